@@ -39,7 +39,7 @@ help: ## List the targets
 
 .PHONY: system
 system: ## Install or name the system's packages that the sandbox needs
-	@.ci/system
+	@.ci/system $(if $(filter 1,$(PLUMBLINE_FULL)),redis-server)
 
 .PHONY: build
 build: ## Build bin/plumbline

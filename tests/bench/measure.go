@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/plumbline-dev/plumbline/tests/sandbox/kube"
+	"github.com/plumbline-dev/plumbline/tests/sandbox/peers"
 )
 
 // auditPolicy has all that the followers ask of the API server noted, but for
@@ -21,7 +22,10 @@ rules:
   - level: None
     resources: [{group: coordination.k8s.io}, {group: authentication.k8s.io}, {group: authorization.k8s.io}]
   - level: Metadata
-    userGroups: ["system:serviceaccounts:plumbline-system", "system:serviceaccounts:` + peersNamespace + `"]
+    userGroups:
+      - system:serviceaccounts:plumbline-system
+      - system:serviceaccounts:` + peers.FluxNamespace + `
+      - system:serviceaccounts:` + peers.ArgoCDNamespace + `
     verbs: [get, list, create, update, patch, delete, deletecollection]
   - level: None
 `

@@ -2,21 +2,12 @@ package bench
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"github.com/plumbline-dev/plumbline/tests/sandbox/peers"
 )
-
-// peersNamespace is where the peers and their objects are.
-const peersNamespace = "peers"
 
 // peersScene is the scene that measures them, with plumbline first.
 const peersScene = "peers"
@@ -55,9 +46,6 @@ type Peer struct {
 	Skipped string
 }
 
-// errMissing says that a peer cannot be had on this machine.
-var errMissing = errors.New("cannot be had here")
-
 // peers has plumbline and then each peer follow the same fleet and the same
 // changes of it, one after another, each alone.
 func (b *bench) peers(ctx context.Context) error {
@@ -88,8 +76,9 @@ func (b *bench) peer(ctx context.Context, name string) error {
 	t, measured := b.tool(name), &Peer{Name: name, Rows: map[work]Row{}}
 	b.table.Peers = append(b.table.Peers, measured)
 	err := b.follow(ctx, t, measured)
-	if errors.Is(err, errMissing) {
-		measured.Skipped, err = err.Error(), nil
+	if errors.Is(err, peers.ErrMissing) {
+		measured.Skipped = err.Error()
+		return b.clear(ctx)
 	}
 	if err != nil {
 		return err
@@ -108,7 +97,7 @@ func (b *bench) follow(ctx context.Context, t tool, into *Peer) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(b.makePeersNamespace(ctx), t.start(ctx)); err != nil {
+	if err := t.start(ctx); err != nil {
 		return err
 	}
 	into.Rows[firstApply], err = b.measure(ctx, t, func(ctx context.Context) (time.Time, error) {
@@ -140,56 +129,4 @@ func (b *bench) follow(ctx context.Context, t tool, into *Peer) error {
 		return err
 	}
 	return b.areLeft(ctx, len(f.limits)-n)
-}
-
-// makePeersNamespace makes the peers' namespace and the one ServiceAccount of
-// theirs, which may do all.
-func (b *bench) makePeersNamespace(ctx context.Context) error {
-	_, err := b.kube.Client.CoreV1().Namespaces().Get(ctx, peersNamespace, metav1.GetOptions{})
-	if err == nil {
-		return nil
-	}
-	meta := metav1.ObjectMeta{Name: peersNamespace}
-	if _, err := b.kube.Client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: meta}, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("make the peers' namespace: %w", err)
-	}
-	account := &corev1.ServiceAccount{ObjectMeta: meta}
-	if _, err := b.kube.Client.CoreV1().ServiceAccounts(peersNamespace).Create(ctx, account, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("make the peers' ServiceAccount: %w", err)
-	}
-	_, err = b.kube.Client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: meta,
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: peersNamespace, Name: peersNamespace}},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		return fmt.Errorf("let the peers do all: %w", err)
-	}
-	return nil
-}
-
-// peersUser is who the peers are to the API server.
-const peersUser = "system:serviceaccount:" + peersNamespace + ":" + peersNamespace
-
-// moduleFile reads a file of a Go module, which go downloads if need be.
-func moduleFile(ctx context.Context, module string, names ...string) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", module)
-	cmd.Dir = os.TempDir()
-	out, err := cmd.Output()
-	if err != nil {
-		return nil, fmt.Errorf("download %s: %w: %s", module, err, out)
-	}
-	var found struct{ Dir string }
-	if err := json.Unmarshal(out, &found); err != nil {
-		return nil, fmt.Errorf("download %s: %w", module, err)
-	}
-	var all []byte
-	for _, name := range names {
-		file, err := os.ReadFile(filepath.Join(found.Dir, filepath.FromSlash(name)))
-		if err != nil {
-			return nil, fmt.Errorf("read a file of %s: %w", module, err)
-		}
-		all = append(append(all, file...), "\n---\n"...)
-	}
-	return all, nil
 }

@@ -26,10 +26,13 @@ func TestVersionsAreThoseOfTheModules(t *testing.T) {
 		module  string
 		version string
 	}{
-		"kubernetes": {binaries.Kubernetes, "k8s.io/kubernetes", binaries.KubernetesVersion},
-		"flux":       {binaries.KustomizeController, "github.com/fluxcd/kustomize-controller", binaries.FluxVersion},
-		"argo cd":    {binaries.ArgoCD, "github.com/argoproj/argo-cd/v3", binaries.ArgoCDVersion},
-		"terraform":  {binaries.Terraform, "github.com/hashicorp/terraform", binaries.TerraformVersion},
+		"kubernetes":        {binaries.Kubernetes, "k8s.io/kubernetes", binaries.KubernetesVersion},
+		"source-controller": {binaries.SourceController, "github.com/fluxcd/source-controller", binaries.SourceControllerVersion},
+		"kustomize-controller": {
+			binaries.KustomizeController, "github.com/fluxcd/kustomize-controller", binaries.KustomizeControllerVersion,
+		},
+		"argo cd":   {binaries.ArgoCD, "github.com/argoproj/argo-cd/v3", binaries.ArgoCDVersion},
+		"terraform": {binaries.Terraform, "github.com/hashicorp/terraform", binaries.TerraformVersion},
 		"helm for terraform": {
 			binaries.TerraformProviderHelm, "github.com/hashicorp/terraform-provider-helm", binaries.TerraformProviderHelmVersion,
 		},

@@ -18,9 +18,10 @@ const (
 	Helm       Name = "helm"
 )
 
-// The programs that benchmarks measure beside plumbline. No sandbox needs them.
+// The peers of plumbline, which package peers starts. No sandbox needs them by itself.
 const (
-	// KustomizeController is Flux's.
+	// SourceController and KustomizeController are Flux's.
+	SourceController    Name = "source-controller"
 	KustomizeController Name = "kustomize-controller"
 	// ArgoCD is Argo CD's application controller and repo server in one.
 	ArgoCD Name = "argocd"
@@ -40,11 +41,12 @@ const ActRunner Name = "act-runner"
 // The versions that the programs say they are. They are the module versions
 // of tests/sandbox/bin/*/go.mod; a test holds them together.
 const (
-	KubernetesVersion = "1.36.3"
-	KarpenterVersion  = "1.14.1" // unless KarpenterOf says another
-	FluxVersion       = "1.9.5"  // of the kustomize-controller
-	ArgoCDVersion     = "3.2.11"
-	TerraformVersion  = "1.13.3"
+	KubernetesVersion          = "1.36.3"
+	KarpenterVersion           = "1.14.1" // unless KarpenterOf says another
+	SourceControllerVersion    = "1.9.6"
+	KustomizeControllerVersion = "1.9.5"
+	ArgoCDVersion              = "3.2.11"
+	TerraformVersion           = "1.13.3"
 	// TerraformProviderHelmVersion is the newest that is a Go module.
 	TerraformProviderHelmVersion = "1.3.2"
 )
@@ -77,6 +79,8 @@ func recipeOf(name Name) (recipe, error) {
 		return recipe{pkg: "code.gitea.io/gitea", ldflags: strip, tags: "sqlite sqlite_unlock_notify", cgo: true}, nil
 	case Helm:
 		return recipe{pkg: "helm.sh/helm/v3/cmd/helm", ldflags: strip}, nil
+	case SourceController:
+		return recipe{pkg: "github.com/fluxcd/source-controller", ldflags: strip}, nil
 	case KustomizeController:
 		return recipe{pkg: "github.com/fluxcd/kustomize-controller", ldflags: strip}, nil
 	case ArgoCD:

@@ -1,0 +1,93 @@
+package peers
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/plumbline-dev/plumbline/tests/sandbox/binaries"
+	"github.com/plumbline-dev/plumbline/tests/sandbox/process"
+)
+
+// ArgoCDNamespace is where Argo CD is.
+const ArgoCDNamespace = "argocd"
+
+// argoVariables raise what would slow it down.
+var argoVariables = []string{
+	"ARGOCD_K8S_CLIENT_QPS=1000", "ARGOCD_K8S_CLIENT_BURST=2000",
+	"ARGOCD_APPLICATION_CONTROLLER_KUBECTL_PARALLELISM_LIMIT=50",
+}
+
+// argoSettings is what its install.yaml has beside CRDs and workloads that the two programs read.
+//
+//go:embed argocd.yaml
+var argoSettings []byte
+
+// ArgoCDSettings say what StartArgoCD starts.
+func ArgoCDSettings() string {
+	return "application controller and repo server " + binaries.ArgoCDVersion + ", Redis; " + strings.Join(argoVariables, " ")
+}
+
+// StartArgoCD starts Argo CD's application controller and repo server, and their Redis. Git is
+// looked at after each interval, and when an Application is annotated with argocd.argoproj.io/refresh.
+func StartArgoCD(ctx context.Context, o Options, interval time.Duration) (*Peer, error) {
+	redis, err := exec.LookPath("redis-server")
+	if err != nil {
+		return nil, fmt.Errorf("%w: redis-server is not installed: .ci/system redis-server does it, or names it", ErrMissing)
+	}
+	paths, err := o.Builder.Build(ctx, binaries.ArgoCD)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrMissing, err)
+	}
+	if err := o.installArgoCD(ctx); err != nil {
+		return nil, err
+	}
+	ports, err := process.FreePorts(4)
+	if err != nil {
+		return nil, err
+	}
+	p := newPeer(o, ArgoCDNamespace)
+	env := slices.Concat([]string{
+		"ARGOCD_FAKE_IN_CLUSTER=true", "ARGOCD_GPG_ENABLED=false",
+		"ARGOCD_ASK_PASS_SOCK=" + p.path("askpass.sock"), // else all on a machine share one
+		"ARGOCD_RECONCILIATION_TIMEOUT=" + interval.String(), "ARGOCD_RECONCILIATION_JITTER=0",
+	}, argoVariables)
+	err = p.start(ctx, argoPrograms(redis, paths[binaries.ArgoCD], ports, env)...)
+	return p, err
+}
+
+func argoPrograms(redis, argo string, ports []int, env []string) []program {
+	at := func(i int) string { return fmt.Sprintf("127.0.0.1:%d", ports[i]) }
+	return []program{
+		{"argocd-redis", redis, []string{"--port", strconv.Itoa(ports[0]), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"}, nil},
+		{"argocd-repo-server", argo, []string{
+			"repo-server", "--redis=" + at(0), "--address=127.0.0.1", "--port=" + strconv.Itoa(ports[1]), "--disable-tls",
+			"--metrics-address=127.0.0.1", "--metrics-port=" + strconv.Itoa(ports[3]),
+		}, env},
+		{"argocd-application-controller", argo, []string{
+			"application-controller", "--namespace=" + ArgoCDNamespace, "--application-namespaces=*",
+			"--redis=" + at(0), "--repo-server=" + at(1), "--repo-server-plaintext", "--metrics-port=" + strconv.Itoa(ports[2]),
+		}, env},
+	}
+}
+
+func (o Options) installArgoCD(ctx context.Context) error {
+	c := crds{module: "github.com/argoproj/argo-cd/v3", version: binaries.ArgoCDVersion}
+	for _, kind := range []string{"application", "applicationset", "appproject"} {
+		c.files = append(c.files, "manifests/crds/"+kind+"-crd.yaml")
+		c.paths = append(c.paths, "/apis/argoproj.io/v1alpha1/"+kind+"s")
+	}
+	if err := o.makeNamespace(ctx, ArgoCDNamespace); err != nil {
+		return err
+	}
+	if err := o.install(ctx, c); err != nil {
+		return err
+	}
+	_, err := o.Kube.Kubectl(ctx, argoSettings, "apply", "--server-side", "--namespace="+ArgoCDNamespace, "-f", "-")
+	return err
+}

@@ -1,0 +1,74 @@
+package peers
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/plumbline-dev/plumbline/tests/sandbox/binaries"
+	"github.com/plumbline-dev/plumbline/tests/sandbox/process"
+)
+
+// FluxNamespace is where Flux is.
+const FluxNamespace = "flux-system"
+
+// What would slow Flux down is raised: of both controllers, and of what applies.
+var (
+	fluxFlags      = []string{"--kube-api-qps=1000", "--kube-api-burst=2000", "--requeue-dependency=2s"}
+	kustomizeFlags = []string{"--concurrent-ssa=8", "--no-remote-bases"}
+)
+
+// FluxSettings say what StartFlux starts.
+func FluxSettings() string {
+	return "source-controller " + binaries.SourceControllerVersion + " and kustomize-controller " + binaries.KustomizeControllerVersion +
+		" with " + strings.Join(slices.Concat(fluxFlags, kustomizeFlags), " ")
+}
+
+// StartFlux starts Flux's source-controller and kustomize-controller.
+func StartFlux(ctx context.Context, o Options) (*Peer, error) {
+	paths, err := o.Builder.Build(ctx, binaries.KustomizeController, binaries.SourceController)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrMissing, err)
+	}
+	if err := o.makeNamespace(ctx, FluxNamespace); err != nil {
+		return nil, err
+	}
+	if err := o.install(ctx, fluxSources(), fluxKustomizations()); err != nil {
+		return nil, err
+	}
+	ports, err := process.FreePorts(3)
+	if err != nil {
+		return nil, err
+	}
+	at := func(i int) string { return fmt.Sprintf("127.0.0.1:%d", ports[i]) }
+	flags := func(health int, more ...string) []string {
+		return slices.Concat([]string{"--metrics-addr=0", "--health-addr=" + at(health), "--log-level=info"}, fluxFlags, more)
+	}
+	p := newPeer(o, FluxNamespace)
+	env := []string{"RUNTIME_NAMESPACE=" + FluxNamespace}
+	err = p.start(
+		ctx,
+		program{"source-controller", paths[binaries.SourceController], flags(0,
+			"--storage-path="+p.path("artifacts"), "--storage-addr="+at(1), "--storage-adv-addr="+at(1)), env},
+		program{"kustomize-controller", paths[binaries.KustomizeController], flags(2, kustomizeFlags...), env},
+	)
+	return p, err
+}
+
+func fluxSources() crds {
+	c := crds{module: "github.com/fluxcd/source-controller", version: binaries.SourceControllerVersion}
+	for _, kind := range []string{"buckets", "externalartifacts", "gitrepositories", "helmcharts", "helmrepositories", "ocirepositories"} {
+		c.files = append(c.files, "config/crd/bases/source.toolkit.fluxcd.io_"+kind+".yaml")
+		c.paths = append(c.paths, "/apis/source.toolkit.fluxcd.io/v1/"+kind)
+	}
+	return c
+}
+
+func fluxKustomizations() crds {
+	return crds{
+		"github.com/fluxcd/kustomize-controller", binaries.KustomizeControllerVersion,
+		[]string{"config/crd/bases/kustomize.toolkit.fluxcd.io_kustomizations.yaml"},
+		[]string{"/apis/kustomize.toolkit.fluxcd.io/v1/kustomizations"},
+	}
+}

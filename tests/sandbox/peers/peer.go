@@ -1,0 +1,94 @@
+package peers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/plumbline-dev/plumbline/tests/sandbox/binaries"
+	"github.com/plumbline-dev/plumbline/tests/sandbox/kube"
+	"github.com/plumbline-dev/plumbline/tests/sandbox/process"
+)
+
+// ErrMissing says that a peer cannot be had on this machine.
+var ErrMissing = errors.New("cannot be had here")
+
+// Options say where a peer runs.
+type Options struct {
+	Kube *kube.ControlPlane
+	// Builder builds the programs that are not in its cache.
+	Builder *binaries.Builder
+	// Dir gets a folder for each program, with its log.
+	Dir string
+}
+
+// Peer is a tool that runs.
+type Peer struct {
+	// Users are who its programs are to the API server.
+	Users []string
+	// Processes are its programs, in the order of their start.
+	Processes []*process.Process
+
+	options   Options
+	namespace string
+	programs  *process.Group
+	logs      []string
+}
+
+// program is one of a peer's.
+type program struct {
+	// name is that of its ServiceAccount, too.
+	name, path string
+	args, env  []string
+}
+
+func newPeer(o Options, namespace string) *Peer {
+	return &Peer{options: o, namespace: namespace, programs: process.NewGroup()}
+}
+
+// start starts the programs, one after another. On an error, none is left.
+func (p *Peer) start(ctx context.Context, all ...program) error {
+	for _, one := range all {
+		if err := p.run(ctx, one); err != nil {
+			p.Stop()
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *Peer) run(ctx context.Context, one program) error {
+	dir := p.path(one.name)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("make the folder of %s: %w", one.name, err)
+	}
+	user, kubeconfig := "system:serviceaccount:"+p.namespace+":"+one.name, filepath.Join(dir, "kubeconfig")
+	if err := p.options.makeAccount(ctx, p.namespace, one.name); err != nil {
+		return err
+	}
+	if err := p.options.Kube.ServiceAccountKubeconfig(ctx, kubeconfig, p.namespace, one.name, nil); err != nil {
+		return err
+	}
+	usual := []string{
+		"KUBECONFIG=" + kubeconfig, "HOME=" + dir, "TMPDIR=" + dir, "NO_PROXY=127.0.0.1,localhost",
+		"PATH=/usr/local/bin:/usr/bin:/bin", "GIT_CONFIG_NOSYSTEM=1",
+	}
+	log := filepath.Join(dir, "log")
+	started, err := p.programs.Start(process.Spec{Name: one.name, Path: one.path, Args: one.args, Env: append(usual, one.env...), Dir: dir, Log: log})
+	if err != nil {
+		return err
+	}
+	p.Users, p.Processes, p.logs = append(p.Users, user), append(p.Processes, started), append(p.logs, log)
+	return nil
+}
+
+func (p *Peer) path(name string) string { return filepath.Join(p.options.Dir, name) }
+
+// Logs are the files with what its programs have logged.
+func (p *Peer) Logs() []string { return slices.Clone(p.logs) }
+
+// Stop kills its programs. What they have applied stays.
+func (p *Peer) Stop() { p.programs.Close() }
