@@ -52,7 +52,7 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 		"bomb": (*story).bombCommand, "memory": (*story).memoryCommand, "metrics": (*story).metricsCommand,
 		"page": (*story).pageCommand, "named": (*story).namedCommand, "prometheus": (*story).prometheusCommand,
 		"browse": (*story).browseCommand, "ci": (*story).ciCommand, "actions": (*story).actionsCommand, "receiver": (*story).receiverCommand,
-		"aws": (*story).awsCommand,
+		"aws": (*story).awsCommand, "flux": peerCommand("flux"), "argocd": peerCommand("argocd"),
 	}
 	for _, name := range []string{"git", "kubectl", "helm", "plumbline"} {
 		all[name] = func(s *story, ts *testscript.TestScript, args []string) error { return s.exec(ts, name, args) }

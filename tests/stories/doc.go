@@ -6,16 +6,14 @@
 //	go test ./stories -run 'TestStories/suspend' one
 //	go test ./stories -run … -keep               and stay, to look around
 //
-// A story has a repository of its own on the Git host, cloned in $WORK/repo, and
-// a kubeconfig of the administrator whose namespace is plumbline-system, and whom the deletion
-// guard lets through; $MANIFESTS is the folder manifests of the checkout. Its
-// first comment says what the user does and sees; its last line asks what is
-// left in AWS. Nothing sleeps: what is to come is waited for, with a deadline
-// (-t, default 30s). The daemon ends, and the story fails, where it changes an object
-// of its watch cache. A story fails, too, in which plumbline says for 15 s of nodes
-// what is not so, by package witness: a commit is a success while a removal is open, say, or a removal
-// that is Held goes on. These commands come on top of testscript's own (! before
-// any of them wants it to fail):
+// A story has a repository of its own on the Git host, cloned in $WORK/repo, and a kubeconfig of the administrator
+// whose namespace is plumbline-system, and whom the deletion guard lets through; $MANIFESTS is the folder manifests of
+// the checkout. Its first comment says what the user does and sees; its last line asks what is left in AWS. In its
+// files of YAML @REPOSITORY@, @CHARTS@, @CLUSTER@ and @REGION@ stand for those of the sandbox. Nothing sleeps: what is
+// to come is waited for, with a deadline (-t, default 30s). The daemon ends, and the story fails, where it changes an
+// object of its watch cache. A story fails, too, in which plumbline says for 15 s of nodes what is not so, by package
+// witness: a commit is a success while a removal is open, say, or a removal that is Held goes on. These commands come
+// on top of testscript's own (! before any of them wants it to fail):
 //
 //	seed [FOLDER]
 //		Copies testdata/basic into the clone, or a folder of it: plumbline.yaml, the class default,
@@ -39,7 +37,6 @@
 //	daemon pod FILE PATTERN
 //		Runs the container of a Pod to its end, in the surroundings of deploy, and checks what
 //		it prints.
-//
 //	daemon [other] start|deploy|limited|cramped|stop|kill|pause|cont|ends|forget [FLAGS]
 //		Handles the daemon, which runs with the rights of manifests/. deploy starts it as a
 //		pod of its Deployment, the cluster's own where Helm installed one, and other as the second one; that takes root, which a script
@@ -49,6 +46,9 @@
 //		until it has ended by itself; forget empties the cache of one that does not run,
 //		as a Pod on another machine would find it. other is a second one beside it: that it ends
 //		fails no story.
+//	flux start|stop, argocd start|stop
+//		Handles the real controllers of Flux, in flux-system, or of Argo CD, in argocd. start builds what is missing,
+//		and applies the Secret git there, by which it reads the story's repository.
 //	leads [-t D] [other]
 //		Waits until the daemon, or the other one, holds the leader's lease.
 //	api up|down|hang|429 [DURATION], api slow DELAY, api expire

@@ -17,6 +17,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/plumbline-dev/plumbline/tests/sandbox/peers"
 	"github.com/plumbline-dev/plumbline/tests/stories/apiproxy"
 	"github.com/plumbline-dev/plumbline/tests/stories/daemon"
 	"github.com/plumbline-dev/plumbline/tests/stories/gitproxy"
@@ -44,16 +45,17 @@ type story struct {
 	// pulled is the pull request that it opened last.
 	pulled pulled
 
-	parrot     *parrot.Parrot       // nil until the script speaks of it
-	peak       *atomic.Int64        // of the daemon's memory, which `memory` watches
-	unwatch    context.CancelFunc   // ends `metrics watch`
-	second     *daemon.Daemon       // nil where the story has one
-	proxy      *apiproxy.Proxy      // nil where the daemon goes to the API server itself
-	hook       *hook                // nil where the story has none
-	prometheus *prometheus          // nil until the script speaks of it
-	receiver   *receiver            // likewise
-	terraform  *terraform.Root      // nil until the script speaks of it
-	lost       []rbacv1.ClusterRole // as they were before `rbac take`
+	parrot     *parrot.Parrot         // nil until the script speaks of it
+	peak       *atomic.Int64          // of the daemon's memory, which `memory` watches
+	unwatch    context.CancelFunc     // ends `metrics watch`
+	second     *daemon.Daemon         // nil where the story has one
+	proxy      *apiproxy.Proxy        // nil where the daemon goes to the API server itself
+	hook       *hook                  // nil where the story has none
+	prometheus *prometheus            // nil until the script speaks of it
+	receiver   *receiver              // likewise
+	terraform  *terraform.Root        // nil until the script speaks of it
+	peers      map[string]*peers.Peer // that run, by name
+	lost       []rbacv1.ClusterRole   // as they were before `rbac take`
 
 	syncs     []string // names of the NodeSyncs, in order
 	settings  map[string]map[string]string
@@ -77,7 +79,7 @@ type storyKey struct{}
 func newStory(t *testing.T, e entry, c *cluster, root string) *story {
 	ctx, cancel := context.WithTimeout(t.Context(), patience())
 	t.Cleanup(cancel)
-	s := &story{entry: e, c: c, ctx: ctx, t: t, root: root, began: time.Now(), dir: t.TempDir(), settings: map[string]map[string]string{}}
+	s := &story{entry: e, c: c, ctx: ctx, t: t, root: root, began: time.Now(), dir: t.TempDir(), settings: map[string]map[string]string{}, peers: map[string]*peers.Peer{}}
 	s.daemon = daemon.New(daemon.Options{Kube: c.Kube, AWS: c.AWSVariables(), Root: root, Dir: filepath.Join(s.dir, "daemon"), Guarded: true})
 	return s
 }
@@ -139,7 +141,7 @@ func (s *story) expandAll(dir string) error {
 
 // expand puts in what only the sandbox knows.
 func (s *story) expand(text string) string {
-	return strings.NewReplacer("@CLUSTER@", s.c.Cluster, "@REGION@", s.c.Region, "@CHARTS@", s.c.Charts.Repository).Replace(text)
+	return strings.NewReplacer("@CLUSTER@", s.c.Cluster, "@REGION@", s.c.Region, "@CHARTS@", s.c.Charts.Repository, "@REPOSITORY@", s.repo.HTTPURL).Replace(text)
 }
 
 // close ends what the story has started, however it went.
@@ -153,6 +155,7 @@ func (s *story) close() {
 	if s.second != nil {
 		s.second.Close()
 	}
+	s.stopPeers()
 	err := errors.Join(s.restoreRoles(), s.endAdmission(), s.withdrawLies(), s.c.AWS.SetClusterGone(s.c.Cluster, false))
 	if s.elsewhere != "" {
 		err = errors.Join(err, s.c.AWS.Terminate(s.elsewhere))
@@ -179,6 +182,7 @@ func (s *story) diagnose() {
 		{"get", "nodepools,nodeclaims,ec2nodeclasses,nodes", "-o", "wide"},
 		{"get", "nodepools,ec2nodeclasses", "-o", "yaml"},
 		{"get", "pods", "-A", "-o", "wide"},
+		{"get", "kustomizations,gitrepositories,applications", "-A", "-o", "yaml"},
 		{"get", "events", "-A", "--sort-by=.lastTimestamp", "-o", "custom-columns=AT:.lastTimestamp,KIND:.involvedObject.kind,NAME:.involvedObject.name,REASON:.reason,MESSAGE:.message"},
 	} {
 		// The script's folder is gone by now, and its kubeconfig with it.
@@ -192,7 +196,7 @@ func (s *story) diagnose() {
 	}
 	s.t.Logf("left in AWS: %s", s.c.AWS.Left(s.c.Cluster))
 	logs, _ := filepath.Glob(filepath.Join(s.c.Dir, "karpenter", "*", "log"))
-	for _, path := range logs {
+	for _, path := range append(logs, s.peerLogs()...) {
 		data, err := os.ReadFile(path)
 		if err != nil {
 			s.t.Log(err)

@@ -1,0 +1,75 @@
+package stories_test
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/plumbline-dev/plumbline/tests/sandbox/binaries"
+	"github.com/plumbline-dev/plumbline/tests/sandbox/peers"
+)
+
+// argoLooks is how often Argo CD looks at Git.
+const argoLooks = 2 * time.Second
+
+// peerCommand is `NAME start|stop` of a peer.
+func peerCommand(name string) func(*story, *testscript.TestScript, []string) error {
+	return func(s *story, _ *testscript.TestScript, args []string) error {
+		running := s.peers[name]
+		switch {
+		case len(args) == 1 && args[0] == "start" && running == nil:
+			return s.startPeer(name)
+		case len(args) == 1 && args[0] == "stop" && running != nil:
+			running.Stop()
+			delete(s.peers, name)
+			return nil
+		}
+		return errors.New("usage: " + name + " start, and then " + name + " stop")
+	}
+}
+
+// peerSecret is how Flux and Argo CD, each in its way, read a repository.
+const peerSecret = `apiVersion: v1
+kind: Secret
+metadata: {name: git, namespace: %s, labels: {argocd.argoproj.io/secret-type: repository}}
+stringData: {url: %q, username: %q, password: %q}
+`
+
+// startPeer starts it, and lets it read the story's repository.
+func (s *story) startPeer(name string) error {
+	builder, err := binaries.Here(s.t.Output())
+	if err != nil {
+		return err
+	}
+	o := peers.Options{Kube: s.c.Kube, Builder: builder, Dir: filepath.Join(s.dir, "peers")}
+	namespace := peers.FluxNamespace
+	if name == "flux" {
+		s.peers[name], err = peers.StartFlux(s.ctx, o)
+	} else {
+		namespace = peers.ArgoCDNamespace
+		s.peers[name], err = peers.StartArgoCD(s.ctx, o, argoLooks)
+	}
+	if err != nil {
+		delete(s.peers, name)
+		return err
+	}
+	return s.apply(fmt.Appendf(nil, peerSecret, namespace, s.repo.HTTPURL, s.c.Git.Admin.Name, s.c.Git.Admin.Token))
+}
+
+// stopPeers stops those that run.
+func (s *story) stopPeers() {
+	for _, running := range s.peers {
+		running.Stop()
+	}
+}
+
+// peerLogs are the logs of those that run.
+func (s *story) peerLogs() (all []string) {
+	for _, running := range s.peers {
+		all = append(all, running.Logs()...)
+	}
+	return all
+}
