@@ -182,7 +182,8 @@ func (s *story) diagnose() {
 		{"get", "nodepools,nodeclaims,ec2nodeclasses,nodes", "-o", "wide"},
 		{"get", "nodepools,ec2nodeclasses", "-o", "yaml"},
 		{"get", "pods", "-A", "-o", "wide"},
-		{"get", "kustomizations,gitrepositories,applications", "-A", "-o", "yaml"},
+		{"get", "kustomizations,gitrepositories", "-A", "-o", "yaml", "--ignore-not-found"},
+		{"get", "applications", "-A", "-o", "yaml", "--ignore-not-found"},
 		{"get", "events", "-A", "--sort-by=.lastTimestamp", "-o", "custom-columns=AT:.lastTimestamp,KIND:.involvedObject.kind,NAME:.involvedObject.name,REASON:.reason,MESSAGE:.message"},
 	} {
 		// The script's folder is gone by now, and its kubeconfig with it.

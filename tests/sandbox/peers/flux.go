@@ -3,6 +3,7 @@ package peers
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -46,11 +47,15 @@ func StartFlux(ctx context.Context, o Options) (*Peer, error) {
 		return slices.Concat([]string{"--metrics-addr=0", "--health-addr=" + at(health), "--log-level=info"}, fluxFlags, more)
 	}
 	p := newPeer(o, FluxNamespace)
+	artifacts := p.path("artifacts") // the source-controller ends where it is not there
+	if err := os.MkdirAll(artifacts, 0o700); err != nil {
+		return nil, fmt.Errorf("make the folder of the source-controller's artifacts: %w", err)
+	}
 	env := []string{"RUNTIME_NAMESPACE=" + FluxNamespace}
 	err = p.start(
 		ctx,
 		program{"source-controller", paths[binaries.SourceController], flags(0,
-			"--storage-path="+p.path("artifacts"), "--storage-addr="+at(1), "--storage-adv-addr="+at(1)), env},
+			"--storage-path="+artifacts, "--storage-addr="+at(1), "--storage-adv-addr="+at(1)), env},
 		program{"kustomize-controller", paths[binaries.KustomizeController], flags(2, kustomizeFlags...), env},
 	)
 	return p, err
