@@ -3,8 +3,12 @@ package peers
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -52,7 +56,12 @@ func StartArgoCD(ctx context.Context, o Options, interval time.Duration) (*Peer,
 		return nil, err
 	}
 	p := newPeer(o, ArgoCDNamespace)
+	// Git asks argocd, by that name, for the credentials of a repository.
+	if err := linked(paths[binaries.ArgoCD], p.path("bin"), "argocd"); err != nil {
+		return nil, err
+	}
 	env := slices.Concat([]string{
+		"PATH=" + p.path("bin") + ":" + usualPath,
 		"ARGOCD_FAKE_IN_CLUSTER=true", "ARGOCD_GPG_ENABLED=false",
 		"ARGOCD_ASK_PASS_SOCK=" + p.path("askpass.sock"), // else all on a machine share one
 		"ARGOCD_RECONCILIATION_TIMEOUT=" + interval.String(), "ARGOCD_RECONCILIATION_JITTER=0",
@@ -74,6 +83,18 @@ func argoPrograms(redis, argo string, ports []int, env []string) []program {
 			"--redis=" + at(0), "--repo-server=" + at(1), "--repo-server-plaintext", "--metrics-port=" + strconv.Itoa(ports[2]),
 		}, env},
 	}
+}
+
+// linked makes a folder in which a file has a name.
+func linked(file, dir, name string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("make the folder of %s: %w", name, err)
+	}
+	link := filepath.Join(dir, name)
+	if err := os.Symlink(file, link); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("call %s %s: %w", file, name, err)
+	}
+	return nil
 }
 
 func (o Options) installArgoCD(ctx context.Context) error {

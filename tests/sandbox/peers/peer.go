@@ -16,6 +16,9 @@ import (
 // ErrMissing says that a peer cannot be had on this machine.
 var ErrMissing = errors.New("cannot be had here")
 
+// usualPath is where a program of the system is looked for.
+const usualPath = "/usr/local/bin:/usr/bin:/bin"
+
 // Options say where a peer runs.
 type Options struct {
 	Kube *kube.ControlPlane
@@ -74,7 +77,7 @@ func (p *Peer) run(ctx context.Context, one program) error {
 	}
 	usual := []string{
 		"KUBECONFIG=" + kubeconfig, "HOME=" + dir, "TMPDIR=" + dir, "NO_PROXY=127.0.0.1,localhost",
-		"PATH=/usr/local/bin:/usr/bin:/bin", "GIT_CONFIG_NOSYSTEM=1",
+		"PATH=" + usualPath, "GIT_CONFIG_NOSYSTEM=1",
 	}
 	log := filepath.Join(dir, "log")
 	started, err := p.programs.Start(process.Spec{Name: one.name, Path: one.path, Args: one.args, Env: append(usual, one.env...), Dir: dir, Log: log})

@@ -1,6 +1,7 @@
-// Command argocd is Argo CD's application controller and its repo server in one
-// binary: its first argument names the one to run. Its other programs, which
-// would take most of the build, are left out.
+// Command argocd is Argo CD's application controller, its repo server and what git asks
+// for its credentials in one binary: its first argument names the one to run, and for git,
+// as in Argo CD's own, a variable of the environment. Its other programs, which would take
+// most of the build, are left out.
 package main
 
 import (
@@ -8,11 +9,19 @@ import (
 	"os"
 
 	controller "github.com/argoproj/argo-cd/v3/cmd/argocd-application-controller/commands"
+	askpass "github.com/argoproj/argo-cd/v3/cmd/argocd-git-ask-pass/commands"
 	reposerver "github.com/argoproj/argo-cd/v3/cmd/argocd-repo-server/commands"
 	"github.com/spf13/cobra"
 )
 
+// asked is the value of the variable with which the repo server has git run this program.
+const asked = "argocd-git-ask-pass"
+
 func main() {
+	if os.Getenv("ARGOCD_BINARY_NAME") == asked {
+		run(askpass.NewCommand(), os.Args[1:])
+		return
+	}
 	parts := map[string]func() *cobra.Command{
 		"application-controller": controller.NewCommand,
 		"repo-server":            reposerver.NewCommand,
@@ -21,8 +30,11 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: argocd application-controller|repo-server [flags]")
 		os.Exit(2)
 	}
-	command := parts[os.Args[1]]()
-	command.SetArgs(os.Args[2:])
+	run(parts[os.Args[1]](), os.Args[2:])
+}
+
+func run(command *cobra.Command, args []string) {
+	command.SetArgs(args)
 	if err := command.Execute(); err != nil {
 		os.Exit(1)
 	}
