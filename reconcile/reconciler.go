@@ -111,7 +111,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil // concluded; only finalizers of others keep it
 	}
 	filled, unheard := r.watches.Listen(ctx)
-	repository := sync.Spec.Source.Git.URL
+	repository := sync.Spec.Source.Address()
 	if !r.lanes.Enter(repository, req.NamespacedName) {
 		return ctrl.Result{RequeueAfter: wake.Crowded}, nil
 	}

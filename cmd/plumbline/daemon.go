@@ -114,7 +114,9 @@ func newDaemon(ctx context.Context, config *rest.Config, o *runOptions) (*daemon
 	}
 	d.reconciler.Refusals, d.reconciler.Values, d.reconciler.Points = refusals, values, points
 	d.git = source.NewGit(source.Options{Dir: filepath.Join(o.cacheDir, "git"), MaxBytes: o.storeLimit, OnFetch: func(s source.FetchStats) { d.reconciler.Meter.Fetched(s.Received) }})
-	d.reconciler.Source = d.git
+	if d.reconciler.Source, err = d.eitherSource(config, o); err != nil {
+		return nil, err
+	}
 	d.reconciler.Disk = &render.Disk{Dir: filepath.Join(o.cacheDir, "rendered"), Program: program()}
 	if d.reconciler.Standby, err = client.New(unfenced, client.Options{Scheme: d.mgr.GetScheme(), Mapper: d.mgr.GetRESTMapper()}); err != nil {
 		return nil, fmt.Errorf("make the client of a replica that does not lead: %w", err)

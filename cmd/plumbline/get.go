@@ -201,7 +201,7 @@ func (show columns) fit(width int) []column {
 		all = append([]column{{"NAMESPACE", 0, func(n *v1alpha1.NodeSync) any { return n.Namespace }}}, all...)
 	}
 	if show.wide {
-		all = append(all, column{"URL", 0, func(n *v1alpha1.NodeSync) any { return urlOf(n) }}, column{"PATH", 0, func(n *v1alpha1.NodeSync) any { return n.Spec.Path }})
+		all = append(all, column{"URL", 0, func(n *v1alpha1.NodeSync) any { return n.Spec.Source.Address() }}, column{"PATH", 0, func(n *v1alpha1.NodeSync) any { return n.Spec.Path }})
 	}
 	all = append(all, column{"STATUS", 0, func(n *v1alpha1.NodeSync) any { return summary.ReadyMessage(n) }})
 	return slices.DeleteFunc(all, func(c column) bool { return width > 0 && width < c.least })
@@ -219,13 +219,6 @@ func removals(sync *v1alpha1.NodeSync) any {
 		return sync.Status.OpenRemovals
 	}
 	return fmt.Sprintf("%d, %d held", sync.Status.OpenRemovals, held)
-}
-
-func urlOf(sync *v1alpha1.NodeSync) string {
-	if sync.Spec.Source.Git == nil {
-		return ""
-	}
-	return sync.Spec.Source.Git.URL
 }
 
 // age is how long ago something began, as kubectl says it.

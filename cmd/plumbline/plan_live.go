@@ -21,6 +21,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/preview"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
+	"github.com/plumbline-dev/plumbline/reconcile/source/flux"
 	"github.com/plumbline-dev/plumbline/redact"
 	"github.com/plumbline-dev/plumbline/render"
 	"github.com/plumbline-dev/plumbline/render/schema"
@@ -82,6 +83,9 @@ func nodeSyncOf(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, 
 
 func fetchFor(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync, dir string) (*render.Snapshot, error) {
 	git := sync.Spec.Source.Git
+	if git == nil {
+		return artifactFor(ctx, c, sync, dir)
+	}
 	request := source.Request{Key: sync.Namespace + "/" + sync.Name, URL: git.URL, Ref: git.Ref, Path: sync.Spec.Path}
 	if git.SecretRef != nil {
 		secret := &corev1.Secret{}
@@ -101,6 +105,21 @@ func fetchFor(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync, dir
 	}
 	snapshot, _, err := source.NewGit(source.Options{Dir: dir}).Fetch(ctx, request)
 	return snapshot, err
+}
+
+// artifactFor reads what Flux has fetched, where that can be had from here: source-controller is reached in the cluster.
+func artifactFor(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync, dir string) (*render.Snapshot, error) {
+	ref := sync.SourceRef()
+	sources := &flux.Sources{Reader: c, Namespaces: []string{ref.Namespace}}
+	a, err := sources.Artifact(ctx, client.ObjectKeyFromObject(sync), *ref)
+	if err != nil {
+		return nil, err
+	}
+	snapshot, _, err := flux.NewStore(flux.Options{Dir: dir}).Fetch(ctx, sync.Name, *a)
+	if snapshot == nil {
+		return nil, fmt.Errorf("%w: from outside of the cluster, plan a checkout: plumbline plan FOLDER --against %s", err, sync.Name)
+	}
+	return snapshot, nil
 }
 
 // planned is a Plan, and what it says beside definitions.

@@ -43,6 +43,7 @@ type runOptions struct {
 	compareInstances time.Duration
 	deletionGuard    bool
 	storeLimit       int64
+	sourceNamespaces []string
 	log              logger.Options
 	client           client.Options
 	steps            steppoint.Options
@@ -96,6 +97,7 @@ func (o *runOptions) bind(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.cloudInterval, "cloud-interval", 10*time.Second, "least time between two questions to EC2 about removals")
 	flags.DurationVar(&o.compareInstances, "compare-instances", 10*time.Minute, "least time between two comparisons of EC2 instances with their definitions and NodeClaims; 0 for none")
 	flags.BoolVar(&o.deletionGuard, "deletion-guard", true, "report while the policies that deny the deletion of what plumbline manages are missing or altered; false where they are not installed on purpose")
+	flags.StringSliceVar(&o.sourceNamespaces, "source-namespaces", nil, "namespaces, beside its own, whose sources of Flux a NodeSync may follow (spec.source.sourceRef), such as flux-system")
 	flags.Int64Var(&o.storeLimit, "git-store-limit", 1<<30, "largest size of one Git store, in bytes")
 	o.log.BindFlags(flags)
 	o.client.BindFlags(flags)

@@ -177,7 +177,7 @@ func (s *Step) warnOfCondition(kind string) {
 func (s *Step) setSourceVerified() {
 	last := s.Sync.Status.LastVerified
 	switch {
-	case s.Sync.Spec.Source.Git.Verify == nil:
+	case s.Sync.Spec.Source.Verification() == nil:
 		conditions.Delete(s.Sync, v1alpha1.SourceVerifiedCondition)
 	case s.Unverified != nil:
 		conditions.MarkFalse(s.Sync, v1alpha1.SourceVerifiedCondition, v1alpha1.ReasonVerificationError, "%s", finding.Bounded(fault.Classify(s.Unverified).Error(), MaxMessage))

@@ -45,7 +45,7 @@ func (s *Step) farewell(ctx context.Context) {
 // pageOf is where a status on a commit links to.
 func (s *Step) pageOf(h queue.Host, commit string) string {
 	for _, to := range s.Sync.Spec.Report {
-		if to.Provider == h.Provider && report.Clean(cmp.Or(to.URL, s.Sync.Spec.Source.Git.URL)) == h.URL {
+		if to.Provider == h.Provider && report.Clean(cmp.Or(to.URL, s.Sync.Spec.Source.Repository())) == h.URL {
 			return s.linkOf(to, h.URL, commit)
 		}
 	}

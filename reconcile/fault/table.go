@@ -44,6 +44,8 @@ func ofSource() []rule {
 		as[*source.CertificateError](Terminal, v1alpha1.ReasonSourceFailed),
 		as[*source.HostKeyError](Terminal, v1alpha1.ReasonSourceFailed),
 		as[*source.LimitError](Terminal, v1alpha1.ReasonSourceFailed),
+		as[*source.SourceRefError](Terminal, v1alpha1.ReasonSourceFailed),
+		as[*source.ArtifactError](Transient, v1alpha1.ReasonSourceFailed),
 		as[*signature.Error](Terminal, v1alpha1.ReasonVerificationError),
 		as[*signature.KeysError](Terminal, v1alpha1.ReasonVerificationError),
 		as[*source.HistoryError](Terminal, v1alpha1.ReasonVerificationError),

@@ -26,7 +26,7 @@ func (s *Step) Fetch(ctx context.Context) (Fetched, error) {
 	if due := s.fetchDue(key); !s.Now.Before(due) {
 		snapshot, began, err := s.fetchNow(ctx, due)
 		m.fetchedFor, m.fetchedAt, m.failure = key, began, err
-		if err == nil {
+		if snapshot != nil {
 			if m.snapshot == nil || m.snapshot.Commit != snapshot.Commit {
 				news = began
 			}
@@ -111,6 +111,10 @@ func (s *Step) fetchNow(ctx context.Context, due time.Time) (*render.Snapshot, t
 
 // request is what is asked of the source.
 func (s *Step) request(ctx context.Context) (source.Request, error) {
+	if ref := s.Sync.SourceRef(); ref != nil {
+		artifact, err := s.Source.Artifact(ctx, s.name(), *ref)
+		return source.Request{Key: s.name().String(), Artifact: artifact}, err
+	}
 	git := s.Sync.Spec.Source.Git
 	request := source.Request{Key: s.name().String(), URL: git.URL, Ref: git.Ref}
 	if git.SecretRef == nil {

@@ -23,6 +23,9 @@ type Source interface {
 	// Fetch returns the newest revision, and when the fetch began that it came
 	// of: it may have been made for another NodeSync.
 	Fetch(ctx context.Context, req source.Request) (*render.Snapshot, time.Time, error)
+	// Artifact returns the newest artifact of a source of Flux, and has the NodeSync woken when there is
+	// another one.
+	Artifact(ctx context.Context, of types.NamespacedName, ref v1alpha1.SourceRef) (*source.Artifact, error)
 	// Verify says who has signed what the last Snapshot is of.
 	Verify(ctx context.Context, req source.Request, want source.Signatures) (source.Verified, error)
 	// Since lists the commits that the last Snapshot reaches and the applied one

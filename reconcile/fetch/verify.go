@@ -28,7 +28,7 @@ type unverified struct {
 // Verify checks that the revision has the signatures that the NodeSync asks for,
 // before anything of it is read. What has them is noted, and not verified again.
 func (s *Step) Verify(ctx context.Context, snapshot *render.Snapshot) error {
-	rules := s.Sync.Spec.Source.Git.Verify
+	rules := s.Sync.Spec.Source.Verification()
 	if rules == nil {
 		s.Sync.Status.LastVerified = nil
 		return nil
@@ -66,7 +66,7 @@ func (s *Step) toVerify(rules v1alpha1.GitVerification, snapshot *render.Snapsho
 	if rules.Mode == v1alpha1.VerifyTag {
 		object = snapshot.Tag
 	}
-	return v1alpha1.VerifiedRevision{Revision: snapshot.Revision, Object: object, URL: s.Sync.Spec.Source.Git.URL, Mode: rules.Mode, Secret: rules.SecretRef.Name}
+	return v1alpha1.VerifiedRevision{Revision: snapshot.Revision, Object: object, URL: s.Sync.Spec.Source.Repository(), Mode: rules.Mode, Secret: rules.SecretRef.Name}
 }
 
 // sameVerified says whether what was verified is what has to be, by the same rules.

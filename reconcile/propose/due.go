@@ -84,7 +84,7 @@ func (l Look) impossible(e *v1alpha1.PoolRollout) string {
 		return fmt.Sprintf("no revision is known that was applied before %s: revert or correct it by hand", render.ShortRevision(e.Revision))
 	case !can:
 		return fmt.Sprintf("revert %s by hand: no report of this NodeSync is on a host where pull requests are opened (GitHub, GitLab, Gitea, Forgejo)", render.ShortRevision(e.Revision))
-	case l.Sync.Spec.Source.Git.Ref.FollowedBranch() == "":
+	case l.Sync.Spec.Source.FollowedBranch() == "":
 		return fmt.Sprintf("revert %s by hand: spec.source.git.ref names no branch that a pull request could go into", render.ShortRevision(e.Revision))
 	}
 	return ""
@@ -123,7 +123,7 @@ func plain(r rune) rune {
 // within returns what says which files are taken back. What a revision of before has read cannot be told where it
 // does not render any more: then what only that has read is left, and named.
 func (p proposal) within(ctx context.Context, from *render.Snapshot) func(name string) bool {
-	ctx = confine.For(ctx, "reverts in "+p.Sync.Spec.Source.Git.URL)
+	ctx = confine.For(ctx, "reverts in "+p.Sync.Spec.Source.Address())
 	karpenter, err := render.ReadKarpenter(*from, p.Sync.Spec.Path)
 	if err != nil {
 		return within(p.Sync.Spec.Path, p.Inputs)

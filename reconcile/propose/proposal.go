@@ -27,7 +27,7 @@ type exchange func(ctx context.Context, to report.Proposer) (*report.Proposed, e
 // make finds the pull request, or pushes its branch and opens it. One that is open is ours only with
 // the commit that would be pushed: the name of its branch is known before that is there.
 func (p proposal) make(ctx context.Context) (v1alpha1.RevertProposal, error) {
-	into := p.Sync.Spec.Source.Git.Ref.FollowedBranch()
+	into := p.Sync.Spec.Source.FollowedBranch()
 	found, err := p.ask(ctx, func(ctx context.Context, to report.Proposer) (*report.Proposed, error) {
 		return to.Proposed(ctx, p.branch, into)
 	})

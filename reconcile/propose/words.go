@@ -56,7 +56,7 @@ func (p proposal) body(of source.Reverted) string {
 
 // unsigned says what a commit without a signature needs to be applied.
 func (p proposal) unsigned() string {
-	verify := p.Sync.Spec.Source.Git.Verify
+	verify := p.Sync.Spec.Source.Verification()
 	switch {
 	case verify == nil:
 		return ""

@@ -193,7 +193,7 @@ func ready(s *v1alpha1.NodeSync) bool {
 func (f *Follower) stop(ctx context.Context, s *v1alpha1.NodeSync) {
 	wants := false
 	for _, to := range s.Spec.Report {
-		wants = wants || to.PullRequests != nil
+		wants = wants || to.PullRequests != nil && s.Spec.Source.Git != nil
 	}
 	if wants || !s.DeletionTimestamp.IsZero() {
 		delete(f.dropped, s.UID)

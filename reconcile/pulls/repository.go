@@ -75,7 +75,7 @@ func (r *repository) take(s *v1alpha1.NodeSync, to v1alpha1.Report, host queue.H
 	if r.sync != nil && r.sync.Generation != s.Generation {
 		r.listAt, r.failures = now, 0
 	}
-	r.sync, r.host, r.base = s.DeepCopy(), host, s.Spec.Source.Git.Ref.FollowedBranch()
+	r.sync, r.host, r.base = s.DeepCopy(), host, s.Spec.Source.FollowedBranch()
 	r.comments, r.forks = to.PullRequests.Comment, to.PullRequests.Forks
 	if soon := r.listedAt.Add(leastPoked); poked && r.failures == 0 && soon.Before(r.listAt) {
 		r.listAt = soon

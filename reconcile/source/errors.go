@@ -213,3 +213,30 @@ func (e *StoreError) Error() string {
 
 // Unwrap returns what the operating system said.
 func (e *StoreError) Unwrap() error { return e.Err }
+
+// SourceRefError says that a source of Flux is not there to be followed.
+type SourceRefError struct {
+	// Ref is kind/namespace/name.
+	Ref, Problem string
+}
+
+// Error says what to do.
+func (e *SourceRefError) Error() string { return e.Ref + " " + e.Problem }
+
+// ArtifactError says that what Flux has fetched cannot be had, or that Flux has not fetched it.
+type ArtifactError struct {
+	// Of is the source: kind/namespace/name.
+	Of, Problem string
+	Err         error
+}
+
+// Error says what is wrong with it.
+func (e *ArtifactError) Error() string {
+	if e.Err == nil {
+		return e.Of + " " + e.Problem
+	}
+	return fmt.Sprintf("%s %s: %v", e.Of, e.Problem, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *ArtifactError) Unwrap() error { return e.Err }

@@ -79,6 +79,9 @@ type Request struct {
 	// be missing fails the read, and the next fetch clones again.
 	Path        string
 	Credentials Credentials
+	// Artifact is what Flux has fetched; nil where it is fetched from the host. Of the fields above
+	// only Key goes with it.
+	Artifact *Artifact
 	// NotBefore says that an answer to a fetch will do which began then or
 	// later, for any caller. Zero wants a fetch of its own.
 	NotBefore time.Time

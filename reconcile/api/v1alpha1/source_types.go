@@ -7,10 +7,90 @@ import (
 )
 
 // Source is one place where definitions come from.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.git) != has(self.sourceRef)",message="give git or sourceRef, and not both"
 type Source struct {
 	// Git is a repository that plumbline fetches by itself.
+	// +optional
+	Git *GitSource `json:"git,omitempty"`
+
+	// SourceRef is a source of Flux, whose newest artifact is followed: nothing is fetched a
+	// second time, and no credentials are needed.
+	// +optional
+	SourceRef *SourceRef `json:"sourceRef,omitempty"`
+}
+
+// SourceRef names a source of Flux, by the fields that Flux has for it.
+type SourceRef struct {
+	// Kind of the source, in the API group source.toolkit.fluxcd.io.
+	// +kubebuilder:validation:Enum=GitRepository;OCIRepository;Bucket;ExternalArtifact
 	// +required
-	Git *GitSource `json:"git"`
+	Kind string `json:"kind"`
+
+	// Name of the source.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +required
+	Name string `json:"name"`
+
+	// Namespace of the source. Default: that of the NodeSync. Another one has to be among those of
+	// the daemon's --source-namespaces.
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	Namespace string `json:"namespace,omitempty"`
+}
+
+// GitRepositoryKind is the kind of Flux's source whose revisions are commits.
+const GitRepositoryKind = "GitRepository"
+
+// String is kind/namespace/name.
+func (r SourceRef) String() string { return r.Kind + "/" + r.Namespace + "/" + r.Name }
+
+// Address is where the definitions come from, for people and as the name of what is shared: the URL of
+// the repository, or Flux's source.
+func (s Source) Address() string {
+	switch {
+	case s.Git != nil:
+		return s.Git.URL
+	case s.SourceRef != nil:
+		return s.SourceRef.String()
+	}
+	return ""
+}
+
+// Repository is the URL of the repository; empty where Flux fetches.
+func (s Source) Repository() string {
+	if s.Git == nil {
+		return ""
+	}
+	return s.Git.URL
+}
+
+// Verification says which signatures a revision needs; nil where none, or where Flux verifies.
+func (s Source) Verification() *GitVerification {
+	if s.Git == nil {
+		return nil
+	}
+	return s.Git.Verify
+}
+
+// FollowedBranch is the branch that is followed; empty where there is none, or Flux knows it.
+func (s Source) FollowedBranch() string {
+	if s.Git == nil {
+		return ""
+	}
+	return s.Git.Ref.FollowedBranch()
+}
+
+// SourceRef is the source of Flux that a NodeSync follows, with its namespace; nil where there is none.
+func (n *NodeSync) SourceRef() *SourceRef {
+	ref := n.Spec.Source.SourceRef
+	if ref == nil {
+		return nil
+	}
+	whole := *ref
+	whole.Namespace = cmp.Or(ref.Namespace, n.Namespace)
+	return &whole
 }
 
 // GitSource is a Git repository over https or ssh.

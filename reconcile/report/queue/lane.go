@@ -21,7 +21,7 @@ type Host struct {
 
 // HostOf is where the statuses of a NodeSync go by an entry of its spec.report.
 func HostOf(sync *v1alpha1.NodeSync, to v1alpha1.Report) Host {
-	return Host{Provider: to.Provider, URL: report.Clean(cmp.Or(to.URL, sync.Spec.Source.Git.URL)), Secret: to.SecretRef.Name}
+	return Host{Provider: to.Provider, URL: report.Clean(cmp.Or(to.URL, sync.Spec.Source.Repository())), Secret: to.SecretRef.Name}
 }
 
 // Lane leads to one host, for one context. What is in it is posted one after

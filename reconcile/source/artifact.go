@@ -1,0 +1,17 @@
+package source
+
+import "time"
+
+// Artifact is what Flux has fetched of a source.
+type Artifact struct {
+	// Of is the source: kind/namespace/name.
+	Of string
+	// URL is where it can be had, and Digest that of its bytes: algorithm:hex.
+	URL, Digest string
+	// Revision in Flux's form: main@sha1:<commit>, latest@sha256:<digest>.
+	Revision string
+	// Updated is when Flux has made it.
+	Updated time.Time
+	// Unready is why Flux has not made a newer one; nil where it would have.
+	Unready error
+}

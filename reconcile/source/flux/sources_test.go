@@ -1,0 +1,162 @@
+package flux
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/source"
+)
+
+var (
+	prod  = types.NamespacedName{Namespace: "plumbline-system", Name: "prod"}
+	fleet = v1alpha1.SourceRef{Kind: "GitRepository", Namespace: "flux-system", Name: "fleet"}
+)
+
+// repository is a GitRepository with a status.
+func repository(status map[string]any) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{Object: map[string]any{"status": status}}
+	object.SetGroupVersionKind(groupVersion.WithKind(fleet.Kind))
+	object.SetNamespace(fleet.Namespace)
+	object.SetName(fleet.Name)
+	return object
+}
+
+// artifact is that of a commit, as source-controller writes it.
+func artifact(commit string) map[string]any {
+	return map[string]any{
+		"url": "http://source-controller.flux-system.svc.cluster.local./" + commit, "digest": "sha256:" + commit, "revision": "main@sha1:" + commit,
+		"path": "gitrepository/flux-system/fleet/" + commit, "lastUpdateTime": "2026-03-01T12:00:00Z",
+	}
+}
+
+func ready(state, message string) []any {
+	return []any{map[string]any{"type": "Reconciling", "status": "True"}, map[string]any{"type": "Ready", "status": state, "message": message}}
+}
+
+func TestTheArtifactOfASource(t *testing.T) {
+	refused := &meta.NoKindMatchError{GroupKind: groupVersion.WithKind(fleet.Kind).GroupKind()}
+	for name, test := range map[string]struct {
+		object     *unstructured.Unstructured
+		namespaces []string
+		answer     error
+		want       string // of the error
+		unready    string
+	}{
+		"there":                        {object: repository(map[string]any{"artifact": artifact("1"), "conditions": ready("True", "stored")})},
+		"another namespace":            {object: repository(map[string]any{"artifact": artifact("1")}), namespaces: []string{"flux"}, want: "the daemon's --source-namespaces does not list that"},
+		"absent":                       {want: "does not exist"},
+		"of no kind that is served":    {answer: refused, want: "install Flux's source-controller"},
+		"nothing was fetched yet":      {object: repository(map[string]any{}), want: "has no artifact yet"},
+		"nothing can be fetched":       {object: repository(map[string]any{"conditions": ready("False", "authentication required")}), want: "is not Ready: authentication required"},
+		"nothing newer can be fetched": {object: repository(map[string]any{"artifact": artifact("1"), "conditions": ready("False", "host is away")}), unready: "is not Ready: host is away"},
+		"without a digest":             {object: repository(map[string]any{"artifact": map[string]any{"url": "http://a", "revision": "1"}}), want: "without a url, a digest or a revision"},
+		"of another shape":             {object: repository(map[string]any{"artifact": "1"}), want: "read the status of GitRepository/flux-system/fleet"},
+		"the API server is away":       {answer: errors.New("connection refused"), want: "read GitRepository/flux-system/fleet: connection refused"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := fake.NewClientBuilder().WithScheme(runtime.NewScheme()).WithInterceptorFuncs(interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, o ...client.GetOption) error {
+				if test.answer != nil {
+					return test.answer
+				}
+				return c.Get(ctx, key, object, o...)
+			}})
+			if test.object != nil {
+				b = b.WithObjects(test.object)
+			}
+			s := &Sources{Reader: b.Build(), Namespaces: []string{"flux-system"}}
+			if test.namespaces != nil {
+				s.Namespaces = test.namespaces
+			}
+			a, err := s.Artifact(t.Context(), prod, fleet)
+			if test.want != "" {
+				if err == nil || !strings.Contains(err.Error(), test.want) {
+					t.Errorf("%v, want %s", err, test.want)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if a.Revision != "main@sha1:1" || a.Digest != "sha256:1" || a.URL == "" || a.Updated.IsZero() || a.Of != "GitRepository/flux-system/fleet" {
+				t.Errorf("%+v", a)
+			}
+			if test.unready == "" != (a.Unready == nil) || a.Unready != nil && !strings.Contains(a.Unready.Error(), test.unready) {
+				t.Errorf("unready: %v, want %s", a.Unready, test.unready)
+			}
+		})
+	}
+}
+
+// TestFollowersAreWoken by another artifact of their source, and by no other change of it, as long as they follow it.
+func TestFollowersAreWoken(t *testing.T) {
+	object := repository(map[string]any{"artifact": artifact("1"), "conditions": ready("True", "stored")})
+	watcher := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
+		groupVersion.WithResource("gitrepositories"): "GitRepositoryList",
+	}, object)
+	woken := make(chan string, 100)
+	s := &Sources{
+		Reader: fake.NewClientBuilder().WithScheme(runtime.NewScheme()).WithObjects(object).Build(), Watcher: watcher, Namespaces: []string{"flux-system"},
+		Wake: func(_ context.Context, syncs []v1alpha1.NodeSync) error {
+			for i := range syncs {
+				woken <- syncs[i].Name
+			}
+			return nil
+		},
+	}
+	ask := func() {
+		t.Helper()
+		if _, err := s.Artifact(t.Context(), prod, fleet); err != nil {
+			t.Fatal(err)
+		}
+	}
+	heard := func(what string) {
+		t.Helper()
+		select {
+		case name := <-woken:
+			if name != "prod" {
+				t.Errorf("%s: %s was woken", what, name)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("%s: nobody was woken", what)
+		}
+	}
+	update := func(status map[string]any) {
+		t.Helper()
+		changed := repository(status)
+		if _, err := watcher.Resource(groupVersion.WithResource("gitrepositories")).Namespace(fleet.Namespace).Update(t.Context(), changed, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ask()
+	ask()
+	heard("the watch begins")
+	update(map[string]any{"artifact": artifact("1"), "conditions": ready("True", "stored once more")})
+	update(map[string]any{"artifact": artifact("2"), "conditions": ready("True", "stored")})
+	heard("another artifact")
+	update(map[string]any{"artifact": artifact("2"), "conditions": ready("False", "host is away")})
+	heard("it is not Ready")
+	if len(woken) != 0 {
+		t.Error("woken by what says nothing new")
+	}
+	if err := (Either{Git: source.NewGit(source.Options{Dir: t.TempDir()}), Sources: s, Artifacts: newStore(t, Options{})}).Forget(prod.String()); err != nil {
+		t.Fatal(err)
+	}
+	if len(s.watches) != 0 {
+		t.Errorf("watched still: %v", s.watches)
+	}
+}

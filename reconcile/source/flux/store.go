@@ -1,0 +1,252 @@
+package flux
+
+import (
+	"archive/tar"
+	"cmp"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/fluxcd/pkg/http/fetch"
+	fluxtar "github.com/fluxcd/pkg/tar"
+
+	"github.com/plumbline-dev/plumbline/reconcile/source"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// Options of a Store. Zero limits are those of reconcile/source.
+type Options struct {
+	// Dir is a folder of the Store's own: what an earlier process has left there is removed.
+	Dir string
+	// MaxBytes bounds one artifact, packed and unpacked; MaxFiles how many files and folders it has.
+	MaxBytes int64
+	MaxFiles int
+	// Now tells the time; nil for the system's clock.
+	Now func() time.Time
+}
+
+// Store has artifacts on disk, each for as long as somebody goes by it. Its methods may be called at the same time.
+type Store struct {
+	options Options
+
+	// fetching is held while an artifact is fetched: one at a time.
+	fetching chan struct{}
+	mu       sync.Mutex
+	made     int
+	trees    map[string]*kept
+	holds    map[string]hold
+}
+
+// kept is an artifact on disk, by its digest, and how many go by it.
+type kept struct {
+	dir   string
+	tree  *tree
+	holds int
+}
+
+// hold is what one goes by, and when Flux made what it went by before, by commit.
+type hold struct {
+	digest  string
+	updated time.Time
+	before  map[string]time.Time
+}
+
+// NewStore returns a Store that has not touched the disk yet.
+func NewStore(o Options) *Store {
+	if o.MaxBytes == 0 {
+		o.MaxBytes = source.DefaultMaxBytes
+	}
+	if o.MaxFiles == 0 {
+		o.MaxFiles = source.DefaultMaxObjects
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Store{options: o, fetching: make(chan struct{}, 1), trees: map[string]*kept{}, holds: map[string]hold{}}
+}
+
+// Fetch returns an artifact as a Snapshot, and when the fetch began. Where Flux cannot make a newer artifact,
+// the error says so beside the Snapshot of the one that there is.
+//
+// The error is the context's, a *source.ArtifactError or a *source.LimitError.
+func (s *Store) Fetch(ctx context.Context, key string, a source.Artifact) (*render.Snapshot, time.Time, error) {
+	began := s.options.Now()
+	select {
+	case s.fetching <- struct{}{}:
+		defer func() { <-s.fetching }()
+	case <-ctx.Done():
+		return nil, began, ctx.Err()
+	}
+	of, err := s.settle(key, a, nil)
+	if of == nil && err == nil {
+		if of, err = s.make(ctx, a); err == nil {
+			_, err = s.settle(key, a, of)
+		}
+	}
+	if err != nil {
+		return nil, began, err
+	}
+	return &render.Snapshot{Revision: a.Revision, Commit: render.CommitOf(a.Revision), FS: of.tree}, began, a.Unready
+}
+
+// make fetches an artifact into a folder of its own.
+func (s *Store) make(ctx context.Context, a source.Artifact) (*kept, error) {
+	if s.made == 0 {
+		if err := os.RemoveAll(s.options.Dir); err != nil {
+			return nil, fmt.Errorf("remove what an earlier process has left: %w", err)
+		}
+	}
+	s.made++
+	dir := filepath.Join(s.options.Dir, fmt.Sprint(s.made))
+	err := os.MkdirAll(filepath.Join(dir, "files"), 0o700)
+	if err == nil {
+		err = s.unpack(ctx, dir, a)
+	}
+	var of *tree
+	if err == nil {
+		of, err = newTree(filepath.Join(dir, "files"), a.Revision)
+	}
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return &kept{dir: dir, tree: of}, nil
+}
+
+// packed is the name of an artifact as it was fetched.
+const packed = "artifact.tar.gz"
+
+// unpack fetches an artifact, verifies its digest, and unpacks it. Symlinks, which source-controller puts into none, are
+// left out.
+func (s *Store) unpack(ctx context.Context, dir string, a source.Artifact) error {
+	fetcher := fetch.New(fetch.WithMaxDownloadSize(int(s.options.MaxBytes)), fetch.WithFileName(packed))
+	if err := fetcher.FetchWithContext(ctx, a.URL, a.Digest, dir); err != nil {
+		if ctx.Err() != nil {
+			return &source.ArtifactError{Of: a.Of, Problem: "has an artifact that did not come to its end within spec.timeout: see whether source-controller can be reached from here", Err: ctx.Err()}
+		}
+		return &source.ArtifactError{Of: a.Of, Problem: "has an artifact that cannot be fetched", Err: err}
+	}
+	name := filepath.Join(dir, packed)
+	if err := s.count(a, name); err != nil {
+		return err
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	err = fluxtar.Untar(file, filepath.Join(dir, "files"), fluxtar.WithMaxUntarSize(int(s.options.MaxBytes)), fluxtar.WithSkipSymlinks())
+	if err != nil {
+		err = &source.ArtifactError{Of: a.Of, Problem: "has an artifact that cannot be unpacked", Err: err}
+	}
+	return errors.Join(err, file.Close(), os.Remove(name))
+}
+
+// count refuses what is larger than a disk should take, before anything is written of it.
+func (s *Store) count(a source.Artifact, name string) error {
+	file, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }() // it was read
+	unzipped, err := gzip.NewReader(file)
+	if err != nil {
+		return &source.ArtifactError{Of: a.Of, Problem: "has an artifact that is no .tar.gz", Err: err}
+	}
+	bytes, files := int64(0), 0
+	for from := tar.NewReader(io.LimitReader(unzipped, 2*s.options.MaxBytes)); ; {
+		entry, err := from.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return &source.ArtifactError{Of: a.Of, Problem: "has an artifact that cannot be unpacked", Err: err}
+		}
+		files++
+		if bytes += entry.Size; bytes > s.options.MaxBytes {
+			return &source.LimitError{What: "the artifact of " + a.Of, Limit: s.options.MaxBytes}
+		}
+		if files > s.options.MaxFiles {
+			return &source.LimitError{What: "the artifact of " + a.Of, Limit: int64(s.options.MaxFiles), Unit: "files"}
+		}
+	}
+}
+
+// settle has a key go by an artifact, and removes what nobody goes by any more. fresh is the artifact where it was
+// made just now; without it nil is returned where the artifact is not there.
+func (s *Store) settle(key string, a source.Artifact, fresh *kept) (*kept, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of := cmp.Or(fresh, s.trees[a.Digest])
+	if of == nil {
+		return nil, nil
+	}
+	was, held := s.holds[key]
+	now := hold{digest: a.Digest, updated: a.Updated, before: was.before}
+	if now.before == nil || len(now.before) > mostKnown {
+		now.before = map[string]time.Time{}
+	}
+	now.before[render.CommitOf(a.Revision)] = a.Updated
+	s.holds[key], s.trees[a.Digest] = now, of
+	if held && was.digest == a.Digest {
+		return of, nil
+	}
+	of.holds++
+	if !held {
+		return of, nil
+	}
+	return of, s.release(was.digest)
+}
+
+// mostKnown is of how many artifacts it is known when they were made.
+const mostKnown = 100
+
+// release has one less go by an artifact.
+func (s *Store) release(digest string) error {
+	of := s.trees[digest]
+	if of.holds--; of.holds > 0 {
+		return nil
+	}
+	delete(s.trees, digest)
+	of.tree.gone.Store(true)
+	return os.RemoveAll(of.dir)
+}
+
+// Forget drops what a key goes by.
+func (s *Store) Forget(key string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was, held := s.holds[key]
+	if !held {
+		return nil
+	}
+	delete(s.holds, key)
+	return s.release(was.digest)
+}
+
+// Holds says whether a key goes by an artifact.
+func (s *Store) Holds(key string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, held := s.holds[key]
+	return held
+}
+
+// Order says how what a key goes by stands to what it went by before, by when Flux has made them: the history of
+// the repository is Flux's.
+func (s *Store) Order(key, commit string) source.Order {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	is := s.holds[key]
+	switch then, known := is.before[commit]; {
+	case !known:
+		return source.OrderUnknown
+	case then.After(is.updated):
+		return source.OrderOlder
+	}
+	return source.OrderNewer
+}
