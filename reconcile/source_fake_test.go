@@ -7,6 +7,7 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/plumbline-dev/plumbline/reconcile/fetch"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -14,12 +15,13 @@ import (
 // fakeSource gives a new commit at each fetch, or fails. A fetch begins behind
 // by so much: it was made for another NodeSync.
 type fakeSource struct {
-	clock    *clock
-	behind   time.Duration
-	err      error
-	files    fstest.MapFS
-	requests []source.Request
-	deadline bool
+	fetch.Source // of Flux nothing is asked
+	clock        *clock
+	behind       time.Duration
+	err          error
+	files        fstest.MapFS
+	requests     []source.Request
+	deadline     bool
 	// during is what happens while a fetch is under way.
 	during func()
 	// before is what happens before the history is asked for.
