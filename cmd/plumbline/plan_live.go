@@ -107,7 +107,7 @@ func fetchFor(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync, dir
 	return snapshot, err
 }
 
-// artifactFor reads what Flux has fetched, where that can be had from here: source-controller is reached in the cluster.
+// artifactFor reads what Flux has fetched, where that is within reach from here: source-controller is reached in the cluster.
 func artifactFor(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync, dir string) (*render.Snapshot, error) {
 	ref := sync.SourceRef()
 	sources := &flux.Sources{Reader: c, Namespaces: []string{ref.Namespace}}

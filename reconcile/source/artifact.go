@@ -6,7 +6,7 @@ import "time"
 type Artifact struct {
 	// Of is the source: kind/namespace/name.
 	Of string
-	// URL is where it can be had, and Digest that of its bytes: algorithm:hex.
+	// URL is where source-controller serves it, and Digest that of its bytes: algorithm:hex.
 	URL, Digest string
 	// Revision in Flux's form: main@sha1:<commit>, latest@sha256:<digest>.
 	Revision string

@@ -223,7 +223,7 @@ type SourceRefError struct {
 // Error says what to do.
 func (e *SourceRefError) Error() string { return e.Ref + " " + e.Problem }
 
-// ArtifactError says that what Flux has fetched cannot be had, or that Flux has not fetched it.
+// ArtifactError says that what Flux has fetched is not available, or that Flux has not fetched it.
 type ArtifactError struct {
 	// Of is the source: kind/namespace/name.
 	Of, Problem string

@@ -16,18 +16,18 @@
 // on top of testscript's own (! before any of them wants it to fail):
 //
 //	seed [FOLDER]
-//		Copies testdata/basic into the clone, or a folder of it: plumbline.yaml, the class default,
-//		the pools general (weight 50) and batch (weight 10).
+//		Copies testdata/basic into the clone, or a folder of it: plumbline.yaml, the class default, the pools
+//		general (weight 50) and batch (weight 10).
 //	edit FILE OLD NEW
 //		Replaces the one occurrence of OLD in a file of the clone.
 //	push MESSAGE
 //		Commits what changed in the clone and pushes it.
 //	pushes N OLD NEW FILE…
-//		Pushes N commits as fast as it goes; each replaces OLD, or what the one
-//		before has put there, by NEW in all of the files. %d in NEW is its number.
+//		Pushes N commits as fast as it goes; each replaces OLD, or what the one before has put there, by NEW in all
+//		of the files. %d in NEW is its number.
 //	git, kubectl, helm, plumbline ARGS
-//		Run the program; stdout and stderr ask what it printed. git runs in the
-//		clone, plumbline is the command line of the administrator.
+//		Run the program; stdout and stderr ask what it printed. git runs in the clone, plumbline is the command line
+//		of the administrator.
 //	exits CODE PROGRAM ARGS
 //		Runs one of them, which has to end with the code.
 //	named NAME
@@ -35,27 +35,24 @@
 //	expect [-t D] PROGRAM ARGS ~ REGEX
 //		Runs one of them again and again until it prints what matches.
 //	daemon pod FILE PATTERN
-//		Runs the container of a Pod to its end, in the surroundings of deploy, and checks what
-//		it prints.
+//		Runs the container of a Pod to its end, in the surroundings of deploy, and checks what it prints.
 //	daemon [other] start|deploy|limited|cramped|stop|kill|pause|cont|ends|forget [FLAGS]
-//		Handles the daemon, which runs with the rights of manifests/. deploy starts it as a
-//		pod of its Deployment, the cluster's own where Helm installed one, and other as the second one; that takes root, which a script
-//		asks for with [root]. limited starts it with the GOMEMLIMIT of its Deployment,
-//		cramped on a full disk: no file of it can grow. stop is SIGTERM, and wants it to end
-//		well; kill is SIGKILL; pause and cont freeze it and let it go on; ends waits
-//		until it has ended by itself; forget empties the cache of one that does not run,
-//		as a Pod on another machine would find it. other is a second one beside it: that it ends
-//		fails no story.
+//		Handles the daemon, which runs with the rights of manifests/. deploy starts it as a pod of its Deployment,
+//		the cluster's own where Helm installed one, and other as the second one; that takes root, which a script
+//		asks for with [root]. limited starts it with the GOMEMLIMIT of its Deployment, cramped on a full disk: no
+//		file of it can grow. stop is SIGTERM, and wants it to end well; kill is SIGKILL; pause and cont freeze it
+//		and let it go on; ends waits until it has ended by itself; forget empties the cache of one that does not
+//		run, as a Pod on another machine would find it. other is a second one beside it: that it ends fails no
+//		story.
 //	flux start|stop, argocd start|stop
-//		Handles the real controllers of Flux, in flux-system, or of Argo CD, in argocd. start builds what is missing,
-//		and applies the Secret git there, by which it reads the story's repository.
+//		Handles the real controllers of Flux, in flux-system, or of Argo CD, in argocd. start builds what is
+//		missing, and applies the Secret git there, by which it reads the story's repository.
 //	leads [-t D] [other]
 //		Waits until the daemon, or the other one, holds the leader's lease.
 //	api up|down|hang|429 [DURATION], api slow DELAY, api expire
-//		Handles the way between the daemon and the API server; the rest of the
-//		cluster has another. Said first before the daemon is started. With a
-//		duration the fault ends by itself. expire cuts all watches, and what they
-//		missed is not to be had by watching.
+//		Handles the way between the daemon and the API server; the rest of the cluster has another. Said first
+//		before the daemon is started. With a duration the fault ends by itself. expire cuts all watches, and what
+//		they missed is not to be had by watching.
 //	api writes = N
 //		Counts what the daemon has sent to the API server to change anything.
 //	rbac take VERB RESOURCE, rbac give
@@ -65,23 +62,20 @@
 //	admission rejects|hangs KIND[/NAME], admission off
 //		Has an admission webhook, sizes.example.com, see each such object.
 //	term POINT [FLAGS]
-//		Starts the daemon, sends it SIGTERM as soon as it reaches a step point
-//		(NAME#N), and holds that it ends well within a Pod's grace.
+//		Starts the daemon, sends it SIGTERM as soon as it reaches a step point (NAME#N), and holds that it ends well
+//		within a Pod's grace.
 //	killed [sample=N] SCENE…
-//		Plays scenes over a NodeSync "killed", again and again, each time with the
-//		daemon killed at others of the points that it reaches, and holds that it
-//		comes to the same end as without a kill: first-push, change, removal,
-//		deletion, upgrade, rollback. PLUMBLINE_FULL=1 kills at all points, else five are
-//		drawn by PLUMBLINE_SEED; sample draws N of each scene, in both tiers, unless
-//		PLUMBLINE_KILL=everywhere. -points REGEX kills at those that it matches.
+//		Plays scenes over a NodeSync "killed", again and again, each time with the daemon killed at others of the
+//		points that it reaches, and holds that it comes to the same end as without a kill: first-push, change,
+//		removal, deletion, upgrade, rollback. PLUMBLINE_FULL=1 kills at all points, else five are drawn by
+//		PLUMBLINE_SEED; sample draws N of each scene, in both tiers, unless PLUMBLINE_KILL=everywhere. -points REGEX
+//		kills at those that it matches.
 //	nodesync NAME [FIELD=VALUE…]
-//		Applies a NodeSync over the story's repository; fields of its spec are
-//		given by their path, values in YAML. Fields given before stay. Removals have a
-//		grace of 1s and end all nodes in a step, unless told otherwise.
+//		Applies a NodeSync over the story's repository; fields of its spec are given by their path, values in YAML.
+//		Fields given before stay. Removals have a grace of 1s and end all nodes in a step, unless told otherwise.
 //	deploykey SECRET
-//		Lets a new key read the story's repository over ssh, and applies the Secret
-//		that has it. Sets $SSH_URL, $SSH_HOST and $SSH_KEY, a line of the key, and
-//		$WEB_URL, the repository's page.
+//		Lets a new key read the story's repository over ssh, and applies the Secret that has it. Sets $SSH_URL,
+//		$SSH_HOST and $SSH_KEY, a line of the key, and $WEB_URL, the repository's page.
 //	signer NAME openpgp|expired|ssh
 //		Makes a key with gpg or ssh-keygen; one that is expired lasted a day in 2025.
 //	sign NAME|none
@@ -89,8 +83,8 @@
 //	signers SECRET NAME…
 //		Applies the Secret that has the public keys of just these signers.
 //	webhook TOKEN
-//		Has the Git host tell of pushes to the story's repository, signed with the
-//		token, at $WEBHOOK: a free address for the daemon's --webhook-addr.
+//		Has the Git host tell of pushes to the story's repository, signed with the token, at $WEBHOOK: a free
+//		address for the daemon's --webhook-addr.
 //	browse address
 //		Sets $PAGE, a free address for the daemon's --page-addr.
 //	browse PATH ~ REGEXP
@@ -100,109 +94,102 @@
 //	browse pictures PATH
 //		Has Chromium draw it in light, dark and narrow, where it is installed, into $PLUMBLINE_PICTURES.
 //	pull open|fork BRANCH
-//		Pushes what changed in the clone to a branch, of the repository or of another user's fork,
-//		and opens a pull request for it into main. Sets $PULL to its number.
+//		Pushes what changed in the clone to a branch, of the repository or of another user's fork, and opens a pull
+//		request for it into main. Sets $PULL to its number.
 //	pull push|close|merge
-//		Pushes what changed to the branch of that pull request, closes it, or merges it and
-//		pulls main into the clone.
+//		Pushes what changed to the branch of that pull request, closes it, or merges it and pulls main into the
+//		clone.
 //	pull proposed N [~ REGEX]
-//		Waits until the daemon has opened N pull requests, whatever became of them, the newest
-//		of which matches by its title and text. Sets $PULL and $PULL_URL, its page.
+//		Waits until the daemon has opened N pull requests, whatever became of them, the newest of which matches by
+//		its title and text. Sets $PULL and $PULL_URL, its page.
 //	pull comments N [~ REGEX]
 //		Waits until it has N comments, the last of which matches.
 //	ci FILE JOB [KEY=VALUE…]
-//		Checks out the branch of that pull request, and runs in it the scripts of a job of a file of
-//		examples/ci, in their order, with its environment and the given one, and nothing else.
+//		Checks out the branch of that pull request, and runs in it the scripts of a job of a file of examples/ci, in
+//		their order, with its environment and the given one, and nothing else.
 //	actions run FILE [KEY=VALUE…]
-//		Puts a pipeline of examples/ci into the clone, with these values of the variables at its top, and
-//		starts a runner of the repository's Gitea Actions.
+//		Puts a pipeline of examples/ci into the clone, with these values of the variables at its top, and starts a
+//		runner of the repository's Gitea Actions.
 //	actions [-t D] success|failure [~ REGEX]
-//		Waits until the one job on the head of that pull request has ended so, the commit's status says so,
-//		and the job's log matches.
+//		Waits until the one job on the head of that pull request has ended so, the commit's status says so, and the
+//		job's log matches.
 //	receiver
 //		Starts a host at $RECEIVER_URL that takes whatever is posted to it.
 //	receiver [-t D] PATH N ~ REGEX
 //		Waits until N of what was posted to its path match.
 //	parrot
-//		Starts a host at $PARROT that answers every request with an error that repeats the
-//		request's credentials, in every encoding. Sets $METRICS and $PROFILES, free addresses
-//		for the daemon's --metrics-addr and --profiling-addr, and $REPO_URL, the story's repository.
+//		Starts a host at $PARROT that answers every request with an error that repeats the request's credentials, in
+//		every encoding. Sets $METRICS and $PROFILES, free addresses for the daemon's --metrics-addr and
+//		--profiling-addr, and $REPO_URL, the story's repository.
 //	parrot heard SECRET|nothing
 //		Waits until it was sent the secret; or holds that it was asked nothing.
 //	unsaid SECRET…
-//		Holds that none of them, in any encoding, is in the daemon's log, status, events, ConfigMaps,
-//		commit statuses, metrics or profiles, nor in what plumbline prints of the first NodeSync.
+//		Holds that none of them, in any encoding, is in the daemon's log, status, events, ConfigMaps, commit
+//		statuses, metrics or profiles, nor in what plumbline prints of the first NodeSync.
 //	bomb NAME FOLDER
-//		Writes a small commit that is a great deal of work into a folder of the clone: aliases,
-//		brackets, large, kustomizations; archives, loop, hoard (charts); tree, which is pushed at once.
+//		Writes a small commit that is a great deal of work into a folder of the clone: aliases, brackets, large,
+//		kustomizations; archives, loop, hoard (charts); tree, which is pushed at once.
 //	bomb objects BRANCH
 //		Pushes a branch with more objects than one fetch may bring.
 //	bomb index
 //		Serves a chart repository with a large index, and sets $INDEX to its URL.
 //	memory watch, and then memory within
-//		Watches what the daemon and its children have in memory, and checks that it was always
-//		less than its Deployment gives.
+//		Watches what the daemon and its children have in memory, and checks that it was always less than its
+//		Deployment gives.
 //	metrics, and then metrics watch
 //		Sets $METRICS, a free address for the daemon's --metrics-addr; scrapes it each second.
 //	metrics shown
-//		Ends that, and checks with Prometheus' library that each panel of the dashboard shows
-//		something of what was scraped, and which alerts it would have led to.
+//		Ends that, and checks with Prometheus' library that each panel of the dashboard shows something of what was
+//		scraped, and which alerts it would have led to.
 //	logged [-t D] ~ REGEX
 //		Waits until the daemon has logged what matches.
 //	githost stop|start|pause|cont
-//		Handles the Git host. stop is a crash, start brings it back at the same
-//		address; pause freezes it, so that it takes connections and says nothing.
+//		Handles the Git host. stop is a crash, start brings it back at the same address; pause freezes it, so that
+//		it takes connections and says nothing.
 //	await [-t D] KIND/NAME [CONDITION=STATUS] [reason=R] [at=HEAD] [~ REGEX]
-//		Waits until the object exists and the condition is as told, with a message
-//		that matches. Ready=True of a NodeSync means that of the clone's HEAD;
-//		at=HEAD means it of other conditions, too; at=any of none.
+//		Waits until the object exists and the condition is as told, with a message that matches. Ready=True of a
+//		NodeSync means that of the clone's HEAD; at=HEAD means it of other conditions, too; at=any of none.
 //	await [-t D] gone KIND/NAME
 //		Waits until there is no such object.
 //	removal [-t D] NODESYNC KIND/NAME PHASE|Stalled|any|none [~ REGEX]
-//		Waits until the removal has come so far, with a message that matches; any
-//		is as far as it may be.
+//		Waits until the removal has come so far, with a message that matches; any is as far as it may be.
 //	release NODESYNC KIND/NAME
-//		Annotates the NodeSync so that a removal goes on that is held because the
-//		status was lost.
+//		Annotates the NodeSync so that a removal goes on that is held because the status was lost.
 //	events [-t D] NAME ~ REGEX
 //		Waits for an event about NAME, newer than the story, as "Reason: message".
 //	status [-t D] state=STATE [at=COMMIT] [subject=applied|drift|plan] [~ REGEX]
-//		Waits until the newest status that the daemon set on the clone's HEAD, or
-//		on another commit, is as told; without a subject that on the whole.
+//		Waits until the newest status that the daemon set on the clone's HEAD, or on another commit, is as told;
+//		without a subject that on the whole.
 //	statuses STATE…
-//		Holds that these are the states that HEAD had, in order, and that no
-//		description is longer than a Git host shows.
+//		Holds that these are the states that HEAD had, in order, and that no description is longer than a Git host
+//		shows.
 //	statushost up|down|CODE
-//		Has the Git host's API for commit statuses answer, not answer, or answer
-//		with a code. Sets $STATUS_URL, the repository's page there, for report.url.
+//		Has the Git host's API for commit statuses answer, not answer, or answer with a code. Sets $STATUS_URL, the
+//		repository's page there, for report.url.
 //	statushost posted COMMIT STATE…
-//		Waits until the Git host has taken just these states through $STATUS_URL
-//		for a commit, in order, each as often as it is named.
+//		Waits until the Git host has taken just these states through $STATUS_URL for a commit, in order, each as
+//		often as it is named.
 //	upstream EXAMPLE [FOLDER]
-//		Copies one of Karpenter's own examples to FOLDER/upstream.yaml in the
-//		clone, by default in nodes.
+//		Copies one of Karpenter's own examples to FOLDER/upstream.yaml in the clone, by default in nodes.
 //	userdata CLASS EXAMPLE
-//		Waits until the class has the example's user data, byte for byte but for
-//		${CLUSTER_NAME}.
+//		Waits until the class has the example's user data, byte for byte but for ${CLUSTER_NAME}.
 //	workload NAME replicas=N [pool=POOL] [pdb=N] [volume=SIZE]
-//		Applies a Deployment with a node for each pod, and waits until all are
-//		available. pdb wants so many of them available always; volume has its pod use an
-//		EBS volume.
+//		Applies a Deployment with a node for each pod, and waits until all are available. pdb wants so many of them
+//		available always; volume has its pod use an EBS volume.
 //	workload NAME gone
 //		Deletes it.
 //	volumes driver [intolerant]
-//		Installs the EBS CSI driver; an intolerant one lacks the toleration of a drain, as before
-//		chart 1.37.
+//		Installs the EBS CSI driver; an intolerant one lacks the toleration of a drain, as before chart 1.37.
 //	volumes leave NODE
 //		Makes a VolumeAttachment of a node that is not there.
 //	volumes [-t D] attached = N
 //		Waits until there are so many VolumeAttachments.
 //	volumes follow, and then volumes moved = N
-//		Watches the volumes of claims, and checks that so many were attached to another node since,
-//		that each is the one it was, and that none was attached twice; prints how long each took.
+//		Watches the volumes of claims, and checks that so many were attached to another node since, that each is the
+//		one it was, and that none was attached twice; prints how long each took.
 //	available NAME watch, and then available NAME [serving] >= N
-//		Watches how many pods of a workload are available, and checks that they were at least N
-//		ever since. serving counts, every 200 ms, those that are Ready, in their grace period too.
+//		Watches how many pods of a workload are available, and checks that they were at least N ever since. serving
+//		counts, every 200 ms, those that are Ready, in their grace period too.
 //	ec2 [-t D] count [pool=POOL] = N
 //		Waits until so many instances are pending or running.
 //	ec2 [-t D] left = empty
@@ -212,12 +199,10 @@
 //	mark
 //		Has writes, renders, children and calls count from now on.
 //	writes [KIND[/NAME]] = N|KIND[/NAME]
-//		Counts the daemon's successful writes to definitions (NodePools,
-//		EC2NodeClasses, NodeClaims), without those to status. They are so many, or
-//		as many as those to something else.
+//		Counts the daemon's successful writes to definitions (NodePools, EC2NodeClasses, NodeClaims), without those
+//		to status. They are so many, or as many as those to something else.
 //	deletes KIND…
-//		Holds that the daemon has deleted objects of these kinds, all of one before
-//		the first of the next.
+//		Holds that the daemon has deleted objects of these kinds, all of one before the first of the next.
 //	renders = N
 //		Counts how often the daemon has rendered.
 //	children = N
@@ -225,29 +210,27 @@
 //	calls WHO ACTION = N
 //		Counts calls to AWS by plumbline or anyone; * and ? are wildcards.
 //	fault WHO SERVICE ACTION KIND [DURATION|N/s|Nx]
-//		Makes calls to AWS go wrong: deny, throttle, expire, delay, loseResponse, hide; for
-//		so long, beyond so many a second, or so many times. * and ? are wildcards.
+//		Makes calls to AWS go wrong: deny, throttle, expire, delay, loseResponse, hide; for so long, beyond so many
+//		a second, or so many times. * and ? are wildcards.
 //	fault WHO SERVICE ACTION error CODE [Nx]
 //		Has calls to AWS fail with an error code of AWS's, such as InternalError.
 //	fault off
 //		Ends all faults.
 //	answers WHO [flap=SHARE] [lag=D] [settle=D] [short=SHARE] [empty=SHARE] [tags=D] [token=D], answers usual
-//		Has EC2 list instances to plumbline, or to anyone, as it may: flap is the share of
-//		answers that an instance is missing from, lag how old what is shown may be, settle for
-//		how long after its last change an instance does so; short and empty are the shares of
-//		such pages, tags is how long a dead instance keeps its tags, token how long the token
-//		of a next page is accepted.
+//		Has EC2 list instances to plumbline, or to anyone, as it may: flap is the share of answers that an instance
+//		is missing from, lag how old what is shown may be, settle for how long after its last change an instance
+//		does so; short and empty are the shares of such pages, tags is how long a dead instance keeps its tags,
+//		token how long the token of a next page is accepted.
 //	zone ZONE down|up
-//		Disrupts an availability zone: EC2 refuses questions without the IDs of instances in
-//		other zones, and launches or ends nothing there.
+//		Disrupts an availability zone: EC2 refuses questions without the IDs of instances in other zones, and
+//		launches or ends nothing there.
 //	eks status STATUS, eks gone|back
 //		Has EKS say of the cluster that it is UPDATING, say; that there is none; ends that.
 //	account twin|empty|own
-//		Gives plumbline the credentials of another account, which has a cluster of the
-//		same name or none; or its own again.
+//		Gives plumbline the credentials of another account, which has a cluster of the same name or none; or its own
+//		again.
 //	elsewhere adds CLUSTER, elsewhere runs
-//		Adds another EKS cluster to the account, with one node of its own; checks that this
-//		node runs.
+//		Adds another EKS cluster to the account, with one node of its own; checks that this node runs.
 //	capacity short [type=T] [zone=Z] [market=M], capacity back
 //		Has launches fail for want of capacity; ends that.
 //	ec2 kill|interrupt [pool=POOL]
@@ -255,16 +238,16 @@
 //	ec2 spoil IMAGES, ec2 unspoil
 //		Has instances of the images whose names match end as they are launched; ends that.
 //	aws publishes VERSION
-//		Publishes a release of AL2023, such as v20251103, which becomes the newest. A controller that
-//		runs asks for it within a day.
+//		Publishes a release of AL2023, such as v20251103, which becomes the newest. A controller that runs asks for
+//		it within a day.
 //	aws tags|untags GROUP KEY=VALUE, aws role gone|back
-//		Puts a tag on a security group of the cluster's VPC, or takes it off; deletes the role of
-//		Karpenter's controller, or has it back.
+//		Puts a tag on a security group of the cluster's VPC, or takes it off; deletes the role of Karpenter's
+//		controller, or has it back.
 //	prometheus fires|quiet
 //		Starts a Prometheus, whose URL is in PROMETHEUS_URL, and says whether a query has a result.
 //	ec2 stop|protect [pool=POOL], ec2 start, ec2 unprotect
-//		Stops an instance as by hand, or has EC2 refuse to end it; start and unprotect take
-//		that back for the one that was named last.
+//		Stops an instance as by hand, or has EC2 refuse to end it; start and unprotect take that back for the one
+//		that was named last.
 //	ec2 untag
 //		Takes the tag of its pool off the instance that was ended last.
 //	ec2 stray pool=POOL, ec2 end
@@ -272,28 +255,28 @@
 //	ec2 leave, ec2 clear
 //		Leaves a volume and an interface with the cluster's tags; deletes what is attached to nothing.
 //	ec2 asked
-//		Holds that plumbline has asked EC2 by its ID, since the mark, for the instance
-//		that was ended last, and has got an answer.
+//		Holds that plumbline has asked EC2 by its ID, since the mark, for the instance that was ended last, and has
+//		got an answer.
 //	karpenter images VERSION…
 //		Has the controllers of older releases built, so that no pod waits for its image.
 //	karpenter crds|controller|both VERSION [VALUE=…]
-//		Installs or upgrades the charts with helm, as somebody else than plumbline; values
-//		are those of helm's --set.
+//		Installs or upgrades the charts with helm, as somebody else than plumbline; values are those of helm's
+//		--set.
 //	karpenter leads [-t D] VERSION
 //		Waits until the rollout is complete, and a pod of that version holds the Lease.
 //	upgraded [-t D] NODESYNC VERSION
-//		Waits until the NodeSync is Ready at HEAD with that version of Karpenter in force, and
-//		a pod of it leads; prints how long each step of the change took.
+//		Waits until the NodeSync is Ready at HEAD with that version of Karpenter in force, and a pod of it leads;
+//		prints how long each step of the change took.
 //	karpenter revision RELEASE STATUS|cut-off
-//		Leaves the last revision of a Helm release as one who was killed at it does,
-//		pending-upgrade say, or with its Secret cut off in the middle.
+//		Leaves the last revision of a Helm release as one who was killed at it does, pending-upgrade say, or with
+//		its Secret cut off in the middle.
 //	karpenter gone
 //		Uninstalls both charts with helm, and deletes the CRDs that are left.
 //	crds-by-kubectl VERSION
 //		Applies the CRDs of a release with kubectl, as one does who reads the upgrade guide.
 //	registry publishes CHART VERSION as TAG [says=V] [image=V] [PATH=FILE…]
-//		Serves a chart that lies: made from a release, with another version in its Chart.yaml,
-//		another tag of the image, files of $WORK in the place of its own (none: without it).
+//		Serves a chart that lies: made from a release, with another version in its Chart.yaml, another tag of the
+//		image, files of $WORK in the place of its own (none: without it).
 //	registry away|truncated|corrupt|back, registry slow DURATION, registry answers STATUS
 //		Has the registry of the charts go wrong; ends that.
 //	terraform take FILE…
@@ -301,9 +284,9 @@
 //	terraform ARGS
 //		Runs the real Terraform there, with an old helm provider; stdout asks what it printed.
 //	page NAME [HEADING…]
-//		Runs the commands below headings of docs/NAME.md that say that they are tested, as a
-//		reader in a checkout; without a heading it checks that none is left.
+//		Runs the commands below headings of docs/NAME.md that say that they are tested, as a reader in a checkout;
+//		without a heading it checks that none is left.
 //	finish
-//		Deletes the workloads, has the NodeSyncs deleted with onDelete Drain,
-//		waits until they are gone, and stops the daemon.
+//		Deletes the workloads, has the NodeSyncs deleted with onDelete Drain, waits until they are gone, and stops
+//		the daemon.
 package stories

@@ -119,7 +119,13 @@ func TestRefused(t *testing.T) {
 	reports := strings.Repeat(`{provider: gitea, secretRef: {name: a}},`, 9)
 	cases := map[string]struct{ spec, want string }{
 		"no source":        {`{}`, "spec.source: Required value"},
-		"no git":           {`{source: {}}`, "spec.source.git: Required value"},
+		"no git":           {`{source: {}}`, "give git or sourceRef, and not both"},
+		"two sources":      {`{source: {git: {url: "https://git.example.com/a"}, sourceRef: {kind: Bucket, name: a}}}`, "give git or sourceRef, and not both"},
+		"no kind of Flux":  {`{source: {sourceRef: {kind: HelmRepository, name: a}}}`, "spec.source.sourceRef.kind: Unsupported value"},
+		"reports no URL":   {`{source: {sourceRef: {kind: GitRepository, name: a}}, report: [{provider: gitea, secretRef: {name: a}}]}`, "each report needs a url"},
+		"no commits":       {`{source: {sourceRef: {kind: Bucket, name: a}}, report: [{provider: gitea, url: "https://git.example.com/a", secretRef: {name: a}}]}`, "the others have no commits"},
+		"pulls of Flux":    {`{source: {sourceRef: {kind: GitRepository, name: a}}, report: [{provider: gitea, url: "https://git.example.com/a", secretRef: {name: a}, pullRequests: {}}]}`, "needs source.git"},
+		"proposes to Flux": {`{source: {sourceRef: {kind: GitRepository, name: a}}, rollout: {onFailure: BrakeAndPropose}, report: [{provider: gitea, url: "https://git.example.com/a", secretRef: {name: a}}]}`, "that is a branch"},
 		"no url":           {`{source: {git: {}}}`, "spec.source.git.url: Required value"},
 		"file url":         {`{source: {git: {url: "file:///etc"}}}`, "spec.source.git.url: Invalid value"},
 		"scp-like url":     {`{source: {git: {url: "git@git.example.com:a/b"}}}`, "spec.source.git.url: Invalid value"},

@@ -5,8 +5,8 @@
 // comes from source-controller, over HTTP and without credentials, and its digest is verified before
 // anything of it is read. Nothing is fetched from where Flux has it.
 //
-// A source is watched from the first look at it on, and whoever follows it is woken when it has another
-// artifact. The watch is only for speed: each look asks the API server, and nothing waits for a watch.
+// A source is watched from the first look at it on, and the NodeSyncs that follow it are woken when it has
+// another artifact. The watch is only for speed: each look asks the API server, and nothing waits for a watch.
 //
 // See https://fluxcd.io/flux/components/source/api/v1/ and
 // https://github.com/fluxcd/flux2/tree/main/rfcs/0012-external-artifact.

@@ -31,7 +31,7 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Store has artifacts on disk, each for as long as somebody goes by it. Its methods may be called at the same time.
+// Store has artifacts on disk, each for as long as a NodeSync goes by it. Its methods may be called at the same time.
 type Store struct {
 	options Options
 
