@@ -40,6 +40,7 @@ type brief struct {
 
 const (
 	longFile   = "clusters/production/eu-west-1/nodes/general-purpose.yaml"
+	longRef    = "GitRepository/platform-engineering/fleet-configuration-of-all-production-clusters"
 	longURL    = "https://git.internal.example.com/platform-engineering/kubernetes/fleet-configuration.git"
 	longMirror = "oci://registry.internal.example.com/mirrors/public.ecr.aws/karpenter"
 	longPool   = "general-purpose-arm64"
@@ -78,6 +79,8 @@ func briefsOfSources() []brief {
 	refused := errors.New("authentication required: Invalid username or token. Password authentication is not supported for Git operations")
 	return []brief{
 		{&source.URLError{URL: longURL, Reason: "is of a scheme that is not known"}, []string{"is of a scheme that is not known"}},
+		{&source.SourceRefError{Ref: longRef, Problem: "does not exist: create it, or change spec.source.sourceRef"}, []string{"does not exist"}},
+		{&source.ArtifactError{Of: longRef, Problem: "is not Ready: " + strings.Repeat("the host is away, ", 20)}, []string{"is not Ready: the host is away"}},
 		{&source.RefError{Field: "semver", Value: ">= 1.0.0-rc.1 <", Err: errors.New("improper constraint: >= 1.0.0-rc.1 <")}, []string{"ref.semver", "improper constraint"}},
 		{&source.AuthError{URL: longURL, Err: refused}, []string{"the Git host refuses the credentials: authentication", "Git operations"}},
 		{&source.AuthError{URL: longURL, Anonymous: true, Err: refused}, []string{"the Git host wants credentials: name a Secret in spec.source.git.secretRef"}},

@@ -113,6 +113,13 @@ func briefsOfSources() []shortener {
 			return Brief{What: "the Git host cannot be reached", Cause: e.Err.Error(), Where: repository(e.URL)}
 		}),
 		of(func(e *source.NotFoundError) Brief { return fetched(e, e.URL) }),
+		of(func(e *source.SourceRefError) Brief { return Brief{What: "the source of Flux " + e.Problem, Where: e.Ref} }),
+		of(func(e *source.ArtifactError) Brief {
+			if e.Err == nil {
+				return Brief{What: "the source of Flux " + e.Problem, Where: e.Of}
+			}
+			return Brief{What: "the source of Flux " + e.Problem, Cause: e.Err.Error(), Where: e.Of}
+		}),
 		of(func(e *source.HostKeyError) Brief { return fetched(e, e.URL) }),
 		of(func(e *source.MissingError) Brief { return fetched(e, e.URL) }),
 		of(func(e *signature.Error) Brief { return Brief{What: e.Object + " " + e.Problem} }),
