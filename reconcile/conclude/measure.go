@@ -40,10 +40,7 @@ func (m *Meter) measure(s *Step) {
 		return
 	}
 	l := gauges{phases: map[v1alpha1.RemovalPhase]int{}, nodes: map[v1alpha1.RemovalPhase]int32{}, braked: map[string]v1alpha1.BrakeReason{}, stalled: stalledSince(s.Sync), drifted: drifted(&s.Sync.Status)}
-	for _, r := range s.Sync.Status.Removals {
-		if r.Drained() {
-			continue
-		}
+	for _, r := range filter(s.Sync.Status.Removals, func(r v1alpha1.Removal) bool { return !r.Drained() }) {
 		l.phases[r.Phase]++
 		l.nodes[r.Phase] += r.Remaining
 	}

@@ -60,7 +60,7 @@ type Candidate struct {
 func (m *maker) candidates(revision string) []Candidate {
 	var found []Candidate
 	for ref, object := range m.live.Objects {
-		if m.inSet[ref] || m.kept[object.GetUID()] || m.policy.Keeps && ref.Kind != render.NodePool {
+		if m.stays(ref, object) {
 			continue
 		}
 		owned := m.owns(object)
@@ -102,6 +102,11 @@ func (m *maker) candidates(revision string) []Candidate {
 	m.approve(found)
 	m.weigh(found, revision)
 	return found
+}
+
+// stays says of an object that it does not leave, whoever's it is.
+func (m *maker) stays(ref render.Ref, object *Object) bool {
+	return m.inSet[ref] || m.kept[object.GetUID()] || m.policy.Keeps && ref.Kind != render.NodePool
 }
 
 // findLast finds which candidates would leave Git without a NodePool that may grow.
