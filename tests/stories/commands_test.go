@@ -52,6 +52,7 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 		"bomb": (*story).bombCommand, "memory": (*story).memoryCommand, "metrics": (*story).metricsCommand,
 		"page": (*story).pageCommand, "named": (*story).namedCommand, "prometheus": (*story).prometheusCommand,
 		"browse": (*story).browseCommand, "ci": (*story).ciCommand, "actions": (*story).actionsCommand, "receiver": (*story).receiverCommand,
+		"another": (*story).anotherCommand, "contexts": (*story).contextsCommand,
 		"aws": (*story).awsCommand, "flux": peerCommand("flux"), "argocd": peerCommand("argocd"),
 	}
 	for _, name := range []string{"git", "kubectl", "helm", "plumbline"} {

@@ -163,6 +163,8 @@
 //	statuses STATE…
 //		Holds that these are the states that HEAD had, in order, and that no description is longer than a Git host
 //		shows.
+//	another CONTEXT STATE, contexts REGEX
+//		Has another tool set a status on HEAD; waits until its newest of each context, sorted, as CONTEXT=STATE, match.
 //	statushost up|down|CODE
 //		Has the Git host's API for commit statuses answer, not answer, or answer with a code. Sets $STATUS_URL, the
 //		repository's page there, for report.url.

@@ -40,17 +40,27 @@ func (h *Host) Statuses(ctx context.Context, owner, name, sha string) ([]Status,
 	}
 }
 
+// SetStatus sets one on a commit, as another tool than plumbline does.
+func (h *Host) SetStatus(ctx context.Context, r Repository, sha, of, state string) error {
+	set := map[string]any{"context": of, "state": state}
+	if err := h.call(ctx, h.Admin, http.MethodPost, r.path()+"/statuses/"+url.PathEscape(sha), set, nil); err != nil {
+		return fmt.Errorf("set the status %s of %s in %s/%s: %w", of, sha, r.Owner, r.Name, err)
+	}
+	return nil
+}
+
 // On are those of some statuses whose context, plumbline/<cluster>/<name>, has a subject behind it,
-// such as "applied"; with an empty one those that have none.
+// such as "applied"; with an empty one those that have none. Those of other tools are left out.
 func On(subject string, statuses []Status) []Status {
 	const parts = 4
 	var found []Status
 	for _, status := range statuses {
 		of := ""
-		if words := strings.SplitN(status.Context, "/", parts); len(words) == parts {
+		words := strings.SplitN(status.Context, "/", parts)
+		if len(words) == parts {
 			of = words[parts-1]
 		}
-		if of == subject {
+		if of == subject && words[0] == "plumbline" {
 			found = append(found, status)
 		}
 	}

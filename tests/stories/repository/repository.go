@@ -95,6 +95,11 @@ func (r *Repository) Statuses(ctx context.Context, commit string) ([]githost.Sta
 	return r.host.Statuses(ctx, r.Owner, r.Name, commit)
 }
 
+// SetStatus sets one on a commit, as another tool than plumbline does.
+func (r *Repository) SetStatus(ctx context.Context, commit, of, state string) error {
+	return r.host.SetStatus(ctx, r.Repository, commit, of, state)
+}
+
 // Page is where a browser shows the repository.
 func (r *Repository) Page() string { return strings.TrimSuffix(r.HTTPURL, ".git") }
 
