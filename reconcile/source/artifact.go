@@ -12,6 +12,8 @@ type Artifact struct {
 	Revision string
 	// Updated is when Flux has made it.
 	Updated time.Time
+	// Asked is when the API server was asked for it, before it answered: what changes after that is not in it.
+	Asked time.Time
 	// Unready is why Flux has not made a newer one; nil where it would have.
 	Unready error
 }

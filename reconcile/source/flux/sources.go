@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -32,6 +33,8 @@ type Sources struct {
 	Namespaces []string
 	// Wake has the sources of NodeSyncs looked at now; nil watches none.
 	Wake func(ctx context.Context, syncs []v1alpha1.NodeSync) error
+	// Now tells the time; nil for the system's clock.
+	Now func() time.Time
 
 	mu      sync.Mutex
 	watches map[v1alpha1.SourceRef]*watched
@@ -48,6 +51,7 @@ func (s *Sources) Artifact(ctx context.Context, of types.NamespacedName, ref v1a
 	}
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(groupVersion.WithKind(ref.Kind))
+	asked := s.now()
 	err := s.Reader.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, object)
 	switch {
 	case meta.IsNoMatchError(err):
@@ -57,7 +61,19 @@ func (s *Sources) Artifact(ctx context.Context, of types.NamespacedName, ref v1a
 	case err != nil:
 		return nil, fmt.Errorf("read %s: %w", ref, err)
 	}
-	return artifactOf(ref, object)
+	found, err := artifactOf(ref, object)
+	if err != nil {
+		return nil, err
+	}
+	found.Asked = asked
+	return found, nil
+}
+
+func (s *Sources) now() time.Time {
+	if s.Now != nil {
+		return s.Now()
+	}
+	return time.Now()
 }
 
 // state is what is read of a source's status.
@@ -80,7 +96,7 @@ func artifactOf(ref v1alpha1.SourceRef, object *unstructured.Unstructured) (*sou
 	}
 	var unready error
 	for _, c := range of.Status.Conditions {
-		if c.Type == fluxmeta.ReadyCondition && c.Status != "True" {
+		if c.Type == fluxmeta.ReadyCondition && c.Status == "False" { // Unknown is one that is being fetched
 			unready = &source.ArtifactError{Of: ref.String(), Problem: "is not Ready: " + c.Message}
 		}
 	}

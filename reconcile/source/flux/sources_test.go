@@ -63,6 +63,8 @@ func TestTheArtifactOfASource(t *testing.T) {
 		"of no kind that is served":    {answer: refused, want: "install Flux's source-controller"},
 		"nothing was fetched yet":      {object: repository(map[string]any{}), want: "has no artifact yet"},
 		"nothing can be fetched":       {object: repository(map[string]any{"conditions": ready("False", "authentication required")}), want: "is not Ready: authentication required"},
+		"one is being fetched":         {object: repository(map[string]any{"artifact": artifact("1"), "conditions": ready("Unknown", "building artifact")})},
+		"the first is being fetched":   {object: repository(map[string]any{"conditions": ready("Unknown", "building artifact")}), want: "has no artifact yet"},
 		"nothing newer can be fetched": {object: repository(map[string]any{"artifact": artifact("1"), "conditions": ready("False", "host is away")}), unready: "is not Ready: host is away"},
 		"without a digest":             {object: repository(map[string]any{"artifact": map[string]any{"url": "http://a", "revision": "1"}}), want: "without a url, a digest or a revision"},
 		"of another shape":             {object: repository(map[string]any{"artifact": "1"}), want: "read the status of GitRepository/flux-system/fleet"},
@@ -158,5 +160,29 @@ func TestFollowersAreWoken(t *testing.T) {
 	}
 	if len(s.watches) != 0 {
 		t.Errorf("watched still: %v", s.watches)
+	}
+}
+
+// TestAnAnswerIsAsOldAsItsQuestion: what changes while the API server answers wakes another look, which has to be
+// due then.
+func TestAnAnswerIsAsOldAsItsQuestion(t *testing.T) {
+	now := time.Unix(1000, 0)
+	reader := fake.NewClientBuilder().WithScheme(runtime.NewScheme()).WithObjects(repository(map[string]any{"artifact": artifact("1")}))
+	s := &Sources{Namespaces: []string{"flux-system"}, Now: func() time.Time { return now }, Reader: reader.WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, o ...client.GetOption) error {
+			err := c.Get(ctx, key, object, o...)
+			now = now.Add(time.Second)
+			return err
+		},
+	}).Build()}
+	c := newController(t)
+	a, err := s.Artifact(t.Context(), prod, fleet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := c.has(t, "1", map[string]string{"a.yaml": "1"})
+	a.URL, a.Digest = served.URL, served.Digest
+	if _, began, err := newStore(t, Options{}).Fetch(t.Context(), prod.String(), *a); err != nil || !began.Equal(time.Unix(1000, 0)) {
+		t.Errorf("asked at %s, %v", began, err)
 	}
 }

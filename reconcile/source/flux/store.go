@@ -27,8 +27,6 @@ type Options struct {
 	// MaxBytes bounds one artifact, packed and unpacked; MaxFiles how many files and folders it has.
 	MaxBytes int64
 	MaxFiles int
-	// Now tells the time; nil for the system's clock.
-	Now func() time.Time
 }
 
 // Store has artifacts on disk, each for as long as a NodeSync goes by it. Its methods may be called at the same time.
@@ -65,23 +63,19 @@ func NewStore(o Options) *Store {
 	if o.MaxFiles == 0 {
 		o.MaxFiles = source.DefaultMaxObjects
 	}
-	if o.Now == nil {
-		o.Now = time.Now
-	}
 	return &Store{options: o, fetching: make(chan struct{}, 1), trees: map[string]*kept{}, holds: map[string]hold{}}
 }
 
-// Fetch returns an artifact as a Snapshot, and when the fetch began. Where Flux cannot make a newer artifact,
+// Fetch returns an artifact as a Snapshot, and when it was asked for. Where Flux cannot make a newer artifact,
 // the error says so beside the Snapshot of the one that there is.
 //
 // The error is the context's, a *source.ArtifactError or a *source.LimitError.
 func (s *Store) Fetch(ctx context.Context, key string, a source.Artifact) (*render.Snapshot, time.Time, error) {
-	began := s.options.Now()
 	select {
 	case s.fetching <- struct{}{}:
 		defer func() { <-s.fetching }()
 	case <-ctx.Done():
-		return nil, began, ctx.Err()
+		return nil, a.Asked, ctx.Err()
 	}
 	of, err := s.settle(key, a, nil)
 	if of == nil && err == nil {
@@ -90,9 +84,9 @@ func (s *Store) Fetch(ctx context.Context, key string, a source.Artifact) (*rend
 		}
 	}
 	if err != nil {
-		return nil, began, err
+		return nil, a.Asked, err
 	}
-	return &render.Snapshot{Revision: a.Revision, Commit: render.CommitOf(a.Revision), FS: of.tree}, began, a.Unready
+	return &render.Snapshot{Revision: a.Revision, Commit: render.CommitOf(a.Revision), FS: of.tree}, a.Asked, a.Unready
 }
 
 // make fetches an artifact into a folder of its own.
