@@ -104,7 +104,7 @@ func (m *maker) candidates(revision string) []Candidate {
 	return found
 }
 
-// stays says of an object that it does not leave, whoever's it is.
+// stays says that an object does not leave, whether it is the NodeSync's or not.
 func (m *maker) stays(ref render.Ref, object *Object) bool {
 	return m.inSet[ref] || m.kept[object.GetUID()] || m.policy.Keeps && ref.Kind != render.NodePool
 }
