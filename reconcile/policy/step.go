@@ -8,6 +8,7 @@ package policy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -132,14 +133,19 @@ func (p Planned) Note(ctx context.Context, sync *v1alpha1.NodeSync, relabelled f
 	sync.Status.UsedApprovals, sync.Status.UsedGitApprovals = p.approvals.used, p.approvals.usedInGit
 }
 
-// Make weighs the Set against what lives.
+// errNothing keeps what was not rendered from counting as what Git lacks.
+var errNothing = errors.New("plan the revision: nothing was rendered of it")
+
+// Make weighs the Set against what lives, or, where all nodes are to end, nothing.
 func (s *Step) Make(ctx context.Context) (Planned, error) {
 	all, err := s.nodeSyncs(ctx)
 	switch {
 	case err != nil:
 		return Planned{}, err
-	case s.Set == nil:
+	case s.Sync.Drains():
 		return s.makeEmpty(ctx, all)
+	case s.Set == nil:
+		return Planned{}, errNothing
 	}
 	planned, err := s.planWith(ctx, all, s.Doubt())
 	if err != nil {
