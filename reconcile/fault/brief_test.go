@@ -79,7 +79,7 @@ func briefsOfSources() []brief {
 	refused := errors.New("authentication required: Invalid username or token. Password authentication is not supported for Git operations")
 	return []brief{
 		{&source.URLError{URL: longURL, Reason: "is of a scheme that is not known"}, []string{"is of a scheme that is not known"}},
-		{&source.SourceRefError{Ref: longRef, Problem: "does not exist: create it, or change spec.source.sourceRef"}, []string{"does not exist"}},
+		{&source.FluxRefError{Ref: longRef, Problem: "does not exist: create it, or change spec.source.sourceRef"}, []string{"does not exist"}},
 		{&source.ArtifactError{Of: longRef, Problem: "is not Ready: " + strings.Repeat("the host is away, ", 20)}, []string{"is not Ready: the host is away"}},
 		{&source.RefError{Field: "semver", Value: ">= 1.0.0-rc.1 <", Err: errors.New("improper constraint: >= 1.0.0-rc.1 <")}, []string{"ref.semver", "improper constraint"}},
 		{&source.AuthError{URL: longURL, Err: refused}, []string{"the Git host refuses the credentials: authentication", "Git operations"}},

@@ -113,7 +113,7 @@ func briefsOfSources() []shortener {
 			return Brief{What: "the Git host cannot be reached", Cause: e.Err.Error(), Where: repository(e.URL)}
 		}),
 		of(func(e *source.NotFoundError) Brief { return fetched(e, e.URL) }),
-		of(func(e *source.SourceRefError) Brief {
+		of(func(e *source.FluxRefError) Brief {
 			return Brief{What: "the source of Flux " + e.Problem, Where: e.Ref}
 		}),
 		of(func(e *source.ArtifactError) Brief {

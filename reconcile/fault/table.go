@@ -44,7 +44,7 @@ func ofSource() []rule {
 		as[*source.CertificateError](Terminal, v1alpha1.ReasonSourceFailed),
 		as[*source.HostKeyError](Terminal, v1alpha1.ReasonSourceFailed),
 		as[*source.LimitError](Terminal, v1alpha1.ReasonSourceFailed),
-		as[*source.SourceRefError](Terminal, v1alpha1.ReasonSourceFailed),
+		as[*source.FluxRefError](Terminal, v1alpha1.ReasonSourceFailed),
 		as[*source.ArtifactError](Transient, v1alpha1.ReasonSourceFailed),
 		as[*signature.Error](Terminal, v1alpha1.ReasonVerificationError),
 		as[*signature.KeysError](Terminal, v1alpha1.ReasonVerificationError),

@@ -56,7 +56,7 @@ func meanings() []meaning {
 		{&source.CertificateError{Err: fs.ErrInvalid}, fault.Terminal, "SourceFailed"},
 		{&source.HostKeyError{}, fault.Terminal, "SourceFailed"},
 		{&source.LimitError{}, fault.Terminal, "SourceFailed"},
-		{&source.SourceRefError{}, fault.Terminal, "SourceFailed"},
+		{&source.FluxRefError{}, fault.Terminal, "SourceFailed"},
 		{&source.ArtifactError{}, fault.Transient, "SourceFailed"},
 		{&source.SecretError{Key: "identity"}, fault.Terminal, "SourceFailed"},
 		{&signature.Error{}, fault.Terminal, "VerificationError"},

@@ -87,19 +87,7 @@ func (p PoolPace) Words(now time.Time) string {
 // Paces are those of the NodePools whose nodes the Changes of a Plan outdate, by name. Where AWS
 // decides which nodes these are, all count.
 func Paces(changes []Change, live Live, now time.Time) []PoolPace {
-	paces, pools := map[string]*PoolPace{}, map[types.UID]*PoolPace{}
-	for i := range live.NodeClaims {
-		c := &live.NodeClaims[i]
-		if paces[c.Pool] == nil {
-			paces[c.Pool] = &PoolPace{Pool: c.Pool}
-		}
-		pace := paces[c.Pool]
-		pools[c.UID] = pace
-		pace.Of++
-		if c.Launch > 0 && (pace.Launch == 0 || c.Launch < pace.Launch) {
-			pace.Launch = c.Launch
-		}
-	}
+	paces, pools := pacesOf(live)
 	outdated, budgets := map[types.UID]bool{}, map[string]*Object{}
 	for i := range changes {
 		c := &changes[i]
@@ -131,4 +119,22 @@ func Paces(changes []Change, live Live, now time.Time) []PoolPace {
 	}
 	slices.SortFunc(found, func(a, b PoolPace) int { return cmp.Compare(a.Pool, b.Pool) })
 	return found
+}
+
+// pacesOf are the pools that have NodeClaims, none of which is outdated yet, and the pool of each NodeClaim.
+func pacesOf(live Live) (paces map[string]*PoolPace, pools map[types.UID]*PoolPace) {
+	paces, pools = map[string]*PoolPace{}, map[types.UID]*PoolPace{}
+	for i := range live.NodeClaims {
+		c := &live.NodeClaims[i]
+		if paces[c.Pool] == nil {
+			paces[c.Pool] = &PoolPace{Pool: c.Pool}
+		}
+		pace := paces[c.Pool]
+		pools[c.UID] = pace
+		pace.Of++
+		if c.Launch > 0 && (pace.Launch == 0 || c.Launch < pace.Launch) {
+			pace.Launch = c.Launch
+		}
+	}
+	return paces, pools
 }

@@ -214,14 +214,14 @@ func (e *StoreError) Error() string {
 // Unwrap returns what the operating system said.
 func (e *StoreError) Unwrap() error { return e.Err }
 
-// SourceRefError says that a source of Flux is not there to be followed.
-type SourceRefError struct {
+// FluxRefError says that a source of Flux is not there to be followed.
+type FluxRefError struct {
 	// Ref is kind/namespace/name.
 	Ref, Problem string
 }
 
 // Error says what to do.
-func (e *SourceRefError) Error() string { return e.Ref + " " + e.Problem }
+func (e *FluxRefError) Error() string { return e.Ref + " " + e.Problem }
 
 // ArtifactError says that what Flux has fetched is not available, or that Flux has not fetched it.
 type ArtifactError struct {

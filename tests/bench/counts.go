@@ -23,6 +23,9 @@ const free = -1
 // by what it has done itself.
 func wakes(d time.Duration) int { return 8 + int(d/time.Second) }
 
+// counted is of how many nodes that end the recorder counts the pods at most (reconcile/recorder/pods.go).
+func counted(ends int, d time.Duration) int { return min(ends, 100+20*int(d/time.Second+1)) }
+
 var (
 	// oneObject is what a change of one object may cost.
 	oneObject = Counts{Writes: 1, Patches: 2, Events: 1, Lists: 0, Reads: free}

@@ -41,13 +41,13 @@ type Sources struct {
 }
 
 // Artifact returns the newest artifact of a source, for a NodeSync, which is woken from then on when there is
-// another one. The error is a *source.ArtifactError or a *source.SourceRefError, or the API server's.
+// another one. The error is a *source.ArtifactError or a *source.FluxRefError, or the API server's.
 func (s *Sources) Artifact(ctx context.Context, of types.NamespacedName, ref v1alpha1.SourceRef) (*source.Artifact, error) {
 	if ref.Namespace != of.Namespace && !slices.Contains(s.Namespaces, ref.Namespace) {
-		return nil, &source.SourceRefError{Ref: ref.String(), Problem: fmt.Sprintf("is in namespace %s, and the daemon's --source-namespaces does not list that", ref.Namespace)}
+		return nil, &source.FluxRefError{Ref: ref.String(), Problem: fmt.Sprintf("is in namespace %s, and the daemon's --source-namespaces does not list that", ref.Namespace)}
 	}
 	if s.Wake != nil {
-		s.follow(of, ref)
+		s.follow(ctx, of, ref)
 	}
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(groupVersion.WithKind(ref.Kind))
@@ -55,9 +55,9 @@ func (s *Sources) Artifact(ctx context.Context, of types.NamespacedName, ref v1a
 	err := s.Reader.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, object)
 	switch {
 	case meta.IsNoMatchError(err):
-		return nil, &source.SourceRefError{Ref: ref.String(), Problem: fmt.Sprintf("is of a kind that the API server does not serve as %s: install Flux's source-controller, 2.7 or later", groupVersion)}
+		return nil, &source.FluxRefError{Ref: ref.String(), Problem: fmt.Sprintf("is of a kind that the API server does not serve as %s: install Flux's source-controller, 2.7 or later", groupVersion)}
 	case apierrors.IsNotFound(err):
-		return nil, &source.SourceRefError{Ref: ref.String(), Problem: "does not exist: create it, or change spec.source.sourceRef"}
+		return nil, &source.FluxRefError{Ref: ref.String(), Problem: "does not exist: create it, or change spec.source.sourceRef"}
 	case err != nil:
 		return nil, fmt.Errorf("read %s: %w", ref, err)
 	}

@@ -26,8 +26,8 @@ var resources = map[string]string{
 	"GitRepository": "gitrepositories", "OCIRepository": "ocirepositories", "Bucket": "buckets", "ExternalArtifact": "externalartifacts",
 }
 
-// follow has a NodeSync woken by one source, and by no other.
-func (s *Sources) follow(of types.NamespacedName, ref v1alpha1.SourceRef) {
+// follow has a NodeSync woken by one source, and by no other, for longer than the pass that asks for it.
+func (s *Sources) follow(ctx context.Context, of types.NamespacedName, ref v1alpha1.SourceRef) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for other := range s.watches {
@@ -39,7 +39,7 @@ func (s *Sources) follow(of types.NamespacedName, ref v1alpha1.SourceRef) {
 		w.followers[of] = true
 		return
 	}
-	ctx, end := context.WithCancel(context.Background())
+	ctx, end := context.WithCancel(context.WithoutCancel(ctx))
 	if s.watches == nil {
 		s.watches = map[v1alpha1.SourceRef]*watched{}
 	}
