@@ -117,10 +117,11 @@ func briefsOfSources() []shortener {
 			return Brief{What: "the source of Flux " + e.Problem, Where: e.Ref}
 		}),
 		of(func(e *source.ArtifactError) Brief {
-			if e.Err == nil {
-				return Brief{What: "the source of Flux " + e.Problem, Where: e.Of}
+			brief := Brief{What: "the source of Flux " + e.Problem, Where: e.Of}
+			if e.Err != nil {
+				brief.Cause = e.Err.Error()
 			}
-			return Brief{What: "the source of Flux " + e.Problem, Cause: e.Err.Error(), Where: e.Of}
+			return brief
 		}),
 		of(func(e *source.HostKeyError) Brief { return fetched(e, e.URL) }),
 		of(func(e *source.MissingError) Brief { return fetched(e, e.URL) }),

@@ -97,7 +97,7 @@ func TestADrainTakesOverWhatIsHeld(t *testing.T) {
 	}
 }
 
-// TestAPoolThatWasDrainedCanBecomeAnother: what cannot be changed is made again once no node is lost by that.
+// TestAPoolThatWasDrainedCanBecomeAnother: what cannot be changed is recreated once no node is lost by that.
 func TestAPoolThatWasDrainedCanBecomeAnother(t *testing.T) {
 	for name, test := range map[string]struct {
 		nodes int

@@ -52,7 +52,7 @@
 //	api up|down|hang|429 [DURATION], api slow DELAY, api expire
 //		Handles the way between the daemon and the API server; the rest of the cluster has another. Said first
 //		before the daemon is started. With a duration the fault ends by itself. expire cuts all watches, and what
-//		they missed is not to be had by watching.
+//		they missed is not available by watching.
 //	api writes = N
 //		Counts what the daemon has sent to the API server to change anything.
 //	rbac take VERB RESOURCE, rbac give
@@ -62,11 +62,11 @@
 //	admission rejects|hangs KIND[/NAME], admission off
 //		Has an admission webhook, sizes.example.com, see each such object.
 //	term POINT [FLAGS]
-//		Starts the daemon, sends it SIGTERM as soon as it reaches a step point (NAME#N), and holds that it ends well
+//		Starts the daemon, sends it SIGTERM as soon as it reaches a step point (NAME#N), and checks that it ends well
 //		within a Pod's grace.
 //	killed [sample=N] SCENE…
 //		Plays scenes over a NodeSync "killed", again and again, each time with the daemon killed at others of the
-//		points that it reaches, and holds that it comes to the same end as without a kill: first-push, change,
+//		points that it reaches, and checks that it comes to the same end as without a kill: first-push, change,
 //		removal, deletion, upgrade, rollback. PLUMBLINE_FULL=1 kills at all points, else five are drawn by
 //		PLUMBLINE_SEED; sample draws N of each scene, in both tiers, unless PLUMBLINE_KILL=everywhere. -points REGEX
 //		kills at those that it matches.
@@ -122,7 +122,7 @@
 //		every encoding. Sets $METRICS and $PROFILES, free addresses for the daemon's --metrics-addr and
 //		--profiling-addr, and $REPO_URL, the story's repository.
 //	parrot heard SECRET|nothing
-//		Waits until it was sent the secret; or holds that it was asked nothing.
+//		Waits until it was sent the secret; or checks that it was asked nothing.
 //	unsaid SECRET…
 //		Holds that none of them, in any encoding, is in the daemon's log, status, events, ConfigMaps, commit
 //		statuses, metrics or profiles, nor in what plumbline prints of the first NodeSync.
@@ -262,7 +262,7 @@
 //	karpenter images VERSION…
 //		Has the controllers of older releases built, so that no pod waits for its image.
 //	karpenter crds|controller|both VERSION [VALUE=…]
-//		Installs or upgrades the charts with helm, as somebody else than plumbline; values are those of helm's
+//		Installs or upgrades the charts with helm, as another tool than plumbline; values are those of helm's
 //		--set.
 //	karpenter leads [-t D] VERSION
 //		Waits until the rollout is complete, and a pod of that version holds the Lease.
