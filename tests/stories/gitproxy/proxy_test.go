@@ -2,6 +2,7 @@ package gitproxy_test
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -89,22 +90,33 @@ func TestHangEnds(t *testing.T) {
 	}
 }
 
-// Only what the host has taken of statuses is noted.
+// Only what the host has taken of plumbline's statuses for a whole commit is noted.
 func TestPosted(t *testing.T) {
-	p := open(t, `{"status": "success"}`)
-	for _, path := range []string{"/api/v1/repos/a/b/statuses/abc", "/a/b.git/git-upload-pack"} {
-		res, err := http.Post(p.URL()+path, "application/json", strings.NewReader("{}"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := res.Body.Close(); err != nil || res.StatusCode != http.StatusOK {
-			t.Errorf("%s: %s, %v", path, res.Status, err)
+	for context, want := range map[string][]string{
+		"plumbline/east/nodes":         {"success"},
+		"plumbline/east/nodes/applied": nil,
+		"flux/nodes":                   nil,
+	} {
+		p := open(t, fmt.Sprintf(`{"status": "success", "context": %q}`, context))
+		post(t, p, "/api/v1/repos/a/b/statuses/abc")
+		if diff := cmp.Diff(want, p.Posted("abc")); diff != "" {
+			t.Errorf("%s: (-want +got):\n%s", context, diff)
 		}
 	}
-	if diff := cmp.Diff([]string{"success"}, p.Posted("abc")); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	p := open(t, `{"status": "success", "context": "plumbline/east/nodes"}`)
+	post(t, p, "/a/b.git/git-upload-pack")
 	if posted := p.Posted("git-upload-pack"); posted != nil {
 		t.Errorf("a fetch is noted as %v", posted)
+	}
+}
+
+func post(t *testing.T, p *gitproxy.Proxy, path string) {
+	t.Helper()
+	res, err := http.Post(p.URL()+path, "application/json", strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := res.Body.Close(); err != nil || res.StatusCode != http.StatusOK {
+		t.Errorf("%s: %s, %v", path, res.Status, err)
 	}
 }
