@@ -21,10 +21,10 @@ const (
 )
 
 // Where a pass itself takes long, as over thousands of nodes, the longest time is so many times as long as it
-// took, up to a limit: however many events there are, passes take a twentieth of a core.
+// took, up to a limit: however many events there are, passes take a fortieth of a core.
 const (
-	restsFor   = 20
-	longestAll = 5 * time.Second
+	restsFor   = 40
+	longestAll = 10 * time.Second
 )
 
 // Pace holds back what watches wake: the first event of a NodeSync wakes it at
