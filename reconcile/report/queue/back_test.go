@@ -93,7 +93,9 @@ func TestACommitThatIsRefused(t *testing.T) {
 			refused := told("c", report.Failure, "broken", "", "", commits...)
 			refused.Refused = true
 			s.with(refused)
-			s.posts("c failure broken")
+			s.posts("c failure broken", "b pending goes on under c: see plumbline status")
+			s.with(refused)
+			s.posts()
 			mirror := gitea
 			mirror.URL = "https://mirror.example.com/acme/fleet"
 			refused.Hosts = []Target{gitea, mirror}

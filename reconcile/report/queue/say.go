@@ -3,6 +3,7 @@ package queue
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/plumbline-dev/plumbline/reconcile/report"
@@ -77,6 +78,9 @@ func (l *Ledger) say(s Update) {
 	l.bound(s.At)
 }
 
+// goesOn begins what stands on a commit from when a newer one is refused: what it says of nodes would grow old.
+const goesOn = "goes on under "
+
 // next is what is to be said of a commit, and whether that is news.
 func (c *Commit) next(newest string, s Update) (next Word, news bool) {
 	if c.ID == newest {
@@ -85,8 +89,11 @@ func (c *Commit) next(newest string, s Update) (next Word, news bool) {
 	}
 	next = c.superseded(newest, s)
 	if s.Refused && c.Inputs != "" { // what a pass has begun for it goes on
-		next = s.Ended[c.ID]
-		return next, next.final() && c.wants(next, false)
+		if next = s.Ended[c.ID]; next.final() {
+			return next, c.wants(next, false)
+		}
+		next = Word{State: report.Pending, Description: goesOn + short(newest) + ": see plumbline status"}
+		return next, !c.final() && c.Left+c.Reverted == "" && !strings.HasPrefix(c.Description, goesOn)
 	}
 	return next, c.wants(next, false) || c.Phase != Settled && s.Left[c.ID] != ""
 }
