@@ -50,7 +50,7 @@ func (p *pass) conclusion() *conclude.Step {
 	found.Stages = conclude.Stages(p.want.Set, p.stages.CRDs, p.stages.Controller, p.stages.ready)
 	found.Fought, found.Noded, found.Orphaned = survey.Drifts(p.stages.Fought), p.live.Noded(), p.removalStep().Orphaned()
 	if p.plan.Plan != nil {
-		found.InUse, found.Extra, found.DaemonSets, found.Planned = p.plan.InUse, p.plan.Extra, p.plan.DaemonSets, true
+		found.InUse, found.Extra, found.DaemonSets, found.Changed, found.Planned = p.plan.InUse, p.plan.Extra, p.plan.DaemonSets, p.plan.Before(conclude.MostBefore), true
 	}
 	tools := p.voice()
 	tools.History = fetch.Branch{Step: p.fetchStep(), Read: p.want.Read(&p.memory.desired)}

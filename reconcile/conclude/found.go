@@ -70,6 +70,8 @@ type Found struct {
 	// says that they were looked for.
 	Extra   []plan.Extra `redact:"-"`
 	Planned bool
+	// Changed are the first MostBefore definitions that the pass planned to change, as they were.
+	Changed []plan.Before `redact:"-"`
 	// Orphaned are the NodePools with nodes that the NodeSync has left to themselves.
 	Orphaned []plan.OrphanedPool `redact:"-"`
 	// DaemonSets are those that nodes need until their last pod has ended.

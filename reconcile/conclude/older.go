@@ -3,11 +3,13 @@ package conclude
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/dustin/go-humanize/english"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/brake"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
 	"github.com/plumbline-dev/plumbline/reconcile/teardown"
@@ -20,6 +22,32 @@ func (s *Step) inputs() string {
 		return ""
 	}
 	return s.Set.Fingerprint()
+}
+
+// MostBefore is how many definitions that a commit changes are noted as they were before it.
+const MostBefore = 20
+
+// changed are definitions that the commit changes, as they were before it.
+func (s *Step) changed() []queue.Definition {
+	var all []queue.Definition
+	for _, b := range s.Changed {
+		all = append(all, queue.Definition{Name: b.Ref.String(), Digest: b.Content})
+	}
+	return all
+}
+
+// contents are the definitions of the commit by their names; nil where it was not rendered.
+func (s *Step) contents() func(string) string {
+	if s.Set == nil {
+		return nil
+	}
+	return func(name string) string {
+		i := slices.IndexFunc(s.Set.Objects, func(o render.Object) bool { return o.Ref.String() == name })
+		if i < 0 {
+			return ""
+		}
+		return plan.Content(s.Set.Objects[i].Defaulted)
+	}
 }
 
 // begun says that something of the commit is applied.

@@ -87,6 +87,8 @@ func (s *Step) say(ctx context.Context) (bool, error) {
 		Inputs:      s.inputs(),
 		From:        s.Before.Status.LastAppliedInputs,
 		Begun:       s.begun(),
+		Before:      s.changed(),
+		Now:         s.contents(),
 		Refused:     s.refused(v),
 		Ended:       s.ended(v),
 		Reverted:    s.reverted(),

@@ -3,11 +3,12 @@ package queue
 import (
 	"cmp"
 	"fmt"
+	"slices"
 )
 
 // takeBack notes the inputs of Head, and, once anything of it is applied, which older commits these take back: one
 // whose inputs they are not, and before which they were applied, and what came after that one, or after an older
-// one with these inputs.
+// one with these inputs; and one of whose definitions one is again as it was before it.
 func (l *Ledger) takeBack(s Update) {
 	head := l.newest()
 	if s.Inputs == "" || head.ID != s.Head {
@@ -16,6 +17,7 @@ func (l *Ledger) takeBack(s Update) {
 	if head.Inputs = s.Inputs; head.From == "" && s.From != s.Inputs {
 		head.From = s.From
 	}
+	head.note(s.Before)
 	if !s.Begun {
 		return // it may never be
 	}
@@ -27,11 +29,42 @@ func (l *Ledger) takeBack(s Update) {
 		case c.Inputs == s.Inputs:
 			c.Reverted, back = "", true
 		default:
-			if back = back || c.From == s.Inputs; back && c.Reverted == "" {
-				c.Reverted = revertedBy(head.ID, cmp.Or(s.Came[c.ID], "it had not come to its end"))
+			back = back || c.From == s.Inputs
+			if undone := c.undone(s.Now); c.Reverted == "" && (back || undone != "") {
+				c.Reverted = revertedBy(head.ID, cmp.Or(undone, s.Came[c.ID], "it had not come to its end"))
 			}
 		}
 	}
+}
+
+// maxBefore is how many definitions are noted of a commit.
+const maxBefore = 20
+
+// note notes how definitions were before a commit changed them.
+func (c *Commit) note(before []Definition) {
+	for _, d := range before {
+		known := slices.ContainsFunc(c.Before, func(k Definition) bool { return k.Name == d.Name })
+		if len(c.Before) < maxBefore && !known {
+			c.Before = append(c.Before, d)
+		}
+	}
+}
+
+// undone names a definition that is again as it was before the commit; empty where none is.
+func (c *Commit) undone(now func(string) string) string {
+	if now == nil {
+		return ""
+	}
+	for _, d := range c.Before {
+		switch {
+		case now(d.Name) != d.Digest:
+		case d.Digest == "":
+			return d.Name + ", which it was to create, has left Git"
+		default:
+			return d.Name + " is again as it was before"
+		}
+	}
+	return ""
 }
 
 // revertedBy says which commit took another one back, and how far that had come.

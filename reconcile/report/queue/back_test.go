@@ -125,3 +125,37 @@ func TestACommitThatIsRefused(t *testing.T) {
 		})
 	}
 }
+
+// TestACommitWhoseDefinitionIsAsBefore has not succeeded, whatever commits came between.
+func TestACommitWhoseDefinitionIsAsBefore(t *testing.T) {
+	const success, failure = "b success superseded by d: applied", "b failure reverted by d: "
+	for name, c := range map[string]struct {
+		now  map[string]string
+		want string
+	}{
+		"nothing is":       {map[string]string{"EC2NodeClass/new": "1", "NodePool/x": "3", "NodePool/new": "1"}, success},
+		"it has left":      {map[string]string{"EC2NodeClass/new": "1", "NodePool/x": "2"}, failure + "NodePool/new, which it was to create, has left Git"},
+		"as it was":        {map[string]string{"EC2NodeClass/new": "1", "NodePool/x": "1", "NodePool/new": "1"}, failure + "NodePool/x is again as it was before"},
+		"that is not seen": {nil, success},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScript(t)
+			s.with(told("a", report.Success, "applied", "1", ""))
+			s.posts("a success applied")
+			b := told("b", report.Pending, "not Ready", "2", "1", "b")
+			b.Before = []Definition{{Name: "EC2NodeClass/new"}, {"NodePool/x", "1"}, {Name: "NodePool/new"}}
+			s.with(b)
+			b.Before = []Definition{{"NodePool/x", "2"}} // by now it is applied
+			s.with(b)
+			s.posts("b pending not Ready")
+			s.with(told("c", report.Pending, "not Ready", "3", "2", "c"))
+			s.posts("c pending not Ready")
+			d := told("d", report.Success, "applied", "4", "3", "d")
+			if d.Now = func(definition string) string { return c.now[definition] }; c.now == nil {
+				d.Now = nil
+			}
+			s.with(d)
+			s.posts("d success applied", "c success superseded by d: applied", c.want)
+		})
+	}
+}

@@ -54,7 +54,7 @@ func (l *Lane) failed(a attempt, err error, current bool) {
 		l.Refused, l.RefusedAt = a.secret, a.at
 		l.stop(a, why, 0)
 	case retryHost:
-		l.stop(a, why, LimitOf(err))
+		l.absent(a, err, why)
 	}
 }
 
@@ -73,6 +73,21 @@ func (l *Lane) lose(a attempt, why string, current bool) {
 		l.Waiting = slices.Delete(l.Waiting, i, i+1)
 	}
 	l.Lost = fmt.Sprintf("given up on commit %s: %s", short(a.entry.Commit), why)
+}
+
+// absent has the lane wait, unless the host was silent on this one commit only: it looks at what a commit has
+// in it, which may take longer than anybody waits.
+func (l *Lane) absent(a attempt, err error, why string) {
+	silent := noAnswer(err)
+	if alone := l.Silent == "" || l.Silent == a.entry.Commit; silent && alone && l.Attempts == 0 {
+		l.Silent = a.entry.Commit
+		l.delay(a, why)
+		return
+	}
+	if i := l.index(a.entry.Commit); silent && i >= 0 {
+		l.Waiting[i].Attempts++
+	}
+	l.stop(a, why, LimitOf(err))
 }
 
 // stop has the lane wait.

@@ -48,6 +48,9 @@ type Lane struct {
 	Attempts  int       `json:"attempts,omitempty"`
 	Failure   string    `json:"failure,omitempty"`
 	NotBefore time.Time `json:"notBefore,omitzero"`
+	// Silent is the one commit on whose status the host has given no answer since its last; empty where it
+	// is none. It may be about that commit only: others are posted.
+	Silent string `json:"silent,omitempty"`
 	// Refused is the version of the Secret that the host does not take, since
 	// RefusedAt.
 	Refused   string    `json:"refused,omitempty"`
@@ -118,16 +121,22 @@ func (l *Lane) index(commit string) int {
 	return slices.IndexFunc(l.Waiting, func(e Entry) bool { return e.Commit == commit })
 }
 
-// next is the first entry that may be posted now.
+// next is the first entry that may be posted now. Those on which the host has failed often come last, so that
+// they do not keep the others waiting.
 func (l *Lane) next(now time.Time) (Entry, bool) {
 	if now.Before(l.NotBefore) {
 		return Entry{}, false
 	}
-	i := slices.IndexFunc(l.Waiting, func(e Entry) bool { return !now.Before(e.NotBefore) })
-	if i < 0 {
+	first := -1
+	for i, e := range l.Waiting {
+		if !now.Before(e.NotBefore) && (first < 0 || l.Waiting[first].Attempts >= tellAfter && e.Attempts < tellAfter) {
+			first = i
+		}
+	}
+	if first < 0 {
 		return Entry{}, false
 	}
-	return l.Waiting[i], true
+	return l.Waiting[first], true
 }
 
 // due is when the first entry may be posted; none where nothing waits.
@@ -176,7 +185,7 @@ func (l *Lane) posted(e Entry, now time.Time) {
 
 // reach forgets that the host has failed.
 func (l *Lane) reach() {
-	l.Attempts, l.Failure, l.NotBefore, l.Refused, l.RefusedAt = 0, "", time.Time{}, "", time.Time{}
+	l.Attempts, l.Failure, l.NotBefore, l.Silent, l.Refused, l.RefusedAt = 0, "", time.Time{}, "", "", time.Time{}
 }
 
 // tellAfter is how many failures in a row are reported to people: the first ones

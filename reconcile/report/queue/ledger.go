@@ -41,6 +41,8 @@ type Commit struct {
 	// it came; empty where no pass has rendered it as HEAD.
 	Inputs string `json:"inputs,omitempty"`
 	From   string `json:"from,omitempty"`
+	// Before are the first of the definitions that it changed, or was to, as they were before it.
+	Before []Definition `json:"before,omitempty"`
 	// Reverted says which commit took it back, and how far it had come; empty where none has.
 	Reverted string `json:"reverted,omitempty"`
 	// Left is what was left of it when another commit went on with that; empty where nothing was.

@@ -16,7 +16,8 @@ type outcome int
 
 const (
 	// retryHost: the host as a whole is away, or wants no requests for a while. It is
-	// tried again, and nothing else is posted there before.
+	// tried again, and nothing else is posted there before; but for one commit on which
+	// it is silent others go on.
 	retryHost outcome = iota
 	// retryEntry: this status is tried again; others go on.
 	retryEntry
@@ -79,6 +80,12 @@ func rejected(code int) func(error) bool {
 		var e *report.RejectedError
 		return errors.As(err, &e) && e.Code == code
 	}
+}
+
+// noAnswer is of a host that gave none.
+func noAnswer(err error) bool {
+	var e *report.UnavailableError
+	return errors.As(err, &e) && e.Code == 0
 }
 
 // away is a host that gave no answer, or a gateway's in its stead.

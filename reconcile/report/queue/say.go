@@ -29,6 +29,10 @@ type Update struct {
 	Inputs, From string
 	// Begun says that something of Head is applied.
 	Begun bool
+	// Before are the definitions that Head changes, as they were before it, as far as a pass has found them.
+	Before []Definition
+	// Now is the digest of a definition as Head has it, empty where it has none; nil where that is not known.
+	Now func(definition string) string
 	// Refused says that Head has failed, and that nothing of it is applied.
 	Refused bool
 	// Ended says of older commits that go on under a Head that is Refused how they have ended.
@@ -43,6 +47,12 @@ type Update struct {
 	Retry bool
 	// At is now.
 	At time.Time
+}
+
+// Definition is an object of Git, KIND/NAME, and a digest of what its nodes are made by; empty where there was none.
+type Definition struct {
+	Name   string `json:"name"`
+	Digest string `json:"digest,omitempty"`
 }
 
 // Target is a host and the page that a status links to there.
@@ -144,7 +154,7 @@ func (l *Ledger) turn(head string, commits []string) {
 		case known == nil || id == head:
 			told = append(told, Commit{ID: id})
 		case !known.final():
-			told = append(told, Commit{ID: id, Inputs: known.Inputs, From: known.From, Reverted: known.Reverted, Left: known.Left})
+			told = append(told, Commit{ID: id, Inputs: known.Inputs, From: known.From, Before: known.Before, Reverted: known.Reverted, Left: known.Left})
 		}
 	}
 	if len(told) == 0 { // all that changed something has its final word

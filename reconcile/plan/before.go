@@ -1,0 +1,45 @@
+package plan
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// Before is a definition as it was before a Plan, by its Content; empty where there was none.
+type Before struct {
+	Ref     render.Ref
+	Content string
+}
+
+// Before are the first definitions whose Content the Plan changes, so many of them, by Ref.
+func (p *Plan) Before(most int) []Before {
+	var found []Before
+	for i := range p.Changes {
+		c := &p.Changes[i]
+		if !c.Action.Writes() || len(found) == most {
+			continue
+		}
+		if was := Content(c.Live); was != Content(c.Object.Defaulted) {
+			found = append(found, Before{c.Ref, was})
+		}
+	}
+	return found
+}
+
+// Content is a digest of what a definition says of nodes: the spec.template of a NodePool, the spec of an
+// EC2NodeClass. It is empty for none.
+func Content(definition *unstructured.Unstructured) string {
+	if definition == nil {
+		return ""
+	}
+	says := specField(definition)
+	if definition.GetKind() == render.NodePool {
+		says = specField(definition, "template")
+	}
+	sum := sha256.Sum256([]byte(canonical(says)))
+	return hex.EncodeToString(sum[:8])
+}
