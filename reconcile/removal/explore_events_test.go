@@ -38,6 +38,7 @@ func (s *shelf) events(w *world) []event {
 			all = append(all, event{what, func(w *world) { do(w); w.commits-- }, false})
 		}
 	})
+	drains(w, func(what string, do func(*world)) { all = append(all, event{what, do, false}) })
 	gates(w, fair, fault)
 	caches(w, fair, fault)
 	s.clock(w, fair)
@@ -71,7 +72,7 @@ func (s *shelf) people(w *world, fault may, commit func(string, func(*world))) {
 		}
 		// One whose removal the status lacks is found by the record of what was applied.
 		open := removalOf(w.removals, s.forms[w.pools[p]].object.GetUID()) != nil
-		fault(!w.git[p] && open, "a person deletes NodePool/"+poolName(p), func(w *world) { w.pools[p] = nowhere })
+		fault((!w.git[p] || w.drain) && open, "a person deletes NodePool/"+poolName(p), func(w *world) { w.pools[p] = nowhere })
 		if !s.forms[w.pools[p]].grows {
 			fault(true, "a person gives NodePool/"+poolName(p)+" its limits back", func(w *world) { w.pools[p] = s.edited(w.pools[p]) })
 		}
@@ -103,7 +104,7 @@ func caches(w *world, fair, fault may) {
 	fault(w.lateClaims == nil, "the cache of NodeClaims lags", func(w *world) { w.lateClaims = w.claimsNow() })
 	fair(w.latePools != nil, "the cache of NodePools catches up", func(w *world) { w.latePools = nil })
 	fair(w.lateClaims != nil, "the cache of NodeClaims catches up", func(w *world) { w.lateClaims = nil })
-	fair(w.allows != w.allowed, "the cache of NodeSyncs catches up", func(w *world) { w.allowed = w.allows })
+	fair(w.spec != w.known, "the cache of NodeSyncs catches up", func(w *world) { w.known = w.spec })
 }
 
 // clock is that time passes: the grace of removals is over, and what EC2's answers lack they have

@@ -29,13 +29,13 @@ func (s *shelf) pass(ctx context.Context, before world, meanwhile func(*world)) 
 	sync := before.nodeSync(true)
 	live := x.live()
 	set := s.set(&before)
-	planned, err := s.plan(ctx, &before, set, live, sync.Spec.Guard)
+	planned, err := s.plan(ctx, &before, set, live, sync)
 	if err != nil {
 		x.breaks("no plan: %v", err)
 		return x
 	}
 	for _, c := range planned.Removals {
-		x.held[int(c.Ref.Name[0]-'a')] = c.Held
+		x.held[int(c.Ref.Name[0]-'a')], x.lets[int(c.Ref.Name[0]-'a')] = c.Held, !c.Held && !before.known.drain
 	}
 	applied := apply.Apply(ctx, reads{explored: x}, planned.Changes, apply.Options{Uncached: reads{explored: x}, Arrivals: &apply.Arrivals{}, Owner: exploredOwner, Concurrency: 1})
 	whole := len(applied.Failed) == 0
@@ -44,17 +44,25 @@ func (s *shelf) pass(ctx context.Context, before world, meanwhile func(*world)) 
 	}
 	memory := Memory{absent: before.absent, evicted: maps.Clone(before.evicted), settled: before.settled}
 	step := x.step(sync, &memory)
-	step.Set, step.Live, step.Plan, step.Revision, step.Applied = set, live, planned, set.Revision, whole
+	step.Set, step.Live, step.Plan, step.Revision, step.Applied = set, live, planned, before.revision(), whole
 	for _, w := range applied.Written {
 		step.Written = append(step.Written, plan.Write{Ref: w.Ref, New: w.Action == plan.Create, CreatedAt: w.Object.GetCreationTimestamp()})
 	}
-	if _, err := step.Run(ctx); err != nil && !expectedIn(err) {
+	take := step.Run
+	if before.known.drain {
+		take = step.Drain
+	}
+	if _, err := take(ctx); err != nil && !expectedIn(err) {
 		x.breaks("the pass fails: %v", err)
 	}
 	x.world.absent, x.world.evicted, x.world.settled = memory.absent, memory.evicted, memory.settled
-	if x.world.allows == before.allowed { // else another client has written the NodeSync since, and the status is refused
-		x.wrote(true, "the status is written", func(w *world) { w.removals = sync.Status.Removals })
+	if x.world.spec == before.known { // else another client has written the NodeSync since, and the status is refused
+		x.wrote(true, "the status is written", func(w *world) {
+			w.removals = sync.Status.Removals
+			w.released = x.released(w)
+		})
 		x.ended()
+		x.drained()
 	}
 	x.world.still()
 	return x
@@ -64,8 +72,8 @@ func (s *shelf) pass(ctx context.Context, before world, meanwhile func(*world)) 
 const mostPlans = 10_000
 
 // plan is the product's, which is made once for worlds that are alike in what goes into it.
-func (s *shelf) plan(ctx context.Context, w *world, set *render.Set, live plan.Live, guard v1alpha1.Guard) (*plan.Plan, error) {
-	key := fmt.Sprint(set.Revision, w.allowed, *w.cachedPools(), w.cachedClaims()[:w.nodes()])
+func (s *shelf) plan(ctx context.Context, w *world, set *render.Set, live plan.Live, sync *v1alpha1.NodeSync) (*plan.Plan, error) {
+	key := fmt.Sprint(w.revision(), w.git[ownClass], w.known, *w.cachedPools(), w.cachedClaims()[:w.nodes()])
 	for _, r := range w.removals {
 		key += fmt.Sprint("|", r.UID, r.Phase, r.Reason, r.Revision, r.RecordedAt.Time.Equal(exploredNow))
 	}
@@ -74,7 +82,8 @@ func (s *shelf) plan(ctx context.Context, w *world, set *render.Set, live plan.L
 	}
 	live.Memo = s.memo
 	made, err := plan.Make(ctx, set, live, plan.Policy{
-		Owner: exploredOwner, Adopt: v1alpha1.AdoptIfIdentical, Drift: v1alpha1.DriftCorrect, NewRevision: true, Guard: guard, Now: exploredNow,
+		Owner: exploredOwner, Adopt: v1alpha1.AdoptIfIdentical, Drift: v1alpha1.DriftCorrect, NewRevision: true, Guard: sync.Spec.Guard, Now: exploredNow,
+		Deleting: sync.Keeps(), Keeps: sync.Keeps(),
 	}, s.server)
 	if err == nil {
 		s.memo = made.Memo
@@ -140,8 +149,11 @@ func (x *explored) live() plan.Live {
 	return live
 }
 
-// set is what Git has.
+// set is what Git has; nil where the nodes are drained, and nobody asks.
 func (s *shelf) set(w *world) *render.Set {
+	if w.known.drain {
+		return nil
+	}
 	set := &render.Set{Revision: w.revision(), Objects: []render.Object{s.definition("")}}
 	if w.git[ownClass] {
 		set.Objects = append(set.Objects, s.definition(poolName(ownClass)))
@@ -213,7 +225,7 @@ func (x *explored) crashes() (found []successor) {
 			words = append(words, e.what)
 		}
 		w.faults--
-		w.absent, w.evicted, w.settled, w.latePools, w.lateClaims, w.allowed = nil, nil, false, nil, nil, w.allows
+		w.absent, w.evicted, w.settled, w.latePools, w.lateClaims, w.known = nil, nil, false, nil, nil, w.spec
 		w.still()
 		slices.Sort(words[min(acts, len(words)):])
 		found = append(found, successor{event: "a pass that is killed after: " + strings.Join(words, ", "), world: w})

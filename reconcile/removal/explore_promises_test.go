@@ -43,8 +43,8 @@ import (
 // checked checks that the lease was looked at before a write that ends or stops something, and that
 // the spec by which it is made was still the NodeSync's as the pass began.
 func (x *explored) checked(what string) {
-	if x.before.allows != x.before.allowed {
-		x.breaks("%s by a guard that is not the NodeSync's any more", what)
+	if x.before.spec != x.before.known {
+		x.breaks("%s by a spec that is not the NodeSync's any more", what)
 	}
 	if x.asks == 0 {
 		x.breaks("%s, and nobody has looked whether this is still the leader", what)
@@ -55,7 +55,7 @@ func (x *explored) checked(what string) {
 // takesPods says whether a pool of Git could take the pods of others, as the pass sees it, or none
 // has to.
 func (x *explored) takesPods() bool {
-	if x.before.allowed && x.before.noPools() {
+	if x.before.known.drain || x.before.known.allows && x.before.noPools() {
 		return true
 	}
 	for p, seen := range x.before.cachedPools()[:mostPools] {
@@ -81,7 +81,7 @@ func (x *explored) openBefore(p int) (uid types.UID, r *v1alpha1.Removal) {
 func (x *explored) mayStop(p int) {
 	uid, r := x.openBefore(p)
 	switch {
-	case x.before.git[p]:
+	case x.wants(p):
 		x.breaks("the growth of NodePool/%s is stopped, and Git has it", poolName(p))
 	case r == nil || x.before.record[string(uid)] == "":
 		x.breaks("the growth of NodePool/%s is stopped before its removal is recorded", poolName(p))
@@ -90,10 +90,11 @@ func (x *explored) mayStop(p int) {
 	case x.held[p]:
 		x.breaks("the growth of NodePool/%s is stopped, and its removal is held", poolName(p))
 	}
+	x.weighed(p, fmt.Sprintf("the growth of NodePool/%s is stopped", poolName(p)))
 }
 
 func (x *explored) graceOver(r *v1alpha1.Removal) bool {
-	return r.RecordedAt.Time.Before(exploredNow) || x.world.removal.Grace != nil && x.world.removal.Grace.Duration == 0
+	return x.before.known.drain || r.RecordedAt.Time.Before(exploredNow) || x.world.removal.Grace != nil && x.world.removal.Grace.Duration == 0
 }
 
 // mayEnd checks that a NodeClaim may be ended.
@@ -103,7 +104,7 @@ func (x *explored) mayEnd(n int) {
 	r := removalOf(x.before.removals, uid)
 	name := "NodeClaim/" + nodeName(n)
 	switch {
-	case x.before.git[p] && x.world.pools[p] != nowhere && x.shelf.forms[x.world.pools[p]].object.GetUID() == uid:
+	case x.wants(p) && x.world.pools[p] != nowhere && x.shelf.forms[x.world.pools[p]].object.GetUID() == uid:
 		x.breaks("%s is ended, and Git has NodePool/%s", name, poolName(p))
 	case r == nil:
 		x.breaks("%s is ended, and the status had no removal of NodePool/%s", name, poolName(p))
@@ -133,20 +134,26 @@ func (x *explored) mayEnd(n int) {
 			x.breaks("%s is ended, and the pod from %s does not run yet", name, nodeName(m))
 		}
 	}
+	if x.ownsNow(p, uid) {
+		x.weighed(p, name+" is ended")
+	}
 	x.ends++
 	x.checked(name + " is ended")
 }
 
 // awaitsPods says that the pods of nodes that end have to run elsewhere before more end.
 func (x *explored) awaitsPods() bool {
-	return x.world.removal.Strategy != v1alpha1.RemovalAtOnce && !x.before.noPools()
+	return x.world.removal.Strategy != v1alpha1.RemovalAtOnce && !x.before.noPools() && !x.before.known.drain
 }
 
 // mayDelete checks that a pool may be deleted: nothing hangs on it, and EC2 has said so.
 func (x *explored) mayDelete(p int) {
 	uid, r := x.openBefore(p)
 	name := objectName(p)
+	x.weighed(p, name+" is deleted")
 	switch {
+	case x.before.known.drain:
+		x.breaks("%s is deleted, and only its nodes were to go", name)
 	case x.before.git[p]:
 		x.breaks("%s is deleted, and Git has it", name)
 	case r == nil || x.before.record[string(uid)] == "":
@@ -237,7 +244,7 @@ func (x *explored) leaving() int {
 // most is how many NodeClaims of all removals may be ending: of those that there were when they
 // were recorded.
 func (x *explored) most() int {
-	if x.world.removal.Strategy == v1alpha1.RemovalAtOnce {
+	if x.world.removal.Strategy == v1alpha1.RemovalAtOnce || x.before.known.drain {
 		return mostNodes
 	}
 	recorded := 0
@@ -263,7 +270,7 @@ func (x *explored) ended() {
 	for _, r := range x.before.removals {
 		p := int(r.Name[0] - 'a')
 		seen := x.before.cachedPools()[p]
-		reverted := x.before.git[p] && seen != nowhere && x.shelf.forms[seen].object.GetUID() == r.UID
+		reverted := x.takesBack(p) && seen != nowhere && x.shelf.forms[seen].object.GetUID() == r.UID
 		if removalOf(x.world.removals, r.UID) != nil || reverted {
 			continue
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/internal/property"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
 const (
@@ -37,7 +38,7 @@ func TestExploreRandomWorlds(t *testing.T) {
 		}
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(2000)) // little is kept, and much is made
-	s, began, steps, ended, reverted, replaced := newShelf(t), time.Now(), 0, 0, 0, 0
+	s, began, steps, ended, reverted, replaced, drained, resumed := newShelf(t), time.Now(), 0, 0, 0, 0, 0, 0
 	for n := range randomWorlds {
 		r := rand.New(rand.NewPCG(seed, uint64(n))) //nolint:gosec // draws of a test
 		w := &wanderer{t: t, shelf: s, rand: r, world: randomWorld(s, r)}
@@ -47,13 +48,14 @@ func TestExploreRandomWorlds(t *testing.T) {
 			t.Fatalf("world %d: %s (%s=%d repeats it)\n%s", n, broken, property.Variable, seed, strings.Join(w.way, "\n"))
 		}
 		steps, ended, reverted = steps+len(w.way), ended+w.ended, reverted+w.reverted
+		drained, resumed = drained+w.drained, resumed+w.resumed
 		for _, is := range w.world.slots {
 			replaced += bit(is.placed)
 		}
 	}
-	t.Logf("%d worlds, %d steps, %d NodeClaims ended by removals, %d replaced by Karpenter for them, %d reverts, %s", randomWorlds, steps, ended, replaced, reverted, time.Since(began).Round(time.Millisecond))
-	if ended < randomWorlds/4 || replaced < randomWorlds/4 || reverted < randomWorlds/20 {
-		t.Errorf("%d NodeClaims were ended, %d replaced and %d removals reverted in %d worlds: does nothing happen in them any more?", ended, replaced, reverted, randomWorlds)
+	t.Logf("%d worlds, %d steps, %d NodeClaims ended by removals, %d replaced by Karpenter for them, %d by drains, %d reverts, %d drains taken back, %s", randomWorlds, steps, ended, replaced, drained, reverted, resumed, time.Since(began).Round(time.Millisecond))
+	if ended < randomWorlds/4 || replaced < randomWorlds/5 || reverted < randomWorlds/20 || drained < randomWorlds/4 || resumed < randomWorlds/20 {
+		t.Errorf("%d NodeClaims were ended, %d replaced, %d drained, %d removals reverted and %d drains taken back in %d worlds: does nothing happen in them any more?", ended, replaced, drained, reverted, resumed, randomWorlds)
 	}
 }
 
@@ -87,8 +89,8 @@ func randomWorld(s *shelf, r *rand.Rand) world {
 	}
 	w := newWorld(s, of, launched...)
 	w.allows = r.IntN(2) == 0
-	w.allowed = w.allows
-	w.commits, w.faults = 100, 100
+	w.known = w.spec
+	w.commits, w.faults, w.drains = 100, 100, int8(r.IntN(3))
 	return w
 }
 
@@ -101,8 +103,9 @@ type wanderer struct {
 	// way are the events so far, and broken is the promise that the last has broken.
 	way    []string
 	broken string
-	// ended counts NodeClaims that removals have ended, and reverted removals that were.
-	ended, reverted int
+	// ended counts NodeClaims that removals have ended, drained those that drains have, reverted removals that
+	// were, and resumed those that a drain had recorded.
+	ended, drained, reverted, resumed int
 }
 
 func (w *wanderer) wander() {
@@ -140,9 +143,17 @@ func (w *wanderer) wander() {
 func (w *wanderer) pass(meanwhile func(*world)) {
 	x := w.shelf.pass(w.t.Context(), w.world, meanwhile)
 	w.way = append(w.way, x.describe("a pass"))
-	w.ended += x.ends
+	if x.before.known.drain {
+		w.drained += x.ends
+	} else {
+		w.ended += x.ends
+	}
 	for _, r := range x.before.removals {
-		if removalOf(x.world.removals, r.UID) == nil && x.before.git[int(r.Name[0]-'a')] {
+		switch {
+		case removalOf(x.world.removals, r.UID) != nil || !x.wants(int(r.Name[0]-'a')):
+		case r.Revision == plan.RevisionDeleted:
+			w.resumed++
+		default:
 			w.reverted++
 		}
 	}
@@ -158,9 +169,14 @@ func (w *wanderer) killed() {
 	w.world, w.broken = killed.world, x.broken
 }
 
-// comeToRest lets only happen what is bound to, until nothing is left to do.
+// comeToRest lets only happen what is bound to, until nothing is left to do. Of those that are drained by then half
+// are taken back.
 func (w *wanderer) comeToRest() {
 	w.world.faults, w.world.commits = 0, 0
+	if w.world.drain && w.rand.IntN(2) == 0 {
+		w.world.drain = false
+		w.way = append(w.way, "a person takes the drain back")
+	}
 	for range 60 + 12*w.world.nodes() {
 		if w.broken != "" || w.shelf.rests(&w.world) {
 			return

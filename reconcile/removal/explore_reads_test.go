@@ -89,23 +89,6 @@ func (r reads) Get(_ context.Context, key client.ObjectKey, object client.Object
 	return fmt.Errorf("a pass gets a %T", object)
 }
 
-// nodeSync is the NodeSync as the API server, or the cache, has it.
-func (w *world) nodeSync(cached bool) *v1alpha1.NodeSync {
-	allows := w.allows
-	if cached {
-		allows = w.allowed
-	}
-	sync := &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "prod", UID: "11", Generation: 1}}
-	sync.Spec.Removal = w.removal
-	if allows {
-		sync.Generation = 2
-		sync.Spec.Guard = v1alpha1.Guard{MaxRemovedPools: ptr.To(int32(mostPools)), AllowLastPool: true}
-	}
-	sync.Status.Removals = slices.Clone(w.removals)
-	sync.Status.Karpenter = &v1alpha1.KarpenterStatus{Namespace: controller}
-	return sync
-}
-
 func (w *world) recorded() *corev1.ConfigMap {
 	stored := configmap.New(w.nodeSync(false), teardown.RecordName("prod"))
 	stored.UID, stored.ResourceVersion, stored.Data = "record", "1", maps.Clone(w.record)

@@ -165,7 +165,7 @@ func (x *explored) mayReplace(p, number int) {
 	uid, r := x.openBefore(p)
 	name := "the replacement of nodes of " + objectName(p) + " is begun"
 	switch {
-	case x.before.git[p]:
+	case x.wants(p):
 		x.breaks("%s, and Git has it", name)
 	case r == nil || x.before.record[string(uid)] == "":
 		x.breaks("%s before its removal is recorded", name)

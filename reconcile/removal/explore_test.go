@@ -133,6 +133,9 @@ func (s *shelf) rests(w *world) bool {
 	if !w.calm() || w.remembers() {
 		return false
 	}
+	if w.drain {
+		return s.restsDrained(w)
+	}
 	held := map[string]bool{}
 	for _, r := range w.removals {
 		held[r.Name] = true
@@ -211,31 +214,39 @@ func TestExplore(t *testing.T) {
 		pools           int
 		of, launched    []int
 		commits, faults int8
+		drains          int8
 		states          int
 		// full is explored with PLUMBLINE_FULL=1 only; with class, pool a has one of its own; with leaves,
 		// all pools have left Git as it begins, and the guard lets them; with unseen, the first node is
-		// ending as it begins, and the cache lacks it.
+		// ending as it begins, and the cache lacks it. What may be drained has no pool that stays in Git.
 		full, class, leaves, unseen bool
 	}{
-		"two pools, three nodes":         {2, []int{0, 0, 1}, []int{0, 1, 2}, 1, 1, 20_000, false, false, false, false},
-		"two pools, a commit more":       {2, []int{0, 0, 1}, []int{0, 1, 2}, 2, 1, 50_000, true, false, false, false},
-		"one pool, two nodes":            {1, []int{0, 0}, []int{0, 1}, 1, 1, 10_000, false, false, false, false},
-		"a node that comes late":         {1, []int{0, 0}, []int{0}, 1, 1, 5_000, true, false, false, false},
-		"two pools, more than one fault": {2, []int{0, 0, 1}, []int{0, 1, 2}, 2, 2, 1_000_000, true, false, false, false},
-		"a pool and its class":           {1, []int{0, 0}, []int{0, 1}, 2, 1, 10_000, false, true, false, false},
-		"two pools leave":                {2, []int{0, 0, 1}, []int{0, 2}, 0, 2, 10_000, true, false, true, false},
-		"two leave, one comes back":      {2, []int{0, 1, 1}, []int{0, 1, 2}, 1, 0, 300, false, false, true, false},
-		"two leave, one node unseen":     {2, []int{0, 1}, []int{0, 1}, 0, 0, 100, false, false, true, true},
+		"two pools, three nodes":         {2, []int{0, 0, 1}, []int{0, 1, 2}, 1, 1, 0, 20_000, false, false, false, false},
+		"two pools, a commit more":       {2, []int{0, 0, 1}, []int{0, 1, 2}, 2, 1, 0, 50_000, true, false, false, false},
+		"one pool, two nodes":            {1, []int{0, 0}, []int{0, 1}, 1, 1, 0, 10_000, false, false, false, false},
+		"a node that comes late":         {1, []int{0, 0}, []int{0}, 1, 1, 0, 5_000, true, false, false, false},
+		"two pools, more than one fault": {2, []int{0, 0, 1}, []int{0, 1, 2}, 2, 2, 0, 1_000_000, true, false, false, false},
+		"a pool and its class":           {1, []int{0, 0}, []int{0, 1}, 2, 1, 0, 10_000, false, true, false, false},
+		"two pools leave":                {2, []int{0, 0, 1}, []int{0, 2}, 0, 2, 0, 10_000, true, false, true, false},
+		"two leave, one comes back":      {2, []int{0, 1, 1}, []int{0, 1, 2}, 1, 0, 0, 300, false, false, true, false},
+		"drained, and taken back":        {1, []int{0}, []int{0}, 0, 1, 1, 4_000, false, false, false, false},
+		"drained, and out of Git":        {1, []int{0}, []int{0}, 2, 0, 1, 500, false, false, false, false},
+		"drained, a commit and a fault":  {1, []int{0}, []int{0}, 1, 1, 1, 10_000, true, false, false, false},
+		"two drained, a commit":          {2, []int{0, 1}, []int{0, 1}, 1, 0, 1, 10_000, true, false, false, false},
+		"drained amid a removal":         {1, []int{0, 0}, []int{0, 1}, 1, 1, 1, 20_000, true, false, false, false},
+		"drained twice":                  {1, []int{0}, []int{0}, 0, 1, 2, 4_000, true, false, false, false},
+		"a pool and its class, drained":  {1, []int{0}, []int{0}, 1, 1, 1, 10_000, true, true, false, false},
+		"two leave, one node unseen":     {2, []int{0, 1}, []int{0, 1}, 0, 0, 0, 100, false, false, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, full := os.LookupEnv("PLUMBLINE_FULL"); c.full && !full {
 				t.Skip("takes minutes: explored with PLUMBLINE_FULL=1")
 			}
 			s, began := newShelf(t), time.Now()
-			w := newWorld(s, &setting{pools: c.pools + 1, spare: true, classLeaves: c.class, of: c.of, removal: paced(intstr.FromInt32(1), 30*time.Second)}, c.launched...)
-			w.commits, w.faults = c.commits, c.faults
+			w := newWorld(s, &setting{pools: c.pools + bit(c.drains == 0), spare: c.drains == 0, classLeaves: c.class, of: c.of, removal: paced(intstr.FromInt32(1), 30*time.Second)}, c.launched...)
+			w.commits, w.faults, w.drains = c.commits, c.faults, c.drains
 			if c.leaves {
-				w.git[0], w.git[1], w.allows, w.allowed = false, false, true, true
+				w.git[0], w.git[1], w.allows, w.known = false, false, true, spec{allows: true}
 			}
 			if c.unseen {
 				w.lateClaims = w.claimsNow()

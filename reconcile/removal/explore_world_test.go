@@ -91,8 +91,12 @@ type world struct {
 	commits, faults int8
 
 	git [mostPools + 1]bool
-	// allows says that the guard lets every pool go, and allowed that the cache knows of it.
-	allows, allowed bool
+	// spec is the NodeSync's, and known what the cache has of it; drains are how many more drains may begin.
+	spec
+	known  spec
+	drains int8
+	// released says of entries that leave Git that the guard has let them go.
+	released [mostPools + 1]bool
 
 	pools [mostPools + 1]int // the numbers of their forms
 	// generations is how often each was made.
@@ -215,9 +219,11 @@ func (w *world) key() string {
 		}
 		b = append(b, n)
 	}
-	b = append(b, byte(w.commits), byte(w.faults))
+	b = append(b, byte(w.commits), byte(w.faults), byte(w.drains))
 	bits(w.git[:]...)
-	bits(w.allows, w.allowed, w.lease, w.ready, w.verified, w.answers, w.settled, w.lost)
+	bits(w.released[:]...)
+	bits(w.allows, w.known.allows, w.drain, w.known.drain)
+	bits(w.lease, w.ready, w.verified, w.answers, w.settled, w.lost)
 	bits(w.latePools != nil, w.lateClaims != nil)
 	for p := range w.setting.pools {
 		b = append(b, byte(w.pools[p]), byte(w.cachedPools()[p]), byte(w.generations[p]))
@@ -232,7 +238,7 @@ func (w *world) key() string {
 	}
 	for _, r := range w.removals {
 		b = append(b, r.UID+"|"+types.UID(r.Phase)+"|"+types.UID(r.Revision)+"|"...)
-		bits(r.RecordedAt.Time.Equal(exploredNow), r.LastProgress.Time.Equal(exploredNow))
+		bits(r.RecordedAt.Time.Equal(exploredNow), r.LastProgress.Time.Equal(exploredNow), r.Drained())
 	}
 	for _, uid := range slices.Sorted(maps.Keys(w.record)) {
 		b = append(b, "R"+uid+w.record[uid]...)
@@ -290,5 +296,5 @@ func (w *world) calm() bool {
 			return false
 		}
 	}
-	return w.lease && w.ready && w.verified && w.answers && w.latePools == nil && w.lateClaims == nil && w.allows == w.allowed
+	return w.lease && w.ready && w.verified && w.answers && w.latePools == nil && w.lateClaims == nil && w.spec == w.known
 }

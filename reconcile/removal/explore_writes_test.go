@@ -32,9 +32,9 @@ type explored struct {
 	// written side by side.
 	effects []effect
 	acts    int
-	// asked says that EC2 was, and held which removals the guard holds.
-	asked bool
-	held  [mostPools + 1]bool
+	// asked says that EC2 was, held which removals the guard holds, and lets which it lets go.
+	asked      bool
+	held, lets [mostPools + 1]bool
 	// ends is how many NodeClaims it has ended.
 	ends int
 	// broken is the promise that the pass has broken; empty where it has kept all.
@@ -164,6 +164,7 @@ func (r reads) writePool(object client.Object, kind types.PatchType, body []byte
 	if act {
 		r.checked(objectName(p) + " is written")
 	}
+	r.mayWriteDrained(p, number, act)
 	if act && r.givesOthers(p, number) {
 		r.breaks("%s gets other limits back than it had", objectName(p))
 	}

@@ -6,10 +6,14 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// stays ends the way of a removal before its pool is deleted, where only the nodes were to go.
-func stays(_ v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
-	if !o.Stays || !o.alive() {
+// stays ends the way of a removal before its pool is deleted, where only the nodes were to go. That none is left is
+// said by what stands past the cache: a NodeClaim that the cache lacks may have an instance that EC2 does not show yet.
+func stays(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
+	switch {
+	case !o.Stays || !o.alive():
 		return step{}, true
+	case !o.Fresh && !r.Drained():
+		return step{phase: v1alpha1.RemovalVerifyingCloud, reason: r.Reason, message: r.Message, remaining: 0, actions: []Action{Reread{}}}, false
 	}
 	return step{
 		phase: v1alpha1.RemovalVerifyingCloud, reason: ReasonDrained,

@@ -1,0 +1,129 @@
+package removal
+
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+)
+
+// What is checked beside the promises of removals where all nodes are drained, and the definitions stay:
+//
+//   - A node ends, and growth is stopped, without a commit only while the NodeSync is drained, by a removal
+//     that an earlier pass has recorded, and while the controller leads and the account is verified: mayStop, mayEnd.
+//   - No definition is deleted, written or made: mayDelete, mayWriteDrained. A pool of which a node was ended does
+//     not grow again: mayWriteDrained.
+//   - Drained is one of which no NodeClaim and no instance is left, as EC2 says: drained. It stays so, without
+//     growth and with its label: restsDrained.
+//   - From a drain that is taken back on, a node of a pool that Git has ends by nothing that is not begun: mayEnd,
+//     mayReplace. The pool has its limits, its budgets and its template again: rests.
+//   - A drain is no way around the guard: what a commit takes out meanwhile, or has taken out before and is held,
+//     goes when the guard lets it go and not before: weighed.
+
+// spec is what a NodeSync says.
+type spec struct {
+	// allows says that the guard lets every pool go, and drain that all nodes are to end.
+	allows, drain bool
+}
+
+// nodeSync is the NodeSync as the API server, or the cache, has it.
+func (w *world) nodeSync(cached bool) *v1alpha1.NodeSync {
+	says := w.spec
+	if cached {
+		says = w.known
+	}
+	sync := &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "prod", UID: "11"}}
+	sync.Generation = int64(1 + bit(says.allows) + 2*bit(says.drain))
+	sync.Spec.Removal, sync.Spec.Drain = w.removal, says.drain
+	if says.allows {
+		sync.Spec.Guard = v1alpha1.Guard{MaxRemovedPools: ptr.To(int32(mostPools)), AllowLastPool: true}
+	}
+	sync.Status.Removals = slices.Clone(w.removals)
+	sync.Status.Karpenter = &v1alpha1.KarpenterStatus{Namespace: controller}
+	return sync
+}
+
+// drains is that a person has all nodes drained, or takes that back.
+func drains(w *world, person func(what string, do func(*world))) {
+	switch {
+	case w.drain:
+		person("a person takes the drain back", func(w *world) { w.drain = false })
+	case w.drains > 0:
+		person("a person has the nodes drained", func(w *world) { w.drain, w.drains = true, w.drains-1 })
+	}
+}
+
+// restsDrained says that no node is left, and that each pool stays without growth and is known to.
+func (s *shelf) restsDrained(w *world) bool {
+	for p := range w.setting.pools {
+		if s.remains(w, p) {
+			return false
+		}
+		if w.pools[p] == nowhere {
+			continue
+		}
+		f := s.forms[w.pools[p]]
+		if r := removalOf(w.removals, f.object.GetUID()); r == nil || f.grows || !f.labelled {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(w.removals, func(r v1alpha1.Removal) bool { return !r.Drained() })
+}
+
+// wants says that Git has a pool, and that its nodes are to stay.
+func (x *explored) wants(p int) bool { return x.before.git[p] && !x.before.known.drain }
+
+// takesBack says that a pass may end the removal of an entry which lives: Git has it, or is drained of nodes only.
+func (x *explored) takesBack(p int) bool { return x.wants(p) || x.before.known.drain && p == ownClass }
+
+// released are the entries that the guard has let go, once the status is written.
+func (x *explored) released(w *world) (all [mostPools + 1]bool) {
+	for _, r := range w.removals {
+		p := int(r.Name[0] - 'a')
+		all[p] = !x.held[p] && (w.released[p] || x.lets[p])
+	}
+	return all
+}
+
+// weighed checks that the guard has let go what no drain ends, in this pass or an earlier one.
+func (x *explored) weighed(p int, what string) {
+	if !x.before.known.drain && !x.before.released[p] && !x.lets[p] {
+		x.breaks("%s, and the guard has not let it go", what)
+	}
+}
+
+// mayWriteDrained checks that what is drained stays as it is, but for its growth, and that this does not come back
+// once a node was ended.
+func (x *explored) mayWriteDrained(p, number int, act bool) {
+	if !x.before.known.drain {
+		return
+	}
+	if !act {
+		x.breaks("%s is applied, and it is drained", objectName(p))
+		return
+	}
+	_, r := x.openBefore(p)
+	if x.shelf.forms[number].grows && (r == nil || r.Phase != v1alpha1.RemovalHeld && r.Phase != v1alpha1.RemovalPacing) {
+		x.breaks("%s may grow again, and it is drained", objectName(p))
+	}
+}
+
+// drained checks that of what is said to be drained no node is left.
+func (x *explored) drained() {
+	for _, r := range x.world.removals {
+		before := removalOf(x.before.removals, r.UID)
+		if !r.Drained() || before != nil && before.Drained() {
+			continue
+		}
+		what := r.Kind + "/" + r.Name + " is drained"
+		switch {
+		case !x.before.known.drain:
+			x.breaks("%s, and nobody has asked for that", what)
+		case !x.asked || !x.before.verified || !x.before.answers:
+			x.breaks("%s, and EC2 was not asked, or has not answered", what)
+		}
+		x.nothingOf(int(r.Name[0]-'a'), r.UID, what)
+	}
+}
