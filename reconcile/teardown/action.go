@@ -44,7 +44,7 @@ type Forget struct{}
 // StopGrowth keeps the pool from making nodes: the cpu limit becomes 0.
 type StopGrowth struct{}
 
-// RestoreGrowth gives the pool the cpu limit that stopping its growth has
+// RestoreGrowth gives the pool the cpu limit, or the replicas, that stopping its growth has
 // overwritten.
 type RestoreGrowth struct{}
 

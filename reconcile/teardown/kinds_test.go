@@ -5,6 +5,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -21,6 +24,26 @@ func TestDriveAStaticPool(t *testing.T) {
 	if diff := cmp.Diff([]string{"fixed Draining", "delete NodeClaim/a"}, s.pass()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+}
+
+// TestDriveAStaticPoolThatIsHeld: a drain has scaled it to 0, and is over. Git lacks it: it is held, and has its
+// replicas again.
+func TestDriveAStaticPoolThatIsHeld(t *testing.T) {
+	s := newStage(t, pool("fixed", "fixed-uid", map[string]any{"replicas": int64(2)}))
+	s.launch("a", "fixed", "fixed-uid")
+	s.find(render.NodePool, "fixed", "fixed-uid")
+	s.expect("recorded", "fixed Pacing")
+	s.expect("drained", "fixed Draining", "scale to 0")
+	s.holds = map[types.UID]Hold{"fixed-uid": {Reason: "MaxRemovedPools", Message: "held"}}
+	s.expect("held", "fixed Held", "restore growth")
+	live := pool("fixed", "fixed-uid", nil)
+	if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(live), live); err != nil {
+		t.Fatal(err)
+	}
+	if replicas, _, err := unstructured.NestedInt64(live.Object, "spec", "replicas"); err != nil || replicas != 2 {
+		t.Errorf("it has %d replicas (%v)", replicas, err)
+	}
+	s.expect("and stays so", "fixed Held")
 }
 
 func TestDriveAClassInUse(t *testing.T) {

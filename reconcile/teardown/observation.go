@@ -41,8 +41,9 @@ type Observation struct {
 	// GrowthStopped says that the pool makes no new node: its cpu limit is 0,
 	// or its replicas are.
 	GrowthStopped bool
-	// GrowthWithheld says that it would, had this removal not stopped it.
-	GrowthWithheld bool
+	// GrowthWithheld says that it would, had this removal not stopped it, and Scaled that a static pool had more
+	// replicas before this removal.
+	GrowthWithheld, Scaled bool
 	// Replacing is how far Karpenter replaces the pool's nodes for this removal; nil where it does not.
 	Replacing *Replacing
 	// Closed says which disruption budget of the pool allows no replacement now; empty where none is

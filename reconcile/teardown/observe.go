@@ -53,7 +53,11 @@ func (d *drive) observeOne(it *item, l *look) {
 		before := d.budgetsBefore(it)
 		it.seen.Closed, it.seen.Crowded = closedBy(before, d.Now), len(kept(before))+2 > plan.MaxBudgets
 		it.seen.GoesTo = d.GoesTo(object)
-		it.seen.GrowthWithheld = it.seen.GrowthStopped && !it.seen.Static && restrained(object) >= 0 && !entry.Growth.stopped()
+		if restrained(object) >= 0 {
+			it.seen.GrowthWithheld = it.seen.GrowthStopped && !it.seen.Static && !entry.Growth.stopped()
+			replicas := entry.Growth.or(it.before.Growth).Replicas
+			it.seen.Scaled = it.seen.Static && replicas != nil && it.seen.Replicas < int(*replicas)
+		}
 	}
 	if it.before.Kind == render.EC2NodeClass {
 		it.seen.ReferencedBy = l.referencing(it.before.Name)

@@ -20,6 +20,9 @@ func (d *drive) restraint(it *item, a Action) map[string]any {
 		if before.CPU != nil {
 			spec["limits"] = map[string]any{"cpu": before.CPU}
 		}
+		if before.Replicas != nil {
+			spec["replicas"] = *before.Replicas
+		}
 	case Replace:
 		label := it.label
 		if label == "" {

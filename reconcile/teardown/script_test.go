@@ -31,7 +31,7 @@ var update = flag.Bool("update", false, "rewrite the scripts' answers under test
 // or ec2=nothing (its answer), absent=N/D (N answers over a time of D lacked all
 // that is noted), silent, hold, controller-down, cloud-unverified, arrivals-pending,
 // named-by=NodePool/x, grace (it is not over), no-successor, frozen (no window is open), withheld (growth was
-// stopped by the removal), elsewhere=NAMESPACE/NAME (the NodeSync that it goes to), replicas=N (of a static pool), paced=N (at most N at a
+// stopped by the removal), scaled (likewise its replicas lowered), elsewhere=NAMESPACE/NAME (the NodeSync that it goes to), replicas=N (of a static pool), paced=N (at most N at a
 // time), replaces (Karpenter is to replace the nodes, after paced), replacing=N (it may replace N at a time, lent just
 // now), lapsing (that ends soon), closed (a budget of the pool allows none), stays=a,b (Karpenter cannot replace their nodes), behind=NodePool/x (another has used that up), pods=ok, pods=pending or
 // pods=NAME,NAME (their workloads, read in this pass), unasked (who leads was not
@@ -204,6 +204,8 @@ func (o *Observation) apply(word string) bool {
 		o.Frozen = "no node is removed or replaced before 2026-01-01 22:00 UTC (spec.guard.windows)"
 	case "withheld":
 		o.GrowthWithheld = true
+	case "scaled":
+		o.Scaled = true
 	case "unasked":
 		o.Leader = nil
 	case "leaderless":
