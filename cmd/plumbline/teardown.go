@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/steppoint"
 )
 
 const (
@@ -25,7 +26,7 @@ const (
 )
 
 // standing starts a stand-in for the daemon, over the NodeSync of a UID.
-type standing func(ctx context.Context, config *rest.Config, namespace string, uid types.UID) (*standIn, error)
+type standing func(ctx context.Context, config *rest.Config, namespace string, uid types.UID, steps steppoint.Options) (*standIn, error)
 
 // teardown takes a NodeSync away by the daemon that leads, or in its place.
 type teardown struct {
@@ -54,6 +55,8 @@ type teardown struct {
 	stand  standing
 	stands *standIn
 	as     string
+	// steps are the points that its passes reach; none in a release.
+	steps steppoint.Options
 	// stopped is why Karpenter's controller does not run; nil where it does.
 	stopped *stopped
 }
@@ -145,7 +148,7 @@ func (t *teardown) prepare(ctx context.Context, sync *v1alpha1.NodeSync, leaves 
 // begin deletes the NodeSync, and ends its nodes where no daemon does.
 func (t *teardown) begin(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardownPlan) error {
 	begin := t.delete
-	if !t.downTo.takes(toDefinitions) {
+	if t.downTo.keeps() {
 		begin = t.drain
 	}
 	if err := begin(ctx, sync, leaves); err != nil {

@@ -99,6 +99,7 @@ func newTeardownCommand(kubeconfig *genericclioptions.ConfigFlags, v verificatio
 
 // addFlags adds what says how far the teardown goes, and which cluster it is.
 func (t *teardown) addFlags(cmd *cobra.Command) {
+	t.steps.BindFlags(cmd.Flags())
 	cmd.Flags().Var(&t.downTo, "down-to", "what is taken away: nodes, and then their definitions, and then Karpenter's controller, and then its CRDs, too")
 	cmd.Flags().BoolVar(&t.yes, "yes", false, "ask for no confirmation")
 	cmd.Flags().DurationVar(&t.timeout, "timeout", teardownTime, "longest time to watch")

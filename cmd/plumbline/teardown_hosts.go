@@ -17,7 +17,7 @@ import (
 // seeHosts refuses to end the nodes that run Karpenter's controller or the daemon that leads: once these end,
 // nothing ends the rest. What an earlier run has begun goes on, and the daemon holds such a NodePool.
 func (t *teardown) seeHosts(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardownPlan) error {
-	if len(leaves.claims) == 0 || sync.Drains() && (sync.DeletionTimestamp != nil || !t.downTo.takes(toDefinitions)) {
+	if len(leaves.claims) == 0 || sync.Drains() && (sync.DeletionTimestamp != nil || t.downTo.keeps()) {
 		return nil
 	}
 	var running []plan.Host

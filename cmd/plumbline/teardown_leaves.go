@@ -82,7 +82,7 @@ func (c *cluster) leaving(ctx context.Context, sync *v1alpha1.NodeSync, downTo l
 			return nil, err
 		}
 		for i := range objects {
-			goes := kind.GVK.Kind == render.NodePool || downTo.takes(toDefinitions)
+			goes := kind.GVK.Kind == render.NodePool || !downTo.keeps()
 			if object := &objects[i]; goes && owner.Owns(object) {
 				l.add(kind.GVK.Kind, object, claims.Items)
 			} else {
@@ -180,7 +180,7 @@ func (l *teardownPlan) noteAppliers(name string, object client.Object) {
 func (l *teardownPlan) print(out io.Writer) {
 	fmt.Fprintf(out, "nodesync/%s of cluster %s in %s, account %s\n\n", l.NodeSync, l.Cluster, l.Region, l.Account)
 	ends := "ENDS"
-	if !l.DownTo.takes(toDefinitions) {
+	if l.DownTo.keeps() {
 		ends = "LOSES ITS NODES"
 	}
 	t := newTable(out, ends, "NODECLAIMS")
@@ -191,7 +191,7 @@ func (l *teardownPlan) print(out io.Writer) {
 		}
 		t.AppendRow([]any{object.Kind + "/" + object.Name, count})
 	}
-	if l.DownTo.takes(toDefinitions) {
+	if !l.DownTo.keeps() {
 		t.AppendRow([]any{"NodeSync/" + l.NodeSync, ""})
 	}
 	t.Render()
@@ -212,7 +212,7 @@ func (l *teardownPlan) print(out io.Writer) {
 		}
 		fmt.Fprintf(out, "%s: this command takes the lease and ends the nodes itself%s\n", l.WithoutDaemon, as)
 	}
-	if !l.DownTo.takes(toDefinitions) {
+	if l.DownTo.keeps() {
 		fmt.Fprintf(out, "the NodePools stay and make no node, until `plumbline resume %s -n %s`\n", l.NodeSync, l.Namespace)
 		return
 	}

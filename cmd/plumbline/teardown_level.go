@@ -44,3 +44,6 @@ func levelNames(between string) string {
 
 // takes says whether a level takes what another one does.
 func (l level) takes(other level) bool { return slices.Index(levels, l) >= slices.Index(levels, other) }
+
+// keeps says whether only nodes are taken away, and their definitions stay.
+func (l level) keeps() bool { return !l.takes(toDefinitions) }

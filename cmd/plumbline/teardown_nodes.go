@@ -37,7 +37,7 @@ func (t *teardown) drain(ctx context.Context, sync *v1alpha1.NodeSync, leaves *t
 // drainable says why the nodes cannot be taken away without the definitions; nil where they can.
 func (t *teardown) drainable(sync *v1alpha1.NodeSync) error {
 	switch {
-	case t.downTo.takes(toDefinitions) || sync == nil:
+	case !t.downTo.keeps() || sync == nil:
 		return nil
 	case sync.DeletionTimestamp != nil:
 		return fmt.Errorf("nodesync/%s is being deleted: its definitions go as well; leave --down-to %s out to go on", sync.Name, toNodes)
@@ -55,7 +55,7 @@ func drained(sync *v1alpha1.NodeSync) bool {
 
 // undone says that another client has changed what a teardown has begun; nil where none has.
 func (t *teardown) undone(seen *v1alpha1.NodeSync) error {
-	switch keeps := !t.downTo.takes(toDefinitions); {
+	switch keeps := t.downTo.keeps(); {
 	case keeps && (!seen.Spec.Drain || seen.DeletionTimestamp != nil):
 		return fmt.Errorf("another client has set drain: false on nodesync/%s, or has deleted it: it goes by that now", seen.Name)
 	case keeps && seen.Spec.Suspend:
@@ -68,7 +68,7 @@ func (t *teardown) undone(seen *v1alpha1.NodeSync) error {
 
 // concluded says what has become of the NodeSync.
 func (t *teardown) concluded(sync *v1alpha1.NodeSync) string {
-	if t.downTo.takes(toDefinitions) {
+	if !t.downTo.keeps() {
 		return nodeSyncWord(sync.Name) + " is gone"
 	}
 	return fmt.Sprintf("%s is drained: its NodePools make no node until `plumbline resume %s -n %s`", nodeSyncWord(sync.Name), sync.Name, sync.Namespace)

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/steppoint"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -30,7 +31,7 @@ type standIn struct {
 }
 
 // startStandIn has the passes made. The lease is waited for.
-func startStandIn(ctx context.Context, config *rest.Config, namespace string, uid types.UID) (*standIn, error) {
+func startStandIn(ctx context.Context, config *rest.Config, namespace string, uid types.UID, steps steppoint.Options) (*standIn, error) {
 	logger.SetLogger(logr.Discard()) // what the passes have to say is in the NodeSync's status
 	dir, err := os.MkdirTemp("", "plumbline-teardown-")
 	if err != nil {
@@ -38,6 +39,7 @@ func startStandIn(ctx context.Context, config *rest.Config, namespace string, ui
 	}
 	ctx, stop := context.WithCancel(ctx)
 	o := standInOptions(namespace, dir)
+	o.steps = steps
 	d, err := newDaemon(ctx, config, o)
 	if err == nil {
 		d.reconciler.Settings.Concludes = uid
@@ -98,7 +100,7 @@ func (t *teardown) takeOver(ctx context.Context, sync *v1alpha1.NodeSync) error 
 	if t.as != "" {
 		config.Impersonate = rest.ImpersonationConfig{UserName: t.as}
 	}
-	t.stands, err = t.stand(ctx, config, sync.Namespace, sync.UID)
+	t.stands, err = t.stand(ctx, config, sync.Namespace, sync.UID, t.steps)
 	return err
 }
 

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/steppoint"
 )
 
 // stoodIn is a stand-in for the daemon that does nothing by itself: what it was started with, and whether it
@@ -27,7 +28,7 @@ type stoodIn struct {
 	fails error
 }
 
-func (s *stoodIn) start(_ context.Context, config *rest.Config, namespace string, uid types.UID) (*standIn, error) {
+func (s *stoodIn) start(_ context.Context, config *rest.Config, namespace string, uid types.UID, _ steppoint.Options) (*standIn, error) {
 	s.config, s.namespace, s.uid = config, namespace, uid
 	in := &standIn{ended: make(chan struct{}), err: s.fails}
 	in.stop = func() {

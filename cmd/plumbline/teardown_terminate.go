@@ -247,7 +247,7 @@ func (t *teardown) unfinished(ctx context.Context, sync *v1alpha1.NodeSync, foun
 		}
 	}
 	for _, object := range leaves.Objects {
-		if t.downTo.takes(toDefinitions) {
+		if !t.downTo.keeps() {
 			left = append(left, object.Kind+"/"+object.Name)
 		}
 	}

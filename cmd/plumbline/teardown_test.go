@@ -18,6 +18,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/steppoint"
 )
 
 const leavingPath = syncPath + "prod"
@@ -59,7 +60,7 @@ func karpenterWith(replicas int) map[string]any {
 
 func teardownWith(ctx context.Context, t *testing.T, aws *remainsOf, args ...string) said {
 	t.Helper()
-	return teardownBy(ctx, t, func(context.Context, *rest.Config, string, types.UID) (*standIn, error) {
+	return teardownBy(ctx, t, func(context.Context, *rest.Config, string, types.UID, steppoint.Options) (*standIn, error) {
 		t.Error("it stands in for the daemon")
 		return nil, errors.New("not here")
 	}, aws, args...)

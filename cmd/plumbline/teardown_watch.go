@@ -112,7 +112,7 @@ func (t *teardown) watch(ctx context.Context, sync *v1alpha1.NodeSync, l *teardo
 			}
 			all, message = all.see(seen.Status.Removals), conditions.GetMessage(seen, meta.ReadyCondition)
 			t.show.progress(all, message)
-			if !t.downTo.takes(toDefinitions) && drained(seen) {
+			if t.downTo.keeps() && drained(seen) {
 				return nil
 			}
 		case t.v.now().Sub(moved) > sayEvery:
@@ -175,5 +175,5 @@ func (t *teardown) late(answers contact, message string) error {
 	}
 	t.show.end()
 	return &exitError{code: exitStalled, message: fmt.Sprintf("%s is not %s after %s: %s; %s",
-		nodeSyncWord(t.name), map[bool]string{true: "gone", false: "drained"}[t.downTo.takes(toDefinitions)], short(t.timeout.Round(time.Millisecond)), oneLine(message), t.goesOn())}
+		nodeSyncWord(t.name), map[bool]string{true: "drained", false: "gone"}[t.downTo.keeps()], short(t.timeout.Round(time.Millisecond)), oneLine(message), t.goesOn())}
 }
