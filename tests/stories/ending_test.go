@@ -53,7 +53,8 @@ func (s *story) ending(ctx context.Context, sync string) (*ending, error) {
 		e.Ready = ready["status"] + " " + ready["reason"]
 		removals, _, _ := unstructured.NestedSlice(object.Object, "status", "removals")
 		for _, removal := range removals {
-			e.Removals = append(e.Removals, fmt.Sprint(removal))
+			fields, _ := removal.(map[string]any)
+			e.Removals = append(e.Removals, fmt.Sprint(fields["kind"], "/", fields["name"], " ", fields["phase"], " ", fields["reason"]))
 		}
 	}
 	for _, pool := range []string{"general", "batch"} {

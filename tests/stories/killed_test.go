@@ -102,11 +102,14 @@ func (k *killing) playUndisturbed(lot *lot) error {
 	if err := k.stage(); err != nil {
 		return err
 	}
-	if err := k.daemon.StartSteps(k.ctx, "--step-trace="+k.traceFile()); err != nil {
+	if err := k.start("--step-trace=" + k.traceFile()); err != nil {
 		return err
 	}
 	err := k.poll(played, func(ctx context.Context) error { return k.scene.ended(ctx, k.story) })
 	if err != nil {
+		return err
+	}
+	if err := k.endsWell(); err != nil {
 		return err
 	}
 	trace, err := k.trace()
@@ -162,7 +165,7 @@ func (k *killing) playKilled(chosen []string) (left []string, err error) {
 		for _, point := range left {
 			flags = append(flags, "--step-kill="+point)
 		}
-		if err := k.daemon.StartSteps(k.ctx, flags...); err != nil {
+		if err := k.start(flags...); err != nil {
 			return left, err
 		}
 		point, err := k.awaitDeath()
@@ -174,7 +177,7 @@ func (k *killing) playKilled(chosen []string) (left []string, err error) {
 		}
 		left = slices.DeleteFunc(left, func(p string) bool { return p == point })
 	}
-	if err := k.daemon.Start(k.ctx); err != nil {
+	if err := k.startAgain(); err != nil {
 		return left, err
 	}
 	err = k.poll(played, func(ctx context.Context) error {
@@ -190,7 +193,7 @@ func (k *killing) playKilled(chosen []string) (left []string, err error) {
 	if err != nil {
 		return left, err
 	}
-	return left, k.hold()
+	return left, errors.Join(k.endsWell(), k.hold())
 }
 
 func (s *story) traceFile() string { return filepath.Join(s.dir, "trace") }
@@ -241,7 +244,10 @@ func (k *killing) awaitDeath() (point string, err error) {
 	if k.daemon.Running() {
 		return "", k.daemon.Kill()
 	}
-	if code := k.daemon.ExitCode(); code != killedBySignal {
+	switch code := k.daemon.ExitCode(); {
+	case code == 0 && len(k.scene.command) > 0:
+		return "", nil
+	case code != killedBySignal:
 		return "", fmt.Errorf("the daemon was to be killed: %w", k.daemon.Err())
 	}
 	trace, err := k.trace()

@@ -32,6 +32,9 @@ type scene struct {
 	ended func(context.Context, *story) error
 	// deletes are the kinds of definitions that the daemon deletes in it.
 	deletes []string
+	// command is what brings it to its end where no daemon runs: a command of plumbline, with a user's rights. It ends
+	// by itself.
+	command []string
 }
 
 // scenes are those of `killed`.
@@ -73,6 +76,8 @@ var scenes = map[string]scene{
 		},
 		deletes: []string{"nodeclaim", "nodepool", "ec2nodeclass"},
 	},
+	"drain":    drainScene(),
+	"stand-in": standInScene(),
 	"upgrade":  upgradeScene(),
 	"rollback": rollbackScene(),
 }

@@ -78,6 +78,18 @@ func (d *Daemon) StartCramped(ctx context.Context, flags ...string) error {
 	return d.start(ctx, Binary(d.options.Root), shell, flags)
 }
 
+// StartCommand starts another command of the program that has step points, in the process's place and with an
+// environment of its own.
+func (d *Daemon) StartCommand(env, command []string) (err error) {
+	if d.Running() {
+		return errors.New("the daemon runs already")
+	}
+	d.running, err = d.programs.Start(process.Spec{
+		Name: "plumbline", Path: StepsBinary(d.options.Root), Args: command, Env: env, Dir: d.options.Dir, Log: d.LogFile(),
+	})
+	return err
+}
+
 // EndsWell waits until a process that was asked to end has done so, and holds that
 // it took no longer than a kubelet allows and failed in nothing.
 func (d *Daemon) EndsWell() error {

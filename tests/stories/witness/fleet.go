@@ -28,7 +28,9 @@ type Fleet struct {
 // contradicts says what there is that a success on the commit of a NodeSync does not fit.
 func (f *Fleet) contradicts(t *Told) (words []string) {
 	sync := t.Sync
-	if open, _, _ := unstructured.NestedInt64(sync.Object, "status", "openRemovals"); open > 0 {
+	// A drain is no commit's: it is set in the cluster, and what was reported of the commit stands.
+	drain, _, _ := unstructured.NestedBool(sync.Object, "spec", "drain")
+	if open, _, _ := unstructured.NestedInt64(sync.Object, "status", "openRemovals"); open > 0 && !drain {
 		words = append(words, fmt.Sprintf("status.openRemovals is %d", open))
 	}
 	if ready := conditionOf(sync, "Ready"); ready["status"] == "False" && !passing(ready["reason"]) {

@@ -17,6 +17,8 @@ func TestContradicted(t *testing.T) {
 	}
 	ours := map[string]any{ownerLabel: "plumbline-system.prod"}
 	of := map[string]any{"karpenter.sh/nodepool": "general"}
+	drained := with("NodeSync", "prod", nil, map[string]any{"openRemovals": int64(1)})
+	drained.Object["spec"] = map[string]any{"drain": true}
 	well := with("NodeSync", "prod", nil, is("Ready", "True"))
 	tests := map[string]struct {
 		sync unstructured.Unstructured
@@ -32,6 +34,7 @@ func TestContradicted(t *testing.T) {
 			Claims: []unstructured.Unstructured{with("NodeClaim", "general-1", of, is("Drifted", "True"))},
 		}},
 		"an open removal":   {sync: with("NodeSync", "prod", nil, map[string]any{"openRemovals": int64(1)}), want: []string{"status.openRemovals is 1"}},
+		"a drain":           {sync: drained},
 		"not Ready":         {sync: with("NodeSync", "prod", nil, is("Ready", "False")), want: []string{"Ready is False, Because"}},
 		"a pool not Ready":  {sync: well, seen: Fleet{Pools: []unstructured.Unstructured{with("NodePool", "general", ours, is("Ready", "False"))}}, want: []string{"NodePool/general is not Ready"}},
 		"a class not Ready": {sync: well, seen: Fleet{Classes: []unstructured.Unstructured{with("EC2NodeClass", "default", ours, is("Ready", "False"))}}, want: []string{"EC2NodeClass/default is not Ready"}},

@@ -1,0 +1,114 @@
+package stories_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/plumbline-dev/plumbline/tests/sandbox"
+)
+
+// apart is a NodePool that no NodeSync has. Its nodes have to live through a drain.
+const apart = "apart"
+
+const apartManifest = `
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: apart}
+spec:
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
+      requirements: [{key: kubernetes.io/arch, operator: In, values: [amd64]}]
+      expireAfter: Never
+`
+
+// drainScene has all nodes of the NodeSync end, and its definitions stay.
+func drainScene() scene {
+	return scene{
+		prepare: (*story).withNodesApart,
+		keeps:   func(s *story) []string { return s.billed(apart) },
+		begin: func(s *story, ts *testscript.TestScript) error {
+			return s.nodesyncCommand(ts, []string{killedSync, "drain=true"})
+		},
+		ended:   func(ctx context.Context, s *story) error { return s.drained(ctx) },
+		deletes: []string{"nodeclaim"},
+	}
+}
+
+// standInScene has `plumbline teardown` do that where no daemon leads: it makes the passes itself.
+func standInScene() scene {
+	s := drainScene()
+	s.begin = func(*story, *testscript.TestScript) error { return nil }
+	s.command = []string{
+		"--as=admin", "--as-group=system:masters", "teardown", killedSync, "--down-to", "nodes", "--yes", "--timeout", played.String(),
+	}
+	return s
+}
+
+// withNodesApart has a NodeSync in sync that is not drained, with a node in each of its pools, and in one that
+// nobody manages.
+func (s *story) withNodesApart(ts *testscript.TestScript) error {
+	if err := s.nodesyncCommand(ts, []string{killedSync, "drain=false"}); err != nil {
+		return err
+	}
+	if err := s.withTwoPools(ts); err != nil {
+		return err
+	}
+	if err := s.apply([]byte(apartManifest)); err != nil {
+		return err
+	}
+	return s.workloadCommand(ts, []string{"-t", played.String(), "stranger", "replicas=1", "pool=" + apart})
+}
+
+// drained says what is missing to a NodeSync of which no node is left.
+func (s *story) drained(ctx context.Context) error {
+	want, err := s.expectation("nodesync/"+killedSync, []string{"Ready=True", "reason=Drained"})
+	if err != nil {
+		return err
+	}
+	sync, err := s.get(ctx, "nodesync/"+killedSync)
+	if err != nil {
+		return err
+	}
+	if err := want.unmet(sync); err != nil {
+		return err
+	}
+	for _, pool := range []string{"general", "batch"} {
+		if left := s.billed(pool); len(left) > 0 {
+			return fmt.Errorf("pool %s has %v", pool, left)
+		}
+	}
+	return nil
+}
+
+// asVerifier is the environment of a user who may ask AWS what is left.
+func (s *story) asVerifier() []string {
+	return append(s.c.Environment(), "KUBECONFIG="+s.kubeconfig(), "TMPDIR="+s.dir, "AWS_ACCESS_KEY_ID="+s.c.Variables()[sandbox.VariableVerifier])
+}
+
+// start starts what brings the scene to its end, with flags of step points.
+func (k *killing) start(flags ...string) error {
+	if len(k.scene.command) > 0 {
+		return k.daemon.StartCommand(k.asVerifier(), append(slices.Clone(k.scene.command), flags...))
+	}
+	return k.daemon.StartSteps(k.ctx, flags...)
+}
+
+// startAgain starts it after the last kill.
+func (k *killing) startAgain() error {
+	if len(k.scene.command) > 0 {
+		return k.start()
+	}
+	return k.daemon.Start(k.ctx)
+}
+
+// endsWell waits until a command has ended, as one that has done what it was to do. A daemon goes on.
+func (k *killing) endsWell() error {
+	if len(k.scene.command) == 0 {
+		return nil
+	}
+	return k.daemon.EndsWell()
+}
