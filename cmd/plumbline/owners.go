@@ -161,13 +161,12 @@ func waysOut(of owners.Owner) []string {
 
 // released is how a tool is made to leave an object without deleting it.
 func released(of owners.Owner) string {
-	switch of.Kind {
-	case "Kustomization":
-		return "annotate it with kustomize.toolkit.fluxcd.io/prune: disabled in the source of " + of.String() + ", wait until that is applied, and take it out there"
-	case "Application":
-		return "annotate it with argocd.argoproj.io/sync-options: Prune=false,Delete=false in the source of " + of.String() + ", wait until that is applied, and take it out there"
-	case "HelmRelease", owners.ReleaseKind:
-		return "annotate it with helm.sh/resource-policy: keep in the chart of " + of.String() + ", wait until that is upgraded, and take it out there"
+	mark, ok := of.Mark()
+	switch {
+	case !ok:
+		return "stop " + of.String() + " from applying it, without deleting it"
+	case of.Kind == "Kustomization" || of.Kind == "Application":
+		return fmt.Sprintf("annotate it with %s in the source of %s, wait until that is applied, and take it out there", mark, of)
 	}
-	return "stop " + of.String() + " from applying it, without deleting it"
+	return fmt.Sprintf("annotate it with %s in the chart of %s, wait until that is upgraded, and take it out there", mark, of)
 }

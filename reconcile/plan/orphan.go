@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/plumbline-dev/plumbline/provision/owners"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -18,7 +19,28 @@ func orphans(c Candidate, w weighing) (reason, message string, hold bool) {
 	if c.Approved != "" {
 		return "", "", false
 	}
+	if c.Keeper != "" {
+		return ReasonOrphan, fmt.Sprintf("%s has left Git, and %s: no node of it is ended; approve that it stays without a NodeSync, or put it back into Git", c.Ref, c.Keeper), true
+	}
 	return ReasonOrphan, fmt.Sprintf("removal.strategy is Orphan: %s stays in the cluster with its nodes, and no NodeSync manages it: approve that, or put it back into Git, or set another strategy", c.Ref), true
+}
+
+// keeper says of an object that Flux or Argo CD applies it as well, or that it is annotated to stay when
+// it leaves a source: it is being handed over, or back, and is not ours to remove. Empty where neither is so.
+func keeper(object *Object) string {
+	if by, ok := appliedBesides(object); ok {
+		return "is applied by " + by.String()
+	}
+	if mark, ok := owners.Kept(object); ok {
+		return fmt.Sprintf("is annotated with %q", mark)
+	}
+	return ""
+}
+
+// appliedBesides is the tool whose labels or annotations an object has.
+func appliedBesides(object *Object) (owners.Owner, bool) {
+	owner := owners.Of(object)
+	return owner, owner.Reconciles() && owner.Kind != ""
 }
 
 // unorphan has an object that is adopted again lose the label of one that was left to itself.
@@ -40,12 +62,16 @@ func (o *Object) IsOrphaned(by Owner) bool {
 	return o.owner == "" && o.GetLabels()[v1alpha1.OrphanedLabel] == label
 }
 
-// Orphaned are the NodePools with nodes that an owner has left to themselves, by name.
+// Orphaned are the NodePools with nodes that an owner has left to themselves, and that no other tool
+// applies, by name.
 func (l Live) Orphaned(by Owner) []OrphanedPool {
 	var found []OrphanedPool
 	var claims map[render.Ref][]*NodeClaim
 	for ref, object := range l.Objects {
 		if ref.Kind != render.NodePool || !object.IsOrphaned(by) {
+			continue
+		}
+		if _, applied := appliedBesides(object); applied {
 			continue
 		}
 		if claims == nil {

@@ -1,6 +1,9 @@
 package plan_test
 
 import (
+	"maps"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -55,6 +58,58 @@ func TestOrphan(t *testing.T) {
 	}
 }
 
+// TestKeptByAnother: what Flux or Argo CD applies as well, or what is annotated to stay, ends no node when it leaves
+// Git: it is being handed over, or back. A label of Helm's is on what Helm has left long ago.
+func TestKeptByAnother(t *testing.T) {
+	for name, test := range map[string]struct {
+		labels, annotations map[string]string
+		deleting            bool
+		want                string
+		says                string
+	}{
+		"nobody else":                  {want: "Remove NodePool/b"},
+		"Flux applies it":              {labels: map[string]string{"kustomize.toolkit.fluxcd.io/name": "apps", "kustomize.toolkit.fluxcd.io/namespace": "flux-system"}, want: "Hold NodePool/b Orphan", says: "is applied by Flux's Kustomization flux-system/apps"},
+		"Argo CD applies it":           {annotations: map[string]string{"argocd.argoproj.io/tracking-id": "prod:karpenter.sh/NodePool:/b"}, want: "Hold NodePool/b Orphan", says: "is applied by Argo CD's Application prod"},
+		"Flux would leave it":          {annotations: map[string]string{"kustomize.toolkit.fluxcd.io/prune": "disabled"}, want: "Hold NodePool/b Orphan", says: `is annotated with "kustomize.toolkit.fluxcd.io/prune: disabled"`},
+		"Argo CD would leave it":       {annotations: map[string]string{"argocd.argoproj.io/sync-options": "Prune=false,Delete=false"}, want: "Hold NodePool/b Orphan", says: "is annotated with"},
+		"Argo CD would delete it":      {annotations: map[string]string{"argocd.argoproj.io/sync-options": "ServerSideApply=true"}, want: "Remove NodePool/b"},
+		"Helm has made it":             {labels: map[string]string{"app.kubernetes.io/managed-by": "Helm"}, annotations: map[string]string{"meta.helm.sh/release-name": "pools"}, want: "Remove NodePool/b"},
+		"the NodeSync goes with nodes": {labels: map[string]string{"kustomize.toolkit.fluxcd.io/name": "apps"}, deleting: true, want: "Remove NodePool/b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			c.have(t, owner, class("default"), pool("a", "default"), pool("b", "default"))
+			c.live.NodeClaims, c.policy.Deleting = claims("b", 4), test.deleting
+			c.policy.Guard.MaxDisruptedNodes = ptr.To(intstr.FromInt32(100))
+			c.Edit(t, poolRef("b"), "kustomize-controller", func(o *unstructured.Unstructured) {
+				labels, annotations := o.GetLabels(), o.GetAnnotations()
+				maps.Copy(labels, test.labels)
+				if annotations == nil {
+					annotations = map[string]string{}
+				}
+				maps.Copy(annotations, test.annotations)
+				o.SetLabels(labels)
+				o.SetAnnotations(annotations)
+			})
+			p := c.plan(t, class("default"), pool("a", "default"))
+			if got := script(p); !slices.Contains(got, test.want) {
+				t.Fatalf("got %v, want %s", got, test.want)
+			}
+			if test.says == "" {
+				return
+			}
+			if got := p.Removals[0].Message; !strings.Contains(got, test.says) {
+				t.Errorf("it says %q, want %q", got, test.says)
+			}
+			approve(c, p)
+			p = c.plan(t, class("default"), pool("a", "default"))
+			if got := p.Removals[0]; got.Held || !got.Orphan || p.Disrupts() {
+				t.Errorf("approved: %v, orphan %t", script(p), got.Orphan)
+			}
+		})
+	}
+}
+
 // TestAnOrphanEndsNoNode, and says how many nobody manages.
 func TestAnOrphanEndsNoNode(t *testing.T) {
 	c := newCluster(t)
@@ -95,6 +150,10 @@ func TestOrphansAreCounted(t *testing.T) {
 	orphan("b", "plumbline-system.prod")
 	orphan("c", "plumbline-system.prod") // without a node
 	orphan("d", "plumbline-system.other")
+	c.have(t, owner, pool("e", "default"))
+	c.live.NodeClaims = append(c.live.NodeClaims, claims("e", 2)...)
+	orphan("e", "plumbline-system.prod")
+	c.edit(t, poolRef("e"), "kustomize-controller", "apps", "metadata", "labels", "kustomize.toolkit.fluxcd.io/name") // Flux has it
 	count := func() []plan.OrphanedPool {
 		live := c.live
 		live.Objects = plan.NewObjects(c.Objects())

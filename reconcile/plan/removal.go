@@ -27,9 +27,10 @@ type Candidate struct {
 	// Nodes is the number of NodeClaims of a NodePool: they go with it.
 	Nodes int
 	// Orphan says that it is left to itself instead, and Leaves is how many NodeClaims are left then:
-	// none goes with it.
+	// none goes with it. Keeper is what else has it stay, as a sentence of which it is the subject.
 	Orphan bool
 	Leaves int
+	Keeper string
 	// Terminating says that another client has deleted the object already, and that its
 	// NodeClaims end with it.
 	Terminating bool
@@ -68,7 +69,8 @@ func (m *maker) candidates(revision string) []Candidate {
 			continue
 		}
 		c := Candidate{Ref: ref, UID: object.GetUID(), Revision: revision, Terminating: terminating(object), taken: !owned}
-		c.Orphan = m.policy.Orphans && !m.policy.Deleting && owned && !c.Terminating
+		c.Keeper = keeper(object)
+		c.Orphan = (m.policy.Orphans || c.Keeper != "") && !m.policy.Deleting && owned && !c.Terminating
 		switch nodes := len(m.claims()[ref]); {
 		case ref.Kind != render.NodePool:
 		case c.Orphan:

@@ -11,8 +11,7 @@ import (
 )
 
 // Set sets one field of the one document of a YAML text to a string or a bool, and
-// leaves every other byte as it is. The field is named by its keys from the top, two at
-// most. An *Error says where the text is of a form that this cannot be done in.
+// leaves every other byte as it is. The field is named by its keys from the top. An *Error says where the text is of a form that this cannot be done in.
 func Set[V string | bool](data []byte, value V, keys ...string) ([]byte, error) {
 	root, before, err := only(data)
 	if err != nil {
@@ -96,8 +95,8 @@ func (e edit) field(node *yaml.Node, keys []string) ([]byte, error) {
 // addInline adds to a map in braces.
 func (e edit) addInline(node *yaml.Node, keys []string) ([]byte, error) {
 	text := keys[len(keys)-1] + ": " + e.yaml
-	if len(keys) > 1 {
-		text = keys[0] + ": {" + text + "}"
+	for i := len(keys) - 2; i >= 0; i-- {
+		text = keys[i] + ": {" + text + "}"
 	}
 	if len(node.Content) > 0 {
 		text += ", "

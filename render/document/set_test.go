@@ -30,6 +30,9 @@ func TestSet(t *testing.T) {
 		"below nothing":       {"a: 1\nb: {}\n", "y", []string{"b", "d"}, "a: 1\nb: {d: y}\n"},
 		"two at once":         {"a: 1\n", "y", []string{"b", "d"}, "a: 1\nb:\n  d: y\n"},
 		"two in braces":       {"{a: 1}\n", "y", []string{"b", "d"}, "{b: {d: y}, a: 1}\n"},
+		"three in braces":     {"{a: 1}\n", "y", []string{"b", "d", "e.f/g"}, "{b: {d: {e.f/g: y}}, a: 1}\n"},
+		"an annotation":       {"kind: A\nmetadata:\n  name: a\nspec: {}\n", "y", []string{"metadata", "annotations", "e.f/g"}, "kind: A\nmetadata:\n  name: a\n  annotations:\n    e.f/g: y\nspec: {}\n"},
+		"an annotation again": {"kind: A\nmetadata: {name: a, annotations: {e.f/g: \"x\"}}\n", "y,z", []string{"metadata", "annotations", "e.f/g"}, "kind: A\nmetadata: {name: a, annotations: {e.f/g: \"y,z\"}}\n"},
 		"the same":            {"a: x\n", "x", []string{"a"}, "a: x\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
