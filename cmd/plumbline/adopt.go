@@ -24,9 +24,9 @@ type adoptOptions struct {
 }
 
 func newAdoptCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
-	o := &adoptOptions{}
+	o, over := &adoptOptions{}, &handoverOptions{}
 	cmd := &cobra.Command{
-		Use:   "adopt [PATH]",
+		Use:   "adopt [PATH | --from flux|argocd [KIND/NAME...]]",
 		Short: "Show what a cluster has of Karpenter already, and ask to adopt it",
 		Long: `Look for what other tools have installed of Karpenter in the cluster of the
 kubeconfig: Helm releases, CRDs, controllers, each with its owner; and say what
@@ -37,15 +37,37 @@ by default.
 With --write it is written into plumbline.yaml: adopt: true, and namespace and
 version where they have to differ; every other byte stays as it is. Commit it.
 
-Exit codes: 0 nothing to adopt, or written; 1 something stands in the way;
-2 there is something to adopt.`,
-		Example:           "  plumbline adopt ./clusters/prod-eu --write",
-		Args:              cobra.MaximumNArgs(1),
+With --from it says how NodePools and EC2NodeClasses change hands from Flux or
+Argo CD to a NodeSync, without a node lost: those that are named, or all that the
+tool applies. They are marked, so that neither tool removes them; their files move
+to the NodeSync's folder; once the other tool has let them go and plumbline has
+adopted them, what is left of the other on them is taken off; the marks go. Each
+step is seen in the cluster and in Git: ended anywhere, the command goes on where
+the hand-over stands. --back is the same in the other direction, in which people
+approve that plumbline leaves them (plumbline approve).
+
+With --repo the next commit is shown as a diff of a clone; with --write the next
+step is taken: the commit is made, or what is left is released. With --push all of
+them are taken: commits are made and pushed, and waited for. Nothing is forced.
+
+Exit codes: 0 nothing to adopt, or written, or all has changed hands; 1 something
+stands in the way; 2 there is something to do; 3 plumbline holds it until people
+approve that it leaves; 4 --push waited too long.`,
+		Example:           "  plumbline adopt ./clusters/prod-eu --write\n  plumbline adopt --from flux nodepool/team --repo ~/fleet --push\n  plumbline adopt --from argocd --back --owner prod nodepool/team",
+		Args:              over.args,
 		ValidArgsFunction: onlyFolders,
 	}
 	output := addOutput(cmd)
-	cmd.Flags().BoolVar(&o.write, "write", false, "write adopt: true into plumbline.yaml")
+	cmd.Flags().BoolVar(&o.write, "write", false, "write adopt: true into plumbline.yaml, or take the next step of a hand-over")
+	over.add(cmd, kubeconfig)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		over.write = o.write
+		if err := over.check(args); err != nil {
+			return err
+		}
+		if over.from != "" {
+			return over.hand(cmd, kubeconfig, *output, args)
+		}
 		report, err := o.adopt(cmd.Context(), kubeconfig, folderOf(args))
 		if err != nil {
 			return err

@@ -92,13 +92,14 @@ func served() map[string][]metav1.APIResource {
 			of("validatingadmissionpolicies", "ValidatingAdmissionPolicy", false),
 			of("validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", false),
 		},
-		"authentication.k8s.io/v1": {of("selfsubjectreviews", "SelfSubjectReview", false)},
-		"coordination.k8s.io/v1":   {of("leases", "Lease", true)},
-		"apps/v1":                  {of("deployments", "Deployment", true), of("daemonsets", "DaemonSet", true)},
-		"storage.k8s.io/v1":        {of("csidrivers", "CSIDriver", false)},
-		"apiextensions.k8s.io/v1":  {of("customresourcedefinitions", "CustomResourceDefinition", false)},
-		"karpenter.sh/v1":          {of("nodepools", "NodePool", false), of("nodeclaims", "NodeClaim", false)},
-		"karpenter.k8s.aws/v1":     {of("ec2nodeclasses", "EC2NodeClass", false)},
+		"authentication.k8s.io/v1":       {of("selfsubjectreviews", "SelfSubjectReview", false)},
+		"coordination.k8s.io/v1":         {of("leases", "Lease", true)},
+		"apps/v1":                        {of("deployments", "Deployment", true), of("daemonsets", "DaemonSet", true)},
+		"storage.k8s.io/v1":              {of("csidrivers", "CSIDriver", false)},
+		"apiextensions.k8s.io/v1":        {of("customresourcedefinitions", "CustomResourceDefinition", false)},
+		"karpenter.sh/v1":                {of("nodepools", "NodePool", false), of("nodeclaims", "NodeClaim", false)},
+		"karpenter.k8s.aws/v1":           {of("ec2nodeclasses", "EC2NodeClass", false)},
+		"kustomize.toolkit.fluxcd.io/v1": {of("kustomizations", "Kustomization", true)},
 	}
 }
 
@@ -257,7 +258,14 @@ func (s *apiServer) patch(r *http.Request, object any) any {
 	if err := json.NewDecoder(r.Body).Decode(&change); err != nil {
 		s.t.Error(err)
 	}
-	after, err := jsonpatch.MergePatch(before, change)
+	after, err := before, error(nil)
+	if operations := (jsonpatch.Patch{}); r.Header.Get("Content-Type") == "application/json-patch+json" {
+		if operations, err = jsonpatch.DecodePatch(change); err == nil {
+			after, err = operations.Apply(before)
+		}
+	} else {
+		after, err = jsonpatch.MergePatch(before, change)
+	}
 	if err != nil {
 		s.t.Error(err)
 	}

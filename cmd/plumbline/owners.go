@@ -144,7 +144,7 @@ func printOwners(out io.Writer, found []ownedObject) {
 		}
 		for _, owner := range o.AppliedBy {
 			fmt.Fprintf(out, "\n%s belongs to NodeSync %s and is applied by %s. Ways out:\n", o, o.NodeSync, owner)
-			for i, way := range waysOut(owner) {
+			for i, way := range waysOut(o.String(), owner) {
 				fmt.Fprintf(out, "  %d. %s\n", i+1, way)
 			}
 		}
@@ -152,21 +152,24 @@ func printOwners(out io.Writer, found []ownedObject) {
 }
 
 // waysOut are what can be done where a tool applies what a NodeSync has. Each keeps the nodes.
-func waysOut(of owners.Owner) []string {
+func waysOut(object string, of owners.Owner) []string {
+	if tool, ok := map[string]string{"Kustomization": "flux", "Application": "argocd"}[of.Kind]; ok {
+		return []string{
+			fmt.Sprintf("hand it over to plumbline: plumbline adopt --from %s %s", tool, object),
+			fmt.Sprintf("give it back: plumbline adopt --from %s --back %s; or all of them: delete the NodeSync with onDelete: Orphan", tool, object),
+		}
+	}
 	return []string{
 		"hand it over to plumbline: " + released(of) + "; then release its fields (docs/how-to/beside-flux-or-argo-cd.md)",
 		"give it back: delete the NodeSync with onDelete: Orphan, which leaves objects and nodes and takes plumbline's label off",
 	}
 }
 
-// released is how a tool is made to leave an object without deleting it.
+// released is how another tool is made to leave an object without deleting it.
 func released(of owners.Owner) string {
 	mark, ok := of.Mark()
-	switch {
-	case !ok:
+	if !ok {
 		return "stop " + of.String() + " from applying it, without deleting it"
-	case of.Kind == "Kustomization" || of.Kind == "Application":
-		return fmt.Sprintf("annotate it with %s in the source of %s, wait until that is applied, and take it out there", mark, of)
 	}
 	return fmt.Sprintf("annotate it with %s in the chart of %s, wait until that is upgraded, and take it out there", mark, of)
 }

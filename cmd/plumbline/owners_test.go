@@ -38,17 +38,17 @@ func TestOwners(t *testing.T) {
 }
 
 // TestWaysOutKeepNodes: each tool is made to keep the object by the mark that this tool itself reads.
-// Helm deletes what leaves a chart, whatever Flux's annotation for Kustomizations says, and Argo CD
-// what an Application has that is deleted, whatever Prune says.
+// Helm deletes what leaves a chart, whatever Flux's annotation for Kustomizations says.
 func TestWaysOutKeepNodes(t *testing.T) {
-	for kind, mark := range map[string]string{
-		"Kustomization":    "kustomize.toolkit.fluxcd.io/prune: disabled",
+	for kind, way := range map[string]string{
+		"Kustomization":    "plumbline adopt --from flux NodePool/a",
+		"Application":      "plumbline adopt --from argocd NodePool/a",
 		"HelmRelease":      "helm.sh/resource-policy: keep",
 		owners.ReleaseKind: "helm.sh/resource-policy: keep",
-		"Application":      "argocd.argoproj.io/sync-options: Prune=false,Delete=false",
+		"":                 "without deleting it",
 	} {
-		if got := waysOut(owners.Owner{Kind: kind, Name: "nodes"})[0]; !strings.Contains(got, mark) {
-			t.Errorf("%s: %q does not name %s", kind, got, mark)
+		if got := waysOut("NodePool/a", owners.Owner{Kind: kind, Name: "nodes"})[0]; !strings.Contains(got, way) {
+			t.Errorf("%s: %q does not name %s", kind, got, way)
 		}
 	}
 }

@@ -58,11 +58,18 @@ func (e *ConflictError) Error() string {
 	case e.Owner != "":
 		return fmt.Sprintf("%s belongs to NodeSync %s: take it out of one of the two repositories", e.Ref, e.Owner)
 	case len(e.Tools) > 0:
-		return fmt.Sprintf("%s: %s keeps %s: stop it from applying this object and take its entry off metadata.managedFields, or take the object out of Git",
-			e.Ref, strings.Join(e.Tools, " and "), someOf(e.Fields))
+		return fmt.Sprintf("%s: %s keeps %s: %s, or take the object out of Git", e.Ref, strings.Join(e.Tools, " and "), someOf(e.Fields), e.handOver())
 	case e.Adopt == v1alpha1.AdoptNever:
 		return fmt.Sprintf("%s exists already, not made by this NodeSync, and adopt is Never: delete it, rename the one in Git, or change adopt", e.Ref)
 	}
 	return fmt.Sprintf("%s exists already, not made by this NodeSync, and would change at %s: make Git say what it is, or set adopt to Always",
 		e.Ref, someOf(e.Fields))
+}
+
+// handOver is how the object is handed over by the tools.
+func (e *ConflictError) handOver() string {
+	if from, ok := map[string]string{"Flux": "flux", "Argo CD": "argocd"}[e.Tools[0]]; ok && len(e.Tools) == 1 {
+		return fmt.Sprintf("hand it over with plumbline adopt --from %s %s", from, e.Ref)
+	}
+	return "stop it from applying this object and take its entry off metadata.managedFields"
 }

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	udiff "github.com/aymanbagabas/go-udiff"
+
+	"github.com/plumbline-dev/plumbline/reconcile/handover"
+)
+
+// clone is a user's clone of a repository. Git is the user's own program, with its
+// identity, hooks and credentials.
+type clone struct{ root, branch, remote string }
+
+// openClone finds the branch that is checked out, and where it is pushed to.
+func openClone(ctx context.Context, folder string) (*clone, error) {
+	c := &clone{root: folder}
+	root, err := c.git(ctx, "rev-parse", "--show-toplevel")
+	if err != nil {
+		return nil, fmt.Errorf("--repo %s is no clone of a repository: %w", folder, err)
+	}
+	c.root = root
+	if c.branch, err = c.git(ctx, "symbolic-ref", "--short", "HEAD"); err != nil {
+		return nil, fmt.Errorf("--repo %s has no branch checked out: git switch BRANCH", folder)
+	}
+	if c.remote, err = c.git(ctx, "config", "branch."+c.branch+".remote"); err != nil {
+		c.remote = "origin" // as git has it where nothing is set
+	}
+	return c, nil
+}
+
+// git runs it in the clone, and returns what it prints.
+func (c *clone) git(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "git", args...)
+	var out, errs bytes.Buffer
+	cmd.Dir, cmd.Stdout, cmd.Stderr = c.root, &out, &errs
+	if err := cmd.Run(); err != nil {
+		if text := strings.TrimSpace(errs.String()); text != "" {
+			err = errors.New(text)
+		}
+		return "", fmt.Errorf("git %s: %w", args[0], err)
+	}
+	return strings.TrimSpace(out.String()), nil
+}
+
+// pull gets what others have pushed. It merges nothing.
+func (c *clone) pull(ctx context.Context) error {
+	if _, err := c.git(ctx, "pull", "--quiet", "--ff-only", c.remote, c.branch); err != nil {
+		return fmt.Errorf("bring %s up to date: %w", c.root, err)
+	}
+	return nil
+}
+
+// push pushes the branch, and forces nothing. An interrupted run may have left a commit.
+func (c *clone) push(ctx context.Context) error {
+	if _, err := c.git(ctx, "push", "--quiet", c.remote, "HEAD:refs/heads/"+c.branch); err != nil {
+		return fmt.Errorf("push %s to %s: %w", c.branch, c.remote, err)
+	}
+	return nil
+}
+
+// files are those of YAML in some folders, as they are committed.
+func (c *clone) files(ctx context.Context, folders []string) (handover.Files, error) {
+	found := handover.Files{}
+	for _, folder := range folders {
+		if !filepath.IsLocal(filepath.Clean(strings.TrimPrefix(folder, "/"))) {
+			return nil, fmt.Errorf("the folder %s is not one of a repository", folder)
+		}
+		folder = filepath.Clean(strings.TrimPrefix(folder, "/"))
+		changed, err := c.git(ctx, "status", "--porcelain", "--", folder)
+		if err != nil {
+			return nil, err
+		}
+		if changed != "" {
+			return nil, fmt.Errorf("%s has changes below %s that are not committed: commit them, or put them aside (git stash) first", c.root, folder)
+		}
+		err = filepath.WalkDir(filepath.Join(c.root, folder), func(name string, entry fs.DirEntry, err error) error {
+			if err != nil || !entry.Type().IsRegular() {
+				return err
+			}
+			if !slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(name)) && entry.Name() != "Kustomization" {
+				return nil
+			}
+			in, err := filepath.Rel(c.root, name)
+			if err != nil {
+				return err
+			}
+			found[filepath.ToSlash(in)], err = os.ReadFile(name)
+			return err
+		})
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // Git has no folders without files
+			return nil, fmt.Errorf("read %s in %s: %w", folder, c.root, err)
+		}
+	}
+	return found, nil
+}
+
+// commit writes what differs, and commits just that.
+func (c *clone) commit(ctx context.Context, before, after handover.Files, message string) error {
+	changed := differing(before, after)
+	for _, name := range changed {
+		file := filepath.Join(c.root, filepath.FromSlash(name))
+		text, stays := after[name]
+		if !stays {
+			if err := os.Remove(file); err != nil {
+				return fmt.Errorf("edit %s: %w", file, err)
+			}
+			continue
+		}
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			return fmt.Errorf("edit %s: %w", file, err)
+		}
+		if err := os.WriteFile(file, text, 0o644); err != nil {
+			return fmt.Errorf("edit %s: %w", file, err)
+		}
+	}
+	if _, err := c.git(ctx, append([]string{"add", "--all", "--"}, changed...)...); err != nil {
+		return err
+	}
+	_, err := c.git(ctx, append([]string{"commit", "--quiet", "--message", message, "--"}, changed...)...)
+	return err
+}
+
+// differing are the files that differ.
+func differing(before, after handover.Files) []string {
+	names := map[string]bool{}
+	for name := range before {
+		names[name] = true
+	}
+	for name := range after {
+		names[name] = true
+	}
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(names)), func(name string) bool {
+		was, had := before[name]
+		is, has := after[name]
+		return had == has && bytes.Equal(was, is)
+	})
+}
+
+// diff shows what differs, as git does. A file that moves as it is is one line.
+func diff(before, after handover.Files) (lines []string) {
+	changed := differing(before, after)
+	for _, name := range changed {
+		if was, had := before[name]; had && after[name] == nil {
+			if to := slices.IndexFunc(changed, func(other string) bool { return before[other] == nil && bytes.Equal(after[other], was) }); to >= 0 {
+				lines = append(lines, fmt.Sprintf("git mv %s %s", name, changed[to]))
+				changed[to] = "" // it has been said
+				continue
+			}
+		}
+		if name == "" {
+			continue
+		}
+		text := udiff.Unified("a/"+name, "b/"+name, string(before[name]), string(after[name]))
+		lines = append(lines, strings.Split(strings.TrimSuffix(text, "\n"), "\n")...)
+	}
+	return lines
+}

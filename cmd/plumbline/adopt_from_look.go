@@ -1,0 +1,239 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+
+	"github.com/plumbline-dev/plumbline/provision/owners"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/handover"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// handing is a hand-over that a command sees through.
+type handing struct {
+	*cluster
+	*handoverOptions
+	refs  []render.Ref // those that were named
+	sync  string       // the NodeSync's name
+	clone *clone       // nil where there is none
+	// pulled is when the clone was brought up to date.
+	pulled time.Time
+}
+
+// handoverReport is where a hand-over stands.
+type handoverReport struct {
+	NodeSync string         `json:"nodeSync"`
+	Objects  []handedObject `json:"objects"`
+	// Next is what to do, line by line.
+	Next []string `json:"next,omitempty"`
+
+	sync  *v1alpha1.NodeSync
+	files handover.Files
+	back  bool
+	// late says that --push waited too long, and held that people have to approve something first.
+	late, held bool
+}
+
+// handedObject is one object of it.
+type handedObject struct {
+	Object string `json:"object"`
+	// AppliedBy is the Kustomization or Application that hands it over, or gets it back.
+	AppliedBy string `json:"appliedBy,omitempty"`
+	// Step is the next one, and Why says what is waited for.
+	Step  handover.Step `json:"step"`
+	Waits bool          `json:"waits,omitempty"`
+	Why   string        `json:"why,omitempty"`
+
+	ref   render.Ref
+	live  *unstructured.Unstructured
+	owner owners.Owner
+	by    *applier // nil where nobody knows
+	mark  owners.Mark
+	state handover.Object
+	// inGit says that the mark is in the object's file, as far as that is known.
+	inGit bool
+}
+
+// begin finds what is handed over to whom.
+func (o *handoverOptions) begin(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, args []string) (*handing, error) {
+	h := &handing{handoverOptions: o}
+	for _, arg := range args {
+		ref, err := refOfArgument(arg)
+		if err != nil {
+			return nil, err
+		}
+		h.refs = append(h.refs, ref)
+	}
+	var err error
+	if h.cluster, err = connect(ctx, kubeconfig); err != nil {
+		return nil, err
+	}
+	if o.repo != "" {
+		if h.clone, err = openClone(ctx, o.repo); err != nil {
+			return nil, err
+		}
+	}
+	if h.sync = o.to; h.sync != "" {
+		return h, nil
+	}
+	list, err := h.listed(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	if len(list.Items) != 1 {
+		return nil, fmt.Errorf("there are %d NodeSyncs in namespace %s: say which one with --nodesync", len(list.Items), h.in(ctx))
+	}
+	h.sync = list.Items[0].Name
+	return h, nil
+}
+
+// refOfArgument reads KIND/NAME, the kind as kubectl takes it.
+func refOfArgument(arg string) (render.Ref, error) {
+	kind, name, _ := strings.Cut(arg, "/")
+	for _, known := range render.Kinds() {
+		if names := []string{strings.ToLower(known.GVK.Kind), known.GVR.Resource, known.CRD}; name != "" && slices.Contains(names, strings.ToLower(kind)) {
+			return render.Ref{Kind: known.GVK.Kind, Name: name}, nil
+		}
+	}
+	return render.Ref{}, fmt.Errorf("%q is no definition: give NodePool/NAME or EC2NodeClass/NAME", arg)
+}
+
+// look reads where each object stands.
+func (h *handing) look(ctx context.Context) (*handoverReport, error) {
+	sync, err := h.nodeSync(ctx, h.sync)
+	if err != nil {
+		return nil, err
+	}
+	appliers, err := h.appliers(ctx, h.from)
+	if err != nil {
+		return nil, err
+	}
+	r := &handoverReport{NodeSync: sync.Namespace + "/" + sync.Name, Objects: []handedObject{}, sync: sync, back: h.back}
+	for _, kind := range render.Kinds() {
+		objects, err := definitionsOf(ctx, h, kind)
+		if err != nil {
+			return nil, err
+		}
+		for i := range objects {
+			o, ok, err := h.object(sync, appliers, render.Ref{Kind: kind.GVK.Kind, Name: objects[i].GetName()}, &objects[i])
+			if err != nil {
+				return nil, err
+			}
+			if ok {
+				r.Objects = append(r.Objects, o)
+			}
+		}
+	}
+	for _, ref := range h.refs {
+		if !slices.ContainsFunc(r.Objects, func(o handedObject) bool { return o.ref == ref }) {
+			return nil, fmt.Errorf("%s is not in the cluster: `plumbline owners` lists what is", ref)
+		}
+	}
+	return r, h.decide(ctx, r)
+}
+
+// object is one that is handed over; ok is false for any other.
+func (h *handing) object(sync *v1alpha1.NodeSync, appliers []applier, ref render.Ref, live *unstructured.Unstructured) (o handedObject, ok bool, err error) {
+	named := slices.Contains(h.refs, ref)
+	if len(h.refs) > 0 && !named {
+		return o, false, nil
+	}
+	o = handedObject{Object: ref.String(), ref: ref, live: live, owner: ownerOfTool(h.from)}
+	if o.by, err = h.applierOf(appliers, ref, live); err != nil {
+		return o, false, err
+	}
+	if o.by != nil {
+		o.owner, o.AppliedBy = o.by.Owner, o.by.String()
+	}
+	o.mark, _ = o.owner.Mark()
+	owner := plan.OwnerOf(sync.Namespace, sync.Name)
+	has := owner.Owns(live) && plan.Applied(live)
+	theirs := handover.Side{Applies: o.by != nil && o.by.lists[ref], Left: len(handover.ReleaseTheirs(live, o.owner)) > 0}
+	ours := handover.Side{Applies: has, Left: len(handover.ReleaseOurs(live)) > 0}
+	o.inGit = appliedAnnotation(live, o.mark.Key)
+	o.state = handover.Object{Ref: ref, Kept: o.mark.On(live), From: theirs, To: ours}
+	if h.back {
+		o.state.From, o.state.To = ours, theirs
+	}
+	known := o.by != nil || has // else it is of a HelmRelease, or what is left on it is of long ago
+	if !named && (helmed(live) || !known || !theirs.Applies && !theirs.Left && !o.state.Kept) {
+		return o, false, nil
+	}
+	return o, true, h.refuse(sync, &o)
+}
+
+// helmed says whether Flux applies an object by a chart.
+func helmed(object *unstructured.Unstructured) bool { return owners.Of(object).Kind == "HelmRelease" }
+
+// appliedAnnotation says whether a tool has applied an annotation, so that a file has it: any other was
+// put there by hand.
+func appliedAnnotation(object *unstructured.Unstructured, key string) bool {
+	return slices.ContainsFunc(object.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
+		_, applier := owners.Applier(entry.Manager)
+		return (applier || entry.Manager == v1alpha1.FieldManager) && entry.FieldsV1 != nil && strings.Contains(entry.FieldsV1.GetRawString(), fmt.Sprintf(`"f:%s"`, key))
+	})
+}
+
+// refuse says why an object cannot be handed over.
+func (h *handing) refuse(sync *v1alpha1.NodeSync, o *handedObject) error {
+	owner, labelled := plan.OwnerNamed(o.live)
+	switch {
+	case o.live.GetDeletionTimestamp() != nil:
+		return fmt.Errorf("%s is being deleted, which cannot be taken back", o.ref)
+	case labelled && owner != plan.OwnerOf(sync.Namespace, sync.Name):
+		return fmt.Errorf("%s belongs to NodeSync %s: name that one with --nodesync, or move the file between the two NodeSyncs' folders", o.ref, owner)
+	case !h.back && sync.Spec.Adopt == v1alpha1.AdoptNever:
+		return fmt.Errorf("spec.adopt of nodesync/%s is Never: it would adopt nothing; set it to IfIdentical", sync.Name)
+	case helmed(o.live):
+		return fmt.Errorf("%s is of %s, whose chart has it: hand it over by hand, as docs/how-to/beside-flux-or-argo-cd.md says", o.ref, owners.Of(o.live))
+	case o.by == nil && h.back:
+		return fmt.Errorf("%s is applied by no %s: say which one gets it back with --owner [NAMESPACE/]NAME", o.ref, o.owner.Kind)
+	case o.by == nil && !o.state.To.Applies:
+		return fmt.Errorf("%s is applied by no %s of %s: `plumbline owners` says by which tool it is", o.ref, o.owner.Kind, o.owner.Tool)
+	case o.by != nil && o.by.nested(sync.Spec.Path):
+		return fmt.Errorf("%s applies %s, and nodesync/%s follows %s: one is in the other, and a file that moves would stay with both; give each a folder of its own", o.by, o.by.folder, sync.Name, sync.Spec.Path)
+	}
+	return nil
+}
+
+// decide says of each object which step is next.
+func (h *handing) decide(ctx context.Context, r *handoverReport) error {
+	if h.clone != nil {
+		if err := h.readFiles(ctx, r); err != nil {
+			return err
+		}
+	}
+	for i := range r.Objects {
+		o := &r.Objects[i]
+		if o.Step, o.Waits = o.state.Next(); o.Waits {
+			o.Why = h.waitsFor(r.sync, o)
+		}
+	}
+	return h.tell(r)
+}
+
+// folders are that which hands an object over, and that which gets it.
+func (o *handedObject) folders(r *handoverReport) (from, to string) {
+	if from, to = "", r.sync.Spec.Path; o.by != nil {
+		from = o.by.folder
+	}
+	if r.back {
+		return to, from
+	}
+	return from, to
+}
+
+// both are the folders that are known.
+func (o *handedObject) both(r *handoverReport) []string {
+	from, to := o.folders(r)
+	return slices.DeleteFunc([]string{from, to}, func(folder string) bool { return folder == "" })
+}

@@ -1,0 +1,260 @@
+package handover
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"path"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/plumbline-dev/plumbline/provision/owners"
+	"github.com/plumbline-dev/plumbline/render"
+	"github.com/plumbline-dev/plumbline/render/document"
+)
+
+// Files are those of a repository, by their paths in it.
+type Files map[string][]byte
+
+// place is where a definition stands: in which part of a file, and what it says.
+type place struct {
+	file  string
+	index int
+	value map[string]any
+}
+
+// Has says whether a folder has a definition in one of its files of YAML.
+func (f Files) Has(folder string, ref render.Ref) (bool, error) {
+	found, err := f.find(folder, ref)
+	return len(found) > 0, err
+}
+
+// Marked says whether the definition in one of two folders has the mark; one that has none
+// is not marked.
+func (f Files) Marked(folders []string, ref render.Ref, mark owners.Mark) (bool, error) {
+	any := false
+	for _, folder := range folders {
+		found, err := f.find(folder, ref)
+		if err != nil {
+			return false, err
+		}
+		for _, at := range found {
+			if any = true; !mark.In(annotation(at.value, mark.Key)) {
+				return false, nil
+			}
+		}
+	}
+	return any, nil
+}
+
+// Mark are the files with the mark on a definition, wherever it is.
+func (f Files) Mark(folders []string, ref render.Ref, mark owners.Mark) (Files, error) {
+	return f.annotate(folders, ref, func(text []byte, value string) ([]byte, error) {
+		return document.Set(text, mark.With(value), "metadata", "annotations", mark.Key)
+	}, mark)
+}
+
+// Unmark are the files without it.
+func (f Files) Unmark(folders []string, ref render.Ref, mark owners.Mark) (Files, error) {
+	return f.annotate(folders, ref, func(text []byte, value string) ([]byte, error) {
+		if rest := mark.Without(value); rest != "" {
+			return document.Set(text, rest, "metadata", "annotations", mark.Key)
+		}
+		return document.Unset(text, "metadata", "annotations", mark.Key)
+	}, mark)
+}
+
+func (f Files) annotate(folders []string, ref render.Ref, edit func(text []byte, value string) ([]byte, error), mark owners.Mark) (Files, error) {
+	after := maps.Clone(f)
+	any := false
+	for _, folder := range folders {
+		found, err := f.find(folder, ref)
+		if err != nil {
+			return nil, err
+		}
+		for _, at := range found {
+			parts := split(after[at.file])
+			edited, err := edit(parts[at.index], annotation(at.value, mark.Key))
+			if err != nil {
+				return nil, fmt.Errorf("annotate %s in %s: %w", ref, at.file, err)
+			}
+			parts[at.index] = edited
+			after[at.file], any = bytes.Join(parts, nil), true
+		}
+	}
+	if !any {
+		return nil, missing(ref, folders)
+	}
+	return after, nil
+}
+
+func missing(ref render.Ref, folders []string) error {
+	return fmt.Errorf("%s is in no file of YAML below %s: it is generated, or the clone is of another repository or branch; make this commit by hand", ref, strings.Join(cleaned(folders), " or "))
+}
+
+// Move are the files with definitions moved from one folder to the other, unchanged. What another file
+// has beside them stays there. lives are the definitions in the cluster: where the one of a file is not
+// what lives, it would not be what the other tool applies.
+func (f Files) Move(from, to string, refs []render.Ref, lives map[render.Ref]map[string]any) (Files, error) {
+	after := maps.Clone(f)
+	moving := map[string]map[int]bool{}
+	for _, ref := range refs {
+		there, err := f.find(from, ref)
+		if err != nil {
+			return nil, err
+		}
+		here, err := f.find(to, ref)
+		switch {
+		case err != nil:
+			return nil, err
+		case len(there) == 0:
+			return nil, missing(ref, []string{from})
+		case len(there) > 1:
+			return nil, fmt.Errorf("%s is written twice: in %s and %s; take one of them out first", ref, there[0].file, there[1].file)
+		}
+		if at := differs(there[0].value["spec"], lives[ref]["spec"], "spec"); at != "" {
+			return nil, fmt.Errorf("%s in %s is not what is applied: they differ at %s (a patch, a variable, or a commit that is not applied yet); have the file say what is in the cluster, and try again", ref, there[0].file, at)
+		}
+		if moving[there[0].file] == nil {
+			moving[there[0].file] = map[int]bool{}
+		}
+		moving[there[0].file][there[0].index] = len(here) == 0 // else it is there already
+	}
+	for file, documents := range moving {
+		if err := after.moveOut(file, documents, from, to); err != nil {
+			return nil, err
+		}
+	}
+	return after, nil
+}
+
+// moveOut takes documents out of a file, and puts those that are true into the file of its name in a
+// folder.
+func (f Files) moveOut(file string, documents map[int]bool, from, to string) error {
+	var stays, goes [][]byte
+	rest := false
+	for i, part := range split(f[file]) {
+		if put, moves := documents[i]; !moves {
+			stays, rest = append(stays, part), rest || holds(part)
+		} else if put {
+			goes = append(goes, part)
+		}
+	}
+	text := bytes.Join(goes, nil)
+	if !rest && len(goes) == len(documents) {
+		text = f[file] // as it is, with its comments
+	}
+	if f[file] = bytes.Join(stays, nil); !rest {
+		delete(f, file)
+		if err := f.unlist(from, file); err != nil {
+			return err
+		}
+	}
+	if len(goes) == 0 {
+		return nil
+	}
+	into := path.Join(to, path.Base(file))
+	if _, exists := f[into]; exists {
+		return fmt.Errorf("%s exists, and %s would move there: rename one of them first", into, file)
+	}
+	f[into] = text
+	return f.list(to, into)
+}
+
+// find are the places of a definition below a folder.
+func (f Files) find(folder string, ref render.Ref) ([]place, error) {
+	var found []place
+	for _, file := range slices.Sorted(maps.Keys(f)) {
+		if !below(folder, file) {
+			continue
+		}
+		for i, part := range split(f[file]) {
+			documents, err := document.Parse(part)
+			if err != nil {
+				return nil, fmt.Errorf("read %s: %w", file, err)
+			}
+			for _, one := range documents {
+				value, _ := one.Value.(map[string]any)
+				metadata, _ := value["metadata"].(map[string]any)
+				if value["kind"] == ref.Kind && metadata["name"] == ref.Name && len(documents) == 1 {
+					found = append(found, place{file, i, value})
+				}
+			}
+		}
+	}
+	return found, nil
+}
+
+// below says whether a file is in a folder, or one below it.
+func below(folder, file string) bool {
+	folder = path.Clean(folder)
+	return folder == "." || strings.HasPrefix(file, folder+"/")
+}
+
+var separator = regexp.MustCompile(`(?m)^---(\s|$)`)
+
+// split parts a text into its documents, each with the line that separates it from the one before.
+func split(text []byte) [][]byte {
+	var parts [][]byte
+	from := 0
+	for _, at := range separator.FindAllIndex(text, -1) {
+		if at[0] > from {
+			parts = append(parts, text[from:at[0]])
+			from = at[0]
+		}
+	}
+	return append(parts, text[from:])
+}
+
+// holds says whether a part has anything in it but comments.
+func holds(part []byte) bool {
+	documents, err := document.Parse(part)
+	return err != nil || len(documents) > 0
+}
+
+func annotation(object map[string]any, key string) string {
+	metadata, _ := object["metadata"].(map[string]any)
+	annotations, _ := metadata["annotations"].(map[string]any)
+	value, _ := annotations[key].(string)
+	return value
+}
+
+// differs is where what a file says is not what lives, which has defaults beside it; empty where
+// it is.
+func differs(says, lives any, at string) string {
+	switch says := says.(type) {
+	case map[string]any:
+		fields, _ := lives.(map[string]any)
+		for _, key := range slices.Sorted(maps.Keys(says)) {
+			if found := differs(says[key], fields[key], at+"."+key); found != "" {
+				return found
+			}
+		}
+		return ""
+	case []any:
+		items, _ := lives.([]any)
+		if len(items) != len(says) {
+			return at
+		}
+		for i := range says {
+			if found := differs(says[i], items[i], fmt.Sprintf("%s[%d]", at, i)); found != "" {
+				return found
+			}
+		}
+		return ""
+	}
+	if reflect.DeepEqual(says, lives) || lives != nil && fmt.Sprint(says) == fmt.Sprint(lives) {
+		return ""
+	}
+	return at
+}
+
+func cleaned(folders []string) []string {
+	found := make([]string, 0, len(folders))
+	for _, folder := range folders {
+		found = append(found, path.Clean(folder))
+	}
+	return found
+}
