@@ -286,9 +286,9 @@
 //		Copies files of examples/terraform into a root module, $WORK/terraform/root.
 //	terraform ARGS
 //		Runs the real Terraform there, with an old helm provider; stdout asks what it printed.
-//	page NAME [HEADING…]
+//	page NAME [HEADING…], page NAME but HEADING…
 //		Runs the commands below headings of docs/NAME.md that say that they are tested, as a reader in a checkout;
-//		without a heading it checks that none is left.
+//		without a heading it checks that none is left, but those that another story runs.
 //	finish
 //		Deletes the workloads, has the NodeSyncs deleted with onDelete Drain, waits until they are gone, and stops
 //		the daemon.

@@ -39,10 +39,10 @@ func commandsOf(page string) (map[string][]string, error) {
 }
 
 // pageCommand is `page NAME HEADING…`: a reader of docs/NAME.md follows the commands below
-// these headings; without a heading it checks that none is left.
+// these headings; without a heading it checks that none is left, but those that another story follows.
 func (s *story) pageCommand(ts *testscript.TestScript, args []string) error {
 	if len(args) == 0 {
-		return errors.New("usage: page NAME [HEADING…]")
+		return errors.New("usage: page NAME [HEADING…], page NAME but HEADING…")
 	}
 	text, err := os.ReadFile(filepath.Join(s.root, "docs", args[0]+".md"))
 	if err != nil {
@@ -51,6 +51,9 @@ func (s *story) pageCommand(ts *testscript.TestScript, args []string) error {
 	sections, err := commandsOf(string(text))
 	if err != nil {
 		return err
+	}
+	if len(args) > 1 && args[1] == "but" {
+		s.followed, args = append(s.followed, args[2:]...), args[:1]
 	}
 	for _, heading := range args[1:] {
 		if len(sections[heading]) == 0 {
