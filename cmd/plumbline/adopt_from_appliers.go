@@ -206,29 +206,35 @@ func (h *handing) nudge(ctx context.Context, r *handoverReport) {
 
 // waitsFor says what an object waits for.
 func (h *handing) waitsFor(sync *v1alpha1.NodeSync, o *handedObject) string {
-	ours := fmt.Sprintf("NodeSync %s/%s", sync.Namespace, sync.Name)
-	says := func() string {
-		if is := resting(sync); is != "" {
-			return fmt.Sprintf(", which is %s: plumbline resume %s", is, sync.Name)
-		}
-		if !conditions.IsReady(sync) {
-			return ": " + oneLine(conditions.GetMessage(sync, meta.ReadyCondition))
-		}
-		return ""
-	}
-	theirs := o.owner.String()
+	ours, theirs := saysOurs(sync), o.owner.String()
 	if o.by != nil && o.by.trouble != "" {
 		theirs += ", which " + o.by.trouble
 	}
-	switch applies := o.state.From.Applies; {
-	case o.Step == handover.Mark && h.back:
-		return fmt.Sprintf("the annotation of %s is committed: waiting for %s to apply it%s", o.ref, ours, says())
+	from, to := theirs, ours
+	if h.back {
+		from, to = ours, theirs
+	}
+	switch {
 	case o.Step == handover.Mark:
-		return fmt.Sprintf("the annotation of %s is committed: waiting for %s", o.ref, theirs)
-	case h.back && applies && holds(sync, o.ref):
-		return fmt.Sprintf("%s holds that %s leaves it until people approve that: plumbline approve %s --namespace %s --digest %s", ours, o.ref, sync.Name, sync.Namespace, sync.Status.Held.Digest)
-	case h.back && applies, !h.back && !o.state.To.Applies:
-		return fmt.Sprintf("the file of %s has moved: waiting for %s%s", o.ref, ours, says())
+		return fmt.Sprintf("the annotation of %s is committed: waiting for %s", o.ref, from)
+	case o.Step == handover.Unmark:
+		return fmt.Sprintf("the annotation is taken out of the file of %s: waiting for %s", o.ref, to)
+	case h.back && o.state.From.Applies && holds(sync, o.ref):
+		return fmt.Sprintf("NodeSync %s/%s holds that %s leaves it until people approve that: plumbline approve %[2]s --namespace %[1]s --digest %[4]s", sync.Namespace, sync.Name, o.ref, sync.Status.Held.Digest)
+	case h.back && o.state.From.Applies, !h.back && !o.state.To.Applies:
+		return fmt.Sprintf("the file of %s has moved: waiting for %s", o.ref, ours)
 	}
 	return fmt.Sprintf("the file of %s has moved: waiting for %s", o.ref, theirs)
+}
+
+// saysOurs names a NodeSync, and says why it is not Ready.
+func saysOurs(sync *v1alpha1.NodeSync) string {
+	ours := fmt.Sprintf("NodeSync %s/%s", sync.Namespace, sync.Name)
+	if is := resting(sync); is != "" {
+		return fmt.Sprintf("%s, which is %s: plumbline resume %s", ours, is, sync.Name)
+	}
+	if !conditions.IsReady(sync) {
+		return ours + ": " + oneLine(conditions.GetMessage(sync, meta.ReadyCondition))
+	}
+	return ours
 }

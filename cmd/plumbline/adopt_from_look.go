@@ -25,7 +25,7 @@ type handing struct {
 	refs  []render.Ref // those that were named
 	sync  string       // the NodeSync's name
 	clone *clone       // nil where there is none
-	// pulled is when the clone was brought up to date.
+	// pulled is when others' commits were pulled into the clone.
 	pulled time.Time
 }
 
@@ -214,7 +214,10 @@ func (h *handing) decide(ctx context.Context, r *handoverReport) error {
 	}
 	for i := range r.Objects {
 		o := &r.Objects[i]
-		if o.Step, o.Waits = o.state.Next(); o.Waits {
+		if o.Step, o.Waits = o.state.Next(); o.Step == handover.Unmark && o.state.Cloned && !o.inGit && appliedAnnotation(o.live, o.mark.Key) {
+			o.Waits = true // its file has it no more, and a tool is about to apply that
+		}
+		if o.Waits {
 			o.Why = h.waitsFor(r.sync, o)
 		}
 	}

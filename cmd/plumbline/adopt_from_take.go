@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -20,7 +21,7 @@ import (
 // pullEvery is how often others' commits are looked for while something is waited for.
 const pullEvery = 15 * time.Second
 
-// readFiles reads the clone, brought up to date where commits are pushed, and says of each object
+// readFiles reads the clone, with what others have pushed where commits are pushed, and says of each object
 // where its file is.
 func (h *handing) readFiles(ctx context.Context, r *handoverReport) error {
 	if branch := r.sync.Spec.Source.FollowedBranch(); branch != "" && branch != h.clone.branch {
@@ -173,7 +174,11 @@ func (h *handing) take(ctx context.Context, r *handoverReport) (did string, err 
 		if err != nil {
 			return "", fmt.Errorf("encode the patch of %s: %w", o.ref, err)
 		}
-		if err := h.Patch(ctx, o.live, client.RawPatch(types.JSONPatchType, body), client.FieldOwner("kubectl-plumbline")); err != nil {
+		err = h.Patch(ctx, o.live, client.RawPatch(types.JSONPatchType, body), client.FieldOwner("kubectl-plumbline"))
+		if apierrors.IsInvalid(err) || apierrors.IsConflict(err) {
+			return "another client has changed " + o.ref.String() + ": looking again", pause(ctx, askEvery)
+		}
+		if err != nil {
 			return "", explain(err, "release "+o.ref.String())
 		}
 		names = append(names, o.ref.String())

@@ -158,6 +158,7 @@ func TestHandOver(t *testing.T) {
 	if got := b.read("clusters/nodes/team.yaml"); got != teamYAML {
 		t.Fatalf("the file is not as it was:\n%s", got)
 	}
+	b.adopt(exitChanges, "is taken out of the file of NodePool/team: waiting for NodeSync fleet/prod", write...)
 	b.change(teamPath, func(_, metadata map[string]any) {
 		delete(metadata, "annotations")
 		if labels := metadata["labels"].(map[string]any); labels["team"] != "a" || len(labels) != 2 || len(metadata["managedFields"].([]any)) != 2 {

@@ -259,10 +259,9 @@ func (s *apiServer) patch(r *http.Request, object any) any {
 		s.t.Error(err)
 	}
 	after, err := before, error(nil)
-	if operations := (jsonpatch.Patch{}); r.Header.Get("Content-Type") == "application/json-patch+json" {
-		if operations, err = jsonpatch.DecodePatch(change); err == nil {
-			after, err = operations.Apply(before)
-		}
+	if r.Header.Get("Content-Type") == "application/json-patch+json" {
+		operations, _ := jsonpatch.DecodePatch(change) // one that is none changes nothing
+		after, err = operations.Apply(before)
 	} else {
 		after, err = jsonpatch.MergePatch(before, change)
 	}
