@@ -258,7 +258,7 @@ func (s *apiServer) patch(r *http.Request, object any) any {
 	if err := json.NewDecoder(r.Body).Decode(&change); err != nil {
 		s.t.Error(err)
 	}
-	after, err := before, error(nil)
+	var after []byte
 	if r.Header.Get("Content-Type") == "application/json-patch+json" {
 		operations, _ := jsonpatch.DecodePatch(change) // one that is none changes nothing
 		after, err = operations.Apply(before)
