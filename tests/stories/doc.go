@@ -44,8 +44,8 @@
 //		and let it go on; ends waits until it has ended by itself; forget empties the cache of one that does not
 //		run, as a Pod on another machine would find it. other is a second one beside it: that it ends fails no
 //		story.
-//	flux start|stop, argocd start|stop
-//		Handles the real controllers of Flux, in flux-system, or of Argo CD, in argocd. start builds what is
+//	flux start|stop, helm-controller start|stop, argocd start|stop
+//		Handles the real controllers of Flux, in flux-system, its helm-controller, or those of Argo CD, in argocd. start builds what is
 //		missing, and applies the Secret git there, by which it reads the story's repository.
 //	leads [-t D] [other]
 //		Waits until the daemon, or the other one, holds the leader's lease.
@@ -280,6 +280,8 @@
 //	registry publishes CHART VERSION as TAG [says=V] [image=V] [PATH=FILE…]
 //		Serves a chart that lies: made from a release, with another version in its Chart.yaml, another tag of the
 //		image, files of $WORK in the place of its own (none: without it).
+//	registry artifact TAG
+//		Pushes the clone's HEAD to fleet:TAG beside the charts, as "flux push artifact" packs it.
 //	registry away|truncated|corrupt|back, registry slow DURATION, registry answers STATUS
 //		Has the registry of the charts go wrong; ends that.
 //	terraform take FILE…

@@ -46,9 +46,12 @@ func (s *story) startPeer(name string) error {
 	}
 	o := peers.Options{Kube: s.c.Kube, Builder: builder, Dir: filepath.Join(s.dir, "peers")}
 	namespace := peers.FluxNamespace
-	if name == "flux" {
+	switch name {
+	case "flux":
 		s.peers[name], err = peers.StartFlux(s.ctx, o)
-	} else {
+	case "helm-controller":
+		s.peers[name], err = peers.StartHelmController(s.ctx, o)
+	default:
 		namespace = peers.ArgoCDNamespace
 		s.peers[name], err = peers.StartArgoCD(s.ctx, o, argoLooks)
 	}

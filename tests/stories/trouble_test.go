@@ -187,6 +187,9 @@ func (s *story) registryCommand(ts *testscript.TestScript, args []string) error 
 	if len(args) > 0 && args[0] == "publishes" {
 		return s.publish(ts, args[1:])
 	}
+	if len(args) == 2 && args[0] == "artifact" {
+		return s.pushArtifact(args[1])
+	}
 	if s.mend != nil {
 		s.mend()
 		s.mend = nil
@@ -207,7 +210,7 @@ func (s *story) registryCommand(ts *testscript.TestScript, args []string) error 
 	case word == "answers" && len(args) == 2:
 		f.Status, err = strconv.Atoi(args[1])
 	default:
-		err = errors.New("usage: registry away|truncated|corrupt|back, registry slow DURATION, registry answers STATUS, registry publishes CHART VERSION as TAG …")
+		err = errors.New("usage: registry away|truncated|corrupt|back, registry slow DURATION, registry answers STATUS, registry artifact TAG, registry publishes CHART VERSION as TAG …")
 	}
 	if err != nil {
 		return err

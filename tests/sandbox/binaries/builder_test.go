@@ -31,8 +31,9 @@ func TestVersionsAreThoseOfTheModules(t *testing.T) {
 		"kustomize-controller": {
 			binaries.KustomizeController, "github.com/fluxcd/kustomize-controller", binaries.KustomizeControllerVersion,
 		},
-		"argo cd":   {binaries.ArgoCD, "github.com/argoproj/argo-cd/v3", binaries.ArgoCDVersion},
-		"terraform": {binaries.Terraform, "github.com/hashicorp/terraform", binaries.TerraformVersion},
+		"helm-controller": {binaries.HelmController, "github.com/fluxcd/helm-controller", binaries.HelmControllerVersion},
+		"argo cd":         {binaries.ArgoCD, "github.com/argoproj/argo-cd/v3", binaries.ArgoCDVersion},
+		"terraform":       {binaries.Terraform, "github.com/hashicorp/terraform", binaries.TerraformVersion},
 		"helm for terraform": {
 			binaries.TerraformProviderHelm, "github.com/hashicorp/terraform-provider-helm", binaries.TerraformProviderHelmVersion,
 		},

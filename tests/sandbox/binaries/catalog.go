@@ -20,9 +20,10 @@ const (
 
 // The peers of plumbline, which package peers starts. No sandbox needs them by itself.
 const (
-	// SourceController and KustomizeController are Flux's.
+	// SourceController, KustomizeController and HelmController are Flux's.
 	SourceController    Name = "source-controller"
 	KustomizeController Name = "kustomize-controller"
+	HelmController      Name = "helm-controller"
 	// ArgoCD is Argo CD's application controller and repo server in one.
 	ArgoCD Name = "argocd"
 )
@@ -45,6 +46,7 @@ const (
 	KarpenterVersion           = "1.14.1" // unless KarpenterOf says another
 	SourceControllerVersion    = "1.9.6"
 	KustomizeControllerVersion = "1.9.5"
+	HelmControllerVersion      = "1.6.1" // the newest that needs no fork of Helm
 	ArgoCDVersion              = "3.2.11"
 	TerraformVersion           = "1.13.3"
 	// TerraformProviderHelmVersion is the newest that is a Go module.
@@ -83,6 +85,8 @@ func recipeOf(name Name) (recipe, error) {
 		return recipe{pkg: "github.com/fluxcd/source-controller", ldflags: strip}, nil
 	case KustomizeController:
 		return recipe{pkg: "github.com/fluxcd/kustomize-controller", ldflags: strip}, nil
+	case HelmController:
+		return recipe{pkg: "github.com/fluxcd/helm-controller", ldflags: strip}, nil
 	case ArgoCD:
 		return recipe{pkg: ".", ldflags: strip}, nil
 	case ActRunner:

@@ -1,5 +1,5 @@
 // Package peers starts the tools that plumbline lives beside, as their real controllers: Flux's
-// source-controller and kustomize-controller, and Argo CD's application controller and repo server
+// source-controller, kustomize-controller and helm-controller, and Argo CD's application controller and repo server
 // with Redis. They are processes that follow Git and write to a control plane of package kube.
 //
 // In goes a control plane; out comes a Peer, whose objects (GitRepositories and Kustomizations, or

@@ -38,27 +38,61 @@ func StartFlux(ctx context.Context, o Options) (*Peer, error) {
 	if err := o.install(ctx, fluxSources(), fluxKustomizations()); err != nil {
 		return nil, err
 	}
-	ports, err := process.FreePorts(3)
+	at, err := freeAddresses(3)
 	if err != nil {
 		return nil, err
-	}
-	at := func(i int) string { return fmt.Sprintf("127.0.0.1:%d", ports[i]) }
-	flags := func(health int, more ...string) []string {
-		return slices.Concat([]string{"--metrics-addr=0", "--health-addr=" + at(health), "--log-level=info"}, fluxFlags, more)
 	}
 	p := newPeer(o, FluxNamespace)
 	artifacts := p.path("artifacts") // the source-controller ends where it is not there
 	if err := os.MkdirAll(artifacts, 0o700); err != nil {
 		return nil, fmt.Errorf("make the folder of the source-controller's artifacts: %w", err)
 	}
-	env := []string{"RUNTIME_NAMESPACE=" + FluxNamespace}
 	err = p.start(
 		ctx,
-		program{"source-controller", paths[binaries.SourceController], flags(0,
-			"--storage-path="+artifacts, "--storage-addr="+at(1), "--storage-adv-addr="+at(1)), env},
-		program{"kustomize-controller", paths[binaries.KustomizeController], flags(2, kustomizeFlags...), env},
+		program{"source-controller", paths[binaries.SourceController], fluxArgs(at[0],
+			"--storage-path="+artifacts, "--storage-addr="+at[1], "--storage-adv-addr="+at[1]), fluxEnvironment},
+		program{"kustomize-controller", paths[binaries.KustomizeController], fluxArgs(at[2], kustomizeFlags...), fluxEnvironment},
 	)
 	return p, err
+}
+
+// StartHelmController starts Flux's helm-controller, beside a Flux that runs.
+func StartHelmController(ctx context.Context, o Options) (*Peer, error) {
+	paths, err := o.Builder.Build(ctx, binaries.HelmController)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrMissing, err)
+	}
+	if err := o.install(ctx, fluxReleases()); err != nil {
+		return nil, err
+	}
+	at, err := freeAddresses(1)
+	if err != nil {
+		return nil, err
+	}
+	p := newPeer(o, FluxNamespace)
+	err = p.start(ctx, program{"helm-controller", paths[binaries.HelmController], fluxArgs(at[0]), fluxEnvironment})
+	return p, err
+}
+
+// fluxEnvironment is that of each of its controllers.
+var fluxEnvironment = []string{"RUNTIME_NAMESPACE=" + FluxNamespace}
+
+// fluxArgs are those of a controller that says at an address how it is.
+func fluxArgs(health string, more ...string) []string {
+	return slices.Concat([]string{"--metrics-addr=0", "--health-addr=" + health, "--log-level=info"}, fluxFlags, more)
+}
+
+// freeAddresses are so many on loopback.
+func freeAddresses(n int) ([]string, error) {
+	ports, err := process.FreePorts(n)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]string, n)
+	for i, port := range ports {
+		all[i] = fmt.Sprintf("127.0.0.1:%d", port)
+	}
+	return all, nil
 }
 
 func fluxSources() crds {
@@ -75,5 +109,13 @@ func fluxKustomizations() crds {
 		"github.com/fluxcd/kustomize-controller", binaries.KustomizeControllerVersion,
 		[]string{"config/crd/bases/kustomize.toolkit.fluxcd.io_kustomizations.yaml"},
 		[]string{"/apis/kustomize.toolkit.fluxcd.io/v1/kustomizations"},
+	}
+}
+
+func fluxReleases() crds {
+	return crds{
+		"github.com/fluxcd/helm-controller", binaries.HelmControllerVersion,
+		[]string{"config/crd/bases/helm.toolkit.fluxcd.io_helmreleases.yaml"},
+		[]string{"/apis/helm.toolkit.fluxcd.io/v2/helmreleases"},
 	}
 }
