@@ -36,6 +36,8 @@ type Note struct {
 	Seen []Instance
 	// Workloads are those whose pods are about to be evicted, to add.
 	Workloads []Workload
+	// Budgets are the pool's disruption budgets, which are about to be overwritten, to add.
+	Budgets []any
 }
 
 // Forget drops the removal's record.
@@ -112,6 +114,9 @@ func (n Note) String() string {
 	}
 	for _, w := range n.Workloads {
 		words = append(words, "workload="+w.String())
+	}
+	if n.Budgets != nil {
+		words = append(words, fmt.Sprintf("budgets=%d", len(n.Budgets)))
 	}
 	return strings.Join(words, " ")
 }

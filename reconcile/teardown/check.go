@@ -107,7 +107,7 @@ func (o Observation) successor() gate  { return gate{o.Successor, ReasonSuccesso
 func (o Observation) grace() gate      { return gate{o.Grace, ReasonGrace} }
 func (o Observation) window() gate {
 	message := o.Frozen
-	if message == "" && o.replaces() {
+	if message == "" && o.replaces() && len(o.undeleted()) > 0 {
 		message = o.Closed
 	}
 	return gate{Gate{Open: message == "", Message: message}, ReasonFrozen}
@@ -131,7 +131,7 @@ func (s step) noting(o Observation) step {
 		case Forget:
 			return s
 		case Note:
-			s.actions[i] = Note{Fresh: fresh, Seen: seen, Workloads: join(a.Workloads, o.Evicted)}
+			s.actions[i] = Note{Fresh: fresh, Seen: seen, Workloads: join(a.Workloads, o.Evicted), Budgets: a.Budgets}
 			return s
 		}
 	}

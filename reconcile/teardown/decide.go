@@ -57,9 +57,12 @@ func (d *drive) consult() map[*item]v1alpha1.Removal {
 	}
 	shares = append(shares, d.undriven(open)...)
 	next := map[*item]v1alpha1.Removal{}
+	room := d.records.space()
 	for i, it := range open {
 		it.seen.Turn = d.Pace.turn(shares, i)
+		it.seen.Full = room.lacking(it)
 		next[it], it.actions = Next(it.before, it.seen, d.Now, d.StallAfter)
+		room.take(it, next[it])
 		shares[i].leaving += it.ending()
 		shares[i].waits = next[it].Reason == ReasonTurnPending
 		for _, a := range it.actions {

@@ -177,6 +177,8 @@ type item struct {
 	// budgets are the pool's disruption budgets without those of ours, and paces says that there are such.
 	budgets []any
 	paces   bool
+	// bytes is how much room the budgets of before the removal take in the record.
+	bytes int
 	// label is the value of the label of a pool that is being replaced.
 	label string
 }

@@ -1,6 +1,7 @@
 package teardown
 
 import (
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,6 +21,7 @@ const (
 	ReasonArrivalsPending    = "ArrivalsPending"
 	ReasonSuccessorMissing   = "SuccessorMissing"
 	ReasonTurnPending        = "TurnPending"
+	ReasonRecordFull         = "RecordFull"
 	ReasonPodsPending        = "PodsPending"
 	ReasonNodeClaimsLeaving  = "NodeClaimsLeaving"
 	ReasonReferenced         = "Referenced"
@@ -110,7 +112,7 @@ func (s step) kept(r v1alpha1.Removal, now time.Time, stallAfter time.Duration) 
 // inLine says of a reason that a removal waits for its time or its turn, or for a person who has the
 // pool grow again: that is no stall.
 func inLine(reason string) bool {
-	return reason == ReasonGrace || reason == ReasonTurnPending || reason == ReasonFrozen || reason == ReasonDrained
+	return slices.Contains([]string{ReasonGrace, ReasonTurnPending, ReasonRecordFull, ReasonFrozen, ReasonDrained}, reason)
 }
 
 // rewound brings times that lie ahead, since the clock was put back, to now: until

@@ -47,9 +47,13 @@ type Observation struct {
 	// Replacing is how far Karpenter replaces the pool's nodes for this removal; nil where it does not.
 	Replacing *Replacing
 	// Closed says which disruption budget of the pool allows no replacement now; empty where none is
-	// in the way. Crowded says that there is no place for one more budget.
+	// in the way. Crowded says that there is no place for one more budget, or too little for its own in the record.
 	Closed  string
 	Crowded bool
+	// Budgets are those that the record lacks and that a replacement would overwrite. Full names another removal whose
+	// budgets take the room that they need there; empty where there is enough.
+	Budgets []any
+	Full    string
 	// Replicas are those of a static pool.
 	Replicas int
 	// NodeClaims are those of the pool.

@@ -51,7 +51,11 @@ func (d *drive) observeOne(it *item, l *look) {
 	if object != nil && !it.taken {
 		it.see(object, d.Now)
 		before := d.budgetsBefore(it)
-		it.seen.Closed, it.seen.Crowded = closedBy(before, d.Now), len(kept(before))+2 > plan.MaxBudgets
+		it.bytes = sizeOfBudgets(before)
+		it.seen.Closed, it.seen.Crowded = closedBy(before, d.Now), len(kept(before))+2 > plan.MaxBudgets || it.bytes > budgetsEach
+		if !it.paces && entry.Growth.Budgets == nil && len(before) > 0 {
+			it.seen.Budgets = before
+		}
 		it.seen.GoesTo = d.GoesTo(object)
 		if restrained(object) >= 0 {
 			it.seen.GrowthWithheld = it.seen.GrowthStopped && !it.seen.Static && !entry.Growth.stopped()
@@ -107,7 +111,6 @@ func (it *item) see(object *unstructured.Unstructured, now time.Time) {
 		// What it was before is in the record, or is not known any more.
 		it.growth = Growth{}
 	}
-	it.growth.Budgets = it.budgets
 	if o.Replacing = replacingOf(object, now); o.Replacing != nil {
 		it.label, _, _ = unstructured.NestedString(object.Object, "spec", "template", "metadata", "labels", v1alpha1.LeavingLabel)
 	}

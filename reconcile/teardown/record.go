@@ -55,7 +55,7 @@ type Growth struct {
 	CPU any `json:"cpu,omitempty"`
 	// Replicas is spec.replicas of a static pool.
 	Replicas *int64 `json:"replicas,omitempty"`
-	// Budgets is spec.disruption.budgets.
+	// Budgets is spec.disruption.budgets; nil until Karpenter is about to replace nodes, which is what overwrites them.
 	Budgets []any `json:"budgets,omitempty"`
 }
 
@@ -140,10 +140,13 @@ func (r *records) note(it *item, n Note) bool {
 			instances[i.ProviderID], marked = state, true
 		}
 	}
-	if exists && !fresh && !marked && len(n.Workloads) == 0 {
+	if exists && !fresh && !marked && len(n.Workloads) == 0 && n.Budgets == nil {
 		return false
 	}
 	entry.Instances = instances
+	if n.Budgets != nil {
+		entry.Growth.Budgets = n.Budgets
+	}
 	entry.Workloads = append(slices.Clone(entry.Workloads), n.Workloads...)
 	entry.Workloads = entry.Workloads[max(0, len(entry.Workloads)-maxWorkloads):]
 	r.put(it.before.UID, entry)
@@ -183,15 +186,10 @@ func (r *records) save(ctx context.Context, writer client.Writer, sync *v1alpha1
 		}
 		target = r.stored.DeepCopy()
 	}
-	target.Data = map[string]string{}
-	for uid, entry := range r.entries {
-		data, err := json.Marshal(entry)
-		if err != nil {
-			return fmt.Errorf("encode the record of %s/%s: %w", entry.Kind, entry.Name, err)
-		}
-		target.Data[string(uid)] = string(data)
-	}
 	var err error
+	if target.Data, err = r.encode(); err != nil {
+		return err
+	}
 	if r.stored == nil {
 		err = writer.Create(ctx, target, client.FieldOwner(v1alpha1.FieldManager))
 	} else {

@@ -248,8 +248,12 @@ func (s step) grant(r v1alpha1.Removal, o Observation, left []Claim, now time.Ti
 	if o.asLent(now) {
 		return s
 	}
-	if len(o.Pods.Workloads) > 0 {
-		s.actions = []Action{Note{Workloads: o.Pods.Workloads}}
+	if o.Full != "" {
+		s.reason, s.message = ReasonRecordFull, "waiting until "+o.Full+" or another pool is gone: the record of removals has no room for more disruption budgets"
+		return s
+	}
+	if len(o.Pods.Workloads) > 0 || o.Budgets != nil {
+		s.actions = []Action{Note{Workloads: o.Pods.Workloads, Budgets: o.Budgets}}
 	}
 	s.phase = v1alpha1.RemovalDraining
 	s.actions, s.moves = append(s.actions, Replace{Nodes: o.disrupting() + o.Turn.Ends}), !o.lends()

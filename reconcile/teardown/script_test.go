@@ -33,7 +33,7 @@ var update = flag.Bool("update", false, "rewrite the scripts' answers under test
 // named-by=NodePool/x, grace (it is not over), no-successor, frozen (no window is open), withheld (growth was
 // stopped by the removal), scaled (likewise its replicas lowered), elsewhere=NAMESPACE/NAME (the NodeSync that it goes to), replicas=N (of a static pool), paced=N (at most N at a
 // time), replaces (Karpenter is to replace the nodes, after paced), replacing=N (it may replace N at a time, lent just
-// now), lapsing (that ends soon), closed (a budget of the pool allows none), stays=a,b (Karpenter cannot replace their nodes), behind=NodePool/x (another has used that up), pods=ok, pods=pending or
+// now), lapsing (that ends soon), closed (a budget of the pool allows none), stays=a,b (Karpenter cannot replace their nodes), behind=NodePool/x (another has used that up), budgets=N (so many disruption budgets that the record lacks), full=NodePool/x (which has the room that they need there), pods=ok, pods=pending or
 // pods=NAME,NAME (their workloads, read in this pass), unasked (who leads was not
 // asked), leaderless, kept (only the nodes are to go).
 func TestScripts(t *testing.T) {
@@ -210,6 +210,12 @@ func (o *Observation) apply(word string) bool {
 		o.Leader = nil
 	case "leaderless":
 		o.Leader = &Gate{Message: "no pod holds the lease"}
+	case "budgets":
+		n, err := strconv.Atoi(value)
+		o.Budgets = make([]any, n)
+		return err == nil
+	case "full":
+		o.Full = value
 	case "behind":
 		o.Turn = Turn{Most: 1, AwaitPods: true, Behind: value, Replaces: o.Turn.Replaces}
 	case "paced":

@@ -22,8 +22,8 @@ func (d *drive) wake(it *item) {
 	switch it.after.Reason {
 	case ReasonGrace:
 		d.wakeAt(it.after.RecordedAt.Add(d.Pace.Grace))
-	case ReasonPodsPending, ReasonControllerNotReady, ReasonOtherNodeSync:
-		// Nothing watches pods and leases, and the Plan is to see what goes elsewhere.
+	case ReasonPodsPending, ReasonControllerNotReady, ReasonOtherNodeSync, ReasonRecordFull:
+		// Nothing watches pods, leases and the record, and the Plan is to see what goes elsewhere.
 		d.wakeAt(d.Now.Add(patience(it.after, d.Now)))
 	}
 	d.wakeForReplacing(it)

@@ -1,0 +1,226 @@
+package teardown
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// apiServerMost is how large the API server lets a ConfigMap be.
+const apiServerMost = 1 << 20
+
+// manyBudgets are disruption budgets of so many bytes in all, scheduled, and active in no minute of these tests.
+func manyBudgets(bytes int) []any {
+	budgets := []any{map[string]any{"nodes": "20%"}}
+	for range 40 {
+		budgets = append(budgets, map[string]any{"nodes": "0", "duration": "1m", "schedule": strings.Repeat("0,", bytes/80) + "0 0 1 7 *"})
+	}
+	return budgets
+}
+
+// crowd is a stage on which so many pools with a node each leave, which have more disruption budgets
+// together than a ConfigMap may hold, and an API server that says so.
+func crowd(t *testing.T, pools, bytes int) *stage {
+	t.Helper()
+	s := newStage(t)
+	for i := range pools {
+		name := fmt.Sprintf("pool-%02d", i)
+		object := pool(name, types.UID(name+"-uid"), map[string]any{
+			"limits":     map[string]any{"cpu": "100"},
+			"disruption": map[string]any{"budgets": manyBudgets(bytes)},
+			"template":   map[string]any{"spec": map[string]any{}},
+		})
+		if err := s.client.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+		s.launch(fmt.Sprintf("n%02d", i), name, object.GetUID())
+		s.claim(fmt.Sprintf("n%02d", i), func(c *karpv1.NodeClaim) {
+			c.Annotations = map[string]string{karpv1.NodePoolHashAnnotationKey: "1"}
+		})
+		s.find(render.NodePool, name, object.GetUID())
+	}
+	bounded, is := s.client.(client.WithWatch)
+	if !is {
+		t.Fatal("the client cannot watch")
+	}
+	s.client = interceptor.NewClient(bounded, interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
+			if err := tooLong(o); err != nil {
+				return err
+			}
+			return c.Create(ctx, o, options...)
+		},
+		Update: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.UpdateOption) error {
+			if err := tooLong(o); err != nil {
+				return err
+			}
+			return c.Update(ctx, o, options...)
+		},
+	})
+	return s
+}
+
+func tooLong(o client.Object) error {
+	stored, is := o.(*corev1.ConfigMap)
+	if is && sizeOf(stored.Data) > apiServerMost {
+		return errors.New("too long: may not be more than 1048576 bytes")
+	}
+	return nil
+}
+
+func sizeOf(data map[string]string) (n int) {
+	for _, value := range data {
+		n += len(value)
+	}
+	return n
+}
+
+// TestADrainKeepsNoBudgets: it has nothing replaced, and so overwrites none.
+func TestADrainKeepsNoBudgets(t *testing.T) {
+	s := crowd(t, 30, 50_000)
+	for range 3 {
+		s.pass()
+	}
+	for _, c := range s.claims() {
+		if c.DeletionTimestamp.IsZero() {
+			t.Errorf("%s is not ended", c.Name)
+		}
+	}
+	if n := sizeOf(s.record()); n > 30*1000 {
+		t.Errorf("the record has %d bytes", n)
+	}
+}
+
+// TestEachRemovalEndsWhateverBudgetsItHas: Karpenter replaces the nodes of as many pools at a time as the record has room
+// for, and no budget is overwritten that is not recorded. A restart may come between any two passes.
+func TestEachRemovalEndsWhateverBudgetsItHas(t *testing.T) {
+	for seed := range uint64(4) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a seed that can be repeated
+			bytes := 40_000 + random.IntN(15_000)
+			s := crowd(t, 30, bytes)
+			s.pace = Pace{MaxUnavailable: intstr.FromString("100%"), AwaitPods: true, Replaces: true}
+			waited := false
+			for pass := 0; len(s.sync.Status.Removals) > 0; pass++ {
+				if pass > 200 {
+					t.Fatalf("%d removals have not ended: %+v", len(s.sync.Status.Removals), s.sync.Status.Removals[0])
+				}
+				s.pass()
+				if random.IntN(3) == 0 { // a restart
+					s.asked, s.absent, s.evicted = s.asked.Add(-1), nil, nil
+				}
+				for _, r := range s.sync.Status.Removals {
+					if r.Reason == ReasonRecordFull {
+						waited = true
+						if r.Stalled != nil || s.last.Again.IsZero() {
+							t.Fatalf("stalled %v, the next pass is wanted at %v", r.Stalled, s.last.Again)
+						}
+					}
+				}
+				s.overwrittenIsRecorded(manyBudgets(bytes))
+				s.replaceSome(random)
+			}
+			if !waited {
+				t.Error("none has waited for room")
+			}
+			if s.record() != nil {
+				t.Error("the record is still there")
+			}
+		})
+	}
+}
+
+// overwrittenIsRecorded says that each pool whose budgets are not Git's has them in the record.
+func (s *stage) overwrittenIsRecorded(git []any) {
+	s.t.Helper()
+	kept, err := loadRecords(s.t.Context(), s.live, s.sync)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, r := range s.sync.Status.Removals {
+		object := pool(r.Name, r.UID, nil)
+		if !s.exists(object) || cmp.Equal(git, plan.BudgetsOf(object)) {
+			continue
+		}
+		if !cmp.Equal(git, kept.entries[r.UID].Growth.Budgets) {
+			s.t.Fatalf("the budgets of %s are overwritten and not recorded", r.Name)
+		}
+	}
+}
+
+// replaceSome is Karpenter, which replaces the nodes that it may, some of them later.
+func (s *stage) replaceSome(random *rand.Rand) {
+	s.t.Helper()
+	claims := s.claims()
+	for i := range claims {
+		name := claims[i].Labels[karpv1.NodePoolLabelKey]
+		object := pool(name, "", nil)
+		if r := (*Replacing)(nil); s.exists(object) && random.IntN(2) == 0 {
+			if r = replacingOf(object, s.now); r == nil || r.Nodes == 0 || !claims[i].DeletionTimestamp.IsZero() {
+				continue
+			}
+			if err := s.client.Delete(s.t.Context(), &claims[i], s.asItIs(claims[i].Name)); err != nil {
+				s.t.Fatal(err)
+			}
+		}
+	}
+	s.karpenter("terminated")
+}
+
+// TestBudgetsThatAreTooManyByThemselves: the nodes of such a pool end as those of one with no place for a budget more.
+func TestBudgetsThatAreTooManyByThemselves(t *testing.T) {
+	s := crowd(t, 1, 1_500_000)
+	s.pace = Pace{MaxUnavailable: intstr.FromString("100%"), AwaitPods: true, Replaces: true}
+	for range 20 {
+		if s.pass(); len(s.sync.Status.Removals) == 0 {
+			return
+		}
+		s.karpenter("terminated")
+	}
+	t.Errorf("it has not ended: %+v", s.sync.Status.Removals)
+}
+
+// TestTheOldestWorkloadsMakeRoom in a record that would be too large.
+func TestTheOldestWorkloadsMakeRoom(t *testing.T) {
+	s := newStage(t)
+	kept, err := loadRecords(t.Context(), s.live, s.sync)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []Workload
+	for i := range maxWorkloads {
+		all = append(all, Workload{Kind: "ReplicaSet", Namespace: "shop", Name: fmt.Sprintf("%0250d", i)})
+	}
+	for i := range 100 {
+		kept.put(types.UID(fmt.Sprintf("uid-%d", i)), record{Kind: render.NodePool, Name: "p", Instances: map[string]Seen{"aws:///a/i-1": ""}, Workloads: all})
+	}
+	if err := kept.save(t.Context(), s.client, s.sync); err != nil {
+		t.Fatal(err)
+	}
+	if n := sizeOf(s.record()); n > apiServerMost {
+		t.Errorf("%d bytes", n)
+	}
+	again, err := loadRecords(t.Context(), s.live, s.sync)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for uid, entry := range again.entries {
+		if n := len(entry.Workloads); n == 0 || len(entry.Instances) != 1 || !cmp.Equal(all[len(all)-n:], entry.Workloads) {
+			t.Fatalf("%s: %d workloads, %d instances", uid, n, len(entry.Instances))
+		}
+	}
+}
