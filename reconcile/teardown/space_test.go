@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -121,7 +122,7 @@ func TestEachRemovalEndsWhateverBudgetsItHas(t *testing.T) {
 				}
 				s.pass()
 				if random.IntN(3) == 0 { // a restart
-					s.asked, s.absent, s.evicted = s.asked.Add(-1), nil, nil
+					s.asked, s.absent, s.evicted, s.diagnosed = time.Time{}, nil, nil, time.Time{}
 				}
 				for _, r := range s.sync.Status.Removals {
 					if r.Reason == ReasonRecordFull {
@@ -169,13 +170,14 @@ func (s *stage) replaceSome(random *rand.Rand) {
 	for i := range claims {
 		name := claims[i].Labels[karpv1.NodePoolLabelKey]
 		object := pool(name, "", nil)
-		if r := (*Replacing)(nil); s.exists(object) && random.IntN(2) == 0 {
-			if r = replacingOf(object, s.now); r == nil || r.Nodes == 0 || !claims[i].DeletionTimestamp.IsZero() {
-				continue
-			}
-			if err := s.client.Delete(s.t.Context(), &claims[i], s.asItIs(claims[i].Name)); err != nil {
-				s.t.Fatal(err)
-			}
+		if !s.exists(object) || random.IntN(2) == 0 || !claims[i].DeletionTimestamp.IsZero() {
+			continue
+		}
+		if r := replacingOf(object, s.now); r == nil || r.Nodes == 0 {
+			continue
+		}
+		if err := s.client.Delete(s.t.Context(), &claims[i], s.asItIs(claims[i].Name)); err != nil {
+			s.t.Fatal(err)
 		}
 	}
 	s.karpenter("terminated")
