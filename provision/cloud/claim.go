@@ -1,9 +1,28 @@
 package cloud
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
+
+// nameTags are the tags whose value is a cluster's name. With another value than a cluster's name each of them says
+// that it is another's.
+var nameTags = []string{
+	nameTag,     // Karpenter since v1, and EKS Auto Mode
+	templateTag, // Karpenter before v1
+	cniTag,      // the VPC CNI plugin
+	// the EBS CSI driver with --k8s-tag-cluster-id, and the in-tree volume plugin before it
+	// (aws-ebs-csi-driver pkg/driver/constants.go, KubernetesClusterTag)
+	"KubernetesCluster",
+	// EKS, what its managed node groups launch, and their launch templates (EKS user guide, Launch templates)
+	"eks:cluster-name",
+	// EKS, the cluster's security group and its instances (EKS user guide, Tagging your resources for billing)
+	"aws:eks:cluster-name",
+	// eksctl (pkg/apis/eksctl.io/v1alpha5/types.go, ClusterNameTag and OldClusterNameTag)
+	"alpha.eksctl.io/cluster-name",
+	"eksctl.cluster.k8s.io/v1alpha1/cluster-name",
+}
 
 // ClaimError says that something is not of this cluster only, by its tags, and was left as it is.
 type ClaimError struct {
@@ -46,9 +65,8 @@ func (r Resource) Claim(cluster string) (ours bool, others []string) {
 			ours = ours || value == clusterTagValue
 		case isCluster:
 			others = append(others, name)
-		case key != nameTag && key != templateTag && key != cniTag:
-		case value != cluster:
-			others = append(others, value)
+		case slices.Contains(nameTags, key) && value != cluster:
+			others = append(others, cmp.Or(value, `""`))
 		case key == cniTag && r.Kind == KindNetworkInterface:
 			ours = true
 		}

@@ -43,3 +43,29 @@ func TestClaim(t *testing.T) {
 		})
 	}
 }
+
+// TestClaimByEachNameTag: whichever tool has given a tag with a cluster's name, another's spares what has it, and the
+// cluster's own does not make it the cluster's.
+func TestClaimByEachNameTag(t *testing.T) {
+	keys := []string{
+		"KubernetesCluster", "alpha.eksctl.io/cluster-name", "aws:eks:cluster-name", "cluster.k8s.amazonaws.com/name",
+		"eks:cluster-name", "eks:eks-cluster-name", "eksctl.cluster.k8s.io/v1alpha1/cluster-name", "karpenter.k8s.aws/cluster",
+	}
+	if all := slices.Sorted(slices.Values(nameTags)); !slices.Equal(all, keys) {
+		t.Errorf("the tags with a cluster's name are %v, and not all are tested: %v", all, keys)
+	}
+	for _, key := range keys {
+		for value, want := range map[string]string{"demo": "", "demo2": "it has a tag of cluster demo2, too", "Demo": "it has a tag of cluster Demo, too", "": `it has a tag of cluster "", too`} {
+			got := ""
+			if err := (Resource{Kind: KindVolume, Tags: map[string]string{"kubernetes.io/cluster/demo": "owned", key: value}}).Claimed("demo"); err != nil {
+				got = err.Error()
+			}
+			if got != want {
+				t.Errorf("%s=%q: %q, want %q", key, value, got, want)
+			}
+		}
+		if ours, others := (Resource{Kind: KindVolume, Tags: map[string]string{key: "demo"}}).Claim("demo"); ours || len(others) > 0 {
+			t.Errorf("%s=demo only: ours %t, others %v", key, ours, others)
+		}
+	}
+}

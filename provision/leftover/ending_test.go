@@ -36,6 +36,7 @@ func TestEnds(t *testing.T) {
 			cloud.Resource{ID: "vol-free", State: "available", Tags: owned()},
 			cloud.Resource{ID: "vol-kept", State: "available", Tags: owned(KeepTag, "")},
 			cloud.Resource{ID: "vol-retained", State: "available", Tags: owned()},
+			cloud.Resource{ID: "vol-theirs", State: "available", Tags: owned("KubernetesCluster", "b")},
 			cloud.Resource{ID: "vol-claimed", State: "available", Tags: owned()},
 			cloud.Resource{ID: "vol-dead", State: "in-use", Instance: "i-0", Tags: owned()},
 			cloud.Resource{ID: "vol-live", State: "in-use", Instance: "i-1", Alive: true, Tags: owned()}),
@@ -62,7 +63,7 @@ func TestEnds(t *testing.T) {
 	sparedRest := map[string]string{
 		"vol-claimed": "PersistentVolume pv-2 is in the cluster: delete its claim", "vol-dead": "it is in-use", "eni-dead": "it is in-use",
 		"demo_1":     "instance i-ours stays, and may use it",
-		"eni-theirs": "it has a tag of cluster b, too", "lt-theirs": "it has a tag of cluster b, too",
+		"vol-theirs": "it has a tag of cluster b, too", "eni-theirs": "it has a tag of cluster b, too", "lt-theirs": "it has a tag of cluster b, too",
 	}
 	cases := map[string]struct {
 		scope       Scope
