@@ -16,7 +16,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestStaticPoolsThatKarpenterPassesOver: they are named while they have no node, and
+// TestStaticPoolsThatKarpenterPassesOver: they are named while they have too few nodes, and
 // the controller's environment switches them off.
 func TestStaticPoolsThatKarpenterPassesOver(t *testing.T) {
 	const why = "it is static (spec.replicas), and Karpenter's feature gate StaticCapacity is off: set settings.featureGates.staticCapacity: true in the chart's values"
@@ -29,7 +29,9 @@ func TestStaticPoolsThatKarpenterPassesOver(t *testing.T) {
 		"off":                   {"NodeRepair=true, StaticCapacity=false", int64(2), nil, []nodes.Launchless{{Pool: "fixed", Why: why}}},
 		"on":                    {"StaticCapacity=true", int64(2), nil, nil},
 		"of an older Karpenter": {"NodeRepair=true", int64(2), nil, nil},
-		"it has a node":         {"StaticCapacity=false", int64(2), []plan.NodeClaim{{Name: "a", Pool: "fixed"}}, nil},
+		"it has one of two":     {"StaticCapacity=false", int64(2), []plan.NodeClaim{{Name: "a", Pool: "fixed"}}, []nodes.Launchless{{Pool: "fixed", Why: why}}},
+		"it has both":           {"StaticCapacity=false", int64(2), []plan.NodeClaim{{Name: "a", Pool: "fixed"}, {Name: "b", Pool: "fixed"}}, nil},
+		"it has one too many":   {"StaticCapacity=false", int64(1), []plan.NodeClaim{{Name: "a", Pool: "fixed"}, {Name: "b", Pool: "fixed"}}, nil},
 		"of 0 replicas":         {"StaticCapacity=false", int64(0), nil, nil},
 		"dynamic":               {"StaticCapacity=false", nil, nil, nil},
 	} {

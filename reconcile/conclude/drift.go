@@ -159,7 +159,7 @@ func (s *Step) sayDrift(u queue.Update) (queue.Update, bool) {
 	switch {
 	case len(open) > 0:
 		u.State, u.Description = report.Failure, fmt.Sprintf("%s: %s", differ(len(open), "object"), finding.Few(open, "; "))
-	case r != nil && r.Revision == "":
+	case r != nil && r.Revision == "" && (r.Outdated > 0 || len(r.StaticPools) == 0):
 		u.State, u.Description = report.Failure, "nodes are outdated by no commit of this NodeSync: "+nodes.Uncommitted(*r)
 	case len(corrected) > 0:
 		u.Description = "no drift; corrected: " + finding.Few(corrected, "; ")

@@ -4,10 +4,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fluxcd/pkg/runtime/conditions"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/nodes"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
+	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
 )
 
 // rolling is a conclusion over a rollout that began at 0, so many seconds later.
@@ -43,6 +46,29 @@ func TestTheCommitWaitsForItsNodes(t *testing.T) {
 		if v.CommitState() != c.want || v.CommitText() != c.text {
 			t.Errorf("%s: %s %q", name, v.CommitState(), v.CommitText())
 		}
+	}
+}
+
+// TestTheCommitWaitsForStaticPools, though they have nodes already, and says what keeps the others.
+func TestTheCommitWaitsForStaticPools(t *testing.T) {
+	s := rolling(1, 0, v1alpha1.Rollout{Revision: "main@sha1:a", StaticPools: []v1alpha1.StaticPool{{Pool: "st", Ready: 2, Replicas: 6}}, Message: "NodePool/st launches no node: Unauthorized"})
+	s.SawRollout, s.Noded, s.Launchless = true, map[string]bool{"st": true}, []nodes.Launchless{{Pool: "st", Why: "Unauthorized"}}
+	const words = "2 of 6 nodes of NodePool/st are Ready: NodePool/st launches no node: Unauthorized"
+	v := s.withRollout(s.doneVerdict())
+	if v.CommitState() != report.Pending || v.CommitText() != "rolling out: "+words {
+		t.Errorf("the commit: %s %q", v.CommitState(), v.CommitText())
+	}
+	s.setRolledOut()
+	if c := conditions.Get(s.Sync, v1alpha1.RolledOutCondition); c == nil || c.Status != metav1.ConditionFalse || c.Message != words {
+		t.Errorf("the condition: %+v", c)
+	}
+	s.Drifts = []Drift{}
+	if drift, known := s.sayDrift(queue.Update{}); !known || drift.State != report.Success {
+		t.Errorf("the drift of a commit: %+v", drift)
+	}
+	s.Sync.Status.Rollout.Revision = ""
+	if drift, known := s.sayDrift(queue.Update{}); !known || drift.State != report.Success {
+		t.Errorf("the drift where another client's replicas are corrected: %+v", drift)
 	}
 }
 

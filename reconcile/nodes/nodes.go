@@ -4,13 +4,16 @@
 package nodes
 
 import (
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Pool is a NodePool of Git, and as it is in the cluster; nil where it is not there.
+// Pool is a NodePool as Git has it, and as it is in the cluster; nil where it is not there.
 type Pool struct {
 	Name string
+	Git  *unstructured.Unstructured
 	Live *plan.Object
 }
 
@@ -19,7 +22,7 @@ func Pools(set *render.Set, live map[render.Ref]*plan.Object) []Pool {
 	var pools []Pool
 	for _, object := range set.Objects {
 		if object.Ref.Kind == render.NodePool {
-			pools = append(pools, Pool{Name: object.Ref.Name, Live: live[object.Ref]})
+			pools = append(pools, Pool{Name: object.Ref.Name, Git: object.Defaulted, Live: live[object.Ref]})
 		}
 	}
 	return pools

@@ -32,6 +32,8 @@ type Outdating struct {
 	// Committed says that a commit wants it, and not only that another client's change is
 	// reverted.
 	Committed bool
+	// Static are the static NodePools that are written, by name, and whether a commit does.
+	Static map[string]bool
 }
 
 // OutdatedBy is what some Changes do to nodes.
@@ -39,6 +41,7 @@ func OutdatedBy(changes []plan.Change) Outdating {
 	o := Outdating{Claims: map[types.UID]bool{}}
 	for i := range changes {
 		c := &changes[i]
+		o.writes(c)
 		if !c.Action.Writes() || c.Nodes == 0 || c.Effect != plan.EffectReplace && c.Effect != plan.EffectDrain {
 			continue
 		}
@@ -85,6 +88,8 @@ type Seen struct {
 	// pool has above its replicas.
 	plan.Matched
 	Excess int
+	// Short are the static pools of Git that have fewer nodes than replicas, by whatever.
+	Short []v1alpha1.StaticPool
 	// Revision is the one that is applied, and Applied the one that was before.
 	Revision, Applied string
 	Now               time.Time
@@ -111,11 +116,14 @@ func Roll(before *v1alpha1.Rollout, seen Seen) *v1alpha1.Rollout {
 	if next.Revision != "" {
 		next.Unhashed = slices.Compact(slices.Sorted(slices.Values(slices.Concat(next.Unhashed, seen.Changes.Unhashed))))
 	}
-	next.SettlesAt = seen.settlesAt(before, next)
-	if outdated == 0 && !seen.awaits() && (next.SettlesAt == nil || !seen.Now.Before(next.SettlesAt.Time)) {
+	next.StaticPools = seen.awaited(before, next)
+	if outdated > 0 || !onlyStatic(before, next) || seen.Changes.Any() {
+		next.SettlesAt = seen.settlesAt(before, next)
+	}
+	if outdated == 0 && len(next.StaticPools) == 0 && !seen.awaits() && (next.SettlesAt == nil || !seen.Now.Before(next.SettlesAt.Time)) {
 		return nil
 	}
-	if next.Outdated != outdated || next.Draining != draining {
+	if next.Outdated != outdated || next.Draining != draining || before != nil && !slices.Equal(next.StaticPools, before.StaticPools) {
 		next.LastProgress = metav1.NewTime(seen.Now).Rfc3339Copy()
 	}
 	next.Nodes, next.Outdated, next.Draining, next.Reasons = max(next.Nodes, outdated), outdated, draining, reasons
@@ -147,8 +155,8 @@ func settling(r *v1alpha1.Rollout, now time.Time) bool {
 // awaits says that Karpenter's answer is yet to come, which nodes run an AMI that is outdated.
 func (s Seen) awaits() bool { return s.Changes.Images || len(s.Unresolved) > 0 }
 
-// begun is the rollout that goes on, or that begins: with a commit that outdates nodes, or with
-// nodes that are outdated by none. It is nil where there is none.
+// begun is the rollout that goes on, or that begins: with a commit that outdates nodes, with nodes that are
+// outdated by none, or with a static pool that is to have more. It is nil where there is none.
 func begun(before *v1alpha1.Rollout, seen Seen, outdated int32) *v1alpha1.Rollout {
 	now := metav1.NewTime(seen.Now).Rfc3339Copy()
 	switch {
@@ -165,6 +173,12 @@ func begun(before *v1alpha1.Rollout, seen Seen, outdated int32) *v1alpha1.Rollou
 		return before.DeepCopy()
 	case outdated > 0:
 		return &v1alpha1.Rollout{Revision: seen.Late, From: seen.LateFrom, Since: now, LastProgress: now}
+	}
+	switch written, committed := seen.fills(); {
+	case committed:
+		return &v1alpha1.Rollout{Revision: seen.Revision, From: seen.Applied, Since: now, LastProgress: now}
+	case written:
+		return &v1alpha1.Rollout{Since: now, LastProgress: now}
 	}
 	return nil
 }

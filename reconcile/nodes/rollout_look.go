@@ -83,11 +83,13 @@ func (r *Rollouts) Begin(status *v1alpha1.NodeSyncStatus) bool {
 	if of := r.Before; of != nil && of.Revision != "" && of.Revision != r.Memory.remembered.revision { // after a restart
 		r.Memory.remembered.remember(r.Before, r.match(true).Outdated, r.makers())
 	}
-	changes := OutdatedBy(r.Changes)
-	if !changes.Any() || !changes.Committed || r.Before != nil && r.Before.Revision == r.Revision {
+	seen := Seen{Changes: OutdatedBy(r.Changes), Short: short(r.Pools, r.Live.NodeClaims), Revision: r.Revision, Applied: r.Applied, Now: r.Now}
+	_, fills := seen.fills()
+	if outdates := seen.Changes.Any() && seen.Changes.Committed && (r.Before == nil || r.Before.Revision != r.Revision); !outdates && !fills {
 		return false
 	}
-	status.Rollout = Roll(r.Before, Seen{Changes: changes, Matched: r.match(true), Revision: r.Revision, Applied: r.Applied, Now: r.Now})
+	seen.Matched = r.match(true)
+	status.Rollout = Roll(r.Before, seen)
 	return true
 }
 
@@ -127,7 +129,7 @@ func (r *Rollouts) Look(ctx context.Context) *v1alpha1.Rollout {
 	matched.Outdated, settled = r.expect(changes, matched.Outdated)
 	late, from := r.late(ctx, matched.Outdated)
 	next := Roll(r.Before, Seen{
-		Changes: changes, Matched: matched, Excess: excess(r.Pools, r.Live.NodeClaims, matched.Outdated),
+		Changes: changes, Matched: matched, Excess: excess(r.Pools, r.Live.NodeClaims, matched.Outdated), Short: short(r.Pools, r.Live.NodeClaims),
 		Revision: r.Revision, Applied: r.Applied, Now: r.Now, Settled: settled, Late: late, LateFrom: from,
 	})
 	r.Outdated, r.Unknown = map[string]bool{}, len(matched.Unresolved)+len(matched.Unknown) > 0
@@ -145,21 +147,14 @@ func (r *Rollouts) Look(ctx context.Context) *v1alpha1.Rollout {
 	r.announce(next)
 	if next != nil {
 		next.Message = r.waits(ctx, *next, matched)
+		if len(next.StaticPools) > 0 {
+			r.WakeBy(looksAgain(*next, r.Now))
+		}
 		if next.SettlesAt != nil && r.Now.Before(next.SettlesAt.Time) {
 			r.WakeBy(next.SettlesAt.Time)
 		}
 	}
 	return next
-}
-
-// announce says by an event that a rollout begins, or is over.
-func (r *Rollouts) announce(next *v1alpha1.Rollout) {
-	switch {
-	case next == nil && r.Said != nil:
-		r.Event(v1alpha1.ReasonRolledOut, finished(*r.Said, r.Now))
-	case next != nil && (r.Said == nil || r.Said.Revision != next.Revision):
-		r.Event(v1alpha1.ReasonRollingOut, started(*next))
-	}
 }
 
 // expect adds the NodeClaims that AWS has said are outdated and that Karpenter has not looked at
@@ -223,7 +218,7 @@ func (r *Rollouts) waits(ctx context.Context, of v1alpha1.Rollout, matched plan.
 		}
 	}
 	if len(staying) == 0 {
-		return r.unanswered(of, matched)
+		return cmp.Or(r.launchesNone(of), r.unanswered(of, matched))
 	}
 	if words := r.closed(staying); words != "" {
 		return words

@@ -23,6 +23,9 @@ func RolloutWords(r v1alpha1.Rollout) string {
 	if r.Draining > 0 {
 		words += fmt.Sprintf(", %d draining", r.Draining)
 	}
+	if short := StaticReady(r); short != "" && short != words {
+		words += ", " + short
+	}
 	if r.Message != "" {
 		words += ": " + r.Message
 	}
@@ -31,6 +34,9 @@ func RolloutWords(r v1alpha1.Rollout) string {
 
 // rolled counts the nodes that match.
 func rolled(r v1alpha1.Rollout) string {
+	if len(r.StaticPools) > 0 && r.Nodes == 0 && r.SettlesAt == nil {
+		return StaticReady(r)
+	}
 	if r.Nodes == 0 {
 		return "no node is known to be outdated yet"
 	}
@@ -67,9 +73,23 @@ func Uncommitted(r v1alpha1.Rollout) string {
 	return finding.Few(words, "; ")
 }
 
+// announce says by an event that a rollout begins, or is over.
+func (r *Rollouts) announce(next *v1alpha1.Rollout) {
+	switch {
+	case next == nil && r.Said != nil:
+		r.Event(v1alpha1.ReasonRolledOut, finished(r.ofGit(*r.Said), r.Now))
+	case next != nil && (r.Said == nil || r.Said.Revision != next.Revision):
+		r.Event(v1alpha1.ReasonRollingOut, started(*next))
+	}
+}
+
 // started is the event on a rollout that begins.
 func started(r v1alpha1.Rollout) string {
 	switch {
+	case r.Nodes == 0 && len(r.StaticPools) > 0 && r.Revision == "":
+		return StaticReady(r)
+	case r.Nodes == 0 && len(r.StaticPools) > 0:
+		return render.ShortRevision(r.Revision) + ": " + StaticReady(r)
 	case r.Nodes == 0:
 		return render.ShortRevision(r.Revision) + " may outdate nodes: Karpenter asks AWS which"
 	case r.Revision == "":
@@ -83,6 +103,11 @@ func finished(r v1alpha1.Rollout, now time.Time) string {
 	of := "no node was outdated"
 	if r.Nodes > 0 {
 		of = fmt.Sprintf("each of %s matches or is gone", english.Plural(int(r.Nodes), "node", ""))
+	}
+	if full := filled(r); full != "" && r.Nodes == 0 {
+		of = full
+	} else if full != "" {
+		of += ", " + full
 	}
 	return fmt.Sprintf("%s, after %s", of, now.Sub(r.Since.Time).Round(time.Second))
 }

@@ -2,12 +2,19 @@ package nodes
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // StaticGate is the feature gate without which Karpenter does nothing for static pools
@@ -19,33 +26,172 @@ func (p Pool) replicas() (n int64, static bool) {
 	if p.Live == nil {
 		return 0, false
 	}
-	n, found, err := unstructured.NestedInt64(p.Live.Object, "spec", "replicas")
+	return replicasOf(p.Live.Unstructured)
+}
+
+func replicasOf(pool *unstructured.Unstructured) (n int64, static bool) {
+	if pool == nil {
+		return 0, false
+	}
+	n, found, err := unstructured.NestedInt64(pool.Object, "spec", "replicas")
 	return n, found && err == nil
 }
 
-// emptyStatic are the static pools that want nodes and have no NodeClaim.
-func emptyStatic(pools []Pool, claims []plan.NodeClaim) []string {
-	var empty []string
+// unlaunchedStatic are the static pools that have fewer NodeClaims than they want.
+func unlaunchedStatic(pools []Pool, claims []plan.NodeClaim) []string {
+	wants := map[string]int64{}
 	for _, pool := range pools {
 		if replicas, static := pool.replicas(); static && replicas > 0 {
-			empty = append(empty, pool.Name)
+			wants[pool.Name] = replicas
 		}
 	}
-	if len(empty) == 0 {
+	for i := range claims {
+		if n, static := wants[claims[i].Pool]; static && n > 1 {
+			wants[claims[i].Pool] = n - 1
+		} else {
+			delete(wants, claims[i].Pool)
+		}
+	}
+	return slices.Sorted(maps.Keys(wants))
+}
+
+// short are the static pools of Git that have fewer nodes than replicas: initialized ones, that stay.
+func short(pools []Pool, claims []plan.NodeClaim) []v1alpha1.StaticPool {
+	var found []v1alpha1.StaticPool
+	for _, pool := range pools {
+		if replicas, static := replicasOf(pool.Git); static && replicas > 0 {
+			found = append(found, v1alpha1.StaticPool{Pool: pool.Name, Replicas: int32(replicas)})
+		}
+	}
+	if len(found) == 0 {
 		return nil
 	}
-	has := map[string]bool{}
+	ready := map[string]int32{}
 	for i := range claims {
-		has[claims[i].Pool] = true
+		if c := &claims[i]; c.Initialized && !c.Deleting {
+			ready[c.Pool]++
+		}
 	}
-	return slices.DeleteFunc(empty, func(pool string) bool { return has[pool] })
+	for i := range found {
+		found[i].Ready = ready[found[i].Pool]
+	}
+	return slices.DeleteFunc(found, func(s v1alpha1.StaticPool) bool { return s.Ready >= s.Replicas })
+}
+
+// writes notes that a Change writes a static NodePool.
+func (o *Outdating) writes(c *plan.Change) {
+	if c.Ref.Kind != render.NodePool || !c.Action.Writes() {
+		return
+	}
+	replicas, static := replicasOf(c.Wanted())
+	had, _ := replicasOf(c.Live)
+	committed := !c.Drift && !c.Rescue
+	if !static || !committed && had >= replicas {
+		return // what is corrected is not the number
+	}
+	if o.Static == nil {
+		o.Static = map[string]bool{}
+	}
+	o.Static[c.Ref.Name] = committed
+}
+
+// fills says whether static pools that are short are written, and whether a commit does.
+func (s Seen) fills() (written, committed bool) {
+	for _, pool := range s.Short {
+		commits, is := s.Changes.Static[pool.Pool]
+		written, committed = written || is, committed || commits
+	}
+	return written, committed
+}
+
+// awaited are the static pools whose nodes a rollout waits for: those that are written while they are short,
+// or whose nodes its commit has outdated, until they have all. A pool that loses a node by itself is not among them.
+func (s Seen) awaited(before, of *v1alpha1.Rollout) []v1alpha1.StaticPool {
+	waits := map[string]bool{}
+	for pool := range s.Changes.Static {
+		waits[pool] = true
+	}
+	for _, o := range s.Outdated {
+		waits[o.Claim.Pool] = waits[o.Claim.Pool] || of.Revision != ""
+	}
+	if before != nil {
+		for _, pool := range before.StaticPools {
+			waits[pool.Pool] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(s.Short), func(pool v1alpha1.StaticPool) bool { return !waits[pool.Pool] })
+}
+
+// onlyStatic says that a rollout is of static pools that are to have more nodes, and has outdated none.
+func onlyStatic(before, next *v1alpha1.Rollout) bool {
+	static := len(next.StaticPools) > 0 || before != nil && len(before.StaticPools) > 0
+	return static && next.Nodes == 0 && next.SettlesAt == nil
+}
+
+// launchesNone says why static pools of a rollout get no more nodes, where that is known.
+func (r *Rollouts) launchesNone(of v1alpha1.Rollout) string {
+	var words []string
+	for _, short := range of.StaticPools {
+		i := slices.IndexFunc(r.Launchless, func(l Launchless) bool { return l.Pool == short.Pool })
+		if i >= 0 {
+			words = append(words, fmt.Sprintf("%s/%s launches no node: %s", render.NodePool, short.Pool, r.Launchless[i].Why))
+		} else if limit := r.limitOf(short.Pool); limit != nil && limit.CmpInt64(int64(short.Replicas)) < 0 {
+			words = append(words, fmt.Sprintf("spec.limits.nodes of %s/%s is %s", render.NodePool, short.Pool, limit))
+		}
+	}
+	return finding.Few(words, "; ")
+}
+
+// limitOf is how many nodes a static pool may have; nil where it says nothing of that.
+func (r *Rollouts) limitOf(name string) *resource.Quantity {
+	i := slices.IndexFunc(r.Pools, func(p Pool) bool { return p.Name == name && p.Git != nil })
+	if i < 0 {
+		return nil
+	}
+	value, found, _ := unstructured.NestedFieldNoCopy(r.Pools[i].Git.Object, "spec", "limits", "nodes")
+	limit, err := resource.ParseQuantity(fmt.Sprint(value))
+	if !found || err != nil {
+		return nil
+	}
+	return &limit
+}
+
+// StaticReady says how many nodes the static pools of a rollout have.
+func StaticReady(r v1alpha1.Rollout) string {
+	var words []string
+	for _, s := range r.StaticPools {
+		words = append(words, fmt.Sprintf("%d of %d nodes of %s/%s are Ready", s.Ready, s.Replicas, render.NodePool, s.Pool))
+	}
+	return finding.Few(words, ", ")
+}
+
+// ofGit is a rollout without the static pools that have left Git.
+func (r *Rollouts) ofGit(of v1alpha1.Rollout) v1alpha1.Rollout {
+	of.StaticPools = slices.DeleteFunc(slices.Clone(of.StaticPools), func(s v1alpha1.StaticPool) bool {
+		return !slices.ContainsFunc(r.Pools, func(p Pool) bool { return p.Name == s.Pool })
+	})
+	return of
+}
+
+// filled says which static pools of a rollout that has ended have their nodes.
+func filled(r v1alpha1.Rollout) string {
+	var words []string
+	for _, s := range r.StaticPools {
+		words = append(words, fmt.Sprintf("%s/%s has all of its nodes", render.NodePool, s.Pool))
+	}
+	return finding.Few(words, ", ")
+}
+
+// looksAgain is when static pools are looked at again: no watch says that a node is initialized.
+func looksAgain(of v1alpha1.Rollout, now time.Time) time.Time {
+	return now.Add(min(max(now.Sub(of.LastProgress.Time)/4, 2*time.Second), askEvery))
 }
 
 // PassedOver adds static pools that Karpenter passes over, as StaticGate is off: such a
-// pool is Ready, and no condition says why it is empty. off says whether a feature gate is;
+// pool is Ready, and no condition says why it has too few nodes. off says whether a feature gate is;
 // it is asked only where there is such a pool, and its error is returned.
 func PassedOver(ctx context.Context, found []Launchless, pools []Pool, claims []plan.NodeClaim, off func(ctx context.Context, gate string) (bool, error)) ([]Launchless, error) {
-	static := emptyStatic(pools, claims)
+	static := unlaunchedStatic(pools, claims)
 	if len(static) == 0 {
 		return found, nil
 	}

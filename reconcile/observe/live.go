@@ -51,6 +51,7 @@ func NodeClaim(claim *karpv1.NodeClaim) plan.NodeClaim {
 		Hashes:      hashesOf(claim),
 		Created:     claim.CreationTimestamp.Time,
 		Launch:      launchOf(claim),
+		Initialized: claim.Status.NodeName != "" && !uninitialized(claim),
 	}
 	n.Drifted = n.DriftReason != ""
 	for _, owner := range claim.OwnerReferences {

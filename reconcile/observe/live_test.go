@@ -55,7 +55,7 @@ func TestLive(t *testing.T) {
 		Name: "general-x7k2p", UID: "5f6d2f5e-7a51-4f6f-9f5b-0c1f0b9d8a11", Pool: "general", PoolUID: "c2e6b3b0-5b0e-4d50-8c9e-7d7f3c1a2b33", Class: "default",
 		ProviderID: "aws:///eu-west-1a/i-0123456789abcdef0", Image: "ami-0123456789abcdef0", Node: "ip-10-0-0-1.ec2.internal",
 		Labels: plan.PackLabels(claim().Labels), Drifted: true, DriftReason: "Drifted",
-		Created: claim().CreationTimestamp.Time, Launch: 95 * time.Second,
+		Created: claim().CreationTimestamp.Time, Launch: 95 * time.Second, Initialized: true,
 	}}
 	if diff := cmp.Diff(want, live.NodeClaims); diff != "" {
 		t.Error(diff)

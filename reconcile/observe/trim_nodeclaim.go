@@ -80,6 +80,14 @@ func launchOf(claim *karpv1.NodeClaim) time.Duration {
 	return 0
 }
 
+// uninitialized says that Karpenter has said so of a NodeClaim, trimmed or not: it does from its first look
+// at one, before that has a node.
+func uninitialized(claim *karpv1.NodeClaim) bool {
+	return slices.ContainsFunc(claim.Status.Conditions, func(c status.Condition) bool {
+		return c.Type == karpv1.ConditionTypeInitialized && c.Status != metav1.ConditionTrue
+	})
+}
+
 // hashesOf are the hashes that Karpenter has noted on a NodeClaim, trimmed or not.
 func hashesOf(claim *karpv1.NodeClaim) plan.Hashes {
 	if packed, trimmed := claim.Labels[packedHashes]; trimmed {

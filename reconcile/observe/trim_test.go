@@ -106,7 +106,13 @@ func TestTrimmedNodeClaimsAreInitializedOrNot(t *testing.T) {
 		metav1.ConditionTrue:    nil,
 	} {
 		full := &karpv1.NodeClaim{}
+		full.Status.NodeName = "ip-10-0-0-1.ec2.internal"
 		full.Status.Conditions = []awsstatus.Condition{{Type: "Initialized", Status: is, Reason: "NodeNotReady", Message: "status: False", LastTransitionTime: metav1.Now()}}
+		for _, claim := range []*karpv1.NodeClaim{full, kept(t, full.DeepCopy())} {
+			if got := observe.NodeClaim(claim).Initialized; got != (want == nil) {
+				t.Errorf("%s: initialized %t", is, got)
+			}
+		}
 		if diff := cmp.Diff(want, kept(t, full).Status.Conditions); diff != "" {
 			t.Errorf("%s:\n%s", is, diff)
 		}

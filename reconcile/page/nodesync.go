@@ -69,6 +69,8 @@ type rollout struct {
 	Why             string
 	Since, Progress when
 	Settles         string
+	// Ready is how many nodes its static pools have.
+	Ready string
 }
 
 type reported struct {
@@ -149,7 +151,7 @@ func withheld(w *v1alpha1.Withheld) string {
 func rolloutOf(r v1alpha1.Rollout, now time.Time) *rollout {
 	shown := &rollout{
 		Rollout: r, Matching: r.Nodes - r.Outdated, Why: nodes.Uncommitted(r), Commit: render.ShortRevision(r.Revision),
-		Since: ago(&r.Since, now), Progress: ago(&r.LastProgress, now),
+		Since: ago(&r.Since, now), Progress: ago(&r.LastProgress, now), Ready: nodes.StaticReady(r),
 	}
 	if r.SettlesAt != nil && r.SettlesAt.After(now) {
 		shown.Settles = summary.Stamp(*r.SettlesAt)

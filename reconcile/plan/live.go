@@ -74,6 +74,8 @@ type NodeClaim struct {
 	// seconds; 0 where it is not yet.
 	Created time.Time
 	Launch  time.Duration
+	// Initialized says that it has a node that is.
+	Initialized bool
 }
 
 // Labels are labels as one text, which many NodeClaims share.

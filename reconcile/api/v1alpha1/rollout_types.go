@@ -146,9 +146,23 @@ type Rollout struct {
 	// +listType=atomic
 	// +optional
 	Inputs []DriftInput `json:"inputs,omitempty"`
+	// StaticPools are the static NodePools that were written, or whose nodes the commit has outdated, and
+	// that have fewer nodes than replicas.
+	// +listType=atomic
+	// +optional
+	StaticPools []StaticPool `json:"staticPools,omitempty"`
 	// Message says what it waits for.
 	// +optional
 	Message string `json:"message,omitempty"`
+}
+
+// StaticPool is how many of the replicas of a static NodePool are there.
+type StaticPool struct {
+	// Pool is the NodePool.
+	Pool string `json:"pool" redact:"-"`
+	// Replicas is spec.replicas, and Ready how many nodes are initialized and not being deleted.
+	Replicas int32 `json:"replicas"`
+	Ready    int32 `json:"ready"`
 }
 
 // DriftInput is what has outdated nodes of a NodePool: what they have, and what their definitions

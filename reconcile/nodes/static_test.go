@@ -1,0 +1,183 @@
+package nodes_test
+
+import (
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/nodes"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// TestRollStaticPools tells rollouts of static pools, whose number of nodes is part of the definition.
+func TestRollStaticPools(t *testing.T) {
+	const drift = "NodePoolDrifted"
+	short := func(pool string, ready, of int32) v1alpha1.StaticPool {
+		return v1alpha1.StaticPool{Pool: pool, Replicas: of, Ready: ready}
+	}
+	written := func(committed bool, pools ...string) nodes.Outdating {
+		o := nodes.Outdating{Static: map[string]bool{}}
+		for _, pool := range pools {
+			o.Static[pool] = committed
+		}
+		return o
+	}
+	both := outdating(false, "1")
+	both.Static = map[string]bool{"st": true}
+	type seen struct {
+		at       int64
+		revision string
+		changes  nodes.Outdating
+		short    []v1alpha1.StaticPool
+		outdated []plan.Outdated
+		unsure   bool
+		want     string
+	}
+	for name, passes := range map[string][]seen{
+		"a commit gives it more": {
+			{at: 1, revision: "a", want: "none"},
+			{at: 2, revision: "b", changes: written(true, "st"), short: []v1alpha1.StaticPool{short("st", 2, 6)}, want: "b since 2: 2 of 6 nodes of NodePool/st are Ready"},
+			{at: 3, revision: "b", short: []v1alpha1.StaticPool{short("st", 2, 6)}, want: "b since 2: 2 of 6 nodes of NodePool/st are Ready"},
+			{at: 9, revision: "b", short: []v1alpha1.StaticPool{short("st", 5, 6)}, unsure: true, want: "b since 2: 5 of 6 nodes of NodePool/st are Ready"},
+			{at: 10, revision: "b", unsure: true, want: "none"},
+			{at: 11, revision: "b", short: []v1alpha1.StaticPool{short("st", 5, 6)}, want: "none"},
+		},
+		"it is written and has all": {{at: 1, revision: "a", changes: written(true, "st"), want: "none"}},
+		"a node ends by itself":     {{at: 1, revision: "a", short: []v1alpha1.StaticPool{short("st", 2, 3)}, want: "none"}},
+		"a node of another one ends meanwhile": {
+			{at: 1, revision: "a", changes: written(true, "st"), short: []v1alpha1.StaticPool{short("st", 0, 1)}, want: "a since 1: 0 of 1 nodes of NodePool/st are Ready"},
+			{at: 2, revision: "a", short: []v1alpha1.StaticPool{short("other", 1, 2), short("st", 0, 1)}, want: "a since 1: 0 of 1 nodes of NodePool/st are Ready"},
+			{at: 3, revision: "a", short: []v1alpha1.StaticPool{short("other", 1, 2)}, want: "none"},
+		},
+		"another client's change is corrected": {
+			{at: 1, revision: "a", changes: written(false, "st"), short: []v1alpha1.StaticPool{short("st", 1, 3)}, want: " since 1: 1 of 3 nodes of NodePool/st are Ready"},
+			{at: 2, revision: "a", want: "none"},
+		},
+		"a commit replaces its nodes": {
+			{at: 1, revision: "a", changes: both, want: "a since 1: 0 of 1 nodes match"},
+			{at: 2, revision: "a", outdated: outdated(drift, "1-"), short: []v1alpha1.StaticPool{short("general", 0, 1)}, want: "a since 1: 0 of 1 nodes match (NodePoolDrifted), 1 draining, 0 of 1 nodes of NodePool/general are Ready"},
+			{at: 3, revision: "a", short: []v1alpha1.StaticPool{short("general", 0, 1)}, want: "a since 1: 1 of 1 nodes match, 0 of 1 nodes of NodePool/general are Ready"},
+			{at: 4, revision: "a", want: "none"},
+		},
+		"nodes drift by no commit": {
+			{at: 1, revision: "a", outdated: outdated(drift, "1-"), short: []v1alpha1.StaticPool{short("general", 0, 1)}, want: " since 1: 0 of 1 nodes match (NodePoolDrifted, by no commit of this NodeSync), 1 draining"},
+			{at: 2, revision: "a", short: []v1alpha1.StaticPool{short("general", 0, 1)}, want: "none"},
+		},
+		"another commit gives it more amid a rollout": {
+			{at: 1, revision: "a", changes: outdating(false, "1"), want: "a since 1: 0 of 1 nodes match"},
+			{at: 2, revision: "b", changes: written(true, "st"), outdated: outdated(drift, "1"), short: []v1alpha1.StaticPool{short("st", 0, 2)}, want: "a since 1: 0 of 1 nodes match (NodePoolDrifted), 0 of 2 nodes of NodePool/st are Ready"},
+			{at: 3, revision: "b", short: []v1alpha1.StaticPool{short("st", 0, 2)}, want: "a since 1: 1 of 1 nodes match, 0 of 2 nodes of NodePool/st are Ready"},
+			{at: 4, revision: "b", want: "none"},
+		},
+		"another commit outdates nodes meanwhile": {
+			{at: 1, revision: "a", changes: written(true, "st"), short: []v1alpha1.StaticPool{short("st", 0, 2)}, want: "a since 1: 0 of 2 nodes of NodePool/st are Ready"},
+			{at: 2, revision: "b", changes: outdating(false, "1"), short: []v1alpha1.StaticPool{short("st", 0, 2)}, want: "b since 2: 0 of 1 nodes match, 0 of 2 nodes of NodePool/st are Ready"},
+			{at: 3, revision: "b", short: []v1alpha1.StaticPool{short("st", 1, 2)}, want: "b since 2: 1 of 1 nodes match, 1 of 2 nodes of NodePool/st are Ready"},
+			{at: 4, revision: "b", want: "none"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var r *v1alpha1.Rollout
+			for _, s := range passes {
+				r = nodes.Roll(r, nodes.Seen{Changes: s.changes, Matched: plan.Matched{Outdated: s.outdated, Unsure: s.unsure}, Short: s.short, Revision: s.revision, Now: time.Unix(s.at, 0)})
+				if got := saying(r); got != s.want {
+					t.Fatalf("at %d: %s\nwant %s", s.at, got, s.want)
+				}
+			}
+		})
+	}
+}
+
+// static is a static pool of Git and of the cluster.
+func static(name string, replicas int64, spec map[string]any) nodes.Pool {
+	git := map[string]any{"replicas": replicas}
+	for key, value := range spec {
+		git[key] = value
+	}
+	object := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": name}, "spec": git}}
+	return nodes.Pool{Name: name, Git: object, Live: plan.NewObject(object)}
+}
+
+// TestStaticPoolsAreFilled: from the commit that writes one until it has its nodes, with what keeps them, and told once.
+func TestStaticPoolsAreFilled(t *testing.T) {
+	now := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
+	there := func(name string) plan.NodeClaim {
+		return plan.NodeClaim{Name: name, UID: "1", Pool: "st", Node: name, ProviderID: name, Initialized: true}
+	}
+	launched := plan.NodeClaim{Name: "c", UID: "2", Pool: "st", Node: "c", ProviderID: "c"}
+	ending := there("d")
+	ending.Deleting = true
+	create := plan.Change{Ref: render.Ref{Kind: render.NodePool, Name: "st"}, Action: plan.Create, Object: render.Object{Defaulted: static("st", 3, nil).Git}}
+	drift := create
+	drift.Action, drift.Drift = plan.Update, true
+	for name, c := range map[string]struct {
+		change     plan.Change
+		claims     []plan.NodeClaim
+		spec       map[string]any
+		launchless []nodes.Launchless
+		begins     bool
+		want       string
+	}{
+		"none is there":       {change: create, begins: true, want: "rev: 0 of 3 nodes of NodePool/st are Ready"},
+		"some are not yet":    {change: create, claims: []plan.NodeClaim{there("a"), launched, ending}, begins: true, want: "rev: 1 of 3 nodes of NodePool/st are Ready"},
+		"all are":             {change: create, claims: []plan.NodeClaim{there("a"), there("b"), there("c")}, want: "none"},
+		"the launch fails":    {change: create, claims: []plan.NodeClaim{there("a")}, launchless: []nodes.Launchless{{Pool: "other", Why: "no capacity"}, {Pool: "st", Why: "Unauthorized"}}, begins: true, want: "rev: 1 of 3 nodes of NodePool/st are Ready: NodePool/st launches no node: Unauthorized"},
+		"its limit":           {change: create, spec: map[string]any{"limits": map[string]any{"nodes": "2"}}, begins: true, want: "rev: 0 of 3 nodes of NodePool/st are Ready: spec.limits.nodes of NodePool/st is 2"},
+		"a limit that is not": {change: create, spec: map[string]any{"limits": map[string]any{"nodes": int64(3)}}, begins: true, want: "rev: 0 of 3 nodes of NodePool/st are Ready"},
+		"it is corrected":     {change: drift, want: ": 0 of 3 nodes of NodePool/st are Ready"},
+		"it is held":          {change: plan.Change{Ref: create.Ref, Action: plan.Hold, Object: create.Object}, want: "none"},
+		"nothing is written":  {change: plan.Change{Ref: create.Ref, Action: plan.None, Object: create.Object}, want: "none"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := nodes.Rollouts{
+				Live: plan.Live{NodeClaims: c.claims}, Pools: []nodes.Pool{static("st", 3, c.spec)}, Changes: []plan.Change{c.change}, Launchless: c.launchless,
+				Events: &spoken{}, Revision: "rev", Now: now, Memory: &nodes.RolloutMemory{},
+			}
+			status := &v1alpha1.NodeSyncStatus{}
+			if begins := r.Begin(status); begins != c.begins || begins != (status.Rollout != nil) {
+				t.Errorf("it begins before the write: %t, want %t: %+v", begins, c.begins, status.Rollout)
+			}
+			r.Before = status.Rollout
+			got := r.Look(t.Context())
+			words := "none"
+			if got != nil {
+				words = got.Revision + ": " + nodes.RolloutWords(*got)
+				if !r.WakeAt.After(now) || r.WakeAt.After(now.Add(2*time.Second)) {
+					t.Errorf("the next look is at %s", r.WakeAt)
+				}
+			}
+			if words != c.want {
+				t.Errorf("%s\nwant %s", words, c.want)
+			}
+		})
+	}
+}
+
+// TestStaticPoolsAreToldOnce: as their rollout begins, and ends.
+func TestStaticPoolsAreToldOnce(t *testing.T) {
+	now := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
+	node := plan.NodeClaim{Name: "a", UID: "1", Pool: "st", Node: "a", ProviderID: "a", Initialized: true}
+	change := plan.Change{Ref: render.Ref{Kind: render.NodePool, Name: "st"}, Action: plan.Create, Object: render.Object{Defaulted: static("st", 1, nil).Git}}
+	memory, status := &nodes.RolloutMemory{}, &v1alpha1.NodeSyncStatus{}
+	var said *v1alpha1.Rollout
+	var told []string
+	for i, claims := range [][]plan.NodeClaim{nil, nil, {node}, nil} {
+		r := nodes.Rollouts{Live: plan.Live{NodeClaims: claims}, Pools: []nodes.Pool{static("st", 1, nil)}, Before: said, Said: said, Revision: "a", Now: now.Add(time.Duration(i) * time.Second), Memory: memory, Events: &spoken{}}
+		if i == 0 {
+			r.Changes = []plan.Change{change}
+			r.Begin(status)
+			r.Before = status.Rollout
+		}
+		said = r.Look(t.Context())
+		for _, note := range r.Notes {
+			told = append(told, note.Reason+": "+note.Message)
+		}
+	}
+	want := []string{"RollingOut: a: 0 of 1 nodes of NodePool/st are Ready", "RolledOut: NodePool/st has all of its nodes, after 2s"}
+	if len(told) != 2 || told[0] != want[0] || told[1] != want[1] {
+		t.Errorf("%q\nwant %q", told, want)
+	}
+}
