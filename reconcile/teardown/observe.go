@@ -50,12 +50,7 @@ func (d *drive) observeOne(it *item, l *look) {
 	it.taken = object != nil && object.GetUID() != it.before.UID
 	if object != nil && !it.taken {
 		it.see(object, d.Now)
-		before := d.budgetsBefore(it)
-		it.bytes = sizeOfBudgets(before)
-		it.seen.Closed, it.seen.Crowded = closedBy(before, d.Now), len(kept(before))+2 > plan.MaxBudgets || it.bytes > budgetsEach
-		if !it.paces && entry.Growth.Budgets == nil && len(before) > 0 {
-			it.seen.Budgets = before
-		}
+		d.seeBudgets(it)
 		it.seen.GoesTo = d.GoesTo(object)
 		if restrained(object) >= 0 {
 			it.seen.GrowthWithheld = it.seen.GrowthStopped && !it.seen.Static && !entry.Growth.stopped()
@@ -74,6 +69,16 @@ func (d *drive) observeOne(it *item, l *look) {
 		return
 	}
 	it.seeClaims(l.claims[it.before.Name])
+}
+
+// seeBudgets sees what the disruption budgets of a pool allow, and whether they are still to be recorded.
+func (d *drive) seeBudgets(it *item) {
+	before := d.budgetsBefore(it)
+	it.bytes = sizeOfBudgets(before)
+	it.seen.Closed, it.seen.Crowded = closedBy(before, d.Now), len(kept(before))+2 > plan.MaxBudgets || it.bytes > budgetsEach
+	if !it.paces && d.records.entries[it.before.UID].Growth.Budgets == nil && len(before) > 0 {
+		it.seen.Budgets = before
+	}
 }
 
 // unaskable are the provider IDs of a record that EC2 cannot be asked about: those
