@@ -117,17 +117,23 @@ func Roll(before *v1alpha1.Rollout, seen Seen) *v1alpha1.Rollout {
 		next.Unhashed = slices.Compact(slices.Sorted(slices.Values(slices.Concat(next.Unhashed, seen.Changes.Unhashed))))
 	}
 	next.StaticPools = seen.awaited(before, next)
-	if outdated > 0 || !onlyStatic(before, next) || seen.Changes.Any() {
+	if outdated > 0 || !seen.onlyStatic(before, next) {
 		next.SettlesAt = seen.settlesAt(before, next)
 	}
-	if outdated == 0 && len(next.StaticPools) == 0 && !seen.awaits() && (next.SettlesAt == nil || !seen.Now.Before(next.SettlesAt.Time)) {
+	if outdated == 0 && seen.over(next) {
 		return nil
 	}
-	if next.Outdated != outdated || next.Draining != draining || before != nil && !slices.Equal(next.StaticPools, before.StaticPools) {
+	if next.Outdated != outdated || next.Draining != draining || filling(before, next) {
 		next.LastProgress = metav1.NewTime(seen.Now).Rfc3339Copy()
 	}
 	next.Nodes, next.Outdated, next.Draining, next.Reasons = max(next.Nodes, outdated), outdated, draining, reasons
 	return next
+}
+
+// over says that a rollout without outdated nodes waits for nothing else.
+func (s Seen) over(of *v1alpha1.Rollout) bool {
+	settled := of.SettlesAt == nil || !s.Now.Before(of.SettlesAt.Time)
+	return len(of.StaticPools) == 0 && !s.awaits() && settled
 }
 
 // settlesAt is until when Karpenter may find nodes outdated that no object tells of; nil where that

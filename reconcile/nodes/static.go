@@ -122,10 +122,15 @@ func (s Seen) awaited(before, of *v1alpha1.Rollout) []v1alpha1.StaticPool {
 	return slices.DeleteFunc(slices.Clone(s.Short), func(pool v1alpha1.StaticPool) bool { return !waits[pool.Pool] })
 }
 
+// filling says that the numbers of static pools have changed.
+func filling(before, next *v1alpha1.Rollout) bool {
+	return before != nil && !slices.Equal(next.StaticPools, before.StaticPools)
+}
+
 // onlyStatic says that a rollout is of static pools that are to have more nodes, and has outdated none.
-func onlyStatic(before, next *v1alpha1.Rollout) bool {
+func (s Seen) onlyStatic(before, next *v1alpha1.Rollout) bool {
 	static := len(next.StaticPools) > 0 || before != nil && len(before.StaticPools) > 0
-	return static && next.Nodes == 0 && next.SettlesAt == nil
+	return static && next.Nodes == 0 && next.SettlesAt == nil && !s.Changes.Any()
 }
 
 // launchesNone says why static pools of a rollout get no more nodes, where that is known.
