@@ -25,7 +25,7 @@ func (s *Step) inputs() string {
 }
 
 // MostBefore is how many definitions that a commit changes are noted as they were before it.
-const MostBefore = 20
+const MostBefore = 100
 
 // changed are definitions that the commit changes, as they were before it.
 func (s *Step) changed() []queue.Definition {

@@ -38,7 +38,7 @@ func (l *Ledger) takeBack(s Update) {
 }
 
 // maxBefore is how many definitions are noted of a commit.
-const maxBefore = 20
+const maxBefore = 100
 
 // note notes how definitions were before a commit changed them.
 func (c *Commit) note(before []Definition) {

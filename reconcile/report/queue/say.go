@@ -167,7 +167,7 @@ func (l *Ledger) turn(head string, commits []string) {
 		case !c.final():
 			c.Phase = Overtaken
 		case slices.Contains(commits, c.ID):
-			c.Phase = Settled
+			c.Phase, c.Before = Settled, nil
 		default:
 			continue
 		}
