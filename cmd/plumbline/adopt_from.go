@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -101,7 +100,7 @@ func (h *handing) walk(cmd *cobra.Command) (*handoverReport, error) {
 				report.late = true
 				return report, nil
 			}
-			if err := pause(ctx, askEvery); err != nil {
+			if err := pauseFor(ctx, askEvery); err != nil {
 				return nil, err
 			}
 			continue
@@ -112,16 +111,6 @@ func (h *handing) walk(cmd *cobra.Command) (*handoverReport, error) {
 		}
 		p.say(did)
 		taken = taken || report.commits()
-	}
-}
-
-// pause waits, or says that the command has ended.
-func pause(ctx context.Context, long time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(long):
-		return nil
 	}
 }
 

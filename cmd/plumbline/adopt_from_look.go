@@ -96,17 +96,6 @@ func (o *handoverOptions) begin(ctx context.Context, kubeconfig *genericclioptio
 	return h, nil
 }
 
-// refOfArgument reads KIND/NAME, the kind as kubectl takes it.
-func refOfArgument(arg string) (render.Ref, error) {
-	kind, name, _ := strings.Cut(arg, "/")
-	for _, known := range render.Kinds() {
-		if names := []string{strings.ToLower(known.GVK.Kind), known.GVR.Resource, known.CRD}; name != "" && slices.Contains(names, strings.ToLower(kind)) {
-			return render.Ref{Kind: known.GVK.Kind, Name: name}, nil
-		}
-	}
-	return render.Ref{}, fmt.Errorf("%q is no definition: give NodePool/NAME or EC2NodeClass/NAME", arg)
-}
-
 // look reads where each object stands.
 func (h *handing) look(ctx context.Context) (*handoverReport, error) {
 	sync, err := h.nodeSync(ctx, h.sync)

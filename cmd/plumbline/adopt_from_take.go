@@ -176,7 +176,7 @@ func (h *handing) take(ctx context.Context, r *handoverReport) (did string, err 
 		}
 		err = h.Patch(ctx, o.live, client.RawPatch(types.JSONPatchType, body), client.FieldOwner("kubectl-plumbline"))
 		if apierrors.IsInvalid(err) || apierrors.IsConflict(err) {
-			return "another client has changed " + o.ref.String() + ": looking again", pause(ctx, askEvery)
+			return "another client has changed " + o.ref.String() + ": looking again", pauseFor(ctx, askEvery)
 		}
 		if err != nil {
 			return "", explain(err, "release "+o.ref.String())

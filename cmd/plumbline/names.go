@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // home is the namespace that the manifests make for the daemon.
@@ -28,6 +29,18 @@ func nameOf(arg string) (string, error) {
 		return "", fmt.Errorf("%s names no NodeSync: give nodesync/NAME", arg)
 	}
 	return name, nil
+}
+
+// refOfArgument reads KIND/NAME of a definition, the kind as kubectl takes it.
+func refOfArgument(arg string) (render.Ref, error) {
+	kind, name, _ := strings.Cut(arg, "/")
+	for _, known := range render.Kinds() {
+		singular := strings.ToLower(known.GVK.Kind)
+		if names := []string{singular, known.GVR.Resource, singular + "." + known.GVK.Group, known.CRD}; name != "" && slices.Contains(names, strings.ToLower(kind)) {
+			return render.Ref{Kind: known.GVK.Kind, Name: name}, nil
+		}
+	}
+	return render.Ref{}, fmt.Errorf("%q is no definition: give NodePool/NAME or EC2NodeClass/NAME", arg)
 }
 
 // nodeSyncWord names a NodeSync in messages, however it was named.

@@ -40,9 +40,8 @@ func withoutKind(arg string) string {
 
 // classNamed is the class that an argument names as kind/name; false where it names another kind.
 func classNamed(arg string) (name string, is bool) {
-	kind, name, typed := strings.Cut(arg, "/")
-	kinds := []string{"ec2nodeclass", "ec2nodeclasses", "ec2nodeclass.karpenter.k8s.aws", "ec2nodeclasses.karpenter.k8s.aws"}
-	return name, typed && name != "" && slices.Contains(kinds, strings.ToLower(kind))
+	ref, err := refOfArgument(arg)
+	return ref.Name, err == nil && ref.Kind == render.EC2NodeClass
 }
 
 // whyClass prints what keeps a class, and the commit that ends that.
