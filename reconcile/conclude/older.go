@@ -3,9 +3,10 @@ package conclude
 import (
 	"cmp"
 	"fmt"
-	"slices"
+	"sync"
 
 	"github.com/dustin/go-humanize/english"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/brake"
@@ -25,7 +26,7 @@ func (s *Step) inputs() string {
 }
 
 // MostBefore is how many definitions that a commit changes are noted as they were before it.
-const MostBefore = 100
+const MostBefore = queue.MaxBefore
 
 // changed are definitions that the commit changes, as they were before it.
 func (s *Step) changed() []queue.Definition {
@@ -41,13 +42,14 @@ func (s *Step) contents() func(string) string {
 	if s.Set == nil {
 		return nil
 	}
-	return func(name string) string {
-		i := slices.IndexFunc(s.Set.Objects, func(o render.Object) bool { return o.Ref.String() == name })
-		if i < 0 {
-			return ""
+	named := sync.OnceValue(func() map[string]*unstructured.Unstructured {
+		all := make(map[string]*unstructured.Unstructured, len(s.Set.Objects))
+		for i := range s.Set.Objects {
+			all[s.Set.Objects[i].Ref.String()] = s.Set.Objects[i].Defaulted
 		}
-		return plan.Content(s.Set.Objects[i].Defaulted)
-	}
+		return all
+	})
+	return func(name string) string { return plan.Content(named()[name]) }
 }
 
 // begun says that something of the commit is applied.

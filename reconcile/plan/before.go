@@ -23,8 +23,8 @@ func (p *Plan) Before(most int) []Before {
 		if !c.Action.Writes() || len(found) == most {
 			continue
 		}
-		if was := Content(c.Live); was != Content(c.Object.Defaulted) {
-			found = append(found, Before{c.Ref, was})
+		if c.Live == nil || !equal(content(c.Live), content(c.Object.Defaulted)) {
+			found = append(found, Before{c.Ref, Content(c.Live)})
 		}
 	}
 	return found
@@ -36,10 +36,13 @@ func Content(definition *unstructured.Unstructured) string {
 	if definition == nil {
 		return ""
 	}
-	says := specField(definition)
-	if definition.GetKind() == render.NodePool {
-		says = specField(definition, "template")
-	}
-	sum := sha256.Sum256([]byte(canonical(says)))
+	sum := sha256.Sum256([]byte(canonical(content(definition))))
 	return hex.EncodeToString(sum[:8])
+}
+
+func content(definition *unstructured.Unstructured) any {
+	if definition.GetKind() == render.NodePool {
+		return specField(definition, "template")
+	}
+	return specField(definition)
 }

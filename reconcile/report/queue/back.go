@@ -30,21 +30,24 @@ func (l *Ledger) takeBack(s Update) {
 			c.Reverted, back = "", true
 		default:
 			back = back || c.From == s.Inputs
-			if undone := c.undone(s.Now); c.Reverted == "" && (back || undone != "") {
+			if c.Reverted != "" {
+				continue
+			}
+			if undone := c.undone(s.Now); back || undone != "" {
 				c.Reverted = revertedBy(head.ID, cmp.Or(undone, s.Came[c.ID], "it had not come to its end"))
 			}
 		}
 	}
 }
 
-// maxBefore is how many definitions are noted of a commit.
-const maxBefore = 100
+// MaxBefore is how many definitions are noted of a commit.
+const MaxBefore = 100
 
 // note notes how definitions were before a commit changed them.
 func (c *Commit) note(before []Definition) {
 	for _, d := range before {
 		known := slices.ContainsFunc(c.Before, func(k Definition) bool { return k.Name == d.Name })
-		if len(c.Before) < maxBefore && !known {
+		if len(c.Before) < MaxBefore && !known {
 			c.Before = append(c.Before, d)
 		}
 	}
