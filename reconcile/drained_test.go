@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -11,6 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // drainedOnly is a NodeSync that is to lose its nodes and nothing else.
@@ -163,5 +166,32 @@ func TestADrainDoesNotEndWhatCarriesItOut(t *testing.T) {
 	message := conditions.GetMessage(b.read(), meta.ReadyCondition)
 	if b.liveClaim().DeletionTimestamp != nil || b.cpuLimit() != "100" || !strings.HasPrefix(message, "held: drain of NodePool/general: its nodes run Karpenter's controller") || !strings.Contains(message, "set drain: false to keep the nodes") {
 		t.Errorf("limit %s, %s", b.cpuLimit(), message)
+	}
+}
+
+// TestADrainedNodeSyncAnswers what it has in Git to one that loses an entry, also while AWS does not answer it
+// itself: the entry may have moved here.
+func TestADrainedNodeSyncAnswers(t *testing.T) {
+	b := drainedOnly(t, unchanged)
+	b.cloud.err = errors.New("AWS is away")
+	asks := nodeSync(func(n *v1alpha1.NodeSync) { n.Name, n.UID, n.Status.LastAppliedRevision = "gpu", "12", "main@sha1:0" })
+	moves := ownedPool()
+	moves.SetName("moves")
+	moves.SetUID("p2")
+	moves.SetLabels(map[string]string{v1alpha1.OwnerLabel: namespace + ".gpu"})
+	p := b.begin(asks)
+	p.live = plan.Live{Objects: map[render.Ref]*plan.Object{{Kind: render.NodePool, Name: "moves"}: plan.NewObject(moves)}}
+	stays := appliedPool("stays")
+	p.want.Set = &render.Set{Revision: "main@sha1:1", Objects: []render.Object{{Ref: render.Ref{Kind: render.NodePool, Name: "stays"}, Desired: stays, Defaulted: stays}}}
+	p.snapshot, p.want.Schema = &render.Snapshot{Revision: p.want.Set.Revision, Commit: "1"}, nil
+	if err := p.makePlan(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(p.plan.Kept) != 1 {
+		t.Fatalf("%+v, want an entry that waits to know what the other has", p.plan.Plan)
+	}
+	b.reconcile()
+	if len(b.source.requests) != 1 {
+		t.Errorf("%d fetches, want that of the answer", len(b.source.requests))
 	}
 }

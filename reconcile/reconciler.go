@@ -148,6 +148,7 @@ func (p *pass) take(ctx context.Context, unheard error) {
 		p.Suspended = true
 		p.policyStep().Answer(ctx)
 	case p.sync.Keeps():
+		p.policyStep().Answer(ctx)
 		p.run(ctx, p.ending()...)
 	default:
 		p.run(ctx, p.attempt()...)

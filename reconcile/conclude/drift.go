@@ -51,7 +51,8 @@ func DriftsOf(p *plan.Plan, written []apply.Written) []Drift {
 		if !drifts && c.Action == plan.Hold { // the other fields differ by a commit
 			drifts, fields = len(c.Edited) > 0, c.Edited
 		}
-		if !drifts || c.Action == plan.Wait || c.Reason == plan.ReasonOwnership {
+		ours := c.Reason == plan.ReasonReturned && len(c.Editors) == 0 // what a removal or a drain has taken
+		if !drifts || ours || c.Action == plan.Wait || c.Reason == plan.ReasonOwnership {
 			continue
 		}
 		found = append(found, Drift{Ref: c.Ref, What: driftWords(c.Live, fields), By: c.Editors, Corrected: corrected[c.Ref], Reported: c.Action == plan.Drifted})

@@ -36,6 +36,8 @@ func TestDriftsOf(t *testing.T) {
 		"of Git":                  {plan.Change{Ref: general, Action: plan.Update, Live: &unstructured.Unstructured{}}, true, []Drift{}},
 		"edited while it is held": {plan.Change{Ref: general, Action: plan.Hold, Live: &unstructured.Unstructured{}, Editors: edited.Editors, Edited: edited.Fields[:1], Fields: edited.Fields}, false, []Drift{{Ref: general, What: "spec.weight: absent → 7", By: edited.Editors}}},
 		"held":                    {plan.Change{Ref: general, Action: plan.Hold, Live: &unstructured.Unstructured{}, Fields: edited.Fields}, false, []Drift{}},
+		"taken back from a drain": {plan.Change{Ref: general, Drift: true, Action: plan.TakeBack, Reason: plan.ReasonReturned, Live: &unstructured.Unstructured{}, Fields: edited.Fields}, true, []Drift{}},
+		"and edited meanwhile":    {plan.Change{Ref: general, Drift: true, Action: plan.TakeBack, Reason: plan.ReasonReturned, Live: &unstructured.Unstructured{}, Editors: edited.Editors, Fields: edited.Fields[:1]}, true, []Drift{{Ref: general, What: "spec.weight: absent → 7", By: edited.Editors, Corrected: true}}},
 		"only the fields' owner":  {plan.Change{Ref: general, Drift: true, Action: plan.Update, Reason: plan.ReasonOwnership, Live: &unstructured.Unstructured{}}, true, []Drift{}},
 	} {
 		var written []apply.Written

@@ -45,7 +45,7 @@ type Launches struct {
 	Off    func(ctx context.Context, gate string) (bool, error)
 }
 
-// See is Look, and finds static pools that Karpenter passes over beside them. Events that could not
+// See is Look without static pools that have all of their nodes, and finds those that Karpenter passes over. Events that could not
 // be read are logged.
 func (l Launches) See(ctx context.Context, pools []Pool, into *finding.Findings) ([]Launchless, error) {
 	launchless, found, err := l.Look(ctx, pools)
@@ -53,7 +53,7 @@ func (l Launches) See(ctx context.Context, pools []Pool, into *finding.Findings)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "see launches")
 	}
-	return PassedOver(ctx, launchless, pools, l.Claims, l.Off)
+	return PassedOver(ctx, lacking(launchless, pools, l.Claims), pools, l.Claims, l.Off)
 }
 
 // Look finds the pools that get no nodes, by name. That is reported and stops

@@ -66,16 +66,34 @@ func short(pools []Pool, claims []plan.NodeClaim) []v1alpha1.StaticPool {
 	if len(found) == 0 {
 		return nil
 	}
+	ready := initialized(claims)
+	for i := range found {
+		found[i].Ready = ready[found[i].Pool]
+	}
+	return slices.DeleteFunc(found, func(s v1alpha1.StaticPool) bool { return s.Ready >= s.Replicas })
+}
+
+// initialized is how many nodes each pool has that are initialized and stay.
+func initialized(claims []plan.NodeClaim) map[string]int32 {
 	ready := map[string]int32{}
 	for i := range claims {
 		if c := &claims[i]; c.Initialized && !c.Deleting {
 			ready[c.Pool]++
 		}
 	}
-	for i := range found {
-		found[i].Ready = ready[found[i].Pool]
-	}
-	return slices.DeleteFunc(found, func(s v1alpha1.StaticPool) bool { return s.Ready >= s.Replicas })
+	return ready
+}
+
+// lacking is without the static pools that want no node: why a launch of theirs failed is over. One of
+// which a node has drifted wants its replacement, though it has all.
+func lacking(found []Launchless, pools []Pool, claims []plan.NodeClaim) []Launchless {
+	ready := initialized(slices.DeleteFunc(slices.Clone(claims), func(c plan.NodeClaim) bool { return c.Drifted }))
+	return slices.DeleteFunc(found, func(l Launchless) bool {
+		return slices.ContainsFunc(pools, func(p Pool) bool {
+			replicas, static := p.replicas()
+			return p.Name == l.Pool && static && int64(ready[p.Name]) >= replicas
+		})
+	})
 }
 
 // writes notes that a Change writes a static NodePool.

@@ -1,13 +1,16 @@
 package nodes_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/nodes"
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -179,5 +182,34 @@ func TestStaticPoolsAreToldOnce(t *testing.T) {
 	want := []string{"RollingOut: a: 0 of 1 nodes of NodePool/st are Ready", "RolledOut: NodePool/st has all of its nodes, after 2s"}
 	if len(told) != 2 || told[0] != want[0] || told[1] != want[1] {
 		t.Errorf("%q\nwant %q", told, want)
+	}
+}
+
+// TestAStaticPoolThatWantsNoNode launches none for no reason, whatever the last launch failed for.
+func TestAStaticPoolThatWantsNoNode(t *testing.T) {
+	conditions := []any{map[string]any{"type": "NodeRegistrationHealthy", "status": "False", "reason": "RegistrationFailed", "message": "none registers"}}
+	ready := plan.NodeClaim{Pool: "st", Initialized: true}
+	for name, c := range map[string]struct {
+		spec   map[string]any
+		claims []plan.NodeClaim
+		said   bool
+	}{
+		"it has one of two":         {map[string]any{"replicas": int64(2)}, []plan.NodeClaim{ready, {Pool: "st"}}, true},
+		"it has both":               {map[string]any{"replicas": int64(2)}, []plan.NodeClaim{ready, ready}, false},
+		"it has one too many":       {map[string]any{"replicas": int64(1)}, []plan.NodeClaim{ready, ready}, false},
+		"one ends":                  {map[string]any{"replicas": int64(2)}, []plan.NodeClaim{ready, {Pool: "st", Initialized: true, Deleting: true}}, true},
+		"one is to be replaced":     {map[string]any{"replicas": int64(2)}, []plan.NodeClaim{ready, {Pool: "st", Initialized: true, Drifted: true}}, true},
+		"the other is another's":    {map[string]any{"replicas": int64(2)}, []plan.NodeClaim{ready, {Pool: "other", Initialized: true}}, true},
+		"it wants none":             {map[string]any{"replicas": int64(0)}, nil, false},
+		"it is dynamic, with nodes": {map[string]any{}, []plan.NodeClaim{ready, ready}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			live := plan.NewObject(&unstructured.Unstructured{Object: map[string]any{"spec": c.spec, "status": map[string]any{"conditions": conditions}}})
+			look := nodes.Launches{Known: &observe.Launches{Now: time.Now}, Claims: c.claims, Off: func(context.Context, string) (bool, error) { return false, nil }}
+			found, err := look.See(t.Context(), []nodes.Pool{{Name: "st", Live: live}}, &finding.Findings{})
+			if err != nil || (len(found) > 0) != c.said {
+				t.Errorf("says %v, %v; want something: %t", found, err, c.said)
+			}
+		})
 	}
 }

@@ -30,8 +30,8 @@ func (p *Plan) Before(most int) []Before {
 	return found
 }
 
-// Content is a digest of what a definition says of nodes: the spec.template of a NodePool, the spec of an
-// EC2NodeClass. It is empty for none.
+// Content is a digest of what a definition says of nodes: the spec.template of a NodePool and how many of them
+// a static one has, the spec of an EC2NodeClass. It is empty for none.
 func Content(definition *unstructured.Unstructured) string {
 	if definition == nil {
 		return ""
@@ -42,7 +42,7 @@ func Content(definition *unstructured.Unstructured) string {
 
 func content(definition *unstructured.Unstructured) any {
 	if definition.GetKind() == render.NodePool {
-		return specField(definition, "template")
+		return map[string]any{"template": specField(definition, "template"), "replicas": specField(definition, "replicas")}
 	}
 	return specField(definition)
 }

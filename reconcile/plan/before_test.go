@@ -16,6 +16,11 @@ func TestBefore(t *testing.T) {
 			"weight": weight, "template": map[string]any{"metadata": map[string]any{"labels": map[string]any{"rev": label}}},
 		}}}
 	}
+	static := func(replicas int64) *unstructured.Unstructured {
+		p := pool(1, "1")
+		p.Object["spec"].(map[string]any)["replicas"] = replicas
+		return p
+	}
 	class := func(role string) *unstructured.Unstructured {
 		return &unstructured.Unstructured{Object: map[string]any{"kind": render.EC2NodeClass, "spec": map[string]any{"role": role}}}
 	}
@@ -27,12 +32,14 @@ func TestBefore(t *testing.T) {
 		change("new", Create, nil, pool(1, "1")),
 		change("weight", Update, pool(1, "1"), pool(2, "1")),
 		change("label", Update, pool(1, "1"), pool(1, "2")),
+		change("static", Update, static(3), static(6)),
 		change("class", Update, class("a"), class("b")),
 		change("waits", Wait, pool(1, "1"), pool(1, "2")),
 	}}
 	want := []Before{
 		{Ref: render.Ref{Kind: render.NodePool, Name: "new"}},
 		{render.Ref{Kind: render.NodePool, Name: "label"}, Content(pool(9, "1"))},
+		{render.Ref{Kind: render.NodePool, Name: "static"}, Content(static(3))},
 		{render.Ref{Kind: render.EC2NodeClass, Name: "class"}, Content(class("a"))},
 	}
 	if diff := cmp.Diff(want, p.Before(20)); diff != "" {

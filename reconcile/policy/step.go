@@ -204,9 +204,6 @@ func (s *Step) planWith(ctx context.Context, all []v1alpha1.NodeSync, doubt *v1a
 // makeEmpty plans for a NodeSync that loses all of its nodes, and is deleted or not: as if it had nothing in
 // Git.
 func (s *Step) makeEmpty(ctx context.Context, all []v1alpha1.NodeSync) (Planned, error) {
-	if s.Sync.Keeps() {
-		s.Answer(ctx)
-	}
 	made, err := s.empty(ctx, all, s.Live)
 	if err != nil {
 		return Planned{}, err

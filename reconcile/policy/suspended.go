@@ -11,9 +11,9 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Answer is what a pass over a suspended NodeSync does: it lists what the NodeSync has in
-// Git where another one has asked, and wakes those that wait to know. An entry may have
-// moved from there to here, and a suspended NodeSync renders nothing for itself. Nothing is
+// Answer is what a pass over a NodeSync does that is suspended or only loses its nodes: it lists what the
+// NodeSync has in Git where another one has asked, and wakes those that wait to know. An entry may have
+// moved from there to here, and such a NodeSync renders nothing for itself. Nothing is
 // written.
 func (s *Step) Answer(ctx context.Context) {
 	notBefore, asked := s.Registry.asked(s.name(), s.Sync.UID)

@@ -15,10 +15,10 @@ import (
 )
 
 // The pods of so many nodes are counted at once, and so many a second: of more that end together the
-// others have no number.
+// others have no number. Each is a request of its own, and Karpenter ends few a second for long.
 const (
 	countsBurst = 100
-	countsRate  = rate.Limit(20)
+	countsRate  = rate.Limit(5)
 )
 
 const (
