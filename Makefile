@@ -54,8 +54,8 @@ sandbox-binaries: system ## Build the sandbox's binaries into the cache
 	@$(PREPARE) programs
 
 .PHONY: sandbox
-sandbox: system ## Start a sandbox and stay in the foreground; KUBERNETES=1.33 plays that version
-	@$(PREPARE) programs sandbox
+sandbox: system ## Start a sandbox and stay in the foreground; KUBERNETES=1.33 plays that version, KARPENTER=1.8.6 builds that controller, too
+	@$(PREPARE) programs sandbox $(addprefix karpenter@,$(KARPENTER))
 	@bin/sandbox up $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
 
 .PHONY: demo

@@ -117,7 +117,7 @@ func uncompared(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync) s
 		return summary.WhyUnknown(sync)
 	case summary.Failed, summary.Retrying:
 		if status.Attempted != status.Applied {
-			return fmt.Sprintf("%s was refused, and nothing is compared with Git until a newer commit is applied; plumbline status %s says why",
+			return fmt.Sprintf("%s is not applied, and nothing is compared with Git until it or a newer commit is; plumbline status %s says why",
 				orNone(render.ShortRevision(status.Attempted)), sync.Name)
 		}
 		if status.Reason == v1alpha1.ReasonSourceFailed {

@@ -142,7 +142,7 @@ func (s *Step) sayDrift(u queue.Update) (queue.Update, bool) {
 	if s.Drifts == nil {
 		return u, false
 	}
-	u.Subject, u.State, u.Description = queue.Drift, report.Success, "no drift: nothing differs but by commits"
+	u.Subject, u.State, u.Description = queue.Drift, report.Success, "no drift"
 	u.Inputs = "" // what becomes of older commits is not drift
 	var open, corrected []string
 	for _, o := range s.Sync.Status.Drift {

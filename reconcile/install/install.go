@@ -212,7 +212,7 @@ const asking = 2 * time.Second
 
 // chartStepWords say what comes next of a change.
 func chartStepWords(k *v1alpha1.KarpenterStatus) string {
-	return fmt.Sprintf("%s of Karpenter %s is recorded, and starts next", k.Target.Step, k.Target.Version)
+	return fmt.Sprintf("Karpenter %s, next step: %s", k.Target.Version, k.Target.Step)
 }
 
 // keepCharts looks whether what is installed still stands, and puts it right.

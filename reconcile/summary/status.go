@@ -146,7 +146,7 @@ func (s Status) Commit() string {
 	case s.Attempted == "" || s.Attempted == s.Applied:
 		return text
 	case s.State == string(Failed):
-		return text + "; refused: " + render.ShortRevision(s.Attempted)
+		return text + "; not applied: " + render.ShortRevision(s.Attempted)
 	}
 	return text + ", on the way to " + render.ShortRevision(s.Attempted)
 }

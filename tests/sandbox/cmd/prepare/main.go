@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 
 	"golang.org/x/term"
@@ -17,13 +19,17 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/binaries"
 )
 
-// programs is the argument that stands for all programs of a sandbox.
-const programs = "programs"
+const (
+	// programs is the argument that stands for all programs of a sandbox.
+	programs = "programs"
+	// karpenter is what comes before another version of Karpenter that a sandbox is to have at hand.
+	karpenter = "karpenter@"
+)
 
 func main() {
 	ldflags := flag.String("ldflags", "-s -w", "for what is built of this repository")
 	flag.Usage = func() {
-		fmt.Fprintf(flag.CommandLine.Output(), "usage: prepare [-ldflags FLAGS] [plumbline] [plumbline-steps] [demo] [sandbox] [%s]\n", programs)
+		fmt.Fprintf(flag.CommandLine.Output(), "usage: prepare [-ldflags FLAGS] [plumbline] [plumbline-steps] [demo] [sandbox] [%s] [%sVERSION]\n", programs, karpenter)
 		flag.PrintDefaults()
 	}
 	flag.Parse()
@@ -46,10 +52,16 @@ func prepare(ctx context.Context, ldflags string, names []string) error {
 	var own []binaries.Target
 	var missing []binaries.Name
 	for _, name := range names {
-		if name == programs {
-			if missing, err = builder.Missing(ctx, binaries.All()...); err != nil {
+		wanted, err := programsOf(name)
+		if err != nil {
+			return err
+		}
+		if len(wanted) > 0 {
+			absent, err := builder.Missing(ctx, wanted...)
+			if err != nil {
 				return err
 			}
+			missing = append(missing, absent...)
 			continue
 		}
 		target, err := ownTarget(filepath.Join(builder.Source, "..", "..", ".."), name, ldflags)
@@ -67,6 +79,22 @@ func prepare(ctx context.Context, ldflags string, names []string) error {
 	}
 	_, err = builder.Build(ctx, missing...)
 	return err
+}
+
+// programsOf are the programs of a sandbox that an argument stands for; none where it is something of this
+// repository.
+func programsOf(name string) ([]binaries.Name, error) {
+	if name == programs {
+		return binaries.All(), nil
+	}
+	version, is := strings.CutPrefix(name, karpenter)
+	switch {
+	case !is:
+		return nil, nil
+	case !slices.Contains(binaries.KarpenterControllers(), version):
+		return nil, fmt.Errorf("no controller of Karpenter %q can be built: these can: %s", version, strings.Join(binaries.KarpenterControllers(), ", "))
+	}
+	return []binaries.Name{binaries.KarpenterOf(version)}, nil
 }
 
 // ownTarget is something of this repository, built into its folder bin.

@@ -21,6 +21,8 @@ const (
 	pollEvery  = 100 * time.Millisecond
 	// downTimeout is how long a sandbox may take to end.
 	downTimeout = time.Minute
+	// howElse is what to do where one is up already.
+	howElse = "end it with bin/sandbox down, or have another one beside it with --dir (bin/sandbox up --dir DIR, bin/sandbox env --dir DIR)"
 )
 
 // upDetached runs the same command without -d in a session of its own and
@@ -29,7 +31,7 @@ const (
 // The programs are built before, where their progress can be seen.
 func upDetached(cmd *cobra.Command, dir string, programs []binaries.Name) error {
 	if _, err := readRecord(cmd.Context(), dir); !errors.Is(err, errNotUp) {
-		return errors.Join(fmt.Errorf("a sandbox is already up in %s: end it with `sandbox down`, or choose another --dir", dir), err)
+		return errors.Join(fmt.Errorf("a sandbox is already up in %s: %s", dir, howElse), err)
 	}
 	builder, err := newBuilder(cmd, "", "")
 	if err != nil {
@@ -62,7 +64,7 @@ func upDetached(cmd *cobra.Command, dir string, programs []binaries.Name) error 
 	if err := awaitUp(cmd.Context(), dir, path, ended); err != nil {
 		return errors.Join(err, ignoreDone(child.Process.Signal(syscall.SIGTERM)))
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "up, process %d, log %s. Next: eval \"$(sandbox env)\"; at the end: sandbox down\n", child.Process.Pid, path)
+	fmt.Fprintf(cmd.ErrOrStderr(), "up, process %d, log %s. Next: eval \"$(%s)\"; at the end: %s\n", child.Process.Pid, path, command(cmd, "env"), command(cmd, "down"))
 	return nil
 }
 

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -51,12 +53,24 @@ func upCommand(dirFlag *string) *cobra.Command {
 	return cmd
 }
 
+// command is another command of this program for the same sandbox, as it is typed.
+func command(cmd *cobra.Command, name string) string {
+	words := os.Args[0] + " " + name
+	if dir := cmd.Flag("dir"); dir.Changed {
+		words += fmt.Sprintf(" --dir %q", dir.Value)
+	}
+	return words
+}
+
 // up runs a sandbox until the command's context ends.
 func up(cmd *cobra.Command, options sandbox.Options) error {
 	ctx, dir := cmd.Context(), options.Dir
 	unlock, err := tryLock(ctx, dir)
-	if err != nil {
-		return fmt.Errorf("a sandbox is already up in %s (or it cannot be locked: %w): end it with `sandbox down`, or choose another --dir", dir, err)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("a sandbox is already up in %s: %s", dir, howElse)
+	case err != nil:
+		return err
 	}
 	defer unlock()
 	if err := sweep(dir); err != nil {
@@ -71,7 +85,7 @@ func up(cmd *cobra.Command, options sandbox.Options) error {
 	if err := r.write(dir); err != nil {
 		return err
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "up after %.1fs. In another terminal: eval \"$(bin/sandbox env)\"\n", time.Since(began).Seconds())
+	fmt.Fprintf(cmd.ErrOrStderr(), "up after %.1fs. In another terminal: eval \"$(%s)\"\n", time.Since(began).Seconds(), command(cmd, "env"))
 	<-ctx.Done()
 	fmt.Fprintln(cmd.ErrOrStderr(), "ending")
 	return s.Down()
