@@ -61,7 +61,7 @@ func TestDrift(t *testing.T) {
 // TestDriftIsUnknown while nothing is compared with Git; what was found before is listed with that.
 func TestDriftIsUnknown(t *testing.T) {
 	for name, want := range map[string]string{
-		"invalid":   "main@sha1:89abcdef was refused",
+		"invalid":   "main@sha1:89abcdef is not applied",
 		"retrying":  "Git is out of reach, and may have a newer commit than main@sha1:01234567: fetch https://git.example.com/acme/fleet.git: no route to host",
 		"suspended": "it is suspended, and compared with Git no more: plumbline resume prod",
 		"new":       "it is not looked at yet",

@@ -141,6 +141,8 @@ type planned struct {
 	// live is what there is; nothing where the comparison is with nothing, and offline says so.
 	live    plan.Live
 	offline bool
+	// removal is how entries leave that the commit removes.
+	removal v1alpha1.RemovalPolicy
 	// pods are those on the nodes that are touched, by object.
 	pods []podsReport
 	// taken is the snapshot that the comparison is with; nil where it is with a cluster.
@@ -182,7 +184,7 @@ func (o *planOptions) planCommit(ctx context.Context, c *cluster, sync *v1alpha1
 	if err != nil {
 		return nil, explain(hidden.Error(err), "plan with NodeSync "+sync.Name)
 	}
-	whole := &planned{Plan: seen.Plan, stopped: words(seen.Stopped, hidden), chartsRefused: words(seen.ChartsRefused, hidden), charts: hidden.Hide(seen.ChartsChange), waits: waits(seen.Stopped), live: seen.Live}
+	whole := &planned{Plan: seen.Plan, stopped: words(seen.Stopped, hidden), chartsRefused: words(seen.ChartsRefused, hidden), charts: hidden.Hide(seen.ChartsChange), waits: waits(seen.Stopped), live: seen.Live, removal: seen.Removal}
 	if seen.Plan != nil {
 		whole.seePods(ctx, c, step.Now)
 		whole.seeHeld(sync)

@@ -7,14 +7,16 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
-// paceReport is how fast Karpenter may replace the nodes of a NodePool.
+// paceReport is how fast Karpenter may replace the nodes of a NodePool, or how fast they end.
 type paceReport struct {
 	Pool string `json:"pool"`
-	// Nodes is how many are outdated, Of how many there are, and AtATime how many of them the
-	// disruption budgets allow to be replaced at a time; 0 where none may.
-	Nodes   int `json:"nodes"`
-	Of      int `json:"of"`
-	AtATime int `json:"atATime"`
+	// Nodes is how many are outdated or end, Of how many there are, and AtATime how many of them the
+	// disruption budgets, or spec.removal, allow to go at a time; 0 where none may. Leaves says that the
+	// pool leaves.
+	Nodes   int  `json:"nodes"`
+	Of      int  `json:"of"`
+	AtATime int  `json:"atATime"`
+	Leaves  bool `json:"leaves,omitempty"`
 	// Rounds is the least number of rounds, and From when the first can begin, where that is later.
 	Rounds int `json:"rounds"`
 	// UpTo says that Nodes and Rounds are at most those, as AWS decides which nodes are outdated. AtLeast
@@ -33,8 +35,8 @@ type paceReport struct {
 func (p *planned) paces() []paceReport {
 	var found []paceReport
 	now := time.Now()
-	for _, pace := range plan.Paces(p.Changes, p.live, now) {
-		r := paceReport{Pool: pace.Pool, Nodes: pace.Nodes, Of: pace.Of, AtATime: cmp.Or(pace.Allowed.Now, pace.Allowed.Next), Rounds: pace.Rounds(), UpTo: pace.UpTo, AtLeast: int(pace.AtLeast().Seconds()), Windows: pace.Windows, lines: []string{pace.Words(now)}}
+	for _, pace := range append(plan.Paces(p.Changes, p.live, now), plan.RemovalPaces(p.Removals, p.removal)...) {
+		r := paceReport{Pool: pace.Pool, Leaves: pace.Leaves, Nodes: pace.Nodes, Of: pace.Of, AtATime: cmp.Or(pace.Allowed.Now, pace.Allowed.Next), Rounds: pace.Rounds(), UpTo: pace.UpTo, AtLeast: int(pace.AtLeast().Seconds()), Windows: pace.Windows, lines: []string{pace.Words(now)}}
 		if !pace.Allowed.At.IsZero() {
 			r.From = &pace.Allowed.At
 		}

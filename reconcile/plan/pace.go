@@ -9,19 +9,21 @@ import (
 	"github.com/dustin/go-humanize/english"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// PoolPace is how fast Karpenter may replace the nodes of one NodePool that a Plan outdates.
+// PoolPace is how fast Karpenter may replace the nodes of one NodePool that a Plan outdates, or how fast
+// they go where the pool leaves.
 type PoolPace struct {
 	Pool string
-	// Nodes is how many are outdated, and Of how many there are. UpTo says that AWS decides which of
-	// the Nodes are.
-	Nodes, Of int
-	UpTo      bool
+	// Nodes is how many are outdated or go, and Of how many there are. UpTo says that AWS decides which of
+	// the Nodes are. Leaves says that the pool leaves.
+	Nodes, Of    int
+	UpTo, Leaves bool
 	// Launch is how long the fastest launch of its nodes has taken; 0 where none is known.
 	Launch time.Duration
-	// Allowed is by the disruption budgets as they are after the Plan.
+	// Allowed is by the disruption budgets as they are after the Plan, or by spec.removal.
 	Allowed Allowed
 	// Windows are when these allow a replacement in the next 30 days; none where that is always, or
 	// never.
@@ -65,6 +67,10 @@ func (p PoolPace) LowerBound() string {
 
 // Words say it to people.
 func (p PoolPace) Words(now time.Time) string {
+	if p.Leaves {
+		return fmt.Sprintf("NodePool/%s: %s to end, up to %d at a time: %s (a round has a drain, and a launch where pods find no room)",
+			p.Pool, english.Plural(p.Nodes, "node", ""), p.Allowed.Now, p.LowerBound())
+	}
 	words := fmt.Sprintf("NodePool/%s: %d of %d nodes to replace, ", p.Pool, p.Nodes, p.Of)
 	if p.UpTo {
 		words = fmt.Sprintf("NodePool/%s: up to %d of %d nodes to replace, ", p.Pool, p.Nodes, p.Of)
@@ -115,6 +121,20 @@ func Paces(changes []Change, live Live, now time.Time) []PoolPace {
 		if pace.Nodes > 0 && object != nil {
 			pace.Allowed, pace.Windows = AllowedDisruptions(object, pace.Of, now), Windows(object, pace.Of, now)
 			found = append(found, *pace)
+		}
+	}
+	slices.SortFunc(found, func(a, b PoolPace) int { return cmp.Compare(a.Pool, b.Pool) })
+	return found
+}
+
+// RemovalPaces are those of the NodePools that leave and whose nodes end, held ones included, by name. Each is a
+// lower bound: removals that are open together share what may be leaving at a time.
+func RemovalPaces(removals []Candidate, policy v1alpha1.RemovalPolicy) []PoolPace {
+	var found []PoolPace
+	for i := range removals {
+		c := &removals[i]
+		if at := policy.AtATime(c.Nodes); c.Ref.Kind == render.NodePool && c.Nodes > 0 && at > 0 {
+			found = append(found, PoolPace{Pool: c.Ref.Name, Nodes: c.Nodes, Of: c.Nodes, Leaves: true, Allowed: Allowed{Now: at}})
 		}
 	}
 	slices.SortFunc(found, func(a, b PoolPace) int { return cmp.Compare(a.Pool, b.Pool) })

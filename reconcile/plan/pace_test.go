@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -106,5 +107,33 @@ func TestPacesInTime(t *testing.T) {
 				t.Errorf("%+v, want %s", paces, test.want)
 			}
 		})
+	}
+}
+
+// TestRemovalPaces: how fast the nodes of a pool that leaves go, by spec.removal.
+func TestRemovalPaces(t *testing.T) {
+	most := intstr.FromInt32(3)
+	leaving := func(nodes int) []plan.Candidate {
+		return []plan.Candidate{{Ref: render.Ref{Kind: render.NodePool, Name: "batch"}, Nodes: nodes}, {Ref: render.Ref{Kind: render.EC2NodeClass, Name: "batch"}, Nodes: nodes}}
+	}
+	for name, c := range map[string]struct {
+		nodes  int
+		policy v1alpha1.RemovalPolicy
+		want   string
+	}{
+		"by default": {40, v1alpha1.RemovalPolicy{}, "NodePool/batch: 40 nodes to end, up to 4 at a time: 10 rounds at least (a round has a drain, and a launch where pods find no room)"},
+		"a few":      {4, v1alpha1.RemovalPolicy{}, "NodePool/batch: 4 nodes to end, up to 1 at a time: 4 rounds at least (a round has a drain, and a launch where pods find no room)"},
+		"by number":  {7, v1alpha1.RemovalPolicy{MaxUnavailable: &most}, "NodePool/batch: 7 nodes to end, up to 3 at a time: 3 rounds at least (a round has a drain, and a launch where pods find no room)"},
+		"at once":    {7, v1alpha1.RemovalPolicy{Strategy: v1alpha1.RemovalAtOnce}, "NodePool/batch: 7 nodes to end, up to 7 at a time: 1 round at least (a round has a drain, and a launch where pods find no room)"},
+		"orphaned":   {7, v1alpha1.RemovalPolicy{Strategy: v1alpha1.RemovalOrphan}, ""},
+		"empty":      {0, v1alpha1.RemovalPolicy{}, ""},
+	} {
+		got := ""
+		for _, pace := range plan.RemovalPaces(leaving(c.nodes), c.policy) {
+			got += pace.Words(time.Now())
+		}
+		if got != c.want {
+			t.Errorf("%s: %s\nwant %s", name, got, c.want)
+		}
 	}
 }

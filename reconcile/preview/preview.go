@@ -80,6 +80,8 @@ type Preview struct {
 	// Desired is what Git wants, as far as the pass comes.
 	desired.Desired
 	Live plan.Live
+	// Removal is how entries leave that the commit removes.
+	Removal v1alpha1.RemovalPolicy
 	// Plan is what is done with definitions; nil where Stopped says that nothing is, unless
 	// that only waits for the cluster.
 	Plan *plan.Plan
@@ -101,7 +103,7 @@ type Preview struct {
 
 // Make takes the steps of a pass. An error is one of reading, not of the commit.
 func (s *Step) Make(ctx context.Context) (*Preview, error) {
-	s.out, s.sync = &Preview{}, s.Sync.DeepCopy()
+	s.out, s.sync = &Preview{Removal: s.Sync.Spec.Removal}, s.Sync.DeepCopy()
 	if s.Cached == nil {
 		s.Cached = s.Client
 	}

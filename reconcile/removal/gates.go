@@ -5,8 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/intstr"
-
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/teardown"
@@ -14,12 +12,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// What spec.removal says where it says nothing: the defaults of the CRD, for a
-// NodeSync that is older than they are.
-const (
-	defaultGrace = 30 * time.Second
-	defaultPace  = "10%"
-)
+// defaultGrace is that of the CRD, for a NodeSync that is older than it is.
+const defaultGrace = 30 * time.Second
 
 // pace is how fast this NodeSync has NodeClaims ended.
 func (s *Step) pace() teardown.Pace {
@@ -28,15 +22,12 @@ func (s *Step) pace() teardown.Pace {
 	pace := teardown.Pace{
 		Grace:          defaultGrace,
 		AtOnce:         policy.Strategy == v1alpha1.RemovalAtOnce,
-		MaxUnavailable: intstr.FromString(defaultPace),
+		MaxUnavailable: policy.Most(),
 		AwaitPods:      s.successorWanted(v1alpha1.Removal{LastPool: lastPool}),
 	}
 	pace.Replaces = pace.AwaitPods && !pace.AtOnce
 	if policy.Grace != nil {
 		pace.Grace = policy.Grace.Duration
-	}
-	if policy.MaxUnavailable != nil {
-		pace.MaxUnavailable = *policy.MaxUnavailable
 	}
 	return pace
 }

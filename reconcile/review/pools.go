@@ -31,6 +31,10 @@ func poolsOf(in Input) []pool {
 			found = append(found, pool{Name: c.Ref.Name, Nodes: fmt.Sprint(c.Nodes), Effect: stays(c.Action, plan.EffectDrain), Reason: c.Reason, count: c.Nodes})
 		}
 	}
+	ends := map[string]plan.PoolPace{}
+	for _, pace := range plan.RemovalPaces(in.Plan.Removals, in.Removal) {
+		ends[pace.Pool] = pace
+	}
 	for i := range in.Plan.Removals {
 		c := &in.Plan.Removals[i]
 		if c.Ref.Kind != render.NodePool || c.Nodes == 0 {
@@ -43,7 +47,11 @@ func poolsOf(in Input) []pool {
 		case in.Plan.Frozen.Message != "":
 			action = plan.Wait
 		}
-		found = append(found, pool{Name: c.Ref.Name, Nodes: fmt.Sprintf("%d of %d", c.Nodes, c.Nodes), Effect: stays(action, plan.EffectDrain), Reason: cmp.Or(c.Reason, left(c)), count: c.Nodes, to: c.MovesTo})
+		p := pool{Name: c.Ref.Name, Nodes: fmt.Sprintf("%d of %d", c.Nodes, c.Nodes), Effect: stays(action, plan.EffectDrain), Reason: cmp.Or(c.Reason, left(c)), count: c.Nodes, to: c.MovesTo}
+		if pace, is := ends[p.Name]; is {
+			p.AtLeast, p.pace = pace.LowerBound(), pace
+		}
+		found = append(found, p)
 	}
 	slices.SortStableFunc(found, func(a, b pool) int { return cmp.Compare(a.Name, b.Name) })
 	return found

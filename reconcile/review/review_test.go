@@ -9,7 +9,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/preview"
@@ -107,6 +109,16 @@ func TestACommitCannotWriteTheComment(t *testing.T) {
 	}
 	if got := Fence("diff", "a\n````\n# h\n"); got != "`````diff\na\n````\n# h\n`````\n" {
 		t.Errorf("a fence: %q", got)
+	}
+}
+
+// TestTheTimeOfARemoval: in the table stands how many rounds it takes, as spec.removal says.
+func TestTheTimeOfARemoval(t *testing.T) {
+	most := intstr.FromInt32(3)
+	in := preview.Preview{Plan: &plan.Plan{Removals: []plan.Candidate{removal("b", 7, false)}}, Removal: v1alpha1.RemovalPolicy{MaxUnavailable: &most}}
+	got := Of(Input{Preview: &in}).Markdown(Title{NodeSync: "prod", Commit: "c0ffee"}, report.MarkupOf("github"))
+	if !strings.Contains(got, "| 7 of 7 | Drain | `it left Git` | `3 rounds at least` |") {
+		t.Error(got)
 	}
 }
 

@@ -66,11 +66,7 @@ type share struct {
 
 // limit is how many of a number of NodeClaims may be leaving at a time.
 func (p Pace) limit(claims int) int {
-	n, err := intstr.GetScaledValueFromIntOrPercent(&p.MaxUnavailable, claims, false)
-	if err != nil {
-		return 1
-	}
-	return max(1, n)
+	return v1alpha1.ShareOf(p.MaxUnavailable, claims)
 }
 
 // turn is that of one of several removals, oldest first.
