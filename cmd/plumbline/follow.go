@@ -67,6 +67,9 @@ func (c *cluster) watchStatus(cmd *cobra.Command, output format, args []string, 
 				continue
 			}
 			line := "nodesync/" + syncs[i].Name + ": " + stateWith(summary.StateOf(&syncs[i]), summary.ReadyMessage(&syncs[i]))
+			if rollout := summary.Of(&syncs[i]).RolloutMessage(); rollout != "" {
+				line += "; rolling out: " + rollout
+			}
 			if said[syncs[i].Name] != line {
 				said[syncs[i].Name] = line
 				fmt.Fprintln(out, time.Now().UTC().Format(time.TimeOnly)+"Z "+line)

@@ -15,19 +15,24 @@ func TestWatch(t *testing.T) {
 	for name, c := range map[string]struct {
 		args []string
 		want string
+		// rolls are the nodes that a rollout replaces in the end.
+		rolls int32
 	}{
-		"get":          {[]string{"get"}, `^NAME +READY .*\nother +Unknown .*\nprod +Unknown .*\nprod +True .*\n$`},
-		"get of one":   {[]string{"get", "nodesync/prod"}, `^NAME .*\nprod +Unknown .*\nprod +True .*\n$`},
-		"status":       {[]string{"status", "prod"}, `^\d\d:\d\d:\d\dZ nodesync/prod: waiting for Controller: .*\n\d\d:\d\d:\d\dZ nodesync/prod: in sync: applied, Ready, .*\n$`},
-		"get of all":   {[]string{"get", "-A"}, `^NAMESPACE .*\nfleet +other .*\nfleet +prod +Unknown .*\nfleet +prod +True .*\n$`},
-		"get, and URL": {[]string{"get", "prod", "-o", "wide"}, `^NAME .* URL .*\nprod .*\nprod .*\n$`},
+		"get":          {[]string{"get"}, `^NAME +READY .*\nother +Unknown .*\nprod +Unknown .*\nprod +True .*\n$`, 0},
+		"get of one":   {[]string{"get", "nodesync/prod"}, `^NAME .*\nprod +Unknown .*\nprod +True .*\n$`, 0},
+		"status":       {[]string{"status", "prod"}, `^\d\d:\d\d:\d\dZ nodesync/prod: waiting for Controller: .*\n\d\d:\d\d:\d\dZ nodesync/prod: in sync: applied, Ready, .*\n$`, 0},
+		"a rollout":    {[]string{"status", "prod"}, `^.* nodesync/prod: waiting for Controller: .*\n.*Z nodesync/prod: in sync: applied, Ready, .*; rolling out: 0 of 3 nodes match.*\n$`, 3},
+		"get of all":   {[]string{"get", "-A"}, `^NAMESPACE .*\nfleet +other .*\nfleet +prod +Unknown .*\nfleet +prod +True .*\n$`, 0},
+		"get, and URL": {[]string{"get", "prod", "-o", "wide"}, `^NAME .* URL .*\nprod .*\nprod .*\n$`, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, interrupt := context.WithCancel(t.Context())
 			defer interrupt()
 			at := func(name, version string) *v1alpha1.NodeSync {
 				sync := verdicts()[name]
-				sync.ResourceVersion = version
+				if sync.ResourceVersion = version; version == "8" && c.rolls > 0 {
+					sync.Status.Rollout = &v1alpha1.Rollout{Revision: "main@sha1:01234567", Nodes: c.rolls, Outdated: c.rolls}
+				}
 				return sync
 			}
 			s, kubeconfig := serve(t, at("waiting", "5"), nodeSync("other", func(n *v1alpha1.NodeSync) { n.ResourceVersion = "6" }))

@@ -144,7 +144,7 @@ type StaleError struct {
 
 // Error names the object.
 func (e *StaleError) Error() string {
-	return fmt.Sprintf("apply %s: it has changed since it was compared: %v", e.Ref, e.Err)
+	return fmt.Sprintf("apply %s: it has changed since it was compared, and is compared again", e.Ref)
 }
 
 // Unwrap returns the API server's answer.

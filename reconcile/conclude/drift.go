@@ -163,7 +163,7 @@ func (s *Step) sayDrift(u queue.Update) (queue.Update, bool) {
 	case r != nil && r.Revision == "" && (r.Outdated > 0 || len(r.StaticPools) == 0):
 		u.State, u.Description = report.Failure, "nodes are outdated by no commit of this NodeSync: "+nodes.Uncommitted(*r)
 	case len(corrected) > 0:
-		u.Description = "no drift; corrected: " + finding.Few(corrected, "; ")
+		u.Description = "no drift; edits corrected: " + finding.Few(corrected, "; ")
 	}
 	if u.State == report.Success {
 		s.sayInstances(&u)

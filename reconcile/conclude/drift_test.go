@@ -76,10 +76,10 @@ func TestDriftIsKeptForADay(t *testing.T) {
 		{pass(1), " success: no drift"},
 		{pass(2, open), "general spec.weight: 1 → 7 since 2; failure: 1 object differs: NodePool/general spec.weight: 1 → 7 by kubectl-edit"},
 		{pass(3, open), "general spec.weight: 1 → 7 since 2; failure: 1 object differs: NodePool/general spec.weight: 1 → 7 by kubectl-edit"},
-		{pass(4, corrected), "general spec.weight: 1 → 7 since 2 corrected 4; success: no drift; corrected: NodePool/general spec.weight: 1 → 7 by kubectl-edit"},
-		{pass(5), "general spec.weight: 1 → 7 since 2 corrected 4; success: no drift; corrected: NodePool/general spec.weight: 1 → 7 by kubectl-edit"},
+		{pass(4, corrected), "general spec.weight: 1 → 7 since 2 corrected 4; success: no drift; edits corrected: NodePool/general spec.weight: 1 → 7 by kubectl-edit"},
+		{pass(5), "general spec.weight: 1 → 7 since 2 corrected 4; success: no drift; edits corrected: NodePool/general spec.weight: 1 → 7 by kubectl-edit"},
 		{pass(9, open), "general spec.weight: 1 → 7 since 9; failure: 1 object differs: NodePool/general spec.weight: 1 → 7 by kubectl-edit"},
-		{pass(10), "general spec.weight: 1 → 7 since 9 corrected 10; success: no drift; corrected: NodePool/general spec.weight: 1 → 7 by kubectl-edit"},
+		{pass(10), "general spec.weight: 1 → 7 since 9 corrected 10; success: no drift; edits corrected: NodePool/general spec.weight: 1 → 7 by kubectl-edit"},
 		{pass(10 + day), " success: no drift"},
 	} {
 		if diff := cmp.Diff(step.want, step.got); diff != "" {

@@ -199,3 +199,20 @@ func TestAStoreIsForTheSame(t *testing.T) {
 		})
 	}
 }
+
+// TestTheCacheFolderIsEmptied under a process that runs: with a new commit, and without one.
+func TestTheCacheFolderIsEmptied(t *testing.T) {
+	h := newHost(t)
+	first := h.commit(t, "main", files{"a.yaml": "first"})
+	c := newClient(t, h.url, source.Options{})
+	wantContent(t, c.mustFetch(t, v1alpha1.GitRef{}), first, map[string]string{"a.yaml": "first"})
+	for _, content := range []string{"first", "second"} {
+		if content != "first" {
+			first = h.commit(t, "main", files{"a.yaml": content})
+		}
+		if err := os.RemoveAll(c.dir); err != nil {
+			t.Fatal(err)
+		}
+		wantContent(t, c.mustFetch(t, v1alpha1.GitRef{}), first, map[string]string{"a.yaml": content})
+	}
+}

@@ -87,11 +87,15 @@ func (s *store) grown() bool {
 	return len(s.indexes) >= maxPacks || s.bytes > 2*s.cloned+slack
 }
 
-// usable is whether a fetch may build on this store.
+// usable is whether a fetch may build on this store: another process may have emptied the cache folder.
 func (s *store) usable() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.closed && !s.broken
+	if s.closed || s.broken {
+		return false
+	}
+	_, err := os.Stat(s.packDir())
+	return err == nil
 }
 
 // remove takes the store away. Snapshots that still read it get a *StaleError.

@@ -109,7 +109,7 @@ func (s Status) Lines() []Line {
 		lines = append(lines, Line{About: "launches", Text: "fail: " + s.Launches})
 	}
 	if s.Rollout != nil {
-		lines = append(lines, Line{"rollout", OneLine(nodes.RolloutWords(brake.Awaits(*s.Rollout, s.PoolRollouts))), &s.Rollout.Since})
+		lines = append(lines, Line{"rollout", s.RolloutMessage(), &s.Rollout.Since})
 	}
 	if words := brake.Words(s.PoolRollouts); words != "" {
 		lines = append(lines, Line{"brake", OneLine(words), nil})
@@ -131,6 +131,14 @@ func (s Status) Lines() []Line {
 	return lines
 }
 
+// RolloutMessage says in one line how far a rollout is; empty where there is none.
+func (s Status) RolloutMessage() string {
+	if s.Rollout == nil {
+		return ""
+	}
+	return OneLine(nodes.RolloutWords(brake.Awaits(*s.Rollout, s.PoolRollouts)))
+}
+
 // before puts a word before a text; nothing where that is empty.
 func before(word, text string) string {
 	if text == "" {
@@ -147,6 +155,8 @@ func (s Status) Commit() string {
 		return text
 	case s.State == string(Failed):
 		return text + "; not applied: " + render.ShortRevision(s.Attempted)
+	case s.State == string(Held):
+		return text + "; held: " + render.ShortRevision(s.Attempted)
 	}
 	return text + ", on the way to " + render.ShortRevision(s.Attempted)
 }

@@ -38,6 +38,22 @@ func (l *Ledger) takeBack(s Update) {
 			}
 		}
 	}
+	l.takeBackTogether(head)
+}
+
+// takeBackTogether gives commits that no pass has rendered as HEAD, as they were fetched with a newer one, the
+// fate of that: which of them did what is not known.
+func (l *Ledger) takeBackTogether(head *Commit) {
+	with := head
+	for i := range l.Commits { // the newest first
+		c := &l.Commits[i]
+		switch {
+		case c.Inputs != "":
+			with = c
+		case c.Phase != Settled && with.ID != head.ID:
+			c.Reverted = with.Reverted
+		}
+	}
 }
 
 // MaxBefore is how many definitions are noted of a commit.

@@ -64,6 +64,29 @@ func TestACommitWhoseRolloutIsTakenBack(t *testing.T) {
 	s.posts("c failure reverted by d: it had not come to its end", "d success applied", "b success superseded by d: applied")
 }
 
+// TestCommitsThatComeTogether are taken back together: only the newest of them was rendered.
+func TestCommitsThatComeTogether(t *testing.T) {
+	s := newScript(t)
+	s.with(told("a", report.Success, "applied", "1", ""))
+	s.with(told("c", report.Pending, "rolling out: 0 of 2", "2", "1", "c", "b"))
+	s.deliver()
+	revert := told("e", report.Success, "applied", "3", "2", "e", "d")
+	revert.Before, revert.Now = nil, func(string) string { return "was" }
+	back := told("c", report.Pending, "rolling out: 0 of 2", "2", "1")
+	back.Before = []Definition{{Name: "NodePool/general", Digest: "was"}}
+	s.with(back)
+	s.with(revert)
+	const why = " failure reverted by e: NodePool/general is again as it was before"
+	s.posts("e success applied", "d success superseded by e: applied", "c"+why, "b"+why)
+
+	s = newScript(t) // what comes with the newest one is a part of it
+	s.with(told("a", report.Success, "applied", "1", ""))
+	s.with(told("b", report.Pending, "rolling out: 0 of 2", "2", "1", "b"))
+	s.deliver()
+	s.with(told("d", report.Success, "applied", "1", "2", "d", "c"))
+	s.posts("d success applied", "c success superseded by d: applied", "b failure reverted by d: it had not come to its end")
+}
+
 // TestNothingIsTakenBack where the inputs are others, where they are the same, and where nobody knows them.
 func TestNothingIsTakenBack(t *testing.T) {
 	for name, c := range map[string]struct{ second, third string }{
