@@ -24,6 +24,9 @@ func runs(ctx context.Context, c *cluster, claim *karpv1.NodeClaim) (*whyReport,
 	} else if err := report.compare(ctx, c, claim); err != nil {
 		return nil, err
 	}
+	if report.Outdated+report.Unknown == "" {
+		return report, nil // nothing wants to end it
+	}
 	blocked, err := observe.WhyNotDisrupted(ctx, c, claim.Name)
 	if err != nil && !apierrors.IsForbidden(err) {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // takeBack notes the inputs of Head, and, once anything of it is applied, which older commits these take back: one
@@ -34,23 +35,27 @@ func (l *Ledger) takeBack(s Update) {
 				continue
 			}
 			if undone := c.undone(s.Now); back || undone != "" {
-				c.Reverted = revertedBy(head.ID, cmp.Or(undone, s.Came[c.ID], "it had not come to its end"))
+				words := slices.DeleteFunc([]string{s.Came[c.ID], undone}, func(w string) bool { return w == "" })
+				c.Reverted = revertedBy(head.ID, cmp.Or(strings.Join(words, "; "), "it had not come to its end"))
 			}
 		}
 	}
-	l.takeBackTogether(head)
 }
 
-// takeBackTogether gives commits that no pass has rendered as HEAD, as they were fetched with a newer one, the
-// fate of that: which of them did what is not known.
-func (l *Ledger) takeBackTogether(head *Commit) {
-	with := head
+// takeBackTogether notes how far commits had come that Head has taken back, and gives those that no pass has
+// rendered as HEAD, as they were fetched with a newer one, the fate of that: which of them did what is not known.
+func (l *Ledger) takeBackTogether(s Update) {
+	with := l.newest()
+	head := with.ID
 	for i := range l.Commits { // the newest first
 		c := &l.Commits[i]
+		if words := s.Reverted[c.ID]; words != "" && c.ID != head {
+			c.Reverted = revertedBy(head, words)
+		}
 		switch {
 		case c.Inputs != "":
 			with = c
-		case c.Phase != Settled && with.ID != head.ID:
+		case c.Phase != Settled && with.ID != head:
 			c.Reverted = with.Reverted
 		}
 	}

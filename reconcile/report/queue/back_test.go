@@ -79,6 +79,15 @@ func TestCommitsThatComeTogether(t *testing.T) {
 	const why = " failure reverted by e: NodePool/general is again as it was before"
 	s.posts("e success applied", "d success superseded by e: applied", "c"+why, "b"+why)
 
+	s = newScript(t) // their nodes match again, under a third value
+	s.with(told("a", report.Success, "applied", "1", ""))
+	s.with(told("c", report.Pending, "rolling out: 0 of 2", "2", "1", "c", "b"))
+	s.deliver()
+	third := told("d", report.Success, "applied", "3", "2", "d")
+	third.Reverted = map[string]string{"c": "0 of its 2 nodes were replaced"}
+	s.with(third)
+	s.posts("d success applied", "c failure reverted by d: 0 of its 2 nodes were replaced", "b failure reverted by d: 0 of its 2 nodes were replaced")
+
 	s = newScript(t) // what comes with the newest one is a part of it
 	s.with(told("a", report.Success, "applied", "1", ""))
 	s.with(told("b", report.Pending, "rolling out: 0 of 2", "2", "1", "b"))

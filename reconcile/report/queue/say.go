@@ -70,6 +70,7 @@ func (l *Ledger) say(s Update) {
 	l.setHosts(s)
 	newest := l.newest().ID
 	l.takeBack(s)
+	l.takeBackTogether(s)
 	for i := range l.Commits {
 		c := &l.Commits[i]
 		next, news := c.next(newest, s)
@@ -111,9 +112,6 @@ func (c *Commit) next(newest string, s Update) (next Word, news bool) {
 // superseded is the word on a commit that is not the newest. One that was taken back has not
 // succeeded, whatever becomes of the newest.
 func (c *Commit) superseded(newest string, s Update) Word {
-	if words := s.Reverted[c.ID]; words != "" {
-		c.Reverted = revertedBy(newest, words)
-	}
 	if words := s.Left[c.ID]; words != "" {
 		c.Left = ", " + words
 	}
