@@ -28,6 +28,7 @@ func checkDefinition(object Object) []problem {
 	}
 	if object.Ref.Kind == EC2NodeClass {
 		found = append(found, checkUserData(object)...)
+		found = append(found, checkAliases(object)...)
 	}
 	return found
 }
@@ -45,6 +46,21 @@ func checkUserData(object Object) []problem {
 	}
 	return []problem{{"spec.userData", fmt.Sprintf(
 		"%s: spec.userData has %d bytes, and EC2 takes no more than %d: have the nodes download the rest, or put it into the AMI", object.Ref, len(data), maxUserData)}}
+}
+
+// checkAliases refuses an alias on which Karpenter's controller ends itself, and again after each start
+// (amiVersionFromAlias in karpenter-provider-aws pkg/apis/v1/ec2nodeclass.go, 1.14.1).
+func checkAliases(object Object) []problem {
+	var found []problem
+	for i, term := range list(object.Desired, "spec", "amiSelectorTerms") {
+		if alias, _ := term["alias"].(string); strings.Count(alias, "@") > 1 {
+			found = append(found, problem{
+				fmt.Sprintf("spec.amiSelectorTerms[%d].alias", i),
+				fmt.Sprintf("%s: alias %q has more than one @, on which Karpenter's controller ends itself: write family@version", object.Ref, alias),
+			})
+		}
+	}
+	return found
 }
 
 func isBottlerocket(class *unstructured.Unstructured) bool {

@@ -56,6 +56,10 @@ func TestRefused(t *testing.T) {
 			strings.Replace(pool("a"), "requirements: []", "requirements: []\n  disruption:\n    consolidateAfter: 0s\n    budgets:\n      - nodes: 10%\n      - nodes: 10%\n        schedule: 99 * * * *\n        duration: 1h", 1),
 			[]string{`a.yaml:15: NodePool/a: schedule "99 * * * *" of a disruption budget is no cron schedule: end of range (99) above maximum (59): 99`},
 		},
+		"an alias of two versions": {
+			strings.Replace(class("a"), "al2023@latest", "bottlerocket@v1@v2", 1),
+			[]string{`a.yaml:7: EC2NodeClass/a: alias "bottlerocket@v1@v2" has more than one @, on which Karpenter's controller ends itself: write family@version`},
+		},
 		"a category that nothing is of": {
 			strings.Replace(pool("a"), "requirements: []", "requirements:\n        - {key: karpenter.k8s.aws/instance-category, operator: In, values: [zz]}", 1),
 			[]string{`a.yaml:10: NodePool/a: no instance type has karpenter.k8s.aws/instance-category in [zz]: the known values are a, c, `},
