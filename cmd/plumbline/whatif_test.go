@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/cloud/offers"
 	"github.com/plumbline-dev/plumbline/reconcile/capture"
+	"github.com/plumbline-dev/plumbline/reconcile/whatif"
 )
 
 // snapshotOf writes a file with a pool of two nodes that the example does not have, as owned by
@@ -82,6 +84,26 @@ func TestWhatIfOfASnapshot(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestCostsSayWhatTheyLack, in one line for each.
+func TestCostsSayWhatTheyLack(t *testing.T) {
+	whole := "list prices of Karpenter " + embeddedVersion() + " an hour: 1.50 today, 0.50 to 2.25 after"
+	for name, c := range map[string]struct {
+		cost whatif.Cost
+		want []string
+	}{
+		"nothing":            {whatif.Cost{}, nil},
+		"a price":            {whatif.Cost{Unpriced: 1}, []string{"  1 node without a price in the list in neither sum"}},
+		"prices":             {whatif.Cost{Unpriced: 12}, []string{"  12 nodes without a price in the list in neither sum"}},
+		"those of a region":  {whatif.Cost{PricesOf: "us-east-1"}, []string{"  they are those of us-east-1, as the list has none of this region: good to compare by, and for nothing else"}},
+		"those of spot, too": {whatif.Cost{Spot: 1, Unpriced: 1}, []string{"  1 spot node is counted by the on-demand price, as the list has none of spot", "  1 node without a price in the list in neither sum"}},
+	} {
+		c.cost.Before, c.cost.Lowest, c.cost.Highest = 1.5, 0.5, 2.25
+		if diff := cmp.Diff(append([]string{whole}, c.want...), costs(c.cost)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
 	}
 }
 
