@@ -26,6 +26,7 @@ var words = []struct {
 	{`brought`, "installed, added"},
 	{`puts? right|putting right`, "corrected, reverted"},
 	{`(is|are|was|were) told`, "reported, logged, redacted"},
+	{`(is|are|be|was|were|been) (said|heard)`, "reported, printed, in the message; handled"},
 	{`heed(s|ed|ing)?`, "used, handled"},
 	{`(not|nowhere|cannot|can) (to )?be had`, "unavailable"},
 	{`alone`, "only"},
@@ -132,11 +133,12 @@ func texts(path string, each func(text string, line int)) error {
 func TestOddWordsAreFound(t *testing.T) {
 	for text, want := range map[string]map[int]string{
 		"adopted existing Helm release karpenter (revision 3)": {},
-		"standalone":         {},
-		"It is taken\nover.": {6: "\"taken\\nover\": say adopt, adopted, existing; compromised, of a host"},
-		"Somebody":           {0: `"Somebody": say the user, another controller, another tool, another client: name it`},
-		"was not foretold":   {8: `"foretold": say expected, unexpected, forecast`},
-		"CRDs cannot be had": {5: `"cannot be had": say unavailable`},
+		"standalone":          {},
+		"It is taken\nover.":  {6: "\"taken\\nover\": say adopt, adopted, existing; compromised, of a host"},
+		"Somebody":            {0: `"Somebody": say the user, another controller, another tool, another client: name it`},
+		"was not foretold":    {8: `"foretold": say expected, unexpected, forecast`},
+		"the error\n is said": {11: "\"is said\": say reported, printed, in the message; handled"},
+		"CRDs cannot be had":  {5: `"cannot be had": say unavailable`},
 	} {
 		if diff := cmp.Diff(want, odd(text)); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", text, diff)

@@ -6,7 +6,7 @@ import "github.com/plumbline-dev/plumbline/render/kustomize"
 type listing struct {
 	inputs        Inputs
 	kustomization *kustomize.Kustomization
-	// err is why it could not be read; it is said as one of the folder's errors.
+	// err is why it could not be read; it is reported as one of the folder's errors.
 	err error
 }
 

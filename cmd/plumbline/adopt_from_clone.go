@@ -154,7 +154,7 @@ func diff(before, after handover.Files) (lines []string) {
 		if was, had := before[name]; had && after[name] == nil {
 			if to := slices.IndexFunc(changed, func(other string) bool { return before[other] == nil && bytes.Equal(after[other], was) }); to >= 0 {
 				lines = append(lines, fmt.Sprintf("git mv %s %s", name, changed[to]))
-				changed[to] = "" // it has been said
+				changed[to] = "" // it has been printed
 				continue
 			}
 		}

@@ -38,8 +38,8 @@ func newApproveCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command
 one once it disrupts over a tenth more nodes, has another digest. What is held as Git's
 history, the status or Karpenter's own nodes are in doubt cannot be approved.
 
-An Approval is created in your name, and expires. The API server checks the name; who may
-create one is said by RBAC (ClusterRole plumbline-approver). Without --digest nothing is
+An Approval is created in your name, and expires. The API server checks the name; RBAC
+decides who may create one (ClusterRole plumbline-approver). Without --digest nothing is
 approved: what is held is shown.
 
 Exit codes: 0 approved, with --wait also counted, 1 error, 3 held still, 4 timed out.`,

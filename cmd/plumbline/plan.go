@@ -37,7 +37,7 @@ arrives, and neither values of the chart nor effects on nodes are known. With
 would do. With the name of a NodeSync, the revision
 that its source has now is fetched and compared. Where that changes Karpenter's
 version, it says of each pool what the upgrade does to its nodes. The CRDs of a version
-other than ` + embeddedVersion() + ` are those of its chart; where it cannot be pulled, that is said.
+other than ` + embeddedVersion() + ` are those of its chart; where it cannot be pulled, the output says so.
 
 Which nodes a change of AMIs, subnets, security groups or capacity reservations
 replaces, AWS has to say. The daemon asks it with its own rights; this command does

@@ -25,7 +25,7 @@ func (o *standardOutput) Write(text []byte) (int, error) {
 }
 
 // outcome is what a command has come to: what could not be printed is an error, whatever the
-// exit code of what was to be said.
+// exit code of what was to be printed.
 func (o *standardOutput) outcome(err error) error {
 	var exit *exitError
 	if o.err != nil && (err == nil || errors.As(err, &exit)) {

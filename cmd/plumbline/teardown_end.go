@@ -37,7 +37,7 @@ type endRun struct {
 	allowed func(ctx context.Context, aws remains) error
 
 	by ender
-	// said is what was said of each, and refused how often AWS has refused it.
+	// said is what was printed of each, and refused how often AWS has refused it.
 	said    map[string]string
 	refused map[string]int
 	// taken says that AWS has ended something.
@@ -69,7 +69,7 @@ func (t *teardown) endLeft(ctx context.Context, run *endRun) error {
 	for inARow := 0; inARow < goneTwice; {
 		left, denied, err := t.endPass(ctx, aws, run)
 		if err != nil || denied {
-			return err // what is denied is said by who asks once more
+			return err // who asks once more reports what is denied
 		}
 		inARow++
 		if left {

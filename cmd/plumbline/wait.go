@@ -137,7 +137,7 @@ func (c *cluster) countPools(ctx context.Context, sync *v1alpha1.NodeSync) (read
 	return ready, len(list.Items)
 }
 
-// progress is what is said while a command waits: on a terminal one line that moves, in a pipe a line
+// progress is what is printed while a command waits: on a terminal one line that moves, in a pipe a line
 // for each thing that is waited for, and a count now and then.
 type progress struct {
 	out io.Writer

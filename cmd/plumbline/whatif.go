@@ -50,7 +50,7 @@ type whatIfReport struct {
 }
 
 // simulate simulates a Plan over the cluster, or over the snapshot that it was compared with. What
-// cannot be simulated is said, and the rest of the plan stands.
+// cannot be simulated is printed, and the rest of the plan stands.
 func (o *planOptions) simulate(ctx context.Context, c *cluster, p *planned) error {
 	if !o.whatIf.on || p.Plan == nil {
 		return nil

@@ -58,7 +58,7 @@ func newWhyCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
 		Short: "Say why a node ended, or what keeps one that still runs",
 		Long: `Say why a node ended: what it was, the cause, the commit, how many pods it had, and
 when each stage of its end was. The daemon records the newest 2,000 NodeClaims of
-each NodeSync that end; what it could not see is Unknown, and said to be.
+each NodeSync that end; what it could not see is Unknown.
 
 Of a node that still runs: what it is, whether it is outdated, and what Karpenter
 says of why it is not replaced now.

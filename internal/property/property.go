@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// seed is what draws begin with where nothing else is said.
+// seed is what draws begin with where no other seed is given.
 const seed = "1"
 
 // Variable names the environment variable with another seed, a decimal number; 0 takes a

@@ -40,7 +40,7 @@ func (s *Step) Collides(ctx context.Context, verdict *cloud.Verdict) (emergency 
 	return "", nil
 }
 
-// collision is what is said of a controller that runs under another cluster's name.
+// collision is the message of a controller that runs under another cluster's name.
 func collision(deployment *appsv1.Deployment, cluster, why string) string {
 	return fmt.Sprintf("Karpenter runs here as another cluster, %s, and terminates its instances: kubectl scale deployment %s -n %s --replicas=0; "+
 		"then correct cluster.name, or the account of plumbline's role if that is wrong: %s", cluster, deployment.Name, deployment.Namespace, why)

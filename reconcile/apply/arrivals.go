@@ -73,7 +73,7 @@ type existing map[string]bool
 const many = 16
 
 // survey asks once which names of a kind are taken. What keeps it from an answer
-// is said by the look at each object, which comes instead.
+// is reported by the look at each object, which comes instead.
 func (a *applier) survey(ctx context.Context, kind render.Kind, begun map[render.Ref]bool) existing {
 	if len(begun) < many {
 		return nil

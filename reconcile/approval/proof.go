@@ -38,7 +38,7 @@ type Proof struct {
 // restore is what is to be done where the policy is not as it should be.
 const restore = ": apply manifests/guard of this version of plumbline again (helm upgrade, or kubectl apply -k), then approve again"
 
-// Nothing begins what is said where no Approval can count, and NotServed is that where plumbline was
+// Nothing begins the message where no Approval can count, and NotServed is that where plumbline was
 // upgraded in part.
 const (
 	Nothing   = "nothing can be approved: "

@@ -87,7 +87,7 @@ func (s *Step) suspendConditions() {
 }
 
 // setCloudVerified says whether EC2 can be asked, and is the account that this cluster's
-// nodes are in. A pass that has not come so far leaves what was said.
+// nodes are in. A pass that has not come so far leaves what was there.
 func (s *Step) setCloudVerified() {
 	switch verdict := s.CloudVerified; {
 	case verdict == nil:

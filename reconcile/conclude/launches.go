@@ -12,7 +12,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// recallLaunches adds the pools that were said to get no nodes before the daemon was started. Which launches
+// recallLaunches adds the pools that were reported to get no nodes before the daemon was started. Which launches
 // have failed is kept in memory, and Karpenter tries again within minutes: until then, or while it is not
 // known, nothing says that these have nodes but a node.
 func (s *Step) recallLaunches() {

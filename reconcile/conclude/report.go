@@ -24,7 +24,7 @@ type Reports interface {
 	Head(ctx context.Context, sync *v1alpha1.NodeSync) (string, error)
 	// Say notes a verdict; it stands in the cluster when Say returns.
 	Say(ctx context.Context, sync *v1alpha1.NodeSync, s queue.Update) error
-	// Reported is what was said last, and what the hosts are in trouble with.
+	// Reported is what was reported last, and what the hosts are in trouble with.
 	Reported(sync *v1alpha1.NodeSync) (list []v1alpha1.Reported, known bool)
 	// Farewell notes the last word on a NodeSync that is being deleted, and says whether
 	// there is nothing more to wait for.
@@ -132,9 +132,9 @@ const (
 	everything
 )
 
-// commitVerdict is the verdict on the commit, and how much is said of it. Where only the Git host
+// commitVerdict is the verdict on the commit, and how much of it is reported. Where only the Git host
 // is away, the pass has looked at the cluster all the same: what it has found against the last commit is
-// said, and a success is not, as there may be a newer one.
+// reported, and a success is not, as there may be a newer one.
 func (s *Step) commitVerdict() (Verdict, saying) {
 	switch looked := s.SawRollout && s.Drifts != nil && s.Fault == nil; {
 	case !s.SaysNothingOfTheCommit():

@@ -243,7 +243,7 @@ func (v Verdict) CommitText() string {
 	return fault.Brief{What: v.Message}.String()
 }
 
-// fight is what is said of it until Git changes, the fight ends, or a person asks.
+// fight is the message of it until Git changes, the fight ends, or a person asks.
 func (s *Step) fight() Verdict {
 	return Verdict{
 		Class: Stuck, Reason: v1alpha1.ReasonConflict,

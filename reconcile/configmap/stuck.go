@@ -1,5 +1,5 @@
 // Package configmap has what the ConfigMaps have in common in which plumbline keeps records of
-// its own: whose they are, and what is said where one of them cannot be read or written.
+// its own: whose they are, and the messages where one of them cannot be read or written.
 package configmap
 
 import (

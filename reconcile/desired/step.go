@@ -143,7 +143,7 @@ type Step struct {
 	// none.
 	Labelled func(context.Context) (reader client.Reader, listed func() time.Duration, err error)
 	// HideValues and HideCredential get what came out of Secrets, before anything
-	// else is said.
+	// else is reported.
 	HideValues     func([]string)
 	HideCredential func(string)
 }

@@ -56,7 +56,7 @@ func (b Brief) Map(change func(string) string) Brief {
 func (e *Error) Brief() Brief { return BriefOf(e) }
 
 // BriefOf shortens an error: by its type where the table knows one, else the
-// message as it is. Of joined errors the gravest is said, and how many there are
+// message as it is. Of joined errors the gravest is given, and how many there are
 // beside it.
 func BriefOf(err error) Brief {
 	for at := err; at != nil; at = errors.Unwrap(at) {
@@ -80,7 +80,7 @@ func BriefOf(err error) Brief {
 	return plain(err)
 }
 
-// maxPrefix is how much an error may be wrapped in and still be said with that.
+// maxPrefix is how much an error may be wrapped in and still be given with that.
 const maxPrefix = 75
 
 // plain is the message of an error. Where it is too long, what it is wrapped in is

@@ -49,7 +49,7 @@ type Tools struct {
 	// Secret reads a Secret of the NodeSync's namespace.
 	Secret func(ctx context.Context, name string) (*corev1.Secret, error)
 	Grants grant.Policy
-	// HideCredential gets what came out of Secrets, before anything else is said.
+	// HideCredential gets what came out of Secrets, before anything else is reported.
 	HideCredential func(secret string)
 }
 

@@ -30,7 +30,7 @@ type gatedChange struct {
 
 // checkCharts finds out whether a change of the charts may be made, while nothing
 // has moved. What is refused or held stands for a while: finding it out takes some
-// hundred requests. A word that lets it go is heard at once.
+// hundred requests. What releases it counts at once.
 func (s *Step) checkCharts(ctx context.Context, seen *upgrade.Seen) error {
 	last := &s.Memory.gated
 	identity := s.k().Target.Identity
@@ -169,7 +169,7 @@ func (s *Step) checkVersions(ctx context.Context, from, to string) error {
 	return karpenter.CheckHop(from, to)
 }
 
-// checkValues holds that the chart knows each value.
+// checkValues checks that the chart knows each value.
 func (s *Step) checkValues(from, to string) error {
 	chart, err := s.Charts.Values()
 	if err != nil {

@@ -43,7 +43,7 @@ type Class struct {
 	Groups []string
 }
 
-// Differences are the instances of the NodeSync's pools that are not what is said of them, by ID.
+// Differences are the instances of the NodeSync's pools that are not as their definitions and NodeClaims say, by ID.
 func (f *Fleet) Differences() []v1alpha1.DriftedInstance {
 	shown, claimed := map[string]*cloud.Instance{}, map[string]bool{}
 	for i := range f.Shown {

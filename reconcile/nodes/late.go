@@ -102,7 +102,7 @@ func (r *Rollouts) writtenAt(ctx context.Context, ref render.Ref) time.Time {
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(kind.GVK)
 	if r.Events.Get(ctx, client.ObjectKey{Name: ref.Name}, object) != nil {
-		return time.Time{} // then no commit is said to have done it
+		return time.Time{} // then no commit is named as the cause
 	}
 	for _, entry := range object.ManagedFields {
 		if entry.Manager == v1alpha1.FieldManager && entry.Operation == metav1.ManagedFieldsOperationApply && entry.Time != nil {

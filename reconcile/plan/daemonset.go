@@ -108,7 +108,7 @@ func (d DaemonSets) Doubt() string {
 	return "whether the DaemonSets of CSI drivers and CNI plugins tolerate a drain is not known: " + d.Unread
 }
 
-// Trouble is what is to be said of them: that nobody knows, or which lack the toleration. It is empty
+// Trouble is the warning about them: that nobody knows, or which lack the toleration. It is empty
 // where none does.
 func (d DaemonSets) Trouble() string { return cmp.Or(d.Doubt(), d.Untolerated()) }
 

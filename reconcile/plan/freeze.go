@@ -55,7 +55,7 @@ func Emergency(annotation string, now time.Time) (until time.Time, mistake strin
 	return until, ""
 }
 
-// frozen says whether nodes may be removed or replaced at the time of the Plan. What is said by name,
+// frozen says whether nodes may be removed or replaced at the time of the Plan. What was asked for by name,
 // the deletion of a NodeSync, is not asked for.
 func (p Policy) frozen() (Frozen, error) {
 	if p.Deleting || p.Offline {

@@ -32,7 +32,7 @@ type weighing struct {
 // check is one reason to hold a candidate.
 type check func(Candidate, weighing) (reason, message string, hold bool)
 
-// guard is the chain; the first check that holds speaks. A deletion was said by name, so that only
+// guard is the chain; the first check that holds speaks. A deletion was asked for by name, so that only
 // what carries it out is looked at.
 func (p Policy) guard() []check {
 	if p.Deleting {

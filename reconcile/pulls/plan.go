@@ -26,8 +26,8 @@ const (
 	orderTimeout = 15 * time.Second
 )
 
-// plan has one plan made, and notes what is said of it. What may go well by itself is tried
-// again, and nothing is said of it.
+// plan has one plan made, and notes what is reported of it. What may go well by itself is tried
+// again, and nothing of it is reported.
 func (f *Follower) plan(ctx context.Context, p *pull) {
 	basis := basisOf(p)
 	whole, cancel := context.WithTimeout(ctx, planTimeout)
@@ -107,7 +107,7 @@ func (f *Follower) review(ctx context.Context, p *pull) (review.Review, error) {
 	return review.Of(review.Input{Preview: seen, Behind: behind, Hide: hidden, Now: f.Now()}), nil
 }
 
-// refusedOr is what is said of an error of the commit; of another one nothing.
+// refusedOr is what is reported of an error of the commit; of another one nothing.
 func refusedOr(err error, hidden redact.Redactor) (review.Review, error) {
 	var gone *source.NotFoundError
 	if passing(err) || errors.As(err, &gone) || source.Lost(err) || preview.OutOfReach(err) {

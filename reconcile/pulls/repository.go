@@ -42,7 +42,7 @@ type pull struct {
 	of *repository
 	// waits says that too many others are followed.
 	waits bool
-	// word is what is said of the head; none where it has no state.
+	// word is what is reported of the head; none where it has no state.
 	word queue.Word
 	page string
 	// basis is what the plan was made from, at plannedAt.

@@ -9,7 +9,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
 )
 
-// crowded is said of a head that no plan is made of, in place of what was planned before.
+// crowded is reported of a head that no plan is made of, in place of what was planned before.
 var crowded = queue.Word{State: report.Pending, Description: "waits: 50 open pull requests are planned, the newest of the repository, then of forks"}
 
 // settle takes the open ones as the host has them now. What is known of those that it does not

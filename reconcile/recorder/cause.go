@@ -160,7 +160,7 @@ func (f Facts) hurried() bool {
 
 func (f Facts) has(event string) bool { return slices.Contains(f.Events, event) }
 
-// stateChanged: each instance that Karpenter ends is said to be terminating, too; only where
+// stateChanged: each instance that Karpenter ends is reported as terminating, too; only where
 // that has made it delete the NodeClaim the instance was first.
 func stateChanged(f Facts) (string, bool) {
 	if !f.has(terminatingOnInterruption) || slices.ContainsFunc(interruptions, f.has) {

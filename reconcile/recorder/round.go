@@ -228,7 +228,7 @@ func (r *Recorder) writeBook(ctx context.Context, b *book, lines map[int]string,
 	if len(bySegment) == 0 || !b.gap.To.IsZero() && bySegment[0] == nil {
 		bySegment[0] = nil
 	}
-	// Segment 0 last where it has a Gap to write: it ends with what is said then.
+	// Segment 0 last where it has a Gap to write: it ends with what is found then.
 	order := slices.Sorted(maps.Keys(bySegment))
 	slices.Reverse(order)
 	for i, at := range order {

@@ -36,7 +36,7 @@ func (s *Step) Run(ctx context.Context) (Result, error) {
 	return result, err
 }
 
-// Drain takes everything away that is ours, or only the nodes. It was said by name, so that no
+// Drain takes everything away that is ours, or only the nodes. It was asked for by name, so that no
 // guard weighs it.
 func (s *Step) Drain(ctx context.Context) (Result, error) {
 	if _, err := s.takeBack(ctx, teardown.Pace{AtOnce: true}); err != nil {

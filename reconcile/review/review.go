@@ -17,7 +17,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Review is what is said of the plan of a commit.
+// Review is what is reported of the plan of a commit.
 type Review struct {
 	// State is Success where nothing is held or refused, Pending where the plan waits for
 	// something that comes by itself, else Failure: who requires the status for a merge keeps

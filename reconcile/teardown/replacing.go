@@ -68,7 +68,7 @@ func pacing(budget any) (fields map[string]any, ours bool) {
 
 // pacedBudgets are disruption budgets by which Karpenter replaces so many nodes at a time, until a time. Of
 // Git's the scheduled ones stay as they are: they are windows. The others are for the other reasons
-// only: how fast the nodes of a pool that leaves go is said by removal.maxUnavailable.
+// only: removal.maxUnavailable sets how fast the nodes of a pool that leaves go.
 func pacedBudgets(git []any, nodes int, until time.Time) []any {
 	budgets := kept(git)
 	if nodes > 0 {

@@ -7,7 +7,7 @@ import (
 )
 
 // stays ends the way of a removal before its pool is deleted, where only the nodes were to go. That none is left is
-// said by what stands past the cache: a NodeClaim that the cache lacks may have an instance that EC2 does not show yet.
+// read past the cache: a NodeClaim that the cache lacks may have an instance that EC2 does not show yet.
 func stays(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	switch {
 	case !o.Stays || !o.alive():

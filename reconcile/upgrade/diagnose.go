@@ -15,13 +15,13 @@ import (
 // restart where previous is set.
 type Logs func(ctx context.Context, namespace, pod, container string, previous bool) (string, error)
 
-// maxCause bounds what is said, in bytes.
+// maxCause bounds the message, in bytes.
 const maxCause = 700
 
 // Cause says why a Deployment's pods do not come up, as they tell it: what a
 // container waits for, how its last run ended, the last lines of its log, the
 // last warning about it. What cannot be read is left out. hide takes out what must
-// not be said, before the words are cut.
+// not be reported, before the words are cut.
 func Cause(ctx context.Context, reader client.Reader, logs Logs, deployment *appsv1.Deployment, rollout string, hide func(string) string) string {
 	pods := &corev1.PodList{}
 	if deployment.Spec.Selector == nil {
@@ -73,7 +73,7 @@ func ready(pod *corev1.Pod) bool {
 	return false
 }
 
-// describe has no counters and no times: what is said has to stay the same while
+// describe has no counters and no times: the message has to stay the same while
 // nothing changes.
 func describe(pod *corev1.Pod) string {
 	for i := range pod.Status.ContainerStatuses {

@@ -145,7 +145,7 @@ func (r *Receiver) receive(ctx context.Context, from sender, w http.ResponseWrit
 	return r.wake(ctx, from, told, isPull)
 }
 
-// authenticate holds that the sender has the token.
+// authenticate checks that the sender has the token.
 func (r *Receiver) authenticate(ctx context.Context, from sender, header http.Header, body []byte) (answer, bool) {
 	token, err := r.token.read(ctx)
 	switch {

@@ -64,7 +64,7 @@ func (p *prices) of(ctx context.Context, claim *karpv1.NodeClaim) (float64, bool
 		if p.world.client.Get(ctx, client.ObjectKey{Name: pool}, found) == nil {
 			offered, err := p.world.cloud.GetInstanceTypes(ctx, found)
 			if err != nil {
-				offered = nil // its nodes have no price, which is said
+				offered = nil // its nodes have no price, which Unpriced counts
 			}
 			for _, t := range offered {
 				p.types[pool][t.Name] = t

@@ -5,8 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Approval is a person's word for what the guard holds of one Plan. Who may create one is said by
-// RBAC; a ValidatingAdmissionPolicy has each name its author.
+// Approval is a person's word for what the guard holds of one Plan. RBAC decides who may create
+// one; a ValidatingAdmissionPolicy has each name its author.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:metadata:annotations="helm.sh/resource-policy=keep"

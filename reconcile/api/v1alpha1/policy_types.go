@@ -24,7 +24,7 @@ type Policy struct {
 	Message string `json:"message,omitempty"`
 
 	// MessageExpression is CEL over the same, and makes the message. Where it fails, Message is
-	// what is said.
+	// used.
 	// +kubebuilder:validation:MaxLength=4096
 	// +optional
 	MessageExpression string `json:"messageExpression,omitempty"`

@@ -30,7 +30,7 @@ type book struct {
 const attempts = 4
 
 // open reads the ledger once. Where there is none, the NodeSync's status says
-// what was said last.
+// what was reported last.
 func (b *book) open(ctx context.Context, reported []v1alpha1.Reported) error {
 	if b.opened {
 		return nil

@@ -30,7 +30,7 @@ func (l *Ledger) setContext(s Update) {
 	l.Context = context
 	l.Commits = slices.DeleteFunc(l.Commits, func(c Commit) bool { return c.Phase != Told })
 	for i := range l.Commits {
-		l.Commits[i].Word = Word{} // nothing of it was said in the new one
+		l.Commits[i].Word = Word{} // nothing of it was reported in the new one
 	}
 }
 

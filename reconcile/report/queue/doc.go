@@ -7,7 +7,7 @@
 //
 // A Ledger has a Lane for each host. Lanes do not wait for each other. In a Lane
 // there is at most one Entry for a commit: what a newer word has overtaken is
-// never posted. What an error of a host means is said in one table (outcome.go).
+// never posted. What an error of a host means is in one table (outcome.go).
 //
 // The Ledger's own rules are pure. The Queue reads and writes it, the Deliverer
 // posts. Neither speaks to people: a Lane's trouble is reported by the NodeSync's

@@ -9,7 +9,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 )
 
-// Heads are what is said of the open pull requests of one NodeSync.
+// Heads are what is reported of the open pull requests of one NodeSync.
 type Heads struct {
 	// Context of the statuses on the whole; the Subject adds its word.
 	Context string
@@ -28,7 +28,7 @@ type HostHeads struct {
 	Unlisted string
 }
 
-// Head is the commit that a pull request has now, what is said of it, and the page that the
+// Head is the commit that a pull request has now, what is reported of it, and the page that the
 // status links to.
 type Head struct {
 	Commit string
@@ -36,8 +36,8 @@ type Head struct {
 	Page string
 }
 
-// SayHeads notes what is said of pull requests, and writes it down where it is news. What is
-// said of a commit that is the head of none any more is dropped. It returns whether the
+// SayHeads notes what is reported of pull requests, and writes it down where it is news. What is
+// reported of a commit that is the head of none any more is dropped. It returns whether the
 // NodeSync's status shows something else by it.
 func (q *Queue) SayHeads(ctx context.Context, sync *v1alpha1.NodeSync, h Heads) (changed bool, err error) {
 	b := q.book(ownerOf(sync, Plan))
@@ -55,7 +55,7 @@ func (q *Queue) SayHeads(ctx context.Context, sync *v1alpha1.NodeSync, h Heads) 
 	return !slices.Equal(before, b.ledger.reported()), nil
 }
 
-// Heads are those that were said something of on a host, as a daemon before may have done.
+// Heads are those that something was reported of on a host, as a daemon before may have done.
 func (q *Queue) Heads(ctx context.Context, sync *v1alpha1.NodeSync, of Host) ([]Commit, error) {
 	b := q.book(ownerOf(sync, Plan))
 	b.mu.Lock()
@@ -71,7 +71,7 @@ func (q *Queue) Heads(ctx context.Context, sync *v1alpha1.NodeSync, of Host) ([]
 	return nil, nil
 }
 
-// sayHeads notes the words. What was said already changes nothing.
+// sayHeads notes the words. What was reported already changes nothing.
 func (l *Ledger) sayHeads(h Heads) {
 	context := Plan.Of(h.Context)
 	l.Context, l.Head, l.Commits = context, "", nil
@@ -119,7 +119,7 @@ func (l *Lane) sayHeads(heads []Head, at time.Time) {
 	}
 }
 
-// plans says whether something was said of pull requests.
+// plans says whether something was reported of pull requests.
 func (l *Ledger) plans() bool {
 	return slices.ContainsFunc(l.Lanes, func(lane Lane) bool { return len(lane.Heads) > 0 })
 }

@@ -17,13 +17,13 @@ type Ledger struct {
 	// Commits are those that the verdict on Head is reported on, newest first, and
 	// after them older ones that are not forgotten yet.
 	Commits []Commit `json:"commits,omitempty"`
-	// Farewell is when the last word was said, as the NodeSync is deleted; zero before.
+	// Farewell is when the last state was reported, as the NodeSync is deleted; zero before.
 	Farewell time.Time `json:"farewell,omitzero"`
 	// Lanes lead to the hosts.
 	Lanes []Lane `json:"lanes"`
 }
 
-// Word is what is said of a commit.
+// Word is what is reported of a commit.
 type Word struct {
 	State       report.State `json:"state,omitempty"`
 	Description string       `json:"description,omitempty"`
@@ -32,7 +32,7 @@ type Word struct {
 // final says whether the word ends something.
 func (w Word) final() bool { return w.State != "" && w.State != report.Pending }
 
-// Commit is one that was said something of.
+// Commit is one that something was reported of.
 type Commit struct {
 	ID string `json:"id"`
 	Word

@@ -15,7 +15,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/configmap"
 )
 
-// Queue holds the ledgers of all NodeSyncs. What is said stands in the cluster
+// Queue holds the ledgers of all NodeSyncs. What is reported stands in the cluster
 // before Say returns.
 type Queue struct {
 	reader client.Reader
@@ -64,7 +64,7 @@ func (q *Queue) Say(ctx context.Context, sync *v1alpha1.NodeSync, s Update) erro
 	return nil
 }
 
-// Reported is what was said last, for each host and subject. It makes no request: what was
+// Reported is what was reported last, for each host and subject. It makes no request: what was
 // never read is not known.
 func (q *Queue) Reported(sync *v1alpha1.NodeSync) (list []v1alpha1.Reported, known bool) {
 	for _, subject := range subjects() {

@@ -61,7 +61,7 @@ type Target struct {
 	Page string
 }
 
-// say notes a verdict. What was said already changes nothing.
+// say notes a verdict. What was reported already changes nothing.
 func (l *Ledger) say(s Update) {
 	if l.Head != s.Head {
 		l.turn(s.Head, s.Commits)
@@ -92,7 +92,7 @@ func (l *Ledger) say(s Update) {
 // goesOn begins what stands on a commit from when a newer one is refused: what it says of nodes would grow old.
 const goesOn = "goes on under "
 
-// next is what is to be said of a commit, and whether that is news.
+// next is what is to be reported of a commit, and whether that is news.
 func (c *Commit) next(newest string, s Update) (next Word, news bool) {
 	if c.ID == newest {
 		next = Word{State: s.State, Description: report.Truncate(s.Description)}
