@@ -120,11 +120,11 @@ func (g *ground) whatIf(ctx context.Context) (*WhatIf, error) {
 		return nil, err
 	}
 	g.line.Say("Karpenter's own simulation")
-	alone, err := g.product(ctx, "whatif", program, "-test.run=^$", "-test.bench=^BenchmarkKarpenter$", "-test.benchtime=1x", g.claims())
+	simulation, err := g.product(ctx, "whatif", program, "-test.run=^$", "-test.bench=^BenchmarkKarpenter$", "-test.benchtime=1x", g.claims())
 	if err != nil {
 		return nil, err
 	}
-	own := benchmarks(alone)["BenchmarkKarpenter"]
+	own := benchmarks(simulation)["BenchmarkKarpenter"]
 	w.Own, w.OwnCPU = time.Duration(own["ns/op"]), time.Duration(own["CPU-ns"])
 	return w, nil
 }

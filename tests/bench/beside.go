@@ -17,7 +17,7 @@ func (t *Table) printPeers(out io.Writer) error {
 		return nil
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "\nwork\ttool\twall\ttold\tCPU\twrites\tdry runs\t÷ plumbline\tbar\t")
+	fmt.Fprintln(w, "\nwork\ttool\twall\treported\tCPU\twrites\tdry runs\t÷ plumbline\tbar\t")
 	own := t.Peers[0].Rows
 	for _, of := range works() {
 		for _, p := range t.Peers {
@@ -32,7 +32,7 @@ func (t *Table) printPeers(out io.Writer) error {
 	if err := w.Flush(); err != nil {
 		return fmt.Errorf("print the peers' table: %w", err)
 	}
-	_, err := io.WriteString(out, `told: until the tool's own status says so; ÷ plumbline: wall ÷ plumbline's wall, where pools are removed ÷ what it was told after,
+	_, err := io.WriteString(out, `reported: until the tool's own status says so; ÷ plumbline: wall ÷ plumbline's wall, where pools are removed ÷ what it was reported after,
 as plumbline waits until they are gone
 `)
 	return err

@@ -73,7 +73,7 @@ func (b *bench) meet(ctx context.Context, f *fleet, settings map[string]string) 
 	return row, err
 }
 
-// publish pushes a fleet that nobody is told of, in the place of the one before.
+// publish pushes a fleet that is announced to nobody, in the place of the one before.
 func (b *bench) publish(ctx context.Context, f *fleet) (commit string, err error) {
 	if err := b.host.repo.Remove("clusters"); err != nil {
 		return "", err
@@ -165,7 +165,7 @@ func (b *bench) editedByHand(ctx context.Context) error {
 			_, err := b.objects.Resource(nodePools).Patch(ctx, pool.name, types.MergePatchType, edit, metav1.PatchOptions{FieldManager: "kubectl-edit"})
 			return time.Now(), err
 		}, func(ctx context.Context) error {
-			return b.await(ctx, "the edit to be put right", func(ctx context.Context) (bool, error) {
+			return b.await(ctx, "the edit to be corrected", func(ctx context.Context) (bool, error) {
 				o, err := b.objects.Resource(nodePools).Get(ctx, pool.name, metav1.GetOptions{})
 				if err != nil {
 					return false, err
@@ -178,7 +178,7 @@ func (b *bench) editedByHand(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	row.Work = fmt.Sprintf("%d objects, an edit by hand put right", b.options.Objects)
+	row.Work = fmt.Sprintf("%d objects, an edit by hand corrected", b.options.Objects)
 	row.Limit = time.Second
 	b.table.add(row)
 	return exact(row, Counts{Writes: 1, Patches: free, Events: free, Lists: 0, Reads: free})

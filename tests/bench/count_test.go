@@ -30,11 +30,11 @@ func TestCount(t *testing.T) {
 			requests: []kube.Request{status, other("update", "configmaps")},
 			want:     Row{Wall: 9 * time.Second, Told: 9 * time.Second, Patches: 1, Busiest: 1, ConfigMaps: 1},
 		},
-		"a refused write is told apart": {
+		"a refused write is counted apart": {
 			requests: []kube.Request{object(101, 409), object(102, 200)},
 			want:     Row{Wall: 2 * time.Second, Writes: 1, Refused: 1},
 		},
-		"a write that is only tried is told apart": {
+		"a write that is only tried is counted apart": {
 			requests: []kube.Request{object(101, 200), {
 				Time: time.Unix(105, 0), Verb: "patch", Group: "karpenter.sh", Resource: "nodepools", Code: 200,
 				URI: "/apis/karpenter.sh/v1/nodepools/general?dryRun=All&fieldManager=kustomize-controller&force=true",

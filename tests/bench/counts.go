@@ -9,7 +9,7 @@ import (
 // Counts are what a row is held to. They do not hang on the machine.
 type Counts struct {
 	// Writes are exact; the others are the most there may be, or free. Refused are
-	// writes that somebody else's to the same object overtook.
+	// writes that another client's to the same object overtook.
 	Writes, Refused, Patches, Events, Lists, Reads int
 	// Children are exact, too.
 	Children int

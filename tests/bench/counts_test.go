@@ -28,7 +28,7 @@ func TestCounts(t *testing.T) {
 		"200 objects, first apply":                                200,
 		"200 objects, 1 changed":                                  1,
 		"200 objects, commit outside the inputs":                  0,
-		"200 objects, an edit by hand put right":                  1,
+		"200 objects, an edit by hand corrected":                  1,
 		"200 objects, restart to in-sync":                         0,
 		"200 objects, restart to in-sync without its --cache-dir": 0,
 		"200 objects, all changed":                                200,

@@ -107,8 +107,8 @@ func (f *fleet) pool(i int) definition {
 	}
 }
 
-// class changes with the thousands of the limit alone: a limit that is raised by
-// one is a change of the pool alone.
+// class changes with the thousands of the limit only: a limit that is raised by
+// one is a change of the pool only.
 func (f *fleet) class(i int) definition {
 	name := f.name(i)
 	return definition{

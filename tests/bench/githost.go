@@ -147,7 +147,7 @@ func (h *gitHost) push(ctx context.Context, notify func(ctx context.Context, com
 	return p, nil
 }
 
-// nobody is told of a push that nobody follows yet.
+// nobody hears of a push that nobody follows yet.
 func nobody(context.Context, string) error { return nil }
 
 // pushed is a commit and when the server's branch moved to it.
@@ -159,7 +159,7 @@ type pushed struct {
 // rawClones is how many raw fetches of one push are made; the median counts.
 const rawClones = 3
 
-// fetches are clones that follow the repository with git alone.
+// fetches are clones that follow the repository with git only.
 type fetches []*repository.Repository
 
 // openFetches makes clones that have not fetched anything.

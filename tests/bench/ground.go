@@ -102,7 +102,7 @@ func (g *ground) folder(context.Context) error {
 
 func (g *ground) path(name string) string { return filepath.Join(g.dir, name) }
 
-// startKube runs the two controllers alone that a deletion needs: Deployments,
+// startKube runs only the two controllers that a deletion needs: Deployments,
 // Nodes and their health are played.
 func (g *ground) startKube(ctx context.Context) error {
 	var err error
@@ -161,7 +161,7 @@ func (g *ground) serve(ctx context.Context, handler http.Handler) (url string, e
 	return "http://" + listener.Addr().String(), nil
 }
 
-// installCRDs installs the CRD chart, as whoever manages the charts would.
+// installCRDs installs the CRD chart, as the user who manages the charts would.
 func (g *ground) installCRDs(ctx context.Context) error {
 	registry, err := charts.Serve(ctx, charts.Options{Source: g.source()})
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// warm is how long a daemon that was just started is left alone before its
+	// warm is how long a daemon that was just started is left to itself before its
 	// memory is read, and stillFor how long it idles without heartbeats: never
 	// longer than with them.
 	warm     = 30 * time.Second
@@ -87,7 +87,7 @@ func (b *bench) idlePeopled(ctx context.Context) error {
 	return b.again(ctx, "peopled", &b.table.Idle.Peopled)
 }
 
-// again starts the daemon anew, lets it get in sync, and reads its memory.
+// again starts the daemon again, lets it get in sync, and reads its memory.
 func (b *bench) again(ctx context.Context, state string, resident *int64) error {
 	if err := b.plumbline.daemon.Stop(); err != nil {
 		return err

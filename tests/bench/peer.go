@@ -47,7 +47,7 @@ type Peer struct {
 }
 
 // peers has plumbline and then each peer follow the same fleet and the same
-// changes of it, one after another, each alone.
+// changes of it, one after another, each by itself.
 func (b *bench) peers(ctx context.Context) error {
 	if len(b.options.Peers) == 0 {
 		return nil

@@ -26,7 +26,7 @@ const (
 	rawClose = 0.1
 )
 
-// raw is what the API server alone takes for the writes of a row, each time that
+// raw is what the API server by itself takes for the writes of a row, each time that
 // it was measured.
 type raw struct {
 	applier rawApplier

@@ -26,7 +26,7 @@ func TestTableSaysWhichBarsAreMet(t *testing.T) {
 		{Name: ownName, Rows: map[work]Row{oneChanged: {Wall: time.Second}, poolsRemoved: {Wall: time.Second, Told: 2 * time.Second}}},
 		{Name: "flux", Rows: map[work]Row{oneChanged: {Wall: 9 * time.Second}, poolsRemoved: {Wall: 8 * time.Second}}},
 		{Name: "argo", Rows: map[work]Row{oneChanged: {Wall: 7 * time.Second}}},
-		{Name: "other", Skipped: "it cannot be had here"},
+		{Name: "other", Skipped: "it is not available here"},
 	}}
 	var out strings.Builder
 	if err := table.Print(&out); err != nil {
@@ -34,7 +34,7 @@ func TestTableSaysWhichBarsAreMet(t *testing.T) {
 	}
 	for _, want := range []string{
 		"≤ 2.000 s met", "CPU ≤ 0.500 s MISSED", "9.0×         ≥ 10× MISSED", "7.0×         ≥ 6× met", "4.0×",
-		"other was not measured: it cannot be had here",
+		"other was not measured: it is not available here",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the table lacks %q:\n%s", want, out.String())

@@ -72,7 +72,7 @@ func (r *Row) children() string {
 	return fmt.Sprintf("%d, %d MB", r.Children, r.ChildPeak>>20)
 }
 
-// ratio is how many times as long as fetch, build and apply alone it takes.
+// ratio is how many times as long as fetch, build and apply by themselves it takes.
 func (r *Row) ratio() string {
 	raw := r.Fetch + r.Apply + r.Build
 	if raw == 0 {
