@@ -29,6 +29,7 @@ type nodeSync struct {
 	Held      []removal
 	Withheld  string
 	Next      string
+	Plan      *planned
 	Rollout   *rollout
 	Removals  []removal
 	Stages    []stage
@@ -94,6 +95,9 @@ func nodeSyncOf(w *World, q query, sync *v1alpha1.NodeSync) nodeSync {
 	}
 	for _, s := range status.Stages {
 		n.Stages = append(n.Stages, stage{s, ago(&s.Since, w.Now)})
+	}
+	if n.Plan = plannedOf(sync.Status, summary.State(status.State), w.Now); n.Plan != nil {
+		n.Plan.Rows = n.Plan.Rows[:n.first("plan", len(n.Plan.Rows), q, most)]
 	}
 	if status.Rollout != nil {
 		n.Rollout = rolloutOf(*status.Rollout, w.Now)

@@ -143,10 +143,19 @@ func worlds() map[string]*World {
 			}}
 			sync.Status.Drift = []v1alpha1.DriftedObject{{Kind: "NodePool", Name: "general", Message: "spec.limits.cpu: 100 → 500", By: []string{"kubectl-edit"}, Since: before(time.Hour)}, {Kind: "EC2NodeClass", Name: "default", Message: "deleted", Since: before(2 * time.Hour), CorrectedAt: &corrected}}
 		})),
+		"planned": worldOf(nodeSyncWith("prod", ready(metav1.ConditionFalse, "Held", "held: NodePool/general, 12 nodes"), stalled, func(sync *v1alpha1.NodeSync) {
+			sync.Status.LastAttemptedRevision = pushed
+			sync.Status.Waiting = &v1alpha1.Waiting{For: "nodeclass/default", Message: "its subnets are not resolved", Since: before(3 * time.Minute)}
+			sync.Status.Held = &v1alpha1.HeldPlan{Digest: "d", Summary: "replaces 12 of 40 nodes in 2 pools", Needed: 2, Approvers: []string{"ann"}, Message: "another person has to approve it", Entries: []v1alpha1.ApprovedEntry{
+				{Kind: "NodePool", Name: "general", Definition: "x", Nodes: 12}, {Kind: "NodePool", Name: "old", Nodes: 3, MovesTo: []string{"new"}}, {Kind: "NodePool", Name: "lent", Nodes: 2, Orphan: true, Policies: []string{"light"}},
+			}}
+			sync.Status.Approved = []v1alpha1.ApprovedPlan{{By: []string{"bob", "eve"}, Entries: []v1alpha1.ApprovedEntry{{Kind: "EC2NodeClass", Name: "default", Definition: "y"}}}}
+		})),
 		"empty": worldOf(nodeSyncWith("prod", func(sync *v1alpha1.NodeSync) { sync.Status, sync.Generation = v1alpha1.NodeSyncStatus{}, 1 })),
 		"many":  worldOf(nodeSyncWith("prod")),
 		"hostile": worldOf(nodeSyncWith("prod", ready(metav1.ConditionFalse, hostile, hostile+"\n"+hostile), leaves(v1alpha1.RemovalHeld, hostile, func(r *v1alpha1.Removal) { r.Name = hostile }), func(sync *v1alpha1.NodeSync) {
-			sync.Status.Waiting = &v1alpha1.Waiting{For: hostile, Since: before(time.Minute)}
+			sync.Status.Held = &v1alpha1.HeldPlan{Summary: hostile, Approvers: []string{hostile}, Message: hostile, Entries: []v1alpha1.ApprovedEntry{{Kind: hostile, Name: hostile, MovesTo: []string{hostile}, Policies: []string{hostile}}}}
+			sync.Status.Waiting = &v1alpha1.Waiting{For: hostile, Message: hostile, Since: before(time.Minute)}
 			sync.Status.Instances = &v1alpha1.InstanceDrift{Failure: hostile, Instances: []v1alpha1.DriftedInstance{{ID: hostile, NodeClaim: hostile, Pool: hostile, Message: hostile, Since: before(time.Hour)}}}
 			sync.Status.Drift = []v1alpha1.DriftedObject{{Kind: "NodePool", Name: hostile, Message: hostile, By: []string{hostile}, Since: before(time.Hour)}}
 			sync.Status.Reported = []v1alpha1.Reported{{Provider: hostile, URL: hostile, Context: hostile, Commit: hostile, State: hostile, Description: hostile, Failure: hostile}}
