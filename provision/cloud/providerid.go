@@ -17,3 +17,11 @@ func ParseProviderID(providerID string) (zone, instanceID string, err error) {
 	}
 	return parts[1], parts[2], nil
 }
+
+// InstanceID is how people know an instance, by its provider ID; one that is not AWS's is left as it is.
+func InstanceID(providerID string) string {
+	if _, id, err := ParseProviderID(providerID); err == nil {
+		return id
+	}
+	return providerID
+}

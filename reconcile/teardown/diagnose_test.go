@@ -12,6 +12,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/blocker"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
@@ -53,46 +54,46 @@ func TestDiagnose(t *testing.T) {
 	tolerant.Tolerates = true
 	node := "node node-a (NodeClaim/a) waits for "
 	cases := map[string]struct {
-		node    NodeEvidence
+		node    blocker.Node
 		budgets []policyv1.PodDisruptionBudget
 		sets    []plan.NodeDaemonSet
 		want    string
 	}{
 		"a budget that allows nothing": {
-			node: NodeEvidence{Pods: []corev1.Pod{pod()}}, budgets: []policyv1.PodDisruptionBudget{elsewhere, budget},
+			node: blocker.Node{Pods: []corev1.Pod{pod()}}, budgets: []policyv1.PodDisruptionBudget{elsewhere, budget},
 			want: node + "pod shop/web-1, of which PodDisruptionBudget shop/web allows no disruption" + pastBudgets,
 		},
 		"a budget that has been counted": {
-			node: NodeEvidence{Pods: []corev1.Pod{pod()}}, budgets: []policyv1.PodDisruptionBudget{counted},
+			node: blocker.Node{Pods: []corev1.Pod{pod()}}, budgets: []policyv1.PodDisruptionBudget{counted},
 			want: node + "pod shop/web-1, of which PodDisruptionBudget shop/web allows no disruption (healthy: 2 of 3, 2 needed)" + pastBudgets,
 		},
-		"a budget with room": {node: NodeEvidence{Pods: []corev1.Pod{pod()}}, budgets: []policyv1.PodDisruptionBudget{roomy}, want: node + "pod shop/web-1" + pastPods},
+		"a budget with room": {node: blocker.Node{Pods: []corev1.Pod{pod()}}, budgets: []policyv1.PodDisruptionBudget{roomy}, want: node + "pod shop/web-1" + pastPods},
 		"a pod that may not be disrupted": {
-			node: NodeEvidence{Pods: []corev1.Pod{pod(func(p *corev1.Pod) {
+			node: blocker.Node{Pods: []corev1.Pod{pod(func(p *corev1.Pod) {
 				p.Annotations = map[string]string{karpv1.DoNotDisruptAnnotationKey: "true"}
 			})}},
 			want: node + "pod shop/web-1, annotated karpenter.sh/do-not-disrupt" + undisrupted,
 		},
 		"a pod that may not be disrupted for a while": {
-			node: NodeEvidence{Pods: []corev1.Pod{pod(func(p *corev1.Pod) {
+			node: blocker.Node{Pods: []corev1.Pod{pod(func(p *corev1.Pod) {
 				p.Annotations, p.Status.StartTime = map[string]string{karpv1.DoNotDisruptAnnotationKey: "1h"}, &metav1.Time{Time: time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)}
 			})}},
 			want: node + "pod shop/web-1, annotated karpenter.sh/do-not-disrupt until 2026-01-01T13:00:00Z" + undisrupted,
 		},
 		"a pod that might not be disrupted for a while that is over": {
-			node: NodeEvidence{Pods: []corev1.Pod{pod(func(p *corev1.Pod) {
+			node: blocker.Node{Pods: []corev1.Pod{pod(func(p *corev1.Pod) {
 				p.Annotations, p.Status.StartTime = map[string]string{karpv1.DoNotDisruptAnnotationKey: "1h"}, &metav1.Time{Time: time.Date(2026, 1, 1, 10, 30, 0, 0, time.UTC)}
 			})}},
 			want: node + "pod shop/web-1" + pastPods,
 		},
 		"a pod with a finalizer": {
-			node: NodeEvidence{Pods: []corev1.Pod{pod(func(p *corev1.Pod) {
+			node: blocker.Node{Pods: []corev1.Pod{pod(func(p *corev1.Pod) {
 				p.DeletionTimestamp, p.Finalizers = &metav1.Time{Time: time.Unix(1, 0)}, []string{"example.com/keep"}
 			})}},
 			want: node + "pod shop/web-1, which waits for its finalizer example.com/keep" + glass("the node ends before the finalizer's controller is done with the pod; the pod's object stays until it is", annotate),
 		},
 		"pods that Karpenter does not wait for": {
-			node: NodeEvidence{Pods: []corev1.Pod{
+			node: blocker.Node{Pods: []corev1.Pod{
 				pod(controlled("DaemonSet")),
 				pod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }),
 				pod(func(p *corev1.Pod) { p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"} }),
@@ -106,57 +107,57 @@ func TestDiagnose(t *testing.T) {
 			want: node + "Karpenter to end it",
 		},
 		"a volume": {
-			node: NodeEvidence{Pods: []corev1.Pod{pod(controlled("DaemonSet"))}, Volumes: []storagev1.VolumeAttachment{attached}}, sets: []plan.NodeDaemonSet{tolerant},
+			node: blocker.Node{Pods: []corev1.Pod{pod(controlled("DaemonSet"))}, Volumes: []storagev1.VolumeAttachment{attached}}, sets: []plan.NodeDaemonSet{tolerant},
 			want: node + "volume pv-1 (VolumeAttachment csi-1) to be detached by ebs.csi.aws.com" + mounted,
 		},
 		"a volume whose driver was evicted": {
-			node: NodeEvidence{Volumes: []storagev1.VolumeAttachment{attached}}, sets: []plan.NodeDaemonSet{driver},
+			node: blocker.Node{Volumes: []storagev1.VolumeAttachment{attached}}, sets: []plan.NodeDaemonSet{driver},
 			want: node + "volume pv-1 (VolumeAttachment csi-1) to be detached by ebs.csi.aws.com; DaemonSet kube-system/ebs-csi-node (CSI driver ebs.csi.aws.com) does not tolerate karpenter.sh/disrupted:NoSchedule, so that no pod of it is on the node to unmount: " +
 				driver.Patch() + mounted,
 		},
 		"AWS denies it": {
-			node: NodeEvidence{Pods: []corev1.Pod{pod()}, Events: []corev1.Event{{
+			node: blocker.Node{Pods: []corev1.Pod{pod()}, Events: []corev1.Event{{
 				Type: corev1.EventTypeWarning, Message: "UnauthorizedOperation: not authorized to perform: ec2:TerminateInstances. Encoded authorization failure message: x8s",
 			}}},
 			want: node + "AWS: UnauthorizedOperation: not authorized to perform: ec2:TerminateInstances; Karpenter's role lacks ec2:TerminateInstances",
 		},
 		"AWS denies it without naming the action": {
-			node: NodeEvidence{Events: []corev1.Event{{
+			node: blocker.Node{Events: []corev1.Event{{
 				Type: corev1.EventTypeWarning, Message: "terminating instance, operation error EC2: TerminateInstances, https response error StatusCode: 403, RequestID: 1, api error UnauthorizedOperation: You are not authorized to perform this operation.",
 			}}},
 			want: node + "AWS: terminating instance, operation error EC2: TerminateInstances, https response error StatusCode: 403, RequestID: 1, api error UnauthorizedOperation: You are not authorized to perform this operation; Karpenter's role lacks ec2:TerminateInstances",
 		},
 		"EC2 refuses its termination": {
-			node: NodeEvidence{Claim: Claim{ProviderID: "aws:///eu-west-1a/i-0123456789abcdef0", Drained: time.Unix(1, 0)}},
+			node: blocker.Node{ProviderID: "aws:///eu-west-1a/i-0123456789abcdef0", Drained: time.Unix(1, 0)},
 			want: node + "EC2 to take the termination of i-0123456789abcdef0: it is drained, and EC2 refuses it (OperationNotPermitted for termination protection, UnauthorizedOperation without ec2:TerminateInstances); the log of Karpenter's controller has its message",
 		},
 		"EC2 protects it": {
-			node: NodeEvidence{Claim: Claim{ProviderID: "aws:///eu-west-1a/i-0123456789abcdef0", Drained: time.Unix(1, 0)}, Protection: Protected},
+			node: blocker.Node{ProviderID: "aws:///eu-west-1a/i-0123456789abcdef0", Drained: time.Unix(1, 0), Protection: blocker.Protected},
 			want: node + "EC2 to take the termination of i-0123456789abcdef0: it is drained, and EC2 protects it from termination (disableApiTermination)" +
 				glass("the instance was protected on purpose: find out by whom, and what is on it", "aws ec2 modify-instance-attribute --instance-id i-0123456789abcdef0 --no-disable-api-termination"),
 		},
 		"EC2 does not protect it": {
-			node: NodeEvidence{Claim: Claim{ProviderID: "aws:///eu-west-1a/i-0123456789abcdef0", Drained: time.Unix(1, 0)}, Protection: Unprotected},
+			node: blocker.Node{ProviderID: "aws:///eu-west-1a/i-0123456789abcdef0", Drained: time.Unix(1, 0), Protection: blocker.Unprotected},
 			want: node + "EC2 to take the termination of i-0123456789abcdef0: it is drained, and EC2 does not protect it, so that it refuses Karpenter's role ec2:TerminateInstances, or that role is gone; the log of Karpenter's controller has its message" +
 				glass("it is done with your rights, past the policy that denies it to Karpenter, which denies it for the next node as well", "aws ec2 terminate-instances --instance-ids i-0123456789abcdef0"),
 		},
 		"Karpenter does not replace it, and says why": {
-			node: NodeEvidence{Stays: true, Pods: []corev1.Pod{pod()}, Events: []corev1.Event{{Reason: "DisruptionBlocked", Message: "No node would fit."}}},
+			node: blocker.Node{Stays: true, Pods: []corev1.Pod{pod()}, Events: []corev1.Event{{Reason: "DisruptionBlocked", Message: "No node would fit."}}},
 			want: node + "Karpenter to replace it, which says: No node would fit",
 		},
-		"Karpenter does not replace it": {node: NodeEvidence{Stays: true}, want: node + "Karpenter to replace it"},
+		"Karpenter does not replace it": {node: blocker.Node{Stays: true}, want: node + "Karpenter to replace it"},
 		"only Karpenter knows": {
-			node: NodeEvidence{Claim: Claim{Waits: []string{"InstanceTerminating: the instance is shutting down"}}},
+			node: blocker.Node{Waits: []string{"InstanceTerminating: the instance is shutting down"}},
 			want: node + "InstanceTerminating: the instance is shutting down",
 		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			c.node.Claim.Name, c.node.Claim.Node = "a", "node-a"
-			e := Evidence{
-				Nodes: []NodeEvidence{c.node}, Budgets: c.budgets, DaemonSets: plan.DaemonSets{Found: c.sets}, Leader: Gate{Open: true},
+			c.node.Claim, c.node.Name = "a", "node-a"
+			e := Evidence{Leader: Gate{Open: true}, Evidence: blocker.Evidence{
+				Nodes: []blocker.Node{c.node}, Budgets: c.budgets, DaemonSets: plan.DaemonSets{Found: c.sets},
 				Now: time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC),
-			}
+			}}
 			removal := v1alpha1.Removal{Reason: ReasonNodeClaimsLeaving, Stalled: &metav1.Time{}}
 			got, found := Diagnose(removal, Observation{Controller: Gate{Open: true}}, e)
 			if got != c.want {
@@ -182,7 +183,7 @@ func TestDiagnoseNamesTheController(t *testing.T) {
 		"Karpenter's controller is not as the chart says: deployment/karpenter: 1 of 2 replicas updated and available; ": {Gate{Open: true, Message: "deployment/karpenter: 1 of 2 replicas updated and available"}, open},
 		"": {open, open},
 	} {
-		e := Evidence{Nodes: []NodeEvidence{{Claim: Claim{Name: "a", Node: "node-a"}}}, Leader: c.leader}
+		e := Evidence{Evidence: blocker.Evidence{Nodes: []blocker.Node{{Claim: "a", Name: "node-a"}}}, Leader: c.leader}
 		got, _ := Diagnose(v1alpha1.Removal{Reason: ReasonNodeClaimsLeaving, Stalled: &metav1.Time{}}, Observation{Controller: c.controller}, e)
 		if want += "node node-a (NodeClaim/a) waits for Karpenter to end it"; got != want {
 			t.Errorf("got  %q\nwant %q", got, want)

@@ -8,20 +8,12 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
-	storagev1 "k8s.io/api/storage/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"github.com/plumbline-dev/plumbline/reconcile/blocker"
 )
 
 const (
-	// diagnosed is how many nodes of a removal are looked into.
-	diagnosed = 3
 	// slowDrain is after how long of draining what keeps a node is looked for.
 	slowDrain = time.Minute
-	// refusedAfter is how long after the drain a termination that EC2 takes is asked
-	// for at the latest: Karpenter does it in the same reconcile.
-	refusedAfter = 10 * time.Second
 	// diagnoseEvery is the least time between two looks at what keeps nodes.
 	diagnoseEvery = 30 * time.Second
 )
@@ -74,7 +66,7 @@ func (it *item) slowAt() time.Time {
 	}
 	at := since.Add(slowDrain)
 	for _, c := range it.seen.NodeClaims {
-		if refused := c.Drained.Add(refusedAfter); !c.Drained.IsZero() && refused.Before(at) {
+		if refused := c.Drained.Add(blocker.RefusedAfter); !c.Drained.IsZero() && refused.Before(at) {
 			at = refused
 		}
 	}
@@ -117,86 +109,20 @@ func (it *item) kept(now time.Time) []Claim {
 
 // gather looks into the nodes that have been leaving for longest.
 func (d *drive) gather(ctx context.Context, oldest []Claim) (Evidence, error) {
-	reader := d.Live
 	slices.SortFunc(oldest, func(a, b Claim) int {
 		return cmp.Or(a.Deleting.Compare(b.Deleting), cmp.Compare(a.Name, b.Name))
 	})
-	e := Evidence{Now: d.Now, Leader: *d.leads(ctx)}
-	var failures []error
-	volumes := &storagev1.VolumeAttachmentList{}
-	if err := reader.List(ctx, volumes); err != nil {
-		failures = append(failures, err)
+	look := blocker.Look{Reader: d.Live, DaemonSets: d.DaemonSets, Now: d.Now}
+	if d.EC2 != nil {
+		look.Protected = d.EC2.TerminationProtected
 	}
-	namespaces := map[string]bool{}
-	for _, c := range oldest[:min(diagnosed, len(oldest))] {
-		n := NodeEvidence{Claim: c, Stays: c.Deleting.IsZero()}
-		for _, v := range volumes.Items {
-			if c.Node != "" && v.Spec.NodeName == c.Node {
-				n.Volumes = append(n.Volumes, v)
-			}
-		}
-		if err := n.read(ctx, reader); err != nil {
-			failures = append(failures, err)
-		}
-		n.Protection = d.protection(ctx, c)
-		if len(n.Volumes) > 0 {
-			e.DaemonSets = d.DaemonSets(ctx)
-		}
-		for i := range n.Pods {
-			namespaces[n.Pods[i].Namespace] = true
-		}
-		e.Nodes = append(e.Nodes, n)
+	var nodes []blocker.Node
+	for _, c := range oldest[:min(blocker.Most, len(oldest))] {
+		nodes = append(nodes, blocker.Node{
+			Claim: c.Name, Name: c.Node, ProviderID: c.ProviderID, Drained: c.Drained, Waits: c.Waits, Stays: c.Deleting.IsZero(),
+		})
 	}
-	for namespace := range namespaces {
-		budgets := &policyv1.PodDisruptionBudgetList{}
-		if err := reader.List(ctx, budgets, client.InNamespace(namespace)); err != nil {
-			failures = append(failures, err)
-		}
-		e.Budgets = append(e.Budgets, budgets.Items...)
-	}
-	slices.SortFunc(e.Budgets, func(a, b policyv1.PodDisruptionBudget) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
-	return e, errors.Join(failures...)
-}
-
-// read finds the pods of the node, and the events of it and its NodeClaim:
-// those of objects without a namespace are in the default one.
-func (n *NodeEvidence) read(ctx context.Context, reader client.Reader) error {
-	var failures []error
-	about := []string{n.Claim.Name}
-	if n.Claim.Node != "" {
-		about = append(about, n.Claim.Node)
-		pods := &corev1.PodList{}
-		if err := reader.List(ctx, pods, client.MatchingFields{"spec.nodeName": n.Claim.Node}); err != nil {
-			failures = append(failures, err)
-		}
-		n.Pods = pods.Items
-	}
-	for _, name := range about {
-		events := &corev1.EventList{}
-		if err := reader.List(ctx, events, client.InNamespace(corev1.NamespaceDefault), client.MatchingFields{"involvedObject.name": name}); err != nil {
-			failures = append(failures, err)
-		}
-		n.Events = append(n.Events, events.Items...)
-	}
-	slices.SortFunc(n.Events, func(a, b corev1.Event) int { return a.LastTimestamp.Compare(b.LastTimestamp.Time) })
-	return errors.Join(failures...)
-}
-
-// protection asks EC2 whether it protects the instance of a node that is drained, and whose
-// termination it does not take. One that EC2 does not answer about stays unknown: the right to ask
-// is not everywhere.
-func (d *drive) protection(ctx context.Context, c Claim) Protection {
-	if d.EC2 == nil || c.Drained.IsZero() || d.Now.Before(c.Drained.Add(refusedAfter)) {
-		return ""
-	}
-	protected, err := d.EC2.TerminationProtected(ctx, c.ProviderID)
-	switch {
-	case err != nil:
-		return ""
-	case protected:
-		return Protected
-	}
-	return Unprotected
+	leader := *d.leads(ctx)
+	found, err := look.At(ctx, nodes)
+	return Evidence{Evidence: found, Leader: leader}, err
 }

@@ -6,31 +6,24 @@ import (
 
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/blocker"
 )
-
-// cause is what keeps a node: in words, by name, and as one word where a person could end the node
-// all the same.
-type cause struct {
-	words string
-	kind  v1alpha1.BreakGlassCause
-	// namespace and name are those of the pod that keeps it.
-	namespace, name string
-}
 
 // glass is the command for a cause, with what it risks; false where there is none. It is the table
 // of docs/runbooks/PlumblineStalled.md.
-func (n *NodeEvidence) glass(c cause) (v1alpha1.BreakGlass, bool) {
-	g := v1alpha1.BreakGlass{Node: cmp.Or(n.Claim.Node, n.Claim.Name), Cause: c.kind, Command: BreakGlass(n.Claim.Name)}
-	instance := instanceID(n.Claim.ProviderID)
-	switch c.kind {
+func glass(n *blocker.Node, c blocker.Cause) (v1alpha1.BreakGlass, bool) {
+	g := v1alpha1.BreakGlass{Node: cmp.Or(n.Name, n.Claim), Cause: c.Kind, Command: BreakGlass(n.Claim)}
+	instance := cloud.InstanceID(n.ProviderID)
+	switch c.Kind {
 	case v1alpha1.CauseBudget:
 		if n.Stays { // Karpenter has not begun
-			g.Command = "kubectl delete nodeclaim " + n.Claim.Name + " --wait=false && " + g.Command
+			g.Command = "kubectl delete nodeclaim " + n.Claim + " --wait=false && " + g.Command
 		}
 		g.Risk = "Karpenter deletes all pods of the node whatever PodDisruptionBudgets say: the workload has fewer than it needs until they run elsewhere"
 	case v1alpha1.CauseDoNotDisrupt:
-		g.Command = fmt.Sprintf("kubectl annotate pod %s -n %s %s-", c.name, c.namespace, karpv1.DoNotDisruptAnnotationKey)
+		g.Command = fmt.Sprintf("kubectl annotate pod %s -n %s %s-", c.Name, c.Namespace, karpv1.DoNotDisruptAnnotationKey)
 		g.Risk = "the pod is evicted, and what it was at is lost unless it can go on elsewhere"
 	case v1alpha1.CauseFinalizer:
 		g.Risk = "the node ends before the finalizer's controller is done with the pod; the pod's object stays until it is"

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
@@ -11,7 +12,7 @@ import (
 func describe(instances []Instance) string {
 	words := make([]string, 0, len(instances))
 	for _, i := range instances {
-		words = append(words, instanceID(i.ProviderID)+" ("+i.State+")")
+		words = append(words, cloud.InstanceID(i.ProviderID)+" ("+i.State+")")
 	}
 	slices.Sort(words)
 	return some(words)
@@ -27,11 +28,11 @@ func (o Observation) recorded() string {
 		case slices.ContainsFunc(o.Shown, func(i Instance) bool { return i.ProviderID == id }):
 		case seen.ending():
 		case seen == "":
-			words = append(words, instanceID(id)+" (never in EC2's answers)")
+			words = append(words, cloud.InstanceID(id)+" (never in EC2's answers)")
 		case seen == seenOnce:
-			words = append(words, instanceID(id))
+			words = append(words, cloud.InstanceID(id))
 		default:
-			words = append(words, instanceID(id)+" (last "+string(seen)+")")
+			words = append(words, cloud.InstanceID(id)+" (last "+string(seen)+")")
 		}
 	}
 	if len(words) == 0 {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/blocker"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -178,50 +179,21 @@ func claimOf(claim *karpv1.NodeClaim) Claim {
 	}
 	_, c.Unhashed = claim.Annotations[karpv1.NodePoolHashAnnotationKey]
 	c.Unhashed = !c.Unhashed
-	c.Drained = drained(claim)
+	c.Drained, c.Waits = blocker.Drained(claim), blocker.Waits(claim)
 	for _, condition := range claim.Status.Conditions {
-		switch is := condition.Status == metav1.ConditionTrue; condition.Type {
+		if condition.Status != metav1.ConditionTrue {
+			continue
+		}
+		switch condition.Type {
 		case karpv1.ConditionTypeDisruptionReason:
-			if is && c.Deleting.IsZero() {
+			if c.Deleting.IsZero() {
 				c.Replacing = condition.LastTransitionTime.Time
 			}
-		case karpv1.ConditionTypeDrained, karpv1.ConditionTypeVolumesDetached, karpv1.ConditionTypeInstanceTerminating:
-			c.Ending = c.Ending || is && condition.Type == karpv1.ConditionTypeInstanceTerminating
-			if condition.Status != "True" && condition.Message != "" {
-				c.Waits = append(c.Waits, condition.Type+": "+condition.Message)
-			}
+		case karpv1.ConditionTypeInstanceTerminating:
+			c.Ending = true
 		}
 	}
 	return c
-}
-
-// drained is since when nothing but EC2 is in the way of a NodeClaim's end. Of a
-// termination that EC2 refuses Karpenter says nothing but this, in conditions as
-// in events (sigs.k8s.io/karpenter pkg/controllers/node/termination/controller.go,
-// awaitInstanceTermination): InstanceTerminating does not become True.
-func drained(claim *karpv1.NodeClaim) time.Time {
-	var since time.Time
-	passed := 0
-	for _, condition := range claim.Status.Conditions {
-		switch condition.Type {
-		case karpv1.ConditionTypeInstanceTerminating:
-			if condition.Status == metav1.ConditionTrue {
-				return time.Time{}
-			}
-		case karpv1.ConditionTypeDrained, karpv1.ConditionTypeVolumesDetached:
-			if condition.Status != metav1.ConditionTrue {
-				return time.Time{}
-			}
-			passed++
-			if condition.LastTransitionTime.After(since) {
-				since = condition.LastTransitionTime.Time
-			}
-		}
-	}
-	if passed < 2 || claim.DeletionTimestamp == nil || claim.Status.ProviderID == "" {
-		return time.Time{}
-	}
-	return since
 }
 
 // grace is open once a removal was recorded for as long as a revert is to cost

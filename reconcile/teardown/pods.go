@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/reconcile/blocker"
 )
 
 const (
@@ -138,7 +140,7 @@ func (p *podReader) onNodes(ctx context.Context, nodes []string) ([]Workload, er
 			pod := &pods.Items[i]
 			p.keeps(node, pod)
 			owner := metav1.GetControllerOf(pod)
-			if owner == nil || !drains(pod) {
+			if owner == nil || !blocker.Drains(pod) {
 				continue
 			}
 			add(needs, requests(pod))

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/blocker"
 )
 
 // restraint is what the removal's own manager applies to a pool, as a whole: what it leaves out of
@@ -60,12 +61,12 @@ func (p *podReader) keeps(node string, pod *corev1.Pod) {
 	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || pod.DeletionTimestamp != nil {
 		return
 	}
-	if kind, _ := undisrupted(pod, p.now); kind == v1alpha1.CauseDoNotDisrupt {
+	if blocker.Undisrupted(pod, p.now) {
 		p.stays[node] = ""
 		return
 	}
 	_, known := p.stays[node]
-	if bound := poolFor(&pod.Spec); bound != "" && drains(pod) && !known {
+	if bound := poolFor(&pod.Spec); bound != "" && blocker.Drains(pod) && !known {
 		p.stays[node] = bound
 	}
 }

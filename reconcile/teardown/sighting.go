@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
-
-	"github.com/plumbline-dev/plumbline/provision/cloud"
 )
 
 // Seen is the state in which EC2 has shown an instance, as EC2 writes it; empty
@@ -97,13 +95,4 @@ func absences(before map[string]Absence, noted map[string]Seen, shown map[string
 		after[id] = a
 	}
 	return after
-}
-
-// instanceID is how people know an instance; a provider ID that is not AWS's is
-// left as it is.
-func instanceID(providerID string) string {
-	if _, id, err := cloud.ParseProviderID(providerID); err == nil {
-		return id
-	}
-	return providerID
 }

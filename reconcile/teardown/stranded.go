@@ -13,6 +13,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/blocker"
 )
 
 // Stranded is an instance that is to end, and that Karpenter does not end as things are.
@@ -89,7 +90,7 @@ func leaves(claim *karpv1.NodeClaim, by Standing) string {
 		return ""
 	case drains == "":
 		return "its NodeClaim is deleted, and Karpenter does not drain it"
-	case !drained(claim).IsZero():
+	case !blocker.Drained(claim).IsZero():
 		return "Karpenter has drained it, and does not end it"
 	}
 	return ""

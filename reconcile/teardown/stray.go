@@ -8,6 +8,8 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/provision/cloud"
 )
 
 // strayEnds ends what a message says of NodeClaims before what it says of instances.
@@ -33,7 +35,7 @@ func (d *drive) nameStrays(ctx context.Context) error {
 		}
 		if stray := it.stray(all.Items); stray != nil {
 			it.after.Message = fmt.Sprintf("NodeClaim/%s has %s, and its label %s was changed by hand to %q: set it to %s again, or delete the NodeClaim%s",
-				stray.Name, instanceID(stray.Status.ProviderID), karpv1.NodePoolLabelKey, stray.Labels[karpv1.NodePoolLabelKey], it.before.Name, strayEnds) + it.after.Message
+				stray.Name, cloud.InstanceID(stray.Status.ProviderID), karpv1.NodePoolLabelKey, stray.Labels[karpv1.NodePoolLabelKey], it.before.Name, strayEnds) + it.after.Message
 		}
 	}
 	return nil

@@ -1,0 +1,177 @@
+package blocker
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+)
+
+// Cause is what keeps a node.
+type Cause struct {
+	// Words say it after "waits for". Short says the same with what is to be known first: the
+	// budget, and then its pod.
+	Words, Short string
+	// Kind is the same as one word, where a person could end the node all the same.
+	Kind v1alpha1.BreakGlassCause
+	// Namespace and Name are those of the pod that keeps it.
+	Namespace, Name string
+	// Passing says that each drain waits for such as that for a while: a pod that ends, a volume
+	// that is detached, Karpenter itself.
+	Passing bool
+}
+
+// disruptionBlocked is the reason of the event by which Karpenter says why it does not replace a node
+// (sigs.k8s.io/karpenter pkg/controllers/disruption/events/events.go).
+const disruptionBlocked = "DisruptionBlocked"
+
+// WaitsFor names what keeps a node, the first few of several pods. What could be done goes by the
+// first.
+func (n *Node) WaitsFor(e Evidence) Cause {
+	all := n.Causes(e)
+	words := make([]string, 0, len(all))
+	for _, c := range all {
+		words = append(words, c.Words)
+	}
+	first := all[0]
+	first.Words = names(words)
+	return first
+}
+
+// Causes are what keeps a node, in the order of their words: several where that is pods, else one.
+func (n *Node) Causes(e Evidence) []Cause {
+	if denied := n.denied(); denied != "" {
+		return one(Cause{Words: "AWS: " + denied})
+	}
+	if n.Stays {
+		return one(n.stays(e))
+	}
+	if pods := n.pods(e); len(pods) > 0 {
+		return pods
+	}
+	if len(n.Volumes) > 0 {
+		return one(n.volumes(e.DaemonSets))
+	}
+	if !n.Drained.IsZero() {
+		return one(n.refused(e))
+	}
+	if len(n.Waits) > 0 {
+		return one(Cause{Words: n.Waits[0], Passing: true})
+	}
+	return one(Cause{Words: "Karpenter to end it", Passing: true})
+}
+
+func one(c Cause) []Cause {
+	c.Short = cmp.Or(c.Short, c.Words)
+	return []Cause{c}
+}
+
+// pods are those that are not evicted.
+func (n *Node) pods(e Evidence) []Cause {
+	var all []Cause
+	for i := range n.Pods {
+		if pod := &n.Pods[i]; Drains(pod) {
+			all = append(all, why(pod, e))
+		}
+	}
+	slices.SortFunc(all, byWords)
+	return all
+}
+
+// stays says why Karpenter does not replace a node: the pod that it waits for, where that is known,
+// else Karpenter's own words.
+func (n *Node) stays(e Evidence) Cause {
+	kept := slices.DeleteFunc(n.pods(e), func(c Cause) bool { return c.bare() })
+	if len(kept) > 0 {
+		return kept[0]
+	}
+	for i := range slices.Backward(n.Events) {
+		if n.Events[i].Reason == disruptionBlocked {
+			return Cause{Words: "Karpenter to replace it, which says: " + strings.TrimSuffix(n.Events[i].Message, ".")}
+		}
+	}
+	return Cause{Words: "Karpenter to replace it"}
+}
+
+func byWords(a, b Cause) int { return cmp.Compare(a.Words, b.Words) }
+
+// volumes names those that are not detached, and says where that is since their driver was evicted
+// from the node.
+func (n *Node) volumes(sets plan.DaemonSets) Cause {
+	var volumes []string
+	evicted := map[string]bool{}
+	for _, v := range n.Volumes {
+		volume := v.Name
+		if v.Spec.Source.PersistentVolumeName != nil {
+			volume = fmt.Sprintf("%s (VolumeAttachment %s)", *v.Spec.Source.PersistentVolumeName, v.Name)
+		}
+		volumes = append(volumes, "volume "+volume+" to be detached by "+v.Spec.Attacher)
+		for _, set := range sets.Intolerant() {
+			if slices.Contains(set.Drivers, v.Spec.Attacher) {
+				evicted[fmt.Sprintf("%s does not tolerate %s:NoSchedule, so that no pod of it is on the node to unmount: %s", set, karpv1.DisruptedTaintKey, set.Patch())] = true
+			}
+		}
+	}
+	slices.Sort(volumes)
+	words := names(volumes)
+	for _, why := range slices.Sorted(maps.Keys(evicted)) {
+		words += "; " + why
+	}
+	return Cause{Words: words, Kind: v1alpha1.CauseVolume, Passing: len(evicted) == 0}
+}
+
+// refused says why EC2 does not take the termination of a node that is drained. Karpenter tells it
+// in its log only, so that EC2 is asked whether it protects the instance.
+func (n *Node) refused(e Evidence) Cause {
+	const waits = "EC2 to take the termination of %s: it is drained, and EC2 "
+	id := cloud.InstanceID(n.ProviderID)
+	switch n.Protection {
+	case Protected:
+		return Cause{Words: fmt.Sprintf(waits+"protects it from termination (disableApiTermination)", id), Kind: v1alpha1.CauseProtected}
+	case Unprotected:
+		return Cause{Words: fmt.Sprintf(waits+"does not protect it, so that it refuses Karpenter's role ec2:TerminateInstances, or that role is gone; the log of Karpenter's controller has its message", id), Kind: v1alpha1.CauseDenied}
+	}
+	return Cause{
+		Words:   fmt.Sprintf(waits+"refuses it (OperationNotPermitted for termination protection, UnauthorizedOperation without ec2:TerminateInstances); the log of Karpenter's controller has its message", id),
+		Passing: e.Now.Before(n.Drained.Add(RefusedAfter)),
+	}
+}
+
+// deniedAction finds the action in AWS's sentence, and in the SDK's:
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html
+var deniedAction = regexp.MustCompile(`not authorized to perform: ([a-z0-9-]+:[A-Za-z]+)|operation error ([A-Za-z0-9]+): ([A-Za-z]+)`)
+
+// denied finds what AWS has refused to Karpenter, and names the action that its role lacks.
+func (n *Node) denied() string {
+	for i := range slices.Backward(n.Events) {
+		message, _, _ := strings.Cut(n.Events[i].Message, " Encoded authorization failure message")
+		for _, code := range []string{"UnauthorizedOperation", "OperationNotPermitted", "AccessDenied", "not authorized to perform"} {
+			if n.Events[i].Type != corev1.EventTypeWarning || !strings.Contains(message, code) {
+				continue
+			}
+			if found := deniedAction.FindStringSubmatch(message); found != nil && code != "OperationNotPermitted" {
+				return fmt.Sprintf("%s; Karpenter's role lacks %s", strings.TrimSuffix(message, "."), cmp.Or(found[1], strings.ToLower(found[2])+":"+found[3]))
+			}
+			return message
+		}
+	}
+	return ""
+}
+
+// names lists the first few.
+func names(all []string) string {
+	const few = 3
+	if len(all) > few {
+		return strings.Join(all[:few], ", ") + " and others"
+	}
+	return strings.Join(all, ", ")
+}

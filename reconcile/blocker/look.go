@@ -1,0 +1,118 @@
+package blocker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+)
+
+const (
+	// Most is how many nodes are looked into at a time.
+	Most = 3
+	// RefusedAfter is how long after the drain a termination that EC2 takes is asked
+	// for at the latest: Karpenter does it in the same reconcile.
+	RefusedAfter = 10 * time.Second
+)
+
+// Look finds out what hangs on nodes.
+type Look struct {
+	// Reader reads past the watch cache.
+	Reader client.Reader
+	// DaemonSets are those of CSI drivers and CNI plugins. They are asked for only where a volume
+	// keeps a node.
+	DaemonSets func(context.Context) plan.DaemonSets
+	// Protected says whether EC2 protects an instance from termination; nil where EC2 cannot be asked.
+	Protected func(ctx context.Context, providerID string) (bool, error)
+	Now       time.Time
+}
+
+// At finds out what hangs on the first few of some nodes. The Evidence is good also where there is an
+// error: it lacks what could not be read.
+func (l Look) At(ctx context.Context, nodes []Node) (Evidence, error) {
+	e := Evidence{Now: l.Now}
+	var failures []error
+	volumes := &storagev1.VolumeAttachmentList{}
+	if err := l.Reader.List(ctx, volumes); err != nil {
+		failures = append(failures, err)
+	}
+	namespaces := map[string]bool{}
+	for _, n := range nodes[:min(Most, len(nodes))] {
+		for _, v := range volumes.Items {
+			if n.Name != "" && v.Spec.NodeName == n.Name {
+				n.Volumes = append(n.Volumes, v)
+			}
+		}
+		if err := n.read(ctx, l.Reader); err != nil {
+			failures = append(failures, err)
+		}
+		n.Protection = l.protection(ctx, n)
+		if len(n.Volumes) > 0 {
+			e.DaemonSets = l.DaemonSets(ctx)
+		}
+		for i := range n.Pods {
+			namespaces[n.Pods[i].Namespace] = true
+		}
+		e.Nodes = append(e.Nodes, n)
+	}
+	for namespace := range namespaces {
+		budgets := &policyv1.PodDisruptionBudgetList{}
+		if err := l.Reader.List(ctx, budgets, client.InNamespace(namespace)); err != nil {
+			failures = append(failures, err)
+		}
+		e.Budgets = append(e.Budgets, budgets.Items...)
+	}
+	slices.SortFunc(e.Budgets, func(a, b policyv1.PodDisruptionBudget) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return e, errors.Join(failures...)
+}
+
+// read finds the pods of the node, and the events of it and its NodeClaim:
+// those of objects without a namespace are in the default one.
+func (n *Node) read(ctx context.Context, reader client.Reader) error {
+	var failures []error
+	about := []string{n.Claim}
+	if n.Name != "" {
+		about = append(about, n.Name)
+		pods := &corev1.PodList{}
+		if err := reader.List(ctx, pods, client.MatchingFields{"spec.nodeName": n.Name}); err != nil {
+			failures = append(failures, err)
+		}
+		n.Pods = pods.Items
+	}
+	for _, name := range about {
+		events := &corev1.EventList{}
+		if err := reader.List(ctx, events, client.InNamespace(corev1.NamespaceDefault), client.MatchingFields{"involvedObject.name": name}); err != nil {
+			failures = append(failures, err)
+		}
+		n.Events = append(n.Events, events.Items...)
+	}
+	slices.SortFunc(n.Events, func(a, b corev1.Event) int { return a.LastTimestamp.Compare(b.LastTimestamp.Time) })
+	return errors.Join(failures...)
+}
+
+// protection asks EC2 whether it protects the instance of a node that is drained, and whose
+// termination it does not take. One that EC2 does not answer about stays unknown: the right to ask
+// is not everywhere.
+func (l Look) protection(ctx context.Context, n Node) Protection {
+	if l.Protected == nil || n.Drained.IsZero() || l.Now.Before(n.Drained.Add(RefusedAfter)) {
+		return ""
+	}
+	protected, err := l.Protected(ctx, n.ProviderID)
+	switch {
+	case err != nil:
+		return ""
+	case protected:
+		return Protected
+	}
+	return Unprotected
+}
