@@ -96,7 +96,7 @@ func (p *pass) seeInstances(ctx context.Context) error {
 func (p *pass) rollouts() *nodes.Rollouts {
 	return &nodes.Rollouts{
 		Live: p.live, Pools: nodes.Pools(p.want.Set, p.live.Objects), Classes: nodes.Classes(p.want.Set, p.live.Objects), Events: p.Uncached,
-		CABundle: p.Settings.CABundle(), Before: p.sync.Status.Rollout, Said: p.before.Status.Rollout, Changes: p.plan.Changes, Revision: p.revision(), Applied: p.before.Status.LastAppliedRevision,
+		CABundle: p.Settings.CABundle(), DaemonSets: p.view.DaemonSetsOf(p.live.NodeClaims, p.now, p.sync.GetRetryInterval()), Before: p.sync.Status.Rollout, Said: p.before.Status.Rollout, Changes: p.plan.Changes, Revision: p.revision(), Applied: p.before.Status.LastAppliedRevision,
 		Now: p.now, Launchless: p.Launchless, Memory: &p.memory.rollout, EC2: func(ctx context.Context) (nodes.EC2, error) { return p.cloud()(ctx, p.accountStep().Region) },
 	}
 }

@@ -34,6 +34,13 @@ func TestAFreezeStopsARollout(t *testing.T) {
 	if r := brake.Awaits(*w.rollout, pools); r.Message != w.frozen.Message {
 		t.Errorf("waits for %q", r.Message)
 	}
+	const hangs = "waits for PodDisruptionBudget web/web, which allows no disruption"
+	for _, message := range []string{hangs, "NodePool/a allows none; " + hangs} {
+		w.rollout.Message = message
+		if r := brake.Awaits(*w.rollout, pools); r.Message != w.frozen.Message+"; "+hangs {
+			t.Errorf("beside %q it waits for %q", message, r.Message)
+		}
+	}
 	w.now, w.frozen = at(90).Time, plan.Frozen{}
 	w.pass(true)
 	if pools = w.sync.Status.PoolRollouts; pools[0].BrakedAt != nil || pools[0].Reason != "" {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/blocker"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 )
 
@@ -37,10 +38,11 @@ func frozen(p v1alpha1.PoolRollout) bool {
 	return p.BrakedAt != nil && p.Reason == v1alpha1.BrakeFrozen
 }
 
-// Awaits is a rollout with the window of spec.guard that it waits for, where it does.
+// Awaits is a rollout with the window of spec.guard that it waits for, where it does, beside what
+// keeps the nodes that drain all the same.
 func Awaits(r v1alpha1.Rollout, pools []v1alpha1.PoolRollout) v1alpha1.Rollout {
 	if i := slices.IndexFunc(pools, frozen); i >= 0 {
-		r.Message = pools[i].Message
+		r.Message = blocker.Beside(pools[i].Message, blocker.Said(r.Message))
 	}
 	return r
 }

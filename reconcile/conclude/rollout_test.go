@@ -1,6 +1,7 @@
 package conclude
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -45,6 +46,31 @@ func TestTheCommitWaitsForItsNodes(t *testing.T) {
 		v := rolling(c.at, c.timeout, of).withRollout(Verdict{Class: c.class, Message: "waiting"})
 		if v.CommitState() != c.want || v.CommitText() != c.text {
 			t.Errorf("%s: %s %q", name, v.CommitState(), v.CommitText())
+		}
+	}
+}
+
+// TestTheCommitNamesWhatKeepsADrain, while it waits and when that takes too long.
+func TestTheCommitNamesWhatKeepsADrain(t *testing.T) {
+	of := v1alpha1.Rollout{
+		Revision: "main@sha1:a", Nodes: 40, Outdated: 28, Draining: 2, Reasons: []string{"AMIDrift"},
+		Message: "waits for PodDisruptionBudget web/web, which allows no disruption (healthy: 2 of 2, 2 needed) of pod web/web-0 (node ip-10-0-0-7.eu-west-1.compute.internal, NodeClaim/default-x1)",
+	}
+	for text, c := range map[string]struct {
+		at   int64
+		want report.State
+	}{
+		"rolling out: 12 of 40 nodes match (AMIDrift), 2 draining: waits for PodDisruptionBudget web/web, which allows no disruption (healthy: 2 of…": {59, report.Pending},
+		"not rolled out within 1m0s: 12 of 40 nodes match (AMIDrift), 2 draining: waits for PodDisruptionBudget web/web, which allows no disruption…": {60, report.Failure},
+	} {
+		s := rolling(c.at, time.Minute, of)
+		s.SawRollout = true
+		if v := s.withRollout(Verdict{Class: Done}); v.CommitState() != c.want || v.CommitText() != text {
+			t.Errorf("%s %q\nwant %q", v.CommitState(), v.CommitText(), text)
+		}
+		s.setRolledOut()
+		if got := conditions.GetMessage(s.Sync, v1alpha1.RolledOutCondition); !strings.HasSuffix(got, of.Message) {
+			t.Errorf("the condition: %s", got)
 		}
 	}
 }

@@ -17,6 +17,8 @@ import (
 // EC2 is what is asked what instances run in.
 type EC2 interface {
 	Instances(ctx context.Context, query cloud.Query) ([]cloud.Instance, error)
+	// TerminationProtected says whether an instance is protected from being terminated.
+	TerminationProtected(ctx context.Context, providerID string) (bool, error)
 }
 
 const (

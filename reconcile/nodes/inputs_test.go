@@ -24,6 +24,8 @@ type shows struct {
 	asked int
 }
 
+func (s *shows) TerminationProtected(context.Context, string) (bool, error) { return true, s.err }
+
 func (s *shows) Instances(_ context.Context, query cloud.Query) (found []cloud.Instance, err error) {
 	s.asked++
 	if s.err != nil {

@@ -3,7 +3,6 @@ package nodes
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -14,13 +13,12 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
 const (
-	// quiet is how long a rollout makes no progress until Karpenter's events are asked why, and
-	// askEvery how often.
+	// quiet is how long a rollout makes no progress until Karpenter's events are asked why, or what
+	// keeps the nodes that drain, and askEvery how often.
 	quiet    = 30 * time.Second
 	askEvery = time.Minute
 )
@@ -36,9 +34,11 @@ type RolloutMemory struct {
 	// bare is what was written last of definitions without NodeClaims, and began is when the first look was.
 	bare  bare
 	began time.Time
-	// asked is when Karpenter's events were read, and blocked what they said.
+	// asked is when Karpenter's events were read, or what hangs on nodes that drain, and blocked what
+	// that said. hanging are the NodeClaims that drain and that it is about.
 	asked   time.Time
 	blocked string
+	hanging map[types.UID]bool
 	// instances are those that EC2 was asked about.
 	instances instanceMemory
 	// remembered are the nodes that a commit has outdated.
@@ -53,9 +53,14 @@ type Rollouts struct {
 	Pools []Pool
 	// Classes are the EC2NodeClasses of Git that are there: pools of other NodeSyncs may name them.
 	Classes []*plan.Object
-	// Events reads Karpenter's events past the cache, and who wrote a definition when.
+	// Events reads past the cache: Karpenter's events, what hangs on nodes that drain, and who wrote a
+	// definition when.
 	Events client.Reader
-	// EC2 returns the client of the region, which is asked what instances run in; nil asks nobody.
+	// DaemonSets are those of CSI drivers and CNI plugins. They are asked for only where a volume
+	// keeps a node.
+	DaemonSets func(context.Context) (plan.DaemonSets, time.Time)
+	// EC2 returns the client of the region, which is asked what instances run in, and whether one is
+	// protected; nil asks nobody.
 	EC2      func(ctx context.Context) (EC2, error)
 	CABundle string
 	// Before is the rollout as it is recorded, and Said the one of the last pass, that events
@@ -204,89 +209,4 @@ func (r *Rollouts) matching(exact bool) plan.Match {
 		m.Since, m.Unhashed = r.Before.Since.Time, r.Before.Unhashed
 	}
 	return m
-}
-
-// waits says what a rollout waits for; empty where nodes drain, or are about to.
-func (r *Rollouts) waits(ctx context.Context, of v1alpha1.Rollout, matched plan.Matched) string {
-	staying := map[string]int{}
-	first := ""
-	for _, o := range matched.Outdated {
-		if !o.Claim.Deleting {
-			if staying[o.Claim.Pool]++; first == "" {
-				first = o.Claim.Name
-			}
-		}
-	}
-	if len(staying) == 0 {
-		return cmp.Or(r.launchesNone(of), r.unanswered(of, matched))
-	}
-	if words := r.closed(staying); words != "" {
-		return words
-	}
-	for _, l := range r.Launchless {
-		if staying[l.Pool] > 0 {
-			return fmt.Sprintf("no replacement comes in NodePool/%s: %s", l.Pool, l.Why)
-		}
-	}
-	if of.Draining > 0 {
-		return "" // a watch wakes us
-	}
-	if asks := of.LastProgress.Add(quiet); r.Now.Before(asks) {
-		r.WakeBy(asks)
-		r.Memory.blocked = ""
-		return ""
-	}
-	if finding.Due(r.Now, r.Memory.asked, askEvery) {
-		r.Memory.asked = r.Now
-		words, err := observe.WhyNotDisrupted(ctx, r.Events, first)
-		if err != nil {
-			words = err.Error()
-		}
-		r.Memory.blocked = words
-	}
-	r.WakeBy(r.Memory.asked.Add(askEvery))
-	return r.Memory.blocked
-}
-
-// unanswered says what a rollout waits for where no node is known to wait.
-func (r *Rollouts) unanswered(of v1alpha1.Rollout, matched plan.Matched) string {
-	if len(matched.Unresolved) > 0 {
-		return fmt.Sprintf("Karpenter looks for the AMIs of %s", finding.Few(matched.Unresolved, ", "))
-	}
-	if len(matched.Unknown) > 0 && of.Revision != "" {
-		return fmt.Sprintf("whether NodeClaim %s matches is unknown, as it lacks the hash by which Karpenter compares it: delete it to have it replaced", finding.Few(matched.Unknown, ", "))
-	}
-	if of.Outdated == 0 && of.SettlesAt != nil {
-		return fmt.Sprintf("Karpenter asks AWS which nodes that is, until %s", plan.ClockTime(of.SettlesAt.Time, r.Now))
-	}
-	return ""
-}
-
-// closed says which pools' budgets keep their outdated nodes, where none may go; empty where one
-// may. staying is how many wait in each pool.
-func (r *Rollouts) closed(staying map[string]int) string {
-	nodes := map[string]int{}
-	for i := range r.Live.NodeClaims {
-		nodes[r.Live.NodeClaims[i].Pool]++
-	}
-	var words []string
-	for _, pool := range r.Pools {
-		if staying[pool.Name] == 0 {
-			continue
-		}
-		allowed := plan.AllowedDisruptions(pool.Live, nodes[pool.Name], r.Now)
-		switch {
-		case allowed.Unreadable:
-			words = append(words, fmt.Sprintf("NodePool/%s has a disruption budget that cannot be read: Karpenter disrupts no node until it is corrected", pool.Name))
-		case allowed.Now > 0:
-			return ""
-		case allowed.At.IsZero():
-			words = append(words, fmt.Sprintf("the disruption budgets of NodePool/%s allow none", pool.Name))
-		default:
-			words = append(words, fmt.Sprintf("the disruption budgets of NodePool/%s allow none until %s", pool.Name, plan.ClockTime(allowed.At, r.Now)))
-			r.WakeBy(allowed.At)
-		}
-	}
-	slices.Sort(words)
-	return finding.Few(words, "; ")
 }

@@ -49,7 +49,7 @@ func drifted(name, of string, deleting bool) plan.NodeClaim {
 }
 
 // TestWhatARolloutWaitsFor says it in the order of what is certain: budgets, replacements that do
-// not come, what Karpenter says; and nothing while nodes drain. No look asks for one in the past.
+// not come, what Karpenter says; and nothing while nodes begin to drain. No look asks for one in the past.
 func TestWhatARolloutWaitsFor(t *testing.T) {
 	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 	open, shut := map[string]any{"nodes": "1"}, map[string]any{"nodes": "0"}
@@ -67,7 +67,7 @@ func TestWhatARolloutWaitsFor(t *testing.T) {
 		asked      int
 	}{
 		"it has just begun":          {pools: []nodes.Pool{pool("a", open)}, claims: []plan.NodeClaim{drifted("1", "a", false)}, since: now},
-		"it drains":                  {pools: []nodes.Pool{pool("a", open)}, claims: []plan.NodeClaim{drifted("1", "a", false), drifted("2", "a", true)}, since: long},
+		"it drains":                  {pools: []nodes.Pool{pool("a", open)}, claims: []plan.NodeClaim{drifted("1", "a", false), drifted("2", "a", true)}, since: now},
 		"budgets":                    {pools: []nodes.Pool{pool("a", shut)}, claims: []plan.NodeClaim{drifted("1", "a", false)}, since: now, want: "the disruption budgets of NodePool/a allow none"},
 		"a window":                   {pools: []nodes.Pool{pool("a", window)}, claims: []plan.NodeClaim{drifted("1", "a", false)}, since: long, want: "the disruption budgets of NodePool/a allow none until 17:00 UTC"},
 		"a window of one of two":     {pools: []nodes.Pool{pool("a", window), pool("b", open)}, claims: []plan.NodeClaim{drifted("1", "a", false), drifted("2", "b", false)}, since: now},

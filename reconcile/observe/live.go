@@ -54,6 +54,9 @@ func NodeClaim(claim *karpv1.NodeClaim) plan.NodeClaim {
 		Initialized: claim.Status.NodeName != "" && !uninitialized(claim),
 	}
 	n.Drifted = n.DriftReason != ""
+	if n.Deleting {
+		n.Deleted = claim.DeletionTimestamp.Time
+	}
 	for _, owner := range claim.OwnerReferences {
 		if owner.Kind == render.NodePool {
 			n.PoolUID = owner.UID

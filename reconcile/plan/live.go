@@ -54,9 +54,11 @@ type NodeClaim struct {
 	Class      string
 	ProviderID string
 	// Image is the AMI that it runs; empty until it is launched.
-	Image    string
-	Node     string
+	Image string
+	Node  string
+	// Deleting says that it has a deletionTimestamp, and Deleted since when; zero where it has none.
 	Deleting bool
+	Deleted  time.Time
 	// Disrupted says that Karpenter has ended it by itself: it was empty, drifted or
 	// could be consolidated.
 	Disrupted bool

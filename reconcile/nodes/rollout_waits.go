@@ -1,0 +1,117 @@
+package nodes
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/blocker"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+)
+
+// waits says what a rollout waits for: what keeps the nodes that are still to go, and those that
+// drain. It is empty where nodes drain as they should, or are about to.
+func (r *Rollouts) waits(ctx context.Context, of v1alpha1.Rollout, matched plan.Matched) string {
+	staying := map[string]int{}
+	first := ""
+	var ending []*plan.NodeClaim
+	for _, o := range matched.Outdated {
+		if o.Claim.Deleting {
+			ending = append(ending, o.Claim)
+			continue
+		}
+		if staying[o.Claim.Pool]++; first == "" {
+			first = o.Claim.Name
+		}
+	}
+	hangs := r.hangs(ctx, of, ending)
+	if len(staying) == 0 {
+		return cmp.Or(blocker.Beside(r.launchesNone(of), hangs), r.unanswered(of, matched))
+	}
+	if words := r.closed(staying, hangs != ""); words != "" {
+		return blocker.Beside(words, hangs)
+	}
+	for _, l := range r.Launchless {
+		if staying[l.Pool] > 0 {
+			return blocker.Beside(fmt.Sprintf("no replacement comes in NodePool/%s: %s", l.Pool, l.Why), hangs)
+		}
+	}
+	if len(ending) > 0 {
+		return hangs
+	}
+	return r.undisrupted(ctx, of, first)
+}
+
+// undisrupted says why Karpenter does not begin with a node, once the rollout makes no progress.
+func (r *Rollouts) undisrupted(ctx context.Context, of v1alpha1.Rollout, claim string) string {
+	if asks := of.LastProgress.Add(quiet); r.Now.Before(asks) {
+		r.WakeBy(asks)
+		r.Memory.blocked = ""
+		return ""
+	}
+	if finding.Due(r.Now, r.Memory.asked, askEvery) {
+		r.Memory.asked = r.Now
+		words, err := observe.WhyNotDisrupted(ctx, r.Events, claim)
+		if err != nil {
+			words = err.Error()
+		}
+		r.Memory.blocked = words
+	}
+	r.WakeBy(r.Memory.asked.Add(askEvery))
+	return r.Memory.blocked
+}
+
+// unanswered says what a rollout waits for where no node is known to wait.
+func (r *Rollouts) unanswered(of v1alpha1.Rollout, matched plan.Matched) string {
+	if len(matched.Unresolved) > 0 {
+		return fmt.Sprintf("Karpenter looks for the AMIs of %s", finding.Few(matched.Unresolved, ", "))
+	}
+	if len(matched.Unknown) > 0 && of.Revision != "" {
+		return fmt.Sprintf("whether NodeClaim %s matches is unknown, as it lacks the hash by which Karpenter compares it: delete it to have it replaced", finding.Few(matched.Unknown, ", "))
+	}
+	if of.Outdated == 0 && of.SettlesAt != nil {
+		return fmt.Sprintf("Karpenter asks AWS which nodes that is, until %s", plan.ClockTime(of.SettlesAt.Time, r.Now))
+	}
+	return ""
+}
+
+// closed says which pools' budgets keep their outdated nodes, where none may go; empty where one
+// may. staying is how many wait in each pool, and beside says that something else is said as well.
+func (r *Rollouts) closed(staying map[string]int, beside bool) string {
+	nodes := map[string]int{}
+	for i := range r.Live.NodeClaims {
+		nodes[r.Live.NodeClaims[i].Pool]++
+	}
+	var words []string
+	for _, pool := range r.Pools {
+		if staying[pool.Name] == 0 {
+			continue
+		}
+		allowed := plan.AllowedDisruptions(pool.Live, nodes[pool.Name], r.Now)
+		var long, short string
+		switch opens := plan.ClockTime(allowed.At, r.Now); {
+		case allowed.Unreadable:
+			short = fmt.Sprintf("NodePool/%s has a disruption budget that cannot be read", pool.Name)
+			long = short + ": Karpenter disrupts no node until it is corrected"
+		case allowed.Now > 0:
+			return ""
+		case allowed.At.IsZero():
+			long = fmt.Sprintf("the disruption budgets of NodePool/%s allow none", pool.Name)
+			short = fmt.Sprintf("NodePool/%s allows none", pool.Name)
+		default:
+			long = fmt.Sprintf("the disruption budgets of NodePool/%s allow none until %s", pool.Name, opens)
+			short = fmt.Sprintf("next window of NodePool/%s %s", pool.Name, opens)
+			r.WakeBy(allowed.At)
+		}
+		if beside {
+			long = short
+		}
+		words = append(words, long)
+	}
+	slices.Sort(words)
+	return finding.Few(words, "; ")
+}
