@@ -174,6 +174,7 @@ func TestADrainDoesNotEndWhatCarriesItOut(t *testing.T) {
 func TestADrainedNodeSyncAnswers(t *testing.T) {
 	b := drainedOnly(t, unchanged)
 	b.cloud.err = errors.New("AWS is away")
+	b.pass() // it is known
 	asks := nodeSync(func(n *v1alpha1.NodeSync) { n.Name, n.UID, n.Status.LastAppliedRevision = "gpu", "12", "main@sha1:0" })
 	moves := ownedPool()
 	moves.SetName("moves")
