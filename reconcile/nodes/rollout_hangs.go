@@ -25,7 +25,7 @@ import (
 const slowDrain = 2 * time.Minute
 
 // hangs says what keeps nodes that drain, once the rollout makes no progress; empty where nothing is
-// known to. While such a node is there it is said whatever other nodes do, and asked again.
+// known to. While such a node is there it stands in the message whatever other nodes do, and it is asked again.
 func (r *Rollouts) hangs(ctx context.Context, of v1alpha1.Rollout, ending []*plan.NodeClaim) string {
 	m := r.Memory
 	if m.hanging != nil && !slices.ContainsFunc(ending, func(c *plan.NodeClaim) bool { return m.hanging[c.UID] }) {

@@ -80,7 +80,7 @@ func (r *Rollouts) unanswered(of v1alpha1.Rollout, matched plan.Matched) string 
 }
 
 // closed says which pools' budgets keep their outdated nodes, where none may go; empty where one
-// may. staying is how many wait in each pool, and beside says that something else is said as well.
+// may. staying is how many wait in each pool, and beside says that something else stands there as well.
 func (r *Rollouts) closed(staying map[string]int, beside bool) string {
 	nodes := map[string]int{}
 	for i := range r.Live.NodeClaims {
