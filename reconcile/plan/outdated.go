@@ -176,7 +176,10 @@ func (m Match) reason(c *NodeClaim, pool, class *template) (reason string, sure 
 		return driftOfRequirements, true
 	}
 	reason, sure = m.reasonOfClass(c, class)
-	if stale := counted && c.DriftReason == driftOfPool; reason == "" && c.Drifted && !stale {
+	// Karpenter has not looked again since a revert: its condition is the former definition's.
+	fits := m.Exact && c.ProviderID != "" && c.Labels != "" && pool.requirements != nil
+	stale := counted && (c.DriftReason == driftOfPool || fits && c.DriftReason == driftOfRequirements)
+	if reason == "" && c.Drifted && !stale {
 		return c.DriftReason, true
 	}
 	return reason, sure && (reason != "" || counted || !m.Exact)

@@ -42,8 +42,9 @@ func TestMatch(t *testing.T) {
 		"in launch, of another template":                                              {inLaunch: true, pool: tainted("general"), exact: "NodePoolDrifted"},
 		// Karpenter has not looked again since a removal was taken back, or an edit: its condition is the
 		// former one's.
-		"found by Karpenter by another template": {drifted: "NodePoolDrifted", noted: "NodePoolDrifted"},
-		"found by Karpenter":                     {drifted: "AMIDrift", exact: "AMIDrift", noted: "AMIDrift"},
+		"found by Karpenter by another template":   {drifted: "NodePoolDrifted", noted: "NodePoolDrifted"},
+		"found by Karpenter by other requirements": {drifted: "RequirementsDrifted", noted: "RequirementsDrifted"},
+		"found by Karpenter":                       {drifted: "AMIDrift", exact: "AMIDrift", noted: "AMIDrift"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			or := func(text, other string) string {
