@@ -176,13 +176,22 @@ func (m Match) reason(c *NodeClaim, pool, class *template) (reason string, sure 
 		return driftOfRequirements, true
 	}
 	reason, sure = m.reasonOfClass(c, class)
-	// Karpenter has not looked again since a revert: its condition is the former definition's.
-	fits := m.Exact && c.ProviderID != "" && c.Labels != "" && pool.requirements != nil
-	stale := counted && (c.DriftReason == driftOfPool || fits && c.DriftReason == driftOfRequirements)
-	if reason == "" && c.Drifted && !stale {
+	if reason == "" && c.Drifted && !(counted && m.stale(c, pool)) {
 		return c.DriftReason, true
 	}
 	return reason, sure && (reason != "" || counted || !m.Exact)
+}
+
+// stale says of a NodeClaim that was compared with its pool and matches that Karpenter has not looked again since:
+// its condition is by a former definition.
+func (m Match) stale(c *NodeClaim, pool *template) bool {
+	switch c.DriftReason {
+	case driftOfPool:
+		return true
+	case driftOfRequirements:
+		return m.Exact && c.ProviderID != "" && c.Labels != "" && pool.requirements != nil
+	}
+	return false
 }
 
 // reasonOfClass is likewise by the EC2NodeClass only; nil is one that is not there.
