@@ -124,6 +124,7 @@ func (s *Supervisor) seen(ctx context.Context, object any) {
 		s.workers[pod.UID] = w
 		s.running.Go(func() { w.run(ctx) })
 	}
+	w.shown(pod)
 	if pod.DeletionTimestamp != nil {
 		w.terminate(grace(pod))
 	}

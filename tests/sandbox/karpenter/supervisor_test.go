@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	autoscaling "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/tests/sandbox/karpenter"
 	"github.com/plumbline-dev/plumbline/tests/sandbox/kube"
@@ -97,6 +99,17 @@ func TestSupervisor(t *testing.T) {
 	checkPod(t, c, instance.Pod)
 	checkLogs(t, c, instance.Pod)
 	checkEvents(t, c, instance.Pod, "Pulled", "Started", "BackOff")
+
+	t.Run("a pod that another client shows as not Ready is Ready again", func(t *testing.T) {
+		unready := []byte(`{"status": {"conditions": [{"type": "Ready", "status": "False"}]}}`)
+		if _, err := c.Client.CoreV1().Pods(namespace).Patch(t.Context(), instance.Pod, types.StrategicMergePatchType, unready, metav1.PatchOptions{}, "status"); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the pod to be Ready", func(ctx context.Context) bool {
+			pod, err := c.Client.CoreV1().Pods(namespace).Get(ctx, instance.Pod, metav1.GetOptions{})
+			return err == nil && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue })
+		})
+	})
 
 	t.Run("the process ends when the Deployment is scaled to zero", func(t *testing.T) {
 		scale := &autoscaling.Scale{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,6 +22,9 @@ import (
 // so on up to half a minute. A kubelet would take ten times as long.
 var backoff = wait.Backoff{Duration: time.Second, Factor: 2, Steps: 6, Cap: 30 * time.Second}
 
+// correctEvery is how long what was written last is given to be seen.
+const correctEvery = 2 * time.Second
+
 // worker runs one pod from its binding to its end.
 type worker struct {
 	options  Options
@@ -28,7 +32,10 @@ type worker struct {
 	status   *status
 	recorder record.EventRecorder
 
-	instance  atomic.Pointer[Instance]
+	instance atomic.Pointer[Instance]
+	// unready says that the pod is shown as not Ready: kube-controller-manager writes that where its node was
+	// not heard of for a while, and a kubelet corrects it.
+	unready   atomic.Bool
 	ending    chan struct{} // closed when the pod is told to go
 	gone      chan struct{} // closed when the pod is no more
 	endOnce   sync.Once
@@ -48,6 +55,13 @@ func newWorker(options Options, pod *corev1.Pod, recorder record.EventRecorder) 
 }
 
 func (w *worker) dir() string { return podDir(w.options.Dir, w.pod.Namespace, w.pod.Name) }
+
+// shown notes how the API server shows the pod.
+func (w *worker) shown(pod *corev1.Pod) {
+	w.unready.Store(slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status != corev1.ConditionTrue
+	}))
+}
 
 // terminate asks the program to end within grace.
 func (w *worker) terminate(grace time.Duration) {
@@ -151,6 +165,7 @@ func (w *worker) follow(ctx context.Context, p *process.Process) {
 	probe := newProbe(w.pod, w.instance.Load().Health, time.Now())
 	tick := time.NewTicker(probeEvery)
 	defer tick.Stop()
+	wrote := time.Now()
 	for {
 		select {
 		case <-p.Done():
@@ -166,8 +181,9 @@ func (w *worker) follow(ctx context.Context, p *process.Process) {
 			return
 		case <-tick.C:
 			ready, changed := probe.ask(ctx)
-			if changed {
+			if changed || ready && w.unready.Load() && time.Since(wrote) > correctEvery {
 				w.report(ctx, w.status.ready(ctx, ready))
+				wrote = time.Now()
 			}
 			if message := probe.complaint(time.Now()); message != "" {
 				w.event(corev1.EventTypeWarning, "Unhealthy", message)
