@@ -137,7 +137,11 @@ func (s *Step) change(ctx context.Context, seen upgrade.Seen) error {
 		if held != nil {
 			take = s.finishNewer(held)
 		}
-		if again, err := take(ctx, action, &seen); err != nil || !again {
+		again, err := take(ctx, action, &seen)
+		if err != nil && seen.Established.Ready && !seen.Rollout.Ready {
+			s.out.Controller = seen.Rollout // it is what fails
+		}
+		if err != nil || !again {
 			return err
 		}
 	}
