@@ -284,10 +284,10 @@
 //		Pushes the clone's HEAD to fleet:TAG beside the charts, as "flux push artifact" packs it.
 //	registry away|truncated|corrupt|back, registry slow DURATION, registry answers STATUS
 //		Has the registry of the charts go wrong; ends that.
-//	terraform take FILE…
-//		Copies files of examples/terraform into a root module, $WORK/terraform/root.
+//	terraform take FILE|FOLDER…
+//		Copies files and folders of examples/terraform into a root module, $WORK/terraform/root.
 //	terraform ARGS
-//		Runs the real Terraform there, with an old helm provider; stdout asks what it printed.
+//		Runs the real Terraform there, with an old helm provider; stdout asks what it printed. It is $TERRAFORM.
 //	page NAME [HEADING…], page NAME but HEADING…
 //		Runs the commands below headings of docs/NAME.md that say that they are tested, as a reader in a checkout;
 //		without a heading it checks that none is left, but those that another story runs.

@@ -11,10 +11,10 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/terraform"
 )
 
-// terraformCommand is `terraform take FILE…` and `terraform ARGS`.
+// terraformCommand is `terraform take FILE|FOLDER…` and `terraform ARGS`.
 func (s *story) terraformCommand(ts *testscript.TestScript, args []string) error {
 	if len(args) == 0 {
-		return errors.New("usage: terraform take FILE…, terraform ARGS")
+		return errors.New("usage: terraform take FILE|FOLDER…, terraform ARGS")
 	}
 	if s.terraform == nil {
 		builder, err := binaries.Here(s.t.Output())
@@ -28,6 +28,7 @@ func (s *story) terraformCommand(ts *testscript.TestScript, args []string) error
 			key, value, _ := strings.Cut(variable, "=")
 			ts.Setenv(key, value)
 		}
+		ts.Setenv("TERRAFORM", s.terraform.Program)
 	}
 	if args[0] != "take" {
 		return ts.Exec(s.terraform.Program, append([]string{"-chdir=" + s.terraform.Dir}, args...)...)

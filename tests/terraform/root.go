@@ -45,9 +45,15 @@ func NewRoot(ctx context.Context, builder *binaries.Builder, dir string) (*Root,
 	)
 }
 
-// Take copies files into the root, each under its own name.
+// Take copies files, and folders of modules, into the root, each under its own name.
 func (r *Root) Take(files ...string) error {
 	for _, file := range files {
+		if info, err := os.Stat(file); err == nil && info.IsDir() {
+			if err := os.CopyFS(filepath.Join(r.Dir, filepath.Base(file)), os.DirFS(file)); err != nil {
+				return fmt.Errorf("write a module beside the root module: %w", err)
+			}
+			continue
+		}
 		text, err := os.ReadFile(file)
 		if err != nil {
 			return fmt.Errorf("read what goes into the root module: %w", err)
