@@ -176,7 +176,7 @@ func (m Match) reason(c *NodeClaim, pool, class *template) (reason string, sure 
 		return driftOfRequirements, true
 	}
 	reason, sure = m.reasonOfClass(c, class)
-	if reason == "" && c.Drifted && !(counted && m.stale(c, pool)) {
+	if reason == "" && c.Drifted && (!counted || !m.stale(c, pool)) {
 		return c.DriftReason, true
 	}
 	return reason, sure && (reason != "" || counted || !m.Exact)
