@@ -117,8 +117,15 @@ func TestWhyOfANodeThatRuns(t *testing.T) {
 			if c.refused > 0 {
 				s.refused["/apis/karpenter.sh/v1/nodepools/pool-00"] = c.refused
 			}
-			if got := plumbline(t, "why", "ip-9", "--kubeconfig", kubeconfig); got.code != exitDone || !strings.Contains(got.out, c.want) {
+			s.objects["/api/v1/namespaces/default/events/a"] = map[string]any{
+				"apiVersion": "v1", "kind": "Event", "metadata": map[string]any{"name": "a", "namespace": "default"}, "reason": "DisruptionBlocked", "message": "Nodeclaim does not have an associated node",
+			}
+			got := plumbline(t, "why", "ip-9", "--kubeconfig", kubeconfig)
+			if got.code != exitDone || !strings.Contains(got.out, c.want) {
 				t.Errorf("code %d, %q: %s", got.code, got.err, got.out)
+			}
+			if kept := strings.Contains(got.out, "kept by"); kept != (name != "it matches") {
+				t.Errorf("says what keeps it: %t\n%s", kept, got.out)
 			}
 		})
 	}
