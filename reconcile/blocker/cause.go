@@ -13,6 +13,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
@@ -43,7 +44,7 @@ func (n *Node) WaitsFor(e Evidence) Cause {
 		words = append(words, c.Words)
 	}
 	first := all[0]
-	first.Words = names(words)
+	first.Words = finding.First(words)
 	return first
 }
 
@@ -122,7 +123,7 @@ func (n *Node) volumes(sets plan.DaemonSets) Cause {
 		}
 	}
 	slices.Sort(volumes)
-	words := names(volumes)
+	words := finding.First(volumes)
 	for _, why := range slices.Sorted(maps.Keys(evicted)) {
 		words += "; " + why
 	}
@@ -165,13 +166,4 @@ func (n *Node) denied() string {
 		}
 	}
 	return ""
-}
-
-// names lists the first few.
-func names(all []string) string {
-	const few = 3
-	if len(all) > few {
-		return strings.Join(all[:few], ", ") + " and others"
-	}
-	return strings.Join(all, ", ")
 }

@@ -28,6 +28,15 @@ func Few(words []string, separator string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(words[:MaxNamed], separator), len(words)-MaxNamed)
 }
 
+// First names the first three, without the number of the rest.
+func First(names []string) string {
+	const few = 3
+	if len(names) > few {
+		return strings.Join(names[:few], ", ") + " and others"
+	}
+	return strings.Join(names, ", ")
+}
+
 // cutShort ends a message that was cut.
 const cutShort = " … (cut)"
 

@@ -34,17 +34,10 @@ func (r *Rollouts) hangs(ctx context.Context, of v1alpha1.Rollout, ending []*pla
 	if len(ending) == 0 {
 		return ""
 	}
-	if asks := of.LastProgress.Add(quiet); m.hanging == nil && r.Now.Before(asks) {
-		r.WakeBy(asks)
-		m.blocked = ""
-		return ""
-	}
-	if finding.Due(r.Now, m.asked, askEvery) {
-		m.asked = r.Now
-		m.blocked, m.hanging = r.diagnose(ctx, ending)
-	}
-	r.WakeBy(m.asked.Add(askEvery)) // no watch tells of budgets
-	return m.blocked
+	return r.blocked(of, m.hanging != nil, func() (words string) {
+		words, m.hanging = r.diagnose(ctx, ending)
+		return words
+	})
 }
 
 // diagnose finds out what keeps the nodes that have been draining for longest, and which those are.

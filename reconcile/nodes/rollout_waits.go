@@ -48,21 +48,30 @@ func (r *Rollouts) waits(ctx context.Context, of v1alpha1.Rollout, matched plan.
 
 // undisrupted says why Karpenter does not begin with a node, once the rollout makes no progress.
 func (r *Rollouts) undisrupted(ctx context.Context, of v1alpha1.Rollout, claim string) string {
-	if asks := of.LastProgress.Add(quiet); r.Now.Before(asks) {
-		r.WakeBy(asks)
-		r.Memory.blocked = ""
-		return ""
-	}
-	if finding.Due(r.Now, r.Memory.asked, askEvery) {
-		r.Memory.asked = r.Now
+	return r.blocked(of, false, func() string {
 		words, err := observe.WhyNotDisrupted(ctx, r.Events, claim)
 		if err != nil {
-			words = err.Error()
+			return err.Error()
 		}
-		r.Memory.blocked = words
+		return words
+	})
+}
+
+// blocked is the answer to what keeps nodes, asked once the rollout makes no progress, or goes on being asked,
+// and then again from time to time: no watch tells of budgets.
+func (r *Rollouts) blocked(of v1alpha1.Rollout, goesOn bool, ask func() string) string {
+	m := r.Memory
+	if asks := of.LastProgress.Add(quiet); !goesOn && r.Now.Before(asks) {
+		r.WakeBy(asks)
+		m.blocked = ""
+		return ""
 	}
-	r.WakeBy(r.Memory.asked.Add(askEvery))
-	return r.Memory.blocked
+	if finding.Due(r.Now, m.asked, askEvery) {
+		m.asked = r.Now
+		m.blocked = ask()
+	}
+	r.WakeBy(m.asked.Add(askEvery))
+	return m.blocked
 }
 
 // unanswered says what a rollout waits for where no node is known to wait.

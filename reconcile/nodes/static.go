@@ -87,6 +87,9 @@ func initialized(claims []plan.NodeClaim) map[string]int32 {
 // lacking is without the static pools that want no node: why a launch of theirs failed is over. One of
 // which a node has drifted wants its replacement, though it has all.
 func lacking(found []Launchless, pools []Pool, claims []plan.NodeClaim) []Launchless {
+	if len(found) == 0 {
+		return nil
+	}
 	ready := initialized(slices.DeleteFunc(slices.Clone(claims), func(c plan.NodeClaim) bool { return c.Drifted }))
 	return slices.DeleteFunc(found, func(l Launchless) bool {
 		return slices.ContainsFunc(pools, func(p Pool) bool {

@@ -1,11 +1,10 @@
 package teardown
 
 import (
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
 )
 
 // held keeps an object for which a person's word is wanted. Where the object is
@@ -46,7 +45,7 @@ func ending(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	case !o.Exists && len(o.NodeClaims) == 0:
 		return gone(o), false
 	case o.Terminating && len(o.NodeClaims) == 0:
-		return terminating(names(o.ReferencedBy)), false
+		return terminating(finding.First(o.ReferencedBy)), false
 	case !o.Fresh:
 		return step{phase: r.Phase, reason: r.Reason, message: r.Message, remaining: unknown, actions: []Action{Reread{}}}, false
 	}
@@ -60,7 +59,7 @@ func deleting(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	case !o.Exists:
 		return gone(o), false
 	case o.Terminating && o.Fresh:
-		return terminating(names(o.ReferencedBy)), false
+		return terminating(finding.First(o.ReferencedBy)), false
 	}
 	s := step{phase: upTo(r.Phase, v1alpha1.RemovalVerifyingCloud), reason: ReasonDeleting, message: ownsNothing, remaining: 0}
 	if o.EC2 != nil {
@@ -139,26 +138,6 @@ func (s step) noting(o Observation) step {
 		s.actions = append([]Action{Note{Fresh: fresh, Seen: seen, Workloads: o.Evicted}}, s.actions...)
 	}
 	return s
-}
-
-// maxNamed is how many instances one message names.
-const maxNamed = 5
-
-// some names the first and counts the rest.
-func some(all []string) string {
-	if len(all) <= maxNamed {
-		return strings.Join(all, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(all[:maxNamed], ", "), len(all)-maxNamed)
-}
-
-// names lists the first few.
-func names(all []string) string {
-	const few = 3
-	if len(all) > few {
-		return strings.Join(all[:few], ", ") + " and others"
-	}
-	return strings.Join(all, ", ")
 }
 
 // elsewhere pauses the removal of what goes to another NodeSync, or has gone to it

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
 )
 
 // leavingClass is a class that is gone, or that another client has deleted.
@@ -12,7 +13,7 @@ func leavingClass(_ v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	case !o.Exists:
 		return gone(o), false
 	case o.Terminating:
-		return terminating(names(o.ReferencedBy)), false
+		return terminating(finding.First(o.ReferencedBy)), false
 	}
 	return step{}, true
 }
@@ -25,7 +26,7 @@ func referenced(_ v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	}
 	s := step{
 		phase: v1alpha1.RemovalDraining, reason: ReasonReferenced,
-		message: "still named by " + names(o.ReferencedBy), remaining: len(o.ReferencedBy),
+		message: "still named by " + finding.First(o.ReferencedBy), remaining: len(o.ReferencedBy),
 	}
 	if o.Unremoved != "" {
 		s.message = o.Unremoved // the others go by themselves, or are named next

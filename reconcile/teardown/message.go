@@ -6,6 +6,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
 )
 
 // describe names instances with their states.
@@ -15,7 +16,7 @@ func describe(instances []Instance) string {
 		words = append(words, cloud.InstanceID(i.ProviderID)+" ("+i.State+")")
 	}
 	slices.Sort(words)
-	return some(words)
+	return finding.Some(words)
 }
 
 // recorded names the instances in the record that were not seen ending, before
@@ -39,7 +40,7 @@ func (o Observation) recorded() string {
 		return ""
 	}
 	slices.Sort(words)
-	return ": " + some(words)
+	return ": " + finding.Some(words)
 }
 
 // unansweredSince stands between what EC2 answered last and why it does not now.

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
 )
 
 // Observation is what one pass sees of one removal's object.
@@ -194,7 +196,7 @@ func (o Observation) silence() string {
 	for _, i := range o.Shown {
 		words = append(words, i.ProviderID+" ("+i.State+")")
 	}
-	return o.Silence + "; asked by ID, EC2 shows " + names(words)
+	return o.Silence + "; asked by ID, EC2 shows " + finding.First(words)
 }
 
 // news returns what the record lacks: provider IDs that it has not, and what EC2

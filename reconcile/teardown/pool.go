@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
 )
 
 // gated keeps a removal from beginning, and from ending more NodeClaims, before a
@@ -229,7 +230,7 @@ func verifying(r v1alpha1.Removal, o Observation, now time.Time) (step, bool) {
 		s.actions = []Action{AskEC2{}}
 	case len(left) > 0 && len(left) == len(o.Unaskable):
 		s.reason, s.remaining = ReasonUnverifiable, len(left)
-		s.message = names(o.Unaskable) + ": not an instance of EC2, which cannot say whether it has ended: check that it has, then delete it from the removal's record in ConfigMap plumbline-<name of the NodeSync>"
+		s.message = finding.First(o.Unaskable) + ": not an instance of EC2, which cannot say whether it has ended: check that it has, then delete it from the removal's record in ConfigMap plumbline-<name of the NodeSync>"
 	case len(left) > 0:
 		s.reason, s.message, s.remaining = ReasonInstancesLeaving, "EC2 has not ended every instance yet: "+describe(left), len(left)
 	default:
