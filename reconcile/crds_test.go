@@ -39,7 +39,8 @@ func TestDrainWithoutCRDs(t *testing.T) {
 		lacks func(*bed)
 		want  string
 	}{
-		"one is gone":       {func(b *bed) { drops(b, "nodepools.karpenter.sh") }, "nodepools.karpenter.sh is not there"},
+		"one is gone":       {func(b *bed) { drops(b, "nodepools.karpenter.sh") }, "nodepools.karpenter.sh is not there yet, and NodeClaim/general-1 is left"},
+		"another is gone":   {func(b *bed) { drops(b, cluster.NodeClaimCRD) }, "nodeclaims.karpenter.sh is not there yet, and NodePool/general is left"},
 		"one is not served": {hides, "nodeclaims.karpenter.sh does not serve v1 of NodeClaim"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -53,18 +54,23 @@ func TestDrainWithoutCRDs(t *testing.T) {
 				t.Fatal("the NodeSync is gone, and its node is not")
 			}
 			if waiting := b.read().Status.Waiting; waiting == nil || !strings.Contains(waiting.Message, c.want) || !strings.Contains(waiting.Message, "onDelete: Orphan") {
-				t.Errorf("waiting: %+v", waiting)
+				t.Errorf("waiting: %+v\n%s", waiting, strings.Join(b.told(), "\n"))
 			}
 		})
 	}
-	for name, prepare := range map[string]func(*bed){
-		"all are gone":                      func(*bed) {},
-		"all are gone, and it was recorded": func(b *bed) { b.recordPool("general", "p1") },
+	recorded := func(b *bed) { b.recordPool("general", "p1") }
+	for name, c := range map[string]struct {
+		prepare func(*bed)
+		gone    []string
+	}{
+		"all are gone":                       {func(*bed) {}, cluster.CRDNames()},
+		"all are gone, and it was recorded":  {recorded, cluster.CRDNames()},
+		"one is gone, and nothing is beside": {recorded, []string{cluster.NodeClaimCRD}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := leaving(t, func(n *v1alpha1.NodeSync) { n.Spec.OnDelete = v1alpha1.OnDeleteDrain })
-			prepare(b)
-			drops(b, cluster.CRDNames()...)
+			c.prepare(b)
+			drops(b, c.gone...)
 			b.vanish()
 			b.staysWhile("i-0123456789abcdef0 (running)")
 			b.cloud.running[0].State = "terminated"
