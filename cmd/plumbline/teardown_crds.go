@@ -60,7 +60,10 @@ func (t *teardown) neededBy(ctx context.Context, leaves *v1alpha1.NodeSync) erro
 		return err
 	}
 	var left []string
-	own := map[string]bool{}
+	own, err := t.c.appliedPools(ctx, leaves)
+	if err != nil {
+		return err
+	}
 	// NodePools come before NodeClaims, which are theirs.
 	slices.SortFunc(crds, func(a, b apiextensionsv1.CustomResourceDefinition) int { return -strings.Compare(a.Name, b.Name) })
 	for i := range crds {

@@ -11,6 +11,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -51,6 +52,8 @@ type teardownPlan struct {
 	stays leftover.Known
 	// claims are the NodeClaims of its NodePools that have a node.
 	claims []plan.NodeClaim
+	// vanished are the NodePools of Objects that are gone, each with its UID.
+	vanished map[string]types.UID
 }
 
 // leavingObject is a definition, with its number of NodeClaims.
@@ -58,6 +61,8 @@ type leavingObject struct {
 	Kind       string `json:"kind"`
 	Name       string `json:"name"`
 	NodeClaims int    `json:"nodeClaims"`
+	// Gone says that the cluster has it no more: its NodeClaims are left.
+	Gone bool `json:"gone,omitempty"`
 }
 
 // profileAnnotation has the instance profile of a NodeClaim's instance (karpenter-provider-aws pkg/apis/v1/labels.go,
@@ -68,7 +73,8 @@ const profileAnnotation = "karpenter.k8s.aws/instance-profile-name"
 func (c *cluster) leaving(ctx context.Context, sync *v1alpha1.NodeSync, downTo level) (*teardownPlan, error) {
 	l := &teardownPlan{
 		DownTo: downTo, NodeSync: sync.Name, Namespace: sync.Namespace, Objects: []leavingObject{},
-		stays: leftover.Known{Pools: map[string]bool{}, Classes: map[string]bool{}, Profiles: map[string]bool{}},
+		vanished: map[string]types.UID{},
+		stays:    leftover.Known{Pools: map[string]bool{}, Classes: map[string]bool{}, Profiles: map[string]bool{}},
 	}
 	l.noteAppliers("NodeSync/"+sync.Name, sync)
 	claims := &karpv1.NodeClaimList{}
@@ -90,6 +96,9 @@ func (c *cluster) leaving(ctx context.Context, sync *v1alpha1.NodeSync, downTo l
 			}
 		}
 	}
+	if err := c.addVanished(ctx, l, sync, claims.Items); err != nil {
+		return nil, err
+	}
 	l.keepProfiles(claims.Items)
 	return l, nil
 }
@@ -100,7 +109,7 @@ func (c *cluster) leaving(ctx context.Context, sync *v1alpha1.NodeSync, downTo l
 func (l *teardownPlan) keepProfiles(claims []karpv1.NodeClaim) {
 	for i := range claims {
 		ends := slices.ContainsFunc(l.Objects, func(o leavingObject) bool {
-			return o.Kind == render.NodePool && o.Name == claims[i].Labels[karpv1.NodePoolLabelKey]
+			return o.Kind == render.NodePool && o.Name == poolOf(&claims[i])
 		})
 		profile := claims[i].Annotations[profileAnnotation]
 		switch {
@@ -116,16 +125,10 @@ func (l *teardownPlan) keepProfiles(claims []karpv1.NodeClaim) {
 func (l *teardownPlan) add(kind string, object *unstructured.Unstructured, claims []karpv1.NodeClaim) {
 	leaves := leavingObject{Kind: kind, Name: object.GetName()}
 	for i := range claims {
-		if kind != render.NodePool || claims[i].Labels[karpv1.NodePoolLabelKey] != object.GetName() {
-			continue
-		}
-		leaves.NodeClaims++
-		if claims[i].Status.NodeName != "" {
-			l.Nodes++
-			l.claims = append(l.claims, plan.NodeClaim{Name: claims[i].Name, Pool: object.GetName(), Node: claims[i].Status.NodeName})
+		if kind == render.NodePool && poolOf(&claims[i]) == object.GetName() {
+			l.count(&leaves, &claims[i])
 		}
 	}
-	l.NodeClaims += leaves.NodeClaims
 	l.Objects = append(l.Objects, leaves)
 	l.noteAppliers(kind+"/"+object.GetName(), object)
 }
@@ -189,7 +192,11 @@ func (l *teardownPlan) print(out io.Writer) {
 		if object.Kind == render.NodePool {
 			count = fmt.Sprint(object.NodeClaims)
 		}
-		t.AppendRow([]any{object.Kind + "/" + object.Name, count})
+		name := object.Kind + "/" + object.Name
+		if object.Gone {
+			name += " (deleted already)"
+		}
+		t.AppendRow([]any{name, count})
 	}
 	if !l.DownTo.keeps() {
 		t.AppendRow([]any{"NodeSync/" + l.NodeSync, ""})

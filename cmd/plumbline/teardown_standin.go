@@ -140,7 +140,7 @@ func tryEnd(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync, leave
 	tried := map[string]bool{}
 	for _, leaving := range leaves.Objects {
 		kind, known := render.KindOf(leaving.Kind)
-		if tried[leaving.Kind] || !known {
+		if tried[leaving.Kind] || leaving.Gone || !known {
 			continue
 		}
 		tried[leaving.Kind] = true

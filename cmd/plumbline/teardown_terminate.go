@@ -97,7 +97,7 @@ func (t *teardown) findStranded(ctx context.Context, sync *v1alpha1.NodeSync, l 
 			by.Pools[removal.Name] = removal.Phase != v1alpha1.RemovalHeld
 		}
 	}
-	found, busy = ending.Strands(claims.Items, by)
+	found, busy = ending.Strands(l.withoutOthers(claims.Items), by)
 	return found, busy, nil
 }
 
@@ -247,7 +247,7 @@ func (t *teardown) unfinished(ctx context.Context, sync *v1alpha1.NodeSync, foun
 		}
 	}
 	for _, object := range leaves.Objects {
-		if !t.downTo.keeps() {
+		if !t.downTo.keeps() && !object.Gone {
 			left = append(left, object.Kind+"/"+object.Name)
 		}
 	}
