@@ -177,7 +177,7 @@ func (s *Step) came() map[string]string {
 	if r := before.Rollout; r != nil && r.Revision != "" {
 		words := "no node was known to be outdated by it"
 		if r.Nodes > 0 {
-			words = replaced(int(r.Nodes-r.Outdated), int(r.Nodes))
+			words = fmt.Sprintf("%d of its %s it", r.Nodes-r.Outdated, english.Plural(int(r.Nodes), "node matched", "nodes matched"))
 		}
 		all[render.CommitOf(r.Revision)] = words
 	}

@@ -44,12 +44,12 @@ func TestHowFarAnOlderCommitHadCome(t *testing.T) {
 		status v1alpha1.NodeSyncStatus
 		want   map[string]string
 	}{
-		"nodes":   {v1alpha1.NodeSyncStatus{LastAttemptedRevision: of("a"), LastAppliedRevision: of("a"), Rollout: &v1alpha1.Rollout{Revision: of("a"), Nodes: 40, Outdated: 35}}, map[string]string{"a": "5 of its 40 nodes were replaced"}},
-		"one":     {v1alpha1.NodeSyncStatus{LastAttemptedRevision: of("a"), Rollout: &v1alpha1.Rollout{Revision: of("a"), Nodes: 1, Outdated: 1}}, map[string]string{"a": "0 of its 1 node was replaced"}},
+		"nodes":   {v1alpha1.NodeSyncStatus{LastAttemptedRevision: of("a"), LastAppliedRevision: of("a"), Rollout: &v1alpha1.Rollout{Revision: of("a"), Nodes: 40, Outdated: 35}}, map[string]string{"a": "5 of its 40 nodes matched it"}},
+		"one":     {v1alpha1.NodeSyncStatus{LastAttemptedRevision: of("a"), Rollout: &v1alpha1.Rollout{Revision: of("a"), Nodes: 1, Outdated: 1}}, map[string]string{"a": "0 of its 1 node matched it"}},
 		"AWS":     {v1alpha1.NodeSyncStatus{LastAttemptedRevision: of("a"), Rollout: &v1alpha1.Rollout{Revision: of("a")}}, map[string]string{"a": "no node was known to be outdated by it"}},
 		"applied": {v1alpha1.NodeSyncStatus{LastAttemptedRevision: of("a"), LastAppliedRevision: of("a")}, map[string]string{"a": "all of it was applied"}},
 		"partly":  {v1alpha1.NodeSyncStatus{LastAttemptedRevision: of("b"), LastAppliedRevision: of("a"), PartlyAppliedRevision: of("b")}, map[string]string{"b": "a part of it was applied"}},
-		"not":     {v1alpha1.NodeSyncStatus{LastAttemptedRevision: of("b"), LastAppliedRevision: of("a"), Rollout: &v1alpha1.Rollout{Revision: of("a"), Nodes: 2, Outdated: 1}}, map[string]string{"b": "nothing of it was applied", "a": "1 of its 2 nodes were replaced"}},
+		"not":     {v1alpha1.NodeSyncStatus{LastAttemptedRevision: of("b"), LastAppliedRevision: of("a"), Rollout: &v1alpha1.Rollout{Revision: of("a"), Nodes: 2, Outdated: 1}}, map[string]string{"b": "nothing of it was applied", "a": "1 of its 2 nodes matched it"}},
 		"drift":   {v1alpha1.NodeSyncStatus{LastAttemptedRevision: of("a"), LastAppliedRevision: of("a"), Rollout: &v1alpha1.Rollout{Nodes: 2, Outdated: 1}}, map[string]string{"a": "all of it was applied"}},
 		"first":   {v1alpha1.NodeSyncStatus{}, nil},
 	} {

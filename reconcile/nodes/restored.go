@@ -40,24 +40,29 @@ type rememberedClaim struct {
 func (m *remembered) follow(r *Rollouts, next *v1alpha1.Rollout, outdated []plan.Outdated) Restored {
 	made := r.makers()
 	m.restore(r, outdated, made)
-	m.remember(next, outdated, made)
+	restarted := next != nil && r.Before != nil && r.Before.Revision == next.Revision
+	m.remember(next, outdated, made, restarted)
 	return m.restored
 }
 
-// remember notes the nodes that a rollout has outdated.
-func (m *remembered) remember(of *v1alpha1.Rollout, outdated []plan.Outdated, made makers) {
+// remember notes the nodes that a rollout has outdated. Of one that began before a restart those that match by then
+// count as such, too.
+func (m *remembered) remember(of *v1alpha1.Rollout, outdated []plan.Outdated, made makers, restarted bool) {
 	if of == nil || of.Revision == "" {
 		return
 	}
 	if m.revision != of.Revision {
 		m.revision, m.all, m.claims = of.Revision, 0, map[types.UID]*rememberedClaim{}
+		if restarted {
+			m.all = int(of.Nodes - of.Outdated)
+		}
 	}
-	m.all = max(m.all, int(of.Nodes))
 	for _, o := range outdated {
 		c := m.claims[o.Claim.UID]
 		if c == nil {
 			c = &rememberedClaim{}
 			m.claims[o.Claim.UID] = c
+			m.all++
 		}
 		if c.by == "" {
 			c.by = made.of(o.Claim.Pool)

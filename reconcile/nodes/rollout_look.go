@@ -86,7 +86,7 @@ type Rollouts struct {
 // they do.
 func (r *Rollouts) Begin(status *v1alpha1.NodeSyncStatus) bool {
 	if of := r.Before; of != nil && of.Revision != "" && of.Revision != r.Memory.remembered.revision { // after a restart
-		r.Memory.remembered.remember(r.Before, r.match(true).Outdated, r.makers())
+		r.Memory.remembered.remember(r.Before, r.match(true).Outdated, r.makers(), true)
 	}
 	seen := Seen{Changes: OutdatedBy(r.Changes), Short: short(r.Pools, r.Live.NodeClaims), Revision: r.Revision, Applied: r.Applied, Now: r.Now}
 	_, fills := seen.fills()
