@@ -54,6 +54,11 @@ func runDaemon(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, o
 	if err != nil {
 		return err
 	}
+	unlock, err := lockCache(o.cacheDir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	d, err := newDaemon(ctx, config, o)
 	if err != nil {
 		return err
@@ -83,9 +88,6 @@ type daemon struct {
 
 // newDaemon makes it. It asks the cluster for nothing but what is served.
 func newDaemon(ctx context.Context, config *rest.Config, o *runOptions) (*daemon, error) {
-	if err := os.MkdirAll(o.cacheDir, 0o700); err != nil {
-		return nil, fmt.Errorf("make --cache-dir: %w", err)
-	}
 	points, err := steppoint.New(o.steps)
 	if err != nil {
 		return nil, err
