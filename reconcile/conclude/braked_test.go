@@ -3,12 +3,15 @@ package conclude
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fluxcd/pkg/runtime/conditions"
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
+	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
 )
 
 // TestAStoppedRolloutIsSaid: the commit fails with the pool, what resumes it and the cause, and
@@ -60,6 +63,52 @@ func TestAStoppedRolloutIsSaid(t *testing.T) {
 			s.setRolledOut()
 			if got := conditions.GetReason(s.Sync, v1alpha1.RolledOutCondition); got != c.reason || !strings.HasSuffix(conditions.GetMessage(s.Sync, v1alpha1.RolledOutCondition), c.words) {
 				t.Errorf("RolledOut has the reason %s: %s", got, conditions.GetMessage(s.Sync, v1alpha1.RolledOutCondition))
+			}
+		})
+	}
+}
+
+// TestACommitUponAFailingRollout waits for the older one that has begun it, and that one fails; where this commit has
+// begun any of them, or none has, it fails itself.
+func TestACommitUponAFailingRollout(t *testing.T) {
+	at := metav1.Unix(5, 0)
+	of := func(pool, commit string) v1alpha1.PoolRollout {
+		p := v1alpha1.PoolRollout{Pool: pool, Reason: v1alpha1.BrakeFailedLaunches, Message: "no node joins", BrakedAt: &at}
+		if commit != "" {
+			p.Revision = "main@sha1:" + commit
+		}
+		return p
+	}
+	const stopped = "rollout stopped until a revert or resume-rollout, in "
+	for name, c := range map[string]struct {
+		rollout string
+		limit   time.Duration
+		pools   []v1alpha1.PoolRollout
+		want    string
+		older   map[string]queue.Word
+	}{
+		"its own":         {rollout: "a", pools: []v1alpha1.PoolRollout{of("x", "a")}, want: "failure " + stopped + "x: no node joins"},
+		"an older one's":  {rollout: "a", pools: []v1alpha1.PoolRollout{of("x", "0123456789"), {Pool: "y", Revision: "main@sha1:a"}}, want: "pending waits for 0123456: " + stopped + "x: no node joins", older: map[string]queue.Word{"0123456789": {State: report.Failure, Description: stopped + "x: no node joins"}}},
+		"both":            {rollout: "a", pools: []v1alpha1.PoolRollout{of("x", "b"), of("y", "a")}, want: "failure " + stopped + "x, y: no node joins"},
+		"of no commit":    {rollout: "a", pools: []v1alpha1.PoolRollout{of("x", "")}, want: "failure " + stopped + "x: no node joins"},
+		"it took long":    {rollout: "a", limit: time.Second, want: "failure not rolled out within 1s: 1 of 3 nodes match"},
+		"another's did":   {rollout: "b", limit: time.Second, want: "pending waits for b: not rolled out within 1s: 1 of 3 nodes match", older: map[string]queue.Word{"b": {State: report.Failure, Description: "not rolled out within 1s: 1 of 3 nodes match"}}},
+		"drift took long": {limit: time.Second, want: "failure not rolled out within 1s: 1 of 3 nodes match (outdated, by no commit of this NodeSync)"},
+		"nothing fails":   {rollout: "b", want: "pending rolling out: 1 of 3 nodes match"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := v1alpha1.Rollout{Nodes: 3, Outdated: 2}
+			if c.rollout != "" {
+				r.Revision = "main@sha1:" + c.rollout
+			}
+			s := rolling(9, c.limit, r)
+			s.SawRollout, s.Sync.Status.PoolRollouts = true, c.pools
+			v := s.withRollout(Verdict{Class: Done})
+			if got := string(v.CommitState()) + " " + v.CommitText(); got != c.want {
+				t.Errorf("%s\nwant %s", got, c.want)
+			}
+			if older := s.ended(v); len(older)+len(c.older) > 0 && !cmp.Equal(older, c.older) {
+				t.Errorf("older ones: %v, want %v", older, c.older)
 			}
 		})
 	}

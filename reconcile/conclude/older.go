@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/brake"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
@@ -78,8 +77,16 @@ func (s *Step) refused(v Verdict) bool {
 	return !s.begun() || s.holds() && rolling != "" && rolling != s.Commit
 }
 
-// ended says how the commit that is in force under one that is refused has ended, where that is known.
+// ended says how the commit that is in force under one that is refused has ended, where that is known, and that
+// older ones have failed whose rollouts go wrong.
 func (s *Step) ended(v Verdict) map[string]queue.Word {
+	if v.ofNodes && v.CommitState() == report.Pending && s.rolloutFails() {
+		all := map[string]queue.Word{}
+		for _, commit := range s.olderThatFail() {
+			all[commit] = queue.Word{State: report.Failure, Description: s.failureBrief().String()}
+		}
+		return all
+	}
 	commit := cmp.Or(s.rolling(), render.CommitOf(s.Sync.Status.LastAppliedRevision))
 	if commit == "" || commit == s.Commit || !s.refused(v) || !s.SawRollout {
 		return nil
@@ -96,7 +103,7 @@ func (s *Step) ended(v Verdict) map[string]queue.Word {
 
 // failureText is that of a rollout that goes wrong; empty where none does.
 func (s *Step) failureText() string {
-	if brake.Words(s.Sync.Status.PoolRollouts) == "" && !s.rolloutTimedOut() {
+	if !s.rolloutFails() {
 		return ""
 	}
 	return s.failureBrief().String()

@@ -2,6 +2,8 @@ package conclude
 
 import (
 	"cmp"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/fluxcd/pkg/runtime/conditions"
@@ -12,6 +14,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/nodes"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
+	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // setRolledOut says whether each node matches its definitions. A pass that has not come so far
@@ -65,16 +69,62 @@ func (s *Step) rolloutBrief() string {
 
 // withRollout has the commit status of a verdict on what is applied wait for the nodes, and fail
 // when that takes too long, whatever else is waited for. Ready does not: it is of the
-// definitions, and windows of disruption budgets may be a week apart.
+// definitions, and windows of disruption budgets may be a week apart. Where only older commits
+// have begun what goes wrong, these fail, and this one waits.
 func (s *Step) withRollout(v Verdict) Verdict {
 	switch r := s.Sync.Status.Rollout; {
 	case r == nil:
-	case (s.rolloutTimedOut() || brake.Words(s.Sync.Status.PoolRollouts) != "") && (v.Class == Done || v.Class == Working):
+	case s.rolloutFails() && (v.Class == Done || v.Class == Working):
 		v.told, v.ofNodes, v.Brief = report.Failure, true, s.failureBrief()
+		if older := s.olderThatFail(); len(older) > 0 {
+			v.told, v.Brief.What = report.Pending, "waits for "+finding.Few(shortened(older), ", ")+": "+v.Brief.What
+		}
 	case v.Class == Done:
 		v.told, v.ofNodes, v.Brief = report.Pending, true, fault.Brief{What: s.rolloutBrief()}
 	}
 	return v
+}
+
+// rolloutFails says that a rollout goes wrong, or takes too long.
+func (s *Step) rolloutFails() bool {
+	return s.rolloutTimedOut() || brake.Words(s.Sync.Status.PoolRollouts) != ""
+}
+
+// olderThatFail are the commits that have begun the rollouts which go wrong; none where this one has begun one of
+// them, or no commit has.
+func (s *Step) olderThatFail() []string {
+	revisions := map[string]bool{}
+	for _, p := range s.Sync.Status.PoolRollouts {
+		if s.counts(p) {
+			revisions[p.Revision] = true
+		}
+	}
+	if len(revisions) == 0 {
+		revisions[s.Sync.Status.Rollout.Revision] = true
+	}
+	var commits []string
+	for _, revision := range slices.Sorted(maps.Keys(revisions)) {
+		commit := render.CommitOf(revision)
+		if commit == "" || commit == s.Commit {
+			return nil
+		}
+		commits = append(commits, commit)
+	}
+	return commits
+}
+
+// shortened are commits as a person reads them.
+func shortened(commits []string) []string {
+	all := make([]string, len(commits))
+	for i, commit := range commits {
+		all[i] = queue.Short(commit)
+	}
+	return all
+}
+
+// counts says that a pool is one of those that a commit status fails by: where any is stopped, it is.
+func (s *Step) counts(p v1alpha1.PoolRollout) bool {
+	return p.Reason != "" && (p.Reason != v1alpha1.BrakeFrozen || p.Failure != "") && (p.BrakedAt != nil || !s.braked())
 }
 
 // failureBrief is a rollout that goes wrong, in a commit status: where, what resumes it, and why.
@@ -85,7 +135,7 @@ func (s *Step) failureBrief() fault.Brief {
 	}
 	what, names, cause := "rollout fails in ", []string{}, ""
 	for _, p := range pools {
-		if p.Reason != "" && (p.Reason != v1alpha1.BrakeFrozen || p.Failure != "") && (p.BrakedAt != nil || !s.braked()) {
+		if s.counts(p) {
 			names, cause = append(names, p.Pool), cmp.Or(cause, p.Failure, p.Message)
 		}
 	}

@@ -34,8 +34,8 @@ func RolloutWords(r v1alpha1.Rollout) string {
 
 // rolled counts the nodes that match.
 func rolled(r v1alpha1.Rollout) string {
-	if len(r.StaticPools) > 0 && r.Nodes == 0 && r.SettlesAt == nil {
-		return StaticReady(r)
+	if short := StaticReady(r); short != "" && r.Nodes == 0 && r.SettlesAt == nil {
+		return short
 	}
 	if r.Nodes == 0 {
 		return "no node is known to be outdated yet"
@@ -85,11 +85,11 @@ func (r *Rollouts) announce(next *v1alpha1.Rollout) {
 
 // started is the event on a rollout that begins.
 func started(r v1alpha1.Rollout) string {
-	switch {
-	case r.Nodes == 0 && len(r.StaticPools) > 0 && r.Revision == "":
-		return StaticReady(r)
-	case r.Nodes == 0 && len(r.StaticPools) > 0:
-		return render.ShortRevision(r.Revision) + ": " + StaticReady(r)
+	switch short := StaticReady(r); {
+	case r.Nodes == 0 && short != "" && r.Revision == "":
+		return short
+	case r.Nodes == 0 && short != "":
+		return render.ShortRevision(r.Revision) + ": " + short
 	case r.Nodes == 0:
 		return render.ShortRevision(r.Revision) + " may outdate nodes: Karpenter asks AWS which"
 	case r.Revision == "":

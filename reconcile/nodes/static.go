@@ -55,7 +55,8 @@ func unlaunchedStatic(pools []Pool, claims []plan.NodeClaim) []string {
 	return slices.Sorted(maps.Keys(wants))
 }
 
-// short are the static pools of Git that have fewer nodes than replicas: initialized ones, that stay.
+// short are the static pools of Git that have fewer nodes than replicas, initialized ones, that stay; and those that have
+// more NodeClaims: which of them Karpenter ends is not known before, and it may be the nodes.
 func short(pools []Pool, claims []plan.NodeClaim) []v1alpha1.StaticPool {
 	var found []v1alpha1.StaticPool
 	for _, pool := range pools {
@@ -66,22 +67,30 @@ func short(pools []Pool, claims []plan.NodeClaim) []v1alpha1.StaticPool {
 	if len(found) == 0 {
 		return nil
 	}
-	ready := initialized(claims)
+	all, ready := counted(claims)
 	for i := range found {
 		found[i].Ready = ready[found[i].Pool]
 	}
-	return slices.DeleteFunc(found, func(s v1alpha1.StaticPool) bool { return s.Ready >= s.Replicas })
+	return slices.DeleteFunc(found, func(s v1alpha1.StaticPool) bool { return full(s) && all[s.Pool] <= s.Replicas })
 }
 
-// initialized is how many nodes each pool has that are initialized and stay.
-func initialized(claims []plan.NodeClaim) map[string]int32 {
-	ready := map[string]int32{}
+// full says that a static pool has as many nodes as it wants.
+func full(s v1alpha1.StaticPool) bool { return s.Ready >= s.Replicas }
+
+// counted is how many NodeClaims each pool has that stay, and how many of them have nodes that are initialized.
+func counted(claims []plan.NodeClaim) (all, ready map[string]int32) {
+	all, ready = map[string]int32{}, map[string]int32{}
 	for i := range claims {
-		if c := &claims[i]; c.Initialized && !c.Deleting {
+		c := &claims[i]
+		if c.Deleting {
+			continue
+		}
+		all[c.Pool]++
+		if c.Initialized {
 			ready[c.Pool]++
 		}
 	}
-	return ready
+	return all, ready
 }
 
 // lacking is without the static pools that want no node: why a launch of theirs failed is over. One of
@@ -90,7 +99,7 @@ func lacking(found []Launchless, pools []Pool, claims []plan.NodeClaim) []Launch
 	if len(found) == 0 {
 		return nil
 	}
-	ready := initialized(slices.DeleteFunc(slices.Clone(claims), func(c plan.NodeClaim) bool { return c.Drifted }))
+	_, ready := counted(slices.DeleteFunc(slices.Clone(claims), func(c plan.NodeClaim) bool { return c.Drifted }))
 	return slices.DeleteFunc(found, func(l Launchless) bool {
 		return slices.ContainsFunc(pools, func(p Pool) bool {
 			replicas, static := p.replicas()
@@ -158,6 +167,9 @@ func (s Seen) onlyStatic(before, next *v1alpha1.Rollout) bool {
 func (r *Rollouts) launchesNone(of v1alpha1.Rollout) string {
 	var words []string
 	for _, short := range of.StaticPools {
+		if full(short) {
+			continue
+		}
 		i := slices.IndexFunc(r.Launchless, func(l Launchless) bool { return l.Pool == short.Pool })
 		if i >= 0 {
 			words = append(words, fmt.Sprintf("%s/%s launches no node: %s", render.NodePool, short.Pool, r.Launchless[i].Why))
@@ -186,7 +198,9 @@ func (r *Rollouts) limitOf(name string) *resource.Quantity {
 func StaticReady(r v1alpha1.Rollout) string {
 	var words []string
 	for _, s := range r.StaticPools {
-		words = append(words, fmt.Sprintf("%d of %d nodes of %s/%s are Ready", s.Ready, s.Replicas, render.NodePool, s.Pool))
+		if !full(s) {
+			words = append(words, fmt.Sprintf("%d of %d nodes of %s/%s are Ready", s.Ready, s.Replicas, render.NodePool, s.Pool))
+		}
 	}
 	return finding.Few(words, ", ")
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
@@ -211,5 +212,45 @@ func TestAStaticPoolThatWantsNoNode(t *testing.T) {
 				t.Errorf("says %v, %v; want something: %t", found, err, c.said)
 			}
 		})
+	}
+}
+
+// TestAStaticPoolThatIsToHaveFewer: it had all the nodes that it is to have, and more NodeClaims, of which Karpenter
+// ends nodes: the commit waits until they are there again.
+func TestAStaticPoolThatIsToHaveFewer(t *testing.T) {
+	now := time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
+	claim := func(name string, ready, deleting bool) plan.NodeClaim {
+		return plan.NodeClaim{Name: name, UID: types.UID(name), Pool: "st", ProviderID: name, Initialized: ready, Deleting: deleting}
+	}
+	ref := render.Ref{Kind: render.NodePool, Name: "st"}
+	change := plan.Change{
+		Ref: ref, Action: plan.Update, Object: render.Object{Defaulted: static("st", 2, nil).Git}, Live: static("st", 3, nil).Git,
+		Effect: plan.EffectReplace, Nodes: 1,
+	}
+	var before *v1alpha1.Rollout
+	memory := &nodes.RolloutMemory{}
+	for i, look := range []struct {
+		claims []plan.NodeClaim
+		want   string
+	}{
+		{[]plan.NodeClaim{claim("a", true, false), claim("b", true, false), claim("c", false, false)}, "rev: 0 of 1 nodes match"},
+		{[]plan.NodeClaim{claim("a", true, false), claim("b", true, false), claim("c", false, false)}, "rev: 0 of 1 nodes match"},
+		{[]plan.NodeClaim{claim("a", true, true), claim("b", true, false), claim("c", false, false)}, "rev: 0 of 1 nodes match, 1 of 2 nodes of NodePool/st are Ready"},
+		{[]plan.NodeClaim{claim("b", true, false), claim("c", false, false)}, "rev: 1 of 1 nodes match, 1 of 2 nodes of NodePool/st are Ready"},
+		{[]plan.NodeClaim{claim("b", true, false), claim("c", true, false)}, "none"},
+	} {
+		pool := static("st", 2, nil)
+		r := nodes.Rollouts{Pools: []nodes.Pool{pool}, Live: plan.Live{NodeClaims: look.claims}, Before: before, Said: before, Events: &spoken{}, Revision: "rev", Now: now.Add(time.Duration(i) * time.Second), Memory: memory}
+		if i == 0 {
+			r.Changes = []plan.Change{change}
+		}
+		before = r.Look(t.Context())
+		words := "none"
+		if before != nil {
+			words = before.Revision + ": " + nodes.RolloutWords(*before)
+		}
+		if words != look.want {
+			t.Errorf("look %d: %s\nwant %s", i, words, look.want)
+		}
 	}
 }

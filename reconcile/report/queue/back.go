@@ -93,5 +93,5 @@ func (c *Commit) undone(now func(string) string) string {
 
 // revertedBy says which commit took another one back, and how far that had come.
 func revertedBy(commit, words string) string {
-	return fmt.Sprintf("reverted by %s: %s", short(commit), words)
+	return fmt.Sprintf("reverted by %s: %s", Short(commit), words)
 }

@@ -191,3 +191,21 @@ func TestACommitWhoseDefinitionIsAsBefore(t *testing.T) {
 		})
 	}
 }
+
+// TestACommitUponOneWhoseRolloutFails waits for that one, which fails by itself, and with it what was fetched with it;
+// once a third one has taken that back, the second has not failed.
+func TestACommitUponOneWhoseRolloutFails(t *testing.T) {
+	stopped := Word{State: report.Failure, Description: "rollout stopped, in a"}
+	s := newScript(t)
+	s.with(told("a", report.Success, "applied", "1", ""))
+	s.with(told("c", report.Pending, "rolling out: 0 of 2", "2", "1", "c", "b"))
+	s.deliver()
+	upon := told("d", report.Pending, "waits for c: rollout stopped, in a", "3", "2", "d")
+	upon.Ended = map[string]Word{"c": stopped}
+	s.with(upon)
+	s.posts("d pending waits for c: rollout stopped, in a", "c failure rollout stopped, in a", "b failure rollout stopped, in a")
+	s.with(upon)
+	s.posts()
+	s.with(told("e", report.Success, "applied", "4", "3", "e"))
+	s.posts("e success applied", "d success superseded by e: applied")
+}

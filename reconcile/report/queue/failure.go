@@ -67,12 +67,12 @@ func (l *Lane) lose(a attempt, why string, current bool) {
 	case same && current:
 		e := &l.Waiting[i]
 		e.Attempts, e.NotBefore = max(e.Attempts+1, tellAfter), a.at.Add(lostAgain)
-		e.Failure = fmt.Sprintf("the status on commit %s is not taken, and tried again every %s: %s", short(e.Commit), lostAgain, why)
+		e.Failure = fmt.Sprintf("the status on commit %s is not taken, and tried again every %s: %s", Short(e.Commit), lostAgain, why)
 		return
 	case same:
 		l.Waiting = slices.Delete(l.Waiting, i, i+1)
 	}
-	l.Lost = fmt.Sprintf("given up on commit %s: %s", short(a.entry.Commit), why)
+	l.Lost = fmt.Sprintf("given up on commit %s: %s", Short(a.entry.Commit), why)
 }
 
 // absent has the lane wait, unless the host was silent on this one commit only: it looks at what a commit has

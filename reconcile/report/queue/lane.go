@@ -206,8 +206,8 @@ func (l *Lane) trouble() string {
 	return cmp.Or(failure, l.Unlisted, l.Lost)
 }
 
-// short is a commit as people write it.
-func short(commit string) string {
+// Short is a commit as people write it.
+func Short(commit string) string {
 	const digits = 7
 	return commit[:min(digits, len(commit))]
 }

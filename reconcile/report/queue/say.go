@@ -35,7 +35,8 @@ type Update struct {
 	Now func(definition string) string
 	// Refused says that Head has failed, and that nothing of it is applied.
 	Refused bool
-	// Ended says of older commits that go on under a Head that is Refused how they have ended.
+	// Ended says how older commits have ended by themselves: that go on under a Head that is Refused, or whose rollouts
+	// fail while Head waits for these.
 	Ended map[string]Word
 	// Reverted says of older commits, which Head has taken back, how far each had come, and Came
 	// says so of those that it may have: their inputs tell.
@@ -71,9 +72,10 @@ func (l *Ledger) say(s Update) {
 	newest := l.newest().ID
 	l.takeBack(s)
 	l.takeBackTogether(s)
+	ended := l.ended(s)
 	for i := range l.Commits {
 		c := &l.Commits[i]
-		next, news := c.next(newest, s)
+		next, news := c.next(newest, s, ended[c.ID])
 		if news {
 			c.Word = next
 		}
@@ -92,18 +94,32 @@ func (l *Ledger) say(s Update) {
 // goesOn begins what stands on a commit from when a newer one is refused: what it says of nodes would grow old.
 const goesOn = "goes on under "
 
-// next is what is to be reported of a commit, and whether that is news.
-func (c *Commit) next(newest string, s Update) (next Word, news bool) {
+// ended is how older commits have ended by themselves, and with them those that were fetched together with one.
+func (l *Ledger) ended(s Update) map[string]Word {
+	all, with := map[string]Word{}, ""
+	for _, c := range l.Commits { // the newest first
+		if c.Inputs != "" || with == "" {
+			with = c.ID
+		}
+		if word := s.Ended[with]; word.final() && with != l.newest().ID {
+			all[c.ID] = word
+		}
+	}
+	return all
+}
+
+// next is what is to be reported of a commit, which may have ended by itself, and whether that is news.
+func (c *Commit) next(newest string, s Update, ended Word) (next Word, news bool) {
 	if c.ID == newest {
 		next = Word{State: s.State, Description: report.Truncate(s.Description)}
 		return next, c.wants(next, true)
 	}
+	if ended.final() {
+		return ended, c.wants(ended, false)
+	}
 	next = c.superseded(newest, s)
 	if s.Refused && c.Inputs != "" { // what a pass has begun for it goes on
-		if next = s.Ended[c.ID]; next.final() {
-			return next, c.wants(next, false)
-		}
-		next = Word{State: report.Pending, Description: goesOn + short(newest) + ": see plumbline status"}
+		next = Word{State: report.Pending, Description: goesOn + Short(newest) + ": see plumbline status"}
 		return next, !c.final() && c.Left+c.Reverted == "" && !strings.HasPrefix(c.Description, goesOn)
 	}
 	return next, c.wants(next, false) || c.Phase != Settled && s.Left[c.ID] != ""
@@ -115,9 +131,9 @@ func (c *Commit) superseded(newest string, s Update) Word {
 	if words := s.Left[c.ID]; words != "" {
 		c.Left = ", " + words
 	}
-	w := Word{State: s.State, Description: report.Truncate(fmt.Sprintf("superseded by %s%s: %s", short(newest), c.Left, s.Description))}
+	w := Word{State: s.State, Description: report.Truncate(fmt.Sprintf("superseded by %s%s: %s", Short(newest), c.Left, s.Description))}
 	if c.Left != "" && !w.final() { // what the newer one waits for would stand there for as long as it takes
-		w.Description = fmt.Sprintf("superseded by %s%s", short(newest), c.Left)
+		w.Description = fmt.Sprintf("superseded by %s%s", Short(newest), c.Left)
 	}
 	if c.Reverted != "" {
 		w.Description = report.Truncate(c.Reverted)
