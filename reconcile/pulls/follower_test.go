@@ -10,9 +10,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/desired"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/preview"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 func equal[T any](t *testing.T, what string, want, got T) {
@@ -158,6 +161,22 @@ func TestWhatIsSaidOfAFetch(t *testing.T) {
 	w.order = source.OrderParted
 	w.after(11 * time.Minute)
 	equal(t, "said of one that lacks what is in force", []string{"c success behind main: no change"}, w.said())
+	w.change(func(s *v1alpha1.NodeSync) { s.Status.LastAttemptedRevision = "main@sha1:0123456789" })
+	w.after(2 * time.Minute)
+	lacks := []string{"c failure lacks 0123456 of main, which is not in force yet: update the branch; as it is: no change"}
+	equal(t, "said of one that lacks what is held", lacks, w.said())
+	w.makes = func(*preview.Step) (*preview.Preview, error) {
+		return &preview.Preview{Plan: &plan.Plan{}, Desired: desired.Desired{Set: &render.Set{Sum: "inputs"}}}, nil
+	}
+	w.after(11 * time.Minute)
+	equal(t, "said of one that changes something", lacks, w.said())
+	w.change(func(s *v1alpha1.NodeSync) { s.Status.LastAppliedInputs = "inputs" })
+	w.after(11 * time.Minute)
+	equal(t, "said of one that changes nothing", []string{"c success behind main: no change"}, w.said())
+	w.change(func(s *v1alpha1.NodeSync) { s.Status.LastAppliedRevision = "main@sha1:0123456789" })
+	w.order = source.OrderNewer
+	w.after(2 * time.Minute)
+	equal(t, "said once it is in force", []string{"c success no change"}, w.said())
 }
 
 // TestWordsStandUntilThereIsAnotherPlan: a daemon that starts drops nothing that was said.

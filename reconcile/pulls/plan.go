@@ -9,6 +9,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/plumbline-dev/plumbline/confine"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/preview"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
@@ -38,7 +39,7 @@ func (f *Follower) plan(ctx context.Context, p *pull) {
 	case ctx.Err() != nil:
 		return
 	case whole.Err() != nil:
-		made = review.Refused(fmt.Errorf("planning takes longer than %s", planTimeout))
+		made = review.Refused(fmt.Errorf("planning takes longer than %s", planTimeout), redact.Redactor{})
 	case err != nil:
 		ctrl.LoggerFrom(ctx).Info("a pull request is planned later", "nodesync", p.of.sync.Name, "pull", p.Number, "why", err.Error())
 		p.tries++
@@ -86,7 +87,7 @@ func (f *Follower) review(ctx context.Context, p *pull) (review.Review, error) {
 	case snapshot.Commit != p.Head:
 		return review.Review{}, errors.New("the head has changed meanwhile")
 	}
-	behind := f.behind(ctx, p, request)
+	behind, lacks := f.behind(ctx, p, request), f.lacks(ctx, p, request)
 	tools := f.Preview
 	if p.Fork {
 		tools.Ask, tools.NotAsked = nil, "AWS is not asked for a pull request from a fork"
@@ -104,7 +105,10 @@ func (f *Follower) review(ctx context.Context, p *pull) (review.Review, error) {
 	if passing(seen.Stopped) {
 		return review.Review{}, hidden.Error(seen.Stopped)
 	}
-	return review.Of(review.Input{Preview: seen, Behind: behind, Hide: hidden, Now: f.Now()}), nil
+	if seen.Set != nil && seen.Set.Fingerprint() == s.Status.LastAppliedInputs {
+		lacks = "" // a merge of what is in force already adds nothing to it
+	}
+	return review.Of(review.Input{Preview: seen, Branch: p.Base, Behind: behind, Lacks: lacks, Hide: hidden, Now: f.Now()}), nil
 }
 
 // refusedOr is what is reported of an error of the commit; of another one nothing.
@@ -113,7 +117,7 @@ func refusedOr(err error, hidden redact.Redactor) (review.Review, error) {
 	if passing(err) || errors.As(err, &gone) || source.Lost(err) || preview.OutOfReach(err) {
 		return review.Review{}, hidden.Error(err)
 	}
-	return review.Refused(err), nil
+	return review.Refused(err, hidden), nil
 }
 
 // passing says that an error goes by itself.
@@ -125,13 +129,32 @@ func passing(err error) bool {
 	return class == fault.Transient || class == fault.Superseded
 }
 
-// behind is the branch, where it has a commit in force that the head lacks.
-func (f *Follower) behind(ctx context.Context, p *pull, request source.Request) string {
-	ctx, cancel := context.WithTimeout(ctx, orderTimeout)
-	defer cancel()
-	order, err := f.Source.FindOrder(ctx, request, render.CommitOf(p.of.sync.Status.LastAppliedRevision))
-	if err == nil && order != source.OrderNewer {
-		return p.Base
+// behind says that the branch has a commit in force that the head lacks.
+func (f *Follower) behind(ctx context.Context, p *pull, request source.Request) bool {
+	return f.without(ctx, request, p.of.sync.Status.LastAppliedRevision)
+}
+
+// lacks is the newest commit of the branch, where that is not in force and the head lacks it: a merge has both come into
+// force, by what the head approves, say.
+func (f *Follower) lacks(ctx context.Context, p *pull, request source.Request) string {
+	if waiting := outstanding(p.of.sync); waiting != "" && f.without(ctx, request, waiting) {
+		return queue.Short(render.CommitOf(waiting))
 	}
 	return ""
+}
+
+// outstanding is the newest revision of a NodeSync's branch, where not all of that is in force.
+func outstanding(s *v1alpha1.NodeSync) string {
+	if s.Status.LastAttemptedRevision == s.Status.LastAppliedRevision {
+		return ""
+	}
+	return s.Status.LastAttemptedRevision
+}
+
+// without says that the head that was fetched last lacks a revision.
+func (f *Follower) without(ctx context.Context, request source.Request, revision string) bool {
+	ctx, cancel := context.WithTimeout(ctx, orderTimeout)
+	defer cancel()
+	order, err := f.Source.FindOrder(ctx, request, render.CommitOf(revision))
+	return err == nil && order != source.OrderNewer
 }

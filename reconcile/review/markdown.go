@@ -58,8 +58,11 @@ type Title struct {
 func (r Review) Markdown(t Title, m report.Markup) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "**plumbline plan** of %s for NodeSync %s in cluster %s\n\n%s\n\n", code(t.Commit), code(t.NodeSync), code(t.Cluster), code(r.Line))
-	if r.of.Behind != "" {
-		fmt.Fprintf(&out, "The commit lacks some that are in force from %s: the plan undoes them. Update the branch to see what a merge does.\n\n", code(r.of.Behind))
+	switch {
+	case r.of.Lacks != "":
+		fmt.Fprintf(&out, "The commit lacks %s of %s, which is not in force yet: a merge has both come into force, and the plan is of this commit only. Update the branch to see what a merge does.\n\n", code(r.of.Lacks), code(r.of.Branch))
+	case r.of.Behind:
+		fmt.Fprintf(&out, "The commit lacks some that are in force from %s: the plan undoes them. Update the branch to see what a merge does.\n\n", code(r.of.Branch))
 	}
 	r.writePools(&out)
 	r.writeWhatIf(&out, t)

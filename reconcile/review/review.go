@@ -21,7 +21,7 @@ import (
 type Review struct {
 	// State is Success where nothing is held or refused, Pending where the plan waits for
 	// something that comes by itself, else Failure: who requires the status for a merge keeps
-	// out what plumbline would not do.
+	// out what plumbline would not do, and what would do more than the plan says.
 	State report.State
 	// Line says it in MaxDescription characters.
 	Line string
@@ -34,9 +34,12 @@ type Review struct {
 // Input is what a Review is of.
 type Input struct {
 	*preview.Preview
-	// Behind is the branch that has commits in force which the commit lacks; empty where it
-	// lacks none.
-	Behind string
+	// Branch is the one that the commit is to be merged into, and Behind says that it has commits in force which
+	// the commit lacks. Lacks is its newest commit, where that is not in force and the commit lacks it; empty where
+	// there is none, or a merge adds nothing to it.
+	Branch string
+	Behind bool
+	Lacks  string
 	// Hide takes out of texts of the cluster what came out of Secrets.
 	Hide redact.Redactor
 	Now  time.Time
@@ -57,15 +60,18 @@ func Of(in Input) Review {
 	default:
 		r.weigh()
 	}
-	if in.Behind != "" {
-		r.Line = report.Truncate("behind " + redact.Visible(in.Behind) + ": " + r.Line)
+	switch branch := redact.Visible(in.Branch); {
+	case in.Lacks != "":
+		r.fail(fmt.Sprintf("lacks %s of %s, which is not in force yet: update the branch; as it is: %s", in.Lacks, branch, r.Line))
+	case in.Behind:
+		r.Line = report.Truncate("behind " + branch + ": " + r.Line)
 	}
 	return r
 }
 
 // Refused is the Review of a commit of which there is no plan.
-func Refused(err error) Review {
-	r := Review{of: Input{Preview: &preview.Preview{Plan: &plan.Plan{}}}}
+func Refused(err error, hide redact.Redactor) Review {
+	r := Review{of: Input{Preview: &preview.Preview{Plan: &plan.Plan{}}, Hide: hide}}
 	r.stopped(err)
 	return r
 }
@@ -73,11 +79,21 @@ func Refused(err error) Review {
 func (r *Review) fail(line string) { r.State, r.Line = report.Failure, report.Truncate(line) }
 
 func (r *Review) stopped(err error) {
+	r.checks = append(r.checks, r.whole(err)...)
 	if f := fault.Classify(err); f.Class == fault.Waiting {
 		r.State, r.Line = report.Pending, report.Truncate("waits: "+strings.TrimPrefix(r.brief(err), "waiting for "))
 		return
 	}
 	r.fail("refused: " + strings.TrimPrefix(r.brief(err), "refused: "))
+}
+
+// whole is all that an error says, in lines.
+func (r *Review) whole(err error) []string {
+	text := err.Error()
+	if !fault.Classify(err).OnlyGit() {
+		text = r.of.Hide.Hide(text)
+	}
+	return slices.DeleteFunc(strings.Split(text, "\n"), func(line string) bool { return strings.TrimSpace(line) == "" })
 }
 
 // brief is an error in a few words. Where all of it is in Git, hiding a value in it would

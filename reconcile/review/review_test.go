@@ -77,7 +77,10 @@ func TestOneLine(t *testing.T) {
 			}
 		})
 	}
-	if r := Of(Input{Preview: &preview.Preview{}, Behind: "main"}); r.Line != "behind main: no change" {
+	if r := Of(Input{Preview: &preview.Preview{}, Branch: "main", Behind: true, Lacks: "0123456"}); r.State != report.Failure || r.Line != "lacks 0123456 of main, which is not in force yet: update the branch; as it is: no change" {
+		t.Errorf("%s %q", r.State, r.Line)
+	}
+	if r := Of(Input{Preview: &preview.Preview{}, Branch: "main", Behind: true}); r.State != report.Success || r.Line != "behind main: no change" {
 		t.Error(r.Line)
 	}
 }
@@ -165,4 +168,19 @@ func TestACommentIsBounded(t *testing.T) {
 func recorded(c plan.Candidate) plan.Candidate {
 	c.Recorded = true
 	return c
+}
+
+// TestACommentHasAllThatIsWrong: a status has room for the first words, and a comment for all of it.
+func TestACommentHasAllThatIsWrong(t *testing.T) {
+	long := strings.Repeat("a folder/", 20) + "general.yaml: a field that nobody knows"
+	r := Refused(errors.Join(errors.New("nodes/batch.yaml: no kind"), errors.New(long), errors.New("the token hush was refused")), redact.Values("hush"))
+	text := r.Markdown(Title{Commit: "a"}, report.Markup{Most: 60_000})
+	for _, want := range []string{"- `nodes/batch.yaml: no kind`\n", "- `" + long + "`\n", "- `the token "} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "hush") {
+		t.Errorf("a value of a Secret is told:\n%s", text)
+	}
 }
