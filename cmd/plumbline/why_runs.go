@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,7 +28,11 @@ func runs(ctx context.Context, c *cluster, claim *karpv1.NodeClaim) (*whyReport,
 	if report.Outdated+report.Unknown == "" {
 		return report, nil // nothing wants to end it
 	}
-	blocked, err := observe.WhyNotDisrupted(ctx, c, claim.Name)
+	var since time.Time
+	if initialized := claim.StatusConditions().Get(karpv1.ConditionTypeInitialized); initialized.IsTrue() {
+		since = initialized.LastTransitionTime.Time
+	}
+	blocked, err := observe.WhyNotDisrupted(ctx, c, claim.Name, claim.Status.NodeName != "", since)
 	if err != nil && !apierrors.IsForbidden(err) {
 		return nil, err
 	}

@@ -118,7 +118,7 @@ func TestWhyOfANodeThatRuns(t *testing.T) {
 				s.refused["/apis/karpenter.sh/v1/nodepools/pool-00"] = c.refused
 			}
 			s.objects["/api/v1/namespaces/default/events/a"] = map[string]any{
-				"apiVersion": "v1", "kind": "Event", "metadata": map[string]any{"name": "a", "namespace": "default"}, "reason": "DisruptionBlocked", "message": "Nodeclaim does not have an associated node",
+				"apiVersion": "v1", "kind": "Event", "metadata": map[string]any{"name": "a", "namespace": "default"}, "reason": "DisruptionBlocked", "message": "Pod default/web has do-not-disrupt",
 			}
 			got := plumbline(t, "why", "ip-9", "--kubeconfig", kubeconfig)
 			if got.code != exitDone || !strings.Contains(got.out, c.want) {

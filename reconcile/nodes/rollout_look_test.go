@@ -45,7 +45,7 @@ func pool(name string, budgets ...any) nodes.Pool {
 }
 
 func drifted(name, of string, deleting bool) plan.NodeClaim {
-	return plan.NodeClaim{Name: name, UID: types.UID(name), Pool: of, Class: "c", Drifted: true, DriftReason: "AMIDrift", Deleting: deleting}
+	return plan.NodeClaim{Name: name, UID: types.UID(name), Pool: of, Class: "c", Node: "node-" + name, Drifted: true, DriftReason: "AMIDrift", Deleting: deleting}
 }
 
 // TestWhatARolloutWaitsFor says it in the order of what is certain: budgets, replacements that do
@@ -57,6 +57,8 @@ func TestWhatARolloutWaitsFor(t *testing.T) {
 	blocked := corev1.Event{Reason: "DisruptionBlocked", Message: "PDB default/web prevents pod evictions"}
 	blocked.LastTimestamp = metav1.NewTime(now)
 	long := now.Add(-time.Hour)
+	before, noNode := blocked, blocked
+	before.LastTimestamp, noNode.Message = metav1.NewTime(long.Add(-2*time.Minute)), "Nodeclaim does not have an associated node"
 	for name, c := range map[string]struct {
 		pools      []nodes.Pool
 		claims     []plan.NodeClaim
@@ -74,6 +76,7 @@ func TestWhatARolloutWaitsFor(t *testing.T) {
 		"a schedule that is broken":  {pools: []nodes.Pool{pool("a", map[string]any{"nodes": "0", "schedule": "at night", "duration": "8h"})}, claims: []plan.NodeClaim{drifted("1", "a", false)}, since: long, want: "NodePool/a has a disruption budget that cannot be read: Karpenter disrupts no node until it is corrected"},
 		"no replacement is launched": {pools: []nodes.Pool{pool("a", open)}, claims: []plan.NodeClaim{drifted("1", "a", false)}, since: long, launchless: []nodes.Launchless{{Pool: "a", Why: "no capacity"}}, want: "no replacement comes in NodePool/a: no capacity"},
 		"what Karpenter says":        {pools: []nodes.Pool{pool("a", open)}, claims: []plan.NodeClaim{drifted("1", "a", false)}, since: long, events: spoken{events: []corev1.Event{blocked, {Reason: "Other", Message: "else"}}}, want: "NodeClaim/1: PDB default/web prevents pod evictions", asked: 1},
+		"what it said before":        {pools: []nodes.Pool{pool("a", open)}, claims: []plan.NodeClaim{drifted("1", "a", false)}, since: long, events: spoken{events: []corev1.Event{before, noNode}}, asked: 1},
 		"Karpenter says nothing":     {pools: []nodes.Pool{pool("a", open)}, claims: []plan.NodeClaim{drifted("1", "a", false)}, since: long, asked: 1},
 		"events cannot be read":      {pools: []nodes.Pool{pool("a", open)}, claims: []plan.NodeClaim{drifted("1", "a", false)}, since: long, events: spoken{err: errors.New("forbidden")}, want: "read why NodeClaim/1 is not replaced: forbidden", asked: 1},
 	} {

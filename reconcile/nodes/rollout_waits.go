@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/blocker"
@@ -17,15 +18,15 @@ import (
 // drain. It is empty where nodes drain as they should, or are about to.
 func (r *Rollouts) waits(ctx context.Context, of v1alpha1.Rollout, matched plan.Matched) string {
 	staying := map[string]int{}
-	first := ""
+	var first *plan.NodeClaim
 	var ending []*plan.NodeClaim
 	for _, o := range matched.Outdated {
 		if o.Claim.Deleting {
 			ending = append(ending, o.Claim)
 			continue
 		}
-		if staying[o.Claim.Pool]++; first == "" {
-			first = o.Claim.Name
+		if staying[o.Claim.Pool]++; first == nil {
+			first = o.Claim
 		}
 	}
 	hangs := r.hangs(ctx, of, ending)
@@ -47,15 +48,18 @@ func (r *Rollouts) waits(ctx context.Context, of v1alpha1.Rollout, matched plan.
 }
 
 // undisrupted says why Karpenter does not begin with a node, once the rollout makes no progress.
-func (r *Rollouts) undisrupted(ctx context.Context, of v1alpha1.Rollout, claim string) string {
+func (r *Rollouts) undisrupted(ctx context.Context, of v1alpha1.Rollout, claim *plan.NodeClaim) string {
 	return r.blocked(of, false, func() string {
-		words, err := observe.WhyNotDisrupted(ctx, r.Events, claim)
+		words, err := observe.WhyNotDisrupted(ctx, r.Events, claim.Name, claim.Node != "", of.Since.Add(-clocksDiffer))
 		if err != nil {
 			return err.Error()
 		}
 		return words
 	})
 }
+
+// clocksDiffer is by how much Karpenter's clock may differ from ours.
+const clocksDiffer = time.Minute
 
 // blocked is the answer to what keeps nodes, asked once the rollout makes no progress, or goes on being asked,
 // and then again from time to time: no watch tells of budgets.
