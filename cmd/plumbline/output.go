@@ -95,10 +95,7 @@ func writeJSON(out io.Writer, value any, visible func(string) string) error {
 // be written out.
 func writeYAML(out io.Writer, value any) error {
 	raw, err := yaml.Marshal(value)
-	if err != nil {
-		return fmt.Errorf("encode as yaml: %w", err)
-	}
-	if !redact.IsVisible(string(raw)) {
+	if err != nil || !redact.IsVisible(string(raw)) { // a reader of YAML takes no control characters
 		return writeJSON(out, value, redact.VisibleFlow)
 	}
 	_, err = out.Write(raw)

