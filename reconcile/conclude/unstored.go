@@ -56,6 +56,7 @@ func (s *Step) least(whole v1alpha1.NodeSyncStatus, removals []v1alpha1.Removal)
 		LastAppliedRevision:    whole.LastAppliedRevision,
 		PartlyAppliedRevision:  whole.PartlyAppliedRevision,
 		LastAppliedInputs:      whole.LastAppliedInputs,
+		Artifacts:              whole.Artifacts,
 		Withheld:               whole.Withheld,
 		UsedReleases:           whole.UsedReleases,
 		Held:                   whole.Held,

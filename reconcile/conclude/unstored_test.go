@@ -39,6 +39,7 @@ func kept() []string {
 		"LastAppliedRevision",
 		"PartlyAppliedRevision",
 		"LastAppliedInputs",
+		"Artifacts",
 		"Withheld",
 		"UsedReleases",
 		"Held",

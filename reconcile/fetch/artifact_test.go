@@ -3,9 +3,11 @@ package fetch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -72,5 +74,35 @@ func TestASourceOfFlux(t *testing.T) {
 				t.Errorf("verified %v, %v", sync.Status.LastVerified, err)
 			}
 		})
+	}
+}
+
+// TestWhenArtifactsWereMade is kept in the status, of the newest and of those that are, or may be, in force: another
+// process is told of it.
+func TestWhenArtifactsWereMade(t *testing.T) {
+	at := func(minute int) metav1.Time { return metav1.Date(2026, 3, 1, 12, minute, 0, 0, time.UTC) }
+	of := func(commit string) string { return "main@sha1:" + commit }
+	sync := &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Namespace: "plumbline-system", Name: "gpu"}}
+	sync.Spec.Source.SourceRef = &v1alpha1.SourceRef{Kind: "GitRepository", Name: "fleet"}
+	sync.Status.LastAppliedRevision, sync.Status.PartlyAppliedRevision = of("2"), of("3")
+	sync.Status.Withheld = &v1alpha1.Withheld{From: of("1")}
+	for i := range 5 {
+		sync.Status.Artifacts = append(sync.Status.Artifacts, v1alpha1.Artifact{Revision: of(fmt.Sprint(i)), Updated: at(i)})
+	}
+	from := &flux{artifact: source.Artifact{URL: "http://a", Revision: of("5"), Updated: at(5).Time}}
+	s := &Step{Tools: Tools{Source: from, Secret: noSecret}, Sync: sync, Memory: &Memory{}, Now: time.Unix(1000, 0)}
+	if _, err := s.Fetch(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := []v1alpha1.Artifact{{Revision: of("5"), Updated: at(5)}, {Revision: of("1"), Updated: at(1)}, {Revision: of("2"), Updated: at(2)}, {Revision: of("3"), Updated: at(3)}}
+	if diff := cmp.Diff(want, sync.Status.Artifacts); diff != "" {
+		t.Errorf("status (-want +got):\n%s", diff)
+	}
+	if before := from.requests[0].Artifact.Before; len(before) != 5 || !before["4"].Equal(at(4).Time) {
+		t.Errorf("the source is told of %v", before)
+	}
+	sync.Spec.Source = v1alpha1.Source{Git: &v1alpha1.GitSource{URL: "http://a"}}
+	if _, err := s.request(t.Context()); err != nil || len(sync.Status.Artifacts) > 0 {
+		t.Errorf("of Git: %v, %v", sync.Status.Artifacts, err)
 	}
 }

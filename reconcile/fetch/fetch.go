@@ -112,9 +112,10 @@ func (s *Step) fetchNow(ctx context.Context, due time.Time) (*render.Snapshot, t
 // request is what is asked of the source.
 func (s *Step) request(ctx context.Context) (source.Request, error) {
 	if ref := s.Sync.SourceRef(); ref != nil {
-		artifact, err := s.Source.Artifact(ctx, s.name(), *ref)
+		artifact, err := s.artifact(ctx, *ref)
 		return source.Request{Key: s.name().String(), Artifact: artifact}, err
 	}
+	s.Sync.Status.Artifacts = nil
 	git := s.Sync.Spec.Source.Git
 	request := source.Request{Key: s.name().String(), URL: git.URL, Ref: git.Ref}
 	if git.SecretRef == nil {

@@ -43,6 +43,13 @@ type NodeSyncStatus struct {
 	// +optional
 	LastAppliedInputs string `json:"lastAppliedInputs,omitempty"`
 
+	// Artifacts are the newest artifact of the source of Flux, and those of the revisions above: which of two is
+	// older is known from when Flux has made them. Empty where the source is Git.
+	// +optional
+	// +listType=map
+	// +listMapKey=revision
+	Artifacts []Artifact `json:"artifacts,omitempty"`
+
 	// Withheld says why what LastAttemptedRevision lacks is held: it may not have been
 	// taken out of Git by anybody. Nil where nobody doubts that.
 	// +optional
@@ -259,4 +266,12 @@ type Removal struct {
 	// None is ever run by plumbline.
 	// +optional
 	BreakGlass []BreakGlass `json:"breakGlass,omitempty"`
+}
+
+// Artifact is what Flux has fetched of a source.
+type Artifact struct {
+	// Revision in Flux's form: main@sha1:<commit>, latest@sha256:<digest>.
+	Revision string `json:"revision" redact:"-"`
+	// Updated is when Flux has made it.
+	Updated metav1.Time `json:"updated"`
 }

@@ -65,10 +65,14 @@ func (e Either) Order(key, commit string) source.Order {
 	return e.Git.Order(key, commit)
 }
 
-// FindOrder is that of source.Git, or Order.
+// FindOrder is that of source.Git, or Order: nobody else can be asked of an artifact.
 func (e Either) FindOrder(ctx context.Context, req source.Request, commit string) (source.Order, error) {
 	if req.Artifact != nil {
-		return e.Artifacts.Order(req.Key, commit), nil
+		order := e.Artifacts.Order(req.Key, commit)
+		if order == source.OrderUnknown {
+			return order, &source.HistoryError{Since: commit, Reason: "Flux keeps no artifact but the newest, and when it had made that one is not known"}
+		}
+		return order, nil
 	}
 	return e.Git.FindOrder(ctx, req, commit)
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"sync"
@@ -184,6 +185,7 @@ func (s *Store) settle(key string, a source.Artifact, fresh *kept) (*kept, error
 	if now.before == nil || len(now.before) > mostKnown {
 		now.before = map[string]time.Time{}
 	}
+	maps.Copy(now.before, a.Before)
 	now.before[render.CommitOf(a.Revision)] = a.Updated
 	s.holds[key], s.trees[a.Digest] = now, of
 	if held && was.digest == a.Digest {

@@ -238,3 +238,24 @@ func TestWhenArtifactsWereMade(t *testing.T) {
 		t.Errorf("it is %q to one that never was", got)
 	}
 }
+
+// TestWhenArtifactsWereMadeBeforeARestart: what the status knows of them counts, and what nobody knows is said.
+func TestWhenArtifactsWereMadeBeforeARestart(t *testing.T) {
+	c, s := newController(t), newStore(t, Options{})
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	a := c.has(t, "2", map[string]string{"a.yaml": "2"})
+	a.Updated, a.Before = at, map[string]time.Time{"1": at.Add(-time.Hour), "3": at.Add(time.Hour)}
+	either, request := Either{Artifacts: s}, source.Request{Key: "x/prod", Artifact: &a}
+	if _, _, err := s.Fetch(t.Context(), "x/prod", a); err != nil {
+		t.Fatal(err)
+	}
+	for commit, want := range map[string]source.Order{"1": source.OrderNewer, "2": source.OrderNewer, "3": source.OrderOlder} {
+		if got, err := either.FindOrder(t.Context(), request, commit); got != want || err != nil || s.Order("x/prod", commit) != want {
+			t.Errorf("it is %q to %s, %v", got, commit, err)
+		}
+	}
+	var unknown *source.HistoryError
+	if got, err := either.FindOrder(t.Context(), request, "4"); got != source.OrderUnknown || !errors.As(err, &unknown) {
+		t.Errorf("it is %q to one that nobody knows, %v", got, err)
+	}
+}
