@@ -209,3 +209,19 @@ func TestACommitUponOneWhoseRolloutFails(t *testing.T) {
 	s.with(told("e", report.Success, "applied", "4", "3", "e"))
 	s.posts("e success applied", "d success superseded by e: applied")
 }
+
+// TestARefusedCommitUponSomeThatCameTogether: they go on together, and end together.
+func TestARefusedCommitUponSomeThatCameTogether(t *testing.T) {
+	s := newScript(t)
+	s.with(told("a", report.Success, "applied", "1", ""))
+	s.with(told("c", report.Pending, "rolling out: 0 of 2", "2", "1", "c", "b"))
+	s.deliver()
+	broken := told("e", report.Failure, "not YAML", "", "", "e", "d")
+	broken.Refused = true
+	s.with(broken)
+	const goes = " pending goes on under e: see plumbline status"
+	s.posts("e failure not YAML", "d failure superseded by e: not YAML", "c"+goes, "b"+goes)
+	broken.Ended = map[string]Word{"c": {State: report.Success, Description: "each node matches"}}
+	s.with(broken)
+	s.posts("c success each node matches", "b success each node matches")
+}

@@ -72,10 +72,10 @@ func (l *Ledger) say(s Update) {
 	newest := l.newest().ID
 	l.takeBack(s)
 	l.takeBackTogether(s)
-	ended := l.ended(s)
+	with := l.together()
 	for i := range l.Commits {
 		c := &l.Commits[i]
-		next, news := c.next(newest, s, ended[c.ID])
+		next, news := c.next(newest, s, with[c.ID])
 		if news {
 			c.Word = next
 		}
@@ -94,31 +94,32 @@ func (l *Ledger) say(s Update) {
 // goesOn begins what stands on a commit from when a newer one is refused: what it says of nodes would grow old.
 const goesOn = "goes on under "
 
-// ended is how older commits have ended by themselves, and with them those that were fetched together with one.
-func (l *Ledger) ended(s Update) map[string]Word {
-	all, with := map[string]Word{}, ""
+// together are the commits that a pass has rendered by those that came with each, itself among them: what was fetched
+// with a newer one shares its fate. Those that came with the newest one are not among them.
+func (l *Ledger) together() map[string]string {
+	all, with := map[string]string{}, ""
 	for _, c := range l.Commits { // the newest first
-		if c.Inputs != "" || with == "" {
+		if c.Inputs != "" && c.ID != l.newest().ID {
 			with = c.ID
 		}
-		if word := s.Ended[with]; word.final() && with != l.newest().ID {
-			all[c.ID] = word
+		if with != "" {
+			all[c.ID] = with
 		}
 	}
 	return all
 }
 
-// next is what is to be reported of a commit, which may have ended by itself, and whether that is news.
-func (c *Commit) next(newest string, s Update, ended Word) (next Word, news bool) {
+// next is what is to be reported of a commit, which came with one that was rendered, and whether that is news.
+func (c *Commit) next(newest string, s Update, with string) (next Word, news bool) {
 	if c.ID == newest {
 		next = Word{State: s.State, Description: report.Truncate(s.Description)}
 		return next, c.wants(next, true)
 	}
-	if ended.final() {
+	if ended := s.Ended[with]; ended.final() {
 		return ended, c.wants(ended, false)
 	}
 	next = c.superseded(newest, s)
-	if s.Refused && c.Inputs != "" { // what a pass has begun for it goes on
+	if s.Refused && with != "" { // what a pass has begun for it goes on
 		next = Word{State: report.Pending, Description: goesOn + Short(newest) + ": see plumbline status"}
 		return next, !c.final() && c.Left+c.Reverted == "" && !strings.HasPrefix(c.Description, goesOn)
 	}
