@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // ownerKey is the label, and for long names the annotation, that plumbline
@@ -13,6 +15,13 @@ const ownerKey = "plumbline.dev/nodesync"
 // rescuesKey is the annotation by which a copy of an EC2NodeClass that was deleted in use is known: in
 // Git it would have the NodePools of another class pointed at this one.
 const rescuesKey = "plumbline.dev/rescues"
+
+// orphanedKey is the annotation by which a NodePool is known that was left to itself, and leavingKey the label
+// by which the nodes of one that leaves have drifted: plumbline writes another value of it onto the template.
+const (
+	orphanedKey = "plumbline.dev/orphaned"
+	leavingKey  = "plumbline.dev/leaving"
+)
 
 // serverFields are the fields of metadata that are the API server's, or a
 // controller's, to write.
@@ -54,10 +63,17 @@ func checkMetadata(kind Kind, object map[string]any) []problem {
 	}
 	labels, _ := metadata["labels"].(map[string]any)
 	annotations, _ := metadata["annotations"].(map[string]any)
-	if _, given := labels[ownerKey]; given {
-		add("metadata.labels["+ownerKey+"]", "the label %s is plumbline's to write: leave it out", ownerKey)
+	for _, key := range []string{ownerKey, orphanedKey} {
+		if _, given := labels[key]; given {
+			add("metadata.labels["+key+"]", "the label %s is plumbline's to write: leave it out", key)
+		}
 	}
-	for _, key := range append([]string{ownerKey, rescuesKey}, foreignAnnotations...) {
+	for _, of := range []string{"labels", "annotations"} {
+		if _, given, _ := unstructured.NestedFieldNoCopy(object, "spec", "template", "metadata", of, leavingKey); given {
+			add("spec.template.metadata."+of+"["+leavingKey+"]", "%s is plumbline's to write, onto the template of a NodePool that is removed: leave it out", leavingKey)
+		}
+	}
+	for _, key := range append([]string{ownerKey, rescuesKey, orphanedKey}, foreignAnnotations...) {
 		if _, given := annotations[key]; given {
 			add("metadata.annotations["+key+"]", "the annotation %s was copied out of a cluster: leave it out", key)
 		}

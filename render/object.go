@@ -64,6 +64,7 @@ func (m *maker) build(ctx context.Context, d draft) (Object, []problem) {
 	}
 	namespaced := dropNamespace(kind, content)
 	problems = append(problems, checkMetadata(kind, content)...)
+	problems = append(problems, checkCharacters(kind, content)...)
 	problems = append(problems, checkQuantities(kind, content)...)
 	if len(problems) > 0 {
 		return Object{}, problems

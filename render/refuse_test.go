@@ -44,6 +44,18 @@ func TestRefused(t *testing.T) {
 				"a.yaml:8: the annotation karpenter.sh/nodepool-hash was copied", "a.yaml:10: the label plumbline.dev/nodesync is plumbline's to write", "a.yaml:11: status is Karpenter's to write",
 			},
 		},
+		"marks of plumbline": {
+			strings.Replace(pool("a"), "  template:\n", "  template:\n    metadata:\n      labels:\n        plumbline.dev/leaving: x\n", 1),
+			[]string{"a.yaml:9: plumbline.dev/leaving is plumbline's to write, onto the template of a NodePool that is removed: leave it out"},
+		},
+		"left to itself": {
+			object("karpenter.sh/v1", "NodePool", "  annotations:\n    plumbline.dev/orphaned: x\n  labels:\n    plumbline.dev/orphaned: x\n"),
+			[]string{"a.yaml:6: the annotation plumbline.dev/orphaned was copied", "a.yaml:8: the label plumbline.dev/orphaned is plumbline's to write"},
+		},
+		"characters": {
+			object("karpenter.sh/v1", "NodePool", "  annotations:\n    note: \"a\\x9b b\"\n    \"a\\x7f\": x\n    fine: \"\\x85\\x01\\u2028\"\n"),
+			[]string{"a.yaml:5: NodePool: metadata.annotations has the character U+007F, which the API server takes in no definition", "a.yaml:6: NodePool: metadata.annotations.note has the character U+009B"},
+		},
 		"by the schema": {
 			strings.Replace(pool("a"), "requirements: []", "requirements:\n        - key: kubernetes.io/arch\n          operator: Is\n  limit: {}\n  weight: 1000", 1),
 			[]string{

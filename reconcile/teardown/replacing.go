@@ -1,6 +1,7 @@
 package teardown
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -194,6 +195,8 @@ func (s step) replace(r v1alpha1.Removal, o Observation, now time.Time) step {
 	case o.Turn.Ends == 0:
 		if s = s.recall(o); o.Turn.Behind != "" {
 			s.reason, s.message = ReasonTurnPending, "waiting for the NodeClaims of "+o.Turn.Behind+": removal.maxUnavailable counts for all removals together"
+		} else if words := o.replacedBefore(bare); words != "" {
+			s.message += ": " + words
 		}
 	case len(left) == 0:
 	case len(bare) > 0 && o.lends():
@@ -212,6 +215,17 @@ func (s step) replace(r v1alpha1.Removal, o Observation, now time.Time) step {
 		return s.grant(r, o, left, now)
 	}
 	return s
+}
+
+// replacedBefore names a node that Karpenter had begun to replace before the pool was to leave, while NodeClaims of that
+// have no node: it gives such a replacement up after ten minutes at least (sigs.k8s.io/karpenter
+// pkg/controllers/disruption/queue.go, minRetryDuration).
+func (o Observation) replacedBefore(bare []Claim) string {
+	i := slices.IndexFunc(o.NodeClaims, func(c Claim) bool { return c.Deleting.IsZero() && !c.Replacing.IsZero() })
+	if i < 0 || len(bare) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("Karpenter replaces node %s, and waits for NodeClaim/%s to join; it gives that up after ten minutes at least", cmp.Or(o.NodeClaims[i].Node, o.NodeClaims[i].Name), bare[0].Name)
 }
 
 // lends says that Karpenter may replace nodes, and asLent that it may as many as it is to, for a while.

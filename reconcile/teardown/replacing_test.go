@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clocktesting "k8s.io/utils/clock/testing"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
 // leavingPool is a NodePool with disruption budgets, as Karpenter reads it.
@@ -85,5 +87,24 @@ func TestPacedBudgets(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestWhatKarpenterReplacedBefore is named while nothing else may be replaced, where its replacement has not joined.
+func TestWhatKarpenterReplacedBefore(t *testing.T) {
+	now := time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
+	replaced, bare, other := Claim{Name: "a", Node: "n1", Replacing: now}, Claim{Name: "b"}, Claim{Name: "c", Node: "n3"}
+	for name, c := range map[string]struct {
+		claims []Claim
+		want   string
+	}{
+		"its replacement has not joined": {[]Claim{replaced, bare, other}, "paced: Karpenter replaces node n1, and waits for NodeClaim/b to join; it gives that up after ten minutes at least"},
+		"all have":                       {[]Claim{replaced, other}, "paced"},
+		"another one ends":               {[]Claim{{Name: "a", Node: "n1", Deleting: now, Replacing: now}, bare, other}, "paced"},
+	} {
+		o := Observation{Turn: Turn{Most: 1, Replaces: true}, NodeClaims: c.claims}
+		if got := (step{message: "paced"}).replace(v1alpha1.Removal{}, o, now); got.message != c.want || len(got.actions) > 0 {
+			t.Errorf("%s: %q, %v", name, got.message, got.actions)
+		}
 	}
 }
