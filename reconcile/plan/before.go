@@ -15,12 +15,13 @@ type Before struct {
 	Content string
 }
 
-// Before are the first definitions whose Content the Plan changes, so many of them, by Ref.
+// Before are the first definitions whose Content the Plan changes, or is to change once what it waits for is
+// there, so many of them, by Ref.
 func (p *Plan) Before(most int) []Before {
 	var found []Before
 	for i := range p.Changes {
 		c := &p.Changes[i]
-		if !c.Action.Writes() || len(found) == most {
+		if !c.Action.Writes() && c.Action != Wait || len(found) == most {
 			continue
 		}
 		if c.Live == nil || !equal(content(c.Live), content(c.Object.Defaulted)) {

@@ -9,7 +9,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestBefore: what a Plan creates or gives other nodes, as it was; not what changes nothing of nodes.
+// TestBefore: what a Plan creates or gives other nodes, or is to once a freeze is over, as it was; not what is held, or changes
+// nothing of nodes.
 func TestBefore(t *testing.T) {
 	pool := func(weight int64, label string) *unstructured.Unstructured {
 		return &unstructured.Unstructured{Object: map[string]any{"kind": render.NodePool, "spec": map[string]any{
@@ -35,12 +36,14 @@ func TestBefore(t *testing.T) {
 		change("static", Update, static(3), static(6)),
 		change("class", Update, class("a"), class("b")),
 		change("waits", Wait, pool(1, "1"), pool(1, "2")),
+		change("held", Hold, pool(1, "1"), pool(1, "2")),
 	}}
 	want := []Before{
 		{Ref: render.Ref{Kind: render.NodePool, Name: "new"}},
 		{render.Ref{Kind: render.NodePool, Name: "label"}, Content(pool(9, "1"))},
 		{render.Ref{Kind: render.NodePool, Name: "static"}, Content(static(3))},
 		{render.Ref{Kind: render.EC2NodeClass, Name: "class"}, Content(class("a"))},
+		{render.Ref{Kind: render.NodePool, Name: "waits"}, Content(pool(1, "1"))},
 	}
 	if diff := cmp.Diff(want, p.Before(20)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -18,7 +18,7 @@ func (l *Ledger) takeBack(s Update) {
 	if head.Inputs = s.Inputs; head.From == "" && s.From != s.Inputs {
 		head.From = s.From
 	}
-	head.note(s.Before)
+	head.note(l.brought(head, s))
 	if !s.Begun {
 		return // it may never be
 	}
@@ -63,6 +63,22 @@ func (l *Ledger) takeBackTogether(s Update) {
 
 // MaxBefore is how many definitions are noted of a commit.
 const MaxBefore = 100
+
+// brought are the definitions that Head changes by itself: what an older commit has changed likewise, and waits, is that
+// one's.
+func (l *Ledger) brought(head *Commit, s Update) []Definition {
+	var all []Definition
+	for _, d := range s.Before {
+		if s.Now != nil {
+			d.After = s.Now(d.Name)
+		}
+		older := func(c Commit) bool { return c.ID != head.ID && slices.Contains(c.Before, d) }
+		if !slices.ContainsFunc(l.Commits, older) {
+			all = append(all, d)
+		}
+	}
+	return all
+}
 
 // note notes how definitions were before a commit changed them.
 func (c *Commit) note(before []Definition) {

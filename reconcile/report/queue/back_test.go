@@ -175,9 +175,9 @@ func TestACommitWhoseDefinitionIsAsBefore(t *testing.T) {
 			s.with(told("a", report.Success, "applied", "1", ""))
 			s.posts("a success applied")
 			b := told("b", report.Pending, "not Ready", "2", "1", "b")
-			b.Before = []Definition{{Name: "EC2NodeClass/new"}, {"NodePool/x", "1"}, {Name: "NodePool/new"}}
+			b.Before = []Definition{{Name: "EC2NodeClass/new"}, {Name: "NodePool/x", Digest: "1"}, {Name: "NodePool/new"}}
 			s.with(b)
-			b.Before = []Definition{{"NodePool/x", "2"}} // by now it is applied
+			b.Before = []Definition{{Name: "NodePool/x", Digest: "2"}} // by now it is applied
 			s.with(b)
 			s.posts("b pending not Ready")
 			s.with(told("c", report.Pending, "not Ready", "3", "2", "c"))
@@ -224,4 +224,28 @@ func TestARefusedCommitUponSomeThatCameTogether(t *testing.T) {
 	broken.Ended = map[string]Word{"c": {State: report.Success, Description: "each node matches"}}
 	s.with(broken)
 	s.posts("c success each node matches", "b success each node matches")
+}
+
+// TestAWaitingCommitIsTakenBack: one that waited for the end of a freeze, say, has not succeeded, though nothing of it
+// was applied; one that came after it, and brought nothing of what is taken back, has.
+func TestAWaitingCommitIsTakenBack(t *testing.T) {
+	s := newScript(t)
+	in := func(u Update, e, f string) Update {
+		u.Now = func(name string) string { return map[string]string{"NodePool/e": e, "NodePool/f": f}[name] }
+		for name, live := range map[string]string{"NodePool/e": "1", "NodePool/f": "1"} {
+			if u.Now(name) != live {
+				u.Before = append(u.Before, Definition{Name: name, Digest: live})
+			}
+		}
+		slices.SortFunc(u.Before, func(a, b Definition) int { return strings.Compare(a.Name, b.Name) })
+		return u
+	}
+	s.with(in(told("a", report.Success, "applied", "1", ""), "1", "1"))
+	s.with(in(told("b", report.Pending, "waits: frozen", "2", "1", "b"), "2", "1"))
+	s.with(in(told("c", report.Pending, "waits: frozen", "3", "1", "c"), "2", "1"))
+	s.with(in(told("d", report.Pending, "waits: frozen", "4", "1", "d"), "3", "2"))
+	s.deliver()
+	s.with(in(told("e", report.Success, "applied", "5", "1", "e"), "1", "1"))
+	const why = " failure reverted by e: NodePool/e is again as it was before"
+	s.posts("e success applied", "d"+why, "c success superseded by e: applied", "b"+why)
 }

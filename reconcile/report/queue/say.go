@@ -50,10 +50,12 @@ type Update struct {
 	At time.Time
 }
 
-// Definition is an object of Git, KIND/NAME, and a digest of what its nodes are made by; empty where there was none.
+// Definition is an object of Git, KIND/NAME, and a digest of what its nodes were made by; empty where there was none.
+// After is the digest by the commit that changes it.
 type Definition struct {
 	Name   string `json:"name"`
 	Digest string `json:"digest,omitempty"`
+	After  string `json:"after,omitempty"`
 }
 
 // Target is a host and the page that a status links to there.
