@@ -17,16 +17,30 @@ func (s *Step) resolve(ctx context.Context) error {
 	s.out.ChartsRefused = refused
 	switch unpulled := s.out.Unpulled; {
 	case err != nil && OutOfReach(err):
-		s.warn("what the charts of Karpenter %s say of this commit is not known here: %v", s.out.Karpenter.Version, err)
+		s.unknown("what the charts of Karpenter %s say of this commit is not known here: %v", s.out.Karpenter.Version, err)
 		return s.takeKnownSchema(ctx)
 	case err != nil:
 		return err
 	case unpulled != nil && OutOfReach(unpulled):
-		s.warn("what the charts of Karpenter %s say of this commit is not known here: %v", s.out.Karpenter.Version, unpulled)
+		s.unknown("what the charts of Karpenter %s say of this commit is not known here: %v", s.out.Karpenter.Version, unpulled)
 	case unpulled != nil:
 		s.out.ChartsRefused = unpulled
 	}
 	return nil
+}
+
+// unknown warns that nobody can say here what becomes of the charts.
+func (s *Step) unknown(format string, args ...any) {
+	s.out.ChartsUnknown, s.out.VersionChanges = true, s.versionChanges()
+	s.warn(format, args...)
+}
+
+// versionChanges says from which version of Karpenter to which other one the commit leads; empty where it does not.
+func (s *Step) versionChanges() string {
+	if k := s.sync.Status.Karpenter; k != nil && k.Version != "" && k.Version != s.out.Karpenter.Version {
+		return k.Version + " to " + s.out.Karpenter.Version
+	}
+	return ""
 }
 
 // takeKnownSchema takes a schema where that of the charts is out of reach: that of the live
@@ -40,7 +54,7 @@ func (s *Step) takeKnownSchema(ctx context.Context) error {
 	if err != nil {
 		return &readError{err}
 	}
-	if k := s.sync.Status.Karpenter; len(live) < len(names) || k != nil && k.Version != s.out.Karpenter.Version {
+	if len(live) < len(names) || s.versionChanges() != "" {
 		var known []*apiextensionsv1.CustomResourceDefinition
 		if known, err = s.CRDs(s.out.Karpenter.Version); err == nil {
 			live = known
@@ -67,7 +81,7 @@ func (s *Step) changeCharts(ctx context.Context) error {
 		s.out.ChartsChange, err = s.charts().Change()
 		return err
 	case OutOfReach(why):
-		s.warn("whether the charts can be changed is not known here: %v", why)
+		s.unknown("whether the charts can be changed is not known here: %v", why)
 		return nil
 	case !install.InForce(s.sync.Status.Karpenter, why):
 		s.out.Plan = nil

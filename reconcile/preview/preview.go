@@ -93,6 +93,10 @@ type Preview struct {
 	// ChartsChange is what is done with the charts; empty where nothing is, or where that is
 	// not known.
 	ChartsChange string
+	// ChartsUnknown says that this is not known, and VersionChanges from which version of Karpenter to which
+	// other one the commit leads then; empty where it does not.
+	ChartsUnknown  bool
+	VersionChanges string
 	// ChartsRefused is why the charts stay as they are, where definitions are applied all the
 	// same.
 	ChartsRefused error

@@ -74,8 +74,15 @@ func TestWithheldSecretsAreNotAskedFor(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, withheld := range []bool{true, false} {
-				reads, said := withSecrets(t, withheld, c.yaml, c.edit)
+				reads, said := withSecrets(t, withheld, c.yaml, func(s *v1alpha1.NodeSync) {
+					s.Status.Karpenter = &v1alpha1.KarpenterStatus{Version: "1.8.6", Namespace: "kube-system"}
+					if c.edit != nil {
+						c.edit(s)
+					}
+				})
 				switch {
+				case withheld && !strings.Contains(said, "unknown: 1.8.6 to 1.14.1"):
+					t.Errorf("it does not say that the version changes: %q", said)
 				case withheld && len(reads) > 0:
 					t.Errorf("read of Secrets: %q", reads)
 				case withheld && !strings.Contains(said, c.says):
@@ -92,9 +99,7 @@ func TestWithheldSecretsAreNotAskedFor(t *testing.T) {
 func withSecrets(t *testing.T, withheld bool, yaml string, edit func(*v1alpha1.NodeSync)) (reads []string, said string) {
 	t.Helper()
 	sync := &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "prod", UID: "11", Generation: 1}}
-	if edit != nil {
-		edit(sync)
-	}
+	edit(sync)
 	scheme := runtime.NewScheme()
 	if err := errors.Join(v1alpha1.AddToScheme(scheme), corev1.AddToScheme(scheme), appsv1.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme), observe.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
@@ -120,6 +125,7 @@ func withSecrets(t *testing.T, withheld bool, yaml string, edit func(*v1alpha1.N
 	step := &preview.Step{
 		Tools: preview.Tools{
 			Client: c, Helm: &installtest.Helm{}, Schemas: &schema.Cache{},
+			CRDs:  func(string) ([]*apiextensionsv1.CustomResourceDefinition, error) { return applytest.CRDs(), nil },
 			Store: registry{installtest.ChartFolder(t, "1.14.1", applytest.CRDs()[0].DeepCopy())},
 		},
 		Sync: sync, Now: time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC), Withheld: withheld,
@@ -135,6 +141,9 @@ func withSecrets(t *testing.T, withheld bool, yaml string, edit func(*v1alpha1.N
 		return reads, err.Error()
 	}
 	said = strings.Join(made.Warnings, "\n")
+	if made.ChartsUnknown {
+		said += "\nunknown: " + made.VersionChanges
+	}
 	for _, stopped := range []error{made.Stopped, made.ChartsRefused} {
 		if stopped != nil {
 			said += "\n" + stopped.Error()

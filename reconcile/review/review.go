@@ -131,6 +131,8 @@ func (r *Review) weigh() {
 	switch {
 	case len(refused) > 0:
 		r.fail("refused: " + r.brief(first) + andMore(len(refused)))
+	case r.of.VersionChanges != "":
+		r.fail("Karpenter " + r.of.VersionChanges + ": what its charts do is not known here")
 	case len(held) > 0 && !r.of.ApprovedInGit:
 		r.fail("held: " + held[0] + andMore(len(held)))
 	case len(waits) > 0:
@@ -138,7 +140,11 @@ func (r *Review) weigh() {
 	case len(held) > 0:
 		r.Line = report.Truncate("approved in " + render.FileName + ": " + r.of.Plan.Approvable.Summary())
 	default:
-		r.Line = report.Truncate(r.effect())
+		line := r.effect()
+		if r.of.ChartsUnknown {
+			line += "; what becomes of the charts is not known here"
+		}
+		r.Line = report.Truncate(line)
 	}
 }
 

@@ -64,6 +64,8 @@ func TestOneLine(t *testing.T) {
 		"and touches nothing": {preview.Preview{Plan: &plan.Plan{Frozen: frozen, Changes: []plan.Change{change}}}, report.Success, "1 object changes, no node is touched; no hold"},
 		"a class of another":  {preview.Preview{Plan: &plan.Plan{Changes: []plan.Change{{Ref: change.Ref, Action: plan.Wait, Message: "NodePool/a waits for EC2NodeClass/x of NodeSync/y"}}}}, report.Success, "waits: NodePool/a: waits for EC2NodeClass/x of NodeSync/y"},
 		"waits, and is held":  {preview.Preview{Plan: &plan.Plan{Frozen: frozen, Changes: []plan.Change{replaces}, Removals: []plan.Candidate{removal("b", 3, true)}}}, report.Failure, "held: removal of NodePool/b, 3 nodes"},
+		"charts are unknown":  {preview.Preview{Plan: &plan.Plan{Changes: []plan.Change{change}}, ChartsUnknown: true}, report.Success, "1 object changes, no node is touched; no hold; what becomes of the charts is not known here"},
+		"and it upgrades":     {preview.Preview{Plan: &plan.Plan{}, ChartsUnknown: true, VersionChanges: "1.8.6 to 1.14.1"}, report.Failure, "Karpenter 1.8.6 to 1.14.1: what its charts do is not known here"},
 		"charts refused":      {preview.Preview{Plan: &plan.Plan{}, ChartsRefused: errors.New("1.2 is too old")}, report.Failure, "refused: 1.2 is too old"},
 		"charts that change": {
 			preview.Preview{Plan: &plan.Plan{}, ChartsChange: "Karpenter 1.8.6 is upgraded to 1.9.0: chart karpenter-crd, then chart karpenter"},
