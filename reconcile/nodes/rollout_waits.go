@@ -87,7 +87,7 @@ func (r *Rollouts) unanswered(of v1alpha1.Rollout, matched plan.Matched) string 
 		return fmt.Sprintf("whether NodeClaim %s matches is unknown, as it lacks the hash by which Karpenter compares it: delete it to have it replaced", finding.Few(matched.Unknown, ", "))
 	}
 	if of.Outdated == 0 && of.SettlesAt != nil {
-		return fmt.Sprintf("Karpenter asks AWS which nodes that is, until %s", plan.ClockTime(of.SettlesAt.Time, r.Now))
+		return fmt.Sprintf("Karpenter asks AWS whether other nodes are outdated, until %s", plan.ClockTime(of.SettlesAt.Time, r.Now))
 	}
 	return ""
 }

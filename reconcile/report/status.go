@@ -64,7 +64,7 @@ func Truncate(description string) string {
 	if utf8.RuneCountInString(short) < MaxDescription/2 {
 		short = string([]rune(line)[:MaxDescription-1]) // one very long word
 	}
-	return short + "…"
+	return strings.TrimRight(short, " …") + "…"
 }
 
 // longestName is the longest context that every host but Bitbucket Cloud takes, in

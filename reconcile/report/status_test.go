@@ -19,6 +19,7 @@ func TestTruncate(t *testing.T) {
 		"exactly 140":   {strings.Repeat("é", 140), strings.Repeat("é", 140)},
 		"at a word":     {words, strings.TrimSpace(strings.Repeat("wort ", 28)) + "…"},
 		"one long word": {strings.Repeat("é", 200), strings.Repeat("é", 139) + "…"},
+		"cut before":    {strings.Repeat("a", 100) + "… " + strings.Repeat("b", 60), strings.Repeat("a", 100) + "…"},
 		"141":           {strings.Repeat("a", 70) + " " + strings.Repeat("b", 70), strings.Repeat("a", 70) + "…"},
 	}
 	for name, c := range cases {
