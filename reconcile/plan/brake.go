@@ -75,6 +75,16 @@ func WithoutBrake(live *unstructured.Unstructured) []any {
 	return slices.DeleteFunc(slices.Clone(BudgetsOf(live)), func(b any) bool { return reflect.DeepEqual(b, any(brake())) })
 }
 
+// unbraked is a NodePool that lives without the brake, where that is on: no commit takes it off.
+func unbraked(live *unstructured.Unstructured) *unstructured.Unstructured {
+	if !BudgetsAppliedBy(live, v1alpha1.BrakeFieldManager) {
+		return live
+	}
+	without := live.DeepCopy()
+	_ = unstructured.SetNestedSlice(without.Object, WithoutBrake(live), budgetsPath...) // they are a list of JSON already
+	return without
+}
+
 // BudgetsOf are the disruption budgets of a NodePool, which are the object's own: they are only read.
 func BudgetsOf(pool *unstructured.Unstructured) []any {
 	value, _, _ := unstructured.NestedFieldNoCopy(pool.Object, budgetsPath...)

@@ -8,22 +8,18 @@ import (
 )
 
 // freed is how many nodes wider disruption budgets let Karpenter replace at once, now or later: nodes
-// that have drifted already and wait for their turn, but for those in touched, which are
-// counted.
-func freed(before, after *karpv1.NodePool, claims, touched []*NodeClaim, now time.Time) int {
+// that have drifted already and wait for their turn.
+func freed(before, after *karpv1.NodePool, claims, drifted []*NodeClaim, now time.Time) int {
 	if slices.EqualFunc(before.Spec.Disruption.Budgets, after.Spec.Disruption.Budgets, sameBudget) {
 		return 0
 	}
-	waiting, allowed := 0, widened(before, after, len(claims), now)
+	allowed := widened(before, after, len(claims), now)
 	for _, c := range claims {
-		switch {
-		case c.Deleting:
+		if c.Deleting {
 			allowed--
-		case c.Drifted && !slices.Contains(touched, c):
-			waiting++
 		}
 	}
-	return max(0, min(waiting, allowed))
+	return max(0, min(len(drifted), allowed))
 }
 
 // widened is how many of so many nodes the budgets of a pool allow at once after a change, where that is

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 
 // editOfPool is what a change of a NodePool does to its nodes.
 func editOfPool(live, desired *unstructured.Unstructured) edit {
-	before, err := typed[karpv1.NodePool](live)
+	before, err := typed[karpv1.NodePool](unbraked(live))
 	if err != nil {
 		return unknown("%v", err)
 	}
@@ -54,11 +55,24 @@ func (e poolEdit) impact(claims []*NodeClaim, by known) impact {
 	if e.requirements {
 		i = i.and(unfit(rest, after.Spec.Template.Spec.Requirements))
 	}
-	i = i.beside(freed(before, after, claims, i.claims, now), EffectReplace, claims)
+	i = i.beside(freed(before, after, claims, e.remaining(claims, i.claims), now), EffectReplace, claims)
 	i = i.beside(scaledDown(before, after, claims), EffectDrain, claims)
 	i.warnings = append(i.warnings, poolWarnings(before, after, claims, now)...)
 	i.notes = poolNotes(before, after)
 	return i
+}
+
+// remaining are the NodeClaims that have drifted before the change, and still have after it: not those that it touches,
+// nor those that match the template after it.
+func (e poolEdit) remaining(claims, touched []*NodeClaim) []*NodeClaim {
+	var left []*NodeClaim
+	for _, c := range claims {
+		matches := e.outdated && e.known && c.DriftReason == driftOfPool && c.Hashes.Pool() == e.hash
+		if c.Drifted && !c.Deleting && !matches && !slices.Contains(touched, c) {
+			left = append(left, c)
+		}
+	}
+	return left
 }
 
 // unfit are the NodeClaims that drift because requirements fit them no more, as

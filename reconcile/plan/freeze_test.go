@@ -104,10 +104,12 @@ func TestWhatWaitsForAWindow(t *testing.T) {
 func TestARevertDoesNotWait(t *testing.T) {
 	for name, test := range map[string]struct {
 		rolled int
+		braked bool
 		want   string
 	}{
-		"amid the rollout": {2, "Update"},
-		"after it":         {5, "Wait"},
+		"amid the rollout":               {rolled: 2, want: "Update"},
+		"amid one that the freeze stops": {rolled: 2, braked: true, want: "Update"},
+		"after it":                       {rolled: 5, want: "Wait"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t)
@@ -115,6 +117,18 @@ func TestARevertDoesNotWait(t *testing.T) {
 			c.policy.CABundle = bundle
 			c.have(t, owner, class("default"), tainted("a"))
 			c.Edit(t, poolRef("a"), "karpenter", func(o *unstructured.Unstructured) { o.SetAnnotations(c.notes(t, tainted("a"))) })
+			if test.braked {
+				c.policy.Braked = map[string]bool{"a": true}
+				brake := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"disruption": map[string]any{"budgets": []any{
+					map[string]any{"nodes": "10%"}, map[string]any{"nodes": "0", "reasons": []any{"Drifted"}},
+				}}}}}
+				live := c.Object(poolRef("a"))
+				brake.SetGroupVersionKind(live.GroupVersionKind())
+				brake.SetName(live.GetName())
+				if err := c.ApplyAs(t.Context(), brake, v1alpha1.BrakeFieldManager, true); err != nil {
+					t.Fatal(err)
+				}
+			}
 			c.live.NodeClaims = claims("a", 5)
 			for i := range c.live.NodeClaims {
 				n, made := &c.live.NodeClaims[i], tainted("a")
