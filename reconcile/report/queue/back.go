@@ -18,7 +18,7 @@ func (l *Ledger) takeBack(s Update) {
 	if head.Inputs = s.Inputs; head.From == "" && s.From != s.Inputs {
 		head.From = s.From
 	}
-	head.note(l.brought(head, s))
+	head.note(l.introduced(head, s))
 	if !s.Begun {
 		return // it may never be
 	}
@@ -64,9 +64,9 @@ func (l *Ledger) takeBackTogether(s Update) {
 // MaxBefore is how many definitions are noted of a commit.
 const MaxBefore = 100
 
-// brought are the definitions that Head changes by itself: what an older commit has changed likewise, and waits, is that
+// introduced are the definitions that Head changes by itself: what an older commit has changed likewise, and waits, is that
 // one's.
-func (l *Ledger) brought(head *Commit, s Update) []Definition {
+func (l *Ledger) introduced(head *Commit, s Update) []Definition {
 	var all []Definition
 	for _, d := range s.Before {
 		if s.Now != nil {

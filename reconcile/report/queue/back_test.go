@@ -227,7 +227,7 @@ func TestARefusedCommitUponSomeThatCameTogether(t *testing.T) {
 }
 
 // TestAWaitingCommitIsTakenBack: one that waited for the end of a freeze, say, has not succeeded, though nothing of it
-// was applied; one that came after it, and brought nothing of what is taken back, has.
+// was applied; one that came after it, and changed nothing of what is taken back, has.
 func TestAWaitingCommitIsTakenBack(t *testing.T) {
 	s := newScript(t)
 	in := func(u Update, e, f string) Update {
