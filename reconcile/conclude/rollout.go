@@ -41,10 +41,11 @@ func (s *Step) setRolledOut() {
 	}
 }
 
-// rolloutTimedOut says that nodes do not match for longer than spec.rollout.timeout.
+// rolloutTimedOut says that nodes do not match for longer than spec.rollout.timeout. That Karpenter may still find
+// others does not count.
 func (s *Step) rolloutTimedOut() bool {
 	r, limit := s.Sync.Status.Rollout, s.Sync.Spec.Rollout.Timeout
-	return r != nil && limit != nil && !s.Began.Before(r.Since.Add(limit.Duration))
+	return r != nil && limit != nil && (r.Outdated > 0 || len(r.StaticPools) > 0) && !s.Began.Before(r.Since.Add(limit.Duration))
 }
 
 // braked says whether the rollout is stopped in a pool.

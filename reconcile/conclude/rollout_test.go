@@ -50,6 +50,14 @@ func TestTheCommitWaitsForItsNodes(t *testing.T) {
 	}
 }
 
+// TestNoNodeIsLate where all match, and Karpenter may still find others.
+func TestNoNodeIsLate(t *testing.T) {
+	v := rolling(60, time.Minute, v1alpha1.Rollout{Revision: "main@sha1:a", Nodes: 3}).withRollout(Verdict{Class: Done})
+	if v.CommitState() != report.Pending || v.CommitText() != "rolling out: 3 of 3 nodes match" {
+		t.Errorf("%s %q", v.CommitState(), v.CommitText())
+	}
+}
+
 // TestTheCommitNamesWhatKeepsADrain, while it waits and when that takes too long.
 func TestTheCommitNamesWhatKeepsADrain(t *testing.T) {
 	of := v1alpha1.Rollout{

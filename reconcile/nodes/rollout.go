@@ -90,6 +90,8 @@ type Seen struct {
 	Excess int
 	// Short are the static pools of Git that have fewer nodes than replicas, by whatever.
 	Short []v1alpha1.StaticPool
+	// Full are those that have just as many.
+	Full []v1alpha1.StaticPool
 	// Revision is the one that is applied, and Applied the one that was before.
 	Revision, Applied string
 	Now               time.Time
@@ -116,7 +118,8 @@ func Roll(before *v1alpha1.Rollout, seen Seen) *v1alpha1.Rollout {
 	if next.Revision != "" {
 		next.Unhashed = slices.Compact(slices.Sorted(slices.Values(slices.Concat(next.Unhashed, seen.Changes.Unhashed))))
 	}
-	next.StaticPools = seen.awaited(before, next)
+	moves := before != nil && (before.Outdated != outdated || before.Draining != draining)
+	next.StaticPools = seen.awaited(before, next, moves)
 	if outdated > 0 || !seen.onlyStatic(before, next) {
 		next.SettlesAt = seen.settlesAt(before, next)
 	}

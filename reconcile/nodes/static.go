@@ -58,12 +58,7 @@ func unlaunchedStatic(pools []Pool, claims []plan.NodeClaim) []string {
 // short are the static pools of Git that have fewer nodes than replicas, initialized ones, that stay; and those that have
 // more NodeClaims: which of them Karpenter ends is not known before, and it may be the nodes.
 func short(pools []Pool, claims []plan.NodeClaim) []v1alpha1.StaticPool {
-	var found []v1alpha1.StaticPool
-	for _, pool := range pools {
-		if replicas, static := replicasOf(pool.Git); static && replicas > 0 {
-			found = append(found, v1alpha1.StaticPool{Pool: pool.Name, Replicas: int32(replicas)})
-		}
-	}
+	found := wanting(pools)
 	if len(found) == 0 {
 		return nil
 	}
@@ -72,6 +67,30 @@ func short(pools []Pool, claims []plan.NodeClaim) []v1alpha1.StaticPool {
 		found[i].Ready = ready[found[i].Pool]
 	}
 	return slices.DeleteFunc(found, func(s v1alpha1.StaticPool) bool { return full(s) && all[s.Pool] <= s.Replicas })
+}
+
+// filledOf are the static pools of Git that have just as many nodes as they want.
+func filledOf(pools []Pool, claims []plan.NodeClaim) []v1alpha1.StaticPool {
+	found := wanting(pools)
+	if len(found) == 0 {
+		return nil
+	}
+	all, ready := counted(claims)
+	for i := range found {
+		found[i].Ready = ready[found[i].Pool]
+	}
+	return slices.DeleteFunc(found, func(s v1alpha1.StaticPool) bool { return all[s.Pool] != s.Replicas || s.Ready != s.Replicas })
+}
+
+// wanting are the static pools of Git that want nodes.
+func wanting(pools []Pool) []v1alpha1.StaticPool {
+	var found []v1alpha1.StaticPool
+	for _, pool := range pools {
+		if replicas, static := replicasOf(pool.Git); static && replicas > 0 {
+			found = append(found, v1alpha1.StaticPool{Pool: pool.Name, Replicas: int32(replicas)})
+		}
+	}
+	return found
 }
 
 // full says that a static pool has as many nodes as it wants.
@@ -135,8 +154,9 @@ func (s Seen) fills() (written, committed bool) {
 }
 
 // awaited are the static pools whose nodes a rollout waits for: those that are written while they are short,
-// or whose nodes its commit has outdated, until they have all. A pool that loses a node by itself is not among them.
-func (s Seen) awaited(before, of *v1alpha1.Rollout) []v1alpha1.StaticPool {
+// or whose nodes its commit has outdated, until they have had all for a while; moves says that
+// other numbers change. A pool that loses a node by itself is not among them.
+func (s Seen) awaited(before, of *v1alpha1.Rollout, moves bool) []v1alpha1.StaticPool {
 	waits := map[string]bool{}
 	for pool := range s.Changes.Static {
 		waits[pool] = true
@@ -149,8 +169,24 @@ func (s Seen) awaited(before, of *v1alpha1.Rollout) []v1alpha1.StaticPool {
 			waits[pool.Pool] = true
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(s.Short), func(pool v1alpha1.StaticPool) bool { return !waits[pool.Pool] })
+	left := slices.DeleteFunc(slices.Clone(s.Short), func(pool v1alpha1.StaticPool) bool { return !waits[pool.Pool] })
+	for _, pool := range s.Full {
+		if before == nil {
+			break
+		}
+		_, written := s.Changes.Static[pool.Pool]
+		was := slices.ContainsFunc(before.StaticPools, func(w v1alpha1.StaticPool) bool { return w.Pool == pool.Pool })
+		if was && (moves || written || s.Now.Sub(before.LastProgress.Time) < steady) {
+			left = append(left, pool)
+		}
+	}
+	slices.SortFunc(left, func(a, b v1alpha1.StaticPool) int { return strings.Compare(a.Pool, b.Pool) })
+	return left
 }
+
+// steady is how long a static pool has to have all of its nodes: Karpenter may have chosen some to end, of NodeClaims
+// that were too many a moment ago.
+const steady = 10 * time.Second
 
 // filling says that the numbers of static pools have changed.
 func filling(before, next *v1alpha1.Rollout) bool {
@@ -197,8 +233,9 @@ func (r *Rollouts) limitOf(name string) *resource.Quantity {
 // StaticReady says how many nodes the static pools of a rollout have.
 func StaticReady(r v1alpha1.Rollout) string {
 	var words []string
+	waits := slices.ContainsFunc(r.StaticPools, func(s v1alpha1.StaticPool) bool { return !full(s) })
 	for _, s := range r.StaticPools {
-		if !full(s) {
+		if !full(s) || !waits && r.Nodes == 0 {
 			words = append(words, fmt.Sprintf("%d of %d nodes of %s/%s are Ready", s.Ready, s.Replicas, render.NodePool, s.Pool))
 		}
 	}

@@ -36,6 +36,7 @@ func TestRollStaticPools(t *testing.T) {
 		revision string
 		changes  nodes.Outdating
 		short    []v1alpha1.StaticPool
+		full     []v1alpha1.StaticPool
 		outdated []plan.Outdated
 		unsure   bool
 		want     string
@@ -48,6 +49,13 @@ func TestRollStaticPools(t *testing.T) {
 			{at: 9, revision: "b", short: []v1alpha1.StaticPool{short("st", 5, 6)}, unsure: true, want: "b since 2: 5 of 6 nodes of NodePool/st are Ready"},
 			{at: 10, revision: "b", unsure: true, want: "none"},
 			{at: 11, revision: "b", short: []v1alpha1.StaticPool{short("st", 5, 6)}, want: "none"},
+		},
+		"a commit takes that back long after it": {
+			{at: 1, revision: "a", changes: written(true, "st"), short: []v1alpha1.StaticPool{short("st", 2, 5)}, want: "a since 1: 2 of 5 nodes of NodePool/st are Ready"},
+			{at: 60, revision: "b", changes: written(true, "st"), full: []v1alpha1.StaticPool{short("st", 2, 2)}, want: "a since 1: 2 of 2 nodes of NodePool/st are Ready"},
+			{at: 62, revision: "b", short: []v1alpha1.StaticPool{short("st", 0, 2)}, want: "a since 1: 0 of 2 nodes of NodePool/st are Ready"},
+			{at: 70, revision: "b", full: []v1alpha1.StaticPool{short("st", 2, 2)}, want: "a since 1: 2 of 2 nodes of NodePool/st are Ready"},
+			{at: 80, revision: "b", full: []v1alpha1.StaticPool{short("st", 2, 2)}, want: "none"},
 		},
 		"it is written and has all": {{at: 1, revision: "a", changes: written(true, "st"), want: "none"}},
 		"a node ends by itself":     {{at: 1, revision: "a", short: []v1alpha1.StaticPool{short("st", 2, 3)}, want: "none"}},
@@ -86,7 +94,7 @@ func TestRollStaticPools(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var r *v1alpha1.Rollout
 			for _, s := range passes {
-				r = nodes.Roll(r, nodes.Seen{Changes: s.changes, Matched: plan.Matched{Outdated: s.outdated, Unsure: s.unsure}, Short: s.short, Revision: s.revision, Now: time.Unix(s.at, 0)})
+				r = nodes.Roll(r, nodes.Seen{Changes: s.changes, Matched: plan.Matched{Outdated: s.outdated, Unsure: s.unsure}, Short: s.short, Full: s.full, Revision: s.revision, Now: time.Unix(s.at, 0)})
 				if got := saying(r); got != s.want {
 					t.Fatalf("at %d: %s\nwant %s", s.at, got, s.want)
 				}
@@ -168,8 +176,9 @@ func TestStaticPoolsAreToldOnce(t *testing.T) {
 	memory, status := &nodes.RolloutMemory{}, &v1alpha1.NodeSyncStatus{}
 	var said *v1alpha1.Rollout
 	var told []string
-	for i, claims := range [][]plan.NodeClaim{nil, nil, {node}, nil} {
-		r := nodes.Rollouts{Live: plan.Live{NodeClaims: claims}, Pools: []nodes.Pool{static("st", 1, nil)}, Before: said, Said: said, Revision: "a", Now: now.Add(time.Duration(i) * time.Second), Memory: memory, Events: &spoken{}}
+	seconds := []int{0, 1, 2, 11, 12, 13} // it has to have all for a while
+	for i, claims := range [][]plan.NodeClaim{nil, nil, {node}, {node}, {node}, nil} {
+		r := nodes.Rollouts{Live: plan.Live{NodeClaims: claims}, Pools: []nodes.Pool{static("st", 1, nil)}, Before: said, Said: said, Revision: "a", Now: now.Add(time.Duration(seconds[i]) * time.Second), Memory: memory, Events: &spoken{}}
 		if i == 0 {
 			r.Changes = []plan.Change{change}
 			r.Begin(status)
@@ -180,7 +189,7 @@ func TestStaticPoolsAreToldOnce(t *testing.T) {
 			told = append(told, note.Reason+": "+note.Message)
 		}
 	}
-	want := []string{"RollingOut: a: 0 of 1 nodes of NodePool/st are Ready", "RolledOut: NodePool/st has all of its nodes, after 2s"}
+	want := []string{"RollingOut: a: 0 of 1 nodes of NodePool/st are Ready", "RolledOut: NodePool/st has all of its nodes, after 12s"}
 	if len(told) != 2 || told[0] != want[0] || told[1] != want[1] {
 		t.Errorf("%q\nwant %q", told, want)
 	}
@@ -235,12 +244,15 @@ func TestAStaticPoolThatIsToHaveFewer(t *testing.T) {
 	}{
 		{[]plan.NodeClaim{claim("a", true, false), claim("b", true, false), claim("c", false, false)}, "rev: 0 of 1 nodes match"},
 		{[]plan.NodeClaim{claim("a", true, false), claim("b", true, false), claim("c", false, false)}, "rev: 0 of 1 nodes match"},
+		{[]plan.NodeClaim{claim("a", true, false), claim("b", true, false)}, "rev: 1 of 1 nodes match"}, // c could not be launched
 		{[]plan.NodeClaim{claim("a", true, true), claim("b", true, false), claim("c", false, false)}, "rev: 0 of 1 nodes match, 1 of 2 nodes of NodePool/st are Ready"},
 		{[]plan.NodeClaim{claim("b", true, false), claim("c", false, false)}, "rev: 1 of 1 nodes match, 1 of 2 nodes of NodePool/st are Ready"},
+		{[]plan.NodeClaim{claim("b", true, false), claim("c", true, false)}, "rev: 1 of 1 nodes match"},
+		{[]plan.NodeClaim{claim("b", true, false), claim("c", true, false)}, "rev: 1 of 1 nodes match"},
 		{[]plan.NodeClaim{claim("b", true, false), claim("c", true, false)}, "none"},
 	} {
 		pool := static("st", 2, nil)
-		r := nodes.Rollouts{Pools: []nodes.Pool{pool}, Live: plan.Live{NodeClaims: look.claims}, Before: before, Said: before, Events: &spoken{}, Revision: "rev", Now: now.Add(time.Duration(i) * time.Second), Memory: memory}
+		r := nodes.Rollouts{Pools: []nodes.Pool{pool}, Live: plan.Live{NodeClaims: look.claims}, Before: before, Said: before, Events: &spoken{}, Revision: "rev", Now: now.Add(time.Duration(i) * 5 * time.Second), Memory: memory}
 		if i == 0 {
 			r.Changes = []plan.Change{change}
 		}

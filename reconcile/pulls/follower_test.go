@@ -172,7 +172,11 @@ func TestWhatIsSaidOfAFetch(t *testing.T) {
 	equal(t, "said of one that changes something", lacks, w.said())
 	w.change(func(s *v1alpha1.NodeSync) { s.Status.LastAppliedInputs = "inputs" })
 	w.after(11 * time.Minute)
-	equal(t, "said of one that changes nothing", []string{"c success behind main: no change"}, w.said())
+	equal(t, "said of one that reads the same, and comes from before that", lacks, w.said())
+	w.orders = map[string]source.Order{"0000": source.OrderNewer}
+	w.after(11 * time.Minute)
+	equal(t, "said of one that changes nothing", []string{"c success no change"}, w.said())
+	w.orders = nil
 	w.change(func(s *v1alpha1.NodeSync) { s.Status.LastAppliedRevision = "main@sha1:0123456789" })
 	w.order = source.OrderNewer
 	w.after(2 * time.Minute)

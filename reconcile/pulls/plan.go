@@ -105,8 +105,8 @@ func (f *Follower) review(ctx context.Context, p *pull) (review.Review, error) {
 	if passing(seen.Stopped) {
 		return review.Review{}, hidden.Error(seen.Stopped)
 	}
-	if seen.Set != nil && seen.Set.Fingerprint() == s.Status.LastAppliedInputs {
-		lacks = "" // a merge of what is in force already adds nothing to it
+	if !behind && seen.Set != nil && seen.Set.Fingerprint() == s.Status.LastAppliedInputs {
+		lacks = "" // it comes after what is in force, and changes nothing of that: neither does a merge
 	}
 	return review.Of(review.Input{Preview: seen, Branch: p.Base, Behind: behind, Lacks: lacks, Hide: hidden, Now: f.Now()}), nil
 }

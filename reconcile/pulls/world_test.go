@@ -1,6 +1,7 @@
 package pulls
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,6 +49,7 @@ type world struct {
 	files  fs.FS
 	fetch  error
 	order  source.Order
+	orders map[string]source.Order // of single commits
 	kept   map[string]bool
 	latest queue.Heads
 	looks  int
@@ -205,8 +207,8 @@ func (g git) Fetch(_ context.Context, req source.Request) (*render.Snapshot, tim
 	return &render.Snapshot{Commit: commit, Revision: commit, FS: g.w.files}, g.w.now, nil
 }
 
-func (g git) FindOrder(context.Context, source.Request, string) (source.Order, error) {
-	return g.w.order, nil
+func (g git) FindOrder(_ context.Context, _ source.Request, commit string) (source.Order, error) {
+	return cmp.Or(g.w.orders[commit], g.w.order), nil
 }
 
 func (g git) Forget(key string) error {
