@@ -15,12 +15,12 @@ import (
 // of docs/runbooks/PlumblineStalled.md.
 func glass(n *blocker.Node, c blocker.Cause) (v1alpha1.BreakGlass, bool) {
 	g := v1alpha1.BreakGlass{Node: cmp.Or(n.Name, n.Claim), Cause: c.Kind, Command: BreakGlass(n.Claim)}
+	if n.Stays { // Karpenter has not begun, and reads the annotation of what is deleted only
+		g.Command = "kubectl delete nodeclaim " + n.Claim + " --wait=false && " + g.Command
+	}
 	instance := cloud.InstanceID(n.ProviderID)
 	switch c.Kind {
 	case v1alpha1.CauseBudget:
-		if n.Stays { // Karpenter has not begun
-			g.Command = "kubectl delete nodeclaim " + n.Claim + " --wait=false && " + g.Command
-		}
 		g.Risk = "Karpenter deletes all pods of the node whatever PodDisruptionBudgets say: the workload has fewer than it needs until they run elsewhere"
 	case v1alpha1.CauseDoNotDisrupt:
 		g.Command = fmt.Sprintf("kubectl annotate pod %s -n %s %s-", c.Name, c.Namespace, karpv1.DoNotDisruptAnnotationKey)
