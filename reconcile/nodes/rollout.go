@@ -118,8 +118,7 @@ func Roll(before *v1alpha1.Rollout, seen Seen) *v1alpha1.Rollout {
 	if next.Revision != "" {
 		next.Unhashed = slices.Compact(slices.Sorted(slices.Values(slices.Concat(next.Unhashed, seen.Changes.Unhashed))))
 	}
-	moves := before != nil && (before.Outdated != outdated || before.Draining != draining)
-	next.StaticPools = seen.awaited(before, next, moves)
+	next.StaticPools = seen.awaited(before, next, outdated, draining)
 	if outdated > 0 || !seen.onlyStatic(before, next) {
 		next.SettlesAt = seen.settlesAt(before, next)
 	}

@@ -88,7 +88,8 @@ func (r *Rollouts) Begin(status *v1alpha1.NodeSyncStatus) bool {
 	if of := r.Before; of != nil && of.Revision != "" && of.Revision != r.Memory.remembered.revision { // after a restart
 		r.Memory.remembered.remember(r.Before, r.match(true).Outdated, r.makers(), true)
 	}
-	seen := Seen{Changes: OutdatedBy(r.Changes), Short: short(r.Pools, r.Live.NodeClaims), Full: filledOf(r.Pools, r.Live.NodeClaims), Revision: r.Revision, Applied: r.Applied, Now: r.Now}
+	short, full := staticOf(r.Pools, r.Live.NodeClaims)
+	seen := Seen{Changes: OutdatedBy(r.Changes), Short: short, Full: full, Revision: r.Revision, Applied: r.Applied, Now: r.Now}
 	_, fills := seen.fills()
 	if outdates := seen.Changes.Any() && seen.Changes.Committed && (r.Before == nil || r.Before.Revision != r.Revision); !outdates && !fills {
 		return false
@@ -133,8 +134,9 @@ func (r *Rollouts) Look(ctx context.Context) *v1alpha1.Rollout {
 	var settled bool
 	matched.Outdated, settled = r.expect(changes, matched.Outdated)
 	late, from := r.late(ctx, matched.Outdated)
+	short, full := staticOf(r.Pools, r.Live.NodeClaims)
 	next := Roll(r.Before, Seen{
-		Changes: changes, Matched: matched, Excess: excess(r.Pools, r.Live.NodeClaims, matched.Outdated), Short: short(r.Pools, r.Live.NodeClaims), Full: filledOf(r.Pools, r.Live.NodeClaims),
+		Changes: changes, Matched: matched, Excess: excess(r.Pools, r.Live.NodeClaims, matched.Outdated), Short: short, Full: full,
 		Revision: r.Revision, Applied: r.Applied, Now: r.Now, Settled: settled, Late: late, LateFrom: from,
 	})
 	r.Outdated, r.Unknown = map[string]bool{}, len(matched.Unresolved)+len(matched.Unknown) > 0

@@ -55,31 +55,23 @@ func unlaunchedStatic(pools []Pool, claims []plan.NodeClaim) []string {
 	return slices.Sorted(maps.Keys(wants))
 }
 
-// short are the static pools of Git that have fewer nodes than replicas, initialized ones, that stay; and those that have
-// more NodeClaims: which of them Karpenter ends is not known before, and it may be the nodes.
-func short(pools []Pool, claims []plan.NodeClaim) []v1alpha1.StaticPool {
+// staticOf are the static pools of Git that have fewer nodes than replicas, initialized ones, that stay, or more
+// NodeClaims: which of them Karpenter ends is not known before, and it may be the nodes. Those that have just as many
+// are full.
+func staticOf(pools []Pool, claims []plan.NodeClaim) (short, filled []v1alpha1.StaticPool) {
 	found := wanting(pools)
 	if len(found) == 0 {
-		return nil
+		return nil, nil
 	}
 	all, ready := counted(claims)
-	for i := range found {
-		found[i].Ready = ready[found[i].Pool]
+	for _, s := range found {
+		if s.Ready = ready[s.Pool]; full(s) && all[s.Pool] <= s.Replicas {
+			filled = append(filled, s)
+		} else {
+			short = append(short, s)
+		}
 	}
-	return slices.DeleteFunc(found, func(s v1alpha1.StaticPool) bool { return full(s) && all[s.Pool] <= s.Replicas })
-}
-
-// filledOf are the static pools of Git that have just as many nodes as they want.
-func filledOf(pools []Pool, claims []plan.NodeClaim) []v1alpha1.StaticPool {
-	found := wanting(pools)
-	if len(found) == 0 {
-		return nil
-	}
-	all, ready := counted(claims)
-	for i := range found {
-		found[i].Ready = ready[found[i].Pool]
-	}
-	return slices.DeleteFunc(found, func(s v1alpha1.StaticPool) bool { return all[s.Pool] != s.Replicas || s.Ready != s.Replicas })
+	return short, filled
 }
 
 // wanting are the static pools of Git that want nodes.
@@ -154,9 +146,9 @@ func (s Seen) fills() (written, committed bool) {
 }
 
 // awaited are the static pools whose nodes a rollout waits for: those that are written while they are short,
-// or whose nodes its commit has outdated, until they have had all for a while; moves says that
-// other numbers change. A pool that loses a node by itself is not among them.
-func (s Seen) awaited(before, of *v1alpha1.Rollout, moves bool) []v1alpha1.StaticPool {
+// or whose nodes its commit has outdated, until they have had all for a while, and no other
+// number changes. A pool that loses a node by itself is not among them.
+func (s Seen) awaited(before, of *v1alpha1.Rollout, outdated, draining int32) []v1alpha1.StaticPool {
 	waits := map[string]bool{}
 	for pool := range s.Changes.Static {
 		waits[pool] = true
@@ -170,10 +162,11 @@ func (s Seen) awaited(before, of *v1alpha1.Rollout, moves bool) []v1alpha1.Stati
 		}
 	}
 	left := slices.DeleteFunc(slices.Clone(s.Short), func(pool v1alpha1.StaticPool) bool { return !waits[pool.Pool] })
+	if before == nil {
+		return left
+	}
+	moves := before.Outdated != outdated || before.Draining != draining
 	for _, pool := range s.Full {
-		if before == nil {
-			break
-		}
 		_, written := s.Changes.Static[pool.Pool]
 		was := slices.ContainsFunc(before.StaticPools, func(w v1alpha1.StaticPool) bool { return w.Pool == pool.Pool })
 		if was && (moves || written || s.Now.Sub(before.LastProgress.Time) < steady) {
