@@ -43,11 +43,14 @@ func poolsWithClaims(ctx context.Context, c client.Client, sync *v1alpha1.NodeSy
 	}
 	claims = map[string][]*karpv1.NodeClaim{}
 	for i := range all.Items {
-		pool := all.Items[i].Labels[karpv1.NodePoolLabelKey]
+		pool := poolOf(&all.Items[i])
 		claims[pool] = append(claims[pool], &all.Items[i])
 	}
 	return pools, claims, nil
 }
+
+// poolOf is the NodePool of a NodeClaim.
+func poolOf(claim *karpv1.NodeClaim) string { return claim.Labels[karpv1.NodePoolLabelKey] }
 
 // poolsOf counts the NodeClaims of each pool that the NodeSync owns.
 func poolsOf(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync) ([]summary.Pool, error) {

@@ -75,9 +75,9 @@ func (t *teardown) neededBy(ctx context.Context, leaves *v1alpha1.NodeSync) erro
 			object := &objects[n]
 			ours := leaves != nil && plan.OwnerOf(leaves.Namespace, leaves.Name).Owns(object)
 			if ours && object.GetKind() == render.NodePool {
-				own[object.GetName()] = true
+				own[object.GetName()] = object.GetUID()
 			}
-			if ours || own[object.GetLabels()[karpv1.NodePoolLabelKey]] {
+			if _, of := own[object.GetLabels()[karpv1.NodePoolLabelKey]]; ours || of {
 				continue
 			}
 			words := object.GetKind() + "/" + object.GetName()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -19,32 +20,32 @@ func (c *cluster) addVanished(ctx context.Context, l *teardownPlan, sync *v1alph
 	if sync.UID == "" || !slices.ContainsFunc(claims, func(claim karpv1.NodeClaim) bool { return !l.knows(poolOf(&claim)) }) {
 		return nil
 	}
-	applied, err := inventory.Load(ctx, c, sync)
+	applied, err := c.appliedPools(ctx, sync)
 	if err != nil {
-		return explain(err, "find the NodePools that have vanished")
+		return err
 	}
-	for _, entry := range inventory.Vanished(applied.Record, nil) {
-		if entry.Ref.Kind != render.NodePool || l.knows(entry.Ref.Name) {
+	for _, name := range slices.Sorted(maps.Keys(applied)) {
+		if l.knows(name) {
 			continue
 		}
-		gone := leavingObject{Kind: render.NodePool, Name: entry.Ref.Name, Gone: true}
+		gone := leavingObject{Kind: render.NodePool, Name: name, Gone: true}
 		for i := range claims {
-			if poolOf(&claims[i]) == gone.Name && madeBy(&claims[i], entry.UID) {
+			if poolOf(&claims[i]) == name && madeBy(&claims[i], applied[name]) {
 				l.count(&gone, &claims[i])
 			}
 		}
 		if gone.NodeClaims > 0 {
-			l.vanished[gone.Name] = entry.UID
+			l.vanished[name] = applied[name]
 			l.Objects = append(l.Objects, gone)
 		}
 	}
 	return nil
 }
 
-// appliedPools are the names of the NodePools that a NodeSync has applied, and whose nodes are not known to be gone;
-// none where there is no NodeSync.
-func (c *cluster) appliedPools(ctx context.Context, sync *v1alpha1.NodeSync) (map[string]bool, error) {
-	pools := map[string]bool{}
+// appliedPools are the NodePools that a NodeSync has applied, by name with the UID of each, and whose nodes are not
+// known to be gone; none where there is no NodeSync.
+func (c *cluster) appliedPools(ctx context.Context, sync *v1alpha1.NodeSync) (map[string]types.UID, error) {
+	pools := map[string]types.UID{}
 	if sync == nil {
 		return pools, nil
 	}
@@ -52,9 +53,9 @@ func (c *cluster) appliedPools(ctx context.Context, sync *v1alpha1.NodeSync) (ma
 	if err != nil {
 		return nil, explain(err, "find the NodePools that were applied")
 	}
-	for ref := range applied.Record.Objects {
+	for ref, uid := range applied.Record.Objects {
 		if ref.Kind == render.NodePool {
-			pools[ref.Name] = true
+			pools[ref.Name] = uid
 		}
 	}
 	return pools, nil
@@ -72,8 +73,6 @@ func (l *teardownPlan) withoutOthers(claims []karpv1.NodeClaim) []karpv1.NodeCla
 		return vanished && !madeBy(&claim, uid)
 	})
 }
-
-func poolOf(claim *karpv1.NodeClaim) string { return claim.Labels[karpv1.NodePoolLabelKey] }
 
 // madeBy says whether a NodePool has made a NodeClaim, by its owner.
 func madeBy(claim *karpv1.NodeClaim, pool types.UID) bool {

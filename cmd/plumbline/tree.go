@@ -110,7 +110,7 @@ func claimsByPool(ctx context.Context, c client.Reader) (map[string][]*treeNode,
 		if node := byID[claim.Status.ProviderID]; node != nil && claim.Status.ProviderID != "" {
 			child.Children = []*treeNode{{Name: "Node/" + node.Name, State: stateOfNode(node), Created: node.CreationTimestamp}}
 		}
-		pool := claim.Labels[karpv1.NodePoolLabelKey]
+		pool := poolOf(claim)
 		pools[pool] = append(pools[pool], child)
 	}
 	return pools, nil

@@ -78,7 +78,7 @@ func TestASourceOfFlux(t *testing.T) {
 }
 
 // TestWhenArtifactsWereMade is kept in the status, of the newest and of those that are, or may be, in force: another
-// process is told of it.
+// process reads it.
 func TestWhenArtifactsWereMade(t *testing.T) {
 	at := func(minute int) metav1.Time { return metav1.Date(2026, 3, 1, 12, minute, 0, 0, time.UTC) }
 	of := func(commit string) string { return "main@sha1:" + commit }
@@ -99,7 +99,7 @@ func TestWhenArtifactsWereMade(t *testing.T) {
 		t.Errorf("status (-want +got):\n%s", diff)
 	}
 	if before := from.requests[0].Artifact.Before; len(before) != 5 || !before["4"].Equal(at(4).Time) {
-		t.Errorf("the source is told of %v", before)
+		t.Errorf("the source gets %v", before)
 	}
 	sync.Spec.Source = v1alpha1.Source{Git: &v1alpha1.GitSource{URL: "http://a"}}
 	if _, err := s.request(t.Context()); err != nil || len(sync.Status.Artifacts) > 0 {

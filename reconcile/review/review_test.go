@@ -184,7 +184,7 @@ func TestACommentHasAllThatIsWrong(t *testing.T) {
 		}
 	}
 	if strings.Contains(text, "hush") {
-		t.Errorf("a value of a Secret is told:\n%s", text)
+		t.Errorf("a value of a Secret is not redacted:\n%s", text)
 	}
 }
 
