@@ -97,6 +97,7 @@ func TestTheAWSPoliciesOnlyRead(t *testing.T) {
 		"iam-policy.json": {
 			"ec2:DescribeInstances", "ec2:DescribeInstanceAttribute", "ec2:DescribeVolumes",
 			"ec2:DescribeImages", "ec2:DescribeSubnets", "ec2:DescribeSecurityGroups", "ec2:DescribeCapacityReservations",
+			"ec2:DescribeInstanceTypes", "ec2:DescribeInstanceTypeOfferings",
 			"ssm:GetParameter", "eks:DescribeCluster", "sts:GetCallerIdentity",
 		},
 		"iam-policy-verify.json": {

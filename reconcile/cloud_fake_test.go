@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/provision/cloud/offers"
 	"github.com/plumbline-dev/plumbline/reconcile/account"
 )
 
@@ -69,5 +70,9 @@ func pemOf(der string) []byte {
 }
 
 func (*fakeCloud) TerminationProtected(context.Context, string) (bool, error) { return false, nil }
+
+func (*fakeCloud) Catalog(context.Context) (*offers.Catalog, error) {
+	return nil, errors.New("no instance types")
+}
 
 func (*fakeCloud) AttachedVolumes(context.Context, string) ([]cloud.Resource, error) { return nil, nil }

@@ -19,6 +19,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/hold"
 	"github.com/plumbline-dev/plumbline/reconcile/install"
 	"github.com/plumbline-dev/plumbline/reconcile/instances"
+	"github.com/plumbline-dev/plumbline/reconcile/landing"
 	"github.com/plumbline-dev/plumbline/reconcile/memory"
 	"github.com/plumbline-dev/plumbline/reconcile/nodes"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
@@ -41,6 +42,7 @@ type remembered struct {
 	cluster   cluster.Memory
 	account   account.Memory
 	policy    policy.Memory
+	landing   landing.Asker
 	removal   removal.Memory
 	rollout   nodes.RolloutMemory
 	holds     hold.Asker

@@ -28,6 +28,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/desired"
 	"github.com/plumbline-dev/plumbline/reconcile/fetch"
 	"github.com/plumbline-dev/plumbline/reconcile/install"
+	"github.com/plumbline-dev/plumbline/reconcile/landing"
 	"github.com/plumbline-dev/plumbline/reconcile/memory"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/policy"
@@ -72,8 +73,9 @@ type Reconciler struct {
 	Logs upgrade.Logs
 	// Confine builds kustomizations in child processes; nil builds them in this one.
 	Confine *confine.Runner
-	// Clouds are the clients of AWS.
-	Clouds account.Clouds
+	// Clouds are the clients of AWS. Landing simulates where pods can go; nil where nobody asks.
+	Clouds  account.Clouds
+	Landing *landing.Simulator
 
 	Settings settings.Daemon
 	// Meter measures what passes do; nil measures nothing.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/confine"
 	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/reconcile/landing"
 	"github.com/plumbline-dev/plumbline/render/kustomize"
 )
 
@@ -17,6 +18,7 @@ func confinement(arguments []string) *confine.Runner {
 	return confine.Serve(arguments, confine.Options{Jobs: map[string]confine.Job{
 		charts.JobName:    charts.Job,
 		kustomize.JobName: kustomize.Job,
+		landing.JobName:   landing.Job,
 	}})
 }
 

@@ -251,7 +251,7 @@ func newReconciler(mgr ctrl.Manager, config *rest.Config, leading func(context.C
 	if err != nil {
 		return nil, err
 	}
-	return &reconcile.Reconciler{
+	made := &reconcile.Reconciler{
 		Launches: &observe.Launches{Now: time.Now},
 		Metrics:  controller.NewMetrics(mgr, gauges, v1alpha1.Finalizer),
 		Client:   mgr.GetClient(),
@@ -280,7 +280,9 @@ func newReconciler(mgr ctrl.Manager, config *rest.Config, leading func(context.C
 			Now:                  time.Now,
 			StillLeader:          leading,
 		},
-	}, nil
+	}
+	made.Landing = simulator(mgr.GetAPIReader(), runner, &made.Clouds)
+	return made, nil
 }
 
 // certificateAuthority is the bundle that the API server is trusted by.

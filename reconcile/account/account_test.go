@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/provision/cloud/offers"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
@@ -259,5 +260,9 @@ func TestAccountOfADisruptedZone(t *testing.T) {
 }
 
 func (*aws) TerminationProtected(context.Context, string) (bool, error) { return false, nil }
+
+func (*aws) Catalog(context.Context) (*offers.Catalog, error) {
+	return nil, errors.New("no instance types")
+}
 
 func (*aws) AttachedVolumes(context.Context, string) ([]cloud.Resource, error) { return nil, nil }

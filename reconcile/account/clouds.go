@@ -8,6 +8,7 @@ import (
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/provision/cloud/offers"
 )
 
 // Cloud is what is asked of AWS: what this room asks, and what others do that share its clients.
@@ -23,6 +24,7 @@ type Cloud interface {
 	Fleet(ctx context.Context, query cloud.Query) ([]cloud.Instance, error)
 	AttachedVolumes(ctx context.Context, cluster string) ([]cloud.Resource, error)
 	TerminationProtected(ctx context.Context, providerID string) (bool, error)
+	Catalog(ctx context.Context) (*offers.Catalog, error)
 }
 
 // Clouds are the clients in use, by region; it has none at first.

@@ -25,6 +25,11 @@ const page = 500
 // Read reads a cluster. What may not be read is named in Unread; but without nodes, pods,
 // NodeClaims or definitions there is nothing to simulate, which is an error.
 func Read(ctx context.Context, reader client.Reader, now time.Time) (*Capture, error) {
+	return ReadNodes(ctx, reader, now, func(string) bool { return true })
+}
+
+// ReadNodes reads a cluster as if it had some of its nodes only, with their NodeClaims and pods.
+func ReadNodes(ctx context.Context, reader client.Reader, now time.Time, keep func(node string) bool) (*Capture, error) {
 	r := &reading{reader: reader, into: &Capture{Version: Version, TakenAt: now.UTC(), Definitions: []map[string]any{}}}
 	for _, kind := range definitionKinds() {
 		if err := r.definitions(ctx, kind); err != nil {
@@ -32,39 +37,42 @@ func Read(ctx context.Context, reader client.Reader, now time.Time) (*Capture, e
 		}
 	}
 	c := r.into
+	claims := kept(trimNodeClaim, func(c *karpv1.NodeClaim) bool { return keep(c.Status.NodeName) })
+	nodes := kept(trimNode, func(n *corev1.Node) bool { return keep(n.Name) })
+	pods := kept(r.pod, func(p *corev1.Pod) bool { return keep(p.Spec.NodeName) })
 	if err := r.settings(ctx); err != nil {
 		return nil, err
 	}
 	for _, read := range []func() error{
 		func() error {
-			return must(read(ctx, r, &karpv1.NodeClaimList{}, func(l *karpv1.NodeClaimList) []karpv1.NodeClaim { return l.Items }, trimNodeClaim, &c.NodeClaims))
+			return must(read(ctx, r, &karpv1.NodeClaimList{}, func(l *karpv1.NodeClaimList) []karpv1.NodeClaim { return l.Items }, claims, &c.NodeClaims))
 		},
 		func() error {
-			return must(read(ctx, r, &corev1.NodeList{}, func(l *corev1.NodeList) []corev1.Node { return l.Items }, trimNode, &c.Nodes))
+			return must(read(ctx, r, &corev1.NodeList{}, func(l *corev1.NodeList) []corev1.Node { return l.Items }, nodes, &c.Nodes))
 		},
 		func() error {
-			return must(read(ctx, r, &corev1.PodList{}, func(l *corev1.PodList) []corev1.Pod { return l.Items }, r.pod, &c.Pods))
+			return must(read(ctx, r, &corev1.PodList{}, func(l *corev1.PodList) []corev1.Pod { return l.Items }, pods, &c.Pods))
 		},
 		func() error {
-			return r.may("namespaces", "namespaceSelectors of pods", read(ctx, r, &corev1.NamespaceList{}, func(l *corev1.NamespaceList) []corev1.Namespace { return l.Items }, trimNamespace, &c.Namespaces))
+			return r.may("namespaces", "namespaceSelectors of pods", read(ctx, r, &corev1.NamespaceList{}, func(l *corev1.NamespaceList) []corev1.Namespace { return l.Items }, all(trimNamespace), &c.Namespaces))
 		},
 		func() error {
-			return r.may("daemonsets.apps", "what DaemonSets take of a new node", read(ctx, r, &appsv1.DaemonSetList{}, func(l *appsv1.DaemonSetList) []appsv1.DaemonSet { return l.Items }, trimDaemonSet, &c.DaemonSets))
+			return r.may("daemonsets.apps", "what DaemonSets take of a new node", read(ctx, r, &appsv1.DaemonSetList{}, func(l *appsv1.DaemonSetList) []appsv1.DaemonSet { return l.Items }, all(trimDaemonSet), &c.DaemonSets))
 		},
 		func() error {
-			return r.may("poddisruptionbudgets.policy", "PodDisruptionBudgets", read(ctx, r, &policyv1.PodDisruptionBudgetList{}, func(l *policyv1.PodDisruptionBudgetList) []policyv1.PodDisruptionBudget { return l.Items }, trimBudget, &c.Budgets))
+			return r.may("poddisruptionbudgets.policy", "PodDisruptionBudgets", read(ctx, r, &policyv1.PodDisruptionBudgetList{}, func(l *policyv1.PodDisruptionBudgetList) []policyv1.PodDisruptionBudget { return l.Items }, all(trimBudget), &c.Budgets))
 		},
 		func() error {
-			return r.may("persistentvolumeclaims", "zones of volumes", read(ctx, r, &corev1.PersistentVolumeClaimList{}, func(l *corev1.PersistentVolumeClaimList) []corev1.PersistentVolumeClaim { return l.Items }, trimClaim, &c.Claims))
+			return r.may("persistentvolumeclaims", "zones of volumes", read(ctx, r, &corev1.PersistentVolumeClaimList{}, func(l *corev1.PersistentVolumeClaimList) []corev1.PersistentVolumeClaim { return l.Items }, all(trimClaim), &c.Claims))
 		},
 		func() error {
-			return r.may("persistentvolumes", "zones of volumes", read(ctx, r, &corev1.PersistentVolumeList{}, func(l *corev1.PersistentVolumeList) []corev1.PersistentVolume { return l.Items }, trimVolume, &c.Volumes))
+			return r.may("persistentvolumes", "zones of volumes", read(ctx, r, &corev1.PersistentVolumeList{}, func(l *corev1.PersistentVolumeList) []corev1.PersistentVolume { return l.Items }, all(trimVolume), &c.Volumes))
 		},
 		func() error {
-			return r.may("storageclasses.storage.k8s.io", "zones of volumes that are not made yet", read(ctx, r, &storagev1.StorageClassList{}, func(l *storagev1.StorageClassList) []storagev1.StorageClass { return l.Items }, trimClass, &c.Classes))
+			return r.may("storageclasses.storage.k8s.io", "zones of volumes that are not made yet", read(ctx, r, &storagev1.StorageClassList{}, func(l *storagev1.StorageClassList) []storagev1.StorageClass { return l.Items }, all(trimClass), &c.Classes))
 		},
 		func() error {
-			return r.may("csinodes.storage.k8s.io", "how many volumes a node takes", read(ctx, r, &storagev1.CSINodeList{}, func(l *storagev1.CSINodeList) []storagev1.CSINode { return l.Items }, trimCSINode, &c.CSINodes))
+			return r.may("csinodes.storage.k8s.io", "how many volumes a node takes", read(ctx, r, &storagev1.CSINodeList{}, func(l *storagev1.CSINodeList) []storagev1.CSINode { return l.Items }, all(trimCSINode), &c.CSINodes))
 		},
 	} {
 		if err := read(); err != nil {
@@ -106,7 +114,7 @@ func (r *reading) definitions(ctx context.Context, kind schema.GroupVersionKind)
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kind)
 	err := read(ctx, r, list, func(l *unstructured.UnstructuredList) []unstructured.Unstructured { return l.Items },
-		func(o *unstructured.Unstructured) map[string]any { return trimDefinition(o) }, &r.into.Definitions)
+		all(func(o *unstructured.Unstructured) map[string]any { return trimDefinition(o) }), &r.into.Definitions)
 	switch optional := kind.Kind == "NodeOverlay"; {
 	case optional && (meta.IsNoMatchError(err) || apierrors.IsNotFound(err)):
 		return nil
@@ -133,15 +141,34 @@ func (r *reading) may(resource, what string, err error) error {
 	return nil
 }
 
+// trimming is what is kept of an object, and whether it is.
+type trimming[T, K any] func(*T) (K, bool)
+
+func all[T, K any](trim func(*T) K) trimming[T, K] {
+	return kept(trim, func(*T) bool { return true })
+}
+
+// kept trims the objects that are wanted.
+func kept[T, K any](trim func(*T) K, wanted func(*T) bool) trimming[T, K] {
+	return func(object *T) (trimmed K, keeps bool) {
+		if !wanted(object) {
+			return trimmed, false
+		}
+		return trim(object), true
+	}
+}
+
 // read reads the objects of a list page by page, and keeps of each what is wanted.
-func read[L client.ObjectList, T, K any](ctx context.Context, r *reading, list L, items func(L) []T, trim func(*T) K, into *[]K) error {
+func read[L client.ObjectList, T, K any](ctx context.Context, r *reading, list L, items func(L) []T, trim trimming[T, K], into *[]K) error {
 	for next := ""; ; {
 		if err := r.reader.List(ctx, list, client.Limit(page), client.Continue(next)); err != nil {
 			return err
 		}
 		found := items(list)
 		for i := range found {
-			*into = append(*into, trim(&found[i]))
+			if trimmed, keeps := trim(&found[i]); keeps {
+				*into = append(*into, trimmed)
+			}
 		}
 		if next = list.GetContinue(); next == "" {
 			return nil

@@ -65,6 +65,7 @@ func Make(ctx context.Context, set *render.Set, live Live, policy Policy, schema
 		}
 		m.holdIntolerant(p)
 		m.weighNodes(p)
+		m.holdUnschedulable(p)
 		p.Approvable = m.approvable(p, set)
 		m.freeze(p)
 	}

@@ -50,6 +50,8 @@ type Plan struct {
 	DaemonSets DaemonSets
 	// Warnings are sentences a person should read.
 	Warnings []string
+	// Landing is whether the pods of pools that leave find a place elsewhere.
+	Landing Landing
 	// Frozen is why removals, and Changes that end or replace nodes, wait.
 	Frozen Frozen
 	// Approvable is what is held and people may approve; nil where nothing is.

@@ -78,6 +78,8 @@ type Policy struct {
 	// why it was not asked; empty where nobody knows more.
 	Answers  map[render.Ref]Answer
 	NotAsked string
+	// Landing is whether the pods of pools that leave by a Plan without it find a place elsewhere.
+	Landing Landing
 	// Now is the time of the plan, with which the age of nodes is compared.
 	Now time.Time
 }

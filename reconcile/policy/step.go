@@ -81,6 +81,9 @@ type Step struct {
 
 	// Resolve asks AWS what selectors come to; nil where it is not asked.
 	Resolve plan.Ask
+	// Landing says whether the pods of pools that leave find a place elsewhere, and when to look again; nil
+	// where that is not asked.
+	Landing func(ctx context.Context, made *plan.Plan, live plan.Live) (plan.Landing, time.Time)
 	// Hosts are the pods of Karpenter's controller and of the daemon that run on nodes of
 	// a NodePool.
 	Hosts func(context.Context) ([]plan.Host, error)
@@ -191,6 +194,9 @@ func (s *Step) planWith(ctx context.Context, all []v1alpha1.NodeSync, doubt *v1a
 	live.Memo = s.Memory.compared
 	made, err := plan.MakeExact(ctx, s.Set, live, policy, s.Schema, s.Resolve)
 	if err != nil {
+		return Planned{}, err
+	}
+	if made, err = s.land(ctx, made, live, policy); err != nil {
 		return Planned{}, err
 	}
 	s.Memory.compared = made.Memo

@@ -15,10 +15,13 @@ import (
 // successorGate is open while a NodePool of the Set could take the pods of one
 // that leaves: Ready, with room to grow, and with nodes that can be launched. Where it moves
 // to some of them, these count only.
-// Whether each pod fits into it is Karpenter's to find out.
+// Whether each pod fits was asked before (reconcile/landing).
 func (s *Step) successorGate(r v1alpha1.Removal) teardown.Gate {
 	if r.Kind != render.NodePool || !s.successorWanted(r) {
 		return teardown.Gate{Open: true}
+	}
+	if s.Plan != nil && s.Plan.Landing.Asking && slices.ContainsFunc(s.Plan.Removals, func(c plan.Candidate) bool { return c.UID == r.UID }) {
+		return teardown.Gate{Message: "waiting until it is known where its pods can go"}
 	}
 	targets := s.targets(r)
 	var unfit []string

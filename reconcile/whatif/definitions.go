@@ -16,8 +16,8 @@ import (
 
 // ready has each NodePool of a commit count as Ready that will be once its EC2NodeClass is known to
 // have zones, and gives a class that is new, or whose subnets are selected otherwise, the zones of
-// one that selects the same. It names the pools that cannot be known.
-func ready(before, after []map[string]any) (definitions []map[string]any, notes []string) {
+// one that selects the same. It names the pools that cannot be known, and notes which get no pod.
+func ready(before, after []map[string]any) (definitions []map[string]any, unknown, notes []string) {
 	known := classesOf(before)
 	zoned := map[string]bool{}
 	for _, definition := range after {
@@ -36,14 +36,14 @@ func ready(before, after []map[string]any) (definitions []map[string]any, notes 
 		case object.GetKind() != render.NodePool:
 			definitions = append(definitions, definition)
 		case !zoned[class]:
-			notes = append(notes, fmt.Sprintf("unavailable: NodePool/%s gets no pod here: the zones of EC2NodeClass/%s are not known before Karpenter has found its subnets", object.GetName(), class))
+			unknown = append(unknown, fmt.Sprintf("unavailable: NodePool/%s gets no pod here: the zones of EC2NodeClass/%s are not known before Karpenter has found its subnets", object.GetName(), class))
 		case unchangedAndUnready(object, before):
 			notes = append(notes, fmt.Sprintf("NodePool/%s gets no pod: it is not Ready today, and the commit does not change it", object.GetName()))
 		default:
 			definitions = append(definitions, withReady(definition))
 		}
 	}
-	return definitions, notes
+	return definitions, unknown, notes
 }
 
 func classesOf(definitions []map[string]any) []unstructured.Unstructured {

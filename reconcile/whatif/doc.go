@@ -6,6 +6,6 @@
 // would be launched with the instance types that could come, and list prices before and after.
 // Every decision is that of the linked sigs.k8s.io/karpenter (disruption.SimulateScheduling, as
 // Karpenter itself simulates a disruption): all nodes that the commit touches are taken as ending
-// at once, where Karpenter ends them within its budgets. It writes nothing, asks nobody, and no
-// pass calls it.
+// at once, where Karpenter ends them within its budgets. It writes nothing and asks nobody; beside
+// the passes reconcile/landing calls it in a child process.
 package whatif

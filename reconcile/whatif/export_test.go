@@ -13,7 +13,7 @@ func Karpenter(ctx context.Context, c *capture.Capture, commit Commit, offers Of
 	if err := observe(ctx, c, offers); err != nil {
 		return nil, err
 	}
-	definitions, _ := ready(c.Definitions, commit.Definitions)
+	definitions, _, _ := ready(c.Definitions, commit.Definitions)
 	after, err := newWorld(ctx, c, definitions, offers, commit.Touched)
 	if err != nil {
 		return nil, err

@@ -18,6 +18,8 @@ type Outcome struct {
 	New []NewNodes `json:"newNodes,omitempty"`
 	// Cost is what nodes of pools cost before and after.
 	Cost Cost `json:"cost"`
+	// Unknown are the notes on pools of which nobody knows whether they would take a pod.
+	Unknown []string `json:"-"`
 	// Notes are sentences on what is not counted.
 	Notes []string `json:"notes,omitempty"`
 }

@@ -29,13 +29,8 @@ func Simulate(ctx context.Context, c *capture.Capture, commit Commit, offers Off
 	if err != nil {
 		return nil, fmt.Errorf("the cluster as it is: %w", err)
 	}
-	definitions, notes := ready(c.Definitions, commit.Definitions)
-	after, err := newWorld(ctx, c, definitions, offers, commit.Touched)
-	if err != nil {
-		return nil, fmt.Errorf("the cluster after the commit: %w", err)
-	}
-	s := &simulation{capture: c, commit: commit, before: before, after: after, out: &Outcome{Notes: notes}}
-	if err := s.take(ctx); err != nil {
+	s := &simulation{capture: c, commit: commit, before: before}
+	if err := s.land(ctx, offers); err != nil {
 		return nil, err
 	}
 	s.price(ctx, offers)
@@ -43,10 +38,35 @@ func Simulate(ctx context.Context, c *capture.Capture, commit Commit, offers Off
 	return s.out, nil
 }
 
+// Lands says whether the pods that leave find a place, and nothing of pods that are pending today, or of
+// prices: it takes half the memory.
+func Lands(ctx context.Context, c *capture.Capture, commit Commit, offers Offers) (*Outcome, error) {
+	ctx = with(ctx, c.Settings)
+	if err := observe(ctx, c, offers); err != nil {
+		return nil, err
+	}
+	s := &simulation{capture: c, commit: commit}
+	if err := s.land(ctx, offers); err != nil {
+		return nil, err
+	}
+	return s.out, nil
+}
+
+// land simulates the cluster after the commit.
+func (s *simulation) land(ctx context.Context, offers Offers) (err error) {
+	definitions, unknown, notes := ready(s.capture.Definitions, s.commit.Definitions)
+	if s.after, err = newWorld(ctx, s.capture, definitions, offers, s.commit.Touched); err != nil {
+		return fmt.Errorf("the cluster after the commit: %w", err)
+	}
+	s.out = &Outcome{Unknown: unknown, Notes: append(unknown, notes...)}
+	return s.take(ctx)
+}
+
 // simulation is one on its way.
 type simulation struct {
-	capture       *capture.Capture
-	commit        Commit
+	capture *capture.Capture
+	commit  Commit
+	// before is nil where nobody asks for it.
 	before, after *world
 	out           *Outcome
 	// pools are those of nodes, by the node's name, and touched the nodes that the commit ends.
@@ -128,6 +148,9 @@ func (s *simulation) leaving(ctx context.Context) (map[client.ObjectKey]*corev1.
 // empty for those that get one without the commit.
 func (s *simulation) pending(ctx context.Context) (map[client.ObjectKey]string, error) {
 	waiting := map[client.ObjectKey]string{}
+	if s.before == nil {
+		return waiting, nil
+	}
 	for i := range s.capture.Pods {
 		if pod := &s.capture.Pods[i]; podutil.IsProvisionable(pod) {
 			waiting[client.ObjectKeyFromObject(pod)] = ""

@@ -212,7 +212,7 @@ func TestDefaults(t *testing.T) {
 		},
 		Guard: v1alpha1.Guard{
 			MaxRemovedPools: &one, MaxDisruptedNodes: &quarter, Approvals: &one,
-			IntolerantDaemonSets: v1alpha1.IntolerantDaemonSetsWarn, ApproveFrom: v1alpha1.ApproveFromCluster,
+			IntolerantDaemonSets: v1alpha1.IntolerantDaemonSetsWarn, UnschedulablePods: v1alpha1.UnschedulablePodsHold, ApproveFrom: v1alpha1.ApproveFromCluster,
 		},
 		OnDelete: v1alpha1.OnDeleteOrphan,
 	}

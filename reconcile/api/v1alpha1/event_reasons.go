@@ -24,6 +24,7 @@ const (
 	ReasonNodesOrphaned          = "NodesOrphaned"
 	ReasonNotifyFailed           = "NotifyFailed"
 	ReasonRecordLost             = "RecordLost"
+	ReasonNotSimulated           = "NotSimulated"
 	ReasonReleaseLost            = "ReleaseLost"
 	ReasonReleaseUsed            = "ReleaseUsed"
 	ReasonRemovalReverted        = "RemovalReverted"

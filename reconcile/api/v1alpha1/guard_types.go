@@ -45,6 +45,13 @@ type Guard struct {
 	// +optional
 	IntolerantDaemonSets IntolerantDaemonSets `json:"intolerantDaemonSets,omitempty"`
 
+	// UnschedulablePods is what becomes of the removal of a NodePool while Karpenter's own scheduling,
+	// simulated before the first node ends, finds no place elsewhere for pods of its nodes. Hold holds it,
+	// and names the pods. What cannot be simulated is not held.
+	// +kubebuilder:default=Hold
+	// +optional
+	UnschedulablePods UnschedulablePods `json:"unschedulablePods,omitempty"`
+
 	// Approvals is how many different people have to approve what is held (plumbline approve).
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
@@ -123,6 +130,16 @@ type IntolerantDaemonSets string
 const (
 	IntolerantDaemonSetsWarn IntolerantDaemonSets = "Warn"
 	IntolerantDaemonSetsHold IntolerantDaemonSets = "Hold"
+)
+
+// UnschedulablePods is what becomes of a removal whose pods find no place elsewhere.
+// +kubebuilder:validation:Enum=Hold;Ignore
+type UnschedulablePods string
+
+// What becomes of it.
+const (
+	UnschedulablePodsHold   UnschedulablePods = "Hold"
+	UnschedulablePodsIgnore UnschedulablePods = "Ignore"
 )
 
 // ApproveFrom is where what is held may be approved.

@@ -1,0 +1,116 @@
+package landing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/confine"
+	"github.com/plumbline-dev/plumbline/reconcile/capture"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/whatif"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// largest is how many pods a cluster has at the most of which all nodes are taken: with its nodes that is what a child
+// process simulates within its memory and its time.
+const largest = 5000
+
+// mostPods is how many pods of the nodes that end are taken of a larger one, so that it is done within a child's
+// processor time: some of each workload, as those of one are alike.
+const mostPods = 2000
+
+// Simulator simulates, the same for all NodeSyncs.
+type Simulator struct {
+	// Reader reads past the cache.
+	Reader client.Reader
+	// Catalogs are what EC2 offers.
+	Catalogs *Catalogs
+	// Confine simulates in child processes; nil in this one.
+	Confine *confine.Runner
+	Now     func() time.Time
+}
+
+// Ask says which pods of the pools that leave by a Plan find no place elsewhere, by pool.
+func (s *Simulator) Ask(ctx context.Context, made *plan.Plan, live plan.Live) (map[string][]plan.Unschedulable, error) {
+	pods, err := s.pods(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.simulate(ctx, made, live, pods > largest)
+	if exceeded := (*confine.LimitError)(nil); errors.As(err, &exceeded) && pods <= largest {
+		out, err = s.simulate(ctx, made, live, true)
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case len(out.Unknown) > 0 && len(out.Nowhere) > 0:
+		return nil, errors.New(out.Unknown[0])
+	}
+	found := map[string][]plan.Unschedulable{}
+	for _, pod := range out.Nowhere {
+		found[pod.Pool] = append(found[pod.Pool], plan.Unschedulable{Pod: pod.Pod, Reason: pod.Reason})
+	}
+	return found, nil
+}
+
+// simulate simulates the cluster, or only the nodes that end.
+func (s *Simulator) simulate(ctx context.Context, made *plan.Plan, live plan.Live, large bool) (answered, error) {
+	c, commit, err := s.read(ctx, made, live, large)
+	if err != nil {
+		return answered{}, err
+	}
+	catalog, err := s.Catalogs.of(ctx, c.Region(), s.Now())
+	if err != nil {
+		return answered{}, err
+	}
+	return simulate(ctx, s.Confine, c, catalog, commit)
+}
+
+// pods counts those of the cluster.
+func (s *Simulator) pods(ctx context.Context) (int64, error) {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
+	if err := s.Reader.List(ctx, list, client.Limit(1)); err != nil {
+		return 0, fmt.Errorf("count the pods: %w", err)
+	}
+	n := int64(len(list.Items))
+	if more := list.RemainingItemCount; more != nil {
+		n += *more
+	}
+	return n, nil
+}
+
+// read reads the cluster, or only the nodes that end, and makes of the Plan what is to be simulated.
+func (s *Simulator) read(ctx context.Context, made *plan.Plan, live plan.Live, large bool) (*capture.Capture, whatif.Commit, error) {
+	if !large {
+		c, err := capture.Read(ctx, s.Reader, s.Now())
+		if err != nil {
+			return nil, whatif.Commit{}, err
+		}
+		return c, whatif.Ending(made, live, c.Definitions), nil
+	}
+	touched, ending := whatif.Ending(made, live, nil).Touched, map[string]bool{}
+	for i := range live.NodeClaims {
+		if n := &live.NodeClaims[i]; touched[n.UID] && n.Node != "" {
+			ending[n.Node] = true
+		}
+	}
+	c, err := capture.ReadNodes(ctx, s.Reader, s.Now(), func(node string) bool { return ending[node] })
+	if err != nil {
+		return nil, whatif.Commit{}, err
+	}
+	c.Pods = some(c.Pods, mostPods)
+	commit := whatif.Ending(made, live, c.Definitions)
+	for i, definition := range commit.Definitions {
+		if definition["kind"] == render.NodePool {
+			commit.Definitions[i] = lessUsed(definition)
+		}
+	}
+	return c, commit, nil
+}

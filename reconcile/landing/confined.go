@@ -1,0 +1,105 @@
+package landing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/plumbline-dev/plumbline/confine"
+	"github.com/plumbline-dev/plumbline/provision/cloud/offers"
+	"github.com/plumbline-dev/plumbline/reconcile/capture"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/whatif"
+)
+
+const (
+	// JobName is what Job is known by.
+	JobName = "landing"
+	// what names it in errors.
+	what = "the simulation of where pods can go"
+	// longestReason is how long Karpenter's reason for a pod is, in bytes.
+	longestReason = 256
+)
+
+// answered is what a child process finds: no more of an Outcome is asked for.
+type answered struct {
+	Nowhere []whatif.Stranded
+	Unknown []string
+	Failed  string
+}
+
+// Job simulates in a child process: Karpenter's library, which ends a process that it does not like and takes
+// what memory it wants, is not the daemon's then.
+func Job(t *confine.Talk) error {
+	message, err := t.Receive()
+	if err != nil {
+		return err
+	}
+	question, _ := message.(map[string]any)
+	text := func(name string) string {
+		found, _ := question[name].(string)
+		return found
+	}
+	c, commit, catalog := &capture.Capture{}, whatif.Commit{}, &offers.Catalog{}
+	if err := errors.Join(unpack(text("capture"), c), unpack(text("commit"), &commit), unpack(text("catalog"), catalog)); err != nil {
+		return err
+	}
+	answer, err := pack(lands(context.Background(), c, catalog, commit))
+	if err != nil {
+		return err
+	}
+	return t.Send(answer)
+}
+
+func lands(ctx context.Context, c *capture.Capture, catalog *offers.Catalog, commit whatif.Commit) answered {
+	offered, err := offers.New(ctx, catalog, c.Settings.Settings)
+	if err != nil {
+		return answered{Failed: err.Error()}
+	}
+	out, err := whatif.Lands(ctx, c, commit, offered)
+	if err != nil {
+		return answered{Failed: err.Error()}
+	}
+	for i := range out.Nowhere {
+		out.Nowhere[i].Reason = finding.Bounded(out.Nowhere[i].Reason, longestReason)
+	}
+	return answered{Nowhere: out.Nowhere, Unknown: out.Unknown}
+}
+
+// simulate simulates in a child process, or in this one where there is no Runner.
+func simulate(ctx context.Context, runner *confine.Runner, c *capture.Capture, catalog string, commit whatif.Commit) (answered, error) {
+	out := answered{}
+	if runner == nil {
+		offered := &offers.Catalog{}
+		if err := unpack(catalog, offered); err != nil {
+			return out, err
+		}
+		out = lands(ctx, c, offered, commit)
+	} else if err := ask(ctx, runner, c, catalog, commit, &out); err != nil {
+		return out, err
+	}
+	if out.Failed != "" {
+		return out, fmt.Errorf("%s: %s", what, out.Failed)
+	}
+	return out, nil
+}
+
+func ask(ctx context.Context, runner *confine.Runner, c *capture.Capture, catalog string, commit whatif.Commit, out *answered) error {
+	captured, err := pack(c)
+	if err != nil {
+		return err
+	}
+	committed, err := pack(commit)
+	if err != nil {
+		return err
+	}
+	answer, err := runner.Ask(ctx, what, JobName, map[string]any{"capture": captured, "commit": committed, "catalog": catalog})
+	if err != nil {
+		return err
+	}
+	text, _ := answer.(string)
+	if err := unpack(text, out); err != nil {
+		return &confine.ChildError{What: what, Err: err}
+	}
+	return nil
+}

@@ -1,0 +1,291 @@
+package landing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/plumbline-dev/plumbline/confine"
+	"github.com/plumbline-dev/plumbline/provision/cloud/offers"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/capture"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+var children *confine.Runner
+
+func TestMain(m *testing.M) {
+	children = confine.Serve(os.Args, confine.Options{Jobs: map[string]confine.Job{JobName: Job}, AtOnce: 1})
+	os.Exit(m.Run())
+}
+
+// served is a cluster out of a Capture, and how many more pods it has than that.
+type served struct {
+	client.Reader
+	more int64
+}
+
+func (s served) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	switch l := list.(type) {
+	case *metav1.PartialObjectMetadataList:
+		l.Items, l.RemainingItemCount = make([]metav1.PartialObjectMetadata, 1), &s.more
+		return nil
+	case *appsv1.DeploymentList:
+		return nil
+	}
+	return s.Reader.List(ctx, list, options...)
+}
+
+// cluster has a pool that leaves, with one node and a pod on it, one that takes its place, and a node without a pool that
+// has room.
+const cluster = `
+version: 1
+definitions:
+- {apiVersion: karpenter.k8s.aws/v1, kind: EC2NodeClass, metadata: {name: default}, spec: {subnetSelectorTerms: [{id: a}]}, status: {subnets: [{id: a, zone: us-east-1a, zoneID: use1-az1}]}}
+- {apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: general}, spec: {template: {spec: {nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}, requirements: []}}}}
+- {apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: batch}, spec: {LIMITS template: {spec: {TAINTS nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}, requirements: []}}}, status: {resources: {cpu: "8"}}}
+nodeClaims:
+- {metadata: {name: n1, uid: n1, labels: {karpenter.sh/nodepool: general}}, spec: {nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}}, status: {providerID: "aws:///us-east-1a/n1", nodeName: n1, capacity: {cpu: "2"}, allocatable: {cpu: "2"}}}
+nodes:
+- {metadata: {name: n1, labels: {karpenter.sh/nodepool: general, topology.kubernetes.io/region: us-east-1, karpenter.sh/registered: "true", karpenter.sh/initialized: "true"}}, spec: {providerID: "aws:///us-east-1a/n1"}, status: {capacity: {cpu: "2", pods: "20"}, allocatable: {cpu: "2", pods: "20"}}}
+- {metadata: {name: own, labels: {topology.kubernetes.io/region: us-east-1}}, spec: {providerID: "aws:///us-east-1a/own"}, status: {capacity: {cpu: "2", pods: "20"}, allocatable: {cpu: "ROOM", pods: "20"}, conditions: [{type: Ready, status: "True"}]}}
+pods:
+- {metadata: {namespace: web, name: a, uid: a, ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: web, uid: rs}]}, spec: {nodeName: n1, containers: [{name: c, resources: {requests: {cpu: "1"}}}]}, status: {phase: Running}}
+`
+
+const m5large = `
+region: us-east-1
+zones: {m5.large: [us-east-1a]}
+types:
+- {InstanceType: m5.large, VCpuInfo: {DefaultVCpus: 2}, MemoryInfo: {SizeInMiB: 8192}, ProcessorInfo: {SupportedArchitectures: [x86_64], Manufacturer: Intel},
+   Hypervisor: nitro, SupportedUsageClasses: [on-demand], NetworkInfo: {MaximumNetworkInterfaces: 4, Ipv4AddressesPerInterface: 15, DefaultNetworkCardIndex: 0, NetworkCards: [{NetworkCardIndex: 0, MaximumNetworkInterfaces: 4}]}}
+`
+
+// removing is the removal of general: its removal may go, unless it is held or has begun.
+func removing() (*plan.Plan, plan.Live) {
+	general := render.Ref{Kind: render.NodePool, Name: "general"}
+	return &plan.Plan{Revision: "main@sha1:1", Removals: []plan.Candidate{{Ref: general, UID: "p", Nodes: 1}}},
+		plan.Live{NodeClaims: []plan.NodeClaim{{UID: "n1", Pool: "general", Node: "n1"}}}
+}
+
+// fixture is a cluster with what varies of it.
+type fixture struct {
+	taints, limits, room string
+	more                 int64
+}
+
+func (f fixture) simulator(t *testing.T, confined *confine.Runner, asked func() error) *Simulator {
+	t.Helper()
+	room := f.room
+	if room == "" {
+		room = "0"
+	}
+	c, catalog := &capture.Capture{}, &offers.Catalog{}
+	if err := errors.Join(yaml.Unmarshal([]byte(strings.NewReplacer("TAINTS", f.taints, "LIMITS", f.limits, "ROOM", room).Replace(cluster)), c), yaml.Unmarshal([]byte(m5large), catalog)); err != nil {
+		t.Fatal(err)
+	}
+	reader, err := capture.NewClient(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Simulator{
+		Reader: served{reader, f.more}, Confine: confined, Now: func() time.Time { return time.Date(2026, 11, 27, 8, 0, 0, 0, time.UTC) },
+		Catalogs: &Catalogs{Ask: func(context.Context, string) (*offers.Catalog, error) { return catalog, asked() }},
+	}
+}
+
+func never() error { return nil }
+
+// TestWhereThePodsOfAPoolGo has the pool that is left take the pod, or not; a large cluster is simulated without the nodes
+// that stay.
+func TestWhereThePodsOfAPoolGo(t *testing.T) {
+	const large = 2 * largest
+	tainted := `taints: [{key: dedicated, value: gpu, effect: NoSchedule}],`
+	for name, c := range map[string]struct {
+		fixture
+		nowhere string
+	}{
+		"on a new node":                      {fixture{}, ""},
+		"nowhere, by a taint":                {fixture{taints: tainted}, "did not tolerate taint"},
+		"on a node that stays":               {fixture{taints: tainted, room: "2"}, ""},
+		"nowhere, by a limit":                {fixture{limits: `limits: {cpu: "1"},`}, "limits"},
+		"of a large cluster, on a new node":  {fixture{more: large}, ""},
+		"of a large cluster, by a taint":     {fixture{taints: tainted, room: "2", more: large}, "did not tolerate taint"},
+		"of a large cluster, within limits":  {fixture{limits: `limits: {cpu: "10"},`, more: large}, ""},
+		"of a large cluster, used up limits": {fixture{limits: `limits: {cpu: "9"},`, more: large}, "limits"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			made, live := removing()
+			found, err := c.simulator(t, nil, never).Ask(t.Context(), made, live)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pods := found["general"]
+			if c.nowhere == "" {
+				if len(found) != 0 {
+					t.Errorf("%+v", found)
+				}
+				return
+			}
+			if len(pods) != 1 || pods[0].Pod != "web/a" || !strings.Contains(pods[0].Reason, c.nowhere) {
+				t.Errorf("%+v", found)
+			}
+		})
+	}
+}
+
+// TestAChildSimulates the same.
+func TestAChildSimulates(t *testing.T) {
+	made, live := removing()
+	f := fixture{taints: `taints: [{key: dedicated, value: gpu, effect: NoSchedule}],`}
+	want, err := f.simulator(t, nil, never).Ask(t.Context(), made, live)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := f.simulator(t, children, never).Ask(t.Context(), made, live)
+	if err != nil || len(got["general"]) != 1 || !maps.EqualFunc(got, want, slices.Equal[[]plan.Unschedulable]) {
+		t.Errorf("%+v, and in this process %+v: %v", got, want, err)
+	}
+}
+
+// TestWhatHasBegunGoesOn: the nodes of a removal that has begun take no pod, and are not asked for themselves.
+func TestWhatHasBegunGoesOn(t *testing.T) {
+	made, live := removing()
+	made.Removals, live.Removals = nil, []v1alpha1.Removal{{Kind: render.NodePool, Name: "general", Phase: v1alpha1.RemovalDraining, UID: "p"}}
+	if got := made.Begins(); len(got) != 0 {
+		t.Errorf("begins %q", got)
+	}
+	if got := made.Leaving(live); len(got) != 1 {
+		t.Errorf("leaving %v", got)
+	}
+}
+
+// TestEC2IsAskedTwiceADay, and nobody knows anything where it does not answer.
+func TestEC2IsAskedTwiceADay(t *testing.T) {
+	made, live := removing()
+	asked := 0
+	s := fixture{}.simulator(t, nil, func() error { asked++; return nil })
+	now := s.Now()
+	s.Now = func() time.Time { return now }
+	for _, c := range []struct {
+		after time.Duration
+		asked int
+	}{{0, 1}, {11 * time.Hour, 1}, {2 * time.Hour, 2}} {
+		now = now.Add(c.after)
+		if _, err := s.Ask(t.Context(), made, live); err != nil || asked != c.asked {
+			t.Errorf("after %s: asked %d times, %v", c.after, asked, err)
+		}
+	}
+	_, err := fixture{}.simulator(t, nil, func() error { return errors.New("no right") }).Ask(t.Context(), made, live)
+	if err == nil || !strings.Contains(err.Error(), "us-east-1 for its instance types: no right") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestAnAnswerIsKept until what is asked is another, or it is old; meanwhile the one that there was counts.
+func TestAnAnswerIsKept(t *testing.T) {
+	a, now, done := &Asker{}, time.Date(2026, 11, 27, 8, 0, 0, 0, time.UTC), make(chan bool)
+	n := 0
+	var fails error
+	about := func(text string) question {
+		return question{about: text, done: func() { done <- true }, ask: func(context.Context) (map[string][]plan.Unschedulable, error) {
+			n++
+			return map[string][]plan.Unschedulable{"general": {{Pod: fmt.Sprint(n)}}}, fails
+		}}
+	}
+	look := func(text string, waits bool) string {
+		landing, _ := a.answerTo(t.Context(), about(text), now)
+		if waits {
+			<-done
+		}
+		switch {
+		case landing.Asking:
+			return "asking"
+		case landing.Unknown != "":
+			return landing.Unknown
+		}
+		return landing.Nowhere["general"][0].Pod
+	}
+	expect := func(what, got, want string) {
+		t.Helper()
+		if got != want {
+			t.Errorf("%s: %s, not %s", what, got, want)
+		}
+	}
+	expect("at first", look("x", true), "asking")
+	expect("then", look("x", false), "1")
+	now = now.Add(Every)
+	expect("when it is old", look("x", true), "1")
+	expect("then", look("x", false), "2")
+	fails = errors.New("no")
+	expect("of another", look("y", true), "asking")
+	expect("that nobody knows", look("y", false), "no")
+	fails, now = nil, now.Add(again)
+	expect("for a minute", look("y", true), "no")
+	expect("then", look("y", false), "4")
+}
+
+// TestNobodyIsAsked where there is no Simulator.
+func TestNobodyIsAsked(t *testing.T) {
+	if (&Asker{}).For(nil, time.Now(), nil) != nil {
+		t.Error("a Simulator that is not there is asked")
+	}
+}
+
+// TestLimitsAreLessWhatIsUsed, as the nodes are not there to be counted.
+func TestLimitsAreLessWhatIsUsed(t *testing.T) {
+	pool := map[string]any{
+		"spec":   map[string]any{"limits": map[string]any{"cpu": "10", "memory": "1Gi", "nodes": int64(5)}},
+		"status": map[string]any{"resources": map[string]any{"cpu": "12", "nodes": "2"}},
+	}
+	got := lessUsed(pool)["spec"].(map[string]any)["limits"].(map[string]any)
+	if fmt.Sprint(got) != "map[cpu:0 memory:1Gi nodes:3]" {
+		t.Errorf("%v", got)
+	}
+	if limits := pool["spec"].(map[string]any)["limits"].(map[string]any); limits["cpu"] != "10" {
+		t.Errorf("the pool itself was changed: %v", limits)
+	}
+}
+
+// TestSomePodsOfEachWorkload are taken where there are too many.
+func TestSomePodsOfEachWorkload(t *testing.T) {
+	var pods []corev1.Pod
+	owned := func(owner types.UID, n int) {
+		for range n {
+			controls := true
+			pods = append(pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(fmt.Sprint(len(pods))), OwnerReferences: []metav1.OwnerReference{{UID: owner, Controller: &controls}}}})
+		}
+	}
+	owned("a", 10)
+	owned("b", 2)
+	owned("c", 1)
+	pods = append(pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "own"}})
+	counts := map[types.UID]int{}
+	for _, pod := range some(pods, 8) {
+		if owner := metav1.GetControllerOf(&pod); owner != nil {
+			counts[owner.UID]++
+		} else {
+			counts[pod.UID]++
+		}
+	}
+	if fmt.Sprint(counts) != "map[a:4 b:2 c:1 own:1]" {
+		t.Errorf("%v", counts)
+	}
+	if n := len(some(pods, 100)); n != len(pods) {
+		t.Errorf("%d pods of few", n)
+	}
+}

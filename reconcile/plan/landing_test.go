@@ -1,0 +1,70 @@
+package plan_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+)
+
+// TestPodsWithoutAPlace holds what would end the nodes that they are on, and nothing else. It may be
+// approved.
+func TestPodsWithoutAPlace(t *testing.T) {
+	lost := plan.Landing{Known: true, Nowhere: map[string][]plan.Unschedulable{"b": {{Pod: "web/x", Reason: "no instance type fits."}}}}
+	const words = "1 pod of its nodes would find no place elsewhere: give a NodePool that takes them, or set guard.unschedulablePods to Ignore: web/x (no instance type fits)"
+	removed := []string{class("default"), pool("a", "default")}
+	held := func(c *cluster) {
+		c.removal(poolRef("b"), v1alpha1.RemovalHeld, "main@sha1:new")
+		c.live.Removals[0].Reason, c.live.Removals[0].Message = plan.ReasonUnschedulablePods, words
+	}
+	for name, test := range map[string]struct {
+		landing plan.Landing
+		change  func(*cluster)
+		git     []string
+		want    []string
+		begins  []string
+	}{
+		"a removal":     {landing: lost, git: removed, want: []string{"Hold NodePool/b UnschedulablePods"}, begins: []string{"NodePool/b"}},
+		"of other pods": {landing: plan.Landing{Nowhere: map[string][]plan.Unschedulable{"a": {{Pod: "web/x"}}}}, git: removed, want: []string{"Remove NodePool/b"}, begins: []string{"NodePool/b"}},
+		"ignored": {landing: lost, git: removed, want: []string{"Remove NodePool/b"}, begins: []string{"NodePool/b"},
+			change: func(c *cluster) { c.policy.Guard.UnschedulablePods = v1alpha1.UnschedulablePodsIgnore }},
+		"a removal, not known yet":         {landing: plan.Landing{Asking: true}, git: removed, want: []string{"Remove NodePool/b"}, begins: []string{"NodePool/b"}},
+		"unknown":                          {landing: plan.Landing{Unknown: "no right"}, git: removed, want: []string{"Remove NodePool/b"}, begins: []string{"NodePool/b"}},
+		"left to itself":                   {landing: lost, git: removed, want: []string{"Hold NodePool/b Orphan"}, change: func(c *cluster) { c.policy.Orphans = true }},
+		"a drain":                          {landing: lost, want: []string{"Remove NodePool/a", "Remove NodePool/b", "Remove EC2NodeClass/default"}, change: func(c *cluster) { c.policy.Deleting = true }},
+		"held before, not known again yet": {landing: plan.Landing{Asking: true}, git: removed, want: []string{"Hold NodePool/b UnschedulablePods"}, begins: []string{"NodePool/b"}, change: held},
+		"held before, and who asks knows nothing": {git: removed, want: []string{"Hold NodePool/b UnschedulablePods"}, begins: []string{"NodePool/b"}, change: held},
+		"held before, and a pool has come":        {landing: plan.Landing{Known: true}, git: removed, want: []string{"Remove NodePool/b"}, begins: []string{"NodePool/b"}, change: held},
+		"begun":                                   {landing: lost, git: removed, want: []string{}, change: func(c *cluster) { c.removal(poolRef("b"), v1alpha1.RemovalDraining, "main@sha1:old") }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			c.have(t, owner, class("default"), pool("a", "default"), pool("b", "default"))
+			c.live.NodeClaims = claims("b", 3)
+			c.policy.Landing = test.landing
+			if test.change != nil {
+				test.change(c)
+			}
+			p := c.plan(t, test.git...)
+			if diff := cmp.Diff(test.want, script(p)); diff != "" {
+				t.Errorf("plan (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(test.begins, p.Begins()); diff != "" {
+				t.Errorf("begins (-want +got):\n%s", diff)
+			}
+			if !slices.ContainsFunc(p.Removals, func(r plan.Candidate) bool { return r.Reason == plan.ReasonUnschedulablePods }) {
+				return
+			}
+			if p.Removals[0].Message != words {
+				t.Errorf("says %q", p.Removals[0].Message)
+			}
+			approve(c, p)
+			if diff := cmp.Diff([]string{"Remove NodePool/b"}, script(c.plan(t, test.git...))); diff != "" {
+				t.Errorf("approved (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

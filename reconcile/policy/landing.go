@@ -1,0 +1,23 @@
+package policy
+
+import (
+	"context"
+	"strings"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+)
+
+// land makes a Plan once more by which pools with nodes leave, with what is known of where their pods can go.
+func (s *Step) land(ctx context.Context, made *plan.Plan, live plan.Live, policy plan.Policy) (*plan.Plan, error) {
+	if s.Landing == nil || made.Refused != nil || policy.Guard.UnschedulablePods == v1alpha1.UnschedulablePodsIgnore || len(made.Begins()) == 0 {
+		return made, nil
+	}
+	landing, wake := s.Landing(ctx, made, live)
+	s.WakeBy(wake)
+	if landing.Unknown != "" {
+		s.Warn(v1alpha1.ReasonNotSimulated, "whether the pods of "+strings.Join(made.Begins(), ", ")+" find a place elsewhere is not known, and not held for: "+landing.Unknown)
+	}
+	live.Memo, policy.Landing = made.Memo, landing
+	return plan.MakeExact(ctx, s.Set, live, policy, s.Schema, s.Resolve)
+}
