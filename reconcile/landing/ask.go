@@ -14,7 +14,6 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/capture"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/whatif"
-	"github.com/plumbline-dev/plumbline/render"
 )
 
 // largest is how many pods a cluster has at the most of which all nodes are taken: with its nodes that is what a child
@@ -106,11 +105,5 @@ func (s *Simulator) read(ctx context.Context, made *plan.Plan, live plan.Live, l
 		return nil, whatif.Commit{}, err
 	}
 	c.Pods = some(c.Pods, mostPods)
-	commit := whatif.Ending(made, live, c.Definitions)
-	for i, definition := range commit.Definitions {
-		if definition["kind"] == render.NodePool {
-			commit.Definitions[i] = lessUsed(definition)
-		}
-	}
-	return c, commit, nil
+	return c, whatif.Ending(made, live, c.Definitions), nil
 }

@@ -122,7 +122,8 @@ func TestWhereThePodsOfAPoolGo(t *testing.T) {
 		"on a new node":                      {fixture{}, ""},
 		"nowhere, by a taint":                {fixture{taints: tainted}, "did not tolerate taint"},
 		"on a node that stays":               {fixture{taints: tainted, room: "2"}, ""},
-		"nowhere, by a limit":                {fixture{limits: `limits: {cpu: "1"},`}, "limits"},
+		"nowhere, by a limit":                {fixture{limits: `limits: {cpu: "9"},`}, "limits"},
+		"within a limit":                     {fixture{limits: `limits: {cpu: "10"},`}, ""},
 		"of a large cluster, on a new node":  {fixture{more: large}, ""},
 		"of a large cluster, by a taint":     {fixture{taints: tainted, room: "2", more: large}, "did not tolerate taint"},
 		"of a large cluster, within limits":  {fixture{limits: `limits: {cpu: "10"},`, more: large}, ""},
@@ -243,21 +244,6 @@ func TestAnAnswerIsKept(t *testing.T) {
 func TestNobodyIsAsked(t *testing.T) {
 	if (&Asker{}).For(nil, time.Now(), nil) != nil {
 		t.Error("a Simulator that is not there is asked")
-	}
-}
-
-// TestLimitsAreLessWhatIsUsed, as the nodes are not there to be counted.
-func TestLimitsAreLessWhatIsUsed(t *testing.T) {
-	pool := map[string]any{
-		"spec":   map[string]any{"limits": map[string]any{"cpu": "10", "memory": "1Gi", "nodes": int64(5)}},
-		"status": map[string]any{"resources": map[string]any{"cpu": "12", "nodes": "2"}},
-	}
-	got := lessUsed(pool)["spec"].(map[string]any)["limits"].(map[string]any)
-	if fmt.Sprint(got) != "map[cpu:0 memory:1Gi nodes:3]" {
-		t.Errorf("%v", got)
-	}
-	if limits := pool["spec"].(map[string]any)["limits"].(map[string]any); limits["cpu"] != "10" {
-		t.Errorf("the pool itself was changed: %v", limits)
 	}
 }
 

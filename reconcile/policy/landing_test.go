@@ -46,7 +46,9 @@ func TestWhereItsPodsGoIsAsked(t *testing.T) {
 		"ignored":           {landing: lost, guard: v1alpha1.UnschedulablePodsIgnore},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := step(nodeSync(func(n *v1alpha1.NodeSync) { n.Spec.Guard.UnschedulablePods, n.Status.LastAppliedRevision = c.guard, "main@sha1:1" }))
+			s := step(nodeSync(func(n *v1alpha1.NodeSync) {
+				n.Spec.Guard.UnschedulablePods, n.Status.LastAppliedRevision = c.guard, "main@sha1:1"
+			}))
 			s.Before = s.Sync.Status
 			scheme := runtime.NewScheme()
 			if err := v1alpha1.AddToScheme(scheme); err != nil {

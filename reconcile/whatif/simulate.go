@@ -38,20 +38,6 @@ func Simulate(ctx context.Context, c *capture.Capture, commit Commit, offers Off
 	return s.out, nil
 }
 
-// Lands says whether the pods that leave find a place, and nothing of pods that are pending today, or of
-// prices: it takes half the memory.
-func Lands(ctx context.Context, c *capture.Capture, commit Commit, offers Offers) (*Outcome, error) {
-	ctx = with(ctx, c.Settings)
-	if err := observe(ctx, c, offers); err != nil {
-		return nil, err
-	}
-	s := &simulation{capture: c, commit: commit}
-	if err := s.land(ctx, offers); err != nil {
-		return nil, err
-	}
-	return s.out, nil
-}
-
 // land simulates the cluster after the commit.
 func (s *simulation) land(ctx context.Context, offers Offers) (err error) {
 	definitions, unknown, notes := ready(s.capture.Definitions, s.commit.Definitions)

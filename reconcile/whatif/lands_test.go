@@ -1,0 +1,57 @@
+package whatif_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/plumbline-dev/plumbline/reconcile/whatif"
+)
+
+// TestPodsLandWithinLimits: three pods each need a node of their own, which may come as a small or a large one. The
+// small ones count against the limits, what a pool has no room for goes to another, and what none has room for nowhere.
+func TestPodsLandWithinLimits(t *testing.T) {
+	const any64 = "[{key: kubernetes.io/arch, operator: In, values: [amd64]}]"
+	for name, c := range map[string]struct {
+		b, c    string
+		nowhere int
+		// has is how many full nodes pool b has, and used how many its status says.
+		has, used int
+	}{
+		"room beside two":                {`limits: {cpu: "10"}`, "-", 0, 2, 2},
+		"too little beside two":          {`limits: {cpu: "9"}`, "-", 1, 2, 2},
+		"too little beside one more":     {`limits: {cpu: "11"}`, "-", 1, 2, 3},
+		"no limit":                       {"", "", 0, 0, 0},
+		"room for three small ones":      {`limits: {cpu: "6"}`, "-", 0, 0, 0},
+		"room for two":                   {`limits: {cpu: "5"}`, "-", 1, 0, 0},
+		"room for two, and another pool": {`limits: {cpu: "5"}`, `limits: {cpu: "2"}`, 0, 0, 0},
+		"room for one, and for one":      {`limits: {cpu: "3"}`, `limits: {cpu: "3"}`, 1, 0, 0},
+		"none":                           {`limits: {cpu: "0"}`, "-", 3, 0, 0},
+		"of memory":                      {`limits: {memory: 20Gi}`, "-", 1, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			left := []map[string]any{classNamed(t, "default"), poolNamed(t, "b", c.b, any64)}
+			if c.c != "-" {
+				left = append(left, poolNamed(t, "c", c.c, any64))
+			}
+			all := fleet(append(slices.Clone(left), poolNamed(t, "a", "", any64))...)
+			for i := range c.has {
+				node(all, "b", fmt.Sprintf("full%d", i), "2")
+			}
+			left[1]["status"].(map[string]any)["resources"] = map[string]any{"cpu": fmt.Sprint(2 * c.used)}
+			var leaving []types.UID
+			for i := range 3 {
+				leaving = append(leaving, node(all, "a", fmt.Sprintf("n%d", i), "1.5"))
+			}
+			out, err := whatif.Lands(t.Context(), all, commitOf(left, leaving), offersOf(t, "m5.large 2 8", "m5.8xlarge 32 128"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(out.Nowhere) != c.nowhere {
+				t.Errorf("%d pods have no place: %+v", len(out.Nowhere), out.Nowhere)
+			}
+		})
+	}
+}

@@ -1,0 +1,103 @@
+package whatif
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/karpenter/pkg/controllers/provisioning/scheduling"
+	"sigs.k8s.io/karpenter/pkg/utils/resources"
+
+	"github.com/plumbline-dev/plumbline/reconcile/capture"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// rooms are what pools have left of their limits, by name; one without limits is not among them.
+type rooms map[string]map[string]resource.Quantity
+
+// roomOf is what NodePools have left but for the nodes of a Capture, which Karpenter counts itself: of a Capture
+// with some nodes only the others are known from the status.
+func roomOf(definitions []map[string]any, c *capture.Capture) rooms {
+	found, counted := rooms{}, map[string]corev1.ResourceList{}
+	for i := range c.Nodes {
+		pool := c.Nodes[i].Labels[karpv1.NodePoolLabelKey]
+		counted[pool] = resources.Merge(counted[pool], c.Nodes[i].Status.Capacity)
+	}
+	for _, definition := range definitions {
+		object := unstructured.Unstructured{Object: definition}
+		limits, limited, _ := unstructured.NestedMap(definition, "spec", "limits")
+		if object.GetKind() != render.NodePool || !limited {
+			continue
+		}
+		used, _, _ := unstructured.NestedMap(definition, "status", "resources")
+		left := map[string]resource.Quantity{}
+		for name, limit := range limits {
+			l, ok := quantity(limit)
+			if !ok {
+				continue
+			}
+			if u, known := quantity(used[name]); known {
+				if u.Sub(counted[object.GetName()][corev1.ResourceName(name)]); u.Sign() > 0 {
+					l.Sub(u)
+				}
+			}
+			left[name] = l
+		}
+		found[object.GetName()] = left
+	}
+	return found
+}
+
+// within are the definitions with what is left as their limits.
+func (r rooms) within(definitions []map[string]any) []map[string]any {
+	var found []map[string]any
+	for _, definition := range definitions {
+		object := unstructured.Unstructured{Object: definition}
+		if left, limited := r[object.GetName()]; limited && object.GetKind() == render.NodePool {
+			limits := map[string]any{}
+			for name, quantity := range left {
+				if quantity.Sign() < 0 {
+					quantity = resource.Quantity{}
+				}
+				limits[name] = quantity.String()
+			}
+			definition = object.DeepCopy().Object
+			_ = unstructured.SetNestedMap(definition, limits, "spec", "limits")
+		}
+		found = append(found, definition)
+	}
+	return found
+}
+
+// take counts new nodes against the limits of their pools, each as the smallest that it may be, and says whether there are
+// such.
+func (r rooms) take(claims []*scheduling.NodeClaim) (some bool) {
+	for _, claim := range claims {
+		left, limited := r[claim.NodePoolName]
+		some = some || limited
+		for name := range left {
+			smallest, known := resource.Quantity{}, false
+			for _, t := range claim.InstanceTypeOptions {
+				has, ok := t.Capacity[corev1.ResourceName(name)]
+				if ok && (!known || has.Cmp(smallest) < 0) {
+					smallest, known = has.DeepCopy(), true
+				}
+			}
+			rest := left[name]
+			rest.Sub(smallest)
+			left[name] = rest
+		}
+	}
+	return some
+}
+
+func quantity(value any) (resource.Quantity, bool) {
+	switch v := value.(type) {
+	case string:
+		q, err := resource.ParseQuantity(v)
+		return q, err == nil
+	case int64:
+		return *resource.NewQuantity(v, resource.DecimalSI), true
+	}
+	return resource.Quantity{}, false
+}
