@@ -121,7 +121,7 @@ func (s *story) withNodes(ts *testscript.TestScript) error {
 			return err
 		}
 	}
-	if err := s.nodesyncCommand(ts, []string{killedSync, "onDelete=Drain"}); err != nil {
+	if err := s.nodesyncCommand(ts, []string{killedSync, "onDelete=Drain", "guard.unschedulablePods=Ignore"}); err != nil {
 		return err
 	}
 	if err := s.poll(played, s.inSync); err != nil {
