@@ -167,3 +167,30 @@ func TestTheRoomOfSuccessors(t *testing.T) {
 		})
 	}
 }
+
+// TestAPoolWaitsForWhereItsPodsGo, as long as that is asked, and no removal that has begun.
+func TestAPoolWaitsForWhereItsPodsGo(t *testing.T) {
+	r := v1alpha1.Removal{Kind: render.NodePool, Name: "old", UID: "old"}
+	for name, c := range map[string]struct {
+		of    plan.Candidate
+		asks  bool
+		waits bool
+	}{
+		"it is asked":     {plan.Candidate{UID: "old"}, true, true},
+		"it was answered": {plan.Candidate{UID: "old"}, false, false},
+		"of another pool": {plan.Candidate{UID: "other"}, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newBed(t).step()
+			pool := growingPool("new")
+			ref := render.Ref{Kind: render.NodePool, Name: "new"}
+			s.Set.Objects = []render.Object{{Ref: ref, Desired: pool}}
+			s.Live.Objects[ref] = plan.NewObject(pool)
+			s.Ready[ref] = observe.Ready(s.Live.Objects[ref])
+			s.Plan = &plan.Plan{Removals: []plan.Candidate{c.of}, Landing: plan.Landing{Asking: c.asks}}
+			if gate := s.successorGate(r); gate.Open == c.waits {
+				t.Errorf("%+v", gate)
+			}
+		})
+	}
+}
