@@ -112,7 +112,7 @@ func TestPacesInTime(t *testing.T) {
 
 // TestRemovalPaces: how fast the nodes of a pool that leaves go, by spec.removal.
 func TestRemovalPaces(t *testing.T) {
-	most := intstr.FromInt32(3)
+	most, two := intstr.FromInt32(3), intstr.FromInt32(2)
 	leaving := func(nodes int) []plan.Candidate {
 		return []plan.Candidate{{Ref: render.Ref{Kind: render.NodePool, Name: "batch"}, Nodes: nodes}, {Ref: render.Ref{Kind: render.EC2NodeClass, Name: "batch"}, Nodes: nodes}}
 	}
@@ -124,7 +124,7 @@ func TestRemovalPaces(t *testing.T) {
 		"by default": {40, v1alpha1.RemovalPolicy{}, "NodePool/batch: 40 nodes to end, up to 4 at a time: 10 rounds at least (a round has a drain, and a launch where pods find no room)"},
 		"a few":      {4, v1alpha1.RemovalPolicy{}, "NodePool/batch: 4 nodes to end, up to 1 at a time: 4 rounds at least (a round has a drain, and a launch where pods find no room)"},
 		"by number":  {7, v1alpha1.RemovalPolicy{MaxUnavailable: &most}, "NodePool/batch: 7 nodes to end, up to 3 at a time: 3 rounds at least (a round has a drain, and a launch where pods find no room)"},
-		"at once":    {7, v1alpha1.RemovalPolicy{Strategy: v1alpha1.RemovalAtOnce}, "NodePool/batch: 7 nodes to end, up to 7 at a time: 1 round at least (a round has a drain, and a launch where pods find no room)"},
+		"at once":    {7, v1alpha1.RemovalPolicy{Strategy: v1alpha1.RemovalAtOnce, MaxUnavailable: &two}, "NodePool/batch: 7 nodes to end, up to 2 at a time: 4 rounds at least (a round has a drain, and a launch where pods find no room)"},
 		"orphaned":   {7, v1alpha1.RemovalPolicy{Strategy: v1alpha1.RemovalOrphan}, ""},
 		"empty":      {0, v1alpha1.RemovalPolicy{}, ""},
 	} {

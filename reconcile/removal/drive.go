@@ -39,7 +39,7 @@ func (s *Step) Run(ctx context.Context) (Result, error) {
 // Drain takes everything away that is ours, or only the nodes. It was asked for by name, so that no
 // guard weighs it.
 func (s *Step) Drain(ctx context.Context) (Result, error) {
-	if _, err := s.takeBack(ctx, teardown.Pace{AtOnce: true}); err != nil {
+	if _, err := s.takeBack(ctx, teardown.Pace{All: true}); err != nil {
 		return Result{}, err
 	}
 	s.waitForOthers()
@@ -50,7 +50,7 @@ func (s *Step) Drain(ctx context.Context) (Result, error) {
 	// Everything goes, so that nothing arrives, no pool takes the pods, and there is
 	// nothing to wait for between one node and the next.
 	open := func(v1alpha1.Removal) teardown.Gate { return teardown.Gate{Open: true} }
-	return s.drive(ctx, terms{arrivals: open, successor: open, pace: teardown.Pace{AtOnce: true}})
+	return s.drive(ctx, terms{arrivals: open, successor: open, pace: teardown.Pace{All: true}})
 }
 
 // terms are on which removals go on.

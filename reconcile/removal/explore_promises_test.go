@@ -20,7 +20,7 @@ import (
 //     records it writes before it ends anything (wrote).
 //   - A removal begins after its grace: mayStop, mayEnd.
 //   - No more than maxUnavailable of all removals leave at a time, those of reverted ones included: mayEnd.
-//   - A Paced removal ends no node itself that Karpenter can replace, so that its pods have a place before
+//   - A removal that is Paced ends no node itself that Karpenter can replace, so that its pods have a place before
 //     it drains, and has Karpenter replace what it might end itself: mayEnd, mayReplace.
 //   - The pods of nodes that a removal has ended run before more end, also where that removal is over,
 //     or was reverted: mayEnd.
@@ -126,7 +126,7 @@ func (x *explored) mayEnd(n int) {
 	if leaving, most := x.leaving()+x.granted(nowhere, nowhere), x.most(); leaving >= most {
 		x.breaks("%s is ended while %d are leaving, or may be, and no more than %d may be", name, leaving, most)
 	}
-	if s.claim == named && x.awaitsPods() && !x.world.stays[n] && x.ownsNow(p, uid) {
+	if s.claim == named && x.replaces() && !x.world.stays[n] && x.ownsNow(p, uid) {
 		x.breaks("%s is ended, and Karpenter could launch what takes its pods first", name)
 	}
 	for m, other := range x.before.slots[:x.before.nodes()] {
@@ -143,7 +143,12 @@ func (x *explored) mayEnd(n int) {
 
 // awaitsPods says that the pods of nodes that end have to run elsewhere before more end.
 func (x *explored) awaitsPods() bool {
-	return x.world.removal.Strategy != v1alpha1.RemovalAtOnce && !x.before.noPools() && !x.before.known.drain
+	return !x.before.noPools() && !x.before.known.drain
+}
+
+// replaces says that Karpenter is to launch what takes their pods first.
+func (x *explored) replaces() bool {
+	return x.awaitsPods() && x.world.removal.Strategy != v1alpha1.RemovalAtOnce
 }
 
 // mayDelete checks that a pool may be deleted: nothing hangs on it, and EC2 has said so.
@@ -244,7 +249,7 @@ func (x *explored) leaving() int {
 // most is how many NodeClaims of all removals may be ending: of those that there were when they
 // were recorded.
 func (x *explored) most() int {
-	if x.world.removal.Strategy == v1alpha1.RemovalAtOnce || x.before.known.drain {
+	if x.before.known.drain {
 		return mostNodes
 	}
 	recorded := 0

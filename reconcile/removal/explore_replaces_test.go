@@ -179,7 +179,7 @@ func (x *explored) mayReplace(p, number int) {
 		x.breaks("%s, and no pool could take its pods", name)
 	case !x.before.verified:
 		x.breaks("%s, and the account is not verified", name)
-	case !x.awaitsPods():
+	case !x.replaces():
 		x.breaks("%s, and it is not Paced", name)
 	}
 	if may, most := x.leaving()+x.granted(p, number), x.most(); may > most {

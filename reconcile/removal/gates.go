@@ -21,11 +21,10 @@ func (s *Step) pace() teardown.Pace {
 	lastPool := slices.ContainsFunc(s.Sync.Status.Removals, func(r v1alpha1.Removal) bool { return r.LastPool })
 	pace := teardown.Pace{
 		Grace:          defaultGrace,
-		AtOnce:         policy.Strategy == v1alpha1.RemovalAtOnce,
 		MaxUnavailable: policy.Most(),
 		AwaitPods:      s.successorWanted(v1alpha1.Removal{LastPool: lastPool}),
 	}
-	pace.Replaces = pace.AwaitPods && !pace.AtOnce
+	pace.Replaces = pace.AwaitPods && policy.Strategy != v1alpha1.RemovalAtOnce
 	if policy.Grace != nil {
 		pace.Grace = policy.Grace.Duration
 	}

@@ -29,9 +29,9 @@ func TestPaceIsAsTheNodeSyncSays(t *testing.T) {
 			spec: v1alpha1.RemovalPolicy{MaxUnavailable: &three, Grace: &metav1.Duration{}},
 			want: teardown.Pace{MaxUnavailable: three, AwaitPods: true, Replaces: true},
 		},
-		"all at once": {
+		"without replacements": {
 			spec: v1alpha1.RemovalPolicy{Strategy: v1alpha1.RemovalAtOnce},
-			want: teardown.Pace{Grace: 30 * time.Second, MaxUnavailable: intstr.FromString("10%"), AtOnce: true, AwaitPods: true},
+			want: teardown.Pace{Grace: 30 * time.Second, MaxUnavailable: intstr.FromString("10%"), AwaitPods: true},
 		},
 		"paced, by name": {
 			spec: v1alpha1.RemovalPolicy{Strategy: v1alpha1.RemovalPaced},

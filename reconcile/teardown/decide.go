@@ -41,7 +41,7 @@ func (d *drive) decide(ctx context.Context) (map[*item]v1alpha1.Removal, error) 
 // bounded, and the cache may lack what an earlier pass has ended of another.
 func (d *drive) stale() []*item {
 	open := d.open()
-	ends := !d.Pace.AtOnce && slices.ContainsFunc(open, func(it *item) bool { return it.ending() > 0 })
+	ends := !d.Pace.All && slices.ContainsFunc(open, func(it *item) bool { return it.ending() > 0 })
 	return slices.DeleteFunc(open, func(it *item) bool {
 		return it.seen.Fresh || !wants[Reread](it) && (!ends || it.before.Kind != render.NodePool)
 	})

@@ -19,7 +19,7 @@ import (
 // as such a NodeClaim is seen, once for each: with the node its pods are gone.
 func (d *drive) observeEvicted(ctx context.Context) error {
 	d.evicted = map[types.UID]bool{}
-	if !d.Pace.AwaitPods || d.Pace.AtOnce {
+	if !d.Pace.AwaitPods || d.Pace.All {
 		return nil
 	}
 	var noted []Workload

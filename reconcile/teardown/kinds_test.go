@@ -72,8 +72,8 @@ func TestDriveAClassInUse(t *testing.T) {
 	}
 }
 
-// TestDriveALargeStaticPoolAtOnce: in one step, however many nodes it has.
-func TestDriveALargeStaticPoolAtOnce(t *testing.T) {
+// TestDrainALargeStaticPool: in one step, however many nodes it has.
+func TestDrainALargeStaticPool(t *testing.T) {
 	s := newStage(t, pool("fixed", "fixed-uid", map[string]any{"replicas": int64(25)}))
 	for i := range 25 {
 		s.launch(fmt.Sprintf("n%02d", i), "fixed", "fixed-uid")

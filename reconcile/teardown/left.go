@@ -32,7 +32,7 @@ func (d *drive) forget(ctx context.Context, it *item) error {
 		return nil // or an earlier pass has, which was killed before it wrote the status
 	}
 	left := record{Kind: entry.Kind, Name: entry.Name}
-	if !d.Pace.AtOnce {
+	if !d.Pace.All {
 		pods, err := d.leftOf(ctx, entry.Workloads)
 		if err != nil {
 			return err

@@ -18,8 +18,8 @@ const endsAtOnce = 20
 type Pace struct {
 	// Grace is how long a removal stands recorded before anything of it begins.
 	Grace time.Duration
-	// AtOnce ends all NodeClaims of a pool in one step, and waits for no pods.
-	AtOnce bool
+	// All ends all NodeClaims of a pool in one step, and waits for no pods: a drain does.
+	All bool
 	// MaxUnavailable is how many NodeClaims may be leaving at a time: a number, or
 	// a percentage of those that there were when the removals were recorded.
 	MaxUnavailable intstr.IntOrString
@@ -71,7 +71,7 @@ func (p Pace) limit(claims int) int {
 
 // turn is that of one of several removals, oldest first.
 func (p Pace) turn(all []share, of int) Turn {
-	if p.AtOnce {
+	if p.All {
 		return Turn{Ends: math.MaxInt}
 	}
 	mine := all[of]

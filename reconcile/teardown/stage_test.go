@@ -79,7 +79,7 @@ func newStage(t *testing.T, objects ...client.Object) *stage {
 	s := &stage{
 		t: t, now: time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC), instances: map[string]cloud.Instance{},
 		controller: Gate{Open: true}, verified: Gate{Open: true}, arrivals: Gate{Open: true},
-		successor: Gate{Open: true}, leads: Gate{Open: true}, pace: Pace{AtOnce: true},
+		successor: Gate{Open: true}, leads: Gate{Open: true}, pace: Pace{All: true},
 	}
 	s.sync = &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Namespace: "plumbline-system", Name: "prod", UID: "sync", Generation: 1}}
 	s.client = fake.NewClientBuilder().WithScheme(scheme).

@@ -33,7 +33,7 @@ func Unrecord(ctx context.Context, w World, p Pass, back ...v1alpha1.Removal) (m
 		entry := d.records.entries[r.UID]
 		claims[r.UID] = entry.NodeClaims
 		d.records.forget(r.UID)
-		if r.Kind != render.NodePool || p.Pace.AtOnce {
+		if r.Kind != render.NodePool || p.Pace.All {
 			continue
 		}
 		of, err := d.claimsOf(ctx, r.Name)
@@ -83,7 +83,7 @@ func (d *drive) leave(ctx context.Context, key types.UID, left record) error {
 func (d *drive) observeLeaving(ctx context.Context) error {
 	d.leaving = map[types.UID][]types.UID{}
 	pools := d.undrivenPools()
-	if len(pools) == 0 || d.Pace.AtOnce {
+	if len(pools) == 0 || d.Pace.All {
 		return nil
 	}
 	of, err := d.claimsOf(ctx, pools...)

@@ -193,7 +193,8 @@ const (
 	// RemovalPaced has Karpenter replace MaxUnavailable nodes at a time, and the next when the
 	// one before is gone and its pods run elsewhere. What it cannot replace ends last, without.
 	RemovalPaced RemovalStrategy = "Paced"
-	// RemovalAtOnce ends all NodeClaims of a NodePool in one step.
+	// RemovalAtOnce ends MaxUnavailable nodes at a time without a replacement that is there first, and
+	// the next when the one before is gone and its pods run elsewhere.
 	RemovalAtOnce RemovalStrategy = "AtOnce"
 	// RemovalOrphan leaves the object and its nodes as they are, and takes our label off, once
 	// people have approved that.
@@ -202,8 +203,9 @@ const (
 
 // RemovalPolicy says how entries that leave the repository are taken away.
 type RemovalPolicy struct {
-	// Strategy is what becomes of the NodeClaims of a NodePool that leaves: Paced ends them at a
-	// pace, AtOnce in one step, and Orphan leaves them, once people have approved that.
+	// Strategy is what becomes of the NodeClaims of a NodePool that leaves: Paced has Karpenter launch
+	// replacements before they end, AtOnce ends them without, both at the pace of MaxUnavailable, and
+	// Orphan leaves them, once people have approved that.
 	// +kubebuilder:default=Paced
 	// +optional
 	Strategy RemovalStrategy `json:"strategy,omitempty"`
@@ -219,7 +221,7 @@ type RemovalPolicy struct {
 	// MaxUnavailable is how many NodeClaims may be leaving at a time, in all
 	// removals of the NodeSync together as well as in each: a number, or a
 	// percentage of the NodeClaims that there were when the removal was recorded,
-	// rounded down. It is at least 1. Only for the strategy Paced.
+	// rounded down. It is at least 1. For the strategies Paced and AtOnce.
 	// +kubebuilder:default="10%"
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self.matches('^(100|[1-9]?[0-9])%$') : int(self) >= 1",message="must be a number from 1, or a percentage such as 10%"

@@ -15,12 +15,8 @@ func (p RemovalPolicy) Most() intstr.IntOrString {
 
 // AtATime is how many of a number of NodeClaims may be leaving at a time; 0 where none is ended.
 func (p RemovalPolicy) AtATime(claims int) int {
-	switch p.Strategy {
-	case RemovalOrphan:
+	if p.Strategy == RemovalOrphan {
 		return 0
-	case RemovalAtOnce:
-		return claims
-	case RemovalPaced:
 	}
 	return ShareOf(p.Most(), claims)
 }
