@@ -21,7 +21,7 @@ type AskEC2 struct{}
 // Reread reads the object, and what hangs on it, past the cache.
 type Reread struct{}
 
-// ReadPods reads the pods of nodes that are ended next, and whether those that
+// ReadPods reads the pods of nodes of which some are ended next, and whether those that
 // were evicted run again.
 type ReadPods struct{ Nodes []string }
 

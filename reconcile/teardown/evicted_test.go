@@ -43,6 +43,7 @@ func TestDriveWaitsForPodsOfInterruptedNodes(t *testing.T) {
 			s.runsOf("web", "web-1", "node-a", time.Now().Add(-time.Hour), corev1.ConditionTrue)
 			// It has ceased to be Ready with its node.
 			s.runsOf("db", "db-1", "node-b", time.Now().Add(-time.Hour), corev1.ConditionFalse)
+			s.owned("bare", "", "node-c")
 			s.find(render.NodePool, "batch", "batch-uid")
 			s.expect("recorded", "batch Pacing")
 			s.expect("growth is stopped", "batch Pacing", "stop growth")

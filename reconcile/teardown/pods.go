@@ -31,6 +31,10 @@ type Pods struct {
 	// Workloads are those with pods on the nodes that are ended next, as far as the
 	// record lacks them.
 	Workloads []Workload
+	// On are the nodes of each of these, by the workload's UID, and Empty the nodes that have no pod
+	// which is evicted.
+	On    map[types.UID][]string
+	Empty map[string]bool
 	// Needs is what the pods of each of these nodes request that are evicted from it.
 	Needs map[string]corev1.ResourceList
 	// Stays are those of these nodes that have a pod, or are themselves, not to be disrupted, and those
@@ -60,6 +64,8 @@ func (w Workload) String() string { return w.Kind + " " + w.Namespace + "/" + w.
 type podReader struct {
 	reader client.Reader
 	read   map[podsOf][]ownedPod
+	on     map[types.UID][]string
+	empty  map[string]bool
 	needs  map[string]corev1.ResourceList
 	stays  map[string]string
 	now    time.Time
@@ -91,7 +97,7 @@ func (p *podReader) readPods(ctx context.Context, nodes []string, own, noted []W
 	if err != nil {
 		return nil, err
 	}
-	answer := &Pods{Needs: p.needs, Stays: p.stays}
+	answer := &Pods{On: p.on, Empty: p.empty, Needs: p.needs, Stays: p.stays}
 	for _, w := range noted {
 		waiting, err := p.waiting(ctx, w)
 		if err != nil {
@@ -135,15 +141,22 @@ func (p *podReader) onNodes(ctx context.Context, nodes []string) ([]Workload, er
 			return nil, fmt.Errorf("read the pods of node %s before its NodeClaim is ended: %w", node, err)
 		}
 		needs := corev1.ResourceList{}
-		p.needs[node] = needs
+		p.needs[node], p.empty[node] = needs, true
 		for i := range pods.Items {
 			pod := &pods.Items[i]
 			p.keeps(node, pod)
+			if !blocker.Drains(pod) {
+				continue
+			}
+			p.empty[node] = false
 			owner := metav1.GetControllerOf(pod)
-			if owner == nil || !blocker.Drains(pod) {
+			if owner == nil {
 				continue
 			}
 			add(needs, requests(pod))
+			if !slices.Contains(p.on[owner.UID], node) {
+				p.on[owner.UID] = append(p.on[owner.UID], node)
+			}
 			if known[owner.UID] {
 				continue
 			}

@@ -1,10 +1,7 @@
 package teardown
 
 import (
-	"slices"
 	"time"
-
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
@@ -119,16 +116,13 @@ func (o Observation) passedOver(left []Claim) bool {
 // so that it is known whose pods have to run again before the ones after.
 func (s step) ends(o Observation, left []Claim) step {
 	next := o.next(left)
-	fits, lacks := len(next), corev1.ResourceName("")
-	if o.Pods != nil {
-		fits, lacks = o.fitting(next)
-	}
+	fits, lacks := o.fitting(next)
 	switch {
 	case !o.Fresh:
 		s.actions = []Action{Reread{}}
-	case o.Turn.AwaitPods && o.Pods == nil:
-		s.actions = []Action{ReadPods{Nodes: nodesOf(next)}}
-	case o.Pods != nil && o.Pods.Waiting != "":
+	case o.Pods == nil && (o.Turn.AwaitPods || len(o.looked(left)) > len(next)):
+		s.actions = []Action{ReadPods{Nodes: nodesOf(o.looked(left))}}
+	case o.Pods != nil && o.Turn.AwaitPods && o.Pods.Waiting != "":
 		s.reason, s.message = ReasonPodsPending, o.Pods.Waiting
 	case fits == 0 && len(next) > 0:
 		s.reason, s.message = ReasonSuccessorMissing, lacking(next[0], lacks, o)
@@ -138,8 +132,8 @@ func (s step) ends(o Observation, left []Claim) step {
 		s.reason, s.message = ReasonControllerNotReady, o.Leader.Message
 	default:
 		s.phase = v1alpha1.RemovalDraining
-		if o.Pods != nil && len(o.Pods.Workloads) > 0 {
-			s.actions = []Action{Note{Workloads: o.Pods.Workloads}}
+		if workloads := o.evictedFrom(next); len(workloads) > 0 {
+			s.actions = []Action{Note{Workloads: workloads}}
 		}
 		if fits < len(next) {
 			o.Turn.Ends = min(o.Turn.Ends, fits)
@@ -165,24 +159,6 @@ func (o Observation) endsOf(next []Claim, left int) []Action {
 		actions = append(actions, DeleteNodeClaim{Name: c.Name, UID: c.UID, ResourceVersion: c.ResourceVersion})
 	}
 	return actions
-}
-
-// next are the NodeClaims whose turn it is, those without a node first: they have
-// no pods. Of a static pool it may be any.
-func (o Observation) next(left []Claim) []Claim {
-	sorted := slices.Clone(left)
-	slices.SortStableFunc(sorted, func(a, b Claim) int { return bit(a.Node != "") - bit(b.Node != "") })
-	if o.alive() && o.Static && o.Replicas > 0 {
-		return sorted[:min(endsAtOnce, len(sorted))]
-	}
-	return sorted[:min(o.Turn.Ends, len(sorted))]
-}
-
-func bit(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 func nodesOf(claims []Claim) []string {

@@ -28,8 +28,11 @@ func (r *Room) lacks(need corev1.ResourceList) corev1.ResourceName {
 }
 
 // fitting is how many of the next NodeClaims have pods for which there is room, and of which
-// resource there is too little for one more.
+// resource there is too little for one more. Where no pods are waited for, or none are read yet, all are.
 func (o Observation) fitting(next []Claim) (n int, lacks corev1.ResourceName) {
+	if o.Pods == nil || !o.Turn.AwaitPods {
+		return len(next), ""
+	}
 	need := corev1.ResourceList{}
 	for i, c := range next {
 		add(need, o.Pods.Needs[c.Node])
