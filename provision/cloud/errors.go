@@ -89,9 +89,16 @@ func named(action string, err error) error {
 	return fmt.Errorf("ask AWS for %s: %w", action, err)
 }
 
+// Throttles says whether AWS asks for fewer requests by an error code, such as RequestLimitExceeded: the SDK's table
+// (github.com/aws/aws-sdk-go-v2/aws/retry, DefaultThrottleErrorCodes).
+func Throttles(code string) bool {
+	_, throttled := retry.DefaultThrottleErrorCodes[code]
+	return throttled
+}
+
 func answered(action string, api smithy.APIError, err error) error {
 	code := api.ErrorCode()
-	if _, throttled := retry.DefaultThrottleErrorCodes[code]; throttled {
+	if Throttles(code) {
 		return &ThrottledError{Action: action, Err: err}
 	}
 	switch code {

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -130,37 +129,33 @@ func (n *Node) volumes(sets plan.DaemonSets) Cause {
 	return Cause{Words: words, Kind: v1alpha1.CauseVolume, Passing: len(evicted) == 0}
 }
 
-// refused says why EC2 does not take the termination of a node that is drained. Karpenter tells it
-// in its log only, so that EC2 is asked whether it protects the instance.
-func (n *Node) refused(e Evidence) Cause {
-	const waits = "EC2 to take the termination of %s: it is drained, and EC2 "
-	id := cloud.InstanceID(n.ProviderID)
-	switch n.Protection {
-	case Protected:
-		return Cause{Words: fmt.Sprintf(waits+"protects it from termination (disableApiTermination)", id), Kind: v1alpha1.CauseProtected}
-	case Unprotected:
-		return Cause{Words: fmt.Sprintf(waits+"does not protect it, so that it refuses Karpenter's role ec2:TerminateInstances, or that role is gone; the log of Karpenter's controller has its message", id), Kind: v1alpha1.CauseDenied}
-	}
-	return Cause{
-		Words:   fmt.Sprintf(waits+"refuses it (OperationNotPermitted for termination protection, UnauthorizedOperation without ec2:TerminateInstances); the log of Karpenter's controller has its message", id),
-		Passing: e.Now.Before(n.Drained.Add(RefusedAfter)),
-	}
-}
-
 // deniedAction finds the action in AWS's sentence, and in the SDK's:
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html
 var deniedAction = regexp.MustCompile(`not authorized to perform: ([a-z0-9-]+:[A-Za-z]+)|operation error ([A-Za-z0-9]+): ([A-Za-z]+)`)
+
+// actionOf is the action that AWS has refused by its sentence, else the last one that the SDK names; empty where there
+// is none.
+func actionOf(message string) string {
+	action := ""
+	for _, found := range deniedAction.FindAllStringSubmatch(message, -1) {
+		if found[1] != "" {
+			return found[1]
+		}
+		action = strings.ToLower(found[2]) + ":" + found[3]
+	}
+	return action
+}
 
 // denied finds what AWS has refused to Karpenter, and names the action that its role lacks.
 func (n *Node) denied() string {
 	for i := range slices.Backward(n.Events) {
 		message, _, _ := strings.Cut(n.Events[i].Message, " Encoded authorization failure message")
-		for _, code := range []string{"UnauthorizedOperation", "OperationNotPermitted", "AccessDenied", "not authorized to perform"} {
+		for _, code := range []string{unauthorized, notPermitted, "AccessDenied", "not authorized to perform"} {
 			if n.Events[i].Type != corev1.EventTypeWarning || !strings.Contains(message, code) {
 				continue
 			}
-			if found := deniedAction.FindStringSubmatch(message); found != nil && code != "OperationNotPermitted" {
-				return fmt.Sprintf("%s; Karpenter's role lacks %s", strings.TrimSuffix(message, "."), cmp.Or(found[1], strings.ToLower(found[2])+":"+found[3]))
+			if action := actionOf(message); action != "" && code != notPermitted {
+				return fmt.Sprintf("%s; Karpenter's role lacks %s", strings.TrimSuffix(message, "."), action)
 			}
 			return message
 		}

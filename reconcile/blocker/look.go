@@ -32,7 +32,10 @@ type Look struct {
 	DaemonSets func(context.Context) plan.DaemonSets
 	// Protected says whether EC2 protects an instance from termination; nil where EC2 cannot be asked.
 	Protected func(ctx context.Context, providerID string) (bool, error)
-	Now       time.Time
+	// Log is the end of the log of Karpenter's controller, empty where it cannot be read; nil where nobody
+	// reads it. It is asked for only where EC2 does not take a termination.
+	Log func(context.Context) string
+	Now time.Time
 }
 
 // At finds out what hangs on the first few of some nodes. The Evidence is good also where there is an
@@ -53,6 +56,9 @@ func (l Look) At(ctx context.Context, nodes []Node) (Evidence, error) {
 		}
 		if err := n.read(ctx, l.Reader); err != nil {
 			failures = append(failures, err)
+		}
+		if l.Log != nil && l.refuses(n) {
+			n.Logged = lastError(l.Log(ctx), n.Drained, n.Claim, n.Name)
 		}
 		n.Protection = l.protection(ctx, n)
 		if len(n.Volumes) > 0 {
@@ -100,11 +106,16 @@ func (n *Node) read(ctx context.Context, reader client.Reader) error {
 	return errors.Join(failures...)
 }
 
+// refuses says that EC2 has not taken the termination of a node for a while.
+func (l Look) refuses(n Node) bool {
+	return !n.Drained.IsZero() && !l.Now.Before(n.Drained.Add(RefusedAfter))
+}
+
 // protection asks EC2 whether it protects the instance of a node that is drained, and whose
 // termination it does not take. One that EC2 does not answer about stays unknown: the right to ask
 // is not everywhere.
 func (l Look) protection(ctx context.Context, n Node) Protection {
-	if l.Protected == nil || n.Drained.IsZero() || l.Now.Before(n.Drained.Add(RefusedAfter)) {
+	if l.Protected == nil || !l.refuses(n) {
 		return ""
 	}
 	protected, err := l.Protected(ctx, n.ProviderID)

@@ -43,6 +43,9 @@ type Node struct {
 	Volumes []storagev1.VolumeAttachment
 	// Events are those of the Node and the NodeClaim.
 	Events []corev1.Event
+	// Logged is the newest error in the log of Karpenter's controller about a node that is drained; empty
+	// where there is none, or the log cannot be read.
+	Logged string
 	// Protection is whether EC2 protects the instance of a node that is drained from termination.
 	Protection Protection
 }

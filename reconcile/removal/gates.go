@@ -48,6 +48,14 @@ func (s *Step) daemonSets(ctx context.Context) plan.DaemonSets {
 	return found
 }
 
+// controllerLog is what Karpenter's controller has logged last, for a diagnosis.
+func (s *Step) controllerLog(ctx context.Context) string {
+	if s.Logs == nil || s.Sync.Status.Karpenter == nil {
+		return ""
+	}
+	return upgrade.ControllerLog(ctx, s.Uncached, s.Logs, s.Sync.Status.Karpenter.Namespace)
+}
+
 // leaderGate is open while a pod of Karpenter's controller leads, as the API
 // server itself says: a deletionTimestamp cannot be taken back, and a Deployment
 // tells late that its pods are gone.

@@ -39,6 +39,8 @@ type Tools struct {
 	EC2 func(ctx context.Context, region string) (teardown.EC2, error)
 	// AskEvery is the least time between two questions to EC2.
 	AskEvery time.Duration
+	// Logs reads the end of a container's log; nil where none can be read.
+	Logs upgrade.Logs
 	// StillLeader returns an error when the lease is no longer ours.
 	StillLeader func(context.Context) error
 	// Reached gets each phase that a removal comes to.

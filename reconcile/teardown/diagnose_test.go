@@ -129,7 +129,7 @@ func TestDiagnose(t *testing.T) {
 		},
 		"EC2 refuses its termination": {
 			node: blocker.Node{ProviderID: "aws:///eu-west-1a/i-0123456789abcdef0", Drained: time.Unix(1, 0)},
-			want: node + "EC2 to take the termination of i-0123456789abcdef0: it is drained, and EC2 refuses it (OperationNotPermitted for termination protection, UnauthorizedOperation without ec2:TerminateInstances); the log of Karpenter's controller has its message",
+			want: node + "EC2 to take the termination of i-0123456789abcdef0: it is drained, and EC2 refuses it (OperationNotPermitted for termination protection, UnauthorizedOperation without ec2:TerminateInstances, RequestLimitExceeded where it throttles); the log of Karpenter's controller has its message",
 		},
 		"EC2 protects it": {
 			node: blocker.Node{ProviderID: "aws:///eu-west-1a/i-0123456789abcdef0", Drained: time.Unix(1, 0), Protection: blocker.Protected},
@@ -138,8 +138,15 @@ func TestDiagnose(t *testing.T) {
 		},
 		"EC2 does not protect it": {
 			node: blocker.Node{ProviderID: "aws:///eu-west-1a/i-0123456789abcdef0", Drained: time.Unix(1, 0), Protection: blocker.Unprotected},
-			want: node + "EC2 to take the termination of i-0123456789abcdef0: it is drained, and EC2 does not protect it, so that it refuses Karpenter's role ec2:TerminateInstances, or that role is gone; the log of Karpenter's controller has its message" +
+			want: node + "EC2 to take the termination of i-0123456789abcdef0: it is drained, and EC2 does not protect it, so that it refuses Karpenter's role ec2:TerminateInstances, or that role is gone, or it throttles Karpenter; the log of Karpenter's controller has its message" +
 				glass("it is done with your rights, past the policy that denies it to Karpenter, which denies it for the next node as well", "aws ec2 terminate-instances --instance-ids i-0123456789abcdef0"),
+		},
+		"EC2 throttles it": {
+			node: blocker.Node{
+				ProviderID: "aws:///eu-west-1a/i-0123456789abcdef0", Drained: time.Unix(1, 0), Protection: blocker.Unprotected,
+				Logged: "terminating instance, operation error EC2: TerminateInstances, exceeded maximum number of attempts, 3, https response error StatusCode: 503, RequestID: 1, api error RequestLimitExceeded: Request limit exceeded.",
+			},
+			want: node + "EC2 to take the termination of i-0123456789abcdef0: it is drained, and EC2 throttles Karpenter's requests (RequestLimitExceeded), and Karpenter tries again by itself",
 		},
 		"Karpenter does not replace it, and says why": {
 			node: blocker.Node{Stays: true, Pods: []corev1.Pod{pod()}, Events: []corev1.Event{{Reason: "DisruptionBlocked", Message: "No node would fit."}}},

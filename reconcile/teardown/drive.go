@@ -79,6 +79,9 @@ type Pass struct {
 	// DaemonSets are those of CSI drivers and CNI plugins. They are asked for only where a volume
 	// keeps a node.
 	DaemonSets func(context.Context) plan.DaemonSets
+	// Log is the end of the log of Karpenter's controller. It is asked for only where EC2 does not take a
+	// termination; nil where nobody reads it.
+	Log func(context.Context) string
 	// Pace is how fast NodeClaims are ended.
 	Pace Pace
 	// Frozen is why no node may be removed now; empty where it may.

@@ -112,7 +112,7 @@ func (d *drive) gather(ctx context.Context, oldest []Claim) (Evidence, error) {
 	slices.SortFunc(oldest, func(a, b Claim) int {
 		return cmp.Or(a.Deleting.Compare(b.Deleting), cmp.Compare(a.Name, b.Name))
 	})
-	look := blocker.Look{Reader: d.Live, DaemonSets: d.DaemonSets, Now: d.Now}
+	look := blocker.Look{Reader: d.Live, DaemonSets: d.DaemonSets, Log: d.Log, Now: d.Now}
 	if d.EC2 != nil {
 		look.Protected = d.EC2.TerminationProtected
 	}

@@ -8,6 +8,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
 )
 
 // lastLogLines and maxLog are how much of a log is read, in lines and bytes: enough
@@ -15,17 +18,24 @@ import (
 const (
 	lastLogLines = 60
 	maxLog       = 32 << 10
+	// Of one that runs more is read: the error of a node's end is repeated each minute at the least
+	// (sigs.k8s.io/karpenter pkg/controllers/nodeclaim/lifecycle/controller.go, Register), among others.
+	recentLines = 300
+	maxRecent   = 512 << 10
 )
 
 // PodLogs reads logs from the API server.
 func PodLogs(config *rest.Config) (Logs, error) {
-	client, err := corev1client.NewForConfig(config)
+	pods, err := corev1client.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("make a client for logs: %w", err)
 	}
 	return func(ctx context.Context, namespace, pod, container string, previous bool) (string, error) {
 		lines, limit := int64(lastLogLines), int64(maxLog)
-		text, err := client.Pods(namespace).GetLogs(pod, &corev1.PodLogOptions{
+		if !previous {
+			lines, limit = recentLines, maxRecent
+		}
+		text, err := pods.Pods(namespace).GetLogs(pod, &corev1.PodLogOptions{
 			Container: container, Previous: previous, TailLines: &lines, LimitBytes: &limit,
 		}).DoRaw(ctx)
 		if err != nil {
@@ -33,6 +43,25 @@ func PodLogs(config *rest.Config) (Logs, error) {
 		}
 		return string(text), nil
 	}, nil
+}
+
+// ControllerLog is the end of the logs of the Ready pods of Karpenter's controller; empty where none can be
+// read.
+func ControllerLog(ctx context.Context, reader client.Reader, logs Logs, namespace string) string {
+	pods := &corev1.PodList{}
+	if err := reader.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels(observe.ControllerLabels())); err != nil {
+		return ""
+	}
+	var all strings.Builder
+	for i := range pods.Items {
+		if !podReady(&pods.Items[i]) {
+			continue
+		}
+		if text, err := logs(ctx, namespace, pods.Items[i].Name, container, false); err == nil {
+			all.WriteString(text + "\n")
+		}
+	}
+	return all.String()
 }
 
 // maxTold is how many lines of a log are reported.

@@ -1,0 +1,112 @@
+package blocker
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+)
+
+var drained = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+// TestRefused: why EC2 does not take a termination is what Karpenter's log says, and only without that an inference.
+func TestRefused(t *testing.T) {
+	const sdk = "terminating instance, operation error EC2: TerminateInstances, https response error StatusCode: 400, RequestID: 7f, "
+	throttles := func(code string) string {
+		return "EC2 to take the termination of i-1: it is drained, and EC2 throttles Karpenter's requests (" + code + "), and Karpenter tries again by itself"
+	}
+	event := func(age time.Duration, message string) []corev1.Event {
+		return []corev1.Event{{Type: corev1.EventTypeNormal, LastTimestamp: metav1.NewTime(drained.Add(-age)), Message: message}}
+	}
+	for name, c := range map[string]struct {
+		node Node
+		want string
+		kind v1alpha1.BreakGlassCause
+	}{
+		"throttled, in the log":         {node: Node{Logged: sdk + "api error RequestLimitExceeded: Request limit exceeded."}, want: throttles("RequestLimitExceeded")},
+		"throttled, by another service": {node: Node{Logged: "getting credentials, api error ThrottlingException: Rate exceeded"}, want: throttles("ThrottlingException")},
+		"throttled, in an event":        {node: Node{Events: event(-time.Second, "RequestLimitExceeded: Request limit exceeded")}, want: throttles("RequestLimitExceeded")},
+		"throttled, in a condition":     {node: Node{Waits: []string{"InstanceTerminating: api error Throttling: Rate exceeded"}}, want: throttles("Throttling")},
+		"throttled before, at its launch": {
+			node: Node{Events: event(time.Hour, "api error RequestLimitExceeded: Request limit exceeded")},
+			want: "EC2 does not protect it, so that it refuses Karpenter's role ec2:TerminateInstances, or that role is gone, or it throttles Karpenter", kind: v1alpha1.CauseDenied,
+		},
+		"denied": {
+			node: Node{Logged: sdk + "api error UnauthorizedOperation: You are not authorized to perform this operation. User: arn:aws:sts::1:assumed-role/k/2 is not authorized to perform: ec2:TerminateInstances on resource: i-1"},
+			want: "EC2 refuses Karpenter's role ec2:TerminateInstances (UnauthorizedOperation)", kind: v1alpha1.CauseDenied,
+		},
+		"another action is denied": {
+			node: Node{Logged: "operation error EC2: DescribeInstances, https response error StatusCode: 403, RequestID: 1, api error UnauthorizedOperation: You are not authorized to perform this operation."},
+			want: "EC2 refuses Karpenter's role ec2:DescribeInstances (UnauthorizedOperation)", kind: v1alpha1.CauseDenied,
+		},
+		"the role is gone": {
+			node: Node{Logged: "operation error EC2: TerminateInstances, get identity: get credentials: operation error STS: AssumeRoleWithWebIdentity, https response error StatusCode: 403, RequestID: 1, api error AccessDenied: Not authorized to perform sts:AssumeRoleWithWebIdentity"},
+			want: "EC2 refuses Karpenter's role sts:AssumeRoleWithWebIdentity (AccessDenied)", kind: v1alpha1.CauseDenied,
+		},
+		"protected, and EC2 was not asked": {
+			node: Node{Logged: sdk + "api error OperationNotPermitted: The instance 'i-1' may not be terminated."},
+			want: "EC2 protects it from termination", kind: v1alpha1.CauseProtected,
+		},
+		"something else": {node: Node{Logged: sdk + "api error InternalError: An internal error has occurred."}, want: "EC2 answers Karpenter with InternalError: An internal error has occurred"},
+		"a zonal shift": {
+			node: Node{Logged: "instance i-1 is in zonally shifted availability zone eu-west-1a (euw1-az1), skipping termination"},
+			want: "Karpenter to end instance i-1: it is drained, and in a zone from which traffic is shifted away, where Karpenter ends none",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.node.ProviderID, c.node.Drained, c.node.Protection = "aws:///eu-west-1a/i-1", drained, Unprotected
+			got := c.node.WaitsFor(Evidence{Now: drained.Add(time.Minute)})
+			if !strings.Contains(got.Words, c.want) || got.Kind != c.kind {
+				t.Errorf("%q, as %q; want %q as %q", got.Words, got.Kind, c.want, c.kind)
+			}
+		})
+	}
+}
+
+// TestLastError: the newest one about the node, none of before its drain ended.
+func TestLastError(t *testing.T) {
+	const log = `{"level":"ERROR","time":"2026-01-01T11:59:00.000Z","message":"Reconciler error","NodeClaim":{"name":"before"},"error":"old"}
+{"level":"ERROR","time":"2026-01-01T12:00:01.000Z","message":"Reconciler error","NodeClaim":{"name":"a"},"error":"first"}
+{"level":"ERROR","time":"2026-01-01T12:00:02.000Z","message":"Reconciler error","NodeClaim":{"name":"a"},"error":"second Encoded authorization failure message: x8s"}
+{"level":"INFO","time":"2026-01-01T12:00:03.000Z","message":"tainted node","NodeClaim":{"name":"a"}}
+{"level":"ERROR","time":"2026-01-01T12:00:04.000Z","message":"Reconciler error","NodeClaim":{"name":"ab"},"error":"of another"}
+panic: "a"
+{"level":"ERROR","NodeClaim":{"name":"cut-off`
+	for name, want := range map[string]string{"a": "second", "ab": "of another", "before": "", "b": "", "": "", "cut-off": ""} {
+		if got := lastError(log, drained, name); got != want {
+			t.Errorf("of %q: %q, want %q", name, got, want)
+		}
+	}
+	if got := lastError(log, drained, "none", "ab"); got != "of another" {
+		t.Errorf("by the name of its node: %q", got)
+	}
+}
+
+// silent answers every LIST with nothing.
+type silent struct{ client.Reader }
+
+func (silent) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
+
+// TestLookReadsTheLog only where EC2 does not take a termination.
+func TestLookReadsTheLog(t *testing.T) {
+	read := 0
+	look := Look{
+		Reader: silent{}, Now: drained.Add(RefusedAfter),
+		Protected: func(context.Context, string) (bool, error) { return false, errors.New("denied") },
+		Log: func(context.Context) string {
+			read++
+			return `{"NodeClaim":{"name":"a"},"error":"api error RequestLimitExceeded: Request limit exceeded."}`
+		},
+	}
+	found, err := look.At(t.Context(), []Node{{Claim: "b"}, {Claim: "c", Drained: drained.Add(time.Second)}, {Claim: "a", Drained: drained}})
+	if err != nil || read != 1 || found.Nodes[2].throttled() != "RequestLimitExceeded" {
+		t.Errorf("%d reads, %v: %+v", read, err, found.Nodes)
+	}
+}
