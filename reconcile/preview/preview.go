@@ -201,6 +201,7 @@ func (s *Step) makePlan(ctx context.Context) error {
 	}
 	s.out.Plan = made
 	s.warnOfDaemonSets()
+	s.warnOfReserved(ctx)
 	return err
 }
 
@@ -212,6 +213,24 @@ func (s *Step) warnOfDaemonSets() {
 	}
 	if words := s.out.Plan.DaemonSets.Trouble(); words != "" {
 		s.warn("%s", words)
+	}
+}
+
+// warnOfReserved names the nodes in reserved capacity that the commit takes away, and Karpenter ends before their
+// replacements are there.
+func (s *Step) warnOfReserved(ctx context.Context) {
+	if s.out.Plan == nil {
+		return
+	}
+	nodes := s.out.Live.ReservedThatLeave(s.out.Plan.Removals, s.sync.Spec.Removal)
+	if len(nodes) == 0 {
+		return
+	}
+	switch on, err := s.charts().On(ctx, plan.TerminateFirst); {
+	case err != nil:
+		s.warn("whether Karpenter's feature gate %s is on is not known: %v", plan.TerminateFirst, err)
+	case on:
+		s.warn("%s", plan.EndFirst(nodes))
 	}
 }
 

@@ -101,13 +101,13 @@ func (s *Step) drive(ctx context.Context, on terms) (Result, error) {
 		Successor:   on.successor,
 		Leader:      s.leaderGate,
 		DaemonSets:  s.daemonSets,
-		Log:         s.controllerLog,
-		GoesTo:      goesTo,
-		Unremoved:   unremoved,
-		Pace:        on.pace,
-		Holds:       s.holds(),
-		Frozen:      s.Plan.Frozen.Message,
-		Keeps:       s.Sync.Keeps(),
+		Log:         s.controllerLog, EndsFirst: s.endsFirst,
+		GoesTo:    goesTo,
+		Unremoved: unremoved,
+		Pace:      on.pace,
+		Holds:     s.holds(),
+		Frozen:    s.Plan.Frozen.Message,
+		Keeps:     s.Sync.Keeps(),
 	}, driven)
 	s.Memory.askedAt, s.Memory.absent = result.AskedAt, result.Absent
 	s.Memory.diagnosedAt, s.Memory.evicted = result.DiagnosedAt, result.Evicted

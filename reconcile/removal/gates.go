@@ -56,6 +56,15 @@ func (s *Step) controllerLog(ctx context.Context) string {
 	return upgrade.ControllerLog(ctx, s.Uncached, s.Logs, s.Sync.Status.Karpenter.Namespace)
 }
 
+// endsFirst says whether Karpenter's feature gate for that is on; where that cannot be read, nothing is named.
+func (s *Step) endsFirst(ctx context.Context) bool {
+	if s.Gate == nil {
+		return false
+	}
+	on, err := s.Gate(ctx, plan.TerminateFirst)
+	return err == nil && on
+}
+
 // leaderGate is open while a pod of Karpenter's controller leads, as the API
 // server itself says: a deletionTimestamp cannot be taken back, and a Deployment
 // tells late that its pods are gone.

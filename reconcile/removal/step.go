@@ -41,6 +41,8 @@ type Tools struct {
 	AskEvery time.Duration
 	// Logs reads the end of a container's log; nil where none can be read.
 	Logs upgrade.Logs
+	// Gate says whether one of Karpenter's feature gates is on; nil where that is not known.
+	Gate func(ctx context.Context, name string) (bool, error)
 	// StillLeader returns an error when the lease is no longer ours.
 	StillLeader func(context.Context) error
 	// Reached gets each phase that a removal comes to.

@@ -48,8 +48,11 @@ func nodesLeft(r v1alpha1.Removal, o Observation, e Evidence) (string, []v1alpha
 	}
 	switch {
 	case len(found) == 0:
-		return r.Message, nil
-	case r.Stalled == nil:
+		return r.Message, nil // which has what Karpenter ends first
+	case o.first() != "":
+		found = append(found, o.first())
+	}
+	if r.Stalled == nil {
 		return strings.Join(found, "; "), nil // it may still go by itself
 	}
 	words := strings.Join(found, "; ")

@@ -82,6 +82,9 @@ type Pass struct {
 	// Log is the end of the log of Karpenter's controller. It is asked for only where EC2 does not take a
 	// termination; nil where nobody reads it.
 	Log func(context.Context) string
+	// EndsFirst says whether Karpenter ends nodes in reserved capacity before their replacements are there. It
+	// is asked for only where a pool that Karpenter replaces has such; nil where it does not.
+	EndsFirst func(context.Context) bool
 	// Pace is how fast NodeClaims are ended.
 	Pace Pace
 	// Frozen is why no node may be removed now; empty where it may.
@@ -162,6 +165,8 @@ type drive struct {
 	evicted map[types.UID]bool
 	// leaving are NodeClaims that end and are of removals that are not driven, by their record.
 	leaving map[types.UID][]types.UID
+	// endsFirst is what EndsFirst has answered.
+	endsFirst bool
 	// leader is what Leader has answered in this pass.
 	leader *Gate
 }
@@ -206,6 +211,7 @@ func (d *drive) run(ctx context.Context) error {
 	if err := d.observeEvicted(ctx); err != nil {
 		return err
 	}
+	d.askWhatEndsFirst(ctx)
 	next, err := d.decide(ctx)
 	if err != nil {
 		return err

@@ -82,6 +82,8 @@ type Observation struct {
 	Successor Gate
 	// Frozen is why no node may be removed now; empty where it may.
 	Frozen string
+	// EndsFirst says that Karpenter ends nodes in reserved capacity before their replacements are there.
+	EndsFirst bool
 	// Turn is how many NodeClaims may be ended in this pass.
 	Turn Turn
 	// Leader is open while a pod of Karpenter's controller holds its lease; nil
@@ -132,6 +134,8 @@ type Claim struct {
 	Replacing time.Time
 	// Unhashed says that it lacks the hash by which Karpenter finds that it has drifted.
 	Unhashed bool
+	// Reserved says that it is in reserved capacity.
+	Reserved bool
 	// Ending says that EC2 has taken its termination.
 	Ending bool
 	// Drained is since when it is drained and its volumes are detached, while EC2

@@ -42,7 +42,7 @@ func (d *drive) observeOne(it *item, l *look) {
 		Pods: before.Pods, Leader: before.Leader, Evicted: before.Evicted,
 		Noted: entry.Instances, Unaskable: unaskable(entry.Instances), Absent: d.result.Absent,
 		Controller: d.Controller, Cloud: d.Cloud, Arrivals: d.Arrivals(it.before),
-		Successor: d.Successor(it.before), Grace: d.grace(it.before), Frozen: d.Frozen, Stays: d.Keeps,
+		Successor: d.Successor(it.before), Grace: d.grace(it.before), Frozen: d.Frozen, Stays: d.Keeps, EndsFirst: d.endsFirst,
 	}
 	if hold, ok := d.Holds[it.before.UID]; ok {
 		it.seen.Hold = &hold
@@ -179,6 +179,7 @@ func claimOf(claim *karpv1.NodeClaim) Claim {
 	}
 	_, c.Unhashed = claim.Annotations[karpv1.NodePoolHashAnnotationKey]
 	c.Unhashed = !c.Unhashed
+	c.Reserved = claim.Labels[karpv1.CapacityTypeLabelKey] == karpv1.CapacityTypeReserved
 	c.Drained, c.Waits = blocker.Drained(claim), blocker.Waits(claim)
 	for _, condition := range claim.Status.Conditions {
 		if condition.Status != metav1.ConditionTrue {

@@ -88,6 +88,9 @@ func draining(r v1alpha1.Removal, o Observation, now time.Time) (step, bool) {
 	}
 	left := o.undeleted()
 	s := step{phase: upTo(r.Phase, v1alpha1.RemovalDraining), reason: ReasonNodeClaimsLeaving, message: o.Turn.message(), remaining: len(o.NodeClaims)}
+	if first := o.first(); first != "" {
+		s.message += "; " + first
+	}
 	if len(left) < len(o.NodeClaims) || o.Replacing != nil {
 		s.phase = v1alpha1.RemovalDraining
 	}

@@ -58,6 +58,8 @@ type stage struct {
 	// protected are the instances that EC2 protects, by provider ID, and sets Pass.DaemonSets.
 	protected map[string]bool
 	sets      plan.DaemonSets
+	// endsFirst is Pass.EndsFirst; nil is not asked.
+	endsFirst func() bool
 	// unremoved is Pass.Unremoved.
 	unremoved map[string]string
 	last      Result
@@ -152,6 +154,7 @@ func (s *stage) drive() error {
 		Now: s.now, Sync: s.sync, Cluster: "demo", StallAfter: 10 * time.Minute, AskEvery: 10 * time.Second, AskedAt: s.asked, Absent: s.absent, Evicted: s.evicted,
 		Controller: s.controller, Cloud: s.verified, Arrivals: func(v1alpha1.Removal) Gate { return s.arrivals }, Holds: s.holds,
 		Successor: func(v1alpha1.Removal) Gate { return s.successor }, Leader: func(context.Context) Gate { return s.leads }, DaemonSets: func(context.Context) plan.DaemonSets { return s.sets }, GoesTo: s.goesTo, Unremoved: s.unremoved, Pace: s.pace, DiagnosedAt: s.diagnosed,
+		EndsFirst: func(context.Context) bool { return s.endsFirst != nil && s.endsFirst() },
 	}, s.sync.Status.Removals)
 	return err
 }
