@@ -267,3 +267,21 @@ func TestMessagesFitACommitStatus(t *testing.T) {
 		t.Errorf("%d characters: %s", len([]rune(text)), text)
 	}
 }
+
+// TestAStallIsTold in a Warning event with what keeps it, once.
+func TestAStallIsTold(t *testing.T) {
+	b := newBed(t, nodeSync(unchanged))
+	b.concluded(b.pass(), stalls)
+	if got := strings.Join(b.told(), "\n"); got != "Warning Stalled removal of NodePool/a stalled: why a" {
+		t.Errorf("told %q", got)
+	}
+	b.clock.forward(time.Hour)
+	b.concluded(b.pass())
+	if got := b.told(); len(got) > 0 {
+		t.Errorf("told again: %q", got)
+	}
+	b.concluded(b.pass(), func(p *pass) { p.sync.Status.Removals[0].Message = "another pod" })
+	if got := strings.Join(b.told(), "\n"); !strings.Contains(got, "Warning Stalled removal of NodePool/a stalled: another pod") {
+		t.Errorf("it waits for something else: told %q", got)
+	}
+}

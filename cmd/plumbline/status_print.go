@@ -107,7 +107,7 @@ func (r statusReport) printRemovals(out io.Writer) {
 	t := newFittedTable(out, "REMOVAL", "PHASE", "LEFT", "AGE", "WAITS FOR")
 	rows := min(r.rows(), len(r.Removals))
 	for _, removal := range r.Removals[:rows] {
-		t.AppendRow([]any{plan.Moved(removal.Kind+"/"+removal.Name, removal.MovesTo), summary.PhaseWord(removal), removal.Remaining, age(removal.RecordedAt), oneLine(removal.Message)})
+		t.AppendRow([]any{plan.Moved(removal.Kind+"/"+removal.Name, removal.MovesTo), summary.PhaseWord(removal), removal.Remaining, age(removal.RecordedAt), summary.WaitsFor(removal, time.Now())})
 	}
 	t.Render()
 	if more := len(r.Removals) - rows; more > 0 {

@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
@@ -22,7 +21,6 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/recorder"
 	"github.com/plumbline-dev/plumbline/reconcile/summary"
 	"github.com/plumbline-dev/plumbline/redact"
-	"github.com/plumbline-dev/plumbline/render"
 )
 
 // The states of a NodeClaim, as `plumbline why` has them.
@@ -54,7 +52,7 @@ type whyReport struct {
 
 func newWhyCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "why NODE|NODECLAIM|INSTANCE-ID|EC2NodeClass/NAME",
+		Use:   "why NODE|NODECLAIM|INSTANCE-ID|NodePool/NAME|EC2NodeClass/NAME",
 		Short: "Say why a node ended, or what keeps one that still runs",
 		Long: `Say why a node ended: what it was, the cause, the commit, how many pods it had, and
 when each stage of its end was. The daemon records the newest 2,000 NodeClaims of
@@ -63,11 +61,15 @@ each NodeSync that end; what it could not see is Unknown.
 Of a node that still runs: what it is, whether it is outdated, and what Karpenter
 says of why it is not replaced now.
 
+Of a NodePool that leaves: how far it is, what it waits for, since when where that
+is stalled, and the commands that would end its nodes all the same.
+
 Of an EC2NodeClass that was deleted while nodes are on it: what keeps it, and the
 commit that moves these nodes to a copy of it.`,
 		Example: `  plumbline why ip-10-0-0-1.eu-west-1.compute.internal
   plumbline why general-x7k2p
   plumbline why i-0123456789abcdef0 -o json
+  plumbline why nodepool/general
   plumbline why ec2nodeclass/default`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeEnded(kubeconfig),
@@ -80,6 +82,9 @@ commit that moves these nodes to a copy of it.`,
 		}
 		if class, named := classNamed(args[0]); named {
 			return whyClass(cmd.Context(), c, class, cmd.OutOrStdout(), output)
+		}
+		if pool, named := poolNamed(args[0]); named {
+			return whyPool(cmd.Context(), c, pool, cmd.OutOrStdout(), output)
 		}
 		report, err := whyOf(cmd.Context(), c, withoutKind(args[0]))
 		if err != nil {
@@ -257,43 +262,6 @@ func (r *whyReport) printStages(out io.Writer) {
 
 // cause is the cause with its detail.
 func (r *whyReport) cause() string { return summary.Cause(r.Record) }
-
-// typeOf is what is known of the instance's type: none before it is launched.
-func (r *whyReport) typeOf() string {
-	known := slices.DeleteFunc([]string{r.InstanceType, r.CapacityType, r.Zone}, func(word string) bool { return word == "" })
-	return cmp.Or(strings.Join(known, ", "), "unknown")
-}
-
-func (r *whyReport) of() string {
-	if r.NodeSync == "" {
-		return ""
-	}
-	return ", of nodesync/" + r.NodeSync
-}
-
-// commit says which commit it ended by, or which one was in force.
-func (r *whyReport) commit() string {
-	commit := render.ShortRevision(r.Revision)
-	switch {
-	case r.ByRevision && r.Cause == recorder.Removed:
-		return commit + ", the first one without the pool"
-	case r.ByRevision:
-		return commit + ", whose rollout was under way"
-	}
-	return commit + ", in force when the deletion began"
-}
-
-// colourOfCause is red for what nobody has asked for.
-func colourOfCause(cause recorder.Cause) text.Color {
-	switch cause {
-	case recorder.InstanceGone, recorder.Interrupted, recorder.Unhealthy, recorder.LaunchFailed, recorder.NotRegistered:
-		return text.FgRed
-	case recorder.ByHand, recorder.PoolDeleted, recorder.Unknown:
-		return text.FgYellow
-	default:
-		return text.Reset
-	}
-}
 
 // stamp is a time to the second.
 func stamp(at metav1.Time) string { return summary.Stamp(at) }

@@ -3,6 +3,8 @@ package main
 import (
 	"cmp"
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,11 +14,13 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/recorder"
+	"github.com/plumbline-dev/plumbline/reconcile/summary"
 )
 
 // runs is what is known of a NodeClaim that is not being deleted.
 func runs(ctx context.Context, c *cluster, claim *karpv1.NodeClaim) (*whyReport, error) {
-	report := &whyReport{Record: recorder.RecordOf(claim), State: claimRuns}
+	report := stalls(ctx, c, &whyReport{Record: recorder.RecordOf(claim), State: claimRuns})
+	leaves := report.Blocked
 	if drifted := claim.StatusConditions().Get(karpv1.ConditionTypeDrifted); drifted.IsTrue() {
 		report.Outdated, report.OutdatedSince = cmp.Or(drifted.Reason, karpv1.ConditionTypeDrifted), drifted.LastTransitionTime
 		if input := inputOf(ctx, c, claim, drifted.Reason); input != nil {
@@ -36,28 +40,30 @@ func runs(ctx context.Context, c *cluster, claim *karpv1.NodeClaim) (*whyReport,
 	if err != nil && !apierrors.IsForbidden(err) {
 		return nil, err
 	}
-	report.Blocked = blocked
+	report.Blocked = cmp.Or(leaves, blocked)
 	return report, nil
 }
 
-// stalls adds what keeps a node that ends, and the commands that would end it all the same, where a
-// NodeSync says that its removal is stalled. Without the right to read NodeSyncs the rest stands by
-// itself.
+// stalls adds what keeps a node that leaves with its pool, where a NodeSync says that its removal is stalled or
+// names the node, and the commands that would end it all the same. Without the right to read NodeSyncs the rest
+// stands by itself.
 func stalls(ctx context.Context, c *cluster, report *whyReport) *whyReport {
-	syncs := &v1alpha1.NodeSyncList{}
-	if err := c.List(ctx, syncs, client.InNamespace(c.in(ctx))); err != nil {
+	removals, err := removalsOf(ctx, c, report.Pool)
+	if err != nil {
 		return report
 	}
-	for i := range syncs.Items {
-		for _, removal := range syncs.Items[i].Status.Removals {
-			for _, g := range removal.BreakGlass {
-				if g.Node == report.Node || g.Node == report.NodeClaim {
-					report.Blocked, report.BreakGlass = removal.Message, append(report.BreakGlass, g)
-				}
-			}
+	for _, removal := range removals {
+		of := removal.glassOf(report.Node, report.NodeClaim)
+		if removal.Stalled != nil || len(of) > 0 || names(removal.Message, report.Node) || names(removal.Message, "NodeClaim/"+report.NodeClaim) {
+			report.Blocked, report.BreakGlass = summary.WaitsFor(removal.Removal, time.Now()), append(report.BreakGlass, of...)
 		}
 	}
 	return report
+}
+
+// names says whether a message has a name as a word.
+func names(message, name string) bool {
+	return name != "" && slices.Contains(strings.FieldsFunc(message, func(r rune) bool { return strings.ContainsRune(" ,;:()", r) }), name)
 }
 
 // inputOf is what has outdated a NodeClaim, where its NodeSync says so; nil where it does not, or

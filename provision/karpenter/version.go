@@ -15,6 +15,13 @@ func Newer(version, than string) bool {
 	return err == nil && a.GreaterThan(b)
 }
 
+// OtherRelease says whether a version is of another release than the other one, whatever builds they are of; false
+// where one of them is none.
+func OtherRelease(version, than string) bool {
+	a, b, err := parsePair(version, than)
+	return err == nil && (a.Major() != b.Major() || a.Minor() != b.Minor() || a.Patch() != b.Patch())
+}
+
 // Newest is the newest version of Karpenter that the tables know.
 func Newest() string { return newest }
 

@@ -67,3 +67,15 @@ func column[T any](table []row[T]) []string {
 	}
 	return since
 }
+
+// TestOtherRelease: another build is none, and neither is what is no version.
+func TestOtherRelease(t *testing.T) {
+	for pair, want := range map[[2]string]bool{
+		{"1.14.1", "1.14.1"}: false, {"v1.14.1", "1.14.1-fips+2"}: false, {"1.14.0", "1.14.1"}: true, {"1.8.1", "1.14.1"}: true, {"2.14.1", "1.14.1"}: true,
+		{"unknown", "1.14.1"}: false, {"1.14.1", ""}: false,
+	} {
+		if got := OtherRelease(pair[0], pair[1]); got != want {
+			t.Errorf("%v: %t", pair, got)
+		}
+	}
+}

@@ -1,10 +1,15 @@
 package removal
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+
+	"github.com/plumbline-dev/plumbline/provision/karpenter"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/teardown"
@@ -65,7 +70,7 @@ func (s *Step) endsFirst(ctx context.Context) bool {
 	return err == nil && on
 }
 
-// leaderGate is open while a pod of Karpenter's controller leads, as the API
+// leaderGate is open while a pod of Karpenter's controller leads, and says then what is wrong with it, as the API
 // server itself says: a deletionTimestamp cannot be taken back, and a Deployment
 // tells late that its pods are gone.
 func (s *Step) leaderGate(ctx context.Context) teardown.Gate {
@@ -77,7 +82,30 @@ func (s *Step) leaderGate(ctx context.Context) teardown.Gate {
 	if err != nil {
 		return teardown.Gate{Message: err.Error()}
 	}
+	if leads.Ready {
+		leads.Message = s.otherVersion(ctx, deployments)
+	}
 	return teardown.Gate{Open: leads.Ready, Message: leads.Message}
+}
+
+// otherVersion names a controller whose image is of another version than Git wants and than the one in force; empty
+// where there is none, or the image does not tell.
+func (s *Step) otherVersion(ctx context.Context, deployments []appsv1.Deployment) string {
+	k := s.Sync.Status.Karpenter
+	if k.Version == "" {
+		return "" // another tool's
+	}
+	wanted := k.Version
+	if k.Target != nil {
+		wanted = cmp.Or(k.Target.Version, wanted)
+	}
+	for i := range deployments {
+		containers, err := s.View.Containers(ctx, &deployments[i])
+		if tag := upgrade.Tag(containers); err == nil && karpenter.OtherRelease(tag, wanted) && karpenter.OtherRelease(tag, k.Version) {
+			return fmt.Sprintf("the image of deployment/%s is of version %s, and Git wants %s", deployments[i].Name, tag, wanted)
+		}
+	}
+	return ""
 }
 
 func (s *Step) cloudGate() teardown.Gate {

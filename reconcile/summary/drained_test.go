@@ -3,9 +3,11 @@ package summary_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fluxcd/pkg/apis/meta"
 	"github.com/fluxcd/pkg/runtime/conditions"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/summary"
@@ -27,5 +29,19 @@ func TestADrain(t *testing.T) {
 	}
 	if got := summary.PhaseWord(done); got != "Drained" {
 		t.Errorf("its pool is %s", got)
+	}
+}
+
+// TestWhatARemovalWaitsFor: of one that is stalled it says since when.
+func TestWhatARemovalWaitsFor(t *testing.T) {
+	now := time.Date(2026, 1, 2, 15, 0, 0, 0, time.UTC)
+	at := metav1.NewTime(now.Add(-time.Hour))
+	r := v1alpha1.Removal{Message: "a pod\nof web", LastProgress: at}
+	if got := summary.WaitsFor(r, now); got != "a pod …" {
+		t.Errorf("it goes on: %q", got)
+	}
+	r.Stalled = &at
+	if got := summary.WaitsFor(r, now); got != "no progress since 14:00 UTC (60m): a pod …" {
+		t.Errorf("stalled: %q", got)
 	}
 }

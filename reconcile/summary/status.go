@@ -3,6 +3,7 @@ package summary
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/fluxcd/pkg/apis/meta"
 	"github.com/fluxcd/pkg/runtime/conditions"
@@ -11,6 +12,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/brake"
 	"github.com/plumbline-dev/plumbline/reconcile/nodes"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -178,6 +180,14 @@ func ReadyMessage(sync *v1alpha1.NodeSync) string {
 		return "unknown: " + WhyUnknown(sync)
 	}
 	return OneLine(conditions.GetMessage(sync, meta.ReadyCondition))
+}
+
+// WaitsFor says in one line what a removal waits for, and of one that is stalled since when nothing of it moves.
+func WaitsFor(r v1alpha1.Removal, now time.Time) string {
+	if r.Stalled == nil || r.LastProgress.IsZero() {
+		return OneLine(r.Message)
+	}
+	return fmt.Sprintf("no progress since %s (%s): %s", plan.ClockTime(r.LastProgress.Time, now), Age(r.LastProgress, now), OneLine(r.Message))
 }
 
 // PhaseWord is how far a removal has come.

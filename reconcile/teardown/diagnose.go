@@ -13,7 +13,8 @@ type Evidence struct {
 	// Evidence is about a few of the nodes that do not go, the oldest first.
 	blocker.Evidence
 
-	// Leader is open while a pod of Karpenter's controller leads.
+	// Leader is open while a pod of Karpenter's controller leads. The message of one that is says what is
+	// wrong with it.
 	Leader Gate
 }
 
@@ -36,6 +37,8 @@ func nodesLeft(r v1alpha1.Removal, o Observation, e Evidence) (string, []v1alpha
 		found = append(found, "nothing drains while no pod of Karpenter's controller leads: "+e.Leader.Message)
 	case o.Controller.Message != "":
 		found = append(found, "Karpenter's controller is not as the chart says: "+o.Controller.Message)
+	case e.Leader.Message != "":
+		found = append(found, "Karpenter's controller is not as Git says: "+e.Leader.Message)
 	}
 	var commands []v1alpha1.BreakGlass
 	for i := range e.Nodes {

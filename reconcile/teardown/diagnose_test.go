@@ -188,6 +188,7 @@ func TestDiagnoseNamesTheController(t *testing.T) {
 		"nothing drains without Karpenter's controller: deployment/karpenter is scaled to 0; ":                           {Gate{Message: "deployment/karpenter is scaled to 0"}, open},
 		"nothing drains while no pod of Karpenter's controller leads: no pod holds the lease; ":                          {open, Gate{Message: "no pod holds the lease"}},
 		"Karpenter's controller is not as the chart says: deployment/karpenter: 1 of 2 replicas updated and available; ": {Gate{Open: true, Message: "deployment/karpenter: 1 of 2 replicas updated and available"}, open},
+		"Karpenter's controller is not as Git says: its image is of version 1.8.6; ":                                     {open, Gate{Open: true, Message: "its image is of version 1.8.6"}},
 		"": {open, open},
 	} {
 		e := Evidence{Evidence: blocker.Evidence{Nodes: []blocker.Node{{Claim: "a", Name: "node-a"}}}, Leader: c.leader}

@@ -3,6 +3,7 @@ package teardown
 import (
 	"cmp"
 	"fmt"
+	"strings"
 
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -11,12 +12,15 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/blocker"
 )
 
+// deletes is what has Karpenter begin with a node that it has not begun with.
+const deletes = "kubectl delete nodeclaim "
+
 // glass is the command for a cause, with what it risks; false where there is none. It is the table
 // of docs/runbooks/PlumblineStalled.md.
 func glass(n *blocker.Node, c blocker.Cause) (v1alpha1.BreakGlass, bool) {
 	g := v1alpha1.BreakGlass{Node: cmp.Or(n.Name, n.Claim), Cause: c.Kind, Command: BreakGlass(n.Claim)}
 	if n.Stays { // Karpenter has not begun, and reads the annotation of what is deleted only
-		g.Command = "kubectl delete nodeclaim " + n.Claim + " --wait=false && " + g.Command
+		g.Command = deletes + n.Claim + " --wait=false && " + g.Command
 	}
 	instance := cloud.InstanceID(n.ProviderID)
 	switch c.Kind {
@@ -39,6 +43,9 @@ func glass(n *blocker.Node, c blocker.Cause) (v1alpha1.BreakGlass, bool) {
 		g.Risk = "it is done with your rights, past the policy that denies it to Karpenter, which denies it for the next node as well"
 	default:
 		return v1alpha1.BreakGlass{}, false
+	}
+	if strings.HasPrefix(g.Command, deletes) {
+		g.Risk = "Karpenter launches no replacement first; " + g.Risk
 	}
 	return g, true
 }
