@@ -103,7 +103,8 @@ func TestTheBase(t *testing.T) {
 		"ValidatingAdmissionPolicy /plumbline-charts-secrets",
 		"ValidatingAdmissionPolicy /plumbline-guard-approvals",
 		"ValidatingAdmissionPolicy /plumbline-guard-charts", "ValidatingAdmissionPolicy /plumbline-guard-crds", "ValidatingAdmissionPolicy /plumbline-guard-definitions",
-		"ValidatingAdmissionPolicy /plumbline-guard-finalizers", "ValidatingAdmissionPolicy /plumbline-guard-namespaces", "ValidatingAdmissionPolicy /plumbline-guard-releases",
+		"ValidatingAdmissionPolicy /plumbline-guard-finalizers", "ValidatingAdmissionPolicy /plumbline-guard-namespaces",
+		"ValidatingAdmissionPolicy /plumbline-guard-ownership", "ValidatingAdmissionPolicy /plumbline-guard-releases",
 		"ValidatingAdmissionPolicyBinding /plumbline-charts-bindings",
 		"ValidatingAdmissionPolicyBinding /plumbline-charts-crds",
 		"ValidatingAdmissionPolicyBinding /plumbline-charts-handed-on", "ValidatingAdmissionPolicyBinding /plumbline-charts-identity",
@@ -114,7 +115,8 @@ func TestTheBase(t *testing.T) {
 		"ValidatingAdmissionPolicyBinding /plumbline-charts-secrets",
 		"ValidatingAdmissionPolicyBinding /plumbline-guard-approvals",
 		"ValidatingAdmissionPolicyBinding /plumbline-guard-charts", "ValidatingAdmissionPolicyBinding /plumbline-guard-crds", "ValidatingAdmissionPolicyBinding /plumbline-guard-definitions",
-		"ValidatingAdmissionPolicyBinding /plumbline-guard-finalizers", "ValidatingAdmissionPolicyBinding /plumbline-guard-namespaces", "ValidatingAdmissionPolicyBinding /plumbline-guard-releases",
+		"ValidatingAdmissionPolicyBinding /plumbline-guard-finalizers", "ValidatingAdmissionPolicyBinding /plumbline-guard-namespaces",
+		"ValidatingAdmissionPolicyBinding /plumbline-guard-ownership", "ValidatingAdmissionPolicyBinding /plumbline-guard-releases",
 	}
 	if diff := cmp.Diff(want, names(build(t, "."))); diff != "" {
 		t.Errorf("objects (-want +got):\n%s", diff)

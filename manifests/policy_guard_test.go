@@ -104,7 +104,10 @@ func TestTheDeletionGuardKeepsTheChart(t *testing.T) {
 	}
 }
 
-// TestTheDeletionGuardOnUpdates: finalizers of Karpenter and of plumbline stay, and a release is not marked as one that goes.
+// changedLabel has an object belong to another NodeSync.
+const changedLabel = "[{op: replace, path: /metadata/labels/plumbline.dev~1nodesync, value: plumbline-system.test}]"
+
+// TestTheDeletionGuardOnUpdates: finalizers of Karpenter and of plumbline stay, and so does the label by which plumbline and the guard know an object; a release is not marked as one that goes.
 func TestTheDeletionGuardOnUpdates(t *testing.T) {
 	p := compile(t)
 	for name, c := range map[string]struct {
@@ -112,20 +115,30 @@ func TestTheDeletionGuardOnUpdates(t *testing.T) {
 		by                      user.Info
 		want                    string
 	}{
-		"of a NodeClaim, by a person":       {"nodeclaims", guardedClaim, "[{op: remove, path: /metadata/finalizers}]", person, "the finalizer karpenter.sh/termination of NodeClaim/general-abcde keeps its instances"},
-		"of a NodeClaim, by Karpenter":      {"nodeclaims", guardedClaim, "[{op: remove, path: /metadata/finalizers}]", karpenter, ""},
-		"by Karpenter of another namespace": {"nodeclaims", guardedClaim, "[{op: remove, path: /metadata/finalizers}]", elsewhere, ""},
-		"by an account of such a name":      {"nodeclaims", guardedClaim, "[{op: remove, path: /metadata/finalizers}]", impostor, "the finalizer karpenter.sh/termination"},
-		"of a class, by a person":           {"ec2nodeclasses", guardedClass, "[{op: replace, path: /metadata/finalizers, value: []}]", person, "the finalizer karpenter.k8s.aws/termination"},
-		"another's of a class":              {"ec2nodeclasses", guardedClass, "[{op: remove, path: /metadata/finalizers/1}]", person, ""},
-		"of a NodeSync, by a person":        {"nodesyncs", guardedSync, "[{op: remove, path: /metadata/finalizers}]", person, "the finalizer plumbline.dev/nodesync of NodeSync/prod"},
-		"of a NodeSync, by plumbline":       {"nodesyncs", guardedSync, "[{op: remove, path: /metadata/finalizers}]", plumbline, ""},
-		"of one that was released":          {"nodeclaims", annotated(guardedClaim, "true"), "[{op: remove, path: /metadata/finalizers}]", person, ""},
-		"released in the same write":        {"nodeclaims", guardedClaim, "[{op: remove, path: /metadata/finalizers}, {op: add, path: /metadata/annotations, value: {plumbline.dev/allow-deletion: 'true'}}]", person, "the finalizer karpenter.sh/termination"},
-		"a release that is uninstalled":     {"secrets", guardedRecord, "[{op: add, path: /metadata/labels/status, value: uninstalling}]", person, "Secret/sh.helm.release.v1.karpenter.v3 is the record"},
-		"a release that is upgraded":        {"secrets", guardedRecord, "[{op: add, path: /metadata/labels/status, value: superseded}]", person, ""},
-		"none, by a person":                 {"nodeclaims", guardedClaim, "[{op: add, path: /metadata/annotations, value: {a: b}}]", person, ""},
-		"by who breaks the glass":           {"nodeclaims", guardedClaim, "[{op: remove, path: /metadata/finalizers}]", glassBreak, ""},
+		"of a NodeClaim, by a person":        {"nodeclaims", guardedClaim, "[{op: remove, path: /metadata/finalizers}]", person, "the finalizer karpenter.sh/termination of NodeClaim/general-abcde keeps its instances"},
+		"of a NodeClaim, by Karpenter":       {"nodeclaims", guardedClaim, "[{op: remove, path: /metadata/finalizers}]", karpenter, ""},
+		"by Karpenter of another namespace":  {"nodeclaims", guardedClaim, "[{op: remove, path: /metadata/finalizers}]", elsewhere, ""},
+		"by an account of such a name":       {"nodeclaims", guardedClaim, "[{op: remove, path: /metadata/finalizers}]", impostor, "the finalizer karpenter.sh/termination"},
+		"of a class, by a person":            {"ec2nodeclasses", guardedClass, "[{op: replace, path: /metadata/finalizers, value: []}]", person, "the finalizer karpenter.k8s.aws/termination"},
+		"another's of a class":               {"ec2nodeclasses", guardedClass, "[{op: remove, path: /metadata/finalizers/1}]", person, ""},
+		"of a NodeSync, by a person":         {"nodesyncs", guardedSync, "[{op: remove, path: /metadata/finalizers}]", person, "the finalizer plumbline.dev/nodesync of NodeSync/prod"},
+		"of a NodeSync, by plumbline":        {"nodesyncs", guardedSync, "[{op: remove, path: /metadata/finalizers}]", plumbline, ""},
+		"of one that was released":           {"nodeclaims", annotated(guardedClaim, "true"), "[{op: remove, path: /metadata/finalizers}]", person, ""},
+		"released in the same write":         {"nodeclaims", guardedClaim, "[{op: remove, path: /metadata/finalizers}, {op: add, path: /metadata/annotations, value: {plumbline.dev/allow-deletion: 'true'}}]", person, "the finalizer karpenter.sh/termination"},
+		"a release that is uninstalled":      {"secrets", guardedRecord, "[{op: add, path: /metadata/labels/status, value: uninstalling}]", person, "Secret/sh.helm.release.v1.karpenter.v3 is the record"},
+		"a release that is upgraded":         {"secrets", guardedRecord, "[{op: add, path: /metadata/labels/status, value: superseded}]", person, ""},
+		"the label of a pool":                {"nodepools", guardedPool, "[{op: remove, path: /metadata/labels}]", person, "the label plumbline.dev/nodesync of NodePool/general says which NodeSync manages it"},
+		"the label of a pool, by Flux":       {"nodepools", guardedPool, changedLabel, flux, "the label plumbline.dev/nodesync of NodePool/general"},
+		"the label of a pool, by Karpenter":  {"nodepools", guardedPool, changedLabel, karpenter, "the label plumbline.dev/nodesync of NodePool/general"},
+		"the label of a class":               {"ec2nodeclasses", guardedClass, changedLabel, person, "the label plumbline.dev/nodesync of EC2NodeClass/default"},
+		"the label, by plumbline":            {"nodepools", guardedPool, "[{op: remove, path: /metadata/labels}]", plumbline, ""},
+		"the label, by who breaks the glass": {"nodepools", guardedPool, "[{op: remove, path: /metadata/labels}]", glassBreak, ""},
+		"the label of one that was released": {"nodepools", annotated(guardedPool, "true"), changedLabel, person, ""},
+		"the label, released in that write":  {"nodepools", guardedPool, "[{op: remove, path: /metadata/labels}, {op: add, path: /metadata/annotations, value: {plumbline.dev/allow-deletion: 'true'}}]", person, "the label plumbline.dev/nodesync of NodePool/general"},
+		"another label of a pool":            {"nodepools", guardedPool, "[{op: add, path: /metadata/labels/team, value: a}]", person, ""},
+		"the label, where there was none":    {"nodepools", foreignPool, "[{op: add, path: /metadata/labels, value: {plumbline.dev/nodesync: plumbline-system.prod}}]", person, ""},
+		"none, by a person":                  {"nodeclaims", guardedClaim, "[{op: add, path: /metadata/annotations, value: {a: b}}]", person, ""},
+		"by who breaks the glass":            {"nodeclaims", guardedClaim, "[{op: remove, path: /metadata/finalizers}]", glassBreak, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := policies{t, p.byOf}

@@ -51,6 +51,7 @@ var chartFiles = []chartFile{
 		breakGlass(1),
 		replaced(1, "[kube-system, ", "[{{ .Values.karpenterNamespace }}, "),
 	}},
+	{from: "guard/ownership.yaml", when: ifGuard, edits: []edit{breakGlass(1)}},
 	{from: "monitoring/servicemonitor.yaml", when: "if .Values.serviceMonitor.enabled"},
 	{from: "monitoring/prometheusrule.yaml", when: "if .Values.prometheusRule.enabled", braces: true},
 }

@@ -16,5 +16,8 @@ var finalizers string
 //go:embed namespaces.yaml
 var namespaces string
 
+//go:embed ownership.yaml
+var ownership string
+
 // Policies are ValidatingAdmissionPolicies and their bindings, as files of YAML.
-func Policies() []string { return []string{crds, definitions, finalizers, namespaces} }
+func Policies() []string { return []string{crds, definitions, finalizers, namespaces, ownership} }

@@ -40,8 +40,8 @@ func wanted(t *testing.T, s deletion.Setup) []deletion.Guard {
 // TestWanted are all policies of the guard, each with its binding, for the namespaces of the cluster.
 func TestWanted(t *testing.T) {
 	for charts, want := range map[bool]string{
-		true:  "plumbline-guard-crds plumbline-guard-definitions plumbline-guard-finalizers plumbline-guard-namespaces plumbline-guard-charts plumbline-guard-releases",
-		false: "plumbline-guard-crds plumbline-guard-definitions plumbline-guard-finalizers plumbline-guard-namespaces",
+		true:  "plumbline-guard-crds plumbline-guard-definitions plumbline-guard-finalizers plumbline-guard-namespaces plumbline-guard-ownership plumbline-guard-charts plumbline-guard-releases",
+		false: "plumbline-guard-crds plumbline-guard-definitions plumbline-guard-finalizers plumbline-guard-namespaces plumbline-guard-ownership",
 	} {
 		s := setup
 		s.Charts = charts
