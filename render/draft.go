@@ -144,6 +144,9 @@ func (r *run) build(ctx context.Context, files *tree, folder string) ([]draft, r
 	}
 	drafts, ignored := r.withoutIgnored(drafts)
 	said := remarks{warnings: seen.warnings}
+	if len(resources)+len(seen.warnings) == 0 {
+		said.warnings = []string{withoutObject(found.kustomization.File())}
+	}
 	said.ignore(ignored)
 	errs := append(refuseLocal(local), seen.refuseChanged(local, "has the annotation "+kustomize.LocalAnnotation+", by which kustomize leaves it out")...)
 	return drafts, said, append(errs, seen.refuseChanged(ignored, "is passed over by ignoreKinds")...), nil

@@ -27,6 +27,11 @@ func withoutDefinition(name string) string {
 	return redact.VisibleName(name) + ": the file has no definition, only comments or empty documents: what was defined there counts as removed; delete the file if that is meant"
 }
 
+// withoutObject warns of a kustomization that makes nothing.
+func withoutObject(name string) string {
+	return redact.VisibleName(name) + ": the kustomization renders no object: what it had counts as removed; take its folder out if that is meant"
+}
+
 // isLocal says whether kustomize would leave an object out.
 func isLocal(d draft) bool {
 	object, _ := d.value.(map[string]any)

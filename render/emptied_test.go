@@ -77,6 +77,40 @@ func TestAFileOfCommentsIsWarnedOf(t *testing.T) {
 	}
 }
 
+// TestAKustomizationOfNothingIsWarnedOf, beside others that render something.
+func TestAKustomizationOfNothingIsWarnedOf(t *testing.T) {
+	const why = "/kustomization.yaml: the kustomization renders no object: what it had counts as removed; take its folder out if that is meant"
+	for name, tc := range map[string]struct {
+		kustomization string
+		want          []string
+	}{
+		"an empty list":         {"resources: []\n", []string{"x" + why}},
+		"of a base":             {"resources: [../base]\n", []string{"x" + why}},
+		"with a name":           {"namePrefix: my-\nresources: []\n", []string{"x" + why}},
+		"with a patch":          {"resources: []\npatches: [{target: {kind: NodePool}, patch: '[{\"op\": \"add\", \"path\": \"/spec/weight\", \"value\": 1}]'}]\n", []string{"x" + why}},
+		"something":             {"namePrefix: my-\nresources: [b.yaml]\n", nil},
+		"a file without any":    {"namePrefix: my-\nresources: [c.yaml]\n", []string{"x/c.yaml: the file has no definition, only comments or empty documents: what was defined there counts as removed; delete the file if that is meant"}},
+		"something and nothing": {"namePrefix: my-\nresources: [b.yaml, ../base]\n", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := map[string]string{
+				"plumbline.yaml": plumblineYAML + "nodes: [a.yaml, x]\n", "a.yaml": pool("a"), "x/kustomization.yaml": tc.kustomization,
+				"x/b.yaml": pool("b"), "x/c.yaml": "# none\n", "base/kustomization.yaml": "resources: []\n",
+			}
+			cache := &render.Cache{}
+			for range 2 {
+				set, err := renderAll(t, folder(files), ".", nil, render.WithCache(cache))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(tc.want, set.Warnings); diff != "" {
+					t.Errorf("(-want +got):\n%s", diff)
+				}
+			}
+		})
+	}
+}
+
 // TestAnEmptiedPatch: what a patch set is not taken back because its text was lost. kustomize
 // passes over an empty file among patches.
 func TestAnEmptiedPatch(t *testing.T) {
