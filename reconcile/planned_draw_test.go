@@ -51,6 +51,10 @@ func drawGuard(rt *rapid.T) v1alpha1.Guard {
 		parsed := intstr.Parse(limit)
 		guard.MaxDisruptedNodes = &parsed
 	}
+	if limit := rapid.SampledFrom([]string{"", "", "1", "50%"}).Draw(rt, "disrupted nodes of a pool"); limit != "" {
+		parsed := intstr.Parse(limit)
+		guard.MaxDisruptedNodesPerPool = &parsed
+	}
 	return guard
 }
 

@@ -30,18 +30,17 @@ const (
 // weighNodes holds what would disrupt more nodes than guard.maxDisruptedNodes
 // allows, together with what ends already. What came with one revision is weighed
 // together, and goes or is held as a whole; what is held for another reason
-// disrupts nothing.
+// disrupts nothing. What goes is weighed by NodePool as well.
 func (m *maker) weighNodes(p *Plan) {
 	groups := m.shares(p)
 	if m.policy.Deleting || len(groups) == 0 {
 		return
 	}
-	var d disruption
-	d.claims = m.ending()
-	limit := m.policy.maxDisruptedNodes(m.ourNodes())
+	d := newDisruption(m.ending())
+	limit := atMost(m.policy.disruptedNodes(), m.ourNodes())
 	for _, s := range slices.Concat(groups...) {
 		if s.hold == nil {
-			d.add(s.claims, s.more)
+			d.add(s.ref, s.claims, s.more)
 		}
 	}
 	for _, group := range groups {
@@ -49,36 +48,39 @@ func (m *maker) weighNodes(p *Plan) {
 		if len(group) == 0 {
 			continue
 		}
-		var claims []types.UID
-		more := 0
-		for _, s := range group {
-			claims, more = append(claims, s.claims...), more+s.more
-		}
-		slices.Sort(claims)
-		claims = slices.Compact(claims)
-		if total := d.with(claims, more); total > limit {
+		if total := d.with(group).nodes(); total > limit {
 			message := m.tooMany(group, d.nodes(), total, limit)
 			for _, s := range group {
-				s.hold(message)
+				s.hold(ReasonMaxDisruptedNodes, message)
 			}
 			continue
 		}
-		d.add(claims, more)
+		for _, s := range m.weighPools(group, d) {
+			d.add(s.ref, s.claims, s.more)
+		}
 	}
 }
 
 // tooMany says what releases what is held, and then its names: a commit status cuts off the end. already is how many nodes end without it.
 func (m *maker) tooMany(group []share, already, total, limit int) string {
+	return fmt.Sprintf("%s would be disrupted, and guard.maxDisruptedNodes allows %d: set it to %d (it is %s%s), or change less in one commit: %s",
+		english.Plural(total, "node", ""), limit, total, shareOf(m.policy.disruptedNodes(), m.ourNodes()), endAlready(already), namesOf(group))
+}
+
+// namesOf are the objects of shares, each with its nodes.
+func namesOf(group []share) string {
 	names := make([]string, 0, len(group))
 	for _, s := range group {
 		names = append(names, fmt.Sprintf("%s (%d)", s.ref, s.nodes()))
 	}
-	ending := ""
-	if already > 0 {
-		ending = fmt.Sprintf("; %d of the nodes end already", already)
+	return someOf(names)
+}
+
+func endAlready(nodes int) string {
+	if nodes == 0 {
+		return ""
 	}
-	return fmt.Sprintf("%s would be disrupted, and guard.maxDisruptedNodes allows %d: set it to %d (it is %s%s), or change less in one commit: %s",
-		english.Plural(total, "node", ""), limit, total, m.policy.disruptedNodesOf(m.ourNodes()), ending, someOf(names))
+	return fmt.Sprintf("; %d of the nodes end already", nodes)
 }
 
 // hold holds a Change. What another client has changed on the object meanwhile stays as long, and
@@ -196,18 +198,16 @@ func (p Policy) disruptedNodes() *intstr.IntOrString {
 	return cmp.Or(p.Guard.MaxDisruptedNodes, &fallback)
 }
 
-// disruptedNodesOf says what guard.maxDisruptedNodes comes to with so many nodes.
-func (p Policy) disruptedNodesOf(nodes int) string {
-	limit := p.disruptedNodes()
+// shareOf says what a limit comes to with so many nodes.
+func shareOf(limit *intstr.IntOrString, nodes int) string {
 	if limit.Type == intstr.Int {
 		return limit.String()
 	}
 	return fmt.Sprintf("%s of %s, at least %d", limit, english.Plural(nodes, "node", ""), leastDisrupted)
 }
 
-// maxDisruptedNodes is how many of so many nodes may be disrupted at a time.
-func (p Policy) maxDisruptedNodes(of int) int {
-	limit := p.disruptedNodes()
+// atMost is how many of so many nodes a limit lets be disrupted at a time.
+func atMost(limit *intstr.IntOrString, of int) int {
 	n, err := intstr.GetScaledValueFromIntOrPercent(limit, of, true)
 	if err != nil {
 		n = 0 // the CRD's schema lets nothing else through

@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"maps"
+
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/render"
@@ -10,28 +12,39 @@ import (
 // those that the Plan would have end or be replaced.
 type disruption struct {
 	claims map[types.UID]bool
-	// more are nodes that end, nobody can say which.
-	more int
+	// more are nodes that end, nobody can say which, by the name of their NodePool.
+	more map[string]int
 }
 
-func (d *disruption) nodes() int { return len(d.claims) + d.more }
+func newDisruption(ending map[types.UID]bool) disruption {
+	return disruption{claims: ending, more: map[string]int{}}
+}
 
-func (d *disruption) add(claims []types.UID, more int) {
+func (d disruption) nodes() int {
+	n := len(d.claims)
+	for _, more := range d.more {
+		n += more
+	}
+	return n
+}
+
+// add counts nodes of a Change or a removal. Only a NodePool has some of which nobody can say which they are.
+func (d disruption) add(ref render.Ref, claims []types.UID, more int) {
 	for _, uid := range claims {
 		d.claims[uid] = true
 	}
-	d.more += more
+	if more > 0 {
+		d.more[ref.Name] += more
+	}
 }
 
-// with is how many nodes would be disrupted with some more.
-func (d *disruption) with(claims []types.UID, more int) int {
-	n := d.nodes() + more
-	for _, uid := range claims {
-		if !d.claims[uid] {
-			n++
-		}
+// with is the same with the nodes of some shares more.
+func (d disruption) with(group []share) disruption {
+	sum := disruption{claims: maps.Clone(d.claims), more: maps.Clone(d.more)}
+	for _, s := range group {
+		sum.add(s.ref, s.claims, s.more)
 	}
-	return n
+	return sum
 }
 
 // share is what one object of the Plan does to nodes.
@@ -40,7 +53,7 @@ type share struct {
 	claims []types.UID
 	more   int
 	// hold holds the object; nil where it was approved.
-	hold func(message string)
+	hold func(reason, message string)
 }
 
 func (s share) nodes() int { return len(s.claims) + s.more }
@@ -57,8 +70,8 @@ func (m *maker) shares(p *Plan) [][]share {
 		if !c.drains() || len(claims) == 0 {
 			continue
 		}
-		s := share{ref: c.Ref, claims: uids(claims), hold: func(message string) {
-			c.Held, c.Reason, c.Message = true, ReasonMaxDisruptedNodes, message
+		s := share{ref: c.Ref, claims: uids(claims), hold: func(reason, message string) {
+			c.Held, c.Reason, c.Message = true, reason, message
 		}}
 		if c.Approved != "" {
 			s.hold = nil
@@ -80,9 +93,7 @@ func (m *maker) shares(p *Plan) [][]share {
 		if !weighs(change) {
 			continue
 		}
-		s := share{ref: change.Ref, claims: change.touched, more: change.unnamed, hold: func(message string) {
-			change.hold(ReasonMaxDisruptedNodes, message)
-		}}
+		s := share{ref: change.Ref, claims: change.touched, more: change.unnamed, hold: change.hold}
 		if m.approved(change) {
 			s.hold = nil
 		}

@@ -93,10 +93,10 @@ func nodePools(live Live) []planjson.NodePool {
 // can be told.
 func (p *Plan) totals(live Live) planjson.Totals {
 	t := planjson.Totals{Nodes: p.Nodes, ClusterNodes: len(live.NodeClaims)}
-	d := disruption{claims: map[types.UID]bool{}}
+	d := newDisruption(map[types.UID]bool{})
 	for i := range p.Changes {
 		if c := &p.Changes[i]; c.Action != Hold && (c.Effect == EffectReplace || c.Effect == EffectDrain) {
-			d.add(c.touched, c.unnamed)
+			d.add(c.Ref, c.touched, c.unnamed)
 			t.UpTo = t.UpTo || c.UpTo
 		}
 	}

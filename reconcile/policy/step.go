@@ -249,7 +249,7 @@ func (s *Step) awaitWindow(made *plan.Plan) {
 func holdsNodes(made *plan.Plan) bool {
 	return slices.ContainsFunc(made.Changes, func(c plan.Change) bool { return c.Action == plan.Hold }) ||
 		slices.ContainsFunc(made.Removals, func(c plan.Candidate) bool {
-			return c.Reason == plan.ReasonMaxDisruptedNodes || c.Reason == plan.ReasonMaxRemovedPools || c.Reason == plan.ReasonPolicy
+			return slices.Contains([]string{plan.ReasonMaxDisruptedNodes, plan.ReasonMaxDisruptedNodesPerPool, plan.ReasonMaxRemovedPools, plan.ReasonPolicy}, c.Reason)
 		})
 }
 

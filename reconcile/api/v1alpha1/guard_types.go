@@ -37,6 +37,16 @@ type Guard struct {
 	// +optional
 	MaxDisruptedNodes *intstr.IntOrString `json:"maxDisruptedNodes,omitempty"`
 
+	// MaxDisruptedNodesPerPool is likewise how many nodes of one NodePool may be disrupted at a time.
+	// What is beyond it in a pool is held: the removal of that pool, and each change that disrupts nodes
+	// of it; other pools go ahead. A percentage is of the pool's NodeClaims, and allows at least 3.
+	// Without it there is no limit by pool.
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:Pattern=`^(100|[0-9]{1,2})%$`
+	// +kubebuilder:validation:XValidation:rule="type(self) == string || self >= 0",message="must not be negative"
+	// +optional
+	MaxDisruptedNodesPerPool *intstr.IntOrString `json:"maxDisruptedNodesPerPool,omitempty"`
+
 	// IntolerantDaemonSets is what becomes of removals and replacements while a DaemonSet of a CSI
 	// driver or a CNI plugin does not tolerate the taint karpenter.sh/disrupted:NoSchedule, with
 	// which Karpenter drains a node: its pods are evicted, and volumes stay attached. Warn only

@@ -416,6 +416,11 @@ func (in *Guard) DeepCopyInto(out *Guard) {
 		*out = new(intstr.IntOrString)
 		**out = **in
 	}
+	if in.MaxDisruptedNodesPerPool != nil {
+		in, out := &in.MaxDisruptedNodesPerPool, &out.MaxDisruptedNodesPerPool
+		*out = new(intstr.IntOrString)
+		**out = **in
+	}
 	if in.Approvals != nil {
 		in, out := &in.Approvals, &out.Approvals
 		*out = new(int32)
