@@ -112,6 +112,10 @@ var cases = map[string][]struct {
 		{"released in time", `plumbline_removals` + ofOwn + `, phase="Held"} 2x30 0x90`, 90 * time.Minute, nil},
 		{"draining", `plumbline_removals` + ofOwn + `, phase="Draining"} 2x120`, 90 * time.Minute, nil},
 	},
+	"PlumblineChangesHeld": {
+		{"held", `plumbline_held_changes` + ofOwn + `} 2x120`, 90 * time.Minute, []string{"changes of " + prod + " are held"}},
+		{"released in time", `plumbline_held_changes` + ofOwn + `} 2x30 0x90`, 90 * time.Minute, nil},
+	},
 	"PlumblineRolloutBraked": {
 		{"stopped", `plumbline_rollout_braked` + ofOwn + `, pool="general", reason="FailedLaunches"} 1x30`, 5 * time.Minute, []string{"a rollout of " + prod + " is stopped in NodePool general"}},
 		{"resumed", `plumbline_rollout_braked` + ofOwn + `, pool="general", reason="FailedLaunches"} 1x3 _x60`, 30 * time.Minute, nil},

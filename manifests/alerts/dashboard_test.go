@@ -105,6 +105,7 @@ plumbline_fetches_total 0+1x60
 plumbline_fetched_bytes_total 0+100x60
 plumbline_removals{namespace="plumbline-system", name="prod", phase="Held"} 0x60
 plumbline_removals{namespace="plumbline-system", name="prod", phase="Draining"} 1x60
+plumbline_held_changes{namespace="plumbline-system", name="prod"} 1x60
 plumbline_stall_age_seconds{namespace="plumbline-system", name="prod"} 0x60
 plumbline_outdated_nodes{namespace="plumbline-system", name="prod"} 2x60
 plumbline_drift{namespace="plumbline-system", name="prod", kind="NodePool", object="general"} 1x60

@@ -122,7 +122,7 @@ func grouping(path []parser.Node) (by []string) {
 	return by
 }
 
-// alerts: what is true while two removals and a rollout are held, and no more once they are done.
+// alerts: what is true while an object is edited, two removals and a rollout are held, and no more once they are done.
 func (p *prometheus) alerts(t *testing.T) {
 	var during, after []string
 	for _, rule := range read(t) {
@@ -144,7 +144,7 @@ func (p *prometheus) alerts(t *testing.T) {
 		}
 	}
 	slices.Sort(during)
-	if diff := cmp.Diff([]string{"PlumblineNotReady", "PlumblineRemovalHeld", "PlumblineRemovalSlow", "PlumblineRolloutBraked", "PlumblineStalled", "PlumblineSuspended"}, during); diff != "" {
+	if diff := cmp.Diff([]string{"PlumblineDrift", "PlumblineNotReady", "PlumblineRemovalHeld", "PlumblineRemovalSlow", "PlumblineRolloutBraked", "PlumblineStalled", "PlumblineSuspended"}, during); diff != "" {
 		t.Errorf("conditions that were true in between (-want +got):\n%s", diff)
 	}
 	if len(after) > 0 {

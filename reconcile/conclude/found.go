@@ -86,7 +86,7 @@ type Found struct {
 	// Instances are the EC2 instances that differ from their definitions and NodeClaims; nil where
 	// that is not known.
 	Instances *v1alpha1.InstanceDrift
-	// Held are the changes that would disrupt more nodes than the guard allows.
+	// Held are the changes that the guard or a policy holds; nil where the pass has not come so far.
 	Held []Held
 	// Launchless are the pools that get no nodes, each with why, and Noded those that
 	// have a node. Looked says that they were looked for.
@@ -128,9 +128,9 @@ type Held struct {
 	Message string
 }
 
-// HeldChanges are those of a Plan.
+// HeldChanges are those of a Plan; never nil.
 func HeldChanges(changes []plan.Change) []Held {
-	var held []Held
+	held := []Held{}
 	for _, c := range changes {
 		held = append(held, Held{Ref: c.Ref, Message: c.Message})
 	}

@@ -62,7 +62,20 @@ func (m *Meter) measure(s *Step) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	l.held = s.heldChanges(m.syncs[s.name()].held)
 	m.syncs[s.name()] = l
+}
+
+// heldChanges is how many changes are held. A pass that has not come so far leaves what was known before;
+// where nothing is applied any more, none is.
+func (s *Step) heldChanges(before int) int {
+	switch {
+	case s.Sync.Keeps() || !s.Sync.DeletionTimestamp.IsZero():
+		return 0
+	case s.Held == nil:
+		return before
+	}
+	return len(s.Held)
 }
 
 // drifted are the objects that differ from Git now, and the instances that are not what they say.

@@ -1,0 +1,82 @@
+package reconcile
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/conclude"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// holds is a pass in which changes of these pools are held.
+func holds(pools ...string) found {
+	return func(p *pass) {
+		p.Held = []conclude.Held{}
+		for _, pool := range pools {
+			p.Held = append(p.Held, conclude.Held{
+				Ref:     render.Ref{Kind: render.NodePool, Name: pool},
+				Message: "4 nodes would be disrupted, and guard.maxDisruptedNodes allows 3: set it to 4",
+			})
+		}
+	}
+}
+
+// TestEachHoldHasAnEvent that says what is held and what releases it, once.
+func TestEachHoldHasAnEvent(t *testing.T) {
+	for name, c := range map[string]struct {
+		found found
+		want  string
+	}{
+		"of changes":   {holds("a", "b"), "Warning Held held: change of NodePool/a, NodePool/b: 4 nodes would be disrupted, and guard.maxDisruptedNodes allows 3: set it to 4"},
+		"of a removal": {poolsLeaving(1, v1alpha1.RemovalHeld, 3, "guard.maxRemovedPools is 0: set it to 1"), "Warning Held held: removal of NodePool/general-purpose-0: guard.maxRemovedPools is 0: set it to 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, nodeSync(unchanged))
+			for _, want := range [][]string{{c.want}, nil} {
+				b.concluded(b.pass(), func(p *pass) { p.sync.Status.Removals = nil }, c.found)
+				var got []string
+				for _, event := range b.told() {
+					if strings.HasPrefix(event, "Warning Held") {
+						got = append(got, event)
+					}
+				}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("events (-want +got):\n%s", diff)
+				}
+			}
+		})
+	}
+}
+
+// TestHeldChangesAreCounted, also after a pass that has planned nothing: they are held still.
+func TestHeldChangesAreCounted(t *testing.T) {
+	b := newBed(t, nodeSync(unchanged))
+	registry := metered(b)
+	for _, c := range []struct {
+		name  string
+		found found
+		want  float64
+	}{
+		{"nothing was planned yet", func(*pass) {}, 0},
+		{"two are held", holds("a", "b"), 2},
+		{"Git cannot be read", stopped(t, errUnreachable), 2},
+		{"one is released", holds("b"), 1},
+		{"its nodes are to go", func(p *pass) { p.sync.Spec.Drain = true }, 0},
+		{"one is held again", holds("b"), 1},
+		{"it is deleted", func(p *pass) { now := metav1.NewTime(p.now); p.sync.DeletionTimestamp = &now }, 0},
+		{"nothing is held", holds(), 0},
+	} {
+		p := b.pass()
+		c.found(p)
+		if _, err := p.conclude(t.Context()); err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		if diff := cmp.Diff(map[string]float64{"{name=prod,namespace=plumbline-system}": c.want}, of(series(t, registry), "plumbline_held_changes")); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.name, diff)
+		}
+	}
+}
