@@ -80,7 +80,7 @@ func names(objects []object) []string {
 
 func TestTheBase(t *testing.T) {
 	want := []string{
-		"ClusterRole /plumbline", "ClusterRole /plumbline-approver", "ClusterRole /plumbline-charts", "ClusterRole /plumbline-charts-karpenter", "ClusterRole /plumbline-metrics-reader",
+		"ClusterRole /plumbline", "ClusterRole /plumbline-approver", "ClusterRole /plumbline-charts", "ClusterRole /plumbline-charts-karpenter", "ClusterRole /plumbline-emergency", "ClusterRole /plumbline-metrics-reader",
 		"ClusterRoleBinding /plumbline", "ClusterRoleBinding /plumbline-charts", "ClusterRoleBinding /plumbline-charts-karpenter",
 		"CustomResourceDefinition /approvals.plumbline.dev", "CustomResourceDefinition /nodesyncs.plumbline.dev",
 		"Deployment plumbline-system/plumbline",
@@ -102,7 +102,7 @@ func TestTheBase(t *testing.T) {
 		"ValidatingAdmissionPolicy /plumbline-charts-roles",
 		"ValidatingAdmissionPolicy /plumbline-charts-secrets",
 		"ValidatingAdmissionPolicy /plumbline-guard-approvals",
-		"ValidatingAdmissionPolicy /plumbline-guard-charts", "ValidatingAdmissionPolicy /plumbline-guard-crds", "ValidatingAdmissionPolicy /plumbline-guard-definitions",
+		"ValidatingAdmissionPolicy /plumbline-guard-charts", "ValidatingAdmissionPolicy /plumbline-guard-crds", "ValidatingAdmissionPolicy /plumbline-guard-definitions", "ValidatingAdmissionPolicy /plumbline-guard-emergency",
 		"ValidatingAdmissionPolicy /plumbline-guard-finalizers", "ValidatingAdmissionPolicy /plumbline-guard-namespaces",
 		"ValidatingAdmissionPolicy /plumbline-guard-ownership", "ValidatingAdmissionPolicy /plumbline-guard-releases",
 		"ValidatingAdmissionPolicyBinding /plumbline-charts-bindings",
@@ -114,7 +114,7 @@ func TestTheBase(t *testing.T) {
 		"ValidatingAdmissionPolicyBinding /plumbline-charts-roles",
 		"ValidatingAdmissionPolicyBinding /plumbline-charts-secrets",
 		"ValidatingAdmissionPolicyBinding /plumbline-guard-approvals",
-		"ValidatingAdmissionPolicyBinding /plumbline-guard-charts", "ValidatingAdmissionPolicyBinding /plumbline-guard-crds", "ValidatingAdmissionPolicyBinding /plumbline-guard-definitions",
+		"ValidatingAdmissionPolicyBinding /plumbline-guard-charts", "ValidatingAdmissionPolicyBinding /plumbline-guard-crds", "ValidatingAdmissionPolicyBinding /plumbline-guard-definitions", "ValidatingAdmissionPolicyBinding /plumbline-guard-emergency",
 		"ValidatingAdmissionPolicyBinding /plumbline-guard-finalizers", "ValidatingAdmissionPolicyBinding /plumbline-guard-namespaces",
 		"ValidatingAdmissionPolicyBinding /plumbline-guard-ownership", "ValidatingAdmissionPolicyBinding /plumbline-guard-releases",
 	}

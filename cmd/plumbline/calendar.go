@@ -81,7 +81,11 @@ func calendarOf(errs io.Writer, sync *v1alpha1.NodeSync, now, to time.Time) (syn
 		fmt.Fprintf(errs, "%s: the annotation %s does not count: it %s\n", nodeSyncWord(sync.Name), v1alpha1.EmergencyAnnotation, mistake)
 	}
 	if !until.IsZero() {
-		found.Periods = []calendar.Period{{From: now, To: until.UTC(), Open: true, By: v1alpha1.EmergencyAnnotation}}
+		emergency := calendar.Period{From: now, To: until.UTC(), Open: true, By: v1alpha1.EmergencyAnnotation}
+		if by := sync.Annotations[v1alpha1.EmergencyByAnnotation]; by != "" {
+			emergency.Reason = "declared by " + by
+		}
+		found.Periods = []calendar.Period{emergency}
 		now = until.UTC()
 	}
 	found.Periods = append(found.Periods, days.Periods(now, to)...)

@@ -22,7 +22,7 @@ func TestCalendar(t *testing.T) {
 	}
 	emergency := func(until string) func(*v1alpha1.NodeSync) {
 		return func(n *v1alpha1.NodeSync) {
-			n.Annotations = map[string]string{v1alpha1.EmergencyAnnotation: until}
+			n.Annotations = map[string]string{v1alpha1.EmergencyAnnotation: until, v1alpha1.EmergencyByAnnotation: "ann@example.com"}
 		}
 	}
 	_, kubeconfig := serve(t, nodeSync("audited", frozen), nodeSync("free"), nodeSync("nightly", windowed),
@@ -32,7 +32,7 @@ func TestCalendar(t *testing.T) {
 	if lines := strings.Split(strings.TrimSpace(got.out), "\n"); got.code != exitDone || len(lines) != 2 || !strings.Contains(lines[1], "stay") || !strings.Contains(lines[1], "spec.guard.freeze: audit") {
 		t.Errorf("a freeze: code %d, prints\n%s", got.code, got.out)
 	}
-	if got = plumbline(t, "calendar", "urgent", "hasty", "--kubeconfig", kubeconfig); !strings.Contains(got.out, "may be replaced   plumbline.dev/emergency-until") || !strings.Contains(got.err, "nodesync/hasty: the annotation plumbline.dev/emergency-until does not count: it has to be a time") {
+	if got = plumbline(t, "calendar", "urgent", "hasty", "--kubeconfig", kubeconfig); !strings.Contains(got.out, "may be replaced   plumbline.dev/emergency-until: declared by ann@example.com") || !strings.Contains(got.err, "nodesync/hasty: the annotation plumbline.dev/emergency-until does not count: it has to be a time") {
 		t.Errorf("emergencies: prints\n%s%s", got.out, got.err)
 	}
 	got = plumbline(t, "calendar", "nightly", "--days", "2", "-o", "json", "--kubeconfig", kubeconfig)

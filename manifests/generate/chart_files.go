@@ -23,6 +23,7 @@ var chartFiles = []chartFile{
 	}},
 	{from: "core/role.yaml"},
 	{from: "core/approver.yaml"},
+	{from: "core/emergency.yaml"},
 	{from: "core/metrics.yaml"},
 	{from: "core/networkpolicy.yaml", when: "if .Values.networkPolicy.enabled", edits: []edit{
 		only("        - port: webhook\n", ifWebhook),
@@ -44,6 +45,7 @@ var chartFiles = []chartFile{
 	}},
 	{from: "rbac-charts/guard.yaml", when: ifGuardedCharts, edits: []edit{breakGlass(2)}},
 	{from: "guard/approvals.yaml"},
+	{from: "guard/emergency.yaml"},
 	{from: "guard/definitions.yaml", when: ifGuard, edits: []edit{breakGlass(1)}},
 	{from: "guard/finalizers.yaml", when: ifGuard, edits: []edit{breakGlass(1)}},
 	{from: "guard/crds.yaml", when: ifGuard, edits: []edit{breakGlass(1)}},

@@ -1,5 +1,6 @@
 // Package guard holds the policies of the deletion guard as they are installed, for who compares
-// what a cluster has with them. The policy of Approvals is apart: package approval knows it.
+// what a cluster has with them. Those of Approvals and of emergencies
+// are apart: package approval knows the one, and the other lets nothing be deleted.
 package guard
 
 import _ "embed"

@@ -32,6 +32,8 @@ const (
 	// EmergencyAnnotation on a NodeSync is the time, at most a day ahead, until which spec.guard.windows
 	// and spec.guard.freeze do not count.
 	EmergencyAnnotation = "plumbline.dev/emergency-until"
+	// EmergencyByAnnotation is who has set that one: the policy plumbline-guard-emergency checks it.
+	EmergencyByAnnotation = "plumbline.dev/emergency-by"
 	// RevisionAnnotation on an Event is the revision that it is about.
 	RevisionAnnotation = "plumbline.dev/revision"
 	// ClusterAnnotation on an Event is the EKS cluster whose nodes it is about.

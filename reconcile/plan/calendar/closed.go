@@ -138,7 +138,7 @@ type Period struct {
 	From time.Time `json:"from"`
 	To   time.Time `json:"to"`
 	Open bool      `json:"open"`
-	// By is the field that closes it, and Reason that of a freeze.
+	// By is the field that closes it, and Reason that of a freeze, or who has declared an emergency.
 	By     string `json:"by,omitempty"`
 	Reason string `json:"reason,omitempty"`
 }
