@@ -122,7 +122,7 @@ func TestTheBase(t *testing.T) {
 		t.Errorf("objects (-want +got):\n%s", diff)
 	}
 	external := slices.DeleteFunc(want, func(name string) bool {
-		return strings.Contains(name, "plumbline-charts") || strings.HasSuffix(name, "-guard-charts") || strings.HasSuffix(name, "-guard-releases")
+		return strings.Contains(name, "plumbline-charts") || strings.HasSuffix(name, "-guard-releases")
 	})
 	if diff := cmp.Diff(external, names(build(t, "external"))); diff != "" {
 		t.Errorf("objects of external (-want +got):\n%s", diff)

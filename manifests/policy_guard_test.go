@@ -95,7 +95,7 @@ func TestTheDeletionGuardKeepsTheChart(t *testing.T) {
 		for _, by := range []user.Info{person, glassBreak, plumbline} {
 			kept := false
 			for _, message := range p.denied(write{operation: admission.Delete, resource: resource, old: object, by: by}) {
-				kept = kept || strings.Contains(message, "belongs to Karpenter, which plumbline installs")
+				kept = kept || strings.Contains(message, "belongs to Karpenter: without it no instance is ended")
 			}
 			if want := by == person; kept != want {
 				t.Errorf("%s, deleted by %s %v: kept %v, want %v", name, by.GetName(), by.GetGroups(), kept, want)

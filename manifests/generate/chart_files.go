@@ -43,9 +43,10 @@ var chartFiles = []chartFile{
 	{from: "rbac-charts/policy.yaml", when: ifCharts, edits: []edit{
 		replaced(2, "'kube-system'", "'{{ .Values.karpenterNamespace }}'"),
 	}},
-	{from: "rbac-charts/guard.yaml", when: ifGuardedCharts, edits: []edit{breakGlass(2)}},
+	{from: "rbac-charts/guard.yaml", when: ifGuardedCharts, edits: []edit{breakGlass(1)}},
 	{from: "guard/approvals.yaml"},
 	{from: "guard/emergency.yaml"},
+	{from: "guard/charts.yaml", when: ifGuard, edits: []edit{breakGlass(1)}},
 	{from: "guard/definitions.yaml", when: ifGuard, edits: []edit{breakGlass(1)}},
 	{from: "guard/finalizers.yaml", when: ifGuard, edits: []edit{breakGlass(1)}},
 	{from: "guard/crds.yaml", when: ifGuard, edits: []edit{breakGlass(1)}},

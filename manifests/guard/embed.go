@@ -5,6 +5,9 @@ package guard
 
 import _ "embed"
 
+//go:embed charts.yaml
+var charts string
+
 //go:embed crds.yaml
 var crds string
 
@@ -21,4 +24,4 @@ var namespaces string
 var ownership string
 
 // Policies are ValidatingAdmissionPolicies and their bindings, as files of YAML.
-func Policies() []string { return []string{crds, definitions, finalizers, namespaces, ownership} }
+func Policies() []string { return []string{crds, definitions, finalizers, namespaces, ownership, charts} }

@@ -1,4 +1,4 @@
-// Package rbaccharts holds the policies of the deletion guard for what plumbline installs by charts.
+// Package rbaccharts holds the policies of the deletion guard for the releases that plumbline installs.
 package rbaccharts
 
 import _ "embed"

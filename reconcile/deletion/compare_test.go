@@ -41,7 +41,7 @@ func wanted(t *testing.T, s deletion.Setup) []deletion.Guard {
 func TestWanted(t *testing.T) {
 	for charts, want := range map[bool]string{
 		true:  "plumbline-guard-crds plumbline-guard-definitions plumbline-guard-finalizers plumbline-guard-namespaces plumbline-guard-ownership plumbline-guard-charts plumbline-guard-releases",
-		false: "plumbline-guard-crds plumbline-guard-definitions plumbline-guard-finalizers plumbline-guard-namespaces plumbline-guard-ownership",
+		false: "plumbline-guard-crds plumbline-guard-definitions plumbline-guard-finalizers plumbline-guard-namespaces plumbline-guard-ownership plumbline-guard-charts",
 	} {
 		s := setup
 		s.Charts = charts

@@ -21,7 +21,7 @@ const (
 type Setup struct {
 	// Namespace is plumbline's, and Karpenter that of Karpenter.
 	Namespace, Karpenter string
-	// Charts says that plumbline installs Karpenter's charts, which are guarded, too.
+	// Charts says that plumbline installs Karpenter's charts: Helm's records of them are guarded, too.
 	Charts bool
 }
 
