@@ -45,6 +45,11 @@ func TestOf(t *testing.T) {
 			Owner{Tool: "Argo CD", Kind: "Application", Namespace: "team-a", Name: "karpenter"},
 			"Argo CD's Application team-a/karpenter",
 		},
+		"Argo CD, by its own label": {
+			metav1.ObjectMeta{Labels: map[string]string{"argocd.argoproj.io/instance": "nodes"}},
+			Owner{Tool: "Argo CD", Kind: "Application", Name: "nodes"},
+			"Argo CD's Application nodes",
+		},
 		"Argo CD, by the chart's own label and who wrote": {
 			metav1.ObjectMeta{Labels: map[string]string{"app.kubernetes.io/instance": "nodes"}, ManagedFields: []metav1.ManagedFieldsEntry{wrote("argocd-controller", 1, "")}},
 			Owner{Tool: "Argo CD", Kind: "Application", Name: "nodes"},
