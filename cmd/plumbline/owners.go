@@ -149,6 +149,22 @@ func printOwners(out io.Writer, found []ownedObject) {
 			}
 		}
 	}
+	printCharts(out, found)
+}
+
+// printCharts says of each tool that reconciles what Karpenter's charts consist of how they are left to it.
+// These objects have no NodeSync's mark, so that nothing shows here whether plumbline is to install them.
+func printCharts(out io.Writer, found []ownedObject) {
+	told := map[owners.Owner]bool{}
+	for _, o := range found {
+		for _, owner := range o.AppliedBy {
+			if o.Kind != "CustomResourceDefinition" && o.Kind != "Deployment" || !owner.Reconciles() || told[owner] {
+				continue
+			}
+			told[owner] = true
+			fmt.Fprintf(out, "\n%s applies Karpenter's charts: leave them to it with management: External in plumbline.yaml\n", owner)
+		}
+	}
 }
 
 // waysOut are what can be done where a tool applies what a NodeSync has. Each keeps the nodes.
@@ -156,12 +172,14 @@ func waysOut(object string, of owners.Owner) []string {
 	if tool, ok := map[string]string{"Kustomization": "flux", "Application": "argocd"}[of.Kind]; ok {
 		return []string{
 			fmt.Sprintf("hand it over to plumbline: plumbline adopt --from %s %s", tool, object),
-			fmt.Sprintf("give it back: plumbline adopt --from %s --back %s; or all of them: delete the NodeSync with onDelete: Orphan", tool, object),
+			fmt.Sprintf("leave it to %s: plumbline adopt --from %s --back %s; or all of them: delete the NodeSync with onDelete: Orphan", of.Tool, tool, object),
+			fmt.Sprintf("where %s installs Karpenter's charts, too, leave these to it: management: External in plumbline.yaml", of.Tool),
 		}
 	}
 	return []string{
 		"hand it over to plumbline: " + released(of) + "; then release its fields (docs/how-to/beside-flux-or-argo-cd.md)",
-		"give it back: delete the NodeSync with onDelete: Orphan, which leaves objects and nodes and takes plumbline's label off",
+		"leave it to that tool: delete the NodeSync with onDelete: Orphan, which leaves objects and nodes and takes plumbline's label off",
+		"where that tool installs Karpenter's charts, too, leave these to it: management: External in plumbline.yaml",
 	}
 }
 

@@ -33,8 +33,17 @@ func TestOwners(t *testing.T) {
 		t.Errorf("two appliers: code %d: %s", got.code, got.err)
 	}
 	golden(t, "owners.table", got.out)
+	if strings.Contains(got.out, "applies Karpenter's charts") {
+		t.Errorf("a release of Helm's own reconciles nothing:\n%s", got.out)
+	}
 	got = plumbline(t, "owners", "-o", "json", "--kubeconfig", kubeconfig)
 	golden(t, "owners.json", got.out)
+	crd := s.objects["/apis/apiextensions.k8s.io/v1/customresourcedefinitions/nodepools.karpenter.sh"].(map[string]any)["metadata"].(map[string]any)
+	crd["labels"] = map[string]any{"helm.toolkit.fluxcd.io/name": "karpenter-crd", "helm.toolkit.fluxcd.io/namespace": "flux-system"}
+	got = plumbline(t, "owners", "--kubeconfig", kubeconfig)
+	if want := "Flux's HelmRelease flux-system/karpenter-crd applies Karpenter's charts: leave them to it with management: External"; strings.Count(got.out, want) != 1 {
+		t.Errorf("once it should say %q:\n%s", want, got.out)
+	}
 }
 
 // TestWaysOutKeepNodes: each tool is made to keep the object by the mark that this tool itself reads.
@@ -47,8 +56,14 @@ func TestWaysOutKeepNodes(t *testing.T) {
 		owners.ReleaseKind: "helm.sh/resource-policy: keep",
 		"":                 "without deleting it",
 	} {
-		if got := waysOut("NodePool/a", owners.Owner{Kind: kind, Name: "nodes"})[0]; !strings.Contains(got, way) {
-			t.Errorf("%s: %q does not name %s", kind, got, way)
+		got := waysOut("NodePool/a", owners.Owner{Tool: "a tool", Kind: kind, Name: "nodes"})
+		if len(got) != 3 {
+			t.Fatalf("%s: the ways are %q, want three", kind, got)
+		}
+		for i, says := range []string{way, "leave it to ", "management: External"} {
+			if !strings.Contains(got[i], says) {
+				t.Errorf("%s: %q does not name %s", kind, got[i], says)
+			}
 		}
 	}
 }

@@ -58,7 +58,9 @@ func (e *ConflictError) Error() string {
 	case e.Owner != "":
 		return fmt.Sprintf("%s belongs to NodeSync %s: take it out of one of the two repositories", e.Ref, e.Owner)
 	case len(e.Tools) > 0:
-		return fmt.Sprintf("%s: %s keeps %s: %s, or take the object out of Git", e.Ref, strings.Join(e.Tools, " and "), someOf(e.Fields), e.handOver())
+		tools := strings.Join(e.Tools, " and ")
+		return fmt.Sprintf("%s: %s keeps %s: %s, or take the object out of Git and leave it to %s; where %[2]s installs Karpenter's charts, too, management: External leaves these to it",
+			e.Ref, tools, someOf(e.Fields), e.handOver(), tools)
 	case e.Adopt == v1alpha1.AdoptNever:
 		return fmt.Sprintf("%s exists already, not made by this NodeSync, and adopt is Never: delete it, rename the one in Git, or change adopt", e.Ref)
 	}

@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -143,5 +144,27 @@ func TestAClassOfAnotherNodeSync(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestConflictNamesThreeWays: to hand the object over, to leave it to the other tool, and what is so of charts.
+func TestConflictNamesThreeWays(t *testing.T) {
+	const rest = ", or take the object out of Git and leave it to %s; where %[1]s installs Karpenter's charts, too, management: External leaves these to it"
+	byHand := "stop it from applying this object and take its entry off metadata.managedFields"
+	for name, c := range map[string]struct {
+		tools []string
+		keeps string
+		way   string
+	}{
+		"Flux":          {[]string{"Flux"}, "Flux", "hand it over with plumbline adopt --from flux NodePool/a"},
+		"Argo CD":       {[]string{"Argo CD"}, "Argo CD", "hand it over with plumbline adopt --from argocd NodePool/a"},
+		"another":       {[]string{"Terraform"}, "Terraform", byHand},
+		"more than one": {[]string{"Flux", "Helm"}, "Flux and Helm", byHand},
+	} {
+		err := &plan.ConflictError{Ref: render.Ref{Kind: "NodePool", Name: "a"}, Tools: c.tools, Fields: []string{"spec.limits.cpu"}}
+		want := "NodePool/a: " + c.keeps + " keeps spec.limits.cpu: " + c.way + fmt.Sprintf(rest, c.keeps)
+		if got := err.Error(); got != want {
+			t.Errorf("%s: it says %q, want %q", name, got, want)
+		}
 	}
 }

@@ -22,7 +22,16 @@ type ReconciledError struct {
 // Error names the owner.
 func (e *ReconciledError) Error() string {
 	return fmt.Sprintf("%s reconciles %s, which is left unchanged: set management: External in plumbline.yaml to leave the charts to it, "+
-		"or make it release them first, without deleting anything", e.Owner, strings.Join(e.Objects, ", "))
+		"or make it release them first, without deleting anything, and set adopt: true; NodePools that it applies are handed over with %s, or left to it by taking them out of Git",
+		e.Owner, strings.Join(e.Objects, ", "), e.handOver())
+}
+
+// handOver is the command that hands definitions over by the owner's tool.
+func (e *ReconciledError) handOver() string {
+	if e.Owner.Tool == "Argo CD" {
+		return "plumbline adopt --from argocd"
+	}
+	return "plumbline adopt --from flux"
 }
 
 // ElsewhereError says that Karpenter was installed under another name or in
