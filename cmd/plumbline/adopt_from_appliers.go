@@ -28,6 +28,11 @@ type applier struct {
 	owners.Owner
 	// folder is what it applies, in its repository; empty where that is not one.
 	folder string
+	// several are the folders of an Application with more than one source that has one; folder is empty then.
+	several []string
+	// set is the ApplicationSet that makes an Application, and with are the others that it makes from the same folder.
+	set  string
+	with []string
 	// deep says that it applies what is in folders below as well.
 	deep bool
 	// lists are the definitions that it applies.
@@ -70,6 +75,7 @@ func (h *handing) appliers(ctx context.Context, from string) ([]applier, error) 
 		}
 		found = append(found, one)
 	}
+	shareFolders(found)
 	return found, nil
 }
 
@@ -105,36 +111,13 @@ func kustomization(object *unstructured.Unstructured) applier {
 	return a
 }
 
-// application reads one of Argo CD. A resource that is to be pruned has left its folder.
-func application(object *unstructured.Unstructured) applier {
-	a := applier{lists: map[render.Ref]bool{}, key: "argocd.argoproj.io/refresh", wake: []*unstructured.Unstructured{object}}
-	a.folder, _, _ = unstructured.NestedString(object.Object, "spec", "source", "path")
-	a.deep, _, _ = unstructured.NestedBool(object.Object, "spec", "source", "directory", "recurse")
-	resources, _, _ := unstructured.NestedSlice(object.Object, "status", "resources")
-	for _, resource := range resources {
-		fields, _ := resource.(map[string]any)
-		group, _ := fields["group"].(string)
-		kind, _ := fields["kind"].(string)
-		name, _ := fields["name"].(string)
-		if pruned, _ := fields["requiresPruning"].(bool); !pruned {
-			a.list(group, kind, name)
-		}
-	}
-	_, automated, _ := unstructured.NestedMap(object.Object, "spec", "syncPolicy", "automated")
-	if enabled, set, _ := unstructured.NestedBool(object.Object, "spec", "syncPolicy", "automated", "enabled"); !automated || set && !enabled {
-		a.trouble = "is not synced automatically: argocd app sync " + object.GetName()
-	}
-	return a
-}
-
 // nested says whether a file that moves between its folder and another one would stay in the first:
 // one of them is the other, or in it.
 func (a *applier) nested(other string) bool {
-	if a.folder == "" {
-		return false
-	}
-	theirs, ours := path.Clean(a.folder)+"/", path.Clean(other)+"/"
-	return a.deep && strings.HasPrefix(ours, theirs) || strings.HasPrefix(theirs, ours)
+	return slices.ContainsFunc(append([]string{a.folder}, a.several...), func(folder string) bool {
+		theirs, ours := path.Clean(folder)+"/", path.Clean(other)+"/"
+		return folder != "" && (a.deep && strings.HasPrefix(ours, theirs) || strings.HasPrefix(theirs, ours))
+	})
 }
 
 // list notes a definition.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -59,6 +60,8 @@ type handedObject struct {
 	by    *applier // nil where nobody knows
 	mark  owners.Mark
 	state handover.Object
+	// folder is that of by which has its file, where by has several.
+	folder string
 	// inGit says that the mark is in the object's file, as far as that is known.
 	inGit bool
 }
@@ -142,6 +145,9 @@ func (h *handing) object(sync *v1alpha1.NodeSync, appliers []applier, ref render
 	}
 	if o.by != nil {
 		o.owner, o.AppliedBy = o.by.Owner, o.by.String()
+		if o.by.set != "" {
+			o.AppliedBy += ", made by ApplicationSet " + o.by.set
+		}
 	}
 	o.mark, _ = o.owner.Mark()
 	owner := plan.OwnerOf(sync.Namespace, sync.Name)
@@ -190,6 +196,8 @@ func (h *handing) refuse(sync *v1alpha1.NodeSync, o *handedObject) error {
 		return fmt.Errorf("%s is applied by no %s of %s: `plumbline owners` says by which tool it is", o.ref, o.owner.Kind, o.owner.Tool)
 	case o.by != nil && o.by.nested(sync.Spec.Path):
 		return fmt.Errorf("%s applies %s, and nodesync/%s follows %s: one is in the other, and a file that moves would stay with both; give each a folder of its own", o.by, o.by.folder, sync.Name, sync.Spec.Path)
+	case o.by != nil:
+		return o.by.refuse(o.ref)
 	}
 	return nil
 }
@@ -216,7 +224,7 @@ func (h *handing) decide(ctx context.Context, r *handoverReport) error {
 // folders are that which hands an object over, and that which gets it.
 func (o *handedObject) folders(r *handoverReport) (from, to string) {
 	if from, to = "", r.sync.Spec.Path; o.by != nil {
-		from = o.by.folder
+		from = cmp.Or(o.folder, o.by.folder)
 	}
 	if r.back {
 		return to, from

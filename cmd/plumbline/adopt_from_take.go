@@ -39,6 +39,9 @@ func (h *handing) readFiles(ctx context.Context, r *handoverReport) error {
 	}
 	folders := []string{r.sync.Spec.Path}
 	for i := range r.Objects {
+		if err := h.locate(ctx, r, &r.Objects[i]); err != nil {
+			return err
+		}
 		folders = append(folders, r.Objects[i].both(r)...)
 	}
 	var err error

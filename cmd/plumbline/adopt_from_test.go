@@ -123,7 +123,11 @@ func (b *beside) adopted() {
 
 func (b *beside) adopt(wantCode int, says string, args ...string) {
 	b.t.Helper()
-	got := plumbline(b.t, append([]string{"adopt", "--from", "flux", "--kubeconfig", b.kubeconfig}, args...)...)
+	from := "flux"
+	if b.objects[argoPath] != nil {
+		from = "argocd"
+	}
+	got := plumbline(b.t, append([]string{"adopt", "--from", from, "--kubeconfig", b.kubeconfig}, args...)...)
 	if got.code != wantCode || !strings.Contains(got.out+got.err, says) {
 		b.t.Fatalf("%v: code %d, want %d and %q:\n%s%s", args, got.code, wantCode, says, got.out, got.err)
 	}
@@ -183,7 +187,7 @@ func TestHandOverRefuses(t *testing.T) {
 		"push of no clone":         {args: []string{"--push"}, says: "--push needs --repo"},
 		"no clone":                 {args: []string{"--repo", os.TempDir()}, says: "is no clone of a repository"},
 		"a commit without a clone": {args: []string{"--write"}, says: "give a clone of the repository with --repo"},
-		"Argo CD is not there":     {args: []string{"--from", "argocd"}, says: "this cluster has no Applications"},
+		"Argo CD is not there":     {so: func(b *beside) { b.unlisted = map[string]bool{"Application": true} }, args: []string{"--from", "argocd"}, says: "this cluster has no Applications"},
 		"no such owner":            {args: []string{"--owner", "none"}, says: "--owner none: there is no such Kustomization"},
 		"it is being deleted": {so: func(b *beside) {
 			b.change(teamPath, func(_, metadata map[string]any) { metadata["deletionTimestamp"] = "2026-01-02T03:04:05Z" })

@@ -100,6 +100,7 @@ func served() map[string][]metav1.APIResource {
 		"karpenter.sh/v1":                {of("nodepools", "NodePool", false), of("nodeclaims", "NodeClaim", false)},
 		"karpenter.k8s.aws/v1":           {of("ec2nodeclasses", "EC2NodeClass", false)},
 		"kustomize.toolkit.fluxcd.io/v1": {of("kustomizations", "Kustomization", true)},
+		"argoproj.io/v1alpha1":           {of("applications", "Application", true)},
 	}
 }
 
