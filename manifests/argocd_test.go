@@ -1,0 +1,75 @@
+package manifests
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+)
+
+// upstream is the health check of a NodeSync as argoproj/argo-cd keeps those that it has built in.
+const upstream = "argocd/resource_customizations/plumbline.dev/NodeSync"
+
+// TestHealthIsAsUpstreamHasIt: the script that the ConfigMap adds is that which is offered upstream.
+func TestHealthIsAsUpstreamHasIt(t *testing.T) {
+	config := &corev1.ConfigMap{}
+	load(t, "argocd/argocd-cm.yaml", config)
+	script, err := os.ReadFile(filepath.Join(upstream, "health.lua"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(config.Data["resource.customizations.health.plumbline.dev_NodeSync"], string(script)); diff != "" {
+		t.Errorf("health.lua (-ConfigMap +file):\n%s", diff)
+	}
+}
+
+// TestHealthHasItsCases: each health has a case, each case a NodeSync that is one, and no file is without a case. Argo CD's own
+// tests run them, and the story argo-application-health tries the script in Argo CD.
+func TestHealthHasItsCases(t *testing.T) {
+	cases := struct {
+		Tests []struct {
+			HealthStatus struct{ Status, Message string }
+			InputPath    string
+		}
+	}{}
+	load(t, filepath.Join(upstream, "health_test.yaml"), &cases)
+	var healths, inputs []string
+	for _, c := range cases.Tests {
+		healths, inputs = append(healths, c.HealthStatus.Status), append(inputs, filepath.Join(upstream, c.InputPath))
+		sync := &v1alpha1.NodeSync{}
+		load(t, inputs[len(inputs)-1], sync)
+		if sync.Kind != v1alpha1.NodeSyncKind || c.HealthStatus.Message == "" {
+			t.Errorf("%s is a %s, whose health says %q", c.InputPath, sync.Kind, c.HealthStatus.Message)
+		}
+	}
+	slices.Sort(healths)
+	if diff := cmp.Diff([]string{"Degraded", "Healthy", "Progressing", "Suspended"}, slices.Compact(healths)); diff != "" {
+		t.Errorf("healths (-want +got):\n%s", diff)
+	}
+	files, err := filepath.Glob(filepath.Join(upstream, "testdata", "*.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(inputs)
+	if diff := cmp.Diff(files, inputs); diff != "" {
+		t.Errorf("files of cases (-there +named):\n%s", diff)
+	}
+}
+
+// load reads a file of YAML strictly.
+func load(t *testing.T, file string, into any) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err == nil {
+		err = yaml.UnmarshalStrict(text, into)
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+}
