@@ -35,6 +35,7 @@ tolerations: [{key: system, operator: Exists}]
 affinity: {podAntiAffinity: null}
 podAnnotations: {example.com/scrape: "true"}
 page: {enabled: true, url: "https://nodes.example.com"}
+sourceNamespaces: [flux-system, fleet]
 extraArgs: [--log-level=debug]
 `)
 	deployment := typed[appsv1.Deployment](t, objects, "Deployment plumbline-system/plumbline")
@@ -56,7 +57,7 @@ extraArgs: [--log-level=debug]
 		"tolerations": []corev1.Toleration{{Key: "system", Operator: "Exists"}},
 		"nodes":       true, "spread": false,
 		"annotations": map[string]string{"example.com/scrape": "true"},
-		"args":        []string{"run", "--leader-elect", "--cache-dir=/cache", "--webhook-addr=:9292", "--page-addr=localhost:8090", "--page-url=https://nodes.example.com", "--log-level=debug"},
+		"args":        []string{"run", "--leader-elect", "--cache-dir=/cache", "--webhook-addr=:9292", "--page-addr=localhost:8090", "--page-url=https://nodes.example.com", "--source-namespaces=flux-system,fleet", "--log-level=debug"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -150,6 +151,7 @@ func TestTheChartRefusesWrongValues(t *testing.T) {
 		"podAnnotations: {example.com/port: 80}": "string",
 		"extraArgs: --log-level=debug":           "array",
 		"extraArgs: [render]":                    "pattern",
+		"sourceNamespaces: ['*']":                "pattern",
 		"charts: {manage: External}":             "boolean",
 		"karpenterNamespace: ''":                 "pattern",
 		"webhook: {enabled: 'no'}":               "boolean",

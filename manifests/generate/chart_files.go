@@ -105,6 +105,9 @@ var deploymentEdits = []edit{
             {{- if not .Values.deletionGuard.enabled }}
             - --deletion-guard=false
             {{- end }}
+            {{- with .Values.sourceNamespaces }}
+            - --source-namespaces={{ join "," . }}
+            {{- end }}
             {{- with .Values.extraArgs }}
             {{- toYaml . | nindent 12 }}
             {{- end }}
