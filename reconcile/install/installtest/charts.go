@@ -40,17 +40,21 @@ func PoolCRD(field string, versions ...string) *apiextensionsv1.CustomResourceDe
 	return crd
 }
 
-// ChartFolder has both charts: the CRD as given, and a main chart with one value.
-func ChartFolder(t *testing.T, version string, crd *apiextensionsv1.CustomResourceDefinition) *charts.Charts {
+// ChartFolder has both charts: the CRDs as given, and a main chart with one value.
+func ChartFolder(t *testing.T, version string, crds ...*apiextensionsv1.CustomResourceDefinition) *charts.Charts {
 	t.Helper()
 	dir := t.TempDir()
-	definition, err := yaml.Marshal(crd)
-	if err != nil {
-		t.Fatal(err)
+	definitions := ""
+	for _, crd := range crds {
+		definition, err := yaml.Marshal(crd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		definitions += "---\n" + string(definition)
 	}
 	for name, content := range map[string]string{
 		"karpenter-crd/Chart.yaml":             "apiVersion: v2\nname: karpenter-crd\nversion: " + version + "\n",
-		"karpenter-crd/templates/pools.yaml":   string(definition),
+		"karpenter-crd/templates/pools.yaml":   definitions,
 		"karpenter/Chart.yaml":                 "apiVersion: v2\nname: karpenter\nversion: " + version + "\n",
 		"karpenter/values.yaml":                "replicas: 2\nsettings:\n  clusterName: \"\"\n",
 		"karpenter/templates/nothing-yet.yaml": "",
