@@ -40,6 +40,8 @@ type teardown struct {
 	// gone says that there is no cluster any more, terminate that instances are to be ended which Karpenter
 	// does not end, and sweep that leftovers are to be deleted.
 	gone, terminate, sweep bool
+	// suspends says that other appliers of what ends are suspended first.
+	suspends bool
 	// strands are those instances, where there is a cluster.
 	strands stranding
 	// downTo is how much is taken away, and charts are Karpenter's where they are.
@@ -82,6 +84,7 @@ func (t *teardown) run(ctx context.Context, args []string) error {
 		return err
 	}
 	leaves.noteCharts(sync.Status.Karpenter, t.downTo)
+	leaves.Suspends = t.suspends
 	t.v.stays = leaves.stays
 	if err := t.prepare(ctx, sync, leaves); err != nil {
 		return err
@@ -176,6 +179,9 @@ func (t *teardown) delete(ctx context.Context, sync *v1alpha1.NodeSync, leaves *
 	if err := t.c.Delete(ctx, sync.DeepCopy(), same, client.DryRunAll); err != nil {
 		return explain(err, "delete NodeSync "+sync.Name+" (nothing was changed)")
 	}
+	if err := t.suspendAppliers(ctx, leaves); err != nil {
+		return err
+	}
 	if err := t.bringBack(ctx, sync, leaves); err != nil {
 		return err
 	}
@@ -245,6 +251,9 @@ func (t *teardown) again() string {
 	}
 	if t.sweep {
 		words += " --sweep"
+	}
+	if t.suspends {
+		words += " --suspend-appliers"
 	}
 	if t.downTo != toDefinitions {
 		words += " --down-to " + string(t.downTo)

@@ -28,6 +28,11 @@ no object of its kinds is left in the cluster, of any owner; that is checked bef
 anything is deleted, too. plumbline itself stays. Git is not asked. AWS has to answer
 before anything is deleted.
 
+Where Flux or Argo CD applies something of this, it is named, since it would create that
+again. --suspend-appliers suspends them first: spec.suspend of a Kustomization or
+HelmRelease, and spec.syncPolicy.automated of an Application; the command that takes it
+back is printed. What applies these may set that again from Git.
+
 Karpenter's controller has to run, as nothing else ends the nodes. Where it is scaled to
 0 it is scaled up first; where it is gone, the daemon installs it again first; where
 neither is possible, the command says what to do. Where it, or the daemon, runs on a
@@ -108,5 +113,6 @@ func (t *teardown) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&t.v.account, "account", "", "account that AWS has to be, by its number")
 	cmd.Flags().BoolVar(&t.gone, "cluster-gone", false, "the cluster has no API server any more: ask AWS only")
 	cmd.Flags().BoolVar(&t.terminate, "terminate", false, "end instances with your AWS rights: of a cluster that is gone, or those that Karpenter has left for a minute")
+	cmd.Flags().BoolVar(&t.suspends, "suspend-appliers", false, "suspend first the Kustomizations, HelmReleases and Applications that apply what is deleted, and would create it again")
 	cmd.Flags().BoolVar(&t.sweep, "sweep", false, "delete what only this cluster's tags are on: free volumes and interfaces, launch templates, instance profiles")
 }

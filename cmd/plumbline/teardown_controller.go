@@ -14,6 +14,8 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
+	"github.com/plumbline-dev/plumbline/redact"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -24,6 +26,8 @@ type stopped struct {
 	// missing says that there is no Deployment, and scaled is the one that is scaled to 0.
 	missing bool
 	scaled  *appsv1.Deployment
+	// down is the one that has no ready replica.
+	down *appsv1.Deployment
 	// left says that nobody brings it up.
 	left bool
 }
@@ -56,7 +60,7 @@ func (t *teardown) findController(ctx context.Context, sync *v1alpha1.NodeSync, 
 		case ptr.Deref(d.Spec.Replicas, 1) == 0:
 			return &stopped{why: "deployment " + d.Namespace + "/" + d.Name + " is scaled to 0", scaled: d}, nil
 		}
-		gone = &stopped{why: "deployment " + d.Namespace + "/" + d.Name + " has no ready replica"}
+		gone = &stopped{why: "deployment " + d.Namespace + "/" + d.Name + " has no ready replica", down: d}
 	}
 	return gone, nil
 }
@@ -130,13 +134,26 @@ func (t *teardown) bringBack(ctx context.Context, sync *v1alpha1.NodeSync, leave
 		case t.terminate && !t.v.now().Before(until):
 			return "", errNotBack
 		}
-		return "waiting for Karpenter's controller: " + gone.why + t.trouble(ctx, sync), nil
+		return "waiting for Karpenter's controller: " + t.cause(ctx, gone) + t.trouble(ctx, sync), nil
 	})
 	if errors.Is(err, errNotBack) {
 		t.show.say("Karpenter's controller does not run: no node is drained, and --terminate ends its instances")
 		return nil
 	}
 	return err
+}
+
+// cause says why the controller does not come up, as its pods and their log tell it: Karpenter checks at its start whether its
+// credentials let it ask EC2, and ends where they do not (NewOperator in karpenter-provider-aws pkg/operator/operator.go).
+func (t *teardown) cause(ctx context.Context, gone *stopped) string {
+	if gone.down == nil {
+		return gone.why
+	}
+	logs, err := upgrade.PodLogs(t.c.config)
+	if err != nil {
+		return gone.why
+	}
+	return upgrade.Cause(ctx, t.c, logs, gone.down, gone.why, redact.Visible)
 }
 
 // errNotBack says that the controller has not come up, and is waited for no longer.

@@ -48,8 +48,12 @@ type teardownPlan struct {
 	As            string `json:"as,omitempty"`
 	// Appliers are other tools that apply something of this, and would create it again.
 	Appliers []string `json:"appliers,omitempty"`
+	// Suspends says that they are suspended first.
+	Suspends bool `json:"suspends,omitempty"`
 
-	stays leftover.Known
+	// appliers are they, each once.
+	appliers []owners.Owner
+	stays    leftover.Known
 	// claims are the NodeClaims of its NodePools that have a node.
 	claims []plan.NodeClaim
 	// vanished are the NodePools of Objects that are gone, each with its UID.
@@ -176,6 +180,9 @@ func (l *teardownPlan) noteCharts(k *v1alpha1.KarpenterStatus, downTo level) {
 func (l *teardownPlan) noteAppliers(name string, object client.Object) {
 	for _, owner := range owners.All(object) {
 		l.Appliers = append(l.Appliers, fmt.Sprintf("%s is applied by %s", name, owner))
+		if !slices.Contains(l.appliers, owner) {
+			l.appliers = append(l.appliers, owner)
+		}
 	}
 }
 
@@ -224,6 +231,10 @@ func (l *teardownPlan) print(out io.Writer) {
 		return
 	}
 	for _, applier := range l.Appliers {
-		fmt.Fprintf(out, "%s, which may create it again: take it out there first, or suspend that\n", applier)
+		if l.Suspends {
+			fmt.Fprintf(out, "%s, which is suspended first\n", applier)
+			continue
+		}
+		fmt.Fprintf(out, "%s, which may create it again: take it out there first, or suspend that, by --suspend-appliers\n", applier)
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -115,5 +116,30 @@ func TestTeardownBringsTheControllerBack(t *testing.T) {
 				t.Errorf("did %v, want a patch of %q first", *done, c.patches)
 			}
 		})
+	}
+}
+
+// TestTeardownSaysWhyTheControllerDoesNotStart, as its log tells it, and nothing is deleted meanwhile.
+func TestTeardownSaysWhyTheControllerDoesNotStart(t *testing.T) {
+	s, kubeconfig, _ := fleetToLeave(t)
+	s.objects[controllerPath] = karpenterWith(0)
+	done := endsAtOnce(s)
+	noted := s.patched
+	s.patched = func(s *apiServer, path string) {
+		noted(s, path)
+		down := karpenterWith(1)
+		labels := map[string]any{"app.kubernetes.io/name": "karpenter"}
+		down["status"], down["spec"] = map[string]any{}, map[string]any{"replicas": 1, "selector": map[string]any{"matchLabels": labels}}
+		s.objects[controllerPath] = down
+		s.objects["/api/v1/namespaces/kube-system/pods/karpenter-a"] = map[string]any{
+			"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "karpenter-a", "namespace": "kube-system", "labels": labels},
+			"status": map[string]any{"containerStatuses": []any{map[string]any{"name": "controller", "restartCount": 3}}},
+		}
+		s.texts = map[string]string{"/api/v1/namespaces/kube-system/pods/karpenter-a/log": `{"message":"ec2 api connectivity check failed","error":"AccessDenied: not authorized to perform sts:AssumeRoleWithWebIdentity"}`}
+	}
+	aws := &remainsOf{account: "111122223333", answers: [][]cloud.Answer{nothingLeft}}
+	got := teardownWith(t.Context(), t, aws, "prod", "--yes", "--timeout", "1s", "--kubeconfig", kubeconfig)
+	if got.code != exitStalled || !slices.Equal(*done, []string{"patch " + controllerPath}) || !strings.Contains(got.err, "AccessDenied: not authorized to perform sts:AssumeRoleWithWebIdentity") {
+		t.Errorf("code %d, did %q, says %s", got.code, *done, got.err)
 	}
 }

@@ -36,7 +36,7 @@ func fleetToLeave(t *testing.T) (*apiServer, string, *v1alpha1.NodeSync) {
 			"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": map[string]any{"name": name, "uid": name, "labels": labels},
 		}
 	}
-	owned := map[string]any{v1alpha1.OwnerLabel: "fleet.prod", "kustomize.toolkit.fluxcd.io/name": "nodes"}
+	owned := map[string]any{v1alpha1.OwnerLabel: "fleet.prod", "kustomize.toolkit.fluxcd.io/name": "fleet"}
 	pool("general", owned)
 	pool("other", map[string]any{})
 	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "general-a", Labels: map[string]string{karpv1.NodePoolLabelKey: "general"}}}
@@ -117,7 +117,7 @@ func TestTeardown(t *testing.T) {
 	}
 	for _, want := range []string{
 		"NodePool/general   1", "1 NodeClaim, 1 Node", "stays: NodePool/other; Karpenter 1.14.1 in namespace kube-system",
-		"NodePool/general is applied by Flux's Kustomization nodes, which may create it again", "nothing is left",
+		"NodePool/general is applied by Flux's Kustomization fleet, which may create it again", "nothing is left",
 	} {
 		if !strings.Contains(got.out, want) {
 			t.Errorf("prints %s\nwant %q in it", got.out, want)
