@@ -79,6 +79,12 @@ func (q *question) compare(ctx context.Context) (*v1alpha1.InstanceDrift, error)
 		return nil, err
 	}
 	found := q.fleet.Differences()
+	orphans := orphaned(found)
+	nodes, err := q.nodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found = append(found, nodes...)
 	for i := range found {
 		found[i].Message = finding.Bounded(found[i].Message, maxMessage)
 	}
@@ -86,7 +92,7 @@ func (q *question) compare(ctx context.Context) (*v1alpha1.InstanceDrift, error)
 	if err != nil {
 		return nil, err
 	}
-	return &v1alpha1.InstanceDrift{Count: int32(len(found)), Instances: found, Orphaned: orphaned(found), Volumes: volumes}, nil
+	return &v1alpha1.InstanceDrift{Count: int32(len(found)), Instances: found, Orphaned: orphans, Volumes: volumes}, nil
 }
 
 // groups are the security groups that a class comes to; nil where they are not compared, or where
