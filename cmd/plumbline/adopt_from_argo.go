@@ -74,6 +74,14 @@ func shareFolders(all []applier) {
 	}
 }
 
+// words name it, and what makes it.
+func (a *applier) words() string {
+	if a.set != "" {
+		return a.String() + ", made by ApplicationSet " + a.set
+	}
+	return a.String()
+}
+
 // refuse says why what it applies cannot be handed over by files that move.
 func (a *applier) refuse(ref render.Ref) error {
 	switch {
@@ -84,6 +92,19 @@ func (a *applier) refuse(ref render.Ref) error {
 		return fmt.Errorf("%s applies no folder of a repository, only charts: hand %s over by hand, as docs/how-to/beside-flux-or-argo-cd.md says", a, ref)
 	}
 	return nil
+}
+
+// located are the folders that files are read of, after that of each object is found whose Application has several.
+func (h *handing) located(ctx context.Context, r *handoverReport) ([]string, error) {
+	folders := []string{r.sync.Spec.Path}
+	for i := range r.Objects {
+		o := &r.Objects[i]
+		if err := h.locate(ctx, r, o); err != nil {
+			return nil, err
+		}
+		folders = append(folders, o.both(r)...)
+	}
+	return folders, nil
 }
 
 // locate finds of an Application with several folders the one that has the file of an object.

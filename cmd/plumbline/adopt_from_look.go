@@ -144,10 +144,7 @@ func (h *handing) object(sync *v1alpha1.NodeSync, appliers []applier, ref render
 		return o, false, err
 	}
 	if o.by != nil {
-		o.owner, o.AppliedBy = o.by.Owner, o.by.String()
-		if o.by.set != "" {
-			o.AppliedBy += ", made by ApplicationSet " + o.by.set
-		}
+		o.owner, o.AppliedBy = o.by.Owner, o.by.words()
 	}
 	o.mark, _ = o.owner.Mark()
 	owner := plan.OwnerOf(sync.Namespace, sync.Name)

@@ -37,14 +37,10 @@ func (h *handing) readFiles(ctx context.Context, r *handoverReport) error {
 		h.nudge(ctx, r)
 		h.pulled = time.Now()
 	}
-	folders := []string{r.sync.Spec.Path}
-	for i := range r.Objects {
-		if err := h.locate(ctx, r, &r.Objects[i]); err != nil {
-			return err
-		}
-		folders = append(folders, r.Objects[i].both(r)...)
+	folders, err := h.located(ctx, r)
+	if err != nil {
+		return err
 	}
-	var err error
 	if r.files, err = h.clone.files(ctx, folders); err != nil {
 		return err
 	}
