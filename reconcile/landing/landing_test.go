@@ -29,7 +29,9 @@ import (
 var children *confine.Runner
 
 func TestMain(m *testing.M) {
-	children = confine.Serve(os.Args, confine.Options{Jobs: map[string]confine.Job{JobName: Job}, AtOnce: 1})
+	limits := confine.DefaultLimits()
+	limits.Memory *= 8 // the race detector takes its own
+	children = confine.Serve(os.Args, confine.Options{Jobs: map[string]confine.Job{JobName: Job}, AtOnce: 1, Limits: limits})
 	os.Exit(m.Run())
 }
 
