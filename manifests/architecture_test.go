@@ -11,15 +11,25 @@ import (
 // quoted is what a document names as code.
 var quoted = regexp.MustCompile("`([^`]+)`")
 
-// TestArchitectureNamesWhatThereIs: a file that ARCHITECTURE.md sends a reader to exists, in
-// the folder that its line has named.
+// onePage is how many lines ARCHITECTURE.md has at the most.
+const onePage = 100
+
+// TestArchitectureNamesWhatThereIs: a file that ARCHITECTURE.md or ROOMS.md sends a reader to exists, in
+// the folder that its line has named. The first is one page.
 func TestArchitectureNamesWhatThereIs(t *testing.T) {
-	text, err := os.ReadFile("../ARCHITECTURE.md")
+	page, err := os.ReadFile("../ARCHITECTURE.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	files := 0
-	for line := range strings.Lines(string(text)) {
+	if n := strings.Count(string(page), "\n"); n > onePage {
+		t.Errorf("ARCHITECTURE.md has %d lines, want one page: %d", n, onePage)
+	}
+	rooms, err := os.ReadFile("../ROOMS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, files := string(page)+string(rooms), 0
+	for line := range strings.Lines(text) {
 		folders := []string{""}
 		for _, match := range quoted.FindAllStringSubmatch(line, -1) {
 			for _, name := range alternatives(match[1]) {
