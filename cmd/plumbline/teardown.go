@@ -25,8 +25,8 @@ const (
 	goneWithin = 2 * time.Minute
 )
 
-// standing starts a stand-in for the daemon, over the NodeSync of a UID.
-type standing func(ctx context.Context, config *rest.Config, namespace string, uid types.UID, steps steppoint.Options) (*standIn, error)
+// standInStarter starts a stand-in for the daemon, over the NodeSync of a UID.
+type standInStarter func(ctx context.Context, config *rest.Config, namespace string, uid types.UID, steps steppoint.Options) (*standIn, error)
 
 // teardown takes a NodeSync away by the daemon that leads, or in its place.
 type teardown struct {
@@ -54,7 +54,7 @@ type teardown struct {
 	until time.Time
 	// stand starts what makes passes where no daemon leads, and stands is what it has started. It
 	// writes as the user, or as another one.
-	stand  standing
+	stand  standInStarter
 	stands *standIn
 	as     string
 	// steps are the points that its passes reach; none in a release.

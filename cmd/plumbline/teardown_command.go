@@ -68,7 +68,7 @@ manifests/iam-policy-teardown.json.
 Exit codes: 0 AWS was asked and nothing is left; 1 an error, nothing was confirmed,
 or AWS has not answered; 4 something is left, or it is not done after --timeout.`
 
-func newTeardownCommand(kubeconfig *genericclioptions.ConfigFlags, v verification, stand standing) *cobra.Command {
+func newTeardownCommand(kubeconfig *genericclioptions.ConfigFlags, v verification, stand standInStarter) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "teardown [NODESYNC]",
 		Short: "Take a NodeSync away with all of its nodes, and ask AWS what is left",

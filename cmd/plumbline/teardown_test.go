@@ -67,19 +67,19 @@ func teardownWith(ctx context.Context, t *testing.T, aws *remainsOf, args ...str
 }
 
 // teardownBy is a teardown with what stands in for the daemon.
-func teardownBy(ctx context.Context, t *testing.T, stand standing, aws *remainsOf, args ...string) said {
+func teardownBy(ctx context.Context, t *testing.T, stand standInStarter, aws *remainsOf, args ...string) said {
 	t.Helper()
 	return teardownOver(ctx, t, stand, aws, &endingAWS{}, args...)
 }
 
 // teardownOver is a teardown over an AWS that answers, and one that ends.
-func teardownOver(ctx context.Context, t *testing.T, stand standing, aws *remainsOf, by *endingAWS, args ...string) said {
+func teardownOver(ctx context.Context, t *testing.T, stand standInStarter, aws *remainsOf, by *endingAWS, args ...string) said {
 	t.Helper()
 	return teardownAsking(ctx, t, stand, verification{dial: aws.dial, dialEnder: by.dial, now: time.Now, pause: time.Millisecond}, args...)
 }
 
 // teardownAsking is a teardown with what asks AWS.
-func teardownAsking(ctx context.Context, t *testing.T, stand standing, v verification, args ...string) said {
+func teardownAsking(ctx context.Context, t *testing.T, stand standInStarter, v verification, args ...string) said {
 	t.Helper()
 	kubeconfig := genericclioptions.NewConfigFlags(true)
 	cmd := newTeardownCommand(kubeconfig, v, stand)

@@ -59,7 +59,7 @@ func renderChart(loaded *chart.Chart, with Rendering) (Documents, *failure) {
 	if err := chartutil.ProcessDependenciesWithMerge(loaded, with.Values); err != nil {
 		return nil, &failure{Kind: failedDependencies}
 	}
-	if !schemasStandAlone(loaded) {
+	if !selfContained(loaded) {
 		return nil, &failure{Kind: failedSchema}
 	}
 	top, err := chartutil.ToRenderValues(loaded, with.Values, options, cluster)

@@ -15,14 +15,14 @@ type nothingElse struct{}
 // Load refuses.
 func (nothingElse) Load(string) (any, error) { return nil, errors.New("a schema is read by itself") }
 
-// schemasStandAlone says whether the values.schema.json of a chart, and of each within it,
+// selfContained says whether the values.schema.json of a chart, and of each within it,
 // can be read without any other document.
-func schemasStandAlone(c *chart.Chart) bool {
+func selfContained(c *chart.Chart) bool {
 	if c.Schema != nil && !standsAlone(c.Schema) {
 		return false
 	}
 	for _, below := range c.Dependencies() {
-		if !schemasStandAlone(below) {
+		if !selfContained(below) {
 			return false
 		}
 	}

@@ -123,11 +123,11 @@ func (s *Step) unsaid() bool {
 	return s.Commit == "" || s.Suspended || s.Elsewhere || s.superseded() || nobody
 }
 
-// saying is how much a pass says of its commit.
-type saying int
+// extent is how much a pass reports of its commit.
+type extent int
 
 const (
-	nothing saying = iota
+	nothing extent = iota
 	onlyDrift
 	everything
 )
@@ -135,7 +135,7 @@ const (
 // commitVerdict is the verdict on the commit, and how much of it is reported. Where only the Git host
 // is away, the pass has looked at the cluster all the same: what it has found against the last commit is
 // reported, and a success is not, as there may be a newer one.
-func (s *Step) commitVerdict() (Verdict, saying) {
+func (s *Step) commitVerdict() (Verdict, extent) {
 	switch looked := s.SawRollout && s.Drifts != nil && s.Fault == nil; {
 	case !s.SaysNothingOfTheCommit():
 		return s.Verdict(), everything

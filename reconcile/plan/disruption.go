@@ -95,8 +95,8 @@ func (c *Change) hold(reason, message string) {
 	}
 }
 
-// holdsAlone says whether a Change is held for itself, whatever else the Plan does to nodes.
-func (m *maker) holdsAlone(change *Change) (reason, message string, held bool) {
+// holdsByItself says whether a Change is held for itself, whatever else the Plan does to nodes.
+func (m *maker) holdsByItself(change *Change) (reason, message string, held bool) {
 	if weighs(change) {
 		if message, hosts := m.hostsController(change); hosts {
 			return ReasonHostsController, message, true

@@ -87,7 +87,7 @@ func (m *maker) shares(p *Plan) [][]share {
 	}
 	for i := range p.Changes {
 		change := &p.Changes[i]
-		if reason, message, held := m.holdsAlone(change); held {
+		if reason, message, held := m.holdsByItself(change); held {
 			change.hold(reason, message)
 		}
 		if !weighs(change) {

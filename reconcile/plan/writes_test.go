@@ -122,9 +122,9 @@ func mutations(server *applytest.Server) map[string]func(*rapid.T, *world) {
 	}
 }
 
-// TestEqualDigestsEqualDeeds: two Plans have one Digest where the same would be done, to the
+// TestEqualDigestsEqualWrites: two Plans have one Digest where the same would be done, to the
 // same nodes, under the same guard and with the same Karpenter, and only there.
-func TestEqualDigestsEqualDeeds(t *testing.T) {
+func TestEqualDigestsEqualWrites(t *testing.T) {
 	server := applytest.New(t)
 	var same, differ int
 	property.Check(t, func(t *rapid.T) {

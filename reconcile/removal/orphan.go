@@ -79,9 +79,9 @@ func (s *Step) leftAsIs(uid types.UID) bool {
 	return slices.ContainsFunc(s.Plan.Removals, func(c plan.Candidate) bool { return c.UID == uid && leavesAsIs(&c) })
 }
 
-// leftAlone says that a removal has ended by leaving its object to itself, and of how many nodes; empty
+// leftUnmanaged says that a removal has ended by leaving its object to itself, and of how many nodes; empty
 // where it has not.
-func (s *Step) leftAlone(r v1alpha1.Removal) string {
+func (s *Step) leftUnmanaged(r v1alpha1.Removal) string {
 	object := s.Live.Objects[refOf(r)]
 	if object == nil || object.GetUID() != r.UID || !object.IsOrphaned(s.owner()) {
 		return ""

@@ -76,7 +76,7 @@ func TestAnEntryIsLeftToItself(t *testing.T) {
 			}
 			s = b.looks()
 			r := v1alpha1.Removal{Kind: general.Kind, Name: general.Name, UID: "p1"}
-			if words := s.leftAlone(r); (words != "") != c.left || c.left && !strings.Contains(words, "left to itself with 1 node") {
+			if words := s.leftUnmanaged(r); (words != "") != c.left || c.left && !strings.Contains(words, "left to itself with 1 node") {
 				t.Errorf("said: %q", words)
 			}
 			if pools := s.Orphaned(); (len(pools) == 1) != c.left {

@@ -42,7 +42,7 @@ func (s *Step) takeBack(ctx context.Context, pace teardown.Pace) ([]teardown.Wri
 		if !slices.ContainsFunc(back, func(r v1alpha1.Removal) bool { return r.UID == open.UID }) {
 			return false
 		}
-		if left := s.leftAlone(open); left != "" {
+		if left := s.leftUnmanaged(open); left != "" {
 			s.Event(v1alpha1.ReasonOrphaned, left)
 			return true
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 )
 
-func TestFates(t *testing.T) {
+func TestOutcomes(t *testing.T) {
 	cases := map[string]struct {
 		err  error
 		want outcome
