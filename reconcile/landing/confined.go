@@ -93,7 +93,8 @@ func ask(ctx context.Context, runner *confine.Runner, c *capture.Capture, catalo
 	if err != nil {
 		return err
 	}
-	answer, err := runner.Ask(ctx, what, JobName, map[string]any{"capture": captured, "commit": committed, "catalog": catalog})
+	// As an owner of its own: no render waits for it, and one simulation at a time takes one of the places.
+	answer, err := runner.Ask(confine.For(ctx, JobName), what, JobName, map[string]any{"capture": captured, "commit": committed, "catalog": catalog})
 	if err != nil {
 		return err
 	}
