@@ -114,6 +114,7 @@ func newDaemon(ctx context.Context, config *rest.Config, o *runOptions) (*daemon
 	if d.reconciler, err = newReconciler(d.mgr, config, leading, d.reports, logged(confined(ctx)), o); err != nil {
 		return nil, err
 	}
+	d.reconciler.Landing = simulator(d.mgr.GetAPIReader(), d.reconciler.Confine, &d.reconciler.Clouds)
 	d.reconciler.Refusals, d.reconciler.Values, d.reconciler.Points = refusals, values, points
 	d.git = source.NewGit(source.Options{Dir: filepath.Join(o.cacheDir, "git"), MaxBytes: o.storeLimit, OnFetch: func(s source.FetchStats) { d.reconciler.Meter.Fetched(s.Received) }})
 	if d.reconciler.Source, err = d.eitherSource(config, o); err != nil {
@@ -251,7 +252,7 @@ func newReconciler(mgr ctrl.Manager, config *rest.Config, leading func(context.C
 	if err != nil {
 		return nil, err
 	}
-	made := &reconcile.Reconciler{
+	return &reconcile.Reconciler{
 		Launches: &observe.Launches{Now: time.Now},
 		Metrics:  controller.NewMetrics(mgr, gauges, v1alpha1.Finalizer),
 		Client:   mgr.GetClient(),
@@ -280,9 +281,7 @@ func newReconciler(mgr ctrl.Manager, config *rest.Config, leading func(context.C
 			Now:                  time.Now,
 			StillLeader:          leading,
 		},
-	}
-	made.Landing = simulator(mgr.GetAPIReader(), runner, &made.Clouds)
-	return made, nil
+	}, nil
 }
 
 // certificateAuthority is the bundle that the API server is trusted by.

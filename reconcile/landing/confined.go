@@ -44,7 +44,7 @@ func Job(t *confine.Talk) error {
 	if err := errors.Join(unpack(text("capture"), c), unpack(text("commit"), &commit), unpack(text("catalog"), catalog)); err != nil {
 		return err
 	}
-	answer, err := pack(lands(context.Background(), c, catalog, commit))
+	answer, err := pack(lands(context.Background(), c, catalog, commit)) //nolint:forbidigo // a child has no other context
 	if err != nil {
 		return err
 	}

@@ -29,8 +29,10 @@ func TestPodsWithoutAPlace(t *testing.T) {
 	}{
 		"a removal":     {landing: lost, git: removed, want: []string{"Hold NodePool/b UnschedulablePods"}, begins: []string{"NodePool/b"}},
 		"of other pods": {landing: plan.Landing{Nowhere: map[string][]plan.Unschedulable{"a": {{Pod: "web/x"}}}}, git: removed, want: []string{"Remove NodePool/b"}, begins: []string{"NodePool/b"}},
-		"ignored": {landing: lost, git: removed, want: []string{"Remove NodePool/b"}, begins: []string{"NodePool/b"},
-			change: func(c *cluster) { c.policy.Guard.UnschedulablePods = v1alpha1.UnschedulablePodsIgnore }},
+		"ignored": {
+			landing: lost, git: removed, want: []string{"Remove NodePool/b"}, begins: []string{"NodePool/b"},
+			change: func(c *cluster) { c.policy.Guard.UnschedulablePods = v1alpha1.UnschedulablePodsIgnore },
+		},
 		"a removal, not known yet":         {landing: plan.Landing{Asking: true}, git: removed, want: []string{"Remove NodePool/b"}, begins: []string{"NodePool/b"}},
 		"unknown":                          {landing: plan.Landing{Unknown: "no right"}, git: removed, want: []string{"Remove NodePool/b"}, begins: []string{"NodePool/b"}},
 		"left to itself":                   {landing: lost, git: removed, want: []string{"Hold NodePool/b Orphan"}, change: func(c *cluster) { c.policy.Orphans = true }},
