@@ -2,11 +2,15 @@ package landing
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 const (
@@ -14,6 +18,8 @@ const (
 	Every = 10 * time.Minute
 	// again is when what could not be found out is asked again.
 	again = time.Minute
+	// soon is how long after an answer a pool that has changed is asked about.
+	soon = 20 * time.Second
 	// patience is how long an answer is waited for.
 	patience = 2 * time.Minute
 )
@@ -23,9 +29,10 @@ const (
 type Asker struct {
 	mu     sync.Mutex
 	asking bool
-	// about is what the answer is to.
-	about  string
-	answer plan.Landing
+	// about is what the answer is to, which was asked for at a time, and pools are those that there were then.
+	about, pools string
+	asked        time.Time
+	answer       plan.Landing
 	// until is when it is asked again.
 	until time.Time
 }
@@ -38,7 +45,7 @@ func (a *Asker) For(s *Simulator, now time.Time, done func()) func(context.Conte
 	}
 	return func(ctx context.Context, made *plan.Plan, live plan.Live) (plan.Landing, time.Time) {
 		return a.answerTo(ctx, question{
-			about: strings.Join(append([]string{made.Revision}, made.Begins()...), "\n"), done: done,
+			about: strings.Join(append([]string{made.Revision}, made.Begins()...), "\n"), pools: poolsOf(made, live), done: done,
 			ask: func(ctx context.Context) (map[string][]plan.Unschedulable, error) { return s.Ask(ctx, made, live) },
 		}, now)
 	}
@@ -46,8 +53,9 @@ func (a *Asker) For(s *Simulator, now time.Time, done func()) func(context.Conte
 
 // question is what is asked.
 type question struct {
-	// about names the Plan, and what of it begins: another name is another question.
-	about string
+	// about names the Plan, and what of it begins: another name is another question. With other pools it is the same one,
+	// whose answer may be another.
+	about, pools string
 	// ask answers, and done is called when it has.
 	ask  func(context.Context) (map[string][]plan.Unschedulable, error)
 	done func()
@@ -58,15 +66,34 @@ type question struct {
 func (a *Asker) answerTo(ctx context.Context, q question, now time.Time) (plan.Landing, time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	known := a.about == q.about && !a.until.IsZero()
-	if !a.asking && (!known || !now.Before(a.until)) {
+	known, until := a.about == q.about && !a.until.IsZero(), a.until
+	if changed := a.asked.Add(soon); q.pools != a.pools && changed.Before(until) {
+		until = changed
+	}
+	if !a.asking && (!known || !now.Before(until)) {
 		a.asking = true
 		go a.ask(context.WithoutCancel(ctx), q, now)
 	}
-	if known {
-		return a.answer, a.until
+	if a.asking {
+		until = now.Add(patience) // done comes before
 	}
-	return plan.Landing{Asking: true}, now.Add(patience)
+	if known {
+		return a.answer, until
+	}
+	return plan.Landing{Asking: true}, until
+}
+
+// poolsOf are the NodePools of the cluster that stay, each with what of it says whether it takes pods.
+func poolsOf(made *plan.Plan, live plan.Live) string {
+	leaving := made.Leaving(live)
+	var pools []string
+	for ref, object := range live.Objects {
+		if ref.Kind == render.NodePool && !slices.Contains(leaving, ref) {
+			pools = append(pools, fmt.Sprint(ref.Name, " ", object.GetGeneration(), " ", observe.Ready(object).Ready))
+		}
+	}
+	slices.Sort(pools)
+	return strings.Join(pools, "\n")
 }
 
 func (a *Asker) ask(ctx context.Context, q question, now time.Time) {
@@ -74,6 +101,7 @@ func (a *Asker) ask(ctx context.Context, q question, now time.Time) {
 	defer cancel()
 	found, err := q.ask(ctx)
 	a.mu.Lock()
+	a.asked, a.pools = now, q.pools
 	a.asking, a.about, a.answer, a.until = false, q.about, plan.Landing{Known: true, Nowhere: found}, now.Add(Every)
 	if err != nil {
 		a.answer, a.until = plan.Landing{Unknown: err.Error()}, now.Add(again)

@@ -14,6 +14,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -202,16 +203,19 @@ func TestEC2IsAskedTwiceADay(t *testing.T) {
 // TestAnAnswerIsKept until what is asked is another, or it is old; meanwhile the one that there was counts.
 func TestAnAnswerIsKept(t *testing.T) {
 	a, now, done := &Asker{}, time.Date(2026, 11, 27, 8, 0, 0, 0, time.UTC), make(chan bool)
-	n := 0
+	n, pools := 0, ""
 	var fails error
 	about := func(text string) question {
-		return question{about: text, done: func() { done <- true }, ask: func(context.Context) (map[string][]plan.Unschedulable, error) {
+		return question{about: text, pools: pools, done: func() { done <- true }, ask: func(context.Context) (map[string][]plan.Unschedulable, error) {
 			n++
 			return map[string][]plan.Unschedulable{"general": {{Pod: fmt.Sprint(n)}}}, fails
 		}}
 	}
 	look := func(text string, waits bool) string {
-		landing, _ := a.answerTo(t.Context(), about(text), now)
+		landing, wake := a.answerTo(t.Context(), about(text), now)
+		if !wake.After(now) {
+			t.Errorf("%s: looks again at %s, at once", text, wake)
+		}
 		if waits {
 			<-done
 		}
@@ -234,12 +238,17 @@ func TestAnAnswerIsKept(t *testing.T) {
 	now = now.Add(Every)
 	expect("when it is old", look("x", true), "1")
 	expect("then", look("x", false), "2")
+	pools = "another"
+	expect("of other pools, at once", look("x", false), "2")
+	now = now.Add(soon)
+	expect("of other pools", look("x", true), "2")
+	expect("then", look("x", false), "3")
 	fails = errors.New("no")
 	expect("of another", look("y", true), "asking")
 	expect("that nobody knows", look("y", false), "no")
 	fails, now = nil, now.Add(again)
 	expect("for a minute", look("y", true), "no")
-	expect("then", look("y", false), "4")
+	expect("then", look("y", false), "5")
 }
 
 // TestNobodyIsAsked where there is no Simulator.
@@ -275,5 +284,25 @@ func TestSomePodsOfEachWorkload(t *testing.T) {
 	}
 	if n := len(some(pods, 100)); n != len(pods) {
 		t.Errorf("%d pods of few", n)
+	}
+}
+
+// TestPoolsThatStay are looked at: one that is Ready now may take what had no place.
+func TestPoolsThatStay(t *testing.T) {
+	pool := func(name, ready string) (render.Ref, *plan.Object) {
+		object := &unstructured.Unstructured{Object: map[string]any{
+			"kind": render.NodePool, "metadata": map[string]any{"name": name, "generation": int64(2)},
+			"status": map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": ready, "observedGeneration": int64(2)}}},
+		}}
+		return render.Ref{Kind: render.NodePool, Name: name}, plan.NewObject(object)
+	}
+	made, live := removing()
+	live.Objects = map[render.Ref]*plan.Object{}
+	for name, ready := range map[string]string{"general": "True", "batch": "True", "late": "False"} {
+		ref, object := pool(name, ready)
+		live.Objects[ref] = object
+	}
+	if got := poolsOf(made, live); got != "batch 2 true\nlate 2 false" {
+		t.Errorf("%q", got)
 	}
 }
