@@ -42,6 +42,9 @@ func (k *kind[T, P]) name() string { return nameOf(P(new(T))) }
 
 func (k *kind[T, P]) get(key client.ObjectKey, into client.Object) bool {
 	i, found := k.byKey[key]
+	if !found { // the API server does not look at the namespace of what is in none, and Karpenter gives one with a volume's
+		i, found = k.byKey[types.NamespacedName{Name: key.Name}]
+	}
 	if target, ok := into.(P); found && ok {
 		*target = k.items[i]
 		return true

@@ -7,9 +7,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"time"
+
+	kjson "sigs.k8s.io/json"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud/offers"
 )
@@ -72,5 +75,10 @@ func unpack(text string, into any) error {
 	if err != nil {
 		return err
 	}
-	return json.NewDecoder(in).Decode(into)
+	whole, err := io.ReadAll(in)
+	if err != nil {
+		return err
+	}
+	// Whole numbers stay so, as a cluster's definitions have them.
+	return kjson.UnmarshalCaseSensitivePreserveInts(whole, into)
 }

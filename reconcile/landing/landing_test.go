@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -58,21 +56,25 @@ func (s served) List(ctx context.Context, list client.ObjectList, options ...cli
 const cluster = `
 version: 1
 definitions:
-- {apiVersion: karpenter.k8s.aws/v1, kind: EC2NodeClass, metadata: {name: default}, spec: {subnetSelectorTerms: [{id: a}]}, status: {subnets: [{id: a, zone: us-east-1a, zoneID: use1-az1}]}}
+- {apiVersion: karpenter.k8s.aws/v1, kind: EC2NodeClass, metadata: {name: default}, spec: {subnetSelectorTerms: [{id: a}]}, status: {subnets: [{id: a, zone: us-east-1a, zoneID: use1-az1}, {id: b, zone: us-east-1b, zoneID: use1-az2}]}}
 - {apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: general}, spec: {template: {spec: {nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}, requirements: []}}}}
-- {apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: batch}, spec: {LIMITS template: {spec: {TAINTS nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}, requirements: []}}}, status: {resources: {cpu: "8"}}}
+- {apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: batch}, spec: {LIMITS template: {spec: {TAINTS nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}, requirements: [ZONE]}}}, status: {resources: {cpu: 8}}}
+persistentVolumes:
+- {metadata: {name: pv}, spec: {csi: {driver: ebs.csi.aws.com, volumeHandle: v}, nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: topology.kubernetes.io/zone, operator: In, values: [us-east-1a]}]}]}}}}
+persistentVolumeClaims:
+- {metadata: {name: data, namespace: web}, spec: {volumeName: pv}, status: {phase: Bound}}
 nodeClaims:
 - {metadata: {name: n1, uid: n1, labels: {karpenter.sh/nodepool: general}}, spec: {nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}}, status: {providerID: "aws:///us-east-1a/n1", nodeName: n1, capacity: {cpu: "2"}, allocatable: {cpu: "2"}}}
 nodes:
 - {metadata: {name: n1, labels: {karpenter.sh/nodepool: general, topology.kubernetes.io/region: us-east-1, karpenter.sh/registered: "true", karpenter.sh/initialized: "true"}}, spec: {providerID: "aws:///us-east-1a/n1"}, status: {capacity: {cpu: "2", pods: "20"}, allocatable: {cpu: "2", pods: "20"}}}
 - {metadata: {name: own, labels: {topology.kubernetes.io/region: us-east-1}}, spec: {providerID: "aws:///us-east-1a/own"}, status: {capacity: {cpu: "2", pods: "20"}, allocatable: {cpu: "ROOM", pods: "20"}, conditions: [{type: Ready, status: "True"}]}}
 pods:
-- {metadata: {namespace: web, name: a, uid: a, ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: web, uid: rs}]}, spec: {nodeName: n1, containers: [{name: c, resources: {requests: {cpu: "1"}}}]}, status: {phase: Running}}
+- {metadata: {namespace: web, name: a, uid: a, ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: web, uid: rs}]}, spec: {nodeName: n1, VOLUMES containers: [{name: c, resources: {requests: {cpu: "1"}}}]}, status: {phase: Running}}
 `
 
 const m5large = `
 region: us-east-1
-zones: {m5.large: [us-east-1a]}
+zones: {m5.large: [us-east-1a, us-east-1b]}
 types:
 - {InstanceType: m5.large, VCpuInfo: {DefaultVCpus: 2}, MemoryInfo: {SizeInMiB: 8192}, ProcessorInfo: {SupportedArchitectures: [x86_64], Manufacturer: Intel},
    Hypervisor: nitro, SupportedUsageClasses: [on-demand], NetworkInfo: {MaximumNetworkInterfaces: 4, Ipv4AddressesPerInterface: 15, DefaultNetworkCardIndex: 0, NetworkCards: [{NetworkCardIndex: 0, MaximumNetworkInterfaces: 4}]}}
@@ -87,8 +89,8 @@ func removing() (*plan.Plan, plan.Live) {
 
 // fixture is a cluster with what varies of it.
 type fixture struct {
-	taints, limits, room string
-	more                 int64
+	taints, limits, room, zone, volumes string
+	more                                int64
 }
 
 func (f fixture) simulator(t *testing.T, confined *confine.Runner, asked func() error) *Simulator {
@@ -98,7 +100,7 @@ func (f fixture) simulator(t *testing.T, confined *confine.Runner, asked func() 
 		room = "0"
 	}
 	c, catalog := &capture.Capture{}, &offers.Catalog{}
-	if err := errors.Join(yaml.Unmarshal([]byte(strings.NewReplacer("TAINTS", f.taints, "LIMITS", f.limits, "ROOM", room).Replace(cluster)), c), yaml.Unmarshal([]byte(m5large), catalog)); err != nil {
+	if err := errors.Join(yaml.Unmarshal([]byte(strings.NewReplacer("ZONE", f.zone, "VOLUMES", f.volumes, "TAINTS", f.taints, "LIMITS", f.limits, "ROOM", room).Replace(cluster)), c), yaml.Unmarshal([]byte(m5large), catalog)); err != nil {
 		t.Fatal(err)
 	}
 	reader, err := capture.NewClient(c)
@@ -113,56 +115,45 @@ func (f fixture) simulator(t *testing.T, confined *confine.Runner, asked func() 
 
 func never() error { return nil }
 
-// TestWhereThePodsOfAPoolGo has the pool that is left take the pod, or not; a large cluster is simulated without the nodes
+// TestWhereThePodsOfAPoolGo, simulated here and in a child process, has the pool that is left take the pod, or not; a large cluster is simulated without the nodes
 // that stay.
 func TestWhereThePodsOfAPoolGo(t *testing.T) {
 	const large = 2 * largest
+	const volume, zoneB = `volumes: [{name: data, persistentVolumeClaim: {claimName: data}}],`, `{key: topology.kubernetes.io/zone, operator: In, values: [us-east-1b]}`
 	tainted := `taints: [{key: dedicated, value: gpu, effect: NoSchedule}],`
 	for name, c := range map[string]struct {
 		fixture
 		nowhere string
 	}{
-		"on a new node":                      {fixture{}, ""},
-		"nowhere, by a taint":                {fixture{taints: tainted}, "did not tolerate taint"},
-		"on a node that stays":               {fixture{taints: tainted, room: "2"}, ""},
-		"nowhere, by a limit":                {fixture{limits: `limits: {cpu: "9"},`}, "limits"},
-		"within a limit":                     {fixture{limits: `limits: {cpu: "10"},`}, ""},
-		"of a large cluster, on a new node":  {fixture{more: large}, ""},
-		"of a large cluster, by a taint":     {fixture{taints: tainted, room: "2", more: large}, "did not tolerate taint"},
-		"of a large cluster, within limits":  {fixture{limits: `limits: {cpu: "10"},`, more: large}, ""},
-		"of a large cluster, used up limits": {fixture{limits: `limits: {cpu: "9"},`, more: large}, "limits"},
+		"on a new node":                        {fixture{}, ""},
+		"nowhere, by a taint":                  {fixture{taints: tainted}, "did not tolerate taint"},
+		"on a node that stays":                 {fixture{taints: tainted, room: "2"}, ""},
+		"nowhere, by a limit":                  {fixture{limits: `limits: {cpu: "9"},`}, "limits"},
+		"within a limit":                       {fixture{limits: `limits: {cpu: "10"},`}, ""},
+		"nowhere, by a limit that is a number": {fixture{limits: `limits: {cpu: 9},`}, "limits"},
+		"nowhere, by a limit of 0":             {fixture{limits: `limits: {cpu: 0},`}, "limits"},
+		"by its volume's zone":                 {fixture{volumes: volume}, ""},
+		"nowhere, by its volume's zone":        {fixture{volumes: volume, zone: zoneB}, "us-east-1a"},
+		"of a large cluster, on a new node":    {fixture{more: large}, ""},
+		"of a large cluster, by a taint":       {fixture{taints: tainted, room: "2", more: large}, "did not tolerate taint"},
+		"of a large cluster, within limits":    {fixture{limits: `limits: {cpu: "10"},`, more: large}, ""},
+		"of a large cluster, used up limits":   {fixture{limits: `limits: {cpu: "9"},`, more: large}, "limits"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			made, live := removing()
-			found, err := c.simulator(t, nil, never).Ask(t.Context(), made, live)
-			if err != nil {
-				t.Fatal(err)
-			}
-			pods := found["general"]
-			if c.nowhere == "" {
-				if len(found) != 0 {
+		for where, runner := range map[string]*confine.Runner{"": nil, ", in a child": children} {
+			t.Run(name+where, func(t *testing.T) {
+				made, live := removing()
+				found, err := c.simulator(t, runner, never).Ask(t.Context(), made, live)
+				if err != nil {
+					t.Fatal(err)
+				}
+				pods := found["general"]
+				switch {
+				case c.nowhere == "" && len(found) == 0:
+				case len(pods) != 1 || pods[0].Pod != "web/a" || c.nowhere == "" || !strings.Contains(pods[0].Reason, c.nowhere):
 					t.Errorf("%+v", found)
 				}
-				return
-			}
-			if len(pods) != 1 || pods[0].Pod != "web/a" || !strings.Contains(pods[0].Reason, c.nowhere) {
-				t.Errorf("%+v", found)
-			}
-		})
-	}
-}
-
-// TestAChildSimulates the same.
-func TestAChildSimulates(t *testing.T) {
-	made, live := removing()
-	f := fixture{taints: `taints: [{key: dedicated, value: gpu, effect: NoSchedule}],`}
-	want, err := f.simulator(t, nil, never).Ask(t.Context(), made, live)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := f.simulator(t, children, never).Ask(t.Context(), made, live)
-	if err != nil || len(got["general"]) != 1 || !maps.EqualFunc(got, want, slices.Equal[[]plan.Unschedulable]) {
-		t.Errorf("%+v, and in this process %+v: %v", got, want, err)
+			})
+		}
 	}
 }
 

@@ -24,7 +24,10 @@ func Lands(ctx context.Context, c *capture.Capture, commit Commit, offers Offers
 	if err := observe(ctx, c, offers); err != nil {
 		return nil, err
 	}
-	room := roomOf(commit.Definitions, c)
+	room, err := roomOf(commit.Definitions, c)
+	if err != nil {
+		return nil, err
+	}
 	for round := 1; ; round++ {
 		s := &simulation{capture: c, commit: commit}
 		s.commit.Definitions = room.within(commit.Definitions)

@@ -1,6 +1,9 @@
 package whatif
 
 import (
+	"fmt"
+	"strconv"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -17,7 +20,7 @@ type rooms map[string]map[string]resource.Quantity
 
 // roomOf is what NodePools have left but for the nodes of a Capture, which Karpenter counts itself: of a Capture
 // with some nodes only the others are known from the status.
-func roomOf(definitions []map[string]any, c *capture.Capture) rooms {
+func roomOf(definitions []map[string]any, c *capture.Capture) (rooms, error) {
 	found, counted := rooms{}, map[string]corev1.ResourceList{}
 	for i := range c.Nodes {
 		pool := c.Nodes[i].Labels[karpv1.NodePoolLabelKey]
@@ -34,7 +37,7 @@ func roomOf(definitions []map[string]any, c *capture.Capture) rooms {
 		for name, limit := range limits {
 			l, ok := quantity(limit)
 			if !ok {
-				continue
+				return nil, fmt.Errorf("the limits of NodePool/%s: %s is %v, which is no quantity", object.GetName(), name, limit)
 			}
 			if u, known := quantity(used[name]); known {
 				if u.Sub(counted[object.GetName()][corev1.ResourceName(name)]); u.Sign() > 0 {
@@ -45,7 +48,7 @@ func roomOf(definitions []map[string]any, c *capture.Capture) rooms {
 		}
 		found[object.GetName()] = left
 	}
-	return found
+	return found, nil
 }
 
 // within are the definitions with what is left as their limits.
@@ -98,6 +101,9 @@ func quantity(value any) (resource.Quantity, bool) {
 		return q, err == nil
 	case int64:
 		return *resource.NewQuantity(v, resource.DecimalSI), true
+	case float64: // of a file that was read as JSON
+		q, err := resource.ParseQuantity(strconv.FormatFloat(v, 'f', -1, 64))
+		return q, err == nil
 	}
 	return resource.Quantity{}, false
 }
