@@ -100,6 +100,16 @@ func TestTheDeletionGuardKeepsTheChart(t *testing.T) {
 			if want := by == person; kept != want {
 				t.Errorf("%s, deleted by %s %v: kept %v, want %v", name, by.GetName(), by.GetGroups(), kept, want)
 			}
+			for label, want := range map[string]bool{"app.kubernetes.io/managed-by": by == person, "app.kubernetes.io/version": false} {
+				changed := object.DeepCopy()
+				labels := changed.GetLabels()
+				delete(labels, label)
+				changed.SetLabels(labels)
+				denied := p.denied(write{operation: admission.Update, resource: resource, old: object, object: changed, by: by})
+				if kept := len(denied) > 0; kept != want {
+					t.Errorf("%s without its label %s, by %s %v: kept %v, want %v", name, label, by.GetName(), by.GetGroups(), kept, want)
+				}
+			}
 		}
 	}
 }

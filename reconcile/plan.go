@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fluxcd/pkg/apis/meta"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -141,7 +142,7 @@ func (p *pass) policyStep() *policy.Step {
 		Set: p.want.Set, Karpenter: p.want.Karpenter, Schema: p.want.Schema, Live: p.live, Applied: p.memory.changes.Forms(), Memory: &p.memory.policy,
 		Now: p.now, Retry: p.sync.GetRetryInterval(),
 		Hosts: p.view.PoolHostsOf(p.sync.Status.Karpenter, p.Settings.Own, p.live.NodeClaims), Resolve: p.resolveStep().Answers, DaemonSets: p.view.DaemonSetsOf(p.live.NodeClaims, p.now, p.sync.GetRetryInterval()),
-		Landing: p.memory.landing.For(p.Landing, p.now, func() { p.Look(p.name()) }), Order: branch.Order, ChangesCharts: func() bool { return p.chartStep().Changes() },
+		Landing: p.memory.landing.For(p.Landing, p.now, p.sync.GetAnnotations()[meta.ReconcileRequestAnnotation], func() { p.Look(p.name()) }), Order: branch.Order, ChangesCharts: func() bool { return p.chartStep().Changes() },
 		FindOrder: branch.FindOrder, Read: branch.Read,
 	}
 }
@@ -163,8 +164,7 @@ func (p *pass) applyPlan(ctx context.Context) error {
 	return nil
 }
 
-// notePartlyApplied records that something of this revision is, or is about to be,
-// written: a HEAD that is older than it lacks what was not taken out of Git.
+// notePartlyApplied records that something of this revision is, or is about to be, written: a HEAD that is older than it lacks what was not taken out of Git.
 func (p *pass) notePartlyApplied() {
 	if p.plan.Doubt == nil {
 		p.sync.Status.PartlyAppliedRevision = p.revision()

@@ -24,4 +24,6 @@ var namespaces string
 var ownership string
 
 // Policies are ValidatingAdmissionPolicies and their bindings, as files of YAML.
-func Policies() []string { return []string{crds, definitions, finalizers, namespaces, ownership, charts} }
+func Policies() []string {
+	return []string{crds, definitions, finalizers, namespaces, ownership, charts}
+}

@@ -16,7 +16,8 @@ import (
 const (
 	// Every is how long an answer counts, as long as what was asked about has not begun.
 	Every = 10 * time.Minute
-	// again is when what could not be found out is asked again.
+	// again is when what could not be found out is asked again, and what has no place; that then at longer and
+	// longer intervals.
 	again = time.Minute
 	// soon is how long after an answer a pool that has changed is asked about.
 	soon = 20 * time.Second
@@ -33,19 +34,20 @@ type Asker struct {
 	about, pools string
 	asked        time.Time
 	answer       plan.Landing
-	// until is when it is asked again.
+	// until is when it is asked again, and waits how long was waited since the answer before.
 	until time.Time
+	waits time.Duration
 }
 
 // For returns what answers for a Plan by a Simulator, which is the Plan's without an answer; nil where there is no
-// Simulator. done is called when there is a new answer.
-func (a *Asker) For(s *Simulator, now time.Time, done func()) func(context.Context, *plan.Plan, plan.Live) (plan.Landing, time.Time) {
+// Simulator. requested is another one where a person wants another look, and done is called when there is a new answer.
+func (a *Asker) For(s *Simulator, now time.Time, requested string, done func()) func(context.Context, *plan.Plan, plan.Live) (plan.Landing, time.Time) {
 	if s == nil {
 		return nil
 	}
 	return func(ctx context.Context, made *plan.Plan, live plan.Live) (plan.Landing, time.Time) {
 		return a.answerTo(ctx, question{
-			about: strings.Join(append([]string{made.Revision}, made.Begins()...), "\n"), pools: poolsOf(made, live), done: done,
+			about: strings.Join(append([]string{made.Revision}, made.Begins()...), "\n"), pools: requested + "\n" + poolsOf(made, live), done: done,
 			ask: func(ctx context.Context) (map[string][]plan.Unschedulable, error) { return s.Ask(ctx, made, live) },
 		}, now)
 	}
@@ -101,10 +103,18 @@ func (a *Asker) ask(ctx context.Context, q question, now time.Time) {
 	defer cancel()
 	found, err := q.ask(ctx)
 	a.mu.Lock()
+	switch {
+	case len(found) == 0 && err == nil:
+		a.waits = Every
+	case err != nil || a.about != q.about || len(a.answer.Nowhere) == 0:
+		a.waits = again
+	default:
+		a.waits = min(2*a.waits, Every)
+	}
 	a.asked, a.pools = now, q.pools
-	a.asking, a.about, a.answer, a.until = false, q.about, plan.Landing{Known: true, Nowhere: found}, now.Add(Every)
+	a.asking, a.about, a.answer, a.until = false, q.about, plan.Landing{Known: true, Nowhere: found}, now.Add(a.waits)
 	if err != nil {
-		a.answer, a.until = plan.Landing{Unknown: err.Error()}, now.Add(again)
+		a.answer = plan.Landing{Unknown: err.Error()}
 	}
 	a.mu.Unlock()
 	q.done()

@@ -1,9 +1,12 @@
 package landing
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/plumbline-dev/plumbline/confine"
 	"github.com/plumbline-dev/plumbline/provision/cloud/offers"
@@ -61,7 +64,7 @@ func lands(ctx context.Context, c *capture.Capture, catalog *offers.Catalog, com
 		return answered{Failed: err.Error()}
 	}
 	for i := range out.Nowhere {
-		out.Nowhere[i].Reason = finding.Bounded(out.Nowhere[i].Reason, longestReason)
+		out.Nowhere[i].Reason = finding.Bounded(inShort(out.Nowhere[i].Reason), longestReason)
 	}
 	return answered{Nowhere: out.Nowhere, Unknown: out.Unknown}
 }
@@ -103,4 +106,18 @@ func ask(ctx context.Context, runner *confine.Runner, c *capture.Capture, catalo
 		return &confine.ChildError{What: what, Err: err}
 	}
 	return nil
+}
+
+// inShort has each thing that Karpenter says of a pool once. What it says of most pools, such as that they lack a label,
+// comes last.
+func inShort(reason string) string {
+	counts := map[string]int{}
+	var things []string
+	for thing := range strings.SplitSeq(reason, "; ") {
+		if counts[thing]++; counts[thing] == 1 {
+			things = append(things, thing)
+		}
+	}
+	slices.SortStableFunc(things, func(a, b string) int { return cmp.Compare(counts[a], counts[b]) })
+	return strings.Join(things, "; ")
 }

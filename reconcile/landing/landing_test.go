@@ -12,7 +12,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -191,64 +190,6 @@ func TestEC2IsAskedTwiceADay(t *testing.T) {
 	}
 }
 
-// TestAnAnswerIsKept until what is asked is another, or it is old; meanwhile the one that there was counts.
-func TestAnAnswerIsKept(t *testing.T) {
-	a, now, done := &Asker{}, time.Date(2026, 11, 27, 8, 0, 0, 0, time.UTC), make(chan bool)
-	n, pools := 0, ""
-	var fails error
-	about := func(text string) question {
-		return question{about: text, pools: pools, done: func() { done <- true }, ask: func(context.Context) (map[string][]plan.Unschedulable, error) {
-			n++
-			return map[string][]plan.Unschedulable{"general": {{Pod: fmt.Sprint(n)}}}, fails
-		}}
-	}
-	look := func(text string, waits bool) string {
-		landing, wake := a.answerTo(t.Context(), about(text), now)
-		if !wake.After(now) {
-			t.Errorf("%s: looks again at %s, at once", text, wake)
-		}
-		if waits {
-			<-done
-		}
-		switch {
-		case landing.Asking:
-			return "asking"
-		case landing.Unknown != "":
-			return landing.Unknown
-		}
-		return landing.Nowhere["general"][0].Pod
-	}
-	expect := func(what, got, want string) {
-		t.Helper()
-		if got != want {
-			t.Errorf("%s: %s, not %s", what, got, want)
-		}
-	}
-	expect("at first", look("x", true), "asking")
-	expect("then", look("x", false), "1")
-	now = now.Add(Every)
-	expect("when it is old", look("x", true), "1")
-	expect("then", look("x", false), "2")
-	pools = "another"
-	expect("of other pools, at once", look("x", false), "2")
-	now = now.Add(soon)
-	expect("of other pools", look("x", true), "2")
-	expect("then", look("x", false), "3")
-	fails = errors.New("no")
-	expect("of another", look("y", true), "asking")
-	expect("that nobody knows", look("y", false), "no")
-	fails, now = nil, now.Add(again)
-	expect("for a minute", look("y", true), "no")
-	expect("then", look("y", false), "5")
-}
-
-// TestNobodyIsAsked where there is no Simulator.
-func TestNobodyIsAsked(t *testing.T) {
-	if (&Asker{}).For(nil, time.Now(), nil) != nil {
-		t.Error("a Simulator that is not there is asked")
-	}
-}
-
 // TestSomePodsOfEachWorkload are taken where there are too many.
 func TestSomePodsOfEachWorkload(t *testing.T) {
 	var pods []corev1.Pod
@@ -278,22 +219,10 @@ func TestSomePodsOfEachWorkload(t *testing.T) {
 	}
 }
 
-// TestPoolsThatStay are looked at: one that is Ready now may take what had no place.
-func TestPoolsThatStay(t *testing.T) {
-	pool := func(name, ready string) (render.Ref, *plan.Object) {
-		object := &unstructured.Unstructured{Object: map[string]any{
-			"kind": render.NodePool, "metadata": map[string]any{"name": name, "generation": int64(2)},
-			"status": map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": ready, "observedGeneration": int64(2)}}},
-		}}
-		return render.Ref{Kind: render.NodePool, Name: name}, plan.NewObject(object)
-	}
-	made, live := removing()
-	live.Objects = map[render.Ref]*plan.Object{}
-	for name, ready := range map[string]string{"general": "True", "batch": "True", "late": "False"} {
-		ref, object := pool(name, ready)
-		live.Objects[ref] = object
-	}
-	if got := poolsOf(made, live); got != "batch 2 true\nlate 2 false" {
+// TestWhyAPodHasNoPlace: what Karpenter says of each pool, each thing once, and what it says least often first.
+func TestWhyAPodHasNoPlace(t *testing.T) {
+	const label = `incompatible requirements, label "a" does not have known values`
+	if got := inShort(label + "; " + label + "; did not tolerate taint (taint=b:NoSchedule); " + label); got != "did not tolerate taint (taint=b:NoSchedule); "+label {
 		t.Errorf("%q", got)
 	}
 }
