@@ -187,6 +187,7 @@ func (o *planOptions) planCommit(ctx context.Context, c *cluster, sync *v1alpha1
 	whole := &planned{Plan: seen.Plan, stopped: words(seen.Stopped, hidden), chartsRefused: words(seen.ChartsRefused, hidden), charts: hidden.Hide(seen.ChartsChange), waits: waits(seen.Stopped), live: seen.Live, removal: seen.Removal}
 	if seen.Plan != nil {
 		whole.seePods(ctx, c, step.Now)
+		whole.noteLanding(sync.Spec.Guard, o.whatIf.on)
 		whole.seeHeld(sync)
 	}
 	if whole.Plan == nil {

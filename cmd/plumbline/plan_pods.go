@@ -2,12 +2,16 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/plan/planjson"
 	"github.com/plumbline-dev/plumbline/reconcile/plan/workload"
@@ -70,6 +74,19 @@ func (p *planned) seePods(ctx context.Context, c client.Reader, now time.Time) {
 	}
 	for i := range document.Removals {
 		see(document.Removals[i].Object, false)
+	}
+}
+
+// noteLanding says of removals with pods that the daemon simulates where these go before it begins, where this plan does not.
+func (p *planned) noteLanding(guard v1alpha1.Guard, simulates bool) {
+	if simulates || guard.UnschedulablePods == v1alpha1.UnschedulablePodsIgnore {
+		return
+	}
+	moved := slices.DeleteFunc(p.Begins(), func(pool string) bool {
+		return !slices.ContainsFunc(p.pods, func(r podsReport) bool { return r.Object == pool })
+	})
+	if len(moved) > 0 {
+		p.Warnings = append(p.Warnings, fmt.Sprintf("where the pods of %s go is simulated before the removal begins, and it is held where one finds no place: --what-if --aws simulates it now", finding.Some(moved)))
 	}
 }
 

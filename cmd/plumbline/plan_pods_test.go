@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -79,5 +80,34 @@ func TestPodsThatMayNotBeRead(t *testing.T) {
 	p.Removals = nil
 	if p.seePods(t.Context(), c, time.Now()); asked != 1 || len(p.Warnings) > 0 {
 		t.Errorf("nothing is touched: %d asked, %v", asked, p.Warnings)
+	}
+}
+
+// TestAPlanSaysThatTheDaemonSimulates of a removal with pods, where it does not do so itself.
+func TestAPlanSaysThatTheDaemonSimulates(t *testing.T) {
+	c := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(running("a", "n1")).Build()
+	for name, test := range map[string]struct {
+		change    func(*planned)
+		guard     v1alpha1.UnschedulablePods
+		simulates bool
+		says      bool
+	}{
+		"a removal":             {says: true},
+		"with --what-if":        {simulates: true},
+		"where it is ignored":   {guard: v1alpha1.UnschedulablePodsIgnore},
+		"of a pool that stays":  {change: func(p *planned) { p.Removals[0].Held = true }},
+		"of nodes without pods": {change: func(p *planned) { p.live.NodeClaims = p.live.NodeClaims[1:] }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := leaving()
+			if test.change != nil {
+				test.change(p)
+			}
+			p.seePods(t.Context(), c, time.Now())
+			p.noteLanding(v1alpha1.Guard{UnschedulablePods: test.guard}, test.simulates)
+			if says := slices.ContainsFunc(p.Warnings, func(w string) bool { return strings.HasPrefix(w, "where the pods of NodePool/batch go is simulated") }); says != test.says {
+				t.Errorf("%q", p.Warnings)
+			}
+		})
 	}
 }
