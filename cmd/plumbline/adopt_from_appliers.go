@@ -52,18 +52,30 @@ func ownerOfTool(from string) owners.Owner {
 	return owners.Owner{Tool: "Flux", Kind: "Kustomization"}
 }
 
+// The kinds of the objects by which Flux and Argo CD apply others.
+var (
+	kustomizationKind = schema.GroupVersionKind{Group: "kustomize.toolkit.fluxcd.io", Version: "v1", Kind: "Kustomization"}
+	applicationKind   = schema.GroupVersionKind{Group: "argoproj.io", Version: "v1alpha1", Kind: "Application"}
+)
+
+// listOf reads all objects of a kind.
+func listOf(ctx context.Context, c client.Reader, kind schema.GroupVersionKind) (*unstructured.UnstructuredList, error) {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	return list, c.List(ctx, list)
+}
+
 // appliers reads all of a tool.
 func (h *handing) appliers(ctx context.Context, from string) ([]applier, error) {
-	kind, read := schema.GroupVersionKind{Group: "kustomize.toolkit.fluxcd.io", Version: "v1", Kind: "KustomizationList"}, kustomization
+	kind, read := kustomizationKind, kustomization
 	if from == "argocd" {
-		kind, read = schema.GroupVersionKind{Group: "argoproj.io", Version: "v1alpha1", Kind: "ApplicationList"}, application
+		kind, read = applicationKind, application
 	}
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(kind)
-	if err := h.List(ctx, list); apimeta.IsNoMatchError(err) {
-		return nil, fmt.Errorf("this cluster has no %ss (%s): --from names the tool that applies the definitions", strings.TrimSuffix(kind.Kind, "List"), kind.Group)
+	list, err := listOf(ctx, h, kind)
+	if apimeta.IsNoMatchError(err) {
+		return nil, fmt.Errorf("this cluster has no %ss (%s): --from names the tool that applies the definitions", kind.Kind, kind.Group)
 	} else if err != nil {
-		return nil, explain(err, "list "+strings.TrimSuffix(kind.Kind, "List")+"s")
+		return nil, explain(err, "list "+kind.Kind+"s")
 	}
 	found := make([]applier, 0, len(list.Items))
 	for i := range list.Items {

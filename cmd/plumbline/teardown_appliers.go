@@ -22,7 +22,7 @@ type suspension struct {
 // suspensions are by the kind of an owner. What has none can only be suspended where it runs.
 var suspensions = map[string]suspension{
 	"Kustomization": {
-		schema.GroupVersionKind{Group: "kustomize.toolkit.fluxcd.io", Version: "v1", Kind: "Kustomization"},
+		kustomizationKind,
 		`{"spec":{"suspend":true}}`, "flux resume kustomization %[3]s --namespace %[2]s",
 	},
 	"HelmRelease": {
@@ -30,7 +30,7 @@ var suspensions = map[string]suspension{
 		`{"spec":{"suspend":true}}`, "flux resume helmrelease %[3]s --namespace %[2]s",
 	},
 	"Application": {
-		schema.GroupVersionKind{Group: "argoproj.io", Version: "v1alpha1", Kind: "Application"},
+		applicationKind,
 		`{"spec":{"syncPolicy":{"automated":null}}}`, "put spec.syncPolicy.automated of application %[2]s/%[3]s back",
 	},
 }
@@ -67,9 +67,8 @@ func (t *teardown) findApplier(ctx context.Context, kind schema.GroupVersionKind
 		found.SetGroupVersionKind(kind)
 		return found, t.c.Get(ctx, client.ObjectKey{Namespace: by.Namespace, Name: by.Name}, found)
 	}
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-	if err := t.c.List(ctx, list); err != nil {
+	list, err := listOf(ctx, t.c, kind)
+	if err != nil {
 		return nil, err
 	}
 	var found *unstructured.Unstructured

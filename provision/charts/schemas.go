@@ -18,7 +18,7 @@ func (nothingElse) Load(string) (any, error) { return nil, errors.New("a schema 
 // selfContained says whether the values.schema.json of a chart, and of each within it,
 // can be read without any other document.
 func selfContained(c *chart.Chart) bool {
-	if c.Schema != nil && !standsAlone(c.Schema) {
+	if c.Schema != nil && !readsNothingElse(c.Schema) {
 		return false
 	}
 	for _, below := range c.Dependencies() {
@@ -29,7 +29,7 @@ func selfContained(c *chart.Chart) bool {
 	return true
 }
 
-func standsAlone(text []byte) (alone bool) {
+func readsNothingElse(text []byte) (alone bool) {
 	defer func() {
 		if recover() != nil { // as Helm does around the same library
 			alone = false

@@ -13,9 +13,6 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// nodesPage is how many Nodes one answer of the API server has.
-const nodesPage = 500
-
 // nodes finds the Nodes of the NodeSync's pools, or of a pool that does not exist, that no NodeClaim has and whose instance is
 // not there either: nothing ends these. One whose instance runs is among the instances that no NodeClaim has.
 func (q *question) nodes(ctx context.Context) ([]v1alpha1.DriftedInstance, error) {
@@ -30,7 +27,7 @@ func (q *question) nodes(ctx context.Context) ([]v1alpha1.DriftedInstance, error
 	for page := ""; ; {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
-		if err := q.cluster.List(ctx, list, client.HasLabels{karpv1.NodePoolLabelKey}, client.Limit(nodesPage), client.Continue(page)); err != nil {
+		if err := q.cluster.List(ctx, list, client.HasLabels{karpv1.NodePoolLabelKey}, client.Limit(pageSize), client.Continue(page)); err != nil {
 			return nil, fmt.Errorf("list Nodes: %w", err)
 		}
 		for i := range list.Items {

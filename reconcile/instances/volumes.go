@@ -18,8 +18,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 )
 
-// attachmentsPage is how many VolumeAttachments one answer of the API server has.
-const attachmentsPage = 500
+// pageSize is how many objects one answer of the API server has.
+const pageSize = 500
 
 // left finds what nodes that are gone have left attached: VolumeAttachments, and volumes in EC2.
 // One of the two that cannot be read leaves the other as it is, and is named; an error says that AWS
@@ -59,7 +59,7 @@ func (q *question) attachments(ctx context.Context) ([]storagev1.VolumeAttachmen
 	var found []storagev1.VolumeAttachment
 	for page := ""; ; {
 		list := &storagev1.VolumeAttachmentList{}
-		if err := q.cluster.List(ctx, list, client.Limit(attachmentsPage), client.Continue(page)); err != nil {
+		if err := q.cluster.List(ctx, list, client.Limit(pageSize), client.Continue(page)); err != nil {
 			return nil, fmt.Errorf("list VolumeAttachments: %w", err)
 		}
 		for i := range list.Items {

@@ -11,7 +11,7 @@ import (
 )
 
 // TestPodsLandWithinLimits: three pods each need a node of their own, which may come as a small or a large one. The
-// small ones count against the limits, what a pool has no room for goes to another, and what none has room for nowhere.
+// small ones count against the limits, what a pool has no room for goes to another one, and a pod that none has room for finds no place.
 func TestPodsLandWithinLimits(t *testing.T) {
 	const any64 = "[{key: kubernetes.io/arch, operator: In, values: [amd64]}]"
 	for name, c := range map[string]struct {
