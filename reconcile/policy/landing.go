@@ -10,7 +10,7 @@ import (
 
 // land makes a Plan once more by which pools with nodes leave, with what is known of where their pods can go.
 func (s *Step) land(ctx context.Context, made *plan.Plan, live plan.Live, policy plan.Policy) (*plan.Plan, error) {
-	if s.Landing == nil || made.Refused != nil || policy.Guard.UnschedulablePods == v1alpha1.UnschedulablePodsIgnore || len(made.Begins()) == 0 {
+	if !s.asksLanding(made, policy.Guard) {
 		return made, nil
 	}
 	landing, wake := s.Landing(ctx, made, live)
@@ -20,4 +20,10 @@ func (s *Step) land(ctx context.Context, made *plan.Plan, live plan.Live, policy
 	}
 	live.Memo, policy.Landing = made.Memo, landing
 	return plan.MakeExact(ctx, s.Set, live, policy, s.Schema, s.Resolve)
+}
+
+// asksLanding says whether a Plan begins removals that are held for pods that find no place elsewhere.
+func (s *Step) asksLanding(made *plan.Plan, guard v1alpha1.Guard) bool {
+	holds := guard.UnschedulablePods != v1alpha1.UnschedulablePodsIgnore
+	return s.Landing != nil && holds && made.Refused == nil && len(made.Begins()) > 0
 }
