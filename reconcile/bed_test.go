@@ -23,6 +23,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/account"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
 	"github.com/plumbline-dev/plumbline/reconcile/notify"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
@@ -80,8 +81,8 @@ func newBed(t *testing.T, sync *v1alpha1.NodeSync, objects ...client.Object) *be
 		events: record.NewFakeRecorder(100), patches: &patches,
 	}
 	b.Reconciler = &Reconciler{
-		Launches: &observe.Launches{Now: clock.now},
-		Client:   c, Standby: c, Uncached: c, Labelled: c, Events: b.events, Source: b.source, Reports: queue.New(c, c), Notices: &notify.Sender{Secrets: c}, Charts: b.charts, Install: b.install,
+		Nodes:  cluster.Clients{Launches: &observe.Launches{Now: clock.now}},
+		Events: b.events, Source: b.source, Reports: queue.New(c, c), Notices: &notify.Sender{Secrets: c}, Charts: b.charts, Install: b.install,
 		Clouds: account.Clouds{Dial: func(_ context.Context, region string) (account.Cloud, error) {
 			if region == "" {
 				return nil, errors.New("no region")
@@ -90,7 +91,15 @@ func newBed(t *testing.T, sync *v1alpha1.NodeSync, objects ...client.Object) *be
 		}},
 		Settings: settings.Daemon{Namespace: namespace, Now: b.clock.now, StillLeader: func(context.Context) error { return nil }},
 	}
+	b.uses(c)
 	return b
+}
+
+// uses has the Reconciler's clients be of an API server.
+func (b *bed) uses(c client.WithWatch) {
+	home, nodes := side(c, true), side(c, false)
+	b.Client, b.Standby, b.Uncached, b.Labelled = home, home, home, home
+	b.Nodes.Client, b.Nodes.Uncached = nodes, nodes
 }
 
 // nodeSync is one that plumbline has taken charge of.

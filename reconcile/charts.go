@@ -56,7 +56,7 @@ func (p *pass) charted(ctx context.Context, take func(*install.Step, context.Con
 // chartStep is the work on the charts, from what the steps before it have found.
 func (p *pass) chartStep() *install.Step {
 	return &install.Step{
-		Tools: install.Tools{Client: p.Client, Helm: p.Install, Logs: p.Logs, Schemas: &p.schemas, StillLeader: p.Settings.StillLeader},
+		Tools: install.Tools{Client: p.Nodes.Client, Helm: p.Install, Logs: p.Logs, Schemas: &p.schemas, StillLeader: p.Settings.StillLeader},
 		Wanted: install.Wanted{
 			Karpenter: p.want.Karpenter, Charts: p.want.Charts, Values: p.want.Values, Permit: p.desiredStep().Permit,
 			Revision: p.revision(), Set: p.want.Set, Serving: p.want.Serving, Older: p.plan.Older, Frozen: p.plan.FrozenNow(),

@@ -16,7 +16,7 @@ func (p *pass) conclude(ctx context.Context) (ctrl.Result, error) {
 	if p.plan.Plan != nil && p.snapshot != nil {
 		p.plan.Note(ctx, p.sync, p.removalStep().Relabelled)
 	}
-	p.Guard = p.Settings.DeletionGuard.Beside(ctx, p.Uncached, p.Settings.Namespace, p.want.Karpenter, p.now)
+	p.Guard = p.Settings.DeletionGuard.Beside(ctx, p.Nodes.Uncached, p.Settings.Namespace, p.want.Karpenter, p.now)
 	return p.conclusion().Conclude(ctx)
 }
 

@@ -53,7 +53,7 @@ func (b *bed) endNamespace() {
 			return c.Delete(ctx, o, opts...)
 		},
 	})
-	b.Client, b.Uncached = refusing, refusing
+	b.uses(refusing)
 }
 
 // TestTheNamespaceGoes: what is deleted with the namespace does not keep a NodeSync

@@ -18,7 +18,7 @@ import (
 // seeLaunches finds the pools of Git that get no nodes.
 func (p *pass) seeLaunches(ctx context.Context) (err error) {
 	pools := nodes.Pools(p.want.Set, p.live.Objects)
-	look := nodes.Launches{Known: p.Launches, Events: p.Uncached, Now: p.now, Retry: p.sync.GetRetryInterval(), Claims: p.live.NodeClaims, Off: p.chartStep().Off}
+	look := nodes.Launches{Known: p.Nodes.Launches, Events: p.Nodes.Uncached, Now: p.now, Retry: p.sync.GetRetryInterval(), Claims: p.live.NodeClaims, Off: p.chartStep().Off}
 	p.Launchless, err = look.See(ctx, pools, &p.Findings)
 	p.Looked = err == nil
 	return err
@@ -51,7 +51,7 @@ func (p *pass) brake(ctx context.Context, inForce bool) []v1alpha1.PoolRollout {
 	p.Restored = look.Restored
 	p.SawRollout = p.stages.Controller.Ready || p.Rollout != nil
 	stop := brake.Step{
-		Writer: p.Client, Uncached: p.Uncached, StillLeader: p.Settings.StillLeader, Grants: p.Settings.Grants, Launches: p.Launches, Gate: p.chartStep().On, Holds: &p.memory.holds, Sync: p.sync, Set: p.want.Set, Live: p.live, Changes: p.plan.Changes,
+		Writer: p.Nodes.Client, Secrets: p.Uncached, StillLeader: p.Settings.StillLeader, Grants: p.Settings.Grants, Launches: p.Nodes.Launches, Gate: p.chartStep().On, Holds: &p.memory.holds, Sync: p.sync, Set: p.want.Set, Live: p.live, Changes: p.plan.Changes,
 		Rollout: p.Rollout, Outdated: look.Outdated, Unknown: look.Unknown, Frozen: p.plan.Frozen, InForce: inForce, Now: p.now, EC2: func(ctx context.Context, region string) (brake.EC2, error) { return p.cloud()(ctx, region) },
 	}
 	pools := stop.Run(ctx)
@@ -86,7 +86,7 @@ func (p *pass) attend(ctx context.Context) {
 func (p *pass) seeInstances(ctx context.Context) error {
 	aws, at := p.resolveStep(), p.accountStep()
 	p.Instances = p.memory.instances.See(ctx, instances.Look{
-		Cloud: func(ctx context.Context) (instances.Cloud, error) { return at.Cloud(ctx, at.Region) }, Reader: p.Uncached, Cluster: at.Name, Unverified: aws.Unverified,
+		Cloud: func(ctx context.Context) (instances.Cloud, error) { return at.Cloud(ctx, at.Region) }, Reader: p.Nodes.Uncached, Cluster: at.Name, Unverified: aws.Unverified,
 		Set: p.want.Set, Live: p.live, Rolling: p.Rollout != nil, Now: p.now, Every: p.Settings.CompareInstances,
 	}, &p.Findings)
 	return nil
@@ -95,7 +95,7 @@ func (p *pass) seeInstances(ctx context.Context) error {
 // rollouts is the look at nodes that are replaced, from what the steps before it have found.
 func (p *pass) rollouts() *nodes.Rollouts {
 	return &nodes.Rollouts{
-		Live: p.live, Pools: nodes.Pools(p.want.Set, p.live.Objects), Classes: nodes.Classes(p.want.Set, p.live.Objects), Events: p.Uncached,
+		Live: p.live, Pools: nodes.Pools(p.want.Set, p.live.Objects), Classes: nodes.Classes(p.want.Set, p.live.Objects), Events: p.Nodes.Uncached,
 		CABundle: p.Settings.CABundle(), DaemonSets: p.view.DaemonSetsOf(p.live.NodeClaims, p.now, p.sync.GetRetryInterval()), Before: p.sync.Status.Rollout, Said: p.before.Status.Rollout, Changes: p.plan.Changes, Revision: p.revision(), Applied: p.before.Status.LastAppliedRevision,
 		Now: p.now, Launchless: p.Launchless, Memory: &p.memory.rollout, EC2: func(ctx context.Context) (nodes.EC2, error) { return p.cloud()(ctx, p.accountStep().Region) },
 	}

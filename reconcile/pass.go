@@ -90,7 +90,7 @@ func (r *Reconciler) begin(sync *v1alpha1.NodeSync) *pass {
 		sync:       sync,
 		before:     sync.DeepCopy(),
 		memory:     known,
-		view:       &cluster.View{Cached: r.Client, Uncached: r.Uncached, Definitions: &r.definitions, Memory: &known.cluster},
+		view:       r.Nodes.View(&r.definitions, &known.cluster),
 		now:        r.Settings.Now(),
 	}
 }

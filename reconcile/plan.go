@@ -174,7 +174,7 @@ func (p *pass) notePartlyApplied() {
 // changesStep is the work on the definitions, from what the steps before it have found.
 func (p *pass) changesStep() *changes.Step {
 	return &changes.Step{
-		Tools: changes.Tools{Client: p.Client, Uncached: p.Uncached, Arrivals: &p.arrivals, StillLeader: p.Settings.StillLeader},
+		Tools: changes.Tools{Client: p.Nodes.Client, Uncached: p.Nodes.Uncached, Arrivals: &p.arrivals, StillLeader: p.Settings.StillLeader},
 		Owner: plan.OwnerOf(p.sync.Namespace, p.sync.Name), Plan: p.plan.Plan, Set: p.want.Set, Live: p.live,
 		CRDs: p.stages.CRDs, Controller: p.stages.Controller, Changing: p.stages.Changing,
 		Memory: &p.memory.changes,

@@ -169,7 +169,7 @@ func (w *plannedWorld) preview(t *testing.T, b *bed) (said outcome, renamed stri
 
 func (w *plannedWorld) previewStep(b *bed) *preview.Step {
 	return &preview.Step{
-		Tools: preview.Tools{Client: b.Client, Store: b.Charts, Helm: b.Install, Schemas: &b.schemas, NotAsked: "AWS is not asked: the account is not verified"},
+		Tools: preview.Tools{Client: b.Client, Nodes: b.Nodes.Client, Store: b.Charts, Helm: b.Install, Schemas: &b.schemas, NotAsked: "AWS is not asked: the account is not verified"},
 		Sync:  b.read(), Snapshot: &render.Snapshot{Revision: nextRevision, Commit: render.CommitOf(nextRevision), FS: w.files}, Now: b.clock.now(),
 		HideValues: func([]string) {}, HideCredential: func(string) {},
 	}

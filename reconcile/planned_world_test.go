@@ -158,12 +158,12 @@ func (w *plannedWorld) bed(t *testing.T, shared *plannedShelf) *bed {
 		b.recordApplied(*w.recorded)
 	}
 	c := definitionsOn(b.client, w.server)
-	b.Client, b.Uncached, b.Labelled = c, c, c
+	b.uses(c)
 	return b
 }
 
 // definitionsOn has a Server answer for definitions.
-func definitionsOn(c client.WithWatch, server *applytest.Server) client.Client {
+func definitionsOn(c client.WithWatch, server *applytest.Server) client.WithWatch {
 	ours := func(kind string) bool {
 		_, known := render.KindOf(strings.TrimSuffix(kind, "List"))
 		return known

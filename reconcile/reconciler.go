@@ -18,12 +18,14 @@ import (
 	"k8s.io/client-go/tools/record"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlcluster "sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/plumbline-dev/plumbline/confine"
 	"github.com/plumbline-dev/plumbline/reconcile/account"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/desired"
 	"github.com/plumbline-dev/plumbline/reconcile/fetch"
@@ -45,7 +47,8 @@ import (
 // Reconciler makes a cluster's nodes what NodeSyncs say.
 type Reconciler struct {
 	controller.Metrics
-	// Client reads from the watch cache and writes to the API server.
+	// Client reads NodeSyncs and what belongs to them from the watch cache and writes it to the API server; their nodes
+	// have clients of their own.
 	Client client.Client
 	// Standby writes what a replica may write that does not lead: that a pass is wanted.
 	Standby client.Writer
@@ -54,23 +57,20 @@ type Reconciler struct {
 	// Labelled reads, out of their watch cache, what is labelled for values of the chart.
 	Labelled client.Reader
 	Events   record.EventRecorder
-	// Refusals are the watches behind Client that the API server refuses.
-	Refusals *observe.Refusals
 	// Values are what definitions in Git share with those in the cache; nil shares nothing.
 	Values *render.Values
 	// Disk has what they rendered to before this process; nil has nothing.
 	Disk *render.Disk
-	// Launches are the pools that get no nodes, as far as NodeClaims tell; Ends hears of those that end.
-	Launches *observe.Launches
-	Ends     observe.Ends
+
+	// Nodes is the cluster whose nodes are kept, Install its Helm, and Logs reads the end of a log there; nil reads none.
+	Nodes   cluster.Clients
+	Install install.Helm
+	Logs    upgrade.Logs
 
 	Source  fetch.Source
 	Charts  desired.Store
-	Install install.Helm
 	Reports conclude.Reports
 	Notices conclude.Notices
-	// Logs reads the end of a container's log. Nil where none can be read.
-	Logs upgrade.Logs
 	// Confine builds kustomizations in child processes; nil builds them in this one.
 	Confine *confine.Runner
 	// Clouds are the clients of AWS. Landing simulates where pods can go; nil where nobody asks.
@@ -185,18 +185,18 @@ func (r *Reconciler) newest(ctx context.Context, cached *v1alpha1.NodeSync) (syn
 	return newest.Sync, newest.Wait, err
 }
 
-// SetupWithManager registers the controller, for so many passes at a time.
-func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, concurrent int) error {
+// SetupWithManager registers the controller, for so many passes at a time. nodes is the cluster behind the clients of Nodes.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, nodes ctrlcluster.Cluster, concurrent int) error {
 	r.lanes.Among(concurrent)
 	r.lanes.Heavy = r.Confine.Heavy
 	r.waker = wake.New(mgr.Elected())
-	r.watches = &watch.Watches{Refusals: r.Refusals, Wakes: r.wakes(), Pace: &observe.Pace{Now: r.Settings.Now}, Now: r.Settings.Now}
-	return r.watches.Control(mgr, r, r.waker.Events, concurrent)
+	r.watches = &watch.Watches{Refusals: r.Nodes.Refusals, Wakes: r.wakes(), Pace: &observe.Pace{Now: r.Settings.Now}, Now: r.Settings.Now}
+	return r.watches.Control(mgr, nodes, r, r.waker.Events, concurrent)
 }
 
 // wakes finds the NodeSyncs that an event wakes.
 func (r *Reconciler) wakes() watch.Wakes {
-	return watch.Wakes{Cached: r.Client, Namespace: r.Settings.Namespace, Launches: r.Launches, Ends: r.Ends, Interests: &r.registry}
+	return watch.Wakes{Cached: r.Client, Namespace: r.Settings.Namespace, Launches: r.Nodes.Launches, Ends: r.Nodes.Ends, Interests: &r.registry}
 }
 
 // Serves says whether NodePools and NodeClaims are watched: they can be read from the cache then.

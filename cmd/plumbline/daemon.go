@@ -115,7 +115,7 @@ func newDaemon(ctx context.Context, config *rest.Config, o *runOptions) (*daemon
 		return nil, err
 	}
 	d.reconciler.Landing = simulator(d.mgr.GetAPIReader(), d.reconciler.Confine, &d.reconciler.Clouds)
-	d.reconciler.Refusals, d.reconciler.Values, d.reconciler.Points = refusals, values, points
+	d.reconciler.Nodes.Refusals, d.reconciler.Values, d.reconciler.Points = refusals, values, points
 	d.git = source.NewGit(source.Options{Dir: filepath.Join(o.cacheDir, "git"), MaxBytes: o.storeLimit, OnFetch: func(s source.FetchStats) { d.reconciler.Meter.Fetched(s.Received) }})
 	if d.reconciler.Source, err = d.eitherSource(config, o); err != nil {
 		return nil, err
@@ -129,12 +129,12 @@ func newDaemon(ctx context.Context, config *rest.Config, o *runOptions) (*daemon
 
 // run makes passes until the context ends.
 func (d *daemon) run(ctx context.Context, concurrent int) error {
-	if err := d.reconciler.SetupWithManager(d.mgr, concurrent); err != nil {
+	if err := d.reconciler.SetupWithManager(d.mgr, d.mgr, concurrent); err != nil {
 		return err
 	}
 	if err := d.mgr.Start(ctx); err != nil {
 		// Where NodeSyncs themselves are refused, no NodeSync can tell.
-		return fault.Classify(fmt.Errorf("run the controller: %w", errors.Join(err, d.reconciler.Refusals.Err())))
+		return fault.Classify(fmt.Errorf("run the controller: %w", errors.Join(err, d.reconciler.Nodes.Refusals.Err())))
 	}
 	return nil
 }
@@ -252,8 +252,7 @@ func newReconciler(mgr ctrl.Manager, config *rest.Config, leading func(context.C
 	if err != nil {
 		return nil, err
 	}
-	return &reconcile.Reconciler{
-		Launches: &observe.Launches{Now: time.Now},
+	made := &reconcile.Reconciler{
 		Metrics:  controller.NewMetrics(mgr, gauges, v1alpha1.Finalizer),
 		Client:   mgr.GetClient(),
 		Uncached: mgr.GetAPIReader(),
@@ -281,7 +280,10 @@ func newReconciler(mgr ctrl.Manager, config *rest.Config, leading func(context.C
 			Now:                  time.Now,
 			StillLeader:          leading,
 		},
-	}, nil
+	}
+	// The NodeSyncs are in the cluster whose nodes they keep.
+	made.Nodes.Client, made.Nodes.Uncached, made.Nodes.Launches = made.Client, made.Uncached, &observe.Launches{Now: time.Now}
+	return made, nil
 }
 
 // certificateAuthority is the bundle that the API server is trusted by.

@@ -26,7 +26,7 @@ func (d *daemon) addBeside() (*recorder.Recorder, error) {
 			return d.reconciler.Clouds.Within(awsPatience)(ctx, region)
 		},
 	})
-	d.reconciler.Ends = ended
+	d.reconciler.Nodes.Ends = ended
 	for what, runs := range map[string]manager.Runnable{
 		"posts commit statuses": newDeliverer(d.mgr, d.reconciler, d.reports), "records ended nodes": ended, "releases memory": &releaser{elected: d.mgr.Elected()},
 		"keeps what a restart need not do once more": keeper{"fetched": d.git, "rendered": d.reconciler.Disk},
@@ -46,7 +46,7 @@ func newFollower(mgr ctrl.Manager, reconciler *reconcile.Reconciler, reports *qu
 		Cached: mgr.GetClient(), Secrets: mgr.GetAPIReader(), Namespace: settings.Namespace,
 		Hosts: &report.Hosts{Now: settings.Now}, Source: reconciler.Source, Queue: reports,
 		Preview: preview.Tools{
-			Client: mgr.GetAPIReader(), Cached: mgr.GetClient(), Definitions: definitions, Store: reconciler.Charts, Helm: reconciler.Install,
+			Client: reconciler.Uncached, Cached: reconciler.Client, Nodes: reconciler.Nodes.Uncached, CachedNodes: reconciler.Nodes.Client, Definitions: definitions, Store: reconciler.Charts, Helm: reconciler.Install,
 			CRDs: (&planOptions{}).knownCRDs, Schemas: schemas, Confine: reconciler.Confine,
 			CABundle: settings.CABundle(), Ask: ask(reconciler.Clouds.Within(awsPatience), settings.CertificateAuthority), Own: &settings.Own, Grants: &settings.Grants,
 		},

@@ -25,10 +25,11 @@ import (
 type Step struct {
 	finding.Findings
 
+	// Writer writes NodePools.
 	Writer client.Writer
-	// Uncached reads Secrets past the cache, and Grants say to which hosts one may be sent.
-	Uncached client.Reader
-	Grants   grant.Policy
+	// Secrets reads those of the NodeSync past the cache, and Grants say to which hosts one may be sent.
+	Secrets client.Reader
+	Grants  grant.Policy
 	// StillLeader returns an error when the lease is no longer ours.
 	StillLeader func(context.Context) error
 	// Launches tell which nodes join, and EC2 why an instance has ended; nil asks nobody.
@@ -101,7 +102,7 @@ func (s *Step) Run(ctx context.Context) []v1alpha1.PoolRollout {
 }
 
 func (s *Step) secrets() hold.Secrets {
-	return hold.Secrets{Reader: s.Uncached, Grants: s.Grants, NodeSync: client.ObjectKeyFromObject(s.Sync)}
+	return hold.Secrets{Reader: s.Secrets, Grants: s.Grants, NodeSync: client.ObjectKeyFromObject(s.Sync)}
 }
 
 // hold brakes a pool of which the status says so.

@@ -76,7 +76,7 @@ func (s *Step) seeVanished(ctx context.Context) {
 	if err == nil {
 		s.out.Live.Recorded = record.Record.Objects
 		s.recordLost = removal.RecordLost(record, plan.OwnerOf(s.sync.Namespace, s.sync.Name), s.out.Live, s.out.Set)
-		s.out.Live.Vanished, err = removal.Vanished(ctx, s.Client, record.Record, s.out.Live, s.out.Set)
+		s.out.Live.Vanished, err = removal.Vanished(ctx, s.Nodes, record.Record, s.out.Live, s.out.Set)
 	}
 	if err != nil {
 		s.warn("whether a NodePool that left Git was deleted by hand is not known: %v", err)

@@ -38,6 +38,9 @@ type Tools struct {
 	Ask      func(ctx context.Context, cluster, region string, questions []plan.Question) map[render.Ref]plan.Answer
 	NotAsked string
 
+	// Nodes is the API server of the cluster whose nodes are kept, and CachedNodes its watch cache; nil where they
+	// are the NodeSync's own.
+	Nodes, CachedNodes client.Reader
 	// Cached is the daemon's watch cache, and Definitions what passes share of it; nil without a
 	// daemon, which reads all by Client.
 	Cached      client.Reader
@@ -111,7 +114,13 @@ func (s *Step) Make(ctx context.Context) (*Preview, error) {
 	if s.Cached == nil {
 		s.Cached = s.Client
 	}
-	s.view = &cluster.View{Cached: s.Cached, Uncached: s.Client, Definitions: s.Definitions, Memory: &cluster.Memory{}}
+	if s.Nodes == nil {
+		s.Nodes = s.Client
+	}
+	if s.CachedNodes == nil {
+		s.CachedNodes = s.Nodes
+	}
+	s.view = &cluster.View{Cached: s.CachedNodes, Uncached: s.Nodes, Definitions: s.Definitions, Memory: &cluster.Memory{}}
 	s.wanting = s.desired()
 	all := &v1alpha1.NodeSyncList{}
 	if err := s.Cached.List(ctx, all); err != nil {

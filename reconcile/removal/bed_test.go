@@ -17,6 +17,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/inventory"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -116,7 +117,7 @@ func (b *bed) step(wanted ...render.Ref) *Step {
 		set.Objects = append(set.Objects, render.Object{Ref: ref})
 	}
 	return &Step{
-		Tools: Tools{Client: b.client, Uncached: b.client, StillLeader: func(context.Context) error { return nil }, Launches: &observe.Launches{Now: func() time.Time { return now }}},
+		Tools: Tools{Client: b.client, Uncached: b.client, StillLeader: func(context.Context) error { return nil }, Nodes: cluster.Clients{Client: b.client, Uncached: b.client, Launches: &observe.Launches{Now: func() time.Time { return now }}}},
 		Sync:  b.sync.DeepCopy(), Before: b.sync, Memory: &b.memory, Now: now,
 		Set: set, Live: live, Served: true, Plan: &plan.Plan{}, Ready: observe.ByRef{},
 		Withheld: func(context.Context, *v1alpha1.NodeSync, func(context.Context) (bool, error)) *v1alpha1.Withheld {

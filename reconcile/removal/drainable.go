@@ -89,7 +89,7 @@ func (s *Step) leftBeside(ctx context.Context, missing []string) (string, error)
 		}
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(kind.GVK.GroupVersion().WithKind(kind.GVK.Kind + "List"))
-		err := s.Uncached.List(ctx, list)
+		err := s.Nodes.Uncached.List(ctx, list)
 		if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
 			return "what may be there of " + kind.CRD, nil
 		}

@@ -34,7 +34,7 @@ func (s *Step) nothingLives(ctx context.Context) (bool, error) {
 	if !s.Served {
 		return true, nil
 	}
-	live, err := observe.Live(ctx, s.Uncached)
+	live, err := observe.Live(ctx, s.Nodes.Uncached)
 	if err != nil {
 		return false, err
 	}

@@ -114,8 +114,9 @@ func (x *explored) step(sync *v1alpha1.NodeSync, memory *Memory) *Step {
 	return &Step{
 		Tools: Tools{
 			Client: cached, Uncached: uncached, StillLeader: x.stillLeader,
-			Launches: &observe.Launches{Now: func() time.Time { return exploredNow }}, Reached: func(string, string) {},
-			EC2: func(context.Context, string) (teardown.EC2, error) { return uncached, nil },
+			Nodes:   cluster.Clients{Client: cached, Uncached: uncached, Launches: &observe.Launches{Now: func() time.Time { return exploredNow }}},
+			Reached: func(string, string) {},
+			EC2:     func(context.Context, string) (teardown.EC2, error) { return uncached, nil },
 		},
 		Sync: sync, Before: x.before.nodeSync(true), Memory: memory, Now: exploredNow, Served: true, Ready: ready,
 		View:  &cluster.View{Cached: cached, Uncached: uncached},

@@ -58,7 +58,7 @@ func (s *Step) controllerLog(ctx context.Context) string {
 	if s.Logs == nil || s.Sync.Status.Karpenter == nil {
 		return ""
 	}
-	return upgrade.ControllerLog(ctx, s.Uncached, s.Logs, s.Sync.Status.Karpenter.Namespace)
+	return upgrade.ControllerLog(ctx, s.Nodes.Uncached, s.Logs, s.Sync.Status.Karpenter.Namespace)
 }
 
 // endsFirst says whether Karpenter's feature gate for that is on; where that cannot be read, nothing is named.
@@ -78,7 +78,7 @@ func (s *Step) leaderGate(ctx context.Context) teardown.Gate {
 	if err != nil {
 		return teardown.Gate{Message: err.Error()}
 	}
-	leads, err := upgrade.Alive(ctx, s.Uncached, s.Sync.Status.Karpenter.Namespace, deployments, s.Now, &s.Memory.lease)
+	leads, err := upgrade.Alive(ctx, s.Nodes.Uncached, s.Sync.Status.Karpenter.Namespace, deployments, s.Now, &s.Memory.lease)
 	if err != nil {
 		return teardown.Gate{Message: err.Error()}
 	}

@@ -127,9 +127,12 @@ func (s *Step) leftNodes() string {
 // world is what a teardown reads and writes. What is not served has no watch, and
 // a cache would wait for one.
 func (s *Step) world() teardown.World {
-	cache := client.Reader(s.Client)
+	cache := client.Reader(s.Nodes.Client)
 	if !s.Served {
-		cache = s.Uncached
+		cache = s.Nodes.Uncached
 	}
-	return teardown.World{Cache: cache, Live: s.Uncached, Writer: s.Client, StillLeader: s.StillLeader}
+	return teardown.World{
+		Cache: cache, Live: s.Nodes.Uncached, Writer: s.Nodes.Client,
+		Home: teardown.Home{Reader: s.Uncached, Writer: s.Client}, StillLeader: s.StillLeader,
+	}
 }

@@ -29,12 +29,11 @@ import (
 
 // Tools are what a Step works with, the same for all NodeSyncs.
 type Tools struct {
-	// Client reads from the watch cache and writes to the API server; Uncached reads past
-	// the cache.
+	// Client writes what is recorded beside the NodeSync to the API server; Uncached reads it past the cache.
 	Client   client.Client
 	Uncached client.Reader
-	// Launches are the pools that get no nodes.
-	Launches *observe.Launches
+	// Nodes is the cluster whose nodes end.
+	Nodes cluster.Clients
 	// EC2 is the client of a region.
 	EC2 func(ctx context.Context, region string) (teardown.EC2, error)
 	// AskEvery is the least time between two questions to EC2.

@@ -100,7 +100,7 @@ func (s *Step) unfit(ref render.Ref) string {
 	if limit := plan.LimitReached(live.Unstructured); limit != "" {
 		return "has reached its limit of " + limit
 	}
-	if _, failing := s.Launches.Failed(ref.Name); failing {
+	if _, failing := s.Nodes.Launches.Failed(ref.Name); failing {
 		return "fails to launch nodes"
 	}
 	if late := s.unregistered(ref.Name); late != "" {

@@ -85,7 +85,7 @@ func TestSuccessorGate(t *testing.T) {
 				claim.Name, claim.Labels = "new-1", map[string]string{karpv1.NodePoolLabelKey: "new"}
 				now := metav1.Now()
 				claim.DeletionTimestamp = &now
-				s.Launches.See(claim)
+				s.Nodes.Launches.See(claim)
 			}
 			kind := render.NodePool
 			if name == "a class needs none" {

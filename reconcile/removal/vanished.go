@@ -32,7 +32,7 @@ func (s *Step) Vanished(ctx context.Context) ([]plan.Vanished, error) {
 	}
 	live := s.Live
 	live.Removals = s.Sync.Status.Removals
-	found, wanted, err := vanished(ctx, s.Uncached, s.Memory.applied.Record, live, s.Set)
+	found, wanted, err := vanished(ctx, s.Nodes.Uncached, s.Memory.applied.Record, live, s.Set)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +121,7 @@ func (s *Step) reportLostPools(ctx context.Context, pools []inventory.Entry) err
 	}
 	kind, _ := render.KindOf(render.NodePool)
 	crd := &apiextensionsv1.CustomResourceDefinition{}
-	if err := s.Client.Get(ctx, client.ObjectKey{Name: kind.CRD}, crd); client.IgnoreNotFound(err) != nil {
+	if err := s.Nodes.Client.Get(ctx, client.ObjectKey{Name: kind.CRD}, crd); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("read crd %s: %w", kind.CRD, err)
 	}
 	if crd.DeletionTimestamp != nil {

@@ -24,6 +24,8 @@ type World struct {
 	Live client.Reader
 	// Writer writes to the API server.
 	Writer client.Writer
+	// Home is where the NodeSync and the record of its removals are: they need not be in the cluster of the nodes.
+	Home Home
 	// EC2 is asked about instances; nil where the region is not known.
 	EC2 EC2
 	// StillLeader returns an error when writing is no longer ours to do. It is
@@ -32,6 +34,12 @@ type World struct {
 	// RecordsGo says that the namespace of the records is being deleted, and with it
 	// the right to read them.
 	RecordsGo bool
+}
+
+// Home reads past the cache, and writes to the API server.
+type Home struct {
+	client.Reader
+	client.Writer
 }
 
 // EC2 is asked about instances.

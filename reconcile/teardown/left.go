@@ -140,7 +140,7 @@ func (d *drive) awaitLeft(ctx context.Context) (string, error) {
 // wrote the status, and Git has the entry again.
 func Settle(ctx context.Context, w World, p Pass, stays func(types.UID) bool) (left bool, err error) {
 	d := newDrive(w, p)
-	if d.records, err = loadRecords(ctx, w.Live, p.Sync); err != nil {
+	if d.records, err = loadRecords(ctx, w.Home, p.Sync); err != nil {
 		return false, err
 	}
 	for uid, entry := range d.records.entries {
@@ -162,7 +162,7 @@ func Settle(ctx context.Context, w World, p Pass, stays func(types.UID) bool) (l
 	for _, entry := range d.records.entries {
 		left = left || waiting != "" || entry.Leaving != nil
 	}
-	return left, d.records.save(ctx, w.Writer, p.Sync)
+	return left, d.records.save(ctx, w.Home, p.Sync)
 }
 
 // pending is a pod that is left, as long as it does not run, or is not Ready; nil once it does, or has

@@ -35,7 +35,7 @@ func LetGo(ctx context.Context, w World, sync *v1alpha1.NodeSync, owner Owner) (
 	if err != nil {
 		return false, err
 	}
-	kept, err := loadRecords(ctx, w.Live, sync)
+	kept, err := loadRecords(ctx, w.Home, sync)
 	switch {
 	case w.RecordsGo && apierrors.IsForbidden(err):
 		kept = &records{}
@@ -65,7 +65,7 @@ func Orphan(ctx context.Context, w World, sync *v1alpha1.NodeSync, owner Owner, 
 		return false, err
 	}
 	owned = slices.DeleteFunc(owned, func(o *unstructured.Unstructured) bool { return !uids[o.GetUID()] })
-	kept, err := loadRecords(ctx, w.Live, sync)
+	kept, err := loadRecords(ctx, w.Home, sync)
 	if err != nil {
 		return false, err
 	}
@@ -97,7 +97,7 @@ func Restore(ctx context.Context, w World, sync *v1alpha1.NodeSync, pools []*uns
 	if len(Restores(pools, nil, braked)) == 0 {
 		return true, nil
 	}
-	kept, err := loadRecords(ctx, w.Live, sync)
+	kept, err := loadRecords(ctx, w.Home, sync)
 	if err != nil {
 		return false, err
 	}
@@ -129,7 +129,7 @@ func (r *records) growth(sync *v1alpha1.NodeSync) map[types.UID]Growth {
 // dropRecords deletes the record of removals. One that another writer has changed is
 // read again in the next pass; one that goes with its namespace is released.
 func (w World) dropRecords(ctx context.Context, kept *records) (done bool, err error) {
-	err = kept.drop(ctx, w.Writer)
+	err = kept.drop(ctx, w.Home)
 	switch {
 	case err == nil, w.RecordsGo && apierrors.IsForbidden(err):
 		return true, nil

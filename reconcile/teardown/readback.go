@@ -16,10 +16,10 @@ import (
 // now, none does: this pass goes by a policy that is over.
 func (d *drive) readBack(ctx context.Context) (map[types.UID]bool, error) {
 	sync := &v1alpha1.NodeSync{}
-	if err := d.Live.Get(ctx, client.ObjectKeyFromObject(d.Sync), sync); err != nil {
+	if err := d.Home.Get(ctx, client.ObjectKeyFromObject(d.Sync), sync); err != nil {
 		return nil, fmt.Errorf("read back the removals in the status of NodeSync %s/%s: %w", d.Sync.Namespace, d.Sync.Name, err)
 	}
-	records, err := loadRecords(ctx, d.Live, d.Sync)
+	records, err := loadRecords(ctx, d.Home, d.Sync)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func (d *drive) saveRecords(ctx context.Context) error {
 			}
 		}
 	}
-	if err := d.records.save(ctx, d.Writer, d.Sync); err != nil {
+	if err := d.records.save(ctx, d.Home, d.Sync); err != nil {
 		return err
 	}
 	if noted {

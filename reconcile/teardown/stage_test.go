@@ -173,7 +173,7 @@ func (s *stage) world() World {
 		ec2 = s.ec2
 	}
 	return World{
-		Cache: s.cache, Live: s.live, Writer: s.client, EC2: ec2,
+		Cache: s.cache, Live: s.live, Writer: s.client, Home: Home{Reader: s.live, Writer: s.client}, EC2: ec2,
 		StillLeader: func(context.Context) error {
 			if s.others != nil {
 				s.others()

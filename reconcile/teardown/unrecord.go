@@ -25,7 +25,7 @@ func Unrecord(ctx context.Context, w World, p Pass, back ...v1alpha1.Removal) (m
 	}
 	d := newDrive(w, p)
 	var err error
-	if d.records, err = loadRecords(ctx, w.Live, p.Sync); err != nil {
+	if d.records, err = loadRecords(ctx, w.Home, p.Sync); err != nil {
 		return nil, err
 	}
 	claims := map[types.UID]int{}
@@ -53,7 +53,7 @@ func Unrecord(ctx context.Context, w World, p Pass, back ...v1alpha1.Removal) (m
 			return nil, err
 		}
 	}
-	return claims, d.records.save(ctx, w.Writer, p.Sync)
+	return claims, d.records.save(ctx, w.Home, p.Sync)
 }
 
 // takenBack is the key of what a removal that was taken back has left: its object may leave Git again.

@@ -49,7 +49,7 @@ func TestAnOverdueRemovalDoesNotSpin(t *testing.T) {
 func TestAFailedPassOverAnOverdueRemoval(t *testing.T) {
 	s := newStage(t)
 	overdue := v1alpha1.Removal{Kind: render.NodePool, Name: "batch", UID: "batch-uid", Phase: v1alpha1.RemovalDraining, LastProgress: metav1.NewTime(s.now.Add(-time.Hour))}
-	w := World{Cache: s.client, Live: unreadable{s.client}, Writer: s.client, StillLeader: func(context.Context) error { return nil }}
+	w := World{Cache: s.client, Live: unreadable{s.client}, Writer: s.client, Home: Home{Reader: unreadable{s.client}, Writer: s.client}, StillLeader: func(context.Context) error { return nil }}
 	result, err := Drive(t.Context(), w, Pass{
 		Now: s.now, Sync: s.sync, StallAfter: time.Minute, AskEvery: time.Second,
 		Arrivals: func(v1alpha1.Removal) Gate { return Gate{Open: true} },

@@ -19,26 +19,31 @@ var approvalType = fmt.Sprintf("%T", &v1alpha1.Approval{})
 // longer is. A new daemon may run with the CRDs or the roles of an older one: no pass waits for this one.
 func (w *Watches) listenToApprovals(ctx context.Context) (filled bool, err error) {
 	approvals := []watched{{&v1alpha1.Approval{}, w.Wakes.OnApproval, nil}}
+	if w.Home.Cache != w.Nodes.Cache {
+		if err := w.begin(&w.home, w.Home, []watched{w.crds()}); err != nil {
+			return false, err
+		}
+	}
 	served, err := w.approvalsServed(ctx)
 	if err != nil {
 		return false, err
 	}
 	if !served {
 		w.Refusals.Forget(approvalType)
-		return true, w.end(ctx, &w.approvals, approvals)
+		return true, w.end(ctx, &w.approvals, w.Home, approvals)
 	}
 	if !w.approvals {
-		if unlisted, err := w.unlisted(&v1alpha1.Approval{}); unlisted != nil || err != nil {
+		if unlisted, err := w.unlisted(w.Home, &v1alpha1.Approval{}); unlisted != nil || err != nil {
 			return true, err
 		}
 	}
-	if err := w.begin(&w.approvals, approvals); err != nil {
+	if err := w.begin(&w.approvals, w.Home, approvals); err != nil {
 		return false, err
 	}
 	if w.refusesApprovals() {
 		return true, nil // ServesApprovals says it, and nothing waits for them
 	}
-	return w.filled(ctx, approvals)
+	return w.Home.filled(ctx, approvals)
 }
 
 // refusesApprovals says whether the API server refuses the watch.

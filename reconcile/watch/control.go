@@ -8,6 +8,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -27,9 +28,9 @@ const (
 )
 
 // Control registers the controller that has passes made: so many at a time, when a NodeSync
-// has changed or an event says so. The watches of Watches begin with the first pass, so that
+// has changed or an event says so. The nodes may be in a cluster of their own. The watches of Watches begin with the first pass, so that
 // a NodeSync can tell where one of them is refused.
-func (w *Watches) Control(mgr ctrl.Manager, passes reconcile.Reconciler, events chan event.GenericEvent, concurrent int) error {
+func (w *Watches) Control(mgr ctrl.Manager, nodes cluster.Cluster, passes reconcile.Reconciler, events chan event.GenericEvent, concurrent int) error {
 	built, err := ctrl.NewControllerManagedBy(promptly{mgr}).
 		Named("nodesync").
 		For(&v1alpha1.NodeSync{}, builder.WithPredicates(predicate.Or(
@@ -46,6 +47,9 @@ func (w *Watches) Control(mgr ctrl.Manager, passes reconcile.Reconciler, events 
 	if err != nil {
 		return fmt.Errorf("build the controller: %w", err)
 	}
-	w.Controller, w.Cache, w.Kinds, w.Scheme = built, mgr.GetCache(), mgr.GetRESTMapper(), mgr.GetScheme()
+	w.Controller, w.Scheme, w.Home, w.Nodes = built, mgr.GetScheme(), sideOf(mgr), sideOf(nodes)
 	return nil
 }
+
+// sideOf is what is watched of a cluster.
+func sideOf(c cluster.Cluster) Side { return Side{Cache: c.GetCache(), Kinds: c.GetRESTMapper()} }

@@ -22,7 +22,7 @@ func (w *Watches) discovered() (bool, error) {
 		return true, nil
 	}
 	for _, each := range w.definitions() {
-		unlisted, err := w.unlisted(each.object)
+		unlisted, err := w.unlisted(w.Nodes, each.object)
 		if unlisted != nil {
 			return false, w.missing(unlisted)
 		}
@@ -35,12 +35,12 @@ func (w *Watches) discovered() (bool, error) {
 }
 
 // unlisted says why discovery does not list the kind of an object; nil where it does.
-func (w *Watches) unlisted(object client.Object) (unlisted, err error) {
+func (w *Watches) unlisted(at Side, object client.Object) (unlisted, err error) {
 	gvk, err := apiutil.GVKForObject(object, w.Scheme)
 	if err != nil {
 		return nil, fmt.Errorf("find the kind of %T: %w", object, err)
 	}
-	_, err = w.Kinds.RESTMapping(gvk.GroupKind(), gvk.Version)
+	_, err = at.Kinds.RESTMapping(gvk.GroupKind(), gvk.Version)
 	if meta.IsNoMatchError(err) {
 		return err, nil
 	}

@@ -23,7 +23,7 @@ import (
 
 // Wakes finds the NodeSyncs that an event wakes.
 type Wakes struct {
-	// Cached is the watch cache, which the NodeSyncs are read from.
+	// Cached is the watch cache that the NodeSyncs are read from.
 	Cached client.Reader
 	// Namespace is the daemon's; NodeSyncs are served there only.
 	Namespace string

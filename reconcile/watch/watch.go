@@ -33,11 +33,10 @@ import (
 // Watches are those that begin while the controller runs. A nil one has filled its cache:
 // a Reconciler that no manager runs has none.
 type Watches struct {
-	// Controller takes what the watches wake, and Cache is behind them.
+	// Controller takes what the watches wake.
 	Controller controller.Controller
-	Cache      cache.Cache
-	// Kinds is what the API server's discovery lists.
-	Kinds meta.RESTMapper
+	// Home is where the NodeSyncs are, and Nodes the cluster whose nodes are kept: the same, or another one.
+	Home, Nodes Side
 	// Refusals are the watches that the API server refuses.
 	Refusals *observe.Refusals
 	// Wakes says whom events wake, and Pace how often.
@@ -49,13 +48,19 @@ type Watches struct {
 	mu sync.Mutex
 	// karpenter says that those of Karpenter's kinds have begun, charted those of
 	// what its main chart makes, labelled those of what holds its values, approvals
-	// that of Approvals, always that the others have.
-	always, charted, karpenter, labelled, approvals bool
+	// that of Approvals, home that of its CRD in a cluster of its own, always that the others have.
+	always, charted, karpenter, labelled, approvals, home bool
 	// wanted says that a plumbline.yaml names an object that holds values.
 	wanted bool
 	// missingSince is when discovery was first found not to list Karpenter's kinds although
 	// their CRDs are Established.
 	missingSince time.Time
+}
+
+// Side is a cluster that is watched: the cache behind its watches, and what its API server's discovery lists.
+type Side struct {
+	Cache cache.Cache
+	Kinds meta.RESTMapper
 }
 
 // watched is a kind and whom its events wake.
@@ -80,10 +85,10 @@ func (w *Watches) Listen(ctx context.Context) (filled bool, err error) {
 	if _, err := w.Refusals.Apart(approvalType); err != nil {
 		return false, err
 	}
-	if err := w.begin(&w.always, w.kubernetes()); err != nil {
+	if err := w.begin(&w.always, w.Nodes, w.kubernetes()); err != nil {
 		return false, err
 	}
-	if filled, err = w.filled(ctx, w.kubernetes()); err != nil || !filled {
+	if filled, err = w.Nodes.filled(ctx, w.kubernetes()); err != nil || !filled {
 		return false, err
 	}
 	for _, listen := range []func(context.Context) (bool, error){w.listenToCharted, w.listenToApprovals} {
@@ -92,7 +97,7 @@ func (w *Watches) Listen(ctx context.Context) (filled bool, err error) {
 		}
 	}
 	if w.wanted {
-		if err := w.begin(&w.labelled, w.labelledObjects()); err != nil {
+		if err := w.begin(&w.labelled, w.Home, w.labelledObjects()); err != nil {
 			return false, err
 		}
 	}
@@ -102,20 +107,20 @@ func (w *Watches) Listen(ctx context.Context) (filled bool, err error) {
 // listenToDefinitions begins the watches of Karpenter's kinds where their CRDs are served, and ends
 // them where they no longer are.
 func (w *Watches) listenToDefinitions(ctx context.Context) (filled bool, err error) {
-	established, err := (&cluster.View{Cached: w.Wakes.Cached}).Established(ctx)
+	established, err := (&cluster.View{Cached: w.Nodes.Cache}).Established(ctx)
 	if err != nil {
 		return false, err
 	}
 	if !established.Ready {
-		return true, w.end(ctx, &w.karpenter, w.definitions())
+		return true, w.end(ctx, &w.karpenter, w.Nodes, w.definitions())
 	}
 	if discovered, err := w.discovered(); err != nil || !discovered {
 		return false, err
 	}
-	if err := w.begin(&w.karpenter, w.definitions()); err != nil {
+	if err := w.begin(&w.karpenter, w.Nodes, w.definitions()); err != nil {
 		return false, err
 	}
-	return w.filled(ctx, w.definitions())
+	return w.Nodes.filled(ctx, w.definitions())
 }
 
 // Took notes when a pass began that has come to its end: while events do not cease the next one is the later the
@@ -144,18 +149,23 @@ func (w *Watches) listenToCharted(ctx context.Context) (filled bool, err error) 
 	for _, kind := range observe.ChartedKinds() {
 		all = append(all, watched{observe.Charted(kind), w.Wakes.All, []predicate.Predicate{observe.Rewritten()}})
 	}
-	if err := w.begin(&w.charted, all); err != nil {
+	if err := w.begin(&w.charted, w.Nodes, all); err != nil {
 		return false, err
 	}
-	return w.filled(ctx, all)
+	return w.Nodes.filled(ctx, all)
 }
 
 // kubernetes are the watches that need nothing but Kubernetes.
 func (w *Watches) kubernetes() []watched {
 	return []watched{
 		{&appsv1.Deployment{}, w.Wakes.All, nil},
-		{&apiextensionsv1.CustomResourceDefinition{}, w.Wakes.OnCRD, []predicate.Predicate{observe.CRDChanged()}},
+		w.crds(),
 	}
+}
+
+// crds is the watch of CRDs.
+func (w *Watches) crds() watched {
+	return watched{&apiextensionsv1.CustomResourceDefinition{}, w.Wakes.OnCRD, []predicate.Predicate{observe.CRDChanged()}}
 }
 
 // labelledObjects are the watches of what values of the chart may come from. They
@@ -200,7 +210,7 @@ func (w *Watches) HearsLabelled(ctx context.Context) (bool, error) {
 	if !w.labelled {
 		return false, nil
 	}
-	return w.filled(ctx, w.labelledObjects())
+	return w.Home.filled(ctx, w.labelledObjects())
 }
 
 // definitions are the watches that need Karpenter's CRDs to be served.
@@ -215,12 +225,12 @@ func (w *Watches) definitions() []watched {
 }
 
 // begin begins watches, once.
-func (w *Watches) begin(begun *bool, all []watched) error {
+func (w *Watches) begin(begun *bool, at Side, all []watched) error {
 	if *begun {
 		return nil
 	}
 	for _, each := range all {
-		if err := w.Controller.Watch(source.Kind(w.Cache, each.object, w.Pace.Handler(each.wakes), each.when...)); err != nil {
+		if err := w.Controller.Watch(source.Kind(at.Cache, each.object, w.Pace.Handler(each.wakes), each.when...)); err != nil {
 			return fmt.Errorf("watch %T: %w", each.object, err)
 		}
 	}
@@ -230,12 +240,12 @@ func (w *Watches) begin(begun *bool, all []watched) error {
 
 // end ends watches that have begun, when their CRDs are served no more. They would
 // fail, ever more seldom, and notice late that they are served again.
-func (w *Watches) end(ctx context.Context, begun *bool, all []watched) error {
+func (w *Watches) end(ctx context.Context, begun *bool, at Side, all []watched) error {
 	if !*begun {
 		return nil
 	}
 	for _, each := range all {
-		if err := w.Cache.RemoveInformer(ctx, each.object); err != nil {
+		if err := at.Cache.RemoveInformer(ctx, each.object); err != nil {
 			return fmt.Errorf("end the watch of %T: %w", each.object, err)
 		}
 	}
@@ -244,9 +254,9 @@ func (w *Watches) end(ctx context.Context, begun *bool, all []watched) error {
 }
 
 // filled says whether the caches of watches have what was there when they began.
-func (w *Watches) filled(ctx context.Context, all []watched) (bool, error) {
+func (s Side) filled(ctx context.Context, all []watched) (bool, error) {
 	for _, each := range all {
-		informer, err := w.Cache.GetInformer(ctx, each.object, cache.BlockUntilSynced(false))
+		informer, err := s.Cache.GetInformer(ctx, each.object, cache.BlockUntilSynced(false))
 		if err != nil {
 			return false, fmt.Errorf("watch %T: %w", each.object, err)
 		}

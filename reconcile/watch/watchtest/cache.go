@@ -24,6 +24,8 @@ import (
 // Cache is a cache that notes what is watched.
 type Cache struct {
 	cache.Cache
+	// Objects are what is in the cache; those of the wakes where nil.
+	Objects      client.Reader
 	Begun, Ended []string
 	// Empty are the kinds whose cache has not filled.
 	Empty map[string]bool
@@ -36,10 +38,24 @@ func NewCache() *Cache { return &Cache{Empty: map[string]bool{}, Unlisted: map[s
 
 // Watches are watches over the cache.
 func (f *Cache) Watches(scheme *runtime.Scheme, wakes watch.Wakes, refusals *observe.Refusals, now func() time.Time) *watch.Watches {
+	if f.Objects == nil {
+		f.Objects = wakes.Cached
+	}
+	side := watch.Side{Cache: f, Kinds: discovery{noted: f}}
 	return &watch.Watches{
-		Controller: noting{noted: f}, Cache: f, Kinds: discovery{noted: f}, Scheme: scheme,
+		Controller: noting{noted: f}, Home: side, Nodes: side, Scheme: scheme,
 		Refusals: refusals, Wakes: wakes, Pace: &observe.Pace{Now: now}, Now: now,
 	}
+}
+
+// Get reads an object.
+func (f *Cache) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	return f.Objects.Get(ctx, key, object, options...)
+}
+
+// List reads all of a kind.
+func (f *Cache) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	return f.Objects.List(ctx, list, options...)
 }
 
 // GetInformer returns one that has synced unless its kind is one of Empty.
