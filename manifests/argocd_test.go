@@ -29,8 +29,8 @@ func TestHealthIsAsUpstreamHasIt(t *testing.T) {
 	}
 }
 
-// TestHealthHasItsCases: each health has a case, each case a NodeSync that is one, and no file is without a case. Argo CD's own
-// tests run them, and the story argo-application-health tries the script in Argo CD.
+// TestHealthHasItsCases: each health has a case, each case a NodeSync that is one, and no file is without a case. tests/sandbox/peers
+// runs them as Argo CD's own tests do, and the story argo-application-health tries the script in Argo CD.
 func TestHealthHasItsCases(t *testing.T) {
 	cases := struct {
 		Tests []struct {
