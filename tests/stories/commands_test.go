@@ -52,8 +52,9 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 		"bomb": (*story).bombCommand, "memory": (*story).memoryCommand, "metrics": (*story).metricsCommand,
 		"page": (*story).pageCommand, "named": (*story).namedCommand, "prometheus": (*story).prometheusCommand,
 		"browse": (*story).browseCommand, "ci": (*story).ciCommand, "actions": (*story).actionsCommand, "receiver": (*story).receiverCommand,
-		"another": (*story).anotherCommand, "contexts": (*story).contextsCommand,
-		"aws": (*story).awsCommand, "flux": peerCommand("flux"), "helm-controller": peerCommand("helm-controller"), "argocd": peerCommand("argocd"),
+		"contexts": (*story).contextsCommand,
+		"aws":      (*story).awsCommand, "flux": peerCommand("flux"), "helm-controller": peerCommand("helm-controller"), "argocd": peerCommand("argocd"),
+		"notification-controller": peerCommand("notification-controller"), "argocd-notifications": peerCommand("argocd-notifications"),
 	}
 	for _, name := range []string{"git", "kubectl", "helm", "plumbline"} {
 		all[name] = func(s *story, ts *testscript.TestScript, args []string) error { return s.exec(ts, name, args) }

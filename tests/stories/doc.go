@@ -44,9 +44,12 @@
 //		and let it go on; ends waits until it has ended by itself; forget empties the cache of one that does not
 //		run, as a Pod on another machine would find it. other is a second one beside it: that it ends fails no
 //		story.
-//	flux start|stop, helm-controller start|stop, argocd start|stop
-//		Handles the real controllers of Flux, in flux-system, its helm-controller, or those of Argo CD, in argocd. start builds what is
-//		missing, and applies the Secret git there, by which it reads the story's repository.
+//	flux start|stop, helm-controller start|stop, notification-controller start|stop, argocd start|stop,
+//	argocd-notifications start|stop
+//		Handles the real controllers of Flux, in flux-system, its helm-controller and notification-controller, or those of Argo CD, in
+//		argocd, and its notifications controller. start builds what is missing, and applies the Secret git there, by which it reads the story's repository. The
+//		notification-controller sets $EVENTS, where it takes events: those of a Flux that is started later, and a daemon's with
+//		--events-addr.
 //	leads [-t D] [other]
 //		Waits until the daemon, or the other one, holds the leader's lease.
 //	api up|down|hang|429 [DURATION], api slow DELAY, api expire
@@ -164,8 +167,8 @@
 //	statuses STATE…
 //		Holds that these are the states that HEAD had, in order, and that no description is longer than a Git host
 //		shows.
-//	another CONTEXT STATE, contexts REGEX
-//		Has another tool set a status on HEAD; waits until its newest of each context, sorted, as CONTEXT=STATE, match.
+//	contexts REGEX
+//		Waits until the newest status of each context on HEAD, sorted, as CONTEXT=STATE, match.
 //	statushost up|down|CODE
 //		Has the Git host's API for commit statuses answer, not answer, or answer with a code. Sets $STATUS_URL, the
 //		repository's page there, for report.url.

@@ -17,11 +17,11 @@ const argoLooks = 2 * time.Second
 
 // peerCommand is `NAME start|stop` of a peer.
 func peerCommand(name string) func(*story, *testscript.TestScript, []string) error {
-	return func(s *story, _ *testscript.TestScript, args []string) error {
+	return func(s *story, ts *testscript.TestScript, args []string) error {
 		running := s.peers[name]
 		switch {
 		case len(args) == 1 && args[0] == "start" && running == nil:
-			return s.startPeer(name)
+			return s.startPeer(ts, name)
 		case len(args) == 1 && args[0] == "stop" && running != nil:
 			running.Stop()
 			delete(s.peers, name)
@@ -39,18 +39,28 @@ stringData: {url: %q, username: %q, password: %q}
 `
 
 // startPeer starts it, and lets it read the story's repository.
-func (s *story) startPeer(name string) error {
+func (s *story) startPeer(ts *testscript.TestScript, name string) error {
 	builder, err := binaries.Here(s.t.Output())
 	if err != nil {
 		return err
 	}
 	o := peers.Options{Kube: s.c.Kube, Builder: builder, Dir: filepath.Join(s.dir, "peers")}
+	if s.peers["notification-controller"] != nil {
+		o.Events = ts.Getenv("EVENTS")
+	}
 	namespace := peers.FluxNamespace
 	switch name {
 	case "flux":
 		s.peers[name], err = peers.StartFlux(s.ctx, o)
 	case "helm-controller":
 		s.peers[name], err = peers.StartHelmController(s.ctx, o)
+	case "notification-controller":
+		var events string
+		s.peers[name], events, err = peers.StartNotificationController(s.ctx, o)
+		ts.Setenv("EVENTS", events)
+	case "argocd-notifications":
+		s.peers[name], err = peers.StartArgoCDNotifications(s.ctx, o)
+		namespace = peers.ArgoCDNamespace
 	default:
 		namespace = peers.ArgoCDNamespace
 		s.peers[name], err = peers.StartArgoCD(s.ctx, o, argoLooks)

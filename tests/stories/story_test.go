@@ -141,7 +141,7 @@ func (s *story) expandAll(dir string) error {
 
 // expand puts in what only the sandbox knows.
 func (s *story) expand(text string) string {
-	return strings.NewReplacer("@CLUSTER@", s.c.Cluster, "@REGION@", s.c.Region, "@CHARTS@", s.c.Charts.Repository, "@REPOSITORY@", s.repo.HTTPURL).Replace(text)
+	return strings.NewReplacer("@CLUSTER@", s.c.Cluster, "@REGION@", s.c.Region, "@CHARTS@", s.c.Charts.Repository, "@REPOSITORY@", s.repo.HTTPURL, "@API@", s.repo.API()).Replace(text)
 }
 
 // close ends what the story has started, however it went.

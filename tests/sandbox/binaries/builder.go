@@ -103,7 +103,7 @@ func (b *Builder) compile(ctx context.Context, name Name, r recipe, path string)
 
 func (b *Builder) target(name Name, r recipe, path string) Target {
 	return Target{
-		Name: string(name), Dir: filepath.Join(b.Source, string(name)), Package: r.pkg, Output: path,
+		Name: string(name), Dir: filepath.Join(b.Source, r.folder(name)), Package: r.pkg, Output: path,
 		Tags: r.tags, LDFlags: strings.Join(r.ldflags, " "), CGO: r.cgo,
 	}
 }

@@ -27,13 +27,17 @@ func TestVersionsAreThoseOfTheModules(t *testing.T) {
 		version string
 	}{
 		"kubernetes":        {binaries.Kubernetes, "k8s.io/kubernetes", binaries.KubernetesVersion},
-		"source-controller": {binaries.SourceController, "github.com/fluxcd/source-controller", binaries.SourceControllerVersion},
+		"gitea":             {binaries.Gitea, "code.gitea.io/gitea", binaries.GiteaVersion},
+		"source-controller": {"flux", "github.com/fluxcd/source-controller", binaries.SourceControllerVersion},
 		"kustomize-controller": {
-			binaries.KustomizeController, "github.com/fluxcd/kustomize-controller", binaries.KustomizeControllerVersion,
+			"flux", "github.com/fluxcd/kustomize-controller", binaries.KustomizeControllerVersion,
 		},
 		"helm-controller": {binaries.HelmController, "github.com/fluxcd/helm-controller", binaries.HelmControllerVersion},
-		"argo cd":         {binaries.ArgoCD, "github.com/argoproj/argo-cd/v3", binaries.ArgoCDVersion},
-		"terraform":       {binaries.Terraform, "github.com/hashicorp/terraform", binaries.TerraformVersion},
+		"notification-controller": {
+			"flux", "github.com/fluxcd/notification-controller", binaries.NotificationControllerVersion,
+		},
+		"argo cd":   {binaries.ArgoCD, "github.com/argoproj/argo-cd/v3", binaries.ArgoCDVersion},
+		"terraform": {binaries.Terraform, "github.com/hashicorp/terraform", binaries.TerraformVersion},
 		"helm for terraform": {
 			binaries.TerraformProviderHelm, "github.com/hashicorp/terraform-provider-helm", binaries.TerraformProviderHelmVersion,
 		},

@@ -20,12 +20,15 @@ const (
 
 // The peers of plumbline, which package peers starts. No sandbox needs them by itself.
 const (
-	// SourceController, KustomizeController and HelmController are Flux's.
-	SourceController    Name = "source-controller"
-	KustomizeController Name = "kustomize-controller"
-	HelmController      Name = "helm-controller"
+	// SourceController, KustomizeController, HelmController and NotificationController are Flux's.
+	SourceController       Name = "source-controller"
+	KustomizeController    Name = "kustomize-controller"
+	HelmController         Name = "helm-controller"
+	NotificationController Name = "notification-controller"
 	// ArgoCD is Argo CD's application controller and repo server in one.
 	ArgoCD Name = "argocd"
+	// ArgoCDNotifications is its notifications controller.
+	ArgoCDNotifications Name = "argocd-notifications"
 )
 
 // The programs that try examples/terraform. No sandbox needs them.
@@ -43,12 +46,15 @@ const ActRunner Name = "act-runner"
 // of tests/sandbox/bin/*/go.mod; a test holds them together.
 const (
 	KubernetesVersion          = "1.36.3"
+	GiteaVersion               = "1.26.0"
 	KarpenterVersion           = "1.14.1" // unless KarpenterOf says another
 	SourceControllerVersion    = "1.9.6"
 	KustomizeControllerVersion = "1.9.5"
 	HelmControllerVersion      = "1.6.1" // the newest that needs no fork of Helm
-	ArgoCDVersion              = "3.2.11"
-	TerraformVersion           = "1.13.3"
+	// NotificationControllerVersion is the newest that the module proxy has.
+	NotificationControllerVersion = "1.9.3"
+	ArgoCDVersion                 = "3.2.11"
+	TerraformVersion              = "1.13.3"
 	// TerraformProviderHelmVersion is the newest that is a Go module.
 	TerraformProviderHelmVersion = "1.3.2"
 )
@@ -59,10 +65,28 @@ type recipe struct {
 	tags    string
 	ldflags []string
 	cgo     bool
+	module  string // the folder of its module; empty: the program's name
+}
+
+// flux is the module of those of Flux's controllers that stories start together: the versions of what they
+// share are the same, so that it is compiled once.
+const flux = "flux"
+
+// folder is where the program's module is, below Source.
+func (r recipe) folder(name Name) string {
+	if r.module != "" {
+		return r.module
+	}
+	return string(name)
 }
 
 // All are the programs in the order in which a sandbox needs them.
 func All() []Name { return []Name{Kubernetes, Kwok, Karpenter, Helm, Gitea} }
+
+// Peers are plumbline's peers, which no sandbox needs by itself.
+func Peers() []Name {
+	return []Name{SourceController, KustomizeController, HelmController, NotificationController, ArgoCD, ArgoCDNotifications}
+}
 
 func recipeOf(name Name) (recipe, error) {
 	strip := []string{"-s", "-w"}
@@ -78,17 +102,21 @@ func recipeOf(name Name) (recipe, error) {
 	case Kwok:
 		return recipe{pkg: "sigs.k8s.io/kwok/cmd/kwok", ldflags: strip}, nil
 	case Gitea:
-		return recipe{pkg: "code.gitea.io/gitea", ldflags: strip, tags: "sqlite sqlite_unlock_notify", cgo: true}, nil
+		return recipe{pkg: "code.gitea.io/gitea", ldflags: append(strip, "-X", "main.Version="+GiteaVersion), tags: "sqlite sqlite_unlock_notify", cgo: true}, nil
 	case Helm:
 		return recipe{pkg: "helm.sh/helm/v3/cmd/helm", ldflags: strip}, nil
 	case SourceController:
-		return recipe{pkg: "github.com/fluxcd/source-controller", ldflags: strip}, nil
+		return recipe{pkg: "github.com/fluxcd/source-controller", ldflags: strip, module: flux}, nil
 	case KustomizeController:
-		return recipe{pkg: "github.com/fluxcd/kustomize-controller", ldflags: strip}, nil
+		return recipe{pkg: "github.com/fluxcd/kustomize-controller", ldflags: strip, module: flux}, nil
 	case HelmController:
 		return recipe{pkg: "github.com/fluxcd/helm-controller", ldflags: strip}, nil
+	case NotificationController:
+		return recipe{pkg: "github.com/fluxcd/notification-controller", ldflags: strip, module: flux}, nil
 	case ArgoCD:
 		return recipe{pkg: ".", ldflags: strip}, nil
+	case ArgoCDNotifications:
+		return recipe{pkg: "./notifications", ldflags: strip, module: string(ArgoCD)}, nil
 	case ActRunner:
 		return recipe{pkg: ".", ldflags: strip, tags: "WITHOUT_DOCKER"}, nil
 	case Terraform:

@@ -22,7 +22,7 @@ func (b *Builder) key(ctx context.Context, name Name, r recipe) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	dir := filepath.Join(b.Source, string(name))
+	dir := filepath.Join(b.Source, r.folder(name))
 	files, err := moduleFiles(dir)
 	if err != nil {
 		return "", fmt.Errorf("list the files that %s is built from: %w", name, err)

@@ -40,15 +40,6 @@ func (h *Host) Statuses(ctx context.Context, owner, name, sha string) ([]Status,
 	}
 }
 
-// SetStatus sets one on a commit, as another tool than plumbline does.
-func (h *Host) SetStatus(ctx context.Context, r Repository, sha, of, state string) error {
-	set := map[string]any{"context": of, "state": state}
-	if err := h.call(ctx, h.Admin, http.MethodPost, r.path()+"/statuses/"+url.PathEscape(sha), set, nil); err != nil {
-		return fmt.Errorf("set the status %s of %s in %s/%s: %w", of, sha, r.Owner, r.Name, err)
-	}
-	return nil
-}
-
 // On are those of some statuses whose context, plumbline/<cluster>/<name>, has a subject behind it,
 // such as "applied"; with an empty one those that have none. Those of other tools are left out.
 func On(subject string, statuses []Status) []Status {

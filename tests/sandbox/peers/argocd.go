@@ -40,10 +40,6 @@ func ArgoCDSettings() string {
 // StartArgoCD starts Argo CD's application controller and repo server, and their Redis. Git is
 // looked at after each interval, and when an Application is annotated with argocd.argoproj.io/refresh.
 func StartArgoCD(ctx context.Context, o Options, interval time.Duration) (*Peer, error) {
-	redis, err := exec.LookPath("redis-server")
-	if err != nil {
-		return nil, fmt.Errorf("%w: redis-server is not installed: .ci/system redis-server does it, or names it", ErrMissing)
-	}
 	paths, err := o.Builder.Build(ctx, binaries.ArgoCD)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrMissing, err)
@@ -66,14 +62,41 @@ func StartArgoCD(ctx context.Context, o Options, interval time.Duration) (*Peer,
 		"ARGOCD_ASK_PASS_SOCK=" + p.path("askpass.sock"), // else all on a machine share one
 		"ARGOCD_RECONCILIATION_TIMEOUT=" + interval.String(), "ARGOCD_RECONCILIATION_JITTER=0",
 	}, argoVariables)
-	err = p.start(ctx, argoPrograms(redis, paths[binaries.ArgoCD], ports, env)...)
+	err = p.start(ctx, argoPrograms(paths[binaries.ArgoCD], ports, env)...)
 	return p, err
 }
 
-func argoPrograms(redis, argo string, ports []int, env []string) []program {
+// StartArgoCDNotifications starts Argo CD's notifications controller, beside an Argo CD that runs. It is configured by
+// argocd-notifications-cm and argocd-notifications-secret, whose templates may not ask for what a commit says: it is not
+// told where the repo server is.
+func StartArgoCDNotifications(ctx context.Context, o Options) (*Peer, error) {
+	paths, err := o.Builder.Build(ctx, binaries.ArgoCDNotifications)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrMissing, err)
+	}
+	ports, err := process.FreePorts(1)
+	if err != nil {
+		return nil, err
+	}
+	p := newPeer(o, ArgoCDNamespace)
+	err = p.start(ctx, program{"argocd-notifications-controller", paths[binaries.ArgoCDNotifications], []string{
+		"--namespace=" + ArgoCDNamespace, "--metrics-port=" + strconv.Itoa(ports[0]),
+	}, nil})
+	return p, err
+}
+
+// redisProgram is the system's Redis, or without it the one in Go that argocd has.
+func redisProgram(argo string, port int) program {
+	if redis, err := exec.LookPath("redis-server"); err == nil {
+		return program{"argocd-redis", redis, []string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"}, nil}
+	}
+	return program{"argocd-redis", argo, []string{"redis", fmt.Sprintf("--address=127.0.0.1:%d", port)}, nil}
+}
+
+func argoPrograms(argo string, ports []int, env []string) []program {
 	at := func(i int) string { return fmt.Sprintf("127.0.0.1:%d", ports[i]) }
 	return []program{
-		{"argocd-redis", redis, []string{"--port", strconv.Itoa(ports[0]), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"}, nil},
+		redisProgram(argo, ports[0]),
 		{"argocd-repo-server", argo, []string{
 			"repo-server", "--redis=" + at(0), "--address=127.0.0.1", "--port=" + strconv.Itoa(ports[1]), "--disable-tls",
 			"--metrics-address=127.0.0.1", "--metrics-port=" + strconv.Itoa(ports[3]),

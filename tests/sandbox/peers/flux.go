@@ -50,8 +50,8 @@ func StartFlux(ctx context.Context, o Options) (*Peer, error) {
 	err = p.start(
 		ctx,
 		program{"source-controller", paths[binaries.SourceController], fluxArgs(at[0],
-			"--storage-path="+artifacts, "--storage-addr="+at[1], "--storage-adv-addr="+at[1]), fluxEnvironment},
-		program{"kustomize-controller", paths[binaries.KustomizeController], fluxArgs(at[2], kustomizeFlags...), fluxEnvironment},
+			append(o.sendEvents(), "--storage-path="+artifacts, "--storage-addr="+at[1], "--storage-adv-addr="+at[1])...), fluxEnvironment},
+		program{"kustomize-controller", paths[binaries.KustomizeController], fluxArgs(at[2], append(o.sendEvents(), kustomizeFlags...)...), fluxEnvironment},
 	)
 	return p, err
 }
@@ -74,12 +74,45 @@ func StartHelmController(ctx context.Context, o Options) (*Peer, error) {
 	return p, err
 }
 
+// StartNotificationController starts Flux's notification-controller, and says where it takes events. A Flux that is
+// started with that address in its Options, and a daemon with it in --events-addr, send it theirs.
+func StartNotificationController(ctx context.Context, o Options) (*Peer, string, error) {
+	paths, err := o.Builder.Build(ctx, binaries.NotificationController)
+	if err != nil {
+		return nil, "", fmt.Errorf("%w: %w", ErrMissing, err)
+	}
+	if err := o.makeNamespace(ctx, FluxNamespace); err != nil {
+		return nil, "", err
+	}
+	if err := o.install(ctx, fluxNotifications()); err != nil {
+		return nil, "", err
+	}
+	at, err := freeAddresses(3)
+	if err != nil {
+		return nil, "", err
+	}
+	p := newPeer(o, FluxNamespace)
+	err = p.start(ctx, program{"notification-controller", paths[binaries.NotificationController], []string{
+		"--metrics-addr=0", "--health-addr=" + at[0], "--events-addr=" + at[1], "--receiverAddr=" + at[2], "--log-level=info",
+	}, fluxEnvironment})
+	return p, "http://" + at[1] + "/", err
+}
+
 // fluxEnvironment is that of each of its controllers.
 var fluxEnvironment = []string{"RUNTIME_NAMESPACE=" + FluxNamespace}
 
 // fluxArgs are those of a controller that says at an address how it is.
 func fluxArgs(health string, more ...string) []string {
 	return slices.Concat([]string{"--metrics-addr=0", "--health-addr=" + health, "--log-level=info"}, fluxFlags, more)
+}
+
+// sendEvents has a controller send its events to a notification-controller that runs. Without one it would try in vain
+// for half a minute in each reconciliation.
+func (o Options) sendEvents() []string {
+	if o.Events == "" {
+		return nil
+	}
+	return []string{"--events-addr=" + o.Events}
 }
 
 // freeAddresses are so many on loopback.
@@ -110,6 +143,15 @@ func fluxKustomizations() crds {
 		[]string{"config/crd/bases/kustomize.toolkit.fluxcd.io_kustomizations.yaml"},
 		[]string{"/apis/kustomize.toolkit.fluxcd.io/v1/kustomizations"},
 	}
+}
+
+func fluxNotifications() crds {
+	c := crds{module: "github.com/fluxcd/notification-controller", version: binaries.NotificationControllerVersion}
+	for kind, version := range map[string]string{"alerts": "v1beta3", "providers": "v1beta3", "receivers": "v1"} {
+		c.files = append(c.files, "config/crd/bases/notification.toolkit.fluxcd.io_"+kind+".yaml")
+		c.paths = append(c.paths, "/apis/notification.toolkit.fluxcd.io/"+version+"/"+kind)
+	}
+	return c
 }
 
 func fluxReleases() crds {

@@ -26,6 +26,8 @@ type Options struct {
 	Builder *binaries.Builder
 	// Dir gets a folder for each program, with its log.
 	Dir string
+	// Events is where Flux's controllers send their events. Optional.
+	Events string
 }
 
 // Peer is a tool that runs.

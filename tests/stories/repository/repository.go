@@ -95,9 +95,10 @@ func (r *Repository) Statuses(ctx context.Context, commit string) ([]githost.Sta
 	return r.host.Statuses(ctx, r.Owner, r.Name, commit)
 }
 
-// SetStatus sets one on a commit, as another tool than plumbline does.
-func (r *Repository) SetStatus(ctx context.Context, commit, of, state string) error {
-	return r.host.SetStatus(ctx, r.Repository, commit, of, state)
+// API is where Gitea's API has the repository.
+func (r *Repository) API() string {
+	host, _, _ := strings.Cut(r.HTTPURL, "/"+r.Owner+"/")
+	return host + "/api/v1/repos/" + r.Owner + "/" + r.Name
 }
 
 // Page is where a browser shows the repository.

@@ -1,5 +1,5 @@
 // Command prepare builds what a make target needs, and shows how far it is: plumbline,
-// the demo, and the programs of a sandbox. It is made of the standard library and
+// the demo, the programs of a sandbox, and plumbline's peers. It is made of the standard library and
 // tests/sandbox/binaries only, so that it is there at once on a fresh machine.
 package main
 
@@ -29,7 +29,7 @@ const (
 func main() {
 	ldflags := flag.String("ldflags", "-s -w", "for what is built of this repository")
 	flag.Usage = func() {
-		fmt.Fprintf(flag.CommandLine.Output(), "usage: prepare [-ldflags FLAGS] [plumbline] [plumbline-steps] [demo] [sandbox] [%s] [%sVERSION]\n", programs, karpenter)
+		fmt.Fprintf(flag.CommandLine.Output(), "usage: prepare [-ldflags FLAGS] [plumbline] [plumbline-steps] [demo] [sandbox] [%s] [%sVERSION] [PEER]\npeers: %v\n", programs, karpenter, binaries.Peers())
 		flag.PrintDefaults()
 	}
 	flag.Parse()
@@ -86,6 +86,9 @@ func prepare(ctx context.Context, ldflags string, names []string) error {
 func programsOf(name string) ([]binaries.Name, error) {
 	if name == programs {
 		return binaries.All(), nil
+	}
+	if slices.Contains(binaries.Peers(), binaries.Name(name)) {
+		return []binaries.Name{binaries.Name(name)}, nil
 	}
 	version, is := strings.CutPrefix(name, karpenter)
 	switch {

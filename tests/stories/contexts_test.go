@@ -12,18 +12,6 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// anotherCommand is `another CONTEXT STATE`.
-func (s *story) anotherCommand(_ *testscript.TestScript, args []string) error {
-	if len(args) != 2 {
-		return errors.New("usage: another CONTEXT STATE")
-	}
-	head, err := s.repo.Head(s.ctx)
-	if err != nil {
-		return err
-	}
-	return s.repo.SetStatus(s.ctx, head, args[0], args[1])
-}
-
 // contextsCommand is `contexts REGEX`.
 func (s *story) contextsCommand(_ *testscript.TestScript, args []string) error {
 	if len(args) != 1 {
