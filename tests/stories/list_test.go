@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -127,5 +128,46 @@ func TestList(t *testing.T) {
 		if last := lines[len(lines)-1]; !strings.HasPrefix(last, "ec2 ") {
 			t.Errorf("%s: its last line does not ask what is left in AWS: %s", path, last)
 		}
+	}
+}
+
+// TestPeersAreBuilt holds that `make test` builds the peers that its stories start before they are told, where their
+// progress is shown and no story waits for them, and no other.
+func TestPeersAreBuilt(t *testing.T) {
+	programs := map[string][]string{"flux": {"source-controller", "kustomize-controller"}}
+	entries, err := readList()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var started []string
+	for _, e := range entries {
+		if e.full {
+			continue
+		}
+		script, err := os.ReadFile(e.script())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, said := range regexp.MustCompile(`(?m)^(flux|helm-controller|notification-controller|argocd|argocd-notifications) start$`).FindAllStringSubmatch(string(script), -1) {
+			if names, several := programs[said[1]]; several {
+				started = append(started, names...)
+			} else {
+				started = append(started, said[1])
+			}
+		}
+	}
+	makefile, err := os.ReadFile(filepath.Join("..", "..", "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	built := regexp.MustCompile(`(?m)^PEERS_TOLD := (.*)$`).FindStringSubmatch(string(makefile))
+	if built == nil || !strings.Contains(string(makefile), "plumbline-steps $(PEERS_TOLD)") {
+		t.Fatal("the Makefile's test builds no PEERS_TOLD")
+	}
+	want := strings.Fields(built[1])
+	slices.Sort(want)
+	slices.Sort(started)
+	if diff := cmp.Diff(want, slices.Compact(started)); diff != "" {
+		t.Errorf("peers of tier test (-Makefile's PEERS_TOLD +stories):\n%s", diff)
 	}
 }
