@@ -95,11 +95,24 @@ func (n *Node) stays(e Evidence) Cause {
 		return kept[0]
 	}
 	for i := range slices.Backward(n.Events) {
-		if n.Events[i].Reason == disruptionBlocked {
+		if n.Events[i].Reason == disruptionBlocked && !n.over(&n.Events[i]) {
 			return Cause{Words: "Karpenter to replace it, which says: " + strings.TrimSuffix(n.Events[i].Message, ".")}
 		}
 	}
 	return Cause{Words: "Karpenter to replace it"}
+}
+
+// notYet are what Karpenter says of a node that comes, while it has none and until it is initialized
+// (sigs.k8s.io/karpenter pkg/controllers/state/statenode.go, ValidateNodeDisruptable).
+const (
+	noNode        = "does not have an associated node"
+	uninitialized = "isn't initialized"
+)
+
+// over says that what an event says of a node is not so any more.
+func (n *Node) over(e *corev1.Event) bool {
+	at := cmp.Or(e.LastTimestamp.Time, e.EventTime.Time)
+	return !at.IsZero() && at.Before(n.Since) || n.Name != "" && strings.Contains(e.Message, noNode) || n.Initialized && strings.Contains(e.Message, uninitialized)
 }
 
 func byWords(a, b Cause) int { return cmp.Compare(a.Words, b.Words) }

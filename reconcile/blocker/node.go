@@ -37,6 +37,10 @@ type Node struct {
 	Waits []string
 	// Stays says that Karpenter could replace it, and has not begun to.
 	Stays bool
+	// Since is when its removal began: what Karpenter has said before may not be so any more. Initialized says that
+	// the node is, whatever Karpenter has said of it meanwhile.
+	Since       time.Time
+	Initialized bool
 
 	// Pods, Volumes and the rest are what Look finds.
 	Pods    []corev1.Pod

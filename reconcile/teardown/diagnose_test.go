@@ -152,6 +152,26 @@ func TestDiagnose(t *testing.T) {
 			node: blocker.Node{Stays: true, Pods: []corev1.Pod{pod()}, Events: []corev1.Event{{Reason: "DisruptionBlocked", Message: "No node would fit."}}},
 			want: node + "Karpenter to replace it, which says: No node would fit",
 		},
+		"what Karpenter said of it before it was initialized": {
+			node: blocker.Node{Stays: true, Initialized: true, Events: said("Node isn't initialized", 1)},
+			want: node + "Karpenter to replace it",
+		},
+		"it is not initialized": {
+			node: blocker.Node{Stays: true, Events: said("Node isn't initialized", 1)},
+			want: node + "Karpenter to replace it, which says: Node isn't initialized",
+		},
+		"what Karpenter said before there was a node": {
+			node: blocker.Node{Stays: true, Events: said("Nodeclaim does not have an associated node", 1)},
+			want: node + "Karpenter to replace it",
+		},
+		"what Karpenter said before its removal began": {
+			node: blocker.Node{Stays: true, Since: time.Unix(2, 0), Events: said(`Pod "default/job" has "karpenter.sh/do-not-disrupt" annotation`, 1)},
+			want: node + "Karpenter to replace it",
+		},
+		"what Karpenter said since then": {
+			node: blocker.Node{Stays: true, Since: time.Unix(2, 0), Initialized: true, Events: append(said("Node isn't initialized", 3), said("No node would fit.", 2)...)},
+			want: node + "Karpenter to replace it, which says: No node would fit",
+		},
 		"Karpenter does not replace it": {node: blocker.Node{Stays: true}, want: node + "Karpenter to replace it"},
 		"only Karpenter knows": {
 			node: blocker.Node{Waits: []string{"InstanceTerminating: the instance is shutting down"}},
@@ -179,6 +199,11 @@ func TestDiagnose(t *testing.T) {
 			}
 		})
 	}
+}
+
+// said is an event by which Karpenter says why it does not replace a node.
+func said(message string, at int64) []corev1.Event {
+	return []corev1.Event{{Reason: "DisruptionBlocked", Message: message, LastTimestamp: metav1.Unix(at, 0)}}
 }
 
 // TestDiagnoseNamesTheController that drains nothing, or is not as the chart says.

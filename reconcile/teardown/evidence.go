@@ -38,7 +38,7 @@ func (d *drive) diagnose(ctx context.Context) error {
 			}
 		default:
 			d.result.DiagnosedAt = d.Now
-			e, err := d.gather(ctx, it.kept(d.Now))
+			e, err := d.gather(ctx, it.kept(d.Now), it.after.RecordedAt.Time)
 			if err != nil {
 				unread = append(unread, fmt.Errorf("find out what keeps the nodes of %s/%s: %w", it.before.Kind, it.before.Name, err))
 			}
@@ -107,8 +107,8 @@ func (it *item) kept(now time.Time) []Claim {
 	return slices.DeleteFunc(slices.Clone(it.seen.NodeClaims), func(c Claim) bool { return c.Deleting.IsZero() })
 }
 
-// gather looks into the nodes that have been leaving for longest.
-func (d *drive) gather(ctx context.Context, oldest []Claim) (Evidence, error) {
+// gather looks into the nodes that have been leaving for longest, of a removal that began at a time.
+func (d *drive) gather(ctx context.Context, oldest []Claim, began time.Time) (Evidence, error) {
 	slices.SortFunc(oldest, func(a, b Claim) int {
 		return cmp.Or(a.Deleting.Compare(b.Deleting), cmp.Compare(a.Name, b.Name))
 	})
@@ -120,6 +120,7 @@ func (d *drive) gather(ctx context.Context, oldest []Claim) (Evidence, error) {
 	for _, c := range oldest[:min(blocker.Most, len(oldest))] {
 		nodes = append(nodes, blocker.Node{
 			Claim: c.Name, Name: c.Node, ProviderID: c.ProviderID, Drained: c.Drained, Waits: c.Waits, Stays: c.Deleting.IsZero(),
+			Since: began, Initialized: c.Initialized,
 		})
 	}
 	leader := *d.leads(ctx)

@@ -134,6 +134,8 @@ type Claim struct {
 	Replacing time.Time
 	// Unhashed says that it lacks the hash by which Karpenter finds that it has drifted.
 	Unhashed bool
+	// Initialized says that Karpenter does not say that its node is not initialized.
+	Initialized bool
 	// Reserved says that it is in reserved capacity.
 	Reserved bool
 	// Ending says that EC2 has taken its termination.

@@ -180,9 +180,11 @@ func claimOf(claim *karpv1.NodeClaim) Claim {
 	_, c.Unhashed = claim.Annotations[karpv1.NodePoolHashAnnotationKey]
 	c.Unhashed = !c.Unhashed
 	c.Reserved = claim.Labels[karpv1.CapacityTypeLabelKey] == karpv1.CapacityTypeReserved
+	c.Initialized = true
 	c.Drained, c.Waits = blocker.Drained(claim), blocker.Waits(claim)
 	for _, condition := range claim.Status.Conditions {
 		if condition.Status != metav1.ConditionTrue {
+			c.Initialized = c.Initialized && condition.Type != karpv1.ConditionTypeInitialized
 			continue
 		}
 		switch condition.Type {
