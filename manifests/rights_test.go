@@ -95,10 +95,10 @@ func TestEveryRuleSaysWhy(t *testing.T) {
 func TestTheAWSPoliciesOnlyRead(t *testing.T) {
 	for file, want := range map[string][]string{
 		"iam-policy.json": {
-			"ec2:DescribeInstances", "ec2:DescribeInstanceAttribute", "ec2:DescribeVolumes",
+			"ec2:DescribeInstances", "ec2:DescribeInstanceAttribute", "ec2:DescribeVolumes", "ec2:DescribeNetworkInterfaces", "ec2:DescribeLaunchTemplates",
 			"ec2:DescribeImages", "ec2:DescribeSubnets", "ec2:DescribeSecurityGroups", "ec2:DescribeCapacityReservations",
 			"ec2:DescribeInstanceTypes", "ec2:DescribeInstanceTypeOfferings",
-			"ssm:GetParameter", "eks:DescribeCluster", "sts:GetCallerIdentity",
+			"ssm:GetParameter", "iam:ListInstanceProfiles", "eks:DescribeCluster", "sts:GetCallerIdentity",
 		},
 		"iam-policy-verify.json": {
 			"ec2:DescribeInstances", "ec2:DescribeVolumes", "ec2:DescribeNetworkInterfaces", "ec2:DescribeLaunchTemplates",

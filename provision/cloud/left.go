@@ -89,19 +89,25 @@ func (c *Client) Left(ctx context.Context, q Query) []Answer {
 	}
 	answers := make([]Answer, 0, len(asks))
 	for _, a := range asks {
-		found := map[string]Resource{}
-		bounded, stop := context.WithTimeout(ctx, c.timeout)
-		answer := Answer{Kind: a.kind, Err: a.ask(bounded, q, found)}
-		stop()
-		for _, id := range slices.Sorted(maps.Keys(found)) {
-			answer.Resources = append(answer.Resources, found[id])
-		}
+		answer := c.answer(ctx, a.kind, q, a.ask)
 		if a.kind == KindInstanceProfile {
 			answer.Elsewhere = elsewhere
 		}
 		answers = append(answers, answer)
 	}
 	return answers
+}
+
+// answer asks one question.
+func (c *Client) answer(ctx context.Context, kind Kind, q Query, ask func(context.Context, Query, map[string]Resource) error) Answer {
+	found := map[string]Resource{}
+	bounded, stop := context.WithTimeout(ctx, c.timeout)
+	defer stop()
+	answer := Answer{Kind: kind, Err: ask(bounded, q, found)}
+	for _, id := range slices.Sorted(maps.Keys(found)) {
+		answer.Resources = append(answer.Resources, found[id])
+	}
+	return answer
 }
 
 func (c *Client) instancesLeft(ctx context.Context, q Query, found map[string]Resource) error {

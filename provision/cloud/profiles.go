@@ -20,7 +20,7 @@ const profilesPage = 1000
 // (LegacyInstanceProfileName): IAM knows no regions, and a cluster of this name in another
 // region has such a profile too: these regions are elsewhere. A list has no tags.
 func (c *Client) profilesLeft(ctx context.Context, q Query, found map[string]Resource) (elsewhere []string, err error) {
-	path := "/karpenter/" + c.region + "/" + q.Cluster + "/"
+	path := c.profilePath(q.Cluster)
 	legacy := regexp.MustCompile("^" + regexp.QuoteMeta(q.Cluster) + `_\d+$`)
 	pages := iam.NewListInstanceProfilesPaginator(c.iam, &iam.ListInstanceProfilesInput{MaxItems: aws.Int32(profilesPage)})
 	for pages.HasMorePages() {
@@ -53,6 +53,27 @@ func (c *Client) profilesLeft(ctx context.Context, q Query, found map[string]Res
 		}
 	}
 	return distinct(elsewhere), nil
+}
+
+// profilePath is where Karpenter has the instance profiles of a cluster; below it are folders by the UID of their EC2NodeClass.
+func (c *Client) profilePath(cluster string) string {
+	return "/karpenter/" + c.region + "/" + cluster + "/"
+}
+
+// profilesBelow are those of the cluster by their path, without those of older releases.
+func (c *Client) profilesBelow(ctx context.Context, q Query, found map[string]Resource) error {
+	pages := iam.NewListInstanceProfilesPaginator(c.iam, &iam.ListInstanceProfilesInput{PathPrefix: aws.String(c.profilePath(q.Cluster)), MaxItems: aws.Int32(profilesPage)})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return c.named("iam:ListInstanceProfiles", err)
+		}
+		for i := range page.InstanceProfiles {
+			name := aws.ToString(page.InstanceProfiles[i].InstanceProfileName)
+			found[name] = Resource{Kind: KindInstanceProfile, ID: name, Name: aws.ToString(page.InstanceProfiles[i].Path)}
+		}
+	}
+	return nil
 }
 
 // regionOf is the region in the path of a cluster's instance profile; empty where it is not this cluster's.

@@ -266,3 +266,4 @@ func (*aws) Catalog(context.Context) (*offers.Catalog, error) {
 }
 
 func (*aws) AttachedVolumes(context.Context, string) ([]cloud.Resource, error) { return nil, nil }
+func (*aws) LeftBehind(context.Context, string, bool) ([]cloud.Answer, error)  { return nil, nil }

@@ -23,6 +23,7 @@ type Cloud interface {
 	Running(ctx context.Context, query cloud.Query) (map[string]cloud.Instance, error)
 	Fleet(ctx context.Context, query cloud.Query) ([]cloud.Instance, error)
 	AttachedVolumes(ctx context.Context, cluster string) ([]cloud.Resource, error)
+	LeftBehind(ctx context.Context, cluster string, profiles bool) ([]cloud.Answer, error)
 	TerminationProtected(ctx context.Context, providerID string) (bool, error)
 	Catalog(ctx context.Context) (*offers.Catalog, error)
 }

@@ -30,10 +30,10 @@ func (s *Step) noteInstances() {
 		}
 	}
 	s.Sync.Status.Instances = nil
-	if s.Instances.Count == 0 && s.Instances.Failure == "" && s.Instances.Volumes == nil {
+	if s.Instances.Count == 0 && s.Instances.Failure == "" && s.Instances.Volumes == nil && s.Instances.Left == nil {
 		return
 	}
-	noted := &v1alpha1.InstanceDrift{Failure: s.Instances.Failure, Count: s.Instances.Count, Orphaned: s.Instances.Orphaned, Volumes: s.notedVolumes()}
+	noted := &v1alpha1.InstanceDrift{Failure: s.Instances.Failure, Count: s.Instances.Count, Orphaned: s.Instances.Orphaned, Volumes: s.notedVolumes(), Left: s.notedResources()}
 	for _, i := range s.Instances.Instances[:min(len(s.Instances.Instances), maxInstances)] {
 		i.Since = cmp.Or(since[i.ID], s.timestamp())
 		noted.Instances = append(noted.Instances, i)

@@ -44,11 +44,7 @@ func (m *Meter) measure(s *Step) {
 		l.phases[r.Phase]++
 		l.nodes[r.Phase] += r.Remaining
 	}
-	if i := s.Sync.Status.Instances; i != nil {
-		if l.orphaned = i.Orphaned; i.Volumes != nil {
-			l.attached = i.Volumes.Count
-		}
-	}
+	l.orphaned, l.attached, l.left = leftBehind(s.Sync.Status.Instances)
 	if r := s.Sync.Status.Rollout; r != nil {
 		l.outdated = r.Outdated
 	}
@@ -64,6 +60,20 @@ func (m *Meter) measure(s *Step) {
 	defer m.mu.Unlock()
 	l.held = s.heldChanges(m.syncs[s.name()].held)
 	m.syncs[s.name()] = l
+}
+
+// leftBehind counts what nodes and definitions that are gone have left.
+func leftBehind(found *v1alpha1.InstanceDrift) (instances, volumes, others int32) {
+	if found == nil {
+		return 0, 0, 0
+	}
+	if found.Volumes != nil {
+		volumes = found.Volumes.Count
+	}
+	if found.Left != nil {
+		others = found.Left.Count
+	}
+	return found.Orphaned, volumes, others
 }
 
 // heldChanges is how many changes are held. A pass that has not come so far leaves what was known before;

@@ -34,8 +34,9 @@ type Meter struct {
 	removals, stall, queued, oldest *prometheus.Desc
 	// drift is 1 for an object or instance that differs from Git by no commit, and outdated counts nodes.
 	drift, outdated *prometheus.Desc
-	// removing, orphaned, unmanaged and attached count the nodes of removals, instances, nodes that were left to themselves, and volumes.
-	removing, orphaned, unmanaged, attached *prometheus.Desc
+	// removing, orphaned, unmanaged, attached and left count the nodes of removals, instances, nodes that were left to themselves, volumes, and
+	// what else is left in AWS.
+	removing, orphaned, unmanaged, attached, left *prometheus.Desc
 	// held counts the changes that are held.
 	held *prometheus.Desc
 	// braked is 1 for a pool whose rollout is stopped, and unguarded while the deletion guard is missing or
@@ -61,6 +62,8 @@ type gauges struct {
 	// no NodeClaim has, and attached how many volumes nodes that are gone have left.
 	nodes              map[v1alpha1.RemovalPhase]int32
 	orphaned, attached int32
+	// left is how many interfaces, launch templates and instance profiles are left of what is gone.
+	left int32
 	// unmanaged is how many nodes are of pools that were left to themselves.
 	unmanaged int32
 	// braked are the pools whose rollout is stopped, with why.
@@ -109,6 +112,7 @@ func NewMeter(now func() time.Time, depths func() map[types.NamespacedName]queue
 		orphaned:  prometheus.NewDesc("plumbline_orphaned_instances", "EC2 instances of a NodeSync's pools that no NodeClaim has.", ofSync, nil),
 		unmanaged: prometheus.NewDesc("plumbline_orphaned_nodes", "Nodes of NodePools that a NodeSync has left to themselves, and that no NodeSync has adopted since.", ofSync, nil),
 		attached:  prometheus.NewDesc("plumbline_volume_attachments_left", "Volumes that are attached to nodes or instances that are gone.", ofSync, nil),
+		left:      prometheus.NewDesc("plumbline_resources_left", "Interfaces, launch templates and instance profiles in AWS of nodes and EC2NodeClasses that are gone.", ofSync, nil),
 		queued:    prometheus.NewDesc("plumbline_commit_statuses_queued", "Commit statuses of a NodeSync that wait to be posted.", ofSync, nil),
 		oldest:    prometheus.NewDesc("plumbline_commit_status_age_seconds", "How long the oldest of a NodeSync's commit statuses waits; 0 where none does.", ofSync, nil),
 		syncs:     map[types.NamespacedName]gauges{},
@@ -135,6 +139,7 @@ func (m *Meter) Describe(to chan<- *prometheus.Desc) {
 	to <- m.orphaned
 	to <- m.unmanaged
 	to <- m.attached
+	to <- m.left
 	to <- m.queued
 	to <- m.oldest
 }
@@ -160,6 +165,7 @@ func (m *Meter) Collect(to chan<- prometheus.Metric) {
 		to <- prometheus.MustNewConstMetric(m.orphaned, prometheus.GaugeValue, float64(l.orphaned), name.Namespace, name.Name)
 		to <- prometheus.MustNewConstMetric(m.unmanaged, prometheus.GaugeValue, float64(l.unmanaged), name.Namespace, name.Name)
 		to <- prometheus.MustNewConstMetric(m.attached, prometheus.GaugeValue, float64(l.attached), name.Namespace, name.Name)
+		to <- prometheus.MustNewConstMetric(m.left, prometheus.GaugeValue, float64(l.left), name.Namespace, name.Name)
 		to <- prometheus.MustNewConstMetric(m.unguarded, prometheus.GaugeValue, bit(l.unguarded), name.Namespace, name.Name)
 		to <- prometheus.MustNewConstMetric(m.stall, prometheus.GaugeValue, age(now, l.stalled), name.Namespace, name.Name)
 		to <- prometheus.MustNewConstMetric(m.outdated, prometheus.GaugeValue, float64(l.outdated), name.Namespace, name.Name)

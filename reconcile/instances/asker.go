@@ -34,6 +34,7 @@ type Cloud interface {
 	Fleet(ctx context.Context, query cloud.Query) ([]cloud.Instance, error)
 	SecurityGroups(ctx context.Context, class *awsv1.EC2NodeClass) ([]string, error)
 	AttachedVolumes(ctx context.Context, cluster string) ([]cloud.Resource, error)
+	LeftBehind(ctx context.Context, cluster string, profiles bool) ([]cloud.Answer, error)
 }
 
 // Look is what a pass knows when it looks for the last answer.
@@ -52,7 +53,11 @@ type Look struct {
 	// Rolling says that nodes are being replaced: which security groups an instance should have
 	// then depends on when it was launched, and they are not compared.
 	Rolling bool
-	Now     time.Time
+	// Removals is how many removals are recorded: when one is over, it is time to ask what it has left.
+	Removals int
+	// Before is what the status has of the last comparison; nil where it has none.
+	Before *v1alpha1.InstanceDrift
+	Now    time.Time
 	// Every is the least time between two comparisons; 0 for none.
 	Every time.Duration
 }
@@ -66,6 +71,10 @@ type Asker struct {
 	cluster string
 	// known is the last answer, which is read only; nil before the first.
 	known *v1alpha1.InstanceDrift
+	// removals is how many were recorded when a pass looked last.
+	removals int
+	// seen are the resources that were left by the last answer.
+	seen seen
 }
 
 // See returns the last answer; nil where there is none yet. Where it is time AWS is asked
@@ -80,11 +89,20 @@ func (a *Asker) See(ctx context.Context, l Look, found *finding.Findings) *v1alp
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.cluster != l.Cluster && !a.asking {
-		a.cluster, a.known, a.due = l.Cluster, nil, time.Time{}
+		a.cluster, a.known, a.due, a.seen = l.Cluster, nil, time.Time{}, nil
 	}
+	if a.seen == nil {
+		a.seen = reported(l.Before)
+	}
+	if l.Removals < a.removals {
+		a.due = l.Now
+	}
+	a.removals = l.Removals
 	if !a.asking && !l.Now.Before(a.due) {
 		a.asking, a.due = true, l.Now.Add(l.Every)
-		go a.ask(context.WithoutCancel(ctx), l.question(), l.Now.Add(min(again, l.Every)))
+		q := l.question()
+		q.before = a.seen
+		go a.ask(context.WithoutCancel(ctx), q, l.Now.Add(min(again, l.Every)))
 	}
 	if a.asking {
 		found.WakeBy(l.Now.Add(soon))
@@ -109,6 +127,10 @@ func (a *Asker) ask(ctx context.Context, q *question, sooner time.Time) {
 	case err != nil:
 		a.known = &v1alpha1.InstanceDrift{Failure: finding.Bounded(err.Error(), maxMessage)}
 	default:
+		var others bool
+		if found.Left, others = a.seen.confirm(found.Left); others {
+			a.due = sooner
+		}
 		a.known = found
 	}
 }

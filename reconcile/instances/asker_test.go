@@ -27,6 +27,9 @@ type aws struct {
 	// volumes are attached in EC2, unless unasked says why they are not known.
 	volumes []cloud.Resource
 	unasked error
+	// behind is what is left beside volumes, and profiles says that instance profiles were asked for.
+	behind   []cloud.Answer
+	profiles bool
 	// cluster has VolumeAttachments and Nodes.
 	cluster client.Reader
 }
@@ -47,6 +50,11 @@ func (a *aws) reader(t *testing.T) client.Reader {
 
 func (a *aws) AttachedVolumes(context.Context, string) ([]cloud.Resource, error) {
 	return a.volumes, a.unasked
+}
+
+func (a *aws) LeftBehind(_ context.Context, _ string, profiles bool) ([]cloud.Answer, error) {
+	a.profiles = profiles
+	return a.behind, nil
 }
 
 func (a *aws) SecurityGroups(context.Context, *awsv1.EC2NodeClass) ([]string, error) { return nil, nil }

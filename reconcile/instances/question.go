@@ -10,6 +10,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/provision/cloud/resolve"
+	"github.com/plumbline-dev/plumbline/provision/leftover"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -26,6 +27,12 @@ type question struct {
 	// classes are the EC2NodeClasses of the NodeSync's NodeClaims, and rolling is that of a Look.
 	classes map[string]*plan.Object
 	rolling bool
+	// living is what the cluster's things in AWS may be in use by, and profiles says that there may be instance
+	// profiles that no living thing names.
+	living   leftover.Living
+	profiles bool
+	// before is what the last answer has shown as left; it is read only.
+	before seen
 }
 
 // question is what is compared now: what lives was read before AWS is asked, so that an instance
@@ -55,6 +62,7 @@ func (l *Look) question() *question {
 			q.classes[c.Class] = class
 		}
 	}
+	q.live(l.Live)
 	return q
 }
 
@@ -88,11 +96,15 @@ func (q *question) compare(ctx context.Context) (*v1alpha1.InstanceDrift, error)
 	for i := range found {
 		found[i].Message = finding.Bounded(found[i].Message, maxMessage)
 	}
-	volumes, err := q.left(ctx, aws)
+	volumes, err := q.volumes(ctx, aws)
 	if err != nil {
 		return nil, err
 	}
-	return &v1alpha1.InstanceDrift{Count: int32(len(found)), Instances: found, Orphaned: orphans, Volumes: volumes}, nil
+	left, err := q.behind(ctx, aws)
+	if err != nil {
+		return nil, err
+	}
+	return &v1alpha1.InstanceDrift{Count: int32(len(found)), Instances: found, Orphaned: orphans, Volumes: volumes, Left: left}, nil
 }
 
 // groups are the security groups that a class comes to; nil where they are not compared, or where

@@ -21,21 +21,21 @@ import (
 // pageSize is how many objects one answer of the API server has.
 const pageSize = 500
 
-// left finds what nodes that are gone have left attached: VolumeAttachments, and volumes in EC2.
+// volumes finds what nodes that are gone have left attached: VolumeAttachments, and volumes in EC2.
 // One of the two that cannot be read leaves the other as it is, and is named; an error says that AWS
 // was too busy.
-func (q *question) left(ctx context.Context, aws Cloud) (*v1alpha1.LeftVolumes, error) {
+func (q *question) volumes(ctx context.Context, aws Cloud) (*v1alpha1.LeftVolumes, error) {
 	var all []v1alpha1.LeftVolume
 	attachments, err := q.attachments(ctx)
 	for i := range attachments {
 		all = append(all, ofAttachment(&attachments[i]))
 	}
-	volumes, unasked := aws.AttachedVolumes(ctx, q.query.Cluster)
+	attached, unasked := aws.AttachedVolumes(ctx, q.query.Cluster)
 	if errors.As(unasked, new(*resolve.BusyError)) {
 		return nil, unasked
 	}
-	for i := range volumes {
-		if v, left := ofVolume(&volumes[i]); left {
+	for i := range attached {
+		if v, left := ofVolume(&attached[i]); left {
 			all = append(all, v)
 		}
 	}

@@ -90,7 +90,7 @@ func TestVolumesLeft(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			q := &question{cluster: clusterOf(t, c.cluster...), fleet: Fleet{Claims: []plan.NodeClaim{{Node: "claimed"}}, Settled: time.Now().Add(-time.Minute)}}
-			found, err := q.left(t.Context(), &aws{volumes: c.volumes, unasked: c.unasked})
+			found, err := q.volumes(t.Context(), &aws{volumes: c.volumes, unasked: c.unasked})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -120,7 +120,7 @@ func TestANodeIsAskedForOnce(t *testing.T) {
 		},
 	})
 	q := &question{cluster: reader, fleet: Fleet{Settled: time.Now()}}
-	if found, err := q.left(t.Context(), &aws{}); err != nil || found.Count != 2 || asked != 1 {
+	if found, err := q.volumes(t.Context(), &aws{}); err != nil || found.Count != 2 || asked != 1 {
 		t.Errorf("%+v, %v, asked %d times", found, err, asked)
 	}
 }

@@ -42,6 +42,7 @@ type Status struct {
 	DaemonSets   string                    `json:"daemonSets,omitempty"`
 	Unguarded    string                    `json:"deletionUnguarded,omitempty"`
 	Volumes      string                    `json:"volumesLeft,omitempty"`
+	Left         string                    `json:"resourcesLeft,omitempty"`
 	Rescued      string                    `json:"nodeClassRescued,omitempty"`
 	Orphaned     string                    `json:"orphaned,omitempty"`
 	Suspended    bool                      `json:"suspended,omitempty"`
@@ -79,6 +80,7 @@ func Of(sync *v1alpha1.NodeSync) Status {
 	status.DaemonSets = conditions.GetMessage(sync, v1alpha1.IntolerantDaemonSetsCondition)
 	status.Unguarded = conditions.GetMessage(sync, v1alpha1.DeletionUnguardedCondition)
 	status.Volumes = conditions.GetMessage(sync, v1alpha1.VolumesLeftCondition)
+	status.Left = conditions.GetMessage(sync, v1alpha1.ResourcesLeftCondition)
 	status.Orphaned = conditions.GetMessage(sync, v1alpha1.OrphanedCondition)
 	status.Rescued = conditions.GetMessage(sync, v1alpha1.NodeClassRescuedCondition)
 	return status
@@ -122,6 +124,7 @@ func (s Status) Lines() []Line {
 		{About: "daemonsets", Text: s.DaemonSets},
 		{About: "guard", Text: s.Unguarded},
 		{About: "volumes", Text: s.Volumes},
+		{About: "aws", Text: s.Left},
 		{About: "class", Text: s.Rescued},
 		{About: "orphaned", Text: s.Orphaned},
 	} {

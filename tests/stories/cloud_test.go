@@ -34,7 +34,7 @@ func (s *story) billed(pool string) []string {
 
 func (s *story) ec2Command(_ *testscript.TestScript, args []string) error {
 	timeout, args, _, err := options(args)
-	usage := errors.New("usage: ec2 [-t D] count [pool=POOL] = N, left = empty, keep [pool=POOL], kept, untag [KEY], tag [pool=POOL] KEY=VALUE, retag KEY=VALUE, stray pool=POOL, end, leave, clear, asked, kill|stop|protect|interrupt [pool=POOL], start, unprotect, spoil IMAGES, unspoil")
+	usage := errors.New("usage: ec2 [-t D] count [pool=POOL] = N, left = empty, keep [pool=POOL], kept, untag [KEY], tag [pool=POOL] KEY=VALUE, retag KEY=VALUE, stray pool=POOL, end, leave [class=CLASS], clear [class=CLASS], asked, kill|stop|protect|interrupt [pool=POOL], start, unprotect, spoil IMAGES, unspoil")
 	if err != nil || len(args) == 0 {
 		return errors.Join(usage, err)
 	}
@@ -96,6 +96,17 @@ func (s *story) ec2Command(_ *testscript.TestScript, args []string) error {
 		return s.c.AWS.Terminate(s.struck)
 	case question == "leave" && len(args) == 1:
 		return s.leave()
+	case (question == "leave" || question == "clear") && len(args) == 2:
+		class, ok := strings.CutPrefix(args[1], "class=")
+		if !ok {
+			return usage
+		}
+		if question == "clear" {
+			s.c.AWS.ClearOf(s.c.Cluster, class)
+		} else {
+			s.c.AWS.LeaveOf(s.c.Cluster, class, "7d1f6c1e-0000-4000-8000-000000000000")
+		}
+		return nil
 	case question == "clear" && len(args) == 1:
 		return s.c.AWS.Clear(s.c.Cluster)
 	case question == "asked":

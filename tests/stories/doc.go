@@ -260,6 +260,8 @@
 //		Launches an instance of a pool that no NodeClaim has; ends the instance that was named last.
 //	ec2 leave, ec2 clear
 //		Leaves a volume and an interface with the cluster's tags; deletes what is attached to nothing.
+//	ec2 leave class=CLASS, ec2 clear class=CLASS
+//		Leaves a launch template and an instance profile of an EC2NodeClass; deletes those that have its tag.
 //	ec2 asked
 //		Holds that plumbline has asked EC2 by its ID, since the mark, for the instance that was ended last, and has
 //		got an answer.

@@ -89,6 +89,9 @@ const (
 	OrphanedCondition = "Orphaned"
 	// VolumesLeftCondition is True while volumes are attached to nodes or instances that are gone.
 	VolumesLeftCondition = "VolumesLeft"
+	// ResourcesLeftCondition is True while interfaces, launch templates or instance profiles of what is gone are
+	// left in AWS, and Unknown while that cannot be asked.
+	ResourcesLeftCondition = "ResourcesLeft"
 	// IntolerantDaemonSetsCondition is True while a DaemonSet of a CSI driver or a CNI plugin is
 	// evicted from nodes that Karpenter drains, and Unknown while that cannot be read.
 	IntolerantDaemonSetsCondition = "IntolerantDaemonSets"
@@ -135,6 +138,8 @@ const (
 	ReasonDrained              = "Drained"
 	ReasonNodeClassDeleted     = "NodeClassDeleted"
 	ReasonVolumesLeft          = "VolumesLeft"
+	ReasonResourcesLeft        = "ResourcesLeft"
+	ReasonResourcesUnknown     = "ResourcesUnknown"
 	ReasonTolerationMissing    = "TolerationMissing"
 	ReasonTolerationUnknown    = "TolerationUnknown"
 	ReasonGuardMissing         = "DeletionGuardMissing"

@@ -38,6 +38,34 @@ type InstanceDrift struct {
 	// Volumes are those that nodes which are gone have left attached.
 	// +optional
 	Volumes *LeftVolumes `json:"volumes,omitempty"`
+	// Left are interfaces, launch templates and instance profiles of what is gone.
+	// +optional
+	Left *LeftResources `json:"left,omitempty"`
+}
+
+// LeftResources are what nodes and EC2NodeClasses that are gone have left in AWS.
+type LeftResources struct {
+	// Failure is why some of them are not known, and what to do about it.
+	// +optional
+	Failure string `json:"failure,omitempty"`
+	// Count is how many there are.
+	// +optional
+	Count int32 `json:"count,omitempty"`
+	// Resources are these; the first 20.
+	// +optional
+	Resources []LeftResource `json:"resources,omitempty"`
+}
+
+// LeftResource is something in AWS of a node or an EC2NodeClass that is gone.
+type LeftResource struct {
+	// Kind is NetworkInterface, LaunchTemplate or InstanceProfile.
+	Kind string `json:"kind" redact:"-"`
+	// ID in AWS; the name of an instance profile.
+	ID string `json:"id" redact:"-"`
+	// Message says what it is of, and what to do.
+	Message string `json:"message"`
+	// Since is when it was seen first.
+	Since metav1.Time `json:"since"`
 }
 
 // LeftVolumes are volumes that are attached to nodes or instances that are gone.

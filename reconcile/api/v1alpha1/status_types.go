@@ -16,8 +16,8 @@ type NodeSyncStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// Conditions are Ready, Reconciling, Stalled, CloudVerified, RolledOut, SourceVerified with git.verify
-	// and, while there is something to report, Removing, LaunchFailing, NodeDrift, InstanceDrift,
-	// ExtraFields, VolumesLeft, IntolerantDaemonSets, DeletionUnguarded, NodeClassRescued and Orphaned.
+	// and, at need, Removing, LaunchFailing, NodeDrift, InstanceDrift,
+	// ExtraFields, VolumesLeft, ResourcesLeft, IntolerantDaemonSets, DeletionUnguarded, NodeClassRescued and Orphaned.
 	// +listType=map
 	// +listMapKey=type
 	// +optional

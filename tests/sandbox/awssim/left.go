@@ -3,8 +3,11 @@ package awssim
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+
+	"github.com/aws/aws-sdk-go/service/ec2"
 )
 
 // Left is what a cluster still has in the account: IDs (names of instance
@@ -110,6 +113,35 @@ func (s *Simulator) Clear(clusterName string) error {
 	})
 	return err
 }
+
+// LeaveOf adds what Karpenter makes for an EC2NodeClass, as if it had not deleted it: a launch template, and an instance
+// profile in the folder of the class's UID.
+func (s *Simulator) LeaveOf(clusterName, class, uid string) {
+	s.locked(func(a *account) {
+		tags := map[string]string{
+			"kubernetes.io/cluster/" + clusterName: "owned", "eks:eks-cluster-name": clusterName, classTag: class,
+		}
+		t := &launchTemplate{resource: a.newResource("lt-", tags, 0), name: "karpenter.k8s.aws/" + uid, data: &ec2.RequestLaunchTemplateData{}, created: a.now}
+		a.templates[t.ID] = t
+		path, name := "/karpenter/"+a.options.Region+"/"+clusterName+"/"+uid+"/", clusterName+"_"+uid
+		a.profiles[name] = &instanceProfile{resource: a.newResource("AIPA", tags, 0), name: name, path: path, arn: a.iamARN("instance-profile" + path + name), created: a.now}
+	})
+}
+
+// ClearOf deletes the launch templates and instance profiles with the tag of an EC2NodeClass.
+func (s *Simulator) ClearOf(clusterName, class string) {
+	s.locked(func(a *account) {
+		maps.DeleteFunc(a.templates, func(_ string, t *launchTemplate) bool {
+			return belongs(t.Tags, clusterName) && t.Tags[classTag] == class
+		})
+		maps.DeleteFunc(a.profiles, func(_ string, p *instanceProfile) bool {
+			return belongs(p.Tags, clusterName) && p.Tags[classTag] == class
+		})
+	})
+}
+
+// classTag has the EC2NodeClass.
+const classTag = "karpenter.k8s.aws/ec2nodeclass"
 
 // idsOf are the IDs of those that are left, sorted; never nil, for the JSON's sake.
 func idsOf[T any](all map[string]T, isLeft func(T) bool, id func(T) string) []string {

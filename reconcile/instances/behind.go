@@ -1,0 +1,150 @@
+package instances
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/provision/leftover"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// live notes whose things in AWS are in use. A cluster in which each EC2NodeClass names its instance profile has
+// none of Karpenter's; of a NodeClaim whose class is gone nobody knows which profile its instance has.
+func (q *question) live(live plan.Live) {
+	l := leftover.Living{Classes: map[string]bool{}, UIDs: map[string]bool{}, Profiles: map[string]bool{}, Instances: map[string]bool{}}
+	classes, named := 0, 0
+	for ref, object := range live.Objects {
+		if ref.Kind != render.EC2NodeClass {
+			continue
+		}
+		classes++
+		l.Classes[ref.Name], l.UIDs[string(object.GetUID())] = true, true
+		own, _, _ := unstructured.NestedString(object.Object, "spec", "instanceProfile")
+		made, _, _ := unstructured.NestedString(object.Object, "status", "instanceProfile")
+		if own != "" {
+			named++
+		}
+		l.Profiles[own], l.Profiles[made] = true, true
+	}
+	q.profiles = classes == 0 || named < classes
+	for i := range live.NodeClaims {
+		if class := live.NodeClaims[i].Class; !l.Classes[class] {
+			l.Classes[class], q.profiles = true, false
+		}
+	}
+	q.living = l
+}
+
+// behind finds interfaces, launch templates and instance profiles of nodes and EC2NodeClasses that are gone. A kind that
+// cannot be listed is named, and stays as it was answered last; an error says that AWS was too busy.
+func (q *question) behind(ctx context.Context, aws Cloud) (*v1alpha1.LeftResources, error) {
+	for i := range q.fleet.Shown {
+		q.living.Instances[q.fleet.Shown[i].ID] = !q.fleet.Shown[i].Gone()
+	}
+	answers, err := aws.LeftBehind(ctx, q.query.Cluster, q.profiles)
+	if err != nil {
+		return nil, err
+	}
+	left := &v1alpha1.LeftResources{}
+	for _, answer := range answers {
+		if answer.Err != nil {
+			left.Resources = append(left.Resources, q.before.of(answer.Kind)...)
+		}
+	}
+	left.Failure = finding.Bounded(unanswered(answers), maxMessage)
+	for _, found := range leftover.Deserted(slices.DeleteFunc(answers, func(a cloud.Answer) bool { return a.Err != nil }), q.living) {
+		left.Resources = append(left.Resources, v1alpha1.LeftResource{Kind: string(found.Kind), ID: found.ID, Message: finding.Bounded(behindWords(found), maxMessage)})
+	}
+	return left, nil
+}
+
+// unanswered says what AWS denies, and what it has not answered besides; empty where it has answered all.
+func unanswered(answers []cloud.Answer) string {
+	var denies, words []string
+	for _, answer := range answers {
+		var denied *cloud.DeniedError
+		switch {
+		case errors.As(answer.Err, &denied):
+			denies = append(denies, denied.Action)
+		case answer.Err != nil:
+			words = append(words, answer.Err.Error())
+		}
+	}
+	if len(denies) > 0 {
+		words = append([]string{"AWS denies " + strings.Join(denies, ", ") + " to plumbline's role: allow it, as manifests/iam-policy.json does"}, words...)
+	}
+	return strings.Join(words, "; ")
+}
+
+// behindWords say what is left, and how it is deleted.
+func behindWords(f leftover.Found) string {
+	of := ""
+	if f.What != "" {
+		of = " (" + f.What + ")"
+	}
+	does := ""
+	switch f.Kind {
+	case cloud.KindNetworkInterface:
+		does = "aws ec2 delete-network-interface --network-interface-id " + f.ID
+	case cloud.KindLaunchTemplate:
+		does = "aws ec2 delete-launch-template --launch-template-id " + f.ID
+	case cloud.KindInstanceProfile:
+		does = "take its role off it, then aws iam delete-instance-profile --instance-profile-name " + f.ID
+	case cloud.KindInstance, cloud.KindVolume:
+	}
+	return fmt.Sprintf("%s %s%s: where it stays so, %s", leftover.Noun(f.Kind), f.ID, of, does)
+}
+
+// seen are the resources that the last answer has shown as left, by kind and ID.
+type seen map[string]v1alpha1.LeftResource
+
+// reported are those that the status has.
+func reported(before *v1alpha1.InstanceDrift) seen {
+	s := seen{}
+	if before != nil && before.Left != nil {
+		for _, r := range before.Left.Resources {
+			s[r.Kind+"/"+r.ID] = r
+		}
+	}
+	return s
+}
+
+// of are those of a kind.
+func (s seen) of(kind cloud.Kind) (some []v1alpha1.LeftResource) {
+	for _, id := range slices.Sorted(maps.Keys(s)) {
+		if s[id].Kind == string(kind) {
+			some = append(some, s[id])
+		}
+	}
+	return some
+}
+
+// confirm returns those that the answer before this one had, too, and whether there are others: Karpenter and the CNI
+// plugin delete what they do not need a moment later. The others are remembered for the next answer.
+func (s *seen) confirm(found *v1alpha1.LeftResources) (confirmed *v1alpha1.LeftResources, others bool) {
+	now := seen{}
+	confirmed = &v1alpha1.LeftResources{Failure: found.Failure}
+	for _, r := range found.Resources {
+		id := r.Kind + "/" + r.ID
+		if now[id] = r; (*s)[id].ID == "" {
+			others = true
+			continue
+		}
+		confirmed.Resources = append(confirmed.Resources, r)
+	}
+	*s = now
+	if confirmed.Count = int32(len(confirmed.Resources)); confirmed.Count == 0 && confirmed.Failure == "" {
+		return nil, others
+	}
+	return confirmed, others
+}

@@ -1,0 +1,143 @@
+package instances
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// template is a launch template of a class.
+func template(id, class string) cloud.Resource {
+	return cloud.Resource{Kind: cloud.KindLaunchTemplate, ID: id, Name: "karpenter.k8s.aws/" + id, Tags: map[string]string{"karpenter.k8s.aws/ec2nodeclass": class}}
+}
+
+// templates is an answer with some.
+func templates(some ...cloud.Resource) []cloud.Answer {
+	return []cloud.Answer{{Kind: cloud.KindLaunchTemplate, Resources: some}}
+}
+
+// ids are what is left, and the failure.
+func ids(drift *v1alpha1.InstanceDrift) (found []string) {
+	if drift == nil || drift.Left == nil {
+		return nil
+	}
+	for _, r := range drift.Left.Resources {
+		found = append(found, r.ID)
+	}
+	if drift.Left.Failure != "" {
+		found = append(found, drift.Left.Failure)
+	}
+	return found
+}
+
+// classed is a Live with EC2NodeClasses, each of which names its instance profile or none, and NodeClaims of a class.
+func classed(profiles map[string]string, claims ...string) plan.Live {
+	live := plan.Live{Objects: map[render.Ref]*plan.Object{}}
+	for name, profile := range profiles {
+		object := &unstructured.Unstructured{Object: map[string]any{}}
+		object.SetUID(types.UID("uid-" + name))
+		if profile != "" {
+			_ = unstructured.SetNestedField(object.Object, profile, "spec", "instanceProfile")
+		}
+		live.Objects[render.Ref{Kind: render.EC2NodeClass, Name: name}] = &plan.Object{Unstructured: object}
+	}
+	for _, class := range claims {
+		live.NodeClaims = append(live.NodeClaims, plan.NodeClaim{Class: class})
+	}
+	return live
+}
+
+// TestWhatIsLeftIsSeenTwice before it counts, soon after the first time, and until it is gone.
+func TestWhatIsLeftIsSeenTwice(t *testing.T) {
+	as := func(l *Look) { l.Live = classed(map[string]string{"default": ""}) }
+	synctest.Test(t, func(t *testing.T) {
+		ec2, asker := &aws{behind: templates(template("lt-1", "old"), template("lt-2", "default"))}, &Asker{}
+		look := func(after time.Duration, want []string, next time.Duration) {
+			t.Helper()
+			<-time.After(after)
+			ec2.pass(t, asker, as)
+			synctest.Wait()
+			drift, wake := ec2.pass(t, asker, as)
+			if diff := cmp.Diff(want, ids(drift)); diff != "" || wake != next {
+				t.Errorf("next in %s, want %s (-want +got):\n%s", wake, next, diff)
+			}
+		}
+		look(0, nil, again)
+		look(again, []string{"lt-1"}, 10*time.Minute)
+		// one question has no answer, and what it answered last stands
+		ec2.behind[0].Resources, ec2.behind[0].Err = nil, &cloud.DeniedError{Action: "ec2:DescribeLaunchTemplates"}
+		look(10*time.Minute, []string{"lt-1", "AWS denies ec2:DescribeLaunchTemplates to plumbline's role: allow it, as manifests/iam-policy.json does"}, 10*time.Minute)
+		ec2.behind = templates(template("lt-2", "default"))
+		look(10*time.Minute, nil, 10*time.Minute)
+		// something else passes by
+		ec2.behind = templates(template("lt-3", "old"))
+		look(10*time.Minute, nil, again)
+		ec2.behind = templates()
+		look(again, nil, 10*time.Minute)
+	})
+}
+
+// TestARemovalThatIsOver has AWS asked at once, and a restart leaves what was reported.
+func TestARemovalThatIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ec2, asker := &aws{behind: templates(template("lt-1", "old"))}, &Asker{}
+		before := &v1alpha1.InstanceDrift{Left: &v1alpha1.LeftResources{Resources: []v1alpha1.LeftResource{{Kind: string(cloud.KindLaunchTemplate), ID: "lt-1"}}}}
+		with := func(removals int) func(*Look) {
+			return func(l *Look) { l.Removals, l.Before = removals, before }
+		}
+		ec2.pass(t, asker, with(1))
+		synctest.Wait()
+		if drift, _ := ec2.pass(t, asker, with(1)); cmp.Diff([]string{"lt-1"}, ids(drift)) != "" {
+			t.Errorf("after a restart: %v", ids(drift))
+		}
+		<-time.After(time.Minute)
+		ec2.pass(t, asker, with(0))
+		synctest.Wait()
+		if ec2.asked != 2 {
+			t.Errorf("asked %d times", ec2.asked)
+		}
+	})
+}
+
+// TestProfilesAreAskedFor where Karpenter may have made some, and each is known by its class.
+func TestProfilesAreAskedFor(t *testing.T) {
+	for name, c := range map[string]struct {
+		live plan.Live
+		want bool
+	}{
+		"no class":                        {classed(nil), true},
+		"a class with a role":             {classed(map[string]string{"a": "", "b": "own"}, "a"), true},
+		"classes with profiles":           {classed(map[string]string{"a": "own"}, "a"), false},
+		"a NodeClaim whose class is gone": {classed(map[string]string{"a": ""}, "b"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q, ec2 := &question{}, &aws{behind: templates(template("lt-1", "b"))}
+			q.live(c.live)
+			left, err := q.behind(t.Context(), ec2)
+			if err != nil || ec2.profiles != c.want {
+				t.Errorf("asked for profiles: %t, %v", ec2.profiles, err)
+			}
+			if used := name != "no class" && len(left.Resources) == 0; used != q.living.Classes["b"] {
+				t.Errorf("left %v, classes %v", left.Resources, q.living.Classes)
+			}
+		})
+	}
+}
+
+// TestUnanswered names what is denied in one sentence.
+func TestUnanswered(t *testing.T) {
+	got := unanswered([]cloud.Answer{{Err: &cloud.DeniedError{Action: "a"}}, {Err: errors.New("no answer to c")}, {Err: &cloud.DeniedError{Action: "b"}}, {}})
+	if diff := cmp.Diff("AWS denies a, b to plumbline's role: allow it, as manifests/iam-policy.json does; no answer to c", got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
