@@ -21,7 +21,7 @@ UNRACED := ^(TestManyFetches|TestFetchOfALongHistory|TestWhatDiffersIsFound|Test
 PLAIN_TEST := CGO_ENABLED=0 go test -trimpath
 PREPARE := cd tests && CGO_ENABLED=0 go run -trimpath ./sandbox/cmd/prepare -ldflags '$(LDFLAGS)'
 # Flux's and Argo CD's programs that stories of tier test start.
-PEERS_TOLD := source-controller kustomize-controller argocd
+STORY_PEERS := source-controller kustomize-controller argocd
 FUZZTIME ?= 10s
 OBJECTS ?= 400
 MINUTES ?= 30
@@ -72,7 +72,7 @@ recordings: system ## Record the demo in docs/recordings: an asciicast, and pict
 
 .PHONY: test
 test: system ## Unit tests with the race detector, the sandbox's tests, the stories
-	@$(PREPARE) programs plumbline plumbline-steps $(PEERS_TOLD)
+	@$(PREPARE) programs plumbline plumbline-steps $(STORY_PEERS)
 	@$(MAKE) --no-print-directory test-unit
 	@go test -race -tags steppoints ./reconcile/steppoint
 	@$(PLAIN_TEST) -run '$(UNRACED)' ./reconcile/source ./reconcile/removal ./cmd/plumbline ./render

@@ -46,10 +46,9 @@
 //		story.
 //	flux start|stop, helm-controller start|stop, notification-controller start|stop, argocd start|stop,
 //	argocd-notifications start|stop
-//		Handles the real controllers of Flux, in flux-system, its helm-controller and notification-controller, or those of Argo CD, in
-//		argocd, and its notifications controller. start builds what is missing, and applies the Secret git there, by which it reads the story's repository. The
-//		notification-controller sets $EVENTS, where it takes events: those of a Flux that is started later, and a daemon's with
-//		--events-addr.
+//		Handles the real controllers of Flux, in flux-system, and of Argo CD, in argocd. start builds what is missing, and applies the
+//		Secret git there, by which it reads the story's repository. The notification-controller sets $EVENTS, where it takes events:
+//		those of a Flux that is started later, and a daemon's with --events-addr.
 //	leads [-t D] [other]
 //		Waits until the daemon, or the other one, holds the leader's lease.
 //	api up|down|hang|429 [DURATION], api slow DELAY, api expire
@@ -258,10 +257,9 @@
 //		Takes the tag of its pool off the instance that was ended last.
 //	ec2 stray pool=POOL, ec2 end
 //		Launches an instance of a pool that no NodeClaim has; ends the instance that was named last.
-//	ec2 leave, ec2 clear
-//		Leaves a volume and an interface with the cluster's tags; deletes what is attached to nothing.
-//	ec2 leave class=CLASS, ec2 clear class=CLASS
-//		Leaves a launch template and an instance profile of an EC2NodeClass; deletes those that have its tag.
+//	ec2 leave [class=CLASS], ec2 clear [class=CLASS]
+//		Leaves a volume and an interface with the cluster's tags, or a launch template and an instance profile of an
+//		EC2NodeClass; deletes what is attached to nothing, or has the class's tag.
 //	ec2 asked
 //		Holds that plumbline has asked EC2 by its ID, since the mark, for the instance that was ended last, and has
 //		got an answer.

@@ -160,14 +160,14 @@ func TestPeersAreBuilt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	built := regexp.MustCompile(`(?m)^PEERS_TOLD := (.*)$`).FindStringSubmatch(string(makefile))
-	if built == nil || !strings.Contains(string(makefile), "plumbline-steps $(PEERS_TOLD)") {
-		t.Fatal("the Makefile's test builds no PEERS_TOLD")
+	built := regexp.MustCompile(`(?m)^STORY_PEERS := (.*)$`).FindStringSubmatch(string(makefile))
+	if built == nil || !strings.Contains(string(makefile), "plumbline-steps $(STORY_PEERS)") {
+		t.Fatal("the Makefile's test builds no STORY_PEERS")
 	}
 	want := strings.Fields(built[1])
 	slices.Sort(want)
 	slices.Sort(started)
 	if diff := cmp.Diff(want, slices.Compact(started)); diff != "" {
-		t.Errorf("peers of tier test (-Makefile's PEERS_TOLD +stories):\n%s", diff)
+		t.Errorf("peers of tier test (-Makefile's STORY_PEERS +stories):\n%s", diff)
 	}
 }
