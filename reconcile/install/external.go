@@ -57,7 +57,7 @@ func (s *Step) unlikeTheChart(ctx context.Context) (string, error) {
 	if s.Charts == nil {
 		return "", nil
 	}
-	fingerprint, err := s.View.Fingerprint(ctx, s.k().Namespace, s.Karpenter.IgnoreDifferences)
+	fingerprint, err := s.View.CRDFingerprint(ctx)
 	if err != nil {
 		return "", err
 	}
