@@ -116,7 +116,7 @@ func (s *Step) cloudGate() teardown.Gate {
 }
 
 func (s *Step) arrivalsGate(r v1alpha1.Removal) teardown.Gate {
-	if done, waitingFor := s.arrivalsDone(r.RecordedAt.Time); !done {
+	if done, waitingFor := s.arrivalsDone(r); !done {
 		return teardown.Gate{Message: "waiting for " + waitingFor}
 	}
 	for _, ref := range s.targets(r) {
@@ -172,11 +172,28 @@ func (s *Step) firstThatWaits() string {
 	return ""
 }
 
+// onlyHeldSince says that what is not applied of a newer revision is only held, and nothing that a removal waits for: all
+// of the revision that it was recorded in had been applied, and what is held changes objects that are there, and to none of
+// which it moves.
+func (s *Step) onlyHeldSince(r v1alpha1.Removal) bool {
+	arrived := r.Phase == v1alpha1.RemovalDraining || r.Revision == s.Before.Status.LastAppliedRevision
+	if s.Plan == nil || !arrived || r.Revision == s.Revision {
+		return false
+	}
+	targets := s.targets(r)
+	return !slices.ContainsFunc(s.Plan.Changes, func(c plan.Change) bool {
+		made := c.Action == plan.Drifted || slices.ContainsFunc(s.Written, func(w plan.Write) bool { return w.Ref == c.Ref })
+		aside := c.Action == plan.Hold && s.Live.Objects[c.Ref] != nil && !slices.Contains(targets, c.Ref)
+		return !made && !aside
+	})
+}
+
 // arrivalsDone says whether everything of the revision is applied and each
 // NodePool that came with it is Ready; if not, what is waited for. Nothing
-// leaves before what takes its place is there.
-func (s *Step) arrivalsDone(recorded time.Time) (done bool, waitingFor string) {
-	if !s.Applied {
+// leaves before what takes its place is there. What is held of a newer commit is
+// not waited for.
+func (s *Step) arrivalsDone(r v1alpha1.Removal) (done bool, waitingFor string) {
+	if !s.Applied && !s.onlyHeldSince(r) {
 		return false, "the arrivals and changes of " + s.Revision + s.firstThatWaits()
 	}
 	for _, object := range s.Set.Objects {
@@ -184,7 +201,7 @@ func (s *Step) arrivalsDone(recorded time.Time) (done bool, waitingFor string) {
 		if object.Ref.Kind != render.NodePool || live == nil {
 			continue
 		}
-		isNew := live.GetCreationTimestamp().After(recorded.Add(-clocksDiffer))
+		isNew := live.GetCreationTimestamp().After(r.RecordedAt.Add(-clocksDiffer))
 		if isNew && !s.Ready[object.Ref].Ready {
 			return false, "the new " + object.Ref.String()
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/teardown"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // TestPaceIsAsTheNodeSyncSays, and as the CRD's defaults say where it says nothing.
@@ -104,8 +105,42 @@ func TestTheGateOfArrivalsSaysWhatWaits(t *testing.T) {
 		}},
 	} {
 		s.Plan = made
-		if done, waits := s.arrivalsDone(now); done || waits != want {
+		if done, waits := s.arrivalsDone(v1alpha1.Removal{RecordedAt: metav1.NewTime(now)}); done || waits != want {
 			t.Errorf("%t, %q, want %q", done, waits, want)
 		}
+	}
+}
+
+// TestWhatIsHeldOfANewerCommitIsNotWaitedFor, unless the removal needs it: a hold ends when a person says so, or never.
+func TestWhatIsHeldOfANewerCommitIsNotWaitedFor(t *testing.T) {
+	const one, two = "main@sha1:1", "main@sha1:2"
+	held := func(name string) plan.Change {
+		return plan.Change{Ref: render.Ref{Kind: render.NodePool, Name: name}, Action: plan.Hold}
+	}
+	pool := func(name string) render.Ref { return render.Ref{Kind: render.NodePool, Name: name} }
+	for name, c := range map[string]struct {
+		removal  v1alpha1.Removal
+		applied  string
+		changes  []plan.Change
+		want     bool
+	}{
+		"it changes another pool":            {removal: v1alpha1.Removal{Revision: one}, applied: one, changes: []plan.Change{held("general")}, want: true},
+		"beside a write":                     {removal: v1alpha1.Removal{Revision: one}, applied: one, changes: []plan.Change{held("general"), {Ref: pool("written"), Action: plan.Update}}, want: true},
+		"beside a write that is not made":    {removal: v1alpha1.Removal{Revision: one}, applied: one, changes: []plan.Change{held("general"), {Ref: pool("b"), Action: plan.Update}}},
+		"it is an arrival":                   {removal: v1alpha1.Removal{Revision: one}, applied: one, changes: []plan.Change{held("new")}},
+		"it is of the removal's own commit":  {removal: v1alpha1.Removal{Revision: two}, applied: one, changes: []plan.Change{held("general")}},
+		"the removal moves there":            {removal: v1alpha1.Removal{Kind: render.NodePool, Revision: one, MovesTo: []string{"general"}}, applied: one, changes: []plan.Change{held("general")}},
+		"the removal's commit was held, too": {removal: v1alpha1.Removal{Revision: one, Phase: v1alpha1.RemovalPacing}, applied: "main@sha1:0", changes: []plan.Change{held("general")}},
+		"the removal has begun":              {removal: v1alpha1.Removal{Revision: "main@sha1:0", Phase: v1alpha1.RemovalDraining}, applied: one, changes: []plan.Change{held("general")}, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := living(t).step(general)
+			s.Applied, s.Revision, s.Before.Status.LastAppliedRevision = false, two, c.applied
+			c.removal.RecordedAt = metav1.NewTime(now.Add(time.Hour))
+			s.Plan, s.Written = &plan.Plan{Changes: c.changes}, []plan.Write{{Ref: pool("written")}}
+			if done, waits := s.arrivalsDone(c.removal); done != c.want {
+				t.Errorf("%t, waits for %q", done, waits)
+			}
+		})
 	}
 }
