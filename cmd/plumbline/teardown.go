@@ -57,10 +57,24 @@ type teardown struct {
 	stand  standInStarter
 	stands *standIn
 	as     string
-	// steps are the points that its passes reach; none in a release.
+	// steps are the points that its passes and its own writes reach; none in a release.
 	steps steppoint.Options
 	// stopped is why Karpenter's controller does not run; nil where it does.
 	stopped *stopped
+}
+
+// connect reaches the cluster. The passes have a connection of their own.
+func (t *teardown) connect(ctx context.Context) (err error) {
+	if t.c, err = connect(ctx, t.kubeconfig); err != nil {
+		return err
+	}
+	points, err := steppoint.New(t.steps)
+	if err != nil {
+		return err
+	}
+	points.Watch(t.c.config)
+	t.c.WithWatch, err = client.NewWithWatch(t.c.config, client.Options{Scheme: t.c.Scheme()})
+	return err
 }
 
 // run takes it away, or goes on where an earlier run has stopped.

@@ -83,7 +83,7 @@ func newTeardownCommand(kubeconfig *genericclioptions.ConfigFlags, v verificatio
 	t, output := teardown{v: v, kubeconfig: kubeconfig, stand: stand, downTo: toDefinitions}, formatText
 	cmd.Flags().VarP(formatFlag{&output, []string{string(formatText), string(formatJSON)}}, "output", "o", "how to print; json is one event a line")
 	t.addFlags(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if (t.v.cluster == "") != (t.v.region == "") {
 			return &usageError{cmd: cmd, err: errors.New("--cluster and --region go together")}
 		}
@@ -94,7 +94,7 @@ func newTeardownCommand(kubeconfig *genericclioptions.ConfigFlags, v verificatio
 		if t.gone {
 			return t.runGone(cmd.Context())
 		}
-		if t.c, err = connect(cmd.Context(), kubeconfig); err != nil {
+		if err := t.connect(cmd.Context()); err != nil {
 			return err
 		}
 		return t.run(cmd.Context(), args)

@@ -69,8 +69,8 @@
 //	killed [sample=N] SCENE…
 //		Plays scenes over a NodeSync "killed", again and again, each time with the daemon killed at others of the
 //		points that it reaches, and checks that it comes to the same end as without a kill: first-push, change,
-//		removal, deletion, drain, stand-in (where no daemon runs, the command that drains in its place is killed),
-//		upgrade, rollback. PLUMBLINE_FULL=1 kills at all points, else five are drawn by
+//		removal, deletion, drain, stand-in (where no daemon runs, the command that drains in its place is killed), whole
+//		(that command, down to Karpenter's CRDs), upgrade, rollback. PLUMBLINE_FULL=1 kills at all points, else five are drawn by
 //		PLUMBLINE_SEED; sample draws N of each scene, in both tiers, unless PLUMBLINE_KILL=everywhere. -points REGEX
 //		kills at those that it matches.
 //	nodesync NAME [FIELD=VALUE…]

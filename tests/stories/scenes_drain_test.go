@@ -2,8 +2,9 @@ package stories_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"slices"
+	"strings"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -46,6 +47,39 @@ func standInScene() scene {
 		"--as=admin", "--as-group=system:masters", "teardown", killedSync, "--down-to", "nodes", "--yes", "--timeout", played.String(),
 	}
 	return s
+}
+
+// wholeScene has the same command take all of it away, down to Karpenter's CRDs. Where the NodeSync is gone it goes on by the
+// cluster's name.
+func wholeScene() scene {
+	return scene{
+		prepare: (*story).withTwoPools,
+		keeps:   func(*story) []string { return nil },
+		begin:   func(*story, *testscript.TestScript) error { return nil },
+		ended: func(ctx context.Context, s *story) error {
+			return errors.Join(s.without(ctx, "nodesync/"+killedSync), s.unrecorded(ctx), s.unserved(ctx))
+		},
+		deletes: []string{"nodeclaim", "nodepool", "ec2nodeclass"},
+		command: []string{
+			"--as=admin", "--as-group=system:masters", "teardown", killedSync, "--down-to", "crds", "--yes", "--timeout", played.String(),
+			"--cluster", "$CLUSTER", "--region", "$REGION",
+		},
+	}
+}
+
+// unserved says what is left of Karpenter: releases, CRDs, instances.
+func (s *story) unserved(ctx context.Context) error {
+	releases, err := s.releases(ctx)
+	if err != nil {
+		return err
+	}
+	if crds := s.karpenterCRDs(ctx); len(releases)+len(crds) > 0 {
+		return fmt.Errorf("left of Karpenter are releases %v, CRDs %v", releases, crds)
+	}
+	if left := s.c.AWS.Left(s.c.Cluster); !left.Empty() {
+		return fmt.Errorf("left in AWS: %s", left)
+	}
+	return nil
 }
 
 // withNodesApart has a NodeSync in sync that is not drained, with a node in each of its pools, and in one that
@@ -92,7 +126,12 @@ func (s *story) asVerifier() []string {
 // start starts what brings the scene to its end, with flags of step points.
 func (k *killing) start(flags ...string) error {
 	if len(k.scene.command) > 0 {
-		return k.daemon.StartCommand(k.asVerifier(), append(slices.Clone(k.scene.command), flags...))
+		named := strings.NewReplacer("$CLUSTER", k.c.Cluster, "$REGION", k.c.Region)
+		command := make([]string, 0, len(k.scene.command)+len(flags))
+		for _, word := range k.scene.command {
+			command = append(command, named.Replace(word))
+		}
+		return k.daemon.StartCommand(k.asVerifier(), append(command, flags...))
 	}
 	return k.daemon.StartSteps(k.ctx, flags...)
 }

@@ -78,6 +78,7 @@ var scenes = map[string]scene{
 	},
 	"drain":    drainScene(),
 	"stand-in": standInScene(),
+	"whole":    wholeScene(),
 	"upgrade":  upgradeScene(),
 	"rollback": rollbackScene(),
 }
