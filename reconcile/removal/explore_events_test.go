@@ -39,6 +39,7 @@ func (s *shelf) events(w *world) []event {
 		}
 	})
 	drains(w, func(what string, do func(*world)) { all = append(all, event{what, do, false}) })
+	s.words(w, fair, func(what string, do func(*world)) { all = append(all, event{what, do, false}) })
 	gates(w, fair, fault)
 	caches(w, fair, fault)
 	s.clock(w, fair)

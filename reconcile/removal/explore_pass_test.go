@@ -37,6 +37,7 @@ func (s *shelf) pass(ctx context.Context, before world, meanwhile func(*world)) 
 	for _, c := range planned.Removals {
 		x.held[int(c.Ref.Name[0]-'a')], x.lets[int(c.Ref.Name[0]-'a')] = c.Held, !c.Held && !before.known.drain
 	}
+	x.said(planned.Removals)
 	applied := apply.Apply(ctx, reads{explored: x}, planned.Changes, apply.Options{Uncached: reads{explored: x}, Arrivals: &apply.Arrivals{}, Owner: exploredOwner, Concurrency: 1})
 	whole := len(applied.Failed) == 0
 	for _, c := range planned.Changes {
@@ -71,18 +72,27 @@ func (s *shelf) pass(ctx context.Context, before world, meanwhile func(*world)) 
 // mostPlans is how many plans are kept: random worlds seldom come to the same one again.
 const mostPlans = 10_000
 
+// planKey is equal for worlds that are alike in what goes into their plan.
+func (s *shelf) planKey(w *world) string {
+	key := fmt.Sprint(w.revision(), w.git[ownClass], w.known, w.frozen, *w.cachedPools(), w.cachedClaims()[:w.nodes()])
+	if w.approved != nil {
+		key += w.approved.Digest
+	}
+	for _, r := range w.removals {
+		key += fmt.Sprint("|", r.UID, r.Phase, r.Reason, r.Approved, r.Revision, r.RecordedAt.Time.Equal(exploredNow))
+	}
+	return key
+}
+
 // plan is the product's, which is made once for worlds that are alike in what goes into it.
 func (s *shelf) plan(ctx context.Context, w *world, set *render.Set, live plan.Live, sync *v1alpha1.NodeSync) (*plan.Plan, error) {
-	key := fmt.Sprint(w.revision(), w.git[ownClass], w.known, *w.cachedPools(), w.cachedClaims()[:w.nodes()])
-	for _, r := range w.removals {
-		key += fmt.Sprint("|", r.UID, r.Phase, r.Reason, r.Revision, r.RecordedAt.Time.Equal(exploredNow))
-	}
+	key := s.planKey(w)
 	if known, ok := s.plans[key]; ok {
 		return known, nil
 	}
 	live.Memo = s.memo
 	made, err := plan.Make(ctx, set, live, plan.Policy{
-		Owner: exploredOwner, Adopt: v1alpha1.AdoptIfIdentical, Drift: v1alpha1.DriftCorrect, NewRevision: true, Guard: sync.Spec.Guard, Now: exploredNow,
+		Owner: exploredOwner, Adopt: v1alpha1.AdoptIfIdentical, Drift: v1alpha1.DriftCorrect, NewRevision: true, Guard: dated(sync.Spec.Guard), Approved: w.plans(), Now: w.now(),
 		Deleting: sync.Keeps(), Keeps: sync.Keeps(),
 	}, s.server)
 	if err == nil {

@@ -90,7 +90,11 @@ func (x *explored) mayStop(p int) {
 	case x.held[p]:
 		x.breaks("the growth of NodePool/%s is stopped, and its removal is held", poolName(p))
 	}
-	x.weighed(p, fmt.Sprintf("the growth of NodePool/%s is stopped", poolName(p)))
+	what := fmt.Sprintf("the growth of NodePool/%s is stopped", poolName(p))
+	x.weighed(p, what)
+	if x.undeleted(p) {
+		x.thaws(what)
+	}
 }
 
 func (x *explored) graceOver(r *v1alpha1.Removal) bool {
@@ -138,6 +142,7 @@ func (x *explored) mayEnd(n int) {
 		x.weighed(p, name+" is ended")
 	}
 	x.ends++
+	x.thaws(name + " is ended")
 	x.checked(name + " is ended")
 }
 

@@ -182,6 +182,7 @@ func (x *explored) mayReplace(p, number int) {
 	case !x.replaces():
 		x.breaks("%s, and it is not Paced", name)
 	}
+	x.thaws(name)
 	if may, most := x.leaving()+x.granted(p, number), x.most(); may > most {
 		x.breaks("%s, so that %d may leave, and no more than %d may", name, may, most)
 	}

@@ -95,6 +95,7 @@ type world struct {
 	spec
 	known  spec
 	drains int8
+	word
 	// released says of entries that leave Git that the guard has let them go.
 	released [mostPools + 1]bool
 
@@ -223,6 +224,7 @@ func (w *world) key() string {
 	bits(w.git[:]...)
 	bits(w.released[:]...)
 	bits(w.allows, w.known.allows, w.drain, w.known.drain)
+	b = append(b, w.word.key()...)
 	bits(w.lease, w.ready, w.verified, w.answers, w.settled, w.lost)
 	bits(w.latePools != nil, w.lateClaims != nil)
 	for p := range w.setting.pools {
@@ -237,7 +239,7 @@ func (w *world) key() string {
 		bits(s.deleting, s.hidden, s.lags, s.pending, cached[n].deleting, s.noted && (s.pending || there(s.claim)), s.ended && there(s.claim))
 	}
 	for _, r := range w.removals {
-		b = append(b, r.UID+"|"+types.UID(r.Phase)+"|"+types.UID(r.Revision)+"|"...)
+		b = append(b, r.UID+"|"+types.UID(r.Phase)+"|"+types.UID(r.Revision)+"|"+types.UID(r.Approved)+"|"...)
 		bits(r.RecordedAt.Time.Equal(exploredNow), r.LastProgress.Time.Equal(exploredNow), r.Drained())
 	}
 	for _, uid := range slices.Sorted(maps.Keys(w.record)) {

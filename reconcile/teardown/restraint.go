@@ -15,7 +15,8 @@ import (
 func (d *drive) restraint(it *item, a Action) map[string]any {
 	before := d.records.entries[it.before.UID].Growth
 	spec := map[string]any{}
-	budgets, paces := d.budgetsBefore(it), it.paces
+	// A cache that lags has not seen what was written over the budgets, which the record says was to be.
+	budgets, paces := d.budgetsBefore(it), it.paces || before.Budgets != nil
 	switch a := a.(type) {
 	case RestoreGrowth:
 		if before.CPU != nil {
@@ -48,7 +49,7 @@ func (d *drive) restraint(it *item, a Action) map[string]any {
 // budgetsBefore are the disruption budgets of a pool as they were before the removal wrote any: the
 // record's, or where it has none what is left of them.
 func (d *drive) budgetsBefore(it *item) []any {
-	if recorded := d.records.entries[it.before.UID].Growth.Budgets; recorded != nil && it.paces {
+	if recorded := d.records.entries[it.before.UID].Growth.Budgets; recorded != nil {
 		return recorded
 	}
 	return it.budgets
