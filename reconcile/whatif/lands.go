@@ -24,6 +24,7 @@ func Lands(ctx context.Context, c *capture.Capture, commit Commit, offers Offers
 	if err := observe(ctx, c, offers); err != nil {
 		return nil, err
 	}
+	c = forced(c, commit.Touched)
 	room, err := roomOf(commit.Definitions, c)
 	if err != nil {
 		return nil, err

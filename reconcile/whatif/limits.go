@@ -18,13 +18,16 @@ import (
 // rooms are what pools have left of their limits, by name; one without limits is not among them.
 type rooms map[string]map[string]resource.Quantity
 
+// oneNode is what each node counts against a limit of nodes.
+var oneNode = corev1.ResourceList{resources.Node: resource.MustParse("1")}
+
 // roomOf is what NodePools have left but for the nodes of a Capture, which Karpenter counts itself: of a Capture
 // with some nodes only the others are known from the status.
 func roomOf(definitions []map[string]any, c *capture.Capture) (rooms, error) {
 	found, counted := rooms{}, map[string]corev1.ResourceList{}
 	for i := range c.Nodes {
 		pool := c.Nodes[i].Labels[karpv1.NodePoolLabelKey]
-		counted[pool] = resources.Merge(counted[pool], c.Nodes[i].Status.Capacity)
+		counted[pool] = resources.Merge(counted[pool], c.Nodes[i].Status.Capacity, oneNode)
 	}
 	for _, definition := range definitions {
 		object := unstructured.Unstructured{Object: definition}
@@ -79,7 +82,7 @@ func (r rooms) take(claims []*scheduling.NodeClaim) (some bool) {
 		left, limited := r[claim.NodePoolName]
 		some = some || limited
 		for name := range left {
-			smallest, known := resource.Quantity{}, false
+			smallest, known := oneNode[corev1.ResourceName(name)]
 			for _, t := range claim.InstanceTypeOptions {
 				has, ok := t.Capacity[corev1.ResourceName(name)]
 				if ok && (!known || has.Cmp(smallest) < 0) {
