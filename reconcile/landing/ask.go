@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +16,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/capture"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/whatif"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // largest is how many pods a cluster has at the most of which all nodes are taken: with its nodes that is what a child
@@ -51,9 +54,38 @@ func (s *Simulator) Ask(ctx context.Context, made *plan.Plan, live plan.Live) (m
 	case len(out.Unknown) > 0 && len(out.Nowhere) > 0:
 		return nil, errors.New(out.Unknown[0])
 	}
-	found := map[string][]plan.Unschedulable{}
-	for _, pod := range out.Nowhere {
+	return s.byPool(ctx, made, live, out.Nowhere, pods > largest)
+}
+
+// byPool are pods by the pool that begins to leave, whose nodes they run on or whose going takes their place: one of a pool
+// that goes already counts where it has a place as long as no other begins.
+func (s *Simulator) byPool(ctx context.Context, made *plan.Plan, live plan.Live, nowhere []whatif.Stranded, large bool) (map[string][]plan.Unschedulable, error) {
+	found, begins := map[string][]plan.Unschedulable{}, map[string]bool{}
+	for _, name := range made.Begins() {
+		begins[strings.TrimPrefix(name, render.NodePool+"/")] = true
+	}
+	var others []whatif.Stranded
+	for _, pod := range nowhere {
+		if !begins[pod.Pool] {
+			others = append(others, pod)
+			continue
+		}
 		found[pod.Pool] = append(found[pod.Pool], plan.Unschedulable{Pod: pod.Pod, Reason: pod.Reason})
+	}
+	if len(others) == 0 {
+		return found, nil
+	}
+	before, err := s.simulate(ctx, made.WithoutBegins(), live, large)
+	if err != nil {
+		return nil, err
+	}
+	for _, pod := range others {
+		if slices.ContainsFunc(before.Nowhere, func(b whatif.Stranded) bool { return b.Pod == pod.Pod }) {
+			continue
+		}
+		for pool := range begins {
+			found[pool] = append(found[pool], plan.Unschedulable{Pod: pod.Pod + " of NodePool/" + pod.Pool + ", which leaves as well", Reason: pod.Reason})
+		}
 	}
 	return found, nil
 }

@@ -47,7 +47,7 @@ func (a *Asker) For(s *Simulator, now time.Time, requested string, done func()) 
 	}
 	return func(ctx context.Context, made *plan.Plan, live plan.Live) (plan.Landing, time.Time) {
 		return a.answerTo(ctx, question{
-			about: strings.Join(append([]string{made.Revision}, made.Begins()...), "\n"), pools: requested + "\n" + poolsOf(made, live), done: done,
+			about: fmt.Sprint(made.Revision, made.Begins(), live.LeavingElsewhere), pools: requested + "\n" + poolsOf(made, live), done: done,
 			ask: func(ctx context.Context) (map[string][]plan.Unschedulable, error) { return s.Ask(ctx, made, live) },
 		}, now)
 	}

@@ -226,3 +226,40 @@ func TestWhyAPodHasNoPlace(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// TestWhatLeavesElsewhereNeedsAPlaceToo: a place that two pods count on is one place.
+func TestWhatLeavesElsewhereNeedsAPlaceToo(t *testing.T) {
+	for limit, want := range map[string]int{"8": 2, "10": 1, "12": 0} {
+		t.Run(limit, func(t *testing.T) {
+			s := fixture{limits: `limits: {cpu: "` + limit + `"},`}.simulator(t, nil, never)
+			all := &capture.Capture{}
+			text := strings.NewReplacer("ZONE", "", "VOLUMES", "", "TAINTS", "", "LIMITS", `limits: {cpu: "`+limit+`"},`, "ROOM", "0").Replace(cluster)
+			if err := yaml.Unmarshal([]byte(text), all); err != nil {
+				t.Fatal(err)
+			}
+			claim, node, pod := all.NodeClaims[0].DeepCopy(), all.Nodes[0].DeepCopy(), all.Pods[0].DeepCopy()
+			for _, object := range []client.Object{claim, node} {
+				object.SetName("n2")
+				object.GetLabels()["karpenter.sh/nodepool"] = "other"
+			}
+			claim.UID, claim.Status.NodeName, claim.Status.ProviderID, node.Spec.ProviderID = "n2", "n2", "aws:///us-east-1a/n2", "aws:///us-east-1a/n2"
+			pod.Name, pod.UID, pod.Spec.NodeName = "b", "b", "n2"
+			all.NodeClaims, all.Nodes, all.Pods = append(all.NodeClaims, *claim), append(all.Nodes, *node), append(all.Pods, *pod)
+			reader, err := capture.NewClient(all)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Reader = served{reader, 0}
+			made, live := removing()
+			live.NodeClaims = append(live.NodeClaims, plan.NodeClaim{UID: "n2", Pool: "other", Node: "n2"})
+			live.LeavingElsewhere = []render.Ref{{Kind: render.NodePool, Name: "other"}}
+			found, err := s.Ask(t.Context(), made, live)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(found["general"]) != want || len(found) > 1 {
+				t.Errorf("%+v", found)
+			}
+		})
+	}
+}

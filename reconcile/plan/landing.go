@@ -33,7 +33,7 @@ type Unschedulable struct {
 }
 
 // Leaving are the NodePools whose nodes end by a removal: those that may go and that have not begun, and those
-// that have, unless Git has them back.
+// that have, unless Git has them back, with those that leave elsewhere.
 func (p *Plan) Leaving(live Live) []render.Ref {
 	found := map[render.Ref]bool{}
 	for i := range p.Removals {
@@ -46,6 +46,9 @@ func (p *Plan) Leaving(live Live) []render.Ref {
 		if r.Kind == render.NodePool && begun(r) && !returned {
 			found[refOf(r)] = true
 		}
+	}
+	for _, ref := range live.LeavingElsewhere {
+		found[ref] = true
 	}
 	return slices.SortedFunc(maps.Keys(found), func(a, b render.Ref) int { return cmp.Compare(a.Name, b.Name) })
 }
@@ -61,6 +64,13 @@ func (p *Plan) Begins() []string {
 	}
 	slices.Sort(found)
 	return found
+}
+
+// WithoutBegins is the Plan without the removals that Begins names.
+func (p *Plan) WithoutBegins() *Plan {
+	without := *p
+	without.Removals = slices.DeleteFunc(slices.Clone(p.Removals), func(c Candidate) bool { return lands(&c) })
+	return &without
 }
 
 // lands says whether the pods of an entry that leaves have to find a place elsewhere. Where Git has no pool

@@ -191,7 +191,7 @@ func (s *Step) planWith(ctx context.Context, all []v1alpha1.NodeSync, doubt *v1a
 		return Planned{}, err
 	}
 	live := s.Live
-	live.Memo = s.Memory.compared
+	live.Memo, live.LeavingElsewhere = s.Memory.compared, plan.LeavingElsewhere(all, s.Sync)
 	made, err := plan.MakeExact(ctx, s.Set, live, policy, s.Schema, s.Resolve)
 	if err != nil {
 		return Planned{}, err
