@@ -195,8 +195,8 @@ type item struct {
 	paces   bool
 	// bytes is how much room the budgets of before the removal take in the record.
 	bytes int
-	// label is the value of the label of a pool that is being replaced.
-	label string
+	// labels are those of the pool's template, with ours while it is being replaced.
+	labels map[string]any
 }
 
 func (d *drive) run(ctx context.Context) error {

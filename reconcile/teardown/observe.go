@@ -117,9 +117,8 @@ func (it *item) see(object *unstructured.Unstructured, now time.Time) {
 		// What it was before is in the record, or is not known any more.
 		it.growth = Growth{}
 	}
-	if o.Replacing = replacingOf(object, now); o.Replacing != nil {
-		it.label, _, _ = unstructured.NestedString(object.Object, "spec", "template", "metadata", "labels", v1alpha1.LeavingLabel)
-	}
+	o.Replacing = replacingOf(object, now)
+	it.labels, _, _ = unstructured.NestedMap(object.Object, "spec", "template", "metadata", "labels")
 }
 
 // growthOf reads how far a NodePool may grow by itself.

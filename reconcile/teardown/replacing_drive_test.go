@@ -142,6 +142,10 @@ func TestLetGoOfAReplacedPool(t *testing.T) {
 				if s.exists(batch); replacingOf(batch, s.now) == nil {
 					t.Fatal("it is not replaced")
 				}
+				// To the API server, which this one only plays, all labels of a template are one field: what is applied has all.
+				if fields := batch.GetManagedFields()[restrained(batch)].FieldsV1.String(); labels != nil && !strings.Contains(fields, `"f:team"`) {
+					t.Errorf("applied: %s", fields)
+				}
 				if lost {
 					if err := s.client.Delete(t.Context(), s.recorded(), exactly(s.recorded().UID, s.recorded().ResourceVersion)); err != nil {
 						t.Fatal(err)

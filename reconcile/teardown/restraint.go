@@ -1,6 +1,7 @@
 package teardown
 
 import (
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,12 +12,14 @@ import (
 
 // restraint is what the removal's own manager applies to a pool, as a whole: what it leaves out of
 // what it has applied before goes. So the disruption budgets, of which it owns all once it has
-// applied any, are given back by name.
+// applied any, are given back by name, and so are the labels of the template, which are one field to the API server.
 func (d *drive) restraint(it *item, a Action) map[string]any {
 	before := d.records.entries[it.before.UID].Growth
 	spec := map[string]any{}
 	// A cache that lags has not seen what was written over the budgets, which the record says was to be.
 	budgets, paces := d.budgetsBefore(it), it.paces || before.Budgets != nil
+	labels, label := maps.Clone(it.labels), it.labels[v1alpha1.LeavingLabel]
+	delete(labels, v1alpha1.LeavingLabel)
 	switch a := a.(type) {
 	case RestoreGrowth:
 		if before.CPU != nil {
@@ -26,12 +29,14 @@ func (d *drive) restraint(it *item, a Action) map[string]any {
 			spec["replicas"] = *before.Replicas
 		}
 	case Replace:
-		label := it.label
-		if label == "" {
+		if it.seen.Replacing == nil {
 			// Never the one that it had before: what has been launched since has drifted, too.
 			label = d.Now.UTC().Format("20060102T150405Z")
 		}
-		spec["template"] = map[string]any{"metadata": map[string]any{"labels": map[string]any{v1alpha1.LeavingLabel: label}}}
+		if labels == nil {
+			labels = map[string]any{}
+		}
+		labels[v1alpha1.LeavingLabel] = label
 		budgets, paces = pacedBudgets(budgets, a.Nodes, d.Now.Add(lent).Truncate(time.Minute)), true
 		spec["limits"] = map[string]any{"cpu": "0"}
 	default:
@@ -39,6 +44,9 @@ func (d *drive) restraint(it *item, a Action) map[string]any {
 	}
 	if paces {
 		spec["disruption"] = map[string]any{"budgets": append([]any{}, budgets...)}
+		if len(labels) > 0 {
+			spec["template"] = map[string]any{"metadata": map[string]any{"labels": labels}}
+		}
 	}
 	if len(spec) == 0 {
 		return nil
