@@ -117,7 +117,7 @@ func expectedIn(err error) bool {
 // step is the product's, over the world.
 func (x *explored) step(sync *v1alpha1.NodeSync, memory *Memory) *Step {
 	cached, uncached := reads{explored: x, cached: true}, reads{explored: x}
-	ready := observe.ByRef{}
+	ready := observe.ByRef{render.Ref{Kind: render.EC2NodeClass, Name: "default"}: observe.Readiness{Ready: true}} // class e may move there
 	for p := range mostPools {
 		ready[render.Ref{Kind: render.NodePool, Name: poolName(p)}] = observe.Readiness{Ready: true}
 	}

@@ -55,7 +55,7 @@ func (x *explored) checked(what string) {
 // takesPods says whether a pool of Git could take the pods of others, as the pass sees it, or none
 // has to.
 func (x *explored) takesPods() bool {
-	if x.before.known.drain || x.before.known.allows && x.before.noPools() {
+	if x.before.known.drain || (x.before.known.allows || x.before.lastSaid()) && x.before.noPools() {
 		return true
 	}
 	for p, seen := range x.before.cachedPools()[:mostPools] {
@@ -118,7 +118,7 @@ func (x *explored) mayEnd(n int) {
 		x.breaks("%s is ended, and its provider ID was not recorded by an earlier pass", name)
 	case r.Phase == v1alpha1.RemovalPacing && !x.graceOver(r):
 		x.breaks("%s is ended within the grace", name)
-	case x.held[p] && x.world.pools[p] != nowhere:
+	case x.held[p] && x.ownsNow(p, uid): // what a pool has left that is gone ends with it
 		x.breaks("%s is ended, and the guard holds the removal", name)
 	case !x.before.lease:
 		x.breaks("%s is ended, and no pod of the controller leads", name)

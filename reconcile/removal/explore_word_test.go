@@ -88,6 +88,11 @@ func (x *explored) thaws(what string) {
 	}
 }
 
+// lastSaid says that people have approved that the last pool goes.
+func (w *world) lastSaid() bool {
+	return slices.ContainsFunc(w.removals, func(r v1alpha1.Removal) bool { return r.LastPool })
+}
+
 // undeleted says that a pool has a node that nothing ends yet, as the pass sees it.
 func (x *explored) undeleted(p int) bool {
 	for n, c := range x.before.cachedClaims()[:x.before.nodes()] {
