@@ -92,9 +92,7 @@ func (x *explored) mayStop(p int) {
 	}
 	what := fmt.Sprintf("the growth of NodePool/%s is stopped", poolName(p))
 	x.weighed(p, what)
-	if x.undeleted(p) {
-		x.thaws(what)
-	}
+	x.thawsFor(p, what)
 }
 
 func (x *explored) graceOver(r *v1alpha1.Removal) bool {
@@ -118,7 +116,7 @@ func (x *explored) mayEnd(n int) {
 		x.breaks("%s is ended, and its provider ID was not recorded by an earlier pass", name)
 	case r.Phase == v1alpha1.RemovalPacing && !x.graceOver(r):
 		x.breaks("%s is ended within the grace", name)
-	case x.held[p] && x.ownsNow(p, uid): // what a pool has left that is gone ends with it
+	case x.held[p] && x.ownsNow(p, uid):
 		x.breaks("%s is ended, and the guard holds the removal", name)
 	case !x.before.lease:
 		x.breaks("%s is ended, and no pod of the controller leads", name)
@@ -141,8 +139,8 @@ func (x *explored) mayEnd(n int) {
 	if x.ownsNow(p, uid) {
 		x.weighed(p, name+" is ended")
 	}
-	x.ends++
 	x.thaws(name + " is ended")
+	x.ends++
 	x.checked(name + " is ended")
 }
 

@@ -103,6 +103,16 @@ func (x *explored) undeleted(p int) bool {
 	return false
 }
 
+// thawsFor is thaws for a pool that has nodes.
+func (x *explored) thawsFor(p int, what string) {
+	if x.undeleted(p) {
+		x.thaws(what)
+	}
+}
+
+// patient is how many answers of EC2 have to lack an instance until that is its end.
+const patient = 10
+
 // said checks that somebody has said of all that leaves that it may: a limit, an Approval, now or once.
 func (x *explored) said(removals []plan.Candidate) {
 	w := &x.before

@@ -288,9 +288,6 @@ func (w *world) still() {
 	}
 }
 
-// patient is how many answers of EC2 have to lack an instance until that is its end.
-const patient = 10
-
 // calm says that nothing keeps plumbline from going on, and that every cache is up to date.
 func (w *world) calm() bool {
 	for _, s := range w.slots {
