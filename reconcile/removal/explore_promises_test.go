@@ -34,8 +34,7 @@ import (
 //   - A class goes after every pool and NodeClaim that names it: mayDeleteClass.
 //   - Nothing is forced: no finalizer, and no object but definitions and the record, is written (writePool,
 //     writeRecord); deletions bear a UID and a resourceVersion, and conflict as in an API server (Delete).
-//   - The lease is checked before each write that ends something, and that the NodeSync's spec, past
-//     the cache, is the one that the pass goes by: checked.
+//   - The lease is checked before each write that ends something, and the NodeSync's spec past the cache: checked.
 //   - A revert restores the pool with its label and the limits of Git; nothing stays behind in the
 //     cluster, in EC2 or in the record; and whatever has failed, lagged or been killed before, what is
 //     bound to happen leads there: rests, mustRest, comeToRest.

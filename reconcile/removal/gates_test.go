@@ -119,10 +119,10 @@ func TestWhatIsHeldOfANewerCommitIsNotWaitedFor(t *testing.T) {
 	}
 	pool := func(name string) render.Ref { return render.Ref{Kind: render.NodePool, Name: name} }
 	for name, c := range map[string]struct {
-		removal  v1alpha1.Removal
-		applied  string
-		changes  []plan.Change
-		want     bool
+		removal v1alpha1.Removal
+		applied string
+		changes []plan.Change
+		want    bool
 	}{
 		"it changes another pool":            {removal: v1alpha1.Removal{Revision: one}, applied: one, changes: []plan.Change{held("general")}, want: true},
 		"beside a write":                     {removal: v1alpha1.Removal{Revision: one}, applied: one, changes: []plan.Change{held("general"), {Ref: pool("written"), Action: plan.Update}}, want: true},
