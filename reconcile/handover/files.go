@@ -15,7 +15,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render/document"
 )
 
-// Files are those of a repository, by their paths in it.
+// Files are those of a repository, by their paths in it. Those that Reads is false of may be without their text.
 type Files map[string][]byte
 
 // place is where a definition stands: in which part of a file, and what it says.
@@ -96,7 +96,7 @@ func missing(ref render.Ref, folders []string) error {
 
 // Move are the files with definitions moved from one folder to the other, unchanged. What another file
 // has beside them stays there. lives are the definitions in the cluster: where the one of a file is not
-// what lives, it would not be what the other tool applies.
+// what lives, it would not be what the other tool applies. A folder whose last file moves is kept in Git.
 func (f Files) Move(from, to string, refs []render.Ref, lives map[render.Ref]map[string]any) (Files, error) {
 	after := maps.Clone(f)
 	moving := map[string]map[int]bool{}
@@ -127,6 +127,8 @@ func (f Files) Move(from, to string, refs []render.Ref, lives map[render.Ref]map
 			return nil, err
 		}
 	}
+	after.keep(from)
+	after.unkeep(to)
 	return after, nil
 }
 

@@ -46,17 +46,29 @@ func files(texts map[string]string) handover.Files {
 // the file no more, or names it.
 func TestMove(t *testing.T) {
 	const list, other = "resources:\n- a.yaml # the pool\n- b.yaml\n", "kind: Deployment\nmetadata: {name: web}\n"
+	const one = "kind: Kustomization\nresources:\n- a.yaml\n"
+	const kept = "# Keeps this folder in Git, since its path is applied. Written by plumbline adopt.\n"
 	for name, test := range map[string]struct {
 		before, after map[string]string
 		refs          []string
 		says          string
 	}{
-		"a file":                  {before: map[string]string{"apps/x/a.yaml": "# ours\n" + pool("a")}, after: map[string]string{"nodes/a.yaml": "# ours\n" + pool("a")}},
+		"a file":                  {before: map[string]string{"apps/x/a.yaml": "# ours\n" + pool("a")}, after: map[string]string{"apps/.gitkeep": kept, "nodes/a.yaml": "# ours\n" + pool("a")}},
 		"with others":             {before: map[string]string{"apps/a.yaml": other + "---\n" + pool("a") + "---\n" + pool("b")}, after: map[string]string{"apps/a.yaml": other + "---\n" + pool("b"), "nodes/a.yaml": "---\n" + pool("a")}},
-		"two of one file":         {refs: []string{"a", "b"}, before: map[string]string{"apps/a.yaml": pool("a") + "---\n" + pool("b")}, after: map[string]string{"nodes/a.yaml": pool("a") + "---\n" + pool("b")}},
+		"two of one file":         {refs: []string{"a", "b"}, before: map[string]string{"apps/a.yaml": pool("a") + "---\n" + pool("b")}, after: map[string]string{"apps/.gitkeep": kept, "nodes/a.yaml": pool("a") + "---\n" + pool("b")}},
 		"out of a kustomization":  {before: map[string]string{"apps/kustomization.yaml": list, "apps/a.yaml": pool("a")}, after: map[string]string{"apps/kustomization.yaml": "resources:\n- b.yaml\n", "nodes/a.yaml": pool("a")}},
-		"into a kustomization":    {before: map[string]string{"nodes/kustomization.yaml": "resources:\n  - b.yaml\n", "apps/a.yaml": pool("a")}, after: map[string]string{"nodes/kustomization.yaml": "resources:\n  - a.yaml\n  - b.yaml\n", "nodes/a.yaml": pool("a")}},
-		"in both":                 {before: map[string]string{"apps/a.yaml": pool("a"), "nodes/z.yaml": pool("a")}, after: map[string]string{"nodes/z.yaml": pool("a")}},
+		"into a kustomization":    {before: map[string]string{"nodes/kustomization.yaml": "resources:\n  - b.yaml\n", "apps/a.yaml": pool("a")}, after: map[string]string{"apps/.gitkeep": kept, "nodes/kustomization.yaml": "resources:\n  - a.yaml\n  - b.yaml\n", "nodes/a.yaml": pool("a")}},
+		"in both":                 {before: map[string]string{"apps/a.yaml": pool("a"), "nodes/z.yaml": pool("a")}, after: map[string]string{"apps/.gitkeep": kept, "nodes/z.yaml": pool("a")}},
+		"beside a README":         {before: map[string]string{"apps/README": "", "apps/a.yaml": pool("a")}, after: map[string]string{"apps/README": "", "nodes/a.yaml": pool("a")}},
+		"into a folder kept":      {before: map[string]string{"apps/b.yaml": pool("b"), "apps/a.yaml": pool("a"), "nodes/.gitkeep": kept}, after: map[string]string{"apps/b.yaml": pool("b"), "nodes/a.yaml": pool("a")}},
+		"kept by others":          {before: map[string]string{"apps/.gitkeep": "", "apps/a.yaml": pool("a"), "nodes/.gitkeep": ""}, after: map[string]string{"apps/.gitkeep": "", "nodes/.gitkeep": "", "nodes/a.yaml": pool("a")}},
+		"the last of a list":      {before: map[string]string{"apps/kustomization.yaml": one, "apps/a.yaml": pool("a")}, after: map[string]string{"apps/.gitkeep": kept, "nodes/a.yaml": pool("a")}},
+		"the last of a list with": {before: map[string]string{"apps/kustomization.yaml": one + "namePrefix: x\n", "apps/a.yaml": pool("a")}, after: map[string]string{"apps/kustomization.yaml": "kind: Kustomization\nresources:\nnamePrefix: x\n", "nodes/a.yaml": pool("a")}},
+		"the last beside one out": {before: map[string]string{"apps/kustomization.yaml": one, "apps/a.yaml": pool("a"), "apps/out.yaml": other}, after: map[string]string{"apps/kustomization.yaml": "kind: Kustomization\nresources:\n", "apps/out.yaml": other, "nodes/a.yaml": pool("a")}},
+		"the last of a list below": {
+			before: map[string]string{"apps/kustomization.yaml": "resources:\n- x\n- b.yaml\n", "apps/b.yaml": other, "apps/x/kustomization.yaml": one, "apps/x/a.yaml": pool("a")},
+			after:  map[string]string{"apps/kustomization.yaml": "resources:\n- b.yaml\n", "apps/b.yaml": other, "nodes/a.yaml": pool("a")},
+		},
 		"nowhere":                 {before: map[string]string{"apps/b.yaml": pool("b")}, says: "NodePool/a is in no file of YAML below apps"},
 		"a list in braces":        {before: map[string]string{"apps/kustomization.yaml": "resources: [a.yaml]\n", "apps/a.yaml": pool("a")}, says: "in another form than a line of its own"},
 		"patched on its way":      {before: map[string]string{"apps/a.yaml": strings.Replace(pool("a"), "100", "${cpu}", 1)}, says: "they differ at spec.limits.cpu"},

@@ -37,14 +37,19 @@ func (f Files) resources(file string) ([]string, error) {
 	return found, nil
 }
 
-// unlist takes a file that is gone out of the kustomizations above it, as far as a folder.
+// unlist takes a file that is gone out of the kustomizations above it, as far as a folder; of these those
+// that are left empty go as well.
 func (f Files) unlist(folder, file string) error {
 	for above := path.Dir(file); below(folder, path.Join(above, "x")); above = path.Dir(above) {
 		if in := f.kustomization(above); in != "" {
 			name := strings.TrimPrefix(file, above+"/")
 			line := regexp.MustCompile(`(?m)^[ ]*-[ ]+["']?(\./)?` + regexp.QuoteMeta(name) + `["']?[ ]*(#.*)?\r?\n?`)
+			was := len(f[in])
 			if err := f.relist(in, line.ReplaceAllLiteral(f[in], nil), name, false); err != nil {
 				return err
+			}
+			if len(f[in]) != was && f.dropEmpty(in) {
+				file = above // the kustomization above this one names its folder
 			}
 		}
 		if above == "." {
