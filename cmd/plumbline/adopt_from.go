@@ -61,6 +61,14 @@ func (o *handoverOptions) check(args []string) error {
 	return nil
 }
 
+// page is the one that says how to run beside the tool.
+func (o *handoverOptions) page() string {
+	if o.from == "argocd" {
+		return "docs/how-to/beside-argo-cd.md"
+	}
+	return "docs/how-to/beside-flux.md"
+}
+
 // takes says whether steps are taken, and not only shown.
 func (o *handoverOptions) takes() bool { return o.write || o.push }
 

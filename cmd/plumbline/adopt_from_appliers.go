@@ -109,6 +109,9 @@ func kustomization(object *unstructured.Unstructured) applier {
 		a.trouble = fmt.Sprintf("is suspended: flux resume kustomization %s --namespace %s", object.GetName(), object.GetNamespace())
 	} else if why := notReady(object); why != "" {
 		a.trouble = "is not Ready: " + why
+		if strings.Contains(why, "path not found") {
+			a.trouble += fmt.Sprintf(" (Git has no empty folders: put an empty file %s into %s, and push that)", handover.KeepFile, a.folder)
+		}
 	}
 	source := &unstructured.Unstructured{}
 	kind, _, _ := unstructured.NestedString(object.Object, "spec", "sourceRef", "kind")

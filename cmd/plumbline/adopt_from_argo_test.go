@@ -91,7 +91,7 @@ func TestHandOverFromArgoCD(t *testing.T) {
 	b.argoLists(false)
 	b.adopt(exitChanges, "released: NodePool/team\ncommitted: Mark NodePool/team no longer", write...)
 	b.kept("")
-	b.adopt(exitDone, "nothing is applied by it")
+	b.adopt(exitDone, "nothing is left to hand over: no Application of Argo CD")
 	if got := b.read("clusters/nodes/team.yaml"); got != teamYAML {
 		t.Fatalf("the file is not as it was:\n%s", got)
 	}

@@ -11,9 +11,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	udiff "github.com/aymanbagabas/go-udiff"
+	"github.com/dustin/go-humanize/english"
 
 	"github.com/plumbline-dev/plumbline/reconcile/handover"
 )
@@ -69,7 +71,7 @@ func (c *clone) push(ctx context.Context) error {
 	return nil
 }
 
-// files are those of YAML in some folders, as they are committed.
+// files are those in some folders, as they are committed; of others than YAML only that they are there.
 func (c *clone) files(ctx context.Context, folders []string) (handover.Files, error) {
 	found := handover.Files{}
 	for _, folder := range folders {
@@ -84,25 +86,53 @@ func (c *clone) files(ctx context.Context, folders []string) (handover.Files, er
 		if changed != "" {
 			return nil, fmt.Errorf("%s has changes below %s that are not committed: commit them, or put them aside (git stash) first", c.root, folder)
 		}
-		err = filepath.WalkDir(filepath.Join(c.root, folder), func(name string, entry fs.DirEntry, err error) error {
-			if err != nil || !entry.Type().IsRegular() {
-				return err
+		names, err := c.git(ctx, "ls-files", "-z", "--", folder)
+		if err != nil {
+			return nil, err
+		}
+		for name := range strings.SplitSeq(names, "\x00") {
+			if name == "" {
+				continue
 			}
-			if !slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(name)) && entry.Name() != "Kustomization" {
-				return nil
+			if found[name], err = c.read(name); err != nil {
+				return nil, fmt.Errorf("read %s in %s: %w", folder, c.root, err)
 			}
-			in, err := filepath.Rel(c.root, name)
-			if err != nil {
-				return err
-			}
-			found[filepath.ToSlash(in)], err = os.ReadFile(name)
-			return err
-		})
-		if err != nil && !errors.Is(err, fs.ErrNotExist) { // Git has no folders without files
-			return nil, fmt.Errorf("read %s in %s: %w", folder, c.root, err)
 		}
 	}
 	return found, nil
+}
+
+// read is the text of a file that is read; of any other, and of links, it is empty.
+func (c *clone) read(name string) ([]byte, error) {
+	file := filepath.Join(c.root, filepath.FromSlash(name))
+	info, err := os.Lstat(file)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !(info.Mode().IsRegular() && handover.Reads(name)) {
+		return []byte{}, nil // a sparse checkout has not all of them
+	} else if err != nil {
+		return nil, err
+	}
+	return os.ReadFile(file)
+}
+
+// ahead is how many commits are not pushed yet, as far as the clone knows.
+func (c *clone) ahead(ctx context.Context) int {
+	for _, pushed := range []string{"refs/remotes/" + c.remote + "/" + c.branch, "@{upstream}"} {
+		if count, err := c.git(ctx, "rev-list", "--count", pushed+"..HEAD"); err == nil {
+			n, _ := strconv.Atoi(count) // git counts in digits
+			return n
+		}
+	}
+	return 0
+}
+
+// unpushed says that commits are not pushed yet; nothing where they are.
+func (c *clone) unpushed(ctx context.Context) []string {
+	n := c.ahead(ctx)
+	if n == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("Branch %s of %s is %s ahead of %s/%[1]s: push that first, or have it merged by a pull request:\n\n  git -C %[2]s push %[4]s %[1]s\n",
+		c.branch, c.root, english.Plural(n, "commit", "commits"), c.remote)}
 }
 
 // commit writes what differs, and commits just that.

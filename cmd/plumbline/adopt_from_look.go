@@ -40,6 +40,8 @@ type handoverReport struct {
 	sync  *v1alpha1.NodeSync
 	files handover.Files
 	back  bool
+	tool  owners.Owner // that of --from
+	has   int          // how many definitions the NodeSync has
 	// late says that --push waited too long, and held that people have to approve something first.
 	late, held bool
 }
@@ -92,7 +94,10 @@ func (o *handoverOptions) begin(ctx context.Context, kubeconfig *genericclioptio
 	if err != nil {
 		return nil, err
 	}
-	if len(list.Items) != 1 {
+	if len(list.Items) == 0 {
+		return nil, fmt.Errorf("there is no NodeSync in namespace %s: first create the one that gets the definitions, as %s says, or name its namespace with --namespace", h.in(ctx), o.page())
+	}
+	if len(list.Items) > 1 {
 		return nil, fmt.Errorf("there are %d NodeSyncs in namespace %s: say which one with --nodesync", len(list.Items), h.in(ctx))
 	}
 	h.sync = list.Items[0].Name
@@ -109,7 +114,7 @@ func (h *handing) look(ctx context.Context) (*handoverReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &handoverReport{NodeSync: sync.Namespace + "/" + sync.Name, Objects: []handedObject{}, sync: sync, back: h.back}
+	r := &handoverReport{NodeSync: sync.Namespace + "/" + sync.Name, Objects: []handedObject{}, sync: sync, back: h.back, tool: ownerOfTool(h.from)}
 	for _, kind := range render.Kinds() {
 		objects, err := definitionsOf(ctx, h, kind)
 		if err != nil {
@@ -119,6 +124,9 @@ func (h *handing) look(ctx context.Context) (*handoverReport, error) {
 			o, ok, err := h.object(sync, appliers, render.Ref{Kind: kind.GVK.Kind, Name: objects[i].GetName()}, &objects[i])
 			if err != nil {
 				return nil, err
+			}
+			if plan.OwnerOf(sync.Namespace, sync.Name).Owns(&objects[i]) {
+				r.has++
 			}
 			if ok {
 				r.Objects = append(r.Objects, o)
@@ -215,7 +223,7 @@ func (h *handing) decide(ctx context.Context, r *handoverReport) error {
 			o.Why = h.waitsFor(r.sync, o)
 		}
 	}
-	return h.tell(r)
+	return h.tell(ctx, r)
 }
 
 // folders are that which hands an object over, and that which gets it.

@@ -112,12 +112,15 @@ func (r *handoverReport) message() string {
 	if len(what) > 60 {
 		what = fmt.Sprintf("%d definitions", len(due))
 	}
-	other := due[0].owner.Tool
+	other, it, has := due[0].owner.Tool, "it changes", "it has"
+	if len(due) > 1 {
+		it, has = "they change", "they have"
+	}
 	switch step := r.step(); {
 	case step == handover.Mark:
-		return "Keep " + what + " in the cluster while it changes hands"
+		return "Keep " + what + " in the cluster while " + it + " hands"
 	case step == handover.Unmark:
-		return "Mark " + what + " no longer: it has changed hands"
+		return "Mark " + what + " no longer: " + has + " changed hands"
 	case r.back:
 		return "Give " + what + " back to " + other
 	}
@@ -186,11 +189,14 @@ func (h *handing) take(ctx context.Context, r *handoverReport) (did string, err 
 }
 
 // tell says what to do next.
-func (h *handing) tell(r *handoverReport) error {
+func (h *handing) tell(ctx context.Context, r *handoverReport) error {
 	due := r.due()
 	if len(due) == 0 {
 		if why := r.why(); why != "" {
-			r.Next = []string{why}
+			if h.clone != nil {
+				r.Next = h.clone.unpushed(ctx)
+			}
+			r.Next = append(r.Next, why)
 		}
 		return nil
 	}
@@ -203,6 +209,7 @@ func (h *handing) tell(r *handoverReport) error {
 			return err
 		}
 		r.Next = append([]string{"In " + h.clone.root + ", commit and push (or have --write, or --push, do it): " + r.message(), ""}, diff(r.files, after)...)
+		r.Next = append(r.Next, r.keeps(after)...)
 		return nil
 	}
 	for _, o := range due {
@@ -211,7 +218,7 @@ func (h *handing) tell(r *handoverReport) error {
 		case r.step() == handover.Mark:
 			r.Next = append(r.Next, fmt.Sprintf("Annotate %s in %s, and push that:\n\n  metadata:\n    annotations:\n      %s: %s\n", o.ref, folderWord(from), o.mark.Key, strings.Join(o.mark.Words, ",")))
 		case r.step() == handover.Move:
-			r.Next = append(r.Next, fmt.Sprintf("Move the file of %s, as it is, from %s to %s, in one commit, and push that.", o.ref, folderWord(from), folderWord(to)))
+			r.Next = append(r.Next, fmt.Sprintf("Move the file of %s, as it is, from %s to %s, in one commit, and push that.", o.ref, folderWord(from), folderWord(to)), r.keepByHand(o))
 		case r.commits() && !o.inGit:
 		case r.commits():
 			r.Next = append(r.Next, fmt.Sprintf("Take the annotation %s off %s in %s, and push that.", o.mark.Key, o.ref, folderWord(to)))
@@ -248,7 +255,8 @@ func stepWords(o *handedObject) string {
 // print shows it to people.
 func (r *handoverReport) print(out io.Writer) error {
 	if len(r.Objects) == 0 {
-		fmt.Fprintln(out, "nothing is applied by it that could be handed over")
+		fmt.Fprintf(out, "nothing is left to hand over: no %s of %s applies a NodePool or EC2NodeClass, and NodeSync %s has %d of them\n",
+			r.tool.Kind, r.tool.Tool, r.NodeSync, r.has)
 		return nil
 	}
 	t := newFittedTable(out, "OBJECT", "APPLIED BY", "STEP")

@@ -146,7 +146,7 @@ func TestHandOver(t *testing.T) {
 		t.Fatal(got)
 	}
 	b.annotated()
-	b.adopt(exitChanges, "Move the file of NodePool/team, as it is, from clusters/apps to clusters/nodes, in one commit")
+	b.adopt(exitChanges, "Move the file of NodePool/team, as it is, from clusters/apps to clusters/nodes, in one commit, and push that.\nWhere it is the last file in clusters/apps, put an empty file .gitkeep there")
 	b.adopt(exitChanges, "git mv clusters/apps/team.yaml clusters/nodes/team.yaml", repo...)
 	b.adopt(exitChanges, "3 of 5", write...)
 	if b.read("clusters/apps/team.yaml") != "" || b.read("clusters/nodes/team.yaml") == "" {
@@ -169,7 +169,7 @@ func TestHandOver(t *testing.T) {
 			t.Fatalf("released: %v", metadata)
 		}
 	})
-	b.adopt(exitDone, "nothing is applied by it")
+	b.adopt(exitDone, "nothing is left to hand over: no Kustomization of Flux applies a NodePool or EC2NodeClass, and NodeSync fleet/prod has 1 of them")
 	b.adopt(exitDone, "NodeSync fleet/prod   done", append(repo, "nodepool/team")...)
 }
 
