@@ -127,10 +127,10 @@ func kustomization(object *unstructured.Unstructured) applier {
 }
 
 // nested says whether a file that moves between its folder and another one would stay in the first:
-// one of them is the other, or in it.
+// one of them is the other, or in it, as all are in the root.
 func (a *applier) nested(other string) bool {
 	return slices.ContainsFunc(append([]string{a.folder}, a.several...), func(folder string) bool {
-		theirs, ours := path.Clean(folder)+"/", path.Clean(other)+"/"
+		theirs, ours := strings.TrimSuffix(path.Join("/", folder, "x"), "x"), strings.TrimSuffix(path.Join("/", other, "x"), "x")
 		return folder != "" && (a.deep && strings.HasPrefix(ours, theirs) || strings.HasPrefix(theirs, ours))
 	})
 }

@@ -106,12 +106,15 @@ func (c *clone) files(ctx context.Context, folders []string) (handover.Files, er
 func (c *clone) read(name string) ([]byte, error) {
 	file := filepath.Join(c.root, filepath.FromSlash(name))
 	info, err := os.Lstat(file)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && !(info.Mode().IsRegular() && handover.Reads(name)) {
-		return []byte{}, nil // a sparse checkout has not all of them
-	} else if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // a sparse checkout has not all of them
+		return []byte{}, nil
+	case err != nil:
 		return nil, err
+	case info.Mode().IsRegular() && handover.Reads(name):
+		return os.ReadFile(file)
 	}
-	return os.ReadFile(file)
+	return []byte{}, nil
 }
 
 // ahead is how many commits are not pushed yet, as far as the clone knows.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -200,7 +201,7 @@ func (h *handing) refuse(sync *v1alpha1.NodeSync, o *handedObject) error {
 	case o.by == nil && !o.state.To.Applies:
 		return fmt.Errorf("%s is applied by no %s of %s: `plumbline owners` says by which tool it is", o.ref, o.owner.Kind, o.owner.Tool)
 	case o.by != nil && o.by.nested(sync.Spec.Path):
-		return fmt.Errorf("%s applies %s, and nodesync/%s follows %s: one is in the other, and a file that moves would stay with both; give each a folder of its own", o.by, o.by.folder, sync.Name, sync.Spec.Path)
+		return fmt.Errorf("%s applies %s, and nodesync/%s follows %s: one is in the other, and a file that moves would stay with both; give each a folder of its own", o.by, o.by.folder, sync.Name, path.Clean(sync.Spec.Path))
 	case o.by != nil:
 		return o.by.refuse(o.ref)
 	}

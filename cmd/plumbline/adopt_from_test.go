@@ -200,6 +200,16 @@ func TestHandOverRefuses(t *testing.T) {
 		"a folder in the other": {so: func(b *beside) {
 			b.change(appsPath, func(object, _ map[string]any) { object["spec"].(map[string]any)["path"] = "./clusters" })
 		}, says: "one is in the other"},
+		"the root, which Flux applies": {so: func(b *beside) {
+			b.change(appsPath, func(object, _ map[string]any) { object["spec"].(map[string]any)["path"] = "./" })
+		}, says: "one is in the other"},
+		"the root, which the NodeSync follows": {so: func(b *beside) {
+			for at := range b.objects {
+				if strings.HasSuffix(at, "/nodesyncs/prod") {
+					b.change(at, func(object, _ map[string]any) { delete(object["spec"].(map[string]any), "path") })
+				}
+			}
+		}, says: "nodesync/prod follows .: one is in the other"},
 		"Flux applies something else": {args: []string{"REPO"}, so: func(b *beside) {
 			b.annotated()
 			b.write("clusters/apps/team.yaml", strings.Replace(teamYAML, "100", "${cpu}", 1))
