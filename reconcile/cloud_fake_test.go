@@ -76,4 +76,5 @@ func (*fakeCloud) Catalog(context.Context) (*offers.Catalog, error) {
 }
 
 func (*fakeCloud) AttachedVolumes(context.Context, string) ([]cloud.Resource, error) { return nil, nil }
+
 func (*fakeCloud) LeftBehind(context.Context, string, bool) ([]cloud.Answer, error) { return nil, nil }
