@@ -108,8 +108,11 @@ func ask(ctx context.Context, runner *confine.Runner, c *capture.Capture, catalo
 	return nil
 }
 
+// elsewhere is how Karpenter says that a pool is not of the kind that a pod asks for.
+const elsewhere = "incompatible requirements, "
+
 // inShort has each thing that Karpenter says of a pool once. What it says of most pools, such as that they lack a label,
-// comes last.
+// comes last, and so does that a pool is for other pods. Else the order is always the same, whatever that of the pools.
 func inShort(reason string) string {
 	counts := map[string]int{}
 	var things []string
@@ -118,6 +121,9 @@ func inShort(reason string) string {
 			things = append(things, thing)
 		}
 	}
-	slices.SortStableFunc(things, func(a, b string) int { return cmp.Compare(counts[a], counts[b]) })
+	others := func(thing string) int { return strings.Count(thing[:min(len(thing), len(elsewhere))], elsewhere) }
+	slices.SortFunc(things, func(a, b string) int {
+		return cmp.Or(cmp.Compare(others(a), others(b)), cmp.Compare(counts[a], counts[b]), cmp.Compare(a, b))
+	})
 	return strings.Join(things, "; ")
 }

@@ -222,6 +222,12 @@ func TestSomePodsOfEachWorkload(t *testing.T) {
 // TestWhyAPodHasNoPlace: what Karpenter says of each pool, each thing once, and what it says least often first.
 func TestWhyAPodHasNoPlace(t *testing.T) {
 	const label = `incompatible requirements, label "a" does not have known values`
+	const other, limits = `incompatible requirements, key x, x In [1] not in x In [2]`, "all available instance types exceed limits for nodepool (NodePool=c)"
+	for _, said := range []string{other + "; " + limits + "; " + label + "; " + label, limits + "; " + label + "; " + other + "; " + label} {
+		if got := inShort(said); got != limits+"; "+other+"; "+label {
+			t.Errorf("%q", got)
+		}
+	}
 	if got := inShort(label + "; " + label + "; did not tolerate taint (taint=b:NoSchedule); " + label); got != "did not tolerate taint (taint=b:NoSchedule); "+label {
 		t.Errorf("%q", got)
 	}
