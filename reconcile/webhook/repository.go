@@ -31,7 +31,7 @@ func repositoryOf(address string) (repository, bool) {
 		host, place = parsed.Hostname(), parsed.Path
 	}
 	place = strings.Trim(path.Clean("/"+place), "/")
-	place = strings.TrimSuffix(strings.ToLower(place), ".git")
+	place = strings.TrimRight(strings.TrimSuffix(strings.ToLower(place), ".git"), "/")
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
 	if host == "" || place == "" {
 		return "", false
