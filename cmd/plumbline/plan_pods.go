@@ -79,7 +79,7 @@ func (p *planned) seePods(ctx context.Context, c client.Reader, now time.Time) {
 
 // noteLanding says of removals with pods that the daemon simulates where these go before it begins, where this plan does not.
 func (p *planned) noteLanding(guard v1alpha1.Guard, simulates bool) {
-	if simulates || guard.UnschedulablePods == v1alpha1.UnschedulablePodsIgnore {
+	if simulates || !guard.UnschedulablePods.Holds() {
 		return
 	}
 	moved := slices.DeleteFunc(p.Begins(), func(pool string) bool {

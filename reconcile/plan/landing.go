@@ -84,7 +84,7 @@ func lands(c *Candidate) bool {
 // there is another answer.
 func (m *maker) holdUnschedulable(p *Plan) {
 	p.Landing = m.policy.Landing
-	if m.policy.Deleting || m.policy.Guard.UnschedulablePods == v1alpha1.UnschedulablePodsIgnore {
+	if m.policy.Deleting || !m.policy.Guard.UnschedulablePods.Holds() {
 		return
 	}
 	for i := range p.Removals {

@@ -24,6 +24,5 @@ func (s *Step) land(ctx context.Context, made *plan.Plan, live plan.Live, policy
 
 // asksLanding says whether a Plan begins removals that are held for pods that find no place elsewhere.
 func (s *Step) asksLanding(made *plan.Plan, guard v1alpha1.Guard) bool {
-	holds := guard.UnschedulablePods != v1alpha1.UnschedulablePodsIgnore
-	return s.Landing != nil && holds && made.Refused == nil && len(made.Begins()) > 0
+	return s.Landing != nil && guard.UnschedulablePods.Holds() && made.Refused == nil && len(made.Begins()) > 0
 }

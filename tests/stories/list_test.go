@@ -131,7 +131,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestPeersAreBuilt holds that `make test` builds the peers that its stories start before they are told, where their
+// TestPeersAreBuilt checks that `make test` builds the peers that its stories start before the stories run, where their
 // progress is shown and no story waits for them, and no other.
 func TestPeersAreBuilt(t *testing.T) {
 	programs := map[string][]string{"flux": {"source-controller", "kustomize-controller"}}

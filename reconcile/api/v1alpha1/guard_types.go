@@ -152,6 +152,9 @@ const (
 	UnschedulablePodsIgnore UnschedulablePods = "Ignore"
 )
 
+// Holds says whether a removal whose pods find no place elsewhere is held: that is simulated only then.
+func (u UnschedulablePods) Holds() bool { return u != UnschedulablePodsIgnore }
+
 // ApproveFrom is where what is held may be approved.
 // +kubebuilder:validation:Enum=Cluster;Git
 type ApproveFrom string
