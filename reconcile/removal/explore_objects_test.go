@@ -42,8 +42,8 @@ type form struct {
 	// restrained says that the removal's field manager owns something of it.
 	restrained bool
 	labelled   bool
-	// limits says that its limits, its disruption budgets and its template are those of Git.
-	limits bool
+	// limits says that its limits and its template are those of Git, and budgets that its disruption budgets are.
+	limits, budgets bool
 	// replaces says that all its nodes have drifted, and budget how many Karpenter may replace at a time.
 	replaces   bool
 	budget     int
@@ -176,7 +176,8 @@ func (s *shelf) number(object *unstructured.Unstructured) int {
 	f := &form{object: plan.NewObject(object), grows: plan.MayGrow(object), labelled: exploredOwner.Owns(object)}
 	if object.GetKind() == render.NodePool {
 		git := s.definition(object.GetName()).Defaulted
-		f.limits = gocmp.Equal(limitsOf(object), limitsOf(git)) && gocmp.Equal(budgetsOf(object), budgetsOf(git)) && gocmp.Equal(templateOf(object), templateOf(git))
+		f.limits = gocmp.Equal(limitsOf(object), limitsOf(git)) && gocmp.Equal(templateOf(object), templateOf(git))
+		f.budgets = gocmp.Equal(budgetsOf(object), budgetsOf(git))
 		f.replaces, f.budget = replacesBy(object)
 	}
 	for _, entry := range entries {

@@ -159,7 +159,8 @@ func (s *shelf) rests(w *world) bool {
 		if w.pools[p] == nowhere {
 			return false
 		}
-		if f := s.forms[w.pools[p]]; !f.grows || !f.labelled || (f.restrained || !f.limits) && !held[poolName(p)] {
+		f := s.forms[w.pools[p]]
+		if !f.grows || !f.labelled || (f.restrained || !f.limits) && !held[poolName(p)] || !f.budgets && !w.lost && f.object.GetDeletionTimestamp() == nil {
 			return false
 		}
 	}

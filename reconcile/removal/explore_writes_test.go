@@ -184,11 +184,13 @@ func (r reads) writePool(object client.Object, kind types.PatchType, body []byte
 }
 
 // givesOthers says that a write gives a pool other limits back than it had. One that grows has those of
-// a person by then.
+// a person by then. Its disruption budgets come later, where Karpenter replaced its nodes.
 func (r reads) givesOthers(p, number int) bool {
 	before, after := r.world.pools[p], r.shelf.forms[number]
 	grew := before != nowhere && r.shelf.forms[before].grows
-	return after.grows && !grew && !after.limits && !r.world.lost
+	seen := r.before.cachedPools()[p]
+	later := seen != nowhere && r.shelf.forms[seen].replaces && after.budget == 0
+	return after.grows && !grew && !(after.limits && (after.budgets || later)) && !r.world.lost
 }
 
 // Delete ends a NodeClaim, or deletes a pool that owns nothing any more, or the record.

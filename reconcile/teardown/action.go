@@ -47,8 +47,12 @@ type Forget struct{}
 type StopGrowth struct{}
 
 // RestoreGrowth gives the pool the cpu limit, or the replicas, that stopping its growth has
-// overwritten.
-type RestoreGrowth struct{}
+// overwritten, and has its nodes match its template again.
+type RestoreGrowth struct {
+	// Paced says that it gets its own disruption budgets back only later: Karpenter still takes nodes for
+	// drifted, and would replace those by them.
+	Paced bool
+}
 
 // Replace has Karpenter replace nodes of the pool: launch first what takes their pods, in another
 // pool, and end them then.
@@ -122,7 +126,12 @@ func (n Note) String() string {
 }
 func (Forget) String() string        { return "forget the record" }
 func (StopGrowth) String() string    { return "stop growth" }
-func (RestoreGrowth) String() string { return "restore growth" }
+func (r RestoreGrowth) String() string {
+	if r.Paced {
+		return "restore growth, and disruption budgets later"
+	}
+	return "restore growth"
+}
 func (r Replace) String() string {
 	return fmt.Sprintf("have Karpenter replace %d at a time", r.Nodes)
 }

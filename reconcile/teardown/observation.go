@@ -48,6 +48,8 @@ type Observation struct {
 	GrowthWithheld, Scaled bool
 	// Replacing is how far Karpenter replaces the pool's nodes for this removal; nil where it does not.
 	Replacing *Replacing
+	// Paced says that its disruption budgets are those by which Karpenter replaces nodes at the removal's pace.
+	Paced bool
 	// Closed says which disruption budget of the pool allows no replacement now; empty where none is
 	// in the way. Crowded says that there is no place for one more budget, or too little for its own in the record.
 	Closed  string
@@ -132,6 +134,8 @@ type Claim struct {
 	// Replacing is since when Karpenter replaces it: it is tainted, and ended once its pods have a
 	// place; zero where it does not, or has ended it.
 	Replacing time.Time
+	// Drifted is since when Karpenter finds that it does not match its pool's template; zero where it does.
+	Drifted time.Time
 	// Unhashed says that it lacks the hash by which Karpenter finds that it has drifted.
 	Unhashed bool
 	// Initialized says that Karpenter does not say that its node is not initialized.

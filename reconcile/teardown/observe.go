@@ -3,6 +3,7 @@ package teardown
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -51,7 +52,7 @@ func (d *drive) observeOne(it *item, l *look) {
 	it.taken = object != nil && object.GetUID() != it.before.UID
 	if object != nil && !it.taken {
 		it.see(object, d.Now)
-		d.seeBudgets(it)
+		d.seeBudgets(it, plan.BudgetsOf(object))
 		it.seen.GoesTo = d.GoesTo(object)
 		if restrained(object) >= 0 {
 			it.seen.GrowthWithheld = it.seen.GrowthStopped && !it.seen.Static && !entry.Growth.stopped()
@@ -72,9 +73,11 @@ func (d *drive) observeOne(it *item, l *look) {
 	it.seeClaims(l.claims[it.before.Name])
 }
 
-// seeBudgets sees what the disruption budgets of a pool allow, and whether they are still to be recorded.
-func (d *drive) seeBudgets(it *item) {
+// seeBudgets sees what the disruption budgets of a pool allow, whether they are still to be recorded, and whether those
+// that live are the removal's.
+func (d *drive) seeBudgets(it *item, live []any) {
 	before := d.budgetsBefore(it)
+	it.seen.Paced = it.paces && len(unpaced(live)) < len(live) && !reflect.DeepEqual(live, before)
 	it.bytes = sizeOfBudgets(before)
 	it.seen.Closed, it.seen.Crowded = closedBy(before, d.Now), len(kept(before))+2 > plan.MaxBudgets || it.bytes > budgetsEach
 	if !it.paces && d.records.entries[it.before.UID].Growth.Budgets == nil && len(before) > 0 {
@@ -110,8 +113,13 @@ func (it *item) see(object *unstructured.Unstructured, now time.Time) {
 	}
 	restrains := restrained(object) >= 0
 	it.paces = restrains && plan.BudgetsAppliedBy(object, v1alpha1.RemovalFieldManager)
-	if it.budgets = plan.WithoutBrake(object); it.paces {
-		it.budgets = unpaced(it.budgets)
+	switch {
+	case it.paces: // over the brake, too
+		it.budgets = unpaced(plan.BudgetsOf(object))
+	case plan.BudgetsAppliedBy(object, v1alpha1.BrakeFieldManager):
+		it.budgets = plan.WithoutBrake(object)
+	default: // one that is like the brake's is Git's
+		it.budgets = plan.BudgetsOf(object)
 	}
 	if o.GrowthStopped && restrains {
 		// What it was before is in the record, or is not known any more.
@@ -190,6 +198,10 @@ func claimOf(claim *karpv1.NodeClaim) Claim {
 		case karpv1.ConditionTypeDisruptionReason:
 			if c.Deleting.IsZero() {
 				c.Replacing = condition.LastTransitionTime.Time
+			}
+		case karpv1.ConditionTypeDrifted:
+			if condition.Reason == templateDrifted {
+				c.Drifted = condition.LastTransitionTime.Time
 			}
 		case karpv1.ConditionTypeInstanceTerminating:
 			c.Ending = true

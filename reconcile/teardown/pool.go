@@ -18,7 +18,7 @@ func gated(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	}
 	switch back := !pastPacing(r) || !o.Successor.Open || !o.window().Open; {
 	case o.withholds() && back:
-		s.actions = []Action{RestoreGrowth{}}
+		s.actions = []Action{RestoreGrowth{Paced: o.drifting(r)}}
 	case o.alive():
 		s = s.recall(o)
 	}
@@ -59,7 +59,7 @@ func (o Observation) alive() bool { return o.Exists && !o.Terminating }
 
 // withholds says that the removal has taken something from a pool that stays for now.
 func (o Observation) withholds() bool {
-	return o.alive() && (o.GrowthWithheld || o.Replacing != nil)
+	return o.alive() && (o.GrowthWithheld || o.Replacing != nil || o.Paced)
 }
 
 // growing stops a pool from making nodes, once nothing is in the way of ending

@@ -141,6 +141,15 @@ func closedBy(git []any, now time.Time) string {
 	return ""
 }
 
+// templateDrifted is the reason of a NodeClaim that does not match its pool's template (NodePoolDrifted in
+// sigs.k8s.io/karpenter pkg/controllers/nodeclaim/disruption/drift.go).
+const templateDrifted = "NodePoolDrifted"
+
+// drifting says that Karpenter may still take nodes for drifted that only the removal had made drift.
+func (o Observation) drifting(r v1alpha1.Removal) bool {
+	return o.Replacing != nil || slices.ContainsFunc(o.untouched(), func(c Claim) bool { return c.Drifted.After(r.RecordedAt.Time) })
+}
+
 // replaces says that Karpenter replaces the nodes of the pool, as it leaves: it has a place for their
 // pods, and can.
 func (o Observation) replaces() bool {

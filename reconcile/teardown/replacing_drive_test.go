@@ -195,3 +195,58 @@ func TestRevertedWhileKarpenterReplaces(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+// TestAPoolThatWasReplacedStops: what Karpenter still takes for drifted it replaces no more by the budgets of Git, which
+// come back once it takes none for that. What had drifted before does not count.
+func TestAPoolThatWasReplacedStops(t *testing.T) {
+	for name, git := range map[string][]any{
+		"some at a time":  {map[string]any{"nodes": "20%"}},
+		"none by drift":   {map[string]any{"nodes": "30%"}, map[string]any{"nodes": "0", "reasons": []any{drifted}}},
+		"before a window": {map[string]any{"nodes": "0", "schedule": "0 3 * * *", "duration": "1h0m0s"}, map[string]any{"nodes": "100%"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, batch := replaced(t, nil, "a", "b")
+			s.exists(batch)
+			if err := unstructured.SetNestedSlice(batch.Object, git, "spec", "disruption", "budgets"); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.client.Update(t.Context(), batch); err != nil {
+				t.Fatal(err)
+			}
+			drifts := func(claim string, since time.Time, is metav1.ConditionStatus) {
+				s.claim(claim, func(c *karpv1.NodeClaim) {
+					c.Status.Conditions = []status.Condition{{Type: karpv1.ConditionTypeDrifted, Status: is, Reason: templateDrifted, LastTransitionTime: metav1.NewTime(since)}}
+				})
+			}
+			drifts("b", s.now.Add(-time.Hour), metav1.ConditionTrue)
+			for range 3 {
+				s.pass()
+			}
+			budgets := func() []any {
+				s.exists(batch)
+				return plan.BudgetsOf(batch)
+			}
+			drifts("a", s.now.Add(time.Second), metav1.ConditionTrue)
+			open := s.successor
+			s.successor = Gate{Message: "NodePool/new is not Ready"}
+			for range 2 {
+				s.passes("batch Draining, restore growth, and disruption budgets later")
+				if diff := cmp.Diff(pacedBudgets(git, 0, time.Time{}), budgets()); diff != "" || replacingOf(batch, s.now) != nil {
+					t.Fatalf("replacing %v, budgets (-want +got):\n%s", replacingOf(batch, s.now), diff)
+				}
+				if s.last.Again.After(s.now.Add(time.Minute)) || s.last.Again.IsZero() {
+					t.Errorf("the next pass is wanted at %s", s.last.Again)
+				}
+			}
+			drifts("a", s.now.Add(time.Second), metav1.ConditionFalse)
+			s.passes("batch Draining, restore growth")
+			if diff := cmp.Diff(git, budgets()); diff != "" {
+				t.Errorf("budgets (-want +got):\n%s", diff)
+			}
+			s.passes("batch Draining")
+			s.successor = open
+			s.passes("batch Draining, stop growth")
+			s.passes("batch Draining, have Karpenter replace 1 at a time")
+		})
+	}
+}

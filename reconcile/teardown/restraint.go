@@ -28,6 +28,9 @@ func (d *drive) restraint(it *item, a Action) map[string]any {
 		if before.Replicas != nil {
 			spec["replicas"] = *before.Replicas
 		}
+		if paces && a.Paced {
+			budgets = pacedBudgets(budgets, 0, time.Time{})
+		}
 	case Replace:
 		if it.seen.Replacing == nil {
 			// Never the one that it had before: what has been launched since has drifted, too.
@@ -41,6 +44,9 @@ func (d *drive) restraint(it *item, a Action) map[string]any {
 		spec["limits"] = map[string]any{"cpu": "0"}
 	default:
 		spec["limits"] = map[string]any{"cpu": "0"}
+		if paces { // what has drifted ends at the pace of the removal all the same
+			budgets = pacedBudgets(budgets, 0, time.Time{})
+		}
 	}
 	if paces {
 		spec["disruption"] = map[string]any{"budgets": append([]any{}, budgets...)}

@@ -1,6 +1,7 @@
 package teardown
 
 import (
+	"slices"
 	"time"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -9,6 +10,9 @@ import (
 // wake asks for a pass when EC2 may be asked again, and when the removal would
 // have stood still for too long.
 func (d *drive) wake(it *item) {
+	if slices.ContainsFunc(it.actions, func(a Action) bool { restore, is := a.(RestoreGrowth); return is && restore.Paced }) {
+		d.wakeAt(d.Now.Add(patience(it.after, d.Now)))
+	}
 	if !it.known || it.after.Phase == v1alpha1.RemovalHeld || it.after.Phase == v1alpha1.RemovalGone || it.after.Drained() {
 		return
 	}

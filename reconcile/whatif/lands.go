@@ -2,10 +2,6 @@ package whatif
 
 import (
 	"context"
-	"slices"
-
-	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/capture"
 )
@@ -18,7 +14,7 @@ const mostRounds = 20
 //
 // Within one simulation Karpenter counts the largest instance type that a new node may come as against
 // the limits of its pool, and tries the pods that have none again once it knows what has come. So does this: the
-// smallest counts as what has come, and what finds no place in a round without a new node has none.
+// smallest counts as what has come, and what finds no place in a round without a new node within limits has none.
 func Lands(ctx context.Context, c *capture.Capture, commit Commit, offers Offers) (*Outcome, error) {
 	ctx = with(ctx, c.Settings)
 	if err := observe(ctx, c, offers); err != nil {
@@ -35,22 +31,9 @@ func Lands(ctx context.Context, c *capture.Capture, commit Commit, offers Offers
 		if err := s.land(ctx, offers); err != nil {
 			return nil, err
 		}
-		if len(s.out.Nowhere) == 0 || !room.take(s.results.NewNodeClaims) || round == mostRounds {
+		if len(s.out.Nowhere) == 0 || !room.limit(s.results.NewNodeClaims) || round == mostRounds {
 			return s.out, nil
 		}
-		c = s.without()
+		c = s.launched()
 	}
-}
-
-// without is the cluster with only those of the pods that leave which have no place yet.
-func (s *simulation) without() *capture.Capture {
-	lost := map[string]bool{}
-	for _, pod := range s.out.Nowhere {
-		lost[pod.Pod] = true
-	}
-	less := *s.capture
-	less.Pods = slices.DeleteFunc(slices.Clone(less.Pods), func(p corev1.Pod) bool {
-		return s.touched[p.Spec.NodeName] && !lost[client.ObjectKeyFromObject(&p).String()]
-	})
-	return &less
 }

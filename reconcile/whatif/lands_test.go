@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -91,6 +92,68 @@ func TestPodsThatMayNotBeEvictedLand(t *testing.T) {
 			}
 			if len(out.Nowhere) != c.nowhere || all.Pods[0].Annotations == nil || len(all.Budgets) != 1 {
 				t.Errorf("%+v, of %+v", out, all.Pods[0].Annotations)
+			}
+		})
+	}
+}
+
+// TestPodsThatHaveLandedCount: a pod for which there is a place only in a later round finds the others where they have
+// gone by then, whether they are to be spread, kept apart, or fill a node.
+func TestPodsThatHaveLandedCount(t *testing.T) {
+	const any64 = "[{key: kubernetes.io/arch, operator: In, values: [amd64]}]"
+	web := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
+	spread := func(domains int32) func(*corev1.Pod) {
+		return func(pod *corev1.Pod) {
+			pod.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+				MaxSkew: 1, MinDomains: &domains, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: web,
+			}}
+		}
+	}
+	apart := func(pod *corev1.Pod) {
+		pod.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: corev1.LabelTopologyZone, LabelSelector: web}},
+		}}
+	}
+	for name, c := range map[string]struct {
+		limits  string
+		make    func(*corev1.Pod)
+		pods    int
+		free    int
+		nowhere int
+	}{
+		"over three zones of two":                {`limits: {cpu: "100"}`, spread(3), 3, 0, 1},
+		"over two zones":                         {`limits: {cpu: "100"}`, spread(2), 3, 0, 0},
+		"over three zones of two, no limit":      {"", spread(3), 3, 0, 1},
+		"each in a zone of its own, of two":      {`limits: {cpu: "100"}`, apart, 3, 0, 1},
+		"two in zones of their own":              {`limits: {cpu: "100"}`, apart, 2, 0, 0},
+		"a free node and one new one, for three": {`limits: {cpu: "2"}`, nil, 3, 1, 1},
+		"a free node and one new one, for two":   {`limits: {cpu: "2"}`, nil, 2, 1, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			left := []map[string]any{classNamed(t, "default"), poolNamed(t, "b", c.limits, any64)}
+			all := fleet(append(slices.Clone(left), poolNamed(t, "a", "", any64), poolNamed(t, "c", `limits: {cpu: "0"}`, any64))...)
+			for i := range c.free {
+				node(all, "c", fmt.Sprintf("free%d", i))
+			}
+			var leaving []types.UID
+			for i := range c.pods {
+				leaving = append(leaving, node(all, "a", fmt.Sprintf("n%d", i), "1.5"))
+			}
+			for i := range all.Pods {
+				if c.make != nil {
+					c.make(&all.Pods[i])
+				}
+			}
+			pod(all, "another", "", "1.5").Labels = nil
+			if c.free > 0 {
+				all.Pods = all.Pods[:len(all.Pods)-1]
+			}
+			out, err := whatif.Lands(t.Context(), all, commitOf(left, leaving), offersOf(t, "m5.large 2 8", "m5.8xlarge 32 128"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(out.Nowhere) != c.nowhere {
+				t.Errorf("%d pods have no place: %+v", len(out.Nowhere), out.Nowhere)
 			}
 		})
 	}

@@ -2,6 +2,7 @@ package whatif
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -75,26 +76,9 @@ func (r rooms) within(definitions []map[string]any) []map[string]any {
 	return found
 }
 
-// take counts new nodes against the limits of their pools, each as the smallest that it may be, and says whether there are
-// such.
-func (r rooms) take(claims []*scheduling.NodeClaim) (some bool) {
-	for _, claim := range claims {
-		left, limited := r[claim.NodePoolName]
-		some = some || limited
-		for name := range left {
-			smallest, known := oneNode[corev1.ResourceName(name)]
-			for _, t := range claim.InstanceTypeOptions {
-				has, ok := t.Capacity[corev1.ResourceName(name)]
-				if ok && (!known || has.Cmp(smallest) < 0) {
-					smallest, known = has.DeepCopy(), true
-				}
-			}
-			rest := left[name]
-			rest.Sub(smallest)
-			left[name] = rest
-		}
-	}
-	return some
+// limit says that new nodes are of pools with limits.
+func (r rooms) limit(claims []*scheduling.NodeClaim) bool {
+	return slices.ContainsFunc(claims, func(claim *scheduling.NodeClaim) bool { return r[claim.NodePoolName] != nil })
 }
 
 func quantity(value any) (resource.Quantity, bool) {
