@@ -135,7 +135,7 @@ func (p *pass) policyStep() *policy.Step {
 	branch := p.fetchStep()
 	return &policy.Step{
 		Tools: policy.Tools{
-			Cached: p.Client, Uncached: p.Uncached, Expire: p.Client, ServesApprovals: p.watches.ServesApprovals, Registry: &p.registry, Namespace: p.Settings.Namespace, Confine: p.Confine,
+			Cached: p.Client, Uncached: p.Uncached, Expire: p.Client, ServesApprovals: p.watches.ServesApprovals, Registry: &p.registry, Namespace: p.Settings.Namespace, Takes: p.Settings.Takes, Confine: p.Confine,
 			CABundle: p.Settings.CABundle(), Fetch: p.fetchFor, Look: p.Look,
 		},
 		Sync: p.sync, Before: p.before.Status, Recorded: p.memory.removal.AppliedRevision(), Snapshot: cmp.Or(p.snapshot, last),

@@ -4,15 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
 
-	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
-	"github.com/plumbline-dev/plumbline/provision/leftover"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
@@ -104,31 +101,4 @@ func (c *cluster) providerIDs(ctx context.Context) (ids []string, err error) {
 		}
 	}
 	return ids, nil
-}
-
-// volumes are the PersistentVolumes by the ID of their EBS volume. Several CSI drivers provide those, such as that
-// of EKS Auto Mode: a handle of another kind of volume is no such ID, and does no harm.
-func (c *cluster) volumes(ctx context.Context) (map[string]leftover.Volume, error) {
-	list := &corev1.PersistentVolumeList{}
-	if err := c.List(ctx, list); err != nil {
-		return nil, explain(err, "list PersistentVolumes")
-	}
-	all := map[string]leftover.Volume{}
-	for i := range list.Items {
-		pv, id := &list.Items[i], ""
-		switch spec := pv.Spec; {
-		case spec.CSI != nil:
-			id = spec.CSI.VolumeHandle
-		case spec.AWSElasticBlockStore != nil:
-			id = path.Base(spec.AWSElasticBlockStore.VolumeID) // aws://eu-west-1a/vol-1, or vol-1
-		default:
-			continue
-		}
-		volume := leftover.Volume{Name: pv.Name, Retained: pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain}
-		if claim := pv.Spec.ClaimRef; claim != nil {
-			volume.Claim = claim.Namespace + "/" + claim.Name
-		}
-		all[id] = volume
-	}
-	return all, nil
 }

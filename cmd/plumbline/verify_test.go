@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -199,5 +200,42 @@ func TestVerifyWords(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestVolumesOfTheCluster: whatever names an EBS volume keeps it from being ended.
+func TestVolumesOfTheCluster(t *testing.T) {
+	server, kubeconfig := serve(t, &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Name: "prod", Namespace: "fleet"}})
+	pv := func(name string, source corev1.PersistentVolumeSource, policy corev1.PersistentVolumeReclaimPolicy) {
+		server.objects["/api/v1/persistentvolumes/"+name] = &corev1.PersistentVolume{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec:       corev1.PersistentVolumeSpec{PersistentVolumeSource: source, PersistentVolumeReclaimPolicy: policy},
+		}
+	}
+	csi := func(handle string, attributes map[string]string) corev1.PersistentVolumeSource {
+		return corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: "d", VolumeHandle: handle, VolumeAttributes: attributes}}
+	}
+	inTree := &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: "aws://eu-west-1a/vol-4"}
+	pv("a", csi("vol-1", nil), corev1.PersistentVolumeReclaimDelete)
+	pv("b", csi("aws://eu-west-1a/vol-2", nil), corev1.PersistentVolumeReclaimDelete)
+	pv("c", csi("fs#vol-3#ext4", map[string]string{"disk": "vol-1"}), corev1.PersistentVolumeReclaimRetain)
+	pv("d", corev1.PersistentVolumeSource{AWSElasticBlockStore: inTree}, corev1.PersistentVolumeReclaimDelete)
+	pv("e", csi("fs-0123", nil), corev1.PersistentVolumeReclaimDelete)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db"}}
+	pod.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: "vol-5"}}}, {}}
+	server.objects["/api/v1/namespaces/shop/pods/db"] = pod
+	c, err := connect(t.Context(), &genericclioptions.ConfigFlags{KubeConfig: &kubeconfig})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := c.volumes(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]leftover.Volume{
+		"vol-1": {Name: "c", Retained: true}, "vol-2": {Name: "b"}, "vol-3": {Name: "c", Retained: true}, "vol-4": {Name: "d"}, "vol-5": {Pod: "shop/db"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("volumes (-want +got):\n%s", diff)
 	}
 }

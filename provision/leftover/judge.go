@@ -109,9 +109,11 @@ func judgeInterface(r cloud.Resource) (what string, where place) {
 	return what, left
 }
 
-// Volume is a PersistentVolume as far as it says whether its EBS volume is to stay.
+// Volume is a PersistentVolume, or a pod that names an EBS volume itself, as far as it says whether that is to stay.
 type Volume struct {
 	Name string
+	// Pod is the namespace and the name of such a pod; empty for a PersistentVolume.
+	Pod string
 	// Claim is the namespace and the name of its claim; empty where it has none.
 	Claim string
 	// Retained says that its reclaim policy is Retain.
@@ -121,6 +123,8 @@ type Volume struct {
 // String says what keeps the volume, and what to do where it is not to stay.
 func (v Volume) String() string {
 	switch {
+	case v.Pod != "":
+		return fmt.Sprintf("pod %s, which names it", v.Pod)
 	case v.Retained:
 		return fmt.Sprintf("PersistentVolume %s, retained", v.Name)
 	case v.Claim != "":

@@ -40,7 +40,7 @@ func another(change func(*v1alpha1.NodeSync)) *v1alpha1.NodeSync {
 // step is the planning of a first pass.
 func step(sync *v1alpha1.NodeSync) *Step {
 	return &Step{
-		Tools:  Tools{Registry: &Registry{}, Namespace: namespace, ServesApprovals: func() (bool, error) { return true, nil }, Fetch: func(types.NamespacedName, time.Time) {}},
+		Tools:  Tools{Registry: &Registry{}, Namespace: namespace, Takes: func(*v1alpha1.NodeSync) bool { return true }, ServesApprovals: func() (bool, error) { return true, nil }, Fetch: func(types.NamespacedName, time.Time) {}},
 		Memory: &Memory{}, Sync: sync, Before: sync.Status,
 		Now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), Retry: time.Minute,
 		Hosts:      func(context.Context) ([]plan.Host, error) { return nil, nil },

@@ -47,9 +47,12 @@ func (s *Step) otherSync(sync *v1alpha1.NodeSync) plan.OtherSync {
 	return other
 }
 
+// onlyAsked says that no pass is made over another NodeSync that renders it: it is asked what it has in Git.
+func (s *Step) onlyAsked(sync *v1alpha1.NodeSync) bool { return sync.Rests() || !s.Takes(sync) }
+
 // failureOf says why another NodeSync fails; empty where it does not.
 func (s *Step) failureOf(sync *v1alpha1.NodeSync, known latest) string {
-	if sync.Rests() {
+	if s.onlyAsked(sync) {
 		return known.failure
 	}
 	if ready := conditions.Get(sync, meta.ReadyCondition); ready != nil && ready.Status == metav1.ConditionFalse {
@@ -152,11 +155,11 @@ func (s *Step) waitSince(uid types.UID, since time.Time) {
 	}
 }
 
-// askOther has another NodeSync fetched that is behind. One that is suspended is looked at,
+// askOther has another NodeSync fetched that is behind. One that is only asked, as it is suspended, is looked at,
 // once in its interval as long as something waits, as no pass of its own does.
 func (s *Step) askOther(other *v1alpha1.NodeSync, known latest) {
 	name, heard, notBefore := client.ObjectKeyFromObject(other), s.heard(other, known), s.newsAt()
-	if !other.Rests() {
+	if !s.onlyAsked(other) {
 		if !heard {
 			s.Fetch(name, notBefore)
 		}

@@ -37,8 +37,9 @@ type Tools struct {
 	// refused.
 	ServesApprovals func() (serves bool, refused error)
 	Registry        *Registry
-	// Namespace is where NodeSyncs are served.
+	// Namespace is where NodeSyncs are served, and Takes says of one whether passes are made over it.
 	Namespace string
+	Takes     func(*v1alpha1.NodeSync) bool
 	// CABundle is the cluster's authorities, PEM in base64; empty where they are not known.
 	CABundle string
 	// Confine builds kustomizations in child processes; nil builds them in this one.

@@ -113,6 +113,35 @@ func TestASuspendedNodeSyncIsRead(t *testing.T) {
 	}
 }
 
+// TestACommandAsksTheOthers: where it stands in for the daemon, no pass of their own says what they have.
+func TestACommandAsksTheOthers(t *testing.T) {
+	for name, change := range map[string]func(*v1alpha1.NodeSync){
+		"one that is suspended": unchanged,
+		"one that is not":       func(n *v1alpha1.NodeSync) { n.Spec.Suspend = false },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFrozen(change)
+			f.Takes = func(n *v1alpha1.NodeSync) bool { return n.UID == f.Sync.UID }
+			f.files = fstest.MapFS{"gpu/plumbline.yaml": {Data: []byte(gpuKarpenter)}, "gpu/nodes.yaml": {Data: []byte(gpuPool)}}
+			f.awaits()
+			if woken := f.answers(t); len(woken) != 1 || len(f.read) != 1 {
+				t.Errorf("%v are woken, and it is read %d times", woken, len(f.read))
+			}
+			if other := f.otherSyncs(f.all)[0]; !other.Known || other.Suspended != f.all[1].Spec.Suspend {
+				t.Errorf("%+v, want one that is known", other)
+			}
+			f.err = errors.New("the host is away")
+			f.Now = f.Now.Add(2 * time.Hour)
+			f.Memory.Fetched(f.Now)
+			f.awaits()
+			f.answers(t)
+			if other := f.otherSyncs(f.all)[0]; other.Known || other.Failure != "Failed" {
+				t.Errorf("%+v, want why it cannot be read", other)
+			}
+		})
+	}
+}
+
 // TestAWaitForWhatAnotherHasIsTimed: one that is known to have it, and does not apply it, is waited for
 // like one of which nobody knows, until nothing waits for it.
 func TestAWaitForWhatAnotherHasIsTimed(t *testing.T) {

@@ -190,7 +190,8 @@ func (r reads) givesOthers(p, number int) bool {
 	grew := before != nowhere && r.shelf.forms[before].grows
 	seen := r.before.cachedPools()[p]
 	later := seen != nowhere && r.shelf.forms[seen].replaces && after.budget == 0
-	return after.grows && !grew && !(after.limits && (after.budgets || later)) && !r.world.lost
+	asBefore := after.limits && (after.budgets || later)
+	return after.grows && !grew && !asBefore && !r.world.lost
 }
 
 // Delete ends a NodeClaim, or deletes a pool that owns nothing any more, or the record.

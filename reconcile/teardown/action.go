@@ -124,14 +124,15 @@ func (n Note) String() string {
 	}
 	return strings.Join(words, " ")
 }
-func (Forget) String() string        { return "forget the record" }
-func (StopGrowth) String() string    { return "stop growth" }
+func (Forget) String() string     { return "forget the record" }
+func (StopGrowth) String() string { return "stop growth" }
 func (r RestoreGrowth) String() string {
 	if r.Paced {
 		return "restore growth, and disruption budgets later"
 	}
 	return "restore growth"
 }
+
 func (r Replace) String() string {
 	return fmt.Sprintf("have Karpenter replace %d at a time", r.Nodes)
 }

@@ -10,9 +10,7 @@ import (
 // wake asks for a pass when EC2 may be asked again, and when the removal would
 // have stood still for too long.
 func (d *drive) wake(it *item) {
-	if slices.ContainsFunc(it.actions, func(a Action) bool { restore, is := a.(RestoreGrowth); return is && restore.Paced }) {
-		d.wakeAt(d.Now.Add(patience(it.after, d.Now)))
-	}
+	d.wakeForBudgets(it)
 	if !it.known || it.after.Phase == v1alpha1.RemovalHeld || it.after.Phase == v1alpha1.RemovalGone || it.after.Drained() {
 		return
 	}
@@ -36,6 +34,13 @@ func (d *drive) wake(it *item) {
 	// for that.
 	if at := it.after.LastProgress.Add(d.StallAfter); it.after.Stalled == nil && !inLine(it.after.Reason) && at.After(d.Now) {
 		d.wakeAt(at)
+	}
+}
+
+// wakeForBudgets asks for a pass when disruption budgets are to be given back later.
+func (d *drive) wakeForBudgets(it *item) {
+	if slices.ContainsFunc(it.actions, func(a Action) bool { restore, is := a.(RestoreGrowth); return is && restore.Paced }) {
+		d.wakeAt(d.Now.Add(patience(it.after, d.Now)))
 	}
 }
 
