@@ -224,7 +224,9 @@ func TestVolumesOfTheCluster(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db"}}
 	pod.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: "vol-5"}}}, {}}
 	server.objects["/api/v1/namespaces/shop/pods/db"] = pod
-	c, err := connect(t.Context(), &genericclioptions.ConfigFlags{KubeConfig: &kubeconfig})
+	flags := genericclioptions.NewConfigFlags(false)
+	flags.KubeConfig = &kubeconfig
+	c, err := connect(t.Context(), flags)
 	if err != nil {
 		t.Fatal(err)
 	}
