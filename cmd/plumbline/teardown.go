@@ -141,6 +141,9 @@ func (t *teardown) prepare(ctx context.Context, sync *v1alpha1.NodeSync, leaves 
 		}
 		leaves.As = t.as
 	}
+	if err := t.seeClasses(ctx, sync, leaves); err != nil {
+		return err
+	}
 	if err := t.seeController(ctx, sync, leaves); err != nil {
 		return err
 	}

@@ -112,12 +112,9 @@ func (c *cluster) leaving(ctx context.Context, sync *v1alpha1.NodeSync, downTo l
 // before 1.8 do not annotate them, and those that run since then may have a profile that is in no status any more.
 func (l *teardownPlan) keepProfiles(claims []karpv1.NodeClaim) {
 	for i := range claims {
-		ends := slices.ContainsFunc(l.Objects, func(o leavingObject) bool {
-			return o.Kind == render.NodePool && o.Name == poolOf(&claims[i])
-		})
 		profile := claims[i].Annotations[profileAnnotation]
 		switch {
-		case ends:
+		case l.ends(render.NodePool, poolOf(&claims[i])):
 		case profile == "":
 			l.stays.Unprofiled = claims[i].Name
 		default:
@@ -148,11 +145,16 @@ func (l *teardownPlan) keep(kind string, object *unstructured.Unstructured) {
 			l.stays.Profiles[profile] = true
 		}
 	}
+	l.Stays = append(l.Stays, stayingWords(kind, object))
+}
+
+// stayingWords names an object with the NodeSync that has it.
+func stayingWords(kind string, object *unstructured.Unstructured) string {
 	words := kind + "/" + object.GetName()
 	if of := object.GetLabels()[v1alpha1.OwnerLabel]; of != "" {
 		words += " of NodeSync " + cmp.Or(object.GetAnnotations()[v1alpha1.OwnerLabel], of)
 	}
-	l.Stays = append(l.Stays, words)
+	return words
 }
 
 // noteCharts notes what becomes of Karpenter.
