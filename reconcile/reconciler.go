@@ -114,12 +114,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	filled, unheard := r.watches.Listen(ctx)
 	repository := sync.Spec.Source.Address()
+	p := r.begin(sync)
 	if !r.lanes.Enter(repository, req.NamespacedName) {
+		p.removalStep().Lent().CallBack(ctx, &p.Findings)
 		return ctrl.Result{RequeueAfter: wake.Crowded}, nil
 	}
-	defer r.endLane(repository)
+	defer r.lanes.End(repository, r.Look)
 	ctx = confine.For(ctx, repository)
-	p := r.begin(sync)
 	defer r.watches.Took(req, p.now)
 	switch {
 	case !filled && unheard == nil:
@@ -136,6 +137,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // take takes the steps that are the NodeSync's turn. What goes wrong is in what the pass has
 // found. unheard is why watches could not begin.
 func (p *pass) take(ctx context.Context, unheard error) {
+	lent := p.removalStep().Lent()
+	defer lent.Unless(ctx)()
 	switch {
 	case p.sync.Namespace != p.Settings.Namespace:
 		p.Elsewhere = true // its Secrets must not be read
@@ -155,6 +158,9 @@ func (p *pass) take(ctx context.Context, unheard error) {
 	default:
 		p.run(ctx, p.attempt()...)
 		p.attend(ctx)
+	}
+	if p.Fault != nil || p.Suspended || !p.stages.CRDs.Ready {
+		lent.CallBack(ctx, &p.Findings)
 	}
 }
 
@@ -220,11 +226,4 @@ func (r *Reconciler) fetchFor(name types.NamespacedName, at time.Time) {
 // Shared is what plans beside the passes share with them.
 func (r *Reconciler) Shared() (*schema.Cache, *observe.Definitions) {
 	return &r.schemas, &r.definitions
-}
-
-// endLane ends a pass, and wakes the one that waits for that.
-func (r *Reconciler) endLane(repository string) {
-	if next, waits := r.lanes.Leave(repository); waits {
-		r.Look(next)
-	}
 }

@@ -79,6 +79,13 @@ func (l *Lanes) open(repository string) bool {
 	return running < l.most
 }
 
+// End ends a pass, and has the one woken that waits for that.
+func (l *Lanes) End(repository string, look func(types.NamespacedName)) {
+	if next, waits := l.Leave(repository); waits {
+		look(next)
+	}
+}
+
 // Leave ends a pass. It returns the NodeSync that waits longest of those that have a lane
 // now, if any.
 func (l *Lanes) Leave(repository string) (next types.NamespacedName, waits bool) {

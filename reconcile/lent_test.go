@@ -1,0 +1,115 @@
+package reconcile
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// lends has Karpenter replace nodes of the pool for a removal that is under way.
+func (m *mirror) lends() {
+	m.t.Helper()
+	at := m.clock.now().Add(4 * time.Minute).UTC()
+	pool := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "karpenter.sh/v1", "kind": render.NodePool, "metadata": map[string]any{"name": "a"},
+		"spec": map[string]any{
+			"limits":   map[string]any{"cpu": "0"},
+			"template": map[string]any{"metadata": map[string]any{"labels": map[string]any{v1alpha1.LeavingLabel: "20260101T000000Z"}}},
+			"disruption": map[string]any{"budgets": []any{
+				map[string]any{"nodes": "0", "reasons": []any{"Drifted"}, "schedule": fmt.Sprintf("%d %d %d %d *", at.Minute(), at.Hour(), at.Day(), int(at.Month())), "duration": "8640h"},
+				map[string]any{"nodes": "1", "reasons": []any{"Drifted"}},
+			}},
+		},
+	}}
+	err := m.Nodes.Client.Apply(m.t.Context(), client.ApplyConfigurationFromUnstructured(pool), client.FieldOwner(v1alpha1.RemovalFieldManager), client.ForceOwnership)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	sync := m.read()
+	sync.Status.Removals = []v1alpha1.Removal{{Kind: render.NodePool, Name: "a", UID: m.livePool().GetUID(), Phase: v1alpha1.RemovalDraining, RecordedAt: metav1.NewTime(m.clock.now())}}
+	if err := m.client.Status().Update(m.t.Context(), sync); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+const lentOne = "map[nodes:1 reasons:[Drifted]]"
+
+// TestWhatIsLentIsCalledBack by each pass that does not go on with the removals: Karpenter would replace one node
+// after another as long as it is lent, whatever has begun since.
+func TestWhatIsLentIsCalledBack(t *testing.T) {
+	for name, stops := range map[string]func(m *mirror) fstest.MapFS{
+		"HEAD is broken": func(*mirror) fstest.MapFS { return fstest.MapFS{"prod/plumbline.yaml": {Data: []byte("nope: [")}} },
+		"Git does not answer after a restart": func(m *mirror) fstest.MapFS {
+			m.forget(m.pass().name())
+			m.source.err = errors.New("no route to host")
+			return m.before
+		},
+		"it is unsigned": func(m *mirror) fstest.MapFS { m.change(verifying(v1alpha1.VerifyHEAD)); return m.before },
+		"it is suspended": func(m *mirror) fstest.MapFS {
+			m.change(func(n *v1alpha1.NodeSync) { n.Spec.Suspend = true })
+			return m.before
+		},
+		"a window is no window": func(m *mirror) fstest.MapFS {
+			m.change(func(n *v1alpha1.NodeSync) {
+				n.Spec.Guard.Windows = []v1alpha1.GuardWindow{{Schedule: "0 9 * * *", TimeZone: "Nowhere/Land"}}
+			})
+			return m.before
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMirror(t)
+			m.lends()
+			if !strings.Contains(m.budgets(), lentOne) {
+				t.Fatalf("budgets %s", m.budgets())
+			}
+			m.passes(stops(m))
+			if !strings.Contains(m.budgets(), "map[nodes:0 reasons:[Drifted]]") || strings.Contains(m.budgets(), lentOne) || !strings.Contains(fmt.Sprint(m.livePool()), v1alpha1.LeavingLabel) {
+				t.Errorf("budgets %s of %v", m.budgets(), m.livePool())
+			}
+		})
+	}
+}
+
+// TestWhatIsLentIsCalledBackWhereNoPassIsMade, as others of the repository have all lanes.
+func TestWhatIsLentIsCalledBackWhereNoPassIsMade(t *testing.T) {
+	m := newMirror(t)
+	m.lends()
+	m.lanes.Among(2)
+	m.lanes.Enter(m.read().Spec.Source.Address(), types.NamespacedName{Name: "other"})
+	m.reconcile()
+	if strings.Contains(m.budgets(), lentOne) {
+		t.Errorf("budgets %s", m.budgets())
+	}
+}
+
+// TestWhatIsLentIsCalledBackAmidASlowPass, and not before it is slow.
+func TestWhatIsLentIsCalledBackAmidASlowPass(t *testing.T) {
+	m := newMirror(t)
+	m.lends()
+	synctest.Test(t, func(t *testing.T) {
+		p := m.pass()
+		ended := p.removalStep().Lent().Unless(t.Context())
+		time.Sleep(10 * time.Second) //nolint:forbidigo // the bubble's time
+		if synctest.Wait(); !strings.Contains(m.budgets(), lentOne) {
+			t.Errorf("after 10 s budgets are %s", m.budgets())
+		}
+		time.Sleep(10 * time.Second) //nolint:forbidigo // the bubble's time
+		synctest.Wait()
+		ended()
+		if strings.Contains(m.budgets(), lentOne) {
+			t.Errorf("after 20 s budgets are %s", m.budgets())
+		}
+	})
+}
