@@ -1,6 +1,7 @@
 package teardown
 
 import (
+	"slices"
 	"time"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -28,10 +29,23 @@ func referenced(_ v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 		phase: v1alpha1.RemovalDraining, reason: ReasonReferenced,
 		message: "still named by " + finding.First(o.ReferencedBy), remaining: len(o.ReferencedBy),
 	}
-	if o.Unremoved != "" {
+	switch {
+	case o.Unremoved != "":
 		s.message = o.Unremoved // the others go by themselves, or are named next
+	case o.Waits != "":
+		s.reason = o.Waits // it stands still no more than the pool does
 	}
 	return s, false
+}
+
+// waits is the reason for which a removal of one of these NodePools waits for its time or its turn; empty where none does.
+func (d *drive) waits(referencedBy []string) string {
+	for _, it := range d.items {
+		if inLine(it.before.Reason) && slices.Contains(referencedBy, it.before.Kind+"/"+it.before.Name) {
+			return it.before.Reason
+		}
+	}
+	return ""
 }
 
 // led waits until a pod of the controller, whose finalizer a class carries, leads: the

@@ -68,6 +68,7 @@ func (d *drive) observeOne(it *item, l *look) {
 				break
 			}
 		}
+		it.seen.Waits = d.waits(it.seen.ReferencedBy)
 		return
 	}
 	it.seeClaims(l.claims[it.before.Name])

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -90,5 +92,35 @@ func TestDriveNamesWhatAClassWaitsFor(t *testing.T) {
 	s.pass()
 	if r := s.sync.Status.Removals[0]; r.Message != "still named by NodePool/a, NodePool/b" {
 		t.Errorf("it says %s: %s", r.Reason, r.Message)
+	}
+}
+
+// TestDriveNoClassStallsInAFreeze: it waits as long as the pool that names it does, and stalls as that one does.
+func TestDriveNoClassStallsInAFreeze(t *testing.T) {
+	s := newStage(t, nodeClass("default", "class-uid"), pool("a", "a-uid", map[string]any{"template": map[string]any{"spec": map[string]any{"nodeClassRef": map[string]any{"name": "default"}}}}))
+	s.launch("n", "a", "a-uid")
+	s.find(render.NodePool, "a", "a-uid")
+	s.find(render.EC2NodeClass, "default", "class-uid")
+	class := func() v1alpha1.Removal { return s.sync.Status.Removals[1] }
+	s.frozen = "no node is removed or replaced before ten"
+	for range 3 {
+		s.pass()
+	}
+	s.now = s.now.Add(72 * time.Hour)
+	s.pass()
+	if r := class(); r.Stalled != nil || r.Reason != ReasonFrozen || r.Message != "still named by NodePool/a, NodeClaim/n" {
+		t.Errorf("in the freeze: %s: %s, stalled %v", r.Reason, r.Message, r.Stalled)
+	}
+	s.frozen, s.controller = "", Gate{Message: "the controller does not run"}
+	for range 3 {
+		s.pass()
+	}
+	if r := class(); r.Stalled != nil || r.Reason != ReasonReferenced {
+		t.Errorf("after it: %s: %s, stalled %v", r.Reason, r.Message, r.Stalled)
+	}
+	s.now = s.now.Add(11 * time.Minute)
+	s.pass()
+	if r := class(); r.Stalled == nil {
+		t.Errorf("when the pool stands still: %s: %s", r.Reason, r.Message)
 	}
 }
