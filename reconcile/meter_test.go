@@ -64,12 +64,12 @@ func series(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 	return all
 }
 
-// of are the series that begin with a name.
+// of are the series of a name, by their labels.
 func of(all map[string]float64, name string) map[string]float64 {
 	some := map[string]float64{}
 	for n, value := range all {
-		if strings.HasPrefix(n, name) {
-			some[strings.TrimPrefix(n, name)] = value
+		if labels, found := strings.CutPrefix(n, name); found && strings.HasPrefix(labels, "{") {
+			some[labels] = value
 		}
 	}
 	return some
@@ -112,6 +112,7 @@ func TestMeterMeasuresAPass(t *testing.T) {
 		"plumbline_removals": {
 			sync + ",phase=Held}": 1, sync + ",phase=Draining}": 2, sync + ",phase=Pacing}": 0, sync + ",phase=VerifyingCloud}": 0, sync + ",phase=Finalizing}": 0,
 		},
+		"plumbline_removals_under_way":        {sync + "}": 1}, // one of them has stalled
 		"plumbline_stall_age_seconds":         {sync + "}": 3660},
 		"plumbline_commit_statuses_queued":    {sync + "}": 3},
 		"plumbline_commit_status_age_seconds": {sync + "}": 3600},

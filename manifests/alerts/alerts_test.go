@@ -121,10 +121,14 @@ var cases = map[string][]struct {
 		{"resumed", `plumbline_rollout_braked` + ofOwn + `, pool="general", reason="FailedLaunches"} 1x3 _x60`, 30 * time.Minute, nil},
 	},
 	"PlumblineRemovalSlow": {
-		{"over several phases", `plumbline_removals` + ofOwn + `, phase="Pacing"} 1x300 0x600
-			plumbline_removals` + ofOwn + `, phase="Draining"} 0x300 1x600`, 13 * time.Hour, []string{"a removal of " + prod + " has been open for 12 hours"}},
-		{"held", `plumbline_removals` + ofOwn + `, phase="Held"} 1x900`, 13 * time.Hour, nil},
-		{"one after another", `plumbline_removals` + ofOwn + `, phase="Draining"} 1x400 0x10 1x400`, 13 * time.Hour, nil},
+		{"for long", `plumbline_removals_under_way` + ofOwn + `} 1x900
+			plumbline_removals` + ofOwn + `, phase="Draining"} 1x900`, 13 * time.Hour, []string{"removals of " + prod + " have been under way for 12 hours"}},
+		{"one takes over from another", `plumbline_removals_under_way` + ofOwn + `} 1x400 2x10 1x490`, 13 * time.Hour, []string{"removals of " + prod + " have been under way for 12 hours"}},
+		{"held, stalled or frozen", `plumbline_removals_under_way` + ofOwn + `} 0x900
+			plumbline_removals` + ofOwn + `, phase="Held"} 1x900
+			plumbline_removals` + ofOwn + `, phase="Pacing"} 1x900
+			plumbline_removals` + ofOwn + `, phase="Draining"} 1x900`, 13 * time.Hour, nil},
+		{"a window closes between", `plumbline_removals_under_way` + ofOwn + `} 1x400 0x10 1x400`, 13 * time.Hour, nil},
 	},
 	"PlumblineDrift": {
 		{"reported for long", `plumbline_drift` + ofOwn + `, kind="NodePool", object="general"} 1x60
@@ -140,6 +144,15 @@ var cases = map[string][]struct {
 	"PlumblineVolumesLeft": {
 		{"for long", `plumbline_volume_attachments_left` + ofOwn + `} 1x60`, 40 * time.Minute, []string{"volumes of " + prod + " are attached to nodes that are gone"}},
 		{"detached in time", `plumbline_volume_attachments_left` + ofOwn + `} 1x20 0x40`, 50 * time.Minute, nil},
+	},
+	"PlumblineResourcesLeft": {
+		{"for long", `plumbline_resources_left` + ofOwn + `} 3x120`, 90 * time.Minute, []string{"nodes of " + prod + " that are gone have left something in AWS"}},
+		{"deleted in time", `plumbline_resources_left` + ofOwn + `} 3x40 0x80`, 90 * time.Minute, nil},
+		{"a moment in each of several removals", `plumbline_resources_left` + ofOwn + `} 1x40 0x10 1x40 0x30`, 90 * time.Minute, nil},
+	},
+	"PlumblineOrphanedNodes": {
+		{"for long", `plumbline_orphaned_nodes` + ofOwn + `} 2x1500`, 25 * time.Hour, []string{"nodes that " + prod + " has left to themselves have been there for a day"}},
+		{"handed over within hours", `plumbline_orphaned_nodes` + ofOwn + `} 2x300 0x1200`, 25 * time.Hour, nil},
 	},
 	"PlumblineDeletionUnguarded": {
 		{"for long", `plumbline_deletion_unguarded` + ofOwn + `} 1x60`, 40 * time.Minute, []string{"what " + prod + " manages may be deleted by accident"}},

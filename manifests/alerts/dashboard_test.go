@@ -105,6 +105,14 @@ plumbline_fetches_total 0+1x60
 plumbline_fetched_bytes_total 0+100x60
 plumbline_removals{namespace="plumbline-system", name="prod", phase="Held"} 0x60
 plumbline_removals{namespace="plumbline-system", name="prod", phase="Draining"} 1x60
+plumbline_removals_under_way{namespace="plumbline-system", name="prod"} 1x60
+plumbline_removal_nodes{namespace="plumbline-system", name="prod", phase="Draining"} 4x60
+plumbline_orphaned_instances{namespace="plumbline-system", name="prod"} 1x60
+plumbline_orphaned_nodes{namespace="plumbline-system", name="prod"} 2x60
+plumbline_volume_attachments_left{namespace="plumbline-system", name="prod"} 0x60
+plumbline_resources_left{namespace="plumbline-system", name="prod"} 0x60
+plumbline_deletion_unguarded{namespace="plumbline-system", name="prod"} 0x60
+plumbline_rollout_braked{namespace="plumbline-system", name="prod", pool="general", reason="FailedLaunches"} 1x60
 plumbline_held_changes{namespace="plumbline-system", name="prod"} 1x60
 plumbline_stall_age_seconds{namespace="plumbline-system", name="prod"} 0x60
 plumbline_outdated_nodes{namespace="plumbline-system", name="prod"} 2x60
@@ -131,6 +139,52 @@ func TestEachPanelShowsSomething(t *testing.T) {
 				t.Errorf("%s: %s finds %d series: %v", p.Title, target.Expr, len(found), err)
 			}
 			query.Close()
+		}
+	}
+}
+
+// TestEachMetricHasAPanel: the dashboard shows all that is documented.
+func TestEachMetricHasAPanel(t *testing.T) {
+	var shown []string
+	for _, p := range panels(t) {
+		for _, target := range p.Targets {
+			shown = append(shown, metrics(t, target.Expr)...)
+		}
+	}
+	text, err := os.ReadFile("../SPEC.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range regexp.MustCompile("(?m)^\\| `((?:gotk|plumbline)_[a-z_]+)` \\| (?:histogram|gauge|counter)").FindAllStringSubmatch(string(text), -1) {
+		if !slices.ContainsFunc(shown, func(name string) bool { return name == row[1] || name == row[1]+"_bucket" }) {
+			t.Errorf("no panel shows %s", row[1])
+		}
+	}
+}
+
+// TestPanelsDoNotOverlap, and each has an id of its own.
+func TestPanelsDoNotOverlap(t *testing.T) {
+	type place struct{ X, Y, W, H int }
+	text, err := os.ReadFile("../monitoring/dashboard.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dashboard struct {
+		Panels []struct {
+			ID      int
+			Title   string
+			GridPos place
+		}
+	}
+	if err := json.Unmarshal(text, &dashboard); err != nil {
+		t.Fatal(err)
+	}
+	for i, a := range dashboard.Panels {
+		for _, b := range dashboard.Panels[:i] {
+			p, q := a.GridPos, b.GridPos
+			if a.ID == b.ID || p.X < q.X+q.W && q.X < p.X+p.W && p.Y < q.Y+q.H && q.Y < p.Y+p.H {
+				t.Errorf("%s is in the place of %s, or has its id", a.Title, b.Title)
+			}
 		}
 	}
 }

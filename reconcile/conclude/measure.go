@@ -43,6 +43,9 @@ func (m *Meter) measure(s *Step) {
 	for _, r := range filter(s.Sync.Status.Removals, func(r v1alpha1.Removal) bool { return !r.Drained() }) {
 		l.phases[r.Phase]++
 		l.nodes[r.Phase] += r.Remaining
+		if underWay(r) {
+			l.underWay++
+		}
 	}
 	l.orphaned, l.attached, l.left = leftBehind(s.Sync.Status.Instances)
 	if r := s.Sync.Status.Rollout; r != nil {
@@ -60,6 +63,12 @@ func (m *Meter) measure(s *Step) {
 	defer m.mu.Unlock()
 	l.held = s.heldChanges(m.syncs[s.name()].held)
 	m.syncs[s.name()] = l
+}
+
+// underWay says of a removal that it goes on: it is not held and has not stalled, for which there are alerts, and waits
+// neither for a window of spec.guard nor for its grace, of which it is known how long they last.
+func underWay(r v1alpha1.Removal) bool {
+	return r.Phase != v1alpha1.RemovalHeld && r.Stalled == nil && r.Reason != teardown.ReasonFrozen && r.Reason != teardown.ReasonGrace
 }
 
 // leftBehind counts what nodes and definitions that are gone have left.

@@ -37,8 +37,8 @@ type Meter struct {
 	// removing, orphaned, unmanaged, attached and left count the nodes of removals, instances, nodes that were left to themselves, volumes, and
 	// what else is left in AWS.
 	removing, orphaned, unmanaged, attached, left *prometheus.Desc
-	// held counts the changes that are held.
-	held *prometheus.Desc
+	// held counts the changes that are held, and underWay the removals that go on.
+	held, underWay *prometheus.Desc
 	// braked is 1 for a pool whose rollout is stopped, and unguarded while the deletion guard is missing or
 	// altered.
 	braked, unguarded *prometheus.Desc
@@ -52,6 +52,8 @@ type Meter struct {
 // gauges are the numbers of a NodeSync, for each scrape.
 type gauges struct {
 	phases map[v1alpha1.RemovalPhase]int
+	// underWay is how many removals go on.
+	underWay int
 	// held is how many changes of definitions are held.
 	held int
 	// drifted are objects that differ from Git by no commit, and outdated is how many nodes do
@@ -102,6 +104,7 @@ func NewMeter(now func() time.Time, depths func() map[types.NamespacedName]queue
 			Name: "plumbline_commit_statuses_stuck", Help: "1 while the commit statuses of a NodeSync cannot be queued until a person does something.",
 		}, ofSync),
 		removals:  prometheus.NewDesc("plumbline_removals", "Removals of a NodeSync that are recorded, by phase.", append(ofSync, "phase"), nil),
+		underWay:  prometheus.NewDesc("plumbline_removals_under_way", "Removals of a NodeSync that are neither held nor stalled, and wait neither for a window nor for their grace.", ofSync, nil),
 		held:      prometheus.NewDesc("plumbline_held_changes", "Changes of a NodeSync's definitions that the guard or a policy holds.", ofSync, nil),
 		stall:     prometheus.NewDesc("plumbline_stall_age_seconds", "How long a NodeSync's oldest stall lasts; 0 where none does.", ofSync, nil),
 		drift:     prometheus.NewDesc("plumbline_drift", "1 for an object that another client has changed or deleted, while it is not as Git says, and for an EC2 instance (kind Instance) that is not what its definitions and NodeClaim say.", append(ofSync, "kind", "object"), nil),
@@ -129,6 +132,7 @@ func (m *Meter) Describe(to chan<- *prometheus.Desc) {
 		c.Describe(to)
 	}
 	to <- m.removals
+	to <- m.underWay
 	to <- m.held
 	to <- m.stall
 	to <- m.drift
@@ -161,6 +165,7 @@ func (m *Meter) Collect(to chan<- prometheus.Metric) {
 			to <- prometheus.MustNewConstMetric(m.removals, prometheus.GaugeValue, float64(l.phases[phase]), name.Namespace, name.Name, string(phase))
 			to <- prometheus.MustNewConstMetric(m.removing, prometheus.GaugeValue, float64(l.nodes[phase]), name.Namespace, name.Name, string(phase))
 		}
+		to <- prometheus.MustNewConstMetric(m.underWay, prometheus.GaugeValue, float64(l.underWay), name.Namespace, name.Name)
 		to <- prometheus.MustNewConstMetric(m.held, prometheus.GaugeValue, float64(l.held), name.Namespace, name.Name)
 		to <- prometheus.MustNewConstMetric(m.orphaned, prometheus.GaugeValue, float64(l.orphaned), name.Namespace, name.Name)
 		to <- prometheus.MustNewConstMetric(m.unmanaged, prometheus.GaugeValue, float64(l.unmanaged), name.Namespace, name.Name)
