@@ -39,9 +39,15 @@ type compiled struct {
 
 func compile(t *testing.T) policies {
 	t.Helper()
+	return compileOf(t, build(t, "."))
+}
+
+// compileOf compiles the policies among some objects.
+func compileOf(t *testing.T, objects []object) policies {
+	t.Helper()
 	all := policies{t, map[string]compiled{}}
 	bound := map[string]bool{}
-	for _, o := range build(t, ".") {
+	for _, o := range objects {
 		switch o.Kind {
 		case "ValidatingAdmissionPolicyBinding":
 			var binding admissionregistrationv1.ValidatingAdmissionPolicyBinding

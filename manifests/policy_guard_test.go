@@ -21,17 +21,18 @@ var (
 
 // guarded are objects that the deletion guard is about, and some that it is not about.
 const (
-	guardedPool   = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: general, labels: {plumbline.dev/nodesync: plumbline-system.prod}}"
-	foreignPool   = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: theirs}"
-	guardedClass  = "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {name: default, labels: {plumbline.dev/nodesync: plumbline-system.prod}, finalizers: [karpenter.k8s.aws/termination, example.com/hold]}"
-	guardedClaim  = "apiVersion: karpenter.sh/v1\nkind: NodeClaim\nmetadata: {name: general-abcde, finalizers: [karpenter.sh/termination]}"
-	guardedSync   = "apiVersion: plumbline.dev/v1alpha1\nkind: NodeSync\nmetadata: {name: prod, namespace: plumbline-system, finalizers: [plumbline.dev/nodesync]}\nspec: {}"
-	guardedCRD    = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: nodepools.karpenter.sh}"
-	foreignCRD    = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: widgets.example.com}"
-	guardedHome   = "apiVersion: v1\nkind: Namespace\nmetadata: {name: plumbline-system}"
-	foreignHome   = "apiVersion: v1\nkind: Namespace\nmetadata: {name: default}"
-	guardedRecord = "apiVersion: v1\nkind: Secret\ntype: helm.sh/release.v1\nmetadata: {name: sh.helm.release.v1.karpenter.v3, namespace: kube-system, labels: {owner: helm, name: karpenter}}"
-	foreignRecord = "apiVersion: v1\nkind: Secret\ntype: helm.sh/release.v1\nmetadata: {name: sh.helm.release.v1.web.v3, namespace: kube-system, labels: {owner: helm, name: web}}"
+	guardedPool    = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: general, labels: {plumbline.dev/nodesync: plumbline-system.prod}}"
+	foreignPool    = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: theirs}"
+	guardedClass   = "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {name: default, labels: {plumbline.dev/nodesync: plumbline-system.prod}, finalizers: [karpenter.k8s.aws/termination, example.com/hold]}"
+	guardedClaim   = "apiVersion: karpenter.sh/v1\nkind: NodeClaim\nmetadata: {name: general-abcde, finalizers: [karpenter.sh/termination]}"
+	guardedSync    = "apiVersion: plumbline.dev/v1alpha1\nkind: NodeSync\nmetadata: {name: prod, namespace: plumbline-system, finalizers: [plumbline.dev/nodesync]}\nspec: {}"
+	guardedCRD     = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: nodepools.karpenter.sh}"
+	foreignCRD     = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: widgets.example.com}"
+	guardedHome    = "apiVersion: v1\nkind: Namespace\nmetadata: {name: plumbline-system}"
+	karpentersHome = "apiVersion: v1\nkind: Namespace\nmetadata: {name: kube-system}"
+	foreignHome    = "apiVersion: v1\nkind: Namespace\nmetadata: {name: default}"
+	guardedRecord  = "apiVersion: v1\nkind: Secret\ntype: helm.sh/release.v1\nmetadata: {name: sh.helm.release.v1.karpenter.v3, namespace: kube-system, labels: {owner: helm, name: karpenter}}"
+	foreignRecord  = "apiVersion: v1\nkind: Secret\ntype: helm.sh/release.v1\nmetadata: {name: sh.helm.release.v1.web.v3, namespace: kube-system, labels: {owner: helm, name: web}}"
 )
 
 // TestTheDeletionGuard: who may delete what, and what is said to who may not.
@@ -55,6 +56,10 @@ func TestTheDeletionGuard(t *testing.T) {
 		"a CRD, by plumbline":                {"customresourcedefinitions", guardedCRD, plumbline, "with the CRD nodepools.karpenter.sh"},
 		"a CRD that was released":            {"customresourcedefinitions", annotated(guardedCRD, "true"), person, ""},
 		"plumbline's namespace":              {"namespaces", guardedHome, person, "nodes are managed from the namespace plumbline-system"},
+		"Karpenter's namespace":              {"namespaces", karpentersHome, person, "nodes are managed from the namespace kube-system"},
+		"Karpenter's namespace, by Flux":     {"namespaces", karpentersHome, flux, "nodes are managed from the namespace kube-system"},
+		"Karpenter's namespace, released":    {"namespaces", annotated(karpentersHome, "true"), person, ""},
+		"Karpenter's, by who breaks glass":   {"namespaces", karpentersHome, glassBreak, ""},
 		"a release's record":                 {"secrets", guardedRecord, person, "Secret/sh.helm.release.v1.karpenter.v3 is the record"},
 		"a release's record, by plumbline":   {"secrets", guardedRecord, plumbline, ""},
 		"a release's record, released":       {"secrets", annotated(guardedRecord, "true"), person, ""},
@@ -64,6 +69,25 @@ func TestTheDeletionGuard(t *testing.T) {
 			p := policies{t, p.byOf}
 			old := parse(t, c.object)
 			expect(t, p.denied(write{operation: admission.Delete, resource: c.resource, old: old, by: c.by}), c.want)
+		})
+	}
+}
+
+// TestTheDeletionGuardKeepsNamespacesOfTheChart: those that its values name, and no others.
+func TestTheDeletionGuardKeepsNamespacesOfTheChart(t *testing.T) {
+	p := compileOf(t, rendered(t, "nodes", "karpenterNamespace: karpenter"))
+	for name, kept := range map[string]bool{"nodes": true, "karpenter": true, "plumbline-system": false, "kube-system": false} {
+		t.Run(name, func(t *testing.T) {
+			w := write{operation: admission.Delete, resource: "namespaces", old: parse(t, "apiVersion: v1\nkind: Namespace\nmetadata: {name: "+name+"}"), by: person}
+			if kept {
+				expect(t, policies{t, p.byOf}.denied(w), "nodes are managed from the namespace "+name)
+				return
+			}
+			for _, c := range p.byOf {
+				if c.matches(w) {
+					t.Errorf("policy %s is about the deletion of namespace %s", c.policy.Name, name)
+				}
+			}
 		})
 	}
 }
