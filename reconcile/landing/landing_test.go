@@ -1,6 +1,7 @@
 package landing
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,10 +34,11 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// served is a cluster out of a Capture, and how many more pods it has than that.
+// served is a cluster out of a Capture, how many more pods it has than that, and the feature gates of Karpenter's controller.
 type served struct {
 	client.Reader
-	more int64
+	more  int64
+	gates string
 }
 
 func (s served) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
@@ -45,6 +47,10 @@ func (s served) List(ctx context.Context, list client.ObjectList, options ...cli
 		l.Items, l.RemainingItemCount = make([]metav1.PartialObjectMetadata, 1), &s.more
 		return nil
 	case *appsv1.DeploymentList:
+		if s.gates != "" {
+			l.Items = make([]appsv1.Deployment, 1)
+			l.Items[0].Spec.Template.Spec.Containers = []corev1.Container{{Env: []corev1.EnvVar{{Name: "FEATURE_GATES", Value: s.gates}}}}
+		}
 		return nil
 	}
 	return s.Reader.List(ctx, list, options...)
@@ -94,22 +100,28 @@ type fixture struct {
 
 func (f fixture) simulator(t *testing.T, confined *confine.Runner, asked func() error) *Simulator {
 	t.Helper()
-	room := f.room
-	if room == "" {
-		room = "0"
-	}
-	c, catalog := &capture.Capture{}, &offers.Catalog{}
-	if err := errors.Join(yaml.Unmarshal([]byte(strings.NewReplacer("ZONE", f.zone, "VOLUMES", f.volumes, "TAINTS", f.taints, "LIMITS", f.limits, "ROOM", room).Replace(cluster)), c), yaml.Unmarshal([]byte(m5large), catalog)); err != nil {
+	catalog := &offers.Catalog{}
+	if err := yaml.Unmarshal([]byte(m5large), catalog); err != nil {
 		t.Fatal(err)
 	}
-	reader, err := capture.NewClient(c)
+	reader, err := capture.NewClient(f.capture(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return &Simulator{
-		Reader: served{reader, f.more}, Confine: confined, Now: func() time.Time { return time.Date(2026, 11, 27, 8, 0, 0, 0, time.UTC) },
+		Reader: served{Reader: reader, more: f.more}, Confine: confined, Now: func() time.Time { return time.Date(2026, 11, 27, 8, 0, 0, 0, time.UTC) },
 		Catalogs: &Catalogs{Ask: func(context.Context, string) (*offers.Catalog, error) { return catalog, asked() }},
 	}
+}
+
+func (f fixture) capture(t *testing.T) *capture.Capture {
+	t.Helper()
+	text := strings.NewReplacer("ZONE", f.zone, "VOLUMES", f.volumes, "TAINTS", f.taints, "LIMITS", f.limits, "ROOM", cmp.Or(f.room, "0")).Replace(cluster)
+	c := &capture.Capture{}
+	if err := yaml.Unmarshal([]byte(text), c); err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 func never() error { return nil }
@@ -237,12 +249,8 @@ func TestWhyAPodHasNoPlace(t *testing.T) {
 func TestWhatLeavesElsewhereNeedsAPlaceToo(t *testing.T) {
 	for limit, want := range map[string]int{"8": 2, "10": 1, "12": 0} {
 		t.Run(limit, func(t *testing.T) {
-			s := fixture{limits: `limits: {cpu: "` + limit + `"},`}.simulator(t, nil, never)
-			all := &capture.Capture{}
-			text := strings.NewReplacer("ZONE", "", "VOLUMES", "", "TAINTS", "", "LIMITS", `limits: {cpu: "`+limit+`"},`, "ROOM", "0").Replace(cluster)
-			if err := yaml.Unmarshal([]byte(text), all); err != nil {
-				t.Fatal(err)
-			}
+			f := fixture{limits: `limits: {cpu: "` + limit + `"},`}
+			s, all := f.simulator(t, nil, never), f.capture(t)
 			claim, node, pod := all.NodeClaims[0].DeepCopy(), all.Nodes[0].DeepCopy(), all.Pods[0].DeepCopy()
 			for _, object := range []client.Object{claim, node} {
 				object.SetName("n2")
@@ -255,7 +263,7 @@ func TestWhatLeavesElsewhereNeedsAPlaceToo(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.Reader = served{reader, 0}
+			s.Reader = served{Reader: reader}
 			made, live := removing()
 			live.NodeClaims = append(live.NodeClaims, plan.NodeClaim{UID: "n2", Pool: "other", Node: "n2"})
 			live.LeavingElsewhere = []render.Ref{{Kind: render.NodePool, Name: "other"}}
