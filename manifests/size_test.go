@@ -16,8 +16,9 @@ const longestFile = 300
 // generated marks a file that no person writes (https://go.dev/s/generatedcode).
 var generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
 
-// TestFilesAreShort: tests included, and what is generated left out.
-func TestFilesAreShort(t *testing.T) {
+// eachGoFile reads all of the repository's Go files.
+func eachGoFile(t *testing.T, read func(path string, text []byte)) {
+	t.Helper()
 	looked := 0
 	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
 		switch {
@@ -29,19 +30,48 @@ func TestFilesAreShort(t *testing.T) {
 			return nil
 		}
 		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
+		if err == nil {
+			looked++
+			read(path, text)
 		}
-		looked++
-		if lines := bytes.Count(text, []byte("\n")); lines > longestFile && !generated.Match(text) {
-			t.Errorf("%s has %d lines, and %d at most are read as one: split it by subject", path, lines, longestFile)
-		}
-		return nil
+		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if looked < 1000 {
 		t.Errorf("%d files were looked at", looked)
+	}
+}
+
+// TestFilesAreShort: tests included, and what is generated left out.
+func TestFilesAreShort(t *testing.T) {
+	eachGoFile(t, func(path string, text []byte) {
+		if lines := bytes.Count(text, []byte("\n")); lines > longestFile && !generated.Match(text) {
+			t.Errorf("%s has %d lines, and %d at most are read as one: split it by subject", path, lines, longestFile)
+		}
+	})
+}
+
+// cited is a document of the repository that a comment names: those in capitals are at the root or in manifests.
+var (
+	comment = regexp.MustCompile(`(?m)^\s*//.*$`)
+	cited   = regexp.MustCompile(`[ "(]((?:manifests/)?[A-Z]{4,}\.md)\b`)
+)
+
+// TestCommentsCiteDocumentsThatAreThere, so that a reader finds the rules that are meant.
+func TestCommentsCiteDocumentsThatAreThere(t *testing.T) {
+	cites := 0
+	eachGoFile(t, func(path string, text []byte) {
+		for _, found := range cited.FindAllSubmatch(bytes.Join(comment.FindAll(text, -1), []byte("\n")), -1) {
+			cites++
+			_, atRoot := os.Stat("../" + string(found[1]))
+			if _, here := os.Stat(string(found[1])); atRoot != nil && here != nil {
+				t.Errorf("%s cites %s, which is not there", path, found[1])
+			}
+		}
+	})
+	if cites < 10 {
+		t.Errorf("%d documents are cited", cites)
 	}
 }

@@ -92,10 +92,16 @@ func TestMeasuresOfAStatus(t *testing.T) {
 		"AWS does not say what else is left": {compared(v1alpha1.InstanceDrift{Left: &v1alpha1.LeftResources{Failure: "denied"}}), map[string]float64{}},
 		"pools left to themselves":           {func(n *v1alpha1.NodeSync) { n.Status.OrphanedNodes = 6 }, map[string]float64{"orphaned_nodes": 6}},
 		"outdated nodes":                     {func(n *v1alpha1.NodeSync) { n.Status.Rollout = &v1alpha1.Rollout{Nodes: 9, Outdated: 8} }, map[string]float64{"outdated_nodes": 8}},
-		"no deletion guard":                  {func(n *v1alpha1.NodeSync) { conditions.MarkTrue(n, v1alpha1.DeletionUnguardedCondition, "PolicyMissing", "gone") }, map[string]float64{"deletion_unguarded": 1}},
-		"the deletion guard is there":        {func(n *v1alpha1.NodeSync) { conditions.MarkFalse(n, v1alpha1.DeletionUnguardedCondition, "Guarded", "") }, map[string]float64{}},
+		"no deletion guard": {func(n *v1alpha1.NodeSync) {
+			conditions.MarkTrue(n, v1alpha1.DeletionUnguardedCondition, "PolicyMissing", "gone")
+		}, map[string]float64{"deletion_unguarded": 1}},
+		"the deletion guard is there": {func(n *v1alpha1.NodeSync) {
+			conditions.MarkFalse(n, v1alpha1.DeletionUnguardedCondition, "Guarded", "")
+		}, map[string]float64{}},
 		"it is not known whether it is there": {
-			func(n *v1alpha1.NodeSync) { conditions.MarkUnknown(n, v1alpha1.DeletionUnguardedCondition, "TooOld", "no such policies") },
+			func(n *v1alpha1.NodeSync) {
+				conditions.MarkUnknown(n, v1alpha1.DeletionUnguardedCondition, "TooOld", "no such policies")
+			},
 			map[string]float64{},
 		},
 		"rollouts, one of them frozen": {

@@ -64,7 +64,7 @@ type stage struct {
 	unremoved map[string]string
 	// frozen is Pass.Frozen.
 	frozen string
-	last      Result
+	last   Result
 }
 
 const karpenterFinalizer = "karpenter.sh/termination"
