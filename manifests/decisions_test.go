@@ -52,3 +52,21 @@ func TestDecisionsAreIndexed(t *testing.T) {
 		t.Errorf("%d decisions", len(titles))
 	}
 }
+
+// TestOvertakenDecisionsNameWhatCameLater: an entry that another has overtaken names one that comes after it.
+func TestOvertakenDecisionsNameWhatCameLater(t *testing.T) {
+	text, err := os.ReadFile("../DECISIONS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, entries, _ := strings.Cut(string(text), "\n## The decisions\n")
+	marks := regexp.MustCompile(`Overtaken(?: in part)? by "([^"]+)"`).FindAllStringSubmatchIndex(entries, -1)
+	for _, mark := range marks {
+		if title := entries[mark[2]:mark[3]]; !strings.Contains(entries[mark[1]:], " · "+title+".**") {
+			t.Errorf("no later entry has the title %q", title)
+		}
+	}
+	if len(marks) < 3 {
+		t.Errorf("%d entries are marked as overtaken", len(marks))
+	}
+}
