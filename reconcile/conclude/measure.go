@@ -42,7 +42,9 @@ func (m *Meter) measure(s *Step) {
 	l := gauges{phases: map[v1alpha1.RemovalPhase]int{}, nodes: map[v1alpha1.RemovalPhase]int32{}, braked: map[string]v1alpha1.BrakeReason{}, stalled: stalledSince(s.Sync), drifted: drifted(&s.Sync.Status)}
 	for _, r := range filter(s.Sync.Status.Removals, func(r v1alpha1.Removal) bool { return !r.Drained() }) {
 		l.phases[r.Phase]++
-		l.nodes[r.Phase] += r.Remaining
+		if r.Kind == render.NodePool { // of a class it is what names it
+			l.nodes[r.Phase] += r.Remaining
+		}
 		if underWay(r) {
 			l.underWay++
 		}
@@ -65,10 +67,12 @@ func (m *Meter) measure(s *Step) {
 	m.syncs[s.name()] = l
 }
 
-// underWay says of a removal that it goes on: it is not held and has not stalled, for which there are alerts, and waits
-// neither for a window of spec.guard nor for its grace, of which it is known how long they last.
+// underWay says of a removal that it goes on: neither it nor the NodePool that it waits for is held, it has not stalled, for
+// both of which there are alerts, and it waits neither for a window of spec.guard nor for its grace, of which it is known
+// how long they last.
 func underWay(r v1alpha1.Removal) bool {
-	return r.Phase != v1alpha1.RemovalHeld && r.Stalled == nil && r.Reason != teardown.ReasonFrozen && r.Reason != teardown.ReasonGrace
+	waits := r.Reason == teardown.ReasonFrozen || r.Reason == teardown.ReasonGrace || r.Reason == teardown.ReasonNodePoolHeld
+	return r.Phase != v1alpha1.RemovalHeld && r.Stalled == nil && !waits
 }
 
 // leftBehind counts what nodes and definitions that are gone have left.

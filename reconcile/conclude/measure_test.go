@@ -81,8 +81,12 @@ func TestMeasuresOfAStatus(t *testing.T) {
 			map[string]float64{"removals Pacing": 1, "removals Draining": 1, "removal_nodes Pacing": 2, "removal_nodes Draining": 1, "removals_under_way": 1},
 		},
 		"its grace": {with(pool("a", v1alpha1.RemovalPacing, teardown.ReasonGrace, 2)), map[string]float64{"removals Pacing": 1, "removal_nodes Pacing": 2}},
-		"stalled":   {with(stalled), map[string]float64{"removals Pacing": 1, "removal_nodes Pacing": 3}},
-		"drained":   {with(pool("a", v1alpha1.RemovalVerifyingCloud, teardown.ReasonDrained, 0)), map[string]float64{}},
+		"a class whose pool is held": {
+			with(pool("a", v1alpha1.RemovalHeld, "MaxDisruptedNodes", 2), v1alpha1.Removal{Kind: render.EC2NodeClass, Name: "a", Phase: v1alpha1.RemovalDraining, Reason: teardown.ReasonNodePoolHeld, Remaining: 3}),
+			map[string]float64{"removals Held": 1, "removals Draining": 1, "removal_nodes Held": 2},
+		},
+		"stalled": {with(stalled), map[string]float64{"removals Pacing": 1, "removal_nodes Pacing": 3}},
+		"drained": {with(pool("a", v1alpha1.RemovalVerifyingCloud, teardown.ReasonDrained, 0)), map[string]float64{}},
 		"instances that no NodeClaim has": {
 			compared(v1alpha1.InstanceDrift{Count: 3, Orphaned: 2, Instances: []v1alpha1.DriftedInstance{{ID: "i-1"}}}),
 			map[string]float64{"orphaned_instances": 2, "drift Instance i-1": 1},

@@ -38,11 +38,16 @@ func referenced(_ v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	return s, false
 }
 
-// waits is the reason for which a removal of one of these NodePools waits for its time or its turn; empty where none does.
+// waits is the reason for which a removal of one of these NodePools waits for its time, its turn or a person; empty where
+// none does.
 func (d *drive) waits(referencedBy []string) string {
 	for _, it := range d.items {
-		if inLine(it.before.Reason) && slices.Contains(referencedBy, it.before.Kind+"/"+it.before.Name) {
-			return it.before.Reason
+		switch r := it.before; {
+		case !slices.Contains(referencedBy, r.Kind+"/"+r.Name):
+		case r.Phase == v1alpha1.RemovalHeld:
+			return ReasonNodePoolHeld
+		case inLine(r.Reason):
+			return r.Reason
 		}
 	}
 	return ""

@@ -35,6 +35,7 @@ const (
 	ReasonUnknownKind        = "UnknownKind"
 	ReasonOtherNodeSync      = "OtherNodeSync"
 	ReasonFrozen             = plan.ReasonFrozen
+	ReasonNodePoolHeld       = "NodePoolHeld"
 )
 
 // Next takes one removal as far as what is seen allows. It returns the removal
@@ -110,9 +111,9 @@ func (s step) kept(r v1alpha1.Removal, now time.Time, stallAfter time.Duration) 
 }
 
 // inLine says of a reason that a removal waits for its time or its turn, or for a person who has the
-// pool grow again: that is no stall.
+// pool grow again or releases it: that is no stall.
 func inLine(reason string) bool {
-	return slices.Contains([]string{ReasonGrace, ReasonTurnPending, ReasonRecordFull, ReasonFrozen, ReasonDrained}, reason)
+	return slices.Contains([]string{ReasonGrace, ReasonTurnPending, ReasonRecordFull, ReasonFrozen, ReasonDrained, ReasonNodePoolHeld}, reason)
 }
 
 // rewound brings times that lie ahead, since the clock was put back, to now: until

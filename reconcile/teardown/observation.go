@@ -68,8 +68,8 @@ type Observation struct {
 	// Unremoved says of the first of them that is not removed, though it has left Git, why
 	// that is and what to do; empty where there is none.
 	Unremoved string
-	// Waits is the reason for which the removal of a NodePool that names the class waits for its time or its
-	// turn; empty where none does.
+	// Waits is the reason for which the removal of a NodePool that names the class waits for its time, its
+	// turn or a person; empty where none does.
 	Waits string
 
 	// Hold is a person's word that is needed first; nil where none is.

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -95,32 +96,46 @@ func TestDriveNamesWhatAClassWaitsFor(t *testing.T) {
 	}
 }
 
-// TestDriveNoClassStallsInAFreeze: it waits as long as the pool that names it does, and stalls as that one does.
-func TestDriveNoClassStallsInAFreeze(t *testing.T) {
-	s := newStage(t, nodeClass("default", "class-uid"), pool("a", "a-uid", map[string]any{"template": map[string]any{"spec": map[string]any{"nodeClassRef": map[string]any{"name": "default"}}}}))
-	s.launch("n", "a", "a-uid")
-	s.find(render.NodePool, "a", "a-uid")
-	s.find(render.EC2NodeClass, "default", "class-uid")
-	class := func() v1alpha1.Removal { return s.sync.Status.Removals[1] }
-	s.frozen = "no node is removed or replaced before ten"
-	for range 3 {
-		s.pass()
-	}
-	s.now = s.now.Add(72 * time.Hour)
-	s.pass()
-	if r := class(); r.Stalled != nil || r.Reason != ReasonFrozen || r.Message != "still named by NodePool/a, NodeClaim/n" {
-		t.Errorf("in the freeze: %s: %s, stalled %v", r.Reason, r.Message, r.Stalled)
-	}
-	s.frozen, s.controller = "", Gate{Message: "the controller does not run"}
-	for range 3 {
-		s.pass()
-	}
-	if r := class(); r.Stalled != nil || r.Reason != ReasonReferenced {
-		t.Errorf("after it: %s: %s, stalled %v", r.Reason, r.Message, r.Stalled)
-	}
-	s.now = s.now.Add(11 * time.Minute)
-	s.pass()
-	if r := class(); r.Stalled == nil {
-		t.Errorf("when the pool stands still: %s: %s", r.Reason, r.Message)
+// TestDriveNoClassStallsBeforeItsPool: while the pool that names it waits for a window, or for a person who releases it, a
+// class waits, too, and it stalls when the pool does.
+func TestDriveNoClassStallsBeforeItsPool(t *testing.T) {
+	for reason, wait := range map[string]func(s *stage, waits bool){
+		ReasonFrozen: func(s *stage, waits bool) {
+			if s.frozen = ""; waits {
+				s.frozen = "no node is removed or replaced before ten"
+			}
+		},
+		ReasonNodePoolHeld: func(s *stage, waits bool) {
+			if s.holds = nil; waits {
+				s.holds = map[types.UID]Hold{"a-uid": {Reason: "MaxDisruptedNodes", Message: "too many"}}
+			}
+		},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			s := newStage(t, nodeClass("default", "class-uid"), pool("a", "a-uid", map[string]any{"template": map[string]any{"spec": map[string]any{"nodeClassRef": map[string]any{"name": "default"}}}}))
+			s.launch("n", "a", "a-uid")
+			s.find(render.NodePool, "a", "a-uid")
+			s.find(render.EC2NodeClass, "default", "class-uid")
+			after := func(passed time.Duration) v1alpha1.Removal {
+				for range 3 {
+					s.pass()
+				}
+				s.now = s.now.Add(passed)
+				s.pass()
+				return s.sync.Status.Removals[1]
+			}
+			wait(s, true)
+			if r := after(72 * time.Hour); r.Stalled != nil || r.Reason != reason || r.Message != "still named by NodePool/a, NodeClaim/n" {
+				t.Errorf("while the pool waits: %s: %s, stalled %v", r.Reason, r.Message, r.Stalled)
+			}
+			wait(s, false)
+			s.controller = Gate{Message: "the controller does not run"}
+			if r := after(0); r.Stalled != nil || r.Reason != ReasonReferenced {
+				t.Errorf("after it: %s: %s, stalled %v", r.Reason, r.Message, r.Stalled)
+			}
+			if r := after(11 * time.Minute); r.Stalled == nil {
+				t.Errorf("when the pool stands still: %s: %s", r.Reason, r.Message)
+			}
+		})
 	}
 }
