@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -65,16 +67,40 @@ func (s *Step) restore(ctx context.Context) error {
 			held = append(held, c.Live)
 		}
 	}
+	var briefly []types.UID
 	for _, k := range s.Plan.Kept {
-		if live := s.Live.Objects[k.Ref]; live != nil && live.GetUID() == k.UID && k.Ref.Kind == render.NodePool {
+		live := s.Live.Objects[k.Ref]
+		switch {
+		case live == nil || live.GetUID() != k.UID || k.Ref.Kind != render.NodePool:
+		case !k.HandedOver && (k.Since.IsZero() || s.Now.Before(k.Since.Add(brief))):
+			briefly = append(briefly, k.UID)
+		default:
 			held = append(held, live.Unstructured)
 		}
 	}
-	done, err := teardown.Restore(ctx, s.world(), s.Sync, held, s.Sync.Status.BrakedPools())
-	if err == nil && !done {
-		s.wakeNow()
+	if err := s.pause(ctx, briefly); err != nil {
+		return err
+	}
+	again, err := teardown.Restore(ctx, s.world(), s.Sync, s.Now, held, s.Sync.Status.BrakedPools())
+	if !again.IsZero() {
+		s.WakeBy(again)
 	}
 	return err
+}
+
+// brief is how long a removal only pauses that waits to know what another NodeSync has: after a restart of the daemon that is
+// known in seconds, and a pool that grew again meanwhile would have all its nodes match and drift once more.
+const brief = time.Minute
+
+// pause has Karpenter begin to replace no more nodes of some pools.
+func (s *Step) pause(ctx context.Context, pools []types.UID) error {
+	if len(pools) == 0 {
+		return nil
+	}
+	s.WakeBy(s.Now.Add(brief))
+	paused := s.Before.DeepCopy()
+	paused.Status.Removals = slices.DeleteFunc(paused.Status.Removals, func(r v1alpha1.Removal) bool { return !slices.Contains(pools, r.UID) })
+	return teardown.CallBack(ctx, s.world(), paused, s.Now)
 }
 
 // reverted says what became of a removal of so many NodeClaims that Git has taken back.

@@ -2,7 +2,10 @@ package removal
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -82,5 +85,51 @@ func TestWhatIsHeldGetsItsGrowthBack(t *testing.T) {
 		if entry.Manager == v1alpha1.RemovalFieldManager && entry.Operation == metav1.ManagedFieldsOperationApply {
 			t.Errorf("the removal has it still: %v", entry)
 		}
+	}
+}
+
+// TestAPoolThatAnotherMayHavePauses: after a restart nothing is known of the other NodeSyncs for seconds. Karpenter begins no
+// more nodes, and the pool grows again only where that lasts.
+func TestAPoolThatAnotherMayHavePauses(t *testing.T) {
+	for name, c := range map[string]struct {
+		since    time.Duration
+		handed   bool
+		restores bool
+	}{
+		"since a moment":       {10 * time.Second, false, false},
+		"for a while":          {2 * time.Minute, false, true},
+		"that another one has": {10 * time.Second, true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := living(t)
+			leaves := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "karpenter.sh/v1", "kind": general.Kind, "spec": map[string]any{
+				"limits":     map[string]any{"cpu": "0"},
+				"template":   map[string]any{"metadata": map[string]any{"labels": map[string]any{v1alpha1.LeavingLabel: "20260301T000000Z"}}},
+				"disruption": map[string]any{"budgets": []any{map[string]any{"nodes": "1", "reasons": []any{"Drifted"}}}},
+			}}}
+			leaves.SetName(general.Name)
+			if err := b.client.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(leaves), client.FieldOwner(v1alpha1.RemovalFieldManager), client.ForceOwnership); err != nil {
+				t.Fatal(err)
+			}
+			s := b.step(general)
+			s.Before.Status.Removals = []v1alpha1.Removal{{Kind: general.Kind, Name: general.Name, UID: "p1", Phase: v1alpha1.RemovalDraining}}
+			s.Sync.Status.Removals = slices.Clone(s.Before.Status.Removals)
+			s.Live.Objects = map[render.Ref]*plan.Object{general: plan.NewObject(b.livePool())}
+			s.Plan = &plan.Plan{Kept: []plan.Kept{{Ref: general, UID: "p1", HandedOver: c.handed, Since: s.Now.Add(-c.since)}}}
+			if _, err := s.Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			after := b.livePool()
+			labels, _, _ := unstructured.NestedStringMap(after.Object, "spec", "template", "metadata", "labels")
+			if _, leaves := labels[v1alpha1.LeavingLabel]; leaves == c.restores {
+				t.Errorf("labels %v", labels)
+			}
+			if budgets := fmt.Sprint(plan.BudgetsOf(after)); budgets != "[map[nodes:0 reasons:[Drifted]]]" {
+				t.Errorf("budgets %s", budgets)
+			}
+			if s.WakeAt.IsZero() || s.WakeAt.After(s.Now.Add(brief)) {
+				t.Errorf("the next pass is wanted at %s", s.WakeAt)
+			}
+		})
 	}
 }

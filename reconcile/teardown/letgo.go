@@ -91,27 +91,6 @@ func (w World) releaseAll(ctx context.Context, releases []Release) (done bool, e
 	return done && len(failures) == 0, errors.Join(failures...)
 }
 
-// Restore gives pools of Git, which cannot be written yet, what plumbline itself has taken from them.
-// It is done when each has it; else the next pass, a moment later, goes on.
-func Restore(ctx context.Context, w World, sync *v1alpha1.NodeSync, pools []*unstructured.Unstructured, braked map[string]bool) (done bool, err error) {
-	if len(Restores(pools, nil, braked)) == 0 {
-		return true, nil
-	}
-	kept, err := loadRecords(ctx, w.Home, sync)
-	if err != nil {
-		return false, err
-	}
-	done = true
-	for _, restore := range Restores(pools, kept.growth(sync), braked) {
-		restored, err := w.release(ctx, restore)
-		if err != nil {
-			return false, err
-		}
-		done = done && restored
-	}
-	return done, nil
-}
-
 // growth is what the removals had stopped, by object; where there is no record, as the status has it.
 func (r *records) growth(sync *v1alpha1.NodeSync) map[types.UID]Growth {
 	stopped := map[types.UID]Growth{}

@@ -70,8 +70,8 @@ func TestRestore(t *testing.T) {
 		t.Fatal("growth was not stopped")
 	}
 	for range 2 {
-		if done, err := Restore(t.Context(), s.world(), s.sync, []*unstructured.Unstructured{batch}, nil); !done || err != nil {
-			t.Fatalf("done %v, error %v", done, err)
+		if again, err := Restore(t.Context(), s.world(), s.sync, s.now, []*unstructured.Unstructured{batch}, nil); !again.IsZero() || err != nil {
+			t.Fatalf("again %v, error %v", again, err)
 		}
 		if !s.exists(batch) || restrained(batch) >= 0 || batch.GetLabels()[v1alpha1.OwnerLabel] == "" {
 			t.Errorf("after: labels %v, managers %v", batch.GetLabels(), batch.GetManagedFields())
