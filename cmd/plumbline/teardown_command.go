@@ -25,7 +25,8 @@ has any more, and that have only this cluster's tags.
   crds         and then its CRDs, and their chart
 Karpenter goes only where plumbline has installed it, no other NodeSync needs it, and
 no object of its kinds is left in the cluster, of any owner; that is checked before
-anything is deleted, too. plumbline itself stays. Git is not asked. AWS has to answer
+anything is deleted, too. plumbline itself stays. Its own Git is not asked; where there
+are other NodeSyncs, theirs is, as an entry may have moved there. AWS has to answer
 before anything is deleted.
 
 Where Flux or Argo CD applies something of this, it is named, since it would create that

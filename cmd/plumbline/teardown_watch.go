@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -174,6 +175,7 @@ func (t *teardown) late(answers contact, message string) error {
 		return answers.err
 	}
 	t.show.end()
+	message = cmp.Or(message, "nothing was said of it yet, as by a daemon whose Git host does not answer for a pass that was under way: plumbline logs "+t.name+" shows what it does")
 	return &exitError{code: exitStalled, message: fmt.Sprintf("%s is not %s after %s: %s; %s",
 		nodeSyncWord(t.name), map[bool]string{true: "drained", false: "gone"}[t.downTo.keeps()], short(t.timeout.Round(time.Millisecond)), oneLine(message), t.goesOn())}
 }

@@ -71,7 +71,7 @@ func (r Resource) Claim(cluster string) (ours bool, others []string) {
 			ours = true
 		}
 	}
-	if r.Kind == KindInstance && r.Tags[nodePoolTag] == "" {
+	if r.Kind == KindInstance && (r.Tags[nodePoolTag] == "" || r.Tags[nodeGroupTag] != "") {
 		ours = false
 	}
 	return ours, distinct(slices.Clip(others))

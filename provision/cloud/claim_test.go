@@ -32,6 +32,7 @@ func TestClaim(t *testing.T) {
 		"two others, each once":            {KindVolume, map[string]string{"kubernetes.io/cluster/c": "owned", "eks:eks-cluster-name": "c", "kubernetes.io/cluster/b": ""}, false, []string{"b", "c"}},
 		"an instance of Karpenter's":       {KindInstance, pooled(map[string]string{"kubernetes.io/cluster/demo": "owned"}), true, nil},
 		"an instance of a node group":      {KindInstance, map[string]string{"kubernetes.io/cluster/demo": "owned", "eks:nodegroup-name": "system"}, false, nil},
+		"one of a node group, and a pool":  {KindInstance, pooled(map[string]string{"kubernetes.io/cluster/demo": "owned", "eks:nodegroup-name": "system"}), false, nil},
 		"an instance of another cluster's": {KindInstance, pooled(map[string]string{"kubernetes.io/cluster/b": "owned"}), false, []string{"b"}},
 	}
 	for name, c := range cases {

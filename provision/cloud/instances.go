@@ -19,6 +19,9 @@ const (
 	clusterTagPrefix = "kubernetes.io/cluster/"
 	clusterTagValue  = "owned"
 	nodePoolTag      = "karpenter.sh/nodepool"
+	nodeClaimTag     = "karpenter.sh/nodeclaim"
+	// nodeGroupTag is that of EKS' managed node groups.
+	nodeGroupTag = "eks:nodegroup-name"
 )
 
 // filterValues is how many values the filters of one call may have, all together:
@@ -124,7 +127,7 @@ func (c *Client) byTags(ctx context.Context, q Query, found map[string]Instance)
 	}
 	return c.list(ctx, found,
 		filter("tag:"+clusterTagPrefix+q.Cluster, clusterTagValue),
-		filter("tag-key", nodePoolTag),
+		filter("tag-key", nodePoolTag, nodeClaimTag),
 		filter("instance-state-name", living()...))
 }
 

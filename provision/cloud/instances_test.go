@@ -16,6 +16,7 @@ func TestInstances(t *testing.T) {
 		"i-foreign": {zone: "eu-west-1a", state: "running", cluster: "other", pool: "batch"},
 		"i-bare":    {zone: "eu-west-1c", state: "shutting-down"},
 		"i-system":  {zone: "eu-west-1a", state: "running", cluster: "demo"},
+		"i-lost":    {zone: "eu-west-1a", state: "running", cluster: "lost", claimed: true},
 		"i-4":       {zone: "eu-west-1b", state: "pending", cluster: "large", pool: "a"},
 		"i-5":       {zone: "eu-west-1b", state: "running", cluster: "large", pool: "b"},
 		"i-6":       {zone: "eu-west-1b", state: "stopping", cluster: "large", pool: "c"},
@@ -62,8 +63,9 @@ func TestInstances(t *testing.T) {
 			},
 			requests: 3,
 		},
-		"all pools of a cluster that has none": {query: Query{Cluster: "empty", AllPools: true}, want: []Instance{}, requests: 1},
-		"nothing asked, nothing sent":          {want: []Instance{}},
+		"one that has lost the tag of its pool": {query: Query{Cluster: "lost", AllPools: true}, want: []Instance{{ID: "i-lost", Zone: "eu-west-1a", State: "running"}}, requests: 1},
+		"all pools of a cluster that has none":  {query: Query{Cluster: "empty", AllPools: true}, want: []Instance{}, requests: 1},
+		"nothing asked, nothing sent":           {want: []Instance{}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -37,7 +37,11 @@ type account struct {
 	asked []url.Values
 }
 
-type row struct{ zone, state, cluster, pool string }
+type row struct {
+	zone, state, cluster, pool string
+	// claimed says that it has the tag of a NodeClaim.
+	claimed bool
+}
 
 // formOf is what a request of EC2's protocol asks; a mistake in it is answered.
 func formOf(w http.ResponseWriter, r *http.Request) (form url.Values, ok bool) {
@@ -170,8 +174,11 @@ func matches(form url.Values, id string, i row) bool {
 		case "instance-state-name":
 			has = i.state
 		case "tag-key":
-			if i.pool != "" {
+			switch {
+			case i.pool != "":
 				has = "karpenter.sh/nodepool"
+			case i.claimed:
+				has = "karpenter.sh/nodeclaim"
 			}
 		}
 		if !slices.Contains(values, has) {

@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -69,8 +70,8 @@ func Naming(held *v1alpha1.HeldPlan, of []v1alpha1.Approval, used []types.UID, n
 	})
 }
 
-// Weigh says who has approved what is held, and whether that is enough. Each author counts once. One
-// whose name the API server has not checked does not count, and is named.
+// Weigh says who has approved what is held, and whether that is enough. Each author counts once, whatever the case of the
+// letters: identity providers have names of one person in several. One whose name the API server has not checked does not count, and is named.
 func Weigh(held *v1alpha1.HeldPlan, naming []v1alpha1.Approval, proof Proof) (enough bool) {
 	held.Approvers, held.Message = nil, ""
 	for i := range naming {
@@ -81,8 +82,10 @@ func Weigh(held *v1alpha1.HeldPlan, naming []v1alpha1.Approval, proof Proof) (en
 		}
 		held.Approvers = append(held.Approvers, a.Spec.Author)
 	}
-	slices.Sort(held.Approvers)
-	held.Approvers = slices.Compact(held.Approvers)
+	slices.SortFunc(held.Approvers, func(a, b string) int {
+		return cmp.Or(cmp.Compare(strings.ToLower(a), strings.ToLower(b)), cmp.Compare(a, b))
+	})
+	held.Approvers = slices.CompactFunc(held.Approvers, strings.EqualFold)
 	return len(held.Approvers) >= int(held.Needed)
 }
 

@@ -45,6 +45,7 @@ func TestWhichApprovalsCount(t *testing.T) {
 		"one of two":            {of: []v1alpha1.Approval{by("ann")}, needed: 2, proof: enforced, by: []string{"ann"}},
 		"two of two":            {of: []v1alpha1.Approval{by("ben"), by("ann")}, needed: 2, proof: enforced, enough: true, by: []string{"ann", "ben"}},
 		"one person twice":      {of: []v1alpha1.Approval{by("ann"), by("ann")}, needed: 2, proof: enforced, by: []string{"ann"}},
+		"of two letter cases":   {of: []v1alpha1.Approval{by("ann"), by("Ann")}, needed: 2, proof: enforced, by: []string{"Ann"}},
 		"used before":           {of: []v1alpha1.Approval{by("ann")}, used: []types.UID{"ann"}, needed: 1, proof: enforced},
 		"of something else":     {of: changed(func(a *v1alpha1.Approval) { a.Spec.Digest = "sha256:b" }), needed: 1, proof: enforced},
 		"expired":               {of: changed(func(a *v1alpha1.Approval) { a.Spec.ExpiresAt = metav1.NewTime(now) }), needed: 1, proof: enforced},
