@@ -54,6 +54,7 @@ With --what-if Karpenter's own scheduling is simulated with all nodes that the c
 ends gone at once: pods that move, pods with nowhere to go and why, nodes that would be
 launched, and list prices before and after. It reads nodes and pods of the cluster, or with
 --snapshot a file of plumbline snapshot, and the instance types of the region, with --aws.
+A removal whose pods find no place is held then, as the daemon holds it.
 
 Exit codes: 0 no change, 1 error, 2 changes, 3 held by the guard.`,
 		Example: "  plumbline plan ./clusters/prod-eu --against prod-eu -n plumbline-system\n  plumbline plan prod-eu -n plumbline-system\n  plumbline plan ./clusters/prod-eu --what-if --snapshot prod-eu.json.gz",

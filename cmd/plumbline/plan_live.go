@@ -18,6 +18,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/capture"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
+	"github.com/plumbline-dev/plumbline/reconcile/landing"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/preview"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
@@ -180,6 +181,9 @@ func (o *planOptions) planCommit(ctx context.Context, c *cluster, sync *v1alpha1
 	if step.NotAsked = notAsked; o.aws {
 		step.Ask = askAWS(authority)
 	}
+	if o.whatIf.on && o.aws {
+		step.Landing = (&landing.Simulator{Reader: c, Catalogs: &landing.Catalogs{Ask: catalogOf}, Now: time.Now}).Ask
+	}
 	seen, err := step.Make(ctx)
 	if err != nil {
 		return nil, explain(hidden.Error(err), "plan with NodeSync "+sync.Name)
@@ -187,7 +191,7 @@ func (o *planOptions) planCommit(ctx context.Context, c *cluster, sync *v1alpha1
 	whole := &planned{Plan: seen.Plan, stopped: words(seen.Stopped, hidden), chartsRefused: words(seen.ChartsRefused, hidden), charts: hidden.Hide(seen.ChartsChange), waits: waits(seen.Stopped), live: seen.Live, removal: seen.Removal}
 	if seen.Plan != nil {
 		whole.seePods(ctx, c, step.Now)
-		whole.noteLanding(sync.Spec.Guard, o.whatIf.on)
+		whole.noteLanding(sync.Spec.Guard, o.whatIf.on && o.aws)
 		whole.seeHeld(sync)
 	}
 	if whole.Plan == nil {

@@ -37,6 +37,8 @@ type Tools struct {
 	// ask. NotAsked says then what would.
 	Ask      func(ctx context.Context, cluster, region string, questions []plan.Question) map[render.Ref]plan.Answer
 	NotAsked string
+	// Landing says which pods of the pools that leave by a Plan find no place elsewhere, by pool; nil where nobody asks.
+	Landing func(ctx context.Context, made *plan.Plan, live plan.Live) (map[string][]plan.Unschedulable, error)
 
 	// Nodes is the API server of the cluster whose nodes are kept, and CachedNodes its watch cache; nil where they
 	// are the NodeSync's own.
@@ -205,6 +207,9 @@ func (s *Step) makePlan(ctx context.Context) error {
 		}
 	}
 	made, err := plan.MakeExact(ctx, s.out.Set, s.out.Live, policy, s.out.Schema, ask)
+	if err == nil && made.Refused == nil {
+		made, err = s.land(ctx, made, policy, ask)
+	}
 	if err == nil && made.Refused != nil {
 		made, err = nil, made.Refused
 	}

@@ -38,7 +38,7 @@ func TestReservedNodesThatEndFirst(t *testing.T) {
 		"nothing is said": {"", karpv1.CapacityTypeReserved, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			made := withoutAPool(t, c.gates, c.capacity)
+			made := withoutAPool(t, c.gates, c.capacity, func(*preview.Step) {})
 			if len(made.Plan.Removals) != 1 || slices.Contains(made.Warnings, words) != c.names {
 				t.Errorf("%d removals, warnings %q", len(made.Plan.Removals), made.Warnings)
 			}
@@ -47,7 +47,7 @@ func TestReservedNodesThatEndFirst(t *testing.T) {
 }
 
 // withoutAPool is a preview of a commit that lacks the pool general, which has a node of a capacity type.
-func withoutAPool(t *testing.T, gates, capacity string) *preview.Preview {
+func withoutAPool(t *testing.T, gates, capacity string, change func(*preview.Step)) *preview.Preview {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := errors.Join(v1alpha1.AddToScheme(scheme), corev1.AddToScheme(scheme), appsv1.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme), observe.AddToScheme(scheme)); err != nil {
@@ -87,6 +87,7 @@ func withoutAPool(t *testing.T, gates, capacity string) *preview.Preview {
 		}},
 		HideValues: func([]string) {}, HideCredential: func(string) {},
 	}
+	change(step)
 	made, err := step.Make(t.Context())
 	if err != nil || made.Plan == nil {
 		t.Fatalf("%v: %+v", err, made)
