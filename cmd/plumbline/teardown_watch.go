@@ -175,7 +175,7 @@ func (t *teardown) late(answers contact, message string) error {
 		return answers.err
 	}
 	t.show.end()
-	message = cmp.Or(message, "nothing was said of it yet, as by a daemon whose Git host does not answer for a pass that was under way: plumbline logs "+t.name+" shows what it does")
+	message = cmp.Or(message, "the NodeSync does not say what it waits for yet: the pass that was under way may wait for a Git host that does not answer: plumbline logs "+t.name+" shows what it does")
 	return &exitError{code: exitStalled, message: fmt.Sprintf("%s is not %s after %s: %s; %s",
 		nodeSyncWord(t.name), map[bool]string{true: "drained", false: "gone"}[t.downTo.keeps()], short(t.timeout.Round(time.Millisecond)), oneLine(message), t.goesOn())}
 }
