@@ -90,6 +90,7 @@ func randomWorld(s *shelf, r *rand.Rand) world {
 	w := newWorld(s, of, launched...)
 	w.allows = r.IntN(2) == 0
 	w.known = w.spec
+	w.approvals, w.freezes = int8(r.IntN(3)), int8(r.IntN(3))
 	w.commits, w.faults, w.drains = 100, 100, int8(r.IntN(3))
 	return w
 }
