@@ -11,6 +11,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -25,7 +26,7 @@ import (
 // pass runs one pass over a world, by the product's own plan, apply, removal and teardown.
 // meanwhile happens within it; nil where nothing does.
 func (s *shelf) pass(ctx context.Context, before world, meanwhile func(*world)) *explored {
-	x := &explored{shelf: s, before: before, world: before, meanwhile: meanwhile, acts: -1}
+	x := &explored{shelf: s, before: before, world: before, meanwhile: meanwhile, acts: -1, holds: map[types.UID]bool{}}
 	sync := before.nodeSync(true)
 	live := x.live()
 	set := s.set(&before)
@@ -35,6 +36,7 @@ func (s *shelf) pass(ctx context.Context, before world, meanwhile func(*world)) 
 		return x
 	}
 	for _, c := range planned.Removals {
+		x.holds[c.UID] = c.Held
 		x.held[int(c.Ref.Name[0]-'a')], x.lets[int(c.Ref.Name[0]-'a')] = c.Held, !c.Held && !before.known.drain
 	}
 	x.said(planned.Removals)

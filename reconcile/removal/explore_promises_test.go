@@ -54,7 +54,7 @@ func (x *explored) checked(what string) {
 // takesPods says whether a pool of Git could take the pods of others, as the pass sees it, or none
 // has to.
 func (x *explored) takesPods() bool {
-	if x.before.known.drain || (x.before.known.allows || x.before.lastSaid()) && x.before.noPools() {
+	if x.before.known.drain || (x.before.known.allows || x.before.lastSaid() || x.before.approved != nil) && x.before.noPools() {
 		return true
 	}
 	for p, seen := range x.before.cachedPools()[:mostPools] {
@@ -240,8 +240,9 @@ func shownEnding(record map[string]string, n int) bool {
 func (x *explored) leaving() int {
 	leaving := x.ends
 	for i, s := range x.before.slots[:x.before.nodes()] {
-		open := removalOf(x.before.removals, uidOf(poolName(x.before.of[i]), int(s.generation))) != nil
-		if p := x.before.of[i]; there(s.claim) && (s.deleting || s.replacing) && (s.ended || open && !x.held[p] && !x.before.git[p]) {
+		uid := uidOf(poolName(x.before.of[i]), int(s.generation))
+		open := removalOf(x.before.removals, uid) != nil && !x.holds[uid]
+		if p := x.before.of[i]; there(s.claim) && (s.deleting || s.replacing) && (s.ended || open && !x.before.git[p]) {
 			leaving++
 		}
 	}
@@ -257,7 +258,7 @@ func (x *explored) most() int {
 	recorded := 0
 	for _, r := range x.before.removals {
 		var entry struct{ NodeClaims int }
-		if err := json.Unmarshal([]byte(x.before.record[string(r.UID)]), &entry); err == nil && !x.held[int(r.Name[0]-'a')] {
+		if err := json.Unmarshal([]byte(x.before.record[string(r.UID)]), &entry); err == nil && !x.holds[r.UID] {
 			recorded += entry.NodeClaims
 		}
 	}

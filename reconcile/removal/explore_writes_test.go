@@ -32,9 +32,11 @@ type explored struct {
 	// written side by side.
 	effects []effect
 	acts    int
-	// asked says that EC2 was, held which removals the guard holds, and lets which it lets go.
+	// asked says that EC2 was, held which entries the guard holds, and lets which it lets go; holds are the objects of the
+	// former, as an older one may have the name.
 	asked      bool
 	held, lets [mostPools + 1]bool
+	holds      map[types.UID]bool
 	// ends is how many NodeClaims it has ended.
 	ends int
 	// broken is the promise that the pass has broken; empty where it has kept all.
