@@ -51,6 +51,14 @@ func (s *shelf) events(w *world) []event {
 
 type may func(possible bool, what string, do func(*world))
 
+// toggle has Git lose an entry, or have it again.
+func (w *world) toggle(p int) {
+	w.git[p] = !w.git[p]
+	if p == 0 && w.classLeaves {
+		w.git[ownClass] = w.git[0]
+	}
+}
+
 // people commit, release what is held, and reach into the cluster.
 func (s *shelf) people(w *world, fault may, commit func(string, func(*world))) {
 	last := w.setting.pools
@@ -62,12 +70,15 @@ func (s *shelf) people(w *world, fault may, commit func(string, func(*world))) {
 		if !w.git[p] {
 			what = "a commit has NodePool/" + poolName(p) + " again"
 		}
-		commit(what, func(w *world) {
-			w.git[p] = !w.git[p]
-			if p == 0 && w.classLeaves {
-				w.git[ownClass] = w.git[0]
+		commit(what, func(w *world) { w.toggle(p) })
+		for q := range last {
+			if w.moves && w.git[p] && !w.git[q] {
+				commit("a commit renames NodePool/"+poolName(p)+" to NodePool/"+poolName(q), func(w *world) {
+					w.toggle(p)
+					w.toggle(q)
+				})
 			}
-		})
+		}
 		if w.pools[p] == nowhere {
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -38,7 +39,7 @@ func TestExploreRandomWorlds(t *testing.T) {
 		}
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(2000)) // little is kept, and much is made
-	s, began, steps, ended, reverted, replaced, drained, resumed := newShelf(t), time.Now(), 0, 0, 0, 0, 0, 0
+	s, began, steps, ended, reverted, replaced, drained, resumed, moved := newShelf(t), time.Now(), 0, 0, 0, 0, 0, 0, 0
 	for n := range randomWorlds {
 		r := rand.New(rand.NewPCG(seed, uint64(n))) //nolint:gosec // draws of a test
 		w := &wanderer{t: t, shelf: s, rand: r, world: randomWorld(s, r)}
@@ -48,14 +49,14 @@ func TestExploreRandomWorlds(t *testing.T) {
 			t.Fatalf("world %d: %s (%s=%d repeats it)\n%s", n, broken, property.Variable, seed, strings.Join(w.way, "\n"))
 		}
 		steps, ended, reverted = steps+len(w.way), ended+w.ended, reverted+w.reverted
-		drained, resumed = drained+w.drained, resumed+w.resumed
+		drained, resumed, moved = drained+w.drained, resumed+w.resumed, moved+bit(w.moved)
 		for _, is := range w.world.slots {
 			replaced += bit(is.placed)
 		}
 	}
-	t.Logf("%d worlds, %d steps, %d NodeClaims ended by removals, %d replaced by Karpenter for them, %d by drains, %d reverts, %d drains taken back, %s", randomWorlds, steps, ended, replaced, drained, reverted, resumed, time.Since(began).Round(time.Millisecond))
-	if ended < randomWorlds/4 || replaced < randomWorlds/5 || reverted < randomWorlds/20 || drained < randomWorlds/4 || resumed < randomWorlds/20 {
-		t.Errorf("%d NodeClaims were ended, %d replaced, %d drained, %d removals reverted and %d drains taken back in %d worlds: does nothing happen in them any more?", ended, replaced, drained, reverted, resumed, randomWorlds)
+	t.Logf("%d worlds, %d steps, %d NodeClaims ended by removals, %d replaced by Karpenter for them, %d by drains, %d reverts, %d drains taken back, %d worlds with a move, %s", randomWorlds, steps, ended, replaced, drained, reverted, resumed, moved, time.Since(began).Round(time.Millisecond))
+	if ended < randomWorlds/4 || replaced < randomWorlds/5 || reverted < randomWorlds/20 || drained < randomWorlds/4 || resumed < randomWorlds/20 || moved < randomWorlds/50 {
+		t.Errorf("%d NodeClaims were ended, %d replaced, %d drained, %d removals reverted, %d drains taken back and %d moves made in %d worlds: does nothing happen in them any more?", ended, replaced, drained, reverted, resumed, moved, randomWorlds)
 	}
 }
 
@@ -69,7 +70,7 @@ func randomWorld(s *shelf, r *rand.Rand) world {
 	if r.IntN(4) == 0 {
 		of.removal.Strategy = v1alpha1.RemovalAtOnce
 	}
-	of.classLeaves = r.IntN(2) == 0
+	of.classLeaves, of.moves = r.IntN(2) == 0, r.IntN(2) == 0
 	if r.IntN(3) == 0 {
 		of.removal.Grace.Duration = 0
 	}
@@ -90,6 +91,9 @@ func randomWorld(s *shelf, r *rand.Rand) world {
 	w := newWorld(s, of, launched...)
 	w.allows = r.IntN(2) == 0
 	w.known = w.spec
+	if q := of.pools - 1; of.moves && !of.spare && q > 0 && !slices.Contains(of.of, q) {
+		w.git[q], w.pools[q] = false, nowhere
+	}
 	w.approvals, w.freezes = int8(r.IntN(3)), int8(r.IntN(3))
 	w.commits, w.faults, w.drains = 100, 100, int8(r.IntN(3))
 	return w
@@ -107,12 +111,18 @@ type wanderer struct {
 	// ended counts NodeClaims that removals have ended, drained those that drains have, reverted removals that
 	// were, and resumed those that a drain had recorded.
 	ended, drained, reverted, resumed int
+	// moved says that a removal was a move.
+	moved bool
 }
 
 func (w *wanderer) wander() {
 	// Most of what may go wrong begins with a removal that has begun.
-	w.world.git[0] = false
+	w.world.toggle(0)
 	w.way = append(w.way, "a commit takes NodePool/a out of Git")
+	if q := w.world.setting.pools - 1; w.world.moves && !w.world.git[q] {
+		w.world.toggle(q)
+		w.way = append(w.way, "and has NodePool/"+poolName(q))
+	}
 	for range wandered {
 		if w.broken != "" {
 			return
@@ -150,6 +160,7 @@ func (w *wanderer) pass(meanwhile func(*world)) {
 		w.ended += x.ends
 	}
 	for _, r := range x.before.removals {
+		w.moved = w.moved || len(r.MovesTo) > 0
 		switch {
 		case removalOf(x.world.removals, r.UID) != nil || !x.wants(int(r.Name[0]-'a')):
 		case r.Revision == plan.RevisionDeleted:

@@ -79,6 +79,8 @@ type setting struct {
 	removal v1alpha1.RemovalPolicy
 	// classLeaves says that the class of pool a leaves Git with it, and comes with it.
 	classLeaves bool
+	// moves says that commits rename pools.
+	moves bool
 	// stays says of nodes that a pod on them may not be disrupted.
 	stays [mostNodes]bool
 }
