@@ -147,6 +147,9 @@ func (t *teardown) prepare(ctx context.Context, sync *v1alpha1.NodeSync, leaves 
 	if err := t.seeController(ctx, sync, leaves); err != nil {
 		return err
 	}
+	if err := t.seeCredentials(ctx, sync, leaves); err != nil {
+		return err
+	}
 	if err := t.seeHosts(ctx, sync, leaves); err != nil {
 		return err
 	}

@@ -44,7 +44,7 @@ func controllersOf(ctx context.Context, c client.Reader, in ...client.ListOption
 // findController says why Karpenter's controller does not run; nil where it does, or where nothing needs it.
 func (t *teardown) findController(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardownPlan) (*stopped, error) {
 	k := sync.Status.Karpenter
-	if needed := !t.downTo.keeps() && len(leaves.Objects) > 0; k == nil || !needed && leaves.NodeClaims == 0 {
+	if !t.needsController(sync, leaves) {
 		return nil, nil
 	}
 	deployments, err := controllersOf(ctx, t.c, client.InNamespace(k.Namespace))
