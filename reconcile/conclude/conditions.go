@@ -39,6 +39,7 @@ func ownConditions() []condition {
 		{v1alpha1.ResourcesLeftCondition, (*Step).setResourcesLeft, false, true},
 		{v1alpha1.NodeClassRescuedCondition, (*Step).setNodeClassRescued, false, false},
 		{v1alpha1.OrphanedCondition, (*Step).setOrphaned, false, false},
+		{v1alpha1.OtherAppliersCondition, (*Step).setOtherAppliers, false, false},
 	}
 }
 

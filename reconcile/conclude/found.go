@@ -74,6 +74,8 @@ type Found struct {
 	Changed []plan.Before `redact:"-"`
 	// Orphaned are the NodePools with nodes that the NodeSync has left to themselves.
 	Orphaned []plan.OrphanedPool `redact:"-"`
+	// Appliers are the other clients that apply what a deletion with Drain ends, each with what, in words.
+	Appliers []string
 	// DaemonSets are those that nodes need until their last pod has ended.
 	DaemonSets plan.DaemonSets
 	// Guard is what is known of the deletion guard.

@@ -28,3 +28,16 @@ func (s *Step) setOrphaned() {
 	}
 	s.setTrouble(v1alpha1.OrphanedCondition, v1alpha1.ReasonOrphaned, words)
 }
+
+// setOtherAppliers names, while a NodeSync is deleted with its nodes, the other clients that apply something of it: what they
+// create again nobody drains. A pass that has not come so far leaves what was reported.
+func (s *Step) setOtherAppliers() {
+	if !s.Planned {
+		return
+	}
+	words := ""
+	if len(s.Appliers) > 0 {
+		words = fmt.Sprintf("other clients apply what this drain ends, and create it again: %s: take it out there, or suspend that", finding.Few(s.Appliers, "; "))
+	}
+	s.setTrouble(v1alpha1.OtherAppliersCondition, v1alpha1.ReasonOtherAppliers, words)
+}

@@ -2,6 +2,7 @@ package removal
 
 import (
 	"context"
+	"strings"
 
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 )
@@ -15,13 +16,15 @@ func (s *Step) FinishDrained(ctx context.Context) (Result, error) {
 	if waits, err := s.awaitRelabelled(ctx); err != nil || waits {
 		return Result{}, err
 	}
-	if done, err := s.nothingLives(ctx); err != nil || !done {
+	again, done, err := s.nothingLives(ctx)
+	if err != nil || !done {
 		return Result{}, err
 	}
 	how, err := s.nothingRuns(ctx)
 	if err != nil || how == "" {
 		return Result{}, err
 	}
+	how = strings.Join(append([]string{how}, again...), "; ")
 	if err := s.Memory.applied.Drop(ctx, s.Client); err != nil {
 		s.Memory.applied = nil
 		return Result{}, err
@@ -29,28 +32,30 @@ func (s *Step) FinishDrained(ctx context.Context) (Result, error) {
 	return Result{Ended: how}, nil
 }
 
-// nothingLives says whether every object is gone, seen past the cache.
-func (s *Step) nothingLives(ctx context.Context) (bool, error) {
+// nothingLives says whether every object is gone, seen past the cache, and which NodePools another client has created
+// again without a node.
+func (s *Step) nothingLives(ctx context.Context) (again []string, done bool, err error) {
 	if !s.Served {
-		return true, nil
+		return nil, true, nil
 	}
 	live, err := observe.Live(ctx, s.Nodes.Uncached)
 	if err != nil {
-		return false, err
+		return nil, false, err
 	}
 	live.Recorded = s.Recorded()
 	left, err := s.Left(ctx, live)
 	if err != nil {
-		return false, err
+		return nil, false, err
 	}
 	if len(left.Kept) > 0 {
 		s.WaitFor("NodeSync/"+left.Kept[0].By, left.Kept[0].Message, left.Kept[0].Since, s.Sync.GetStallAfter())
-		return false, nil
+		return nil, false, nil
 	}
 	if len(left.Removals) > 0 {
 		s.Wait(left.Removals[0].Ref.String(), "it is still there")
 		s.wakeNow()
-		return false, nil
+		return nil, false, nil
 	}
-	return true, nil
+	again, waits := s.seeAgain(live)
+	return again, !waits, nil
 }

@@ -45,6 +45,7 @@ type Status struct {
 	Left         string                    `json:"resourcesLeft,omitempty"`
 	Rescued      string                    `json:"nodeClassRescued,omitempty"`
 	Orphaned     string                    `json:"orphaned,omitempty"`
+	Appliers     string                    `json:"otherAppliers,omitempty"`
 	Suspended    bool                      `json:"suspended,omitempty"`
 	Waiting      *v1alpha1.Waiting         `json:"waiting,omitempty"`
 	Karpenter    *v1alpha1.KarpenterStatus `json:"karpenter,omitempty"`
@@ -82,6 +83,7 @@ func Of(sync *v1alpha1.NodeSync) Status {
 	status.Volumes = conditions.GetMessage(sync, v1alpha1.VolumesLeftCondition)
 	status.Left = conditions.GetMessage(sync, v1alpha1.ResourcesLeftCondition)
 	status.Orphaned = conditions.GetMessage(sync, v1alpha1.OrphanedCondition)
+	status.Appliers = conditions.GetMessage(sync, v1alpha1.OtherAppliersCondition)
 	status.Rescued = conditions.GetMessage(sync, v1alpha1.NodeClassRescuedCondition)
 	return status
 }
@@ -127,6 +129,7 @@ func (s Status) Lines() []Line {
 		{About: "aws", Text: s.Left},
 		{About: "class", Text: s.Rescued},
 		{About: "orphaned", Text: s.Orphaned},
+		{About: "appliers", Text: s.Appliers},
 	} {
 		if about.Text != "" {
 			about.Text = OneLine(about.Text)

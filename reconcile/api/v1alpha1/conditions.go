@@ -87,6 +87,8 @@ const (
 	NodeClassRescuedCondition = "NodeClassRescued"
 	// OrphanedCondition is True while NodePools that were left to themselves have nodes.
 	OrphanedCondition = "Orphaned"
+	// OtherAppliersCondition is True while the NodeSync is deleted with its nodes, and other clients apply something of it.
+	OtherAppliersCondition = "OtherAppliers"
 	// VolumesLeftCondition is True while volumes are attached to nodes or instances that are gone.
 	VolumesLeftCondition = "VolumesLeft"
 	// ResourcesLeftCondition is True while interfaces, launch templates or instance profiles of what is gone are
@@ -135,6 +137,7 @@ const (
 	ReasonInstancesDiffer      = "InstancesDiffer"
 	ReasonExtraFields          = "ExtraFields"
 	ReasonOrphaned             = "Orphaned"
+	ReasonOtherAppliers        = "OtherAppliers"
 	ReasonDrained              = "Drained"
 	ReasonNodeClassDeleted     = "NodeClassDeleted"
 	ReasonVolumesLeft          = "VolumesLeft"
