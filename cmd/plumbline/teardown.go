@@ -57,8 +57,9 @@ type teardown struct {
 	stand  standInStarter
 	stands *standIn
 	as     string
-	// steps are the points that its passes and its own writes reach; none in a release.
-	steps steppoint.Options
+	// steps are the points that its passes and its own writes reach, and points its own; none in a release.
+	steps  steppoint.Options
+	points steppoint.Points
 	// stopped is why Karpenter's controller does not run; nil where it does.
 	stopped *stopped
 }
@@ -68,11 +69,7 @@ func (t *teardown) connect(ctx context.Context) (err error) {
 	if t.c, err = connect(ctx, t.kubeconfig); err != nil {
 		return err
 	}
-	points, err := steppoint.New(t.steps)
-	if err != nil {
-		return err
-	}
-	points.Watch(t.c.config)
+	t.points.Watch(t.c.config)
 	t.c.WithWatch, err = client.NewWithWatch(t.c.config, client.Options{Scheme: t.c.Scheme()})
 	return err
 }

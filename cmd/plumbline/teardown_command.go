@@ -5,6 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+
+	"github.com/plumbline-dev/plumbline/reconcile/steppoint"
 )
 
 const teardownHelp = `Show what a NodeSync has, and after a confirmation delete it with onDelete: Drain:
@@ -86,12 +88,15 @@ func newTeardownCommand(kubeconfig *genericclioptions.ConfigFlags, v verificatio
 	t, output := teardown{v: v, kubeconfig: kubeconfig, stand: stand, downTo: toDefinitions}, formatText
 	cmd.Flags().VarP(formatFlag{&output, []string{string(formatText), string(formatJSON)}}, "output", "o", "how to print; json is one event a line")
 	t.addFlags(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		if (t.v.cluster == "") != (t.v.region == "") {
 			return &usageError{cmd: cmd, err: errors.New("--cluster and --region go together")}
 		}
 		if err := t.goneFlags(args); err != nil {
 			return &usageError{cmd: cmd, err: err}
+		}
+		if t.points, err = steppoint.New(t.steps); err != nil {
+			return err
 		}
 		t.cmd, t.show, t.until = cmd, newShow(cmd, output, t.v.now), t.v.now().Add(t.timeout)
 		if t.gone {

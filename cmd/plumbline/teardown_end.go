@@ -9,6 +9,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/provision/leftover"
+	"github.com/plumbline-dev/plumbline/reconcile/steppoint"
 )
 
 // ender is AWS, as far as it ends what is left of a cluster; it returns why, by the ID of each that it does not.
@@ -17,8 +18,8 @@ type ender interface {
 }
 
 // dialEnder reaches it with the credentials of the user.
-func dialEnder(ctx context.Context, region string) (ender, error) {
-	return cloud.NewEnder(ctx, cloud.Options{Region: region, UserAgent: "plumbline-cli/" + version, Timeout: time.Minute})
+func dialEnder(ctx context.Context, region string, points steppoint.Points) (ender, error) {
+	return cloud.NewEnder(ctx, cloud.Options{Region: region, UserAgent: "plumbline-cli/" + version, Timeout: time.Minute, Reached: points.Request})
 }
 
 // scope is what the flags let this command end in AWS of a cluster that is gone.
@@ -62,7 +63,7 @@ func (t *teardown) endLeft(ctx context.Context, run *endRun) error {
 	if err != nil {
 		return err
 	}
-	if run.by, err = t.v.dialEnder(ctx, t.v.region); err != nil {
+	if run.by, err = t.v.dialEnder(ctx, t.v.region, t.points); err != nil {
 		return err
 	}
 	run.said, run.refused = map[string]string{}, map[string]int{}

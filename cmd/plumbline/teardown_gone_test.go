@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/reconcile/steppoint"
 )
 
 // endingAWS is AWS that accepts what it is asked to end, and notes it.
@@ -30,7 +31,7 @@ func (e *endingAWS) End(_ context.Context, _ string, resources []cloud.Resource)
 	return e.failed
 }
 
-func (e *endingAWS) dial(context.Context, string) (ender, error) { return e, nil }
+func (e *endingAWS) dial(context.Context, string, steppoint.Points) (ender, error) { return e, nil }
 
 // stranded are an instance and a volume of the cluster alone, and a volume that another one has, too.
 func stranded() []cloud.Answer {

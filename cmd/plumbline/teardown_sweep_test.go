@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/reconcile/steppoint"
 )
 
 // authorityOf is a server's certificate, as PEM: it is its own authority.
@@ -109,13 +110,13 @@ func sweeps(t *testing.T, s *apiServer, within string, after time.Duration, mean
 	kubeconfig, authority := overTLS(t, s)
 	aws, by := awsAnswers(answers...), &endingAWS{}
 	aws.eks, aws.authority = map[string]error{"demo": nil}, authority
-	dial := func(ctx context.Context, region string) (ender, error) {
+	dial := func(ctx context.Context, region string, points steppoint.Points) (ender, error) {
 		if meanwhile != nil {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			meanwhile()
 		}
-		return by.dial(ctx, region)
+		return by.dial(ctx, region, points)
 	}
 	v := verification{dial: aws.dial, dialEnder: dial, now: time.Now, pause: time.Millisecond, sweepAfter: after}
 	return teardownAsking(t.Context(), t, nil, v, "--sweep", "--yes", "--timeout", within, "--cluster", "demo", "--region", "eu-west-1", "--kubeconfig", kubeconfig), by

@@ -12,6 +12,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/provision/leftover"
+	"github.com/plumbline-dev/plumbline/reconcile/steppoint"
 )
 
 const (
@@ -115,7 +116,7 @@ func exitOfReport(report leftover.Report) error {
 type verification struct {
 	// dial reaches AWS in a region, dialEnder to end something there.
 	dial            func(ctx context.Context, region string) (remains, error)
-	dialEnder       func(ctx context.Context, region string) (ender, error)
+	dialEnder       func(ctx context.Context, region string, points steppoint.Points) (ender, error)
 	cluster, region string
 	// account that AWS has to be; empty: any. authority is the PEM of the API server's
 	// certificate authority, by which EKS confirms the cluster where account is not known; nil:

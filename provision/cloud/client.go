@@ -29,6 +29,9 @@ type Options struct {
 	Attempts int
 	// UserAgent is added to the SDK's own, so that CloudTrail tells who asked.
 	UserAgent string
+	// Reached gets the points of each request by which an Ender ends something, "before ec2:DeleteVolume" and "after" it; nil
+	// where nobody wants them.
+	Reached func(point string)
 }
 
 // Client asks AWS in one region, with the credentials and endpoints of the

@@ -14,12 +14,18 @@ import (
 
 // Ender ends what is left of a cluster's nodes, for a command whose user asks for that. It is the only one
 // here that changes anything in AWS; no pass has one.
-type Ender struct{ client *Client }
+type Ender struct {
+	client  *Client
+	reached func(point string)
+}
 
 // NewEnder makes an Ender. It makes no request.
 func NewEnder(ctx context.Context, o Options) (*Ender, error) {
 	client, err := New(ctx, o)
-	return &Ender{client}, err
+	if o.Reached == nil {
+		o.Reached = func(string) {}
+	}
+	return &Ender{client, o.Reached}, err
 }
 
 // terminatedTogether is how many instances one request ends.
@@ -157,7 +163,10 @@ func (e *Ender) call(ctx context.Context, action string, do func(ctx context.Con
 func (e *Ender) request(ctx context.Context, action string, do func(ctx context.Context) error) error {
 	ctx, stop := context.WithTimeout(ctx, e.client.timeout)
 	defer stop()
-	if err := do(ctx); err != nil {
+	e.reached("before " + action)
+	err := do(ctx)
+	e.reached("after " + action)
+	if err != nil {
 		return e.client.named(action, err)
 	}
 	return nil

@@ -36,7 +36,7 @@ func TestEndBesideOneRefused(t *testing.T) {
 	for code, fails := range map[string]bool{"UnauthorizedOperation": true, "OperationNotPermitted": true, "InvalidInstanceID.NotFound": false} {
 		t.Run(code, func(t *testing.T) {
 			a := &terminating{refused: map[string]string{"i-2": code}}
-			e := &Ender{connect(t, a, Options{})}
+			e := &Ender{connect(t, a, Options{}), func(string) {}}
 			var all []Resource
 			for _, id := range []string{"i-1", "i-2", "i-3"} {
 				all = append(all, Resource{Kind: KindInstance, ID: id, Tags: map[string]string{"kubernetes.io/cluster/demo": "owned", nodePoolTag: "general"}})

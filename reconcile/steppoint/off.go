@@ -25,5 +25,8 @@ func (Points) Step(string) {}
 // Phase does nothing.
 func (Points) Phase(_, _ string) {}
 
+// Request does nothing.
+func (Points) Request(string) {}
+
 // Watch does nothing.
 func (Points) Watch(*rest.Config) {}

@@ -79,6 +79,9 @@ func (p Points) Step(name string) { p.reach("step " + name) }
 // down yet.
 func (p Points) Phase(kind, phase string) { p.reach("phase " + kind + " " + phase) }
 
+// Request is reached before something outside of the cluster is changed, and after that was answered.
+func (p Points) Request(name string) { p.reach(name) }
+
 // Watch has each request of the config's clients that changes something reach a
 // point before and after.
 func (p Points) Watch(config *rest.Config) { config.Wrap(p.transport) }

@@ -70,9 +70,9 @@
 //		Plays scenes over a NodeSync "killed", again and again, each time with the daemon killed at others of the
 //		points that it reaches, and checks that it comes to the same end as without a kill: first-push, change,
 //		removal, deletion, drain, stand-in (where no daemon runs, the command that drains in its place is killed), whole
-//		(that command, down to Karpenter's CRDs), upgrade, rollback. PLUMBLINE_FULL=1 kills at all points, else five are drawn by
-//		PLUMBLINE_SEED; sample draws N of each scene, in both tiers, unless PLUMBLINE_KILL=everywhere. -points REGEX
-//		kills at those that it matches.
+//		(that command, down to Karpenter's CRDs), sweeps, terminates, cluster-gone (it ends things in AWS), upgrade,
+//		rollback. PLUMBLINE_FULL=1 kills at all points, else five are drawn by PLUMBLINE_SEED; sample draws N of each
+//		scene, in both tiers, unless PLUMBLINE_KILL=everywhere. -points REGEX kills at those that it matches.
 //	nodesync NAME [FIELD=VALUE…]
 //		Applies a NodeSync over the story's repository; fields of its spec are given by their path, values in YAML.
 //		Fields given before stay. Removals have a grace of 1s and end all nodes in a step, unless told otherwise.

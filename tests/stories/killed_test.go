@@ -119,7 +119,7 @@ func (k *killing) playUndisturbed(lot *lot) error {
 	if k.want, err = k.ending(k.ctx, killedSync); err != nil {
 		return err
 	}
-	all := representative(trace)
+	all := k.scene.pointsOf(trace)
 	k.points = newPoints(lot.choose(k.name, all))
 	fmt.Fprintf(os.Stderr, "killed: %s takes %.0fs and reaches %d points in %d places; to be killed at %d\n", k.name, time.Since(began).Seconds(), len(trace), len(all), len(k.points.left))
 	k.ts.Logf("%s reaches %q", k.name, all)

@@ -1,9 +1,11 @@
 package stories_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -76,10 +78,7 @@ func (s *story) unserved(ctx context.Context) error {
 	if crds := s.karpenterCRDs(ctx); len(releases)+len(crds) > 0 {
 		return fmt.Errorf("left of Karpenter are releases %v, CRDs %v", releases, crds)
 	}
-	if left := s.c.AWS.Left(s.c.Cluster); !left.Empty() {
-		return fmt.Errorf("left in AWS: %s", left)
-	}
-	return nil
+	return s.nothingLeft()
 }
 
 // withNodesApart has a NodeSync in sync that is not drained, with a node in each of its pools, and in one that
@@ -118,9 +117,13 @@ func (s *story) drained(ctx context.Context) error {
 	return nil
 }
 
-// asVerifier is the environment of a user who may ask AWS what is left.
-func (s *story) asVerifier() []string {
-	return append(s.c.Environment(), "KUBECONFIG="+s.kubeconfig(), "TMPDIR="+s.dir, "AWS_ACCESS_KEY_ID="+s.c.Variables()[sandbox.VariableVerifier])
+// asUser is the environment of the user whose command it is.
+func (k *killing) asUser() []string {
+	kubeconfig, key := k.kubeconfig(), cmp.Or(k.scene.key, sandbox.VariableVerifier)
+	if k.scene.kubeconfig != "" {
+		kubeconfig = filepath.Join(k.dir, k.scene.kubeconfig)
+	}
+	return append(k.c.Environment(), "KUBECONFIG="+kubeconfig, "TMPDIR="+k.dir, "AWS_ACCESS_KEY_ID="+k.c.Variables()[key])
 }
 
 // start starts what brings the scene to its end, with flags of step points.
@@ -131,7 +134,7 @@ func (k *killing) start(flags ...string) error {
 		for _, word := range k.scene.command {
 			command = append(command, named.Replace(word))
 		}
-		return k.daemon.StartCommand(k.asVerifier(), append(command, flags...))
+		return k.daemon.StartCommand(k.asUser(), append(command, flags...))
 	}
 	return k.daemon.StartSteps(k.ctx, flags...)
 }

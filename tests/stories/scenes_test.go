@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -35,6 +37,11 @@ type scene struct {
 	// command is what brings it to its end where no daemon runs: a command of plumbline, with a user's rights. It ends
 	// by itself.
 	command []string
+	// key names the variable with its AWS access key, that of one who may only ask where it is empty, and kubeconfig is a file of the
+	// story's, its own where it is empty.
+	key, kubeconfig string
+	// at are the points that it is killed at; all where it is nil.
+	at *regexp.Regexp
 }
 
 // scenes are those of `killed`.
@@ -81,6 +88,10 @@ var scenes = map[string]scene{
 	"whole":    wholeScene(),
 	"upgrade":  upgradeScene(),
 	"rollback": rollbackScene(),
+
+	"sweeps":       sweepsScene(),
+	"terminates":   terminatesScene(),
+	"cluster-gone": clusterGoneScene(),
 }
 
 // withoutKarpenter takes the NodeSync and all of Karpenter away, with what the
@@ -221,4 +232,9 @@ func (s *story) unrecorded(ctx context.Context) error {
 		return errors.Join(fmt.Errorf("configmap %s has removals %v", name, open), err)
 	}
 	return nil
+}
+
+// pointsOf are the points of a trace that the scene is killed at.
+func (c scene) pointsOf(trace []string) []string {
+	return slices.DeleteFunc(representative(trace), func(point string) bool { return c.at != nil && !c.at.MatchString(point) })
 }
