@@ -145,18 +145,18 @@ func (p *pass) take(ctx context.Context, unheard error) {
 	case unheard != nil:
 		p.WakeBy(p.now.Add(p.sync.GetRetryInterval())) // no watch will
 		p.run(ctx, step.Step{Name: step.Listen, Take: func(context.Context) error { return unheard }})
-	case !p.sync.DeletionTimestamp.IsZero(): // a suspended one, too
+	case !p.sync.DeletionTimestamp.IsZero() && !p.Settings.Installing(): // a suspended one, too
 		p.run(ctx, p.ending()...)
 	case !controllerutil.ContainsFinalizer(p.sync, v1alpha1.Finalizer):
 		p.run(ctx, step.Step{Name: step.AddFinalizer, Take: p.addFinalizer})
-	case p.sync.Spec.Suspend:
+	case p.sync.Spec.Suspend && !p.Settings.Installing():
 		p.Suspended = true
 		p.policyStep().Answer(ctx)
-	case p.sync.Keeps():
+	case p.sync.Keeps() && !p.Settings.Installing():
 		p.policyStep().Answer(ctx)
 		p.run(ctx, p.ending()...)
 	default:
-		p.run(ctx, p.attempt()...)
+		p.run(ctx, p.Settings.Steps(p.attempt(), p.Wait)...)
 		p.attend(ctx)
 	}
 	if p.Fault != nil || p.Suspended || !p.stages.CRDs.Ready {

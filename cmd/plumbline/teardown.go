@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,8 +24,8 @@ const (
 	goneWithin = 2 * time.Minute
 )
 
-// standInStarter starts a stand-in for the daemon, over the NodeSync of a UID.
-type standInStarter func(ctx context.Context, config *rest.Config, namespace string, uid types.UID, steps steppoint.Options) (*standIn, error)
+// standInStarter starts a stand-in for the daemon, over a NodeSync. It ends its nodes, or first only installs Karpenter's charts.
+type standInStarter func(ctx context.Context, config *rest.Config, sync *v1alpha1.NodeSync, installs bool, steps steppoint.Options) (*standIn, error)
 
 // teardown takes a NodeSync away by the daemon that leads, or in its place.
 type teardown struct {
@@ -104,6 +103,7 @@ func (t *teardown) run(ctx context.Context, args []string) error {
 		return err
 	}
 	if err := t.begin(ctx, sync, leaves); err != nil {
+		t.stands.end()
 		return t.ended(ctx, err)
 	}
 	t.until = t.v.now().Add(t.timeout) // a confirmation may take its time
@@ -179,7 +179,7 @@ func (t *teardown) begin(ctx context.Context, sync *v1alpha1.NodeSync, leaves *t
 		return nil
 	}
 	t.show.say("this command ends its nodes; Ctrl-C stops that, and the same command goes on")
-	return t.takeOver(ctx, sync)
+	return t.takeOver(ctx, sync, false)
 }
 
 // delete deletes the NodeSync, with onDelete: Drain, unless an earlier run has.

@@ -37,8 +37,9 @@ HelmRelease, and spec.syncPolicy.automated of an Application; the command that t
 back is printed. What applies these may set that again from Git.
 
 Karpenter's controller has to run, as nothing else ends the nodes. Where it is scaled to
-0 it is scaled up first; where it is gone, the daemon installs it again first; where
-neither is possible, the command says what to do. One that runs and whose credentials
+0 it is scaled up first; where it is gone, the daemon, or where none leads this command,
+installs it again first, at its version and with its values, from Git; where neither is
+possible, the command says what to do. One that runs and whose credentials
 AWS refuses, by its own log, is found before anything is deleted, and nothing is begun
 without --terminate. Where it, or the daemon, runs on a node that would end, nothing is
 begun: move it to nodes that Karpenter does not manage.

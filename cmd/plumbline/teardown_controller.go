@@ -68,7 +68,7 @@ func (t *teardown) findController(ctx context.Context, sync *v1alpha1.NodeSync, 
 // plan says what is done about it, or, as an error, what the user has to do.
 func (s *stopped) plan(sync *v1alpha1.NodeSync, withoutDaemon string) (words string, err error) {
 	k := sync.Status.Karpenter
-	hand := fmt.Sprintf("bring it up by hand, with the values that it had: helm upgrade --install %s oci://public.ecr.aws/karpenter/%[1]s --version %s -n %s --set settings.clusterName=%s",
+	hand := fmt.Sprintf("bring it up by hand, with the values that it had (karpenter.values of plumbline.yaml) in values.yaml: helm upgrade --install %s oci://public.ecr.aws/karpenter/%[1]s --version %s -n %s --set settings.clusterName=%s -f values.yaml",
 		charts.ControllerChart, k.Version, k.Namespace, k.Cluster)
 	is := "Karpenter's controller does not run (" + s.why + "), and nothing else ends the nodes"
 	switch {
@@ -78,10 +78,11 @@ func (s *stopped) plan(sync *v1alpha1.NodeSync, withoutDaemon string) (words str
 		return is + ": the teardown waits for it", nil
 	case k.Management == string(render.External):
 		return "", fmt.Errorf("%s: bring it up with the tool that installs it; nothing was changed", is)
-	case sync.DeletionTimestamp != nil, sync.Spec.Drain:
-		return is + ": " + hand, nil // what is recorded goes on by itself then
 	case withoutDaemon != "":
-		return "", fmt.Errorf("%s: start the daemon, which installs Karpenter %s again, or %s; nothing was changed", is, k.Version, hand)
+		return is + ": this command installs it again first, as the NodeSync's Git says", nil
+	case sync.DeletionTimestamp != nil, sync.Spec.Drain:
+		// What is recorded goes on by itself then.
+		return fmt.Sprintf("%s: stop the daemon (kubectl scale deployment plumbline -n %s --replicas=0) and run this again, which installs it with its values from Git; or %s", is, sync.Namespace, hand), nil
 	case sync.Spec.Suspend:
 		return "", fmt.Errorf("%s: run `plumbline resume %s -n %s`, and the daemon installs Karpenter %s again, or %s; nothing was changed", is, sync.Name, sync.Namespace, k.Version, hand)
 	}
@@ -109,7 +110,8 @@ func (t *teardown) seeController(ctx context.Context, sync *v1alpha1.NodeSync, l
 
 // bringBack has the controller come up before the NodeSync is deleted, or drained: a pass over it installs nothing then.
 func (t *teardown) bringBack(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardownPlan) error {
-	switch gone := t.stopped; {
+	gone := t.stopped
+	switch {
 	case gone == nil:
 		return nil
 	case gone.scaled != nil:
@@ -118,15 +120,31 @@ func (t *teardown) bringBack(ctx context.Context, sync *v1alpha1.NodeSync, leave
 		if err := t.c.Patch(ctx, scaled, client.MergeFrom(gone.scaled)); err != nil {
 			return explain(err, "scale deployment "+scaled.Name)
 		}
-	case !gone.missing || sync.DeletionTimestamp != nil || sync.Spec.Drain || gone.left:
+	case !gone.missing || gone.left:
 		return nil
+	case leaves.WithoutDaemon != "":
+		t.show.say("this command installs Karpenter again, by the daemon's passes; nothing else is applied")
+		if err := t.takeOver(ctx, sync, true); err != nil {
+			return err
+		}
+		defer t.stands.goesOn()
+	case sync.DeletionTimestamp != nil || sync.Spec.Drain:
+		return nil // the daemon reads no Git for it any more
 	default:
 		if _, err := t.c.requestReconcile(ctx, sync.Name); err != nil {
 			return err
 		}
 	}
+	return t.awaitController(ctx, sync, leaves)
+}
+
+// awaitController waits until the controller runs; with --terminate not for long.
+func (t *teardown) awaitController(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardownPlan) error {
 	until := t.v.now().Add(t.v.strandedAfter)
 	err := t.awaits(ctx, "Karpenter's controller runs", func() (string, error) {
+		if err := t.stands.over(); err != nil {
+			return "", err
+		}
 		gone, err := t.findController(ctx, sync, leaves)
 		switch {
 		case err != nil || gone == nil:

@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
@@ -26,9 +24,6 @@ func logsError(s *apiServer, ago time.Duration, words string) {
 // --terminate ends what it leaves.
 func TestTeardownOfAControllerWithoutARole(t *testing.T) {
 	const refused = "describing ec2 instances, operation error EC2: DescribeInstances, https response error StatusCode: 403, RequestID: 8f, api error AuthFailure: AWS was not able to validate the provided access credentials"
-	begun := func(sync *v1alpha1.NodeSync) {
-		sync.DeletionTimestamp, sync.Spec.OnDelete = &metav1.Time{Time: time.Unix(1, 0)}, v1alpha1.OnDeleteDrain
-	}
 	for name, c := range map[string]struct {
 		ago    time.Duration
 		words  string
@@ -45,7 +40,7 @@ func TestTeardownOfAControllerWithoutARole(t *testing.T) {
 			},
 		},
 		"refused, with --terminate":  {time.Minute, refused, nil, []string{"--terminate"}, exitDone, []string{"AWS refuses its credentials", ": --terminate ends what it leaves"}},
-		"refused, and begun already": {time.Minute, refused, begun, nil, exitStalled, []string{"AWS refuses its credentials", "restart it"}},
+		"refused, and begun already": {time.Minute, refused, begunToLeave, nil, exitStalled, []string{"AWS refuses its credentials", "restart it"}},
 		"long ago":                   {time.Hour, refused, nil, nil, exitDone, nil},
 		"another error":              {time.Minute, "operation error EC2: CreateFleet, api error UnauthorizedOperation: You are not authorized", nil, nil, exitDone, nil},
 	} {

@@ -86,13 +86,11 @@ func TestTeardownBringsTheControllerBack(t *testing.T) {
 		patches string
 		says    string
 	}{
-		"scaled to 0":         {false, func(*v1alpha1.NodeSync) {}, exitDone, controllerPath, "(deployment kube-system/karpenter is scaled to 0), and nothing else ends the nodes: it is scaled to 1 first"},
-		"gone":                {true, func(*v1alpha1.NodeSync) {}, exitDone, leavingPath, "and nothing else ends the nodes: the daemon installs Karpenter 1.14.1 again first"},
-		"gone, and suspended": {true, func(sync *v1alpha1.NodeSync) { sync.Spec.Suspend = true }, exitFailed, "", "run `plumbline resume prod -n fleet`"},
-		"gone, and External":  {true, func(sync *v1alpha1.NodeSync) { sync.Status.Karpenter.Management = "External" }, exitFailed, "", "bring it up with the tool that installs it; nothing was changed"},
-		"gone, and deleted already": {true, func(sync *v1alpha1.NodeSync) {
-			sync.DeletionTimestamp, sync.Spec.OnDelete = &metav1.Time{Time: time.Unix(1, 0)}, v1alpha1.OnDeleteDrain
-		}, exitStalled, "", "helm upgrade --install karpenter oci://public.ecr.aws/karpenter/karpenter --version 1.14.1 -n kube-system --set settings.clusterName=demo"},
+		"scaled to 0":               {false, func(*v1alpha1.NodeSync) {}, exitDone, controllerPath, "(deployment kube-system/karpenter is scaled to 0), and nothing else ends the nodes: it is scaled to 1 first"},
+		"gone":                      {true, func(*v1alpha1.NodeSync) {}, exitDone, leavingPath, "and nothing else ends the nodes: the daemon installs Karpenter 1.14.1 again first"},
+		"gone, and suspended":       {true, func(sync *v1alpha1.NodeSync) { sync.Spec.Suspend = true }, exitFailed, "", "run `plumbline resume prod -n fleet`"},
+		"gone, and External":        {true, func(sync *v1alpha1.NodeSync) { sync.Status.Karpenter.Management = "External" }, exitFailed, "", "bring it up with the tool that installs it; nothing was changed"},
+		"gone, and deleted already": {true, begunToLeave, exitStalled, "", "stop the daemon (kubectl scale deployment plumbline -n fleet --replicas=0) and run this again, which installs it with its values from Git; or bring it up by hand"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -117,6 +115,64 @@ func TestTeardownBringsTheControllerBack(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestTeardownInstallsTheController where it is gone, and no daemon leads: by the daemon's passes, before anything is deleted, whether the
+// NodeSync is suspended, or being deleted, or neither.
+func TestTeardownInstallsTheController(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(sync *v1alpha1.NodeSync)
+		fails  bool
+		code   int
+		first  string
+		says   string
+	}{
+		"gone":                         {func(*v1alpha1.NodeSync) {}, false, exitDone, "patch " + leavingPath, "Karpenter's controller runs"},
+		"gone, and suspended":          {func(sync *v1alpha1.NodeSync) { sync.Spec.Suspend = true }, false, exitDone, "patch " + leavingPath, "Karpenter's controller runs"},
+		"gone, and External":           {func(sync *v1alpha1.NodeSync) { sync.Status.Karpenter.Management = "External" }, true, exitFailed, "", "bring it up with the tool that installs it; nothing was changed"},
+		"gone, and it does not start":  {func(*v1alpha1.NodeSync) {}, true, exitStalled, "", "waiting for Karpenter's controller: no Deployment of it is in namespace kube-system"},
+		"gone, and begun, and removed": {begunToLeave, false, exitDone, "", "Karpenter's controller runs"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, kubeconfig, sync := fleetToLeave(t)
+			s.objects[leasePath] = leaseOf("", time.Hour)
+			delete(s.objects, controllerPath)
+			c.change(sync)
+			done := endsAtOnce(s)
+			in := &stoodIn{}
+			in.begun = func() {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				if !c.fails {
+					s.objects[controllerPath] = karpenterWith(1)
+				}
+			}
+			in.goesOn = func() {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				if sync.DeletionTimestamp != nil {
+					delete(s.objects, leavingPath)
+				}
+			}
+			aws := &remainsOf{account: "111122223333", answers: [][]cloud.Answer{nothingLeft}}
+			got := teardownBy(t.Context(), t, in.start, aws, "prod", "--yes", "--timeout", "1s", "--kubeconfig", kubeconfig)
+			if got.code != c.code || !strings.Contains(got.out+got.err, c.says) {
+				t.Errorf("code %d, prints %s, says %s", got.code, got.out, got.err)
+			}
+			if first := append(*done, "")[0]; first != c.first {
+				t.Errorf("did %v, want %q first", *done, c.first)
+			}
+			if begun := c.code != exitFailed; begun != slices.Equal(in.installs, []bool{true}) || begun != in.stopped {
+				t.Errorf("stood in by %v, stopped %v", in.installs, in.stopped)
+			}
+		})
+	}
+}
+
+// begunToLeave has a NodeSync be deleted already.
+func begunToLeave(sync *v1alpha1.NodeSync) {
+	sync.DeletionTimestamp, sync.Spec.OnDelete = &metav1.Time{Time: time.Unix(1, 0)}, v1alpha1.OnDeleteDrain
 }
 
 // TestTeardownSaysWhyTheControllerDoesNotStart, as its log tells it, and nothing is deleted meanwhile.

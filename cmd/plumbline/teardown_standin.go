@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/fluxcd/pkg/runtime/logger"
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -25,31 +25,38 @@ import (
 // same lease, and only over one NodeSync that is deleted.
 type standIn struct {
 	stop context.CancelFunc
+	// installed has passes end the nodes from now on, and no more only install Karpenter's charts.
+	installed func()
 	// ended is closed when no pass is made any more and the lease is released; err says why.
 	ended chan struct{}
 	err   error
 }
 
-// startStandIn has the passes made. The lease is waited for.
-func startStandIn(ctx context.Context, config *rest.Config, namespace string, uid types.UID, steps steppoint.Options) (*standIn, error) {
+// startStandIn has the passes made, where installs is set those that only install Karpenter's charts first. The lease is
+// waited for.
+func startStandIn(ctx context.Context, config *rest.Config, sync *v1alpha1.NodeSync, installs bool, steps steppoint.Options) (*standIn, error) {
 	logger.SetLogger(logr.Discard()) // what the passes have to say is in the NodeSync's status
 	dir, err := os.MkdirTemp("", "plumbline-teardown-")
 	if err != nil {
 		return nil, fmt.Errorf("make a folder for the passes: %w", err)
 	}
 	ctx, stop := context.WithCancel(ctx)
-	o := standInOptions(namespace, dir)
+	o, only := standInOptions(sync.Namespace, dir), &atomic.Bool{}
 	o.steps = steps
 	d, err := newDaemon(ctx, config, o)
 	if err == nil {
-		d.reconciler.Settings.Concludes = uid
+		only.Store(installs)
+		d.reconciler.Settings.Concludes, d.reconciler.Settings.Installs = sync.UID, only.Load
 		_, err = d.addBeside()
 	}
 	if err != nil {
 		stop()
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	s := &standIn{stop: stop, ended: make(chan struct{})}
+	s := &standIn{stop: stop, ended: make(chan struct{}), installed: func() {
+		only.Store(false)
+		d.reconciler.Look(client.ObjectKeyFromObject(sync))
+	}}
 	go func() {
 		defer close(s.ended)
 		s.err = errors.Join(d.run(ctx, o.concurrent), os.RemoveAll(dir))
@@ -90,8 +97,18 @@ func (s *standIn) end() {
 	}
 }
 
-// takeOver has this process end the nodes, as the user or as the daemon.
-func (t *teardown) takeOver(ctx context.Context, sync *v1alpha1.NodeSync) error {
+// goesOn has it end the nodes, once Karpenter's charts are installed.
+func (s *standIn) goesOn() {
+	if s.installed != nil {
+		s.installed()
+	}
+}
+
+// takeOver has this process end the nodes, or first only install Karpenter's charts, as the user or as the daemon.
+func (t *teardown) takeOver(ctx context.Context, sync *v1alpha1.NodeSync, installs bool) error {
+	if t.stands != nil {
+		return nil
+	}
 	config, err := t.kubeconfig.ToRESTConfig()
 	if err != nil {
 		return fmt.Errorf("find the cluster: %w", err)
@@ -100,7 +117,7 @@ func (t *teardown) takeOver(ctx context.Context, sync *v1alpha1.NodeSync) error 
 	if t.as != "" {
 		config.Impersonate = rest.ImpersonationConfig{UserName: t.as}
 	}
-	t.stands, err = t.stand(ctx, config, sync.Namespace, sync.UID, t.steps)
+	t.stands, err = t.stand(ctx, config, sync, installs, t.steps)
 	return err
 }
 

@@ -22,15 +22,18 @@ type stoodIn struct {
 	config    *rest.Config
 	namespace string
 	uid       types.UID
-	stopped   bool
-	// begun is called when it is started, and fails is why it ends by itself.
-	begun func()
-	fails error
+	// installs says of each that was started whether it only installs Karpenter's charts.
+	installs []bool
+	stopped  bool
+	// begun is called when it is started, goesOn when Karpenter is installed, and fails is why it ends by itself.
+	begun, goesOn func()
+	fails         error
 }
 
-func (s *stoodIn) start(_ context.Context, config *rest.Config, namespace string, uid types.UID, _ steppoint.Options) (*standIn, error) {
-	s.config, s.namespace, s.uid = config, namespace, uid
-	in := &standIn{ended: make(chan struct{}), err: s.fails}
+func (s *stoodIn) start(_ context.Context, config *rest.Config, sync *v1alpha1.NodeSync, installs bool, _ steppoint.Options) (*standIn, error) {
+	s.config, s.namespace, s.uid = config, sync.Namespace, sync.UID
+	s.installs = append(s.installs, installs)
+	in := &standIn{ended: make(chan struct{}), err: s.fails, installed: s.goesOn}
 	in.stop = func() {
 		if !s.stopped {
 			s.stopped = true

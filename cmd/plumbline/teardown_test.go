@@ -11,7 +11,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/rest"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -60,7 +59,7 @@ func karpenterWith(replicas int) map[string]any {
 
 func teardownWith(ctx context.Context, t *testing.T, aws *remainsOf, args ...string) said {
 	t.Helper()
-	return teardownBy(ctx, t, func(context.Context, *rest.Config, string, types.UID, steppoint.Options) (*standIn, error) {
+	return teardownBy(ctx, t, func(context.Context, *rest.Config, *v1alpha1.NodeSync, bool, steppoint.Options) (*standIn, error) {
 		t.Error("it stands in for the daemon")
 		return nil, errors.New("not here")
 	}, aws, args...)
@@ -151,10 +150,6 @@ func TestTeardownBeginsNothing(t *testing.T) {
 		says   string
 	}{
 		"nobody has confirmed it": {nil, nothingLeft, nil, "all nodes of nodesync/prod end: where nobody can type its name, confirm that by --yes"},
-		"no controller, no daemon": {func(s *apiServer) {
-			s.objects[leasePath] = leaseOf("", time.Hour)
-			delete(s.objects, controllerPath)
-		}, nothingLeft, []string{"--yes"}, "(no Deployment of it is in namespace kube-system), and nothing else ends the nodes: start the daemon, which installs Karpenter 1.14.1 again, or bring it up by hand"},
 		"Karpenter runs on what ends": {
 			func(s *apiServer) { hosts(s, "kube-system", "karpenter-1") }, nothingLeft,
 			[]string{"--yes"},

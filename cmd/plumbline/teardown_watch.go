@@ -143,7 +143,7 @@ func (t *teardown) awaitDaemon(ctx context.Context, sync *v1alpha1.NodeSync, l *
 	}
 	err := t.mayEnd(ctx, sync, l)
 	if err == nil {
-		err = t.takeOver(ctx, sync)
+		err = t.takeOver(ctx, sync, false)
 	}
 	if err != nil {
 		t.show.say(fmt.Sprintf("%s; it goes on as soon as one does: %v", why, err))

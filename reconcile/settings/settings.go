@@ -3,6 +3,7 @@ package settings
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -11,6 +12,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/deletion"
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/step"
 )
 
 // Daemon are the settings of one daemon.
@@ -37,6 +39,9 @@ type Daemon struct {
 	// Concludes, where it is set, is the only NodeSync that passes are made over, and only once it
 	// is being deleted, or drained: a command stands in for a daemon that does not run.
 	Concludes types.UID
+	// Installs says, with Concludes, that passes over it only bring back Karpenter's charts for now, as its end needs the
+	// controller: whether it is suspended, being deleted, or neither. Nil never does.
+	Installs func() bool
 	// Now tells the time.
 	Now func() time.Time
 	// StillLeader returns an error when the lease is no longer ours.
@@ -48,5 +53,22 @@ func (d Daemon) CABundle() string { return plan.CABundle(d.CertificateAuthority)
 
 // Takes says whether passes are made over a NodeSync. Of the others it is only asked what they have in Git.
 func (d Daemon) Takes(sync *v1alpha1.NodeSync) bool {
-	return d.Concludes == "" || d.Concludes == sync.UID && (!sync.DeletionTimestamp.IsZero() || sync.Spec.Drain)
+	ends := !sync.DeletionTimestamp.IsZero() || sync.Spec.Drain
+	return d.Concludes == "" || d.Concludes == sync.UID && (ends || d.Installing())
+}
+
+// Installing says whether passes only bring back Karpenter's charts.
+func (d Daemon) Installing() bool { return d.Installs != nil && d.Installs() }
+
+// Steps are those that a pass takes of all: those up to the installation of the charts where nothing else is to be done, and
+// then it waits, so that nothing counts as applied.
+func (d Daemon) Steps(all []step.Step, wait func(on, message string)) []step.Step {
+	last := slices.IndexFunc(all, func(s step.Step) bool { return s.Name == step.InstallCharts })
+	if !d.Installing() || last < 0 {
+		return all
+	}
+	return append(slices.Clone(all[:last+1]), step.Step{Name: step.Announce, Take: func(context.Context) error {
+		wait("the teardown", "plumbline teardown has Karpenter's controller run again, and nothing else is applied")
+		return nil
+	}})
 }
