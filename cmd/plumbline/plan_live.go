@@ -178,12 +178,7 @@ func (o *planOptions) planCommit(ctx context.Context, c *cluster, sync *v1alpha1
 		HideValues:     func(values []string) { hidden = hidden.And(redact.Values(values...)) },
 		HideCredential: func(password string) { hidden = hidden.And(redact.Credentials(password)) },
 	}
-	if step.NotAsked = notAsked; o.aws {
-		step.Ask = askAWS(authority)
-	}
-	if o.whatIf.on && o.aws {
-		step.Landing = (&landing.Simulator{Reader: c, Catalogs: &landing.Catalogs{Ask: catalogOf}, Now: time.Now}).Ask
-	}
+	o.asks(step, c, authority)
 	seen, err := step.Make(ctx)
 	if err != nil {
 		return nil, explain(hidden.Error(err), "plan with NodeSync "+sync.Name)
@@ -211,6 +206,17 @@ func (o *planOptions) planCommit(ctx context.Context, c *cluster, sync *v1alpha1
 	}
 	whole.survey(ctx, c, sync, seen.Karpenter)
 	return whole, nil
+}
+
+// asks has a preview ask AWS, as far as the user says so.
+func (o *planOptions) asks(step *preview.Step, c *cluster, authority []byte) {
+	if step.NotAsked = notAsked; !o.aws {
+		return
+	}
+	step.Ask = askAWS(authority)
+	if o.whatIf.on {
+		step.Landing = (&landing.Simulator{Reader: c, Catalogs: &landing.Catalogs{Ask: catalogOf}, Now: time.Now}).Ask
+	}
 }
 
 // knownCRDs are those of a version that need no registry: those that --crds gives, or that
