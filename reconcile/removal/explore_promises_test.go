@@ -51,20 +51,6 @@ func (x *explored) checked(what string) {
 	x.asks--
 }
 
-// takesPods says whether a pool of Git could take the pods of others, as the pass sees it, or none
-// has to.
-func (x *explored) takesPods() bool {
-	if x.before.known.drain || (x.before.known.allows || x.before.lastSaid() || x.before.approved != nil) && x.before.noPools() {
-		return true
-	}
-	for p, seen := range x.before.cachedPools()[:mostPools] {
-		if x.before.git[p] && seen != nowhere && x.shelf.forms[seen].grows {
-			return true
-		}
-	}
-	return false
-}
-
 // Pool p's object and removal, as an earlier pass has left them: what a pass deletes, it has
 // not recorded itself.
 func (x *explored) openBefore(p int) (uid types.UID, r *v1alpha1.Removal) {

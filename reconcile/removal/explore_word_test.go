@@ -170,3 +170,17 @@ func TestExploreWords(t *testing.T) {
 		})
 	}
 }
+
+// takesPods says whether a pool of Git could take the pods of others, as the pass sees it, or none
+// has to.
+func (x *explored) takesPods() bool {
+	if x.before.known.drain || (x.before.known.allows || x.before.lastSaid() || x.before.approved != nil) && x.before.noPools() {
+		return true
+	}
+	for p, seen := range x.before.cachedPools()[:mostPools] {
+		if x.before.git[p] && seen != nowhere && x.shelf.forms[seen].grows {
+			return true
+		}
+	}
+	return false
+}

@@ -199,16 +199,6 @@ func there(claim uint8) bool { return claim == made || claim == named }
 // alive says of an instance that it costs money.
 func alive(instance uint8) bool { return instance == running || instance == shuttingDown }
 
-// removalOf is the open removal of a pool's object; nil where there is none.
-func removalOf(removals []v1alpha1.Removal, uid types.UID) *v1alpha1.Removal {
-	for i := range removals {
-		if removals[i].UID == uid {
-			return &removals[i]
-		}
-	}
-	return nil
-}
-
 // key is equal for worlds that go on alike. Words, and the times by which a removal counts as stalled, are
 // not in it.
 func (w *world) key() string {
