@@ -142,7 +142,7 @@ func (p *pass) policyStep() *policy.Step {
 		Set: p.want.Set, Karpenter: p.want.Karpenter, Schema: p.want.Schema, Live: p.live, Applied: p.memory.changes.Forms(), Memory: &p.memory.policy,
 		Now: p.now, Retry: p.sync.GetRetryInterval(),
 		Hosts: p.view.PoolHostsOf(p.sync.Status.Karpenter, p.Settings.Own, p.live.NodeClaims), Resolve: p.resolveStep().Answers, DaemonSets: p.view.DaemonSetsOf(p.live.NodeClaims, p.now, p.sync.GetRetryInterval()),
-		Landing: p.memory.landing.For(p.Landing, p.now, p.sync.GetAnnotations()[meta.ReconcileRequestAnnotation], func() { p.Look(p.name()) }), Order: branch.Order, ChangesCharts: func() bool { return p.chartStep().Changes() },
+		Landing: p.memory.landing.For(p.Landing, p.now, p.want.Set.Fingerprint(), p.sync.GetAnnotations()[meta.ReconcileRequestAnnotation], func() { p.Look(p.name()) }), Order: branch.Order, ChangesCharts: func() bool { return p.chartStep().Changes() },
 		FindOrder: branch.FindOrder, Read: branch.Read,
 	}
 }

@@ -79,9 +79,12 @@ func (s *Set) FingerprintWithout(name string) string {
 	return rest.Fingerprint()
 }
 
-// Fingerprint is that of the Inputs, which Render makes once for each Set.
+// Fingerprint is that of the Inputs, which Render makes once for each Set; empty where there is none.
 func (s *Set) Fingerprint() string {
-	if s.Sum != "" {
+	switch {
+	case s == nil:
+		return ""
+	case s.Sum != "":
 		return s.Sum
 	}
 	return s.Inputs.Fingerprint()

@@ -40,14 +40,15 @@ type Asker struct {
 }
 
 // For returns what answers for a Plan by a Simulator, which is the Plan's without an answer; nil where there is no
-// Simulator. requested is another one where a person wants another look, and done is called when there is a new answer.
-func (a *Asker) For(s *Simulator, now time.Time, requested string, done func()) func(context.Context, *plan.Plan, plan.Live) (plan.Landing, time.Time) {
+// Simulator. inputs is another one where Git has other definitions: a commit that changes none is no other question.
+// requested is another one where a person wants another look, and done is called when there is a new answer.
+func (a *Asker) For(s *Simulator, now time.Time, inputs, requested string, done func()) func(context.Context, *plan.Plan, plan.Live) (plan.Landing, time.Time) {
 	if s == nil {
 		return nil
 	}
 	return func(ctx context.Context, made *plan.Plan, live plan.Live) (plan.Landing, time.Time) {
 		return a.answerTo(ctx, question{
-			about: fmt.Sprint(made.Revision, made.Begins(), live.LeavingElsewhere), pools: requested + "\n" + poolsOf(made, live), done: done,
+			about: fmt.Sprint(inputs, made.Begins(), live.LeavingElsewhere), pools: requested + "\n" + poolsOf(made, live), done: done,
 			ask: func(ctx context.Context) (map[string][]plan.Unschedulable, error) { return s.Ask(ctx, made, live) },
 		}, now)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
@@ -70,7 +71,7 @@ func TestAnAnswerIsKept(t *testing.T) {
 
 // TestNobodyIsAsked where there is no Simulator.
 func TestNobodyIsAsked(t *testing.T) {
-	if (&Asker{}).For(nil, time.Now(), "", nil) != nil {
+	if (&Asker{}).For(nil, time.Now(), "", "", nil) != nil {
 		t.Error("a Simulator that is not there is asked")
 	}
 }
@@ -93,4 +94,33 @@ func TestPoolsThatStay(t *testing.T) {
 	if got := poolsOf(made, live); got != "batch 2 true\nlate 2 false" {
 		t.Errorf("%q", got)
 	}
+}
+
+// away is an API server that does not answer.
+type away struct{ client.Reader }
+
+func (away) List(context.Context, client.ObjectList, ...client.ListOption) error {
+	return errors.New("away")
+}
+
+// TestACommitThatChangesNothingIsNoOtherQuestion: where commits come faster than answers, a removal would never begin.
+func TestACommitThatChangesNothingIsNoOtherQuestion(t *testing.T) {
+	made, live := removing()
+	a, s, done := &Asker{}, &Simulator{Reader: away{}, Now: time.Now}, make(chan struct{}, 1)
+	look := func(inputs, revision string) plan.Landing {
+		made.Revision = revision
+		found, _ := a.For(s, time.Now(), inputs, "", func() { done <- struct{}{} })(t.Context(), made, live)
+		return found
+	}
+	if found := look("1", "a"); !found.Asking {
+		t.Fatalf("%+v", found)
+	}
+	<-done
+	if found := look("1", "b"); found.Asking || found.Unknown == "" {
+		t.Errorf("of a commit that changes nothing: %+v", found)
+	}
+	if found := look("2", "b"); !found.Asking {
+		t.Errorf("of other definitions: %+v", found)
+	}
+	<-done
 }
