@@ -3,6 +3,7 @@ package reconcile
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -11,10 +12,13 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -112,4 +116,55 @@ func TestWhatIsLentIsCalledBackAmidASlowPass(t *testing.T) {
 			t.Errorf("after 20 s budgets are %s", m.budgets())
 		}
 	})
+}
+
+// TestARevertSettles: nodes that Karpenter has not begun to replace stay, also where it takes a while until it finds that
+// they match. The pool has all of Git at once but its disruption budgets, which come back then.
+func TestARevertSettles(t *testing.T) {
+	for name, matches := range map[string]bool{"nodes that match": true, "nodes that have drifted by themselves": false} {
+		t.Run(name, func(t *testing.T) {
+			m := newMirror(t)
+			git := m.budgets()
+			pool := &karpv1.NodePool{}
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(m.world.server.Object(render.Ref{Kind: render.NodePool, Name: "a"}).Object, pool); err != nil {
+				t.Fatal(err)
+			}
+			claim := driftedClaim("a-1", "a", m.clock.now())
+			claim.Annotations = map[string]string{karpv1.NodePoolHashAnnotationKey: pool.Hash(), karpv1.NodePoolHashVersionAnnotationKey: karpv1.NodePoolHashVersion}
+			if !matches {
+				claim.Annotations[karpv1.NodePoolHashAnnotationKey] = "1"
+			}
+			if err := m.client.Create(t.Context(), claim); err != nil {
+				t.Fatal(err)
+			}
+			m.lends()
+			m.reconcile()
+			if left := fmt.Sprint(m.livePool()); strings.Contains(left, v1alpha1.LeavingLabel) || !strings.Contains(m.budgets(), "map[nodes:0 reasons:[Drifted]]") || strings.Contains(m.budgets(), lentOne) {
+				t.Errorf("budgets %s of %s", m.budgets(), left)
+			}
+			for range 3 {
+				m.clock.forward(2 * time.Second)
+				m.reconcile()
+			}
+			if settles := m.budgets() != git; settles != matches {
+				t.Errorf("after 6 s budgets are %s, and in Git %s", m.budgets(), git)
+			}
+			p := m.pass()
+			p.take(t.Context(), nil)
+			waits := slices.ContainsFunc(p.plan.Changes, func(c plan.Change) bool { return c.Action == plan.Wait && c.Reason == plan.ReasonSettling })
+			if waits != matches || len(p.sync.Status.Removals) > 0 {
+				t.Errorf("changes %+v, removals %+v", p.plan.Changes, p.sync.Status.Removals)
+			}
+			claim.Status.Conditions = nil
+			if err := m.client.Update(t.Context(), claim); err != nil {
+				t.Fatal(err)
+			}
+			m.clock.forward(2 * time.Second)
+			m.reconcile()
+			m.reconcile()
+			if fields := fmt.Sprint(m.livePool()); m.budgets() != git || strings.Contains(fields, v1alpha1.RemovalFieldManager) {
+				t.Errorf("in the end budgets are %s of %s", m.budgets(), fields)
+			}
+		})
+	}
 }

@@ -48,7 +48,7 @@ func (a *applier) write(ctx context.Context, change *plan.Change) (*Written, err
 		if !appliedBy(answer, manager) {
 			continue
 		}
-		if answer, err = a.apply(ctx, change.Ref, released(answer), manager, false); err != nil {
+		if answer, err = a.apply(ctx, change.Ref, released(answer, change.Settles, manager), manager, false); err != nil {
 			return nil, err
 		}
 		written.Requests++
@@ -67,7 +67,7 @@ func (a *applier) write(ctx context.Context, change *plan.Change) (*Written, err
 // written over where one of them does in between.
 func (a *applier) desired(change *plan.Change) (*unstructured.Unstructured, error) {
 	object := plan.Desired(change.Object, a.options.Owner)
-	if change.Braked {
+	if change.Braked || change.Settles != nil {
 		object = plan.WithoutBudgets(object)
 	}
 	if change.Live == nil {
@@ -96,10 +96,13 @@ func leaving(change *plan.Change) []string {
 }
 
 // released is an object without a field: applied as the manager of a removal or a brake, it
-// takes away what only that manager had set.
-func released(live *unstructured.Unstructured) *unstructured.Unstructured {
+// takes away what only that manager had set. Disruption budgets with which a pool settles stay the removal's.
+func released(live *unstructured.Unstructured, settles []any, manager string) *unstructured.Unstructured {
 	object := named(live)
 	object.SetUID(live.GetUID())
+	if settles != nil && manager == v1alpha1.RemovalFieldManager {
+		object.Object["spec"] = map[string]any{"disruption": map[string]any{"budgets": settles}}
+	}
 	return object
 }
 

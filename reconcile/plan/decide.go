@@ -143,6 +143,7 @@ func (m *maker) compare(ctx context.Context, d *decision) error {
 	change.note(j)
 	d.extra = extraOf(change.Ref, j.extra)
 	m.choose(d, j, live)
+	m.settle(change)
 	if change.Action.Writes() {
 		m.refuse(ctx, change, found)
 	}

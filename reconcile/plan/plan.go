@@ -144,6 +144,9 @@ type Change struct {
 	// Object is what Git says. Braked says that it is applied without its disruption budgets.
 	Object render.Object
 	Braked bool
+	// Settles are the disruption budgets that the removal's manager gives a pool which Git has again, instead of Git's, until
+	// Karpenter finds that its nodes match; nil where Git's come back at once.
+	Settles []any
 	// Live is what the cluster has; nil where it has nothing.
 	Live *unstructured.Unstructured
 	// Err is the typed error of an Action that is Refuse or Conflict.

@@ -191,7 +191,7 @@ func (r reads) givesOthers(p, number int) bool {
 	before, after := r.world.pools[p], r.shelf.forms[number]
 	grew := before != nowhere && r.shelf.forms[before].grows
 	seen := r.before.cachedPools()[p]
-	later := seen != nowhere && r.shelf.forms[seen].replaces && after.budget == 0
+	later := seen != nowhere && r.shelf.forms[seen].replaces && !after.replaces
 	asBefore := after.limits && (after.budgets || later)
 	return after.grows && !grew && !asBefore && !r.world.lost
 }

@@ -63,7 +63,11 @@ func (s *Step) takeBack(ctx context.Context, pace teardown.Pace) ([]teardown.Wri
 func (s *Step) restore(ctx context.Context) error {
 	var held []*unstructured.Unstructured
 	for i := range s.Plan.Changes {
-		if c := &s.Plan.Changes[i]; (c.Action == plan.Hold || c.Reason == plan.ReasonFrozen) && c.Live != nil && c.Ref.Kind == render.NodePool {
+		c := &s.Plan.Changes[i]
+		if c.Settles != nil {
+			s.WakeBy(s.Now.Add(settles))
+		}
+		if (c.Action == plan.Hold || c.Reason == plan.ReasonFrozen) && c.Live != nil && c.Ref.Kind == render.NodePool {
 			held = append(held, c.Live)
 		}
 	}
@@ -87,6 +91,9 @@ func (s *Step) restore(ctx context.Context) error {
 	}
 	return err
 }
+
+// settles is how long Karpenter is given until it is looked again whether the nodes of a pool that Git has again match.
+const settles = 2 * time.Second
 
 // brief is how long a removal only pauses that waits to know what another NodeSync has: after a restart of the daemon that is
 // known in seconds, and a pool that grew again meanwhile would have all its nodes match and drift once more.

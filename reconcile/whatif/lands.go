@@ -13,8 +13,9 @@ const mostRounds = 20
 // prices: it takes half the memory.
 //
 // Within one simulation Karpenter counts the largest instance type that a new node may come as against
-// the limits of its pool, and tries the pods that have none again once it knows what has come. So does this: the
-// smallest counts as what has come, and what finds no place in a round without a new node within limits has none.
+// the limits of its pool, and takes one that may come in several zones to be in each of them. It tries the pods that have no
+// place again once it knows what has come. So does this: the smallest counts as what has come, in its cheapest zone, and
+// what finds no place in a round without a new node has none.
 func Lands(ctx context.Context, c *capture.Capture, commit Commit, offers Offers) (*Outcome, error) {
 	ctx = with(ctx, c.Settings)
 	if err := observe(ctx, c, offers); err != nil {
@@ -31,7 +32,7 @@ func Lands(ctx context.Context, c *capture.Capture, commit Commit, offers Offers
 		if err := s.land(ctx, offers); err != nil {
 			return nil, err
 		}
-		if len(s.out.Nowhere) == 0 || !room.limit(s.results.NewNodeClaims) || round == mostRounds {
+		if len(s.out.Nowhere) == 0 || len(s.results.NewNodeClaims) == 0 || round == mostRounds {
 			return s.out, nil
 		}
 		c = s.launched()

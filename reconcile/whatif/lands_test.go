@@ -126,6 +126,8 @@ func TestPodsThatHaveLandedCount(t *testing.T) {
 		"over three zones of two, no limit":      {"", spread(3), 3, 0, 1},
 		"each in a zone of its own, of two":      {`limits: {cpu: "100"}`, apart, 3, 0, 1},
 		"two in zones of their own":              {`limits: {cpu: "100"}`, apart, 2, 0, 0},
+		"each in a zone of its own, no limit":    {"", apart, 3, 0, 1},
+		"two in zones of their own, no limit":    {"", apart, 2, 0, 0},
 		"a free node and one new one, for three": {`limits: {cpu: "2"}`, nil, 3, 1, 1},
 		"a free node and one new one, for two":   {`limits: {cpu: "2"}`, nil, 2, 1, 0},
 	} {

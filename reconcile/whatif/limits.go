@@ -2,14 +2,12 @@ package whatif
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
-	"sigs.k8s.io/karpenter/pkg/controllers/provisioning/scheduling"
 	"sigs.k8s.io/karpenter/pkg/utils/resources"
 
 	"github.com/plumbline-dev/plumbline/reconcile/capture"
@@ -74,11 +72,6 @@ func (r rooms) within(definitions []map[string]any) []map[string]any {
 		found = append(found, definition)
 	}
 	return found
-}
-
-// limit says that new nodes are of pools with limits.
-func (r rooms) limit(claims []*scheduling.NodeClaim) bool {
-	return slices.ContainsFunc(claims, func(claim *scheduling.NodeClaim) bool { return r[claim.NodePoolName] != nil })
 }
 
 func quantity(value any) (resource.Quantity, bool) {
