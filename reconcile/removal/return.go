@@ -61,17 +61,7 @@ func (s *Step) takeBack(ctx context.Context, pace teardown.Pace) ([]teardown.Wri
 // and to what another NodeSync has, or may have: its nodes stay as they are until then, and so does the
 // pool.
 func (s *Step) restore(ctx context.Context) error {
-	var held []*unstructured.Unstructured
-	for i := range s.Plan.Changes {
-		c := &s.Plan.Changes[i]
-		if c.Settles != nil {
-			s.WakeBy(s.Now.Add(settles))
-		}
-		if (c.Action == plan.Hold || c.Reason == plan.ReasonFrozen) && c.Live != nil && c.Ref.Kind == render.NodePool {
-			held = append(held, c.Live)
-		}
-	}
-	var briefly []types.UID
+	held, briefly := s.unwritten(), []types.UID{}
 	for _, k := range s.Plan.Kept {
 		live := s.Live.Objects[k.Ref]
 		switch {
@@ -90,6 +80,21 @@ func (s *Step) restore(ctx context.Context) error {
 		s.WakeBy(again)
 	}
 	return err
+}
+
+// unwritten are the NodePools of Git whose changes are held or wait for a window. Of one that settles it has another look
+// made.
+func (s *Step) unwritten() (pools []*unstructured.Unstructured) {
+	for i := range s.Plan.Changes {
+		c := &s.Plan.Changes[i]
+		if c.Settles != nil {
+			s.WakeBy(s.Now.Add(settles))
+		}
+		if (c.Action == plan.Hold || c.Reason == plan.ReasonFrozen) && c.Live != nil && c.Ref.Kind == render.NodePool {
+			pools = append(pools, c.Live)
+		}
+	}
+	return pools
 }
 
 // settles is how long Karpenter is given until it is looked again whether the nodes of a pool that Git has again match.
