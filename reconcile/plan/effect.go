@@ -36,7 +36,8 @@ type impact struct {
 // (sigs.k8s.io/karpenter pkg/controllers/nodeclaim/disruption/drift.go and
 // karpenter-provider-aws pkg/cloudprovider/drift.go, 1.14.1).
 const (
-	driftOfPool         = "NodePoolDrifted"
+	// DriftOfPool is that of one that does not match its NodePool's template.
+	DriftOfPool         = "NodePoolDrifted"
 	driftOfRequirements = "RequirementsDrifted"
 	driftOfClass        = "NodeClassDrift"
 	driftOfAMI          = "AMIDrift"

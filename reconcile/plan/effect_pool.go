@@ -47,9 +47,9 @@ func (e poolEdit) impact(claims []*NodeClaim, by known) impact {
 	i := none()
 	rest := claims
 	if e.outdated && e.known {
-		i, rest = outdatedBy(e.hash, claims, Hashes.Pool, driftOfPool)
+		i, rest = outdatedBy(e.hash, claims, Hashes.Pool, DriftOfPool)
 	} else if e.outdated {
-		i, rest = replaces(claims, true, driftOfPool), nil
+		i, rest = replaces(claims, true, DriftOfPool), nil
 		i.unavailable = []string{fmt.Sprintf("Karpenter here does not hash NodePools by %s, as this plumbline does", karpv1.NodePoolHashVersion)}
 	}
 	if e.requirements {
@@ -67,7 +67,7 @@ func (e poolEdit) impact(claims []*NodeClaim, by known) impact {
 func (e poolEdit) remaining(claims, touched []*NodeClaim) []*NodeClaim {
 	var left []*NodeClaim
 	for _, c := range claims {
-		matches := e.outdated && e.known && c.DriftReason == driftOfPool && c.Hashes.Pool() == e.hash
+		matches := e.outdated && e.known && c.DriftReason == DriftOfPool && c.Hashes.Pool() == e.hash
 		if c.Drifted && !c.Deleting && !matches && !slices.Contains(touched, c) {
 			left = append(left, c)
 		}

@@ -39,7 +39,7 @@ func (m Match) Input(o Outdated, running Running, unknown string) Input {
 		return Input{To: unknown}
 	}
 	switch o.Reason {
-	case driftOfPool:
+	case DriftOfPool:
 		return m.inputOfHash(pool, c.Hashes.Pool(), m.Exact, "spec.template")
 	case driftOfClass:
 		return m.inputOfHash(class, c.Hashes.Class(), m.Exact && m.Memory.proven, "the spec and the cluster's CA bundle")

@@ -171,7 +171,7 @@ func (m Match) reason(c *NodeClaim, pool, class *template) (reason string, sure 
 	outdated, counted := pool.outdates(c.Hashes.Pool(), m.Exact)
 	switch {
 	case outdated:
-		return driftOfPool, true
+		return DriftOfPool, true
 	case m.Exact && c.ProviderID != "" && !pool.fit(c.Labels): // before its launch it lacks labels
 		return driftOfRequirements, true
 	}
@@ -186,7 +186,7 @@ func (m Match) reason(c *NodeClaim, pool, class *template) (reason string, sure 
 // its condition is by a former definition.
 func (m Match) stale(c *NodeClaim, pool *template) bool {
 	switch c.DriftReason {
-	case driftOfPool:
+	case DriftOfPool:
 		return true
 	case driftOfRequirements:
 		return m.Exact && c.ProviderID != "" && c.Labels != "" && pool.requirements != nil
@@ -205,7 +205,7 @@ func (m Match) reasonOfClass(c *NodeClaim, class *template) (reason string, sure
 		return driftOfClass, true
 	case class.resolved && class.images.outdate(c):
 		return driftOfAMI, true
-	case c.Drifted && c.DriftReason != driftOfPool && c.DriftReason != driftOfRequirements:
+	case c.Drifted && c.DriftReason != DriftOfPool && c.DriftReason != driftOfRequirements:
 		return c.DriftReason, true
 	}
 	return "", counted || !m.Exact

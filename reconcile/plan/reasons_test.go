@@ -17,7 +17,7 @@ import (
 // name, and those that no commit causes by itself.
 func TestEachDriftReasonIsKnown(t *testing.T) {
 	want := sets.New(
-		driftOfPool, driftOfRequirements, driftOfClass, driftOfAMI, driftOfSubnet, driftOfGroup, driftOfReservation,
+		DriftOfPool, driftOfRequirements, driftOfClass, driftOfAMI, driftOfSubnet, driftOfGroup, driftOfReservation,
 		"InstanceTypeNotFound", // AWS has the node's offering no more
 		"PlacementGroupDrift",  // AWS has another group of that name: another selector is another hash
 	)

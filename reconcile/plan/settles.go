@@ -26,7 +26,7 @@ func (m *maker) settle(change *Change) {
 		return // there is no room for one more
 	}
 	change.Settles = budgets
-	if change.onlyBudgets() && !replaced(change.Live) && reflect.DeepEqual(BudgetsOf(change.Live), budgets) {
+	if change.onlyBudgets() && !Replaced(change.Live) && reflect.DeepEqual(BudgetsOf(change.Live), budgets) {
 		change.Action, change.Reason, change.Force, change.WaitsFor = Wait, ReasonSettling, false, "NodeClaims of "+change.Ref.String()
 		change.Message = fmt.Sprintf("Git has %s again; its disruption budgets come back once Karpenter finds that its nodes match", change.Ref)
 	}
@@ -37,7 +37,7 @@ func (m *maker) staleDrift(change *Change) bool {
 	if change.Ref.Kind != render.NodePool || !BudgetsAppliedBy(change.Live, v1alpha1.RemovalFieldManager) {
 		return false
 	}
-	if replaced(change.Live) {
+	if Replaced(change.Live) {
 		return true
 	}
 	pool, err := typed[karpv1.NodePool](change.Object.Defaulted)
@@ -46,12 +46,12 @@ func (m *maker) staleDrift(change *Change) bool {
 	}
 	hash := poolHash(pool)
 	return slices.ContainsFunc(m.claims()[change.Ref], func(c *NodeClaim) bool {
-		return c.DriftReason == driftOfPool && !c.Deleting && !c.Disrupted && c.Hashes.Pool() == hash
+		return c.DriftReason == DriftOfPool && !c.Deleting && !c.Disrupted && c.Hashes.Pool() == hash
 	})
 }
 
-// replaced says that the template of a pool has the label by which a removal makes its nodes drift.
-func replaced(live *unstructured.Unstructured) bool {
+// Replaced says that the template of a pool has the label by which a removal makes its nodes drift.
+func Replaced(live *unstructured.Unstructured) bool {
 	labels, _, _ := unstructured.NestedMap(live.Object, "spec", "template", "metadata", "labels")
 	_, bears := labels[v1alpha1.LeavingLabel]
 	return bears

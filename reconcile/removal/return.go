@@ -88,7 +88,7 @@ func (s *Step) unwritten() (pools []*unstructured.Unstructured) {
 	for i := range s.Plan.Changes {
 		c := &s.Plan.Changes[i]
 		if c.Settles != nil {
-			s.WakeBy(s.Now.Add(settles))
+			s.WakeBy(s.Now.Add(teardown.Settles))
 		}
 		if (c.Action == plan.Hold || c.Reason == plan.ReasonFrozen) && c.Live != nil && c.Ref.Kind == render.NodePool {
 			pools = append(pools, c.Live)
@@ -96,9 +96,6 @@ func (s *Step) unwritten() (pools []*unstructured.Unstructured) {
 	}
 	return pools
 }
-
-// settles is how long Karpenter is given until it is looked again whether the nodes of a pool that Git has again match.
-const settles = 2 * time.Second
 
 // brief is how long a removal only pauses that waits to know what another NodeSync has: after a restart of the daemon that is
 // known in seconds, and a pool that grew again meanwhile would have all its nodes match and drift once more.

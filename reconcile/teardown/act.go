@@ -132,6 +132,14 @@ func (d *drive) restrainAs(ctx context.Context, it *item, a Action, object *unst
 	return nil
 }
 
+// restrainSeen is restrain for a pool as it was seen: one that another client has written since is a conflict.
+func (d *drive) restrainSeen(ctx context.Context, it *item, a Action) error {
+	object := it.object()
+	object.Object["spec"] = d.restraint(it, a)
+	object.SetResourceVersion(it.seen.ResourceVersion)
+	return d.restrainAs(ctx, it, a, object)
+}
+
 // growthStopped says whether the API server's answer has the limit that was written: a
 // mutating webhook or policy may have put another in its place.
 func growthStopped(answer *unstructured.Unstructured) error {

@@ -43,8 +43,5 @@ func (d *drive) callBack(ctx context.Context, r v1alpha1.Removal) (err error) {
 			return err
 		}
 	}
-	restrained := it.object()
-	restrained.Object["spec"] = d.restraint(it, Replace{})
-	restrained.SetResourceVersion(pool.GetResourceVersion())
-	return d.restrainAs(ctx, it, Replace{}, restrained)
+	return d.restrainSeen(ctx, it, Replace{})
 }

@@ -201,7 +201,7 @@ func claimOf(claim *karpv1.NodeClaim) Claim {
 				c.Replacing = condition.LastTransitionTime.Time
 			}
 		case karpv1.ConditionTypeDrifted:
-			if condition.Reason == templateDrifted {
+			if condition.Reason == plan.DriftOfPool {
 				c.Drifted = condition.LastTransitionTime.Time
 			}
 		case karpv1.ConditionTypeInstanceTerminating:

@@ -41,8 +41,7 @@ const drifted = string(karpv1.DisruptionReasonDrifted)
 
 // replacingOf reads it from a NodePool that lives.
 func replacingOf(pool *unstructured.Unstructured, now time.Time) *Replacing {
-	labels, _, _ := unstructured.NestedMap(pool.Object, "spec", "template", "metadata", "labels")
-	if _, bears := labels[v1alpha1.LeavingLabel]; !bears {
+	if !plan.Replaced(pool) {
 		return nil
 	}
 	r := &Replacing{}
@@ -140,10 +139,6 @@ func closedBy(git []any, now time.Time) string {
 	}
 	return ""
 }
-
-// templateDrifted is the reason of a NodeClaim that does not match its pool's template (NodePoolDrifted in
-// sigs.k8s.io/karpenter pkg/controllers/nodeclaim/disruption/drift.go).
-const templateDrifted = "NodePoolDrifted"
 
 // drifting says that Karpenter may still take nodes for drifted that only the removal had made drift.
 func (o Observation) drifting(r v1alpha1.Removal) bool {

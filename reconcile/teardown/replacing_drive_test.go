@@ -215,7 +215,7 @@ func TestAPoolThatWasReplacedStops(t *testing.T) {
 			}
 			drifts := func(claim string, since time.Time, is metav1.ConditionStatus) {
 				s.claim(claim, func(c *karpv1.NodeClaim) {
-					c.Status.Conditions = []status.Condition{{Type: karpv1.ConditionTypeDrifted, Status: is, Reason: templateDrifted, LastTransitionTime: metav1.NewTime(since)}}
+					c.Status.Conditions = []status.Condition{{Type: karpv1.ConditionTypeDrifted, Status: is, Reason: plan.DriftOfPool, LastTransitionTime: metav1.NewTime(since)}}
 				})
 			}
 			drifts("b", s.now.Add(-time.Hour), metav1.ConditionTrue)

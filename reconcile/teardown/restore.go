@@ -12,8 +12,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 )
 
-// settles is how long Karpenter is given until it is looked again whether it still takes nodes for drifted.
-const settles = 2 * time.Second
+// Settles is how long Karpenter is given until it is looked again whether it still takes nodes for drifted.
+const Settles = 2 * time.Second
 
 // Restore gives pools of Git, which cannot be written yet, what plumbline itself has taken from them. Those whose nodes
 // Karpenter has replaced get their disruption budgets back last, once it takes none for drifted any more that only the
@@ -33,7 +33,7 @@ func Restore(ctx context.Context, w World, sync *v1alpha1.NodeSync, now time.Tim
 		case err != nil:
 			return again, err
 		case drifts:
-			d.wakeAt(now.Add(settles))
+			d.wakeAt(now.Add(Settles))
 		default:
 			whole = append(whole, pool)
 		}
@@ -68,10 +68,7 @@ func (d *drive) unreplace(ctx context.Context, pool *unstructured.Unstructured) 
 	if it.seen.Replacing == nil {
 		return it.seen.drifting(it.before), nil
 	}
-	object := it.object()
-	object.Object["spec"] = d.restraint(it, RestoreGrowth{Paced: true})
-	object.SetResourceVersion(pool.GetResourceVersion())
-	if err = d.restrainAs(ctx, it, RestoreGrowth{}, object); apierrors.IsConflict(err) || absent(err) {
+	if err = d.restrainSeen(ctx, it, RestoreGrowth{Paced: true}); apierrors.IsConflict(err) || absent(err) {
 		return true, nil
 	}
 	return true, err

@@ -22,7 +22,7 @@ func TestRestoreOfAReplacedPool(t *testing.T) {
 	}
 	drifts := func(is metav1.ConditionStatus) {
 		s.claim("a", func(c *karpv1.NodeClaim) {
-			c.Status.Conditions = []status.Condition{{Type: karpv1.ConditionTypeDrifted, Status: is, Reason: templateDrifted, LastTransitionTime: metav1.NewTime(s.now)}}
+			c.Status.Conditions = []status.Condition{{Type: karpv1.ConditionTypeDrifted, Status: is, Reason: plan.DriftOfPool, LastTransitionTime: metav1.NewTime(s.now)}}
 		})
 	}
 	drifts(metav1.ConditionTrue)
