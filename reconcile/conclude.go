@@ -48,7 +48,8 @@ func (p *pass) conclusion() *conclude.Step {
 		found.NotUpgraded = p.want.InForce(p.NotUpgraded)
 	}
 	found.Stages = conclude.Stages(p.want.Set, p.stages.CRDs, p.stages.Controller, p.stages.ready)
-	found.Fought, found.Noded, found.Orphaned, found.Appliers = survey.Drifts(p.stages.Fought), p.live.Noded(), p.removalStep().Orphaned(), p.removalStep().Appliers()
+	removals := p.removalStep()
+	found.Fought, found.Noded, found.Orphaned, found.Appliers = survey.Drifts(p.stages.Fought), p.live.Noded(), removals.Orphaned(), removals.Appliers()
 	if p.plan.Plan != nil {
 		found.InUse, found.Extra, found.DaemonSets, found.Changed, found.Planned = p.plan.InUse, p.plan.Extra, p.plan.DaemonSets, p.plan.Before(conclude.MostBefore), true
 	}

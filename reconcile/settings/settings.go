@@ -39,7 +39,7 @@ type Daemon struct {
 	// Concludes, where it is set, is the only NodeSync that passes are made over, and only once it
 	// is being deleted, or drained: a command stands in for a daemon that does not run.
 	Concludes types.UID
-	// Installs says, with Concludes, that passes over it only bring back Karpenter's charts for now, as its end needs the
+	// Installs says, with Concludes, that passes over it only bring back Karpenter's charts until it does not, as its end needs the
 	// controller: whether it is suspended, being deleted, or neither. Nil never does.
 	Installs func() bool
 	// Now tells the time.

@@ -77,7 +77,7 @@ func terminatesScene() scene {
 }
 
 // clusterGoneScene has the cluster be gone, and all that it has in AWS be left. The sandbox's lives on, without Karpenter's
-// controller, and begins anew for each play.
+// controller, and begins anew for each run.
 func clusterGoneScene() scene {
 	s := endsScene()
 	s.begin = func(s *story, _ *testscript.TestScript) error {
