@@ -10,12 +10,6 @@ import (
 	"testing"
 )
 
-// longestFile is how many lines a Go file may have: more are about more than one thing.
-const longestFile = 300
-
-// generated marks a file that no person writes (https://go.dev/s/generatedcode).
-var generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
-
 // eachGoFile reads all of the repository's Go files.
 func eachGoFile(t *testing.T, read func(path string, text []byte)) {
 	t.Helper()
@@ -42,15 +36,6 @@ func eachGoFile(t *testing.T, read func(path string, text []byte)) {
 	if looked < 1000 {
 		t.Errorf("%d files were looked at", looked)
 	}
-}
-
-// TestFilesAreShort: tests included, and what is generated left out.
-func TestFilesAreShort(t *testing.T) {
-	eachGoFile(t, func(path string, text []byte) {
-		if lines := bytes.Count(text, []byte("\n")); lines > longestFile && !generated.Match(text) {
-			t.Errorf("%s has %d lines, and %d at most are read as one: split it by subject", path, lines, longestFile)
-		}
-	})
 }
 
 // cited is a document of the repository that a comment names: those in capitals are at the root or in manifests.
