@@ -8,6 +8,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/plumbline-dev/plumbline/render/legacy"
 )
 
 // Validator knows the schema of the definitions.
@@ -120,6 +122,9 @@ func (m *maker) substitute(kind Kind, content map[string]any) (map[string]any, [
 const maxMessage = 400
 
 func fieldMessage(ref Ref, err *field.Error) string {
+	if now := legacy.FieldNow(ref.Kind, err.Field); now != "" {
+		return fmt.Sprintf("%s: %s is a field of an earlier version of Karpenter: %s", ref, err.Field, now)
+	}
 	body := err.ErrorBody()
 	if err.Field != "" && err.Field != "<nil>" {
 		// The schema's own messages begin with the field once more.

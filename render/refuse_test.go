@@ -60,9 +60,22 @@ func TestRefused(t *testing.T) {
 			strings.Replace(pool("a"), "requirements: []", "requirements:\n        - key: kubernetes.io/arch\n          operator: Is\n  limit: {}\n  weight: 1000", 1),
 			[]string{
 				`a.yaml:11: NodePool/a: spec.template.spec.requirements[0].operator: Unsupported value: "Is"`,
-				"a.yaml:12: NodePool/a: spec.limit: Forbidden: unknown field: this version of Karpenter does not have it",
+				"a.yaml:12: NodePool/a: spec.limit: Forbidden: unknown field: did you mean limits?",
 				"a.yaml:13: NodePool/a: spec.weight: Invalid value: 1000: should be less than or equal to 100",
 			},
+		},
+		"fields of v1beta1": {
+			"apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata:\n  name: a\nspec:\n  disruption:\n    consolidateAfter: 0s\n    expireAfter: 720h\n  template:\n    spec:\n" +
+				"      kubelet:\n        maxPods: 20\n      nodeClassRef:\n        group: karpenter.k8s.aws\n        apiVersion: karpenter.k8s.aws/v1beta1\n        kind: EC2NodeClass\n        name: default\n      requirements: []\n",
+			[]string{
+				"a.yaml:8: NodePool/a: spec.disruption.expireAfter is a field of an earlier version of Karpenter: v1 has it in the template: move it to spec.template.spec.expireAfter",
+				"a.yaml:11: NodePool/a: spec.template.spec.kubelet is a field of an earlier version of Karpenter: v1 has it in the EC2NodeClass: move it to spec.kubelet there",
+				"a.yaml:15: NodePool/a: spec.template.spec.nodeClassRef.apiVersion is a field of an earlier version of Karpenter: v1 has group: karpenter.k8s.aws instead of apiVersion",
+			},
+		},
+		"fields of v1alpha1": {
+			object("karpenter.k8s.aws/v1", "EC2NodeClass", "spec:\n  role: x\n  amiSelectorTerms: [{alias: al2023@latest}]\n  subnetSelectorTerms: [{id: subnet-1}]\n  securityGroupSelectorTerms: [{id: sg-1}]\n  subnetSelector: {a: b}\n  launchTemplate: x\n"),
+			[]string{"a.yaml:10: EC2NodeClass/a: spec.subnetSelector is a field of an earlier version of Karpenter: v1 has spec.subnetSelectorTerms", "a.yaml:11: EC2NodeClass/a: spec.launchTemplate is a field"},
 		},
 		"a schedule that is none": {
 			strings.Replace(pool("a"), "requirements: []", "requirements: []\n  disruption:\n    consolidateAfter: 0s\n    budgets:\n      - nodes: 10%\n      - nodes: 10%\n        schedule: 99 * * * *\n        duration: 1h", 1),

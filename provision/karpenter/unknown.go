@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/plumbline-dev/plumbline/internal/nearest"
 )
 
 // UnknownValue is a value that the main chart does not have: Helm would take it
@@ -134,7 +136,7 @@ func (w *walk) successor(s Setting) string {
 // meant is the value beside it whose name is nearly the same, or the one value
 // elsewhere in the chart whose name is the same.
 func (w *walk) meant(path, key string, beside map[string]any) string {
-	if name := nearest(key, slices.Sorted(maps.Keys(beside))); name != "" {
+	if name := nearest.Name(key, slices.Sorted(maps.Keys(beside))); name != "" {
 		at := strings.TrimSuffix(path, key)
 		return at + name
 	}

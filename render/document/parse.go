@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"sort"
 	"strconv"
 
 	"go.yaml.in/yaml/v3"
@@ -102,14 +103,41 @@ func Parse(data []byte) ([]Document, error) {
 // them from 1.
 var ofParser = regexp.MustCompile(`did not find expected (',' or '|'-' indicator|key$|node content|<)|found (undefined tag|duplicate %|incompatible)`)
 
-// placed puts an error of the library in the line that it means: that in which begins what does not
-// end, but none after the last.
+// ofBlock are the messages of a line that does not belong to the block around it. The library reports the line in which
+// that block begins, which may be the first of the document.
+var ofBlock = regexp.MustCompile(`did not find expected ('-' indicator|key$)`)
+
+// placed corrects the line of an error of the library: the line that does not belong to its block, or the line in which a
+// flow collection begins that does not end, and no line after the last.
 func placed(err error, data []byte) error {
 	var found *Error
-	if errors.As(err, &found) && ofParser.MatchString(found.Message) {
-		found.Line = min(found.Line, bytes.Count(bytes.TrimRight(data, "\n"), []byte("\n"))) + 1
+	if !errors.As(err, &found) || !ofParser.MatchString(found.Message) {
+		return err
+	}
+	lines := bytes.SplitAfter(bytes.TrimRight(data, "\n"), []byte("\n"))
+	found.Line = min(found.Line+1, len(lines))
+	if ofBlock.MatchString(found.Message) {
+		found.Line = found.Line + sort.Search(len(lines)-found.Line, func(more int) bool {
+			return failsWith(bytes.Join(lines[:found.Line+more], nil), found.Message)
+		})
 	}
 	return err
+}
+
+// failsWith reports whether a text cannot be read for the same reason.
+func failsWith(data []byte, message string) bool {
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	for {
+		_, err := next(decoder)
+		var found *Error
+		switch {
+		case err == nil:
+		case errors.As(err, &found):
+			return found.Message == message
+		default:
+			return false // the end
+		}
+	}
 }
 
 // ParseJSON reads the one document of a JSON file. JSON is YAML but for tabs

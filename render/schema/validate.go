@@ -2,7 +2,10 @@ package schema
 
 import (
 	"context"
+	"maps"
+	"regexp"
 	"slices"
+	"strings"
 
 	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
@@ -17,6 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/cel/common"
+
+	"github.com/plumbline-dev/plumbline/internal/nearest"
 )
 
 // Validate checks an object as the API server checks one that is created. The
@@ -88,14 +93,37 @@ func (k *kind) admit(object *unstructured.Unstructured) (map[string]any, *metav1
 	slices.Sort(unknown)
 	var errs field.ErrorList
 	for _, path := range slices.Compact(unknown) {
-		errs = append(errs, unknownField(path))
+		errs = append(errs, k.unknownField(path))
 	}
 	k.setDefaults(content)
 	return content, meta, errs
 }
 
-func unknownField(path string) *field.Error {
-	return field.Forbidden(field.NewPath(path), "unknown field: this version of Karpenter does not have it")
+// unknownField is the error of a field that the schema does not have, with the name that was most likely meant.
+func (k *kind) unknownField(path string) *field.Error {
+	detail := "unknown field: this version of Karpenter does not have it"
+	if meant := k.meant(path); meant != "" {
+		detail = "unknown field: did you mean " + meant + "?"
+	}
+	return field.Forbidden(field.NewPath(path), detail)
+}
+
+// index is a list's index in a path.
+var index = regexp.MustCompile(`\[\d+\]`)
+
+// meant is the name of the field beside an unknown one, given by its path, that is spelled nearly the same.
+func (k *kind) meant(path string) string {
+	at, names := k.structural, strings.Split(index.ReplaceAllString(path, ""), ".")
+	for _, name := range names[:len(names)-1] {
+		below, ok := at.Properties[name]
+		if !ok {
+			return ""
+		}
+		if at = &below; at.Items != nil {
+			at = at.Items
+		}
+	}
+	return nearest.Name(names[len(names)-1], slices.Sorted(maps.Keys(at.Properties)))
 }
 
 // blocking says that an object is too wrong to run its rules over, by the same

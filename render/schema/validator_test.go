@@ -26,7 +26,7 @@ func TestUnknownFields(t *testing.T) {
 		path []string
 		want string
 	}{
-		"in spec":         {[]string{"spec", "limit"}, "spec.limit: Forbidden: unknown field: this version of Karpenter does not have it"},
+		"in spec":         {[]string{"spec", "limit"}, "spec.limit: Forbidden: unknown field: did you mean limits?"},
 		"deep":            {[]string{"spec", "template", "spec", "kubelet"}, "spec.template.spec.kubelet: Forbidden: unknown field: this version of Karpenter does not have it"},
 		"in metadata":     {[]string{"metadata", "label"}, "metadata.label: Forbidden: unknown field: this version of Karpenter does not have it"},
 		"beside the spec": {[]string{"data"}, "data: Forbidden: unknown field: this version of Karpenter does not have it"},

@@ -1,13 +1,13 @@
-package karpenter
+// Package nearest finds the name that a mistyped one was most likely meant to be.
+package nearest
 
 import "strings"
 
 // maxTypos is how many letters two names may differ in and still be taken for one.
 const maxTypos = 2
 
-// nearest returns the name that a mistyped one was most likely meant to be; empty
-// where none is close.
-func nearest(typed string, names []string) string {
+// Name returns the one of some names that a mistyped one was most likely meant to be; empty if none is close.
+func Name(typed string, names []string) string {
 	best, least := "", maxTypos+1
 	for _, name := range names {
 		distance := typos(strings.ToLower(typed), strings.ToLower(name))
