@@ -153,7 +153,11 @@ var (
 	// and null would take them away.
 	vacant   = []any{nil, map[string]any{}, []any{}}
 	emptyMap = []any{map[string]any{}}
-	blank    = []any{nil, ""}
+	// offKarpenterNodes is the default of every released chart: values.yaml, affinity.nodeAffinity.
+	offKarpenterNodes = map[string]any{"requiredDuringSchedulingIgnoredDuringExecution": map[string]any{"nodeSelectorTerms": []any{
+		map[string]any{"matchExpressions": []any{map[string]any{"key": "karpenter.sh/nodepool", "operator": "DoesNotExist"}}},
+	}}}
+	blank = []any{nil, ""}
 )
 
 // closed are the values that a commit may not set.
@@ -176,7 +180,7 @@ var closed = map[string]limit{
 	"podSecurityContext":                         {why: whySecurity, harmless: emptyMap},
 	"hostNetwork":                                {why: "puts the controller into the node's network", harmless: []any{nil, false}},
 	"dnsConfig":                                  {why: "changes where the controller finds its hosts", harmless: vacant},
-	"affinity.nodeAffinity":                      {why: "can put the controller on a node that a commit's userData is root on", harmless: emptyMap},
+	"affinity.nodeAffinity":                      {why: "can put the controller on a node that a commit's userData is root on", harmless: []any{map[string]any{}, offKarpenterNodes}},
 	"initContainers":                             {why: whyOthers, harmless: vacant},
 	"extraVolumes":                               {why: whyVolumes, harmless: vacant},
 	"controller.image.repository":                {why: whyImage, harmless: []any{publicImage}},
