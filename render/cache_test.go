@@ -10,7 +10,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/plumbline-dev/plumbline/render"
@@ -32,6 +34,8 @@ func (c *counting) Validate(_ context.Context, object *unstructured.Unstructured
 	c.validated = append(c.validated, object.GetName())
 	return nil
 }
+
+func (c *counting) Schema(schema.GroupVersionKind) *structural.Structural { return nil }
 
 func TestCacheRendersWhatChanged(t *testing.T) {
 	for name, tc := range map[string]struct {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -57,7 +58,7 @@ func readFile(files *tree, name string) ([]draft, Errors, error) {
 	documents, err := parse(name, data)
 	var repeated document.Repeated
 	if err != nil && !errors.As(err, &repeated) {
-		return nil, Errors{asTemplate(textError(name, err), data)}, nil
+		return nil, Errors{unquoted(asTemplate(textError(name, err), data), data)}, nil
 	}
 	var errs Errors
 	for _, one := range repeated {
@@ -77,6 +78,25 @@ func asTemplate(wrong Error, data []byte) Error {
 	if found {
 		wrong.Line = 1 + bytes.Count(before, []byte("\n"))
 		wrong.Message = "it looks like a Helm template, which is not rendered here: commit what `helm template` makes of it (" + wrong.Message + ")"
+	}
+	return wrong
+}
+
+// bare is a ${NAME} without quotes within [] or {}, where YAML takes its braces for a map.
+var bare = regexp.MustCompile(`[:,\[{-]\s*[^"'\s,\]}]*(\$\{[A-Za-z_][A-Za-z0-9_]*\})`)
+
+// unquoted adds to the error of text that is not YAML that ${NAME} needs quotes, if it does.
+func unquoted(wrong Error, data []byte) Error {
+	if !strings.Contains(wrong.Message, "did not find expected ',' or") || wrong.Line == 0 {
+		return wrong
+	}
+	lines := bytes.Split(data, []byte("\n"))
+	for i, line := range lines[wrong.Line-1:] {
+		if found := bare.FindSubmatch(line); found != nil {
+			wrong.Line += i
+			wrong.Message = fmt.Sprintf("%s needs quotes within [] and {}: write \"%[1]s\" (%s)", found[1], wrong.Message)
+			break
+		}
 	}
 	return wrong
 }

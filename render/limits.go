@@ -96,12 +96,24 @@ func (a *allowance) hold(values int) error {
 // object takes one object with a number of values off the allowance.
 func (a *allowance) object(values int) error {
 	if values > a.limits.ObjectValues {
-		return fmt.Errorf("it has more than %d values, which no definition has", a.limits.ObjectValues)
+		return tooManyValues(a.limits.ObjectValues)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.objects++
 	return a.limits.checkObjects(a.objects)
+}
+
+// grow takes the values off the allowance that substitution has added to one object.
+func (a *allowance) grow(before, after int) error {
+	if after > a.limits.ObjectValues {
+		return tooManyValues(a.limits.ObjectValues)
+	}
+	return a.hold(max(0, after-before))
+}
+
+func tooManyValues(limit int) error {
+	return fmt.Errorf("it has more than %d values, which no definition has", limit)
 }
 
 // write takes the text of one object off the allowance.

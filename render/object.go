@@ -1,12 +1,15 @@
 package render
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
 
+	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/plumbline-dev/plumbline/render/legacy"
@@ -18,6 +21,8 @@ type Validator interface {
 	Default(object *unstructured.Unstructured)
 	// Validate checks an object that is to be created, unknown fields included.
 	Validate(ctx context.Context, object *unstructured.Unstructured) field.ErrorList
+	// Schema returns the schema of a kind; nil if no CRD defines the kind.
+	Schema(kind schema.GroupVersionKind) *structural.Structural
 }
 
 // maker makes objects of drafts.
@@ -60,6 +65,9 @@ func (m *maker) build(ctx context.Context, d draft) (Object, []problem) {
 	}
 	dropEmpty(content)
 	content, problems := m.substitute(kind, content)
+	if content == nil {
+		return Object{}, problems // too much
+	}
 	text := textOf(content)
 	if err := m.left.write(text); err != nil {
 		return Object{}, append(problems, problem{"", err.Error()})
@@ -111,8 +119,12 @@ func (m *maker) substitute(kind Kind, content map[string]any) (map[string]any, [
 		return content, nil
 	}
 	s := &substitution{variables: m.variables, scripts: kind.Scripts, left: m.left.limits.FileBytes}
-	replaced := s.entries(nil, content)
-	if err := m.left.substitute(s.bytes); err != nil {
+	var shape *structural.Structural
+	if m.validator != nil {
+		shape = m.validator.Schema(kind.GVK)
+	}
+	replaced := s.entries(nil, content, shape)
+	if err := cmp.Or(m.left.substitute(s.bytes), m.left.grow(valuesOf(content), valuesOf(replaced))); err != nil {
 		return nil, append(s.problems, problem{"", err.Error()})
 	}
 	return replaced, s.problems

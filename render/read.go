@@ -50,7 +50,10 @@ func decodeKarpenter(file string, data []byte) (*Karpenter, error) {
 	}
 	doc := documents[0]
 	karpenter := &Karpenter{}
-	problems := decodeStrictly(doc, karpenter)
+	problems := textsOnly(doc)
+	if len(problems) == 0 {
+		problems = decodeStrictly(doc, karpenter)
+	}
 	if len(problems) == 0 {
 		karpenter.Values, problems = valuesWithNulls(doc, karpenter.Values)
 	}
@@ -79,6 +82,20 @@ func valuesWithNulls(doc document.Document, values map[string]any) (map[string]a
 		return written, nil
 	}
 	return values, nil
+}
+
+// textsOnly finds the entries of substitute that are not text.
+func textsOnly(doc document.Document) []problem {
+	fields, _ := doc.Value.(map[string]any)
+	entries, _ := fields["substitute"].(map[string]any)
+	var problems []problem
+	for name, value := range entries {
+		if _, ok := value.(string); !ok {
+			text, _ := json.Marshal(value) // what was read from YAML always is JSON
+			problems = append(problems, problem{"substitute." + name, fmt.Sprintf("substitute.%s has to be text: write '%s' in quotes", name, excerpt(string(text)))})
+		}
+	}
+	return problems
 }
 
 // problem is something wrong with one field of a document.

@@ -67,6 +67,7 @@ func TestReadKarpenterRefuses(t *testing.T) {
 		"a range":          {strings.Replace(head, "1.14.1", "1.14.x", 1), []string{`a/plumbline.yaml:6: version is "1.14.x"`}},
 		"two numbers":      {strings.Replace(head, "1.14.1", `"1.14"`, 1), []string{`a/plumbline.yaml:6: version is "1.14"`}},
 		"a number":         {strings.Replace(head, "1.14.1", "1.14", 1), []string{"a/plumbline.yaml:6: version has to be of type string, not number"}},
+		"no text":          {head + "substitute:\n  A: x\n  W: 10\n  L: [a]\n", []string{"a/plumbline.yaml:9: substitute.W has to be text: write '10' in quotes", "a/plumbline.yaml:10: substitute.L has to be text: write '[\"a\"]' in quotes"}},
 		"no version":       {strings.Replace(head, "version: 1.14.1\n", "", 1), []string{`a/plumbline.yaml:1: version is ""`}},
 		"other management": {head + "management: Yours\n", []string{`a/plumbline.yaml:7: management is "Yours"`}},
 		"external": {strings.Replace(head, "version: 1.14.1\n", "", 1) + "management: External\nrepository: oci://x/y\ndigests: {karpenter: 'sha256:abc'}\nvalues: {a: 1}\n", []string{

@@ -7,7 +7,10 @@ import (
 	"slices"
 	"strings"
 
+	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/plumbline-dev/plumbline/render/document"
 )
 
 // SubstituteAnnotation with the value "disabled" turns substitution off for an
@@ -78,24 +81,87 @@ func anyText(value any, such func(string) bool) bool {
 
 func mayHaveVariables(text string) bool { return strings.Contains(text, "${") }
 
-func (s *substitution) value(at *field.Path, value any) any {
+// value replaces what is in a value. shape is its schema, nil if unknown.
+func (s *substitution) value(at *field.Path, value any, shape *structural.Structural) any {
 	switch v := value.(type) {
 	case string:
+		if found := variable.FindStringSubmatch(v); found != nil && found[0] == v && takesNoText(shape) {
+			return s.typed(at, v, found[1], shape.Type)
+		}
 		return s.text(at, v)
 	case []any:
+		var items *structural.Structural
+		if shape != nil {
+			items = shape.Items
+		}
 		list := make([]any, 0, len(v))
 		for i, item := range v {
-			list = append(list, s.value(at.Index(i), item))
+			list = append(list, s.value(at.Index(i), item, items))
 		}
 		return list
 	case map[string]any:
-		return s.entries(at, v)
+		return s.entries(at, v, shape)
 	default:
 		return value
 	}
 }
 
-func (s *substitution) entries(at *field.Path, entries map[string]any) map[string]any {
+// takesNoText reports whether a value of a schema is of another type than text.
+func takesNoText(shape *structural.Structural) bool {
+	return shape != nil && !shape.XIntOrString && slices.Contains([]string{"integer", "number", "boolean", "array", "object"}, shape.Type)
+}
+
+// typed is the value of a variable for a field that takes no text: it is read as YAML. So ${NAME} can stand for a number or
+// a list, and the value of a text is never taken for one.
+func (s *substitution) typed(at *field.Path, text, name, wanted string) any {
+	value, known := s.variables[name]
+	if !known {
+		return s.text(at, text)
+	}
+	if !s.take(value) {
+		return nil
+	}
+	documents, err := document.Parse([]byte(value))
+	if err == nil && len(documents) == 1 && isOfType(documents[0].Value, wanted) {
+		return documents[0].Value
+	}
+	s.complain(at, "%s has to be of type %s, and ${%s} is %q under substitute in %s: correct it there", at, wanted, name, excerpt(value), FileName)
+	return nil
+}
+
+// isOfType reports whether a value is of a type of OpenAPI.
+func isOfType(value any, wanted string) bool {
+	switch value.(type) {
+	case bool:
+		return wanted == "boolean"
+	case int64:
+		return wanted == "integer" || wanted == "number"
+	case float64:
+		return wanted == "number"
+	case []any:
+		return wanted == "array"
+	case map[string]any:
+		return wanted == "object"
+	default:
+		return false
+	}
+}
+
+// property is the schema of an entry of an object; nil if unknown.
+func property(shape *structural.Structural, key string) *structural.Structural {
+	if shape == nil {
+		return nil
+	}
+	if of, ok := shape.Properties[key]; ok {
+		return &of
+	}
+	if shape.AdditionalProperties != nil {
+		return shape.AdditionalProperties.Structural
+	}
+	return nil
+}
+
+func (s *substitution) entries(at *field.Path, entries map[string]any, shape *structural.Structural) map[string]any {
 	replaced := make(map[string]any, len(entries))
 	for _, key := range slices.Sorted(maps.Keys(entries)) {
 		place := field.NewPath(key)
@@ -106,7 +172,7 @@ func (s *substitution) entries(at *field.Path, entries map[string]any) map[strin
 		if _, twice := replaced[name]; twice {
 			s.complain(place, "two keys become %q once they are substituted", name)
 		}
-		replaced[name] = s.value(place, entries[key])
+		replaced[name] = s.value(place, entries[key], property(shape, name))
 	}
 	return replaced
 }

@@ -90,6 +90,69 @@ func TestSubstitute(t *testing.T) {
 	}
 }
 
+// typedPool has variables in fields that take no text, and in fields that do.
+const typedPool = `apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata:
+  name: general
+  labels: {cost-centre: "${W}"}
+spec:
+  weight: ${W}
+  limits: {cpu: "${W}"}
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
+      requirements:
+        - {key: topology.kubernetes.io/zone, operator: In, values: "${ZONES}"}
+`
+
+// TestSubstituteTyped: what a variable stands for has the type that the schema asks for.
+func TestSubstituteTyped(t *testing.T) {
+	validator, err := compiled()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		substitute string
+		want       []any // weight, values, label, limit
+		errs       []string
+	}{
+		"JSON":           {`{W: "10", ZONES: '["eu-west-1a", "eu-west-1b"]'}`, []any{int64(10), []any{"eu-west-1a", "eu-west-1b"}, "10", "10"}, nil},
+		"YAML":           {`{W: "10", ZONES: "[eu-west-1a]"}`, []any{int64(10), []any{"eu-west-1a"}, "10", "10"}, nil},
+		"no number":      {`{W: ten, ZONES: "[eu-west-1a]"}`, nil, []string{`nodes.yaml:7: spec.weight has to be of type integer, and ${W} is "ten" under substitute in plumbline.yaml: correct it there`}},
+		"no list":        {`{W: "10", ZONES: eu-west-1a}`, nil, []string{`nodes.yaml:13: spec.template.spec.requirements[0].values has to be of type array, and ${ZONES} is "eu-west-1a"`}},
+		"two documents":  {`{W: "10\n---\n11\n", ZONES: "[eu-west-1a]"}`, nil, []string{`nodes.yaml:7: spec.weight has to be of type integer`}},
+		"unknown":        {`{W: "10"}`, nil, []string{`nodes.yaml:13: ${ZONES} is not known`}},
+		"more than fits": {`{W: "10", ZONES: "[` + strings.Repeat("a,", 10_001) + `]"}`, nil, []string{"nodes.yaml:1: it has more than 10000 values"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := map[string]string{"plumbline.yaml": plumblineYAML + "substitute: " + tc.substitute + "\n", "nodes.yaml": typedPool}
+			set, err := renderAll(t, folder(files), ".", validator)
+			if tc.errs != nil {
+				expectErrors(t, err, tc.errs)
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			object := set.Objects[0].Desired
+			spec := object.Object["spec"].(map[string]any)
+			requirements, _, _ := unstructured.NestedSlice(spec, "template", "spec", "requirements")
+			got := []any{spec["weight"], requirements[0].(map[string]any)["values"], object.GetLabels()["cost-centre"], spec["limits"].(map[string]any)["cpu"]}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestVariablesWithoutQuotes: within [] and {} YAML takes the braces of ${NAME} for a map.
+func TestVariablesWithoutQuotes(t *testing.T) {
+	text := "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {name: a}\nspec:\n  role: x\n  tags: {a: b,\n    c: ${TEAM}}\n"
+	_, err := renderAll(t, folder(map[string]string{"plumbline.yaml": withTeam, "class.yaml": text}), ".", nil)
+	expectErrors(t, err, []string{`class.yaml:7: ${TEAM} needs quotes within [] and {}: write "${TEAM}" (not YAML: did not find expected ',' or '}')`})
+}
+
 func TestSubstituteRefuses(t *testing.T) {
 	for name, tc := range map[string]struct {
 		annotations string

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -47,6 +48,14 @@ type UnknownKindError struct {
 // Error names the kind.
 func (e *UnknownKindError) Error() string {
 	return fmt.Sprintf("no CRD of this version of Karpenter defines %s in %s", e.GVK.Kind, e.GVK.GroupVersion())
+}
+
+// Schema returns the schema of a kind; nil if no CRD defines the kind. It is read only.
+func (v *Validator) Schema(gvk schema.GroupVersionKind) *structural.Structural {
+	if known, ok := v.kinds[gvk]; ok {
+		return known.structural
+	}
+	return nil
 }
 
 func (v *Validator) kindOf(object *unstructured.Unstructured) (*kind, error) {
