@@ -137,6 +137,27 @@ func TestBadFolders(t *testing.T) {
 	}
 }
 
+// TestAClassThatNoFileDefines is warned of, by render and by a plan without a cluster, neither of which knows what a cluster has.
+func TestAClassThatNoFileDefines(t *testing.T) {
+	pool := strings.ReplaceAll(`apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: web}
+spec:
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: CLASS}
+      requirements: []
+`, "CLASS", "defualt")
+	dir := folder(t, map[string]string{"plumbline.yaml": karpenterYAML, "class.yaml": classYAML, "web.yaml": pool})
+	const want = "web.yaml:1: NodePool/web names EC2NodeClass/defualt, which no file of this folder defines; did you mean default?"
+	for command, code := range map[string]int{"render": exitDone, "plan": exitChanges} {
+		got := plumbline(t, command, dir)
+		if got.code != code || strings.Count(got.out+got.err, want) != 1 || strings.Contains(got.out+got.err, "in the cluster") {
+			t.Errorf("%s: code %d, want %d and once %q:\n%s%s", command, got.code, code, want, got.out, got.err)
+		}
+	}
+}
+
 // TestGivenCRDs: --crds stands in for a version that is not linked in.
 func TestGivenCRDs(t *testing.T) {
 	dir := folder(t, map[string]string{"plumbline.yaml": strings.Replace(karpenterYAML, "1.14.1", "1.13.0", 1), "a.yaml": classYAML})

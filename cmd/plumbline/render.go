@@ -32,7 +32,7 @@ at once, each with file and line.`,
 		if err != nil {
 			return err
 		}
-		for _, warning := range r.set.Warnings {
+		for _, warning := range append(r.set.Warnings, render.Undefined(r.set.Objects)...) {
 			fmt.Fprintln(cmd.ErrOrStderr(), "warning: "+redact.Visible(warning))
 		}
 		if err := printSet(cmd.OutOrStdout(), *output, r.set); err != nil {

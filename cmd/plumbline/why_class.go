@@ -96,7 +96,7 @@ func classOf(ctx context.Context, c *cluster, name string) (*classReport, error)
 	}}
 	for i := range pools {
 		ref := render.Ref{Kind: render.NodePool, Name: pools[i].GetName()}
-		if named, ok := plan.Reference(ref, &pools[i]); ok && named.Name == name {
+		if named, ok := render.Reference(ref, &pools[i]); ok && named.Name == name {
 			report.NodePools = append(report.NodePools, ref.String())
 			documents = append(documents, pointed(&pools[i], copied))
 		}

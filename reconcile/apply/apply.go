@@ -93,7 +93,7 @@ func (a *applier) stage(ctx context.Context, changes []plan.Change, kind render.
 
 // attempt writes one object, unless what it names could not be made.
 func (a *applier) attempt(ctx context.Context, change *plan.Change) outcome {
-	if class, ok := plan.Reference(change.Ref, change.Object.Desired); ok && a.absent[class] {
+	if class, ok := render.Reference(change.Ref, change.Object.Desired); ok && a.absent[class] {
 		return failed(change, &WaitingError{Ref: change.Ref, For: class})
 	}
 	written, err := a.write(ctx, change)

@@ -143,13 +143,13 @@ func (m *maker) classUsers() (wanted map[render.Ref]bool, users map[render.Ref]m
 		users[class][pool] = users[class][pool] || ours
 	}
 	for _, object := range m.objects {
-		if class, ok := Reference(object.Ref, object.Desired); ok {
+		if class, ok := render.Reference(object.Ref, object.Desired); ok {
 			wanted[class] = true
 			use(class, object.Ref.Name, true)
 		}
 	}
 	for ref, live := range m.live.Objects {
-		if class, ok := Reference(ref, live.Unstructured); ok {
+		if class, ok := render.Reference(ref, live.Unstructured); ok {
 			use(class, ref.Name, m.inSet[ref] || m.policy.Owner.Owns(live))
 		}
 	}

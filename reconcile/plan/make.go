@@ -53,7 +53,9 @@ func Make(ctx context.Context, set *render.Set, live Live, policy Policy, schema
 		}
 		p.InUse = m.inUse()
 	}
-	if !policy.Offline {
+	if policy.Offline {
+		p.Warnings = append(p.Warnings, render.Undefined(m.objects)...)
+	} else {
 		p.Kept = m.keep()
 		p.Removals = m.candidates(p.Revision)
 		p.Returned = m.returned()
@@ -172,9 +174,6 @@ func (m *maker) take(d decision, p *Plan) {
 	if d.change.Action != None {
 		m.changes[d.change.Ref] = d.change
 		p.Changes = append(p.Changes, d.change)
-	}
-	if m.policy.Offline {
-		p.Warnings = append(p.Warnings, m.offlineWarnings(d.change.Object)...)
 	}
 }
 

@@ -171,7 +171,7 @@ func (m *maker) classesFor(c *Candidate, candidates []Candidate) []string {
 		found[name] = m.inSet[render.Ref{Kind: render.EC2NodeClass, Name: name}]
 	}
 	for _, object := range m.live.OfKind(render.NodePool) {
-		if class, ok := Reference(render.Ref{Kind: render.NodePool, Name: object.GetName()}, object); !ok || class != c.Ref {
+		if class, ok := render.Reference(render.Ref{Kind: render.NodePool, Name: object.GetName()}, object); !ok || class != c.Ref {
 			continue
 		}
 		names := []string{object.GetName()}
@@ -202,6 +202,6 @@ func (m *maker) classInGit(pool string) (name string, ok bool) {
 	if i < 0 {
 		return "", false
 	}
-	class, ok := Reference(m.objects[i].Ref, m.objects[i].Desired)
+	class, ok := render.Reference(m.objects[i].Ref, m.objects[i].Desired)
 	return class.Name, ok && m.inSet[class]
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/plan/planjson"
 	"github.com/plumbline-dev/plumbline/reconcile/plan/rules"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // ReasonPolicy is the reason of what a policy of spec.policies holds.
@@ -102,7 +103,7 @@ func (m *maker) awaitHeldClasses(p *Plan) {
 	}
 	for i := range p.Changes {
 		c := &p.Changes[i]
-		class, names := Reference(c.Ref, c.Object.Desired)
+		class, names := render.Reference(c.Ref, c.Object.Desired)
 		if names && held[class.String()] && c.Action.Writes() {
 			c.wait(ReasonClassNotMade, class, fmt.Sprintf("%s names %s, which is held", c.Ref, class))
 			c.Effect, c.Nodes, c.UpTo, c.touched, c.unnamed, c.DriftReasons, c.Warnings = EffectBlocked, 0, false, nil, 0, nil, nil

@@ -3,29 +3,13 @@ package plan
 import (
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	"github.com/plumbline-dev/plumbline/render"
 )
-
-// Reference returns what an object names, as its kind says; false where its
-// kind names nothing, or it does not.
-func Reference(ref render.Ref, object *unstructured.Unstructured) (render.Ref, bool) {
-	kind, ok := render.KindOf(ref.Kind)
-	if !ok || kind.RefersTo == "" {
-		return render.Ref{}, false
-	}
-	name, found, err := unstructured.NestedString(object.Object, kind.RefPath...)
-	if err != nil || !found || name == "" {
-		return render.Ref{}, false
-	}
-	return render.Ref{Kind: kind.RefersTo, Name: name}, true
-}
 
 // needClass lets an object be written only when the class that it names is
 // there, not terminating, or is made just before it.
 func (m *maker) needClass(change *Change) {
-	class, ok := Reference(change.Ref, change.Object.Desired)
+	class, ok := render.Reference(change.Ref, change.Object.Desired)
 	if !ok || m.policy.Offline {
 		return
 	}
@@ -61,13 +45,4 @@ func (m *maker) needForeignClass(change *Change, class render.Ref) {
 
 func (c *Change) wait(reason string, on render.Ref, message string) {
 	c.Action, c.Reason, c.WaitsFor, c.Message = Wait, reason, on.String(), message
-}
-
-// offlineWarnings names classes that the Set lacks; a cluster may have them.
-func (m *maker) offlineWarnings(object render.Object) []string {
-	class, ok := Reference(object.Ref, object.Desired)
-	if !ok || m.inSet[class] {
-		return nil
-	}
-	return []string{(&MissingClassError{Ref: object.Ref, Class: class, Origin: object.Origin}).Error()}
 }

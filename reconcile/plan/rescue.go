@@ -86,7 +86,7 @@ func rescueOf(class render.Object, name string, pools []render.Object) render.Re
 func poolsByClass(set *render.Set) map[string][]render.Object {
 	pools := map[string][]render.Object{}
 	for _, object := range set.Objects {
-		if class, ok := Reference(object.Ref, object.Desired); ok {
+		if class, ok := render.Reference(object.Ref, object.Desired); ok {
 			pools[class.Name] = append(pools[class.Name], object)
 		}
 	}
@@ -97,7 +97,7 @@ func poolsByClass(set *render.Set) map[string][]render.Object {
 func (l Live) usedClasses() map[string]bool {
 	used := map[string]bool{}
 	for ref, object := range l.Objects {
-		if class, ok := Reference(ref, object.Unstructured); ok {
+		if class, ok := render.Reference(ref, object.Unstructured); ok {
 			used[class.Name] = true
 		}
 	}
@@ -258,7 +258,7 @@ func (m *maker) rescues(c *Change) bool {
 		if c.Live == nil || !slices.Contains(r.Pools, c.Ref) {
 			return false
 		}
-		names, _ := Reference(c.Ref, c.Live)
+		names, _ := render.Reference(c.Ref, c.Live)
 		return names != r.By
 	})
 }

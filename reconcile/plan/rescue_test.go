@@ -108,7 +108,7 @@ func TestRescue(t *testing.T) {
 			set := c.rescued(t, &plan.Rescuer{}, tt.git...)
 			names, classes := map[string]string{}, []string(nil)
 			for _, o := range set.Objects {
-				switch named, ok := plan.Reference(o.Ref, o.Defaulted); {
+				switch named, ok := render.Reference(o.Ref, o.Defaulted); {
 				case ok:
 					names[o.Ref.Name] = named.Name
 				default:
@@ -146,7 +146,7 @@ func TestACopyIsTheClass(t *testing.T) {
 		t.Errorf("its spec:\n%s", diff)
 	}
 	for _, o := range set.Objects {
-		if named, ok := plan.Reference(o.Ref, o.Desired); ok && named.Name == "default-rescued" {
+		if named, ok := render.Reference(o.Ref, o.Desired); ok && named.Name == "default-rescued" {
 			t.Error("the Set of Git was changed itself")
 		}
 	}

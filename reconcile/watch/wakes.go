@@ -81,7 +81,7 @@ func (w Wakes) OnDefinition(ctx context.Context, obj client.Object) []ctrlreconc
 // reference is what a definition names; the zero Ref where it names nothing.
 func reference(ref render.Ref, obj client.Object) render.Ref {
 	if definition, ok := obj.(*unstructured.Unstructured); ok {
-		named, _ := plan.Reference(ref, definition)
+		named, _ := render.Reference(ref, definition)
 		return named
 	}
 	return render.Ref{}

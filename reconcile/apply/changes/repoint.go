@@ -17,8 +17,8 @@ func (s *Step) repoints(c plan.Change) (class render.Ref, message string, waits 
 	if !changes || c.Live == nil || c.Object.Desired == nil {
 		return render.Ref{}, "", false
 	}
-	before, named := plan.Reference(c.Ref, c.Live)
-	after, names := plan.Reference(c.Ref, c.Object.Desired)
+	before, named := render.Reference(c.Ref, c.Live)
+	after, names := render.Reference(c.Ref, c.Object.Desired)
 	if !named || !names || before == after || !s.ready(before) || s.ready(after) && !s.writes(after) {
 		return render.Ref{}, "", false
 	}
