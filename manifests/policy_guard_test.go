@@ -92,6 +92,19 @@ func TestTheDeletionGuardKeepsNamespacesOfTheChart(t *testing.T) {
 	}
 }
 
+// TestTheDeletionGuardKnowsKarpentersAccount: the chart's values name the one account that removes Karpenter's finalizers.
+func TestTheDeletionGuardKnowsKarpentersAccount(t *testing.T) {
+	p := compileOf(t, rendered(t, "nodes", "karpenterNamespace: karpenter\nkarpenterServiceAccount: blue"))
+	for account, want := range map[string]string{
+		"karpenter:blue": "", "karpenter:karpenter": "the finalizer karpenter.sh/termination", "kube-system:karpenter": "the finalizer karpenter.sh/termination",
+	} {
+		by := &user.DefaultInfo{Name: "system:serviceaccount:" + account}
+		old := parse(t, guardedClaim)
+		w := write{operation: admission.Update, resource: "nodeclaims", old: old, object: patched(t, old, "[{op: remove, path: /metadata/finalizers}]"), by: by}
+		expect(t, policies{t, p.byOf}.denied(w), want)
+	}
+}
+
 // TestTheDeletionGuardLetsOthersBe: what is not plumbline's is not kept from deletion.
 func TestTheDeletionGuardLetsOthersBe(t *testing.T) {
 	p := compile(t)
@@ -151,7 +164,7 @@ func TestTheDeletionGuardOnUpdates(t *testing.T) {
 	}{
 		"of a NodeClaim, by a person":        {"nodeclaims", guardedClaim, "[{op: remove, path: /metadata/finalizers}]", person, "the finalizer karpenter.sh/termination of NodeClaim/general-abcde keeps its instances"},
 		"of a NodeClaim, by Karpenter":       {"nodeclaims", guardedClaim, "[{op: remove, path: /metadata/finalizers}]", karpenter, ""},
-		"by Karpenter of another namespace":  {"nodeclaims", guardedClaim, "[{op: remove, path: /metadata/finalizers}]", elsewhere, ""},
+		"by Karpenter of another namespace":  {"nodeclaims", guardedClaim, "[{op: remove, path: /metadata/finalizers}]", elsewhere, "the finalizer karpenter.sh/termination"},
 		"by an account of such a name":       {"nodeclaims", guardedClaim, "[{op: remove, path: /metadata/finalizers}]", impostor, "the finalizer karpenter.sh/termination"},
 		"of a class, by a person":            {"ec2nodeclasses", guardedClass, "[{op: replace, path: /metadata/finalizers, value: []}]", person, "the finalizer karpenter.k8s.aws/termination"},
 		"another's of a class":               {"ec2nodeclasses", guardedClass, "[{op: remove, path: /metadata/finalizers/1}]", person, ""},

@@ -17,6 +17,9 @@ func (p *pass) conclude(ctx context.Context) (ctrl.Result, error) {
 		p.plan.Note(ctx, p.sync, p.removalStep().Relabelled)
 	}
 	p.Guard = p.Settings.DeletionGuard.Beside(ctx, p.Nodes.Uncached, p.Settings.Namespace, p.want.Karpenter, p.now)
+	if accounts, err := p.accounts(ctx); err == nil && len(accounts) > 0 {
+		p.Denial = p.Settings.DeletionGuard.DeniedLately(ctx, p.Nodes.Uncached, accounts, p.now)
+	}
 	return p.conclusion().Conclude(ctx)
 }
 

@@ -53,7 +53,7 @@ func (p *pass) removalStep() *removal.Step {
 	planning := p.policyStep()
 	return &removal.Step{
 		Tools: removal.Tools{
-			Client: p.Client, Uncached: p.Uncached, Nodes: p.Nodes, Logs: p.Logs, Gate: p.chartStep().On,
+			Client: p.Client, Uncached: p.Uncached, Nodes: p.Nodes, Logs: p.Logs, Gate: p.chartStep().On, Denied: p.denied,
 			EC2:      func(ctx context.Context, region string) (teardown.EC2, error) { return p.cloud()(ctx, region) },
 			AskEvery: p.Settings.CloudInterval, StillLeader: p.Settings.StillLeader, Reached: p.Points.Phase,
 		},
@@ -65,6 +65,24 @@ func (p *pass) removalStep() *removal.Step {
 		Cluster: cluster, Region: region, Account: p.account,
 		GoesTo: planning.GoesTo, Left: planning.Left, Withheld: p.plan.Withheld, ReadSince: p.fetchStep().ReadSince,
 	}
+}
+
+// denied is why the deletion guard denies Karpenter's controller the removal of its own finalizers; empty if it does not.
+func (p *pass) denied(ctx context.Context) string {
+	accounts, err := p.accounts(ctx)
+	if err != nil {
+		return err.Error()
+	}
+	return p.Settings.DeletionGuard.Denied(ctx, p.Nodes.Uncached, accounts).Message()
+}
+
+// accounts are the ServiceAccounts that Karpenter's controller runs under; none while its namespace is unknown.
+func (p *pass) accounts(ctx context.Context) ([]string, error) {
+	k := p.sync.Status.Karpenter
+	if k == nil || k.Namespace == "" {
+		return nil, nil
+	}
+	return p.view.ServiceAccounts(ctx, k.Namespace)
 }
 
 // ending is what ends the nodes of a NodeSync, and where that is being deleted the rest of it; or leaves all of it

@@ -68,12 +68,9 @@ ServiceAccount name, and to AWS by the SDK's default chain of credentials.`,
 	return cmd
 }
 
-// guards looks for the policies of the deletion guard; nil where they are not wanted.
+// guards looks for the policies of the deletion guard.
 func (o *runOptions) guards() *deletion.Asker {
-	if !o.deletionGuard {
-		return nil
-	}
-	return &deletion.Asker{}
+	return &deletion.Asker{WithoutGuard: !o.deletionGuard}
 }
 
 func (o *runOptions) bind(flags *pflag.FlagSet) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fluxcd/pkg/runtime/conditions"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -48,6 +49,9 @@ func runs(ctx context.Context, c *cluster, claim *karpv1.NodeClaim) (*whyReport,
 // names the node, and the commands that would end it all the same. Without the right to read NodeSyncs the rest
 // stands by itself.
 func stalls(ctx context.Context, c *cluster, report *whyReport) *whyReport {
+	if report.State == claimEnding {
+		report.Blocked = denied(ctx, c)
+	}
 	removals, err := removalsOf(ctx, c, report.Pool)
 	if err != nil {
 		return report
@@ -59,6 +63,21 @@ func stalls(ctx context.Context, c *cluster, report *whyReport) *whyReport {
 		}
 	}
 	return report
+}
+
+// denied is the policy that denies Karpenter's controller the removal of its finalizers, as a NodeSync reports it;
+// empty if none does, or nobody tells.
+func denied(ctx context.Context, c *cluster) string {
+	syncs := &v1alpha1.NodeSyncList{}
+	if err := c.List(ctx, syncs, client.InNamespace(c.in(ctx))); err != nil {
+		return ""
+	}
+	for i := range syncs.Items {
+		if conditions.IsTrue(&syncs.Items[i], v1alpha1.KarpenterDeniedCondition) {
+			return conditions.GetMessage(&syncs.Items[i], v1alpha1.KarpenterDeniedCondition)
+		}
+	}
+	return ""
 }
 
 // names says whether a message has a name as a word.

@@ -48,7 +48,10 @@ var chartFiles = []chartFile{
 	{from: "guard/emergency.yaml"},
 	{from: "guard/charts.yaml", when: ifGuard, edits: []edit{breakGlass(1)}},
 	{from: "guard/definitions.yaml", when: ifGuard, edits: []edit{breakGlass(1)}},
-	{from: "guard/finalizers.yaml", when: ifGuard, edits: []edit{breakGlass(1)}},
+	{from: "guard/finalizers.yaml", when: ifGuard, edits: []edit{
+		breakGlass(1),
+		replaced(1, `["system:serviceaccount:kube-system:karpenter"]`, `{{ list (printf "system:serviceaccount:%s:%s" .Values.karpenterNamespace .Values.karpenterServiceAccount) | toJson }}`),
+	}},
 	{from: "guard/crds.yaml", when: ifGuard, edits: []edit{breakGlass(1)}},
 	{from: "guard/namespaces.yaml", when: ifGuard, edits: []edit{
 		breakGlass(1),

@@ -80,6 +80,8 @@ type Found struct {
 	DaemonSets plan.DaemonSets
 	// Guard is what is known of the deletion guard.
 	Guard deletion.Answer
+	// Denial is whether the guard denies Karpenter's controller the removal of its finalizers.
+	Denial deletion.Denial
 	// Fought is what the charts made and another client keeps changing, in words.
 	Fought string
 	// Drifts are the objects that another client has changed or deleted; nil where the pass has

@@ -22,3 +22,16 @@ func (s *Step) setDeletionUnguarded() {
 		s.setTrouble(kind, reason, words)
 	}
 }
+
+// setKarpenterDenied tells of a deletion guard that denies Karpenter's controller the removal of its own finalizers, for as
+// long as it does. A pass that has not looked leaves what was reported.
+func (s *Step) setKarpenterDenied() {
+	const kind = v1alpha1.KarpenterDeniedCondition
+	switch {
+	case !s.Denial.Looked:
+	case s.Denial.Unknown != "":
+		s.setUnknown(kind, v1alpha1.ReasonFinalizerUnknown, s.Denial.Message())
+	default:
+		s.setTrouble(kind, v1alpha1.ReasonFinalizerDenied, s.Denial.Message())
+	}
+}

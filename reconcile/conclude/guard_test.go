@@ -43,3 +43,34 @@ func TestDeletionUnguarded(t *testing.T) {
 		}
 	}
 }
+
+// TestKarpenterDenied: the condition lasts as long as the policy denies Karpenter's controller, and a pass that has not
+// looked changes nothing.
+func TestKarpenterDenied(t *testing.T) {
+	denied := deletion.Denial{Looked: true, Accounts: []string{"system:serviceaccount:karpenter:blue"}}
+	sync := &v1alpha1.NodeSync{}
+	for i, c := range []struct {
+		denial        deletion.Denial
+		status, event string
+	}{
+		{denial: deletion.Denial{Looked: true}},
+		{denial: denied, status: "True FinalizerDenied", event: "FinalizerDenied"},
+		{denial: denied, status: "True FinalizerDenied"},
+		{denial: deletion.Denial{}, status: "True FinalizerDenied"},
+		{denial: deletion.Denial{Looked: true, Unknown: "forbidden"}, status: "Unknown FinalizerUnknown", event: "FinalizerUnknown"},
+		{denial: deletion.Denial{Looked: true}},
+	} {
+		s := &Step{Found: Found{Denial: c.denial}, Sync: sync, Before: sync.DeepCopy()}
+		s.setKarpenterDenied()
+		status, event := "", ""
+		if found := conditions.Get(sync, v1alpha1.KarpenterDeniedCondition); found != nil {
+			status = string(found.Status) + " " + found.Reason
+		}
+		for _, n := range s.Notes {
+			event += n.Reason
+		}
+		if status != c.status || event != c.event {
+			t.Errorf("look %d: condition %q, event %q; want %q and %q", i+1, status, event, c.status, c.event)
+		}
+	}
+}

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -59,8 +58,12 @@ func (a Answer) Reason() string {
 // Asker looks for the policies, seldom: each is a request. The zero value has looked for none. It is
 // for all NodeSyncs of a cluster.
 type Asker struct {
-	mu    sync.Mutex
-	known map[Setup]asked
+	// WithoutGuard is true if the deletion guard is not installed on purpose: its policies are not looked for.
+	WithoutGuard bool
+
+	mu     sync.Mutex
+	known  map[Setup]asked
+	denied map[string]denied
 }
 
 type asked struct {
@@ -71,7 +74,7 @@ type asked struct {
 // Beside is what is known of the guard now, by what Git wants of Karpenter: nothing where that is not known,
 // as in a deletion that reads no Git any more. It may take a dozen requests: no write of a pass waits for it.
 func (a *Asker) Beside(ctx context.Context, reader client.Reader, namespace string, k *render.Karpenter, now time.Time) Answer {
-	if k == nil {
+	if k == nil || a == nil || a.WithoutGuard {
 		return Answer{}
 	}
 	return a.Look(ctx, reader, Setup{Namespace: namespace, Karpenter: k.Namespace, Charts: k.Management == render.Managed}, now)
@@ -120,18 +123,9 @@ func read(ctx context.Context, reader client.Reader, s Setup) (Answer, error) {
 	}
 	answer := Answer{Looked: true, Known: true}
 	for _, want := range wanted {
-		live := Guard{Policy: &admissionv1.ValidatingAdmissionPolicy{}, Binding: &admissionv1.ValidatingAdmissionPolicyBinding{}}
-		if err := get(ctx, reader, want.Policy.Name, live.Policy); err != nil {
+		live, err := readGuard(ctx, reader, want.Policy.Name)
+		if err != nil {
 			return Answer{}, err
-		}
-		if err := get(ctx, reader, want.Policy.Name, live.Binding); err != nil {
-			return Answer{}, err
-		}
-		if live.Policy.UID == "" {
-			live.Policy = nil
-		}
-		if live.Binding.UID == "" {
-			live.Binding = nil
 		}
 		switch words, altered := Compare(want, live); {
 		case words == "":

@@ -54,16 +54,22 @@ func differs(want, live admissionv1.ValidatingAdmissionPolicySpec) string {
 	return ""
 }
 
-// sameVariable says whether two variables mean the same; the groups of the break glass may be others.
+// sameVariable reports whether two variables mean the same. The groups of the break glass and the
+// ServiceAccounts of Karpenter are the cluster's.
 func sameVariable(want, live admissionv1.Variable) bool {
-	if want.Name != live.Name {
+	switch {
+	case want.Name != live.Name:
 		return false
-	}
-	if want.Expression == live.Expression {
+	case want.Expression == live.Expression:
 		return true
+	case want.Name == breakGlass:
+		var groups []string
+		return json.Unmarshal([]byte(live.Expression), &groups) == nil && !slices.ContainsFunc(groups, everybody)
+	case want.Name == karpenterAccounts:
+		_, ok := accountList(live.Expression)
+		return ok
 	}
-	var groups []string
-	return want.Name == breakGlass && json.Unmarshal([]byte(live.Expression), &groups) == nil && !slices.ContainsFunc(groups, everybody)
+	return false
 }
 
 // everybody says of a group that all who speak to the API server may be in it.

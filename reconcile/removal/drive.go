@@ -95,7 +95,7 @@ func (s *Step) drive(ctx context.Context, on terms) (Result, error) {
 		DiagnosedAt: s.Memory.diagnosedAt,
 		Absent:      s.Memory.absent,
 		Evicted:     s.Memory.evicted,
-		Controller:  s.controllerGate(),
+		Controller:  s.controllerGate(ctx),
 		Cloud:       s.cloudGate(),
 		Arrivals:    on.arrivals,
 		Successor:   on.successor,

@@ -37,14 +37,25 @@ func (s *Step) pace() teardown.Pace {
 }
 
 // controllerGate is open while Karpenter's controller has a ready replica: only
-// it can end what is deleted. An open one says what it is not yet as it should be,
-// such as of another version.
-func (s *Step) controllerGate() teardown.Gate {
+// it can finalize what is deleted, and only if no policy denies it that. An open one says what is
+// not yet as it should be, such as another version.
+func (s *Step) controllerGate(ctx context.Context) teardown.Gate {
 	message := s.Controller.Message
 	if message == "" && !s.Alive {
 		message = "Karpenter's controller has no ready replica"
 	}
+	if denied := s.denied(ctx); s.Alive && denied != "" {
+		return teardown.Gate{Message: denied}
+	}
 	return teardown.Gate{Open: s.Alive, Message: message}
+}
+
+// denied is why a policy denies Karpenter's controller the removal of its finalizers; empty if none does.
+func (s *Step) denied(ctx context.Context) string {
+	if s.Denied == nil {
+		return ""
+	}
+	return s.Denied(ctx)
 }
 
 // daemonSets are those of CSI drivers and CNI plugins, for a diagnosis.
@@ -81,6 +92,9 @@ func (s *Step) leaderGate(ctx context.Context) teardown.Gate {
 	leads, err := upgrade.Alive(ctx, s.Nodes.Uncached, s.Sync.Status.Karpenter.Namespace, deployments, s.Now, &s.Memory.lease)
 	if err != nil {
 		return teardown.Gate{Message: err.Error()}
+	}
+	if denied := s.denied(ctx); leads.Ready && denied != "" {
+		return teardown.Gate{Message: denied}
 	}
 	if leads.Ready {
 		leads.Message = s.otherVersion(ctx, deployments)

@@ -1,6 +1,7 @@
 package removal
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -142,5 +143,24 @@ func TestWhatIsHeldOfANewerCommitIsNotWaitedFor(t *testing.T) {
 				t.Errorf("%t, waits for %q", done, waits)
 			}
 		})
+	}
+}
+
+// TestNothingIsDeletedThatKarpenterMayNotFinalize: while a policy denies Karpenter's controller the removal of its finalizers,
+// no NodeClaim and no EC2NodeClass is deleted, and the removal names the policy.
+func TestNothingIsDeletedThatKarpenterMayNotFinalize(t *testing.T) {
+	s := living(t).step()
+	s.Alive = true
+	if gate := s.controllerGate(t.Context()); !gate.Open {
+		t.Errorf("nobody looks, and the gate is closed: %s", gate.Message)
+	}
+	denied := "ValidatingAdmissionPolicy/plumbline-guard-finalizers denies system:serviceaccount:karpenter:blue"
+	s.Denied = func(context.Context) string { return denied }
+	if gate := s.controllerGate(t.Context()); gate.Open || gate.Message != denied {
+		t.Errorf("denied: %+v", gate)
+	}
+	denied = ""
+	if gate := s.controllerGate(t.Context()); !gate.Open {
+		t.Errorf("no longer denied, and the gate is closed: %s", gate.Message)
 	}
 }

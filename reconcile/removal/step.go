@@ -42,6 +42,9 @@ type Tools struct {
 	Logs upgrade.Logs
 	// Gate says whether one of Karpenter's feature gates is on; nil where that is not known.
 	Gate func(ctx context.Context, name string) (bool, error)
+	// Denied is why the deletion guard denies Karpenter's controller the removal of its finalizers; empty if it does not. It
+	// reads the API server. nil if nobody looks.
+	Denied func(context.Context) string
 	// StillLeader returns an error when the lease is no longer ours.
 	StillLeader func(context.Context) error
 	// Reached gets each phase that a removal comes to.

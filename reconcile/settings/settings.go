@@ -26,7 +26,7 @@ type Daemon struct {
 	// CompareInstances is the least time between two comparisons of EC2 instances with their
 	// definitions; 0 for none.
 	CompareInstances time.Duration
-	// DeletionGuard looks for the policies of the deletion guard; nil where they are not installed on purpose.
+	// DeletionGuard looks for the policies of the deletion guard; nil if nobody looks.
 	DeletionGuard *deletion.Asker
 	// CertificateAuthority is the bundle, in PEM, that the API server's certificate is
 	// checked against.

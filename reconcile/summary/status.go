@@ -41,6 +41,7 @@ type Status struct {
 	Extra        string                    `json:"extraFields,omitempty"`
 	DaemonSets   string                    `json:"daemonSets,omitempty"`
 	Unguarded    string                    `json:"deletionUnguarded,omitempty"`
+	Denied       string                    `json:"karpenterDenied,omitempty"`
 	Volumes      string                    `json:"volumesLeft,omitempty"`
 	Left         string                    `json:"resourcesLeft,omitempty"`
 	Rescued      string                    `json:"nodeClassRescued,omitempty"`
@@ -79,6 +80,7 @@ func Of(sync *v1alpha1.NodeSync) Status {
 	status.NodeDrift = conditions.GetMessage(sync, v1alpha1.NodeDriftCondition)
 	status.Extra = conditions.GetMessage(sync, v1alpha1.ExtraFieldsCondition)
 	status.DaemonSets = conditions.GetMessage(sync, v1alpha1.IntolerantDaemonSetsCondition)
+	status.Denied = conditions.GetMessage(sync, v1alpha1.KarpenterDeniedCondition)
 	status.Unguarded = conditions.GetMessage(sync, v1alpha1.DeletionUnguardedCondition)
 	status.Volumes = conditions.GetMessage(sync, v1alpha1.VolumesLeftCondition)
 	status.Left = conditions.GetMessage(sync, v1alpha1.ResourcesLeftCondition)
@@ -125,6 +127,7 @@ func (s Status) Lines() []Line {
 		{About: "fields", Text: before("extra: ", s.Extra)},
 		{About: "daemonsets", Text: s.DaemonSets},
 		{About: "guard", Text: s.Unguarded},
+		{About: "denied", Text: s.Denied},
 		{About: "volumes", Text: s.Volumes},
 		{About: "aws", Text: s.Left},
 		{About: "class", Text: s.Rescued},

@@ -100,6 +100,9 @@ const (
 	// DeletionUnguardedCondition is True while a policy of the deletion guard, or its binding, is missing
 	// or altered.
 	DeletionUnguardedCondition = "DeletionUnguarded"
+	// KarpenterDeniedCondition is True while the deletion guard denies the ServiceAccount of Karpenter's controller
+	// the removal of its own finalizers. Removals wait for it.
+	KarpenterDeniedCondition = "KarpenterDenied"
 )
 
 // Reasons of the Ready condition.
@@ -149,6 +152,8 @@ const (
 	ReasonGuardAltered         = "DeletionGuardAltered"
 	ReasonGuardUnknown         = "DeletionGuardUnknown"
 	ReasonGuardRestored        = "DeletionGuardRestored"
+	ReasonFinalizerDenied      = "FinalizerDenied"
+	ReasonFinalizerUnknown     = "FinalizerUnknown"
 	ReasonRollingOut           = "RollingOut"
 	ReasonRolloutTimedOut      = "RolloutTimedOut"
 	ReasonRolloutBraked        = "RolloutBraked"

@@ -17,7 +17,7 @@ type NodeSyncStatus struct {
 
 	// Conditions are Ready, Reconciling, Stalled, CloudVerified, RolledOut, SourceVerified with git.verify
 	// and, at need, Removing, LaunchFailing, NodeDrift, InstanceDrift,
-	// ExtraFields, VolumesLeft, ResourcesLeft, IntolerantDaemonSets, DeletionUnguarded, NodeClassRescued, Orphaned and OtherAppliers.
+	// ExtraFields, VolumesLeft, ResourcesLeft, IntolerantDaemonSets, DeletionUnguarded, KarpenterDenied, NodeClassRescued, Orphaned and OtherAppliers.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
