@@ -15,9 +15,8 @@ type NodeSyncStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Conditions are Ready, Reconciling, Stalled, CloudVerified, RolledOut, SourceVerified with git.verify
-	// and, at need, Removing, LaunchFailing, NodeDrift, InstanceDrift,
-	// ExtraFields, VolumesLeft, ResourcesLeft, IntolerantDaemonSets, DeletionUnguarded, KarpenterDenied, NodeClassRescued, Orphaned and OtherAppliers.
+	// Conditions are Ready, Reconciling and Stalled as kstatus has them, CloudVerified, RolledOut, SourceVerified
+	// with git.verify, and those that are there only at need, such as Removing: manifests/SPEC.md lists them.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
