@@ -50,7 +50,7 @@ func runs(ctx context.Context, c *cluster, claim *karpv1.NodeClaim) (*whyReport,
 // stands by itself.
 func stalls(ctx context.Context, c *cluster, report *whyReport) *whyReport {
 	if report.State == claimEnding {
-		report.Blocked = denied(ctx, c)
+		report.Blocked = karpenterDenied(ctx, c)
 	}
 	removals, err := removalsOf(ctx, c, report.Pool)
 	if err != nil {
@@ -65,9 +65,9 @@ func stalls(ctx context.Context, c *cluster, report *whyReport) *whyReport {
 	return report
 }
 
-// denied is the policy that denies Karpenter's controller the removal of its finalizers, as a NodeSync reports it;
+// karpenterDenied is the policy that denies Karpenter's controller the removal of its finalizers, as a NodeSync reports it;
 // empty if none does, or nobody tells.
-func denied(ctx context.Context, c *cluster) string {
+func karpenterDenied(ctx context.Context, c *cluster) string {
 	syncs := &v1alpha1.NodeSyncList{}
 	if err := c.List(ctx, syncs, client.InNamespace(c.in(ctx))); err != nil {
 		return ""
