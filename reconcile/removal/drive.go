@@ -31,7 +31,7 @@ func (s *Step) Run(ctx context.Context) (Result, error) {
 		return Result{Writes: reverted}, err
 	}
 	s.predate()
-	result, err := s.drive(ctx, terms{arrivals: s.arrivalsGate, successor: s.successorGate, pace: s.pace()})
+	result, err := s.drive(ctx, terms{arrivals: s.arrivalsGate(), successor: s.successorGate(), pace: s.pace()})
 	result.Writes = append(reverted, result.Writes...)
 	return result, err
 }

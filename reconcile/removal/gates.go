@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -129,16 +130,37 @@ func (s *Step) cloudGate() teardown.Gate {
 	return teardown.Gate{Open: s.Account.OK, Message: s.Account.Message}
 }
 
-func (s *Step) arrivalsGate(r v1alpha1.Removal) teardown.Gate {
-	if done, waitingFor := s.arrivalsDone(r); !done {
-		return teardown.Gate{Message: "waiting for " + waitingFor}
+// arrivalsGate returns the gate of each removal that is open once what came with its revision is there.
+func (s *Step) arrivalsGate() func(v1alpha1.Removal) teardown.Gate {
+	unready := sync.OnceValue(s.unreadyPools)
+	return func(r v1alpha1.Removal) teardown.Gate {
+		if done, waitingFor := s.arrivalsDone(r, unready); !done {
+			return teardown.Gate{Message: "waiting for " + waitingFor}
+		}
+		for _, ref := range s.targets(r) {
+			if !s.Ready[ref].Ready {
+				return teardown.Gate{Message: "waiting for " + ref.String() + ", to which it moves"}
+			}
+		}
+		return s.gitGate(r)
 	}
-	for _, ref := range s.targets(r) {
-		if !s.Ready[ref].Ready {
-			return teardown.Gate{Message: "waiting for " + ref.String() + ", to which it moves"}
+}
+
+// unreadyPool is a NodePool of the Set that lives and is not Ready.
+type unreadyPool struct {
+	ref     render.Ref
+	created time.Time
+}
+
+func (s *Step) unreadyPools() []unreadyPool {
+	var found []unreadyPool
+	for _, object := range s.Set.Objects {
+		live := s.Live.Objects[object.Ref]
+		if object.Ref.Kind == render.NodePool && live != nil && !s.Ready[object.Ref].Ready {
+			found = append(found, unreadyPool{object.Ref, live.GetCreationTimestamp().Time})
 		}
 	}
-	return s.gitGate(r)
+	return found
 }
 
 // targets are what takes the place of an entry that leaves, as long as Git has it.
@@ -206,18 +228,13 @@ func (s *Step) onlyHeldSince(r v1alpha1.Removal) bool {
 // NodePool that came with it is Ready; if not, what is waited for. Nothing
 // leaves before what takes its place is there. What is held of a newer commit is
 // not waited for.
-func (s *Step) arrivalsDone(r v1alpha1.Removal) (done bool, waitingFor string) {
+func (s *Step) arrivalsDone(r v1alpha1.Removal, unready func() []unreadyPool) (done bool, waitingFor string) {
 	if !s.Applied && !s.onlyHeldSince(r) {
 		return false, "the arrivals and changes of " + s.Revision + s.firstThatWaits()
 	}
-	for _, object := range s.Set.Objects {
-		live := s.Live.Objects[object.Ref]
-		if object.Ref.Kind != render.NodePool || live == nil {
-			continue
-		}
-		isNew := live.GetCreationTimestamp().After(r.RecordedAt.Add(-clocksDiffer))
-		if isNew && !s.Ready[object.Ref].Ready {
-			return false, "the new " + object.Ref.String()
+	for _, pool := range unready() {
+		if pool.created.After(r.RecordedAt.Add(-clocksDiffer)) {
+			return false, "the new " + pool.ref.String()
 		}
 	}
 	return true, ""

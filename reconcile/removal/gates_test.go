@@ -85,7 +85,7 @@ func TestNothingBeginsBeforeGitIsReadAgain(t *testing.T) {
 				}
 				return false, "", s.Now
 			}
-			if diff := cmp.Diff(c.want, s.arrivalsGate(v1alpha1.Removal{RecordedAt: recorded})); diff != "" {
+			if diff := cmp.Diff(c.want, s.arrivalsGate()(v1alpha1.Removal{RecordedAt: recorded})); diff != "" {
 				t.Errorf("gate (-want +got):\n%s", diff)
 			}
 			if wakes := !s.WakeAt.IsZero(); wakes != c.wakes {
@@ -106,7 +106,7 @@ func TestTheGateOfArrivalsSaysWhatWaits(t *testing.T) {
 		}},
 	} {
 		s.Plan = made
-		if done, waits := s.arrivalsDone(v1alpha1.Removal{RecordedAt: metav1.NewTime(now)}); done || waits != want {
+		if done, waits := s.arrivalsDone(v1alpha1.Removal{RecordedAt: metav1.NewTime(now)}, s.unreadyPools); done || waits != want {
 			t.Errorf("%t, %q, want %q", done, waits, want)
 		}
 	}
@@ -139,7 +139,7 @@ func TestWhatIsHeldOfANewerCommitIsNotWaitedFor(t *testing.T) {
 			s.Applied, s.Revision, s.Before.Status.LastAppliedRevision = false, two, c.applied
 			c.removal.RecordedAt = metav1.NewTime(now.Add(time.Hour))
 			s.Plan, s.Written = &plan.Plan{Changes: c.changes}, []plan.Write{{Ref: pool("written")}}
-			if done, waits := s.arrivalsDone(c.removal); done != c.want {
+			if done, waits := s.arrivalsDone(c.removal, s.unreadyPools); done != c.want {
 				t.Errorf("%t, waits for %q", done, waits)
 			}
 		})

@@ -61,7 +61,7 @@ func TestAMoveWaitsForItsTargets(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := moving(t, c.git...)
 			r := v1alpha1.Removal{Kind: render.NodePool, Name: "old", MovesTo: c.to, RecordedAt: metav1.NewTime(now)}
-			for what, gates := range map[string][2]teardown.Gate{"arrivals": {s.arrivalsGate(r), c.arrivals}, "successor": {s.successorGate(r), c.successor}} {
+			for what, gates := range map[string][2]teardown.Gate{"arrivals": {s.arrivalsGate()(r), c.arrivals}, "successor": {s.successorGate()(r), c.successor}} {
 				if got, want := gates[0], gates[1]; got.Open != want.Open || !want.Open && got.Message != want.Message {
 					t.Errorf("%s: %t %q, want %t %q", what, got.Open, got.Message, want.Open, want.Message)
 				}

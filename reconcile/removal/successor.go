@@ -2,6 +2,7 @@ package removal
 
 import (
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -12,18 +13,29 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// successorGate is open while a NodePool of the Set could take the pods of one
-// that leaves: Ready, with room to grow, and with nodes that can be launched. Where it moves
-// to some of them, these count only.
-// Whether each pod fits was asked before (reconcile/landing).
-func (s *Step) successorGate(r v1alpha1.Removal) teardown.Gate {
-	if r.Kind != render.NodePool || !s.successorWanted(r) {
-		return teardown.Gate{Open: true}
+// successorGate returns the gate of each removal that is open while a NodePool of the Set could take the pods:
+// Ready, with room to grow, and with nodes that can be launched. If the removed pool moves to some of them, only
+// these count. reconcile/landing has simulated before whether each pod fits.
+//
+// Removals that move to no pool share one answer: to find it once matters where hundreds of pools are removed.
+func (s *Step) successorGate() func(v1alpha1.Removal) teardown.Gate {
+	anyPool := sync.OnceValue(func() teardown.Gate { return s.takenBy(nil) })
+	return func(r v1alpha1.Removal) teardown.Gate {
+		if r.Kind != render.NodePool || !s.successorWanted(r) {
+			return teardown.Gate{Open: true}
+		}
+		if s.Plan != nil && s.Plan.Landing.Asking && slices.ContainsFunc(s.Plan.Removals, func(c plan.Candidate) bool { return c.UID == r.UID }) {
+			return teardown.Gate{Message: "waiting until it is known where its pods can go"}
+		}
+		if targets := s.targets(r); len(targets) > 0 {
+			return s.takenBy(targets)
+		}
+		return anyPool()
 	}
-	if s.Plan != nil && s.Plan.Landing.Asking && slices.ContainsFunc(s.Plan.Removals, func(c plan.Candidate) bool { return c.UID == r.UID }) {
-		return teardown.Gate{Message: "waiting until it is known where its pods can go"}
-	}
-	targets := s.targets(r)
+}
+
+// takenBy is the gate of pods that one of some NodePools has to take; nil stands for all of Git's.
+func (s *Step) takenBy(targets []render.Ref) teardown.Gate {
 	var unfit []string
 	var room teardown.Room
 	for _, object := range s.Set.Objects {

@@ -91,7 +91,7 @@ func TestSuccessorGate(t *testing.T) {
 			if name == "a class needs none" {
 				kind = render.EC2NodeClass
 			}
-			gate := s.successorGate(v1alpha1.Removal{Kind: kind, Name: "old", LastPool: c.approved})
+			gate := s.successorGate()(v1alpha1.Removal{Kind: kind, Name: "old", LastPool: c.approved})
 			if gate.Open != (c.want == "") || !strings.Contains(gate.Message, c.want) {
 				t.Errorf("gate %+v, want %q", gate, c.want)
 			}
@@ -122,7 +122,7 @@ func TestASuccessorWhoseNodesDoNotRegister(t *testing.T) {
 			pool, ref := growingPool("new"), render.Ref{Kind: render.NodePool, Name: "new"}
 			s.Set.Objects = []render.Object{{Ref: ref, Desired: pool}}
 			s.Live.Objects[ref], s.Ready[ref], s.Live.NodeClaims = plan.NewObject(pool), observe.Ready(plan.NewObject(pool)), c.claims
-			gate := s.successorGate(v1alpha1.Removal{Kind: render.NodePool, Name: "old"})
+			gate := s.successorGate()(v1alpha1.Removal{Kind: render.NodePool, Name: "old"})
 			if gate.Open != (c.want == "") || !strings.Contains(gate.Message, c.want) {
 				t.Errorf("gate %+v, want %q", gate, c.want)
 			}
@@ -151,7 +151,7 @@ func TestTheRoomOfSuccessors(t *testing.T) {
 				s.Set.Objects = append(s.Set.Objects, render.Object{Ref: ref, Desired: pool})
 				s.Live.Objects[ref], s.Ready[ref] = plan.NewObject(pool), observe.Ready(plan.NewObject(pool))
 			}
-			gate, got := s.successorGate(v1alpha1.Removal{Kind: render.NodePool, Name: "old"}), ""
+			gate, got := s.successorGate()(v1alpha1.Removal{Kind: render.NodePool, Name: "old"}), ""
 			if room := gate.Room; room != nil {
 				of := func(name corev1.ResourceName) string {
 					if quantity, limited := room.Left[name]; limited {
@@ -188,7 +188,7 @@ func TestAPoolWaitsForWhereItsPodsGo(t *testing.T) {
 			s.Live.Objects[ref] = plan.NewObject(pool)
 			s.Ready[ref] = observe.Ready(s.Live.Objects[ref])
 			s.Plan = &plan.Plan{Removals: []plan.Candidate{c.of}, Landing: plan.Landing{Asking: c.asks}}
-			if gate := s.successorGate(r); gate.Open == c.waits {
+			if gate := s.successorGate()(r); gate.Open == c.waits {
 				t.Errorf("%+v", gate)
 			}
 		})

@@ -19,7 +19,7 @@ func (b *bench) removal(ctx context.Context) error {
 		return err
 	}
 	n := leaving(b.options.Objects)
-	row, err := b.remove(ctx, b.plumbline, b.fleet, n)
+	row, err := b.profiled(ctx, "removal", func(ctx context.Context) (Row, error) { return b.remove(ctx, b.plumbline, b.fleet, n) })
 	if err != nil {
 		return err
 	}
