@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
 )
 
 // TestRoomForTheBudgetThatStopsARollout: Karpenter allows 50, and those for drift only make room.
@@ -35,6 +36,39 @@ func TestRoomForTheBudgetThatStopsARollout(t *testing.T) {
 			}
 			if (len(says) > 0) != c.refused || c.refused && !strings.Contains(says[0], "NodePool/general: it has 50 disruption budgets, and may have 49") {
 				t.Errorf("it says %q", says)
+			}
+		})
+	}
+}
+
+// TestBudgetsByReason: Karpenter disrupts all nodes of a pool at a time for a reason that no budget limits.
+func TestBudgetsByReason(t *testing.T) {
+	const consolidates = "consolidationPolicy: WhenEmptyOrUnderutilized, consolidateAfter: 30s"
+	for name, c := range map[string]struct{ disruption, want string }{
+		"Karpenter's default":       {"{" + consolidates + "}", ""},
+		"for all reasons":           {"{" + consolidates + ", budgets: [{nodes: 10%}]}", ""},
+		"for drift":                 {"{" + consolidates + ", budgets: [{nodes: 10%, reasons: [Drifted]}]}", "NodePool/a: no disruption budget limits Empty and Underutilized: Karpenter may disrupt all of its nodes at a time for them; add a budget without reasons"},
+		"for consolidation":         {"{" + consolidates + ", budgets: [{nodes: 10%, reasons: [Empty, Underutilized]}]}", "NodePool/a: no disruption budget limits Drifted: Karpenter may disrupt all of its nodes at a time for it; add a budget without reasons"},
+		"for drift, of empty nodes": {"{consolidationPolicy: WhenEmpty, consolidateAfter: 30s, budgets: [{nodes: 10%, reasons: [Drifted]}]}", "NodePool/a: no disruption budget limits Empty: "},
+		"never consolidated":        {"{consolidationPolicy: WhenEmpty, consolidateAfter: Never, budgets: [{nodes: 10%, reasons: [Drifted]}]}", ""},
+		"at certain hours": {
+			"{" + consolidates + `, budgets: [{nodes: "0", schedule: "0 8 * * 1-5", duration: 10h}]}`,
+			`NodePool/a: disruption budgets limit Drifted, Empty and Underutilized only at "0 8 * * 1-5" for 10h (UTC): at all other times Karpenter may disrupt all of its nodes for them; add a budget without a schedule`,
+		},
+		"at certain hours, and always": {"{" + consolidates + `, budgets: [{nodes: "0", schedule: "0 8 * * 1-5", duration: 10h}, {nodes: 10%}]}`, ""},
+		"both": {
+			"{" + consolidates + `, budgets: [{nodes: "0", schedule: "0 8 * * *", duration: 1h, reasons: [Drifted]}]}`,
+			`NodePool/a: no disruption budget limits Empty and Underutilized: Karpenter may disrupt all of its nodes at a time for them; add a budget without reasons; NodePool/a: disruption budgets limit Drifted only at "0 8 * * *" for 1h (UTC)`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var disruption map[string]any
+			if err := yaml.Unmarshal([]byte(c.disruption), &disruption); err != nil {
+				t.Fatal(err)
+			}
+			object := Object{Ref: Ref{Kind: NodePool, Name: "a"}, Desired: &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"disruption": disruption}}}}
+			if got := warnOfBudgets(object); !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
+				t.Errorf("got  %q\nwant %q", got, c.want)
 			}
 		})
 	}

@@ -89,7 +89,7 @@ func (m *maker) build(ctx context.Context, d draft) (Object, []problem) {
 		Defaulted: desired.DeepCopy(),
 		Text:      text,
 	}
-	made.Warning = sentences(namespaced, warnOfPlaceholders(kind, made), warnOfInstances(made))
+	made.Warning = sentences(namespaced, warnOfPlaceholders(kind, made), warnOfInstances(made), warnOfBudgets(made))
 	problems = checkDefinition(made)
 	if m.validator != nil {
 		m.validator.Default(made.Defaulted)
