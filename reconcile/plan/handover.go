@@ -27,6 +27,33 @@ type Kept struct {
 	// Since is since when a NodeSync is waited for of which nobody knows what it has; zero
 	// where that began now.
 	Since time.Time
+	// MovesTo are the near-equal entries of Git that take its place, for a NodePool that waits for another NodeSync.
+	MovesTo []string
+}
+
+// findMovesOfKept finds what takes the place of NodePools that wait for other NodeSyncs: once these are known, the
+// cluster has it, and it is no longer among what arrives.
+func (m *maker) findMovesOfKept(kept []Kept) {
+	var waiting []Candidate
+	for _, k := range kept {
+		if k.Ref.Kind == render.NodePool && !k.HandedOver {
+			record, _ := m.live.removal(k.UID)
+			waiting = append(waiting, Candidate{Ref: k.Ref, UID: k.UID, record: m.withMoves(k.UID, record)})
+		}
+	}
+	m.findMoves(waiting)
+	for _, c := range waiting {
+		i := slices.IndexFunc(kept, func(k Kept) bool { return k.UID == c.UID })
+		kept[i].MovesTo = c.MovesTo
+	}
+}
+
+// withMoves is the record of a removal, with what an earlier Plan has found to take the place of an entry that waited.
+func (m *maker) withMoves(uid types.UID, record v1alpha1.Removal) v1alpha1.Removal {
+	if record.UID == "" {
+		record.MovesTo = m.policy.Moves[uid]
+	}
+	return record
 }
 
 // keep finds the entries that another NodeSync keeps from being removed, in the

@@ -57,6 +57,7 @@ func Make(ctx context.Context, set *render.Set, live Live, policy Policy, schema
 		p.Warnings = append(p.Warnings, render.Undefined(m.objects)...)
 	} else {
 		p.Kept = m.keep()
+		m.findMovesOfKept(p.Kept)
 		p.Removals = m.candidates(p.Revision)
 		p.Returned = m.returned()
 		p.Used = m.used()

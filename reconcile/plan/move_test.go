@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -147,6 +148,34 @@ func TestAPoolThatWasThereIsNoTarget(t *testing.T) {
 	c.have(t, owner, class("default"), one, two)
 	if got := moves(c.plan(t, class("default"), two)); got != "general→" {
 		t.Errorf("moves %q", got)
+	}
+}
+
+// TestAMoveWaitsForOtherNodeSyncs: what takes the place of a pool is found while it arrives, and counts once it is known
+// what the others have.
+func TestAMoveWaitsForOtherNodeSyncs(t *testing.T) {
+	c := newCluster(t)
+	one, two := made("general", "default", []string{amd64}, "", ""), made("general2", "default", []string{amd64}, "", "")
+	c.have(t, owner, class("default"), one)
+	known := c.policy.OtherSyncs
+	c.policy.OtherSyncs = []plan.OtherSync{{Owner: other, Awaited: true}}
+	for _, arrived := range []bool{false, true} {
+		p := c.plan(t, class("default"), two)
+		if len(p.Removals) != 0 || len(p.Kept) != 1 || !slices.Equal(p.Kept[0].MovesTo, []string{"general2"}) {
+			t.Fatalf("general2 has arrived: %t; removed %+v, kept %+v", arrived, p.Removals, p.Kept)
+		}
+		c.policy.Moves = map[types.UID][]string{p.Kept[0].UID: p.Kept[0].MovesTo}
+		if !arrived {
+			c.have(t, owner, two)
+		}
+	}
+	c.policy.OtherSyncs = known
+	if got := moves(c.plan(t, class("default"), two)); got != "general→general2" {
+		t.Errorf("moves %q", got)
+	}
+	c.policy.Moves = nil
+	if got := moves(c.plan(t, class("default"), two)); got != "general→" {
+		t.Errorf("without what was found before it moves %q", got)
 	}
 }
 

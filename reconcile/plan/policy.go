@@ -53,6 +53,9 @@ type Policy struct {
 	Emergency string
 	// Released are the UIDs of removals that a person has released by name.
 	Released map[types.UID]bool
+	// Moves are what takes the place of NodePools, by their UID, whose removal is not recorded yet, as the last Plan has
+	// found it.
+	Moves map[types.UID][]string
 	// Approved are what people have approved of what was held.
 	Approved []v1alpha1.ApprovedPlan
 	// UsedUp are those whose release counts no more, as Git has had the object since.

@@ -139,6 +139,7 @@ func (m *maker) forgotten(r v1alpha1.Removal) bool {
 func (m *maker) recorded(c *Candidate) bool {
 	record, ok := m.live.removal(c.UID)
 	if !ok {
+		c.record = m.withMoves(c.UID, record)
 		return true
 	}
 	c.Recorded, c.record, c.undecided = true, record, m.undecided(record)

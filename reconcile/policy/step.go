@@ -111,6 +111,9 @@ type Memory struct {
 	commitAt, deletedAt time.Time
 	// unheard is since when each NodeSync is waited for of which nobody knows what it has.
 	unheard map[types.UID]time.Time
+	// moves are what takes the place of NodePools, by their UID, whose removal is not recorded yet: of one that waits for
+	// other NodeSyncs it is found only while it arrives.
+	moves map[types.UID][]string
 	// ordered is when a host was asked last how two commits stand to each other.
 	ordered ordered
 }
@@ -200,12 +203,26 @@ func (s *Step) planWith(ctx context.Context, all []v1alpha1.NodeSync, doubt *v1a
 	if made, err = s.land(ctx, made, live, policy); err != nil {
 		return Planned{}, err
 	}
-	s.Memory.compared = made.Memo
+	s.Memory.compared, s.Memory.moves = made.Memo, movesOf(made)
 	unsure := func(c plan.Change) bool { return c.Action == plan.Hold && c.Unavailable != "" }
 	if s.Resolve != nil && len(made.Questions()) > 0 && slices.ContainsFunc(made.Changes, unsure) {
 		s.WakeBy(s.Now.Add(s.Retry))
 	}
 	return Planned{Plan: made, Doubt: doubt, Older: policy.SetBack || policy.Unasked}, made.Refused
+}
+
+// movesOf are what a Plan has found to take the place of NodePools whose removal is not recorded yet.
+func movesOf(made *plan.Plan) map[types.UID][]string {
+	moves := map[types.UID][]string{}
+	for _, k := range made.Kept {
+		moves[k.UID] = k.MovesTo
+	}
+	for i := range made.Removals {
+		if c := &made.Removals[i]; !c.Recorded && c.Ref.Kind == render.NodePool {
+			moves[c.UID] = c.MovesTo
+		}
+	}
+	return moves
 }
 
 // makeEmpty plans for a NodeSync that loses all of its nodes, and is deleted or not: as if it had nothing in
@@ -267,7 +284,7 @@ func (s *Step) nodeSyncs(ctx context.Context) ([]v1alpha1.NodeSync, error) {
 // policy is what the NodeSync allows, beside all NodeSyncs that exist.
 func (s *Step) policy(ctx context.Context, all []v1alpha1.NodeSync, doubt *v1alpha1.Withheld) (plan.Policy, error) {
 	policy := plan.PolicyOf(s.Sync, all, s.Set)
-	policy.Applied, policy.Karpenter = s.Applied, s.Karpenter
+	policy.Applied, policy.Karpenter, policy.Moves = s.Applied, s.Karpenter, s.Memory.moves
 	policy.OtherSyncs, policy.Now, policy.CABundle = s.otherSyncs(all), s.Now, s.CABundle
 	policy.StatusLost = policy.StatusLost || s.RecordLost || is(doubt, v1alpha1.ReasonStatusLost)
 	policy.Unasked = s.unasked(doubt)
