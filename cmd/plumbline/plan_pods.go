@@ -82,11 +82,11 @@ func (p *planned) noteLanding(guard v1alpha1.Guard, simulates bool) {
 	if simulates || !guard.UnschedulablePods.Holds() {
 		return
 	}
-	moved := slices.DeleteFunc(p.Begins(), func(pool string) bool {
+	moved := slices.DeleteFunc(p.Lands(), func(pool string) bool {
 		return !slices.ContainsFunc(p.pods, func(r podsReport) bool { return r.Object == pool })
 	})
 	if len(moved) > 0 {
-		p.Warnings = append(p.Warnings, fmt.Sprintf("where the pods of %s go is simulated before the removal begins, and it is held where one finds no place: --what-if --aws simulates it now", finding.Some(moved)))
+		p.Warnings = append(p.Warnings, fmt.Sprintf("where the pods of %s go is simulated before the removal begins or can be approved, and it is held where one finds no place: --what-if --aws simulates it now", finding.Some(moved)))
 	}
 }
 

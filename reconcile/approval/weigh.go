@@ -33,7 +33,7 @@ func Publish(before *v1alpha1.HeldPlan, held *plan.Approvable, needed int32) *v1
 	if held == nil {
 		return nil
 	}
-	if before != nil && before.Outcome == held.Outcome && before.WeighedBy == held.WeighedBy && held.Tolerates(before.Nodes) {
+	if before != nil && held.Within(before) {
 		return &v1alpha1.HeldPlan{
 			Digest: before.Digest, Outcome: before.Outcome, Summary: before.Summary, Nodes: before.Nodes, WeighedBy: before.WeighedBy, Entries: before.Entries, Needed: needed,
 		}

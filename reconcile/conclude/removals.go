@@ -1,6 +1,7 @@
 package conclude
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -63,21 +64,47 @@ func (s *Step) stalledVerdict(removals []v1alpha1.Removal) Verdict {
 // heldVerdict names what is held and what releases it.
 func (s *Step) heldVerdict(removals []v1alpha1.Removal) Verdict {
 	var changed, what []string
-	changes, why := s.Held, ""
-	if len(removals) > 0 {
-		what, why = append(what, s.removal()+" of "+namesOf(removals)), removals[0].Message
+	changes, held := s.Held, slices.Clone(s.Held)
+	for _, r := range mostSevere(removals) {
+		held = append(held, Held{Ref: render.Ref{Kind: r.Kind, Name: r.Name}, Message: r.Message})
 	}
 	for _, c := range changes {
 		changed = append(changed, c.Ref.String())
 	}
 	if len(changed) > 0 {
-		what, why = append([]string{"change of " + finding.Some(changed)}, what...), changes[0].Message
+		what = append(what, "change of "+finding.Some(changed))
+	}
+	if len(removals) > 0 {
+		what = append(what, s.removal()+" of "+namesOf(removals))
 	}
 	return Verdict{
 		Class: Stuck, Reason: v1alpha1.ReasonHeld,
-		Message: fmt.Sprintf("held: %s: %s", strings.Join(what, ", "), why),
-		Brief:   fault.Brief{What: "held: " + why, Where: firstHeld(changes, removals)},
+		Message: fmt.Sprintf("held: %s: %s", strings.Join(what, ", "), whyHeld(held)),
+		Brief:   fault.Brief{What: "held: " + held[0].Message, Where: firstHeld(changes, removals)},
 	}
+}
+
+// mostSevere are removals in the order of the reasons for which they are held.
+func mostSevere(removals []v1alpha1.Removal) []v1alpha1.Removal {
+	sorted := slices.Clone(removals)
+	slices.SortStableFunc(sorted, func(a, b v1alpha1.Removal) int {
+		return cmp.Compare(plan.Severity(a.Reason), plan.Severity(b.Reason))
+	})
+	return sorted
+}
+
+// whyHeld has each reason once. If objects are held for different ones, each is named.
+func whyHeld(held []Held) string {
+	var reasons []string
+	for _, h := range held {
+		if !slices.ContainsFunc(reasons, func(said string) bool { return strings.Contains(said, h.Message) }) {
+			reasons = append(reasons, fmt.Sprintf("%s: %s", h.Ref, h.Message))
+		}
+	}
+	if len(reasons) == 1 {
+		return held[0].Message
+	}
+	return finding.Few(reasons, "; ")
 }
 
 // heldBrief names the first that is held and counts the rest.

@@ -38,8 +38,31 @@ type Simulator struct {
 	Now     func() time.Time
 }
 
-// Ask says which pods of the pools that leave by a Plan find no place elsewhere, by pool.
+// Ask is which pods of the pools that leave by a Plan find no place elsewhere, by pool. For what goes ahead, what is held
+// stays. For what is held, it goes with all else that people may approve: one approval is of it all.
 func (s *Simulator) Ask(ctx context.Context, made *plan.Plan, live plan.Live) (map[string][]plan.Unschedulable, error) {
+	found, err := s.askFor(ctx, made, live)
+	if err != nil || len(made.Withheld()) == 0 && (len(found) == 0 || len(made.Approvals()) == 0) {
+		return found, err
+	}
+	together, err := s.askFor(ctx, made.AsApproved(), live)
+	if err != nil {
+		return nil, err
+	}
+	begins := made.Begins()
+	for pool, pods := range together {
+		if !slices.Contains(begins, render.NodePool+"/"+pool) || len(found[pool]) > 0 {
+			found[pool] = pods
+		}
+	}
+	return found, nil
+}
+
+// askFor is the same for the removals that a Plan begins.
+func (s *Simulator) askFor(ctx context.Context, made *plan.Plan, live plan.Live) (map[string][]plan.Unschedulable, error) {
+	if len(made.Begins()) == 0 {
+		return map[string][]plan.Unschedulable{}, nil
+	}
 	pods, err := s.pods(ctx)
 	if err != nil {
 		return nil, err
@@ -70,7 +93,7 @@ func (s *Simulator) byPool(ctx context.Context, made *plan.Plan, live plan.Live,
 			others = append(others, pod)
 			continue
 		}
-		found[pod.Pool] = append(found[pod.Pool], plan.Unschedulable{Pod: pod.Pod, Reason: pod.Reason})
+		found[pod.Pool] = append(found[pod.Pool], plan.Unschedulable{Pod: pod.Pod, Workload: pod.Workload, Reason: pod.Reason})
 	}
 	if len(others) == 0 {
 		return found, nil
@@ -84,7 +107,7 @@ func (s *Simulator) byPool(ctx context.Context, made *plan.Plan, live plan.Live,
 			continue
 		}
 		for pool := range begins {
-			found[pool] = append(found[pool], plan.Unschedulable{Pod: pod.Pod + " of NodePool/" + pod.Pool + ", which leaves as well", Reason: pod.Reason})
+			found[pool] = append(found[pool], plan.Unschedulable{Pod: pod.Pod + " of NodePool/" + pod.Pool + ", which leaves as well", Workload: pod.Workload, Reason: pod.Reason})
 		}
 	}
 	return found, nil

@@ -48,7 +48,7 @@ func (a *Asker) For(s *Simulator, now time.Time, inputs, requested string, done 
 	}
 	return func(ctx context.Context, made *plan.Plan, live plan.Live) (plan.Landing, time.Time) {
 		return a.answerTo(ctx, question{
-			about: fmt.Sprint(inputs, made.Begins(), live.LeavingElsewhere), pools: requested + "\n" + poolsOf(made, live), done: done,
+			about: fmt.Sprint(inputs, made.Begins(), made.Approvals(), live.LeavingElsewhere), pools: requested + "\n" + poolsOf(made, live), done: done,
 			ask: func(ctx context.Context) (map[string][]plan.Unschedulable, error) { return s.Ask(ctx, made, live) },
 		}, now)
 	}

@@ -28,6 +28,8 @@ type Approvable struct {
 	// that they are no more than that.
 	Drained, Replaced int
 	UpTo              bool
+	// Pods are those that would be pending.
+	Pods int
 	// Left are the nodes that nobody would manage any more.
 	Left int
 	// Of are the NodeSync's nodes, and Pools the NodePools that it is about.
@@ -57,7 +59,11 @@ func (a *Approvable) Summary() string {
 	if a.UpTo {
 		upTo = "up to "
 	}
-	return fmt.Sprintf("%s%s of %s in %s", upTo, strings.Join(does, " and "), a.whose(), english.Plural(a.Pools, "pool", ""))
+	summary := fmt.Sprintf("%s%s of %s in %s", upTo, strings.Join(does, " and "), a.whose(), english.Plural(a.Pools, "pool", ""))
+	if a.Pods > 0 {
+		summary += fmt.Sprintf(", %s pending", english.Plural(a.Pods, "pod", ""))
+	}
+	return summary
 }
 
 // whose are the nodes of the NodeSync, and those of other pools that are on its EC2NodeClasses, where
@@ -78,19 +84,34 @@ func approvable(reason string) bool {
 // tolerated is how many nodes what was approved of so many may come to: nodes come and go.
 func tolerated(nodes int32) int32 { return nodes + max(1, nodes/10) }
 
-// Tolerates says whether what is held now may be approved as what was held of so many nodes.
-func (a *Approvable) Tolerates(nodes int32) bool { return int32(a.Nodes()) <= tolerated(nodes) }
+// Within reports whether people were shown what is held now by what was held before: the same outcome under the same
+// terms, at most a few more nodes, and no other reason, policy or pending pod.
+func (a *Approvable) Within(before *v1alpha1.HeldPlan) bool {
+	if before.Outcome != a.Outcome || before.WeighedBy != a.WeighedBy || int32(a.Nodes()) > tolerated(before.Nodes) {
+		return false
+	}
+	return !slices.ContainsFunc(a.Entries, func(e v1alpha1.ApprovedEntry) bool {
+		return !slices.ContainsFunc(before.Entries, func(b v1alpha1.ApprovedEntry) bool {
+			shown := approved{reasons: b.Reasons, pods: b.UnschedulablePods}
+			hidden := func(reason string) bool { return !shown.covers(reason) }
+			return object(b) == object(e) && !slices.ContainsFunc(e.Reasons, hidden) && (len(e.UnschedulablePods) == 0 || shown.coversPods(e.UnschedulablePods))
+		})
+	})
+}
 
 // entryOf is what an Approval of a removal covers.
 func (c *Candidate) entryOf() v1alpha1.ApprovedEntry {
-	return v1alpha1.ApprovedEntry{Kind: c.Ref.Kind, Name: c.Ref.Name, UID: c.UID, Nodes: int32(c.Nodes + c.Leaves), MovesTo: c.MovesTo, LastPool: c.Last, Orphan: c.Orphan, Policies: c.policies}
+	return v1alpha1.ApprovedEntry{
+		Kind: c.Ref.Kind, Name: c.Ref.Name, UID: c.UID, Nodes: int32(c.Nodes + c.Leaves), MovesTo: c.MovesTo, LastPool: c.Last, Orphan: c.Orphan,
+		Reasons: reasonsOf(c.Holds), UnschedulablePods: c.pods, Policies: c.policies,
+	}
 }
 
 // entryOf is what an Approval of a Change covers.
 func (c *Change) entryOf() v1alpha1.ApprovedEntry {
 	e := v1alpha1.ApprovedEntry{
 		Kind: c.Ref.Kind, Name: c.Ref.Name, Definition: c.said().defined(),
-		Nodes: int32(c.Nodes), Policies: c.policies,
+		Nodes: int32(c.Nodes), Reasons: reasonsOf(c.Holds), Policies: c.policies,
 	}
 	if c.Live != nil {
 		e.UID = c.Live.GetUID()
@@ -113,7 +134,7 @@ func (m *maker) approvable(p *Plan, set *render.Set) *Approvable {
 	}
 	for i := range p.Changes {
 		c := &p.Changes[i]
-		if c.Action != Hold || !approvable(c.Reason) {
+		if c.Action != Hold || !approvableHolds(c.Holds) {
 			continue
 		}
 		if c.Effect == EffectReplace {
@@ -123,23 +144,24 @@ func (m *maker) approvable(p *Plan, set *render.Set) *Approvable {
 		}
 		a.UpTo = a.UpTo || c.UpTo && c.Nodes > 0
 		w := changed(c)
-		w.Object, w.Held = c.said().object(), ""
+		w.Object, w.Held, w.Reasons = c.said().object(), "", reasonsOf(c.Holds)
 		a.Entries, writes = append(a.Entries, c.entryOf()), append(writes, w)
 		touch(c.Ref)
 	}
 	for i := range p.Removals {
 		c := &p.Removals[i]
-		if !c.Held || !approvable(c.Reason) {
+		if !approvableHolds(c.Holds) {
 			continue
 		}
 		a.Drained, a.Left = a.Drained+c.Nodes, a.Left+c.Leaves
 		w := m.removed(c)
-		w.Held = ""
+		w.Held, w.Reasons, w.Pods = "", reasonsOf(c.Holds), c.pods
+		a.Pods += pending(c.pods)
 		a.Entries, writes = append(a.Entries, c.entryOf()), append(writes, w)
 		touch(c.Ref)
 	}
-	if len(a.Entries) == 0 {
-		return nil
+	if len(a.Entries) == 0 || p.Landing.Asking && slices.ContainsFunc(p.Removals, func(c Candidate) bool { return approvableHolds(c.Holds) && lands(&c) }) {
+		return nil // while that is simulated it is not complete
 	}
 	a.Pools = len(pools)
 	slices.SortStableFunc(writes, func(x, y write) int { return cmp.Compare(x.Ref, y.Ref) })
@@ -148,7 +170,7 @@ func (m *maker) approvable(p *Plan, set *render.Set) *Approvable {
 	a.Digest, a.WeighedBy = all.digest(), p.WeighedBy
 	for i := range all.Writes {
 		w := &all.Writes[i]
-		w.Nodes, w.Unnamed, w.UpTo = nil, 0, false
+		w.Nodes, w.Unnamed, w.UpTo, w.Reasons, w.Pods = nil, 0, false, nil, nil
 	}
 	a.Outcome = all.digest()
 	return a

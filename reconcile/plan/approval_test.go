@@ -6,6 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -72,6 +74,7 @@ func TestAFewNodesMoreAreTolerated(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t)
 			c.have(t, owner, append([]string{class("default"), pool("a", "default")}, all...)...)
+			c.policy.Guard.MaxDisruptedNodes = ptr.To(intstr.FromInt32(10)) // it would be another reason to hold one more
 			for _, p := range pools {
 				c.live.NodeClaims = append(c.live.NodeClaims, claims(p, 1)...)
 			}

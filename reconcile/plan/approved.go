@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -45,8 +46,27 @@ func (m *maker) approve(candidates []Candidate) {
 		}
 	}
 	for i := range candidates {
-		candidates[i].Approved, _ = m.approvedAs(candidates[i].entryOf())
+		candidates[i].approved = m.approvedAs(candidates[i].entryOf())
+		candidates[i].Approved = candidates[i].approved.digest
 	}
+}
+
+// approved is for what people have approved an object: the reasons and the pods that they were shown.
+type approved struct {
+	// digest is that of what was approved first; empty if nothing was.
+	digest  string
+	reasons []string
+	pods    []v1alpha1.PendingPods
+}
+
+// covers reports whether people have approved an object that is held for a reason.
+func (a approved) covers(reason string) bool { return slices.Contains(a.reasons, reason) }
+
+// coversPods reports whether people were shown that these pods, or more of the same workloads, would be pending.
+func (a approved) coversPods(pods []v1alpha1.PendingPods) bool {
+	return a.covers(ReasonUnschedulablePods) && !slices.ContainsFunc(pods, func(p v1alpha1.PendingPods) bool {
+		return !slices.ContainsFunc(a.pods, func(shown v1alpha1.PendingPods) bool { return shown.Workload == p.Workload && shown.Pods >= p.Pods })
+	})
 }
 
 // outgrown says whether what is left to do of what was approved disrupts more nodes by now than is
@@ -61,23 +81,22 @@ func outgrown(a v1alpha1.ApprovedPlan, now map[approval]int32) bool {
 	return current > tolerated(approved)
 }
 
-// approvedAs is the digest of what was held as an object was approved first.
-func (m *maker) approvedAs(want v1alpha1.ApprovedEntry) (digest string, ok bool) {
+// approvedAs is for what people have approved an object, by all of their approvals that are in force.
+func (m *maker) approvedAs(want v1alpha1.ApprovedEntry) (found approved) {
 	for _, a := range m.inForce {
-		if slices.ContainsFunc(a.Entries, func(e v1alpha1.ApprovedEntry) bool { return object(e) == object(want) }) {
-			return a.Digest, true
+		for _, e := range a.Entries {
+			if object(e) == object(want) {
+				found.digest = cmp.Or(found.digest, a.Digest)
+				found.reasons, found.pods = append(found.reasons, e.Reasons...), append(found.pods, e.UnschedulablePods...)
+			}
 		}
 	}
-	return "", false
+	return found
 }
 
-// approved says whether a Change is approved.
-func (m *maker) approved(c *Change) bool {
-	if len(m.inForce) == 0 {
-		return false
-	}
-	_, ok := m.approvedAs(c.entryOf())
-	return ok
+// approved reports whether people have approved a Change that is held for a reason.
+func (m *maker) approved(c *Change, reason string) bool {
+	return len(m.inForce) > 0 && m.approvedAs(c.entryOf()).covers(reason)
 }
 
 // approvedBefore says whether a policy may not hold an object any more: its author knew that it

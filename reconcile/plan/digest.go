@@ -41,6 +41,9 @@ type write struct {
 	// Object is what is written, whole.
 	Object json.RawMessage `json:"object,omitempty"`
 	Held   string          `json:"held,omitempty"`
+	// Reasons are those for which it is held, and Pods those that would be pending, where people are asked to approve it.
+	Reasons []string               `json:"reasons,omitempty"`
+	Pods    []v1alpha1.PendingPods `json:"pods,omitempty"`
 	// MovesTo are the entries that take the place of one that leaves.
 	MovesTo []string `json:"movesTo,omitempty"`
 	// Effect is what becomes of nodes: Nodes by the UIDs of their NodeClaims, Unnamed by

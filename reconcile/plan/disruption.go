@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/dustin/go-humanize/english"
 	"k8s.io/apimachinery/pkg/types"
@@ -33,11 +32,10 @@ const (
 // disrupts nothing. What goes is weighed by NodePool as well.
 func (m *maker) weighNodes(p *Plan) {
 	groups := m.shares(p)
-	if m.policy.Deleting || len(groups) == 0 {
+	if m.policy.Deleting {
 		return
 	}
 	d := newDisruption(m.ending())
-	limit := atMost(m.policy.disruptedNodes(), m.ourNodes())
 	for _, s := range slices.Concat(groups...) {
 		if s.hold == nil {
 			d.add(s.ref, s.claims, s.more)
@@ -45,20 +43,28 @@ func (m *maker) weighNodes(p *Plan) {
 	}
 	for _, group := range groups {
 		group = slices.DeleteFunc(group, func(s share) bool { return s.hold == nil })
-		if len(group) == 0 {
-			continue
-		}
-		if total := d.with(group).nodes(); total > limit {
-			message := m.tooMany(group, d.nodes(), total, limit)
-			for _, s := range group {
-				s.hold(ReasonMaxDisruptedNodes, message)
-			}
+		if len(group) == 0 || m.holdDisrupting(group, d) {
 			continue
 		}
 		for _, s := range m.weighPools(group, d) {
 			d.add(s.ref, s.claims, s.more)
 		}
 	}
+	m.weighHeld(p, d)
+}
+
+// holdDisrupting holds a group that would disrupt more nodes than guard.maxDisruptedNodes allows.
+func (m *maker) holdDisrupting(group []share, already disruption) (held bool) {
+	limit := atMost(m.policy.disruptedNodes(), m.ourNodes())
+	nodes := already.with(group).nodes()
+	if nodes <= limit {
+		return false
+	}
+	message := m.tooMany(group, already.nodes(), nodes, limit)
+	for _, s := range group {
+		s.hold(ReasonMaxDisruptedNodes, message)
+	}
+	return true
 }
 
 // tooMany says what releases what is held, and then its names: a commit status cuts off the end. already is how many nodes end without it.
@@ -83,21 +89,9 @@ func endAlready(nodes int) string {
 	return fmt.Sprintf("; %d of the nodes end already", nodes)
 }
 
-// hold holds a Change. What another client has changed on the object meanwhile stays as long, and
-// is named.
-func (c *Change) hold(reason, message string) {
-	c.Action, c.Reason, c.Message = Hold, reason, message
-	if c.Unavailable != "" {
-		c.Message += fmt.Sprintf("; %s counts with all of its nodes, as it is unavailable which it is on: %s", c.Ref, c.Unavailable)
-	}
-	if len(c.Editors) > 0 {
-		c.Message += fmt.Sprintf("; until then what %s changed on %s is not reverted", strings.Join(c.Editors, ", "), c.Ref)
-	}
-}
-
 // holdsByItself says whether a Change is held for itself, whatever else the Plan does to nodes.
 func (m *maker) holdsByItself(change *Change) (reason, message string, held bool) {
-	if weighs(change) {
+	if disrupts(change) {
 		if message, hosts := m.hostsController(change); hosts {
 			return ReasonHostsController, message, true
 		}
@@ -131,7 +125,7 @@ func (m *maker) hostsController(change *Change) (message string, hosts bool) {
 func (m *maker) endsForOlder(change *Change) (reason, message string, ends bool) {
 	replaces := change.Effect == EffectReplace
 	switch {
-	case change.Nodes == 0 || change.Action != Update && change.Action != Adopt || change.Effect != EffectDrain && !replaces:
+	case change.Nodes == 0 || change.intended() != Update && change.intended() != Adopt || change.Effect != EffectDrain && !replaces:
 		return "", "", false
 	case m.policy.SetBack:
 		return v1alpha1.ReasonOlderRevision, fmt.Sprintf("HEAD is older than what was applied (the branch was set back, or a mirror lags behind), and %s would end with %s: push a newer commit", english.Plural(change.Nodes, "node", ""), change.Ref), true
@@ -143,11 +137,15 @@ func (m *maker) endsForOlder(change *Change) (reason, message string, ends bool)
 	return "", "", false
 }
 
-// weighs says whether a Change counts for the guard. What only makes an object
+// weighs reports whether a Change goes ahead and counts for the guard.
+func weighs(change *Change) bool { return change.Action != Hold && disrupts(change) }
+
+// disrupts reports whether a Change, held or not, counts for the guard. What only makes an object
 // again what Git had before does not, nor does what Git takes back from a removal:
 // to hold that would let the nodes go.
-func weighs(change *Change) bool {
-	weighed := change.Action == Update || change.Action == Adopt || change.Action == TakeBack && !change.Restores
+func disrupts(change *Change) bool {
+	action := change.intended()
+	weighed := action == Update || action == Adopt || action == TakeBack && !change.Restores
 	return change.Nodes > 0 && weighed && !change.Drift
 }
 

@@ -70,10 +70,8 @@ func (m *maker) shares(p *Plan) [][]share {
 		if !c.drains() || len(claims) == 0 {
 			continue
 		}
-		s := share{ref: c.Ref, claims: uids(claims), hold: func(reason, message string) {
-			c.Held, c.Reason, c.Message = true, reason, message
-		}}
-		if c.Approved != "" {
+		s := share{ref: c.Ref, claims: uids(claims), hold: c.holdUnlessApproved}
+		if c.approved.covers(ReasonMaxDisruptedNodes) {
 			s.hold = nil
 		}
 		switch {
@@ -93,8 +91,8 @@ func (m *maker) shares(p *Plan) [][]share {
 		if !weighs(change) {
 			continue
 		}
-		s := share{ref: change.Ref, claims: change.touched, more: change.unnamed, hold: change.hold}
-		if m.approved(change) {
+		s := share{ref: change.Ref, claims: change.touched, more: change.unnamed, hold: m.holdUnlessApproved(change)}
+		if m.approved(change, ReasonMaxDisruptedNodes) {
 			s.hold = nil
 		}
 		fresh = append(fresh, s)

@@ -32,7 +32,7 @@ type weighing struct {
 // check is one reason to hold a candidate.
 type check func(Candidate, weighing) (reason, message string, hold bool)
 
-// guard is the chain; the first check that holds speaks. A deletion was asked for by name, so that only
+// guard is the chain, whose checks all have to pass. A deletion was requested explicitly, so that only
 // what carries it out is looked at.
 func (p Policy) guard() []check {
 	if p.Deleting {
@@ -87,6 +87,11 @@ func needsWord(c Candidate, w weighing) bool {
 	return lost || older
 }
 
+// doubts reports whether a removal is held since Git may not lack the entry.
+func doubts(reason string) bool {
+	return slices.Contains([]string{v1alpha1.ReasonStatusLost, v1alpha1.ReasonOlderRevision, v1alpha1.ReasonHistoryUnknown}, reason)
+}
+
 // hostsController holds the NodePool whose nodes run Karpenter's controller or
 // plumbline: its removal would end what carries it out.
 func hostsController(c Candidate, w weighing) (reason, message string, hold bool) {
@@ -124,7 +129,7 @@ func someOf(names []string) string {
 
 // lastPool holds every NodePool while Git has none left that may grow.
 func lastPool(c Candidate, w weighing) (reason, message string, hold bool) {
-	if !c.Last || c.Approved != "" || w.policy.Guard.AllowLastPool {
+	if !c.Last || c.approved.covers(ReasonLastPool) || w.policy.Guard.AllowLastPool {
 		return "", "", false
 	}
 	return ReasonLastPool, "Git has no NodePool left that may grow (not static, no limit of 0): put one back, or set guard.allowLastPool", true
@@ -134,7 +139,7 @@ func lastPool(c Candidate, w weighing) (reason, message string, hold bool) {
 // already leaving are too many: half of an accident is one too.
 func maxRemovedPools(c Candidate, w weighing) (reason, message string, hold bool) {
 	limit := w.policy.maxRemovedPools()
-	if c.Ref.Kind != render.NodePool || w.leaving <= limit || c.Approved != "" {
+	if c.Ref.Kind != render.NodePool || w.leaving <= limit || c.approved.covers(ReasonMaxRemovedPools) {
 		return "", "", false
 	}
 	return ReasonMaxRemovedPools, fmt.Sprintf(
@@ -148,7 +153,7 @@ func maxRemovedPools(c Candidate, w weighing) (reason, message string, hold bool
 func (m *maker) weigh(candidates []Candidate, revision string) {
 	for i := range candidates {
 		if c := &candidates[i]; c.taken && !c.Terminating {
-			c.Held, c.Reason, c.Message = true, ReasonLabelChanged, m.labelChanged(c.Ref)
+			c.hold(ReasonLabelChanged, m.labelChanged(c.Ref))
 		}
 	}
 	if len(candidates) == 0 {
@@ -193,8 +198,11 @@ func (m *maker) weighTogether(candidates []Candidate, w *weighing) {
 			checks = []check{statusLost, olderRevision, orphans}
 		}
 		for _, holds := range checks {
-			if reason, message, hold := holds(candidates[i], *w); hold {
-				candidates[i].Held, candidates[i].Reason, candidates[i].Message = true, reason, message
+			reason, message, hold := holds(candidates[i], *w)
+			if hold {
+				candidates[i].hold(reason, message)
+			}
+			if doubts(reason) { // what else holds it counts once a person has released it
 				break
 			}
 		}

@@ -22,13 +22,13 @@ func (m *maker) holdIntolerant(p *Plan) {
 	words = "guard.intolerantDaemonSets is Hold: " + words
 	for i := range p.Removals {
 		c := &p.Removals[i]
-		if c.Ref.Kind == render.NodePool && c.Nodes > 0 && !c.Held && !c.Terminating && c.Approved == "" {
-			c.Held, c.Reason, c.Message = true, ReasonIntolerantDaemonSets, words
+		if c.Ref.Kind == render.NodePool && c.Nodes > 0 && !c.Terminating {
+			c.holdUnlessApproved(ReasonIntolerantDaemonSets, words)
 		}
 	}
 	for i := range p.Changes {
-		if c := &p.Changes[i]; weighs(c) && !m.approved(c) {
-			c.hold(ReasonIntolerantDaemonSets, words)
+		if c := &p.Changes[i]; disrupts(c) {
+			m.holdUnlessApproved(c)(ReasonIntolerantDaemonSets, words)
 		}
 	}
 }

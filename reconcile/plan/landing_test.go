@@ -63,6 +63,12 @@ func TestPodsWithoutAPlace(t *testing.T) {
 			if p.Removals[0].Message != words {
 				t.Errorf("says %q", p.Removals[0].Message)
 			}
+			if test.landing.Asking {
+				if p.Approvable != nil {
+					t.Error("it can be approved before it is known")
+				}
+				return
+			}
 			approve(c, p)
 			if diff := cmp.Diff([]string{"Remove NodePool/b"}, script(c.plan(t, test.git...))); diff != "" {
 				t.Errorf("approved (-want +got):\n%s", diff)

@@ -16,7 +16,7 @@ const ReasonOrphan = "Orphan"
 // orphans holds what is left to itself until people have approved that: nobody would manage its nodes.
 // No node ends, so that no limit of the guard is about it.
 func orphans(c Candidate, w weighing) (reason, message string, hold bool) {
-	if c.Approved != "" {
+	if c.approved.covers(ReasonOrphan) {
 		return "", "", false
 	}
 	if c.Keeper != "" {

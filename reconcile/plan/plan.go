@@ -134,6 +134,9 @@ type Change struct {
 	touched []types.UID
 	// texts are what its Object says of itself in digests; nil where nothing was compared with it.
 	texts *texts
+	// Holds are all reasons for which it is held, the most severe first, and unheld is its Action without them.
+	Holds  []HoldReason
+	unheld Action
 	// policies are those that hold it.
 	policies []string
 	// blind is what Blind says.

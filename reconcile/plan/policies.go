@@ -59,36 +59,39 @@ func (m *maker) holdRemovals(p *Plan, h rules.Hold) {
 	}
 }
 
-// holdByPolicy holds a Change that is written, or will be. What is held already, and what is refused,
-// is not written anyway. The first that holds it speaks, and all are noted: who approves it is asked once.
+// holdByPolicy holds a Change that is written, or will be; what is refused is not written anyway. The message of the
+// first policy is shown, and all are noted: people approve them together.
 func (c *Change) holdByPolicy(h rules.Hold) {
-	if c.Action.Writes() || c.Action == Wait {
-		c.hold(ReasonPolicy, h.Message)
+	if !c.Action.Writes() && c.Action != Wait && c.Action != Hold {
+		return
 	}
-	if c.Action == Hold && c.Reason == ReasonPolicy {
-		c.policies = noted(c.policies, &c.Message, h.Policy)
+	if message := noted(&c.policies, h); message != "" {
+		c.hold(ReasonPolicy, message)
 	}
 }
 
-// noted adds a policy, which may hold an object several times, and names it where it is not the first.
-func noted(policies []string, message *string, policy string) []string {
-	if slices.Contains(policies, policy) {
-		return policies
+// noted adds a policy, which may hold an object several times, and returns what to report of it; empty if it is
+// noted already.
+func noted(policies *[]string, h rules.Hold) (message string) {
+	if slices.Contains(*policies, h.Policy) {
+		return ""
 	}
-	if len(policies) > 0 {
-		*message += fmt.Sprintf("; policy %s holds it, too", policy)
+	message = h.Message
+	if len(*policies) > 0 {
+		message = fmt.Sprintf("policy %s holds it, too", h.Policy)
 	}
-	return append(policies, policy)
+	*policies = append(*policies, h.Policy)
+	return message
 }
 
-// holdByPolicy holds a removal that has not ended a node yet; there is nothing left to hold of what
+// holdByPolicy holds a removal that has not terminated a node yet; there is nothing left to hold of what
 // another client has deleted.
 func (c *Candidate) holdByPolicy(h rules.Hold) {
-	if !c.Held && !c.Terminating {
-		c.Held, c.Reason, c.Message = true, ReasonPolicy, h.Message
+	if c.Terminating {
+		return
 	}
-	if c.Held && c.Reason == ReasonPolicy {
-		c.policies = noted(c.policies, &c.Message, h.Policy)
+	if message := noted(&c.policies, h); message != "" {
+		c.hold(ReasonPolicy, message)
 	}
 }
 

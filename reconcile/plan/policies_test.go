@@ -48,7 +48,7 @@ func TestAPolicyHolds(t *testing.T) {
 		"the removal that it was asked for, and the guard weighs without it": {
 			"removal.name != 'b'",
 			[]string{class("default"), taints("c")},
-			[]string{"Update NodePool/c Differs", "Remove NodePool/a", "Hold NodePool/b Policy"},
+			[]string{"Update NodePool/c Differs", "Remove NodePool/a", "Hold NodePool/b MaxDisruptedNodes"},
 		},
 		"all of the plan": {
 			"plan.totals.disruptedNodes < 2",

@@ -22,6 +22,8 @@ type Candidate struct {
 	// and Message says what releases it. Empty where it may go.
 	Held            bool
 	Reason, Message string
+	// Holds are all reasons for which it is held, the most severe first, which is Reason.
+	Holds []HoldReason
 	// Approved is the digest of what was held of it and was approved; empty where nothing was.
 	Approved string
 	// Nodes is the number of NodeClaims of a NodePool: they go with it.
@@ -44,6 +46,10 @@ type Candidate struct {
 	Last bool
 
 	record v1alpha1.Removal
+	// approved are the reasons and pods for which people have approved it.
+	approved approved
+	// pods are those that would be pending.
+	pods []v1alpha1.PendingPods
 	// policies are those that hold it.
 	policies []string
 	// taken says that the object was ours when its removal was recorded, and has not the mark

@@ -175,7 +175,7 @@ func (s *Step) holds() map[types.UID]teardown.Hold {
 	holds := map[types.UID]teardown.Hold{}
 	for _, c := range s.Plan.Removals {
 		if c.Held {
-			holds[c.UID] = teardown.Hold{Reason: c.Reason, Message: c.Message}
+			holds[c.UID] = teardown.Hold{Reason: c.Reason, Message: c.Message, Reasons: severalOf(c)}
 		}
 	}
 	return holds

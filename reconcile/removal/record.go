@@ -25,7 +25,7 @@ func (s *Step) recordCandidates() {
 		removal := v1alpha1.Removal{
 			Kind: c.Ref.Kind, Name: c.Ref.Name, UID: c.UID, Revision: c.Revision,
 			RecordedAt: now, Phase: v1alpha1.RemovalPacing, Since: now, LastProgress: now,
-			MovesTo: c.MovesTo, Remaining: int32(c.Nodes), Reason: c.Reason, Message: c.Message,
+			MovesTo: c.MovesTo, Remaining: int32(c.Nodes), Reason: c.Reason, Message: c.Message, Reasons: severalOf(c),
 		}
 		if live := s.Live.Objects[c.Ref]; live != nil && live.GetUID() == c.UID {
 			removal.Definition = plan.Definition(live.Unstructured)
@@ -59,6 +59,18 @@ func (s *Step) note(c plan.Candidate) {
 			r.Approved, r.LastPool = c.Approved, c.Last
 		}
 	}
+}
+
+// severalOf are the reasons for which a candidate is held, if there is more than one.
+func severalOf(c plan.Candidate) []string {
+	if len(c.Holds) < 2 {
+		return nil
+	}
+	var reasons []string
+	for _, h := range c.Holds {
+		reasons = append(reasons, h.Reason)
+	}
+	return reasons
 }
 
 // heldAsOlder says whether a candidate is held since HEAD is, or may be, older.

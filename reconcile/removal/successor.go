@@ -25,7 +25,7 @@ func (s *Step) successorGate() func(v1alpha1.Removal) teardown.Gate {
 			return teardown.Gate{Open: true}
 		}
 		if s.Plan != nil && s.Plan.Landing.Asking && slices.ContainsFunc(s.Plan.Removals, func(c plan.Candidate) bool { return c.UID == r.UID }) {
-			return teardown.Gate{Message: "waiting until it is known where its pods can go"}
+			return teardown.Gate{Message: plan.Simulating}
 		}
 		if targets := s.targets(r); len(targets) > 0 {
 			return s.takenBy(targets)

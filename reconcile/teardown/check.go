@@ -13,7 +13,7 @@ func held(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	if o.Hold == nil || !o.Exists && len(o.undeleted()) == 0 {
 		return step{}, true
 	}
-	s := step{phase: v1alpha1.RemovalHeld, reason: o.Hold.Reason, message: o.Hold.Message, remaining: len(o.NodeClaims)}
+	s := step{phase: v1alpha1.RemovalHeld, reason: o.Hold.Reason, reasons: o.Hold.Reasons, message: o.Hold.Message, remaining: len(o.NodeClaims)}
 	if o.withholds() || o.alive() && o.Scaled { // it was stopped before it was held
 		s.actions = []Action{RestoreGrowth{Paced: o.drifting(r)}}
 		if !o.Recorded { // another client has deleted the record: it is written again first

@@ -72,6 +72,8 @@ func first(r v1alpha1.Removal, o Observation, now time.Time, checks ...check) st
 type step struct {
 	phase           v1alpha1.RemovalPhase
 	reason, message string
+	// reasons are all reasons to hold it, if there is more than one.
+	reasons []string
 	// remaining is what is still there; unknown leaves it as it was.
 	remaining int
 	actions   []Action
@@ -94,7 +96,7 @@ func (s step) kept(r v1alpha1.Removal, now time.Time, stallAfter time.Duration) 
 		r.Remaining = int32(s.remaining)
 	}
 	progress = progress || inLine(r.Reason) && !inLine(s.reason)
-	r.Reason, r.Message = s.reason, s.message
+	r.Reason, r.Reasons, r.Message = s.reason, s.reasons, s.message
 	r = rewound(r, at)
 	switch {
 	case s.phase == v1alpha1.RemovalHeld, s.phase == v1alpha1.RemovalGone, inLine(s.reason):

@@ -111,7 +111,11 @@ type Observation struct {
 }
 
 // Hold is why a removal waits for a person's word.
-type Hold struct{ Reason, Message string }
+type Hold struct {
+	Reason, Message string
+	// Reasons are all reasons, the most severe first, if there is more than one.
+	Reasons []string
+}
 
 // Gate is something that has to be so before anything is ended.
 type Gate struct {

@@ -37,6 +37,8 @@ type Move struct {
 // Stranded is a pod that finds no place.
 type Stranded struct {
 	Pod string `json:"pod"`
+	// Workload is the namespace, kind and name of what owns it; the pod's own if nothing does.
+	Workload string `json:"workload,omitempty"`
 	// Pool and Node are where it runs; empty for one that is pending today.
 	Pool string `json:"pool,omitempty"`
 	Node string `json:"node,omitempty"`

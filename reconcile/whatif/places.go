@@ -55,7 +55,7 @@ func (s *simulation) strand(ctx context.Context, leaving map[client.ObjectKey]*c
 		if placed[key] {
 			continue
 		}
-		s.out.Nowhere = append(s.out.Nowhere, Stranded{Pod: key.String(), Pool: s.pools[pod.Spec.NodeName], Node: pod.Spec.NodeName, Reason: s.reason(ctx, reasons, pod)})
+		s.out.Nowhere = append(s.out.Nowhere, Stranded{Pod: key.String(), Workload: workloadOf(pod), Pool: s.pools[pod.Spec.NodeName], Node: pod.Spec.NodeName, Reason: s.reason(ctx, reasons, pod)})
 	}
 	for key, without := range pending {
 		switch {

@@ -183,7 +183,7 @@ func failures(results scheduling.Results) map[*corev1.Pod]error {
 // none has every pod find no place, as there is no pool left.
 func (s *simulation) none(leaving map[client.ObjectKey]*corev1.Pod, pending map[client.ObjectKey]string, err error) {
 	for key, pod := range leaving {
-		s.out.Nowhere = append(s.out.Nowhere, Stranded{Pod: key.String(), Pool: s.pools[pod.Spec.NodeName], Node: pod.Spec.NodeName, Reason: err.Error()})
+		s.out.Nowhere = append(s.out.Nowhere, Stranded{Pod: key.String(), Workload: workloadOf(pod), Pool: s.pools[pod.Spec.NodeName], Node: pod.Spec.NodeName, Reason: err.Error()})
 	}
 	for key, why := range pending {
 		s.out.Nowhere = append(s.out.Nowhere, Stranded{Pod: key.String(), Already: why != "", Reason: err.Error()})

@@ -123,9 +123,26 @@ type ApprovedEntry struct {
 	// Orphan says that the object is left to itself, with its nodes.
 	// +optional
 	Orphan bool `json:"orphan,omitempty"`
+	// Reasons are those for which it is held, by name, sorted: MaxRemovedPools, UnschedulablePods. An approval covers
+	// these, and no others.
+	// +optional
+	Reasons []string `json:"reasons,omitempty"`
+	// UnschedulablePods are the pods of its nodes that would be pending, by workload. An approval covers at most so many
+	// of each.
+	// +optional
+	UnschedulablePods []PendingPods `json:"unschedulablePods,omitempty"`
 	// Policies are those of spec.policies that held it, so that the author knew.
 	// +optional
 	Policies []string `json:"policies,omitempty"`
+}
+
+// PendingPods are pods of one workload that would be pending.
+type PendingPods struct {
+	// Workload is the namespace, kind and name of what owns the pods: default/Deployment/web. For a pod without an owner
+	// it is the pod's.
+	Workload string `json:"workload"`
+	// Pods is how many they are.
+	Pods int32 `json:"pods"`
 }
 
 // GetNeededApprovals is how many different people have to approve what is held.

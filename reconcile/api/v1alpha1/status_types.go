@@ -252,7 +252,11 @@ type Removal struct {
 	// other one is needed for its pods.
 	// +optional
 	LastPool bool `json:"lastPool,omitempty"`
-	// Reason is a word for why the removal is held or waits.
+	// Reasons are all reasons for which the removal is held, by name, the most severe first, if there is more than
+	// one: LastPool, UnschedulablePods, MaxRemovedPools.
+	// +optional
+	Reasons []string `json:"reasons,omitempty"`
+	// Reason is a word for why the removal is held or waits. Of several it is the most severe.
 	// +optional
 	Reason string `json:"reason,omitempty"`
 	// Message says what it waits for, by name.
