@@ -30,6 +30,10 @@ type Impact struct {
 	Pods int `json:"pods"`
 	// Budgets are the PodDisruptionBudgets of these pods that allow no disruption now.
 	Budgets []Budget `json:"budgets,omitempty"`
+	// Nodes is how many nodes have such pods, and Undrainable how many of these run a pod whose PodDisruptionBudget can never
+	// allow an eviction. Only a terminationGracePeriod ends their drain.
+	Nodes       int `json:"nodes"`
+	Undrainable int `json:"undrainable,omitempty"`
 	// DoNotDisrupt are pods with the annotation karpenter.sh/do-not-disrupt: their nodes are not
 	// replaced while they run, unless a terminationGracePeriod ends them.
 	DoNotDisrupt Pods `json:"doNotDisrupt"`
@@ -43,6 +47,9 @@ type Impact struct {
 type Budget struct {
 	Name string `json:"name"`
 	Pods int    `json:"pods"`
+	// Never reports that it needs all of its pods to be healthy: it allows an eviction only once it is changed, or its
+	// workload has more pods.
+	Never bool `json:"never,omitempty"`
 }
 
 // Pods are pods or workloads, as namespace/name: how many there are, and the first of them.
@@ -68,12 +75,16 @@ func Of(nodes map[string]bool, pods []corev1.Pod, budgets []policyv1.PodDisrupti
 	of := controlled(pods)
 	selects := selectors(budgets)
 	held := map[int]int{}
+	drains := map[string]bool{} // by node: whether it may drain
 	for n := range pods {
 		pod := &pods[n]
 		if !nodes[pod.Spec.NodeName] || !evicted(pod) {
 			continue
 		}
 		i.Pods++
+		if _, seen := drains[pod.Spec.NodeName]; !seen {
+			drains[pod.Spec.NodeName] = true
+		}
 		if stays(pod, now) {
 			i.DoNotDisrupt.add(pod.Namespace, pod.Name)
 		}
@@ -86,17 +97,29 @@ func Of(nodes map[string]bool, pods []corev1.Pod, budgets []policyv1.PodDisrupti
 		for b := range budgets {
 			if budgets[b].Namespace == pod.Namespace && budgets[b].Status.DisruptionsAllowed == 0 && selects[b].Matches(labels.Set(pod.Labels)) {
 				held[b]++
+				drains[pod.Spec.NodeName] = drains[pod.Spec.NodeName] && !never(&budgets[b])
 			}
 		}
 	}
 	for b, n := range held {
-		i.Budgets = append(i.Budgets, Budget{Name: budgets[b].Namespace + "/" + budgets[b].Name, Pods: n})
+		i.Budgets = append(i.Budgets, Budget{Name: budgets[b].Namespace + "/" + budgets[b].Name, Pods: n, Never: never(&budgets[b])})
+	}
+	i.Nodes = len(drains)
+	for _, may := range drains {
+		if !may {
+			i.Undrainable++
+		}
 	}
 	slices.SortFunc(i.Budgets, func(a, b Budget) int { return cmp.Compare(a.Name, b.Name) })
 	for _, found := range []*Pods{&i.DoNotDisrupt, &i.Single, &i.Bare} {
 		found.first()
 	}
 	return i
+}
+
+// never reports whether a PodDisruptionBudget can never allow an eviction: it wants as many healthy pods as its workloads have.
+func never(budget *policyv1.PodDisruptionBudget) bool {
+	return budget.Status.ExpectedPods > 0 && budget.Status.DesiredHealthy >= budget.Status.ExpectedPods
 }
 
 // controlled counts the pods of each controller that have not ended.
@@ -158,9 +181,7 @@ func (i Impact) Words() []string {
 		return nil
 	}
 	lines := []string{english.Plural(i.Pods, "pod is", "pods are") + " evicted from these nodes"}
-	for _, b := range i.Budgets {
-		lines = append(lines, fmt.Sprintf("PodDisruptionBudget %s allows no disruption now: %s", b.Name, english.PluralWord(b.Pods, "1 of these pods waits for it", fmt.Sprintf("%d of these pods wait for it", b.Pods))))
-	}
+	lines = append(lines, i.budgets()...)
 	if i.DoNotDisrupt.Count > 0 {
 		lines = append(lines, "karpenter.sh/do-not-disrupt: "+i.DoNotDisrupt.words())
 	}
@@ -173,10 +194,37 @@ func (i Impact) Words() []string {
 	return lines
 }
 
-func (p Pods) words() string {
-	words := strings.Join(p.Names, ", ")
-	if more := p.Count - len(p.Names); more > 0 {
+// budgets are the lines on PodDisruptionBudgets: one for those that can never allow an eviction, and one each, or one for all, of
+// those that allow none now.
+func (i Impact) budgets() []string {
+	var never, now []string
+	var lines []string
+	for _, b := range i.Budgets {
+		if b.Never {
+			never = append(never, b.Name)
+			continue
+		}
+		now = append(now, b.Name)
+		lines = append(lines, fmt.Sprintf("PodDisruptionBudget %s allows no disruption now: %s", b.Name, english.PluralWord(b.Pods, "1 of these pods waits for it", fmt.Sprintf("%d of these pods wait for it", b.Pods))))
+	}
+	if len(now) > Named {
+		lines = []string{fmt.Sprintf("%d PodDisruptionBudgets allow no disruption now: %s", len(now), some(now, len(now)))}
+	}
+	if len(never) == 0 {
+		return lines
+	}
+	first := fmt.Sprintf("%d of %s can drain: %s can never allow an eviction: %s; add replicas or change the budgets (only a terminationGracePeriod overrides them)",
+		i.Nodes-i.Undrainable, english.Plural(i.Nodes, "node", ""), english.Plural(len(never), "PodDisruptionBudget", ""), some(never, len(never)))
+	return append([]string{first}, lines...)
+}
+
+// some names the first few, and counts the others.
+func some(names []string, count int) string {
+	words := strings.Join(names[:min(len(names), Named)], ", ")
+	if more := count - min(len(names), Named); more > 0 {
 		words += fmt.Sprintf(" and %d more", more)
 	}
 	return words
 }
+
+func (p Pods) words() string { return some(p.Names, p.Count) }

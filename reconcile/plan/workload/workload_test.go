@@ -38,6 +38,12 @@ func budget(name string, allowed int32, app string) policyv1.PodDisruptionBudget
 	return b
 }
 
+// strict wants every pod to be healthy.
+func strict(b policyv1.PodDisruptionBudget) policyv1.PodDisruptionBudget {
+	b.Status.ExpectedPods, b.Status.CurrentHealthy, b.Status.DesiredHealthy = 1, 1, 1
+	return b
+}
+
 func TestImpact(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	began := func(ago time.Duration) func(*corev1.Pod) {
@@ -60,23 +66,28 @@ func TestImpact(t *testing.T) {
 		"none":                           {},
 		"on another node":                {pods: []corev1.Pod{pod("a", "n3", "", "")}},
 		"none of these are evicted":      {pods: []corev1.Pod{pod("a", "n1", "DaemonSet", "cni"), pod("b", "n1", "Node", "n1"), pod("c", "n1", "Job", "j", phase(corev1.PodSucceeded)), pod("d", "n1", "", "", phase(corev1.PodFailed))}},
-		"two of a workload":              {pods: []corev1.Pod{pod("a", "n1", "ReplicaSet", "web-5d4"), pod("b", "n2", "ReplicaSet", "web-5d4")}, want: workload.Impact{Pods: 2}},
-		"the other one is elsewhere":     {pods: []corev1.Pod{pod("a", "n1", "ReplicaSet", "web-5d4"), pod("b", "n3", "ReplicaSet", "web-5d4")}, want: workload.Impact{Pods: 1}},
-		"the other one has failed":       {pods: []corev1.Pod{pod("a", "n1", "ReplicaSet", "web-5d4", hashed), pod("b", "n3", "ReplicaSet", "web-5d4", phase(corev1.PodFailed))}, want: workload.Impact{Pods: 1, Single: workload.Pods{Count: 1, Names: []string{"web/web"}}}},
-		"the only one of a StatefulSet":  {pods: []corev1.Pod{pod("db-0", "n1", "StatefulSet", "db")}, want: workload.Impact{Pods: 1, Single: workload.Pods{Count: 1, Names: []string{"web/db"}}}},
-		"a Job starts again":             {pods: []corev1.Pod{pod("j-1", "n1", "Job", "j")}, want: workload.Impact{Pods: 1}},
-		"not to be disrupted":            {pods: []corev1.Pod{pod("j-1", "n1", "Job", "j", annotated("true")), pod("j-2", "n1", "Job", "j", annotated("false"))}, want: workload.Impact{Pods: 2, DoNotDisrupt: workload.Pods{Count: 1, Names: []string{"web/j-1"}}}},
-		"not to be disrupted for a time": {pods: []corev1.Pod{pod("j-1", "n1", "Job", "j", annotated("1h"), began(time.Minute)), pod("j-2", "n1", "Job", "j", annotated("1h"), began(2*time.Hour)), pod("j-3", "n1", "Job", "j", annotated("odd"))}, want: workload.Impact{Pods: 3, DoNotDisrupt: workload.Pods{Count: 1, Names: []string{"web/j-1"}}}},
-		"bare ones, a few are named":     {pods: many, want: workload.Impact{Pods: 7, Bare: workload.Pods{Count: 7, Names: []string{"web/bare-0", "web/bare-1", "web/bare-2", "web/bare-3", "web/bare-4"}}}},
-		"a budget that allows none":      {pods: []corev1.Pod{pod("j-1", "n1", "Job", "j"), pod("j-2", "n3", "Job", "j")}, budgets: []policyv1.PodDisruptionBudget{budget("web", 0, "web")}, want: workload.Impact{Pods: 1, Budgets: []workload.Budget{{Name: "web/web", Pods: 1}}}},
-		"a budget that allows one":       {pods: []corev1.Pod{pod("j-1", "n1", "Job", "j")}, budgets: []policyv1.PodDisruptionBudget{budget("web", 1, "web")}, want: workload.Impact{Pods: 1}},
-		"a budget of others":             {pods: []corev1.Pod{pod("j-1", "n1", "Job", "j")}, budgets: []policyv1.PodDisruptionBudget{budget("web", 0, "db")}, want: workload.Impact{Pods: 1}},
-		"a budget that selects nothing":  {pods: []corev1.Pod{pod("j-1", "n1", "Job", "j")}, budgets: []policyv1.PodDisruptionBudget{budget("web", 0, "")}, want: workload.Impact{Pods: 1}},
-		"a budget of another namespace":  {pods: []corev1.Pod{pod("j-1", "n1", "Job", "j", func(p *corev1.Pod) { p.Namespace = "db" })}, budgets: []policyv1.PodDisruptionBudget{budget("web", 0, "web")}, want: workload.Impact{Pods: 1}},
+		"two of a workload":              {pods: []corev1.Pod{pod("a", "n1", "ReplicaSet", "web-5d4"), pod("b", "n2", "ReplicaSet", "web-5d4")}, want: workload.Impact{Pods: 2, Nodes: 2}},
+		"the other one is elsewhere":     {pods: []corev1.Pod{pod("a", "n1", "ReplicaSet", "web-5d4"), pod("b", "n3", "ReplicaSet", "web-5d4")}, want: workload.Impact{Nodes: 1, Pods: 1}},
+		"the other one has failed":       {pods: []corev1.Pod{pod("a", "n1", "ReplicaSet", "web-5d4", hashed), pod("b", "n3", "ReplicaSet", "web-5d4", phase(corev1.PodFailed))}, want: workload.Impact{Nodes: 1, Pods: 1, Single: workload.Pods{Count: 1, Names: []string{"web/web"}}}},
+		"the only one of a StatefulSet":  {pods: []corev1.Pod{pod("db-0", "n1", "StatefulSet", "db")}, want: workload.Impact{Nodes: 1, Pods: 1, Single: workload.Pods{Count: 1, Names: []string{"web/db"}}}},
+		"a Job starts again":             {pods: []corev1.Pod{pod("j-1", "n1", "Job", "j")}, want: workload.Impact{Nodes: 1, Pods: 1}},
+		"not to be disrupted":            {pods: []corev1.Pod{pod("j-1", "n1", "Job", "j", annotated("true")), pod("j-2", "n1", "Job", "j", annotated("false"))}, want: workload.Impact{Nodes: 1, Pods: 2, DoNotDisrupt: workload.Pods{Count: 1, Names: []string{"web/j-1"}}}},
+		"not to be disrupted for a time": {pods: []corev1.Pod{pod("j-1", "n1", "Job", "j", annotated("1h"), began(time.Minute)), pod("j-2", "n1", "Job", "j", annotated("1h"), began(2*time.Hour)), pod("j-3", "n1", "Job", "j", annotated("odd"))}, want: workload.Impact{Nodes: 1, Pods: 3, DoNotDisrupt: workload.Pods{Count: 1, Names: []string{"web/j-1"}}}},
+		"bare ones, a few are named":     {pods: many, want: workload.Impact{Nodes: 1, Pods: 7, Bare: workload.Pods{Count: 7, Names: []string{"web/bare-0", "web/bare-1", "web/bare-2", "web/bare-3", "web/bare-4"}}}},
+		"a budget that allows none":      {pods: []corev1.Pod{pod("j-1", "n1", "Job", "j"), pod("j-2", "n3", "Job", "j")}, budgets: []policyv1.PodDisruptionBudget{budget("web", 0, "web")}, want: workload.Impact{Nodes: 1, Pods: 1, Budgets: []workload.Budget{{Name: "web/web", Pods: 1}}}},
+		"a budget that can never allow one": {
+			pods:    []corev1.Pod{pod("j-1", "n1", "Job", "j"), pod("j-2", "n2", "Job", "j", func(p *corev1.Pod) { p.Labels["app"] = "other" })},
+			budgets: []policyv1.PodDisruptionBudget{strict(budget("web", 0, "web"))},
+			want:    workload.Impact{Nodes: 2, Undrainable: 1, Pods: 2, Budgets: []workload.Budget{{Name: "web/web", Pods: 1, Never: true}}},
+		},
+		"a budget that allows one":       {pods: []corev1.Pod{pod("j-1", "n1", "Job", "j")}, budgets: []policyv1.PodDisruptionBudget{budget("web", 1, "web")}, want: workload.Impact{Nodes: 1, Pods: 1}},
+		"a budget of others":             {pods: []corev1.Pod{pod("j-1", "n1", "Job", "j")}, budgets: []policyv1.PodDisruptionBudget{budget("web", 0, "db")}, want: workload.Impact{Nodes: 1, Pods: 1}},
+		"a budget that selects nothing":  {pods: []corev1.Pod{pod("j-1", "n1", "Job", "j")}, budgets: []policyv1.PodDisruptionBudget{budget("web", 0, "")}, want: workload.Impact{Nodes: 1, Pods: 1}},
+		"a budget of another namespace":  {pods: []corev1.Pod{pod("j-1", "n1", "Job", "j", func(p *corev1.Pod) { p.Namespace = "db" })}, budgets: []policyv1.PodDisruptionBudget{budget("web", 0, "web")}, want: workload.Impact{Nodes: 1, Pods: 1}},
 		"one that is ending counts not":  {pods: []corev1.Pod{pod("a", "n1", "", "", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} })}},
-		"two budgets, sorted by name":    {pods: []corev1.Pod{pod("j-1", "n1", "Job", "j")}, budgets: []policyv1.PodDisruptionBudget{budget("z", 0, "web"), budget("a", 0, "web")}, want: workload.Impact{Pods: 1, Budgets: []workload.Budget{{Name: "web/a", Pods: 1}, {Name: "web/z", Pods: 1}}}},
+		"two budgets, sorted by name":    {pods: []corev1.Pod{pod("j-1", "n1", "Job", "j")}, budgets: []policyv1.PodDisruptionBudget{budget("z", 0, "web"), budget("a", 0, "web")}, want: workload.Impact{Nodes: 1, Pods: 1, Budgets: []workload.Budget{{Name: "web/a", Pods: 1}, {Name: "web/z", Pods: 1}}}},
 		"one that is not yet on a node":  {pods: []corev1.Pod{pod("a", "", "", "")}},
-		"one that waits for its volumes": {pods: []corev1.Pod{pod("j-1", "n1", "Job", "j", phase(corev1.PodPending))}, want: workload.Impact{Pods: 1}},
+		"one that waits for its volumes": {pods: []corev1.Pod{pod("j-1", "n1", "Job", "j", phase(corev1.PodPending))}, want: workload.Impact{Nodes: 1, Pods: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := workload.Of(map[string]bool{"n1": true, "n2": true}, c.pods, c.budgets, now)
@@ -105,5 +116,24 @@ func TestWords(t *testing.T) {
 	}
 	if words := (workload.Impact{}).Words(); words != nil {
 		t.Errorf("of nothing: %v", words)
+	}
+}
+
+// TestManyBudgets are one line, with the nodes that they keep first.
+func TestManyBudgets(t *testing.T) {
+	i := workload.Impact{Pods: 46, Nodes: 4, Undrainable: 4}
+	for n := range 40 {
+		i.Budgets = append(i.Budgets, workload.Budget{Name: fmt.Sprintf("web/never-%02d", n), Pods: 1, Never: true})
+	}
+	for n := range 6 {
+		i.Budgets = append(i.Budgets, workload.Budget{Name: fmt.Sprintf("web/now-%d", n), Pods: 1})
+	}
+	want := []string{
+		"46 pods are evicted from these nodes",
+		"0 of 4 nodes can drain: 40 PodDisruptionBudgets can never allow an eviction: web/never-00, web/never-01, web/never-02, web/never-03, web/never-04 and 35 more; add replicas or change the budgets (only a terminationGracePeriod overrides them)",
+		"6 PodDisruptionBudgets allow no disruption now: web/now-0, web/now-1, web/now-2, web/now-3, web/now-4 and 1 more",
+	}
+	if diff := cmp.Diff(want, i.Words()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
