@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/fluxcd/pkg/apis/meta"
-	"github.com/fluxcd/pkg/runtime/conditions"
 	"github.com/spf13/cobra"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/summary"
 )
 
 // TestClusterRefuses: each command says in one line what was tried, and what to do.
@@ -95,7 +95,7 @@ func TestSuspendAndResume(t *testing.T) {
 func TestReconcileWaits(t *testing.T) {
 	for name, after := range verdicts() {
 		switch name {
-		case "waiting", "removing", "new", "changed", "retrying", "suspended", "deleted", "requested", "ahead", "unwritten":
+		case "waiting", "removing", "new", "changed", "retrying", "suspended", "deleted", "requested", "ahead", "unwritten", "rolling-out", "rollout-held":
 			continue // no end yet
 		}
 		t.Run(name, func(t *testing.T) {
@@ -115,8 +115,35 @@ func TestReconcileWaits(t *testing.T) {
 			if want := exits()[name]; got.code != want || got.out != "" {
 				t.Errorf("code %d, want %d; prints %q", got.code, want, got.out)
 			}
-			if message := conditions.GetMessage(after, meta.ReadyCondition); !strings.Contains(got.err, "reconciliation requested") || !strings.Contains(got.err, oneLine(message)[:10]) {
+			if message := summary.Message(after); !strings.Contains(got.err, "reconciliation requested") || !strings.Contains(got.err, oneLine(message)[:10]) {
 				t.Errorf("says %q", got.err)
+			}
+		})
+	}
+}
+
+// TestReconcileWaitsForNodes unless it waits only until the definitions are applied.
+func TestReconcileWaitsForNodes(t *testing.T) {
+	for name, c := range map[string]struct {
+		flag, verdict string
+		code          int
+		says          string
+	}{
+		"the default":         {"--wait", "rolling-out", exitStalled, "\nrolling out: 0 of 2 nodes replaced (NodePoolDrifted), 1 draining\n"},
+		"held":                {"--wait=rollout", "rollout-held", exitStalled, "\nrollout stopped in NodePool/general: errors\n"},
+		"applied":             {"--wait=applied", "rolling-out", exitDone, "\napplied, Ready"},
+		"applied and stopped": {"--wait=applied", "rollout-stopped", exitDone, "\napplied, Ready"},
+		"another word":        {"--wait=nodes", "rolling-out", exitFailed, `"nodes" is neither applied nor rollout`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, kubeconfig := serve(t, verdicts()[c.verdict])
+			s.patched = func(s *apiServer, path string) {
+				sync := s.objects[path].(*v1alpha1.NodeSync)
+				sync.Status.LastHandledReconcileAt = sync.Annotations[meta.ReconcileRequestAnnotation]
+			}
+			got := plumbline(t, "reconcile", "prod", c.flag, "--wait-timeout", "300ms", "--kubeconfig", kubeconfig)
+			if got.code != c.code || !strings.Contains(got.err, c.says) {
+				t.Errorf("code %d, want %d, says %q", got.code, c.code, got.err)
 			}
 		})
 	}

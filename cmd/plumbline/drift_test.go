@@ -101,7 +101,7 @@ func TestDriftOfNodesThatKarpenterHasNotFoundYet(t *testing.T) {
 	sync.Status.Rollout = &v1alpha1.Rollout{Revision: applied, Since: midday, LastProgress: midday, Nodes: 2, Outdated: 1}
 	_, kubeconfig := serve(t, sync)
 	got := plumbline(t, "drift", "prod", "--kubeconfig", kubeconfig)
-	if got.code != exitChanges || got.out != "rollout: 1 of 2 nodes match\n" {
+	if got.code != exitChanges || got.out != "rollout: 1 of 2 nodes replaced\n" {
 		t.Errorf("code %d, %q, %q", got.code, got.out, got.err)
 	}
 }

@@ -66,8 +66,9 @@ func (c *cluster) watchStatus(cmd *cobra.Command, output format, args []string, 
 				reports = append(reports, report)
 				continue
 			}
-			line := "nodesync/" + syncs[i].Name + ": " + stateWith(summary.StateOf(&syncs[i]), summary.ReadyMessage(&syncs[i]))
-			if rollout := summary.Of(&syncs[i]).RolloutMessage(); rollout != "" {
+			state := summary.StateOf(&syncs[i])
+			line := "nodesync/" + syncs[i].Name + ": " + stateWith(state, summary.Message(&syncs[i]))
+			if rollout := summary.Of(&syncs[i]).RolloutMessage(); rollout != "" && !state.OfNodes() {
 				line += "; rolling out: " + rollout
 			}
 			if said[syncs[i].Name] != line {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -21,7 +22,7 @@ func TestWatch(t *testing.T) {
 		"get":          {[]string{"get"}, `^NAME +READY .*\nother +Unknown .*\nprod +Unknown .*\nprod +True .*\n$`, 0},
 		"get of one":   {[]string{"get", "nodesync/prod"}, `^NAME .*\nprod +Unknown .*\nprod +True .*\n$`, 0},
 		"status":       {[]string{"status", "prod"}, `^\d\d:\d\d:\d\dZ nodesync/prod: waiting for Controller: .*\n\d\d:\d\d:\d\dZ nodesync/prod: in sync: applied, Ready, .*\n$`, 0},
-		"a rollout":    {[]string{"status", "prod"}, `^.* nodesync/prod: waiting for Controller: .*\n.*Z nodesync/prod: in sync: applied, Ready, .*; rolling out: 0 of 3 nodes match.*\n$`, 3},
+		"a rollout":    {[]string{"status", "prod"}, `^.* nodesync/prod: waiting for Controller: .*\n.*Z nodesync/prod: rolling out: 0 of 3 nodes replaced\n$`, 3},
 		"get of all":   {[]string{"get", "-A"}, `^NAMESPACE .*\nfleet +other .*\nfleet +prod +Unknown .*\nfleet +prod +True .*\n$`, 0},
 		"get, and URL": {[]string{"get", "prod", "-o", "wide"}, `^NAME .* URL .*\nprod .*\nprod .*\n$`, 0},
 	} {
@@ -31,7 +32,7 @@ func TestWatch(t *testing.T) {
 			at := func(name, version string) *v1alpha1.NodeSync {
 				sync := verdicts()[name]
 				if sync.ResourceVersion = version; version == "8" && c.rolls > 0 {
-					sync.Status.Rollout = &v1alpha1.Rollout{Revision: "main@sha1:01234567", Nodes: c.rolls, Outdated: c.rolls}
+					rollsOut(v1alpha1.ReasonRollingOut, fmt.Sprintf("0 of %d nodes replaced", c.rolls))(sync)
 				}
 				return sync
 			}

@@ -203,7 +203,7 @@ func (show columns) fit(width int) []column {
 	if show.wide {
 		all = append(all, column{"URL", 0, func(n *v1alpha1.NodeSync) any { return n.Spec.Source.Address() }}, column{"PATH", 0, func(n *v1alpha1.NodeSync) any { return n.Spec.Path }})
 	}
-	all = append(all, column{"STATUS", 0, func(n *v1alpha1.NodeSync) any { return summary.ReadyMessage(n) }})
+	all = append(all, column{"STATUS", 0, func(n *v1alpha1.NodeSync) any { return summary.Message(n) }})
 	return slices.DeleteFunc(all, func(c column) bool { return width > 0 && width < c.least })
 }
 

@@ -90,6 +90,17 @@ func launchesFail(n *v1alpha1.NodeSync) {
 	})
 }
 
+// rollsOut has nodes that do not match their definitions: RolledOut is False, for this reason.
+func rollsOut(reason, message string, pools ...v1alpha1.PoolRollout) func(*v1alpha1.NodeSync) {
+	return func(n *v1alpha1.NodeSync) {
+		n.Status.Conditions = append(n.Status.Conditions, metav1.Condition{
+			Type: v1alpha1.RolledOutCondition, Status: metav1.ConditionFalse, Reason: reason, Message: message, LastTransitionTime: midday, ObservedGeneration: n.Generation,
+		})
+		n.Status.Rollout = &v1alpha1.Rollout{Revision: applied, Nodes: 2, Outdated: 2, Draining: 1, Reasons: []string{"NodePoolDrifted"}, Since: midday, LastProgress: midday}
+		n.Status.PoolRollouts = pools
+	}
+}
+
 // nodesDrift though an upgrade was not expected to replace them.
 func nodesDrift(n *v1alpha1.NodeSync) {
 	n.Status.Conditions = append(n.Status.Conditions, metav1.Condition{
@@ -112,13 +123,21 @@ func verdicts() map[string]*v1alpha1.NodeSync {
 		n.Status.Waiting = &v1alpha1.Waiting{For: "Controller", Message: "deployment/karpenter is scaled to 0", Since: midday}
 	}
 	return map[string]*v1alpha1.NodeSync{
-		"in-sync":   nodeSync("prod", ready(t, "Succeeded", "applied, Ready, no removal open: main@sha1:01234567"), revisions(applied, applied), installed),
-		"waiting":   nodeSync("prod", ready(u, "Waiting", "waiting for Controller: deployment/karpenter is scaled to 0"), revisions(applied, pushed), installed, waiting),
-		"removing":  nodeSync("prod", ready(u, "Removing", "removing NodePool/old-0 Draining (3 NodeClaims are left)"), revisions(applied, applied), installed, leaves(v1alpha1.RemovalDraining)),
-		"held":      nodeSync("prod", ready(f, "Held", "held: removal of NodePool/old-0: 1 more than guard.maxRemovedPools"), revisions(pushed, pushed), installed, leaves(v1alpha1.RemovalHeld)),
-		"stalled":   nodeSync("prod", ready(f, "Stalled", "removal of NodePool/old-0 stalled: pod web/web-0 is not evicted"), revisions(applied, applied), installed, leaves(v1alpha1.RemovalDraining), breaksGlass),
-		"launches":  nodeSync("prod", ready(t, "Succeeded", "applied, Ready, no removal open: main@sha1:01234567"), revisions(applied, applied), installed, launchesFail),
-		"drifting":  nodeSync("prod", ready(t, "Succeeded", "applied, Ready, no removal open: main@sha1:01234567"), revisions(applied, applied), installed, nodesDrift),
+		"in-sync":  nodeSync("prod", ready(t, "Succeeded", "applied, Ready, no removal open: main@sha1:01234567"), revisions(applied, applied), installed),
+		"waiting":  nodeSync("prod", ready(u, "Waiting", "waiting for Controller: deployment/karpenter is scaled to 0"), revisions(applied, pushed), installed, waiting),
+		"removing": nodeSync("prod", ready(u, "Removing", "removing NodePool/old-0 Draining (3 NodeClaims are left)"), revisions(applied, applied), installed, leaves(v1alpha1.RemovalDraining)),
+		"held":     nodeSync("prod", ready(f, "Held", "held: removal of NodePool/old-0: 1 more than guard.maxRemovedPools"), revisions(pushed, pushed), installed, leaves(v1alpha1.RemovalHeld)),
+		"stalled":  nodeSync("prod", ready(f, "Stalled", "removal of NodePool/old-0 stalled: pod web/web-0 is not evicted"), revisions(applied, applied), installed, leaves(v1alpha1.RemovalDraining), breaksGlass),
+		"launches": nodeSync("prod", ready(t, "Succeeded", "applied, Ready, no removal open: main@sha1:01234567"), revisions(applied, applied), installed, launchesFail),
+		"drifting": nodeSync("prod", ready(t, "Succeeded", "applied, Ready, no removal open: main@sha1:01234567"), revisions(applied, applied), installed, nodesDrift),
+		"rolling-out": nodeSync("prod", ready(t, "Succeeded", "applied, Ready, no removal open: main@sha1:01234567"), revisions(applied, applied), installed,
+			rollsOut(v1alpha1.ReasonRollingOut, "0 of 2 nodes replaced (NodePoolDrifted), 1 draining")),
+		"rollout-stopped": nodeSync("prod", ready(t, "Succeeded", "applied, Ready, no removal open: main@sha1:01234567"), revisions(applied, applied), installed,
+			rollsOut(v1alpha1.ReasonRolloutBraked, "rollout stopped in NodePool/general: 3 launches failed", v1alpha1.PoolRollout{Pool: "general", Reason: v1alpha1.BrakeFailedLaunches, Message: "3 launches failed", BrakedAt: &midday})),
+		"rollout-held": nodeSync("prod", ready(t, "Succeeded", "applied, Ready, no removal open: main@sha1:01234567"), revisions(applied, applied), installed,
+			rollsOut(v1alpha1.ReasonRolloutBraked, "rollout stopped in NodePool/general: errors", v1alpha1.PoolRollout{Pool: "general", Reason: v1alpha1.BrakeHeldByCondition, Message: "errors", BrakedAt: &midday})),
+		"rollout-late": nodeSync("prod", ready(t, "Succeeded", "applied, Ready, no removal open: main@sha1:01234567"), revisions(applied, applied), installed,
+			rollsOut(v1alpha1.ReasonRolloutTimedOut, "not rolled out within 1h0m0s: 0 of 2 nodes replaced")),
 		"drifted":   nodeSync("prod", ready(f, "Drifted", "differs from Git, and drift is Report: NodePool/general"), revisions(applied, applied), installed),
 		"invalid":   nodeSync("prod", ready(f, "Invalid", "nodes/general.yaml:7: unknown field spec.tempalte\nnodes/batch.yaml:2: another"), revisions(applied, pushed), installed),
 		"retrying":  nodeSync("prod", ready(f, "SourceFailed", "fetch https://git.example.com/acme/fleet.git: no route to host"), revisions(applied, applied), installed),

@@ -13,26 +13,36 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/summary"
 	"github.com/plumbline-dev/plumbline/reconcile/wake"
 )
 
 func newReconcileCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
-	var waits bool
+	var until waitFor
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "reconcile NODESYNC...",
 		Short: "Fetch and reconcile a NodeSync now",
-		Long: `Fetch and reconcile NodeSyncs now, not at their next interval. With --wait the
-command stays until the newest revision is applied, Ready and no removal is
-open, and says on stderr what it waits for, with a count of the NodePools that
-are Ready. Ending the command never stops the daemon.
+		Long: `Fetch and reconcile NodeSyncs now instead of at their next interval. With --wait
+the command waits until the newest revision is applied and Ready, no removal is
+open and each node matches its definitions; --wait=applied does not wait for the
+nodes. It prints on stderr what it waits for, with a count of the NodePools that
+are Ready or of the nodes that are replaced. If you interrupt the command, the
+daemon continues.
 
 Exit codes: 0 done, or without --wait requested, 1 error, 3 held by the guard,
-4 stalled or timed out.`,
+4 stalled, timed out, or a rollout that fails or is stopped.`,
+		Example: `  # Reconcile, and wait until each node is replaced that the newest commit makes out of date
+  plumbline reconcile prod-eu --wait --wait-timeout 1h
+
+  # Wait only until the definitions are applied
+  plumbline reconcile prod-eu --wait=applied`,
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeNodeSyncs(kubeconfig, math.MaxInt),
 	}
-	cmd.Flags().BoolVar(&waits, "wait", false, "wait until it is done")
+	cmd.Flags().Var(&until, "wait", "wait until the definitions are applied, or until the nodes are replaced as well; --wait is --wait=rollout")
+	cmd.Flags().Lookup("wait").NoOptDefVal = string(waitForRollout)
+	_ = cmd.RegisterFlagCompletionFunc("wait", cobra.FixedCompletions([]string{string(waitForApplied), string(waitForRollout)}, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 	cmd.Flags().DurationVar(&timeout, "wait-timeout", 10*time.Minute, "longest time that --wait waits")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c, err := connect(cmd.Context(), kubeconfig)
@@ -46,13 +56,13 @@ Exit codes: 0 done, or without --wait requested, 1 error, 3 held by the guard,
 			}
 			fmt.Fprintf(cmd.ErrOrStderr(), "%s: reconciliation requested\n", nodeSyncWord(name))
 		}
-		if !waits {
+		if until == "" {
 			return nil
 		}
 		began := time.Now()
 		var ends []error
 		for i, name := range args {
-			ends = append(ends, c.waitReconciled(cmd, name, requested[i], timeout-time.Since(began)))
+			ends = append(ends, c.waitReconciled(cmd, name, requested[i], until, timeout-time.Since(began)))
 		}
 		return gravest(ends...)
 	}
@@ -75,8 +85,19 @@ func (c *cluster) requestReconcile(ctx context.Context, name string) (string, er
 	return requested, nil
 }
 
-// exitOf says by the exit code how a NodeSync is.
+// exitOf returns the exit code for the state of a NodeSync and of its nodes.
 func exitOf(sync *v1alpha1.NodeSync) error {
+	switch summary.StateOf(sync) { //nolint:exhaustive // the others are those of Ready
+	case summary.RolloutStopped, summary.RolloutFailing:
+		return &exitError{code: exitStalled}
+	case summary.RolloutHeld:
+		return &exitError{code: exitHeld}
+	}
+	return exitOfReady(sync)
+}
+
+// exitOfReady returns the exit code for Ready.
+func exitOfReady(sync *v1alpha1.NodeSync) error {
 	if conditions.IsReady(sync) {
 		return nil
 	}

@@ -29,14 +29,15 @@ func newStatusCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command 
 	cmd := &cobra.Command{
 		Use:   "status NODESYNC...",
 		Short: "Show on one screen how far a NodeSync has come and what it waits for",
-		Long: `Show whether the cluster is as Git says, at which commit, what the NodeSync
-waits for and since when, and what happens next; then the stages, the pools with
-their nodes and the removals. -o json has all of it. With --watch it stays: on a
-terminal the screen follows each change, in a pipe each change is one line.
+		Long: `Show whether the cluster matches Git, at which commit, how many nodes are
+replaced, what the NodeSync waits for and since when, and what happens next; then
+the stages, the pools with their nodes and the removals. -o json has all of it.
+With --watch the command stays: on a terminal the screen follows each change, in a
+pipe each change is one line.
 
-Exit codes: 0 Ready or on its way, 1 failed, or unknown because the status does
-not speak of the newest commit or request, or no daemon leads, 2 drifted, 3 held by the guard,
-4 stalled.`,
+Exit codes: 0 in sync or in progress, 1 failed, or unknown because the status does
+not describe the newest commit or request, or no daemon leads, 2 drifted, 3 held by
+the guard, or a rollout is held, 4 stalled, or a rollout fails or is stopped.`,
 		Example:           "  plumbline status prod-eu\n  plumbline status prod-eu --watch",
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeNodeSyncs(kubeconfig, math.MaxInt),
@@ -93,7 +94,7 @@ func (r statusReport) exit(sync *v1alpha1.NodeSync) error {
 	if summary.StateOf(sync) == summary.Unknown || r.Unled != "" {
 		return &exitError{code: exitFailed}
 	}
-	if conditions.IsStalled(sync) || conditions.IsFalse(sync, meta.ReadyCondition) {
+	if conditions.IsStalled(sync) || conditions.IsFalse(sync, meta.ReadyCondition) || summary.StateOf(sync).OfNodes() {
 		return exitOf(sync)
 	}
 	return nil

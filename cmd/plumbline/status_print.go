@@ -31,7 +31,7 @@ func (r statusReport) print(out io.Writer) {
 		fmt.Fprintln(out, r.Unled)
 		fmt.Fprintf(out, "nodesync/%s: %s\n", r.Name, r.State)
 	} else {
-		fmt.Fprintf(out, "nodesync/%s: %s%s\n", r.Name, r.State, lastedFor(r.Since))
+		fmt.Fprintf(out, "nodesync/%s: %s%s\n", r.Name, r.Headline(), lastedFor(r.Since))
 	}
 	r.printMessage(out)
 	fmt.Fprintln(out)

@@ -41,6 +41,7 @@ func pools(s *apiServer, n, nodes int) {
 func exits() map[string]int {
 	return map[string]int{
 		"in-sync": exitDone, "launches": exitDone, "drifting": exitDone, "waiting": exitDone, "removing": exitDone, "new": exitDone, "changed": exitDone, "suspended": exitDone, "deleted": exitDone,
+		"rolling-out": exitDone, "rollout-held": exitHeld, "rollout-stopped": exitStalled, "rollout-late": exitStalled,
 		"requested": exitFailed, "unwritten": exitFailed, "ahead": exitFailed, "invalid": exitFailed, "retrying": exitFailed, "drifted": exitChanges, "held": exitHeld, "stalled": exitStalled,
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"time"
 
-	"github.com/fluxcd/pkg/apis/meta"
 	"github.com/fluxcd/pkg/runtime/conditions"
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -17,7 +16,6 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
-	"github.com/plumbline-dev/plumbline/reconcile/summary"
 	"github.com/plumbline-dev/plumbline/redact"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -35,9 +33,9 @@ const (
 	sayUnseenAfter = 3 * time.Second
 )
 
-// waitReconciled stays until the request was handled and what came of it is done
-// or needs a person.
-func (c *cluster) waitReconciled(cmd *cobra.Command, name, requested string, timeout time.Duration) error {
+// waitReconciled waits until the daemon has handled the request and the NodeSync has reached the state in
+// question, or until a person has to do something.
+func (c *cluster) waitReconciled(cmd *cobra.Command, name, requested string, until waitFor, timeout time.Duration) error {
 	p, began := newProgress(cmd.ErrOrStderr(), time.Now), time.Now()
 	defer p.end()
 	var last *v1alpha1.NodeSync
@@ -64,9 +62,9 @@ func (c *cluster) waitReconciled(cmd *cobra.Command, name, requested string, tim
 			}
 			return false, nil
 		}
-		done := concluded(sync)
-		p.say(conditions.GetMessage(sync, meta.ReadyCondition))
-		if !done && p.countDue() {
+		done := until.reached(sync)
+		p.say(until.message(sync))
+		if !done && !conditions.IsReady(sync) && p.countDue() {
 			p.count(c.countPools(ctx, sync))
 		}
 		return done, nil
@@ -74,20 +72,15 @@ func (c *cluster) waitReconciled(cmd *cobra.Command, name, requested string, tim
 	p.end()
 	switch {
 	case err == nil:
-		return exitOf(last)
+		return until.exit(last)
 	case errors.Is(err, context.DeadlineExceeded) && answers.err != nil:
 		return answers.err
 	case errors.Is(err, context.DeadlineExceeded) && time.Since(began) >= timeout:
-		return &exitError{code: exitStalled, message: c.notDone(cmd.Context(), name, last, requested, timeout)}
+		return &exitError{code: exitStalled, message: c.notDone(cmd.Context(), name, last, requested, until, timeout)}
 	case errors.Is(err, context.Canceled):
 		return &exitError{code: exitFailed, message: "stopped waiting; the daemon continues"}
 	}
 	return err
-}
-
-// concluded says that the daemon is done with a NodeSync, or that a person has to do something.
-func concluded(sync *v1alpha1.NodeSync) bool {
-	return conditions.IsReady(sync) && summary.WhyUnknown(sync) == "" || conditions.IsStalled(sync)
 }
 
 // contact is when the cluster answered last, and the error since then.
@@ -108,7 +101,7 @@ func (c *contact) lost(err error, now time.Time) bool {
 }
 
 // notDone says what was waited for until the time was over.
-func (c *cluster) notDone(ctx context.Context, name string, last *v1alpha1.NodeSync, requested string, timeout time.Duration) string {
+func (c *cluster) notDone(ctx context.Context, name string, last *v1alpha1.NodeSync, requested string, until waitFor, timeout time.Duration) string {
 	words := fmt.Sprintf("%s is not done after %s", nodeSyncWord(name), short(timeout.Round(time.Millisecond)))
 	if last == nil || last.Status.LastHandledReconcileAt != requested {
 		if why := unled(ctx, c, c.in(ctx), time.Now); why != "" {
@@ -116,7 +109,7 @@ func (c *cluster) notDone(ctx context.Context, name string, last *v1alpha1.NodeS
 		}
 		return words + ": the daemon has not looked at it; see what it logs: plumbline logs"
 	}
-	return fmt.Sprintf("%s: %s; the daemon continues", words, oneLine(conditions.GetMessage(last, meta.ReadyCondition)))
+	return fmt.Sprintf("%s: %s; the daemon continues", words, oneLine(until.message(last)))
 }
 
 // countPools counts the NodePools of a NodeSync, and those that are Ready; none where they cannot

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fluxcd/pkg/apis/meta"
 	"github.com/fluxcd/pkg/runtime/conditions"
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,6 +13,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
+	"github.com/plumbline-dev/plumbline/reconcile/summary"
 )
 
 // TestAStoppedRolloutIsSaid: the commit fails with the pool, what resumes it and the cause, and
@@ -37,7 +39,7 @@ func TestAStoppedRolloutIsSaid(t *testing.T) {
 		reason string
 		words  string // what the condition ends with
 	}{
-		"all is well":      {pools: []v1alpha1.PoolRollout{{Pool: "general"}}, class: Done, want: report.Pending, text: "rolling out: 1 of 3 nodes match", reason: v1alpha1.ReasonRollingOut},
+		"all is well":      {pools: []v1alpha1.PoolRollout{{Pool: "general"}}, class: Done, want: report.Pending, text: "rolling out: 1 of 3 nodes replaced", reason: v1alpha1.ReasonRollingOut},
 		"launches fail":    {pools: []v1alpha1.PoolRollout{failed}, class: Done, want: report.Failure, text: "rollout stopped until a revert or resume-rollout, in general: the nodes of 3 launches in a row", reason: v1alpha1.ReasonRolloutBraked},
 		"while it waits":   {pools: []v1alpha1.PoolRollout{failed}, class: Working, want: report.Failure, text: "rollout stopped until a revert", reason: v1alpha1.ReasonRolloutBraked},
 		"only reported":    {pools: []v1alpha1.PoolRollout{reported}, class: Done, want: report.Failure, text: "rollout fails in general: the nodes of 3 launches", reason: v1alpha1.ReasonRolloutFailing},
@@ -46,12 +48,12 @@ func TestAStoppedRolloutIsSaid(t *testing.T) {
 		"merged already":   {pools: []v1alpha1.PoolRollout{merged}, class: Done, want: report.Failure, text: "rollout stopped until a revert or resume-rollout, in general: ", reason: v1alpha1.ReasonRolloutBraked, words: "; https://git.example.com/acme/fleet/pulls/7 was merged: if nothing resumes when that is applied, something else is to be corrected"},
 		"not written":      {pools: []v1alpha1.PoolRollout{unwritten}, class: Done, want: report.Failure, text: "rollout stopped until a revert or resume-rollout, in general: denied by a policy", reason: v1alpha1.ReasonRolloutBraked},
 		"a condition":      {pools: []v1alpha1.PoolRollout{held}, class: Done, want: report.Failure, text: "rollout held in batch: errors: the query has a result", reason: v1alpha1.ReasonRolloutBraked},
-		"a freeze":         {pools: []v1alpha1.PoolRollout{frozen}, class: Done, want: report.Pending, text: "rolling out: 1 of 3 nodes match: no node is replaced before ten", reason: v1alpha1.ReasonRollingOut, words: ": no node is replaced before ten"},
+		"a freeze":         {pools: []v1alpha1.PoolRollout{frozen}, class: Done, want: report.Pending, text: "rolling out: 1 of 3 nodes replaced: no node is replaced before ten", reason: v1alpha1.ReasonRollingOut, words: ": no node is replaced before ten"},
 		"frozen, it fails": {pools: []v1alpha1.PoolRollout{frozen, failed}, class: Done, want: report.Failure, text: "rollout stopped until a revert or resume-rollout, in general: the nodes of 3", reason: v1alpha1.ReasonRolloutBraked},
 		"not frozen":       {pools: []v1alpha1.PoolRollout{unfrozen}, class: Done, want: report.Failure, text: "rollout fails in general: denied by a policy", reason: v1alpha1.ReasonRolloutFailing},
 		"two, for two":     {pools: []v1alpha1.PoolRollout{held, failed}, class: Done, want: report.Failure, text: "rollout stopped until a revert or resume-rollout, in batch, general: ", reason: v1alpha1.ReasonRolloutBraked},
 		"a worse reason":   {pools: []v1alpha1.PoolRollout{failed}, class: Stuck, want: report.Failure, text: "waiting", reason: v1alpha1.ReasonRolloutBraked},
-		"nothing is known": {class: Done, want: report.Pending, text: "rolling out: 1 of 3 nodes match", reason: v1alpha1.ReasonRollingOut},
+		"nothing is known": {class: Done, want: report.Pending, text: "rolling out: 1 of 3 nodes replaced", reason: v1alpha1.ReasonRollingOut},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := rolling(1, 0, v1alpha1.Rollout{Revision: "main@sha1:a", Nodes: 3, Outdated: 2})
@@ -63,6 +65,14 @@ func TestAStoppedRolloutIsSaid(t *testing.T) {
 			s.setRolledOut()
 			if got := conditions.GetReason(s.Sync, v1alpha1.RolledOutCondition); got != c.reason || !strings.HasSuffix(conditions.GetMessage(s.Sync, v1alpha1.RolledOutCondition), c.words) {
 				t.Errorf("RolledOut has the reason %s: %s", got, conditions.GetMessage(s.Sync, v1alpha1.RolledOutCondition))
+			}
+			if c.class != Done {
+				return
+			}
+			conditions.MarkTrue(s.Sync, meta.ReadyCondition, v1alpha1.ReasonSucceeded, "applied")
+			s.Sync.Status.LastAttemptedRevision, s.Sync.Status.LastAppliedRevision = "a", "a"
+			if state := summary.StateOf(s.Sync); !state.OfNodes() || (state == summary.RollingOut) != (c.want == report.Pending) {
+				t.Errorf("the commit status is %s, and plumbline status shows %s", c.want, state)
 			}
 		})
 	}
@@ -91,10 +101,10 @@ func TestACommitUponAFailingRollout(t *testing.T) {
 		"an older one's":  {rollout: "a", pools: []v1alpha1.PoolRollout{of("x", "0123456789"), {Pool: "y", Revision: "main@sha1:a"}}, want: "pending waits for 0123456: " + stopped + "x: no node joins", older: map[string]queue.Word{"0123456789": {State: report.Failure, Description: stopped + "x: no node joins"}}},
 		"both":            {rollout: "a", pools: []v1alpha1.PoolRollout{of("x", "b"), of("y", "a")}, want: "failure " + stopped + "x, y: no node joins"},
 		"of no commit":    {rollout: "a", pools: []v1alpha1.PoolRollout{of("x", "")}, want: "failure " + stopped + "x: no node joins"},
-		"it took long":    {rollout: "a", limit: time.Second, want: "failure not rolled out within 1s: 1 of 3 nodes match"},
-		"another's did":   {rollout: "b", limit: time.Second, want: "pending waits for b: not rolled out within 1s: 1 of 3 nodes match", older: map[string]queue.Word{"b": {State: report.Failure, Description: "not rolled out within 1s: 1 of 3 nodes match"}}},
-		"drift took long": {limit: time.Second, want: "failure not rolled out within 1s: 1 of 3 nodes match (outdated, by no commit of this NodeSync)"},
-		"nothing fails":   {rollout: "b", want: "pending rolling out: 1 of 3 nodes match"},
+		"it took long":    {rollout: "a", limit: time.Second, want: "failure not rolled out within 1s: 1 of 3 nodes replaced"},
+		"another's did":   {rollout: "b", limit: time.Second, want: "pending waits for b: not rolled out within 1s: 1 of 3 nodes replaced", older: map[string]queue.Word{"b": {State: report.Failure, Description: "not rolled out within 1s: 1 of 3 nodes replaced"}}},
+		"drift took long": {limit: time.Second, want: "failure not rolled out within 1s: 1 of 3 nodes replaced (outdated, by no commit of this NodeSync)"},
+		"nothing fails":   {rollout: "b", want: "pending rolling out: 1 of 3 nodes replaced"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := v1alpha1.Rollout{Nodes: 3, Outdated: 2}

@@ -24,21 +24,31 @@ func (s *Step) setRolledOut() {
 	if !s.SawRollout {
 		return
 	}
-	r := s.Sync.Status.Rollout
-	switch {
-	case r == nil:
+	switch reason := s.rolloutReason(); reason {
+	case "":
 		conditions.MarkTrue(s.Sync, v1alpha1.RolledOutCondition, v1alpha1.ReasonSucceeded, "each node matches its definitions")
-	case brake.Words(s.Sync.Status.PoolRollouts) != "":
-		reason := v1alpha1.ReasonRolloutFailing
-		if s.braked() {
-			reason = v1alpha1.ReasonRolloutBraked
-		}
-		conditions.MarkFalse(s.Sync, v1alpha1.RolledOutCondition, reason, "%s", finding.Bounded(s.rolloutBrief(), MaxMessage))
-	case s.rolloutTimedOut():
-		conditions.MarkFalse(s.Sync, v1alpha1.RolledOutCondition, v1alpha1.ReasonRolloutTimedOut, "%s", finding.Bounded(s.rolloutBrief(), MaxMessage))
+	case v1alpha1.ReasonRollingOut:
+		conditions.MarkFalse(s.Sync, v1alpha1.RolledOutCondition, reason, "%s", finding.Bounded(s.rolloutWords(), MaxMessage))
 	default:
-		conditions.MarkFalse(s.Sync, v1alpha1.RolledOutCondition, v1alpha1.ReasonRollingOut, "%s", finding.Bounded(s.rolloutWords(), MaxMessage))
+		conditions.MarkFalse(s.Sync, v1alpha1.RolledOutCondition, reason, "%s", finding.Bounded(s.rolloutBrief(), MaxMessage))
 	}
+}
+
+// rolloutReason is the reason for which RolledOut is False; empty if each node matches its definitions. The commit
+// status depends on it as well, and summary.StateOf reads it from the condition.
+func (s *Step) rolloutReason() string {
+	pools := s.Sync.Status.PoolRollouts
+	switch {
+	case s.Sync.Status.Rollout == nil:
+		return ""
+	case brake.Words(pools) != "" && s.braked():
+		return v1alpha1.ReasonRolloutBraked
+	case brake.Words(pools) != "":
+		return v1alpha1.ReasonRolloutFailing
+	case s.rolloutTimedOut():
+		return v1alpha1.ReasonRolloutTimedOut
+	}
+	return v1alpha1.ReasonRollingOut
 }
 
 // rolloutTimedOut says that nodes do not match for longer than spec.rollout.timeout. That Karpenter may still find
@@ -73,8 +83,8 @@ func (s *Step) rolloutBrief() string {
 // definitions, and windows of disruption budgets may be a week apart. Where only older commits
 // have begun what goes wrong, these fail, and this one waits.
 func (s *Step) withRollout(v Verdict) Verdict {
-	switch r := s.Sync.Status.Rollout; {
-	case r == nil:
+	switch {
+	case s.rolloutReason() == "":
 	case s.rolloutFails() && (v.Class == Done || v.Class == Working):
 		v.told, v.ofNodes, v.Brief = report.Failure, true, s.failureBrief()
 		if older := s.olderThatFail(); len(older) > 0 {
@@ -86,9 +96,10 @@ func (s *Step) withRollout(v Verdict) Verdict {
 	return v
 }
 
-// rolloutFails says that a rollout goes wrong, or takes too long.
+// rolloutFails reports whether a rollout fails, is stopped, or takes too long.
 func (s *Step) rolloutFails() bool {
-	return s.rolloutTimedOut() || brake.Words(s.Sync.Status.PoolRollouts) != ""
+	reason := s.rolloutReason()
+	return reason != "" && reason != v1alpha1.ReasonRollingOut
 }
 
 // olderThatFail are the commits that have begun the rollouts which go wrong; none where this one has begun one of

@@ -36,10 +36,10 @@ func TestTheCommitWaitsForItsNodes(t *testing.T) {
 		want    report.State
 		text    string
 	}{
-		"it goes on":                {at: 1, class: Done, want: report.Pending, text: "rolling out: 1 of 3 nodes match"},
-		"it is in time":             {at: 59, timeout: time.Minute, class: Done, want: report.Pending, text: "rolling out: 1 of 3 nodes match"},
-		"it takes too long":         {at: 60, timeout: time.Minute, class: Done, want: report.Failure, text: "not rolled out within 1m0s: 1 of 3 nodes match"},
-		"and Karpenter is away":     {at: 60, timeout: time.Minute, class: Working, want: report.Failure, text: "not rolled out within 1m0s: 1 of 3 nodes match"},
+		"it goes on":                {at: 1, class: Done, want: report.Pending, text: "rolling out: 1 of 3 nodes replaced"},
+		"it is in time":             {at: 59, timeout: time.Minute, class: Done, want: report.Pending, text: "rolling out: 1 of 3 nodes replaced"},
+		"it takes too long":         {at: 60, timeout: time.Minute, class: Done, want: report.Failure, text: "not rolled out within 1m0s: 1 of 3 nodes replaced"},
+		"and Karpenter is away":     {at: 60, timeout: time.Minute, class: Working, want: report.Failure, text: "not rolled out within 1m0s: 1 of 3 nodes replaced"},
 		"something else is waited":  {at: 1, timeout: time.Minute, class: Working, want: report.Pending, text: "waiting"},
 		"something else went wrong": {at: 60, timeout: time.Minute, class: Stuck, want: report.Failure, text: "waiting"},
 	} {
@@ -53,7 +53,7 @@ func TestTheCommitWaitsForItsNodes(t *testing.T) {
 // TestNoNodeIsLate where all match, and Karpenter may still find others.
 func TestNoNodeIsLate(t *testing.T) {
 	v := rolling(60, time.Minute, v1alpha1.Rollout{Revision: "main@sha1:a", Nodes: 3}).withRollout(Verdict{Class: Done})
-	if v.CommitState() != report.Pending || v.CommitText() != "rolling out: 3 of 3 nodes match" {
+	if v.CommitState() != report.Pending || v.CommitText() != "rolling out: 3 of 3 nodes replaced" {
 		t.Errorf("%s %q", v.CommitState(), v.CommitText())
 	}
 }
@@ -68,8 +68,8 @@ func TestTheCommitNamesWhatKeepsADrain(t *testing.T) {
 		at   int64
 		want report.State
 	}{
-		"rolling out: 12 of 40 nodes match (AMIDrift), 2 draining: waits for PodDisruptionBudget web/web, which allows no disruption (healthy: 2 of…": {59, report.Pending},
-		"not rolled out within 1m0s: 12 of 40 nodes match (AMIDrift), 2 draining: waits for PodDisruptionBudget web/web, which allows no disruption…": {60, report.Failure},
+		"rolling out: 12 of 40 nodes replaced (AMIDrift), 2 draining: waits for PodDisruptionBudget web/web, which allows no disruption (healthy: 2…": {59, report.Pending},
+		"not rolled out within 1m0s: 12 of 40 nodes replaced (AMIDrift), 2 draining: waits for PodDisruptionBudget web/web, which allows no…":         {60, report.Failure},
 	} {
 		s := rolling(c.at, time.Minute, of)
 		s.SawRollout = true
@@ -117,11 +117,11 @@ func TestNumbersAreReportedOnceAMinute(t *testing.T) {
 		want     string
 		wakes    int64
 	}{
-		{at: 0, outdated: 9, want: "rolling out: 0 of 9 nodes match"},
-		{at: 10, outdated: 8, want: "rolling out: 0 of 9 nodes match", wakes: 60},
-		{at: 20, outdated: 7, waits: "a window", want: "rolling out: 2 of 9 nodes match: a window"},
-		{at: 30, outdated: 6, waits: "a window", want: "rolling out: 2 of 9 nodes match: a window", wakes: 80},
-		{at: 80, outdated: 5, waits: "a window", want: "rolling out: 4 of 9 nodes match: a window"},
+		{at: 0, outdated: 9, want: "rolling out: 0 of 9 nodes replaced"},
+		{at: 10, outdated: 8, want: "rolling out: 0 of 9 nodes replaced", wakes: 60},
+		{at: 20, outdated: 7, waits: "a window", want: "rolling out: 2 of 9 nodes replaced: a window"},
+		{at: 30, outdated: 6, waits: "a window", want: "rolling out: 2 of 9 nodes replaced: a window", wakes: 80},
+		{at: 80, outdated: 5, waits: "a window", want: "rolling out: 4 of 9 nodes replaced: a window"},
 	} {
 		s := rolling(c.at, 0, v1alpha1.Rollout{Revision: "main@sha1:a", Nodes: 9, Outdated: c.outdated, Message: c.waits})
 		s.Memory = memory

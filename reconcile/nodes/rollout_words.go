@@ -16,7 +16,7 @@ import (
 
 // RolloutWords say how far a rollout has come, and what it waits for.
 func RolloutWords(r v1alpha1.Rollout) string {
-	words := rolled(r)
+	words := Replaced(r)
 	if r.Outdated > 0 {
 		words += causes(r)
 	}
@@ -32,15 +32,15 @@ func RolloutWords(r v1alpha1.Rollout) string {
 	return words
 }
 
-// rolled counts the nodes that match.
-func rolled(r v1alpha1.Rollout) string {
+// Replaced counts the nodes that are replaced: 1 of 2 nodes replaced.
+func Replaced(r v1alpha1.Rollout) string {
 	if short := StaticReady(r); short != "" && r.Nodes == 0 && r.SettlesAt == nil {
 		return short
 	}
 	if r.Nodes == 0 {
 		return "no node is known to be outdated yet"
 	}
-	return fmt.Sprintf("%d of %d nodes match", r.Nodes-r.Outdated, r.Nodes)
+	return fmt.Sprintf("%d of %d nodes replaced", r.Nodes-r.Outdated, r.Nodes)
 }
 
 // causes are Karpenter's reasons, and whether a commit is behind them.

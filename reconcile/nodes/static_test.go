@@ -69,25 +69,25 @@ func TestRollStaticPools(t *testing.T) {
 			{at: 2, revision: "a", want: "none"},
 		},
 		"a commit replaces its nodes": {
-			{at: 1, revision: "a", changes: both, want: "a since 1: 0 of 1 nodes match"},
-			{at: 2, revision: "a", outdated: outdated(drift, "1-"), short: []v1alpha1.StaticPool{short("general", 0, 1)}, want: "a since 1: 0 of 1 nodes match (NodePoolDrifted), 1 draining, 0 of 1 nodes of NodePool/general are Ready"},
-			{at: 3, revision: "a", short: []v1alpha1.StaticPool{short("general", 0, 1)}, want: "a since 1: 1 of 1 nodes match, 0 of 1 nodes of NodePool/general are Ready"},
+			{at: 1, revision: "a", changes: both, want: "a since 1: 0 of 1 nodes replaced"},
+			{at: 2, revision: "a", outdated: outdated(drift, "1-"), short: []v1alpha1.StaticPool{short("general", 0, 1)}, want: "a since 1: 0 of 1 nodes replaced (NodePoolDrifted), 1 draining, 0 of 1 nodes of NodePool/general are Ready"},
+			{at: 3, revision: "a", short: []v1alpha1.StaticPool{short("general", 0, 1)}, want: "a since 1: 1 of 1 nodes replaced, 0 of 1 nodes of NodePool/general are Ready"},
 			{at: 4, revision: "a", want: "none"},
 		},
 		"nodes drift by no commit": {
-			{at: 1, revision: "a", outdated: outdated(drift, "1-"), short: []v1alpha1.StaticPool{short("general", 0, 1)}, want: " since 1: 0 of 1 nodes match (NodePoolDrifted, by no commit of this NodeSync), 1 draining"},
+			{at: 1, revision: "a", outdated: outdated(drift, "1-"), short: []v1alpha1.StaticPool{short("general", 0, 1)}, want: " since 1: 0 of 1 nodes replaced (NodePoolDrifted, by no commit of this NodeSync), 1 draining"},
 			{at: 2, revision: "a", short: []v1alpha1.StaticPool{short("general", 0, 1)}, want: "none"},
 		},
 		"another commit gives it more amid a rollout": {
-			{at: 1, revision: "a", changes: outdating(false, "1"), want: "a since 1: 0 of 1 nodes match"},
-			{at: 2, revision: "b", changes: written(true, "st"), outdated: outdated(drift, "1"), short: []v1alpha1.StaticPool{short("st", 0, 2)}, want: "a since 1: 0 of 1 nodes match (NodePoolDrifted), 0 of 2 nodes of NodePool/st are Ready"},
-			{at: 3, revision: "b", short: []v1alpha1.StaticPool{short("st", 0, 2)}, want: "a since 1: 1 of 1 nodes match, 0 of 2 nodes of NodePool/st are Ready"},
+			{at: 1, revision: "a", changes: outdating(false, "1"), want: "a since 1: 0 of 1 nodes replaced"},
+			{at: 2, revision: "b", changes: written(true, "st"), outdated: outdated(drift, "1"), short: []v1alpha1.StaticPool{short("st", 0, 2)}, want: "a since 1: 0 of 1 nodes replaced (NodePoolDrifted), 0 of 2 nodes of NodePool/st are Ready"},
+			{at: 3, revision: "b", short: []v1alpha1.StaticPool{short("st", 0, 2)}, want: "a since 1: 1 of 1 nodes replaced, 0 of 2 nodes of NodePool/st are Ready"},
 			{at: 4, revision: "b", want: "none"},
 		},
 		"another commit outdates nodes meanwhile": {
 			{at: 1, revision: "a", changes: written(true, "st"), short: []v1alpha1.StaticPool{short("st", 0, 2)}, want: "a since 1: 0 of 2 nodes of NodePool/st are Ready"},
-			{at: 2, revision: "b", changes: outdating(false, "1"), short: []v1alpha1.StaticPool{short("st", 0, 2)}, want: "b since 2: 0 of 1 nodes match, 0 of 2 nodes of NodePool/st are Ready"},
-			{at: 3, revision: "b", short: []v1alpha1.StaticPool{short("st", 1, 2)}, want: "b since 2: 1 of 1 nodes match, 1 of 2 nodes of NodePool/st are Ready"},
+			{at: 2, revision: "b", changes: outdating(false, "1"), short: []v1alpha1.StaticPool{short("st", 0, 2)}, want: "b since 2: 0 of 1 nodes replaced, 0 of 2 nodes of NodePool/st are Ready"},
+			{at: 3, revision: "b", short: []v1alpha1.StaticPool{short("st", 1, 2)}, want: "b since 2: 1 of 1 nodes replaced, 1 of 2 nodes of NodePool/st are Ready"},
 			{at: 4, revision: "b", want: "none"},
 		},
 	} {
@@ -242,13 +242,13 @@ func TestAStaticPoolThatIsToHaveFewer(t *testing.T) {
 		claims []plan.NodeClaim
 		want   string
 	}{
-		{[]plan.NodeClaim{claim("a", true, false), claim("b", true, false), claim("c", false, false)}, "rev: 0 of 1 nodes match"},
-		{[]plan.NodeClaim{claim("a", true, false), claim("b", true, false), claim("c", false, false)}, "rev: 0 of 1 nodes match"},
-		{[]plan.NodeClaim{claim("a", true, false), claim("b", true, false)}, "rev: 1 of 1 nodes match"}, // c could not be launched
-		{[]plan.NodeClaim{claim("a", true, true), claim("b", true, false), claim("c", false, false)}, "rev: 0 of 1 nodes match, 1 of 2 nodes of NodePool/st are Ready"},
-		{[]plan.NodeClaim{claim("b", true, false), claim("c", false, false)}, "rev: 1 of 1 nodes match, 1 of 2 nodes of NodePool/st are Ready"},
-		{[]plan.NodeClaim{claim("b", true, false), claim("c", true, false)}, "rev: 1 of 1 nodes match"},
-		{[]plan.NodeClaim{claim("b", true, false), claim("c", true, false)}, "rev: 1 of 1 nodes match"},
+		{[]plan.NodeClaim{claim("a", true, false), claim("b", true, false), claim("c", false, false)}, "rev: 0 of 1 nodes replaced"},
+		{[]plan.NodeClaim{claim("a", true, false), claim("b", true, false), claim("c", false, false)}, "rev: 0 of 1 nodes replaced"},
+		{[]plan.NodeClaim{claim("a", true, false), claim("b", true, false)}, "rev: 1 of 1 nodes replaced"}, // c could not be launched
+		{[]plan.NodeClaim{claim("a", true, true), claim("b", true, false), claim("c", false, false)}, "rev: 0 of 1 nodes replaced, 1 of 2 nodes of NodePool/st are Ready"},
+		{[]plan.NodeClaim{claim("b", true, false), claim("c", false, false)}, "rev: 1 of 1 nodes replaced, 1 of 2 nodes of NodePool/st are Ready"},
+		{[]plan.NodeClaim{claim("b", true, false), claim("c", true, false)}, "rev: 1 of 1 nodes replaced"},
+		{[]plan.NodeClaim{claim("b", true, false), claim("c", true, false)}, "rev: 1 of 1 nodes replaced"},
 		{[]plan.NodeClaim{claim("b", true, false), claim("c", true, false)}, "none"},
 	} {
 		pool := static("st", 2, nil)

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize/english"
-
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/nodes"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -87,6 +85,7 @@ func nodeSyncOf(w *World, q query, sync *v1alpha1.NodeSync) nodeSync {
 		More: q.changed(func(q *query) { q.all = true }), MoreOf: map[string]int{}, Withheld: withheld(sync.Status.Withheld),
 		Compared: comparedOf(sync.Status.Instances, w.Now),
 	}
+	n.State.Words = status.Headline()
 	lines := strings.Split(strings.TrimSpace(status.Message), "\n")
 	shown := n.first("lines", len(lines), q, 10)
 	n.Message, n.MoreLines = strings.Join(lines[:shown], "\n"), len(lines)-shown
@@ -163,7 +162,5 @@ func rolloutOf(r v1alpha1.Rollout, now time.Time) *rollout {
 	return shown
 }
 
-// Of says how much of all nodes matches.
-func (r rollout) Of() string {
-	return fmt.Sprintf("%d of %s match", r.Matching, english.Plural(int(r.Nodes), "node", ""))
-}
+// Of counts the nodes that are replaced.
+func (r rollout) Of() string { return nodes.Replaced(r.Rollout) }

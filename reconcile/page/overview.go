@@ -64,7 +64,7 @@ func rowOf(w *World, q query, sync *v1alpha1.NodeSync) overviewRow {
 	pools := summary.Pools(w.poolsOf(sync), w.Claims)
 	row := overviewRow{
 		Name: sync.Name, Link: q.one(sync.Name), State: badgeOf(summary.State(status.State)), Since: ago(status.Since, w.Now),
-		Commit: status.Commit(), Pools: len(pools), Removals: len(status.Removals), Says: summary.ReadyMessage(sync),
+		Commit: status.Commit(), Pools: len(pools), Removals: len(status.Removals), Says: summary.Message(sync),
 	}
 	for _, p := range pools {
 		row.Nodes.Nodes += p.Nodes
@@ -72,7 +72,7 @@ func rowOf(w *World, q query, sync *v1alpha1.NodeSync) overviewRow {
 		row.Nodes.Drifted += p.Drifted
 		row.Nodes.Draining += p.Draining
 	}
-	if status.Rollout != nil {
+	if status.Rollout != nil && !summary.State(status.State).OfNodes() {
 		row.Rollout = summary.OneLine(nodes.RolloutWords(*status.Rollout))
 	}
 	if status.Waiting != nil {

@@ -61,13 +61,13 @@ func badgeOf(state summary.State) badge {
 	switch state {
 	case summary.InSync:
 		tone, sign = toneGood, "✓"
-	case summary.Held:
+	case summary.Held, summary.RolloutHeld:
 		tone, sign = toneHeld, "‖"
-	case summary.Stalled, summary.Failed, summary.Retrying, summary.Drifted, summary.Unknown:
+	case summary.RolloutStopped, summary.RolloutFailing, summary.Stalled, summary.Failed, summary.Retrying, summary.Drifted, summary.Unknown:
 		tone, sign = toneBad, "!"
 	case summary.Suspended, summary.Drained, summary.Unseen, summary.Deleted:
 		tone, sign = toneQuiet, "–"
-	case summary.Removing, summary.Waiting:
+	case summary.RollingOut, summary.Removing, summary.Waiting:
 	}
 	return badge{tone, sign, string(state)}
 }

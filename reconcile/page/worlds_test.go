@@ -135,6 +135,9 @@ func worlds() map[string]*World {
 		"rolling-out": worldOf(nodeSyncWith("prod", func(sync *v1alpha1.NodeSync) {
 			settles := metav1.NewTime(noon.Add(4 * time.Minute))
 			sync.Status.Rollout = &v1alpha1.Rollout{Revision: applied, Since: before(12 * time.Minute), Nodes: 40, Outdated: 28, Draining: 2, LastProgress: before(time.Minute), SettlesAt: &settles, Reasons: []string{"AMIDrift"}, Message: "PodDisruptionBudget web/web allows 0"}
+			sync.Status.Conditions = append(sync.Status.Conditions, metav1.Condition{
+				Type: "RolledOut", Status: metav1.ConditionFalse, Reason: "RollingOut", Message: "12 of 40 nodes replaced (AMIDrift), 2 draining: PodDisruptionBudget web/web allows 0", ObservedGeneration: 1,
+			})
 		})),
 		"drift": worldOf(nodeSyncWith("prod", func(sync *v1alpha1.NodeSync) {
 			corrected := before(time.Minute)

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/brake"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -22,13 +23,19 @@ const (
 	Unseen    State = "not looked at yet"
 	Unknown   State = "unknown"
 	InSync    State = "in sync"
-	Held      State = "held by the guard"
-	Stalled   State = "stalled"
-	Drifted   State = "drifted"
-	Failed    State = "failed"
-	Retrying  State = "failed, tried again"
-	Removing  State = "removing"
-	Waiting   State = "waiting"
+	// RollingOut, RolloutHeld, RolloutStopped and RolloutFailing are those of a NodeSync whose definitions are applied
+	// and whose nodes do not match them yet.
+	RollingOut     State = "rolling out"
+	RolloutHeld    State = "rollout held"
+	RolloutStopped State = "rollout stopped"
+	RolloutFailing State = "rollout failing"
+	Held           State = "held by the guard"
+	Stalled        State = "stalled"
+	Drifted        State = "drifted"
+	Failed         State = "failed"
+	Retrying       State = "failed, tried again"
+	Removing       State = "removing"
+	Waiting        State = "waiting"
 )
 
 // StateOf reads the conditions.
@@ -48,18 +55,46 @@ func StateOf(sync *v1alpha1.NodeSync) State {
 	case conditions.IsReady(sync) && WhyUnknown(sync) != "":
 		return Unknown
 	case conditions.IsReady(sync):
-		return InSync
+		return stateOfNodes(sync)
 	case conditions.IsStalled(sync):
 		return stuckState(reason)
 	case reason == v1alpha1.ReasonClassTerminating:
 		return Failed // trying again changes nothing
 	case conditions.IsFalse(sync, meta.ReadyCondition):
 		return Retrying
+	case rolloutFails(stateOfNodes(sync)):
+		return stateOfNodes(sync)
 	case reason == v1alpha1.ReasonRemoving:
 		return Removing
 	}
 	return Waiting
 }
+
+// stateOfNodes is the state of a NodeSync whose definitions are applied: InSync if each node matches them. It is the
+// one place where RolledOut becomes a state.
+func stateOfNodes(sync *v1alpha1.NodeSync) State {
+	if !conditions.IsFalse(sync, v1alpha1.RolledOutCondition) {
+		return InSync
+	}
+	switch conditions.GetReason(sync, v1alpha1.RolledOutCondition) {
+	case v1alpha1.ReasonRolloutBraked:
+		if brake.OnlyHeld(sync.Status.PoolRollouts) {
+			return RolloutHeld
+		}
+		return RolloutStopped
+	case v1alpha1.ReasonRolloutFailing, v1alpha1.ReasonRolloutTimedOut:
+		return RolloutFailing
+	}
+	return RollingOut
+}
+
+// rolloutFails reports whether a state is one in which the commit status fails because of the nodes.
+func rolloutFails(s State) bool {
+	return s == RolloutHeld || s == RolloutStopped || s == RolloutFailing
+}
+
+// OfNodes reports whether a state is one of the nodes: the definitions are applied.
+func (s State) OfNodes() bool { return s == RollingOut || rolloutFails(s) }
 
 // unwritten says why the status, whatever it says, is that of an earlier pass; empty where
 // the daemon could write it.
@@ -92,6 +127,11 @@ func Since(sync *v1alpha1.NodeSync) *metav1.Time {
 		return sync.DeletionTimestamp
 	case Suspended, Unseen, Unknown:
 		return nil
+	case RollingOut, RolloutHeld, RolloutStopped, RolloutFailing:
+		if r := sync.Status.Rollout; r != nil {
+			return &r.Since
+		}
+		return conditions.GetLastTransitionTime(sync, v1alpha1.RolledOutCondition)
 	default:
 		return conditions.GetLastTransitionTime(sync, meta.ReadyCondition)
 	}

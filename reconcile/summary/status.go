@@ -183,12 +183,26 @@ func ReadyWord(sync *v1alpha1.NodeSync) string {
 	return "Unknown"
 }
 
-// ReadyMessage says in one line how a NodeSync is.
-func ReadyMessage(sync *v1alpha1.NodeSync) string {
-	if StateOf(sync) == Unknown {
+// Message is the state of a NodeSync in one line, with what it waits for: that of Ready or, once the definitions are
+// applied, that of the nodes.
+func Message(sync *v1alpha1.NodeSync) string {
+	switch state := StateOf(sync); {
+	case state == Unknown:
 		return "unknown: " + WhyUnknown(sync)
+	case state == RollingOut:
+		return OneLine(string(RollingOut) + ": " + conditions.GetMessage(sync, v1alpha1.RolledOutCondition))
+	case state.OfNodes():
+		return OneLine(conditions.GetMessage(sync, v1alpha1.RolledOutCondition))
 	}
 	return OneLine(conditions.GetMessage(sync, meta.ReadyCondition))
+}
+
+// Headline is the state with a count of the nodes that are replaced: rolling out: 0 of 2 nodes replaced.
+func (s Status) Headline() string {
+	if s.Rollout == nil || !State(s.State).OfNodes() {
+		return s.State
+	}
+	return s.State + ": " + nodes.Replaced(*s.Rollout)
 }
 
 // WaitsFor says in one line what a removal waits for, and of one that is stalled since when nothing of it moves.

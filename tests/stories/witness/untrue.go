@@ -80,7 +80,7 @@ func (t *Told) removed() map[string]bool {
 }
 
 // rollingOut counts the nodes of a rollout.
-var rollingOut = regexp.MustCompile(`(\d+) of (\d+) nodes match`)
+var rollingOut = regexp.MustCompile(`(\d+) of (\d+) nodes replaced`)
 
 // rolledOut is untrue as True while a node is outdated; as False where more nodes are said to be outdated than
 // there are, and, as RolloutBraked, where no pool has the budget of a brake.

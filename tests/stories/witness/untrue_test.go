@@ -105,8 +105,8 @@ func TestUntrue(t *testing.T) {
 			f.Pools[0].GetAnnotations()
 			set(&f.Pools[0], "2", "metadata", "annotations", "karpenter.sh/nodepool-hash")
 		}), "NodeClaim/general-1 has karpenter.sh/nodepool-hash 1, and its definition 2"},
-		"rolling out":         {scene: sceneOf("RolledOut", "False", "RollingOut", "0 of 1 nodes match")},
-		"rolling out nothing": {sceneOf("RolledOut", "False", "RollingOut", "0 of 1 nodes match").but(noClaims), "but there are 0 NodeClaims"},
+		"rolling out":         {scene: sceneOf("RolledOut", "False", "RollingOut", "0 of 1 nodes replaced")},
+		"rolling out nothing": {sceneOf("RolledOut", "False", "RollingOut", "0 of 1 nodes replaced").but(noClaims), "but there are 0 NodeClaims"},
 		"braked": {scene: sceneOf("RolledOut", "False", "RolloutBraked", "").but(func(f *Fleet) {
 			set(&f.Pools[0], []any{map[string]any{"nodes": "0", "reasons": []any{"Drifted"}}}, "spec", "disruption", "budgets")
 		})},
