@@ -34,6 +34,29 @@ type rememberedClaim struct {
 	by string
 	// restored says that it matches again, as that was taken back.
 	restored bool
+	// uncounted is true while it is not one of the rollout's nodes, because it matches without having been replaced.
+	uncounted bool
+}
+
+// recount corrects the nodes of a rollout: one that matches and is still there was not outdated, or is no longer. So
+// Karpenter's condition of a NodeClaim, which lasts for a moment after a revert, does not count for good.
+func (m *remembered) recount(of *v1alpha1.Rollout, outdated []plan.Outdated, there map[types.UID]*plan.NodeClaim) {
+	if of.Revision == "" || of.Revision != m.revision {
+		return
+	}
+	is := map[types.UID]bool{}
+	for _, o := range outdated {
+		is[o.Claim.UID] = true
+	}
+	for uid, c := range m.claims {
+		switch {
+		case is[uid] && c.uncounted:
+			c.uncounted = false // Roll has counted it again
+		case !is[uid] && there[uid] != nil && !c.uncounted:
+			c.uncounted, of.Nodes = true, of.Nodes-1
+		}
+	}
+	of.Nodes = max(of.Nodes, of.Outdated)
 }
 
 // follow finds which of the nodes match again, and notes those of the rollout that goes on.

@@ -21,8 +21,12 @@ type Outdating struct {
 	// Claims are the NodeClaims that are outdated by them, and Unnamed is how many more.
 	Claims  map[types.UID]bool
 	Unnamed int
-	// Expected are those of Claims that Karpenter finds as soon as it looks at them, by the reason.
-	Expected map[types.UID]string
+	// Expected are those of Claims that Karpenter finds when it next looks at them, each with the reasons for which
+	// it may.
+	Expected map[types.UID][]string
+	// Reselected are the EC2NodeClasses, by name, whose selectors are written, with Karpenter's reasons that depend
+	// on these: what was expected by the former selectors no longer applies.
+	Reselected map[string][]string
 	// UpTo says that AWS decides which of them. Images says that Karpenter knows as soon as it has
 	// looked for the AMIs.
 	UpTo, Images bool
@@ -42,6 +46,7 @@ func OutdatedBy(changes []plan.Change) Outdating {
 	for i := range changes {
 		c := &changes[i]
 		o.writes(c)
+		o.reselect(c)
 		if !c.Action.Writes() || c.Nodes == 0 || c.Effect != plan.EffectReplace && c.Effect != plan.EffectDrain {
 			continue
 		}
@@ -66,15 +71,28 @@ func OutdatedBy(changes []plan.Change) Outdating {
 	return o
 }
 
-// expect notes a NodeClaim that is outdated by what AWS says, and that no definition tells of.
+// expect notes a NodeClaim that is outdated by what AWS reports; no definition shows it.
 func (o *Outdating) expect(c *plan.Change, uid types.UID) {
-	if !c.Resolves() {
+	reasons := c.Resolves()
+	if len(reasons) == 0 {
 		return
 	}
 	if o.Expected == nil {
-		o.Expected = map[types.UID]string{}
+		o.Expected = map[types.UID][]string{}
 	}
-	o.Expected[uid] = c.DriftReasons[len(c.DriftReasons)-1]
+	o.Expected[uid] = reasons
+}
+
+// reselect notes the selectors that a Change writes.
+func (o *Outdating) reselect(c *plan.Change) {
+	reasons := c.Reselects()
+	if !c.Action.Writes() || len(reasons) == 0 {
+		return
+	}
+	if o.Reselected == nil {
+		o.Reselected = map[string][]string{}
+	}
+	o.Reselected[c.Ref.Name] = reasons
 }
 
 // Any says that there are such nodes, or may be.
@@ -120,7 +138,7 @@ func Roll(before *v1alpha1.Rollout, seen Seen) *v1alpha1.Rollout {
 	}
 	next.StaticPools = seen.awaited(before, next, outdated, draining)
 	if outdated > 0 || !seen.onlyStatic(before, next) {
-		next.SettlesAt = seen.settlesAt(before, next)
+		next.SettlesAt = seen.settlesAt(before, next, outdated)
 	}
 	if outdated == 0 && seen.over(next) {
 		return nil
@@ -140,11 +158,11 @@ func (s Seen) over(of *v1alpha1.Rollout) bool {
 
 // settlesAt is until when Karpenter may find nodes outdated that no object tells of; nil where that
 // is over, or never was. What another commit has outdated before is among them.
-func (s Seen) settlesAt(before, of *v1alpha1.Rollout) *metav1.Time {
+func (s Seen) settlesAt(before, of *v1alpha1.Rollout, outdated int32) *metav1.Time {
 	asked := of.SettlesAt != nil && !of.SettlesAt.Time.Before(of.Since.Add(Settles))
 	asks := s.Changes.UpTo || len(s.Changes.Expected) > 0 || s.Unsure && !asked
 	switch {
-	case s.Settled:
+	case s.Settled && outdated == 0:
 		return nil
 	case of.Revision != "" && asks:
 		until := metav1.NewTime(s.Now.Add(Settles)).Rfc3339Copy()

@@ -1,10 +1,12 @@
 package nodes_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -118,5 +120,95 @@ func TestNodesThatAWSSaysAreOutdatedCount(t *testing.T) {
 	look(time.Minute, made.Changes, one, two)
 	if got := look(time.Minute, nil, two); got == nil || got.SettlesAt == nil {
 		t.Errorf("the node of the second commit is gone, and those of the first are not known: %+v", got)
+	}
+}
+
+// TestARevertOfSelectors: nodes that AWS reported to be outdated are not once the selectors are reverted, whether
+// Karpenter has found them already or not, and the commit does not wait for the time that Karpenter may need.
+func TestARevertOfSelectors(t *testing.T) {
+	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+	claim := func(name string, drifted bool) plan.NodeClaim {
+		c := plan.NodeClaim{Name: name, UID: types.UID(name), Pool: "a", Class: "default", ProviderID: "aws:///a/i-" + name, Created: now}
+		if drifted {
+			c.Drifted, c.DriftReason = true, "SubnetDrift"
+		}
+		return c
+	}
+	made := otherSubnets(t, []plan.NodeClaim{claim("1", false), claim("2", false)})
+	reverts := plan.Change{Ref: made.Changes[0].Ref, Action: plan.Update, Fields: []plan.Field{{Path: "spec.subnetSelectorTerms[0].id", From: "subnet-0002", To: "subnet-0001"}}}
+	groups := reverts
+	groups.Fields = []plan.Field{{Path: "spec.securityGroupSelectorTerms[0].id"}}
+	held := reverts
+	held.Action = plan.Hold
+	for name, c := range map[string]struct {
+		change plan.Change
+		// drifts is true while Karpenter's condition of the first node is still there.
+		drifts bool
+		want   string
+	}{
+		"before Karpenter has looked":  {change: reverts, want: "none"},
+		"while its condition is there": {change: reverts, drifts: true, want: "0 of 1"},
+		"other selectors":              {change: groups, want: "0 of 1"},
+		"held":                         {change: held, want: "0 of 1"},
+	} {
+		memory := &nodes.RolloutMemory{}
+		var status v1alpha1.NodeSyncStatus
+		look := func(at time.Duration, revision string, changes []plan.Change, drifts bool) {
+			r := nodes.Rollouts{
+				Live: plan.Live{NodeClaims: []plan.NodeClaim{claim("1", drifts), claim("2", false)}}, Pools: []nodes.Pool{pool("a")}, Before: status.Rollout, Said: status.Rollout,
+				Changes: changes, Revision: revision, Now: now.Add(at), Memory: memory, Events: &spoken{},
+			}
+			r.Begin(&status)
+			r.Before = status.Rollout
+			status.Rollout = r.Look(t.Context())
+		}
+		look(0, "main@sha1:2", made.Changes, false)
+		look(time.Second, "main@sha1:2", nil, c.drifts)
+		look(2*time.Second, "main@sha1:3", []plan.Change{c.change}, c.drifts)
+		got := "none"
+		if r := status.Rollout; r != nil {
+			got = fmt.Sprintf("%d of %d", r.Nodes-r.Outdated, r.Nodes)
+		}
+		if got != c.want {
+			t.Errorf("%s: %s, want %s: %+v", name, got, c.want, status.Rollout)
+		}
+		if c.drifts {
+			if look(3*time.Second, "main@sha1:3", nil, false); status.Rollout != nil {
+				t.Errorf("%s, when it is gone: %+v", name, status.Rollout)
+			}
+		}
+	}
+}
+
+// TestANodeThatMatchesAgainIsNotOfTheRollout, though it was counted while Karpenter's condition of it was there.
+func TestANodeThatMatchesAgainIsNotOfTheRollout(t *testing.T) {
+	memory, now := &nodes.RolloutMemory{}, time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+	var rollout *v1alpha1.Rollout
+	upTo := []plan.Change{{Ref: render.Ref{Kind: render.EC2NodeClass, Name: "default"}, Action: plan.Update, Effect: plan.EffectReplace, Nodes: 2, UpTo: true, DriftReasons: []string{"SubnetDrift"}}}
+	for i, c := range []struct {
+		drifts  [2]bool
+		changes []plan.Change
+		want    string
+	}{
+		{[2]bool{true, true}, upTo, "0 of 2"},
+		{[2]bool{true, false}, nil, "0 of 1"},
+		{[2]bool{true, true}, nil, "0 of 2"},
+		{[2]bool{false, false}, nil, "0 of 0"},
+	} {
+		var claims []plan.NodeClaim
+		for j, drifts := range c.drifts {
+			claim := plan.NodeClaim{Name: fmt.Sprint(j), UID: types.UID(fmt.Sprint(j)), Pool: "a", Class: "default", ProviderID: "aws:///a/i-1", Created: now.Add(-time.Hour)}
+			if drifts {
+				claim.Drifted, claim.DriftReason = true, "SubnetDrift"
+			}
+			claims = append(claims, claim)
+		}
+		r := nodes.Rollouts{
+			Live: plan.Live{NodeClaims: claims}, Pools: []nodes.Pool{pool("a")}, Before: rollout, Said: rollout, Changes: c.changes, Revision: "main@sha1:3", Now: now.Add(time.Duration(i) * time.Second), Memory: memory, Events: &spoken{},
+		}
+		rollout = r.Look(t.Context())
+		if got := fmt.Sprintf("%d of %d", rollout.Nodes-rollout.Outdated, rollout.Nodes); got != c.want {
+			t.Errorf("look %d: %s, want %s", i+1, got, c.want)
+		}
 	}
 }

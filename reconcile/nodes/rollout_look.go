@@ -26,11 +26,11 @@ const (
 // RolloutMemory is what one look at a rollout leaves to the next. Losing it costs time, and of what is remembered a word.
 type RolloutMemory struct {
 	match plan.MatchMemory
-	// expected are NodeClaims that AWS has said are outdated, by the reason, until Karpenter has had
-	// the time to look at them.
-	expected map[types.UID]string
-	// whole says that these are all.
-	whole bool
+	// expected are NodeClaims that are outdated by what AWS has reported, each with the reasons for which it may be,
+	// until Karpenter has had the time to look at them.
+	expected map[types.UID][]string
+	// answered is true if AWS has reported such NodeClaims, and whole if these are all.
+	answered, whole bool
 	// bare is what was written last of definitions without NodeClaims, and began is when the first look was.
 	bare  bare
 	began time.Time
@@ -145,6 +145,9 @@ func (r *Rollouts) Look(ctx context.Context) *v1alpha1.Rollout {
 	}
 	r.Memory.instances.forget(matched.Outdated)
 	r.Restored = r.Memory.remembered.follow(r, next, matched.Outdated)
+	if next != nil && !r.Unknown && !changes.Any() {
+		r.Memory.remembered.recount(next, matched.Outdated, r.staying())
+	}
 	if next != nil {
 		next.Inputs = nil
 		if next.Revision == "" {
@@ -168,14 +171,15 @@ func (r *Rollouts) Look(ctx context.Context) *v1alpha1.Rollout {
 // yet. settled says that all of them are gone, and that there are no others.
 func (r *Rollouts) expect(changes Outdating, found []plan.Outdated) (all []plan.Outdated, settled bool) {
 	if r.Before == nil || r.Before.SettlesAt == nil || !r.Now.Before(r.Before.SettlesAt.Time) {
-		r.Memory.expected = nil
+		r.Memory.expected, r.Memory.answered = nil, false
 	}
+	r.supersede(changes.Reselected)
 	if changes.Any() {
 		r.Memory.whole = !changes.UpTo && (r.Memory.whole || !settling(r.Said, r.Now))
-		expected := map[types.UID]string{}
+		expected := map[types.UID][]string{}
 		maps.Copy(expected, changes.Expected)
 		maps.Copy(expected, r.Memory.expected)
-		r.Memory.expected = expected
+		r.Memory.expected, r.Memory.answered = expected, r.Memory.answered || len(changes.Expected) > 0
 	}
 	known := map[types.UID]bool{}
 	for _, o := range found {
@@ -184,14 +188,30 @@ func (r *Rollouts) expect(changes Outdating, found []plan.Outdated) (all []plan.
 	there := false
 	for i := range r.Live.NodeClaims {
 		c := &r.Live.NodeClaims[i]
-		reason := r.Memory.expected[c.UID]
-		there = there || reason != ""
-		if reason != "" && !known[c.UID] {
-			found = append(found, plan.Outdated{Claim: c, Reason: reason})
+		reasons := r.Memory.expected[c.UID]
+		there = there || len(reasons) > 0
+		if len(reasons) > 0 && !known[c.UID] {
+			found = append(found, plan.Outdated{Claim: c, Reason: reasons[len(reasons)-1]})
 		}
 	}
 	slices.SortFunc(found, func(a, b plan.Outdated) int { return cmp.Compare(a.Claim.Name, b.Claim.Name) })
-	return found, len(r.Memory.expected) > 0 && r.Memory.whole && !there
+	return found, r.Memory.answered && r.Memory.whole && !there
+}
+
+// supersede drops what was expected by selectors that are written again, as by a revert: the answer of AWS about the
+// new ones is in the Changes.
+func (r *Rollouts) supersede(reselected map[string][]string) {
+	for i := range r.Live.NodeClaims {
+		c := &r.Live.NodeClaims[i]
+		reasons := slices.DeleteFunc(slices.Clone(r.Memory.expected[c.UID]), func(reason string) bool {
+			return slices.Contains(reselected[c.Class], reason)
+		})
+		if len(reasons) == 0 {
+			delete(r.Memory.expected, c.UID)
+			continue
+		}
+		r.Memory.expected[c.UID] = reasons
+	}
 }
 
 // match finds the nodes of the pools, and those of the classes, that do not match what lives.

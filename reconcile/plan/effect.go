@@ -149,12 +149,25 @@ func (c *Change) ByImages() bool {
 		!slices.ContainsFunc(c.DriftReasons, func(reason string) bool { return reason != driftOfAMI && reason != driftOfClass })
 }
 
-// Resolves says that the Change outdates nodes by subnets, security groups or reservations: Karpenter
-// finds them when it looks at them next, which no object tells.
-func (c *Change) Resolves() bool {
-	return slices.ContainsFunc(c.DriftReasons, func(reason string) bool {
-		return reason == driftOfSubnet || reason == driftOfGroup || reason == driftOfReservation
+// Resolves returns Karpenter's reasons for which the Change outdates nodes by subnets, security groups or
+// reservations: Karpenter finds these nodes when it next looks at them, and no object shows it before.
+func (c *Change) Resolves() []string {
+	return slices.DeleteFunc(slices.Clone(c.DriftReasons), func(reason string) bool {
+		return reason != driftOfSubnet && reason != driftOfGroup && reason != driftOfReservation
 	})
+}
+
+// Reselects returns Karpenter's reasons, besides AMIDrift, for which NodeClaims are outdated by selectors that the
+// Change writes: whatever was expected of the former selectors no longer applies.
+func (c *Change) Reselects() []string {
+	var reasons []string
+	for _, of := range resolvedFields() {
+		written := func(f Field) bool { return strings.HasPrefix(f.Path, "spec."+of.name) }
+		if of.reason != driftOfAMI && slices.ContainsFunc(c.Fields, written) {
+			reasons = append(reasons, of.reason)
+		}
+	}
+	return reasons
 }
 
 // edit is what two definitions say of the nodes that were made by the first.
