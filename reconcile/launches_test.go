@@ -157,16 +157,17 @@ func TestAPassThatFailsBeforeItLooks(t *testing.T) {
 }
 
 // TestACommitStatusNamesAPoolWithoutNodes: it is no success while the pool has none, and
-// where it has some, the words say so.
+// where it has some, the words are of its newest launch.
 func TestACommitStatusNamesAPoolWithoutNodes(t *testing.T) {
 	cases := map[string]struct {
 		nodes []plan.NodeClaim
 		state report.State
+		words string
 	}{
-		"none":           {nil, report.Pending},
-		"another pool's": {[]plan.NodeClaim{{Pool: "general", Node: "ip-1"}}, report.Pending},
-		"one that goes":  {[]plan.NodeClaim{{Pool: "cheap", Node: "ip-1", Deleting: true}}, report.Pending},
-		"one":            {[]plan.NodeClaim{{Pool: "cheap", Node: "ip-1"}}, report.Success},
+		"none":           {nil, report.Pending, "NodePool/cheap launches no node"},
+		"another pool's": {[]plan.NodeClaim{{Pool: "general", Node: "ip-1"}}, report.Pending, "NodePool/cheap launches no node"},
+		"one that goes":  {[]plan.NodeClaim{{Pool: "cheap", Node: "ip-1", Deleting: true}}, report.Pending, "NodePool/cheap launches no node"},
+		"one":            {[]plan.NodeClaim{{Pool: "cheap", Node: "ip-1"}}, report.Success, "the newest launch of NodePool/cheap failed"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -175,7 +176,7 @@ func TestACommitStatusNamesAPoolWithoutNodes(t *testing.T) {
 			p.Looked, p.Launchless = true, []nodes.Launchless{{Pool: "cheap", Why: "insufficient capacity, with fleet error(s), InsufficientInstanceCapacity"}}
 			p.summarize(t.Context())
 			v := p.verdict()
-			if v.CommitState() != c.state || v.CommitText() != "applied; NodePool/cheap launches no node: insufficient capacity, with fleet error(s), InsufficientInstanceCapacity" {
+			if v.CommitState() != c.state || v.CommitText() != "applied; "+c.words+": insufficient capacity, with fleet error(s), InsufficientInstanceCapacity" {
 				t.Errorf("%s: %s", v.CommitState(), v.CommitText())
 			}
 			if !conditions.IsReady(p.sync) {

@@ -104,22 +104,23 @@ func (s *Step) stateVerdict() Verdict {
 	return s.doneVerdict()
 }
 
-// doneVerdict says that all is applied, and in a commit status which pool launches no
-// node: Ready does not hang on it, as its pods may fit elsewhere.
+// doneVerdict is the verdict on a revision that is applied. Its commit status names a pool whose newest launch failed,
+// first one that has no node at all, which keeps the status pending. Ready does not depend on it: the pods may fit
+// elsewhere.
 func (s *Step) doneVerdict() Verdict {
 	v := Verdict{Class: Done, Reason: v1alpha1.ReasonSucceeded, Message: "applied, Ready, no removal open: " + render.ShortRevision(s.revision())}
 	if len(s.Launchless) == 0 {
 		v.Brief = s.rescuedBrief()
 		return v
 	}
-	first := s.Launchless[0]
 	for _, l := range s.Launchless {
 		if !s.Noded[l.Pool] {
-			first, v.told = l, report.Pending
-			break
+			v.told, v.Brief = report.Pending, fault.Brief{What: fmt.Sprintf("applied; %s/%s launches no node", render.NodePool, l.Pool), Cause: l.Why}
+			return v
 		}
 	}
-	v.Brief = fault.Brief{What: fmt.Sprintf("applied; %s/%s launches no node", render.NodePool, first.Pool), Cause: first.Why}
+	first := s.Launchless[0]
+	v.Brief = fault.Brief{What: fmt.Sprintf("applied; the newest launch of %s/%s failed", render.NodePool, first.Pool), Cause: first.Why}
 	return v
 }
 

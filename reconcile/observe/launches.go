@@ -30,6 +30,9 @@ type Launches struct {
 	mu     sync.Mutex
 	failed map[string]FailedLaunch
 	joins  map[string]*joins
+	// launched and registered are when the newest NodeClaim of each pool was created that got an instance, and whose
+	// node registered: one that was created no later and fails, or is still ending, is no news of the pool.
+	launched, registered map[string]metav1.Time
 }
 
 // FailedLaunch is the newest launch of a pool, which failed.
@@ -69,6 +72,9 @@ func (l *Launches) seeLaunch(pool string, claim *karpv1.NodeClaim) (news bool) {
 	if claim.Status.ProviderID != "" {
 		return l.seeLaunched(pool, claim)
 	}
+	if claim.DeletionTimestamp != nil && l.launched[pool].Compare(claim.CreationTimestamp.Time) >= 0 {
+		return false
+	}
 	before, known := l.failed[pool]
 	words := launchTrouble(claim)
 	if words == "" && claim.DeletionTimestamp == nil || known && before.NodeClaim == claim.Name && (words == "" || words == before.Words) {
@@ -89,6 +95,7 @@ func (l *Launches) seeLaunched(pool string, claim *karpv1.NodeClaim) (news bool)
 	if endedUnregistered(claim) {
 		return l.note(pool, claim)
 	}
+	l.succeeded(pool, claim)
 	before, known := l.failed[pool]
 	better := claim.Status.NodeName != "" || !before.unregistered
 	if known && better && !claim.CreationTimestamp.Before(&before.made) {
@@ -96,6 +103,20 @@ func (l *Launches) seeLaunched(pool string, claim *karpv1.NodeClaim) (news bool)
 		return true
 	}
 	return false
+}
+
+// succeeded notes when the newest NodeClaim of a pool was created that got an instance, or a node.
+func (l *Launches) succeeded(pool string, claim *karpv1.NodeClaim) {
+	if l.launched == nil {
+		l.launched, l.registered = map[string]metav1.Time{}, map[string]metav1.Time{}
+	}
+	made := claim.CreationTimestamp
+	if newest := l.launched[pool]; newest.Before(&made) {
+		l.launched[pool] = made
+	}
+	if newest := l.registered[pool]; claim.Status.NodeName != "" && newest.Before(&made) {
+		l.registered[pool] = made
+	}
 }
 
 // RegistersWithin is how long a node may take from its NodeClaim to its registration until its
@@ -114,7 +135,7 @@ func endedUnregistered(claim *karpv1.NodeClaim) bool {
 // note notes a NodeClaim that ends unregistered, and says whether that is news.
 func (l *Launches) note(pool string, claim *karpv1.NodeClaim) (news bool) {
 	before, known := l.failed[pool]
-	if known && (before.NodeClaim == claim.Name || claim.CreationTimestamp.Before(&before.made)) {
+	if l.registered[pool].Compare(claim.CreationTimestamp.Time) >= 0 || known && (before.NodeClaim == claim.Name || claim.CreationTimestamp.Before(&before.made)) {
 		return false
 	}
 	if l.failed == nil {

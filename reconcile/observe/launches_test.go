@@ -77,8 +77,20 @@ func TestLaunches(t *testing.T) {
 		"not that long ago":                 {seen: []see{{made("a", 1, denied), true}}, later: observe.FailedLaunchLasts - 1, want: "a " + words},
 		"one whose node does not register":  {seen: []see{{made("a", 1, unregistered), true}, {made("a", 1, unregistered), false}}, want: "a " + without},
 		"another is launched after it":      {seen: []see{{made("a", 1, unregistered), true}, {made("b", 601, launched), false}}, want: "a " + without},
-		"another registers after it":        {seen: []see{{made("a", 1, unregistered), true}, {made("b", 601, registered), true}}},
-		"one without a pool":                {seen: []see{{made("a", 1, func(n *karpv1.NodeClaim) { ended(n); n.Labels = nil }), false}}},
+		"it is seen again after that": {seen: []see{
+			{made("a", 1, unregistered), true}, {made("b", 601, registered), true}, {made("a", 1, unregistered), false},
+		}},
+		"and the next one does not register either": {seen: []see{
+			{made("b", 601, registered), false}, {made("c", 602, func(n *karpv1.NodeClaim) {
+				launched(n)
+				n.DeletionTimestamp = &metav1.Time{Time: time.Unix(1300, 0)}
+			}), true},
+		}, want: "c NodeClaim/c had an instance, and its node did not register"},
+		"one that was refused ends after another runs": {seen: []see{{made("a", 1, denied), true}, {made("b", 2, launched), true}, {made("a", 1, ended), false}}},
+		"one of many of the same second ends":          {seen: []see{{made("a", 1, launched), false}, {made("b", 1, launched), false}, {made("c", 1, ended), false}}},
+		"the next one ends":                            {seen: []see{{made("a", 1, launched), false}, {made("b", 2, ended), true}}, want: "b "},
+		"another registers after it":                   {seen: []see{{made("a", 1, unregistered), true}, {made("b", 601, registered), true}}},
+		"one without a pool":                           {seen: []see{{made("a", 1, func(n *karpv1.NodeClaim) { ended(n); n.Labels = nil }), false}}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
