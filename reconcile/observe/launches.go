@@ -72,7 +72,7 @@ func (l *Launches) seeLaunch(pool string, claim *karpv1.NodeClaim) (news bool) {
 	if claim.Status.ProviderID != "" {
 		return l.seeLaunched(pool, claim)
 	}
-	if claim.DeletionTimestamp != nil && l.launched[pool].Compare(claim.CreationTimestamp.Time) >= 0 {
+	if claim.DeletionTimestamp != nil && superseded(l.launched, pool, claim) {
 		return false
 	}
 	before, known := l.failed[pool]
@@ -105,6 +105,12 @@ func (l *Launches) seeLaunched(pool string, claim *karpv1.NodeClaim) (news bool)
 	return false
 }
 
+// superseded reports whether a NodeClaim was created no later than the newest of its pool that succeeded.
+func superseded(newest map[string]metav1.Time, pool string, claim *karpv1.NodeClaim) bool {
+	at, known := newest[pool]
+	return known && !at.Before(&claim.CreationTimestamp)
+}
+
 // succeeded notes when the newest NodeClaim of a pool was created that got an instance, or a node.
 func (l *Launches) succeeded(pool string, claim *karpv1.NodeClaim) {
 	if l.launched == nil {
@@ -135,7 +141,7 @@ func endedUnregistered(claim *karpv1.NodeClaim) bool {
 // note notes a NodeClaim that ends unregistered, and says whether that is news.
 func (l *Launches) note(pool string, claim *karpv1.NodeClaim) (news bool) {
 	before, known := l.failed[pool]
-	if l.registered[pool].Compare(claim.CreationTimestamp.Time) >= 0 || known && (before.NodeClaim == claim.Name || claim.CreationTimestamp.Before(&before.made)) {
+	if superseded(l.registered, pool, claim) || known && (before.NodeClaim == claim.Name || claim.CreationTimestamp.Before(&before.made)) {
 		return false
 	}
 	if l.failed == nil {
