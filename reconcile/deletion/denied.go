@@ -83,7 +83,8 @@ func accountList(expression string) (accounts []string, ok bool) {
 	})
 }
 
-// Denied reads the policy from the API server and compares it with the ServiceAccounts of Karpenter's controller.
+// Denied reads the policy from the API server, and compares it with the ServiceAccounts that Karpenter's controller runs under. An API server
+// without such policies (before Kubernetes 1.30) denies nothing.
 func Denied(ctx context.Context, reader client.Reader, accounts []string) Denial {
 	live, err := readGuard(ctx, reader, FinalizerPolicy)
 	switch {
