@@ -5,5 +5,5 @@
 // by name, and not at each pass. Deny compares the policy of finalizers with the ServiceAccount that Karpenter's
 // controller runs under.
 //
-// It changes nothing: what a person has taken out, a person puts back.
+// It changes nothing: a person restores what another person removed.
 package deletion
