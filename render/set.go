@@ -2,8 +2,9 @@ package render
 
 import (
 	"fmt"
-	"maps"
+	"path"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
@@ -72,11 +73,19 @@ type Set struct {
 	Sum string
 }
 
-// FingerprintWithout is the Fingerprint without one file.
-func (s *Set) FingerprintWithout(name string) string {
-	rest := maps.Clone(s.Inputs)
-	delete(rest, name)
-	return rest.Fingerprint()
+// ChartsFingerprint is the Fingerprint of what Git has of Karpenter's charts: the charts, if its repository
+// is a folder, and the files with values. config is the path of plumbline.yaml, which is no part of it.
+func (s *Set) ChartsFingerprint(k *Karpenter, config string) string {
+	folder := path.Dir(config)
+	charts, inside := k.chartFolder(folder)
+	values, read := k.valuesFiles(folder), Inputs{}
+	for name, identity := range s.Inputs {
+		ofCharts := inside && (charts == "." || name == charts || strings.HasPrefix(name, charts+"/"))
+		if name != config && (ofCharts || slices.Contains(values, name)) {
+			read[name] = identity
+		}
+	}
+	return read.Fingerprint()
 }
 
 // Fingerprint is that of the Inputs, which Render makes once for each Set; empty where there is none.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/owners"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/approval"
 	"github.com/plumbline-dev/plumbline/reconcile/handover"
 	"github.com/plumbline-dev/plumbline/reconcile/wake"
 	"github.com/plumbline-dev/plumbline/render"
@@ -218,7 +219,7 @@ func (h *handing) waitsFor(sync *v1alpha1.NodeSync, o *handedObject) string {
 	case o.Step == handover.Unmark:
 		return fmt.Sprintf("the annotation is taken out of the file of %s: waiting for %s", o.ref, to)
 	case h.back && o.state.From.Applies && holds(sync, o.ref):
-		return fmt.Sprintf("NodeSync %s/%s holds that %s leaves it until people approve that: plumbline approve %[2]s --namespace %[1]s --digest %[4]s", sync.Namespace, sync.Name, o.ref, sync.Status.Held.Digest)
+		return fmt.Sprintf("NodeSync %s/%s holds that %s leaves it until people approve that: %s", sync.Namespace, sync.Name, o.ref, approval.Command(sync, sync.Status.Held.Digest))
 	case h.back && o.state.From.Applies, !h.back && !o.state.To.Applies:
 		return fmt.Sprintf("the file of %s has moved: waiting for %s", o.ref, ours)
 	}

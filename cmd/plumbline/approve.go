@@ -17,15 +17,17 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/approval"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/policy"
 	"github.com/plumbline-dev/plumbline/reconcile/summary"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // approveOptions are the flags of `plumbline approve`.
 type approveOptions struct {
 	digest, reason   string
 	expires, timeout time.Duration
-	waits            bool
+	waits, yes       bool
 }
 
 func newApproveCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
@@ -33,28 +35,37 @@ func newApproveCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command
 	cmd := &cobra.Command{
 		Use:   "approve NODESYNC",
 		Short: "Approve what the guard holds",
-		Long: `Approve what the guard holds of a NodeSync: just what --digest names, which
-` + "`plumbline status`" + `, ` + "`plumbline plan`" + ` and the commit status print. Another plan, or the same
-one once it disrupts over a tenth more nodes, has another digest. What is held as Git's
-history, the status or Karpenter's own nodes are in doubt cannot be approved.
+		Long: `Show what the guard holds of a NodeSync, and approve it after a confirmation.
 
-An Approval is created in your name, and expires. The API server checks the name; RBAC
-decides who may create one (ClusterRole plumbline-approver). Without --digest nothing is
-approved: what is held is shown.
+The digest identifies what is held. The commit status, ` + "`plumbline status`" + ` and ` + "`plumbline plan`" + `
+show it as 26 letters and digits, which are 130 bits of its SHA-256. --digest takes these, or
+the whole sha256:<hex>, and never fewer: the command refuses to approve anything else. If the
+plan changes while you are asked, nothing is approved.
 
-Exit codes: 0 approved, with --wait also counted, 1 error, 3 held still, 4 timed out.`,
-		Example:           "  plumbline approve prod-eu\n  plumbline approve prod-eu --digest sha256:1f0c9a3b7d21 --reason 'batch moves to prod-us' --wait",
+Another commit, another result, or over a tenth more nodes has another digest, and needs
+another approval. If Git's history or the status is in doubt, or Karpenter runs on the nodes,
+what is held cannot be approved.
+
+In a script, where nobody can answer, give --yes and the digest of what you have reviewed.
+
+Exit codes: 0 approved, with --wait also counted, 1 error, 3 still held, 4 timed out.`,
+		Example: "  plumbline approve prod-eu\n  plumbline approve prod-eu --digest d4gjuo35eepqzgr3puqr6de2hn --reason 'batch moves to prod-us' --wait\n" +
+			"  plumbline approve prod-eu --digest d4gjuo35eepqzgr3puqr6de2hn --yes",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeNodeSyncs(kubeconfig, 1),
 	}
-	cmd.Flags().StringVar(&o.digest, "digest", "", "what is approved, by at least 12 digits of its digest")
+	cmd.Flags().StringVar(&o.digest, "digest", "", "what is approved, by its digest as it is shown, or the whole sha256:<hex>")
 	cmd.Flags().StringVar(&o.reason, "reason", "", "why, for those who read it later")
+	cmd.Flags().BoolVar(&o.yes, "yes", false, "ask for no confirmation; needs --digest")
 	cmd.Flags().DurationVar(&o.expires, "expires", 24*time.Hour, "how long the Approval may begin to count, at most 168h")
 	cmd.Flags().BoolVar(&o.waits, "wait", false, "wait until the daemon has counted it")
 	cmd.Flags().DurationVar(&o.timeout, "wait-timeout", time.Minute, "longest time that --wait waits")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if o.expires <= 0 || o.expires > approval.MaxAge {
 			return fmt.Errorf("--expires %s: has to be more than 0 and at most %s", o.expires, approval.MaxAge)
+		}
+		if o.yes && o.digest == "" {
+			return errors.New("--yes needs --digest: the digest of what you have reviewed")
 		}
 		c, err := connect(cmd.Context(), kubeconfig)
 		if err != nil {
@@ -65,7 +76,7 @@ Exit codes: 0 approved, with --wait also counted, 1 error, 3 held still, 4 timed
 	return cmd
 }
 
-// approve shows what is held of a NodeSync, and approves it where the digest is the right one.
+// approve shows what is held of a NodeSync, and approves that once the user has confirmed it.
 func (c *cluster) approve(cmd *cobra.Command, name string, o *approveOptions) error {
 	sync, err := c.nodeSync(cmd.Context(), name)
 	if err != nil {
@@ -75,11 +86,11 @@ func (c *cluster) approve(cmd *cobra.Command, name string, o *approveOptions) er
 	if held == nil {
 		return nothingHeld(sync)
 	}
-	printHeld(cmd.OutOrStdout(), held)
-	if o.digest == "" {
-		return &exitError{code: exitHeld, message: "nothing was approved; to approve it: " + approval.Command(sync, held.Digest)}
+	printHeld(cmd.OutOrStdout(), sync)
+	if o.digest == "" && terminalOf(cmd) == nil {
+		return &exitError{code: exitHeld, message: "nothing was approved: the input is no terminal to confirm on; in a script: " + approval.Command(sync, held.Digest) + " --yes"}
 	}
-	if !namesDigest(o.digest, held.Digest) {
+	if o.digest != "" && !render.NamesDigest(o.digest, held.Digest) {
 		return fmt.Errorf("%s is not what is held of %s now: that is shown above; if it is what you mean: %s", o.digest, nodeSyncWord(sync.Name), approval.Command(sync, held.Digest))
 	}
 	if strings.HasPrefix(held.Message, approval.Nothing) {
@@ -87,6 +98,14 @@ func (c *cluster) approve(cmd *cobra.Command, name string, o *approveOptions) er
 	}
 	if err := c.checkProof(cmd.Context()); err != nil {
 		return err
+	}
+	if !o.yes {
+		if err := confirmYes(cmd, "Approve "+render.ShownDigest(held.Digest)+", which "+held.Summary+"?"); err != nil {
+			return err
+		}
+		if err := c.unchanged(cmd.Context(), sync); err != nil {
+			return err
+		}
 	}
 	created, err := c.createApproval(cmd.Context(), sync, o)
 	if err != nil {
@@ -108,29 +127,53 @@ func nothingHeld(sync *v1alpha1.NodeSync) error {
 	return fmt.Errorf("nothing is held of %s: plumbline status %s -n %s", nodeSyncWord(sync.Name), sync.Name, sync.Namespace)
 }
 
-// namesDigest says whether what a person typed names a digest.
-func namesDigest(typed, digest string) bool {
-	return len(typed) >= len(approval.Short(digest)) && strings.HasPrefix(digest, typed)
+// unchanged reads a NodeSync again, and returns an error if something else is held by now than was shown.
+func (c *cluster) unchanged(ctx context.Context, shown *v1alpha1.NodeSync) error {
+	sync, err := c.nodeSync(ctx, shown.Name)
+	if err != nil {
+		return err
+	}
+	if held := sync.Status.Held; held != nil && held.Digest == shown.Status.Held.Digest && sync.UID == shown.UID {
+		return nil
+	}
+	return fmt.Errorf("%s does not hold any more what was shown: nothing was approved; see what it holds now: plumbline approve %s -n %s", nodeSyncWord(sync.Name), sync.Name, sync.Namespace)
 }
 
-// printHeld shows what is held, and what it does.
-func printHeld(out io.Writer, held *v1alpha1.HeldPlan) {
-	fmt.Fprintf(out, "%s: %s\n", approval.Short(held.Digest), held.Summary)
-	t := newFittedTable(out, "HELD", "OBJECT", "NODES")
+// printHeld shows what a NodeSync holds, and what it does.
+func printHeld(out io.Writer, sync *v1alpha1.NodeSync) {
+	held := sync.Status.Held
+	fmt.Fprintf(out, "%s: %s\n", render.ShownDigest(held.Digest), held.Summary)
+	t := newFittedTable(out, "HELD", "OBJECT", "NODES", "DETAILS")
 	for _, e := range held.Entries {
 		what := "change"
-		if e.Definition == "" {
+		switch {
+		case e.Orphan:
+			what = "left unmanaged"
+		case e.Definition == "":
 			what = "removal"
 		}
-		t.AppendRow([]any{what, e.Kind + "/" + e.Name, e.Nodes})
+		t.AppendRow([]any{what, plan.Moved(e.Kind+"/"+e.Name, e.MovesTo), e.Nodes, orNone(strings.Join(details(e), "; "))})
 	}
 	t.Render()
+	fmt.Fprintf(out, "the fields and nodes of each: plumbline plan %s -n %s\n", sync.Name, sync.Namespace)
 	if held.Needed > 1 {
 		fmt.Fprintf(out, "approved by %s; %d different people are needed\n", orNone(strings.Join(held.Approvers, ", ")), held.Needed)
 	}
 	if held.Message != "" {
 		fmt.Fprintln(out, held.Message)
 	}
+}
+
+// details are what else an Approval of an object approves.
+func details(e v1alpha1.ApprovedEntry) []string {
+	var found []string
+	if e.LastPool {
+		found = append(found, "no other NodePool is left that may grow")
+	}
+	if len(e.Policies) > 0 {
+		found = append(found, "held by policy "+strings.Join(e.Policies, ", "))
+	}
+	return found
 }
 
 // checkProof asks whether the API server checks who approves. Who may not read that goes on: the
@@ -157,14 +200,15 @@ func (c *cluster) createApproval(ctx context.Context, sync *v1alpha1.NodeSync, o
 	if err := c.Create(ctx, who); err != nil {
 		return nil, explain(err, "ask the API server who you are")
 	}
-	author := who.Status.UserInfo.Username
+	user := who.Status.UserInfo
+	author := user.Username
 	if strings.HasPrefix(author, "system:serviceaccount:") {
 		return nil, fmt.Errorf("you are %s: a person approves, not a ServiceAccount; use a kubeconfig of your own", author)
 	}
 	created := &v1alpha1.Approval{
 		ObjectMeta: metav1.ObjectMeta{Namespace: sync.Namespace, GenerateName: sync.Name + "-"},
 		Spec: v1alpha1.ApprovalSpec{
-			NodeSync: sync.Name, UID: sync.UID, Digest: sync.Status.Held.Digest, Author: author, Reason: o.reason,
+			NodeSync: sync.Name, UID: sync.UID, Digest: sync.Status.Held.Digest, Author: author, AuthorUID: user.UID, AuthorExtra: authorExtra(user.Extra), Reason: o.reason,
 			ExpiresAt: metav1.NewTime(time.Now().Add(o.expires).Truncate(time.Second)),
 		},
 	}
@@ -179,4 +223,15 @@ func (c *cluster) createApproval(ctx context.Context, sync *v1alpha1.NodeSync, o
 		return nil, explain(err, "create an Approval")
 	}
 	return created, nil
+}
+
+// authorExtra is what an Approval records of a user's extra fields.
+func authorExtra(of map[string]authenticationv1.ExtraValue) map[string]v1alpha1.AuthorExtraValue {
+	found := map[string]v1alpha1.AuthorExtraValue{}
+	for _, key := range approval.ExtraKeys() {
+		if values, set := of[key]; set {
+			found[key] = v1alpha1.AuthorExtraValue(values)
+		}
+	}
+	return found
 }

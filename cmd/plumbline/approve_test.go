@@ -13,6 +13,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/approval"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 const (
@@ -53,7 +54,7 @@ func (s *apiServer) guard(created time.Time) {
 
 // TestApproveRefuses: each mistake is one line that says what to do, and no Approval is created.
 func TestApproveRefuses(t *testing.T) {
-	short := approval.Short(heldDigest)
+	short := render.ShownDigest(heldDigest)
 	for name, c := range map[string]struct {
 		sync  *v1alpha1.NodeSync
 		given func(*apiServer)
@@ -61,20 +62,23 @@ func TestApproveRefuses(t *testing.T) {
 		code  int
 		says  []string
 	}{
-		"no digest":        {sync: heldSync(), code: exitHeld, says: []string{"nothing was approved; to approve it: plumbline approve prod -n fleet --digest " + short}},
+		"no digest":        {sync: heldSync(), code: exitHeld, says: []string{"nothing was approved: the input is no terminal to confirm on; in a script: plumbline approve prod -n fleet --digest " + short + " --yes"}},
+		"no confirmation":  {sync: heldSync(), args: []string{"--digest", short}, code: exitFailed, says: []string{"no terminal to confirm on: add --yes"}},
+		"yes to anything":  {sync: heldSync(), args: []string{"--yes"}, code: exitFailed, says: []string{"--yes needs --digest"}},
+		"twelve digits":    {sync: heldSync(), args: []string{"--digest", heldDigest[:19], "--yes"}, code: exitFailed, says: []string{heldDigest[:19] + " is not what is held", "--digest " + short}},
 		"no such NodeSync": {sync: nodeSync("stage"), args: []string{"--digest", short}, code: exitFailed, says: []string{"read NodeSync fleet/prod", "does not exist", "plumbline get -A"}},
 		"nothing is held":  {sync: nodeSync("prod", ready("True", "Succeeded", "applied")), args: []string{"--digest", short}, code: exitFailed, says: []string{"nothing is held of", "plumbline status prod -n fleet"}},
 		"what nobody may approve": {
 			sync: nodeSync("prod", ready("False", v1alpha1.ReasonHeld, "NodePool/batch: HEAD is older than what was applied")), args: []string{"--digest", short}, code: exitFailed,
 			says: []string{"cannot be approved", "HEAD is older than what was applied"},
 		},
-		"another digest":     {sync: heldSync(), args: []string{"--digest", "sha256:000000000000"}, code: exitFailed, says: []string{"sha256:000000000000 is not what is held", "--digest " + short}},
-		"too few digits":     {sync: heldSync(), args: []string{"--digest", short[:len(short)-1]}, code: exitFailed, says: []string{"is not what is held"}},
+		"another digest":     {sync: heldSync(), args: []string{"--digest", strings.Repeat("a", 26)}, code: exitFailed, says: []string{strings.Repeat("a", 26) + " is not what is held", "--digest " + short}},
+		"too few letters":    {sync: heldSync(), args: []string{"--digest", short[:len(short)-1]}, code: exitFailed, says: []string{"is not what is held"}},
 		"not for so long":    {sync: heldSync(), args: []string{"--digest", short, "--expires", "169h"}, code: exitFailed, says: []string{"--expires 169h0m0s", "at most 168h"}},
 		"not for no time":    {sync: heldSync(), args: []string{"--digest", short, "--expires", "0s"}, code: exitFailed, says: []string{"has to be more than 0"}},
-		"no right":           {sync: heldSync(), given: func(s *apiServer) { s.refused[approvalsPath] = http.StatusForbidden }, args: []string{"--digest", short}, code: exitFailed, says: []string{"you are ann, and not allowed to approve in namespace fleet", "kubectl create rolebinding NAME --clusterrole plumbline-approver --user ann -n fleet"}},
-		"a ServiceAccount":   {sync: heldSync(), given: func(s *apiServer) { s.user = "system:serviceaccount:ci:deployer" }, args: []string{"--digest", short}, code: exitFailed, says: []string{"a person approves, not a ServiceAccount"}},
-		"the CRD is missing": {sync: heldSync(), given: func(s *apiServer) { s.unlisted = map[string]bool{v1alpha1.ApprovalKind: true} }, args: []string{"--digest", short}, code: exitFailed, says: []string{"the CRD approvals.plumbline.dev is missing", "manifests/crd"}},
+		"no right":           {sync: heldSync(), given: func(s *apiServer) { s.refused[approvalsPath] = http.StatusForbidden }, args: []string{"--digest", short, "--yes"}, code: exitFailed, says: []string{"you are ann, and not allowed to approve in namespace fleet", "kubectl create rolebinding NAME --clusterrole plumbline-approver --user ann -n fleet"}},
+		"a ServiceAccount":   {sync: heldSync(), given: func(s *apiServer) { s.user = "system:serviceaccount:ci:deployer" }, args: []string{"--digest", short, "--yes"}, code: exitFailed, says: []string{"a person approves, not a ServiceAccount"}},
+		"the CRD is missing": {sync: heldSync(), given: func(s *apiServer) { s.unlisted = map[string]bool{v1alpha1.ApprovalKind: true} }, args: []string{"--digest", short, "--yes"}, code: exitFailed, says: []string{"the CRD approvals.plumbline.dev is missing", "manifests/crd"}},
 		"the daemon cannot": {
 			sync: heldSync(func(n *v1alpha1.NodeSync) { n.Status.Held.Message = approval.Nothing + "give it the rule" }), args: []string{"--digest", short}, code: exitFailed,
 			says: []string{"nothing can be approved: give it the rule"},
@@ -142,7 +146,7 @@ func TestApprove(t *testing.T) {
 					c.then(sync)
 				}
 			}
-			got := plumbline(t, append([]string{"approve", "prod", "--kubeconfig", kubeconfig, "--digest", approval.Short(heldDigest), "--reason", "moves", "--expires", "2h"}, c.args...)...)
+			got := plumbline(t, append([]string{"approve", "prod", "--kubeconfig", kubeconfig, "--yes", "--digest", render.ShownDigest(heldDigest), "--reason", "moves", "--expires", "2h"}, c.args...)...)
 			if got.code != c.code || !strings.Contains(got.err, c.says) {
 				t.Errorf("code %d, says %q", got.code, got.err)
 			}

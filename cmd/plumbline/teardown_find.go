@@ -1,15 +1,11 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
-	"golang.org/x/term"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -92,34 +88,17 @@ func (c *cluster) whole(ctx context.Context, name string) (*v1alpha1.NodeSync, e
 	return sync, c.Get(ctx, client.ObjectKey{Namespace: c.in(ctx), Name: name}, sync)
 }
 
-// errUnconfirmed says that the user has not confirmed what was asked.
-var errUnconfirmed = errors.New("not confirmed: nothing was changed")
-
 // confirm has the user type a name, after what has been shown of it.
 func (t *teardown) confirm(ctx context.Context, what, name string) error {
 	if t.yes {
 		return nil
 	}
-	in, isFile := t.cmd.InOrStdin().(*os.File)
-	if !isFile || !term.IsTerminal(int(in.Fd())) {
+	terminal := terminalOf(t.cmd)
+	if terminal == nil {
 		return &usageError{cmd: t.cmd, err: fmt.Errorf("%s: where nobody can type its name, confirm that by --yes", what)}
 	}
-	fmt.Fprintf(t.cmd.ErrOrStderr(), "\nType %s to end all of this: ", name)
-	typed := make(chan string, 1)
-	go func() {
-		line, err := bufio.NewReader(in).ReadString('\n')
-		if err != nil {
-			line = "" // nothing was typed
-		}
-		typed <- strings.TrimSpace(line)
-	}()
-	select {
-	case <-ctx.Done():
+	if typed(ctx, t.cmd, terminal, fmt.Sprintf("\nType %s to end all of this: ", name)) != name {
 		return errUnconfirmed
-	case word := <-typed:
-		if word != name {
-			return errUnconfirmed
-		}
 	}
 	return nil
 }

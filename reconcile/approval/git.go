@@ -19,7 +19,7 @@ func InGit(held *v1alpha1.HeldPlan, guard v1alpha1.Guard, digests, used []string
 	case held.Needed > 1:
 		held.Message = "the list approve in " + render.FileName + " does not count: spec.guard.approvals asks for more than one person"
 		return false
-	case !slices.Contains(digests, held.Digest):
+	case !slices.ContainsFunc(digests, func(typed string) bool { return render.NamesDigest(typed, held.Digest) }):
 		held.Message = "the list approve in " + render.FileName + " has other digests"
 		return false
 	case slices.Contains(used, held.Digest):
@@ -35,7 +35,8 @@ func InGit(held *v1alpha1.HeldPlan, guard v1alpha1.Guard, digests, used []string
 func UsedInGit(before, digests []string) []string {
 	var used []string
 	for _, digest := range before {
-		if slices.Contains(digests, digest) && !slices.Contains(used, digest) {
+		listed := slices.ContainsFunc(digests, func(typed string) bool { return render.NamesDigest(typed, digest) })
+		if listed && !slices.Contains(used, digest) {
 			used = append(used, digest)
 		}
 	}
@@ -48,4 +49,4 @@ func FromGit(guard v1alpha1.Guard) bool {
 }
 
 // Line is what a commit has in plumbline.yaml that approves what is held.
-func Line(digest string) string { return "approve: [" + digest + "]" }
+func Line(digest string) string { return "approve: [" + render.ShownDigest(digest) + "]" }

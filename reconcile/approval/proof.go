@@ -19,6 +19,8 @@ const PolicyName = "plumbline-guard-approvals"
 var expressions = []string{
 	"request.operation != 'CREATE' || object.spec.author == request.userInfo.username",
 	"request.operation != 'CREATE' || !request.userInfo.username.startsWith('system:serviceaccount:')",
+	"request.operation != 'CREATE' || object.spec.?authorUID.orValue('') == request.userInfo.?uid.orValue('')",
+	"request.operation != 'CREATE' || ['arn', 'canonicalArn', 'principalId', 'sessionName', 'accessKeyId'].all(key, object.spec.?authorExtra[key].orValue([]) == request.userInfo.?extra[key].orValue([]))",
 	"request.operation != 'UPDATE' || object.spec == oldObject.spec",
 }
 

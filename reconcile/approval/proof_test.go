@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -52,7 +53,10 @@ func TestWhatIsShippedProvesTheAuthor(t *testing.T) {
 	for name, alter := range map[string]func(*policyOf, *bindingOf){
 		"failures are ignored":   func(p *policyOf, _ *bindingOf) { ignore := admissionv1.Ignore; p.Spec.FailurePolicy = &ignore },
 		"the author is free":     func(p *policyOf, _ *bindingOf) { p.Spec.Validations = p.Spec.Validations[1:] },
-		"it can be changed":      func(p *policyOf, _ *bindingOf) { p.Spec.Validations = p.Spec.Validations[:2] },
+		"its UID is free":        func(p *policyOf, _ *bindingOf) { p.Spec.Validations = slices.Delete(p.Spec.Validations, 1, 2) },
+		"its role is free":       func(p *policyOf, _ *bindingOf) { p.Spec.Validations = slices.Delete(p.Spec.Validations, 2, 3) },
+		"a program may approve":  func(p *policyOf, _ *bindingOf) { p.Spec.Validations = slices.Delete(p.Spec.Validations, 3, 4) },
+		"it can be changed":      func(p *policyOf, _ *bindingOf) { p.Spec.Validations = slices.Delete(p.Spec.Validations, 4, 5) },
 		"an expression is other": func(p *policyOf, _ *bindingOf) { p.Spec.Validations[0].Expression += " || true" },
 		"updates go past it": func(p *policyOf, _ *bindingOf) {
 			p.Spec.MatchConstraints.ResourceRules[0].Operations = []admissionv1.OperationType{admissionv1.Create}

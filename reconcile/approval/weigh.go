@@ -18,15 +18,6 @@ import (
 // MaxAge is how long an Approval may count at the most, whatever it says.
 const MaxAge = 7 * 24 * time.Hour
 
-// digits are those of a digest that a message has: enough to be told apart.
-const digits = 12
-
-// Short is a digest as messages have it, which plumbline approve takes as well.
-func Short(digest string) string {
-	algorithm, hex, _ := strings.Cut(digest, ":")
-	return algorithm + ":" + hex[:min(digits, len(hex))]
-}
-
 // Publish says what is held, by a digest that stays while nothing but a few nodes changes: what a
 // person reads in a commit status can be approved a while later.
 func Publish(before *v1alpha1.HeldPlan, held *plan.Approvable, needed int32) *v1alpha1.HeldPlan {
@@ -66,27 +57,32 @@ func Naming(held *v1alpha1.HeldPlan, of []v1alpha1.Approval, used []types.UID, n
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(of), func(a v1alpha1.Approval) bool {
-		return a.Spec.Digest != held.Digest || !now.Before(ExpiresAt(&a)) || !a.DeletionTimestamp.IsZero() || slices.Contains(used, a.UID)
+		return !render.NamesDigest(a.Spec.Digest, held.Digest) || !now.Before(ExpiresAt(&a)) || !a.DeletionTimestamp.IsZero() || slices.Contains(used, a.UID)
 	})
 }
 
-// Weigh says who has approved what is held, and whether that is enough. Each author counts once, whatever the case of the
-// letters: identity providers have names of one person in several. One whose name the API server has not checked does not count, and is named.
-func Weigh(held *v1alpha1.HeldPlan, naming []v1alpha1.Approval, proof Proof) (enough bool) {
+// Weigh finds who has approved what is held, and whether that is enough. Each principal counts once; trusted are
+// the roles of spec.guard.trustedSessions. An Approval whose author the API server has not checked does not
+// count, and the message names it.
+func Weigh(held *v1alpha1.HeldPlan, naming []v1alpha1.Approval, proof Proof, trusted []string) (enough bool) {
 	held.Approvers, held.Message = nil, ""
+	var checked []*v1alpha1.Approval
 	for i := range naming {
 		a := &naming[i]
 		if refused := proof.refuses(a); refused != "" {
 			held.Message = fmt.Sprintf("Approval %s by %s does not count: %s", a.Name, a.Spec.Author, refused)
 			continue
 		}
-		held.Approvers = append(held.Approvers, a.Spec.Author)
+		checked = append(checked, a)
 	}
-	slices.SortFunc(held.Approvers, func(a, b string) int {
-		return cmp.Or(cmp.Compare(strings.ToLower(a), strings.ToLower(b)), cmp.Compare(a, b))
-	})
-	held.Approvers = slices.CompactFunc(held.Approvers, strings.EqualFold)
-	return len(held.Approvers) >= int(held.Needed)
+	for _, p := range principals(checked, trusted) {
+		held.Approvers = append(held.Approvers, p.name(trusted))
+		held.Message = cmp.Or(held.Message, p.countsOnce())
+	}
+	if enough = len(held.Approvers) >= int(held.Needed); enough {
+		held.Message = ""
+	}
+	return enough
 }
 
 // Record adds what was approved to what is left of that before: its objects as they were when its digest
@@ -111,18 +107,18 @@ func Used(before []types.UID, of, counted []v1alpha1.Approval) []types.UID {
 	return used
 }
 
-// Ask says what is held and how it is approved, for a commit status.
+// Ask is what a person does about what is held, for a commit status.
 func Ask(held *v1alpha1.HeldPlan) string {
-	ask := "approve " + Short(held.Digest)
+	ask := "approve " + render.ShownDigest(held.Digest)
 	if held.Needed > 1 {
-		ask = fmt.Sprintf("%d of %d have approved; %s", len(held.Approvers), held.Needed, ask)
+		return fmt.Sprintf("%d of %d have approved; %s", len(held.Approvers), held.Needed, ask)
 	}
-	return fmt.Sprintf("%s; %s", held.Summary, ask)
+	return ask
 }
 
 // Command is what a person types who approves what is held.
 func Command(sync *v1alpha1.NodeSync, digest string) string {
-	return fmt.Sprintf("plumbline approve %s -n %s --digest %s", sync.Name, sync.Namespace, Short(digest))
+	return fmt.Sprintf("plumbline approve %s -n %s --digest %s", sync.Name, sync.Namespace, render.ShownDigest(digest))
 }
 
 // Sentence says how what is held is approved, and who has; it ends a condition's message.
@@ -136,7 +132,7 @@ func Sentence(sync *v1alpha1.NodeSync) string {
 		words += ", or in " + render.FileName + ": " + Line(held.Digest)
 	}
 	if held.Needed > 1 {
-		words += fmt.Sprintf(" (%d different people are needed", held.Needed)
+		words += fmt.Sprintf(" (%d different principals are needed", held.Needed)
 		if len(held.Approvers) > 0 {
 			words += "; approved by " + strings.Join(held.Approvers, ", ")
 		}

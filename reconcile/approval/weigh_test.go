@@ -12,15 +12,19 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/approval"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// full is the digest of what is held.
+var full = "sha256:" + strings.Repeat("a", 64)
 
 // by is an Approval of a minute ago, which expires in an hour.
 func by(author string) v1alpha1.Approval {
 	return v1alpha1.Approval{
 		ObjectMeta: metav1.ObjectMeta{Name: author + "-yes", UID: types.UID(author), CreationTimestamp: metav1.NewTime(now.Add(-time.Minute))},
-		Spec:       v1alpha1.ApprovalSpec{NodeSync: "prod", Digest: "sha256:a", Author: author, ExpiresAt: metav1.NewTime(now.Add(time.Hour))},
+		Spec:       v1alpha1.ApprovalSpec{NodeSync: "prod", Digest: full, Author: author, ExpiresAt: metav1.NewTime(now.Add(time.Hour))},
 	}
 }
 
@@ -46,6 +50,8 @@ func TestWhichApprovalsCount(t *testing.T) {
 		"two of two":            {of: []v1alpha1.Approval{by("ben"), by("ann")}, needed: 2, proof: enforced, enough: true, by: []string{"ann", "ben"}},
 		"one person twice":      {of: []v1alpha1.Approval{by("ann"), by("ann")}, needed: 2, proof: enforced, by: []string{"ann"}},
 		"of two letter cases":   {of: []v1alpha1.Approval{by("ann"), by("Ann")}, needed: 2, proof: enforced, by: []string{"Ann"}},
+		"as it is shown":        {of: changed(func(a *v1alpha1.Approval) { a.Spec.Digest = render.ShownDigest(full) }), needed: 1, proof: enforced, enough: true, by: []string{"ann"}},
+		"by twelve digits":      {of: changed(func(a *v1alpha1.Approval) { a.Spec.Digest = full[:19] }), needed: 1, proof: enforced},
 		"used before":           {of: []v1alpha1.Approval{by("ann")}, used: []types.UID{"ann"}, needed: 1, proof: enforced},
 		"of something else":     {of: changed(func(a *v1alpha1.Approval) { a.Spec.Digest = "sha256:b" }), needed: 1, proof: enforced},
 		"expired":               {of: changed(func(a *v1alpha1.Approval) { a.Spec.ExpiresAt = metav1.NewTime(now) }), needed: 1, proof: enforced},
@@ -61,8 +67,8 @@ func TestWhichApprovalsCount(t *testing.T) {
 		}), needed: 1, proof: approval.Proof{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			held := &v1alpha1.HeldPlan{Digest: "sha256:a", Needed: c.needed}
-			enough := approval.Weigh(held, approval.Naming(held, c.of, c.used, now), c.proof)
+			held := &v1alpha1.HeldPlan{Digest: full, Needed: c.needed}
+			enough := approval.Weigh(held, approval.Naming(held, c.of, c.used, now), c.proof, nil)
 			if diff := cmp.Diff(c.by, held.Approvers); enough != c.enough || diff != "" || !strings.Contains(held.Message, c.says) || c.says == "" && held.Message != "" {
 				t.Errorf("enough: %t, says %q, by (-want +got):\n%s", enough, held.Message, diff)
 			}

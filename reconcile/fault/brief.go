@@ -23,25 +23,30 @@ type Brief struct {
 	// Cause is what another program said. Where it has to be cut, its middle is
 	// left out: such texts begin with the place and end with the reason.
 	Cause string
+	// Then is what a person does about it, such as the digest to approve. It is never cut.
+	Then string
 	// Where is the place in the repository: file and line.
 	Where string
 }
 
 // String is one line of at most MaxBrief characters.
 func (b Brief) String() string {
-	what, cause, where := oneLine(b.What), oneLine(b.Cause), oneLine(b.Where)
+	what, cause, where, then := oneLine(b.What), oneLine(b.Cause), oneLine(b.Where), oneLine(b.Then)
 	if cause != "" {
 		what += ": "
 	}
-	if whole := what + cause + within(where); runes(whole) <= MaxBrief {
+	if then != "" {
+		then = "; " + then
+	}
+	if whole := what + cause + then + within(where); runes(whole) <= MaxBrief {
 		return whole
 	}
-	where = within(tail(where))
-	room := MaxBrief - runes(where)
+	end := then + within(tail(where))
+	room := MaxBrief - runes(end)
 	if left := room - runes(what); cause != "" && left >= leastCause {
-		return what + elide(cause, left) + where
+		return what + elide(cause, left) + end
 	}
-	return cut(what+cause, room) + where
+	return cut(what+cause, room) + end
 }
 
 // leastCause is the room below which both ends of a Cause would say nothing.
@@ -49,7 +54,7 @@ const leastCause = 30
 
 // Map is the Brief with each of its texts changed.
 func (b Brief) Map(change func(string) string) Brief {
-	return Brief{What: change(b.What), Cause: change(b.Cause), Where: change(b.Where)}
+	return Brief{What: change(b.What), Cause: change(b.Cause), Then: change(b.Then), Where: change(b.Where)}
 }
 
 // Brief is the error for a commit status.

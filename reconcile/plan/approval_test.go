@@ -128,7 +128,14 @@ func TestTheDigestOutlivesItsApproval(t *testing.T) {
 		}},
 		"another version of Karpenter": {change: func(k *render.Karpenter, _ *render.Set) { k.Version = "1.15.0" }},
 		"another file of values":       {change: func(_ *render.Karpenter, set *render.Set) { set.Inputs["prod/values.yaml"] = "2" }},
-		"a plumbline.yaml elsewhere":   {change: func(_ *render.Karpenter, set *render.Set) { set.Inputs["base/plumbline.yaml"] = "2" }},
+		"values that are not named":    {same: true, change: func(_ *render.Karpenter, set *render.Set) { set.Inputs["prod/other.yaml"] = "2" }},
+		"a file that nothing reads":    {same: true, change: func(_ *render.Karpenter, set *render.Set) { set.Inputs["prod/README.md"] = "2" }},
+		"a name that nothing uses":     {same: true, change: func(k *render.Karpenter, _ *render.Set) { k.Substitute = map[string]string{"UNUSED": "a1b2"} }},
+		"a kind that is nowhere":       {same: true, change: func(k *render.Karpenter, _ *render.Set) { k.IgnoreKinds = []string{"Widget"} }},
+		"another way to the nodes":     {same: true, change: func(k *render.Karpenter, _ *render.Set) { k.Nodes = []string{"./nodes/../nodes"} }},
+		"another chart in Git": {change: func(k *render.Karpenter, set *render.Set) {
+			k.Repository, set.Inputs["charts/karpenter/Chart.yaml"] = "../charts", "2"
+		}},
 	} {
 		if after := digests(c.change); (after == before) != c.same {
 			t.Errorf("%s: %v, before %v", name, after, before)

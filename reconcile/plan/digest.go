@@ -14,9 +14,9 @@ import (
 // sum is what the Digest is made of.
 type sum struct {
 	Writes []write `json:"writes"`
-	// Karpenter is what Git wants of its charts, whole.
+	// Karpenter is what Git wants of its charts.
 	Karpenter *render.Karpenter `json:"karpenter,omitempty"`
-	// Inputs are all files, where some of them are values or charts.
+	// Inputs are the files that are values or charts, if there are any.
 	Inputs string `json:"inputs,omitempty"`
 	// Guard, Policies and Released are what it was weighed by.
 	Guard    v1alpha1.Guard     `json:"guard"`
@@ -79,14 +79,17 @@ func (m *maker) digest(p *Plan, set *render.Set) string {
 }
 
 // weighedBy is what a Plan is weighed by, with Karpenter's charts. What is approved in Git is no part of it:
-// the commit that approves a digest would have another one. Nor is plumbline.yaml as a file, for that.
+// the commit that approves a digest would have another one. Nor is plumbline.yaml as a file, for that. The
+// settings that only the render reads (where definitions are, what ${NAME} stands for) count by the
+// definitions that they result in: a committer could vary an entry that nothing uses, in search of a digest.
 func (m *maker) weighedBy(set *render.Set) sum {
 	all := sum{Writes: []write{}, Guard: m.policy.Guard, Policies: m.policy.Policies, Released: m.policy.Released}
 	if k := m.policy.Karpenter; k != nil {
 		config := *k
-		config.Approve, all.Karpenter = nil, &config
+		config.Approve, config.Nodes, config.IgnoreKinds, config.Substitute = nil, nil, nil, nil
+		all.Karpenter = &config
 		if set != nil && (len(k.ValuesFiles) > 0 || strings.HasPrefix(k.Repository, ".")) {
-			all.Inputs = set.FingerprintWithout(m.policy.ConfigFile)
+			all.Inputs = set.ChartsFingerprint(k, m.policy.ConfigFile)
 		}
 	}
 	return all

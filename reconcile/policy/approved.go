@@ -13,6 +13,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/approval"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // approvals are what of a Plan is held, what people have approved of it, and which of their
@@ -57,7 +58,7 @@ func (s *Step) weighApprovals(ctx context.Context, planned *Planned) error {
 		if err != nil {
 			return err
 		}
-		if approval.Weigh(was.held, naming, proof) {
+		if approval.Weigh(was.held, naming, proof, s.Sync.Spec.Guard.TrustedSessions) {
 			was.used = approval.Used(was.used, of, naming)
 			s.approved(was)
 			return nil
@@ -85,7 +86,7 @@ func (s *Step) approvesInGit(was *approvals) bool {
 // approved records what is held as approved.
 func (s *Step) approved(was *approvals) {
 	was.approved = approval.Record(was.approved, was.held, s.Now)
-	s.Event(v1alpha1.ReasonApproved, fmt.Sprintf("%s approved %s: %s", strings.Join(was.held.Approvers, ", "), approval.Short(was.held.Digest), was.held.Summary))
+	s.Event(v1alpha1.ReasonApproved, fmt.Sprintf("%s approved %s: %s", strings.Join(was.held.Approvers, ", "), render.ShownDigest(was.held.Digest), was.held.Summary))
 	s.WakeBy(s.Now)
 	was.held = nil
 }

@@ -126,7 +126,7 @@ func TestWhatIsApproved(t *testing.T) {
 	for name, c := range map[string]approving{
 		"one person": {
 			serves: true, by: func(s *Step) []client.Object { return []client.Object{approvalBy(s, "ann", nil)} },
-			approved: []string{"ann"}, event: "ann approved sha256:aaaaaaaaaaaa", left: 1,
+			approved: []string{"ann"}, event: "ann approved " + render.ShownDigest(digest) + ": drains", left: 1,
 		},
 		"one of two": {
 			serves: true, needed: 2, by: func(s *Step) []client.Object { return []client.Object{approvalBy(s, "ann", nil)} },

@@ -87,7 +87,7 @@ func (r Review) Markdown(t Title, m report.Markup) string {
 // writeApproval writes the line by which the commit would approve what it is held for, where that counts.
 func (r Review) writeApproval(out *strings.Builder) {
 	if a := r.of.Plan.Approvable; a != nil && r.of.ApprovesInGit && !r.of.ApprovedInGit {
-		fmt.Fprintf(out, "\nTo approve just that (%s), add the digest to the list `approve` in %s:\n\n%s\n", a.Summary(), render.FileName, Fence("yaml", "approve:\n  - "+a.Digest))
+		fmt.Fprintf(out, "\nTo approve just that (%s), add the digest to the list `approve` in %s:\n\n%s\n", a.Summary(), render.FileName, Fence("yaml", "approve:\n  - "+render.ShownDigest(a.Digest)))
 	}
 }
 

@@ -5,8 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Approval is a person's word for what the guard holds of one Plan. RBAC decides who may create
-// one; a ValidatingAdmissionPolicy has each name its author.
+// Approval approves what the guard holds of one Plan, in the name of a person. RBAC decides who may create
+// one; a ValidatingAdmissionPolicy ensures that each names its author.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:metadata:annotations="helm.sh/resource-policy=keep"
@@ -44,13 +44,23 @@ type ApprovalSpec struct {
 	NodeSync string `json:"nodeSync"`
 	// UID is that of the NodeSync: one that is created again is another one.
 	UID types.UID `json:"uid"`
-	// Digest is the whole digest of what is held: status.held.digest of the NodeSync.
-	// +kubebuilder:validation:Pattern=`^sha256:[0-9a-f]{64}$`
+	// Digest of what is held: the 26 characters that plumbline shows, or all of status.held.digest of the
+	// NodeSync.
+	// +kubebuilder:validation:Pattern=`^(sha256:[0-9a-f]{64}|[a-z2-7]{26})$`
 	Digest string `json:"digest"`
 	// Author is the user name of who creates it, as the API server knows it.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	Author string `json:"author"`
+	// AuthorUID is the UID of that user, if the API server knows one. plumbline approve sets it.
+	// +kubebuilder:validation:MaxLength=512
+	// +optional
+	AuthorUID string `json:"authorUID,omitempty"`
+	// AuthorExtra is what the API server knows of that user from AWS: arn, canonicalArn, principalId,
+	// sessionName and accessKeyId, as EKS sets them. plumbline approve sets it.
+	// +kubebuilder:validation:MaxProperties=5
+	// +optional
+	AuthorExtra map[string]AuthorExtraValue `json:"authorExtra,omitempty"`
 	// Reason is what the author says of it.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
@@ -58,6 +68,12 @@ type ApprovalSpec struct {
 	// ExpiresAt is until when it may begin to count. What was recorded as approved before goes on.
 	ExpiresAt metav1.Time `json:"expiresAt"`
 }
+
+// AuthorExtraValue are the values of one key of a user's extra fields.
+//
+// +kubebuilder:validation:MaxItems=4
+// +kubebuilder:validation:items:MaxLength=2048
+type AuthorExtraValue []string
 
 // HeldPlan is what the guard, or a policy that holds, holds of a Plan, and people may approve.
 type HeldPlan struct {
@@ -77,7 +93,7 @@ type HeldPlan struct {
 	// Entries are the objects that it would change or remove, as they were then.
 	// +optional
 	Entries []ApprovedEntry `json:"entries,omitempty"`
-	// Needed is how many different people have to approve it, and Approvers are those who have.
+	// Needed is how many different principals have to approve it, and Approvers are the users who have.
 	Needed int32 `json:"needed"`
 	// +optional
 	Approvers []string `json:"approvers,omitempty" redact:"-"`

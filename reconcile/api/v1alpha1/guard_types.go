@@ -62,12 +62,22 @@ type Guard struct {
 	// +optional
 	UnschedulablePods UnschedulablePods `json:"unschedulablePods,omitempty"`
 
-	// Approvals is how many different people have to approve what is held (plumbline approve).
+	// Approvals is how many different principals have to approve what is held (plumbline approve). An IAM
+	// role counts once, whatever its sessions are called; see trustedSessions.
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=5
 	// +optional
 	Approvals *int32 `json:"approvals,omitempty"`
+
+	// TrustedSessions are the ARNs of IAM roles whose sessions are persons, because the identity provider
+	// and not the user sets the session's name, as IAM Identity Center does. Each session name of such a
+	// role counts as a principal of its own. A role's path does not matter. Default: none.
+	// +kubebuilder:validation:MaxItems=50
+	// +kubebuilder:validation:items:MaxLength=2048
+	// +kubebuilder:validation:items:Pattern=`^arn:[a-z0-9-]+:iam::[0-9]{12}:role/[^*]+$`
+	// +optional
+	TrustedSessions []string `json:"trustedSessions,omitempty"`
 
 	// ApproveFrom says where what is held may be approved: in the cluster (plumbline approve), or also in
 	// Git, by its digest in the list approve of plumbline.yaml, for which each who may push has to be

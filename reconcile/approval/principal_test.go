@@ -1,0 +1,84 @@
+package approval_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/approval"
+)
+
+const (
+	account = "111122223333"
+	ops     = "arn:aws:iam::" + account + ":role/ops"
+	sso     = "arn:aws:iam::" + account + ":role/AWSReservedSSO_Admin_0123456789abcdef"
+	ssoDev  = "arn:aws:iam::" + account + ":role/AWSReservedSSO_Dev_0123456789abcdef"
+)
+
+// as is an Approval by a user whom EKS has authenticated by IAM, under a user name that the mapping makes.
+func as(user, canonical, session string) v1alpha1.Approval {
+	a := by(user)
+	a.Name += "-" + session
+	a.Spec.AuthorUID = "aws-iam-authenticator:" + account + ":" + canonical
+	a.Spec.AuthorExtra = map[string]v1alpha1.AuthorExtraValue{"canonicalArn": {canonical}, "principalId": {"AROA" + canonical}, "accessKeyId": {"ASIA" + session}}
+	if session != "" {
+		a.Spec.AuthorExtra["sessionName"] = v1alpha1.AuthorExtraValue{session}
+	}
+	return a
+}
+
+// session is a session of a role by an access entry without a user name: EKS makes it of the session's ARN.
+func session(role, name string) v1alpha1.Approval {
+	_, short, _ := strings.Cut(role, ":role/")
+	return as("arn:aws:sts::"+account+":assumed-role/"+short+"/"+name, role, name)
+}
+
+// TestPrincipalsCount: who has one name more, or one more session, is not one more person.
+func TestPrincipalsCount(t *testing.T) {
+	withUID := func(name, uid string) v1alpha1.Approval {
+		a := by(name)
+		a.Spec.AuthorUID = uid
+		return a
+	}
+	trusted := []string{"arn:aws:iam::" + account + ":role/aws-reserved/sso.amazonaws.com/eu-west-1/AWSReservedSSO_Admin_0123456789abcdef", ssoDev}
+	for name, c := range map[string]struct {
+		of      []v1alpha1.Approval
+		trusted []string
+		by      []string
+		says    string
+	}{
+		"two users of OIDC":             {of: []v1alpha1.Approval{by("ann"), by("ben")}, by: []string{"ann", "ben"}},
+		"two users of IAM":              {of: []v1alpha1.Approval{as("ann", "arn:aws:iam::"+account+":user/ann", ""), as("ben", "arn:aws:iam::"+account+":user/ben", "")}, by: []string{"ann", "ben"}},
+		"one UID, two names":            {of: []v1alpha1.Approval{withUID("ann", "7"), withUID("ann@corp", "7")}, by: []string{"ann"}, says: "Approval ann-yes by ann and Approval ann@corp-yes by ann@corp count once: both are one user"},
+		"two UIDs, one name":            {of: []v1alpha1.Approval{withUID("ann", "7"), withUID("Ann", "8")}, by: []string{"Ann"}},
+		"two UIDs, two names":           {of: []v1alpha1.Approval{withUID("ann", "7"), withUID("ben", "8")}, by: []string{"ann", "ben"}},
+		"two sessions of a role":        {of: []v1alpha1.Approval{session(ops, "ann"), session(ops, "ben")}, by: []string{"arn:aws:sts::" + account + ":assumed-role/ops/ann"}, says: "both are " + ops + ", whose sessions count as one unless spec.guard.trustedSessions lists the role"},
+		"sessions of two roles":         {of: []v1alpha1.Approval{session(ops, "ann"), session(sso, "ann")}, by: []string{"arn:aws:sts::" + account + ":assumed-role/AWSReservedSSO_Admin_0123456789abcdef/ann", "arn:aws:sts::" + account + ":assumed-role/ops/ann"}},
+		"another role is trusted":       {of: []v1alpha1.Approval{session(ops, "ann"), session(ops, "ben")}, trusted: trusted, by: []string{"arn:aws:sts::" + account + ":assumed-role/ops/ann"}, says: "count once"},
+		"a role of another account":     {of: []v1alpha1.Approval{session(ssoDev, "ann"), session(ssoDev, "ben")}, trusted: []string{strings.Replace(ssoDev, account, "999999999999", 1)}, by: []string{"arn:aws:sts::" + account + ":assumed-role/AWSReservedSSO_Dev_0123456789abcdef/ann"}, says: "count once"},
+		"aws-auth names the sessions":   {of: []v1alpha1.Approval{as("ops:ann", ops, "ann"), as("ops:ben", ops, "ben")}, by: []string{"ops:ann"}, says: "Approval ops:ann-yes-ann by ops:ann and Approval ops:ben-yes-ben by ops:ben count once"},
+		"two persons of a trusted role": {of: []v1alpha1.Approval{as("sso:ann", sso, "ann@corp"), as("sso:ben", sso, "ben@corp")}, trusted: trusted, by: []string{"sso:ann (session ann@corp)", "sso:ben (session ben@corp)"}},
+		"all of one user name":          {of: []v1alpha1.Approval{as("admin", sso, "ann"), as("admin", sso, "ben")}, trusted: trusted, by: []string{"admin (session ann)", "admin (session ben)"}},
+		"one user name, not trusted":    {of: []v1alpha1.Approval{as("admin", sso, "ann"), as("admin", sso, "ben")}, by: []string{"admin"}},
+		"one person in two of them":     {of: []v1alpha1.Approval{as("a", sso, "ann@corp"), as("d", ssoDev, "Ann@corp")}, trusted: trusted, by: []string{"a (session ann@corp)"}, says: "both are one user"},
+		"one person, by OIDC as well":   {of: []v1alpha1.Approval{as("a", sso, "ann@corp"), by("ann@corp")}, trusted: trusted, by: []string{"a (session ann@corp)"}, says: "both are one user"},
+		"a name of federated users":     {of: []v1alpha1.Approval{as("f1", "arn:aws:sts::"+account+":federated-user/ann", ""), as("f2", "arn:aws:sts::"+account+":federated-user/ben", "")}, by: []string{"f1"}, says: "both are arn:aws:iam::" + account + ":federated-user"},
+		"no extra fields":               {of: []v1alpha1.Approval{by("arn:aws:sts::" + account + ":assumed-role/ops/ann"), by("arn:aws:sts::" + account + ":assumed-role/ops/ben")}, trusted: []string{ops}, by: []string{"arn:aws:sts::" + account + ":assumed-role/ops/ann"}, says: "count once"},
+		"one who has two others' names": {of: []v1alpha1.Approval{withUID("ann", "7"), withUID("ben", "8"), withUID("ben", "7")}, by: []string{"ann"}, says: "count once"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			held := &v1alpha1.HeldPlan{Digest: full, Needed: 2}
+			for i := range c.of {
+				c.of[i].UID = ""
+			}
+			enough := approval.Weigh(held, approval.Naming(held, c.of, nil, now), approval.Proof{Since: now.Add(-time.Hour)}, c.trusted)
+			diff := cmp.Diff(c.by, held.Approvers)
+			if enough != (len(c.by) > 1) || diff != "" || !strings.Contains(held.Message, c.says) || c.says == "" && held.Message != "" {
+				t.Errorf("enough: %t, says %q, by (-want +got):\n%s", enough, held.Message, diff)
+			}
+		})
+	}
+}
