@@ -93,7 +93,7 @@ type HeldPlan struct {
 	// Entries are the objects that it would change or remove, as they were then.
 	// +optional
 	Entries []ApprovedEntry `json:"entries,omitempty"`
-	// Needed is how many different principals have to approve it, and Approvers are the users who have.
+	// Needed is how many different people have to approve it, and Approvers are those who have.
 	Needed int32 `json:"needed"`
 	// +optional
 	Approvers []string `json:"approvers,omitempty" redact:"-"`
