@@ -46,6 +46,10 @@ Another commit, another result, or over a tenth more nodes has another digest, a
 another approval. If Git's history or the status is in doubt, or Karpenter runs on the nodes,
 what is held cannot be approved.
 
+An Approval is created in your name, and expires. RBAC decides who may create one (ClusterRole
+plumbline-approver); the API server checks the name. Each principal has one vote: all sessions
+of an IAM role are one, unless spec.guard.trustedSessions lists the role.
+
 In a script, where nobody can answer, give --yes and the digest of what you have reviewed.
 
 Exit codes: 0 approved, with --wait also counted, 1 error, 3 still held, 4 timed out.`,
@@ -157,7 +161,7 @@ func printHeld(out io.Writer, sync *v1alpha1.NodeSync) {
 	t.Render()
 	fmt.Fprintf(out, "the fields and nodes of each: plumbline plan %s -n %s\n", sync.Name, sync.Namespace)
 	if held.Needed > 1 {
-		fmt.Fprintf(out, "approved by %s; %d different people are needed\n", orNone(strings.Join(held.Approvers, ", ")), held.Needed)
+		fmt.Fprintf(out, "approved by %s; %d different principals are needed\n", orNone(strings.Join(held.Approvers, ", ")), held.Needed)
 	}
 	if held.Message != "" {
 		fmt.Fprintln(out, held.Message)
