@@ -6,8 +6,8 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// TestThePoliciesOnTheIAMRole: Karpenter's identity in AWS stays as it was first written,
-// unless RBAC lets plumbline use the other one.
+// TestThePoliciesOnTheIAMRole: Karpenter's IAM role stays as it is, and its ServiceAccount is created without one, unless RBAC
+// lets plumbline use the role.
 func TestThePoliciesOnTheIAMRole(t *testing.T) {
 	p := compile(t)
 	const (
@@ -20,8 +20,9 @@ func TestThePoliciesOnTheIAMRole(t *testing.T) {
 		before, after, mayUse string
 		denied                bool
 	}{
-		"first written":              {"", mine, "", false},
-		"first without":              {"", none, "", false},
+		"created with one":           {"", mine, "", true},
+		"created with one that is":   {"", mine, "arn:aws:iam::1:role/karpenter", false},
+		"created without":            {"", none, "", false},
 		"as it was":                  {mine, noted, "", false},
 		"without, as it was":         {none, none, "", false},
 		"another":                    {mine, theirs, "", true},

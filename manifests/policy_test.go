@@ -28,7 +28,7 @@ func TestThePoliciesLetTheRealChartsBe(t *testing.T) {
 		"ClusterRole karpenter-core": "[{op: add, path: /rules/0, value: {apiGroups: [example.com], resources: [widgets], verbs: [get]}}]",
 	} {
 		edited := patched(t, chart[name], patch)
-		touched := patched(t, edited, "[{op: add, path: /metadata/annotations, value: {touched: 'true'}}]")
+		touched := patched(t, edited, "[{op: add, path: /metadata/annotations, value: {meta.helm.sh/release-name: karpenter}}]")
 		w := write{operation: admission.Update, resource: resources[edited.GetKind()], object: touched, old: edited}
 		if messages := p.denied(w); len(messages) > 0 {
 			t.Errorf("what an administrator has changed in %s: %v", name, messages)
@@ -44,38 +44,38 @@ func TestThePoliciesDeny(t *testing.T) {
 	const deployment, pod, container = "Deployment karpenter", "/spec/template/spec", "/spec/template/spec/containers/0"
 	for name, c := range map[string]struct{ object, patch, want string }{
 		"another name":              {deployment, add("/metadata/name", "coredns"), "writes no Deployment but Karpenter's"},
-		"another ServiceAccount":    {deployment, add(pod+"/serviceAccountName", "clusterrole-aggregation-controller"), "own ServiceAccount"},
-		"no ServiceAccount":         {deployment, "[{op: remove, path: " + pod + "/serviceAccountName}]", "own ServiceAccount"},
+		"another ServiceAccount":    {deployment, add(pod+"/serviceAccountName", "clusterrole-aggregation-controller"), "no fields but those of its charts"},
+		"no ServiceAccount":         {deployment, "[{op: remove, path: " + pod + "/serviceAccountName}]", "no fields but those of its charts"},
 		"another image":             {deployment, add(container+"/image", "evil/karpenter:1"), "Karpenter's image"},
 		"an image of a longer name": {deployment, add(container+"/image", "public.ecr.aws/karpenter/controller-evil:1"), "Karpenter's image"},
-		"another in a sidecar":      {deployment, add("/spec/template/spec/containers/1", "{name: b, image: evil, securityContext: {allowPrivilegeEscalation: false, runAsNonRoot: true, capabilities: {drop: [ALL]}}}"), "Karpenter's image"},
-		"another before it":         {deployment, add(pod+"/initContainers", "[{name: b, image: evil, securityContext: {allowPrivilegeEscalation: false, runAsNonRoot: true, capabilities: {drop: [ALL]}}}]"), "Karpenter's image"},
+		"another in a sidecar":      {deployment, add("/spec/template/spec/containers/1", "{name: b, image: evil, securityContext: {allowPrivilegeEscalation: false, runAsNonRoot: true, capabilities: {drop: [ALL]}}}"), "have one container"},
+		"another before it":         {deployment, add(pod+"/initContainers", "[{name: b, image: evil, securityContext: {allowPrivilegeEscalation: false, runAsNonRoot: true, capabilities: {drop: [ALL]}}}]"), "no fields but those of its charts"},
 		"hostNetwork":               {deployment, add(pod+"/hostNetwork", "true"), "share nothing with the node"},
 		"hostPID":                   {deployment, add(pod+"/hostPID", "true"), "share nothing with the node"},
 		"hostIPC":                   {deployment, add(pod+"/hostIPC", "true"), "share nothing with the node"},
 		"a port of the node":        {deployment, add(container+"/ports/0/hostPort", "80"), "share nothing with the node"},
-		"the node's root":           {deployment, add(pod+"/volumes", "[{name: h, hostPath: {path: /}}]"), "no volumes of the node"},
-		"a kubeconfig":              {deployment, add(pod+"/volumes", "[{name: s, secret: {secretName: a}}]"), "none with Secrets"},
-		"a token of another kind":   {deployment, add(pod+"/volumes", "[{name: s, projected: {sources: []}}]"), "none with Secrets"},
-		"what the API says of it":   {deployment, add(pod+"/volumes", "[{name: s, downwardAPI: {items: []}}]"), "none with Secrets"},
-		"another home":              {deployment, add(container+"/env/0", "{name: HOME, value: /tmp}"), "speak to this cluster"},
-		"another home, in lower":    {deployment, add(container+"/env/0", "{name: home, value: /tmp}"), "speak to this cluster"},
-		"other certificates":        {deployment, add(container+"/env/0", "{name: SSL_CERT_FILE, value: /tmp/c}"), "speak to this cluster"},
-		"a folder of certificates":  {deployment, add(container+"/env/0", "{name: SSL_CERT_DIR, value: /tmp}"), "speak to this cluster"},
-		"another AWS identity":      {deployment, add(container+"/env/0", "{name: AWS_ROLE_ARN, value: 'arn:aws:iam::1:role/admin'}"), "speak to this cluster"},
-		"an AWS profile":            {deployment, add(container+"/env/0", "{name: AWS_CONFIG_FILE, value: /tmp/c}"), "speak to this cluster"},
-		"other certificates of AWS": {deployment, add(container+"/env/0", "{name: AWS_CA_BUNDLE, value: /tmp/c}"), "speak to this cluster"},
-		"a hook":                    {deployment, add(container+"/lifecycle", "{postStart: {exec: {command: [sh]}}}"), "their own command"},
-		"a probe with a command":    {deployment, add(container+"/livenessProbe", "{exec: {command: [sh]}}"), "their own command"},
-		"a second one":              {deployment, add(container+"/startupProbe", "{exec: {command: [sh]}}"), "their own command"},
-		"a probe of another host":   {deployment, add(container+"/readinessProbe/httpGet/host", "169.254.169.254"), "their own command"},
-		"a probe of a port":         {deployment, add(container+"/readinessProbe", "{tcpSocket: {host: 10.0.0.1, port: 22}}"), "their own command"},
+		"the node's root":           {deployment, add(pod+"/volumes", "[{name: h, hostPath: {path: /}}]"), "share nothing with the node"},
+		"a kubeconfig":              {deployment, add(pod+"/volumes", "[{name: s, secret: {secretName: a}}]"), "no fields but those of its charts"},
+		"a token of another kind":   {deployment, add(pod+"/volumes", "[{name: s, projected: {sources: []}}]"), "no fields but those of its charts"},
+		"what the API says of it":   {deployment, add(pod+"/volumes", "[{name: s, downwardAPI: {items: []}}]"), "no fields but those of its charts"},
+		"another home":              {deployment, add(container+"/env/0", "{name: HOME, value: /tmp}"), "variables are those of its charts"},
+		"another home, in lower":    {deployment, add(container+"/env/0", "{name: home, value: /tmp}"), "variables are those of its charts"},
+		"other certificates":        {deployment, add(container+"/env/0", "{name: SSL_CERT_FILE, value: /tmp/c}"), "variables are those of its charts"},
+		"a folder of certificates":  {deployment, add(container+"/env/0", "{name: SSL_CERT_DIR, value: /tmp}"), "variables are those of its charts"},
+		"another AWS identity":      {deployment, add(container+"/env/0", "{name: AWS_ROLE_ARN, value: 'arn:aws:iam::1:role/admin'}"), "variables are those of its charts"},
+		"an AWS profile":            {deployment, add(container+"/env/0", "{name: AWS_CONFIG_FILE, value: /tmp/c}"), "variables are those of its charts"},
+		"other certificates of AWS": {deployment, add(container+"/env/0", "{name: AWS_CA_BUNDLE, value: /tmp/c}"), "variables are those of its charts"},
+		"a hook":                    {deployment, add(container+"/lifecycle", "{postStart: {exec: {command: [sh]}}}"), "no fields but those of its charts"},
+		"a probe with a command":    {deployment, add(container+"/livenessProbe", "{exec: {command: [sh]}}"), "no fields but those of its charts"},
+		"a second one":              {deployment, add(container+"/startupProbe", "{exec: {command: [sh]}}"), "no fields but those of its charts"},
+		"a probe of another host":   {deployment, add(container+"/readinessProbe/httpGet/host", "169.254.169.254"), "no fields but those of its charts"},
+		"a probe of a port":         {deployment, add(container+"/readinessProbe", "{tcpSocket: {host: 10.0.0.1, port: 22}}"), "no fields but those of its charts"},
 		"a label of its pods":       {deployment, add("/spec/template/metadata/labels/sidecar.istio.io~1inject", "'true'"), "no labels but those"},
 		"pods of another name":      {deployment, add("/spec/template/metadata/labels/app.kubernetes.io~1name", "coredns"), "no labels but those"},
 		"an annotation of its pods": {deployment, add("/spec/template/metadata/annotations", "{iam.amazonaws.com/role: admin}"), "no annotations but those"},
-		"another API server":        {deployment, add(container+"/env/0", "{name: KUBECONFIG, value: /tmp/k}"), "speak to this cluster"},
-		"another AWS":               {deployment, add(container+"/env/0", "{name: AWS_ENDPOINT_URL_STS, value: 'https://evil'}"), "speak to this cluster"},
-		"a command":                 {deployment, add(container+"/args", "['--kubeconfig=/tmp/k']"), "their own command"},
+		"another API server":        {deployment, add(container+"/env/0", "{name: KUBECONFIG, value: /tmp/k}"), "variables are those of its charts"},
+		"another AWS":               {deployment, add(container+"/env/0", "{name: AWS_ENDPOINT_URL_STS, value: 'https://evil'}"), "variables are those of its charts"},
+		"a command":                 {deployment, add(container+"/args", "['--kubeconfig=/tmp/k']"), "no fields but those of its charts"},
 		"privileged":                {deployment, add(container+"/securityContext/privileged", "true"), "not privileged"},
 		"to gain privileges":        {deployment, add(container+"/securityContext/allowPrivilegeEscalation", "true"), "not privileged"},
 		"no word of it":             {deployment, add(container+"/securityContext", "{}"), "not privileged"},
@@ -84,6 +84,23 @@ func TestThePoliciesDeny(t *testing.T) {
 		"capabilities":              {deployment, add(container+"/securityContext/capabilities/add", "[SYS_ADMIN]"), "no capabilities"},
 		"unconfined":                {deployment, add(pod+"/securityContext/seccompProfile/type", "Unconfined"), "are confined"},
 		"SELinux":                   {deployment, add(container+"/securityContext/seLinuxOptions", "{type: spc_t}"), "are confined"},
+		"a Secret it may write":     {deployment, add(container+"/envFrom", "[{secretRef: {name: sh.helm.release.v1.karpenter.v999}}]"), "no fields but those of its charts"},
+		"a Secret in a variable":    {deployment, add(container+"/env/0", "{name: X, valueFrom: {secretKeyRef: {name: a, key: b}}}"), "variables are those of its charts"},
+		"a proxy":                   {deployment, add(container+"/env/0", "{name: https_proxy, value: 'http://evil'}"), "variables are those of its charts"},
+		"a node by name":            {deployment, add(pod+"/nodeName", "theirs"), "no fields but those of its charts"},
+		"a hosts file":              {deployment, add(pod+"/hostAliases", "[{ip: 6.6.6.6, hostnames: [sts.amazonaws.com]}]"), "no fields but those of its charts"},
+		"name servers":              {deployment, add(pod+"/dnsConfig", "{nameservers: [6.6.6.6]}"), "no fields but those of its charts"},
+		"other authorities":         {deployment, add(container+"/volumeMounts", "[{name: c, mountPath: /etc/ssl/certs}]"), "no fields but those of its charts"},
+		"a file in the status":      {deployment, add(container+"/terminationMessagePath", "/var/run/secrets/token"), "no fields but those of its charts"},
+		"a header of a probe":       {deployment, add(container+"/readinessProbe/httpGet/httpHeaders", "[{name: Host, value: x}]"), "no fields but those of its charts"},
+		"no replica":                {deployment, add("/spec/replicas", "0"), "has 1 to 10 replicas"},
+		"too many replicas":         {deployment, add("/spec/replicas", "10000"), "has 1 to 10 replicas"},
+		"paused":                    {deployment, add("/spec/paused", "true"), "is not paused"},
+		"an owner":                  {deployment, add("/metadata/ownerReferences", "[{apiVersion: v1, kind: Namespace, name: none, uid: a}]"), "an owner"},
+		"an owner of an account":    {"ServiceAccount karpenter", add("/metadata/ownerReferences", "[{apiVersion: v1, kind: Namespace, name: none, uid: a}]"), "an owner"},
+		"a finalizer":               {"Service karpenter", add("/metadata/finalizers", "[example.com/stay]"), "a finalizer"},
+		"a label of an account":     {"ServiceAccount karpenter", add("/metadata/labels/team", "a"), "labels but those of the charts"},
+		"a label that is another":   {"ServiceAccount karpenter", add("/metadata/labels/app.kubernetes.io~1name", "other"), "labels but those of the charts"},
 		"another role":              {"ClusterRole karpenter", add("/metadata/name", "evil"), "writes no role but those"},
 		"all rights":                {"ClusterRole karpenter", add("/rules/0", "{apiGroups: ['*'], resources: ['*'], verbs: ['*']}"), "no right that is not in"},
 		"Secrets":                   {"Role karpenter", add("/rules/0", "{apiGroups: [''], resources: [secrets], verbs: [get]}"), "no right that is not in"},
@@ -121,6 +138,31 @@ func TestThePoliciesDeny(t *testing.T) {
 	}
 }
 
+// TestLabelsStay: the deletion guard and Helm know the charts' objects by their labels, and adoption sets them.
+func TestLabelsStay(t *testing.T) {
+	p, account := compile(t), realChart(t)["ServiceAccount karpenter"]
+	for name, c := range map[string]struct {
+		patch string
+		want  string
+	}{
+		"without them":   {"[{op: remove, path: /metadata/labels}]", "leaves the labels"},
+		"without one":    {"[{op: remove, path: /metadata/labels/app.kubernetes.io~1managed-by}]", "leaves the labels"},
+		"a new version":  {"[{op: add, path: /metadata/labels/app.kubernetes.io~1version, value: 9.9.9}]", ""},
+		"one of another": {"[{op: add, path: /metadata/labels/app.kubernetes.io~1instance, value: other}]", "leaves the labels"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			messages := policies{t, p.byOf}.denied(write{operation: admission.Update, resource: "serviceaccounts", object: patched(t, account, c.patch), old: account})
+			if got := strings.Join(messages, "; "); !strings.Contains(got, c.want) || (c.want == "") != (got == "") {
+				t.Errorf("denied %q, want %q", got, c.want)
+			}
+		})
+	}
+	bare := patched(t, account, "[{op: remove, path: /metadata/labels}]")
+	if messages := p.denied(write{operation: admission.Update, resource: "serviceaccounts", object: account, old: bare}); len(messages) > 0 {
+		t.Errorf("adopted: %q", messages)
+	}
+}
+
 // TestThePoliciesOnOtherObjects is what is not in the main chart.
 func TestThePoliciesOnOtherObjects(t *testing.T) {
 	p := compile(t)
@@ -144,7 +186,7 @@ func TestThePoliciesOnOtherObjects(t *testing.T) {
 		"that of 1.0":            {crd("nodepools.karpenter.sh", "{strategy: Webhook, webhook: {clientConfig: {service: {name: karpenter, namespace: kube-system}}}}"), "", admission.Create},
 		"one that converts":      {crd("nodepools.karpenter.sh", "{strategy: Webhook, webhook: {clientConfig: {url: 'https://evil'}}}"), "converted but by Karpenter", admission.Create},
 		"another CRD":            {crd("widgets.example.com", "{strategy: None}"), "no CRD but those", admission.Create},
-		"a CRD with an owner":    {"{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: nodepools.karpenter.sh, ownerReferences: [{apiVersion: v1, kind: Namespace, name: none, uid: a}]}, spec: {}}", "no CRD an owner", admission.Create},
+		"a CRD with an owner":    {"{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: nodepools.karpenter.sh, ownerReferences: [{apiVersion: v1, kind: Namespace, name: none, uid: a}]}, spec: {}}", "an owner", admission.Create},
 		"Karpenter's metrics":    {monitor("namespaceSelector: {matchNames: [kube-system]}, endpoints: [{port: http-metrics, path: /metrics}]"), "", admission.Create},
 		"metrics with a token":   {monitor("namespaceSelector: {matchNames: [kube-system]}, endpoints: [{port: http-metrics, bearerTokenFile: /var/run/t}]"), "hand nothing over", admission.Create},
 		"metrics relabelled":     {monitor("namespaceSelector: {matchNames: [kube-system]}, endpoints: [{port: http-metrics, relabelings: [{targetLabel: __address__, replacement: evil}]}]"), "hand nothing over", admission.Create},

@@ -113,6 +113,11 @@ func replaced(times int, old, by string) edit {
 // after adds a text to one.
 func after(old, added string) edit { return replaced(1, old, old+added) }
 
+// atEnd adds a text at the file's end.
+func atEnd(added string) edit {
+	return func(_ *chart, text string) (string, error) { return text + added, nil }
+}
+
 // only has lines under a condition.
 func only(lines, condition string) edit {
 	return replaced(1, lines, "{{- "+condition+" }}\n"+lines+"{{- end }}\n")

@@ -33,6 +33,7 @@ var chartFiles = []chartFile{
 	{from: "core/service.yaml", edits: []edit{fromHere("---\n# For a Git host", ifWebhook)}},
 	{from: "rbac-charts/role.yaml", when: ifCharts, edits: []edit{
 		replaced(2, "  name: plumbline-charts\n  namespace: kube-system\n", "  name: plumbline-charts\n  namespace: {{ .Values.karpenterNamespace }}\n"),
+		atEnd(controllerRoles),
 	}},
 	{from: "rbac-charts/karpenter.yaml", when: ifCharts, edits: []edit{
 		// The chart puts a Role for the cluster's DNS into kube-system, wherever
@@ -42,6 +43,7 @@ var chartFiles = []chartFile{
 	}},
 	{from: "rbac-charts/policy.yaml", when: ifCharts, edits: []edit{
 		replaced(2, "'kube-system'", "'{{ .Values.karpenterNamespace }}'"),
+		replaced(2, "    - name: allowed\n      expression: >-\n        []\n", "    - name: allowed\n      expression: >-\n        {{ toJson .Values.charts.allowedValues }}\n"),
 	}},
 	{from: "rbac-charts/guard.yaml", when: ifGuardedCharts, edits: []edit{breakGlass(1)}},
 	{from: "guard/approvals.yaml"},
@@ -117,3 +119,38 @@ var deploymentEdits = []edit{
 `),
 	only("            - name: webhook\n              containerPort: 9292\n", ifWebhook),
 }
+
+// controllerRoles lets plumbline set IAM roles on Karpenter's ServiceAccount. The base has no such role: it would name no ARN.
+const controllerRoles = `{{- with .Values.charts.controllerRoles }}
+---
+# IAM roles that Karpenter's ServiceAccount may get (IRSA).
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: plumbline-charts-controller-roles
+  labels:
+    app.kubernetes.io/part-of: plumbline
+    plumbline.dev/role: charts
+rules:
+  - apiGroups: [plumbline.dev]
+    resources: [controllerroles]
+    resourceNames: {{ toJson . }}
+    verbs: [use]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata:
+  name: plumbline-charts-controller-roles
+  labels:
+    app.kubernetes.io/part-of: plumbline
+    plumbline.dev/role: charts
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: ClusterRole
+  name: plumbline-charts-controller-roles
+subjects:
+  - kind: ServiceAccount
+    name: plumbline
+    namespace: {{ $.Release.Namespace }}
+{{- end }}
+`

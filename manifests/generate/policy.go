@@ -40,7 +40,7 @@ func renderPolicies() ([]byte, error) {
 	charted := allowance.FromCharts()
 	var out bytes.Buffer
 	err = parsed.Execute(&out, map[string]any{"Policies": []policy{
-		podPolicy(), rolePolicy(charted), bindingPolicy(charted), objectPolicy(), identityPolicy(), crdPolicy(charted), secretPolicy(), handedOnPolicy(), nodeSyncPolicy(),
+		podPolicy(), metadataPolicy(), rolePolicy(charted), bindingPolicy(charted), objectPolicy(), identityPolicy(), crdPolicy(charted), secretPolicy(), handedOnPolicy(), nodeSyncPolicy(),
 	}})
 	return out.Bytes(), err
 }
@@ -102,6 +102,44 @@ func bindingPolicy(charted allowance.Charted) policy {
 	}
 }
 
+// metadataPolicy is about every object of the charts. The garbage collector deletes an object whose owner does not exist, and the
+// deletion guard, as Helm, knows the objects by their labels: without them Karpenter's ServiceAccount could be deleted and
+// created again.
+func metadataPolicy() policy {
+	labels, identity := allowance.ChartLabels()
+	before := func(field, none string) string {
+		return "request.operation == 'UPDATE' ? oldObject.metadata.?" + field + ".orValue(" + none + ") : " + none
+	}
+	same := func(field string) string {
+		return "object.metadata.?" + field + ".orValue([]) == (" + before(field, "[]") + ")"
+	}
+	return policy{
+		Name: "plumbline-charts-metadata",
+		Resources: []matched{
+			{"apps", writes, "deployments"},
+			{`""`, writes, "services, serviceaccounts"},
+			{"policy", writes, "poddisruptionbudgets"},
+			{"monitoring.coreos.com", writes, "servicemonitors"},
+			{"rbac.authorization.k8s.io", writes, "roles, rolebindings, clusterroles, clusterrolebindings"},
+			{"apiextensions.k8s.io", writes, "customresourcedefinitions"},
+		},
+		Variables: []variable{
+			// Values of the chart that NodeSyncs may allow (spec.charts.allow.values).
+			{"allowed", "[]"},
+			{"labels", "object.metadata.?labels.orValue({})"},
+			{"before", before("labels", "{}")},
+		},
+		Validations: []validation{
+			{"plumbline gives no object of Karpenter's charts an owner, and takes none away", same("ownerReferences")},
+			{"plumbline gives no object of Karpenter's charts a finalizer, and takes none away", same("finalizers")},
+			{"plumbline leaves the labels by which the objects of Karpenter's charts are known", quoted(identity) + ".all(l, !(l in variables.before) || (l in variables.labels && (variables.labels[l] == variables.before[l] || " + labels + ")))"},
+			{"plumbline gives no object of Karpenter's charts labels but those of the charts", "request.kind.kind == 'ServiceMonitor' || variables.labels.all(l, (l in variables.before && variables.labels[l] == variables.before[l]) || " +
+				labels + " || (l == 'rbac.authorization.k8s.io/aggregate-to-admin' && object.metadata.name == 'karpenter-admin') || " +
+				"['*', 'additionalLabels', 'additionalLabels.' + l, 'additionalLabels[' + l + ']'].exists(p, p in variables.allowed))"},
+		},
+	}
+}
+
 // objectPolicy is about what else the main chart has.
 func objectPolicy() policy {
 	const selects = "'app.kubernetes.io/name' in %[1]s && %[1]s['app.kubernetes.io/name'] == 'karpenter'"
@@ -125,9 +163,9 @@ func objectPolicy() policy {
 	}
 }
 
-// identityPolicy keeps the IAM role of Karpenter's ServiceAccount (IRSA) as it was first
-// written. CEL sees no NodeSync that would name another: that the daemon may change it is
-// a right over something that is no object, which RBAC can name by the role's ARN.
+// identityPolicy keeps the IAM role of Karpenter's ServiceAccount (IRSA) as it is: none, if plumbline creates the account. CEL sees no
+// NodeSync that would name another: that the daemon may set one is a right over something that is
+// no object, which RBAC can name by the role's ARN.
 func identityPolicy() policy {
 	const annotation = "eks.amazonaws.com/role-arn"
 	role := func(of string) string { return of + ".metadata.?annotations[?'" + annotation + "'].orValue('')" }
@@ -140,8 +178,8 @@ func identityPolicy() policy {
 		},
 		Validations: []validation{
 			{
-				"plumbline changes the IAM role of Karpenter's ServiceAccount only where it may: grant it the verb use on controllerroles of plumbline.dev with the ARN as resource name, or change the annotation by hand",
-				"request.operation == 'CREATE' || variables.role == variables.roleBefore || authorizer.group('plumbline.dev').resource('controllerroles').name(variables.role).check('use').allowed()",
+				"plumbline sets the IAM role of Karpenter's ServiceAccount only if RBAC allows it: grant it the verb use on controllerroles of plumbline.dev with the ARN as resource name, or change the annotation by hand",
+				"variables.role == variables.roleBefore || authorizer.group('plumbline.dev').resource('controllerroles').name(variables.role).check('use').allowed()",
 			},
 		},
 	}
@@ -158,8 +196,6 @@ func crdPolicy(charted allowance.Charted) policy {
 		},
 		Validations: []validation{
 			{"plumbline writes no CRD but those of Karpenter", "object.metadata.name in variables.names"},
-			// The garbage collector deletes what has an owner that is not there.
-			{"plumbline gives no CRD an owner", "!has(object.metadata.ownerReferences) || (request.operation == 'UPDATE' && has(oldObject.metadata.ownerReferences) && object.metadata.ownerReferences == oldObject.metadata.ownerReferences)"},
 			{"plumbline has no objects converted but by Karpenter", "!has(object.spec.conversion) || object.spec.conversion.strategy == 'None' || " +
 				"(has(object.spec.conversion.webhook.clientConfig.service) && object.spec.conversion.webhook.clientConfig.service.name == 'karpenter' && object.spec.conversion.webhook.clientConfig.service.namespace == variables.home)"},
 		},

@@ -3,6 +3,7 @@ package allowance
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
@@ -27,6 +28,21 @@ type marks struct {
 var chartLabels = map[string]string{
 	nameLabel: account, "app.kubernetes.io/instance": account, "app.kubernetes.io/managed-by": "Helm",
 	"app.kubernetes.io/version": "", "helm.sh/chart": "",
+}
+
+// ChartLabels are the charts' labels as a condition in CEL on the label l among variables.labels, and those of them that each
+// object keeps: by these the deletion guard and Helm know it.
+func ChartLabels() (condition string, kept []string) {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(chartLabels)) {
+		one := "l == '" + name + "'"
+		if fixed := chartLabels[name]; fixed != "" {
+			one = "(" + one + " && variables.labels[l] == '" + fixed + "')"
+			kept = append(kept, name)
+		}
+		all = append(all, one)
+	}
+	return "(" + strings.Join(all, " || ") + ")", kept
 }
 
 // crdAnnotations are those of the CRDs.

@@ -22,6 +22,7 @@ func (c *check) deployment() error {
 	if err := c.into(&deployment); err != nil {
 		return err
 	}
+	before := len(c.found)
 	c.number(&deployment.Spec)
 	if deployment.Spec.Paused {
 		c.refuse("is paused, so that no change of it is ever rolled out")
@@ -32,6 +33,9 @@ func (c *check) deployment() error {
 	c.placed(&template.Spec)
 	if len(template.Spec.Containers) > 0 {
 		c.container(&template.Spec.Containers[0])
+	}
+	if len(c.found) == before { // else what is wrong is named already, with what would allow it
+		c.rules()
 	}
 	return nil
 }
@@ -200,29 +204,39 @@ func (c *check) variables(all []corev1.EnvVar) {
 		if wrong := contradiction.Variable(c.rendered.Cluster, "the variable "+variable.Name, variable.Name, value); wrong != nil {
 			c.refuse("has another cluster: %v", wrong)
 		}
-		reads := from != nil && (from.SecretKeyRef != nil || from.ConfigMapKeyRef != nil || from.FileKeyRef != nil)
-		_, isOpen := open[at]
-		if why := c.unlike(variable); reads || !isOpen && leads(variable.Name) {
-			c.unless(at, "has the variable "+variable.Name+", which "+whyVariables)
-		} else if c.rendered.InGit && from == nil && why != "" {
+		if why := c.unlike(variable); why != "" {
 			c.unless(at, "has the variable "+variable.Name+", which "+why)
 		}
 	}
 }
 
-// unlike says why no released chart, nor a value, makes a variable; empty where one could.
+// ownNamespace is the one field of the pod that a variable of the charts takes.
+const ownNamespace = "metadata.namespace"
+
+// unlike says why neither a released chart nor an open value makes a variable; empty if one could. A variable of a release that
+// this plumbline does not know may have a plain value, but not in a chart in Git.
 func (c *check) unlike(variable corev1.EnvVar) string {
-	wants, isOpen := open[variableAt(variable.Name)]
-	if !isOpen {
-		wants = known
-		if variable.Name != awsFeatureGates && !slices.Contains(c.charts.Variables, variable.Name) {
-			return "no released chart has"
-		}
-	}
-	if !wants.fits(variable.Value) {
+	wants, released := c.charts.variableShape(variable.Name)
+	from := variable.ValueFrom
+	switch {
+	case !released && leads(variable.Name), from != nil && !fromItself(from):
+		return whyVariables
+	case from != nil:
+		return ""
+	case !released && c.rendered.InGit:
+		return "no released chart has"
+	case !released && !plain.fits(variable.Value):
+		return "no released chart has, and is not " + plain.is
+	case released && !wants.fits(variable.Value):
 		return "is not " + wants.is
 	}
 	return ""
+}
+
+// fromItself reports whether a variable has its value from the pod's own namespace or resources.
+func fromItself(from *corev1.EnvVarSource) bool {
+	own := from.FieldRef == nil || from.FieldRef.FieldPath == ownNamespace
+	return own && from.SecretKeyRef == nil && from.ConfigMapKeyRef == nil && from.FileKeyRef == nil
 }
 
 // known is what the charts' own variables are that no value sets by their name.
@@ -238,14 +252,12 @@ func asksItself(probe *corev1.ProbeHandler) bool {
 // awsFeatureGates is a variable of Karpenter's own.
 const awsFeatureGates = "AWS_FEATURE_GATES"
 
-// leads says that a variable, by its name, can lead a Go program with the AWS SDK and
-// client-go to another host, or to another identity.
+// leading are what the names of variables begin with that can lead a Go program with the AWS SDK and client-go to another
+// host, or to another identity.
+var leading = []string{"AWS_", "KUBERNETES_SERVICE_", "SSL_CERT_", "LD_", "GODEBUG", "KUBECONFIG", "HOME", "LEADER_ELECTION_", "ENABLE_PROFILING"}
+
+// leads reports whether a variable, by its name, can do so.
 func leads(name string) bool {
 	upper := strings.ToUpper(name)
-	for _, prefix := range []string{"AWS_", "KUBERNETES_SERVICE_", "SSL_CERT_", "LD_", "GODEBUG", "KUBECONFIG", "HOME", "LEADER_ELECTION_", "ENABLE_PROFILING"} {
-		if strings.HasPrefix(upper, prefix) {
-			return upper != awsFeatureGates
-		}
-	}
-	return strings.HasSuffix(upper, "_PROXY")
+	return slices.ContainsFunc(leading, func(prefix string) bool { return strings.HasPrefix(upper, prefix) }) || strings.HasSuffix(upper, "_PROXY")
 }

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -22,6 +21,8 @@ type shape struct {
 	// is what it should be, in words.
 	is   string
 	fits func(value any) bool
+	// expression is a regular expression for all of a text that fits; empty if there is none.
+	expression string
 }
 
 // text takes values that are written as one plain word, number or truth.
@@ -42,7 +43,9 @@ func text(is string, fits func(string) bool) shape {
 // pattern is compiled when it is first asked: most processes ask none.
 func pattern(is, expression string) shape {
 	compiled := sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:` + expression + `)$`) })
-	return text(is, func(s string) bool { return compiled().MatchString(s) })
+	made := text(is, func(s string) bool { return compiled().MatchString(s) })
+	made.expression = expression
+	return made
 }
 
 var (
@@ -52,7 +55,7 @@ var (
 	word     = pattern("a word", `[A-Za-z0-9][A-Za-z0-9._-]{0,252}`)
 	endpoint = pattern("a URL", `https?://[A-Za-z0-9.:_\[\]-]+(/[A-Za-z0-9._/-]*)?`)
 	gates    = pattern("a list of Name=true or Name=false", `[A-Za-z]+=(true|false)(,[A-Za-z]+=(true|false))*`)
-	duration = text("a duration", func(s string) bool { _, err := time.ParseDuration(s); return err == nil })
+	duration = pattern("a duration", `0|([0-9]{1,9}(ns|us|ms)|[0-9]{1,6}(\.[0-9]{1,9})?(s|m)|[0-9]{1,5}(\.[0-9]{1,9})?h){1,6}`)
 	amount   = text("a quantity", isQuantity)
 
 	outputs = shape{is: "a list of stdout and stderr", fits: func(value any) bool {
@@ -78,7 +81,7 @@ var (
 )
 
 func oneOf(words ...string) shape {
-	return text("one of "+strings.Join(words, ", "), func(s string) bool { return slices.Contains(words, s) })
+	return pattern("one of "+strings.Join(words, ", "), strings.Join(words, "|"))
 }
 
 // each holds for all entries of a map; of anything else it does not hold.
@@ -105,7 +108,7 @@ func isQuantity(s string) bool {
 }
 
 // whole is a number without a fraction that is not negative.
-var whole = text("a whole number", func(s string) bool { n, err := strconv.ParseInt(s, 10, 32); return err == nil && n >= 0 })
+var whole = pattern("a whole number", `[0-9]{1,9}|1[0-9]{9}`)
 
 // few is how many pods there may be.
 var few = text(fmt.Sprintf("a whole number from 1 to %d", mostReplicas), func(s string) bool {

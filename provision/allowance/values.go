@@ -123,20 +123,6 @@ func (w *walk) variables(value any) {
 	}
 }
 
-// OpenVariables are the variables of the controller that any commit may set, those that
-// begin with a prefix, and the charts' own that leads nowhere either.
-func OpenVariables(prefix string) []string {
-	names := []string{awsFeatureGates}
-	for at := range open {
-		if name, is := strings.CutPrefix(at, environment+"["); is {
-			names = append(names, strings.TrimSuffix(name, "]"))
-		}
-	}
-	names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, prefix) })
-	slices.Sort(names)
-	return names
-}
-
 // harmless says that a closed value changes nothing: it is what the chart, or the controller, does
 // without it.
 func (w *walk) harmless(is limit, value any) bool {
