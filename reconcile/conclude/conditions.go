@@ -35,6 +35,7 @@ func ownConditions() []condition {
 		{v1alpha1.ExtraFieldsCondition, (*Step).setExtraFields, false, false},
 		{v1alpha1.IntolerantDaemonSetsCondition, (*Step).setIntolerantDaemonSets, false, false},
 		{v1alpha1.DeletionUnguardedCondition, (*Step).setDeletionUnguarded, false, false},
+		{v1alpha1.ChartsUnguardedCondition, (*Step).setChartsUnguarded, false, false},
 		{v1alpha1.KarpenterDeniedCondition, (*Step).setKarpenterDenied, false, false},
 		{v1alpha1.VolumesLeftCondition, (*Step).setVolumesLeft, false, true},
 		{v1alpha1.ResourcesLeftCondition, (*Step).setResourcesLeft, false, true},

@@ -35,3 +35,17 @@ func (s *Step) setKarpenterDenied() {
 		s.setTrouble(kind, v1alpha1.ReasonFinalizerDenied, s.Denial.Message())
 	}
 }
+
+// setChartsUnguarded tells of policies that limit what plumbline writes and that are missing or altered, for as long as they are. A
+// pass that has not looked leaves what was reported.
+func (s *Step) setChartsUnguarded() {
+	const kind = v1alpha1.ChartsUnguardedCondition
+	message, reason := s.Guard.ChartsMessage(), s.Guard.ChartsReason()
+	switch {
+	case !s.Guard.Looked:
+	case reason == v1alpha1.ReasonChartPoliciesUnknown:
+		s.setUnknown(kind, reason, message)
+	default:
+		s.setTrouble(kind, reason, message)
+	}
+}

@@ -74,3 +74,29 @@ func TestKarpenterDenied(t *testing.T) {
 		}
 	}
 }
+
+// TestChartsUnguarded: the condition lasts as long as a policy below the daemon is missing or altered.
+func TestChartsUnguarded(t *testing.T) {
+	sync := &v1alpha1.NodeSync{}
+	for i, c := range []struct {
+		guard  deletion.Answer
+		status string
+	}{
+		{guard: deletion.Answer{Looked: true, Known: true, Missing: []string{"another policy is missing"}}},
+		{guard: deletion.Answer{Looked: true, Known: true, ChartsMissing: []string{"a policy is missing"}}, status: "True ChartPoliciesMissing"},
+		{guard: deletion.Answer{}, status: "True ChartPoliciesMissing"},
+		{guard: deletion.Answer{Looked: true, Known: true, ChartsAltered: []string{"a policy was altered"}}, status: "True ChartPoliciesAltered"},
+		{guard: deletion.Answer{Looked: true, Unread: "forbidden"}, status: "Unknown ChartPoliciesUnknown"},
+		{guard: deletion.Answer{Looked: true, Known: true}},
+	} {
+		s := &Step{Found: Found{Guard: c.guard}, Sync: sync, Before: sync.DeepCopy()}
+		s.setChartsUnguarded()
+		status := ""
+		if found := conditions.Get(sync, v1alpha1.ChartsUnguardedCondition); found != nil {
+			status = string(found.Status) + " " + found.Reason
+		}
+		if status != c.status {
+			t.Errorf("look %d: condition %q, want %q", i+1, status, c.status)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package deletion
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -23,8 +24,10 @@ const every = 20 * time.Second
 type Answer struct {
 	// Looked says that it was looked for, and Known that all of it was read.
 	Looked, Known bool
-	// Missing and Altered are what is not there, and not as it has to be, in words.
+	// Missing and Altered are the policies of the deletion guard that are missing and altered, in words.
 	Missing, Altered []string
+	// ChartsMissing and ChartsAltered are those that limit what plumbline itself may write.
+	ChartsMissing, ChartsAltered []string
 	// Unread is why it cannot be read.
 	Unread string
 }
@@ -55,10 +58,46 @@ func (a Answer) Reason() string {
 	return ""
 }
 
+// ChartsMessage says which policies below the daemon are missing or altered, and what to do about it; empty if none is.
+func (a Answer) ChartsMessage() string {
+	if a.Unread != "" {
+		return "whether the API server limits what plumbline's ServiceAccount may write is unknown: " + a.Unread
+	}
+	found := slices.Concat(a.ChartsMissing, a.ChartsAltered)
+	if len(found) == 0 {
+		return ""
+	}
+	return "the policies that limit what plumbline's ServiceAccount may write are not as this version of plumbline installs them, so that whoever has its token could do more with its rights: " +
+		strings.Join(found, "; ") + ": apply manifests/rbac-charts of this version again (helm upgrade, or kubectl apply -k)"
+}
+
+// ChartsReason is the reason for ChartsMessage; empty if there is none.
+func (a Answer) ChartsReason() string {
+	switch {
+	case a.Unread != "":
+		return v1alpha1.ReasonChartPoliciesUnknown
+	case len(a.ChartsMissing) > 0:
+		return v1alpha1.ReasonChartPoliciesMissing
+	case len(a.ChartsAltered) > 0:
+		return v1alpha1.ReasonChartPoliciesAltered
+	}
+	return ""
+}
+
+// note adds what Compare says of a policy.
+func (a *Answer) note(policy, words string, altered bool) {
+	to := map[bool]*[]string{false: &a.Missing, true: &a.Altered}[altered]
+	if strings.HasPrefix(policy, chartPolicies) {
+		to = map[bool]*[]string{false: &a.ChartsMissing, true: &a.ChartsAltered}[altered]
+	}
+	*to = append(*to, words)
+}
+
 // Asker looks for the policies, seldom: each is a request. The zero value has looked for none. It is
 // for all NodeSyncs of a cluster.
 type Asker struct {
-	// WithoutGuard is true if the deletion guard is not installed on purpose: its policies are not looked for.
+	// WithoutGuard is true if the deletion guard is not installed on purpose: its policies are not looked for, but
+	// for the one that could deny Karpenter something.
 	WithoutGuard bool
 
 	mu     sync.Mutex
@@ -74,10 +113,11 @@ type asked struct {
 // Beside is what is known of the guard now, by what Git wants of Karpenter: nothing where that is not known,
 // as in a deletion that reads no Git any more. It may take a dozen requests: no write of a pass waits for it.
 func (a *Asker) Beside(ctx context.Context, reader client.Reader, namespace string, k *render.Karpenter, now time.Time) Answer {
-	if k == nil || a == nil || a.WithoutGuard {
+	if k == nil || a == nil {
 		return Answer{}
 	}
-	return a.Look(ctx, reader, Setup{Namespace: namespace, Karpenter: k.Namespace, Charts: k.Management == render.Managed}, now)
+	setup := Setup{Namespace: namespace, Karpenter: k.Namespace, Charts: k.Management == render.Managed, WithoutGuard: a.WithoutGuard}
+	return a.Look(ctx, reader, setup, now)
 }
 
 // Look is what is known of the guard now; nothing where a is nil. What cannot be read for a while leaves what was known.
@@ -127,12 +167,8 @@ func read(ctx context.Context, reader client.Reader, s Setup) (Answer, error) {
 		if err != nil {
 			return Answer{}, err
 		}
-		switch words, altered := Compare(want, live); {
-		case words == "":
-		case altered:
-			answer.Altered = append(answer.Altered, words)
-		default:
-			answer.Missing = append(answer.Missing, words)
+		if words, altered := Compare(want, live); words != "" {
+			answer.note(want.Policy.Name, words, altered)
 		}
 	}
 	return answer, nil

@@ -54,8 +54,8 @@ func differs(want, live admissionv1.ValidatingAdmissionPolicySpec) string {
 	return ""
 }
 
-// sameVariable reports whether two variables mean the same. The groups of the break glass and the
-// ServiceAccounts of Karpenter are the cluster's.
+// sameVariable reports whether two variables mean the same. The groups of the break glass, the ServiceAccounts of Karpenter, its
+// images and the values of its chart that are allowed are the cluster's.
 func sameVariable(want, live admissionv1.Variable) bool {
 	switch {
 	case want.Name != live.Name:
@@ -65,11 +65,22 @@ func sameVariable(want, live admissionv1.Variable) bool {
 	case want.Name == breakGlass:
 		var groups []string
 		return json.Unmarshal([]byte(live.Expression), &groups) == nil && !slices.ContainsFunc(groups, everybody)
+	case want.Name == "images" || want.Name == "allowed":
+		return isTexts(live.Expression)
 	case want.Name == karpenterAccounts:
 		_, ok := accountList(live.Expression)
 		return ok
 	}
 	return false
+}
+
+// isTexts reports whether an expression is a list of texts, in either kind of quotes.
+func isTexts(expression string) bool {
+	var texts []string
+	if json.Unmarshal([]byte(expression), &texts) == nil {
+		return true
+	}
+	return !strings.ContainsAny(expression, `"\`) && json.Unmarshal([]byte(strings.ReplaceAll(expression, "'", `"`)), &texts) == nil
 }
 
 // everybody says of a group that all who speak to the API server may be in it.

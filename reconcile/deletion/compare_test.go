@@ -40,7 +40,8 @@ func wanted(t *testing.T, s deletion.Setup) []deletion.Guard {
 // TestWanted are all policies of the guard, each with its binding, for the namespaces of the cluster.
 func TestWanted(t *testing.T) {
 	for charts, want := range map[bool]string{
-		true:  "plumbline-guard-crds plumbline-guard-definitions plumbline-guard-finalizers plumbline-guard-namespaces plumbline-guard-ownership plumbline-guard-charts plumbline-guard-releases",
+		true: "plumbline-guard-crds plumbline-guard-definitions plumbline-guard-finalizers plumbline-guard-namespaces plumbline-guard-ownership plumbline-guard-charts plumbline-guard-releases " +
+			"plumbline-charts-pods plumbline-charts-metadata plumbline-charts-roles plumbline-charts-bindings plumbline-charts-objects plumbline-charts-identity plumbline-charts-crds plumbline-charts-secrets plumbline-charts-handed-on plumbline-charts-nodesyncs",
 		false: "plumbline-guard-crds plumbline-guard-definitions plumbline-guard-finalizers plumbline-guard-namespaces plumbline-guard-ownership plumbline-guard-charts",
 	} {
 		s := setup
@@ -146,4 +147,35 @@ func TestCompare(t *testing.T) {
 			t.Errorf("with one less it says %q", got)
 		}
 	})
+}
+
+// TestThePoliciesBelowTheDaemon: those that limit what plumbline writes are compared like the guard, also where there is no guard on
+// purpose. Which images run and which values are allowed is the cluster's.
+func TestThePoliciesBelowTheDaemon(t *testing.T) {
+	alone := setup
+	alone.WithoutGuard = true
+	all := wanted(t, alone)
+	if len(all) != 10 || all[0].Policy.Name != "plumbline-charts-pods" {
+		t.Fatalf("%d policies", len(all))
+	}
+	for name, c := range map[string]struct {
+		variable, expression string
+		altered              bool
+	}{
+		"other images":  {"images", "['registry.example.com/karpenter/controller']", false},
+		"other values":  {"allowed", `["dnsConfig"]`, false},
+		"an expression": {"allowed", "request.userInfo.groups", true},
+		"every image":   {"images", "[object.spec.template.spec.containers[0].image]", true},
+		"no pod":        {"pod", "oldObject.spec.template.spec", true},
+	} {
+		want, live := wanted(t, alone)[0], wanted(t, alone)[0]
+		for i := range live.Policy.Spec.Variables {
+			if live.Policy.Spec.Variables[i].Name == c.variable {
+				live.Policy.Spec.Variables[i].Expression = c.expression
+			}
+		}
+		if words, _ := deletion.Compare(want, live); (words != "") != c.altered {
+			t.Errorf("%s: %q", name, words)
+		}
+	}
 }

@@ -17,12 +17,18 @@ const (
 	manifestKarpenter = "kube-system"
 )
 
+// chartPolicies is what the names of the policies begin with that limit what plumbline itself may write.
+const chartPolicies = "plumbline-charts-"
+
 // Setup is what the policies of a cluster depend on.
 type Setup struct {
 	// Namespace is plumbline's, and Karpenter that of Karpenter.
 	Namespace, Karpenter string
-	// Charts says that plumbline installs Karpenter's charts: Helm's records of them are guarded, too.
+	// Charts is true if plumbline installs Karpenter's charts: Helm's records of them are guarded too, and policies limit
+	// what plumbline writes.
 	Charts bool
+	// WithoutGuard is true if the deletion guard is not installed on purpose.
+	WithoutGuard bool
 }
 
 // Guard is one policy with its binding; nil is what a cluster does not have.
@@ -33,9 +39,15 @@ type Guard struct {
 
 // Wanted are the policies that this version of plumbline installs, by name, in the order of the manifests.
 func Wanted(s Setup) ([]Guard, error) {
-	files := guard.Policies()
+	var files []string
+	if !s.WithoutGuard {
+		files = guard.Policies()
+		if s.Charts {
+			files = append(files, rbaccharts.Policies()...)
+		}
+	}
 	if s.Charts {
-		files = append(files, rbaccharts.Policies()...)
+		files = append(files, rbaccharts.Limits())
 	}
 	var found []Guard
 	for _, file := range files {
@@ -60,6 +72,8 @@ func decode(document string, before []Guard) ([]Guard, error) {
 		return nil, err
 	}
 	switch {
+	case kind.Kind == "": // a comment
+		return before, nil
 	case kind.Kind == "ValidatingAdmissionPolicy":
 		policy := &admissionv1.ValidatingAdmissionPolicy{}
 		err := yaml.UnmarshalStrict([]byte(document), policy)

@@ -37,22 +37,23 @@ type Status struct {
 	// Rollout is the replacement of nodes that do not match their definitions.
 	Rollout *v1alpha1.Rollout `json:"rollout,omitempty"`
 	// PoolRollouts are the pools in which there are such nodes, and whether that is stopped.
-	PoolRollouts []v1alpha1.PoolRollout    `json:"poolRollouts,omitempty"`
-	Extra        string                    `json:"extraFields,omitempty"`
-	DaemonSets   string                    `json:"daemonSets,omitempty"`
-	Unguarded    string                    `json:"deletionUnguarded,omitempty"`
-	Denied       string                    `json:"karpenterDenied,omitempty"`
-	Volumes      string                    `json:"volumesLeft,omitempty"`
-	Left         string                    `json:"resourcesLeft,omitempty"`
-	Rescued      string                    `json:"nodeClassRescued,omitempty"`
-	Orphaned     string                    `json:"orphaned,omitempty"`
-	Appliers     string                    `json:"otherAppliers,omitempty"`
-	Suspended    bool                      `json:"suspended,omitempty"`
-	Waiting      *v1alpha1.Waiting         `json:"waiting,omitempty"`
-	Karpenter    *v1alpha1.KarpenterStatus `json:"karpenter,omitempty"`
-	Stages       []v1alpha1.StageStatus    `json:"stages,omitempty"`
-	Pools        []Pool                    `json:"pools"`
-	Removals     []v1alpha1.Removal        `json:"removals,omitempty"`
+	PoolRollouts    []v1alpha1.PoolRollout    `json:"poolRollouts,omitempty"`
+	Extra           string                    `json:"extraFields,omitempty"`
+	DaemonSets      string                    `json:"daemonSets,omitempty"`
+	Unguarded       string                    `json:"deletionUnguarded,omitempty"`
+	ChartsUnguarded string                    `json:"chartsUnguarded,omitempty"`
+	Denied          string                    `json:"karpenterDenied,omitempty"`
+	Volumes         string                    `json:"volumesLeft,omitempty"`
+	Left            string                    `json:"resourcesLeft,omitempty"`
+	Rescued         string                    `json:"nodeClassRescued,omitempty"`
+	Orphaned        string                    `json:"orphaned,omitempty"`
+	Appliers        string                    `json:"otherAppliers,omitempty"`
+	Suspended       bool                      `json:"suspended,omitempty"`
+	Waiting         *v1alpha1.Waiting         `json:"waiting,omitempty"`
+	Karpenter       *v1alpha1.KarpenterStatus `json:"karpenter,omitempty"`
+	Stages          []v1alpha1.StageStatus    `json:"stages,omitempty"`
+	Pools           []Pool                    `json:"pools"`
+	Removals        []v1alpha1.Removal        `json:"removals,omitempty"`
 	// Unled says that no daemon leads, so that all of this is of before; empty where one
 	// does, or nobody can tell.
 	Unled string `json:"unled,omitempty"`
@@ -80,6 +81,7 @@ func Of(sync *v1alpha1.NodeSync) Status {
 	status.NodeDrift = conditions.GetMessage(sync, v1alpha1.NodeDriftCondition)
 	status.Extra = conditions.GetMessage(sync, v1alpha1.ExtraFieldsCondition)
 	status.DaemonSets = conditions.GetMessage(sync, v1alpha1.IntolerantDaemonSetsCondition)
+	status.ChartsUnguarded = conditions.GetMessage(sync, v1alpha1.ChartsUnguardedCondition)
 	status.Denied = conditions.GetMessage(sync, v1alpha1.KarpenterDeniedCondition)
 	status.Unguarded = conditions.GetMessage(sync, v1alpha1.DeletionUnguardedCondition)
 	status.Volumes = conditions.GetMessage(sync, v1alpha1.VolumesLeftCondition)
@@ -127,6 +129,7 @@ func (s Status) Lines() []Line {
 		{About: "fields", Text: before("extra: ", s.Extra)},
 		{About: "daemonsets", Text: s.DaemonSets},
 		{About: "guard", Text: s.Unguarded},
+		{About: "policies", Text: s.ChartsUnguarded},
 		{About: "denied", Text: s.Denied},
 		{About: "volumes", Text: s.Volumes},
 		{About: "aws", Text: s.Left},

@@ -100,6 +100,9 @@ const (
 	// DeletionUnguardedCondition is True while a policy of the deletion guard, or its binding, is missing
 	// or altered.
 	DeletionUnguardedCondition = "DeletionUnguarded"
+	// ChartsUnguardedCondition is True while a policy that limits what plumbline's own ServiceAccount may write, or its
+	// binding, is missing or altered.
+	ChartsUnguardedCondition = "ChartsUnguarded"
 	// KarpenterDeniedCondition is True while the deletion guard denies the ServiceAccount of Karpenter's controller
 	// the removal of its own finalizers. Removals wait for it.
 	KarpenterDeniedCondition = "KarpenterDenied"
@@ -152,6 +155,9 @@ const (
 	ReasonGuardAltered         = "DeletionGuardAltered"
 	ReasonGuardUnknown         = "DeletionGuardUnknown"
 	ReasonGuardRestored        = "DeletionGuardRestored"
+	ReasonChartPoliciesMissing = "ChartPoliciesMissing"
+	ReasonChartPoliciesAltered = "ChartPoliciesAltered"
+	ReasonChartPoliciesUnknown = "ChartPoliciesUnknown"
 	ReasonFinalizerDenied      = "FinalizerDenied"
 	ReasonFinalizerUnknown     = "FinalizerUnknown"
 	ReasonRollingOut           = "RollingOut"
