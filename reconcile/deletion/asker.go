@@ -67,7 +67,7 @@ func (a Answer) ChartsMessage() string {
 	if len(found) == 0 {
 		return ""
 	}
-	return "the policies that limit what plumbline's ServiceAccount may write are not as this version of plumbline installs them, so that whoever has its token could do more with its rights: " +
+	return "the policies that limit what plumbline's ServiceAccount may write are not as this version of plumbline installs them, so that an attacker with its token could do more with its rights: " +
 		strings.Join(found, "; ") + ": apply manifests/rbac-charts of this version again (helm upgrade, or kubectl apply -k)"
 }
 
