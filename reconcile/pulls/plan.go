@@ -92,7 +92,7 @@ func (f *Follower) review(ctx context.Context, p *pull) (review.Review, error) {
 	if p.Fork {
 		tools.Ask, tools.NotAsked = nil, "AWS is not asked for a pull request from a fork"
 	}
-	ctx = confine.For(ctx, "pull requests of "+s.Spec.Source.Git.URL)
+	ctx = confine.For(ctx, p.owner())
 	step := &preview.Step{
 		Tools: tools, Sync: s, Snapshot: snapshot, Now: f.Now(), Withheld: p.Fork,
 		HideValues:     func(values []string) { hidden = hidden.And(redact.Values(values...)) },
@@ -109,6 +109,16 @@ func (f *Follower) review(ctx context.Context, p *pull) (review.Review, error) {
 		lacks = "" // it comes after what is in force, and changes nothing of that: neither does a merge
 	}
 	return review.Of(review.Input{Preview: seen, Branch: p.Base, Behind: behind, Lacks: lacks, Hide: hidden, Now: f.Now()}), nil
+}
+
+// owner names who the children that plan it work for. Work for forks that takes long does not make the
+// repository's own wait.
+func (p *pull) owner() string {
+	of := "pull requests"
+	if p.Fork {
+		of = "pull requests from forks"
+	}
+	return of + " of " + p.of.sync.Spec.Source.Git.URL
 }
 
 // refusedOr is what is reported of an error of the commit; of another one nothing.

@@ -57,14 +57,30 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// next is the pull request to plan now, or how long there is none: those with something new
-// first, each in the order in which it has become due, within the limits.
+// order is the place of one of the pull requests whose plan is due.
+type order struct {
+	fork, fresh bool
+	at          time.Time
+}
+
+// before reports whether a plan is made first: the repository's own pull requests come before those from
+// forks, a new plan before one that is renewed, and then the one that became due earlier.
+func (o order) before(other order) bool {
+	switch {
+	case o.fork != other.fork:
+		return !o.fork
+	case o.fresh != other.fresh:
+		return o.fresh
+	}
+	return o.at.Before(other.at)
+}
+
+// next is the pull request to plan now within the limits, or how long to wait for one.
 func (f *Follower) next() (one *pull, wait time.Duration) {
 	now := f.Now()
 	wait = longestSleep
 	var first *pull
-	var firstAt time.Time
-	firstFresh := false
+	var firstOrder order
 	for _, r := range f.followed {
 		wait = min(wait, max(r.listAt.Sub(now), 0))
 		for _, p := range r.pulls {
@@ -80,8 +96,8 @@ func (f *Follower) next() (one *pull, wait time.Duration) {
 				wait = min(wait, delay)
 				continue
 			}
-			if first == nil || fresh && !firstFresh || fresh == firstFresh && at.Before(firstAt) {
-				first, firstAt, firstFresh = p, at, fresh
+			if its := (order{fork: p.Fork, fresh: fresh, at: at}); first == nil || its.before(firstOrder) {
+				first, firstOrder = p, its
 			}
 		}
 	}
@@ -91,9 +107,11 @@ func (f *Follower) next() (one *pull, wait time.Duration) {
 	return first, max(wait, time.Second)
 }
 
-// The limits: so many plans a minute in all, and of one author.
+// The limits: how many plans are made in a minute of the repository's own pull requests, of those from
+// forks, and of those of one author.
 const (
-	totalEvery, totalBurst   = 6 * time.Second, 10
+	ownEvery, ownBurst       = 6 * time.Second, 10
+	forksEvery, forksBurst   = 15 * time.Second, 4
 	authorEvery, authorBurst = 30 * time.Second, 2
 	// mostAuthors bounds what is remembered of authors.
 	mostAuthors = 1000
@@ -101,15 +119,18 @@ const (
 
 // limits are how many plans are made.
 type limits struct {
-	total   *rate.Limiter
-	authors map[author]*rate.Limiter
+	own, forks *rate.Limiter
+	authors    map[author]*rate.Limiter
 }
 
 // author is one on a host.
 type author struct{ url, name string }
 
 func newLimits() *limits {
-	return &limits{total: rate.NewLimiter(rate.Every(totalEvery), totalBurst), authors: map[author]*rate.Limiter{}}
+	return &limits{
+		own: rate.NewLimiter(rate.Every(ownEvery), ownBurst), forks: rate.NewLimiter(rate.Every(forksEvery), forksBurst),
+		authors: map[author]*rate.Limiter{},
+	}
 }
 
 func (l *limits) of(p *pull, now time.Time) *rate.Limiter {
@@ -119,20 +140,31 @@ func (l *limits) of(p *pull, now time.Time) *rate.Limiter {
 			maps.DeleteFunc(l.authors, func(_ author, known *rate.Limiter) bool { return known.TokensAt(now) >= authorBurst })
 		}
 		if len(l.authors) >= mostAuthors {
-			clear(l.authors) // the total still holds
+			clear(l.authors) // the limits of all of them still hold
 		}
 		l.authors[who] = rate.NewLimiter(rate.Every(authorEvery), authorBurst)
 	}
 	return l.authors[who]
 }
 
+// total is the limit that a pull request shares with others like it: forks use up nothing of the
+// repository's own.
+func (l *limits) total(p *pull) (limiter *rate.Limiter, every time.Duration) {
+	if p.Fork {
+		return l.forks, forksEvery
+	}
+	return l.own, ownEvery
+}
+
 // delay is how long a plan has to wait.
 func (l *limits) delay(p *pull, now time.Time) time.Duration {
-	return max(missing(l.total, now, totalEvery), missing(l.of(p, now), now, authorEvery))
+	total, every := l.total(p)
+	return max(missing(total, now, every), missing(l.of(p, now), now, authorEvery))
 }
 
 func (l *limits) take(p *pull, now time.Time) {
-	l.total.AllowN(now, 1)
+	total, _ := l.total(p)
+	total.AllowN(now, 1)
 	l.of(p, now).AllowN(now, 1)
 }
 

@@ -1,0 +1,91 @@
+package pulls
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/preview"
+)
+
+// TestOwnPullRequestsComeFirst: 48 forks, each of which takes the planner almost two minutes, do not make one of the
+// repository's own wait for more than the plan that runs.
+func TestOwnPullRequestsComeFirst(t *testing.T) {
+	w := newWorld(t, v1alpha1.PullRequests{Forks: true})
+	const slow = 108 * time.Second
+	w.makes = func(s *preview.Step) (*preview.Preview, error) {
+		if s.Withheld {
+			w.now = w.now.Add(slow)
+		}
+		return &preview.Preview{Plan: &plan.Plan{}}, nil
+	}
+	for i := range 48 {
+		w.pull(i+1, fmt.Sprint("fork", i), fmt.Sprint("author", i), true)
+	}
+	w.after(2 * slow)
+	before := len(w.plans)
+	if before == 0 {
+		t.Fatal("no fork is planned")
+	}
+	for i := range 3 {
+		w.pull(100+i, fmt.Sprint("own", i), "ann", false)
+	}
+	opened := w.now
+	for len(w.plans) == before || !strings.HasPrefix(w.plans[len(w.plans)-1], "own") {
+		if w.now.Sub(opened) > 2*slow {
+			t.Fatalf("the repository's own waits behind %d forks", len(w.plans)-before)
+		}
+		w.after(time.Second)
+	}
+	if forks := len(w.plans) - before - 1; forks > 1 {
+		t.Errorf("the repository's own waits behind %d forks, want at most the one that is being planned", forks)
+	}
+	w.after(2 * time.Hour)
+	for i := range 48 {
+		if !slices.Contains(w.plans, fmt.Sprint("fork", i)) {
+			t.Errorf("fork %d is never planned", i)
+		}
+	}
+}
+
+// TestForksHaveTheirOwnLimit: what forks use up is not missing for the repository's own.
+func TestForksHaveTheirOwnLimit(t *testing.T) {
+	w := newWorld(t, v1alpha1.PullRequests{Forks: true})
+	for i := range 48 {
+		w.pull(i+1, fmt.Sprint("fork", i), fmt.Sprint("author", i), true)
+	}
+	w.after(time.Minute)
+	if n := len(w.plans); n < forksBurst || n > forksBurst+4 {
+		t.Errorf("%d plans of forks in the first minute", n)
+	}
+	before := len(w.plans)
+	for i := range ownBurst {
+		w.pull(100+i, fmt.Sprint("own", i), fmt.Sprint("member", i), false)
+	}
+	for _, r := range w.follower.followed {
+		w.after(r.listAt.Sub(w.now) + time.Second)
+	}
+	if own := w.plans[before:]; len(own) < ownBurst || slices.ContainsFunc(own[len(own)-ownBurst:], func(head string) bool { return !strings.HasPrefix(head, "own") }) {
+		t.Errorf("planned %v at once, want all %d of the repository's own", own, ownBurst)
+	}
+}
+
+// TestOrder: own before forks, new before renewed, earlier before later.
+func TestOrder(t *testing.T) {
+	early, late := time.Unix(1, 0), time.Unix(2, 0)
+	want := []order{
+		{fresh: true, at: early}, {fresh: true, at: late}, {at: early}, {at: late},
+		{fork: true, fresh: true, at: early}, {fork: true, fresh: true, at: late}, {fork: true, at: early}, {fork: true, at: late},
+	}
+	for i := range want {
+		for j := range want {
+			if got := want[i].before(want[j]); got != (i < j) {
+				t.Errorf("%+v before %+v is %v", want[i], want[j], got)
+			}
+		}
+	}
+}
