@@ -67,7 +67,7 @@ func runDaemon(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, o
 	if err != nil {
 		return err
 	}
-	followed := newFollower(d.mgr, d.reconciler, d.reports)
+	followed := newFollower(d.mgr, d.reconciler, d.reports, o)
 	if err := d.mgr.Add(followed); err != nil {
 		return fmt.Errorf("add what follows pull requests: %w", err)
 	}
@@ -258,7 +258,7 @@ func newReconciler(mgr ctrl.Manager, config *rest.Config, leading func(context.C
 		Uncached: mgr.GetAPIReader(),
 		Labelled: mgr.GetCache(),
 		Events:   recorder,
-		Charts:   charts.NewStore(charts.StoreOptions{Dir: filepath.Join(o.cacheDir, "charts"), Logger: ctrl.Log.WithName("charts"), Confine: runner}),
+		Charts:   newChartStore("charts", runner, o),
 		Confine:  runner,
 		Install:  installer,
 		Reports:  reports,
@@ -284,6 +284,11 @@ func newReconciler(mgr ctrl.Manager, config *rest.Config, leading func(context.C
 	// The NodeSyncs are in the cluster whose nodes they keep.
 	made.Nodes.Client, made.Nodes.Uncached, made.Nodes.Launches = made.Client, made.Uncached, &observe.Launches{Now: time.Now}
 	return made, nil
+}
+
+// newChartStore keeps charts in a folder of the cache.
+func newChartStore(folder string, runner *confine.Runner, o *runOptions) *charts.Store {
+	return charts.NewStore(charts.StoreOptions{Dir: filepath.Join(o.cacheDir, folder), Logger: ctrl.Log.WithName(folder), Confine: runner})
 }
 
 // certificateAuthority is the bundle that the API server is trusted by.

@@ -39,14 +39,15 @@ func (d *daemon) addBeside() (*recorder.Recorder, error) {
 }
 
 // newFollower says on pull requests what they would do, by what the reconciler works with.
-func newFollower(mgr ctrl.Manager, reconciler *reconcile.Reconciler, reports *queue.Queue) *pulls.Follower {
+// The charts that pull requests ask for are in a store of their own, in which they evict none that a NodeSync needs.
+func newFollower(mgr ctrl.Manager, reconciler *reconcile.Reconciler, reports *queue.Queue, o *runOptions) *pulls.Follower {
 	schemas, definitions := reconciler.Shared()
 	settings := reconciler.Settings
 	return pulls.New(pulls.Options{
 		Cached: mgr.GetClient(), Secrets: mgr.GetAPIReader(), Namespace: settings.Namespace,
 		Hosts: &report.Hosts{Now: settings.Now}, Source: reconciler.Source, Queue: reports,
 		Preview: preview.Tools{
-			Client: reconciler.Uncached, Cached: reconciler.Client, Nodes: reconciler.Nodes.Uncached, CachedNodes: reconciler.Nodes.Client, Definitions: definitions, Store: reconciler.Charts, Helm: reconciler.Install,
+			Client: reconciler.Uncached, Cached: reconciler.Client, Nodes: reconciler.Nodes.Uncached, CachedNodes: reconciler.Nodes.Client, Definitions: definitions, Store: newChartStore("charts-of-pull-requests", reconciler.Confine, o), Helm: reconciler.Install,
 			CRDs: (&planOptions{}).knownCRDs, Schemas: schemas, Confine: reconciler.Confine,
 			CABundle: settings.CABundle(), Ask: ask(reconciler.Clouds.Within(awsPatience), settings.CertificateAuthority), Own: &settings.Own, Grants: &settings.Grants,
 		},

@@ -17,6 +17,8 @@ import (
 // use; only what the CRD chart renders to is kept.
 type Charts struct {
 	Version string
+	// Repository they were resolved from, as in the Ref.
+	Repository string
 	// CRDDigest and Digest are those of the charts' OCI manifests; of the archives
 	// where they come from elsewhere, and of an unpacked chart's files.
 	CRDDigest, Digest string

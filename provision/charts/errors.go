@@ -108,6 +108,24 @@ func (e *PinnedError) Error() string {
 		e.Chart, e.Ref.Version, e.Ref.Repository, e.Found, e.Chart, e.Pinned)
 }
 
+// MovedError says that the repository does not have the chart that is in force any more.
+type MovedError struct {
+	Ref   Ref
+	Chart string
+	// Found is the digest that the version has there now, empty if it has none. InForce is the
+	// one that is installed.
+	Found, InForce string
+}
+
+// Error names both digests, and how a commit requests the other one.
+func (e *MovedError) Error() string {
+	text := fmt.Sprintf("chart %s %s that is installed (%s) is not in %s any more", e.Chart, e.Ref.Version, e.InForce, e.Ref.Repository)
+	if e.Found == "" {
+		return text + ": push it there again, or commit another version or repository in plumbline.yaml"
+	}
+	return fmt.Sprintf("%s: the version stands for %s now, which no commit has requested; to install that, commit digests.%s: %s in plumbline.yaml", text, e.Found, e.Chart, e.Found)
+}
+
 // DigestError says that content is not what its digest says.
 type DigestError struct {
 	Ref   Ref

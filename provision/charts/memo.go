@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/opencontainers/go-digest"
 )
@@ -33,8 +34,15 @@ type memos struct {
 	dir string
 }
 
+// path has a file for each version of a repository, and for each pair of digests that it has to have.
 func (m memos) path(ref Ref) string {
-	return filepath.Join(m.dir, digest.FromString(ref.String()).Encoded()+".json")
+	name := ref.String()
+	for _, chart := range []string{CRDChart, ControllerChart} {
+		if want := ref.wanted(chart); want != "" {
+			name += " " + chart + "@" + want.String()
+		}
+	}
+	return filepath.Join(m.dir, digest.FromString(name).Encoded()+".json")
 }
 
 // recall returns the zero memo for a version that was never resolved, and for
@@ -72,6 +80,12 @@ func (m memos) pinned(version, chart string, pin digest.Digest) artifact {
 		}
 	}
 	return artifact{}
+}
+
+// refresh makes a version the one that was resolved last. A version without a file has nothing to refresh.
+func (m memos) refresh(ref Ref) {
+	now := time.Now()
+	_ = os.Chtimes(m.path(ref), now, now) // it only orders what is pruned
 }
 
 func parse(raw []byte) memo {

@@ -12,25 +12,28 @@ import (
 )
 
 const (
-	// maxVersions is how many versions the cache keeps: a cluster has one, or two
-	// during an upgrade, and a folder may serve several processes.
+	// maxVersions is how many versions the cache keeps beside those in force: a cluster
+	// has one, or two during an upgrade, and a folder may serve several processes.
 	maxVersions = 8
 	// settling is how long a file is kept that no version names: another
 	// process may be about to name it.
 	settling = time.Hour
 )
 
-// prune bounds the cache: it keeps the versions that were resolved last, and
-// the archives and signatures that they name. What it drops by mistake is pulled again.
+// prune bounds the cache: it keeps the versions that are in force or were resolved
+// last, and the archives and signatures that they name.
 func (s *Store) prune() error {
 	names, newest, err := s.memos.newestFirst()
 	if err != nil {
 		return err
 	}
 	var failed error
-	named := map[string]bool{}
-	for n, name := range names {
-		if n >= maxVersions {
+	named, others := map[string]bool{}, 0
+	for _, name := range names {
+		if !s.isInForce(name) {
+			others++
+		}
+		if others > maxVersions && !s.isInForce(name) {
 			failed = errors.Join(failed, remove(name))
 			continue
 		}
@@ -51,6 +54,12 @@ func (s *Store) prune() error {
 		failed = errors.Join(failed, removeUnnamed(dir, named, newest.Add(-settling)))
 	}
 	return failed
+}
+
+func (s *Store) isInForce(path string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.inForce[path]
 }
 
 // newestFirst returns the files of the versions, and when the newest was

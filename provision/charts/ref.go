@@ -32,6 +32,10 @@ type Ref struct {
 	Version string
 	// Digests are what the two charts have to have.
 	Digests Digests
+	// InForce are the digests that this version of this repository has in the cluster. They are
+	// pulled whatever the version's tag names by now, unless Digests pins another. Charts of the
+	// checkout have none: only a commit changes those.
+	InForce Digests
 }
 
 // Digests pin the charts, as sha256:<hex>: the manifests of an OCI registry, the
@@ -45,6 +49,19 @@ func (d Digests) of(chart string) digest.Digest {
 		return digest.Digest(d.CRD)
 	}
 	return digest.Digest(d.Controller)
+}
+
+// are reports whether both charts have these digests.
+func (d Digests) are(m memo) bool {
+	return d != Digests{} && d.of(CRDChart) == m.CRD.Manifest && d.of(ControllerChart) == m.Controller.Manifest
+}
+
+// wanted is the digest that a chart has to have; empty if any will do.
+func (r Ref) wanted(chart string) digest.Digest {
+	if pin := r.Digests.of(chart); pin != "" || r.local() {
+		return pin
+	}
+	return r.InForce.of(chart)
 }
 
 const ociScheme = "oci://"
@@ -63,6 +80,9 @@ func (r Ref) check() error {
 	for _, chart := range []string{CRDChart, ControllerChart} {
 		if pin := r.Digests.of(chart); pin != "" && (pin.Validate() != nil || pin.Algorithm() != digest.SHA256) {
 			return invalid("digest %q of chart %s is not of the form sha256:<64 hexadecimal digits>", pin, chart)
+		}
+		if known := r.InForce.of(chart); known != "" && known.Validate() != nil {
+			return invalid("digest %q of chart %s in the status is not of the form sha256:<64 hexadecimal digits>", known, chart)
 		}
 	}
 	switch {

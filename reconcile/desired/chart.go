@@ -11,6 +11,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/charts/release"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
@@ -96,6 +97,7 @@ func (s *Step) Pull(ctx context.Context) (*charts.Charts, error) {
 			Repository: repository,
 			Version:    s.Karpenter.Version,
 			Digests:    charts.Digests{CRD: s.Karpenter.Digests.CRD, Controller: s.Karpenter.Digests.Controller},
+			InForce:    inForce(s.Sync.Status.Karpenter, repository, s.Karpenter.Version),
 		},
 		by: s.Attempt,
 	}
@@ -119,6 +121,35 @@ func (s *Step) Pull(ctx context.Context) (*charts.Charts, error) {
 		*failed = unpulled{pull: try, at: s.Now, err: err}
 	}
 	return resolved, err
+}
+
+// inForce are the digests that a version of a repository has in the cluster, or in a change of the
+// charts that has begun. They are empty for another version or repository: there a commit decides.
+func inForce(k *v1alpha1.KarpenterStatus, repository, version string) charts.Digests {
+	if k == nil {
+		return charts.Digests{}
+	}
+	of := func(c *v1alpha1.ResolvedCharts) charts.Digests {
+		return charts.Digests{CRD: c.CRDDigest, Controller: c.Digest}
+	}
+	if t := k.Target; t != nil && t.Charts != nil && t.Version == version && t.Charts.Repository == repository {
+		return of(t.Charts)
+	}
+	if k.Charts != nil {
+		if k.Version == version && k.Charts.Repository == repository {
+			return of(k.Charts)
+		}
+		return charts.Digests{}
+	}
+	// A status from before charts were recorded: of an unknown repository.
+	var found charts.Digests
+	if k.CRDs != nil && k.CRDs.Version == version {
+		found.CRD = k.CRDs.Digest
+	}
+	if k.Controller != nil && k.Controller.Version == version {
+		found.Controller = k.Controller.Digest
+	}
+	return found
 }
 
 // pull is what a try to have the charts is made with.

@@ -66,7 +66,8 @@ func (s *Step) pullSchema(ctx context.Context, version string) (*schema.Validato
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
-	ref, access := charts.Ref{Repository: repository, Version: version}, charts.Access{Keys: s.openHost, Files: s.Files}
+	ref := charts.Ref{Repository: repository, Version: version, InForce: inForce(s.Sync.Status.Karpenter, repository, version)}
+	access := charts.Access{Keys: s.openHost, Files: s.Files}
 	resolved, err := s.Store.Resolve(ctx, ref, access)
 	if err == nil {
 		err = allowance.Refuse(allow.CheckDigests(request, resolved.CRDDigest, resolved.Digest))

@@ -24,6 +24,7 @@ func (s *Step) verifyCharts(ctx context.Context, ref charts.Ref, resolved *chart
 		return nil
 	}
 	name := s.Sync.Spec.Charts.Verify.SecretRef.Name
+	ref.InForce = charts.Digests{}
 	these := signedCharts{ref: ref, crd: resolved.CRDDigest, controller: resolved.Digest, secret: name}
 	if s.Memory.signed == these {
 		return nil

@@ -113,6 +113,7 @@ func briefsOfCharts() []brief {
 		{&charts.CertificateError{Ref: mirror, Chart: "karpenter", Err: errors.New("x509: certificate signed by unknown authority")}, []string{"certificate is not trusted", "unknown authority"}},
 		{&charts.UnsignedError{Ref: mirror, Chart: "karpenter", Secret: "cosign", Digest: longDigest("a")}, []string{"chart karpenter", "has no signature by a key of secret cosign"}},
 		{&charts.PinnedError{Ref: mirror, Chart: "karpenter", Found: longDigest("a"), Pinned: longDigest("b")}, []string{"has digest sha256:aaaaaaaaaaaa…", "digests.karpenter in plumbline.yaml pins sha256:bbbbbbbbbbbb…"}},
+		{&charts.MovedError{Ref: mirror, Chart: "karpenter", Found: longDigest("a"), InForce: longDigest("b")}, []string{"chart karpenter 1.14.1 that is installed (sha256:bbbbbbbbbbbb…) is not in the repository any more"}},
 		{&charts.DigestError{Ref: mirror, Chart: "karpenter", Err: errors.New("want " + longDigest("a") + ", have " + longDigest("b"))}, []string{"chart karpenter 1.14.1 is not what its digest says"}},
 		{&schema.HeavyError{CRD: "capacitybuffers.autoscaling.x-k8s.io", Path: "v1: spec.template.metadata.labels.*.allOf[3]"}, []string{"crd capacitybuffers.autoscaling.x-k8s.io: its patterns are too large: v1: spec.template.metadata.labels.*.allOf[3]"}},
 		{&charts.MalformedError{Chart: "karpenter", Version: "1.14.1", Err: unresolved}, []string{"chart karpenter 1.14.1 cannot be used: ", "no such host"}},

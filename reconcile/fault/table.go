@@ -87,6 +87,7 @@ func ofCharts() []rule {
 		as[*charts.SecretError](Terminal, v1alpha1.ReasonChartFailed),
 		as[*charts.UnsignedError](Terminal, v1alpha1.ReasonVerificationError),
 		as[*charts.PinnedError](Terminal, v1alpha1.ReasonRefused),
+		as[*charts.MovedError](Terminal, v1alpha1.ReasonHeld),
 		as[*charts.DigestError](Terminal, v1alpha1.ReasonChartFailed),
 		as[*schema.HeavyError](Terminal, v1alpha1.ReasonRefused),
 		as[*charts.MalformedError](Terminal, v1alpha1.ReasonChartFailed),

@@ -109,6 +109,7 @@ func meanings() []meaning {
 		{&charts.ForeignCRDsError{}, fault.Terminal, "Refused"},
 		{&charts.UnsignedError{}, fault.Terminal, "VerificationError"},
 		{&charts.PinnedError{}, fault.Terminal, "Refused"},
+		{&charts.MovedError{}, fault.Terminal, "Held"},
 		{&charts.SecretError{}, fault.Terminal, "ChartFailed"},
 		{&charts.CertificateError{Err: fs.ErrInvalid}, fault.Terminal, "ChartFailed"},
 		{&release.NoRevisionError{}, fault.Terminal, "UpgradeFailed"},

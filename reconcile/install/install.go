@@ -116,7 +116,7 @@ func (s *Step) change(ctx context.Context, seen upgrade.Seen) error {
 	if err != nil {
 		return err
 	}
-	want, held := upgrade.Want{Version: s.Karpenter.Version, Identity: identity}, s.goesBack(identity)
+	want, held := upgrade.Want{Version: s.Karpenter.Version, Identity: identity, Charts: s.resolved()}, s.goesBack(identity)
 	if held == nil {
 		held = s.frozen(ctx, identity)
 	}
@@ -125,7 +125,7 @@ func (s *Step) change(ctx context.Context, seen upgrade.Seen) error {
 		if t == nil || !upgrade.UnderWay(*t) {
 			return held
 		}
-		want = upgrade.Want{Version: t.Version, Identity: t.Identity}
+		want = upgrade.Want{Version: t.Version, Identity: t.Identity, Charts: t.Charts}
 	}
 	for {
 		next, action := upgrade.Next(*s.k(), want, seen, s.Now, s.rolloutTimeout())
@@ -283,6 +283,14 @@ func ignored(differences []render.IgnoreDifference) []survey.Ignore {
 		all = append(all, survey.Ignore{Kind: d.Kind, Name: d.Name, JSONPointers: d.JSONPointers, Managers: d.ManagedFieldsManagers})
 	}
 	return all
+}
+
+// resolved are the charts for the status.
+func (s *Step) resolved() *v1alpha1.ResolvedCharts {
+	if s.Charts == nil {
+		return nil
+	}
+	return &v1alpha1.ResolvedCharts{Repository: s.Charts.Repository, CRDDigest: s.Charts.CRDDigest, Digest: s.Charts.Digest}
 }
 
 // Identity is equal for two passes that would install the same.

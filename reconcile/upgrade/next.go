@@ -18,12 +18,12 @@ import (
 func Next(k v1alpha1.KarpenterStatus, want Want, s Seen, now time.Time, timeout time.Duration) (v1alpha1.KarpenterStatus, Action) {
 	if k.Target == nil || k.Target.Identity != want.Identity {
 		if k.Identity == want.Identity && back(k.Target) {
-			k.Target = nil
+			k.Target, k.Charts = nil, want.Charts
 			return nodes.EndWatch(k, now), Keep{}
 		}
 		// What an overtaken change was expected to do it may have done: its CRDs stay.
 		k = at(k, v1alpha1.ChartChecking, now)
-		k.Target.Version, k.Target.Identity = want.Version, want.Identity
+		k.Target.Version, k.Target.Identity, k.Target.Charts = want.Version, want.Identity, want.Charts
 	}
 	switch k.Target.Step {
 	case v1alpha1.ChartChecking:
@@ -127,7 +127,7 @@ func rollOut(k v1alpha1.KarpenterStatus, s Seen, now time.Time, timeout time.Dur
 		return k, InstallController{} // which revision it is; nothing is written
 	case s.Rollout.Ready:
 		k = at(nodes.EndWatch(k, now), v1alpha1.ChartSettling, now)
-		k.Version, k.Identity, k.Controller = k.Target.Version, k.Target.Identity, s.Controller
+		k.Version, k.Identity, k.Charts, k.Controller = k.Target.Version, k.Target.Identity, k.Target.Charts, s.Controller
 		return k, Keep{}
 	case !overdue:
 		return k, Wait{On: "Controller", Message: s.Rollout.Message}
@@ -140,7 +140,7 @@ func rollOut(k v1alpha1.KarpenterStatus, s Seen, now time.Time, timeout time.Dur
 	}
 	message := fmt.Sprintf("Karpenter %s did not come up: %s", k.Target.Version, s.Cause)
 	if k.Controller == nil {
-		k.Version, k.Identity, k.Controller = s.Earlier.Version, earlier, s.Earlier
+		k.Version, k.Identity, k.Charts, k.Controller = s.Earlier.Version, earlier, nil, s.Earlier
 	}
 	k = at(k, v1alpha1.ChartRollingBack, now)
 	k.Target.Message = message
@@ -159,7 +159,7 @@ func rollBack(k v1alpha1.KarpenterStatus, s Seen, now time.Time, timeout time.Du
 	switch {
 	case s.Lost:
 		// Nothing is in force: it is installed from the beginning.
-		k.Version, k.Identity, k.Controller = "", "", nil
+		k.Version, k.Identity, k.Charts, k.Controller = "", "", nil, nil
 		return check(at(k, v1alpha1.ChartChecking, now), s, now)
 	case s.RolledBack == nil && k.Controller != nil:
 		return k, RollBack{Revision: k.Controller.Revision}

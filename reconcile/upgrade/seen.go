@@ -11,6 +11,8 @@ type Want struct {
 	Version string
 	// Identity is a fingerprint of both charts and their values.
 	Identity string
+	// Charts are what Version was resolved to.
+	Charts *v1alpha1.ResolvedCharts
 }
 
 // Seen is what a pass has seen and done so far.

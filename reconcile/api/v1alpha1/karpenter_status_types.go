@@ -25,6 +25,11 @@ type KarpenterStatus struct {
 	// Identity is a fingerprint of what is in force: both charts and their values.
 	// +optional
 	Identity string `json:"identity,omitempty"`
+	// Charts are what the version in force was resolved to. While Git asks for the same
+	// repository and version and pins no digest, the charts are pulled by these digests: a tag
+	// that was moved changes nothing.
+	// +optional
+	Charts *ResolvedCharts `json:"charts,omitempty"`
 	// CRDs is the release of the CRD chart. It may be newer than the controller's,
 	// and never goes back.
 	// +optional
@@ -83,12 +88,27 @@ type ReleaseStatus struct {
 	Digest string `json:"digest,omitempty"`
 }
 
+// ResolvedCharts are the two charts that a version was resolved to.
+type ResolvedCharts struct {
+	// Repository they were pulled from: oci://host/path, https://host/path, or a folder of the
+	// Git repository.
+	Repository string `json:"repository"`
+	// CRDDigest is that of karpenter-crd, as sha256:<hex>: of the manifest in an OCI registry, of
+	// the archive everywhere else.
+	CRDDigest string `json:"crdDigest"`
+	// Digest is that of karpenter.
+	Digest string `json:"digest"`
+}
+
 // ChartTarget is a change of the charts: an install, an upgrade, other values.
 type ChartTarget struct {
 	// Version of both charts.
 	Version string `json:"version"`
 	// Identity is a fingerprint of both charts and their values.
 	Identity string `json:"identity"`
+	// Charts are what Version was resolved to when the change began.
+	// +optional
+	Charts *ResolvedCharts `json:"charts,omitempty"`
 	// Step is how far it has come. It is written before it is taken.
 	Step ChartStep `json:"step"`
 	// Since is when Step last changed.
