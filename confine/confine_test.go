@@ -101,6 +101,14 @@ func reach(t *confine.Talk) error {
 	try("listen", err)
 	try("start a program", exec.Command("/proc/self/exe").Start())
 	try("signal its parent", syscall.Kill(os.Getppid(), 0))
+	const setSignal = 10 // F_SETSIG of Linux
+	for what, with := range map[string][2]int{
+		"have the kernel signal its parent": {syscall.F_SETOWN, os.Getppid()}, "choose the kernel's signal": {setSignal, int(syscall.SIGKILL)},
+	} {
+		if _, _, errno := syscall.Syscall(syscall.SYS_FCNTL, os.Stdin.Fd(), uintptr(with[0]), uintptr(with[1])); errno == 0 {
+			could = append(could, what)
+		}
+	}
 	try("trace its parent", syscall.PtraceAttach(os.Getppid()))
 	if environment := os.Environ(); len(environment) > 0 {
 		could = append(could, "read the environment")

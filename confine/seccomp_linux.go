@@ -12,7 +12,7 @@ import (
 // is refused with EPERM.
 func calls() []uint32 {
 	return append([]uint32{
-		unix.SYS_READ, unix.SYS_WRITE, unix.SYS_CLOSE, unix.SYS_READV, unix.SYS_WRITEV, unix.SYS_FSTAT, unix.SYS_FCNTL,
+		unix.SYS_READ, unix.SYS_WRITE, unix.SYS_CLOSE, unix.SYS_READV, unix.SYS_WRITEV, unix.SYS_FSTAT,
 		unix.SYS_PREAD64, // of what is open already
 		unix.SYS_MMAP, unix.SYS_MUNMAP, unix.SYS_MREMAP, unix.SYS_MPROTECT, unix.SYS_MADVISE, unix.SYS_BRK, unix.SYS_MINCORE,
 		unix.SYS_FUTEX, unix.SYS_SCHED_YIELD, unix.SYS_SCHED_GETAFFINITY, unix.SYS_GETTID, unix.SYS_GETPID,
@@ -24,10 +24,17 @@ func calls() []uint32 {
 	}, callsOfArch()...)
 }
 
+// commands are those of fcntl that Go's runtime and a C library need. F_SETOWN and F_SETSIG would have the kernel send any
+// signal to the parent, which runs as the same user.
+func commands() []uint32 {
+	return []uint32{unix.F_GETFL, unix.F_SETFL, unix.F_GETFD, unix.F_SETFD, unix.F_DUPFD_CLOEXEC}
+}
+
 const (
 	callNumber = 0  // offsets in struct seccomp_data
 	callArch   = 4  //
 	firstArg   = 16 // of its lower half, on a machine with the lower byte first
+	secondArg  = 24
 )
 
 // filterCalls has the kernel refuse all other system calls of all threads.
@@ -44,8 +51,8 @@ func filterCalls() error {
 	return nil
 }
 
-// program is the filter in BPF: what is allowed by number, clone only for threads, and
-// tgkill only for this process. clone3, whose arguments a filter cannot see, does
+// program is the filter in BPF: what is allowed by number, fcntl only with some commands, clone
+// only for threads, and tgkill only for this process. clone3, whose arguments a filter cannot see, does
 // not exist, and a C library falls back.
 func program(allowed []uint32, pid uint32) []unix.SockFilter {
 	load := func(at uint32) unix.SockFilter {
@@ -65,6 +72,12 @@ func program(allowed []uint32, pid uint32) []unix.SockFilter {
 	for _, call := range allowed {
 		filter = append(filter, equals(call, 0, 1), end(unix.SECCOMP_RET_ALLOW))
 	}
+	fcntl := []unix.SockFilter{load(secondArg)}
+	for _, command := range commands() {
+		fcntl = append(fcntl, equals(command, 0, 1), end(unix.SECCOMP_RET_ALLOW))
+	}
+	fcntl = append(fcntl, end(refuse))
+	filter = append(append(filter, equals(unix.SYS_FCNTL, 0, uint8(len(fcntl)))), fcntl...)
 	return append(
 		filter,
 		equals(unix.SYS_CLONE3, 0, 1), end(unix.SECCOMP_RET_ERRNO|uint32(unix.ENOSYS)),

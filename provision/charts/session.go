@@ -55,6 +55,9 @@ func (s *session) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Scheme != "https" && !loopback(host) {
 		return nil, fmt.Errorf("%s would be requested over plain HTTP, which only loopback addresses may use", host)
 	}
+	if loopback(host) && !loopback(s.home) {
+		return nil, fmt.Errorf("%s leads to %s, which is the machine that plumbline runs on: only a repository on a loopback address may name one", s.home, host)
+	}
 	d, err := s.access(r.Context(), host)
 	if err != nil {
 		return nil, err
