@@ -180,8 +180,13 @@ func TestTheNetworkPolicyNamesPorts(t *testing.T) {
 		}
 	}
 	open := map[string]bool{}
-	for _, port := range policy.Spec.Ingress[0].Ports {
-		open[port.Port.StrVal] = true
+	for _, rule := range policy.Spec.Ingress {
+		for _, port := range rule.Ports {
+			open[port.Port.StrVal] = true
+			if named := len(rule.From) > 0; port.Port.StrVal == "metrics" && !named {
+				t.Error("any pod may connect to the metrics")
+			}
+		}
 	}
 	for _, port := range template.Spec.Containers[0].Ports {
 		if want := port.Name != "health"; open[port.Name] != want {

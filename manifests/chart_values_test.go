@@ -87,6 +87,17 @@ func TestChartWithoutTheWebhook(t *testing.T) {
 	if ports := policy.Spec.Ingress[0].Ports; len(ports) != 1 || ports[0].Port.StrVal != "metrics" {
 		t.Errorf("ports %v are open, want metrics", ports)
 	}
+	moved := rendered(t, "plumbline-system", "networkPolicy: {metricsFrom: [{ipBlock: {cidr: 10.0.0.0/8}}]}")
+	rules := typed[networkingv1.NetworkPolicy](t, moved, "NetworkPolicy plumbline-system/plumbline").Spec.Ingress
+	if len(rules) != 2 || len(rules[0].From) != 1 || rules[0].From[0].IPBlock == nil || rules[0].Ports[0].Port.StrVal != "metrics" {
+		t.Errorf("the metrics are open to %+v, want 10.0.0.0/8", rules)
+	}
+	closed := rendered(t, "plumbline-system", "networkPolicy: {metricsFrom: []}")
+	for _, rule := range typed[networkingv1.NetworkPolicy](t, closed, "NetworkPolicy plumbline-system/plumbline").Spec.Ingress {
+		if rule.Ports[0].Port.StrVal == "metrics" {
+			t.Error("the metrics are open to everyone, want nobody")
+		}
+	}
 	without := rendered(t, "plumbline-system", "networkPolicy: {enabled: false}")
 	if slices.Contains(names(without), "NetworkPolicy plumbline-system/plumbline") {
 		t.Error("there is a NetworkPolicy")

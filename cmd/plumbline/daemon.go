@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/plumbline-dev/plumbline/confine"
 	"github.com/plumbline-dev/plumbline/provision/charts"
@@ -110,6 +111,9 @@ func newDaemon(ctx context.Context, config *rest.Config, o *runOptions) (*daemon
 	if d.mgr, err = newManager(config, lease, objects, o); err != nil {
 		return nil, err
 	}
+	if err := addMetrics(ctx, d.mgr, o); err != nil {
+		return nil, err
+	}
 	d.reports = queue.New(d.mgr.GetAPIReader(), d.mgr.GetClient())
 	if d.reconciler, err = newReconciler(d.mgr, config, leading, d.reports, logged(confined(ctx)), o); err != nil {
 		return nil, err
@@ -125,6 +129,15 @@ func newDaemon(ctx context.Context, config *rest.Config, o *runOptions) (*daemon
 		return nil, fmt.Errorf("make the client of a replica that does not lead: %w", err)
 	}
 	return d, nil
+}
+
+// addMetrics has the manager serve the metrics.
+func addMetrics(ctx context.Context, mgr ctrl.Manager, o *runOptions) error {
+	server, err := newMetricsServer(ctx, mgr.GetConfig(), mgr.GetHTTPClient(), o)
+	if err != nil || server == nil {
+		return err
+	}
+	return mgr.Add(server)
 }
 
 // run makes passes until the context ends.
@@ -195,7 +208,7 @@ func newManager(config *rest.Config, lease resourcelock.Interface, objects cache
 	options := ctrl.Options{
 		Scheme:                              scheme,
 		Logger:                              ctrl.Log,
-		Metrics:                             metricsOptions(o),
+		Metrics:                             metricsserver.Options{BindAddress: "0"}, // newMetricsServer serves them
 		PprofBindAddress:                    o.profilingAddr,
 		HealthProbeBindAddress:              o.healthAddr,
 		LeaderElection:                      o.leaderElect,

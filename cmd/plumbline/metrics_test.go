@@ -1,24 +1,33 @@
 package main
 
 import (
+	"context"
+	"crypto/tls"
 	"encoding/json"
+	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
-	"github.com/go-logr/logr"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/client-go/rest"
 )
 
-// reviewer is an API server that knows two tokens, of which one may read metrics.
-func reviewer(t *testing.T) *rest.Config {
+// reviewer is an API server that knows two tokens, of which one may read metrics, and counts the tokens it reviews.
+func reviewer(t *testing.T, reviews *atomic.Int32) *rest.Config {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var answer any
 		switch r.URL.Path {
 		case "/apis/authentication.k8s.io/v1/tokenreviews":
+			if reviews != nil {
+				reviews.Add(1)
+			}
 			review := &authenticationv1.TokenReview{}
 			if err := json.NewDecoder(r.Body).Decode(review); err != nil {
 				t.Error(err)
@@ -47,15 +56,7 @@ func reviewer(t *testing.T) *rest.Config {
 }
 
 func TestMetricsAreServedToThoseWhoMayReadThem(t *testing.T) {
-	options := metricsOptions(&runOptions{metricsAddr: ":8080", metricsAuth: true})
-	if !options.SecureServing || options.FilterProvider == nil || len(options.ExtraHandlers) > 0 {
-		t.Fatalf("metrics are served as %+v", options)
-	}
-	filter, err := options.FilterProvider(reviewer(t), http.DefaultClient)
-	if err != nil {
-		t.Fatal(err)
-	}
-	handler, err := filter(logr.Discard(), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }))
+	handler, err := metricsHandler(reviewer(t, nil), http.DefaultClient, true, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,9 +85,101 @@ func TestMetricsAreServedToThoseWhoMayReadThem(t *testing.T) {
 }
 
 func TestMetricsForEveryoneAreAskedForByName(t *testing.T) {
-	options := metricsOptions(&runOptions{metricsAddr: "127.0.0.1:0"})
-	if options.SecureServing || options.FilterProvider != nil {
-		t.Errorf("without --metrics-auth metrics are served as %+v", options)
+	handler, err := metricsHandler(nil, nil, false, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer := httptest.NewRecorder()
+	handler.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+	if answer.Code != http.StatusOK {
+		t.Errorf("without --metrics-auth the answer is %d %s", answer.Code, answer.Body)
+	}
+}
+
+// TestAFloodOfScrapes: whatever strangers send, the API server reviews few tokens.
+func TestAFloodOfScrapes(t *testing.T) {
+	for name, c := range map[string]struct {
+		from func(int) string
+		most int
+	}{
+		"from one pod":   {func(int) string { return "10.0.0.7:4000" }, metricsSender.Burst},
+		"from many pods": {func(i int) string { return fmt.Sprintf("10.0.%d.%d:4000", i/200, i%200) }, metricsTotal.Burst},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var reviews atomic.Int32
+			at := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+			handler, err := metricsHandler(reviewer(t, &reviews), http.DefaultClient, true, func() time.Time { return at })
+			if err != nil {
+				t.Fatal(err)
+			}
+			refused := 0
+			for i := range 400 {
+				request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil)
+				request.RemoteAddr = c.from(i)
+				request.Header.Set("Authorization", fmt.Sprint("Bearer token-", i))
+				answer := httptest.NewRecorder()
+				handler.ServeHTTP(answer, request)
+				if answer.Code == http.StatusTooManyRequests {
+					refused++
+				}
+			}
+			if got := int(reviews.Load()); got != c.most || refused != 400-c.most {
+				t.Errorf("400 requests caused %d TokenReviews, and %d were refused; want %d and %d", got, refused, c.most, 400-c.most)
+			}
+		})
+	}
+}
+
+// TestFewScrapesAtATime: connections that do nothing keep others waiting, and no more than so many are open.
+func TestFewScrapesAtATime(t *testing.T) {
+	server, err := newMetricsServer(t.Context(), reviewer(t, nil), http.DefaultClient, &runOptions{metricsAddr: "127.0.0.1:0", metricsAuth: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var open, most atomic.Int32
+	server.Server.ConnState = func(_ net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew:
+			if n := open.Add(1); n > most.Load() {
+				most.Store(n)
+			}
+		case http.StateClosed:
+			open.Add(-1)
+		case http.StateActive, http.StateIdle, http.StateHijacked:
+		}
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- server.Start(ctx) }()
+	insecure := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true} //nolint:gosec // its own certificate
+	var clients sync.WaitGroup
+	for range 3 * maxScrapes {
+		clients.Add(1)
+		go func() {
+			defer clients.Done()
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+server.Listener.Addr().String()+"/metrics", nil)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			response, err := insecure.RoundTrip(request)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_ = response.Body.Close()
+			if response.ProtoMajor != 1 {
+				t.Errorf("answered by %s: one connection has many requests", response.Proto)
+			}
+		}()
+	}
+	clients.Wait()
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if n := most.Load(); n == 0 || n > maxScrapes {
+		t.Errorf("%d connections were open at a time, want at most %d", n, maxScrapes)
 	}
 }
 

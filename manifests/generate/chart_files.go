@@ -26,7 +26,20 @@ var chartFiles = []chartFile{
 	{from: "core/emergency.yaml"},
 	{from: "core/metrics.yaml"},
 	{from: "core/networkpolicy.yaml", when: "if .Values.networkPolicy.enabled", edits: []edit{
-		only("        - port: webhook\n", ifWebhook),
+		replaced(1, `    - from:
+        - namespaceSelector:
+            matchLabels:
+              kubernetes.io/metadata.name: monitoring
+      ports:
+        - port: metrics
+`, `{{- with .Values.networkPolicy.metricsFrom }}
+    - from:
+        {{- toYaml . | nindent 8 }}
+      ports:
+        - port: metrics
+{{- end }}
+`),
+		only("    - ports:\n        - port: webhook\n", ifWebhook),
 	}},
 	{from: "core/deployment.yaml", edits: deploymentEdits},
 	{from: "core/disruptionbudget.yaml"},

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/plumbline-dev/plumbline/internal/inbound"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
@@ -61,6 +62,9 @@ type Options struct {
 	Answered func(host string, status int)
 }
 
+// How many requests are looked at: a busy host sends a few in a second, and one for each reference of a push.
+var allRequests, requestsOfOne = inbound.Rate{PerSecond: 20, Burst: 100}, inbound.Rate{PerSecond: 5, Burst: 50}
+
 // Receiver is the handler of what hosts send to Path.
 type Receiver struct {
 	options Options
@@ -75,7 +79,7 @@ func New(o Options) http.Handler {
 	r := &Receiver{options: o, origins: from, token: &token{reader: o.Secrets, key: client.ObjectKey{Namespace: o.Namespace, Name: o.Secret}, now: o.Now}}
 	mux := http.NewServeMux()
 	mux.Handle("POST "+Path, r)
-	return newLimits(o.Now, from).limited(mux)
+	return inbound.New(o.Now, allRequests, requestsOfOne).Handler(from.of, mux)
 }
 
 // answer is what a request comes to.
