@@ -53,7 +53,7 @@ var (
 	roleARN = regexp.MustCompile(`^arn:aws[a-z-]*:iam::[0-9]{12}:role/[\x21-\x7e]+$`)
 	// https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateCluster.html
 	clusterName = regexp.MustCompile(`^[0-9A-Za-z][A-Za-z0-9_-]{0,99}$`)
-	regionName  = regexp.MustCompile(`^[a-z]{2,}(-[a-z0-9]+)+$`)
+	regionName  = regexp.MustCompile(`^[a-z]{2,}(-[a-z]+)+-[0-9]+$`)
 )
 
 // check returns what is wrong, with the field that it is about. folder is that of

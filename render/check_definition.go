@@ -25,6 +25,7 @@ func checkDefinition(object Object) []problem {
 		found = append(found, checkRequirements(object)...)
 		found = append(found, checkInstances(object)...)
 		found = append(found, checkTogether(object)...)
+		found = append(found, checkLimits(object)...)
 	}
 	if object.Ref.Kind == EC2NodeClass {
 		found = append(found, checkUserData(object)...)
@@ -63,15 +64,7 @@ func checkAliases(object Object) []problem {
 	return found
 }
 
-func isBottlerocket(class *unstructured.Unstructured) bool {
-	if family, _, _ := unstructured.NestedString(class.Object, "spec", "amiFamily"); family != "" {
-		return family == "Bottlerocket"
-	}
-	return slices.ContainsFunc(list(class, "spec", "amiSelectorTerms"), func(term map[string]any) bool {
-		alias, _ := term["alias"].(string)
-		return strings.HasPrefix(alias, "bottlerocket@")
-	})
-}
+func isBottlerocket(class *unstructured.Unstructured) bool { return familyOf(class) == "bottlerocket" }
 
 // autoMode is the group of the classes of EKS Auto Mode, whose nodes AWS manages by itself.
 const autoMode = "eks.amazonaws.com"

@@ -18,14 +18,27 @@ const (
 	labelGeneration = "karpenter.k8s.aws/instance-generation"
 )
 
-// familyScheme takes the name of a family apart, as Karpenter does.
-var familyScheme = regexp.MustCompile(`^([a-z]+)(-[0-9]+tb)?([0-9]+).*$`)
+// familyScheme takes the name of a family apart, as Karpenter does, with the letters that follow its generation.
+var familyScheme = regexp.MustCompile(`^([a-z]+)(-[0-9]+tb)?([0-9]+)([a-z]*).*$`)
+
+// archOf is the architecture that the letters after the generation of a family name: g is a processor of AWS, which is arm64, a
+// one of AMD and i one of Intel; empty if they name none
+// (https://docs.aws.amazon.com/ec2/latest/instancetypes/instance-type-names.html).
+func archOf(letters string) string {
+	switch {
+	case strings.Contains(letters, "g"):
+		return "arm64"
+	case strings.ContainsAny(letters, "ai"):
+		return "amd64"
+	}
+	return ""
+}
 
 // checkInstances refuses requirements on instance types that contradict each other: where types
 // or families are listed, what else is asked for can be read off their names. No table of types
 // is needed for that, so that a type which is newer than this plumbline is none to refuse.
 func checkInstances(object Object) []problem {
-	requirements := list(object.Desired, "spec", "template", "spec", "requirements")
+	requirements := requirementsOf(object.Desired)
 	for _, key := range []string{labelType, labelFamily} {
 		candidates, listed := listedIn(requirements, key)
 		if !listed {
@@ -64,6 +77,9 @@ func labelsOf(key, name string) map[string]string {
 	}
 	if parts := familyScheme.FindStringSubmatch(family); parts != nil {
 		labels[labelCategory], labels[labelGeneration] = parts[1], parts[3]
+		if arch := archOf(parts[4]); arch != "" {
+			labels[labelArch] = arch
+		}
 	}
 	return labels
 }

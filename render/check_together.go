@@ -6,24 +6,16 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // checkTogether refuses requirements on one label that no machine can meet together. The
-// NodePool would be Ready, and launch no node. The labels of the template are requirements as
-// well (NewNodeClaimTemplate in karpenter
-// pkg/controllers/provisioning/scheduling/nodeclaimtemplate.go, 1.14.1).
+// NodePool would be Ready, and launch no node.
 func checkTogether(object Object) []problem {
 	byLabel := map[string][]map[string]any{}
-	for _, r := range list(object.Desired, "spec", "template", "spec", "requirements") {
+	for _, r := range requirementsOf(object.Desired) {
 		if key, _ := r["key"].(string); key != "" {
 			byLabel[key] = append(byLabel[key], r)
 		}
-	}
-	labels, _, _ := unstructured.NestedStringMap(object.Desired.Object, "spec", "template", "metadata", "labels")
-	for key, value := range labels {
-		byLabel[key] = append(byLabel[key], map[string]any{"key": key, "operator": "In", "values": []any{value}})
 	}
 	var found []problem
 	for _, key := range slices.Sorted(maps.Keys(byLabel)) {

@@ -89,8 +89,9 @@ func (m *maker) build(ctx context.Context, d draft) (Object, []problem) {
 		Defaulted: desired.DeepCopy(),
 		Text:      text,
 	}
-	made.Warning = sentences(namespaced, warnOfPlaceholders(kind, made), warnOfInstances(made), warnOfBudgets(made))
-	problems = checkDefinition(made)
+	region := m.variables[regionVariable]
+	made.Warning = sentences(namespaced, warnOfPlaceholders(kind, made), warnOfInstances(made), warnOfBudgets(made), warnOfForms(made, region))
+	problems = append(checkDefinition(made), checkForms(made, region)...)
 	if m.validator != nil {
 		m.validator.Default(made.Defaulted)
 		for _, err := range m.validator.Validate(ctx, desired) {

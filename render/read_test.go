@@ -63,6 +63,7 @@ func TestReadKarpenterRefuses(t *testing.T) {
 		"another version":  {strings.Replace(head, "v1alpha1", "v2", 1), []string{`a/plumbline.yaml:1: apiVersion is "config.plumbline.dev/v2"`}},
 		"no cluster":       {"apiVersion: config.plumbline.dev/v1alpha1\nkind: Karpenter\nversion: 1.14.1\n", []string{`a/plumbline.yaml:1: cluster.name is ""`, `a/plumbline.yaml:1: cluster.region is ""`}},
 		"no region":        {strings.Replace(head, "  region: eu-west-1\n", "", 1), []string{`a/plumbline.yaml:3: cluster.region is ""`}},
+		"a zone":           {strings.Replace(head, "region: eu-west-1", "region: eu-west-1a", 1), []string{`a/plumbline.yaml:5: cluster.region is "eu-west-1a": give the AWS region of the cluster, such as eu-west-1`}},
 		"a v":              {strings.Replace(head, "1.14.1", "v1.14.1", 1), []string{`a/plumbline.yaml:6: version is "v1.14.1"`}},
 		"a range":          {strings.Replace(head, "1.14.1", "1.14.x", 1), []string{`a/plumbline.yaml:6: version is "1.14.x"`}},
 		"two numbers":      {strings.Replace(head, "1.14.1", `"1.14"`, 1), []string{`a/plumbline.yaml:6: version is "1.14"`}},

@@ -239,6 +239,7 @@ func (r *run) keep(one source, what kept) {
 func (r *run) conclude(name string) (*Set, error) {
 	inOrder(r.objects)
 	errs := append(append(r.errs, r.tooMany()...), duplicates(r.objects)...)
+	errs = append(errs, unlaunchable(r.objects)...)
 	switch {
 	case len(errs) > 0:
 		return nil, errs.sorted()

@@ -23,9 +23,12 @@ var (
 	variable = regexp.MustCompile(`^\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
 )
 
+// regionVariable is the built-in name of the cluster's region.
+const regionVariable = "REGION"
+
 // builtIns are the names that every path knows.
 func builtIns(cluster Cluster) map[string]string {
-	return map[string]string{"CLUSTER_NAME": cluster.Name, "REGION": cluster.Region}
+	return map[string]string{"CLUSTER_NAME": cluster.Name, regionVariable: cluster.Region}
 }
 
 // variables are all names that ${NAME} may take, with their values.

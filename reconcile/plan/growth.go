@@ -3,11 +3,12 @@ package plan
 import (
 	"fmt"
 	"slices"
-	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // MayGrow says whether a NodePool launches nodes for pods, as far as its spec
@@ -66,36 +67,9 @@ func leastNode(pool *unstructured.Unstructured, limit string) resource.Quantity 
 	case string(corev1.ResourceMemory):
 		return resource.MustParse("512Mi")
 	case string(corev1.ResourceCPU):
-		return *resource.NewQuantity(leastCPU(pool), resource.DecimalSI)
+		return *resource.NewQuantity(render.Least(pool, "karpenter.k8s.aws/instance-cpu"), resource.DecimalSI)
 	}
 	return resource.Quantity{}
-}
-
-// leastCPU is the fewest processors that the requirements of a NodePool allow.
-func leastCPU(pool *unstructured.Unstructured) int64 {
-	least := int64(1)
-	requirements, _, _ := unstructured.NestedFieldNoCopy(pool.Object, "spec", "template", "spec", "requirements")
-	all, _ := requirements.([]any)
-	for _, one := range all {
-		fields, _ := one.(map[string]any)
-		if fields["key"] != "karpenter.k8s.aws/instance-cpu" {
-			continue
-		}
-		values, _ := fields["values"].([]any)
-		fewest := int64(0)
-		for _, value := range values {
-			if n, err := strconv.ParseInt(fmt.Sprint(value), 10, 64); err == nil && (fewest == 0 || n < fewest) {
-				fewest = n
-			}
-		}
-		switch fields["operator"] {
-		case string(corev1.NodeSelectorOpIn), "Gte":
-			least = max(least, fewest)
-		case string(corev1.NodeSelectorOpGt):
-			least = max(least, fewest+1)
-		}
-	}
-	return least
 }
 
 // quantities reads a map of quantities. What cannot be read is left out: the API

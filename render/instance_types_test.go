@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestFamiliesAreThoseOfTheSDK: the table is as new as the SDK that is linked.
-func TestFamiliesAreThoseOfTheSDK(t *testing.T) {
+// TestTypesAreThoseOfTheSDK: the table is as new as the SDK that is linked.
+func TestTypesAreThoseOfTheSDK(t *testing.T) {
 	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/aws/aws-sdk-go-v2/service/ec2").Output()
 	if err != nil {
 		t.Fatal(err)
@@ -24,28 +24,36 @@ func TestFamiliesAreThoseOfTheSDK(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var want []string
-	for _, found := range regexp.MustCompile(`InstanceType = "([a-z0-9-]+)\.`).FindAllStringSubmatch(string(source), -1) {
+	var want, got []string
+	for _, found := range regexp.MustCompile(`InstanceType = "([a-z0-9-]+\.[a-z0-9-]+)"`).FindAllStringSubmatch(string(source), -1) {
 		want = append(want, found[1])
 	}
+	for line := range strings.Lines(instanceTypes) {
+		family, sizes, _ := strings.Cut(line, ":")
+		for _, size := range strings.Fields(sizes) {
+			got = append(got, family+"."+size)
+		}
+	}
 	slices.Sort(want)
-	if diff := cmp.Diff(slices.Compact(want), strings.Fields(families)); diff != "" || len(want) < 1000 {
-		t.Errorf("%d types; families (-want +got):\n%s", len(want), diff)
+	slices.Sort(got)
+	if diff := cmp.Diff(slices.Compact(want), got); diff != "" || len(want) < 1000 {
+		t.Errorf("%d types (-want +got):\n%s", len(want), diff)
 	}
 }
 
-// TestFamiliesThatNobodyKnows are warned of, and refused by nobody.
-func TestFamiliesThatNobodyKnows(t *testing.T) {
+// TestUnknownTypes are warned of, and refused by nobody.
+func TestUnknownTypes(t *testing.T) {
 	cases := map[string]struct{ requirements, want string }{
 		"nothing is asked for": {"[]", ""},
 		"one that exists":      {"[{key: karpenter.k8s.aws/instance-family, operator: In, values: [m5, u7i-12tb]}]", ""},
 		"one that does not": {
 			"[{key: karpenter.k8s.aws/instance-family, operator: In, values: [m5, zz9]}]",
-			"NodePool/a: karpenter.k8s.aws/instance-family [zz9]: this version of plumbline knows no such instance family",
+			"NodePool/a: karpenter.k8s.aws/instance-family [zz9]: this version of plumbline does not know this instance family",
 		},
-		"a type of one that does not": {"[{key: node.kubernetes.io/instance-type, operator: In, values: [m5.large, mm5.large]}]", "node.kubernetes.io/instance-type [mm5.large]"},
-		"a part of a name":            {"[{key: karpenter.k8s.aws/instance-family, operator: In, values: [m]}]", "[m]"},
-		"one that is excluded":        {"[{key: karpenter.k8s.aws/instance-family, operator: NotIn, values: [zz9]}]", ""},
+		"a type of one that does not":        {"[{key: node.kubernetes.io/instance-type, operator: In, values: [m5.large, mm5.large]}]", "node.kubernetes.io/instance-type [mm5.large]"},
+		"a size that a family does not have": {"[{key: node.kubernetes.io/instance-type, operator: In, values: [m5.large, m5.3xlarge]}]", "node.kubernetes.io/instance-type [m5.3xlarge]: this version of plumbline does not know this instance type"},
+		"a part of a name":                   {"[{key: karpenter.k8s.aws/instance-family, operator: In, values: [m]}]", "[m]"},
+		"one that is excluded":               {"[{key: karpenter.k8s.aws/instance-family, operator: NotIn, values: [zz9]}]", ""},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
