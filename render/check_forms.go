@@ -152,7 +152,7 @@ func misfits(object Object, region string) []misfit {
 	return found
 }
 
-// checkForms refuses requirements whose values no node can have, by their form alone: the NodePool would be Ready, and
+// checkForms refuses requirements whose values no node can have, by their form: the NodePool would be Ready, and
 // launch no node.
 func checkForms(object Object, region string) []problem {
 	var found []problem
