@@ -203,3 +203,31 @@ func TestNodesThatDoNotRegister(t *testing.T) {
 		t.Errorf("%+v", p.Launchless)
 	}
 }
+
+// TestAPoolWithoutAnInstanceTypeIsNamed by Karpenter's event, which wakes the NodeSync that has the NodePool, and no other.
+func TestAPoolWithoutAnInstanceTypeIsNamed(t *testing.T) {
+	b := newBed(t, nodeSync(unchanged))
+	b.recall(b.pass().name(), "11")
+	b.registry.Remember(b.pass().name(), "11", &render.Set{Objects: []render.Object{{Ref: render.Ref{Kind: render.NodePool, Name: "cheap"}}}}, 1, b.clock.now())
+	event := func(pool string) *corev1.Event {
+		return &corev1.Event{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: pool}, InvolvedObject: corev1.ObjectReference{Kind: "NodePool", Name: pool},
+			Reason: "NoCompatibleInstanceTypes", Message: "NodePool requirements filtered out all", LastTimestamp: metav1.NewTime(b.clock.now()),
+		}
+	}
+	if woken := b.wakes().OnEvent(t.Context(), event("of-another")); len(woken) != 0 {
+		t.Errorf("woken: %v", woken)
+	}
+	if woken := b.wakes().OnEvent(t.Context(), event("cheap")); len(woken) != 1 {
+		t.Fatalf("woken: %v", woken)
+	}
+	sync, _ := b.looksAtLaunches()
+	failing := conditions.Get(sync, v1alpha1.LaunchFailingCondition)
+	if failing == nil || failing.Message != "NodePool/cheap gets no nodes: Karpenter finds no instance type for it: NodePool requirements filtered out all" {
+		t.Fatalf("it says %+v", failing)
+	}
+	b.clock.forward(observe.FailedLaunchLasts)
+	if sync, _ := b.looksAtLaunches(); conditions.Has(sync, v1alpha1.LaunchFailingCondition) {
+		t.Errorf("ten minutes later it says %+v", conditions.Get(sync, v1alpha1.LaunchFailingCondition))
+	}
+}

@@ -70,6 +70,7 @@ func (l Launches) Look(ctx context.Context, pools []Pool) ([]Launchless, finding
 		if pool.Live != nil {
 			words[pool.Name] = observe.Registers(pool.Live).Message
 		}
+		l.Known.Under(pool.Name, pool.definitions())
 		failed, is := l.Known.Failed(pool.Name)
 		if !is {
 			continue

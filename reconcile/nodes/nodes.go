@@ -4,17 +4,31 @@
 package nodes
 
 import (
+	"fmt"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Pool is a NodePool as Git has it, and as it is in the cluster; nil where it is not there.
+// Pool is a NodePool as Git has it, and as it is in the cluster; nil where it is not there. Class is the EC2NodeClass that it
+// names there.
 type Pool struct {
-	Name string
-	Git  *unstructured.Unstructured
-	Live *plan.Object
+	Name        string
+	Git         *unstructured.Unstructured
+	Live, Class *plan.Object
+}
+
+// definitions are equal as long as the specs of the pool and its class in the cluster are.
+func (p Pool) definitions() string {
+	var generations [2]int64
+	for i, object := range []*plan.Object{p.Live, p.Class} {
+		if object != nil {
+			generations[i] = object.GetGeneration()
+		}
+	}
+	return fmt.Sprint(generations)
 }
 
 // Pools are the NodePools of a Set.
@@ -22,7 +36,12 @@ func Pools(set *render.Set, live map[render.Ref]*plan.Object) []Pool {
 	var pools []Pool
 	for _, object := range set.Objects {
 		if object.Ref.Kind == render.NodePool {
-			pools = append(pools, Pool{Name: object.Ref.Name, Git: object.Defaulted, Live: live[object.Ref]})
+			pool := Pool{Name: object.Ref.Name, Git: object.Defaulted, Live: live[object.Ref]}
+			if pool.Live != nil {
+				class, _ := plan.Reference(object.Ref, pool.Live.Unstructured)
+				pool.Class = live[class]
+			}
+			pools = append(pools, pool)
 		}
 	}
 	return pools

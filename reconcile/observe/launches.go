@@ -37,7 +37,8 @@ type Launches struct {
 
 // FailedLaunch is the newest launch of a pool, which failed.
 type FailedLaunch struct {
-	// NodeClaim is that which got no instance, and when it was made.
+	// NodeClaim is that which got no instance, and when it was made; empty if Karpenter created none, as it finds no instance
+	// type, and when it said so.
 	NodeClaim string
 	made      metav1.Time
 	// At is when it was seen.
@@ -48,6 +49,8 @@ type FailedLaunch struct {
 	Asked time.Time
 	// unregistered says that there was an instance: only a node that registers is better news.
 	unregistered bool
+	// under are the definitions under which Karpenter found no instance type.
+	under string
 }
 
 // FailedLaunchLasts is how long a launch that failed counts, unless another one

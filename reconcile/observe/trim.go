@@ -24,6 +24,7 @@ func CacheOptions(refusals *Refusals, values *render.Values) cache.Options {
 	objects := map[client.Object]cache.ByObject{
 		&apiextensionsv1.CustomResourceDefinition{}: {Transform: trimCRD},
 		&appsv1.Deployment{}:                        {Label: karpenters, Transform: trimDeployment},
+		&corev1.Event{}:                             poolEvents(),
 	}
 	for _, kind := range ChartedKinds() {
 		objects[Charted(kind)] = cache.ByObject{Label: karpenters, Transform: trimCharted}

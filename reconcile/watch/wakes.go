@@ -7,6 +7,7 @@ import (
 
 	"github.com/fluxcd/pkg/apis/meta"
 	"github.com/fluxcd/pkg/runtime/conditions"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -112,6 +113,16 @@ func (w Wakes) OnNodeClaim(ctx context.Context, obj client.Object) []ctrlreconci
 		name, told := client.ObjectKeyFromObject(sync), news || watchesDrift(sync)
 		return removes(sync, n) || told && w.Interests.Wants(name, pool) || w.Interests.Holds(name)
 	})
+}
+
+// OnEvent wakes the NodeSyncs whose Git has the NodePool of which Karpenter reports that it finds no instance type.
+func (w Wakes) OnEvent(ctx context.Context, obj client.Object) []ctrlreconcile.Request {
+	event, ok := obj.(*corev1.Event)
+	if !ok || !w.Launches.SeeEvent(event) {
+		return nil
+	}
+	pool := render.Ref{Kind: render.NodePool, Name: event.InvolvedObject.Name}
+	return w.where(ctx, func(sync *v1alpha1.NodeSync) bool { return w.Interests.Wants(client.ObjectKeyFromObject(sync), pool) })
 }
 
 // removes says whether an open removal of a NodeSync has to do with a NodeClaim.

@@ -159,6 +159,7 @@ func (w *Watches) listenToCharted(ctx context.Context) (filled bool, err error) 
 func (w *Watches) kubernetes() []watched {
 	return []watched{
 		{&appsv1.Deployment{}, w.Wakes.All, nil},
+		{&corev1.Event{}, w.Wakes.OnEvent, nil},
 		w.crds(),
 	}
 }
