@@ -71,6 +71,7 @@ func (m *maker) decide(ctx context.Context, object render.Object) (decision, err
 	}
 	if change.Action != None && (!ends || !change.onlyBudgets()) {
 		m.effect(change, d.compared)
+		m.holdUnpublished(change)
 	}
 	return d, nil
 }

@@ -66,8 +66,10 @@ type Answer struct {
 // Resolved is what a selector comes to: AMIs in the order of Karpenter's preference, or IDs.
 type Resolved[T any] struct {
 	Found []T
-	// Unavailable is why nothing is known; empty where Found is what there is.
+	// Unavailable is why nothing is known; empty where Found is what there is. Empty says that it is because AWS has nothing
+	// that the selector matches.
 	Unavailable string
+	Empty       bool
 }
 
 // Running is what an instance runs in.

@@ -7,11 +7,13 @@ package resolve
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/provision/cloud/resolve"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -95,7 +97,8 @@ func (s *Step) answer(ctx context.Context, aws Cloud, q *plan.Question) (a plan.
 
 func resolved[T any](found []T, err error) plan.Resolved[T] {
 	if err != nil {
-		return plan.Resolved[T]{Unavailable: err.Error()}
+		var empty *resolve.EmptyError
+		return plan.Resolved[T]{Unavailable: err.Error(), Empty: errors.As(err, &empty)}
 	}
 	return plan.Resolved[T]{Found: found}
 }
