@@ -136,10 +136,11 @@ func lastPool(c Candidate, w weighing) (reason, message string, hold bool) {
 }
 
 // maxRemovedPools holds all NodePools of a revision that together with those
-// already leaving are too many: half of an accident is one too.
+// already leaving are too many: half of an accident is one too. One without nodes that
+// was to take the place of a NodePool which Git has again does not count: a revert needs nothing.
 func maxRemovedPools(c Candidate, w weighing) (reason, message string, hold bool) {
 	limit := w.policy.maxRemovedPools()
-	if c.Ref.Kind != render.NodePool || w.leaving <= limit || c.approved.covers(ReasonMaxRemovedPools) {
+	if c.Ref.Kind != render.NodePool || c.undoes || w.leaving <= limit || c.approved.covers(ReasonMaxRemovedPools) {
 		return "", "", false
 	}
 	return ReasonMaxRemovedPools, fmt.Sprintf(
@@ -182,7 +183,7 @@ func (m *maker) labelChanged(ref render.Ref) string {
 func (m *maker) weighTogether(candidates []Candidate, w *weighing) {
 	w.together = nil
 	for _, c := range candidates {
-		if c.Ref.Kind == render.NodePool && !c.Orphan && !needsWord(c, *w) {
+		if c.Ref.Kind == render.NodePool && !c.Orphan && !c.undoes && !needsWord(c, *w) {
 			w.together = append(w.together, c.Ref.Name)
 		}
 	}

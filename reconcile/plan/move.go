@@ -30,6 +30,7 @@ func (m *maker) findMoves(candidates []Candidate) {
 	for i := range candidates {
 		if c := &candidates[i]; c.Ref.Kind == render.NodePool && !c.Terminating && !c.Vanished {
 			c.MovesTo = m.poolsFor(c, arriving)
+			c.undoes = m.undoesMove(c)
 		}
 	}
 	for i := range candidates {
@@ -88,6 +89,9 @@ func (m *maker) poolsFor(c *Candidate, arriving *arrivals) []string {
 	if !ok {
 		return nil
 	}
+	if back := m.movesBack(c); len(back) > 0 {
+		return back
+	}
 	var recorded []offer
 	for _, name := range c.record.MovesTo {
 		if o, ok := arriving.named[name]; ok && o.takesAny(leaving) {
@@ -101,6 +105,35 @@ func (m *maker) poolsFor(c *Candidate, arriving *arrivals) []string {
 		return []string{slices.MinFunc(alike, byLikeness(leaving)).name}
 	}
 	return arriving.compare(leaving)
+}
+
+// movesBack are the NodePools that were to move to one that leaves, and that Git has again: a commit reverts the move.
+func (m *maker) movesBack(c *Candidate) []string {
+	var names []string
+	for _, r := range m.live.Removals {
+		if r.Kind == render.NodePool && slices.Contains(r.MovesTo, c.Ref.Name) && m.back(r) {
+			names = append(names, r.Name)
+		}
+	}
+	slices.Sort(names)
+	return names[:min(len(names), mostTargets)]
+}
+
+// undoesMove reports whether a NodePool without nodes leaves, whose place older ones take: it was to take theirs.
+func (m *maker) undoesMove(c *Candidate) bool {
+	object := m.live.object(c.Ref)
+	if object == nil || c.Nodes > 0 || c.Leaves > 0 || len(c.MovesTo) == 0 {
+		return false
+	}
+	created := object.GetCreationTimestamp()
+	return !slices.ContainsFunc(c.MovesTo, func(name string) bool {
+		target := m.live.object(render.Ref{Kind: render.NodePool, Name: name})
+		if target == nil {
+			return true
+		}
+		at := target.GetCreationTimestamp()
+		return !at.Before(&created)
+	})
 }
 
 // compare finds the near-equal ones among all that are fresh, as long as it may.

@@ -5,12 +5,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // made is a NodePool with requirements, such as "kubernetes.io/arch In amd64 arm64", and other fields of
@@ -176,6 +178,65 @@ func TestAMoveWaitsForOtherNodeSyncs(t *testing.T) {
 	c.policy.Moves = nil
 	if got := moves(c.plan(t, class("default"), two)); got != "general→" {
 		t.Errorf("without what was found before it moves %q", got)
+	}
+}
+
+// TestARevertOfAHeldMoveGoesAhead: the pools that a held commit has added go again, if they have no node.
+func TestARevertOfAHeldMoveGoesAhead(t *testing.T) {
+	old, renamed := []string{class("default")}, []string{class("default")}
+	for _, name := range []string{"a", "b", "c"} {
+		old, renamed = append(old, made(name, "default", []string{amd64}, "", "")), append(renamed, made(name+"2", "default", []string{amd64}, "", ""))
+	}
+	for name, test := range map[string]struct {
+		nodes int
+		// recorded says that the removals that the revert begins are recorded, and those of the move are no more.
+		recorded bool
+		want     string
+	}{
+		"at first":                    {want: ""},
+		"recorded":                    {recorded: true, want: ""},
+		"one of them has nodes":       {nodes: 1, want: ""},
+		"one of them has many":        {nodes: 4, want: "MaxDisruptedNodes"},
+		"a move that no commit undid": {want: "MaxRemovedPools"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			c.have(t, owner, append(old, renamed[1:]...)...)
+			at := time.Date(2026, 11, 28, 8, 0, 0, 0, time.UTC)
+			reverts := name != "a move that no commit undid"
+			for _, pool := range []string{"a", "b", "c"} {
+				for i, ref := range []render.Ref{poolRef(pool), poolRef(pool + "2")} {
+					created := at.Add(time.Duration(i) * time.Minute).Format(time.RFC3339)
+					c.edit(t, ref, "kube-apiserver", created, "metadata", "creationTimestamp")
+				}
+				record := poolRef(pool)
+				if test.recorded || !reverts {
+					record = poolRef(pool + "2")
+				}
+				c.removal(record, v1alpha1.RemovalHeld, "main@sha1:old")
+				moves := []string{pool + "2"}
+				if test.recorded {
+					moves = []string{pool}
+				}
+				if reverts {
+					c.live.Removals[len(c.live.Removals)-1].MovesTo = moves
+				}
+			}
+			c.live.NodeClaims = claims("a2", test.nodes)
+			p := c.plan(t, old...)
+			if len(p.Removals) != 3 {
+				t.Fatalf("removes %v", script(p))
+			}
+			for _, r := range p.Removals {
+				want := test.want
+				if reverts && r.Ref.Name != "a2" {
+					want = ""
+				}
+				if r.Reason != want {
+					t.Errorf("%s is held for %q: %s", r.Ref, r.Reason, r.Message)
+				}
+			}
+		})
 	}
 }
 

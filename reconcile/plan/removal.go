@@ -46,6 +46,8 @@ type Candidate struct {
 	Last bool
 
 	record v1alpha1.Removal
+	// undoes says that it has no node and was to take the place of a NodePool that Git has again.
+	undoes bool
 	// approved are the reasons and pods for which people have approved it.
 	approved approved
 	// pods are those that would be pending.
