@@ -1,9 +1,12 @@
 package reconcile
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -49,6 +52,36 @@ func TestEachHoldHasAnEvent(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestAnApprovalIsNoNewHold: the pass that records an approval was planned without it. Its condition names who has approved, and
+// no event warns of the hold again.
+func TestAnApprovalIsNoNewHold(t *testing.T) {
+	b := newBed(t, nodeSync(unchanged))
+	approvable := func(p *pass) {
+		p.sync.Status.Held = &v1alpha1.HeldPlan{Digest: "sha256:1", Needed: 1, Summary: "replaces 4 of 4 nodes in 1 pool"}
+	}
+	approved := func(p *pass) {
+		p.sync.Status.Held = nil
+		p.sync.Status.Approved = []v1alpha1.ApprovedPlan{{Digest: "sha256:1", By: []string{"ann"}}}
+	}
+	b.concluded(b.pass(), holds("a"), approvable)
+	b.told()
+	p := b.pass()
+	b.concluded(p, holds("a"), approved)
+	for _, event := range b.told() {
+		if strings.HasPrefix(event, "Warning") {
+			t.Errorf("event %q", event)
+		}
+	}
+	ready := conditions.Get(p.sync, meta.ReadyCondition)
+	if ready == nil || ready.Status != metav1.ConditionUnknown || ready.Message != "approved by ann: replaces 4 of 4 nodes in 1 pool" {
+		t.Errorf("Ready is %+v", ready)
+	}
+	b.concluded(b.pass(), holds("b"))
+	if told := b.told(); !slices.ContainsFunc(told, func(event string) bool { return strings.HasPrefix(event, "Warning Held") }) {
+		t.Errorf("what is held beside it has no event: %q", told)
 	}
 }
 

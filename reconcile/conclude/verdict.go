@@ -71,6 +71,8 @@ func (s *Step) foundVerdict() Verdict {
 	case len(stalled(status.Removals)) > 0:
 		removals := stalled(status.Removals)
 		return s.withController(s.withCharts(s.stalledVerdict(removals), firstName(removals)+": removal stalled"))
+	case s.holds() && s.approvedNow() != nil:
+		return s.approvedVerdict(s.approvedNow())
 	case s.holds():
 		held := heldRemovals(status.Removals)
 		return s.withController(s.withCharts(s.withApproval(s.heldVerdict(held)), heldBrief(s.Held, held)))
