@@ -62,7 +62,8 @@ func newFleet(t *testing.T, shared *plannedShelf) *plannedWorld {
 }
 
 // TestNoMistakeEndsNodesUnheld: what a commit, a merge or a setting takes away by mistake is refused or held
-// under the defaults of spec.guard, the plan says so before, and each line says of what and how much.
+// under the defaults of spec.guard, the plan says so before, and each line says of what and how much. What has nodes replaced is held
+// without the brake, and goes at the pace of disruption budgets under it.
 func TestNoMistakeEndsNodesUnheld(t *testing.T) {
 	shared := newPlannedShelf(t)
 	const (
@@ -77,6 +78,8 @@ func TestNoMistakeEndsNodesUnheld(t *testing.T) {
 		// change makes the mistake in the files, or in the NodeSync.
 		change func(files map[string]string)
 		path   string
+		// report has spec.rollout.onFailure only report, so that replacements count in total.
+		report bool
 		// stopped begins what the commit is refused for as a whole; changes begin what becomes of its parts.
 		stopped string
 		changes []string
@@ -121,6 +124,7 @@ func TestNoMistakeEndsNodesUnheld(t *testing.T) {
 			stopped: "prod/b/renamed.yaml",
 		},
 		"a variable that all pools have is another": {
+			report: true,
 			change: func(files map[string]string) {
 				files["prod/plumbline.yaml"] = strings.Replace(files["prod/plumbline.yaml"], "substitute: {CAPACITY: spot}\n", onDemand, 1)
 			},
@@ -133,6 +137,7 @@ func TestNoMistakeEndsNodesUnheld(t *testing.T) {
 			stopped: "prod/a/pool.yaml:8: ",
 		},
 		"all pools on a class whose AMI is not there": {
+			report: true,
 			change: func(files map[string]string) {
 				files["prod/class.yaml"] += "---\n" + strings.NewReplacer("name: default", "name: broken", "amiSelectorTerms: [{alias: al2023@latest}]", missing).Replace(plannedClass)
 				for name, text := range files {
@@ -143,7 +148,14 @@ func TestNoMistakeEndsNodesUnheld(t *testing.T) {
 			},
 			changes: []string{"Create EC2NodeClass/broken ", "Hold NodePool/a MaxDisruptedNodes Replace: " + tooMany, "Hold NodePool/b MaxDisruptedNodes Replace: " + tooMany, "Hold NodePool/s MaxDisruptedNodes Replace: " + tooMany},
 		},
+		"the class of all pools has an AMI that is not there, under the brake": {
+			change: func(files map[string]string) {
+				files["prod/class.yaml"] = strings.Replace(plannedClass, "amiSelectorTerms: [{alias: al2023@latest}]", missing, 1)
+			},
+			changes: []string{"Update EC2NodeClass/default Differs Replace: "},
+		},
 		"the class of all pools has an AMI that is not there": {
+			report: true,
 			change: func(files map[string]string) {
 				files["prod/class.yaml"] = strings.Replace(plannedClass, "amiSelectorTerms: [{alias: al2023@latest}]", missing, 1)
 			},
@@ -164,6 +176,9 @@ func TestNoMistakeEndsNodesUnheld(t *testing.T) {
 			}
 			if c.path != "" {
 				w.sync.Spec.Path = c.path
+			}
+			if c.report {
+				w.sync.Spec.Rollout.OnFailure = v1alpha1.RolloutReport
 			}
 			passed, diff := w.compare(t, shared)
 			if diff != "" {

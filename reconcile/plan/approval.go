@@ -78,7 +78,7 @@ func (a *Approvable) whose() string {
 
 // approvable says whether people may approve what is held for a reason.
 func approvable(reason string) bool {
-	return slices.Contains([]string{ReasonLastPool, ReasonMaxRemovedPools, ReasonMaxDisruptedNodes, ReasonMaxDisruptedNodesPerPool, ReasonIntolerantDaemonSets, ReasonUnschedulablePods, ReasonPolicy, ReasonOrphan}, reason)
+	return slices.Contains([]string{ReasonLastPool, ReasonMaxRemovedPools, ReasonMaxDisruptedNodes, ReasonMaxDisruptedNodesPerPool, ReasonMaxReplacedNodes, ReasonIntolerantDaemonSets, ReasonUnschedulablePods, ReasonPolicy, ReasonOrphan}, reason)
 }
 
 // tolerated is how many nodes what was approved of so many may come to: nodes come and go.

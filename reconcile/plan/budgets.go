@@ -11,7 +11,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// budgets are the disruption budgets of a pool of so many nodes that count for drift, with their
+// budgets are the disruption budgets of a pool of so many nodes that count for a reason, with their
 // schedules read once. They are read as Karpenter reads them: in UTC, and active up to their duration
 // after a hit (sigs.k8s.io/karpenter pkg/apis/v1/nodepool.go IsActive, 1.14.1).
 type budgets struct {
@@ -26,8 +26,8 @@ type budget struct {
 	duration time.Duration
 }
 
-// readBudgets reads them. An error, also of one for other reasons, says that Karpenter disrupts nothing.
-func readBudgets(pool *karpv1.NodePool, nodes int) (budgets, error) {
+// readBudgets reads those for a reason. An error, also of one for other reasons, means that Karpenter disrupts nothing.
+func readBudgets(pool *karpv1.NodePool, nodes int, reason karpv1.DisruptionReason) (budgets, error) {
 	b := budgets{nodes: nodes}
 	for _, is := range pool.Spec.Disruption.Budgets {
 		amount := karpv1.GetIntStrFromValue(is.Nodes)
@@ -41,7 +41,7 @@ func readBudgets(pool *karpv1.NodePool, nodes int) (budgets, error) {
 				return budgets{}, err
 			}
 		}
-		if is.Reasons == nil || slices.Contains(is.Reasons, karpv1.DisruptionReasonDrifted) {
+		if is.Reasons == nil || slices.Contains(is.Reasons, reason) {
 			b.all = append(b.all, one)
 		}
 	}
@@ -75,11 +75,11 @@ func (b budgets) always() int {
 	return n
 }
 
-// widest is the most that they allow at any time within the horizon; whole says that all of it was
+// widest is the most that they allow at any time within a duration; whole reports whether all of it was
 // looked at.
-func (b budgets) widest(now time.Time) (n int, whole bool) {
+func (b budgets) widest(now time.Time, within time.Duration) (n int, whole bool) {
 	n = b.at(now)
-	turns, whole := b.turns(now)
+	turns, whole := b.turns(now, within)
 	for _, turn := range turns {
 		if n >= b.always() {
 			return n, true
@@ -89,10 +89,21 @@ func (b budgets) widest(now time.Time) (n int, whole bool) {
 	return n, whole || n >= b.always()
 }
 
-// turns are the times within the horizon at which one begins or ceases to be active, sorted; whole says
-// that these are all, and not only the first of them.
-func (b budgets) turns(now time.Time) (found []time.Time, whole bool) {
-	end := now.Add(horizon)
+// most is the most that they allow at any time within a year; what cannot be looked at whole counts as open.
+func (b budgets) most(now time.Time) int {
+	if now.IsZero() {
+		return b.always()
+	}
+	if n, whole := b.widest(now, year); whole {
+		return n
+	}
+	return b.always()
+}
+
+// turns are the times within a duration at which one begins or ceases to be active, sorted; whole reports
+// whether these are all, and not only the first of them.
+func (b budgets) turns(now time.Time, within time.Duration) (found []time.Time, whole bool) {
+	end := now.Add(within)
 	each, cut := min(hits, looked/max(1, len(b.all))), time.Time{}
 	for _, one := range b.all {
 		if one.schedule == nil {

@@ -14,9 +14,11 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// ReasonMaxDisruptedNodes is the reason of what would disrupt more nodes than the
-// guard allows.
-const ReasonMaxDisruptedNodes = "MaxDisruptedNodes"
+// Reasons of what would disrupt, or replace, more nodes than the guard allows.
+const (
+	ReasonMaxDisruptedNodes = "MaxDisruptedNodes"
+	ReasonMaxReplacedNodes  = "MaxReplacedNodes"
+)
 
 const (
 	// defaultDisrupted is guard.maxDisruptedNodes where it is not set.
@@ -26,19 +28,22 @@ const (
 	leastDisrupted = 3
 )
 
-// weighNodes holds what would disrupt more nodes than guard.maxDisruptedNodes
-// allows, together with what ends already. What came with one revision is weighed
-// together, and goes or is held as a whole; what is held for another reason
-// disrupts nothing. What goes is weighed by NodePool as well.
+// weighNodes holds what would disrupt more nodes than guard.maxDisruptedNodes or guard.maxReplacedNodes allows,
+// together with those that are terminating and those that earlier commits have outdated. The changes of one
+// revision go ahead, or are held, as a whole; what is held for another reason disrupts nothing. What goes ahead is
+// weighed by NodePool as well.
 func (m *maker) weighNodes(p *Plan) {
 	groups := m.shares(p)
 	if m.policy.Deleting {
 		return
 	}
 	d := newDisruption(m.ending())
+	if len(p.Removals) > 0 || slices.ContainsFunc(p.Changes, func(c Change) bool { return disrupts(&c) }) {
+		d.replaced = m.outdatedBefore()
+	}
 	for _, s := range slices.Concat(groups...) {
 		if s.hold == nil {
-			d.add(s.ref, s.claims, s.more)
+			d.add(s)
 		}
 	}
 	for _, group := range groups {
@@ -46,8 +51,8 @@ func (m *maker) weighNodes(p *Plan) {
 		if len(group) == 0 || m.holdDisrupting(group, d) {
 			continue
 		}
-		for _, s := range m.weighPools(group, d) {
-			d.add(s.ref, s.claims, s.more)
+		for _, s := range m.weighPools(m.holdReplacing(group, d), d) {
+			d.add(s)
 		}
 	}
 	m.weighHeld(p, d)
@@ -56,37 +61,75 @@ func (m *maker) weighNodes(p *Plan) {
 // holdDisrupting holds a group that would disrupt more nodes than guard.maxDisruptedNodes allows.
 func (m *maker) holdDisrupting(group []share, already disruption) (held bool) {
 	limit := atMost(m.policy.disruptedNodes(), m.ourNodes())
-	nodes := already.with(group).nodes()
+	nodes := m.countAll(already.with(group), limit)
 	if nodes <= limit {
 		return false
 	}
-	message := m.tooMany(group, already.nodes(), nodes, limit)
+	message := fmt.Sprintf("%s would be disrupted, and guard.maxDisruptedNodes allows %d: set it to %d (it is %s%s%s), or change less in one commit: %s",
+		english.Plural(nodes, "node", ""), limit, nodes, shareOf(m.policy.disruptedNodes(), m.ourNodes()),
+		disruptedAlready(m.countAll(already, limit)), m.inTotal(group, limit), m.namesOf(group, limit))
 	for _, s := range group {
 		s.hold(ReasonMaxDisruptedNodes, message)
 	}
 	return true
 }
 
-// tooMany says what releases what is held, and then its names: a commit status cuts off the end. already is how many nodes end without it.
-func (m *maker) tooMany(group []share, already, total, limit int) string {
-	return fmt.Sprintf("%s would be disrupted, and guard.maxDisruptedNodes allows %d: set it to %d (it is %s%s), or change less in one commit: %s",
-		english.Plural(total, "node", ""), limit, total, shareOf(m.policy.disruptedNodes(), m.ourNodes()), endAlready(already), namesOf(group))
+// holdReplacing holds of a group what would have more nodes replaced in total than guard.maxReplacedNodes allows. It
+// returns the others.
+func (m *maker) holdReplacing(group []share, already disruption) []share {
+	written := m.policy.Guard.MaxReplacedNodes
+	if written == nil {
+		return group
+	}
+	var rest, replacing []share
+	for _, s := range group {
+		if s.replaces {
+			replacing = append(replacing, s)
+		} else {
+			rest = append(rest, s)
+		}
+	}
+	limit, nodes := atMost(written, m.ourNodes()), already.with(replacing).replacedInTotal()
+	if len(replacing) == 0 || nodes <= limit {
+		return group
+	}
+	var names []string
+	for _, s := range replacing {
+		names = append(names, fmt.Sprintf("%s (%d)", s.ref, len(s.claims)+s.more))
+	}
+	message := fmt.Sprintf("%s would be replaced in total, and guard.maxReplacedNodes allows %d: set it to %d (it is %s%s), or change less in one commit: %s",
+		english.Plural(nodes, "node", ""), limit, nodes, shareOf(written, m.ourNodes()), outdatedAlready(already.replacedInTotal()), someOf(names))
+	for _, s := range replacing {
+		if s.hold(ReasonMaxReplacedNodes, message); s.change.Action != Hold {
+			rest = append(rest, s) // people have approved it
+		}
+	}
+	return rest
 }
 
-// namesOf are the objects of shares, each with its nodes.
-func namesOf(group []share) string {
+// namesOf are the objects of shares, each with how many nodes count for it.
+func (m *maker) namesOf(group []share, limit int) string {
 	names := make([]string, 0, len(group))
 	for _, s := range group {
-		names = append(names, fmt.Sprintf("%s (%d)", s.ref, s.nodes()))
+		alone := newDisruption(map[types.UID]bool{})
+		alone.add(s)
+		names = append(names, fmt.Sprintf("%s (%d)", s.ref, m.countAll(alone, limit)))
 	}
 	return someOf(names)
 }
 
-func endAlready(nodes int) string {
+func disruptedAlready(nodes int) string {
 	if nodes == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; %d of the nodes end already", nodes)
+	return fmt.Sprintf("; %d of the nodes are terminating or outdated already", nodes)
+}
+
+func outdatedAlready(nodes int) string {
+	if nodes == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %d of the nodes are outdated already", nodes)
 }
 
 // holdsByItself says whether a Change is held for itself, whatever else the Plan does to nodes.

@@ -7,8 +7,6 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/plumbline-dev/plumbline/render"
 )
 
 // ReasonMaxDisruptedNodesPerPool is the reason of what would disrupt more nodes of one NodePool than the
@@ -54,9 +52,10 @@ func (m *maker) poolsBeyond(group []share, already disruption, pools map[types.U
 	before, after := already.byPool(pools), already.with(group).byPool(pools)
 	var found []beyond
 	for pool, nodes := range after {
-		of := len(m.claims()[render.Ref{Kind: render.NodePool, Name: pool}])
-		b := beyond{pool: pool, nodes: nodes, already: before[pool], limit: atMost(limit, of), of: of}
-		if nodes > b.limit && slices.ContainsFunc(group, func(s share) bool { return s.disrupts(pool, pools) }) {
+		of := len(m.claims()[poolRefOf(pool)])
+		b := beyond{pool: pool, limit: atMost(limit, of), of: of}
+		b.nodes, b.already = m.countPool(pool, nodes, b.limit), m.countPool(pool, before[pool], b.limit)
+		if b.nodes > b.limit && slices.ContainsFunc(group, func(s share) bool { return s.disrupts(pool, pools) }) {
 			found = append(found, b)
 		}
 	}
@@ -70,9 +69,10 @@ func (m *maker) tooManyOf(s share, over []share, found []beyond, pools map[types
 	mine := slices.DeleteFunc(slices.Clone(found), func(b beyond) bool { return !concerns(b)(s) })
 	first := mine[0]
 	most := slices.MaxFunc(found, func(a, b beyond) int { return cmp.Compare(a.nodes, b.nodes) }).nodes
+	mineOver := slices.DeleteFunc(slices.Clone(over), func(s share) bool { return !concerns(first)(s) })
 	message := fmt.Sprintf("%s of NodePool/%s would be disrupted, and guard.maxDisruptedNodesPerPool allows %d: set it to %d (it is %s%s), or change less in one commit: %s",
-		english.Plural(first.nodes, "node", ""), first.pool, first.limit, most, shareOf(m.policy.Guard.MaxDisruptedNodesPerPool, first.of), endAlready(first.already),
-		namesOf(slices.DeleteFunc(slices.Clone(over), func(s share) bool { return !concerns(first)(s) })))
+		english.Plural(first.nodes, "node", ""), first.pool, first.limit, most, shareOf(m.policy.Guard.MaxDisruptedNodesPerPool, first.of),
+		disruptedAlready(first.already)+m.inTotal(mineOver, first.limit), m.namesOf(mineOver, first.limit))
 	if len(mine) == 1 {
 		return message
 	}
@@ -90,18 +90,6 @@ func (m *maker) poolOfEach() map[types.UID]string {
 		pools[m.live.NodeClaims[i].UID] = m.live.NodeClaims[i].Pool
 	}
 	return pools
-}
-
-// byPool counts the nodes by their NodePool.
-func (d disruption) byPool(pools map[types.UID]string) map[string]int {
-	found := map[string]int{}
-	for uid := range d.claims {
-		found[pools[uid]]++
-	}
-	for pool, more := range d.more {
-		found[pool] += more
-	}
-	return found
 }
 
 // disrupts says whether nodes of a NodePool are among those of the share.

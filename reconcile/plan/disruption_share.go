@@ -8,43 +8,66 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// disruption is which nodes are disrupted at a time: those that end already, and
-// those that the Plan would have end or be replaced.
+// disruption is which nodes are disrupted, by the Plan, by Plans before it, or by Karpenter.
 type disruption struct {
-	claims map[types.UID]bool
-	// more are nodes that end, nobody can say which, by the name of their NodePool.
-	more map[string]int
+	// drained are terminating, or are removed with their NodePool or by fewer replicas; replaced are those
+	// that Karpenter replaces, at the pace of disruption budgets.
+	drained, replaced map[types.UID]bool
+	// moreDrained and moreReplaced are nodes of which nobody can tell which they are, by the name of their NodePool.
+	moreDrained, moreReplaced map[string]int
 }
 
-func newDisruption(ending map[types.UID]bool) disruption {
-	return disruption{claims: ending, more: map[string]int{}}
+func newDisruption(terminating map[types.UID]bool) disruption {
+	return disruption{drained: terminating, replaced: map[types.UID]bool{}, moreDrained: map[string]int{}, moreReplaced: map[string]int{}}
 }
 
-func (d disruption) nodes() int {
-	n := len(d.claims)
-	for _, more := range d.more {
+// add counts the nodes of a share.
+func (d disruption) add(s share) {
+	claims, more := d.drained, d.moreDrained
+	if s.replaces {
+		claims, more = d.replaced, d.moreReplaced
+	}
+	for _, uid := range s.claims {
+		claims[uid] = true
+	}
+	if s.more > 0 { // only a NodePool has such
+		more[s.ref.Name] += s.more
+	}
+}
+
+// with is the same with the nodes of some more shares.
+func (d disruption) with(group []share) disruption {
+	sum := disruption{
+		drained: maps.Clone(d.drained), replaced: maps.Clone(d.replaced),
+		moreDrained: maps.Clone(d.moreDrained), moreReplaced: maps.Clone(d.moreReplaced),
+	}
+	for _, s := range group {
+		sum.add(s)
+	}
+	return sum
+}
+
+// total counts every node once, whatever budgets allow.
+func (d disruption) total() int {
+	n := len(d.drained) + d.replacedInTotal()
+	for _, more := range d.moreDrained {
 		n += more
 	}
 	return n
 }
 
-// add counts nodes of a Change or a removal. Only a NodePool has some of which nobody can say which they are.
-func (d disruption) add(ref render.Ref, claims []types.UID, more int) {
-	for _, uid := range claims {
-		d.claims[uid] = true
+// replacedInTotal counts the nodes that are replaced sooner or later. One that is terminating is not among them.
+func (d disruption) replacedInTotal() int {
+	n := 0
+	for uid := range d.replaced {
+		if !d.drained[uid] {
+			n++
+		}
 	}
-	if more > 0 {
-		d.more[ref.Name] += more
+	for _, more := range d.moreReplaced {
+		n += more
 	}
-}
-
-// with is the same with the nodes of some shares more.
-func (d disruption) with(group []share) disruption {
-	sum := disruption{claims: maps.Clone(d.claims), more: maps.Clone(d.more)}
-	for _, s := range group {
-		sum.add(s.ref, s.claims, s.more)
-	}
-	return sum
+	return n
 }
 
 // share is what one object of the Plan does to nodes.
@@ -52,11 +75,18 @@ type share struct {
 	ref    render.Ref
 	claims []types.UID
 	more   int
+	// replaces reports whether Karpenter replaces them at the pace of disruption budgets.
+	replaces bool
+	// change is the Change; nil for a removal.
+	change *Change
 	// hold holds the object; nil where it was approved.
 	hold func(reason, message string)
 }
 
-func (s share) nodes() int { return len(s.claims) + s.more }
+// shareOfChange is what a Change does to nodes.
+func shareOfChange(c *Change, hold func(reason, message string)) share {
+	return share{ref: c.Ref, claims: c.touched, more: c.unnamed, replaces: c.Effect == EffectReplace, change: c, hold: hold}
+}
 
 // shares are what the Plan does to nodes, by revision: removals that were recorded
 // before in the order in which they are weighed, and last what is new.
@@ -91,7 +121,7 @@ func (m *maker) shares(p *Plan) [][]share {
 		if !weighs(change) {
 			continue
 		}
-		s := share{ref: change.Ref, claims: change.touched, more: change.unnamed, hold: m.holdUnlessApproved(change)}
+		s := shareOfChange(change, m.holdUnlessApproved(change))
 		if m.approved(change, ReasonMaxDisruptedNodes) {
 			s.hold = nil
 		}

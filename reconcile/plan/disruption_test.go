@@ -255,7 +255,7 @@ func TestWhatIsHeldForItsNodesSaysWhatReleasesIt(t *testing.T) {
 	c.have(t, owner, class("default"), pool("a", "default"), pool("b", "default"))
 	c.live.NodeClaims = slices.Concat(claims("a", 4), claims("b", 4))
 	p := c.plan(t, class("default"), tainted("a"), pool("b", "default"))
-	want := "4 nodes would be disrupted, and guard.maxDisruptedNodes allows 3: set it to 4 (it is 25% of 8 nodes, at least 3), or change less in one commit: NodePool/a (4)"
+	want := "4 nodes would be disrupted, and guard.maxDisruptedNodes allows 3: set it to 4 (it is 25% of 8 nodes, at least 3; replacements count in total, as spec.rollout.onFailure is Report), or change less in one commit: NodePool/a (4)"
 	if len(p.Changes) != 1 || p.Changes[0].Message != want {
 		t.Errorf("%+v", p.Changes)
 	}

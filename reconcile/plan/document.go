@@ -96,7 +96,7 @@ func (p *Plan) totals(live Live) planjson.Totals {
 	d := newDisruption(map[types.UID]bool{})
 	for i := range p.Changes {
 		if c := &p.Changes[i]; c.Action != Hold && (c.Effect == EffectReplace || c.Effect == EffectDrain) {
-			d.add(c.Ref, c.touched, c.unnamed)
+			d.add(share{ref: c.Ref, claims: c.touched, more: c.unnamed})
 			t.UpTo = t.UpTo || c.UpTo
 		}
 	}
@@ -109,10 +109,10 @@ func (p *Plan) totals(live Live) planjson.Totals {
 	t.RemovedPools = len(leaving)
 	for i := range live.NodeClaims {
 		if leaving[live.NodeClaims[i].Pool] {
-			d.claims[live.NodeClaims[i].UID] = true
+			d.drained[live.NodeClaims[i].UID] = true
 		}
 	}
-	t.DisruptedNodes = d.nodes()
+	t.DisruptedNodes = d.total()
 	return t
 }
 

@@ -26,11 +26,11 @@ func freed(before, after *karpv1.NodePool, claims, drifted []*NodeClaim, now tim
 // more than before: now, or at the time at which they allow the most. A budget that only opens tonight
 // is no narrower than one that is open; one that opened likewise before frees nothing.
 func widened(before, after *karpv1.NodePool, nodes int, now time.Time) int {
-	is, err := readBudgets(after, nodes)
+	is, err := readBudgets(after, nodes, karpv1.DisruptionReasonDrifted)
 	if err != nil {
 		return 0
 	}
-	was, err := readBudgets(before, nodes)
+	was, err := readBudgets(before, nodes, karpv1.DisruptionReasonDrifted)
 	if err != nil {
 		was = budgets{nodes: nodes, all: []budget{{}}}
 	}
@@ -41,8 +41,8 @@ func widened(before, after *karpv1.NodePool, nodes int, now time.Time) int {
 	if now.IsZero() {
 		return allowed
 	}
-	least, _ := was.widest(now)
-	most, whole := is.widest(now)
+	least, _ := was.widest(now, horizon)
+	most, whole := is.widest(now, horizon)
 	if !whole {
 		most = is.always()
 	}
@@ -61,7 +61,7 @@ func opened(before, after *karpv1.NodePool, nodes int) bool {
 // alwaysAllowed is how many nodes the budgets of a pool without a schedule allow to be replaced at a
 // time; none where one cannot be read.
 func alwaysAllowed(pool *karpv1.NodePool, nodes int) int {
-	b, err := readBudgets(pool, nodes)
+	b, err := readBudgets(pool, nodes, karpv1.DisruptionReasonDrifted)
 	if err != nil {
 		return 0
 	}

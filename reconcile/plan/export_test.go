@@ -12,16 +12,16 @@ func (c *Change) Touched() []types.UID { return c.touched }
 
 // AllowedAt is how many of so many nodes the budgets of a pool allow to be replaced for drift at a time.
 func AllowedAt(pool *karpv1.NodePool, nodes int, t time.Time) (int, error) {
-	b, err := readBudgets(pool, nodes)
+	b, err := readBudgets(pool, nodes, karpv1.DisruptionReasonDrifted)
 	return b.at(t), err
 }
 
 // Turns is how many times the budgets of a pool are looked at; whole says that these are all.
 func Turns(pool *karpv1.NodePool, now time.Time) (n int, whole bool) {
-	b, err := readBudgets(pool, 10)
+	b, err := readBudgets(pool, 10, karpv1.DisruptionReasonDrifted)
 	if err != nil {
 		return 0, false
 	}
-	found, whole := b.turns(now)
+	found, whole := b.turns(now, horizon)
 	return len(found), whole
 }

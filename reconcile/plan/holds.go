@@ -20,7 +20,7 @@ type HoldReason struct {
 var severity = []string{
 	v1alpha1.ReasonStatusLost, v1alpha1.ReasonOlderRevision, v1alpha1.ReasonHistoryUnknown, ReasonLabelChanged, ReasonHostsController,
 	ReasonLastPool, ReasonUnschedulablePods, ReasonIntolerantDaemonSets, ReasonMaxRemovedPools,
-	ReasonMaxDisruptedNodes, ReasonMaxDisruptedNodesPerPool, ReasonPolicy, ReasonOrphan,
+	ReasonMaxDisruptedNodes, ReasonMaxDisruptedNodesPerPool, ReasonMaxReplacedNodes, ReasonPolicy, ReasonOrphan,
 }
 
 // withHold adds a reason, the most severe first. A reason that is there keeps its message; only policies can hold an
@@ -140,9 +140,11 @@ func (m *maker) weighHeld(p *Plan, d disruption) {
 	held, approved := m.heldShares(p)
 	if len(held) > 0 {
 		m.holdDisrupting(held, d)
+		m.holdReplacing(held, d)
 		m.weighPools(held, d)
 	}
 	if len(approved) > 0 {
+		m.holdReplacing(approved, d)
 		m.weighPools(approved, d)
 	}
 }
@@ -166,9 +168,11 @@ func (m *maker) heldShares(p *Plan) (held, approved []share) {
 		switch hold := m.holdUnlessApproved(c); {
 		case !disrupts(c):
 		case c.Action == Hold && approvableHolds(c.Holds):
-			held = append(held, share{ref: c.Ref, claims: c.touched, more: c.unnamed, hold: hold})
+			held = append(held, shareOfChange(c, hold))
 		case c.Action != Hold && m.approved(c, ReasonMaxDisruptedNodes):
-			approved = append(approved, share{ref: c.Ref, claims: c.touched, hold: hold})
+			s := shareOfChange(c, hold)
+			s.more = 0
+			approved = append(approved, s)
 		}
 	}
 	return held, approved

@@ -94,6 +94,8 @@ type maker struct {
 	claims func() map[render.Ref][]*NodeClaim
 	// memo is for the next Plan.
 	memo Memo
+	// most is how many nodes of each NodePool may be replaced at one time, as far as that was needed.
+	most map[string]atOnce
 	// inForce are what people have approved of the same terms, and the Plan has not outgrown.
 	inForce []v1alpha1.ApprovedPlan
 	// rules are the policies, compiled.
@@ -107,7 +109,7 @@ func (m *maker) change(ctx context.Context, set *render.Set, p *Plan) error {
 	objects := m.objects
 	m.inSet = make(map[render.Ref]bool, len(objects))
 	m.memo = newMemo(m.policy.Owner, m.schema, len(objects))
-	m.memo.rules = m.rules
+	m.memo.rules, m.memo.matches = m.rules, cmp.Or(m.live.Memo.matches, &MatchMemory{})
 	for i := range objects {
 		m.inSet[objects[i].Ref] = true
 	}

@@ -22,6 +22,8 @@ type Memo struct {
 	others map[render.Ref]compared
 	// rules are the policies, compiled.
 	rules *rules.Rules
+	// matches are the definitions that live, as NodeClaims are compared with them.
+	matches *MatchMemory
 }
 
 // cleanObject is one that is as Git says, and the fields that it has beside those of Git;

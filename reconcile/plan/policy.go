@@ -46,6 +46,9 @@ type Policy struct {
 	Keeps bool
 	// Orphans says that what leaves is left to itself, with its nodes.
 	Orphans bool
+	// Brakes reports whether a rollout whose launches fail is stopped (spec.rollout.onFailure): only then
+	// do replacements count by what may be replaced at one time.
+	Brakes bool
 	// Braked are the NodePools, by name, whose rollout is stopped.
 	Braked map[string]bool
 	// Emergency is the annotation by which windows and freezes do not count for a while; empty where

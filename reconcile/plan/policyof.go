@@ -23,6 +23,7 @@ func PolicyOf(sync *v1alpha1.NodeSync, all []v1alpha1.NodeSync, set *render.Set)
 		Approved:    sync.Status.Approved,
 		Deleting:    !sync.DeletionTimestamp.IsZero(),
 		Orphans:     sync.Spec.Removal.Strategy == v1alpha1.RemovalOrphan,
+		Brakes:      sync.Spec.Rollout.OnFailure != v1alpha1.RolloutReport,
 		Braked:      sync.Status.BrakedPools(),
 		ConfigFile:  render.ConfigFile(sync.Spec.Path),
 	}

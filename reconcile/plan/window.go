@@ -12,8 +12,10 @@ import (
 // of a pool: Git may have 49 budgets that turn each minute.
 const (
 	horizon = 31 * 24 * time.Hour
-	hits    = 2000
-	looked  = 5 * hits
+	// year is how far ahead is looked for the most that budgets allow: a schedule comes again within it.
+	year   = 366 * 24 * time.Hour
+	hits   = 2000
+	looked = 5 * hits
 )
 
 // Allowed is how many of a NodePool's nodes Karpenter may replace for drift.
@@ -40,14 +42,14 @@ func AllowedDisruptions(object *Object, nodes int, now time.Time) Allowed {
 
 // allowedOf reads it off a pool.
 func allowedOf(pool *karpv1.NodePool, nodes int, now time.Time) Allowed {
-	b, err := readBudgets(pool, nodes)
+	b, err := readBudgets(pool, nodes, karpv1.DisruptionReasonDrifted)
 	if err != nil {
 		return Allowed{Unreadable: true}
 	}
 	if n := b.at(now); n > 0 {
 		return Allowed{Now: n}
 	}
-	turns, whole := b.turns(now)
+	turns, whole := b.turns(now, horizon)
 	for _, turn := range turns {
 		if n := b.at(turn); n > 0 {
 			return Allowed{Next: n, At: turn}
@@ -66,7 +68,7 @@ func BudgetActive(budget map[string]any, now time.Time) bool {
 	read.Reasons = nil
 	pool := &karpv1.NodePool{}
 	pool.Spec.Disruption.Budgets = []karpv1.Budget{read}
-	budgets, err := readBudgets(pool, 0)
+	budgets, err := readBudgets(pool, 0, karpv1.DisruptionReasonDrifted)
 	return err == nil && budgets.all[0].active(now)
 }
 

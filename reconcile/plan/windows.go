@@ -32,12 +32,12 @@ func Windows(object *Object, nodes int, now time.Time) []Window {
 	if err != nil {
 		return nil
 	}
-	b, err := readBudgets(pool, nodes)
+	b, err := readBudgets(pool, nodes, karpv1.DisruptionReasonDrifted)
 	if err != nil {
 		return nil
 	}
 	end := now.Add(ahead)
-	turning, whole := b.turns(now)
+	turning, whole := b.turns(now, horizon)
 	if len(turning) == 0 || !whole {
 		return nil // one that turns each minute is not looked at for so long
 	}

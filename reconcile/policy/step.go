@@ -267,7 +267,7 @@ func (s *Step) awaitWindow(made *plan.Plan) {
 func holdsNodes(made *plan.Plan) bool {
 	return slices.ContainsFunc(made.Changes, func(c plan.Change) bool { return c.Action == plan.Hold }) ||
 		slices.ContainsFunc(made.Removals, func(c plan.Candidate) bool {
-			return slices.Contains([]string{plan.ReasonMaxDisruptedNodes, plan.ReasonMaxDisruptedNodesPerPool, plan.ReasonMaxRemovedPools, plan.ReasonPolicy}, c.Reason)
+			return slices.Contains([]string{plan.ReasonMaxDisruptedNodes, plan.ReasonMaxDisruptedNodesPerPool, plan.ReasonMaxReplacedNodes, plan.ReasonMaxRemovedPools, plan.ReasonPolicy}, c.Reason)
 		})
 }
 

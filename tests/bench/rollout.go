@@ -30,7 +30,7 @@ func (b *bench) rollout(ctx context.Context) error {
 		return nil
 	}
 	b.fleet = newFleet(folder, "", b.options.Objects)
-	if _, err := b.meet(ctx, b.fleet, nil); err != nil {
+	if _, err := b.meet(ctx, b.fleet, map[string]string{"rollout.onFailure": "Report"}); err != nil { // replacements count in total
 		return err
 	}
 	claims, err := b.machines(ctx, 0, b.options.Claims)

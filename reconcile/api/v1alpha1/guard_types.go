@@ -26,10 +26,12 @@ type Guard struct {
 	// +optional
 	AllowUnverifiedAccount bool `json:"allowUnverifiedAccount,omitempty"`
 
-	// MaxDisruptedNodes is how many nodes may be disrupted at a time, by removals,
-	// replacements and lower replicas that one plan would begin, and those that end
-	// already. What is beyond it is held: removals, and changes of definitions. A
-	// percentage is of this NodeSync's NodeClaims, and allows at least 3.
+	// MaxDisruptedNodes is how many nodes may be disrupted at one time, by what one plan would begin, what is terminating
+	// already, and what earlier commits have outdated. Removals and scale-downs count by their total. Replacements
+	// count by what the NodePool's disruption budgets let Karpenter replace at one time, if spec.rollout.onFailure
+	// is Brake or BrakeAndPropose and no budget of the pool, now or in any window, exceeds the limit; otherwise by
+	// their total. Removals and changes beyond the limit are held. A percentage is of this NodeSync's NodeClaims,
+	// and allows at least 3.
 	// +kubebuilder:default="25%"
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^(100|[0-9]{1,2})%$`
@@ -37,7 +39,7 @@ type Guard struct {
 	// +optional
 	MaxDisruptedNodes *intstr.IntOrString `json:"maxDisruptedNodes,omitempty"`
 
-	// MaxDisruptedNodesPerPool is likewise how many nodes of one NodePool may be disrupted at a time.
+	// MaxDisruptedNodesPerPool is how many nodes of one NodePool may be disrupted at one time, counted as for maxDisruptedNodes.
 	// What is beyond it in a pool is held: the removal of that pool, and each change that disrupts nodes
 	// of it; other pools go ahead. A percentage is of the pool's NodeClaims, and allows at least 3.
 	// Without it there is no limit by pool.
@@ -46,6 +48,15 @@ type Guard struct {
 	// +kubebuilder:validation:XValidation:rule="type(self) == string || self >= 0",message="must not be negative"
 	// +optional
 	MaxDisruptedNodesPerPool *intstr.IntOrString `json:"maxDisruptedNodesPerPool,omitempty"`
+
+	// MaxReplacedNodes is how many nodes Karpenter may replace in total, however few at one time: those that one plan
+	// would outdate, and those that earlier commits have outdated and that are not replaced yet. Changes beyond
+	// it are held. A percentage is of this NodeSync's NodeClaims, and allows at least 3. Default: no limit.
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:Pattern=`^(100|[0-9]{1,2})%$`
+	// +kubebuilder:validation:XValidation:rule="type(self) == string || self >= 0",message="must not be negative"
+	// +optional
+	MaxReplacedNodes *intstr.IntOrString `json:"maxReplacedNodes,omitempty"`
 
 	// IntolerantDaemonSets is what becomes of removals and replacements while a DaemonSet of a CSI
 	// driver or a CNI plugin does not tolerate the taint karpenter.sh/disrupted:NoSchedule, with

@@ -1,0 +1,230 @@
+package plan_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+)
+
+const taintsOf = ` spec.template.spec.taints:→[{"effect":"NoSchedule","key":"a"}]`
+
+// budgeted is a NodePool with disruption budgets, in YAML, and with a taint if it is the one after the commit.
+func budgeted(name, budgets string, after bool) string {
+	disruption := "disruption: {consolidateAfter: 0s, budgets: " + budgets + "}"
+	if after {
+		return tainted(name, disruption)
+	}
+	return pool(name, "default", disruption)
+}
+
+// TestReplacementsCountByWhatIsReplacedAtOneTime if the brake is on, and no budget of the pool, now or in any window,
+// exceeds the limit; otherwise they count by their total, as removals and scale-downs always do.
+func TestReplacementsCountByWhatIsReplacedAtOneTime(t *testing.T) {
+	const (
+		ten  = `[{nodes: "10%"}]`
+		all  = `[{nodes: "100%"}]`
+		week = `[{nodes: "10%", schedule: "0 0 * * mon-fri", duration: 24h}]`
+		// shut is closed but for four hours each month.
+		shut = `[{nodes: "0", schedule: "0 0 1 * *", duration: 668h}, {nodes: "1", schedule: "0 0 1 * *", duration: 744h}]`
+		// summer closes all but July, which is further ahead than a month.
+		summer = `[{nodes: "0", schedule: "0 0 1 1-6,8-12 *", duration: 744h}]`
+	)
+	now := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+	replaces := func(action, nodes string) string { return action + taintsOf + " replaces " + nodes }
+	held, goes := "Hold NodePool/a MaxDisruptedNodes", "Update NodePool/a Differs"
+	for name, test := range map[string]struct {
+		budgets, after string
+		given          func(*cluster)
+		want           []string
+	}{
+		"a tenth at one time":              {budgets: ten, want: []string{replaces(goes, "40")}},
+		"the brake is off":                 {budgets: ten, given: func(c *cluster) { c.policy.Brakes = false }, want: []string{replaces(held, "40")}},
+		"all at one time":                  {budgets: all, want: []string{replaces(held, "40")}},
+		"all at one time on Saturdays":     {budgets: week, want: []string{replaces(held, "40")}},
+		"one at one time in a window":      {budgets: shut, want: []string{replaces(goes, "40")}},
+		"all at one time in half a year":   {budgets: summer, want: []string{replaces(held, "40")}},
+		"none at any time":                 {budgets: `[{nodes: "0"}]`, want: []string{replaces(goes, "40")}},
+		"the same commit narrows budgets":  {budgets: all, after: ten, want: []string{"Update NodePool/a Differs spec.disruption.budgets[0].nodes:100%→10%" + taintsOf + " replaces 40"}},
+		"the same commit widens budgets":   {budgets: ten, after: all, want: []string{"Hold NodePool/a MaxDisruptedNodes spec.disruption.budgets[0].nodes:10%→100%" + taintsOf + " replaces 40"}},
+		"a rollout that is stopped":        {budgets: ten, given: func(c *cluster) { c.policy.Braked = map[string]bool{"a": true} }, want: []string{replaces(goes, "40")}},
+		"one is terminating":               {budgets: ten, given: func(c *cluster) { c.limit(4); disrupted(&c.live.NodeClaims[0]) }, want: []string{replaces(goes, "40")}},
+		"as many as the limit terminate":   {budgets: ten, given: func(c *cluster) { terminates(c, 10) }, want: []string{replaces(goes, "40")}},
+		"one more than the limit":          {budgets: ten, given: func(c *cluster) { terminates(c, 11) }, want: []string{replaces(held, "40")}},
+		"a limit below the budgets":        {budgets: ten, given: func(c *cluster) { c.limit(3) }, want: []string{replaces(held, "40")}},
+		"the total has a limit of its own": {budgets: ten, given: func(c *cluster) { c.maxReplaced("50%") }, want: []string{replaces("Hold NodePool/a MaxReplacedNodes", "40")}},
+		"the total is within it":           {budgets: ten, given: func(c *cluster) { c.maxReplaced("100%") }, want: []string{replaces(goes, "40")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			c.policy.Brakes, c.policy.Now = true, now
+			c.have(t, owner, class("default"), budgeted("a", test.budgets, false))
+			c.live.NodeClaims = claims("a", 40)
+			if test.given != nil {
+				test.given(c)
+			}
+			after := test.after
+			if after == "" {
+				after = test.budgets
+			}
+			if diff := cmp.Diff(test.want, script(c.plan(t, class("default"), budgeted("a", after, true)))); diff != "" {
+				t.Errorf("plan (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// terminates has so many nodes of a pool terminate.
+func terminates(c *cluster, n int) {
+	for i := range n {
+		disrupted(&c.live.NodeClaims[i])
+	}
+}
+
+func (c *cluster) limit(nodes int32) {
+	v := intstr.FromInt32(nodes)
+	c.policy.Guard.MaxDisruptedNodes = &v
+}
+
+func (c *cluster) maxReplaced(share string) {
+	v := intstr.FromString(share)
+	c.policy.Guard.MaxReplacedNodes = &v
+}
+
+// TestAClassIsReplacedByTheBudgetsOfBefore: it is applied before the NodePool whose budgets the same commit narrows.
+func TestAClassIsReplacedByTheBudgetsOfBefore(t *testing.T) {
+	c := newCluster(t)
+	c.policy.Brakes = true
+	c.have(t, owner, class("default"), budgeted("a", `[{nodes: "100%"}]`, false))
+	c.live.NodeClaims = claims("a", 40)
+	want := []string{
+		"Hold EC2NodeClass/default MaxDisruptedNodes spec.userData:→hello replaces 40",
+		"Update NodePool/a Differs spec.disruption.budgets[0].nodes:100%→10%",
+	}
+	p := c.plan(t, class("default", "userData: hello"), budgeted("a", `[{nodes: "10%"}]`, false))
+	if diff := cmp.Diff(want, script(p)); diff != "" {
+		t.Errorf("plan (-want +got):\n%s", diff)
+	}
+	if says := p.Changes[0].Message; !strings.Contains(says, "replacements count in total where disruption budgets allow more at one time: NodePool/a (40)") {
+		t.Errorf("it says %q", says)
+	}
+}
+
+// TestReplacementsOfSeveralPoolsAddUp, with removals by their total.
+func TestReplacementsOfSeveralPoolsAddUp(t *testing.T) {
+	const ten = `[{nodes: "10%"}]`
+	for name, test := range map[string]struct {
+		limit int32
+		want  []string
+	}{
+		"within the limit": {9, []string{"Update NodePool/a Differs" + taintsOf + " replaces 20", "Update NodePool/b Differs" + taintsOf + " replaces 20", "Remove NodePool/c"}},
+		"beyond it": {8, []string{
+			"Hold NodePool/a MaxDisruptedNodes" + taintsOf + " replaces 20", "Hold NodePool/b MaxDisruptedNodes" + taintsOf + " replaces 20", "Hold NodePool/c MaxDisruptedNodes",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			c.policy.Brakes = true
+			c.limit(test.limit)
+			c.have(t, owner, class("default"), budgeted("a", ten, false), budgeted("b", ten, false), budgeted("c", ten, false))
+			c.live.NodeClaims = slices.Concat(claims("a", 20), claims("b", 20), claims("c", 5))
+			p := c.plan(t, class("default"), budgeted("a", ten, true), budgeted("b", ten, true))
+			if diff := cmp.Diff(test.want, script(p)); diff != "" {
+				t.Errorf("plan (-want +got):\n%s", diff)
+			}
+			if test.limit == 8 && !strings.HasPrefix(p.Changes[0].Message, "9 nodes would be disrupted, and guard.maxDisruptedNodes allows 8: set it to 9 (it is 8), or change less in one commit: NodePool/c (5), NodePool/a (2), NodePool/b (2)") {
+				t.Errorf("it says %q", p.Changes[0].Message)
+			}
+		})
+	}
+}
+
+// madeBy gives NodeClaims the hashes of the definition that has made them.
+func (c *cluster) madeBy(t *testing.T, nodes []plan.NodeClaim, text string) {
+	t.Helper()
+	for i := range nodes {
+		nodes[i].ProviderID, nodes[i].Hashes = "aws:///a/"+nodes[i].Name, plan.HashesOf(c.notes(t, text))
+	}
+}
+
+// TestNodesThatEarlierCommitsOutdatedCount with those of the next commit, as long as they are not replaced, or a change
+// that is split into many commits would get past the guard.
+func TestNodesThatEarlierCommitsOutdatedCount(t *testing.T) {
+	const ten, all = `[{nodes: "10%"}]`, `[{nodes: "100%"}]`
+	held, goes := "Hold NodePool/b MaxDisruptedNodes"+taintsOf+" replaces 8", "Update NodePool/b Differs"+taintsOf+" replaces 8"
+	for name, test := range map[string]struct {
+		budgets string
+		brakes  bool
+		given   func(*cluster)
+		git     string
+		want    []string
+	}{
+		"by their total":                       {budgets: all, brakes: true, want: []string{held}},
+		"the brake is off":                     {budgets: ten, want: []string{held}},
+		"by what is replaced at one time":      {budgets: ten, brakes: true, want: []string{goes}},
+		"their total has a limit of its own":   {budgets: ten, brakes: true, given: func(c *cluster) { c.maxReplaced("60%") }, want: []string{"Hold NodePool/b MaxReplacedNodes" + taintsOf + " replaces 8"}},
+		"Karpenter has found them":             {budgets: all, given: func(c *cluster) { drifts(c, "AMIDrift") }, want: []string{held}},
+		"they match":                           {budgets: all, given: func(c *cluster) { c.madeBy(t, c.live.NodeClaims[:8], pool("a", "default")) }, want: []string{goes}},
+		"they are terminating, and count once": {budgets: all, given: func(c *cluster) { terminates(c, 8); c.limit(16) }, want: []string{goes}},
+		"the commit reverts what outdated them": {
+			budgets: all, git: tainted("a", "disruption: {consolidateAfter: 0s, budgets: "+all+"}"), given: func(c *cluster) { c.madeBy(t, c.live.NodeClaims[:8], tainted("a")) },
+			want: []string{"Update NodePool/a Differs" + taintsOf, goes},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			c.policy.Brakes = test.brakes
+			c.limit(8)
+			c.have(t, owner, class("default"), budgeted("a", test.budgets, false), budgeted("b", test.budgets, false))
+			c.live.NodeClaims = slices.Concat(claims("a", 8), claims("b", 8))
+			c.madeBy(t, c.live.NodeClaims[:8], pool("a", "of-before"))
+			if test.given != nil {
+				test.given(c)
+			}
+			git := test.git
+			if git == "" {
+				git = budgeted("a", test.budgets, false)
+			}
+			if diff := cmp.Diff(test.want, script(c.plan(t, class("default"), git, budgeted("b", test.budgets, true)))); diff != "" {
+				t.Errorf("plan (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func drifts(c *cluster, reason string) {
+	for i := range c.live.NodeClaims[:8] {
+		n := &c.live.NodeClaims[i]
+		n.Hashes, n.Drifted, n.DriftReason = "", true, reason
+	}
+}
+
+// TestMaxReplacedNodesHoldsWhatReplaces, and not what is removed.
+func TestMaxReplacedNodesHoldsWhatReplaces(t *testing.T) {
+	c := newCluster(t)
+	c.policy.Brakes = true
+	c.limit(100)
+	c.maxReplaced("10%")
+	c.have(t, owner, class("default"), pool("a", "default"), pool("b", "default"))
+	c.live.NodeClaims = slices.Concat(claims("a", 8), claims("b", 5))
+	p := c.plan(t, class("default"), tainted("a"))
+	if diff := cmp.Diff([]string{"Hold NodePool/a MaxReplacedNodes" + taintsOf + " replaces 8", "Remove NodePool/b"}, script(p)); diff != "" {
+		t.Errorf("plan (-want +got):\n%s", diff)
+	}
+	want := "8 nodes would be replaced in total, and guard.maxReplacedNodes allows 3: set it to 8 (it is 10% of 13 nodes, at least 3), or change less in one commit: NodePool/a (8)"
+	if p.Changes[0].Message != want {
+		t.Errorf("it says %q, want %q", p.Changes[0].Message, want)
+	}
+	if p.Approvable == nil || len(p.Approvable.Entries) != 1 {
+		t.Errorf("approvable is %+v", p.Approvable)
+	}
+	approve(c, p)
+	if p := c.plan(t, class("default"), tainted("a")); p.Approvable != nil {
+		t.Errorf("held is still %v", script(p))
+	}
+}
