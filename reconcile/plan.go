@@ -14,6 +14,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/desired"
 	"github.com/plumbline-dev/plumbline/reconcile/fetch"
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/policy"
 )
@@ -141,7 +142,7 @@ func (p *pass) policyStep() *policy.Step {
 		Sync: p.sync, Before: p.before.Status, Recorded: p.memory.removal.AppliedRevision(), Snapshot: cmp.Or(p.snapshot, last),
 		Set: p.want.Set, Karpenter: p.want.Karpenter, Schema: p.want.Schema, Live: p.live, Applied: p.memory.changes.Forms(), Memory: &p.memory.policy,
 		Now: p.now, Retry: p.sync.GetRetryInterval(),
-		Hosts: p.view.PoolHostsOf(p.sync.Status.Karpenter, p.Settings.Own, p.live.NodeClaims), Resolve: p.resolveStep().Answers, DaemonSets: p.view.DaemonSetsOf(p.live.NodeClaims, p.now, p.sync.GetRetryInterval()),
+		Hosts: p.view.PoolHostsOf(p.sync.Status.Karpenter, p.Settings.Own, p.live.NodeClaims), Resolve: p.resolveStep().Answers, Loads: observe.Loads(p.view.Uncached), DaemonSets: p.view.DaemonSetsOf(p.live.NodeClaims, p.now, p.sync.GetRetryInterval()),
 		Landing: p.memory.landing.For(p.Landing, p.now, p.want.Set.Fingerprint(), p.sync.GetAnnotations()[meta.ReconcileRequestAnnotation], func() { p.Look(p.name()) }), Order: branch.Order, ChangesCharts: func() bool { return p.chartStep().Changes() },
 		FindOrder: branch.FindOrder, Read: branch.Read,
 	}

@@ -45,7 +45,7 @@ func (p *planned) seePods(ctx context.Context, c client.Reader, now time.Time) {
 	document := p.Document(p.live)
 	nodes := map[string]map[string]bool{}
 	for i := range document.Changes {
-		if change := &document.Changes[i]; change.Effect == string(plan.EffectReplace) || change.Effect == string(plan.EffectDrain) {
+		if change := &document.Changes[i]; plan.Effect(change.Effect).Disrupts() {
 			nodes[change.Object] = nodesOn(change.NodeClaims)
 		}
 	}

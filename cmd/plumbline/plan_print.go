@@ -187,7 +187,7 @@ func (r planReport) tally() tally {
 		if !targets[c.Object] || c.Action != string(plan.Create) {
 			t.actions[plan.Action(c.Action)]++
 		}
-		if effect := plan.Effect(c.Effect); c.Action != string(plan.Hold) && (effect == plan.EffectReplace || effect == plan.EffectDrain) {
+		if c.Action != string(plan.Hold) && plan.Effect(c.Effect).Disrupts() {
 			t.nodes, t.most = t.nodes+c.Nodes, t.most || c.UpTo
 		}
 	}

@@ -25,9 +25,10 @@ type Approvable struct {
 	// WeighedBy is a digest of only guard, policies and Karpenter's charts.
 	WeighedBy string
 	// Drained are the nodes that would end, Replaced those that Karpenter would replace. UpTo says
-	// that they are no more than that.
+	// that they are no more than that. Consolidated is the most that Karpenter may consolidate.
 	Drained, Replaced int
 	UpTo              bool
+	Consolidated      int
 	// Pods are those that would be pending.
 	Pods int
 	// Left are the nodes that nobody would manage any more.
@@ -38,7 +39,7 @@ type Approvable struct {
 }
 
 // Nodes are all that would be disrupted, or left unmanaged.
-func (a *Approvable) Nodes() int { return a.Drained + a.Replaced + a.Left }
+func (a *Approvable) Nodes() int { return a.Drained + a.Replaced + a.Consolidated + a.Left }
 
 // Summary says what it does, for a commit status.
 func (a *Approvable) Summary() string {
@@ -48,6 +49,9 @@ func (a *Approvable) Summary() string {
 	}
 	if a.Replaced > 0 {
 		does = append(does, fmt.Sprintf("replaces %d", a.Replaced))
+	}
+	if a.Consolidated > 0 {
+		does = append(does, fmt.Sprintf("lets Karpenter consolidate up to %d", a.Consolidated))
 	}
 	if a.Left > 0 {
 		does = append(does, fmt.Sprintf("leaves %d unmanaged", a.Left))
@@ -111,7 +115,7 @@ func (c *Candidate) entryOf() v1alpha1.ApprovedEntry {
 func (c *Change) entryOf() v1alpha1.ApprovedEntry {
 	e := v1alpha1.ApprovedEntry{
 		Kind: c.Ref.Kind, Name: c.Ref.Name, Definition: c.said().defined(),
-		Nodes: int32(c.Nodes), Reasons: reasonsOf(c.Holds), Policies: c.policies,
+		Nodes: int32(len(c.touched) + c.unnamed + len(c.consolidated)), Reasons: reasonsOf(c.Holds), Policies: c.policies,
 	}
 	if c.Live != nil {
 		e.UID = c.Live.GetUID()
@@ -137,12 +141,14 @@ func (m *maker) approvable(p *Plan, set *render.Set) *Approvable {
 		if c.Action != Hold || !approvableHolds(c.Holds) {
 			continue
 		}
+		touched := len(c.touched) + c.unnamed
 		if c.Effect == EffectReplace {
-			a.Replaced += c.Nodes
+			a.Replaced += touched
 		} else {
-			a.Drained += c.Nodes
+			a.Drained += touched
 		}
-		a.UpTo = a.UpTo || c.UpTo && c.Nodes > 0
+		a.Consolidated += len(c.consolidated)
+		a.UpTo = a.UpTo || c.UpTo && touched > 0
 		w := changed(c)
 		w.Object, w.Held, w.Reasons = c.said().object(), "", reasonsOf(c.Holds)
 		a.Entries, writes = append(a.Entries, c.entryOf()), append(writes, w)

@@ -163,6 +163,8 @@ func script(p *plan.Plan) []string {
 			line += fmt.Sprintf(" replaces %d", c.Nodes)
 		case plan.EffectDrain:
 			line += fmt.Sprintf(" drains %d", c.Nodes)
+		case plan.EffectConsolidate:
+			line += fmt.Sprintf(" consolidates up to %d", c.Nodes)
 		case plan.EffectNone, plan.EffectBlocked:
 		}
 		if c.Takeover && c.Action.Writes() {

@@ -118,7 +118,7 @@ func (m *maker) removed(c *Candidate) write {
 func changed(c *Change) write {
 	d := write{
 		Ref: c.Ref.String(), Action: c.Action, Fields: c.Fields, Force: c.Force, Takeover: c.Takeover, Taken: c.Taken,
-		Effect: c.Effect, Nodes: slices.Clone(c.touched), Unnamed: c.unnamed, UpTo: c.UpTo,
+		Effect: c.Effect, Nodes: slices.Concat(c.touched, c.consolidated), Unnamed: c.unnamed, UpTo: c.UpTo,
 	}
 	if c.Live != nil {
 		d.UID = c.Live.GetUID()

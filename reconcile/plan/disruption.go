@@ -168,7 +168,7 @@ func (m *maker) hostsController(change *Change) (message string, hosts bool) {
 func (m *maker) endsForOlder(change *Change) (reason, message string, ends bool) {
 	replaces := change.Effect == EffectReplace
 	switch {
-	case change.Nodes == 0 || change.intended() != Update && change.intended() != Adopt || change.Effect != EffectDrain && !replaces:
+	case change.Nodes == 0 || change.intended() != Update && change.intended() != Adopt || change.Effect != EffectDrain && change.Effect != EffectConsolidate && !replaces:
 		return "", "", false
 	case m.policy.SetBack:
 		return v1alpha1.ReasonOlderRevision, fmt.Sprintf("HEAD is older than what was applied (the branch was set back, or a mirror lags behind), and %s would end with %s: push a newer commit", english.Plural(change.Nodes, "node", ""), change.Ref), true

@@ -33,6 +33,9 @@ func (d disruption) add(s share) {
 	if s.more > 0 { // only a NodePool has such
 		more[s.ref.Name] += s.more
 	}
+	for _, uid := range s.consolidated {
+		d.drained[uid] = true
+	}
 }
 
 // with is the same with the nodes of some more shares.
@@ -75,6 +78,8 @@ type share struct {
 	ref    render.Ref
 	claims []types.UID
 	more   int
+	// consolidated are terminated without a replacement of their own.
+	consolidated []types.UID
 	// replaces reports whether Karpenter replaces them at the pace of disruption budgets.
 	replaces bool
 	// change is the Change; nil for a removal.
@@ -85,7 +90,10 @@ type share struct {
 
 // shareOfChange is what a Change does to nodes.
 func shareOfChange(c *Change, hold func(reason, message string)) share {
-	return share{ref: c.Ref, claims: c.touched, more: c.unnamed, replaces: c.Effect == EffectReplace, change: c, hold: hold}
+	return share{
+		ref: c.Ref, claims: c.touched, more: c.unnamed, consolidated: c.consolidated,
+		replaces: c.Effect == EffectReplace, change: c, hold: hold,
+	}
 }
 
 // shares are what the Plan does to nodes, by revision: removals that were recorded

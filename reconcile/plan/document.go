@@ -53,7 +53,7 @@ func changeDocument(c *Change, named map[types.UID]planjson.NodeClaim) planjson.
 	if c.Live != nil {
 		d.LiveLabels = c.Live.GetLabels()
 	}
-	for _, uid := range c.touched {
+	for _, uid := range slices.Concat(c.touched, c.consolidated) {
 		if n, known := named[uid]; known {
 			d.NodeClaims = append(d.NodeClaims, n)
 		}
@@ -95,9 +95,9 @@ func (p *Plan) totals(live Live) planjson.Totals {
 	t := planjson.Totals{Nodes: p.Nodes, ClusterNodes: len(live.NodeClaims)}
 	d := newDisruption(map[types.UID]bool{})
 	for i := range p.Changes {
-		if c := &p.Changes[i]; c.Action != Hold && (c.Effect == EffectReplace || c.Effect == EffectDrain) {
-			d.add(share{ref: c.Ref, claims: c.touched, more: c.unnamed})
-			t.UpTo = t.UpTo || c.UpTo
+		if c := &p.Changes[i]; c.Action != Hold && c.Effect.Disrupts() {
+			d.add(share{ref: c.Ref, claims: c.touched, more: c.unnamed, consolidated: c.consolidated})
+			t.UpTo = t.UpTo || c.UpTo || len(c.consolidated) > 0
 		}
 	}
 	leaving := map[string]bool{}

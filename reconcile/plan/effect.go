@@ -24,6 +24,8 @@ type impact struct {
 	blind bool
 	// unnamed is how many nodes it is on beside these, nobody can say which.
 	unnamed int
+	// consolidated are the NodeClaims that Karpenter may consolidate after it and could not before.
+	consolidated []*NodeClaim
 	// unavailable is why that cannot be told.
 	unavailable []string
 	// reasons are Karpenter's, by which it finds the nodes Drifted.
@@ -118,10 +120,15 @@ func (m *maker) effect(change *Change, found *compared) {
 	if found.edit == nil {
 		found.edit = editOf(change, m.policy.CABundle)
 	}
-	if class, ok := found.edit.(classEdit); ok && change.Action.Writes() {
-		change.question = class.question(change.Ref, claims)
+	if change.Action.Writes() {
+		switch of := found.edit.(type) {
+		case classEdit:
+			change.question = of.question(change.Ref, claims)
+		case poolEdit:
+			change.loads = of.question(claims, m.policy.Now)
+		}
 	}
-	i := found.edit.impact(claims, known{now: m.policy.Now, answer: m.policy.answer(change.Ref)})
+	i := found.edit.impact(claims, known{now: m.policy.Now, answer: m.policy.answer(change.Ref), loads: m.policy.Loads})
 	change.Effect, change.Nodes, change.UpTo = i.effect, len(i.claims)+i.unnamed, i.upTo
 	change.Unavailable = strings.Join(i.unavailable, "; ")
 	change.unnamed, change.Warnings, change.DriftReasons = i.unnamed, i.warnings, i.reasons
@@ -132,6 +139,7 @@ func (m *maker) effect(change *Change, found *compared) {
 	for _, c := range i.claims {
 		change.touched = append(change.touched, c.UID)
 	}
+	change.consolidates(i.consolidated)
 }
 
 // NodeClaims are those that the Effect of a Change is on, as far as they are known: with UpTo it
@@ -181,6 +189,8 @@ type known struct {
 	now time.Time
 	// answer is AWS's, of the object.
 	answer *Answer
+	// loads are those of the Policy.
+	loads map[types.UID]Load
 }
 
 func editOf(change *Change, bundle string) edit {

@@ -93,7 +93,7 @@ func consolidates(after karpv1.NillableDuration) string {
 	if after.Duration == nil {
 		return "Karpenter consolidates none of its nodes any more"
 	}
-	return "how long Karpenter waits after a pod was added or removed before it consolidates a node; no node is replaced for the change"
+	return "how long Karpenter waits after a pod was added or removed before it consolidates a node"
 }
 
 func waitWords(d karpv1.NillableDuration) string {

@@ -59,6 +59,7 @@ func (e poolEdit) impact(claims []*NodeClaim, by known) impact {
 	i = i.beside(scaledDown(before, after, claims), EffectDrain, claims)
 	i.warnings = append(i.warnings, poolWarnings(before, after, claims, now)...)
 	i.notes = poolNotes(before, after)
+	i.consolidated = e.consolidated(claims, i.claims, by)
 	return i
 }
 

@@ -139,6 +139,10 @@ type Change struct {
 	unheld Action
 	// policies are those that hold it.
 	policies []string
+	// consolidated are the NodeClaims that Karpenter may consolidate after it and could not before, without those that it touches
+	// in another way. loads is what is read of nodes to tell which these are; nil if nothing is.
+	consolidated []types.UID
+	loads        *LoadQuestion
 	// blind is what Blind says.
 	blind   bool
 	unnamed int
@@ -207,9 +211,17 @@ const (
 	// EffectDrain: the nodes end, without a replacement in their pool and past its
 	// budgets.
 	EffectDrain Effect = "Drain"
+	// EffectConsolidate: Karpenter may terminate nodes that are empty or underused, which it could not before, within its
+	// budgets; it may launch fewer or cheaper ones for the pods of these.
+	EffectConsolidate Effect = "Consolidate"
 	// EffectBlocked: nothing is done.
 	EffectBlocked Effect = "Blocked"
 )
+
+// Disrupts reports whether nodes are terminated or replaced by it.
+func (e Effect) Disrupts() bool {
+	return e == EffectReplace || e == EffectDrain || e == EffectConsolidate
+}
 
 // Empty says that there is nothing to do and nothing to say.
 func (p *Plan) Empty() bool {

@@ -84,6 +84,9 @@ type Policy struct {
 	// why it was not asked; empty where nobody knows more.
 	Answers  map[render.Ref]Answer
 	NotAsked string
+	// Loads are what Karpenter's consolidation reads of nodes, for the LoadQuestions of a Plan that was made without
+	// them; a node that is not in it may be consolidated.
+	Loads map[types.UID]Load
 	// Landing is whether the pods of pools that leave by a Plan without it find a place elsewhere.
 	Landing Landing
 	// Now is the time of the plan, with which the age of nodes is compared.

@@ -37,18 +37,30 @@ func (p *Plan) Questions() []Question {
 // Ask asks AWS the Questions of a Plan.
 type Ask func(ctx context.Context, questions []Question) map[render.Ref]Answer
 
-// MakeExact is Make, and where the Plan has Questions once more with their answers. A nil ask asks
-// nobody.
-func MakeExact(ctx context.Context, set *render.Set, live Live, policy Policy, schema Schema, ask Ask) (*Plan, error) {
+// MakeExact is Make, and once more with the answers if the Plan has Questions or LoadQuestions. A nil ask asks nobody, and
+// a nil read reads nothing.
+func MakeExact(ctx context.Context, set *render.Set, live Live, policy Policy, schema Schema, ask Ask, read ReadLoads) (*Plan, error) {
 	made, err := Make(ctx, set, live, policy, schema)
-	if err != nil || ask == nil {
+	if err != nil {
 		return made, err
 	}
-	questions := made.Questions()
-	if len(questions) == 0 {
+	questions, loads := made.Questions(), made.LoadQuestions()
+	if ask == nil {
+		questions = nil
+	}
+	if read == nil {
+		loads = nil
+	}
+	if len(questions)+len(loads) == 0 {
 		return made, nil
 	}
-	live.Memo, policy.Answers = made.Memo, ask(ctx, questions)
+	if len(questions) > 0 {
+		policy.Answers = ask(ctx, questions)
+	}
+	if len(loads) > 0 {
+		policy.Loads = read(ctx, loads)
+	}
+	live.Memo = made.Memo
 	return Make(ctx, set, live, policy, schema)
 }
 

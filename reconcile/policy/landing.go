@@ -19,7 +19,7 @@ func (s *Step) land(ctx context.Context, made *plan.Plan, live plan.Live, policy
 		s.Warn(v1alpha1.ReasonNotSimulated, "whether the pods of "+strings.Join(made.Lands(), ", ")+" find a place elsewhere is not known, and not held for: "+landing.Unknown)
 	}
 	live.Memo, policy.Landing = made.Memo, landing
-	return plan.MakeExact(ctx, s.Set, live, policy, s.Schema, s.Resolve)
+	return plan.MakeExact(ctx, s.Set, live, policy, s.Schema, s.Resolve, s.readLoads())
 }
 
 // asksLanding reports whether a Plan has removals that are held for pods that find no place elsewhere.

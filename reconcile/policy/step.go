@@ -82,6 +82,8 @@ type Step struct {
 
 	// Resolve asks AWS what selectors come to; nil where it is not asked.
 	Resolve plan.Ask
+	// Loads reads what Karpenter's consolidation looks at of nodes; nil reads nothing.
+	Loads plan.ReadLoads
 	// Landing says whether the pods of pools that leave find a place elsewhere, and when to look again; nil
 	// where that is not asked.
 	Landing func(ctx context.Context, made *plan.Plan, live plan.Live) (plan.Landing, time.Time)
@@ -116,6 +118,8 @@ type Memory struct {
 	moves map[types.UID][]string
 	// ordered is when a host was asked last how two commits stand to each other.
 	ordered ordered
+	// loads are what was read last of nodes.
+	loads loads
 }
 
 // Fetched notes when the fetch began that found another commit.
@@ -196,7 +200,7 @@ func (s *Step) planWith(ctx context.Context, all []v1alpha1.NodeSync, doubt *v1a
 	}
 	live := s.Live
 	live.Memo, live.LeavingElsewhere = s.Memory.compared, plan.LeavingElsewhere(all, s.Sync)
-	made, err := plan.MakeExact(ctx, s.Set, live, policy, s.Schema, s.Resolve)
+	made, err := plan.MakeExact(ctx, s.Set, live, policy, s.Schema, s.Resolve, s.readLoads())
 	if err != nil {
 		return Planned{}, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
@@ -19,5 +20,5 @@ func (s *Step) land(ctx context.Context, made *plan.Plan, policy plan.Policy, as
 		return made, nil
 	}
 	policy.Landing = plan.Landing{Known: true, Nowhere: nowhere}
-	return plan.MakeExact(ctx, s.out.Set, s.out.Live, policy, s.out.Schema, ask)
+	return plan.MakeExact(ctx, s.out.Set, s.out.Live, policy, s.out.Schema, ask, observe.Loads(s.view.Uncached))
 }

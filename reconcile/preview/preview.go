@@ -206,7 +206,7 @@ func (s *Step) makePlan(ctx context.Context) error {
 			return s.Ask(ctx, name, region, questions)
 		}
 	}
-	made, err := plan.MakeExact(ctx, s.out.Set, s.out.Live, policy, s.out.Schema, ask)
+	made, err := plan.MakeExact(ctx, s.out.Set, s.out.Live, policy, s.out.Schema, ask, observe.Loads(s.view.Uncached))
 	if err == nil && made.Refused == nil {
 		made, err = s.land(ctx, made, policy, ask)
 	}

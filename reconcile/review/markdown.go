@@ -74,6 +74,12 @@ func (r Review) Markdown(t Title, m report.Markup) string {
 		fmt.Fprintf(&out, "- %s\n", code(check))
 	}
 	r.writeApproval(&out)
+	for i, note := range r.notes() {
+		if i == mostRows {
+			break
+		}
+		fmt.Fprintf(&out, "- %s\n", code(note))
+	}
 	for i, warning := range r.warnings() {
 		if i == mostRows {
 			break
@@ -127,6 +133,19 @@ func folderOf(of string) string {
 		return folder
 	}
 	return "'" + strings.ReplaceAll(folder, "'", `'\''`) + "'"
+}
+
+// notes are what the Changes do beside nodes, and of which it is unknown which nodes they are on: what plumbline plan prints.
+func (r Review) notes() []string {
+	var found []string
+	for i := range r.of.Plan.Changes {
+		c := &r.of.Plan.Changes[i]
+		found = append(found, c.Notes...)
+		if c.Unavailable != "" && c.Action != plan.Hold {
+			found = append(found, fmt.Sprintf("%s: which nodes is unavailable: %s", c.Ref, r.of.Hide.Hide(c.Unavailable)))
+		}
+	}
+	return found
 }
 
 // warnings are those of the Plan, and what could not be found out.

@@ -30,6 +30,9 @@ func poolsOf(in Input) []pool {
 		if c := &in.Plan.Changes[i]; c.Effect == plan.EffectDrain {
 			found = append(found, pool{Name: c.Ref.Name, Nodes: fmt.Sprint(c.Nodes), Effect: stays(c.Action, plan.EffectDrain), Reason: c.Reason, count: c.Nodes})
 		}
+		if c := &in.Plan.Changes[i]; c.Consolidates() > 0 && c.Err == nil {
+			found = append(found, consolidated(c, in))
+		}
 	}
 	ends := map[string]plan.PoolPace{}
 	for _, pace := range plan.RemovalPaces(in.Plan.Removals, in.Removal) {
@@ -55,6 +58,20 @@ func poolsOf(in Input) []pool {
 	}
 	slices.SortStableFunc(found, func(a, b pool) int { return cmp.Compare(a.Name, b.Name) })
 	return found
+}
+
+// consolidated is the row of a pool whose nodes Karpenter may consolidate after a Change, and could not before.
+func consolidated(c *plan.Change, in Input) pool {
+	of := 0
+	for i := range in.Live.NodeClaims {
+		if in.Live.NodeClaims[i].Pool == c.Ref.Name {
+			of++
+		}
+	}
+	return pool{
+		Name: c.Ref.Name, Nodes: fmt.Sprintf("up to %d of %d", c.Consolidates(), of), Effect: stays(c.Action, plan.EffectConsolidate),
+		Reason: "empty or underused", count: c.Consolidates(),
+	}
 }
 
 // left says why an entry leaves.

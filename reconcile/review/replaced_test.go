@@ -36,6 +36,14 @@ spec:
 // replacingPools is a Preview of a commit that outdates all nodes of some pools, each of ten.
 func replacingPools(t *testing.T, guard v1alpha1.Guard, names ...string) *preview.Preview {
 	t.Helper()
+	return previewOf(t, guard, func(name string) (before, after string) {
+		return poolYAML(name, "metadata: {labels: {a: b}}", "20%"), poolYAML(name, "metadata: {labels: {a: c}}", "20%")
+	}, names...)
+}
+
+// previewOf is a Preview of a commit that changes some pools, each of ten nodes.
+func previewOf(t *testing.T, guard v1alpha1.Guard, text func(name string) (before, after string), names ...string) *preview.Preview {
+	t.Helper()
 	crds, _, err := schema.Embedded()
 	if err != nil {
 		t.Fatal(err)
@@ -56,15 +64,16 @@ func replacingPools(t *testing.T, guard v1alpha1.Guard, names ...string) *previe
 	seen := &preview.Preview{}
 	for _, name := range names {
 		ref := render.Ref{Kind: render.NodePool, Name: name}
-		live[ref] = read(poolYAML(name, "metadata: {labels: {a: b}}", "20%"))
+		before, after := text(name)
+		live[ref] = read(before)
 		known.Default(live[ref])
-		desired := read(poolYAML(name, "metadata: {labels: {a: c}}", "20%"))
+		desired := read(after)
 		defaulted := desired.DeepCopy()
 		known.Default(defaulted)
 		set.Objects = append(set.Objects, render.Object{Ref: ref, Desired: desired, Defaulted: defaulted})
 		for i := range 10 {
 			id := fmt.Sprintf("%s-%d", name, i)
-			seen.Live.NodeClaims = append(seen.Live.NodeClaims, plan.NodeClaim{Name: id, UID: types.UID(id), Pool: name, PoolUID: types.UID(name), Class: "default"})
+			seen.Live.NodeClaims = append(seen.Live.NodeClaims, plan.NodeClaim{Name: id, UID: types.UID(id), Pool: name, PoolUID: types.UID(name), Class: "default", Initialized: true})
 		}
 	}
 	seen.Live.Objects, seen.Live.Served = plan.NewObjects(live), true
@@ -116,6 +125,44 @@ func TestNodesThatAreReplaced(t *testing.T) {
 			plain := r.Markdown(Title{NodeSync: "prod", Cluster: "eu", Commit: "c0ffee"}, report.MarkupOf("bitbucket"))
 			if strings.Contains(plain, "<") || !strings.Contains(plain, "Objects that differ: ") || !strings.Contains(plain, "\n+        a: c\n") || !strings.Contains(text, "<details>") {
 				t.Errorf("the comment where tags are shown as text:\n%s", plain)
+			}
+		})
+	}
+}
+
+// TestNodesThatKarpenterMayConsolidate are in the line, in the table and among the notes: what plumbline plan prints of a
+// change, the comment does not omit.
+func TestNodesThatKarpenterMayConsolidate(t *testing.T) {
+	many, few := intstr.FromInt32(100), intstr.FromInt32(5)
+	never := func(name string) (before, after string) {
+		after = poolYAML(name, "metadata: {labels: {a: b}}", "20%")
+		return strings.Replace(after, "consolidateAfter: 0s", "consolidateAfter: Never", 1), after
+	}
+	for name, c := range map[string]struct {
+		limit *intstr.IntOrString
+		pools []string
+		state report.State
+		line  string
+		row   string
+	}{
+		"one pool":  {&many, []string{"a"}, report.Success, "lets Karpenter consolidate up to 10 of 10 nodes of a; no hold", "| `a` | up to 10 of 10 | Consolidate | `empty or underused` |"},
+		"two pools": {&many, []string{"a", "b"}, report.Success, "lets Karpenter consolidate up to 20 nodes of 2 pools; no hold", "| `b` | up to 10 of 10 | Consolidate | `empty or underused` |"},
+		"held":      {&few, []string{"a"}, report.Failure, "held: NodePool/a, up to 10 nodes", "| `a` | up to 10 of 10 | held: Consolidate | `empty or underused` |"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := Of(Input{Preview: previewOf(t, v1alpha1.Guard{MaxDisruptedNodes: c.limit}, never, c.pools...), Now: time.Now()})
+			if r.State != c.state || r.Line != c.line {
+				t.Errorf("%s: %s, want %s: %s", r.State, r.Line, c.state, c.line)
+			}
+			text := r.Markdown(Title{NodeSync: "prod", Namespace: "fleet", Path: "clusters/eu/", Cluster: "eu", Commit: "c0ffee"}, report.MarkupOf("github"))
+			for _, want := range []string{
+				c.row,
+				"- `NodePool/a: consolidateAfter Never to 0s: how long Karpenter waits",
+				"- `NodePool/a: Karpenter may terminate up to 10 nodes that it could not consolidate before",
+			} {
+				if !strings.Contains(text, want) {
+					t.Errorf("the comment has no %q:\n%s", want, text)
+				}
 			}
 		})
 	}

@@ -117,7 +117,7 @@ func (r *Review) weigh() {
 			refused, first = append(refused, c.Ref.String()), cmp.Or(first, c.Err)
 			r.checks = append(r.checks, check("refused: ", c.Ref.String(), c.Message))
 		case c.Action == plan.Hold:
-			held = append(held, fmt.Sprintf("%s, %s", c.Ref, nodes(c.Nodes)))
+			held = append(held, fmt.Sprintf("%s, %s", c.Ref, touched(c)))
 			r.checks = append(r.checks, check("held: ", c.Ref.String(), c.Message))
 		}
 	}
@@ -189,6 +189,14 @@ func andMore(n int) string {
 	return fmt.Sprintf("; and %d more", n-1)
 }
 
+// touched is how many nodes a Change is on.
+func touched(c *plan.Change) string {
+	if c.UpTo {
+		return "up to " + nodes(c.Nodes)
+	}
+	return nodes(c.Nodes)
+}
+
 func nodes(n int) string { return english.Plural(n, "node", "") }
 
 // effect is what a commit of which nothing is held does.
@@ -204,6 +212,9 @@ func (r *Review) effect() string {
 		parts = append(parts, words)
 	}
 	if words := draining(drained); words != "" {
+		parts = append(parts, words)
+	}
+	if words := consolidating(r.pools); words != "" {
 		parts = append(parts, words)
 	}
 	changed := len(r.of.Plan.Changes) + len(r.of.Plan.Removals)
@@ -258,6 +269,25 @@ func draining(pools []pool) string {
 		}
 	}
 	return fmt.Sprintf("%s %d nodes of %d pools", verb, n, len(pools))
+}
+
+// consolidating names the pools whose nodes Karpenter may consolidate if the commit is applied.
+func consolidating(pools []pool) string {
+	n := 0
+	var words []string
+	for _, p := range pools {
+		if p.Effect == string(plan.EffectConsolidate) {
+			n += p.count
+			words = append(words, fmt.Sprintf("%s nodes of %s", p.Nodes, p.Name))
+		}
+	}
+	switch len(words) {
+	case 0:
+		return ""
+	case 1:
+		return "lets Karpenter consolidate " + words[0]
+	}
+	return fmt.Sprintf("lets Karpenter consolidate up to %d nodes of %d pools", n, len(words))
 }
 
 func within(words string) string {

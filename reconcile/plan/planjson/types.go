@@ -47,7 +47,8 @@ type Change struct {
 	// Restores says of a TakeBack that Git has the entry as it was when its removal was recorded, or
 	// its rollout was stopped: nothing is new.
 	Restores bool `json:"restores,omitempty"`
-	// Effect is what it does to nodes: None, Replace, Drain (without a replacement), or Blocked.
+	// Effect is what it does to nodes: None, Replace, Drain (without a replacement), Consolidate (Karpenter may terminate
+	// nodes that are empty or underused), or Blocked.
 	Effect string `json:"effect"`
 	// Nodes is how many nodes the effect is on.
 	Nodes int `json:"nodes"`

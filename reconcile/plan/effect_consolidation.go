@@ -1,0 +1,156 @@
+package plan
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dustin/go-humanize/english"
+	"k8s.io/apimachinery/pkg/types"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+)
+
+// Load is what Karpenter's consolidation reads of a node.
+type Load struct {
+	// Consolidatable is the condition of its NodeClaim, and PodEvent is when a pod was added to it or removed from
+	// it last; zero if that is unknown.
+	Consolidatable bool
+	PodEvent       time.Time
+	// Pods is how many of its pods would have to be rescheduled; Counted reports whether they were counted.
+	Pods    int
+	Counted bool
+}
+
+// LoadQuestion is what has to be read to tell which nodes Karpenter may consolidate after a Change, and could not before.
+type LoadQuestion struct {
+	// Pool is the name of the NodePool, and Claims are its NodeClaims that it is about.
+	Pool   string
+	Claims []*NodeClaim
+	// Pods reports whether it depends on the pods of these nodes.
+	Pods bool
+}
+
+// ReadLoads reads the Loads that a Plan asks for, by the UIDs of NodeClaims. What cannot be read is not in it.
+type ReadLoads func(ctx context.Context, questions []LoadQuestion) map[types.UID]Load
+
+// LoadQuestions are those of a Plan's Changes.
+func (p *Plan) LoadQuestions() []LoadQuestion {
+	var found []LoadQuestion
+	for i := range p.Changes {
+		if q := p.Changes[i].loads; q != nil {
+			found = append(found, *q)
+		}
+	}
+	return found
+}
+
+// consolidation is which nodes of a NodePool Karpenter may consolidate: empty ones, and others that are underused
+// (sigs.k8s.io/karpenter pkg/controllers/disruption/emptiness.go and consolidation.go, ShouldDisrupt, 1.14.1).
+type consolidation struct {
+	empty, underused bool
+	// wait is consolidateAfter.
+	wait time.Duration
+}
+
+// consolidationOf reads it off a NodePool with so many nodes. A reason for which its budgets never allow a node does not
+// count, and nodes of a static pool are never consolidated.
+func consolidationOf(pool *karpv1.NodePool, nodes int, now time.Time) consolidation {
+	spec := pool.Spec.Disruption
+	if pool.Spec.Replicas != nil || spec.ConsolidateAfter.Duration == nil {
+		return consolidation{}
+	}
+	allows := func(reason karpv1.DisruptionReason) bool {
+		b, err := readBudgets(pool, nodes, reason)
+		return err == nil && b.most(now) > 0
+	}
+	return consolidation{
+		empty:     allows(karpv1.DisruptionReasonEmpty),
+		underused: spec.ConsolidationPolicy != karpv1.ConsolidationPolicyWhenEmpty && allows(karpv1.DisruptionReasonUnderutilized),
+		wait:      *spec.ConsolidateAfter.Duration,
+	}
+}
+
+// any reports whether there are such nodes.
+func (c consolidation) any() bool { return c.empty || c.underused }
+
+// may reports whether a node may be consolidated once wait is over; a node whose pods are not counted may be empty or not.
+func (c consolidation) may(load Load) bool {
+	return c.empty && (!load.Counted || load.Pods == 0) || c.underused && (!load.Counted || load.Pods > 0)
+}
+
+// does reports whether that is certain.
+func (c consolidation) does(load Load) bool {
+	if !load.Counted {
+		return c.empty && c.underused
+	}
+	return c.may(load)
+}
+
+// lets reports whether a node may be consolidated after a change, and could not before: for none of its reasons, or not
+// yet, as consolidateAfter was longer.
+func (c consolidation) lets(before consolidation, load Load, now time.Time) bool {
+	switch {
+	case !c.may(load):
+		return false
+	case !before.does(load):
+		return true
+	case load.Consolidatable || c.wait >= before.wait:
+		return false
+	}
+	idle := now.Sub(load.PodEvent)
+	return load.PodEvent.IsZero() || idle >= c.wait && idle < before.wait
+}
+
+// consolidatable are the NodeClaims that Karpenter looks at for it: it takes none that is not initialized.
+func consolidatable(claims []*NodeClaim) []*NodeClaim {
+	return slices.DeleteFunc(slices.Clone(claims), func(c *NodeClaim) bool { return !c.Initialized || c.Deleting })
+}
+
+// consolidated are the NodeClaims that Karpenter may consolidate after the change and could not before, without those that
+// are replaced by it.
+func (e poolEdit) consolidated(claims, replaced []*NodeClaim, by known) []*NodeClaim {
+	before, after := e.consolidations(len(claims), by.now)
+	if before == after || !after.any() {
+		return nil
+	}
+	return slices.DeleteFunc(consolidatable(claims), func(c *NodeClaim) bool {
+		return slices.Contains(replaced, c) || !after.lets(before, by.loads[c.UID], by.now)
+	})
+}
+
+func (e poolEdit) consolidations(nodes int, now time.Time) (before, after consolidation) {
+	return consolidationOf(e.before, nodes, now), consolidationOf(e.after, nodes, now)
+}
+
+// question is what has to be read of nodes; nil if nothing depends on it.
+func (e poolEdit) question(claims []*NodeClaim, now time.Time) *LoadQuestion {
+	before, after := e.consolidations(len(claims), now)
+	shorter := before.any() && after.wait < before.wait
+	emptiness := after.empty != after.underused || before.any() && before.empty != before.underused
+	if before == after || !after.any() || !shorter && !emptiness {
+		return nil
+	}
+	if claims = consolidatable(claims); len(claims) == 0 {
+		return nil
+	}
+	return &LoadQuestion{Pool: e.after.Name, Claims: claims, Pods: emptiness}
+}
+
+// consolidates notes the NodeClaims that Karpenter may consolidate. They are the effect of a Change that has no other.
+func (c *Change) consolidates(claims []*NodeClaim) {
+	if len(claims) == 0 {
+		return
+	}
+	for _, claim := range claims {
+		c.consolidated = append(c.consolidated, claim.UID)
+	}
+	if c.Effect == EffectNone {
+		c.Effect, c.Nodes, c.UpTo = EffectConsolidate, len(claims), true
+	}
+	c.Notes = append(c.Notes, fmt.Sprintf("%s: Karpenter may terminate up to %s that it could not consolidate before, if they are empty or their pods fit elsewhere",
+		c.Ref, english.Plural(len(claims), "node", "")))
+}
+
+// Consolidates is how many nodes Karpenter may consolidate after the Change and could not before, at the most.
+func (c *Change) Consolidates() int { return len(c.consolidated) }

@@ -1,0 +1,153 @@
+package plan_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+)
+
+// TestWhatKarpenterMayConsolidateCounts: a change that lets Karpenter consolidate nodes which it could not consolidate before is planned as up
+// to so many nodes, and the guard counts these by their total. What it could consolidate before does not count.
+func TestWhatKarpenterMayConsolidateCounts(t *testing.T) {
+	now := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+	const (
+		empty, used = "consolidationPolicy: WhenEmpty", "consolidationPolicy: WhenEmptyOrUnderutilized"
+		never, soon = "consolidateAfter: Never", "consolidateAfter: 0s"
+		shut, all   = `budgets: [{nodes: "0"}]`, `budgets: [{nodes: "100%"}]`
+		ofDrift     = `budgets: [{nodes: "0", reasons: [Drifted]}, {nodes: "100%", reasons: [Empty, Underutilized]}]`
+	)
+	ago := func(d time.Duration) time.Time { return now.Add(-d) }
+	idle, busy := plan.Load{Counted: true, PodEvent: ago(time.Hour)}, plan.Load{Counted: true, Pods: 3, PodEvent: ago(time.Hour)}
+	for name, test := range map[string]struct {
+		before, after string
+		// more is what the pool has beside that.
+		more string
+		// loads are of the eight nodes, in their order; none is read where it is nil.
+		loads func(i int) (plan.Load, bool)
+		given func(*cluster)
+		want  int
+		// asks reports whether pods are asked for.
+		asks bool
+	}{
+		"consolidateAfter from Never":             {before: used + ", " + never, after: used + ", " + soon, want: 8},
+		"and nodes that are not initialized":      {before: used + ", " + never, after: used + ", " + soon, given: func(c *cluster) { c.live.NodeClaims[0].Initialized = false }, want: 7},
+		"and nodes that are terminating":          {before: used + ", " + never, after: used + ", " + soon, given: func(c *cluster) { disrupted(&c.live.NodeClaims[0]) }, want: 7},
+		"empty nodes only":                        {before: empty + ", " + never, after: empty + ", " + soon, loads: evenIs(idle, busy), want: 4, asks: true},
+		"empty nodes only, which nobody can tell": {before: empty + ", " + never, after: empty + ", " + soon, want: 8, asks: true},
+		"underused nodes as well":                 {before: empty + ", " + soon, after: used + ", " + soon, loads: evenIs(idle, busy), want: 4, asks: true},
+		"underused nodes, which nobody can tell":  {before: empty + ", " + soon, after: used + ", " + soon, want: 8, asks: true},
+		"empty nodes only from now on":            {before: used + ", " + soon, after: empty + ", " + soon, loads: evenIs(idle, busy), want: 0, asks: true},
+		"budgets that open":                       {before: used + ", " + soon + ", " + shut, after: used + ", " + soon + ", " + all, want: 8},
+		"budgets that open for all but drift":     {before: used + ", " + soon + ", " + shut, after: used + ", " + soon + ", " + ofDrift, want: 8},
+		"budgets that open, and no consolidation": {before: used + ", " + never + ", " + shut, after: used + ", " + never + ", " + all, want: 0},
+		"wider budgets":                           {before: used + ", " + soon, after: used + ", " + soon + ", " + all, want: 0},
+		"budgets that shut":                       {before: used + ", " + never, after: used + ", " + soon + ", " + shut, want: 0},
+		"no consolidation any more":               {before: used + ", " + soon, after: used + ", " + never, want: 0},
+		"a longer consolidateAfter":               {before: used + ", consolidateAfter: 1h", after: used + ", consolidateAfter: 2h", want: 0},
+		"a shorter one":                           {before: used + ", consolidateAfter: 2h", after: used + ", consolidateAfter: 30m", loads: evenIs(plan.Load{PodEvent: ago(time.Hour)}, plan.Load{PodEvent: ago(time.Minute)}), want: 4},
+		"a shorter one, of consolidatable nodes":  {before: used + ", consolidateAfter: 30m", after: used + ", consolidateAfter: 1m", loads: evenIs(plan.Load{PodEvent: ago(time.Hour), Consolidatable: true}, plan.Load{PodEvent: ago(time.Hour)}), want: 0},
+		"a shorter one, which nobody can tell":    {before: used + ", consolidateAfter: 30m", after: used + ", consolidateAfter: 1m", want: 8},
+		"nodes of a static pool":                  {before: used + ", " + never, after: used + ", " + soon, more: "replicas: 8"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			of := func(text string) string { return pool("a", "default", "disruption: {"+text+"}", test.more) }
+			c := newCluster(t)
+			c.policy.Brakes, c.policy.Now = true, now
+			c.have(t, owner, class("default"), of(test.before))
+			c.live.NodeClaims = claims("a", 8, func(n *plan.NodeClaim) { n.Initialized = true })
+			if test.given != nil {
+				test.given(c)
+			}
+			c.limit(8)
+			p, asked := c.planWithLoads(t, test.loads, class("default"), of(test.after))
+			change := p.Changes[0]
+			if change.Consolidates() != test.want || (change.Effect == plan.EffectConsolidate) != (test.want > 0) || change.UpTo != (test.want > 0) || change.Action != plan.Update {
+				t.Errorf("%s of up to %d nodes (%s), want %d", change.Effect, change.Consolidates(), change.Action, test.want)
+			}
+			if asked != test.asks {
+				t.Errorf("asks for pods: %t, want %t", asked, test.asks)
+			}
+			if notes := strings.Join(change.Notes, "\n"); strings.Contains(notes, fmt.Sprintf("Karpenter may terminate up to %d node", test.want)) != (test.want > 0) {
+				t.Errorf("notes are %q", notes)
+			}
+			if test.want == 0 {
+				return
+			}
+			c.limit(int32(test.want - 1))
+			p, _ = c.planWithLoads(t, test.loads, class("default"), of(test.after))
+			if p.Changes[0].Reason != plan.ReasonMaxDisruptedNodes || p.Approvable == nil || p.Approvable.Nodes() != test.want {
+				t.Errorf("beyond the limit: %v, approvable %+v", script(p), p.Approvable)
+			}
+			if want := fmt.Sprintf("lets Karpenter consolidate up to %d of", test.want); p.Approvable != nil && !strings.HasPrefix(p.Approvable.Summary(), want) {
+				t.Errorf("to approve is %q, want %q", p.Approvable.Summary(), want)
+			}
+		})
+	}
+}
+
+// evenIs are the Loads of nodes in turn.
+func evenIs(even, odd plan.Load) func(int) (plan.Load, bool) {
+	return func(i int) (plan.Load, bool) {
+		if i%2 == 0 {
+			return even, true
+		}
+		return odd, true
+	}
+}
+
+// planWithLoads plans with what is read of nodes, and reports whether pods were asked for.
+func (c *cluster) planWithLoads(t *testing.T, loads func(int) (plan.Load, bool), definitions ...string) (p *plan.Plan, pods bool) {
+	t.Helper()
+	live := c.live
+	live.Objects = plan.NewObjects(c.Objects())
+	read := func(_ context.Context, questions []plan.LoadQuestion) map[types.UID]plan.Load {
+		found := map[types.UID]plan.Load{}
+		for _, q := range questions {
+			pods = pods || q.Pods
+			for i, claim := range q.Claims {
+				if loads != nil {
+					if load, ok := loads(i); ok {
+						found[claim.UID] = load
+					}
+				}
+			}
+		}
+		return found
+	}
+	p, err := plan.MakeExact(t.Context(), c.set(t, definitions...), live, c.policy, c, nil, read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, pods
+}
+
+// TestConsolidationBesideReplacement: nodes that a change has replaced do not count twice, and those that Karpenter may consolidate beside them do.
+func TestConsolidationBesideReplacement(t *testing.T) {
+	c := newCluster(t)
+	c.policy.Brakes = true
+	c.have(t, owner, class("default"), pool("a", "default", "disruption: {consolidateAfter: Never}"))
+	c.live.NodeClaims = claims("a", 8, func(n *plan.NodeClaim) { n.Initialized = true })
+	for i := range c.live.NodeClaims[:3] {
+		c.live.NodeClaims[i].Labels = plan.PackLabels(map[string]string{"karpenter.sh/capacity-type": "spot"})
+	}
+	for i := range c.live.NodeClaims[3:] {
+		c.live.NodeClaims[3+i].Labels = plan.PackLabels(map[string]string{"karpenter.sh/capacity-type": "on-demand"})
+	}
+	onDemand := strings.Replace(pool("a", "default", "disruption: {consolidateAfter: 0s}"), "values: [spot]", "values: [on-demand]", 1)
+	for limit, want := range map[int32]plan.Action{6: plan.Update, 5: plan.Hold} { // 5 are consolidated, and 1 is replaced at one time
+		c.limit(limit)
+		p := c.plan(t, class("default"), onDemand)
+		change := p.Changes[0]
+		got := fmt.Sprintf("%s %s %d, consolidates %d", change.Action, change.Effect, change.Nodes, change.Consolidates())
+		if diff := cmp.Diff(fmt.Sprintf("%s Replace 3, consolidates 5", want), got); diff != "" {
+			t.Errorf("limit %d (-want +got):\n%s", limit, diff)
+		}
+	}
+}
