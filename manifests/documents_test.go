@@ -78,7 +78,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
-// TestEachPageIsReached from docs/index.md, over links.
+// TestEachPageIsReached from docs/index.md, over links. The decisions are a folder that CONTRIBUTING.md names.
 func TestEachPageIsReached(t *testing.T) {
 	all := documents(t)
 	reached, queue := map[string]bool{"docs/index.md": true}, []string{"docs/index.md"}
@@ -92,7 +92,7 @@ func TestEachPageIsReached(t *testing.T) {
 		}
 	}
 	for file := range all {
-		if strings.HasPrefix(file, "docs/") && !reached[file] {
+		if strings.HasPrefix(file, "docs/") && !strings.HasPrefix(file, "docs/decisions/") && !reached[file] {
 			t.Errorf("no link leads to %s", file)
 		}
 	}
