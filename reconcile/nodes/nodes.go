@@ -38,7 +38,7 @@ func Pools(set *render.Set, live map[render.Ref]*plan.Object) []Pool {
 		if object.Ref.Kind == render.NodePool {
 			pool := Pool{Name: object.Ref.Name, Git: object.Defaulted, Live: live[object.Ref]}
 			if pool.Live != nil {
-				class, _ := plan.Reference(object.Ref, pool.Live.Unstructured)
+				class, _ := render.Reference(object.Ref, pool.Live.Unstructured)
 				pool.Class = live[class]
 			}
 			pools = append(pools, pool)
