@@ -117,7 +117,7 @@ func TestTooManyRequests(t *testing.T) {
 	b := newBed(t, tokenSecret(theToken))
 	body := payloadOf(t, "github/push.json")
 	header := delivery("github", "push", body, theToken)
-	for range senderBurst {
+	for range requestsOfOne.Burst {
 		if w := b.serve(http.MethodPost, Path, header, body); w.Code != 202 {
 			t.Fatalf("answer %d %s", w.Code, w.Body)
 		}
