@@ -49,7 +49,7 @@ func TestNoPassBeforeTheCachesAreFilled(t *testing.T) {
 	passes("the cache of Deployments is empty", false)
 	delete(f.Empty, "Deployment")
 	passes("it has filled", true)
-	if want := []string{"Deployment", "CustomResourceDefinition"}; !slices.Equal(f.Begun, want) {
+	if want := []string{"Deployment", "Event", "CustomResourceDefinition"}; !slices.Equal(f.Begun, want) {
 		t.Fatalf("begun: %v, want %v", f.Begun, want)
 	}
 	for _, name := range cluster.CRDNames() {
@@ -62,7 +62,7 @@ func TestNoPassBeforeTheCachesAreFilled(t *testing.T) {
 	delete(f.Empty, "NodeClaim")
 	passes("it has filled", true)
 	passes("once more", true)
-	if len(f.Begun) != 5 || len(f.Ended) != 0 {
+	if len(f.Begun) != 6 || len(f.Ended) != 0 {
 		t.Fatalf("begun: %v, ended: %v", f.Begun, f.Ended)
 	}
 	if err := b.client.Delete(t.Context(), installtest.Served("nodepools.karpenter.sh")); err != nil {
@@ -76,7 +76,7 @@ func TestNoPassBeforeTheCachesAreFilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	passes("it is back", true)
-	if len(f.Begun) != 8 {
+	if len(f.Begun) != 9 {
 		t.Errorf("begun: %v, want those of Karpenter's kinds again", f.Begun)
 	}
 }

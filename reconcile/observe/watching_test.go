@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -48,7 +49,7 @@ func watchPools(t *testing.T) *watched {
 	t.Cleanup(server.CloseClientConnections) // before: open watches would keep it
 	kind, _ := render.KindOf(render.NodePool)
 	scheme, kinds := runtime.NewScheme(), meta.NewDefaultRESTMapper(nil)
-	for _, add := range []func(*runtime.Scheme) error{appsv1.AddToScheme, apiextensionsv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{appsv1.AddToScheme, apiextensionsv1.AddToScheme, corev1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -58,6 +59,7 @@ func watchPools(t *testing.T) *watched {
 	} {
 		kinds.Add(gvk, meta.RESTScopeRoot)
 	}
+	kinds.Add(corev1.SchemeGroupVersion.WithKind("Event"), meta.RESTScopeNamespace)
 	for _, gvk := range observe.ChartedKinds() {
 		kinds.Add(gvk, meta.RESTScopeRoot)
 	}

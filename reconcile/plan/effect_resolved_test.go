@@ -134,7 +134,7 @@ func TestQuestions(t *testing.T) {
 		"nothing":              {class("default"), ""},
 		"user data":            {class("default", "userData: hello"), ""},
 		"AMIs":                 {withSelectors("ami al2023@v20250904"), "EC2NodeClass/default amis 3"},
-		"a family in the hash": {withSelectors("ami bottlerocket@latest"), ""},
+		"a family in the hash": {withSelectors("ami bottlerocket@latest"), "EC2NodeClass/default amis 0"},
 		"subnets":              {withSelectors("subnet subnet-0001"), "EC2NodeClass/default subnets 3"},
 		"groups":               {withSelectors("group sg-1"), "EC2NodeClass/default groups 3"},
 		"reservations":         {withSelectors("reservation cr-0000000000000000a"), "EC2NodeClass/default reservations 3"},

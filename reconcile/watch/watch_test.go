@@ -89,8 +89,13 @@ func approvalOf(namespace, name string) *v1alpha1.Approval {
 	return &v1alpha1.Approval{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "yes"}, Spec: v1alpha1.ApprovalSpec{NodeSync: name}}
 }
 
-// always is how many watches need nothing but Kubernetes: Deployments and CRDs.
-const always = 2
+// noInstanceTypes is an event on the NodePool "general".
+func noInstanceTypes(reason string, at time.Time) *corev1.Event {
+	return &corev1.Event{Reason: reason, InvolvedObject: corev1.ObjectReference{Kind: "NodePool", Name: "general"}, LastTimestamp: metav1.NewTime(at)}
+}
+
+// always is how many watches need nothing but Kubernetes: Deployments, events on NodePools and CRDs.
+const always = 3
 
 // TestWatchesBeginWhenDiscoveryListsTheKinds: a CRD is Established a moment before
 // the API server's discovery lists its kind, and a watch that begins in between fails.
@@ -237,6 +242,8 @@ func TestWakes(t *testing.T) {
 		"another's NodePool that names a class":      {b.Wakes.OnDefinition, names("default"), []string{"awaits", "lost-class", "removes-class"}},
 		"another's NodePool that names none of ours": {b.Wakes.OnDefinition, names("other"), []string{"awaits"}},
 		"a NodeClaim":                                {b.Wakes.OnNodeClaim, claim, []string{"drifts", "holds", "removes-class", "removes-pool"}},
+		"an event on a NodePool":                     {b.Wakes.OnEvent, noInstanceTypes("NoCompatibleInstanceTypes", b.now), []string{"drifts", "wants"}},
+		"another event":                              {b.Wakes.OnEvent, noInstanceTypes("Ready", b.now), nil},
 		"no NodeClaim":                               {b.Wakes.OnNodeClaim, definition, nil},
 	}
 	for name, c := range cases {
