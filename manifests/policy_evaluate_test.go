@@ -261,7 +261,7 @@ func (c compiled) ask(t *testing.T, evaluator plugincel.ConditionEvaluator, w wr
 	request := &admissionv1.AdmissionRequest{
 		Kind: metav1.GroupVersionKind(kind), Resource: metav1.GroupVersionResource(gvr), Operation: admissionv1.Operation(w.operation),
 		Name: w.any().GetName(), Namespace: w.any().GetNamespace(), SubResource: w.subresource,
-		UserInfo: authenticationv1.UserInfo{Username: by.GetName(), Groups: by.GetGroups()},
+		UserInfo: authenticationv1.UserInfo{Username: by.GetName(), UID: by.GetUID(), Groups: by.GetGroups(), Extra: extraOf(by)},
 	}
 	ctx := c.compiler.CreateContext(context.WithoutCancel(t.Context()))
 	results, _, err := evaluator.ForInput(ctx, attributes, request, plugincel.OptionalVariableBindings{Authorizer: w}, nil, apiservercel.RuntimeCELCostBudget)
@@ -269,4 +269,13 @@ func (c compiled) ask(t *testing.T, evaluator plugincel.ConditionEvaluator, w wr
 		t.Fatalf("policy %s: %v", c.policy.Name, err)
 	}
 	return results
+}
+
+// extraOf are the extra fields of a user as an admission request has them.
+func extraOf(by user.Info) map[string]authenticationv1.ExtraValue {
+	extra := map[string]authenticationv1.ExtraValue{}
+	for key, values := range by.GetExtra() {
+		extra[key] = values
+	}
+	return extra
 }

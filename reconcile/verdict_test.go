@@ -70,7 +70,7 @@ func TestVerdict(t *testing.T) {
 		"refused object":       {[]found{unwritten(&plan.RefusedError{})}, "Refused", "refused", failed, report.Failure},
 		"one refused, one not": {[]found{unwritten(errors.Join(errors.New("odd"), &plan.ConflictError{Owner: "x.y"}))}, "Conflict", "belongs to NodeSync x.y", failed, report.Failure},
 		"removing":             {[]found{removals(v1alpha1.RemovalDraining, v1alpha1.RemovalPacing)}, "Removing", "removing NodePool/a: why a; NodePool/b: why b", inProgress, report.Pending},
-		"held":                 {[]found{removals(v1alpha1.RemovalHeld, v1alpha1.RemovalHeld)}, "Held", "held: removal of NodePool/a, NodePool/b: why a", failed, report.Failure},
+		"held":                 {[]found{removals(v1alpha1.RemovalHeld, v1alpha1.RemovalHeld)}, "Held", "held: removal of NodePool/a, NodePool/b: NodePool/a: why a; NodePool/b: why b", failed, report.Failure},
 		"stalled":              {[]found{stalls}, "Stalled", "removal of NodePool/a stalled: why a", failed, report.Failure},
 		"drifted": {[]found{func(p *pass) {
 			p.Drifts = []conclude.Drift{{Ref: render.Ref{Kind: render.NodePool, Name: "a"}, Reported: true}}

@@ -148,7 +148,7 @@ func TestCommandsInDocumentsParse(t *testing.T) {
 			text := block.Text
 			switch block.Language {
 			case "console": // only what stands after the prompt is typed
-				text = typed(text)
+				text = typedText(text)
 			case "sh":
 			default:
 				continue
@@ -170,7 +170,7 @@ func TestCommandsInDocumentsParse(t *testing.T) {
 	}
 }
 
-func typed(text string) string {
+func typedText(text string) string {
 	var lines strings.Builder
 	for _, line := range strings.Split(text, "\n") {
 		if command, found := strings.CutPrefix(line, "$ "); found {

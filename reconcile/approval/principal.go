@@ -23,7 +23,7 @@ func ExtraKeys() []string {
 	return []string{"arn", canonicalARN, "principalId", sessionName, "accessKeyId"}
 }
 
-// principal is whoever counts once: the Approvals that share an identity.
+// principal is one who counts once: the Approvals that share an identity.
 type principal struct {
 	identities sets.Set[string]
 	approvals  []*v1alpha1.Approval
@@ -66,7 +66,7 @@ func principals(of []*v1alpha1.Approval, trusted []string) []principal {
 // identity providers have names of one person in several.
 //   - A session of a trusted role is the person that it is named after, in whichever role and by whichever
 //     authenticator.
-//   - Whoever comes by IAM is the user or the role. The holder of a role chooses its session's name, which
+//   - A caller by IAM is the user or the role. The holder of a role chooses its session's name, which
 //     is part of the user name, so that it does not count.
 //   - Everybody is their user name, and the UID that the authenticator knows.
 func identities(spec *v1alpha1.ApprovalSpec, trusted []string) []string {
@@ -99,7 +99,7 @@ func iamPrincipal(spec *v1alpha1.ApprovalSpec) string {
 }
 
 // principalOf is the IAM user or role of an ARN, without what its holder can choose: the session name of a
-// role, and the name of a federated user, which whoever calls GetFederationToken chooses. A role's path is
+// role, and the name of a federated user, which the caller of GetFederationToken chooses. A role's path is
 // left out: sessions do not have it, and names are unique in an account without it. It is empty for any
 // other text.
 func principalOf(arn string) string {

@@ -44,7 +44,7 @@ func TestWhatStepsFindMeans(t *testing.T) {
 func TestMapKeepsTheClass(t *testing.T) {
 	f := fault.Held(fmt.Errorf("secret-value: %w", errors.New("why")))
 	got := f.Map(func(string) string { return "***" })
-	if got.Class != f.Class || got.Reason != f.Reason || got.Error() != "***" || got.Brief() != (fault.Brief{What: "***", Cause: "***", Where: "***"}) {
+	if got.Class != f.Class || got.Reason != f.Reason || got.Error() != "***" || got.Brief() != (fault.Brief{What: "***", Cause: "***", Then: "***", Where: "***"}) {
 		t.Errorf("%+v", got)
 	}
 }

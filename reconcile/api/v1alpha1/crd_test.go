@@ -1,6 +1,7 @@
 package v1alpha1_test
 
 import (
+	"bytes"
 	"os"
 	"regexp"
 	"strings"
@@ -262,9 +263,13 @@ func TestANewNodeSyncIsOfNoGeneration(t *testing.T) {
 	}
 }
 
-// TestTheCRDNamesEachCondition in the description of status.conditions.
-func TestTheCRDNamesEachCondition(t *testing.T) {
+// TestEachConditionIsInTheSpec: the description of status.conditions leads there.
+func TestEachConditionIsInTheSpec(t *testing.T) {
 	source, err := os.ReadFile("conditions.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec, err := os.ReadFile("../../../manifests/SPEC.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -272,10 +277,13 @@ func TestTheCRDNamesEachCondition(t *testing.T) {
 	if len(kinds) < 11 {
 		t.Fatalf("found %v only", kinds)
 	}
-	described := readCRD(t).Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["status"].Properties["conditions"].Description
 	for _, kind := range kinds {
-		if !regexp.MustCompile(`\b` + kind[1] + `\b`).MatchString(described) {
-			t.Errorf("%s is not in %q", kind[1], described)
+		if !bytes.Contains(spec, []byte("`"+kind[1]+"`")) {
+			t.Errorf("%s is not in manifests/SPEC.md", kind[1])
 		}
+	}
+	described := readCRD(t).Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["status"].Properties["conditions"].Description
+	if !strings.Contains(described, "manifests/SPEC.md") {
+		t.Errorf("the description of status.conditions does not lead to manifests/SPEC.md: %q", described)
 	}
 }
