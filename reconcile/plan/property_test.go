@@ -248,7 +248,7 @@ func TestTheDigestNamesValuesFiles(t *testing.T) {
 	server := applytest.New(t)
 	digest := func(k *render.Karpenter, content string) string {
 		set := &render.Set{Objects: []render.Object{server.Definition(t, class("default"))}, Inputs: render.Inputs{"prod/values.yaml": content}}
-		p, err := plan.Make(t.Context(), set, plan.Live{}, plan.Policy{Offline: true, Karpenter: k}, server)
+		p, err := plan.Make(t.Context(), set, plan.Live{}, plan.Policy{Offline: true, Karpenter: k, ConfigFile: "prod/plumbline.yaml"}, server)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -26,25 +26,31 @@ func TestOwnPullRequestsComeFirst(t *testing.T) {
 	for i := range 48 {
 		w.pull(i+1, fmt.Sprint("fork", i), fmt.Sprint("author", i), true)
 	}
-	w.after(2 * slow)
+	// A plan that takes time is a turn: there is always another one, so that time goes by with turns.
+	busy := func(d time.Duration, enough func() bool) {
+		for end := w.now.Add(d); w.now.Before(end) && !enough(); {
+			if w.follower.turn(t.Context()) > 0 {
+				w.now = w.now.Add(time.Second)
+			}
+		}
+	}
+	never := func() bool { return false }
+	busy(2*slow, never)
 	before := len(w.plans)
 	if before == 0 {
 		t.Fatal("no fork is planned")
 	}
-	for i := range 3 {
+	for i := range 2 { // a host lists the newest 50
 		w.pull(100+i, fmt.Sprint("own", i), "ann", false)
 	}
-	opened := w.now
-	for len(w.plans) == before || !strings.HasPrefix(w.plans[len(w.plans)-1], "own") {
-		if w.now.Sub(opened) > 2*slow {
-			t.Fatalf("the repository's own waits behind %d forks", len(w.plans)-before)
-		}
-		w.after(time.Second)
+	busy(2*slow, func() bool { return strings.HasPrefix(w.plans[len(w.plans)-1], "own") })
+	if !strings.HasPrefix(w.plans[len(w.plans)-1], "own") {
+		t.Fatalf("the repository's own waits behind %d forks", len(w.plans)-before)
 	}
 	if forks := len(w.plans) - before - 1; forks > 1 {
 		t.Errorf("the repository's own waits behind %d forks, want at most the one that is being planned", forks)
 	}
-	w.after(2 * time.Hour)
+	busy(2*time.Hour, never)
 	for i := range 48 {
 		if !slices.Contains(w.plans, fmt.Sprint("fork", i)) {
 			t.Errorf("fork %d is never planned", i)
@@ -69,8 +75,11 @@ func TestForksHaveTheirOwnLimit(t *testing.T) {
 	for _, r := range w.follower.followed {
 		w.after(r.listAt.Sub(w.now) + time.Second)
 	}
-	if own := w.plans[before:]; len(own) < ownBurst || slices.ContainsFunc(own[len(own)-ownBurst:], func(head string) bool { return !strings.HasPrefix(head, "own") }) {
-		t.Errorf("planned %v at once, want all %d of the repository's own", own, ownBurst)
+	planned := w.plans[before:]
+	first := max(0, slices.IndexFunc(planned, func(head string) bool { return strings.HasPrefix(head, "own") }))
+	own := planned[first:min(first+ownBurst, len(planned))]
+	if len(own) < ownBurst || slices.ContainsFunc(own, func(head string) bool { return !strings.HasPrefix(head, "own") }) {
+		t.Errorf("planned %v, want all %d of the repository's own at once", planned, ownBurst)
 	}
 }
 
