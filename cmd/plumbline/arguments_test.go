@@ -81,7 +81,7 @@ func TestHelp(t *testing.T) {
 		"plumbline verify":         {"--gone", "only AWS is asked", "text|json|junit", "iam-policy-verify.json", "Exit codes"},
 		"plumbline teardown":       {"onDelete: Drain", "Ctrl-C", "Exit codes", "Where no daemon leads", "--cluster-gone", "--sweep"},
 		"plumbline logs":           {"daemon", "--follow", "--since"},
-		"plumbline reconcile":      {"now", "--wait", "never stops the daemon"},
+		"plumbline reconcile":      {"now", "--wait", "If you interrupt the command"},
 		"plumbline suspend":        {"until it is resumed"},
 		"plumbline resume":         {"suspended"},
 		"plumbline calendar":       {"spec.guard.windows", "--days", "UTC"},

@@ -14,8 +14,8 @@ import (
 // shares of its Changes.
 func (m *maker) outdatedBefore() map[types.UID]bool {
 	var ours []*Object
-	for _, object := range m.live.Objects {
-		if m.owns(object) {
+	for ref, object := range m.live.Objects {
+		if m.inSet[ref] && m.owns(object) { // the nodes of a pool that is removed count with its removal
 			ours = append(ours, object)
 		}
 	}
