@@ -95,8 +95,8 @@ func TestReadKarpenterRefuses(t *testing.T) {
 			"a/plumbline.yaml:12: ignoreDifferences[4].managedFieldsManagers[0] is empty",
 		}},
 		"approved": {head + "approve: [sha256:" + strings.Repeat("a", 64) + ", " + strings.Repeat("a2", 13) + ", sha256:1f0c9a3b7d21, " + strings.Repeat("a", 25) + ", yes]\n", []string{
-			`a/plumbline.yaml:7: approve entry "sha256:1f0c9a3b7d21" is not the digest of a plan: copy all 26 characters that plumbline shows, or sha256: and 64 digits as in status.held.digest of the NodeSync`,
 			`a/plumbline.yaml:7: approve entry "aaaaaaaaaaaaaaaaaaaaaaaaa" is not the digest of a plan`,
+			`a/plumbline.yaml:7: approve entry "sha256:1f0c9a3b7d21" is not the digest of a plan: copy all 26 characters that plumbline shows, or sha256: and 64 digits as in status.held.digest of the NodeSync`,
 			`a/plumbline.yaml:7: approve entry "yes" is not the digest of a plan`,
 		}},
 		"approved for years": {head + "approve: [" + strings.Repeat("sha256:"+strings.Repeat("a", 64)+", ", 1000) + "]\n", []string{

@@ -74,8 +74,12 @@ type Set struct {
 }
 
 // ChartsFingerprint is the Fingerprint of what Git has of Karpenter's charts: the charts, if its repository
-// is a folder, and the files with values. config is the path of plumbline.yaml, which is no part of it.
+// is a folder, and the files with values. config is the path of plumbline.yaml, which is no part of it;
+// if it is empty, all Inputs count.
 func (s *Set) ChartsFingerprint(k *Karpenter, config string) string {
+	if config == "" { // nobody knows which files are which: all count
+		return s.Inputs.Fingerprint()
+	}
 	folder := path.Dir(config)
 	charts, inside := k.chartFolder(folder)
 	values, read := k.valuesFiles(folder), Inputs{}

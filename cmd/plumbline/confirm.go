@@ -24,8 +24,8 @@ func terminalOf(cmd *cobra.Command) *os.File {
 	return in
 }
 
-// typed prints a question and returns the line that the user types; empty if the input or the context ends first.
-func typed(ctx context.Context, cmd *cobra.Command, terminal *os.File, question string) string {
+// typedLine prints a question and returns the line that the user types; empty if the input or the context ends first.
+func typedLine(ctx context.Context, cmd *cobra.Command, terminal *os.File, question string) string {
 	fmt.Fprint(cmd.ErrOrStderr(), question)
 	lines := make(chan string, 1)
 	go func() {
@@ -49,7 +49,7 @@ func confirmYes(cmd *cobra.Command, question string) error {
 	if terminal == nil {
 		return errors.New("the input is no terminal to confirm on: add --yes")
 	}
-	switch strings.ToLower(typed(cmd.Context(), cmd, terminal, question+" [y/N] ")) {
+	switch strings.ToLower(typedLine(cmd.Context(), cmd, terminal, question+" [y/N] ")) {
 	case "y", "yes":
 		return nil
 	}

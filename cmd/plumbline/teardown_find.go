@@ -97,7 +97,7 @@ func (t *teardown) confirm(ctx context.Context, what, name string) error {
 	if terminal == nil {
 		return &usageError{cmd: t.cmd, err: fmt.Errorf("%s: where nobody can type its name, confirm that by --yes", what)}
 	}
-	if typed(ctx, t.cmd, terminal, fmt.Sprintf("\nType %s to end all of this: ", name)) != name {
+	if typedLine(ctx, t.cmd, terminal, fmt.Sprintf("\nType %s to end all of this: ", name)) != name {
 		return errUnconfirmed
 	}
 	return nil
