@@ -1,7 +1,6 @@
 package deletion_test
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -117,7 +116,7 @@ func TestDenied(t *testing.T) {
 		})
 	}
 	var nobody *deletion.Asker
-	if d := nobody.Denied(context.Background(), nil, nil); d.Looked {
+	if d := nobody.Denied(t.Context(), nil, nil); d.Looked {
 		t.Error("nobody has looked")
 	}
 	cluster, asker, now := newCluster(t), &deletion.Asker{WithoutGuard: true}, time.Unix(1_000_000, 0)

@@ -167,9 +167,7 @@ func briefsOfCharts() []shortener {
 		of(func(e *charts.PinnedError) Brief {
 			return Brief{What: fmt.Sprintf("chart %s %s has digest %s, and digests.%s in plumbline.yaml pins %s", e.Chart, e.Ref.Version, shortDigest(e.Found), e.Chart, shortDigest(e.Pinned))}
 		}),
-		of(func(e *charts.MovedError) Brief {
-			return Brief{What: fmt.Sprintf("chart %s %s that is installed (%s) is not in the repository any more", e.Chart, e.Ref.Version, shortDigest(e.InForce)), Where: repository(e.Ref.Repository)}
-		}),
+		of(moved),
 		of(func(e *karpenter.UntestedError) Brief {
 			return Brief{What: fmt.Sprintf("%s is not in the tables: use a newer plumbline, or acceptUntested", strings.Join(e.Names, ", ")), Cause: firstOf(e.Unknown)}
 		}),
@@ -205,6 +203,10 @@ func briefsOfCharts() []shortener {
 			return Brief{What: fmt.Sprintf("chart %s %s has CRDs that are not Karpenter's: %s", charts.CRDChart, e.Version, firstOf(e.Names))}
 		}),
 	}
+}
+
+func moved(e *charts.MovedError) Brief {
+	return Brief{What: fmt.Sprintf("chart %s %s that is installed (%s) is not in the repository any more", e.Chart, e.Ref.Version, shortDigest(e.InForce)), Where: repository(e.Ref.Repository)}
 }
 
 func heavy(e *schema.HeavyError) Brief {

@@ -123,6 +123,12 @@ func (c *Change) entryOf() v1alpha1.ApprovedEntry {
 	return e
 }
 
+// simulates reports whether it is not known yet where the pods of a removal that people may approve find a place: the
+// Plan is not complete then.
+func (p *Plan) simulates() bool {
+	return p.Landing.Asking && slices.ContainsFunc(p.Removals, func(c Candidate) bool { return approvableHolds(c.Holds) && lands(&c) })
+}
+
 // approvable finds what of the Plan people may approve; nil where nothing is held, or nothing else
 // than what nobody may.
 func (m *maker) approvable(p *Plan, set *render.Set) *Approvable {
@@ -166,8 +172,8 @@ func (m *maker) approvable(p *Plan, set *render.Set) *Approvable {
 		a.Entries, writes = append(a.Entries, c.entryOf()), append(writes, w)
 		touch(c.Ref)
 	}
-	if len(a.Entries) == 0 || p.Landing.Asking && slices.ContainsFunc(p.Removals, func(c Candidate) bool { return approvableHolds(c.Holds) && lands(&c) }) {
-		return nil // while that is simulated it is not complete
+	if len(a.Entries) == 0 || p.simulates() {
+		return nil
 	}
 	a.Pools = len(pools)
 	slices.SortStableFunc(writes, func(x, y write) int { return cmp.Compare(x.Ref, y.Ref) })

@@ -60,10 +60,6 @@ func reasonsOf(holds []HoldReason) []string {
 	return reasons
 }
 
-func heldFor(holds []HoldReason, reason string) bool {
-	return slices.ContainsFunc(holds, func(h HoldReason) bool { return h.Reason == reason })
-}
-
 // approvableHolds reports whether people may approve all reasons of what is held.
 func approvableHolds(holds []HoldReason) bool {
 	return len(holds) > 0 && !slices.ContainsFunc(holds, func(h HoldReason) bool { return !approvable(h.Reason) })

@@ -26,8 +26,11 @@ func TestLoadsAreReadOnceAMinute(t *testing.T) {
 		of    types.UID
 		reads int
 	}{
-		{"first", 0, "a", 1}, {"within a minute", 59 * time.Second, "a", 1}, {"another node", 59 * time.Second, "b", 2},
-		{"a minute later", 2 * time.Minute, "b", 3}, {"a clock that was set back", time.Minute, "b", 4},
+		{"first", 0, "a", 1},
+		{"within a minute", 59 * time.Second, "a", 1},
+		{"another node", 59 * time.Second, "b", 2},
+		{"a minute later", 2 * time.Minute, "b", 3},
+		{"a clock that was set back", time.Minute, "b", 4},
 	} {
 		s.Now = now.Add(c.after)
 		if found := s.readLoads()(t.Context(), of(c.of)); found["a"].Pods != c.reads {

@@ -87,8 +87,14 @@ func TestForksHaveTheirOwnLimit(t *testing.T) {
 func TestOrder(t *testing.T) {
 	early, late := time.Unix(1, 0), time.Unix(2, 0)
 	want := []order{
-		{fresh: true, at: early}, {fresh: true, at: late}, {at: early}, {at: late},
-		{fork: true, fresh: true, at: early}, {fork: true, fresh: true, at: late}, {fork: true, at: early}, {fork: true, at: late},
+		{fresh: true, at: early},
+		{fresh: true, at: late},
+		{at: early},
+		{at: late},
+		{fork: true, fresh: true, at: early},
+		{fork: true, fresh: true, at: late},
+		{fork: true, at: early},
+		{fork: true, at: late},
 	}
 	for i := range want {
 		for j := range want {

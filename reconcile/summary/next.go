@@ -24,14 +24,8 @@ func Next(sync *v1alpha1.NodeSync) string {
 		return WhyUnknown(sync) + ": see whether the daemon runs, and what it logs: kubectl get pods -n " + sync.Namespace
 	case InSync:
 		return fmt.Sprintf("fetches every %s, and when a webhook reports a push; edits by hand are %s", interval(sync), atDrift(sync))
-	case RollingOut:
-		return "Karpenter replaces the other nodes at the pace of their disruption budgets"
-	case RolloutHeld:
-		return "continues by itself when what holds the rollout is over"
-	case RolloutStopped:
-		return fmt.Sprintf("no node is replaced until you revert or correct the definition, or `plumbline resume-rollout %s -n %s`", name, sync.Namespace)
-	case RolloutFailing:
-		return "Karpenter continues to replace nodes; what is wrong is in the message"
+	case RollingOut, RolloutHeld, RolloutStopped, RolloutFailing:
+		return nextOfRollout(sync)
 	case Held:
 		if held := sync.Status.Held; held != nil {
 			return "what is held waits until you approve it as the message says, or revert the commit"
@@ -50,6 +44,20 @@ func Next(sync *v1alpha1.NodeSync) string {
 	case Waiting:
 	}
 	return "continues by itself as soon as that is there"
+}
+
+// nextOfRollout is what happens next to nodes that are not replaced yet.
+func nextOfRollout(sync *v1alpha1.NodeSync) string {
+	switch StateOf(sync) {
+	case RolloutHeld:
+		return "continues by itself when what holds the rollout is over"
+	case RolloutStopped:
+		return fmt.Sprintf("no node is replaced until you revert or correct the definition, or `plumbline resume-rollout %s -n %s`", sync.Name, sync.Namespace)
+	case RolloutFailing:
+		return "Karpenter continues to replace nodes; what is wrong is in the message"
+	default:
+		return "Karpenter replaces the other nodes at the pace of their disruption budgets"
+	}
 }
 
 // nextOfDeletion says what a deletion does before the NodeSync goes.

@@ -82,9 +82,7 @@ func Of(nodes map[string]bool, pods []corev1.Pod, budgets []policyv1.PodDisrupti
 			continue
 		}
 		i.Pods++
-		if _, seen := drains[pod.Spec.NodeName]; !seen {
-			drains[pod.Spec.NodeName] = true
-		}
+		node, may := pod.Spec.NodeName, true
 		if stays(pod, now) {
 			i.DoNotDisrupt.add(pod.Namespace, pod.Name)
 		}
@@ -97,24 +95,31 @@ func Of(nodes map[string]bool, pods []corev1.Pod, budgets []policyv1.PodDisrupti
 		for b := range budgets {
 			if budgets[b].Namespace == pod.Namespace && budgets[b].Status.DisruptionsAllowed == 0 && selects[b].Matches(labels.Set(pod.Labels)) {
 				held[b]++
-				drains[pod.Spec.NodeName] = drains[pod.Spec.NodeName] && !never(&budgets[b])
+				may = may && !never(&budgets[b])
 			}
 		}
+		before, seen := drains[node]
+		drains[node] = may && (before || !seen)
 	}
+	i.Nodes, i.Undrainable = len(drains), undrainable(drains)
 	for b, n := range held {
 		i.Budgets = append(i.Budgets, Budget{Name: budgets[b].Namespace + "/" + budgets[b].Name, Pods: n, Never: never(&budgets[b])})
-	}
-	i.Nodes = len(drains)
-	for _, may := range drains {
-		if !may {
-			i.Undrainable++
-		}
 	}
 	slices.SortFunc(i.Budgets, func(a, b Budget) int { return cmp.Compare(a.Name, b.Name) })
 	for _, found := range []*Pods{&i.DoNotDisrupt, &i.Single, &i.Bare} {
 		found.first()
 	}
 	return i
+}
+
+// undrainable counts the nodes that may not drain.
+func undrainable(drains map[string]bool) (n int) {
+	for _, may := range drains {
+		if !may {
+			n++
+		}
+	}
+	return n
 }
 
 // never reports whether a PodDisruptionBudget can never allow an eviction: it wants as many healthy pods as its workloads have.
