@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -30,6 +31,10 @@ func (e *EmptyError) Error() string {
 	return fmt.Sprintf("AWS has no %s that %s of EC2NodeClass/%s matches: Karpenter launches no node by it, and which nodes it replaces once there is one cannot be told", e.What, e.Field, e.Class)
 }
 
+// noneForAlias is in Karpenter's error if SSM has no parameter of an alias: DescribeImageQuery in karpenter-provider-aws
+// pkg/providers/amifamily/al2023.go, 1.14.1, and beside it.
+const noneForAlias = "failed to discover any AMIs for alias"
+
 // AMIs are those that Karpenter finds for a class in a cluster of a Kubernetes version (1.36), in
 // the order of its preference (Reconcile in karpenter-provider-aws
 // pkg/controllers/nodeclass/ami.go, 1.14.1). The alias of the class has to be well-formed.
@@ -42,6 +47,9 @@ func (r *Resolver) AMIs(ctx context.Context, class *awsv1.EC2NodeClass, kubernet
 		}
 		return err
 	})
+	if err != nil && strings.Contains(err.Error(), noneForAlias) {
+		err = nil // SSM has answered: what keeps it from answering is another error
+	}
 	return found, otherwiseEmpty(err, len(found), "AMI", "amiSelectorTerms", class)
 }
 

@@ -26,7 +26,7 @@ func TestAliases(t *testing.T) {
 		}, "ami-gpu ami-arm ami-amd"},
 		"a version":               {"al2023@v20250904", map[string]string{eks + "x86_64/standard/amazon-eks-node-al2023-x86_64-standard-1.36-v20250904/image_id": "ami-amd"}, "ami-amd"},
 		"bottlerocket":            {"bottlerocket@latest", map[string]string{"/aws/service/bottlerocket/aws-k8s-1.36/arm64/latest/image_id": "ami-arm"}, "ami-arm"},
-		"none":                    {"al2023@v2099", nil, "failed to discover any AMIs for alias"},
+		"none":                    {"al2023@v2099", nil, "AWS has no AMI that amiSelectorTerms"},
 		"no AL2 for this version": {"al2@latest", nil, "AL2 aliases are no longer supported on EKS 1.33+"},
 	} {
 		t.Run(name, func(t *testing.T) {
