@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -12,14 +13,9 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// answers runs a command on a terminal. Once the command asks, then runs, and a person types a line.
-func answers(t *testing.T, asks, line string, then func(), args ...string) (shown string, code int) {
-	t.Helper()
-	screen, tty, err := pty.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer screen.Close()
+// person reads what a terminal shows. Once it asks, then runs, and the person types a line. What was shown comes once the
+// other side is closed.
+func person(screen *os.File, asks, line string, then func()) <-chan string {
 	read := make(chan string)
 	go func() {
 		var text strings.Builder
@@ -38,6 +34,18 @@ func answers(t *testing.T, asks, line string, then func(), args ...string) (show
 		}
 		read <- text.String()
 	}()
+	return read
+}
+
+// answers runs a command on a terminal. Once the command asks, then runs, and a person types a line.
+func answers(t *testing.T, asks, line string, then func(), args ...string) (shown string, code int) {
+	t.Helper()
+	screen, tty, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer screen.Close()
+	read := person(screen, asks, line, then)
 	root := newRootCommand()
 	root.SetArgs(args)
 	root.SetIn(tty)

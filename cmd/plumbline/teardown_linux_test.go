@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"io"
 	"os"
 	"strings"
 	"testing"
@@ -27,23 +26,7 @@ func typesAt(t *testing.T, aws *remainsOf, kubeconfig, line string, args ...stri
 	if err := pty.Setsize(tty, &pty.Winsize{Rows: 24, Cols: 72}); err != nil {
 		t.Fatal(err)
 	}
-	read := make(chan string)
-	go func() {
-		var text strings.Builder
-		part, asked := make([]byte, 4096), false
-		for {
-			n, err := screen.Read(part)
-			text.Write(part[:n])
-			if !asked && strings.Contains(text.String(), "to end all of this: ") {
-				asked = true
-				_, _ = io.WriteString(screen, line+"\n")
-			}
-			if err != nil {
-				break // EIO: the other side was closed
-			}
-		}
-		read <- text.String()
-	}()
+	read := person(screen, "to end all of this: ", line, func() {})
 	code = teardownOn(t.Context(), t, tty, aws, append([]string{"--kubeconfig", kubeconfig}, args...)...)
 	if err := tty.Close(); err != nil {
 		t.Error(err)
