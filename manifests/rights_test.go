@@ -95,7 +95,7 @@ func TestEveryRuleSaysWhy(t *testing.T) {
 func TestTheAWSPoliciesOnlyRead(t *testing.T) {
 	for file, want := range map[string][]string{
 		"iam-policy.json": {
-			"ec2:DescribeInstances", "ec2:DescribeInstanceAttribute", "ec2:DescribeVolumes", "ec2:DescribeNetworkInterfaces", "ec2:DescribeLaunchTemplates",
+			"ec2:DescribeInstances", "ec2:DescribeVolumes", "ec2:DescribeNetworkInterfaces", "ec2:DescribeLaunchTemplates", "ec2:DescribeInstanceAttribute",
 			"ec2:DescribeImages", "ec2:DescribeSubnets", "ec2:DescribeSecurityGroups", "ec2:DescribeCapacityReservations",
 			"ec2:DescribeInstanceTypes", "ec2:DescribeInstanceTypeOfferings",
 			"ssm:GetParameter", "iam:ListInstanceProfiles", "eks:DescribeCluster", "sts:GetCallerIdentity",
@@ -113,23 +113,30 @@ func TestTheAWSPoliciesOnlyRead(t *testing.T) {
 	}
 }
 
-// TestTheTeardownPolicyIsOfOneCluster: what it allows beside reading is only for what has the cluster's tag.
-func TestTheTeardownPolicyIsOfOneCluster(t *testing.T) {
-	text, err := os.ReadFile("iam-policy-teardown.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var policy struct {
-		Statement []struct {
-			Sid, Resource string
-			Action        oneOrMore
-			Condition     map[string]map[string]string
+// TestUserDataIsOfThisCluster: DescribeInstanceAttribute returns user data, so the daemon may call it only for
+// instances that Karpenter launched for its cluster.
+func TestUserDataIsOfThisCluster(t *testing.T) {
+	for _, s := range statementsOf(t, "iam-policy.json") {
+		if !slices.Contains(s.Action, "ec2:DescribeInstanceAttribute") {
+			continue
+		}
+		want := statement{
+			Sid: "SeeTerminationProtection", Effect: "Allow", Resource: "arn:${PARTITION}:ec2:${REGION}:${ACCOUNT}:instance/*",
+			Action: oneOrMore{"ec2:DescribeInstanceAttribute"},
+			Condition: map[string]map[string]string{
+				"StringEquals": {"aws:ResourceTag/kubernetes.io/cluster/${CLUSTER_NAME}": "owned"},
+				"StringLike":   {"aws:ResourceTag/karpenter.sh/nodepool": "*"},
+			},
+		}
+		if diff := cmp.Diff(want, s); diff != "" {
+			t.Errorf("statement (-want +got):\n%s", diff)
 		}
 	}
-	if err := json.Unmarshal(text, &policy); err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range policy.Statement {
+}
+
+// TestTheTeardownPolicyIsOfOneCluster: what it allows beside reading is only for what has the cluster's tag.
+func TestTheTeardownPolicyIsOfOneCluster(t *testing.T) {
+	for _, s := range statementsOf(t, "iam-policy-teardown.json") {
 		equals := s.Condition["StringEquals"]
 		ours := equals["aws:ResourceTag/kubernetes.io/cluster/${CLUSTER_NAME}"] == "owned" || equals["aws:ResourceTag/cluster.k8s.amazonaws.com/name"] == "${CLUSTER_NAME}"
 		if !ours && !slices.Equal(s.Action, oneOrMore{"iam:GetInstanceProfile"}) {
@@ -148,28 +155,36 @@ func TestTheTeardownPolicyIsOfOneCluster(t *testing.T) {
 	}
 }
 
-// allowedBy are the actions that a policy allows, in its order.
-func allowedBy(t *testing.T, file string) []string {
+// statement is a statement of an IAM policy.
+type statement struct {
+	Sid, Effect, Resource string
+	Action                oneOrMore
+	Condition             map[string]map[string]string
+}
+
+// statementsOf are the statements of a policy in this folder.
+func statementsOf(t *testing.T, file string) []statement {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var policy struct {
-		Statement []struct {
-			Effect, Resource string
-			Action           oneOrMore
-		}
-	}
+	var policy struct{ Statement []statement }
 	if err := json.Unmarshal(text, &policy); err != nil {
 		t.Fatal(err)
 	}
+	return policy.Statement
+}
+
+// allowedBy are the actions that a policy allows, in its order.
+func allowedBy(t *testing.T, file string) []string {
+	t.Helper()
 	var actions []string
-	for _, statement := range policy.Statement {
-		if statement.Effect != "Allow" {
-			t.Errorf("a statement to %s", statement.Effect)
+	for _, s := range statementsOf(t, file) {
+		if s.Effect != "Allow" {
+			t.Errorf("a statement to %s", s.Effect)
 		}
-		actions = append(actions, statement.Action...)
+		actions = append(actions, s.Action...)
 	}
 	return actions
 }

@@ -11,10 +11,13 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/wire"
 )
 
-// ec2 are the questions of a call to EC2. What describes has no resource in IAM.
+// ec2 are the questions of a call to EC2. Actions that describe have no resource in IAM, except
+// DescribeInstanceAttribute: it is authorized for the instance.
 func (q question) ec2() []access {
 	r := q.request
 	switch {
+	case r.action == "DescribeInstanceAttribute":
+		return q.named(nil)
 	case strings.HasPrefix(r.action, "Describe"), strings.HasPrefix(r.action, "Get"):
 		return q.about("*", nil)
 	case r.action == "CreateFleet":

@@ -41,7 +41,10 @@ func denial(t *testing.T, err error, code string, parts ...string) {
 // asks are answered, and nothing else is.
 func TestPlumblinesPolicy(t *testing.T) {
 	a := newAccount(t, awssim.Options{})
+	noError(t, a.AddCluster(awssim.Cluster{Name: "staging", Version: "1.36"}))
 	id := a.launch(t, 1)[0]
+	foreign, err := a.AddNode("staging", "general")
+	noError(t, err)
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "manifests", "iam-policy.json"))
 	noError(t, err)
 	filled := strings.NewReplacer("${PARTITION}", "aws", "${REGION}", region, "${ACCOUNT}", "000000000000", "${CLUSTER_NAME}", clusterName).Replace(string(text))
@@ -50,6 +53,8 @@ func TestPlumblinesPolicy(t *testing.T) {
 	noError(t, err)
 	_, err = client.DescribeInstanceAttribute(t.Context(), &ec2.DescribeInstanceAttributeInput{InstanceId: &id, Attribute: types.InstanceAttributeNameDisableApiTermination})
 	noError(t, err)
+	_, err = client.DescribeInstanceAttribute(t.Context(), &ec2.DescribeInstanceAttributeInput{InstanceId: &foreign, Attribute: types.InstanceAttributeNameDisableApiTermination})
+	denial(t, err, "UnauthorizedOperation", "ec2:DescribeInstanceAttribute on resource: arn:aws:ec2:eu-west-1:000000000000:instance/"+foreign)
 	_, err = client.DescribeVolumes(t.Context(), &ec2.DescribeVolumesInput{})
 	noError(t, err)
 	_, err = client.DescribeImages(t.Context(), &ec2.DescribeImagesInput{})
