@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/dustin/go-humanize/english"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +15,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/plumbline-dev/plumbline/reconcile/blocker"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -25,6 +27,8 @@ type classReport struct {
 	// NodeClaims are how many are on it, and NodePools those that name it.
 	NodeClaims int      `json:"nodeClaims"`
 	NodePools  []string `json:"nodePools,omitempty"`
+	// Finalizers are those that the class still has: it is gone once each was removed.
+	Finalizers []string `json:"finalizers,omitempty"`
 	// Commit is YAML of what Git has to say to move them to a copy; empty where no NodePool names it.
 	Commit string `json:"commit,omitempty"`
 }
@@ -84,7 +88,7 @@ func classOf(ctx context.Context, c *cluster, name string) (*classReport, error)
 	if err := c.List(ctx, claims); err != nil && !apimeta.IsNoMatchError(err) {
 		return nil, explain(err, "list NodeClaims")
 	}
-	report := &classReport{Class: ref.String(), Deleted: *class.GetDeletionTimestamp()}
+	report := &classReport{Class: ref.String(), Deleted: *class.GetDeletionTimestamp(), Finalizers: class.GetFinalizers()}
 	for i := range claims.Items {
 		if names := claims.Items[i].Spec.NodeClassRef; names != nil && names.Name == name {
 			report.NodeClaims++
@@ -131,12 +135,26 @@ func yamlOf(documents []any) (string, error) {
 	return strings.Join(texts, "---\n"), nil
 }
 
+// waitsFor is what a class that no NodePool names waits for. Karpenter removes its finalizer once no NodeClaim names the
+// class and its instance profiles are deleted (karpenter-provider-aws pkg/controllers/nodeclass/controller.go); why it
+// does not stands only in its log.
+func (r *classReport) waitsFor() string {
+	if r.NodeClaims > 0 {
+		return english.PluralWord(r.NodeClaims, "that NodeClaim", "these NodeClaims") + " to be deleted"
+	}
+	words := blocker.WaitsForFinalizers(r.Finalizers)
+	if slices.Contains(r.Finalizers, awsv1.TerminationFinalizer) {
+		words += "; where that does not happen within a minute, the log of Karpenter's controller has its message"
+	}
+	return words
+}
+
 // print shows it to people.
 func (r *classReport) print(out io.Writer) {
-	fmt.Fprintf(out, "%s has been deleted for %s, and %s on it: no node is launched from it, and that cannot be taken back\n",
+	fmt.Fprintf(out, "%s was deleted %s ago, and %s on it: no node is launched from it, and the deletion cannot be undone\n",
 		r.Class, age(r.Deleted), english.Plural(r.NodeClaims, "NodeClaim is", "NodeClaims are"))
 	if r.Commit == "" {
-		fmt.Fprint(out, "\nno NodePool names it: it goes when these NodeClaims have ended\n")
+		fmt.Fprintf(out, "\nno NodePool names it: it waits for %s\n", r.waitsFor())
 		return
 	}
 	fmt.Fprintf(out, "\n%s\n", "named by  "+strings.Join(r.NodePools, ", "))

@@ -13,7 +13,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/blocker"
 	"github.com/plumbline-dev/plumbline/reconcile/recorder"
 	"github.com/plumbline-dev/plumbline/reconcile/summary"
 )
@@ -37,7 +37,7 @@ func runs(ctx context.Context, c *cluster, claim *karpv1.NodeClaim) (*whyReport,
 	if initialized := claim.StatusConditions().Get(karpv1.ConditionTypeInitialized); initialized.IsTrue() {
 		since = initialized.LastTransitionTime.Time
 	}
-	blocked, err := observe.WhyNotDisrupted(ctx, c, claim.Name, claim.Status.NodeName != "", since)
+	blocked, err := blocker.WhyNotDisrupted(ctx, c, claim.Name, claim.Status.NodeName != "", since, time.Now())
 	if err != nil && !apierrors.IsForbidden(err) {
 		return nil, err
 	}
@@ -60,6 +60,27 @@ func stalls(ctx context.Context, c *cluster, report *whyReport) *whyReport {
 		of := removal.glassOf(report.Node, report.NodeClaim)
 		if removal.Stalled != nil || len(of) > 0 || names(removal.Message, report.Node) || names(removal.Message, "NodeClaim/"+report.NodeClaim) {
 			report.Blocked, report.BreakGlass = summary.WaitsFor(removal.Removal, time.Now()), append(report.BreakGlass, of...)
+		}
+	}
+	return terminates(ctx, c, report)
+}
+
+// terminates adds what a node that has been terminating for longer than expected waits for, and the command that terminates it
+// all the same.
+func terminates(ctx context.Context, c *cluster, report *whyReport) *whyReport {
+	syncs := &v1alpha1.NodeSyncList{}
+	if err := c.List(ctx, syncs, client.InNamespace(c.in(ctx))); err != nil {
+		return report
+	}
+	for i := range syncs.Items {
+		for _, t := range syncs.Items[i].Status.Terminations {
+			if t.Name != report.NodeClaim && (t.Node == "" || t.Node != report.Node) {
+				continue
+			}
+			report.Blocked = summary.OneLine(t.Message)
+			if t.BreakGlass != nil {
+				report.BreakGlass = append(report.BreakGlass, *t.BreakGlass)
+			}
 		}
 	}
 	return report

@@ -8,9 +8,11 @@ import (
 	"slices"
 	"strings"
 
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -25,14 +27,12 @@ type Cause struct {
 	Kind v1alpha1.BreakGlassCause
 	// Namespace and Name are those of the pod that keeps it.
 	Namespace, Name string
+	// Object is what has a finalizer of another controller, as kubectl names it: kind/name.
+	Object string
 	// Passing says that each drain waits for such as that for a while: a pod that ends, a volume
 	// that is detached, Karpenter itself.
 	Passing bool
 }
-
-// disruptionBlocked is the reason of the event by which Karpenter says why it does not replace a node
-// (sigs.k8s.io/karpenter pkg/controllers/disruption/events/events.go).
-const disruptionBlocked = "DisruptionBlocked"
 
 // WaitsFor names what keeps a node, the first few of several pods. What could be done goes by the
 // first.
@@ -55,6 +55,9 @@ func (n *Node) Causes(e Evidence) []Cause {
 	if n.Stays {
 		return one(n.stays(e))
 	}
+	if c, held := n.finalizers(); held {
+		return one(c)
+	}
 	if pods := n.pods(e); len(pods) > 0 {
 		return pods
 	}
@@ -64,10 +67,58 @@ func (n *Node) Causes(e Evidence) []Cause {
 	if !n.Drained.IsZero() {
 		return one(n.refused(e))
 	}
+	if n.Terminating {
+		return one(Cause{Words: fmt.Sprintf("EC2 to terminate %s: it has accepted the termination", cloud.InstanceID(n.ProviderID)), Passing: true})
+	}
 	if len(n.Waits) > 0 {
 		return one(Cause{Words: n.Waits[0], Passing: true})
 	}
-	return one(Cause{Words: "Karpenter to end it", Passing: true})
+	return one(Cause{Words: "Karpenter to terminate it", Passing: true})
+}
+
+// finalizers names those of other controllers on the NodeClaim or its Node, once Karpenter has removed its own: nothing
+// but these is left to wait for.
+func (n *Node) finalizers() (Cause, bool) {
+	switch {
+	case Held(n.Finalizers):
+		return foreign("nodeclaim", "NodeClaim", n.Claim, n.Finalizers), true
+	case Held(n.NodeFinalizers):
+		return foreign("node", "Node", n.Name, n.NodeFinalizers), true
+	}
+	return Cause{}, false
+}
+
+// Held says that other controllers than Karpenter keep an object that is terminating, and Karpenter does not.
+func Held(finalizers []string) bool {
+	return len(finalizers) > 0 && !slices.Contains(finalizers, karpv1.TerminationFinalizer)
+}
+
+func foreign(resource, kind, name string, finalizers []string) Cause {
+	return Cause{
+		Words:  fmt.Sprintf("%s of %s/%s, with which Karpenter has finished", WaitsForFinalizers(finalizers), kind, name),
+		Kind:   v1alpha1.CauseObjectFinalizer,
+		Object: resource + "/" + name,
+	}
+}
+
+// WaitsForFinalizers names finalizers after "waits for", and who removes them.
+func WaitsForFinalizers(finalizers []string) string {
+	var karpenters, others []string
+	for _, f := range finalizers {
+		if f == karpv1.TerminationFinalizer || f == awsv1.TerminationFinalizer {
+			karpenters = append(karpenters, f)
+		} else {
+			others = append(others, f)
+		}
+	}
+	var words []string
+	if len(karpenters) > 0 {
+		words = append(words, "Karpenter to remove finalizer "+finding.Few(karpenters, ", "))
+	}
+	if len(others) > 0 {
+		words = append(words, "another controller to remove finalizer "+finding.Few(others, ", "))
+	}
+	return strings.Join(words, ", and ")
 }
 
 func one(c Cause) []Cause {
@@ -95,24 +146,11 @@ func (n *Node) stays(e Evidence) Cause {
 		return kept[0]
 	}
 	for i := range slices.Backward(n.Events) {
-		if n.Events[i].Reason == disruptionBlocked && !n.over(&n.Events[i]) {
-			return Cause{Words: "Karpenter to replace it, which says: " + strings.TrimSuffix(n.Events[i].Message, ".")}
+		if n.Events[i].Reason == disruptionBlocked && !n.over(&n.Events[i], e) {
+			return Cause{Words: "Karpenter to replace it, which says: " + quoted(&n.Events[i], e.Now)}
 		}
 	}
 	return Cause{Words: "Karpenter to replace it"}
-}
-
-// notYet are what Karpenter says of a node that comes, while it has none and until it is initialized
-// (sigs.k8s.io/karpenter pkg/controllers/state/statenode.go, ValidateNodeDisruptable).
-const (
-	noNode        = "does not have an associated node"
-	uninitialized = "isn't initialized"
-)
-
-// over says that what an event says of a node is not so any more.
-func (n *Node) over(e *corev1.Event) bool {
-	at := cmp.Or(e.LastTimestamp.Time, e.EventTime.Time)
-	return !at.IsZero() && at.Before(n.Since) || n.Name != "" && strings.Contains(e.Message, noNode) || n.Initialized && strings.Contains(e.Message, uninitialized)
 }
 
 func byWords(a, b Cause) int { return cmp.Compare(a.Words, b.Words) }

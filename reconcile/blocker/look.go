@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -82,7 +83,7 @@ func (l Look) At(ctx context.Context, nodes []Node) (Evidence, error) {
 	return e, errors.Join(failures...)
 }
 
-// read finds the pods of the node, and the events of it and its NodeClaim:
+// read finds the pods and the finalizers of the node, and the events of it and its NodeClaim:
 // those of objects without a namespace are in the default one.
 func (n *Node) read(ctx context.Context, reader client.Reader) error {
 	var failures []error
@@ -94,6 +95,11 @@ func (n *Node) read(ctx context.Context, reader client.Reader) error {
 			failures = append(failures, err)
 		}
 		n.Pods = pods.Items
+		node := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}}
+		if err := reader.Get(ctx, client.ObjectKey{Name: n.Name}, node); client.IgnoreNotFound(err) != nil {
+			failures = append(failures, err)
+		}
+		n.NodeFinalizers = FinalizersOf(node)
 	}
 	for _, name := range about {
 		events := &corev1.EventList{}

@@ -1,8 +1,10 @@
 package blocker
 
 import (
+	"slices"
 	"time"
 
+	"github.com/awslabs/operatorpkg/status"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -35,6 +37,10 @@ type Node struct {
 	Drained time.Time
 	// Waits are the messages of the NodeClaim's conditions that tell what it waits for.
 	Waits []string
+	// Terminating says that EC2 has accepted the termination of its instance.
+	Terminating bool
+	// Finalizers are those of the NodeClaim while it is terminating.
+	Finalizers []string
 	// Stays says that Karpenter could replace it, and has not begun to.
 	Stays bool
 	// Since is when its removal began: what Karpenter has said before may not be so any more. Initialized says that
@@ -42,9 +48,10 @@ type Node struct {
 	Since       time.Time
 	Initialized bool
 
-	// Pods, Volumes and the rest are what Look finds.
-	Pods    []corev1.Pod
-	Volumes []storagev1.VolumeAttachment
+	// NodeFinalizers are those of its Node while that is terminating. Look finds them, and what follows.
+	NodeFinalizers []string
+	Pods           []corev1.Pod
+	Volumes        []storagev1.VolumeAttachment
 	// Events are those of the Node and the NodeClaim.
 	Events []corev1.Event
 	// Logged is the newest error in the log of Karpenter's controller about a node that is drained; empty
@@ -67,8 +74,23 @@ const (
 func NodeOf(claim *karpv1.NodeClaim) Node {
 	return Node{
 		Claim: claim.Name, Name: claim.Status.NodeName, ProviderID: claim.Status.ProviderID,
-		Drained: Drained(claim), Waits: Waits(claim),
+		Drained: Drained(claim), Waits: Waits(claim), Terminating: Terminating(claim), Finalizers: FinalizersOf(claim),
 	}
+}
+
+// FinalizersOf are those of an object that is terminating; none of another one.
+func FinalizersOf(object metav1.Object) []string {
+	if object.GetDeletionTimestamp() == nil {
+		return nil
+	}
+	return object.GetFinalizers()
+}
+
+// Terminating says that EC2 has accepted the termination of a NodeClaim's instance.
+func Terminating(claim *karpv1.NodeClaim) bool {
+	return slices.ContainsFunc(claim.Status.Conditions, func(c status.Condition) bool {
+		return c.Type == karpv1.ConditionTypeInstanceTerminating && c.Status == metav1.ConditionTrue
+	})
 }
 
 // Title is its name in a sentence.

@@ -142,7 +142,7 @@ func TestWhatKeepsNodesThatDrain(t *testing.T) {
 		"a volume":                   {objects: []client.Object{attached}, slow: "waits for volume pv-1 (VolumeAttachment csi-1) to be detached by ebs.csi.aws.com" + at},
 		"an instance":                {conditions: []opstatus.Condition{{Type: karpv1.ConditionTypeInstanceTerminating, Status: "Unknown", Message: "it shuts down"}}, slow: "waits for InstanceTerminating: it shuts down" + at},
 		"EC2 protects it":            {conditions: drained, quiet: "waits for EC2 to take the termination of i-0123456789abcdef0: it is drained, and EC2 protects it from termination (disableApiTermination)" + at, slow: "waits for EC2 to take the termination of i-0123456789abcdef0: it is drained, and EC2 protects it from termination (disableApiTermination)" + at},
-		"its pods may not be listed": {objects: []client.Object{webPod(), webBudget()}, refuses: "pods is forbidden", quiet: "read what keeps NodeClaim/1: pods is forbidden", slow: "waits for Karpenter to end it" + at},
+		"its pods may not be listed": {objects: []client.Object{webPod(), webBudget()}, refuses: "pods is forbidden", quiet: "read what keeps NodeClaim/1: pods is forbidden", slow: "waits for Karpenter to terminate it" + at},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDrains(t, c.objects...)

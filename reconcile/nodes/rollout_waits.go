@@ -10,7 +10,6 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/blocker"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
@@ -50,7 +49,7 @@ func (r *Rollouts) waits(ctx context.Context, of v1alpha1.Rollout, matched plan.
 // undisrupted says why Karpenter does not begin with a node, once the rollout makes no progress.
 func (r *Rollouts) undisrupted(ctx context.Context, of v1alpha1.Rollout, claim *plan.NodeClaim) string {
 	return r.blocked(of, false, func() string {
-		words, err := observe.WhyNotDisrupted(ctx, r.Events, claim.Name, claim.Node != "", of.Since.Add(-clocksDiffer))
+		words, err := blocker.WhyNotDisrupted(ctx, r.Events, claim.Name, claim.Node != "", of.Since.Add(-clocksDiffer), r.Now)
 		if err != nil {
 			return err.Error()
 		}

@@ -211,32 +211,6 @@ func (l *Launches) Explain(pool string, of FailedLaunch, words string) {
 	}
 }
 
-// disruptionBlocked is the reason of Karpenter's event on a node that it may not replace now
-// (sigs.k8s.io/karpenter pkg/events/reason.go).
-const disruptionBlocked = "DisruptionBlocked"
-
-// noNode ends what Karpenter says of a NodeClaim that has no node yet (sigs.k8s.io/karpenter
-// pkg/controllers/state/statenode.go).
-const noNode = "does not have an associated node"
-
-// WhyNotDisrupted reads what Karpenter said last of a NodeClaim that it may not replace now;
-// empty where it has said nothing since a time. Of what it said earlier nothing may be so any more, nor,
-// where hasNode says that there is one, that there is no node.
-func WhyNotDisrupted(ctx context.Context, reader client.Reader, nodeClaim string, hasNode bool, since time.Time) (words string, err error) {
-	events, err := eventsAbout(ctx, reader, nodeClaim, disruptionBlocked)
-	if err != nil {
-		return "", fmt.Errorf("read why NodeClaim/%s is not replaced: %w", nodeClaim, err)
-	}
-	var last metav1.Time
-	for _, e := range events {
-		over := e.LastTimestamp.Time.Before(since) || hasNode && strings.Contains(e.Message, noNode)
-		if !over && !e.LastTimestamp.Before(&last) {
-			last, words = e.LastTimestamp, fmt.Sprintf("NodeClaim/%s: %s", nodeClaim, e.Message)
-		}
-	}
-	return words, nil
-}
-
 // insufficientCapacity is the reason of Karpenter's event
 // (sigs.k8s.io/karpenter pkg/events/reason.go).
 const insufficientCapacity = "InsufficientCapacityError"

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/blocker"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 )
 
@@ -45,7 +46,7 @@ func ending(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	case !o.Exists && len(o.NodeClaims) == 0:
 		return gone(o), false
 	case o.Terminating && len(o.NodeClaims) == 0:
-		return terminating(finding.First(o.ReferencedBy)), false
+		return o.terminating(), false
 	case !o.Fresh:
 		return step{phase: r.Phase, reason: r.Reason, message: r.Message, remaining: unknown, actions: []Action{Reread{}}}, false
 	}
@@ -59,7 +60,7 @@ func deleting(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	case !o.Exists:
 		return gone(o), false
 	case o.Terminating && o.Fresh:
-		return terminating(finding.First(o.ReferencedBy)), false
+		return o.terminating(), false
 	}
 	s := step{phase: upTo(r.Phase, v1alpha1.RemovalVerifyingCloud), reason: ReasonDeleting, message: ownsNothing, remaining: 0}
 	if o.EC2 != nil {
@@ -78,17 +79,21 @@ const ownsNothing = "nothing hangs on it any more"
 // gone ends a removal whose object is, past the cache, not there.
 func gone(o Observation) step {
 	if !o.Fresh {
-		s := terminating("")
+		s := o.terminating()
 		s.actions = []Action{Reread{}}
 		return s
 	}
 	return step{phase: v1alpha1.RemovalGone, actions: []Action{Forget{}}}
 }
 
-func terminating(references string) step {
-	s := step{phase: v1alpha1.RemovalFinalizing, reason: ReasonTerminating, message: "deleted, waiting for its finalizers", remaining: 0}
-	if references != "" {
-		s.message = "it is deleted and named by " + references
+// terminating waits for the finalizers of an object that is deleted.
+func (o Observation) terminating() step {
+	s := step{phase: v1alpha1.RemovalFinalizing, reason: ReasonTerminating, message: "deleted", remaining: 0}
+	switch {
+	case len(o.ReferencedBy) > 0:
+		s.message = "it is deleted and named by " + finding.First(o.ReferencedBy)
+	case len(o.Finalizers) > 0:
+		s.message = "deleted; waits for " + blocker.WaitsForFinalizers(o.Finalizers)
 	}
 	return s
 }

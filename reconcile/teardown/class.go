@@ -14,7 +14,7 @@ func leavingClass(_ v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	case !o.Exists:
 		return gone(o), false
 	case o.Terminating:
-		return terminating(finding.First(o.ReferencedBy)), false
+		return o.terminating(), false
 	}
 	return step{}, true
 }

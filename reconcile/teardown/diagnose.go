@@ -45,7 +45,7 @@ func nodesLeft(r v1alpha1.Removal, o Observation, e Evidence) (string, []v1alpha
 		n := &e.Nodes[i]
 		c := n.WaitsFor(e.Evidence)
 		found = append(found, fmt.Sprintf("node %s (NodeClaim/%s) waits for %s", n.Title(), n.Claim, c.Words))
-		if g, breakable := glass(n, c); breakable {
+		if g, breakable := blocker.BreakGlass(n, c); breakable {
 			commands = append(commands, g)
 		}
 	}

@@ -45,6 +45,9 @@ func TestDiagnose(t *testing.T) {
 	pastPods := glass("Karpenter deletes all pods of the node, without PodDisruptionBudgets and without the rest of their grace period", annotate)
 	undisrupted := glass("the pod is evicted, and what it was at is lost unless it can go on elsewhere", "kubectl annotate pod web-1 -n shop karpenter.sh/do-not-disrupt-")
 	mounted := glass("the instance ends with the volume mounted: what was not written yet is lost, and the file system may need a repair", annotate)
+	unfinished := func(object string) string {
+		return glass("whatever the finalizer's controller still has to do for the object is not done", "kubectl patch "+object+` --type=merge --patch '{"metadata":{"finalizers":null}}'`)
+	}
 	attached := storagev1.VolumeAttachment{
 		ObjectMeta: metav1.ObjectMeta{Name: "csi-1"},
 		Spec:       storagev1.VolumeAttachmentSpec{Attacher: "ebs.csi.aws.com", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &volume}},
@@ -104,7 +107,7 @@ func TestDiagnose(t *testing.T) {
 					p.Spec.Tolerations = []corev1.Toleration{{Key: karpv1.DisruptedTaintKey, Operator: corev1.TolerationOpEqual, Effect: corev1.TaintEffectNoSchedule}}
 				}),
 			}},
-			want: node + "Karpenter to end it",
+			want: node + "Karpenter to terminate it",
 		},
 		"a volume": {
 			node: blocker.Node{Pods: []corev1.Pod{pod(controlled("DaemonSet"))}, Volumes: []storagev1.VolumeAttachment{attached}}, sets: []plan.NodeDaemonSet{tolerant},
@@ -165,12 +168,44 @@ func TestDiagnose(t *testing.T) {
 			want: node + "Karpenter to replace it",
 		},
 		"what Karpenter said before its removal began": {
-			node: blocker.Node{Stays: true, Since: time.Unix(2, 0), Events: said(`Pod "default/job" has "karpenter.sh/do-not-disrupt" annotation`, 1)},
+			node: blocker.Node{Stays: true, Since: saidAt(2), Events: said(`Pod "default/job" has "karpenter.sh/do-not-disrupt" annotation`, 1)},
 			want: node + "Karpenter to replace it",
 		},
 		"what Karpenter said since then": {
-			node: blocker.Node{Stays: true, Since: time.Unix(2, 0), Initialized: true, Events: append(said("Node isn't initialized", 3), said("No node would fit.", 2)...)},
+			node: blocker.Node{Stays: true, Since: saidAt(2), Initialized: true, Events: append(said("Node isn't initialized", 3), said("No node would fit.", 2)...)},
 			want: node + "Karpenter to replace it, which says: No node would fit",
+		},
+		"Karpenter has not repeated what it said": {
+			node: blocker.Node{Stays: true, Events: said("No node would fit.", -600)},
+			want: node + "Karpenter to replace it, which says: No node would fit (reported at 2026-01-01T11:49:00Z, and not since)",
+		},
+		"Karpenter named a budget that is gone": {
+			node: blocker.Node{Stays: true, Events: said("Pdb prevents pod evictions (PodDisruptionBudget=[shop/api])", 1)}, budgets: []policyv1.PodDisruptionBudget{budget},
+			want: node + "Karpenter to replace it",
+		},
+		"Karpenter named a budget that has room": {
+			node: blocker.Node{Stays: true, Events: said("Pdb prevents pod evictions (PodDisruptionBudget=[shop/web])", 1)}, budgets: []policyv1.PodDisruptionBudget{roomy},
+			want: node + "Karpenter to replace it",
+		},
+		"Karpenter named a budget that allows nothing": {
+			node: blocker.Node{Stays: true, Events: said("Pdb prevents pod evictions (PodDisruptionBudget=[shop/web])", 1)}, budgets: []policyv1.PodDisruptionBudget{budget},
+			want: node + "Karpenter to replace it, which says: Pdb prevents pod evictions (PodDisruptionBudget=[shop/web])",
+		},
+		"a NodeClaim with a finalizer of another controller, once its instance is terminated": {
+			node: blocker.Node{Finalizers: []string{"acme.io/hold"}, Terminating: true, Pods: []corev1.Pod{pod()}},
+			want: node + "another controller to remove finalizer acme.io/hold of NodeClaim/a, with which Karpenter has finished" + unfinished("nodeclaim/a"),
+		},
+		"a Node with a finalizer of another controller": {
+			node: blocker.Node{Finalizers: []string{karpv1.TerminationFinalizer}, NodeFinalizers: []string{"acme.io/hold"}, Terminating: true},
+			want: node + "another controller to remove finalizer acme.io/hold of Node/node-a, with which Karpenter has finished" + unfinished("node/node-a"),
+		},
+		"a finalizer of another controller while Karpenter is at it": {
+			node: blocker.Node{Finalizers: []string{karpv1.TerminationFinalizer, "acme.io/hold"}, Pods: []corev1.Pod{pod()}}, budgets: []policyv1.PodDisruptionBudget{budget},
+			want: node + "pod shop/web-1, of which PodDisruptionBudget shop/web allows no disruption" + pastBudgets,
+		},
+		"EC2 terminates it": {
+			node: blocker.Node{ProviderID: "aws:///eu-west-1a/i-0123456789abcdef0", Finalizers: []string{karpv1.TerminationFinalizer}, Terminating: true},
+			want: node + "EC2 to terminate i-0123456789abcdef0: it has accepted the termination",
 		},
 		"Karpenter does not replace it": {node: blocker.Node{Stays: true}, want: node + "Karpenter to replace it"},
 		"only Karpenter knows": {
@@ -201,9 +236,12 @@ func TestDiagnose(t *testing.T) {
 	}
 }
 
+// saidAt is so many seconds after 11:59.
+func saidAt(at int64) time.Time { return time.Date(2026, 1, 1, 11, 59, int(at), 0, time.UTC) }
+
 // said is an event by which Karpenter says why it does not replace a node.
 func said(message string, at int64) []corev1.Event {
-	return []corev1.Event{{Reason: "DisruptionBlocked", Message: message, LastTimestamp: metav1.Unix(at, 0)}}
+	return []corev1.Event{{Reason: "DisruptionBlocked", Message: message, LastTimestamp: metav1.NewTime(saidAt(at))}}
 }
 
 // TestDiagnoseNamesTheController that drains nothing, or is not as the chart says.
@@ -218,8 +256,46 @@ func TestDiagnoseNamesTheController(t *testing.T) {
 	} {
 		e := Evidence{Evidence: blocker.Evidence{Nodes: []blocker.Node{{Claim: "a", Name: "node-a"}}}, Leader: c.leader}
 		got, _ := Diagnose(v1alpha1.Removal{Reason: ReasonNodeClaimsLeaving, Stalled: &metav1.Time{}}, Observation{Controller: c.controller}, e)
-		if want += "node node-a (NodeClaim/a) waits for Karpenter to end it"; got != want {
+		if want += "node node-a (NodeClaim/a) waits for Karpenter to terminate it"; got != want {
 			t.Errorf("got  %q\nwant %q", got, want)
+		}
+	}
+}
+
+// TestKeptAreThoseThatOccupyTheSlots: what holds a removal up is looked for among the NodeClaims that are terminating, which
+// removal.maxUnavailable counts, and among those that Karpenter has not begun with only if none is.
+func TestKeptAreThoseThatOccupyTheSlots(t *testing.T) {
+	now := time.Unix(1000, 0)
+	waiting, held := Claim{Name: "b", Node: "node-b"}, Claim{Name: "a", Node: "node-a", Deleting: time.Unix(1, 0), Ending: true}
+	for name, c := range map[string]struct {
+		claims []Claim
+		want   string
+	}{
+		"one is terminating": {[]Claim{waiting, held}, "a"},
+		"none is":            {[]Claim{waiting}, "b"},
+	} {
+		it := &item{after: v1alpha1.Removal{Reason: ReasonNodeClaimsLeaving, LastProgress: metav1.Unix(1, 0)}}
+		it.seen = Observation{Exists: true, NodeClaims: c.claims, Replacing: &Replacing{Nodes: 1}, Turn: Turn{Replaces: true}}
+		if !it.seen.idles(it.after, now) {
+			t.Fatalf("%s: Karpenter could replace one", name)
+		}
+		if kept := it.kept(now); len(kept) != 1 || kept[0].Name != c.want {
+			t.Errorf("%s: %+v, want NodeClaim/%s", name, kept, c.want)
+		}
+	}
+}
+
+// TestADeletedObjectNamesItsFinalizers: and who removes each.
+func TestADeletedObjectNamesItsFinalizers(t *testing.T) {
+	for want, finalizers := range map[string][]string{
+		"deleted": nil,
+		"deleted; waits for another controller to remove finalizer acme.io/hold": {"acme.io/hold"},
+		"deleted; waits for Karpenter to remove finalizer karpenter.k8s.aws/termination, and another controller to remove finalizer acme.io/hold": {
+			"karpenter.k8s.aws/termination", "acme.io/hold",
+		},
+	} {
+		if got := (Observation{Finalizers: finalizers}).terminating(); got.message != want {
+			t.Errorf("got  %q\nwant %q", got.message, want)
 		}
 	}
 }

@@ -98,13 +98,14 @@ func (d *drive) wakeForDiagnosis(it *item) {
 	}
 }
 
-// kept are the NodeClaims that do not go: those that end, or where Karpenter could begin to replace
-// others, these.
+// kept are the NodeClaims that hold the removal up: those that are terminating, which removal.maxUnavailable counts, or,
+// if none is and Karpenter could begin to replace others, these.
 func (it *item) kept(now time.Time) []Claim {
-	if it.seen.idles(it.after, now) {
+	terminating := slices.DeleteFunc(slices.Clone(it.seen.NodeClaims), func(c Claim) bool { return c.Deleting.IsZero() })
+	if len(terminating) == 0 && it.seen.idles(it.after, now) {
 		return it.seen.untouched()
 	}
-	return slices.DeleteFunc(slices.Clone(it.seen.NodeClaims), func(c Claim) bool { return c.Deleting.IsZero() })
+	return terminating
 }
 
 // gather looks into the nodes that have been leaving for longest, of a removal that began at a time.
@@ -120,7 +121,7 @@ func (d *drive) gather(ctx context.Context, oldest []Claim, began time.Time) (Ev
 	for _, c := range oldest[:min(blocker.Most, len(oldest))] {
 		nodes = append(nodes, blocker.Node{
 			Claim: c.Name, Name: c.Node, ProviderID: c.ProviderID, Drained: c.Drained, Waits: c.Waits, Stays: c.Deleting.IsZero(),
-			Since: began, Initialized: c.Initialized,
+			Since: began, Initialized: c.Initialized, Terminating: c.Ending, Finalizers: c.Finalizers,
 		})
 	}
 	leader := *d.leads(ctx)

@@ -166,5 +166,5 @@ func pastPacing(r v1alpha1.Removal) bool { return rank(r.Phase) > rank(v1alpha1.
 
 // Deleted is a removal whose object was deleted just now.
 func Deleted(r v1alpha1.Removal, now time.Time, stallAfter time.Duration) v1alpha1.Removal {
-	return terminating("").kept(r, now, stallAfter)
+	return Observation{}.terminating().kept(r, now, stallAfter)
 }

@@ -34,8 +34,9 @@ type Observation struct {
 	// Exists says that an object of this name has the removal's UID.
 	Exists          bool
 	ResourceVersion string
-	// Terminating says that it has a deletionTimestamp.
+	// Terminating says that it has a deletionTimestamp, and Finalizers are those that it waits for then.
 	Terminating bool
+	Finalizers  []string
 	// Stays says that only the pool's nodes are to go.
 	Stays bool
 	// Static says that the pool has a fixed number of replicas.
@@ -156,6 +157,8 @@ type Claim struct {
 	Drained time.Time
 	// Waits are the messages of its conditions that tell what it waits for.
 	Waits []string
+	// Finalizers are those that it has while it is terminating.
+	Finalizers []string
 }
 
 // Answer is what EC2 says of the instances of one removal: those with the

@@ -102,7 +102,7 @@ func unaskable(noted map[string]Seen) []string {
 func (it *item) see(object *unstructured.Unstructured, now time.Time) {
 	o := &it.seen
 	o.Exists, o.ResourceVersion = true, object.GetResourceVersion()
-	o.Terminating = object.GetDeletionTimestamp() != nil
+	o.Terminating, o.Finalizers = object.GetDeletionTimestamp() != nil, blocker.FinalizersOf(object)
 	if it.before.Kind != render.NodePool {
 		return
 	}
@@ -189,7 +189,7 @@ func claimOf(claim *karpv1.NodeClaim) Claim {
 	c.Unhashed = !c.Unhashed
 	c.Reserved = claim.Labels[karpv1.CapacityTypeLabelKey] == karpv1.CapacityTypeReserved
 	c.Initialized = true
-	c.Drained, c.Waits = blocker.Drained(claim), blocker.Waits(claim)
+	c.Drained, c.Waits, c.Finalizers = blocker.Drained(claim), blocker.Waits(claim), blocker.FinalizersOf(claim)
 	for _, condition := range claim.Status.Conditions {
 		if condition.Status != metav1.ConditionTrue {
 			c.Initialized = c.Initialized && condition.Type != karpv1.ConditionTypeInitialized

@@ -24,6 +24,8 @@ const (
 	CauseDoNotDisrupt BreakGlassCause = "DoNotDisrupt"
 	// CauseFinalizer: a pod that was evicted has a finalizer of its own.
 	CauseFinalizer BreakGlassCause = "PodFinalizer"
+	// CauseObjectFinalizer: the NodeClaim or the Node has a finalizer of another controller than Karpenter.
+	CauseObjectFinalizer BreakGlassCause = "Finalizer"
 	// CausePod: a pod does not end.
 	CausePod BreakGlassCause = "Pod"
 	// CauseVolume: a volume is still attached.

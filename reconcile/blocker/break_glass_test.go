@@ -1,4 +1,4 @@
-package teardown
+package blocker
 
 import (
 	"testing"
@@ -6,7 +6,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/blocker"
 )
 
 // TestGlass: the command for each cause, of a node that Karpenter ends and of one that it has not begun with. The NodeClaim
@@ -17,6 +16,7 @@ func TestGlass(t *testing.T) {
 		annotate = "kubectl annotate nodeclaim general-1 --overwrite karpenter.sh/nodeclaim-termination-timestamp=$(date -u +%Y-%m-%dT%H:%M:%SZ)"
 		first    = "kubectl delete nodeclaim general-1 --wait=false && " + annotate
 		free     = "kubectl annotate pod web -n shop karpenter.sh/do-not-disrupt-"
+		patch    = `kubectl patch node/node-1 --type=merge --patch '{"metadata":{"finalizers":null}}'`
 		without  = "Karpenter launches no replacement first; "
 	)
 	risks := map[v1alpha1.BreakGlassCause]string{
@@ -42,14 +42,14 @@ func TestGlass(t *testing.T) {
 			if command == first {
 				want.Risk = without + want.Risk
 			}
-			n := &blocker.Node{Claim: "general-1", Name: "node-1", ProviderID: "aws:///eu-west-1a/i-1", Stays: stays}
-			got, is := glass(n, blocker.Cause{Kind: kind, Name: "web", Namespace: "shop"})
+			n := &Node{Claim: "general-1", Name: "node-1", ProviderID: "aws:///eu-west-1a/i-1", Stays: stays}
+			got, is := BreakGlass(n, Cause{Kind: kind, Name: "web", Namespace: "shop", Object: "node/node-1"})
 			if diff := cmp.Diff(want, got); diff != "" || !is {
 				t.Errorf("%s, stays %t: %t (-want +got):\n%s", kind, stays, is, diff)
 			}
 		}
 	}
-	if g, is := glass(&blocker.Node{Claim: "general-1"}, blocker.Cause{Words: "Karpenter to end it"}); is {
+	if g, is := BreakGlass(&Node{Claim: "general-1"}, Cause{Words: "Karpenter to terminate it"}); is {
 		t.Errorf("a cause that no command is for: %+v", g)
 	}
 }

@@ -1,4 +1,4 @@
-package teardown
+package blocker
 
 import (
 	"cmp"
@@ -9,16 +9,15 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/blocker"
 )
 
 // deletes is what has Karpenter begin with a node that it has not begun with.
 const deletes = "kubectl delete nodeclaim "
 
-// glass is the command for a cause, with what it risks; false where there is none. It is the table
+// BreakGlass is the command for a cause, with what it risks; false if there is none. It is the table
 // of docs/runbooks/PlumblineStalled.md.
-func glass(n *blocker.Node, c blocker.Cause) (v1alpha1.BreakGlass, bool) {
-	g := v1alpha1.BreakGlass{Node: cmp.Or(n.Name, n.Claim), Cause: c.Kind, Command: BreakGlass(n.Claim)}
+func BreakGlass(n *Node, c Cause) (v1alpha1.BreakGlass, bool) {
+	g := v1alpha1.BreakGlass{Node: cmp.Or(n.Name, n.Claim), Cause: c.Kind, Command: terminateNow(n.Claim)}
 	if n.Stays { // Karpenter has not begun, and reads the annotation of what is deleted only
 		g.Command = deletes + n.Claim + " --wait=false && " + g.Command
 	}
@@ -38,6 +37,9 @@ func glass(n *blocker.Node, c blocker.Cause) (v1alpha1.BreakGlass, bool) {
 	case v1alpha1.CauseProtected:
 		g.Command = fmt.Sprintf("aws ec2 modify-instance-attribute --instance-id %s --no-disable-api-termination", instance)
 		g.Risk = "the instance was protected on purpose: find out by whom, and what is on it"
+	case v1alpha1.CauseObjectFinalizer:
+		g.Command = RemoveFinalizers(c.Object)
+		g.Risk = "whatever the finalizer's controller still has to do for the object is not done"
 	case v1alpha1.CauseDenied:
 		g.Command = "aws ec2 terminate-instances --instance-ids " + instance
 		g.Risk = "it is done with your rights, past the policy that denies it to Karpenter, which denies it for the next node as well"
@@ -50,8 +52,13 @@ func glass(n *blocker.Node, c blocker.Cause) (v1alpha1.BreakGlass, bool) {
 	return g, true
 }
 
-// BreakGlass is the command that has Karpenter end a node past its pods and
+// terminateNow is the command that has Karpenter terminate a node past its pods and
 // their budgets (sigs.k8s.io/karpenter pkg/controllers/nodeclaim/lifecycle).
-func BreakGlass(claim string) string {
+func terminateNow(claim string) string {
 	return fmt.Sprintf("kubectl annotate nodeclaim %s --overwrite %s=$(date -u +%%Y-%%m-%%dT%%H:%%M:%%SZ)", claim, karpv1.NodeClaimTerminationTimestampAnnotationKey)
+}
+
+// RemoveFinalizers is the command that removes all finalizers of an object, given as kubectl names it: kind/name.
+func RemoveFinalizers(object string) string {
+	return fmt.Sprintf(`kubectl patch %s --type=merge --patch '{"metadata":{"finalizers":null}}'`, object)
 }

@@ -1,0 +1,53 @@
+package blocker
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+)
+
+// TestWhyNotDisrupted: the newest event counts while what it says can be so; one that Karpenter has not repeated has its time.
+func TestWhyNotDisrupted(t *testing.T) {
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	event := func(name, message string, ago time.Duration) *corev1.Event {
+		return &corev1.Event{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, InvolvedObject: corev1.ObjectReference{Name: "a"},
+			Reason: "DisruptionBlocked", Message: message, LastTimestamp: metav1.NewTime(now.Add(-ago)),
+		}
+	}
+	const byBudget = "Pdb prevents pod evictions (PodDisruptionBudget=[shop/web])"
+	budget := func(allowed int32) *policyv1.PodDisruptionBudget {
+		b := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
+		b.Status.DisruptionsAllowed = allowed
+		return b
+	}
+	for name, c := range map[string]struct {
+		objects []client.Object
+		want    string
+	}{
+		"nothing":                        {nil, ""},
+		"the newest":                     {[]client.Object{event("1", "No node would fit.", time.Minute), event("2", "Node is nominated", 2*time.Minute)}, "NodeClaim/a: No node would fit"},
+		"not repeated":                   {[]client.Object{event("1", "No node would fit.", 10*time.Minute)}, "NodeClaim/a: No node would fit (reported at 2026-01-01T11:50:00Z, and not since)"},
+		"of before":                      {[]client.Object{event("1", "No node would fit.", 2*time.Hour)}, ""},
+		"no node, which there is":        {[]client.Object{event("1", "Nodeclaim does not have an associated node", time.Minute)}, ""},
+		"a budget that allows nothing":   {[]client.Object{event("1", byBudget, time.Minute), budget(0)}, "NodeClaim/a: " + byBudget},
+		"a budget that allows one":       {[]client.Object{event("1", byBudget, time.Minute), budget(1)}, ""},
+		"a budget that was deleted":      {[]client.Object{event("1", byBudget, time.Minute)}, ""},
+		"what was said before of a pool": {[]client.Object{event("1", byBudget, time.Minute), event("2", "No node would fit.", 2*time.Minute)}, "NodeClaim/a: No node would fit"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			reader := fake.NewClientBuilder().WithObjects(c.objects...).WithIndex(&corev1.Event{}, "involvedObject.name", func(o client.Object) []string {
+				return []string{o.(*corev1.Event).InvolvedObject.Name}
+			}).Build()
+			got, err := WhyNotDisrupted(t.Context(), reader, "a", true, now.Add(-time.Hour), now)
+			if err != nil || got != c.want {
+				t.Errorf("got  %q, %v\nwant %q", got, err, c.want)
+			}
+		})
+	}
+}
