@@ -8,6 +8,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/desired"
 	"github.com/plumbline-dev/plumbline/reconcile/install"
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/resolve"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 	"github.com/plumbline-dev/plumbline/render"
@@ -50,7 +51,27 @@ func (p *pass) charted(ctx context.Context, take func(*install.Step, context.Con
 	step := p.chartStep()
 	p.stages.Installed, err = take(step, ctx)
 	p.Join(step.Findings)
+	if err == nil {
+		err = p.seeHeartbeat(ctx)
+	}
 	return err
+}
+
+// seeHeartbeat looks whether the controller, whose pods may all be Ready, renews its lease: one that does not does nothing.
+func (p *pass) seeHeartbeat(ctx context.Context) error {
+	if !p.stages.Controller.Ready {
+		return nil
+	}
+	stopped, err := p.memory.heartbeat.Look(ctx, p.Nodes.Uncached, p.sync.Status.Karpenter.Namespace, p.now)
+	if p.memory.heartbeat.Found() {
+		p.WakeBy(p.now.Add(upgrade.ReadWithin))
+	}
+	if stopped == nil || err != nil {
+		return err
+	}
+	p.stages.Controller, p.stages.Alive = observe.Readiness{Message: stopped.Message}, false
+	p.WaitFor("Controller", stopped.Message, stopped.Since, p.sync.GetStallAfter())
+	return nil
 }
 
 // chartStep is the work on the charts, from what the steps before it have found.

@@ -114,8 +114,10 @@ func (p *pass) addFinalizer(context.Context) error {
 
 // seeController reads whether Karpenter's controller is alive.
 func (p *pass) seeController(ctx context.Context) (err error) {
-	p.stages.Controller, p.stages.Alive, err = p.chartStep().Controller(ctx)
-	return err
+	if p.stages.Controller, p.stages.Alive, err = p.chartStep().Controller(ctx); err != nil {
+		return err
+	}
+	return p.seeHeartbeat(ctx)
 }
 
 // finish takes our finalizer off: the deletion is concluded.

@@ -3,8 +3,10 @@ package upgrade
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -32,8 +34,11 @@ func Cause(ctx context.Context, reader client.Reader, logs Logs, deployment *app
 		return fmt.Sprintf("%s; its pods cannot be read: %v", rollout, err)
 	}
 	pod := worst(pods.Items)
-	if pod == nil {
+	switch {
+	case len(pods.Items) == 0:
 		return rollout + "; it has no pod"
+	case pod == nil:
+		return fmt.Sprintf("%s; %s", rollout, allReady(pods.Items))
 	}
 	parts := []string{rollout, describe(pod)}
 	if line := lastLines(ctx, logs, pod); line != "" {
@@ -47,6 +52,15 @@ func Cause(ctx context.Context, reader client.Reader, logs Logs, deployment *app
 		cause = strings.ToValidUTF8(cause[:maxCause], "") + "…"
 	}
 	return cause
+}
+
+// allReady says of pods none of which is worth a diagnosis that they are Ready, or terminating.
+func allReady(pods []corev1.Pod) string {
+	up := len(slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool { return p.DeletionTimestamp != nil }))
+	if up == 0 {
+		return english.Plural(len(pods), "pod of it is", "pods of it are") + " terminating, and no other is there"
+	}
+	return english.Plural(up, "pod of it is", "pods of it are") + " Ready"
 }
 
 // worst is the newest pod that is not ready.

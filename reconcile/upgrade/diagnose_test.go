@@ -66,6 +66,7 @@ func TestCause(t *testing.T) {
 		want string
 	}{
 		"no pod":        {want: "0 of 1; it has no pod"},
+		"it is Ready":   {pods: []client.Object{running}, want: "0 of 1; 1 pod of it is Ready"},
 		"it crashes":    {pods: []client.Object{running, crashing}, logs: logs, want: "0 of 1; pod/new CrashLoopBackOff: back-off, its last run ended with exit code 2; its log: panic: of new"},
 		"not scheduled": {pods: []client.Object{unscheduled}, want: "0 of 1; pod/new is not scheduled: 0/2 nodes are available"},
 		"it tells too much": {

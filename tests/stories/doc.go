@@ -276,6 +276,8 @@
 //	karpenter revision RELEASE STATUS|cut-off
 //		Leaves the last revision of a Helm release as one who was killed at it does, pending-upgrade say, or with
 //		its Secret cut off in the middle.
+//	karpenter pause, karpenter cont
+//		Stops the processes of Karpenter's controller while their pods stay Ready, as one that hangs; lets them go on.
 //	karpenter gone
 //		Uninstalls both charts with helm, and deletes the CRDs that are left.
 //	crds-by-kubectl VERSION

@@ -15,7 +15,7 @@ import (
 
 // What somebody else does with Karpenter's charts, by helm and kubectl.
 
-var errKarpenterUsage = errors.New("usage: karpenter images VERSION…, karpenter crds|controller|both VERSION [VALUE=…], karpenter leads [-t D] VERSION, karpenter revision RELEASE STATUS|cut-off, karpenter gone")
+var errKarpenterUsage = errors.New("usage: karpenter images VERSION…, karpenter crds|controller|both VERSION [VALUE=…], karpenter leads [-t D] VERSION, karpenter revision RELEASE STATUS|cut-off, karpenter pause|cont, karpenter gone")
 
 func (s *story) karpenterCommand(_ *testscript.TestScript, args []string) error {
 	switch {
@@ -25,6 +25,10 @@ func (s *story) karpenterCommand(_ *testscript.TestScript, args []string) error 
 		return s.c.PullControllers(s.ctx, args[1:]...)
 	case args[0] == "gone" && len(args) == 1:
 		return s.uninstallKarpenter()
+	case args[0] == "pause" && len(args) == 1:
+		return s.c.Karpenter.Pause()
+	case args[0] == "cont" && len(args) == 1:
+		return s.c.Karpenter.Continue()
 	case args[0] == "revision":
 		return s.breakRevision(args[1:])
 	case args[0] == "leads":

@@ -2,9 +2,11 @@ package karpenter
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
+	"syscall"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -174,4 +176,29 @@ func (s *Supervisor) Instances() []Instance {
 		}
 	}
 	return all
+}
+
+// Pause stops the processes of the controllers with SIGSTOP, as a controller that hangs: its probes are still answered, so
+// that its pods stay Ready. Continue lets them go on.
+func (s *Supervisor) Pause() error { return s.signal(syscall.SIGSTOP, true) }
+
+// Continue lets paused controllers go on.
+func (s *Supervisor) Continue() error { return s.signal(syscall.SIGCONT, false) }
+
+func (s *Supervisor) signal(sent syscall.Signal, paused bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var failures []error
+	found := false
+	for _, w := range s.workers {
+		if i := w.instance.Load(); i != nil {
+			found = true
+			w.paused.Store(paused)
+			failures = append(failures, syscall.Kill(i.PID, sent))
+		}
+	}
+	if !found {
+		return errors.New("no controller runs")
+	}
+	return errors.Join(failures...)
 }

@@ -35,7 +35,9 @@ type worker struct {
 	instance atomic.Pointer[Instance]
 	// unready says that the pod is shown as not Ready: kube-controller-manager writes that where its node was
 	// not heard of for a while, and a kubelet corrects it.
-	unready   atomic.Bool
+	unready atomic.Bool
+	// paused says that the process is stopped, and its probes are answered all the same.
+	paused    atomic.Bool
 	ending    chan struct{} // closed when the pod is told to go
 	gone      chan struct{} // closed when the pod is no more
 	endOnce   sync.Once
@@ -180,6 +182,9 @@ func (w *worker) follow(ctx context.Context, p *process.Process) {
 			p.Stop(w.graceTime)
 			return
 		case <-tick.C:
+			if w.paused.Load() {
+				continue
+			}
 			ready, changed := probe.ask(ctx)
 			if changed || ready && w.unready.Load() && time.Since(wrote) > correctEvery {
 				w.report(ctx, w.status.ready(ctx, ready))
