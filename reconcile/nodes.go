@@ -13,6 +13,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/propose"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/reconcile/step"
+	"github.com/plumbline-dev/plumbline/reconcile/termination"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // seeLaunches finds the pools of Git that get no nodes.
@@ -87,8 +89,38 @@ func (p *pass) seeInstances(ctx context.Context) error {
 	aws, at := p.resolveStep(), p.accountStep()
 	p.Instances = p.memory.instances.See(ctx, instances.Look{
 		Cloud: func(ctx context.Context) (instances.Cloud, error) { return at.Cloud(ctx, at.Region) }, Reader: p.Nodes.Uncached, Cluster: at.Name, Unverified: aws.Unverified,
-		Set: p.want.Set, Live: p.live, Rolling: p.Rollout != nil, Removals: len(p.sync.Status.Removals), Before: p.before.Status.Instances, Now: p.now, Every: p.Settings.CompareInstances,
+		Set: p.want.Set, Live: p.live, Rolling: p.Rollout != nil, Removals: len(p.sync.Status.Removals), Urgent: p.memory.terminations.Nodes(), Before: p.before.Status.Instances, Now: p.now, Every: p.Settings.CompareInstances,
 	}, &p.Findings)
+	return nil
+}
+
+// seeTerminations finds what has been terminating for longer than expected, and what each waits for. Of pools that are
+// being removed the removal reports that.
+func (p *pass) seeTerminations(ctx context.Context) error {
+	removed := map[string]bool{}
+	for _, r := range p.sync.Status.Removals {
+		if r.Kind == render.NodePool && r.Phase != v1alpha1.RemovalHeld {
+			removed[r.Name] = true
+		}
+	}
+	ours := map[string]bool{}
+	for _, pool := range nodes.Pools(p.want.Set, p.live.Objects) {
+		ours[pool.Name] = true
+	}
+	controller := ""
+	if !p.stages.Alive {
+		controller = "Karpenter's controller does nothing: " + p.stages.Controller.Message
+	}
+	work := p.removalStep()
+	look := termination.Look{
+		Claims: p.live.NodeClaims, Left: p.memory.instances.Left(), Controller: controller, After: termination.After(p.sync.GetStallAfter()),
+		Pools: func(name string) bool {
+			return !removed[name] && (ours[name] || p.live.Objects[render.Ref{Kind: render.NodePool, Name: name}] == nil)
+		},
+		Blockers: work.Blockers(ctx), Memory: &p.memory.terminations, Now: p.now,
+	}
+	p.Terminations = look.See(ctx)
+	p.Join(look.Findings)
 	return nil
 }
 

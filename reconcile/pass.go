@@ -29,6 +29,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/removal"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/reconcile/step"
+	"github.com/plumbline-dev/plumbline/reconcile/termination"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -48,7 +50,10 @@ type remembered struct {
 	holds     hold.Asker
 	proposals propose.Asker
 	instances instances.Asker
-	conclude  conclude.Memory
+	// terminations are what is terminating, and heartbeat is what was seen of the lease of Karpenter's controller.
+	terminations termination.Memory
+	heartbeat    upgrade.Heartbeat
+	conclude     conclude.Memory
 }
 
 // pass is one look at one NodeSync: what each step found, for the steps after
@@ -118,6 +123,7 @@ func (p *pass) attempt() []step.Step {
 		{Name: step.SeeNodeDrift, Take: p.seeNodeDrift},
 		{Name: step.SeeRollout, Take: p.seeRollout},
 		{Name: step.SeeInstances, Take: p.seeInstances},
+		{Name: step.SeeTerminations, Take: p.seeTerminations},
 		{Name: step.SettleCharts, Take: p.settleCharts},
 		{Name: step.Remove, Take: p.removesServed((*removal.Step).Run)},
 	}

@@ -32,11 +32,13 @@ outdated them, the inputs that changed are listed: the AMI, subnets, security gr
 or hash that nodes have, and what their definitions come to now. Beside both stand
 EC2 instances that Karpenter takes to be right and that are not: with edited tags or
 security groups, ended by hand, or without a NodeClaim. The daemon compares them every
-ten minutes (--compare-instances), and only reports them.
+ten minutes (--compare-instances), and only reports them. The last table lists NodeClaims,
+Nodes and instances that have been terminating for longer than five minutes, or
+spec.removal.stallAfter if that is shorter, no matter which client deleted them, and what each waits for.
 
 Exit codes: 0 no drift, 1 error, or unknown as nothing is compared with Git now (the last
 commit was refused, Git is out of reach, the NodeSync is suspended, no daemon leads), 2 something
-differs from Git, a node is outdated, or an instance differs.`,
+differs from Git, a node is outdated, an instance differs, or a termination is stalled.`,
 		Example:           "  plumbline drift prod-eu\n  plumbline drift prod-eu -o markdown",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeNodeSyncs(kubeconfig, 1),
@@ -79,6 +81,8 @@ type driftReport struct {
 	// InstancesUnavailable is why they could not be compared.
 	Instances            []v1alpha1.DriftedInstance `json:"instances"`
 	InstancesUnavailable string                     `json:"instancesUnavailable,omitempty"`
+	// Terminations are what has been terminating for longer than expected, no matter which client deleted it.
+	Terminations []v1alpha1.Termination `json:"terminations"`
 	// Rollout is what plumbline knows of nodes that do not match, also before Karpenter does.
 	Rollout *v1alpha1.Rollout `json:"rollout,omitempty"`
 }
@@ -89,6 +93,7 @@ func driftOf(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync) (dri
 		Name: sync.Name, Namespace: sync.Namespace, Revision: sync.Status.LastAppliedRevision,
 		Objects: append([]v1alpha1.DriftedObject{}, sync.Status.Drift...), Nodes: []summary.OutdatedNode{},
 		Rollout: sync.Status.Rollout, Instances: []v1alpha1.DriftedInstance{},
+		Terminations: append([]v1alpha1.Termination{}, sync.Status.Terminations...),
 	}
 	if drift := sync.Status.Instances; drift != nil {
 		report.Instances, report.InstancesUnavailable = append(report.Instances, drift.Instances...), drift.Failure
@@ -129,7 +134,7 @@ func uncompared(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync) s
 
 // drifts says that something differs now.
 func (r driftReport) drifts() bool {
-	return len(r.Nodes) > 0 || r.outdates() || len(r.Instances) > 0 || slices.ContainsFunc(r.Objects, func(o v1alpha1.DriftedObject) bool { return o.CorrectedAt == nil })
+	return len(r.Nodes) > 0 || r.outdates() || len(r.Instances)+len(r.Terminations) > 0 || slices.ContainsFunc(r.Objects, func(o v1alpha1.DriftedObject) bool { return o.CorrectedAt == nil })
 }
 
 // outdates says that plumbline knows of nodes that do not match, though Karpenter may not yet.
@@ -189,6 +194,13 @@ func (r driftReport) tables(out io.Writer) (tables []table.Writer) {
 		t := newFittedTable(out, "INSTANCE", "NODECLAIM", "POOL", "SINCE", "WHAT DIFFERS")
 		for _, i := range r.Instances {
 			t.AppendRow(table.Row{i.ID, cmp.Or(i.NodeClaim, "none"), i.Pool, age(i.Since), oneLine(i.Message)})
+		}
+		tables = append(tables, t)
+	}
+	if len(r.Terminations) > 0 {
+		t := newFittedTable(out, "TERMINATING", "NODE", "POOL", "SINCE", "WHAT IT WAITS FOR")
+		for _, one := range r.Terminations {
+			t.AppendRow(table.Row{one.Kind + "/" + one.Name, cmp.Or(one.Node, "none"), one.Pool, age(one.Since), oneLine(one.Message)})
 		}
 		tables = append(tables, t)
 	}

@@ -37,7 +37,8 @@ pipe each change is one line.
 
 Exit codes: 0 in sync or in progress, 1 failed, or unknown because the status does
 not describe the newest commit or request, or no daemon leads, 2 drifted, 3 held by
-the guard, or a rollout is held, 4 stalled, or a rollout fails or is stopped.`,
+the guard, or a rollout is held, 4 stalled, a rollout fails or is stopped, or
+something has been terminating for longer than expected.`,
 		Example:           "  plumbline status prod-eu\n  plumbline status prod-eu --watch",
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeNodeSyncs(kubeconfig, math.MaxInt),
@@ -93,6 +94,9 @@ func writeStatuses(out io.Writer, output format, reports []statusReport) error {
 func (r statusReport) exit(sync *v1alpha1.NodeSync) error {
 	if summary.StateOf(sync) == summary.Unknown || r.Unled != "" {
 		return &exitError{code: exitFailed}
+	}
+	if summary.StateOf(sync) == summary.Stuck {
+		return &exitError{code: exitStalled}
 	}
 	if conditions.IsStalled(sync) || conditions.IsFalse(sync, meta.ReadyCondition) || summary.StateOf(sync).OfNodes() {
 		return exitOf(sync)

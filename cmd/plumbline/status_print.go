@@ -9,6 +9,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/summary"
 	"github.com/plumbline-dev/plumbline/redact"
@@ -41,6 +42,7 @@ func (r statusReport) print(out io.Writer) {
 	r.printStages(out)
 	r.printPools(out)
 	r.printRemovals(out)
+	r.printBreakGlass(out)
 }
 
 // printMessage shows what the daemon says: of many mistakes in a commit, the first.
@@ -113,17 +115,24 @@ func (r statusReport) printRemovals(out io.Writer) {
 	if more := len(r.Removals) - rows; more > 0 {
 		fmt.Fprintf(out, "and %d more (--all)\n", more)
 	}
-	r.printBreakGlass(out)
 }
 
-// printBreakGlass shows the commands that would end nodes past what keeps them, each with its risk.
+// printBreakGlass shows the commands that would terminate nodes past what keeps them, each with its risk.
 func (r statusReport) printBreakGlass(out io.Writer) {
-	before := "\nto end what is stalled all the same, at your own risk; plumbline runs none of these:\n"
+	var all []v1alpha1.BreakGlass
 	for _, removal := range r.Removals {
-		for _, g := range removal.BreakGlass {
-			fmt.Fprintf(out, "%s  %s, %s: %s\n    # risk: %s\n", before, redact.Visible(g.Node), g.Cause, redact.Visible(g.Command), redact.Visible(g.Risk))
-			before = ""
+		all = append(all, removal.BreakGlass...)
+	}
+	for _, t := range r.Terminations {
+		if t.BreakGlass != nil {
+			all = append(all, *t.BreakGlass)
 		}
+	}
+	if len(all) > 0 {
+		fmt.Fprint(out, "\nto end what is stalled all the same, at your own risk; plumbline runs none of these:\n")
+	}
+	for _, g := range all {
+		fmt.Fprintf(out, "  %s, %s: %s\n    # risk: %s\n", redact.Visible(g.Node), g.Cause, redact.Visible(g.Command), redact.Visible(g.Risk))
 	}
 }
 

@@ -141,6 +141,10 @@ var cases = map[string][]struct {
 		{"for long", `plumbline_orphaned_instances` + ofOwn + `} 2x120`, 90 * time.Minute, []string{"EC2 instances of " + prod + " have no NodeClaim"}},
 		{"Karpenter has ended it", `plumbline_orphaned_instances` + ofOwn + `} 1x30 0x90`, 90 * time.Minute, nil},
 	},
+	"PlumblineTerminationStalled": {
+		{"for long", `plumbline_terminations_stalled` + ofOwn + `} 2x60`, 20 * time.Minute, []string{"nodes of " + prod + " do not terminate"}},
+		{"terminated in time", `plumbline_terminations_stalled` + ofOwn + `} 1x10 0x50`, 30 * time.Minute, nil},
+	},
 	"PlumblineVolumesLeft": {
 		{"for long", `plumbline_volume_attachments_left` + ofOwn + `} 1x60`, 40 * time.Minute, []string{"volumes of " + prod + " are attached to nodes that are gone"}},
 		{"detached in time", `plumbline_volume_attachments_left` + ofOwn + `} 1x20 0x40`, 50 * time.Minute, nil},

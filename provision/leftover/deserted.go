@@ -46,19 +46,30 @@ func (l Living) has(r cloud.Resource) bool {
 	case cloud.KindLaunchTemplate:
 		return r.Tags[classTag] == ""
 	case cloud.KindInstanceProfile:
-		uid := uidOf(r.Name)
+		uid := UIDOf(r.Name)
 		return uid == "" || l.UIDs[uid]
 	case cloud.KindInstance, cloud.KindVolume:
 	}
 	return true
 }
 
-// uidOf is the UID of an EC2NodeClass in the path of its instance profile (karpenter-provider-aws
+// UIDOf is the UID of an EC2NodeClass in the path of its instance profile (karpenter-provider-aws
 // pkg/providers/instanceprofile, FormatPath); empty where it has none.
-func uidOf(path string) string {
+func UIDOf(path string) string {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	if len(parts) != 4 {
 		return ""
 	}
 	return parts[3]
 }
+
+// InstanceOf is the instance that a network interface was made for; empty if nothing tells.
+func InstanceOf(r cloud.Resource) string {
+	if id := r.Tags[cniInstanceTag]; id != "" {
+		return id
+	}
+	return r.Instance
+}
+
+// ClassOf is the name of the EC2NodeClass that something was made for; empty if nothing tells.
+func ClassOf(r cloud.Resource) string { return r.Tags[classTag] }

@@ -61,6 +61,7 @@ func (s *Step) Summarize() {
 	}
 	s.noteDrift()
 	s.noteInstances()
+	s.noteTerminations()
 	if s.Sync.Keeps() { // nobody looks at nodes that end
 		status.Rollout, status.LaunchFailing, status.Instances = nil, nil, nil
 	}

@@ -31,6 +31,7 @@ func ownConditions() []condition {
 		{v1alpha1.LaunchFailingCondition, (*Step).setLaunchFailing, false, true},
 		{v1alpha1.NodeDriftCondition, (*Step).setNodeDrift, false, true},
 		{v1alpha1.InstanceDriftCondition, (*Step).setInstanceDrift, false, true},
+		{v1alpha1.TerminationStalledCondition, (*Step).setTerminationStalled, false, true},
 		{v1alpha1.RolledOutCondition, (*Step).setRolledOut, false, true},
 		{v1alpha1.ExtraFieldsCondition, (*Step).setExtraFields, false, false},
 		{v1alpha1.IntolerantDaemonSetsCondition, (*Step).setIntolerantDaemonSets, false, false},
@@ -87,6 +88,7 @@ func (s *Step) suspendConditions() {
 		}
 	}
 	s.Sync.Status.LaunchFailing = nil
+	s.Sync.Status.Terminations, s.Sync.Status.StalledTerminations = nil, 0
 	s.setSuspendedRemovals()
 }
 

@@ -162,6 +162,8 @@ func (s *Step) sayDrift(u queue.Update) (queue.Update, bool) {
 		u.State, u.Description = report.Failure, fmt.Sprintf("%s: %s", differ(len(open), "object"), finding.Few(open, "; "))
 	case r != nil && r.Revision == "" && (r.Outdated > 0 || len(r.StaticPools) == 0):
 		u.State, u.Description = report.Failure, "nodes are outdated by no commit of this NodeSync: "+nodes.Uncommitted(*r)
+	case len(s.Sync.Status.Terminations) > 0:
+		u.State, u.Description = report.Failure, TerminationWords(&s.Sync.Status)
 	case len(corrected) > 0:
 		u.Description = "no drift; edits corrected: " + finding.Few(corrected, "; ")
 	}

@@ -90,6 +90,9 @@ type Found struct {
 	// Instances are the EC2 instances that differ from their definitions and NodeClaims; nil where
 	// that is not known.
 	Instances *v1alpha1.InstanceDrift
+	// Terminations are what has been terminating for longer than expected, the oldest first; nil if the pass has not come so
+	// far.
+	Terminations []v1alpha1.Termination
 	// Held are the changes that the guard or a policy holds; nil where the pass has not come so far.
 	Held []Held
 	// Launchless are the pools that get no nodes, each with why, and Noded those that

@@ -50,6 +50,7 @@ func (m *Meter) measure(s *Step) {
 		}
 	}
 	l.orphaned, l.attached, l.left = leftBehind(s.Sync.Status.Instances)
+	l.terminating = s.Sync.Status.StalledTerminations
 	if r := s.Sync.Status.Rollout; r != nil {
 		l.outdated = r.Outdated
 	}

@@ -37,6 +37,8 @@ type Meter struct {
 	// removing, orphaned, unmanaged, attached and left count the nodes of removals, instances, nodes that were left to themselves, volumes, and
 	// what else is left in AWS.
 	removing, orphaned, unmanaged, attached, left *prometheus.Desc
+	// terminating counts what has been terminating for longer than expected.
+	terminating *prometheus.Desc
 	// held counts the changes that are held, and underWay the removals that go on.
 	held, underWay *prometheus.Desc
 	// braked is 1 for a pool whose rollout is stopped, and unguarded while the deletion guard is missing or
@@ -66,6 +68,8 @@ type gauges struct {
 	orphaned, attached int32
 	// left is how many interfaces, launch templates and instance profiles are left of what is gone.
 	left int32
+	// terminating is how many NodeClaims, Nodes and instances have been terminating for longer than expected.
+	terminating int32
 	// unmanaged is how many nodes are of pools that were left to themselves.
 	unmanaged int32
 	// braked are the pools whose rollout is stopped, with why.
@@ -103,22 +107,23 @@ func NewMeter(now func() time.Time, depths func() map[types.NamespacedName]queue
 		stuck: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "plumbline_commit_statuses_stuck", Help: "1 while the commit statuses of a NodeSync cannot be queued until a person does something.",
 		}, ofSync),
-		removals:  prometheus.NewDesc("plumbline_removals", "Removals of a NodeSync that are recorded, by phase.", append(ofSync, "phase"), nil),
-		underWay:  prometheus.NewDesc("plumbline_removals_under_way", "Removals of a NodeSync that are neither held nor stalled, and wait neither for a window nor for their grace.", ofSync, nil),
-		held:      prometheus.NewDesc("plumbline_held_changes", "Changes of a NodeSync's definitions that the guard or a policy holds.", ofSync, nil),
-		stall:     prometheus.NewDesc("plumbline_stall_age_seconds", "How long a NodeSync's oldest stall lasts; 0 where none does.", ofSync, nil),
-		drift:     prometheus.NewDesc("plumbline_drift", "1 for an object that another client has changed or deleted, while it is not as Git says, and for an EC2 instance (kind Instance) that is not what its definitions and NodeClaim say.", append(ofSync, "kind", "object"), nil),
-		outdated:  prometheus.NewDesc("plumbline_outdated_nodes", "Nodes of a NodeSync's pools that do not match their definitions.", ofSync, nil),
-		braked:    prometheus.NewDesc("plumbline_rollout_braked", "1 for a NodePool in which plumbline has stopped the replacement of nodes, by the reason.", append(ofSync, "pool", "reason"), nil),
-		unguarded: prometheus.NewDesc("plumbline_deletion_unguarded", "1 while a policy of the deletion guard, or its binding, is missing or altered.", ofSync, nil),
-		removing:  prometheus.NewDesc("plumbline_removal_nodes", "Nodes that a NodeSync's removals have left, by the removals' phase.", append(ofSync, "phase"), nil),
-		orphaned:  prometheus.NewDesc("plumbline_orphaned_instances", "EC2 instances of a NodeSync's pools that no NodeClaim has.", ofSync, nil),
-		unmanaged: prometheus.NewDesc("plumbline_orphaned_nodes", "Nodes of NodePools that a NodeSync has left to themselves, and that no NodeSync has adopted since.", ofSync, nil),
-		attached:  prometheus.NewDesc("plumbline_volume_attachments_left", "Volumes that are attached to nodes or instances that are gone.", ofSync, nil),
-		left:      prometheus.NewDesc("plumbline_resources_left", "Interfaces, launch templates and instance profiles in AWS of nodes and EC2NodeClasses that are gone.", ofSync, nil),
-		queued:    prometheus.NewDesc("plumbline_commit_statuses_queued", "Commit statuses of a NodeSync that wait to be posted.", ofSync, nil),
-		oldest:    prometheus.NewDesc("plumbline_commit_status_age_seconds", "How long the oldest of a NodeSync's commit statuses waits; 0 where none does.", ofSync, nil),
-		syncs:     map[types.NamespacedName]gauges{},
+		removals:    prometheus.NewDesc("plumbline_removals", "Removals of a NodeSync that are recorded, by phase.", append(ofSync, "phase"), nil),
+		underWay:    prometheus.NewDesc("plumbline_removals_under_way", "Removals of a NodeSync that are neither held nor stalled, and wait neither for a window nor for their grace.", ofSync, nil),
+		held:        prometheus.NewDesc("plumbline_held_changes", "Changes of a NodeSync's definitions that the guard or a policy holds.", ofSync, nil),
+		stall:       prometheus.NewDesc("plumbline_stall_age_seconds", "How long a NodeSync's oldest stall lasts; 0 where none does.", ofSync, nil),
+		drift:       prometheus.NewDesc("plumbline_drift", "1 for an object that another client has changed or deleted, while it is not as Git says, and for an EC2 instance (kind Instance) that is not what its definitions and NodeClaim say.", append(ofSync, "kind", "object"), nil),
+		outdated:    prometheus.NewDesc("plumbline_outdated_nodes", "Nodes of a NodeSync's pools that do not match their definitions.", ofSync, nil),
+		braked:      prometheus.NewDesc("plumbline_rollout_braked", "1 for a NodePool in which plumbline has stopped the replacement of nodes, by the reason.", append(ofSync, "pool", "reason"), nil),
+		unguarded:   prometheus.NewDesc("plumbline_deletion_unguarded", "1 while a policy of the deletion guard, or its binding, is missing or altered.", ofSync, nil),
+		removing:    prometheus.NewDesc("plumbline_removal_nodes", "Nodes that a NodeSync's removals have left, by the removals' phase.", append(ofSync, "phase"), nil),
+		orphaned:    prometheus.NewDesc("plumbline_orphaned_instances", "EC2 instances of a NodeSync's pools that no NodeClaim has.", ofSync, nil),
+		unmanaged:   prometheus.NewDesc("plumbline_orphaned_nodes", "Nodes of NodePools that a NodeSync has left to themselves, and that no NodeSync has adopted since.", ofSync, nil),
+		attached:    prometheus.NewDesc("plumbline_volume_attachments_left", "Volumes that are attached to nodes or instances that are gone.", ofSync, nil),
+		left:        prometheus.NewDesc("plumbline_resources_left", "Interfaces, launch templates and instance profiles in AWS of nodes and EC2NodeClasses that are gone.", ofSync, nil),
+		terminating: prometheus.NewDesc("plumbline_terminations_stalled", "NodeClaims, Nodes and EC2 instances of a NodeSync's pools that have been terminating for longer than expected, other than those of removals.", ofSync, nil),
+		queued:      prometheus.NewDesc("plumbline_commit_statuses_queued", "Commit statuses of a NodeSync that wait to be posted.", ofSync, nil),
+		oldest:      prometheus.NewDesc("plumbline_commit_status_age_seconds", "How long the oldest of a NodeSync's commit statuses waits; 0 where none does.", ofSync, nil),
+		syncs:       map[types.NamespacedName]gauges{},
 	}
 }
 
@@ -144,6 +149,7 @@ func (m *Meter) Describe(to chan<- *prometheus.Desc) {
 	to <- m.unmanaged
 	to <- m.attached
 	to <- m.left
+	to <- m.terminating
 	to <- m.queued
 	to <- m.oldest
 }
@@ -171,6 +177,7 @@ func (m *Meter) Collect(to chan<- prometheus.Metric) {
 		to <- prometheus.MustNewConstMetric(m.unmanaged, prometheus.GaugeValue, float64(l.unmanaged), name.Namespace, name.Name)
 		to <- prometheus.MustNewConstMetric(m.attached, prometheus.GaugeValue, float64(l.attached), name.Namespace, name.Name)
 		to <- prometheus.MustNewConstMetric(m.left, prometheus.GaugeValue, float64(l.left), name.Namespace, name.Name)
+		to <- prometheus.MustNewConstMetric(m.terminating, prometheus.GaugeValue, float64(l.terminating), name.Namespace, name.Name)
 		to <- prometheus.MustNewConstMetric(m.unguarded, prometheus.GaugeValue, bit(l.unguarded), name.Namespace, name.Name)
 		to <- prometheus.MustNewConstMetric(m.stall, prometheus.GaugeValue, age(now, l.stalled), name.Namespace, name.Name)
 		to <- prometheus.MustNewConstMetric(m.outdated, prometheus.GaugeValue, float64(l.outdated), name.Namespace, name.Name)

@@ -3,6 +3,7 @@ package instances
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/termination"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -55,6 +57,8 @@ type Look struct {
 	Rolling bool
 	// Removals is how many removals are recorded: when one is over, it is time to ask what it has left.
 	Removals int
+	// Urgent says that the answer is wanted within a minute: a Node is terminating, and no NodeClaim has it.
+	Urgent bool
 	// Before is what the status has of the last comparison; nil where it has none.
 	Before *v1alpha1.InstanceDrift
 	Now    time.Time
@@ -71,10 +75,13 @@ type Asker struct {
 	cluster string
 	// known is the last answer, which is read only; nil before the first.
 	known *v1alpha1.InstanceDrift
+	// left are the Nodes and instances that were terminating by that answer, and that no NodeClaim has.
+	left []termination.Left
 	// removals is how many were recorded when a pass looked last.
 	removals int
-	// seen are the resources that were left by the last answer.
+	// seen are the resources that were left by the last answer, and had is what the cluster has had since the daemon started.
 	seen seen
+	had  had
 }
 
 // See returns the last answer; nil where there is none yet. Where it is time AWS is asked
@@ -89,19 +96,23 @@ func (a *Asker) See(ctx context.Context, l Look, found *finding.Findings) *v1alp
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.cluster != l.Cluster && !a.asking {
-		a.cluster, a.known, a.due, a.seen = l.Cluster, nil, time.Time{}, nil
+		a.cluster, a.known, a.due, a.seen, a.left, a.had = l.Cluster, nil, time.Time{}, nil, nil, had{}
 	}
 	if a.seen == nil {
 		a.seen = reported(l.Before)
 	}
+	a.had.note(l.Live)
 	if l.Removals < a.removals {
 		a.due = l.Now
 	}
 	a.removals = l.Removals
+	if soonest := a.asked.Add(min(again, l.Every)); l.Urgent && a.due.After(soonest) {
+		a.due = soonest
+	}
 	if !a.asking && !l.Now.Before(a.due) {
-		a.asking, a.due = true, l.Now.Add(l.Every)
+		a.asking, a.asked, a.due = true, l.Now, l.Now.Add(l.Every)
 		q := l.question()
-		q.before = a.seen
+		q.before, q.leftBefore, q.now, q.had = a.seen, a.left, l.Now, a.had.copied()
 		go a.ask(context.WithoutCancel(ctx), q, l.Now.Add(min(again, l.Every)))
 	}
 	if a.asking {
@@ -128,9 +139,17 @@ func (a *Asker) ask(ctx context.Context, q *question, sooner time.Time) {
 		a.known = &v1alpha1.InstanceDrift{Failure: finding.Bounded(err.Error(), maxMessage)}
 	default:
 		var others bool
-		if found.Left, others = a.seen.confirm(found.Left); others {
+		// What differs is compared again sooner: it is reported for as long as it is so, and no longer.
+		if found.Left, others = a.seen.confirm(found.Left); others || found.Count > 0 || len(q.left) > 0 {
 			a.due = sooner
 		}
-		a.known = found
+		a.known, a.left = found, q.left
 	}
+}
+
+// Left are the Nodes and instances that were terminating by the last answer, and that no NodeClaim has.
+func (a *Asker) Left() []termination.Left {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.left)
 }

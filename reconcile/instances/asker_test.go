@@ -24,6 +24,8 @@ type aws struct {
 	err   error
 	after time.Duration
 	asked int
+	// none says that no instance differs.
+	none bool
 	// volumes are attached in EC2, unless unasked says why they are not known.
 	volumes []cloud.Resource
 	unasked error
@@ -37,6 +39,9 @@ type aws struct {
 func (a *aws) Fleet(context.Context, cloud.Query) ([]cloud.Instance, error) {
 	a.asked++
 	<-time.After(a.after)
+	if a.none {
+		return nil, a.err
+	}
 	return []cloud.Instance{{ID: "i-1", Zone: "a", State: "running", Pool: "general", Launched: time.Unix(0, 0)}}, a.err
 }
 
@@ -87,12 +92,26 @@ func TestNoPassWaits(t *testing.T) {
 		}
 		<-time.After(10 * time.Second)
 		drift, wake := ec2.pass(t, asker, as)
-		if drift == nil || drift.Count != 1 || drift.Instances[0].ID != "i-1" || wake != 10*time.Minute-10*time.Second {
-			t.Errorf("second: %v, next in %s", drift, wake)
+		if drift == nil || drift.Count != 1 || drift.Instances[0].ID != "i-1" || wake != time.Minute-10*time.Second {
+			t.Errorf("while one differs: %v, next in %s", drift, wake)
 		}
+		ec2.none = true
 		<-time.After(time.Minute)
-		if ec2.pass(t, asker, as); ec2.asked != 1 {
+		ec2.pass(t, asker, as)
+		<-time.After(10 * time.Second)
+		if drift, wake := ec2.pass(t, asker, as); ec2.asked != 2 || drift.Count != 0 || wake != 10*time.Minute-10*time.Second {
+			t.Errorf("once none differs: asked %d times: %v, next in %s", ec2.asked, drift, wake)
+		}
+		<-time.After(2 * time.Minute)
+		if ec2.pass(t, asker, as); ec2.asked != 2 {
 			t.Errorf("asked %d times", ec2.asked)
+		}
+		if ec2.pass(t, asker, func(l *Look) { l.Urgent = true }); ec2.asked != 2 {
+			t.Errorf("asked %d times before the goroutine began", ec2.asked)
+		}
+		<-time.After(10 * time.Second)
+		if ec2.asked != 3 {
+			t.Errorf("a Node that no NodeClaim has is urgent: asked %d times", ec2.asked)
 		}
 		ec2.err = errors.New("AWS denies ec2:DescribeInstances")
 		<-time.After(10 * time.Minute)

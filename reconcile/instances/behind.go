@@ -63,9 +63,16 @@ func (q *question) behind(ctx context.Context, aws Cloud) (*v1alpha1.LeftResourc
 	}
 	left.Failure = finding.Bounded(unanswered(answers), maxMessage)
 	for _, found := range leftover.Deserted(slices.DeleteFunc(answers, func(a cloud.Answer) bool { return a.Err != nil }), q.living) {
-		left.Resources = append(left.Resources, v1alpha1.LeftResource{Kind: string(found.Kind), ID: found.ID, Message: finding.Bounded(behindWords(found), maxMessage)})
+		owned := q.had.made(found) && (found.Kind != cloud.KindLaunchTemplate || !q.foreign()) || q.before[string(found.Kind)+"/"+found.ID].Owned
+		left.Resources = append(left.Resources, v1alpha1.LeftResource{Kind: string(found.Kind), ID: found.ID, Owned: owned, Message: finding.Bounded(behindWords(found, owned), maxMessage)})
 	}
 	return left, nil
+}
+
+// foreign says that an instance runs that this cluster is not known to have had: another cluster may have the name, and
+// EC2NodeClasses of the same names.
+func (q *question) foreign() bool {
+	return slices.ContainsFunc(q.fleet.Shown, func(i cloud.Instance) bool { return !i.Gone() && !q.had.instances[i.ID] })
 }
 
 // unanswered says what AWS denies, and what it has not answered besides; empty where it has answered all.
@@ -86,11 +93,15 @@ func unanswered(answers []cloud.Answer) string {
 	return strings.Join(words, "; ")
 }
 
-// behindWords say what is left, and how it is deleted.
-func behindWords(f leftover.Found) string {
+// behindWords say what is left, and how it is deleted. Another cluster may have the same name, and its tags are the same:
+// the command is there only if this cluster is known to have made it.
+func behindWords(f leftover.Found, owned bool) string {
 	of := ""
 	if f.What != "" {
 		of = " (" + f.What + ")"
+	}
+	if !owned {
+		return fmt.Sprintf("%s %s%s: its tags have this cluster's name, and nothing proves that this cluster made it: find out whether another cluster has the name, or had it, before you delete it", leftover.Noun(f.Kind), f.ID, of)
 	}
 	does := ""
 	switch f.Kind {

@@ -2,6 +2,7 @@ package instances
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -61,7 +62,7 @@ func classed(profiles map[string]string, claims ...string) plan.Live {
 func TestWhatIsLeftIsSeenTwice(t *testing.T) {
 	as := func(l *Look) { l.Live = classed(map[string]string{"default": ""}) }
 	synctest.Test(t, func(t *testing.T) {
-		ec2, asker := &aws{behind: templates(template("lt-1", "old"), template("lt-2", "default"))}, &Asker{}
+		ec2, asker := &aws{none: true, behind: templates(template("lt-1", "old"), template("lt-2", "default"))}, &Asker{}
 		look := func(after time.Duration, want []string, next time.Duration) {
 			t.Helper()
 			<-time.After(after)
@@ -90,7 +91,7 @@ func TestWhatIsLeftIsSeenTwice(t *testing.T) {
 // TestARemovalThatIsOver has AWS asked at once, and a restart leaves what was reported.
 func TestARemovalThatIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ec2, asker := &aws{behind: templates(template("lt-1", "old"))}, &Asker{}
+		ec2, asker := &aws{none: true, behind: templates(template("lt-1", "old"))}, &Asker{}
 		before := &v1alpha1.InstanceDrift{Left: &v1alpha1.LeftResources{Resources: []v1alpha1.LeftResource{{Kind: string(cloud.KindLaunchTemplate), ID: "lt-1"}}}}
 		with := func(removals int) func(*Look) {
 			return func(l *Look) { l.Removals, l.Before = removals, before }
@@ -139,5 +140,63 @@ func TestUnanswered(t *testing.T) {
 	got := unanswered([]cloud.Answer{{Err: &cloud.DeniedError{Action: "a"}}, {Err: errors.New("no answer to c")}, {Err: &cloud.DeniedError{Action: "b"}}, {}})
 	if diff := cmp.Diff("AWS denies a, b to plumbline's role: allow it, as manifests/iam-policy.json does; no answer to c", got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestACommandOnlyForWhatIsOurs: tags have the cluster's name, which another cluster may have. A command is printed for what
+// an instance or an EC2NodeClass of this cluster has left, and also after a restart for what was known to be so before.
+func TestACommandOnlyForWhatIsOurs(t *testing.T) {
+	profile := func(id, uid string) cloud.Resource {
+		return cloud.Resource{Kind: cloud.KindInstanceProfile, ID: id, Name: "/karpenter/eu-west-1/demo/" + uid + "/"}
+	}
+	nic := func(id, instance string) cloud.Resource {
+		return cloud.Resource{Kind: cloud.KindNetworkInterface, ID: id, State: "available", Tags: map[string]string{"node.k8s.amazonaws.com/instance_id": instance}}
+	}
+	past := classed(map[string]string{"old": ""})
+	past.NodeClaims = []plan.NodeClaim{{ProviderID: "aws:///eu-west-1a/i-00000000000000001"}}
+	now := classed(map[string]string{"default": ""})
+	for name, c := range map[string]struct {
+		left    cloud.Resource
+		foreign bool
+		before  seen
+		want    bool
+	}{
+		"the profile of a class that was here":                    {left: profile("p-1", "uid-old"), want: true},
+		"the profile of a class that never was":                   {left: profile("p-2", "uid-theirs")},
+		"an interface of an instance that was here":               {left: nic("eni-1", "i-00000000000000001"), want: true},
+		"an interface of one that never was":                      {left: nic("eni-2", "i-00000000000000002")},
+		"a template of a class that was here":                     {left: template("lt-1", "old"), want: true},
+		"a template of a class that never was":                    {left: template("lt-2", "theirs")},
+		"a template while instances run that are not known":       {left: template("lt-1", "old"), foreign: true},
+		"what was known to be ours before the daemon was started": {left: nic("eni-3", "i-00000000000000003"), before: seen{"NetworkInterface/eni-3": {Owned: true}}, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := &question{before: c.before}
+			q.had.note(past)
+			q.had.note(now)
+			if c.foreign {
+				q.fleet.Shown = []cloud.Instance{{ID: "i-00000000000000009", State: "running"}}
+			}
+			q.live(now)
+			left, err := q.behind(t.Context(), &aws{behind: []cloud.Answer{{Kind: c.left.Kind, Resources: []cloud.Resource{c.left}}}})
+			if err != nil || len(left.Resources) != 1 {
+				t.Fatalf("%+v, %v", left, err)
+			}
+			got := left.Resources[0]
+			if command := strings.Contains(got.Message, "aws "); got.Owned != c.want || command != c.want {
+				t.Errorf("owned %t, want %t: %s", got.Owned, c.want, got.Message)
+			}
+		})
+	}
+}
+
+// TestAnInstanceThatIsNotKnown may be another cluster's.
+func TestAnInstanceThatIsNotKnown(t *testing.T) {
+	f := Fleet{Cluster: "demo", Had: map[string]bool{"i-1": true}}
+	if words := f.strayWords(&cloud.Instance{ID: "i-1", State: "running"}); !strings.HasSuffix(words, "this cluster had a NodeClaim of it: if nobody needs it, terminate it in EC2") {
+		t.Error(words)
+	}
+	if words := f.strayWords(&cloud.Instance{ID: "i-2", State: "running"}); !strings.HasSuffix(words, "find out whether another cluster has the name demo before you terminate it") {
+		t.Error(words)
 	}
 }

@@ -29,6 +29,8 @@ type Fleet struct {
 	Pools, Others map[string]bool
 	// Classes are the EC2NodeClasses of the cluster.
 	Classes map[string]Class
+	// Had are the IDs of instances that NodeClaims of this cluster are known to have had.
+	Had map[string]bool
 	// Settled is when EC2 and Karpenter had to know of each other: what began later is left out.
 	Settled time.Time
 }
@@ -66,7 +68,7 @@ func (f *Fleet) Differences() []v1alpha1.DriftedInstance {
 	}
 	for id, i := range shown {
 		if !claimed[id] && f.stray(i) {
-			found = append(found, v1alpha1.DriftedInstance{ID: i.ID, Pool: i.Pool, Message: "no NodeClaim has it, and it is " + i.State + ": if nobody needs it, end it in EC2"})
+			found = append(found, v1alpha1.DriftedInstance{ID: i.ID, Pool: i.Pool, Message: f.strayWords(i)})
 		}
 	}
 	slices.SortFunc(found, func(a, b v1alpha1.DriftedInstance) int { return cmp.Compare(a.ID, b.ID) })
@@ -77,6 +79,16 @@ func (f *Fleet) Differences() []v1alpha1.DriftedInstance {
 // for one that does not exist.
 func (f *Fleet) stray(i *cloud.Instance) bool {
 	return i.Pool != "" && !f.Others[i.Pool] && !ends(i) && i.Launched.Before(f.Settled)
+}
+
+// strayWords say what to do about an instance that no NodeClaim has. Its tags have the cluster's name, and so have those of
+// another cluster of the name.
+func (f *Fleet) strayWords(i *cloud.Instance) string {
+	words := "no NodeClaim has it, and it is " + i.State
+	if f.Had[i.ID] {
+		return words + "; this cluster had a NodeClaim of it: if nobody needs it, terminate it in EC2"
+	}
+	return words + "; this cluster is not known to have had a NodeClaim of it: find out whether another cluster has the name " + f.Cluster + " before you terminate it"
 }
 
 // ends says that an instance has ended, or is about to.

@@ -66,7 +66,7 @@ func TestDifferences(t *testing.T) {
 	none := func(c *plan.NodeClaim) { c.ProviderID = "" }
 	alone := claim(none)
 	as := func(*plan.NodeClaim) {}
-	const stray = ": no NodeClaim has it, and it is running: if nobody needs it, end it in EC2"
+	const stray = ": no NodeClaim has it, and it is running; this cluster is not known to have had a NodeClaim of it: find out whether another cluster has the name demo before you terminate it"
 	for name, tc := range map[string]struct {
 		instance cloud.Instance
 		claim    plan.NodeClaim

@@ -11,10 +11,12 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/termination"
 )
 
 // nodes finds the Nodes of the NodeSync's pools, or of a pool that does not exist, that no NodeClaim has and whose instance is
-// not there either: nothing ends these. One whose instance runs is among the instances that no NodeClaim has.
+// not there either: nothing deletes these. One whose instance runs is among the instances that no NodeClaim has, and one that is
+// terminating among what is left.
 func (q *question) nodes(ctx context.Context) ([]v1alpha1.DriftedInstance, error) {
 	claimed, runs := map[string]bool{}, map[string]bool{}
 	for i := range q.fleet.Claims {
@@ -33,14 +35,18 @@ func (q *question) nodes(ctx context.Context) ([]v1alpha1.DriftedInstance, error
 		for i := range list.Items {
 			n := &list.Items[i]
 			pool := n.Labels[karpv1.NodePoolLabelKey]
-			if claimed[n.Name] || q.fleet.Others[pool] || n.DeletionTimestamp != nil || n.CreationTimestamp.After(q.fleet.Settled) {
+			if claimed[n.Name] || q.fleet.Others[pool] || n.CreationTimestamp.After(q.fleet.Settled) {
 				continue
 			}
 			id, err := q.instanceOf(ctx, n.Name)
 			if client.IgnoreNotFound(err) != nil {
 				return nil, err
 			}
-			if err == nil && !runs[id] {
+			switch {
+			case err != nil:
+			case n.DeletionTimestamp != nil:
+				q.left = append(q.left, termination.Left{Kind: termination.Node, Name: n.Name, Pool: pool, Instance: id, Gone: !runs[id], Since: n.DeletionTimestamp.Time})
+			case !runs[id]:
 				found = append(found, v1alpha1.DriftedInstance{ID: id, Pool: pool, Message: fmt.Sprintf("Node %s is there, and neither a NodeClaim nor an instance in EC2: kubectl delete node %[1]s", n.Name)})
 			}
 		}

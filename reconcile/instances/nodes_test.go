@@ -2,6 +2,7 @@ package instances
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +12,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/termination"
 )
 
 // TestNodesThatNobodyHas: of the NodeSync's pools and of those that are gone, without a NodeClaim and an instance.
@@ -26,6 +28,10 @@ func TestNodesThatNobodyHas(t *testing.T) {
 		}
 		return n
 	}
+	terminating := func(n *corev1.Node) {
+		at := metav1.Unix(500, 0)
+		n.DeletionTimestamp, n.Finalizers = &at, []string{karpv1.TerminationFinalizer}
+	}
 	system := node("system", "", "i-0123456789abcdef0")
 	system.Labels = nil
 	fleet := Fleet{
@@ -36,6 +42,7 @@ func TestNodesThatNobodyHas(t *testing.T) {
 	q := &question{fleet: fleet, cluster: clusterOf(t,
 		system, node("claimed", "general", "i-00000000000000009"), node("runs", "general", "i-00000000000000001"), node("theirs", "theirs", "i-00000000000000003"),
 		node("ended", "general", "i-00000000000000002"), node("unknown", "gone", "i-00000000000000004"), node("bare", "general", ""),
+		node("leaving", "general", "i-00000000000000006", terminating), node("leaving-too", "general", "i-00000000000000001", terminating),
 		node("new", "general", "i-00000000000000005", func(n *corev1.Node) { n.CreationTimestamp = metav1.Unix(2000, 0) }),
 	)}
 	found, err := q.nodes(t.Context())
@@ -49,6 +56,38 @@ func TestNodesThatNobodyHas(t *testing.T) {
 		{ID: "bare", Pool: "general", Message: says("bare")}, {ID: "i-00000000000000002", Pool: "general", Message: says("ended")}, {ID: "i-00000000000000004", Pool: "gone", Message: says("unknown")},
 	}
 	if diff := cmp.Diff(want, found); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	left := []termination.Left{
+		{Kind: termination.Node, Name: "leaving", Pool: "general", Instance: "i-00000000000000006", Gone: true, Since: time.Unix(500, 0)},
+		{Kind: termination.Node, Name: "leaving-too", Pool: "general", Instance: "i-00000000000000001", Since: time.Unix(500, 0)},
+	}
+	if diff := cmp.Diff(left, q.left); diff != "" {
+		t.Errorf("terminating (-want +got):\n%s", diff)
+	}
+}
+
+// TestInstancesThatShutDown: those of the NodeSync's pools that no NodeClaim has, since they were first seen so.
+func TestInstancesThatShutDown(t *testing.T) {
+	is := func(id, state, pool string) cloud.Instance {
+		return cloud.Instance{ID: id, Zone: "eu-west-1a", State: state, Pool: pool}
+	}
+	claimed := is("i-00000000000000005", "shutting-down", "general")
+	q := &question{
+		now: time.Unix(1000, 0), leftBefore: []termination.Left{{Kind: termination.Instance, Name: "i-00000000000000001", Since: time.Unix(900, 0)}},
+		fleet: Fleet{
+			Pools: map[string]bool{"general": true}, Others: map[string]bool{"theirs": true}, Claims: []plan.NodeClaim{{ProviderID: claimed.ProviderID()}},
+			Shown: []cloud.Instance{
+				is("i-00000000000000001", "shutting-down", "general"), is("i-00000000000000002", "shutting-down", "gone"), is("i-00000000000000003", "shutting-down", "theirs"),
+				is("i-00000000000000004", "terminated", "general"), claimed,
+			},
+		},
+	}
+	want := []termination.Left{
+		{Kind: termination.Instance, Name: "i-00000000000000001", Instance: "i-00000000000000001", Pool: "general", Since: time.Unix(900, 0)},
+		{Kind: termination.Instance, Name: "i-00000000000000002", Instance: "i-00000000000000002", Pool: "gone", Since: time.Unix(1000, 0)},
+	}
+	if diff := cmp.Diff(want, q.shuttingDown()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

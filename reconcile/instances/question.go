@@ -3,6 +3,7 @@ package instances
 import (
 	"context"
 	"errors"
+	"time"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -14,6 +15,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/termination"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -33,6 +35,12 @@ type question struct {
 	profiles bool
 	// before is what the last answer has shown as left; it is read only.
 	before seen
+	// now is when the question was made. left are the Nodes and instances that are terminating and that no NodeClaim has,
+	// and leftBefore those of the last answer.
+	now              time.Time
+	left, leftBefore []termination.Left
+	// had is what the cluster is known to have had.
+	had had
 }
 
 // question is what is compared now: what lives was read before AWS is asked, so that an instance
@@ -86,8 +94,10 @@ func (q *question) compare(ctx context.Context) (*v1alpha1.InstanceDrift, error)
 	if q.fleet.Shown, err = aws.Fleet(ctx, q.query); err != nil {
 		return nil, err
 	}
+	q.fleet.Had = q.had.instances
 	found := q.fleet.Differences()
 	orphans := orphaned(found)
+	q.left = q.shuttingDown()
 	nodes, err := q.nodes(ctx)
 	if err != nil {
 		return nil, err
@@ -118,4 +128,26 @@ func (q *question) groups(ctx context.Context, aws Cloud, class *awsv1.EC2NodeCl
 		return nil, nil
 	}
 	return found, err
+}
+
+// shuttingDown are the instances of the NodeSync's pools that EC2 is shutting down, and that no NodeClaim has.
+func (q *question) shuttingDown() (left []termination.Left) {
+	claimed := map[string]bool{}
+	for i := range q.fleet.Claims {
+		claimed[q.fleet.Claims[i].ProviderID] = true
+	}
+	for i := range q.fleet.Shown {
+		n := &q.fleet.Shown[i]
+		if n.State != "shutting-down" || n.Pool == "" || q.fleet.Others[n.Pool] || claimed[n.ProviderID()] {
+			continue
+		}
+		since := q.now
+		for _, before := range q.leftBefore {
+			if before.Kind == termination.Instance && before.Name == n.ID {
+				since = before.Since
+			}
+		}
+		left = append(left, termination.Left{Kind: termination.Instance, Name: n.ID, Instance: n.ID, Pool: n.Pool, Since: since})
+	}
+	return left
 }

@@ -35,7 +35,7 @@ func (q *question) volumes(ctx context.Context, aws Cloud) (*v1alpha1.LeftVolume
 		return nil, unasked
 	}
 	for i := range attached {
-		if v, left := ofVolume(&attached[i]); left {
+		if v, left := ofVolume(&attached[i], q.had.instances[attached[i].Instance]); left {
 			all = append(all, v)
 		}
 	}
@@ -106,14 +106,19 @@ func ofAttachment(v *storagev1.VolumeAttachment) v1alpha1.LeftVolume {
 	return left
 }
 
-// ofVolume says whether a volume in EC2 is attached to an instance that has ended.
-func ofVolume(v *cloud.Resource) (v1alpha1.LeftVolume, bool) {
+// ofVolume says whether a volume in EC2 is attached to an instance that has ended. owned says that this cluster is known to
+// have had the instance: another cluster may have the same name, and the command is not for its volumes.
+func ofVolume(v *cloud.Resource, owned bool) (v1alpha1.LeftVolume, bool) {
 	if v.Alive {
 		return v1alpha1.LeftVolume{}, false
 	}
+	does := "nothing proves that this cluster had that instance: find out whether another cluster has the name, or had it, before you detach it"
+	if owned {
+		does = "where it stays so, aws ec2 detach-volume --volume-id " + v.ID
+	}
 	return v1alpha1.LeftVolume{
 		Name: v.ID, Node: v.Instance,
-		Message: fmt.Sprintf("EBS volume %s is %s, attached to %s, which EC2 has ended: where it stays so, aws ec2 detach-volume --volume-id %s", v.ID, v.State, v.Instance, v.ID),
+		Message: fmt.Sprintf("EBS volume %s is %s, attached to %s, which EC2 has terminated: %s", v.ID, v.State, v.Instance, does),
 	}, true
 }
 

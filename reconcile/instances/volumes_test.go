@@ -76,8 +76,11 @@ func TestVolumesLeft(t *testing.T) {
 			want:    []string{"a: VolumeAttachment a still has PersistentVolume pv-a on node gone, which is gone: its driver could not detach it: volume is busy"},
 		},
 		"in EC2": {
-			volumes: []cloud.Resource{{ID: "vol-1", State: "in-use", Instance: "i-1", Alive: true}, {ID: "vol-2", State: "in-use", Instance: "i-2"}},
-			want:    []string{"vol-2: EBS volume vol-2 is in-use, attached to i-2, which EC2 has ended: where it stays so, aws ec2 detach-volume --volume-id vol-2"},
+			volumes: []cloud.Resource{{ID: "vol-1", State: "in-use", Instance: "i-1", Alive: true}, {ID: "vol-2", State: "in-use", Instance: "i-2"}, {ID: "vol-3", State: "in-use", Instance: "i-3"}},
+			want: []string{
+				"vol-2: EBS volume vol-2 is in-use, attached to i-2, which EC2 has terminated: where it stays so, aws ec2 detach-volume --volume-id vol-2",
+				"vol-3: EBS volume vol-3 is in-use, attached to i-3, which EC2 has terminated: nothing proves that this cluster had that instance: find out whether another cluster has the name, or had it, before you detach it",
+			},
 		},
 		"in EC2, which denies the question": {
 			cluster: []client.Object{attachment("a", "gone", undetached)}, unasked: errors.New("AWS denies ec2:DescribeVolumes"),
@@ -89,7 +92,7 @@ func TestVolumesLeft(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			q := &question{cluster: clusterOf(t, c.cluster...), fleet: Fleet{Claims: []plan.NodeClaim{{Node: "claimed"}}, Settled: time.Now().Add(-time.Minute)}}
+			q := &question{had: had{instances: map[string]bool{"i-2": true}}, cluster: clusterOf(t, c.cluster...), fleet: Fleet{Claims: []plan.NodeClaim{{Node: "claimed"}}, Settled: time.Now().Add(-time.Minute)}}
 			found, err := q.volumes(t.Context(), &aws{volumes: c.volumes, unasked: c.unasked})
 			if err != nil {
 				t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/blocker"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/teardown"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
@@ -63,6 +64,16 @@ func (s *Step) denied(ctx context.Context) string {
 func (s *Step) daemonSets(ctx context.Context) plan.DaemonSets {
 	found, _ := s.View.DaemonSets(ctx, s.Live.NodeClaims, s.Now, s.Sync.GetRetryInterval())
 	return found
+}
+
+// Blockers finds out what nodes that are terminating wait for, as for a removal. EC2 is left out if its client cannot be
+// made.
+func (s *Step) Blockers(ctx context.Context) blocker.Look {
+	look := blocker.Look{Reader: s.Nodes.Uncached, DaemonSets: s.daemonSets, Log: s.controllerLog, Now: s.Now}
+	if ec2, err := s.EC2(ctx, s.Region); err == nil && s.Region != "" && ec2 != nil {
+		look.Protected = ec2.TerminationProtected
+	}
+	return look
 }
 
 // controllerLog is what Karpenter's controller has logged last, for a diagnosis.

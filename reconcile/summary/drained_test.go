@@ -45,3 +45,26 @@ func TestWhatARemovalWaitsFor(t *testing.T) {
 		t.Errorf("stalled: %q", got)
 	}
 }
+
+// TestATerminationThatIsStalled is the headline of a NodeSync that is Ready, since it is.
+func TestATerminationThatIsStalled(t *testing.T) {
+	sync := &v1alpha1.NodeSync{}
+	sync.Status.LastAttemptedRevision, sync.Status.LastAppliedRevision = "main@sha1:1", "main@sha1:1"
+	conditions.MarkTrue(sync, meta.ReadyCondition, meta.SucceededReason, "applied")
+	if state := summary.StateOf(sync); state != summary.InSync {
+		t.Errorf("before: %s", state)
+	}
+	conditions.MarkTrue(sync, v1alpha1.TerminationStalledCondition, v1alpha1.ReasonTerminating, "1 node is terminating")
+	sync.Status.Terminations = []v1alpha1.Termination{{Kind: "NodeClaim", Name: "general-1"}}
+	if state := summary.StateOf(sync); state != summary.Stuck || summary.Since(sync) == nil || !strings.Contains(summary.Next(sync), "plumbline forces nothing") {
+		t.Errorf("%s since %v: %s", state, summary.Since(sync), summary.Next(sync))
+	}
+	if status := summary.Of(sync); status.Stuck != "1 node is terminating" || len(status.Terminations) != 1 {
+		t.Errorf("%+v", status)
+	}
+	conditions.MarkFalse(sync, meta.ReadyCondition, v1alpha1.ReasonHeld, "held")
+	conditions.MarkStalled(sync, v1alpha1.ReasonHeld, "held")
+	if state := summary.StateOf(sync); state != summary.Held {
+		t.Errorf("what needs a person first: %s", state)
+	}
+}

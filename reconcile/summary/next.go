@@ -26,6 +26,8 @@ func Next(sync *v1alpha1.NodeSync) string {
 		return fmt.Sprintf("fetches every %s, and when a webhook reports a push; edits by hand are %s", interval(sync), atDrift(sync))
 	case RollingOut, RolloutHeld, RolloutStopped, RolloutFailing:
 		return nextOfRollout(sync)
+	case Stuck:
+		return "the termination continues by itself once what it waits for is gone; plumbline never forces it"
 	case Held:
 		if held := sync.Status.Held; held != nil {
 			return "what is held waits until you approve it as the message says, or revert the commit"

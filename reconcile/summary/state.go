@@ -22,6 +22,7 @@ const (
 	Drained   State = "drained"
 	Unseen    State = "not looked at yet"
 	Unknown   State = "unknown"
+	Stuck     State = "termination stalled"
 	InSync    State = "in sync"
 	// RollingOut, RolloutHeld, RolloutStopped and RolloutFailing are those of a NodeSync whose definitions are applied
 	// and whose nodes do not match them yet.
@@ -54,6 +55,8 @@ func StateOf(sync *v1alpha1.NodeSync) State {
 		return Drained
 	case conditions.IsReady(sync) && WhyUnknown(sync) != "":
 		return Unknown
+	case conditions.IsReady(sync) && conditions.IsTrue(sync, v1alpha1.TerminationStalledCondition):
+		return Stuck
 	case conditions.IsReady(sync):
 		return stateOfNodes(sync)
 	case conditions.IsStalled(sync):
@@ -132,6 +135,8 @@ func Since(sync *v1alpha1.NodeSync) *metav1.Time {
 			return &r.Since
 		}
 		return conditions.GetLastTransitionTime(sync, v1alpha1.RolledOutCondition)
+	case Stuck:
+		return conditions.GetLastTransitionTime(sync, v1alpha1.TerminationStalledCondition)
 	default:
 		return conditions.GetLastTransitionTime(sync, meta.ReadyCondition)
 	}

@@ -34,6 +34,9 @@ type Status struct {
 	Cloud     string       `json:"cloud,omitempty"`
 	Launches  string       `json:"launches,omitempty"`
 	NodeDrift string       `json:"nodeDrift,omitempty"`
+	// Stuck names what has been terminating for longer than expected, and Terminations are these.
+	Stuck        string                 `json:"terminationStalled,omitempty"`
+	Terminations []v1alpha1.Termination `json:"terminations,omitempty"`
 	// Rollout is the replacement of nodes that do not match their definitions.
 	Rollout *v1alpha1.Rollout `json:"rollout,omitempty"`
 	// PoolRollouts are the pools in which there are such nodes, and whether that is stopped.
@@ -79,6 +82,9 @@ func Of(sync *v1alpha1.NodeSync) Status {
 	}
 	status.Launches = conditions.GetMessage(sync, v1alpha1.LaunchFailingCondition)
 	status.NodeDrift = conditions.GetMessage(sync, v1alpha1.NodeDriftCondition)
+	if status.Stuck = conditions.GetMessage(sync, v1alpha1.TerminationStalledCondition); status.Stuck != "" {
+		status.Terminations = s.Terminations
+	}
 	status.Extra = conditions.GetMessage(sync, v1alpha1.ExtraFieldsCondition)
 	status.DaemonSets = conditions.GetMessage(sync, v1alpha1.IntolerantDaemonSetsCondition)
 	status.ChartsUnguarded = conditions.GetMessage(sync, v1alpha1.ChartsUnguardedCondition)
@@ -126,6 +132,7 @@ func (s Status) Lines() []Line {
 	}
 	for _, about := range []Line{
 		{About: "nodes", Text: before("drift: ", s.NodeDrift)},
+		{About: "stuck", Text: s.Stuck},
 		{About: "fields", Text: before("extra: ", s.Extra)},
 		{About: "daemonsets", Text: s.DaemonSets},
 		{About: "guard", Text: s.Unguarded},

@@ -76,6 +76,9 @@ const (
 	// InstanceDriftCondition is True while EC2 instances are not what their definitions and
 	// NodeClaims say.
 	InstanceDriftCondition = "InstanceDrift"
+	// TerminationStalledCondition is True while a NodeClaim, a Node or an instance has been terminating for longer than
+	// expected.
+	TerminationStalledCondition = "TerminationStalled"
 	// RolledOutCondition is True while each node of the NodeSync's pools matches its
 	// definitions, and False while some are to be replaced.
 	RolledOutCondition = "RolledOut"
@@ -141,6 +144,7 @@ const (
 	ReasonLaunchFailed         = "LaunchFailed"
 	ReasonUnexpectedNodeDrift  = "UnexpectedNodeDrift"
 	ReasonInstancesDiffer      = "InstancesDiffer"
+	ReasonTerminating          = "Terminating"
 	ReasonExtraFields          = "ExtraFields"
 	ReasonOrphaned             = "Orphaned"
 	ReasonOtherAppliers        = "OtherAppliers"

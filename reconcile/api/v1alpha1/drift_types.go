@@ -62,6 +62,10 @@ type LeftResource struct {
 	Kind string `json:"kind" redact:"-"`
 	// ID in AWS; the name of an instance profile.
 	ID string `json:"id" redact:"-"`
+	// Owned is true if this cluster is known to have made it: a NodeClaim had its instance, or the UID or name of its
+	// EC2NodeClass is that of one that was here. If not, another cluster of the same name may have made it.
+	// +optional
+	Owned bool `json:"owned,omitempty"`
 	// Message says what it is of, and what to do.
 	Message string `json:"message"`
 	// Since is when it was seen first.

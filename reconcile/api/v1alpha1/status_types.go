@@ -122,6 +122,16 @@ type NodeSyncStatus struct {
 	// +optional
 	Instances *InstanceDrift `json:"instances,omitempty"`
 
+	// Terminations are the NodeClaims, Nodes and instances of the NodeSync's pools that have been terminating for longer
+	// than 5 minutes, or spec.removal.stallAfter if that is shorter, the oldest first; the first 20. Those of pools that
+	// are being removed are in Removals.
+	// +optional
+	Terminations []Termination `json:"terminations,omitempty"`
+
+	// StalledTerminations is how many there are.
+	// +optional
+	StalledTerminations int32 `json:"stalledTerminations,omitempty"`
+
 	// Removals are the entries that are leaving, oldest first. A removal
 	// stands here before anything of it begins.
 	// +optional
