@@ -108,6 +108,7 @@ plumbline_removals{namespace="plumbline-system", name="prod", phase="Draining"} 
 plumbline_removals_under_way{namespace="plumbline-system", name="prod"} 1x60
 plumbline_removal_nodes{namespace="plumbline-system", name="prod", phase="Draining"} 4x60
 plumbline_orphaned_instances{namespace="plumbline-system", name="prod"} 1x60
+plumbline_terminations_stalled{namespace="plumbline-system", name="prod"} 1x60
 plumbline_orphaned_nodes{namespace="plumbline-system", name="prod"} 2x60
 plumbline_volume_attachments_left{namespace="plumbline-system", name="prod"} 0x60
 plumbline_resources_left{namespace="plumbline-system", name="prod"} 0x60

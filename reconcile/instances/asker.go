@@ -69,10 +69,11 @@ type Look struct {
 // Asker compares the instances of one NodeSync beside its passes, and keeps the last answer. The zero
 // value has asked nothing.
 type Asker struct {
-	mu      sync.Mutex
-	due     time.Time
-	asking  bool
-	cluster string
+	mu sync.Mutex
+	// due is when AWS is asked again, and asked when it was asked last.
+	due, asked time.Time
+	asking     bool
+	cluster    string
 	// known is the last answer, which is read only; nil before the first.
 	known *v1alpha1.InstanceDrift
 	// left are the Nodes and instances that were terminating by that answer, and that no NodeClaim has.
