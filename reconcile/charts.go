@@ -3,6 +3,8 @@ package reconcile
 import (
 	"context"
 
+	ctrl "sigs.k8s.io/controller-runtime"
+
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/account"
 	"github.com/plumbline-dev/plumbline/reconcile/conclude"
@@ -51,27 +53,28 @@ func (p *pass) charted(ctx context.Context, take func(*install.Step, context.Con
 	step := p.chartStep()
 	p.stages.Installed, err = take(step, ctx)
 	p.Join(step.Findings)
-	if err == nil {
-		err = p.seeHeartbeat(ctx)
-	}
+	p.seeHeartbeat(ctx)
 	return err
 }
 
 // seeHeartbeat looks whether the controller, whose pods may all be Ready, renews its lease: one that does not does nothing.
-func (p *pass) seeHeartbeat(ctx context.Context) error {
+// A lease that cannot be read proves nothing, and stops nothing.
+func (p *pass) seeHeartbeat(ctx context.Context) {
 	if !p.stages.Controller.Ready {
-		return nil
+		return
 	}
 	stopped, err := p.memory.heartbeat.Look(ctx, p.Nodes.Uncached, p.sync.Status.Karpenter.Namespace, p.now)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).V(1).Info("whether Karpenter renews its lease is unknown", "error", err.Error())
+	}
 	if p.memory.heartbeat.Found() {
 		p.WakeBy(p.now.Add(upgrade.ReadWithin))
 	}
-	if stopped == nil || err != nil {
-		return err
+	if stopped == nil {
+		return
 	}
 	p.stages.Controller, p.stages.Alive = observe.Readiness{Message: stopped.Message}, false
 	p.WaitFor("Controller", stopped.Message, stopped.Since, p.sync.GetStallAfter())
-	return nil
 }
 
 // chartStep is the work on the charts, from what the steps before it have found.
