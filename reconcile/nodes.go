@@ -89,7 +89,7 @@ func (p *pass) seeInstances(ctx context.Context) error {
 	aws, at := p.resolveStep(), p.accountStep()
 	p.Instances = p.memory.instances.See(ctx, instances.Look{
 		Cloud: func(ctx context.Context) (instances.Cloud, error) { return at.Cloud(ctx, at.Region) }, Reader: p.Nodes.Uncached, Cluster: at.Name, Unverified: aws.Unverified,
-		Set: p.want.Set, Live: p.live, Rolling: p.Rollout != nil, Removals: len(p.sync.Status.Removals), Urgent: p.memory.terminations.Nodes(), Before: p.before.Status.Instances, Now: p.now, Every: p.Settings.CompareInstances,
+		Set: p.want.Set, Live: p.live, Rolling: p.Rollout != nil, Removals: len(p.sync.Status.Removals), Urgent: p.memory.terminations.NeedsInstances(), Before: p.before.Status.Instances, Now: p.now, Every: p.Settings.CompareInstances,
 	}, &p.Findings)
 	return nil
 }

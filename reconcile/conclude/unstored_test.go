@@ -26,6 +26,8 @@ func mayBeLost() []string {
 		"Removals.Message",
 		"Rollout.Message",
 		"Stages",
+		"StalledTerminations",
+		"Terminations",
 		"Waiting",
 	}
 }

@@ -113,7 +113,7 @@ func (a *Asker) See(ctx context.Context, l Look, found *finding.Findings) *v1alp
 	if !a.asking && !l.Now.Before(a.due) {
 		a.asking, a.asked, a.due = true, l.Now, l.Now.Add(l.Every)
 		q := l.question()
-		q.before, q.leftBefore, q.now, q.had = a.seen, a.left, l.Now, a.had.copied()
+		q.before, q.leftBefore, q.now, q.had = a.seen, a.left, l.Now, a.had.clone()
 		go a.ask(context.WithoutCancel(ctx), q, l.Now.Add(min(again, l.Every)))
 	}
 	if a.asking {

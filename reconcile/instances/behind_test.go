@@ -50,7 +50,7 @@ func classed(profiles map[string]string, claims ...string) plan.Live {
 		if profile != "" {
 			_ = unstructured.SetNestedField(object.Object, profile, "spec", "instanceProfile")
 		}
-		live.Objects[render.Ref{Kind: render.EC2NodeClass, Name: name}] = &plan.Object{Unstructured: object}
+		live.Objects[render.Ref{Kind: render.EC2NodeClass, Name: name}] = plan.NewObject(object)
 	}
 	for _, class := range claims {
 		live.NodeClaims = append(live.NodeClaims, plan.NodeClaim{Class: class})

@@ -56,7 +56,7 @@ func TestATerminationThatIsStalled(t *testing.T) {
 	}
 	conditions.MarkTrue(sync, v1alpha1.TerminationStalledCondition, v1alpha1.ReasonTerminating, "1 node is terminating")
 	sync.Status.Terminations = []v1alpha1.Termination{{Kind: "NodeClaim", Name: "general-1"}}
-	if state := summary.StateOf(sync); state != summary.Stuck || summary.Since(sync) == nil || !strings.Contains(summary.Next(sync), "plumbline forces nothing") {
+	if state := summary.StateOf(sync); state != summary.Stuck || summary.Since(sync) == nil || !strings.Contains(summary.Next(sync), "plumbline never forces it") {
 		t.Errorf("%s since %v: %s", state, summary.Since(sync), summary.Next(sync))
 	}
 	if status := summary.Of(sync); status.Stuck != "1 node is terminating" || len(status.Terminations) != 1 {

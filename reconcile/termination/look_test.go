@@ -105,7 +105,7 @@ func TestANodeClaimIsNamedOnceItIsOverdue(t *testing.T) {
 		t.Errorf("%+v", got.BreakGlass)
 	}
 	b.stopped = "Karpenter's controller does nothing: it has no ready replica"
-	if found, _ = b.see(t, 7*time.Minute); len(found) != 1 || !strings.HasPrefix(found[0].Message, b.stopped+"; it waits for ") {
+	if found, _ = b.see(t, 7*time.Minute); len(found) != 1 || !strings.HasPrefix(found[0].Message, b.stopped+"; waits for ") {
 		t.Errorf("without a controller: %+v", found)
 	}
 	b.claims, b.objects = nil, nil
@@ -121,7 +121,7 @@ func TestAllThatAreOverdueAreNamed(t *testing.T) {
 		b.claim(string(rune('a'+i)), "general")
 	}
 	found, _ := b.see(t, time.Hour)
-	if len(found) != 25 || found[0].Message != "waits for Karpenter to terminate it" || !strings.HasPrefix(found[24].Message, "what it waits for is not read") {
+	if len(found) != 25 || found[0].Message != "waits for Karpenter to terminate it" || !strings.HasPrefix(found[24].Message, "not diagnosed") {
 		t.Errorf("%d: %+v", len(found), found)
 	}
 }
@@ -136,15 +136,15 @@ func TestANodeThatStaysIsNamed(t *testing.T) {
 		t.Fatalf("while it has a NodeClaim: %+v", found)
 	}
 	b.claims, b.objects = nil, b.objects[1:]
-	const waits = "it has no NodeClaim, and waits for Karpenter to remove finalizer karpenter.sh/termination, and another controller to remove finalizer acme.io/hold; "
+	const waits = "no NodeClaim; waits for Karpenter to remove finalizer karpenter.sh/termination, and another controller to remove finalizer acme.io/hold; "
 	found, _ := b.see(t, 6*time.Minute+time.Second)
-	if len(found) != 1 || found[0].Kind != Node || found[0].Pool != "general" || found[0].BreakGlass != nil || !b.memory.Nodes() ||
-		found[0].Message != waits+"whether EC2 has terminated i-0123456789abcdef0 is not known yet" {
+	if len(found) != 1 || found[0].Kind != Node || found[0].Pool != "general" || found[0].BreakGlass != nil || !b.memory.NeedsInstances() ||
+		found[0].Message != waits+"whether EC2 has terminated i-0123456789abcdef0 is unknown" {
 		t.Fatalf("once it has none: %+v", found)
 	}
 	b.left = []Left{{Kind: Node, Name: "node-a", Pool: "general", Instance: "i-0123456789abcdef0", Gone: true, Since: start}}
 	found, _ = b.see(t, 8*time.Minute)
-	if len(found) != 1 || found[0].Message != waits+"EC2 has terminated i-0123456789abcdef0" || b.memory.Nodes() ||
+	if len(found) != 1 || found[0].Message != waits+"EC2 has terminated i-0123456789abcdef0" || b.memory.NeedsInstances() ||
 		found[0].BreakGlass == nil || found[0].BreakGlass.Command != `kubectl patch node/node-a --type=merge --patch '{"metadata":{"finalizers":null}}'` {
 		t.Fatalf("once EC2 has terminated its instance: %+v", found)
 	}

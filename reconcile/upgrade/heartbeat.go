@@ -13,33 +13,33 @@ import (
 )
 
 const (
-	// stoppedAfter is how long a lease is not renewed until its holder counts as stopped. Karpenter renews it every two
+	// stoppedAfter is how long a lease must stay the same before its holder counts as stopped. Karpenter renews it every two
 	// seconds, and another replica takes it over after 15 s
 	// (LeaseDuration, RenewDeadline and RetryPeriod in sigs.k8s.io/controller-runtime pkg/manager/manager.go).
 	stoppedAfter = time.Minute
-	// readEvery is the least time between two reads of the lease, and ReadWithin the most while nothing else causes a pass.
+	// readEvery is the shortest time between two reads of the lease; ReadWithin is the longest.
 	readEvery  = 10 * time.Second
 	ReadWithin = time.Minute
 )
 
-// Heartbeat is what was seen of the lease of Karpenter's controller, by the clock of this process: that of the
-// controller's node may differ. The zero value has seen nothing.
+// Heartbeat is what plumbline has seen of the lease of Karpenter's controller. Times are those of this process, because the
+// clock of the controller's node may differ. The zero value has seen nothing.
 type Heartbeat struct {
-	// read is when the lease was read last, renewed its renewTime then, and seen when that was seen first.
+	// read is the time of the last read. renewed is the lease's renewTime, and seen is when that value was first read.
 	read, renewed, seen time.Time
 	holder              string
 }
 
 // Stopped is a controller that does not renew its lease.
 type Stopped struct {
-	// Since is when it renewed the lease last, by its own clock.
+	// Since is the lease's renewTime, by the controller's clock.
 	Since time.Time
 	// Message names the lease and its holder. It stays the same until the lease is renewed.
 	Message string
 }
 
-// Look reads the lease if it is time to, and returns the controller that does not renew it: nil if one does, if it is not
-// known yet, or if there is no lease because leader election is off.
+// Look reads the lease if it is due, and returns the controller if it does not renew the lease. It returns nil if the
+// controller does, if that is not known yet, or if there is no lease because leader election is off.
 func (h *Heartbeat) Look(ctx context.Context, reader client.Reader, namespace string, now time.Time) (*Stopped, error) {
 	if !finding.Due(now, h.read, readEvery) {
 		return h.stopped(namespace), nil
@@ -52,8 +52,8 @@ func (h *Heartbeat) Look(ctx context.Context, reader client.Reader, namespace st
 	return h.stopped(namespace), nil
 }
 
-// note takes what was read. What was not read for a while, such as while the API server was down, begins again: the
-// controller could not renew its lease either.
+// note records a lease. After a gap in the reads, such as an outage of the API server, the time starts again: the controller
+// could not renew its lease either.
 func (h *Heartbeat) note(lease *coordinationv1.Lease, now time.Time) {
 	if lease.Spec.RenewTime == nil || lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
 		*h = Heartbeat{read: now}
@@ -67,7 +67,7 @@ func (h *Heartbeat) note(lease *coordinationv1.Lease, now time.Time) {
 	h.read = now
 }
 
-// Found says that there is a lease, so that it is worth reading again.
+// Found reports whether there is a lease: only then it is worth reading again.
 func (h *Heartbeat) Found() bool { return !h.renewed.IsZero() }
 
 func (h *Heartbeat) stopped(namespace string) *Stopped {
@@ -75,6 +75,6 @@ func (h *Heartbeat) stopped(namespace string) *Stopped {
 		return nil
 	}
 	return &Stopped{Since: h.renewed, Message: fmt.Sprintf(
-		"Karpenter has not renewed its lease %s since %s: no node is launched, replaced or terminated; pod %s holds it: kubectl logs -n %s %[3]s",
+		"Karpenter has not renewed its lease %s since %s: it launches, replaces and terminates no node; pod %s holds the lease: kubectl logs -n %s %[3]s",
 		leaseName, h.renewed.UTC().Format(time.RFC3339), h.holder, namespace)}
 }

@@ -46,7 +46,7 @@ func TestHeartbeat(t *testing.T) {
 			if (got != nil) != (c.want != "") {
 				t.Fatalf("stopped: %+v", got)
 			}
-			want := "Karpenter has not renewed its lease karpenter-leader-election since " + c.want + ": no node is launched, replaced or terminated; pod karpenter-1 holds it: kubectl logs -n kube-system karpenter-1"
+			want := "Karpenter has not renewed its lease karpenter-leader-election since " + c.want + ": it launches, replaces and terminates no node; pod karpenter-1 holds the lease: kubectl logs -n kube-system karpenter-1"
 			if got != nil && got.Message != want {
 				t.Errorf("got  %q\nwant %q", got.Message, want)
 			}
