@@ -25,7 +25,7 @@ func checkLimits(object Object) []problem {
 			continue
 		}
 		limit, err := resource.ParseQuantity(fmt.Sprint(limits[name]))
-		smallest, why := smallestNode(object.Desired, name)
+		smallest, why := SmallestNode(object.Desired, name)
 		if err != nil || limit.IsZero() || limit.Cmp(smallest) >= 0 {
 			continue
 		}
@@ -45,9 +45,9 @@ func resourceOfNodes(name string) bool {
 		strings.HasPrefix(name, "hugepages-") || strings.HasPrefix(name, "attachable-volumes-")
 }
 
-// smallestNode is the least that a node of a NodePool takes of a limit, and why. Of memory it is half of what the instance
+// SmallestNode is the least that a node of a NodePool takes of a limit, and why. Of memory it is half of what the instance
 // has: how much of it Karpenter leaves to the system is a setting.
-func smallestNode(pool *unstructured.Unstructured, limit string) (smallest resource.Quantity, why string) {
+func SmallestNode(pool *unstructured.Unstructured, limit string) (smallest resource.Quantity, why string) {
 	switch limit {
 	case "cpu":
 		n := Least(pool, labelCPU)

@@ -60,6 +60,9 @@ func WhyNotDisrupted(ctx context.Context, reader client.Reader, nodeClaim string
 	return "", nil
 }
 
+// NamesBudget reports whether Karpenter gives a PodDisruptionBudget as the reason in what WhyNotDisrupted returned.
+func NamesBudget(words string) bool { return budgetNamed.MatchString(words) }
+
 // budgetBlocks says whether the PodDisruptionBudget that a message names allows no disruption; true if it names none.
 func budgetBlocks(ctx context.Context, reader client.Reader, message string) (bool, error) {
 	named := budgetNamed.FindStringSubmatch(message)

@@ -3,6 +3,7 @@ package nodes_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -233,5 +234,53 @@ func TestABudgetThatKeepsADrainFitsInACommitStatus(t *testing.T) {
 	d.look(30 * time.Second)
 	if words := "rolling out: " + nodes.RolloutWords(*d.rollout); strings.Index(words, "web/web") > 120 || !strings.Contains(words, "1 draining: waits for PodDisruptionBudget web/web, which") {
 		t.Errorf("%q", words)
+	}
+}
+
+// TestARolloutNamesAllBudgetsThatBlockIt: Karpenter's event on one node names one PodDisruptionBudget; the message counts the
+// nodes and the budgets of all of them. If the event gives another reason, the message quotes that.
+func TestARolloutNamesAllBudgetsThatBlockIt(t *testing.T) {
+	for name, c := range map[string]struct {
+		nodes, budgets, shared int
+		event, want            string
+	}{
+		"one of one":  {nodes: 1, budgets: 1, event: "Pdb prevents pod evictions (PodDisruptionBudget=[web/web-00])", want: "0 of 1 node can drain: 1 PodDisruptionBudget can never allow an eviction: web/web-00"},
+		"forty":       {nodes: 4, budgets: 40, event: "Pdb prevents pod evictions (PodDisruptionBudget=[web/web-00])", want: "0 of 4 nodes can drain: 40 PodDisruptionBudgets can never allow an eviction: web/web-00, web/web-01, web/web-02, web/web-03, web/web-04 and 35 more"},
+		"not now":     {nodes: 2, budgets: 1, shared: 1, event: "Pdb prevents pod evictions (PodDisruptionBudget=[web/web-00])", want: "1 of 2 nodes can drain: 1 PodDisruptionBudget allows no disruption now: web/web-00"},
+		"many nodes":  {nodes: 30, budgets: 30, event: "Pdb prevents pod evictions (PodDisruptionBudget=[web/web-00])", want: "0 of 25 nodes can drain: 25 PodDisruptionBudgets can never allow an eviction: web/web-00, web/web-01, web/web-02, web/web-03, web/web-04 and 20 more; 5 more nodes were not examined"},
+		"not budgets": {nodes: 4, budgets: 40, event: "Can't replace with a cheaper node", want: "NodeClaim/00: Can't replace with a cheaper node"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDrains(t)
+			create := func(o client.Object) {
+				if err := d.client.Create(t.Context(), o); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for i := range c.nodes {
+				d.claims = append(d.claims, drifted(fmt.Sprintf("%02d", i), "a", false))
+				create(webPod(func(p *corev1.Pod) {
+					p.Name, p.Labels, p.Spec.NodeName = fmt.Sprintf("free-%02d", i), nil, d.claims[i].Node
+				}))
+			}
+			for i := range c.budgets {
+				app := fmt.Sprintf("web-%02d", i)
+				create(webPod(func(p *corev1.Pod) {
+					p.Name, p.Labels["app"], p.Spec.NodeName = app, app, d.claims[i%c.nodes].Node
+				}))
+				budget := webBudget()
+				budget.Name, budget.Spec.Selector.MatchLabels["app"] = app, app
+				budget.Status = policyv1.PodDisruptionBudgetStatus{CurrentHealthy: 1, ExpectedPods: int32(1 + c.shared), DesiredHealthy: 1}
+				create(budget)
+			}
+			create(&corev1.Event{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "e"}, InvolvedObject: corev1.ObjectReference{Name: "00"},
+				Reason: "DisruptionBlocked", Message: c.event, LastTimestamp: metav1.NewTime(d.now),
+			})
+			d.look(0)
+			if got := d.look(30 * time.Second); got != c.want {
+				t.Errorf("got  %q\nwant %q", got, c.want)
+			}
+		})
 	}
 }

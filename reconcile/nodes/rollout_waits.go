@@ -7,26 +7,30 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/blocker"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/plan/workload"
 )
 
 // waits says what a rollout waits for: what keeps the nodes that are still to go, and those that
 // drain. It is empty where nodes drain as they should, or are about to.
 func (r *Rollouts) waits(ctx context.Context, of v1alpha1.Rollout, matched plan.Matched) string {
 	staying := map[string]int{}
-	var first *plan.NodeClaim
-	var ending []*plan.NodeClaim
+	var next, ending []*plan.NodeClaim
 	for _, o := range matched.Outdated {
 		if o.Claim.Deleting {
 			ending = append(ending, o.Claim)
 			continue
 		}
-		if staying[o.Claim.Pool]++; first == nil {
-			first = o.Claim
-		}
+		staying[o.Claim.Pool]++
+		next = append(next, o.Claim)
 	}
 	hangs := r.hangs(ctx, of, ending)
 	if len(staying) == 0 {
@@ -43,18 +47,61 @@ func (r *Rollouts) waits(ctx context.Context, of v1alpha1.Rollout, matched plan.
 	if len(ending) > 0 {
 		return hangs
 	}
-	return r.undisrupted(ctx, of, first)
+	return r.undisrupted(ctx, of, next)
 }
 
-// undisrupted says why Karpenter does not begin with a node, once the rollout makes no progress.
-func (r *Rollouts) undisrupted(ctx context.Context, of v1alpha1.Rollout, claim *plan.NodeClaim) string {
+// undisrupted returns why Karpenter does not begin to replace nodes, once the rollout makes no progress: its event on the first
+// of them. If that names a PodDisruptionBudget, all that block these nodes are named instead.
+func (r *Rollouts) undisrupted(ctx context.Context, of v1alpha1.Rollout, claims []*plan.NodeClaim) string {
 	return r.blocked(of, false, func() string {
-		words, err := blocker.WhyNotDisrupted(ctx, r.Events, claim.Name, claim.Node != "", of.Since.Add(-clocksDiffer), r.Now)
+		first := claims[0]
+		words, err := blocker.WhyNotDisrupted(ctx, r.Events, first.Name, first.Node != "", of.Since.Add(-clocksDiffer), r.Now)
 		if err != nil {
 			return err.Error()
 		}
+		if !blocker.NamesBudget(words) {
+			return words
+		}
+		if all, err := r.budgets(ctx, claims); err == nil && all != "" {
+			return all
+		}
 		return words
 	})
+}
+
+// mostBlocked is of how many nodes the pods are read, to find the PodDisruptionBudgets that block them.
+const mostBlocked = 25
+
+// budgets names the PodDisruptionBudgets that block nodes, and counts these; empty if none does.
+func (r *Rollouts) budgets(ctx context.Context, claims []*plan.NodeClaim) (string, error) {
+	names, namespaces := map[string]bool{}, map[string]bool{}
+	var pods []corev1.Pod
+	for _, c := range claims[:min(mostBlocked, len(claims))] {
+		if c.Node == "" {
+			continue
+		}
+		list := &corev1.PodList{}
+		if err := r.Events.List(ctx, list, client.MatchingFields{"spec.nodeName": c.Node}); err != nil {
+			return "", fmt.Errorf("list pods of node %s: %w", c.Node, err)
+		}
+		names[c.Node], pods = true, append(pods, list.Items...)
+		for i := range list.Items {
+			namespaces[list.Items[i].Namespace] = true
+		}
+	}
+	var budgets []policyv1.PodDisruptionBudget
+	for namespace := range namespaces {
+		list := &policyv1.PodDisruptionBudgetList{}
+		if err := r.Events.List(ctx, list, client.InNamespace(namespace)); err != nil {
+			return "", fmt.Errorf("list PodDisruptionBudgets of namespace %s: %w", namespace, err)
+		}
+		budgets = append(budgets, list.Items...)
+	}
+	words := workload.Of(names, pods, budgets, r.Now).Blocks()
+	if more := len(claims) - mostBlocked; words != "" && more > 0 {
+		words = fmt.Sprintf("%s; %s not examined", words, english.Plural(more, "more node was", "more nodes were"))
+	}
+	return words, nil
 }
 
 // clocksDiffer is by how much Karpenter's clock may differ from ours.

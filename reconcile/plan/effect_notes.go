@@ -9,6 +9,7 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 	"github.com/robfig/cron/v3"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
@@ -17,16 +18,21 @@ import (
 // that in the pool's status, and ends no node for a limit.
 func limitWarnings(before, after *karpv1.NodePool) []string {
 	var found []string
-	for _, name := range slices.Sorted(maps.Keys(after.Spec.Limits)) {
+	for _, name := range loweredLimits(before, after) {
 		limit, runs := after.Spec.Limits[name], before.Status.Resources[name]
-		was, limited := before.Spec.Limits[name]
-		if runs.Cmp(limit) <= 0 || limited && runs.Cmp(was) > 0 {
-			continue
-		}
 		found = append(found, fmt.Sprintf("limits.%s %s is below the %s that run: it launches no node until less runs, and no node ends for it; a node that is to be replaced gets its replacement elsewhere or waits",
 			name, limit.String(), runs.String()))
 	}
 	return found
+}
+
+// loweredLimits are the limits that are below what runs, and were not before.
+func loweredLimits(before, after *karpv1.NodePool) []corev1.ResourceName {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(after.Spec.Limits)), func(name corev1.ResourceName) bool {
+		limit, runs := after.Spec.Limits[name], before.Status.Resources[name]
+		was, limited := before.Spec.Limits[name]
+		return runs.Cmp(limit) <= 0 || limited && runs.Cmp(was) > 0
+	})
 }
 
 // shutWarning says that disruption budgets, by a change, never allow a node to be replaced for drift,

@@ -23,7 +23,7 @@ func editOfPool(live, desired *unstructured.Unstructured) edit {
 		return unknown("%v", err)
 	}
 	return poolEdit{
-		before: before, after: after,
+		before: before, after: after, desired: desired,
 		outdated:     before.Hash() != after.Hash(),
 		hash:         poolHash(after),
 		known:        knownHash(live, karpv1.NodePoolHashVersionAnnotationKey, karpv1.NodePoolHashVersion),
@@ -34,6 +34,8 @@ func editOfPool(live, desired *unstructured.Unstructured) edit {
 // poolEdit is a NodePool before and after.
 type poolEdit struct {
 	before, after *karpv1.NodePool
+	// desired is after, as the API server has it.
+	desired *unstructured.Unstructured
 	// outdated says that their hashes differ, known that it is by these that the controller
 	// finds nodes outdated, and hash is the one after.
 	outdated, known bool
@@ -58,6 +60,9 @@ func (e poolEdit) impact(claims []*NodeClaim, by known) impact {
 	i = i.beside(freed(before, after, claims, e.remaining(claims, i.claims), now), EffectReplace, claims)
 	i = i.beside(scaledDown(before, after, claims), EffectDrain, claims)
 	i.warnings = append(i.warnings, poolWarnings(before, after, claims, now)...)
+	for _, warning := range e.noRoomWarnings(i.claims) {
+		i.warnings = append(i.warnings, "NodePool/"+after.Name+": "+warning)
+	}
 	i.notes = poolNotes(before, after)
 	i.consolidated = e.consolidated(claims, i.claims, by)
 	return i

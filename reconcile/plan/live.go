@@ -85,6 +85,16 @@ type NodeClaim struct {
 // Labels are labels as one text, which many NodeClaims share.
 type Labels string
 
+// value is that of one label; empty if there is none.
+func (l Labels) value(key string) string {
+	for line := range strings.SplitSeq(string(l), "\n") {
+		if k, value, found := strings.Cut(line, "="); found && k == key {
+			return value
+		}
+	}
+	return ""
+}
+
 // PackLabels makes one text of labels.
 func PackLabels(labels map[string]string) Labels {
 	var b strings.Builder

@@ -34,6 +34,8 @@ type Impact struct {
 	// allow an eviction. Only a terminationGracePeriod ends their drain.
 	Nodes       int `json:"nodes"`
 	Undrainable int `json:"undrainable,omitempty"`
+	// Blocked is how many of these nodes run a pod whose PodDisruptionBudget allows no disruption now, or never.
+	Blocked int `json:"-"`
 	// DoNotDisrupt are pods with the annotation karpenter.sh/do-not-disrupt: their nodes are not
 	// replaced while they run, unless a terminationGracePeriod ends them.
 	DoNotDisrupt Pods `json:"doNotDisrupt"`
@@ -70,20 +72,20 @@ func (p *Pods) first() {
 }
 
 // Of is the Impact where nodes, by name, end. pods and budgets are those of the whole cluster.
-func Of(nodes map[string]bool, pods []corev1.Pod, budgets []policyv1.PodDisruptionBudget, now time.Time) Impact {
+func Of(nodes map[string]bool, pods []corev1.Pod, budgets []policyv1.PodDisruptionBudget, at time.Time) Impact {
 	var i Impact
 	of := controlled(pods)
 	selects := selectors(budgets)
 	held := map[int]int{}
-	drains := map[string]bool{} // by node: whether it may drain
+	drains, moves := map[string]bool{}, map[string]bool{} // by node: whether it may drain at all, and now
 	for n := range pods {
 		pod := &pods[n]
 		if !nodes[pod.Spec.NodeName] || !evicted(pod) {
 			continue
 		}
 		i.Pods++
-		node, may := pod.Spec.NodeName, true
-		if stays(pod, now) {
+		node, may, now := pod.Spec.NodeName, true, true
+		if stays(pod, at) {
 			i.DoNotDisrupt.add(pod.Namespace, pod.Name)
 		}
 		switch owner := metav1.GetControllerOf(pod); {
@@ -95,13 +97,13 @@ func Of(nodes map[string]bool, pods []corev1.Pod, budgets []policyv1.PodDisrupti
 		for b := range budgets {
 			if budgets[b].Namespace == pod.Namespace && budgets[b].Status.DisruptionsAllowed == 0 && selects[b].Matches(labels.Set(pod.Labels)) {
 				held[b]++
-				may = may && !never(&budgets[b])
+				may, now = may && !never(&budgets[b]), false
 			}
 		}
 		before, seen := drains[node]
-		drains[node] = may && (before || !seen)
+		drains[node], moves[node] = may && (before || !seen), now && (moves[node] || !seen)
 	}
-	i.Nodes, i.Undrainable = len(drains), undrainable(drains)
+	i.Nodes, i.Undrainable, i.Blocked = len(drains), falses(drains), falses(moves)
 	for b, n := range held {
 		i.Budgets = append(i.Budgets, Budget{Name: budgets[b].Namespace + "/" + budgets[b].Name, Pods: n, Never: never(&budgets[b])})
 	}
@@ -112,9 +114,9 @@ func Of(nodes map[string]bool, pods []corev1.Pod, budgets []policyv1.PodDisrupti
 	return i
 }
 
-// undrainable counts the nodes that may not drain.
-func undrainable(drains map[string]bool) (n int) {
-	for _, may := range drains {
+// falses counts the nodes for which something is false.
+func falses(nodes map[string]bool) (n int) {
+	for _, may := range nodes {
 		if !may {
 			n++
 		}
@@ -221,6 +223,22 @@ func (i Impact) budgets() []string {
 	first := fmt.Sprintf("%d of %s can drain: %s can never allow an eviction: %s; add replicas or change the budgets (only a terminationGracePeriod overrides them)",
 		i.Nodes-i.Undrainable, english.Plural(i.Nodes, "node", ""), english.Plural(len(never), "PodDisruptionBudget", ""), some(never, len(never)))
 	return append([]string{first}, lines...)
+}
+
+// Blocks names the PodDisruptionBudgets that block the drain of these nodes now, and counts the nodes; empty if none does.
+func (i Impact) Blocks() string {
+	if len(i.Budgets) == 0 {
+		return ""
+	}
+	names, verb := make([]string, 0, len(i.Budgets)), "can never allow an eviction"
+	for _, b := range i.Budgets {
+		names = append(names, b.Name)
+		if !b.Never {
+			verb = english.PluralWord(len(i.Budgets), "allows", "allow") + " no disruption now"
+		}
+	}
+	return fmt.Sprintf("%d of %s can drain: %s %s: %s", i.Nodes-i.Blocked, english.Plural(i.Nodes, "node", ""),
+		english.Plural(len(i.Budgets), "PodDisruptionBudget", ""), verb, some(names, len(names)))
 }
 
 // some names the first few, and counts the others.
