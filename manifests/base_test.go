@@ -1,6 +1,7 @@
 package manifests
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -43,12 +44,18 @@ func build(t *testing.T, dir string) []object {
 	if err != nil {
 		t.Fatal(err)
 	}
+	text, err := resources.AsYaml()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return objectsOf(t, text)
+}
+
+// objectsOf are the objects of a file of YAML documents.
+func objectsOf(t *testing.T, documents []byte) []object {
+	t.Helper()
 	var objects []object
-	for _, resource := range resources.Resources() {
-		text, err := resource.AsYAML()
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, text := range bytes.Split(documents, []byte("\n---\n")) {
 		o := object{text: text}
 		if err := yaml.Unmarshal(text, &o); err != nil {
 			t.Fatal(err)
@@ -87,10 +94,12 @@ func TestTheBase(t *testing.T) {
 		"Namespace /plumbline-system",
 		"NetworkPolicy plumbline-system/plumbline",
 		"PodDisruptionBudget plumbline-system/plumbline",
-		"Role kube-system/plumbline-charts", "Role kube-system/plumbline-charts-dns", "Role kube-system/plumbline-charts-karpenter",
-		"Role plumbline-system/plumbline", "Role plumbline-system/plumbline-charts-values",
-		"RoleBinding kube-system/plumbline-charts", "RoleBinding kube-system/plumbline-charts-dns", "RoleBinding kube-system/plumbline-charts-karpenter",
-		"RoleBinding plumbline-system/plumbline", "RoleBinding plumbline-system/plumbline-charts-values",
+		"Role default/plumbline-events",
+		"Role kube-system/plumbline-charts", "Role kube-system/plumbline-charts-dns", "Role kube-system/plumbline-charts-karpenter", "Role kube-system/plumbline-karpenter",
+		"Role plumbline-system/plumbline",
+		"RoleBinding default/plumbline-events",
+		"RoleBinding kube-system/plumbline-charts", "RoleBinding kube-system/plumbline-charts-dns", "RoleBinding kube-system/plumbline-charts-karpenter", "RoleBinding kube-system/plumbline-karpenter",
+		"RoleBinding plumbline-system/plumbline",
 		"Service plumbline-system/plumbline-metrics", "Service plumbline-system/plumbline-webhook",
 		"ServiceAccount plumbline-system/plumbline",
 		"ValidatingAdmissionPolicy /plumbline-charts-bindings",
@@ -105,6 +114,7 @@ func TestTheBase(t *testing.T) {
 		"ValidatingAdmissionPolicy /plumbline-guard-charts", "ValidatingAdmissionPolicy /plumbline-guard-crds", "ValidatingAdmissionPolicy /plumbline-guard-definitions", "ValidatingAdmissionPolicy /plumbline-guard-emergency",
 		"ValidatingAdmissionPolicy /plumbline-guard-finalizers", "ValidatingAdmissionPolicy /plumbline-guard-namespaces",
 		"ValidatingAdmissionPolicy /plumbline-guard-ownership", "ValidatingAdmissionPolicy /plumbline-guard-releases",
+		"ValidatingAdmissionPolicy /plumbline-records",
 		"ValidatingAdmissionPolicyBinding /plumbline-charts-bindings",
 		"ValidatingAdmissionPolicyBinding /plumbline-charts-crds",
 		"ValidatingAdmissionPolicyBinding /plumbline-charts-handed-on", "ValidatingAdmissionPolicyBinding /plumbline-charts-identity",
@@ -117,6 +127,7 @@ func TestTheBase(t *testing.T) {
 		"ValidatingAdmissionPolicyBinding /plumbline-guard-charts", "ValidatingAdmissionPolicyBinding /plumbline-guard-crds", "ValidatingAdmissionPolicyBinding /plumbline-guard-definitions", "ValidatingAdmissionPolicyBinding /plumbline-guard-emergency",
 		"ValidatingAdmissionPolicyBinding /plumbline-guard-finalizers", "ValidatingAdmissionPolicyBinding /plumbline-guard-namespaces",
 		"ValidatingAdmissionPolicyBinding /plumbline-guard-ownership", "ValidatingAdmissionPolicyBinding /plumbline-guard-releases",
+		"ValidatingAdmissionPolicyBinding /plumbline-records",
 	}
 	if diff := cmp.Diff(want, names(build(t, "."))); diff != "" {
 		t.Errorf("objects (-want +got):\n%s", diff)

@@ -125,7 +125,11 @@ func TestChartInOtherNamespaces(t *testing.T) {
 	if diff := cmp.Diff(want, inDNS); diff != "" {
 		t.Errorf("objects in kube-system (-want +got):\n%s", diff)
 	}
-	moved := []string{"Role karpenter/plumbline-charts", "Role karpenter/plumbline-charts-karpenter", "RoleBinding karpenter/plumbline-charts", "RoleBinding karpenter/plumbline-charts-karpenter"}
+	deployment := typed[appsv1.Deployment](t, objects, "Deployment nodes/plumbline")
+	if args := deployment.Spec.Template.Spec.Containers[0].Args; !slices.Contains(args, "--karpenter-namespaces=karpenter") {
+		t.Errorf("arguments %v, want --karpenter-namespaces=karpenter", args)
+	}
+	moved := []string{"Role karpenter/plumbline-karpenter", "RoleBinding karpenter/plumbline-karpenter", "Role karpenter/plumbline-charts", "Role karpenter/plumbline-charts-karpenter", "RoleBinding karpenter/plumbline-charts", "RoleBinding karpenter/plumbline-charts-karpenter"}
 	for _, name := range moved {
 		find(t, objects, name)
 	}
@@ -140,6 +144,27 @@ func TestChartInOtherNamespaces(t *testing.T) {
 		}
 		if v := policy.Spec.Variables[0]; v.Name != "home" || v.Expression != home {
 			t.Errorf("%s: %+v, want home %s", name, v, home)
+		}
+	}
+}
+
+// TestOptionalRoles are in the chart only with their values.
+func TestOptionalRoles(t *testing.T) {
+	for values, want := range map[string][]string{
+		"":                                       {},
+		"sourceNamespaces: [flux-system, fleet]": {"Role fleet/plumbline-sources", "Role flux-system/plumbline-sources", "RoleBinding fleet/plumbline-sources", "RoleBinding flux-system/plumbline-sources"},
+		"charts: {valuesFrom: true}":             {"Role plumbline-system/plumbline-charts-values", "RoleBinding plumbline-system/plumbline-charts-values"},
+		"charts: {manage: false, valuesFrom: true}":                       {},
+		"{charts: {controllerLogs: true}, karpenterNamespace: karpenter}": {"Role karpenter/plumbline-charts-logs", "RoleBinding karpenter/plumbline-charts-logs"},
+	} {
+		got := []string{}
+		for _, name := range names(rendered(t, "plumbline-system", values)) {
+			if strings.HasSuffix(name, "/plumbline-sources") || strings.HasSuffix(name, "/plumbline-charts-values") || strings.HasSuffix(name, "/plumbline-charts-logs") {
+				got = append(got, name)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: (-want +got):\n%s", values, diff)
 		}
 	}
 }

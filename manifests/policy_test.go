@@ -258,3 +258,27 @@ func TestThePoliciesOnNodeSyncs(t *testing.T) {
 		t.Error("the daemon may make a NodeSync")
 	}
 }
+
+// TestThePolicyOnRecords: the daemon writes the ConfigMaps that it keeps records in, and no other one.
+func TestThePolicyOnRecords(t *testing.T) {
+	p := compile(t)
+	const head = "{apiVersion: v1, kind: ConfigMap, metadata: {namespace: plumbline-system, name: "
+	labelled := parse(t, head+"a, labels: {app.kubernetes.io/managed-by: plumbline}}}")
+	owned := parse(t, head+"b, ownerReferences: [{apiVersion: plumbline.dev/v1alpha1, kind: NodeSync, name: prod, uid: u}]}}")
+	foreign := parse(t, head+"kube-root-ca.crt}}")
+	for name, c := range map[string]struct {
+		write  write
+		denied bool
+	}{
+		"create a record":              {write{operation: admission.Create, resource: "configmaps", object: labelled}, false},
+		"update one without its label": {write{operation: admission.Update, resource: "configmaps", object: labelled, old: owned}, false},
+		"delete a record":              {write{operation: admission.Delete, resource: "configmaps", old: labelled}, false},
+		"create another ConfigMap":     {write{operation: admission.Create, resource: "configmaps", object: foreign}, true},
+		"make another one a record":    {write{operation: admission.Update, resource: "configmaps", object: labelled, old: foreign}, true},
+		"delete another one":           {write{operation: admission.Delete, resource: "configmaps", old: foreign}, true},
+	} {
+		if messages := p.denied(c.write); (len(messages) > 0) != c.denied {
+			t.Errorf("%s: denied %q", name, messages)
+		}
+	}
+}

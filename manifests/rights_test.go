@@ -70,7 +70,7 @@ func TestConfigMapsAreReachedInOneNamespace(t *testing.T) {
 var ruleStart = regexp.MustCompile(`^  - apiGroups:`)
 
 func TestEveryRuleSaysWhy(t *testing.T) {
-	for _, file := range []string{"core/role.yaml", "rbac-charts/role.yaml", "rbac-charts/karpenter.yaml"} {
+	for _, file := range []string{"core/role.yaml", "rbac-charts/role.yaml", "rbac-charts/karpenter.yaml", "optional/logs.yaml", "optional/sources.yaml", "optional/values.yaml"} {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

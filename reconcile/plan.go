@@ -109,6 +109,7 @@ func (p *pass) desiredStep() *desired.Step {
 		Tools: desired.Tools{
 			Cached: p.Client, Uncached: p.Uncached, Store: p.Charts, Releases: p.Install, Schemas: &p.schemas,
 			Confine: p.Confine, Shared: p.Values, Disk: p.Disk, Grants: p.Settings.Grants, CABundle: p.Settings.CABundle(),
+			KarpenterNamespaces: p.Settings.KarpenterNamespaces,
 		},
 		Desired: &p.want, Snapshot: p.snapshot, Sync: p.sync, Observed: p.before.Status.ObservedGeneration,
 		View: p.view, Live: p.live, Memory: &p.memory.desired, Now: p.now, Timeout: p.sync.GetTimeout(), Retry: p.sync.GetRetryInterval(), Attempt: fmt.Sprint(p.memory.fetch.Attempt()),

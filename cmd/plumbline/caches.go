@@ -11,13 +11,14 @@ import (
 )
 
 // cacheOptions say what the daemon watches, and how what is sent of it is read.
-func cacheOptions(config *rest.Config, refusals *observe.Refusals, values *render.Values, namespace string) (cache.Options, error) {
+func cacheOptions(config *rest.Config, refusals *observe.Refusals, values *render.Values, o *runOptions) (cache.Options, error) {
 	informers, err := observe.NewInformers(config)
 	if err != nil {
 		return cache.Options{}, err
 	}
 	options := observe.CacheOptions(refusals, values)
 	options.NewInformer = informers.New
-	maps.Copy(options.ByObject, observe.Labelled(namespace))
+	maps.Copy(options.ByObject, observe.Labelled(o.namespace))
+	observe.Narrow(options.ByObject, o.karpenterNamespaces)
 	return options, nil
 }

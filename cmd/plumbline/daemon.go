@@ -104,7 +104,7 @@ func newDaemon(ctx context.Context, config *rest.Config, o *runOptions) (*daemon
 		config = fenced(config, leading)
 	}
 	refusals, values := &observe.Refusals{}, &render.Values{}
-	objects, err := cacheOptions(config, refusals, values, o.namespace)
+	objects, err := cacheOptions(config, refusals, values, o)
 	if err != nil {
 		return nil, err
 	}
@@ -118,10 +118,11 @@ func newDaemon(ctx context.Context, config *rest.Config, o *runOptions) (*daemon
 	if d.reconciler, err = newReconciler(d.mgr, config, leading, d.reports, logged(confined(ctx)), o); err != nil {
 		return nil, err
 	}
-	d.reconciler.Landing = simulator(d.mgr.GetAPIReader(), d.reconciler.Confine, &d.reconciler.Clouds)
+	d.reconciler.Landing = simulator(d.mgr.GetAPIReader(), o.karpenterNamespaces, d.reconciler.Confine, &d.reconciler.Clouds)
 	d.reconciler.Nodes.Refusals, d.reconciler.Values, d.reconciler.Points = refusals, values, points
-	d.git = source.NewGit(source.Options{Dir: filepath.Join(o.cacheDir, "git"), MaxBytes: o.storeLimit, OnFetch: func(s source.FetchStats) { d.reconciler.Meter.Fetched(s.Received) }})
-	if d.reconciler.Source, err = d.eitherSource(config, o); err != nil {
+	space := &source.Space{Limit: o.storeLimit}
+	d.git = source.NewGit(source.Options{Dir: filepath.Join(o.cacheDir, "git"), MaxBytes: o.storeLimit, Space: space, OnFetch: func(s source.FetchStats) { d.reconciler.Meter.Fetched(s.Received) }})
+	if d.reconciler.Source, err = d.eitherSource(config, space, o); err != nil {
 		return nil, err
 	}
 	d.reconciler.Disk = &render.Disk{Dir: filepath.Join(o.cacheDir, "rendered"), Program: program()}
@@ -284,6 +285,7 @@ func newReconciler(mgr ctrl.Manager, config *rest.Config, leading func(context.C
 		Settings: settings.Daemon{
 			Namespace:            o.namespace,
 			Own:                  o.host(),
+			KarpenterNamespaces:  o.karpenterNamespaces,
 			CloudInterval:        o.cloudInterval,
 			CompareInstances:     o.compareInstances,
 			DeletionGuard:        o.guards(),

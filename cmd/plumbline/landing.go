@@ -13,8 +13,8 @@ import (
 )
 
 // simulator simulates for the daemon where pods can go.
-func simulator(uncached client.Reader, runner *confine.Runner, clouds *account.Clouds) *landing.Simulator {
-	return &landing.Simulator{Reader: uncached, Confine: runner, Now: time.Now, Catalogs: &landing.Catalogs{
+func simulator(uncached client.Reader, namespaces []string, runner *confine.Runner, clouds *account.Clouds) *landing.Simulator {
+	return &landing.Simulator{Reader: uncached, Namespaces: namespaces, Confine: runner, Now: time.Now, Catalogs: &landing.Catalogs{
 		Ask: func(ctx context.Context, region string) (*offers.Catalog, error) {
 			aws, err := clouds.Within(awsPatience)(ctx, region)
 			if err != nil {

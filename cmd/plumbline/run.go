@@ -44,9 +44,11 @@ type runOptions struct {
 	deletionGuard    bool
 	storeLimit       int64
 	sourceNamespaces []string
-	log              logger.Options
-	client           client.Options
-	steps            steppoint.Options
+	// karpenterNamespaces are those that Karpenter may be in; none: all.
+	karpenterNamespaces []string
+	log                 logger.Options
+	client              client.Options
+	steps               steppoint.Options
 }
 
 func newRunCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
@@ -95,7 +97,8 @@ func (o *runOptions) bind(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.compareInstances, "compare-instances", 10*time.Minute, "least time between two comparisons of EC2 instances with their definitions and NodeClaims; 0 for none")
 	flags.BoolVar(&o.deletionGuard, "deletion-guard", true, "report while the policies that deny the deletion of what plumbline manages are missing or altered; false where they are not installed on purpose")
 	flags.StringSliceVar(&o.sourceNamespaces, "source-namespaces", nil, "namespaces, beside its own, whose sources of Flux a NodeSync may follow (spec.source.sourceRef), such as flux-system")
-	flags.Int64Var(&o.storeLimit, "git-store-limit", 1<<30, "largest size of one Git store, in bytes")
+	flags.StringSliceVar(&o.karpenterNamespaces, "karpenter-namespaces", []string{"kube-system"}, "namespaces that Karpenter may be in: only there are Deployments and what the charts make watched; empty for all, which needs a ClusterRole")
+	flags.Int64Var(&o.storeLimit, "git-store-limit", 1<<30, "largest size of all Git stores and artifacts of Flux together, in bytes; while one is replaced there may be twice as much on disk")
 	o.log.BindFlags(flags)
 	o.client.BindFlags(flags)
 	o.steps.BindFlags(flags)

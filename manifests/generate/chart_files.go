@@ -21,7 +21,14 @@ var chartFiles = []chartFile{
   {{- end }}
 `),
 	}},
-	{from: "core/role.yaml"},
+	{from: "core/role.yaml", edits: []edit{
+		replaced(2, "  name: plumbline-karpenter\n  namespace: kube-system\n", "  name: plumbline-karpenter\n  namespace: {{ .Values.karpenterNamespace }}\n"),
+	}},
+	{from: "optional/sources.yaml", when: "range $namespace := .Values.sourceNamespaces", edits: []edit{
+		replaced(2, "  namespace: flux-system\n", "  namespace: {{ $namespace }}\n"),
+		startsDocument,
+	}},
+	{from: "core/records.yaml"},
 	{from: "core/approver.yaml"},
 	{from: "core/emergency.yaml"},
 	{from: "core/metrics.yaml"},
@@ -47,6 +54,10 @@ var chartFiles = []chartFile{
 	{from: "rbac-charts/role.yaml", when: ifCharts, edits: []edit{
 		replaced(2, "  name: plumbline-charts\n  namespace: kube-system\n", "  name: plumbline-charts\n  namespace: {{ .Values.karpenterNamespace }}\n"),
 		atEnd(controllerRoles),
+	}},
+	{from: "optional/values.yaml", when: "if and .Values.charts.manage .Values.charts.valuesFrom"},
+	{from: "optional/logs.yaml", when: "if and .Values.charts.manage .Values.charts.controllerLogs", edits: []edit{
+		replaced(2, "  namespace: kube-system\n", "  namespace: {{ .Values.karpenterNamespace }}\n"),
 	}},
 	{from: "rbac-charts/karpenter.yaml", when: ifCharts, edits: []edit{
 		// The chart puts a Role for the cluster's DNS into kube-system, wherever
@@ -84,6 +95,9 @@ const (
 
 	ifGuardedCharts = "if and .Values.charts.manage .Values.deletionGuard.enabled"
 )
+
+// startsDocument separates the objects of a file that a range repeats.
+func startsDocument(_ *chart, text string) (string, error) { return "---\n" + text, nil }
 
 // breakGlass takes the groups that the deletion guard lets through from the values.
 func breakGlass(times int) edit {
@@ -125,6 +139,9 @@ var deploymentEdits = []edit{
             {{- end }}
             {{- with .Values.sourceNamespaces }}
             - --source-namespaces={{ join "," . }}
+            {{- end }}
+            {{- if ne .Values.karpenterNamespace "kube-system" }}
+            - --karpenter-namespaces={{ .Values.karpenterNamespace }}
             {{- end }}
             {{- with .Values.extraArgs }}
             {{- toYaml . | nindent 12 }}

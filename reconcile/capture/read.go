@@ -23,13 +23,14 @@ import (
 const page = 500
 
 // Read reads a cluster. What may not be read is named in Unread; but without nodes, pods,
-// NodeClaims or definitions there is nothing to simulate, which is an error.
-func Read(ctx context.Context, reader client.Reader, now time.Time) (*Capture, error) {
-	return ReadNodes(ctx, reader, now, func(string) bool { return true })
+// NodeClaims or definitions there is nothing to simulate, which is an error. Karpenter's Deployment is read in
+// these namespaces; without any in all of them.
+func Read(ctx context.Context, reader client.Reader, now time.Time, namespaces ...string) (*Capture, error) {
+	return ReadNodes(ctx, reader, now, func(string) bool { return true }, namespaces...)
 }
 
 // ReadNodes reads a cluster as if it had some of its nodes only, with their NodeClaims and pods.
-func ReadNodes(ctx context.Context, reader client.Reader, now time.Time, keep func(node string) bool) (*Capture, error) {
+func ReadNodes(ctx context.Context, reader client.Reader, now time.Time, keep func(node string) bool, namespaces ...string) (*Capture, error) {
 	r := &reading{reader: reader, into: &Capture{Version: Version, TakenAt: now.UTC(), Definitions: []map[string]any{}}}
 	for _, kind := range definitionKinds() {
 		if err := r.definitions(ctx, kind); err != nil {
@@ -40,7 +41,7 @@ func ReadNodes(ctx context.Context, reader client.Reader, now time.Time, keep fu
 	claims := kept(trimNodeClaim, func(c *karpv1.NodeClaim) bool { return keep(c.Status.NodeName) })
 	nodes := kept(trimNode, func(n *corev1.Node) bool { return keep(n.Name) })
 	pods := kept(r.pod, func(p *corev1.Pod) bool { return keep(p.Spec.NodeName) })
-	if err := r.settings(ctx); err != nil {
+	if err := r.settings(ctx, namespaces); err != nil {
 		return nil, err
 	}
 	for _, read := range []func() error{

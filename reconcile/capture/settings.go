@@ -7,6 +7,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud/offers"
@@ -15,16 +16,21 @@ import (
 
 // settings reads those of Karpenter's controller off its Deployment, of whose variables it keeps
 // these and no other one.
-func (r *reading) settings(ctx context.Context) error {
+func (r *reading) settings(ctx context.Context, namespaces []string) error {
 	r.into.Settings = Settings{Settings: offers.Defaults()}
-	found := &appsv1.DeploymentList{}
-	err := r.reader.List(ctx, found, client.MatchingLabelsSelector{Selector: observe.ControllerLabels().AsSelector()})
-	if err != nil {
-		return r.may("deployments.apps", "the settings of Karpenter's controller, for which its defaults are taken", err)
+	if len(namespaces) == 0 {
+		namespaces = []string{metav1.NamespaceAll}
 	}
-	for i := range found.Items {
-		for _, container := range found.Items[i].Spec.Template.Spec.Containers {
-			r.into.Settings.take(container.Env)
+	for _, namespace := range namespaces {
+		found := &appsv1.DeploymentList{}
+		err := r.reader.List(ctx, found, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: observe.ControllerLabels().AsSelector()})
+		if err != nil {
+			return r.may("deployments.apps", "the settings of Karpenter's controller, for which its defaults are taken", err)
+		}
+		for i := range found.Items {
+			for _, container := range found.Items[i].Spec.Template.Spec.Containers {
+				r.into.Settings.take(container.Env)
+			}
 		}
 	}
 	return nil

@@ -3,6 +3,8 @@ package desired
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -29,6 +31,9 @@ func (s *Step) configure(ctx context.Context) error {
 	if s.Renamed, err = CheckFixed(s.Sync.Status.Karpenter, karpenter); err != nil {
 		return err
 	}
+	if err := CheckNamespace(karpenter.Namespace, s.KarpenterNamespaces); err != nil {
+		return err
+	}
 	if karpenter.Management == render.Managed {
 		if err := s.soleManager(ctx); err != nil {
 			return err
@@ -37,6 +42,15 @@ func (s *Step) configure(ctx context.Context) error {
 	s.Karpenter, s.Files = karpenter, render.NewFiles(*s.Snapshot)
 	s.FileValues, err = karpenter.ReadValues(s.Files, s.Sync.Spec.Path)
 	return err
+}
+
+// CheckNamespace refuses a namespace of Karpenter in which the daemon may not read. No served namespaces: all are.
+func CheckNamespace(namespace string, served []string) error {
+	if len(served) == 0 || slices.Contains(served, namespace) {
+		return nil
+	}
+	return fault.Refused(fmt.Errorf("refused: namespace is %q, but the daemon reads Karpenter's objects only in %s: set karpenterNamespace of plumbline's chart, "+
+		"or without Helm --karpenter-namespaces, and move the Role plumbline-karpenter there", namespace, strings.Join(served, ", ")))
 }
 
 // soleManager checks that one NodeSync manages the charts of a cluster: two would install

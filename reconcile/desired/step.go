@@ -106,6 +106,8 @@ type Tools struct {
 	Disk *render.Disk
 	// Grants say whether a Secret has to name the hosts that it is for.
 	Grants grant.Policy
+	// KarpenterNamespaces are those in which Karpenter's objects can be read; none: all.
+	KarpenterNamespaces []string
 	// CABundle is the cluster's authorities, PEM in base64; empty where they are not known.
 	CABundle string
 }

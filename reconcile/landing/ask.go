@@ -31,6 +31,8 @@ const mostPods = 2000
 type Simulator struct {
 	// Reader reads past the cache.
 	Reader client.Reader
+	// Namespaces are those that Karpenter may be in; none: all.
+	Namespaces []string
 	// Catalogs are what EC2 offers.
 	Catalogs *Catalogs
 	// Confine simulates in child processes; nil in this one.
@@ -143,7 +145,7 @@ func (s *Simulator) pods(ctx context.Context) (int64, error) {
 // read reads the cluster, or only the nodes that end, and makes of the Plan what is to be simulated.
 func (s *Simulator) read(ctx context.Context, made *plan.Plan, live plan.Live, large bool) (*capture.Capture, whatif.Commit, error) {
 	if !large {
-		c, err := capture.Read(ctx, s.Reader, s.Now())
+		c, err := capture.Read(ctx, s.Reader, s.Now(), s.Namespaces...)
 		if err != nil {
 			return nil, whatif.Commit{}, err
 		}
@@ -155,7 +157,7 @@ func (s *Simulator) read(ctx context.Context, made *plan.Plan, live plan.Live, l
 			ending[n.Node] = true
 		}
 	}
-	c, err := capture.ReadNodes(ctx, s.Reader, s.Now(), func(node string) bool { return ending[node] })
+	c, err := capture.ReadNodes(ctx, s.Reader, s.Now(), func(node string) bool { return ending[node] }, s.Namespaces...)
 	if err != nil {
 		return nil, whatif.Commit{}, err
 	}

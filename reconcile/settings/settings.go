@@ -21,6 +21,8 @@ type Daemon struct {
 	Namespace string
 	// Own is the daemon's own pod, and the node that it runs on; zero outside a cluster.
 	Own plan.Host
+	// KarpenterNamespaces are the namespaces in which the daemon reads Karpenter's objects; none: all.
+	KarpenterNamespaces []string
 	// CloudInterval is the least time between two questions to EC2.
 	CloudInterval time.Duration
 	// CompareInstances is the least time between two comparisons of EC2 instances with their

@@ -34,6 +34,7 @@ func (s *Sandbox) startKube(ctx context.Context) error {
 	s.Kube, err = kube.Start(ctx, kube.Options{
 		Binary: s.paths[binaries.Kubernetes], Dir: dir, Programs: s.programs, Logger: s.options.Logger,
 		EmulatedVersion: s.options.EmulatedVersion, AdminGroups: s.options.AdminGroups,
+		AuditUsers: []string{"system:serviceaccount:" + plumblineAccount[0] + ":" + plumblineAccount[1]},
 	})
 	if err != nil {
 		return err

@@ -58,7 +58,7 @@
 //	api writes = N
 //		Counts what the daemon has sent to the API server to change anything.
 //	rbac take VERB RESOURCE, rbac give
-//		Takes a verb out of plumbline's ClusterRoles, and puts all back.
+//		Takes a verb out of plumbline's ClusterRoles and Roles, and gives all of them back.
 //	token FILE
 //		Writes a kubeconfig with the token of the daemon's ServiceAccount, for kubectl --kubeconfig.
 //	admission rejects|hangs KIND[/NAME], admission off

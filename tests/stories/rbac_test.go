@@ -12,8 +12,8 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/stories/daemon"
 )
 
-// roles select plumbline's ClusterRoles. Karpenter's own rules, which one of them
-// holds, allow some of what the others do.
+// roles select plumbline's roles. Karpenter's own rules, which some of
+// them hold, allow some of what the others do.
 const roles = "app.kubernetes.io/part-of=plumbline"
 
 // tokenCommand is `token FILE`.
@@ -35,27 +35,76 @@ func (s *story) rbacCommand(_ *testscript.TestScript, args []string) error {
 	return errors.New("usage: rbac take VERB RESOURCE, or rbac give")
 }
 
-func (s *story) takeVerb(verb, resource string) error {
-	client := s.c.Kube.Client.RbacV1().ClusterRoles()
-	live, err := client.List(s.ctx, metav1.ListOptions{LabelSelector: roles})
+// role is a ClusterRole or a Role of plumbline's.
+type role struct {
+	namespace, name string // no namespace: a ClusterRole
+	rules           []rbacv1.PolicyRule
+}
+
+// roles are plumbline's, of all namespaces.
+func (s *story) roles() ([]role, error) {
+	client, selected := s.c.Kube.Client.RbacV1(), metav1.ListOptions{LabelSelector: roles}
+	wide, err := client.ClusterRoles().List(s.ctx, selected)
+	if err != nil {
+		return nil, err
+	}
+	narrow, err := client.Roles(metav1.NamespaceAll).List(s.ctx, selected)
+	if err != nil {
+		return nil, err
+	}
+	var all []role
+	for _, r := range wide.Items {
+		all = append(all, role{name: r.Name, rules: r.Rules})
+	}
+	for _, r := range narrow.Items {
+		all = append(all, role{r.Namespace, r.Name, r.Rules})
+	}
+	return all, nil
+}
+
+// give sets the rules of a role.
+func (s *story) give(r role) error {
+	client := s.c.Kube.Client.RbacV1()
+	if r.namespace == "" {
+		live, err := client.ClusterRoles().Get(s.ctx, r.name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		live.Rules = r.rules
+		_, err = client.ClusterRoles().Update(s.ctx, live, metav1.UpdateOptions{})
+		return err
+	}
+	live, err := client.Roles(r.namespace).Get(s.ctx, r.name, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
-	if s.lost == nil {
-		s.lost = live.DeepCopy().Items
+	live.Rules = r.rules
+	_, err = client.Roles(r.namespace).Update(s.ctx, live, metav1.UpdateOptions{})
+	return err
+}
+
+func (s *story) takeVerb(verb, resource string) error {
+	live, err := s.roles()
+	if err != nil {
+		return err
 	}
 	taken := false
-	for i := range live.Items {
-		if !without(live.Items[i].Rules, verb, resource) {
+	for _, r := range live {
+		less := slices.Clone(r.rules)
+		for i := range less {
+			less[i] = *less[i].DeepCopy()
+		}
+		if !without(less, verb, resource) {
 			continue
 		}
 		taken = true
-		if _, err := client.Update(s.ctx, &live.Items[i], metav1.UpdateOptions{}); err != nil {
+		s.lost = append(s.lost, r)
+		if err := s.give(role{r.namespace, r.name, less}); err != nil {
 			return err
 		}
 	}
 	if !taken {
-		return fmt.Errorf("no ClusterRole of plumbline's allows %s on %s", verb, resource)
+		return fmt.Errorf("no role of plumbline's allows %s on %s", verb, resource)
 	}
 	return nil
 }
@@ -72,16 +121,10 @@ func without(rules []rbacv1.PolicyRule, verb, resource string) bool {
 	return taken
 }
 
-// restoreRoles gives back what was taken.
+// restoreRoles gives back what was taken, the last first: a role may have lost two verbs.
 func (s *story) restoreRoles() error {
-	client := s.c.Kube.Client.RbacV1().ClusterRoles()
-	for _, role := range s.lost {
-		live, err := client.Get(s.ctx, role.Name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		live.Rules = role.Rules
-		if _, err := client.Update(s.ctx, live, metav1.UpdateOptions{}); err != nil {
+	for _, r := range slices.Backward(s.lost) {
+		if err := s.give(r); err != nil {
 			return err
 		}
 	}

@@ -92,6 +92,7 @@ func (a *tale) tell(group []entry, last bool) {
 				c.check(t)
 			}()
 			s.tell(t)
+			s.checkRights(t)
 		})
 	}
 }

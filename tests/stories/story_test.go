@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
-	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/plumbline-dev/plumbline/tests/sandbox/peers"
@@ -55,8 +54,9 @@ type story struct {
 	receiver   *receiver              // likewise
 	terraform  *terraform.Root        // nil until the script speaks of it
 	peers      map[string]*peers.Peer // that run, by name
-	lost       []rbacv1.ClusterRole   // as they were before `rbac take`
+	lost       []role                 // as they were before `rbac take`
 
+	audited   int64    // the byte of the audit at which the story began
 	syncs     []string // names of the NodeSyncs, in order
 	settings  map[string]map[string]string
 	signers   map[string]signerKey
@@ -80,6 +80,9 @@ func newStory(t *testing.T, e entry, c *cluster, root string) *story {
 	ctx, cancel := context.WithTimeout(t.Context(), patience())
 	t.Cleanup(cancel)
 	s := &story{entry: e, c: c, ctx: ctx, t: t, root: root, began: time.Now(), dir: t.TempDir(), settings: map[string]map[string]string{}, peers: map[string]*peers.Peer{}}
+	if _, end, err := c.Kube.Audit(0); err == nil {
+		s.audited = end
+	}
 	s.daemon = daemon.New(daemon.Options{Kube: c.Kube, AWS: c.AWSVariables(), Root: root, Dir: filepath.Join(s.dir, "daemon"), Guarded: true})
 	return s
 }

@@ -153,7 +153,7 @@ func (w *watcher) written() (written []witness.Write) {
 	}
 	w.audited = next
 	for _, r := range all {
-		if r.Group != "karpenter.sh" || r.Subresource != "" || r.Code >= http.StatusMultipleChoices {
+		if !r.Writes() || r.Group != "karpenter.sh" || r.Subresource != "" || r.Code >= http.StatusMultipleChoices {
 			continue
 		}
 		if r.Resource == "nodeclaims" && r.Verb == "delete" {

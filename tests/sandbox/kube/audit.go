@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -32,8 +34,28 @@ rules:
       - {group: plumbline.dev}
       - {group: apiextensions.k8s.io}
       - {group: apps, resources: [deployments]}
-  - level: None
 `
+
+// auditEverything has every request of some users noted, too; auditNothing ends a policy.
+const (
+	auditEverything = `  - level: Metadata
+    users: [%s]
+`
+	auditNothing = `  - level: None
+`
+)
+
+// counted are the groups of the objects that stories count the writes to. Of apps it is Deployments.
+var counted = []string{"karpenter.sh", "karpenter.k8s.aws", "plumbline.dev", "apiextensions.k8s.io"}
+
+// Writes reports whether a request is a write to what stories count.
+func (r Request) Writes() bool {
+	switch r.Verb {
+	case "create", "update", "patch", "delete", "deletecollection":
+		return slices.Contains(counted, r.Group) || r.Group == "apps" && r.Resource == "deployments"
+	}
+	return false
+}
 
 // Request is one request of someone, as the API server's audit has it.
 type Request struct {
@@ -76,6 +98,10 @@ func (c *ControlPlane) writeAuditPolicy() error {
 	policy := c.options.AuditPolicy
 	if policy == "" {
 		policy = auditPolicy
+		if users := c.options.AuditUsers; len(users) > 0 {
+			policy += fmt.Sprintf(auditEverything, `"`+strings.Join(users, `", "`)+`"`)
+		}
+		policy += auditNothing
 	}
 	if err := os.WriteFile(filepath.Join(c.options.Dir, auditPolicyFile), []byte(policy), 0o600); err != nil {
 		return fmt.Errorf("write the audit policy: %w", err)
@@ -95,6 +121,9 @@ func (c *ControlPlane) auditFlags() []string {
 // refused ones too. With Options.AuditPolicy they are what that has noted.
 func (c *ControlPlane) Writes() ([]Write, error) {
 	all, _, err := c.Audit(0)
+	if c.options.AuditPolicy == "" {
+		all = slices.DeleteFunc(all, func(r Request) bool { return !r.Writes() })
+	}
 	return all, err
 }
 

@@ -38,6 +38,8 @@ type Options struct {
 	// AuditPolicy says what the audit notes. Optional: the default is what Writes
 	// says.
 	AuditPolicy string
+	// AuditUsers are users all of whose requests Audit returns, reads included. Not with AuditPolicy.
+	AuditUsers []string
 	// Controllers are those of the controller manager to run, by the names of its
 	// --controllers flag; none means the usual ones.
 	Controllers []string

@@ -23,6 +23,9 @@ const ServiceAccount = "plumbline"
 // BreakGlassGroup may delete what the deletion guard of the manifests keeps.
 const BreakGlassGroup = "plumbline:break-glass"
 
+// optional are the optional roles that stories run with: some read Karpenter's log, some use valuesFrom.
+var optional = []string{"logs.yaml", "values.yaml"}
+
 // played are the kinds that Start stands for.
 var played = []string{"Deployment", "PodDisruptionBudget"}
 
@@ -39,6 +42,11 @@ func Install(ctx context.Context, c *kube.ControlPlane, root string) error {
 	}
 	if _, err := c.Kubectl(ctx, wanted, "apply", "--server-side", "-f", "-"); err != nil {
 		return fmt.Errorf("apply the manifests: %w", err)
+	}
+	for _, file := range optional {
+		if _, err := c.Kubectl(ctx, nil, "apply", "--server-side", "-f", filepath.Join(root, "manifests", "optional", file)); err != nil {
+			return fmt.Errorf("apply an optional role: %w", err)
+		}
 	}
 	if _, err := c.Kubectl(ctx, nil, "wait", "--for=condition=Established", "--timeout=60s", "crd/nodesyncs.plumbline.dev"); err != nil {
 		return fmt.Errorf("wait for the API server to serve NodeSyncs: %w", err)
