@@ -202,3 +202,16 @@ func TestVerificationThatWasOvertaken(t *testing.T) {
 		t.Errorf("verify() = %v", err)
 	}
 }
+
+// TestPlainHTTPIsWarnedOf: a repository over plain HTTP without verify is reported in a condition and an event, not in Ready.
+func TestPlainHTTPIsWarnedOf(t *testing.T) {
+	b := newBed(t, nodeSync(func(*v1alpha1.NodeSync) {}))
+	p := b.at(strings.Repeat("1", 40))
+	p.sync.Spec.Source.Git.URL = "http://git.example.com/fleet.git"
+	p.sync.Spec.Source.Git.Verify = nil
+	p.summarize(t.Context())
+	c := conditions.Get(p.sync, v1alpha1.SourceVerifiedCondition)
+	if c == nil || c.Status != metav1.ConditionFalse || c.Reason != v1alpha1.ReasonUnprotected || !strings.Contains(c.Message, "http://git.example.com/fleet.git is fetched over plain HTTP") {
+		t.Errorf("SourceVerified = %+v", c)
+	}
+}

@@ -183,6 +183,10 @@ func (s *Step) warnOfCondition(kind string) {
 func (s *Step) setSourceVerified() {
 	last := s.Sync.Status.LastVerified
 	switch {
+	case s.Sync.Spec.Source.Unprotected():
+		conditions.MarkFalse(s.Sync, v1alpha1.SourceVerifiedCondition, v1alpha1.ReasonUnprotected, "%s is fetched over plain HTTP and no signature is verified: "+
+			"an attacker on the network path can change the definitions; use https or ssh, or set spec.source.git.verify", s.Sync.Spec.Source.Repository())
+		s.warnOfCondition(v1alpha1.SourceVerifiedCondition)
 	case s.Sync.Spec.Source.Verification() == nil:
 		conditions.Delete(s.Sync, v1alpha1.SourceVerifiedCondition)
 	case s.Unverified != nil:

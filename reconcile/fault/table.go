@@ -36,6 +36,7 @@ func ofSource() []rule {
 		as[*source.UnreachableError](Transient, v1alpha1.ReasonSourceFailed),
 		as[*source.StaleError](Superseded, v1alpha1.ReasonSourceFailed),
 		as[*source.MissingError](Transient, v1alpha1.ReasonSourceFailed),
+		as[*source.SpaceError](Transient, v1alpha1.ReasonSourceFailed),
 		as[*source.StoreError](Transient, v1alpha1.ReasonSourceFailed),
 		as[*source.URLError](Terminal, v1alpha1.ReasonSourceFailed),
 		as[*source.RefError](Terminal, v1alpha1.ReasonSourceFailed),

@@ -48,6 +48,7 @@ func meanings() []meaning {
 		{&source.UnreachableError{Err: fs.ErrClosed}, fault.Transient, "SourceFailed"},
 		{&source.StaleError{}, fault.Superseded, "SourceFailed"},
 		{&source.MissingError{}, fault.Transient, "SourceFailed"},
+		{&source.SpaceError{Limit: 1}, fault.Transient, "SourceFailed"},
 		{&source.StoreError{Err: fs.ErrClosed}, fault.Transient, "SourceFailed"},
 		{&source.URLError{}, fault.Terminal, "SourceFailed"},
 		{&source.RefError{Err: fs.ErrInvalid}, fault.Terminal, "SourceFailed"},

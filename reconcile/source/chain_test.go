@@ -79,7 +79,7 @@ func TestLongChainsAreRefused(t *testing.T) {
 		"by hash, more":    {longestChain + 1, 1, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := newStore(t.TempDir(), newRoom())
+			s, err := newStore(t.TempDir(), newRoom(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -29,7 +29,7 @@ func (g *Git) claim(s *slot, req Request) error {
 		if dir == "" {
 			return nil
 		}
-		found, err := openStore(dir, g.room)
+		found, err := openStore(dir, g.room, g.options.Space)
 		if err == nil {
 			s.store = found
 		} else if err := os.RemoveAll(dir); err != nil {
@@ -52,13 +52,13 @@ func (g *Git) leftOf(what string) string {
 }
 
 // openStore opens what the record in a folder names, and removes whatever else is there.
-func openStore(dir string, shared *room) (*store, error) {
+func openStore(dir string, shared *room, space *Space) (*store, error) {
 	has, err := readRecord(dir)
 	if err != nil {
 		return nil, err
 	}
 	s := &store{
-		dir: dir, room: shared, proven: map[plumbing.Hash]struct{}{},
+		dir: dir, room: shared, space: space, proven: map[plumbing.Hash]struct{}{},
 		tip: has.Tip, shallow: has.Shallow, cloned: has.Cloned, saved: has,
 	}
 	if err := s.keepOnly(has.Packs); err != nil {
@@ -74,6 +74,7 @@ func openStore(dir string, shared *room) (*store, error) {
 		s.bytes += bytes
 	}
 	s.reopen(indexes...)
+	s.space.Add(s.bytes)
 	return s, nil
 }
 

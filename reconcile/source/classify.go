@@ -69,6 +69,7 @@ func ours(err error) bool {
 		ref    *RefError
 		url    *URLError
 		disk   *StoreError
+		full   *SpaceError
 		past   *HistoryError
 		push   *PushError
 		branch *BranchError
@@ -77,7 +78,7 @@ func ours(err error) bool {
 	return errors.As(err, &auth) || errors.As(err, &gone) || errors.As(err, &away) ||
 		errors.As(err, &key) || errors.As(err, &limit) || errors.As(err, &secret) ||
 		errors.As(err, &lost) || errors.As(err, &ref) || errors.As(err, &url) || errors.As(err, &disk) || errors.As(err, &past) ||
-		errors.As(err, &push) || errors.As(err, &branch) || errors.As(err, &graft)
+		errors.As(err, &full) || errors.As(err, &push) || errors.As(err, &branch) || errors.As(err, &graft)
 }
 
 // Lost says whether an error of reading a Snapshot means that it has to be

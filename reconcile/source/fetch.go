@@ -79,8 +79,9 @@ func (g *Git) increment(ctx context.Context, store *store, c *conversation) erro
 	}
 	err = store.ingest(ctx, unpacked(r, res), limit)
 	var large *LimitError
-	if errors.Is(err, errTooMuch) || errors.As(err, &large) {
-		return errAnew // it may be only in a commit on the way
+	var full *SpaceError
+	if errors.Is(err, errTooMuch) || errors.As(err, &large) || errors.As(err, &full) {
+		return errAnew // it may be only in a commit on the way, and a new clone takes the old one's place
 	}
 	return err
 }
@@ -96,14 +97,17 @@ func (g *Git) clone(ctx context.Context, s *slot, req Request) (*render.Snapshot
 	if err := s.refuses(c.target); err != nil {
 		return nil, target{}, err
 	}
-	fresh, err := newStore(g.nextDir(), g.room)
+	fresh, err := newStore(g.nextDir(), g.room, g.options.Space)
 	if err != nil {
 		return nil, target{}, err
 	}
-	if err := g.fill(ctx, fresh, c, req); err != nil {
-		return nil, target{}, errors.Join(s.refuse(c.target, err), fresh.remove())
-	}
 	old := s.store
+	counted := old.uncount()
+	if err := g.fill(ctx, fresh, c, req); err != nil {
+		err = errors.Join(s.refuse(c.target, err), fresh.remove())
+		old.count(counted)
+		return nil, target{}, err
+	}
 	s.store = fresh
 	if old != nil {
 		if err := old.remove(); err != nil {

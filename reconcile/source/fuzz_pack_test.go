@@ -52,7 +52,7 @@ func FuzzIngest(f *testing.F) {
 	f.Add([]byte("PACK\x00\x00\x00\x02\xff\xff\xff\xff"))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, pack []byte) {
-		s, err := newStore(t.TempDir(), newRoom())
+		s, err := newStore(t.TempDir(), newRoom(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -42,7 +42,7 @@ func FuzzTree(f *testing.F) {
 		if _, err := packfile.NewEncoder(&pack, objects, false).Encode([]plumbing.Hash{hash}, 10); err != nil {
 			t.Fatal(err)
 		}
-		s, err := newStore(t.TempDir(), newRoom())
+		s, err := newStore(t.TempDir(), newRoom(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -25,6 +25,8 @@ type Options struct {
 	Dir string
 	// MaxBytes bounds one clone on disk.
 	MaxBytes int64
+	// Space bounds all clones together, and what else shares it; nil does not.
+	Space *Space
 	// MaxObjectBytes bounds each object of a repository, wherever it stands:
 	// it is held in memory once while the pack is indexed.
 	MaxObjectBytes int64
@@ -116,7 +118,7 @@ func NewGit(o Options) *Git {
 //
 // The error is the context's, or one of this package's types: *AuthError,
 // *CertificateError, *HostKeyError, *LimitError, *MissingError, *NotFoundError,
-// *RefError, *SecretError, *StoreError, *UnreachableError or *URLError.
+// *RefError, *SecretError, *SpaceError, *StoreError, *UnreachableError or *URLError.
 func (g *Git) Fetch(ctx context.Context, req Request) (*render.Snapshot, time.Time, error) {
 	ctx, cancel := g.bound(ctx)
 	defer cancel()

@@ -46,7 +46,13 @@ func (s *store) ingest(ctx context.Context, pack io.Reader, limit limits) (err e
 		_ = f.Close()
 		_ = os.Remove(f.Name()) // not there any more once it was renamed
 	}()
-	n, err := io.Copy(disk{f}, &limitedReader{r: pack, left: limit.pack, over: errTooMuch})
+	written := &spaced{w: disk{f}, space: s.space}
+	defer func() {
+		if err != nil {
+			s.space.Add(-written.taken)
+		}
+	}()
+	n, err := io.Copy(written, &limitedReader{r: pack, left: limit.pack, over: errTooMuch})
 	if err != nil {
 		return err
 	}
@@ -65,11 +71,12 @@ func (s *store) ingest(ctx context.Context, pack io.Reader, limit limits) (err e
 		return err
 	}
 	defer back()
-	index, written, err := s.index(f, found.deltas)
+	index, indexed, err := s.index(f, found.deltas)
 	if err != nil {
 		return err
 	}
-	s.bytes += n + written
+	s.space.Add(indexed)
+	s.bytes += n + indexed
 	s.reopen(index)
 	return nil
 }
@@ -124,6 +131,21 @@ func (d disk) Write(p []byte) (int, error) {
 		return n, &StoreError{Err: err}
 	}
 	return n, nil
+}
+
+// spaced takes space for what it writes.
+type spaced struct {
+	w     io.Writer
+	space *Space
+	taken int64
+}
+
+func (s *spaced) Write(p []byte) (int, error) {
+	if err := s.space.Take(int64(len(p))); err != nil {
+		return 0, err
+	}
+	s.taken += int64(len(p))
+	return s.w.Write(p)
 }
 
 // weigh reads only the sizes that a pack's objects say they have.

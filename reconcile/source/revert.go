@@ -72,7 +72,7 @@ func (g *Git) Revert(ctx context.Context, req Request, r Revert) (Reverted, erro
 	if err := g.sweep(); err != nil {
 		return Reverted{}, err
 	}
-	s, err := newStore(g.nextDir(), g.room)
+	s, err := newStore(g.nextDir(), g.room, g.options.Space)
 	if err != nil {
 		return Reverted{}, err
 	}

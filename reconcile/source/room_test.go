@@ -44,7 +44,7 @@ func TestFetchesThatTakeTooMuchMemory(t *testing.T) {
 		"too much":   {3 << 20, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := newStore(t.TempDir(), newRoom())
+			s, err := newStore(t.TempDir(), newRoom(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -71,7 +71,7 @@ func TestFetchesThatTakeTooMuchMemory(t *testing.T) {
 func TestLargeFetchesTakeTurns(t *testing.T) {
 	shared, most := newRoom(), (&Git{options: NewGit(Options{}).options}).limits()
 	ingest := func(ctx context.Context, pack []byte) error {
-		s, err := newStore(t.TempDir(), shared)
+		s, err := newStore(t.TempDir(), shared, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -33,6 +33,8 @@ type store struct {
 	dir string
 	// room is for what is indexed, here and in other stores.
 	room *room
+	// space is what all stores share on disk.
+	space *Space
 
 	// What follows belongs to the one fetch at a time.
 	shallow []plumbing.Hash            // where the history was cut off
@@ -53,8 +55,8 @@ type store struct {
 	broken  bool // an object was missed: do not build on this store
 }
 
-func newStore(dir string, shared *room) (*store, error) {
-	s := &store{dir: dir, room: shared, proven: map[plumbing.Hash]struct{}{}}
+func newStore(dir string, shared *room, space *Space) (*store, error) {
+	s := &store{dir: dir, room: shared, space: space, proven: map[plumbing.Hash]struct{}{}}
 	if err := os.MkdirAll(s.packDir(), 0o750); err != nil {
 		return nil, &StoreError{Err: err}
 	}
@@ -102,12 +104,35 @@ func (s *store) usable() bool {
 func (s *store) remove() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !s.closed {
+		s.space.Add(-s.bytes)
+	}
 	s.closed = true
 	_ = s.objects.Close() // only reading: nothing can be lost
 	if err := os.RemoveAll(s.dir); err != nil {
 		return &StoreError{Err: err}
 	}
 	return nil
+}
+
+// uncount stops counting what a store has on disk, and returns it: another one takes its place.
+func (s *store) uncount() int64 {
+	if s == nil {
+		return 0
+	}
+	s.space.Add(-s.bytes)
+	bytes := s.bytes
+	s.bytes = 0
+	return bytes
+}
+
+// count takes uncount back.
+func (s *store) count(bytes int64) {
+	if s == nil {
+		return
+	}
+	s.space.Add(bytes)
+	s.bytes += bytes
 }
 
 var errStale = errors.New("the store was replaced")

@@ -64,7 +64,8 @@ const (
 	// CloudVerifiedCondition says whether EC2 can be asked and is the right account.
 	CloudVerifiedCondition = "CloudVerified"
 	// SourceVerifiedCondition says whether the revision has the signatures that it
-	// needs. It is there while spec.source.git.verify is, as in Flux.
+	// needs. It is there while spec.source.git.verify is, as in Flux; without it, it is False for a
+	// repository over plain HTTP.
 	SourceVerifiedCondition = "SourceVerified"
 	// RemovingCondition is True while a removal is open.
 	RemovingCondition = "Removing"
@@ -113,16 +114,18 @@ const (
 
 // Reasons of the Ready condition.
 const (
-	ReasonSucceeded           = "Succeeded"
-	ReasonWaiting             = "Waiting"
-	ReasonHeld                = "Held"
-	ReasonStalled             = "Stalled"
-	ReasonRemoving            = "Removing"
-	ReasonSuspended           = "Suspended"
-	ReasonSourceFailed        = "SourceFailed"
-	ReasonRefused             = "Refused"
-	ReasonSecretRefused       = "SecretRefused"
-	ReasonVerificationError   = "VerificationError"
+	ReasonSucceeded         = "Succeeded"
+	ReasonWaiting           = "Waiting"
+	ReasonHeld              = "Held"
+	ReasonStalled           = "Stalled"
+	ReasonRemoving          = "Removing"
+	ReasonSuspended         = "Suspended"
+	ReasonSourceFailed      = "SourceFailed"
+	ReasonRefused           = "Refused"
+	ReasonSecretRefused     = "SecretRefused"
+	ReasonVerificationError = "VerificationError"
+	// ReasonUnprotected: the source is fetched over plain HTTP, and no signature is verified.
+	ReasonUnprotected         = "Unprotected"
 	ReasonInvalid             = "Invalid"
 	ReasonConflict            = "Conflict"
 	ReasonChartFailed         = "ChartFailed"

@@ -2,6 +2,8 @@ package v1alpha1
 
 import (
 	"cmp"
+	"net"
+	"net/url"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -72,6 +74,20 @@ func (s Source) Verification() *GitVerification {
 		return nil
 	}
 	return s.Git.Verify
+}
+
+// Unprotected reports whether an attacker on the network path to the Git host can change the definitions: the connection is neither
+// encrypted nor on loopback, and no signature is verified.
+func (s Source) Unprotected() bool {
+	if s.Git == nil || s.Git.Verify != nil {
+		return false
+	}
+	at, err := url.Parse(s.Git.URL)
+	if err != nil || at.Scheme != "http" {
+		return false
+	}
+	ip := net.ParseIP(at.Hostname())
+	return at.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback())
 }
 
 // FollowedBranch is the branch that is followed; empty where there is none, or Flux knows it.

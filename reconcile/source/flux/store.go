@@ -28,6 +28,8 @@ type Options struct {
 	// MaxBytes bounds one artifact, packed and unpacked; MaxFiles how many files and folders it has.
 	MaxBytes int64
 	MaxFiles int
+	// Space bounds all artifacts together, and what else shares it; nil does not.
+	Space *source.Space
 }
 
 // Store has artifacts on disk, each for as long as a NodeSync goes by it. Its methods may be called at the same time.
@@ -47,6 +49,7 @@ type kept struct {
 	dir   string
 	tree  *tree
 	holds int
+	bytes int64 // that count in Space
 }
 
 // hold is what one goes by, and when Flux made what it went by before, by commit.
@@ -80,8 +83,11 @@ func (s *Store) Fetch(ctx context.Context, key string, a source.Artifact) (*rend
 	}
 	of, err := s.settle(key, a, nil)
 	if of == nil && err == nil {
+		counted := s.uncount(key)
 		if of, err = s.make(ctx, a); err == nil {
 			_, err = s.settle(key, a, of)
+		} else {
+			s.count(key, counted)
 		}
 	}
 	if err != nil {
@@ -100,73 +106,102 @@ func (s *Store) make(ctx context.Context, a source.Artifact) (*kept, error) {
 	s.made++
 	dir := filepath.Join(s.options.Dir, fmt.Sprint(s.made))
 	err := os.MkdirAll(filepath.Join(dir, "files"), 0o700)
+	var bytes int64
 	if err == nil {
-		err = s.unpack(ctx, dir, a)
+		bytes, err = s.unpack(ctx, dir, a)
 	}
 	var of *tree
 	if err == nil {
 		of, err = newTree(filepath.Join(dir, "files"), a.Revision)
 	}
 	if err != nil {
+		s.options.Space.Add(-bytes)
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	return &kept{dir: dir, tree: of}, nil
+	return &kept{dir: dir, tree: of, bytes: bytes}, nil
 }
 
 // packed is the name of an artifact as it was fetched.
 const packed = "artifact.tar.gz"
 
 // unpack fetches an artifact, verifies its digest, and unpacks it. Symlinks, which source-controller puts into none, are
-// left out.
-func (s *Store) unpack(ctx context.Context, dir string, a source.Artifact) error {
+// left out. The bytes that it returns have been taken from the Space, also with an error.
+func (s *Store) unpack(ctx context.Context, dir string, a source.Artifact) (bytes int64, err error) {
 	fetcher := fetch.New(fetch.WithMaxDownloadSize(int(s.options.MaxBytes)), fetch.WithFileName(packed))
 	if err := fetcher.FetchWithContext(ctx, a.URL, a.Digest, dir); err != nil {
 		if ctx.Err() != nil {
-			return &source.ArtifactError{Of: a.Of, Problem: "has an artifact that did not come to its end within spec.timeout: see whether source-controller can be reached from here", Err: ctx.Err()}
+			return 0, &source.ArtifactError{Of: a.Of, Problem: "has an artifact that did not come to its end within spec.timeout: see whether source-controller can be reached from here", Err: ctx.Err()}
 		}
-		return &source.ArtifactError{Of: a.Of, Problem: "has an artifact that cannot be fetched", Err: err}
+		return 0, &source.ArtifactError{Of: a.Of, Problem: "has an artifact that cannot be fetched", Err: err}
 	}
 	name := filepath.Join(dir, packed)
-	if err := s.count(a, name); err != nil {
-		return err
+	size, err := s.weigh(a, name)
+	if err == nil {
+		err = s.options.Space.Take(size)
+	}
+	if err != nil {
+		return 0, err
 	}
 	file, err := os.Open(name)
 	if err != nil {
-		return err
+		return size, err
 	}
 	err = fluxtar.Untar(file, filepath.Join(dir, "files"), fluxtar.WithMaxUntarSize(int(s.options.MaxBytes)), fluxtar.WithSkipSymlinks())
 	if err != nil {
 		err = &source.ArtifactError{Of: a.Of, Problem: "has an artifact that cannot be unpacked", Err: err}
 	}
-	return errors.Join(err, file.Close(), os.Remove(name))
+	return size, errors.Join(err, file.Close(), os.Remove(name))
 }
 
-// count refuses what is larger than a disk should take, before anything is written of it.
-func (s *Store) count(a source.Artifact, name string) error {
+// uncount stops counting the artifact that a key goes by, if no other one does, and returns its size: another artifact takes
+// its place.
+func (s *Store) uncount(key string) (bytes int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if of := s.trees[s.holds[key].digest]; of != nil && of.holds == 1 {
+		bytes, of.bytes = of.bytes, 0
+		s.options.Space.Add(-bytes)
+	}
+	return bytes
+}
+
+// count takes uncount back.
+func (s *Store) count(key string, bytes int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if of := s.trees[s.holds[key].digest]; of != nil {
+		of.bytes += bytes
+		s.options.Space.Add(bytes)
+	}
+}
+
+// weigh is the size of an artifact once it is unpacked. It refuses one that is larger than a disk should take, before anything
+// is written of it.
+func (s *Store) weigh(a source.Artifact, name string) (bytes int64, err error) {
 	file, err := os.Open(name)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer func() { _ = file.Close() }() // it was read
 	unzipped, err := gzip.NewReader(file)
 	if err != nil {
-		return &source.ArtifactError{Of: a.Of, Problem: "has an artifact that is no .tar.gz", Err: err}
+		return 0, &source.ArtifactError{Of: a.Of, Problem: "has an artifact that is no .tar.gz", Err: err}
 	}
-	bytes, files := int64(0), 0
+	files := 0
 	for from := tar.NewReader(io.LimitReader(unzipped, 2*s.options.MaxBytes)); ; {
 		entry, err := from.Next()
 		switch {
 		case errors.Is(err, io.EOF):
-			return nil
+			return bytes, nil
 		case err != nil:
-			return &source.ArtifactError{Of: a.Of, Problem: "has an artifact that cannot be unpacked", Err: err}
+			return 0, &source.ArtifactError{Of: a.Of, Problem: "has an artifact that cannot be unpacked", Err: err}
 		}
 		files++
 		if bytes += entry.Size; bytes > s.options.MaxBytes {
-			return &source.LimitError{What: "the artifact of " + a.Of, Limit: s.options.MaxBytes}
+			return 0, &source.LimitError{What: "the artifact of " + a.Of, Limit: s.options.MaxBytes}
 		}
 		if files > s.options.MaxFiles {
-			return &source.LimitError{What: "the artifact of " + a.Of, Limit: int64(s.options.MaxFiles), Unit: "files"}
+			return 0, &source.LimitError{What: "the artifact of " + a.Of, Limit: int64(s.options.MaxFiles), Unit: "files"}
 		}
 	}
 }
@@ -208,6 +243,7 @@ func (s *Store) release(digest string) error {
 		return nil
 	}
 	delete(s.trees, digest)
+	s.options.Space.Add(-of.bytes)
 	of.tree.gone.Store(true)
 	return os.RemoveAll(of.dir)
 }
