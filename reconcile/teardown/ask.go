@@ -3,17 +3,30 @@ package teardown
 import (
 	"context"
 	"maps"
+	"time"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// mayAsk says whether it is time for a question to EC2. A last one that lies
-// ahead was asked before the clock was put back.
-func (d *drive) mayAsk() bool {
-	return d.AskedAt.IsZero() || d.Now.Before(d.AskedAt) || !d.Now.Before(d.AskedAt.Add(d.AskEvery))
+// mayAsk reports whether EC2 may be asked now, where first reports whether a removal has had no answer yet. A last
+// question in the future was asked before the clock was put back.
+func (d *drive) mayAsk(first bool) bool {
+	return d.AskedAt.IsZero() || d.Now.Before(d.AskedAt) || !d.Now.Before(d.AskedAt.Add(d.pause(first)))
 }
+
+// pause is the least time between two questions to EC2. AskEvery is for asking again: the first question of a removal
+// does not wait for it because another removal was asked about a moment ago.
+func (d *drive) pause(first bool) time.Duration {
+	if first {
+		return min(soon, d.AskEvery)
+	}
+	return d.AskEvery
+}
+
+// firstQuestion reports whether a removal waits for its first answer from EC2 since its last NodeClaim is gone.
+func firstQuestion(r v1alpha1.Removal) bool { return r.Reason == ReasonAskingEC2 }
 
 // ask asks EC2 once about all open removals.
 func (d *drive) ask(ctx context.Context) {

@@ -14,7 +14,8 @@ func (d *drive) decide(ctx context.Context) (map[*item]v1alpha1.Removal, error) 
 	for {
 		next := d.consult()
 		reread := d.stale()
-		ask := d.mayAsk() && slices.ContainsFunc(d.open(), func(it *item) bool {
+		first := slices.ContainsFunc(d.open(), func(it *item) bool { return firstQuestion(next[it]) })
+		ask := d.mayAsk(first) && slices.ContainsFunc(d.open(), func(it *item) bool {
 			return wants[AskEC2](it) && it.seen.EC2 == nil && it.seen.Silence == ""
 		})
 		if ask {

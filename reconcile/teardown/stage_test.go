@@ -185,10 +185,16 @@ func (s *stage) world() World {
 	}
 }
 
-// pass runs one pass, a little later than the last, and writes its status.
+// pass runs one pass, when EC2 may be asked again since the last, and writes its status.
 func (s *stage) pass() []string {
 	s.t.Helper()
-	s.now = s.now.Add(11 * time.Second)
+	return s.passAfter(11 * time.Second)
+}
+
+// passAfter runs one pass, some time after the last, and writes its status.
+func (s *stage) passAfter(pause time.Duration) []string {
+	s.t.Helper()
+	s.now = s.now.Add(pause)
 	if err := s.drive(); err != nil {
 		s.t.Fatalf("pass: %v", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/render"
@@ -80,5 +81,38 @@ func TestDriveAForeignProvider(t *testing.T) {
 	}
 	if !s.exists(batch) || !strings.Contains(s.message(), "kwok://node: not an instance of EC2") {
 		t.Errorf("it says %q", s.message())
+	}
+}
+
+// TestDriveTheFirstQuestion: EC2 is asked about a removal as soon as its last NodeClaim is gone, although another removal
+// was asked about a second ago. It is asked again only after AskEvery.
+func TestDriveTheFirstQuestion(t *testing.T) {
+	early, late := pool("early", "early-uid", dynamic()), pool("late", "late-uid", dynamic())
+	s := newStage(t, early, late)
+	s.launch("a", "late", "late-uid")
+	s.find(render.NodePool, "early", "early-uid")
+	for range 3 {
+		s.pass()
+	}
+	if s.questions != 1 {
+		t.Fatalf("EC2 was asked %d times about the first removal, want 1", s.questions)
+	}
+	s.find(render.NodePool, "late", "late-uid")
+	for range 4 {
+		s.pass()
+	}
+	s.karpenter("shutting-down")
+	asked := s.now
+	s.asked = asked
+	s.questions = 0
+	if got := s.passAfter(time.Second); s.questions != 1 {
+		t.Errorf("a second after another question: EC2 was asked %d times, want 1: %q", s.questions, got)
+	}
+	s.become("i-a", "terminated")
+	if s.passAfter(time.Second); s.questions != 1 {
+		t.Errorf("EC2 was asked again after a second")
+	}
+	if want := asked.Add(11 * time.Second); !s.last.Again.Equal(want) {
+		t.Errorf("the next pass is at %s, want %s", s.last.Again, want)
 	}
 }

@@ -15,7 +15,7 @@ func (d *drive) wake(it *item) {
 		return
 	}
 	if it.seen.Cloud.Open && (it.after.Phase == v1alpha1.RemovalVerifyingCloud || wants[AskEC2](it)) {
-		at := d.result.AskedAt.Add(d.AskEvery)
+		at := d.result.AskedAt.Add(d.pause(firstQuestion(it.after)))
 		if !at.After(d.Now) {
 			at = d.Now.Add(max(d.AskEvery, soon)) // it was due, and something came before it
 		}
