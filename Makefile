@@ -15,7 +15,7 @@ IMAGE_PLATFORMS ?= linux/$(shell go env GOARCH)
 # Packages whose tests start child processes with a limit of memory.
 CONFINED := /(confine|render/kustomize|provision/charts)$$
 # Tests of time and memory, which the race detector's own would hide, and those that try the most.
-UNRACED := ^(TestManyFetches|TestFetchOfALongHistory|TestWhatDiffersIsFound|TestBombsAtTheCommandLine|TestLessConfinementIsLogged|TestLongTextsAreCheap|TestExplore|TestExploreRandomWorlds)$$
+UNRACED := ^(TestManyFetches|TestFetchOfALongHistory|TestWhatDiffersIsFound|TestBombsAtTheCommandLine|TestLessConfinementIsLogged|TestLongTextsAreCheap|TestExplore|TestExploreRandomWorlds|TestThePolicyAndTheDaemonDecideAlike)$$
 # As the programs are built, so that what they share with tests is compiled once. The race
 # detector needs cgo.
 PLAIN_TEST := CGO_ENABLED=0 go test -trimpath
@@ -75,7 +75,7 @@ test: system ## Unit tests with the race detector, the sandbox's tests, the stor
 	@$(PREPARE) programs plumbline plumbline-steps $(STORY_PEERS)
 	@$(MAKE) --no-print-directory test-unit
 	@go test -race -tags steppoints ./reconcile/steppoint
-	@$(PLAIN_TEST) -run '$(UNRACED)' ./reconcile/source ./reconcile/removal ./cmd/plumbline ./render
+	@$(PLAIN_TEST) -run '$(UNRACED)' ./reconcile/source ./reconcile/removal ./cmd/plumbline ./render ./manifests
 	@cd manifests/image && $(PLAIN_TEST) ./...
 	@cd manifests/alerts && $(PLAIN_TEST) ./...
 	@cd tools/release && $(PLAIN_TEST) ./...
