@@ -42,11 +42,13 @@ show it as 26 letters and digits, which are 130 bits of its SHA-256. --digest ta
 the whole sha256:<hex>, and never fewer: the command refuses to approve anything else. If the
 plan changes while you are asked, nothing is approved.
 
-Another commit, another result, or over a tenth more nodes has another digest, and needs
-another approval. If Git's history or the status is in doubt, or Karpenter runs on the nodes,
+The digest covers the result, not the commit: another result, or over a tenth more nodes, has
+another digest and needs another approval, while an amended commit with the same files has the
+same one. If Git's history or the status is in doubt, or Karpenter runs on the nodes,
 what is held cannot be approved.
 
-An Approval is created in your name, and expires. RBAC decides who may create one (ClusterRole
+An Approval is created in your name. It expires after --expires; what it has released by then goes
+on. RBAC decides who may create one (ClusterRole
 plumbline-approver); the API server checks the name. Each principal has one vote: all sessions
 of an IAM role are one, unless spec.guard.trustedSessions lists the role.
 
