@@ -1,16 +1,23 @@
 package reconcile
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/install"
 	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // TestNodesThatGoWithACRDAreNamed, once.
@@ -48,4 +55,44 @@ func TestNodesThatGoWithACRDAreNamed(t *testing.T) {
 	tells("it is being deleted", "NodesLost: crd nodepools.karpenter.sh was deleted, and with it go the nodes of "+
 		"NodePool/batch: batch-1, NodePool/general: general-1 (ip-10-0-0-1): the CRD and Git's definitions are recreated once it is gone")
 	tells("and was told")
+}
+
+// TestWithoutACRDNothingIsKnown: of a Ready NodeSync it is reported before the charts are repaired that a CRD is gone. What
+// was not read is neither deleted nor a node that matches.
+func TestWithoutACRDNothingIsKnown(t *testing.T) {
+	gone := &apiextensionsv1.CustomResourceDefinition{}
+	gone.Name = "nodepools.karpenter.sh"
+	installed := slices.DeleteFunc(installtest.Installed(), func(o client.Object) bool { return o.GetName() == gone.Name })
+	b := newBed(t, nodeSync(unchanged), installed...)
+	rollout := &v1alpha1.Rollout{Nodes: 2, Outdated: 1}
+
+	p := b.pass()
+	conditions.MarkTrue(p.before, meta.ReadyCondition, v1alpha1.ReasonSucceeded, "applied")
+	conditions.MarkTrue(p.sync, v1alpha1.RolledOutCondition, v1alpha1.ReasonSucceeded, "each node matches its definitions")
+	const says = "nodepools.karpenter.sh is not there yet"
+	err := p.see(t.Context())
+	if f := fault.Classify(err); f == nil || f.Class != fault.Waiting || !strings.Contains(err.Error(), says) {
+		t.Fatalf("a Ready NodeSync: %v", err)
+	}
+
+	p.before.Status.Conditions, p.sync.Status.Rollout = nil, rollout
+	if err := p.see(t.Context()); err != nil {
+		t.Fatalf("one that is reported: %v", err)
+	}
+	p.stages.Controller.Ready = true
+	p.plan.Plan = &plan.Plan{Changes: []plan.Change{{Ref: render.Ref{Kind: render.EC2NodeClass, Name: "default"}, Action: plan.Create, Drift: true}}}
+	if err := p.applyPlan(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p.brake(t.Context(), false)
+	if p.Drifts != nil || p.SawRollout || p.Rollout != nil {
+		t.Errorf("drifts %+v, rollout seen: %t, %+v", p.Drifts, p.SawRollout, p.Rollout)
+	}
+	if _, err := p.conclude(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	rolledOut := conditions.Get(p.sync, v1alpha1.RolledOutCondition)
+	if rolledOut.Status != metav1.ConditionUnknown || !strings.Contains(rolledOut.Message, says) || p.sync.Status.Rollout != rollout {
+		t.Errorf("RolledOut %+v, rollout %+v", rolledOut, p.sync.Status.Rollout)
+	}
 }

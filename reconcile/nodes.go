@@ -47,7 +47,11 @@ func (p *pass) seeRollout(ctx context.Context) error {
 }
 
 // brake finds which nodes do not match, and stops what goes wrong. inForce says that it goes by what is in force only.
+// While Karpenter's kinds are not served, nothing is known of nodes, and what was seen before stays.
 func (p *pass) brake(ctx context.Context, inForce bool) []v1alpha1.PoolRollout {
+	if !p.live.Served {
+		return p.before.Status.PoolRollouts
+	}
 	look := p.rollouts()
 	p.Rollout = look.See(ctx, p.stages.Controller.Ready)
 	p.Restored = look.Restored

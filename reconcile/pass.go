@@ -2,8 +2,10 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"time"
 
+	"github.com/fluxcd/pkg/runtime/conditions"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -151,6 +153,24 @@ func (p *pass) see(ctx context.Context) (err error) {
 	}
 	p.live = p.memory.changes.Newest(p.live, p.now)
 	p.live.Removals = p.sync.Status.Removals
+	return p.seeKinds(ctx)
+}
+
+// seeKinds notes why Karpenter's kinds are not served. If they were when the NodeSync was Ready, that is reported before
+// anything else: the repair of the charts takes seconds, in which the commit would still be a success.
+func (p *pass) seeKinds(ctx context.Context) error {
+	if p.live.Served {
+		return nil
+	}
+	established, err := p.view.Established(ctx)
+	if err != nil {
+		return err
+	}
+	p.Unserved = established.Message
+	if p.Unserved != "" && conditions.IsReady(p.before) {
+		p.WakeBy(p.now)
+		return fault.Waits(errors.New(p.Unserved))
+	}
 	return nil
 }
 

@@ -154,7 +154,10 @@ func (p *pass) applyPlan(ctx context.Context) error {
 	step := p.changesStep()
 	result := step.Run(ctx)
 	p.Join(step.Findings)
-	p.did.Written, p.Drifts, p.Unwritten = result.Written, conclude.DriftsOf(p.plan.Plan, result.Written), result.Unwritten
+	p.did.Written, p.Unwritten = result.Written, result.Unwritten
+	if p.live.Served { // else no object was read: which of them were changed or deleted is unknown
+		p.Drifts = conclude.DriftsOf(p.plan.Plan, result.Written)
+	}
 	p.Held = conclude.HeldChanges(result.Held)
 	switch {
 	case result.Whole:

@@ -93,6 +93,9 @@ type Found struct {
 	// Terminations are what has been terminating for longer than expected, the oldest first; nil if the pass has not come so
 	// far.
 	Terminations []v1alpha1.Termination
+	// Unserved is why one of Karpenter's kinds is not served, so that nothing is known of its objects; empty if all are, or
+	// the pass has not come so far.
+	Unserved string
 	// Held are the changes that the guard or a policy holds; nil where the pass has not come so far.
 	Held []Held
 	// Launchless are the pools that get no nodes, each with why, and Noded those that

@@ -18,10 +18,14 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// setRolledOut says whether each node matches its definitions. A pass that has not come so far
-// leaves what was reported.
+// setRolledOut reports whether each node matches its definitions. A pass that has not come so far
+// leaves what was reported, unless Karpenter's kinds are no longer served: then it is unknown.
 func (s *Step) setRolledOut() {
-	if !s.SawRollout {
+	switch {
+	case s.Unserved != "" && conditions.Has(s.Sync, v1alpha1.RolledOutCondition):
+		conditions.MarkUnknown(s.Sync, v1alpha1.RolledOutCondition, v1alpha1.ReasonWaiting, "%s", finding.Bounded(s.Unserved, MaxMessage))
+		return
+	case !s.SawRollout:
 		return
 	}
 	switch reason := s.rolloutReason(); reason {

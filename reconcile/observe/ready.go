@@ -42,9 +42,6 @@ func Serves(crd *apiextensionsv1.CustomResourceDefinition, kind schema.GroupVers
 	if ready := Established(crd); !ready.Ready {
 		return ready
 	}
-	if crd.DeletionTimestamp != nil {
-		return Readiness{Message: "crd " + crd.Name + " is being deleted, and all objects of its kind with it"}
-	}
 	names := crd.Status.AcceptedNames
 	served := slices.ContainsFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool {
 		return v.Name == kind.Version && v.Served
