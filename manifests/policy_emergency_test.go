@@ -35,6 +35,8 @@ func TestAnEmergencyIsDeclaredByWhoMay(t *testing.T) {
 		"longer":                           {before: until("20", ann.Name), after: until("22", ann.Name), by: bob, want: []string{may, recorded + bob.Name}},
 		"longer, by who may":               {before: until("20", "carl"), after: until("22", ann.Name), by: ann},
 		"another has declared it":          {before: until("20", ann.Name), after: until("20", bob.Name), by: bob, want: []string{may}},
+		"another reason":                   {before: until("20", ann.Name), after: strings.Replace(until("20", ann.Name), "emergency-by", "emergency-reason: x, plumbline.dev/emergency-by", 1), by: bob, want: []string{may, recorded + bob.Name}},
+		"a reason, by who may":             {before: sync(""), after: strings.Replace(until("20", ann.Name), "emergency-by", "emergency-reason: x, plumbline.dev/emergency-by", 1), by: ann},
 		"nobody has":                       {before: until("20", ann.Name), after: sync("plumbline.dev/emergency-until: '2026-12-24T20:00:00Z'"), by: ann, want: []string{recorded + ann.Name}},
 		"it is taken back":                 {before: until("20", ann.Name), after: sync(""), by: bob},
 		"it is emptied":                    {before: until("20", ann.Name), after: sync("plumbline.dev/emergency-until: ''"), by: bob},

@@ -34,6 +34,8 @@ type apiServer struct {
 	// undeletable has it refuse each deletion, and only one who is this user may delete definitions.
 	undeletable bool
 	deleter     string
+	// unpatchable, if set, has it refuse each patch with this message.
+	unpatchable string
 	// created, if set, is called after an object was created.
 	created func(s *apiServer)
 	// deleted, if set, is called for each deletion that is not a dry run.
@@ -150,6 +152,10 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch r.Method {
 	case http.MethodPatch:
+		if s.unpatchable != "" {
+			s.failWith(w, http.StatusForbidden, metav1.StatusReasonForbidden, s.unpatchable)
+			return
+		}
 		object = s.patch(r, object)
 	case http.MethodDelete:
 		guarded := s.deleter != "" && !strings.HasPrefix(r.URL.Path, syncPath) && r.Header.Get("Impersonate-User") != s.deleter
@@ -291,10 +297,14 @@ func (s *apiServer) answer(w http.ResponseWriter, object any) {
 }
 
 func (s *apiServer) fail(w http.ResponseWriter, status int, reason metav1.StatusReason) {
+	s.failWith(w, status, reason, fmt.Sprintf("nodesyncs.plumbline.dev is %s", strings.ToLower(string(reason))))
+}
+
+func (s *apiServer) failWith(w http.ResponseWriter, status int, reason metav1.StatusReason, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	s.answer(w, metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure,
-		Code: int32(status), Reason: reason, Message: fmt.Sprintf("nodesyncs.plumbline.dev is %s", strings.ToLower(string(reason))),
+		Code: int32(status), Reason: reason, Message: message,
 	})
 }

@@ -42,7 +42,6 @@ func TestWrongArguments(t *testing.T) {
 		"adopt of no folder":      {[]string{"adopt", "absent"}, "absent is not a folder"},
 		"vendor of two":           {[]string{"vendor", "a", "b"}, "accepts at most 1 arg(s), received 2"},
 		"vendor of no folder":     {[]string{"vendor", "absent"}, "absent is not a folder"},
-		"verify nothing":          {[]string{"verify"}, "give --gone"},
 		"verify by two names":     {[]string{"verify", "--gone", "prod", "--cluster", "demo"}, "a NodeSync and --cluster do not go together"},
 		"verify of no region":     {[]string{"verify", "--gone", "--cluster", "demo"}, "--cluster needs --region"},
 		"verify of no cluster":    {[]string{"verify", "--gone", "--region", "eu-west-1"}, "--region goes with --cluster"},
@@ -78,12 +77,13 @@ func TestHelp(t *testing.T) {
 		"plumbline events":         {"has reported", "repaired"},
 		"plumbline why":            {"why a node ended", "2,000", "-o json"},
 		"plumbline history":        {"newest first", "--since", "--pool", "wide"},
-		"plumbline verify":         {"--gone", "only AWS is asked", "text|json|junit", "iam-policy-verify.json", "Exit codes"},
+		"plumbline verify":         {"verify [NODESYNC]", "only AWS is asked", "text|json|junit", "iam-policy-verify.json", "Exit codes"},
 		"plumbline teardown":       {"onDelete: Drain", "Ctrl-C", "Exit codes", "Where no daemon leads", "--cluster-gone", "--sweep"},
 		"plumbline logs":           {"daemon", "--follow", "--since"},
-		"plumbline reconcile":      {"now", "--wait", "If you interrupt the command"},
-		"plumbline suspend":        {"until it is resumed"},
-		"plumbline resume":         {"suspended"},
+		"plumbline reconcile":      {"now", "--wait", "If you interrupt the command", "Examples:"},
+		"plumbline suspend":        {"until it is resumed", "Examples:"},
+		"plumbline resume":         {"suspended", "Examples:"},
+		"plumbline emergency":      {"spec.guard.windows", "--until", "--reason", "plumbline-emergency", "Examples:"},
 		"plumbline calendar":       {"spec.guard.windows", "--days", "UTC"},
 		"plumbline approve":        {"guard holds", "--digest", "expires", "--wait", "Exit codes"},
 		"plumbline resume-rollout": {"has stopped", "--pool", "counted from zero"},
@@ -109,6 +109,9 @@ func TestHelp(t *testing.T) {
 			if !strings.Contains(got.out, w) {
 				t.Errorf("%s --help does not say %q:\n%s", cmd.CommandPath(), w, got.out)
 			}
+		}
+		if strings.Contains(got.out, "true|false") {
+			t.Errorf("%s --help shows values of boolean flags:\n%s", cmd.CommandPath(), got.out)
 		}
 		if asks := strings.Contains(got.out, "--certificate-authority"); asks != cmd.HasParent() && asks != strings.Contains(got.out, "Cluster Flags") {
 			t.Errorf("%s --help has the cluster's flags where it should not, or not in a group:\n%s", cmd.CommandPath(), got.out)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,11 +18,17 @@ import (
 // mostDays is how many days `plumbline calendar` shows at the most.
 const mostDays = 90
 
+// calendarTime is how a time is printed.
+const calendarTime = "Mon 2006-01-02 15:04 MST"
+
 // syncCalendar is what is printed of one NodeSync.
 type syncCalendar struct {
 	Namespace string            `json:"namespace"`
 	NodeSync  string            `json:"nodeSync"`
 	Periods   []calendar.Period `json:"periods"`
+
+	// zone is the time zone in which the periods are printed.
+	zone *time.Location
 }
 
 func newCalendarCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
@@ -29,8 +36,9 @@ func newCalendarCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Comman
 		Use:   "calendar [NODESYNC...]",
 		Short: "List when nodes may be removed or replaced",
 		Long: `List when nodes of a NodeSync may be removed or replaced, by its spec.guard.windows and
-spec.guard.freeze, and by an emergency that is on: from now on, in UTC. Without a name it
-lists all NodeSyncs of the namespace.
+spec.guard.freeze, and by an emergency that is on, from now on. Times are in the time zone
+of the NodeSync's windows and freezes, or in UTC if these have several; -o json has UTC.
+Without a name it lists all NodeSyncs of the namespace.
 
 Removals, and changes that replace or end nodes, wait while it is closed, and go on by
 themselves. Reverts do not wait.`,
@@ -61,6 +69,10 @@ themselves. Reverts do not wait.`,
 			return wrong
 		}
 		err := output.write(cmd.OutOrStdout(), found, func(out io.Writer) error {
+			if len(found) == 0 {
+				fmt.Fprintln(cmd.ErrOrStderr(), "no NodeSync here; `plumbline get -A` lists all")
+				return nil
+			}
 			printCalendars(out, found)
 			return nil
 		})
@@ -75,7 +87,7 @@ func calendarOf(errs io.Writer, sync *v1alpha1.NodeSync, now, to time.Time) (syn
 	if err != nil {
 		return syncCalendar{}, err
 	}
-	found := syncCalendar{Namespace: sync.Namespace, NodeSync: sync.Name}
+	found := syncCalendar{Namespace: sync.Namespace, NodeSync: sync.Name, zone: zoneOf(sync.Spec.Guard)}
 	until, mistake := plan.Emergency(sync.Annotations[v1alpha1.EmergencyAnnotation], now)
 	if mistake != "" {
 		fmt.Fprintf(errs, "%s: the annotation %s does not count: it %s\n", nodeSyncWord(sync.Name), v1alpha1.EmergencyAnnotation, mistake)
@@ -84,12 +96,35 @@ func calendarOf(errs io.Writer, sync *v1alpha1.NodeSync, now, to time.Time) (syn
 		emergency := calendar.Period{From: now, To: until.UTC(), Open: true, By: v1alpha1.EmergencyAnnotation}
 		if by := sync.Annotations[v1alpha1.EmergencyByAnnotation]; by != "" {
 			emergency.Reason = "declared by " + by
+			if why := sync.Annotations[v1alpha1.EmergencyReasonAnnotation]; why != "" {
+				emergency.Reason += ": " + why
+			}
 		}
 		found.Periods = []calendar.Period{emergency}
 		now = until.UTC()
 	}
 	found.Periods = append(found.Periods, days.Periods(now, to)...)
 	return found, nil
+}
+
+// zoneOf is the time zone of all windows and freezes; UTC if they have several.
+func zoneOf(guard v1alpha1.Guard) *time.Location {
+	var names []string
+	for _, w := range guard.Windows {
+		names = append(names, w.TimeZone)
+	}
+	for _, f := range guard.Freeze {
+		names = append(names, f.TimeZone)
+	}
+	slices.Sort(names)
+	if names = slices.Compact(names); len(names) != 1 {
+		return time.UTC
+	}
+	zone, err := time.LoadLocation(names[0])
+	if err != nil {
+		return time.UTC // calendar.Of has refused it
+	}
+	return zone
 }
 
 // printCalendars has a row for each period.
@@ -104,7 +139,10 @@ func printCalendars(out io.Writer, all []syncCalendar) {
 			if p.Reason != "" {
 				why += ": " + p.Reason
 			}
-			t.AppendRow([]any{one.NodeSync, p.From.Format("Mon 2006-01-02 15:04"), p.To.Format("Mon 2006-01-02 15:04"), nodes, why})
+			if len(one.Periods) == 1 && p.By == "" {
+				why = "no window or freeze applies"
+			}
+			t.AppendRow([]any{one.NodeSync, p.From.In(one.zone).Format(calendarTime), p.To.In(one.zone).Format(calendarTime), nodes, why})
 		}
 	}
 	t.Render()

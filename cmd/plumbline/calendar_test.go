@@ -54,6 +54,27 @@ func TestCalendar(t *testing.T) {
 	}
 }
 
+// TestCalendarIsReadable: an empty one says so, and times are in the time zone of the windows.
+func TestCalendarIsReadable(t *testing.T) {
+	in := func(zones ...string) func(*v1alpha1.NodeSync) {
+		return func(n *v1alpha1.NodeSync) {
+			for _, zone := range zones {
+				n.Spec.Guard.Windows = append(n.Spec.Guard.Windows, v1alpha1.GuardWindow{Schedule: "0 22 * * *", Duration: metav1.Duration{Duration: 2 * time.Hour}, TimeZone: zone})
+			}
+		}
+	}
+	_, kubeconfig := serve(t, nodeSync("free"), nodeSync("tokyo", in("Asia/Tokyo")), nodeSync("both", in("Asia/Tokyo", "")))
+	for name, want := range map[string]string{"free": "may be replaced   no window or freeze applies", "tokyo": " 22:00 JST", "both": " 22:00 UTC"} {
+		if got := plumbline(t, "calendar", name, "--kubeconfig", kubeconfig); got.code != exitDone || !strings.Contains(got.out, want) {
+			t.Errorf("%s: code %d, want %q in\n%s", name, got.code, want, got.out)
+		}
+	}
+	_, kubeconfig = serve(t)
+	if got := plumbline(t, "calendar", "--kubeconfig", kubeconfig); got.code != exitDone || got.out != "" || !strings.Contains(got.err, "no NodeSync here") {
+		t.Errorf("none: code %d, prints %q, says %q", got.code, got.out, got.err)
+	}
+}
+
 // TestCalendarMistakes: each is one line that names what is wrong.
 func TestCalendarMistakes(t *testing.T) {
 	wrong := nodeSync("wrong", func(n *v1alpha1.NodeSync) {

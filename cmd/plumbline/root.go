@@ -57,6 +57,7 @@ guard, 4 stalled or timed out.`,
 		newResumeRolloutCommand(kubeconfig),
 		newApproveCommand(kubeconfig),
 		newCalendarCommand(kubeconfig),
+		newEmergencyCommand(kubeconfig),
 	} {
 		cmd.SetUsageTemplate(strings.Replace(usage, "Global Flags:", "Cluster Flags (those of kubectl):", 1))
 		root.AddCommand(cmd)
@@ -66,6 +67,13 @@ guard, 4 stalled or timed out.`,
 		sayUsage(cmd)
 		addQuiet(cmd)
 	}
+	root.InitDefaultVersionFlag()
+	showBoolsPlainly(root)
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		showBoolsPlainly(cmd) // those that cobra adds as it runs
+		help(cmd, args)
+	})
 	return root
 }
 

@@ -15,6 +15,7 @@ func newSuspendCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command
 	return &cobra.Command{
 		Use:               "suspend NODESYNC...",
 		Short:             "Stop a NodeSync: nothing is fetched, applied or removed until it is resumed",
+		Example:           "  plumbline suspend prod-eu",
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeNodeSyncs(kubeconfig, math.MaxInt),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -27,6 +28,7 @@ func newResumeCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command 
 	return &cobra.Command{
 		Use:               "resume NODESYNC...",
 		Short:             "Resume a NodeSync that is suspended, or was drained by teardown --down-to nodes",
+		Example:           "  # Resume, and wait until the nodes match the newest commit\n  plumbline resume prod-eu && plumbline reconcile prod-eu --wait",
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeNodeSyncs(kubeconfig, math.MaxInt),
 		RunE: func(cmd *cobra.Command, args []string) error {

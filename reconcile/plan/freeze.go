@@ -73,7 +73,7 @@ func (p Policy) frozen() (Frozen, error) {
 	case !until.IsZero():
 		return Frozen{Begins: until}, nil
 	}
-	message := closed.String() + "; in an emergency set the annotation " + v1alpha1.EmergencyAnnotation + " of the NodeSync to the time until which that does not count"
+	message := fmt.Sprintf("%s; in an emergency: plumbline emergency %s -n %s --until 2h --reason TEXT", closed, p.Owner.Name, p.Owner.Namespace)
 	if mistake != "" {
 		message = closed.String() + "; the annotation " + v1alpha1.EmergencyAnnotation + " of the NodeSync does not count: it " + mistake
 	}

@@ -50,7 +50,7 @@ func TestWhatWaitsForAWindow(t *testing.T) {
 		says  string
 		until string
 	}{
-		"a replacement": {git: []string{tainted("a"), pool("b", "default")}, want: []string{waits}, says: "before 2026-11-25 22:00 UTC (spec.guard.windows); in an emergency set the annotation plumbline.dev/emergency-until", until: "2026-11-25 22:00"},
+		"a replacement": {git: []string{tainted("a"), pool("b", "default")}, want: []string{waits}, says: "before 2026-11-25 22:00 UTC (spec.guard.windows); in an emergency: plumbline emergency prod -n plumbline-system --until 2h", until: "2026-11-25 22:00"},
 		"in the window": {git: []string{tainted("a"), pool("b", "default")}, given: at("2026-11-25 22:00"), want: []string{writes}},
 		"in the freeze": {git: []string{tainted("a"), pool("b", "default")}, given: at("2026-12-21 23:00"), want: []string{waits}, says: "before 2026-12-28 22:00 UTC (spec.guard.freeze: Christmas)", until: "2026-12-28 22:00"},
 		"what replaces nothing goes ahead": {

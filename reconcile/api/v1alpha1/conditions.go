@@ -34,6 +34,8 @@ const (
 	EmergencyAnnotation = "plumbline.dev/emergency-until"
 	// EmergencyByAnnotation is who has set that one: the policy plumbline-guard-emergency checks it.
 	EmergencyByAnnotation = "plumbline.dev/emergency-by"
+	// EmergencyReasonAnnotation is why; optional. The same policy lets only who declares the emergency set it.
+	EmergencyReasonAnnotation = "plumbline.dev/emergency-reason"
 	// RevisionAnnotation on an Event is the revision that it is about.
 	RevisionAnnotation = "plumbline.dev/revision"
 	// ClusterAnnotation on an Event is the EKS cluster whose nodes it is about.
