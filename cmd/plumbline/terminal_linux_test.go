@@ -66,6 +66,7 @@ func shows(t *testing.T) map[string]func(tty *os.File) {
 			s, kubeconfig := serve(t, held, ahead, elsewhere)
 			pools(s, 12, 2)
 			ends(s)
+			s.runDaemon()
 			switch args[0] {
 			case "events":
 				s.objects["/api/v1/namespaces/fleet/events/a"] = map[string]any{

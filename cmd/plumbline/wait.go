@@ -78,9 +78,27 @@ func (c *cluster) waitReconciled(cmd *cobra.Command, name, requested string, unt
 	case errors.Is(err, context.DeadlineExceeded) && time.Since(began) >= timeout:
 		return &exitError{code: exitStalled, message: c.notDone(cmd.Context(), name, last, requested, until, timeout)}
 	case errors.Is(err, context.Canceled):
-		return &exitError{code: exitFailed, message: "stopped waiting; the daemon continues"}
+		return &exitError{code: exitFailed, message: c.stopped(context.WithoutCancel(cmd.Context()), last, requested)}
 	}
 	return err
+}
+
+// stopped is what is printed if the user ends a wait. It does not claim that the daemon continues if none runs, or if
+// that takes too long to find out.
+func (c *cluster) stopped(ctx context.Context, last *v1alpha1.NodeSync, requested string) string {
+	ctx, stop := context.WithTimeout(ctx, askEvery)
+	defer stop()
+	why := c.withoutDaemon(ctx, time.Now)
+	switch {
+	case ctx.Err() != nil:
+		return "stopped waiting"
+	case why != "":
+		return "stopped waiting; " + why
+	case last == nil || last.Status.LastHandledReconcileAt != requested:
+		return "stopped waiting; the daemon has not looked at it yet"
+	default:
+		return "stopped waiting; the daemon continues"
+	}
 }
 
 // contact is when the cluster answered last, and the error since then.
@@ -104,12 +122,16 @@ func (c *contact) lost(err error, now time.Time) bool {
 func (c *cluster) notDone(ctx context.Context, name string, last *v1alpha1.NodeSync, requested string, until waitFor, timeout time.Duration) string {
 	words := fmt.Sprintf("%s is not done after %s", nodeSyncWord(name), short(timeout.Round(time.Millisecond)))
 	if last == nil || last.Status.LastHandledReconcileAt != requested {
-		if why := unled(ctx, c, c.in(ctx), time.Now); why != "" {
+		if why := c.withoutDaemon(ctx, time.Now); why != "" {
 			return words + ": " + why
 		}
 		return words + ": the daemon has not looked at it; see what it logs: plumbline logs"
 	}
-	return fmt.Sprintf("%s: %s; the daemon continues", words, oneLine(until.message(last)))
+	words += ": " + oneLine(until.message(last))
+	if why := c.withoutDaemon(ctx, time.Now); why != "" {
+		return words + "; " + why
+	}
+	return words + "; the daemon continues"
 }
 
 // countPools counts the NodePools of a NodeSync, and those that are Ready; none where they cannot

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"net/url"
 	"strings"
@@ -94,12 +95,61 @@ func TestReconcileEndsWhereItIsSuspended(t *testing.T) {
 	}
 }
 
-// TestReconcileUnseen: no daemon looks at the request.
+// runDaemon has a pod of the daemon be Ready.
+func (s *apiServer) runDaemon() {
+	s.objects["/api/v1/namespaces/fleet/pods/plumbline-0"] = map[string]any{
+		"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "plumbline-0", "namespace": "fleet"},
+		"status": map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": "True"}}},
+	}
+}
+
+// TestReconcileUnseen: the daemon does not look at the request, or none runs.
 func TestReconcileUnseen(t *testing.T) {
-	_, kubeconfig := serve(t, verdicts()["waiting"])
+	s, kubeconfig := serve(t, verdicts()["waiting"])
 	got := plumbline(t, "reconcile", "prod", "--wait", "--wait-timeout", "10ms", "--kubeconfig", kubeconfig)
+	if got.code != exitStalled || !strings.Contains(got.err, "nodesync/prod is not done after 10ms: no daemon leads: lease fleet/plumbline does not exist, and no pod of plumbline is Ready there") {
+		t.Errorf("no daemon: code %d, says %q", got.code, got.err)
+	}
+	s.runDaemon()
+	got = plumbline(t, "reconcile", "prod", "--wait", "--wait-timeout", "10ms", "--kubeconfig", kubeconfig)
 	if got.code != exitStalled || !strings.Contains(got.err, "nodesync/prod is not done after 10ms: the daemon has not looked at it; see what it logs: plumbline logs") {
 		t.Errorf("code %d, says %q", got.code, got.err)
+	}
+}
+
+// TestReconcileContinues only if a daemon runs: a wait that is over, or that the user ends, does not claim it otherwise.
+func TestReconcileContinues(t *testing.T) {
+	for name, c := range map[string]struct {
+		daemon, interrupted bool
+		says                string
+	}{
+		"over":                      {daemon: true, says: "; the daemon continues"},
+		"over, and no daemon":       {says: "; no daemon leads: lease fleet/plumbline does not exist"},
+		"ended by the user":         {daemon: true, interrupted: true, says: "stopped waiting; the daemon continues"},
+		"ended by the user without": {interrupted: true, says: "stopped waiting; no daemon leads: lease fleet/plumbline does not exist"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, kubeconfig := serve(t, verdicts()["waiting"])
+			if c.daemon {
+				s.runDaemon()
+			}
+			ctx, interrupt := context.WithCancel(t.Context())
+			defer interrupt()
+			s.patched = func(s *apiServer, path string) {
+				sync := s.objects[path].(*v1alpha1.NodeSync)
+				sync.Status.LastHandledReconcileAt = sync.Annotations[meta.ReconcileRequestAnnotation]
+				answers := 0
+				s.answered = func(string) {
+					if answers++; c.interrupted && answers == 3 { // the patch, and the first look
+						interrupt()
+					}
+				}
+			}
+			got := plumblineIn(ctx, "reconcile", "prod", "--wait", "--wait-timeout", "1s", "--kubeconfig", kubeconfig)
+			if !strings.Contains(got.err, c.says) || !c.daemon && strings.Contains(got.err, "daemon continues") {
+				t.Errorf("code %d, says %q, want %q", got.code, got.err, c.says)
+			}
+		})
 	}
 }
 
