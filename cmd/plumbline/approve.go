@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -170,9 +171,20 @@ func printHeld(out io.Writer, sync *v1alpha1.NodeSync) {
 	}
 }
 
-// details are what else an Approval of an object approves.
+// details are what an Approval of an object covers besides its nodes: the reasons for which it is held, and the pods that
+// would be pending.
 func details(e v1alpha1.ApprovedEntry) []string {
 	var found []string
+	if len(e.Reasons) > 0 {
+		found = append(found, strings.Join(e.Reasons, ", "))
+	}
+	if len(e.UnschedulablePods) > 0 {
+		pods := make([]string, len(e.UnschedulablePods))
+		for i, p := range e.UnschedulablePods {
+			pods[i] = fmt.Sprintf("%s of %s", english.Plural(int(p.Pods), "pod", ""), p.Workload)
+		}
+		found = append(found, "pending: "+strings.Join(pods, ", "))
+	}
 	if e.LastPool {
 		found = append(found, "no other NodePool is left that may grow")
 	}

@@ -178,3 +178,17 @@ func asText(value any) string {
 	text, _ := value.(string)
 	return text
 }
+
+// TestApproveShowsWhatItCovers: the reasons, and the pods that would be pending, are in the table.
+func TestApproveShowsWhatItCovers(t *testing.T) {
+	_, kubeconfig := serve(t, heldSync(func(n *v1alpha1.NodeSync) {
+		e := &n.Status.Held.Entries[0]
+		e.Reasons = []string{"MaxRemovedPools", "UnschedulablePods"}
+		e.UnschedulablePods = []v1alpha1.PendingPods{{Workload: "web/Deployment/api", Pods: 1}, {Workload: "web/StatefulSet/db", Pods: 3}}
+	}))
+	got := plumbline(t, "approve", "prod", "--kubeconfig", kubeconfig)
+	const want = "MaxRemovedPools, UnschedulablePods; pending: 1 pod of web/Deployment/api, 3 pods of web/StatefulSet/db"
+	if !strings.Contains(strings.Join(strings.Fields(got.out), " "), want) {
+		t.Errorf("prints\n%s\nwant %q", got.out, want)
+	}
+}
