@@ -8,12 +8,14 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -21,6 +23,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/recorder"
 	"github.com/plumbline-dev/plumbline/reconcile/summary"
 	"github.com/plumbline-dev/plumbline/redact"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // The states of a NodeClaim, as `plumbline why` has them.
@@ -146,9 +149,18 @@ func newestOf(logs map[string]*recorder.Log, is func(recorder.Record) bool) (fou
 	return found
 }
 
-// unrecorded says that nothing is known of a name, and of which times nothing is.
+// unrecorded says that nothing is known of a name, and of which times nothing is; or that it is the name of a definition.
 func unrecorded(ctx context.Context, c *cluster, name string, logs map[string]*recorder.Log) error {
-	words := fmt.Sprintf("no NodeClaim, Node or instance %s runs, and none that ended is recorded in %s", name, c.in(ctx))
+	for _, kind := range render.Kinds() {
+		objects, err := definitionsOf(ctx, c, kind)
+		if err != nil {
+			break // the rest of the answer does not depend on it
+		}
+		if slices.ContainsFunc(objects, func(o unstructured.Unstructured) bool { return o.GetName() == name }) {
+			return fmt.Errorf("%[1]s not found: no NodeClaim, Node or instance has this name; %[2]s/%[1]s has: plumbline why %[3]s/%[1]s", name, kind.GVK.Kind, strings.ToLower(kind.GVK.Kind))
+		}
+	}
+	words := fmt.Sprintf("%s not found: no NodeClaim, Node or instance has this name, and none that is terminated is recorded in %s", name, c.in(ctx))
 	for _, sync := range slices.Sorted(maps.Keys(logs)) {
 		log := logs[sync]
 		words += fmt.Sprintf("; nodesync/%s: recorded since %s", sync, stamp(log.Since))

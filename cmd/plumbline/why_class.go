@@ -78,7 +78,7 @@ func classOf(ctx context.Context, c *cluster, name string) (*classReport, error)
 	}
 	at := has(name)
 	if at < 0 {
-		return nil, fmt.Errorf("%s is not in the cluster", ref)
+		return nil, fmt.Errorf("%s not found", ref)
 	}
 	class := classes[at]
 	if class.GetDeletionTimestamp() == nil {

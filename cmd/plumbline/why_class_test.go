@@ -41,7 +41,7 @@ func TestWhyOfAClass(t *testing.T) {
 		t.Errorf("%+v: %v", report, err)
 	}
 	got = plumbline(t, "why", "ec2nodeclass/nothing", "--kubeconfig", kubeconfig)
-	if got.code != exitFailed || !strings.Contains(got.err, "EC2NodeClass/nothing is not in the cluster") {
+	if got.code != exitFailed || !strings.Contains(got.err, "EC2NodeClass/nothing not found") {
 		t.Errorf("none: code %d, %q", got.code, got.err)
 	}
 }

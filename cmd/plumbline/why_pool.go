@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize/english"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -61,6 +62,11 @@ func whyPool(ctx context.Context, c *cluster, name string, out io.Writer, output
 	case err != nil:
 		return err
 	case len(removals) == 0:
+		kind, _ := render.KindOf(render.NodePool)
+		pools, err := definitionsOf(ctx, c, kind)
+		if err == nil && !slices.ContainsFunc(pools, func(o unstructured.Unstructured) bool { return o.GetName() == name }) {
+			return fmt.Errorf("NodePool/%s not found", name)
+		}
 		return fmt.Errorf("no NodeSync in %s removes NodePool/%s, or ends its nodes: see plumbline why NODE of one of them", c.in(ctx), name)
 	}
 	return output.write(out, removals[0], func(out io.Writer) error {

@@ -42,7 +42,7 @@ func TestWhyOfAStalledPool(t *testing.T) {
 		t.Errorf("%+v: %v", report, err)
 	}
 	got = plumbline(t, "why", "nodepool/none", "--kubeconfig", kubeconfig)
-	if got.code != exitFailed || !strings.Contains(got.err, "no NodeSync in fleet removes NodePool/none") {
+	if got.code != exitFailed || !strings.Contains(got.err, "NodePool/none not found") {
 		t.Errorf("none: code %d, %q", got.code, got.err)
 	}
 	for name, ends := range map[string]bool{"pool-00-0": false, "pool-00-1": true} {

@@ -49,9 +49,7 @@ func runs(ctx context.Context, c *cluster, claim *karpv1.NodeClaim) (*whyReport,
 // names the node, and the commands that would end it all the same. Without the right to read NodeSyncs the rest
 // stands by itself.
 func stalls(ctx context.Context, c *cluster, report *whyReport) *whyReport {
-	if report.State == claimEnding {
-		report.Blocked = karpenterDenied(ctx, c)
-	}
+	report.Blocked = reported(ctx, c, report)
 	removals, err := removalsOf(ctx, c, report.Pool)
 	if err != nil {
 		return report
@@ -86,16 +84,21 @@ func terminates(ctx context.Context, c *cluster, report *whyReport) *whyReport {
 	return report
 }
 
-// karpenterDenied is the policy that denies Karpenter's controller the removal of its finalizers, as a NodeSync reports it;
-// empty if none does, or nobody tells.
-func karpenterDenied(ctx context.Context, c *cluster) string {
+// reported is what keeps a node by the status of a NodeSync, as `plumbline status` shows it: the policy that denies
+// Karpenter's controller the removal of its finalizer, or what a rollout waits for if that names the node or its
+// NodeClaim. It is empty if no status names a cause, or NodeSyncs cannot be read.
+func reported(ctx context.Context, c *cluster, of *whyReport) string {
 	syncs := &v1alpha1.NodeSyncList{}
 	if err := c.List(ctx, syncs, client.InNamespace(c.in(ctx))); err != nil {
 		return ""
 	}
 	for i := range syncs.Items {
-		if conditions.IsTrue(&syncs.Items[i], v1alpha1.KarpenterDeniedCondition) {
-			return conditions.GetMessage(&syncs.Items[i], v1alpha1.KarpenterDeniedCondition)
+		sync := &syncs.Items[i]
+		if of.State == claimEnding && conditions.IsTrue(sync, v1alpha1.KarpenterDeniedCondition) {
+			return conditions.GetMessage(sync, v1alpha1.KarpenterDeniedCondition)
+		}
+		if r := sync.Status.Rollout; r != nil && (names(r.Message, of.Node) || names(r.Message, "NodeClaim/"+of.NodeClaim)) {
+			return r.Message
 		}
 	}
 	return ""

@@ -75,7 +75,7 @@ func TestWhy(t *testing.T) {
 		t.Errorf("%+v: %v", report, err)
 	}
 	got = plumbline(t, "why", "nobody", "--kubeconfig", kubeconfig)
-	if got.code != exitFailed || got.out != "" || !strings.Contains(got.err, "none that ended is recorded in fleet") || !strings.Contains(got.err, "as the leader changed") {
+	if got.code != exitFailed || got.out != "" || !strings.Contains(got.err, "none that is terminated is recorded in fleet") || !strings.Contains(got.err, "as the leader changed") {
 		t.Errorf("nobody: code %d, %q", got.code, got.err)
 	}
 	s.refused["/api/v1/namespaces/fleet/configmaps"] = http.StatusForbidden
@@ -162,5 +162,32 @@ func TestHistory(t *testing.T) {
 	}
 	if got := plumbline(t, "__complete", "why", "--kubeconfig", kubeconfig, ""); !strings.Contains(got.out, "general-aaaaa") {
 		t.Errorf("completes %q", got.out)
+	}
+}
+
+// TestWhySuggestsTheKind: the name of a definition without its kind is answered with how to ask for it.
+func TestWhySuggestsTheKind(t *testing.T) {
+	s, kubeconfig := serve(t, nodeSync("prod"))
+	pools(s, 1, 0)
+	got := plumbline(t, "why", "pool-00", "--kubeconfig", kubeconfig)
+	if got.code != exitFailed || !strings.Contains(got.err, "pool-00 not found: no NodeClaim, Node or instance has this name; NodePool/pool-00 has: plumbline why nodepool/pool-00") {
+		t.Errorf("code %d, says %q", got.code, got.err)
+	}
+	got = plumbline(t, "why", "nodepool/pool-00", "--kubeconfig", kubeconfig)
+	if got.code != exitFailed || !strings.Contains(got.err, "no NodeSync in fleet removes NodePool/pool-00") {
+		t.Errorf("code %d, says %q", got.code, got.err)
+	}
+}
+
+// TestWhySaysWhatStatusDoes: what a rollout waits for is shown of the node that it names, and of no other.
+func TestWhySaysWhatStatusDoes(t *testing.T) {
+	const message = "waits for PodDisruptionBudget web/web (node ip-10-0-0-1, NodeClaim/pool-00-0)"
+	s, kubeconfig := serve(t, nodeSync("prod", func(n *v1alpha1.NodeSync) { n.Status.Rollout = &v1alpha1.Rollout{Message: message} }))
+	pools(s, 1, 2)
+	for claim, want := range map[string]bool{"pool-00-0": true, "pool-00-1": false} {
+		s.objects["/apis/karpenter.sh/v1/nodeclaims/"+claim].(map[string]any)["metadata"].(map[string]any)["deletionTimestamp"] = midday
+		if got := plumbline(t, "why", claim, "--kubeconfig", kubeconfig); got.code != exitDone || strings.Contains(got.out, "kept by   "+message) != want {
+			t.Errorf("%s: code %d, prints\n%s%s", claim, got.code, got.out, got.err)
+		}
 	}
 }
