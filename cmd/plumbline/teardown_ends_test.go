@@ -275,3 +275,17 @@ func TestBars(t *testing.T) {
 		t.Errorf("draws (-want +got):\n%s", diff)
 	}
 }
+
+// TestEachStateIsPrintedOnce: what Ready says of a removal is in the line of its definition already.
+func TestEachStateIsPrintedOnce(t *testing.T) {
+	var out strings.Builder
+	s := &lineShow{peopleShow: peopleShow{err: &out}, said: map[string]departure{}}
+	all := departures{{Kind: "NodePool", Name: "batch", Phase: "Draining", Left: 1, Of: 2, Message: "waits for PDB web/web"}}
+	for range 2 {
+		s.progress(all, "removing NodePool/batch: 1 node left, waits for PDB web/web")
+		s.progress(all, "waiting for Controller: deployment/karpenter is scaled to 0")
+	}
+	if want := "NodePool/batch: Draining, 1 of 2 left: waits for PDB web/web\nwaiting for Controller: deployment/karpenter is scaled to 0\n"; out.String() != want {
+		t.Errorf("prints %q, want %q", out.String(), want)
+	}
+}

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -66,7 +67,7 @@ func (s *lineShow) progress(all departures, message string) {
 	for _, d := range news(s.said, all) {
 		s.say(d.words())
 	}
-	if message = oneLine(message); message != "" && message != s.last {
+	if message = oneLine(message); message != "" && message != s.last && !all.describedBy(message) {
 		s.last = message
 		s.say(message)
 	}
@@ -81,6 +82,11 @@ func news(said map[string]departure, all departures) (changed departures) {
 		}
 	}
 	return changed
+}
+
+// describedBy reports whether a message is about the removal of one of the definitions: its line says the same.
+func (all departures) describedBy(message string) bool {
+	return slices.ContainsFunc(all, func(d departure) bool { return d.Phase != "" && strings.Contains(message, d.ref()+": ") })
 }
 
 // words are a departure in a line.
