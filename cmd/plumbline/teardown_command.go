@@ -13,7 +13,7 @@ const teardownHelp = `Show what a NodeSync has, and after a confirmation delete 
 the daemon ends its NodeClaims, asks EC2, and deletes NodePools and EC2NodeClasses;
 no guard weighs it, PodDisruptionBudgets hold, and nothing is forced. When the
 NodeSync is gone, AWS is asked with your credentials what is left, as by
-` + "`plumbline verify --gone`" + `. What other NodePools and EC2NodeClasses of the cluster
+` + "`plumbline verify`" + `. What other NodePools and EC2NodeClasses of the cluster
 have stays, and does not count. --sweep deletes leftovers that nothing in the cluster
 has any more, and that have only this cluster's tags.
 

@@ -46,7 +46,7 @@ func dialRemains(ctx context.Context, region string) (remains, error) {
 
 func newVerifyCommand(kubeconfig *genericclioptions.ConfigFlags, v verification) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "verify --gone [NODESYNC]",
+		Use:   "verify [NODESYNC]",
 		Short: "Ask AWS what of a cluster's Karpenter is left",
 		Long: `Ask EC2 and IAM, with your AWS credentials, what of a cluster's Karpenter is left:
 instances in any state but terminated, volumes and network interfaces that are
@@ -67,23 +67,20 @@ Exit codes: 0 AWS has answered every question, twice, and nothing is left;
 1 an error, a question without an answer, such as one that AWS denies, or nothing in
 this region while IAM has instance profiles of the cluster's name for another one;
 4 something is left.`,
-		Example: `  plumbline verify --gone prod-eu
-  plumbline verify --gone --cluster prod-eu --region eu-west-1 --account 111122223333 -o junit > gone.xml`,
+		Example: `  plumbline verify prod-eu
+  plumbline verify --cluster prod-eu --region eu-west-1 --account 111122223333 -o junit > gone.xml`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: completeNodeSyncs(kubeconfig, 1),
 	}
 	output := formatText
 	cmd.Flags().VarP(formatFlag{&output, []string{string(formatText), string(formatJSON), string(formatJUnit)}}, "output", "o", "how to print")
-	var gone bool
-	cmd.Flags().BoolVar(&gone, "gone", false, "ask what is left; there is no other check yet")
+	cmd.Flags().Bool("gone", true, "verify that nothing is left; the only check, and the default")
+	_ = cmd.Flags().MarkHidden("gone") // the flag exists
 	cmd.Flags().StringVar(&v.cluster, "cluster", "", "name of the EKS cluster, for where no NodeSync says it")
 	cmd.Flags().StringVar(&v.region, "region", "", "region of the cluster, with --cluster")
 	cmd.Flags().StringVar(&v.account, "account", "", "account that AWS has to be, by its number")
 	cmd.Flags().DurationVar(&v.timeout, "timeout", 0, "how long to ask again while something is left; 0 does not")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if !gone {
-			return &usageError{cmd: cmd, err: errors.New("nothing to verify: give --gone")}
-		}
 		if err := v.find(cmd.Context(), kubeconfig, args); err != nil {
 			return err
 		}

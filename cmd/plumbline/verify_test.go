@@ -133,7 +133,7 @@ func TestVerifyOfTheWrongRegion(t *testing.T) {
 		"nothing is there":           {[][]cloud.Answer{elsewhere(nothingLeft)}, only, exitFailed, says},
 		"as JUnit":                   {[][]cloud.Answer{elsewhere(nothingLeft)}, append(only[:len(only):len(only)], "-o", "junit"), exitFailed, says},
 		"something was there before": {[][]cloud.Answer{elsewhere(volumeLeft), elsewhere(nothingLeft)}, append(only[:len(only):len(only)], "--timeout", "1m"), exitDone, "nothing is left"},
-		"a NodeSync says it":         {[][]cloud.Answer{elsewhere(nothingLeft)}, []string{"--gone", "prod", "--kubeconfig", kubeconfig}, exitDone, "nothing is left"},
+		"a NodeSync says it":         {[][]cloud.Answer{elsewhere(nothingLeft)}, []string{"prod", "--kubeconfig", kubeconfig}, exitDone, "nothing is left"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := verifyWith(t, &remainsOf{account: "1", answers: c.answers}, c.args...)
@@ -172,7 +172,7 @@ func TestVerifyByNodeSync(t *testing.T) {
 		t.Errorf("asked about %+v in %s, want demo in eu-west-1 and the instance %s", q, aws.region, claim.Status.ProviderID)
 	}
 	aws.account = "444455556666"
-	if got := verifyWith(t, aws, "--gone", "--kubeconfig", kubeconfig); got.code != exitFailed || !strings.Contains(got.err, "AWS answers for account 444455556666, and the cluster is in 111122223333") {
+	if got := verifyWith(t, aws, "--kubeconfig", kubeconfig); got.code != exitFailed || !strings.Contains(got.err, "AWS answers for account 444455556666, and the cluster is in 111122223333") {
 		t.Errorf("another account: code %d, prints %s, says %s", got.code, got.out, got.err)
 	}
 }

@@ -75,7 +75,7 @@ func TestTheJobVerifies(t *testing.T) {
 	}
 	steps := job.Jobs["destroy"].Steps
 	last := steps[len(steps)-1]
-	if !strings.Contains(steps[len(steps)-2].Run, "terraform destroy") || !strings.HasPrefix(last.Run, "plumbline verify --gone ") || last.If != "always()" {
+	if !strings.Contains(steps[len(steps)-2].Run, "terraform destroy") || !strings.HasPrefix(last.Run, "plumbline verify ") || last.If != "always()" {
 		t.Errorf("the steps are %+v", steps)
 	}
 }
