@@ -1,10 +1,13 @@
 package render
 
 import (
+	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/pelletier/go-toml/v2"
 	"github.com/robfig/cron/v3"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -29,6 +32,7 @@ func checkDefinition(object Object) []problem {
 	}
 	if object.Ref.Kind == EC2NodeClass {
 		found = append(found, checkUserData(object)...)
+		found = append(found, checkTOML(object)...)
 		found = append(found, checkAliases(object)...)
 	}
 	return found
@@ -49,15 +53,54 @@ func checkUserData(object Object) []problem {
 		"%s: spec.userData has %d bytes, and EC2 takes no more than %d: have the nodes download the rest, or put it into the AMI", object.Ref, len(data), maxUserData)}}
 }
 
+// checkTOML refuses user data of Bottlerocket that is not TOML. Karpenter parses it with the same library, and reports the error
+// only in its log (NewBottlerocketConfig in karpenter-provider-aws pkg/providers/amifamily/bootstrap, 1.14.1).
+func checkTOML(object Object) []problem {
+	data, _, _ := unstructured.NestedString(object.Desired.Object, "spec", "userData")
+	if !isBottlerocket(object.Desired) {
+		return nil
+	}
+	err := toml.Unmarshal([]byte(data), &map[string]any{})
+	if err == nil {
+		return nil
+	}
+	at := ""
+	if decode := (*toml.DecodeError)(nil); errors.As(err, &decode) {
+		line, _ := decode.Position()
+		at = fmt.Sprintf(" in its line %d", line)
+	}
+	return []problem{{"spec.userData", fmt.Sprintf(
+		"%s: spec.userData is not TOML, as Bottlerocket requires: %s%s", object.Ref, strings.TrimPrefix(err.Error(), "toml: "), at)}}
+}
+
+// pinned are the forms of versions in aliases, by family, with an example. Karpenter puts a version into the name of an SSM parameter
+// (DescribeImageQuery in karpenter-provider-aws pkg/providers/amifamily/{al2,al2023,bottlerocket}.go, 1.14.1): AWS names releases
+// of Amazon Linux v and a date, and the parameters of Bottlerocket by a semantic version, before which Karpenter allows a v.
+func pinned() map[string]form {
+	date := form{regexp.MustCompile(`^v\d{8}([.-]\w+)*$`).MatchString, "v and a date, such as v20260625"}
+	return map[string]form{
+		"al2": date, "al2023": date,
+		"bottlerocket": {regexp.MustCompile(`^v?\d+\.\d+\.\d+([.-]\w+)*$`).MatchString, "three numbers, such as v1.50.0"},
+	}
+}
+
 // checkAliases refuses an alias on which Karpenter's controller ends itself, and again after each start
-// (amiVersionFromAlias in karpenter-provider-aws pkg/apis/v1/ec2nodeclass.go, 1.14.1).
+// (amiVersionFromAlias in karpenter-provider-aws pkg/apis/v1/ec2nodeclass.go, 1.14.1), and a version in a form in which AWS
+// publishes none.
 func checkAliases(object Object) []problem {
 	var found []problem
 	for i, term := range list(object.Desired, "spec", "amiSelectorTerms") {
-		if alias, _ := term["alias"].(string); strings.Count(alias, "@") > 1 {
+		alias, _ := term["alias"].(string)
+		at := fmt.Sprintf("spec.amiSelectorTerms[%d].alias", i)
+		family, version, _ := strings.Cut(alias, "@")
+		switch form, known := pinned()[family]; {
+		case strings.Count(alias, "@") > 1:
 			found = append(found, problem{
-				fmt.Sprintf("spec.amiSelectorTerms[%d].alias", i),
-				fmt.Sprintf("%s: alias %q has more than one @, on which Karpenter's controller ends itself: write family@version", object.Ref, alias),
+				at, fmt.Sprintf("%s: alias %q has more than one @, on which Karpenter's controller ends itself: write family@version", object.Ref, alias),
+			})
+		case known && version != "" && version != "latest" && !form.fits(version):
+			found = append(found, problem{
+				at, fmt.Sprintf("%s: alias %q names no AMI: a version of %s is latest, or %s", object.Ref, alias, family, form.is),
 			})
 		}
 	}

@@ -76,7 +76,7 @@ func TestWhatIsKeptCounts(t *testing.T) {
 // TestUserDataThatNoInstanceTakes: EC2 refuses to launch with more than 16 KiB.
 func TestUserDataThatNoInstanceTakes(t *testing.T) {
 	with := func(name, alias string, bytes int) string {
-		return strings.Replace(class(name), "al2023@latest", alias, 1) + "  userData: \"" + strings.Repeat("x", bytes) + "\"\n"
+		return strings.Replace(class(name), "al2023@latest", alias, 1) + "  userData: \"" + strings.Repeat("#", bytes) + "\"\n"
 	}
 	for name, tc := range map[string]struct{ text, want string }{
 		"as much as EC2 takes":     {with("a", "al2023@latest", 16384), ""},

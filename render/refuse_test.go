@@ -85,6 +85,26 @@ func TestRefused(t *testing.T) {
 			strings.Replace(class("a"), "al2023@latest", "bottlerocket@v1@v2", 1),
 			[]string{`a.yaml:7: EC2NodeClass/a: alias "bottlerocket@v1@v2" has more than one @, on which Karpenter's controller ends itself: write family@version`},
 		},
+		"an alias without the v": {
+			strings.Replace(class("a"), "al2023@latest", "al2023@20260625", 1),
+			[]string{`a.yaml:7: EC2NodeClass/a: alias "al2023@20260625" names no AMI: a version of al2023 is latest, or v and a date, such as v20260625`},
+		},
+		"an alias of Amazon Linux with the version of Bottlerocket": {
+			strings.Replace(class("a"), "al2023@latest", "al2@v1.50.0", 1),
+			[]string{`a.yaml:7: EC2NodeClass/a: alias "al2@v1.50.0" names no AMI`},
+		},
+		"an alias of Bottlerocket with a date": {
+			strings.Replace(class("a"), "al2023@latest", "bottlerocket@v20260625", 1),
+			[]string{`a.yaml:7: EC2NodeClass/a: alias "bottlerocket@v20260625" names no AMI: a version of bottlerocket is latest, or three numbers, such as v1.50.0`},
+		},
+		"user data of Bottlerocket that is a script": {
+			strings.Replace(class("a"), "al2023@latest}]", "bottlerocket@latest}]\n  userData: |\n    #!/bin/bash\n    echo hello", 1),
+			[]string{`a.yaml:8: EC2NodeClass/a: spec.userData is not TOML, as Bottlerocket requires: expected '=' after key in its line 2`},
+		},
+		"user data of Bottlerocket with a setting twice": {
+			strings.Replace(class("a"), "al2023@latest}]", "bottlerocket@latest}]\n  userData: |\n    [settings.motd]\n    a = 1\n    a = 2", 1),
+			[]string{`a.yaml:8: EC2NodeClass/a: spec.userData is not TOML, as Bottlerocket requires: `},
+		},
 		"a category that nothing is of": {
 			strings.Replace(pool("a"), "requirements: []", "requirements:\n        - {key: karpenter.k8s.aws/instance-category, operator: In, values: [zz]}", 1),
 			[]string{`a.yaml:10: NodePool/a: no instance type has karpenter.k8s.aws/instance-category in [zz]: the known values are a, c, `},
