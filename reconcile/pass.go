@@ -52,6 +52,8 @@ type remembered struct {
 	holds     hold.Asker
 	proposals propose.Asker
 	instances instances.Asker
+	// reasons are why EC2NodeClasses are not Ready, from Karpenter's log.
+	reasons changes.Reasons
 	// terminations are what is terminating, and heartbeat is what was seen of the lease of Karpenter's controller.
 	terminations termination.Memory
 	heartbeat    upgrade.Heartbeat

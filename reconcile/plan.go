@@ -17,6 +17,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/policy"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 )
 
 // fetch takes the newest revision, or the one at hand where none is due.
@@ -187,10 +188,22 @@ func (p *pass) changesStep() *changes.Step {
 	}
 }
 
+// controllerLog is what Karpenter's controller has logged last; empty if it cannot be read.
+func (p *pass) controllerLog(ctx context.Context) string {
+	if p.Logs == nil || p.sync.Status.Karpenter == nil {
+		return ""
+	}
+	return upgrade.ControllerLog(ctx, p.Nodes.Uncached, p.Logs, p.sync.Status.Karpenter.Namespace)
+}
+
 // observe reads whether each definition of the Set is Ready.
-func (p *pass) observe(context.Context) error {
+func (p *pass) observe(ctx context.Context) error {
 	if p.stages.CRDs.Ready {
 		ready, found := changes.Ready(p.want.Set, p.live, p.did.Written)
+		p.memory.reasons.Explain(
+			changes.Waiting{Live: p.live, Ready: ready, Found: &found, StallAfter: p.sync.GetStallAfter(), Now: p.now},
+			func() string { return p.controllerLog(ctx) },
+		)
 		p.Join(found)
 		p.stages.ready = ready
 	}

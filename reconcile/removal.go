@@ -53,7 +53,7 @@ func (p *pass) removalStep() *removal.Step {
 	planning := p.policyStep()
 	return &removal.Step{
 		Tools: removal.Tools{
-			Client: p.Client, Uncached: p.Uncached, Nodes: p.Nodes, Logs: p.Logs, Gate: p.chartStep().On, Denied: p.denied,
+			Client: p.Client, Uncached: p.Uncached, Nodes: p.Nodes, Log: p.controllerLog, Gate: p.chartStep().On, Denied: p.denied,
 			EC2:      func(ctx context.Context, region string) (teardown.EC2, error) { return p.cloud()(ctx, region) },
 			AskEvery: p.Settings.CloudInterval, StillLeader: p.Settings.StillLeader, Reached: p.Points.Phase,
 		},

@@ -95,9 +95,9 @@ func (s *Step) stateVerdict() Verdict {
 	case len(s.left()) > 0:
 		return Verdict{Class: Stuck, Reason: v1alpha1.ReasonDrifted, Message: "differs from Git, and drift is Report: " + finding.SomeOf(s.left())}
 	case s.stalledWait() != nil:
-		return stalledWaitVerdict(*s.stalledWait())
+		return stalledWaitVerdict(s.withClasses(*s.stalledWait()))
 	case len(s.Waits) > 0:
-		return waitingVerdict(s.firstWait())
+		return waitingVerdict(s.withClasses(s.firstWait()))
 	case s.Sync.Drained():
 		return drainedVerdict(status.Removals)
 	case status.OpenRemovals > 0:
@@ -168,13 +168,48 @@ func (s *Step) firstWait() finding.Wait {
 	if lasting := s.lastingWait(); lasting != nil {
 		return *lasting
 	}
+	waits := s.classWaits()
+	if len(waits) == 0 { // else the pools wait for these
+		waits = s.Waits
+	}
 	if before == nil {
-		return first
+		return waits[0]
 	}
-	if i := slices.IndexFunc(s.Waits, func(w finding.Wait) bool { return w.On == before.For }); i >= 0 {
-		return s.Waits[i]
+	if i := slices.IndexFunc(waits, func(w finding.Wait) bool { return w.On == before.For }); i >= 0 {
+		return waits[i]
 	}
-	return first
+	return waits[0]
+}
+
+// classWaits are the waits for EC2NodeClasses.
+func (s *Step) classWaits() []finding.Wait {
+	return slices.DeleteFunc(slices.Clone(s.Waits), func(w finding.Wait) bool { return !strings.HasPrefix(w.On, render.EC2NodeClass+"/") })
+}
+
+// withClasses names all EC2NodeClasses that are waited for, if a wait is for one of several: each reason, and then the classes
+// that it is of.
+func (s *Step) withClasses(w finding.Wait) finding.Wait {
+	classes := s.classWaits()
+	if len(classes) < 2 || !strings.HasPrefix(w.On, render.EC2NodeClass+"/") {
+		return w
+	}
+	var reasons []string
+	of := map[string][]string{}
+	for _, c := range append([]finding.Wait{w}, classes...) {
+		reason := strings.TrimPrefix(strings.TrimPrefix(c.Message, c.On), ": ")
+		reason = strings.TrimSpace(strings.TrimPrefix(reason, " is not Ready: "))
+		if of[reason] == nil {
+			reasons = append(reasons, reason)
+		}
+		if !slices.Contains(of[reason], c.On) {
+			of[reason] = append(of[reason], c.On)
+		}
+	}
+	for i, reason := range reasons {
+		reasons[i] = strings.TrimPrefix(reason+": "+finding.Some(of[reason]), ": ")
+	}
+	w.On, w.Message = fmt.Sprintf("%d %ses", len(classes), render.EC2NodeClass), finding.Few(reasons, "; ")
+	return w
 }
 
 // isObject says whether an object is waited for, and not a Stage, on which all objects hang.

@@ -151,6 +151,13 @@ func causes(obj *plan.Object) string {
 	return strings.Join(all, "")
 }
 
+// Unexplained reports whether no condition of an object that is not Ready has a reason: its controller has met an error that it
+// does not report there, or has not come to it yet.
+func Unexplained(obj *plan.Object) bool {
+	ready, _ := condition(obj, readyCondition)
+	return obj.GetDeletionTimestamp() == nil && ready.Status != metav1.ConditionFalse && causes(obj) == ""
+}
+
 // readyCondition is the type of the condition that sums up all others.
 const readyCondition = "Ready"
 

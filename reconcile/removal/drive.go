@@ -101,7 +101,7 @@ func (s *Step) drive(ctx context.Context, on terms) (Result, error) {
 		Successor:   on.successor,
 		Leader:      s.leaderGate,
 		DaemonSets:  s.daemonSets,
-		Log:         s.controllerLog, EndsFirst: s.endsFirst,
+		Log:         s.Log, EndsFirst: s.endsFirst,
 		GoesTo:    goesTo,
 		Unremoved: unremoved,
 		Pace:      on.pace,

@@ -69,19 +69,11 @@ func (s *Step) daemonSets(ctx context.Context) plan.DaemonSets {
 // Blockers finds out what nodes that are terminating wait for, as for a removal. EC2 is left out if its client cannot be
 // made.
 func (s *Step) Blockers(ctx context.Context) blocker.Look {
-	look := blocker.Look{Reader: s.Nodes.Uncached, DaemonSets: s.daemonSets, Log: s.controllerLog, Now: s.Now}
+	look := blocker.Look{Reader: s.Nodes.Uncached, DaemonSets: s.daemonSets, Log: s.Log, Now: s.Now}
 	if ec2, err := s.EC2(ctx, s.Region); err == nil && s.Region != "" && ec2 != nil {
 		look.Protected = ec2.TerminationProtected
 	}
 	return look
-}
-
-// controllerLog is what Karpenter's controller has logged last, for a diagnosis.
-func (s *Step) controllerLog(ctx context.Context) string {
-	if s.Logs == nil || s.Sync.Status.Karpenter == nil {
-		return ""
-	}
-	return upgrade.ControllerLog(ctx, s.Nodes.Uncached, s.Logs, s.Sync.Status.Karpenter.Namespace)
 }
 
 // endsFirst says whether Karpenter's feature gate for that is on; where that cannot be read, nothing is named.

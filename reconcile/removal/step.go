@@ -38,8 +38,8 @@ type Tools struct {
 	EC2 func(ctx context.Context, region string) (teardown.EC2, error)
 	// AskEvery is the least time between two questions to EC2.
 	AskEvery time.Duration
-	// Logs reads the end of a container's log; nil where none can be read.
-	Logs upgrade.Logs
+	// Log is what Karpenter's controller has logged last, for a diagnosis; empty if it cannot be read.
+	Log func(context.Context) string
 	// Gate says whether one of Karpenter's feature gates is on; nil where that is not known.
 	Gate func(ctx context.Context, name string) (bool, error)
 	// Denied is why the deletion guard denies Karpenter's controller the removal of its finalizers; empty if it does not. It

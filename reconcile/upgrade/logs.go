@@ -2,8 +2,12 @@ package upgrade
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -62,6 +66,31 @@ func ControllerLog(ctx context.Context, reader client.Reader, logs Logs, namespa
 		}
 	}
 	return all.String()
+}
+
+// transport is what the SDK says of a request, between the operation and the error. Its request ID is another one each time.
+var transport = regexp.MustCompile(`https response error StatusCode: \d+, RequestID: [^,]*, `)
+
+// LoggedError returns the newest error that Karpenter's controller has logged of an object since a time, on one line and without
+// what differs from one request to the next; empty if there is none. Lines that are not JSON are skipped.
+func LoggedError(log, kind, name string, since time.Time) string {
+	for _, text := range slices.Backward(strings.Split(log, "\n")) {
+		line := struct {
+			Time  time.Time `json:"time"`
+			Kind  string    `json:"controllerKind"`
+			Name  string    `json:"name"`
+			Error string    `json:"error"`
+		}{}
+		if !strings.Contains(text, name) || json.Unmarshal([]byte(text), &line) != nil || line.Error == "" || line.Kind != kind || line.Name != name {
+			continue
+		}
+		if line.Time.Before(since) {
+			return ""
+		}
+		message, _, _ := strings.Cut(line.Error, " Encoded authorization failure message")
+		return oneLine(transport.ReplaceAllString(message, ""))
+	}
+	return ""
 }
 
 // maxTold is how many lines of a log are reported.

@@ -1,0 +1,107 @@
+package changes
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+const (
+	// explainAfter is how long an EC2NodeClass may be not Ready before Karpenter's log is read. Most are Ready within seconds.
+	explainAfter = 10 * time.Second
+	// explainEvery is how often the log is read. Karpenter tries again, and logs the error again, at least every ten seconds
+	// (reasonable.RateLimiter of github.com/awslabs/operatorpkg, in karpenter-provider-aws pkg/controllers/nodeclass/controller.go).
+	explainEvery = 30 * time.Second
+)
+
+// Reasons are why EC2NodeClasses are not Ready, if Karpenter reports that only in its log: a role that does not exist, or user
+// data that is not TOML. Their conditions are then Unknown for ever. The zero value has read nothing.
+type Reasons struct {
+	read time.Time
+	of   map[render.Ref]reason
+}
+
+// reason is that of one generation of an EC2NodeClass, which was first seen not Ready since a time.
+type reason struct {
+	uid        types.UID
+	generation int64
+	since      time.Time
+	logged     string
+}
+
+// Waiting is what is known of definitions that are not Ready.
+type Waiting struct {
+	Live  plan.Live
+	Ready observe.ByRef
+	Found *finding.Findings
+	// StallAfter is after how long a class with an error in the log counts as stalled.
+	StallAfter time.Duration
+	Now        time.Time
+}
+
+// Explain adds the errors of Karpenter's log to what is waited for. It reads the log only if a class stays not Ready and no
+// condition has a reason.
+func (r *Reasons) Explain(w Waiting, log func() string) {
+	next := map[render.Ref]reason{}
+	due := false
+	for ref, ready := range w.Ready {
+		object := w.Live.Objects[ref]
+		if ready.Ready || ref.Kind != render.EC2NodeClass || object == nil || !observe.Unexplained(object) {
+			continue
+		}
+		known := r.of[ref]
+		if known.uid != object.GetUID() || known.generation != object.GetGeneration() {
+			known = reason{uid: object.GetUID(), generation: object.GetGeneration(), since: w.Now}
+		}
+		next[ref] = known
+		at := known.since.Add(explainAfter)
+		if r.read.Add(explainEvery).After(at) {
+			at = r.read.Add(explainEvery)
+		}
+		if w.Now.Before(at) {
+			w.Found.WakeBy(at)
+			continue
+		}
+		due = true
+	}
+	if r.of = next; due {
+		r.read = w.Now
+		w.Found.WakeBy(w.Now.Add(explainEvery))
+		r.take(log())
+	}
+	r.say(w)
+}
+
+// take notes the newest errors of a log.
+func (r *Reasons) take(log string) {
+	for ref, known := range r.of {
+		if logged := upgrade.LoggedError(log, ref.Kind, ref.Name, known.since); logged != "" {
+			known.logged = logged
+			r.of[ref] = known
+		}
+	}
+}
+
+// say writes the reasons into the messages. A class with such an error may not become Ready by itself.
+func (r *Reasons) say(w Waiting) {
+	for i := range w.Found.Waits {
+		wait := &w.Found.Waits[i]
+		name, is := strings.CutPrefix(wait.On, render.EC2NodeClass+"/")
+		ref := render.Ref{Kind: render.EC2NodeClass, Name: name}
+		known := r.of[ref]
+		if !is || known.logged == "" {
+			continue
+		}
+		wait.Message = fmt.Sprintf("%s is not Ready: %s (Karpenter's log)", ref, known.logged)
+		wait.Since, wait.Stalls = known.since, known.since.Add(w.StallAfter)
+		w.Ready[ref] = observe.Readiness{Message: wait.Message}
+	}
+}

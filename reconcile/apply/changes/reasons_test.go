@@ -1,0 +1,68 @@
+package changes
+
+import (
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// TestReasonsFromTheLog: the log of Karpenter is read once an EC2NodeClass stays not Ready and no condition has a reason, not
+// more often than each half minute, and an error counts for the generation that it was logged after.
+func TestReasonsFromTheLog(t *testing.T) {
+	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	const log = `{"level":"ERROR","time":"2026-03-01T12:00:05.000Z","logger":"controller","message":"Reconciler error","controller":"nodeclass","controllerGroup":"karpenter.k8s.aws","controllerKind":"EC2NodeClass","EC2NodeClass":{"name":"default"},"namespace":"","name":"default","reconcileID":"1","error":"creating instance profile, operation error IAM: AddRoleToInstanceProfile, https response error StatusCode: 404, RequestID: 6f, NoSuchEntity: The role with name x cannot be found."}`
+	const explained = "EC2NodeClass/default is not Ready: creating instance profile, operation error IAM: AddRoleToInstanceProfile, NoSuchEntity: The role with name x cannot be found. (Karpenter's log)"
+	const unexplained = "EC2NodeClass/default is not Ready: ReconcilingDependents: object is awaiting reconciliation"
+	ref := render.Ref{Kind: render.EC2NodeClass, Name: "default"}
+	reasons, reads := Reasons{}, 0
+	generation, conditions := int64(1), []any{map[string]any{"type": "Ready", "status": "Unknown", "reason": "ReconcilingDependents", "message": "object is awaiting reconciliation", "observedGeneration": int64(1)}}
+	look := func(after time.Duration) (string, finding.Findings) {
+		u := object("default")
+		u.SetKind(render.EC2NodeClass)
+		u.SetGeneration(generation)
+		_ = unstructured.SetNestedSlice(u.Object, conditions, "status", "conditions")
+		live := plan.Live{Objects: map[render.Ref]*plan.Object{ref: plan.NewObject(u)}}
+		set := &render.Set{Objects: []render.Object{{Ref: ref}}}
+		ready, found := Ready(set, live, nil)
+		reasons.Explain(Waiting{Live: live, Ready: ready, Found: &found, StallAfter: 15 * time.Minute, Now: start.Add(after)}, func() string {
+			reads++
+			return log
+		})
+		if len(found.Waits) == 0 {
+			return "", found
+		}
+		if ready[ref] != (observe.Readiness{Message: found.Waits[0].Message}) {
+			t.Errorf("the readiness is %+v, and the wait %+v", ready[ref], found.Waits[0])
+		}
+		return found.Waits[0].Message, found
+	}
+	step := func(name string, after time.Duration, want string, wantReads int, wake time.Duration) {
+		t.Helper()
+		got, found := look(after)
+		if got != want || reads != wantReads || wake > 0 && !found.WakeAt.Equal(start.Add(wake)) {
+			t.Errorf("%s: %q after %d reads, next at %s\nwant %q after %d reads", name, got, reads, found.WakeAt, want, wantReads)
+		}
+		if stalls := len(found.Waits) > 0 && !found.Waits[0].Stalls.IsZero(); stalls != (want == explained) {
+			t.Errorf("%s: it may stall: %t", name, stalls)
+		}
+	}
+	step("at first", 0, unexplained, 0, 10*time.Second)
+	step("a moment later", 9*time.Second, unexplained, 0, 10*time.Second)
+	step("after ten seconds", 10*time.Second, explained, 1, 40*time.Second)
+	step("between reads", 39*time.Second, explained, 1, 40*time.Second)
+	step("again", 40*time.Second, explained, 2, 70*time.Second)
+	generation = 2
+	conditions[0].(map[string]any)["observedGeneration"] = int64(2)
+	step("another generation", 50*time.Second, unexplained, 2, 70*time.Second)
+	step("its error is older", 70*time.Second, unexplained, 3, 100*time.Second)
+	conditions = append(conditions, map[string]any{"type": "SubnetsReady", "status": "False", "reason": "SubnetsNotFound", "message": "no subnet"})
+	step("a condition has a reason", 100*time.Second, unexplained+"; SubnetsReady: SubnetsNotFound: no subnet", 3, 0)
+	conditions = []any{map[string]any{"type": "Ready", "status": "True", "observedGeneration": int64(2)}}
+	step("it is Ready", 101*time.Second, "", 3, 0)
+}
