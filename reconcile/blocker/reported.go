@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -69,12 +68,11 @@ func budgetBlocks(ctx context.Context, reader client.Reader, message string) (bo
 	if named == nil {
 		return true, nil
 	}
-	budget := &policyv1.PodDisruptionBudget{}
-	err := reader.Get(ctx, client.ObjectKey{Namespace: named[1], Name: named[2]}, budget)
-	if apierrors.IsNotFound(err) {
-		return false, nil
+	budgets := &policyv1.PodDisruptionBudgetList{} // listed, as for a drain: the daemon has no right to get one
+	if err := reader.List(ctx, budgets, client.InNamespace(named[1])); err != nil {
+		return false, fmt.Errorf("list PodDisruptionBudgets of namespace %s: %w", named[1], err)
 	}
-	return err != nil || budget.Status.DisruptionsAllowed == 0, client.IgnoreNotFound(err)
+	return Evidence{Budgets: budgets.Items}.blocks(named[1], named[2]), nil
 }
 
 // quoted is what an event says, with its time if Karpenter has not repeated it: that may not be so any more.
