@@ -193,7 +193,15 @@ func (p *pass) controllerLog(ctx context.Context) string {
 	if p.Logs == nil || p.sync.Status.Karpenter == nil {
 		return ""
 	}
-	return upgrade.ControllerLog(ctx, p.Nodes.Uncached, p.Logs, p.sync.Status.Karpenter.Namespace)
+	return upgrade.ControllerLog(ctx, p.Nodes.Uncached, p.Logs, p.karpenterNamespace())
+}
+
+// karpenterNamespace is that of Karpenter's controller; empty before it is known.
+func (p *pass) karpenterNamespace() string {
+	if p.sync.Status.Karpenter == nil {
+		return ""
+	}
+	return p.sync.Status.Karpenter.Namespace
 }
 
 // observe reads whether each definition of the Set is Ready.
@@ -201,7 +209,7 @@ func (p *pass) observe(ctx context.Context) error {
 	if p.stages.CRDs.Ready {
 		ready, found := changes.Ready(p.want.Set, p.live, p.did.Written)
 		p.memory.reasons.Explain(
-			changes.Waiting{Live: p.live, Ready: ready, Found: &found, StallAfter: p.sync.GetStallAfter(), Now: p.now},
+			changes.Waiting{Live: p.live, Ready: ready, Found: &found, Namespace: p.karpenterNamespace(), StallAfter: p.sync.GetStallAfter(), Now: p.now},
 			func() string { return p.controllerLog(ctx) },
 		)
 		p.Join(found)

@@ -34,7 +34,9 @@ type reason struct {
 	uid        types.UID
 	generation int64
 	since      time.Time
-	logged     string
+	// sought reports whether the log was read; logged is the error that it had.
+	sought bool
+	logged string
 }
 
 // Waiting is what is known of definitions that are not Ready.
@@ -42,6 +44,8 @@ type Waiting struct {
 	Live  plan.Live
 	Ready observe.ByRef
 	Found *finding.Findings
+	// Namespace is that of Karpenter's controller.
+	Namespace string
 	// StallAfter is after how long a class with an error in the log counts as stalled.
 	StallAfter time.Duration
 	Now        time.Time
@@ -85,23 +89,29 @@ func (r *Reasons) take(log string) {
 	for ref, known := range r.of {
 		if logged := upgrade.LoggedError(log, ref.Kind, ref.Name, known.since); logged != "" {
 			known.logged = logged
-			r.of[ref] = known
 		}
+		known.sought = true
+		r.of[ref] = known
 	}
 }
 
-// say writes the reasons into the messages. A class with such an error may not become Ready by itself.
+// say writes the reasons into the messages. A class with such an error may not become Ready by itself. If the log has none, or may
+// not be read, the message says where to look.
 func (r *Reasons) say(w Waiting) {
 	for i := range w.Found.Waits {
 		wait := &w.Found.Waits[i]
 		name, is := strings.CutPrefix(wait.On, render.EC2NodeClass+"/")
 		ref := render.Ref{Kind: render.EC2NodeClass, Name: name}
 		known := r.of[ref]
-		if !is || known.logged == "" {
+		switch {
+		case !is || !known.sought:
 			continue
+		case known.logged == "":
+			wait.Message += fmt.Sprintf("; Karpenter's log may have the reason: kubectl logs -n %s -l %s", w.Namespace, observe.ControllerLabels())
+		default:
+			wait.Message = fmt.Sprintf("%s is not Ready: %s (Karpenter's log)", ref, known.logged)
+			wait.Since, wait.Stalls = known.since, known.since.Add(w.StallAfter)
 		}
-		wait.Message = fmt.Sprintf("%s is not Ready: %s (Karpenter's log)", ref, known.logged)
-		wait.Since, wait.Stalls = known.since, known.since.Add(w.StallAfter)
 		w.Ready[ref] = observe.Readiness{Message: wait.Message}
 	}
 }
