@@ -44,6 +44,9 @@ func (r *whatIfReport) lines(quote func(string) string) []string {
 		return []string{"unavailable: " + quote(r.Unavailable)}
 	}
 	lines := []string{fmt.Sprintf("%s end, %s scheduled again", english.Plural(r.Ending, "node", ""), isOrAre(r.Leaving))}
+	for _, pool := range r.Unlaunchable {
+		lines = append(lines, fmt.Sprintf("no instance type of %s meets %s: it can launch no node", quote(r.Region), quote("NodePool/"+pool)))
+	}
 	lines = append(lines, bulleted("pods that move:", r.Moves, func(m whatif.Move) string { return moved(quote, m) })...)
 	lines = append(lines, bulleted(english.Plural(len(r.Nowhere), "pod", "")+" with nowhere to go:", r.Nowhere, func(s whatif.Stranded) string {
 		return fmt.Sprintf("%s (%s): %s", quote(s.Pod), place(quote, s), quote(s.Reason))

@@ -38,6 +38,9 @@ func (s *simulation) launched() *capture.Capture {
 	for _, claim := range s.results.NewNodeClaims {
 		if made, node, comes := launch(claim, fmt.Sprint("what-if-", len(next.Nodes))); comes {
 			next.NodeClaims, next.Nodes = append(next.NodeClaims, made), append(next.Nodes, node)
+			if s.fresh != nil {
+				s.fresh[node.Name] = newNodes(claim)
+			}
 			runs(claim.Pods, node.Name)
 		}
 	}

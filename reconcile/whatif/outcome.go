@@ -2,6 +2,10 @@ package whatif
 
 // Outcome is what would become of pods.
 type Outcome struct {
+	// Region is that of the instance types.
+	Region string `json:"region,omitempty"`
+	// Unlaunchable are the NodePools whose requirements no instance type meets that EC2 offers in the region, by name.
+	Unlaunchable []string `json:"unlaunchable,omitempty"`
 	// Ending is how many nodes the commit touches, and Leaving how many pods are on them that
 	// would be scheduled again.
 	Ending  int `json:"nodesEnding"`

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -15,32 +16,32 @@ import (
 
 // moves counts the pods that find a place, by where they come from and go to, and says which.
 func (s *simulation) moves() map[client.ObjectKey]bool {
-	placed, counts := map[client.ObjectKey]bool{}, map[Move]int{}
+	placed := map[client.ObjectKey]bool{}
 	lost := failures(s.results)
-	add := func(pods []*corev1.Pod, to string, isNew bool) {
+	add := func(pods []*corev1.Pod, to string, isNew bool) (n int) {
 		for _, pod := range pods {
 			if lost[pod] != nil {
 				continue
 			}
+			n++
 			placed[client.ObjectKeyFromObject(pod)] = true
 			if s.touched[pod.Spec.NodeName] {
-				counts[Move{From: s.pools[pod.Spec.NodeName], To: to, New: isNew}]++
+				s.out.Moves = append(s.out.Moves, Move{From: s.pools[pod.Spec.NodeName], To: to, New: isNew, Pods: 1})
 			}
 		}
+		return n
 	}
 	for _, node := range s.results.ExistingNodes {
-		add(node.Pods, node.Labels()[karpv1.NodePoolLabelKey], false)
+		fresh := s.fresh[node.Name()]
+		n := add(node.Pods, node.Labels()[karpv1.NodePoolLabelKey], fresh != nil)
+		if fresh != nil {
+			fresh.Pods += n
+		}
 	}
 	for _, node := range s.results.NewNodeClaims {
 		add(node.Pods, node.NodePoolName, true)
 	}
-	for move, n := range counts {
-		move.Pods = n
-		s.out.Moves = append(s.out.Moves, move)
-	}
-	slices.SortFunc(s.out.Moves, func(a, b Move) int {
-		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To), cmp.Compare(fmt.Sprint(a.New), fmt.Sprint(b.New)))
-	})
+	s.out.Moves = summed(s.out.Moves)
 	return placed
 }
 
@@ -80,11 +81,14 @@ func (s *simulation) reason(ctx context.Context, reasons map[client.ObjectKey]st
 	return "Karpenter does not take it up"
 }
 
-// launches sums up the nodes that would be launched.
-func (s *simulation) launches() {
+// launches sums up the nodes that would be launched: those of earlier rounds, and of the last one.
+func (s *simulation) launches(last []*scheduling.NodeClaim) {
+	all := slices.Collect(maps.Values(s.fresh))
+	for _, claim := range last {
+		all = append(all, newNodes(claim))
+	}
 	kinds := map[string]*NewNodes{}
-	for _, claim := range s.results.NewNodeClaims {
-		n := newNodes(claim)
+	for _, n := range all {
 		key := fmt.Sprint(n.Pool, n.Types, n.CapacityTypes, n.Zones)
 		if kinds[key] == nil {
 			kinds[key] = n

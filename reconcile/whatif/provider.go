@@ -87,19 +87,24 @@ func (*provider) GetSupportedNodeClasses() []status.Object {
 // Name is that of the provider.
 func (*provider) Name() string { return "aws" }
 
-// recorder keeps what Karpenter would say of pods that it does not even try to place.
+// recorder keeps what Karpenter would say of pods that it does not even try to place, and of which NodePools it would say that
+// no instance type meets them.
 type recorder struct {
-	mu   sync.Mutex
-	said map[types.NamespacedName]string
+	mu    sync.Mutex
+	said  map[types.NamespacedName]string
+	unmet map[string]*karpv1.NodePool
 }
 
-// Publish keeps events of pods.
+// Publish keeps these events of pods and NodePools.
 func (r *recorder) Publish(published ...events.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, event := range published {
 		if pod, ok := event.InvolvedObject.(*corev1.Pod); ok && event.Reason == events.FailedScheduling {
 			r.said[client.ObjectKeyFromObject(pod)] = event.Message
+		}
+		if pool, ok := event.InvolvedObject.(*karpv1.NodePool); ok && event.Reason == events.NoCompatibleInstanceTypes {
+			r.unmet[pool.Name] = pool
 		}
 	}
 }

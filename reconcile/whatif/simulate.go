@@ -19,7 +19,9 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/capture"
 )
 
-// Simulate says what would become of pods.
+// Simulate says what would become of pods. Within one simulation Karpenter counts each new node as the largest instance type
+// that it may be against the limits of its pool, and leaves the pods beyond them for later. So it is repeated with the new nodes as the smallest
+// that they may be, as Lands does, until every pod has a place, or a round launches no node.
 func Simulate(ctx context.Context, c *capture.Capture, commit Commit, offers Offers) (*Outcome, error) {
 	ctx = with(ctx, c.Settings)
 	if err := observe(ctx, c, offers); err != nil {
@@ -29,10 +31,14 @@ func Simulate(ctx context.Context, c *capture.Capture, commit Commit, offers Off
 	if err != nil {
 		return nil, fmt.Errorf("the cluster as it is: %w", err)
 	}
-	s := &simulation{capture: c, commit: commit, before: before}
+	s := &simulation{capture: c, commit: commit, before: before, fresh: map[string]*NewNodes{}}
 	if err := s.land(ctx, offers); err != nil {
 		return nil, err
 	}
+	if err := s.repeat(ctx, offers); err != nil {
+		return nil, err
+	}
+	s.unlaunchable(ctx, offers.Region())
 	s.price(ctx, offers)
 	s.note()
 	return s.out, nil
@@ -59,6 +65,50 @@ type simulation struct {
 	pools   map[string]string
 	touched map[string]bool
 	results scheduling.Results
+	// fresh are the nodes that earlier rounds have launched, by name.
+	fresh map[string]*NewNodes
+}
+
+// repeat simulates on with the nodes that have been launched, and adds what later rounds find.
+func (s *simulation) repeat(ctx context.Context, offers Offers) error {
+	last := s
+	for round := 1; len(last.out.Nowhere) > 0 && len(last.results.NewNodeClaims) > 0; round++ {
+		if round == mostRounds {
+			s.out.Notes = append(s.out.Notes, fmt.Sprintf("not determined in %d rounds: where %d more pods go", mostRounds, len(last.out.Nowhere)))
+			s.out.Nowhere = nil
+			break
+		}
+		next := &simulation{capture: last.launched(), commit: s.commit, before: s.before, fresh: s.fresh}
+		if err := next.land(ctx, offers); err != nil {
+			return err
+		}
+		s.out.Moves, s.out.Placed = append(s.out.Moves, next.out.Moves...), append(s.out.Placed, next.out.Placed...)
+		s.out.Nowhere = next.out.Nowhere
+		last = next
+	}
+	s.out.Moves = summed(s.out.Moves)
+	s.sort()
+	s.launches(last.results.NewNodeClaims)
+	return nil
+}
+
+// summed has each way once.
+func summed(moves []Move) []Move {
+	counts := map[Move]int{}
+	for _, move := range moves {
+		pods := move.Pods
+		move.Pods = 0
+		counts[move] += pods
+	}
+	var all []Move
+	for move, n := range counts {
+		move.Pods = n
+		all = append(all, move)
+	}
+	slices.SortFunc(all, func(a, b Move) int {
+		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To), cmp.Compare(fmt.Sprint(a.New), fmt.Sprint(b.New)))
+	})
+	return all
 }
 
 // take simulates, and sorts out what became of each pod.
@@ -83,7 +133,6 @@ func (s *simulation) take(ctx context.Context) error {
 	s.results = results
 	placed := s.moves()
 	s.strand(ctx, leaving, pending, placed)
-	s.launches()
 	return nil
 }
 

@@ -46,7 +46,7 @@ func newWorld(ctx context.Context, c *capture.Capture, definitions []map[string]
 		return nil, err
 	}
 	bare := &provider{client: served, offers: offers, known: map[string][]*cloudprovider.InstanceType{}, failed: map[string]error{}}
-	w := &world{client: served, bare: bare, clock: clocktesting.NewFakeClock(c.TakenAt), recorder: &recorder{said: map[types.NamespacedName]string{}}}
+	w := &world{client: served, bare: bare, clock: clocktesting.NewFakeClock(c.TakenAt), recorder: &recorder{said: map[types.NamespacedName]string{}, unmet: map[string]*karpv1.NodePool{}}}
 	store := nodeoverlay.NewInstanceTypeStore()
 	w.cloud = overlay.Decorate(bare, served, store)
 	w.cluster = state.NewCluster(w.clock, served, w.cloud)
