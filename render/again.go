@@ -30,8 +30,9 @@ type rendition struct {
 	linked []string
 	// wide are the sources that are made of more than the file of their name.
 	wide []source
-	// warned are the sources with remarks.
+	// warned are the sources with remarks, and unread the warnings about files that are no sources.
 	warned []source
+	unread []string
 }
 
 // rendition is what a render has come to. Without files where the file system does not know how it
@@ -133,7 +134,8 @@ func (l *rendition) touched(d Difference, known map[source]kept) []source {
 // replaced is the last rendition with sources that were taken again; nil where there is
 // something to say against the Set.
 func (r *run) replaced(last *rendition, taken map[source]kept) *rendition {
-	next := &rendition{of: last.of, files: untimed(r.snap.FS), walked: last.walked, linked: last.linked, wide: last.wide}
+	next := &rendition{of: last.of, files: untimed(r.snap.FS), walked: last.walked, linked: last.linked, wide: last.wide, unread: last.unread}
+	r.warnings = append(r.warnings, last.unread...)
 	r.tree.inputs = last.inputs.clone()
 	left := map[Ref]bool{}
 	for one, now := range taken {

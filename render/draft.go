@@ -135,10 +135,10 @@ func unpack(doc document.Document) []document.Document {
 func (r *run) build(ctx context.Context, files *tree, folder string) ([]draft, remarks, Errors, error) {
 	found := r.listings[folder]
 	files.inputs.add(found.inputs)
-	seen, resources, err := &drawn{tree: files}, []kustomize.Resource(nil), found.err
+	seen, resources, unmatched, err := &drawn{tree: files}, []kustomize.Resource(nil), []string(nil), found.err
 	if err == nil {
 		seen.kustomization, seen.resources = found.kustomization, found.kustomization.Resources()
-		resources, err = found.kustomization.Build(ctx, r.runner, seen)
+		resources, unmatched, err = found.kustomization.Build(ctx, r.runner, seen)
 	}
 	if err != nil {
 		errs, ok := kustomizeErrors(err)
@@ -163,7 +163,7 @@ func (r *run) build(ctx context.Context, files *tree, folder string) ([]draft, r
 		}
 	}
 	drafts, ignored := r.withoutIgnored(drafts)
-	said := remarks{warnings: seen.warnings}
+	said := remarks{warnings: append(seen.warnings, unmatched...)}
 	if len(resources)+len(seen.warnings) == 0 {
 		said.warnings = []string{withoutObject(found.kustomization.File())}
 	}

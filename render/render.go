@@ -43,6 +43,7 @@ func Render(ctx context.Context, snap Snapshot, name string, k *Karpenter, v Val
 	if err != nil {
 		return nil, limited(folder, err)
 	}
+	r.warnings = append(r.warnings, w.warnings...)
 	walked := r.tree.inputs.clone()
 	if err := r.takeAll(ctx, sources); err != nil {
 		return nil, limited(folder, err)
@@ -53,6 +54,7 @@ func Render(ctx context.Context, snap Snapshot, name string, k *Karpenter, v Val
 		return nil, err
 	}
 	last := r.rendition(of, walked, set)
+	last.unread = w.warnings
 	last.finish(k, s.inputs, snap)
 	s.cache.keep(last, nil)
 	return set, nil

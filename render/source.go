@@ -38,6 +38,9 @@ type walk struct {
 	walked map[string]bool
 	errs   Errors
 	snap   Snapshot
+	// warnings are about files that are passed over, and looked how many of them were looked into.
+	warnings []string
+	looked   int
 	// before are the listings of the last render, after those of this one.
 	before, after map[string]listing
 }
@@ -92,6 +95,7 @@ func (w *walk) folder(name string, depth int) error {
 		return w.kustomization(name)
 	}
 	for _, entry := range entries {
+		w.unread(path.Join(name, entry.Name()), entry, 0)
 		if strings.HasPrefix(entry.Name(), ".") {
 			continue
 		}

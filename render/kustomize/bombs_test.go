@@ -63,7 +63,7 @@ func TestBuildsThatTakeTooMuch(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = k.Build(t.Context(), runner, tc.files)
+			_, _, err = k.Build(t.Context(), runner, tc.files)
 			var limit *confine.LimitError
 			if !errors.As(err, &limit) || !strings.Contains(err.Error(), "building kustomization.yaml took more than") || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("error %v, want a limit of %s", err, tc.want)
@@ -88,7 +88,7 @@ func FuzzBuild(f *testing.F) {
 		if err != nil {
 			return
 		}
-		made, err := k.Build(t.Context(), runner, files)
+		made, _, err := k.Build(t.Context(), runner, files)
 		var limit *confine.LimitError
 		if errors.As(err, &limit) {
 			t.Fatalf("%d bytes took too much: %v", len(kustomization)+len(resource), err)

@@ -32,35 +32,37 @@ type Resource struct {
 
 // Build makes the objects of the kustomization, in a child process of runner, or in this
 // one where that is nil. The file system is the one that it was read from, or another
-// with the same files of its own. Errors: *RefusedError, *BuildError, that of the
+// with the same files of its own. The warnings are sentences about patches that change nothing. Errors: *RefusedError, *BuildError, that of the
 // file system, or one of the Runner.
-func (k *Kustomization) Build(ctx context.Context, runner *confine.Runner, fsys fs.FS) ([]Resource, error) {
+func (k *Kustomization) Build(ctx context.Context, runner *confine.Runner, fsys fs.FS) (resources []Resource, warnings []string, err error) {
 	if len(k.refusals) > 0 {
-		return nil, &RefusedError{Refusals: k.refusals}
+		return nil, nil, &RefusedError{Refusals: k.refusals}
 	}
 	own := k.read[k.folder]
 	if err := own.CheckEmpty(); err != nil {
-		return nil, &BuildError{File: k.file, Err: err}
+		return nil, nil, &BuildError{File: k.file, Err: err}
 	}
 	text, err := prepared(own)
 	if err != nil {
-		return nil, &BuildError{File: k.file, Err: err}
+		return nil, nil, &BuildError{File: k.file, Err: err}
 	}
 	w := work{
 		folder: k.folder, file: k.file, text: text, ownTypes: k.ownTypes,
 		keepOrigins: slices.Contains(own.BuildMetadata, types.OriginAnnotations),
 	}
+	for folder, drawn := range k.read {
+		w.renamed = w.renamed || folder != k.folder && drawn.NamePrefix+drawn.NameSuffix != ""
+	}
 	files := &locked{fsys: fsys}
-	var resources []Resource
 	if runner == nil {
-		resources, err = w.here(files)
+		resources, warnings, err = w.here(files)
 	} else {
-		resources, err = w.confined(ctx, runner, files)
+		resources, warnings, err = w.confined(ctx, runner, files)
 	}
 	if files.failure != nil {
-		return nil, files.failure
+		return nil, nil, files.failure
 	}
-	return resources, err
+	return resources, warnings, err
 }
 
 // work is one build, as plain data.
@@ -73,6 +75,8 @@ type work struct {
 	ownTypes bool
 	// keepOrigins says that objects keep the annotation that tells where they are from.
 	keepOrigins bool
+	// renamed says that a base gives its objects other names.
+	renamed bool
 }
 
 // one lets one build run at a time: kustomize keeps types in package variables,
@@ -81,33 +85,35 @@ type work struct {
 var one sync.Mutex
 
 // here builds in this process.
-func (w work) here(files *locked) ([]Resource, error) {
-	var resources []Resource
-	err := w.build(files, func(r Resource) error {
+func (w work) here(files *locked) (resources []Resource, warnings []string, err error) {
+	warnings, err = w.build(files, func(r Resource) error {
 		resources = append(resources, r)
 		return nil
 	})
-	return resources, err
+	return resources, warnings, err
 }
 
 // build hands out what kustomize makes, object by object. Errors: *BuildError, and those
 // of made.
-func (w work) build(files *locked, made func(Resource) error) error {
+func (w work) build(files *locked, made func(Resource) error) (warnings []string, err error) {
 	files.instead = map[string][]byte{w.file: w.text}
 	all, err := w.run(files)
 	if err != nil {
-		return &BuildError{File: w.file, Err: err}
+		return nil, &BuildError{File: w.file, Err: err}
+	}
+	if warnings, err = w.unmatched(files, all); err != nil {
+		return nil, &BuildError{File: w.file, Err: err}
 	}
 	for _, r := range all.Resources() {
 		one, err := read(r, w.folder, w.keepOrigins)
 		if err != nil {
-			return &BuildError{File: w.file, Err: err}
+			return nil, &BuildError{File: w.file, Err: err}
 		}
 		if err := made(one); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return warnings, nil
 }
 
 func (w work) run(files *locked) (resmap.ResMap, error) {

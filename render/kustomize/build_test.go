@@ -64,9 +64,9 @@ func build(t *testing.T, fsys fs.FS, folder string) ([]kustomize.Resource, error
 	if err != nil {
 		return nil, err
 	}
-	here, err := k.Build(t.Context(), nil, fsys)
-	confined, other := k.Build(t.Context(), runner, fsys)
-	if diff := cmp.Diff(here, confined); diff != "" || fmt.Sprint(err) != fmt.Sprint(other) {
+	here, warnings, err := k.Build(t.Context(), nil, fsys)
+	confined, confinedWarnings, other := k.Build(t.Context(), runner, fsys)
+	if diff := cmp.Diff(here, confined) + cmp.Diff(warnings, confinedWarnings); diff != "" || fmt.Sprint(err) != fmt.Sprint(other) {
 		t.Errorf("in a child process it is another (-here +there):\n%s%v, and %v", diff, err, other)
 	}
 	return here, err
@@ -226,7 +226,7 @@ func TestABuildTakesWhatWasRead(t *testing.T) {
 		changed := overlay()
 		changed["clusters/a/nodes/own.yaml"] = strings.ReplaceAll(changed["clusters/a/nodes/own.yaml"], "cpu: 100", "cpu: "+cpu)
 		files := noted{tree(changed), map[string]int{}}
-		made, err := k.Build(t.Context(), nil, files)
+		made, _, err := k.Build(t.Context(), nil, files)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -284,5 +284,22 @@ func TestWhatABuildLeavesOut(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]bool{"left": true, "odd": true, "kept": false, "plain": false}, got); diff != "" {
 		t.Errorf("left out (-want +got):\n%s", diff)
+	}
+}
+
+// TestPatchesThatMatchNothing are warned of from a child process, too.
+func TestPatchesThatMatchNothing(t *testing.T) {
+	files := fstest.MapFS{
+		"kustomization.yaml": {Data: []byte("resources: [a.yaml]\npatches: [{target: {kind: NodePool, name: b}, patch: '- {op: add, path: /spec/weight, value: 5}'}]\n")},
+		"a.yaml":             {Data: []byte("apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: a}\nspec: {}\n")},
+	}
+	k, err := kustomize.Read(files, ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, warnings, err := k.Build(t.Context(), runner, files)
+	want := []string{"kustomization.yaml: a patch changes nothing: no object matches its target {kind: NodePool, name: b}"}
+	if diff := cmp.Diff(want, warnings); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 }

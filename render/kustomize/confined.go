@@ -22,13 +22,13 @@ func Job(t *confine.Talk) error {
 	if err != nil {
 		return err
 	}
-	err = decodeWork(message).build(&locked{fsys: &remoteFiles{talk: t, known: map[string]*remoteFile{}}}, func(r Resource) error {
+	warnings, err := decodeWork(message).build(&locked{fsys: &remoteFiles{talk: t, known: map[string]*remoteFile{}}}, func(r Resource) error {
 		return t.Send(map[string]any{"object": r.Object, "file": r.File, "local": r.Local})
 	})
 	var failed *BuildError
 	switch {
 	case err == nil:
-		return t.Send(map[string]any{"done": true})
+		return t.Send(map[string]any{"done": true, "warnings": texts(warnings)})
 	case errors.As(err, &failed):
 		text := failed.Err.Error()
 		return t.Send(map[string]any{"failed": text[:min(len(text), longestError)]})
@@ -37,10 +37,9 @@ func Job(t *confine.Talk) error {
 }
 
 // confined builds in a child process.
-func (w work) confined(ctx context.Context, runner *confine.Runner, files *locked) ([]Resource, error) {
-	var resources []Resource
+func (w work) confined(ctx context.Context, runner *confine.Runner, files *locked) (resources []Resource, warnings []string, err error) {
 	what := "building " + w.file
-	err := runner.Run(ctx, what, JobName, func(t *confine.Talk) error {
+	err = runner.Run(ctx, what, JobName, func(t *confine.Talk) error {
 		if err := t.Send(w.encode()); err != nil {
 			return err
 		}
@@ -66,17 +65,33 @@ func (w work) confined(ctx context.Context, runner *confine.Runner, files *locke
 			case said["failed"] != nil:
 				return &BuildError{File: w.file, Err: fmt.Errorf("%v", said["failed"])}
 			case said["done"] != nil:
+				list, _ := said["warnings"].([]any)
+				for _, one := range list[:min(len(list), mostUnmatched)] {
+					warnings = append(warnings, fmt.Sprint(one))
+				}
 				return nil
 			default:
 				return &confine.ChildError{What: what, Err: errors.New("the child process says nothing that is understood")}
 			}
 		}
 	})
-	return resources, err
+	return resources, warnings, err
+}
+
+// mostUnmatched is how many warnings of a child are taken.
+const mostUnmatched = 20
+
+// texts are warnings as a message has them.
+func texts(warnings []string) []any {
+	list := make([]any, 0, len(warnings))
+	for _, one := range warnings {
+		list = append(list, one)
+	}
+	return list
 }
 
 func (w work) encode() map[string]any {
-	return map[string]any{"folder": w.folder, "file": w.file, "text": string(w.text), "ownTypes": w.ownTypes, "keepOrigins": w.keepOrigins}
+	return map[string]any{"folder": w.folder, "file": w.file, "text": string(w.text), "ownTypes": w.ownTypes, "keepOrigins": w.keepOrigins, "renamed": w.renamed}
 }
 
 func decodeWork(message any) work {
@@ -88,6 +103,7 @@ func decodeWork(message any) work {
 	w.text = []byte(text)
 	w.ownTypes, _ = said["ownTypes"].(bool)
 	w.keepOrigins, _ = said["keepOrigins"].(bool)
+	w.renamed, _ = said["renamed"].(bool)
 	return w
 }
 

@@ -55,7 +55,8 @@ func buildHere(t *testing.T, fsys fs.FS, folder string) ([]kustomize.Resource, e
 	if err != nil {
 		return nil, err
 	}
-	return k.Build(t.Context(), nil, fsys)
+	made, _, err := k.Build(t.Context(), nil, fsys)
+	return made, err
 }
 
 func buildGuarded(t *testing.T) {
