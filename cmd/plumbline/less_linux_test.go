@@ -43,7 +43,7 @@ func TestLessConfinementIsLogged(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if built, err := read.Build(t.Context(), runner, files); err != nil || len(built) != 1 {
+		if built, _, err := read.Build(t.Context(), runner, files); err != nil || len(built) != 1 {
 			t.Fatalf("built %v, %v", built, err)
 		}
 	}
