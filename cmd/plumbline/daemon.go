@@ -68,7 +68,7 @@ func runDaemon(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, o
 	if err != nil {
 		return err
 	}
-	followed := newFollower(d.mgr, d.reconciler, d.reports, o)
+	followed := newFollower(d.mgr, d.reconciler, d.reports, d.space, o)
 	if err := d.mgr.Add(followed); err != nil {
 		return fmt.Errorf("add what follows pull requests: %w", err)
 	}
@@ -83,6 +83,7 @@ type daemon struct {
 	mgr        ctrl.Manager
 	reconciler *reconcile.Reconciler
 	git        *source.Git
+	space      *source.Space
 	reports    *queue.Queue
 	seen       *leaseSeen
 }
@@ -120,9 +121,9 @@ func newDaemon(ctx context.Context, config *rest.Config, o *runOptions) (*daemon
 	}
 	d.reconciler.Landing = simulator(d.mgr.GetAPIReader(), o.karpenterNamespaces, d.reconciler.Confine, &d.reconciler.Clouds)
 	d.reconciler.Nodes.Refusals, d.reconciler.Values, d.reconciler.Points = refusals, values, points
-	space := &source.Space{Limit: o.storeLimit}
-	d.git = source.NewGit(source.Options{Dir: filepath.Join(o.cacheDir, "git"), MaxBytes: o.storeLimit, Space: space, OnFetch: func(s source.FetchStats) { d.reconciler.Meter.Fetched(s.Received) }})
-	if d.reconciler.Source, err = d.eitherSource(config, space, o); err != nil {
+	d.space = &source.Space{Limit: o.storeLimit}
+	d.git = source.NewGit(source.Options{Dir: filepath.Join(o.cacheDir, "git"), MaxBytes: o.storeLimit, Space: d.space, OnFetch: func(s source.FetchStats) { d.reconciler.Meter.Fetched(s.Received) }})
+	if d.reconciler.Source, err = d.eitherSource(config, d.space, o); err != nil {
 		return nil, err
 	}
 	d.reconciler.Disk = &render.Disk{Dir: filepath.Join(o.cacheDir, "rendered"), Program: program()}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -14,6 +15,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/recorder"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
+	"github.com/plumbline-dev/plumbline/reconcile/source"
 )
 
 // addBeside adds what runs beside the passes: what posts commit statuses, records ended nodes,
@@ -40,12 +42,17 @@ func (d *daemon) addBeside() (*recorder.Recorder, error) {
 
 // newFollower says on pull requests what they would do, by what the reconciler works with.
 // The charts that pull requests ask for are in a store of their own, in which they evict none that a NodeSync needs.
-func newFollower(mgr ctrl.Manager, reconciler *reconcile.Reconciler, reports *queue.Queue, o *runOptions) *pulls.Follower {
+func newFollower(mgr ctrl.Manager, reconciler *reconcile.Reconciler, reports *queue.Queue, space *source.Space, o *runOptions) *pulls.Follower {
 	schemas, definitions := reconciler.Shared()
 	settings := reconciler.Settings
+	// Pull requests, from forks too, take no more than half of the space, so that NodeSyncs can always fetch.
+	git := source.NewGit(source.Options{
+		Dir: filepath.Join(o.cacheDir, "git-of-pull-requests"), MaxBytes: o.storeLimit / 2, Space: &source.Space{Limit: o.storeLimit / 2, Of: space},
+		OnFetch: func(s source.FetchStats) { reconciler.Meter.Fetched(s.Received) },
+	})
 	return pulls.New(pulls.Options{
 		Cached: mgr.GetClient(), Secrets: mgr.GetAPIReader(), Namespace: settings.Namespace,
-		Hosts: &report.Hosts{Now: settings.Now}, Source: reconciler.Source, Queue: reports,
+		Hosts: &report.Hosts{Now: settings.Now}, Source: git, Queue: reports,
 		Preview: preview.Tools{
 			Client: reconciler.Uncached, Cached: reconciler.Client, Nodes: reconciler.Nodes.Uncached, CachedNodes: reconciler.Nodes.Client, Definitions: definitions, Store: newChartStore("charts-of-pull-requests", reconciler.Confine, o), Helm: reconciler.Install,
 			CRDs: (&planOptions{}).knownCRDs, Schemas: schemas, Confine: reconciler.Confine,

@@ -22,6 +22,8 @@ func (e *SpaceError) Error() string {
 type Space struct {
 	// Limit in bytes.
 	Limit int64
+	// Of is the Space that this one is a part of; nil if it is none.
+	Of *Space
 
 	mu   sync.Mutex
 	used int64
@@ -37,6 +39,9 @@ func (s *Space) Take(bytes int64) error {
 	if s.used+bytes > s.Limit {
 		return &SpaceError{Limit: s.Limit}
 	}
+	if err := s.Of.Take(bytes); err != nil {
+		return err
+	}
 	s.used += bytes
 	return nil
 }
@@ -48,5 +53,6 @@ func (s *Space) Add(bytes int64) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.Of.Add(bytes)
 	s.used += bytes
 }

@@ -36,3 +36,26 @@ func TestStoresShareTheirSpace(t *testing.T) {
 		t.Errorf("with room for it: %v", err)
 	}
 }
+
+// TestAPartOfTheSpace: what a part takes counts for the whole, and a part takes no more than its own limit.
+func TestAPartOfTheSpace(t *testing.T) {
+	whole := &source.Space{Limit: 10}
+	part := &source.Space{Limit: 5, Of: whole}
+	var full *source.SpaceError
+	if err := part.Take(6); !errors.As(err, &full) || full.Limit != 5 {
+		t.Errorf("6 of 5: %v", err)
+	}
+	if err := part.Take(5); err != nil {
+		t.Errorf("5 of 5: %v", err)
+	}
+	if err := whole.Take(6); !errors.As(err, &full) || full.Limit != 10 {
+		t.Errorf("11 of 10: %v", err)
+	}
+	part.Add(-5)
+	if err := whole.Take(10); err != nil {
+		t.Errorf("10 of 10: %v", err)
+	}
+	if err := part.Take(1); !errors.As(err, &full) || full.Limit != 10 {
+		t.Errorf("a part of a full space: %v", err)
+	}
+}
