@@ -8,8 +8,6 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/plumbline-dev/plumbline/reconcile/finding"
 )
 
 const (
@@ -17,8 +15,9 @@ const (
 	// seconds, and another replica takes it over after 15 s
 	// (LeaseDuration, RenewDeadline and RetryPeriod in sigs.k8s.io/controller-runtime pkg/manager/manager.go).
 	stoppedAfter = time.Minute
-	// readEvery is the shortest time between two reads of the lease; ReadWithin is the longest.
-	readEvery  = 10 * time.Second
+	// readEvery is the shortest time between two reads of the lease.
+	readEvery = 10 * time.Second
+	// ReadWithin is the longest time between two reads of the lease.
 	ReadWithin = time.Minute
 )
 
@@ -41,7 +40,7 @@ type Stopped struct {
 // Look reads the lease if it is due, and returns the controller if it does not renew the lease. It returns nil if the
 // controller does, if that is not known yet, or if there is no lease because leader election is off.
 func (h *Heartbeat) Look(ctx context.Context, reader client.Reader, namespace string, now time.Time) (*Stopped, error) {
-	if !finding.Due(now, h.read, readEvery) {
+	if since := now.Sub(h.read); since >= 0 && since < readEvery {
 		return h.stopped(namespace), nil
 	}
 	lease := &coordinationv1.Lease{}

@@ -75,16 +75,13 @@ func (p *Pods) first() {
 func Of(nodes map[string]bool, pods []corev1.Pod, budgets []policyv1.PodDisruptionBudget, at time.Time) Impact {
 	var i Impact
 	of := controlled(pods)
-	selects := selectors(budgets)
-	held := map[int]int{}
-	drains, moves := map[string]bool{}, map[string]bool{} // by node: whether it may drain at all, and now
+	h := holding{budgets: budgets, selects: selectors(budgets), pods: map[int]int{}, drains: map[string]bool{}, moves: map[string]bool{}}
 	for n := range pods {
 		pod := &pods[n]
 		if !nodes[pod.Spec.NodeName] || !evicted(pod) {
 			continue
 		}
 		i.Pods++
-		node, may, now := pod.Spec.NodeName, true, true
 		if stays(pod, at) {
 			i.DoNotDisrupt.add(pod.Namespace, pod.Name)
 		}
@@ -94,17 +91,10 @@ func Of(nodes map[string]bool, pods []corev1.Pod, budgets []policyv1.PodDisrupti
 		case owner.Kind != "Job" && of[owner.UID] == 1:
 			i.Single.add(pod.Namespace, workloadOf(pod, owner))
 		}
-		for b := range budgets {
-			if budgets[b].Namespace == pod.Namespace && budgets[b].Status.DisruptionsAllowed == 0 && selects[b].Matches(labels.Set(pod.Labels)) {
-				held[b]++
-				may, now = may && !never(&budgets[b]), false
-			}
-		}
-		before, seen := drains[node]
-		drains[node], moves[node] = may && (before || !seen), now && (moves[node] || !seen)
+		h.add(pod)
 	}
-	i.Nodes, i.Undrainable, i.Blocked = len(drains), falses(drains), falses(moves)
-	for b, n := range held {
+	i.Nodes, i.Undrainable, i.Blocked = len(h.drains), falses(h.drains), falses(h.moves)
+	for b, n := range h.pods {
 		i.Budgets = append(i.Budgets, Budget{Name: budgets[b].Namespace + "/" + budgets[b].Name, Pods: n, Never: never(&budgets[b])})
 	}
 	slices.SortFunc(i.Budgets, func(a, b Budget) int { return cmp.Compare(a.Name, b.Name) })
@@ -112,6 +102,29 @@ func Of(nodes map[string]bool, pods []corev1.Pod, budgets []policyv1.PodDisrupti
 		found.first()
 	}
 	return i
+}
+
+// holding is which PodDisruptionBudgets allow no disruption of pods, and on which nodes these run.
+type holding struct {
+	budgets []policyv1.PodDisruptionBudget
+	selects []labels.Selector
+	// pods is how many each budget selects, by its index.
+	pods map[int]int
+	// drains and moves report, by node, whether it may drain at all, and whether it may now.
+	drains, moves map[string]bool
+}
+
+func (h *holding) add(pod *corev1.Pod) {
+	node, may, now := pod.Spec.NodeName, true, true
+	for b := range h.budgets {
+		budget := &h.budgets[b]
+		if budget.Namespace == pod.Namespace && budget.Status.DisruptionsAllowed == 0 && h.selects[b].Matches(labels.Set(pod.Labels)) {
+			h.pods[b]++
+			may, now = may && !never(budget), false
+		}
+	}
+	before, seen := h.drains[node]
+	h.drains[node], h.moves[node] = may && (before || !seen), now && (h.moves[node] || !seen)
 }
 
 // falses counts the nodes for which something is false.
