@@ -41,7 +41,7 @@ func startStandIn(ctx context.Context, config *rest.Config, sync *v1alpha1.NodeS
 		return nil, fmt.Errorf("make a folder for the passes: %w", err)
 	}
 	ctx, stop := context.WithCancel(ctx)
-	o, only := standInOptions(sync.Namespace, dir), &atomic.Bool{}
+	o, only := standInOptions(sync, dir), &atomic.Bool{}
 	o.steps = steps
 	d, err := newDaemon(ctx, config, o)
 	if err == nil {
@@ -65,9 +65,14 @@ func startStandIn(ctx context.Context, config *rest.Config, sync *v1alpha1.NodeS
 }
 
 // standInOptions are the daemon's flags: it is not asked by others, and follows nothing but NodeSyncs.
-func standInOptions(namespace, dir string) *runOptions {
+func standInOptions(sync *v1alpha1.NodeSync, dir string) *runOptions {
+	// As the daemon's ServiceAccount it may read Karpenter's objects only in Karpenter's namespace.
+	var karpenter []string
+	if k := sync.Status.Karpenter; k != nil {
+		karpenter = []string{k.Namespace}
+	}
 	return &runOptions{
-		namespace: namespace, cacheDir: dir, leaderElect: true, concurrent: 4,
+		namespace: sync.Namespace, karpenterNamespaces: karpenter, cacheDir: dir, leaderElect: true, concurrent: 4,
 		metricsAddr: "0", profilingAddr: "0", healthAddr: "0", webhookAddr: "0", pageAddr: "0",
 		cloudInterval: 10 * time.Second, storeLimit: 1 << 30,
 	}
