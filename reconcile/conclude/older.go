@@ -1,7 +1,6 @@
 package conclude
 
 import (
-	"cmp"
 	"fmt"
 	"sync"
 
@@ -67,14 +66,13 @@ func (s *Step) rolling() string {
 	return ""
 }
 
-// refused says that the commit has failed, and that nothing of it is applied; or no node is replaced for it while
-// those of another one are, as what it removes is held.
+// refused reports whether the commit has failed and ends no older one: nothing of it is applied, or what it removes or changes is
+// held, and no node is replaced for it.
 func (s *Step) refused(v Verdict) bool {
 	if v.CommitState() != report.Failure {
 		return false
 	}
-	rolling := s.rolling()
-	return !s.begun() || s.holds() && rolling != "" && rolling != s.Commit
+	return !s.begun() || s.holds() && s.rolling() != s.Commit
 }
 
 // ended says how the commit that is in force under one that is refused has ended, where that is known, and that
@@ -87,18 +85,40 @@ func (s *Step) ended(v Verdict) map[string]queue.Word {
 		}
 		return all
 	}
-	commit := cmp.Or(s.rolling(), render.CommitOf(s.Sync.Status.LastAppliedRevision))
-	if commit == "" || commit == s.Commit || !s.refused(v) || !s.SawRollout {
+	commit := s.rolling()
+	if commit == "" && !s.begun() {
+		commit = render.CommitOf(s.Sync.Status.LastAppliedRevision)
+	}
+	if commit == "" || commit == s.Commit || !s.refused(v) {
 		return nil
 	}
-	word := queue.Word{State: report.Failure, Description: s.failureText()}
-	if word.Description == "" {
-		if s.Sync.Status.Rollout != nil || s.Fault != nil || s.Unwritten != nil || s.NotUpgraded != nil || s.stateVerdict().CommitState() != report.Success {
-			return nil
-		}
-		word = queue.Word{State: report.Success, Description: "applied, Ready, each node matches"}
+	if word := s.settled(commit); word.State != "" {
+		return map[string]queue.Word{commit: word}
 	}
-	return map[string]queue.Word{commit: word}
+	return nil
+}
+
+// settled says how an older commit has ended, by its own rollout and its own removals: those of other commits neither keep it
+// pending nor fail it. The word is empty while that is unknown, or something of it is in progress or held.
+func (s *Step) settled(commit string) queue.Word {
+	own := filter(s.Sync.Status.Removals, func(r v1alpha1.Removal) bool { return render.CommitOf(r.Revision) == commit })
+	rollout := s.Sync.Status.Rollout
+	rolls := rollout != nil && render.CommitOf(rollout.Revision) == commit
+	switch {
+	case !s.SawRollout:
+		return queue.Word{}
+	case rolls && s.rolloutFails():
+		return queue.Word{State: report.Failure, Description: s.failureText()}
+	case len(stalled(own)) > 0:
+		return queue.Word{State: report.Failure, Description: s.stalledVerdict(stalled(own)).Brief.String()}
+	case rolls || len(own) > 0 || s.Fault != nil || s.Unwritten != nil || s.NotUpgraded != nil:
+		return queue.Word{}
+	}
+	state := s.stateVerdict()
+	if state.Reason != v1alpha1.ReasonRemoving && state.CommitState() != report.Success {
+		return queue.Word{}
+	}
+	return queue.Word{State: report.Success, Description: "applied, Ready, each node matches"}
 }
 
 // failureText is that of a rollout that goes wrong; empty where none does.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
@@ -140,7 +141,7 @@ func TestARemovalThatIsHeldEndsNoOtherRollout(t *testing.T) {
 		"the older one goes on": {before: of("a"), now: of("a"), refused: true},
 		"it ends":               {before: of("a"), refused: true, ended: report.Success},
 		"the newer one's":       {before: of("b"), now: of("b")},
-		"none":                  {},
+		"none":                  {refused: true},
 	} {
 		sync := &v1alpha1.NodeSync{Status: v1alpha1.NodeSyncStatus{
 			LastAppliedRevision: "main@sha1:b", Rollout: c.now, Removals: []v1alpha1.Removal{{Kind: "NodePool", Name: "batch", Phase: v1alpha1.RemovalHeld}},
@@ -152,6 +153,48 @@ func TestARemovalThatIsHeldEndsNoOtherRollout(t *testing.T) {
 		}
 		if got := s.ended(s.Verdict())["a"].State; got != c.ended {
 			t.Errorf("%s: a ends with %q, want %q", name, got, c.ended)
+		}
+	}
+}
+
+// TestAnOlderCommitEndsByWhatIsItsOwn: what another commit removes, or rolls out, neither keeps it pending nor fails it.
+func TestAnOlderCommitEndsByWhatIsItsOwn(t *testing.T) {
+	removal := func(commit string, phase v1alpha1.RemovalPhase) v1alpha1.Removal {
+		return v1alpha1.Removal{Kind: "NodePool", Name: "of-" + commit, Revision: "main@sha1:" + commit, Phase: phase}
+	}
+	isStalled := removal("a", v1alpha1.RemovalDraining)
+	isStalled.Stalled = &metav1.Time{}
+	braked := []v1alpha1.PoolRollout{{Pool: "general", Reason: v1alpha1.BrakeFailedLaunches, Message: "no node joins"}}
+	held := removal("b", v1alpha1.RemovalHeld)
+	for name, c := range map[string]struct {
+		removals []v1alpha1.Removal
+		rollout  string
+		pools    []v1alpha1.PoolRollout
+		want     report.State
+	}{
+		"its removal goes on":                 {removals: []v1alpha1.Removal{removal("a", v1alpha1.RemovalDraining), held}},
+		"its removal is held by now":          {removals: []v1alpha1.Removal{removal("a", v1alpha1.RemovalHeld), held}},
+		"its removal is complete":             {removals: []v1alpha1.Removal{held}, want: report.Success},
+		"its removal is stalled":              {removals: []v1alpha1.Removal{isStalled, held}, want: report.Failure},
+		"another removal goes on":             {removals: []v1alpha1.Removal{removal("c", v1alpha1.RemovalDraining), held}, want: report.Success},
+		"its rollout goes on":                 {rollout: "a"},
+		"its rollout fails":                   {rollout: "a", pools: braked, want: report.Failure},
+		"another rollout fails":               {rollout: "c", pools: braked, want: report.Success},
+		"nodes of no commit are not launched": {rollout: "none", pools: braked, want: report.Success},
+	} {
+		sync := &v1alpha1.NodeSync{Status: v1alpha1.NodeSyncStatus{LastAppliedRevision: "main@sha1:b", Removals: c.removals, PoolRollouts: c.pools}}
+		for _, r := range c.removals {
+			if r.Phase != v1alpha1.RemovalHeld {
+				sync.Status.OpenRemovals++
+			}
+		}
+		if c.rollout != "" {
+			sync.Status.Rollout = &v1alpha1.Rollout{Revision: "main@sha1:" + c.rollout, Nodes: 2, Outdated: 1}
+		}
+		s := &Step{Sync: sync, Before: sync.DeepCopy(), Found: Found{SawRollout: true}}
+		s.Commit = "b"
+		if got := s.settled("a").State; got != c.want {
+			t.Errorf("%s: it ends with %q, want %q", name, got, c.want)
 		}
 	}
 }

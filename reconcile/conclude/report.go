@@ -91,6 +91,7 @@ func (s *Step) say(ctx context.Context) (bool, error) {
 		Now:         s.contents(),
 		Refused:     s.refused(v),
 		Ended:       s.ended(v),
+		Settled:     s.settled,
 		Reverted:    s.reverted(),
 		Came:        s.came(),
 		Left:        s.overtaken(),

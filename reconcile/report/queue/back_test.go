@@ -138,6 +138,13 @@ func TestACommitThatIsRefused(t *testing.T) {
 				}
 			}
 			s.deliver()
+			settled := refused
+			settled.Settled = func(commit string) Word {
+				if commit != "b" {
+					t.Errorf("how %s has ended is asked for", commit)
+				}
+				return Word{State: report.Success, Description: "applied, complete"}
+			}
 			ended := refused
 			ended.Ended = map[string]Word{"b": {State: report.Failure, Description: "stopped"}}
 			for _, c := range []struct {
@@ -146,6 +153,7 @@ func TestACommitThatIsRefused(t *testing.T) {
 			}{
 				{told("d", report.Success, "applied", "3", "2", append([]string{"d"}, commits...)...), "b success superseded by d: applied"},
 				{ended, "b failure stopped"},
+				{settled, "b success applied, complete"},
 			} {
 				next := &script{t: t, now: s.now}
 				next.l, _ = s.l.clone()

@@ -38,6 +38,9 @@ type Update struct {
 	// Ended says how older commits have ended by themselves: that go on under a Head that is Refused, or whose rollouts
 	// fail while Head waits for these.
 	Ended map[string]Word
+	// Settled says how an older commit has ended that goes on under a Head that is Refused; the word is empty while it goes on.
+	// nil if that is unknown.
+	Settled func(commit string) Word
 	// Reverted says of older commits, which Head has taken back, how far each had come, and Came
 	// says so of those that it may have: their inputs tell.
 	Reverted, Came map[string]string
@@ -121,11 +124,23 @@ func (c *Commit) next(newest string, s Update, with string) (next Word, news boo
 		return ended, c.wants(ended, false)
 	}
 	next = c.superseded(newest, s)
-	if s.Refused && with != "" { // what a pass has begun for it goes on
-		next = Word{State: report.Pending, Description: goesOn + Short(newest) + ": see plumbline status"}
-		return next, !c.final() && c.Left+c.Reverted == "" && !strings.HasPrefix(c.Description, goesOn)
+	if s.Refused && with != "" && c.Reverted == "" {
+		return c.goes(newest, s, with)
 	}
 	return next, c.wants(next, false) || c.Phase != Settled && s.Left[c.ID] != ""
+}
+
+// goes is what is to be reported of a commit that goes on under a newer one that is refused: what a pass has begun for it is
+// carried out.
+func (c *Commit) goes(newest string, s Update, with string) (next Word, news bool) {
+	told := strings.HasPrefix(c.Description, goesOn)
+	if told && s.Settled != nil {
+		if ended := s.Settled(with); ended.final() {
+			return ended, c.wants(ended, false)
+		}
+	}
+	next = Word{State: report.Pending, Description: goesOn + Short(newest) + ": see plumbline status"}
+	return next, !c.final() && c.Left == "" && !told
 }
 
 // superseded is the word on a commit that is not the newest. One that was taken back has not
