@@ -65,6 +65,8 @@ func (p *planned) printDiff(report planReport, out, aside io.Writer) error {
 		r := &p.Removals[i]
 		if r.Held {
 			fmt.Fprintf(aside, "hold: %s: %s\n", r.Ref, oneLine(r.Message))
+		} else if r.Queued {
+			fmt.Fprintf(aside, "%s: %s\n", r.Ref, oneLine(r.Message))
 		}
 		if live := p.live.Objects[r.Ref]; live != nil {
 			if err := printObjectDiff(out, paint, r.Ref.String(), p.Revision, live.Unstructured, nil); err != nil {

@@ -126,6 +126,8 @@ func (r planReport) table(out io.Writer, paint painter, quote func(string) strin
 		}
 		if removal.Held {
 			action, colour = string(plan.Hold), colourOf(plan.Hold)
+		} else if removal.Queued {
+			action, colour = "Queue", text.FgYellow
 		}
 		t.AppendRow([]any{paint(action, colour), redact.Visible(plan.Moved(removal.Object, removal.MovesTo)), effect, nodes, quote(cmp.Or(removal.Message, why))})
 	}

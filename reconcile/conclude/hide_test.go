@@ -197,6 +197,7 @@ func statusNames() []string {
 		"status.Approved.Entries.Definition",
 		"status.Approved.Entries.UnschedulablePods.Workload",
 		"status.Reported.Provider",
+		"status.RecentRemovals.Name",
 		"status.Reported.URL",
 		"status.Reported.Context",
 		"status.Reported.Commit",

@@ -211,8 +211,16 @@ func (s *Step) withPaused(v Verdict) Verdict {
 	return v
 }
 
-// briefOfRemovals says how far the first has come that is not held.
-func briefOfRemovals(removals []v1alpha1.Removal) fault.Brief {
+// briefOfRemovals says how far the first has come that is not held; if all of those of the commit are queued, for which they
+// wait.
+func briefOfRemovals(removals []v1alpha1.Removal, commit string) fault.Brief {
+	of := func(r v1alpha1.Removal) bool {
+		return render.CommitOf(r.Revision) == commit && r.Kind == render.NodePool
+	}
+	queued := filter(removals, func(r v1alpha1.Removal) bool { return of(r) && r.Queued() })
+	if len(queued) > 0 && len(queued) == len(filter(removals, of)) {
+		return fault.Brief{What: queued[0].Message, Where: "removal of " + firstName(queued)}
+	}
 	open := filter(removals, func(r v1alpha1.Removal) bool { return r.Phase != v1alpha1.RemovalHeld })
 	if len(open) == 0 {
 		open = removals

@@ -29,6 +29,7 @@ func (s *Step) saveLess(ctx context.Context, refused error) error {
 		unrecorded := len(whole.Removals) - len(s.Before.Status.Removals)
 		s.Fault = s.notStored(refused, "removals do not begin, as they cannot be recorded ("+english.Plural(max(unrecorded, 0), "removal", "")+"): remove fewer entries in one commit")
 		s.Sync.Status = s.least(whole, s.Before.Status.Removals)
+		s.Sync.Status.RecentRemovals = s.Before.Status.RecentRemovals
 		// What is not recorded is in doubt still, if it was.
 		s.Sync.Status.LastAppliedRevision, s.Sync.Status.LastAppliedInputs = s.Before.Status.LastAppliedRevision, s.Before.Status.LastAppliedInputs
 		s.Sync.Status.Withheld, s.Sync.Status.Held = s.Before.Status.Withheld, nil
@@ -69,6 +70,7 @@ func (s *Step) least(whole v1alpha1.NodeSyncStatus, removals []v1alpha1.Removal)
 		PoolRollouts:           whole.PoolRollouts,
 		LaunchFailing:          whole.LaunchFailing,
 		Removals:               slices.Clone(removals),
+		RecentRemovals:         whole.RecentRemovals,
 		OpenRemovals:           whole.OpenRemovals,
 		Reported:               s.Before.Status.Reported,
 		Notified:               whole.Notified,

@@ -54,6 +54,7 @@ func kept() []string {
 		"PoolRollouts",
 		"LaunchFailing",
 		"Removals",
+		"RecentRemovals",
 		"OpenRemovals",
 		"Reported",
 		"Notified",

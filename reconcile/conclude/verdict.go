@@ -101,7 +101,7 @@ func (s *Step) stateVerdict() Verdict {
 	case s.Sync.Drained():
 		return drainedVerdict(status.Removals)
 	case status.OpenRemovals > 0:
-		return Verdict{Class: Working, Reason: v1alpha1.ReasonRemoving, Message: s.describeRemovals(), Brief: briefOfRemovals(status.Removals)}
+		return Verdict{Class: Working, Reason: v1alpha1.ReasonRemoving, Message: s.describeRemovals(), Brief: briefOfRemovals(status.Removals, s.Commit)}
 	}
 	return s.doneVerdict()
 }

@@ -177,6 +177,9 @@ func script(p *plan.Plan) []string {
 		if r.Held {
 			line = "Hold " + r.Ref.String() + " " + r.Reason
 		}
+		if r.Queued {
+			line = "Queue " + r.Ref.String() + " " + r.Reason
+		}
 		lines = append(lines, line)
 	}
 	for _, k := range p.Kept {

@@ -48,7 +48,7 @@ func (m *maker) weighNodes(p *Plan) {
 	}
 	for _, group := range groups {
 		group = slices.DeleteFunc(group, func(s share) bool { return s.hold == nil })
-		if len(group) == 0 || m.holdDisrupting(group, d) {
+		if len(group) == 0 || m.holdOrQueue(group, d) {
 			continue
 		}
 		for _, s := range m.weighPools(m.holdReplacing(group, d), d) {
@@ -56,6 +56,61 @@ func (m *maker) weighNodes(p *Plan) {
 		}
 	}
 	m.weighHeld(p, d)
+}
+
+// holdOrQueue holds a group that would disrupt more nodes than guard.maxDisruptedNodes allows, together with those of NodePools
+// that were removed within guard.removalPeriod. If it is of removals, and only removals of before that are in its way, it is
+// queued.
+func (m *maker) holdOrQueue(group []share, already disruption) (held bool) {
+	total := m.withRemoved(already, group)
+	if slices.ContainsFunc(group, func(s share) bool { return s.removal == nil }) {
+		return m.holdDisrupting(group, total)
+	}
+	var behind []string
+	within := m.spanOfShares(group)
+	for uid, name := range m.openPools() {
+		claims := m.claims()[poolRefOf(name)]
+		if m.countsWithin(within, uid) || len(claims) == 0 {
+			continue
+		}
+		behind = append(behind, name)
+		for _, c := range claims {
+			delete(total.drained, c.UID)
+		}
+	}
+	if m.holdDisrupting(group, total) {
+		return true
+	}
+	if limit := atMost(m.policy.disruptedNodes(), m.ourNodes()); m.countAll(already.with(group), limit) > limit {
+		for _, s := range group {
+			s.removal.queue(behind)
+		}
+	}
+	return false
+}
+
+// withRemoved adds the nodes that are gone with NodePools that were removed, if they count together with a group: they do with
+// nodes that are removed. Nodes that are replaced count at one time.
+func (m *maker) withRemoved(d disruption, group []share) disruption {
+	sum := d.with(nil)
+	if slices.ContainsFunc(group, func(s share) bool { return !s.replaces }) {
+		sum.moreDrained[ofRemovedPools] = m.removedNodes(m.spanOfShares(group))
+	}
+	return sum
+}
+
+// ofRemovedPools stands for the NodePools that are gone, among those by whose names nodes are counted.
+const ofRemovedPools = ""
+
+// spanOfShares is the period of removals and Changes of one revision.
+func (m *maker) spanOfShares(group []share) span {
+	var removals []Candidate
+	for _, s := range group {
+		if s.removal != nil {
+			removals = append(removals, *s.removal)
+		}
+	}
+	return m.spanOf(removals)
 }
 
 // holdDisrupting holds a group that would disrupt more nodes than guard.maxDisruptedNodes allows.
@@ -67,7 +122,7 @@ func (m *maker) holdDisrupting(group []share, already disruption) (held bool) {
 	}
 	message := fmt.Sprintf("%s would be disrupted, and guard.maxDisruptedNodes allows %d: set it to %d (it is %s%s%s), or change less in one commit: %s",
 		english.Plural(nodes, "node", ""), limit, nodes, shareOf(m.policy.disruptedNodes(), m.ourNodes()),
-		disruptedAlready(m.countAll(already, limit)), m.inTotal(group, limit), m.namesOf(group, limit))
+		disruptedAlready(m.countAll(already, limit), already.moreDrained[ofRemovedPools]), m.inTotal(group, limit), m.namesOf(group, limit))
 	for _, s := range group {
 		s.hold(ReasonMaxDisruptedNodes, message)
 	}
@@ -118,9 +173,12 @@ func (m *maker) namesOf(group []share, limit int) string {
 	return someOf(names)
 }
 
-func disruptedAlready(nodes int) string {
-	if nodes == 0 {
+func disruptedAlready(nodes, removed int) string {
+	switch {
+	case nodes == 0:
 		return ""
+	case removed > 0:
+		return fmt.Sprintf("; %d of the nodes are terminating or outdated already, or were removed within guard.removalPeriod", nodes)
 	}
 	return fmt.Sprintf("; %d of the nodes are terminating or outdated already", nodes)
 }

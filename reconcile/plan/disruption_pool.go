@@ -72,7 +72,7 @@ func (m *maker) tooManyOf(s share, over []share, found []beyond, pools map[types
 	mineOver := slices.DeleteFunc(slices.Clone(over), func(s share) bool { return !concerns(first)(s) })
 	message := fmt.Sprintf("%s of NodePool/%s would be disrupted, and guard.maxDisruptedNodesPerPool allows %d: set it to %d (it is %s%s), or change less in one commit: %s",
 		english.Plural(first.nodes, "node", ""), first.pool, first.limit, most, shareOf(m.policy.Guard.MaxDisruptedNodesPerPool, first.of),
-		disruptedAlready(first.already)+m.inTotal(mineOver, first.limit), m.namesOf(mineOver, first.limit))
+		disruptedAlready(first.already, 0)+m.inTotal(mineOver, first.limit), m.namesOf(mineOver, first.limit))
 	if len(mine) == 1 {
 		return message
 	}

@@ -82,8 +82,9 @@ type share struct {
 	consolidated []types.UID
 	// replaces reports whether Karpenter replaces them at the pace of disruption budgets.
 	replaces bool
-	// change is the Change; nil for a removal.
-	change *Change
+	// change is the Change, nil for a removal, and removal is the removal, nil for a Change.
+	change  *Change
+	removal *Candidate
 	// hold holds the object; nil where it was approved.
 	hold func(reason, message string)
 }
@@ -108,7 +109,7 @@ func (m *maker) shares(p *Plan) [][]share {
 		if !c.drains() || len(claims) == 0 {
 			continue
 		}
-		s := share{ref: c.Ref, claims: uids(claims), hold: c.holdUnlessApproved}
+		s := share{ref: c.Ref, claims: uids(claims), hold: c.holdUnlessApproved, removal: c}
 		if c.approved.covers(ReasonMaxDisruptedNodes) {
 			s.hold = nil
 		}

@@ -65,7 +65,7 @@ func changeDocument(c *Change, named map[types.UID]planjson.NodeClaim) planjson.
 func removalDocument(c Candidate, object *Object, ofPool map[string][]planjson.NodeClaim) planjson.Removal {
 	d := planjson.Removal{
 		Object: c.Ref.String(), Kind: c.Ref.Kind, Name: c.Ref.Name, MovesTo: c.MovesTo, Nodes: c.Nodes, Orphan: c.Orphan, Leaves: c.Leaves,
-		Recorded: c.Recorded, Terminating: c.Terminating, Held: c.Held, Reason: c.Reason, Message: c.Message,
+		Recorded: c.Recorded, Terminating: c.Terminating, Held: c.Held, Queued: c.Queued, Reason: c.Reason, Message: c.Message,
 	}
 	if object != nil && object.GetUID() == c.UID {
 		d.Labels, d.Spec = object.GetLabels(), specOf(object.content())

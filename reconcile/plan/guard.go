@@ -2,8 +2,11 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/render"
@@ -21,12 +24,27 @@ const (
 type weighing struct {
 	policy   Policy
 	revision string
-	// leaving is the number of NodePools that would be leaving with the
-	// candidate: those that are open, those that came before it, and all of its
-	// own revision.
-	leaving int
+	// total are the NodePools that count together with the candidate: those that were removed within
+	// guard.removalPeriod before it, those that are pending before it, and all of its own revision. now are
+	// those that would be leaving at one time. Both have names by UID.
+	total, now map[types.UID]string
 	// together are the NodePools of the candidate's revision.
 	together []string
+}
+
+// leaving is how many NodePools count for guard.maxRemovedPools.
+func (w weighing) leaving() int { return len(w.total) }
+
+// before names the NodePools of earlier commits among those that count, sorted.
+func (w weighing) before() []string {
+	var names []string
+	for _, name := range w.total {
+		if !slices.Contains(w.together, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // check is one reason to hold a candidate.
@@ -135,17 +153,21 @@ func lastPool(c Candidate, w weighing) (reason, message string, hold bool) {
 	return ReasonLastPool, "Git has no NodePool left that may grow (not static, no limit of 0): put one back, or set guard.allowLastPool", true
 }
 
-// maxRemovedPools holds all NodePools of a revision that together with those
-// already leaving are too many: half of an accident is one too. One without nodes that
+// maxRemovedPools holds all NodePools of a revision that together with those of its period are too many: half of an
+// accident is one too, and so is one that is split into commits. One without nodes that
 // was to take the place of a NodePool which Git has again does not count: a revert needs nothing.
 func maxRemovedPools(c Candidate, w weighing) (reason, message string, hold bool) {
 	limit := w.policy.maxRemovedPools()
-	if c.Ref.Kind != render.NodePool || c.undoes || w.leaving <= limit || c.approved.covers(ReasonMaxRemovedPools) {
+	if c.Ref.Kind != render.NodePool || c.undoes || w.leaving() <= limit || c.approved.covers(ReasonMaxRemovedPools) {
 		return "", "", false
 	}
+	before := ""
+	if names := w.before(); len(names) > 0 {
+		before = fmt.Sprintf(", together with those of earlier commits (%s) that count for guard.removalPeriod", someOf(names))
+	}
 	return ReasonMaxRemovedPools, fmt.Sprintf(
-		"%d NodePools would be leaving, guard.maxRemovedPools is %d: set it to %d, or put entries back: %s",
-		w.leaving, limit, w.leaving, someOf(w.together)), true
+		"%d NodePools would be leaving, guard.maxRemovedPools is %d: set it to %d, or put entries back: %s%s",
+		w.leaving(), limit, w.leaving(), someOf(w.together), before), true
 }
 
 // weigh holds the candidates that the guard does not release. Those of one
@@ -160,13 +182,13 @@ func (m *maker) weigh(candidates []Candidate, revision string) {
 	if len(candidates) == 0 {
 		return
 	}
-	w := weighing{policy: m.policy, revision: revision, leaving: m.openPools()}
+	pending := map[types.UID]string{}
 	for start := 0; start < len(candidates); {
 		end := start + 1
 		for end < len(candidates) && candidates[end].Revision == candidates[start].Revision {
 			end++
 		}
-		m.weighTogether(candidates[start:end], &w)
+		m.weighTogether(candidates[start:end], pending, revision)
 		start = end
 	}
 }
@@ -180,15 +202,20 @@ func (m *maker) labelChanged(ref render.Ref) string {
 	return fmt.Sprintf("the label %s of %s was changed by hand, %s", v1alpha1.OwnerLabel, ref, m.policy.Owner.LabelAgain())
 }
 
-func (m *maker) weighTogether(candidates []Candidate, w *weighing) {
-	w.together = nil
+// weighTogether weighs the candidates of one revision, and adds their NodePools to those that are pending.
+func (m *maker) weighTogether(candidates []Candidate, pending map[types.UID]string, revision string) {
+	w := weighing{policy: m.policy, revision: revision}
 	for _, c := range candidates {
-		if c.Ref.Kind == render.NodePool && !c.Orphan && !c.undoes && !needsWord(c, *w) {
+		if c.Ref.Kind == render.NodePool && !c.Orphan && !c.undoes && !needsWord(c, w) {
 			w.together = append(w.together, c.Ref.Name)
+			pending[c.UID] = c.Ref.Name
 		}
 	}
 	slices.Sort(w.together)
-	w.leaving += len(w.together)
+	open := m.openPools()
+	w.total, w.now = maps.Clone(pending), maps.Clone(pending)
+	maps.Copy(w.total, m.poolsWithin(m.spanOf(candidates), open))
+	maps.Copy(w.now, open)
 	for i := range candidates {
 		// There is nothing left to hold of what another client has deleted.
 		if candidates[i].Terminating || candidates[i].Held {
@@ -199,7 +226,7 @@ func (m *maker) weighTogether(candidates []Candidate, w *weighing) {
 			checks = []check{statusLost, olderRevision, orphans}
 		}
 		for _, holds := range checks {
-			reason, message, hold := holds(candidates[i], *w)
+			reason, message, hold := holds(candidates[i], w)
 			if hold {
 				candidates[i].hold(reason, message)
 			}
@@ -207,5 +234,21 @@ func (m *maker) weighTogether(candidates []Candidate, w *weighing) {
 				break
 			}
 		}
+		m.queueBehind(&candidates[i], w)
 	}
+}
+
+// queueBehind queues a NodePool that would be one too many at one time.
+func (m *maker) queueBehind(c *Candidate, w weighing) {
+	exempt := m.policy.Deleting || c.Ref.Kind != render.NodePool || c.Orphan || c.undoes || c.approved.covers(ReasonMaxRemovedPools)
+	if exempt || len(w.now) <= m.policy.maxRemovedPools() {
+		return
+	}
+	var behind []string
+	for uid, name := range w.now {
+		if _, counts := w.total[uid]; !counts {
+			behind = append(behind, name)
+		}
+	}
+	c.queue(behind)
 }

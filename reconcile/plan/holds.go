@@ -76,7 +76,7 @@ func (c *Candidate) holdUnlessApproved(reason, message string) {
 // hold adds a reason to hold the removal.
 func (c *Candidate) hold(reason, message string) {
 	c.Holds = withHold(c.Holds, reason, message)
-	c.Held, c.Reason, c.Message = true, c.Holds[0].Reason, messageOf(c.Holds)
+	c.Held, c.Queued, c.Reason, c.Message = true, false, c.Holds[0].Reason, messageOf(c.Holds)
 }
 
 // hold adds a reason to hold the Change. What another client has changed on the object meanwhile stays as long, and
@@ -136,7 +136,7 @@ func (p *Plan) AsApproved() *Plan {
 func (m *maker) weighHeld(p *Plan, d disruption) {
 	held, approved := m.heldShares(p)
 	if len(held) > 0 {
-		m.holdDisrupting(held, d)
+		m.holdDisrupting(held, m.withRemoved(d, held))
 		m.holdReplacing(held, d)
 		m.weighPools(held, d)
 	}
@@ -155,7 +155,7 @@ func (m *maker) heldShares(p *Plan) (held, approved []share) {
 		switch {
 		case c.Orphan || c.Terminating || len(claims) == 0:
 		case c.Held && approvableHolds(c.Holds):
-			held = append(held, share{ref: c.Ref, claims: uids(claims), hold: c.holdUnlessApproved})
+			held = append(held, share{ref: c.Ref, claims: uids(claims), hold: c.holdUnlessApproved, removal: c})
 		case !c.Held && c.approved.covers(ReasonMaxDisruptedNodes):
 			approved = append(approved, share{ref: c.Ref, claims: uids(claims), hold: c.holdUnlessApproved})
 		}

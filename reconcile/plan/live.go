@@ -25,6 +25,8 @@ type Live struct {
 	NodeClaims []NodeClaim
 	// Removals are the recorded ones, from the NodeSync's status.
 	Removals []v1alpha1.Removal
+	// RecentRemovals are the NodePools that the guard has allowed to leave, from the NodeSync's status.
+	RecentRemovals []v1alpha1.RecentRemoval
 	// LeavingElsewhere are NodePools that leave by other NodeSyncs.
 	LeavingElsewhere []render.Ref
 	// Vanished are NodePools that were applied, that the Set lacks, and that

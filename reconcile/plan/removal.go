@@ -24,6 +24,9 @@ type Candidate struct {
 	Reason, Message string
 	// Holds are all reasons for which it is held, the most severe first, which is Reason.
 	Holds []HoldReason
+	// Queued reports whether it fits into the guard's limits, but not before removals that are in progress are
+	// complete: it starts by itself then. Reason and Message are set, too. What is held is not queued.
+	Queued bool
 	// Approved is the digest of what was held of it and was approved; empty where nothing was.
 	Approved string
 	// Nodes is the number of NodeClaims of a NodePool: they go with it.
@@ -192,23 +195,6 @@ func (c Candidate) turn() int {
 		return 1
 	}
 	return 0
-}
-
-// openPools counts the NodePools whose nodes are leaving: by a removal that has
-// ended NodeClaims, also where Git has taken it back since.
-func (m *maker) openPools() int {
-	open := map[string]bool{}
-	for _, r := range m.live.Removals {
-		if r.Kind == render.NodePool && m.begun(r) && !m.back(r) && !m.passedOn(r) {
-			open[r.Name] = true
-		}
-	}
-	for ref := range m.inSet {
-		if ref.Kind == render.NodePool && m.emptying(ref) {
-			open[ref.Name] = true
-		}
-	}
-	return len(open)
 }
 
 // emptying says whether all nodes of a pool end, and not by Karpenter's own

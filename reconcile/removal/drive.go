@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/teardown"
 )
 
@@ -31,6 +32,7 @@ func (s *Step) Run(ctx context.Context) (Result, error) {
 		return Result{Writes: reverted}, err
 	}
 	s.predate()
+	s.recordRecent()
 	result, err := s.drive(ctx, terms{arrivals: s.arrivalsGate(), successor: s.successorGate(), pace: s.pace()})
 	result.Writes = append(reverted, result.Writes...)
 	return result, err
@@ -106,6 +108,8 @@ func (s *Step) drive(ctx context.Context, on terms) (Result, error) {
 		Unremoved: unremoved,
 		Pace:      on.pace,
 		Holds:     s.holds(),
+		Queued:    s.queued(),
+		Counts:    s.counts,
 		Frozen:    s.Plan.Frozen.Message,
 		Keeps:     s.Sync.Keeps(),
 	}, driven)
@@ -114,6 +118,7 @@ func (s *Step) drive(ctx context.Context, on terms) (Result, error) {
 	s.reachPhases(driven, result.Removals)
 	s.reportDriven(result)
 	unforgotten := s.forgetGone(ctx, result.Removals)
+	s.wakeQueued(result.Removals)
 	s.Sync.Status.Removals = append(kept, slices.DeleteFunc(result.Removals, func(r v1alpha1.Removal) bool {
 		return r.Phase == v1alpha1.RemovalGone
 	})...)
@@ -179,4 +184,23 @@ func (s *Step) holds() map[types.UID]teardown.Hold {
 		}
 	}
 	return holds
+}
+
+// queued are the removals that wait for others to complete, by the object's UID.
+func (s *Step) queued() map[types.UID]string {
+	queued := map[types.UID]string{}
+	for _, c := range s.Plan.Removals {
+		if c.Queued {
+			queued[c.UID] = c.Message
+		}
+	}
+	return queued
+}
+
+// wakeQueued asks for a pass at once if a removal is complete for which others may wait.
+func (s *Step) wakeQueued(driven []v1alpha1.Removal) {
+	complete := slices.ContainsFunc(driven, func(r v1alpha1.Removal) bool { return r.Phase == v1alpha1.RemovalGone })
+	if complete && slices.ContainsFunc(s.Plan.Removals, func(c plan.Candidate) bool { return c.Queued }) {
+		s.wakeNow()
+	}
 }

@@ -40,7 +40,7 @@ func (w *world) nodeSync(cached bool) *v1alpha1.NodeSync {
 	if says.allows {
 		sync.Spec.Guard = v1alpha1.Guard{MaxRemovedPools: ptr.To(int32(mostPools)), AllowLastPool: true}
 	}
-	sync.Status.Removals = slices.Clone(w.removals)
+	sync.Status.Removals, sync.Status.RecentRemovals = slices.Clone(w.removals), slices.Clone(w.recent)
 	sync.Status.Karpenter = &v1alpha1.KarpenterStatus{Namespace: controller}
 	return sync
 }

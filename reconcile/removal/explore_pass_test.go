@@ -61,7 +61,7 @@ func (s *shelf) pass(ctx context.Context, before world, meanwhile func(*world)) 
 	x.world.absent, x.world.evicted, x.world.settled = memory.absent, memory.evicted, memory.settled
 	if x.world.spec == before.known { // else another client has written the NodeSync since, and the status is refused
 		x.wrote(true, "the status is written", func(w *world) {
-			w.removals = sync.Status.Removals
+			w.removals, w.recent = sync.Status.Removals, sync.Status.RecentRemovals
 			w.released = x.released(w)
 		})
 		x.ended()
@@ -82,6 +82,9 @@ func (s *shelf) planKey(w *world) string {
 	}
 	for _, r := range w.removals {
 		key += fmt.Sprint("|", r.UID, r.Phase, r.Reason, r.Approved, r.Revision, r.RecordedAt.Time.Equal(exploredNow))
+	}
+	for _, r := range w.recent {
+		key += fmt.Sprint("|", r.UID, r.Nodes)
 	}
 	return key
 }
@@ -147,7 +150,7 @@ func (x *explored) step(sync *v1alpha1.NodeSync, memory *Memory) *Step {
 // live is what the caches have.
 func (x *explored) live() plan.Live {
 	w := &x.before
-	live := plan.Live{Objects: map[render.Ref]*plan.Object{}, Served: true, Removals: slices.Clone(w.removals)}
+	live := plan.Live{Objects: map[render.Ref]*plan.Object{}, Served: true, Removals: slices.Clone(w.removals), RecentRemovals: slices.Clone(w.recent)}
 	live.Objects[render.Ref{Kind: render.EC2NodeClass, Name: "default"}] = x.shelf.forms[x.shelf.class].object
 	for p, number := range w.cachedPools() {
 		if number != nowhere {

@@ -3,6 +3,7 @@ package removal
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -97,6 +98,8 @@ func (x *explored) mayEnd(n int) {
 		x.breaks("%s is ended, and the status had no removal of NodePool/%s", name, poolName(p))
 	case x.before.record[string(uid)] == "":
 		x.breaks("%s is ended, and the removal of NodePool/%s was not recorded", name, poolName(p))
+	case x.lets[p] && x.ownsNow(p, uid) && !slices.ContainsFunc(x.before.recent, func(r v1alpha1.RecentRemoval) bool { return r.UID == uid }):
+		x.breaks("%s is ended, and the status had not that NodePool/%s counts for later removals", name, poolName(p))
 	case s.claim == named && !strings.Contains(x.before.record[string(uid)], providerID(n)):
 		x.breaks("%s is ended, and its provider ID was not recorded by an earlier pass", name)
 	case r.Phase == v1alpha1.RemovalPacing && !x.graceOver(r):

@@ -113,8 +113,9 @@ type world struct {
 	verified     bool // the account is
 	answers      bool // EC2 does
 
-	// removals is what stands in the status, record in the ConfigMap.
+	// removals and recent are what stands in the status, record in the ConfigMap.
 	removals []v1alpha1.Removal
+	recent   []v1alpha1.RecentRemoval
 	record   map[string]string
 	// lost says that a person has deleted the record, and with it the limits in it.
 	lost bool
@@ -234,6 +235,10 @@ func (w *world) key() string {
 		b = append(b, r.UID+"|"+types.UID(r.Phase)+"|"+types.UID(r.Revision)+"|"+types.UID(r.Approved)+"|"...)
 		bits(r.RecordedAt.Time.Equal(exploredNow), r.LastProgress.Time.Equal(exploredNow), r.Drained())
 	}
+	for _, r := range w.recent {
+		b = append(b, "T"+r.UID...)
+		b = append(b, byte(r.Nodes))
+	}
 	for _, uid := range slices.Sorted(maps.Keys(w.record)) {
 		b = append(b, "R"+uid+w.record[uid]...)
 	}
@@ -263,6 +268,8 @@ func (w *world) still() {
 		removals[i] = r
 	}
 	w.removals = removals
+	// What was removed counts until its removal is over: guard.removalPeriod has passed then.
+	w.recent = slices.DeleteFunc(slices.Clone(w.recent), func(r v1alpha1.RecentRemoval) bool { return removalOf(removals, r.UID) == nil })
 	absent := map[string]teardown.Absence{}
 	for id, a := range w.absent {
 		if a.Answers > 1 && a.Answers < patient-1 {

@@ -44,6 +44,7 @@ func (s *Step) takeBack(ctx context.Context, pace teardown.Pace) ([]teardown.Wri
 		if !slices.ContainsFunc(back, func(r v1alpha1.Removal) bool { return r.UID == open.UID }) {
 			return false
 		}
+		s.recordReverted(open)
 		if left := s.leftUnmanaged(open); left != "" {
 			s.Event(v1alpha1.ReasonOrphaned, left)
 			return true
@@ -114,12 +115,7 @@ func (s *Step) pause(ctx context.Context, pools []types.UID) error {
 
 // reverted says what became of a removal of so many NodeClaims that Git has taken back.
 func (s *Step) reverted(r v1alpha1.Removal, claims int) teardown.Write {
-	stay := 0
-	for i := range s.Live.NodeClaims {
-		if c := &s.Live.NodeClaims[i]; c.PoolUID == r.UID && !c.Deleting {
-			stay++
-		}
-	}
+	stay := s.staying(r.UID)
 	return teardown.Write{Kind: r.Kind, Name: r.Name, Action: teardown.Reverted{
 		Commit: render.CommitOf(r.Revision), Ended: max(0, claims-stay), NodeClaims: claims,
 	}}

@@ -56,7 +56,7 @@ type Step struct {
 	Tools
 	finding.Findings
 
-	// Sync is the NodeSync. Its status.removals are the record; nothing else of it is
+	// Sync is the NodeSync. Its status.removals and status.recentRemovals are the record; nothing else of it is
 	// written. Before is the NodeSync as the cluster has it.
 	Sync, Before *v1alpha1.NodeSync
 	View         *cluster.View
@@ -92,6 +92,8 @@ type Step struct {
 	// Withheld is why it is in doubt that what the revision lacks was taken out of Git, as
 	// the status is to keep it; nil where it was.
 	Withheld func(ctx context.Context, sync *v1alpha1.NodeSync, relabelled func(context.Context) (bool, error)) *v1alpha1.Withheld
+	// counts are the removals that begin once status.recentRemovals, read back, has them.
+	counts map[types.UID]bool
 	// Left plans for a NodeSync that has nothing in Git any more.
 	Left func(ctx context.Context, live plan.Live) (*plan.Plan, error)
 }

@@ -47,7 +47,7 @@ func poolsOf(in Input) []pool {
 		switch {
 		case c.Held:
 			action = plan.Hold
-		case in.Plan.Frozen.Message != "":
+		case c.Queued, in.Plan.Frozen.Message != "":
 			action = plan.Wait
 		}
 		p := pool{Name: c.Ref.Name, Nodes: fmt.Sprintf("%d of %d", c.Nodes, c.Nodes), Effect: stays(action, plan.EffectDrain), Reason: cmp.Or(c.Reason, left(c)), count: c.Nodes, to: c.MovesTo}

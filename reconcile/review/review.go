@@ -170,6 +170,10 @@ func (r *Review) waits() []string {
 		}
 	}
 	for i := range p.Removals {
+		if c := &p.Removals[i]; c.Queued && !c.Recorded {
+			wait("removal of "+c.Ref.String(), c.Nodes, strings.TrimPrefix(c.Message, "queued: "))
+			continue
+		}
 		if c := &p.Removals[i]; p.Frozen.Message != "" && c.Ref.Kind == render.NodePool && !c.Held && !c.Recorded {
 			wait("removal of "+c.Ref.String(), c.Nodes, p.Frozen.Message)
 		}

@@ -77,6 +77,9 @@ func nextOfRemoval(sync *v1alpha1.NodeSync) string {
 		if r.Kind == render.EC2NodeClass && r.Phase != v1alpha1.RemovalHeld && r.Phase != v1alpha1.RemovalGone {
 			return "deletes " + of + " once no NodePool and no NodeClaim names it"
 		}
+		if r.Queued() {
+			return "starts the removal of " + of + " once those that it waits for are complete"
+		}
 		if r.Reason == plan.ReasonFrozen {
 			return "ends the NodeClaims of " + of + " once spec.guard lets it: `plumbline calendar` lists when"
 		}

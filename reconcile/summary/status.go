@@ -230,6 +230,8 @@ func PhaseWord(r v1alpha1.Removal) string {
 		return v1alpha1.ReasonDrained
 	case r.Stalled != nil:
 		return string(r.Phase) + ", Stalled"
+	case r.Queued():
+		return v1alpha1.ReasonQueued
 	}
 	return string(r.Phase)
 }

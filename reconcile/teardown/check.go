@@ -104,6 +104,9 @@ type gate struct {
 	reason string
 }
 
+func (o Observation) queue() gate {
+	return gate{Gate{Open: o.Queued == "", Message: o.Queued}, ReasonQueued}
+}
 func (o Observation) controller() gate { return gate{o.Controller, ReasonControllerNotReady} }
 func (o Observation) cloud() gate      { return gate{o.Cloud, ReasonCloudUnverified} }
 func (o Observation) arrivals() gate   { return gate{o.Arrivals, ReasonArrivalsPending} }

@@ -99,8 +99,12 @@ type Pass struct {
 	Frozen string
 	// Keeps says that only the nodes go, and the objects stay.
 	Keeps bool
-	// Holds are the removals that a person has to release.
-	Holds map[types.UID]Hold
+	// Holds are the removals that a person has to release, and Queued are those that wait for others to complete, each with
+	// a message.
+	Holds  map[types.UID]Hold
+	Queued map[types.UID]string
+	// Counts are the removals that count for later ones: each starts once status.recentRemovals, read back, has it.
+	Counts map[types.UID]bool
 }
 
 // Result is what a pass over all removals came to. It is good also where there

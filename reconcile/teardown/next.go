@@ -20,6 +20,7 @@ const (
 	ReasonCloudUnverified    = v1alpha1.ReasonCloudUnverified
 	ReasonArrivalsPending    = "ArrivalsPending"
 	ReasonSuccessorMissing   = "SuccessorMissing"
+	ReasonQueued             = v1alpha1.ReasonQueued
 	ReasonTurnPending        = "TurnPending"
 	ReasonRecordFull         = "RecordFull"
 	ReasonPodsPending        = "PodsPending"
@@ -115,7 +116,7 @@ func (s step) kept(r v1alpha1.Removal, now time.Time, stallAfter time.Duration) 
 // inLine says of a reason that a removal waits for its time or its turn, or for a person who has the
 // pool grow again or releases it: that is no stall.
 func inLine(reason string) bool {
-	return slices.Contains([]string{ReasonGrace, ReasonTurnPending, ReasonRecordFull, ReasonFrozen, ReasonDrained, ReasonNodePoolHeld}, reason)
+	return slices.Contains([]string{ReasonGrace, ReasonQueued, ReasonTurnPending, ReasonRecordFull, ReasonFrozen, ReasonDrained, ReasonNodePoolHeld}, reason)
 }
 
 // rewound brings times that lie ahead, since the clock was put back, to now: until

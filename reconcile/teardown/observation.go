@@ -75,6 +75,8 @@ type Observation struct {
 
 	// Hold is a person's word that is needed first; nil where none is.
 	Hold *Hold
+	// Queued is for which removals this one waits, by the guard's limits; empty if it does not.
+	Queued string
 	// Grace is open once the removal was recorded long enough ago.
 	Grace Gate
 	// Controller is open while Karpenter's controller has a ready replica.

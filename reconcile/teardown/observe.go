@@ -44,6 +44,7 @@ func (d *drive) observeOne(it *item, l *look) {
 		Noted: entry.Instances, Unaskable: unaskable(entry.Instances), Absent: d.result.Absent,
 		Controller: d.Controller, Cloud: d.Cloud, Arrivals: d.Arrivals(it.before),
 		Successor: d.Successor(it.before), Grace: d.grace(it.before), Frozen: d.Frozen, Stays: d.Keeps, EndsFirst: d.endsFirst,
+		Queued: d.Queued[it.before.UID],
 	}
 	if hold, ok := d.Holds[it.before.UID]; ok {
 		it.seen.Hold = &hold

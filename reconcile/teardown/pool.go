@@ -36,6 +36,9 @@ func (o Observation) gates(r v1alpha1.Removal) []gate {
 		return nil
 	}
 	var gates []gate
+	if begins {
+		gates = append(gates, o.queue())
+	}
 	if left {
 		gates = append(gates, o.controller())
 	}

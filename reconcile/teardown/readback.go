@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
 // readBack reads the NodeSync and the record past the cache, and returns the
@@ -29,12 +30,18 @@ func (d *drive) readBack(ctx context.Context) (map[types.UID]bool, error) {
 	recorded := map[types.UID]bool{}
 	for _, it := range d.open() {
 		_, noted := records.entries[it.before.UID]
-		recorded[it.before.UID] = current && noted && inStatus(sync, it.before)
+		recorded[it.before.UID] = current && noted && inStatus(sync, it.before) && d.counted(sync, it.before)
 	}
 	if !current {
 		d.wakeAt(d.Now.Add(soon))
 	}
 	return recorded, nil
+}
+
+// counted reports whether a removal that counts for later ones is recorded among the recent ones.
+func (d *drive) counted(sync *v1alpha1.NodeSync, r v1alpha1.Removal) bool {
+	_, written := plan.LetGo(sync.Status.RecentRemovals, r.UID, r.RecordedAt.Time)
+	return written || !d.Counts[r.UID]
 }
 
 func inStatus(sync *v1alpha1.NodeSync, r v1alpha1.Removal) bool {

@@ -75,7 +75,8 @@
 //		scene, in both tiers, unless PLUMBLINE_KILL=everywhere. -points REGEX kills at those that it matches.
 //	nodesync NAME [FIELD=VALUE…]
 //		Applies a NodeSync over the story's repository; fields of its spec are given by their path, values in YAML.
-//		Fields given before stay. Removals have a grace of 1s and end all nodes in a step, unless told otherwise.
+//		Fields given before stay. Removals have a grace of 1s, end all nodes in a step, and count for guard.removalPeriod 0s, unless
+//		told otherwise.
 //	deploykey SECRET
 //		Lets a new key read the story's repository over ssh, and applies the Secret that has it. Sets $SSH_URL,
 //		$SSH_HOST and $SSH_KEY, a line of the key, and $WEB_URL, the repository's page.

@@ -1,20 +1,38 @@
 package v1alpha1
 
 import (
+	"time"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
+
+// DefaultRemovalPeriod is guard.removalPeriod if it is not set.
+const DefaultRemovalPeriod = 30 * time.Minute
 
 // Guard limits what a repository can take away without a person's word.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.approveFrom) || self.approveFrom != 'Git' || !has(self.approvals) || self.approvals == 1",message="approveFrom: Git needs approvals: 1: a commit does not say how many people have reviewed it, the rules of the Git host do"
 type Guard struct {
-	// MaxRemovedPools is how many NodePools may be leaving at a time; those
-	// beyond it are held.
+	// MaxRemovedPools is how many NodePools may be removed within removalPeriod, and how many at one time. Removals
+	// that exceed it in total are held until a person decides. Removals that only have to wait for one that
+	// has been in progress for longer than removalPeriod are queued, and start by themselves.
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	MaxRemovedPools *int32 `json:"maxRemovedPools,omitempty"`
+
+	// RemovalPeriod is the time within which removals of several commits count together for maxRemovedPools, and their
+	// nodes for maxDisruptedNodes, so that splitting a removal into commits does not get past the limits. It is
+	// counted back from the commit that is weighed. A removal that exceeds a limit together with those of its
+	// period stays held after the period has passed. With 0s only removals that are not complete count.
+	// +kubebuilder:default="30m"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:MaxLength=16
+	// +kubebuilder:validation:XValidation:rule="duration(self) <= duration('24h')",message="must be at most 24h"
+	// +optional
+	RemovalPeriod *metav1.Duration `json:"removalPeriod,omitempty"`
 
 	// AllowLastPool lets the last NodePool leave.
 	// +optional
@@ -150,6 +168,14 @@ type GuardFreeze struct {
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	Reason string `json:"reason,omitempty"`
+}
+
+// GetRemovalPeriod is removalPeriod, as written or by default.
+func (g Guard) GetRemovalPeriod() time.Duration {
+	if g.RemovalPeriod == nil {
+		return DefaultRemovalPeriod
+	}
+	return g.RemovalPeriod.Duration
 }
 
 // IntolerantDaemonSets is what becomes of what would end nodes, while a DaemonSet that they need to

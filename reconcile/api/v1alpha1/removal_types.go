@@ -20,3 +20,9 @@ const (
 	// RemovalGone is the end.
 	RemovalGone RemovalPhase = "Gone"
 )
+
+// ReasonQueued is the reason of a removal that fits into the guard's limits, and waits for earlier removals to complete.
+const ReasonQueued = "Queued"
+
+// Queued reports whether a removal waits for earlier ones to complete, and starts by itself then.
+func (r *Removal) Queued() bool { return r.Kind == "NodePool" && r.Reason == ReasonQueued }

@@ -137,6 +137,12 @@ type NodeSyncStatus struct {
 	// +optional
 	Removals []Removal `json:"removals,omitempty"`
 
+	// RecentRemovals are the NodePools that the guard has allowed to leave, oldest first, as long as they count for later
+	// removals: for guard.removalPeriod, while they are open, and while a later removal is held for them. Each
+	// is written before its removal starts.
+	// +optional
+	RecentRemovals []RecentRemoval `json:"recentRemovals,omitempty"`
+
 	// OpenRemovals is the number of Removals that are not Held, and not at the end of a drain.
 	// +optional
 	OpenRemovals int32 `json:"openRemovals"`
@@ -217,6 +223,20 @@ type RemovalGrowth struct {
 	// Replicas is spec.replicas of a static pool.
 	// +optional
 	Replicas *int64 `json:"replicas,omitempty"`
+}
+
+// RecentRemoval is a NodePool that counts for guard.maxRemovedPools, and its nodes for guard.maxDisruptedNodes, when a
+// later removal is weighed.
+type RecentRemoval struct {
+	// Name and UID of the NodePool.
+	Name string    `json:"name"`
+	UID  types.UID `json:"uid"`
+	// At is when the guard allowed it.
+	At metav1.Time `json:"at"`
+	// Nodes is the number of NodeClaims that it had then; of a removal that was reverted, the number of those that
+	// were terminated.
+	// +optional
+	Nodes int32 `json:"nodes,omitempty"`
 }
 
 // Removal is the record of one entry that is leaving. It is written before

@@ -107,7 +107,9 @@ type Removal struct {
 	Terminating bool `json:"terminating,omitempty"`
 	// Held says that it does not go on until a person has decided.
 	Held bool `json:"held"`
-	// Reason is one word for why it is held.
+	// Queued says that it waits for earlier removals to complete, and starts by itself then.
+	Queued bool `json:"queued,omitempty"`
+	// Reason is one word for why it is held or queued.
 	Reason string `json:"reason,omitempty"`
 	// Message says it to a person. Its words may change.
 	Message string `json:"message,omitempty"`

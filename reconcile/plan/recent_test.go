@@ -1,0 +1,256 @@
+package plan_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+)
+
+// recently is a cluster with the pools a to d, all of which are ours, at a time.
+func recently(t *testing.T) *cluster {
+	c := newCluster(t)
+	c.have(t, owner, class("default"), pool("a", "default"), pool("b", "default"), pool("c", "default"), pool("d", "default"))
+	c.policy.Now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	return c
+}
+
+// ago is a time before the plan.
+func (c *cluster) ago(d time.Duration) metav1.Time { return metav1.NewTime(c.policy.Now.Add(-d)) }
+
+// letGo has a pool let go a while ago, with so many nodes; if the pool is gone, so is its object.
+func (c *cluster) letGo(name string, before time.Duration, nodes int32) {
+	uid := c.Object(poolRef(name)).GetUID()
+	c.live.RecentRemovals = append(c.live.RecentRemovals, v1alpha1.RecentRemoval{Name: name, UID: uid, At: c.ago(before), Nodes: nodes})
+}
+
+// recorded has a removal of a pool recorded a while ago.
+func (c *cluster) recorded(name string, phase v1alpha1.RemovalPhase, revision string, before time.Duration) {
+	c.removal(poolRef(name), phase, revision)
+	c.live.Removals[len(c.live.Removals)-1].RecordedAt = c.ago(before)
+}
+
+// ofPool has a NodeClaim be owned by a NodePool.
+func ofPool(uid types.UID) func(*plan.NodeClaim) {
+	return func(c *plan.NodeClaim) { c.PoolUID = uid }
+}
+
+// TestRemovalsOfAPeriodCountTogether: what exceeds guard.maxRemovedPools together with the removals of its period is held, and
+// stays so; what only waits for a removal that began before is queued, and has no digest.
+func TestRemovalsOfAPeriodCountTogether(t *testing.T) {
+	for name, test := range map[string]struct {
+		given  func(*cluster)
+		want   []string
+		digest bool
+	}{
+		"one was removed a moment ago": {
+			given: func(c *cluster) { c.letGo("b", time.Minute, 1); c.Delete(poolRef("b")) },
+			want:  []string{"Hold NodePool/c MaxRemovedPools"}, digest: true,
+		},
+		"one was removed before the period": {
+			given: func(c *cluster) { c.letGo("b", 31*time.Minute, 1); c.Delete(poolRef("b")) },
+			want:  []string{"Remove NodePool/c"},
+		},
+		"one is being removed since a moment ago": {
+			given: func(c *cluster) {
+				c.letGo("b", time.Minute, 1)
+				c.recorded("b", v1alpha1.RemovalDraining, "r1", time.Minute)
+			},
+			want: []string{"Hold NodePool/c MaxRemovedPools"}, digest: true,
+		},
+		"one is being removed for longer than the period": {
+			given: func(c *cluster) {
+				c.letGo("b", 40*time.Minute, 1)
+				c.recorded("b", v1alpha1.RemovalDraining, "r1", 41*time.Minute)
+			},
+			want: []string{"Queue NodePool/c Queued"},
+		},
+		"another period": {
+			given: func(c *cluster) {
+				c.letGo("b", time.Minute, 1)
+				c.recorded("b", v1alpha1.RemovalDraining, "r1", time.Minute)
+				c.policy.Guard.RemovalPeriod = &metav1.Duration{}
+			},
+			want: []string{"Queue NodePool/c Queued"},
+		},
+		"held for one of its period, which has passed": {
+			given: func(c *cluster) {
+				c.letGo("b", 50*time.Minute, 1)
+				c.Delete(poolRef("b"))
+				c.recorded("c", v1alpha1.RemovalHeld, "r2", 40*time.Minute)
+			},
+			want: []string{"Hold NodePool/c MaxRemovedPools"}, digest: true,
+		},
+		"it, and the limit is raised": {
+			given: func(c *cluster) {
+				c.letGo("b", 50*time.Minute, 1)
+				c.Delete(poolRef("b"))
+				c.recorded("c", v1alpha1.RemovalHeld, "r2", 40*time.Minute)
+				c.policy.Guard.MaxRemovedPools = ptr.To(int32(2))
+			},
+			want: []string{"Remove NodePool/c"},
+		},
+		"queued for one that is complete": {
+			given: func(c *cluster) {
+				c.letGo("b", 40*time.Minute, 1)
+				c.Delete(poolRef("b"))
+				c.recorded("c", v1alpha1.RemovalPacing, "r2", 5*time.Minute)
+			},
+			want: []string{"Remove NodePool/c"},
+		},
+		"let go, and not begun": {
+			given: func(c *cluster) {
+				c.letGo("c", time.Minute, 1)
+				c.recorded("c", v1alpha1.RemovalPacing, "r2", time.Minute)
+				c.Delete(poolRef("b"))
+			},
+			want: []string{"Remove NodePool/c"},
+		},
+		"let go before another one": {
+			given: func(c *cluster) {
+				c.letGo("c", time.Minute, 1)
+				c.recorded("c", v1alpha1.RemovalPacing, "r2", time.Minute)
+				c.letGo("b", time.Second, 1)
+				c.Delete(poolRef("b"))
+			},
+			want: []string{"Remove NodePool/c"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := recently(t)
+			test.given(c)
+			p := c.plan(t, class("default"), pool("a", "default"), pool("d", "default"))
+			if diff := cmp.Diff(test.want, script(p)); diff != "" {
+				t.Errorf("plan (-want +got):\n%s", diff)
+			}
+			if digest := p.Approvable != nil; digest != test.digest {
+				t.Errorf("there is a digest to approve: %t", digest)
+			}
+		})
+	}
+}
+
+// TestOneIsQueuedByName: the message names what it waits for, and does not change while that is in progress.
+func TestOneIsQueuedByName(t *testing.T) {
+	c := recently(t)
+	c.letGo("b", time.Hour, 1)
+	c.recorded("b", v1alpha1.RemovalDraining, "r1", time.Hour)
+	p := c.plan(t, class("default"), pool("a", "default"), pool("d", "default"))
+	if want := "queued: waits for the removal of NodePool/b"; len(p.Removals) != 1 || p.Removals[0].Message != want {
+		t.Errorf("it says %+v, not %q", p.Removals, want)
+	}
+}
+
+// TestNineCommitsOfOnePoolEach: the first goes, and each of the others is held, before and after the first is gone.
+func TestNineCommitsOfOnePoolEach(t *testing.T) {
+	c := recently(t)
+	c.letGo("b", 10*time.Second, 1)
+	c.recorded("b", v1alpha1.RemovalDraining, "r1", 10*time.Second)
+	c.recorded("c", v1alpha1.RemovalHeld, "r2", 8*time.Second)
+	c.recorded("d", v1alpha1.RemovalHeld, "r3", 6*time.Second)
+	want := []string{"Hold NodePool/c MaxRemovedPools", "Hold NodePool/d MaxRemovedPools"}
+	if diff := cmp.Diff(want, script(c.plan(t, class("default"), pool("a", "default")))); diff != "" {
+		t.Errorf("while it drains (-want +got):\n%s", diff)
+	}
+	c.live.Removals = c.live.Removals[1:]
+	c.Delete(poolRef("b"))
+	if diff := cmp.Diff(want, script(c.plan(t, class("default"), pool("a", "default")))); diff != "" {
+		t.Errorf("once it is gone (-want +got):\n%s", diff)
+	}
+}
+
+// TestNodesOfAPeriodCountTogether for guard.maxDisruptedNodes: those that are gone with their pools, once each, and those that
+// a removal still drains.
+func TestNodesOfAPeriodCountTogether(t *testing.T) {
+	for name, test := range map[string]struct {
+		given func(*cluster)
+		want  []string
+	}{
+		"gone": {
+			given: func(c *cluster) { c.letGo("b", time.Minute, 2); c.Delete(poolRef("b")) },
+			want:  []string{"Hold NodePool/c MaxDisruptedNodes"},
+		},
+		"gone before the period": {
+			given: func(c *cluster) { c.letGo("b", time.Hour, 2); c.Delete(poolRef("b")) },
+			want:  []string{"Remove NodePool/c"},
+		},
+		"one of two is gone": {
+			given: func(c *cluster) {
+				c.letGo("b", time.Minute, 2)
+				c.recorded("b", v1alpha1.RemovalDraining, "r1", time.Minute)
+				c.live.NodeClaims = append(c.live.NodeClaims, claims("b", 1, deleting, ofPool(c.Object(poolRef("b")).GetUID()))...)
+			},
+			want: []string{"Hold NodePool/c MaxDisruptedNodes"},
+		},
+		"it began before the period": {
+			given: func(c *cluster) {
+				c.letGo("b", time.Hour, 2)
+				c.recorded("b", v1alpha1.RemovalDraining, "r1", time.Hour)
+				c.live.NodeClaims = append(c.live.NodeClaims, claims("b", 2, deleting)...)
+			},
+			want: []string{"Queue NodePool/c Queued"},
+		},
+		"one of two is gone, and one would do": {
+			given: func(c *cluster) {
+				c.live.NodeClaims = claims("c", 1)
+				c.letGo("b", time.Minute, 2)
+				c.recorded("b", v1alpha1.RemovalDraining, "r1", time.Minute)
+				c.live.NodeClaims = append(c.live.NodeClaims, claims("b", 1, deleting, ofPool(c.Object(poolRef("b")).GetUID()))...)
+			},
+			want: []string{"Remove NodePool/c"},
+		},
+		"one fits beside it": {
+			given: func(c *cluster) { c.letGo("b", time.Minute, 1); c.Delete(poolRef("b")) },
+			want:  []string{"Remove NodePool/c"},
+		},
+		"its removal was reverted, and one was terminated": {
+			given: func(c *cluster) { c.letGo("a", time.Minute, 2); c.Delete(poolRef("b")) },
+			want:  []string{"Hold NodePool/c MaxDisruptedNodes"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := recently(t)
+			c.policy.Guard.MaxRemovedPools = ptr.To(int32(9))
+			c.policy.Guard.MaxDisruptedNodes = ptr.To(intstr.FromInt32(3))
+			c.live.NodeClaims = claims("c", 2)
+			test.given(c)
+			p := c.plan(t, class("default"), pool("a", "default"), pool("d", "default"))
+			if diff := cmp.Diff(test.want, script(p)); diff != "" {
+				t.Errorf("plan (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestWhichRecentRemovalsAreKept: those of the period, of open removals, and those for which another one is held.
+func TestWhichRecentRemovalsAreKept(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	at := func(d time.Duration) metav1.Time { return metav1.NewTime(now.Add(-d)) }
+	open := func(uid types.UID, phase v1alpha1.RemovalPhase, recorded time.Duration) v1alpha1.Removal {
+		return v1alpha1.Removal{Kind: "NodePool", UID: uid, Phase: phase, RecordedAt: at(recorded)}
+	}
+	for name, test := range map[string]struct {
+		age      time.Duration
+		removals []v1alpha1.Removal
+		kept     bool
+	}{
+		"of the period":                     {age: 29 * time.Minute, kept: true},
+		"older":                             {age: 30 * time.Minute},
+		"it is open":                        {age: time.Hour, removals: []v1alpha1.Removal{open("1", v1alpha1.RemovalDraining, time.Hour)}, kept: true},
+		"another one is held for it":        {age: time.Hour, removals: []v1alpha1.Removal{open("2", v1alpha1.RemovalHeld, 40*time.Minute)}, kept: true},
+		"another one, recorded later":       {age: time.Hour, removals: []v1alpha1.Removal{open("2", v1alpha1.RemovalHeld, 20*time.Minute)}},
+		"another one that has begun by now": {age: time.Hour, removals: []v1alpha1.Removal{open("2", v1alpha1.RemovalDraining, 40*time.Minute)}},
+	} {
+		recent := []v1alpha1.RecentRemoval{{Name: "a", UID: "1", At: at(test.age)}}
+		if kept := len(plan.StillCounts(recent, test.removals, 30*time.Minute, now)) == 1; kept != test.kept {
+			t.Errorf("%s: it is kept: %t", name, kept)
+		}
+	}
+}
