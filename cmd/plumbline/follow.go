@@ -50,40 +50,35 @@ func watchNodeSyncs(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlag
 	})
 }
 
-// watchStatus shows the status of NodeSyncs, and again after each change.
+// watchStatus shows the status of NodeSyncs, and again after each change: on a terminal each second, in a pipe one line for
+// each change.
 func (c *cluster) watchStatus(cmd *cobra.Command, output format, args []string, all bool) error {
 	if output != formatTable {
 		return errors.New("--watch prints text: leave -o out")
 	}
-	out := &visibleWriter{cmd.OutOrStdout()}
-	live, said := widthOf(out) > 0, map[string]string{}
+	if widthOf(cmd.OutOrStdout()) > 0 {
+		return c.watchLive(cmd, args, all)
+	}
+	out, said := &visibleWriter{cmd.OutOrStdout()}, map[string]string{}
 	return c.follow(cmd.Context(), false, args, func(syncs []v1alpha1.NodeSync) error {
-		var reports []statusReport
 		for i := range syncs {
-			if live {
-				report := newStatusReport(cmd.Context(), c, &syncs[i])
-				report.all = all
-				reports = append(reports, report)
-				continue
-			}
-			state := summary.StateOf(&syncs[i])
-			line := "nodesync/" + syncs[i].Name + ": " + stateWith(state, summary.Message(&syncs[i]))
-			if rollout := summary.Of(&syncs[i]).RolloutMessage(); rollout != "" && !state.OfNodes() {
-				line += "; rolling out: " + rollout
-			}
-			if said[syncs[i].Name] != line {
+			if line := statusLine(&syncs[i]); said[syncs[i].Name] != line {
 				said[syncs[i].Name] = line
 				fmt.Fprintln(out, time.Now().UTC().Format(time.TimeOnly)+"Z "+line)
 			}
 		}
-		if !live {
-			return nil
-		}
-		if _, err := io.WriteString(cmd.OutOrStdout(), clearScreen); err != nil { // not through the visibleWriter
-			return err
-		}
-		return writeStatuses(cmd.OutOrStdout(), formatTable, reports)
+		return nil
 	})
+}
+
+// statusLine is the status of a NodeSync in one line.
+func statusLine(sync *v1alpha1.NodeSync) string {
+	state := summary.StateOf(sync)
+	line := "nodesync/" + sync.Name + ": " + stateWith(state, summary.Message(sync))
+	if rollout := summary.Of(sync).RolloutMessage(); rollout != "" && !state.OfNodes() {
+		line += "; rolling out: " + rollout
+	}
+	return line
 }
 
 // changed are the NodeSyncs whose version was not printed yet, which it notes.

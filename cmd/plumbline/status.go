@@ -22,6 +22,8 @@ type statusReport struct {
 	summary.Status `json:",inline"`
 
 	all bool // everything is shown, and not only what fits on a screen
+	// at is when it is printed, for ages; zero: now.
+	at time.Time
 }
 
 func newStatusCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
@@ -32,8 +34,9 @@ func newStatusCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command 
 		Long: `Show whether the cluster matches Git, at which commit, how many nodes are
 replaced, what the NodeSync waits for and since when, and what happens next; then
 the stages, the pools with their nodes and the removals. -o json has all of it.
-With --watch the command stays: on a terminal the screen follows each change, in a
-pipe each change is one line.
+With --watch the command stays: on a terminal the screen is drawn each second from
+watches, in a pipe each change is one line. A kind that you may not watch is read
+every 5s, and named below.
 
 Exit codes: 0 in sync or in progress, 1 failed, or unknown because the status does
 not describe the newest commit or request, or no daemon leads, 2 drifted, 3 held by
@@ -104,11 +107,16 @@ func (r statusReport) exit(sync *v1alpha1.NodeSync) error {
 	return nil
 }
 
-// newStatusReport sums a NodeSync up. A user who may read it and not the pools
-// gets the rest.
+// newStatusReport summarizes a NodeSync.
 func newStatusReport(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync) statusReport {
+	return statusReportOf(ctx, c, sync, unled(ctx, c, sync.Namespace, time.Now))
+}
+
+// statusReportOf is likewise; unled says why no daemon leads, and is empty if one does. A user who may read the
+// NodeSync and not the pools gets the rest.
+func statusReportOf(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync, unled string) statusReport {
 	report := statusReport{Status: summary.Of(sync)}
-	if report.Unled = unled(ctx, c, sync.Namespace, time.Now); report.Unled != "" {
+	if report.Unled = unled; report.Unled != "" {
 		report.State = string(summary.Unknown)
 		report.Next = "nothing, until a daemon leads: see whether it runs, and what it logs: kubectl get pods -n " + sync.Namespace
 	}

@@ -26,18 +26,26 @@ func (r statusReport) rows() int {
 	return screenful
 }
 
+// now is when the report is printed.
+func (r statusReport) now() time.Time {
+	if r.at.IsZero() {
+		return time.Now()
+	}
+	return r.at
+}
+
 // print shows the report to people.
 func (r statusReport) print(out io.Writer) {
 	if r.Unled != "" {
 		fmt.Fprintln(out, r.Unled)
 		fmt.Fprintf(out, "nodesync/%s: %s\n", r.Name, r.State)
 	} else {
-		fmt.Fprintf(out, "nodesync/%s: %s%s\n", r.Name, r.Headline(), lastedFor(r.Since))
+		fmt.Fprintf(out, "nodesync/%s: %s%s\n", r.Name, r.Headline(), summary.LastedFor(r.Since, r.now()))
 	}
 	r.printMessage(out)
 	fmt.Fprintln(out)
 	for _, line := range r.Lines() {
-		fmt.Fprintf(out, "%-10s %s%s\n", line.About, line.Text, lastedFor(line.Since))
+		fmt.Fprintf(out, "%-10s %s%s\n", line.About, line.Text, summary.LastedFor(line.Since, r.now()))
 	}
 	r.printStages(out)
 	r.printPools(out)
@@ -85,7 +93,7 @@ func (r statusReport) printPools(out io.Writer) {
 	all := summary.Notable(r.Pools)
 	rows := min(r.rows(), len(all))
 	for _, p := range all[:rows] {
-		t.AppendRow([]any{p.Name, truth(p.Ready), p.Nodes, p.Drifted, p.Draining, p.LimitUsed, age(p.Created)})
+		t.AppendRow([]any{p.Name, truth(p.Ready), p.Nodes, p.Drifted, p.Draining, p.LimitUsed, summary.Age(p.Created, r.now())})
 	}
 	t.Render()
 	if len(all) > rows {
@@ -109,7 +117,7 @@ func (r statusReport) printRemovals(out io.Writer) {
 	t := newFittedTable(out, "REMOVAL", "PHASE", "LEFT", "AGE", "WAITS FOR")
 	rows := min(r.rows(), len(r.Removals))
 	for _, removal := range r.Removals[:rows] {
-		t.AppendRow([]any{plan.Moved(removal.Kind+"/"+removal.Name, removal.MovesTo), summary.PhaseWord(removal), removal.Remaining, age(removal.RecordedAt), summary.WaitsFor(removal, time.Now())})
+		t.AppendRow([]any{plan.Moved(removal.Kind+"/"+removal.Name, removal.MovesTo), summary.PhaseWord(removal), removal.Remaining, summary.Age(removal.RecordedAt, r.now()), summary.WaitsFor(removal, r.now())})
 	}
 	t.Render()
 	if more := len(r.Removals) - rows; more > 0 {
@@ -138,9 +146,6 @@ func (r statusReport) printBreakGlass(out io.Writer) {
 
 // orNone is a word, or that there is none yet.
 func orNone(word string) string { return summary.OrNone(word) }
-
-// lastedFor says for how long something has been so, at the end of a line.
-func lastedFor(since *metav1.Time) string { return summary.LastedFor(since, time.Now()) }
 
 // short is a duration without the zeros that Go prints.
 func short(d time.Duration) string { return plan.Short(d) }

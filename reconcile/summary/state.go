@@ -123,6 +123,12 @@ func WhyUnknown(sync *v1alpha1.NodeSync) string {
 	return ""
 }
 
+// AwaitsRequest reports whether a NodeSync is Unknown only because the daemon has not handled a request yet.
+func AwaitsRequest(sync *v1alpha1.NodeSync) bool {
+	requested, asked := meta.ReconcileAnnotationValue(sync.Annotations)
+	return StateOf(sync) == Unknown && unwritten(sync) == "" && asked && requested != sync.Status.LastHandledReconcileAt
+}
+
 // Since is since when it has been so; nil where the conditions do not tell.
 func Since(sync *v1alpha1.NodeSync) *metav1.Time {
 	switch StateOf(sync) {

@@ -1,0 +1,273 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	sees "github.com/plumbline-dev/plumbline/reconcile/cluster"
+	"github.com/plumbline-dev/plumbline/reconcile/summary"
+)
+
+const (
+	// redrawEvery is how often a live status is drawn, and leaderEvery how often its lease is read.
+	redrawEvery, leaderEvery = time.Second, 5 * time.Second
+	// refusedEvery is how often a kind is read that cannot be watched.
+	refusedEvery = 5 * time.Second
+	// handledWithin is how long a daemon may take to handle a request while the state of before is shown.
+	handledWithin = 10 * time.Second
+)
+
+// watchLive draws the status of NodeSyncs each second until the user stops it. What it shows is read again when a watch
+// reports a change of a NodeSync or of one of Karpenter's kinds.
+func (c *cluster) watchLive(cmd *cobra.Command, args []string, all bool) error {
+	screen, ok := cmd.OutOrStdout().(terminal)
+	if !ok {
+		return fmt.Errorf("%T is no terminal", cmd.OutOrStdout())
+	}
+	ctx, stop := context.WithCancel(cmd.Context())
+	defer stop()
+	namespace := c.in(ctx)
+	news, leader := newNews(), &leaderSight{}
+	news.follow(ctx, c, namespace)
+	go leader.follow(ctx, c, namespace)
+	tick := time.NewTicker(redrawEvery)
+	defer tick.Stop()
+	board := &statusBoard{args: args, all: all, shown: steady{}}
+	return board.follow(ctx, c, screen, news, leader, time.Now(), tick.C)
+}
+
+// follow draws the board at once and with each tick, until the context ends.
+func (b *statusBoard) follow(ctx context.Context, c *cluster, screen terminal, news *newsOf, leader *leaderSight, now time.Time, ticks <-chan time.Time) error {
+	if _, err := io.WriteString(screen, clearScreen); err != nil {
+		return err
+	}
+	for {
+		if changed := news.came(); changed || b.stale(leader.unled(), now) {
+			if err := b.read(ctx, c, leader.unled(), now); err != nil && ctx.Err() == nil {
+				return err
+			}
+		}
+		if err := b.draw(screen, news.note(), now); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil // the user has seen enough
+		case now = <-ticks:
+		}
+	}
+}
+
+// terminal is a file that is one.
+type terminal interface {
+	io.Writer
+	Fd() uintptr
+}
+
+// newsOf is what watches report: that something has changed, once, however much has, and which kinds cannot be watched.
+type newsOf struct {
+	changed chan struct{}
+
+	mu      sync.Mutex
+	refused map[string]bool
+}
+
+func newNews() *newsOf {
+	return &newsOf{changed: make(chan struct{}, 1), refused: map[string]bool{}}
+}
+
+// came reports whether something has changed since it was asked last.
+func (n *newsOf) came() bool {
+	select {
+	case <-n.changed:
+		return true
+	default:
+		return false
+	}
+}
+
+func (n *newsOf) tell() {
+	select {
+	case n.changed <- struct{}{}:
+	default:
+	}
+}
+
+// note says which kinds cannot be watched; empty if all can.
+func (n *newsOf) note() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.refused) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s cannot be watched: read every %s", strings.Join(slices.Sorted(maps.Keys(n.refused)), ", "), short(refusedEvery))
+}
+
+func (n *newsOf) refuse(kind string, refused bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if delete(n.refused, kind); refused {
+		n.refused[kind] = true
+	}
+}
+
+// follow watches NodeSyncs of a namespace, and Karpenter's kinds.
+func (n *newsOf) follow(ctx context.Context, c *cluster, namespace string) {
+	go n.followKind(ctx, c, v1alpha1.GroupVersion.WithKind(v1alpha1.NodeSyncKind), client.InNamespace(namespace))
+	for _, kind := range sees.Kinds() {
+		go n.followKind(ctx, c, kind.GVK)
+	}
+}
+
+// followKind tells each change that a watch reports. One that ends is begun again, and may have missed a change.
+func (n *newsOf) followKind(ctx context.Context, c *cluster, kind schema.GroupVersionKind, options ...client.ListOption) {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	for ctx.Err() == nil {
+		pause := again
+		events, err := c.Watch(ctx, list, options...)
+		if n.refuse(kind.Kind+"s", err != nil); err != nil {
+			pause = refusedEvery
+		} else {
+			for range events.ResultChan() {
+				n.tell()
+			}
+			events.Stop()
+		}
+		wait := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+		case <-wait.C:
+		}
+		wait.Stop()
+		n.tell()
+	}
+}
+
+// leaderSight is whether a daemon leads, which takes some seconds to find out.
+type leaderSight struct{ words atomic.Value }
+
+// unled says why no daemon leads; empty if one does, or that is unknown yet.
+func (l *leaderSight) unled() string {
+	words, _ := l.words.Load().(string)
+	return words
+}
+
+func (l *leaderSight) follow(ctx context.Context, c client.Reader, namespace string) {
+	tick := time.NewTicker(leaderEvery)
+	defer tick.Stop()
+	for {
+		l.words.Store(unled(ctx, c, namespace, time.Now))
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// statusBoard is what a live status shows.
+type statusBoard struct {
+	args  []string
+	all   bool
+	shown steady
+	// unled is that of the reports; until is when they have to be read again at the latest, zero if at no time.
+	unled   string
+	until   time.Time
+	reports []statusReport
+}
+
+// stale reports whether what is shown is not what it would be if it were read now, though no object has changed.
+func (b *statusBoard) stale(unled string, now time.Time) bool {
+	return b.reports == nil || b.unled != unled || !b.until.IsZero() && !now.Before(b.until)
+}
+
+// read reads what is shown.
+func (b *statusBoard) read(ctx context.Context, c *cluster, unled string, now time.Time) error {
+	list, err := c.listed(ctx, false)
+	if err != nil {
+		return err
+	}
+	syncs, err := only(list.Items, b.args)
+	if err != nil {
+		return err
+	}
+	b.unled, b.until, b.reports = unled, time.Time{}, []statusReport{}
+	for i := range syncs {
+		sync, until := b.shown.of(&syncs[i], now)
+		if !until.IsZero() && (b.until.IsZero() || until.Before(b.until)) {
+			b.until = until
+		}
+		report := statusReportOf(ctx, c, sync, unled)
+		report.all = b.all
+		b.reports = append(b.reports, report)
+	}
+	return nil
+}
+
+// draw draws it over what is on the screen, without clearing that first, which would flicker (ECMA-48: CUP, EL, ED).
+func (b *statusBoard) draw(screen terminal, note string, now time.Time) error {
+	next := &frame{terminal: screen}
+	for i := range b.reports {
+		b.reports[i].at = now
+	}
+	if err := writeStatuses(next, formatTable, b.reports); err != nil {
+		return err
+	}
+	if note != "" {
+		fmt.Fprintln(next, "\n"+note)
+	}
+	_, err := io.WriteString(screen, "\x1b[H"+strings.ReplaceAll(next.String(), "\n", "\x1b[K\n")+"\x1b[J")
+	return err
+}
+
+// frame is what is drawn next, as wide as the terminal.
+type frame struct {
+	bytes.Buffer
+
+	terminal terminal
+}
+
+// Fd is that of the terminal.
+func (f *frame) Fd() uintptr { return f.terminal.Fd() }
+
+// steady are the NodeSyncs that are shown, by name. While the daemon has not handled a request, the state of before is
+// shown for a moment, and not "unknown".
+type steady map[string]steadySync
+
+type steadySync struct {
+	sync *v1alpha1.NodeSync
+	// awaits is since when the request is not handled; zero if there is none.
+	awaits time.Time
+}
+
+// of returns what is shown of a NodeSync, and until when if that is the state of before.
+func (s steady) of(sync *v1alpha1.NodeSync, now time.Time) (shown *v1alpha1.NodeSync, until time.Time) {
+	before, known := s[sync.Name]
+	if !known || !summary.AwaitsRequest(sync) {
+		s[sync.Name] = steadySync{sync: sync}
+		return sync, time.Time{}
+	}
+	if before.awaits.IsZero() {
+		before.awaits = now
+		s[sync.Name] = before
+	}
+	if until = before.awaits.Add(handledWithin); now.Before(until) {
+		return before.sync, until
+	}
+	return sync, time.Time{}
+}
