@@ -83,21 +83,18 @@ func (c *cluster) waitReconciled(cmd *cobra.Command, name, requested string, unt
 	return err
 }
 
-// stopped is what is printed if the user ends a wait. It does not claim that the daemon continues if none runs, or if
-// that takes too long to find out.
+// stopped is what is printed if the user ends a wait, with the reason if no daemon leads and that is quickly found out.
 func (c *cluster) stopped(ctx context.Context, last *v1alpha1.NodeSync, requested string) string {
 	ctx, stop := context.WithTimeout(ctx, askEvery)
 	defer stop()
 	why := c.withoutDaemon(ctx, time.Now)
 	switch {
-	case ctx.Err() != nil:
-		return "stopped waiting"
 	case why != "":
 		return "stopped waiting; " + why
 	case last == nil || last.Status.LastHandledReconcileAt != requested:
 		return "stopped waiting; the daemon has not looked at it yet"
 	default:
-		return "stopped waiting; the daemon continues"
+		return "stopped waiting"
 	}
 }
 
