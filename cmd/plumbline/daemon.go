@@ -237,17 +237,25 @@ func newManager(config *rest.Config, lease resourcelock.Interface, objects cache
 	return mgr, nil
 }
 
+// registerMetrics registers what the reconciler measures.
+func registerMetrics(reports *queue.Queue) (*metrics.Recorder, *conclude.Meter, error) {
+	gauges, meter := metrics.NewRecorder(), conclude.NewMeter(time.Now, reports.Depths)
+	for _, c := range append(gauges.Collectors(), meter) {
+		if err := ctrlmetrics.Registry.Register(c); err != nil {
+			return nil, nil, fmt.Errorf("register metrics: %w", err)
+		}
+	}
+	return gauges, meter, nil
+}
+
 func newReconciler(mgr ctrl.Manager, config *rest.Config, leading func(context.Context) error, reports *queue.Queue, runner *confine.Runner, o *runOptions) (*reconcile.Reconciler, error) {
 	recorder, err := newEventRecorder(mgr, o.eventsAddr)
 	if err != nil {
 		return nil, err
 	}
-	gauges := metrics.NewRecorder()
-	meter := conclude.NewMeter(time.Now, reports.Depths)
-	for _, c := range append(gauges.Collectors(), meter) {
-		if err := ctrlmetrics.Registry.Register(c); err != nil {
-			return nil, fmt.Errorf("register metrics: %w", err)
-		}
+	gauges, meter, err := registerMetrics(reports)
+	if err != nil {
+		return nil, err
 	}
 	installer, err := release.NewInstaller(release.InstallerOptions{
 		Config:      config,

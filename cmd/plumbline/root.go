@@ -33,7 +33,28 @@ guard, 4 stalled or timed out.`,
 	completeKubeconfig(root, kubeconfig)
 	usage := root.UsageTemplate()
 	root.SetUsageTemplate(withoutClusterFlags(usage))
-	for _, cmd := range []*cobra.Command{
+	for _, cmd := range newClusterCommands(kubeconfig) {
+		cmd.SetUsageTemplate(strings.Replace(usage, "Global Flags:", "Cluster Flags (those of kubectl):", 1))
+		root.AddCommand(cmd)
+	}
+	root.AddCommand(newRenderCommand(), newVendorCommand(), newVersionCommand(), newReferenceCommand())
+	for _, cmd := range root.Commands() {
+		sayUsage(cmd)
+		addQuiet(cmd)
+	}
+	root.InitDefaultVersionFlag()
+	showBoolsPlainly(root)
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		showBoolsPlainly(cmd) // those that cobra adds as it runs
+		help(cmd, args)
+	})
+	return root
+}
+
+// newClusterCommands are the commands that take kubectl's flags.
+func newClusterCommands(kubeconfig *genericclioptions.ConfigFlags) []*cobra.Command {
+	return []*cobra.Command{
 		newRunCommand(kubeconfig),
 		newPlanCommand(kubeconfig),
 		newDiffCommand(kubeconfig),
@@ -58,23 +79,7 @@ guard, 4 stalled or timed out.`,
 		newApproveCommand(kubeconfig),
 		newCalendarCommand(kubeconfig),
 		newEmergencyCommand(kubeconfig),
-	} {
-		cmd.SetUsageTemplate(strings.Replace(usage, "Global Flags:", "Cluster Flags (those of kubectl):", 1))
-		root.AddCommand(cmd)
 	}
-	root.AddCommand(newRenderCommand(), newVendorCommand(), newVersionCommand(), newReferenceCommand())
-	for _, cmd := range root.Commands() {
-		sayUsage(cmd)
-		addQuiet(cmd)
-	}
-	root.InitDefaultVersionFlag()
-	showBoolsPlainly(root)
-	help := root.HelpFunc()
-	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
-		showBoolsPlainly(cmd) // those that cobra adds as it runs
-		help(cmd, args)
-	})
-	return root
 }
 
 // addQuiet gives a command the flag --quiet.

@@ -63,14 +63,7 @@ type terms struct {
 
 // drive takes all removals that Git has not taken back one step further.
 func (s *Step) drive(ctx context.Context, on terms) (Result, error) {
-	var driven, kept []v1alpha1.Removal
-	for _, r := range s.Sync.Status.Removals {
-		if s.notDriven(r) {
-			kept = append(kept, r)
-			continue
-		}
-		driven = append(driven, r)
-	}
+	driven, kept := s.split()
 	if len(driven) == 0 {
 		return Result{}, s.settle(ctx)
 	}
@@ -126,6 +119,18 @@ func (s *Step) drive(ctx context.Context, on terms) (Result, error) {
 		s.WakeBy(result.Again)
 	}
 	return Result{Writes: result.Writes}, errors.Join(err, unforgotten)
+}
+
+// split are the removals that are driven, and those that are not.
+func (s *Step) split() (driven, kept []v1alpha1.Removal) {
+	for _, r := range s.Sync.Status.Removals {
+		if s.notDriven(r) {
+			kept = append(kept, r)
+		} else {
+			driven = append(driven, r)
+		}
+	}
+	return driven, kept
 }
 
 // withEC2 is the world with EC2, where the region is known.

@@ -29,23 +29,34 @@ func Next(sync *v1alpha1.NodeSync) string {
 	case Stuck:
 		return "the termination continues by itself once what it waits for is gone; plumbline never forces it"
 	case Held:
-		if held := sync.Status.Held; held != nil {
-			return "what is held waits until you approve it as the message says, or revert the commit"
-		}
-		return "what is held waits until you revert the commit, raise the limit in spec.guard, or release it as the message says"
+		return nextOfHold(sync)
 	case Stalled:
 		return "continues by itself once what it names is out of the way; nothing is forced"
 	case Drifted:
 		return "nothing is written while spec.drift is Report: revert the edits, or set spec.drift to Correct"
-	case Failed:
-		return fmt.Sprintf("push a commit, or change the NodeSync or the cluster, that corrects it; looked at again every %s", interval(sync))
-	case Retrying:
-		return fmt.Sprintf("tries again every %s", retryInterval(sync))
+	case Failed, Retrying:
+		return nextOfFailure(sync)
 	case Removing:
 		return nextOfRemoval(sync)
 	case Waiting:
 	}
 	return "continues by itself as soon as that is there"
+}
+
+// nextOfFailure is what happens after a failure: whether trying again helps.
+func nextOfFailure(sync *v1alpha1.NodeSync) string {
+	if StateOf(sync) == Retrying {
+		return fmt.Sprintf("tries again every %s", retryInterval(sync))
+	}
+	return fmt.Sprintf("push a commit, or change the NodeSync or the cluster, that corrects it; looked at again every %s", interval(sync))
+}
+
+// nextOfHold is what a person does about what is held.
+func nextOfHold(sync *v1alpha1.NodeSync) string {
+	if sync.Status.Held != nil {
+		return "what is held waits until you approve it as the message says, or revert the commit"
+	}
+	return "what is held waits until you revert the commit, raise the limit in spec.guard, or release it as the message says"
 }
 
 // nextOfRollout is what happens next to nodes that are not replaced yet.

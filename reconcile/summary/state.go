@@ -51,14 +51,8 @@ func StateOf(sync *v1alpha1.NodeSync) State {
 		return Unknown
 	case !conditions.Has(sync, meta.ReadyCondition), sync.Status.ObservedGeneration < sync.Generation:
 		return Unseen
-	case conditions.IsReady(sync) && reason == v1alpha1.ReasonDrained:
-		return Drained
-	case conditions.IsReady(sync) && WhyUnknown(sync) != "":
-		return Unknown
-	case conditions.IsReady(sync) && conditions.IsTrue(sync, v1alpha1.TerminationStalledCondition):
-		return Stuck
 	case conditions.IsReady(sync):
-		return stateOfNodes(sync)
+		return readyState(sync, reason)
 	case conditions.IsStalled(sync):
 		return stuckState(reason)
 	case reason == v1alpha1.ReasonClassTerminating:
@@ -71,6 +65,19 @@ func StateOf(sync *v1alpha1.NodeSync) State {
 		return Removing
 	}
 	return Waiting
+}
+
+// readyState is the state of a NodeSync that is Ready.
+func readyState(sync *v1alpha1.NodeSync, reason string) State {
+	switch {
+	case reason == v1alpha1.ReasonDrained:
+		return Drained
+	case WhyUnknown(sync) != "":
+		return Unknown
+	case conditions.IsTrue(sync, v1alpha1.TerminationStalledCondition):
+		return Stuck
+	}
+	return stateOfNodes(sync)
 }
 
 // stateOfNodes is the state of a NodeSync whose definitions are applied: InSync if each node matches them. It is the

@@ -22,7 +22,7 @@ func (w work) unmatched(files *locked, made resmap.ResMap) ([]string, error) {
 	if err := yaml.Unmarshal(w.text, &own); err != nil {
 		return nil, fmt.Errorf("read the kustomization: %w", err)
 	}
-	patches := slices.Concat(own.Patches, own.PatchesJson6902)
+	patches := slices.Concat(own.Patches, own.PatchesJson6902) //nolint:staticcheck // repositories still use the deprecated field
 	missed := w.missing(made, patches)
 	if len(missed) == 0 {
 		return nil, nil
@@ -67,8 +67,13 @@ func (w work) missing(made resmap.ResMap, patches []types.Patch) []types.Patch {
 func target(s *types.Selector) string {
 	var parts []string
 	for _, part := range [][2]string{
-		{"group", s.Group}, {"version", s.Version}, {"kind", s.Kind}, {"name", s.Name}, {"namespace", s.Namespace},
-		{"labelSelector", s.LabelSelector}, {"annotationSelector", s.AnnotationSelector},
+		{"group", s.Group},
+		{"version", s.Version},
+		{"kind", s.Kind},
+		{"name", s.Name},
+		{"namespace", s.Namespace},
+		{"labelSelector", s.LabelSelector},
+		{"annotationSelector", s.AnnotationSelector},
 	} {
 		if part[1] != "" {
 			parts = append(parts, part[0]+": "+part[1])
