@@ -108,6 +108,7 @@ func TestNoPassWaits(t *testing.T) {
 		}
 		ec2.pass(t, asker, func(l *Look) { l.Urgent = true })
 		<-time.After(10 * time.Second)
+		synctest.Wait()
 		if ec2.asked != 3 {
 			t.Errorf("a Node that no NodeClaim has is urgent: asked %d times", ec2.asked)
 		}

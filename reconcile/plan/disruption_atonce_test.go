@@ -228,3 +228,18 @@ func TestMaxReplacedNodesHoldsWhatReplaces(t *testing.T) {
 		t.Errorf("held is still %v", script(p))
 	}
 }
+
+// TestWiderBudgetsBeforeKarpenterMarksNodes: nodes that an earlier commit has outdated count for budgets that become wider, although
+// Karpenter has not set Drifted yet.
+func TestWiderBudgetsBeforeKarpenterMarksNodes(t *testing.T) {
+	c := newCluster(t)
+	c.policy.Brakes, c.policy.Now = true, time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	c.limit(3)
+	c.have(t, owner, class("default"), budgeted("a", `[{nodes: "1"}]`, true))
+	c.live.NodeClaims = claims("a", 40)
+	c.madeBy(t, c.live.NodeClaims, pool("a", "default"))
+	got := script(c.plan(t, class("default"), budgeted("a", `[{nodes: "100%"}]`, true)))
+	if len(got) != 1 || !strings.HasPrefix(got[0], "Hold NodePool/a MaxDisruptedNodes") {
+		t.Errorf("got %q, want a hold of 40 nodes", got)
+	}
+}

@@ -69,12 +69,15 @@ func (e poolEdit) impact(claims []*NodeClaim, by known) impact {
 }
 
 // remaining are the NodeClaims that have drifted before the change, and still have after it: not those that it touches,
-// nor those that match the template after it.
+// nor those that match the template after it. Those that an earlier change of the template has outdated are among them,
+// although Karpenter has not marked them yet.
 func (e poolEdit) remaining(claims, touched []*NodeClaim) []*NodeClaim {
 	var left []*NodeClaim
 	for _, c := range claims {
-		matches := e.outdated && e.known && c.DriftReason == DriftOfPool && c.Hashes.Pool() == e.hash
-		if c.Drifted && !c.Deleting && !matches && !slices.Contains(touched, c) {
+		own := c.Hashes.Pool()
+		matches := e.outdated && e.known && c.DriftReason == DriftOfPool && own == e.hash
+		unmarked := !e.outdated && e.known && e.hash.comparable(own) && own != e.hash
+		if (c.Drifted || unmarked) && !c.Deleting && !matches && !slices.Contains(touched, c) {
 			left = append(left, c)
 		}
 	}

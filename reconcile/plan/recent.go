@@ -140,7 +140,8 @@ func (m *maker) removedNodes(s span) int {
 	gone := 0
 	for _, r := range recent {
 		there := deleting[r.UID] // of one that was reverted
-		if record, open := m.live.removal(r.UID); open && !m.back(record) {
+		// An entry from before the removal was recorded is that of an earlier removal of the pool, which was reverted.
+		if record, open := m.live.removal(r.UID); open && !m.back(record) && !r.At.Time.Before(record.RecordedAt.Time) {
 			if !m.begun(record) {
 				continue // a candidate, which drains what it has
 			}

@@ -254,3 +254,24 @@ func TestWhichRecentRemovalsAreKept(t *testing.T) {
 		}
 	}
 }
+
+// TestARemovalThatIsHeldStaysHeld: nodes that an earlier removal of the same pool has terminated, before it was reverted, count
+// before and after the next removal is recorded.
+func TestARemovalThatIsHeldStaysHeld(t *testing.T) {
+	for name, given := range map[string]func(*cluster){
+		"it is new":      func(*cluster) {},
+		"it is recorded": func(c *cluster) { c.recorded("b", v1alpha1.RemovalHeld, "r2", time.Second) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := recently(t)
+			c.policy.Guard.MaxDisruptedNodes = ptr.To(intstr.FromInt32(3))
+			c.live.NodeClaims = claims("b", 3, ofPool(c.Object(poolRef("b")).GetUID()))
+			c.letGo("b", 5*time.Minute, 2)
+			given(c)
+			got := script(c.plan(t, class("default"), pool("a", "default"), pool("c", "default"), pool("d", "default")))
+			if diff := cmp.Diff([]string{"Hold NodePool/b MaxDisruptedNodes"}, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -212,7 +212,7 @@ func TestDefaults(t *testing.T) {
 			StallAfter: &metav1.Duration{Duration: 15 * time.Minute},
 		},
 		Guard: v1alpha1.Guard{
-			MaxRemovedPools: &one, MaxDisruptedNodes: &quarter, Approvals: &one,
+			MaxRemovedPools: &one, RemovalPeriod: &metav1.Duration{Duration: 30 * time.Minute}, MaxDisruptedNodes: &quarter, Approvals: &one,
 			IntolerantDaemonSets: v1alpha1.IntolerantDaemonSetsWarn, UnschedulablePods: v1alpha1.UnschedulablePodsHold, ApproveFrom: v1alpha1.ApproveFromCluster,
 		},
 		OnDelete: v1alpha1.OnDeleteOrphan,
