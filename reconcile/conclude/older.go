@@ -2,6 +2,7 @@ package conclude
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/dustin/go-humanize/english"
@@ -98,8 +99,9 @@ func (s *Step) ended(v Verdict) map[string]queue.Word {
 	return nil
 }
 
-// settled says how an older commit has ended, by its own rollout and its own removals: those of other commits neither keep it
-// pending nor fail it. The word is empty while that is unknown, or something of it is in progress or held.
+// settled returns how an older commit has ended. Removals of other commits neither keep it pending nor fail it. While nodes of
+// another commit are being replaced, it stays pending: nodes that it outdated may be among them. The word is empty while
+// the end is unknown, or something of the commit is in progress or held.
 func (s *Step) settled(commit string) queue.Word {
 	own := filter(s.Sync.Status.Removals, func(r v1alpha1.Removal) bool { return render.CommitOf(r.Revision) == commit })
 	rollout := s.Sync.Status.Rollout
@@ -111,14 +113,22 @@ func (s *Step) settled(commit string) queue.Word {
 		return queue.Word{State: report.Failure, Description: s.failureText()}
 	case len(stalled(own)) > 0:
 		return queue.Word{State: report.Failure, Description: s.stalledVerdict(stalled(own)).Brief.String()}
-	case rolls || len(own) > 0 || s.Fault != nil || s.Unwritten != nil || s.NotUpgraded != nil:
+	case rollout != nil || s.brakes(commit) || len(own) > 0 || s.Fault != nil || s.Unwritten != nil || s.NotUpgraded != nil:
 		return queue.Word{}
 	}
 	state := s.stateVerdict()
-	if state.Reason != v1alpha1.ReasonRemoving && state.CommitState() != report.Success {
+	if state.Reason == v1alpha1.ReasonRemoving {
+		state = s.doneVerdict()
+	}
+	if state.CommitState() != report.Success {
 		return queue.Word{}
 	}
 	return queue.Word{State: report.Success, Description: "applied, Ready, each node matches"}
+}
+
+// brakes reports whether the brake holds nodes of a commit.
+func (s *Step) brakes(commit string) bool {
+	return slices.ContainsFunc(s.Sync.Status.PoolRollouts, func(r v1alpha1.PoolRollout) bool { return render.CommitOf(r.Revision) == commit })
 }
 
 // failureText is that of a rollout that goes wrong; empty where none does.

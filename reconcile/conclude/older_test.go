@@ -157,7 +157,8 @@ func TestARemovalThatIsHeldEndsNoOtherRollout(t *testing.T) {
 	}
 }
 
-// TestAnOlderCommitEndsByWhatIsItsOwn: what another commit removes, or rolls out, neither keeps it pending nor fails it.
+// TestAnOlderCommitEndsByWhatIsItsOwn: what another commit removes neither keeps it pending nor fails it. It is no success while
+// nodes are replaced for any commit, or one of its pools launches none.
 func TestAnOlderCommitEndsByWhatIsItsOwn(t *testing.T) {
 	removal := func(commit string, phase v1alpha1.RemovalPhase) v1alpha1.Removal {
 		return v1alpha1.Removal{Kind: "NodePool", Name: "of-" + commit, Revision: "main@sha1:" + commit, Phase: phase}
@@ -170,6 +171,7 @@ func TestAnOlderCommitEndsByWhatIsItsOwn(t *testing.T) {
 		removals []v1alpha1.Removal
 		rollout  string
 		pools    []v1alpha1.PoolRollout
+		launches []nodes.Launchless
 		want     report.State
 	}{
 		"its removal goes on":                 {removals: []v1alpha1.Removal{removal("a", v1alpha1.RemovalDraining), held}},
@@ -179,8 +181,13 @@ func TestAnOlderCommitEndsByWhatIsItsOwn(t *testing.T) {
 		"another removal goes on":             {removals: []v1alpha1.Removal{removal("c", v1alpha1.RemovalDraining), held}, want: report.Success},
 		"its rollout goes on":                 {rollout: "a"},
 		"its rollout fails":                   {rollout: "a", pools: braked, want: report.Failure},
-		"another rollout fails":               {rollout: "c", pools: braked, want: report.Success},
-		"nodes of no commit are not launched": {rollout: "none", pools: braked, want: report.Success},
+		"another rollout fails":               {rollout: "c", pools: braked},
+		"nodes of no commit are not launched": {rollout: "none", pools: braked},
+		"nodes of no commit are outdated":     {rollout: "none"},
+		"the brake holds its nodes":           {pools: []v1alpha1.PoolRollout{{Pool: "general", Revision: "main@sha1:a", Reason: v1alpha1.BrakeFailedLaunches}}},
+		"another removal goes on, and its pool launches no node": {
+			removals: []v1alpha1.Removal{removal("c", v1alpha1.RemovalDraining), held}, launches: []nodes.Launchless{{Pool: "web", Why: "UnauthorizedOperation"}},
+		},
 	} {
 		sync := &v1alpha1.NodeSync{Status: v1alpha1.NodeSyncStatus{LastAppliedRevision: "main@sha1:b", Removals: c.removals, PoolRollouts: c.pools}}
 		for _, r := range c.removals {
@@ -192,7 +199,7 @@ func TestAnOlderCommitEndsByWhatIsItsOwn(t *testing.T) {
 			sync.Status.Rollout = &v1alpha1.Rollout{Revision: "main@sha1:" + c.rollout, Nodes: 2, Outdated: 1}
 		}
 		s := &Step{Sync: sync, Before: sync.DeepCopy(), Found: Found{SawRollout: true}}
-		s.Commit = "b"
+		s.Commit, s.Launchless = "b", c.launches
 		if got := s.settled("a").State; got != c.want {
 			t.Errorf("%s: it ends with %q, want %q", name, got, c.want)
 		}

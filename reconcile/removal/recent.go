@@ -27,12 +27,26 @@ func (s *Step) recordRecent() {
 			continue
 		}
 		s.counts[c.UID] = true
-		if _, recorded := plan.LetGo(status.RecentRemovals, c.UID, status.Removals[i].RecordedAt.Time); !recorded {
+		if _, recorded := plan.LetGo(status.RecentRemovals, c.UID, status.Removals[i].RecordedAt.Time); recorded {
+			s.recordGrowth(c, status.Removals[i])
+		} else {
 			status.RecentRemovals = append(status.RecentRemovals, v1alpha1.RecentRemoval{Name: c.Ref.Name, UID: c.UID, At: now, Nodes: int32(c.Nodes)})
 			s.wakeNow()
 		}
 	}
 	status.RecentRemovals = plan.StillCounts(status.RecentRemovals, status.Removals, period, s.Now)
+}
+
+// recordGrowth has a removal count with the nodes that its pool has launched since it was allowed, until its growth is stopped.
+func (s *Step) recordGrowth(c plan.Candidate, r v1alpha1.Removal) {
+	if r.Phase != v1alpha1.RemovalPacing {
+		return
+	}
+	for i := range s.Sync.Status.RecentRemovals {
+		if e := &s.Sync.Status.RecentRemovals[i]; e.UID == c.UID && !e.At.Time.Before(r.RecordedAt.Time) {
+			e.Nodes = max(e.Nodes, int32(c.Nodes))
+		}
+	}
 }
 
 // recordReverted has a removal that was reverted count with the nodes that it has terminated, and not at all if that is none.

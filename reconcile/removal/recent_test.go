@@ -31,6 +31,8 @@ func TestWhatTheGuardLetsGoIsRecordedOnce(t *testing.T) {
 		"a class":             {of: func(c *plan.Candidate) { c.Ref.Kind = render.EC2NodeClass }},
 		"without a period":    {period: &metav1.Duration{}},
 		"recorded already":    {before: []v1alpha1.RecentRemoval{entry}, want: []v1alpha1.RecentRemoval{entry}},
+		"its pool has grown":  {before: []v1alpha1.RecentRemoval{{Name: "general", UID: "p1", At: at(0), Nodes: 1}}, want: []v1alpha1.RecentRemoval{entry}},
+		"its pool has shrunk": {before: []v1alpha1.RecentRemoval{{Name: "general", UID: "p1", At: at(0), Nodes: 9}}, want: []v1alpha1.RecentRemoval{{Name: "general", UID: "p1", At: at(0), Nodes: 9}}},
 		"one of long ago":     {of: func(c *plan.Candidate) { c.Held = true }, before: []v1alpha1.RecentRemoval{{Name: "old", UID: "o", At: at(-time.Hour)}}},
 		"by a clock put back": {before: []v1alpha1.RecentRemoval{{Name: "general", UID: "p1", At: at(time.Hour), Nodes: 3}}, want: []v1alpha1.RecentRemoval{entry}},
 	} {
