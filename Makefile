@@ -16,7 +16,7 @@ IMAGE_PLATFORMS ?= linux/$(shell go env GOARCH)
 # a limit. Those of manifests have one goroutine, and would take five minutes.
 PLAIN := /(confine|render/kustomize|provision/charts|plumbline/manifests)$$
 # Tests of time and memory, which the race detector's own would hide, and those that try the most.
-UNRACED := ^(TestManyFetches|TestFetchOfALongHistory|TestWhatDiffersIsFound|TestBombsAtTheCommandLine|TestLessConfinementIsLogged|TestLongTextsAreCheap|TestExplore|TestExploreRandomWorlds)$$
+UNRACED := ^(TestManyFetches|TestFetchOfALongHistory|TestWhatDiffersIsFound|TestBombsAtTheCommandLine|TestLessConfinementIsLogged|TestLongTextsAreCheap|TestExplore|TestExploreWords|TestExploreRandomWorlds)$$
 # As the programs are built, so that what they share with tests is compiled once. The race
 # detector needs cgo.
 PLAIN_TEST := CGO_ENABLED=0 go test -trimpath
