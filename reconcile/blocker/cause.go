@@ -81,9 +81,9 @@ func (n *Node) Causes(e Evidence) []Cause {
 func (n *Node) finalizers() (Cause, bool) {
 	switch {
 	case Held(n.Finalizers):
-		return foreign("nodeclaim", "NodeClaim", n.Claim, n.Finalizers), true
+		return n.foreign("nodeclaim", "NodeClaim", n.Claim, n.Finalizers), true
 	case Held(n.NodeFinalizers):
-		return foreign("node", "Node", n.Name, n.NodeFinalizers), true
+		return n.foreign("node", "Node", n.Name, n.NodeFinalizers), true
 	}
 	return Cause{}, false
 }
@@ -93,9 +93,16 @@ func Held(finalizers []string) bool {
 	return len(finalizers) > 0 && !slices.Contains(finalizers, karpv1.TerminationFinalizer)
 }
 
-func foreign(resource, kind, name string, finalizers []string) Cause {
+// foreign is the wait for other controllers' finalizers. Karpenter removes its own once the instance is terminated, but so can
+// anyone: it has finished only if EC2 has accepted the termination. Otherwise no command is offered, by which an instance
+// that runs would lose its NodeClaim.
+func (n *Node) foreign(resource, kind, name string, finalizers []string) Cause {
+	waits := fmt.Sprintf("%s of %s/%s", WaitsForFinalizers(finalizers), kind, name)
+	if !n.Terminating {
+		return Cause{Words: waits + "; Karpenter's own finalizer is gone, and whether EC2 has terminated the instance is unknown"}
+	}
 	return Cause{
-		Words:  fmt.Sprintf("%s of %s/%s, with which Karpenter has finished", WaitsForFinalizers(finalizers), kind, name),
+		Words:  waits + ", with which Karpenter has finished",
 		Kind:   v1alpha1.CauseObjectFinalizer,
 		Object: resource + "/" + name,
 	}

@@ -18,12 +18,13 @@ import (
 // not there either: nothing deletes these. One whose instance runs is among the instances that no NodeClaim has, and one that is
 // terminating among what is left.
 func (q *question) nodes(ctx context.Context) ([]v1alpha1.DriftedInstance, error) {
-	claimed, runs := map[string]bool{}, map[string]bool{}
+	claimed, runs, gone := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for i := range q.fleet.Claims {
 		claimed[q.fleet.Claims[i].Node] = true
 	}
 	for i := range q.fleet.Shown {
-		runs[q.fleet.Shown[i].ID] = !ends(&q.fleet.Shown[i])
+		shown := &q.fleet.Shown[i]
+		runs[shown.ID], gone[shown.ID] = !ends(shown), shown.Gone()
 	}
 	var found []v1alpha1.DriftedInstance
 	for page := ""; ; {
@@ -45,7 +46,7 @@ func (q *question) nodes(ctx context.Context) ([]v1alpha1.DriftedInstance, error
 			switch {
 			case err != nil:
 			case n.DeletionTimestamp != nil:
-				q.left = append(q.left, termination.Left{Kind: termination.Node, Name: n.Name, Pool: pool, Instance: id, Gone: !runs[id], Since: n.DeletionTimestamp.Time})
+				q.left = append(q.left, termination.Left{Kind: termination.Node, Name: n.Name, Pool: pool, Instance: id, Gone: gone[id], Since: n.DeletionTimestamp.Time})
 			case !runs[id]:
 				found = append(found, v1alpha1.DriftedInstance{ID: id, Pool: pool, Message: fmt.Sprintf("Node %s is there, and neither a NodeClaim nor an instance in EC2: kubectl delete node %[1]s", n.Name)})
 			}

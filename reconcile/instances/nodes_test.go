@@ -37,12 +37,14 @@ func TestNodesThatNobodyHas(t *testing.T) {
 	fleet := Fleet{
 		Pools: map[string]bool{"general": true}, Others: map[string]bool{"theirs": true}, Settled: settled.Time,
 		Claims: []plan.NodeClaim{{Node: "claimed"}},
-		Shown:  []cloud.Instance{{ID: "i-00000000000000001", State: "running"}, {ID: "i-00000000000000002", State: "terminated"}},
+		Shown:  []cloud.Instance{{ID: "i-00000000000000001", State: "running"}, {ID: "i-00000000000000002", State: "terminated"}, {ID: "i-00000000000000007", State: "shutting-down"}},
 	}
 	q := &question{fleet: fleet, cluster: clusterOf(t,
 		system, node("claimed", "general", "i-00000000000000009"), node("runs", "general", "i-00000000000000001"), node("theirs", "theirs", "i-00000000000000003"),
 		node("ended", "general", "i-00000000000000002"), node("unknown", "gone", "i-00000000000000004"), node("bare", "general", ""),
 		node("leaving", "general", "i-00000000000000006", terminating), node("leaving-too", "general", "i-00000000000000001", terminating),
+		node("leaving-last", "general", "i-00000000000000002", terminating), node("leaving-bare", "general", "", terminating),
+		node("leaving-first", "general", "i-00000000000000007", terminating),
 		node("new", "general", "i-00000000000000005", func(n *corev1.Node) { n.CreationTimestamp = metav1.Unix(2000, 0) }),
 	)}
 	found, err := q.nodes(t.Context())
@@ -59,7 +61,10 @@ func TestNodesThatNobodyHas(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	left := []termination.Left{
-		{Kind: termination.Node, Name: "leaving", Pool: "general", Instance: "i-00000000000000006", Gone: true, Since: time.Unix(500, 0)},
+		{Kind: termination.Node, Name: "leaving", Pool: "general", Instance: "i-00000000000000006", Since: time.Unix(500, 0)},
+		{Kind: termination.Node, Name: "leaving-bare", Pool: "general", Instance: "leaving-bare", Since: time.Unix(500, 0)},
+		{Kind: termination.Node, Name: "leaving-first", Pool: "general", Instance: "i-00000000000000007", Since: time.Unix(500, 0)},
+		{Kind: termination.Node, Name: "leaving-last", Pool: "general", Instance: "i-00000000000000002", Gone: true, Since: time.Unix(500, 0)},
 		{Kind: termination.Node, Name: "leaving-too", Pool: "general", Instance: "i-00000000000000001", Since: time.Unix(500, 0)},
 	}
 	if diff := cmp.Diff(left, q.left); diff != "" {

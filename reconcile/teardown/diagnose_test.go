@@ -195,6 +195,10 @@ func TestDiagnose(t *testing.T) {
 			node: blocker.Node{Finalizers: []string{"acme.io/hold"}, Terminating: true, Pods: []corev1.Pod{pod()}},
 			want: node + "another controller to remove finalizer acme.io/hold of NodeClaim/a, with which Karpenter has finished" + unfinished("nodeclaim/a"),
 		},
+		"a NodeClaim that has lost Karpenter's finalizer while its instance runs": {
+			node: blocker.Node{Finalizers: []string{"acme.io/hold"}},
+			want: node + "another controller to remove finalizer acme.io/hold of NodeClaim/a; Karpenter's own finalizer is gone, and whether EC2 has terminated the instance is unknown",
+		},
 		"a Node with a finalizer of another controller": {
 			node: blocker.Node{Finalizers: []string{karpv1.TerminationFinalizer}, NodeFinalizers: []string{"acme.io/hold"}, Terminating: true},
 			want: node + "another controller to remove finalizer acme.io/hold of Node/node-a, with which Karpenter has finished" + unfinished("node/node-a"),

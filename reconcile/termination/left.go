@@ -19,7 +19,7 @@ import (
 // Left is a Node or an EC2 instance that is terminating and has no NodeClaim.
 type Left struct {
 	Kind, Name, Pool string
-	// Instance is the ID of the instance. Gone is true if EC2 has terminated it.
+	// Instance is the ID of the instance. Gone is true if EC2 shows it as terminated: that it does not show it is no proof.
 	Instance string
 	Gone     bool
 	// Since is the Node's deletionTimestamp; of an instance, when plumbline first saw EC2 shut it down.
