@@ -58,7 +58,8 @@ func (p *pass) charted(ctx context.Context, take func(*install.Step, context.Con
 }
 
 // seeHeartbeat looks whether the controller, whose pods may all be Ready, renews its lease: one that does not does nothing.
-// A lease that cannot be read proves nothing, and stops nothing.
+// A lease that cannot be read proves nothing, and stops nothing, and neither does one of before the leader election was
+// turned off.
 func (p *pass) seeHeartbeat(ctx context.Context) {
 	if !p.stages.Controller.Ready {
 		return
@@ -70,11 +71,24 @@ func (p *pass) seeHeartbeat(ctx context.Context) {
 	if p.memory.heartbeat.Found() {
 		p.WakeBy(p.now.Add(upgrade.ReadWithin))
 	}
-	if stopped == nil {
+	if stopped == nil || !p.elects(ctx) {
 		return
 	}
 	p.stages.Controller, p.stages.Alive = observe.Readiness{Message: stopped.Message}, false
 	p.WaitFor("Controller", stopped.Message, stopped.Since, p.sync.GetStallAfter())
+}
+
+// elects reports whether Karpenter's controller elects a leader; false if that cannot be read.
+func (p *pass) elects(ctx context.Context) bool {
+	controllers, err := p.view.Controllers(ctx, p.sync.Status.Karpenter.Namespace)
+	off := false
+	if err == nil {
+		off, err = upgrade.ElectionOff(ctx, p.Nodes.Uncached, controllers)
+	}
+	if err != nil {
+		ctrl.LoggerFrom(ctx).V(1).Info("whether Karpenter elects a leader is unknown", "error", err.Error())
+	}
+	return err == nil && !off
 }
 
 // chartStep is the work on the charts, from what the steps before it have found.

@@ -13,6 +13,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/propose"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/reconcile/step"
+	"github.com/plumbline-dev/plumbline/reconcile/teardown"
 	"github.com/plumbline-dev/plumbline/reconcile/termination"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -98,12 +99,13 @@ func (p *pass) seeInstances(ctx context.Context) error {
 	return nil
 }
 
-// seeTerminations finds what has been terminating for longer than expected, and what each waits for. Of pools that are
-// being removed the removal reports that.
+// seeTerminations finds what has been terminating for longer than expected, and what each waits for. Of pools whose
+// removal has begun the removal reports that.
 func (p *pass) seeTerminations(ctx context.Context) error {
 	removed := map[string]bool{}
 	for _, r := range p.sync.Status.Removals {
-		if r.Kind == render.NodePool && r.Phase != v1alpha1.RemovalHeld {
+		begun := r.Phase != v1alpha1.RemovalHeld && (r.Phase != v1alpha1.RemovalPacing || r.Reason == teardown.ReasonNodeClaimsLeaving)
+		if r.Kind == render.NodePool && begun {
 			removed[r.Name] = true
 		}
 	}

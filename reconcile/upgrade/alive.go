@@ -41,7 +41,7 @@ func Alive(ctx context.Context, reader client.Reader, namespace string, deployme
 	if len(ready) == 0 {
 		return observe.Readiness{Message: "no pod of Karpenter's controller in " + namespace + " is Ready"}, nil
 	}
-	off, err := electionOff(ctx, reader, deployments)
+	off, err := ElectionOff(ctx, reader, deployments)
 	switch {
 	case err != nil:
 		return observe.Readiness{}, err
@@ -107,10 +107,10 @@ func podReady(pod *corev1.Pod) bool {
 	return false
 }
 
-// electionOff says whether a Deployment of the controller runs without leader
+// ElectionOff reports whether a Deployment of the controller runs without leader
 // election (sigs.k8s.io/karpenter pkg/operator/options/options.go). The cache
 // keeps no pod template.
-func electionOff(ctx context.Context, reader client.Reader, deployments []appsv1.Deployment) (bool, error) {
+func ElectionOff(ctx context.Context, reader client.Reader, deployments []appsv1.Deployment) (bool, error) {
 	for i := range deployments {
 		whole := &appsv1.Deployment{}
 		if err := reader.Get(ctx, client.ObjectKeyFromObject(&deployments[i]), whole); err != nil {

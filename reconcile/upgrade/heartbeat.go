@@ -31,7 +31,7 @@ type Heartbeat struct {
 
 // Stopped is a controller that does not renew its lease.
 type Stopped struct {
-	// Since is the lease's renewTime, by the controller's clock.
+	// Since is when the renewTime was first read that the lease still has, by the clock of this process.
 	Since time.Time
 	// Message names the lease and its holder. It stays the same until the lease is renewed.
 	Message string
@@ -73,7 +73,7 @@ func (h *Heartbeat) stopped(namespace string) *Stopped {
 	if !h.Found() || h.read.Sub(h.seen) < stoppedAfter {
 		return nil
 	}
-	return &Stopped{Since: h.renewed, Message: fmt.Sprintf(
+	return &Stopped{Since: h.seen, Message: fmt.Sprintf(
 		"Karpenter has not renewed its lease %s since %s: it launches, replaces and terminates no node; pod %s holds the lease: kubectl logs -n %s %[3]s",
 		leaseName, h.renewed.UTC().Format(time.RFC3339), h.holder, namespace)}
 }

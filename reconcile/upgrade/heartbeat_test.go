@@ -28,6 +28,7 @@ func TestHeartbeat(t *testing.T) {
 		"by a clock that is an hour behind": {[]read{{0, -time.Hour, host}, {time.Minute, -59 * time.Minute, host}}, ""},
 		"not renewed for a while":           {[]read{{0, 0, host}, {50 * time.Second, 0, host}}, ""},
 		"not renewed for a minute":          {[]read{{0, 0, host}, {time.Minute, 0, host}}, "2026-01-01T12:00:00Z"},
+		"by a clock that is a year behind":  {[]read{{0, -8760 * time.Hour, host}, {time.Minute, -8760 * time.Hour, host}}, "2025-01-01T12:00:00Z"},
 		"nor for five":                      {[]read{{0, 0, host}, {time.Minute, 0, host}, {2 * time.Minute, 0, host}, {3 * time.Minute, 0, host}, {5 * time.Minute, 0, host}}, "2026-01-01T12:00:00Z"},
 		"renewed again":                     {[]read{{0, 0, host}, {time.Minute, 0, host}, {2 * time.Minute, 2 * time.Minute, host}}, ""},
 		"not read for long":                 {[]read{{0, 0, host}, {time.Hour, 0, host}}, ""},
@@ -49,6 +50,9 @@ func TestHeartbeat(t *testing.T) {
 			want := "Karpenter has not renewed its lease karpenter-leader-election since " + c.want + ": it launches, replaces and terminates no node; pod karpenter-1 holds the lease: kubectl logs -n kube-system karpenter-1"
 			if got != nil && got.Message != want {
 				t.Errorf("got  %q\nwant %q", got.Message, want)
+			}
+			if got != nil && !got.Since.Equal(start) {
+				t.Errorf("since %s, want the first read at %s", got.Since, start)
 			}
 		})
 	}
