@@ -10,6 +10,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/aws-sdk-go-v2/service/pricing"
@@ -108,6 +109,7 @@ func TestImageParameters(t *testing.T) {
 		"/aws/service/eks/optimized-ami/1.36/amazon-linux-2023/arm64/standard/recommended/image_id",
 		"/aws/service/eks/optimized-ami/1.36/amazon-linux-2023/x86_64/standard/amazon-eks-node-al2023-x86_64-standard-1.36-v20250904/image_id",
 		"/aws/service/bottlerocket/aws-k8s-1.36/arm64/latest/image_id",
+		"/aws/service/ami-windows-latest/Windows_Server-2022-English-Core-EKS_Optimized-1.36/image_id",
 		"/aws/service/bottlerocket/aws-k8s-1.36-nvidia/x86_64/1.46.0/image_id",
 	} {
 		out, err := client.GetParameter(t.Context(), &ssm.GetParameterInput{Name: aws.String(name)})
@@ -116,7 +118,11 @@ func TestImageParameters(t *testing.T) {
 			continue
 		}
 		images, err := a.ec2().DescribeImages(t.Context(), &ec2.DescribeImagesInput{ImageIds: []string{*out.Parameter.Value}})
-		if err != nil || !strings.Contains(name, string(images.Images[0].Architecture)) {
+		arch := ec2types.ArchitectureValuesX8664
+		if strings.Contains(name, "arm64") {
+			arch = ec2types.ArchitectureValuesArm64
+		}
+		if err != nil || images.Images[0].Architecture != arch {
 			t.Errorf("%s names %s: %v (%v)", name, *out.Parameter.Value, images, err)
 		}
 	}

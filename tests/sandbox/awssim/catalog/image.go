@@ -39,7 +39,7 @@ func kubernetesMinors() []string {
 }
 
 // Images returns AL2023 and Bottlerocket, standard and NVIDIA, for both
-// architectures and every supported Kubernetes version. IDs are the same in
+// architectures and every supported Kubernetes version, and Windows. IDs are the same in
 // every run.
 func Images() []Image {
 	var images []Image
@@ -49,6 +49,9 @@ func Images() []Image {
 				for _, variant := range []string{"standard", "nvidia"} {
 					images = append(images, al2023(minor, arch, variant, r), bottlerocket(minor, arch, variant, r))
 				}
+			}
+			for _, year := range []string{"2019", "2022", "2025"} {
+				images = append(images, windows(minor, year, r))
 			}
 		}
 	}
@@ -92,6 +95,18 @@ func bottlerocket(minor, arch, variant string, r release) Image {
 	image.Parameters = append(image.Parameters, prefix+r.bottlerocket+"/image_id")
 	if r.newest {
 		image.Parameters = append(image.Parameters, prefix+"latest/image_id")
+	}
+	return image
+}
+
+// windows uses the parameter names of
+// https://docs.aws.amazon.com/eks/latest/userguide/retrieve-windows-ami-id.html, which name the newest build only.
+func windows(minor, year string, r release) Image {
+	name := fmt.Sprintf("Windows_Server-%s-English-Core-EKS_Optimized-%s", year, minor)
+	image := newImage(name+"-"+r.created.Format("2006.01.02"), amd64, r)
+	image.RootDevice = "/dev/sda1"
+	if r.newest {
+		image.Parameters = []string{"/aws/service/ami-windows-latest/" + name + "/image_id"}
 	}
 	return image
 }
