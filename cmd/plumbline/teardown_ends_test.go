@@ -276,7 +276,7 @@ func TestBars(t *testing.T) {
 	}
 }
 
-// TestEachStateIsPrintedOnce: what Ready says of a removal is in the line of its definition already.
+// TestEachStateIsPrintedOnce: the message of Ready is not printed if the line of the definition already has it.
 func TestEachStateIsPrintedOnce(t *testing.T) {
 	var out strings.Builder
 	s := &lineShow{peopleShow: peopleShow{err: &out}, said: map[string]departure{}}

@@ -149,7 +149,8 @@ func newestOf(logs map[string]*recorder.Log, is func(recorder.Record) bool) (fou
 	return found
 }
 
-// unrecorded says that nothing is known of a name, and of which times nothing is; or that it is the name of a definition.
+// unrecorded returns an error for a name that no record has: it names the period that the records cover, or the definition of
+// that name.
 func unrecorded(ctx context.Context, c *cluster, name string, logs map[string]*recorder.Log) error {
 	for _, kind := range render.Kinds() {
 		objects, err := definitionsOf(ctx, c, kind)

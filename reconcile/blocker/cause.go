@@ -88,7 +88,7 @@ func (n *Node) finalizers() (Cause, bool) {
 	return Cause{}, false
 }
 
-// Held says that other controllers than Karpenter keep an object that is terminating, and Karpenter does not.
+// Held reports whether only finalizers of other controllers than Karpenter keep an object that is terminating.
 func Held(finalizers []string) bool {
 	return len(finalizers) > 0 && !slices.Contains(finalizers, karpv1.TerminationFinalizer)
 }

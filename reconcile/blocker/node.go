@@ -37,7 +37,7 @@ type Node struct {
 	Drained time.Time
 	// Waits are the messages of the NodeClaim's conditions that tell what it waits for.
 	Waits []string
-	// Terminating says that EC2 has accepted the termination of its instance.
+	// Terminating reports whether EC2 has accepted the termination of its instance.
 	Terminating bool
 	// Finalizers are those of the NodeClaim while it is terminating.
 	Finalizers []string
@@ -86,7 +86,7 @@ func FinalizersOf(object metav1.Object) []string {
 	return object.GetFinalizers()
 }
 
-// Terminating says that EC2 has accepted the termination of a NodeClaim's instance.
+// Terminating reports whether EC2 has accepted the termination of a NodeClaim's instance.
 func Terminating(claim *karpv1.NodeClaim) bool {
 	return slices.ContainsFunc(claim.Status.Conditions, func(c status.Condition) bool {
 		return c.Type == karpv1.ConditionTypeInstanceTerminating && c.Status == metav1.ConditionTrue

@@ -34,7 +34,7 @@ const (
 var budgetNamed = regexp.MustCompile(`PodDisruptionBudget=\[?([a-z0-9.-]+)/([a-z0-9.-]+)`)
 
 // WhyNotDisrupted reads what Karpenter reported last of why it does not replace a NodeClaim; empty if it has reported nothing
-// since a time. hasNode says that it has a node. A PodDisruptionBudget that an event names is read again: one that is gone, or
+// since a time. hasNode reports whether it has a node. A PodDisruptionBudget that an event names is read again: one that is gone, or
 // allows a disruption, is not quoted.
 func WhyNotDisrupted(ctx context.Context, reader client.Reader, nodeClaim string, hasNode bool, since, now time.Time) (string, error) {
 	events := &corev1.EventList{}
@@ -62,7 +62,7 @@ func WhyNotDisrupted(ctx context.Context, reader client.Reader, nodeClaim string
 // NamesBudget reports whether Karpenter gives a PodDisruptionBudget as the reason in what WhyNotDisrupted returned.
 func NamesBudget(words string) bool { return budgetNamed.MatchString(words) }
 
-// budgetBlocks says whether the PodDisruptionBudget that a message names allows no disruption; true if it names none.
+// budgetBlocks reports whether the PodDisruptionBudget that a message names allows no disruption; true if it names none.
 func budgetBlocks(ctx context.Context, reader client.Reader, message string) (bool, error) {
 	named := budgetNamed.FindStringSubmatch(message)
 	if named == nil {
@@ -87,7 +87,7 @@ func quoted(e *corev1.Event, now time.Time) string {
 // reportedAt is when an event was reported last; zero if it does not tell.
 func reportedAt(e *corev1.Event) time.Time { return cmp.Or(e.LastTimestamp.Time, e.EventTime.Time) }
 
-// over says that what an event reports of a node is not so any more.
+// over reports whether what an event reports of a node no longer holds.
 func (n *Node) over(event *corev1.Event, e Evidence) bool {
 	at := reportedAt(event)
 	if named := budgetNamed.FindStringSubmatch(event.Message); named != nil && !e.blocks(named[1], named[2]) {
@@ -96,7 +96,7 @@ func (n *Node) over(event *corev1.Event, e Evidence) bool {
 	return !at.IsZero() && at.Before(n.Since) || n.Name != "" && strings.Contains(event.Message, noNode) || n.Initialized && strings.Contains(event.Message, uninitialized)
 }
 
-// blocks says that a PodDisruptionBudget allows no disruption.
+// blocks reports whether a PodDisruptionBudget allows no disruption.
 func (e Evidence) blocks(namespace, name string) bool {
 	return slices.ContainsFunc(e.Budgets, func(b policyv1.PodDisruptionBudget) bool {
 		return b.Namespace == namespace && b.Name == name && b.Status.DisruptionsAllowed == 0
