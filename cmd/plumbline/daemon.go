@@ -122,8 +122,11 @@ func newDaemon(ctx context.Context, config *rest.Config, o *runOptions) (*daemon
 	d.reconciler.Landing = simulator(d.mgr.GetAPIReader(), o.karpenterNamespaces, d.reconciler.Confine, &d.reconciler.Clouds)
 	d.reconciler.Nodes.Refusals, d.reconciler.Values, d.reconciler.Points = refusals, values, points
 	d.space = &source.Space{Limit: o.storeLimit}
-	d.git = source.NewGit(source.Options{Dir: filepath.Join(o.cacheDir, "git"), MaxBytes: o.storeLimit, Space: d.space, OnFetch: func(s source.FetchStats) { d.reconciler.Meter.Fetched(s.Received) }})
-	if d.reconciler.Source, err = d.eitherSource(config, d.space, o); err != nil {
+	d.git = source.NewGit(source.Options{
+		Dir: filepath.Join(o.cacheDir, "git"), MaxBytes: o.storeLimit, Space: d.space,
+		OnFetch: func(s source.FetchStats) { d.reconciler.Meter.Fetched(s.Received) },
+	})
+	if d.reconciler.Source, err = d.eitherSource(config, o); err != nil {
 		return nil, err
 	}
 	d.reconciler.Disk = &render.Disk{Dir: filepath.Join(o.cacheDir, "rendered"), Program: program()}
