@@ -64,7 +64,7 @@ func (p *pass) seeHeartbeat(ctx context.Context) {
 	if !p.stages.Controller.Ready {
 		return
 	}
-	stopped, err := p.memory.heartbeat.Look(ctx, p.Nodes.Uncached, p.sync.Status.Karpenter.Namespace, p.now)
+	stopped, err := p.memory.heartbeat.Look(ctx, p.Nodes.Uncached, p.karpenterNamespace(), p.now)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).V(1).Info("whether Karpenter renews its lease is unknown", "error", err.Error())
 	}
@@ -80,7 +80,7 @@ func (p *pass) seeHeartbeat(ctx context.Context) {
 
 // elects reports whether Karpenter's controller elects a leader; false if that cannot be read.
 func (p *pass) elects(ctx context.Context) bool {
-	controllers, err := p.view.Controllers(ctx, p.sync.Status.Karpenter.Namespace)
+	controllers, err := p.view.Controllers(ctx, p.karpenterNamespace())
 	off := false
 	if err == nil {
 		off, err = upgrade.ElectionOff(ctx, p.Nodes.Uncached, controllers)

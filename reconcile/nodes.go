@@ -104,8 +104,7 @@ func (p *pass) seeInstances(ctx context.Context) error {
 func (p *pass) seeTerminations(ctx context.Context) error {
 	removed := map[string]bool{}
 	for _, r := range p.sync.Status.Removals {
-		begun := r.Phase != v1alpha1.RemovalHeld && (r.Phase != v1alpha1.RemovalPacing || r.Reason == teardown.ReasonNodeClaimsLeaving)
-		if r.Kind == render.NodePool && begun {
+		if r.Kind == render.NodePool && (r.Begun() || r.Reason == teardown.ReasonNodeClaimsLeaving) {
 			removed[r.Name] = true
 		}
 	}

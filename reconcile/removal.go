@@ -78,11 +78,11 @@ func (p *pass) denied(ctx context.Context) string {
 
 // accounts are the ServiceAccounts that Karpenter's controller runs under; none while its namespace is unknown.
 func (p *pass) accounts(ctx context.Context) ([]string, error) {
-	k := p.sync.Status.Karpenter
-	if k == nil || k.Namespace == "" {
+	namespace := p.karpenterNamespace()
+	if namespace == "" {
 		return nil, nil
 	}
-	return p.view.ServiceAccounts(ctx, k.Namespace)
+	return p.view.ServiceAccounts(ctx, namespace)
 }
 
 // ending is what ends the nodes of a NodeSync, and where that is being deleted the rest of it; or leaves all of it

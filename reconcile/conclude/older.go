@@ -110,7 +110,7 @@ func (s *Step) settled(commit string) queue.Word {
 	case !s.SawRollout:
 		return queue.Word{}
 	case rolls && s.rolloutFails():
-		return queue.Word{State: report.Failure, Description: s.failureText()}
+		return queue.Word{State: report.Failure, Description: s.failureBrief().String()}
 	case len(stalled(own)) > 0:
 		return queue.Word{State: report.Failure, Description: s.stalledVerdict(stalled(own)).Brief.String()}
 	case rollout != nil || s.brakes(commit) || len(own) > 0 || s.Fault != nil || s.Unwritten != nil || s.NotUpgraded != nil:
@@ -129,14 +129,6 @@ func (s *Step) settled(commit string) queue.Word {
 // brakes reports whether the brake holds nodes of a commit.
 func (s *Step) brakes(commit string) bool {
 	return slices.ContainsFunc(s.Sync.Status.PoolRollouts, func(r v1alpha1.PoolRollout) bool { return render.CommitOf(r.Revision) == commit })
-}
-
-// failureText is that of a rollout that goes wrong; empty where none does.
-func (s *Step) failureText() string {
-	if !s.rolloutFails() {
-		return ""
-	}
-	return s.failureBrief().String()
 }
 
 // reverted says of commits that were taken back how far these had come: their removals, and their nodes.

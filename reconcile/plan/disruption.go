@@ -274,11 +274,6 @@ func (m *maker) ending() map[types.UID]bool {
 	return found
 }
 
-// begun says that a removal has ended NodeClaims, or may have.
-func begun(r v1alpha1.Removal) bool {
-	return r.Phase != v1alpha1.RemovalHeld && r.Phase != v1alpha1.RemovalPacing && r.Phase != v1alpha1.RemovalGone
-}
-
 // ourNodes counts the NodeClaims of the pools that are ours, also where the mark of that was
 // taken off them.
 func (m *maker) ourNodes() int {

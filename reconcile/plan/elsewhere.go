@@ -21,7 +21,7 @@ func LeavingElsewhere(all []v1alpha1.NodeSync, sync *v1alpha1.NodeSync) []render
 		}
 		before := goesBefore(other, sync)
 		for _, r := range other.Status.Removals {
-			if r.Kind == render.NodePool && (begun(r) || before && r.Phase == v1alpha1.RemovalPacing) {
+			if r.Kind == render.NodePool && (r.Begun() || before && r.Phase == v1alpha1.RemovalPacing) {
 				found = append(found, refOf(r))
 			}
 		}
@@ -34,7 +34,7 @@ func LeavingElsewhere(all []v1alpha1.NodeSync, sync *v1alpha1.NodeSync) []render
 func goesBefore(a, b *v1alpha1.NodeSync) bool {
 	first := func(sync *v1alpha1.NodeSync) (at time.Time, any bool) {
 		for _, r := range sync.Status.Removals {
-			if r.Kind == render.NodePool && !begun(r) && r.Phase != v1alpha1.RemovalGone && (!any || r.RecordedAt.Time.Before(at)) {
+			if r.Kind == render.NodePool && !r.Begun() && r.Phase != v1alpha1.RemovalGone && (!any || r.RecordedAt.Time.Before(at)) {
 				at, any = r.RecordedAt.Time, true
 			}
 		}

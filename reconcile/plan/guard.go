@@ -182,13 +182,13 @@ func (m *maker) weigh(candidates []Candidate, revision string) {
 	if len(candidates) == 0 {
 		return
 	}
-	pending := map[types.UID]string{}
+	pending, open := map[types.UID]string{}, m.openPools()
 	for start := 0; start < len(candidates); {
 		end := start + 1
 		for end < len(candidates) && candidates[end].Revision == candidates[start].Revision {
 			end++
 		}
-		m.weighTogether(candidates[start:end], pending, revision)
+		m.weighTogether(candidates[start:end], pending, open, revision)
 		start = end
 	}
 }
@@ -202,8 +202,9 @@ func (m *maker) labelChanged(ref render.Ref) string {
 	return fmt.Sprintf("the label %s of %s was changed by hand, %s", v1alpha1.OwnerLabel, ref, m.policy.Owner.LabelAgain())
 }
 
-// weighTogether weighs the candidates of one revision, and adds their NodePools to those that are pending.
-func (m *maker) weighTogether(candidates []Candidate, pending map[types.UID]string, revision string) {
+// weighTogether weighs the candidates of one revision, and adds their NodePools to those that are pending. open are those whose
+// nodes are leaving.
+func (m *maker) weighTogether(candidates []Candidate, pending, open map[types.UID]string, revision string) {
 	w := weighing{policy: m.policy, revision: revision}
 	for _, c := range candidates {
 		if c.Ref.Kind == render.NodePool && !c.Orphan && !c.undoes && !needsWord(c, w) {
@@ -212,7 +213,6 @@ func (m *maker) weighTogether(candidates []Candidate, pending map[types.UID]stri
 		}
 	}
 	slices.Sort(w.together)
-	open := m.openPools()
 	w.total, w.now = maps.Clone(pending), maps.Clone(pending)
 	maps.Copy(w.total, m.poolsWithin(m.spanOf(candidates), open))
 	maps.Copy(w.now, open)

@@ -44,7 +44,7 @@ func (p *Plan) Leaving(live Live) []render.Ref {
 	}
 	for _, r := range live.Removals {
 		returned := slices.ContainsFunc(p.Returned, func(b v1alpha1.Removal) bool { return b.UID == r.UID })
-		if r.Kind == render.NodePool && begun(r) && !returned {
+		if r.Kind == render.NodePool && r.Begun() && !returned {
 			found[refOf(r)] = true
 		}
 	}

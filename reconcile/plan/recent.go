@@ -12,11 +12,11 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// LetGo returns when the guard has allowed the removal of a NodePool, as status.recentRemovals records it.
-func LetGo(recent []v1alpha1.RecentRemoval, uid types.UID, recordedAt time.Time) (at time.Time, recorded bool) {
+// LetGo returns when the guard has allowed a removal, as status.recentRemovals records it.
+func LetGo(recent []v1alpha1.RecentRemoval, removal *v1alpha1.Removal) (at time.Time, recorded bool) {
 	for i := range recent {
-		if r := &recent[i]; r.UID == uid && !r.At.Time.Before(recordedAt) {
-			at, recorded = r.At.Time, true
+		if recent[i].IsOf(removal) {
+			at, recorded = recent[i].At.Time, true
 		}
 	}
 	return at, recorded
@@ -28,7 +28,7 @@ func StillCounts(recent []v1alpha1.RecentRemoval, removals []v1alpha1.Removal, p
 	var left []v1alpha1.RecentRemoval
 	for _, r := range recent {
 		counts := now.Sub(r.At.Time) < period || slices.ContainsFunc(removals, func(open v1alpha1.Removal) bool {
-			pending := !begun(open) && open.RecordedAt.Sub(r.At.Time) < period
+			pending := !open.Begun() && open.RecordedAt.Sub(r.At.Time) < period
 			return open.Kind == render.NodePool && (open.UID == r.UID || pending)
 		})
 		if counts {
@@ -60,7 +60,7 @@ func (m *maker) spanOf(candidates []Candidate) span {
 		if at := c.record.RecordedAt.Time; at.Before(s.after) {
 			s.after = at
 		}
-		if at, letGo := LetGo(m.live.RecentRemovals, c.UID, c.record.RecordedAt.Time); letGo && at.After(s.until) {
+		if at, letGo := LetGo(m.live.RecentRemovals, &c.record); letGo && at.After(s.until) {
 			s.until = at
 		}
 	}
@@ -116,7 +116,7 @@ func (m *maker) countsWithin(s span, uid types.UID) bool {
 	if !ok || !m.begun(record) || m.back(record) {
 		return true // it is in Git, and another client or a removal that was reverted terminates its nodes
 	}
-	at, known := LetGo(m.live.RecentRemovals, uid, record.RecordedAt.Time)
+	at, known := LetGo(m.live.RecentRemovals, &record)
 	if !known {
 		at = record.RecordedAt.Time
 	}
@@ -140,8 +140,7 @@ func (m *maker) removedNodes(s span) int {
 	gone := 0
 	for _, r := range recent {
 		there := deleting[r.UID] // of one that was reverted
-		// An entry from before the removal was recorded is that of an earlier removal of the pool, which was reverted.
-		if record, open := m.live.removal(r.UID); open && !m.back(record) && !r.At.Time.Before(record.RecordedAt.Time) {
+		if record, open := m.live.removal(r.UID); open && !m.back(record) && r.IsOf(&record) {
 			if !m.begun(record) {
 				continue // a candidate, which drains what it has
 			}

@@ -67,7 +67,7 @@ func (m *maker) refuse(ctx context.Context, change *Change, found *compared) {
 			change.Reason = ReasonImmutable
 		}
 	}
-	if record, leaves := m.live.removal(change.Live.GetUID()); err.Immutable && leaves && begun(record) && (m.begun(record) || len(m.claims()[change.Ref]) == 0) {
+	if record, leaves := m.live.removal(change.Live.GetUID()); err.Immutable && leaves && record.Begun() && (m.begun(record) || len(m.claims()[change.Ref]) == 0) {
 		change.recreate()
 	}
 }

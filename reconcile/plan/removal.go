@@ -168,7 +168,7 @@ func (m *maker) undecided(r v1alpha1.Removal) bool {
 }
 
 // begun says that a removal has ended NodeClaims, or may have, and that it goes on by that.
-func (m *maker) begun(r v1alpha1.Removal) bool { return begun(r) && !m.undecided(r) }
+func (m *maker) begun(r v1alpha1.Removal) bool { return r.Begun() && !m.undecided(r) }
 
 // remains counts the NodeClaims that a vanished pool has left, and says whether
 // all of them are ending: those of one that was deleted with --cascade=orphan run

@@ -27,8 +27,8 @@ func (s *Step) recordRecent() {
 			continue
 		}
 		s.counts[c.UID] = true
-		if _, recorded := plan.LetGo(status.RecentRemovals, c.UID, status.Removals[i].RecordedAt.Time); recorded {
-			s.recordGrowth(c, status.Removals[i])
+		if _, recorded := plan.LetGo(status.RecentRemovals, &status.Removals[i]); recorded {
+			s.recordGrowth(c, &status.Removals[i])
 		} else {
 			status.RecentRemovals = append(status.RecentRemovals, v1alpha1.RecentRemoval{Name: c.Ref.Name, UID: c.UID, At: now, Nodes: int32(c.Nodes)})
 			s.wakeNow()
@@ -38,12 +38,12 @@ func (s *Step) recordRecent() {
 }
 
 // recordGrowth has a removal count with the nodes that its pool has launched since it was allowed, until its growth is stopped.
-func (s *Step) recordGrowth(c plan.Candidate, r v1alpha1.Removal) {
+func (s *Step) recordGrowth(c plan.Candidate, r *v1alpha1.Removal) {
 	if r.Phase != v1alpha1.RemovalPacing {
 		return
 	}
 	for i := range s.Sync.Status.RecentRemovals {
-		if e := &s.Sync.Status.RecentRemovals[i]; e.UID == c.UID && !e.At.Time.Before(r.RecordedAt.Time) {
+		if e := &s.Sync.Status.RecentRemovals[i]; e.IsOf(r) {
 			e.Nodes = max(e.Nodes, int32(c.Nodes))
 		}
 	}
@@ -54,7 +54,7 @@ func (s *Step) recordReverted(r v1alpha1.Removal) {
 	stay := int32(s.staying(r.UID))
 	var recent []v1alpha1.RecentRemoval
 	for _, e := range s.Sync.Status.RecentRemovals {
-		if e.UID == r.UID && !e.At.Time.Before(r.RecordedAt.Time) {
+		if e.IsOf(&r) {
 			e.Nodes -= stay
 			if e.Nodes <= 0 {
 				continue

@@ -116,11 +116,10 @@ func unwritten(sync *v1alpha1.NodeSync) string {
 // that could not be written stays as it was. Empty where it does.
 func WhyUnknown(sync *v1alpha1.NodeSync) string {
 	s := sync.Status
-	requested, asked := meta.ReconcileAnnotationValue(sync.Annotations)
 	switch {
 	case unwritten(sync) != "":
 		return unwritten(sync)
-	case asked && requested != s.LastHandledReconcileAt:
+	case requestPending(sync):
 		return "the reconciliation that was requested has not been handled"
 	case s.LastAttemptedRevision == "":
 		return "the status names no commit"
@@ -132,8 +131,13 @@ func WhyUnknown(sync *v1alpha1.NodeSync) string {
 
 // AwaitsRequest reports whether a NodeSync is Unknown only because the daemon has not handled a request yet.
 func AwaitsRequest(sync *v1alpha1.NodeSync) bool {
+	return StateOf(sync) == Unknown && unwritten(sync) == "" && requestPending(sync)
+}
+
+// requestPending reports whether the daemon has not handled the newest request yet.
+func requestPending(sync *v1alpha1.NodeSync) bool {
 	requested, asked := meta.ReconcileAnnotationValue(sync.Annotations)
-	return StateOf(sync) == Unknown && unwritten(sync) == "" && asked && requested != sync.Status.LastHandledReconcileAt
+	return asked && requested != sync.Status.LastHandledReconcileAt
 }
 
 // Since is since when it has been so; nil where the conditions do not tell.

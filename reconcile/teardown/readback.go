@@ -40,7 +40,7 @@ func (d *drive) readBack(ctx context.Context) (map[types.UID]bool, error) {
 
 // counted reports whether a removal that counts for later ones is recorded among the recent ones.
 func (d *drive) counted(sync *v1alpha1.NodeSync, r v1alpha1.Removal) bool {
-	_, written := plan.LetGo(sync.Status.RecentRemovals, r.UID, r.RecordedAt.Time)
+	_, written := plan.LetGo(sync.Status.RecentRemovals, &r)
 	return written || !d.Counts[r.UID]
 }
 
