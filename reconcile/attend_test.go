@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/render"
@@ -72,6 +73,48 @@ func TestABrokenHEADKeepsTheBrake(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestABrokenHEADKeepsTheTerminations: whatever is wrong with HEAD, what is terminating for longer than expected is reported, and no
+// longer than it is.
+func TestABrokenHEADKeepsTheTerminations(t *testing.T) {
+	for name, breaks := range map[string]func(m *mirror) fstest.MapFS{
+		"a file":    func(*mirror) fstest.MapFS { return fstest.MapFS{"prod/plumbline.yaml": {Data: []byte("nope: [")}} },
+		"no path":   func(*mirror) fstest.MapFS { return fstest.MapFS{"README.md": {}} },
+		"no answer": func(m *mirror) fstest.MapFS { m.source.err = errors.New("no route to host"); return m.before },
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMirror(t)
+			m.changeController(func(d *appsv1.Deployment) { d.Status.ReadyReplicas, d.Status.Replicas = 1, 1 })
+			claim := driftedClaim("a-1", "a", m.clock.now())
+			claim.Finalizers = []string{karpv1.TerminationFinalizer}
+			if err := m.client.Create(t.Context(), claim); err != nil {
+				t.Fatal(err)
+			}
+			if err := m.client.Delete(t.Context(), claim); err != nil {
+				t.Fatal(err)
+			}
+			if err := m.client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim); err != nil {
+				t.Fatal(err)
+			}
+			m.clock.at = claim.DeletionTimestamp.Add(time.Hour)
+			m.forget(m.pass().name())
+			if p := m.passes(breaks(m)); p.Fault == nil && p.Unfetched == nil {
+				t.Fatal("HEAD is not broken")
+			}
+			if status := m.read().Status; len(status.Terminations) != 1 || status.Terminations[0].Name != "a-1" {
+				t.Errorf("while it is terminating: %+v", status.Terminations)
+			}
+			claim.Finalizers = nil
+			if err := m.client.Update(t.Context(), claim); err != nil {
+				t.Fatal(err)
+			}
+			m.passes(breaks(m))
+			if status := m.read().Status; len(status.Terminations) != 0 || status.StalledTerminations != 0 {
+				t.Errorf("once it is gone: %+v", status.Terminations)
+			}
+		})
 	}
 }
 

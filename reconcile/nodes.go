@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 
+	"github.com/plumbline-dev/plumbline/reconcile/account"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/brake"
 	"github.com/plumbline-dev/plumbline/reconcile/conclude"
@@ -67,26 +68,39 @@ func (p *pass) brake(ctx context.Context, inForce bool) []v1alpha1.PoolRollout {
 	return pools
 }
 
-// attend brakes by what is in force after a pass that has come to nothing: Karpenter goes on, whatever is wrong with HEAD.
+// attend does what must not wait for HEAD after a pass that has failed, by what is in force: it stops rollouts, and looks at
+// instances and at what is terminating. Karpenter continues, whatever is wrong with HEAD.
 func (p *pass) attend(ctx context.Context) {
-	if p.Fault == nil || p.SawRollout || len(p.did.Written) > 0 {
+	brakes := !p.SawRollout && len(p.did.Written) == 0
+	if p.Fault == nil || !brakes && p.Terminations != nil {
 		return
 	}
 	at := *p
-	at.Found, at.want.Karpenter = conclude.Found{}, nil // HEAD's may be another version, in another region
+	at.Found, at.want.Karpenter = conclude.Found{Rollout: p.Rollout}, nil // HEAD's may be another version, in another region
 	at.run(ctx, step.Step{Name: step.See, Take: at.see}, step.Step{Name: step.SeeController, Take: at.seeController}, step.Step{Name: step.SeeRollout, Take: func(ctx context.Context) (err error) {
 		at.want.Set, at.plan.Plan, err = plan.InForce(at.live, plan.PolicyOf(p.sync, nil, nil), p.now)
-		if err == nil {
+		if err == nil && brakes {
 			at.PoolRollouts = at.brake(ctx, true)
 		}
 		return err
-	}})
-	p.Rollout, p.SawRollout, p.PoolRollouts, p.did = at.Rollout, at.SawRollout, at.PoolRollouts, at.did
+	}}, step.Step{Name: step.SeeInstances, Take: at.seeInstancesInForce}, step.Step{Name: step.SeeTerminations, Take: at.seeTerminations})
+	if brakes {
+		p.Rollout, p.SawRollout, p.PoolRollouts = at.Rollout, at.SawRollout, at.PoolRollouts
+	}
+	p.Instances, p.Terminations, p.did = at.Instances, at.Terminations, at.did
 	p.Join(at.Findings)
-	if f := at.Fault; f != nil && f.Class != fault.Superseded && f.Error() != p.Fault.Error() {
+	if f := at.Fault; brakes && f != nil && f.Class != fault.Superseded && f.Error() != p.Fault.Error() {
 		p.Warn(v1alpha1.ReasonBrakeFailed, "the revision fails, and whether a rollout is to be stopped is not known: "+f.Error())
 		p.WakeBy(p.now.Add(p.sync.GetRetryInterval()))
 	}
+}
+
+// seeInstancesInForce compares instances after a pass that has failed, perhaps before it verified the account.
+func (p *pass) seeInstancesInForce(ctx context.Context) error {
+	if p.account == nil {
+		p.asks(ctx, (*account.Step).Verify)
+	}
+	return p.seeInstances(ctx)
 }
 
 // seeInstances finds EC2 instances that are not what their definitions and NodeClaims say.
@@ -100,25 +114,30 @@ func (p *pass) seeInstances(ctx context.Context) error {
 }
 
 // seeTerminations finds what has been terminating for longer than expected, and what each waits for. Of pools whose
-// removal has begun the removal reports that.
+// removal has begun the removal reports that; until then they are reported here, although Git no longer has them.
 func (p *pass) seeTerminations(ctx context.Context) error {
-	removed := map[string]bool{}
-	for _, r := range p.sync.Status.Removals {
-		if r.Kind == render.NodePool && (r.Begun() || r.Reason == teardown.ReasonNodeClaimsLeaving) {
-			removed[r.Name] = true
-		}
-	}
 	ours := map[string]bool{}
 	for _, pool := range nodes.Pools(p.want.Set, p.live.Objects) {
 		ours[pool.Name] = true
+	}
+	removed := map[string]bool{}
+	for _, r := range p.sync.Status.Removals {
+		if r.Kind == render.NodePool {
+			removed[r.Name] = r.Begun() || r.Reason == teardown.ReasonNodeClaimsLeaving
+			ours[r.Name] = !removed[r.Name]
+		}
 	}
 	controller := ""
 	if !p.stages.Alive {
 		controller = "Karpenter's controller does nothing: " + p.stages.Controller.Message
 	}
+	var left []termination.Left
+	if p.Instances != nil && p.Instances.Failure == "" { // else the last comparison may no longer be true
+		left = p.memory.instances.Left()
+	}
 	work := p.removalStep()
 	look := termination.Look{
-		Claims: p.live.NodeClaims, Left: p.memory.instances.Left(), Controller: controller, After: termination.After(p.sync.GetStallAfter()),
+		Claims: p.live.NodeClaims, Left: left, Controller: controller, After: termination.After(p.sync.GetStallAfter()),
 		Pools: func(name string) bool {
 			return !removed[name] && (ours[name] || p.live.Objects[render.Ref{Kind: render.NodePool, Name: name}] == nil)
 		},

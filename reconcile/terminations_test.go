@@ -8,6 +8,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -40,7 +41,12 @@ func TestTerminationsOfPoolsThatWait(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newBed(t, nodeSync(unchanged), append(installtest.Installed(), claim.DeepCopy())...).pass()
 			p.stages.Controller, p.stages.Alive = observe.Readiness{Ready: true}, true
+			pool := render.Ref{Kind: render.NodePool, Name: "batch"}
 			p.want.Set = &render.Set{}
+			if c.removal == nil {
+				p.want.Set.Objects = []render.Object{{Ref: pool}}
+			}
+			p.live.Objects = map[render.Ref]*plan.Object{pool: plan.NewObject(&unstructured.Unstructured{})}
 			p.live.NodeClaims = []plan.NodeClaim{{Name: "batch-1", Pool: "batch", Deleting: true, Deleted: p.now.Add(-time.Hour)}}
 			if c.removal != nil {
 				c.removal.Kind, c.removal.Name, c.removal.UID = render.NodePool, "batch", "p2"

@@ -13,15 +13,24 @@ import (
 // maxTerminations is how many terminations the status names.
 const maxTerminations = 20
 
-// noteTerminations keeps in the status what has been terminating for longer than expected.
+// noteTerminations keeps in the status what has been terminating for longer than expected. If nothing was looked at, what the status
+// has stays without its commands: nothing proves any more that they do no harm.
 func (s *Step) noteTerminations() {
-	if s.Terminations == nil {
+	status := &s.Sync.Status
+	switch {
+	case s.Terminations == nil && s.Sync.Drains(): // the removals report what they wait for
+		status.Terminations, status.StalledTerminations = nil, 0
+		return
+	case s.Terminations == nil:
+		for i := range status.Terminations {
+			status.Terminations[i].BreakGlass = nil
+		}
 		return
 	}
-	s.Sync.Status.Terminations, s.Sync.Status.StalledTerminations = nil, int32(len(s.Terminations))
+	status.Terminations, status.StalledTerminations = nil, int32(len(s.Terminations))
 	for _, t := range s.Terminations[:min(len(s.Terminations), maxTerminations)] {
 		t.Message = finding.Bounded(t.Message, maxRemovalMessage)
-		s.Sync.Status.Terminations = append(s.Sync.Status.Terminations, t)
+		status.Terminations = append(status.Terminations, t)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 // TestTerminationsThatAreStalled are in the status, a condition with an event when they change, and the drift status of the
-// commit, until they are over; a pass that has not come so far leaves what was there.
+// commit, until they are over; a pass that has not come so far leaves what was there without its command.
 func TestTerminationsThatAreStalled(t *testing.T) {
 	one := v1alpha1.Termination{
 		Kind: "NodeClaim", Name: "general-1", Node: "ip-1", Pool: "general", Since: metav1.NewTime(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)),
@@ -54,6 +54,9 @@ func TestTerminationsThatAreStalled(t *testing.T) {
 			if got := conditions.GetMessage(s.Sync, v1alpha1.TerminationStalledCondition); !strings.HasPrefix(got, tc.says) || (got == "") != (tc.says == "") {
 				t.Errorf("got  %q\nwant %q", got, tc.says)
 			}
+			if tc.count > 0 && (status.Terminations[0].BreakGlass == nil) != (tc.found == nil) {
+				t.Errorf("the command: %+v", status.Terminations[0].BreakGlass)
+			}
 			if len(s.Notes) != tc.events {
 				t.Errorf("events: %+v", s.Notes)
 			}
@@ -66,5 +69,16 @@ func TestTerminationsThatAreStalled(t *testing.T) {
 				t.Errorf("drift: %s: %s", update.State, update.Description)
 			}
 		})
+	}
+}
+
+// TestTerminationsWhileAllNodesAreRemoved are reported by the removals.
+func TestTerminationsWhileAllNodesAreRemoved(t *testing.T) {
+	sync := &v1alpha1.NodeSync{Spec: v1alpha1.NodeSyncSpec{Drain: true}}
+	sync.Status.Terminations, sync.Status.StalledTerminations = []v1alpha1.Termination{{Kind: "NodeClaim", Name: "general-1"}}, 1
+	s := &Step{Sync: sync, Before: sync.DeepCopy()}
+	s.noteTerminations()
+	if len(sync.Status.Terminations) != 0 || sync.Status.StalledTerminations != 0 {
+		t.Errorf("%+v", sync.Status.Terminations)
 	}
 }

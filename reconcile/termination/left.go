@@ -75,6 +75,7 @@ func (l *Look) staying(ctx context.Context, nodes []Left) []v1alpha1.Termination
 				found = append(found, l.Memory.known[known])
 			}
 		case l.isOver(live.DeletionTimestamp.Time):
+			n.Gone = n.Gone && live.DeletionTimestamp.Time.Equal(n.Since) // another Node may have the name by now
 			found = append(found, l.ofNode(n, live))
 		}
 	}

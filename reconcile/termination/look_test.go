@@ -148,6 +148,10 @@ func TestANodeThatStaysIsNamed(t *testing.T) {
 		found[0].BreakGlass == nil || found[0].BreakGlass.Command != `kubectl patch node/node-a --type=merge --patch '{"metadata":{"finalizers":null}}'` {
 		t.Fatalf("once EC2 has terminated its instance: %+v", found)
 	}
+	b.left[0].Since = start.Add(-time.Hour)
+	if found, _ = b.see(t, 9*time.Minute); len(found) != 1 || found[0].BreakGlass != nil {
+		t.Fatalf("another Node of that name was terminated an hour ago: %+v", found)
+	}
 	b.left, b.objects = nil, nil
 	if found, _ = b.see(t, 10*time.Minute); len(found) != 0 {
 		t.Errorf("it is gone: %+v", found)
