@@ -7,6 +7,7 @@ import (
 	"github.com/fluxcd/pkg/apis/meta"
 	"github.com/fluxcd/pkg/runtime/conditions"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
@@ -96,6 +97,35 @@ func TestAnOldPassAnnouncesNothing(t *testing.T) {
 	}
 	if err := p.announce(t.Context()); err == nil || fault.Classify(err).Class != fault.Superseded {
 		t.Errorf("announce() = %v", err)
+	}
+}
+
+// TestTerminationsAreRecordedBeforeTheyAreWritten: nodes that a change lets Karpenter terminate without a replacement count for later
+// commits, also if the daemon is killed after the write.
+func TestTerminationsAreRecordedBeforeTheyAreWritten(t *testing.T) {
+	for name, c := range map[string]struct {
+		effect plan.Effect
+		period *metav1.Duration
+		want   int
+	}{
+		"fewer replicas":   {effect: plan.EffectDrain, want: 1},
+		"replacements":     {effect: plan.EffectReplace},
+		"without a period": {effect: plan.EffectDrain, period: &metav1.Duration{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, nodeSync(func(n *v1alpha1.NodeSync) { n.Spec.Guard.RemovalPeriod = c.period }))
+			p := b.writing(plan.Update, 1)
+			change := &p.plan.Changes[0]
+			change.Effect, change.Nodes, change.Live = c.effect, 3, &unstructured.Unstructured{Object: map[string]any{"kind": render.NodePool}}
+			change.Live.SetUID("1")
+			change.Object.Defaulted = change.Live
+			if err := p.announce(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if got := b.read().Status.RecentTerminations; len(got) != c.want || c.want > 0 && (got[0].Nodes != 3 || got[0].Revision != p.snapshot.Revision) {
+				t.Errorf("status has %+v", got)
+			}
+		})
 	}
 }
 

@@ -2,13 +2,17 @@ package reconcile
 
 import (
 	"context"
+	"slices"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/plumbline-dev/plumbline/provision/charts/survey"
 	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/fetch"
 	"github.com/plumbline-dev/plumbline/reconcile/install"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
 // conclude says what the pass has found.
@@ -23,11 +27,12 @@ func (p *pass) conclude(ctx context.Context) (ctrl.Result, error) {
 	return p.conclusion().Conclude(ctx)
 }
 
-// announce says that many changes are about to be written.
+// announce says that many changes are about to be written, and records a rollout that begins and nodes that Karpenter may terminate.
 func (p *pass) announce(ctx context.Context) error {
-	writes := p.changesStep().Writes()
+	changes := p.changesStep()
+	writes := changes.Writes()
 	begun := writes > 0 && p.rollouts().Begin(&p.sync.Status)
-	if !begun && !conclude.Many(writes) {
+	if recorded := writes > 0 && p.recordTerminations(changes.Due()); !begun && !recorded && !conclude.Many(writes) {
 		return nil
 	}
 	p.notePartlyApplied()
@@ -36,6 +41,16 @@ func (p *pass) announce(ctx context.Context) error {
 	err := step.Announce(ctx)
 	p.did.Stored, p.did.Saves = step.Stored, step.Saves
 	return err
+}
+
+// recordTerminations records which of the changes that are about to be written let Karpenter terminate nodes without a replacement:
+// the guard counts these together with those of later commits.
+func (p *pass) recordTerminations(due []plan.Change) (recorded bool) {
+	before := p.sync.Status.RecentTerminations
+	if p.sync.Spec.Guard.GetRemovalPeriod() > 0 {
+		p.sync.Status.RecentTerminations = plan.RecordTerminations(before, p.snapshot.Revision, due, metav1.NewTime(p.now.Truncate(time.Second)))
+	}
+	return !slices.Equal(before, p.sync.Status.RecentTerminations)
 }
 
 // conclusion is the pass as it is concluded.

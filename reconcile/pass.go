@@ -154,7 +154,7 @@ func (p *pass) see(ctx context.Context) (err error) {
 		return err
 	}
 	p.live = p.memory.changes.Newest(p.live, p.now)
-	p.live.Removals, p.live.RecentRemovals = p.sync.Status.Removals, p.sync.Status.RecentRemovals
+	p.live = p.live.With(&p.sync.Status)
 	return p.seeKinds(ctx)
 }
 

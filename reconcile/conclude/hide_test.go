@@ -198,6 +198,8 @@ func statusNames() []string {
 		"status.Approved.Entries.UnschedulablePods.Workload",
 		"status.Reported.Provider",
 		"status.RecentRemovals.Name",
+		"status.RecentTerminations.Name",
+		"status.RecentTerminations.Revision",
 		"status.Reported.URL",
 		"status.Reported.Context",
 		"status.Reported.Commit",

@@ -71,6 +71,7 @@ func (s *Step) least(whole v1alpha1.NodeSyncStatus, removals []v1alpha1.Removal)
 		LaunchFailing:          whole.LaunchFailing,
 		Removals:               slices.Clone(removals),
 		RecentRemovals:         whole.RecentRemovals,
+		RecentTerminations:     whole.RecentTerminations,
 		OpenRemovals:           whole.OpenRemovals,
 		Reported:               s.Before.Status.Reported,
 		Notified:               whole.Notified,

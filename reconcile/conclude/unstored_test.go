@@ -55,6 +55,7 @@ func kept() []string {
 		"LaunchFailing",
 		"Removals",
 		"RecentRemovals",
+		"RecentTerminations",
 		"OpenRemovals",
 		"Reported",
 		"Notified",

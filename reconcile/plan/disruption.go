@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/dustin/go-humanize/english"
 	"k8s.io/apimachinery/pkg/types"
@@ -51,7 +52,7 @@ func (m *maker) weighNodes(p *Plan) {
 		if len(group) == 0 || m.holdOrQueue(group, d) {
 			continue
 		}
-		for _, s := range m.weighPools(m.holdReplacing(group, d), d) {
+		for _, s := range m.weighPools(m.holdReplacing(group, d), m.withRecent(d, group)) {
 			d.add(s)
 		}
 	}
@@ -62,7 +63,7 @@ func (m *maker) weighNodes(p *Plan) {
 // that were removed within guard.removalPeriod. If it is of removals, and only removals of before that are in its way, it is
 // queued.
 func (m *maker) holdOrQueue(group []share, already disruption) (held bool) {
-	total := m.withRemoved(already, group)
+	total := m.withRecent(already, group)
 	if slices.ContainsFunc(group, func(s share) bool { return s.removal == nil }) {
 		return m.holdDisrupting(group, total)
 	}
@@ -89,12 +90,19 @@ func (m *maker) holdOrQueue(group []share, already disruption) (held bool) {
 	return false
 }
 
-// withRemoved adds the nodes that are gone with NodePools that were removed, if they count together with a group: they do with
-// nodes that are removed. Nodes that are replaced count at one time.
-func (m *maker) withRemoved(d disruption, group []share) disruption {
+// withRecent adds the nodes that earlier commits of the period have removed or let Karpenter terminate, if they count together with a group: they do with
+// nodes that are terminated without a replacement. Nodes that are replaced count at one time.
+func (m *maker) withRecent(d disruption, group []share) disruption {
 	sum := d.with(nil)
-	if slices.ContainsFunc(group, func(s share) bool { return !s.replaces }) {
-		sum.moreDrained[ofRemovedPools] = m.removedNodes(m.spanOfShares(group))
+	if !slices.ContainsFunc(group, func(s share) bool { return !s.replaces || len(s.consolidated) > 0 }) {
+		return sum
+	}
+	within := m.spanOfShares(group)
+	sum.moreDrained[ofRemovedPools] = m.removedNodes(within)
+	sum.recent = sum.moreDrained[ofRemovedPools] > 0
+	for pool, nodes := range m.recentTerminations(within) {
+		sum.moreDrained[pool] += nodes
+		sum.recent = true
 	}
 	return sum
 }
@@ -102,7 +110,8 @@ func (m *maker) withRemoved(d disruption, group []share) disruption {
 // ofRemovedPools stands for the NodePools that are gone, among those by whose names nodes are counted.
 const ofRemovedPools = ""
 
-// spanOfShares is the period of removals and Changes of one revision.
+// spanOfShares is the period of removals and Changes of one revision. For a Change that was held before it has no beginning: what
+// status keeps counts, so that the Change does not proceed once the period has passed.
 func (m *maker) spanOfShares(group []share) span {
 	var removals []Candidate
 	for _, s := range group {
@@ -110,7 +119,11 @@ func (m *maker) spanOfShares(group []share) span {
 			removals = append(removals, *s.removal)
 		}
 	}
-	return m.spanOf(removals)
+	within := m.spanOf(removals)
+	if slices.ContainsFunc(group, func(s share) bool { return s.change != nil && m.wasHeld(s.change) }) {
+		within.after = time.Time{}
+	}
+	return within
 }
 
 // holdDisrupting holds a group that would disrupt more nodes than guard.maxDisruptedNodes allows.
@@ -122,7 +135,7 @@ func (m *maker) holdDisrupting(group []share, already disruption) (held bool) {
 	}
 	message := fmt.Sprintf("%s would be disrupted, and guard.maxDisruptedNodes allows %d: set it to %d (it is %s%s%s), or change less in one commit: %s",
 		english.Plural(nodes, "node", ""), limit, nodes, shareOf(m.policy.disruptedNodes(), m.ourNodes()),
-		disruptedAlready(m.countAll(already, limit), already.moreDrained[ofRemovedPools]), m.inTotal(group, limit), m.namesOf(group, limit))
+		disruptedAlready(m.countAll(already, limit), already.recent), m.inTotal(group, limit), m.namesOf(group, limit))
 	for _, s := range group {
 		s.hold(ReasonMaxDisruptedNodes, message)
 	}
@@ -173,12 +186,12 @@ func (m *maker) namesOf(group []share, limit int) string {
 	return someOf(names)
 }
 
-func disruptedAlready(nodes, removed int) string {
+func disruptedAlready(nodes int, recent bool) string {
 	switch {
 	case nodes == 0:
 		return ""
-	case removed > 0:
-		return fmt.Sprintf("; %d of the nodes are terminating or outdated already, or were removed within guard.removalPeriod", nodes)
+	case recent:
+		return fmt.Sprintf("; %d of the nodes are terminating or outdated already, or count for earlier commits within guard.removalPeriod", nodes)
 	}
 	return fmt.Sprintf("; %d of the nodes are terminating or outdated already", nodes)
 }

@@ -41,7 +41,7 @@ func (m *maker) weighPools(group []share, already disruption) []share {
 		}
 	}
 	for _, s := range over {
-		s.hold(ReasonMaxDisruptedNodesPerPool, m.tooManyOf(s, over, found, pools))
+		s.hold(ReasonMaxDisruptedNodesPerPool, m.tooManyOf(s, over, found, pools, already.recent))
 	}
 	return rest
 }
@@ -64,7 +64,7 @@ func (m *maker) poolsBeyond(group []share, already disruption, pools map[types.U
 }
 
 // tooManyOf says of an object that is held what releases it: first of the first of its pools, and then of the others.
-func (m *maker) tooManyOf(s share, over []share, found []beyond, pools map[types.UID]string) string {
+func (m *maker) tooManyOf(s share, over []share, found []beyond, pools map[types.UID]string, recent bool) string {
 	concerns := func(b beyond) func(share) bool { return func(s share) bool { return s.disrupts(b.pool, pools) } }
 	mine := slices.DeleteFunc(slices.Clone(found), func(b beyond) bool { return !concerns(b)(s) })
 	first := mine[0]
@@ -72,7 +72,7 @@ func (m *maker) tooManyOf(s share, over []share, found []beyond, pools map[types
 	mineOver := slices.DeleteFunc(slices.Clone(over), func(s share) bool { return !concerns(first)(s) })
 	message := fmt.Sprintf("%s of NodePool/%s would be disrupted, and guard.maxDisruptedNodesPerPool allows %d: set it to %d (it is %s%s), or change less in one commit: %s",
 		english.Plural(first.nodes, "node", ""), first.pool, first.limit, most, shareOf(m.policy.Guard.MaxDisruptedNodesPerPool, first.of),
-		disruptedAlready(first.already, 0)+m.inTotal(mineOver, first.limit), m.namesOf(mineOver, first.limit))
+		disruptedAlready(first.already, recent)+m.inTotal(mineOver, first.limit), m.namesOf(mineOver, first.limit))
 	if len(mine) == 1 {
 		return message
 	}

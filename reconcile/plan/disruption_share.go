@@ -15,6 +15,8 @@ type disruption struct {
 	drained, replaced map[types.UID]bool
 	// moreDrained and moreReplaced are nodes of which nobody can tell which they are, by the name of their NodePool.
 	moreDrained, moreReplaced map[string]int
+	// recent reports whether nodes that count for earlier commits within guard.removalPeriod are among moreDrained.
+	recent bool
 }
 
 func newDisruption(terminating map[types.UID]bool) disruption {
@@ -42,7 +44,7 @@ func (d disruption) add(s share) {
 func (d disruption) with(group []share) disruption {
 	sum := disruption{
 		drained: maps.Clone(d.drained), replaced: maps.Clone(d.replaced),
-		moreDrained: maps.Clone(d.moreDrained), moreReplaced: maps.Clone(d.moreReplaced),
+		moreDrained: maps.Clone(d.moreDrained), moreReplaced: maps.Clone(d.moreReplaced), recent: d.recent,
 	}
 	for _, s := range group {
 		sum.add(s)

@@ -13,7 +13,7 @@ func freed(before, after *karpv1.NodePool, claims, drifted []*NodeClaim, now tim
 	if slices.EqualFunc(before.Spec.Disruption.Budgets, after.Spec.Disruption.Budgets, sameBudget) {
 		return 0
 	}
-	allowed := widened(before, after, len(claims), now)
+	allowed := widened(before, after, len(claims), now, karpv1.DisruptionReasonDrifted)
 	for _, c := range claims {
 		if c.Deleting {
 			allowed--
@@ -22,15 +22,15 @@ func freed(before, after *karpv1.NodePool, claims, drifted []*NodeClaim, now tim
 	return max(0, min(len(drifted), allowed))
 }
 
-// widened is how many of so many nodes the budgets of a pool allow at once after a change, where that is
+// widened is how many of so many nodes the budgets of a pool allow at once for a reason after a change, where that is
 // more than before: now, or at the time at which they allow the most. A budget that only opens tonight
 // is no narrower than one that is open; one that opened likewise before frees nothing.
-func widened(before, after *karpv1.NodePool, nodes int, now time.Time) int {
-	is, err := readBudgets(after, nodes, karpv1.DisruptionReasonDrifted)
+func widened(before, after *karpv1.NodePool, nodes int, now time.Time, reason karpv1.DisruptionReason) int {
+	is, err := readBudgets(after, nodes, reason)
 	if err != nil {
 		return 0
 	}
-	was, err := readBudgets(before, nodes, karpv1.DisruptionReasonDrifted)
+	was, err := readBudgets(before, nodes, reason)
 	if err != nil {
 		was = budgets{nodes: nodes, all: []budget{{}}}
 	}

@@ -88,7 +88,7 @@ func (c consolidation) does(load Load) bool {
 }
 
 // lets reports whether a node may be consolidated after a change, and could not before: for none of its reasons, or not
-// yet, as consolidateAfter was longer.
+// yet, as consolidateAfter was longer. One that has not been idle for consolidateAfter yet soon will be.
 func (c consolidation) lets(before consolidation, load Load, now time.Time) bool {
 	switch {
 	case !c.may(load):
@@ -98,8 +98,7 @@ func (c consolidation) lets(before consolidation, load Load, now time.Time) bool
 	case load.Consolidatable || c.wait >= before.wait:
 		return false
 	}
-	idle := now.Sub(load.PodEvent)
-	return load.PodEvent.IsZero() || idle >= c.wait && idle < before.wait
+	return load.PodEvent.IsZero() || now.Sub(load.PodEvent) < before.wait
 }
 
 // consolidatable are the NodeClaims that Karpenter looks at for it: it takes none that is not initialized.
@@ -108,15 +107,46 @@ func consolidatable(claims []*NodeClaim) []*NodeClaim {
 }
 
 // consolidated are the NodeClaims that Karpenter may consolidate after the change and could not before, without those that
-// are replaced by it.
-func (e poolEdit) consolidated(claims, replaced []*NodeClaim, by known) []*NodeClaim {
+// are replaced by it. If wider budgets let Karpenter consolidate more of the others at one time, these are as many more, without
+// those that the budgets let it replace; which ones is unknown, and the first stand for them.
+func (e poolEdit) consolidated(claims, replaced, waiting []*NodeClaim, by known) []*NodeClaim {
 	before, after := e.consolidations(len(claims), by.now)
-	if before == after || !after.any() {
+	atOnce := e.consolidatedAtOnce(claims, after, by.now)
+	if before == after && atOnce == 0 || !after.any() {
 		return nil
 	}
-	return slices.DeleteFunc(consolidatable(claims), func(c *NodeClaim) bool {
-		return slices.Contains(replaced, c) || !after.lets(before, by.loads[c.UID], by.now)
-	})
+	var let, others []*NodeClaim
+	for _, c := range consolidatable(claims) {
+		switch load := by.loads[c.UID]; {
+		case slices.Contains(replaced, c) || !after.may(load):
+		case before != after && after.lets(before, load, by.now):
+			let = append(let, c)
+		case !slices.Contains(waiting, c):
+			others = append(others, c)
+		}
+	}
+	return append(let, others[:min(len(others), max(0, atOnce-len(let)))]...)
+}
+
+// consolidatedAtOnce is how many nodes wider budgets let Karpenter consolidate at one time, for one of its reasons; 0 if they are
+// no wider. Karpenter subtracts what is terminating.
+func (e poolEdit) consolidatedAtOnce(claims []*NodeClaim, after consolidation, now time.Time) int {
+	if slices.EqualFunc(e.before.Spec.Disruption.Budgets, e.after.Spec.Disruption.Budgets, sameBudget) {
+		return 0
+	}
+	allowed := 0
+	if after.empty {
+		allowed = widened(e.before, e.after, len(claims), now, karpv1.DisruptionReasonEmpty)
+	}
+	if after.underused {
+		allowed = max(allowed, widened(e.before, e.after, len(claims), now, karpv1.DisruptionReasonUnderutilized))
+	}
+	for _, c := range claims {
+		if c.Deleting {
+			allowed--
+		}
+	}
+	return max(0, allowed)
 }
 
 func (e poolEdit) consolidations(nodes int, now time.Time) (before, after consolidation) {
@@ -128,7 +158,8 @@ func (e poolEdit) question(claims []*NodeClaim, now time.Time) *LoadQuestion {
 	before, after := e.consolidations(len(claims), now)
 	shorter := before.any() && after.wait < before.wait
 	emptiness := after.empty != after.underused || before.any() && before.empty != before.underused
-	if before == after || !after.any() || !shorter && !emptiness {
+	wider := e.consolidatedAtOnce(claims, after, now) > 0
+	if before == after && !wider || !after.any() || !shorter && !emptiness {
 		return nil
 	}
 	if claims = consolidatable(claims); len(claims) == 0 {
@@ -148,7 +179,7 @@ func (c *Change) consolidates(claims []*NodeClaim) {
 	if c.Effect == EffectNone {
 		c.Effect, c.Nodes, c.UpTo = EffectConsolidate, len(claims), true
 	}
-	c.Notes = append(c.Notes, fmt.Sprintf("%s: Karpenter may terminate up to %s that it could not consolidate before, if they are empty or their pods fit elsewhere",
+	c.Notes = append(c.Notes, fmt.Sprintf("%s: Karpenter may terminate up to %s that it could not consolidate before, or not at one time, if they are empty or their pods fit elsewhere",
 		c.Ref, english.Plural(len(claims), "node", "")))
 }
 

@@ -57,14 +57,19 @@ func (e poolEdit) impact(claims []*NodeClaim, by known) impact {
 	if e.requirements {
 		i = i.and(unfit(rest, after.Spec.Template.Spec.Requirements))
 	}
-	i = i.beside(freed(before, after, claims, e.remaining(claims, i.claims), now), EffectReplace, claims)
+	remaining := e.remaining(claims, i.claims)
+	waiting := freed(before, after, claims, remaining, now)
+	i = i.beside(waiting, EffectReplace, claims)
 	i = i.beside(scaledDown(before, after, claims), EffectDrain, claims)
 	i.warnings = append(i.warnings, poolWarnings(before, after, claims, now)...)
 	for _, warning := range e.noRoomWarnings(i.claims) {
 		i.warnings = append(i.warnings, "NodePool/"+after.Name+": "+warning)
 	}
 	i.notes = poolNotes(before, after)
-	i.consolidated = e.consolidated(claims, i.claims, by)
+	if waiting == 0 {
+		remaining = nil
+	}
+	i.consolidated = e.consolidated(claims, i.claims, remaining, by)
 	return i
 }
 

@@ -136,13 +136,14 @@ func (p *Plan) AsApproved() *Plan {
 func (m *maker) weighHeld(p *Plan, d disruption) {
 	held, approved := m.heldShares(p)
 	if len(held) > 0 {
-		m.holdDisrupting(held, m.withRemoved(d, held))
+		recent := m.withRecent(d, held)
+		m.holdDisrupting(held, recent)
 		m.holdReplacing(held, d)
-		m.weighPools(held, d)
+		m.weighPools(held, recent)
 	}
 	if len(approved) > 0 {
 		m.holdReplacing(approved, d)
-		m.weighPools(approved, d)
+		m.weighPools(approved, m.withRecent(d, approved))
 	}
 }
 

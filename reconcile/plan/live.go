@@ -27,6 +27,10 @@ type Live struct {
 	Removals []v1alpha1.Removal
 	// RecentRemovals are the NodePools that the guard has allowed to leave, from the NodeSync's status.
 	RecentRemovals []v1alpha1.RecentRemoval
+	// RecentTerminations are the changes by which Karpenter terminates nodes, and Held is what was held last; both from the
+	// NodeSync's status.
+	RecentTerminations []v1alpha1.RecentTermination
+	Held               *v1alpha1.HeldPlan
 	// LeavingElsewhere are NodePools that leave by other NodeSyncs.
 	LeavingElsewhere []render.Ref
 	// Vanished are NodePools that were applied, that the Set lacks, and that
@@ -38,6 +42,13 @@ type Live struct {
 	// Memo is of the last Plan for the same NodeSync; the zero value where there
 	// was none.
 	Memo Memo
+}
+
+// With is what the cluster has, with what the status of the NodeSync records.
+func (l Live) With(status *v1alpha1.NodeSyncStatus) Live {
+	l.Removals, l.RecentRemovals = status.Removals, status.RecentRemovals
+	l.RecentTerminations, l.Held = status.RecentTerminations, status.Held
+	return l
 }
 
 // Vanished is an object that was applied and is not there any more.

@@ -47,7 +47,7 @@ func Make(ctx context.Context, set *render.Set, live Live, policy Policy, schema
 		if set == nil || len(set.Objects) == 0 {
 			return nil, errEmpty
 		}
-		p.Revision = set.Revision
+		p.Revision, m.revision = set.Revision, set.Revision
 		if err := m.change(ctx, set, p); err != nil {
 			return nil, err
 		}
@@ -88,6 +88,8 @@ type maker struct {
 	kept map[types.UID]bool
 	// rescued are the classes for which NodePools of the Set name a copy.
 	rescued []render.Rescue
+	// revision is the Set's.
+	revision string
 	// changes are those that were decided on so far.
 	changes map[render.Ref]Change
 	// claims are the NodeClaims that hang on each object, sorted when one asks.

@@ -22,23 +22,7 @@ func LetGo(recent []v1alpha1.RecentRemoval, removal *v1alpha1.Removal) (at time.
 	return at, recorded
 }
 
-// StillCounts are the recent removals that a later plan may count: those of the period, those of removals that are
-// open, and those for which a later removal, which is pending still, may be held: that needs a decision, however long it takes.
-func StillCounts(recent []v1alpha1.RecentRemoval, removals []v1alpha1.Removal, period time.Duration, now time.Time) []v1alpha1.RecentRemoval {
-	var left []v1alpha1.RecentRemoval
-	for _, r := range recent {
-		counts := now.Sub(r.At.Time) < period || slices.ContainsFunc(removals, func(open v1alpha1.Removal) bool {
-			pending := !open.Begun() && open.RecordedAt.Sub(r.At.Time) < period
-			return open.Kind == render.NodePool && (open.UID == r.UID || pending)
-		})
-		if counts {
-			left = append(left, r)
-		}
-	}
-	return left
-}
-
-// span is the time within which removals count together with a candidate.
+// span is the time within which removals and terminations count together with what is weighed.
 type span struct {
 	// after is exclusive, and until inclusive; a zero until is the end of time.
 	after, until time.Time

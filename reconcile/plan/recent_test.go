@@ -239,6 +239,7 @@ func TestWhichRecentRemovalsAreKept(t *testing.T) {
 	for name, test := range map[string]struct {
 		age      time.Duration
 		removals []v1alpha1.Removal
+		held     *v1alpha1.HeldPlan
 		kept     bool
 	}{
 		"of the period":                     {age: 29 * time.Minute, kept: true},
@@ -246,11 +247,17 @@ func TestWhichRecentRemovalsAreKept(t *testing.T) {
 		"it is open":                        {age: time.Hour, removals: []v1alpha1.Removal{open("1", v1alpha1.RemovalDraining, time.Hour)}, kept: true},
 		"another one is held for it":        {age: time.Hour, removals: []v1alpha1.Removal{open("2", v1alpha1.RemovalHeld, 40*time.Minute)}, kept: true},
 		"another one, recorded later":       {age: time.Hour, removals: []v1alpha1.Removal{open("2", v1alpha1.RemovalHeld, 20*time.Minute)}},
+		"a change is held":                  {age: time.Hour, held: &v1alpha1.HeldPlan{}, kept: true},
 		"another one that has begun by now": {age: time.Hour, removals: []v1alpha1.Removal{open("2", v1alpha1.RemovalDraining, 40*time.Minute)}},
 	} {
 		recent := []v1alpha1.RecentRemoval{{Name: "a", UID: "1", At: at(test.age)}}
-		if kept := len(plan.StillCounts(recent, test.removals, 30*time.Minute, now)) == 1; kept != test.kept {
+		status := v1alpha1.NodeSyncStatus{RecentRemovals: recent, Removals: test.removals, Held: test.held, RecentTerminations: []v1alpha1.RecentTermination{{Name: "a", UID: "1", At: at(test.age)}}}
+		plan.ForgetRecent(&status, 30*time.Minute, now)
+		if kept := len(status.RecentRemovals) == 1; kept != test.kept {
 			t.Errorf("%s: it is kept: %t", name, kept)
+		}
+		if kept := len(status.RecentTerminations) == 1; kept != (test.kept && name != "it is open") {
+			t.Errorf("%s: a termination is kept: %t", name, kept)
 		}
 	}
 }

@@ -170,7 +170,7 @@ func (s *Step) see(ctx context.Context) (err error) {
 	if s.out.Live, err = s.view.Live(ctx); err != nil {
 		return &readError{fmt.Errorf("read what lives: %w", err)}
 	}
-	s.out.Live.Removals, s.out.Live.RecentRemovals = s.sync.Status.Removals, s.sync.Status.RecentRemovals
+	s.out.Live = s.out.Live.With(&s.sync.Status)
 	s.wanting.Live = s.out.Live
 	return nil
 }

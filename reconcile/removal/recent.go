@@ -10,13 +10,18 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// recordRecent records which NodePools the guard allows to leave, before their removals start, and drops those that count for no
-// later removal.
+// recordRecent records which NodePools the guard allows to leave, before their removals start, and drops what counts for no
+// later one.
 func (s *Step) recordRecent() {
 	status, now := &s.Sync.Status, s.timestamp()
 	s.counts = map[types.UID]bool{}
 	for i := range status.RecentRemovals {
 		if r := &status.RecentRemovals[i]; r.At.After(now.Time) { // the clock was put back
+			r.At = now
+		}
+	}
+	for i := range status.RecentTerminations {
+		if r := &status.RecentTerminations[i]; r.At.After(now.Time) {
 			r.At = now
 		}
 	}
@@ -34,7 +39,7 @@ func (s *Step) recordRecent() {
 			s.wakeNow()
 		}
 	}
-	status.RecentRemovals = plan.StillCounts(status.RecentRemovals, status.Removals, period, s.Now)
+	plan.ForgetRecent(status, period, s.Now)
 }
 
 // recordGrowth has a removal count with the nodes that its pool has launched since it was allowed, until its growth is stopped.

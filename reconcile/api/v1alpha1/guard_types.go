@@ -23,7 +23,7 @@ type Guard struct {
 	MaxRemovedPools *int32 `json:"maxRemovedPools,omitempty"`
 
 	// RemovalPeriod is the time within which removals of several commits count together for maxRemovedPools, and their
-	// nodes for maxDisruptedNodes, so that splitting a removal into commits does not get past the limits. It is
+	// nodes for maxDisruptedNodes, as do nodes that commits let Karpenter terminate without a replacement, so that splitting a removal into commits does not get past the limits. It is
 	// counted back from the commit that is weighed. A removal that exceeds a limit together with those of its
 	// period stays held after the period has passed. With 0s only removals that are not complete count.
 	// +kubebuilder:default="30m"

@@ -143,6 +143,12 @@ type NodeSyncStatus struct {
 	// +optional
 	RecentRemovals []RecentRemoval `json:"recentRemovals,omitempty"`
 
+	// RecentTerminations are the changes of NodePools by which Karpenter terminates nodes without a replacement, oldest
+	// first, as long as they count for later commits: for guard.removalPeriod, and while a later commit is held. Each is
+	// written before the NodePool is changed.
+	// +optional
+	RecentTerminations []RecentTermination `json:"recentTerminations,omitempty"`
+
 	// OpenRemovals is the number of Removals that are not Held, and not at the end of a drain.
 	// +optional
 	OpenRemovals int32 `json:"openRemovals"`
@@ -237,6 +243,20 @@ type RecentRemoval struct {
 	// were terminated.
 	// +optional
 	Nodes int32 `json:"nodes,omitempty"`
+}
+
+// RecentTermination is a change of a NodePool by which Karpenter terminates nodes without a replacement: fewer replicas, or
+// consolidation. It counts for guard.maxDisruptedNodes when a later commit is weighed.
+type RecentTermination struct {
+	// Name and UID of the NodePool.
+	Name string    `json:"name"`
+	UID  types.UID `json:"uid"`
+	// Revision of the change.
+	Revision string `json:"revision"`
+	// At is when it was written to the cluster.
+	At metav1.Time `json:"at"`
+	// Nodes is the number of NodeClaims that Karpenter may terminate by it.
+	Nodes int32 `json:"nodes"`
 }
 
 // Removal is the record of one entry that is leaving. It is written before
