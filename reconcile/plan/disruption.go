@@ -82,7 +82,7 @@ func (m *maker) holdOrQueue(group []share, already disruption) (held bool) {
 	if m.holdDisrupting(group, total) {
 		return true
 	}
-	if limit := atMost(m.policy.disruptedNodes(), m.ourNodes()); m.countAll(already.with(group), limit) > limit {
+	if limit := atMost(m.policy.disruptedNodes(), m.nodesFor(group).of); m.countAll(already.with(group), limit) > limit {
 		for _, s := range group {
 			s.removal.queue(behind)
 		}
@@ -113,28 +113,34 @@ const ofRemovedPools = ""
 // spanOfShares is the period of removals and Changes of one revision. For a Change that was held before it has no beginning: what
 // status keeps counts, so that the Change does not proceed once the period has passed.
 func (m *maker) spanOfShares(group []share) span {
-	var removals []Candidate
-	for _, s := range group {
-		if s.removal != nil {
-			removals = append(removals, *s.removal)
-		}
-	}
-	within := m.spanOf(removals)
+	within := m.spanOf(removalsOf(group))
 	if slices.ContainsFunc(group, func(s share) bool { return s.change != nil && m.wasHeld(s.change) }) {
 		within.after = time.Time{}
 	}
 	return within
 }
 
+// removalsOf are the removals among shares.
+func removalsOf(group []share) []Candidate {
+	var removals []Candidate
+	for _, s := range group {
+		if s.removal != nil {
+			removals = append(removals, *s.removal)
+		}
+	}
+	return removals
+}
+
 // holdDisrupting holds a group that would disrupt more nodes than guard.maxDisruptedNodes allows.
 func (m *maker) holdDisrupting(group []share, already disruption) (held bool) {
-	limit := atMost(m.policy.disruptedNodes(), m.ourNodes())
+	of := m.nodesFor(group)
+	limit := atMost(m.policy.disruptedNodes(), of.of)
 	nodes := m.countAll(already.with(group), limit)
 	if nodes <= limit {
 		return false
 	}
 	message := fmt.Sprintf("%s would be disrupted, and guard.maxDisruptedNodes allows %d: set it to %d (it is %s%s%s), or change less in one commit: %s",
-		english.Plural(nodes, "node", ""), limit, nodes, shareOf(m.policy.disruptedNodes(), m.ourNodes()),
+		english.Plural(nodes, "node", ""), limit, nodes, shareOf(m.policy.disruptedNodes(), of),
 		disruptedAlready(m.countAll(already, limit), already.recent), m.inTotal(group, limit), m.namesOf(group, limit))
 	for _, s := range group {
 		s.hold(ReasonMaxDisruptedNodes, message)
@@ -157,7 +163,8 @@ func (m *maker) holdReplacing(group []share, already disruption) []share {
 			rest = append(rest, s)
 		}
 	}
-	limit, nodes := atMost(written, m.ourNodes()), already.with(replacing).replacedInTotal()
+	of := m.nodesFor(replacing)
+	limit, nodes := atMost(written, of.of), already.with(replacing).replacedInTotal()
 	if len(replacing) == 0 || nodes <= limit {
 		return group
 	}
@@ -166,7 +173,7 @@ func (m *maker) holdReplacing(group []share, already disruption) []share {
 		names = append(names, fmt.Sprintf("%s (%d)", s.ref, len(s.claims)+s.more))
 	}
 	message := fmt.Sprintf("%s would be replaced in total, and guard.maxReplacedNodes allows %d: set it to %d (it is %s%s), or change less in one commit: %s",
-		english.Plural(nodes, "node", ""), limit, nodes, shareOf(written, m.ourNodes()), outdatedAlready(already.replacedInTotal()), someOf(names))
+		english.Plural(nodes, "node", ""), limit, nodes, shareOf(written, of), outdatedAlready(already.replacedInTotal()), someOf(names))
 	for _, s := range replacing {
 		if s.hold(ReasonMaxReplacedNodes, message); s.change.Action != Hold {
 			rest = append(rest, s) // people have approved it
@@ -303,14 +310,6 @@ func (m *maker) ourNodes() int {
 func (p Policy) disruptedNodes() *intstr.IntOrString {
 	fallback := intstr.FromString(defaultDisrupted)
 	return cmp.Or(p.Guard.MaxDisruptedNodes, &fallback)
-}
-
-// shareOf says what a limit comes to with so many nodes.
-func shareOf(limit *intstr.IntOrString, nodes int) string {
-	if limit.Type == intstr.Int {
-		return limit.String()
-	}
-	return fmt.Sprintf("%s of %s, at least %d", limit, english.Plural(nodes, "node", ""), leastDisrupted)
 }
 
 // atMost is how many of so many nodes a limit lets be disrupted at a time.

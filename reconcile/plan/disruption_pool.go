@@ -17,7 +17,8 @@ const ReasonMaxDisruptedNodesPerPool = "MaxDisruptedNodesPerPool"
 type beyond struct {
 	pool string
 	// nodes would be disrupted, already of them end without it; limit is allowed of the nodes that there are.
-	nodes, already, limit, of int
+	nodes, already, limit int
+	of                    percentOf
 }
 
 // weighPools holds of what came with one revision each object that would disrupt nodes of a NodePool
@@ -52,8 +53,8 @@ func (m *maker) poolsBeyond(group []share, already disruption, pools map[types.U
 	before, after := already.byPool(pools), already.with(group).byPool(pools)
 	var found []beyond
 	for pool, nodes := range after {
-		of := len(m.claims()[poolRefOf(pool)])
-		b := beyond{pool: pool, limit: atMost(limit, of), of: of}
+		of := m.nodesOfPoolFor(pool, group)
+		b := beyond{pool: pool, limit: atMost(limit, of.of), of: of}
 		b.nodes, b.already = m.countPool(pool, nodes, b.limit), m.countPool(pool, before[pool], b.limit)
 		if b.nodes > b.limit && slices.ContainsFunc(group, func(s share) bool { return s.disrupts(pool, pools) }) {
 			found = append(found, b)
