@@ -94,7 +94,7 @@ func (m *maker) holdOrQueue(group []share, already disruption) (held bool) {
 // nodes that are terminated without a replacement. Nodes that are replaced count at one time.
 func (m *maker) withRecent(d disruption, group []share) disruption {
 	sum := d.with(nil)
-	if !slices.ContainsFunc(group, func(s share) bool { return !s.replaces || len(s.consolidated) > 0 }) {
+	if !slices.ContainsFunc(group, func(s share) bool { return !s.replaces || len(s.terminated) > 0 }) {
 		return sum
 	}
 	within := m.spanOfShares(group)

@@ -1,12 +1,14 @@
 package plan_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -241,5 +243,48 @@ func TestWiderBudgetsBeforeKarpenterMarksNodes(t *testing.T) {
 	got := script(c.plan(t, class("default"), budgeted("a", `[{nodes: "100%"}]`, true)))
 	if len(got) != 1 || !strings.HasPrefix(got[0], "Hold NodePool/a MaxDisruptedNodes") {
 		t.Errorf("got %q, want a hold of 40 nodes", got)
+	}
+}
+
+// TestNodesThatExpireCountByTheirTotal: Karpenter terminates a node that is as old as expireAfter whatever the disruption budgets say.
+func TestNodesThatExpireCountByTheirTotal(t *testing.T) {
+	for name, test := range map[string]struct {
+		before, after string
+		// want is how many nodes count; one is replaced at one time.
+		want   int32
+		period *metav1.Duration
+		says   string
+	}{
+		"within the period":       {before: "720h", after: "5m", want: 40, says: "expireAfter 5m: Karpenter terminates about 40 nodes in each 30m, whatever its disruption budgets say"},
+		"half of them within it":  {before: "720h", after: "1h", want: 20 + 4, says: "about 20 nodes in each 30m"},
+		"within another period":   {before: "720h", after: "1h", period: &metav1.Duration{Duration: time.Hour}, want: 40, says: "about 40 nodes in each 1h"},
+		"without one":             {before: "720h", after: "1h", period: &metav1.Duration{}, want: 20 + 4},
+		"from never":              {before: "Never", after: "20h", want: 1 + 4},
+		"hardly more than before": {before: "720h", after: "700h", want: 4},
+		"never any more":          {before: "5m", after: "Never", want: 4},
+		"later than before":       {before: "5m", after: "10m", want: 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			of := func(age string) string {
+				return strings.Replace(pool("a", "default"), "      requirements:", "      expireAfter: "+age+"\n      requirements:", 1)
+			}
+			c := newCluster(t)
+			c.policy.Brakes, c.policy.Now, c.policy.Guard.RemovalPeriod = true, time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), test.period
+			c.have(t, owner, class("default"), of(test.before))
+			c.live.NodeClaims = claims("a", 40)
+			c.limit(test.want)
+			p := c.plan(t, class("default"), of(test.after))
+			if p.Approvable != nil || p.Changes[0].Nodes != 40 {
+				t.Errorf("within the limit: %v", script(p))
+			}
+			if warnings := strings.Join(p.Changes[0].Warnings, "\n"); !strings.Contains(warnings, test.says) {
+				t.Errorf("it warns %q, want %q", warnings, test.says)
+			}
+			c.limit(test.want - 1)
+			p = c.plan(t, class("default"), of(test.after))
+			if want := fmt.Sprintf("%d nodes would be disrupted", test.want); p.Approvable == nil || !strings.Contains(p.Changes[0].Message, want) && test.want > 4 {
+				t.Errorf("beyond the limit: %s", p.Changes[0].Message)
+			}
+		})
 	}
 }

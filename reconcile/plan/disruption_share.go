@@ -2,6 +2,7 @@ package plan
 
 import (
 	"maps"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -35,7 +36,7 @@ func (d disruption) add(s share) {
 	if s.more > 0 { // only a NodePool has such
 		more[s.ref.Name] += s.more
 	}
-	for _, uid := range s.consolidated {
+	for _, uid := range s.terminated {
 		d.drained[uid] = true
 	}
 }
@@ -80,8 +81,8 @@ type share struct {
 	ref    render.Ref
 	claims []types.UID
 	more   int
-	// consolidated are terminated without a replacement of their own.
-	consolidated []types.UID
+	// terminated are those that are consolidated or expire: Karpenter launches no replacement before.
+	terminated []types.UID
 	// replaces reports whether Karpenter replaces them at the pace of disruption budgets.
 	replaces bool
 	// change is the Change, nil for a removal, and removal is the removal, nil for a Change.
@@ -94,7 +95,7 @@ type share struct {
 // shareOfChange is what a Change does to nodes.
 func shareOfChange(c *Change, hold func(reason, message string)) share {
 	return share{
-		ref: c.Ref, claims: c.touched, more: c.unnamed, consolidated: c.consolidated,
+		ref: c.Ref, claims: c.touched, more: c.unnamed, terminated: slices.Concat(c.consolidated, c.expiring),
 		replaces: c.Effect == EffectReplace, change: c, hold: hold,
 	}
 }

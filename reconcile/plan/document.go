@@ -96,7 +96,7 @@ func (p *Plan) totals(live Live) planjson.Totals {
 	d := newDisruption(map[types.UID]bool{})
 	for i := range p.Changes {
 		if c := &p.Changes[i]; c.Action != Hold && c.Effect.Disrupts() {
-			d.add(share{ref: c.Ref, claims: c.touched, more: c.unnamed, consolidated: c.consolidated})
+			d.add(share{ref: c.Ref, claims: c.touched, more: c.unnamed, terminated: c.consolidated})
 			t.UpTo = t.UpTo || c.UpTo || len(c.consolidated) > 0
 		}
 	}

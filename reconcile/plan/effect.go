@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -26,6 +28,8 @@ type impact struct {
 	unnamed int
 	// consolidated are the NodeClaims that Karpenter may consolidate after it and could not before.
 	consolidated []*NodeClaim
+	// expiring are as many NodeClaims as expire within guard.removalPeriod after it, if these are more than before.
+	expiring []*NodeClaim
 	// unavailable is why that cannot be told.
 	unavailable []string
 	// reasons are Karpenter's, by which it finds the nodes Drifted.
@@ -128,7 +132,10 @@ func (m *maker) effect(change *Change, found *compared) {
 			change.loads = of.question(claims, m.policy.Now)
 		}
 	}
-	i := found.edit.impact(claims, known{now: m.policy.Now, answer: m.policy.answer(change.Ref), loads: m.policy.Loads})
+	i := found.edit.impact(claims, known{
+		now: m.policy.Now, period: cmp.Or(m.policy.Guard.GetRemovalPeriod(), v1alpha1.DefaultRemovalPeriod),
+		answer: m.policy.answer(change.Ref), loads: m.policy.Loads,
+	})
 	change.Effect, change.Nodes, change.UpTo = i.effect, len(i.claims)+i.unnamed, i.upTo
 	change.Unavailable = strings.Join(i.unavailable, "; ")
 	change.unnamed, change.Warnings, change.DriftReasons = i.unnamed, i.warnings, i.reasons
@@ -140,6 +147,9 @@ func (m *maker) effect(change *Change, found *compared) {
 		change.touched = append(change.touched, c.UID)
 	}
 	change.consolidates(i.consolidated)
+	for _, c := range i.expiring {
+		change.expiring = append(change.expiring, c.UID)
+	}
 }
 
 // NodeClaims are those that the Effect of a Change is on, as far as they are known: with UpTo it
@@ -187,6 +197,8 @@ type edit interface {
 type known struct {
 	// now is only compared with when nodes were made.
 	now time.Time
+	// period is guard.removalPeriod, or its default if commits do not count together.
+	period time.Duration
 	// answer is AWS's, of the object.
 	answer *Answer
 	// loads are those of the Policy.

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -61,7 +62,8 @@ func (e poolEdit) impact(claims []*NodeClaim, by known) impact {
 	waiting := freed(before, after, claims, remaining, now)
 	i = i.beside(waiting, EffectReplace, claims)
 	i = i.beside(scaledDown(before, after, claims), EffectDrain, claims)
-	i.warnings = append(i.warnings, poolWarnings(before, after, claims, now)...)
+	i.expiring = expiring(before, after, claims, by.period)
+	i.warnings = append(i.warnings, poolWarnings(before, after, claims, by)...)
 	for _, warning := range e.noRoomWarnings(i.claims) {
 		i.warnings = append(i.warnings, "NodePool/"+after.Name+": "+warning)
 	}
@@ -134,8 +136,9 @@ func scaledDown(before, after *karpv1.NodePool, claims []*NodeClaim) int {
 }
 
 // poolWarnings are what a change does to nodes later, or to all at once.
-func poolWarnings(before, after *karpv1.NodePool, claims []*NodeClaim, now time.Time) []string {
+func poolWarnings(before, after *karpv1.NodePool, claims []*NodeClaim, by known) []string {
 	var warnings []string
+	now := by.now
 	warn := func(format string, args ...any) {
 		warnings = append(warnings, "NodePool/"+after.Name+": "+fmt.Sprintf(format, args...))
 	}
@@ -146,8 +149,8 @@ func poolWarnings(before, after *karpv1.NodePool, claims []*NodeClaim, now time.
 	if grace := is.TerminationGracePeriod; grace != nil && (was.TerminationGracePeriod == nil || grace.Duration < was.TerminationGracePeriod.Duration) {
 		warn("terminationGracePeriod %s: the drain of a node that it makes overrides every PodDisruptionBudget and karpenter.sh/do-not-disrupt after that time", Short(grace.Duration))
 	}
-	if after := is.ExpireAfter.Duration; after != nil && (was.ExpireAfter.Duration == nil || *after < *was.ExpireAfter.Duration) && older(claims, now, *after) > 0 {
-		warn("expireAfter %s is under the age of %d of its %s: each node that it makes ends at that age, whatever its disruption budgets say, and again and again", Short(*after), older(claims, now, *after), english.Plural(len(claims), "node", ""))
+	if warning := expiryWarning(before, after, claims, by); warning != "" {
+		warn("%s", warning)
 	}
 	for _, warning := range limitWarnings(before, after) {
 		warn("%s", warning)
@@ -159,6 +162,42 @@ func poolWarnings(before, after *karpv1.NodePool, claims []*NodeClaim, now time.
 		warn("its disruption budgets let Karpenter disrupt all of its %s at a time", english.Plural(len(claims), "node", ""))
 	}
 	return warnings
+}
+
+// expiryWarning is what a shorter expireAfter does to nodes that are launched after the change.
+func expiryWarning(before, after *karpv1.NodePool, claims []*NodeClaim, by known) string {
+	was, is := before.Spec.Template.Spec.ExpireAfter.Duration, after.Spec.Template.Spec.ExpireAfter.Duration
+	if is == nil || was != nil && *was <= *is {
+		return ""
+	}
+	nodes, n := older(claims, by.now, *is), len(expiring(before, after, claims, by.period))
+	switch {
+	case nodes > 0:
+		return fmt.Sprintf("expireAfter %s is under the age of %d of its %s: each node that it makes ends at that age, whatever its disruption budgets say, and again and again",
+			Short(*is), nodes, english.Plural(len(claims), "node", ""))
+	case n > 0:
+		return fmt.Sprintf("expireAfter %s: Karpenter terminates about %s in each %s, whatever its disruption budgets say", Short(*is), english.Plural(n, "node", ""), Short(by.period))
+	}
+	return ""
+}
+
+// expiring are as many NodeClaims as expire within a period after a change of expireAfter, on average, if these are more than before.
+// Karpenter terminates a node at that age whatever the disruption budgets say, and launches no replacement before
+// (sigs.k8s.io/karpenter pkg/controllers/nodeclaim/expiration/controller.go, 1.14.1). Which nodes these are is unknown: it concerns
+// those that replace the present ones.
+func expiring(before, after *karpv1.NodePool, claims []*NodeClaim, period time.Duration) []*NodeClaim {
+	running := slices.DeleteFunc(slices.Clone(claims), func(c *NodeClaim) bool { return c.Deleting })
+	within := func(pool *karpv1.NodePool) int {
+		age := pool.Spec.Template.Spec.ExpireAfter.Duration
+		if age == nil {
+			return 0
+		}
+		return min(len(running), int(math.Ceil(float64(len(running))*float64(period)/float64(max(*age, 1)))))
+	}
+	if n := within(after); n > within(before) {
+		return running[:n]
+	}
+	return nil
 }
 
 // older counts the NodeClaims that are older than an age.

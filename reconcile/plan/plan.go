@@ -143,6 +143,8 @@ type Change struct {
 	// in another way. loads is what is read of nodes to tell which these are; nil if nothing is.
 	consolidated []types.UID
 	loads        *LoadQuestion
+	// expiring are as many NodeClaims as expire within guard.removalPeriod after it, whatever disruption budgets say.
+	expiring []types.UID
 	// blind is what Blind says.
 	blind   bool
 	unnamed int

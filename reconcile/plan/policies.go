@@ -109,7 +109,7 @@ func (m *maker) awaitHeldClasses(p *Plan) {
 		class, names := render.Reference(c.Ref, c.Object.Desired)
 		if names && held[class.String()] && c.Action.Writes() {
 			c.wait(ReasonClassNotMade, class, fmt.Sprintf("%s names %s, which is held", c.Ref, class))
-			c.Effect, c.Nodes, c.UpTo, c.touched, c.unnamed, c.consolidated, c.DriftReasons, c.Warnings = EffectBlocked, 0, false, nil, 0, nil, nil, nil
+			c.Effect, c.Nodes, c.UpTo, c.touched, c.unnamed, c.consolidated, c.expiring, c.DriftReasons, c.Warnings = EffectBlocked, 0, false, nil, 0, nil, nil, nil, nil
 		}
 	}
 }

@@ -13,11 +13,10 @@ import (
 
 // terminates is how many nodes Karpenter may terminate by a Change without a replacement.
 func (c *Change) terminates() int {
-	n := len(c.consolidated)
 	if c.Effect == EffectDrain {
-		n += c.Nodes
+		return len(c.consolidated) + c.Nodes
 	}
-	return n
+	return len(c.consolidated) + len(c.expiring)
 }
 
 // RecordTerminations returns status.recentTerminations with the Changes that are about to be written. A Change that is written

@@ -245,8 +245,8 @@ type RecentRemoval struct {
 	Nodes int32 `json:"nodes,omitempty"`
 }
 
-// RecentTermination is a change of a NodePool by which Karpenter terminates nodes without a replacement: fewer replicas, or
-// consolidation. It counts for guard.maxDisruptedNodes when a later commit is weighed.
+// RecentTermination is a change of a NodePool by which Karpenter terminates nodes without a replacement: fewer replicas,
+// consolidation, or a shorter expireAfter. It counts for guard.maxDisruptedNodes when a later commit is weighed.
 type RecentTermination struct {
 	// Name and UID of the NodePool.
 	Name string    `json:"name"`
