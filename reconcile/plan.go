@@ -8,6 +8,7 @@ import (
 
 	"github.com/fluxcd/pkg/apis/meta"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/apply/changes"
@@ -18,6 +19,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/policy"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // fetch takes the newest revision, or the one at hand where none is due.
@@ -204,12 +206,26 @@ func (p *pass) karpenterNamespace() string {
 	return p.sync.Status.Karpenter.Namespace
 }
 
+// classNotReadySince reads since when an EC2NodeClass has been not Ready; zero if it cannot be read.
+func (p *pass) classNotReadySince(ctx context.Context, name string) time.Time {
+	kind, _ := render.KindOf(render.EC2NodeClass)
+	class := &unstructured.Unstructured{}
+	class.SetGroupVersionKind(kind.GVK)
+	if err := p.Nodes.Uncached.Get(ctx, client.ObjectKey{Name: name}, class); err != nil {
+		return time.Time{}
+	}
+	return observe.NotReadySince(class)
+}
+
 // observe reads whether each definition of the Set is Ready.
 func (p *pass) observe(ctx context.Context) error {
 	if p.stages.CRDs.Ready {
 		ready, found := changes.Ready(p.want.Set, p.live, p.did.Written)
 		p.memory.reasons.Explain(
-			changes.Waiting{Live: p.live, Ready: ready, Found: &found, Namespace: p.karpenterNamespace(), StallAfter: p.sync.GetStallAfter(), Now: p.now},
+			changes.Waiting{
+				Live: p.live, Ready: ready, Found: &found, Namespace: p.karpenterNamespace(), StallAfter: p.sync.GetStallAfter(), Now: p.now,
+				Since: func(name string) time.Time { return p.classNotReadySince(ctx, name) },
+			},
 			func() string { return p.controllerLog(ctx) },
 		)
 		p.Join(found)

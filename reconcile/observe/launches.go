@@ -162,7 +162,7 @@ func (l *Launches) note(pool string, claim *karpv1.NodeClaim) (news bool) {
 func launchTrouble(claim *karpv1.NodeClaim) string {
 	for _, c := range claim.Status.Conditions {
 		if c.Type == karpv1.ConditionTypeLaunched && c.Status != metav1.ConditionTrue && c.Reason != notTried {
-			return c.Reason + ": " + c.Message
+			return c.Reason + ": " + Stable(c.Message)
 		}
 	}
 	return ""
@@ -223,7 +223,7 @@ func WhyNotLaunched(ctx context.Context, reader client.Reader, nodeClaim string)
 		return "", fmt.Errorf("read why NodeClaim/%s was not launched: %w", nodeClaim, err)
 	}
 	if len(events) > 0 {
-		return strings.TrimPrefix(events[0].Message, "NodeClaim "+nodeClaim+" event: "), nil
+		return Stable(strings.TrimPrefix(events[0].Message, "NodeClaim "+nodeClaim+" event: ")), nil
 	}
 	return "", nil
 }

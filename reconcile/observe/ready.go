@@ -5,14 +5,17 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
@@ -121,7 +124,7 @@ func Ready(obj *plan.Object) Readiness {
 	case ready.ObservedGeneration < obj.GetGeneration():
 		return Readiness{Message: name() + ": newest spec not observed yet"}
 	case ready.Status != metav1.ConditionTrue:
-		why := strings.Trim(ready.Reason+": "+ready.Message, ": ")
+		why := strings.Trim(ready.Reason+": "+Stable(ready.Message), ": ")
 		return Readiness{Message: fmt.Sprintf("%s is not Ready: %s", name(), cmp.Or(why, "its controller says no reason")) + causes(obj)}
 	}
 	return Readiness{Ready: true}
@@ -144,7 +147,7 @@ func causes(obj *plan.Object) string {
 	var all []string
 	for _, c := range obj.Conditions() {
 		if c.Type != readyCondition && c.Status == metav1.ConditionFalse && c.Message != "" {
-			all = append(all, fmt.Sprintf("; %s: %s: %s", c.Type, c.Reason, c.Message))
+			all = append(all, fmt.Sprintf("; %s: %s: %s", c.Type, c.Reason, Stable(c.Message)))
 		}
 	}
 	slices.Sort(all)
@@ -156,6 +159,31 @@ func causes(obj *plan.Object) string {
 func Unexplained(obj *plan.Object) bool {
 	ready, _ := condition(obj, readyCondition)
 	return obj.GetDeletionTimestamp() == nil && ready.Status != metav1.ConditionFalse && causes(obj) == ""
+}
+
+// NotReadySince returns since when an object has been not Ready under its newest spec: the later of the last transition of its Ready
+// condition, which a new spec does not change, and the last apply by plumbline. The object is as the API server has it, since the watch
+// cache keeps no times. It is zero if the condition is missing.
+func NotReadySince(object *unstructured.Unstructured) time.Time {
+	var since time.Time
+	list, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+	for _, item := range list {
+		fields, _ := item.(map[string]any)
+		if kind, _, _ := unstructured.NestedString(fields, "type"); kind != readyCondition {
+			continue
+		}
+		text, _, _ := unstructured.NestedString(fields, "lastTransitionTime")
+		if at, err := time.Parse(time.RFC3339, text); err == nil {
+			since = at
+		}
+	}
+	for _, entry := range object.GetManagedFields() {
+		applied := entry.Manager == v1alpha1.FieldManager && entry.Operation == metav1.ManagedFieldsOperationApply && entry.Subresource == ""
+		if applied && entry.Time != nil && !since.IsZero() && entry.Time.After(since) {
+			since = entry.Time.Time
+		}
+	}
+	return since
 }
 
 // readyCondition is the type of the condition that sums up all others.

@@ -2,6 +2,7 @@ package observe_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
@@ -213,5 +214,28 @@ func TestReady(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// TestNotReadySince is the later of the transition and the apply; the entries of others, and of the status, do not count.
+func TestNotReadySince(t *testing.T) {
+	entry := func(manager, operation, subresource, at string) any {
+		return map[string]any{"manager": manager, "operation": operation, "subresource": subresource, "time": at}
+	}
+	ready := map[string]any{"type": "Ready", "status": "Unknown", "lastTransitionTime": "2026-03-01T12:00:00Z"}
+	for name, c := range map[string]struct {
+		conditions, fields []any
+		want               string
+	}{
+		"no condition":          {nil, []any{entry("plumbline", "Apply", "", "2026-03-01T13:00:00Z")}, "0001-01-01T00:00:00Z"},
+		"an older apply":        {[]any{ready}, []any{entry("plumbline", "Apply", "", "2026-03-01T11:00:00Z")}, "2026-03-01T12:00:00Z"},
+		"a newer apply":         {[]any{ready}, []any{entry("plumbline", "Apply", "", "2026-03-01T13:00:00Z")}, "2026-03-01T13:00:00Z"},
+		"a write by Karpenter":  {[]any{ready}, []any{entry("karpenter", "Update", "", "2026-03-01T13:00:00Z")}, "2026-03-01T12:00:00Z"},
+		"a write of the status": {[]any{ready}, []any{entry("plumbline", "Apply", "status", "2026-03-01T13:00:00Z")}, "2026-03-01T12:00:00Z"},
+	} {
+		object := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"managedFields": c.fields}, "status": map[string]any{"conditions": c.conditions}}}
+		if got := observe.NotReadySince(object).UTC().Format(time.RFC3339); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -68,11 +67,8 @@ func ControllerLog(ctx context.Context, reader client.Reader, logs Logs, namespa
 	return all.String()
 }
 
-// transport is what the SDK says of a request, between the operation and the error. Its request ID is another one each time.
-var transport = regexp.MustCompile(`https response error StatusCode: \d+, RequestID: [^,]*, `)
-
 // LoggedError returns the newest error that Karpenter's controller has logged of an object since a time, on one line and without
-// what differs from one request to the next; empty if there is none. Lines that are not JSON are skipped.
+// what differs from one attempt to the next; empty if there is none. Lines that are not JSON are skipped.
 func LoggedError(log, kind, name string, since time.Time) string {
 	for _, text := range slices.Backward(strings.Split(log, "\n")) {
 		line := struct {
@@ -87,8 +83,7 @@ func LoggedError(log, kind, name string, since time.Time) string {
 		if line.Time.Before(since) {
 			return ""
 		}
-		message, _, _ := strings.Cut(line.Error, " Encoded authorization failure message")
-		return oneLine(transport.ReplaceAllString(message, ""))
+		return observe.Stable(line.Error)
 	}
 	return ""
 }

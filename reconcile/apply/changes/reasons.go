@@ -29,11 +29,13 @@ type Reasons struct {
 	of   map[render.Ref]reason
 }
 
-// reason is that of one generation of an EC2NodeClass, which was first seen not Ready since a time.
+// reason is that of one generation of an EC2NodeClass.
 type reason struct {
 	uid        types.UID
 	generation int64
-	since      time.Time
+	// seen is when it was first seen not Ready. since is since when it is, by the object itself, so that a restart of the daemon
+	// does not change it; zero while that is not read.
+	seen, since time.Time
 	// sought reports whether the log was read; logged is the error that it had.
 	sought bool
 	logged string
@@ -46,6 +48,8 @@ type Waiting struct {
 	Found *finding.Findings
 	// Namespace is that of Karpenter's controller.
 	Namespace string
+	// Since reads since when a class has been not Ready; zero if that is unknown.
+	Since func(name string) time.Time
 	// StallAfter is after how long a class with an error in the log counts as stalled.
 	StallAfter time.Duration
 	Now        time.Time
@@ -63,10 +67,10 @@ func (r *Reasons) Explain(w Waiting, log func() string) {
 		}
 		known := r.of[ref]
 		if known.uid != object.GetUID() || known.generation != object.GetGeneration() {
-			known = reason{uid: object.GetUID(), generation: object.GetGeneration(), since: w.Now}
+			known = reason{uid: object.GetUID(), generation: object.GetGeneration(), seen: w.Now}
 		}
 		next[ref] = known
-		at := known.since.Add(explainAfter)
+		at := known.seen.Add(explainAfter)
 		if r.read.Add(explainEvery).After(at) {
 			at = r.read.Add(explainEvery)
 		}
@@ -79,20 +83,31 @@ func (r *Reasons) Explain(w Waiting, log func() string) {
 	if r.of = next; due {
 		r.read = w.Now
 		w.Found.WakeBy(w.Now.Add(explainEvery))
-		r.take(log())
+		r.take(log(), w.Since)
 	}
 	r.say(w)
 }
 
 // take notes the newest errors of a log.
-func (r *Reasons) take(log string) {
+func (r *Reasons) take(log string, since func(name string) time.Time) {
 	for ref, known := range r.of {
-		if logged := upgrade.LoggedError(log, ref.Kind, ref.Name, known.since); logged != "" {
+		if known.since.IsZero() {
+			known.since = since(ref.Name)
+		}
+		if logged := upgrade.LoggedError(log, ref.Kind, ref.Name, known.began()); logged != "" {
 			known.logged = logged
 		}
 		known.sought = true
 		r.of[ref] = known
 	}
+}
+
+// began is since when the class is not Ready, or was first seen so.
+func (r reason) began() time.Time {
+	if r.since.IsZero() {
+		return r.seen
+	}
+	return r.since
 }
 
 // say writes the reasons into the messages. A class with such an error may not become Ready by itself. If the log has none, or may
@@ -110,7 +125,7 @@ func (r *Reasons) say(w Waiting) {
 			wait.Message += fmt.Sprintf("; Karpenter's log may have the reason: kubectl logs -n %s -l %s", w.Namespace, observe.ControllerLabels())
 		default:
 			wait.Message = fmt.Sprintf("%s is not Ready: %s (Karpenter's log)", ref, known.logged)
-			wait.Since, wait.Stalls = known.since, known.since.Add(w.StallAfter)
+			wait.Since, wait.Stalls = known.began(), known.began().Add(w.StallAfter)
 		}
 		w.Ready[ref] = observe.Readiness{Message: wait.Message}
 	}

@@ -20,7 +20,7 @@ func TestReasonsFromTheLog(t *testing.T) {
 	const explained = "EC2NodeClass/default is not Ready: creating instance profile, operation error IAM: AddRoleToInstanceProfile, NoSuchEntity: The role with name x cannot be found. (Karpenter's log)"
 	const unexplained = "EC2NodeClass/default is not Ready: ReconcilingDependents: object is awaiting reconciliation"
 	ref := render.Ref{Kind: render.EC2NodeClass, Name: "default"}
-	reasons, reads := Reasons{}, 0
+	reasons, reads, since := Reasons{}, 0, time.Time{}
 	generation, conditions := int64(1), []any{map[string]any{"type": "Ready", "status": "Unknown", "reason": "ReconcilingDependents", "message": "object is awaiting reconciliation", "observedGeneration": int64(1)}}
 	look := func(after time.Duration) (string, finding.Findings) {
 		u := object("default")
@@ -30,7 +30,7 @@ func TestReasonsFromTheLog(t *testing.T) {
 		live := plan.Live{Objects: map[render.Ref]*plan.Object{ref: plan.NewObject(u)}}
 		set := &render.Set{Objects: []render.Object{{Ref: ref}}}
 		ready, found := Ready(set, live, nil)
-		reasons.Explain(Waiting{Live: live, Ready: ready, Found: &found, Namespace: "kube-system", StallAfter: 15 * time.Minute, Now: start.Add(after)}, func() string {
+		reasons.Explain(Waiting{Live: live, Ready: ready, Found: &found, Namespace: "kube-system", StallAfter: 15 * time.Minute, Now: start.Add(after), Since: func(string) time.Time { return since }}, func() string {
 			reads++
 			return log
 		})
@@ -65,4 +65,12 @@ func TestReasonsFromTheLog(t *testing.T) {
 	step("a condition has a reason", 100*time.Second, unexplained+"; SubnetsReady: SubnetsNotFound: no subnet", 3, 0)
 	conditions = []any{map[string]any{"type": "Ready", "status": "True", "observedGeneration": int64(2)}}
 	step("it is Ready", 101*time.Second, "", 3, 0)
+
+	generation, since, reasons = 3, start.Add(-time.Hour), Reasons{} // the daemon restarts
+	conditions = []any{map[string]any{"type": "Ready", "status": "Unknown", "reason": "ReconcilingDependents", "message": "object is awaiting reconciliation", "observedGeneration": int64(3)}}
+	step("after a restart", 200*time.Second, unexplained, 3, 210*time.Second)
+	step("ten seconds after it", 210*time.Second, explained, 4, 240*time.Second)
+	if _, found := look(210 * time.Second); !found.Waits[0].Stalls.Equal(since.Add(15*time.Minute)) || !found.Waits[0].Since.Equal(since) {
+		t.Errorf("it is not Ready since %s and stalls at %s", found.Waits[0].Since, found.Waits[0].Stalls)
+	}
 }
