@@ -1,7 +1,9 @@
 package plan_test
 
 import (
+	stdcmp "cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -9,8 +11,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
@@ -234,15 +238,41 @@ func TestMaxReplacedNodesHoldsWhatReplaces(t *testing.T) {
 // TestWiderBudgetsBeforeKarpenterMarksNodes: nodes that an earlier commit has outdated count for budgets that become wider, although
 // Karpenter has not set Drifted yet.
 func TestWiderBudgetsBeforeKarpenterMarksNodes(t *testing.T) {
-	c := newCluster(t)
-	c.policy.Brakes, c.policy.Now = true, time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	c.limit(3)
-	c.have(t, owner, class("default"), budgeted("a", `[{nodes: "1"}]`, true))
-	c.live.NodeClaims = claims("a", 40)
-	c.madeBy(t, c.live.NodeClaims, pool("a", "default"))
-	got := script(c.plan(t, class("default"), budgeted("a", `[{nodes: "100%"}]`, true)))
-	if len(got) != 1 || !strings.HasPrefix(got[0], "Hold NodePool/a MaxDisruptedNodes") {
-		t.Errorf("got %q, want a hold of 40 nodes", got)
+	present, former := budgeted("a", `[{nodes: "1"}]`, true), pool("a", "default")
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	settles := func(at time.Duration) *v1alpha1.Rollout {
+		until := metav1.NewTime(now.Add(at))
+		return &v1alpha1.Rollout{Revision: "main@sha1:first", SettlesAt: &until}
+	}
+	for name, test := range map[string]struct {
+		// pool and class are what has made the nodes.
+		pool, class string
+		rollout     *v1alpha1.Rollout
+		git         string
+		held        bool
+	}{
+		"they match":                        {pool: present, class: class("default", "userData: new")},
+		"by the template":                   {pool: former, class: class("default", "userData: new"), held: true},
+		"by the class":                      {pool: present, class: class("default"), held: true},
+		"by the class, which is reverted":   {pool: present, class: class("default"), git: class("default")},
+		"Karpenter may still find subnets":  {pool: present, class: class("default", "userData: new"), rollout: settles(time.Minute), held: true},
+		"Karpenter has looked at all nodes": {pool: present, class: class("default", "userData: new"), rollout: settles(-time.Minute)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			c.policy.Brakes, c.policy.Now, c.live.Rollout = true, now, test.rollout
+			c.limit(3)
+			live := class("default", "userData: new")
+			c.have(t, owner, live, present)
+			c.Edit(t, classRef("default"), "karpenter", func(o *unstructured.Unstructured) { o.SetAnnotations(c.notes(t, live)) })
+			notes := c.notes(t, test.pool)
+			maps.Copy(notes, c.notes(t, test.class))
+			c.live.NodeClaims = claims("a", 40, func(n *plan.NodeClaim) { n.ProviderID, n.Hashes = "aws:///a/i-1", plan.HashesOf(notes) })
+			got := script(c.plan(t, stdcmp.Or(test.git, live), budgeted("a", `[{nodes: "100%"}]`, true)))
+			if held := strings.HasPrefix(got[len(got)-1], "Hold NodePool/a MaxDisruptedNodes"); held != test.held {
+				t.Errorf("got %q, held is %t", got, held)
+			}
+		})
 	}
 }
 

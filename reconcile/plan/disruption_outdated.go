@@ -29,6 +29,27 @@ func (m *maker) outdatedBefore() map[types.UID]bool {
 	return found
 }
 
+// outdatedByClass are the NodeClaims of a NodePool that its EC2NodeClass has outdated, although Karpenter may not have marked them
+// yet, and that the Plan does not make match again. While Karpenter may still find nodes outdated by subnets, security groups or
+// reservations of an earlier commit, which no object shows, it may be any of them.
+func (m *maker) outdatedByClass(pool render.Ref, claims []*NodeClaim) map[types.UID]bool {
+	found := map[types.UID]bool{}
+	if r := m.live.Rollout; r != nil && r.Revision != "" && r.SettlesAt != nil && m.policy.Now.Before(r.SettlesAt.Time) {
+		for _, c := range claims {
+			found[c.UID] = true
+		}
+		return found
+	}
+	// Pools are decided on at the same time: the memory that they share is only read.
+	match := Match{Live: m.live, Exact: true, CABundle: m.policy.CABundle, Memory: &MatchMemory{proven: m.memo.matches.proven}}
+	for _, o := range match.Outdated([]*Object{m.live.object(pool)}).Outdated {
+		if o.Reason != DriftOfPool && o.Reason != driftOfRequirements && !m.decidedAnew(o) {
+			found[o.Claim.UID] = true
+		}
+	}
+	return found
+}
+
 // decidedAnew reports whether a Change of the Plan decides whether a NodeClaim still is outdated for its reason: then it is, if
 // the Change touches it.
 func (m *maker) decidedAnew(o Outdated) bool {

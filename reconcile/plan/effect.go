@@ -132,10 +132,14 @@ func (m *maker) effect(change *Change, found *compared) {
 			change.loads = of.question(claims, m.policy.Now)
 		}
 	}
-	i := found.edit.impact(claims, known{
+	by := known{
 		now: m.policy.Now, period: cmp.Or(m.policy.Guard.GetRemovalPeriod(), v1alpha1.DefaultRemovalPeriod),
 		answer: m.policy.answer(change.Ref), loads: m.policy.Loads,
-	})
+	}
+	if of, ok := found.edit.(poolEdit); ok && of.changesBudgets() {
+		by.outdated = m.outdatedByClass(change.Ref, claims)
+	}
+	i := found.edit.impact(claims, by)
 	change.Effect, change.Nodes, change.UpTo = i.effect, len(i.claims)+i.unnamed, i.upTo
 	change.Unavailable = strings.Join(i.unavailable, "; ")
 	change.unnamed, change.Warnings, change.DriftReasons = i.unnamed, i.warnings, i.reasons
@@ -199,6 +203,8 @@ type known struct {
 	now time.Time
 	// period is guard.removalPeriod, or its default if commits do not count together.
 	period time.Duration
+	// outdated are the NodeClaims of a NodePool that its EC2NodeClass has outdated, or may have.
+	outdated map[types.UID]bool
 	// answer is AWS's, of the object.
 	answer *Answer
 	// loads are those of the Policy.

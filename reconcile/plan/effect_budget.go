@@ -7,6 +7,11 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
+// changesBudgets reports whether the disruption budgets differ.
+func (e poolEdit) changesBudgets() bool {
+	return !slices.EqualFunc(e.before.Spec.Disruption.Budgets, e.after.Spec.Disruption.Budgets, sameBudget)
+}
+
 // freed is how many nodes wider disruption budgets let Karpenter replace at once, now or later: nodes
 // that have drifted already and wait for their turn.
 func freed(before, after *karpv1.NodePool, claims, drifted []*NodeClaim, now time.Time) int {

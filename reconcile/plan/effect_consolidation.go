@@ -131,7 +131,7 @@ func (e poolEdit) consolidated(claims, replaced, waiting []*NodeClaim, by known)
 // consolidatedAtOnce is how many nodes wider budgets let Karpenter consolidate at one time, for one of its reasons; 0 if they are
 // no wider. Karpenter subtracts what is terminating.
 func (e poolEdit) consolidatedAtOnce(claims []*NodeClaim, after consolidation, now time.Time) int {
-	if slices.EqualFunc(e.before.Spec.Disruption.Budgets, e.after.Spec.Disruption.Budgets, sameBudget) {
+	if !e.changesBudgets() {
 		return 0
 	}
 	allowed := 0

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/scheduling"
 )
@@ -58,7 +59,7 @@ func (e poolEdit) impact(claims []*NodeClaim, by known) impact {
 	if e.requirements {
 		i = i.and(unfit(rest, after.Spec.Template.Spec.Requirements))
 	}
-	remaining := e.remaining(claims, i.claims)
+	remaining := e.remaining(claims, i.claims, by.outdated)
 	waiting := freed(before, after, claims, remaining, now)
 	i = i.beside(waiting, EffectReplace, claims)
 	i = i.beside(scaledDown(before, after, claims), EffectDrain, claims)
@@ -76,15 +77,15 @@ func (e poolEdit) impact(claims []*NodeClaim, by known) impact {
 }
 
 // remaining are the NodeClaims that have drifted before the change, and still have after it: not those that it touches,
-// nor those that match the template after it. Those that an earlier change of the template has outdated are among them,
-// although Karpenter has not marked them yet.
-func (e poolEdit) remaining(claims, touched []*NodeClaim) []*NodeClaim {
+// nor those that match the template after it. Those that an earlier change of the template, or of the EC2NodeClass, has outdated
+// are among them, although Karpenter has not marked them yet.
+func (e poolEdit) remaining(claims, touched []*NodeClaim, byClass map[types.UID]bool) []*NodeClaim {
 	var left []*NodeClaim
 	for _, c := range claims {
 		own := c.Hashes.Pool()
 		matches := e.outdated && e.known && c.DriftReason == DriftOfPool && own == e.hash
 		unmarked := !e.outdated && e.known && e.hash.comparable(own) && own != e.hash
-		if (c.Drifted || unmarked) && !c.Deleting && !matches && !slices.Contains(touched, c) {
+		if (c.Drifted || unmarked || byClass[c.UID]) && !c.Deleting && !matches && !slices.Contains(touched, c) {
 			left = append(left, c)
 		}
 	}

@@ -27,10 +27,11 @@ type Live struct {
 	Removals []v1alpha1.Removal
 	// RecentRemovals are the NodePools that the guard has allowed to leave, from the NodeSync's status.
 	RecentRemovals []v1alpha1.RecentRemoval
-	// RecentTerminations are the changes by which Karpenter terminates nodes, and Held is what was held last; both from the
-	// NodeSync's status.
+	// RecentTerminations are the changes by which Karpenter terminates nodes, Held is what was held last, and Rollout is the
+	// one in progress; all from the NodeSync's status.
 	RecentTerminations []v1alpha1.RecentTermination
 	Held               *v1alpha1.HeldPlan
+	Rollout            *v1alpha1.Rollout
 	// LeavingElsewhere are NodePools that leave by other NodeSyncs.
 	LeavingElsewhere []render.Ref
 	// Vanished are NodePools that were applied, that the Set lacks, and that
@@ -47,7 +48,7 @@ type Live struct {
 // With is what the cluster has, with what the status of the NodeSync records.
 func (l Live) With(status *v1alpha1.NodeSyncStatus) Live {
 	l.Removals, l.RecentRemovals = status.Removals, status.RecentRemovals
-	l.RecentTerminations, l.Held = status.RecentTerminations, status.Held
+	l.RecentTerminations, l.Held, l.Rollout = status.RecentTerminations, status.Held, status.Rollout
 	return l
 }
 
