@@ -54,13 +54,14 @@ func (s *Step) recordGrowth(c plan.Candidate, r *v1alpha1.Removal) {
 	}
 }
 
-// recordReverted has a removal that was reverted count with the nodes that it has terminated, and not at all if that is none.
-func (s *Step) recordReverted(r v1alpha1.Removal) {
-	stay := int32(s.staying(r.UID))
+// recordReverted has a removal that was reverted count with the nodes that it has terminated, and not at all if that is none. The
+// record has those that the pool launched after the guard counted it, and before its growth was stopped.
+func (s *Step) recordReverted(r v1alpha1.Removal, terminated int) {
+	stay := s.staying(r.UID)
 	var recent []v1alpha1.RecentRemoval
 	for _, e := range s.Sync.Status.RecentRemovals {
 		if e.IsOf(&r) {
-			e.Nodes -= stay
+			e.Nodes = int32(max(int(e.Nodes)-stay, terminated))
 			if e.Nodes <= 0 {
 				continue
 			}

@@ -1,14 +1,17 @@
 package removal
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/teardown"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -56,17 +59,59 @@ func TestWhatTheGuardLetsGoIsRecordedOnce(t *testing.T) {
 	}
 }
 
-// TestARevertedRemovalCountsWithWhatItHasTerminated, and not at all if that is no node.
+// TestARevertedRemovalCountsWithWhatItHasTerminated, and not at all if that is no node. Nodes that the pool launched after the guard
+// counted it count as well: the record of the removal has them.
 func TestARevertedRemovalCountsWithWhatItHasTerminated(t *testing.T) {
-	for nodes, want := range map[int32][]v1alpha1.RecentRemoval{
-		1: nil, // the node that there was still runs
-		3: {{Name: "general", UID: "p1", At: metav1.NewTime(now), Nodes: 2}},
+	const stays = "aws:///eu-west-1a/i-0123456789abcdef0"
+	for name, c := range map[string]struct {
+		counted   int32
+		instances []string
+		want      int32
+	}{
+		"the node that there was still runs": {counted: 1, instances: []string{stays}},
+		"two are gone":                       {counted: 3, instances: []string{stays, "a", "b"}, want: 2},
+		"the record is lost":                 {counted: 3, want: 2},
+		"two were launched later":            {counted: 3, instances: []string{stays, "a", "b", "c", "d"}, want: 4},
 	} {
-		s := newBed(t).step(general)
-		s.Sync.Status.RecentRemovals = []v1alpha1.RecentRemoval{{Name: "general", UID: "p1", At: metav1.NewTime(now), Nodes: nodes}}
-		s.recordReverted(v1alpha1.Removal{Kind: general.Kind, Name: general.Name, UID: "p1", RecordedAt: metav1.NewTime(now)})
-		if diff := cmp.Diff(want, s.Sync.Status.RecentRemovals); diff != "" {
-			t.Errorf("of %d (-want +got):\n%s", nodes, diff)
-		}
+		t.Run(name, func(t *testing.T) {
+			b := living(t)
+			seen := map[string]string{}
+			for _, id := range c.instances {
+				seen[id] = ""
+			}
+			entry, err := json.Marshal(map[string]any{"kind": general.Kind, "name": general.Name, "growth": map[string]any{}, "nodeClaims": c.counted, "instances": seen})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.instances != nil {
+				owner := metav1.NewControllerRef(b.sync, v1alpha1.GroupVersion.WithKind(v1alpha1.NodeSyncKind))
+				record := &corev1.ConfigMap{
+					ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: teardown.RecordName("prod"), OwnerReferences: []metav1.OwnerReference{*owner}},
+					Data:       map[string]string{"p1": string(entry)},
+				}
+				if err := b.client.Create(t.Context(), record); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s := b.step(general)
+			open := v1alpha1.Removal{Kind: general.Kind, Name: general.Name, UID: "p1", RecordedAt: metav1.NewTime(now), Phase: v1alpha1.RemovalDraining}
+			s.Sync.Status.Removals, s.Plan = []v1alpha1.Removal{open}, &plan.Plan{Returned: []v1alpha1.Removal{open}}
+			s.Sync.Status.RecentRemovals = []v1alpha1.RecentRemoval{{Name: "general", UID: "p1", At: metav1.NewTime(now), Nodes: c.counted}}
+			writes, err := s.takeBack(t.Context(), s.pace())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var want []v1alpha1.RecentRemoval
+			if c.want > 0 {
+				want = []v1alpha1.RecentRemoval{{Name: "general", UID: "p1", At: metav1.NewTime(now), Nodes: c.want}}
+			}
+			if diff := cmp.Diff(want, s.Sync.Status.RecentRemovals); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			back := writes[0].Action.(teardown.Reverted)
+			if c.instances != nil && (back.Ended != int(c.want) || back.NodeClaims != int(c.want)+1) {
+				t.Errorf("reported: %s", back)
+			}
+		})
 	}
 }

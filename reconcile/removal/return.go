@@ -44,7 +44,7 @@ func (s *Step) takeBack(ctx context.Context, pace teardown.Pace) ([]teardown.Wri
 		if !slices.ContainsFunc(back, func(r v1alpha1.Removal) bool { return r.UID == open.UID }) {
 			return false
 		}
-		s.recordReverted(open)
+		s.recordReverted(open, claims[open.UID].Terminated)
 		if left := s.leftUnmanaged(open); left != "" {
 			s.Event(v1alpha1.ReasonOrphaned, left)
 			return true
@@ -113,11 +113,12 @@ func (s *Step) pause(ctx context.Context, pools []types.UID) error {
 	return teardown.CallBack(ctx, s.world(), paused, s.Now)
 }
 
-// reverted says what became of a removal of so many NodeClaims that Git has taken back.
-func (s *Step) reverted(r v1alpha1.Removal, claims int) teardown.Write {
+// reverted is the write that reports a reverted removal, and how many of its NodeClaims are terminated.
+func (s *Step) reverted(r v1alpha1.Removal, claims teardown.Unrecorded) teardown.Write {
 	stay := s.staying(r.UID)
+	terminated := max(claims.Terminated, claims.NodeClaims-stay, 0)
 	return teardown.Write{Kind: r.Kind, Name: r.Name, Action: teardown.Reverted{
-		Commit: render.CommitOf(r.Revision), Ended: max(0, claims-stay), NodeClaims: claims,
+		Commit: render.CommitOf(r.Revision), Ended: terminated, NodeClaims: max(claims.NodeClaims, terminated+stay),
 	}}
 }
 

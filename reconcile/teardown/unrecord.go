@@ -17,9 +17,8 @@ import (
 // What stays recorded is what no commit takes back: the NodeClaims that are ending, and the pods
 // that they evict.
 // A write that another client overtook is an error like any other: the record is
-// dropped by the pass after. It returns how many NodeClaims there were when each removal
-// was recorded.
-func Unrecord(ctx context.Context, w World, p Pass, back ...v1alpha1.Removal) (map[types.UID]int, error) {
+// dropped by the pass after. It returns what each record had of NodeClaims.
+func Unrecord(ctx context.Context, w World, p Pass, back ...v1alpha1.Removal) (map[types.UID]Unrecorded, error) {
 	if len(back) == 0 {
 		return nil, nil
 	}
@@ -28,10 +27,10 @@ func Unrecord(ctx context.Context, w World, p Pass, back ...v1alpha1.Removal) (m
 	if d.records, err = loadRecords(ctx, w.Home, p.Sync); err != nil {
 		return nil, err
 	}
-	claims := map[types.UID]int{}
+	found := map[types.UID]Unrecorded{}
 	for _, r := range back {
 		entry := d.records.entries[r.UID]
-		claims[r.UID] = entry.NodeClaims
+		found[r.UID] = Unrecorded{NodeClaims: entry.NodeClaims}
 		d.records.forget(r.UID)
 		if r.Kind != render.NodePool || p.Pace.All {
 			continue
@@ -44,16 +43,54 @@ func Unrecord(ctx context.Context, w World, p Pass, back ...v1alpha1.Removal) (m
 		left := d.records.entries[takenBack(r.UID)]
 		left.Kind, left.Name = r.Kind, r.Name
 		left.Workloads = join(left.Workloads, entry.Workloads)
+		stay := map[string]bool{}
+		terminating := 0
 		for _, c := range of[r.Name] {
-			if owner, _ := poolOf(c); owner == r.UID && claimOf(c).leaving() && !slices.Contains(left.Leaving, c.UID) {
+			if owner, _ := poolOf(c); owner != r.UID {
+				continue
+			}
+			claim := claimOf(c)
+			if claim.leaving() && !slices.Contains(left.Leaving, c.UID) {
 				left.Leaving = append(left.Leaving, c.UID)
 			}
+			switch {
+			case claim.Deleting.IsZero():
+				stay[claim.ProviderID] = true
+			case !entry.has(claim.ProviderID):
+				terminating++
+			}
 		}
+		found[r.UID] = Unrecorded{NodeClaims: entry.NodeClaims, Terminated: terminating + entry.without(stay)}
 		if err := d.leave(ctx, takenBack(r.UID), left); err != nil {
 			return nil, err
 		}
 	}
-	return claims, d.records.save(ctx, w.Home, p.Sync)
+	return found, d.records.save(ctx, w.Home, p.Sync)
+}
+
+// Unrecorded is what the record of a removal that was reverted had of NodeClaims.
+type Unrecorded struct {
+	// NodeClaims is how many there were when the removal was recorded.
+	NodeClaims int
+	// Terminated is how many are terminating or gone of those, and of those that the pool launched before its growth was stopped.
+	Terminated int
+}
+
+// has reports whether an instance is recorded.
+func (r record) has(providerID string) bool {
+	_, has := r.Instances[providerID]
+	return has
+}
+
+// without returns how many instances are recorded that are not among some.
+func (r record) without(some map[string]bool) int {
+	n := 0
+	for id := range r.Instances {
+		if !some[id] {
+			n++
+		}
+	}
+	return n
 }
 
 // takenBack is the key of what a removal that was taken back has left: its object may leave Git again.
