@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/nodes"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
@@ -178,13 +179,23 @@ func replaced(n, all int) string {
 	return fmt.Sprintf("%d of its %s replaced", n, english.Plural(all, "node was", "nodes were"))
 }
 
-// overtaken says of the commit with whose nodes another one goes on how many these are.
+// overtaken returns, for the commit whose rollout another commit continues, how many of its nodes were not replaced. If none was known
+// to be outdated while Karpenter still queried AWS, that is not reported as none.
 func (s *Step) overtaken() map[string]string {
 	was, is := s.Before.Status.Rollout, s.Sync.Status.Rollout
-	if was == nil || is == nil || was.Revision == "" || was.Outdated == 0 || was.Revision == is.Revision {
+	if was == nil || is == nil || was.Revision == "" || was.Revision == is.Revision {
 		return nil
 	}
-	return map[string]string{render.CommitOf(was.Revision): fmt.Sprintf("%d of its %s left", was.Outdated, english.Plural(int(was.Nodes), "node was", "nodes were"))}
+	words := ""
+	switch {
+	case was.Outdated > 0:
+		words = fmt.Sprintf("%d of its %s left", was.Outdated, english.Plural(int(was.Nodes), "node was", "nodes were"))
+	case nodes.Settling(was, s.Began):
+		words = "before Karpenter had compared its nodes"
+	default:
+		return nil
+	}
+	return map[string]string{render.CommitOf(was.Revision): words}
 }
 
 // came says of the commit whose nodes were being replaced, and of the one that the last pass was about,

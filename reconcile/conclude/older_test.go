@@ -3,6 +3,7 @@ package conclude
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,18 +20,27 @@ func TestWhatIsLeftOfAnOvertakenCommit(t *testing.T) {
 	of := func(commit string, outdated int32) *v1alpha1.Rollout {
 		return &v1alpha1.Rollout{Revision: "main@sha1:" + commit, Nodes: 3, Outdated: outdated}
 	}
+	began := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	settling := func(outdated int32, until time.Duration) *v1alpha1.Rollout {
+		at, r := metav1.NewTime(began.Add(until)), of("a", outdated)
+		r.SettlesAt = &at
+		return r
+	}
 	for name, c := range map[string]struct {
 		was, is *v1alpha1.Rollout
 		want    map[string]string
 	}{
-		"another commit":      {was: of("a", 2), is: of("b", 3), want: map[string]string{"a": "2 of its 3 nodes were left"}},
-		"the same":            {was: of("a", 2), is: of("a", 1)},
-		"it is over":          {was: of("a", 2)},
-		"the first":           {is: of("a", 2)},
-		"none had been begun": {was: of("a", 0), is: of("b", 3)},
-		"drift by no commit":  {was: &v1alpha1.Rollout{Nodes: 3, Outdated: 2}, is: of("b", 3)},
+		"Karpenter queries AWS":     {was: settling(0, time.Minute), is: of("b", 3), want: map[string]string{"a": "before Karpenter had compared its nodes"}},
+		"some are outdated":         {was: settling(2, time.Minute), is: of("b", 3), want: map[string]string{"a": "2 of its 3 nodes were left"}},
+		"Karpenter has queried AWS": {was: settling(0, -time.Minute), is: of("b", 3)},
+		"another commit":            {was: of("a", 2), is: of("b", 3), want: map[string]string{"a": "2 of its 3 nodes were left"}},
+		"the same":                  {was: of("a", 2), is: of("a", 1)},
+		"it is over":                {was: of("a", 2)},
+		"the first":                 {is: of("a", 2)},
+		"none had been begun":       {was: of("a", 0), is: of("b", 3)},
+		"drift by no commit":        {was: &v1alpha1.Rollout{Nodes: 3, Outdated: 2}, is: of("b", 3)},
 	} {
-		s := &Step{Sync: &v1alpha1.NodeSync{}, Before: &v1alpha1.NodeSync{}}
+		s := &Step{Sync: &v1alpha1.NodeSync{}, Before: &v1alpha1.NodeSync{}, Began: began}
 		s.Before.Status.Rollout, s.Sync.Status.Rollout = c.was, c.is
 		if diff := cmp.Diff(c.want, s.overtaken()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)

@@ -167,14 +167,14 @@ func (s Seen) settlesAt(before, of *v1alpha1.Rollout, outdated int32) *metav1.Ti
 	case of.Revision != "" && asks:
 		until := metav1.NewTime(s.Now.Add(Settles)).Rfc3339Copy()
 		return &until
-	case settling(before, s.Now):
+	case Settling(before, s.Now):
 		return before.SettlesAt.DeepCopy()
 	}
 	return of.SettlesAt
 }
 
-// settling says that Karpenter may still find nodes that the commit of a rollout has outdated.
-func settling(r *v1alpha1.Rollout, now time.Time) bool {
+// Settling reports whether Karpenter may still find nodes that the commit of a rollout has outdated.
+func Settling(r *v1alpha1.Rollout, now time.Time) bool {
 	return r != nil && r.Revision != "" && r.SettlesAt != nil && now.Before(r.SettlesAt.Time)
 }
 
