@@ -2,7 +2,8 @@ package conclude
 
 import "context"
 
-// manyWrites is from how many changes on they are announced: fewer are written at once.
+// manyWrites is from how many changes on they are announced, since fewer are written at once. Each announcement costs a
+// write of the status and a pending commit status.
 const manyWrites = 8
 
 // Many says that a number of changes takes long to write.

@@ -70,7 +70,7 @@ func azureStatusOf(s Status) azureStatus {
 	}
 }
 
-// azureState is a state in Azure DevOps' words.
+// azureState is a state in Azure DevOps' words. Its state "error" means that the check itself did not work.
 func azureState(s State) string {
 	switch s {
 	case Success:

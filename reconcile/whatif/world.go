@@ -93,7 +93,8 @@ func (w *world) fill(ctx context.Context, c *capture.Capture, touched map[types.
 	return nil
 }
 
-// schedule is Karpenter's simulation of where pods would go.
+// schedule is Karpenter's simulation of where pods would go. The nodes that end are marked for deletion, and are no
+// candidates: Karpenter leaves out a candidate that a PodDisruptionBudget blocks at the moment.
 func (w *world) schedule(ctx context.Context) (scheduling.Results, error) {
 	provisioner := provisioning.NewProvisioner(w.client, w.recorder, w.cloud, w.cluster, w.clock, nil, nil)
 	return disruption.SimulateScheduling(ctx, w.client, w.cluster, provisioner, w.clock, w.recorder, nil)

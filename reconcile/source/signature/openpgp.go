@@ -101,7 +101,8 @@ func weakness(sig *packet.Signature, r ring) string {
 }
 
 // at is the time that keys have to be valid at: ours, or the signature's where that
-// clock is a little ahead.
+// clock is a little ahead. The signature's time in general proves nothing: who has a
+// stolen key writes any time into it.
 func at(now time.Time, sig *packet.Signature) *packet.Config {
 	when := now
 	if sig.CreationTime.After(now) && sig.CreationTime.Before(now.Add(skew)) {
