@@ -13,7 +13,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// What is checked in every world of manifests/SPEC.md ("How a NodePool leaves"), ARCHITECTURE.md and DECISIONS.md, and where:
+// What is checked in every world of manifests/SPEC.md ("How a NodePool leaves"), ARCHITECTURE.md and docs/decisions, and where:
 //
 //   - No node that Git wants ends, its pool neither stops growing nor goes: mayEnd, mayStop, mayDelete.
 //   - Write-ahead: what a pass stops, ends or deletes, and each instance that it ends, an earlier pass
