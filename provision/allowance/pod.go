@@ -207,6 +207,11 @@ func (c *check) variables(all []corev1.EnvVar) {
 		if why := c.unlike(variable); why != "" {
 			c.unless(at, "has the variable "+variable.Name+", which "+why)
 		}
+		if variable.Name == featureGates && c.rendered.InGit && !c.allowance.allows(at) {
+			for _, path := range c.allowance.closedGates(variable.Value) {
+				c.unless(path, "turns on "+path+", which "+closed[path].why)
+			}
+		}
 	}
 }
 

@@ -63,14 +63,10 @@ var open = map[string]shape{
 	"settings.subnetRefreshInterval":            duration,
 	"settings.securityGroupRefreshInterval":     duration,
 
-	"settings.featureGates.nodeRepair":                flag,
 	"settings.featureGates.nodeOverlay":               flag,
 	"settings.featureGates.reservedCapacity":          flag,
-	"settings.featureGates.spotToSpotConsolidation":   flag,
 	"settings.featureGates.staticCapacity":            flag,
 	"settings.featureGates.capacityBuffer":            flag,
-	"settings.featureGates.terminateFirstDrift":       flag,
-	"settings.featureGates.terminateFirstRepair":      flag,
 	"settings.featureGates.podDeletionCostManagement": flag,
 	"settings.awsFeatureGates.nodeClassCEL":           flag,
 	"settings.awsFeatureGates.draNVIDIAGPU":           flag,
@@ -142,6 +138,7 @@ const (
 	whyVariables  = "can send the controller's credentials to another host, or change its identity"
 	whyMarks      = "makes other programs in the cluster act on the object"
 	whyReplaces   = "is in Karpenter's hash of each EC2NodeClass, so that another one replaces every node, which no plan and no guard weighs"
+	whyTerminates = "makes Karpenter terminate nodes that it keeps without it, or terminate them before they are replaced, which no plan and no guard weighs"
 	whyScrape     = "changes where Prometheus sends its requests, and its token with them"
 )
 
@@ -158,46 +155,52 @@ var (
 		map[string]any{"matchExpressions": []any{map[string]any{"key": "karpenter.sh/nodepool", "operator": "DoesNotExist"}}},
 	}}}
 	blank = []any{nil, ""}
+	// off is the default of a feature gate.
+	off = []any{nil, false, "false"}
 )
 
 // closed are the values that a commit may not set.
 var closed = map[string]limit{
-	"nameOverride":                               {why: whyRenames, harmless: unset, never: true},
-	"fullnameOverride":                           {why: whyRenames, harmless: unset, never: true},
-	"podDisruptionBudget.name":                   {why: whyRenames, harmless: []any{"karpenter"}, never: true},
-	"serviceAccount.name":                        {why: whyIdentity, harmless: unset, never: true},
-	"serviceAccount.create":                      {why: whyIdentity, harmless: []any{true}},
-	"serviceAccount.annotations":                 {why: whyIdentity, harmless: vacant},
-	"additionalLabels":                           {why: whyAggregates, harmless: vacant},
-	"additionalAnnotations":                      {why: whyIdentity, harmless: vacant},
-	"additionalClusterRoleRules":                 {why: whyRights, harmless: vacant},
-	"imagePullSecrets":                           {why: "uses credentials of the namespace", harmless: vacant},
-	"service.annotations":                        {why: whyMarks, harmless: vacant},
-	"serviceMonitor.relabelings":                 {why: whyScrape, harmless: vacant},
-	"serviceMonitor.endpointConfig":              {why: whyScrape, harmless: vacant},
-	"podLabels":                                  {why: whyMarks, harmless: vacant},
-	"podAnnotations":                             {why: whyMarks, harmless: vacant},
-	"podSecurityContext":                         {why: whySecurity, harmless: emptyMap},
-	"hostNetwork":                                {why: "puts the controller into the node's network", harmless: []any{nil, false}},
-	"dnsConfig":                                  {why: "changes where the controller finds its hosts", harmless: vacant},
-	"affinity.nodeAffinity":                      {why: "can put the controller on a node that a commit's userData is root on", harmless: []any{map[string]any{}, offKarpenterNodes}},
-	"initContainers":                             {why: whyOthers, harmless: vacant},
-	"extraVolumes":                               {why: whyVolumes, harmless: vacant},
-	"controller.image.repository":                {why: whyImage, harmless: []any{publicImage}},
-	"controller.image.tag":                       {why: whyImage},
-	"controller.image.digest":                    {why: whyImage},
-	"controller.env":                             {why: whyVariables, harmless: vacant},
-	"controller.envFrom":                         {why: "gives the controller Secrets of the namespace", harmless: vacant},
-	"controller.securityContext":                 {why: whySecurity, harmless: vacant},
-	"controller.securityContext.appArmorProfile": {why: whySecurity, harmless: vacant},
-	"controller.securityContext.seLinuxOptions":  {why: whySecurity, harmless: vacant},
-	"controller.securityContext.seccompProfile":  {why: whySecurity, harmless: vacant},
-	"controller.resources":                       {why: "can give the controller devices of the node", harmless: vacant},
-	"controller.extraVolumeMounts":               {why: whyVolumes, harmless: vacant},
-	"controller.sidecarContainer":                {why: whyOthers, harmless: vacant},
-	"controller.sidecarVolumeMounts":             {why: whyVolumes, harmless: vacant},
-	"settings.clusterCABundle":                   {why: whyReplaces, harmless: blank, own: true},
-	"controller.env[CLUSTER_CA_BUNDLE]":          {why: whyReplaces, harmless: blank, own: true},
+	"nameOverride":                                  {why: whyRenames, harmless: unset, never: true},
+	"fullnameOverride":                              {why: whyRenames, harmless: unset, never: true},
+	"podDisruptionBudget.name":                      {why: whyRenames, harmless: []any{"karpenter"}, never: true},
+	"serviceAccount.name":                           {why: whyIdentity, harmless: unset, never: true},
+	"serviceAccount.create":                         {why: whyIdentity, harmless: []any{true}},
+	"serviceAccount.annotations":                    {why: whyIdentity, harmless: vacant},
+	"additionalLabels":                              {why: whyAggregates, harmless: vacant},
+	"additionalAnnotations":                         {why: whyIdentity, harmless: vacant},
+	"additionalClusterRoleRules":                    {why: whyRights, harmless: vacant},
+	"imagePullSecrets":                              {why: "uses credentials of the namespace", harmless: vacant},
+	"service.annotations":                           {why: whyMarks, harmless: vacant},
+	"serviceMonitor.relabelings":                    {why: whyScrape, harmless: vacant},
+	"serviceMonitor.endpointConfig":                 {why: whyScrape, harmless: vacant},
+	"podLabels":                                     {why: whyMarks, harmless: vacant},
+	"podAnnotations":                                {why: whyMarks, harmless: vacant},
+	"podSecurityContext":                            {why: whySecurity, harmless: emptyMap},
+	"hostNetwork":                                   {why: "puts the controller into the node's network", harmless: []any{nil, false}},
+	"dnsConfig":                                     {why: "changes where the controller finds its hosts", harmless: vacant},
+	"affinity.nodeAffinity":                         {why: "can put the controller on a node that a commit's userData is root on", harmless: []any{map[string]any{}, offKarpenterNodes}},
+	"initContainers":                                {why: whyOthers, harmless: vacant},
+	"extraVolumes":                                  {why: whyVolumes, harmless: vacant},
+	"controller.image.repository":                   {why: whyImage, harmless: []any{publicImage}},
+	"controller.image.tag":                          {why: whyImage},
+	"controller.image.digest":                       {why: whyImage},
+	"controller.env":                                {why: whyVariables, harmless: vacant},
+	"controller.envFrom":                            {why: "gives the controller Secrets of the namespace", harmless: vacant},
+	"controller.securityContext":                    {why: whySecurity, harmless: vacant},
+	"controller.securityContext.appArmorProfile":    {why: whySecurity, harmless: vacant},
+	"controller.securityContext.seLinuxOptions":     {why: whySecurity, harmless: vacant},
+	"controller.securityContext.seccompProfile":     {why: whySecurity, harmless: vacant},
+	"controller.resources":                          {why: "can give the controller devices of the node", harmless: vacant},
+	"controller.extraVolumeMounts":                  {why: whyVolumes, harmless: vacant},
+	"controller.sidecarContainer":                   {why: whyOthers, harmless: vacant},
+	"controller.sidecarVolumeMounts":                {why: whyVolumes, harmless: vacant},
+	"settings.clusterCABundle":                      {why: whyReplaces, harmless: blank, own: true},
+	"controller.env[CLUSTER_CA_BUNDLE]":             {why: whyReplaces, harmless: blank, own: true},
+	"settings.featureGates.nodeRepair":              {why: whyTerminates, harmless: off},
+	"settings.featureGates.spotToSpotConsolidation": {why: whyTerminates, harmless: off},
+	"settings.featureGates.terminateFirstDrift":     {why: whyTerminates, harmless: off},
+	"settings.featureGates.terminateFirstRepair":    {why: whyTerminates, harmless: off},
 }
 
 // publicImage is the repository of Karpenter's image.

@@ -48,6 +48,10 @@ func (w *walk) look(at string, value any) {
 	if wants, ok := shapeOf(at); ok {
 		if value != nil && !wants.fits(value) {
 			w.refuse(at, Refusal{Why: "is not " + wants.is})
+		} else if list, isText := value.(string); isText && at == variableAt(featureGates) {
+			for _, path := range w.allowance.closedGates(list) {
+				w.found = append(w.found, Refusal{What: "values." + at, Why: "turns on " + path + ", which " + closed[path].why, Field: fieldValues, Entry: path})
+			}
 		}
 		return
 	}
