@@ -135,7 +135,9 @@ func (w *world) nodeClaim(n int, c seenClaim) *karpv1.NodeClaim {
 	claim := &karpv1.NodeClaim{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: nodeName(n), UID: types.UID(nodeName(n)), ResourceVersion: c.version(), CreationTimestamp: metav1.NewTime(exploredNow),
-			Labels:          map[string]string{karpv1.NodePoolLabelKey: pool},
+			// Without the label that the requirements of its pool ask for, each node would count as outdated, and the guard would hold
+			// most removals.
+			Labels:          map[string]string{karpv1.NodePoolLabelKey: pool, karpv1.CapacityTypeLabelKey: karpv1.CapacityTypeSpot},
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "karpenter.sh/v1", Kind: render.NodePool, Name: pool, UID: uidOf(pool, int(c.generation))}},
 			Annotations:     map[string]string{karpv1.NodePoolHashAnnotationKey: "1"},
 		},
