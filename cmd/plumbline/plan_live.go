@@ -198,6 +198,10 @@ func (o *planOptions) planCommit(ctx context.Context, c *cluster, sync *v1alpha1
 	if err := o.simulate(ctx, c, whole); err != nil {
 		return nil, err
 	}
+	if o.aws && !o.whatIf.on {
+		_, region := seen.Cluster(sync.Status.Karpenter)
+		whole.seeInstanceTypes(ctx, region, catalogOf)
+	}
 	if seen.Karpenter == nil {
 		return whole, nil
 	}

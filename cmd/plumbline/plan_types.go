@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/plumbline-dev/plumbline/provision/cloud/offers"
+	"github.com/plumbline-dev/plumbline/reconcile/capture"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/preview"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// seeInstanceTypes warns of NodePools that the plan writes and of which no instance type of the region meets the requirements, and of
+// those of which that is unknown. It queries EC2 only if the plan writes a NodePool. A what-if reports the same with the rest.
+func (p *planned) seeInstanceTypes(ctx context.Context, region string, catalog func(ctx context.Context, region string) (*offers.Catalog, error)) {
+	pools := p.writtenPools()
+	if len(pools) == 0 {
+		return
+	}
+	unknown := func(name, why string) {
+		p.Warnings = append(p.Warnings, fmt.Sprintf("unknown whether an instance type of %s meets %s: %s", orUnknown(region), name, why))
+	}
+	found, err := catalog(ctx, region)
+	if err != nil {
+		unknown(finding.Some(pools), err.Error())
+		return
+	}
+	offered, err := offers.New(ctx, found, offers.Defaults())
+	if err != nil {
+		unknown(finding.Some(pools), err.Error())
+		return
+	}
+	there := &capture.Capture{Settings: capture.Settings{Settings: offers.Defaults()}}
+	for ref, object := range p.live.Objects {
+		if ref.Kind == render.NodePool || ref.Kind == render.EC2NodeClass {
+			there.Definitions = append(there.Definitions, object.Object)
+		}
+	}
+	out, err := preview.WhatIf(ctx, p.Plan, p.live, there, offered)
+	if err != nil {
+		unknown(finding.Some(pools), err.Error())
+		return
+	}
+	for _, name := range pools {
+		if slices.Contains(out.Unlaunchable, strings.TrimPrefix(name, render.NodePool+"/")) {
+			p.Warnings = append(p.Warnings, fmt.Sprintf("no instance type of %s meets %s: it can launch no node", region, name))
+		}
+		for _, note := range out.Notes {
+			if strings.HasPrefix(note, fmt.Sprintf("unknown whether an instance type of %s meets %s: ", region, name)) {
+				p.Warnings = append(p.Warnings, note)
+			}
+		}
+		for _, note := range out.Unknown {
+			if why, of := strings.CutPrefix(note, fmt.Sprintf("unavailable: %s gets no pod here: ", name)); of {
+				unknown(name, why)
+			}
+		}
+	}
+}
+
+// writtenPools returns the NodePools that the plan creates or changes, as Kind/name.
+func (p *planned) writtenPools() []string {
+	var pools []string
+	for i := range p.Changes {
+		c := &p.Changes[i]
+		if c.Ref.Kind == render.NodePool && c.Err == nil && slices.Contains([]plan.Action{plan.Create, plan.Update, plan.Adopt, plan.Hold}, c.Action) {
+			pools = append(pools, c.Ref.String())
+		}
+	}
+	return pools
+}
