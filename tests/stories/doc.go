@@ -97,9 +97,13 @@
 //		Waits until the page says what plumbline status says.
 //	browse pictures PATH
 //		Has Chromium draw it in light, dark and narrow, where it is installed, into $PLUMBLINE_PICTURES.
-//	pull open|fork BRANCH
+//	pull open BRANCH
+//	pull fork BRANCH [USER]
 //		Pushes what changed in the clone to a branch, of the repository or of another user's fork, and opens a pull
 //		request for it into main. Sets $PULL to its number.
+//	pull before BRANCH OTHER… ~ REGEX
+//		Waits until the plan of BRANCH and that of another branch have a status that matches, and checks that the first such
+//		status of BRANCH is older than those of the others.
 //	pull push|close|merge
 //		Pushes what changed to the branch of that pull request, closes it, or merges it and pulls main into the
 //		clone.

@@ -23,7 +23,7 @@ type pulled struct {
 }
 
 // pullUsage is how pullCommand is used.
-const pullUsage = "usage: pull open|fork BRANCH, pull push|close|merge, pull comments N [~ REGEX], pull proposed N [~ REGEX]"
+const pullUsage = "usage: pull open BRANCH, pull fork BRANCH [USER], pull push|close|merge, pull before BRANCH OTHER… ~ REGEX, pull comments N [~ REGEX], pull proposed N [~ REGEX]"
 
 // pullCommand is what pullUsage says.
 func (s *story) pullCommand(ts *testscript.TestScript, args []string) error {
@@ -34,10 +34,17 @@ func (s *story) pullCommand(ts *testscript.TestScript, args []string) error {
 	git := s.c.Git
 	switch args[0] {
 	case "open", "fork":
-		if len(args) != 2 {
-			return errors.New("usage: pull open|fork BRANCH")
+		user := ""
+		if args[0] == "fork" {
+			user = "stranger-" + s.repo.Name
 		}
-		if err := s.openPull(args[0] == "fork", args[1]); err != nil {
+		if len(args) == 3 && user != "" {
+			user, args = args[2]+"-"+s.repo.Name, args[:2]
+		}
+		if len(args) != 2 {
+			return errors.New(pullUsage)
+		}
+		if err := s.openPull(user, args[1]); err != nil {
 			return err
 		}
 		ts.Setenv("PULL", strconv.Itoa(s.pulled.number))
@@ -52,6 +59,11 @@ func (s *story) pullCommand(ts *testscript.TestScript, args []string) error {
 		}
 		_, err := s.repo.Git(s.ctx, "pull", "--quiet", "--ff-only", "origin", "main")
 		return err
+	case "before":
+		if len(args) < 3 || pattern == nil {
+			return errors.New(pullUsage)
+		}
+		return s.poll(timeout, func(ctx context.Context) error { return s.plannedBefore(ctx, args[1], args[2:], pattern) })
 	case "proposed":
 		return s.poll(timeout, func(ctx context.Context) error { return s.proposed(ctx, ts, args[1:], pattern) })
 	case "comments":
@@ -95,12 +107,54 @@ func (s *story) proposed(ctx context.Context, ts *testscript.TestScript, args []
 	return nil
 }
 
-func (s *story) openPull(fork bool, branch string) error {
+// plannedBefore checks that the first status of the plan of a branch that matches is older than those of all others, one of which
+// matches, too. The Git host gives statuses of all commits ascending IDs.
+func (s *story) plannedBefore(ctx context.Context, branch string, others []string, pattern *regexp.Regexp) error {
+	first := func(branch string) (int64, error) {
+		sha, err := s.repo.Git(ctx, "rev-parse", branch)
+		if err != nil {
+			return 0, err
+		}
+		all, err := s.c.Git.Statuses(ctx, s.repo.Owner, s.repo.Repository.Name, strings.TrimSpace(sha))
+		if err != nil {
+			return 0, err
+		}
+		for _, status := range githost.On("plan", all) {
+			if pattern.MatchString(status.Description) {
+				return status.ID, nil
+			}
+		}
+		return 0, nil
+	}
+	own, err := first(branch)
+	if err != nil {
+		return err
+	}
+	matched := 0
+	for _, other := range others {
+		id, err := first(other)
+		switch {
+		case err != nil:
+			return err
+		case id > 0 && (own == 0 || id < own):
+			return fmt.Errorf("%s was planned before %s", other, branch)
+		case id > 0:
+			matched++
+		}
+	}
+	if own == 0 || matched == 0 {
+		return fmt.Errorf("%s is planned: %t; %d of the others are", branch, own > 0, matched)
+	}
+	return nil
+}
+
+// openPull opens a pull request for a branch, of the repository or, if a user is named, of a fork of theirs.
+func (s *story) openPull(user, branch string) error {
 	as, head := s.c.Git.Admin, branch
 	s.pulled = pulled{branch: branch, remote: "origin"}
-	if fork {
+	if user != "" {
 		var err error
-		if as, err = s.c.Git.CreateUser(s.ctx, "stranger-"+s.repo.Name); err != nil {
+		if as, err = s.c.Git.CreateUser(s.ctx, user); err != nil {
 			return err
 		}
 		theirs, err := s.c.Git.Fork(s.ctx, as, s.repo.Repository)
