@@ -102,8 +102,8 @@
 //		Pushes what changed in the clone to a branch, of the repository or of another user's fork, and opens a pull
 //		request for it into main. Sets $PULL to its number.
 //	pull before BRANCH OTHER… ~ REGEX
-//		Waits until the plan of BRANCH and that of another branch have a status that matches, and checks that the first such
-//		status of BRANCH is older than those of the others.
+//		Waits until the pull requests of BRANCH and of another branch have a comment that matches, and checks that the one on
+//		BRANCH is older than those on the others.
 //	pull push|close|merge
 //		Pushes what changed to the branch of that pull request, closes it, or merges it and pulls main into the
 //		clone.

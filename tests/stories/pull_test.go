@@ -107,43 +107,36 @@ func (s *story) proposed(ctx context.Context, ts *testscript.TestScript, args []
 	return nil
 }
 
-// plannedBefore checks that the first status of the plan of a branch that matches is older than those of all others, one of which
-// matches, too. The Git host gives statuses of all commits ascending IDs.
+// plannedBefore checks that the daemon commented on the pull request of a branch, in words that match, before it did so on those of other
+// branches, and that it has on one of these. It writes a comment directly after each plan, and the Git host gives comments ascending IDs;
+// statuses are posted beside the plans, and not in their order.
 func (s *story) plannedBefore(ctx context.Context, branch string, others []string, pattern *regexp.Regexp) error {
-	first := func(branch string) (int64, error) {
-		sha, err := s.repo.Git(ctx, "rev-parse", branch)
-		if err != nil {
-			return 0, err
-		}
-		all, err := s.c.Git.Statuses(ctx, s.repo.Owner, s.repo.Repository.Name, strings.TrimSpace(sha))
-		if err != nil {
-			return 0, err
-		}
-		for _, status := range githost.On("plan", all) {
-			if pattern.MatchString(status.Description) {
-				return status.ID, nil
-			}
-		}
-		return 0, nil
-	}
-	own, err := first(branch)
+	all, err := s.c.Git.PullRequests(ctx, s.repo.Repository)
 	if err != nil {
 		return err
 	}
-	matched := 0
-	for _, other := range others {
-		id, err := first(other)
-		switch {
-		case err != nil:
+	first := map[string]int64{}
+	for _, pull := range all {
+		comments, err := s.c.Git.Comments(ctx, s.repo.Repository, pull.Number)
+		if err != nil {
 			return err
-		case id > 0 && (own == 0 || id < own):
-			return fmt.Errorf("%s was planned before %s", other, branch)
-		case id > 0:
-			matched++
+		}
+		_, of, fork := strings.Cut(pull.Head.Branch, ":")
+		if !fork {
+			of = pull.Head.Branch
+		}
+		if i := slices.IndexFunc(comments, func(c githost.Comment) bool { return pattern.MatchString(c.Body) }); i >= 0 {
+			first[of] = comments[i].ID
 		}
 	}
-	if own == 0 || matched == 0 {
-		return fmt.Errorf("%s is planned: %t; %d of the others are", branch, own > 0, matched)
+	own, planned := first[branch]
+	if !planned || !slices.ContainsFunc(others, func(other string) bool { return first[other] > 0 }) {
+		return fmt.Errorf("no comment on %s, or on none of %v: %v", branch, others, first)
+	}
+	for _, other := range others {
+		if id, planned := first[other]; planned && id < own {
+			return fmt.Errorf("%s was planned before %s", other, branch)
+		}
 	}
 	return nil
 }
