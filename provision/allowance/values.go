@@ -46,13 +46,7 @@ func (w *walk) look(at string, value any) {
 		return
 	}
 	if wants, ok := shapeOf(at); ok {
-		if value != nil && !wants.fits(value) {
-			w.refuse(at, Refusal{Why: "is not " + wants.is})
-		} else if list, isText := value.(string); isText && at == variableAt(featureGates) {
-			for _, path := range w.allowance.closedGates(list) {
-				w.found = append(w.found, Refusal{What: "values." + at, Why: "turns on " + path + ", which " + closed[path].why, Field: fieldValues, Entry: path})
-			}
-		}
+		w.shaped(at, value, wants)
 		return
 	}
 	if at == roleValue && slices.ContainsFunc(w.allowance.ControllerRoles, func(role string) bool { return value == role }) {
@@ -69,6 +63,19 @@ func (w *walk) look(at string, value any) {
 		w.into(at, below)
 	default:
 		w.notOpen(at)
+	}
+}
+
+// shaped judges an open value by its shape, and the feature gates that it turns on.
+func (w *walk) shaped(at string, value any, wants shape) {
+	if value != nil && !wants.fits(value) {
+		w.refuse(at, Refusal{Why: "is not " + wants.is})
+		return
+	}
+	if list, isText := value.(string); isText && at == variableAt(featureGates) {
+		for _, path := range w.allowance.closedGates(list) {
+			w.found = append(w.found, Refusal{What: "values." + at, Why: "turns on " + path + ", which " + closed[path].why, Field: fieldValues, Entry: path})
+		}
 	}
 }
 

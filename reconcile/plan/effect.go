@@ -132,14 +132,7 @@ func (m *maker) effect(change *Change, found *compared) {
 			change.loads = of.question(claims, m.policy.Now)
 		}
 	}
-	by := known{
-		now: m.policy.Now, period: cmp.Or(m.policy.Guard.GetRemovalPeriod(), v1alpha1.DefaultRemovalPeriod),
-		answer: m.policy.answer(change.Ref), loads: m.policy.Loads,
-	}
-	if of, ok := found.edit.(poolEdit); ok && of.changesBudgets() {
-		by.outdated = m.outdatedByClass(change.Ref, claims)
-	}
-	i := found.edit.impact(claims, by)
+	i := found.edit.impact(claims, m.knownOf(change.Ref, found.edit, claims))
 	change.Effect, change.Nodes, change.UpTo = i.effect, len(i.claims)+i.unnamed, i.upTo
 	change.Unavailable = strings.Join(i.unavailable, "; ")
 	change.unnamed, change.Warnings, change.DriftReasons = i.unnamed, i.warnings, i.reasons
@@ -154,6 +147,18 @@ func (m *maker) effect(change *Change, found *compared) {
 	for _, c := range i.expiring {
 		change.expiring = append(change.expiring, c.UID)
 	}
+}
+
+// knownOf is what the edit of an object is weighed by.
+func (m *maker) knownOf(ref render.Ref, of edit, claims []*NodeClaim) known {
+	by := known{
+		now: m.policy.Now, period: cmp.Or(m.policy.Guard.GetRemovalPeriod(), v1alpha1.DefaultRemovalPeriod),
+		answer: m.policy.answer(ref), loads: m.policy.Loads,
+	}
+	if pool, ok := of.(poolEdit); ok && pool.changesBudgets() {
+		by.outdated = m.outdatedByClass(ref, claims)
+	}
+	return by
 }
 
 // NodeClaims are those that the Effect of a Change is on, as far as they are known: with UpTo it

@@ -32,7 +32,9 @@ func RecordTerminations(recent []v1alpha1.RecentTermination, revision string, du
 			return r.UID == c.Live.GetUID() && r.Revision == revision
 		})
 		if again < 0 {
-			recent = append(recent, v1alpha1.RecentTermination{Name: c.Ref.Name, UID: c.Live.GetUID(), Revision: revision, At: now, Nodes: int32(c.terminates())})
+			recent = append(recent, v1alpha1.RecentTermination{
+				Name: c.Ref.Name, UID: c.Live.GetUID(), Revision: revision, At: now, Nodes: int32(c.terminates()),
+			})
 			continue
 		}
 		recent[again].At, recent[again].Nodes = now, max(recent[again].Nodes, int32(c.terminates()))

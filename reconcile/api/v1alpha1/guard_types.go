@@ -48,7 +48,8 @@ type Guard struct {
 	// already, and what earlier commits have outdated. Removals and scale-downs count by their total. Replacements
 	// count by what the NodePool's disruption budgets let Karpenter replace at one time, if spec.rollout.onFailure
 	// is Brake or BrakeAndPropose and no budget of the pool, now or in any window, exceeds the limit; otherwise by
-	// their total. Removals and changes beyond the limit are held. A percentage is of this NodeSync's NodeClaims,
+	// their total. Removals and changes beyond the limit are held. A percentage is of this NodeSync's
+	// NodeClaims, without those that a commit may have added within removalPeriod,
 	// and allows at least 3.
 	// +kubebuilder:default="25%"
 	// +kubebuilder:validation:XIntOrString
