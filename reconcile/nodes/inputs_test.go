@@ -80,7 +80,7 @@ func TestInputsThatOnlyEC2Knows(t *testing.T) {
 	}
 	r := look(0, 2)
 	wants(1, "SecurityGroupDrift: inputs unknown: AWS denies ec2:DescribeInstances")
-	if !r.WakeAt.Equal(now.Add(30*time.Second)) && !r.WakeAt.Equal(now.Add(time.Minute)) {
+	if r.WakeAt.IsZero() || r.WakeAt.After(now.Add(time.Minute)) {
 		t.Errorf("the next look is wanted at %s", r.WakeAt)
 	}
 	look(30*time.Second, 2)

@@ -21,6 +21,8 @@ const (
 	// keeps the nodes that drain, and askEvery how often.
 	quiet    = 30 * time.Second
 	askEvery = time.Minute
+	// earlyEvery is how often they are asked before that, for causes that do not pass by themselves.
+	earlyEvery = 3 * time.Second
 )
 
 // RolloutMemory is what one look at a rollout leaves to the next. Losing it costs time, and of what is remembered a word.
@@ -39,6 +41,9 @@ type RolloutMemory struct {
 	asked   time.Time
 	blocked string
 	hanging map[types.UID]bool
+	// askedEarly is when Karpenter's events were read before the rollout was quiet, and early what that said.
+	askedEarly time.Time
+	early      string
 	// instances are those that EC2 was asked about.
 	instances instanceMemory
 	// remembered are the nodes that a commit has outdated.

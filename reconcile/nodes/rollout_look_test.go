@@ -109,6 +109,47 @@ func TestWhatARolloutWaitsFor(t *testing.T) {
 	}
 }
 
+// TestACauseThatLastsIsReportedAtOnce: a pod that must not be disrupted is reported within seconds of Karpenter's event, as `plumbline why`
+// does, and a node that is only nominated for a pod once the rollout makes no progress.
+func TestACauseThatLastsIsReportedAtOnce(t *testing.T) {
+	start := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+	event := func(message string) corev1.Event {
+		e := corev1.Event{Reason: "DisruptionBlocked", Message: message}
+		e.LastTimestamp = metav1.NewTime(start.Add(4 * time.Second))
+		return e
+	}
+	const kept, nominated = `Pod has "karpenter.sh/do-not-disrupt" annotation (Pod=web/web-0)`, "Node is nominated for a pending pod"
+	type looked struct {
+		at    time.Duration
+		event string
+		want  string
+		asked int
+	}
+	for name, looks := range map[string][]looked{
+		"it lasts":  {{2 * time.Second, kept, "", 0}, {3 * time.Second, "", "", 1}, {6 * time.Second, kept, "NodeClaim/1: " + kept, 2}, {7 * time.Second, kept, "NodeClaim/1: " + kept, 2}, {9 * time.Second, "", "", 3}},
+		"it passes": {{6 * time.Second, nominated, "", 1}, {30 * time.Second, nominated, "NodeClaim/1: " + nominated, 2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			memory, events := &nodes.RolloutMemory{}, &spoken{}
+			before := &v1alpha1.Rollout{Since: metav1.NewTime(start), LastProgress: metav1.NewTime(start), Nodes: 1, Outdated: 1}
+			live := plan.Live{Objects: map[render.Ref]*plan.Object{}, NodeClaims: []plan.NodeClaim{drifted("1", "a", false)}}
+			for _, l := range looks {
+				events.events = nil
+				if l.event != "" {
+					events.events = []corev1.Event{event(l.event)}
+				}
+				r := nodes.Rollouts{Live: live, Pools: []nodes.Pool{pool("a", map[string]any{"nodes": "1"})}, Events: events, Before: before, Said: before, Now: start.Add(l.at), Memory: memory}
+				if got := r.Look(t.Context()); got.Message != l.want || events.asked != l.asked {
+					t.Errorf("after %s: %q, read %d times, want %q, %d times", l.at, got.Message, events.asked, l.want, l.asked)
+				}
+				if l.at < 27*time.Second && r.WakeAt.After(r.Now.Add(3*time.Second)) {
+					t.Errorf("after %s: the next look is at %s", l.at, r.WakeAt)
+				}
+			}
+		})
+	}
+}
+
 // TestARolloutIsToldOnce: when it begins, and when it has ended.
 func TestARolloutIsToldOnce(t *testing.T) {
 	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)

@@ -5,12 +5,14 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/blocker"
@@ -50,23 +52,55 @@ func (r *Rollouts) waits(ctx context.Context, of v1alpha1.Rollout, matched plan.
 	return r.undisrupted(ctx, of, next)
 }
 
-// undisrupted returns why Karpenter does not begin to replace nodes, once the rollout makes no progress: its event on the first
-// of them. If that names a PodDisruptionBudget, all that block these nodes are named instead.
+// undisrupted returns why Karpenter does not begin to replace nodes: its event on the first of them, once the rollout makes no
+// progress. A cause that does not pass by itself is reported as soon as Karpenter does.
 func (r *Rollouts) undisrupted(ctx context.Context, of v1alpha1.Rollout, claims []*plan.NodeClaim) string {
-	return r.blocked(of, false, func() string {
-		first := claims[0]
-		words, err := blocker.WhyNotDisrupted(ctx, r.Events, first.Name, first.Node != "", of.Since.Add(-clocksDiffer), r.Now)
-		if err != nil {
-			return err.Error()
-		}
-		if !blocker.NamesBudget(words) {
-			return words
-		}
-		if all, err := r.budgets(ctx, claims); err == nil && all != "" {
-			return all
+	early := r.early(of, func() string {
+		words, lasts := r.reported(ctx, of, claims)
+		if !lasts {
+			return ""
 		}
 		return words
 	})
+	return cmp.Or(early, r.blocked(of, false, func() string {
+		words, _ := r.reported(ctx, of, claims)
+		return words
+	}))
+}
+
+// early asks what keeps the nodes of a rollout that has made progress less than quiet ago.
+func (r *Rollouts) early(of v1alpha1.Rollout, ask func() string) string {
+	m, from := r.Memory, of.LastProgress.Add(earlyEvery)
+	switch {
+	case !r.Now.Before(of.LastProgress.Add(quiet)):
+		m.early = ""
+		return ""
+	case r.Now.Before(from):
+		m.early = ""
+		r.WakeBy(from)
+		return ""
+	case finding.Due(r.Now, m.askedEarly, earlyEvery):
+		m.askedEarly, m.early = r.Now, ask()
+	}
+	r.WakeBy(m.askedEarly.Add(earlyEvery))
+	return m.early
+}
+
+// reported reads Karpenter's event on the first of some NodeClaims, and whether what it reports does not pass by itself. If that names a
+// PodDisruptionBudget, all that block these nodes are named instead.
+func (r *Rollouts) reported(ctx context.Context, of v1alpha1.Rollout, claims []*plan.NodeClaim) (words string, lasts bool) {
+	first := claims[0]
+	words, err := blocker.WhyNotDisrupted(ctx, r.Events, first.Name, first.Node != "", of.Since.Add(-clocksDiffer), r.Now)
+	if err != nil {
+		return err.Error(), false
+	}
+	if !blocker.NamesBudget(words) {
+		return words, strings.Contains(words, karpv1.DoNotDisruptAnnotationKey)
+	}
+	if all, err := r.budgets(ctx, claims); err == nil && all != "" {
+		return all, true
+	}
+	return words, true
 }
 
 // mostBlocked is of how many nodes the pods are read, to find the PodDisruptionBudgets that block them.
