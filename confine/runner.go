@@ -1,8 +1,10 @@
 package confine
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -283,3 +285,149 @@ func (h *head) outOfMemory() bool {
 	}
 	return false
 }
+
+// budget is processor time that several children share. A nil budget is endless.
+type budget struct {
+	total time.Duration
+
+	mu   sync.Mutex
+	used time.Duration
+}
+
+func (b *budget) spent() bool {
+	if b == nil {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.used >= b.total
+}
+
+func (b *budget) spend(cpu time.Duration) {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.used += cpu
+}
+
+// mostFailures bounds what is remembered; then all of it is forgotten.
+const mostFailures = 256
+
+// failures are the questions that took more than a child may, so that a commit that
+// stays does not cost as much at each pass.
+type failures struct {
+	mu    sync.Mutex
+	known map[[sha256.Size]byte]*LimitError
+}
+
+func (f *failures) find(asked [sha256.Size]byte) *LimitError {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.known[asked]
+}
+
+func (f *failures) note(asked [sha256.Size]byte, err *LimitError) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.known == nil || len(f.known) >= mostFailures {
+		f.known = map[[sha256.Size]byte]*LimitError{}
+	}
+	f.known[asked] = err
+}
+
+// sum is equal for equal questions.
+func sum(job string, question any) (asked [sha256.Size]byte, err error) {
+	hash := sha256.New()
+	out := bufio.NewWriter(hash)
+	if err := write(out, []any{job, question}); err != nil {
+		return asked, err
+	}
+	if err := out.Flush(); err != nil {
+		return asked, err
+	}
+	return [sha256.Size]byte(hash.Sum(nil)), nil
+}
+
+const (
+	// heavyFrom is from when on an owner is a heavy one: a kustomization of 2,000
+	// definitions takes three seconds, a child at its limit thirty.
+	heavyFrom = 10 * time.Second
+	// easing is how much of the time that passes is taken off what was held: one tenth.
+	easing = 10
+	// mostHeld bounds what is counted, so that it is gone after twenty minutes.
+	mostHeld = 2 * time.Minute
+)
+
+// lately is for how long an owner has held a place lately.
+type lately struct {
+	held time.Duration
+	// at is when that was so.
+	at time.Time
+}
+
+// now is what is left of it.
+func (l lately) now(now time.Time) time.Duration {
+	return max(0, l.held-max(0, now.Sub(l.at))/easing)
+}
+
+// and is what it is after a place was held for so long.
+func (l lately) and(held time.Duration, now time.Time) lately {
+	return lately{held: min(mostHeld, l.now(now)+max(0, held)), at: now}
+}
+
+// Limits bound one child.
+type Limits struct {
+	// Memory is what it may map for data, in bytes: its heap, and what the program
+	// has of variables.
+	Memory int64
+	// CPU is its processor time, in whole seconds; Wall its time by the clock, that of
+	// waiting for its turn left out.
+	CPU, Wall time.Duration
+	// Output is what it may answer, in bytes.
+	Output int64
+}
+
+// DefaultLimits are for a Deployment with 768 MiB, in which two children at their limit
+// fit beside the daemon. An overlay of 2,000 definitions takes 195 MiB, and fails at 192.
+func DefaultLimits() Limits {
+	return Limits{Memory: 256 << 20, CPU: 30 * time.Second, Wall: 5 * time.Minute, Output: 32 << 20}
+}
+
+// LimitError says that a child took more than it may.
+type LimitError struct {
+	// What was done: "the kustomization of ./nodes".
+	What string
+	// Limit in words: "20 s of processor time".
+	Limit string
+	// Again says that another try may end otherwise: it was stopped by the clock, on a
+	// machine that may have been busy, or others have used up its share.
+	Again bool
+}
+
+// Error names the work and the limit.
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("%s took more than %s, and was stopped: make it smaller, or split it", e.What, e.Limit)
+}
+
+func seconds(cpu time.Duration) string {
+	return fmt.Sprintf("%d s of processor time", cpu/time.Second)
+}
+
+func (l Limits) wall() string   { return fmt.Sprintf("%d s", l.Wall/time.Second) }
+func (l Limits) memory() string { return fmt.Sprintf("%d MiB of memory", l.Memory>>20) }
+func (l Limits) output() string { return fmt.Sprintf("%d MiB of output", l.Output>>20) }
+
+// ChildError says that a child failed by itself.
+type ChildError struct {
+	// What was done.
+	What string
+	Err  error
+}
+
+// Error names the work.
+func (e *ChildError) Error() string { return fmt.Sprintf("%s: %v", e.What, e.Err) }
+
+// Unwrap returns the cause.
+func (e *ChildError) Unwrap() error { return e.Err }

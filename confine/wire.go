@@ -8,7 +8,11 @@ import (
 	"io"
 	"maps"
 	"math"
+	"os"
+	"runtime"
+	"runtime/debug"
 	"slices"
+	"strings"
 )
 
 // The kinds of values on the wire, each followed by what it says.
@@ -201,4 +205,61 @@ func (r *reader) object(depth int) (any, error) {
 		}
 	}
 	return object, nil
+}
+
+// Talk is a conversation between a process and its child, message by message.
+type Talk struct {
+	in  *reader
+	out *bufio.Writer
+	// broken is why there is nobody to talk to any more.
+	broken error
+}
+
+func newTalk(in io.Reader, out io.Writer) *Talk {
+	const buffer = 64 << 10
+	return &Talk{in: &reader{in: bufio.NewReaderSize(in, buffer), left: mostValues}, out: bufio.NewWriterSize(out, buffer)}
+}
+
+// Send sends a message: null, bool, int, int64, float64, string, and lists ([]any) and
+// maps (map[string]any) of these.
+func (t *Talk) Send(message any) error {
+	err := write(t.out, message)
+	if err == nil {
+		err = t.out.Flush()
+	}
+	if err != nil {
+		t.broken = fmt.Errorf("send: %w", err)
+	}
+	return t.broken
+}
+
+// Receive waits for a message. Whole numbers come as int64.
+func (t *Talk) Receive() (any, error) {
+	message, err := t.in.value(0)
+	if err != nil {
+		t.broken = fmt.Errorf("receive: %w", err)
+		return nil, t.broken
+	}
+	return message, nil
+}
+
+// The codes that a child ends with.
+const (
+	childDone   = 0
+	childFailed = 3
+)
+
+// serve does a job in a child, and ends the process.
+func serve(job Job, limits Limits) {
+	// The collector works harder before the limit; one processor more lets it run beside
+	// the work.
+	debug.SetMemoryLimit(limits.Memory * 7 / 10)
+	debug.SetMaxStack(int(limits.Memory / 4))
+	runtime.GOMAXPROCS(2)
+	refused := harden(limits)
+	t := newTalk(os.Stdin, os.Stdout)
+	if job == nil || t.Send(strings.Join(refused, "; ")) != nil || job(t) != nil {
+		os.Exit(childFailed)
+	}
+	os.Exit(childDone)
 }

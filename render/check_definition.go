@@ -3,14 +3,20 @@ package render
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
 
+	aws "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/pelletier/go-toml/v2"
 	"github.com/robfig/cron/v3"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/confine/weigh"
 )
 
 // checkDefinition refuses what the CRD's schema lets through and Karpenter cannot
@@ -209,4 +215,95 @@ func texts(value any) []string {
 		}
 	}
 	return found
+}
+
+// checkReadable refuses what the CRD's schema lets through and Karpenter's own type cannot
+// hold, as a duration of 10,000,000 hours: Karpenter could then read no object of the kind
+// any more, and would stand still.
+func checkReadable(object Object) []problem {
+	var into any
+	switch object.Ref.Kind {
+	case NodePool:
+		into = &karpv1.NodePool{}
+	case EC2NodeClass:
+		into = &aws.EC2NodeClass{}
+	default:
+		return nil
+	}
+	err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Desired.Object, into)
+	if err == nil {
+		return nil
+	}
+	return []problem{{"spec", cut(fmt.Sprintf("%s: Karpenter cannot read it: %v", object.Ref, err))}}
+}
+
+// checkQuantities refuses quantities that take too long to read, before anything reads
+// them: 900,000 digits take seconds, and so does "1e10000000". The CRD's pattern has no
+// bound for either, and Karpenter reads them, too.
+func checkQuantities(kind Kind, content map[string]any) []problem {
+	ref := Ref{Kind: kind.GVK.Kind, Name: (&unstructured.Unstructured{Object: content}).GetName()}
+	var found []problem
+	for _, unfit := range weigh.Quantities(content) {
+		found = append(found, problem{unfit.Path, fmt.Sprintf("%s: %s: %s", ref, unfit.Path, unfit.Message)})
+	}
+	return found
+}
+
+// checkCharacters refuses characters that the API server takes in no applied definition: it reads these as YAML, which
+// knows them only as escapes (go.yaml.in/yaml/v2 readerc.go), and JSON has them as they are.
+func checkCharacters(kind Kind, content map[string]any) []problem {
+	if !anyText(content, hasUnreadable) {
+		return nil
+	}
+	var found []problem
+	for _, at := range unreadableIn("", content) {
+		found = append(found, problem{at.path, fmt.Sprintf(
+			"%s: %s has the character %U, which the API server takes in no definition: leave it out, and encode what is binary", kind.GVK.Kind, at.path, at.character)})
+	}
+	return found
+}
+
+// unreadable is a character, and where it is.
+type unreadable struct {
+	path      string
+	character rune
+}
+
+// unreadableIn are the first such character of each text, keys included.
+func unreadableIn(path string, value any) (found []unreadable) {
+	switch v := value.(type) {
+	case string:
+		if i := strings.IndexFunc(v, isUnreadable); i >= 0 {
+			found = append(found, unreadable{path, []rune(v[i:])[0]})
+		}
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			if i := strings.IndexFunc(key, isUnreadable); i >= 0 {
+				found = append(found, unreadable{path, []rune(key[i:])[0]})
+			}
+			found = append(found, unreadableIn(below(path, key), v[key])...)
+		}
+	case []any:
+		for i, entry := range v {
+			found = append(found, unreadableIn(fmt.Sprintf("%s[%d]", path, i), entry)...)
+		}
+	}
+	return found
+}
+
+// below is the path of a field.
+func below(path, key string) string {
+	switch {
+	case path == "":
+		return key
+	case strings.Contains(key, "."):
+		return path + "[" + key + "]"
+	}
+	return path + "." + key
+}
+
+func hasUnreadable(text string) bool { return strings.ContainsFunc(text, isUnreadable) }
+
+func isUnreadable(r rune) bool {
+	return r == 0x7f || r >= 0x80 && r <= 0x9f && r != 0x85 || r == 0xfffe || r == 0xffff
 }

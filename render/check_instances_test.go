@@ -1,9 +1,15 @@
 package render
 
 import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 )
@@ -43,5 +49,72 @@ func TestInstancesThatContradict(t *testing.T) {
 				t.Errorf("%+v, want %q", found, c.want)
 			}
 		})
+	}
+}
+
+// TestTypesAreThoseOfTheSDK: the table is as new as the SDK that is linked.
+func TestTypesAreThoseOfTheSDK(t *testing.T) {
+	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/aws/aws-sdk-go-v2/service/ec2").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "types", "enums.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want, got []string
+	for _, found := range regexp.MustCompile(`InstanceType = "([a-z0-9-]+\.[a-z0-9-]+)"`).FindAllStringSubmatch(string(source), -1) {
+		want = append(want, found[1])
+	}
+	for line := range strings.Lines(instanceTypes) {
+		family, sizes, _ := strings.Cut(line, ":")
+		for _, size := range strings.Fields(sizes) {
+			got = append(got, family+"."+size)
+		}
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if diff := cmp.Diff(slices.Compact(want), got); diff != "" || len(want) < 1000 {
+		t.Errorf("%d types (-want +got):\n%s", len(want), diff)
+	}
+}
+
+// TestUnknownTypes are warned of, and refused by nobody.
+func TestUnknownTypes(t *testing.T) {
+	cases := map[string]struct{ requirements, want string }{
+		"nothing is asked for": {"[]", ""},
+		"one that exists":      {"[{key: karpenter.k8s.aws/instance-family, operator: In, values: [m5, u7i-12tb]}]", ""},
+		"one that does not": {
+			"[{key: karpenter.k8s.aws/instance-family, operator: In, values: [m5, zz9]}]",
+			"NodePool/a: karpenter.k8s.aws/instance-family [zz9]: this version of plumbline does not know this instance family",
+		},
+		"a type of one that does not":        {"[{key: node.kubernetes.io/instance-type, operator: In, values: [m5.large, mm5.large]}]", "node.kubernetes.io/instance-type [mm5.large]"},
+		"a size that a family does not have": {"[{key: node.kubernetes.io/instance-type, operator: In, values: [m5.large, m5.3xlarge]}]", "node.kubernetes.io/instance-type [m5.3xlarge]: this version of plumbline does not know this instance type"},
+		"a part of a name":                   {"[{key: karpenter.k8s.aws/instance-family, operator: In, values: [m]}]", "[m]"},
+		"one that is excluded":               {"[{key: karpenter.k8s.aws/instance-family, operator: NotIn, values: [zz9]}]", ""},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			object := &unstructured.Unstructured{Object: map[string]any{}}
+			if err := yaml.Unmarshal([]byte("kind: NodePool\nspec: {template: {spec: {requirements: "+c.requirements+"}}}"), &object.Object); err != nil {
+				t.Fatal(err)
+			}
+			got := warnOfInstances(Object{Ref: Ref{Kind: NodePool, Name: "a"}, Desired: object})
+			if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// TestWarningsAreBounded: a commit can have any number.
+func TestWarningsAreBounded(t *testing.T) {
+	objects := make([]Object, 8)
+	for i := range objects[:7] {
+		objects[i].Origin, objects[i].Warning = Origin{File: "nodes.yaml", Line: i + 1}, "odd"
+	}
+	want := []string{"nodes.yaml:1: odd", "nodes.yaml:2: odd", "nodes.yaml:3: odd", "nodes.yaml:4: odd", "nodes.yaml:5: odd", "and 2 more warnings like these"}
+	if diff := cmp.Diff(want, warningsOn(remarks{}, objects)); diff != "" {
+		t.Error(diff)
 	}
 }

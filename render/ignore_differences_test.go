@@ -75,3 +75,106 @@ func TestIgnoredDifferencesRefused(t *testing.T) {
 		})
 	}
 }
+
+const web = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {}\n"
+
+// TestIgnoredKinds are passed over, and named: as files, as documents beside a definition, and in a build.
+func TestIgnoredKinds(t *testing.T) {
+	for name, tc := range map[string]struct {
+		kinds string
+		files map[string]string
+		want  []string
+	}{
+		"a file":                    {"[Deployment]", map[string]string{"web.yaml": web}, []string{"left to other tools by ignoreKinds: Deployment/web"}},
+		"a document":                {"[Deployment]", map[string]string{"a.yaml": pool("a") + "---\n" + web}, []string{"left to other tools by ignoreKinds: Deployment/web"}},
+		"with its group":            {"[Deployment.apps]", map[string]string{"web.yaml": web}, []string{"left to other tools by ignoreKinds: Deployment/web"}},
+		"of a build":                {"[Deployment]", map[string]string{"kustomization.yaml": "resources: [a.yaml, web.yaml]\n", "web.yaml": web}, []string{"left to other tools by ignoreKinds: Deployment/web"}},
+		"another kind of that name": {"[Deployment]", map[string]string{"web.yaml": strings.Replace(web, "apps/v1", "example.com/v1", 1)}, []string{"left to other tools by ignoreKinds: Deployment/web"}},
+		"none is there":             {"[Deployment]", nil, []string{}},
+		"many": {
+			"[Deployment]",
+			map[string]string{"web.yaml": strings.Repeat("---\n"+web, 7)},
+			[]string{"left to other tools by ignoreKinds: Deployment/web, Deployment/web, Deployment/web, Deployment/web, Deployment/web and 2 more"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := map[string]string{"plumbline.yaml": plumblineYAML + "ignoreKinds: " + tc.kinds + "\n", "a.yaml": pool("a")}
+			for file, text := range tc.files {
+				files[file] = text
+			}
+			set, err := renderAll(t, folder(files), ".", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, append([]string{}, set.Warnings...)); diff != "" {
+				t.Errorf("warnings (-want +got):\n%s", diff)
+			}
+			if len(set.Objects) != 1 {
+				t.Errorf("%d objects, want 1", len(set.Objects))
+			}
+		})
+	}
+}
+
+// TestOtherKindsAreRefusedAsBefore, and so is a build that has a definition become an ignored kind.
+func TestOtherKindsAreRefusedAsBefore(t *testing.T) {
+	for name, tc := range map[string]struct {
+		files map[string]string
+		want  string
+	}{
+		"another group": {
+			map[string]string{"plumbline.yaml": plumblineYAML + "ignoreKinds: [Deployment.example.com]\n", "web.yaml": web},
+			"web.yaml:2: Deployment (apps/v1) is refused: plumbline is for NodePool and EC2NodeClass; leave it to the tool that applies the rest, or name Deployment under ignoreKinds in plumbline.yaml to pass over it",
+		},
+		"a misspelt definition": {
+			map[string]string{"plumbline.yaml": plumblineYAML + "ignoreKinds: [ConfigMap]\n", "a.yaml": strings.Replace(pool("a"), "kind: NodePool", "kind: ConfigMap", 1)},
+			"a.yaml:2: ConfigMap (karpenter.sh/v1) is no kind of Karpenter's: definitions are NodePool and EC2NodeClass",
+		},
+		"a definition that changes its kind": {
+			map[string]string{
+				"plumbline.yaml": plumblineYAML + "ignoreKinds: [ConfigMap]\nnodes: [a.yaml, x]\n", "a.yaml": pool("a"), "x/b.yaml": pool("b"),
+				"x/kustomization.yaml": "resources: [b.yaml]\npatches: [{target: {kind: NodePool}, patch: \"- {op: replace, path: /kind, value: ConfigMap}\\n- {op: replace, path: /apiVersion, value: v1}\"}]\n",
+			},
+			"x/kustomization.yaml: ConfigMap/b is passed over by ignoreKinds, and no file has this ConfigMap: where the build changes a definition's kind, its nodes would be drained; take out what changes it",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := renderAll(t, folder(tc.files), ".", nil)
+			expectErrors(t, err, []string{tc.want})
+		})
+	}
+}
+
+// TestWhatIgnoreKindsMayBe: no definition can be passed over.
+func TestWhatIgnoreKindsMayBe(t *testing.T) {
+	for entry, want := range map[string]string{
+		"NodePool":                 `plumbline.yaml:5: ignoreKinds[0] is "NodePool": definitions of nodes cannot be ignored, as each that is left out counts as removed`,
+		"EC2NodeClass.example.com": `plumbline.yaml:5: ignoreKinds[0] is "EC2NodeClass.example.com": definitions of nodes cannot be ignored, as each that is left out counts as removed`,
+		"Nodepool":                 `plumbline.yaml:5: ignoreKinds[0] is "Nodepool": definitions of nodes cannot be ignored, as each that is left out counts as removed`,
+		"Provisioner":              `plumbline.yaml:5: ignoreKinds[0] is "Provisioner": definitions of nodes cannot be ignored, as each that is left out counts as removed`,
+		"\"*\"":                    `plumbline.yaml:5: ignoreKinds[0] is "*": give a kind, such as Deployment, or with its group, Deployment.apps`,
+		"apps/v1":                  `plumbline.yaml:5: ignoreKinds[0] is "apps/v1": give a kind, such as Deployment, or with its group, Deployment.apps`,
+	} {
+		_, err := render.ReadKarpenter(folder(map[string]string{"plumbline.yaml": plumblineYAML + "ignoreKinds: [" + entry + "]\n"}), ".")
+		expectErrors(t, err, []string{want})
+	}
+}
+
+// TestIgnoredKindsAreTakenAgain where plumbline.yaml has changed, and named again where nothing has.
+func TestIgnoredKindsAreTakenAgain(t *testing.T) {
+	cache := &render.Cache{}
+	files := map[string]string{"plumbline.yaml": plumblineYAML + "ignoreKinds: [Deployment]\n", "a.yaml": pool("a"), "web.yaml": web}
+	for range 2 {
+		set, err := renderAll(t, folder(files), ".", nil, render.WithCache(cache))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(set.Warnings) != 1 {
+			t.Errorf("warnings: %q", set.Warnings)
+		}
+	}
+	files["plumbline.yaml"] = plumblineYAML
+	if _, err := renderAll(t, folder(files), ".", nil, render.WithCache(cache)); err == nil {
+		t.Error("rendered with a kind that is ignored no longer")
+	}
+}

@@ -1,14 +1,22 @@
 package render
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/plumbline-dev/plumbline/confine"
 )
 
 // The identities of what was looked at and not into.
@@ -150,4 +158,338 @@ func listingIdentity(entries []fs.DirEntry) string {
 		fmt.Fprintf(hash, "%q %s\n", entry.Name(), entry.Type())
 	}
 	return "sha256:" + hex.EncodeToString(hash.Sum(nil))
+}
+
+// Reading is how long one pass may read the files of its Snapshot.
+const Reading = time.Minute
+
+// Within is the Snapshot for one pass over a path: a read fails once the context has ended,
+// and once all reads together have taken longer than the limit. A commit
+// can make each of its names as long a way as symlinks go. Errors: the context's, *SlowError.
+func (s Snapshot) Within(ctx context.Context, name string, limit time.Duration) Snapshot {
+	if s.FS == nil {
+		return s
+	}
+	timed := &timedFiles{FS: s.FS, end: ctx.Err, slow: &SlowError{Path: name, Limit: limit, Reading: true}}
+	s.FS = timed
+	switch known := timed.FS.(type) {
+	case Compared:
+		s.FS = timedComparisons{timedIdentities{timed, known}, known}
+	case Identified:
+		s.FS = timedIdentities{timed, known}
+	}
+	return s
+}
+
+// untimed are the files of a Snapshot as they were before Within.
+func untimed(files fs.FS) fs.FS {
+	if f, ok := files.(interface{ untimed() fs.FS }); ok {
+		return f.untimed()
+	}
+	return files
+}
+
+// timedFiles is a file system whose reads are timed.
+type timedFiles struct {
+	fs.FS
+	// end is the error of a context that has ended.
+	end   func() error
+	slow  *SlowError
+	spent atomic.Int64
+}
+
+var (
+	_ fs.ReadFileFS = (*timedFiles)(nil)
+	_ fs.ReadDirFS  = (*timedFiles)(nil)
+	_ fs.StatFS     = (*timedFiles)(nil)
+	_ Identified    = timedIdentities{}
+	_ Compared      = timedComparisons{}
+)
+
+// timed makes one read.
+func timed[T any](f *timedFiles, op, name string, read func() (T, error)) (found T, err error) {
+	err = f.end()
+	if err == nil && time.Duration(f.spent.Load()) > f.slow.Limit {
+		err = f.slow
+	}
+	if err != nil {
+		return found, &fs.PathError{Op: op, Path: name, Err: err}
+	}
+	began := time.Now()
+	defer func() { f.spent.Add(int64(time.Since(began))) }()
+	return read()
+}
+
+// Open is that of fs.FS.
+func (f *timedFiles) Open(name string) (fs.File, error) {
+	return timed(f, "open", name, func() (fs.File, error) { return f.FS.Open(name) })
+}
+
+// ReadFile is that of fs.ReadFileFS.
+func (f *timedFiles) ReadFile(name string) ([]byte, error) {
+	return timed(f, "readfile", name, func() ([]byte, error) { return fs.ReadFile(f.FS, name) })
+}
+
+// ReadDir is that of fs.ReadDirFS.
+func (f *timedFiles) ReadDir(name string) ([]fs.DirEntry, error) {
+	return timed(f, "readdir", name, func() ([]fs.DirEntry, error) { return fs.ReadDir(f.FS, name) })
+}
+
+// Stat is that of fs.StatFS.
+func (f *timedFiles) Stat(name string) (fs.FileInfo, error) {
+	return timed(f, "stat", name, func() (fs.FileInfo, error) { return fs.Stat(f.FS, name) })
+}
+
+// timedIdentities is one that knows identities, too.
+type timedIdentities struct {
+	*timedFiles
+	known Identified
+}
+
+// Identity is that of Identified.
+func (f timedIdentities) Identity(name string) (string, error) {
+	return timed(f.timedFiles, "identity", name, func() (string, error) { return f.known.Identity(name) })
+}
+
+// timedComparisons is one that knows where it differs, too.
+type timedComparisons struct {
+	timedIdentities
+	compared Compared
+}
+
+// Since is that of Compared.
+func (f timedComparisons) Since(before fs.FS) (found Difference, known bool) {
+	_, err := timed(f.timedFiles, "compare", ".", func() (any, error) {
+		found, known = f.compared.Since(untimed(before))
+		return nil, nil
+	})
+	return found, known && err == nil
+}
+
+// Direct is that of Compared.
+func (f timedComparisons) Direct(name string) bool { return f.compared.Direct(name) }
+
+func (f *timedFiles) untimed() fs.FS { return f.FS }
+
+// failures are the sources that took more than a child process may, so that a commit
+// that stays does not cost as much at each pass. A nil one remembers nothing.
+type failures struct {
+	mu    sync.Mutex
+	known map[source]tooMuch
+}
+
+// tooMuch is why a source is not built, and what it had read by then.
+type tooMuch struct {
+	inputs Inputs
+	err    error
+}
+
+// failures are the ones of the path.
+func (c *Cache) failures() *failures {
+	if c == nil {
+		return nil
+	}
+	return &c.failed
+}
+
+// find returns why a source was too much, where it has not changed since.
+func (f *failures) find(one source, snap Snapshot) error {
+	if f == nil {
+		return nil
+	}
+	f.mu.Lock()
+	known, ok := f.known[one]
+	f.mu.Unlock()
+	if !ok {
+		return nil
+	}
+	unchanged, err := known.inputs.Unchanged(snap)
+	if err == nil && unchanged {
+		err = known.err
+	}
+	return err
+}
+
+// note returns the error of a source; one of a limit as an error of its file. What may
+// end otherwise is tried again.
+func (f *failures) note(one source, inputs Inputs, err error) error {
+	var limit *confine.LimitError
+	if !errors.As(err, &limit) {
+		return err
+	}
+	err = Errors{{File: one.name, Message: limit.Error()}}
+	if f == nil || limit.Again {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	// Of one path a few sources fail at most: the first ends the render.
+	if f.known == nil || len(f.known) > 16 {
+		f.known = map[source]tooMuch{}
+	}
+	f.known[one] = tooMuch{inputs: inputs.clone(), err: err}
+	return err
+}
+
+// Cache keeps what the sources of one path rendered to, so that a source whose
+// inputs have not changed is neither parsed nor validated again, nor an object
+// that has not changed in a source that has. It holds no more than the last
+// render has made, and shares that with its Set. The zero value is ready; one
+// Cache is for one NodeSync.
+type Cache struct {
+	mu        sync.Mutex
+	validator Validator
+	// karpenter stands for what of plumbline.yaml objects hang on.
+	karpenter string
+	kept      map[source]kept
+	listings  map[string]listing
+	failed    failures
+	// last is the last Set, where the next may be made of it and what differs.
+	last *rendition
+	// changes counts how often what is kept has changed.
+	changes int
+}
+
+// kept is what came of a source, with everything it was made from.
+type kept struct {
+	remarks
+
+	inputs  Inputs
+	objects []keptObject
+}
+
+// keptObject is an object with what it was made of.
+type keptObject struct {
+	Object
+
+	content content
+}
+
+// content stands for what a draft holds. The zero value stands for nothing.
+type content [sha256.Size]byte
+
+// content is equal for two drafts that become the same object.
+func (d draft) content() content {
+	text, err := json.Marshal(d.value)
+	if err != nil {
+		return content{}
+	}
+	return sha256.Sum256(text)
+}
+
+// byContent are the objects by what they were made of.
+func (k kept) byContent() map[content]Object {
+	objects := make(map[content]Object, len(k.objects))
+	for _, known := range k.objects {
+		if known.content != (content{}) {
+			objects[known.content] = known.Object
+		}
+	}
+	return objects
+}
+
+// open returns what was kept: of the sources nothing, if what plumbline.yaml says of
+// objects or the validator are others than last time.
+func (c *Cache) open(karpenter string, validator Validator) (map[source]kept, map[string]listing) {
+	if c == nil {
+		return nil, nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.validator != validator || c.karpenter != karpenter {
+		return nil, c.listings
+	}
+	return c.kept, c.listings
+}
+
+// close keeps a render's work for the next one. same says that its sources are all of them as they were.
+func (c *Cache) close(karpenter string, validator Validator, sources map[source]kept, listings map[string]listing, same bool) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !same {
+		c.changes++
+	}
+	c.validator, c.karpenter, c.kept, c.listings, c.last = validator, karpenter, sources, listings, nil
+}
+
+// keep keeps the Set that a render has come to, with those of its sources that it has taken
+// again.
+func (c *Cache) keep(last *rendition, again map[source]kept) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	maps.Copy(c.kept, again)
+	c.last = last
+	if len(again) > 0 {
+		c.changes++
+	}
+}
+
+// restore takes what an earlier process kept, and returns the changes that it is of.
+func (c *Cache) restore(karpenter string, validator Validator, sources map[source]kept) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.kept == nil {
+		c.validator, c.karpenter, c.kept = validator, karpenter, sources
+		return c.changes
+	}
+	return -1 // it has more of its own
+}
+
+// known returns what is kept for a validator, and the changes that it is of.
+func (c *Cache) known(validator Validator) (karpenter string, sources map[source]kept, changes int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.validator != validator {
+		return "", nil, 0
+	}
+	return c.karpenter, maps.Clone(c.kept), c.changes
+}
+
+// lastOf is the last Set of a path, where what was kept of it may be used.
+func (c *Cache) lastOf(path wanted, known map[source]kept) *rendition {
+	if c == nil || known == nil {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.last == nil || !c.last.of.equal(path) {
+		return nil
+	}
+	return c.last
+}
+
+// Unchanged says whether what a Set was made of is in a Snapshot as it was. Of the last Set that
+// was rendered only what differs since is looked at.
+func (c *Cache) Unchanged(set *Set, snap Snapshot) (bool, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	in, last, moves := set.Inputs, c.last, false
+	if last != nil && last.made(set) {
+		if difference, known := snap.differs(last.files); known {
+			in = difference.Among(in, last.linked)
+			moves = len(difference.Below) == 0
+		}
+	}
+	unchanged, err := in.Unchanged(snap)
+	if unchanged && err == nil && moves {
+		last.files = untimed(snap.FS)
+	}
+	return unchanged, err
+}
+
+// fingerprint is equal where objects come to the same by what plumbline.yaml says.
+func (k *Karpenter) fingerprint() string {
+	variables := k.variables()
+	var text strings.Builder
+	fmt.Fprintf(&text, "%q ", k.IgnoreKinds)
+	for _, name := range slices.Sorted(maps.Keys(variables)) {
+		fmt.Fprintf(&text, "%q=%q ", name, variables[name])
+	}
+	return text.String()
 }

@@ -1,8 +1,22 @@
 package render
 
 import (
+	"encoding/base32"
+	"encoding/hex"
+	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
 	"strings"
+
+	"github.com/Masterminds/semver/v3"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/plumbline-dev/plumbline/contradiction"
+	"github.com/plumbline-dev/plumbline/render/document"
 )
 
 // Karpenter is plumbline.yaml: config.plumbline.dev/v1alpha1, kind Karpenter.
@@ -120,3 +134,496 @@ const (
 	// controller, and for those of Version where it is given.
 	External Management = "External"
 )
+
+// chartFolder is where a repository that is a path leads to, from the root of the
+// Git repository; ok is false for a URL.
+func (k *Karpenter) chartFolder(folder string) (name string, ok bool) {
+	if k.Repository != "." && !strings.HasPrefix(k.Repository, "./") && k.Repository != ".." && !strings.HasPrefix(k.Repository, "../") {
+		return "", false
+	}
+	return path.Join(folder, k.Repository), true
+}
+
+// ChartRepository is where both charts are: a URL, or with inside a folder of the
+// Snapshot, from its root. name is the path of plumbline.yaml's folder.
+func (k *Karpenter) ChartRepository(name string) (repository string, inside bool, err error) {
+	folder, err := cleanPath(name)
+	if err != nil {
+		return "", false, err
+	}
+	if found, ok := k.chartFolder(folder); ok {
+		return found, true, nil
+	}
+	return k.Repository, false, nil
+}
+
+// charts is the folder that holds charts and no definitions; empty where there is
+// none that a walk could meet, or where it is the walk's very root.
+func (k *Karpenter) charts(folder string) string {
+	if found, ok := k.chartFolder(folder); ok && found != folder {
+		return found
+	}
+	return ""
+}
+
+// Files are a Snapshot's for a reader that is no render, and whose reading makes
+// what is rendered: its Inputs go into a render by WithInputs.
+type Files struct {
+	*tree
+}
+
+// maxChartBytes bounds one file, and all of them.
+const maxChartBytes = 16 << 20
+
+// NewFiles returns the files of a Snapshot.
+func NewFiles(snap Snapshot) *Files {
+	limits := DefaultLimits()
+	limits.FileBytes = maxChartBytes
+	return &Files{newTree(snap.FS, &allowance{limits: limits})}
+}
+
+// Inputs are what was read so far.
+func (f *Files) Inputs() Inputs { return f.inputs.clone() }
+
+// valuesFiles are the files with values, from the root of the Git repository.
+func (k *Karpenter) valuesFiles(folder string) []string {
+	var names []string
+	for _, entry := range k.ValuesFiles {
+		names = append(names, path.Join(folder, entry))
+	}
+	return names
+}
+
+// ReadValues reads the files with values of the main chart, in their order, null
+// entries among them. name is the path of plumbline.yaml's folder. Errors: Errors
+// with everything that is wrong in them.
+func (k *Karpenter) ReadValues(files *Files, name string) ([]map[string]any, error) {
+	folder, err := cleanPath(name)
+	if err != nil {
+		return nil, err
+	}
+	var all []map[string]any
+	var errs Errors
+	for i, file := range k.valuesFiles(folder) {
+		data, err := files.ReadFile(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, Error{File: path.Join(folder, FileName), Message: fmt.Sprintf("valuesFiles entry %q is not in the repository", k.ValuesFiles[i])})
+			continue
+		}
+		if err != nil {
+			return nil, limited(file, fmt.Errorf("read %s: %w", file, err))
+		}
+		values, problems := k.decodeValues(file, data)
+		errs, all = append(errs, problems...), append(all, values)
+	}
+	if len(errs) > 0 {
+		return nil, errs.sorted()
+	}
+	return all, nil
+}
+
+// decodeValues reads the text of a file with values.
+func (k *Karpenter) decodeValues(file string, data []byte) (map[string]any, Errors) {
+	documents, err := document.Parse(data)
+	switch {
+	case err != nil:
+		return nil, Errors{textError(file, err)}
+	case len(documents) == 0:
+		return nil, nil // an empty file has no values, as with Helm
+	case len(documents) > 1:
+		return nil, Errors{{File: file, Line: documents[1].Line, Message: fmt.Sprintf("it holds %d documents, and has to hold one", len(documents))}}
+	}
+	doc := documents[0]
+	whole, err := doc.WithNulls()
+	if err != nil {
+		return nil, Errors{textError(file, err)}
+	}
+	values, ok := whole.(map[string]any)
+	if !ok {
+		return nil, Errors{{File: file, Line: doc.Line, Message: "it holds no map of values"}}
+	}
+	if kind, version := values["kind"], values["apiVersion"]; kind != nil && version != nil {
+		return nil, Errors{{File: file, Line: doc.LineOf("kind"), Message: fmt.Sprintf("it is a %v and not values: as one of valuesFiles it would be no definition any more, and what it defines would be removed: take it out of valuesFiles", kind)}}
+	}
+	var errs Errors
+	for _, p := range contradictions(k.Cluster, values, "") {
+		errs = append(errs, Error{File: file, Line: doc.LineOf(p.path), Message: p.message})
+	}
+	return values, errs
+}
+
+// The apiVersion and kind of plumbline.yaml.
+const (
+	ConfigAPIVersion = "config.plumbline.dev/v1alpha1"
+	ConfigKind       = "Karpenter"
+)
+
+// What an empty field of plumbline.yaml stands for.
+const (
+	DefaultRepository = "oci://public.ecr.aws/karpenter"
+	DefaultNamespace  = "kube-system"
+	DefaultValuesKey  = "values.yaml"
+)
+
+func (k *Karpenter) setDefaults() {
+	if k.Management == "" {
+		k.Management = Managed
+	}
+	if k.Repository == "" && (k.Management == Managed || k.Version != "") {
+		k.Repository = DefaultRepository
+	}
+	if k.Namespace == "" {
+		k.Namespace = DefaultNamespace
+	}
+	if len(k.Nodes) == 0 {
+		k.Nodes = []string{"."}
+	}
+	for i := range k.ValuesFrom {
+		if k.ValuesFrom[i].ValuesKey == "" {
+			k.ValuesFrom[i].ValuesKey = DefaultValuesKey
+		}
+	}
+}
+
+var (
+	// https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_CreateQueue.html,
+	// and no FIFO queue, which EventBridge's rules for Karpenter do not fill.
+	queueName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,80}$`)
+	// https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_identifiers.html#identifiers-arns
+	roleARN = regexp.MustCompile(`^arn:aws[a-z-]*:iam::[0-9]{12}:role/[\x21-\x7e]+$`)
+	// https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateCluster.html
+	clusterName = regexp.MustCompile(`^[0-9A-Za-z][A-Za-z0-9_-]{0,99}$`)
+	regionName  = regexp.MustCompile(`^[a-z]{2,}(-[a-z]+)+-[0-9]+$`)
+)
+
+// check returns what is wrong, with the field that it is about. folder is that of
+// plumbline.yaml.
+func (k *Karpenter) check(folder string) []problem {
+	var found []problem
+	add := func(path, format string, args ...any) {
+		found = append(found, problem{path, fmt.Sprintf(format, args...)})
+	}
+	if k.APIVersion != ConfigAPIVersion {
+		add("apiVersion", "apiVersion is %q, and has to be %s", k.APIVersion, ConfigAPIVersion)
+	}
+	if k.Kind != ConfigKind {
+		add("kind", "kind is %q, and has to be %s", k.Kind, ConfigKind)
+	}
+	if !clusterName.MatchString(k.Cluster.Name) {
+		add("cluster.name", "cluster.name is %q: give the name of the EKS cluster", k.Cluster.Name)
+	}
+	if !regionName.MatchString(k.Cluster.Region) {
+		add("cluster.region", "cluster.region is %q: give the AWS region of the cluster, such as eu-west-1", k.Cluster.Region)
+	}
+	if len(validation.IsDNS1123Label(k.Namespace)) > 0 {
+		add("namespace", "namespace %q is not the name of a namespace", k.Namespace)
+	}
+	found = append(found, k.checkManagement()...)
+	found = append(found, k.checkUntested()...)
+	found = append(found, k.checkCharts(folder)...)
+	found = append(found, k.checkCluster()...)
+	found = append(found, contradictions(k.Cluster, k.Values, "values.")...)
+	found = append(found, k.checkValuesFrom()...)
+	found = append(found, k.checkValuesFiles(folder)...)
+	found = append(found, k.checkIgnored()...)
+	found = append(found, k.checkNodes()...)
+	found = append(found, k.checkApprove()...)
+	found = append(found, k.checkIgnoredKinds()...)
+	return append(found, k.checkSubstitute()...)
+}
+
+func (k *Karpenter) checkManagement() []problem {
+	var found []problem
+	switch k.Management {
+	case Managed:
+		if _, err := semver.StrictNewVersion(k.Version); err != nil {
+			found = append(found, problem{"version", fmt.Sprintf("version is %q: give one full version such as 1.14.1, without a v and without a range", k.Version)})
+		}
+	case External:
+		found = append(found, k.checkExternal()...)
+	default:
+		found = append(found, problem{"management", fmt.Sprintf("management is %q, and has to be %s or %s", k.Management, Managed, External)})
+	}
+	return found
+}
+
+// checkExternal lets through what says which version is waited for.
+func (k *Karpenter) checkExternal() []problem {
+	var found []problem
+	if k.Version != "" {
+		if _, err := semver.StrictNewVersion(k.Version); err != nil {
+			found = append(found, problem{"version", fmt.Sprintf("version is %q: give the one full version to wait for, such as 1.14.1, or leave it out", k.Version)})
+		}
+	} else {
+		for _, set := range []struct {
+			field string
+			given bool
+		}{{"repository", k.Repository != ""}, {"digests", k.Digests != Digests{}}} {
+			if set.given {
+				found = append(found, problem{set.field, fmt.Sprintf("%s is for charts, and management External without a version looks at none", set.field)})
+			}
+		}
+	}
+	if k.Adopt {
+		found = append(found, problem{"adopt", "adopt cannot be given with management External: nothing is adopted then"})
+	}
+	for _, set := range []struct {
+		field string
+		given bool
+	}{
+		{"values", k.Values != nil},
+		{"valuesFiles", k.ValuesFiles != nil},
+		{"valuesFrom", k.ValuesFrom != nil},
+		{"ignoreDifferences", k.IgnoreDifferences != nil},
+		{"acceptUntested", k.AcceptUntested != nil},
+		{"cluster.interruptionQueue", k.Cluster.InterruptionQueue != ""},
+		{"cluster.controllerRole", k.Cluster.ControllerRole != ""},
+	} {
+		if set.given {
+			found = append(found, problem{set.field, set.field + " cannot be given with management External: the tool that installs Karpenter decides it"})
+		}
+	}
+	return found
+}
+
+// sha256Digest is a digest as OCI writes it.
+var sha256Digest = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+
+// checkCharts looks at where the charts come from. What is wrong with a URL itself
+// is for the program that asks it to say.
+func (k *Karpenter) checkCharts(folder string) []problem {
+	if k.Management != Managed && k.Version == "" {
+		return nil
+	}
+	var found []problem
+	for _, pin := range []struct{ chart, digest string }{{"karpenter-crd", k.Digests.CRD}, {"karpenter", k.Digests.Controller}} {
+		if pin.digest != "" && !sha256Digest.MatchString(pin.digest) {
+			found = append(found, problem{"digests." + pin.chart, fmt.Sprintf("digests.%s is %q, and has to be sha256: and 64 hexadecimal digits", pin.chart, pin.digest)})
+		}
+	}
+	place, isPath := k.chartFolder(folder)
+	switch {
+	case isPath && (place == ".." || strings.HasPrefix(place, "../")):
+		found = append(found, problem{"repository", fmt.Sprintf("repository %q leads out of the Git repository", k.Repository)})
+	case !isPath && !slices.ContainsFunc([]string{"oci://", "https://", "http://"}, func(scheme string) bool { return strings.HasPrefix(k.Repository, scheme) }):
+		found = append(found, problem{"repository", fmt.Sprintf("repository is %q: give an OCI registry, oci://host/path, a Helm repository, https://host/path, or a folder of this Git repository, which begins with ./", k.Repository)})
+	}
+	return found
+}
+
+// untested is one version, by the product's name.
+var untested = regexp.MustCompile(`^(karpenter [0-9]+\.[0-9]+\.[0-9]+\S*|kubernetes 1\.[0-9]+)$`)
+
+// checkUntested lets through single versions by name: a range would accept what
+// nobody has looked at.
+func (k *Karpenter) checkUntested() []problem {
+	var found []problem
+	for i, entry := range k.AcceptUntested {
+		if !untested.MatchString(entry) {
+			found = append(found, problem{
+				fmt.Sprintf("acceptUntested[%d]", i),
+				fmt.Sprintf("acceptUntested entry %q names no version: write karpenter 1.15.0 or kubernetes 1.37, as the message of what is held does", entry),
+			})
+		}
+	}
+	return found
+}
+
+// checkNodes keeps the definitions within the folder of plumbline.yaml.
+func (k *Karpenter) checkNodes() []problem {
+	var found []problem
+	for i, entry := range k.Nodes {
+		cleaned := path.Clean(entry)
+		if strings.ContainsRune(entry, 0) {
+			found = append(found, problem{fmt.Sprintf("nodes[%d]", i), fmt.Sprintf("nodes entry %q is no path", entry)})
+			continue
+		}
+		if entry == "" || path.IsAbs(entry) || cleaned == ".." || strings.HasPrefix(cleaned, "../") {
+			found = append(found, problem{
+				fmt.Sprintf("nodes[%d]", i),
+				fmt.Sprintf("nodes entry %q is not below this folder; a base elsewhere is used by a kustomization in this one", entry),
+			})
+		}
+	}
+	return found
+}
+
+func (k *Karpenter) checkSubstitute() []problem {
+	var found []problem
+	builtIn := builtIns(k.Cluster)
+	for _, name := range slices.Sorted(maps.Keys(k.Substitute)) {
+		at := "substitute." + name
+		if _, taken := builtIn[name]; taken {
+			found = append(found, problem{at, fmt.Sprintf("substitute.%s is built in, and comes from cluster", name)})
+		} else if !variableName.MatchString(name) {
+			found = append(found, problem{at, fmt.Sprintf("substitute.%s is not a name: letters, digits and _, no digit first", name)})
+		}
+	}
+	return found
+}
+
+// checkCluster looks at what cluster fills into the values.
+func (k *Karpenter) checkCluster() []problem {
+	var found []problem
+	if queue := k.Cluster.InterruptionQueue; queue != "" && !queueName.MatchString(queue) {
+		found = append(found, problem{"cluster.interruptionQueue", fmt.Sprintf("cluster.interruptionQueue is %q: give the name of an SQS queue, neither its URL nor its ARN", queue)})
+	}
+	if role := k.Cluster.ControllerRole; role != "" && !roleARN.MatchString(role) {
+		found = append(found, problem{"cluster.controllerRole", fmt.Sprintf("cluster.controllerRole is %q: give the ARN of an IAM role, arn:aws:iam::<account>:role/<name>", role)})
+	}
+	return found
+}
+
+// contradictions finds values of the chart that contradict cluster: a controller
+// with another clusterName loses sight of every node. at is what stands before
+// their paths.
+func contradictions(cluster Cluster, values map[string]any, at string) []problem {
+	var found []problem
+	for _, c := range contradiction.Of(contradiction.Cluster{
+		Name: cluster.Name, Region: cluster.Region, InterruptionQueue: cluster.InterruptionQueue, ControllerRole: cluster.ControllerRole,
+	}, values, at) {
+		found = append(found, problem{c.Path, c.Error()})
+	}
+	return found
+}
+
+// mostValues is how many files, and how many objects of the cluster, may hold values of
+// the chart: each of them is read and merged at every render.
+const mostValues = 32
+
+// checkValuesFrom looks at what names objects of the cluster.
+func (k *Karpenter) checkValuesFrom() []problem {
+	var found []problem
+	if n := len(k.ValuesFrom); n > mostValues {
+		return append(found, problem{"valuesFrom", fmt.Sprintf("valuesFrom has %d entries, and may have %d", n, mostValues)})
+	}
+	for i, from := range k.ValuesFrom {
+		at := fmt.Sprintf("valuesFrom[%d]", i)
+		if from.Kind != FromConfigMap && from.Kind != FromSecret {
+			found = append(found, problem{at + ".kind", fmt.Sprintf("%s.kind is %q, and has to be %s or %s", at, from.Kind, FromConfigMap, FromSecret)})
+		}
+		if len(validation.IsDNS1123Subdomain(from.Name)) > 0 {
+			found = append(found, problem{at + ".name", fmt.Sprintf("%s.name is %q: give the name of a %s in the NodeSync's namespace", at, from.Name, from.Kind)})
+		}
+		if strings.ContainsAny(from.TargetPath, ",=") {
+			found = append(found, problem{at + ".targetPath", fmt.Sprintf("%s.targetPath is %q: give the path of one value, without a comma or an equals sign", at, from.TargetPath)})
+		}
+		if from.Kind == FromSecret && strings.HasSuffix(strings.ReplaceAll(from.TargetPath, `\`, ""), "].name") {
+			found = append(found, problem{at + ".targetPath", fmt.Sprintf("%s.targetPath is %q: a Secret gives no element of a list its name, by which messages call it: write the name in Git, and take the value from the Secret", at, from.TargetPath)})
+		}
+		if len(validation.IsConfigMapKey(from.ValuesKey)) > 0 {
+			found = append(found, problem{at + ".valuesKey", fmt.Sprintf("%s.valuesKey is %q, which no %s can have", at, from.ValuesKey, from.Kind)})
+		}
+	}
+	return found
+}
+
+// checkValuesFiles keeps them within the repository.
+func (k *Karpenter) checkValuesFiles(folder string) []problem {
+	var found []problem
+	if n := len(k.ValuesFiles); n > mostValues {
+		return append(found, problem{"valuesFiles", fmt.Sprintf("valuesFiles has %d entries, and may have %d", n, mostValues)})
+	}
+	for i, name := range k.valuesFiles(folder) {
+		entry := k.ValuesFiles[i]
+		if strings.ContainsRune(entry, 0) {
+			found = append(found, problem{fmt.Sprintf("valuesFiles[%d]", i), fmt.Sprintf("valuesFiles entry %q is no path", entry)})
+			continue
+		}
+		if entry == "" || path.IsAbs(entry) || name == ".." || strings.HasPrefix(name, "../") {
+			found = append(found, problem{fmt.Sprintf("valuesFiles[%d]", i), fmt.Sprintf("valuesFiles entry %q leads out of the Git repository: give a path from this folder", entry)})
+		}
+	}
+	return found
+}
+
+// maxApprove is how many digests may be approved in plumbline.yaml: each counts once, and a list that
+// nobody clears is one that nobody reads.
+const maxApprove = 100
+
+// shownLength is the length of a digest as it is shown: 26 characters of base32 carry 130 bits. Fewer than
+// 128 bits would let a committer search for two plans that are shown alike.
+const shownLength = 26
+
+// shownDigest matches what ShownDigest returns.
+var shownDigest = regexp.MustCompile(fmt.Sprintf(`^[a-z2-7]{%d}$`, shownLength))
+
+// ShownDigest is the form in which people read, copy and type the digest of what is held: the first 130
+// bits of a sha256:<hex> digest in base32 (RFC 4648) in lower case. It is one word of 26 characters, which
+// leaves room for a sentence in the 140 characters of a commit status. Any other text is returned as it is.
+func ShownDigest(digest string) string {
+	digits, found := strings.CutPrefix(digest, "sha256:")
+	raw, err := hex.DecodeString(digits)
+	if shown := strings.ToLower(base32.StdEncoding.EncodeToString(raw)); found && err == nil && len(shown) >= shownLength {
+		return shown[:shownLength]
+	}
+	return digest
+}
+
+// NamesDigest reports whether a person who wrote typed means a digest: typed is the digest itself or its
+// shown form, each in full.
+func NamesDigest(typed, digest string) bool {
+	return typed != "" && (typed == digest || typed == ShownDigest(digest))
+}
+
+// checkApprove accepts digests in full only: a prefix can belong to two plans.
+func (k *Karpenter) checkApprove() []problem {
+	if n := len(k.Approve); n > maxApprove {
+		return []problem{{"approve", fmt.Sprintf("approve has %d digests, and may have %d: remove those of what was done", n, maxApprove)}}
+	}
+	var found []problem
+	for i, digest := range k.Approve {
+		if !sha256Digest.MatchString(digest) && !shownDigest.MatchString(digest) {
+			found = append(found, problem{
+				fmt.Sprintf("approve[%d]", i),
+				fmt.Sprintf("approve entry %q is not the digest of a plan: copy all %d characters that plumbline shows, or sha256: and 64 digits as in status.held.digest of the NodeSync", digest, shownLength),
+			})
+		}
+	}
+	return found
+}
+
+// ignorable are the kinds that Karpenter's two charts make.
+func ignorable() []string {
+	return []string{
+		"ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "Deployment", "PodDisruptionBudget",
+		"Role", "RoleBinding", "Secret", "Service", "ServiceAccount", "ServiceMonitor",
+	}
+}
+
+// checkIgnored finds entries of ignoreDifferences that would ignore nothing, or
+// everything.
+func (k *Karpenter) checkIgnored() []problem {
+	var found []problem
+	for n, i := range k.IgnoreDifferences {
+		at := fmt.Sprintf("ignoreDifferences[%d]", n)
+		if !slices.Contains(ignorable(), i.Kind) {
+			found = append(found, problem{at + ".kind", fmt.Sprintf("%s.kind is %q, and the charts make none: give one of %s", at, i.Kind, strings.Join(ignorable(), ", "))})
+		}
+		if len(i.JSONPointers)+len(i.ManagedFieldsManagers) == 0 {
+			found = append(found, problem{at, fmt.Sprintf("%s ignores nothing: give jsonPointers, managedFieldsManagers or both", at)})
+		}
+		for m, pointer := range i.JSONPointers {
+			field := fmt.Sprintf("%s.jsonPointers[%d]", at, m)
+			switch {
+			case !leadsToField(pointer):
+				found = append(found, problem{field, fmt.Sprintf("%s is %q: give the path of a field, such as /spec/template/spec/tolerations", field, pointer)})
+			case i.Kind == "CustomResourceDefinition" && strings.HasPrefix(pointer, "/spec/versions"):
+				found = append(found, problem{field, fmt.Sprintf("%s is %q: a CRD whose schema is not the chart's does not fit its controller", field, pointer)})
+			}
+		}
+		for m, manager := range i.ManagedFieldsManagers {
+			if manager == "" {
+				found = append(found, problem{fmt.Sprintf("%s.managedFieldsManagers[%d]", at, m), fmt.Sprintf("%s.managedFieldsManagers[%d] is empty: give the name of a field manager", at, m)})
+			}
+		}
+	}
+	return found
+}
+
+// leadsToField says whether a JSON pointer is one, and leads to less than a whole
+// object or its name.
+func leadsToField(pointer string) bool {
+	whole := []string{"/apiVersion", "/kind", "/metadata", "/metadata/name", "/metadata/namespace", "/spec"}
+	return strings.HasPrefix(pointer, "/") && !strings.HasSuffix(pointer, "/") && !slices.Contains(whole, pointer)
+}

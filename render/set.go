@@ -7,6 +7,9 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/plumbline-dev/plumbline/internal/nearest"
 )
 
 // Ref names one object of the kinds that are ours, all of them cluster-scoped.
@@ -116,4 +119,105 @@ type Rescue struct {
 // Equal says whether two of them are the same.
 func (r Rescue) Equal(other Rescue) bool {
 	return r.Class == other.Class && r.By == other.By && slices.Equal(r.Pools, other.Pools) && slices.Equal(r.Origins, other.Origins)
+}
+
+// Stage is one step of the order in which things arrive. Removal runs the
+// steps backwards.
+type Stage string
+
+// The Stages, in order.
+const (
+	StageCRDs        Stage = "CRDs"
+	StageController  Stage = "Controller"
+	StageNodeClasses Stage = "NodeClasses"
+	StageNodePools   Stage = "NodePools"
+)
+
+// The kinds that are ours.
+const (
+	NodePool     = "NodePool"
+	EC2NodeClass = "EC2NodeClass"
+)
+
+// Kind is one kind of definition, and how it hangs together with the others.
+type Kind struct {
+	GVK   schema.GroupVersionKind
+	GVR   schema.GroupVersionResource
+	CRD   string
+	Stage Stage
+	// RefersTo is the kind that an object of this kind names, and RefPath where
+	// it does. Empty where it names none.
+	RefersTo string
+	RefPath  []string
+	// Scripts are the fields that hold shell, where ${…} is mostly the shell's.
+	Scripts []string
+}
+
+// Kinds returns the table of all kinds that are ours, in the order of their
+// Stages. Any other kind in a repository is refused by name.
+func Kinds() []Kind {
+	return []Kind{
+		{
+			GVK:     schema.GroupVersionKind{Group: "karpenter.k8s.aws", Version: "v1", Kind: EC2NodeClass},
+			GVR:     schema.GroupVersionResource{Group: "karpenter.k8s.aws", Version: "v1", Resource: "ec2nodeclasses"},
+			CRD:     "ec2nodeclasses.karpenter.k8s.aws",
+			Stage:   StageNodeClasses,
+			Scripts: []string{"spec.userData"},
+		},
+		{
+			GVK:      schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1", Kind: NodePool},
+			GVR:      schema.GroupVersionResource{Group: "karpenter.sh", Version: "v1", Resource: "nodepools"},
+			CRD:      "nodepools.karpenter.sh",
+			Stage:    StageNodePools,
+			RefersTo: EC2NodeClass,
+			RefPath:  []string{"spec", "template", "spec", "nodeClassRef", "name"},
+		},
+	}
+}
+
+// KindOf returns the entry of a kind, by its name.
+func KindOf(kind string) (Kind, bool) {
+	kinds := Kinds()
+	i := slices.IndexFunc(kinds, func(k Kind) bool { return k.GVK.Kind == kind })
+	if i < 0 {
+		return Kind{}, false
+	}
+	return kinds[i], true
+}
+
+// Reference returns the object that another one names: the EC2NodeClass of a NodePool. It is false if objects of its kind name
+// none, or this one does not.
+func Reference(ref Ref, object *unstructured.Unstructured) (Ref, bool) {
+	kind, ok := KindOf(ref.Kind)
+	if !ok || kind.RefersTo == "" {
+		return Ref{}, false
+	}
+	name, found, err := unstructured.NestedString(object.Object, kind.RefPath...)
+	if err != nil || !found || name == "" {
+		return Ref{}, false
+	}
+	return Ref{Kind: kind.RefersTo, Name: name}, true
+}
+
+// Undefined returns a sentence on each object that names another one which none of the objects is, with the name that was most
+// likely meant. Such an object may be in the cluster, or in the folder of another NodeSync.
+func Undefined(objects []Object) []string {
+	defined, names := map[Ref]bool{}, map[string][]string{}
+	for _, object := range objects {
+		defined[object.Ref] = true
+		names[object.Ref.Kind] = append(names[object.Ref.Kind], object.Ref.Name)
+	}
+	var sentences []string
+	for _, object := range objects {
+		named, ok := Reference(object.Ref, object.Desired)
+		if !ok || defined[named] {
+			continue
+		}
+		sentence := fmt.Sprintf("%s: %s names %s, which no file of this folder defines", object.Origin, object.Ref, named)
+		if meant := nearest.Name(named.Name, names[named.Kind]); meant != "" {
+			sentence += fmt.Sprintf("; did you mean %s?", meant)
+		}
+		sentences = append(sentences, sentence)
+	}
+	return sentences
 }

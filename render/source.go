@@ -1,15 +1,20 @@
 package render
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path"
 	"slices"
 	"strings"
 	"unicode"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/plumbline-dev/plumbline/redact"
+	"github.com/plumbline-dev/plumbline/render/kustomize"
 )
 
 // source is one thing that objects come from.
@@ -163,4 +168,284 @@ func shown(name string) string {
 		}
 		return r
 	}, name))
+}
+
+// tree is the Snapshot's file system; it notes everything that is read.
+type tree struct {
+	fsys   fs.FS
+	inputs Inputs
+	left   *allowance
+}
+
+var (
+	_ fs.ReadFileFS = (*tree)(nil)
+	_ fs.ReadDirFS  = (*tree)(nil)
+	_ fs.StatFS     = (*tree)(nil)
+)
+
+func newTree(fsys fs.FS, left *allowance) *tree {
+	return &tree{fsys: fsys, inputs: Inputs{}, left: left}
+}
+
+// branch is the same tree with notes of its own.
+func (t *tree) branch() *tree { return newTree(t.fsys, t.left) }
+
+// Open is there to be an fs.FS: what is opened this way is noted, too.
+func (t *tree) Open(name string) (fs.File, error) {
+	if _, err := t.Stat(name); err != nil {
+		return nil, err
+	}
+	return t.fsys.Open(name)
+}
+
+// ReadFile reads a file within the limits.
+func (t *tree) ReadFile(name string) ([]byte, error) {
+	data, err := t.read(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		t.inputs[name] = absent
+	}
+	if err != nil {
+		return nil, err
+	}
+	identity, err := identify(t.fsys, name, func() (string, error) { return contentIdentity(data), nil })
+	if err != nil {
+		return nil, err
+	}
+	t.inputs[name] = identity
+	return data, nil
+}
+
+func (t *tree) read(name string) ([]byte, error) {
+	file, err := t.fsys.Open(name)
+	if errors.Is(err, ErrIrregular) {
+		return nil, irregular(name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, irregular(name)
+	}
+	if err := t.left.read(name, info.Size()); err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(io.LimitReader(file, t.left.limits.FileBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	if int64(len(data)) > t.left.limits.FileBytes {
+		return nil, tooLarge(name, t.left.limits.FileBytes)
+	}
+	if bytes.HasPrefix(data, []byte(lfsPointer)) {
+		return nil, Error{File: name, Message: "it is a pointer of Git LFS, which is not fetched: commit the file itself"}
+	}
+	return data, nil
+}
+
+// ErrIrregular is what a Snapshot says of a name that is neither a file nor a folder: a named
+// pipe, say, which to open is to wait for another process to write to it.
+var ErrIrregular = errors.New("it is not a regular file")
+
+func irregular(name string) Error { return Error{File: name, Message: ErrIrregular.Error()} }
+
+// lfsPointer is how a file begins that stands for another one in Git LFS:
+// https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md#the-pointer
+const lfsPointer = "version https://git-lfs.github.com/spec/"
+
+// ReadDir lists a folder.
+func (t *tree) ReadDir(name string) ([]fs.DirEntry, error) {
+	if err := t.left.list(); err != nil {
+		return nil, err
+	}
+	entries, err := fs.ReadDir(t.fsys, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		t.inputs[name] = absent
+	}
+	if err != nil {
+		return nil, err
+	}
+	identity, err := identify(t.fsys, name, func() (string, error) { return listingIdentity(entries), nil })
+	if err != nil {
+		return nil, err
+	}
+	t.inputs[name] = identity
+	return entries, nil
+}
+
+// Stat says what stands at a name. Only that is noted, not what is in it.
+func (t *tree) Stat(name string) (fs.FileInfo, error) {
+	info, err := fs.Stat(t.fsys, name)
+	_, known := t.inputs[name]
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		t.inputs[name] = absent
+		return nil, err
+	case err != nil:
+		return nil, err
+	case !known:
+		t.inputs[name] = shape(info)
+	}
+	return info, nil
+}
+
+// listing is what is known of a folder with a kustomization.
+type listing struct {
+	inputs        Inputs
+	kustomization *kustomize.Kustomization
+	// err is why it could not be read; it is reported as one of the folder's errors.
+	err error
+}
+
+// kustomization takes a folder with a kustomization: the files where it lists only files,
+// so that each is read for itself and errors have their lines, and
+// the folder where it has to be built.
+func (w *walk) kustomization(folder string) error {
+	found, known := w.before[folder]
+	if known {
+		unchanged, err := found.inputs.Unchanged(w.snap)
+		if err != nil {
+			return err
+		}
+		known = unchanged && found.err == nil
+	}
+	if !known {
+		files := w.tree.branch()
+		found = listing{}
+		found.kustomization, found.err = kustomize.Read(files, folder)
+		found.inputs = files.inputs
+	}
+	w.after[folder] = found
+	w.tree.inputs.add(found.inputs)
+	if found.err == nil {
+		if names, ok := found.kustomization.Files(); ok {
+			for _, name := range names {
+				w.add(source{name: name, listed: true})
+			}
+			return nil
+		}
+	}
+	w.add(source{name: folder, kustomize: true})
+	return nil
+}
+
+// drawn is a tree that a build reads, which looks at the files that objects come from:
+// kustomize passes over those without any.
+type drawn struct {
+	*tree
+
+	kustomization *kustomize.Kustomization
+	resources     map[string]bool
+	// defined are the objects in the files of resources, by file.
+	defined  map[string][]definedAs
+	errs     Errors
+	warnings []string
+}
+
+// ReadFile reads a file, and notes what kustomize does not tell of it.
+func (d *drawn) ReadFile(name string) ([]byte, error) {
+	data, err := d.tree.ReadFile(name)
+	isResource, known := d.resources[name]
+	if err != nil || known && !isResource {
+		return data, err
+	}
+	d.resources[name] = false // once: a build reads some files again
+	if known {
+		d.lookAtResource(name, data)
+	} else {
+		d.lookBeside(name, data)
+	}
+	return data, nil
+}
+
+// lookBeside looks at a file that is no resource: a patch, most often.
+func (d *drawn) lookBeside(name string, data []byte) {
+	switch {
+	case d.kustomization.IsPatch(name) && isEmptied(data):
+		d.errs = append(d.errs, Error{File: name, Message: "the patch is empty, and what it set would be taken back: restore its text, or take it out of the kustomization"})
+	case d.kustomization.IsPatch(name) && onlyComments(data):
+		d.warnings = append(d.warnings, redact.VisibleName(name)+": the patch has only comments or empty documents: what it set counts as removed; take it out of the kustomization if that is meant")
+	case !kustomize.IsKustomization(name):
+		if why := kustomize.WhyReserved(data); why != "" {
+			d.errs = append(d.errs, Error{File: name, Message: why})
+		}
+	}
+}
+
+// lookAtResource looks at a file that objects come from.
+func (d *drawn) lookAtResource(name string, data []byte) {
+	switch {
+	case isEmptied(data):
+		d.errs = append(d.errs, emptied(name))
+	case onlyComments(data):
+		d.warnings = append(d.warnings, withoutDefinition(name))
+	default:
+		if documents, err := parse(name, data); err == nil { // else kustomize says what is wrong
+			drafts := draftsOf(name, documents)
+			d.errs = append(d.errs, refuseLocal(drafts)...)
+			d.define(name, drafts)
+		}
+	}
+}
+
+// definedAs is what a file calls an object.
+type definedAs struct{ apiVersion, kind, name string }
+
+func nameOf(value any) definedAs {
+	object, _ := value.(map[string]any)
+	var as definedAs
+	as.apiVersion, _ = object["apiVersion"].(string)
+	as.kind, _ = object["kind"].(string)
+	as.name, _, _ = unstructured.NestedString(object, "metadata", "name")
+	return as
+}
+
+// define notes what a file has.
+func (d *drawn) define(file string, drafts []draft) {
+	if d.defined == nil {
+		d.defined = map[string][]definedAs{}
+	}
+	for _, one := range drafts {
+		d.defined[file] = append(d.defined[file], nameOf(one.value))
+	}
+}
+
+// has says whether a file defines an object, perhaps by a part of the name that a build has
+// given it.
+func (d *drawn) has(file string, object definedAs) bool {
+	return slices.ContainsFunc(d.defined[file], func(as definedAs) bool {
+		return as.apiVersion == object.apiVersion && as.kind == object.kind && strings.Contains(object.name, as.name)
+	})
+}
+
+// fileOf is the file that an object is from; the kustomization where it names one that does
+// not define it.
+func (d *drawn) fileOf(made kustomize.Resource) string {
+	if !d.has(made.File, nameOf(made.Object)) {
+		return d.kustomization.File()
+	}
+	return made.File
+}
+
+// refuseChanged refuses objects of other kinds that are left out, and that no file
+// has: they may have been definitions, and none that is missing is a removal.
+func (d *drawn) refuseChanged(leftOut []draft, why string) Errors {
+	var errs Errors
+	for _, one := range leftOut {
+		as := nameOf(one.value)
+		_, refusal := classify(as.apiVersion, as.kind)
+		if refusal == "" || d.has(one.origin.File, as) || d.kustomization.Generates(as.apiVersion, as.kind, as.name) {
+			continue
+		}
+		errs = append(errs, Error{
+			File: one.origin.File,
+			Message: fmt.Sprintf("%s/%s %s, and no file has this %s: where the build changes a definition's kind, its nodes would be drained; take out what changes it",
+				as.kind, as.name, why, as.kind),
+		})
+	}
+	return errs
 }

@@ -1,19 +1,24 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -252,4 +257,92 @@ func authorExtra(of map[string]authenticationv1.ExtraValue) map[string]v1alpha1.
 		}
 	}
 	return found
+}
+
+// waitApproved stays until the daemon has counted an Approval, or says why it does not.
+func (c *cluster) waitApproved(cmd *cobra.Command, before *v1alpha1.NodeSync, made *v1alpha1.Approval, timeout time.Duration) error {
+	name := nodeSyncWord(before.Name)
+	err := wait.PollUntilContextTimeout(cmd.Context(), askEvery, timeout, true, func(ctx context.Context) (bool, error) {
+		sync, err := c.nodeSync(ctx, before.Name)
+		if err != nil {
+			return false, err
+		}
+		if slices.Contains(sync.Status.UsedApprovals, made.UID) {
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s: approved, it goes ahead: plumbline status %s -n %s\n", name, sync.Name, sync.Namespace)
+			return true, nil
+		}
+		return counted(sync, made)
+	})
+	if errors.Is(err, context.DeadlineExceeded) {
+		return &exitError{code: exitStalled, message: fmt.Sprintf("%s: the daemon has not counted the Approval after %s; see what it logs: plumbline logs", name, short(timeout))}
+	}
+	return err
+}
+
+// counted says what else the daemon makes of an Approval, as an error that ends the wait: too few
+// people have approved, it does not count, or something else is held by now.
+func counted(sync *v1alpha1.NodeSync, made *v1alpha1.Approval) (bool, error) {
+	held, name := sync.Status.Held, nodeSyncWord(sync.Name)
+	switch {
+	case held == nil || held.Digest != made.Spec.Digest:
+		return false, &exitError{code: exitHeld, message: fmt.Sprintf("%s: something else is held by now, or nothing: plumbline approve %s -n %s", name, sync.Name, sync.Namespace)}
+	case strings.Contains(held.Message, made.Name):
+		return false, errors.New(held.Message)
+	case slices.Contains(held.Approvers, made.Spec.Author):
+		return false, &exitError{code: exitHeld, message: fmt.Sprintf("%s: %d of %d have approved: %s", name, len(held.Approvers), held.Needed, strings.Join(held.Approvers, ", "))}
+	}
+	return false, nil
+}
+
+// seeHeld says how what the Plan holds is approved, once the daemon holds it.
+func (p *planned) seeHeld(sync *v1alpha1.NodeSync) {
+	held := approval.Publish(sync.Status.Held, p.Approvable, sync.GetNeededApprovals())
+	if held == nil {
+		return
+	}
+	p.approve, p.approval = held.Digest, fmt.Sprintf("held, once the daemon has this commit: %s; to approve just that: %s", held.Summary, approval.Command(sync, held.Digest))
+}
+
+// errUnconfirmed is returned if the user does not confirm what a command asks.
+var errUnconfirmed = errors.New("not confirmed: nothing was changed")
+
+// terminalOf returns the terminal that the user types into; nil if the command's input is none.
+func terminalOf(cmd *cobra.Command) *os.File {
+	in, isFile := cmd.InOrStdin().(*os.File)
+	if !isFile || !term.IsTerminal(int(in.Fd())) {
+		return nil
+	}
+	return in
+}
+
+// typedLine prints a question and returns the line that the user types; empty if the input or the context ends first.
+func typedLine(ctx context.Context, cmd *cobra.Command, terminal *os.File, question string) string {
+	fmt.Fprint(cmd.ErrOrStderr(), question)
+	lines := make(chan string, 1)
+	go func() {
+		line, err := bufio.NewReader(terminal).ReadString('\n')
+		if err != nil {
+			line = ""
+		}
+		lines <- strings.TrimSpace(line)
+	}()
+	select {
+	case <-ctx.Done():
+		return ""
+	case line := <-lines:
+		return line
+	}
+}
+
+// confirmYes asks a question that only "yes" or "y" confirms. Where nobody can answer, --yes has to be given.
+func confirmYes(cmd *cobra.Command, question string) error {
+	terminal := terminalOf(cmd)
+	if terminal == nil {
+		return errors.New("the input is no terminal to confirm on: add --yes")
+	}
+	switch strings.ToLower(typedLine(cmd.Context(), cmd, terminal, question+" [y/N] ")) {
+	case "y", "yes":
+		return nil
+	}
+	return errUnconfirmed
 }

@@ -1,7 +1,12 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
+	"syscall"
 
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -21,4 +26,22 @@ func cacheOptions(config *rest.Config, refusals *observe.Refusals, values *rende
 	maps.Copy(options.ByObject, observe.Labelled(o.namespace))
 	observe.Narrow(options.ByObject, o.karpenterNamespaces)
 	return options, nil
+}
+
+// lockCache makes a cache folder and keeps it for this process, until that ends or unlock is called: what another daemon
+// fetches into the stores, or takes out of them, would be missing amid a pass. Where the file system has no locks
+// nothing is kept.
+func lockCache(dir string) (unlock func(), err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make --cache-dir: %w", err)
+	}
+	file, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock --cache-dir: %w", err)
+	}
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
+		_ = file.Close()
+		return nil, fmt.Errorf("another plumbline daemon on this machine uses the folder %s: give this one another by --cache-dir", dir)
+	}
+	return func() { _ = file.Close() }, nil
 }

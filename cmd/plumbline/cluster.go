@@ -4,18 +4,30 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/conclude"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/summary"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // cluster is what a command speaks to, uncached, as the user.
@@ -99,4 +111,216 @@ func (c *cluster) takeStandIn(ctx context.Context, sync *v1alpha1.NodeSync) {
 	if message, err := conclude.StandIn(ctx, c, sync); err == nil && message != "" {
 		metav1.SetMetaDataAnnotation(&sync.ObjectMeta, v1alpha1.StatusNotWrittenAnnotation, message)
 	}
+}
+
+const (
+	// mostBelow is how many folders with a plumbline.yaml are named.
+	mostBelow = 5
+	// mostLooked is how many files are looked at to find them, and deepest how many folders down.
+	mostLooked, deepest = 20_000, 6
+)
+
+// hasCluster refuses a folder that is no cluster's, and names those below it that are.
+func hasCluster(folder string) error {
+	if _, err := os.Lstat(filepath.Join(folder, render.FileName)); err == nil {
+		return nil
+	}
+	if found := clustersBelow(folder); len(found) > 0 {
+		return fmt.Errorf("%s has no %s: it is in %s; name the folder of one cluster", folder, render.FileName, strings.Join(found, ", "))
+	}
+	return fmt.Errorf("%s has no %s, nor has a folder below it: name the folder of a cluster, or write one (docs/reference/plumbline-yaml.md)", folder, render.FileName)
+}
+
+// clustersBelow are the first few folders that have a plumbline.yaml.
+func clustersBelow(folder string) []string {
+	var found []string
+	looked := 0
+	// What cannot be read is not found.
+	_ = filepath.WalkDir(folder, func(name string, entry fs.DirEntry, err error) error {
+		looked++
+		switch {
+		case looked > mostLooked || len(found) > mostBelow:
+			return fs.SkipAll
+		case err != nil, entry.IsDir() && name != folder && hiddenOrDeep(folder, name):
+			return fs.SkipDir
+		case !entry.IsDir() && entry.Name() == render.FileName:
+			found = append(found, filepath.Dir(name))
+		}
+		return nil
+	})
+	if len(found) > mostBelow {
+		found = append(found[:mostBelow], "…")
+	}
+	return found
+}
+
+func hiddenOrDeep(folder, name string) bool {
+	below, err := filepath.Rel(folder, name)
+	return err != nil || strings.HasPrefix(filepath.Base(name), ".") || strings.Count(below, string(filepath.Separator)) >= deepest
+}
+
+// explain adds to an error of the API server what to do about it.
+// errUnreachable says that no answer comes from the cluster.
+var errUnreachable = errors.New("the cluster cannot be reached")
+
+func explain(err error, doing string) error {
+	var silent *url.Error
+	switch {
+	case errors.As(err, &silent):
+		return fmt.Errorf("%s: %w (%w): check --kubeconfig, --context and the way to %s", doing, errUnreachable, silent.Err, hostOf(silent.URL))
+	case apimeta.IsNoMatchError(err):
+		return fmt.Errorf("%s: plumbline is not installed in this cluster (its CRD is missing): helm install plumbline manifests/chart, or kubectl apply -k manifests", doing)
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("%s: it does not exist; `plumbline get -A` lists all", doing)
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("%s: you are not allowed to: %w", doing, err)
+	case apierrors.IsUnauthorized(err):
+		return fmt.Errorf("%s: the cluster does not know you (%w): log in again", doing, err)
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}
+
+func hostOf(address string) string {
+	parsed, err := url.Parse(address)
+	if err != nil {
+		return address
+	}
+	return parsed.Host
+}
+
+// home is the namespace that the manifests make for the daemon.
+const home = "plumbline-system"
+
+// nameOf takes a NodeSync's name as kubectl does: prod, nodesync/prod or nodesyncs/prod.
+func nameOf(arg string) (string, error) {
+	kind, name, typed := strings.Cut(arg, "/")
+	switch {
+	case !typed:
+		return arg, nil
+	case !slices.Contains([]string{"nodesync", "nodesyncs", "nodesync.plumbline.dev", "nodesyncs.plumbline.dev"}, strings.ToLower(kind)):
+		return "", fmt.Errorf("%s is no name of a NodeSync: give NAME or nodesync/NAME", arg)
+	case name == "" || strings.Contains(name, "/"):
+		return "", fmt.Errorf("%s names no NodeSync: give nodesync/NAME", arg)
+	}
+	return name, nil
+}
+
+// refOfArgument reads KIND/NAME of a definition, the kind as kubectl takes it.
+func refOfArgument(arg string) (render.Ref, error) {
+	kind, name, _ := strings.Cut(arg, "/")
+	for _, known := range render.Kinds() {
+		singular := strings.ToLower(known.GVK.Kind)
+		if names := []string{singular, known.GVR.Resource, singular + "." + known.GVK.Group, known.CRD}; name != "" && slices.Contains(names, strings.ToLower(kind)) {
+			return render.Ref{Kind: known.GVK.Kind, Name: name}, nil
+		}
+	}
+	return render.Ref{}, fmt.Errorf("%q is no definition: give NodePool/NAME or EC2NodeClass/NAME", arg)
+}
+
+// nodeSyncWord names a NodeSync in messages, however it was named.
+func nodeSyncWord(arg string) string {
+	if name, err := nameOf(arg); err == nil {
+		return "nodesync/" + name
+	}
+	return arg
+}
+
+// in is the namespace whose NodeSyncs are meant: that of -n; that of the kubeconfig's context, where
+// it has some; else that of the daemon, which serves no other, whether it has some or not.
+func (c *cluster) in(ctx context.Context) string {
+	if c.settled {
+		return c.namespace
+	}
+	c.settled = true
+	if has, err := c.has(ctx, c.namespace); has || err != nil && !apierrors.IsForbidden(err) {
+		return c.namespace
+	}
+	daemons := c.daemons(ctx)
+	for _, namespace := range append(slices.Clone(daemons), home) {
+		if has, _ := c.has(ctx, namespace); has {
+			c.namespace = namespace
+			return namespace
+		}
+	}
+	if len(daemons) > 0 {
+		c.namespace = daemons[0] // where the first NodeSync will be
+	}
+	return c.namespace
+}
+
+// has says whether there is a NodeSync in a namespace.
+func (c *cluster) has(ctx context.Context, namespace string) (bool, error) {
+	list := &v1alpha1.NodeSyncList{}
+	err := c.List(ctx, list, client.InNamespace(namespace), client.Limit(1))
+	return len(list.Items) > 0, err
+}
+
+// installed is an error where NodeSyncs are not served: a command that asks for something else would find
+// nothing, and not say why.
+func (c *cluster) installed(ctx context.Context, doing string) error {
+	if _, err := c.has(ctx, c.in(ctx)); err != nil && !apierrors.IsForbidden(err) {
+		return explain(err, doing)
+	}
+	return nil
+}
+
+// daemons are the namespaces with a Deployment of plumbline; none where they may not be listed.
+func (c *cluster) daemons(ctx context.Context) (namespaces []string) {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("DeploymentList"))
+	list.APIVersion = "apps/v1"
+	if err := c.List(ctx, list, client.MatchingLabels{"app.kubernetes.io/name": "plumbline"}); err != nil {
+		return nil
+	}
+	for i := range list.Items {
+		namespaces = append(namespaces, list.Items[i].Namespace)
+	}
+	return namespaces
+}
+
+// definitionsOf are a cluster's objects of a kind, of any owner; none where it does not serve the kind.
+func definitionsOf(ctx context.Context, c client.Reader, kind render.Kind) ([]unstructured.Unstructured, error) {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(kind.GVK)
+	if err := c.List(ctx, list); err != nil && !apimeta.IsNoMatchError(err) {
+		return nil, explain(err, "list "+kind.GVK.Kind+"s")
+	}
+	return list.Items, nil
+}
+
+// poolsWithClaims reads the pools that a NodeSync owns, and the NodeClaims of all pools, by pool.
+func poolsWithClaims(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync) (pools []*unstructured.Unstructured, claims map[string][]*karpv1.NodeClaim, err error) {
+	kind, _ := render.KindOf(render.NodePool)
+	objects, err := definitionsOf(ctx, c, kind)
+	if err != nil {
+		return nil, nil, err
+	}
+	owner := plan.OwnerOf(sync.Namespace, sync.Name)
+	for i := range objects {
+		if pool := &objects[i]; owner.Owns(pool) {
+			pools = append(pools, pool)
+		}
+	}
+	all := &karpv1.NodeClaimList{}
+	if err := c.List(ctx, all); err != nil && !apimeta.IsNoMatchError(err) {
+		return nil, nil, explain(err, "list NodeClaims")
+	}
+	claims = map[string][]*karpv1.NodeClaim{}
+	for i := range all.Items {
+		pool := poolOf(&all.Items[i])
+		claims[pool] = append(claims[pool], &all.Items[i])
+	}
+	return pools, claims, nil
+}
+
+// poolOf is the NodePool of a NodeClaim.
+func poolOf(claim *karpv1.NodeClaim) string { return claim.Labels[karpv1.NodePoolLabelKey] }
+
+// poolsOf counts the NodeClaims of each pool that the NodeSync owns.
+func poolsOf(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync) ([]summary.Pool, error) {
+	owned, claims, err := poolsWithClaims(ctx, c, sync)
+	if err != nil {
+		return nil, err
+	}
+	return summary.Pools(owned, claims), nil
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -16,12 +18,15 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/dynamic"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/client-go/tools/record"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -29,18 +34,27 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/charts/release"
 	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/provision/cloud/offers"
 	"github.com/plumbline-dev/plumbline/reconcile"
 	"github.com/plumbline-dev/plumbline/reconcile/account"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/landing"
 	"github.com/plumbline-dev/plumbline/reconcile/notify"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/page"
+	"github.com/plumbline-dev/plumbline/reconcile/preview"
+	"github.com/plumbline-dev/plumbline/reconcile/pulls"
+	"github.com/plumbline-dev/plumbline/reconcile/recorder"
+	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
 	"github.com/plumbline-dev/plumbline/reconcile/settings"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
+	"github.com/plumbline-dev/plumbline/reconcile/source/flux"
 	"github.com/plumbline-dev/plumbline/reconcile/steppoint"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
+	"github.com/plumbline-dev/plumbline/reconcile/webhook"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -328,4 +342,203 @@ func certificateAuthority(config *rest.Config) ([]byte, error) {
 		return nil, fmt.Errorf("read the API server's certificate authority: %w", err)
 	}
 	return bundle, nil
+}
+
+// eitherSource is where definitions come from: Git hosts, and the artifacts of Flux.
+func (d *daemon) eitherSource(config *rest.Config, o *runOptions) (flux.Either, error) {
+	watcher, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return flux.Either{}, fmt.Errorf("make the client that watches sources of Flux: %w", err)
+	}
+	sources := &flux.Sources{Reader: d.mgr.GetAPIReader(), Watcher: watcher, Namespaces: o.sourceNamespaces, Wake: d.reconciler.Wake}
+	artifacts := flux.NewStore(flux.Options{Dir: filepath.Join(o.cacheDir, "artifacts"), MaxBytes: o.storeLimit, Space: d.space})
+	return flux.Either{Git: d.git, Sources: sources, Artifacts: artifacts}, nil
+}
+
+const (
+	// burstOfEvents is how many events of one NodeSync are sent at once, and eventsPerSecond how many
+	// after them; client-go's own 25, and one in five minutes, are fewer than one commit can bring.
+	burstOfEvents   = 300
+	eventsPerSecond = 1
+	// alike is how many events of one reason are sent one by one in ten minutes; what comes
+	// after them is sent as one that counts.
+	alike = 100
+)
+
+// newBroadcaster sends events to the API server.
+func newBroadcaster() record.EventBroadcaster {
+	return record.NewBroadcasterWithCorrelatorOptions(record.CorrelatorOptions{BurstSize: burstOfEvents, QPS: eventsPerSecond, MaxEvents: alike})
+}
+
+// addBeside adds what runs beside the passes: what posts commit statuses, records ended nodes,
+// releases memory, and keeps on disk what was fetched and rendered. It returns what records.
+func (d *daemon) addBeside() (*recorder.Recorder, error) {
+	ended := recorder.New(recorder.Options{
+		Cached: d.mgr.GetClient(), Uncached: d.mgr.GetAPIReader(), Writer: d.mgr.GetClient(),
+		Namespace: d.reconciler.Settings.Namespace, Now: d.reconciler.Settings.Now,
+		EC2: func(ctx context.Context, region string) (recorder.EC2, error) {
+			return d.reconciler.Clouds.Within(awsPatience)(ctx, region)
+		},
+	})
+	d.reconciler.Nodes.Ends = ended
+	for what, runs := range map[string]manager.Runnable{
+		"posts commit statuses": newDeliverer(d.mgr, d.reconciler, d.reports), "records ended nodes": ended, "releases memory": &releaser{elected: d.mgr.Elected()},
+		"keeps what a restart need not do once more": keeper{"fetched": d.git, "rendered": d.reconciler.Disk},
+	} {
+		if err := d.mgr.Add(runs); err != nil {
+			return nil, fmt.Errorf("add what %s: %w", what, err)
+		}
+	}
+	return ended, nil
+}
+
+// newFollower says on pull requests what they would do, by what the reconciler works with.
+// The charts that pull requests ask for are in a store of their own, in which they evict none that a NodeSync needs.
+func newFollower(mgr ctrl.Manager, reconciler *reconcile.Reconciler, reports *queue.Queue, space *source.Space, o *runOptions) *pulls.Follower {
+	schemas, definitions := reconciler.Shared()
+	settings := reconciler.Settings
+	// Pull requests, from forks too, take no more than half of the space, so that NodeSyncs can always fetch.
+	git := source.NewGit(source.Options{
+		Dir: filepath.Join(o.cacheDir, "git-of-pull-requests"), MaxBytes: o.storeLimit / 2, Space: &source.Space{Limit: o.storeLimit / 2, Of: space},
+		OnFetch: func(s source.FetchStats) { reconciler.Meter.Fetched(s.Received) },
+	})
+	return pulls.New(pulls.Options{
+		Cached: mgr.GetClient(), Secrets: mgr.GetAPIReader(), Namespace: settings.Namespace,
+		Hosts: &report.Hosts{Now: settings.Now}, Source: git, Queue: reports,
+		Preview: preview.Tools{
+			Client: reconciler.Uncached, Cached: reconciler.Client, Nodes: reconciler.Nodes.Uncached, CachedNodes: reconciler.Nodes.Client, Definitions: definitions, Store: newChartStore("charts-of-pull-requests", reconciler.Confine, o), Helm: reconciler.Install,
+			CRDs: (&planOptions{}).knownCRDs, Schemas: schemas, Confine: reconciler.Confine,
+			CABundle: settings.CABundle(), Ask: ask(reconciler.Clouds.Within(awsPatience), settings.CertificateAuthority), Own: &settings.Own, Grants: &settings.Grants,
+		},
+		Grants: settings.Grants, StillLeader: settings.StillLeader, Trouble: reconciler.Look, Now: settings.Now,
+	})
+}
+
+// newDeliverer posts what the reconciler has said.
+func newDeliverer(mgr ctrl.Manager, reconciler *reconcile.Reconciler, reports *queue.Queue) *queue.Deliverer {
+	return &queue.Deliverer{
+		Queue:       reports,
+		Hosts:       &report.Hosts{Now: reconciler.Settings.Now},
+		Secrets:     mgr.GetAPIReader(),
+		Namespace:   reconciler.Settings.Namespace,
+		Grants:      reconciler.Settings.Grants,
+		StillLeader: reconciler.Settings.StillLeader,
+		Trouble:     reconciler.Look,
+		Now:         reconciler.Settings.Now,
+		Jitter:      rand.Float64,
+	}
+}
+
+// simulator simulates for the daemon where pods can go.
+func simulator(uncached client.Reader, namespaces []string, runner *confine.Runner, clouds *account.Clouds) *landing.Simulator {
+	return &landing.Simulator{Reader: uncached, Namespaces: namespaces, Confine: runner, Now: time.Now, Catalogs: &landing.Catalogs{
+		Ask: func(ctx context.Context, region string) (*offers.Catalog, error) {
+			aws, err := clouds.Within(awsPatience)(ctx, region)
+			if err != nil {
+				return nil, err
+			}
+			return aws.Catalog(ctx)
+		},
+	}}
+}
+
+// addPage serves the page, on every replica: one that does not lead says which one does.
+func addPage(ctx context.Context, mgr ctrl.Manager, reconciler *reconcile.Reconciler, ended *recorder.Recorder, seen *leaseSeen, o *runOptions) error {
+	host, err := page.CheckURL(o.pageURL)
+	if err != nil || o.pageAddr == "0" {
+		return err
+	}
+	if err := page.CheckAddress(o.pageAddr); err != nil {
+		return err
+	}
+	_, port, err := net.SplitHostPort(o.pageAddr)
+	if err != nil {
+		return err
+	}
+	ended.Keep()
+	handler, err := page.New(page.Options{
+		Cluster: page.Cluster{Cached: mgr.GetClient(), Namespace: o.namespace, Serves: reconciler.Serves, Ended: ended.Kept, Now: time.Now},
+		Elected: mgr.Elected(),
+		Leader:  seen.leader,
+		Host:    host,
+		Port:    port,
+		Version: version,
+		Logger:  ctrl.Log.WithName("page"),
+	})
+	if err != nil {
+		return err
+	}
+	server, err := page.Server(ctx, o.pageAddr, handler)
+	if err != nil {
+		return err
+	}
+	return mgr.Add(server)
+}
+
+// addWebhook serves the receiver of what Git hosts tell, on every replica.
+func addWebhook(ctx context.Context, mgr ctrl.Manager, reconciler *reconcile.Reconciler, followed *pulls.Follower, o *runOptions) error {
+	if o.webhookAddr == "0" {
+		return nil
+	}
+	server, err := webhook.Server(ctx, o.webhookAddr, webhook.New(webhook.Options{
+		NodeSyncs:      mgr.GetClient(),
+		Secrets:        mgr.GetAPIReader(),
+		Namespace:      o.namespace,
+		Secret:         o.webhookSecret,
+		TrustedProxies: o.webhookProxies,
+		Waker:          reconciler,
+		Pulls:          followed,
+		Now:            time.Now,
+		Logger:         ctrl.Log.WithName("webhook"),
+		Answered:       reconciler.Meter.Answered,
+	}))
+	if err != nil {
+		return err
+	}
+	return mgr.Add(server)
+}
+
+// When what was fetched and rendered is written down while the daemon runs: soon once, and then so
+// seldom that it costs nothing. What is lacking is fetched and rendered by the next process.
+const (
+	keepFirst = time.Minute
+	keepEvery = 15 * time.Minute
+)
+
+// saver keeps something on disk for the process after this one.
+type saver interface{ Save() error }
+
+// keeper has savers save, each by what it keeps.
+type keeper map[string]saver
+
+// NeedLeaderElection says that a replica that does not lead, which has nothing, does so, too.
+func (keeper) NeedLeaderElection() bool { return false }
+
+// Start writes now and then, and once more when the context ends.
+func (k keeper) Start(ctx context.Context) error {
+	for wait := keepFirst; ctx.Err() == nil; wait = keepEvery {
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
+		for what, s := range k {
+			if err := s.Save(); err != nil {
+				ctrl.LoggerFrom(ctx).Info("what was "+what+" is not kept: the next start does it once more", "why", err.Error())
+			}
+		}
+	}
+	return nil
+}
+
+// program is equal for processes that render the same: those of one file of one version.
+func program() string {
+	name, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	file, err := os.Stat(name)
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%s %d %s", version, file.Size(), file.ModTime().UTC().Format(time.RFC3339Nano))
 }

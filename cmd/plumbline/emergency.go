@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/brake"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
@@ -110,3 +114,144 @@ func (c *cluster) declareEmergency(ctx context.Context, name, end, reason string
 
 // emergencyPolicy is the ValidatingAdmissionPolicy that decides who may declare an emergency.
 const emergencyPolicy = "plumbline-guard-emergency"
+
+func newSuspendCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:               "suspend NODESYNC...",
+		Short:             "Stop a NodeSync: nothing is fetched, applied or removed until it is resumed",
+		Example:           "  plumbline suspend prod-eu",
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: completeNodeSyncs(kubeconfig, math.MaxInt),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return setSuspend(cmd, kubeconfig, args, true)
+		},
+	}
+}
+
+func newResumeCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:               "resume NODESYNC...",
+		Short:             "Resume a NodeSync that is suspended, or was drained by teardown --down-to nodes",
+		Example:           "  # Resume, and wait until the nodes match the newest commit\n  plumbline resume prod-eu && plumbline reconcile prod-eu --wait",
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: completeNodeSyncs(kubeconfig, math.MaxInt),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return setSuspend(cmd, kubeconfig, args, false)
+		},
+	}
+}
+
+// setSuspend suspends or resumes NodeSyncs, one after another.
+func setSuspend(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlags, names []string, suspend bool) error {
+	c, err := connect(cmd.Context(), kubeconfig)
+	if err != nil {
+		return err
+	}
+	word := map[bool]string{true: "suspended", false: "resumed"}[suspend]
+	for _, name := range names {
+		sync, err := c.nodeSync(cmd.Context(), name)
+		if err != nil {
+			return err
+		}
+		if sync.Spec.Suspend == suspend && (suspend || !sync.Spec.Drain) {
+			fmt.Fprintf(cmd.ErrOrStderr(), "nodesync/%s is %s already\n", sync.Name, word)
+			continue
+		}
+		patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"suspend":true}}`))
+		if !suspend {
+			patch = client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"suspend":false,"drain":false}}`))
+		}
+		if err := c.Patch(cmd.Context(), sync, patch); err != nil {
+			return explain(err, "write NodeSync "+sync.Name)
+		}
+		fmt.Fprintf(cmd.ErrOrStderr(), "nodesync/%s %s\n", sync.Name, word)
+	}
+	return nil
+}
+
+// resting says why nothing of a NodeSync is reconciled; empty where it is.
+func resting(sync *v1alpha1.NodeSync) string {
+	switch {
+	case sync.Spec.Suspend:
+		return "suspended"
+	case sync.Rests():
+		return "drained"
+	}
+	return ""
+}
+
+func newResumeRolloutCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
+	var pools []string
+	cmd := &cobra.Command{
+		Use:   "resume-rollout NODESYNC",
+		Short: "Resume the replacement of nodes that plumbline has stopped",
+		Long: `Resume the replacement of nodes that plumbline has stopped (RolledOut is False,
+reason RolloutBraked), in all NodePools or in those of --pool. Failed launches
+are counted from zero: after as many again it stops once more.`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeNodeSyncs(kubeconfig, 1),
+	}
+	cmd.Flags().StringSliceVar(&pools, "pool", nil, "NodePool whose rollout is resumed; default: all")
+	_ = cmd.RegisterFlagCompletionFunc("pool", completePools(kubeconfig, stoppedPools)) // the flag exists
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, err := connect(cmd.Context(), kubeconfig)
+		if err != nil {
+			return err
+		}
+		resumed, err := c.resumeRollout(cmd.Context(), args[0], pools)
+		if err != nil {
+			return err
+		}
+		if len(resumed) == 0 {
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s: no rollout is stopped\n", nodeSyncWord(args[0]))
+			return nil
+		}
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s: the rollout is resumed in %s\n", nodeSyncWord(args[0]), strings.Join(resumed, ", "))
+		return nil
+	}
+	return cmd
+}
+
+// resumeRollout annotates a NodeSync so that the rollouts of some pools, or of all, are resumed that
+// are stopped now, and returns the pools.
+func (c *cluster) resumeRollout(ctx context.Context, name string, pools []string) (resumed []string, err error) {
+	sync, err := c.nodeSync(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	var tokens []string
+	for _, p := range sync.Status.PoolRollouts {
+		if p.BrakedAt != nil && (len(pools) == 0 || slices.Contains(pools, p.Pool)) {
+			resumed = append(resumed, p.Pool)
+			tokens = append(tokens, p.Pool+"@"+brake.Token(*p.BrakedAt))
+		}
+	}
+	for _, pool := range pools {
+		if !slices.Contains(resumed, pool) {
+			return nil, fmt.Errorf("the rollout of NodePool %s is not stopped: plumbline status %s", pool, name)
+		}
+	}
+	if len(resumed) == 0 {
+		return nil, nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{v1alpha1.ResumeRolloutAnnotation: strings.Join(tokens, ",")}}})
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Patch(ctx, sync, client.RawPatch("application/merge-patch+json", patch)); err != nil {
+		return nil, explain(err, "write NodeSync "+sync.Name)
+	}
+	return resumed, nil
+}
+
+// stoppedPools are the NodePools of a NodeSync whose rollout is stopped; none without a name.
+func stoppedPools(ctx context.Context, c *cluster, args []string) ([]string, error) {
+	if len(args) == 0 {
+		return nil, nil
+	}
+	sync, err := c.nodeSync(ctx, args[0])
+	if err != nil {
+		return nil, err
+	}
+	return slices.Sorted(maps.Keys(sync.Status.BrakedPools())), nil
+}

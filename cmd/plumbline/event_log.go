@@ -1,13 +1,17 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
+	"github.com/fluxcd/pkg/runtime/events"
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/record"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
@@ -41,4 +45,65 @@ func (l eventLog) AnnotatedEventf(object runtime.Object, annotations map[string]
 		values = append(values, "warning", true)
 	}
 	l.log.Info(fmt.Sprintf(format, args...), values...)
+}
+
+// maxForwarded is how many events wait to be forwarded; what comes after them is logged only.
+const maxForwarded = 256
+
+// newEventRecorder sends events to the API server, logs them, and forwards them to Flux's
+// notification-controller where it has an address.
+func newEventRecorder(mgr ctrl.Manager, address string) (record.EventRecorder, error) {
+	recorder, err := events.NewRecorder(mgr, ctrl.Log, address, controllerName)
+	if err != nil {
+		return nil, fmt.Errorf("read --events-addr: %w", err)
+	}
+	logged := eventLog{recorder.EventRecorder, ctrl.Log.WithName("events")}
+	if address == "" {
+		return logged, nil
+	}
+	recorder.EventRecorder = unsent{}
+	f := &forwarder{EventRecorder: logged, to: recorder, waiting: make(chan func(), maxForwarded)}
+	if err := mgr.Add(manager.RunnableFunc(f.run)); err != nil {
+		return nil, fmt.Errorf("add what forwards events: %w", err)
+	}
+	return f, nil
+}
+
+// forwarder forwards each event as Flux's controllers do, by their recorder. That one tries again for
+// up to half a minute while the address does not answer, which no pass waits for.
+type forwarder struct {
+	record.EventRecorder
+
+	to      record.EventRecorder
+	waiting chan func()
+}
+
+// AnnotatedEventf records an event, and has it forwarded.
+func (f *forwarder) AnnotatedEventf(object runtime.Object, annotations map[string]string, kind, reason, format string, args ...any) {
+	f.EventRecorder.AnnotatedEventf(object, annotations, kind, reason, format, args...)
+	object = object.DeepCopyObject()
+	select {
+	case f.waiting <- func() { f.to.AnnotatedEventf(object, annotations, kind, reason, format, args...) }:
+	default:
+		ctrl.Log.Info("an event is not forwarded: too many wait", "reason", reason, "waiting", maxForwarded)
+	}
+}
+
+// run forwards one event after another until the daemon ends.
+func (f *forwarder) run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case forward := <-f.waiting:
+			forward()
+		}
+	}
+}
+
+// unsent keeps Flux's recorder from sending events to the API server a second time.
+type unsent struct{ record.EventRecorder }
+
+// AnnotatedEventf does nothing.
+func (unsent) AnnotatedEventf(runtime.Object, map[string]string, string, string, string, ...any) {
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -9,9 +10,16 @@ import (
 	"sync"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // The times of the leader's lease: a hand-over after a kill takes at most the
@@ -116,4 +124,209 @@ func fenced(config *rest.Config, stillLeader func(context.Context) error) *rest.
 	config = rest.CopyConfig(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &fence{next: next, stillLeader: stillLeader} })
 	return config
+}
+
+// pulse is how long a daemon that leads takes at most to renew its lease, when all is
+// well.
+const pulse = 3 * retryPeriod
+
+// unled says that no daemon leads in a namespace, so that what statuses say there is of
+// before; empty where one does, or nobody can tell: without --leader-elect there is no
+// lease or a released one of before, and not everybody may read it. A daemon renews its lease
+// within leaseDuration, whatever duration stands in a lease that another has written.
+func unled(ctx context.Context, c client.Reader, namespace string, now func() time.Time) string {
+	first, ok := readLease(ctx, c, namespace)
+	if !ok {
+		return ""
+	}
+	if holder := first.Spec.HolderIdentity; holder == nil || *holder == "" {
+		return "" // who stopped in peace may have been followed by one without --leader-elect
+	}
+	if renewedWithin(first, now(), leaseDuration) {
+		return ""
+	}
+	// Its time may be that of another clock: one that is still renewed is held.
+	again := time.NewTimer(pulse)
+	defer again.Stop()
+	select {
+	case <-ctx.Done():
+		return ""
+	case <-again.C:
+	}
+	second, ok := readLease(ctx, c, namespace)
+	if !ok || !second.Spec.RenewTime.Equal(first.Spec.RenewTime) {
+		return ""
+	}
+	holder := *first.Spec.HolderIdentity
+	if lasts := time.Duration(ptr.Deref(first.Spec.LeaseDurationSeconds, 0)) * time.Second; lasts > leaseDuration && renewedWithin(first, now(), lasts) {
+		return fmt.Sprintf("no daemon leads: lease %[1]s/%[2]s of %[3]s is not renewed and keeps others from leading for %[4]s; if %[3]s runs no more: kubectl delete lease %[2]s -n %[1]s", namespace, leaseName, holder, short(lasts))
+	}
+	return fmt.Sprintf("no daemon leads: lease %s/%s of %s %s", namespace, leaseName, holder, renewed(first, now()))
+}
+
+// renewedWithin says that by our clock a lease was renewed so long ago at most. A time that lies
+// further ahead than that is nobody's.
+func renewedWithin(lease *coordinationv1.Lease, now time.Time, lasts time.Duration) bool {
+	renew := lease.Spec.RenewTime
+	return renew != nil && now.Sub(renew.Time).Abs() < lasts
+}
+
+func readLease(ctx context.Context, c client.Reader, namespace string) (*coordinationv1.Lease, bool) {
+	lease := &coordinationv1.Lease{}
+	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: leaseName}, lease)
+	return lease, err == nil
+}
+
+// renewed says when a lease was held last.
+func renewed(lease *coordinationv1.Lease, now time.Time) string {
+	if lease.Spec.RenewTime == nil {
+		return "has run out"
+	}
+	ago := now.Sub(lease.Spec.RenewTime.Time).Truncate(time.Second)
+	if ago < 0 {
+		return fmt.Sprintf("is not renewed, and its renewTime is %s ahead of this machine's clock", short(-ago))
+	}
+	return fmt.Sprintf("has run out, %s ago; what follows is of then", short(ago))
+}
+
+// lastLease is a lease that may be deleted with its namespace. Nothing can be created in a
+// namespace that is being deleted, so that the replica that held the lease when it went leads until
+// its process ends: it is left to conclude the NodeSyncs that are deleted with the namespace.
+type lastLease struct {
+	resourcelock.Interface
+	// namespaceGoes asks whether the lease's namespace is being deleted.
+	namespaceGoes func(context.Context) (bool, error)
+	now           func() time.Time
+	seen          *leaseSeen
+}
+
+// leaseSeen is what this process has seen of its lease: the election renews it, and who
+// asks whether it is held may not have asked for a while.
+type leaseSeen struct {
+	mu sync.Mutex
+	// ours is the record as it was seen last, where it was ours then.
+	ours *resourcelock.LeaderElectionRecord
+	// holder is whose it was when it was seen last.
+	holder string
+	// gone says that the lease went while it was ours.
+	gone bool
+}
+
+func newLastLease(lease resourcelock.Interface, seen *leaseSeen, config *rest.Config, namespace string) (*lastLease, error) {
+	core, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("make a client for namespace %s: %w", namespace, err)
+	}
+	return &lastLease{Interface: lease, seen: seen, now: time.Now, namespaceGoes: func(ctx context.Context) (bool, error) {
+		found, err := core.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
+		if err != nil {
+			return false, fmt.Errorf("read namespace %s: %w", namespace, err)
+		}
+		return goes(found), nil
+	}}, nil
+}
+
+func goes(namespace *corev1.Namespace) bool { return namespace.DeletionTimestamp != nil }
+
+// Get reads the record: the last one, where the lease went while it was ours.
+func (l *lastLease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	if last := l.seen.last(l.now()); last != nil {
+		return encoded(*last)
+	}
+	record, raw, err := l.Interface.Get(ctx)
+	switch {
+	case err == nil:
+		l.seen.note(*record, l.Identity())
+		return record, raw, nil
+	case !l.seen.held(l.now()) || !deleted(err):
+		return nil, nil, err
+	}
+	goes, unknown := l.namespaceGoes(ctx)
+	if unknown != nil || !goes {
+		return nil, nil, err
+	}
+	if !l.seen.lose() {
+		return nil, nil, err
+	}
+	return encoded(*l.seen.last(l.now()))
+}
+
+// deleted says of an error that the lease may be gone with its namespace. The right to read
+// it, a Role of the same namespace, goes with it, too, in no order.
+func deleted(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) }
+
+// Create makes the lease.
+func (l *lastLease) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	err := l.Interface.Create(ctx, record)
+	if err == nil {
+		l.seen.note(record, l.Identity())
+	}
+	return err
+}
+
+// Update renews the lease, or gives it up. One that is gone is only remembered.
+func (l *lastLease) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	if l.seen.last(l.now()) != nil {
+		return nil
+	}
+	err := l.Interface.Update(ctx, record)
+	if err == nil {
+		l.seen.note(record, l.Identity())
+	}
+	return err
+}
+
+func encoded(record resourcelock.LeaderElectionRecord) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	raw, err := json.Marshal(record)
+	if err != nil {
+		return nil, nil, fmt.Errorf("encode the record of the lease: %w", err)
+	}
+	return &record, raw, nil
+}
+
+// note notes a record that the API server has.
+func (s *leaseSeen) note(record resourcelock.LeaderElectionRecord, identity string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gone {
+		return
+	}
+	s.ours, s.holder = nil, record.HolderIdentity
+	if record.HolderIdentity == identity {
+		s.ours = &record
+	}
+}
+
+// leader is who held it when it was seen last; empty where nobody did.
+func (s *leaseSeen) leader() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.holder
+}
+
+// held says that nobody else can have held the lease before it went: it had not run out.
+func (s *leaseSeen) held(now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ours != nil && now.Before(s.ours.RenewTime.Add(time.Duration(s.ours.LeaseDurationSeconds)*time.Second))
+}
+
+// lose notes that the lease went while it was ours; false where it is another's by now.
+func (s *leaseSeen) lose() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gone = s.ours != nil
+	return s.gone
+}
+
+// last is the record of a lease that is gone; nil of one that is not.
+func (s *leaseSeen) last(now time.Time) *resourcelock.LeaderElectionRecord {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.gone {
+		return nil
+	}
+	record := *s.ours
+	record.RenewTime = metav1.NewTime(now)
+	return &record
 }

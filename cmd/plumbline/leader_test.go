@@ -5,10 +5,13 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
@@ -135,4 +138,135 @@ func (*closed) Read([]byte) (int, error) { return 0, io.EOF }
 func (c *closed) Close() error {
 	c.done = true
 	return nil
+}
+
+const leasePath = "/apis/coordination.k8s.io/v1/namespaces/fleet/leases/plumbline"
+
+// leaseOf is the leader's lease, renewed so long ago.
+func leaseOf(holder string, ago time.Duration) map[string]any {
+	return map[string]any{
+		"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+		"metadata": map[string]any{"name": "plumbline", "namespace": "fleet"},
+		"spec":     map[string]any{"holderIdentity": holder, "leaseDurationSeconds": 10, "renewTime": metav1.NewMicroTime(time.Now().Add(-ago))},
+	}
+}
+
+// lasting is a lease with another duration; one of none has no time either.
+func lasting(lease map[string]any, seconds int) map[string]any {
+	spec := lease["spec"].(map[string]any)
+	spec["leaseDurationSeconds"] = seconds
+	if seconds == 0 {
+		delete(spec, "leaseDurationSeconds")
+		delete(spec, "renewTime")
+	}
+	return lease
+}
+
+// TestWithoutADaemon: what a status says while nobody leads is of before, and no success.
+func TestWithoutADaemon(t *testing.T) {
+	cases := map[string]struct {
+		lease   any
+		renewed func() map[string]any // what the lease is once it was read
+		refused int
+		says    string
+	}{
+		"it leads":            {lease: leaseOf("a", time.Second), renewed: func() map[string]any { return leaseOf("a", 0) }},
+		"there is no lease":   {},
+		"it may not be read":  {lease: leaseOf("a", time.Hour), refused: http.StatusForbidden},
+		"it was killed":       {lease: leaseOf("pod-1_a", time.Minute), says: "no daemon leads: lease fleet/plumbline of pod-1_a has run out, 1m"},
+		"it stopped":          {lease: leaseOf("", time.Minute)},
+		"its clock is behind": {lease: leaseOf("a", time.Minute), renewed: func() map[string]any { return leaseOf("a", time.Minute-time.Second) }},
+		"another's, for days": {lease: lasting(leaseOf("stranger", time.Minute), 11*24*60*60), says: "no daemon leads: lease fleet/plumbline of stranger is not renewed and keeps others from leading for 264h"},
+		"of another year":     {lease: leaseOf("stranger", -365*24*time.Hour), says: "no daemon leads: lease fleet/plumbline of stranger is not renewed, and its renewTime is 8759h"},
+		"without a time":      {lease: lasting(leaseOf("stranger", 0), 0), says: "no daemon leads: lease fleet/plumbline of stranger has run out"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, kubeconfig := serve(t, verdicts()["in-sync"])
+			if c.lease != nil {
+				s.objects[leasePath] = c.lease
+			}
+			if c.refused != 0 {
+				s.refused[leasePath] = c.refused
+			}
+			if c.renewed != nil {
+				s.answered = func(path string) {
+					if path == leasePath {
+						s.objects[leasePath] = c.renewed()
+					}
+				}
+			}
+			got := plumbline(t, "status", "prod", "--kubeconfig", kubeconfig)
+			in, first := strings.Contains(got.out, "nodesync/prod: in sync"), strings.HasPrefix(got.out, "no daemon leads: ")
+			switch {
+			case c.says == "" && (got.code != exitDone || !in || first):
+				t.Errorf("code %d: %s", got.code, got.out)
+			case c.says != "" && (got.code != exitFailed || in || !strings.HasPrefix(got.out, c.says) || strings.Contains(got.out, "fetches every")):
+				t.Errorf("code %d: %s", got.code, got.out)
+			}
+			got = plumbline(t, "get", "--kubeconfig", kubeconfig)
+			if !strings.HasPrefix(got.err, c.says) || (got.err == "") != (c.says == "") || got.code != exitDone {
+				t.Errorf("get: code %d, says %q", got.code, got.err)
+			}
+		})
+	}
+}
+
+// TestALeaseThatGoesWithItsNamespace stays with the one who held it when it went, and with
+// nobody who may have lost it before.
+func TestALeaseThatGoesWithItsNamespace(t *testing.T) {
+	leases := schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
+	notFound, forbidden := apierrors.NewNotFound(leases, leaseName), apierrors.NewForbidden(leases, leaseName, nil)
+	cases := map[string]struct {
+		holder string
+		// idle is how long the lease was not looked at before it was gone.
+		idle  time.Duration
+		goes  bool
+		err   error
+		leads bool
+	}{
+		"it was ours":                   {holder: "us", idle: time.Second, goes: true, err: notFound, leads: true},
+		"the right to read it has gone": {holder: "us", idle: time.Second, goes: true, err: forbidden, leads: true},
+		"the namespace stays":           {holder: "us", idle: time.Second, err: notFound},
+		"it was another's":              {holder: "them", idle: time.Second, goes: true, err: notFound},
+		"it had run out":                {holder: "us", idle: 10 * time.Second, goes: true, err: notFound},
+		"it cannot be asked":            {holder: "us", idle: time.Second, goes: true, err: apierrors.NewServiceUnavailable("no")},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			now := time.Now()
+			inner := lease(c.holder, now)
+			l := &lastLease{Interface: inner, seen: &leaseSeen{}, now: func() time.Time { return now }, namespaceGoes: func(context.Context) (bool, error) { return c.goes, nil }}
+			if _, _, err := l.Get(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			now, inner.err = now.Add(c.idle), c.err
+			if err := held(t.Context(), l, now); (err == nil) != c.leads {
+				t.Fatalf("held: %v, want ours %t", err, c.leads)
+			}
+			if !c.leads {
+				return
+			}
+			// It is renewed for as long as the process runs, and given up by nobody.
+			now = now.Add(time.Hour)
+			if err := l.Update(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: "us"}); err != nil {
+				t.Errorf("renewed: %v", err)
+			}
+			if err := held(t.Context(), l, now); err != nil {
+				t.Errorf("an hour later: %v", err)
+			}
+		})
+	}
+}
+
+// TestWhoLeads: the page of another replica names it.
+func TestWhoLeads(t *testing.T) {
+	seen := &leaseSeen{}
+	for _, holder := range []string{"", "us", "them"} {
+		seen.note(resourcelock.LeaderElectionRecord{HolderIdentity: holder}, "us")
+		if got := seen.leader(); got != holder {
+			t.Errorf("%q leads, want %q", got, holder)
+		}
+	}
 }

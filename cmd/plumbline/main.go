@@ -3,17 +3,24 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/signal"
+	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/dustin/go-humanize/english"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"github.com/plumbline-dev/plumbline/redact"
 	"github.com/plumbline-dev/plumbline/render"
@@ -87,4 +94,296 @@ func inWords(err error) string {
 	}
 	fmt.Fprintf(&text, "plumbline: %s in %s", english.Plural(len(mistakes), "error", ""), english.Plural(len(files), "file", ""))
 	return text.String()
+}
+
+// The exit codes of the CLI.
+const (
+	exitDone    = 0 // done, or no change
+	exitFailed  = 1 // an error
+	exitChanges = 2 // changes, or drift
+	exitHeld    = 3 // held by the guard
+	exitStalled = 4 // stalled, or timed out
+)
+
+// gravest is, of what several NodeSyncs came to, what a person has to look at first: an error, what
+// stalls, what is held, changes.
+func gravest(ends ...error) error {
+	rank := func(err error) int {
+		var exit *exitError
+		switch {
+		case err == nil:
+			return 0
+		case errors.As(err, &exit) && exit.code != exitFailed:
+			return exit.code
+		}
+		return math.MaxInt
+	}
+	return slices.MaxFunc(ends, func(a, b error) int { return cmp.Compare(rank(a), rank(b)) })
+}
+
+// exitError ends the program with a code of its own. The command has said
+// already what there is to say, but for message.
+type exitError struct {
+	code    int
+	message string
+}
+
+// Error returns the message.
+func (e *exitError) Error() string { return e.message }
+
+// standardOutput remembers that something could not be written, as on a full disk. What prints
+// line by line does not look, and who reads a file that ends early would take it for the whole.
+type standardOutput struct {
+	file *os.File
+	err  error
+}
+
+// Fd is what a terminal is asked its width by.
+func (o *standardOutput) Fd() uintptr { return o.file.Fd() }
+
+// Write writes, and keeps the first error.
+func (o *standardOutput) Write(text []byte) (int, error) {
+	n, err := o.file.Write(text)
+	if o.err == nil {
+		o.err = err
+	}
+	return n, err
+}
+
+// outcome is what a command has come to: what could not be printed is an error, whatever the
+// exit code of what was to be printed.
+func (o *standardOutput) outcome(err error) error {
+	var exit *exitError
+	if o.err != nil && (err == nil || errors.As(err, &exit)) {
+		return o.err
+	}
+	return err
+}
+
+// versions is what `plumbline version` prints.
+type versions struct {
+	Version   string `json:"version"`
+	Go        string `json:"go"`
+	Karpenter string `json:"karpenter"`
+	Helm      string `json:"helm"`
+}
+
+func newVersionCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "Print the version of plumbline and of the libraries it predicts with",
+		Args:  cobra.NoArgs,
+	}
+	output := addOutput(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		v := versions{Version: version, Go: runtime.Version()}
+		if info, ok := debug.ReadBuildInfo(); ok {
+			v.Karpenter, v.Helm = moduleVersion(info, "sigs.k8s.io/karpenter"), moduleVersion(info, "helm.sh/helm/v3")
+		}
+		return output.write(cmd.OutOrStdout(), v, func(out io.Writer) error {
+			_, err := fmt.Fprintf(out, "plumbline %s (%s; Karpenter library %s, Helm library %s)\n", v.Version, v.Go, v.Karpenter, v.Helm)
+			return err
+		})
+	}
+	return cmd
+}
+
+func moduleVersion(info *debug.BuildInfo, path string) string {
+	for _, dep := range info.Deps {
+		if dep.Path == path {
+			return dep.Version
+		}
+	}
+	return "unknown"
+}
+
+func newRootCommand() *cobra.Command {
+	kubeconfig := genericclioptions.NewConfigFlags(true)
+	kubeconfig.CacheDir = nil // discovery is not cached on disk
+	root := &cobra.Command{
+		Use:   "plumbline",
+		Short: "Keep a cluster's Karpenter nodes true to Git",
+		Long: `plumbline keeps a cluster's Karpenter nodes true to Git: it installs Karpenter's
+charts in the only safe order, applies NodePools and EC2NodeClasses, and takes
+away what leaves the repository: drained, terminated and verified gone in EC2.
+
+Commands that speak to a cluster take the flags of kubectl, such as --context,
+--kubeconfig and -n; without -n they find the namespace of the daemon.
+
+Exit codes: 0 done or no change, 1 error, 2 changes or drift, 3 held by the
+guard, 4 stalled or timed out.`,
+		Version:       version,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.SetVersionTemplate("plumbline {{.Version}}\n")
+	kubeconfig.AddFlags(root.PersistentFlags())
+	completeKubeconfig(root, kubeconfig)
+	usage := root.UsageTemplate()
+	root.SetUsageTemplate(withoutClusterFlags(usage))
+	for _, cmd := range newClusterCommands(kubeconfig) {
+		cmd.SetUsageTemplate(strings.Replace(usage, "Global Flags:", "Cluster Flags (those of kubectl):", 1))
+		root.AddCommand(cmd)
+	}
+	root.AddCommand(newRenderCommand(), newVendorCommand(), newVersionCommand(), newReferenceCommand())
+	for _, cmd := range root.Commands() {
+		sayUsage(cmd)
+		addQuiet(cmd)
+	}
+	root.InitDefaultVersionFlag()
+	showBoolsPlainly(root)
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		showBoolsPlainly(cmd) // those that cobra adds as it runs
+		help(cmd, args)
+	})
+	return root
+}
+
+// newClusterCommands are the commands that take kubectl's flags.
+func newClusterCommands(kubeconfig *genericclioptions.ConfigFlags) []*cobra.Command {
+	return []*cobra.Command{
+		newRunCommand(kubeconfig),
+		newPlanCommand(kubeconfig),
+		newDiffCommand(kubeconfig),
+		newSnapshotCommand(kubeconfig),
+		newAdoptCommand(kubeconfig),
+		newUpgradeCommand(kubeconfig),
+		newGetCommand(kubeconfig),
+		newStatusCommand(kubeconfig),
+		newTreeCommand(kubeconfig),
+		newOwnersCommand(kubeconfig),
+		newDriftCommand(kubeconfig),
+		newEventsCommand(kubeconfig),
+		newWhyCommand(kubeconfig),
+		newHistoryCommand(kubeconfig),
+		newTeardownCommand(kubeconfig, byUser(), startStandIn),
+		newVerifyCommand(kubeconfig, byUser()),
+		newLogsCommand(kubeconfig),
+		newReconcileCommand(kubeconfig),
+		newSuspendCommand(kubeconfig),
+		newResumeCommand(kubeconfig),
+		newResumeRolloutCommand(kubeconfig),
+		newApproveCommand(kubeconfig),
+		newCalendarCommand(kubeconfig),
+		newEmergencyCommand(kubeconfig),
+	}
+}
+
+// addQuiet gives a command the flag --quiet.
+func addQuiet(cmd *cobra.Command) {
+	run := cmd.RunE
+	if run == nil || cmd.Name() == "run" {
+		return // the daemon logs
+	}
+	quiet := cmd.Flags().BoolP("quiet", "q", false, "print nothing on stderr but errors")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if *quiet {
+			cmd.SetErr(io.Discard)
+		}
+		return run(cmd, args)
+	}
+}
+
+// sayUsage has a command that is called wrongly say how it is called.
+func sayUsage(cmd *cobra.Command) {
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return &usageError{cmd: cmd, err: err} })
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if err := check(cmd, args); err != nil {
+				return &usageError{cmd: cmd, err: err}
+			}
+			return nil
+		}
+	}
+}
+
+// withoutClusterFlags is the form of the help of a command that asks no cluster: the flags of kubectl
+// are root's, and are left out.
+func withoutClusterFlags(usage string) string {
+	before, after, _ := strings.Cut(strings.ReplaceAll(usage, ".LocalFlags.", ".LocalNonPersistentFlags."), "{{if .HasAvailableInheritedFlags}}")
+	_, after, _ = strings.Cut(after, "{{end}}")
+	return before + after
+}
+
+// usageError says how a command is called that was called otherwise.
+type usageError struct {
+	cmd *cobra.Command
+	err error
+}
+
+// Error is what is wrong, and the line that would be right.
+func (e *usageError) Error() string {
+	return fmt.Sprintf("%v\nUsage: %s\n`%s --help` has more", e.err, e.cmd.UseLine(), e.cmd.CommandPath())
+}
+
+// Unwrap returns what is wrong.
+func (e *usageError) Unwrap() error { return e.err }
+
+// plainBool is a boolean flag that help shows as --watch: pflag shows values that have IsBoolFlag as
+// --watch[=true|false]. Both are parsed alike.
+type plainBool struct{ value pflag.Value }
+
+// String is the flag's value.
+func (b plainBool) String() string { return b.value.String() }
+
+// Set sets the flag's value.
+func (b plainBool) Set(value string) error { return b.value.Set(value) }
+
+// Type is that of a boolean.
+func (b plainBool) Type() string { return b.value.Type() }
+
+// showBoolsPlainly has help show the boolean flags of a command, and of those below it, without their values.
+func showBoolsPlainly(cmd *cobra.Command) {
+	cmd.InitDefaultHelpFlag()
+	plain := func(f *pflag.Flag) {
+		if _, is := f.Value.(plainBool); !is && f.Value.Type() == "bool" {
+			f.Value = plainBool{f.Value}
+		}
+	}
+	cmd.Flags().VisitAll(plain)
+	cmd.PersistentFlags().VisitAll(plain)
+	for _, each := range cmd.Commands() {
+		showBoolsPlainly(each)
+	}
+}
+
+// mistakes are the lines of what is wrong with a commit, each once: the first line of the message, which
+// is for places with room for one, says the first of them again, and how many more there are.
+func mistakes(message string) []string {
+	lines := strings.Split(strings.TrimSpace(message), "\n")
+	if len(lines) > 1 && repeats(lines[0], lines[1]) {
+		return lines[1:]
+	}
+	return lines
+}
+
+// repeats says that a line is the beginning of the next one, but for "(and 2 more)".
+func repeats(first, next string) bool {
+	if at := strings.LastIndex(first, " (and "); at > 0 && strings.HasSuffix(first, " more)") {
+		first = first[:at]
+	}
+	return strings.HasPrefix(next, strings.TrimSuffix(first, "…"))
+}
+
+// printRefusals says what the daemon does not do, and why.
+func (r planReport) printRefusals(out io.Writer) {
+	refused := func(why string) string {
+		return redact.Visible(strings.TrimPrefix(strings.TrimPrefix(why, "refused: "), "refused, "))
+	}
+	switch {
+	case r.Waits:
+		fmt.Fprintln(out, "waits: "+redact.Visible(strings.TrimPrefix(r.Stopped, "waiting for ")))
+	case r.Stopped != "":
+		lines := mistakes(refused(r.Stopped))
+		if len(lines) == 1 {
+			fmt.Fprintln(out, "refused as a whole: "+lines[0])
+			break
+		}
+		fmt.Fprintln(out, strings.Join(lines, "\n"))
+		fmt.Fprintln(out, "refused as a whole: "+english.Plural(len(lines), "error", ""))
+	}
+	if r.ChartsRefused != "" {
+		fmt.Fprintln(out, "the charts are not changed: "+refused(r.ChartsRefused))
+	}
 }

@@ -2,17 +2,26 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/dustin/go-humanize/english"
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/plan/planjson"
+	"github.com/plumbline-dev/plumbline/reconcile/plan/workload"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/redact"
 )
@@ -284,4 +293,193 @@ func colourOf(action plan.Action) text.Color {
 		return text.FgMagenta
 	}
 	return text.Reset
+}
+
+// beside are the lines on nodes and pods that follow the table.
+func (r planReport) beside() []string {
+	var lines []string
+	for _, pace := range r.Pace {
+		lines = append(lines, pace.lines...)
+	}
+	for _, pods := range r.Pods {
+		lines = append(lines, pods.lines()...)
+	}
+	for _, c := range r.Changes {
+		lines = append(lines, c.Notes...)
+	}
+	return lines
+}
+
+// unknown says of which changes it cannot be told which nodes they are on, and why.
+func (r planReport) unknown() []string {
+	var found []string
+	for _, c := range r.Changes {
+		if c.Unavailable != "" {
+			found = append(found, fmt.Sprintf("%s: which nodes is unavailable: %s", c.Object, c.Unavailable))
+		}
+	}
+	return found
+}
+
+// nodesOf says on how many nodes the effect is.
+func nodesOf(c planjson.Change) any {
+	if c.UpTo {
+		return fmt.Sprintf("up to %d", c.Nodes)
+	}
+	return c.Nodes
+}
+
+// whatOf sums a change up on one line.
+func whatOf(c planjson.Change) string {
+	// The message of an Update names its fields without their values.
+	if len(c.Fields) == 0 || c.Message != "" && c.Action != string(plan.Update) {
+		return c.Message
+	}
+	first := c.Fields[0]
+	text := fmt.Sprintf("%s: %s → %s", first.Path, orNothing(first.From), orNothing(first.To))
+	if more := len(c.Fields) - 1; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+func orNothing(value string) string {
+	if value == "" {
+		return "–"
+	}
+	return value
+}
+
+// paceReport is how fast Karpenter may replace the nodes of a NodePool, or how fast they end.
+type paceReport struct {
+	Pool string `json:"pool"`
+	// Nodes is how many are outdated or end, Of how many there are, and AtATime how many of them the
+	// disruption budgets, or spec.removal, allow to go at a time; 0 where none may. Leaves says that the
+	// pool leaves.
+	Nodes   int  `json:"nodes"`
+	Of      int  `json:"of"`
+	AtATime int  `json:"atATime"`
+	Leaves  bool `json:"leaves,omitempty"`
+	// Rounds is the least number of rounds, and From when the first can begin, where that is later.
+	Rounds int `json:"rounds"`
+	// UpTo says that Nodes and Rounds are at most those, as AWS decides which nodes are outdated. AtLeast
+	// is about how long the rounds take at least, by the fastest launch of the pool's nodes; 0 where
+	// it is not known.
+	UpTo    bool       `json:"upTo,omitempty"`
+	AtLeast int        `json:"atLeastSeconds,omitempty"`
+	From    *time.Time `json:"from,omitempty"`
+	// Windows are when the budgets allow a replacement in the next 30 days, where that is not all the
+	// time.
+	Windows []plan.Window `json:"windows,omitempty"`
+	lines   []string
+}
+
+// paces are those of a Plan.
+func (p *planned) paces() []paceReport {
+	var found []paceReport
+	now := time.Now()
+	for _, pace := range append(plan.Paces(p.Changes, p.live, now), plan.RemovalPaces(p.Removals, p.removal)...) {
+		r := paceReport{Pool: pace.Pool, Leaves: pace.Leaves, Nodes: pace.Nodes, Of: pace.Of, AtATime: cmp.Or(pace.Allowed.Now, pace.Allowed.Next), Rounds: pace.Rounds(), UpTo: pace.UpTo, AtLeast: int(pace.AtLeast().Seconds()), Windows: pace.Windows, lines: []string{pace.Words(now)}}
+		if !pace.Allowed.At.IsZero() {
+			r.From = &pace.Allowed.At
+		}
+		if words := pace.WindowWords(now); words != "" {
+			r.lines = append(r.lines, words)
+		}
+		found = append(found, r)
+	}
+	return found
+}
+
+// podsReport is what becomes of the pods on the nodes that a change or a removal touches.
+type podsReport struct {
+	Object string `json:"object"`
+	// UpTo says that not all of these nodes need be touched.
+	UpTo bool `json:"upTo,omitempty"`
+	workload.Impact
+}
+
+// lines say it to people.
+func (r podsReport) lines() []string {
+	prefix := r.Object + ": "
+	if r.UpTo {
+		prefix += "up to "
+	}
+	var lines []string
+	for _, words := range r.Words() {
+		lines = append(lines, prefix+words)
+		prefix = r.Object + ": "
+	}
+	return lines
+}
+
+// seePods reads what runs on the nodes that the Plan touches, with the user's rights; the daemon reads
+// no pods for a plan. What may not be read is a warning.
+func (p *planned) seePods(ctx context.Context, c client.Reader, now time.Time) {
+	document := p.Document(p.live)
+	nodes := map[string]map[string]bool{}
+	for i := range document.Changes {
+		if change := &document.Changes[i]; plan.Effect(change.Effect).Disrupts() {
+			nodes[change.Object] = nodesOn(change.NodeClaims)
+		}
+	}
+	for i := range document.Removals {
+		nodes[document.Removals[i].Object] = nodesOn(document.Removals[i].NodeClaims)
+	}
+	if !anyNode(nodes) {
+		return
+	}
+	pods, budgets := &corev1.PodList{}, &policyv1.PodDisruptionBudgetList{}
+	err := c.List(ctx, pods)
+	if err == nil {
+		err = c.List(ctx, budgets)
+	}
+	if err != nil {
+		p.Warnings = append(p.Warnings, "what runs on these nodes is unavailable: "+explain(err, "list pods and PodDisruptionBudgets").Error()+": ask for the right to list both in all namespaces")
+		return
+	}
+	see := func(object string, upTo bool) {
+		if impact := workload.Of(nodes[object], pods.Items, budgets.Items, now); impact.Pods > 0 {
+			p.pods = append(p.pods, podsReport{Object: object, UpTo: upTo, Impact: impact})
+		}
+	}
+	for i := range document.Changes {
+		see(document.Changes[i].Object, document.Changes[i].UpTo)
+	}
+	for i := range document.Removals {
+		see(document.Removals[i].Object, false)
+	}
+}
+
+// noteLanding says of removals with pods that the daemon simulates where these go before it begins, where this plan does not.
+func (p *planned) noteLanding(guard v1alpha1.Guard, simulates bool) {
+	if simulates || !guard.UnschedulablePods.Holds() {
+		return
+	}
+	moved := slices.DeleteFunc(p.Lands(), func(pool string) bool {
+		return !slices.ContainsFunc(p.pods, func(r podsReport) bool { return r.Object == pool })
+	})
+	if len(moved) > 0 {
+		p.Warnings = append(p.Warnings, fmt.Sprintf("where the pods of %s go is simulated before the removal begins or can be approved, and it is held where one finds no place: --what-if --aws simulates it now", finding.Some(moved)))
+	}
+}
+
+// nodesOn are the Nodes of NodeClaims, by name.
+func nodesOn(claims []planjson.NodeClaim) map[string]bool {
+	nodes := map[string]bool{}
+	for _, c := range claims {
+		if c.Node != "" {
+			nodes[c.Node] = true
+		}
+	}
+	return nodes
+}
+
+func anyNode(of map[string]map[string]bool) bool {
+	for _, nodes := range of {
+		if len(nodes) > 0 {
+			return true
+		}
+	}
+	return false
 }

@@ -1,17 +1,32 @@
 package main
 
 import (
+	"context"
+	"crypto/tls"
+	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
+	"runtime/debug"
+	"runtime/metrics"
 	"time"
 
 	"github.com/fluxcd/pkg/runtime/client"
 	"github.com/fluxcd/pkg/runtime/logger"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/net/netutil"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/rest"
+	certutil "k8s.io/client-go/util/cert"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 
+	"github.com/plumbline-dev/plumbline/internal/inbound"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/deletion"
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
@@ -124,3 +139,187 @@ func (o *runOptions) host() plan.Host {
 
 // grants is what the daemon lets Secrets be sent to.
 func (o *runOptions) grants() grant.Policy { return grant.Policy{Unannotated: o.anyHost} }
+
+const (
+	// restInterval is how often the daemon looks whether it is at rest.
+	restInterval = 10 * time.Second
+	// little is what a daemon at rest allocates in that time at most.
+	little = 16 << 20
+	// trifle is what is not worth the trouble of giving back: a collection takes some
+	// 30 ms of a processor, and a daemon at rest allocates this much in a minute.
+	trifle = 4 << 20
+)
+
+// How much garbage there may be, in percent of what is in use, until it is collected, unless GOGC
+// in the environment says another one; GOMEMLIMIT bounds both.
+const (
+	// often is that until a daemon that leads first rests: what its first look keeps lies
+	// between what it does not, and nothing moves it later.
+	often = 70
+	// seldom is that afterwards: at work a daemon is twice as seldom at it as other programs,
+	// and at rest the releaser keeps it small.
+	seldom = 200
+)
+
+// collect trades memory at work for processor time.
+func collect(percent int) {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(percent)
+	}
+}
+
+// releaser releases memory to the system after work: a large render or a first
+// look at 10,000 nodes takes several times what is kept of it, and a daemon that
+// then has nothing to do collects and returns none of it for minutes. What the
+// daemon needs while it works is not made less by that.
+type releaser struct {
+	// elected is closed when this replica leads.
+	elected <-chan struct{}
+	before  usage
+}
+
+// usage is the process's memory, in bytes.
+type usage struct {
+	// allocated is all that was ever allocated, garbage what is known to be in use
+	// no more or was made since the last collection, free what is kept for later.
+	allocated, garbage, free uint64
+}
+
+// NeedLeaderElection says that a replica that does not lead gives back, too.
+func (*releaser) NeedLeaderElection() bool { return false }
+
+// Start looks until the context ends.
+func (r *releaser) Start(ctx context.Context) error {
+	ticker := time.NewTicker(restInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+			if now := measure(); r.worthwhile(now) {
+				debug.FreeOSMemory()
+				r.settle()
+			}
+		}
+	}
+}
+
+// settle collects seldom from now on, if the first look is over: one that does not lead has it
+// before it.
+func (r *releaser) settle() {
+	select {
+	case <-r.elected:
+		collect(seldom)
+	default:
+	}
+}
+
+// worthwhile says whether the daemon has come to rest since the last look, and
+// holds much that it does not need.
+func (r *releaser) worthwhile(now usage) bool {
+	rested := now.allocated-r.before.allocated < little
+	r.before = now
+	return rested && now.garbage+now.free > trifle
+}
+
+func measure() usage {
+	samples := []metrics.Sample{
+		{Name: "/gc/heap/allocs:bytes"},
+		{Name: "/memory/classes/heap/objects:bytes"},
+		{Name: "/gc/heap/live:bytes"},
+		{Name: "/memory/classes/heap/free:bytes"},
+	}
+	metrics.Read(samples)
+	allocated, objects, live, free := samples[0].Value.Uint64(), samples[1].Value.Uint64(), samples[2].Value.Uint64(), samples[3].Value.Uint64()
+	return usage{allocated: allocated, garbage: objects - min(live, objects), free: free}
+}
+
+// Any pod may be able to connect, and the API server reviews each token that it sends. These limits apply before that:
+// a Prometheus scrapes every few seconds, and a few of them may.
+var metricsTotal, metricsSender = inbound.Rate{PerSecond: 5, Burst: 20}, inbound.Rate{PerSecond: 1, Burst: 5}
+
+const (
+	// maxScrapes is how many connections there are at a time. Each has one request, so that the API server reviews
+	// no more tokens than that at a time.
+	maxScrapes = 16
+	// A request that comes in more slowly, or an answer that takes longer to write, is none of a Prometheus.
+	scrapeReadTimeout, scrapeTimeout = 5 * time.Second, 30 * time.Second
+	maxScrapeHeader                  = 16 << 10
+)
+
+// newMetricsServer serves the metrics, on each replica. They name NodeSyncs, pools and Git hosts, so that by default the
+// API server decides who may read them (TokenReview and SubjectAccessReview), over HTTPS with a certificate of the
+// process' own. Nil if --metrics-addr is 0.
+func newMetricsServer(ctx context.Context, config *rest.Config, httpClient *http.Client, o *runOptions) (*manager.Server, error) {
+	if o.metricsAddr == "0" {
+		return nil, nil
+	}
+	handler, err := metricsHandler(config, httpClient, o.metricsAuth, time.Now)
+	if err != nil {
+		return nil, err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.metricsAddr)
+	if err != nil {
+		return nil, fmt.Errorf("listen for scrapes (--metrics-addr): %w", err)
+	}
+	listener = netutil.LimitListener(listener, maxScrapes)
+	if o.metricsAuth {
+		encrypted, err := ownCertificate()
+		if err != nil {
+			_ = listener.Close()
+			return nil, err
+		}
+		listener = tls.NewListener(listener, encrypted)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/metrics", handler)
+	server := &http.Server{Handler: mux, ReadTimeout: scrapeReadTimeout, WriteTimeout: scrapeTimeout, MaxHeaderBytes: maxScrapeHeader}
+	// A connection that is kept would take one of the few from others.
+	server.SetKeepAlivesEnabled(false)
+	return &manager.Server{Name: "metrics", Server: server, Listener: listener}, nil
+}
+
+// metricsHandler limits requests first, and has the API server review the token of the rest.
+func metricsHandler(config *rest.Config, httpClient *http.Client, reviewed bool, now func() time.Time) (http.Handler, error) {
+	handler := promhttp.HandlerFor(ctrlmetrics.Registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError})
+	if reviewed {
+		filter, err := filters.WithAuthenticationAndAuthorization(config, httpClient)
+		if err != nil {
+			return nil, fmt.Errorf("review who may read metrics: %w", err)
+		}
+		if handler, err = filter(ctrl.Log.WithName("metrics"), handler); err != nil {
+			return nil, fmt.Errorf("review who may read metrics: %w", err)
+		}
+	}
+	return inbound.New(now, metricsTotal, metricsSender).Handler(inbound.Peer, handler), nil
+}
+
+// ownCertificate is one that the process makes for itself. Without HTTP/2 a connection has one request at a time.
+func ownCertificate() (*tls.Config, error) {
+	cert, key, err := certutil.GenerateSelfSignedCertKeyWithFixtures("localhost", []net.IP{{127, 0, 0, 1}}, nil, "")
+	if err != nil {
+		return nil, fmt.Errorf("make the certificate of the metrics: %w", err)
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return nil, fmt.Errorf("make the certificate of the metrics: %w", err)
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, Certificates: []tls.Certificate{pair}}, nil
+}
+
+// checkProfilingAddr refuses an address that others can reach: a heap profile may
+// hold what Secrets hold. kubectl port-forward reaches loopback.
+func checkProfilingAddr(addr string) error {
+	if addr == "0" {
+		return nil
+	}
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return fmt.Errorf("--profiling-addr %q is no address: give localhost:PORT, or 0 for none", addr)
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return fmt.Errorf("--profiling-addr %s is not a loopback address: profiles may hold what Secrets hold; give localhost:PORT and use kubectl port-forward", addr)
+	}
+	return nil
+}

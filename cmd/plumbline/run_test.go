@@ -1,10 +1,25 @@
 package main
 
 import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/spf13/pflag"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
 )
@@ -31,5 +46,260 @@ func TestSecretsForAnyHostAreAskedFor(t *testing.T) {
 				t.Errorf("it is sent: %v", err)
 			}
 		})
+	}
+}
+
+func TestMemoryIsGivenBackAtRest(t *testing.T) {
+	const most = 10 * little
+	for name, c := range map[string]struct {
+		before, now usage
+		want        bool
+	}{
+		"at rest, with much garbage":      {usage{allocated: most}, usage{allocated: most + 1, garbage: most}, true},
+		"at rest, with much kept":         {usage{allocated: most}, usage{allocated: most, free: most}, true},
+		"at rest, with little of either":  {usage{allocated: most}, usage{allocated: most, garbage: trifle / 2, free: trifle / 2}, false},
+		"at work":                         {usage{allocated: most}, usage{allocated: 2 * most, garbage: most, free: most}, false},
+		"at the first look, just started": {usage{}, usage{allocated: most, garbage: most}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &releaser{before: c.before}
+			if got := r.worthwhile(c.now); got != c.want {
+				t.Errorf("worthwhile = %t, want %t", got, c.want)
+			}
+			if r.before != c.now {
+				t.Errorf("compares with %+v next time", r.before)
+			}
+		})
+	}
+}
+
+// collected is how much garbage there may be now, in percent.
+func collected() int {
+	now := debug.SetGCPercent(100)
+	debug.SetGCPercent(now)
+	return now
+}
+
+func TestTheEnvironmentSaysHowOftenIsCollected(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	t.Setenv("GOGC", "100")
+	collect(often)
+	if got := collected(); got != 100 {
+		t.Errorf("with GOGC=100 it is collected at %d %%", got)
+	}
+	t.Setenv("GOGC", "")
+	collect(often)
+	if got := collected(); got != often {
+		t.Errorf("it is collected at %d %%, want %d", got, often)
+	}
+}
+
+// TestCollectedOftenUntilTheFirstRest: one that does not lead has its first look before it.
+func TestCollectedOftenUntilTheFirstRest(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(often))
+	t.Setenv("GOGC", "")
+	elected := make(chan struct{})
+	r := &releaser{elected: elected}
+	r.settle()
+	if got := collected(); got != often {
+		t.Errorf("at rest without the lease it is collected at %d %%, want %d", got, often)
+	}
+	close(elected)
+	r.settle()
+	if got := collected(); got != seldom {
+		t.Errorf("at rest it is collected at %d %%, want %d", got, seldom)
+	}
+}
+
+// TestMeasureSeesGarbage: what it reads are the runtime's own figures, by their names.
+func TestMeasureSeesGarbage(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // nothing is collected in between
+	runtime.GC()
+	before := measure()
+	waste := make([]byte, 4*little)
+	runtime.KeepAlive(waste)
+	after := measure()
+	if after.allocated-before.allocated < 4*little || after.garbage < before.garbage+3*little {
+		t.Errorf("before %+v, after %d bytes more %+v", before, len(waste), after)
+	}
+	debug.FreeOSMemory()
+	if freed := measure(); freed.garbage >= after.garbage {
+		t.Errorf("before %+v, after it was given back %+v", after, freed)
+	}
+}
+
+// reviewer is an API server that knows two tokens, of which one may read metrics, and counts the tokens it reviews.
+func reviewer(t *testing.T, reviews *atomic.Int32) *rest.Config {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var answer any
+		switch r.URL.Path {
+		case "/apis/authentication.k8s.io/v1/tokenreviews":
+			if reviews != nil {
+				reviews.Add(1)
+			}
+			review := &authenticationv1.TokenReview{}
+			if err := json.NewDecoder(r.Body).Decode(review); err != nil {
+				t.Error(err)
+			}
+			review.Status.Authenticated = review.Spec.Token == "prometheus" || review.Spec.Token == "stranger"
+			review.Status.User.Username = review.Spec.Token
+			answer = review
+		case "/apis/authorization.k8s.io/v1/subjectaccessreviews":
+			review := &authorizationv1.SubjectAccessReview{}
+			if err := json.NewDecoder(r.Body).Decode(review); err != nil {
+				t.Error(err)
+			}
+			asked := review.Spec.NonResourceAttributes
+			review.Status.Allowed = review.Spec.User == "prometheus" && asked != nil && asked.Path == "/metrics" && asked.Verb == "get"
+			answer = review
+		default:
+			t.Errorf("unexpected request %s", r.URL.Path)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		if err := json.NewEncoder(w).Encode(answer); err != nil {
+			t.Error(err)
+		}
+	}))
+	t.Cleanup(server.Close)
+	return &rest.Config{Host: server.URL}
+}
+
+func TestMetricsAreServedToThoseWhoMayReadThem(t *testing.T) {
+	handler, err := metricsHandler(reviewer(t, nil), http.DefaultClient, true, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases := map[string]struct {
+		token string
+		want  int
+	}{
+		"no token":               {"", http.StatusUnauthorized},
+		"a token of nobody's":    {"forged", http.StatusInternalServerError}, // controller-runtime's word for it
+		"a token without rights": {"stranger", http.StatusForbidden},
+		"a reader's token":       {"prometheus", http.StatusOK},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil)
+			if c.token != "" {
+				request.Header.Set("Authorization", "Bearer "+c.token)
+			}
+			answer := httptest.NewRecorder()
+			handler.ServeHTTP(answer, request)
+			if answer.Code != c.want {
+				t.Errorf("answered %d %s, want %d", answer.Code, answer.Body, c.want)
+			}
+		})
+	}
+}
+
+func TestMetricsForEveryoneAreAskedForByName(t *testing.T) {
+	handler, err := metricsHandler(nil, nil, false, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer := httptest.NewRecorder()
+	handler.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+	if answer.Code != http.StatusOK {
+		t.Errorf("without --metrics-auth the answer is %d %s", answer.Code, answer.Body)
+	}
+}
+
+// TestAFloodOfScrapes: whatever strangers send, the API server reviews few tokens.
+func TestAFloodOfScrapes(t *testing.T) {
+	for name, c := range map[string]struct {
+		from func(int) string
+		most int
+	}{
+		"from one pod":   {func(int) string { return "10.0.0.7:4000" }, metricsSender.Burst},
+		"from many pods": {func(i int) string { return fmt.Sprintf("10.0.%d.%d:4000", i/200, i%200) }, metricsTotal.Burst},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var reviews atomic.Int32
+			at := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+			handler, err := metricsHandler(reviewer(t, &reviews), http.DefaultClient, true, func() time.Time { return at })
+			if err != nil {
+				t.Fatal(err)
+			}
+			refused := 0
+			for i := range 400 {
+				request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil)
+				request.RemoteAddr = c.from(i)
+				request.Header.Set("Authorization", fmt.Sprint("Bearer token-", i))
+				answer := httptest.NewRecorder()
+				handler.ServeHTTP(answer, request)
+				if answer.Code == http.StatusTooManyRequests {
+					refused++
+				}
+			}
+			if got := int(reviews.Load()); got != c.most || refused != 400-c.most {
+				t.Errorf("400 requests caused %d TokenReviews, and %d were refused; want %d and %d", got, refused, c.most, 400-c.most)
+			}
+		})
+	}
+}
+
+// TestFewScrapesAtATime: connections that do nothing keep others waiting, and no more than so many are open.
+func TestFewScrapesAtATime(t *testing.T) {
+	server, err := newMetricsServer(t.Context(), reviewer(t, nil), http.DefaultClient, &runOptions{metricsAddr: "127.0.0.1:0", metricsAuth: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var open, most atomic.Int32
+	server.Server.ConnState = func(_ net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew:
+			if n := open.Add(1); n > most.Load() {
+				most.Store(n)
+			}
+		case http.StateClosed:
+			open.Add(-1)
+		case http.StateActive, http.StateIdle, http.StateHijacked:
+		}
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- server.Start(ctx) }()
+	insecure := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true} //nolint:gosec // its own certificate
+	var clients sync.WaitGroup
+	for range 3 * maxScrapes {
+		clients.Add(1)
+		go func() {
+			defer clients.Done()
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+server.Listener.Addr().String()+"/metrics", nil)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			response, err := insecure.RoundTrip(request)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_ = response.Body.Close()
+			if response.ProtoMajor != 1 {
+				t.Errorf("answered by %s: one connection has many requests", response.Proto)
+			}
+		}()
+	}
+	clients.Wait()
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if n := most.Load(); n == 0 || n > maxScrapes {
+		t.Errorf("%d connections were open at a time, want at most %d", n, maxScrapes)
+	}
+}
+
+func TestProfilesAreServedOnLoopbackOnly(t *testing.T) {
+	for addr, good := range map[string]bool{
+		"0": true, "localhost:6060": true, "127.0.0.1:6060": true, "[::1]:6060": true,
+		":6060": false, "0.0.0.0:6060": false, "[::]:6060": false, "10.0.0.7:6060": false, "example.com:6060": false, "6060": false,
+	} {
+		if err := checkProfilingAddr(addr); (err == nil) != good {
+			t.Errorf("--profiling-addr %s: %v", addr, err)
+		}
 	}
 }

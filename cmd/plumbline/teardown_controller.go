@@ -4,16 +4,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"time"
 
 	"github.com/fluxcd/pkg/apis/meta"
 	"github.com/fluxcd/pkg/runtime/conditions"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/owners"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/blocker"
+	sees "github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 	"github.com/plumbline-dev/plumbline/redact"
 	"github.com/plumbline-dev/plumbline/render"
@@ -184,4 +194,166 @@ func (t *teardown) trouble(ctx context.Context, sync *v1alpha1.NodeSync) string 
 		return ""
 	}
 	return "; " + nodeSyncWord(sync.Name) + ": " + oneLine(conditions.GetMessage(seen, meta.ReadyCondition))
+}
+
+// seeCredentials finds out, from the log of a controller that runs, whether AWS refuses its credentials: it would drain nodes then,
+// and end none. One that does not run tells so as it starts.
+func (t *teardown) seeCredentials(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardownPlan) error {
+	k := sync.Status.Karpenter
+	if t.stopped != nil || !t.needsController(sync, leaves) {
+		return nil
+	}
+	logs, err := upgrade.PodLogs(t.c.config)
+	if err != nil {
+		return explain(err, "read the log of Karpenter's controller")
+	}
+	log := upgrade.ControllerLog(ctx, t.c, logs, k.Namespace)
+	refused := blocker.RefusedCredentials(log, t.v.now().Add(-blocker.RefusedWithin))
+	if refused == nil {
+		return nil
+	}
+	is := fmt.Sprintf("Karpenter's controller runs, and AWS refuses its credentials (by its log at %s: %s): it drains nodes, and ends no instance",
+		refused.Time.UTC().Format(time.TimeOnly), oneLine(redact.Visible(refused.Words)))
+	mend := fmt.Sprintf("have its ServiceAccount get its role again, and then restart it (kubectl rollout restart deployment karpenter -n %s)", k.Namespace)
+	switch {
+	case t.terminate:
+		leaves.Controller = is + ": --terminate ends what it leaves"
+		return nil
+	case sync.DeletionTimestamp != nil, sync.Spec.Drain:
+		leaves.Controller = is + ": " + mend // what is recorded goes on by itself
+		return nil
+	}
+	return fmt.Errorf("%s: %s; nothing was changed. Where it cannot have a role any more, --terminate ends what it leaves with your AWS rights", is, mend)
+}
+
+// needsController says whether Karpenter's controller has something to end.
+func (t *teardown) needsController(sync *v1alpha1.NodeSync, leaves *teardownPlan) bool {
+	ends := !t.downTo.keeps() && len(leaves.Objects) > 0
+	return sync.Status.Karpenter != nil && (ends || leaves.NodeClaims > 0)
+}
+
+// seeHosts refuses to end the nodes that run Karpenter's controller or the daemon that leads: once these end,
+// nothing ends the rest. What an earlier run has begun goes on, and the daemon holds such a NodePool.
+func (t *teardown) seeHosts(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardownPlan) error {
+	if len(leaves.claims) == 0 || sync.Drains() && (sync.DeletionTimestamp != nil || t.downTo.keeps()) {
+		return nil
+	}
+	var running []plan.Host
+	if k := sync.Status.Karpenter; k != nil {
+		pods, err := sees.ControllerPods(ctx, t.c, k.Namespace)
+		if err != nil {
+			return explain(err, "list the pods of Karpenter's controller")
+		}
+		running = pods
+	}
+	if leaves.WithoutDaemon == "" {
+		daemon, err := t.leader(ctx)
+		if err != nil {
+			return err
+		}
+		running = append(running, daemon...)
+	}
+	hosts := sees.Placed(running, leaves.claims)
+	if len(hosts) == 0 {
+		return nil
+	}
+	var names []string
+	for _, h := range hosts {
+		names = append(names, fmt.Sprintf("%s (pod %s on node %s of NodePool/%s)", h.Workload, h.Pod, h.Node, h.NodePool))
+	}
+	return fmt.Errorf("the nodes that would end run %s, and once that ends nothing ends the rest: move it to nodes that Karpenter does not manage, such as a managed node group; "+
+		"or, where the cluster goes as well, delete that, and end its instances by `plumbline teardown --cluster-gone --terminate`; nothing was changed", strings.Join(names, ", "))
+}
+
+// leader is the daemon's pod that holds the lease, where one does in the cluster.
+func (t *teardown) leader(ctx context.Context) ([]plan.Host, error) {
+	namespace := t.c.in(ctx)
+	lease, ok := readLease(ctx, t.c, namespace)
+	if !ok {
+		return nil, nil
+	}
+	name, _, _ := strings.Cut(ptr.Deref(lease.Spec.HolderIdentity, ""), "_") // hostname_uuid, by client-go
+	pod := &corev1.Pod{}
+	if name == "" {
+		return nil, nil
+	}
+	if err := t.c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, pod); client.IgnoreNotFound(err) != nil {
+		return nil, explain(err, "read pod "+namespace+"/"+name+" of the daemon")
+	}
+	return []plan.Host{{Workload: "plumbline", Pod: namespace + "/" + name, Node: pod.Spec.NodeName}}, nil
+}
+
+// suspension is how an object of another tool is kept from applying, and how that is taken back.
+type suspension struct {
+	kind  schema.GroupVersionKind
+	patch string
+	back  string
+}
+
+// suspensions are by the kind of an owner. What has none can only be suspended where it runs.
+var suspensions = map[string]suspension{
+	"Kustomization": {
+		kustomizationKind,
+		`{"spec":{"suspend":true}}`, "flux resume kustomization %[3]s --namespace %[2]s",
+	},
+	"HelmRelease": {
+		schema.GroupVersionKind{Group: "helm.toolkit.fluxcd.io", Version: "v2", Kind: "HelmRelease"},
+		`{"spec":{"suspend":true}}`, "flux resume helmrelease %[3]s --namespace %[2]s",
+	},
+	"Application": {
+		applicationKind,
+		`{"spec":{"syncPolicy":{"automated":null}}}`, "put spec.syncPolicy.automated of application %[2]s/%[3]s back",
+	},
+}
+
+// suspendAppliers keeps Flux and Argo CD from creating again what ends, where the user has asked for that. It comes after
+// the confirmation, and before anything is deleted.
+func (t *teardown) suspendAppliers(ctx context.Context, leaves *teardownPlan) error {
+	if !t.suspends {
+		return nil
+	}
+	for _, by := range leaves.appliers {
+		s, known := suspensions[by.Kind]
+		if !known {
+			t.show.say(fmt.Sprintf("%s cannot be suspended from here: what it applies may come again", by))
+			continue
+		}
+		found, err := t.findApplier(ctx, s.kind, by)
+		if err != nil {
+			return explain(err, fmt.Sprintf("find %s to suspend it (nothing was deleted)", by))
+		}
+		if err := t.c.Patch(ctx, found, client.RawPatch(types.MergePatchType, []byte(s.patch))); err != nil {
+			return explain(err, fmt.Sprintf("suspend %s (nothing was deleted)", by))
+		}
+		t.show.say(fmt.Sprintf("%s is suspended; to take that back: "+s.back, by, found.GetNamespace(), found.GetName()))
+	}
+	return nil
+}
+
+// findApplier reads the object that applies: one that is known by its name only, as Argo CD's label has it, is looked for
+// in all namespaces, and has to be the only one.
+func (t *teardown) findApplier(ctx context.Context, kind schema.GroupVersionKind, by owners.Owner) (*unstructured.Unstructured, error) {
+	if by.Namespace != "" {
+		found := &unstructured.Unstructured{}
+		found.SetGroupVersionKind(kind)
+		return found, t.c.Get(ctx, client.ObjectKey{Namespace: by.Namespace, Name: by.Name}, found)
+	}
+	list, err := listOf(ctx, t.c, kind)
+	if err != nil {
+		return nil, err
+	}
+	var found *unstructured.Unstructured
+	for i := range list.Items {
+		switch {
+		case list.Items[i].GetName() != by.Name:
+		case found != nil:
+			return nil, fmt.Errorf("there is one in %s and one in %s: suspend the right one yourself", found.GetNamespace(), list.Items[i].GetNamespace())
+		default:
+			found = &list.Items[i]
+		}
+	}
+	if found == nil {
+		return nil, fmt.Errorf("there is none of the name %s", by.Name)
+	}
+	return found, nil
 }

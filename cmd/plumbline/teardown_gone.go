@@ -4,16 +4,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"regexp"
+	"slices"
 
+	"github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/provision/leftover"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/inventory"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // clusterName is how EKS names clusters; * would have EC2 find those of all.
@@ -204,4 +214,147 @@ func unreached(err error) bool {
 	var dial *net.OpError
 	var name *net.DNSError
 	return errors.As(err, &name) || errors.As(err, &dial) && dial.Op == "dial" || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// addVanished adds the NodePools that the NodeSync has applied, and that the cluster has no more, of which
+// NodeClaims are left: with the CRD of NodePools all of these go, and Karpenter's finalizers keep the NodeClaims.
+func (c *cluster) addVanished(ctx context.Context, l *teardownPlan, sync *v1alpha1.NodeSync, claims []karpv1.NodeClaim) error {
+	if sync.UID == "" || !slices.ContainsFunc(claims, func(claim karpv1.NodeClaim) bool { return !l.knows(poolOf(&claim)) }) {
+		return nil
+	}
+	applied, err := c.appliedPools(ctx, sync)
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(applied)) {
+		if l.knows(name) {
+			continue
+		}
+		gone := leavingObject{Kind: render.NodePool, Name: name, Gone: true}
+		for i := range claims {
+			if poolOf(&claims[i]) == name && madeBy(&claims[i], applied[name]) {
+				l.count(&gone, &claims[i])
+			}
+		}
+		if gone.NodeClaims > 0 {
+			l.vanished[name] = applied[name]
+			l.Objects = append(l.Objects, gone)
+		}
+	}
+	return nil
+}
+
+// appliedPools are the NodePools that a NodeSync has applied, by name with the UID of each, and whose nodes are not
+// known to be gone; none where there is no NodeSync.
+func (c *cluster) appliedPools(ctx context.Context, sync *v1alpha1.NodeSync) (map[string]types.UID, error) {
+	pools := map[string]types.UID{}
+	if sync == nil {
+		return pools, nil
+	}
+	applied, err := inventory.Load(ctx, c, sync)
+	if err != nil {
+		return nil, explain(err, "find the NodePools that were applied")
+	}
+	for ref, uid := range applied.Record.Objects {
+		if ref.Kind == render.NodePool {
+			pools[ref.Name] = uid
+		}
+	}
+	return pools, nil
+}
+
+// knows says whether the cluster has a NodePool, of any owner.
+func (l *teardownPlan) knows(pool string) bool {
+	return l.stays.Pools[pool] || slices.ContainsFunc(l.Objects, func(o leavingObject) bool { return o.Kind == render.NodePool && o.Name == pool })
+}
+
+// withoutOthers leaves out the NodeClaims that another NodePool has made, of the name of one that has vanished.
+func (l *teardownPlan) withoutOthers(claims []karpv1.NodeClaim) []karpv1.NodeClaim {
+	return slices.DeleteFunc(claims, func(claim karpv1.NodeClaim) bool {
+		uid, vanished := l.vanished[poolOf(&claim)]
+		return vanished && !madeBy(&claim, uid)
+	})
+}
+
+// madeBy says whether a NodePool has made a NodeClaim, by its owner.
+func madeBy(claim *karpv1.NodeClaim, pool types.UID) bool {
+	for _, owner := range claim.OwnerReferences {
+		if owner.Kind == render.NodePool {
+			return owner.UID == pool
+		}
+	}
+	return false
+}
+
+// count counts a NodeClaim of a NodePool that leaves.
+func (l *teardownPlan) count(pool *leavingObject, claim *karpv1.NodeClaim) {
+	pool.NodeClaims++
+	l.NodeClaims++
+	if claim.Status.NodeName != "" {
+		l.Nodes++
+		l.claims = append(l.claims, plan.NodeClaim{Name: claim.Name, Pool: pool.Name, Node: claim.Status.NodeName})
+	}
+}
+
+// drain has all nodes of the NodeSync ended, by spec.drain, unless an earlier run has: its definitions stay.
+func (t *teardown) drain(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardownPlan) error {
+	if sync.Spec.Drain {
+		t.show.say(nodeSyncWord(sync.Name) + " has drain: true already")
+		return t.bringBack(ctx, sync, leaves)
+	}
+	if err := t.confirm(ctx, "all nodes of nodesync/"+sync.Name+" end, and its definitions stay", sync.Name); err != nil {
+		return err
+	}
+	patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"drain":true}}`))
+	if err := t.c.Patch(ctx, sync.DeepCopy(), patch, client.DryRunAll); err != nil {
+		return explain(err, "write NodeSync "+sync.Name+" (nothing was changed)")
+	}
+	if err := t.bringBack(ctx, sync, leaves); err != nil {
+		return err
+	}
+	if err := t.c.Patch(ctx, sync.DeepCopy(), patch); err != nil {
+		return explain(err, "write NodeSync "+sync.Name)
+	}
+	t.show.say(nodeSyncWord(sync.Name) + ": drain is true now")
+	return nil
+}
+
+// drainable says why the nodes cannot be taken away without the definitions; nil where they can.
+func (t *teardown) drainable(sync *v1alpha1.NodeSync) error {
+	switch {
+	case !t.downTo.keeps() || sync == nil:
+		return nil
+	case sync.DeletionTimestamp != nil:
+		return fmt.Errorf("nodesync/%s is being deleted: its definitions go as well; leave --down-to %s out to go on", sync.Name, toNodes)
+	case sync.Spec.Suspend:
+		return fmt.Errorf("nodesync/%[1]s is suspended, and nothing is drained then: `plumbline resume %[1]s -n %[2]s` first; nothing was changed", sync.Name, sync.Namespace)
+	}
+	return nil
+}
+
+// drained says whether the daemon has found that none of the nodes is left.
+func drained(sync *v1alpha1.NodeSync) bool {
+	return sync.Spec.Drain && sync.Status.ObservedGeneration == sync.Generation &&
+		conditions.IsReady(sync) && conditions.GetReason(sync, meta.ReadyCondition) == v1alpha1.ReasonDrained
+}
+
+// undone says that another client has changed what a teardown has begun; nil where none has.
+func (t *teardown) undone(seen *v1alpha1.NodeSync) error {
+	switch keeps := t.downTo.keeps(); {
+	case keeps && (!seen.Spec.Drain || seen.DeletionTimestamp != nil):
+		return fmt.Errorf("another client has set drain: false on nodesync/%s, or has deleted it: it goes by that now", seen.Name)
+	case keeps && seen.Spec.Suspend:
+		return fmt.Errorf("another client has suspended nodesync/%[1]s: what is left of its nodes stays until `plumbline resume %[1]s -n %[2]s`, by which nodes start again", seen.Name, seen.Namespace)
+	case !keeps && seen.Spec.OnDelete != v1alpha1.OnDeleteDrain:
+		return fmt.Errorf("another client has set onDelete: %s on nodesync/%s: what is left of it stays", seen.Spec.OnDelete, seen.Name)
+	}
+	return nil
+}
+
+// concluded says what has become of the NodeSync.
+func (t *teardown) concluded(sync *v1alpha1.NodeSync) string {
+	if !t.downTo.keeps() {
+		return nodeSyncWord(sync.Name) + " is gone"
+	}
+	return fmt.Sprintf("%s is drained: its NodePools make no node until `plumbline resume %s -n %s`", nodeSyncWord(sync.Name), sync.Name, sync.Namespace)
 }

@@ -3,15 +3,24 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"os"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/fluxcd/pkg/apis/meta"
 	"github.com/fluxcd/pkg/runtime/conditions"
+	"github.com/fluxcd/pkg/runtime/logger"
+	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/steppoint"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -178,4 +187,164 @@ func (t *teardown) late(answers contact, message string) error {
 	message = cmp.Or(message, "the NodeSync does not say what it waits for yet: the pass that was under way may wait for a Git host that does not answer: plumbline logs "+t.name+" shows what it does")
 	return &exitError{code: exitStalled, message: fmt.Sprintf("%s is not %s after %s: %s; %s",
 		nodeSyncWord(t.name), map[bool]string{true: "drained", false: "gone"}[t.downTo.keeps()], short(t.timeout.Round(time.Millisecond)), oneLine(message), t.goesOn())}
+}
+
+// standIn makes the daemon's passes in this process where no daemon leads: the same passes, under the
+// same lease, and only over one NodeSync that is deleted.
+type standIn struct {
+	stop context.CancelFunc
+	// installed has passes end the nodes from now on, and no more only install Karpenter's charts.
+	installed func()
+	// ended is closed when no pass is made any more and the lease is released; err says why.
+	ended chan struct{}
+	err   error
+}
+
+// startStandIn has the passes made, where installs is set those that only install Karpenter's charts first. The lease is
+// waited for.
+func startStandIn(ctx context.Context, config *rest.Config, sync *v1alpha1.NodeSync, installs bool, steps steppoint.Options) (*standIn, error) {
+	logger.SetLogger(logr.Discard()) // what the passes have to say is in the NodeSync's status
+	dir, err := os.MkdirTemp("", "plumbline-teardown-")
+	if err != nil {
+		return nil, fmt.Errorf("make a folder for the passes: %w", err)
+	}
+	ctx, stop := context.WithCancel(ctx)
+	o, only := standInOptions(sync, dir), &atomic.Bool{}
+	o.steps = steps
+	d, err := newDaemon(ctx, config, o)
+	if err == nil {
+		only.Store(installs)
+		d.reconciler.Settings.Concludes, d.reconciler.Settings.Installs = sync.UID, only.Load
+		_, err = d.addBeside()
+	}
+	if err != nil {
+		stop()
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	s := &standIn{stop: stop, ended: make(chan struct{}), installed: func() {
+		only.Store(false)
+		d.reconciler.Look(client.ObjectKeyFromObject(sync))
+	}}
+	go func() {
+		defer close(s.ended)
+		s.err = errors.Join(d.run(ctx, o.concurrent), os.RemoveAll(dir))
+	}()
+	return s, nil
+}
+
+// standInOptions are the daemon's flags: it is not asked by others, and follows nothing but NodeSyncs.
+func standInOptions(sync *v1alpha1.NodeSync, dir string) *runOptions {
+	// As the daemon's ServiceAccount it may read Karpenter's objects only in Karpenter's namespace.
+	var karpenter []string
+	if k := sync.Status.Karpenter; k != nil {
+		karpenter = []string{k.Namespace}
+	}
+	return &runOptions{
+		namespace: sync.Namespace, karpenterNamespaces: karpenter, cacheDir: dir, leaderElect: true, concurrent: 4,
+		metricsAddr: "0", profilingAddr: "0", healthAddr: "0", webhookAddr: "0", pageAddr: "0",
+		cloudInterval: 10 * time.Second, storeLimit: 1 << 30,
+	}
+}
+
+// over says that the passes have ended by themselves, and why.
+func (s *standIn) over() error {
+	if s == nil {
+		return nil
+	}
+	select {
+	case <-s.ended:
+		if s.err == nil {
+			return errors.New("the passes have ended")
+		}
+		return s.err
+	default:
+		return nil
+	}
+}
+
+// end stops the passes, and waits until the lease is released.
+func (s *standIn) end() {
+	if s != nil {
+		s.stop()
+		<-s.ended
+	}
+}
+
+// goesOn has it end the nodes, once Karpenter's charts are installed.
+func (s *standIn) goesOn() {
+	if s.installed != nil {
+		s.installed()
+	}
+}
+
+// takeOver has this process end the nodes, or first only install Karpenter's charts, as the user or as the daemon.
+func (t *teardown) takeOver(ctx context.Context, sync *v1alpha1.NodeSync, installs bool) error {
+	if t.stands != nil {
+		return nil
+	}
+	config, err := t.kubeconfig.ToRESTConfig()
+	if err != nil {
+		return fmt.Errorf("find the cluster: %w", err)
+	}
+	config.QPS, config.UserAgent = -1, controllerName+"/"+version
+	if t.as != "" {
+		config.Impersonate = rest.ImpersonationConfig{UserName: t.as}
+	}
+	t.stands, err = t.stand(ctx, config, sync, installs, t.steps)
+	return err
+}
+
+// mayEnd finds out as whom the last steps may be taken: as the user, or, where the deletion guard lets
+// nobody but the daemon delete definitions, as its ServiceAccount. Each is tried without being done.
+func (t *teardown) mayEnd(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardownPlan) error {
+	refused := tryEnd(ctx, t.c, sync, leaves)
+	if !apierrors.IsForbidden(refused) {
+		return refused
+	}
+	as := t.daemonUser(ctx)
+	config := rest.CopyConfig(t.c.config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: as}
+	daemon, err := client.New(config, client.Options{Scheme: t.c.Scheme(), Mapper: t.c.RESTMapper()})
+	if err != nil {
+		return explain(err, "connect as "+as)
+	}
+	if err := tryEnd(ctx, daemon, sync, leaves); err != nil {
+		return fmt.Errorf("no daemon leads, and you are not allowed to end the nodes in its place (%w), nor to act as its ServiceAccount for that (%w): start the daemon, or have the right to impersonate serviceaccounts/%s in namespace %s; nothing was changed",
+			refused, err, daemonAccount, sync.Namespace)
+	}
+	t.as = as
+	return nil
+}
+
+// daemonUser is the daemon as the API server knows it.
+func (t *teardown) daemonUser(ctx context.Context) string {
+	return "system:serviceaccount:" + t.c.in(ctx) + ":" + daemonAccount
+}
+
+// daemonAccount is the daemon's ServiceAccount, which the deletion guard knows.
+const daemonAccount = "plumbline"
+
+// tryEnd asks the API server, as a dry run, to delete one definition of each kind, and to take our
+// finalizer off the NodeSync.
+func tryEnd(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync, leaves *teardownPlan) error {
+	tried := map[string]bool{}
+	for _, leaving := range leaves.Objects {
+		kind, known := render.KindOf(leaving.Kind)
+		if tried[leaving.Kind] || leaving.Gone || !known {
+			continue
+		}
+		tried[leaving.Kind] = true
+		object := &unstructured.Unstructured{}
+		object.SetGroupVersionKind(kind.GVK)
+		object.SetName(leaving.Name)
+		if err := c.Delete(ctx, object, client.DryRunAll); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("delete %s/%s: %w", leaving.Kind, leaving.Name, err)
+		}
+	}
+	bare := sync.DeepCopy()
+	bare.Finalizers = slices.DeleteFunc(bare.Finalizers, func(f string) bool { return f == v1alpha1.Finalizer })
+	if err := c.Patch(ctx, bare, client.MergeFrom(sync), client.DryRunAll); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("take the finalizer off NodeSync %s: %w", sync.Name, err)
+	}
+	return nil
 }

@@ -8,11 +8,17 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/preview"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -155,4 +161,174 @@ func writeVersion(file, version string) error {
 		return fmt.Errorf("edit %s: %w", file, err)
 	}
 	return nil
+}
+
+// upgradeReport is what `plumbline upgrade` prints.
+type upgradeReport struct {
+	From string      `json:"from"`
+	To   string      `json:"to"`
+	Hops []hopReport `json:"hops"`
+	// Written is the version that was written into plumbline.yaml.
+	Written string `json:"written,omitempty"`
+}
+
+// hopReport is a hop, and what it does to the nodes of each pool of a cluster,
+// where one was asked.
+type hopReport struct {
+	karpenter.Hop
+	Pools []poolForecast `json:"pools,omitempty"`
+}
+
+// newUpgradeReport finds the way. Of the values that are gone it keeps those that
+// are used; all of them where it is not known what is used.
+func newUpgradeReport(from, to string, values map[string]any) (*upgradeReport, error) {
+	hops, err := karpenter.Path(from, to)
+	if err != nil {
+		return nil, err
+	}
+	report := &upgradeReport{From: from, To: to, Hops: []hopReport{}}
+	for _, hop := range hops {
+		if values != nil {
+			if hop.Settings, err = karpenter.Gone(values, hop.From, hop.To); err != nil {
+				return nil, err
+			}
+		}
+		report.Hops = append(report.Hops, hopReport{Hop: hop})
+	}
+	return report, nil
+}
+
+// print shows the way to people.
+func (r *upgradeReport) print(out io.Writer) error {
+	if len(r.Hops) == 0 {
+		_, err := fmt.Fprintf(out, "nothing to do: the version is %s\n", r.From)
+		return err
+	}
+	for i, hop := range r.Hops {
+		if i > 0 {
+			fmt.Fprintln(out)
+		}
+		fmt.Fprintf(out, "%s → %s\n", hop.From, hop.To)
+		fmt.Fprintf(out, "  kubernetes  %s\n", hop.Kubernetes)
+		printNeeds(out, "first", hop.Before)
+		printNeeds(out, "iam", hop.Permissions)
+		printNeeds(out, "values", hop.Settings)
+		printNeeds(out, "nodes", hop.Hashes)
+		printNeeds(out, "pools", hop.Pools)
+		printNeeds(out, "note", hop.Notes)
+	}
+	if r.Written != "" {
+		fmt.Fprintf(out, "\nwritten: version %s\n", r.Written)
+		if r.Written != r.To {
+			fmt.Fprintf(out, "commit it, and once it has succeeded ask for %s again\n", r.To)
+		}
+	}
+	return nil
+}
+
+// printNeeds shows what a hop needs of one kind, a line each.
+func printNeeds[T any](out io.Writer, kind string, needs []T) {
+	for _, need := range needs {
+		fmt.Fprintf(out, "  %-10s  %v\n", kind, need)
+		kind = ""
+	}
+}
+
+// upgradeForecast is what a change of Karpenter's version does to the nodes that
+// are there.
+type upgradeForecast struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+	// Refused is why it is not made, where the plan does not say so by itself.
+	Refused string         `json:"refused,omitempty"`
+	Pools   []poolForecast `json:"pools"`
+	// Warnings are what could not be looked at.
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// poolForecast is one NodePool's, with any owner: its nodes have one controller.
+type poolForecast struct {
+	karpenter.Effect
+	Nodes int    `json:"nodes"`
+	Means string `json:"means"`
+}
+
+// String is a line of a report.
+func (p poolForecast) String() string {
+	return fmt.Sprintf("%s (%s): %s", p.Pool, english.Plural(p.Nodes, "node", ""), oneLine(p.Means))
+}
+
+// forecast looks at what an upgrade does to nodes, where the version in force is
+// another one and ours to change. known are the CRDs of a version whose charts are out of
+// reach.
+func (p *planned) forecast(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync, seen *preview.Preview, known func(version string) ([]*apiextensionsv1.CustomResourceDefinition, error)) error {
+	if !upgrades(sync, seen.Karpenter) {
+		return nil
+	}
+	f := &upgradeForecast{From: sync.Status.Karpenter.Version, To: seen.Karpenter.Version}
+	if err := karpenter.CheckHop(f.From, f.To); err != nil && p.stopped == "" && p.chartsRefused == "" {
+		f.Refused = err.Error()
+	}
+	old, err := liveCRDs(ctx, c)
+	if err != nil {
+		return err
+	}
+	next, err := known(f.To)
+	if seen.Charts != nil {
+		next, err = seen.Charts.CRDs(ctx)
+	}
+	if err != nil {
+		f.Warnings = append(f.Warnings, noCRDs(f.To, err))
+	}
+	f.Pools, err = forecastPools(karpenter.Upgrade{From: f.From, To: f.To, Old: old, New: next}, seen.Live)
+	p.upgrade = f
+	return err
+}
+
+// upgrades says whether Git has another version of Karpenter than the one in force,
+// and it is ours to bring.
+func upgrades(sync *v1alpha1.NodeSync, git *render.Karpenter) bool {
+	inForce := sync.Status.Karpenter
+	return git.Management == render.Managed && inForce != nil && inForce.Version != "" && inForce.Version != git.Version
+}
+
+// noCRDs says what is not known without the CRDs of a version.
+func noCRDs(version string, err error) string {
+	return fmt.Sprintf("the CRDs of Karpenter %s are unavailable, so definitions are checked against others, and defaults that differ are not known: %v", version, err)
+}
+
+// forecastPools says of each live NodePool what becomes of its nodes, by name.
+func forecastPools(u karpenter.Upgrade, live plan.Live) ([]poolForecast, error) {
+	u.Classes, u.Pools = live.OfKind(render.EC2NodeClass), live.OfKind(render.NodePool)
+	effects, err := karpenter.Effects(u)
+	if err != nil {
+		return nil, err
+	}
+	nodes := map[string]int{}
+	for i := range live.NodeClaims {
+		nodes[live.NodeClaims[i].Pool]++
+	}
+	pools := []poolForecast{}
+	for _, effect := range effects {
+		pools = append(pools, poolForecast{Effect: effect, Nodes: nodes[effect.Pool], Means: effect.String()})
+	}
+	return pools, nil
+}
+
+// print shows a line for each pool.
+func (f *upgradeForecast) print(out io.Writer) {
+	fmt.Fprintf(out, "Karpenter %s → %s\n", f.From, f.To)
+	if f.Refused != "" {
+		fmt.Fprintln(out, "refused: "+f.Refused)
+	}
+	if len(f.Pools) > 0 {
+		t := newFittedTable(out, "POOL", "NODES", "THE UPGRADE LEAVES THEM")
+		for _, pool := range f.Pools {
+			t.AppendRow([]any{pool.Pool, pool.Nodes, oneLine(pool.Means)})
+		}
+		t.Render()
+	}
+	for _, warning := range f.Warnings {
+		fmt.Fprintln(out, "warning: "+oneLine(warning))
+	}
 }

@@ -4,15 +4,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
+	"regexp"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/provision/leftover"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/steppoint"
+	"github.com/plumbline-dev/plumbline/redact"
 )
 
 const (
@@ -260,5 +269,222 @@ func pauseFor(ctx context.Context, d time.Duration) error {
 		return ctx.Err()
 	case <-timer.C:
 		return nil
+	}
+}
+
+// find takes the names from the flags, or from a NodeSync, and what the cluster says of its volumes
+// and NodeClaims.
+func (v *verification) find(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, args []string) error {
+	switch {
+	case v.cluster == "" && v.region != "":
+		return errors.New("--region goes with --cluster: the region of a NodeSync is known")
+	case v.cluster != "" && len(args) > 0:
+		return errors.New("a NodeSync and --cluster do not go together")
+	case v.cluster != "" && v.region == "":
+		return errors.New("--cluster needs --region: give the region of the cluster")
+	case v.cluster != "" && *kubeconfig.KubeConfig == "" && *kubeconfig.Context == "":
+		return nil // only AWS is asked
+	}
+	c, err := connect(ctx, kubeconfig)
+	if err != nil {
+		return err
+	}
+	if v.cluster == "" {
+		sync, err := c.oneNodeSync(ctx, args)
+		if err != nil {
+			return err
+		}
+		if err := v.take(sync); err != nil {
+			return err
+		}
+	}
+	return v.takeCluster(ctx, c)
+}
+
+// oneNodeSync is the one that is named, or one of the namespace that knows its cluster: they all
+// have the same.
+func (c *cluster) oneNodeSync(ctx context.Context, args []string) (*v1alpha1.NodeSync, error) {
+	if len(args) > 0 {
+		return c.nodeSync(ctx, args[0])
+	}
+	list, err := c.listed(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	for i := range list.Items {
+		if list.Items[i].Status.Karpenter != nil {
+			return &list.Items[i], nil
+		}
+	}
+	return nil, fmt.Errorf("no NodeSync in namespace %s says the cluster's name: give --cluster and --region", c.in(ctx))
+}
+
+// take takes the names of a NodeSync, and the account that its daemon has confirmed.
+func (v *verification) take(sync *v1alpha1.NodeSync) error {
+	k := sync.Status.Karpenter
+	if k == nil || k.Cluster == "" || k.Region == "" {
+		return fmt.Errorf("nodesync/%s does not say the cluster's name yet: give --cluster and --region", sync.Name)
+	}
+	v.cluster, v.region = k.Cluster, k.Region
+	if v.account == "" {
+		v.account = cloud.AccountOf(k.ClusterARN)
+	}
+	v.here = k.ClusterARN != "" // AWS has confirmed it
+	return nil
+}
+
+// takeCluster takes what the API server says.
+func (v *verification) takeCluster(ctx context.Context, c *cluster) (err error) {
+	if v.authority, err = certificateAuthority(c.config); err != nil {
+		return err
+	}
+	if v.authority == nil {
+		v.authority = []byte{} // it is asked for, and is not known
+	}
+	if v.nodes, err = c.providerIDs(ctx); err != nil {
+		return err
+	}
+	v.volumes = c.volumes
+	return nil
+}
+
+// providerIDs are the instances of NodeClaims.
+func (c *cluster) providerIDs(ctx context.Context) (ids []string, err error) {
+	list := &karpv1.NodeClaimList{}
+	if err := c.List(ctx, list); err != nil && !apimeta.IsNoMatchError(err) {
+		return nil, explain(err, "list NodeClaims")
+	}
+	for i := range list.Items {
+		if id := list.Items[i].Status.ProviderID; id != "" {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
+}
+
+// writeReport prints a report as -o says.
+func writeReport(out io.Writer, output format, report leftover.Report) error {
+	switch output {
+	case formatJSON:
+		return writeJSON(out, report, redact.VisibleJSON)
+	case formatJUnit:
+		text, err := report.JUnit()
+		if err != nil {
+			return err
+		}
+		_, err = out.Write(text)
+		return err
+	default:
+	}
+	printReport(&visibleWriter{out}, report)
+	return nil
+}
+
+// printReport shows a report to people: what is left and what is kept, and each question without an
+// answer in full.
+func printReport(out io.Writer, report leftover.Report) {
+	fmt.Fprintf(out, "cluster %s in %s of account %s\n", report.Cluster, report.Region, report.Account)
+	t, rows := newFittedTable(out, "LEFT", "ID", "ZONE", "STATE", "WHAT"), 0
+	add := func(kind string, items []leftover.Item) {
+		for _, item := range items {
+			t.AppendRow([]any{kind, item.ID, orNone(item.Zone), orNone(item.State), orNone(item.What)})
+			rows++
+		}
+	}
+	for _, kind := range report.Kinds {
+		add(leftover.Noun(kind.Kind), kind.Left)
+	}
+	for _, kind := range report.Kinds {
+		add(leftover.Noun(kind.Kind)+" (kept)", kind.Kept)
+	}
+	if rows > 0 {
+		fmt.Fprintln(out)
+		t.Render()
+	}
+	if report.Unanswered() {
+		fmt.Fprintln(out)
+	}
+	for _, kind := range report.Kinds {
+		if kind.Error != "" {
+			fmt.Fprintf(out, "%ss: %s\n", leftover.Noun(kind.Kind), kind.Error)
+		}
+	}
+	if words := report.Misplaced(); words != "" {
+		fmt.Fprintln(out, "\n"+words)
+	}
+	if report.Gone {
+		fmt.Fprintln(out, "nothing is left: AWS was asked about instances, volumes, network interfaces, launch templates and instance profiles")
+	}
+}
+
+// volumeID is the ID of an EBS volume, in whatever names one: vol-1 for the EBS CSI driver, aws://eu-west-1a/vol-1 in
+// tree, and for other drivers what they like.
+var volumeID = regexp.MustCompile(`vol-[0-9a-z]+`)
+
+// volumes are what the cluster has of EBS volumes, by their ID: PersistentVolumes of any driver, and pods that name one
+// themselves.
+func (c *cluster) volumes(ctx context.Context) (map[string]leftover.Volume, error) {
+	list := &corev1.PersistentVolumeList{}
+	if err := c.List(ctx, list); err != nil {
+		return nil, explain(err, "list PersistentVolumes")
+	}
+	all := map[string]leftover.Volume{}
+	for i := range list.Items {
+		pv := &list.Items[i]
+		volume := leftover.Volume{Name: pv.Name, Retained: pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain}
+		if claim := pv.Spec.ClaimRef; claim != nil {
+			volume.Claim = claim.Namespace + "/" + claim.Name
+		}
+		for _, id := range volumesOf(&pv.Spec) {
+			if known := all[id]; !known.Retained {
+				all[id] = volume
+			}
+		}
+	}
+	return all, c.inlineVolumes(ctx, all)
+}
+
+// volumesOf are the IDs that a PersistentVolume names.
+func volumesOf(spec *corev1.PersistentVolumeSpec) []string {
+	var names []string
+	if spec.CSI != nil {
+		names = append(slices.Sorted(maps.Values(spec.CSI.VolumeAttributes)), spec.CSI.VolumeHandle)
+	}
+	if spec.AWSElasticBlockStore != nil {
+		names = append(names, spec.AWSElasticBlockStore.VolumeID)
+	}
+	var ids []string
+	for _, name := range names {
+		ids = append(ids, volumeID.FindAllString(name, -1)...)
+	}
+	return ids
+}
+
+// podsAtOnce is how many pods one answer has.
+const podsAtOnce = 500
+
+// inlineVolumes adds those that pods name themselves, without a PersistentVolume.
+func (c *cluster) inlineVolumes(ctx context.Context, all map[string]leftover.Volume) error {
+	for from := ""; ; {
+		list := &corev1.PodList{}
+		if err := c.List(ctx, list, client.Limit(podsAtOnce), client.Continue(from)); err != nil {
+			return explain(err, "list pods, which may name EBS volumes")
+		}
+		for i := range list.Items {
+			pod := &list.Items[i]
+			for _, v := range pod.Spec.Volumes {
+				if v.AWSElasticBlockStore == nil {
+					continue
+				}
+				for _, id := range volumeID.FindAllString(v.AWSElasticBlockStore.VolumeID, -1) {
+					if _, known := all[id]; !known {
+						all[id] = leftover.Volume{Pod: pod.Namespace + "/" + pod.Name}
+					}
+				}
+			}
+		}
+		if from = list.Continue; from == "" {
+			return nil
+		}
 	}
 }

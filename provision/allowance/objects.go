@@ -1,11 +1,20 @@
 package allowance
 
 import (
+	"crypto/sha256"
+	_ "embed"
+	"encoding/json"
 	"fmt"
+	"maps"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -170,4 +179,264 @@ func (c *check) look() {
 // into reads the object as one of a type, with all of its fields.
 func (c *check) into(typed any) error {
 	return runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(c.object.Object, typed, true)
+}
+
+// nameLabel is the label that Karpenter's pods are selected by.
+const nameLabel = "app.kubernetes.io/name"
+
+// serviceAccount checks that the account takes no role but one that is named.
+func (c *check) serviceAccount() error {
+	var account corev1.ServiceAccount
+	if err := c.into(&account); err != nil {
+		return err
+	}
+	if len(account.Secrets) > 0 {
+		c.refuse("names Secrets")
+	}
+	if len(account.ImagePullSecrets) > 0 {
+		c.unless("imagePullSecrets", "names Secrets with credentials of registries")
+	}
+	if role, ok := account.Annotations[roleAnnotation]; ok && !slices.Contains(c.allowance.ControllerRoles, role) &&
+		!c.allowance.allows(join("additionalAnnotations", roleAnnotation)) {
+		c.unless(roleValue, "takes an IAM role that spec.charts.allow.controllerRoles does not name")
+	}
+	return nil
+}
+
+// service checks that it is reached only inside of the cluster, and leads to Karpenter.
+func (c *check) service() error {
+	var service corev1.Service
+	if err := c.into(&service); err != nil {
+		return err
+	}
+	spec := service.Spec
+	if spec.Type != "" && spec.Type != corev1.ServiceTypeClusterIP || len(spec.ExternalIPs) > 0 || spec.ExternalName != "" || spec.LoadBalancerIP != "" {
+		c.refuse("is reached from outside of the cluster")
+	}
+	if spec.Selector[nameLabel] != account {
+		c.refuse("leads to other pods than Karpenter's")
+	}
+	return nil
+}
+
+// budget checks that it keeps none but Karpenter's pods.
+func (c *check) budget() error {
+	var budget policyv1.PodDisruptionBudget
+	if err := c.into(&budget); err != nil {
+		return err
+	}
+	if budget.Spec.Selector == nil || budget.Spec.Selector.MatchLabels[nameLabel] != account {
+		c.refuse("keeps other pods than Karpenter's from being evicted")
+	}
+	return nil
+}
+
+// monitorFields are those of an endpoint that every ServiceMonitor may have.
+var monitorFields = []string{"port", "path", "interval", "metricRelabelings"}
+
+// monitor checks that Prometheus asks Karpenter's port for metrics, and hands nothing over.
+func (c *check) monitor() {
+	endpoints, _, err := unstructured.NestedSlice(c.object.Object, "spec", "endpoints")
+	if err != nil {
+		c.refuse("is no such object")
+	}
+	for _, one := range endpoints {
+		endpoint, _ := one.(map[string]any)
+		for _, field := range slices.Sorted(maps.Keys(endpoint)) {
+			switch {
+			case slices.Contains(monitorFields, field):
+			case field == "relabelings":
+				c.unless("serviceMonitor.relabelings", whyScrape)
+			default:
+				c.unless("serviceMonitor.endpointConfig."+field, whyScrape)
+			}
+		}
+	}
+	names, _, err := unstructured.NestedStringSlice(c.object.Object, "spec", "namespaceSelector", "matchNames")
+	if err != nil || slices.ContainsFunc(names, func(name string) bool { return name != c.rendered.Namespace }) {
+		c.refuse("selects Services of other namespaces")
+	}
+}
+
+// crd checks that a CRD defines what the real one does, in Git exactly that, and that no other
+// server converts its objects than Karpenter's own webhook, which 1.0 had.
+func (c *check) crd() error {
+	var crd apiextensionsv1.CustomResourceDefinition
+	if err := c.into(&crd); err != nil {
+		return err
+	}
+	c.defines(&crd)
+	if c.rendered.InGit {
+		refused, err := c.allowance.checkReleased(c.rendered.Version, c.rendered.Digest, &crd)
+		if err != nil {
+			return err
+		}
+		c.found = append(c.found, refused...)
+	}
+	conversion := crd.Spec.Conversion
+	if conversion == nil || conversion.Strategy == apiextensionsv1.NoneConverter {
+		return nil
+	}
+	hook := conversion.Webhook
+	if hook == nil || hook.ClientConfig == nil || hook.ClientConfig.URL != nil || hook.ClientConfig.Service == nil ||
+		hook.ClientConfig.Service.Name != account || hook.ClientConfig.Service.Namespace != c.rendered.Namespace {
+		c.refuse("has its objects converted by a webhook that is not Karpenter's")
+	}
+	return nil
+}
+
+// defines checks the names by which clients ask for a kind, and the versions: a kind that is
+// served no more ends every watch of it, Karpenter's too, and hides the objects that live.
+func (c *check) defines(crd *apiextensionsv1.CustomResourceDefinition) {
+	want, names := c.charts.Kinds[crd.Name], crd.Spec.Names
+	plural, group, _ := strings.Cut(crd.Name, ".")
+	list := names.ListKind == "" || names.ListKind == want.Kind+"List"
+	if crd.Spec.Group != group || names.Plural != plural || names.Kind != want.Kind || !list || string(crd.Spec.Scope) != want.Scope {
+		c.refuse("defines another kind than Karpenter's %s %s of group %s", strings.ToLower(want.Scope), want.Kind, group)
+		return
+	}
+	for _, version := range want.Serves {
+		if !Serves(crd, version) {
+			c.refuse("does not serve %s of %s, which Karpenter and plumbline ask for", version, want.Kind)
+		}
+	}
+}
+
+// Serves says whether clients can ask a CRD's kind for a version.
+func Serves(crd *apiextensionsv1.CustomResourceDefinition, version string) bool {
+	return slices.ContainsFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool {
+		return v.Name == version && v.Served
+	})
+}
+
+//go:generate go run ./generate charted.json
+
+// Charted is what Karpenter's released charts consist of.
+type Charted struct {
+	// CRDs are the names of those in the CRD chart.
+	CRDs []string `json:"crds"`
+	// Kinds are what each of these defines, by its name.
+	Kinds map[string]Defined `json:"kinds"`
+	// Fingerprints of the CRDs, by the version of the chart and the CRD's name: see Fingerprint.
+	Fingerprints map[string]map[string]string `json:"fingerprints"`
+	// Objects are the names in the main chart, by kind.
+	Objects map[string][]string `json:"objects"`
+	// Variables are those of the controller, by name.
+	Variables []string `json:"variables"`
+	// Rights are what each role gives, by its kind and name: see Rights.
+	Rights map[string][]string `json:"rights"`
+}
+
+// Defined is the kind that a CRD of Karpenter's defines.
+type Defined struct {
+	Kind  string `json:"kind"`
+	Scope string `json:"scope"`
+	// Serves are the versions that each released chart serves. None where some charts lack
+	// the CRD: nobody needs it then.
+	Serves []string `json:"serves,omitempty"`
+}
+
+//go:embed charted.json
+var chartedJSON []byte
+
+// FromCharts returns what the released charts consist of.
+func FromCharts() Charted { return charted() }
+
+var charted = sync.OnceValue(func() Charted {
+	var c Charted
+	if err := json.Unmarshal(chartedJSON, &c); err != nil {
+		panic(fmt.Sprintf("read charted.json: %v", err))
+	}
+	return c
+})
+
+// Rights are what a rule gives, one by one: "apps/daemonsets get",
+// "coordination.k8s.io/leases[name] patch".
+func Rights(rule rbacv1.PolicyRule) []string {
+	var rights []string
+	for _, one := range apart(rule) {
+		rights = append(rights, one.is)
+	}
+	return rights
+}
+
+// right is one of a rule's; over is the one over all objects that it is part of.
+type right struct{ is, over string }
+
+func apart(rule rbacv1.PolicyRule) []right {
+	var rights []right
+	for _, verb := range rule.Verbs {
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				over := fmt.Sprintf("%s/%s %s", group, resource, verb)
+				for _, name := range rule.ResourceNames {
+					rights = append(rights, right{is: fmt.Sprintf("%s/%s[%s] %s", group, resource, name, verb), over: over})
+				}
+				if len(rule.ResourceNames) == 0 {
+					rights = append(rights, right{is: over, over: over})
+				}
+			}
+		}
+		for _, url := range rule.NonResourceURLs {
+			rights = append(rights, right{is: url + " " + verb, over: url + " " + verb})
+		}
+	}
+	return rights
+}
+
+// beyond are the rights of rules that a role of the real charts does not give.
+func (c Charted) beyond(role string, rules []rbacv1.PolicyRule) []string {
+	var found []string
+	for _, rule := range rules {
+		for _, one := range apart(rule) {
+			if !slices.Contains(c.Rights[role], one.is) && !slices.Contains(c.Rights[role], one.over) {
+				found = append(found, one.is)
+			}
+		}
+	}
+	return found
+}
+
+// image checks that a container runs Karpenter's image, of the version that its chart has:
+// all that is decided of versions goes by the chart's. What is named by digest may be of any
+// version, whatever its tag says: the publisher of a chart is believed that, and so is a chart
+// whose digest the NodeSync names.
+func (c *check) image(reference string) {
+	tagged, digest, byDigest := strings.Cut(reference, "@")
+	repository, tag, _ := strings.Cut(tagged, ":")
+	if repository != publicImage {
+		c.unless("controller.image", "runs another image than "+publicImage)
+		return
+	}
+	if byDigest && !isDigest(digest) {
+		c.refuse("names its image by a digest that is none: %q", digest)
+	}
+	if len(c.allowance.Digests) > 0 {
+		return
+	}
+	switch version := c.rendered.Version; {
+	case tag == "":
+		c.unless("controller.image.tag", "has no tag in its image, where the chart's version "+version+" should be")
+	case tag != version:
+		c.unless("controller.image.tag", fmt.Sprintf("runs another version than its chart's: the image's tag is %s, and the chart's version %s", tag, version))
+	}
+	if byDigest && c.rendered.InGit && c.allowance.Versions != "" {
+		c.found = append(c.found, Refusal{
+			What: c.name(), Why: "names its image by digest in a chart in Git, which may be of a version outside of " + c.allowance.Versions,
+			Field: fieldDigests, Entry: wholeDigest(c.rendered.Digest),
+		})
+	}
+}
+
+// isDigest says whether a container runtime would take this for the digest of an image.
+var isDigest = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`).MatchString
+
+// wholeDigest is a digest as the NodeSync names it, or the form of one where only its
+// beginning is known.
+func wholeDigest(digest string) string {
+	const prefix = "sha256:"
+	if len(digest) < len(prefix)+sha256.Size*2 {
+		return prefix + "…"
+	}
+	return digest
 }

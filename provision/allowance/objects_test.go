@@ -2,9 +2,12 @@ package allowance
 
 import (
 	"encoding/json"
+	"errors"
 	"maps"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -282,6 +285,110 @@ func TestTheCRDChart(t *testing.T) {
 			err := check(c.edit)
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("refused: %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+// realCRDs are those of Karpenter's own CRD chart.
+func realCRDs(t *testing.T) []*unstructured.Unstructured {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(module(t), "pkg/apis/crds/*.yaml"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	var crds []*unstructured.Unstructured
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		crds = append(crds, object(t, string(text)))
+	}
+	return crds
+}
+
+// TestKindsThatAreServedNoMore: a CRD chart that would take a kind from the API server, which
+// ends every watch of it, is refused by name.
+func TestKindsThatAreServedNoMore(t *testing.T) {
+	const claims = "CustomResourceDefinition nodeclaims.karpenter.sh"
+	replace := func(path, value string) string {
+		return "[{op: replace, path: " + path + ", value: " + value + "}]"
+	}
+	for name, c := range map[string]struct{ crd, patch, want string }{
+		"as released":              {claims, "[]", ""},
+		"a version beside v1":      {claims, "[{op: add, path: /spec/versions/-, value: {name: v2, served: true, storage: false}}]", ""},
+		"not served":               {claims, replace("/spec/versions/0/served", "false"), claims + " does not serve v1 of NodeClaim"},
+		"renamed":                  {claims, replace("/spec/versions/0/name", "v2"), claims + " does not serve v1 of NodeClaim"},
+		"no version":               {claims, replace("/spec/versions", "[]"), claims + " does not serve v1 of NodeClaim"},
+		"another kind":             {claims, replace("/spec/names/kind", "Claim"), claims + " defines another kind"},
+		"another kind of lists":    {claims, replace("/spec/names/listKind", "Claims"), claims + " defines another kind"},
+		"another plural":           {claims, replace("/spec/names/plural", "claims"), claims + " defines another kind"},
+		"another group":            {claims, replace("/spec/group", "example.com"), claims + " defines another kind"},
+		"another scope":            {claims, replace("/spec/scope", "Namespaced"), claims + " defines another kind"},
+		"pools that are not there": {"CustomResourceDefinition nodepools.karpenter.sh", "", "renders to no CustomResourceDefinition nodepools.karpenter.sh"},
+		"NodeOverlays of another version": {
+			"CustomResourceDefinition nodeoverlays.karpenter.sh", replace("/spec/versions/0/name", "v1"), "",
+		},
+		"no NodeOverlays, as in 1.3": {"CustomResourceDefinition nodeoverlays.karpenter.sh", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects := realCRDs(t)
+			if c.patch != "" {
+				objects = patched(t, objects, c.crd, c.patch)
+			} else {
+				objects = slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind()+" "+o.GetName() == c.crd })
+			}
+			err := Refuse((Allowance{Values: []string{Everything}}).CheckObjects(Rendered{Namespace: "kube-system", Version: "1.14.1", CRDs: true, Objects: objects}))
+			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("refused: %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+// TestImagesOfAnotherVersion: what the NodeSync says of versions holds for the program, and
+// not only for what a chart calls itself.
+func TestImagesOfAnotherVersion(t *testing.T) {
+	const tag, byDigest, noDigest = "another version than its chart's", "names its image by digest", "by a digest that is none"
+	real256 := "sha256:" + strings.Repeat("0a", 32)
+	real := realChart(t, nil)
+	for name, c := range map[string]struct {
+		allow       Allowance
+		chart, name string
+		inGit       bool
+		want        string
+	}{
+		"the same version":                      {Allowance{}, "1.14.1", ":1.14.1@" + real256, false, ""},
+		"as charts were before 0.35":            {Allowance{}, "v0.32.1", ":v0.32.1", false, ""},
+		"a v on the image's":                    {Allowance{}, "1.14.1", ":v1.14.1", true, tag},
+		"a v on the chart's":                    {Allowance{}, "v1.14.1", ":1.14.1", true, tag},
+		"a digest that is cut off":              {Allowance{}, "1.14.1", ":1.14.1@sha256:00", false, noDigest},
+		"a digest in capitals":                  {Allowance{}, "1.14.1", ":1.14.1@" + strings.ToUpper(real256), true, noDigest},
+		"a digest of another algorithm":         {Allowance{}, "1.14.1", ":1.14.1@md5:" + strings.Repeat("0a", 16), true, noDigest},
+		"an empty digest":                       {Allowance{}, "1.14.1", ":1.14.1@", true, noDigest},
+		"two digests":                           {Allowance{}, "1.14.1", ":1.14.1@" + real256 + "@" + real256, true, noDigest},
+		"a cut digest in a chart that is named": {Allowance{Digests: []string{"sha256:aa"}}, "1.14.1", ":1.14.1@sha256:00", true, noDigest},
+		"an earlier one":                        {Allowance{}, "1.14.1", ":1.13.0@" + real256, true, tag},
+		"no tag":                                {Allowance{}, "1.14.1", "", false, "has no tag"},
+		"no tag that NodeSyncs may allow":       {Allowance{Values: []string{"controller.image.tag"}}, "1.14.1", "@" + real256, false, ""},
+		"a chart whose digest is named":         {Allowance{Digests: []string{"sha256:aa"}}, "1.14.1", ":1.13.0@" + real256, true, ""},
+		"in Git, by digest, any version":        {Allowance{}, "1.14.1", ":1.14.1@" + real256, true, ""},
+		"in Git, by digest, some versions":      {Allowance{Versions: ">=1.14"}, "1.14.1", ":1.14.1@" + real256, true, byDigest},
+		"in Git, by tag, some versions":         {Allowance{Versions: ">=1.14"}, "1.14.1", ":1.14.1", true, ""},
+		"published, by digest, some versions":   {Allowance{Versions: ">=1.14"}, "1.14.1", ":1.14.1@" + real256, false, ""},
+		"in Git, some versions, digests named":  {Allowance{Versions: ">=1.14", Digests: []string{"sha256:aa"}}, "1.14.1", ":1.14.1@" + real256, true, ""},
+		"a value that is allowed opens no more": {Allowance{Versions: ">=1.14", Values: []string{"controller.image.tag"}}, "1.14.1", ":1.13.0@" + real256, true, byDigest},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects := patched(t, real, "Deployment karpenter", "[{op: add, path: /spec/template/spec/containers/0/image, value: '"+publicImage+c.name+"'}]")
+			err := Refuse(c.allow.CheckObjects(Rendered{Namespace: "kube-system", Version: c.chart, Digest: "sha256:aa", InGit: c.inGit, Objects: objects}))
+			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("refused: %v, want %q", err, c.want)
+			}
+			var refused *RefusedError
+			if errors.As(err, &refused) && refused.OnlyGit() {
+				t.Error("what a chart renders to is taken for words of Git")
 			}
 		})
 	}

@@ -2,6 +2,8 @@ package allowance
 
 import (
 	"fmt"
+	"maps"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -9,6 +11,7 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/plumbline-dev/plumbline/confine/weigh"
@@ -115,3 +118,277 @@ var few = text(fmt.Sprintf("a whole number from 1 to %d", mostReplicas), func(s 
 	n, err := strconv.ParseInt(s, 10, 32)
 	return err == nil && n >= 1 && n <= mostReplicas
 })
+
+// metadataFields are all that the charts' objects have of metadata. Finalizers would keep
+// an object for ever, and an owner that does not exist would delete it.
+var metadataFields = []string{"name", "namespace", "labels", "annotations", "creationTimestamp"}
+
+// marks are the labels or the annotations of an object. Other programs act on them, so
+// that they are a closed list.
+type marks struct {
+	// field of the metadata, and a word for one of them.
+	field, word string
+	// values of the chart that add to them, the most particular first; none where no
+	// value does.
+	values []string
+	// own are what the charts set by themselves; with a text, only to that.
+	own map[string]string
+}
+
+// chartLabels are the charts' labels (karpenter.labels in _helpers.tpl).
+var chartLabels = map[string]string{
+	nameLabel: account, "app.kubernetes.io/instance": account, "app.kubernetes.io/managed-by": "Helm",
+	"app.kubernetes.io/version": "", "helm.sh/chart": "",
+}
+
+// ChartLabels are the charts' labels as a condition in CEL on the label l among variables.labels, and those of them that each
+// object keeps: by these the deletion guard and Helm know it.
+func ChartLabels() (condition string, kept []string) {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(chartLabels)) {
+		one := "l == '" + name + "'"
+		if fixed := chartLabels[name]; fixed != "" {
+			one = "(" + one + " && variables.labels[l] == '" + fixed + "')"
+			kept = append(kept, name)
+		}
+		all = append(all, one)
+	}
+	return "(" + strings.Join(all, " || ") + ")", kept
+}
+
+// crdAnnotations are those of the CRDs.
+var crdAnnotations = map[string]string{"helm.sh/resource-policy": "keep", "controller-gen.kubebuilder.io/version": ""}
+
+// metadata checks what stands about the object beside its name.
+func (c *check) metadata() {
+	labels := marks{field: "labels", word: "label", values: []string{"additionalLabels"}, own: chartLabels}
+	annotations := marks{field: "annotations", word: "annotation", values: []string{"additionalAnnotations"}}
+	switch c.object.GetKind() {
+	case "Service":
+		annotations.values = []string{"service.annotations", "additionalAnnotations"}
+	case "ServiceAccount":
+		annotations.values = []string{"serviceAccount.annotations", "additionalAnnotations"}
+		annotations.own = map[string]string{roleAnnotation: ""} // serviceAccount looks at it
+	case "ServiceMonitor":
+		labels.values = []string{"serviceMonitor.additionalLabels", "additionalLabels"}
+	case "ClusterRole":
+		if c.object.GetName() == aggregated {
+			labels.own = maps.Clone(chartLabels)
+			labels.own[aggregatedLabel] = "true"
+		}
+	case "CustomResourceDefinition":
+		labels.values, labels.own = nil, nil
+		annotations.values, annotations.own = nil, crdAnnotations
+	}
+	c.marked("metadata", labels, annotations)
+	if c.object.GetKind() == "Deployment" {
+		c.marked("spec.template.metadata",
+			marks{field: "labels", word: "label of its pods,", values: []string{"podLabels"}, own: chartLabels},
+			marks{field: "annotations", word: "annotation of its pods,", values: []string{"podAnnotations"}})
+	}
+}
+
+// marked checks one metadata of the object, which stands at a path.
+func (c *check) marked(at string, all ...marks) {
+	path := map[string][]string{"metadata": {"metadata"}, "spec.template.metadata": {"spec", "template", "metadata"}}[at]
+	metadata, _, err := unstructured.NestedMap(c.object.Object, path...)
+	if err != nil {
+		c.refuse("is no such object")
+		return
+	}
+	for _, field := range slices.Sorted(maps.Keys(metadata)) {
+		if !slices.Contains(metadataFields, field) {
+			c.refuse("has %s.%s, and no object of Karpenter's charts has that", at, field)
+		}
+	}
+	for _, these := range all {
+		found, _, err := unstructured.NestedStringMap(metadata, these.field)
+		if err != nil && metadata[these.field] != nil {
+			c.refuse("is no such object")
+		}
+		for _, key := range slices.Sorted(maps.Keys(found)) {
+			if !c.markAllowed(these, key, found[key]) {
+				c.mark(these, key)
+			}
+		}
+	}
+}
+
+// markAllowed says whether the charts themselves set a mark, or a value that is allowed.
+func (c *check) markAllowed(these marks, key, value string) bool {
+	if fixed, own := these.own[key]; own && (fixed == "" || fixed == value) {
+		return true
+	}
+	return slices.ContainsFunc(these.values, func(parent string) bool {
+		if _, isOpen := shapeOf(parent); isOpen {
+			return true
+		}
+		at := join(parent, key)
+		_, isOpen := shapeOf(at)
+		return isOpen || c.allowance.allows(at)
+	})
+}
+
+// mark refuses one, with the value that would allow it.
+func (c *check) mark(these marks, key string) {
+	r := Refusal{What: c.name(), Why: "has the " + these.word + " " + key + ", which no chart of Karpenter's sets: other programs in the cluster act on those"}
+	if len(these.values) > 0 {
+		r.Field, r.Entry = fieldValues, join(these.values[0], key)
+	}
+	c.found = append(c.found, r)
+}
+
+// environment is the one list whose entries have names of their own.
+const environment = "controller.env"
+
+// roleValue is where the chart has the controller's IAM role, by IRSA.
+const (
+	roleAnnotation = "eks.amazonaws.com/role-arn"
+	roleValue      = "serviceAccount.annotations[" + roleAnnotation + "]"
+)
+
+// note is the value of an annotation, which goes through toYaml.
+var note = shape{is: "a text", fits: func(value any) bool { _, ok := value.(string); return ok }}
+
+// CheckValues says which values of the main chart may not be set. A value that is
+// null takes a default away, so that it is one of its path like any other.
+func (a Allowance) CheckValues(values map[string]any) []Refusal {
+	w := &walk{allowance: a}
+	w.into("", values)
+	return w.found
+}
+
+type walk struct {
+	allowance Allowance
+	found     []Refusal
+}
+
+// into goes through the entries of a map.
+func (w *walk) into(at string, values map[string]any) {
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		w.look(join(at, key), values[key])
+	}
+}
+
+// look judges what stands at a path.
+func (w *walk) look(at string, value any) {
+	if w.allowance.allows(at) {
+		return
+	}
+	if wants, ok := shapeOf(at); ok {
+		w.shaped(at, value, wants)
+		return
+	}
+	if at == roleValue && slices.ContainsFunc(w.allowance.ControllerRoles, func(role string) bool { return value == role }) {
+		return
+	}
+	if is, isClosed := closed[at]; isClosed && w.harmless(is, value) {
+		return
+	}
+	below, isMap := value.(map[string]any)
+	switch {
+	case at == environment:
+		w.variables(value)
+	case isMap && (inside(at) || keyed[at]):
+		w.into(at, below)
+	default:
+		w.notOpen(at)
+	}
+}
+
+// shaped judges an open value by its shape, and the feature gates that it turns on.
+func (w *walk) shaped(at string, value any, wants shape) {
+	if value != nil && !wants.fits(value) {
+		w.refuse(at, Refusal{Why: "is not " + wants.is})
+		return
+	}
+	if list, isText := value.(string); isText && at == variableAt(featureGates) {
+		for _, path := range w.allowance.closedGates(list) {
+			w.found = append(w.found, Refusal{What: "values." + at, Why: "turns on " + path + ", which " + closed[path].why, Field: fieldValues, Entry: path})
+		}
+	}
+}
+
+// notOpen refuses a value that is none of the open ones.
+func (w *walk) notOpen(at string) {
+	switch is, isClosed := closed[at]; {
+	case isClosed && is.never:
+		w.found = append(w.found, Refusal{What: "values." + at, Why: is.why})
+	case isClosed:
+		w.refuse(at, Refusal{Why: is.why})
+	case inside(at):
+		w.refuse(at, Refusal{Why: "is no map: it takes the place of all the values below"})
+	default:
+		w.refuse(at, w.unlisted(at))
+	}
+}
+
+// unlisted is the Refusal of a path that is in neither table: an entry of a closed
+// map, or a value that is known to no chart.
+func (w *walk) unlisted(at string) Refusal {
+	for parent := at; parent != ""; {
+		parent = parent[:max(strings.LastIndexAny(parent, ".["), 0)]
+		if is, ok := closed[parent]; ok {
+			return Refusal{Why: is.why}
+		}
+	}
+	return Refusal{Why: "is no value of a chart that this plumbline knows", Unknown: true}
+}
+
+// refuse names a path, and the entry that would allow it.
+func (w *walk) refuse(at string, r Refusal) {
+	r.What, r.Field, r.Entry = "values."+at, fieldValues, at
+	w.found = append(w.found, r)
+}
+
+// variables looks at controller.env, where a name may come up twice.
+func (w *walk) variables(value any) {
+	list, ok := value.([]any)
+	if !ok {
+		w.refuse(environment, Refusal{Why: "is not a list"})
+		return
+	}
+	for i, one := range list {
+		variable, _ := one.(map[string]any)
+		name, _ := variable["name"].(string)
+		at := variableAt(name)
+		switch {
+		case name == "":
+			w.refuse(environment, Refusal{Why: fmt.Sprintf("has no name in its entry %d", i)})
+		case w.allowance.allows(at):
+		case slices.ContainsFunc(slices.Collect(maps.Keys(variable)), func(key string) bool { return key != "name" && key != "value" }):
+			w.refuse(at, Refusal{Why: "takes its value from elsewhere"})
+		default:
+			w.look(at, variable["value"])
+		}
+	}
+}
+
+// harmless says that a closed value changes nothing: it is what the chart, or the controller, does
+// without it.
+func (w *walk) harmless(is limit, value any) bool {
+	if own := w.allowance.CABundle; is.own && own != "" && value == own {
+		return true
+	}
+	return slices.ContainsFunc(is.harmless, func(one any) bool { return reflect.DeepEqual(one, value) })
+}
+
+// inside says that values stand below a path.
+func inside(at string) bool {
+	for _, known := range slices.Concat(slices.Collect(maps.Keys(open)), slices.Collect(maps.Keys(closed))) {
+		if strings.HasPrefix(known, at+".") || strings.HasPrefix(known, at+"[") {
+			return true
+		}
+	}
+	return false
+}
+
+// shapeOf is what an open path may be.
+func shapeOf(at string) (shape, bool) {
+	if is, ok := open[at]; ok {
+		return is, true
+	}
+	domain, _, _ := strings.Cut(at, "/")
+	is, ok := open[domain+"/*]"]
+	return is, ok && strings.HasSuffix(at, "]")
+}

@@ -1,21 +1,27 @@
 package charts
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
 	"github.com/opencontainers/go-digest"
 	"oras.land/oras-go/v2/content"
 	"oras.land/oras-go/v2/errdef"
+	"oras.land/oras-go/v2/registry/remote"
 	"oras.land/oras-go/v2/registry/remote/errcode"
+	"sigs.k8s.io/yaml"
 
 	"github.com/plumbline-dev/plumbline/confine"
+	"github.com/plumbline-dev/plumbline/confine/weigh"
 )
 
 // maxIndex bounds an index.yaml, in bytes. Reading one takes some twenty times
@@ -141,3 +147,154 @@ func (o *index) get(ctx context.Context, at *url.URL, limit int64) ([]byte, erro
 	}
 	return body, nil
 }
+
+// listing is one version of a chart in an index.
+type listing struct {
+	Version string   `json:"version"`
+	URLs    []string `json:"urls"`
+	Digest  string   `json:"digest"`
+}
+
+// readIndex reads what an index.yaml lists of Karpenter's charts, in a child process,
+// or in this one where there is no Runner.
+func readIndex(ctx context.Context, runner *confine.Runner, text []byte) (map[string][]listing, error) {
+	if err := weigh.Dense(text); err != nil {
+		return nil, fmt.Errorf("read the repository's index.yaml: %w", err)
+	}
+	if runner == nil {
+		return listedIn(text)
+	}
+	answer, err := runner.Ask(ctx, "reading the repository's index.yaml", JobName, map[string]any{"index": string(text)})
+	if err != nil {
+		return nil, err
+	}
+	return decodeListed(answer)
+}
+
+// listedIn reads the text of an index.yaml.
+func listedIn(text []byte) (map[string][]listing, error) {
+	if err := weigh.YAML(text); err != nil {
+		return nil, fmt.Errorf("read the repository's index.yaml: %w", err)
+	}
+	var whole struct {
+		Entries map[string]json.RawMessage `json:"entries"`
+	}
+	if err := yaml.Unmarshal(text, &whole); err != nil {
+		return nil, fmt.Errorf("read the repository's index.yaml: %w", err)
+	}
+	found := map[string][]listing{}
+	for _, chart := range []string{CRDChart, ControllerChart} {
+		raw, ok := whole.Entries[chart]
+		if !ok {
+			continue
+		}
+		var listings []listing
+		if err := json.Unmarshal(raw, &listings); err != nil {
+			return nil, fmt.Errorf("read the repository's index.yaml: %w", err)
+		}
+		found[chart] = listings
+	}
+	return found, nil
+}
+
+// answerIndex is a child's answer.
+func answerIndex(text string) map[string]any {
+	found, err := listedIn([]byte(text))
+	if err != nil {
+		return map[string]any{"unreadable": err.Error()}
+	}
+	answer := map[string]any{}
+	for chart, listings := range found {
+		var encoded []any
+		for _, one := range listings {
+			url := ""
+			if len(one.URLs) > 0 {
+				url = one.URLs[0]
+			}
+			encoded = append(encoded, one.Version, url, one.Digest)
+		}
+		answer[chart] = encoded
+	}
+	return map[string]any{"listed": answer}
+}
+
+func decodeListed(message any) (map[string][]listing, error) {
+	answer, _ := message.(map[string]any)
+	if why, ok := answer["unreadable"].(string); ok {
+		return nil, errors.New(why)
+	}
+	charts, ok := answer["listed"].(map[string]any)
+	if !ok {
+		return nil, errAnswer
+	}
+	found := map[string][]listing{}
+	for chart, message := range charts {
+		encoded, _ := message.([]any)
+		for i := 0; i+2 < len(encoded); i += 3 {
+			var one listing
+			one.Version, _ = encoded[i].(string)
+			if url, _ := encoded[i+1].(string); url != "" {
+				one.URLs = []string{url}
+			}
+			one.Digest, _ = encoded[i+2].(string)
+			found[chart] = append(found[chart], one)
+		}
+	}
+	return found, nil
+}
+
+// maxNear is how many versions a message names; maxPages is how much of a long
+// list of tags is read for it.
+const (
+	maxNear  = 3
+	maxPages = 5
+)
+
+// near lists the repository's versions next to one that it has not. It is a
+// courtesy: no list is no error.
+func near(ctx context.Context, repository *remote.Repository, version string) []string {
+	var tags []string
+	pages := 0
+	enough := errors.New("enough")
+	err := repository.Tags(ctx, "", func(page []string) error {
+		tags = append(tags, page...)
+		if pages++; pages == maxPages {
+			return enough
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, enough) {
+		return nil
+	}
+	return nearest(version, tags)
+}
+
+// nearest picks the releases with the smallest distance: first in the major,
+// then in the minor, then in the patch number. Between equals the newer wins.
+func nearest(version string, tags []string) []string {
+	want, err := semver.NewVersion(version)
+	if err != nil {
+		return nil
+	}
+	var found []*semver.Version
+	for _, tag := range tags {
+		if v, err := semver.StrictNewVersion(tag); err == nil && v.Prerelease() == "" {
+			found = append(found, v)
+		}
+	}
+	slices.SortFunc(found, func(a, b *semver.Version) int {
+		return cmp.Or(
+			cmp.Compare(distance(a.Major(), want.Major()), distance(b.Major(), want.Major())),
+			cmp.Compare(distance(a.Minor(), want.Minor()), distance(b.Minor(), want.Minor())),
+			cmp.Compare(distance(a.Patch(), want.Patch()), distance(b.Patch(), want.Patch())),
+			b.Compare(a),
+		)
+	})
+	var names []string
+	for _, v := range found[:min(maxNear, len(found))] {
+		names = append(names, v.String())
+	}
+	return names
+}
+
+func distance(a, b uint64) uint64 { return max(a, b) - min(a, b) }

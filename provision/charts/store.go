@@ -1,14 +1,19 @@
 package charts
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net/http"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/opencontainers/go-digest"
@@ -225,4 +230,228 @@ func (s *Store) charts(ref Ref, m memo) *Charts {
 		loadCRD:        open(CRDChart, ref.Version, read(m.CRD.Content)),
 		loadController: open(ControllerChart, ref.Version, read(m.Controller.Content)),
 	}
+}
+
+// memo is what a version resolved to, both charts at once.
+type memo struct {
+	Repository string   `json:"repository"`
+	Version    string   `json:"version"`
+	CRD        artifact `json:"crd"`
+	Controller artifact `json:"controller"`
+}
+
+// artifact is a chart: the digest that pins it, of its OCI manifest where it has
+// one, and that of its archive.
+type artifact struct {
+	Manifest digest.Digest `json:"manifest"`
+	Content  digest.Digest `json:"content"`
+}
+
+func (a artifact) valid() bool { return a.Manifest.Validate() == nil && a.Content.Validate() == nil }
+
+// memos are the versions resolved before, a file each.
+type memos struct {
+	dir string
+}
+
+// path has a file for each version of a repository, and for each pair of digests that it has to have.
+func (m memos) path(ref Ref) string {
+	name := ref.String()
+	for _, chart := range []string{CRDChart, ControllerChart} {
+		if want := ref.wanted(chart); want != "" {
+			name += " " + chart + "@" + want.String()
+		}
+	}
+	return filepath.Join(m.dir, digest.FromString(name).Encoded()+".json")
+}
+
+// recall returns the zero memo for a version that was never resolved, and for
+// one whose memo cannot be read: it is resolved again then.
+func (m memos) recall(ref Ref) (memo, error) {
+	raw, err := os.ReadFile(m.path(ref))
+	if errors.Is(err, fs.ErrNotExist) {
+		return memo{}, nil
+	}
+	if err != nil {
+		return memo{}, fmt.Errorf("read the chart cache: %w", err)
+	}
+	return parse(raw), nil
+}
+
+// pinned finds a chart by its digest among all versions that were resolved,
+// wherever they came from; the zero artifact where none is it.
+func (m memos) pinned(version, chart string, pin digest.Digest) artifact {
+	names, _, err := m.newestFirst()
+	if err != nil {
+		return artifact{} // then it is pulled
+	}
+	for _, name := range names {
+		raw, err := os.ReadFile(name)
+		if err != nil {
+			continue
+		}
+		known := parse(raw)
+		found := known.Controller
+		if chart == CRDChart {
+			found = known.CRD
+		}
+		if known.Version == version && found.Manifest == pin {
+			return found
+		}
+	}
+	return artifact{}
+}
+
+// refresh makes a version the one that was resolved last. A version without a file has nothing to refresh.
+func (m memos) refresh(ref Ref) {
+	now := time.Now()
+	_ = os.Chtimes(m.path(ref), now, now) // it only orders what is pruned
+}
+
+func parse(raw []byte) memo {
+	var known memo
+	if json.Unmarshal(raw, &known) != nil || !known.CRD.valid() || !known.Controller.valid() {
+		return memo{}
+	}
+	return known
+}
+
+func (m memos) remember(ref Ref, pulled memo) error {
+	raw, err := json.Marshal(pulled)
+	if err != nil {
+		return fmt.Errorf("encode what %s resolved to: %w", ref, err)
+	}
+	return putInPlace(m.path(ref), raw)
+}
+
+const (
+	// maxVersions is how many versions the cache keeps beside those in force: a cluster
+	// has one, or two during an upgrade, and a folder may serve several processes.
+	maxVersions = 8
+	// settling is how long a file is kept that no version names: another
+	// process may be about to name it.
+	settling = time.Hour
+)
+
+// prune bounds the cache: it keeps the versions that are in force or were resolved
+// last, and the archives and signatures that they name.
+func (s *Store) prune() error {
+	names, newest, err := s.memos.newestFirst()
+	if err != nil {
+		return err
+	}
+	var failed error
+	named, others := map[string]bool{}, 0
+	for _, name := range names {
+		if !s.isInForce(name) {
+			others++
+		}
+		if others > maxVersions && !s.isInForce(name) {
+			failed = errors.Join(failed, remove(name))
+			continue
+		}
+		raw, err := os.ReadFile(name)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("prune the chart cache: %w", err)
+		}
+		known := parse(raw)
+		if known == (memo{}) {
+			continue
+		}
+		named[s.blobs.path(known.CRD.Content)] = true
+		named[s.blobs.path(known.Controller.Content)] = true
+		named[s.blobs.signaturePath(known.CRD.Manifest)] = true
+		named[s.blobs.signaturePath(known.Controller.Manifest)] = true
+	}
+	for _, dir := range []string{s.blobs.dir, s.memos.dir} {
+		failed = errors.Join(failed, removeUnnamed(dir, named, newest.Add(-settling)))
+	}
+	return failed
+}
+
+func (s *Store) isInForce(path string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.inForce[path]
+}
+
+// newestFirst returns the files of the versions, and when the newest was
+// written: the cache's own clock.
+func (m memos) newestFirst() (names []string, newest time.Time, err error) {
+	names, err = filepath.Glob(filepath.Join(m.dir, "*.json"))
+	if err != nil {
+		return nil, time.Time{}, fmt.Errorf("prune the chart cache: %w", err)
+	}
+	written := map[string]time.Time{}
+	for _, name := range names {
+		if info, err := os.Stat(name); err == nil { // another process may have pruned it
+			written[name] = info.ModTime()
+			if info.ModTime().After(newest) {
+				newest = info.ModTime()
+			}
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Or(written[b].Compare(written[a]), cmp.Compare(a, b))
+	})
+	return names, newest, nil
+}
+
+// removeUnnamed removes the archives that no version names, and what a process
+// that was killed has left half written, where they are older than a time.
+func removeUnnamed(dir string, named map[string]bool, before time.Time) error {
+	var failed error
+	for _, pattern := range []string{"*.tgz", "*" + signatureFile, ".new-*"} {
+		names, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil {
+			return fmt.Errorf("prune the chart cache: %w", err)
+		}
+		for _, name := range names {
+			info, err := os.Stat(name)
+			if err != nil || named[name] || info.ModTime().After(before) {
+				continue
+			}
+			failed = errors.Join(failed, remove(name))
+		}
+	}
+	return failed
+}
+
+func remove(name string) error {
+	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("prune the chart cache: %w", err)
+	}
+	return nil
+}
+
+// Vendored is a chart's archive on disk.
+type Vendored struct {
+	Chart string
+	// File is its name in the folder, Digest its own: what pins it there.
+	File, Digest string
+}
+
+// Vendor writes the archives of both charts into a folder, where a repository that
+// is a path finds them. They are what came out of a Store. Archives of other
+// versions stay.
+func (c *Charts) Vendor(dir string) ([]Vendored, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("create the folder of the charts: %w", err)
+	}
+	var written []Vendored
+	for _, one := range []struct {
+		chart string
+		read  func() ([]byte, error)
+	}{{CRDChart, c.readCRD}, {ControllerChart, c.readController}} {
+		archive, err := one.read()
+		if err != nil {
+			return nil, err
+		}
+		name := archiveName(one.chart, c.Version)
+		if err := os.WriteFile(filepath.Join(dir, name), archive, 0o644); err != nil {
+			return nil, fmt.Errorf("write chart %s %s into %s: %w", one.chart, c.Version, dir, err)
+		}
+		written = append(written, Vendored{Chart: one.chart, File: name, Digest: digest.FromBytes(archive).String()})
+	}
+	return written, nil
 }

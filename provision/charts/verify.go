@@ -2,12 +2,21 @@ package charts
 
 import (
 	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/opencontainers/go-digest"
@@ -206,4 +215,162 @@ func (e *UnsignedError) Error() string {
 		return fmt.Sprintf("%s%s is signed, but not with a key of secret %s: sign it with that key (cosign sign --key), or add the public key if its owner is trusted", text, e.Digest, e.Secret)
 	}
 	return fmt.Sprintf("%s%s is not signed: sign it with a key of secret %s (cosign sign --key)", text, e.Digest, e.Secret)
+}
+
+// A signature of a chart, in either of cosign's forms, names the chart's manifest. That
+// of other words by the same key, such as an attestation, is none.
+const (
+	// https://github.com/sigstore/cosign/blob/main/specs/SIGNATURE_SPEC.md
+	simpleType       = "cosign container image signature"
+	simpleMediaType  = "application/vnd.dev.cosign.simplesigning.v1+json"
+	simpleAnnotation = "dev.cosignproject.cosign/signature"
+	// https://github.com/sigstore/cosign/blob/main/specs/BUNDLE_SPEC.md
+	bundleMediaType = "application/vnd.dev.sigstore.bundle.v0.3+json"
+	statementMedia  = "application/vnd.in-toto+json"
+	statementType   = "https://in-toto.io/Statement/v1"
+	signPredicate   = "https://sigstore.dev/cosign/sign/v1"
+)
+
+// signature is what was signed, and by what.
+type signature struct {
+	// Bundle says that Payload is what is in a DSSE envelope, an in-toto statement; else
+	// it is cosign's simple signing.
+	Bundle    bool   `json:"bundle,omitempty"`
+	Payload   []byte `json:"payload"`
+	Signature []byte `json:"signature"`
+}
+
+// of says whether it is one of a manifest by one of the signers.
+func (s signature) of(manifest digest.Digest, by Signers) bool {
+	message, named := s.Payload, s.namesSimply
+	if s.Bundle {
+		// https://github.com/secure-systems-lab/dsse/blob/master/protocol.md
+		message = fmt.Appendf(nil, "DSSEv1 %d %s %d %s", len(statementMedia), statementMedia, len(s.Payload), s.Payload)
+		named = s.namesInStatement
+	}
+	return named(manifest) && by.signed(message, s.Signature)
+}
+
+func (s signature) namesSimply(manifest digest.Digest) bool {
+	var payload struct {
+		Critical struct {
+			Image struct {
+				Digest digest.Digest `json:"docker-manifest-digest"`
+			} `json:"image"`
+			Type string `json:"type"`
+		} `json:"critical"`
+	}
+	err := json.Unmarshal(s.Payload, &payload)
+	return err == nil && payload.Critical.Type == simpleType && payload.Critical.Image.Digest == manifest
+}
+
+func (s signature) namesInStatement(manifest digest.Digest) bool {
+	var statement struct {
+		Type          string `json:"_type"`
+		PredicateType string `json:"predicateType"`
+		Subject       []struct {
+			Digest map[string]string `json:"digest"`
+		} `json:"subject"`
+	}
+	err := json.Unmarshal(s.Payload, &statement)
+	return err == nil && statement.Type == statementType && statement.PredicateType == signPredicate &&
+		len(statement.Subject) == 1 && statement.Subject[0].Digest[manifest.Algorithm().String()] == manifest.Encoded()
+}
+
+// fromBundle reads a bundle that was signed with a key.
+func fromBundle(raw []byte) []signature {
+	var bundle struct {
+		Envelope struct {
+			Payload     []byte `json:"payload"`
+			PayloadType string `json:"payloadType"`
+			Signatures  []struct {
+				Sig []byte `json:"sig"`
+			} `json:"signatures"`
+		} `json:"dsseEnvelope"`
+	}
+	if json.Unmarshal(raw, &bundle) != nil || bundle.Envelope.PayloadType != statementMedia {
+		return nil
+	}
+	var found []signature
+	for _, s := range bundle.Envelope.Signatures {
+		found = append(found, signature{Bundle: true, Payload: bundle.Envelope.Payload, Signature: s.Sig})
+	}
+	return found
+}
+
+func anyOf(all []signature, manifest digest.Digest, by Signers) bool {
+	return slices.ContainsFunc(all, func(s signature) bool { return s.of(manifest, by) })
+}
+
+// keyEntry is how the names of a Secret's entries end that have a public key, as in Flux:
+// cosign.pub.
+const keyEntry = ".pub"
+
+// leastRSA is the least size of an RSA key, in bits.
+const leastRSA = 2048
+
+// Signers are the public keys of who may sign charts.
+type Signers struct {
+	// Secret that they were read from.
+	Secret string
+	keys   []crypto.PublicKey
+}
+
+// SignersFromSecret reads the entries of a Secret that end in .pub: public keys in PEM
+// form, as cosign writes them. All of them have to be readable. The error is a
+// *SecretError, which names the entry.
+func SignersFromSecret(secret string, data map[string][]byte) (Signers, error) {
+	s := Signers{Secret: secret}
+	for _, entry := range slices.Sorted(maps.Keys(data)) {
+		if !strings.HasSuffix(entry, keyEntry) {
+			continue
+		}
+		block, _ := pem.Decode(data[entry])
+		if block == nil || block.Type != "PUBLIC KEY" {
+			return Signers{}, &SecretError{Key: entry, Reason: "is not a public key in PEM form, as cosign generate-key-pair writes it to cosign.pub"}
+		}
+		key, err := x509.ParsePKIXPublicKey(block.Bytes)
+		if err != nil {
+			return Signers{}, &SecretError{Key: entry, Reason: "is not a public key that can be read"}
+		}
+		if reason := keyProblem(key); reason != "" {
+			return Signers{}, &SecretError{Key: entry, Reason: reason}
+		}
+		s.keys = append(s.keys, key)
+	}
+	if len(s.keys) == 0 {
+		return Signers{}, &SecretError{Key: "cosign.pub", Reason: "is missing: it takes the public key that charts are signed with"}
+	}
+	return s, nil
+}
+
+func keyProblem(key crypto.PublicKey) string {
+	switch k := key.(type) {
+	case *ecdsa.PublicKey, ed25519.PublicKey:
+		return ""
+	case *rsa.PublicKey:
+		if bits := k.N.BitLen(); bits < leastRSA {
+			return fmt.Sprintf("is an RSA key of %d bits, at least %d are needed", bits, leastRSA)
+		}
+		return ""
+	}
+	return "is a key of a type that cosign does not use"
+}
+
+// signed says whether one of the keys has signed a message, as cosign does: over its
+// SHA-256, but for Ed25519.
+// https://github.com/sigstore/sigstore/blob/main/pkg/signature/verifier.go
+func (s Signers) signed(message, signature []byte) bool {
+	sum := sha256.Sum256(message)
+	return slices.ContainsFunc(s.keys, func(key crypto.PublicKey) bool {
+		switch k := key.(type) {
+		case *ecdsa.PublicKey:
+			return ecdsa.VerifyASN1(k, sum[:], signature)
+		case ed25519.PublicKey:
+			return ed25519.Verify(k, message, signature)
+		case *rsa.PublicKey:
+			return rsa.VerifyPKCS1v15(k, crypto.SHA256, sum[:], signature) == nil
+		}
+		return false
+	})
 }

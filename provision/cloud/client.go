@@ -2,8 +2,14 @@ package cloud
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
+	"regexp"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -14,6 +20,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
+	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud/resolve"
 )
@@ -127,3 +135,293 @@ func (n namedCredentials) Retrieve(ctx context.Context) (aws.Credentials, error)
 	}
 	return found, nil
 }
+
+// CredentialsError says that there are no credentials, or none that AWS takes.
+type CredentialsError struct {
+	// Action that was refused; empty where the credentials were not even found.
+	Action string
+	// Code of AWS's answer, if there was one.
+	Code string
+	// Fetching says that Action is what credentials are fetched with.
+	Fetching bool
+	// Detail says why there are none, without what changes with each request.
+	Detail string
+	Err    error
+}
+
+func (e *CredentialsError) Error() string {
+	detail := ""
+	if e.Detail != "" {
+		detail = ": " + e.Detail
+	}
+	switch {
+	case e.Fetching:
+		return fmt.Sprintf("AWS refuses credentials to plumbline's role, by %s (%s%s); check the role that plumbline's service account names, and its trust policy", e.Action, e.Code, detail)
+	case e.Code == "":
+		return fmt.Sprintf("no AWS credentials found%s; give plumbline's service account a role by EKS Pod Identity or IRSA", detail)
+	}
+	return fmt.Sprintf("AWS does not take the credentials for %s (%s); check the role of plumbline's service account", e.Action, e.Code)
+}
+
+// Unwrap returns the SDK's error.
+func (e *CredentialsError) Unwrap() error { return e.Err }
+
+// fetching is what credentials are asked for with, where the SDK does not name it:
+// EKS Pod Identity's agent is no service of AWS.
+const fetching = "the request for credentials"
+
+// metadataService is how the SDK calls the metadata of EC2 instances
+// (github.com/aws/aws-sdk-go-v2/feature/ec2/imds, ServiceID).
+const metadataService = "ec2imds"
+
+// withoutCredentials gives an error of the SDK's chain of credentials its type:
+// who gives them refuses, does not answer, or there is nobody to ask.
+func withoutCredentials(e *CredentialsError) error {
+	if e.Code != "" || e.Err == nil {
+		return e
+	}
+	action := fetching
+	var operation *smithy.OperationError
+	if errors.As(e.Err, &operation) {
+		action = strings.ToLower(operation.ServiceID) + ":" + operation.OperationName
+	}
+	var api smithy.APIError
+	switch {
+	case operation != nil && operation.ServiceID == metadataService:
+		// The last of the chain: nothing else was set up.
+		return &CredentialsError{Err: e.Err, Detail: "the metadata of the EC2 instance has none either"}
+	case errors.As(e.Err, &api):
+		return refusedCredentials(action, api, e.Err)
+	case errors.Is(e.Err, context.DeadlineExceeded):
+		return &UnreachableError{Action: action, Detail: "no answer in time", Err: e.Err}
+	case unconnected(e.Err):
+		return &UnreachableError{Action: action, Detail: "no connection to " + cause(e.Err), Err: e.Err}
+	}
+	return &CredentialsError{Err: e.Err, Detail: innermost(e.Err).Error()}
+}
+
+func refusedCredentials(action string, api smithy.APIError, err error) error {
+	switch typed := answered(action, api, err).(type) { //nolint:errorlint // it is made there
+	case *ThrottledError, *UnreachableError:
+		return typed
+	}
+	refused := &CredentialsError{Action: action, Code: api.ErrorCode(), Fetching: true, Err: err}
+	if strings.HasPrefix(refused.Code, "AccessDenied") { // others name times
+		refused.Detail = strings.TrimSuffix(api.ErrorMessage(), ".")
+	}
+	return refused
+}
+
+// DeniedError says that AWS refuses an action to the credentials in use.
+type DeniedError struct {
+	// Action as IAM writes it: ec2:DescribeInstances.
+	Action string
+	// Resource is the ARN in AWS's answer; * where it names none.
+	Resource string
+	// Explicit says that a policy forbids it, so that allowing it does not help.
+	Explicit bool
+	// Detail is AWS's own sentence, without what changes with each request.
+	Detail string
+	Err    error
+}
+
+// Error names the action and the statement that is missing.
+func (e *DeniedError) Error() string {
+	if e.Explicit {
+		return fmt.Sprintf("AWS denies %s: %s; a policy forbids it to the role in use: take %s on %s out of its Deny", e.Action, e.Detail, e.Action, e.Resource)
+	}
+	return fmt.Sprintf(`AWS denies %s: %s; add {"Effect":"Allow","Action":%q,"Resource":%q} to the policy of the role in use (plumbline's: manifests/iam-policy.json)`,
+		e.Action, e.Detail, e.Action, e.Resource)
+}
+
+// Unwrap returns the SDK's error.
+func (e *DeniedError) Unwrap() error { return e.Err }
+
+// deniedResource finds the resource in AWS's sentence:
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html
+var deniedResource = regexp.MustCompile(`on resource: (\S+)`)
+
+func denied(action, message string, err error) *DeniedError {
+	// EC2 appends a blob that is another one each time.
+	detail, _, _ := strings.Cut(message, " Encoded authorization failure message")
+	e := &DeniedError{
+		Action: action, Resource: "*", Err: err,
+		Detail: strings.TrimSuffix(detail, "."), Explicit: strings.Contains(detail, "explicit deny"),
+	}
+	if found := deniedResource.FindStringSubmatch(detail); found != nil {
+		e.Resource = found[1]
+	}
+	return e
+}
+
+// unconnected says that a request was not answered because its endpoint was not
+// reached.
+func unconnected(err error) bool {
+	var send *smithyhttp.RequestSendError
+	var network net.Error
+	return errors.As(err, &send) || errors.As(err, &network)
+}
+
+// cause names the host that was not reached, and why, in words that are the same
+// each time: no local port, and no time.
+func cause(err error) string {
+	host := "its endpoint"
+	var sent *url.Error
+	if errors.As(err, &sent) {
+		if target, parsed := url.Parse(sent.URL); parsed == nil && target.Host != "" {
+			host = target.Host
+		}
+	}
+	var operation *net.OpError
+	if errors.As(err, &operation) && operation.Op == "proxyconnect" {
+		host += " by the proxy"
+	}
+	return host + ": " + reason(err)
+}
+
+func reason(err error) string {
+	var name *net.DNSError
+	var number syscall.Errno
+	var certificate x509.CertificateInvalidError
+	var network net.Error
+	switch {
+	case errors.As(err, &name):
+		return name.Err
+	case errors.As(err, &number):
+		return number.Error()
+	case errors.As(err, &certificate) && certificate.Reason == x509.Expired:
+		return "its certificate has expired or is not yet valid"
+	case errors.As(err, &network) && network.Timeout():
+		return "timed out"
+	}
+	return innermost(err).Error()
+}
+
+// innermost is what an error wraps last.
+func innermost(err error) error {
+	for {
+		inner := errors.Unwrap(err)
+		if inner == nil {
+			return err
+		}
+		err = inner
+	}
+}
+
+// ThrottledError says that AWS asks for fewer requests.
+type ThrottledError struct {
+	Action string
+	Err    error
+}
+
+func (e *ThrottledError) Error() string {
+	return fmt.Sprintf("AWS throttles %s; it is tried again", e.Action)
+}
+
+// Unwrap returns the SDK's error.
+func (e *ThrottledError) Unwrap() error { return e.Err }
+
+// UnreachableError says that AWS gave no answer, or one of its own trouble.
+type UnreachableError struct {
+	Action string
+	// Detail says what stood in the way.
+	Detail string
+	Err    error
+}
+
+func (e *UnreachableError) Error() string {
+	return fmt.Sprintf("AWS gives no answer to %s: %s; it is tried again", e.Action, e.Detail)
+}
+
+// Unwrap returns the SDK's error.
+func (e *UnreachableError) Unwrap() error { return e.Err }
+
+// PartialError says that an answer has more pages than there was time for. The
+// same question, asked again, goes on with the next page.
+type PartialError struct {
+	Action string
+	Err    error
+}
+
+func (e *PartialError) Error() string {
+	return fmt.Sprintf("AWS's answer to %s has more pages than one pass reads; the next pass continues with it", e.Action)
+}
+
+// Unwrap returns why the page that was asked for last did not come.
+func (e *PartialError) Unwrap() error { return e.Err }
+
+// NotFoundError says that AWS has no such thing.
+type NotFoundError struct {
+	// What was asked for: "EKS cluster demo".
+	What string
+	// Where it is not: "eu-west-1 of account 111122223333".
+	Where string
+	Err   error
+}
+
+func (e *NotFoundError) Error() string {
+	return fmt.Sprintf("%s does not exist in %s; check cluster.name and cluster.region in plumbline.yaml, and that plumbline's role is in the cluster's account", e.What, e.Where)
+}
+
+// Unwrap returns the SDK's error.
+func (e *NotFoundError) Unwrap() error { return e.Err }
+
+// named gives an error of the SDK its type.
+func named(action string, err error) error {
+	var credentials *CredentialsError
+	if errors.As(err, &credentials) {
+		return withoutCredentials(credentials)
+	}
+	var api smithy.APIError
+	if errors.As(err, &api) {
+		return answered(action, api, err)
+	}
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return &UnreachableError{Action: action, Detail: "no answer in time", Err: err}
+	case errors.Is(err, context.Canceled):
+		return fmt.Errorf("ask AWS for %s: %w", action, context.Canceled)
+	case unconnected(err):
+		return &UnreachableError{Action: action, Detail: "no connection to " + cause(err), Err: err}
+	}
+	return fmt.Errorf("ask AWS for %s: %w", action, err)
+}
+
+// Throttles says whether AWS asks for fewer requests by an error code, such as RequestLimitExceeded: the SDK's table
+// (github.com/aws/aws-sdk-go-v2/aws/retry, DefaultThrottleErrorCodes).
+func Throttles(code string) bool {
+	_, throttled := retry.DefaultThrottleErrorCodes[code]
+	return throttled
+}
+
+func answered(action string, api smithy.APIError, err error) error {
+	code := api.ErrorCode()
+	if Throttles(code) {
+		return &ThrottledError{Action: action, Err: err}
+	}
+	switch code {
+	case "UnauthorizedOperation", "AccessDenied", "AccessDeniedException":
+		return denied(action, api.ErrorMessage(), err)
+	case "AuthFailure", "ExpiredToken", "ExpiredTokenException", "InvalidClientTokenId", "InvalidSignatureException",
+		"SignatureDoesNotMatch", "UnrecognizedClientException", "RequestExpired", "IncompleteSignature":
+		return &CredentialsError{Action: action, Code: code, Err: err}
+	}
+	var response *smithyhttp.ResponseError
+	if api.ErrorFault() == smithy.FaultServer || (errors.As(err, &response) && response.HTTPStatusCode() >= 500) {
+		return &UnreachableError{Action: action, Detail: code, Err: err}
+	}
+	return &AnswerError{Action: action, Code: code, Detail: api.ErrorMessage(), Err: err}
+}
+
+// AnswerError is an error answer that has no type of its own.
+type AnswerError struct {
+	Action, Code, Detail string
+	Err                  error
+}
+
+func (e *AnswerError) Error() string {
+	return fmt.Sprintf("AWS refuses %s: %s: %s", e.Action, e.Code, e.Detail)
+}
+
+// Unwrap returns the SDK's error.
+func (e *AnswerError) Unwrap() error { return e.Err }

@@ -1,10 +1,13 @@
 package cloud
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -85,4 +88,143 @@ func (c *Client) Identity(ctx context.Context) (Identity, error) {
 		return Identity{}, c.named("sts:GetCallerIdentity", err)
 	}
 	return Identity{Account: aws.ToString(out.Account), ARN: aws.ToString(out.Arn)}, nil
+}
+
+// Verdict says whether AWS, as it answers, is the account and region of this
+// cluster's nodes.
+type Verdict struct {
+	OK bool
+	// Reason is a word for a condition.
+	Reason  string
+	Message string
+}
+
+// The reasons of a Verdict.
+const (
+	ReasonVerified           = "Verified"
+	ReasonAuthorityUnknown   = "CertificateAuthorityUnknown"
+	ReasonAuthorityDiffers   = "CertificateAuthorityDiffers"
+	ReasonInstancesInvisible = "InstancesInvisible"
+)
+
+// Verify weighs what AWS says against what the cluster says. The API server's
+// certificate authority (PEM, a bundle is fine) has to be that of the EKS
+// cluster; while EKS rotates one, each side may have a certificate that the other
+// has not, and one in common is enough. And of the live NodeClaims' provider IDs, if there are any, EC2 has
+// to show at least one: an instance's ID exists only in one account and region,
+// while a single one may be too new to be seen, or long ended.
+func Verify(cluster Cluster, apiServerCA []byte, live []string, visible []Instance) Verdict {
+	ours, theirs := certificates(apiServerCA), certificates(cluster.CertificateAuthority)
+	switch {
+	case len(ours) == 0:
+		return Verdict{Reason: ReasonAuthorityUnknown, Message: "the certificate authority of the API server is not known here, so EKS cluster " + cluster.Name + " cannot be distinguished from another one; connect with a kubeconfig or service account that has one"}
+	case len(theirs) == 0:
+		return Verdict{Reason: ReasonAuthorityUnknown, Message: "EKS cluster " + cluster.Name + " has no certificate authority yet"}
+	case !overlap(ours, theirs):
+		return Verdict{Reason: ReasonAuthorityDiffers, Message: "EKS cluster " + cluster.Name + " (" + cluster.ARN + ") has another certificate authority than this API server: it is not this cluster; check cluster.name, cluster.region and the account of plumbline's role"}
+	}
+	if len(live) > 0 && !anyVisible(live, visible) {
+		return Verdict{Reason: ReasonInstancesInvisible, Message: fmt.Sprintf("EC2 shows none of the instances of the live NodeClaims (such as %s); check the region and the account of plumbline's role", slices.Min(live))}
+	}
+	return Verdict{OK: true, Reason: ReasonVerified, Message: "EC2 answers for EKS cluster " + cluster.Name}
+}
+
+func anyVisible(live []string, visible []Instance) bool {
+	return slices.ContainsFunc(visible, func(i Instance) bool {
+		return slices.ContainsFunc(live, func(providerID string) bool {
+			_, id, err := ParseProviderID(providerID)
+			return err == nil && id == i.ID
+		})
+	})
+}
+
+// certificates returns the DER of each certificate in a PEM bundle: line breaks,
+// headers and order do not matter.
+func certificates(bundle []byte) []string {
+	var found []string
+	for {
+		block, rest := pem.Decode(bundle)
+		if block == nil {
+			return found
+		}
+		if block.Type == "CERTIFICATE" {
+			found = append(found, string(block.Bytes))
+		}
+		bundle = rest
+	}
+}
+
+func overlap(a, b []string) bool {
+	return slices.ContainsFunc(a, func(c string) bool { return slices.Contains(b, c) })
+}
+
+// nameTags are the tags whose value is a cluster's name. With another value than a cluster's name each of them says
+// that it is another's.
+var nameTags = []string{
+	nameTag,     // Karpenter since v1, and EKS Auto Mode
+	templateTag, // Karpenter before v1
+	cniTag,      // the VPC CNI plugin
+	// the EBS CSI driver with --k8s-tag-cluster-id, and the in-tree volume plugin before it
+	// (aws-ebs-csi-driver pkg/driver/constants.go, KubernetesClusterTag)
+	"KubernetesCluster",
+	// EKS, what its managed node groups launch, and their launch templates (EKS user guide, Launch templates)
+	"eks:cluster-name",
+	// EKS, the cluster's security group and its instances (EKS user guide, Tagging your resources for billing)
+	"aws:eks:cluster-name",
+	// eksctl (pkg/apis/eksctl.io/v1alpha5/types.go, ClusterNameTag and OldClusterNameTag)
+	"alpha.eksctl.io/cluster-name",
+	"eksctl.cluster.k8s.io/v1alpha1/cluster-name",
+}
+
+// ClaimError says that something is not of this cluster only, by its tags, and was left as it is.
+type ClaimError struct {
+	Cluster string
+	// Others are the clusters that have a tag on it; none where only this one's are missing.
+	Others []string
+	// Needs are the tags that it would have to have.
+	Needs string
+}
+
+func (e *ClaimError) Error() string {
+	if len(e.Others) == 0 {
+		return "it does not have the tags " + e.Needs
+	}
+	return "it has a tag of cluster " + strings.Join(e.Others, ", ") + ", too"
+}
+
+// Claimed says whether something is of this cluster only; a *ClaimError where it is not.
+func (r Resource) Claimed(cluster string) error {
+	ours, others := r.Claim(cluster)
+	if ours && len(others) == 0 {
+		return nil
+	}
+	needs := clusterTagPrefix + cluster + "=" + clusterTagValue
+	if r.Kind == KindInstance {
+		needs += " and " + nodePoolTag
+	}
+	return &ClaimError{Cluster: cluster, Others: others, Needs: needs}
+}
+
+// Claim says by its tags whether something is of a cluster's Karpenter, EBS CSI driver or VPC CNI plugin, as
+// manifests/iam-policy-teardown.json has it, and which other clusters have a tag on it, whatever that says. It
+// has to be owned by the cluster, or an interface of its CNI plugin. An instance has to have a NodePool
+// besides: a managed node group's have the same tag of the cluster.
+func (r Resource) Claim(cluster string) (ours bool, others []string) {
+	for key, value := range r.Tags {
+		name, isCluster := strings.CutPrefix(key, clusterTagPrefix)
+		switch {
+		case isCluster && name == cluster:
+			ours = ours || value == clusterTagValue
+		case isCluster:
+			others = append(others, name)
+		case slices.Contains(nameTags, key) && value != cluster:
+			others = append(others, cmp.Or(value, `""`))
+		case key == cniTag && r.Kind == KindNetworkInterface:
+			ours = true
+		}
+	}
+	if r.Kind == KindInstance && (r.Tags[nodePoolTag] == "" || r.Tags[nodeGroupTag] != "") {
+		ours = false
+	}
+	return ours, distinct(slices.Clip(others))
 }

@@ -3,14 +3,19 @@ package cloud
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/aws/smithy-go"
 )
 
 // The tags by which Karpenter knows its instances
@@ -216,4 +221,213 @@ func reasonOf(code, message string) string {
 		return cmp.Or(message, code)
 	}
 	return code + ": " + message
+}
+
+// byIDs asks for instances by a filter: one that EC2 does not know is then absent
+// from the answer, and not an error that hides the others. Where EC2 fails calls
+// that do not name instances, they are asked for by name.
+func (c *Client) byIDs(ctx context.Context, ids map[string][]string, found map[string]Instance) error {
+	all := slices.Sorted(slices.Values(slices.Concat(slices.Collect(maps.Values(ids))...)))
+	for some := range slices.Chunk(all, filterValues) {
+		err := each(some, func(ids []string) error { return c.list(ctx, found, filter("instance-id", ids...)) })
+		if answersByID(err) {
+			return c.byZone(ctx, ids, found)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// byZone asks for instances by name, zone by zone. While a zone is disrupted, EC2
+// fails every call that names an instance in it, or no instance at all, and
+// answers the others (EC2 API reference, DescribeInstances). It returns the first
+// error, and what the other zones have shown.
+func (c *Client) byZone(ctx context.Context, ids map[string][]string, found map[string]Instance) error {
+	var failed error
+	for _, zone := range slices.Sorted(maps.Keys(ids)) {
+		for some := range slices.Chunk(ids[zone], filterValues) {
+			err := each(some, func(ids []string) error { return c.byName(ctx, ids, found) })
+			if err != nil && failed == nil {
+				failed = err
+			}
+		}
+	}
+	return failed
+}
+
+// byName makes one call that names instances, and does not repeat it: a zone that
+// fails is not to take the time of the others.
+func (c *Client) byName(ctx context.Context, ids []string, found map[string]Instance) error {
+	out, err := c.ec2.DescribeInstances(ctx, &ec2.DescribeInstancesInput{InstanceIds: ids}, func(o *ec2.Options) { o.RetryMaxAttempts = 1 })
+	if err != nil {
+		return c.named("ec2:DescribeInstances", err)
+	}
+	add(found, out.Reservations)
+	return nil
+}
+
+// answersByID says whether an error is EC2's own answer to a question that named
+// no instance, so that one that names them may fare better.
+func answersByID(err error) bool {
+	var api smithy.APIError
+	var denied *DeniedError
+	var credentials *CredentialsError
+	var throttled *ThrottledError
+	return errors.As(err, &api) && !errors.As(err, &denied) && !errors.As(err, &credentials) && !errors.As(err, &throttled)
+}
+
+// instanceID is how EC2 names instances in its messages.
+var instanceID = regexp.MustCompile(`i-[0-9a-zA-Z]+`)
+
+// each asks about instances together, and without those that EC2 refuses to hear
+// of: an ID that it calls malformed or does not know is that of no instance, and
+// must not hide the others.
+func each(ids []string, ask func(ids []string) error) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	err := ask(ids)
+	var answer *AnswerError
+	if !errors.As(err, &answer) || !strings.HasPrefix(answer.Code, "InvalidInstanceID.") && !strings.HasPrefix(answer.Code, "InvalidInstanceId.") {
+		return err
+	}
+	named := instanceID.FindAllString(answer.Detail, -1)
+	rest := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return slices.Contains(named, id) })
+	switch {
+	case len(rest) < len(ids):
+		return each(rest, ask)
+	case len(named) > 0:
+		return err // it is about another instance
+	case len(ids) == 1:
+		return nil
+	}
+	half := len(ids) / 2 // it does not say which
+	if err := each(ids[:half], ask); err != nil {
+		return err
+	}
+	return each(ids[half:], ask)
+}
+
+const (
+	// seenFor is how long what EC2 has shown of an instance holds where nothing ends by it, and
+	// absentFor how long that it has not shown it.
+	seenFor, absentFor = 5 * time.Minute, time.Minute
+	// perQuestion is how many instances one request is counted for.
+	perQuestion = 1000
+)
+
+// sightings are instances as EC2 has shown them, by provider ID. nil is one that it has not shown.
+type sightings struct {
+	mu sync.Mutex
+	of map[string]sighting
+}
+
+type sighting struct {
+	instance *Instance
+	until    time.Time
+}
+
+// Running is what instances run, by the provider ID of each that EC2 shows, for what is only
+// said and ends nothing: what EC2 has shown in the last minutes is not asked again, and
+// the rest only within the budget of AMIs, so that Karpenter is not throttled for it.
+func (c *Client) Running(ctx context.Context, q Query) (map[string]Instance, error) {
+	now := c.now()
+	found, missing := c.sightings.find(q.ProviderIDs, now)
+	if len(missing) == 0 {
+		return found, nil
+	}
+	if err := c.resolver.Budget().Take(now, "ec2:DescribeInstances", 1+len(missing)/perQuestion); err != nil {
+		return found, err
+	}
+	few := Query{ProviderIDs: missing}
+	if len(missing) > filterValues {
+		few.Cluster, few.Pools = q.Cluster, q.Pools
+	}
+	shown, err := c.Instances(ctx, few)
+	c.sightings.keep(shown, missing, err == nil, now)
+	found, _ = c.sightings.find(q.ProviderIDs, now)
+	return found, err
+}
+
+// find are those that are known to be there, and those that EC2 has to be asked about.
+func (s *sightings) find(ids []string, now time.Time) (found map[string]Instance, missing []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found = map[string]Instance{}
+	for _, id := range distinct(ids) {
+		switch known, ok := s.of[id]; {
+		case !ok || !now.Before(known.until):
+			missing = append(missing, id)
+		case known.instance != nil:
+			found[id] = *known.instance
+		}
+	}
+	return found, missing
+}
+
+// keep notes what EC2 has shown of those that it was asked about; whole says that it has shown all.
+func (s *sightings) keep(shown []Instance, asked []string, whole bool, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.of, func(_ string, old sighting) bool { return !now.Before(old.until) })
+	if s.of == nil {
+		s.of = map[string]sighting{}
+	}
+	if whole {
+		for _, id := range asked {
+			s.of[id] = sighting{until: now.Add(absentFor)}
+		}
+	}
+	for i := range shown {
+		s.of[shown[i].ProviderID()] = sighting{instance: &shown[i], until: now.Add(seenFor)}
+	}
+}
+
+// Fleet is what EC2 has of a query, with tags, for what is only reported and ends nothing: it is
+// asked within the budget of selectors, so that Karpenter is not throttled for it. Its answer is
+// as whole as that of Instances.
+func (c *Client) Fleet(ctx context.Context, q Query) ([]Instance, error) {
+	if err := c.resolver.Budget().Take(c.now(), "ec2:DescribeInstances", 1+len(q.ProviderIDs)/perQuestion); err != nil {
+		return nil, err
+	}
+	return c.tagged(ctx, q)
+}
+
+// TerminationProtected says whether EC2 protects an instance from being terminated
+// (disableApiTermination).
+func (c *Client) TerminationProtected(ctx context.Context, providerID string) (bool, error) {
+	_, id, err := ParseProviderID(providerID)
+	if err != nil {
+		return false, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	said, err := c.ec2.DescribeInstanceAttribute(ctx, &ec2.DescribeInstanceAttributeInput{InstanceId: &id, Attribute: ec2types.InstanceAttributeNameDisableApiTermination})
+	if err != nil {
+		return false, c.named("ec2:DescribeInstanceAttribute", err)
+	}
+	return said.DisableApiTermination != nil && aws.ToBool(said.DisableApiTermination.Value), nil
+}
+
+// providerIDForm is how Karpenter writes an instance into a NodeClaim
+// (karpenter-provider-aws pkg/utils/utils.go, ParseInstanceID).
+var providerIDForm = regexp.MustCompile(`^aws:///([a-z0-9-]+)/(i-[0-9a-zA-Z]+)$`)
+
+// ParseProviderID takes aws:///<zone>/<instance ID> apart.
+func ParseProviderID(providerID string) (zone, instanceID string, err error) {
+	parts := providerIDForm.FindStringSubmatch(providerID)
+	if parts == nil {
+		return "", "", fmt.Errorf("read provider ID %q: want aws:///<zone>/<instance>", providerID)
+	}
+	return parts[1], parts[2], nil
+}
+
+// InstanceID is how people know an instance, by its provider ID; one that is not AWS's is left as it is.
+func InstanceID(providerID string) string {
+	if _, id, err := ParseProviderID(providerID); err == nil {
+		return id
+	}
+	return providerID
 }

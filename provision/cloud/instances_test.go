@@ -1,10 +1,17 @@
 package cloud
 
 import (
+	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -161,5 +168,202 @@ func TestParseProviderID(t *testing.T) {
 				t.Errorf("got %q, %q, %v", zone, id, err)
 			}
 		})
+	}
+}
+
+func idsOf(instances []Instance) []string {
+	var ids []string
+	for _, i := range instances {
+		ids = append(ids, i.ID)
+	}
+	return ids
+}
+
+// TestADisruptedZone: EC2 fails each call that names no instance, or one of that
+// zone. What the other zones show is known; that is no answer about the tags.
+func TestADisruptedZone(t *testing.T) {
+	account := &account{instances: map[string]row{
+		"i-a1": {zone: "eu-west-1a", state: "running", cluster: "demo", pool: "batch"},
+		"i-b1": {zone: "eu-west-1b", state: "running", cluster: "demo", pool: "batch"},
+		"i-b2": {zone: "eu-west-1b", state: "terminated", cluster: "demo", pool: "batch"},
+	}}
+	account.refuse = func(form url.Values) (string, string) {
+		if ids := namedIn(form); len(ids) == 0 || slices.Contains(ids, "i-a1") {
+			return "InternalError", "An internal error has occurred"
+		}
+		return "", ""
+	}
+	client := connect(t, account, Options{Attempts: 1})
+	ids := []string{"aws:///eu-west-1a/i-a1", "aws:///eu-west-1b/i-b1", "aws:///eu-west-1b/i-b2"}
+	for name, query := range map[string]Query{
+		"by tags and IDs": {Cluster: "demo", Pools: []string{"batch"}, ProviderIDs: ids},
+		"by IDs":          {Cluster: "demo", ProviderIDs: ids},
+	} {
+		found, err := client.Instances(t.Context(), query)
+		if err == nil || !strings.Contains(err.Error(), "InternalError") {
+			t.Errorf("%s: err = %v: the answer is said to be whole", name, err)
+		}
+		if diff := cmp.Diff([]string{"i-b1", "i-b2"}, idsOf(found)); diff != "" {
+			t.Errorf("%s: (-want +got):\n%s", name, diff)
+		}
+	}
+	healthy, err := client.Instances(t.Context(), Query{Cluster: "demo", ProviderIDs: ids[1:]})
+	if err != nil || len(healthy) != 2 {
+		t.Errorf("IDs of another zone alone: %v, %v", healthy, err)
+	}
+}
+
+// TestAnIDThatEC2Refuses keeps no other from being asked about, whether EC2 names
+// it or not, and however it is asked for.
+func TestAnIDThatEC2Refuses(t *testing.T) {
+	const odd = "i-xyz"
+	for name, c := range map[string]struct{ code, message string }{
+		"malformed":         {"InvalidInstanceID.Malformed", `Invalid id: "i-xyz"`},
+		"not found":         {"InvalidInstanceID.NotFound", "The instance IDs 'i-xyz' do not exist"},
+		"it does not say":   {"InvalidInstanceID.Malformed", "Invalid id"},
+		"written otherwise": {"InvalidInstanceId.NotFound", "The instance ID 'i-xyz' does not exist"},
+	} {
+		for _, outage := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, outage %t", name, outage), func(t *testing.T) {
+				account := &account{instances: batchOf(5)}
+				account.refuse = func(form url.Values) (string, string) {
+					switch named := namedIn(form); {
+					case outage && len(named) == 0:
+						return "Unavailable", "The service is unavailable"
+					case slices.Contains(append(named, filtered(form)...), odd):
+						return c.code, c.message
+					}
+					return "", ""
+				}
+				query := Query{Cluster: "demo", ProviderIDs: []string{"aws:///eu-west-1a/" + odd}}
+				for id := range account.instances {
+					query.ProviderIDs = append(query.ProviderIDs, "aws:///eu-west-1a/"+id)
+				}
+				found, err := connect(t, account, Options{Attempts: 1}).Instances(t.Context(), query)
+				if err != nil || len(found) != 5 {
+					t.Errorf("%v, %v", idsOf(found), err)
+				}
+			})
+		}
+	}
+}
+
+// TestAStrayAnswer about an instance that nobody asked for is an error, and no
+// proof that the one that was asked for is gone.
+func TestAStrayAnswer(t *testing.T) {
+	account := &account{instances: batchOf(2)}
+	account.refuse = func(url.Values) (string, string) {
+		return "InvalidInstanceID.NotFound", "The instance ID 'i-other' does not exist"
+	}
+	var answer *AnswerError
+	_, err := connect(t, account, Options{Attempts: 1}).Instances(t.Context(), Query{ProviderIDs: []string{"aws:///eu-west-1a/i-000"}})
+	if !errors.As(err, &answer) {
+		t.Errorf("got %T %v", err, err)
+	}
+}
+
+// TestNoCredentialsAreAskedForOnce: what refuses one question refuses all.
+func TestNoCredentialsAreAskedForOnce(t *testing.T) {
+	account := &account{fail: func(string) (int, string, string) { return 403, "UnauthorizedOperation", "You are not authorized" }}
+	_, err := connect(t, account, Options{Attempts: 1, Timeout: time.Second}).Instances(t.Context(),
+		Query{Cluster: "demo", Pools: []string{"batch"}, ProviderIDs: []string{"aws:///eu-west-1a/i-1"}})
+	var denied *DeniedError
+	if !errors.As(err, &denied) || account.questions() != 1 {
+		t.Errorf("%v, %d questions", err, account.questions())
+	}
+}
+
+// TestRunningIsAskedOnce: instances that EC2 has shown in the last minutes are not asked for again,
+// new ones are by themselves, and one that it has not shown is asked for again after a minute.
+func TestRunningIsAskedOnce(t *testing.T) {
+	a := &account{instances: map[string]row{
+		"i-1": {zone: "eu-west-1a", state: "running", cluster: "demo", pool: "batch"},
+		"i-2": {zone: "eu-west-1a", state: "running", cluster: "demo", pool: "batch"},
+	}}
+	client := connect(t, a, Options{})
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	client.now = func() time.Time { return now }
+	for i, c := range []struct {
+		after            time.Duration
+		ids              []string
+		shown, questions int
+	}{
+		{0, []string{"i-1"}, 1, 1},
+		{time.Minute, []string{"i-1"}, 1, 1},
+		{0, []string{"i-1", "i-2"}, 2, 2},
+		{0, []string{"i-1", "i-3"}, 1, 3},
+		{30 * time.Second, []string{"i-1", "i-3"}, 1, 3},
+		{30 * time.Second, []string{"i-1", "i-3"}, 1, 4},
+		{3 * time.Minute, []string{"i-1"}, 1, 5},
+	} {
+		now = now.Add(c.after)
+		query := Query{Cluster: "demo", Pools: []string{"batch"}}
+		for _, id := range c.ids {
+			query.ProviderIDs = append(query.ProviderIDs, "aws:///eu-west-1a/"+id)
+		}
+		shown, err := client.Running(t.Context(), query)
+		if err != nil || len(shown) != c.shown || a.questions() != c.questions {
+			t.Errorf("%d: %d shown, want %d, after %d questions, want %d: %v", i, len(shown), c.shown, a.questions(), c.questions, err)
+		}
+	}
+}
+
+// TestManyRunningAreAskedByTag: of a large pool all instances come with one question. The SDK may
+// send it again, as it does where reading an answer fails.
+func TestManyRunningAreAskedByTag(t *testing.T) {
+	a := &account{instances: map[string]row{}}
+	query := Query{Cluster: "demo", Pools: []string{"batch"}}
+	for i := range 300 {
+		id := fmt.Sprintf("i-%d", i)
+		a.instances[id] = row{zone: "eu-west-1a", state: "running", cluster: "demo", pool: "batch"}
+		query.ProviderIDs = append(query.ProviderIDs, "aws:///eu-west-1a/"+id)
+	}
+	shown, err := connect(t, a, Options{}).Running(t.Context(), query)
+	if err != nil || len(shown) != 300 {
+		t.Errorf("%d shown, %v", len(shown), err)
+	}
+	for _, asked := range a.all() {
+		if asked.Get("Filter.2.Name") != "tag:karpenter.sh/nodepool" || asked.Get("Filter.2.Value.1") != "batch" || asked.Has("NextToken") {
+			t.Errorf("asked %v", asked)
+		}
+	}
+}
+
+// TestSelectorsThatAreDenied: the error names the action that is to be allowed; trouble that passes
+// has its type, and time is bounded.
+func TestSelectorsThatAreDenied(t *testing.T) {
+	class := &awsv1.EC2NodeClass{}
+	class.Spec.SubnetSelectorTerms = []awsv1.SubnetSelectorTerm{{ID: "subnet-1"}}
+	class.Spec.SecurityGroupSelectorTerms = []awsv1.SecurityGroupSelectorTerm{{ID: "sg-1"}}
+	var denied *DeniedError
+	var throttled *ThrottledError
+	var unreachable *UnreachableError
+	for name, c := range map[string]struct {
+		status int
+		code   string
+		is     func(error) bool
+	}{
+		"denied":    {http.StatusForbidden, "UnauthorizedOperation", func(err error) bool { return errors.As(err, &denied) && denied.Action == "ec2:DescribeSubnets" }},
+		"throttled": {http.StatusServiceUnavailable, "RequestLimitExceeded", func(err error) bool { return errors.As(err, &throttled) }},
+		"broken":    {http.StatusInternalServerError, "InternalError", func(err error) bool { return errors.As(err, &unreachable) }},
+	} {
+		a := &account{fail: func(action string) (int, string, string) {
+			if action == "DescribeSubnets" {
+				return c.status, c.code, "not today"
+			}
+			return 0, "", ""
+		}}
+		if _, err := connect(t, a, Options{Attempts: 1}).Subnets(t.Context(), class); !c.is(err) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	hanging := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.ReadAll(r.Body) // else the server does not see that the caller goes
+		<-r.Context().Done()
+	})
+	began := time.Now()
+	_, err := connect(t, hanging, Options{Attempts: 1, Timeout: 50 * time.Millisecond}).SecurityGroups(t.Context(), class)
+	if !errors.As(err, &unreachable) || time.Since(began) > 5*time.Second {
+		t.Errorf("after %s: %v", time.Since(began), err)
 	}
 }

@@ -2,12 +2,19 @@ package cloud
 
 import (
 	"context"
+	"errors"
 	"maps"
+	"regexp"
 	"slices"
+	"strings"
+	"sync"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/aws/aws-sdk-go-v2/service/iam"
+	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
 )
 
 // Kind is a kind of what a cluster's nodes have in AWS.
@@ -238,4 +245,294 @@ func tagsOf(list []ec2types.Tag) map[string]string {
 		tags[aws.ToString(tag.Key)] = aws.ToString(tag.Value)
 	}
 	return tags
+}
+
+const (
+	// pageSize is how many instances a page is asked for with, the most that EC2
+	// gives, and smallestPage what it shrinks to where a page does not come in time.
+	pageSize, smallestPage = 1000, 50
+	// oldest is how old the first page of an answer may be: a state that was read
+	// earlier says too little.
+	oldest = 10 * time.Minute
+)
+
+// listing is an answer of several pages, as far as it was read.
+type listing struct {
+	found map[string]Instance
+	// token of the next page; nil before the first.
+	token *string
+	began time.Time
+}
+
+// listings are the answers that there was not time enough for, by their filters.
+type listings struct {
+	mu       sync.Mutex
+	open     map[string]*listing
+	pageSize int32
+}
+
+// take returns the open listing of a key, so that nobody else goes on with it, or
+// a new one.
+func (l *listings) take(key string, now time.Time) *listing {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	maps.DeleteFunc(l.open, func(_ string, open *listing) bool { return now.Before(open.began) || now.Sub(open.began) > oldest })
+	if open, ok := l.open[key]; ok {
+		delete(l.open, key)
+		return open
+	}
+	return &listing{found: map[string]Instance{}, began: now}
+}
+
+// keep has the next question go on with a listing.
+func (l *listings) keep(key string, open *listing) {
+	if open.token == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open == nil {
+		l.open = map[string]*listing{}
+	}
+	l.open[key] = open
+}
+
+func (l *listings) size() int32 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.pageSize == 0 {
+		l.pageSize = pageSize
+	}
+	return l.pageSize
+}
+
+// shrink has pages be smaller from now on.
+func (l *listings) shrink() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pageSize = max(smallestPage, l.pageSize/4)
+}
+
+// list reads all pages of an answer, however many questions that takes: what was
+// read when ctx ends, or AWS fails, is kept, and the next call goes on with it.
+// Nothing is found before the last page was read.
+func (c *Client) list(ctx context.Context, into map[string]Instance, filters ...ec2types.Filter) error {
+	key := keyOf(filters)
+	l := c.listings.take(key, c.now())
+	resumed := l.token != nil
+	for pages := 0; ; pages++ {
+		err := c.readPage(ctx, l, filters)
+		if err != nil && resumed && pages == 0 && refusesToken(err) {
+			l = &listing{found: map[string]Instance{}, began: c.now()}
+			err = c.readPage(ctx, l, filters)
+		}
+		if err != nil {
+			c.listings.keep(key, l)
+			return c.unfinished(ctx, l, pages, err)
+		}
+		if aws.ToString(l.token) == "" {
+			maps.Copy(into, l.found)
+			return nil
+		}
+	}
+}
+
+// unfinished says why an answer was not read to its end.
+func (c *Client) unfinished(ctx context.Context, l *listing, pages int, err error) error {
+	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return err
+	}
+	if pages == 0 {
+		c.listings.shrink() // one page has taken all the time that there was
+	}
+	if l.token == nil {
+		return err
+	}
+	return &PartialError{Action: "ec2:DescribeInstances", Err: err}
+}
+
+func (c *Client) readPage(ctx context.Context, l *listing, filters []ec2types.Filter) error {
+	page, err := c.ec2.DescribeInstances(ctx, &ec2.DescribeInstancesInput{
+		Filters: filters, NextToken: l.token, MaxResults: aws.Int32(c.listings.size()),
+	})
+	if err != nil {
+		return c.named("ec2:DescribeInstances", err)
+	}
+	add(l.found, page.Reservations)
+	l.token = page.NextToken
+	return nil
+}
+
+// refusesToken says whether EC2 does not take a token: it has run out, or is not
+// of this question.
+func refusesToken(err error) bool {
+	var answer *AnswerError
+	return errors.As(err, &answer) && strings.Contains(answer.Code+answer.Detail, "oken")
+}
+
+// keyOf is equal for two questions with the same filters.
+func keyOf(filters []ec2types.Filter) string {
+	var key strings.Builder
+	for _, f := range filters {
+		key.WriteString(aws.ToString(f.Name) + "=" + strings.Join(f.Values, ",") + "\n")
+	}
+	return key.String()
+}
+
+func add(found map[string]Instance, reservations []ec2types.Reservation) {
+	for _, reservation := range reservations {
+		for i := range reservation.Instances {
+			instance := instanceOf(&reservation.Instances[i])
+			found[instance.ID] = instance
+		}
+	}
+}
+
+// profilesPage is the most that IAM lists in a page.
+const profilesPage = 1000
+
+// profilesLeft lists the instance profiles of the account, of which the cluster's are those below
+// /karpenter/<region>/<cluster>/ (karpenter-provider-aws pkg/providers/instanceprofile,
+// FormatPath) and, of older releases, those called <cluster>_<number> whose tags say so
+// (LegacyInstanceProfileName): IAM knows no regions, and a cluster of this name in another
+// region has such a profile too: these regions are elsewhere. A list has no tags.
+func (c *Client) profilesLeft(ctx context.Context, q Query, found map[string]Resource) (elsewhere []string, err error) {
+	path := c.profilePath(q.Cluster)
+	legacy := regexp.MustCompile("^" + regexp.QuoteMeta(q.Cluster) + `_\d+$`)
+	pages := iam.NewListInstanceProfilesPaginator(c.iam, &iam.ListInstanceProfilesInput{MaxItems: aws.Int32(profilesPage)})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, c.named("iam:ListInstanceProfiles", err)
+		}
+		for i := range page.InstanceProfiles {
+			p := &page.InstanceProfiles[i]
+			name := aws.ToString(p.InstanceProfileName)
+			profile := Resource{Kind: KindInstanceProfile, ID: name, Name: aws.ToString(p.Path)}
+			if strings.HasPrefix(profile.Name, path) {
+				found[name] = profile
+				continue
+			}
+			if region := regionOf(profile.Name, q.Cluster); region != "" {
+				elsewhere = append(elsewhere, region)
+			}
+			if strings.HasPrefix(profile.Name, "/karpenter/") || !legacy.MatchString(name) {
+				continue
+			}
+			whole, err := c.profile(ctx, name)
+			if err != nil {
+				return nil, err
+			}
+			profile.Tags = profileTags(whole)
+			if ofRegion(profile.Tags, q.Cluster, c.region) {
+				found[name] = profile
+			}
+		}
+	}
+	return distinct(elsewhere), nil
+}
+
+// profilePath is where Karpenter has the instance profiles of a cluster; below it are folders by the UID of their EC2NodeClass.
+func (c *Client) profilePath(cluster string) string {
+	return "/karpenter/" + c.region + "/" + cluster + "/"
+}
+
+// profilesBelow are those of the cluster by their path, without those of older releases.
+func (c *Client) profilesBelow(ctx context.Context, q Query, found map[string]Resource) error {
+	pages := iam.NewListInstanceProfilesPaginator(c.iam, &iam.ListInstanceProfilesInput{PathPrefix: aws.String(c.profilePath(q.Cluster)), MaxItems: aws.Int32(profilesPage)})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return c.named("iam:ListInstanceProfiles", err)
+		}
+		for i := range page.InstanceProfiles {
+			name := aws.ToString(page.InstanceProfiles[i].InstanceProfileName)
+			found[name] = Resource{Kind: KindInstanceProfile, ID: name, Name: aws.ToString(page.InstanceProfiles[i].Path)}
+		}
+	}
+	return nil
+}
+
+// regionOf is the region in the path of a cluster's instance profile; empty where it is not this cluster's.
+func regionOf(path, cluster string) string {
+	parts := strings.Split(path, "/")
+	if len(parts) < 5 || parts[1] != "karpenter" || parts[3] != cluster {
+		return ""
+	}
+	return parts[2]
+}
+
+// profile is an instance profile with its tags and roles; nil where it is gone meanwhile.
+func (c *Client) profile(ctx context.Context, name string) (*iamtypes.InstanceProfile, error) {
+	out, err := c.iam.GetInstanceProfile(ctx, &iam.GetInstanceProfileInput{InstanceProfileName: aws.String(name)})
+	var missing *iamtypes.NoSuchEntityException
+	switch {
+	case errors.As(err, &missing):
+		return nil, nil
+	case err != nil:
+		return nil, c.named("iam:GetInstanceProfile", err)
+	}
+	return out.InstanceProfile, nil
+}
+
+// profileTags are those of an instance profile; none of one that is gone.
+func profileTags(profile *iamtypes.InstanceProfile) map[string]string {
+	tags := map[string]string{}
+	if profile != nil {
+		for _, tag := range profile.Tags {
+			tags[aws.ToString(tag.Key)] = aws.ToString(tag.Value)
+		}
+	}
+	return tags
+}
+
+// regionTag has the region, on instance profiles.
+const regionTag = "topology.kubernetes.io/region"
+
+// ofRegion says whether Karpenter of a cluster in a region has given these tags
+// (EC2NodeClass.InstanceProfileTags).
+func ofRegion(tags map[string]string, cluster, region string) bool {
+	at, has := tags[regionTag]
+	return tags[clusterTagPrefix+cluster] == clusterTagValue && (!has || at == region)
+}
+
+// AttachedVolumes are a cluster's EBS volumes that are attached, by the tags of Karpenter and of the
+// EBS CSI driver, in the order of their IDs; of each whether EC2 has ended its instance. It is for
+// what is only reported, and within the budget of selectors.
+func (c *Client) AttachedVolumes(ctx context.Context, cluster string) ([]Resource, error) {
+	if err := c.resolver.Budget().Take(c.now(), "ec2:DescribeVolumes", 2*len(ofCluster(cluster))); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	found := map[string]Resource{}
+	if err := c.volumesLeft(ctx, Query{Cluster: cluster}, found); err != nil {
+		return nil, err
+	}
+	var attached []Resource
+	for _, id := range slices.Sorted(maps.Keys(found)) {
+		if found[id].Instance != "" {
+			attached = append(attached, found[id])
+		}
+	}
+	return attached, nil
+}
+
+// behindQuestions is how many pages LeftBehind asks for where each list has one.
+const behindQuestions = 8
+
+// LeftBehind asks what a cluster's nodes may have left beside instances and volumes: interfaces, launch templates
+// and, where profiles says so, instance profiles, these below the cluster's path only. IAM has no endpoint in a
+// private network, and no profile of a cluster whose EC2NodeClasses name theirs. It is for what is only reported,
+// and within the budget of selectors: an error says that it is used up.
+func (c *Client) LeftBehind(ctx context.Context, cluster string, profiles bool) ([]Answer, error) {
+	if err := c.resolver.Budget().Take(c.now(), "ec2:DescribeNetworkInterfaces", behindQuestions); err != nil {
+		return nil, err
+	}
+	q := Query{Cluster: cluster}
+	answers := []Answer{c.answer(ctx, KindNetworkInterface, q, c.interfacesLeft), c.answer(ctx, KindLaunchTemplate, q, c.templatesLeft)}
+	if profiles {
+		answers = append(answers, c.answer(ctx, KindInstanceProfile, q, c.profilesBelow))
+	}
+	return answers, nil
 }

@@ -2,12 +2,14 @@ package cloud
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 
+	"github.com/plumbline-dev/plumbline/provision/cloud/offers"
 	"github.com/plumbline-dev/plumbline/provision/cloud/resolve"
 )
 
@@ -73,4 +75,17 @@ func asked[Out any](ctx context.Context, c *Client, action string, call func(con
 		return nil, c.named(action, err)
 	}
 	return out, nil
+}
+
+// Catalog is what EC2 offers in the region: instance types, and the zones of each. It takes about
+// 20 requests, and no longer than three questions may.
+func (c *Client) Catalog(ctx context.Context) (*offers.Catalog, error) {
+	ctx, cancel := context.WithTimeout(ctx, 3*c.timeout)
+	defer cancel()
+	found, err := offers.Read(ctx, c.ec2, c.region)
+	var call *offers.CallError
+	if errors.As(err, &call) {
+		return nil, c.named(call.Action, call.Err)
+	}
+	return found, err
 }

@@ -2,9 +2,11 @@ package karpenter
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/Masterminds/semver/v3"
+	"github.com/google/go-cmp/cmp"
 )
 
 func mustParse(t *testing.T, version string) *semver.Version {
@@ -77,5 +79,206 @@ func TestOtherRelease(t *testing.T) {
 		if got := OtherRelease(pair[0], pair[1]); got != want {
 			t.Errorf("%v: %t", pair, got)
 		}
+	}
+}
+
+func TestCheckKubernetes(t *testing.T) {
+	cases := map[string]struct {
+		kubernetes, karpenter string
+		says                  string
+	}{
+		"in the middle":              {"1.33", "1.8.6", ""},
+		"the newest":                 {"1.36", "1.14.1", ""},
+		"the oldest":                 {"1.26", "1.14.1", ""},
+		"as EKS writes it":           {"v1.34.2-eks-99d6cc0", "1.9.0", ""},
+		"as a minor number with +":   {"1.35+", "1.9.0", ""},
+		"one past the newest":        {"v1.34.1", "1.6.3", "karpenter 1.6.3 knows kubernetes 1.26 to 1.33, and the cluster's is 1.34: set version 1.6.6 or later in plumbline.yaml"},
+		"a backport":                 {"1.34", "1.6.6", ""},
+		"a minor without it":         {"1.34", "1.7.0", "karpenter 1.7.0 knows kubernetes 1.26 to 1.33, and the cluster's is 1.34: set version 1.7.4 or later in plumbline.yaml"},
+		"far past the newest":        {"1.36", "1.0.8", "karpenter 1.0.8 knows kubernetes 1.25 to 1.31, and the cluster's is 1.36: set version 1.13.0 or later in plumbline.yaml"},
+		"newer than all: untested":   {"1.37", "1.14.1", ""},
+		"too old":                    {"1.25", "1.14.1", "karpenter 1.14.1 knows kubernetes 1.26 to 1.36, and the cluster's is 1.25: upgrade kubernetes to 1.26 first"},
+		"a patch that came too late": {"1.31", "1.0.4", "karpenter 1.0.4 knows kubernetes 1.25 to 1.30, and the cluster's is 1.31: set version 1.0.5 or later in plumbline.yaml"},
+		"newer than the tables":      {"1.40", "1.15.0", ""},
+		"older than the tables":      {"1.40", "0.20.0", ""},
+		"a patch of the newest":      {"1.37", "1.14.9", ""},
+		"no version of Kubernetes":   {"main", "1.14.1", `version of kubernetes is "main", and should begin with 1. and a minor number`},
+		"no version of Karpenter":    {"1.33", "1.14", `version of karpenter is "1.14": give one full version such as 1.14.1, without a range`},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			err := CheckKubernetes(c.kubernetes, c.karpenter)
+			said := ""
+			if err != nil {
+				said = err.Error()
+			}
+			if diff := cmp.Diff(c.says, said); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+	var refused *KubernetesError
+	if err := CheckKubernetes("1.34", "1.6.3"); !errors.As(err, &refused) || refused.Use != "1.6.6" || refused.Minor != 34 {
+		t.Errorf("%#v", err)
+	}
+}
+
+func TestPath(t *testing.T) {
+	cases := map[string]struct {
+		from, to string
+		stops    []string
+	}{
+		"nothing to do":                 {"1.14.1", "1.14.1", nil},
+		"within the newest":             {"1.8.6", "1.14.1", []string{"1.14.1"}},
+		"from the first of the newest":  {"1.1.0", "1.14.1", []string{"1.14.1"}},
+		"past 1.0":                      {"1.0.8", "1.14.1", []string{"1.14.1"}},
+		"the first patch that may":      {"1.0.6", "1.1.0", []string{"1.1.0"}},
+		"a patch of 1.0 that may not":   {"1.0.5", "1.1.0", []string{"1.0.14", "1.1.0"}},
+		"within 1.0":                    {"1.0.3", "1.0.8", []string{"1.0.8"}},
+		"into 1.0":                      {"0.37.7", "1.0.3", []string{"1.0.3"}},
+		"over 1.0":                      {"0.33.0", "1.3.3", []string{"1.0.14", "1.3.3"}},
+		"within 0.33 to 0.37":           {"0.33.0", "0.36.9", []string{"0.36.9"}},
+		"from 0.32":                     {"0.32.1", "1.14.1", []string{"0.37.7", "1.0.14", "1.14.1"}},
+		"into 0.33":                     {"0.32.1", "0.33.12", []string{"0.33.12"}},
+		"the whole way":                 {"0.27.6", "1.14.1", []string{"0.32.10", "0.37.7", "1.0.14", "1.14.1"}},
+		"the whole way, with a v":       {"v0.31.4", "v0.34.0", []string{"0.32.10", "0.34.0"}},
+		"into 0.32":                     {"0.31.4", "0.32.3", []string{"0.32.3"}},
+		"to a version not known":        {"1.14.1", "1.17.0", []string{"1.17.0"}},
+		"a candidate for 1.0":           {"0.37.7", "1.0.0-rc.1", []string{"1.0.0-rc.1"}},
+		"back":                          {"1.14.1", "1.8.6", []string{"1.8.6"}},
+		"back into 1.0":                 {"1.14.1", "1.0.8", []string{"1.0.8"}},
+		"from a candidate to its final": {"1.14.0-rc.1", "1.14.0", []string{"1.14.0"}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			path, err := Path(c.from, c.to)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var stops []string
+			last := strings.TrimPrefix(c.from, "v")
+			for _, hop := range path {
+				if hop.From != last {
+					t.Errorf("a hop from %s, after one to %s", hop.From, last)
+				}
+				last = hop.To
+				stops = append(stops, hop.To)
+			}
+			if diff := cmp.Diff(c.stops, stops); diff != "" {
+				t.Error(diff)
+			}
+			var skipped *SkippedHopError
+			if err := CheckHop(c.from, c.to); (len(stops) > 1) != errors.As(err, &skipped) {
+				t.Errorf("at once: %v", err)
+			}
+			// Where a hop ends, the rest of the way begins.
+			if len(path) > 1 {
+				if err := CheckHop(c.from, path[0].To); err != nil {
+					t.Errorf("the first hop: %v", err)
+				}
+			}
+		})
+	}
+}
+
+func TestPathRefused(t *testing.T) {
+	cases := map[string]struct{ from, to, says string }{
+		"back past what is managed": {"1.14.1", "0.37.7", "karpenter 1.14.1 cannot be taken back to 0.37.7: plumbline manages karpenter 1.0.0 and later"},
+		"no version":                {"1.14.1", "newest", `version of karpenter is "newest": give one full version such as 1.14.1, without a range`},
+		"from no version":           {"1.x", "1.14.1", `version of karpenter is "1.x": give one full version such as 1.14.1, without a range`},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			if path, err := Path(c.from, c.to); path != nil || err == nil || err.Error() != c.says {
+				t.Errorf("%v, %v", path, err)
+			}
+		})
+	}
+	want := "karpenter 1.0.3 cannot be upgraded to 1.14.1 at once: set version 1.0.14 in plumbline.yaml first; plumbline upgrade --to 1.14.1 prints the way"
+	if err := CheckHop("1.0.3", "1.14.1"); err == nil || err.Error() != want {
+		t.Errorf("says %v", err)
+	}
+}
+
+// TestHop: what each hop needs, and nothing that it has needed before.
+func TestHop(t *testing.T) {
+	cases := map[string]struct {
+		from, to string
+		want     Hop
+	}{
+		"the last known step": {"1.12.1", "1.14.1", Hop{
+			Kubernetes: Kubernetes{26, 36},
+			Notes:      []string{"since 1.14.0 karpenter-crd adds a fifth CRD, capacitybuffers.autoscaling.x-k8s.io"},
+		}},
+		"permissions and a hash": {"1.8.6", "1.12.1", Hop{
+			Kubernetes: Kubernetes{26, 35},
+			Permissions: []Permission{
+				{"ec2:DescribePlacementGroups", "1.11.0", "placement groups"},
+				{"ec2:DescribeInstanceStatus", "1.12.0", ""},
+				{"arc-zonal-shift:GetManagedResource", "1.12.0", "settings.enableZonalShift"},
+			},
+			Hashes: []HashChange{{"EC2NodeClass", "v4", "v5"}},
+			Notes:  []string{"since 1.10.0 interruptible capacity reservations need one more EventBridge rule: EC2 Capacity Reservation Instance Interruption Warning"},
+		}},
+		"the gate at 1.1": {"1.0.8", "1.1.0", Hop{
+			Kubernetes: Kubernetes{25, 31},
+			Before:     lines[4].before,
+			Settings:   settings[len(settings)-6:],
+			Hashes:     []HashChange{{"EC2NodeClass", "v3", "v4"}},
+		}},
+		"from the version itself": {"1.7.0", "1.8.6", Hop{Kubernetes: Kubernetes{26, 34}}},
+		"to the version itself": {"1.6.8", "1.7.0", Hop{
+			Kubernetes:  Kubernetes{26, 33},
+			Permissions: []Permission{{"iam:ListInstanceProfiles", "1.7.0", ""}},
+			Notes:       []string{"since 1.7.0 new instance profiles have the path /karpenter/{region}/{cluster}/{uid}/: a policy that names them by path has to allow it"},
+		}},
+		"a patch": {"1.8.0", "1.8.6", Hop{Kubernetes: Kubernetes{26, 34}}},
+		"not known": {"1.14.1", "1.17.0", Hop{
+			Notes: []string{"newer than 1.14.1, the newest that this plumbline knows: read its upgrade guide for what else it needs"},
+		}},
+		"back": {"1.14.1", "1.8.6", Hop{
+			Kubernetes: Kubernetes{26, 34},
+			Before: []string{
+				"no CRD loses a version that status.storedVersions lists, and every object passes the older schema: both are checked before anything moves",
+				"values and fields that are newer than 1.8.6 are out of the repository",
+			},
+			Hashes: []HashChange{{"EC2NodeClass", "v5", "v4"}},
+		}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			path, err := Path(c.from, c.to)
+			if err != nil || len(path) != 1 {
+				t.Fatal(path, err)
+			}
+			c.want.From, c.want.To = c.from, c.to
+			if diff := cmp.Diff(c.want, path[0]); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestNothingIsLostOnTheWay: however a way is cut into hops, it needs the same.
+func TestNothingIsLostOnTheWay(t *testing.T) {
+	whole, err := Path("0.27.0", newest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var gone []Setting
+	var asked []Permission
+	for _, hop := range whole {
+		gone = append(gone, hop.Settings...)
+		asked = append(asked, hop.Permissions...)
+	}
+	if diff := cmp.Diff(settings, gone); diff != "" {
+		t.Errorf("settings:\n%s", diff)
+	}
+	all, err := Permissions("0.27.0", newest)
+	if err != nil || len(all) != len(permissions) {
+		t.Errorf("%d of %d permissions, %v", len(all), len(permissions), err)
+	}
+	if diff := cmp.Diff(all, asked); diff != "" {
+		t.Errorf("permissions:\n%s", diff)
 	}
 }

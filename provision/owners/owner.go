@@ -112,3 +112,271 @@ func counts(entry, than metav1.ManagedFieldsEntry) bool {
 func writesSpec(entry metav1.ManagedFieldsEntry) bool {
 	return entry.FieldsV1 != nil && strings.Contains(entry.FieldsV1.GetRawString(), `"f:spec"`)
 }
+
+// The labels and annotations by which tools mark what they reconcile.
+const (
+	// Argo CD annotates, or in its older way takes a label, by default one that charts have as
+	// well: https://argo-cd.readthedocs.io/en/stable/user-guide/resource_tracking/.
+	argoTracking = "argocd.argoproj.io/tracking-id"
+	argoInstance = "argocd.argoproj.io/instance"
+	instance     = "app.kubernetes.io/instance"
+
+	// What makes an object Helm's: pkg/action/validate.go of Helm.
+	managedBy        = "app.kubernetes.io/managed-by"
+	releaseName      = "meta.helm.sh/release-name"
+	releaseNamespace = "meta.helm.sh/release-namespace"
+)
+
+const (
+	flux   = "Flux"
+	argoCD = "Argo CD"
+	helm   = "Helm"
+)
+
+// fluxKinds are the kinds of Flux that apply objects, and the group of each, which is the prefix
+// of the labels on them: https://fluxcd.io/flux/components/helm/helmreleases/ and
+// https://fluxcd.io/flux/components/kustomize/kustomizations/.
+func fluxKinds() []struct{ group, kind string } {
+	return []struct{ group, kind string }{
+		{"helm.toolkit.fluxcd.io", "HelmRelease"},
+		{"kustomize.toolkit.fluxcd.io", "Kustomization"},
+	}
+}
+
+// marked are the owners that an object has marks of, what reconciles it first: a HelmRelease's
+// objects, and those of an Application from a chart, look like Helm's, too.
+func marked(object metav1.Object) []Owner {
+	labels, annotations := object.GetLabels(), object.GetAnnotations()
+	var found []Owner
+	for _, of := range fluxKinds() {
+		if name := labels[of.group+"/name"]; name != "" {
+			found = append(found, Owner{Tool: flux, Kind: of.kind, Namespace: labels[of.group+"/namespace"], Name: name})
+		}
+	}
+	if application := argoApplication(object); application != "" {
+		owner := Owner{Tool: argoCD, Kind: "Application", Name: application}
+		// An Application outside of Argo CD's own namespace has it in its mark.
+		if namespace, name, ok := strings.Cut(application, "_"); ok {
+			owner.Namespace, owner.Name = namespace, name
+		}
+		found = append(found, owner)
+	}
+	if labels[managedBy] == helm && annotations[releaseName] != "" {
+		found = append(found, Owner{Kind: ReleaseKind, Namespace: annotations[releaseNamespace], Name: annotations[releaseName]})
+	}
+	return found
+}
+
+// argoApplication is the name of an Application as an object's marks have it, by each of Argo
+// CD's three methods: annotation, label, and both, of which the annotation counts. The label's key
+// can be set; the default one is a chart's as well, and counts only on what Argo CD wrote.
+func argoApplication(object metav1.Object) string {
+	annotations, labels := object.GetAnnotations(), object.GetLabels()
+	if id, _, ok := strings.Cut(annotations[argoTracking], ":"); ok {
+		return id
+	}
+	if name := labels[argoInstance]; name != "" {
+		return name
+	}
+	written := slices.ContainsFunc(object.GetManagedFields(), func(m metav1.ManagedFieldsEntry) bool {
+		tool, _ := Applier(m.Manager)
+		return tool == argoCD
+	})
+	if written {
+		return labels[instance]
+	}
+	return ""
+}
+
+// manager is one row of the tables of field managers.
+type manager struct {
+	name string
+	// prefix says that every manager beginning with name is meant.
+	prefix bool
+	// tool is what people call it.
+	tool string
+}
+
+// appliers keep an object as their own source says. Taking a field from one
+// starts a fight that nobody wins.
+//
+// Each row has where its tool says its name. A client that says none is called after its user agent, up to
+// the first slash, which is the name of its program where it sets none either (apiserver
+// pkg/endpoints/handlers/create.go managerOrUserAgent, client-go rest.DefaultKubernetesUserAgent).
+func appliers() []manager {
+	return []manager{
+		// fluxcd/kustomize-controller main.go controllerName, 1.9.5.
+		{name: "kustomize-controller", tool: flux},
+		// fluxcd/helm-controller main.go controllerName, Helm's kube.ManagedFieldsManager there, 1.6.1.
+		{name: "helm-controller", tool: flux},
+		// fluxcd/flux2 internal/utils/apply.go (flux install, flux bootstrap), 2.7.
+		{name: "flux", tool: flux},
+		// argoproj/argo-cd common/common.go ArgoCDSSAManager; client-side it is the program's name, 3.2.
+		{name: "argocd", prefix: true, tool: argoCD},
+		// helm/helm pkg/kube/client.go getManagedFieldsManager: the program's name, 3.22.
+		{name: "helm", tool: helm},
+		// hashicorp/terraform-provider-kubernetes manifest/provider/apply.go, kubernetes_manifest, 2.38.
+		{name: "Terraform", prefix: true, tool: "Terraform"},
+		// Helm in hashicorp/terraform-provider-helm: the program's name, terraform-provider-helm_v…, 1.3.2.
+		{name: "terraform", prefix: true, tool: "Terraform"},
+		// hashicorp/terraform-provider-kubernetes kubernetes/provider.go, user agent HashiCorp/1.0, 2.38.
+		{name: "HashiCorp", tool: "Terraform"},
+		// opentofu/opentofu internal/httpclient/useragent.go, 1.10: of a client of its own. Providers under
+		// it say the names of Terraform's, above.
+		{name: "OpenTofu", prefix: true, tool: "OpenTofu"},
+		// pulumi/pulumi-kubernetes provider/pkg/provider/provider.go fieldManagerName, 4.0: with a random end.
+		{name: "pulumi", prefix: true, tool: "Pulumi"},
+		// carvel-dev/kapp the flag --ssa-field-manager, 0.40; else the program's name.
+		{name: "kapp", prefix: true, tool: "kapp"},
+		// crossplane/crossplane internal/controller/apiextensions/composite/composition_functions.go
+		// FieldOwnerComposedPrefix, 1.14.
+		{name: "apiextensions.crossplane.io/", prefix: true, tool: "Crossplane"},
+		// Crossplane before 1.14, and crossplane-contrib/provider-kubernetes: their programs' names.
+		{name: "crossplane", prefix: true, tool: "Crossplane"},
+		// rancher/fleet: its agent's program, fleetagent, 0.5.
+		{name: "fleet", prefix: true, tool: "Rancher Fleet"},
+		// GoogleContainerTools/kpt-config-sync pkg/api/configsync/register.go FieldManager, 1.14.
+		{name: "configsync", prefix: true, tool: "Config Sync"},
+	}
+}
+
+// interactive are people at work. What they wrote into a spec becomes ours, so
+// that it goes where Git does not have it.
+func interactive() []manager {
+	return []manager{
+		{name: "kubectl", prefix: true},
+		// What kube-apiserver calls the manager that wrote before the first apply
+		// (apimachinery pkg/util/managedfields/internal/skipnonapplied.go).
+		{name: "before-first-apply"},
+		{name: "k9s"},
+		{name: "lens"},
+		{name: "Lens"},
+		{name: "OpenLens"},
+		{name: "Freelens"},
+		{name: "headlamp", prefix: true},
+		// Web dashboards and Lens write under the name of their HTTP client.
+		{name: "Mozilla"},
+		{name: "node-fetch"},
+		{name: "dashboard", prefix: true},
+		{name: "curl"},
+	}
+}
+
+// Applier returns the tool behind a field manager that keeps objects by itself.
+func Applier(name string) (tool string, ok bool) {
+	row, ok := find(appliers(), name)
+	return row.tool, ok
+}
+
+// Interactive says whether a field manager is a person at work.
+func Interactive(name string) bool {
+	_, ok := find(interactive(), name)
+	return ok
+}
+
+func find(rows []manager, name string) (manager, bool) {
+	for _, row := range rows {
+		if row.name == name || (row.prefix && strings.HasPrefix(name, row.name)) {
+			return row, true
+		}
+	}
+	return manager{}, false
+}
+
+// Mark is an annotation with which a tool leaves an object in the cluster that leaves its source.
+// Each tool reads it from the object as it lives, at the time of its prune.
+type Mark struct {
+	Key string
+	// Words are those that its value has, which may have others beside them.
+	Words []string
+}
+
+// marks of the kinds that apply objects: deleteObjects in kustomize-controller 1.9.5; pruneObject
+// in gitops-engine, and shouldBeDeleted in Argo CD 3.2 for an Application that is deleted;
+// pkg/kube/resource_policy.go of Helm.
+func marks() map[string]Mark {
+	helms := Mark{Key: "helm.sh/resource-policy", Words: []string{"keep"}}
+	return map[string]Mark{
+		"Kustomization": {Key: "kustomize.toolkit.fluxcd.io/prune", Words: []string{"disabled"}},
+		"Application":   {Key: "argocd.argoproj.io/sync-options", Words: []string{"Prune=false", "Delete=false"}},
+		"HelmRelease":   helms,
+		ReleaseKind:     helms,
+	}
+}
+
+// Mark is the one that this owner reads; ok is false where it has none.
+func (o Owner) Mark() (mark Mark, ok bool) {
+	mark, ok = marks()[o.Kind]
+	return mark, ok
+}
+
+// Kept is the mark that an object has; ok is false where it has none.
+func Kept(object metav1.Object) (mark Mark, ok bool) {
+	for _, kind := range []string{"Kustomization", "Application", ReleaseKind} {
+		if mark := marks()[kind]; mark.On(object) {
+			return mark, true
+		}
+	}
+	return Mark{}, false
+}
+
+// On says whether an object has the mark.
+func (m Mark) On(object metav1.Object) bool { return m.In(object.GetAnnotations()[m.Key]) }
+
+// In says whether a value of the annotation has the words.
+func (m Mark) In(value string) bool {
+	there := words(value)
+	return !slices.ContainsFunc(m.Words, func(word string) bool { return !slices.Contains(there, word) })
+}
+
+// With is a value of the annotation with the words.
+func (m Mark) With(value string) string {
+	return strings.Join(slices.Concat(m.others(value), m.Words), ",")
+}
+
+// Without is a value of the annotation without them; empty where nothing else is in it.
+func (m Mark) Without(value string) string { return strings.Join(m.others(value), ",") }
+
+func (m Mark) others(value string) []string {
+	return slices.DeleteFunc(words(value), func(word string) bool { return slices.Contains(m.Words, word) })
+}
+
+// String is the annotation as people write it.
+func (m Mark) String() string { return m.Key + ": " + strings.Join(m.Words, ",") }
+
+func words(value string) []string {
+	var found []string
+	for word := range strings.SplitSeq(value, ",") {
+		if word = strings.TrimSpace(word); word != "" {
+			found = append(found, word)
+		}
+	}
+	return found
+}
+
+// Left are the labels and annotations by which an owner is recognised, as an object has them.
+func (o Owner) Left(object metav1.Object) (labels, annotations []string) {
+	for _, of := range fluxKinds() {
+		if of.kind != o.Kind {
+			continue
+		}
+		for _, key := range []string{of.group + "/name", of.group + "/namespace"} {
+			if object.GetLabels()[key] != "" {
+				labels = append(labels, key)
+			}
+		}
+	}
+	if o.Kind != "Application" {
+		return labels, nil
+	}
+	if object.GetAnnotations()[argoTracking] != "" {
+		annotations = append(annotations, argoTracking)
+	}
+	for _, key := range []string{argoInstance, instance} {
+		// That of an Application outside of Argo CD's own namespace has it before its name.
+		if value := object.GetLabels()[key]; value != "" && (value == o.Name || value == o.Namespace+"_"+o.Name) {
+			labels = append(labels, key)
+		}
+	}
+	return labels, annotations
+}

@@ -2,12 +2,19 @@ package apply
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/internal/workers"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -120,4 +127,278 @@ func (a *applier) mayWrite(ctx context.Context, ref render.Ref) error {
 		return fmt.Errorf("write %s: %w", ref, err)
 	}
 	return nil
+}
+
+// Reader reads from the API server itself, past any cache.
+type Reader interface {
+	Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error
+	List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error
+}
+
+// Arrivals are the objects that are being made right now. All Applies of a
+// process share one: to the API server two NodeSyncs are one field manager, so
+// that the apply of the second would take the first one's object without a
+// conflict. The zero value is ready for use.
+type Arrivals struct {
+	mu     sync.Mutex
+	making map[render.Ref]bool
+}
+
+// begin says whether nobody else is making the object.
+func (a *Arrivals) begin(ref render.Ref) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.making[ref] {
+		return false
+	}
+	if a.making == nil {
+		a.making = map[render.Ref]bool{}
+	}
+	a.making[ref] = true
+	return true
+}
+
+func (a *Arrivals) end(ref render.Ref) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.making, ref)
+}
+
+var (
+	errBeingMade = errors.New("another NodeSync is making it")
+	errExists    = errors.New("it exists by now")
+)
+
+// begin notes the arrivals of a stage as being made, but for those that another client
+// else is making. It comes before the look at what there is: what is made after
+// that look is made by us.
+func (a *applier) begin(changes []*plan.Change) map[render.Ref]bool {
+	begun := map[render.Ref]bool{}
+	for _, change := range changes {
+		if change.Live == nil && a.options.Arrivals.begin(change.Ref) {
+			begun[change.Ref] = true
+		}
+	}
+	return begun
+}
+
+// existing are the names that are taken; nil where they were not asked for.
+type existing map[string]bool
+
+// many is from how many arrivals on one list costs less than a look at each.
+const many = 16
+
+// survey asks once which names of a kind are taken. What keeps it from an answer
+// is reported by the look at each object, which comes instead.
+func (a *applier) survey(ctx context.Context, kind render.Kind, begun map[render.Ref]bool) existing {
+	if len(begun) < many {
+		return nil
+	}
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(kind.GVK.GroupVersion().WithKind(kind.GVK.Kind + "List"))
+	if err := a.options.Uncached.List(ctx, list); err != nil {
+		return nil
+	}
+	taken := make(existing, len(list.Items))
+	for i := range list.Items {
+		taken[list.Items[i].Name] = true
+	}
+	return taken
+}
+
+// vacant says whether there is no object of a name: what the Plan saw may be
+// old, and server-side apply knows no such precondition.
+func (a *applier) vacant(ctx context.Context, change *plan.Change) error {
+	if a.existing != nil {
+		if a.existing[change.Ref.Name] {
+			return &StaleError{Ref: change.Ref, Err: errExists}
+		}
+		return nil
+	}
+	live := named(change.Object.Desired)
+	switch err := a.options.Uncached.Get(ctx, client.ObjectKeyFromObject(live), live); {
+	case err == nil:
+		return &StaleError{Ref: change.Ref, Err: errExists}
+	case !apierrors.IsNotFound(err):
+		return classify(change.Ref, err)
+	}
+	return nil
+}
+
+// Result is what became of the Changes, classes first.
+type Result struct {
+	Written []Written
+	Failed  []Failure
+}
+
+// Written is one object that was written.
+type Written struct {
+	Ref    render.Ref
+	Action plan.Action
+	// Requests is the number of writes that it took.
+	Requests int
+	// Object is the API server's answer, with its UID and resourceVersion.
+	Object *unstructured.Unstructured
+}
+
+// Failure is one object that was not written, or not to the end.
+type Failure struct {
+	Ref render.Ref
+	// Err is one of this package's errors, or what kept it from asking.
+	Err error
+
+	existed bool
+}
+
+// Err joins the errors of all failures; nil where there is none.
+func (r Result) Err() error {
+	errs := make([]error, 0, len(r.Failed))
+	for _, f := range r.Failed {
+		errs = append(errs, f.Err)
+	}
+	return errors.Join(errs...)
+}
+
+func (a *applier) result() Result {
+	var result Result
+	for _, o := range a.outcomes {
+		if o.written != nil {
+			result.Written = append(result.Written, *o.written)
+		}
+		if o.failure != nil {
+			result.Failed = append(result.Failed, *o.failure)
+		}
+	}
+	return result
+}
+
+// write makes one object what Git says.
+func (a *applier) write(ctx context.Context, change *plan.Change) (*Written, error) {
+	written := &Written{Ref: change.Ref, Action: change.Action}
+	if change.Live == nil {
+		if err := a.vacant(ctx, change); err != nil {
+			return nil, err
+		}
+	}
+	object, err := a.desired(change)
+	if err != nil {
+		return nil, err
+	}
+	if change.Takeover && change.Live != nil {
+		moved, err := a.takeOver(ctx, change)
+		if err != nil {
+			return nil, err
+		}
+		if moved != nil {
+			written.Requests++
+			if object.GetResourceVersion() != "" {
+				object.SetResourceVersion(moved.GetResourceVersion())
+			}
+		}
+	}
+	answer, err := a.apply(ctx, change.Ref, object, v1alpha1.FieldManager, change.Force)
+	if err != nil {
+		return nil, err
+	}
+	written.Requests++
+	for _, manager := range leaving(change) {
+		if !appliedBy(answer, manager) {
+			continue
+		}
+		if answer, err = a.apply(ctx, change.Ref, released(answer, change.Settles, manager), manager, false); err != nil {
+			return nil, err
+		}
+		written.Requests++
+	}
+	if fields := plan.Changed(object, answer, change.Object.Ignored); len(fields) > 0 {
+		return nil, &MutatedError{Ref: change.Ref, Fields: fields, Object: answer}
+	}
+	written.Object = answer
+	return written, nil
+}
+
+// desired is what the Plan compared. The UID keeps an object that was deleted
+// in between from being recreated by what is meant for the old one, and the
+// resourceVersion an object that is adopted from being taken from another
+// NodeSync that adopts it in between, and a field that others may change from being
+// written over where one of them does in between.
+func (a *applier) desired(change *plan.Change) (*unstructured.Unstructured, error) {
+	object := plan.Desired(change.Object, a.options.Owner)
+	if change.Braked || change.Settles != nil {
+		object = plan.WithoutBudgets(object)
+	}
+	if change.Live == nil {
+		return object, nil
+	}
+	object.SetUID(change.Live.GetUID())
+	kept, err := change.LeaveIgnored(object)
+	if err != nil {
+		return nil, fmt.Errorf("leave the ignored fields of %s out: %w", change.Ref, err)
+	}
+	if kept || change.Action == plan.Adopt {
+		object.SetResourceVersion(change.Live.GetResourceVersion())
+	}
+	return object, nil
+}
+
+// leaving are the managers of our own that own nothing any more after a Change.
+func leaving(change *plan.Change) []string {
+	switch {
+	case change.Action != plan.TakeBack:
+		return nil
+	case change.Braked:
+		return []string{v1alpha1.RemovalFieldManager}
+	}
+	return []string{v1alpha1.RemovalFieldManager, v1alpha1.BrakeFieldManager}
+}
+
+// released is an object without a field: applied as the manager of a removal or a brake, it
+// takes away what only that manager had set. Disruption budgets with which a pool settles stay the removal's.
+func released(live *unstructured.Unstructured, settles []any, manager string) *unstructured.Unstructured {
+	object := named(live)
+	object.SetUID(live.GetUID())
+	if settles != nil && manager == v1alpha1.RemovalFieldManager {
+		object.Object["spec"] = map[string]any{"disruption": map[string]any{"budgets": settles}}
+	}
+	return object
+}
+
+func named(like *unstructured.Unstructured) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{Object: map[string]any{}}
+	object.SetGroupVersionKind(like.GroupVersionKind())
+	object.SetName(like.GetName())
+	return object
+}
+
+func appliedBy(object *unstructured.Unstructured, manager string) bool {
+	for _, entry := range object.GetManagedFields() {
+		if entry.Manager == manager && entry.Operation == metav1.ManagedFieldsOperationApply {
+			return true
+		}
+	}
+	return false
+}
+
+// apply sends one server-side apply. An answer that is terminating is no
+// success: the API server takes such an apply, and the object goes all the same.
+func (a *applier) apply(ctx context.Context, ref render.Ref, object *unstructured.Unstructured, manager string, force bool) (*unstructured.Unstructured, error) {
+	if err := a.mayWrite(ctx, ref); err != nil {
+		return nil, err
+	}
+	body, err := json.Marshal(object.Object)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", ref, err)
+	}
+	answer := named(object)
+	options := []client.PatchOption{client.FieldOwner(manager)}
+	if force {
+		options = append(options, client.ForceOwnership)
+	}
+	if err := a.client.Patch(ctx, answer, client.RawPatch(types.ApplyPatchType, body), options...); err != nil {
+		return nil, classify(ref, err)
+	}
+	if answer.GetDeletionTimestamp() != nil {
+		return nil, &TerminatingError{Ref: ref}
+	}
+	return answer, nil
 }

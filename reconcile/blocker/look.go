@@ -4,15 +4,22 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/awslabs/operatorpkg/status"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	podutil "sigs.k8s.io/karpenter/pkg/utils/pod"
 
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
@@ -132,4 +139,210 @@ func (l Look) protection(ctx context.Context, n Node) Protection {
 		return Protected
 	}
 	return Unprotected
+}
+
+// Evidence is what was found out about nodes that do not go.
+type Evidence struct {
+	// Nodes are a few of them, in the order in which they were given.
+	Nodes []Node
+	// Budgets are the PodDisruptionBudgets of the namespaces of their pods.
+	Budgets []policyv1.PodDisruptionBudget
+	// DaemonSets are those of CSI drivers and CNI plugins, where a volume keeps a node.
+	DaemonSets plan.DaemonSets
+	// Now is the time of the pass.
+	Now time.Time
+}
+
+// Node is one node that does not go, and what hangs on it.
+type Node struct {
+	// Claim is the name of its NodeClaim, Name its own; empty until it has registered.
+	Claim, Name string
+	// ProviderID is that of its instance; empty where it has none.
+	ProviderID string
+	// Drained is since when it is drained and its volumes are detached, while EC2
+	// has not taken its termination; zero where that is not so.
+	Drained time.Time
+	// Waits are the messages of the NodeClaim's conditions that tell what it waits for.
+	Waits []string
+	// Terminating reports whether EC2 has accepted the termination of its instance.
+	Terminating bool
+	// Finalizers are those of the NodeClaim while it is terminating.
+	Finalizers []string
+	// Stays says that Karpenter could replace it, and has not begun to.
+	Stays bool
+	// Since is when its removal began: what Karpenter has said before may not be so any more. Initialized says that
+	// the node is, whatever Karpenter has said of it meanwhile.
+	Since       time.Time
+	Initialized bool
+
+	// NodeFinalizers are those of its Node while that is terminating. Look finds them, and what follows.
+	NodeFinalizers []string
+	Pods           []corev1.Pod
+	Volumes        []storagev1.VolumeAttachment
+	// Events are those of the Node and the NodeClaim.
+	Events []corev1.Event
+	// Logged is the newest error in the log of Karpenter's controller about a node that is drained; empty
+	// where there is none, or the log cannot be read.
+	Logged string
+	// Protection is whether EC2 protects the instance of a node that is drained from termination.
+	Protection Protection
+}
+
+// Protection is what EC2 says of an instance's termination protection.
+type Protection string
+
+// What it says; empty where it was not asked, or has not answered.
+const (
+	Protected   Protection = "Protected"
+	Unprotected Protection = "Unprotected"
+)
+
+// NodeOf is the node of a NodeClaim that ends, before anything was read of it.
+func NodeOf(claim *karpv1.NodeClaim) Node {
+	return Node{
+		Claim: claim.Name, Name: claim.Status.NodeName, ProviderID: claim.Status.ProviderID,
+		Drained: Drained(claim), Waits: Waits(claim), Terminating: Terminating(claim), Finalizers: FinalizersOf(claim),
+	}
+}
+
+// FinalizersOf are those of an object that is terminating; none of another one.
+func FinalizersOf(object metav1.Object) []string {
+	if object.GetDeletionTimestamp() == nil {
+		return nil
+	}
+	return object.GetFinalizers()
+}
+
+// Terminating reports whether EC2 has accepted the termination of a NodeClaim's instance.
+func Terminating(claim *karpv1.NodeClaim) bool {
+	return slices.ContainsFunc(claim.Status.Conditions, func(c status.Condition) bool {
+		return c.Type == karpv1.ConditionTypeInstanceTerminating && c.Status == metav1.ConditionTrue
+	})
+}
+
+// Title is its name in a sentence.
+func (n *Node) Title() string {
+	if n.Name == "" {
+		return "not registered yet"
+	}
+	return n.Name
+}
+
+// Waits are the messages of the conditions that tell what the end of a NodeClaim waits for.
+func Waits(claim *karpv1.NodeClaim) []string {
+	var waits []string
+	for _, condition := range claim.Status.Conditions {
+		switch condition.Type {
+		case karpv1.ConditionTypeDrained, karpv1.ConditionTypeVolumesDetached, karpv1.ConditionTypeInstanceTerminating:
+			if condition.Status != metav1.ConditionTrue && condition.Message != "" {
+				waits = append(waits, condition.Type+": "+condition.Message)
+			}
+		}
+	}
+	return waits
+}
+
+// Drained is since when nothing but EC2 is in the way of a NodeClaim's end. Of a
+// termination that EC2 refuses Karpenter says nothing but this, in conditions as
+// in events (sigs.k8s.io/karpenter pkg/controllers/node/termination/controller.go,
+// awaitInstanceTermination): InstanceTerminating does not become True.
+func Drained(claim *karpv1.NodeClaim) time.Time {
+	var since time.Time
+	passed := 0
+	for _, condition := range claim.Status.Conditions {
+		switch condition.Type {
+		case karpv1.ConditionTypeInstanceTerminating:
+			if condition.Status == metav1.ConditionTrue {
+				return time.Time{}
+			}
+		case karpv1.ConditionTypeDrained, karpv1.ConditionTypeVolumesDetached:
+			if condition.Status != metav1.ConditionTrue {
+				return time.Time{}
+			}
+			passed++
+			if condition.LastTransitionTime.After(since) {
+				since = condition.LastTransitionTime.Time
+			}
+		}
+	}
+	if passed < 2 || claim.DeletionTimestamp == nil || claim.Status.ProviderID == "" {
+		return time.Time{}
+	}
+	return since
+}
+
+// Drains says whether Karpenter evicts a pod and waits for it. DaemonSets' pods
+// go last and come back; naming them would hide what they wait for.
+func Drains(pod *corev1.Pod) bool {
+	_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
+	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	owner := metav1.GetControllerOf(pod)
+	return !mirror && !ended && (owner == nil || owner.Kind != "DaemonSet") && !podutil.ToleratesDisruptedNoScheduleTaint(pod)
+}
+
+// Undisrupted says whether the pod's annotation keeps it, at that time.
+func Undisrupted(pod *corev1.Pod, now time.Time) bool { return undisrupted(pod, now) != "" }
+
+// why says what keeps a pod on its node.
+func why(pod *corev1.Pod, e Evidence) Cause {
+	name := "pod " + pod.Namespace + "/" + pod.Name
+	c := Cause{Words: name, Short: name, Kind: v1alpha1.CausePod, Namespace: pod.Namespace, Name: pod.Name, Passing: true}
+	if pod.DeletionTimestamp != nil {
+		if len(pod.Finalizers) > 0 {
+			return c.because(v1alpha1.CauseFinalizer, ", which waits for its finalizer "+strings.Join(pod.Finalizers, ", "))
+		}
+		c = c.because(v1alpha1.CausePod, ", which is ending")
+		c.Passing = true
+		return c
+	}
+	for _, b := range e.Budgets {
+		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+		if err == nil && b.Namespace == pod.Namespace && b.Status.DisruptionsAllowed == 0 && selector.Matches(labels.Set(pod.Labels)) {
+			budget := "PodDisruptionBudget " + b.Namespace + "/" + b.Name
+			c = c.because(v1alpha1.CauseBudget, ", of which "+budget+" allows no disruption"+numbers(b.Status))
+			c.Short = budget + ", which allows no disruption" + numbers(b.Status) + " of " + name
+			return c
+		}
+	}
+	if words := undisrupted(pod, e.Now); words != "" {
+		return c.because(v1alpha1.CauseDoNotDisrupt, words)
+	}
+	return c
+}
+
+// because adds to a pod what keeps it.
+func (c Cause) because(kind v1alpha1.BreakGlassCause, words string) Cause {
+	c.Kind, c.Words, c.Passing = kind, c.Words+words, false
+	c.Short = c.Words
+	return c
+}
+
+// bare says that nothing is known to keep the pod.
+func (c Cause) bare() bool { return c.Words == "pod "+c.Namespace+"/"+c.Name }
+
+// numbers are those by which a budget allows nothing; none where its controller has not counted.
+func numbers(s policyv1.PodDisruptionBudgetStatus) string {
+	if s.ExpectedPods == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (healthy: %d of %d, %d needed)", s.CurrentHealthy, s.ExpectedPods, s.DesiredHealthy)
+}
+
+// undisrupted says that the pod's annotation keeps it: "true", or for some time from its start on
+// (IsDoNotDisruptActive in sigs.k8s.io/karpenter pkg/utils/pod/scheduling.go, since 1.14). One
+// whose time is over keeps nothing.
+func undisrupted(pod *corev1.Pod, now time.Time) string {
+	value := pod.Annotations[karpv1.DoNotDisruptAnnotationKey]
+	if value == "true" {
+		return ", annotated " + karpv1.DoNotDisruptAnnotationKey
+	}
+	lasts, err := time.ParseDuration(value)
+	if err != nil || lasts <= 0 || pod.Status.StartTime == nil {
+		return ""
+	}
+	until := pod.Status.StartTime.Add(lasts)
+	if now.Before(until) {
+		return ", annotated " + karpv1.DoNotDisruptAnnotationKey + " until " + until.UTC().Format(time.RFC3339)
+	}
+	return ""
 }

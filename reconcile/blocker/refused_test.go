@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -108,5 +109,96 @@ func TestLookReadsTheLog(t *testing.T) {
 	found, err := look.At(t.Context(), []Node{{Claim: "b"}, {Claim: "c", Drained: drained.Add(time.Second)}, {Claim: "a", Drained: drained}})
 	if err != nil || read != 1 || found.Nodes[2].throttled() != "RequestLimitExceeded" {
 		t.Errorf("%d reads, %v: %+v", read, err, found.Nodes)
+	}
+}
+
+// TestRefusedCredentials: the newest error by which no instance can be ended, of many that say something else.
+func TestRefusedCredentials(t *testing.T) {
+	since := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	const (
+		describe = `"error":"listing instances, describing ec2 instances, operation error EC2: DescribeInstances, https response error StatusCode: 403, RequestID: 8f, api error UnauthorizedOperation: You are not authorized to perform this operation. User: arn:aws:sts::111122223333:assumed-role/karpenter/x is not authorized to perform: ec2:DescribeInstances because no identity-based policy allows it. Encoded authorization failure message: x8s"`
+		assume   = `"error":"operation error EC2: DescribeInstances, get identity: get credentials: failed to refresh cached credentials, failed to retrieve credentials, operation error STS: AssumeRoleWithWebIdentity, https response error StatusCode: 403, RequestID: 8f, api error AccessDenied: Not authorized to perform sts:AssumeRoleWithWebIdentity"`
+	)
+	for name, c := range map[string]struct{ log, want string }{
+		"nothing": {`{"level":"INFO","time":"2026-01-01T12:00:01Z","message":"found provisionable pod(s)"}`, ""},
+		"may not ask for instances": {
+			`{"level":"ERROR","time":"2026-01-01T12:00:01Z","message":"Reconciler error",` + describe + `}`,
+			"ec2:DescribeInstances: UnauthorizedOperation: You are not authorized to perform this operation. User: arn:aws:sts::111122223333:assumed-role/karpenter/x is not authorized to perform: ec2:DescribeInstances because no identity-based policy allows it",
+		},
+		"may not assume its role": {
+			`{"level":"ERROR","time":"2026-01-01T12:00:01Z",` + assume + `}`,
+			"sts:AssumeRoleWithWebIdentity: AccessDenied: Not authorized to perform sts:AssumeRoleWithWebIdentity",
+		},
+		"has no token": {
+			`{"level":"ERROR","time":"2026-01-01T12:00:01Z","error":"operation error SSM: GetParameter, get identity: get credentials: failed to refresh cached credentials, no EC2 IMDS role found"}`,
+			"operation error SSM: GetParameter, get identity: get credentials: failed to refresh cached credentials, no EC2 IMDS role found",
+		},
+		"keys that AWS does not know": {
+			`{"level":"ERROR","time":"2026-01-01T12:00:01Z","error":"operation error Pricing: GetProducts, https response error StatusCode: 400, RequestID: 8f, api error UnrecognizedClientException: The security token included in the request is invalid."}`,
+			"pricing:GetProducts: UnrecognizedClientException: The security token included in the request is invalid",
+		},
+		"lacks another action": {`{"level":"ERROR","time":"2026-01-01T12:00:01Z","error":"operation error EC2: CreateFleet, https response error StatusCode: 403, RequestID: 8f, api error UnauthorizedOperation: You are not authorized"}`, ""},
+		"is throttled":         {`{"level":"ERROR","time":"2026-01-01T12:00:01Z","error":"operation error EC2: DescribeInstances, https response error StatusCode: 503, RequestID: 8f, api error RequestLimitExceeded: Request limit exceeded."}`, ""},
+		"long ago":             {`{"level":"ERROR","time":"2026-01-01T11:59:59Z",` + describe + `}`, ""},
+		"the newest": {
+			`{"level":"ERROR","time":"2026-01-01T12:00:02Z",` + assume + "}\n" + `{"level":"ERROR","time":"2026-01-01T12:00:01Z",` + describe + "}\nnot JSON, \"error\"",
+			"sts:AssumeRoleWithWebIdentity: AccessDenied: Not authorized to perform sts:AssumeRoleWithWebIdentity",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := ""
+			if found := RefusedCredentials(c.log, since); found != nil {
+				got = found.Words
+			}
+			if got != c.want {
+				t.Errorf("%q\nwant %q", got, c.want)
+			}
+		})
+	}
+}
+
+// TestGlass: the command for each cause, of a node that Karpenter ends and of one that it has not begun with. The NodeClaim
+// of the latter is deleted first, else the annotation does nothing; a pod that may not be disrupted is freed, and
+// Karpenter begins by itself.
+func TestGlass(t *testing.T) {
+	const (
+		annotate = "kubectl annotate nodeclaim general-1 --overwrite karpenter.sh/nodeclaim-termination-timestamp=$(date -u +%Y-%m-%dT%H:%M:%SZ)"
+		first    = "kubectl delete nodeclaim general-1 --wait=false && " + annotate
+		free     = "kubectl annotate pod web -n shop karpenter.sh/do-not-disrupt-"
+		patch    = `kubectl patch node/node-1 --type=merge --patch '{"metadata":{"finalizers":null}}'`
+		without  = "Karpenter launches no replacement first; "
+	)
+	risks := map[v1alpha1.BreakGlassCause]string{
+		v1alpha1.CauseBudget:       "Karpenter deletes all pods of the node whatever PodDisruptionBudgets say: the workload has fewer than it needs until they run elsewhere",
+		v1alpha1.CauseDoNotDisrupt: "the pod is evicted, and what it was at is lost unless it can go on elsewhere",
+		v1alpha1.CauseFinalizer:    "the node ends before the finalizer's controller is done with the pod; the pod's object stays until it is",
+		v1alpha1.CausePod:          "Karpenter deletes all pods of the node, without PodDisruptionBudgets and without the rest of their grace period",
+		v1alpha1.CauseVolume:       "the instance ends with the volume mounted: what was not written yet is lost, and the file system may need a repair",
+		v1alpha1.CauseProtected:    "the instance was protected on purpose: find out by whom, and what is on it",
+		v1alpha1.CauseDenied:       "it is done with your rights, past the policy that denies it to Karpenter, which denies it for the next node as well",
+	}
+	for kind, c := range map[v1alpha1.BreakGlassCause]struct{ ending, stays string }{
+		v1alpha1.CauseBudget:       {annotate, first},
+		v1alpha1.CauseDoNotDisrupt: {free, free},
+		v1alpha1.CauseFinalizer:    {annotate, first},
+		v1alpha1.CausePod:          {annotate, first},
+		v1alpha1.CauseVolume:       {annotate, first},
+		v1alpha1.CauseProtected:    {"aws ec2 modify-instance-attribute --instance-id i-1 --no-disable-api-termination", "aws ec2 modify-instance-attribute --instance-id i-1 --no-disable-api-termination"},
+		v1alpha1.CauseDenied:       {"aws ec2 terminate-instances --instance-ids i-1", "aws ec2 terminate-instances --instance-ids i-1"},
+	} {
+		for stays, command := range map[bool]string{false: c.ending, true: c.stays} {
+			want := v1alpha1.BreakGlass{Node: "node-1", Cause: kind, Command: command, Risk: risks[kind]}
+			if command == first {
+				want.Risk = without + want.Risk
+			}
+			n := &Node{Claim: "general-1", Name: "node-1", ProviderID: "aws:///eu-west-1a/i-1", Stays: stays}
+			got, is := BreakGlass(n, Cause{Kind: kind, Name: "web", Namespace: "shop", Object: "node/node-1"})
+			if diff := cmp.Diff(want, got); diff != "" || !is {
+				t.Errorf("%s, stays %t: %t (-want +got):\n%s", kind, stays, is, diff)
+			}
+		}
+	}
+	if g, is := BreakGlass(&Node{Claim: "general-1"}, Cause{Words: "Karpenter to terminate it"}); is {
+		t.Errorf("a cause that no command is for: %+v", g)
 	}
 }

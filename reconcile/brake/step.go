@@ -202,3 +202,45 @@ func (s *Step) brake(ctx context.Context, e v1alpha1.PoolRollout) error {
 	s.Wrote(corev1.EventTypeNormal, v1alpha1.ReasonBraking, fmt.Sprintf("%s has a disruption budget of 0 nodes for the reason Drifted", ref))
 	return nil
 }
+
+// endsFirst says in words which nodes of a pool end before their replacements are launched; empty
+// where none does. A brake comes too late for one of them: it is lost by then.
+func (s *Step) endsFirst(ctx context.Context, pool string) (words string) {
+	which := s.withoutPlace(pool)
+	if which == "" || s.Gate == nil {
+		return ""
+	}
+	on, err := s.Gate(ctx, plan.TerminateFirst)
+	switch {
+	case err != nil:
+		return fmt.Sprintf("; whether Karpenter ends %s before its replacement is launched is not known: %v", which, err)
+	case on:
+		return fmt.Sprintf("; with Karpenter's feature gate %s %s ends before its replacement is launched, and one that has ended is not given back", plan.TerminateFirst, which)
+	}
+	return ""
+}
+
+// withoutPlace are the nodes of a pool beside which there may be no place for a replacement.
+func (s *Step) withoutPlace(pool string) string {
+	if live := s.Live.Objects[render.Ref{Kind: render.NodePool, Name: pool}]; live != nil {
+		if _, static, _ := unstructured.NestedFieldNoCopy(live.Object, "spec", "replicas"); static {
+			return "a node of a static pool at its limit"
+		}
+	}
+	if len(s.Live.Reserved(pool)) > 0 {
+		return "a node of a full capacity reservation"
+	}
+	return ""
+}
+
+// reverted says that what the nodes of a NodePool are made by is taken back from what is being rolled
+// out there: a class may be taken back for the nodes of another NodePool.
+func reverted(pool *plan.Object, changes []plan.Change) bool {
+	of := []render.Ref{{Kind: render.NodePool, Name: pool.GetName()}, plan.ClassOf(pool)}
+	for i := range changes {
+		if c := &changes[i]; len(c.Reverts) > 0 && slices.Contains(of, c.Ref) && slices.Contains(c.Reverts, pool.GetName()) {
+			return true
+		}
+	}
+	return false
+}

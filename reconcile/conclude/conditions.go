@@ -1,15 +1,25 @@
 package conclude
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/fluxcd/pkg/apis/meta"
 	"github.com/fluxcd/pkg/runtime/conditions"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/notify"
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -207,4 +217,223 @@ func describeVerified(v v1alpha1.VerifiedRevision) string {
 	case v1alpha1.VerifyHEAD:
 	}
 	return fmt.Sprintf("verified signature of %s: signed with %s", what, v.Signer)
+}
+
+// Stages says how far each Stage of a Set has come; nil without a Set.
+func Stages(set *render.Set, crds, controller observe.Readiness, definitions observe.ByRef) []Stage {
+	if set == nil {
+		return nil
+	}
+	stage := func(name render.Stage, r observe.Readiness) Stage {
+		return Stage{Name: name, Ready: r.Ready, Message: r.Message}
+	}
+	return []Stage{
+		stage(render.StageCRDs, crds),
+		stage(render.StageController, controller),
+		stage(render.StageNodeClasses, definitions.Of(set, render.EC2NodeClass)),
+		stage(render.StageNodePools, definitions.Of(set, render.NodePool)),
+	}
+}
+
+// listStages turns them into status. Where none was looked at, they keep what they had.
+func (s *Step) listStages(before []v1alpha1.StageStatus) []v1alpha1.StageStatus {
+	if s.Stages == nil {
+		return before
+	}
+	list := make([]v1alpha1.StageStatus, 0, len(s.Stages))
+	for _, stage := range s.Stages {
+		status := v1alpha1.StageStatus{Name: string(stage.Name), State: v1alpha1.StageWaiting, Message: stage.Message, Since: s.timestamp()}
+		if stage.Ready {
+			status.State = v1alpha1.StageDone
+		}
+		for _, old := range before {
+			if old.Name == status.Name && old.State == status.State {
+				status.Since = old.Since
+			}
+		}
+		list = append(list, status)
+	}
+	return list
+}
+
+// missing are the messages of Stages that are done though something of them is
+// missing, and that were not told before.
+func missing(now, before []v1alpha1.StageStatus) []string {
+	var found []string
+	for _, stage := range now {
+		told := slices.ContainsFunc(before, func(old v1alpha1.StageStatus) bool {
+			return old.Name == stage.Name && old.State == stage.State && old.Message == stage.Message
+		})
+		if stage.State == v1alpha1.StageDone && stage.Message != "" && !told {
+			found = append(found, fmt.Sprintf("%s: %s", stage.Name, stage.Message))
+		}
+	}
+	return found
+}
+
+// uncharted says why the charts are not as Git has them, where the pass went on over
+// what is installed; nil where they are, or where Verdict has said it first.
+func (s *Step) uncharted() *fault.Error {
+	switch {
+	case s.Unpulled != nil:
+		return fault.Classify(fmt.Errorf("%w; the charts stay as they are installed, and definitions are applied", s.Unpulled))
+	case s.Unkept != nil:
+		return fault.Classify(fmt.Errorf("%w; what the charts made is left as it is, and definitions are applied", s.Unkept))
+	}
+	return nil
+}
+
+// holds says that the guard, or a lost status, holds something.
+func (s *Step) holds() bool { return len(s.Held)+len(heldRemovals(s.Sync.Status.Removals)) > 0 }
+
+// withCharts puts the refusal of the charts before a verdict on something else: another
+// commit may be needed for each. brief is what a commit status has of that verdict.
+func (s *Step) withCharts(v Verdict, brief string) Verdict {
+	charts := s.uncharted()
+	if charts == nil {
+		return v
+	}
+	return verdictOf(charts).and(v, brief)
+}
+
+// withHeld puts what is held behind a verdict on something else.
+func (s *Step) withHeld(v Verdict) Verdict {
+	if !s.holds() {
+		return v
+	}
+	held := heldRemovals(s.Sync.Status.Removals)
+	return v.and(s.heldVerdict(held), heldBrief(s.Held, held))
+}
+
+// withController says besides that Karpenter's controller does not run as it should: what is held
+// or stalled would hide it, and it may be the cause.
+func (s *Step) withController(v Verdict) Verdict {
+	for _, stage := range s.Stages {
+		if stage.Ready {
+			continue
+		}
+		if stage.Name == render.StageController && stage.Message != "" && !strings.Contains(v.Message, stage.Message) {
+			v.Message += "; Karpenter's controller: " + stage.Message
+		}
+		break // what comes after one that is not Ready was not looked at
+	}
+	return v
+}
+
+// and is two verdicts in one, the first of them first. The graver one gives class and
+// reason. A commit status, which is short, has brief, which names the second one, before
+// the words of the first; without one it has those of the graver.
+func (v Verdict) and(second Verdict, brief string) Verdict {
+	both := v
+	if second.Class > v.Class {
+		both = second
+	}
+	both.Message = v.Message + "; " + second.Message
+	if brief != "" {
+		both.Brief = v.Brief
+		both.Brief.What = brief + "; " + v.Brief.What
+	}
+	return both
+}
+
+// Notices notifies the receivers of a NodeSync, and keeps no pass waiting.
+type Notices interface {
+	Send(ctx context.Context, to []v1alpha1.Notify, notices []notify.Notice)
+	// Failed is what was not sent since it was asked last.
+	Failed(sync types.NamespacedName) []string
+}
+
+// noteNotices records in the status what is to be notified, and reports what was not sent.
+func (s *Step) noteNotices() []notify.Notice {
+	if s.Elsewhere {
+		return nil // its Secrets must not be read
+	}
+	for _, failed := range s.Notices.Failed(s.name()) {
+		s.Warn(v1alpha1.ReasonNotifyFailed, failed)
+	}
+	record, notices := notify.Next(s.Before, s.Sync, s.Cluster, s.timestamp())
+	s.Sync.Status.Notified = record
+	return notices
+}
+
+// notify sends them once the status stands in the cluster that records them: where it does not, the
+// next pass finds the same change.
+func (s *Step) notify(ctx context.Context, notices []notify.Notice) {
+	if len(notices) > 0 && equality.Semantic.DeepEqual(s.stored().Status, s.Sync.Status) {
+		s.Notices.Send(ctx, s.Sync.Spec.Notify, notices)
+	}
+}
+
+// setIntolerantDaemonSets tells of DaemonSets that a drain evicts too early, for as long as they
+// lack their toleration. A pass that has not come so far leaves what was reported.
+func (s *Step) setIntolerantDaemonSets() {
+	const kind = v1alpha1.IntolerantDaemonSetsCondition
+	switch doubt := s.DaemonSets.Doubt(); {
+	case !s.Planned:
+	case doubt != "":
+		s.setUnknown(kind, v1alpha1.ReasonTolerationUnknown, doubt)
+	default:
+		s.setTrouble(kind, v1alpha1.ReasonTolerationMissing, s.DaemonSets.Untolerated())
+	}
+}
+
+// denied says whether a write was refused whatever is in it: by a policy, a webhook or a
+// role of the cluster.
+func denied(err error) bool { return apierrors.IsForbidden(err) || fault.Unstorable(err) }
+
+// reportUnsaved reports, where that can be done without the status, that no status could be
+// written: the one of an earlier pass stands there, and would be believed. An annotation
+// tells the CLI, an event and the commit status people.
+func (s *Step) reportUnsaved(ctx context.Context, refused error) {
+	s.Fault = fault.StatusNotWritten(fmt.Errorf(
+		"the API server denies each write of this NodeSync's status, which is that of an earlier pass: let the daemon patch nodesyncs/status: %s",
+		finding.Bounded(s.Memory.Hide(refused.Error()), maxRemovalMessage)))
+	s.Notes = slices.DeleteFunc(s.Notes, func(n finding.Note) bool { return !n.Written })
+	s.WakeAt = s.Began.Add(s.Sync.GetRetryInterval())
+	s.Sync.Status = *s.Before.Status.DeepCopy()
+	s.report(ctx)
+	conditions.MarkFalse(s.Sync, meta.ReadyCondition, s.Fault.Reason, "%s", s.Fault.Error())
+	err := s.mark(ctx, s.Fault.Error())
+	if err == nil {
+		s.dropStandIn(ctx)
+		return
+	}
+	message := fmt.Sprintf("the NodeSync could not be annotated with %s either: %v", v1alpha1.StatusNotWrittenAnnotation, err)
+	if err := s.writeStandIn(ctx, s.Fault.Error()); err != nil {
+		message += fmt.Sprintf("; and nothing tells `plumbline status` so: %v", err)
+	}
+	s.Warn(s.Fault.Reason, message)
+}
+
+// unmark takes the annotation off, and the stand-in away, once the status tells the truth
+// again. What fails is tried again in the next pass.
+func (s *Step) unmark(ctx context.Context) {
+	if s.Finished || s.superseded() {
+		return
+	}
+	if _, marked := s.stored().Annotations[v1alpha1.StatusNotWrittenAnnotation]; marked && s.mark(ctx, "") != nil {
+		return
+	}
+	s.dropStandIn(ctx)
+}
+
+// mark writes the annotation, or takes it off where there is nothing to say.
+func (s *Step) mark(ctx context.Context, message string) error {
+	if s.stored().Annotations[v1alpha1.StatusNotWrittenAnnotation] == message && message != "" {
+		return nil
+	}
+	var value any
+	if message != "" {
+		value = message
+	}
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{v1alpha1.StatusNotWrittenAnnotation: value}}})
+	if err != nil {
+		return fmt.Errorf("encode the annotation %s: %w", v1alpha1.StatusNotWrittenAnnotation, err)
+	}
+	after := s.stored().DeepCopy()
+	if err := s.Client.Patch(ctx, after, client.RawPatch(types.MergePatchType, body)); err != nil {
+		return err
+	}
+	s.written(after)
+	return nil
 }

@@ -1,12 +1,14 @@
 package conclude
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize/english"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -197,4 +199,225 @@ func (s *Step) sayApplied(u queue.Update, v Verdict) (queue.Update, bool) {
 func (s *Step) appliedAll() bool {
 	charts := s.NotUpgraded == nil && s.uncharted() == nil && !slices.ContainsFunc(s.Waits, func(w finding.Wait) bool { return w.On == "charts" })
 	return render.CommitOf(s.Sync.Status.LastAppliedRevision) == s.Commit && s.Unwritten == nil && charts && !s.holds()
+}
+
+// InstanceKind is the kind of an EC2 instance among what drifts.
+const InstanceKind = "Instance"
+
+// maxInstances is how many instances the status names.
+const maxInstances = 20
+
+// noteInstances keeps in the status which instances differ, and since when.
+func (s *Step) noteInstances() {
+	if s.Instances == nil {
+		return
+	}
+	since := map[string]metav1.Time{}
+	if before := s.Before.Status.Instances; before != nil {
+		for _, i := range before.Instances {
+			since[i.ID] = i.Since
+		}
+	}
+	s.Sync.Status.Instances = nil
+	if s.Instances.Count == 0 && s.Instances.Failure == "" && s.Instances.Volumes == nil && s.Instances.Left == nil {
+		return
+	}
+	noted := &v1alpha1.InstanceDrift{Failure: s.Instances.Failure, Count: s.Instances.Count, Orphaned: s.Instances.Orphaned, Volumes: s.notedVolumes(), Left: s.notedResources()}
+	for _, i := range s.Instances.Instances[:min(len(s.Instances.Instances), maxInstances)] {
+		i.Since = cmp.Or(since[i.ID], s.timestamp())
+		noted.Instances = append(noted.Instances, i)
+	}
+	s.Sync.Status.Instances = noted
+}
+
+// setInstanceDrift tells of instances that differ, for as long as they do.
+func (s *Step) setInstanceDrift() {
+	s.setTrouble(v1alpha1.InstanceDriftCondition, v1alpha1.ReasonInstancesDiffer, s.instanceWords())
+}
+
+// instanceWords name the instances that differ; empty where none does.
+func (s *Step) instanceWords() string {
+	drift := s.Sync.Status.Instances
+	if drift == nil || drift.Count == 0 {
+		return ""
+	}
+	words := make([]string, 0, len(drift.Instances))
+	for _, i := range drift.Instances {
+		words = append(words, fmt.Sprintf("%s of %s: %s", i.ID, i.Pool, i.Message))
+	}
+	return differ(int(drift.Count), "instance") + ": " + finding.Few(words, "; ")
+}
+
+// sayInstances has an update about drift tell of instances, where no object and no node drifts.
+func (s *Step) sayInstances(u *queue.Update) {
+	switch words := s.instanceWords(); {
+	case words != "":
+		u.State, u.Description = report.Failure, words
+	case s.Sync.Status.Instances != nil && s.Sync.Status.Instances.Failure != "":
+		u.Description += "; instances unavailable: " + s.Sync.Status.Instances.Failure
+	}
+}
+
+// maxTerminations is how many terminations the status names.
+const maxTerminations = 20
+
+// noteTerminations keeps in the status what has been terminating for longer than expected. If nothing was looked at, what the status
+// has stays without its commands: nothing proves any more that they do no harm.
+func (s *Step) noteTerminations() {
+	status := &s.Sync.Status
+	switch {
+	case s.Terminations == nil && s.Sync.Drains(): // the removals report what they wait for
+		status.Terminations, status.StalledTerminations = nil, 0
+		return
+	case s.Terminations == nil:
+		for i := range status.Terminations {
+			status.Terminations[i].BreakGlass = nil
+		}
+		return
+	}
+	status.Terminations, status.StalledTerminations = nil, int32(len(s.Terminations))
+	for _, t := range s.Terminations[:min(len(s.Terminations), maxTerminations)] {
+		t.Message = finding.Bounded(t.Message, maxRemovalMessage)
+		status.Terminations = append(status.Terminations, t)
+	}
+}
+
+// setTerminationStalled tells of what has been terminating for longer than expected, for as long as it is.
+func (s *Step) setTerminationStalled() {
+	s.setTrouble(v1alpha1.TerminationStalledCondition, v1alpha1.ReasonTerminating, TerminationWords(&s.Sync.Status))
+}
+
+// TerminationWords name what has been terminating for longer than expected, and what each waits for; empty if nothing has.
+func TerminationWords(status *v1alpha1.NodeSyncStatus) string {
+	if len(status.Terminations) == 0 {
+		return ""
+	}
+	words := make([]string, 0, len(status.Terminations))
+	for _, t := range status.Terminations {
+		of := t.Kind + "/" + t.Name
+		if t.Node != "" && t.Node != t.Name {
+			of += " (node " + t.Node + ")"
+		}
+		words = append(words, fmt.Sprintf("%s since %s: %s", of, t.Since.UTC().Format(time.RFC3339), t.Message))
+	}
+	n := int(status.StalledTerminations)
+	return fmt.Sprintf("%s terminating for longer than expected: %s", english.Plural(n, "node is", "nodes are"), finding.Few(words, "; "))
+}
+
+// setOrphaned tells of NodePools that were left to themselves, as long as they have nodes: nobody manages
+// these, and they cost. A pass that has not come so far leaves what was reported.
+func (s *Step) setOrphaned() {
+	if !s.Planned {
+		return
+	}
+	s.Sync.Status.OrphanedNodes = 0
+	words, named := "", make([]string, 0, len(s.Orphaned))
+	for _, pool := range s.Orphaned {
+		s.Sync.Status.OrphanedNodes += int32(pool.Nodes)
+		named = append(named, "NodePool/"+pool.Name)
+	}
+	if len(named) > 0 {
+		words = fmt.Sprintf("%s %s left to %s with nodes, and no NodeSync manages %s: put %s back into Git, or delete %s with kubectl",
+			finding.Some(named), english.PluralWord(len(named), "was", "were"), english.PluralWord(len(named), "itself", "themselves"),
+			english.PluralWord(len(named), "it", "them"), english.PluralWord(len(named), "it", "them"), english.PluralWord(len(named), "it", "them"))
+	}
+	s.setTrouble(v1alpha1.OrphanedCondition, v1alpha1.ReasonOrphaned, words)
+}
+
+// setOtherAppliers names, while a NodeSync is deleted with its nodes, the other clients that apply something of it: what they
+// create again nobody drains. A pass that has not come so far leaves what was reported.
+func (s *Step) setOtherAppliers() {
+	if !s.Planned {
+		return
+	}
+	words := ""
+	if len(s.Appliers) > 0 {
+		words = fmt.Sprintf("other clients apply what this drain ends, and create it again: %s: take it out there, or suspend that", finding.Few(s.Appliers, "; "))
+	}
+	s.setTrouble(v1alpha1.OtherAppliersCondition, v1alpha1.ReasonOtherAppliers, words)
+}
+
+// notedVolumes are those that nodes which are gone have left attached, as the status keeps them;
+// nil where there is none.
+func (s *Step) notedVolumes() *v1alpha1.LeftVolumes {
+	left := s.Instances.Volumes
+	if left == nil {
+		return nil
+	}
+	since := map[string]metav1.Time{}
+	if before := s.Before.Status.Instances; before != nil && before.Volumes != nil {
+		for _, v := range before.Volumes.Volumes {
+			since[v.Name] = v.Since
+		}
+	}
+	noted := &v1alpha1.LeftVolumes{Failure: left.Failure, Count: left.Count}
+	for _, v := range left.Volumes[:min(len(left.Volumes), maxInstances)] {
+		v.Since = cmp.Or(since[v.Name], s.timestamp())
+		noted.Volumes = append(noted.Volumes, v)
+	}
+	return noted
+}
+
+// setVolumesLeft tells of volumes that are attached to nodes or instances that are gone, for as
+// long as they are.
+func (s *Step) setVolumesLeft() {
+	drift := s.Sync.Status.Instances
+	if drift == nil || drift.Volumes == nil || drift.Volumes.Count == 0 {
+		s.setTrouble(v1alpha1.VolumesLeftCondition, v1alpha1.ReasonVolumesLeft, "")
+		return
+	}
+	words := make([]string, 0, len(drift.Volumes.Volumes))
+	for _, v := range drift.Volumes.Volumes {
+		words = append(words, v.Message)
+	}
+	count := english.Plural(int(drift.Volumes.Count), "volume is", "volumes are")
+	s.setTrouble(v1alpha1.VolumesLeftCondition, v1alpha1.ReasonVolumesLeft, count+" still attached to what is gone: "+finding.Few(words, "; "))
+}
+
+// notedResources are what nodes and EC2NodeClasses that are gone have left in AWS, as the status keeps them; nil where
+// there is nothing.
+func (s *Step) notedResources() *v1alpha1.LeftResources {
+	left := s.Instances.Left
+	if left == nil {
+		return nil
+	}
+	since := map[string]metav1.Time{}
+	if before := s.Before.Status.Instances; before != nil && before.Left != nil {
+		for _, r := range before.Left.Resources {
+			since[r.Kind+r.ID] = r.Since
+		}
+	}
+	noted := &v1alpha1.LeftResources{Failure: left.Failure, Count: left.Count}
+	for _, r := range left.Resources[:min(len(left.Resources), maxInstances)] {
+		r.Since = cmp.Or(since[r.Kind+r.ID], s.timestamp())
+		noted.Resources = append(noted.Resources, r)
+	}
+	return noted
+}
+
+// unknownLeft says that AWS has not answered a question.
+const unknownLeft = "what is left in AWS is not known in whole: "
+
+// setResourcesLeft tells of interfaces, launch templates and instance profiles of what is gone, for as long as they are
+// there, and of what AWS denies to say.
+func (s *Step) setResourcesLeft() {
+	const kind = v1alpha1.ResourcesLeftCondition
+	drift := s.Sync.Status.Instances
+	switch {
+	case drift == nil || drift.Left == nil:
+		s.setTrouble(kind, v1alpha1.ReasonResourcesLeft, "")
+	case drift.Left.Count == 0:
+		s.setUnknown(kind, v1alpha1.ReasonResourcesUnknown, unknownLeft+drift.Left.Failure)
+	default:
+		words := make([]string, 0, len(drift.Left.Resources))
+		for _, r := range drift.Left.Resources {
+			words = append(words, r.Message)
+		}
+		count := english.Plural(int(drift.Left.Count), "resource is", "resources are")
+		said := count + " left in AWS by what is gone: " + finding.Few(words, "; ")
+		if drift.Left.Failure != "" {
+			said += "; " + unknownLeft + drift.Left.Failure
+		}
+		s.setTrouble(kind, v1alpha1.ReasonResourcesLeft, said)
+	}
 }

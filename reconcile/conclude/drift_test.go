@@ -3,9 +3,11 @@ package conclude
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/fluxcd/pkg/runtime/conditions"
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -148,5 +150,134 @@ func TestNodeDriftNamesItsInputs(t *testing.T) {
 	update, _ := s.sayDrift(queue.Update{})
 	if want := "nodes are outdated by no commit of this NodeSync: AMIDrift: ami-1 → ami-2 (al2023@latest); NodePoolDrifted"; update.Description != want || update.State != report.Failure {
 		t.Errorf("%s: %s", update.State, update.Description)
+	}
+}
+
+// TestInstancesThatDiffer are in the status with since when, in a condition with an event when they
+// change, and in the commit status about drift; no more once none differs, or nobody compares.
+func TestInstancesThatDiffer(t *testing.T) {
+	one := v1alpha1.DriftedInstance{ID: "i-1", NodeClaim: "general-1", Pool: "general", Message: "tag team is missing"}
+	other := v1alpha1.DriftedInstance{ID: "i-2", Pool: "general", Message: "no NodeClaim has it"}
+	const denied = "AWS denies ec2:DescribeInstances"
+	old := metav1.NewTime(time.Unix(500, 0))
+	before := one
+	before.Since = old
+	known := &v1alpha1.InstanceDrift{Count: 1, Instances: []v1alpha1.DriftedInstance{before}}
+	for name, tc := range map[string]struct {
+		before, found *v1alpha1.InstanceDrift
+		drifts        []Drift
+		// since are those of the status, by ID.
+		since  map[string]int64
+		says   string
+		state  report.State
+		events int
+	}{
+		"none":                 {nil, &v1alpha1.InstanceDrift{}, []Drift{}, map[string]int64{}, "no drift", report.Success, 0},
+		"one":                  {nil, &v1alpha1.InstanceDrift{Count: 1, Instances: []v1alpha1.DriftedInstance{one}}, []Drift{}, map[string]int64{"i-1": 1000}, "1 instance differs: i-1 of general: tag team is missing", report.Failure, 1},
+		"one more":             {known, &v1alpha1.InstanceDrift{Count: 2, Instances: []v1alpha1.DriftedInstance{one, other}}, []Drift{}, map[string]int64{"i-1": 500, "i-2": 1000}, "2 instances differ: i-1 of general: tag team is missing; i-2 of general: no NodeClaim has it", report.Failure, 1},
+		"it is mended":         {known, &v1alpha1.InstanceDrift{}, []Drift{}, map[string]int64{}, "no drift", report.Success, 0},
+		"nobody knows yet":     {known, nil, []Drift{}, map[string]int64{"i-1": 500}, "1 instance differs: i-1 of general: tag team is missing", report.Failure, 0},
+		"they are unavailable": {known, &v1alpha1.InstanceDrift{Failure: denied}, []Drift{}, map[string]int64{}, "no drift; instances unavailable: " + denied, report.Success, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sync := &v1alpha1.NodeSync{}
+			if sync.Status.Instances = tc.before; tc.before != nil {
+				(&Step{Sync: sync, Before: &v1alpha1.NodeSync{}}).setInstanceDrift()
+			}
+			s := &Step{Sync: sync.DeepCopy(), Before: sync, Began: time.Unix(1000, 0)}
+			s.Instances, s.Drifts = tc.found, tc.drifts
+			s.Now = func() time.Time { return s.Began }
+			s.noteInstances()
+			s.setInstanceDrift()
+			since := map[string]int64{}
+			if drift := s.Sync.Status.Instances; drift != nil {
+				for _, i := range drift.Instances {
+					since[i.ID] = i.Since.Unix()
+				}
+			}
+			if diff := cmp.Diff(tc.since, since); diff != "" {
+				t.Errorf("since (-want +got):\n%s", diff)
+			}
+			u, said := s.sayDrift(queue.Update{})
+			if !said || u.Description != tc.says || u.State != tc.state {
+				t.Errorf("said %t: %s %q", said, u.State, u.Description)
+			}
+			if got := conditions.IsTrue(s.Sync, v1alpha1.InstanceDriftCondition); got != (tc.state == report.Failure) {
+				t.Errorf("condition %t", got)
+			}
+			if len(s.Notes) != tc.events {
+				t.Errorf("events: %v", s.Notes)
+			}
+		})
+	}
+}
+
+// TestTerminationsThatAreStalled are in the status, a condition with an event when they change, and the drift status of the
+// commit, until they are over; a pass that has not come so far leaves what was there without its command.
+func TestTerminationsThatAreStalled(t *testing.T) {
+	one := v1alpha1.Termination{
+		Kind: "NodeClaim", Name: "general-1", Node: "ip-1", Pool: "general", Since: metav1.NewTime(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)),
+		Message: "waits for PodDisruptionBudget shop/web", BreakGlass: &v1alpha1.BreakGlass{Command: "kubectl …"},
+	}
+	const words = "1 node is terminating for longer than expected: NodeClaim/general-1 (node ip-1) since 2026-01-01T12:00:00Z: waits for PodDisruptionBudget shop/web"
+	var many []v1alpha1.Termination
+	for range 30 {
+		many = append(many, one)
+	}
+	for name, tc := range map[string]struct {
+		before, found []v1alpha1.Termination
+		count         int32
+		says          string
+		events        int
+	}{
+		"none":             {nil, []v1alpha1.Termination{}, 0, "", 0},
+		"one":              {nil, []v1alpha1.Termination{one}, 1, words, 1},
+		"still":            {[]v1alpha1.Termination{one}, []v1alpha1.Termination{one}, 1, words, 0},
+		"not looked at":    {[]v1alpha1.Termination{one}, nil, 1, words, 0},
+		"it is over":       {[]v1alpha1.Termination{one}, []v1alpha1.Termination{}, 0, "", 0},
+		"more than twenty": {nil, many, 30, "30 nodes are terminating for longer than expected: ", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sync := &v1alpha1.NodeSync{}
+			sync.Status.Terminations, sync.Status.StalledTerminations = tc.before, int32(len(tc.before))
+			(&Step{Sync: sync, Before: &v1alpha1.NodeSync{}}).setTerminationStalled()
+			s := &Step{Sync: sync.DeepCopy(), Before: sync, Began: time.Unix(1000, 0)}
+			s.Terminations, s.Drifts = tc.found, []Drift{}
+			s.Now = func() time.Time { return s.Began }
+			s.noteTerminations()
+			s.setTerminationStalled()
+			status := s.Sync.Status
+			if status.StalledTerminations != tc.count || len(status.Terminations) != min(int(tc.count), maxTerminations) {
+				t.Errorf("%d, of which %d are named", status.StalledTerminations, len(status.Terminations))
+			}
+			if got := conditions.GetMessage(s.Sync, v1alpha1.TerminationStalledCondition); !strings.HasPrefix(got, tc.says) || (got == "") != (tc.says == "") {
+				t.Errorf("got  %q\nwant %q", got, tc.says)
+			}
+			if tc.count > 0 && (status.Terminations[0].BreakGlass == nil) != (tc.found == nil) {
+				t.Errorf("the command: %+v", status.Terminations[0].BreakGlass)
+			}
+			if len(s.Notes) != tc.events {
+				t.Errorf("events: %+v", s.Notes)
+			}
+			update, _ := s.sayDrift(queue.Update{})
+			want := report.Success
+			if tc.count > 0 {
+				want = report.Failure
+			}
+			if update.State != want || tc.count == 1 && update.Description != words {
+				t.Errorf("drift: %s: %s", update.State, update.Description)
+			}
+		})
+	}
+}
+
+// TestTerminationsWhileAllNodesAreRemoved are reported by the removals.
+func TestTerminationsWhileAllNodesAreRemoved(t *testing.T) {
+	sync := &v1alpha1.NodeSync{Spec: v1alpha1.NodeSyncSpec{Drain: true}}
+	sync.Status.Terminations, sync.Status.StalledTerminations = []v1alpha1.Termination{{Kind: "NodeClaim", Name: "general-1"}}, 1
+	s := &Step{Sync: sync, Before: sync.DeepCopy()}
+	s.noteTerminations()
+	if len(sync.Status.Terminations) != 0 || sync.Status.StalledTerminations != 0 {
+		t.Errorf("%+v", sync.Status.Terminations)
 	}
 }

@@ -4,18 +4,25 @@
 package conclude
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
 	"github.com/fluxcd/pkg/runtime/controller"
 	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
+	"github.com/plumbline-dev/plumbline/reconcile/approval"
 	"github.com/plumbline-dev/plumbline/reconcile/deletion"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/nodes"
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/step"
 	"github.com/plumbline-dev/plumbline/reconcile/teardown"
@@ -229,4 +236,152 @@ type Memory struct {
 	standIn    standInMemory
 	// read are the credentials that this pass has read.
 	read []string
+}
+
+// recallLaunches adds the pools that were reported to get no nodes before the daemon was started. Which launches
+// have failed is kept in memory, and Karpenter tries again within minutes: until then, or while it is not
+// known, nothing says that these have nodes but a node.
+func (s *Step) recallLaunches() {
+	if s.Memory.began.IsZero() {
+		s.Memory.began = s.Began
+	}
+	for _, l := range s.Launchless {
+		if s.Memory.launchless == nil {
+			s.Memory.launchless = map[string]bool{}
+		}
+		s.Memory.launchless[l.Pool] = true // from now on the looks know
+	}
+	known := s.Memory.began.Add(observe.FailedLaunchLasts)
+	if s.Fault != nil || s.Set == nil || s.Looked && !s.Began.Before(known) {
+		return
+	}
+	for _, before := range s.Before.Status.LaunchFailing {
+		is := func(l nodes.Launchless) bool { return l.Pool == before.Pool }
+		wanted := slices.ContainsFunc(s.Set.Objects, func(o render.Object) bool {
+			return o.Ref == render.Ref{Kind: render.NodePool, Name: before.Pool}
+		})
+		if wanted && !s.Noded[before.Pool] && !s.Memory.launchless[before.Pool] && !slices.ContainsFunc(s.Launchless, is) {
+			s.Launchless = append(s.Launchless, nodes.Launchless{Pool: before.Pool, Why: before.Message})
+			s.WakeBy(known)
+		}
+	}
+	slices.SortFunc(s.Launchless, func(a, b nodes.Launchless) int { return strings.Compare(a.Pool, b.Pool) })
+}
+
+// setLaunchFailing tells of pools that get no nodes, for as long as that is so.
+func (s *Step) setLaunchFailing() {
+	if !s.Looked {
+		return
+	}
+	var failing []v1alpha1.LaunchFailure
+	var words []string
+	for _, l := range s.Launchless {
+		why := finding.Bounded(l.Why, maxEventMessage) // Karpenter's events have no more
+		failing = append(failing, v1alpha1.LaunchFailure{Pool: l.Pool, Message: why})
+		words = append(words, fmt.Sprintf("%s/%s gets no nodes: %s", render.NodePool, l.Pool, why))
+	}
+	s.Sync.Status.LaunchFailing = failing
+	s.setTrouble(v1alpha1.LaunchFailingCondition, v1alpha1.ReasonLaunchFailed, finding.Few(words, "; "))
+}
+
+// withApproval says of what is held how people approve it, where they may.
+func (s *Step) withApproval(v Verdict) Verdict {
+	held := s.Sync.Status.Held
+	if held == nil {
+		return v
+	}
+	v.Message += "; " + approval.Sentence(s.Sync)
+	v.Brief = fault.Brief{What: "held", Cause: held.Summary, Then: approval.Ask(held), Where: v.Brief.Where}
+	return v
+}
+
+// approvedNow is what this pass records as approved; nil if there is none. The plan of the pass was made without it, so
+// that it still holds what the next pass does.
+func (s *Step) approvedNow() *v1alpha1.ApprovedPlan {
+	held, approved := s.Before.Status.Held, s.Sync.Status.Approved
+	if held == nil || s.Sync.Status.Held != nil {
+		return nil
+	}
+	recorded := func(a v1alpha1.ApprovedPlan) bool { return a.Digest == held.Digest }
+	i := slices.IndexFunc(approved, recorded)
+	if i < 0 || slices.ContainsFunc(s.Before.Status.Approved, recorded) {
+		return nil
+	}
+	return &approved[i]
+}
+
+// approvedVerdict reports who has approved what was held.
+func (s *Step) approvedVerdict(approved *v1alpha1.ApprovedPlan) Verdict {
+	words := fmt.Sprintf("approved by %s: %s", strings.Join(approved.By, ", "), s.Before.Status.Held.Summary)
+	return Verdict{Class: Working, Reason: meta.ProgressingReason, Message: words, Brief: fault.Brief{What: words}}
+}
+
+// setDeletionUnguarded tells of a deletion guard that is missing or altered, for as long as it is, and
+// when it is there again. A pass that has not looked leaves what was reported.
+func (s *Step) setDeletionUnguarded() {
+	const kind = v1alpha1.DeletionUnguardedCondition
+	words, reason := s.Guard.Words(), s.Guard.Reason()
+	if s.Guard.Looked && words == "" && conditions.IsTrue(s.Before, kind) {
+		s.Event(v1alpha1.ReasonGuardRestored, "each policy of the deletion guard is as this version of plumbline installs it")
+	}
+	switch {
+	case !s.Guard.Looked:
+	case reason == v1alpha1.ReasonGuardUnknown:
+		s.setUnknown(kind, reason, words)
+	default:
+		s.setTrouble(kind, reason, words)
+	}
+}
+
+// setKarpenterDenied tells of a deletion guard that denies Karpenter's controller the removal of its own finalizers, for as
+// long as it does. A pass that has not looked leaves what was reported.
+func (s *Step) setKarpenterDenied() {
+	const kind = v1alpha1.KarpenterDeniedCondition
+	switch {
+	case !s.Denial.Looked:
+	case s.Denial.Unknown != "":
+		s.setUnknown(kind, v1alpha1.ReasonFinalizerUnknown, s.Denial.Message())
+	default:
+		s.setTrouble(kind, v1alpha1.ReasonFinalizerDenied, s.Denial.Message())
+	}
+}
+
+// setChartsUnguarded tells of policies that limit what plumbline writes and that are missing or altered, for as long as they are. A
+// pass that has not looked leaves what was reported.
+func (s *Step) setChartsUnguarded() {
+	const kind = v1alpha1.ChartsUnguardedCondition
+	message, reason := s.Guard.ChartsMessage(), s.Guard.ChartsReason()
+	switch {
+	case !s.Guard.Looked:
+	case reason == v1alpha1.ReasonChartPoliciesUnknown:
+		s.setUnknown(kind, reason, message)
+	default:
+		s.setTrouble(kind, reason, message)
+	}
+}
+
+// setNodeClassRescued tells of NodePools that name a copy of the class that Git names for them, for as
+// long as they do. A pass that has not come so far leaves what was reported.
+func (s *Step) setNodeClassRescued() {
+	if s.Set == nil {
+		return
+	}
+	words := make([]string, 0, len(s.Set.Rescues))
+	for _, r := range s.Set.Rescues {
+		words = append(words, plan.RescueWords(r))
+	}
+	s.setTrouble(v1alpha1.NodeClassRescuedCondition, v1alpha1.ReasonNodeClassDeleted, finding.Few(words, "; "))
+}
+
+// rescuedBrief says in a commit status that all is applied, and what Git has yet to say.
+func (s *Step) rescuedBrief() fault.Brief {
+	if s.Set == nil || len(s.Set.Rescues) == 0 {
+		return fault.Brief{}
+	}
+	r := s.Set.Rescues[0]
+	users := r.Pools[0].String()
+	if more := len(r.Pools) - 1; more > 0 {
+		users += fmt.Sprintf(" and %d more", more)
+	}
+	return fault.Brief{What: fmt.Sprintf("applied; %s was deleted: have Git name %s for %s", r.Class, r.By.Name, users)}
 }

@@ -2,15 +2,20 @@ package conclude
 
 import (
 	"context"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/fluxcd/pkg/apis/meta"
 	"github.com/fluxcd/pkg/runtime/conditions"
+	"github.com/prometheus/client_golang/prometheus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
 	"github.com/plumbline-dev/plumbline/reconcile/teardown"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -161,4 +166,242 @@ func stalledSince(sync *v1alpha1.NodeSync) time.Time {
 		}
 	}
 	return oldest
+}
+
+// Meter holds the metrics that are plumbline's own; those by Flux's conventions
+// are beside it. manifests/SPEC.md documents each. Only what names a NodeSync
+// grows with their number, and it goes with the NodeSync.
+//
+// A nil Meter measures nothing.
+type Meter struct {
+	now func() time.Time
+	// depths tells how many commit statuses of each NodeSync wait.
+	depths func() map[types.NamespacedName]queue.Depth
+
+	steps    *prometheus.HistogramVec
+	writes   *prometheus.CounterVec
+	fetches  prometheus.Counter
+	fetched  prometheus.Counter
+	webhooks *prometheus.CounterVec
+	statuses *prometheus.CounterVec
+	// Told at each scrape, as ages grow by themselves.
+	removals, stall, queued, oldest *prometheus.Desc
+	// drift is 1 for an object or instance that differs from Git by no commit, and outdated counts nodes.
+	drift, outdated *prometheus.Desc
+	// removing, orphaned, unmanaged, attached and left count the nodes of removals, instances, nodes that were left to themselves, volumes, and
+	// what else is left in AWS.
+	removing, orphaned, unmanaged, attached, left *prometheus.Desc
+	// terminating counts what has been terminating for longer than expected.
+	terminating *prometheus.Desc
+	// held counts the changes that are held, and underWay the removals that go on.
+	held, underWay *prometheus.Desc
+	// braked is 1 for a pool whose rollout is stopped, and unguarded while the deletion guard is missing or
+	// altered.
+	braked, unguarded *prometheus.Desc
+	// stuck is 1 for a NodeSync whose commit statuses cannot be queued.
+	stuck *prometheus.GaugeVec
+
+	mu    sync.Mutex
+	syncs map[types.NamespacedName]gauges
+}
+
+// gauges are the numbers of a NodeSync, for each scrape.
+type gauges struct {
+	phases map[v1alpha1.RemovalPhase]int
+	// underWay is how many removals go on.
+	underWay int
+	// held is how many changes of definitions are held.
+	held int
+	// drifted are objects that differ from Git by no commit, and outdated is how many nodes do
+	// not match their definitions.
+	drifted  []render.Ref
+	outdated int32
+	// nodes are how many nodes removals have left, by their phase; orphaned is how many instances
+	// no NodeClaim has, and attached how many volumes nodes that are gone have left.
+	nodes              map[v1alpha1.RemovalPhase]int32
+	orphaned, attached int32
+	// left is how many interfaces, launch templates and instance profiles are left of what is gone.
+	left int32
+	// terminating is how many NodeClaims, Nodes and instances have been terminating for longer than expected.
+	terminating int32
+	// unmanaged is how many nodes are of pools that were left to themselves.
+	unmanaged int32
+	// braked are the pools whose rollout is stopped, with why.
+	braked    map[string]v1alpha1.BrakeReason
+	unguarded bool
+	// stalled is since when something waits for a person; zero where nothing does.
+	stalled time.Time
+}
+
+// NewMeter makes a Meter, which is to be registered. It asks at each scrape how
+// many commit statuses wait.
+func NewMeter(now func() time.Time, depths func() map[types.NamespacedName]queue.Depth) *Meter {
+	ofSync := []string{"namespace", "name"}
+	return &Meter{
+		now: now, depths: depths,
+		steps: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "plumbline_step_duration_seconds", Help: "How long a step of a pass took.",
+			Buckets: prometheus.ExponentialBuckets(0.0005, 4, 10), // to 2 min, the default timeout of a fetch
+		}, []string{"step"}),
+		writes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "plumbline_writes_total", Help: "Writes to the cluster, by the object's kind and what was done.",
+		}, []string{"kind", "action"}),
+		fetches: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "plumbline_fetches_total", Help: "Fetches that reached a Git host.",
+		}),
+		fetched: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "plumbline_fetched_bytes_total", Help: "Bytes received from Git hosts.",
+		}),
+		webhooks: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "plumbline_webhook_requests_total", Help: "Requests to the webhook receiver, by the kind of Git host and the status of the answer.",
+		}, []string{"host", "code"}),
+		statuses: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "plumbline_status_writes_failed_total", Help: "Writes of a NodeSync's status that the API server refused or did not answer.",
+		}, ofSync),
+		stuck: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "plumbline_commit_statuses_stuck", Help: "1 while the commit statuses of a NodeSync cannot be queued until a person does something.",
+		}, ofSync),
+		removals:    prometheus.NewDesc("plumbline_removals", "Removals of a NodeSync that are recorded, by phase.", append(ofSync, "phase"), nil),
+		underWay:    prometheus.NewDesc("plumbline_removals_under_way", "Removals of a NodeSync that are neither held nor stalled, and wait neither for a window nor for their grace.", ofSync, nil),
+		held:        prometheus.NewDesc("plumbline_held_changes", "Changes of a NodeSync's definitions that the guard or a policy holds.", ofSync, nil),
+		stall:       prometheus.NewDesc("plumbline_stall_age_seconds", "How long a NodeSync's oldest stall lasts; 0 where none does.", ofSync, nil),
+		drift:       prometheus.NewDesc("plumbline_drift", "1 for an object that another client has changed or deleted, while it is not as Git says, and for an EC2 instance (kind Instance) that is not what its definitions and NodeClaim say.", append(ofSync, "kind", "object"), nil),
+		outdated:    prometheus.NewDesc("plumbline_outdated_nodes", "Nodes of a NodeSync's pools that do not match their definitions.", ofSync, nil),
+		braked:      prometheus.NewDesc("plumbline_rollout_braked", "1 for a NodePool in which plumbline has stopped the replacement of nodes, by the reason.", append(ofSync, "pool", "reason"), nil),
+		unguarded:   prometheus.NewDesc("plumbline_deletion_unguarded", "1 while a policy of the deletion guard, or its binding, is missing or altered.", ofSync, nil),
+		removing:    prometheus.NewDesc("plumbline_removal_nodes", "Nodes that a NodeSync's removals have left, by the removals' phase.", append(ofSync, "phase"), nil),
+		orphaned:    prometheus.NewDesc("plumbline_orphaned_instances", "EC2 instances of a NodeSync's pools that no NodeClaim has.", ofSync, nil),
+		unmanaged:   prometheus.NewDesc("plumbline_orphaned_nodes", "Nodes of NodePools that a NodeSync has left to themselves, and that no NodeSync has adopted since.", ofSync, nil),
+		attached:    prometheus.NewDesc("plumbline_volume_attachments_left", "Volumes that are attached to nodes or instances that are gone.", ofSync, nil),
+		left:        prometheus.NewDesc("plumbline_resources_left", "Interfaces, launch templates and instance profiles in AWS of nodes and EC2NodeClasses that are gone.", ofSync, nil),
+		terminating: prometheus.NewDesc("plumbline_terminations_stalled", "NodeClaims, Nodes and EC2 instances of a NodeSync's pools that have been terminating for longer than expected, other than those of removals.", ofSync, nil),
+		queued:      prometheus.NewDesc("plumbline_commit_statuses_queued", "Commit statuses of a NodeSync that wait to be posted.", ofSync, nil),
+		oldest:      prometheus.NewDesc("plumbline_commit_status_age_seconds", "How long the oldest of a NodeSync's commit statuses waits; 0 where none does.", ofSync, nil),
+		syncs:       map[types.NamespacedName]gauges{},
+	}
+}
+
+func (m *Meter) collectors() []prometheus.Collector {
+	return []prometheus.Collector{m.steps, m.writes, m.fetches, m.fetched, m.webhooks, m.statuses, m.stuck}
+}
+
+// Describe is a prometheus.Collector's.
+func (m *Meter) Describe(to chan<- *prometheus.Desc) {
+	for _, c := range m.collectors() {
+		c.Describe(to)
+	}
+	to <- m.removals
+	to <- m.underWay
+	to <- m.held
+	to <- m.stall
+	to <- m.drift
+	to <- m.outdated
+	to <- m.braked
+	to <- m.unguarded
+	to <- m.removing
+	to <- m.orphaned
+	to <- m.unmanaged
+	to <- m.attached
+	to <- m.left
+	to <- m.terminating
+	to <- m.queued
+	to <- m.oldest
+}
+
+// Collect is a prometheus.Collector's.
+func (m *Meter) Collect(to chan<- prometheus.Metric) {
+	for _, c := range m.collectors() {
+		c.Collect(to)
+	}
+	now := m.now()
+	for name, depth := range m.depths() {
+		to <- prometheus.MustNewConstMetric(m.queued, prometheus.GaugeValue, float64(depth.Length), name.Namespace, name.Name)
+		to <- prometheus.MustNewConstMetric(m.oldest, prometheus.GaugeValue, age(now, depth.Oldest), name.Namespace, name.Name)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for name, l := range m.syncs {
+		for _, phase := range openPhases() {
+			to <- prometheus.MustNewConstMetric(m.removals, prometheus.GaugeValue, float64(l.phases[phase]), name.Namespace, name.Name, string(phase))
+			to <- prometheus.MustNewConstMetric(m.removing, prometheus.GaugeValue, float64(l.nodes[phase]), name.Namespace, name.Name, string(phase))
+		}
+		to <- prometheus.MustNewConstMetric(m.underWay, prometheus.GaugeValue, float64(l.underWay), name.Namespace, name.Name)
+		to <- prometheus.MustNewConstMetric(m.held, prometheus.GaugeValue, float64(l.held), name.Namespace, name.Name)
+		to <- prometheus.MustNewConstMetric(m.orphaned, prometheus.GaugeValue, float64(l.orphaned), name.Namespace, name.Name)
+		to <- prometheus.MustNewConstMetric(m.unmanaged, prometheus.GaugeValue, float64(l.unmanaged), name.Namespace, name.Name)
+		to <- prometheus.MustNewConstMetric(m.attached, prometheus.GaugeValue, float64(l.attached), name.Namespace, name.Name)
+		to <- prometheus.MustNewConstMetric(m.left, prometheus.GaugeValue, float64(l.left), name.Namespace, name.Name)
+		to <- prometheus.MustNewConstMetric(m.terminating, prometheus.GaugeValue, float64(l.terminating), name.Namespace, name.Name)
+		to <- prometheus.MustNewConstMetric(m.unguarded, prometheus.GaugeValue, bit(l.unguarded), name.Namespace, name.Name)
+		to <- prometheus.MustNewConstMetric(m.stall, prometheus.GaugeValue, age(now, l.stalled), name.Namespace, name.Name)
+		to <- prometheus.MustNewConstMetric(m.outdated, prometheus.GaugeValue, float64(l.outdated), name.Namespace, name.Name)
+		for pool, reason := range l.braked {
+			to <- prometheus.MustNewConstMetric(m.braked, prometheus.GaugeValue, 1, name.Namespace, name.Name, pool, string(reason))
+		}
+		for _, ref := range l.drifted {
+			to <- prometheus.MustNewConstMetric(m.drift, prometheus.GaugeValue, 1, name.Namespace, name.Name, ref.Kind, ref.Name)
+		}
+	}
+}
+
+// age is how many seconds something has lasted; 0 where it has not begun.
+func age(now, since time.Time) float64 {
+	if since.IsZero() {
+		return 0
+	}
+	return max(now.Sub(since), 0).Seconds()
+}
+
+// openPhases are those that a recorded removal can be in.
+func openPhases() []v1alpha1.RemovalPhase {
+	return []v1alpha1.RemovalPhase{
+		v1alpha1.RemovalHeld, v1alpha1.RemovalPacing, v1alpha1.RemovalDraining, v1alpha1.RemovalVerifyingCloud, v1alpha1.RemovalFinalizing,
+	}
+}
+
+// Fetched counts a fetch and what came in with it.
+func (m *Meter) Fetched(bytes int64) {
+	m.fetches.Inc()
+	m.fetched.Add(float64(bytes))
+}
+
+// Answered counts an answer of the webhook receiver.
+func (m *Meter) Answered(host string, status int) {
+	m.webhooks.WithLabelValues(host, strconv.Itoa(status)).Inc()
+}
+
+// Unwritten counts a status that could not be written. One that was overtaken, or whose
+// NodeSync has gone, is no failure.
+func (m *Meter) Unwritten(name types.NamespacedName, err error) {
+	if m == nil || apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return
+	}
+	m.statuses.WithLabelValues(name.Namespace, name.Name).Inc()
+}
+
+// reportsStuck says whether the commit statuses of a NodeSync can be queued.
+func (m *Meter) reportsStuck(name types.NamespacedName, stuck bool) {
+	if m == nil {
+		return
+	}
+	m.stuck.WithLabelValues(name.Namespace, name.Name).Set(bit(stuck))
+}
+
+func bit(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// forget drops what names a NodeSync.
+func (m *Meter) forget(name types.NamespacedName) {
+	if m == nil {
+		return
+	}
+	m.statuses.DeleteLabelValues(name.Namespace, name.Name)
+	m.stuck.DeleteLabelValues(name.Namespace, name.Name)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.syncs, name)
 }

@@ -7,14 +7,21 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/configmap"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // Reports keeps what the Git hosts are to be told until they have been. It
@@ -250,4 +257,162 @@ func (s *Step) allStuck(list []v1alpha1.Reported, why string) []v1alpha1.Reporte
 		list[i].Failure = why
 	}
 	return list
+}
+
+// farewellEvery is how often it is looked whether the hosts have the last word.
+const farewellEvery = time.Second
+
+// farewell has the Git hosts told how a deletion ended, before the finalizer goes: what
+// is queued goes with the NodeSync, and a commit would be pending for ever. It is not
+// waited for longer than queue.FarewellPatience, and what fails keeps nobody.
+func (s *Step) farewell(ctx context.Context) {
+	if !s.Finished {
+		return
+	}
+	words := "NodeSync deleted; its objects and nodes are left as they are"
+	if s.Sync.Spec.OnDelete == v1alpha1.OnDeleteDrain {
+		words = "NodeSync deleted; none of its nodes is left"
+	}
+	done, err := s.Reports.Farewell(ctx, s.Sync, queue.Farewell{Description: words, Page: s.pageOf, At: s.Began})
+	if err != nil {
+		s.Warn(v1alpha1.ReasonReportFailed, fmt.Sprintf("the last commit status: %v", err))
+		return
+	}
+	if done {
+		return
+	}
+	s.Finished = false
+	s.Sync.Finalizers = slices.Clone(s.Before.Finalizers)
+	s.Notes = slices.DeleteFunc(s.Notes, func(n finding.Note) bool { return n.Reason == v1alpha1.ReasonDeleted })
+	s.Wait("commit statuses", fmt.Sprintf("reporting to the Git hosts how the deletion ended, for %s at most", queue.FarewellPatience))
+	s.WakeBy(s.Began.Add(farewellEvery))
+}
+
+// pageOf is where a status on a commit links to.
+func (s *Step) pageOf(h queue.Host, commit string) string {
+	for _, to := range s.Sync.Spec.Report {
+		if to.Provider == h.Provider && report.Clean(cmp.Or(to.URL, s.Sync.Spec.Source.Repository())) == h.URL {
+			return s.linkOf(to, h.URL, commit)
+		}
+	}
+	return ""
+}
+
+// History is that of the branch, for commit statuses.
+type History interface {
+	// Known lists the commits since the applied one that changed an input, the newest
+	// first, where that is known without asking anybody.
+	Known(ctx context.Context, applied string) (commits []string, known bool)
+	// Ask asks the Git host for them.
+	Ask(ctx context.Context, applied string) ([]string, error)
+}
+
+// history is which commits a revision added.
+type history struct {
+	head    string
+	commits []string
+}
+
+// commits are those that the revision added and that changed an input, the newest
+// first; none where there is none: then the verdict is reported only on HEAD. What is not
+// known has to be asked for, once for each revision.
+func (s *Step) commits(ctx context.Context) (commits []string, known bool) {
+	if last := s.Memory.history; last.head == s.Commit {
+		return last.commits, true
+	}
+	applied := render.CommitOf(s.Before.Status.LastAppliedRevision)
+	if applied == "" || applied == s.Commit {
+		known = true
+	} else {
+		commits, known = s.History.Known(ctx, applied)
+	}
+	if known {
+		s.Memory.history = history{head: s.Commit, commits: commits}
+	}
+	return commits, known
+}
+
+// askHistory asks for the commits that the revision added. Where that fails, the
+// verdict is reported only on HEAD.
+func (s *Step) askHistory(ctx context.Context) {
+	applied := render.CommitOf(s.Before.Status.LastAppliedRevision)
+	commits, err := s.History.Ask(ctx, applied)
+	s.Memory.hidden.addCredentials(s.Memory.read) // it may have read one
+	if err != nil {
+		s.Warn(v1alpha1.ReasonHistoryUnknown, fmt.Sprintf("the commit status goes only to %s: find the commits since %s: %v", render.ShortRevision(s.Revision), applied, err))
+	}
+	s.Memory.history = history{head: s.Commit, commits: commits}
+}
+
+// standInKey is where a stand-in has its message.
+const standInKey = "message"
+
+// standIn is the ConfigMap that says, where the NodeSync can be neither written nor annotated,
+// that its status is that of an earlier pass. It goes with the NodeSync.
+func standIn(sync *v1alpha1.NodeSync) *corev1.ConfigMap {
+	return configmap.New(sync, v1alpha1.ObjectName("plumbline.status-not-written-", sync.Name))
+}
+
+// StandIn reads why the status of a NodeSync is that of an earlier pass, where the NodeSync
+// itself could not be made to say so; empty where it can.
+func StandIn(ctx context.Context, reader client.Reader, sync *v1alpha1.NodeSync) (string, error) {
+	object := standIn(sync)
+	err := reader.Get(ctx, client.ObjectKeyFromObject(object), object)
+	if err != nil || !metav1.IsControlledBy(object, sync) {
+		return "", client.IgnoreNotFound(err)
+	}
+	return object.Data[standInKey], nil
+}
+
+// writeStandIn makes the stand-in, or writes it again where it says something else.
+func (s *Step) writeStandIn(ctx context.Context, message string) error {
+	if s.Memory.standIn.known && s.Memory.standIn.message == message {
+		return nil
+	}
+	object := standIn(s.Sync)
+	object.Data = map[string]string{standInKey: message}
+	err := s.Client.Create(ctx, object)
+	if apierrors.IsAlreadyExists(err) {
+		err = s.rewriteStandIn(ctx, object)
+	}
+	if err != nil {
+		return fmt.Errorf("write ConfigMap %s/%s: %w", object.Namespace, object.Name, err)
+	}
+	s.Memory.standIn = standInMemory{known: true, message: message}
+	return nil
+}
+
+// rewriteStandIn has the one that is there say the same, unless another client has made it.
+func (s *Step) rewriteStandIn(ctx context.Context, next *corev1.ConfigMap) error {
+	last := &corev1.ConfigMap{}
+	if err := s.Client.Get(ctx, client.ObjectKeyFromObject(next), last); err != nil {
+		return err
+	}
+	if !metav1.IsControlledBy(last, s.Sync) {
+		return fmt.Errorf("it is in the way, and does not belong to NodeSync %s; delete or rename it", s.Sync.Name)
+	}
+	last.Data = next.Data
+	return s.Client.Update(ctx, last)
+}
+
+// dropStandIn deletes it once the NodeSync tells the truth itself. What fails is tried again
+// in the next pass.
+func (s *Step) dropStandIn(ctx context.Context) {
+	last := &s.Memory.standIn
+	if !last.known {
+		message, err := StandIn(ctx, s.Client, s.Sync)
+		if err != nil {
+			return
+		}
+		*last = standInMemory{known: true, message: message}
+	}
+	if last.message != "" && client.IgnoreNotFound(s.Client.Delete(ctx, standIn(s.Sync))) == nil {
+		last.message = ""
+	}
+}
+
+// standInMemory is what the stand-in says, once that was looked for.
+type standInMemory struct {
+	known   bool
+	message string
 }

@@ -5,18 +5,25 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
+	"github.com/plumbline-dev/plumbline/contradiction"
+	"github.com/plumbline-dev/plumbline/provision/allowance"
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/charts/release"
+	"github.com/plumbline-dev/plumbline/provision/karpenter"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 	"github.com/plumbline-dev/plumbline/render"
+	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
 // Theirs says who brings what is not there with management External.
@@ -251,4 +258,312 @@ func (s *Step) lacks(crd string) error {
 		return fmt.Errorf("waiting for the schema: crd %s is gone, and is reinstalled with the next change of the charts that is made", crd)
 	}
 	return fmt.Errorf("waiting for the schema: crd %s is not installed yet; %s", crd, Theirs)
+}
+
+// servedSchema is the schema of the version in force, for CRDs that are newer.
+type servedSchema struct {
+	version string
+	at      time.Time
+	schema  *schema.Validator
+}
+
+// TakeSchemaInForce takes the schema of the live CRDs, and that of the version in force
+// as well where the CRDs are newer: what its controller cannot read is not written.
+func (s *Step) TakeSchemaInForce(ctx context.Context) error {
+	k := s.Sync.Status.Karpenter
+	s.Serving, s.Older = upgrade.InForce(*k), nil
+	if err := s.resolveLive(ctx); err != nil {
+		return s.withheld(err)
+	}
+	if k.CRDs == nil || !charts.Ahead(k.CRDs.Version, s.Serving) {
+		return nil
+	}
+	s.Older = s.schemaInForce(ctx)
+	return nil
+}
+
+// schemaInForce is the schema of the version in force, from its charts. Where they
+// are unavailable it is nil, as where the registry is away: the live CRDs decide. It
+// is asked for again after a while.
+func (s *Step) schemaInForce(ctx context.Context) *schema.Validator {
+	last := &s.Memory.served
+	if last.version == s.Serving && (last.schema != nil || !finding.Due(s.Now, last.at, s.Retry)) {
+		return last.schema
+	}
+	found, err := s.pullSchema(ctx, s.Serving)
+	*last = servedSchema{version: s.Serving, at: s.Now, schema: found}
+	if err != nil {
+		s.Warn(v1alpha1.ReasonWarning, fmt.Sprintf("definitions are checked against the CRDs in the cluster and not against those of Karpenter %s, which is in force: %v", s.Serving, err))
+	}
+	return found
+}
+
+// pullSchema makes the schema of a version out of its charts.
+func (s *Step) pullSchema(ctx context.Context, version string) (*schema.Validator, error) {
+	repository, _, err := s.Karpenter.ChartRepository(s.Sync.Spec.Path)
+	if err != nil {
+		return nil, err
+	}
+	allow, request := AllowanceOf(s.Sync), allowance.Request{Repository: s.Karpenter.Repository}
+	if err := allowance.Refuse(allow.Check(request)); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
+	defer cancel()
+	ref := charts.Ref{Repository: repository, Version: version, InForce: inForce(s.Sync.Status.Karpenter, repository, version)}
+	access := charts.Access{Keys: s.openHost, Files: s.Files}
+	resolved, err := s.Store.Resolve(ctx, ref, access)
+	if err == nil {
+		err = allowance.Refuse(allow.CheckDigests(request, resolved.CRDDigest, resolved.Digest))
+	}
+	if err == nil {
+		err = s.verifyCharts(ctx, ref, resolved, access)
+	}
+	if err == nil {
+		err = s.checkCRDs(ctx, resolved)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.Schemas.Get(resolved.CRDDigest, func() ([]*apiextensionsv1.CustomResourceDefinition, error) { return resolved.CRDs(ctx) })
+}
+
+// withheld says of definitions that cannot go on under the version in force what
+// they wait for: the change of the charts that is not made.
+func (s *Step) withheld(err error) error {
+	why := s.NotUpgraded
+	if why == nil && s.Serving != "" {
+		why = s.Unpulled
+	}
+	if why == nil || err == nil {
+		return err
+	}
+	switch fault.Classify(err).Class {
+	case fault.Terminal, fault.Waiting:
+		return fmt.Errorf("%w; Karpenter %s stays in force, and under it definitions wait: %s", why, s.Serving, err.Error())
+	case fault.Transient, fault.Superseded:
+	}
+	return err
+}
+
+// openHost returns what the NodeSync has for a host that charts come from. It is
+// asked when a host is, so that a pass without a pull reads no Secret, and each
+// pull reads them again.
+func (s *Step) openHost(ctx context.Context, host string) (charts.Credentials, error) {
+	registry := s.registry(host)
+	if registry == nil {
+		return charts.Credentials{}, nil
+	}
+	var found charts.Credentials
+	if ref := registry.SecretRef; ref != nil {
+		secret, err := s.registrySecret(ctx, host, ref.Name)
+		if err != nil {
+			return charts.Credentials{}, err
+		}
+		if err := s.Grants.Check(secret, grant.Use{NodeSync: s.Sync.Name, Address: host}); err != nil {
+			return charts.Credentials{}, err
+		}
+		if found, err = charts.CredentialsFromSecret(ctx, secret.Data, host); err != nil {
+			return charts.Credentials{}, fmt.Errorf("read secret %s, which spec.charts.registries names for %s: %w", ref.Name, host, err)
+		}
+		found.Origin = "secret " + ref.Name
+		s.HideCredential(found.Password)
+	}
+	if ref := registry.CertSecretRef; ref != nil {
+		secret, err := s.registrySecret(ctx, host, ref.Name)
+		if err != nil {
+			return charts.Credentials{}, err
+		}
+		if found.CA, err = charts.AuthoritiesFromSecret(secret.Data); err != nil {
+			return charts.Credentials{}, fmt.Errorf("read secret %s, which spec.charts.registries names for %s: %w", ref.Name, host, err)
+		}
+	}
+	return found, nil
+}
+
+// registry is the NodeSync's entry for a host; nil where there is none.
+func (s *Step) registry(host string) *v1alpha1.Registry {
+	if s.Sync.Spec.Charts == nil {
+		return nil
+	}
+	for i, registry := range s.Sync.Spec.Charts.Registries {
+		if registry.Host == strings.ToLower(host) {
+			return &s.Sync.Spec.Charts.Registries[i]
+		}
+	}
+	return nil
+}
+
+func (s *Step) registrySecret(ctx context.Context, host, name string) (*corev1.Secret, error) {
+	secret, err := s.Secret(ctx, name)
+	if err != nil {
+		err = fmt.Errorf("read secret %s, which spec.charts.registries names for %s: %w", name, host, err)
+		return nil, fault.ChartFailed(err)
+	}
+	return secret, nil
+}
+
+// signedCharts are charts whose signatures were verified, and by the keys of which
+// Secret.
+type signedCharts struct {
+	ref             charts.Ref
+	crd, controller string
+	secret          string
+}
+
+// verifyCharts checks that the charts have the signatures that the NodeSync asks for.
+// What has them is not verified again in this process, so that a pass reads no Secret.
+func (s *Step) verifyCharts(ctx context.Context, ref charts.Ref, resolved *charts.Charts, access charts.Access) error {
+	if s.Sync.Spec.Charts == nil || s.Sync.Spec.Charts.Verify == nil {
+		return nil
+	}
+	name := s.Sync.Spec.Charts.Verify.SecretRef.Name
+	ref.InForce = charts.Digests{}
+	these := signedCharts{ref: ref, crd: resolved.CRDDigest, controller: resolved.Digest, secret: name}
+	if s.Memory.signed == these {
+		return nil
+	}
+	by, err := s.chartSigners(ctx, name)
+	if err != nil {
+		return err
+	}
+	if err := s.Store.Verify(ctx, ref, resolved, access, by); err != nil {
+		return err
+	}
+	s.Memory.signed = these
+	return nil
+}
+
+func (s *Step) chartSigners(ctx context.Context, name string) (charts.Signers, error) {
+	fail := func(err error) (charts.Signers, error) {
+		err = fmt.Errorf("read secret %s, which spec.charts.verify names: %w", name, err)
+		return charts.Signers{}, fault.Unverifiable(err)
+	}
+	secret, err := s.Secret(ctx, name)
+	if err != nil {
+		return fail(err)
+	}
+	if err := grant.CheckNodeSync(secret, s.Sync.Name); err != nil {
+		return charts.Signers{}, err
+	}
+	by, err := charts.SignersFromSecret(name, secret.Data)
+	if err != nil {
+		return fail(err)
+	}
+	return by, nil
+}
+
+// AllowanceOf is what a NodeSync lets Git say of the charts.
+func AllowanceOf(sync *v1alpha1.NodeSync) allowance.Allowance {
+	if sync.Spec.Charts == nil || sync.Spec.Charts.Allow == nil {
+		return allowance.Allowance{}
+	}
+	allow := sync.Spec.Charts.Allow
+	return allowance.Allowance{
+		Repositories: allow.Repositories, Versions: allow.Versions, Digests: allow.Digests,
+		Values: allow.Values, ControllerRoles: allow.ControllerRoles, PodSecurity: allowance.Level(allow.PodSecurity),
+	}
+}
+
+// CheckRequest refuses what plumbline.yaml says of the charts and the NodeSync does not
+// allow. No repository has been asked by then. It returns the values that no chart known
+// here has: whether this one has them is to be seen. bundle is the cluster's authorities, PEM in
+// base64; empty where they are not known.
+func CheckRequest(sync *v1alpha1.NodeSync, wanted *render.Karpenter, values charts.Values, bundle string) (unknown []allowance.Refusal, err error) {
+	allow := AllowanceOf(sync)
+	allow.CABundle = bundle
+	refusals := slices.Concat(
+		allow.Check(requestOf(wanted)),
+		allow.CheckValues(values.Merged),
+	)
+	for _, secret := range values.FromSecrets {
+		refusals = append(refusals, allow.CheckSecret(secret)...)
+	}
+	isUnknown := func(r allowance.Refusal) bool { return r.Unknown }
+	if slices.ContainsFunc(refusals, func(r allowance.Refusal) bool { return !isUnknown(r) }) {
+		return nil, allowance.Refuse(refusals)
+	}
+	return refusals, nil
+}
+
+// requestOf is what plumbline.yaml asks for.
+func requestOf(wanted *render.Karpenter) allowance.Request {
+	return allowance.Request{
+		Repository: wanted.Repository, Version: wanted.Version, ControllerRole: wanted.Cluster.ControllerRole,
+		Secrets: slices.ContainsFunc(wanted.ValuesFrom, func(from render.ValuesFrom) bool { return from.Kind == render.FromSecret }),
+	}
+}
+
+// checkFound refuses charts whose digests are not allowed, and values that no chart
+// known here has, but this one. Those that it has not either are misspelt: the gates say
+// what was meant.
+func (s *Step) checkFound(found *charts.Charts, unknown []allowance.Refusal) error {
+	refusals := AllowanceOf(s.Sync).CheckDigests(requestOf(s.Karpenter), found.CRDDigest, found.Digest)
+	if len(unknown) > 0 {
+		defaults, err := found.Values()
+		if err != nil {
+			return err
+		}
+		misspelt := karpenter.Unknown(s.Values.Merged, defaults)
+		refusals = append(refusals, slices.DeleteFunc(unknown, func(r allowance.Refusal) bool {
+			return slices.ContainsFunc(misspelt, func(u karpenter.UnknownValue) bool { return r.Entry == u.Path })
+		})...)
+	}
+	return allowance.Refuse(refusals)
+}
+
+// compared are the CRDs of a chart in Git that were compared last, by its digest.
+type compared struct {
+	digest  string
+	refused []allowance.Refusal
+}
+
+// checkCRDs refuses CRDs of a chart in Git before their schemas are compiled. A chart that a
+// digest in the NodeSync vouches for is not rendered for that.
+func (s *Step) checkCRDs(ctx context.Context, found *charts.Charts) error {
+	allow := AllowanceOf(s.Sync)
+	if !allowance.InGit(s.Karpenter.Repository) || len(allow.Digests) > 0 {
+		return nil
+	}
+	if last := s.Memory.compared; last.digest != "" && last.digest == found.CRDDigest {
+		return allowance.Refuse(last.refused)
+	}
+	crds, err := found.CRDs(ctx)
+	if err != nil {
+		return err
+	}
+	refused, err := allow.CheckCRDs(found.Version, found.CRDDigest, crds)
+	if err != nil {
+		return err
+	}
+	s.Memory.compared = compared{digest: found.CRDDigest, refused: refused}
+	return allowance.Refuse(refused)
+}
+
+// Permit is asked about what the charts render to. That may be an earlier revision, whose
+// version or digest is not allowed any more. CRDs stay where the controller goes back, and run
+// nothing: those of any version are repaired.
+func (s *Step) Permit(r release.Rendered) error {
+	allow, ofCRDs := AllowanceOf(s.Sync), r.Chart == charts.CRDChart
+	var refusals []allowance.Refusal
+	if !ofCRDs {
+		refusals = allow.CheckInstalled(r.Version, r.Digest)
+	}
+	rendered := allowance.Rendered{Namespace: r.Namespace, Version: r.Version, Digest: r.Digest, CRDs: ofCRDs, Objects: r.Objects}
+	if k := s.Karpenter; k != nil {
+		rendered.InGit = allowance.InGit(k.Repository)
+		rendered.Cluster = contradiction.Cluster{Name: k.Cluster.Name, Region: k.Cluster.Region, InterruptionQueue: k.Cluster.InterruptionQueue}
+	}
+	return allowance.Refuse(append(refusals, allow.CheckObjects(rendered)...))
+}
+
+// warnOfEverything says, once for each generation of the NodeSync, that its repository
+// may take every right that plumbline has.
+func (s *Step) warnOfEverything() {
+	if s.Karpenter.Management != render.Managed || !AllowanceOf(s.Sync).Everything() || s.Observed == s.Sync.Generation {
+		return
+	}
+	s.Warn(v1alpha1.ReasonAllowsEverything, fmt.Sprintf(
+		"spec.charts.allow.values of NodeSync %s/%s has %q: everyone who can push commits may choose the image, the identity, the volumes and the Secrets of Karpenter's controller; name the values that are needed",
+		s.Sync.Namespace, s.Sync.Name, allowance.Everything))
 }

@@ -4,10 +4,31 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+
+	"github.com/plumbline-dev/plumbline/confine"
+	"github.com/plumbline-dev/plumbline/contradiction"
+	"github.com/plumbline-dev/plumbline/provision/allowance"
+	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/charts/release"
+	"github.com/plumbline-dev/plumbline/provision/charts/survey"
+	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/provision/karpenter"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/apply"
+	"github.com/plumbline-dev/plumbline/reconcile/configmap"
+	"github.com/plumbline-dev/plumbline/reconcile/grant"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/plan/calendar"
+	"github.com/plumbline-dev/plumbline/reconcile/plan/rules"
+	"github.com/plumbline-dev/plumbline/reconcile/source"
+	"github.com/plumbline-dev/plumbline/reconcile/source/signature"
+	"github.com/plumbline-dev/plumbline/render"
+	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
 // rule says what errors of one type mean.
@@ -114,4 +135,150 @@ func busy(err error) bool {
 func away(err error) bool {
 	var sent *url.Error
 	return errors.As(err, &sent) && (utilnet.IsConnectionRefused(sent) || utilnet.IsConnectionReset(sent) || utilnet.IsHTTP2ConnectionLost(sent) || utilnet.IsProbableEOF(sent))
+}
+
+// table is the one place that says what each typed error means. The first rule
+// that matches speaks.
+func table() []rule {
+	return slices.Concat(ofSource(), ofCommit(), ofCharts(), ofVersions(), ofCloud(), ofApply(), ofRequests())
+}
+
+// ofSource is what the source can meet.
+func ofSource() []rule {
+	return []rule{
+		as[*source.UnreachableError](Transient, v1alpha1.ReasonSourceFailed),
+		as[*source.StaleError](Superseded, v1alpha1.ReasonSourceFailed),
+		as[*source.MissingError](Transient, v1alpha1.ReasonSourceFailed),
+		as[*source.SpaceError](Transient, v1alpha1.ReasonSourceFailed),
+		as[*source.StoreError](Transient, v1alpha1.ReasonSourceFailed),
+		as[*source.URLError](Terminal, v1alpha1.ReasonSourceFailed),
+		as[*source.RefError](Terminal, v1alpha1.ReasonSourceFailed),
+		as[*source.AuthError](Terminal, v1alpha1.ReasonSourceFailed),
+		as[*source.NotFoundError](Terminal, v1alpha1.ReasonSourceFailed),
+		as[*source.CertificateError](Terminal, v1alpha1.ReasonSourceFailed),
+		as[*source.HostKeyError](Terminal, v1alpha1.ReasonSourceFailed),
+		as[*source.LimitError](Terminal, v1alpha1.ReasonSourceFailed),
+		as[*source.FluxRefError](Terminal, v1alpha1.ReasonSourceFailed),
+		as[*source.ArtifactError](Transient, v1alpha1.ReasonSourceFailed),
+		as[*signature.Error](Terminal, v1alpha1.ReasonVerificationError),
+		as[*signature.KeysError](Terminal, v1alpha1.ReasonVerificationError),
+		as[*source.HistoryError](Terminal, v1alpha1.ReasonVerificationError),
+		as[*grant.RefusedError](Terminal, v1alpha1.ReasonSecretRefused),
+		as[*source.SecretError](Terminal, v1alpha1.ReasonSourceFailed),
+	}
+}
+
+// ofCommit is what can be wrong with a commit.
+func ofCommit() []rule {
+	return []rule{
+		as[*render.MissingError](Terminal, v1alpha1.ReasonRefused),
+		as[*render.EmptyError](Terminal, v1alpha1.ReasonRefused),
+		as[render.Error](Terminal, v1alpha1.ReasonInvalid),
+		as[*render.SlowError](Terminal, v1alpha1.ReasonRefused),
+		as[render.Errors](Terminal, v1alpha1.ReasonInvalid),
+		as[*source.SymlinkError](Terminal, v1alpha1.ReasonInvalid),
+		as[*confine.LimitError](Terminal, v1alpha1.ReasonRefused),
+		as[*confine.ChildError](Transient, "Failed"),
+		as[*plan.MissingClassError](Terminal, v1alpha1.ReasonInvalid),
+		as[*plan.RefusedError](Terminal, v1alpha1.ReasonRefused),
+		as[*plan.ConflictError](Terminal, v1alpha1.ReasonConflict),
+		as[*rules.DeniedError](Terminal, v1alpha1.ReasonPolicyDenied),
+		as[*rules.InvalidError](Terminal, v1alpha1.ReasonPolicyInvalid),
+		as[*calendar.InvalidError](Terminal, v1alpha1.ReasonGuardInvalid),
+	}
+}
+
+// ofCharts is what charts and their installation can meet.
+func ofCharts() []rule {
+	return []rule{
+		as[*charts.UnreachableError](Transient, v1alpha1.ReasonChartFailed),
+		as[*release.BusyError](Waiting, v1alpha1.ReasonWaiting),
+		as[*release.TerminatingError](Waiting, v1alpha1.ReasonWaiting),
+		as[*charts.InvalidRefError](Terminal, v1alpha1.ReasonChartFailed),
+		as[*charts.NotFoundError](Terminal, v1alpha1.ReasonChartFailed),
+		as[*charts.AuthError](Terminal, v1alpha1.ReasonChartFailed),
+		as[*charts.CertificateError](Terminal, v1alpha1.ReasonChartFailed),
+		as[*charts.SecretError](Terminal, v1alpha1.ReasonChartFailed),
+		as[*charts.UnsignedError](Terminal, v1alpha1.ReasonVerificationError),
+		as[*charts.PinnedError](Terminal, v1alpha1.ReasonRefused),
+		as[*charts.MovedError](Terminal, v1alpha1.ReasonHeld),
+		as[*charts.DigestError](Terminal, v1alpha1.ReasonChartFailed),
+		as[*schema.HeavyError](Terminal, v1alpha1.ReasonRefused),
+		as[*charts.MalformedError](Terminal, v1alpha1.ReasonChartFailed),
+		as[*charts.RenderError](Terminal, v1alpha1.ReasonChartFailed),
+		as[*charts.LookupError](Terminal, v1alpha1.ReasonRefused),
+		as[*charts.HookError](Terminal, v1alpha1.ReasonRefused),
+		as[*allowance.RefusedError](Terminal, v1alpha1.ReasonRefused),
+		as[*contradiction.Error](Terminal, v1alpha1.ReasonRefused),
+		as[*charts.ValuesError](Terminal, v1alpha1.ReasonInvalid),
+		as[*charts.LayerError](Terminal, v1alpha1.ReasonInvalid),
+		as[*survey.ForeignReleaseError](Terminal, v1alpha1.ReasonConflict),
+		as[*survey.ForeignObjectsError](Terminal, v1alpha1.ReasonConflict),
+		as[*survey.ReconciledError](Terminal, v1alpha1.ReasonConflict),
+		as[*survey.ElsewhereError](Terminal, v1alpha1.ReasonConflict),
+		as[*survey.OtherChartError](Terminal, v1alpha1.ReasonConflict),
+		as[*survey.NewerError](Terminal, v1alpha1.ReasonRefused),
+		as[*release.RejectedError](Terminal, v1alpha1.ReasonChartFailed),
+		as[*release.ForbiddenError](Terminal, "Forbidden"),
+		as[*release.DroppedCRDsError](Terminal, v1alpha1.ReasonRefused),
+		as[*release.UnprotectedCRDsError](Terminal, v1alpha1.ReasonRefused),
+		as[*charts.ForeignCRDsError](Terminal, v1alpha1.ReasonRefused),
+		as[*release.NoRevisionError](Terminal, v1alpha1.ReasonUpgradeFailed),
+	}
+}
+
+// ofVersions is what Karpenter's versions allow, and what an upgrade can meet.
+func ofVersions() []rule {
+	return []rule{
+		as[*karpenter.KubernetesError](Terminal, v1alpha1.ReasonRefused),
+		as[*karpenter.UntestedError](Terminal, v1alpha1.ReasonHeld),
+		as[*karpenter.VersionError](Terminal, v1alpha1.ReasonRefused),
+		as[*karpenter.SkippedHopError](Terminal, v1alpha1.ReasonRefused),
+		as[*karpenter.DowngradeError](Terminal, v1alpha1.ReasonRefused),
+		as[*karpenter.LostVersionError](Terminal, v1alpha1.ReasonRefused),
+		as[*karpenter.ValuesError](Terminal, v1alpha1.ReasonInvalid),
+	}
+}
+
+// ofCloud is what AWS can answer.
+func ofCloud() []rule {
+	return []rule{
+		as[*cloud.DeniedError](Transient, "Denied"),
+		as[*cloud.CredentialsError](Transient, "NoCredentials"),
+		as[*cloud.ThrottledError](Transient, "Throttled"),
+		as[*cloud.PartialError](Transient, "AnswerIncomplete"),
+		as[*cloud.UnreachableError](Transient, "Unreachable"),
+		as[*cloud.NotFoundError](Transient, "ClusterNotFound"),
+		as[*cloud.AnswerError](Transient, "RefusedByAWS"),
+	}
+}
+
+// ofApply is what a write to the cluster can meet.
+func ofApply() []rule {
+	return []rule{
+		as[*apply.StaleError](Superseded, v1alpha1.ReasonApplyFailed),
+		as[*apply.ConflictError](Superseded, v1alpha1.ReasonConflict),
+		as[*apply.TerminatingError](Waiting, v1alpha1.ReasonWaiting),
+		as[*apply.WaitingError](Waiting, v1alpha1.ReasonWaiting),
+		as[*apply.NotServedError](Waiting, v1alpha1.ReasonWaiting),
+		as[*apply.InvalidError](Terminal, v1alpha1.ReasonApplyFailed),
+		as[*apply.AdmissionError](Terminal, v1alpha1.ReasonApplyFailed),
+		as[*apply.WebhookError](Transient, v1alpha1.ReasonApplyFailed),
+		as[*apply.MutatedError](Transient, v1alpha1.ReasonApplyFailed),
+		as[*apply.FoughtError](Terminal, v1alpha1.ReasonConflict),
+	}
+}
+
+// ofRequests is what any request can meet.
+func ofRequests() []rule {
+	return []rule{
+		is(unconverted, Terminal, "ConversionFailed"),
+		as[*configmap.StuckError](Terminal, v1alpha1.ReasonConflict),
+		is(cancelled, Superseded, "Stopped"),
+		is(timedOut, Transient, "TimedOut"),
+		is(conflict, Superseded, "Conflict"),
+		is(forbidden, Terminal, "Forbidden"),
+		is(busy, Transient, v1alpha1.ReasonAPIServerBusy),
+		is(away, Transient, v1alpha1.ReasonAPIServerUnavailable),
+	}
 }

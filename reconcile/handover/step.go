@@ -1,6 +1,22 @@
 package handover
 
-import "github.com/plumbline-dev/plumbline/render"
+import (
+	"bytes"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/plumbline-dev/plumbline/provision/owners"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/render"
+	"github.com/plumbline-dev/plumbline/render/document"
+)
 
 // Step is what is next in a hand-over.
 type Step string
@@ -62,4 +78,235 @@ func (o Object) Next() (step Step, waits bool) {
 		return Unmark, false
 	}
 	return Done, false
+}
+
+// Operation is one of a JSON patch (RFC 6902).
+type Operation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value,omitempty"`
+}
+
+// ReleaseTheirs is the patch that takes off an object what a tool has left on it: its labels and
+// annotations, and its entries in managedFields. No field of the spec changes. It is empty where nothing
+// is left.
+func ReleaseTheirs(object *unstructured.Unstructured, by owners.Owner) []Operation {
+	labels, annotations := by.Left(object)
+	return release(object, labels, annotations, func(manager string) bool {
+		tool, _ := owners.Applier(manager)
+		return tool == by.Tool
+	})
+}
+
+// ReleaseOurs is likewise that of what plumbline has left on an object that no NodeSync has.
+func ReleaseOurs(object *unstructured.Unstructured) []Operation {
+	var labels []string
+	if object.GetLabels()[v1alpha1.OrphanedLabel] != "" {
+		labels = append(labels, v1alpha1.OrphanedLabel)
+	}
+	return release(object, labels, nil, func(manager string) bool {
+		return slices.Contains([]string{v1alpha1.FieldManager, v1alpha1.RemovalFieldManager, v1alpha1.BrakeFieldManager}, manager)
+	})
+}
+
+// Unannotate is the patch that takes the mark off an object whose file does not have it.
+func Unannotate(object *unstructured.Unstructured, mark owners.Mark) []Operation {
+	value := object.GetAnnotations()[mark.Key]
+	if !mark.In(value) {
+		return nil
+	}
+	at := Operation{Op: "remove", Path: "/metadata/annotations/" + escape(mark.Key)}
+	if rest := mark.Without(value); rest != "" {
+		at.Op, at.Value = "replace", rest
+	}
+	return append(asSeen(object), at)
+}
+
+func release(object *unstructured.Unstructured, labels, annotations []string, theirs func(manager string) bool) []Operation {
+	var patch []Operation
+	for _, key := range labels {
+		patch = append(patch, Operation{Op: "remove", Path: "/metadata/labels/" + escape(key)})
+	}
+	for _, key := range annotations {
+		patch = append(patch, Operation{Op: "remove", Path: "/metadata/annotations/" + escape(key)})
+	}
+	entries := object.GetManagedFields()
+	for i := len(entries) - 1; i >= 0; i-- { // the last first: the others stay where they are
+		if entry(entries[i]) && theirs(entries[i].Manager) {
+			patch = append(patch, Operation{Op: "remove", Path: "/metadata/managedFields/" + strconv.Itoa(i)})
+		}
+	}
+	if len(patch) == 0 {
+		return nil
+	}
+	return append(asSeen(object), patch...)
+}
+
+// entry says that an entry is of the object itself, and not of its status.
+func entry(e metav1.ManagedFieldsEntry) bool { return e.Subresource == "" }
+
+// asSeen has a patch hold for just that object as it was seen.
+func asSeen(object *unstructured.Unstructured) []Operation {
+	return []Operation{
+		{Op: "test", Path: "/metadata/uid", Value: string(object.GetUID())},
+		{Op: "test", Path: "/metadata/resourceVersion", Value: object.GetResourceVersion()},
+	}
+}
+
+func escape(key string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(key, "~", "~0"), "/", "~1")
+}
+
+// kustomization is the file of a folder that names those it is made of; empty where there is none.
+func (f Files) kustomization(folder string) string {
+	for _, name := range []string{"kustomization.yaml", "kustomization.yml", "Kustomization"} {
+		if _, ok := f[path.Join(folder, name)]; ok {
+			return path.Join(folder, name)
+		}
+	}
+	return ""
+}
+
+// resources are what a kustomization names.
+func (f Files) resources(file string) ([]string, error) {
+	documents, err := document.Parse(f[file])
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", file, err)
+	}
+	var found []string
+	for _, one := range documents {
+		fields, _ := one.Value.(map[string]any)
+		items, _ := fields["resources"].([]any)
+		for _, item := range items {
+			found = append(found, fmt.Sprint(item))
+		}
+	}
+	return found, nil
+}
+
+// unlist takes a file that is gone out of the kustomizations above it, as far as a folder; of these those
+// that are left empty go as well.
+func (f Files) unlist(folder, file string) error {
+	for above := path.Dir(file); below(folder, path.Join(above, "x")); above = path.Dir(above) {
+		if in := f.kustomization(above); in != "" {
+			name := strings.TrimPrefix(file, above+"/")
+			line := regexp.MustCompile(`(?m)^[ ]*-[ ]+["']?(\./)?` + regexp.QuoteMeta(name) + `["']?[ ]*(#.*)?\r?\n?`)
+			was := len(f[in])
+			if err := f.relist(in, line.ReplaceAllLiteral(f[in], nil), name, false); err != nil {
+				return err
+			}
+			if len(f[in]) != was && f.dropEmpty(in) {
+				file = above // the kustomization above this one names its folder
+			}
+		}
+		if above == "." {
+			break
+		}
+	}
+	return nil
+}
+
+// list names a new file in the kustomization of its folder, where it has one.
+func (f Files) list(folder, file string) error {
+	in := f.kustomization(path.Clean(folder))
+	if in == "" {
+		return nil
+	}
+	name := strings.TrimPrefix(file, path.Clean(folder)+"/")
+	at := regexp.MustCompile(`(?m)^resources:[ ]*(#.*)?\r?\n([ ]*)-`).FindSubmatchIndex(f[in])
+	if at == nil {
+		return byHand(in, name, true)
+	}
+	item := at[4] // where the first one's line begins
+	line := append(append([]byte{}, f[in][at[4]:at[5]]...), "- "+name+"\n"...)
+	return f.relist(in, bytes.Join([][]byte{f[in][:item], line, f[in][item:]}, nil), name, true)
+}
+
+// relist takes another text for a kustomization, which has to name just that file more, or less.
+func (f Files) relist(in string, text []byte, name string, more bool) error {
+	before, err := f.resources(in)
+	if err != nil {
+		return err
+	}
+	named := false
+	for _, one := range before {
+		named = named || path.Clean(one) == name
+	}
+	if named == more {
+		return nil
+	}
+	was := f[in]
+	f[in] = text
+	after, err := f.resources(in)
+	if change := len(after) - len(before); err != nil || more && change != 1 || !more && change != -1 {
+		f[in] = was
+		return byHand(in, name, more)
+	}
+	return nil
+}
+
+func byHand(in, name string, more bool) error {
+	if more {
+		return fmt.Errorf("%s has to name %s among its resources, and its text is of another form: make this commit by hand", in, name)
+	}
+	return fmt.Errorf("%s names %s among its resources in another form than a line of its own: make this commit by hand", in, name)
+}
+
+const (
+	// KeepFile keeps a folder in Git that has no other file: Git has no empty folders, and Flux and Argo CD
+	// fail where the path that they apply does not exist. Neither applies the file itself.
+	KeepFile = ".gitkeep"
+	keepText = "# Keeps this folder in Git, since its path is applied. Written by plumbline adopt.\n"
+)
+
+// Reads says whether the text of a file matters. Of the others it only counts that they are there.
+func Reads(file string) bool {
+	return slices.Contains([]string{".yaml", ".yml"}, path.Ext(file)) || slices.Contains([]string{"Kustomization", KeepFile}, path.Base(file))
+}
+
+// keep has Git still have a folder whose last file has left it.
+func (f Files) keep(folder string) {
+	if !f.any(folder) {
+		f[path.Join(folder, KeepFile)] = []byte(keepText)
+	}
+}
+
+// unkeep takes out of a folder that has files again what keep has put there, and nothing that others have.
+func (f Files) unkeep(folder string) {
+	if in := path.Join(folder, KeepFile); string(f[in]) == keepText {
+		delete(f, in)
+	}
+}
+
+// any says whether a folder has a file in it, or below it.
+func (f Files) any(folder string) bool {
+	for file := range f {
+		if below(folder, file) {
+			return true
+		}
+	}
+	return false
+}
+
+// dropEmpty takes out a kustomization that says nothing more: kustomize fails with an empty one. One beside
+// other files stays, since without it these would be applied.
+func (f Files) dropEmpty(in string) bool {
+	documents, err := document.Parse(f[in])
+	if err != nil || len(documents) > 1 {
+		return false
+	}
+	for _, one := range documents {
+		fields, _ := one.Value.(map[string]any)
+		for key, value := range fields {
+			if items, _ := value.([]any); key != "apiVersion" && key != "kind" && (key != "resources" || len(items) > 0) {
+				return false
+			}
+		}
+	}
+	text := f[in]
+	if delete(f, in); f.any(path.Dir(in)) {
+		f[in] = text
+		return false
+	}
+	return true
 }

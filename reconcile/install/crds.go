@@ -6,15 +6,28 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/dustin/go-humanize/english"
+	appsv1 "k8s.io/api/apps/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/plumbline-dev/plumbline/contradiction"
+	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/charts/survey"
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
+	"github.com/plumbline-dev/plumbline/reconcile/desired"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
+	"github.com/plumbline-dev/plumbline/render"
 	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
@@ -102,4 +115,207 @@ func (s *Step) migrateStored(ctx context.Context, seen *upgrade.Seen) error {
 	}
 	seen.Migrated = failed == nil
 	return failed
+}
+
+// tellLost says which nodes go with a CRD that was deleted: those of every
+// NodePool, where it is theirs or that of NodeClaims. A CRD that is being deleted
+// cannot be saved. It says so once.
+func (s *Step) tellLost(ctx context.Context) error {
+	pools, _ := render.KindOf(render.NodePool)
+	for _, name := range []string{pools.CRD, cluster.NodeClaimCRD} {
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		if err := s.Client.Get(ctx, client.ObjectKey{Name: name}, crd); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("read crd %s: %w", name, err)
+		}
+		if crd.DeletionTimestamp == nil || s.Memory.lost == crd.UID {
+			continue
+		}
+		claims := &karpv1.NodeClaimList{}
+		if err := s.View.Uncached.List(ctx, claims); err != nil && !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("find the nodes that go with crd %s: %w", name, err)
+		}
+		s.Memory.lost = crd.UID
+		if len(claims.Items) > 0 {
+			s.Warn(v1alpha1.ReasonNodesLost, fmt.Sprintf("crd %s was deleted, and with it go the nodes of %s: the CRD and Git's definitions are recreated once it is gone", name, byPool(claims.Items)))
+		}
+	}
+	return nil
+}
+
+// byPool names NodeClaims with their nodes, pool by pool.
+func byPool(claims []karpv1.NodeClaim) string {
+	words := make([]string, 0, len(claims))
+	for i := range claims {
+		c := &claims[i]
+		words = append(words, fmt.Sprintf("NodePool/%s: %s (%s)", c.Labels[karpv1.NodePoolLabelKey], c.Name, c.Status.NodeName))
+	}
+	slices.Sort(words)
+	return strings.ReplaceAll(finding.Some(words), " ()", "")
+}
+
+// external is what was found of the CRDs that another tool has installed: of which
+// CRDs, beside which chart, when, and what of them is not as in the chart.
+type external struct {
+	fingerprint, digest string
+	at                  time.Time
+	unlike              string
+}
+
+// awaitCharts looks whether another tool has installed the charts; where Git has a
+// version, whether they are of that one. Definitions that are for it wait for it.
+func (s *Step) awaitCharts(ctx context.Context, seen upgrade.Seen) error {
+	s.out.CRDs, s.out.Controller = seen.Established, seen.Rollout
+	if !seen.Established.Ready {
+		s.out.CRDs.Message += "; " + desired.Theirs
+		return nil
+	}
+	if s.Karpenter.Version == "" {
+		return nil
+	}
+	unlike, err := s.unlikeTheChart(ctx)
+	if err != nil {
+		return err
+	}
+	if unlike != "" {
+		s.out.CRDs = observe.Readiness{Message: fmt.Sprintf("%s of Karpenter %s; %s", unlike, s.Karpenter.Version, desired.Theirs)}
+		return nil
+	}
+	k := s.k()
+	if s.out.Controller.Ready {
+		k.Version = s.Karpenter.Version
+	}
+	s.out.Changing = k.Version != s.Karpenter.Version
+	return nil
+}
+
+// unlikeTheChart says which CRD is not that of the version in Git; empty where all
+// are. CRDs name no version, so that what they say is compared, and again when a
+// watch tells of one. Without the chart they are taken for right.
+func (s *Step) unlikeTheChart(ctx context.Context) (string, error) {
+	if s.Charts == nil {
+		return "", nil
+	}
+	fingerprint, err := s.View.CRDFingerprint(ctx)
+	if err != nil {
+		return "", err
+	}
+	last := &s.Memory.external
+	known := last.fingerprint == fingerprint && last.digest == s.Charts.CRDDigest
+	// Not each of them is watched: what lacks is looked for.
+	if known && last.unlike == "" {
+		return "", nil
+	}
+	if known && !finding.Due(s.Now, last.at, s.Retry) {
+		s.WakeBy(last.at.Add(s.Retry))
+		return last.unlike, nil
+	}
+	wanted, err := s.Charts.CRDs(ctx)
+	if err != nil {
+		return "", err
+	}
+	live, err := s.liveCRDs(ctx)
+	if err != nil {
+		return "", err
+	}
+	*last = external{fingerprint: fingerprint, digest: s.Charts.CRDDigest, at: s.Now, unlike: karpenter.Unlike(live, wanted)}
+	if last.unlike != "" {
+		s.WakeBy(s.Now.Add(s.Retry))
+	}
+	return last.unlike, nil
+}
+
+// ofTheAwaited says whether a Deployment is of the version that Git waits for.
+func (s *Step) ofTheAwaited(ctx context.Context, deployment *appsv1.Deployment) (observe.Readiness, error) {
+	if s.Karpenter == nil || s.Karpenter.Version == "" {
+		return observe.Readiness{Ready: true}, nil
+	}
+	version, err := s.versionOf(ctx, deployment)
+	if err != nil || version == s.Karpenter.Version {
+		return observe.Readiness{Ready: err == nil}, err
+	}
+	return observe.Readiness{Message: fmt.Sprintf("deployment/%s is of Karpenter %s, and plumbline.yaml waits for %s; %s", deployment.Name, version, s.Karpenter.Version, desired.Theirs)}, nil
+}
+
+// versionOf is the version of Karpenter that a Deployment runs: by the labels of the
+// chart, or where another client has taken those off, by the tag of its image; "unknown" where
+// neither tells.
+func (s *Step) versionOf(ctx context.Context, deployment *appsv1.Deployment) (string, error) {
+	if version := deployment.Labels["app.kubernetes.io/version"]; version != "" {
+		return version, nil
+	}
+	if version, ok := survey.VersionIn(deployment.Labels[survey.ChartLabel]); ok {
+		return version, nil
+	}
+	containers, err := s.View.Containers(ctx, deployment)
+	if err != nil {
+		return "", err
+	}
+	return upgrade.Tag(containers), nil
+}
+
+// checkOwners looks for what another tool has installed of Karpenter, and holds
+// that it may be adopted. What is adopted is in force from then on: a change
+// begins at its version, with every gate, and may go back to its release.
+func (s *Step) checkOwners(ctx context.Context) error {
+	found, err := s.Helm.Survey(ctx, s.Karpenter.Namespace)
+	if err != nil {
+		return err
+	}
+	if err := found.Check(s.Karpenter.Namespace, s.Charts.Version, s.Karpenter.Adopt); err != nil {
+		return err
+	}
+	k := s.k()
+	if k.Identity != "" {
+		return nil
+	}
+	if err := s.forgetWhatIsGone(ctx); err != nil {
+		return err
+	}
+	if version := found.Version(k.Namespace); version != "" {
+		k.Version = version
+	}
+	for name, status := range map[string]**v1alpha1.ReleaseStatus{charts.CRDChart: &k.CRDs, charts.ControllerChart: &k.Controller} {
+		if release, ok := found.Release(name, k.Namespace); ok {
+			*status = &v1alpha1.ReleaseStatus{Revision: int32(release.Revision), Version: release.Version}
+		}
+	}
+	return nil
+}
+
+// forgetWhatIsGone has a change begin again where the controller that it was to adopt
+// is there no more.
+func (s *Step) forgetWhatIsGone(ctx context.Context) error {
+	deployments, err := s.View.Controllers(ctx, s.k().Namespace)
+	if err == nil && len(deployments) == 0 {
+		k := s.k()
+		k.Version, k.Controller = "", nil
+	}
+	return err
+}
+
+// sameClusterName refuses a controller that another tool has installed and that runs under
+// another cluster's name than the one in Git. EC2 would be asked for the wrong instances, and
+// to adopt it would have it lose sight of its nodes, which it knows by that name. What
+// plumbline has installed has the name in Git.
+func (s *Step) sameClusterName(ctx context.Context) error {
+	if s.Karpenter.Management == render.Managed && s.k().Controller != nil {
+		return nil
+	}
+	deployments, err := s.View.Controllers(ctx, s.k().Namespace)
+	if err != nil {
+		return err
+	}
+	for i := range deployments {
+		deployment := &deployments[i]
+		containers, err := s.View.Containers(ctx, deployment)
+		if err != nil {
+			return err
+		}
+		cluster := contradiction.Cluster{Name: s.Karpenter.Cluster.Name}
+		what := fmt.Sprintf("CLUSTER_NAME of deployment/%s in %s", deployment.Name, deployment.Namespace)
+		if err := contradiction.Running(cluster, what, upgrade.ClusterName(containers)); err != nil {
+			return fault.Conflict(err)
+		}
+	}
+	return nil
 }

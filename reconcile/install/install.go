@@ -305,3 +305,130 @@ func (s *Step) Identity() (string, error) {
 	sum := sha256.Sum256(raw)
 	return hex.EncodeToString(sum[:]), nil
 }
+
+// Refused is why an earlier pass has found that the change in Git is not made;
+// nil where that has to be found out.
+func (s *Step) Refused() (why, err error) {
+	k := s.k()
+	if k == nil || k.Target == nil || s.Insist || upgrade.InForce(*k) == "" {
+		return nil, nil
+	}
+	identity, err := s.Identity()
+	if err != nil || k.Target.Identity != identity {
+		return nil, err
+	}
+	switch k.Target.Step {
+	case v1alpha1.ChartRolledBack:
+		return fault.UpgradeFailed(errors.New(k.Target.Message)), nil
+	case v1alpha1.ChartChecking:
+		return s.gatesRefused(identity), nil
+	default:
+		return nil, nil
+	}
+}
+
+// InForce says whether a change that failed leaves a release in force, under which the
+// rest of the pass goes on.
+func InForce(k *v1alpha1.KarpenterStatus, failed error) bool {
+	f := fault.Classify(failed)
+	return f != nil && (f.Class == fault.Terminal || IsFrozen(failed)) && upgrade.InForce(*k) != ""
+}
+
+// IsFrozen says of an error that a change of the charts waits for a window of spec.guard.
+func IsFrozen(err error) bool {
+	var frozen *frozenError
+	return errors.As(err, &frozen)
+}
+
+// Changes says whether a change of the charts would begin.
+func (s *Step) Changes() bool {
+	if s.Karpenter.Management == render.External || s.Charts == nil || s.k() == nil {
+		return false
+	}
+	identity, err := s.Identity()
+	return err == nil && upgrade.Begins(*s.k(), identity)
+}
+
+// goesBack says why no change of the charts begins for a revision that is, or may be, older than
+// what was applied; nil where it is not, or where there is none to begin. With two replicas of a
+// mirror, one of which lags behind, charts would be changed to and fro, until Helm's history has
+// no release left to go back to.
+func (s *Step) goesBack(identity string) error {
+	k := s.k()
+	if !s.Older || !upgrade.Begins(*k, identity) {
+		return nil
+	}
+	known := "Karpenter " + k.Version + " stays in force"
+	if t := k.Target; t != nil && upgrade.UnderWay(*t) {
+		known = fmt.Sprintf("a change to Karpenter %s is under way", t.Version)
+	}
+	return fault.Held(fmt.Errorf("HEAD is older than what was applied, or may be (the branch was set back, or a mirror lags behind), and its charts differ: %s; push a newer commit", known))
+}
+
+// finishNewer takes the steps of a change that a newer revision has begun, as far as that goes
+// without its charts: the controller comes up, or the release before it comes back. held is the
+// outcome.
+func (s *Step) finishNewer(held error) func(context.Context, upgrade.Action, *upgrade.Seen) (bool, error) {
+	return func(ctx context.Context, action upgrade.Action, seen *upgrade.Seen) (again bool, err error) {
+		switch action.(type) {
+		case upgrade.Diagnose, upgrade.FindEarlier, upgrade.RollBack:
+			return s.takeChartStep(ctx, action, seen)
+		case upgrade.InstallController:
+			if seen.Controller, err = s.rolledOutAs(ctx, *s.k().Target); err != nil || seen.Controller != nil {
+				return err == nil, err
+			}
+		case upgrade.Record, upgrade.Wait, upgrade.Stall, upgrade.Fail:
+			if err := s.pauseCharts(action); err != nil {
+				return false, err
+			}
+		}
+		return false, held
+	}
+}
+
+// rolledOutAs is the release of a change that has been written; nil where it is another one.
+func (s *Step) rolledOutAs(ctx context.Context, t v1alpha1.ChartTarget) (*v1alpha1.ReleaseStatus, error) {
+	state, err := s.Helm.State(ctx, s.k().Namespace)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("read the Helm release %s", charts.ControllerChart), err)
+	}
+	if t.Step != v1alpha1.ChartRollingOut || !state.Controller.Installed(t.Version) {
+		return nil, nil
+	}
+	return &v1alpha1.ReleaseStatus{Revision: int32(state.Controller.Revision), Version: t.Version}, nil
+}
+
+// releasesEvery is the least time between two questions to Helm that no person asked for.
+const releasesEvery = time.Minute
+
+// askReleases asks Helm whether both releases are there as plumbline has left them, and
+// forgets that they are installed where they are not. Nothing tells of a release: the CRDs
+// outlive theirs, by helm.sh/resource-policy, and its Secrets are not watched. It asks when a
+// person wants a pass, and once per interval.
+func (s *Step) askReleases(ctx context.Context) error {
+	every := max(s.Sync.Spec.Interval.Duration, releasesEvery)
+	if s.Memory.installed == "" || !s.Insist && !finding.Due(s.Now, s.Memory.releasesAskedAt, every) {
+		return nil
+	}
+	state, err := s.Helm.State(ctx, s.Karpenter.Namespace)
+	if err != nil {
+		return err
+	}
+	s.Memory.releasesAskedAt = s.Now
+	if !state.CRDs.Intact() || !state.Controller.Intact() {
+		s.Memory.installed = ""
+	}
+	return nil
+}
+
+// reinstalled says whether a step has installed a release that was there before.
+func (s *Step) reinstalled(chart string, result release.Result) bool {
+	if result.Step != release.Install || !result.Changed {
+		return false
+	}
+	k := s.k()
+	if chart == charts.CRDChart {
+		return k.CRDs != nil
+	}
+	return k.Controller != nil
+}

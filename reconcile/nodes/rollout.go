@@ -1,14 +1,26 @@
 package nodes
 
 import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/blocker"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // Settles is how long after a change Karpenter may find a node outdated that nobody else can
@@ -254,4 +266,208 @@ func excess(pools []Pool, claims []plan.NodeClaim, outdated []plan.Outdated) int
 		}
 	}
 	return n
+}
+
+// slowDrain is after how long of draining that is named, too, which each drain waits for for a while:
+// a pod that ends, an instance that is shutting down.
+const slowDrain = 2 * time.Minute
+
+// hangs says what keeps nodes that drain, once the rollout makes no progress; empty where nothing is
+// known to. While such a node is there it stands in the message whatever other nodes do, and it is asked again.
+func (r *Rollouts) hangs(ctx context.Context, of v1alpha1.Rollout, ending []*plan.NodeClaim) string {
+	m := r.Memory
+	if m.hanging != nil && !slices.ContainsFunc(ending, func(c *plan.NodeClaim) bool { return m.hanging[c.UID] }) {
+		m.hanging, m.blocked = nil, ""
+	}
+	if len(ending) == 0 {
+		return ""
+	}
+	return r.blocked(of, m.hanging != nil, func() (words string) {
+		words, m.hanging = r.diagnose(ctx, ending)
+		return words
+	})
+}
+
+// diagnose finds out what keeps the nodes that have been draining for longest, and which those are.
+func (r *Rollouts) diagnose(ctx context.Context, ending []*plan.NodeClaim) (words string, hanging map[types.UID]bool) {
+	slices.SortFunc(ending, func(a, b *plan.NodeClaim) int {
+		return cmp.Or(a.Deleted.Compare(b.Deleted), cmp.Compare(a.Name, b.Name))
+	})
+	oldest := map[string]*plan.NodeClaim{}
+	var nodes []blocker.Node
+	var failures []error
+	for _, c := range ending[:min(blocker.Most, len(ending))] {
+		n, err := r.nodeOf(ctx, c)
+		if apierrors.IsNotFound(err) {
+			continue // it has gone meanwhile
+		}
+		oldest[c.Name], nodes, failures = c, append(nodes, n), append(failures, err)
+	}
+	if len(nodes) == 0 {
+		return "", nil
+	}
+	found, err := r.blockerLook().At(ctx, nodes)
+	var all []string
+	for i := range found.Nodes {
+		n := &found.Nodes[i]
+		c := oldest[n.Claim]
+		if what := keeps(n, found, !r.Now.Before(c.Deleted.Add(slowDrain))); what != "" {
+			all = append(all, fmt.Sprintf("%s (node %s, NodeClaim/%s)", what, n.Title(), n.Claim))
+			if hanging == nil {
+				hanging = map[types.UID]bool{}
+			}
+			hanging[c.UID] = true
+		}
+	}
+	if len(all) > 0 {
+		return blocker.Say(all), hanging
+	}
+	if err = errors.Join(append(failures, err)...); err != nil {
+		first, _, _ := strings.Cut(err.Error(), "\n")
+		return fmt.Sprintf("read what keeps NodeClaim/%s: %s", nodes[0].Claim, first), nil
+	}
+	return "", nil
+}
+
+// keeps says what keeps a node, without what each drain waits for unless it is slow.
+func keeps(n *blocker.Node, e blocker.Evidence, slow bool) string {
+	var words, passing []string
+	for _, c := range n.Causes(e) {
+		if c.Passing {
+			passing = append(passing, c.Short)
+		} else {
+			words = append(words, c.Short)
+		}
+	}
+	if len(words) == 0 && slow {
+		words = passing
+	}
+	return finding.Few(words, " and ")
+}
+
+// nodeOf is the node of a NodeClaim, with its conditions where they can be read.
+func (r *Rollouts) nodeOf(ctx context.Context, c *plan.NodeClaim) (blocker.Node, error) {
+	claim := &karpv1.NodeClaim{}
+	if err := r.Events.Get(ctx, client.ObjectKey{Name: c.Name}, claim); err != nil {
+		return blocker.Node{Claim: c.Name, Name: c.Node, ProviderID: c.ProviderID}, err
+	}
+	return blocker.NodeOf(claim), nil
+}
+
+func (r *Rollouts) blockerLook() blocker.Look {
+	look := blocker.Look{Reader: r.Events, Now: r.Now, DaemonSets: func(ctx context.Context) plan.DaemonSets {
+		if r.DaemonSets == nil {
+			return plan.DaemonSets{}
+		}
+		found, _ := r.DaemonSets(ctx)
+		return found
+	}}
+	if r.EC2 != nil {
+		look.Protected = func(ctx context.Context, providerID string) (bool, error) {
+			ec2, err := r.EC2(ctx)
+			if err != nil {
+				return false, err
+			}
+			return ec2.TerminationProtected(ctx, providerID)
+		}
+	}
+	return look
+}
+
+// RolloutWords say how far a rollout has come, and what it waits for.
+func RolloutWords(r v1alpha1.Rollout) string {
+	words := Replaced(r)
+	if r.Outdated > 0 {
+		words += causes(r)
+	}
+	if r.Draining > 0 {
+		words += fmt.Sprintf(", %d draining", r.Draining)
+	}
+	if short := StaticReady(r); short != "" && short != words {
+		words += ", " + short
+	}
+	if r.Message != "" {
+		words += ": " + r.Message
+	}
+	return words
+}
+
+// Replaced counts the nodes that are replaced: 1 of 2 nodes replaced.
+func Replaced(r v1alpha1.Rollout) string {
+	if short := StaticReady(r); short != "" && r.Nodes == 0 && r.SettlesAt == nil {
+		return short
+	}
+	if r.Nodes == 0 {
+		return "no node is known to be outdated yet"
+	}
+	return fmt.Sprintf("%d of %d nodes replaced", r.Nodes-r.Outdated, r.Nodes)
+}
+
+// causes are Karpenter's reasons, and whether a commit is behind them.
+func causes(r v1alpha1.Rollout) string {
+	why := strings.Join(r.Reasons, ", ")
+	if r.Revision == "" {
+		why = cmp.Or(why, "outdated") + ", by no commit of this NodeSync"
+	}
+	if why == "" {
+		return ""
+	}
+	return " (" + why + ")"
+}
+
+// Uncommitted says what has outdated the nodes of a rollout that no commit has begun: Karpenter's
+// reasons, with the inputs that differ where they are known.
+func Uncommitted(r v1alpha1.Rollout) string {
+	var words []string
+	for _, reason := range r.Reasons {
+		before := len(words)
+		for _, i := range r.Inputs {
+			if one := i.Words(); i.Reason == reason && !slices.Contains(words, one) {
+				words = append(words, one)
+			}
+		}
+		if len(words) == before {
+			words = append(words, reason)
+		}
+	}
+	return finding.Few(words, "; ")
+}
+
+// announce says by an event that a rollout begins, or is over.
+func (r *Rollouts) announce(next *v1alpha1.Rollout) {
+	switch {
+	case next == nil && r.Said != nil:
+		r.Event(v1alpha1.ReasonRolledOut, finished(r.ofGit(*r.Said), r.Now))
+	case next != nil && (r.Said == nil || r.Said.Revision != next.Revision):
+		r.Event(v1alpha1.ReasonRollingOut, started(*next))
+	}
+}
+
+// started is the event on a rollout that begins.
+func started(r v1alpha1.Rollout) string {
+	switch short := StaticReady(r); {
+	case r.Nodes == 0 && short != "" && r.Revision == "":
+		return short
+	case r.Nodes == 0 && short != "":
+		return render.ShortRevision(r.Revision) + ": " + short
+	case r.Nodes == 0:
+		return render.ShortRevision(r.Revision) + " may outdate nodes: Karpenter asks AWS which"
+	case r.Revision == "":
+		return fmt.Sprintf("outdated by no commit of this NodeSync: %s (%s); Karpenter replaces them at the pace of their disruption budgets", english.Plural(int(r.Nodes), "node", ""), Uncommitted(r))
+	}
+	return fmt.Sprintf("%s outdates %s: Karpenter replaces them at the pace of their disruption budgets", render.ShortRevision(r.Revision), english.Plural(int(r.Nodes), "node", ""))
+}
+
+// finished is the event on a rollout that has ended.
+func finished(r v1alpha1.Rollout, now time.Time) string {
+	of := "no node was outdated"
+	if r.Nodes > 0 {
+		of = fmt.Sprintf("each of %s matches or is gone", english.Plural(int(r.Nodes), "node", ""))
+	}
+	if full := filled(r); full != "" && r.Nodes == 0 {
+		of = full
+	} else if full != "" {
+		of += ", " + full
+	}
+	return fmt.Sprintf("%s, after %s", of, now.Sub(r.Since.Time).Round(time.Second))
 }

@@ -1,17 +1,31 @@
 package nodes_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	opstatus "github.com/awslabs/operatorpkg/status"
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/nodes"
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // saying is a rollout in short.
@@ -239,5 +253,264 @@ func TestARolloutRecordsWhatIsUnhashed(t *testing.T) {
 		if r.Outdated != 1 {
 			t.Errorf("pass %d: %d outdated", i, r.Outdated)
 		}
+	}
+}
+
+// drains is a rollout whose nodes drain, beside what hangs on them in the cluster.
+type drains struct {
+	t       *testing.T
+	client  client.WithWatch
+	reads   int
+	refuses string
+	now     time.Time
+	claims  []plan.NodeClaim
+	pools   []nodes.Pool
+	memory  *nodes.RolloutMemory
+	rollout *v1alpha1.Rollout
+	wake    time.Time
+
+	launchless []nodes.Launchless
+}
+
+func newDrains(t *testing.T, objects ...client.Object) *drains {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, policyv1.AddToScheme, storagev1.AddToScheme, observe.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := &drains{t: t, now: time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC), memory: &nodes.RolloutMemory{}, pools: []nodes.Pool{pool("a", map[string]any{"nodes": "1"})}}
+	d.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+		WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }).
+		WithIndex(&corev1.Event{}, "involvedObject.name", func(o client.Object) []string { return []string{o.(*corev1.Event).InvolvedObject.Name} }).
+		WithInterceptorFuncs(interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			d.reads++
+			if _, pods := list.(*corev1.PodList); pods && d.refuses != "" {
+				return errors.New(d.refuses)
+			}
+			return c.List(ctx, list, opts...)
+		}}).Build()
+	return d
+}
+
+// ending is a NodeClaim that ends since then, on node-NAME.
+func (d *drains) ending(name string, since time.Time, conditions ...opstatus.Condition) {
+	d.t.Helper()
+	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{"karpenter.sh/termination"}}}
+	claim.Status.NodeName, claim.Status.ProviderID, claim.Status.Conditions = "node-"+name, "aws:///eu-west-1a/i-0123456789abcdef0", conditions
+	if err := d.client.Create(d.t.Context(), claim); err != nil {
+		d.t.Fatal(err)
+	}
+	if err := d.client.Delete(d.t.Context(), claim); err != nil {
+		d.t.Fatal(err)
+	}
+	c := drifted(name, "a", true)
+	c.Node, c.Deleted = "node-"+name, since
+	d.claims = append(d.claims, c)
+}
+
+// look is one so long after the last, and what it says.
+func (d *drains) look(later time.Duration) string {
+	d.t.Helper()
+	d.now = d.now.Add(later)
+	r := nodes.Rollouts{
+		Live: plan.Live{Objects: map[render.Ref]*plan.Object{}, NodeClaims: d.claims}, Pools: d.pools, Events: d.client, Launchless: d.launchless,
+		EC2:    func(context.Context) (nodes.EC2, error) { return &shows{}, nil },
+		Before: d.rollout, Said: d.rollout, Now: d.now, Memory: d.memory,
+	}
+	d.rollout, d.wake = r.Look(d.t.Context()), r.WakeAt
+	if !d.wake.IsZero() && !d.wake.After(d.now) {
+		d.t.Errorf("it asks for a look at %s, which is past", d.wake)
+	}
+	return d.rollout.Message
+}
+
+func webPod(change ...func(*corev1.Pod)) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "web-0", Labels: map[string]string{"app": "web"}}, Spec: corev1.PodSpec{NodeName: "node-1"}}
+	for _, c := range change {
+		c(p)
+	}
+	return p
+}
+
+func webBudget() *policyv1.PodDisruptionBudget {
+	return &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "web"},
+		Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
+		Status:     policyv1.PodDisruptionBudgetStatus{CurrentHealthy: 2, ExpectedPods: 2, DesiredHealthy: 2},
+	}
+}
+
+const byBudget = "waits for PodDisruptionBudget web/web, which allows no disruption (healthy: 2 of 2, 2 needed) of pod web/web-0 (node node-1, NodeClaim/1)"
+
+// TestWhatKeepsNodesThatDrain is said once the rollout makes no progress: at first what a person has to
+// look after, and what each drain waits for for a while only of one that is slow.
+func TestWhatKeepsNodesThatDrain(t *testing.T) {
+	volume := "pv-1"
+	attached := &storagev1.VolumeAttachment{
+		ObjectMeta: metav1.ObjectMeta{Name: "csi-1"},
+		Spec:       storagev1.VolumeAttachmentSpec{NodeName: "node-1", Attacher: "ebs.csi.aws.com", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &volume}},
+	}
+	kept := func(p *corev1.Pod) { p.Annotations = map[string]string{karpv1.DoNotDisruptAnnotationKey: "true"} }
+	finalizer := func(p *corev1.Pod) {
+		p.DeletionTimestamp, p.Finalizers = &metav1.Time{Time: time.Unix(1, 0)}, []string{"example.com/keep"}
+	}
+	const at = " (node node-1, NodeClaim/1)"
+	drained := []opstatus.Condition{
+		{Type: karpv1.ConditionTypeDrained, Status: "True"}, {Type: karpv1.ConditionTypeVolumesDetached, Status: "True"},
+	}
+	for name, c := range map[string]struct {
+		objects     []client.Object
+		conditions  []opstatus.Condition
+		refuses     string
+		quiet, slow string
+	}{
+		"a budget":                   {objects: []client.Object{webPod(), webBudget()}, quiet: byBudget, slow: byBudget},
+		"a pod not to be disrupted":  {objects: []client.Object{webPod(kept)}, quiet: "waits for pod web/web-0, annotated karpenter.sh/do-not-disrupt" + at, slow: "waits for pod web/web-0, annotated karpenter.sh/do-not-disrupt" + at},
+		"a pod's finalizer":          {objects: []client.Object{webPod(finalizer)}, quiet: "waits for pod web/web-0, which waits for its finalizer example.com/keep" + at, slow: "waits for pod web/web-0, which waits for its finalizer example.com/keep" + at},
+		"a pod":                      {objects: []client.Object{webPod()}, slow: "waits for pod web/web-0" + at},
+		"a volume":                   {objects: []client.Object{attached}, slow: "waits for volume pv-1 (VolumeAttachment csi-1) to be detached by ebs.csi.aws.com" + at},
+		"an instance":                {conditions: []opstatus.Condition{{Type: karpv1.ConditionTypeInstanceTerminating, Status: "Unknown", Message: "it shuts down"}}, slow: "waits for InstanceTerminating: it shuts down" + at},
+		"EC2 protects it":            {conditions: drained, quiet: "waits for EC2 to take the termination of i-0123456789abcdef0: it is drained, and EC2 protects it from termination (disableApiTermination)" + at, slow: "waits for EC2 to take the termination of i-0123456789abcdef0: it is drained, and EC2 protects it from termination (disableApiTermination)" + at},
+		"its pods may not be listed": {objects: []client.Object{webPod(), webBudget()}, refuses: "pods is forbidden", quiet: "read what keeps NodeClaim/1: pods is forbidden", slow: "waits for Karpenter to terminate it" + at},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDrains(t, c.objects...)
+			for i := range c.conditions {
+				c.conditions[i].LastTransitionTime = metav1.NewTime(d.now.Add(-time.Minute))
+			}
+			d.refuses = c.refuses
+			d.ending("1", d.now, c.conditions...)
+			d.claims = append(d.claims, drifted("2", "a", false))
+			for range 2 {
+				if got := d.look(0); got != "" || d.reads > 0 || !d.wake.Equal(d.now.Add(30*time.Second)) {
+					t.Fatalf("as it begins: %q, after %d reads, next look at %s", got, d.reads, d.wake)
+				}
+			}
+			if got := d.look(30 * time.Second); got != c.quiet || !d.wake.Equal(d.now.Add(time.Minute)) {
+				t.Errorf("after 30 s: %q\nwant %q; next look at %s", got, c.quiet, d.wake)
+			}
+			read := d.reads
+			if got := d.look(59 * time.Second); got != c.quiet || d.reads != read {
+				t.Errorf("within a minute: %q, after %d more reads", got, d.reads-read)
+			}
+			if got := d.look(time.Minute); got != c.slow || d.reads == read {
+				t.Errorf("after two minutes: %q\nwant %q", got, c.slow)
+			}
+		})
+	}
+}
+
+// TestTheOldestDrainsAreLookedInto, three of them, and what was found is said while others go on.
+func TestTheOldestDrainsAreLookedInto(t *testing.T) {
+	d := newDrains(t, webPod(), webBudget())
+	for i, name := range []string{"5", "4", "3", "2"} {
+		d.ending(name, d.now.Add(time.Duration(-i)*time.Second))
+	}
+	d.ending("1", d.now.Add(-time.Minute))
+	d.look(0)
+	if got := d.look(30 * time.Second); got != byBudget || d.reads > 11 { // volumes, budgets, and of 3 nodes the pods and two kinds of events
+		t.Errorf("%q, after %d reads", got, d.reads)
+	}
+	d.claims = d.claims[1:] // another has gone
+	if got := d.look(time.Second); got != byBudget {
+		t.Errorf("while others go on: %q", got)
+	}
+	if err := d.client.Delete(t.Context(), webBudget()); err != nil {
+		t.Fatal(err)
+	}
+	if got := d.look(time.Minute); got == byBudget {
+		t.Errorf("the budget has gone: %q", got)
+	}
+	d.claims = []plan.NodeClaim{drifted("9", "a", true)}
+	if got := d.look(time.Second); got != "" {
+		t.Errorf("all that was looked into has gone: %q", got)
+	}
+}
+
+// TestAHangingDrainIsSaidBesideTheRest: what keeps the nodes that are still to go, in short.
+func TestAHangingDrainIsSaidBesideTheRest(t *testing.T) {
+	for want, c := range map[string]struct {
+		budget     map[string]any
+		launchless []nodes.Launchless
+		all        bool
+	}{
+		"next window of NodePool/a 17:00 UTC; ":                    {budget: map[string]any{"nodes": "0", "schedule": "0 9 * * *", "duration": "8h"}},
+		"NodePool/a allows none; ":                                 {budget: map[string]any{"nodes": "0"}},
+		"NodePool/a has a disruption budget that cannot be read; ": {budget: map[string]any{"nodes": "0", "schedule": "at night", "duration": "8h"}},
+		"no replacement comes in NodePool/a: no capacity; ":        {budget: map[string]any{"nodes": "1"}, launchless: []nodes.Launchless{{Pool: "a", Why: "no capacity"}}},
+		"": {budget: map[string]any{"nodes": "0"}, all: true},
+	} {
+		d := newDrains(t, webPod(), webBudget())
+		d.pools, d.launchless = []nodes.Pool{pool("a", c.budget)}, c.launchless
+		d.ending("1", d.now)
+		if !c.all {
+			d.claims = append(d.claims, drifted("2", "a", false))
+		}
+		d.look(0)
+		if got := d.look(30 * time.Second); got != want+byBudget {
+			t.Errorf("got  %q\nwant %q", got, want+byBudget)
+		}
+	}
+}
+
+// TestABudgetThatKeepsADrainFitsInACommitStatus, of at most 140 characters.
+func TestABudgetThatKeepsADrainFitsInACommitStatus(t *testing.T) {
+	d := newDrains(t, webPod(), webBudget())
+	d.ending("1", d.now)
+	d.claims = append(d.claims, drifted("2", "a", false))
+	d.look(0)
+	d.look(30 * time.Second)
+	if words := "rolling out: " + nodes.RolloutWords(*d.rollout); strings.Index(words, "web/web") > 120 || !strings.Contains(words, "1 draining: waits for PodDisruptionBudget web/web, which") {
+		t.Errorf("%q", words)
+	}
+}
+
+// TestARolloutNamesAllBudgetsThatBlockIt: Karpenter's event on one node names one PodDisruptionBudget; the message counts the
+// nodes and the budgets of all of them. If the event gives another reason, the message quotes that.
+func TestARolloutNamesAllBudgetsThatBlockIt(t *testing.T) {
+	for name, c := range map[string]struct {
+		nodes, budgets, shared int
+		event, want            string
+	}{
+		"one of one":  {nodes: 1, budgets: 1, event: "Pdb prevents pod evictions (PodDisruptionBudget=[web/web-00])", want: "0 of 1 node can drain: 1 PodDisruptionBudget can never allow an eviction: web/web-00"},
+		"forty":       {nodes: 4, budgets: 40, event: "Pdb prevents pod evictions (PodDisruptionBudget=[web/web-00])", want: "0 of 4 nodes can drain: 40 PodDisruptionBudgets can never allow an eviction: web/web-00, web/web-01, web/web-02, web/web-03, web/web-04 and 35 more"},
+		"not now":     {nodes: 2, budgets: 1, shared: 1, event: "Pdb prevents pod evictions (PodDisruptionBudget=[web/web-00])", want: "1 of 2 nodes can drain: 1 PodDisruptionBudget allows no disruption now: web/web-00"},
+		"many nodes":  {nodes: 30, budgets: 30, event: "Pdb prevents pod evictions (PodDisruptionBudget=[web/web-00])", want: "0 of 25 nodes can drain: 25 PodDisruptionBudgets can never allow an eviction: web/web-00, web/web-01, web/web-02, web/web-03, web/web-04 and 20 more; 5 more nodes were not examined"},
+		"not budgets": {nodes: 4, budgets: 40, event: "Can't replace with a cheaper node", want: "NodeClaim/00: Can't replace with a cheaper node"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDrains(t)
+			create := func(o client.Object) {
+				if err := d.client.Create(t.Context(), o); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for i := range c.nodes {
+				d.claims = append(d.claims, drifted(fmt.Sprintf("%02d", i), "a", false))
+				create(webPod(func(p *corev1.Pod) {
+					p.Name, p.Labels, p.Spec.NodeName = fmt.Sprintf("free-%02d", i), nil, d.claims[i].Node
+				}))
+			}
+			for i := range c.budgets {
+				app := fmt.Sprintf("web-%02d", i)
+				create(webPod(func(p *corev1.Pod) {
+					p.Name, p.Labels["app"], p.Spec.NodeName = app, app, d.claims[i%c.nodes].Node
+				}))
+				budget := webBudget()
+				budget.Name, budget.Spec.Selector.MatchLabels["app"] = app, app
+				budget.Status = policyv1.PodDisruptionBudgetStatus{CurrentHealthy: 1, ExpectedPods: int32(1 + c.shared), DesiredHealthy: 1}
+				create(budget)
+			}
+			create(&corev1.Event{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "e"}, InvolvedObject: corev1.ObjectReference{Name: "00"},
+				Reason: "DisruptionBlocked", Message: c.event, LastTimestamp: metav1.NewTime(d.now),
+			})
+			d.look(0)
+			if got := d.look(30 * time.Second); got != c.want {
+				t.Errorf("got  %q\nwant %q", got, c.want)
+			}
+		})
 	}
 }

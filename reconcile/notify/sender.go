@@ -1,18 +1,27 @@
 package notify
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/plumbline-dev/plumbline/internal/trust"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
+	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/redact"
 )
 
@@ -171,4 +180,112 @@ func (s *Sender) Failed(sync types.NamespacedName) []string {
 	failed := s.failed[sync]
 	delete(s.failed, sync)
 	return failed
+}
+
+// timeout is that of one attempt, and maxAnswer how much of an answer is read.
+const (
+	timeout   = 10 * time.Second
+	maxAnswer = 4 << 10
+)
+
+// laterError is a failure that may end by itself. After is how long the receiver wants none; 0 where
+// it did not say.
+type laterError struct {
+	after time.Duration
+	err   error
+}
+
+func (e *laterError) Error() string { return e.err.Error() }
+
+func (e *laterError) Unwrap() error { return e.err }
+
+// post makes one attempt. A *laterError is worth another.
+func post(ctx context.Context, kind adapter, n Notice, with credentials) error {
+	data, err := json.Marshal(kind.body(n))
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	transport, trusted := trust.Transport(with.CA)
+	if !trusted {
+		return errors.New("ca.crt of its Secret has no certificate in PEM")
+	}
+	defer transport.CloseIdleConnections()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, with.Address, bytes.NewReader(data))
+	if err != nil {
+		return errors.New("the address in its Secret is no URL")
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("User-Agent", "plumbline")
+	if name, value := kind.sign(with, data); name != "" {
+		request.Header.Set(name, value)
+	}
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	response, err := (&http.Client{Transport: transport, CheckRedirect: stay}).Do(request)
+	if err != nil {
+		var at *url.Error // it repeats the address
+		if errors.As(err, &at) {
+			err = at.Err
+		}
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = fmt.Errorf("no answer within %s", timeout)
+		}
+		return &laterError{err: err}
+	}
+	defer response.Body.Close()
+	said, _ := io.ReadAll(io.LimitReader(response.Body, maxAnswer)) // a part says enough
+	return judge(response, said)
+}
+
+// judge turns an answer into an error, or nil.
+func judge(response *http.Response, said []byte) error {
+	code := response.StatusCode
+	err := fmt.Errorf("it answers %s", response.Status)
+	if text := bytes.TrimSpace(said); len(text) > 0 {
+		err = fmt.Errorf("%w: %s", err, text)
+	}
+	switch {
+	case code >= http.StatusOK && code < http.StatusMultipleChoices:
+		return nil
+	case code == http.StatusTooManyRequests:
+		return &laterError{after: report.RetryAfter(response.Header), err: err}
+	case code >= http.StatusInternalServerError, code == http.StatusRequestTimeout:
+		return &laterError{after: report.RetryAfter(response.Header), err: err}
+	case code >= http.StatusMultipleChoices && code < http.StatusBadRequest:
+		return errors.New("it redirects to another address, which is not followed: put that address into its Secret")
+	}
+	return err
+}
+
+// credentials are what a receiver is reached with.
+type credentials struct {
+	Address, Token, Username, Password string
+	// CA are authorities of the host, in PEM, beside the system's.
+	CA []byte
+}
+
+// secrets are what no message repeats. The whole address is one: that of Slack and of Teams is all
+// that it takes to write there.
+func (c credentials) secrets() []string {
+	all := []string{c.Address, c.Token, c.Password}
+	if at, err := url.Parse(c.Address); err == nil {
+		all = append(all, strings.Trim(at.Path, "/"), at.RawQuery)
+	}
+	return all
+}
+
+// open reads a Secret of the NodeSync's namespace, where it may be sent to the host that it names.
+func open(ctx context.Context, reader client.Reader, grants grant.Policy, sync types.NamespacedName, name string) (credentials, error) {
+	secret := &corev1.Secret{}
+	if err := reader.Get(ctx, types.NamespacedName{Namespace: sync.Namespace, Name: name}, secret); err != nil {
+		return credentials{}, fmt.Errorf("read secret %s: %w", name, err)
+	}
+	value := func(key string) string { return strings.TrimSpace(string(secret.Data[key])) }
+	c := credentials{Address: value("address"), Token: value("token"), Username: value("username"), Password: value("password"), CA: secret.Data["ca.crt"]}
+	at, err := url.Parse(c.Address)
+	if err != nil || at.Host == "" || at.Scheme != "https" && at.Scheme != "http" {
+		return credentials{}, fmt.Errorf("the key address of secret %s is no URL of http or https", name)
+	}
+	return c, grants.Check(secret, grant.Use{NodeSync: sync.Name, Address: c.Address})
 }

@@ -2,12 +2,20 @@ package observe
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -17,8 +25,11 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/observe/wire"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -109,4 +120,149 @@ func (c watchClient) watch(ctx context.Context, options metav1.ListOptions) (wat
 	return c.Get().Resource(c.resource).
 		SpecificallyVersionedParams(&options, clientgoscheme.ParameterCodec, schema.GroupVersion{Version: "v1"}).
 		Watch(ctx)
+}
+
+// Refusals are the watches that the API server refuses us, or cannot serve for want
+// of a conversion. A cache whose watch is refused is empty, or stands still, and looks like any other. The zero value
+// is ready for use.
+type Refusals struct {
+	mu sync.Mutex
+	of map[Reflector]refused
+}
+
+// Reflector fills one cache. It is *cache.Reflector of client-go.
+type Reflector interface {
+	LastSyncResourceVersion() string
+	TypeDescription() string
+}
+
+// refused is one watch, and how far its cache had come.
+type refused struct {
+	err error
+	at  string
+}
+
+// Handle is the cache's handler of watches that fail. It goes on to client-go's
+// own, which logs.
+func (r *Refusals) Handle(ctx context.Context, reflector *toolscache.Reflector, err error) {
+	r.Note(reflector, err)
+	toolscache.DefaultWatchErrorHandler(ctx, reflector, err)
+}
+
+// Note keeps an error of a watch, if it is a refusal.
+func (r *Refusals) Note(reflector Reflector, err error) {
+	if _, unconverted := Unconverted(err.Error()); !unconverted && !apierrors.IsForbidden(err) {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.of == nil {
+		r.of = map[Reflector]refused{}
+	}
+	r.of[reflector] = refused{err: err, at: reflector.LastSyncResourceVersion()}
+}
+
+// Err says which watches are refused; nil where none is. A watch that has moved
+// its cache since is refused no more: nobody calls to say so.
+func (r *Refusals) Err() error {
+	_, err := r.Apart("")
+	return err
+}
+
+// Apart is Err, with the watches of one type, by its description, apart from all others.
+func (r *Refusals) Apart(description string) (of, others error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var errs []error
+	for reflector, watch := range r.of {
+		if reflector.LastSyncResourceVersion() != watch.at {
+			delete(r.of, reflector)
+			continue
+		}
+		err := fmt.Errorf("watch %s: %w", reflector.TypeDescription(), watch.err)
+		if reflector.TypeDescription() == description {
+			of = errors.Join(of, err)
+			continue
+		}
+		errs = append(errs, err)
+	}
+	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return of, errors.Join(errs...)
+}
+
+// Forget forgets the watches of one type: they have ended, and their caches move no more.
+func (r *Refusals) Forget(description string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for reflector := range r.of {
+		if reflector.TypeDescription() == description {
+			delete(r.of, reflector)
+		}
+	}
+}
+
+// Labelled says what the watch cache holds of Secrets and ConfigMaps: those of one
+// namespace whose label lets a plumbline.yaml take values of the chart from them.
+func Labelled(namespace string) map[client.Object]cache.ByObject {
+	rule := cache.ByObject{
+		Namespaces: map[string]cache.Config{namespace: {}},
+		Label:      labels.SelectorFromSet(ValuesLabels()),
+		Transform:  trimLabelled,
+	}
+	return map[client.Object]cache.ByObject{&corev1.Secret{}: rule, &corev1.ConfigMap{}: rule}
+}
+
+// ValuesLabels are those of a Secret or ConfigMap that values may be taken from.
+func ValuesLabels() labels.Set { return labels.Set{v1alpha1.ValuesLabel: "true"} }
+
+// trimLabelled takes off what is noted on an object: kubectl notes all that is in
+// it once more.
+func trimLabelled(obj any) (any, error) {
+	if object, ok := obj.(metav1.Object); ok {
+		object.SetManagedFields(nil)
+		object.SetAnnotations(nil)
+	}
+	return obj, nil
+}
+
+// dnsNamespace is where the main chart creates a Role for the cluster's DNS, whatever its own namespace is
+// (charts/karpenter/templates/role.yaml in karpenter-provider-aws).
+const dnsNamespace = metav1.NamespaceSystem
+
+// Narrow limits the watches of Karpenter's Deployment and of what its charts make to namespaces, so that a Role
+// in each of them is enough. No namespaces: all, which needs a ClusterRole.
+func Narrow(objects map[client.Object]cache.ByObject, namespaces []string) {
+	if len(namespaces) == 0 {
+		return
+	}
+	for object, rule := range objects {
+		var kind string
+		switch o := object.(type) {
+		case *appsv1.Deployment:
+			kind = "Deployment"
+		case *metav1.PartialObjectMetadata:
+			kind = o.Kind
+		}
+		switch kind {
+		case "", "ClusterRole", "ClusterRoleBinding":
+			continue
+		}
+		rule.Namespaces = map[string]cache.Config{}
+		for _, namespace := range namespaces {
+			rule.Namespaces[namespace] = cache.Config{}
+		}
+		if kind == "Role" || kind == "RoleBinding" {
+			rule.Namespaces[dnsNamespace] = cache.Config{}
+		}
+		objects[object] = rule
+	}
+}
+
+// AddToScheme registers NodeClaims with a scheme. Karpenter's own package
+// registers its types only with client-go's global scheme.
+func AddToScheme(scheme *runtime.Scheme) error {
+	version := schema.GroupVersion{Group: "karpenter.sh", Version: "v1"}
+	scheme.AddKnownTypes(version, &karpv1.NodeClaim{}, &karpv1.NodeClaimList{})
+	metav1.AddToGroupVersion(scheme, version)
+	return nil
 }

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -10,6 +11,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apifields "k8s.io/apimachinery/pkg/fields"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
@@ -236,4 +239,203 @@ func eventsAbout(ctx context.Context, reader client.Reader, nodeClaim, reason st
 		return nil, err
 	}
 	return slices.DeleteFunc(events.Items, func(e corev1.Event) bool { return e.Reason != reason }), nil
+}
+
+// noInstanceTypes is the reason of Karpenter's event on a NodePool of which no instance type that is available meets the
+// requirements (sigs.k8s.io/karpenter pkg/events/reason.go and pkg/controllers/provisioning/scheduling/events.go, 1.14.1).
+// It creates no NodeClaim then, and no condition of the NodePool changes: it stays Ready. The event comes again each minute
+// for as long as a pod waits.
+const noInstanceTypes = "NoCompatibleInstanceTypes"
+
+// poolEvents say what the watch cache holds of events: those of this reason.
+func poolEvents() cache.ByObject {
+	return cache.ByObject{
+		Namespaces: map[string]cache.Config{corev1.NamespaceDefault: {}},
+		Field:      apifields.SelectorFromSet(apifields.Set{"reason": noInstanceTypes}),
+		Transform:  trimEvent,
+	}
+}
+
+// trimEvent keeps what SeeEvent reads.
+func trimEvent(obj any) (any, error) {
+	e, ok := obj.(*corev1.Event)
+	if !ok {
+		return obj, nil
+	}
+	trimMetadata(e)
+	return &corev1.Event{ObjectMeta: e.ObjectMeta, InvolvedObject: e.InvolvedObject, Reason: e.Reason, Message: e.Message, LastTimestamp: e.LastTimestamp}, nil
+}
+
+// SeeEvent looks at an event, and reports whether it is news of the NodePool that it is about. What AWS or Karpenter said of
+// a NodeClaim tells more, and stays.
+func (l *Launches) SeeEvent(e *corev1.Event) (news bool) {
+	if e.Reason != noInstanceTypes || e.InvolvedObject.Name == "" {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	pool := e.InvolvedObject.Name
+	before, known := l.failed[pool]
+	known = known && l.Now().Before(before.At.Add(FailedLaunchLasts))
+	if known && (before.NodeClaim != "" || !before.At.Before(e.LastTimestamp.Time)) || !l.Now().Before(e.LastTimestamp.Add(FailedLaunchLasts)) {
+		return false
+	}
+	if l.failed == nil {
+		l.failed = map[string]FailedLaunch{}
+	}
+	now := FailedLaunch{made: e.LastTimestamp, At: e.LastTimestamp.Time, Words: "Karpenter finds no instance type for it: " + e.Message}
+	if known {
+		now.under = before.under
+	}
+	l.failed[pool] = now
+	return !known || before.Words != now.Words
+}
+
+// Under drops what an event said of a pool before its definitions changed. The definitions are those that the pool has now;
+// equal texts are equal definitions.
+func (l *Launches) Under(pool, definitions string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now, known := l.failed[pool]
+	switch {
+	case !known || now.NodeClaim != "":
+	case now.under == "":
+		now.under = definitions
+		l.failed[pool] = now
+	case now.under != definitions:
+		delete(l.failed, pool)
+	}
+}
+
+// Join is a launch of a pool whose node has not joined the cluster: it has not registered, or is
+// not initialized.
+type Join struct {
+	NodeClaim string
+	Created   metav1.Time
+	// ProviderID is that of its instance; empty where it has none.
+	ProviderID string
+	// Registered says that the node has registered.
+	Registered bool
+	// Failed is why it will not join; empty while it may.
+	Failed string
+}
+
+// joins are the launches of one pool.
+type joins struct {
+	// joined is when the newest NodeClaim was created whose node has joined, and waiting are those
+	// created after it, by name.
+	joined  metav1.Time
+	waiting map[string]Join
+}
+
+// keptJoins is how many launches of a pool are kept: of more than these the oldest are forgotten.
+const keptJoins = 100
+
+// Joins are the launches of a pool whose nodes have not joined, oldest first, and when the newest
+// NodeClaim was created whose node has; zero where none has.
+func (l *Launches) Joins(pool string) (waiting []Join, joined metav1.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	of := l.joins[pool]
+	if of == nil {
+		return nil, metav1.Time{}
+	}
+	return of.sorted(), of.joined
+}
+
+func (j *joins) sorted() []Join {
+	all := make([]Join, 0, len(j.waiting))
+	for _, one := range j.waiting {
+		all = append(all, one)
+	}
+	slices.SortFunc(all, func(a, b Join) int {
+		return cmp.Or(a.Created.Compare(b.Created.Time), cmp.Compare(a.NodeClaim, b.NodeClaim))
+	})
+	return all
+}
+
+// seeJoin looks at a NodeClaim for whether its node joins, and says whether that has changed.
+func (l *Launches) seeJoin(pool string, claim *karpv1.NodeClaim) (news bool) {
+	of := l.joins[pool]
+	if of == nil {
+		of = &joins{waiting: map[string]Join{}}
+		if l.joins == nil {
+			l.joins = map[string]*joins{}
+		}
+		l.joins[pool] = of
+	}
+	before, known := of.waiting[claim.Name]
+	switch now := joinOf(claim); {
+	case now == nil: // it has joined
+		return of.join(claim)
+	case claim.CreationTimestamp.Before(&of.joined), claim.DeletionTimestamp != nil && now.Failed == "":
+		delete(of.waiting, claim.Name)
+		return false
+	default:
+		of.waiting[claim.Name] = *now
+		of.bound()
+		return now.Failed != before.Failed || known && now.Registered != before.Registered
+	}
+}
+
+// join notes that the node of a NodeClaim has joined: what was launched before it counts no more.
+func (j *joins) join(claim *karpv1.NodeClaim) (news bool) {
+	if _, waited := j.waiting[claim.Name]; waited {
+		news = true
+		delete(j.waiting, claim.Name)
+	}
+	if !j.joined.Before(&claim.CreationTimestamp) {
+		return news
+	}
+	j.joined = claim.CreationTimestamp
+	for name, one := range j.waiting {
+		if !j.joined.Before(&one.Created) {
+			delete(j.waiting, name)
+		}
+	}
+	return news
+}
+
+func (j *joins) bound() {
+	if len(j.waiting) > keptJoins {
+		delete(j.waiting, j.sorted()[0].NodeClaim)
+	}
+}
+
+// launchTimeout is how long Karpenter tries to get an instance for a NodeClaim before it deletes it
+// (sigs.k8s.io/karpenter pkg/controllers/nodeclaim/lifecycle/liveness.go). One for which AWS has no
+// capacity it deletes at once, and tries another: that is no failure of a definition.
+const launchTimeout = 5 * time.Minute
+
+// joinOf is what a NodeClaim tells of its launch; nil where its node has joined.
+func joinOf(claim *karpv1.NodeClaim) *Join {
+	j := &Join{NodeClaim: claim.Name, Created: claim.CreationTimestamp, ProviderID: claim.Status.ProviderID}
+	j.Registered = claim.Status.NodeName != ""
+	if j.Registered && !hasCondition(claim, karpv1.ConditionTypeInitialized) {
+		return nil // the cache keeps that condition of nodes that are not initialized
+	}
+	if claim.DeletionTimestamp == nil {
+		return j
+	}
+	switch {
+	case j.Registered:
+		j.Failed = "its node was not initialized until it ended"
+	case j.ProviderID != "":
+		j.Failed = "its instance ended before its node registered"
+		if endedUnregistered(claim) {
+			j.Failed = "it had an instance, and its node did not register in time"
+		}
+	case claim.DeletionTimestamp.Sub(claim.CreationTimestamp.Time) >= launchTimeout:
+		j.Failed = "it got no instance: " + cmp.Or(launchTrouble(claim), "Karpenter does not say why")
+	}
+	return j
+}
+
+func hasCondition(claim *karpv1.NodeClaim, kind string) bool {
+	for _, c := range claim.Status.Conditions {
+		if c.Type == kind {
+			return true
+		}
+	}
+	return false
 }

@@ -1,6 +1,8 @@
 package observe_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -167,5 +169,176 @@ func TestWhyNotLaunched(t *testing.T) {
 		if got, err := observe.WhyNotLaunched(t.Context(), reader, claim); err != nil || got != want {
 			t.Errorf("%s: %q, %v, want %q", claim, got, err, want)
 		}
+	}
+}
+
+// TestPoolsWithoutAnInstanceType: Karpenter's event on a NodePool counts until a later NodeClaim has an instance, the
+// definitions change, or ten minutes have passed since the last one.
+func TestPoolsWithoutAnInstanceType(t *testing.T) {
+	const filtered = "NodePool requirements filtered out all compatible available instance types"
+	const words = "Karpenter finds no instance type for it: " + filtered
+	at := time.Unix(1000, 0)
+	event := func(second int64, reason string) *corev1.Event {
+		return &corev1.Event{InvolvedObject: corev1.ObjectReference{Kind: "NodePool", Name: "cheap"}, Reason: reason, Message: filtered, LastTimestamp: metav1.Unix(second, 0)}
+	}
+	type step = func(*testing.T, *observe.Launches) (news bool)
+	says := func(second int64) step {
+		return func(_ *testing.T, l *observe.Launches) bool {
+			return l.SeeEvent(event(second, "NoCompatibleInstanceTypes"))
+		}
+	}
+	under := func(definitions string) step {
+		return func(_ *testing.T, l *observe.Launches) bool { l.Under("cheap", definitions); return false }
+	}
+	sees := func(name string, second int64, how string) step {
+		return func(t *testing.T, l *observe.Launches) bool {
+			t.Helper()
+			change := launched
+			if how == "ended" {
+				change = ended
+			}
+			return l.See(launch(t, name, second, change))
+		}
+	}
+	for name, c := range map[string]struct {
+		steps []step
+		news  []bool
+		want  string
+	}{
+		"once":                           {[]step{says(990)}, []bool{true}, words},
+		"again is no news":               {[]step{says(930), says(990)}, []bool{true, false}, words},
+		"from long ago":                  {[]step{says(100)}, []bool{false}, ""},
+		"another reason":                 {[]step{func(_ *testing.T, l *observe.Launches) bool { return l.SeeEvent(event(990, "Ready")) }}, []bool{false}, ""},
+		"then a node comes":              {[]step{says(990), sees("a", 995, "launched")}, []bool{true, true}, ""},
+		"then an older node comes":       {[]step{says(990), sees("a", 980, "launched")}, []bool{true, false}, words},
+		"the definitions stay":           {[]step{says(990), under("1"), under("1")}, []bool{true, false, false}, words},
+		"the definitions change":         {[]step{says(990), under("1"), under("2")}, []bool{true, false, false}, ""},
+		"it is repeated before":          {[]step{says(930), under("1"), says(990), under("2")}, []bool{true, false, false, false}, ""},
+		"a launch that failed says more": {[]step{sees("a", 980, "ended"), says(990)}, []bool{true, false}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := &observe.Launches{Now: func() time.Time { return at }}
+			for i, step := range c.steps {
+				if news := step(t, l); news != c.news[i] {
+					t.Errorf("step %d: news %t", i+1, news)
+				}
+			}
+			if got, _ := l.Failed("cheap"); got.Words != c.want {
+				t.Errorf("%q, want %q", got.Words, c.want)
+			}
+		})
+	}
+}
+
+// TestPoolEventsOnly: of the events of a cluster the cache holds those that SeeEvent reads.
+func TestPoolEventsOnly(t *testing.T) {
+	for of, rule := range observe.CacheOptions(&observe.Refusals{}, nil).ByObject {
+		if _, is := of.(*corev1.Event); !is {
+			continue
+		}
+		if rule.Field == nil || rule.Field.String() != "reason=NoCompatibleInstanceTypes" || len(rule.Namespaces) != 1 {
+			t.Errorf("the cache holds events by %v in %v", rule.Field, rule.Namespaces)
+		}
+		kept, err := rule.Transform(&corev1.Event{
+			ObjectMeta: metav1.ObjectMeta{Name: "e", ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "karpenter"}}}, Reason: "r", Message: "m", Source: corev1.EventSource{Component: "karpenter"},
+		})
+		if e, _ := kept.(*corev1.Event); err != nil || e.Message != "m" || e.ManagedFields != nil || e.Source.Component != "" {
+			t.Errorf("kept %+v (%v)", kept, err)
+		}
+		return
+	}
+	t.Error("the cache has no rule for events")
+}
+
+func uninitialized(n *karpv1.NodeClaim) {
+	registered(n)
+	n.Status.Conditions = []awsstatus.Condition{{Type: "Initialized", Status: metav1.ConditionUnknown}}
+}
+
+func initialized(n *karpv1.NodeClaim) {
+	registered(n)
+	n.Status.Conditions = []awsstatus.Condition{{Type: "Initialized", Status: metav1.ConditionTrue}}
+}
+
+func then(first func(*karpv1.NodeClaim), second ...func(*karpv1.NodeClaim)) func(*karpv1.NodeClaim) {
+	return func(n *karpv1.NodeClaim) {
+		first(n)
+		for _, change := range second {
+			change(n)
+		}
+	}
+}
+
+// TestJoins: which launches have not joined, and why those that failed have. An end is in second 9.
+func TestJoins(t *testing.T) {
+	late := func(n *karpv1.NodeClaim) { n.DeletionTimestamp = &metav1.Time{Time: time.Unix(600, 0)} }
+	denied := says("Unauthorized", "User is not authorized")
+	type see struct {
+		name   string
+		second int64
+		change func(*karpv1.NodeClaim)
+	}
+	cases := map[string]struct {
+		seen []see
+		want string
+	}{
+		"one that is launched":             {[]see{{"a", 1, launched}}, "a"},
+		"its instance ends":                {[]see{{"a", 1, launched}, {"a", 1, then(launched, ended)}}, "a: its instance ended before its node registered"},
+		"its node does not register":       {[]see{{"a", 1, unregistered}}, "a: it had an instance, and its node did not register in time"},
+		"no capacity":                      {[]see{{"a", 1, func(*karpv1.NodeClaim) {}}, {"a", 1, ended}}, ""},
+		"AWS refuses it until it is given": {[]see{{"a", 1, denied}, {"a", 1, then(denied, late)}}, "a: it got no instance: Unauthorized: User is not authorized"},
+		"it registers":                     {[]see{{"a", 1, uninitialized}}, "a registered"},
+		"it is initialized":                {[]see{{"a", 1, uninitialized}, {"a", 1, initialized}}, "joined 1"},
+		"it ends uninitialized":            {[]see{{"a", 1, then(uninitialized, ended)}}, "a registered: its node was not initialized until it ended"},
+		"another joins after it":           {[]see{{"a", 1, unregistered}, {"b", 2, initialized}}, "joined 2"},
+		"another has joined before it":     {[]see{{"b", 1, initialized}, {"a", 2, unregistered}}, "a: it had an instance, and its node did not register in time, joined 1"},
+		"an older one is seen again":       {[]see{{"b", 2, initialized}, {"a", 1, unregistered}}, "joined 2"},
+		"one that has joined ends":         {[]see{{"b", 2, initialized}, {"b", 2, then(initialized, ended)}}, "joined 2"},
+		"in the order of their launch":     {[]see{{"b", 2, launched}, {"a", 1, launched}}, "a, b"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			l := &observe.Launches{Now: func() time.Time { return time.Unix(700, 0) }}
+			for _, s := range c.seen {
+				l.See(launch(t, s.name, s.second, s.change))
+			}
+			waiting, joined := l.Joins("cheap")
+			var words []string
+			for _, j := range waiting {
+				word := j.NodeClaim
+				if j.Registered {
+					word += " registered"
+				}
+				if j.Failed != "" {
+					word += ": " + j.Failed
+				}
+				words = append(words, word)
+			}
+			if !joined.IsZero() {
+				words = append(words, fmt.Sprintf("joined %d", joined.Unix()))
+			}
+			if got := strings.Join(words, ", "); got != c.want {
+				t.Errorf("got  %q\nwant %q", got, c.want)
+			}
+		})
+	}
+}
+
+// TestJoinsAreNews where one fails, registers or joins, once each; and no more are kept than count.
+func TestJoinsAreNews(t *testing.T) {
+	l := &observe.Launches{Now: func() time.Time { return time.Unix(700, 0) }}
+	for i, s := range []struct {
+		change func(*karpv1.NodeClaim)
+		news   bool
+	}{{launched, false}, {uninitialized, true}, {uninitialized, false}, {initialized, true}, {initialized, false}} {
+		if news := l.See(launch(t, "a", 1, s.change)); news != s.news {
+			t.Errorf("%d: news %t", i+1, news)
+		}
+	}
+	for i := range 500 {
+		l.See(launch(t, fmt.Sprintf("b%d", i), int64(i+2), then(launched, ended)))
+	}
+	if waiting, _ := l.Joins("cheap"); len(waiting) != 100 || waiting[99].NodeClaim != "b499" {
+		t.Errorf("%d are kept, the last %v", len(waiting), waiting[len(waiting)-1])
 	}
 }

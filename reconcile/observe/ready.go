@@ -3,6 +3,7 @@ package observe
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // Readiness is whether one thing is as it should be, and if not, why. Of one that is
@@ -196,4 +198,40 @@ func condition(obj *plan.Object, kind string) (metav1.Condition, bool) {
 		}
 	}
 	return metav1.Condition{}, false
+}
+
+// unconverted are the API server's words where a CRD's conversion webhook does not
+// answer (k8s.io/apiextensions-apiserver/pkg/apiserver/conversion/webhook_converter.go).
+// They are all there is: the error has neither a reason nor a type of its own.
+var unconverted = regexp.MustCompile(`conversion webhook for ([a-z0-9.-]+)/(\w+), Kind=(\w+) failed`)
+
+// Unconverted says whether a message tells of objects that nobody can convert, and
+// of which kind and stored version they are. Karpenter 1.0 serves such a webhook,
+// and leaves it behind in the CRDs when its controller goes.
+func Unconverted(message string) (kind schema.GroupVersionKind, ok bool) {
+	words := unconverted.FindStringSubmatch(message)
+	if words == nil {
+		return schema.GroupVersionKind{}, false
+	}
+	return schema.GroupVersionKind{Group: words[1], Version: words[2], Kind: words[3]}, true
+}
+
+// ByRef is the readiness of each definition that was looked at.
+type ByRef map[render.Ref]Readiness
+
+// Of sums up the definitions of some kinds of a Set: the first that is not Ready speaks.
+func (r ByRef) Of(set *render.Set, kinds ...string) Readiness {
+	for _, object := range set.Objects {
+		if !slices.Contains(kinds, object.Ref.Kind) {
+			continue
+		}
+		ready, seen := r[object.Ref]
+		if !seen {
+			return Readiness{Message: object.Ref.String() + " is not applied yet"}
+		}
+		if !ready.Ready {
+			return ready
+		}
+	}
+	return Readiness{Ready: true}
 }

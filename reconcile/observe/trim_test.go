@@ -2,9 +2,13 @@ package observe_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	awsstatus "github.com/awslabs/operatorpkg/status"
 	"github.com/google/go-cmp/cmp"
@@ -13,11 +17,16 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"pgregory.net/rapid"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/plumbline-dev/plumbline/internal/property"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -174,4 +183,172 @@ func size(t *testing.T, obj any) int {
 		t.Fatal(err)
 	}
 	return len(raw)
+}
+
+// full is a NodePool as the API server has it after some weeks.
+func full() *unstructured.Unstructured {
+	object := pool(
+		map[string]any{"type": "NodeClassReady", "status": "True", "message": strings.Repeat("x", 500)},
+		map[string]any{"type": "Ready", "status": "True", "observedGeneration": int64(2), "lastTransitionTime": "2026-11-21T00:00:00Z"},
+	)
+	object.Object["spec"] = map[string]any{"weight": int64(3), "limits": map[string]any{"cpu": "10"}, "list": []any{"a", map[string]any{"b": int64(1)}}}
+	object.Object["status"].(map[string]any)["resources"] = map[string]any{"cpu": "10", "memory": "4Gi"}
+	object.SetAnnotations(map[string]string{corev1.LastAppliedConfigAnnotation: strings.Repeat("x", 3000), "team": "a"})
+	when := metav1.Unix(1, 0)
+	object.SetManagedFields([]metav1.ManagedFieldsEntry{
+		{Manager: "plumbline", Operation: "Apply", APIVersion: "karpenter.sh/v1", Time: &when, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:weight":{}}}`)},
+		{Manager: "karpenter", Operation: "Update", Subresource: "status", Time: &when, FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:conditions":{}}}`)},
+	})
+	return object
+}
+
+// TestTrimmingLeavesTheObjectAlone: what is trimmed again is shared, and read, by then.
+func TestTrimmingLeavesTheObjectAlone(t *testing.T) {
+	transform := observe.CacheOptions(&observe.Refusals{}, &render.Values{}).DefaultTransform
+	for _, name := range []string{"as it came", "trimmed"} {
+		object := full()
+		if name == "trimmed" {
+			object = kept(t, object)
+		}
+		before := object.DeepCopy()
+		if trimmed, err := transform(object); err != nil || trimmed == any(object) {
+			t.Errorf("%s: given back itself, %v", name, err)
+		}
+		if diff := cmp.Diff(before, object); diff != "" {
+			t.Errorf("%s: changed:\n%s", name, diff)
+		}
+	}
+}
+
+func TestTrimDefinition(t *testing.T) {
+	want := full()
+	trimmed := kept(t, full())
+	if diff := cmp.Diff(want.Object["spec"], trimmed.Object["spec"]); diff != "" {
+		t.Errorf("spec:\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]string{"team": "a"}, trimmed.GetAnnotations()); diff != "" {
+		t.Errorf("annotations:\n%s", diff)
+	}
+	if !plan.Applied(trimmed) {
+		t.Error("it is not known any more that we applied it")
+	}
+	if before, after := observe.Ready(plan.NewObject(want)), observe.Ready(plan.NewObject(trimmed)); before != after || !after.Ready {
+		t.Errorf("readiness %+v, was %+v", after, before)
+	}
+	if used := trimmed.Object["status"].(map[string]any)["resources"]; !cmp.Equal(used, map[string]any{"cpu": "10"}) || plan.LimitReached(trimmed) != "cpu" {
+		t.Errorf("kept of what it uses: %v; limit reached: %q", used, plan.LimitReached(trimmed))
+	}
+	metadata := []any{trimmed.GetName(), trimmed.GetGeneration(), trimmed.GetLabels(), trimmed.GroupVersionKind()}
+	if diff := cmp.Diff([]any{want.GetName(), want.GetGeneration(), want.GetLabels(), want.GroupVersionKind()}, metadata); diff != "" {
+		t.Errorf("metadata:\n%s", diff)
+	}
+	if got := size(t, trimmed); got > 700 {
+		t.Errorf("kept with %d bytes: %v", got, trimmed.Object)
+	}
+}
+
+// TestTrimmedClassesKeepWhatTheyResolveTo: the IDs only, in an order that stays.
+func TestTrimmedClassesKeepWhatTheyResolveTo(t *testing.T) {
+	class := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "karpenter.k8s.aws/v1", "kind": render.EC2NodeClass, "metadata": map[string]any{"name": "default"}}}
+	resolves("subnets", "subnet-2", "subnet-1")(class)
+	want := map[string]any{"subnets": []any{map[string]any{"id": "subnet-1"}, map[string]any{"id": "subnet-2"}}}
+	if diff := cmp.Diff(want, kept(t, class).Object["status"]); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// sent is a NodeClaim with every field that the cache keeps something of.
+func sent() *karpv1.NodeClaim {
+	n := claim()
+	n.CreationTimestamp = metav1.Unix(1_600_000_000, 0)
+	n.Annotations[karpv1.NodeClaimTerminationTimestampAnnotationKey] = "2026-01-01T00:00:00Z"
+	n.Annotations["karpenter.k8s.aws/ec2nodeclass-hash"] = "7"
+	n.Spec.ExpireAfter = karpv1.MustParseNillableDuration("720h")
+	n.Status.Conditions[0].Status, n.Status.Conditions[0].Message = metav1.ConditionFalse, "no capacity"
+	n.Status.Conditions = append(n.Status.Conditions, n.Status.Conditions[4])
+	n.Status.Conditions[9].Type = karpv1.ConditionTypeDisruptionReason
+	return n
+}
+
+// TestANodeClaimIsReadAsFarAsItIsKept: of a NodeClaim with some fields of all that there are, the
+// cache keeps the same, whether all of it was read or only what is kept.
+func TestANodeClaimIsReadAsFarAsItIsKept(t *testing.T) {
+	whole, err := json.Marshal(sent())
+	if err != nil {
+		t.Fatal(err)
+	}
+	property.Check(t, func(t *rapid.T) {
+		var fields map[string]any
+		if err := json.Unmarshal(whole, &fields); err != nil {
+			t.Fatal(err)
+		}
+		thin(t, fields)
+		raw, err := json.Marshal(fields)
+		if err != nil {
+			t.Fatal(err)
+		}
+		full := &karpv1.NodeClaim{}
+		if err := json.Unmarshal(raw, full); err != nil {
+			t.Fatal(err)
+		}
+		read, err := observe.ReadNodeClaim(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(trimmed(t, full), trimmed(t, read)); diff != "" {
+			t.Errorf("%s\nkept (-of all +of what was read):\n%s", raw, diff)
+		}
+	})
+}
+
+// thin leaves some fields out.
+func thin(t *rapid.T, fields map[string]any) {
+	for _, key := range slices.Sorted(maps.Keys(fields)) {
+		if rapid.IntRange(0, 9).Draw(t, key) == 0 {
+			delete(fields, key)
+		} else if within, ok := fields[key].(map[string]any); ok {
+			thin(t, within)
+		}
+	}
+}
+
+func trimmed(t *rapid.T, object runtime.Object) any {
+	kept, err := observe.CacheOptions(&observe.Refusals{}, nil).DefaultTransform(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kept
+}
+
+// TestWhatAReflectorAsksOfABookmark is read, too.
+func TestWhatAReflectorAsksOfABookmark(t *testing.T) {
+	read, err := observe.ReadNodeClaim([]byte(`{"apiVersion":"karpenter.sh/v1","kind":"NodeClaim","metadata":{"annotations":{"k8s.io/initial-events-end":"true"},"creationTimestamp":null,"resourceVersion":"9"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bookmark := read.(*karpv1.NodeClaim)
+	if bookmark.ResourceVersion != "9" || bookmark.Annotations[metav1.InitialEventsAnnotationKey] != "true" || !bookmark.CreationTimestamp.Equal(&metav1.Time{Time: time.Time{}}) {
+		t.Errorf("read as %+v", bookmark.ObjectMeta)
+	}
+}
+
+// TestReadingANodeClaimMakesLittle: what is not kept is passed over, of which there is most where
+// thousands of them change at once.
+func TestReadingANodeClaimMakesLittle(t *testing.T) {
+	raw, err := json.Marshal(sent())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var failed error
+	whole := testing.AllocsPerRun(100, func() {
+		failed = errors.Join(failed, json.Unmarshal(raw, &karpv1.NodeClaim{}))
+	})
+	kept := testing.AllocsPerRun(100, func() {
+		_, err := observe.ReadNodeClaim(raw)
+		failed = errors.Join(failed, err)
+	})
+	if failed != nil || kept > whole*4/5 {
+		t.Errorf("%v allocations, %v for all of it; %v", kept, whole, failed)
+	}
+	t.Logf("%v allocations, %v for all of it", kept, whole)
 }

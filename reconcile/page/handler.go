@@ -1,15 +1,29 @@
 package page
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"html/template"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/net/netutil"
+	"golang.org/x/sync/singleflight"
+	"golang.org/x/time/rate"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/plumbline-dev/plumbline/redact"
 )
 
 // Options say what pages are made with.
@@ -146,3 +160,298 @@ func (h *handler) answer(w http.ResponseWriter) func(written, error) {
 
 // patience bounds what a page waits for the watch cache.
 const patience = 3 * time.Second
+
+const (
+	maxConnections = 32
+	readTimeout    = 5 * time.Second
+	writeTimeout   = patience + 7*time.Second
+	maxHeaderSize  = 16 << 10
+)
+
+// CheckAddress refuses an address that others can reach: who may see the page is who may open a
+// port of the Pod (the right to create pods/portforward), or whom a proxy in the Pod lets in.
+func CheckAddress(address string) error {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil || port == "" {
+		return fmt.Errorf("--page-addr %q is no address: give localhost:PORT, or 0 for none", address)
+	}
+	if !isLoopback(host) {
+		return fmt.Errorf("--page-addr %s is not a loopback address, and the page asks nobody who they are: give localhost:PORT and use kubectl port-forward, or a proxy with a login in the same Pod", address)
+	}
+	return nil
+}
+
+// CheckURL returns the host at which users find the page; empty where there is no such place.
+func CheckURL(text string) (host string, err error) {
+	if text == "" {
+		return "", nil
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return "", fmt.Errorf("--page-url %q is not the URL of a page: give https://HOST, without credentials and query", text)
+	}
+	return u.Host, nil
+}
+
+// Server serves a handler at an address. It begins to listen at once and to answer when the manager
+// starts it, on each replica: one that does not lead says which one does.
+func Server(ctx context.Context, address string, h http.Handler) (manager.Runnable, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("listen for the page (--page-addr): %w", err)
+	}
+	return serving(listener, h), nil
+}
+
+// serving bounds how many connections there are, and how long each lasts.
+func serving(listener net.Listener, h http.Handler) *manager.Server {
+	shutdown := time.Second // nothing is lost by an answer that does not come
+	server := &http.Server{
+		Handler:        http.MaxBytesHandler(h, 0),
+		ReadTimeout:    readTimeout,
+		WriteTimeout:   writeTimeout,
+		MaxHeaderBytes: maxHeaderSize,
+	}
+	// A page is one request, and comes again each 10 s: browsers that keep theirs open would keep others out.
+	server.SetKeepAlivesEnabled(false)
+	return &manager.Server{
+		Name: "page", Server: server,
+		Listener:        netutil.LimitListener(listener, maxConnections),
+		ShutdownTimeout: &shutdown,
+	}
+}
+
+// query is what a request asks for.
+type query struct {
+	// nodeSync is the name of one; empty for the overview.
+	nodeSync string
+	// pool has ended nodes of it shown only; all has nothing left out; still has the page not
+	// load itself again.
+	pool       string
+	all, still bool
+}
+
+// queryOf reads a request's. What it does not know it passes over, so that pages are few.
+func queryOf(nodeSync string, values url.Values) query {
+	q := query{nodeSync: nodeSync, all: values.Get("all") == "1", still: values.Get("refresh") == "off"}
+	if pool := values.Get("pool"); nodeSync != "" && len(validation.IsDNS1123Subdomain(pool)) == 0 {
+		q.pool = pool
+	}
+	return q
+}
+
+// address is where a query's page is.
+func (q query) address() string {
+	u := url.URL{Path: "/"}
+	if q.nodeSync != "" {
+		u.Path = "/nodesyncs/" + q.nodeSync
+	}
+	values := url.Values{}
+	if q.pool != "" {
+		values.Set("pool", q.pool)
+	}
+	if q.all {
+		values.Set("all", "1")
+	}
+	if q.still {
+		values.Set("refresh", "off")
+	}
+	u.RawQuery = values.Encode()
+	return u.String()
+}
+
+// one is the page of a NodeSync, home the overview; both keep whether they load themselves again.
+func (q query) one(name string) string { return query{nodeSync: name, still: q.still}.address() }
+func (q query) home() string           { return query{still: q.still}.address() }
+
+// changed is the same page otherwise.
+func (q query) changed(change func(*query)) string {
+	change(&q)
+	return q.address()
+}
+
+//go:embed templates
+var files embed.FS
+
+// writer makes HTML of views.
+type writer struct {
+	style     template.CSS
+	namespace string
+	version   string
+	pages     map[string]*template.Template
+}
+
+// written is an answer.
+type written struct {
+	status int
+	html   []byte
+}
+
+// notice is a page that says one thing.
+type notice struct{ Heading, Text, Command string }
+
+func newWriter(namespace, version string) (*writer, error) {
+	style, err := files.ReadFile("templates/style.css")
+	if err != nil {
+		return nil, fmt.Errorf("read the style of pages: %w", err)
+	}
+	w := &writer{style: template.CSS(style), namespace: namespace, version: version, pages: map[string]*template.Template{}}
+	for _, name := range []string{"overview", "nodesync", "notice"} {
+		if w.pages[name], err = template.ParseFS(files, "templates/layout.html", "templates/"+name+".html"); err != nil {
+			return nil, fmt.Errorf("read the template of pages: %w", err)
+		}
+	}
+	return w, nil
+}
+
+// styleHash is by what the browser knows the only style that may be used.
+func (w *writer) styleHash() string {
+	sum := sha256.Sum256([]byte(w.style))
+	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// page makes the one that is asked for.
+func (w *writer) page(world *World, q query) (written, error) {
+	v := view{Title: "plumbline", Home: q.home(), Here: q.nodeSync, At: when{Words: world.Now.UTC().Format("15:04:05") + " UTC", Exact: world.Now.UTC().Format("2006-01-02T15:04:05Z")}}
+	v.Toggle = q.changed(func(q *query) { q.still = !q.still })
+	if !q.still {
+		v.Refresh = refreshes
+	}
+	if q.nodeSync == "" {
+		v.Body = overviewOf(world, q)
+		return w.write("overview", http.StatusOK, v)
+	}
+	sync := world.nodeSync(q.nodeSync)
+	if sync == nil {
+		v.Toggle, v.Title = "", "No NodeSync "+q.nodeSync
+		v.Body = notice{Heading: "No NodeSync " + q.nodeSync, Text: "There is none of this name in namespace " + w.namespace + ". The others are on the first page."}
+		return w.write("notice", http.StatusNotFound, v)
+	}
+	shown := nodeSyncOf(world, q, sync)
+	v.Title, v.Body = sync.Name+": "+shown.State.Words, shown
+	return w.write("nodesync", http.StatusOK, v)
+}
+
+// notice makes a page that says one thing, and loads itself again where that may change.
+func (w *writer) notice(status int, n notice) (written, error) {
+	v := view{Title: n.Heading, Home: query{}.home(), Here: n.Heading, Body: n}
+	if status == http.StatusServiceUnavailable {
+		v.Refresh = refreshes
+	}
+	return w.write("notice", status, v)
+}
+
+func (w *writer) write(name string, status int, v view) (written, error) {
+	v.Style, v.Namespace, v.Version = w.style, w.namespace, w.version
+	var out bytes.Buffer
+	if err := w.pages[name].ExecuteTemplate(&out, "layout", v); err != nil {
+		return written{}, fmt.Errorf("write the page %s: %w", name, err)
+	}
+	// What other people wrote must not read as something else here either.
+	return written{status, []byte(redact.Visible(out.String()))}, nil
+}
+
+const (
+	// fresh is for how long an answer is given again.
+	fresh = time.Second
+	// Pages that are not on the shelf are made one at a time, and no more than these: a page of
+	// 500 pools takes some milliseconds.
+	rendersRate, rendersBurst = rate.Limit(10), 20
+)
+
+// errBusy says that too many different pages are asked for.
+var errBusy = errors.New("too many different pages are asked for")
+
+// shelf keeps answers for a second, and has those who ask for the same page share its render.
+type shelf struct {
+	now    func() time.Time
+	read   func(context.Context) (*World, error)
+	render func(*World, query) (written, error)
+
+	making  singleflight.Group
+	one     chan struct{} // held by who reads and renders
+	limiter *rate.Limiter
+
+	mu      sync.Mutex
+	answers map[query]kept
+	world   *World
+}
+
+type kept struct {
+	page written
+	at   time.Time
+}
+
+func newShelf(now func() time.Time, read func(context.Context) (*World, error), render func(*World, query) (written, error)) *shelf {
+	return &shelf{now: now, read: read, render: render, one: make(chan struct{}, 1), limiter: rate.NewLimiter(rendersRate, rendersBurst), answers: map[query]kept{}}
+}
+
+// get is the page for a query.
+func (s *shelf) get(ctx context.Context, q query) (written, error) {
+	if page, found := s.kept(q); found {
+		return page, nil
+	}
+	answers := s.making.DoChan(q.address(), func() (any, error) {
+		// Others may wait for it when the first who asked has gone.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+		defer cancel()
+		return s.make(ctx, q)
+	})
+	select {
+	case answer := <-answers:
+		if answer.Err != nil {
+			return written{}, answer.Err
+		}
+		return answer.Val.(written), nil
+	case <-ctx.Done():
+		return written{}, ctx.Err()
+	}
+}
+
+// make reads and renders.
+func (s *shelf) make(ctx context.Context, q query) (written, error) {
+	select {
+	case s.one <- struct{}{}:
+		defer func() { <-s.one }()
+	case <-ctx.Done():
+		return written{}, ctx.Err()
+	}
+	if page, found := s.kept(q); found {
+		return page, nil
+	}
+	if !s.limiter.AllowN(s.now(), 1) {
+		return written{}, errBusy
+	}
+	if s.world == nil || s.now().Sub(s.world.Now) >= fresh {
+		world, err := s.read(ctx)
+		if err != nil {
+			return written{}, err
+		}
+		s.world = world
+	}
+	page, err := s.render(s.world, q)
+	if err != nil {
+		return written{}, err
+	}
+	s.keep(q, page)
+	return page, nil
+}
+
+func (s *shelf) kept(q query) (written, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found, has := s.answers[q]
+	return found.page, has && s.now().Sub(found.at) < fresh
+}
+
+// keep keeps an answer, and no older ones: their number is bounded by the limit.
+func (s *shelf) keep(q query, page written) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for other, old := range s.answers {
+		if s.now().Sub(old.at) >= fresh {
+			delete(s.answers, other)
+		}
+	}
+	s.answers[q] = kept{page, s.world.Now}
+}

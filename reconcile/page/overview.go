@@ -2,14 +2,26 @@ package page
 
 import (
 	"cmp"
+	"context"
+	"fmt"
+	"html/template"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/dustin/go-humanize/english"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/nodes"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/recorder"
 	"github.com/plumbline-dev/plumbline/reconcile/summary"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // overview is the page of all NodeSyncs.
@@ -84,4 +96,144 @@ func rowOf(w *World, q query, sync *v1alpha1.NodeSync) overviewRow {
 		}
 	}
 	return row
+}
+
+// refreshes is after how many seconds a page loads itself again.
+const refreshes = 10
+
+// view is a page: what all have, and what one is about.
+type view struct {
+	Title string
+	Style template.CSS
+	// Refresh is in how many seconds it loads itself again; 0 is never. Toggle is the page that
+	// does otherwise, empty where there is none.
+	Refresh int
+	Toggle  string
+	Home    string
+	// Here is the NodeSync that it is about; empty for the overview.
+	Here      string
+	Namespace string
+	Version   string
+	At        when
+	Body      any
+}
+
+// when is a time: how long ago, and exactly.
+type when struct{ Words, Exact string }
+
+// ago is a time as it is shown; nil and zero are not known.
+func ago(at *metav1.Time, now time.Time) when {
+	if at.IsZero() {
+		return when{}
+	}
+	return when{Words: summary.Age(*at, now), Exact: summary.Stamp(*at)}
+}
+
+// badge is a state as it is shown: a sign and a word say what its colour does.
+type badge struct{ Tone, Sign, Words string }
+
+// The tones, from what a person has to do something about to what is well.
+const (
+	toneBad   = "bad"
+	toneHeld  = "held"
+	toneBusy  = "busy"
+	toneQuiet = "quiet"
+	toneGood  = "good"
+)
+
+var tones = []string{toneBad, toneHeld, toneBusy, toneQuiet, toneGood}
+
+// badgeOf is that of a NodeSync's state.
+func badgeOf(state summary.State) badge {
+	tone, sign := toneBusy, "…"
+	switch state {
+	case summary.InSync:
+		tone, sign = toneGood, "✓"
+	case summary.Held, summary.RolloutHeld:
+		tone, sign = toneHeld, "‖"
+	case summary.RolloutStopped, summary.RolloutFailing, summary.Stalled, summary.Stuck, summary.Failed, summary.Retrying,
+		summary.Drifted, summary.Unknown:
+		tone, sign = toneBad, "!"
+	case summary.Suspended, summary.Drained, summary.Unseen, summary.Deleted:
+		tone, sign = toneQuiet, "–"
+	case summary.RollingOut, summary.Removing, summary.Waiting:
+	}
+	return badge{tone, sign, string(state)}
+}
+
+// rank is where it stands among others: what needs a person comes first.
+func (b badge) rank() int { return slices.Index(tones, b.Tone) }
+
+// World is what pages are made of.
+type World struct {
+	Now       time.Time
+	NodeSyncs []v1alpha1.NodeSync
+	// Pools are all NodePools, and Claims the NodeClaims by the names of their pools. They are
+	// only read.
+	Pools  []*unstructured.Unstructured
+	Claims map[string][]*karpv1.NodeClaim
+	// Ended is what is recorded of a NodeSync; nil where nothing is.
+	Ended func(name types.NamespacedName, uid types.UID) *recorder.Log
+}
+
+// poolsOf are the NodePools of a NodeSync.
+func (w *World) poolsOf(sync *v1alpha1.NodeSync) (owned []*unstructured.Unstructured) {
+	owner := plan.OwnerOf(sync.Namespace, sync.Name)
+	for _, pool := range w.Pools {
+		if owner.Owns(pool) {
+			owned = append(owned, pool)
+		}
+	}
+	return owned
+}
+
+// nodeSync finds one by its name; nil where there is none.
+func (w *World) nodeSync(name string) *v1alpha1.NodeSync {
+	for i := range w.NodeSyncs {
+		if w.NodeSyncs[i].Name == name {
+			return &w.NodeSyncs[i]
+		}
+	}
+	return nil
+}
+
+// Cluster is where a World is read from.
+type Cluster struct {
+	// Cached is the watch cache.
+	Cached    client.Reader
+	Namespace string
+	// Serves says whether NodePools and NodeClaims are watched.
+	Serves func() bool
+	Ended  func(name types.NamespacedName, uid types.UID) *recorder.Log
+	Now    func() time.Time
+}
+
+// Read reads it.
+func (c Cluster) Read(ctx context.Context) (*World, error) {
+	syncs := &v1alpha1.NodeSyncList{}
+	if err := c.Cached.List(ctx, syncs, client.InNamespace(c.Namespace)); err != nil {
+		return nil, fmt.Errorf("read the NodeSyncs: %w", err)
+	}
+	w := &World{Now: c.Now(), NodeSyncs: syncs.Items, Claims: map[string][]*karpv1.NodeClaim{}, Ended: c.Ended}
+	if !c.Serves() {
+		return w, nil
+	}
+	kind, _ := render.KindOf(render.NodePool)
+	pools := &unstructured.UnstructuredList{}
+	pools.SetGroupVersionKind(kind.GVK)
+	if err := c.Cached.List(ctx, pools, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("read the NodePools: %w", err)
+	}
+	for i := range pools.Items {
+		w.Pools = append(w.Pools, &pools.Items[i])
+	}
+	claims := &karpv1.NodeClaimList{}
+	if err := c.Cached.List(ctx, claims, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("read the NodeClaims: %w", err)
+	}
+	for i := range claims.Items {
+		pool := claims.Items[i].Labels[karpv1.NodePoolLabelKey]
+		w.Claims[pool] = append(w.Claims[pool], &claims.Items[i])
+	}
+	return w, nil
 }

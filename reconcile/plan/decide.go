@@ -4,10 +4,14 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
+	"sync/atomic"
 
 	"github.com/dustin/go-humanize/english"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/render"
@@ -230,4 +234,169 @@ func paths(differences []difference) []string {
 		found = append(found, name(d.path))
 	}
 	return found
+}
+
+// Object is a live object. It is read only, and what every pass asks of each of thousands is
+// beside its fields: to look for it in them costs more than all else that is done with an
+// object that has not changed.
+type Object struct {
+	*unstructured.Unstructured
+
+	name            string
+	uid             types.UID
+	resourceVersion string
+	deleted         *metav1.Time
+	generation      int64
+	conditions      []metav1.Condition
+	owner, note     string
+
+	read   sync.Once
+	marked mark
+	madeBy atomic.Pointer[madeBy]
+}
+
+// NewObject reads an object.
+func NewObject(object *unstructured.Unstructured) *Object {
+	return &Object{
+		Unstructured: object,
+		name:         object.GetName(), uid: object.GetUID(), resourceVersion: object.GetResourceVersion(), deleted: object.GetDeletionTimestamp(),
+		generation: object.GetGeneration(), conditions: conditionsOf(object),
+		owner: ownerMark(object, "labels"), note: ownerMark(object, "annotations"),
+	}
+}
+
+// NewObjects reads objects.
+func NewObjects(objects map[render.Ref]*unstructured.Unstructured) map[render.Ref]*Object {
+	read := make(map[render.Ref]*Object, len(objects))
+	for ref, object := range objects {
+		read[ref] = NewObject(object)
+	}
+	return read
+}
+
+// GetName is that of the object.
+func (o *Object) GetName() string { return o.name }
+
+// GetUID is that of the object.
+func (o *Object) GetUID() types.UID { return o.uid }
+
+// GetResourceVersion is that of the object.
+func (o *Object) GetResourceVersion() string { return o.resourceVersion }
+
+// GetDeletionTimestamp is that of the object.
+func (o *Object) GetDeletionTimestamp() *metav1.Time { return o.deleted }
+
+// GetGeneration is that of the object.
+func (o *Object) GetGeneration() int64 { return o.generation }
+
+// Conditions are those of its status, as far as the watch cache keeps them.
+func (o *Object) Conditions() []metav1.Condition { return o.conditions }
+
+// OwnerLabel is the value of its ownership label.
+func (o *Object) OwnerLabel() string { return o.owner }
+
+// ownerMark reads it, or the annotation of the same key, without a copy of all.
+func ownerMark(object *unstructured.Unstructured, among string) string {
+	value, _, _ := unstructured.NestedString(object.Object, "metadata", among, v1alpha1.OwnerLabel)
+	return value
+}
+
+// conditionsOf reads conditions.
+func conditionsOf(obj *unstructured.Unstructured) []metav1.Condition {
+	value, _, err := unstructured.NestedFieldNoCopy(obj.Object, "status", "conditions")
+	if err != nil {
+		return nil
+	}
+	list, _ := value.([]any)
+	var all []metav1.Condition
+	for _, c := range list {
+		fields, ok := c.(map[string]any)
+		if !ok {
+			continue
+		}
+		kind, _, _ := unstructured.NestedString(fields, "type")
+		status, _, _ := unstructured.NestedString(fields, "status")
+		reason, _, _ := unstructured.NestedString(fields, "reason")
+		message, _, _ := unstructured.NestedString(fields, "message")
+		observed, _, _ := unstructured.NestedInt64(fields, "observedGeneration")
+		all = append(all, metav1.Condition{Type: kind, Status: metav1.ConditionStatus(status), Reason: reason, Message: message, ObservedGeneration: observed})
+	}
+	return all
+}
+
+// content is the object's fields, where there is one.
+func (o *Object) content() *unstructured.Unstructured {
+	if o == nil {
+		return nil
+	}
+	return o.Unstructured
+}
+
+// terminating says whether an object was deleted and is there still.
+func terminating(object interface{ GetDeletionTimestamp() *metav1.Time }) bool {
+	return object.GetDeletionTimestamp() != nil
+}
+
+// entry is one entry of managedFields with its set read.
+type entry struct {
+	manager string
+	applied bool
+	set     *fieldpath.Set
+}
+
+// managed reads the managedFields of an object itself; those of its
+// subresources are left out.
+func managed(object *unstructured.Unstructured) ([]entry, error) {
+	var entries []entry
+	for _, written := range object.GetManagedFields() {
+		if written.Subresource != "" {
+			continue
+		}
+		set, err := fieldsOf(written.FieldsV1)
+		if err != nil {
+			return nil, fmt.Errorf("read managedFields of manager %q on %s/%s: %w", written.Manager, object.GetKind(), object.GetName(), err)
+		}
+		entries = append(entries, entry{
+			manager: written.Manager,
+			applied: written.Operation == metav1.ManagedFieldsOperationApply,
+			set:     set,
+		})
+	}
+	return entries, nil
+}
+
+// appliedBy returns the set that a manager has applied; nil where it has not.
+func appliedBy(entries []entry, manager string) *fieldpath.Set {
+	for _, e := range entries {
+		if e.applied && e.manager == manager {
+			return e.set
+		}
+	}
+	return nil
+}
+
+// Applied says whether we have applied the object. An object that was copied
+// from ours bears the label, and has no such entry.
+func Applied(object *unstructured.Unstructured) bool {
+	for _, written := range object.GetManagedFields() {
+		if written.Manager == v1alpha1.FieldManager && written.Operation == metav1.ManagedFieldsOperationApply && written.Subresource == "" {
+			return true
+		}
+	}
+	return false
+}
+
+// touches says whether a set has a field, something within it, or the whole
+// that it is a part of.
+func touches(set *fieldpath.Set, path []string) bool {
+	for i := range path {
+		element := fieldpath.PathElement{FieldName: &path[i]}
+		below := set.WithPrefix(element)
+		if below.Empty() {
+			// Either a leaf of the set, with the field in it, or nothing.
+			return set.Members.Has(element)
+		}
+		set = below
+	}
+	return true
 }

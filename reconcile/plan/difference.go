@@ -6,8 +6,17 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/plumbline-dev/plumbline/confine/weigh"
+	"github.com/plumbline-dev/plumbline/provision/owners"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // difference is one place where an object is not as it should be. Its path
@@ -160,4 +169,519 @@ func text(value any) string {
 		return v
 	}
 	return canonical(value)
+}
+
+// A measure writes a value in the one form that all values have which mean the same.
+type measure func(value any) any
+
+// measures are the fields of definitions that can be written in more than one way. Of a map
+// it is all values (karpenter pkg/apis/v1 and karpenter-provider-aws pkg/apis/v1, 1.14.1).
+func measures(path string) measure {
+	switch path {
+	case "spec.limits", "spec.blockDeviceMappings[].ebs.volumeSize",
+		"spec.kubelet.systemReserved", "spec.kubelet.kubeReserved", "spec.kubelet.evictionHard", "spec.kubelet.evictionSoft":
+		return quantity
+	case "spec.disruption.consolidateAfter", "spec.disruption.budgets[].duration",
+		"spec.template.spec.expireAfter", "spec.template.spec.terminationGracePeriod", "spec.kubelet.evictionSoftGracePeriod":
+		return duration
+	}
+	return nil
+}
+
+// unordered are the lists whose order means nothing.
+func unordered(path string) bool {
+	switch path {
+	case "spec.template.spec.requirements", "spec.template.spec.requirements[].values",
+		"spec.template.spec.taints", "spec.template.spec.startupTaints",
+		"spec.disruption.budgets", "spec.disruption.budgets[].reasons":
+		return true
+	}
+	return false
+}
+
+// quantity writes 100 for 100000m; what is no quantity stays.
+func quantity(value any) any {
+	written := fmt.Sprint(value)
+	if weigh.Quantity(written) != nil {
+		return value
+	}
+	amount, err := resource.ParseQuantity(written)
+	if err != nil {
+		return value
+	}
+	return resource.NewDecimalQuantity(*amount.AsDec(), resource.DecimalSI).String()
+}
+
+// duration writes 5m0s for 300s; what is no duration, as Never, stays.
+func duration(value any) any {
+	written, _ := value.(string)
+	length, err := time.ParseDuration(written)
+	if err != nil {
+		return value
+	}
+	return length.String()
+}
+
+// meaning is a value in which everything that means the same is written the same way.
+func meaning(path []string, value any) any {
+	at := strings.Join(path, ".")
+	if len(path) > 0 {
+		if inMap := measures(strings.Join(path[:len(path)-1], ".")); inMap != nil {
+			return inMap(value)
+		}
+	}
+	switch v := value.(type) {
+	case nil:
+		return nil
+	case map[string]any:
+		same := make(map[string]any, len(v))
+		for key, within := range v {
+			same[key] = meaning(append(slices.Clone(path), key), within)
+		}
+		return same
+	case []any:
+		same := make([]any, len(v))
+		for i, within := range v {
+			same[i] = meaning([]string{at + "[]"}, within)
+		}
+		if unordered(at) {
+			slices.SortFunc(same, func(a, b any) int { return strings.Compare(canonical(a), canonical(b)) })
+		}
+		return same
+	}
+	if one := measures(at); one != nil {
+		return one(value)
+	}
+	return value
+}
+
+// equalInMeaning says that both sides of a difference mean the same: 100 and 100000m, 5m and
+// 300s, requirements in another order.
+func (d difference) equalInMeaning() bool {
+	return d.from != nil && d.to != nil && equal(meaning(d.path, d.from), meaning(d.path, d.to))
+}
+
+// outdatesNothing says that nodes are as outdated with a difference as they are without it.
+func (d difference) outdatesNothing(live *unstructured.Unstructured) bool {
+	with := &unstructured.Unstructured{Object: map[string]any{"kind": live.GetKind(), "spec": live.Object["spec"]}}
+	with = with.DeepCopy()
+	if err := unstructured.SetNestedField(with.Object, d.to, d.path...); err != nil {
+		return false
+	}
+	return !outdated(live, with)
+}
+
+// sameMeaning says that two definitions differ in nothing but how it is written, which
+// Karpenter does not see either.
+func sameMeaning(a, b *unstructured.Unstructured) bool {
+	return a == b || equal(a.Object, b.Object) || equal(meaning(nil, a.Object), meaning(nil, b.Object)) && !outdated(a, b)
+}
+
+// equal compares JSON values; a number is a number, however it was decoded, and
+// an empty map or list is not an absent one.
+func equal(a, b any) bool {
+	switch was := a.(type) {
+	case map[string]any:
+		is, ok := b.(map[string]any)
+		return ok && equalMaps(was, is)
+	case []any:
+		is, ok := b.([]any)
+		return ok && equalLists(was, is)
+	case nil:
+		return b == nil
+	case string:
+		is, ok := b.(string)
+		return ok && was == is
+	case bool:
+		is, ok := b.(bool)
+		return ok && was == is
+	case int64:
+		if is, ok := b.(int64); ok {
+			return was == is
+		}
+	}
+	return canonical(a) == canonical(b)
+}
+
+func equalMaps(a, b map[string]any) bool {
+	if len(a) != len(b) || (a == nil) != (b == nil) {
+		return false
+	}
+	for key, was := range a {
+		is, both := b[key]
+		if !both || !equal(was, is) {
+			return false
+		}
+	}
+	return true
+}
+
+func equalLists(a, b []any) bool {
+	if len(a) != len(b) || (a == nil) != (b == nil) {
+		return false
+	}
+	for i := range a {
+		if !equal(a[i], b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// Extra is an object with fields that Git does not write, and that stay: a controller or a
+// policy of the cluster has added them, and Karpenter goes by them.
+type Extra struct {
+	Ref render.Ref
+	// Fields are their paths, each with the field managers that own it.
+	Fields []string
+}
+
+// String names the object and its fields.
+func (e Extra) String() string { return e.Ref.String() + ": " + someOf(e.Fields) }
+
+// extraField is one of them. Nobody owns what a mutating webhook or policy adds on the way.
+type extraField struct {
+	path     []string
+	managers []string
+	// unknown says that the object's managedFields are empty.
+	unknown bool
+}
+
+func (f extraField) String() string {
+	by := "a webhook or policy"
+	if f.unknown {
+		by = "unknown: its managedFields are empty"
+	} else if len(f.managers) > 0 {
+		managers := slices.Sorted(slices.Values(f.managers))
+		by = strings.Join(slices.Compact(managers), ", ")
+	}
+	return name(f.path) + " (" + by + ")"
+}
+
+// extraOf names the fields of one object; nil where there are none.
+func extraOf(ref render.Ref, fields []extraField) *Extra {
+	if len(fields) == 0 {
+		return nil
+	}
+	extra := &Extra{Ref: ref}
+	for _, f := range fields {
+		extra.Fields = append(extra.Fields, f.String())
+	}
+	return extra
+}
+
+// outdates says whether Karpenter counts nodes as outdated by a field of a definition: its
+// own hash of the object differs without it, or it is one of those that AWS answers.
+func outdates(live *unstructured.Unstructured, path []string) bool {
+	if path[0] != "spec" {
+		return false
+	}
+	without := &unstructured.Unstructured{Object: map[string]any{"spec": live.Object["spec"]}}
+	without = without.DeepCopy()
+	unstructured.RemoveNestedField(without.Object, path...)
+	return live.GetKind() == render.EC2NodeClass && slices.ContainsFunc(resolvedFields(), func(f resolvedField) bool { return f.name == path[1] }) || outdated(live, without)
+}
+
+// outdated says whether Karpenter's own hash tells two definitions of a kind apart.
+func outdated(a, b *unstructured.Unstructured) bool {
+	switch a.GetKind() {
+	case render.NodePool:
+		return hashesDiffer(a, b, poolHash)
+	case render.EC2NodeClass:
+		return hashesDiffer(a, b, func(class *awsv1.EC2NodeClass) Hash { return classHash(class, "") })
+	}
+	return false
+}
+
+// hashesDiffer says whether two definitions have different hashes. Where one of them
+// cannot be read nobody can tell, and the field is left.
+func hashesDiffer[T any](a, b *unstructured.Unstructured, hash func(*T) Hash) bool {
+	with, err := typed[T](a)
+	if err != nil {
+		return false
+	}
+	without, err := typed[T](b)
+	return err == nil && hash(with) != hash(without)
+}
+
+// Wanted is what the object is to be: Git's, with the schema's defaults, and where it lives with
+// the fields that others may change as they live. Read only.
+func (c *Change) Wanted() *unstructured.Unstructured {
+	if c.wanted == nil {
+		return c.Object.Defaulted
+	}
+	return c.wanted
+}
+
+// ignoring is Git's object with the fields that are ignored as they live; the very object where
+// none is.
+func ignoring(object render.Object, live *unstructured.Unstructured) *unstructured.Unstructured {
+	if len(object.Ignored) == 0 {
+		return object.Defaulted
+	}
+	wanted := object.Defaulted.DeepCopy()
+	for _, path := range object.Ignored {
+		setAs(wanted, live, path)
+	}
+	if spec, ok := wanted.Object["spec"].(map[string]any); ok {
+		dropEmpty(spec)
+	}
+	return wanted
+}
+
+// setAs gives an object the value that a field has in another one, or takes it away. What stands
+// in the way of the field on one of the two sides is another difference.
+func setAs(object, like *unstructured.Unstructured, path []string) {
+	value, found, err := unstructured.NestedFieldCopy(like.Object, path...)
+	switch {
+	case err != nil:
+	case found:
+		_ = unstructured.SetNestedField(object.Object, value, path...)
+	default:
+		unstructured.RemoveNestedField(object.Object, path...)
+	}
+}
+
+// LeaveIgnored takes the ignored fields out of what is applied to an object that lives: they
+// belong to those who have written them. One that nobody but plumbline's own apply has written
+// stays in it as it lives, as the API server takes away what an apply leaves out that no
+// other manager owns; kept says that there is one.
+func (c *Change) LeaveIgnored(desired *unstructured.Unstructured) (kept bool, err error) {
+	if len(c.Object.Ignored) == 0 {
+		return false, nil
+	}
+	entries, err := managed(c.Live)
+	if err != nil {
+		return false, err
+	}
+	mine := appliedBy(entries, v1alpha1.FieldManager)
+	others := slices.DeleteFunc(entries, func(e entry) bool { return e.applied && e.manager == v1alpha1.FieldManager })
+	for _, path := range c.Object.Ignored {
+		unstructured.RemoveNestedField(desired.Object, path...)
+		for _, leaf := range leavesAt(mine, path) {
+			if !slices.ContainsFunc(others, func(e entry) bool { return touches(e.set, leaf) }) {
+				setAs(desired, c.Live, leaf)
+				kept = true
+			}
+		}
+	}
+	for _, part := range []string{"metadata", "spec"} {
+		if fields, ok := desired.Object[part].(map[string]any); ok {
+			dropEmpty(fields)
+		}
+	}
+	return kept, nil
+}
+
+// leavesAt are the fields of a set at or below a path, by their map keys; of a whole that
+// the path is a part of, the path. A set may be nil.
+func leavesAt(set *fieldpath.Set, path []string) [][]string {
+	if set == nil {
+		return nil
+	}
+	var found [][]string
+	for leaf := range set.Leaves().All() {
+		keys := keysOf(leaf)
+		switch {
+		case begins(keys, path):
+			found = append(found, keys)
+		case begins(path, keys):
+			found = append(found, path)
+		}
+	}
+	return found
+}
+
+// keysOf are the map keys of a path, up to the first list.
+func keysOf(path fieldpath.Path) []string {
+	var keys []string
+	for _, element := range path {
+		if element.FieldName == nil {
+			break
+		}
+		keys = append(keys, *element.FieldName)
+	}
+	return keys
+}
+
+// begins says whether a path is at or below another.
+func begins(path, top []string) bool {
+	return len(path) >= len(top) && slices.Equal(path[:len(top)], top)
+}
+
+// without is a set without the fields at or below some paths.
+func without(set *fieldpath.Set, paths [][]string) *fieldpath.Set {
+	if len(paths) == 0 {
+		return set
+	}
+	left := fieldpath.NewSet()
+	for _, path := range paths {
+		names := make([]any, 0, len(path))
+		for _, key := range path {
+			names = append(names, key)
+		}
+		left.Insert(fieldpath.MakePathOrDie(names...))
+	}
+	return set.RecursiveDifference(left)
+}
+
+// judgement is what an apply of Git's object would do to the live one.
+type judgement struct {
+	// change are the differences that an apply would end.
+	change []difference
+	// editors are the managers that own one of them, our own left out, and edited are those.
+	editors []string
+	edited  []difference
+	// rewritten are the paths of those among them that mean the same on both sides, and by
+	// which Karpenter counts nodes as outdated all the same.
+	rewritten []string
+	// foreign are the fields of other appliers that stand in the way, and tools
+	// are their names.
+	foreign []difference
+	tools   []string
+	// takeover says that an interactive manager owns a field that Git lacks, and taken are
+	// the paths of fields that Git lacks, that another manager owns and by which Karpenter
+	// counts nodes as outdated.
+	takeover bool
+	taken    [][]string
+	// extra are the fields of the spec that Git lacks and that stay.
+	extra []extraField
+	// residue says that a removal has left fields of its own, and brake that a brake has.
+	residue, brake bool
+	// ours says that our entry in managedFields is what it would be.
+	ours bool
+	// wanted is what was compared: see Change.Wanted.
+	wanted *unstructured.Unstructured
+}
+
+// clean says that an apply would change nothing at all.
+func (j judgement) clean() bool {
+	return j.ours && !j.residue && len(j.change) == 0 && len(j.foreign) == 0
+}
+
+// specChanges are the differences within spec.
+func (j judgement) specChanges() []difference {
+	var found []difference
+	for _, d := range slices.Concat(j.change, j.foreign) {
+		if d.path[0] == "spec" {
+			found = append(found, d)
+		}
+	}
+	return found
+}
+
+// judge compares, and asks for each difference whose field it is. Of a NodePool that is braked the
+// disruption budgets are left out.
+func judge(object render.Object, live *Object, owner Owner, schema Schema, braked bool) (judgement, error) {
+	ignored := object.Ignored
+	object.Defaulted = ignoring(object, live.Unstructured)
+	desired := Desired(object, owner)
+	if braked {
+		desired = WithoutBudgets(desired)
+	}
+	want, err := schema.FieldSet(desired)
+	if err != nil {
+		return judgement{}, fmt.Errorf("list the fields of %s: %w", object.Ref, err)
+	}
+	entries, err := managed(live.Unstructured)
+	if err != nil {
+		return judgement{}, err
+	}
+	mine := appliedBy(entries, v1alpha1.FieldManager)
+	live.marks(mine)
+	j := judgement{
+		wanted:  object.Defaulted,
+		ours:    mine != nil && without(mine, ignored).Equals(without(want, ignored)),
+		residue: appliedBy(entries, v1alpha1.RemovalFieldManager) != nil,
+		brake:   appliedBy(entries, v1alpha1.BrakeFieldManager) != nil,
+	}
+	for _, d := range differences(live.Unstructured, desired) {
+		j.weigh(d, touches(want, d.path), entries, live.Unstructured)
+	}
+	if !j.ours {
+		j.change = append(j.change, left(live.Unstructured, want, entries)...)
+	}
+	slices.Sort(j.editors)
+	j.editors = slices.Compact(j.editors)
+	slices.Sort(j.tools)
+	j.tools = slices.Compact(j.tools)
+	return j, nil
+}
+
+// left are the labels and annotations that we have applied, that Git has no longer and that
+// nobody else owns: they go with the next apply.
+func left(live *unstructured.Unstructured, want *fieldpath.Set, entries []entry) []difference {
+	var found []difference
+	for kind, marks := range map[string]map[string]string{"labels": live.GetLabels(), "annotations": live.GetAnnotations()} {
+		for key, value := range marks {
+			path := []string{"metadata", kind, key}
+			owners := slices.DeleteFunc(slices.Clone(entries), func(e entry) bool { return !touches(e.set, path) })
+			if !touches(want, path) && len(owners) == 1 && owners[0].applied && owners[0].manager == v1alpha1.FieldManager {
+				found = append(found, difference{path: path, from: value})
+			}
+		}
+	}
+	slices.SortFunc(found, func(a, b difference) int { return slices.Compare(a.path, b.path) })
+	return found
+}
+
+// ours says that the manager is one of plumbline's.
+func (e entry) ours() bool {
+	return e.manager == v1alpha1.FieldManager && e.applied || e.manager == v1alpha1.RemovalFieldManager || e.manager == v1alpha1.BrakeFieldManager
+}
+
+// weigh asks whose field a difference is. A field that Git does not write and
+// that nobody owns whom we may take it from stays as it is, unless nodes are outdated for it;
+// so does one that Git writes in another way, and that means the same.
+func (j *judgement) weigh(d difference, inGit bool, entries []entry, live *unstructured.Unstructured) {
+	change, known := inGit, len(j.editors)
+	var others []string
+	for _, e := range entries {
+		if !touches(e.set, d.path) {
+			continue
+		}
+		if tool, ok := owners.Applier(e.manager); ok {
+			j.foreign = append(j.foreign, d)
+			j.tools = append(j.tools, tool)
+			return
+		}
+		switch {
+		case e.manager == v1alpha1.BrakeFieldManager && !inGit:
+			return
+		case e.ours():
+			change = true
+		case owners.Interactive(e.manager):
+			change = true
+			j.editors = append(j.editors, e.manager)
+			j.takeover = j.takeover || !inGit
+		case inGit:
+			j.editors = append(j.editors, e.manager)
+		default:
+			others = append(others, e.manager)
+		}
+	}
+	if len(others) > 0 && outdates(live, d.path) {
+		change, j.takeover = true, true
+		j.editors, j.taken = append(j.editors, others...), append(j.taken, d.path)
+	}
+	if !change {
+		j.extra = append(j.extra, extraField{path: d.path, managers: others, unknown: len(entries) == 0})
+		return
+	}
+	j.write(d, live, len(j.editors) > known)
+}
+
+// write notes a difference that is to be written: one that means the same only where nodes are
+// outdated by it.
+func (j *judgement) write(d difference, live *unstructured.Unstructured, edited bool) {
+	if d.equalInMeaning() {
+		if d.outdatesNothing(live) {
+			return
+		}
+		j.rewritten = append(j.rewritten, name(d.path))
+	}
+	j.change = append(j.change, d)
+	if edited {
+		j.edited = append(j.edited, d)
+	}
 }

@@ -1,10 +1,12 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -161,3 +163,175 @@ func (m *maker) poolsOf(s share) []string {
 }
 
 func poolRefOf(name string) render.Ref { return render.Ref{Kind: render.NodePool, Name: name} }
+
+// outdatedBefore are the NodeClaims of the NodeSync's definitions that earlier commits have outdated, that are not
+// replaced yet, and that the Plan does not make match again: they count together with those that it outdates, or a
+// change that is split into several commits would get past the guard. What the Plan outdates itself is in the
+// shares of its Changes.
+func (m *maker) outdatedBefore() map[types.UID]bool {
+	var ours []*Object
+	for ref, object := range m.live.Objects {
+		if m.inSet[ref] && m.owns(object) { // the nodes of a pool that is removed count with its removal
+			ours = append(ours, object)
+		}
+	}
+	match := Match{Live: m.live, Exact: true, CABundle: m.policy.CABundle, Memory: m.memo.matches}
+	found := map[types.UID]bool{}
+	for _, o := range match.Outdated(ours).Outdated {
+		if !m.decidedAnew(o) {
+			found[o.Claim.UID] = true
+		}
+	}
+	return found
+}
+
+// outdatedByClass are the NodeClaims of a NodePool that its EC2NodeClass has outdated, although Karpenter may not have marked them
+// yet, and that the Plan does not make match again. While Karpenter may still find nodes outdated by subnets, security groups or
+// reservations of an earlier commit, which no object shows, it may be any of them.
+func (m *maker) outdatedByClass(pool render.Ref, claims []*NodeClaim) map[types.UID]bool {
+	found := map[types.UID]bool{}
+	if r := m.live.Rollout; r != nil && r.Revision != "" && r.SettlesAt != nil && m.policy.Now.Before(r.SettlesAt.Time) {
+		for _, c := range claims {
+			found[c.UID] = true
+		}
+		return found
+	}
+	// Pools are decided on at the same time: the memory that they share is only read.
+	match := Match{Live: m.live, Exact: true, CABundle: m.policy.CABundle, Memory: &MatchMemory{proven: m.memo.matches.proven}}
+	for _, o := range match.Outdated([]*Object{m.live.object(pool)}).Outdated {
+		if o.Reason != DriftOfPool && o.Reason != driftOfRequirements && !m.decidedAnew(o) {
+			found[o.Claim.UID] = true
+		}
+	}
+	return found
+}
+
+// decidedAnew reports whether a Change of the Plan decides whether a NodeClaim still is outdated for its reason: then it is, if
+// the Change touches it.
+func (m *maker) decidedAnew(o Outdated) bool {
+	pool, class := poolRefOf(o.Claim.Pool), render.Ref{Kind: render.EC2NodeClass, Name: o.Claim.Class}
+	switch o.Reason {
+	case DriftOfPool:
+		return m.writesField(pool, func(path []string) bool { return inTemplate(path) && !inRequirements(path) })
+	case driftOfRequirements:
+		return m.writesField(pool, inRequirements)
+	case driftOfClass:
+		return m.writesField(class, func(path []string) bool { return len(driftsOf(path)) == 0 })
+	}
+	return m.writesField(class, func(path []string) bool { return slices.Contains(driftsOf(path), o.Reason) })
+}
+
+// writesField reports whether the Plan writes such a field of the spec of an object.
+func (m *maker) writesField(ref render.Ref, of func(path []string) bool) bool {
+	change, ok := m.changes[ref]
+	return ok && change.Action.Writes() && slices.ContainsFunc(change.differences, func(d difference) bool {
+		return len(d.path) > 1 && d.path[0] == "spec" && of(d.path)
+	})
+}
+
+func inTemplate(path []string) bool { return path[1] == "template" }
+
+func inRequirements(path []string) bool {
+	return inTemplate(path) && len(path) > 3 && path[2] == "spec" && path[3] == "requirements"
+}
+
+// driftsOf are Karpenter's reasons for which nodes drift by a field of an EC2NodeClass that is not in its hash.
+func driftsOf(path []string) []string {
+	var found []string
+	for _, field := range resolvedFields() {
+		if field.name == path[1] {
+			found = append(found, field.reason)
+		}
+	}
+	return found
+}
+
+// ReasonMaxDisruptedNodesPerPool is the reason of what would disrupt more nodes of one NodePool than the
+// guard allows.
+const ReasonMaxDisruptedNodesPerPool = "MaxDisruptedNodesPerPool"
+
+// beyond is a NodePool more of whose nodes would be disrupted than its limit allows.
+type beyond struct {
+	pool string
+	// nodes would be disrupted, already of them end without it; limit is allowed of the nodes that there are.
+	nodes, already, limit int
+	of                    percentOf
+}
+
+// weighPools holds of what came with one revision each object that would disrupt nodes of a NodePool
+// of which more than guard.maxDisruptedNodesPerPool allows would be, with those that end already. It
+// returns the others: they go ahead.
+func (m *maker) weighPools(group []share, already disruption) []share {
+	if m.policy.Guard.MaxDisruptedNodesPerPool == nil {
+		return group
+	}
+	pools := m.poolOfEach()
+	found := m.poolsBeyond(group, already, pools)
+	if len(found) == 0 {
+		return group
+	}
+	var rest, over []share
+	for _, s := range group {
+		if slices.ContainsFunc(found, func(b beyond) bool { return s.disrupts(b.pool, pools) }) {
+			over = append(over, s)
+		} else {
+			rest = append(rest, s)
+		}
+	}
+	for _, s := range over {
+		s.hold(ReasonMaxDisruptedNodesPerPool, m.tooManyOf(s, over, found, pools, already.recent))
+	}
+	return rest
+}
+
+// poolsBeyond are the NodePools of which a group would disrupt more nodes than it may, by name.
+func (m *maker) poolsBeyond(group []share, already disruption, pools map[types.UID]string) []beyond {
+	limit := m.policy.Guard.MaxDisruptedNodesPerPool
+	before, after := already.byPool(pools), already.with(group).byPool(pools)
+	var found []beyond
+	for pool, nodes := range after {
+		of := m.nodesOfPoolFor(pool, group)
+		b := beyond{pool: pool, limit: atMost(limit, of.of), of: of}
+		b.nodes, b.already = m.countPool(pool, nodes, b.limit), m.countPool(pool, before[pool], b.limit)
+		if b.nodes > b.limit && slices.ContainsFunc(group, func(s share) bool { return s.disrupts(pool, pools) }) {
+			found = append(found, b)
+		}
+	}
+	slices.SortFunc(found, func(a, b beyond) int { return cmp.Compare(a.pool, b.pool) })
+	return found
+}
+
+// tooManyOf says of an object that is held what releases it: first of the first of its pools, and then of the others.
+func (m *maker) tooManyOf(s share, over []share, found []beyond, pools map[types.UID]string, recent bool) string {
+	concerns := func(b beyond) func(share) bool { return func(s share) bool { return s.disrupts(b.pool, pools) } }
+	mine := slices.DeleteFunc(slices.Clone(found), func(b beyond) bool { return !concerns(b)(s) })
+	first := mine[0]
+	most := slices.MaxFunc(found, func(a, b beyond) int { return cmp.Compare(a.nodes, b.nodes) }).nodes
+	mineOver := slices.DeleteFunc(slices.Clone(over), func(s share) bool { return !concerns(first)(s) })
+	message := fmt.Sprintf("%s of NodePool/%s would be disrupted, and guard.maxDisruptedNodesPerPool allows %d: set it to %d (it is %s%s), or change less in one commit: %s",
+		english.Plural(first.nodes, "node", ""), first.pool, first.limit, most, shareOf(m.policy.Guard.MaxDisruptedNodesPerPool, first.of),
+		disruptedAlready(first.already, recent)+m.inTotal(mineOver, first.limit), m.namesOf(mineOver, first.limit))
+	if len(mine) == 1 {
+		return message
+	}
+	var others []string
+	for _, b := range mine[1:] {
+		others = append(others, fmt.Sprintf("%d of NodePool/%s (it allows %d)", b.nodes, b.pool, b.limit))
+	}
+	return message + "; likewise " + someOf(others)
+}
+
+// poolOfEach is the NodePool of each NodeClaim.
+func (m *maker) poolOfEach() map[types.UID]string {
+	pools := make(map[types.UID]string, len(m.live.NodeClaims))
+	for i := range m.live.NodeClaims {
+		pools[m.live.NodeClaims[i].UID] = m.live.NodeClaims[i].Pool
+	}
+	return pools
+}
+
+// disrupts says whether nodes of a NodePool are among those of the share.
+func (s share) disrupts(pool string, pools map[types.UID]string) bool {
+	of := func(uid types.UID) bool { return pools[uid] == pool }
+	return s.more > 0 && s.ref.Name == pool || slices.ContainsFunc(s.claims, of) || slices.ContainsFunc(s.terminated, of)
+}

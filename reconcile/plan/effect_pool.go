@@ -2,16 +2,23 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/dustin/go-humanize/english"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/scheduling"
+
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // editOfPool is what a change of a NodePool does to its nodes.
@@ -222,4 +229,169 @@ func Short(d time.Duration) string {
 		text = strings.TrimSuffix(text, "0m")
 	}
 	return text
+}
+
+// changesBudgets reports whether the disruption budgets differ.
+func (e poolEdit) changesBudgets() bool {
+	return !slices.EqualFunc(e.before.Spec.Disruption.Budgets, e.after.Spec.Disruption.Budgets, sameBudget)
+}
+
+// freed is how many nodes wider disruption budgets let Karpenter replace at once, now or later: nodes
+// that have drifted already and wait for their turn.
+func freed(before, after *karpv1.NodePool, claims, drifted []*NodeClaim, now time.Time) int {
+	if slices.EqualFunc(before.Spec.Disruption.Budgets, after.Spec.Disruption.Budgets, sameBudget) {
+		return 0
+	}
+	allowed := widened(before, after, len(claims), now, karpv1.DisruptionReasonDrifted)
+	for _, c := range claims {
+		if c.Deleting {
+			allowed--
+		}
+	}
+	return max(0, min(len(drifted), allowed))
+}
+
+// widened is how many of so many nodes the budgets of a pool allow at once for a reason after a change, where that is
+// more than before: now, or at the time at which they allow the most. A budget that only opens tonight
+// is no narrower than one that is open; one that opened likewise before frees nothing.
+func widened(before, after *karpv1.NodePool, nodes int, now time.Time, reason karpv1.DisruptionReason) int {
+	is, err := readBudgets(after, nodes, reason)
+	if err != nil {
+		return 0
+	}
+	was, err := readBudgets(before, nodes, reason)
+	if err != nil {
+		was = budgets{nodes: nodes, all: []budget{{}}}
+	}
+	allowed := 0
+	if n := is.at(now); n > was.at(now) {
+		allowed = n
+	}
+	if now.IsZero() {
+		return allowed
+	}
+	least, _ := was.widest(now, horizon)
+	most, whole := is.widest(now, horizon)
+	if !whole {
+		most = is.always()
+	}
+	if most > least {
+		allowed = max(allowed, most)
+	}
+	return allowed
+}
+
+// opened says that a change takes away the last budget that always keeps some nodes from
+// being replaced.
+func opened(before, after *karpv1.NodePool, nodes int) bool {
+	return nodes > 1 && alwaysAllowed(after, nodes) >= nodes && alwaysAllowed(before, nodes) < nodes
+}
+
+// alwaysAllowed is how many nodes the budgets of a pool without a schedule allow to be replaced at a
+// time; none where one cannot be read.
+func alwaysAllowed(pool *karpv1.NodePool, nodes int) int {
+	b, err := readBudgets(pool, nodes, karpv1.DisruptionReasonDrifted)
+	if err != nil {
+		return 0
+	}
+	return b.always()
+}
+
+// noRoomWarnings name the limits of a pool that leave no room for a replacement, because the change raises the size of its
+// smallest node. When Karpenter looks for a replacement, it does not count the node that it replaces
+// (SimulateScheduling in karpenter pkg/controllers/disruption/helpers.go, and calculateExistingNodeClaims in
+// pkg/controllers/provisioning/scheduling/scheduler.go, 1.14.1). There is no warning if the size of the replaced nodes is unknown.
+func (e poolEdit) noRoomWarnings(replaced []*NodeClaim) []string {
+	var found []string
+	for _, name := range slices.Sorted(maps.Keys(e.after.Spec.Limits)) {
+		limit, runs := e.after.Spec.Limits[name], e.before.Status.Resources[name]
+		smallest := e.smallest(name)
+		frees, known := largest(replaced, name)
+		room := limit.DeepCopy()
+		room.Sub(runs)
+		room.Add(frees)
+		if !known || room.Cmp(smallest) >= 0 || slices.Contains(loweredLimits(e.before, e.after), name) {
+			continue
+		}
+		found = append(found, fmt.Sprintf(
+			"limits.%s %s leaves no room for a replacement: %s run, a new node has at least %s, and a node that is replaced frees at most %s: Karpenter launches none here before nodes are removed; raise the limit first",
+			name, limit.String(), runs.String(), smallest.String(), frees.String()))
+	}
+	return found
+}
+
+// smallest is what the smallest node of the pool takes of a limit, after the change.
+func (e poolEdit) smallest(limit corev1.ResourceName) resource.Quantity {
+	smallest, _ := render.SmallestNode(e.desired, string(limit))
+	if limit == corev1.ResourceCPU {
+		if n := processors(e.after); smallest.CmpInt64(n) < 0 {
+			return *resource.NewQuantity(n, resource.DecimalSI)
+		}
+	}
+	return smallest
+}
+
+// largest is what the largest of some nodes takes of a limit, by the labels of their NodeClaims; not known if one has no such
+// label, or if there is none.
+func largest(claims []*NodeClaim, limit corev1.ResourceName) (most resource.Quantity, known bool) {
+	label, unit := awsv1.LabelInstanceCPU, ""
+	switch limit {
+	case corev1.ResourceCPU:
+	case corev1.ResourceMemory:
+		label, unit = awsv1.LabelInstanceMemory, "Mi"
+	default:
+		return most, false
+	}
+	sizes := map[string]bool{}
+	for _, c := range claims {
+		value := c.Labels.value(label)
+		if sizes[value] {
+			continue
+		}
+		sizes[value] = true
+		quantity, err := resource.ParseQuantity(value + unit)
+		if err != nil {
+			return most, false
+		}
+		if most.Cmp(quantity) < 0 {
+			most = quantity
+		}
+	}
+	return most, len(claims) > 0
+}
+
+// processors is how many the smallest instance has at least that requirements allow by instance sizes or types; 1 if they name
+// none. A size has the same number in each family but those for HPC, where it has half of it
+// (https://docs.aws.amazon.com/ec2/latest/instancetypes/instance-type-names.html).
+func processors(pool *karpv1.NodePool) int64 {
+	most, each := int64(1), int64(2)
+	for _, r := range pool.Spec.Template.Spec.Requirements {
+		if r.Key == awsv1.LabelInstanceCategory && r.Operator == corev1.NodeSelectorOpIn && !slices.Contains(r.Values, "hpc") {
+			each = 4
+		}
+	}
+	for _, r := range pool.Spec.Template.Spec.Requirements {
+		if r.Operator != corev1.NodeSelectorOpIn || len(r.Values) == 0 || r.Key != awsv1.LabelInstanceSize && r.Key != corev1.LabelInstanceTypeStable {
+			continue
+		}
+		var sizes []int64
+		for _, value := range r.Values {
+			sizes = append(sizes, processorsOf(value[strings.LastIndex(value, ".")+1:], each))
+		}
+		most = max(most, slices.Min(sizes))
+	}
+	return most
+}
+
+// processorsOf is how many processors a size has at least, if an xlarge has so many.
+func processorsOf(size string, xlarge int64) int64 {
+	times, is := strings.CutSuffix(size, "xlarge")
+	if !is {
+		return 1
+	}
+	n, err := strconv.ParseInt(times, 10, 64)
+	if err != nil {
+		return xlarge
+	}
+	return n * xlarge
 }

@@ -2,16 +2,20 @@ package plan
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/karpenter/pkg/scheduling"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan/rules"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -191,4 +195,192 @@ type Write struct {
 	// New says that it was created, and CreatedAt when.
 	New       bool
 	CreatedAt metav1.Time
+}
+
+// Memo holds what one Plan has found of objects, so that the next does not compare them
+// again: which are as Git says, and how the others differ. It is no part of what is
+// planned: a Plan with a Memo equals one without. The zero value knows nothing.
+type Memo struct {
+	owner  Owner
+	schema Schema
+	clean  map[render.Ref]cleanObject
+	// others were compared and found to differ. Where the guard holds a commit, they are
+	// many, and stay so for hours while NodeClaims wake one pass after another.
+	others map[render.Ref]compared
+	// rules are the policies, compiled.
+	rules *rules.Rules
+	// matches are the definitions that live, as NodeClaims are compared with them.
+	matches *MatchMemory
+}
+
+// cleanObject is one that is as Git says, and the fields that it has beside those of Git;
+// nil where there are none.
+type cleanObject struct {
+	comparison
+	extra *Extra
+}
+
+// comparison names the two objects that were compared. A rendered object is read
+// only, so that its address stands for what is in it; a live one is named by its
+// UID and resourceVersion.
+type comparison struct {
+	rendered        *unstructured.Unstructured
+	uid             types.UID
+	resourceVersion string
+}
+
+// of says whether these very objects were compared.
+func (c comparison) of(object *render.Object, live identified) bool {
+	return c == comparisonOf(object, live)
+}
+
+// identified is a live object, or an Object.
+type identified interface {
+	GetUID() types.UID
+	GetResourceVersion() string
+}
+
+// compared is what hangs on the two objects, the owner and the schema, and on nothing else.
+// It is read only.
+type compared struct {
+	comparison
+	judgement judgement
+	// problems are what the API server would refuse, where that was asked.
+	problems []string
+	asked    bool
+	// before is what was applied last, where it was asked whether the rendered object
+	// differs from it.
+	before  *unstructured.Unstructured
+	differs bool
+	// edit is what they say of nodes; nil where nobody has asked.
+	edit edit
+	// texts are those of the rendered object.
+	texts *texts
+}
+
+func comparisonOf(object *render.Object, live identified) comparison {
+	return comparison{rendered: object.Defaulted, uid: live.GetUID(), resourceVersion: live.GetResourceVersion()}
+}
+
+// newMemo is empty; the comparisons in it are made for an owner, by a schema.
+func newMemo(owner Owner, schema Schema, objects int) Memo {
+	return Memo{owner: owner, schema: schema, clean: make(map[render.Ref]cleanObject, objects), others: map[render.Ref]compared{}}
+}
+
+// findClean returns what was found of these very objects, if they were found equal. Neither
+// was terminating then.
+func (m Memo) findClean(object *render.Object, live *Object, owner Owner, schema Schema) (cleanObject, bool) {
+	known, ok := m.clean[object.Ref]
+	return known, ok && m.owner == owner && m.schema == schema && known.of(object, live)
+}
+
+// find is what was found of these very objects, if they were compared.
+func (m Memo) find(object render.Object, live *Object, owner Owner, schema Schema) (compared, bool) {
+	known, ok := m.others[object.Ref]
+	return known, ok && m.owner == owner && m.schema == schema && known.of(&object, live)
+}
+
+// note keeps a decision on two objects. An object without a resourceVersion does not say
+// when it changes.
+func (m Memo) note(d decision) {
+	object, live := d.change.Object, d.change.Live
+	switch {
+	case live == nil || live.GetResourceVersion() == "" || d.change.Braked:
+	case d.clean:
+		m.clean[object.Ref] = cleanObject{comparisonOf(&object, live), d.extra}
+	case d.compared != nil:
+		m.others[object.Ref] = *d.compared
+	}
+}
+
+// judged compares two objects, unless the last Plan has.
+func (m *maker) judged(object render.Object, live *Object, braked bool) (*compared, error) {
+	if known, ok := m.live.Memo.find(object, live, m.policy.Owner, m.schema); ok && !braked {
+		return &known, nil
+	}
+	j, err := judge(object, live, m.policy.Owner, m.schema, braked)
+	if err != nil {
+		return nil, err
+	}
+	return &compared{comparison: comparisonOf(&object, live), judgement: j, texts: &texts{of: object.Desired}}, nil
+}
+
+// refusals are what the API server would say against the object that a Change would make.
+func (c *compared) refusals(ctx context.Context, change *Change, schema Schema) []string {
+	if c.asked {
+		return c.problems
+	}
+	var problems []string
+	for _, problem := range schema.ValidateTransition(ctx, after(change), change.Live) {
+		problems = append(problems, problem.Error())
+	}
+	// Of a context that has ended not all rules are checked.
+	c.problems, c.asked = problems, ctx.Err() == nil
+	return problems
+}
+
+// images are the AMIs that the nodes of an EC2NodeClass are to have, in the order of Karpenter's
+// preference.
+type images struct {
+	amis []ami
+	// chosen is the AMI for each set of labels that was asked about; empty where none fits.
+	chosen map[Labels]string
+}
+
+type ami struct {
+	id string
+	// requirements are what a node's labels have to fit.
+	requirements scheduling.Requirements
+}
+
+// imagesOf are those of AMIs as the status of an EC2NodeClass has them.
+func imagesOf(amis []awsv1.AMI) *images {
+	known := &images{chosen: map[Labels]string{}}
+	for _, a := range amis {
+		known.amis = append(known.amis, ami{id: a.ID, requirements: scheduling.NewNodeSelectorRequirements(a.Requirements...)})
+	}
+	return known
+}
+
+// outdate says whether a NodeClaim runs another AMI than its labels call for: the first that fits,
+// as Karpenter has it (MapToInstanceTypes in karpenter-provider-aws pkg/providers/amifamily/ami.go,
+// and isAMIDrifted in pkg/cloudprovider/drift.go, 1.14.1). Its labels are those of its instance type.
+// Where there is no AMI at all Karpenter finds no node outdated, and nor does this.
+func (i *images) outdate(c *NodeClaim) bool {
+	if i == nil || len(i.amis) == 0 || c.Image == "" || c.Labels == "" {
+		return false
+	}
+	return c.Image != i.choose(c.Labels)
+}
+
+// choose is the AMI that labels call for; empty where none fits.
+func (i *images) choose(of Labels) string {
+	chosen, asked := i.chosen[of]
+	if !asked {
+		labels := scheduling.NewLabelRequirements(of.Map())
+		for _, a := range i.amis {
+			if labels.Compatible(a.requirements) == nil {
+				chosen = a.id
+				break
+			}
+		}
+		i.chosen[of] = chosen
+	}
+	return chosen
+}
+
+// ResolvedAMIs are the AMIs that Karpenter has found for an EC2NodeClass. current says that they are
+// those of its spec as it is, and not of one before: until Karpenter has looked at that, nobody
+// knows which nodes are outdated by it.
+func ResolvedAMIs(class *unstructured.Unstructured) (amis []awsv1.AMI, current bool) {
+	var status awsv1.EC2NodeClassStatus
+	if read, err := typed[awsv1.EC2NodeClass](&unstructured.Unstructured{Object: map[string]any{"status": class.Object["status"]}}); err == nil {
+		status = read.Status
+	}
+	for _, c := range status.Conditions {
+		if c.Type == awsv1.ConditionTypeAMIsReady {
+			current = c.ObservedGeneration == class.GetGeneration() && c.Status != metav1.ConditionUnknown
+		}
+	}
+	return status.AMIs, current
 }

@@ -2,10 +2,20 @@ package plan
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/karpenter/pkg/scheduling"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -237,4 +247,245 @@ func (m *maker) classInGit(pool string) (name string, ok bool) {
 	}
 	class, ok := render.Reference(m.objects[i].Ref, m.objects[i].Desired)
 	return class.Name, ok && m.inSet[class]
+}
+
+// offer is what the nodes of a NodePool are to pods: their labels, and the taints that keep pods away.
+type offer struct {
+	name            string
+	requirements    scheduling.Requirements
+	taints, startup []corev1.Taint
+	// grows says that the pool launches nodes for pods.
+	grows bool
+	// spec is the pool's but for its class, and text is the same, written out.
+	spec map[string]any
+	text string
+}
+
+// offerOf reads a NodePool; false where it cannot be read.
+func offerOf(pool *unstructured.Unstructured) (offer, bool) {
+	read, err := typed[karpv1.NodePool](pool)
+	if err != nil {
+		return offer{}, false
+	}
+	template := read.Spec.Template
+	o := offer{
+		name: pool.GetName(), grows: MayGrow(pool), taints: template.Spec.Taints, startup: template.Spec.StartupTaints, spec: runtime.DeepCopyJSON(specOf(pool)),
+		requirements: scheduling.NewNodeSelectorRequirementsWithMinValues(template.Spec.Requirements...),
+	}
+	o.requirements.Add(scheduling.NewLabelRequirements(template.Labels).Values()...)
+	unstructured.RemoveNestedField(o.spec, "template", "spec", "nodeClassRef")
+	o.text = canonical(o.spec)
+	return o, true
+}
+
+// same says that two pools differ in nothing but their names, and those of their classes.
+func (o offer) same(other offer) bool { return o.text == other.text || equal(o.spec, other.spec) }
+
+// takes says whether pods that run on nodes of another pool may run on those of this one, and names
+// the labels of which it has only some of the values: each of the two is near-equal to the other but
+// for these.
+func (o offer) takes(other offer) (partly []string, ok bool) {
+	if !o.grows || !onlyTaintsOf(o.taints, other.taints) || !onlyTaintsOf(o.startup, other.startup) {
+		return nil, false
+	}
+	for _, key := range labelsOf(o.requirements, other.requirements) {
+		switch {
+		case o.hasAll(key, other):
+		case !o.hasSome(key, other):
+			return nil, false
+		case !sized(key):
+			partly = append(partly, key)
+		}
+	}
+	return partly, true
+}
+
+// takesAny says whether it takes the place of another, if only together with others.
+func (o offer) takesAny(other offer) bool {
+	_, ok := o.takes(other)
+	return ok
+}
+
+// onlyTaintsOf says whether nodes have no taint beside those that pods tolerate already. One that only
+// asks the scheduler to prefer others keeps no pod away.
+func onlyTaintsOf(taints, others []corev1.Taint) bool {
+	return !slices.ContainsFunc(taints, func(t corev1.Taint) bool {
+		return t.Effect != corev1.TaintEffectPreferNoSchedule && !slices.ContainsFunc(others, func(known corev1.Taint) bool {
+			return known.MatchTaint(&t) && known.Value == t.Value
+		})
+	})
+}
+
+// sized says of a label that it tells what an instance is like: pods ask for processors, memory and
+// devices, and few of them for a family or a size.
+func sized(key string) bool {
+	return key == corev1.LabelInstanceTypeStable || strings.HasPrefix(key, "karpenter.k8s.aws/")
+}
+
+// hasAll says whether nodes of this pool have each value of a label that nodes of another may have.
+func (o offer) hasAll(key string, other offer) bool {
+	values, known := other.values(key)
+	switch {
+	case !other.requirements.Has(key) && !karpv1.WellKnownLabels.Has(key) && !sized(key):
+		return true // no pod asks for a label that its nodes have not
+	case !o.requirements.Has(key):
+		return karpv1.WellKnownLabels.Has(key) || sized(key) || known && len(values) == 0
+	case known:
+		return !slices.ContainsFunc(values, func(value string) bool { return !o.requirements.Get(key).Has(value) })
+	}
+	return o.requirements.Get(key).String() == other.requirements.Get(key).String()
+}
+
+// hasSome says whether a label may have a value that nodes of both pools have.
+func (o offer) hasSome(key string, other offer) bool {
+	if !o.requirements.Has(key) && !karpv1.WellKnownLabels.Has(key) && !sized(key) {
+		return false
+	}
+	return o.requirements.Get(key).HasIntersection(other.requirements.Get(key))
+}
+
+// everyValue are all values of labels that have few.
+var everyValue = map[string][]string{
+	corev1.LabelArchStable:      {karpv1.ArchitectureAmd64, karpv1.ArchitectureArm64},
+	corev1.LabelOSStable:        {string(corev1.Linux), string(corev1.Windows)},
+	karpv1.CapacityTypeLabelKey: {karpv1.CapacityTypeOnDemand, karpv1.CapacityTypeSpot, karpv1.CapacityTypeReserved},
+}
+
+// values are those that a label of its nodes may have; known is false where nobody can list them.
+func (o offer) values(key string) (values []string, known bool) {
+	requirement := o.requirements.Get(key)
+	switch requirement.Operator() {
+	case corev1.NodeSelectorOpIn, corev1.NodeSelectorOpDoesNotExist:
+		return requirement.Values(), true
+	default:
+		every, known := everyValue[key]
+		return slices.DeleteFunc(slices.Clone(every), func(value string) bool { return !requirement.Has(value) }), known
+	}
+}
+
+// labelsOf are the labels that either asks for, sorted.
+func labelsOf(a, b scheduling.Requirements) []string {
+	keys := a.Keys().Union(b.Keys()).UnsortedList()
+	slices.Sort(keys)
+	return keys
+}
+
+// together says whether the nodes of some pools, each of which lacks values of one label, have all of
+// them together: a pool was split by it.
+func together(key string, parts []offer, whole offer) bool {
+	values, known := whole.values(key)
+	return known && len(parts) > 1 && !slices.ContainsFunc(values, func(value string) bool {
+		return !slices.ContainsFunc(parts, func(part offer) bool { return part.requirements.Get(key).Has(value) })
+	})
+}
+
+// Kept is an entry that has left the repository and is not removed for now,
+// because another NodeSync of the cluster has it, or may have it.
+type Kept struct {
+	Ref render.Ref
+	UID types.UID
+	// By is the NodeSync, as namespace/name.
+	By string
+	// HandedOver says that the NodeSync has the entry: the object becomes its, by its
+	// own apply. Otherwise it is not known yet what that NodeSync has.
+	HandedOver bool
+	// Message says what is waited for, and what to do.
+	Message string
+	// Since is since when a NodeSync is waited for of which nobody knows what it has; zero
+	// where that began now.
+	Since time.Time
+	// MovesTo are the near-equal entries of Git that take its place, for a NodePool that waits for another NodeSync.
+	MovesTo []string
+}
+
+// findMovesOfKept finds what takes the place of NodePools that wait for other NodeSyncs: once these are known, the
+// cluster has it, and it is no longer among what arrives.
+func (m *maker) findMovesOfKept(kept []Kept) {
+	var waiting []Candidate
+	for _, k := range kept {
+		if k.Ref.Kind == render.NodePool && !k.HandedOver {
+			record, _ := m.live.removal(k.UID)
+			waiting = append(waiting, Candidate{Ref: k.Ref, UID: k.UID, record: m.withMoves(k.UID, record)})
+		}
+	}
+	m.findMoves(waiting)
+	for _, c := range waiting {
+		i := slices.IndexFunc(kept, func(k Kept) bool { return k.UID == c.UID })
+		kept[i].MovesTo = c.MovesTo
+	}
+}
+
+// withMoves is the record of a removal, with what an earlier Plan has found to take the place of an entry that waited.
+func (m *maker) withMoves(uid types.UID, record v1alpha1.Removal) v1alpha1.Removal {
+	if record.UID == "" {
+		record.MovesTo = m.policy.Moves[uid]
+	}
+	return record
+}
+
+// keep finds the entries that another NodeSync keeps from being removed, in the
+// order of candidates.
+func (m *maker) keep() []Kept {
+	var found []Kept
+	for ref, object := range m.live.Objects {
+		if m.inSet[ref] || terminating(object) || !m.owns(object) {
+			continue
+		}
+		record, _ := m.live.removal(object.GetUID())
+		if kept, ok := m.keptByOther(ref, object.GetUID(), record); ok {
+			found = append(found, kept)
+			m.kept[kept.UID] = true
+		}
+	}
+	slices.SortFunc(found, func(a, b Kept) int {
+		return cmp.Or(cmp.Compare(stageIndex(b.Ref), stageIndex(a.Ref)), cmp.Compare(a.Ref.Name, b.Ref.Name))
+	})
+	return found
+}
+
+// keptByOther says whether an entry stays because of another NodeSync. One of which
+// nobody knows what it has is waited for, unless a person has released the entry. A removal that
+// has ended NodeClaims already was decided on when all others were known: it pauses only where
+// nothing of another is known at all, as after a restart of the daemon. One that fails is waited for as well, also where our NodeSync is deleted with its nodes:
+// after a restart of the daemon a Git host that is away for a moment tells of no entry.
+func (m *maker) keptByOther(ref render.Ref, uid types.UID, record v1alpha1.Removal) (Kept, bool) {
+	if other, wanted := m.wantedBy(ref); wanted {
+		k := Kept{Ref: ref, UID: uid, By: other.String(), HandedOver: true}
+		k.Message = fmt.Sprintf("%s is in the Git of NodeSync %s and is handed over, with its nodes", ref, other.Owner)
+		if other.Suspended {
+			k.Message += ": resume that NodeSync"
+		}
+		return k, true
+	}
+	other, waits := m.unheard()
+	if record.Phase != "" && m.begun(record) {
+		other, waits = m.unread()
+	}
+	if waits && !m.policy.Released[uid] {
+		why := "has left Git"
+		switch {
+		case m.policy.Keeps:
+			why = "is drained"
+		case m.policy.Deleting:
+			why = "goes with its NodeSync"
+		}
+		message := fmt.Sprintf("%s %s, and another NodeSync may have it: waiting for %s; to remove %s without that, %s",
+			ref, why, other.waiting(), ref, m.policy.howToRelease(uid))
+		return Kept{Ref: ref, UID: uid, By: other.String(), Message: message, Since: other.Since}, true
+	}
+	return Kept{}, false
+}
+
+// passedOn says whether a recorded removal is of an object that is another
+// NodeSync's by now, or becomes that.
+func (m *maker) passedOn(r v1alpha1.Removal) bool {
+	object := m.live.object(refOf(r))
+	if object == nil || object.GetUID() != r.UID || terminating(object) {
+		return false
+	}
+	if _, wanted := m.wantedBy(refOf(r)); wanted && m.kept[r.UID] {
+		return true
+	}
+	owner, _ := m.ownership(object)
+	return owner == theirs
 }

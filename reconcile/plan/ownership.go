@@ -1,11 +1,19 @@
 package plan
 
 import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/plumbline-dev/plumbline/provision/owners"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -198,4 +206,152 @@ func (m *maker) relabel(change *Change, j judgement) {
 	default:
 		change.update(j)
 	}
+}
+
+// Owner is the NodeSync that an object belongs to. Written on each object, it
+// is the inventory.
+type Owner struct {
+	Namespace, Name string
+}
+
+// OwnerOf names a NodeSync as an owner.
+func OwnerOf(namespace, name string) Owner { return Owner{Namespace: namespace, Name: name} }
+
+// String returns namespace/name, as people write it.
+func (o Owner) String() string { return o.Namespace + "/" + o.Name }
+
+// shortened is how much of a name that is too long for a label is kept before
+// the hash of the whole: 52 + "-" + 10 is the 63 that a label may have.
+const shortened = 52
+
+// Label returns the value of the ownership label, and that of the annotation
+// of the same key, which is empty where the label holds the whole name.
+func (o Owner) Label() (label, annotation string) {
+	full := o.Namespace + "." + o.Name
+	if len(full) <= validation.LabelValueMaxLength {
+		return full, ""
+	}
+	sum := sha256.Sum256([]byte(full))
+	return full[:shortened] + "-" + hex.EncodeToString(sum[:])[:10], full
+}
+
+// Owns says whether an object bears the owner's label.
+func (o Owner) Owns(object metav1.Object) bool {
+	return o.named(object.GetLabels()[v1alpha1.OwnerLabel], object.GetAnnotations()[v1alpha1.OwnerLabel])
+}
+
+// OwnerNamed is the NodeSync that the ownership label of an object names; ok is false where there is none.
+// Whether plumbline has written it there is another question.
+func OwnerNamed(object metav1.Object) (owner Owner, ok bool) {
+	label := cmp.Or(object.GetAnnotations()[v1alpha1.OwnerLabel], object.GetLabels()[v1alpha1.OwnerLabel])
+	owner.Namespace, owner.Name, ok = strings.Cut(label, ".")
+	return owner, ok
+}
+
+// named says whether a label and an annotation, which may be empty, name the owner.
+func (o Owner) named(label, annotation string) bool {
+	want, whole := o.Label()
+	return label == want && (whole == "" || annotation == "" || annotation == whole)
+}
+
+// LabelAgain ends the sentence on an object whose ownership label was changed by hand: what
+// follows from it, and what to do.
+func (o Owner) LabelAgain() string {
+	label, _ := o.Label()
+	return fmt.Sprintf("so that it is not removed: set the label to %s again, or, to keep the object, delete ConfigMap %s", label, v1alpha1.AppliedName(o.Name))
+}
+
+// adopt decides on an object that exists without an owner.
+func (m *maker) adopt(change *Change, j judgement) {
+	switch {
+	case m.policy.Adopt == v1alpha1.AdoptNever:
+		change.conflict(ReasonNotAdopted, &ConflictError{Ref: change.Ref, Adopt: v1alpha1.AdoptNever})
+	case m.policy.Adopt == v1alpha1.AdoptAlways && j.foreign != nil:
+		change.conflict(ReasonOtherApplier, &ConflictError{Ref: change.Ref, Tools: j.tools, Fields: paths(j.foreign)})
+	case m.policy.Adopt == v1alpha1.AdoptAlways:
+		change.Action, change.Reason, change.Force = Adopt, ReasonUnowned, true
+		change.Message = fmt.Sprintf("%s exists without an owner and is adopted", change.Ref)
+	case len(j.specChanges()) > 0:
+		change.conflict(ReasonNotAdopted, &ConflictError{Ref: change.Ref, Adopt: v1alpha1.AdoptIfIdentical, Fields: paths(j.specChanges())})
+	default:
+		// Nothing of it changes, so nothing has to be forced: should another client
+		// write to it in between, the API server says so.
+		change.Action, change.Reason, change.Takeover, change.Taken = Adopt, ReasonUnowned, false, nil
+		change.Message = fmt.Sprintf("%s exists without an owner, as Git says, and gets our label", change.Ref)
+	}
+}
+
+// ReasonOrphan is the reason of what is left to itself, and waits for people to approve that.
+const ReasonOrphan = "Orphan"
+
+// orphans holds what is left to itself until people have approved that: nobody would manage its nodes.
+// No node ends, so that no limit of the guard is about it.
+func orphans(c Candidate, w weighing) (reason, message string, hold bool) {
+	if c.approved.covers(ReasonOrphan) {
+		return "", "", false
+	}
+	if c.Keeper != "" {
+		return ReasonOrphan, fmt.Sprintf("%s has left Git, and %s: no node of it is ended; approve that it stays without a NodeSync, or put it back into Git", c.Ref, c.Keeper), true
+	}
+	return ReasonOrphan, fmt.Sprintf("removal.strategy is Orphan: %s stays in the cluster with its nodes, and no NodeSync manages it: approve that, or put it back into Git, or set another strategy", c.Ref), true
+}
+
+// keeper says of an object that Flux or Argo CD applies it as well, or that it is annotated to stay when
+// it leaves a source: it is being handed over, or back, and is not ours to remove. Empty where neither is so.
+func keeper(object *Object) string {
+	if by, ok := appliedBesides(object); ok {
+		return "is applied by " + by.String()
+	}
+	if mark, ok := owners.Kept(object); ok {
+		return fmt.Sprintf("is annotated with %q", mark)
+	}
+	return ""
+}
+
+// appliedBesides is the tool whose labels or annotations an object has.
+func appliedBesides(object *Object) (owners.Owner, bool) {
+	owner := owners.Of(object)
+	return owner, owner.Reconciles() && owner.Kind != ""
+}
+
+// unorphan has an object that is adopted again lose the label of one that was left to itself.
+func (c *Change) unorphan() {
+	if c.Action == Adopt && c.Live.GetLabels()[v1alpha1.OrphanedLabel] != "" {
+		c.Takeover, c.Taken = true, append(c.Taken, []string{"metadata", "labels", v1alpha1.OrphanedLabel})
+	}
+}
+
+// OrphanedPool is a NodePool that a NodeSync has left to itself, and how many NodeClaims it has.
+type OrphanedPool struct {
+	Name  string
+	Nodes int
+}
+
+// IsOrphaned says whether an owner has left an object to itself, and nobody has adopted it since.
+func (o *Object) IsOrphaned(by Owner) bool {
+	label, _ := by.Label()
+	return o.owner == "" && o.GetLabels()[v1alpha1.OrphanedLabel] == label
+}
+
+// Orphaned are the NodePools with nodes that an owner has left to themselves, and that no other tool
+// applies, by name.
+func (l Live) Orphaned(by Owner) []OrphanedPool {
+	var found []OrphanedPool
+	var claims map[render.Ref][]*NodeClaim
+	for ref, object := range l.Objects {
+		if ref.Kind != render.NodePool || !object.IsOrphaned(by) {
+			continue
+		}
+		if _, applied := appliedBesides(object); applied {
+			continue
+		}
+		if claims == nil {
+			claims = l.claims()
+		}
+		if n := len(claims[ref]); n > 0 {
+			found = append(found, OrphanedPool{Name: ref.Name, Nodes: n})
+		}
+	}
+	slices.SortFunc(found, func(a, b OrphanedPool) int { return cmp.Compare(a.Name, b.Name) })
+	return found
 }

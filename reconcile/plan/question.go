@@ -1,10 +1,16 @@
 package plan
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"slices"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -108,4 +114,96 @@ func (p Policy) answer(ref render.Ref) *Answer {
 		return Unanswered(p.NotAsked)
 	}
 	return Unanswered("AWS was not asked")
+}
+
+// ReasonUnpublishedAMI is the reason of an EC2NodeClass whose alias, or SSM parameter, names no AMI that AWS publishes.
+const ReasonUnpublishedAMI = "UnpublishedAMI"
+
+// holdUnpublished holds an EC2NodeClass if AWS reports that it publishes no AMI for the alias, or at the SSM parameter, that a
+// commit gives it. Karpenter would launch no node with the class, and its conditions may stay as they are. Any other
+// answer of AWS, and none, holds nothing. By tags, names and IDs Karpenter reports what it does not find in AMIsReady.
+func (m *maker) holdUnpublished(change *Change) {
+	commits := (change.Action == Create || change.Action == Update || change.Action == Adopt) && !change.Drift && !change.Rescue
+	if change.Ref.Kind != render.EC2NodeClass || !commits || change.Live != nil && equal(specField(change.Live, "amiSelectorTerms"), specField(change.Wanted(), "amiSelectorTerms")) {
+		return
+	}
+	class, err := typed[awsv1.EC2NodeClass](change.Wanted())
+	if err != nil || !Hashable(class) {
+		return
+	}
+	named := namedAMI(class)
+	if named == "" {
+		return
+	}
+	if change.question == nil {
+		change.question = &Question{Ref: change.Ref, Class: class}
+	}
+	change.question.AMIs = true
+	if answer, answered := m.policy.Answers[change.Ref]; !answered || !answer.AMIs.Empty {
+		return
+	}
+	change.Effect, change.Nodes, change.UpTo, change.Unavailable, change.DriftReasons = EffectBlocked, 0, false, "", nil
+	change.touched, change.unnamed, change.blind = nil, 0, false
+	change.hold(ReasonUnpublishedAMI, fmt.Sprintf(
+		"AWS publishes no AMI for %s of %s: no node could be launched with it; correct it, or wait until AWS publishes it for the cluster's Kubernetes version", named, change.Ref))
+}
+
+// namedAMI is the alias or the SSM parameter by which a class names all of its AMIs; empty if it has other terms.
+func namedAMI(class *awsv1.EC2NodeClass) string {
+	if len(class.Spec.AMISelectorTerms) != 1 {
+		return ""
+	}
+	switch term := class.Spec.AMISelectorTerms[0]; {
+	case term.Alias != "":
+		return "alias " + term.Alias
+	case term.SSMParameter != "":
+		return "ssmParameter " + term.SSMParameter
+	}
+	return ""
+}
+
+// TerminateFirst is the feature gate with which Karpenter ends a node before its replacement is
+// launched, where that has no place else: in a static pool at its limit, and where the reservation of
+// the node is full (sigs.k8s.io/karpenter pkg/controllers/disruption/staticdrift.go and drift.go,
+// 1.15.0).
+const TerminateFirst = "TerminateFirstDrift"
+
+// EndFirst says which of some nodes in reserved capacity Karpenter ends before their replacements; empty
+// where there are none.
+func EndFirst(nodes []string) string {
+	switch len(nodes) {
+	case 0:
+		return ""
+	case 1:
+		return "reserved capacity: Karpenter ends node " + nodes[0] + " before its replacement is there, where the reservation is full (feature gate " + TerminateFirst + ")"
+	}
+	return "reserved capacity: Karpenter ends nodes " + finding.First(nodes) + " before their replacements are there, where the reservation is full (feature gate " + TerminateFirst + ")"
+}
+
+// Reserved are the nodes of a pool in reserved capacity that nobody has ended, by name.
+func (l Live) Reserved(pool string) []string {
+	var nodes []string
+	for i := range l.NodeClaims {
+		c := &l.NodeClaims[i]
+		if c.Pool == pool && !c.Deleting && c.Labels.Map()[karpv1.CapacityTypeLabelKey] == karpv1.CapacityTypeReserved {
+			nodes = append(nodes, cmp.Or(c.Node, c.Name))
+		}
+	}
+	slices.Sort(nodes)
+	return nodes
+}
+
+// ReservedThatLeave are such nodes of the pools whose nodes Karpenter replaces as they leave.
+func (l Live) ReservedThatLeave(removals []Candidate, policy v1alpha1.RemovalPolicy) []string {
+	if policy.Strategy != "" && policy.Strategy != v1alpha1.RemovalPaced {
+		return nil
+	}
+	var nodes []string
+	for i := range removals {
+		if c := &removals[i]; c.Ref.Kind == render.NodePool && !c.Orphan && !c.Last {
+			nodes = append(nodes, l.Reserved(c.Ref.Name)...)
+		}
+	}
+	slices.Sort(nodes)
+	return nodes
 }

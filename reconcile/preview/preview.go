@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -11,12 +12,15 @@ import (
 
 	"github.com/plumbline-dev/plumbline/confine"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/approval"
+	"github.com/plumbline-dev/plumbline/reconcile/capture"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/desired"
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/install"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/whatif"
 	"github.com/plumbline-dev/plumbline/render"
 	"github.com/plumbline-dev/plumbline/render/schema"
 )
@@ -272,4 +276,56 @@ func (s *Step) desired() *desired.Step {
 		Secret: s.secret, Labelled: s.labelled,
 		HideValues: s.HideValues, HideCredential: s.HideCredential,
 	}
+}
+
+// weighApprovals finds out whether the commit approves itself what it is held for.
+func (s *Step) weighApprovals() {
+	p := s.out.Plan
+	if s.out.ApprovesInGit = approval.FromGit(s.Sync.Spec.Guard); p == nil || p.Approvable == nil || s.out.Karpenter == nil {
+		return
+	}
+	held := approval.Publish(s.Sync.Status.Held, p.Approvable, s.Sync.GetNeededApprovals())
+	s.out.ApprovedInGit = len(p.Approvable.Entries) == holds(p) && approval.InGit(held, s.Sync.Spec.Guard, s.out.Karpenter.Approve, s.Sync.Status.UsedGitApprovals, s.Snapshot.Revision)
+}
+
+// holds is how much of a Plan is held, for whatever reason.
+func holds(p *plan.Plan) (n int) {
+	for i := range p.Changes {
+		if p.Changes[i].Action == plan.Hold {
+			n++
+		}
+	}
+	for i := range p.Removals {
+		if p.Removals[i].Held {
+			n++
+		}
+	}
+	return n
+}
+
+// land makes a Plan once more, where it has removals, by which of their pods find no place elsewhere: as a pass does,
+// which holds them for that.
+func (s *Step) land(ctx context.Context, made *plan.Plan, policy plan.Policy, ask plan.Ask) (*plan.Plan, error) {
+	if s.Landing == nil || !policy.Guard.UnschedulablePods.Holds() || len(made.Lands()) == 0 {
+		return made, nil
+	}
+	nowhere, err := s.Landing(ctx, made, s.out.Live)
+	if err != nil {
+		s.warn("whether the pods of %s find a place elsewhere is not known: %v", strings.Join(made.Lands(), ", "), err)
+		return made, nil
+	}
+	policy.Landing = plan.Landing{Known: true, Nowhere: nowhere}
+	return plan.MakeExact(ctx, s.out.Set, s.out.Live, policy, s.out.Schema, ask, observe.Loads(s.view.Uncached))
+}
+
+// WhatIf simulates what becomes of pods by a Plan, with what the guard holds of it: that is what a
+// person is about to release. live is what the Plan was made of.
+func WhatIf(ctx context.Context, made *plan.Plan, live plan.Live, c *capture.Capture, offers whatif.Offers) (*whatif.Outcome, error) {
+	commit, notes := whatif.CommitOf(made, live, c.Definitions)
+	out, err := whatif.Simulate(ctx, c, commit, offers)
+	if err != nil {
+		return nil, err
+	}
+	out.Notes = append(out.Notes, notes...)
+	return out, nil
 }

@@ -2,17 +2,30 @@ package recorder
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // Recorder records the NodeClaims that end. It runs only on the leader.
@@ -221,4 +234,395 @@ func (r *Recorder) once(ctx context.Context) time.Duration {
 		return batch
 	}
 	return wait
+}
+
+// karpenter is the version of Karpenter's API that is spoken.
+var karpenter = schema.GroupVersion{Group: "karpenter.sh", Version: "v1"}
+
+// pool is a NodePool as the loop saw it last.
+type pool struct {
+	uid types.UID
+	// of is the NodeSync that owned it; zero where none did.
+	of owner
+	// sync is that NodeSync.
+	sync *v1alpha1.NodeSync
+	// ends says that it is being deleted or gone, gone since when; static that it has replicas.
+	ends, static bool
+	gone         time.Time
+}
+
+// outlives is how long a pool stays known after it is gone: its NodeClaims go after it.
+const outlives = time.Hour
+
+// lookAround reads the NodePools and whose they are. One that is gone stays known, as it was.
+func (r *Recorder) lookAround(ctx context.Context) error {
+	syncs := &v1alpha1.NodeSyncList{}
+	if err := r.Cached.List(ctx, syncs, client.InNamespace(r.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("read the NodeSyncs: %w", err)
+	}
+	kind, _ := render.KindOf(render.NodePool)
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(kind.GVK)
+	if err := r.Cached.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil && !apimeta.IsNoMatchError(err) {
+		return fmt.Errorf("read the NodePools: %w", err)
+	}
+	pools, known := make(map[string]pool, len(list.Items)), make(map[string]bool, len(list.Items))
+	for i := range list.Items {
+		object := &list.Items[i]
+		p := pool{uid: object.GetUID(), ends: object.GetDeletionTimestamp() != nil}
+		_, p.static, _ = unstructured.NestedFieldNoCopy(object.Object, "spec", "replicas")
+		p.sync = ownerOf(object, syncs.Items)
+		if p.sync != nil {
+			p.of = owner{client.ObjectKeyFromObject(p.sync), p.sync.UID}
+		}
+		pools[object.GetName()], known[object.GetName()] = p, true
+	}
+	now := r.Now()
+	for name, p := range r.pools {
+		if known[name] || p.of == (owner{}) || !p.gone.IsZero() && now.Sub(p.gone) > outlives {
+			continue
+		}
+		if p.gone.IsZero() {
+			p.gone = now
+		}
+		p.ends, p.sync = true, find(syncs.Items, p.of)
+		pools[name], known[name] = p, true
+	}
+	r.pools = pools
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.known = known
+	return nil
+}
+
+// ownerOf is the NodeSync that owns a pool; nil where none does.
+func ownerOf(object client.Object, syncs []v1alpha1.NodeSync) *v1alpha1.NodeSync {
+	for i := range syncs {
+		if plan.OwnerOf(syncs[i].Namespace, syncs[i].Name).Owns(object) {
+			return &syncs[i]
+		}
+	}
+	return nil
+}
+
+func find(syncs []v1alpha1.NodeSync, of owner) *v1alpha1.NodeSync {
+	for i := range syncs {
+		if syncs[i].UID == of.uid {
+			return &syncs[i]
+		}
+	}
+	return nil
+}
+
+// look adds to what NodeClaims say of themselves what is so as their deletion begins.
+func (r *Recorder) look(ctx context.Context, all map[types.UID]ending) error {
+	for uid, e := range all {
+		p := r.pools[e.facts.Pool]
+		if p.sync != nil && e.facts.Removing == "" {
+			e.facts.Removing = removing(p.sync, e.facts)
+		}
+		if !e.looked {
+			e.looked = true
+			e.of = p.of
+			e.facts.PoolGone = e.poolUID != "" && (p.ends || p.uid != e.poolUID)
+			e.facts.Static = p.static
+			if p.sync != nil {
+				e.facts.Revision, e.facts.ByRevision = revisionOf(p.sync)
+				if input := p.sync.Status.Rollout.InputOf(e.facts.Pool, e.facts.DriftReason, e.facts.Image); input != nil {
+					e.facts.DriftInputs = input.Words()
+				}
+			}
+			r.resume(&e)
+			if e.facts.hurried() && e.facts.Gone.IsZero() {
+				condition, err := r.repaired(ctx, e.facts)
+				if err != nil {
+					return err
+				}
+				e.facts.Condition = condition
+			}
+		}
+		all[uid] = e
+	}
+	return nil
+}
+
+// resume takes up what an earlier leader has written of a NodeClaim.
+func (r *Recorder) resume(e *ending) {
+	b := r.books[e.of.NamespacedName]
+	if b == nil {
+		return
+	}
+	open, found := b.open[keyOf(e.facts.NodeClaim, e.facts.Created)]
+	if !found {
+		return
+	}
+	e.before, e.seq, e.numbered = &open.record, open.seq, true
+	if open.record.Pods != nil {
+		e.facts.Pods = open.record.Pods // of when more of them were there
+	}
+	delete(b.open, keyOf(e.facts.NodeClaim, e.facts.Created))
+}
+
+// revisionOf is the revision in force, and whether its rollout is under way.
+func revisionOf(sync *v1alpha1.NodeSync) (revision string, rollout bool) {
+	if rolls := sync.Status.Rollout; rolls != nil && rolls.Revision != "" {
+		return rolls.Revision, true
+	}
+	return sync.Status.NewestAppliedRevision(), false
+}
+
+// noticed is how long after the first deletion it may be noted that a removal ends NodeClaims:
+// status is saved at the end of a pass.
+const noticed = 10 * time.Second
+
+// removing is the revision of the removal that was ending the NodeClaims of a pool.
+func removing(sync *v1alpha1.NodeSync, f Facts) string {
+	for _, removal := range sync.Status.Removals {
+		if removal.Kind != render.NodePool || removal.Name != f.Pool || f.Deleted.Before(&removal.RecordedAt) {
+			continue
+		}
+		switch removal.Phase {
+		case v1alpha1.RemovalHeld, v1alpha1.RemovalPacing:
+		case v1alpha1.RemovalDraining:
+			if !removal.Since.After(f.Deleted.Add(noticed)) {
+				return removal.Revision
+			}
+		default:
+			return removal.Revision
+		}
+	}
+	return ""
+}
+
+// repairs are the conditions of a Node for which Karpenter repairs it, and after how long
+// (karpenter-provider-aws pkg/cloudprovider/cloudprovider.go: RepairPolicies).
+var repairs = []struct {
+	condition corev1.NodeConditionType
+	status    corev1.ConditionStatus
+	after     time.Duration
+}{
+	{corev1.NodeReady, corev1.ConditionFalse, 30 * time.Minute},
+	{corev1.NodeReady, corev1.ConditionUnknown, 30 * time.Minute},
+	{"AcceleratedHardwareReady", corev1.ConditionFalse, 10 * time.Minute},
+	{"StorageReady", corev1.ConditionFalse, 30 * time.Minute},
+	{"NetworkingReady", corev1.ConditionFalse, 30 * time.Minute},
+	{"KernelReady", corev1.ConditionFalse, 30 * time.Minute},
+	{"ContainerRuntimeReady", corev1.ConditionFalse, 30 * time.Minute},
+}
+
+// repaired is the condition of a Node for which Karpenter has ended it; empty where there is none.
+func (r *Recorder) repaired(ctx context.Context, f Facts) (string, error) {
+	node := &corev1.Node{}
+	if err := r.Uncached.Get(ctx, types.NamespacedName{Name: f.Node}, node); err != nil {
+		if apierrors.IsNotFound(err) {
+			return "", nil
+		}
+		return "", fmt.Errorf("read the conditions of Node %s: %w", f.Node, err)
+	}
+	return unhealthy(node, f.Deleted.Time), nil
+}
+
+// unhealthy is the condition for which Karpenter would repair a Node at a time.
+func unhealthy(node *corev1.Node, at time.Time) string {
+	for _, c := range node.Status.Conditions {
+		for _, repair := range repairs {
+			if c.Type == repair.condition && c.Status == repair.status && !c.LastTransitionTime.Add(repair.after).After(at) {
+				return fmt.Sprintf("%s=%s", c.Type, c.Status)
+			}
+		}
+	}
+	return ""
+}
+
+// The pods of so many nodes are counted at once, and so many a second: of more that end together the
+// others have no number. Each is a request of its own, and Karpenter ends few a second for long.
+const (
+	countsBurst = 100
+	countsRate  = rate.Limit(5)
+)
+
+const (
+	// countsFor is how long after the deletion began pods are counted: those that have stopped by
+	// then are not there.
+	countsFor = 10 * time.Second
+	// countsWithin bounds what a look spends on it: nothing waits for a number.
+	countsWithin = 2 * time.Second
+)
+
+// countFirst counts what is new before the next look, as pods are gone soon.
+func (r *Recorder) countFirst(ctx context.Context) {
+	all, _ := r.snapshot()
+	r.countPods(ctx, all, r.Now())
+	r.keep(all)
+}
+
+// countPods counts the pods on nodes whose end has just begun. Where the API server does not answer
+// there is no number, until it does.
+func (r *Recorder) countPods(ctx context.Context, all map[types.UID]ending, now time.Time) {
+	ctx, stop := context.WithTimeout(ctx, countsWithin)
+	defer stop()
+	for uid, e := range all {
+		if !r.mayCount(e, now) || !r.counts.AllowN(now, 1) {
+			continue
+		}
+		pods, err := r.podsOn(ctx, e.facts)
+		if err != nil {
+			ctrl.LoggerFrom(ctx).V(1).Info("the pods of nodes that end are not counted", "error", err.Error())
+			return
+		}
+		e.facts.Pods = &pods
+		all[uid] = e
+	}
+}
+
+// mayCount says that the end of a node has just begun.
+func (r *Recorder) mayCount(e ending, now time.Time) bool {
+	f := e.facts
+	begins := f.Gone.IsZero() && f.Drained.IsZero() && now.Sub(f.Deleted.Time) < countsFor
+	return begins && f.Pods == nil && f.Node != "" && r.pools[f.Pool].of != owner{}
+}
+
+// podsOn is how many pods were on a node when the deletion of its NodeClaim began, by what is known
+// of them without their specs.
+func (r *Recorder) podsOn(ctx context.Context, f Facts) (n int, err error) {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
+	unfinished := fields.AndSelectors(
+		fields.OneTermEqualSelector("spec.nodeName", f.Node),
+		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
+		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)),
+	)
+	if err := r.Uncached.List(ctx, list, client.MatchingFieldsSelector{Selector: unfinished}); err != nil {
+		return 0, fmt.Errorf("read the pods of Node %s: %w", f.Node, err)
+	}
+	for i := range list.Items {
+		if moves(&list.Items[i].ObjectMeta, f.Deleted.Time) {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// moves says that a pod has to run elsewhere when its node ends: not one of a DaemonSet, nor a static
+// one, nor one that was being deleted before.
+func moves(pod *metav1.ObjectMeta, began time.Time) bool {
+	if _, static := pod.Annotations[corev1.MirrorPodAnnotationKey]; static {
+		return false
+	}
+	if owner := metav1.GetControllerOf(pod); owner != nil && owner.Kind == "DaemonSet" {
+		return false
+	}
+	if pod.DeletionTimestamp == nil {
+		return true
+	}
+	grace := time.Duration(0)
+	if seconds := pod.DeletionGracePeriodSeconds; seconds != nil {
+		grace = time.Duration(*seconds) * time.Second
+	}
+	return !pod.DeletionTimestamp.Add(-grace).Before(began)
+}
+
+// EC2 is what is asked how instances ended.
+type EC2 interface {
+	Fleet(ctx context.Context, query cloud.Query) ([]cloud.Instance, error)
+}
+
+// Answer is what EC2 says of an instance whose NodeClaim ends.
+type Answer struct {
+	// Ran says that it had not begun to end it when it was asked after the deletion began.
+	Ran bool
+	// Ended says that it ends it or has, Code is its StateReason's, and Began is when that began: zero
+	// where it does not say.
+	Ended bool
+	Code  string
+	Began time.Time
+}
+
+const (
+	// asksAgain is when EC2 is asked again about an instance of which it has not said enough, and asksFor
+	// how long after the end that goes on.
+	asksAgain, asksFor = 30 * time.Second, 5 * time.Minute
+	// asksWithin bounds one question: what has ended is written after it.
+	asksWithin = 10 * time.Second
+)
+
+// add adds what EC2 shows.
+func (a *Answer) add(i cloud.Instance) {
+	switch i.State {
+	case "shutting-down", "terminated":
+		code, _, _ := strings.Cut(i.Reason, ":")
+		a.Ended, a.Code, a.Began = true, code, i.Since
+	case "":
+	default:
+		a.Ran = true
+	}
+}
+
+// asksEC2 says that EC2 may know what nothing in the cluster tells: whether the instance had ended
+// before its NodeClaim did.
+func (f Facts) asksEC2() bool {
+	if f.Instance == "" || f.Missed || f.EC2.Ended {
+		return false
+	}
+	if f.EC2.Ran && f.InstanceTerminating.IsZero() && f.Gone.IsZero() {
+		return false // it will be asked when the instance has ended
+	}
+	cause, _ := Judge(f)
+	return cause == ByHand || cause == Unknown || cause == InstanceGone
+}
+
+// mayAsk says that an answer of EC2 would tell more of one, and that newer ones have not overtaken it.
+func (r *Recorder) mayAsk(e ending) bool {
+	b := r.books[e.of.NamespacedName]
+	return b != nil && (!e.numbered || e.seq >= b.next-r.ring.most()) && e.facts.asksEC2()
+}
+
+// askEC2 asks about those of whose ends it may know more, each now and then. Where there is no answer
+// none is made up, and it is asked again.
+func (r *Recorder) askEC2(ctx context.Context, all map[types.UID]ending, now time.Time) {
+	byRegion := map[string][]types.UID{}
+	for _, uid := range slices.Backward(inOrder(all)) {
+		e := all[uid]
+		sync := r.pools[e.facts.Pool].sync
+		if sync == nil || sync.Status.Karpenter == nil || now.Before(e.asks) || !r.mayAsk(e) {
+			continue
+		}
+		if region := sync.Status.Karpenter.Region; len(byRegion[region]) < r.ring.most() {
+			e.asks = now.Add(asksAgain)
+			all[uid] = e
+			byRegion[region] = append(byRegion[region], uid)
+		}
+	}
+	for region, some := range byRegion {
+		shown, err := r.instances(ctx, region, some, all)
+		if err != nil {
+			ctrl.LoggerFrom(ctx).V(1).Info("EC2 does not say how instances have ended", "region", region, "error", err.Error())
+		}
+		for _, uid := range some {
+			e := all[uid]
+			e.facts.EC2.add(shown[e.facts.Instance])
+			all[uid] = e
+		}
+	}
+}
+
+// instances are those that EC2 shows of NodeClaims, by their IDs.
+func (r *Recorder) instances(ctx context.Context, region string, of []types.UID, all map[types.UID]ending) (map[string]cloud.Instance, error) {
+	ctx, stop := context.WithTimeout(ctx, asksWithin)
+	defer stop()
+	ec2, err := r.EC2(ctx, region)
+	if err != nil {
+		return nil, err
+	}
+	var query cloud.Query
+	for _, uid := range of {
+		f := all[uid].facts
+		query.ProviderIDs = append(query.ProviderIDs, cloud.Instance{Zone: f.Zone, ID: f.Instance}.ProviderID())
+	}
+	found, err := ec2.Fleet(ctx, query)
+	shown := make(map[string]cloud.Instance, len(found))
+	for _, i := range found {
+		shown[i.ID] = i
+	}
+	return shown, err
 }

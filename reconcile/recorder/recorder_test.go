@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
@@ -287,5 +288,193 @@ func TestUnwrittenAreBounded(t *testing.T) {
 	}
 	if len(w.r.seen) != mostUnwritten {
 		t.Errorf("%d are kept", len(w.r.seen))
+	}
+}
+
+// podsOf is how many pods are recorded of a NodeClaim; -1 where that is not.
+func (w *world) podsOf(name string) int {
+	for _, r := range w.log().Records {
+		if r.NodeClaim == name && r.Pods != nil {
+			return *r.Pods
+		}
+	}
+	return -1
+}
+
+// controller is the owner references of a pod.
+func controller(kind string) []metav1.OwnerReference {
+	return []metav1.OwnerReference{{Kind: kind, Name: "its", Controller: new(true)}}
+}
+
+// TestPodsAreCounted: those that have to run elsewhere, as they were when the deletion began.
+func TestPodsAreCounted(t *testing.T) {
+	w := newWorld(t)
+	w.launch("a")
+	must(t, w.after(time.Second))
+	ending := func(asked time.Time) metav1.ObjectMeta {
+		at := metav1.NewTime(asked.Add(30 * time.Second))
+		return metav1.ObjectMeta{OwnerReferences: controller("ReplicaSet"), DeletionTimestamp: &at, DeletionGracePeriodSeconds: new(int64(30))}
+	}
+	w.pods = map[string][]metav1.ObjectMeta{"node-a": {
+		{OwnerReferences: controller("ReplicaSet")},
+		{Name: "without a controller"},
+		ending(w.now), // evicted since
+		ending(w.now.Add(-time.Second)),
+		{OwnerReferences: controller("DaemonSet")},
+		{OwnerReferences: controller("Node"), Annotations: map[string]string{"kubernetes.io/config.mirror": "1"}},
+	}, "node-b": {{}}}
+	w.delete("a")
+	must(t, w.after(batch))
+	if got := w.podsOf("a"); got != 3 {
+		t.Errorf("%d pods, want 3", got)
+	}
+	w.pods = nil
+	must(t, w.after(batch))
+	w.end("a")
+	must(t, w.after(batch))
+	if got := w.podsOf("a"); got != 3 || w.counted != 1 {
+		t.Errorf("at the end %d pods, counted %d times, want 3 and 1", got, w.counted)
+	}
+}
+
+// TestPodsThatAreNotCounted: the number is missing, and not wrong, where they were not read in time.
+func TestPodsThatAreNotCounted(t *testing.T) {
+	for name, c := range map[string]struct {
+		before func(*world)
+		counts int
+	}{
+		"it may not be":    {func(w *world) { w.uncounted = errors.New("pods is forbidden"); w.delete("a") }, 1},
+		"seen too late":    {func(w *world) { w.delete("a"); w.now = w.now.Add(countsFor) }, 0},
+		"it had no node":   {func(w *world) { w.claims["a"].Status.NodeName = ""; w.delete("a") }, 0},
+		"it is gone":       {func(w *world) { w.delete("a"); w.end("a") }, 0},
+		"it is drained":    {func(w *world) { condition(w.claims["a"], "Drained", "Drained", w.now); w.delete("a") }, 0},
+		"of no NodeSync":   {func(w *world) { w.claims["a"].Labels["karpenter.sh/nodepool"] = "theirs"; w.delete("a") }, 0},
+		"too many at once": {func(w *world) { w.r.counts.AllowN(w.now.Add(batch), countsBurst); w.delete("a") }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.launch("a")
+			must(t, w.after(time.Second))
+			c.before(w)
+			must(t, w.after(batch))
+			if got := w.podsOf("a"); got != -1 || w.counted != c.counts {
+				t.Errorf("%d pods, read %d times, want none, and %d", got, w.counted, c.counts)
+			}
+		})
+	}
+}
+
+// TestPodsAreCountedLater where the API server did not answer first, and what one leader has counted
+// the next keeps.
+func TestPodsAreCountedLater(t *testing.T) {
+	w := newWorld(t)
+	w.launch("a")
+	must(t, w.after(time.Second))
+	w.pods = map[string][]metav1.ObjectMeta{"node-a": {{}, {}}}
+	w.uncounted = errors.New("etcd has no leader")
+	w.delete("a")
+	must(t, w.after(pause))
+	w.uncounted = nil
+	must(t, w.after(batch))
+	if got := w.podsOf("a"); got != 2 {
+		t.Errorf("%d pods, want 2", got)
+	}
+	w.pods = nil
+	w.start()
+	must(t, w.after(pause))
+	must(t, w.after(batch))
+	if got := w.podsOf("a"); got != 2 {
+		t.Errorf("the next leader says %d pods, want 2", got)
+	}
+}
+
+// TestPodsAreCountedAtOnce: they are gone soon.
+func TestPodsAreCountedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.r.Now = time.Now
+		w.now = time.Now()
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		w.launch("a")
+		go func() { ended <- w.r.Start(ctx) }()
+		time.Sleep(time.Minute) //nolint:forbidigo // the bubble's clock
+		w.now = time.Now()
+		w.delete("a")
+		synctest.Wait()
+		if w.counted != 1 {
+			t.Errorf("counted %d times before time has passed, want 1", w.counted)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestEC2IsAsked: an instance that EC2 had ended before its NodeClaim was deleted is distinguished from one that Karpenter ended
+// afterwards; and nothing is asked of one whose NodeClaim says why it ended.
+func TestEC2IsAsked(t *testing.T) {
+	w := newWorld(t)
+	for _, name := range []string{"killed", "deleted", "drifted"} {
+		w.launch(name)
+	}
+	must(t, w.after(time.Second))
+	w.ends("i-killed")
+	w.now = w.now.Add(2 * time.Minute)
+	condition(w.claims["drifted"], "DisruptionReason", "Drifted", w.now)
+	for _, name := range []string{"killed", "deleted", "drifted"} {
+		w.delete(name)
+	}
+	must(t, w.after(batch))
+	wants(t, w, "killed ending InstanceGone EC2 ended the instance before (Client.UserInitiatedShutdown) main@sha1:1", "drifted ending Drifted  main@sha1:1", "deleted ending ByHand  main@sha1:1")
+	must(t, w.after(batch))
+	if w.asked != 1 {
+		t.Errorf("asked %d times while nothing has changed", w.asked)
+	}
+	w.now = w.now.Add(asksAgain)
+	for _, name := range []string{"killed", "deleted", "drifted"} {
+		w.end(name)
+	}
+	must(t, w.after(batch))
+	wants(t, w, "killed gone InstanceGone EC2 ended the instance before (Client.UserInitiatedShutdown) main@sha1:1", "drifted gone Drifted  main@sha1:1", "deleted gone ByHand  main@sha1:1")
+	must(t, w.after(settles))
+	if w.asked != 2 || len(w.r.seen) != 0 {
+		t.Errorf("asked %d times, %d kept", w.asked, len(w.r.seen))
+	}
+}
+
+// TestEC2DoesNotAnswer: the cause is unknown, is asked for again, for some minutes after the end, and then stays unknown.
+func TestEC2DoesNotAnswer(t *testing.T) {
+	w := newWorld(t)
+	w.launch("late")
+	w.launch("never")
+	must(t, w.after(time.Second))
+	w.unasked = errors.New("AWS denies ec2:DescribeInstances")
+	never := w.ec2["i-never"]
+	w.delete("late")
+	w.end("late")
+	w.delete("never")
+	w.end("never")
+	w.ec2 = map[string]cloud.Instance{}
+	must(t, w.after(batch))
+	const unknown = " gone Unknown EC2 does not say whether it ended the instance before main@sha1:1"
+	wants(t, w, "never"+unknown, "late"+unknown)
+	must(t, w.after(settles))
+	if w.asked != 1 {
+		t.Errorf("asked %d times within %s", w.asked, settles)
+	}
+	w.unasked = nil
+	w.ec2["i-late"] = cloud.Instance{ID: "i-late", Zone: "eu-west-1a", State: "terminated", Since: w.now.Add(-time.Hour), Reason: "Server.SpotInstanceTermination: Spot instance termination"}
+	must(t, w.after(asksAgain))
+	wants(t, w, "never"+unknown, "late gone InstanceGone EC2 ended the instance before (Server.SpotInstanceTermination) main@sha1:1")
+	must(t, w.after(asksFor))
+	never.State = "terminated"
+	w.ec2["i-never"] = never
+	asked := w.asked
+	must(t, w.after(asksAgain))
+	wants(t, w, "never"+unknown, "late gone InstanceGone EC2 ended the instance before (Server.SpotInstanceTermination) main@sha1:1")
+	if w.asked != asked || len(w.r.seen) != 0 {
+		t.Errorf("asked %d times more, %d kept", w.asked-asked, len(w.r.seen))
 	}
 }

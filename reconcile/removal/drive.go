@@ -3,14 +3,19 @@ package removal
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/teardown"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // Run records what has left the repository, and takes what an earlier pass has recorded
@@ -208,4 +213,92 @@ func (s *Step) wakeQueued(driven []v1alpha1.Removal) {
 	if complete && slices.ContainsFunc(s.Plan.Removals, func(c plan.Candidate) bool { return c.Queued }) {
 		s.wakeNow()
 	}
+}
+
+// Lent is what Karpenter may replace for the removals of a NodeSync, as long as passes look after them.
+type Lent struct {
+	world teardown.World
+	// sync is the NodeSync as the cluster has it.
+	sync *v1alpha1.NodeSync
+	now  time.Time
+}
+
+// Lent is what the removals have lent before this pass.
+func (s *Step) Lent() Lent { return Lent{world: s.world(), sync: s.Before, now: s.Now} }
+
+// CallBack calls it back, where this pass, or none, goes on with the removals.
+func (l Lent) CallBack(ctx context.Context, found *finding.Findings) {
+	if err := teardown.CallBack(ctx, l.world, l.sync, l.now); err != nil {
+		found.Warn(v1alpha1.ReasonBrakeFailed, "no removal goes on, and Karpenter may begin to replace nodes for five minutes at most: "+err.Error())
+		found.WakeBy(l.now.Add(l.sync.GetRetryInterval()))
+	}
+}
+
+// slow is how long a pass may take until what is lent is called back meanwhile: a Git host that does not answer, say, keeps
+// it from seeing that a freeze has begun.
+const slow = 15 * time.Second
+
+// Unless calls it back once the pass takes long, unless it was ended before; ending waits for that.
+func (l Lent) Unless(ctx context.Context) (ended func()) {
+	if len(l.sync.Status.Removals) == 0 {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		select {
+		case <-ctx.Done():
+		case <-time.After(slow):
+			_ = teardown.CallBack(ctx, l.world, l.sync, l.now) // the pass, or the next one, tries again
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+// reportDriven reports what was done for removals, NodeClaims by their number.
+func (s *Step) reportDriven(result teardown.Result) {
+	ended := map[render.Ref]int{}
+	for _, write := range result.Writes {
+		ref := render.Ref{Kind: write.Kind, Name: write.Name}
+		if _, isClaim := write.Action.(teardown.DeleteNodeClaim); isClaim {
+			ended[ref]++
+			continue
+		}
+		if r, is := write.Action.(teardown.Replace); is && r.Nodes == 0 {
+			continue // it goes on when what it has begun is done
+		}
+		s.Wrote(corev1.EventTypeNormal, v1alpha1.ReasonRemoving, fmt.Sprintf("%s: %s", ref, write.Action))
+	}
+	for ref, n := range ended {
+		s.Wrote(corev1.EventTypeNormal, v1alpha1.ReasonRemoving, fmt.Sprintf("%s: %d %s", ref, n, english.PluralWord(n, "NodeClaim is deleted and drains", "NodeClaims are deleted and drain")))
+	}
+	for _, r := range result.Removals {
+		if r.Phase == v1alpha1.RemovalGone {
+			s.Event(v1alpha1.ReasonRemoved, s.nameOf(r)+" is gone"+proof(r))
+		}
+	}
+	if result.Undiagnosed != nil {
+		s.Warn(v1alpha1.ReasonDiagnosisFailed, result.Undiagnosed.Error())
+	}
+}
+
+// nameOf names what was removed; an object that was recreated under its name is another.
+func (s *Step) nameOf(r v1alpha1.Removal) string {
+	ref := refOf(r)
+	if live := s.Live.Objects[ref]; live != nil && live.GetUID() != r.UID {
+		return "the former " + ref.String()
+	}
+	return ref.String()
+}
+
+// proof says what "gone" was proven by.
+func proof(r v1alpha1.Removal) string {
+	if r.Kind == render.NodePool {
+		return ", and EC2 has ended every instance of it"
+	}
+	return ""
 }

@@ -1,15 +1,21 @@
 package removal
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/dustin/go-humanize/english"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/plumbline-dev/plumbline/provision/owners"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/inventory"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/teardown"
@@ -135,4 +141,162 @@ func (s *Step) world() teardown.World {
 		Cache: cache, Live: s.Nodes.Uncached, Writer: s.Nodes.Client,
 		Home: teardown.Home{Reader: s.Uncached, Writer: s.Client}, StillLeader: s.StillLeader,
 	}
+}
+
+// relabelled are the live objects that this NodeSync has applied and whose ownership
+// label was changed by hand, by name: they are not plumbline's to take away, and not
+// another NodeSync's either.
+func (s *Step) relabelled(ctx context.Context) (map[render.Ref]types.UID, error) {
+	if s.Memory.applied == nil {
+		return nil, nil
+	}
+	owner := s.owner()
+	label, annotation := owner.Label()
+	found := map[render.Ref]types.UID{}
+	var goesTo func(*unstructured.Unstructured) string
+	for ref, uid := range s.Memory.applied.Record.Objects {
+		object := s.Live.Objects[ref]
+		if object == nil || object.GetUID() != uid || object.OwnerLabel() == label && (annotation == "" || owner.Owns(object)) || !plan.Applied(object.Unstructured) {
+			continue
+		}
+		if goesTo == nil {
+			var err error
+			if goesTo, err = s.GoesTo(ctx); err != nil {
+				return nil, err
+			}
+		}
+		if goesTo(object.Unstructured) == "" {
+			found[ref] = uid
+		}
+	}
+	return found, nil
+}
+
+// leftRelabelled are those of them that have left Git, in order. What is being deleted ends
+// by itself.
+func (s *Step) leftRelabelled(ctx context.Context) ([]render.Ref, error) {
+	found, err := s.relabelled(ctx)
+	if err != nil {
+		return nil, err
+	}
+	maps.DeleteFunc(found, func(ref render.Ref, _ types.UID) bool {
+		return s.wants(ref) || s.Live.Objects[ref].GetDeletionTimestamp() != nil
+	})
+	return slices.SortedFunc(maps.Keys(found), func(a, b render.Ref) int { return cmp.Compare(a.String(), b.String()) }), nil
+}
+
+// Relabelled says whether anything has left Git that is relabelled: once its label is set
+// again it is a candidate like any other.
+func (s *Step) Relabelled(ctx context.Context) (bool, error) {
+	left, err := s.leftRelabelled(ctx)
+	return len(left) > 0, err
+}
+
+// awaitRelabelled notes what has left Git and is relabelled, and says whether there is
+// anything.
+func (s *Step) awaitRelabelled(ctx context.Context) (waits bool, err error) {
+	left, err := s.leftRelabelled(ctx)
+	if err != nil {
+		return false, err
+	}
+	for _, ref := range left {
+		s.Wait(ref.String(), "it has left Git, and "+s.wayOut())
+	}
+	return len(left) > 0, nil
+}
+
+// wayOut says of an object why it is not removed, and what to do.
+func (s *Step) wayOut() string {
+	return fmt.Sprintf("its label %s was changed by hand, %s", v1alpha1.OwnerLabel, s.owner().LabelAgain())
+}
+
+// unremoved says of what is relabelled and has left Git why it is not removed: an
+// EC2NodeClass waits for a NodePool that names it.
+func (s *Step) unremoved(ctx context.Context) (map[string]string, error) {
+	left, err := s.leftRelabelled(ctx)
+	if err != nil {
+		return nil, err
+	}
+	why := map[string]string{}
+	for _, ref := range left {
+		why[ref.String()] = s.wayOut()
+	}
+	return why, nil
+}
+
+// Appliers are the other clients that apply something of a NodeSync that is deleted with its nodes, each with what it
+// applies: they would create it again. They are found as `plumbline teardown` finds them.
+func (s *Step) Appliers() []string {
+	if s.Sync.DeletionTimestamp.IsZero() || !s.Sync.Drains() {
+		return nil
+	}
+	applied := map[string][]string{}
+	note := func(name string, object metav1.Object) {
+		for _, by := range owners.All(object) {
+			applied[by.String()] = append(applied[by.String()], name)
+		}
+	}
+	note("NodeSync/"+s.Sync.Name, s.Sync)
+	var found []string
+	for ref, object := range s.Live.Objects {
+		if s.createdAgain(ref, object) {
+			found = append(found, s.again(ref, object))
+		} else if s.leaves(object) {
+			note(ref.String(), object)
+		}
+	}
+	for by, names := range applied {
+		slices.Sort(names)
+		found = append(found, by+" applies "+finding.Some(names))
+	}
+	slices.Sort(found)
+	return found
+}
+
+// leaves says whether an object is the NodeSync's, or one whose removal is recorded.
+func (s *Step) leaves(object metav1.Object) bool {
+	return s.owner().Owns(object) ||
+		slices.ContainsFunc(s.Sync.Status.Removals, func(r v1alpha1.Removal) bool { return r.UID == object.GetUID() })
+}
+
+// createdAgain says whether another client has created a NodePool of the NodeSync again since that was deleted. One that
+// stood before is not meant, nor one of another NodeSync.
+func (s *Step) createdAgain(ref render.Ref, object *plan.Object) bool {
+	store := s.Memory.applied
+	if ref.Kind != render.NodePool || store == nil || !store.Record.Pools[ref.Name] || s.leaves(object) {
+		return false
+	}
+	_, owned := plan.OwnerNamed(object)
+	return !owned && !object.GetCreationTimestamp().Time.Before(s.Sync.DeletionTimestamp.Time)
+}
+
+// again says who has created a NodePool again.
+func (s *Step) again(ref render.Ref, object metav1.Object) string {
+	by := "another client"
+	if all := owners.All(object); len(all) > 0 {
+		by = all[0].String()
+	} else if manager := owners.Of(object).Manager; manager != "" {
+		by += " (field manager " + manager + ")"
+	}
+	return fmt.Sprintf("%s was created again by %s", ref, by)
+}
+
+// seeAgain waits for a NodePool that was created again, and has nodes: the drain has not ended what it was to end. One
+// without a node is only named, in what it returns.
+func (s *Step) seeAgain(live plan.Live) (named []string, waits bool) {
+	for _, ref := range slices.SortedFunc(maps.Keys(live.Objects), func(a, b render.Ref) int { return cmp.Compare(a.Name, b.Name) }) {
+		object := live.Objects[ref]
+		if !s.createdAgain(ref, object) {
+			continue
+		}
+		words := s.again(ref, object)
+		if slices.ContainsFunc(live.NodeClaims, func(c plan.NodeClaim) bool { return c.PoolUID == object.GetUID() }) {
+			s.WaitFor(ref.String(), words+" while this drain went on, and has nodes: take it out there and delete it, or set onDelete: Orphan to leave it",
+				object.GetCreationTimestamp().Time, s.Sync.GetStallAfter())
+			s.WakeBy(s.Now.Add(s.AskEvery))
+			return nil, true
+		}
+		named = append(named, words)
+	}
+	return named, false
 }

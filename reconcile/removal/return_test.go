@@ -1,6 +1,7 @@
 package removal
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -129,6 +130,107 @@ func TestAPoolThatAnotherMayHavePauses(t *testing.T) {
 			}
 			if s.WakeAt.IsZero() || s.WakeAt.After(s.Now.Add(brief)) {
 				t.Errorf("the next pass is wanted at %s", s.WakeAt)
+			}
+		})
+	}
+}
+
+// TestWhatTheGuardLetsGoIsRecordedOnce: what is held, queued or left to itself is not, nor is a class, and nothing without a
+// period.
+func TestWhatTheGuardLetsGoIsRecordedOnce(t *testing.T) {
+	at := func(d time.Duration) metav1.Time { return metav1.NewTime(now.Add(d)) }
+	goes := plan.Candidate{Ref: general, UID: "p1", Nodes: 3}
+	entry := v1alpha1.RecentRemoval{Name: "general", UID: "p1", At: at(0), Nodes: 3}
+	for name, c := range map[string]struct {
+		of     func(*plan.Candidate)
+		before []v1alpha1.RecentRemoval
+		period *metav1.Duration
+		want   []v1alpha1.RecentRemoval
+	}{
+		"let go":              {want: []v1alpha1.RecentRemoval{entry}},
+		"held":                {of: func(c *plan.Candidate) { c.Held = true }},
+		"queued":              {of: func(c *plan.Candidate) { c.Queued = true }},
+		"left to itself":      {of: func(c *plan.Candidate) { c.Orphan = true }},
+		"a class":             {of: func(c *plan.Candidate) { c.Ref.Kind = render.EC2NodeClass }},
+		"without a period":    {period: &metav1.Duration{}},
+		"recorded already":    {before: []v1alpha1.RecentRemoval{entry}, want: []v1alpha1.RecentRemoval{entry}},
+		"its pool has grown":  {before: []v1alpha1.RecentRemoval{{Name: "general", UID: "p1", At: at(0), Nodes: 1}}, want: []v1alpha1.RecentRemoval{entry}},
+		"its pool has shrunk": {before: []v1alpha1.RecentRemoval{{Name: "general", UID: "p1", At: at(0), Nodes: 9}}, want: []v1alpha1.RecentRemoval{{Name: "general", UID: "p1", At: at(0), Nodes: 9}}},
+		"one of long ago":     {of: func(c *plan.Candidate) { c.Held = true }, before: []v1alpha1.RecentRemoval{{Name: "old", UID: "o", At: at(-time.Hour)}}},
+		"by a clock put back": {before: []v1alpha1.RecentRemoval{{Name: "general", UID: "p1", At: at(time.Hour), Nodes: 3}}, want: []v1alpha1.RecentRemoval{entry}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newBed(t).step()
+			candidate := goes
+			if c.of != nil {
+				c.of(&candidate)
+			}
+			s.Plan = &plan.Plan{Removals: []plan.Candidate{candidate}}
+			s.Sync.Status.RecentRemovals, s.Sync.Spec.Guard.RemovalPeriod = c.before, c.period
+			s.recordCandidates()
+			s.recordRecent()
+			if diff := cmp.Diff(c.want, s.Sync.Status.RecentRemovals); diff != "" {
+				t.Errorf("recorded (-want +got):\n%s", diff)
+			}
+			if starts := s.counts["p1"]; starts != (len(c.want) > 0) {
+				t.Errorf("its removal starts once the record is read back: %t", starts)
+			}
+		})
+	}
+}
+
+// TestARevertedRemovalCountsWithWhatItHasTerminated, and not at all if that is no node. Nodes that the pool launched after the guard
+// counted it count as well: the record of the removal has them.
+func TestARevertedRemovalCountsWithWhatItHasTerminated(t *testing.T) {
+	const stays = "aws:///eu-west-1a/i-0123456789abcdef0"
+	for name, c := range map[string]struct {
+		counted   int32
+		instances []string
+		want      int32
+	}{
+		"the node that there was still runs": {counted: 1, instances: []string{stays}},
+		"two are gone":                       {counted: 3, instances: []string{stays, "a", "b"}, want: 2},
+		"the record is lost":                 {counted: 3, want: 2},
+		"two were launched later":            {counted: 3, instances: []string{stays, "a", "b", "c", "d"}, want: 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := living(t)
+			seen := map[string]string{}
+			for _, id := range c.instances {
+				seen[id] = ""
+			}
+			entry, err := json.Marshal(map[string]any{"kind": general.Kind, "name": general.Name, "growth": map[string]any{}, "nodeClaims": c.counted, "instances": seen})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.instances != nil {
+				owner := metav1.NewControllerRef(b.sync, v1alpha1.GroupVersion.WithKind(v1alpha1.NodeSyncKind))
+				record := &corev1.ConfigMap{
+					ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: teardown.RecordName("prod"), OwnerReferences: []metav1.OwnerReference{*owner}},
+					Data:       map[string]string{"p1": string(entry)},
+				}
+				if err := b.client.Create(t.Context(), record); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s := b.step(general)
+			open := v1alpha1.Removal{Kind: general.Kind, Name: general.Name, UID: "p1", RecordedAt: metav1.NewTime(now), Phase: v1alpha1.RemovalDraining}
+			s.Sync.Status.Removals, s.Plan = []v1alpha1.Removal{open}, &plan.Plan{Returned: []v1alpha1.Removal{open}}
+			s.Sync.Status.RecentRemovals = []v1alpha1.RecentRemoval{{Name: "general", UID: "p1", At: metav1.NewTime(now), Nodes: c.counted}}
+			writes, err := s.takeBack(t.Context(), s.pace())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var want []v1alpha1.RecentRemoval
+			if c.want > 0 {
+				want = []v1alpha1.RecentRemoval{{Name: "general", UID: "p1", At: metav1.NewTime(now), Nodes: c.want}}
+			}
+			if diff := cmp.Diff(want, s.Sync.Status.RecentRemovals); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			back := writes[0].Action.(teardown.Reverted)
+			if c.instances != nil && (back.Ended != int(c.want) || back.NodeClaims != int(c.want)+1) {
+				t.Errorf("reported: %s", back)
 			}
 		})
 	}

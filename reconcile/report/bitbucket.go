@@ -1,6 +1,13 @@
 package report
 
-import "cmp"
+import (
+	"cmp"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+)
 
 // bitbucket posts on Bitbucket Cloud, with an access token of the repository, the
 // project or the workspace, or with a user's address and API token.
@@ -65,4 +72,117 @@ func bitbucketState(s State) string {
 	case Pending:
 	}
 	return "INPROGRESS"
+}
+
+// withoutHTML is the markup of both kinds of Bitbucket, which show tags as text.
+// https://confluence.atlassian.com/bitbucketserver/markdown-syntax-guide-776639995.html
+func withoutHTML() Markup { return Markup{Most: 30_000} }
+
+// bitbucketAPI is the root of a repository's REST API on Bitbucket Cloud.
+func bitbucketAPI(r repository, segments ...string) string {
+	return join(r.scheme+"://api.bitbucket.org/2.0/repositories", append([]string{r.owner, r.name}, segments...)...)
+}
+
+// bitbucketReview reads and comments on pull requests on Bitbucket Cloud.
+// https://developer.atlassian.com/cloud/bitbucket/rest/api-group-pullrequests/
+//
+// No reference of the repository leads to the head of a fork, whose repository is another one: it
+// is not listed. Of a head a list has twelve digits only.
+func bitbucketReview() *reviewing {
+	quoted := strings.NewReplacer(`\`, `\\`, `"`, `\"`)
+	at := func(r repository, query url.Values, segments ...string) request {
+		query.Set("pagelen", strconv.Itoa(perPage))
+		return reads(bitbucketAPI(r, append([]string{"pullrequests"}, segments...)...)+"?"+query.Encode(), nil)
+	}
+	return &reviewing{
+		markup: withoutHTML(),
+		pulls: func(r repository, base string) listing[PullRequest] {
+			query := url.Values{"q": {`state="OPEN" AND destination.branch.name="` + quoted.Replace(base) + `"`}, "sort": {"-created_on"}}
+			return listing[PullRequest]{first: at(r, query), read: readBitbucketPulls, next: nextByURL}
+		},
+		comments: func(r repository, number int) listing[Comment] {
+			query := url.Values{"sort": {"created_on"}}
+			return listing[Comment]{first: at(r, query, strconv.Itoa(number), "comments"), read: readValues(bitbucketComment.comment), next: nextByURL}
+		},
+		write: func(r repository, number int, of Comment, text string) request {
+			made := request{to: bitbucketAPI(r, "pullrequests", strconv.Itoa(number), "comments"), body: bitbucketComment{Content: bitbucketContent{text}}}
+			if of.ID != 0 {
+				made.method, made.to = http.MethodPut, join(made.to, strconv.FormatInt(of.ID, 10))
+			}
+			return made
+		},
+		written: madeOf(bitbucketComment.comment),
+		self:    func(r repository) request { return reads(r.scheme+"://api.bitbucket.org/2.0/user", nil) },
+		name: func(a answer) (string, error) {
+			var user bitbucketUser
+			err := json.Unmarshal(a.body, &user)
+			return user.UUID, err
+		},
+		selfRight: "read its own user: an API token with read:user:bitbucket, as an access token of a repository may not",
+		whole:     func(r repository, short string) request { return reads(bitbucketAPI(r, "commit", short), nil) },
+		hash: func(body []byte) (string, error) {
+			var commit bitbucketCommit
+			err := json.Unmarshal(body, &commit)
+			return commit.Hash, err
+		},
+	}
+}
+
+type bitbucketUser struct {
+	UUID string `json:"uuid"`
+}
+
+type bitbucketContent struct {
+	Raw string `json:"raw"`
+}
+
+type bitbucketComment struct {
+	ID      int64            `json:"id,omitempty"`
+	Content bitbucketContent `json:"content"`
+	User    *bitbucketUser   `json:"user,omitempty"`
+}
+
+func (c bitbucketComment) comment() Comment {
+	made := Comment{ID: c.ID, Body: c.Content.Raw}
+	if c.User != nil {
+		made.author = c.User.UUID
+	}
+	return made
+}
+
+type bitbucketCommit struct {
+	Hash string `json:"hash"`
+}
+
+// bitbucketSide is one of the two branches. The repository of a source is null once it was deleted.
+type bitbucketSide struct {
+	Commit     bitbucketCommit `json:"commit"`
+	Repository *struct {
+		UUID string `json:"uuid"`
+	} `json:"repository"`
+	Branch struct {
+		Name string `json:"name"`
+	} `json:"branch"`
+}
+
+func readBitbucketPulls(body []byte) ([]PullRequest, error) {
+	var listed struct {
+		Values []struct {
+			ID                  int           `json:"id"`
+			Author              bitbucketUser `json:"author"`
+			Source, Destination bitbucketSide
+		} `json:"values"`
+	}
+	err := json.Unmarshal(body, &listed)
+	var found []PullRequest
+	for _, one := range listed.Values {
+		from, to := one.Source.Repository, one.Destination.Repository
+		if from == nil || to == nil || from.UUID != to.UUID {
+			continue
+		}
+		found = append(found, PullRequest{
+			Number: one.ID, Head: one.Source.Commit.Hash, Ref: branchRefs + one.Source.Branch.Name, Base: one.Destination.Branch.Name, Author: one.Author.UUID,
+		})
+	}
+	return found, err
 }

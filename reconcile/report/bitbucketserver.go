@@ -1,6 +1,13 @@
 package report
 
-import "net/url"
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+)
 
 // bitbucketServer posts on Bitbucket Data Center (and Server from 7.4 on), which may be
 // served below a folder, with an HTTP access token or a user and a password.
@@ -40,4 +47,127 @@ func locateOnServer(_ string, path []string) (place, string) {
 		}
 	}
 	return place{}, "has no /scm/PROJECT/repository and no /projects/PROJECT/repos/repository in its path"
+}
+
+// bitbucketServerAPI is the root of a repository's REST API on Bitbucket Data Center.
+func bitbucketServerAPI(r repository, segments ...string) string {
+	return join(r.root(), append([]string{"rest", "api", "latest", "projects", r.owner, "repos", r.name}, segments...)...)
+}
+
+// activitiesPerPage is how many events of a pull request are asked for at a time: comments are
+// among them. The host gives no more at a time by default.
+const activitiesPerPage = 500
+
+// bitbucketServerReview reads and comments on pull requests on Bitbucket Data Center.
+// https://developer.atlassian.com/server/bitbucket/rest/v819/api-group-pull-requests/
+func bitbucketServerReview() *reviewing {
+	at := func(r repository, query url.Values, segments ...string) request {
+		query.Set("start", "0")
+		return reads(bitbucketServerAPI(r, append([]string{"pull-requests"}, segments...)...)+"?"+query.Encode(), nil)
+	}
+	return &reviewing{
+		markup: withoutHTML(),
+		pulls: func(r repository, base string) listing[PullRequest] {
+			query := url.Values{
+				"state": {"OPEN"}, "direction": {"INCOMING"}, "at": {branchRefs + base}, "order": {"NEWEST"}, "limit": {strconv.Itoa(perPage)},
+				"withAttributes": {"false"}, "withProperties": {"false"},
+			}
+			return listing[PullRequest]{first: at(r, query), read: readValues(serverPull.pull), next: nextByStart}
+		},
+		comments: func(r repository, number int) listing[Comment] {
+			query := url.Values{"limit": {strconv.Itoa(activitiesPerPage)}}
+			return listing[Comment]{first: at(r, query, strconv.Itoa(number), "activities"), read: readActivities, next: nextByStart}
+		},
+		write: func(r repository, number int, of Comment, text string) request {
+			made := request{to: bitbucketServerAPI(r, "pull-requests", strconv.Itoa(number), "comments"), body: serverText{Text: text}}
+			if of.ID != 0 {
+				made.method, made.to = http.MethodPut, join(made.to, strconv.FormatInt(of.ID, 10))
+				made.body = serverEdit{Text: text, Version: of.Version}
+			}
+			return made
+		},
+		written: madeOf(serverComment.comment),
+		self: func(r repository) request {
+			return reads(join(r.root(), "rest", "api", "latest", "application-properties"), nil)
+		},
+		// No resource tells it; each answer to a user has the name in a header, escaped.
+		name: func(a answer) (string, error) { return url.PathUnescape(a.header.Get("X-Ausername")) },
+	}
+}
+
+const branchRefs = "refs/heads/"
+
+type serverUser struct {
+	Name string `json:"name"`
+}
+
+type serverText struct {
+	Text string `json:"text"`
+}
+
+// serverEdit replaces the comment of a version; of another one the host refuses it.
+type serverEdit struct {
+	Text    string `json:"text"`
+	Version int    `json:"version"`
+}
+
+type serverComment struct {
+	ID      int64      `json:"id"`
+	Version int        `json:"version"`
+	Text    string     `json:"text"`
+	Author  serverUser `json:"author"`
+}
+
+func (c serverComment) comment() Comment {
+	return Comment{ID: c.ID, Version: c.Version, Body: c.Text, author: c.Author.Name}
+}
+
+// readActivities reads the comments among the events of a pull request.
+func readActivities(body []byte) ([]Comment, error) {
+	var listed struct {
+		Values []struct {
+			Action  string         `json:"action"`
+			Comment *serverComment `json:"comment"`
+		} `json:"values"`
+	}
+	err := json.Unmarshal(body, &listed)
+	var found []Comment
+	for _, one := range listed.Values {
+		if one.Action == "COMMENTED" && one.Comment != nil {
+			found = append(found, one.Comment.comment())
+		}
+	}
+	return found, err
+}
+
+// serverSide is one of the two branches, by the whole name of its reference.
+type serverSide struct {
+	ID         string `json:"id"`
+	Commit     string `json:"latestCommit"`
+	Repository struct {
+		ID int64 `json:"id"`
+	} `json:"repository"`
+}
+
+// serverPull is a pull request there.
+type serverPull struct {
+	ID     int        `json:"id"`
+	From   serverSide `json:"fromRef"`
+	To     serverSide `json:"toRef"`
+	Author struct {
+		User serverUser `json:"user"`
+	} `json:"author"`
+}
+
+// pull has the head of a fork fetched by a reference that the host makes in the target; of the
+// repository's own the branch is sure to be up to date.
+func (p serverPull) pull() PullRequest {
+	made := PullRequest{
+		Number: p.ID, Head: p.From.Commit, Ref: p.From.ID, Base: strings.TrimPrefix(p.To.ID, branchRefs), Author: p.Author.User.Name,
+		Fork: p.From.Repository.ID != p.To.Repository.ID,
+	}
+	if made.Fork {
+		made.Ref = fmt.Sprintf("refs/pull-requests/%d/from", p.ID)
+	}
+	return made
 }

@@ -1,13 +1,24 @@
 package report
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
+	"crypto/rsa"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
+	"sync"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
 )
 
 // The keys of a report's Secret, as Flux names them.
@@ -113,4 +124,374 @@ func signature(r reader) (credentials, error) {
 		return "sha256=" + hex.EncodeToString(mac.Sum(nil))
 	}
 	return &fixed{name: "X-Signature", value: sum, hide: []string{key}}, nil
+}
+
+// The keys of a Secret with a GitHub App, as Flux names them.
+const (
+	keyAppID          = "githubAppID"
+	keyInstallationID = "githubAppInstallationID"
+	keyPrivateKey     = "githubAppPrivateKey"
+)
+
+const (
+	// assertion is how long the proof that we are the app holds: GitHub takes ten
+	// minutes at most, by its own clock. That may be slow by clockSkew, too.
+	// https://docs.github.com/apps/creating-github-apps/authenticating-with-a-github-app/generating-a-json-web-token-jwt-for-a-github-app
+	assertion = 9 * time.Minute
+	clockSkew = time.Minute
+	// renewBefore is how long before its end a token is replaced.
+	renewBefore = 5 * time.Minute
+)
+
+// tokens are the tokens that GitHub gave out, in memory only.
+type tokens struct {
+	mu   sync.Mutex
+	kept map[installation]token
+}
+
+// installation is what a token is for. The app's key is part of it, so that a token
+// goes to those who have the key and to nobody else.
+type installation struct {
+	api, app, id string
+	rights       string
+	key          [sha256.Size]byte
+}
+
+// token is one that GitHub gave out.
+type token struct {
+	value string
+	ends  time.Time
+}
+
+func (t *tokens) get(of installation, now time.Time) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	maps.DeleteFunc(t.kept, func(_ installation, kept token) bool { return !now.Before(kept.ends.Add(-renewBefore)) })
+	return t.kept[of].value
+}
+
+func (t *tokens) put(of installation, got token) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.kept == nil {
+		t.kept = map[installation]token{}
+	}
+	t.kept[of] = got
+}
+
+func (t *tokens) drop(of installation) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.kept, of)
+}
+
+// app asks GitHub for a token of an installation, which may do what it is for and
+// nothing else, and signs with it.
+// https://docs.github.com/rest/apps/apps#create-an-installation-access-token-for-an-app
+type app struct {
+	of         installation
+	rights     permissions
+	key        *rsa.PrivateKey
+	tokens     *tokens
+	now        func() time.Time
+	wire       wire
+	repository repository
+	// hide are the texts that no message may repeat.
+	hide []string
+	// kept says that the last request was signed with a token that was kept.
+	kept bool
+}
+
+func newApp(r reader) (credentials, error) {
+	id, err := r.need(keyInstallationID)
+	if err != nil {
+		return nil, err
+	}
+	if strings.Trim(id, "0123456789") != "" {
+		return nil, &SecretError{Key: keyInstallationID, Reason: "is not a number"}
+	}
+	text, err := r.need(keyPrivateKey)
+	if err != nil {
+		return nil, err
+	}
+	key, err := jwt.ParseRSAPrivateKeyFromPEM([]byte(text))
+	if err != nil { // its words may be the secret's
+		return nil, &SecretError{Key: keyPrivateKey, Reason: "holds no RSA key in PEM form"}
+	}
+	return &app{
+		of:     installation{api: githubAPI(r.repository), app: r.value(keyAppID), id: id, key: sha256.Sum256([]byte(text)), rights: fmt.Sprint(r.rights)},
+		rights: r.rights,
+		key:    key, tokens: &r.hosts.tokens, now: r.hosts.Now, wire: r.wire, repository: r.repository, hide: []string{text},
+	}, nil
+}
+
+func (a *app) secrets() []string { return a.hide }
+
+func (a *app) renew() bool {
+	if a.kept {
+		a.tokens.drop(a.of)
+	}
+	return a.kept
+}
+
+func (a *app) sign(ctx context.Context, header http.Header, _ []byte) error {
+	value := a.tokens.get(a.of, a.now())
+	if a.kept = value != ""; !a.kept {
+		got, err := a.ask(ctx)
+		if err != nil {
+			return err
+		}
+		a.tokens.put(a.of, got)
+		value = got.value
+	}
+	a.hide = append(a.hide, value)
+	header.Set("Authorization", "Bearer "+value)
+	return nil
+}
+
+// prove signs the proof that we are the app.
+func (a *app) prove() (credentials, error) {
+	now := a.now()
+	proof, err := jwt.NewWithClaims(jwt.SigningMethodRS256, jwt.RegisteredClaims{
+		Issuer: a.of.app, IssuedAt: jwt.NewNumericDate(now.Add(-clockSkew)), ExpiresAt: jwt.NewNumericDate(now.Add(assertion)),
+	}).SignedString(a.key)
+	if err != nil {
+		return nil, &SecretError{Key: keyPrivateKey, Reason: "does not sign"}
+	}
+	return header("Authorization", "Bearer ", proof), nil
+}
+
+// ask has GitHub make a token.
+func (a *app) ask(ctx context.Context) (token, error) {
+	proof, err := a.prove()
+	if err != nil {
+		return token{}, err
+	}
+	got, err := a.wire.send(ctx, request{
+		to: join(a.of.api, "app", "installations", a.of.id, "access_tokens"), header: githubHeader(),
+		body: map[string]any{"permissions": a.rights},
+	}, proof)
+	if err != nil {
+		return token{}, err
+	}
+	switch got.code {
+	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusNotFound, http.StatusUnprocessableEntity:
+		// The key, the installation or its permissions: each waits for a person.
+		got.code = http.StatusUnauthorized
+		got.said = strings.TrimSuffix(fmt.Sprintf("asked as app %s for installation %s: %s", a.of.app, a.of.id, got.said), ": ")
+	}
+	if err := judge(got, a.repository, Task{}, ""); err != nil {
+		return token{}, err
+	}
+	var made struct {
+		Token string    `json:"token"`
+		Ends  time.Time `json:"expires_at"`
+	}
+	if err := json.Unmarshal(got.body, &made); err != nil || made.Token == "" {
+		return token{}, &UnavailableError{Host: a.repository.host, Err: fmt.Errorf("it issued no token for installation %s", a.of.id)}
+	}
+	return token{value: made.Token, ends: made.Ends}, nil
+}
+
+// self is the user that an app writes as, which is named after it.
+// https://docs.github.com/rest/apps/apps#get-the-authenticated-app
+func (a *app) self(ctx context.Context) (string, error) {
+	proof, err := a.prove()
+	if err != nil {
+		return "", err
+	}
+	task := readsSelf("be the key of the app")
+	r := reads(join(a.of.api, "app"), githubHeader())
+	r.task, r.most = task, maxListing
+	got, err := a.wire.send(ctx, r, proof)
+	if err == nil {
+		err = judge(got, a.repository, task, "")
+	}
+	if err != nil {
+		return "", err
+	}
+	var made struct {
+		Slug string `json:"slug"`
+	}
+	if err := json.Unmarshal(got.body, &made); err != nil || made.Slug == "" {
+		return "", &UnavailableError{Task: task, Host: a.repository.host, Err: errNobody}
+	}
+	return made.Slug + "[bot]", nil
+}
+
+// identities are who tokens are of, by what opens the host, for as long as a user keeps a name.
+type identities struct {
+	mu   sync.Mutex
+	kept map[[sha256.Size]byte]identity
+}
+
+type identity struct {
+	name string
+	ends time.Time
+}
+
+const (
+	// identityLasts is how long a token is taken to be of the same user under the same name.
+	identityLasts = time.Hour
+	// mostIdentities bounds what is remembered.
+	mostIdentities = 1000
+)
+
+func (i *identities) get(of [sha256.Size]byte, now time.Time) string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	maps.DeleteFunc(i.kept, func(_ [sha256.Size]byte, known identity) bool { return !now.Before(known.ends) })
+	return i.kept[of].name
+}
+
+func (i *identities) put(of [sha256.Size]byte, name string, now time.Time) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.kept == nil || len(i.kept) >= mostIdentities {
+		i.kept = map[[sha256.Size]byte]identity{}
+	}
+	i.kept[of] = identity{name: name, ends: now.Add(identityLasts)}
+}
+
+// opens is a sum of what opens a host: who has the same Secret is the same user there.
+func opens(provider string, r repository, secret map[string][]byte) [sha256.Size]byte {
+	sum := sha256.New()
+	parts := []string{provider, r.root()}
+	for _, key := range slices.Sorted(maps.Keys(secret)) {
+		parts = append(parts, key, string(secret[key]))
+	}
+	for _, part := range parts {
+		one := sha256.Sum256([]byte(part))
+		sum.Write(one[:])
+	}
+	return [sha256.Size]byte(sum.Sum(nil))
+}
+
+// named are credentials that know themselves how the host names who they are of.
+type named interface {
+	self(ctx context.Context) (string, error)
+}
+
+// self is the user that the token is of, as the host names authors of comments. The host is asked
+// once.
+func (p *poster) self(ctx context.Context) (string, error) {
+	if known := p.hosts.identities.get(p.opens, p.hosts.Now()); known != "" {
+		return known, nil
+	}
+	name, err := p.askSelf(ctx)
+	if err == nil {
+		p.hosts.identities.put(p.opens, name, p.hosts.Now())
+	}
+	return name, err
+}
+
+func (p *poster) askSelf(ctx context.Context) (string, error) {
+	if known, is := p.credentials.(named); is {
+		return known.self(ctx)
+	}
+	task := readsSelf(p.review.selfRight)
+	a, err := p.get(ctx, task, p.review.self(p.repository))
+	if err != nil {
+		return "", err
+	}
+	name, err := p.review.name(a)
+	if err == nil && name == "" {
+		err = errNobody
+	}
+	if err != nil {
+		return "", p.unreadable(task, err)
+	}
+	return name, nil
+}
+
+// readsSelf is to ask who the token is of.
+func readsSelf(right string) Task {
+	return Task{What: "look up the token's own user, to know its comments", Right: cmp.Or(right, "read its own user")}
+}
+
+// login is the name of a user on GitHub, Gitea and Forgejo.
+func login(a answer) (string, error) {
+	var user githubUser
+	err := json.Unmarshal(a.body, &user)
+	return user.Login, err
+}
+
+// hashes are the whole ones of commits of which a list has the beginning.
+type hashes struct {
+	mu   sync.Mutex
+	kept map[string]string
+}
+
+const (
+	// mostHashes bounds what is remembered, and mostWhole how many are asked for with one list.
+	mostHashes = 10_000
+	mostWhole  = 60
+	// wholeHash is how long a SHA-1 is, in hexadecimal.
+	wholeHash = 40
+)
+
+func (h *hashes) get(key string) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.kept[key]
+}
+
+func (h *hashes) put(key, hash string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.kept == nil || len(h.kept) >= mostHashes {
+		h.kept = map[string]string{}
+	}
+	h.kept[key] = hash
+}
+
+// complete has each pull request have its whole head. Each is asked for once, the newest first, and so
+// many with one list; the others come with the next one.
+func (p *poster) complete(ctx context.Context, listed []PullRequest) ([]PullRequest, error) {
+	var open []PullRequest
+	asked := 0
+	for _, one := range listed {
+		key := p.repository.url + " " + one.Head
+		whole := one.Head
+		if len(whole) < wholeHash {
+			whole = p.hosts.hashes.get(key)
+		}
+		if whole == "" {
+			if asked == mostWhole {
+				continue
+			}
+			asked++
+			var err error
+			if whole, err = p.askWhole(ctx, one.Head); err != nil {
+				return nil, err
+			}
+			if whole == "" {
+				continue
+			}
+			p.hosts.hashes.put(key, whole)
+		}
+		one.Head = whole
+		open = append(open, one)
+	}
+	return open, nil
+}
+
+// askWhole asks for the hash of a commit; it is empty where the host has it no more.
+func (p *poster) askWhole(ctx context.Context, short string) (string, error) {
+	a, err := p.get(ctx, readsHead, p.review.whole(p.repository, short))
+	var gone *NotFoundError
+	if errors.As(err, &gone) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	whole, err := p.review.hash(a.body)
+	if err == nil && (len(whole) != wholeHash || !strings.HasPrefix(whole, short)) {
+		err = errors.New("it names another commit")
+	}
+	if err != nil {
+		return "", p.unreadable(readsHead, err)
+	}
+	return whole, nil
 }

@@ -4,8 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/url"
 
 	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/sideband"
+	"github.com/go-git/go-git/v5/plumbing/transport"
 
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -192,4 +198,171 @@ func (g *Git) snapshot(s *store, t target) (*render.Snapshot, error) {
 		snapshot.Tag = t.want.String()
 	}
 	return snapshot, nil
+}
+
+// conversation is a session that has said what the host has.
+type conversation struct {
+	session session
+	ar      *packp.AdvRefs
+	has     refs
+	target  target
+
+	line   *line
+	report func(FetchStats)
+}
+
+// converse asks a host what it has.
+func (g *Git) converse(ctx context.Context, req Request) (*conversation, error) {
+	c := &conversation{line: &line{dir: g.dir()}, report: g.options.OnFetch}
+	err := c.begin(ctx, req)
+	if err != nil {
+		c.end()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *conversation) begin(ctx context.Context, req Request) (err error) {
+	if c.session, err = open(ctx, req, c.line); err != nil {
+		return err
+	}
+	if c.ar, c.has, err = advertised(ctx, c.session); err != nil {
+		return err
+	}
+	c.target, err = resolve(req.Ref, c.has, bare(req.URL))
+	return err
+}
+
+// end hangs up: what the host had to say, it has said.
+func (c *conversation) end() {
+	if c.session != nil {
+		_ = c.session.Close()
+	}
+	if c.report != nil {
+		c.report(FetchStats{Received: c.line.received.Load()})
+	}
+}
+
+func (c *conversation) request(want plumbing.Hash) *packp.UploadPackRequest {
+	r := packp.NewUploadPackRequestFromCapabilities(c.ar.Capabilities)
+	r.Wants = []plumbing.Hash{want}
+	for _, k := range []capability.Capability{capability.Shallow, capability.NoProgress} {
+		if c.ar.Capabilities.Supports(k) {
+			_ = r.Capabilities.Set(k) // fails for capabilities with an argument only
+		}
+	}
+	return r
+}
+
+// first is the request of a clone: the target at depth 1, or, for a commit that
+// the host does not give out by its hash, the history in which it stands.
+func (c *conversation) first(req Request) (*packp.UploadPackRequest, error) {
+	caps := c.ar.Capabilities
+	byHash := caps.Supports(capability.AllowReachableSHA1InWant) || caps.Supports(capability.AllowTipSHA1InWant)
+	if c.target.history && !byHash {
+		tip, err := c.has.below(req.Ref, bare(req.URL))
+		if err != nil {
+			return nil, err
+		}
+		return c.request(tip), nil
+	}
+	r := c.request(c.target.want)
+	if caps.Supports(capability.Shallow) {
+		r.Depth = packp.DepthCommits(1)
+	}
+	return r, nil
+}
+
+// unpacked is the pack of an answer, without what runs beside it.
+func unpacked(req *packp.UploadPackRequest, res *packp.UploadPackResponse) io.Reader {
+	switch {
+	case req.Capabilities.Supports(capability.Sideband64k):
+		return sideband.NewDemuxer(sideband.Sideband64k, res)
+	case req.Capabilities.Supports(capability.Sideband):
+		return sideband.NewDemuxer(sideband.Sideband, res)
+	}
+	return res
+}
+
+// advertiser is a conversation that begins with what the host has.
+type advertiser interface {
+	AdvertisedReferencesContext(ctx context.Context) (*packp.AdvRefs, error)
+	Close() error
+}
+
+// session is one conversation with a Git host: what it has, then at most one
+// pack. go-git's sessions over http are of this kind, and so are ours over ssh.
+//
+// It is spoken directly, without go-git's Remote: that asks the host twice, and
+// calls a fetch a success whose tip has not arrived.
+type session interface {
+	advertiser
+	UploadPack(ctx context.Context, req *packp.UploadPackRequest) (*packp.UploadPackResponse, error)
+}
+
+// open begins a conversation.
+func open(ctx context.Context, req Request, l *line) (session, error) {
+	ep, err := endpoint(req)
+	if err != nil {
+		return nil, err
+	}
+	if ep.Protocol != "ssh" {
+		return openHTTP(ep, req, l)
+	}
+	s, err := openSSH(ctx, ep, req, l, transport.UploadPackServiceName)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// openReceiver begins a conversation in which the host is to take something.
+func openReceiver(ctx context.Context, req Request, l *line) (receiver, error) {
+	ep, err := endpoint(req)
+	if err != nil {
+		return nil, err
+	}
+	if ep.Protocol != "ssh" {
+		return receiveHTTP(ep, req, l)
+	}
+	s, err := openSSH(ctx, ep, req, l, transport.ReceivePackServiceName)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// endpoint is the host and the path of a URL.
+func endpoint(req Request) (*transport.Endpoint, error) {
+	u, err := url.Parse(req.URL)
+	if err != nil || u.Host == "" {
+		return nil, &URLError{URL: bare(req.URL), Reason: "is no URL of a host"}
+	}
+	switch u.Scheme {
+	case "http", "https", "ssh":
+	default:
+		return nil, &URLError{URL: bare(req.URL), Reason: "has the scheme " + u.Scheme + ", which is not fetched from"}
+	}
+	ep, err := transport.NewEndpoint(req.URL)
+	if err != nil {
+		return nil, &URLError{URL: bare(req.URL), Reason: "cannot be read"}
+	}
+	return ep, nil
+}
+
+// advertised asks what the host has.
+func advertised(ctx context.Context, s advertiser) (*packp.AdvRefs, refs, error) {
+	ar, err := s.AdvertisedReferencesContext(ctx)
+	if err != nil {
+		return nil, refs{}, err
+	}
+	has := refs{tips: ar.References, peeled: ar.Peeled}
+	if ar.Head != nil {
+		has.tips = make(map[string]plumbing.Hash, len(ar.References)+1)
+		for name, tip := range ar.References {
+			has.tips[name] = tip
+		}
+		has.tips["HEAD"] = *ar.Head
+	}
+	return ar, has, nil
 }

@@ -1,14 +1,21 @@
 package source
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/filemode"
+	"github.com/go-git/go-git/v5/plumbing/format/index"
 
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -81,4 +88,164 @@ func (f folder) regular(name string) error {
 		return render.ErrIrregular
 	}
 	return nil
+}
+
+// mostLinks is how many symlinks one path may go over, as for the kernel.
+const mostLinks = 40
+
+// Open is that of fs.FS.
+func (f folder) Open(name string) (fs.File, error) {
+	if f.isGits(name) {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	if err := f.regular(name); err != nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	return f.filesOnDisk.Open(name)
+}
+
+// ReadFile is that of fs.ReadFileFS.
+func (f folder) ReadFile(name string) ([]byte, error) {
+	if f.isGits(name) {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: fs.ErrNotExist}
+	}
+	if err := f.regular(name); err != nil {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: err}
+	}
+	return f.filesOnDisk.ReadFile(name)
+}
+
+// ReadDir is that of fs.ReadDirFS.
+func (f folder) ReadDir(name string) ([]fs.DirEntry, error) {
+	if f.isGits(name) {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: fs.ErrNotExist}
+	}
+	entries, err := f.filesOnDisk.ReadDir(name)
+	return slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return isGitFolder(e.Name()) }), err
+}
+
+// Stat is that of fs.StatFS.
+func (f folder) Stat(name string) (fs.FileInfo, error) {
+	if f.isGits(name) {
+		return nil, &fs.PathError{Op: "stat", Path: name, Err: fs.ErrNotExist}
+	}
+	return f.filesOnDisk.Stat(name)
+}
+
+// isGits says whether a path leads to a .git or below it, symlinks followed. A path over too
+// many symlinks is counted as one that does.
+func (f folder) isGits(name string) bool {
+	at, rest, links := ".", strings.Split(name, "/"), 0
+	for len(rest) > 0 {
+		part := rest[0]
+		rest = rest[1:]
+		switch {
+		case part == "" || part == ".":
+			continue
+		case part == "..":
+			at = path.Dir(at)
+			continue
+		case isGitFolder(part):
+			return true
+		}
+		next := path.Join(at, part)
+		target, err := f.ReadLink(next)
+		if err != nil { // it is no symlink
+			at = next
+			continue
+		}
+		if links++; links > mostLinks {
+			return true
+		}
+		rest = append(strings.Split(target, "/"), rest...)
+	}
+	return false
+}
+
+// isGitFolder compares as file systems do that know no case.
+func isGitFolder(name string) bool { return strings.EqualFold(name, ".git") }
+
+// Untracked are the files below a folder of a checkout that Git does not track, ignored ones
+// included: no commit has them, and the daemon does not see them. root is the folder with the
+// .git, and below a path in it, with slashes; so are the names, which are sorted. Where root
+// has no repository, there are none.
+func Untracked(root, below string) ([]string, error) {
+	git, err := gitFolder(root)
+	if git == "" || err != nil {
+		return nil, err
+	}
+	tracked, err := trackedBy(git)
+	if err != nil {
+		return nil, fmt.Errorf("read which files Git tracks in %s: %w", root, err)
+	}
+	var names []string
+	err = fs.WalkDir(os.DirFS(root), path.Clean(below), func(name string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case isGitFolder(e.Name()) && e.IsDir():
+			return fs.SkipDir
+		case e.IsDir() || isGitFolder(e.Name()) || tracked[name]:
+			return nil
+		}
+		names = append(names, name)
+		return nil
+	})
+	return names, err
+}
+
+// gitFolder is where Git's own files of a checkout are: .git, or the folder that a file of this
+// name points to; empty where no repository is.
+func gitFolder(root string) (string, error) {
+	git := filepath.Join(root, ".git")
+	info, err := os.Stat(git)
+	if err == nil && !info.IsDir() {
+		var text []byte
+		if text, err = readRegular(git); err == nil {
+			to, _ := strings.CutPrefix(strings.TrimSpace(string(text)), "gitdir: ")
+			if git = to; !filepath.IsAbs(to) {
+				git = filepath.Join(root, to)
+			}
+		}
+	}
+	if err == nil {
+		_, err = os.Lstat(filepath.Join(git, "HEAD"))
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return git, err
+}
+
+// trackedBy are the names in an index. One that is only meant to be added is in no commit.
+func trackedBy(git string) (map[string]bool, error) {
+	text, err := readRegular(filepath.Join(git, "index"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil // nothing was added yet
+	}
+	if err != nil {
+		return nil, err
+	}
+	var read index.Index
+	if err := index.NewDecoder(bytes.NewReader(text)).Decode(&read); err != nil {
+		return nil, err
+	}
+	tracked := make(map[string]bool, len(read.Entries))
+	for _, e := range read.Entries {
+		tracked[e.Name] = !e.IntentToAdd
+	}
+	return tracked, nil
+}
+
+// readRegular reads one of Git's own files. What is no regular file is refused before it is
+// opened: to open a named pipe is to wait for another process to write to it.
+func readRegular(name string) ([]byte, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: render.ErrIrregular}
+	}
+	return os.ReadFile(name)
 }

@@ -5,15 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -215,4 +219,234 @@ func (d *drive) lookAgain(err error) error {
 		return nil
 	}
 	return err
+}
+
+// Action is something that Next wants done. The questions AskEC2, Reread,
+// ReadPods and AskLeader only make the Observation better and are answered in
+// the same pass.
+type Action interface {
+	fmt.Stringer
+	action()
+}
+
+// AskEC2 asks for the instances of the removal.
+type AskEC2 struct{}
+
+// Reread reads the object, and what hangs on it, past the cache.
+type Reread struct{}
+
+// ReadPods reads the pods of nodes of which some are ended next, and whether those that
+// were evicted run again.
+type ReadPods struct{ Nodes []string }
+
+// AskLeader asks whether a pod of Karpenter's controller holds its lease.
+type AskLeader struct{}
+
+// Note adds to the removal's record, making it where there is none.
+type Note struct {
+	// Fresh are provider IDs to add.
+	Fresh []string
+	// Seen are instances as EC2 has shown them, to add or mark.
+	Seen []Instance
+	// Workloads are those whose pods are about to be evicted, to add.
+	Workloads []Workload
+	// Budgets are the pool's disruption budgets, which are about to be overwritten, to add.
+	Budgets []any
+}
+
+// Forget drops the removal's record.
+type Forget struct{}
+
+// StopGrowth keeps the pool from making nodes: the cpu limit becomes 0.
+type StopGrowth struct{}
+
+// RestoreGrowth gives the pool the cpu limit, or the replicas, that stopping its growth has
+// overwritten, and has its nodes match its template again.
+type RestoreGrowth struct {
+	// Paced says that it gets its own disruption budgets back only later: Karpenter still takes nodes for
+	// drifted, and would replace those by them.
+	Paced bool
+}
+
+// Replace has Karpenter replace nodes of the pool: launch first what takes their pods, in another
+// pool, and end them then.
+type Replace struct {
+	// Nodes is how many of them at a time; with 0 it begins no more.
+	Nodes int
+}
+
+// ScaleTo lowers a static pool's replicas, which ends the nodes beyond them.
+type ScaleTo struct{ Replicas int }
+
+// DeleteNodeClaim ends one NodeClaim.
+type DeleteNodeClaim struct {
+	Name            string
+	UID             types.UID
+	ResourceVersion string
+}
+
+// DeleteObject deletes the object itself, which owns nothing any more.
+type DeleteObject struct {
+	UID             types.UID
+	ResourceVersion string
+}
+
+// Reverted is nothing to do: a commit has taken the removal back that another one had begun.
+type Reverted struct {
+	// Commit is the one that had taken the entry out of Git.
+	Commit string
+	// Ended is how many of NodeClaims were ended by then.
+	Ended, NodeClaims int
+}
+
+func (Reverted) action()        {}
+func (AskEC2) action()          {}
+func (Reread) action()          {}
+func (Note) action()            {}
+func (Forget) action()          {}
+func (StopGrowth) action()      {}
+func (RestoreGrowth) action()   {}
+func (Replace) action()         {}
+func (ScaleTo) action()         {}
+func (ReadPods) action()        {}
+func (AskLeader) action()       {}
+func (DeleteNodeClaim) action() {}
+func (DeleteObject) action()    {}
+
+func (r Reverted) String() string {
+	return fmt.Sprintf("reverted when %d of %d nodes were ended", r.Ended, r.NodeClaims)
+}
+func (AskEC2) String() string { return "ask EC2" }
+func (Reread) String() string { return "read past the cache" }
+func (n Note) String() string {
+	words := []string{"note"}
+	if len(n.Fresh) > 0 {
+		words = append(words, "fresh="+strings.Join(n.Fresh, ","))
+	}
+	if len(n.Seen) > 0 {
+		seen := make([]string, 0, len(n.Seen))
+		for _, i := range n.Seen {
+			seen = append(seen, i.ProviderID+":"+i.State)
+		}
+		words = append(words, "seen="+strings.Join(seen, ","))
+	}
+	for _, w := range n.Workloads {
+		words = append(words, "workload="+w.String())
+	}
+	if n.Budgets != nil {
+		words = append(words, fmt.Sprintf("budgets=%d", len(n.Budgets)))
+	}
+	return strings.Join(words, " ")
+}
+func (Forget) String() string     { return "forget the record" }
+func (StopGrowth) String() string { return "stop growth" }
+func (r RestoreGrowth) String() string {
+	if r.Paced {
+		return "restore growth, and disruption budgets later"
+	}
+	return "restore growth"
+}
+
+func (r Replace) String() string {
+	return fmt.Sprintf("have Karpenter replace %d at a time", r.Nodes)
+}
+func (s ScaleTo) String() string         { return fmt.Sprintf("scale to %d", s.Replicas) }
+func (r ReadPods) String() string        { return "read the pods of " + strings.Join(r.Nodes, ",") }
+func (AskLeader) String() string         { return "ask who leads" }
+func (d DeleteNodeClaim) String() string { return "delete NodeClaim/" + d.Name }
+func (DeleteObject) String() string      { return "delete the object" }
+
+// Settles is how long Karpenter is given until it is looked again whether it still takes nodes for drifted.
+const Settles = 2 * time.Second
+
+// Restore gives pools of Git, which cannot be written yet, what plumbline itself has taken from them. Those whose nodes
+// Karpenter has replaced get their disruption budgets back last, once it takes none for drifted any more that only the
+// removal had made drift. It is done when each has all; else it returns when to go on.
+func Restore(ctx context.Context, w World, sync *v1alpha1.NodeSync, now time.Time, pools []*unstructured.Unstructured, braked map[string]bool) (again time.Time, err error) {
+	if len(Restores(pools, nil, braked)) == 0 {
+		return again, nil
+	}
+	d := newDrive(w, Pass{Now: now, Sync: sync})
+	if d.records, err = loadRecords(ctx, w.Home, sync); err != nil {
+		return again, err
+	}
+	whole := pools[:0:0]
+	for _, pool := range pools {
+		drifts, err := d.unreplace(ctx, pool)
+		switch {
+		case err != nil:
+			return again, err
+		case drifts:
+			d.wakeAt(now.Add(Settles))
+		default:
+			whole = append(whole, pool)
+		}
+	}
+	for _, restore := range Restores(whole, d.records.growth(sync), braked) {
+		restored, err := w.release(ctx, restore)
+		if err != nil {
+			return again, err
+		}
+		if !restored {
+			d.wakeAt(now.Add(finding.Soon))
+		}
+	}
+	return d.result.Again, nil
+}
+
+// unreplace has the nodes of a pool match it again, and says whether Karpenter may still take some for drifted.
+func (d *drive) unreplace(ctx context.Context, pool *unstructured.Unstructured) (drifts bool, err error) {
+	i := slices.IndexFunc(d.Sync.Status.Removals, func(r v1alpha1.Removal) bool { return r.UID == pool.GetUID() })
+	if i < 0 || restrained(pool) < 0 {
+		return false, nil
+	}
+	it := &item{before: d.Sync.Status.Removals[i]}
+	if it.see(pool, d.Now); !it.paces || !it.seen.alive() {
+		return false, nil
+	}
+	of, err := d.claimsOf(ctx, pool.GetName())
+	if err != nil {
+		return false, err
+	}
+	it.seeClaims(of[pool.GetName()])
+	if it.seen.Replacing == nil {
+		return it.seen.drifting(it.before), nil
+	}
+	if err = d.restrainSeen(ctx, it, RestoreGrowth{Paced: true}); apierrors.IsConflict(err) || absent(err) {
+		return true, nil
+	}
+	return true, err
+}
+
+// CallBack has Karpenter begin to replace no more nodes of the pools that leave: nobody looks after them for a while. It
+// reads past the cache, and leaves what another one writes meanwhile as it is. What Karpenter has begun goes on.
+func CallBack(ctx context.Context, w World, sync *v1alpha1.NodeSync, now time.Time) error {
+	d := newDrive(w, Pass{Now: now, Sync: sync})
+	var failures []error
+	for _, r := range sync.Status.Removals {
+		if r.Kind != render.NodePool || rank(r.Phase) > rank(v1alpha1.RemovalDraining) {
+			continue
+		}
+		if err := d.callBack(ctx, r); err != nil && !apierrors.IsConflict(err) && !absent(err) {
+			failures = append(failures, fmt.Errorf("call back what Karpenter may replace of NodePool/%s: %w", r.Name, err))
+		}
+	}
+	return errors.Join(failures...)
+}
+
+func (d *drive) callBack(ctx context.Context, r v1alpha1.Removal) (err error) {
+	it := &item{before: r}
+	pool := it.object()
+	if err := d.Live.Get(ctx, types.NamespacedName{Name: r.Name}, pool); err != nil {
+		return err
+	}
+	if it.see(pool, d.Now); pool.GetUID() != r.UID || !it.seen.alive() || !it.seen.lends() {
+		return nil
+	}
+	if d.records == nil {
+		if d.records, err = loadRecords(ctx, d.Home, d.Sync); err != nil {
+			return err
+		}
+	}
+	return d.restrainSeen(ctx, it, Replace{})
 }

@@ -1,8 +1,11 @@
 package teardown
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -251,4 +254,196 @@ func (d *drive) open() []*item {
 		}
 	}
 	return open
+}
+
+// wake asks for a pass when EC2 may be asked again, and when the removal would
+// have stood still for too long.
+func (d *drive) wake(it *item) {
+	d.wakeForBudgets(it)
+	if !it.known || it.after.Phase == v1alpha1.RemovalHeld || it.after.Phase == v1alpha1.RemovalGone || it.after.Drained() {
+		return
+	}
+	if it.seen.Cloud.Open && (it.after.Phase == v1alpha1.RemovalVerifyingCloud || wants[AskEC2](it)) {
+		at := d.result.AskedAt.Add(d.pause(firstQuestion(it.after)))
+		if !at.After(d.Now) {
+			at = d.Now.Add(max(d.AskEvery, soon)) // it was due, and something came before it
+		}
+		d.wakeAt(at)
+	}
+	switch it.after.Reason {
+	case ReasonGrace:
+		d.wakeAt(it.after.RecordedAt.Add(d.Pace.Grace))
+	case ReasonPodsPending, ReasonControllerNotReady, ReasonOtherNodeSync, ReasonRecordFull:
+		// Nothing watches pods, leases and the record, and the Plan is to see what goes elsewhere.
+		d.wakeAt(d.Now.Add(patience(it.after, d.Now)))
+	}
+	d.wakeForReplacing(it)
+	d.wakeForDiagnosis(it)
+	// A stall that is overdue was not seen: the pass failed before, and is repeated
+	// for that.
+	if at := it.after.LastProgress.Add(d.StallAfter); it.after.Stalled == nil && !inLine(it.after.Reason) && at.After(d.Now) {
+		d.wakeAt(at)
+	}
+}
+
+// wakeForBudgets asks for a pass when disruption budgets are to be given back later.
+func (d *drive) wakeForBudgets(it *item) {
+	if slices.ContainsFunc(it.actions, func(a Action) bool { restore, is := a.(RestoreGrowth); return is && restore.Paced }) {
+		d.wakeAt(d.Now.Add(patience(it.after, d.Now)))
+	}
+}
+
+// wakeForReplacing asks for a pass when what Karpenter may replace is to be lent again, what it does
+// not replace is to be looked for, or a window of the pool's budgets may have opened.
+func (d *drive) wakeForReplacing(it *item) {
+	r := it.seen.Replacing
+	switch {
+	case it.after.Reason == ReasonFrozen && it.seen.Frozen == "":
+		d.wakeAt(d.Now.Add(time.Minute))
+	case it.after.Phase != v1alpha1.RemovalDraining || !it.seen.replaces() || len(it.seen.untouched()) == 0:
+	case (r == nil || r.Nodes == 0) && it.seen.disrupting() > 0: // a watch tells when it has gone
+	case r == nil || r.Nodes == 0:
+		d.wakeAt(d.Now.Add(patience(it.after, d.Now)))
+	default:
+		if !r.Until.IsZero() {
+			d.wakeAt(r.Until.Add(-renewed))
+		}
+		if it.seen.disrupting() == 0 {
+			d.wakeAt(it.after.LastProgress.Add(idle))
+			if it.seen.idles(it.after, d.Now) {
+				d.wakeAt(d.Now.Add(patience(it.after, d.Now)))
+			}
+		}
+	}
+}
+
+func (d *drive) wakeAt(at time.Time) {
+	if at.Before(d.Now) {
+		at = d.Now
+	}
+	if d.result.Again.IsZero() || at.Before(d.result.Again) {
+		d.result.Again = at
+	}
+}
+
+// askWhatEndsFirst asks, where it matters, whether Karpenter ends nodes in reserved capacity before their
+// replacements are there.
+func (d *drive) askWhatEndsFirst(ctx context.Context) {
+	reserved := func(c Claim) bool { return c.Reserved }
+	if d.EndsFirst == nil || !d.Pace.Replaces || !slices.ContainsFunc(d.open(), func(it *item) bool { return slices.ContainsFunc(it.seen.NodeClaims, reserved) }) {
+		return
+	}
+	if d.endsFirst = d.EndsFirst(ctx); !d.endsFirst {
+		return
+	}
+	for _, it := range d.open() {
+		it.seen.EndsFirst = true
+	}
+}
+
+// first names the nodes of a pool that Karpenter ends before their replacements are there; empty where it
+// ends none so.
+func (o Observation) first() string {
+	if !o.EndsFirst || !o.replaces() {
+		return ""
+	}
+	var nodes []string
+	for _, c := range o.untouched() {
+		if c.Reserved {
+			nodes = append(nodes, cmp.Or(c.Node, c.Name))
+		}
+	}
+	return plan.EndFirst(nodes)
+}
+
+// mayAsk reports whether EC2 may be asked now, where first reports whether a removal has had no answer yet. A last
+// question in the future was asked before the clock was put back.
+func (d *drive) mayAsk(first bool) bool {
+	return d.AskedAt.IsZero() || d.Now.Before(d.AskedAt) || !d.Now.Before(d.AskedAt.Add(d.pause(first)))
+}
+
+// pause is the least time between two questions to EC2. AskEvery is for asking again: the first question of a removal
+// does not wait for it because another removal was asked about a moment ago.
+func (d *drive) pause(first bool) time.Duration {
+	if first {
+		return min(soon, d.AskEvery)
+	}
+	return d.AskEvery
+}
+
+// firstQuestion reports whether a removal waits for its first answer from EC2 since its last NodeClaim is gone.
+func firstQuestion(r v1alpha1.Removal) bool { return r.Reason == ReasonAskingEC2 }
+
+// ask asks EC2 once about all open removals.
+func (d *drive) ask(ctx context.Context) {
+	d.result.AskedAt = d.Now
+	query := cloud.Query{Cluster: d.Cluster}
+	var about []*item
+	for _, it := range d.open() {
+		if it.before.Kind != render.NodePool || it.after.Phase == v1alpha1.RemovalHeld && it.seen.Hold != nil && it.seen.Exists {
+			continue
+		}
+		about = append(about, it)
+		if !it.taken {
+			query.Pools = append(query.Pools, it.before.Name)
+		}
+		for id := range it.seen.Noted {
+			query.ProviderIDs = append(query.ProviderIDs, id)
+		}
+	}
+	var found []cloud.Instance
+	silence := "the cluster's region is not known"
+	if d.EC2 != nil {
+		var err error
+		if found, err = d.EC2.Instances(ctx, query); err == nil {
+			silence = ""
+		} else {
+			silence = err.Error()
+		}
+	}
+	absent := map[string]Absence{}
+	for _, it := range about {
+		it.seen.Silence = silence
+		if silence == "" {
+			it.seen.EC2 = answer(it, found)
+			it.seen.Absent = absences(d.result.Absent, it.seen.Noted, it.seen.EC2.shown(), d.Now)
+			maps.Copy(absent, it.seen.Absent)
+		} else {
+			it.seen.Shown = answer(it, found).Instances
+		}
+	}
+	if silence == "" {
+		d.result.Absent = absent
+	}
+}
+
+// shown are the provider IDs in an answer.
+func (a Answer) shown() map[string]bool {
+	shown := map[string]bool{}
+	for _, i := range a.Instances {
+		shown[i.ProviderID] = true
+	}
+	return shown
+}
+
+// answer picks what EC2 says about one removal: what bears its pool's tag,
+// unless another pool has that name by now, and what was noted.
+func answer(it *item, found []cloud.Instance) *Answer {
+	noted := map[string]string{}
+	for providerID := range it.seen.Noted {
+		if _, id, err := cloud.ParseProviderID(providerID); err == nil {
+			noted[id] = providerID
+		}
+	}
+	a := &Answer{}
+	for _, i := range found {
+		providerID, known := noted[i.ID]
+		if !known {
+			providerID = i.ProviderID()
+		}
+		if known || (i.Pool == it.before.Name && !it.taken) {
+			a.Instances = append(a.Instances, Instance{ProviderID: providerID, State: i.State, Gone: i.Gone()})
+		}
+	}
+	return a
 }

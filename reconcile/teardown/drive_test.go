@@ -8,11 +8,14 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/blocker"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -199,4 +202,131 @@ func TestDriveWithoutAnAnswer(t *testing.T) {
 
 func instanceOf(id, pool string) cloud.Instance {
 	return cloud.Instance{ID: id, Zone: "eu-west-1a", State: "running", Pool: pool}
+}
+
+// TestAnOverdueRemovalDoesNotSpin: a time that has passed is no time to wake at.
+func TestAnOverdueRemovalDoesNotSpin(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	cases := map[string]struct {
+		askedAt time.Time
+		phase   v1alpha1.RemovalPhase
+		cloud   bool
+		stalled bool
+		want    time.Time
+	}{
+		"overdue, and the pass failed":      {phase: v1alpha1.RemovalDraining},
+		"EC2 may be asked, and was not":     {phase: v1alpha1.RemovalVerifyingCloud, cloud: true, stalled: true, askedAt: now.Add(-time.Hour), want: now.Add(10 * time.Second)},
+		"EC2 was asked just now":            {phase: v1alpha1.RemovalVerifyingCloud, cloud: true, stalled: true, askedAt: now, want: now.Add(10 * time.Second)},
+		"EC2 was asked, and is asked again": {phase: v1alpha1.RemovalVerifyingCloud, cloud: true, stalled: true, askedAt: now.Add(-4 * time.Second), want: now.Add(6 * time.Second)},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			d := &drive{Pass: Pass{Now: now, AskEvery: 10 * time.Second, StallAfter: time.Minute}, result: Result{AskedAt: c.askedAt}}
+			it := &item{known: true, after: v1alpha1.Removal{Phase: c.phase, LastProgress: metav1.NewTime(now.Add(-time.Hour))}}
+			it.seen.Cloud.Open = c.cloud
+			if c.stalled {
+				at := metav1.NewTime(now)
+				it.after.Stalled = &at
+			}
+			if d.wake(it); !d.result.Again.Equal(c.want) {
+				t.Errorf("wakes at %s, want %s", d.result.Again, c.want)
+			}
+		})
+	}
+}
+
+// TestAFailedPassOverAnOverdueRemoval wakes nobody: the error is tried again at its own
+// pace.
+func TestAFailedPassOverAnOverdueRemoval(t *testing.T) {
+	s := newStage(t)
+	overdue := v1alpha1.Removal{Kind: render.NodePool, Name: "batch", UID: "batch-uid", Phase: v1alpha1.RemovalDraining, LastProgress: metav1.NewTime(s.now.Add(-time.Hour))}
+	w := World{Cache: s.client, Live: unreadable{s.client}, Writer: s.client, Home: Home{Reader: unreadable{s.client}, Writer: s.client}, StillLeader: func(context.Context) error { return nil }}
+	result, err := Drive(t.Context(), w, Pass{
+		Now: s.now, Sync: s.sync, StallAfter: time.Minute, AskEvery: time.Second,
+		Arrivals: func(v1alpha1.Removal) Gate { return Gate{Open: true} },
+	}, []v1alpha1.Removal{overdue})
+	if !errors.Is(err, errUnreadable) {
+		t.Fatal(err)
+	}
+	if !result.Again.IsZero() {
+		t.Errorf("wakes at %s", result.Again)
+	}
+}
+
+var errUnreadable = errors.New("the API server does not answer")
+
+// unreadable is a reader that gets no answer.
+type unreadable struct{ client.Reader }
+
+func (unreadable) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return errUnreadable
+}
+
+// TestDriveNamesWhatEndsFirst: nodes in reserved capacity, where Karpenter replaces the pool's nodes and its
+// feature gate is on, while the removal goes on and when it stalls. The gate is asked for only where it matters.
+func TestDriveNamesWhatEndsFirst(t *testing.T) {
+	for name, c := range map[string]struct {
+		capacity string
+		on       bool
+		replaces bool
+		names    bool
+		asked    bool
+	}{
+		"reserved":             {capacity: karpv1.CapacityTypeReserved, on: true, replaces: true, names: true, asked: true},
+		"the gate is off":      {capacity: karpv1.CapacityTypeReserved, replaces: true, asked: true},
+		"on demand":            {capacity: karpv1.CapacityTypeOnDemand, on: true, replaces: true},
+		"without replacements": {capacity: karpv1.CapacityTypeReserved, on: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _ := replaced(t, nil, "a", "b")
+			s.pace.Replaces = c.replaces
+			asked := false
+			s.endsFirst = func() bool {
+				asked = true
+				return c.on
+			}
+			s.claim("b", func(claim *karpv1.NodeClaim) { claim.Labels[karpv1.CapacityTypeLabelKey] = c.capacity })
+			s.replica("web-1", "web", "node-a")
+			s.replica("web-2", "web", "node-b")
+			const words = "reserved capacity: Karpenter ends node node-b before its replacement is there"
+			says := func(when string) {
+				t.Helper()
+				if r := s.sync.Status.Removals[0]; strings.Contains(r.Message, words) != c.names {
+					t.Errorf("%s: %s", when, r.Message)
+				}
+			}
+			s.pass()
+			s.pass()
+			s.pass()
+			says("it goes on")
+			s.now = s.now.Add(time.Hour)
+			s.pass()
+			if r := s.sync.Status.Removals[0]; r.Stalled == nil {
+				t.Fatalf("%+v", r)
+			}
+			says("it is stalled")
+			if asked != c.asked {
+				t.Errorf("the gate is asked for: %t", asked)
+			}
+		})
+	}
+}
+
+// TestWhatEndsFirstOfAPoolThatStays is nothing: of a static pool, or one that is deleted, Karpenter replaces none.
+func TestWhatEndsFirstOfAPoolThatStays(t *testing.T) {
+	o := Observation{Exists: true, EndsFirst: true, Turn: Turn{Replaces: true}, NodeClaims: []Claim{{Name: "a", Reserved: true}, {Name: "b", Reserved: true, Deleting: time.Unix(1, 0)}}}
+	if got := o.first(); !strings.Contains(got, "node a before") {
+		t.Errorf("%q", got)
+	}
+	static := o
+	static.Static = true
+	if got := static.first(); got != "" {
+		t.Errorf("static: %q", got)
+	}
+	stalled := v1alpha1.Removal{Reason: ReasonNodeClaimsLeaving, Stalled: &metav1.Time{}}
+	e := Evidence{Evidence: blocker.Evidence{Nodes: []blocker.Node{{Claim: "a", Stays: true}}}, Leader: Gate{Open: true}}
+	o.Controller = Gate{Open: true}
+	if got, _ := Diagnose(stalled, o, e); !strings.Contains(got, "waits for Karpenter to replace it; reserved capacity: Karpenter ends node a before") {
+		t.Errorf("%q", got)
+	}
 }

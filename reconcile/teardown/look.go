@@ -2,8 +2,11 @@ package teardown
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -15,6 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -156,4 +162,210 @@ func (l *look) readReferences(ctx context.Context, class render.Kind) error {
 // referencing are those that name a class, NodePools first.
 func (l *look) referencing(class string) []string {
 	return append(slices.Sorted(slices.Values(l.pools[class])), slices.Sorted(slices.Values(l.nodes[class]))...)
+}
+
+// Seen is the state in which EC2 has shown an instance, as EC2 writes it; empty
+// where it never has.
+type Seen string
+
+// seenOnce is an instance that EC2 has shown in a state that was not recorded:
+// records of before kept no state.
+const seenOnce Seen = "seen"
+
+// The states from which no instance comes back (EC2 user guide, "Amazon EC2
+// instance state changes"). One that is stopping or stopped can be started again.
+const (
+	shuttingDown Seen = "shutting-down"
+	terminated   Seen = "terminated"
+)
+
+// ending says that EC2 has shown that the instance is on its way out.
+func (s Seen) ending() bool { return s == shuttingDown || s == terminated }
+
+// rank orders what is known of an instance. It only rises: an answer that lags
+// does not bring back what was shown to be ending.
+func (s Seen) rank() int {
+	switch {
+	case s == "":
+		return 0
+	case s.ending():
+		return 2
+	}
+	return 1
+}
+
+// UnmarshalJSON reads a state, or what older records have in its place: whether
+// EC2 has shown the instance.
+func (s *Seen) UnmarshalJSON(data []byte) error {
+	var shown bool
+	if err := json.Unmarshal(data, &shown); err == nil {
+		*s = ""
+		if shown {
+			*s = seenOnce
+		}
+		return nil
+	}
+	var state string
+	if err := json.Unmarshal(data, &state); err != nil {
+		return fmt.Errorf("read the state of an instance: %w", err)
+	}
+	*s = Seen(state)
+	return nil
+}
+
+// Absence is how long EC2's answers have lacked an instance, without a break.
+type Absence struct {
+	// Since is the time of the first answer that lacked it.
+	Since time.Time
+	// Answers is how many have.
+	Answers int
+}
+
+// settled is how long EC2's answers may lack an instance that exists. They are
+// eventually consistent, by seconds as a rule; Karpenter itself allows for
+// minutes. An ended instance is listed for about an hour, so one that is absent
+// for longer than this ended while nobody asked.
+const settled = 10 * time.Minute
+
+// settledAnswers is how many answers have to lack it besides: clocks jump.
+const settledAnswers = 10
+
+// proves says that an absence is the end of an instance that was not seen ending.
+func (a Absence) proves(now time.Time) bool {
+	return a.Answers >= settledAnswers && now.Sub(a.Since) >= settled
+}
+
+// absences counts one more answer, which has shown some instances: those that are
+// noted, were not seen ending and are not among them are absent. An instance that
+// was shown begins again at nothing, and one that was noted absent at a time
+// ahead, before the clock was put back, at now.
+func absences(before map[string]Absence, noted map[string]Seen, shown map[string]bool, now time.Time) map[string]Absence {
+	after := map[string]Absence{}
+	for id, seen := range noted {
+		if shown[id] || seen.ending() {
+			continue
+		}
+		a := before[id]
+		if a.Answers == 0 || a.Since.After(now) {
+			a.Since = now
+		}
+		a.Answers++
+		after[id] = a
+	}
+	return after
+}
+
+// leavingClass is a class that is gone, or that another client has deleted.
+func leavingClass(_ v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
+	switch {
+	case !o.Exists:
+		return gone(o), false
+	case o.Terminating:
+		return o.terminating(), false
+	}
+	return step{}, true
+}
+
+// referenced keeps a class while anything names it: deleted in use it would
+// hang, stop the voluntary disruption of its pools, and could not be taken back.
+func referenced(_ v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
+	if len(o.ReferencedBy) == 0 {
+		return step{}, true
+	}
+	s := step{
+		phase: v1alpha1.RemovalDraining, reason: ReasonReferenced,
+		message: "still named by " + finding.First(o.ReferencedBy), remaining: len(o.ReferencedBy),
+	}
+	switch {
+	case o.Unremoved != "":
+		s.message = o.Unremoved // the others go by themselves, or are named next
+	case o.Waits != "":
+		s.reason = o.Waits // it stands still no more than the pool does
+	}
+	return s, false
+}
+
+// waits is the reason for which a removal of one of these NodePools waits for its time, its turn or a person; empty where
+// none does.
+func (d *drive) waits(referencedBy []string) string {
+	for _, it := range d.items {
+		switch r := it.before; {
+		case !slices.Contains(referencedBy, r.Kind+"/"+r.Name):
+		case r.Phase == v1alpha1.RemovalHeld:
+			return ReasonNodePoolHeld
+		case inLine(r.Reason):
+			return r.Reason
+		}
+	}
+	return ""
+}
+
+// led waits until a pod of the controller, whose finalizer a class carries, leads: the
+// deletion cannot be taken back, and a Deployment reports late that its pods are gone.
+func led(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
+	s := step{phase: upTo(r.Phase, v1alpha1.RemovalDraining), reason: ReasonDeleting, message: ownsNothing, remaining: 0}
+	switch {
+	case !o.Fresh:
+		s.actions = []Action{Reread{}}
+	case o.Leader == nil:
+		s.actions = []Action{AskLeader{}}
+	case !o.Leader.Open:
+		s.reason, s.message = ReasonControllerNotReady, o.Leader.Message
+	default:
+		return step{}, true
+	}
+	return s, false
+}
+
+// classGates wait for the controller, whose finalizer a class carries, and for
+// arrivals, which may bring a pool that names it.
+func classGates(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
+	return closed(upTo(r.Phase, v1alpha1.RemovalDraining), 0, o.controller(), o.cloud(), o.arrivals())
+}
+
+// strayEnds ends what a message says of NodeClaims before what it says of instances.
+const strayEnds = " to end its node; "
+
+// nameStrays says of removals that wait for instances which of these nobody ends: those of
+// NodeClaims whose label of the pool was changed by hand, by which Karpenter and plumbline
+// know whose they are.
+func (d *drive) nameStrays(ctx context.Context) error {
+	var all *karpv1.NodeClaimList
+	for _, it := range d.open() {
+		if _, rest, found := strings.Cut(it.after.Message, strayEnds); found {
+			it.after.Message = rest
+		}
+		if it.after.Reason != ReasonInstancesLeaving {
+			continue
+		}
+		if all == nil {
+			all = &karpv1.NodeClaimList{}
+			if err := d.Cache.List(ctx, all, client.UnsafeDisableDeepCopy); err != nil && !absent(err) {
+				return fmt.Errorf("find the NodeClaims of instances that run on: %w", err)
+			}
+		}
+		if stray := it.stray(all.Items); stray != nil {
+			it.after.Message = fmt.Sprintf("NodeClaim/%s has %s, and its label %s was changed by hand to %q: set it to %s again, or delete the NodeClaim%s",
+				stray.Name, cloud.InstanceID(stray.Status.ProviderID), karpv1.NodePoolLabelKey, stray.Labels[karpv1.NodePoolLabelKey], it.before.Name, strayEnds) + it.after.Message
+		}
+	}
+	return nil
+}
+
+// stray is the first NodeClaim by name that has an instance of the removal, or was made by
+// its pool, and is labelled as another pool's; nil where there is none.
+func (it *item) stray(claims []karpv1.NodeClaim) *karpv1.NodeClaim {
+	var found *karpv1.NodeClaim
+	for i := range claims {
+		c := &claims[i]
+		owner, _ := poolOf(c)
+		_, noted := it.seen.Noted[c.Status.ProviderID]
+		mine := owner == it.before.UID || noted && c.Status.ProviderID != ""
+		relabelled := c.Labels[karpv1.NodePoolLabelKey] != it.before.Name // else the pool was recreated under its name
+		known := slices.ContainsFunc(it.seen.NodeClaims, func(k Claim) bool { return k.UID == c.UID })
+		if mine && relabelled && !known && c.DeletionTimestamp == nil && (found == nil || c.Name < found.Name) {
+			found = c
+		}
+	}
+	return found
 }

@@ -1,7 +1,18 @@
 package upgrade
 
 import (
+	"context"
+	"fmt"
+	"slices"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/karpenter"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
@@ -41,4 +52,47 @@ func Begun(k *v1alpha1.KarpenterStatus) bool {
 		return true
 	}
 	return k.Target != nil && k.Target.Step != v1alpha1.ChartChecking && k.Target.Step != v1alpha1.ChartMigrating
+}
+
+// page is how many objects are read at once.
+const page = 200
+
+// Rewrite writes each object of a CRD once more as it is, which has the API
+// server store it in the storage version, and then takes the versions that are to
+// be dropped out of status.storedVersions. It can be done again at any time:
+// https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definition-versioning/#upgrade-existing-objects-to-a-new-stored-version
+func Rewrite(ctx context.Context, writer client.Client, reader client.Reader, migration karpenter.Migration, stillLeader func(context.Context) error) (rewritten int, err error) {
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	if err := reader.Get(ctx, client.ObjectKey{Name: migration.CRD}, crd); err != nil {
+		return 0, fmt.Errorf("read crd %s: %w", migration.CRD, err)
+	}
+	kind := schema.GroupVersionKind{Group: crd.Spec.Group, Version: migration.Storage, Kind: crd.Spec.Names.Kind}
+	list := &unstructured.UnstructuredList{}
+	for {
+		list.SetGroupVersionKind(kind)
+		if err := reader.List(ctx, list, client.Limit(page), client.Continue(list.GetContinue())); err != nil {
+			return rewritten, fmt.Errorf("read the objects of crd %s: %w", crd.Name, err)
+		}
+		if err := stillLeader(ctx); err != nil {
+			return rewritten, fmt.Errorf("migrate crd %s: %w", crd.Name, err)
+		}
+		for i := range list.Items {
+			// One that was changed or deleted meanwhile is stored again, or gone.
+			err := writer.Update(ctx, &list.Items[i])
+			if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+				return rewritten, fmt.Errorf("store %s %s as %s: %w", crd.Spec.Names.Kind, list.Items[i].GetName(), migration.Storage, err)
+			}
+			rewritten++
+		}
+		if list.GetContinue() == "" {
+			break
+		}
+	}
+	whole := crd.DeepCopy()
+	crd = crd.DeepCopy()
+	crd.Status.StoredVersions = slices.DeleteFunc(crd.Status.StoredVersions, func(version string) bool { return slices.Contains(migration.Drop, version) })
+	if err := writer.Status().Patch(ctx, crd, client.MergeFromWithOptions(whole, client.MergeFromWithOptimisticLock{})); err != nil {
+		return rewritten, fmt.Errorf("take %v out of the storedVersions of crd %s: %w", migration.Drop, crd.Name, err)
+	}
+	return rewritten, nil
 }

@@ -190,3 +190,126 @@ func Settle(k v1alpha1.KarpenterStatus, definitions observe.Readiness) v1alpha1.
 	}
 	return k
 }
+
+// Action is what Next wants done. After all but Keep, Record, Wait, Hold, Stall and
+// Fail it is asked again in the same pass.
+type Action interface {
+	fmt.Stringer
+	action()
+}
+
+// Keep leaves the charts as they are: as Git says.
+type Keep struct{}
+
+// Check finds out whether the change may be made.
+type Check struct{}
+
+// Record ends the pass, so that the status is written before more is done.
+type Record struct{}
+
+// Migrate rewrites the objects of CRDs that would lose a stored version.
+type Migrate struct{}
+
+// InstallCRDs installs the CRD chart.
+type InstallCRDs struct{}
+
+// InstallController installs the main chart.
+type InstallController struct{}
+
+// Diagnose asks the pods of a controller that is overdue: whether one that leads is
+// enough, and if not why they do not come up.
+type Diagnose struct{}
+
+// FindEarlier asks Helm's history for a release to go back to, where the status has none.
+type FindEarlier struct{}
+
+// RollBack brings the main chart again as it was at a revision.
+type RollBack struct{ Revision int32 }
+
+// Wait ends the pass: nothing more can be done for now.
+type Wait struct{ On, Message string }
+
+// Hold ends the pass until a person has given a word.
+type Hold struct{ Message string }
+
+// Stall ends the change for now: a person has to do something, and it is looked at
+// again.
+type Stall struct{ Message string }
+
+// Fail ends the pass: it went wrong, and a person has to do something.
+type Fail struct{ Message string }
+
+func (Keep) action()              {}
+func (Check) action()             {}
+func (Record) action()            {}
+func (Migrate) action()           {}
+func (InstallCRDs) action()       {}
+func (InstallController) action() {}
+func (Diagnose) action()          {}
+func (RollBack) action()          {}
+func (FindEarlier) action()       {}
+func (Wait) action()              {}
+func (Hold) action()              {}
+func (Stall) action()             {}
+func (Fail) action()              {}
+
+func (Keep) String() string              { return "keep" }
+func (Check) String() string             { return "check" }
+func (Record) String() string            { return "record it" }
+func (Migrate) String() string           { return "migrate stored objects" }
+func (InstallCRDs) String() string       { return "install the CRD chart" }
+func (InstallController) String() string { return "install the main chart" }
+func (Diagnose) String() string          { return "ask the pods" }
+func (FindEarlier) String() string       { return "look for an earlier release" }
+func (r RollBack) String() string        { return fmt.Sprintf("roll back to revision %d", r.Revision) }
+func (w Wait) String() string            { return fmt.Sprintf("wait for %s: %s", w.On, w.Message) }
+func (h Hold) String() string            { return "hold: " + h.Message }
+func (s Stall) String() string           { return "stall: " + s.Message }
+func (f Fail) String() string            { return "fail: " + f.Message }
+
+// Want is what Git says.
+type Want struct {
+	// Version of both charts.
+	Version string
+	// Identity is a fingerprint of both charts and their values.
+	Identity string
+	// Charts are what Version was resolved to.
+	Charts *v1alpha1.ResolvedCharts
+}
+
+// Seen is what a pass has seen and done so far.
+type Seen struct {
+	// Checked says that nothing forbids the change.
+	Checked bool
+	// NoWayBack is why the controller could not go back once the CRDs are new;
+	// empty where it can. Approved says that a person has accepted that.
+	NoWayBack string
+	Approved  bool
+	// ExpectedPools are the NodePools whose nodes the change may have Karpenter replace.
+	ExpectedPools []string
+	// Claims are the NodeClaims that live, as Check and RollBack have found them.
+	Claims []observe.Claim
+	// Migrated says that the new CRDs lose no stored version.
+	Migrated bool
+	// CRDs and Controller are the releases that this pass has installed.
+	CRDs, Controller *v1alpha1.ReleaseStatus
+	// Established says whether every CRD is served.
+	Established observe.Readiness
+	// Rollout says whether the controller of the version is up and leads. Where it is
+	// overdue, and was asked, one replica that leads is enough, and the message names
+	// the one that is missing.
+	Rollout observe.Readiness
+	// Cause is what the pods say of why they do not come up.
+	Cause string
+	// Searched says that Helm's history was asked for a release to go back to, and Earlier is
+	// that; nil where there is none.
+	Searched bool
+	Earlier  *v1alpha1.ReleaseStatus
+	// RolledBack is the release that this pass has gone back to.
+	RolledBack *v1alpha1.ReleaseStatus
+	// Lost says that there is no such release to go back to any more: a user has
+	// uninstalled it.
+	Lost bool
+	// Again says that a person wants what failed to be tried once more.
+	Again bool
+}

@@ -15,8 +15,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	toolscache "k8s.io/client-go/tools/cache"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -266,4 +269,108 @@ func (s Side) filled(ctx context.Context, all []watched) (bool, error) {
 		}
 	}
 	return true, nil
+}
+
+// DiscoveryLag is how long the API server's discovery may take to list a kind whose
+// CRD is Established before it counts as a fault. It takes milliseconds on an idle
+// API server.
+const DiscoveryLag = 10 * time.Second
+
+// discovered says whether the API server's discovery lists Karpenter's kinds, which
+// it does a moment after their CRDs are Established. A watch that begins earlier
+// fails, and controller-runtime tries it again after ten seconds.
+func (w *Watches) discovered() (bool, error) {
+	if w.karpenter {
+		return true, nil
+	}
+	for _, each := range w.definitions() {
+		unlisted, err := w.unlisted(w.Nodes, each.object)
+		if unlisted != nil {
+			return false, w.missing(unlisted)
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	w.missingSince = time.Time{}
+	return true, nil
+}
+
+// unlisted says why discovery does not list the kind of an object; nil where it does.
+func (w *Watches) unlisted(at Side, object client.Object) (unlisted, err error) {
+	gvk, err := apiutil.GVKForObject(object, w.Scheme)
+	if err != nil {
+		return nil, fmt.Errorf("find the kind of %T: %w", object, err)
+	}
+	_, err = at.Kinds.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if meta.IsNoMatchError(err) {
+		return err, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look up %s in the API server's discovery: %w", gvk.Kind, err)
+	}
+	return nil, nil
+}
+
+// missing is an error once a kind has been missing from discovery for too long.
+func (w *Watches) missing(err error) error {
+	now := w.Now()
+	if w.missingSince.IsZero() {
+		w.missingSince = now
+	}
+	if now.Sub(w.missingSince) < DiscoveryLag {
+		return nil
+	}
+	return fmt.Errorf("the CRD is Established, but the API server's discovery does not list its kind: check the API server's log: %w", err)
+}
+
+// promptly is a manager whose watches are known to be filled as soon as they are. Those that
+// a controller begins with ask for it every 100 ms, for the cache and then for the handler
+// (sigs.k8s.io/controller-runtime pkg/internal/source/kind.go), and a start takes no
+// longer than a few of these.
+type promptly struct {
+	ctrl.Manager
+}
+
+// GetCache returns the manager's cache, for watches.
+func (p promptly) GetCache() cache.Cache { return &promptCache{Cache: p.Manager.GetCache()} }
+
+// promptCache hands informers out before they are filled.
+type promptCache struct {
+	cache.Cache
+
+	mu       sync.Mutex
+	handlers []toolscache.DoneChecker
+}
+
+// GetInformer returns an informer that may not be filled yet.
+func (c *promptCache) GetInformer(ctx context.Context, of client.Object, options ...cache.InformerGetOption) (cache.Informer, error) {
+	informer, err := c.Cache.GetInformer(ctx, of, append(options, cache.BlockUntilSynced(false))...)
+	return promptInformer{informer, c}, err
+}
+
+// WaitForCacheSync waits until all that was there is with the handlers.
+func (c *promptCache) WaitForCacheSync(ctx context.Context) bool {
+	c.mu.Lock()
+	handlers := c.handlers
+	c.mu.Unlock()
+	return toolscache.WaitFor(ctx, "", handlers...)
+}
+
+// promptInformer notes the handlers that are added.
+type promptInformer struct {
+	cache.Informer
+
+	cache *promptCache
+}
+
+// AddEventHandlerWithOptions adds a handler.
+func (i promptInformer) AddEventHandlerWithOptions(handler toolscache.ResourceEventHandler, options toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
+	added, err := i.Informer.AddEventHandlerWithOptions(handler, options)
+	if err == nil {
+		i.cache.mu.Lock()
+		i.cache.handlers = append(i.cache.handlers, added.HasSyncedChecker())
+		i.cache.mu.Unlock()
+	}
+	return added, err
 }

@@ -4,6 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -144,4 +150,267 @@ func follows(ref v1alpha1.GitRef, pushed string) bool {
 		return pushed == branches+ref.Branch
 	}
 	return pushed == branches+v1alpha1.DefaultBranch
+}
+
+// origins tells where requests come from: the client that connects, or, where that is a
+// proxy that we trust, whom it names.
+type origins struct{ proxies []net.IPNet }
+
+// of is the address that a request comes from; the zero one where it cannot be
+// told. Each proxy appends to X-Forwarded-For who connected to it, so the list is
+// believed from the right for as long as the one who wrote it is trusted: what a
+// client wrote there itself stands left of that, and is not reached.
+// https://developer.mozilla.org/docs/Web/HTTP/Reference/Headers/X-Forwarded-For#selecting_an_ip_address
+func (o origins) of(r *http.Request) netip.Addr {
+	from, ok := addressOf(r.RemoteAddr)
+	if !ok {
+		return netip.Addr{}
+	}
+	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+	for _, hop := range slices.Backward(hops) {
+		before, ok := addressOf(strings.TrimSpace(hop))
+		if !ok || !o.trusts(from) {
+			break
+		}
+		from = before
+	}
+	return from
+}
+
+func (o origins) trusts(address netip.Addr) bool {
+	return slices.ContainsFunc(o.proxies, func(n net.IPNet) bool { return n.Contains(address.AsSlice()) })
+}
+
+// addressOf reads an address, with a port (some proxies write one) or without.
+func addressOf(text string) (netip.Addr, bool) {
+	if with, err := netip.ParseAddrPort(text); err == nil {
+		return with.Addr().Unmap(), true
+	}
+	address, err := netip.ParseAddr(text)
+	return address.Unmap(), err == nil
+}
+
+// repository is where a repository is, as host/path: the same for all of its
+// URLs, over https and ssh, with any user and any port. All in lower
+// case, as the hosts that we hear from tell no two repositories apart by case.
+//
+// Two that differ only in their port are taken for one: then a NodeSync too
+// many is woken, which costs a fetch.
+type repository string
+
+// scpLike is ssh's short form, such as git@github.com:acme/fleet.git.
+var scpLike = regexp.MustCompile(`^(?:[^@/:]+@)?([^@/:]+):([^:].*)$`)
+
+// repositoryOf names the repository at a URL; false where that is none.
+func repositoryOf(address string) (repository, bool) {
+	host, place := "", ""
+	if short := scpLike.FindStringSubmatch(address); short != nil && !strings.Contains(address, "://") {
+		host, place = short[1], short[2]
+	} else {
+		parsed, err := url.Parse(address)
+		if err != nil {
+			return "", false
+		}
+		host, place = parsed.Hostname(), parsed.Path
+	}
+	place = strings.Trim(path.Clean("/"+place), "/")
+	place = strings.TrimRight(strings.TrimSuffix(strings.ToLower(place), ".git"), "/")
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	if host == "" || place == "" {
+		return "", false
+	}
+	return repository(azureName(host + "/" + place)), true
+}
+
+// azureDevOps is Azure DevOps, whose service hooks have no header of their own: they are known by
+// the user and the password that they are given. The user may be any.
+func azureDevOps() sender {
+	return sender{
+		name: "azuredevops", known: "Authorization", pushes: []string{"git.push"},
+		pulls: []string{"git.pullrequest.created", "git.pullrequest.updated", "git.pullrequest.merged"},
+		named: func(body []byte) string {
+			var told azureEvent
+			if json.Unmarshal(body, &told) != nil {
+				return ""
+			}
+			return told.Type
+		},
+		proof: "Authorization", proven: isPassword, read: readAzureEvent,
+	}
+}
+
+// azureEvent is what we read of an event.
+type azureEvent struct {
+	Type     string `json:"eventType"`
+	Resource struct {
+		Updates []struct {
+			Name string `json:"name"`
+		} `json:"refUpdates"`
+		Repository struct {
+			Remote string `json:"remoteUrl"`
+			SSH    string `json:"sshUrl"`
+			Web    string `json:"webUrl"`
+		} `json:"repository"`
+	} `json:"resource"`
+}
+
+func readAzureEvent(body []byte) (push, error) {
+	var told azureEvent
+	if err := json.Unmarshal(body, &told); err != nil {
+		return push{}, unreadable(err)
+	}
+	p := push{}
+	for _, update := range told.Resource.Updates {
+		p.refs = append(p.refs, update.Name)
+	}
+	for _, address := range []string{told.Resource.Repository.Remote, told.Resource.Repository.SSH, told.Resource.Repository.Web} {
+		p.add(address)
+	}
+	return p.checked()
+}
+
+// isPassword says whether a proof has the token as the password.
+// https://datatracker.ietf.org/doc/html/rfc7617
+func isPassword(proof string, body, token []byte) bool {
+	_, password, is := (&http.Request{Header: http.Header{"Authorization": {proof}}}).BasicAuth()
+	return is && isToken(password, body, token)
+}
+
+// The URLs of a repository on Azure DevOps Services: over https by its two names, over ssh by both.
+// https://learn.microsoft.com/azure/devops/release-notes/2018/sep-10-azure-devops-launch
+var (
+	azureSSH = regexp.MustCompile(`^(?:ssh\.dev\.azure\.com|vs-ssh\.visualstudio\.com)/v3/([^/]+)/([^/]+)/([^/]+)$`)
+	azureOld = regexp.MustCompile(`^([^./]+)\.visualstudio\.com/(?:defaultcollection/)?(?:([^/]+)/)?_git/([^/]+)$`)
+	azureNew = regexp.MustCompile(`^dev\.azure\.com/([^/]+)/(?:([^/]+)/)?_git/([^/]+)$`)
+)
+
+// azureName is the one name of a repository there, in lower case; any other is as it was. A repository
+// that is called as its project is stands without it.
+func azureName(name string) string {
+	for _, form := range []*regexp.Regexp{azureSSH, azureOld, azureNew} {
+		found := form.FindStringSubmatch(name)
+		if found == nil {
+			continue
+		}
+		organization, project, repository := found[1], found[2], found[3]
+		if form == azureSSH { // the short form of ssh is escaped still
+			project, repository = unescaped(project), unescaped(repository)
+		}
+		if project == "" {
+			project = repository
+		}
+		return strings.Join([]string{"dev.azure.com", organization, project, "_git", repository}, "/")
+	}
+	return name
+}
+
+func unescaped(segment string) string {
+	if plain, err := url.PathUnescape(segment); err == nil {
+		return strings.ToLower(plain)
+	}
+	return segment
+}
+
+// bitbucket is Bitbucket Cloud, which names the webhook in a header.
+func bitbucket() sender {
+	return sender{
+		name: "bitbucket", known: "X-Hook-UUID", event: "X-Event-Key", pushes: []string{"repo:push"},
+		pulls: []string{"pullrequest:created", "pullrequest:updated", "pullrequest:fulfilled", "pullrequest:rejected"},
+		proof: "X-Hub-Signature", proven: signed("sha256="), read: readBitbucketEvent,
+	}
+}
+
+// bitbucketServer is Bitbucket Data Center.
+func bitbucketServer() sender {
+	return sender{
+		name: "bitbucketserver", event: "X-Event-Key", pushes: []string{"repo:refs_changed"}, pings: []string{"diagnostics:ping"},
+		pulls: []string{"pr:opened", "pr:from_ref_updated", "pr:modified", "pr:merged", "pr:declined", "pr:deleted"},
+		proof: "X-Hub-Signature", proven: signed("sha256="), read: readBitbucketEvent,
+	}
+}
+
+// bitbucketEvent is what we read of an event: a push on Cloud, one on Data Center, and a pull
+// request, of which Data Center names the repository elsewhere.
+type bitbucketEvent struct {
+	Repository bitbucketRepository `json:"repository"`
+	Push       struct {
+		Changes []struct{ New, Old *bitbucketRef } `json:"changes"`
+	} `json:"push"`
+	Changes []struct {
+		Ref struct {
+			ID string `json:"id"`
+		} `json:"ref"`
+	} `json:"changes"`
+	PullRequest struct {
+		To struct {
+			Repository bitbucketRepository `json:"repository"`
+		} `json:"toRef"`
+	} `json:"pullRequest"`
+}
+
+// bitbucketRef is a branch, a tag or an annotated_tag on Cloud.
+type bitbucketRef struct {
+	Type string `json:"type"`
+	Name string `json:"name"`
+}
+
+func (r bitbucketRef) full() string {
+	if strings.HasSuffix(r.Type, "tag") {
+		return tags + r.Name
+	}
+	return branches + r.Name
+}
+
+type bitbucketRepository struct {
+	Slug    string `json:"slug"`
+	Project struct {
+		Key string `json:"key"`
+	} `json:"project"`
+	Links map[string]links `json:"links"`
+}
+
+// links are one on Cloud, and a list on Data Center.
+type links []struct {
+	Href string `json:"href"`
+}
+
+// UnmarshalJSON reads either.
+func (l *links) UnmarshalJSON(data []byte) error {
+	*l = make(links, 1)
+	if json.Unmarshal(data, &(*l)[0]) == nil {
+		return nil
+	}
+	type list links
+	return json.Unmarshal(data, (*list)(l))
+}
+
+func readBitbucketEvent(body []byte) (push, error) {
+	var told bitbucketEvent
+	if err := json.Unmarshal(body, &told); err != nil {
+		return push{}, unreadable(err)
+	}
+	p := push{}
+	for _, change := range told.Push.Changes {
+		switch {
+		case change.New != nil:
+			p.refs = append(p.refs, change.New.full())
+		case change.Old != nil: // it was deleted
+			p.refs = append(p.refs, change.Old.full())
+		}
+	}
+	for _, change := range told.Changes {
+		p.refs = append(p.refs, change.Ref.ID)
+	}
+	for _, of := range []bitbucketRepository{told.Repository, told.PullRequest.To.Repository} {
+		for _, kind := range []string{"html", "clone", "self"} {
+			for _, link := range of.Links[kind] {
+				p.add(strings.TrimSuffix(link.Href, "/browse"))
+			}
+		}
+		if len(p.repositories) == 0 && of.Slug != "" && of.Project.Key != "" {
+			// Versions of Data Center that name no URL name no host either.
+			p.anywhere = append(p.anywhere, strings.ToLower("/"+of.Project.Key+"/"+of.Slug), strings.ToLower("/projects/"+of.Project.Key+"/repos/"+of.Slug))
+		}
+	}
+	return p.checked()
 }

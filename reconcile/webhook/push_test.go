@@ -1,6 +1,9 @@
 package webhook
 
 import (
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"slices"
 	"strings"
@@ -164,5 +167,125 @@ func TestFollows(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+func networks(t testing.TB, all ...string) []net.IPNet {
+	t.Helper()
+	var parsed []net.IPNet
+	for _, text := range all {
+		_, network, err := net.ParseCIDR(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parsed = append(parsed, *network)
+	}
+	return parsed
+}
+
+func TestOrigin(t *testing.T) {
+	cases := map[string]struct {
+		trusted   []string
+		peer      string
+		forwarded []string
+		want      string
+	}{
+		"nobody is trusted":               {nil, "10.0.0.7:4000", []string{"192.0.2.1"}, "10.0.0.7"},
+		"no proxy":                        {[]string{"10.0.0.0/8"}, "192.0.2.1:4000", nil, "192.0.2.1"},
+		"a stranger forges":               {[]string{"10.0.0.0/8"}, "192.0.2.1:4000", []string{"198.51.100.1"}, "192.0.2.1"},
+		"behind the proxy":                {[]string{"10.0.0.0/8"}, "10.0.0.7:4000", []string{"192.0.2.1"}, "192.0.2.1"},
+		"a forger behind the proxy":       {[]string{"10.0.0.0/8"}, "10.0.0.7:4000", []string{"198.51.100.1, 192.0.2.1"}, "192.0.2.1"},
+		"it forges a trusted one":         {[]string{"10.0.0.0/8"}, "10.0.0.7:4000", []string{"198.51.100.1, 10.9.9.9, 192.0.2.1"}, "192.0.2.1"},
+		"it forges a line of its own":     {[]string{"10.0.0.0/8"}, "10.0.0.7:4000", []string{"198.51.100.1", "192.0.2.1"}, "192.0.2.1"},
+		"two proxies":                     {[]string{"10.0.0.0/8", "172.16.0.0/12"}, "10.0.0.7:4000", []string{"192.0.2.1, 172.16.0.4"}, "192.0.2.1"},
+		"two proxies, the nearer trusted": {[]string{"10.0.0.0/8"}, "10.0.0.7:4000", []string{"192.0.2.1, 172.16.0.4"}, "172.16.0.4"},
+		"from within":                     {[]string{"10.0.0.0/8"}, "10.0.0.7:4000", []string{"10.0.0.9"}, "10.0.0.9"},
+		"a proxy that names nobody":       {[]string{"10.0.0.0/8"}, "10.0.0.7:4000", nil, "10.0.0.7"},
+		"a proxy that names nonsense":     {[]string{"10.0.0.0/8"}, "10.0.0.7:4000", []string{"192.0.2.1, unknown"}, "10.0.0.7"},
+		"with a port":                     {[]string{"10.0.0.0/8"}, "10.0.0.7:4000", []string{"192.0.2.1:5000"}, "192.0.2.1"},
+		"IPv6":                            {[]string{"fd00::/8"}, "[fd00::1]:4000", []string{"2001:db8::1"}, "2001:db8::1"},
+		"IPv6 with a port":                {[]string{"fd00::/8"}, "[fd00::1]:4000", []string{"[2001:db8::1]:5000"}, "2001:db8::1"},
+		"IPv4 in IPv6":                    {[]string{"10.0.0.0/8"}, "[::ffff:10.0.0.7]:4000", []string{"::ffff:192.0.2.1"}, "192.0.2.1"},
+		"no peer":                         {[]string{"0.0.0.0/0"}, "@", []string{"192.0.2.1"}, "invalid IP"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			r := httptest.NewRequest(http.MethodPost, Path, nil)
+			r.RemoteAddr = c.peer
+			for _, line := range c.forwarded {
+				r.Header.Add("X-Forwarded-For", line)
+			}
+			if got := (origins{networks(t, c.trusted...)}).of(r); got.String() != c.want {
+				t.Errorf("from %s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestRepositoryOf(t *testing.T) {
+	cases := map[string]struct {
+		urls []string
+		want repository
+	}{
+		"one repository": {[]string{
+			"https://github.com/Acme/fleet.git",
+			"https://github.com/acme/fleet",
+			"https://github.com/acme/fleet/",
+			"http://token@GitHub.com:443/acme/fleet.git",
+			"https://user:password@github.com/acme/fleet.git",
+			"https://github.com./acme//fleet",
+			"ssh://git@github.com/acme/fleet.git",
+			"ssh://git@github.com:22/acme/fleet",
+			"git@github.com:acme/fleet.git",
+			"github.com:/acme/fleet.git",
+			"git+ssh://git@github.com/acme/fleet.git",
+		}, "github.com/acme/fleet"},
+		"below a folder": {[]string{
+			"https://example.com/git/group/sub/fleet.git",
+			"ssh://git@example.com:2222/git/group/sub/fleet.git",
+		}, "example.com/git/group/sub/fleet"},
+		"azure devops": {[]string{
+			"https://dev.azure.com/acme/infra%20eu/_git/Fleet",
+			"https://acme@dev.azure.com/acme/infra%20eu/_git/fleet",
+			"git@ssh.dev.azure.com:v3/acme/infra%20eu/fleet",
+			"ssh://git@ssh.dev.azure.com/v3/acme/infra%20eu/fleet",
+			"acme@vs-ssh.visualstudio.com:v3/acme/infra%20eu/fleet",
+			"https://acme.visualstudio.com/infra%20eu/_git/fleet",
+			"https://acme.visualstudio.com/DefaultCollection/infra%20eu/_git/fleet",
+		}, "dev.azure.com/acme/infra eu/_git/fleet"},
+		"azure devops, named as its project": {[]string{
+			"https://dev.azure.com/acme/_git/fleet", "https://dev.azure.com/acme/fleet/_git/fleet", "git@ssh.dev.azure.com:v3/acme/fleet/fleet", "https://acme.visualstudio.com/_git/fleet",
+		}, "dev.azure.com/acme/fleet/_git/fleet"},
+		"azure devops server": {[]string{"https://tfs.example.com/tfs/DefaultCollection/infra/_git/fleet"}, "tfs.example.com/tfs/defaultcollection/infra/_git/fleet"},
+		"an escaped path":     {[]string{"https://example.com/a%20b/c.git"}, "example.com/a b/c"},
+		"an IPv6 address":     {[]string{"http://[::1]:3000/acme/fleet.git", "ssh://git@[::1]:22/acme/fleet.git"}, "::1/acme/fleet"},
+		"no repository": {[]string{
+			"", "fleet", "/srv/git/fleet.git", "https://", "https://github.com", "https://github.com/", "://", "git@github.com:", "https://github.com/.git", "%zz://a/b",
+		}, ""},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			for _, address := range c.urls {
+				if got, ok := repositoryOf(address); got != c.want || ok != (c.want != "") {
+					t.Errorf("%q: %q, %t; want %q", address, got, ok, c.want)
+				}
+			}
+		})
+	}
+}
+
+func TestOtherRepositories(t *testing.T) {
+	mine, _ := repositoryOf("https://github.com/acme/fleet.git")
+	for _, other := range []string{
+		"https://github.com/acme/fleet2.git",
+		"https://github.com/acme2/fleet.git",
+		"https://github.example.com/acme/fleet.git",
+		"https://github.com/fleet.git",
+		"https://github.com/acme/fleet.git/wiki",
+		"git@gitlab.com:acme/fleet.git",
+	} {
+		if got, _ := repositoryOf(other); got == mine {
+			t.Errorf("%s is taken for %s", other, mine)
+		}
 	}
 }

@@ -1,7 +1,13 @@
 package webhook
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,11 +16,18 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/net/netutil"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/plumbline-dev/plumbline/internal/inbound"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -206,4 +219,207 @@ func (r *Receiver) wake(ctx context.Context, from sender, told push, isPull bool
 		return answer{status: http.StatusAccepted, Message: fmt.Sprintf("no NodeSync follows %s of %s", told.moved(), told.name())}
 	}
 	return answer{status: http.StatusAccepted, Woken: len(concerned)}
+}
+
+// sender is a kind of Git host: how it names its events and proves itself.
+type sender struct {
+	name string
+	// known is the header by which a sender is known; the one that names the event where it is empty.
+	known string
+	// event is the header that names the event, and named reads the name in the body of a sender
+	// who has no such header.
+	event string
+	named func(body []byte) string
+	// pushes are the events after which something new can be fetched; pings
+	// only try whether another client listens.
+	pushes, pings []string
+	// pulls are the events of pull requests.
+	pulls []string
+	// proof is the header that shows that the sender has the token.
+	proof  string
+	proven func(proof string, body, token []byte) bool
+	// read reads an event; one of a pull request names no reference.
+	read func(body []byte) (push, error)
+}
+
+// senders are all that are understood. Forgejo sends Gitea's headers too, and
+// both send GitHub's; both kinds of Bitbucket name the event by one header: the first that fits is the one.
+//
+//   - https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries
+//   - https://docs.gitlab.com/user/project/integrations/webhook_events/
+//   - https://docs.gitea.com/usage/webhooks
+//   - https://forgejo.org/docs/latest/user/webhooks/
+//   - https://support.atlassian.com/bitbucket-cloud/docs/event-payloads/
+//   - https://confluence.atlassian.com/bitbucketserver/event-payload-938025882.html
+//   - https://learn.microsoft.com/azure/devops/service-hooks/services/webhooks
+func senders() []sender {
+	return []sender{
+		{name: "forgejo", event: "X-Forgejo-Event", pushes: []string{"push"}, pulls: githubPulls(), proof: "X-Forgejo-Signature", proven: signed(""), read: readEvent},
+		{name: "gitea", event: "X-Gitea-Event", pushes: []string{"push"}, pulls: githubPulls(), proof: "X-Gitea-Signature", proven: signed(""), read: readEvent},
+		{name: "gitlab", event: "X-Gitlab-Event", pushes: []string{"Push Hook", "Tag Push Hook"}, pulls: []string{"Merge Request Hook"}, proof: "X-Gitlab-Token", proven: isToken, read: readEvent},
+		{name: "github", event: "X-GitHub-Event", pushes: []string{"push"}, pulls: githubPulls(), pings: []string{"ping"}, proof: "X-Hub-Signature-256", proven: signed("sha256="), read: readEvent},
+		bitbucket(), bitbucketServer(), azureDevOps(),
+	}
+}
+
+// githubPulls are those of GitHub; Gitea and Forgejo tell of a new head by an event of its own.
+func githubPulls() []string { return []string{"pull_request", "pull_request_sync"} }
+
+// senderOf finds who sent a request; false where it is none that we know.
+func senderOf(header http.Header) (sender, bool) {
+	all := senders()
+	i := slices.IndexFunc(all, func(s sender) bool { return header.Get(cmp.Or(s.known, s.event)) != "" })
+	if i < 0 {
+		return sender{}, false
+	}
+	return all[i], true
+}
+
+// eventOf is the name of an event.
+func (s sender) eventOf(header http.Header, body []byte) string {
+	if s.named != nil {
+		return s.named(body)
+	}
+	return header.Get(s.event)
+}
+
+const (
+	// maxConnections bounds the memory that bodies take, each up to maxBody.
+	maxConnections = 32
+	// A request that comes in more slowly than this is none of a Git host.
+	readTimeout = 5 * time.Second
+	// An answer takes patience, and a moment to be written.
+	writeTimeout  = readTimeout + patience + time.Second
+	maxHeaderSize = 16 << 10
+)
+
+// Server serves a handler at an address. It begins to listen at once and to
+// answer when the manager starts it, on each replica: a Service does not know
+// which of them leads.
+func Server(ctx context.Context, address string, handler http.Handler) (manager.Runnable, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("listen for webhooks (--webhook-addr): %w", err)
+	}
+	return serving(listener, handler), nil
+}
+
+// serving bounds how many connections there are, and how long each lasts.
+func serving(listener net.Listener, handler http.Handler) *manager.Server {
+	server := &http.Server{
+		Handler:        handler,
+		ReadTimeout:    readTimeout,
+		WriteTimeout:   writeTimeout,
+		MaxHeaderBytes: maxHeaderSize,
+	}
+	// A host sends one request now and then: a connection that is kept would only
+	// take one of the few.
+	server.SetKeepAlivesEnabled(false)
+	shutdown := writeTimeout
+	return &manager.Server{
+		Name:            "webhook",
+		Server:          server,
+		Listener:        netutil.LimitListener(listener, maxConnections),
+		ShutdownTimeout: &shutdown,
+	}
+}
+
+// once tells the beginning of something that goes on, so that it is logged once.
+type once struct{ going atomic.Bool }
+
+// begins says whether it has just begun.
+func (o *once) begins() bool { return !o.going.Swap(true) }
+
+// ends has the next beginning told again.
+func (o *once) ends() { o.going.Store(false) }
+
+// tokenKey is the key of the Secret that holds the token.
+const tokenKey = "token"
+
+// errNoToken says that there is nothing to check a request against.
+var errNoToken = errors.New("no token is set for webhooks")
+
+// token reads the Secret that requests are checked against, so that it can be
+// made and changed while the daemon runs. An answer, also that there is none, is
+// good for a moment: a flood of requests is no flood at the API server.
+type token struct {
+	reader client.Reader
+	key    client.ObjectKey
+	now    func() time.Time
+
+	mu    sync.Mutex
+	value []byte
+	asked time.Time
+}
+
+const (
+	// remembered is how long a token that was read is good for.
+	remembered = 5 * time.Second
+	// missed is how long it is that there is none: the user who makes the Secret tries it at once.
+	missed = time.Second
+)
+
+// read returns the token, or errNoToken.
+func (t *token) read(ctx context.Context) ([]byte, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if now := t.now(); !t.fresh(now) {
+		value, err := t.ask(ctx)
+		if err != nil {
+			return nil, err
+		}
+		t.value, t.asked = value, now
+	}
+	if len(t.value) == 0 {
+		return nil, errNoToken
+	}
+	return t.value, nil
+}
+
+// fresh says whether the last answer is good still. A clock that was set back
+// makes none last longer.
+func (t *token) fresh(now time.Time) bool {
+	lasts := missed
+	if len(t.value) > 0 {
+		lasts = remembered
+	}
+	return !t.asked.IsZero() && !now.Before(t.asked) && now.Before(t.asked.Add(lasts))
+}
+
+// ask reads the Secret past every cache; no Secret and an empty key are no token.
+// A newline at the end is no part of it: `kubectl create --from-file` leaves one.
+func (t *token) ask(ctx context.Context) ([]byte, error) {
+	secret := &corev1.Secret{}
+	if err := t.reader.Get(ctx, t.key, secret); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("read secret %s for the token of webhooks: %w", t.key.Name, err)
+	}
+	return bytes.TrimRight(secret.Data[tokenKey], "\r\n"), nil
+}
+
+// signed says whether a proof is the HMAC-SHA256 of the body under the token, in
+// hexadecimal after a prefix. It takes as long for a proof that is nearly right.
+func signed(prefix string) func(proof string, body, token []byte) bool {
+	return func(proof string, body, token []byte) bool {
+		digits, ok := strings.CutPrefix(proof, prefix)
+		if !ok {
+			return false
+		}
+		got, err := hex.DecodeString(digits)
+		if err != nil {
+			return false
+		}
+		mac := hmac.New(sha256.New, token)
+		mac.Write(body)
+		return hmac.Equal(got, mac.Sum(nil))
+	}
+}
+
+// isToken says whether a proof is the token itself. Both are hashed before they
+// are compared, so that the time does not tell how long the token is.
+func isToken(proof string, _, token []byte) bool {
+	got, want := sha256.Sum256([]byte(proof)), sha256.Sum256(token)
+	return subtle.ConstantTimeCompare(got[:], want[:]) == 1
 }

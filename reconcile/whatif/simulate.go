@@ -5,18 +5,40 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/karpenter/pkg/cloudprovider"
+	"sigs.k8s.io/karpenter/pkg/cloudprovider/overlay"
 	"sigs.k8s.io/karpenter/pkg/controllers/disruption"
+	"sigs.k8s.io/karpenter/pkg/controllers/nodeoverlay"
 	"sigs.k8s.io/karpenter/pkg/controllers/provisioning"
 	"sigs.k8s.io/karpenter/pkg/controllers/provisioning/scheduling"
+	"sigs.k8s.io/karpenter/pkg/controllers/state"
+	"sigs.k8s.io/karpenter/pkg/operator/options"
+	karpscheduling "sigs.k8s.io/karpenter/pkg/scheduling"
 	"sigs.k8s.io/karpenter/pkg/utils/pdb"
 	podutil "sigs.k8s.io/karpenter/pkg/utils/pod"
+	"sigs.k8s.io/karpenter/pkg/utils/resources"
 
 	"github.com/plumbline-dev/plumbline/reconcile/capture"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // Simulate says what would become of pods. Within one simulation Karpenter counts each new node as the largest instance type
@@ -244,4 +266,335 @@ func (s *simulation) none(leaving map[client.ObjectKey]*corev1.Pod, pending map[
 func (s *simulation) sort() {
 	slices.SortFunc(s.out.Nowhere, func(a, b Stranded) int { return cmp.Compare(a.Pod, b.Pod) })
 	slices.Sort(s.out.Placed)
+}
+
+// world is a Capture under some definitions, as Karpenter's controller would hold it.
+type world struct {
+	client   *capture.Client
+	cloud    cloudprovider.CloudProvider
+	cluster  *state.Cluster
+	clock    *clocktesting.FakeClock
+	recorder *recorder
+	bare     *provider
+}
+
+// newWorld has Karpenter's own cache of a cluster hold a Capture. Nodes of touched NodeClaims are
+// marked as ending, which is how Karpenter treats those of a pool that was deleted.
+func newWorld(ctx context.Context, c *capture.Capture, definitions []map[string]any, offers Offers, touched map[types.UID]bool) (*world, error) {
+	under := *c
+	under.Definitions = definitions
+	served, err := capture.NewClient(&under)
+	if err != nil {
+		return nil, err
+	}
+	bare := &provider{client: served, offers: offers, known: map[string][]*cloudprovider.InstanceType{}, failed: map[string]error{}}
+	w := &world{client: served, bare: bare, clock: clocktesting.NewFakeClock(c.TakenAt), recorder: &recorder{said: map[types.NamespacedName]string{}, unmet: map[string]*karpv1.NodePool{}}}
+	store := nodeoverlay.NewInstanceTypeStore()
+	w.cloud = overlay.Decorate(bare, served, store)
+	w.cluster = state.NewCluster(w.clock, served, w.cloud)
+	if err := w.fill(ctx, c, touched); err != nil {
+		return nil, err
+	}
+	if c.Settings.NodeOverlay {
+		// A pool whose class is unknown is its error, and the others are evaluated all the same.
+		_, _ = nodeoverlay.NewController(w.clock, served, bare, store, w.cluster).Reconcile(ctx, reconcile.Request{})
+	}
+	return w, nil
+}
+
+func (w *world) fill(ctx context.Context, c *capture.Capture, touched map[types.UID]bool) error {
+	var ending []string
+	for i := range c.NodeClaims {
+		claim := c.NodeClaims[i].DeepCopy()
+		w.cluster.UpdateNodeClaim(claim)
+		if touched[claim.UID] && claim.Status.ProviderID != "" {
+			ending = append(ending, claim.Status.ProviderID)
+		}
+	}
+	for i := range c.Nodes {
+		if err := w.cluster.UpdateNode(ctx, c.Nodes[i].DeepCopy()); err != nil {
+			return fmt.Errorf("node %s: %w", c.Nodes[i].Name, err)
+		}
+	}
+	for i := range c.Pods {
+		pod := &c.Pods[i]
+		if pod.Spec.NodeName == "" || pod.Spec.Affinity == nil || pod.Spec.Affinity.PodAntiAffinity == nil {
+			continue // its node has counted it
+		}
+		// One on a node that is not there counts nowhere.
+		if err := w.cluster.UpdatePod(ctx, pod); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		}
+	}
+	for i := range c.DaemonSets {
+		if err := w.cluster.UpdateDaemonSet(ctx, &c.DaemonSets[i]); err != nil {
+			return fmt.Errorf("daemonset %s/%s: %w", c.DaemonSets[i].Namespace, c.DaemonSets[i].Name, err)
+		}
+	}
+	w.cluster.MarkForDeletion(ending...)
+	return nil
+}
+
+// schedule is Karpenter's simulation of where pods would go. The nodes that end are marked for deletion, and are no
+// candidates: Karpenter leaves out a candidate that a PodDisruptionBudget blocks at the moment.
+func (w *world) schedule(ctx context.Context) (scheduling.Results, error) {
+	provisioner := provisioning.NewProvisioner(w.client, w.recorder, w.cloud, w.cluster, w.clock, nil, nil)
+	return disruption.SimulateScheduling(ctx, w.client, w.cluster, provisioner, w.clock, w.recorder, nil)
+}
+
+// observe has the offers learn the memory of instance types from the nodes that run.
+func observe(ctx context.Context, c *capture.Capture, offers Offers) error {
+	served, err := capture.NewClient(c)
+	if err != nil {
+		return err
+	}
+	for i := range c.NodeClaims {
+		claim, node, class := &c.NodeClaims[i], &corev1.Node{}, &awsv1.EC2NodeClass{}
+		if claim.Spec.NodeClassRef == nil || served.Get(ctx, client.ObjectKey{Name: claim.Status.NodeName}, node) != nil ||
+			served.Get(ctx, client.ObjectKey{Name: claim.Spec.NodeClassRef.Name}, class) != nil || node.Labels[karpv1.NodeRegisteredLabelKey] != "true" || !plan.Hashable(class) {
+			continue
+		}
+		if err := offers.Observe(ctx, node, claim, class); err != nil {
+			return fmt.Errorf("node %s: %w", node.Name, err)
+		}
+	}
+	return nil
+}
+
+// with has Karpenter's settings where its library looks for them, and what it logs nowhere.
+func with(ctx context.Context, s capture.Settings) context.Context {
+	ctx = log.IntoContext(ctx, logr.Discard())
+	o := &options.Options{
+		PreferencePolicy: options.PreferencePolicyRespect, MinValuesPolicy: options.MinValuesPolicyStrict, IgnoreDRARequests: true,
+		CPURequests: 1000, FeatureGates: options.FeatureGates{ReservedCapacity: true, NodeOverlay: s.NodeOverlay, StaticCapacity: true},
+	}
+	if s.IgnorePreferences {
+		o.PreferencePolicy = options.PreferencePolicyIgnore
+	}
+	if s.RelaxMinValues {
+		o.MinValuesPolicy = options.MinValuesPolicyBestEffort
+	}
+	return options.ToContext(ctx, o)
+}
+
+// forced is the cluster in which pods that may not be evicted leave all the same, where Karpenter deletes them once the
+// terminationGracePeriod of their node is over
+// (https://karpenter.sh/docs/concepts/disruption/#terminationgraceperiod). They need a place as the others do.
+func forced(c *capture.Capture, touched map[types.UID]bool) *capture.Capture {
+	ends := map[string]bool{}
+	for i := range c.NodeClaims {
+		if claim := &c.NodeClaims[i]; touched[claim.UID] && claim.Spec.TerminationGracePeriod != nil {
+			ends[claim.Status.NodeName] = claim.Status.NodeName != ""
+		}
+	}
+	if len(ends) == 0 {
+		return c
+	}
+	free := *c
+	free.Pods = slices.Clone(c.Pods)
+	var some []*corev1.Pod
+	for i := range free.Pods {
+		pod := &free.Pods[i]
+		if !ends[pod.Spec.NodeName] {
+			continue
+		}
+		some = append(some, pod)
+		pod.Annotations = maps.Clone(pod.Annotations)
+		delete(pod.Annotations, karpv1.DoNotDisruptAnnotationKey)
+	}
+	free.Budgets = slices.DeleteFunc(slices.Clone(c.Budgets), func(b policyv1.PodDisruptionBudget) bool {
+		return slices.ContainsFunc(some, func(pod *corev1.Pod) bool { return guards(b, pod) })
+	})
+	return &free
+}
+
+// guards says whether a PodDisruptionBudget is of a pod.
+func guards(budget policyv1.PodDisruptionBudget, pod *corev1.Pod) bool {
+	selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
+	return err == nil && budget.Namespace == pod.Namespace && selector.Matches(labels.Set(pod.Labels))
+}
+
+// launched is the cluster once the nodes of a simulation have come, each as the smallest that it may be, and the pods that
+// it has a place for run there: they count where others are to be spread, or kept apart, and take what a node has. A
+// pod whose node is still on its way stays where it is.
+func (s *simulation) launched() *capture.Capture {
+	next := *s.capture
+	next.NodeClaims, next.Nodes = slices.Clone(next.NodeClaims), slices.Clone(next.Nodes)
+	at := map[client.ObjectKey]string{}
+	runs := func(pods []*corev1.Pod, node string) {
+		for _, pod := range pods {
+			at[client.ObjectKeyFromObject(pod)] = node
+		}
+	}
+	for _, existing := range s.results.ExistingNodes {
+		if existing.Node != nil {
+			runs(existing.Pods, existing.Node.Name)
+		}
+	}
+	for _, claim := range s.results.NewNodeClaims {
+		if made, node, comes := launch(claim, fmt.Sprint("what-if-", len(next.Nodes))); comes {
+			next.NodeClaims, next.Nodes = append(next.NodeClaims, made), append(next.Nodes, node)
+			if s.fresh != nil {
+				s.fresh[node.Name] = newNodes(claim)
+			}
+			runs(claim.Pods, node.Name)
+		}
+	}
+	next.Pods = slices.Clone(next.Pods)
+	for i := range next.Pods {
+		pod := &next.Pods[i]
+		if node, runs := at[client.ObjectKeyFromObject(pod)]; runs {
+			pod.Spec.NodeName, pod.Status = node, corev1.PodStatus{Phase: corev1.PodRunning}
+		}
+	}
+	return &next
+}
+
+// launch is a new node as the smallest of its pool's instance types that has an offering, with the labels that Karpenter
+// gives it.
+func launch(claim *scheduling.NodeClaim, name string) (karpv1.NodeClaim, corev1.Node, bool) {
+	var of *cloudprovider.InstanceType
+	for _, t := range claim.InstanceTypeOptions {
+		if len(t.Offerings.Available().Compatible(claim.Requirements)) > 0 && (of == nil || smaller(t, of)) {
+			of = t
+		}
+	}
+	if of == nil {
+		return karpv1.NodeClaim{}, corev1.Node{}, false
+	}
+	labels := maps.Clone(claim.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	for _, requirements := range []karpscheduling.Requirements{claim.Requirements, of.Requirements, of.Offerings.Available().Compatible(claim.Requirements).Cheapest().Requirements} {
+		for key, r := range requirements {
+			if r.Operator() == corev1.NodeSelectorOpIn && r.Len() == 1 {
+				labels[key] = r.Any()
+			}
+		}
+	}
+	labels[corev1.LabelHostname], labels[karpv1.NodePoolLabelKey] = name, claim.NodePoolName
+	labels[karpv1.NodeRegisteredLabelKey], labels[karpv1.NodeInitializedLabelKey] = "true", "true"
+	object, provider := metav1.ObjectMeta{Name: name, UID: types.UID(name), Labels: labels}, "what-if:///"+name
+	made := karpv1.NodeClaim{ObjectMeta: object, Spec: karpv1.NodeClaimSpec{NodeClassRef: claim.Spec.NodeClassRef, Taints: claim.Spec.Taints}}
+	made.Status = karpv1.NodeClaimStatus{ProviderID: provider, NodeName: name, Capacity: of.Capacity, Allocatable: of.Allocatable()}
+	node := corev1.Node{ObjectMeta: object, Spec: corev1.NodeSpec{ProviderID: provider, Taints: claim.Spec.Taints}}
+	node.Status = corev1.NodeStatus{Capacity: of.Capacity, Allocatable: of.Allocatable(), Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}
+	return made, node, true
+}
+
+// smaller says whether an instance type has less CPU than another, or as much and less memory.
+func smaller(a, b *cloudprovider.InstanceType) bool {
+	less := func(name corev1.ResourceName) int {
+		has := a.Capacity[name]
+		return has.Cmp(b.Capacity[name])
+	}
+	return cmp.Or(less(corev1.ResourceCPU), less(corev1.ResourceMemory), cmp.Compare(a.Name, b.Name)) < 0
+}
+
+// mostRounds is how often Lands simulates at the most.
+const mostRounds = 20
+
+// Lands says whether the pods that leave find a place, and nothing of pods that are pending today, or of
+// prices: it takes half the memory.
+//
+// Within one simulation Karpenter counts the largest instance type that a new node may come as against
+// the limits of its pool, and takes one that may come in several zones to be in each of them. It tries the pods that have no
+// place again once it knows what has come. So does this: the smallest counts as what has come, in its cheapest zone, and
+// what finds no place in a round without a new node has none.
+func Lands(ctx context.Context, c *capture.Capture, commit Commit, offers Offers) (*Outcome, error) {
+	ctx = with(ctx, c.Settings)
+	if err := observe(ctx, c, offers); err != nil {
+		return nil, err
+	}
+	c = forced(c, commit.Touched)
+	room, err := roomOf(commit.Definitions, c)
+	if err != nil {
+		return nil, err
+	}
+	for round := 1; ; round++ {
+		s := &simulation{capture: c, commit: commit}
+		s.commit.Definitions = room.within(commit.Definitions)
+		if err := s.land(ctx, offers); err != nil {
+			return nil, err
+		}
+		if len(s.out.Nowhere) == 0 || len(s.results.NewNodeClaims) == 0 || round == mostRounds {
+			return s.out, nil
+		}
+		c = s.launched()
+	}
+}
+
+// rooms are what pools have left of their limits, by name; one without limits is not among them.
+type rooms map[string]map[string]resource.Quantity
+
+// oneNode is what each node counts against a limit of nodes.
+var oneNode = corev1.ResourceList{resources.Node: resource.MustParse("1")}
+
+// roomOf is what NodePools have left but for the nodes of a Capture, which Karpenter counts itself: of a Capture
+// with some nodes only the others are known from the status.
+func roomOf(definitions []map[string]any, c *capture.Capture) (rooms, error) {
+	found, counted := rooms{}, map[string]corev1.ResourceList{}
+	for i := range c.Nodes {
+		pool := c.Nodes[i].Labels[karpv1.NodePoolLabelKey]
+		counted[pool] = resources.Merge(counted[pool], c.Nodes[i].Status.Capacity, oneNode)
+	}
+	for _, definition := range definitions {
+		object := unstructured.Unstructured{Object: definition}
+		limits, limited, _ := unstructured.NestedMap(definition, "spec", "limits")
+		if object.GetKind() != render.NodePool || !limited {
+			continue
+		}
+		used, _, _ := unstructured.NestedMap(definition, "status", "resources")
+		left := map[string]resource.Quantity{}
+		for name, limit := range limits {
+			l, ok := quantity(limit)
+			if !ok {
+				return nil, fmt.Errorf("the limits of NodePool/%s: %s is %v, which is no quantity", object.GetName(), name, limit)
+			}
+			if u, known := quantity(used[name]); known {
+				if u.Sub(counted[object.GetName()][corev1.ResourceName(name)]); u.Sign() > 0 {
+					l.Sub(u)
+				}
+			}
+			left[name] = l
+		}
+		found[object.GetName()] = left
+	}
+	return found, nil
+}
+
+// within are the definitions with what is left as their limits.
+func (r rooms) within(definitions []map[string]any) []map[string]any {
+	var found []map[string]any
+	for _, definition := range definitions {
+		object := unstructured.Unstructured{Object: definition}
+		if left, limited := r[object.GetName()]; limited && object.GetKind() == render.NodePool {
+			limits := map[string]any{}
+			for name, quantity := range left {
+				if quantity.Sign() < 0 {
+					quantity = resource.Quantity{}
+				}
+				limits[name] = quantity.String()
+			}
+			definition = object.DeepCopy().Object
+			_ = unstructured.SetNestedMap(definition, limits, "spec", "limits")
+		}
+		found = append(found, definition)
+	}
+	return found
+}
+
+func quantity(value any) (resource.Quantity, bool) {
+	switch v := value.(type) {
+	case string:
+		q, err := resource.ParseQuantity(v)
+		return q, err == nil
+	case int64:
+		return *resource.NewQuantity(v, resource.DecimalSI), true
+	case float64: // of a file that was read as JSON
+		q, err := resource.ParseQuantity(strconv.FormatFloat(v, 'f', -1, 64))
+		return q, err == nil
+	}
+	return resource.Quantity{}, false
 }

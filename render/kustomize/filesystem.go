@@ -1,15 +1,22 @@
 package kustomize
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"syscall"
 
+	"sigs.k8s.io/kustomize/api/konfig"
+	"sigs.k8s.io/kustomize/api/types"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
+
+	"github.com/plumbline-dev/plumbline/render/document"
 )
 
 var errReadOnly = errors.New("the file system is read-only")
@@ -129,4 +136,234 @@ func (l *locked) RemoveAll(name string) error { return fmt.Errorf("remove %s: %w
 
 func (l *locked) WriteFile(name string, _ []byte) error {
 	return fmt.Errorf("write %s: %w", name, errReadOnly)
+}
+
+// maxKustomizations is how many folders one build may draw upon. One that is drawn
+// upon by several counts as often as kustomize builds it: two that draw upon two
+// that draw upon two, and so on, soon are millions.
+const maxKustomizations = 1000
+
+// guard walks the kustomizations that a build would read, before it does.
+type guard struct {
+	fsys *locked
+	// builds is how many folders kustomize builds for one that was seen.
+	builds   map[string]int
+	refusals []Refusal
+	// kustomizations are those that were read, by folder.
+	kustomizations map[string]*types.Kustomization
+	// resources are the files that these name under resources.
+	resources map[string]bool
+	// patches are the files that these name as patches.
+	patches map[string]bool
+	// ownTypes says that a kustomization brings its own OpenAPI.
+	ownTypes bool
+}
+
+func newGuard(files *locked) *guard {
+	return &guard{fsys: files, builds: map[string]int{}, kustomizations: map[string]*types.Kustomization{}, resources: map[string]bool{}, patches: map[string]bool{}}
+}
+
+// folder checks the kustomization of a folder, and those it draws upon. It
+// returns the file.
+func (g *guard) folder(name string) string {
+	if g.builds[name] > 0 {
+		return ""
+	}
+	g.builds[name] = 1
+	file, data := g.read(name)
+	if file == "" {
+		g.refuse(name, 0, "the folder", "it has no kustomization.yaml")
+		return ""
+	}
+	if len(g.builds) > maxKustomizations {
+		g.refuseMany(file)
+		return ""
+	}
+	c := g.decode(name, file, data)
+	if c == nil {
+		return ""
+	}
+	g.kustomizations[name] = c.kustomization
+	c.check()
+	for _, next := range c.folders {
+		g.folder(next)
+		g.builds[name] += g.builds[next]
+	}
+	if g.builds[name] > maxKustomizations {
+		g.refuseMany(file)
+		g.builds[name] = 1 // said once, not by everything that draws upon it
+	}
+	return file
+}
+
+func (g *guard) refuseMany(file string) {
+	g.refuse(file, 0, "the file", fmt.Sprintf("more than %d kustomizations would be built for it, those that several draw upon once for each", maxKustomizations))
+}
+
+// read finds the kustomization by the names that kustomize knows.
+func (g *guard) read(folder string) (string, []byte) {
+	for _, base := range konfig.RecognizedKustomizationFileNames() {
+		name := path.Join(folder, base)
+		if data, err := g.fsys.ReadFile(name); err == nil {
+			return name, data
+		}
+	}
+	return "", nil
+}
+
+// decode reads the text as kustomize does, so that no other spelling of a field
+// passes by: it does not tell upper case from lower.
+func (g *guard) decode(folder, file string, data []byte) *checker {
+	documents, err := document.Parse(data)
+	if err != nil {
+		line := 0
+		var unreadable *document.Error
+		if errors.As(err, &unreadable) {
+			line = unreadable.Line
+		}
+		g.refuse(file, line, "the file", err.Error())
+		return nil
+	}
+	c := &checker{guard: g, folder: folder, file: file, kustomization: &types.Kustomization{}}
+	if len(documents) > 0 {
+		c.lineOf = documents[0].LineOf
+	}
+	if err := c.kustomization.Unmarshal(data); err != nil {
+		g.refuse(file, 0, "the file", strings.ReplaceAll(err.Error(), "\n", " "))
+		return nil
+	}
+	c.kustomization.FixKustomization()
+	return c
+}
+
+func (g *guard) refuse(file string, line int, field, why string) {
+	g.refusals = append(g.refusals, Refusal{File: file, Line: line, Field: field, Why: why})
+}
+
+// isFolder says whether a reference is to a folder.
+func (g *guard) isFolder(name string) bool {
+	return g.fsys.IsDir(name)
+}
+
+// listed returns the files that a folder's kustomization lists; none where it does
+// more than that.
+func listed(g *guard, folder string) []string {
+	l := &listing{guard: g, seen: map[string]bool{}}
+	if !l.folder(folder) {
+		return nil
+	}
+	return l.files
+}
+
+// listing collects files out of kustomizations that have been read.
+type listing struct {
+	guard *guard
+	seen  map[string]bool
+	files []string
+}
+
+// folder says whether a folder's kustomization only lists. What is listed twice
+// is an error, in kustomize's words.
+func (l *listing) folder(name string) bool {
+	k := l.guard.kustomizations[name]
+	if k == nil || l.seen[name] || !onlyLists(k) || !l.onlyOne(name) {
+		return false
+	}
+	l.seen[name] = true
+	for _, resource := range k.Resources {
+		at := path.Join(name, resource)
+		if l.guard.kustomizations[at] != nil {
+			if !l.folder(at) {
+				return false
+			}
+			continue
+		}
+		if l.seen[at] || l.guard.isFolder(at) {
+			return false
+		}
+		l.seen[at] = true
+		l.files = append(l.files, at)
+	}
+	return true
+}
+
+// onlyOne says whether a folder has one kustomization: of two kustomize takes
+// neither.
+func (l *listing) onlyOne(folder string) bool {
+	found := 0
+	for _, base := range konfig.RecognizedKustomizationFileNames() {
+		if l.guard.fsys.Exists(path.Join(folder, base)) {
+			found++
+		}
+	}
+	return found == 1
+}
+
+// onlyLists says whether there is nothing in a kustomization but resources.
+func onlyLists(k *types.Kustomization) bool {
+	rest := *k
+	rest.TypeMeta, rest.MetaData, rest.Resources = types.TypeMeta{}, nil, nil
+	return k.Kind == types.KustomizationKind && reflect.DeepEqual(rest, types.Kustomization{})
+}
+
+// IsKustomization says whether a file is one that kustomize builds, by its name.
+func IsKustomization(name string) bool {
+	return slices.Contains(konfig.RecognizedKustomizationFileNames(), path.Base(name))
+}
+
+// What leaves an object out is seen at the end of a build, and not in its text: an annotation
+// may come there by a map that is copied, or a list of fields. So nothing is left out: the last
+// transformer gives LocalAnnotation another name, and the objects that have it are marked.
+
+const (
+	// heldAnnotation has the value of LocalAnnotation until an object is read.
+	heldAnnotation = "plumbline.dev/local-config"
+	holdName       = "plumbline-hold-local-config"
+	// transformations lists the transformers that an object went through, where that is
+	// asked for: api/internal/utils/annotations.go.
+	transformations = "alpha.config.kubernetes.io/transformations"
+)
+
+// prepared is the text of a kustomization that has kustomize say for each object where it was
+// written, and leave none out. Those with transformers of their own are refused.
+func prepared(kustomization *types.Kustomization) ([]byte, error) {
+	asking := *kustomization
+	if !slices.Contains(asking.BuildMetadata, types.OriginAnnotations) {
+		asking.BuildMetadata = append(slices.Clone(asking.BuildMetadata), types.OriginAnnotations)
+	}
+	hold, err := json.Marshal(map[string]any{
+		"apiVersion": "builtin", "kind": "PatchTransformer", "metadata": map[string]any{"name": holdName},
+		"target": map[string]any{"annotationSelector": LocalAnnotation},
+		"patch":  `[{"op": "move", "from": "` + pointer(LocalAnnotation) + `", "path": "` + pointer(heldAnnotation) + `"}]`,
+	})
+	if err != nil {
+		return nil, err
+	}
+	asking.Transformers = []string{string(hold)}
+	return json.Marshal(asking)
+}
+
+// pointer is the JSON pointer to an annotation.
+func pointer(annotation string) string {
+	return "/metadata/annotations/" + strings.ReplaceAll(annotation, "/", "~1")
+}
+
+// release takes the traces of prepared out of an object's annotations, and says whether
+// kustomize would have left the object out.
+func release(annotations map[string]any) (local bool) {
+	if list, ok := annotations[transformations].(string); ok {
+		if last := strings.LastIndex("\n"+list, "\n- "); last >= 0 && strings.Contains(list[last:], holdName) {
+			annotations[transformations] = list[:last]
+		}
+		if annotations[transformations] == "" {
+			delete(annotations, transformations)
+		}
+	}
+	held, ok := annotations[heldAnnotation]
+	if !ok {
+		return false
+	}
+	delete(annotations, heldAnnotation)
+	annotations[LocalAnnotation] = held
+	return held != "false"
 }

@@ -1,13 +1,28 @@
 package schema
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
+	aws "github.com/aws/karpenter-provider-aws/pkg/apis"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"k8s.io/kube-openapi/pkg/validation/strfmt"
+	"k8s.io/kube-openapi/pkg/validation/validate"
+	core "sigs.k8s.io/karpenter/pkg/apis"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
@@ -128,4 +143,161 @@ func (l *layout) below(key string) *layout {
 		return field
 	}
 	return l.each
+}
+
+// EmbeddedVersion is the version of Karpenter whose CRDs are linked in.
+const EmbeddedVersion = "1.14.1"
+
+// Embedded returns the CRDs that are linked in, for use without a registry, and
+// their version. The AWS provider's come first: its NodePool knows more rules
+// than the core's of the same name.
+func Embedded() (crds []*apiextensionsv1.CustomResourceDefinition, version string, err error) {
+	seen := map[string]bool{}
+	for _, crd := range slices.Concat(aws.CRDs, core.CRDs) {
+		if crd == nil || crd.Name == "" {
+			return nil, "", fmt.Errorf("read the embedded CRDs of Karpenter %s: one has no name", EmbeddedVersion)
+		}
+		if seen[crd.Name] {
+			continue
+		}
+		seen[crd.Name] = true
+		crds = append(crds, crd.DeepCopy())
+	}
+	return crds, EmbeddedVersion, nil
+}
+
+// place is one place in a schema: what it asks of a value that is there, and the places of
+// the value's parts.
+type place struct {
+	// own checks the value and not its parts, and rules are the CEL rules on it; nil
+	// where there are none.
+	own   *validate.SchemaValidator
+	rules *cel.Validator
+
+	properties        map[string]*place
+	items, additional *place
+}
+
+// newPlace takes a structural schema apart. rules are those of the place and all below it.
+func newPlace(s *apiextensions.JSONSchemaProps, rules *cel.Validator) (*place, error) {
+	if s == nil {
+		return nil, nil
+	}
+	below := rules
+	if rules == nil {
+		below = &cel.Validator{}
+	} else {
+		here := *rules
+		here.Properties, here.Items, here.AdditionalProperties = nil, nil, nil
+		rules = &here
+	}
+	own := *s
+	own.Properties, own.Items, own.AdditionalProperties = nil, nil, nil
+	_, converted, err := validation.NewSchemaValidator(&own)
+	if err != nil {
+		return nil, err
+	}
+	p := &place{own: validate.NewSchemaValidator(converted, nil, "", strfmt.Default), rules: rules, properties: make(map[string]*place, len(s.Properties))}
+	for name, property := range s.Properties {
+		var on *cel.Validator
+		if found, ok := below.Properties[name]; ok {
+			on = &found
+		}
+		if p.properties[name], err = newPlace(&property, on); err != nil {
+			return nil, err
+		}
+	}
+	if s.Items != nil {
+		if p.items, err = newPlace(s.Items.Schema, below.Items); err != nil {
+			return nil, err
+		}
+	}
+	if s.AdditionalProperties != nil {
+		p.additional, err = newPlace(s.AdditionalProperties.Schema, below.AdditionalProperties)
+	}
+	return p, err
+}
+
+// check says whether a value passes what its place asks of it, and what of the budget for
+// rules is left then.
+func (p *place) check(ctx context.Context, value any, budget int64) (left int64, passes bool) {
+	if !p.own.Validate(value).IsValid() {
+		return budget, false
+	}
+	if p.rules == nil {
+		return budget, true
+	}
+	errs, left := p.rules.Validate(ctx, nil, nil, value, nil, budget)
+	return left, len(errs) == 0 && left >= 0
+}
+
+// parts calls a function for each part of a value that has a place, until it returns false.
+func (p *place) parts(value any, each func(*place, any) bool) bool {
+	switch value := value.(type) {
+	case []any:
+		for i := 0; p.items != nil && i < len(value); i++ {
+			if !each(p.items, value[i]) {
+				return false
+			}
+		}
+	case map[string]any:
+		for key, part := range value {
+			at, found := p.properties[key]
+			if !found {
+				at = p.additional
+			}
+			if at != nil && !each(at, part) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// Default fills in the defaults of an object's schema, in place. An object of
+// an unknown kind stays as it is.
+func (v *Validator) Default(object *unstructured.Unstructured) {
+	k, err := v.kindOf(object)
+	if err != nil {
+		return
+	}
+	k.setDefaults(object.Object)
+}
+
+// setDefaults treats nulls as the API server does: they are gone before
+// defaults are set.
+func (k *kind) setDefaults(object map[string]any) {
+	if hasNull(object) {
+		defaulting.PruneNonNullableNullsWithoutDefaults(object, k.structural)
+	}
+	defaulting.Default(object, k.defaults)
+}
+
+// ValidateTransition checks an object that takes the place of another, live one, only by the
+// rules on transitions: that Validate found nothing wrong with it, and that its defaults are
+// set, is known. What it finds is what ValidateUpdate finds, in a tenth of the time.
+func (v *Validator) ValidateTransition(ctx context.Context, object, old *unstructured.Unstructured) field.ErrorList {
+	k, err := v.kindOf(object)
+	if err != nil {
+		return unknownKind(object, err)
+	}
+	rules := k.transitions()
+	if rules == nil {
+		return nil
+	}
+	errs, _ := rules.Validate(ctx, nil, k.structural, object.Object, old.Object, celconfig.RuntimeCELCostBudget)
+	return errs
+}
+
+// transitionRules compiles the rules of a schema that see the old object; nil where there are none.
+func transitionRules(shape *structural.Structural) *cel.Validator {
+	only := shape.DeepCopy()
+	visitor := structural.Visitor{Structural: func(s *structural.Structural) bool {
+		s.XValidations = slices.DeleteFunc(s.XValidations, func(rule apiextensionsv1.ValidationRule) bool {
+			return !strings.Contains(rule.Rule, "oldSelf") && !strings.Contains(rule.MessageExpression, "oldSelf")
+		})
+		return true
+	}}
+	visitor.Visit(only)
+	return cel.NewValidator(only, true, celconfig.PerCallLimit)
 }

@@ -3,9 +3,13 @@ package release
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"helm.sh/helm/v3/pkg/kube"
+	helmrelease "helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/releaseutil"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -75,4 +79,94 @@ func wantedAndLive(info *resource.Info) (wanted, live *unstructured.Unstructured
 		return nil, nil, fmt.Errorf("read %s: its manifest is a %T, and the cluster has a %T", describe(info), info.Object, object)
 	}
 	return wanted, live, nil
+}
+
+// The correction of an object is paused once another controller or a user has reverted
+// it this often, all within so long: each correction is a revision of the release, and
+// the next would be reverted like the last.
+const (
+	maxCorrections   = 3
+	correctionWindow = time.Hour
+)
+
+// correctedPrefix begins the description of a revision that repairs a release. What
+// follows names the objects, so that the release itself records how often they were
+// corrected.
+const correctedPrefix = "corrected: "
+
+// describeRepair is the description of a revision that corrects objects.
+func describeRepair(drifted []survey.Drift) string {
+	objects := make([]string, 0, len(drifted))
+	for _, d := range drifted {
+		objects = append(objects, d.Object)
+	}
+	return correctedPrefix + strings.Join(objects, ", ")
+}
+
+// corrections are the times at which each object was corrected by the last revisions of
+// a release, the newest first. A revision that changed something else ends them.
+// history has the newest first.
+func corrections(history []*helmrelease.Release) map[string][]time.Time {
+	found := map[string][]time.Time{}
+	for _, revision := range history {
+		objects, repair := strings.CutPrefix(revision.Info.Description, correctedPrefix)
+		if !repair || revision.Labels[revisionLabel] != strconv.Itoa(revision.Version) {
+			break
+		}
+		for _, object := range strings.Split(objects, ", ") {
+			found[object] = append(found[object], revision.Info.LastDeployed.Time)
+		}
+	}
+	return found
+}
+
+// paused says whether a drift is one more revert of an object that was corrected too
+// often. Where the time of the drift is unknown, it counts as now.
+func paused(d survey.Drift, corrected []time.Time, now time.Time) bool {
+	if len(corrected) < maxCorrections {
+		return false
+	}
+	at := d.At
+	if at.IsZero() {
+		at = now
+	}
+	return corrected[0].Sub(corrected[maxCorrections-1]) <= correctionWindow && at.Sub(corrected[0]) <= correctionWindow
+}
+
+// drifted finds the objects of a release that have drifted, those whose correction is
+// paused apart.
+func (i *Installer) drifted(t task) (drifted, left []survey.Drift, err error) {
+	helm, err := newHelm(i.config, t.namespace, i.options.Logger)
+	if err != nil {
+		return nil, nil, err
+	}
+	all, err := helm.drifted(t)
+	if err != nil {
+		return nil, nil, fmt.Errorf("compare helm release %s with the cluster: %w", t.Name, err)
+	}
+	if len(all) == 0 || t.correctPaused {
+		return all, nil, nil
+	}
+	corrected, err := helm.corrections(t.Name)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read how often helm release %s was corrected: %w", t.Name, err)
+	}
+	for _, d := range all {
+		if paused(d, corrected[d.Object], i.options.Now()) {
+			left = append(left, d)
+		} else {
+			drifted = append(drifted, d)
+		}
+	}
+	return drifted, left, nil
+}
+
+// corrections are when each object was corrected by the last revisions.
+func (h *helm) corrections(name string) (map[string][]time.Time, error) {
+	history, err := h.config.Releases.History(name)
+	if err != nil {
+		return nil, fmt.Errorf("read its revisions: %w", err)
+	}
+	releaseutil.Reverse(history, releaseutil.SortByRevision)
+	return corrections(history), nil
 }

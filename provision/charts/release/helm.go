@@ -1,11 +1,13 @@
 package release
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/go-logr/logr"
 	"helm.sh/helm/v3/pkg/action"
@@ -15,8 +17,14 @@ import (
 	helmrelease "helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/releaseutil"
 	"helm.sh/helm/v3/pkg/storage/driver"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/yaml"
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
@@ -192,4 +200,227 @@ func (h *helm) postRenderer(t task, loaded *chart.Chart, before []string) *postR
 		rehearsal: &rehearsal{kube: h.kube, task: t, before: before},
 		chart:     newPlaceholder(loaded), manifest: t.manifest,
 	}
+}
+
+// getter gives Helm a rest.Config, which would otherwise look for a
+// kubeconfig. It implements genericclioptions.RESTClientGetter.
+type getter struct {
+	config    *rest.Config
+	namespace string
+	discovery discovery.CachedDiscoveryInterface
+}
+
+func newGetter(config *rest.Config, namespace string) *getter {
+	config = rest.CopyConfig(config)
+	config.QPS, config.Burst = 50, 100 // a step is some 60 requests, and then none for days
+	return &getter{config: config, namespace: namespace}
+}
+
+// ToRESTConfig returns the config.
+func (g *getter) ToRESTConfig() (*rest.Config, error) { return g.config, nil }
+
+// ToDiscoveryClient returns one client for the getter's life.
+func (g *getter) ToDiscoveryClient() (discovery.CachedDiscoveryInterface, error) {
+	if g.discovery == nil {
+		client, err := discovery.NewDiscoveryClientForConfig(g.config)
+		if err != nil {
+			return nil, fmt.Errorf("create a discovery client: %w", err)
+		}
+		g.discovery = memory.NewMemCacheClient(client)
+	}
+	return g.discovery, nil
+}
+
+// ToRESTMapper maps kinds by discovery.
+func (g *getter) ToRESTMapper() (meta.RESTMapper, error) {
+	client, err := g.ToDiscoveryClient()
+	if err != nil {
+		return nil, err
+	}
+	return restmapper.NewDeferredDiscoveryRESTMapper(client), nil
+}
+
+// ToRawKubeConfigLoader is only asked for the namespace.
+func (g *getter) ToRawKubeConfigLoader() clientcmd.ClientConfig {
+	overrides := &clientcmd.ConfigOverrides{Context: clientcmdapi.Context{Namespace: g.namespace}}
+	return clientcmd.NewDefaultClientConfig(clientcmdapi.Config{}, overrides)
+}
+
+// Request is what a cluster should have, and what may be done for it.
+type Request struct {
+	charts.Installation
+
+	// Adopt takes ownership of what another tool or a user installed.
+	Adopt bool
+	// Ignored are the fields that other controllers and users may change.
+	Ignored []survey.Ignore
+	// CorrectPaused corrects even the objects whose correction is paused: a user asks.
+	CorrectPaused bool
+	// Permit is asked about what each chart renders to, before the API server is; its
+	// error ends the step. That goes for a repair and for the way back to an earlier
+	// revision, too: what was permitted once may not be any more. Default: everything is
+	// permitted.
+	Permit func(Rendered) error
+}
+
+// task is one release as it should be.
+type task struct {
+	charts.Chart
+
+	namespace string
+	// ignored are the fields that other controllers and users may change.
+	ignored []survey.Ignore
+	// paused are objects whose correction is paused: they stay as they are.
+	paused []survey.Drift
+	// correctPaused corrects even those.
+	correctPaused bool
+	// description is for the revision; empty for Helm's own words.
+	description string
+	// adopt takes ownership of what plumbline has not installed.
+	adopt bool
+	// sealed says that values are out of Secrets.
+	sealed bool
+	// dry says that nothing is to be written.
+	dry bool
+	// permit is asked about what the chart renders to; nil permits everything.
+	permit func(Rendered) error
+	// earlier says that the chart is that of an earlier revision, and comes from the
+	// cluster.
+	earlier bool
+	// manifest is what the chart has rendered to.
+	manifest string
+}
+
+// newTask is the release of a chart, by its name.
+func newTask(name string, c *charts.Charts, want Request) (task, error) {
+	one, err := c.Chart(name, want.Installation)
+	return task{
+		Chart: one, namespace: want.Namespace,
+		adopt: want.Adopt, ignored: want.Ignored, correctPaused: want.CorrectPaused, permit: want.Permit,
+		sealed: want.Sealed != "",
+	}, err
+}
+
+func (t task) mark() (Mark, error) {
+	values, err := t.Fingerprint()
+	if err != nil {
+		return Mark{}, err
+	}
+	_, digest, ok := strings.Cut(t.Digest, ":")
+	if !ok || len(digest) < 32 {
+		return Mark{}, fmt.Errorf("chart %s %s has no digest: only charts out of a Store can be installed", t.Name, t.Version)
+	}
+	return Mark{Version: charts.Label(t.Version), Digest: digest[:32], Values: values}, nil
+}
+
+// ignoringClient is Helm's client for the API server, which leaves ignored fields and
+// paused objects as they are: Helm would set every field of the manifest that is
+// otherwise in the cluster, at each upgrade. The manifest of the release stays as the
+// chart has it.
+type ignoringClient struct {
+	*kube.Client
+	ignored []survey.Ignore
+	paused  []survey.Drift
+}
+
+// Update is Helm's, but for what is ignored.
+func (c *ignoringClient) Update(original, target kube.ResourceList, force bool) (*kube.Result, error) {
+	if err := c.preserve(target); err != nil {
+		return nil, err
+	}
+	return c.Client.Update(original, target, force)
+}
+
+// UpdateThreeWayMerge is Helm's, but for what is ignored.
+func (c *ignoringClient) UpdateThreeWayMerge(original, target kube.ResourceList, force bool) (*kube.Result, error) {
+	if err := c.preserve(target); err != nil {
+		return nil, err
+	}
+	return c.Client.UpdateThreeWayMerge(original, target, force)
+}
+
+func (c *ignoringClient) preserve(target kube.ResourceList) error {
+	for _, info := range target {
+		wanted, live, err := wantedAndLive(info)
+		if err != nil {
+			return err
+		}
+		if live == nil {
+			continue
+		}
+		if slices.ContainsFunc(c.paused, func(d survey.Drift) bool { return d.Object == describe(info) }) {
+			wanted.Object = live.DeepCopy().Object
+			wanted.SetResourceVersion("")
+			wanted.SetManagedFields(nil)
+			continue
+		}
+		if err := survey.Preserve(wanted, live, c.ignored); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rescaled says whether the number of replicas is another than the revision before
+// was made with. Where it is not, it is left to autoscalers and users.
+func rescaled(before *chart.Chart, was map[string]any, next *chart.Chart, is map[string]any) bool {
+	count := func(c *chart.Chart, values map[string]any) string {
+		if given, ok := values["replicas"]; ok {
+			return fmt.Sprint(given)
+		}
+		return fmt.Sprint(c.Values["replicas"])
+	}
+	return count(before, was) != count(next, is)
+}
+
+// placeholder is a chart with nothing in it that Helm would render or validate, and the
+// chart that Helm stores in its place. Helm renders within an install and an upgrade, with a
+// client for templates that call lookup and a loader for schemas that name URLs: so
+// it is given nothing to render, and what the chart has rendered to comes in as
+// the output of its post-renderer.
+type placeholder struct {
+	*chart.Chart
+	full *chart.Chart
+}
+
+func newPlaceholder(full *chart.Chart) placeholder {
+	metadata := *full.Metadata
+	metadata.Dependencies, metadata.KubeVersion = nil, ""
+	return placeholder{Chart: &chart.Chart{Metadata: &metadata}, full: full}
+}
+
+// fill makes it the chart that Helm stores in the release.
+func (p placeholder) fill() { *p.Chart = *p.full }
+
+// postRenderer hands Helm what a chart has rendered to, once the rehearsal has
+// nothing against it. It is a postrender.PostRenderer.
+type postRenderer struct {
+	*rehearsal
+
+	chart    placeholder
+	manifest string
+}
+
+// Run returns the manifest, or says why it must not be written.
+func (p *postRenderer) Run(*bytes.Buffer) (*bytes.Buffer, error) {
+	p.chart.fill()
+	return p.rehearsal.Run(bytes.NewBufferString(p.manifest))
+}
+
+// capabilities are the cluster's, as Helm would discover them.
+func (h *helm) capabilities() (charts.Capabilities, error) {
+	client, err := h.getter.ToDiscoveryClient()
+	if err != nil {
+		return charts.Capabilities{}, err
+	}
+	version, err := client.ServerVersion()
+	if err != nil {
+		return charts.Capabilities{}, fmt.Errorf("read the version of Kubernetes: %w", err)
+	}
+	apis, err := action.GetVersionSet(client)
+	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
+		return charts.Capabilities{}, fmt.Errorf("read the API versions of the cluster: %w", err)
+	}
+	slices.Sort(apis) // they come out of a map
+	return charts.Capabilities{Version: version.GitVersion, Major: version.Major, Minor: version.Minor, APIs: apis}, nil
 }

@@ -7,8 +7,13 @@ import (
 
 	"github.com/go-logr/logr"
 	"helm.sh/helm/v3/pkg/chart"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
@@ -240,4 +245,140 @@ func (i *Installer) render(ctx context.Context, helm *helm, t task, loaded *char
 		return nil, nil, &charts.MalformedError{Chart: t.Name, Version: t.Version, Err: err}
 	}
 	return documents, objects, nil
+}
+
+// Step is what a release needs.
+type Step string
+
+// The values of Step.
+const (
+	// Keep writes nothing: the release is as it should be.
+	Keep Step = "keep"
+	// Install makes the first revision.
+	Install Step = "install"
+	// Upgrade makes another revision over the last.
+	Upgrade Step = "upgrade"
+	// Recover marks the last revision, which was never finished, as failed and
+	// upgrades over it; of one that cannot be read it deletes the Secret first.
+	// Uninstalling, the usual cure, would delete every node.
+	Recover Step = "recover"
+	// Adopt makes another revision over a release that plumbline has not installed.
+	Adopt Step = "adopt"
+	// Repair makes another revision of the same: the release is as it should be,
+	// and an object of it was deleted or changed.
+	Repair Step = "repair"
+)
+
+// patience is how long another Helm client may take to finish a revision.
+const patience = 10 * time.Minute
+
+// nextStep says what a release needs to be made from what it should be. adopt adopts one that
+// plumbline has not installed. Errors: *survey.ForeignReleaseError,
+// *BusyError.
+func nextStep(r Release, want Mark, adopt bool, now time.Time) (Step, error) {
+	ahead := r.Name == charts.CRDChart && charts.Ahead(r.version(), charts.FromLabel(want.Version))
+	if r.Foreign {
+		switch {
+		case !adopt:
+			return "", &survey.ForeignReleaseError{Release: r.Name, Revision: r.Revision}
+		case ahead:
+			return Keep, nil
+		case r.Status != Pending:
+			return Adopt, nil
+		}
+	}
+	switch r.Status {
+	case Absent:
+		return Install, nil
+	case Pending:
+		if r.Edited && now.Sub(r.Since) < patience {
+			return "", &BusyError{Release: r.Name, Revision: r.Revision, Until: r.Since.Add(patience)}
+		}
+		return Recover, nil
+	case Failed:
+		return Upgrade, nil
+	case Deployed:
+		if (r.Edited || r.Mark != want) && !ahead {
+			return Upgrade, nil
+		}
+	}
+	return Keep, nil
+}
+
+// BusyError says that another Helm client is at work on a release.
+type BusyError struct {
+	Release  string
+	Revision int
+	// Until is when the revision counts as given up.
+	Until time.Time
+}
+
+// Error names the revision that is waited for.
+func (e *BusyError) Error() string {
+	return fmt.Sprintf("revision %d of helm release %s was started by another Helm client and is not finished", e.Revision, e.Release)
+}
+
+// controllerLabel is what Karpenter's chart labels its controller with.
+const controllerLabel = "app.kubernetes.io/name=karpenter"
+
+// Survey lists what there is of Karpenter, in all namespaces, that plumbline has not
+// installed. It reads the releases of other namespaces where it may.
+func (i *Installer) Survey(ctx context.Context, namespace string) (survey.Found, error) {
+	state, err := i.State(ctx, namespace)
+	if err != nil {
+		return survey.Found{}, err
+	}
+	listed := survey.Listed{Namespace: namespace, Foreign: map[string]int{}}
+	for _, release := range []Release{state.CRDs, state.Controller} {
+		if release.Foreign {
+			listed.Foreign[release.Name] = release.Revision
+		}
+	}
+	if listed.CRDs, err = i.list(ctx, apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"), ""); err != nil {
+		return survey.Found{}, fmt.Errorf("list the CRDs: %w", err)
+	}
+	if listed.Deployments, err = i.list(ctx, appsv1.SchemeGroupVersion.WithResource("deployments"), controllerLabel); err != nil {
+		return survey.Found{}, fmt.Errorf("list the Deployments of Karpenter's controller: %w", err)
+	}
+	found := survey.Find(listed)
+	for n, named := range found.Releases {
+		if found.Releases[n], err = i.readRelease(named); err != nil {
+			return survey.Found{}, err
+		}
+	}
+	return found, nil
+}
+
+func (i *Installer) list(ctx context.Context, resource schema.GroupVersionResource, selector string) ([]metav1.PartialObjectMetadata, error) {
+	list, err := i.objects.Resource(resource).List(ctx, metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		return nil, err
+	}
+	return list.Items, nil
+}
+
+// readRelease adds what the last revision says. The daemon may only read those of its
+// own namespace, and a revision may be missing or unreadable: then the release is known
+// by its name only.
+func (i *Installer) readRelease(named survey.Release) (survey.Release, error) {
+	helm, err := newHelm(i.config, named.Namespace, i.options.Logger)
+	if err != nil {
+		return survey.Release{}, err
+	}
+	history, err := helm.readable(named.Name)
+	if apierrors.IsForbidden(err) {
+		return named, nil
+	}
+	if err != nil {
+		return survey.Release{}, err
+	}
+	last := newest(history)
+	if last == nil {
+		return named, nil
+	}
+	named.Revision, named.Values = last.Version, last.Config
+	if last.Chart != nil && last.Chart.Metadata != nil {
+		named.Chart, named.Version = last.Chart.Metadata.Name, last.Chart.Metadata.Version
+	}
+	return named, nil
 }

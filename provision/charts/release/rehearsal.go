@@ -13,7 +13,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/resource"
+	"k8s.io/client-go/discovery"
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/charts/survey"
@@ -171,4 +173,204 @@ func describe(info *resource.Info) string {
 		return fmt.Sprintf("%s %s/%s", kind, info.Namespace, info.Name)
 	}
 	return kind + " " + info.Name
+}
+
+// ServerVersion is the cluster's version of Kubernetes, such as
+// v1.33.4-eks-99d6cc0; of an API server that emulates an older one, that one.
+func (i *Installer) ServerVersion(context.Context) (string, error) {
+	client, err := discovery.NewDiscoveryClientForConfig(i.config)
+	if err != nil {
+		return "", fmt.Errorf("create a discovery client: %w", err)
+	}
+	version, err := client.ServerVersion()
+	if err != nil {
+		return "", fmt.Errorf("read the version of Kubernetes: %w", err)
+	}
+	if version.EmulationMajor != "" && version.EmulationMinor != "" {
+		return "v" + version.EmulationMajor + "." + version.EmulationMinor, nil
+	}
+	return version.GitVersion, nil
+}
+
+// Rehearse finds out, before anything is written, whether both charts could be
+// installed: the API server is asked to try each object, so that a missing permission,
+// an invalid value and an existing object are known while nothing has changed. Errors: those of EnsureCRDs and EnsureController.
+func (i *Installer) Rehearse(ctx context.Context, c *charts.Charts, request Request) error {
+	crds, err := newTask(charts.CRDChart, c, request)
+	if err != nil {
+		return err
+	}
+	controller, err := newTask(charts.ControllerChart, c, request)
+	if err != nil {
+		return err
+	}
+	state, err := i.State(ctx, request.Namespace)
+	if err != nil {
+		return err
+	}
+	for _, t := range []task{crds, controller} {
+		want, err := t.mark()
+		if err != nil {
+			return err
+		}
+		r, step, err := i.decide(t, state, want)
+		if err != nil {
+			return err
+		}
+		if step == Keep || step == Recover { // Helm rehearses nothing over a revision that was never finished
+			continue
+		}
+		t.dry = true
+		if err := i.carryOut(ctx, t, step, r, want); err != nil {
+			return fmt.Errorf("rehearse helm release %s at version %s: %w", t.Name, t.Version, err)
+		}
+	}
+	return nil
+}
+
+// rejection is the server's answer. Where values are out of Secrets it is the fields that the
+// server names, and none of its words: they quote values, and hiding those that are secret
+// would tell which of a commit's own are the same.
+func (t task) rejection(err error) string {
+	if !t.sealed {
+		return oneLine(err)
+	}
+	var fields []string
+	var answer apierrors.APIStatus
+	if errors.As(err, &answer) && answer.Status().Details != nil {
+		for _, cause := range answer.Status().Details.Causes {
+			fields = append(fields, fmt.Sprintf("%s (%s)", cause.Field, cause.Type))
+		}
+	}
+	if len(fields) == 0 {
+		fields = []string{fmt.Sprintf("it is not accepted (%s)", apierrors.ReasonForError(err))}
+	}
+	return strings.Join(slices.Compact(fields), ", ") + "; its words are not repeated, as values are out of Secrets"
+}
+
+// TerminatingError says that objects of the chart are being deleted: a write to them
+// would be lost.
+type TerminatingError struct {
+	Objects []string
+}
+
+// Error names them.
+func (e *TerminatingError) Error() string {
+	return fmt.Sprintf("%s: being deleted, recreated once gone", strings.Join(e.Objects, ", "))
+}
+
+// RejectedError says that the API server would not accept what the chart renders to
+// with these values. Nothing was written.
+type RejectedError struct {
+	Rejections []string
+}
+
+// Error has the API server's words.
+func (e *RejectedError) Error() string {
+	return "the API server rejects what the chart renders to, and nothing was written; check values in plumbline.yaml: " +
+		strings.Join(e.Rejections, "; ")
+}
+
+// ForbiddenError says that plumbline lacks permissions that the chart needs. Nothing
+// was written.
+type ForbiddenError struct {
+	Refusals []string
+}
+
+// Error has the API server's words, which name the missing rule.
+func (e *ForbiddenError) Error() string {
+	return "plumbline may not install what the chart renders to, and nothing was written; add the missing rules to ClusterRole plumbline-charts: " +
+		strings.Join(e.Refusals, "; ")
+}
+
+// DroppedCRDsError says that a chart has fewer CRDs, or objects of Karpenter's
+// kinds, than the release that it would replace.
+type DroppedCRDsError struct {
+	Names []string
+}
+
+// Error names them.
+func (e *DroppedCRDsError) Error() string {
+	return fmt.Sprintf("the chart lacks %s, which the release has: Helm would delete them, and with them every node that depends on them",
+		strings.Join(e.Names, ", "))
+}
+
+// UnprotectedCRDsError says that a chart does not let its CRDs be kept when its
+// release goes.
+type UnprotectedCRDsError struct {
+	Names []string
+}
+
+// Error names them.
+func (e *UnprotectedCRDsError) Error() string {
+	return fmt.Sprintf("the chart renders %s without %s: %s, because it does not honour additionalAnnotations: use a newer version",
+		strings.Join(e.Names, ", "), kube.ResourcePolicyAnno, kube.KeepPolicy)
+}
+
+// Rendered is what a chart renders to for a release.
+type Rendered struct {
+	// Chart is its name: charts.CRDChart or charts.ControllerChart.
+	Chart, Version string
+	// Digest of the chart, as sha256:<hex>. Of an earlier revision only its first 32 digits
+	// are known, and none where plumbline has not installed it.
+	Digest string
+	// Namespace of the release.
+	Namespace string
+	// Objects as Helm reads them out of the manifest that it writes and stores.
+	Objects []*unstructured.Unstructured
+}
+
+// permitted asks whether what Helm has read out of a manifest may be written. It is not
+// asked about the documents that the manifest was made of: what Helm makes of that text
+// may be something else.
+func (t task) permitted(resources kube.ResourceList) error {
+	if t.permit == nil {
+		return nil
+	}
+	objects := make([]*unstructured.Unstructured, 0, len(resources))
+	for _, info := range resources {
+		object, ok := info.Object.(*unstructured.Unstructured)
+		if !ok {
+			return &charts.MalformedError{Chart: t.Name, Version: t.Version, Err: errors.New("it renders to something that is not an object")}
+		}
+		objects = append(objects, object)
+	}
+	return t.permit(t.rendered(objects))
+}
+
+// rendered is what the chart renders to, as Permit is asked about it.
+func (t task) rendered(objects []*unstructured.Unstructured) Rendered {
+	return Rendered{Chart: t.Name, Version: t.Version, Digest: t.Digest, Namespace: t.namespace, Objects: objects}
+}
+
+// Permitted asks request.Permit about what both charts render to in this cluster, and has the
+// API server try none of it: it takes no other right than to read which APIs there are. Error:
+// that of Permit, *charts.RenderError, *charts.MalformedError, or one of the API server's.
+func (i *Installer) Permitted(ctx context.Context, c *charts.Charts, request Request) error {
+	for _, name := range []string{charts.CRDChart, charts.ControllerChart} {
+		t, err := newTask(name, c, request)
+		if err != nil {
+			return err
+		}
+		if err := i.permitted(ctx, t); err != nil {
+			return fmt.Errorf("render chart %s at version %s: %w", t.Name, t.Version, err)
+		}
+	}
+	return nil
+}
+
+func (i *Installer) permitted(ctx context.Context, t task) error {
+	helm, err := newHelm(i.config, t.namespace, i.options.Logger)
+	if err != nil {
+		return err
+	}
+	loaded, err := t.Load()
+	if err != nil {
+		return err
+	}
+	_, objects, err := i.render(ctx, helm, t, loaded, Release{})
+	if err != nil || t.permit == nil {
+		return err
+	}
+	return t.permit(t.rendered(objects))
 }

@@ -2,13 +2,19 @@ package release
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"time"
 
+	"helm.sh/helm/v3/pkg/chart"
 	helmrelease "helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage/driver"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/metadata"
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
 )
@@ -196,4 +202,150 @@ func (s State) of(name string) Release {
 		return s.CRDs
 	}
 	return s.Controller
+}
+
+// A revision's Secret may be cut off, by a person or a tool that restores backups.
+// Helm skips it when it looks for the last revision, creates the next
+// under the same name, and fails for ever because that name is taken. Asked for it
+// by number it panics (pkg/storage/driver/secrets.go, Get).
+
+// readable are the revisions of a release that Helm can read, in no order.
+func (h *helm) readable(name string) ([]*helmrelease.Release, error) {
+	history, err := h.config.Releases.History(name)
+	if errors.Is(err, driver.ErrReleaseNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the revisions of helm release %s: %w", name, err)
+	}
+	return history, nil
+}
+
+// newest is the last of some revisions; nil where there is none.
+func newest(history []*helmrelease.Release) *helmrelease.Release {
+	var last *helmrelease.Release
+	for _, one := range history {
+		if last == nil || one.Version > last.Version {
+			last = one
+		}
+	}
+	return last
+}
+
+// lastReadable is the newest revision of a release that Helm can read; 0 where it
+// can read none.
+func (i *Installer) lastReadable(t task) (int, error) {
+	helm, err := newHelm(i.config, t.namespace, i.options.Logger)
+	if err != nil {
+		return 0, err
+	}
+	history, err := helm.readable(t.Name)
+	if last := newest(history); last != nil {
+		return last.Version, err
+	}
+	return 0, err
+}
+
+// discard deletes the Secrets of the revisions that Helm cannot read, from after
+// the last that it can up to the last there is. They contain nothing that could be used.
+func (i *Installer) discard(ctx context.Context, t task, r Release) error {
+	for revision := r.Readable + 1; revision <= r.Revision; revision++ {
+		name := recordName(t.Name, revision)
+		i.options.Logger.Info("deleting a revision of a helm release that cannot be read", "secret", name, "namespace", t.namespace)
+		if err := i.records(t.namespace).Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("delete secret %s/%s, which cannot be read: %w", t.namespace, name, err)
+		}
+	}
+	return nil
+}
+
+// records are the Secrets of a namespace, in which Helm keeps its revisions.
+func (i *Installer) records(namespace string) metadata.ResourceInterface {
+	return i.objects.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(namespace)
+}
+
+// recordName is the Secret in which Helm keeps a revision of a release.
+func recordName(release string, revision int) string {
+	return fmt.Sprintf("sh.helm.release.v1.%s.v%d", release, revision)
+}
+
+// earlier turns a task into one that installs what a revision of the release was made
+// from: a release holds its whole chart and its values, so that no registry is asked.
+func (h *helm) earlier(t task, revision int) (task, Mark, error) {
+	history, err := h.readable(t.Name)
+	if err != nil {
+		return task{}, Mark{}, err
+	}
+	at := slices.IndexFunc(history, func(one *helmrelease.Release) bool { return one.Version == revision })
+	if at < 0 {
+		return task{}, Mark{}, &NoRevisionError{Release: t.Name, Revision: revision}
+	}
+	found := history[at]
+	t.Version, t.Values = found.Chart.Metadata.Version, found.Config
+	t.Load = func() (*chart.Chart, error) { return found.Chart, nil }
+	t.earlier, t.Digest = true, ""
+	mark := markOf(found.Labels)
+	if mark.Digest != "" {
+		t.Digest = "sha256:" + mark.Digest
+	}
+	return t, mark, nil
+}
+
+// Earlier is the revision of the main chart before those that are made from the same as the last
+// one: what RollBack goes back to where nobody has noted it. Its Revision is 0 where there is none.
+func (i *Installer) Earlier(ctx context.Context, namespace string) (Result, error) {
+	revisions, err := listRevisions(ctx, i.secrets(namespace))
+	if err != nil {
+		return Result{}, err
+	}
+	return earlierThan(last(charts.ControllerChart, revisions), revisions).result(Keep), nil
+}
+
+// RollBack installs the main chart again as it was at a revision of its release.
+// The CRDs stay as they are. Errors: *NoRevisionError and those of EnsureController.
+func (i *Installer) RollBack(ctx context.Context, request Request, revision int) (Result, error) {
+	state, err := i.State(ctx, request.Namespace)
+	if err != nil {
+		return Result{}, err
+	}
+	last := state.Controller
+	if last.Readable, err = i.lastReadable(task{Chart: charts.Chart{Name: charts.ControllerChart}, namespace: request.Namespace}); err != nil {
+		return Result{}, err
+	}
+	helm, err := newHelm(i.config, request.Namespace, i.options.Logger)
+	if err != nil {
+		return Result{}, err
+	}
+	t, mark, err := helm.earlier(task{
+		Chart: charts.Chart{Name: charts.ControllerChart}, namespace: request.Namespace, ignored: request.Ignored, permit: request.Permit,
+	}, revision)
+	if err != nil {
+		return Result{}, err
+	}
+	if last.Status == Deployed && !last.Edited && last.Mark == mark && last.Readable == last.Revision {
+		return last.result(Keep), nil
+	}
+	step := Upgrade
+	if last.Status == Pending || last.Readable < last.Revision {
+		step = Recover
+	}
+	if err := i.options.StillLeader(ctx); err != nil {
+		return Result{}, fmt.Errorf("roll helm release %s back: %w", t.Name, err)
+	}
+	i.options.Logger.Info("rolling a helm release back", "release", t.Name, "to", revision, "version", t.Version, "revision", last.Readable+1)
+	if err := i.carryOut(ctx, t, step, last, mark); err != nil {
+		return last.result(step), fmt.Errorf("roll helm release %s back to revision %d at version %s: %w", t.Name, revision, t.Version, err)
+	}
+	return Result{Step: step, Changed: true, Revision: last.Readable + 1, Version: t.Version}, nil
+}
+
+// NoRevisionError says that a release no longer has such a revision.
+type NoRevisionError struct {
+	Release  string
+	Revision int
+}
+
+// Error names the revision.
+func (e *NoRevisionError) Error() string {
+	return fmt.Sprintf("revision %d of helm release %s no longer exists, so it cannot be rolled back to: commit a version that works", e.Revision, e.Release)
 }

@@ -1,15 +1,22 @@
 package release
 
 import (
+	"errors"
 	"maps"
+	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/plumbline-dev/plumbline/contradiction"
 	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/charts/chartstest"
+	"github.com/plumbline-dev/plumbline/provision/charts/survey"
 )
 
 func revision(name, number, status string, at time.Time, labels map[string]string) metav1.PartialObjectMetadata {
@@ -105,4 +112,261 @@ func withLabel(labels map[string]string, name, value string) map[string]string {
 	all := maps.Clone(labels)
 	all[name] = value
 	return all
+}
+
+// cutOff leaves half of a revision's Secret.
+func (b *bed) cutOff(secret string) {
+	b.Helper()
+	object := b.api.get(secretsPath + secret)
+	data := object["data"].(map[string]any)
+	release := data["release"].(string)
+	data["release"] = release[:len(release)/8*4]
+	b.api.put(secretsPath+secret, object)
+}
+
+// TestARevisionThatCannotBeReadIsMadeAnew: Helm would try to make it for ever, under
+// a name that is taken. No object but the Secret is deleted.
+func TestARevisionThatCannotBeReadIsMadeAnew(t *testing.T) {
+	const first, second = "sh.helm.release.v1.karpenter.v1", "sh.helm.release.v1.karpenter.v2"
+	tests := map[string]struct {
+		damage   func(*bed)
+		revision int
+	}{
+		"the last one": {func(b *bed) { b.cutOff(second) }, 2},
+		"the last one, killed at it": {func(b *bed) {
+			b.setStatus(second, "pending-upgrade")
+			b.cutOff(second)
+		}, 2},
+		"all": {func(b *bed) {
+			b.cutOff(first)
+			b.cutOff(second)
+		}, 1},
+		"an earlier one": {func(b *bed) { b.cutOff(first) }, 2},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t)
+			b.both()
+			b.want.Values = map[string]any{"replicas": 3}
+			if _, err := b.controller(); err != nil {
+				t.Fatal(err)
+			}
+			test.damage(b)
+			b.api.takeWrites()
+			result, err := b.controller()
+			if err != nil || result.Revision != test.revision {
+				t.Fatalf("EnsureController() = %+v, %v; want revision %d", result, err, test.revision)
+			}
+			for _, write := range b.api.takeWrites() {
+				if strings.HasPrefix(write, http.MethodDelete) && !strings.Contains(write, "/secrets/") {
+					t.Errorf("it deleted: %s", write)
+				}
+			}
+			if state := b.state(); state.Controller.Status != Deployed || state.Controller.Edited || state.Controller.Revision != test.revision {
+				t.Errorf("state = %+v", state.Controller)
+			}
+			if result, err := b.controller(); err != nil || result.Changed {
+				t.Errorf("again = %+v, %v; want nothing done", result, err)
+			}
+		})
+	}
+}
+
+// TestARollbackPassesOverWhatCannotBeRead: Helm panics where it is asked for such a
+// revision by its number.
+func TestARollbackPassesOverWhatCannotBeRead(t *testing.T) {
+	b := newBed(t)
+	b.both()
+	b.want.Values = map[string]any{"replicas": 3}
+	if _, err := b.controller(); err != nil {
+		t.Fatal(err)
+	}
+	b.cutOff("sh.helm.release.v1.karpenter.v2")
+	result, err := b.installer.RollBack(b.Context(), b.want, 1)
+	if err != nil || !result.Changed || result.Revision != 2 {
+		t.Fatalf("RollBack() = %+v, %v", result, err)
+	}
+	// That Git once asked for three stood in what cannot be read: it could as well
+	// be whoever scales.
+	if spec := b.api.get(deploymentPath)["spec"].(map[string]any); spec["replicas"] != float64(3) {
+		t.Errorf("the Deployment has %v", spec)
+	}
+	if last := b.state().Controller; last.Status != Deployed || last.Edited {
+		t.Errorf("the release is %+v", last)
+	}
+	b.cutOff("sh.helm.release.v1.karpenter.v1")
+	if _, err := b.installer.RollBack(b.Context(), b.want, 1); err == nil || !strings.Contains(err.Error(), "revision 1 of helm release karpenter no longer exists") {
+		t.Errorf("RollBack to what cannot be read: %v", err)
+	}
+}
+
+// TestSomebodyElsesUnreadableRevisionIsLeftAlone until it is asked for.
+func TestSomebodyElsesUnreadableRevisionIsLeftAlone(t *testing.T) {
+	b := newBed(t)
+	b.api.put(secretsPath+"sh.helm.release.v1.karpenter.v1", map[string]any{
+		"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{
+			"name":   "sh.helm.release.v1.karpenter.v1",
+			"labels": map[string]any{"owner": "helm", "name": "karpenter", "version": "1", "status": "deployed"},
+		},
+	})
+	if _, err := b.controller(); err == nil {
+		t.Error("it was touched unasked")
+	}
+	if writes := b.api.takeWrites(); len(writes) > 0 {
+		t.Errorf("it wrote %v", writes)
+	}
+	b.want.Adopt = true
+	if result, err := b.controller(); err != nil || result.Revision != 1 {
+		t.Errorf("EnsureController() = %+v, %v", result, err)
+	}
+	if writes := b.api.takeWrites(); !slices.Contains(writes, "DELETE "+secretsPath+"sh.helm.release.v1.karpenter.v1") {
+		t.Errorf("it wrote %v", writes)
+	}
+}
+
+// upgraded has 1.15.0 in the cluster over 1.14.1, with other values.
+func upgraded(t *testing.T) *bed {
+	t.Helper()
+	b := newBed(t)
+	b.want.Values = map[string]any{"replicas": 3}
+	b.both()
+	b.want.Values = map[string]any{"replicas": 5}
+	newer := stored(b.T, "1.15.0", chartstest.CRDs(t, "1.15.0"), chartstest.Controller(t, "1.15.0"))
+	newer.CRDDigest, newer.Digest = "sha256:"+strings.Repeat("e", 64), "sha256:"+strings.Repeat("f", 64)
+	b.charts = newer
+	b.both()
+	return b
+}
+
+// TestRollBack: the controller goes back with the chart and the values that it
+// had, from the release alone; the CRDs stay.
+func TestRollBack(t *testing.T) {
+	for name, status := range map[string]string{"after an upgrade": "", "in the middle of one": "pending-upgrade"} {
+		t.Run(name, func(t *testing.T) {
+			b := upgraded(t)
+			if status != "" {
+				b.setStatus("sh.helm.release.v1.karpenter.v2", status)
+			}
+			result, err := b.installer.RollBack(t.Context(), b.want, 1)
+			if err != nil || !result.Changed || result.Revision != 3 {
+				t.Fatalf("RollBack() = %+v, %v", result, err)
+			}
+			state := b.state()
+			if state.Controller.Mark.Version != "1.14.1" || state.Controller.Status != Deployed || state.Controller.Edited {
+				t.Errorf("the controller's release is %+v", state.Controller)
+			}
+			if state.CRDs.Mark.Version != "1.15.0" || state.CRDs.Revision != 2 {
+				t.Errorf("the CRDs' release is %+v", state.CRDs)
+			}
+			if spec := b.api.get(deploymentPath)["spec"].(map[string]any); spec["replicas"] != float64(3) {
+				t.Errorf("the Deployment has %v", spec)
+			}
+			b.api.takeWrites()
+			again, err := b.installer.RollBack(t.Context(), b.want, 1)
+			if diff := cmp.Diff(Result{Step: Keep, Revision: 3, Version: "1.14.1"}, again); err != nil || diff != "" {
+				t.Errorf("once more (-want +got):\n%s%v", diff, err)
+			}
+			if writes := b.api.takeWrites(); len(writes) > 0 {
+				t.Errorf("it was there, and it wrote %v", writes)
+			}
+		})
+	}
+}
+
+func TestRollBackToWhatIsGone(t *testing.T) {
+	b := upgraded(t)
+	_, err := b.installer.RollBack(t.Context(), b.want, 7)
+	if gone := (*NoRevisionError)(nil); !errors.As(err, &gone) || gone.Revision != 7 {
+		t.Errorf("RollBack() = %v, want NoRevisionError", err)
+	}
+	if writes := b.api.takeWrites(); len(writes) > 0 {
+		t.Errorf("it wrote %v", writes)
+	}
+}
+
+// TestNewerCRDsArePutRightAsTheyAre: where the controller went back, what
+// somebody deletes of the newer CRDs comes again as it was, and not as the older
+// chart has it.
+func TestNewerCRDsArePutRightAsTheyAre(t *testing.T) {
+	b := upgraded(t)
+	b.charts = stored(b.T, "1.14.1", chartstest.CRDs(t, "1.14.1"), chartstest.Controller(t, "1.14.1"))
+	b.api.takeWrites()
+	if result, err := b.crds(); err != nil || result.Changed {
+		t.Fatalf("older CRDs = %+v, %v; want nothing done", result, err)
+	}
+	path := crdsPath + "/nodepools.karpenter.sh"
+	b.api.mu.Lock()
+	delete(b.api.objects, path)
+	b.api.mu.Unlock()
+	result, err := b.crds()
+	if err != nil || result.Step != Repair {
+		t.Fatalf("repair = %+v, %v", result, err)
+	}
+	if state := b.state(); state.CRDs.Mark.Version != "1.15.0" || b.api.get(path) == nil {
+		t.Errorf("the CRDs' release is %+v, the CRD %v", state.CRDs, b.api.get(path))
+	}
+}
+
+// TestRehearse: nothing is written, whatever is found.
+func TestRehearse(t *testing.T) {
+	t.Run("into an empty cluster", func(t *testing.T) {
+		b := newBed(t)
+		if err := b.installer.Rehearse(t.Context(), b.charts, b.want); err != nil {
+			t.Error(err)
+		}
+		if writes := b.api.takeWrites(); len(writes) > 0 {
+			t.Errorf("it wrote %v", writes)
+		}
+	})
+	t.Run("over a release", func(t *testing.T) {
+		b := newBed(t)
+		b.both()
+		b.want.Values = map[string]any{"replicas": 5}
+		if err := b.installer.Rehearse(t.Context(), b.charts, b.want); err != nil {
+			t.Error(err)
+		}
+		if writes := b.api.takeWrites(); len(writes) > 0 {
+			t.Errorf("it wrote %v", writes)
+		}
+	})
+	t.Run("the second chart is refused", func(t *testing.T) {
+		b := newBed(t)
+		b.both()
+		b.want.Values = map[string]any{"settings": map[string]any{"clusterName": "other"}}
+		err := b.installer.Rehearse(t.Context(), b.charts, b.want)
+		if contradiction := (*contradiction.Error)(nil); !errors.As(err, &contradiction) {
+			t.Errorf("Rehearse() = %v, want contradiction.Error", err)
+		}
+		b.want.Values = map[string]any{"replicas": 5}
+		b.api.put(deploymentPath, map[string]any{
+			"apiVersion": "apps/v1", "kind": "Deployment",
+			"metadata": map[string]any{"name": "karpenter", "namespace": "kube-system"},
+		})
+		err = b.installer.Rehearse(t.Context(), b.charts, b.want)
+		if foreign := (*survey.ForeignObjectsError)(nil); !errors.As(err, &foreign) || !slices.Contains(foreign.Objects, "Deployment kube-system/karpenter (managed by an unknown client)") {
+			t.Errorf("Rehearse() = %v, want survey.ForeignObjectsError", err)
+		}
+		if writes := b.api.takeWrites(); len(writes) > 0 {
+			t.Errorf("it wrote %v", writes)
+		}
+	})
+}
+
+// TestCRDsThatSomebodyBroughtStay: a person's own `helm upgrade` to newer CRDs is
+// not taken back, though Helm hands our labels on to their revision.
+func TestCRDsThatSomebodyBroughtStay(t *testing.T) {
+	b := upgraded(t)
+	const secret = secretsPath + "sh.helm.release.v1.karpenter-crd.v2"
+	object := b.api.get(secret)
+	labels := object["metadata"].(map[string]any)["labels"].(map[string]any)
+	labels[revisionLabel], labels[versionLabel] = "1", "1.14.1"
+	b.api.put(secret, object)
+	b.charts = stored(b.T, "1.14.1", chartstest.CRDs(t, "1.14.1"), chartstest.Controller(t, "1.14.1"))
+	result, err := b.crds()
+	if diff := cmp.Diff(Result{Step: Keep, Revision: 2, Version: "1.15.0"}, result); err != nil || diff != "" {
+		t.Errorf("EnsureCRDs() (-want +got):\n%s%v", diff, err)
+	}
+	if writes := b.api.takeWrites(); len(writes) > 0 {
+		t.Errorf("it wrote %v", writes)
+	}
 }

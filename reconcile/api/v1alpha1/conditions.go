@@ -1,6 +1,8 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // Finalizer keeps a NodeSync until its deletion is concluded.
 const Finalizer = "plumbline.dev/nodesync"
@@ -191,3 +193,42 @@ func (n *NodeSync) GetConditions() []metav1.Condition { return n.Status.Conditio
 
 // SetConditions sets the conditions of the status.
 func (n *NodeSync) SetConditions(conditions []metav1.Condition) { n.Status.Conditions = conditions }
+
+// Reasons of events that are the reason of no condition.
+const (
+	// ReasonApplied is that of the one event on what a pass has written, and ReasonDeleted that of the one on a
+	// deletion that is concluded: other parts go by them.
+	ReasonApplied = "Applied"
+	ReasonDeleted = "Deleted"
+	// ReasonWarning is what a pass warns of, and does not refuse.
+	ReasonWarning = "Warning"
+
+	ReasonAllowsEverything       = "AllowsEverything"
+	ReasonApproved               = "Approved"
+	ReasonBrakeFailed            = "BrakeFailed"
+	ReasonBraking                = "Braking"
+	ReasonChartAdopted           = "ChartAdopted"
+	ReasonChartInstalled         = "ChartInstalled"
+	ReasonChartRepaired          = "ChartRepaired"
+	ReasonChartRolledBack        = "ChartRolledBack"
+	ReasonDiagnosisFailed        = "DiagnosisFailed"
+	ReasonDriftCorrected         = "DriftCorrected"
+	ReasonNodesDisrupted         = "NodesDisrupted"
+	ReasonNodesLost              = "NodesLost"
+	ReasonNodesOrphaned          = "NodesOrphaned"
+	ReasonNotifyFailed           = "NotifyFailed"
+	ReasonRecordLost             = "RecordLost"
+	ReasonNotSimulated           = "NotSimulated"
+	ReasonReleaseLost            = "ReleaseLost"
+	ReasonReleaseUsed            = "ReleaseUsed"
+	ReasonRemovalReverted        = "RemovalReverted"
+	ReasonRemoved                = "Removed"
+	ReasonReplicaMissing         = "ReplicaMissing"
+	ReasonReportFailed           = "ReportFailed"
+	ReasonRolledOut              = "RolledOut"
+	ReasonStatusOlder            = "StatusOlder"
+	ReasonStoredVersionsMigrated = "StoredVersionsMigrated"
+	ReasonUnknownProviderID      = "UnknownProviderID"
+	ReasonUntested               = "Untested"
+	ReasonUpgradeForecast        = "UpgradeForecast"
+)

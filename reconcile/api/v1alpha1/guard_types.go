@@ -212,3 +212,108 @@ const (
 	ApproveFromCluster ApproveFrom = "Cluster"
 	ApproveFromGit     ApproveFrom = "Git"
 )
+
+// Policy is a rule over each Plan, as an expression in CEL that is true where the Plan may be
+// carried out. It knows the whole as plan; one that mentions change is asked for each change of
+// Git, and one that mentions removal for each entry that leaves. Their shape is that of
+// `plumbline plan -o json`.
+type Policy struct {
+	// Name is what messages call it.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	Name string `json:"name"`
+
+	// Expression is CEL, with Kubernetes' libraries, over plan, or over plan and one of
+	// change and removal. It must be a bool.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=4096
+	// +kubebuilder:validation:XValidation:rule="self.matches('(^|[^.a-zA-Z0-9_])(plan|change|removal)([^a-zA-Z0-9_]|$)')",message="must mention plan, change or removal: it decides about nothing else"
+	Expression string `json:"expression"`
+
+	// Message is what a person reads where the expression is false.
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	Message string `json:"message,omitempty"`
+
+	// MessageExpression is CEL over the same, and makes the message. Where it fails, Message is
+	// used.
+	// +kubebuilder:validation:MaxLength=4096
+	// +optional
+	MessageExpression string `json:"messageExpression,omitempty"`
+
+	// Action is what becomes of what the expression is false for.
+	Action PolicyAction `json:"action"`
+}
+
+// PolicyAction is what a policy does where its expression is false.
+//
+// +kubebuilder:validation:Enum=Deny;Hold
+type PolicyAction string
+
+// The values of PolicyAction.
+const (
+	// PolicyDeny refuses the commit: nothing of it is written, no removal goes on.
+	PolicyDeny PolicyAction = "Deny"
+	// PolicyHold holds what the expression was asked for, as the guard does: the change, the
+	// removal, or all of the plan.
+	PolicyHold PolicyAction = "Hold"
+)
+
+// ChartAllow is what of Karpenter's charts may come from Git. What is not in it is
+// refused, with the line that would allow it. It stands in the cluster, so that no
+// commit can widen it.
+type ChartAllow struct {
+	// Repositories that charts may come from, as plumbline.yaml has them. A path in the
+	// repository, such as ./charts, hands the charts themselves to everyone who pushes.
+	// +kubebuilder:default={"oci://public.ecr.aws/karpenter"}
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=2048
+	// +listType=set
+	// +optional
+	Repositories []string `json:"repositories,omitempty"`
+
+	// Versions is a range of semantic versions, such as ">=1.14 <2". Default: any.
+	// +kubebuilder:validation:MaxLength=255
+	// +optional
+	Versions string `json:"versions,omitempty"`
+
+	// Digests that charts may have, those of both. Default: any.
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:Pattern=`^sha256:[0-9a-f]{64}$`
+	// +listType=set
+	// +optional
+	Digests []string `json:"digests,omitempty"`
+
+	// Values of the main chart that a commit may set beyond those that change
+	// neither identity, image, security context, volumes, host access, Secrets nor
+	// rights: by path, each with all below it, such as podLabels, controller.envFrom
+	// or controller.env[AWS_ENDPOINT_URL]. "*" allows all of them, and is warned of.
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:Pattern=`^(\*|[A-Za-z][^*\s]*)$`
+	// +kubebuilder:validation:items:MaxLength=512
+	// +listType=set
+	// +optional
+	Values []string `json:"values,omitempty"`
+
+	// ControllerRoles are ARNs of the IAM roles that cluster.controllerRole in
+	// plumbline.yaml may name. Default: none.
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:Pattern=`^arn:[a-z-]+:iam::[0-9]{12}:role/[A-Za-z0-9+=,.@_/-]+$`
+	// +kubebuilder:validation:items:MaxLength=2048
+	// +listType=set
+	// +optional
+	ControllerRoles []string `json:"controllerRoles,omitempty"`
+
+	// PodSecurity is the level of the Pod Security Standards that the controller's
+	// pods have to meet. Karpenter's own chart meets Restricted.
+	// +kubebuilder:default=Restricted
+	// +optional
+	PodSecurity PodSecurityLevel `json:"podSecurity,omitempty"`
+}
+
+// PodSecurityLevel is a level of the Pod Security Standards.
+//
+// +kubebuilder:validation:Enum=Restricted;Baseline;Privileged
+type PodSecurityLevel string

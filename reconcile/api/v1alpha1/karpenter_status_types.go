@@ -145,3 +145,12 @@ const (
 	// ChartRolledBack: the last good release is in force again.
 	ChartRolledBack ChartStep = "RolledBack"
 )
+
+// GetClusterARN is the EKS cluster that was verified to be this one; empty until it was, and
+// where nothing is installed.
+func (k *KarpenterStatus) GetClusterARN() string {
+	if k == nil {
+		return ""
+	}
+	return k.ClusterARN
+}

@@ -1,8 +1,14 @@
 package v1alpha1
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+	"time"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // NodeSync says that one path of one repository is this cluster's nodes.
@@ -256,3 +262,52 @@ const (
 	// OnDeleteDrain removes everything, verified in EC2, before the NodeSync goes.
 	OnDeleteDrain OnDelete = "Drain"
 )
+
+// ObjectName is the name of an object that plumbline keeps for a NodeSync: the
+// prefix says of what sort it is. Where that is too long for a name it is cut, and
+// the hash of the NodeSync's name tells it from others.
+func ObjectName(prefix, nodeSync string) string {
+	name := prefix + nodeSync
+	if len(name) <= validation.DNS1123SubdomainMaxLength {
+		return name
+	}
+	const digits = 10
+	sum := sha256.Sum256([]byte(nodeSync))
+	cut := strings.TrimRight(name[:validation.DNS1123SubdomainMaxLength-digits-1], ".-")
+	return cut + "-" + hex.EncodeToString(sum[:])[:digits]
+}
+
+// AppliedName is the name of the ConfigMap with the record of what a NodeSync has applied. No
+// record of removals can have it: those begin with "plumbline-".
+func AppliedName(nodeSync string) string { return ObjectName("plumbline.applied-", nodeSync) }
+
+// The times that hold where a NodeSync names none.
+const (
+	defaultTimeout    = 2 * time.Minute
+	defaultStallAfter = 15 * time.Minute
+)
+
+// GetTimeout is how long one fetch, one chart pull or one exchange with a Git host may take.
+func (n *NodeSync) GetTimeout() time.Duration {
+	if n.Spec.Timeout == nil {
+		return defaultTimeout
+	}
+	return n.Spec.Timeout.Duration
+}
+
+// GetRetryInterval is the time until what went wrong is tried again; the interval
+// where none is named.
+func (n *NodeSync) GetRetryInterval() time.Duration {
+	if n.Spec.RetryInterval == nil {
+		return n.Spec.Interval.Duration
+	}
+	return n.Spec.RetryInterval.Duration
+}
+
+// GetStallAfter is how long something may make no progress until it counts as stalled.
+func (n *NodeSync) GetStallAfter() time.Duration {
+	if n.Spec.Removal.StallAfter == nil {
+		return defaultStallAfter
+	}
+	return n.Spec.Removal.StallAfter.Duration
+}

@@ -304,3 +304,12 @@ type NewerRevision struct {
 	// SignedAt is when its commit, or its tag, was made, in its own words.
 	SignedAt metav1.Time `json:"signedAt"`
 }
+
+// NewestAppliedRevision is the newest revision of which anything was written; empty where no
+// revision was ever applied whole.
+func (s NodeSyncStatus) NewestAppliedRevision() string {
+	if s.LastAppliedRevision == "" {
+		return ""
+	}
+	return cmp.Or(s.PartlyAppliedRevision, s.LastAppliedRevision)
+}

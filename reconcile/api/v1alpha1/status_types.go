@@ -328,3 +328,102 @@ type Artifact struct {
 	// Updated is when Flux has made it.
 	Updated metav1.Time `json:"updated"`
 }
+
+// PullRequests says what is reported on pull requests.
+type PullRequests struct {
+	// Comment has the plan written as a comment, too, which is edited when the plan
+	// changes.
+	// +optional
+	Comment bool `json:"comment,omitempty"`
+	// Forks has the pull requests from forks planned, too. Who may open one has any files
+	// rendered, in the same confinement as those of the branch; no Secret is read for them. On
+	// Bitbucket Cloud they cannot be: their heads are in other repositories.
+	// +optional
+	Forks bool `json:"forks,omitempty"`
+}
+
+// BrakeReason is why a rollout is stopped.
+type BrakeReason string
+
+// The reasons for which a rollout is stopped.
+const (
+	// BrakeFailedLaunches: the nodes of too many launches in a row did not register or initialize.
+	BrakeFailedLaunches BrakeReason = "FailedLaunches"
+	// BrakeUnexpectedDrift: its nodes are outdated by no commit.
+	BrakeUnexpectedDrift BrakeReason = "UnexpectedDrift"
+	// BrakeHeldByCondition: a condition of spec.rollout.holdWhile holds.
+	BrakeHeldByCondition BrakeReason = "HeldByCondition"
+	// BrakeFrozen: no node is replaced outside of spec.guard.windows, and in a freeze.
+	BrakeFrozen BrakeReason = "Frozen"
+)
+
+// BrakedPools are the NodePools of which Karpenter is to replace no more nodes; not nil.
+func (s *NodeSyncStatus) BrakedPools() map[string]bool {
+	braked := map[string]bool{}
+	for i := range s.PoolRollouts {
+		if s.PoolRollouts[i].BrakedAt != nil {
+			braked[s.PoolRollouts[i].Pool] = true
+		}
+	}
+	return braked
+}
+
+// BreakGlass is a command that would end a node past what keeps it, and what that risks. It is a
+// person's to run.
+type BreakGlass struct {
+	// Node that does not end, by its name, or that of its NodeClaim.
+	Node string `json:"node" redact:"-"`
+	// Cause is a word for what keeps it.
+	Cause BreakGlassCause `json:"cause"`
+	// Command that would end it all the same.
+	Command string `json:"command" redact:"hide"`
+	// Risk is what is lost by it.
+	Risk string `json:"risk" redact:"hide"`
+}
+
+// BreakGlassCause is what keeps a node.
+type BreakGlassCause string
+
+// What keeps a node.
+const (
+	// CauseBudget: a PodDisruptionBudget allows no eviction of one of its pods.
+	CauseBudget BreakGlassCause = "PodDisruptionBudget"
+	// CauseDoNotDisrupt: a pod is annotated so.
+	CauseDoNotDisrupt BreakGlassCause = "DoNotDisrupt"
+	// CauseFinalizer: a pod that was evicted has a finalizer of its own.
+	CauseFinalizer BreakGlassCause = "PodFinalizer"
+	// CauseObjectFinalizer: the NodeClaim or the Node has a finalizer of another controller than Karpenter.
+	CauseObjectFinalizer BreakGlassCause = "Finalizer"
+	// CausePod: a pod does not end.
+	CausePod BreakGlassCause = "Pod"
+	// CauseVolume: a volume is still attached.
+	CauseVolume BreakGlassCause = "VolumeAttachment"
+	// CauseProtected: EC2 protects the instance from termination.
+	CauseProtected BreakGlassCause = "TerminationProtection"
+	// CauseDenied: AWS denies Karpenter the termination.
+	CauseDenied BreakGlassCause = "PermissionDenied"
+)
+
+// Termination is a NodeClaim, a Node or an EC2 instance that has been terminating for longer than 5 minutes, or
+// spec.removal.stallAfter if that is shorter.
+type Termination struct {
+	// Kind is NodeClaim, Node (no NodeClaim has it) or Instance (neither has it).
+	Kind string `json:"kind" redact:"-"`
+	// Name of the object; the ID of an instance.
+	Name string `json:"name" redact:"-"`
+	// Node of a NodeClaim; empty if it has none.
+	// +optional
+	Node string `json:"node,omitempty" redact:"-"`
+	// Instance is its ID in EC2; empty if it has none.
+	// +optional
+	Instance string `json:"instance,omitempty" redact:"-"`
+	// Pool is its NodePool.
+	Pool string `json:"pool" redact:"-"`
+	// Since is when it was deleted; of an instance, when plumbline first saw EC2 shut it down.
+	Since metav1.Time `json:"since"`
+	// Message names what it waits for.
+	Message string `json:"message"`
+	// BreakGlass is the command that terminates it all the same; nil if there is none.
+	// +optional
+	BreakGlass *BreakGlass `json:"breakGlass,omitempty"`
+}

@@ -2,6 +2,8 @@ package queue
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -155,5 +157,264 @@ func TestAHostThatLosesSightOfTheRepository(t *testing.T) {
 	w.deliver()
 	if waiting, _ := w.queue.Heads(t.Context(), w.sync, gitea.Host); len(waiting) != 1 || w.queue.Depths()[client.ObjectKeyFromObject(w.sync)].Length != 2 {
 		t.Errorf("heads %+v, %+v wait", waiting, w.queue.Depths())
+	}
+}
+
+// noon is when tests begin.
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+var (
+	waiting = Word{State: report.Pending, Description: "waiting"}
+	fine    = Word{State: report.Success, Description: "fine"}
+)
+
+// waitingIn lists a lane's entries.
+func waitingIn(l *Lane) []string {
+	var list []string
+	for _, e := range l.Waiting {
+		list = append(list, fmt.Sprintf("%s %s %s", e.Commit, e.State, e.Description))
+	}
+	return list
+}
+
+// post is a try that began with the next entry.
+func try(t *testing.T, l *Lane, at time.Time) attempt {
+	t.Helper()
+	e, ok := l.next(at)
+	if !ok {
+		t.Fatalf("nothing may be posted: %+v", l)
+	}
+	return attempt{entry: e, secret: "1", at: at}
+}
+
+func TestANewerWordOvertakesOneThatWaits(t *testing.T) {
+	l := &Lane{}
+	l.put("a", waiting, "", noon)
+	l.put("b", waiting, "", noon)
+	l.put("a", fine, "", noon)
+	if diff := cmp.Diff([]string{"a success fine", "b pending waiting"}, waitingIn(l)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAWordThatOvertakesAPostIsKept(t *testing.T) {
+	for name, end := range map[string]func(*Lane, attempt){
+		"delivered": func(l *Lane, a attempt) { l.delivered(a.entry, noon) },
+		"given up":  func(l *Lane, a attempt) { l.failed(a, &report.RejectedError{Code: 422}, false) },
+		"failed":    func(l *Lane, a attempt) { l.failed(a, errors.New("odd"), false) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := &Lane{}
+			l.put("a", waiting, "", noon)
+			a := try(t, l, noon)
+			l.put("a", fine, "", noon)
+			end(l, a)
+			if diff := cmp.Diff([]string{"a success fine"}, waitingIn(l)); diff != "" {
+				t.Error(diff)
+			}
+			if _, ok := l.next(noon); !ok {
+				t.Error("it waits for what it has overtaken")
+			}
+		})
+	}
+}
+
+func TestPendingNowAndThen(t *testing.T) {
+	l := &Lane{}
+	l.put("a", waiting, "", noon)
+	l.delivered(try(t, l, noon).entry, noon)
+	l.put("a", Word{State: report.Pending, Description: "waiting for more"}, "", noon.Add(time.Second))
+	l.put("b", waiting, "", noon.Add(time.Second))
+	if e := try(t, l, noon.Add(time.Second)).entry; e.Commit != "b" {
+		t.Errorf("%s is posted, want another commit's", e.Commit)
+	}
+	at, _ := l.due()
+	if !at.Equal(noon.Add(time.Second)) && at.After(noon.Add(postEvery)) {
+		t.Errorf("due %s", at)
+	}
+	if e := try(t, l, noon.Add(postEvery)).entry; e.Commit != "a" {
+		t.Errorf("in its time: %s", e.Commit)
+	}
+	l.put("a", fine, "", noon.Add(time.Second))
+	if e := try(t, l, noon.Add(time.Second)).entry; e.Commit != "a" || e.State != report.Success {
+		t.Errorf("a final word waits: %+v", e)
+	}
+}
+
+// TestAVerdictThatFlapsIsSpaced: the first word that ends something is posted at once, and
+// then no more than one pending and one final word in five seconds.
+func TestAVerdictThatFlapsIsSpaced(t *testing.T) {
+	l := &Lane{}
+	broken := Word{State: report.Failure, Description: "broken"}
+	posted := []string{}
+	for i := range 120 { // half a minute, a pass each quarter of a second
+		now := noon.Add(time.Duration(i) * 250 * time.Millisecond)
+		l.put("a", []Word{waiting, broken}[i%2], "", now)
+		if e, ok := l.next(now); ok {
+			l.delivered(e, now)
+			posted = append(posted, fmt.Sprintf("%s %s", e.State, now.Sub(noon)))
+		}
+	}
+	if len(posted) > 13 || len(posted) < 6 {
+		t.Errorf("%d are posted in half a minute: %v", len(posted), posted)
+	}
+	if want := []string{"pending 0s", "failure 250ms"}; !cmp.Equal(want, posted[:2]) {
+		t.Errorf("first %v, want %v", posted[:2], want)
+	}
+	l.put("a", fine, "", noon.Add(time.Minute))
+	if e, ok := l.next(noon.Add(time.Minute)); !ok || e.Word != fine {
+		t.Errorf("a final word waits once it flaps no more: %+v", l.Waiting)
+	}
+	if len(l.Posted) > 1 {
+		t.Errorf("what was posted long ago is kept: %v", l.Posted)
+	}
+}
+
+// TestAPendingThatWasPostedLate counts from when the host got it.
+func TestAPendingThatWasPostedLate(t *testing.T) {
+	l := &Lane{}
+	l.put("a", waiting, "", noon)
+	a := try(t, l, noon)
+	l.put("a", Word{State: report.Pending, Description: "more"}, "", noon.Add(time.Second))
+	l.delivered(a.entry, noon.Add(3*time.Second))
+	if at, _ := l.due(); !at.Equal(noon.Add(3*time.Second + postEvery)) {
+		t.Errorf("due %s after noon", at.Sub(noon))
+	}
+}
+
+func TestTheHostIsAway(t *testing.T) {
+	l := &Lane{}
+	l.put("a", fine, "", noon)
+	l.put("b", fine, "", noon)
+	at := noon
+	for i, want := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 32 * time.Second, 64 * time.Second, 128 * time.Second, 256 * time.Second, longestWait, longestWait} {
+		l.failed(try(t, l, at), &report.UnavailableError{Code: 503}, false)
+		next, _ := l.due()
+		if next.Sub(at) != want {
+			t.Errorf("after %d failures it is tried in %s, want %s", i+1, next.Sub(at), want)
+		}
+		if _, ok := l.next(next.Add(-1)); ok {
+			t.Error("another entry is posted meanwhile")
+		}
+		if told := l.trouble() != ""; told != (i+1 >= tellAfter) {
+			t.Errorf("told after %d failures: %t", i+1, told)
+		}
+		at = next
+	}
+	l.delivered(try(t, l, at).entry, at)
+	if l.trouble() != "" || l.Attempts != 0 {
+		t.Errorf("it is back, and: %+v", l)
+	}
+	try(t, l, at)
+}
+
+func TestJitterShortensAWait(t *testing.T) {
+	for _, attempts := range []int{1, 5, 9, 1000} {
+		whole, least := backoff(attempts, 0), backoff(attempts, 1)
+		if whole > longestWait || least != whole*3/4 {
+			t.Errorf("attempt %d: from %s to %s", attempts, least, whole)
+		}
+	}
+}
+
+func TestTheHostSaysWhen(t *testing.T) {
+	for name, c := range map[string]struct{ says, want time.Duration }{
+		"nothing": {0, time.Second},
+		"a time":  {7 * time.Minute, 7*time.Minute + time.Second},
+		"a year":  {365 * 24 * time.Hour, longestLimit + time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := &Lane{}
+			l.put("a", fine, "", noon)
+			l.failed(try(t, l, noon), &report.RateLimitedError{RetryAfter: c.says}, false)
+			if at, _ := l.due(); at.Sub(noon) != c.want {
+				t.Errorf("tried again in %s, want %s", at.Sub(noon), c.want)
+			}
+			if told := l.trouble() != ""; told != (c.says > longestWait) {
+				t.Errorf("told: %t", told)
+			}
+		})
+	}
+}
+
+// TestOneStatusThatFails does not hold up the others.
+func TestOneStatusThatFails(t *testing.T) {
+	for name, err := range map[string]error{"500": &report.UnavailableError{Code: 500}, "404": &report.NotFoundError{}, "409": &report.RejectedError{Code: 409}} {
+		t.Run(name, func(t *testing.T) {
+			l := &Lane{}
+			l.put("a", fine, "", noon)
+			l.put("b", fine, "", noon)
+			l.failed(try(t, l, noon), err, false)
+			b := try(t, l, noon)
+			if b.entry.Commit != "b" {
+				t.Fatalf("%s is next", b.entry.Commit)
+			}
+			l.delivered(b.entry, noon)
+			if at, _ := l.due(); at.Sub(noon) != time.Second || len(l.Waiting) != 1 {
+				t.Errorf("again in %s: %v", at.Sub(noon), waitingIn(l))
+			}
+		})
+	}
+}
+
+func TestAStatusThatIsRejected(t *testing.T) {
+	l := &Lane{}
+	l.put("a", fine, "", noon)
+	l.put("b", fine, "", noon)
+	l.failed(try(t, l, noon), &report.RejectedError{Code: 422, Said: "too many"}, false)
+	b := try(t, l, noon)
+	l.delivered(b.entry, noon)
+	if got := l.trouble(); !strings.Contains(got, "given up on commit a") || !strings.Contains(got, "too many") || len(l.Waiting) != 0 {
+		t.Errorf("trouble %q, waiting %v", got, waitingIn(l))
+	}
+}
+
+func TestARefusedSecret(t *testing.T) {
+	l := &Lane{}
+	l.put("a", fine, "", noon)
+	if l.distrusts("1", noon) {
+		t.Error("a secret is distrusted that was never refused")
+	}
+	l.failed(try(t, l, noon), &report.UnauthorizedError{Host: "git.example.com"}, false)
+	if !strings.Contains(l.trouble(), "git.example.com") {
+		t.Errorf("it is told at once, and: %q", l.trouble())
+	}
+	for name, c := range map[string]struct {
+		secret string
+		after  time.Duration
+		want   bool
+	}{
+		"the same":             {"1", time.Minute, true},
+		"another":              {"2", time.Minute, false},
+		"the same, long after": {"1", trustAgain, false},
+	} {
+		if got := l.distrusts(c.secret, noon.Add(c.after)); got != c.want {
+			t.Errorf("%s: distrusted %t", name, got)
+		}
+	}
+	l.delivered(attempt{entry: l.Waiting[0]}.entry, noon)
+	if l.trouble() != "" || l.distrusts("1", noon) {
+		t.Errorf("it is taken again, and: %+v", l)
+	}
+}
+
+// TestTroubleDoesNotTick: it stands in the status, which is written where it changes.
+func TestTroubleDoesNotTick(t *testing.T) {
+	l := &Lane{}
+	l.put("a", fine, "", noon)
+	at, told := noon, map[string]bool{}
+	for range 20 {
+		l.failed(try(t, l, at), &report.UnavailableError{Host: "git.example.com", Err: errors.New("dial: no route\n to host")}, false)
+		at, _ = l.due()
+		told[l.trouble()] = true
+	}
+	delete(told, "")
+	if len(told) != 1 {
+		t.Errorf("told %v", told)
+	}
+	for text := range told {
+		if strings.ContainsAny(text, "\n") {
+			t.Errorf("on several lines: %q", text)
+		}
 	}
 }

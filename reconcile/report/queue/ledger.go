@@ -1,7 +1,10 @@
 package queue
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -142,4 +145,111 @@ func (l *Ledger) length() (n int, oldest time.Time) {
 		}
 	}
 	return n, oldest
+}
+
+// Subject is what a commit status is about. Each has a context, and a ledger, of its own: what
+// waits for one keeps no other.
+type Subject string
+
+// The subjects.
+const (
+	// Whole is what becomes of a commit, until its nodes match.
+	Whole Subject = ""
+	// Applied is whether all of it is applied: for pipelines that wait for nothing else.
+	Applied Subject = "applied"
+	// Drift is what differs from it in the cluster by no commit.
+	Drift Subject = "drift"
+	// Plan is what open pull requests would do, each on its head.
+	Plan Subject = "plan"
+)
+
+// subjects are all of them.
+func subjects() []Subject { return []Subject{Whole, Applied, Drift, Plan} }
+
+// Of is the context of a subject, from that of the whole.
+func (s Subject) Of(context string) string {
+	if s == Whole || context == "" {
+		return context
+	}
+	return context + "/" + string(s)
+}
+
+// names says whether a context is of the subject: plumbline/<cluster>/<name>, and what Of adds.
+func (s Subject) names(context string) bool {
+	const parts = 4
+	if words := strings.SplitN(context, "/", parts); len(words) == parts {
+		return words[parts-1] == string(s)
+	}
+	return s == Whole
+}
+
+// of are those of a list of statuses that are on the subject.
+func (s Subject) of(reported []v1alpha1.Reported) []v1alpha1.Reported {
+	var found []v1alpha1.Reported
+	for _, r := range reported {
+		if s.names(r.Context) {
+			found = append(found, r)
+		}
+	}
+	return found
+}
+
+// ObjectName is the name of the ConfigMap that holds the ledger of a NodeSync on the subject.
+// No record of removals can have it: those begin with "plumbline-".
+func (s Subject) ObjectName(nodeSync string) string {
+	if s == Whole {
+		return v1alpha1.ObjectName("plumbline.reports-", nodeSync)
+	}
+	return v1alpha1.ObjectName("plumbline.reports."+string(s)+"-", nodeSync)
+}
+
+// ContextOf is plumbline/<cluster>/<name>, so that clusters on one repository never overwrite each
+// other.
+func ContextOf(cluster, nodeSync string) string { return "plumbline/" + cluster + "/" + nodeSync }
+
+// setContext takes a context that has become known. The lanes of the former
+// one stay until the commits that have a status in it are released: a status in a
+// context that nobody writes any more would stay as it is for ever.
+func (l *Ledger) setContext(s Update) {
+	context := cmp.Or(s.Context, l.Context, s.Fallback)
+	if context == l.Context {
+		return
+	}
+	for i := range l.Lanes {
+		for _, c := range l.Commits {
+			if lane := &l.Lanes[i]; lane.Context == l.Context && c.Phase != Settled && c.State != report.Success && c.State != "" {
+				lane.Moved = append(lane.Moved, c)
+			}
+		}
+	}
+	l.Context = context
+	l.Commits = slices.DeleteFunc(l.Commits, func(c Commit) bool { return c.Phase != Told })
+	for i := range l.Commits {
+		l.Commits[i].Word = Word{} // nothing of it was reported in the new one
+	}
+}
+
+// letGo gives the commits that have a word in a former context the final one, in
+// that context. A commit that is still Head's and has failed is followed until it
+// is well.
+func (l *Ledger) letGo(s Update) {
+	for i := range l.Lanes {
+		lane := &l.Lanes[i]
+		if lane.Context == l.Context || s.State == report.Pending {
+			continue
+		}
+		for j := range lane.Moved {
+			if c := &lane.Moved[j]; c.State != s.State {
+				c.Word = Word{State: s.State, Description: report.Truncate(fmt.Sprintf("reported as %s now: %s", l.Context, s.Description))}
+				lane.put(c.ID, c.Word, s.page(lane.Host), s.At)
+			}
+		}
+		lane.Moved = slices.DeleteFunc(lane.Moved, func(c Commit) bool {
+			known := l.commit(c.ID)
+			return c.State == report.Success || known == nil || known.Phase != Told
+		})
+	}
+	l.Lanes = slices.DeleteFunc(l.Lanes, func(lane Lane) bool {
+		return lane.Context != l.Context && len(lane.Moved) == 0 && len(lane.Waiting) == 0
+	})
 }

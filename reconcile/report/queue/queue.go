@@ -2,17 +2,23 @@ package queue
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/configmap"
+	"github.com/plumbline-dev/plumbline/reconcile/report"
 )
 
 // Queue holds the ledgers of all NodeSyncs. What is reported stands in the cluster
@@ -173,4 +179,305 @@ func (q *Queue) all() []*book {
 		all = append(all, b)
 	}
 	return all
+}
+
+// book is a ledger in memory and in the cluster.
+type book struct {
+	mu     sync.Mutex
+	store  store
+	opened bool
+	ledger Ledger
+	// unwritten are the changes that the cluster does not have yet. They are repeated
+	// where another client has written meanwhile.
+	unwritten []func(*Ledger)
+	// writeAt is when they are written again, where they could not be.
+	writeAt time.Time
+}
+
+// attempts bounds how often a write that was overtaken is repeated.
+const attempts = 4
+
+// open reads the ledger once. Where there is none, the NodeSync's status says
+// what was reported last.
+func (b *book) open(ctx context.Context, reported []v1alpha1.Reported) error {
+	if b.opened {
+		return nil
+	}
+	if err := b.reload(ctx, reported); err != nil {
+		return err
+	}
+	b.opened = true
+	return nil
+}
+
+// take keeps a ConfigMap that was read just now.
+func (b *book) take(object *corev1.ConfigMap) error {
+	if b.opened {
+		return nil
+	}
+	ledger, err := decode(object)
+	if err != nil {
+		return err
+	}
+	b.ledger, b.store.object, b.opened = ledger, object, true
+	return nil
+}
+
+// reload reads the ledger again.
+func (b *book) reload(ctx context.Context, reported []v1alpha1.Reported) error {
+	ledger, found, err := b.store.load(ctx)
+	if err != nil {
+		return err
+	}
+	if !found {
+		if b.opened {
+			return nil // another client has deleted it: it is written again
+		}
+		ledger = restored(reported)
+	}
+	for _, change := range b.unwritten {
+		change(&ledger)
+	}
+	b.ledger = ledger
+	return nil
+}
+
+// change writes a change, and makes it only if it could be written.
+func (b *book) change(ctx context.Context, reported []v1alpha1.Reported, change func(*Ledger)) error {
+	for range attempts {
+		next, err := b.ledger.clone()
+		if err != nil {
+			return err
+		}
+		change(&next)
+		err = b.store.save(ctx, next)
+		if err == nil {
+			b.ledger, b.unwritten, b.writeAt = next, nil, time.Time{}
+			return nil
+		}
+		if !errors.Is(err, errOvertaken) {
+			return err
+		}
+		if err := b.reload(ctx, reported); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("write the queue of commit statuses of NodeSync %s: %w", b.store.owner.NamespacedName, errOvertaken)
+}
+
+// note makes a change that is written later: it has happened already.
+func (b *book) note(change func(*Ledger)) {
+	change(&b.ledger)
+	b.unwritten = append(b.unwritten, change)
+}
+
+// flush writes what was noted.
+func (b *book) flush(ctx context.Context) error {
+	if len(b.unwritten) == 0 {
+		return nil
+	}
+	return b.change(ctx, nil, func(*Ledger) {})
+}
+
+// clone is a deep copy.
+func (l *Ledger) clone() (Ledger, error) {
+	data, err := json.Marshal(l)
+	if err != nil {
+		return Ledger{}, fmt.Errorf("encode the queue of commit statuses: %w", err)
+	}
+	var c Ledger
+	if err := json.Unmarshal(data, &c); err != nil {
+		return Ledger{}, fmt.Errorf("decode the queue of commit statuses: %w", err)
+	}
+	return c, nil
+}
+
+// holds is what the ConfigMap is for.
+const holds = "the queue of commit statuses"
+
+// dataKey is where the ledger stands in its ConfigMap.
+const dataKey = "ledger.json"
+
+// component is what the label says of a ledger's ConfigMap: by it all are found at the start.
+const component = "commit-statuses"
+
+// owner is the NodeSync that a ledger belongs to, and what it is about.
+type owner struct {
+	bookKey
+	uid types.UID
+}
+
+// bookKey names a ledger.
+type bookKey struct {
+	types.NamespacedName
+	subject Subject
+}
+
+func ownerOf(sync *v1alpha1.NodeSync, subject Subject) owner {
+	return owner{bookKey: bookKey{client.ObjectKeyFromObject(sync), subject}, uid: sync.UID}
+}
+
+// objectName is that of the ledger's ConfigMap.
+func (o owner) objectName() string { return o.subject.ObjectName(o.Name) }
+
+// errOvertaken is a write over something that another client has changed.
+var errOvertaken = errors.New("another client has changed it")
+
+// store reads and writes the ledger of one NodeSync.
+type store struct {
+	reader client.Reader
+	writer client.Writer
+	owner  owner
+	// object is the ConfigMap as it was read or written last; nil where there is
+	// none.
+	object *corev1.ConfigMap
+}
+
+// load reads the ledger past any cache. There may be none.
+func (s *store) load(ctx context.Context) (l Ledger, found bool, err error) {
+	s.object = nil
+	object := &corev1.ConfigMap{}
+	key := types.NamespacedName{Namespace: s.owner.Namespace, Name: s.owner.objectName()}
+	err = s.reader.Get(ctx, key, object)
+	switch {
+	case apierrors.IsNotFound(err):
+		return Ledger{}, false, nil
+	case err != nil:
+		return Ledger{}, false, fmt.Errorf("read the queue of commit statuses in ConfigMap %s: %w", key, err)
+	}
+	has, ours := ownedBy(object)
+	switch {
+	case !ours || has.bookKey != s.owner.bookKey:
+		return Ledger{}, false, configmap.InTheWay(object, holds, s.owner.Name)
+	case has.uid != s.owner.uid:
+		// A former NodeSync of this name has left it; the garbage collector is not
+		// there yet.
+		return Ledger{}, false, s.drop(ctx, object)
+	}
+	if l, err = decode(object); err != nil {
+		return Ledger{}, false, err
+	}
+	s.object = object
+	return l, true, nil
+}
+
+func decode(object *corev1.ConfigMap) (Ledger, error) {
+	var l Ledger
+	if err := json.Unmarshal([]byte(object.Data[dataKey]), &l); err != nil {
+		return Ledger{}, configmap.Unreadable(object, holds, err, "those that are not posted yet")
+	}
+	return l, nil
+}
+
+// ownedBy is the NodeSync that a ConfigMap belongs to, and what it is about by its name.
+func ownedBy(object *corev1.ConfigMap) (owner, bool) {
+	name, uid, ours := configmap.NodeSyncOf(object, component)
+	if !ours {
+		return owner{}, false
+	}
+	has := owner{bookKey: bookKey{NamespacedName: name}, uid: uid}
+	for _, subject := range subjects() {
+		if object.Name == subject.ObjectName(name.Name) {
+			has.subject = subject
+		}
+	}
+	return has, true
+}
+
+// save writes a ledger over just what was read, if it is another one. One without
+// a lane takes no object. The error wraps errOvertaken where it has to be loaded
+// again.
+func (s *store) save(ctx context.Context, l Ledger) error {
+	if len(l.Lanes) == 0 {
+		if s.object == nil {
+			return nil
+		}
+		return s.drop(ctx, s.object)
+	}
+	data, err := json.Marshal(l)
+	if err != nil {
+		return fmt.Errorf("encode the queue of commit statuses: %w", err)
+	}
+	if s.object != nil && s.object.Data[dataKey] == string(data) {
+		return nil
+	}
+	target := s.target()
+	if err := configmap.Writable(target, holds); err != nil {
+		return err
+	}
+	target.Data = map[string]string{dataKey: string(data)}
+	if s.object == nil {
+		err = s.writer.Create(ctx, target, client.FieldOwner(v1alpha1.FieldManager))
+	} else {
+		err = s.writer.Update(ctx, target, client.FieldOwner(v1alpha1.FieldManager))
+	}
+	if err != nil {
+		return s.refused("write", err)
+	}
+	s.object = target
+	return nil
+}
+
+// target is the ConfigMap to write.
+func (s *store) target() *corev1.ConfigMap {
+	if s.object != nil {
+		return s.object.DeepCopy()
+	}
+	sync := &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Namespace: s.owner.Namespace, Name: s.owner.Name, UID: s.owner.uid}}
+	target := configmap.New(sync, s.owner.objectName())
+	target.Labels[configmap.ComponentLabel] = component
+	return target
+}
+
+// drop deletes the ConfigMap, as it was read.
+func (s *store) drop(ctx context.Context, object *corev1.ConfigMap) error {
+	exactly := client.Preconditions{UID: &object.UID, ResourceVersion: &object.ResourceVersion}
+	if err := client.IgnoreNotFound(s.writer.Delete(ctx, object, exactly)); err != nil {
+		return s.refused("delete", err)
+	}
+	s.object = nil
+	return nil
+}
+
+func (s *store) refused(what string, err error) error {
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) && s.object != nil {
+		err = fmt.Errorf("%w: %w", errOvertaken, err)
+	}
+	return fmt.Errorf("%s the queue of commit statuses in ConfigMap %s/%s: %w", what, s.owner.Namespace, s.owner.objectName(), err)
+}
+
+const (
+	// mostWaiting is how many statuses of one NodeSync wait at most, over all
+	// hosts, so that a ConfigMap holds them: one is well below a kilobyte.
+	mostWaiting = 800
+	// mostOvertaken is how many commits are kept that wait for the final word of
+	// what overtook them.
+	mostOvertaken = 100
+)
+
+// bound drops the oldest where a host has been away for so long, or no verdict
+// has been final over so many commits, that the ledger would not fit any more.
+func (l *Ledger) bound(now time.Time) {
+	overtaken := 0
+	l.Commits = slices.DeleteFunc(l.Commits, func(c Commit) bool {
+		if c.Phase != Overtaken {
+			return false
+		}
+		if overtaken++; overtaken <= mostOvertaken {
+			return false
+		}
+		for i := range l.Lanes {
+			if lane := &l.Lanes[i]; lane.Context == l.Context {
+				lane.put(c.ID, Word{State: report.Failure, Description: "superseded before it came to an end"}, "", now)
+			}
+		}
+		return true
+	})
+	for i := range l.Lanes {
+		lane, share := &l.Lanes[i], mostWaiting/len(l.Lanes)
+		if over := len(lane.Waiting) - share; over > 0 {
+			lane.Waiting = slices.Delete(lane.Waiting, 0, over)
+			lane.Lost = fmt.Sprintf("more than %d commit statuses wait for %s: the oldest were given up", share, lane.URL)
+		}
+	}
 }

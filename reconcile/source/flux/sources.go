@@ -2,23 +2,31 @@ package flux
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/tools/cache"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // groupVersion is the one that is read: Flux 2.6 has it for OCIRepository, 2.7 for ExternalArtifact.
@@ -110,4 +118,178 @@ func artifactOf(ref v1alpha1.SourceRef, object *unstructured.Unstructured) (*sou
 		return nil, &source.ArtifactError{Of: ref.String(), Problem: "has an artifact without a url, a digest or a revision"}
 	}
 	return &source.Artifact{Of: ref.String(), URL: a.URL, Digest: a.Digest, Revision: a.Revision, Updated: a.LastUpdateTime.Time, Unready: unready}, nil
+}
+
+// Either fetches from a Git host, or takes what Flux has fetched, as a request says. Of an artifact no
+// history is known: a verdict on it is reported on its own commit only.
+type Either struct {
+	*source.Git
+	*Sources
+	Artifacts *Store
+}
+
+// Fetch is that of source.Git, or of Store.
+func (e Either) Fetch(ctx context.Context, req source.Request) (*render.Snapshot, time.Time, error) {
+	if req.Artifact == nil {
+		if err := e.leave(req.Key); err != nil {
+			return nil, time.Time{}, err
+		}
+		return e.Git.Fetch(ctx, req)
+	}
+	if err := e.Git.Forget(req.Key); err != nil {
+		return nil, time.Time{}, err
+	}
+	return e.Artifacts.Fetch(ctx, req.Key, *req.Artifact)
+}
+
+// leave drops what is of Flux for a key that follows it no more.
+func (e Either) leave(key string) error {
+	namespace, name, _ := strings.Cut(key, "/")
+	e.Sources.Forget(types.NamespacedName{Namespace: namespace, Name: name})
+	return e.Artifacts.Forget(key)
+}
+
+// Since is that of source.Git.
+func (e Either) Since(ctx context.Context, key, applied string, read render.Read, limit int) (commits []string, known bool) {
+	if e.Artifacts.Holds(key) {
+		return nil, true
+	}
+	return e.Git.Since(ctx, key, applied, read, limit)
+}
+
+// FindSince is that of source.Git.
+func (e Either) FindSince(ctx context.Context, req source.Request, applied string, read render.Read, limit int) ([]string, error) {
+	if req.Artifact != nil {
+		return nil, nil
+	}
+	return e.Git.FindSince(ctx, req, applied, read, limit)
+}
+
+// Order is that of source.Git, or of Store.
+func (e Either) Order(key, commit string) source.Order {
+	if e.Artifacts.Holds(key) {
+		return e.Artifacts.Order(key, commit)
+	}
+	return e.Git.Order(key, commit)
+}
+
+// FindOrder is that of source.Git, or Order: nobody else can be asked of an artifact.
+func (e Either) FindOrder(ctx context.Context, req source.Request, commit string) (source.Order, error) {
+	if req.Artifact != nil {
+		order := e.Artifacts.Order(req.Key, commit)
+		if order == source.OrderUnknown {
+			return order, &source.HistoryError{Since: commit, Reason: "Flux keeps no artifact but the newest, and when it had made that one is not known"}
+		}
+		return order, nil
+	}
+	return e.Git.FindOrder(ctx, req, commit)
+}
+
+// Forget drops what is stored for a NodeSync that is gone.
+func (e Either) Forget(key string) error { return errors.Join(e.leave(key), e.Git.Forget(key)) }
+
+// watched is a source that is watched, and for whom.
+type watched struct {
+	followers map[types.NamespacedName]bool
+	end       context.CancelFunc
+}
+
+// resources are the kinds' names in the API server's paths.
+var resources = map[string]string{
+	"GitRepository": "gitrepositories", "OCIRepository": "ocirepositories", "Bucket": "buckets", "ExternalArtifact": "externalartifacts",
+}
+
+// follow has a NodeSync woken by one source, and by no other, for longer than the pass that asks for it.
+func (s *Sources) follow(ctx context.Context, of types.NamespacedName, ref v1alpha1.SourceRef) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for other := range s.watches {
+		if other != ref {
+			s.leave(of, other)
+		}
+	}
+	if w := s.watches[ref]; w != nil {
+		w.followers[of] = true
+		return
+	}
+	ctx, end := context.WithCancel(context.WithoutCancel(ctx))
+	if s.watches == nil {
+		s.watches = map[v1alpha1.SourceRef]*watched{}
+	}
+	s.watches[ref] = &watched{followers: map[types.NamespacedName]bool{of: true}, end: end}
+	go s.watch(ctx, ref)
+}
+
+// Forget ends what a NodeSync has begun that is gone, or follows no source any more.
+func (s *Sources) Forget(of types.NamespacedName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for ref := range s.watches {
+		s.leave(of, ref)
+	}
+}
+
+func (s *Sources) leave(of types.NamespacedName, ref v1alpha1.SourceRef) {
+	w := s.watches[ref]
+	delete(w.followers, of)
+	if len(w.followers) == 0 {
+		w.end()
+		delete(s.watches, ref)
+	}
+}
+
+// watch wakes the followers of a source at each change of its artifact, until the context ends, and when it
+// begins: the look before that may have come too early.
+func (s *Sources) watch(ctx context.Context, ref v1alpha1.SourceRef) {
+	resource := groupVersion.WithResource(resources[ref.Kind])
+	informer := dynamicinformer.NewFilteredDynamicInformer(s.Watcher, resource, ref.Namespace, 0, cache.Indexers{}, func(o *metav1.ListOptions) {
+		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, ref.Name).String()
+	}).Informer()
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { s.wake(ctx, ref) },
+		UpdateFunc: func(before, after any) {
+			if says(before) != says(after) {
+				s.wake(ctx, ref)
+			}
+		},
+		DeleteFunc: func(any) { s.wake(ctx, ref) },
+	})
+	if err == nil { // it is of an informer that has ended
+		informer.RunWithContext(ctx)
+	}
+}
+
+// says is what of a source a look at it could find another answer by.
+func says(object any) string {
+	u, is := object.(*unstructured.Unstructured)
+	if !is {
+		return ""
+	}
+	var words []string
+	for _, field := range []string{"url", "digest", "revision", "lastUpdateTime"} {
+		text, _, _ := unstructured.NestedString(u.Object, "status", "artifact", field)
+		words = append(words, text)
+	}
+	conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
+	for _, c := range conditions {
+		if c, is := c.(map[string]any); is && c["type"] == "Ready" {
+			state, _ := c["status"].(string)
+			words = append(words, state)
+		}
+	}
+	return strings.Join(words, "\n")
+}
+
+func (s *Sources) wake(ctx context.Context, ref v1alpha1.SourceRef) {
+	var syncs []v1alpha1.NodeSync
+	s.mu.Lock()
+	if w := s.watches[ref]; w != nil {
+		for of := range w.followers {
+			syncs = append(syncs, v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Namespace: of.Namespace, Name: of.Name}})
+		}
+	}
+	s.mu.Unlock()
+	if err := s.Wake(ctx, syncs); err != nil && ctx.Err() == nil {
+		ctrl.Log.Error(err, "wake NodeSyncs for a source of Flux", "source", ref.String())
+	}
 }

@@ -1,0 +1,348 @@
+package resolve
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	sdk "github.com/aws/karpenter-provider-aws/pkg/aws"
+	awserrors "github.com/aws/karpenter-provider-aws/pkg/errors"
+	"github.com/aws/karpenter-provider-aws/pkg/providers/amifamily"
+	"github.com/aws/karpenter-provider-aws/pkg/providers/capacityreservation"
+	"github.com/aws/karpenter-provider-aws/pkg/providers/securitygroup"
+	"github.com/aws/karpenter-provider-aws/pkg/providers/ssm"
+	"github.com/aws/karpenter-provider-aws/pkg/providers/subnet"
+	"github.com/go-logr/logr"
+	"github.com/patrickmn/go-cache"
+	"golang.org/x/time/rate"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
+)
+
+var errNoParameter = errors.New("the answer has no parameter")
+
+// EmptyError says that AWS has nothing that a selector matches. Karpenter makes no node by such a
+// class and finds none outdated, until there is something.
+type EmptyError struct{ What, Field, Class string }
+
+func (e *EmptyError) Error() string {
+	return fmt.Sprintf("AWS has no %s that %s of EC2NodeClass/%s matches: Karpenter launches no node by it, and which nodes it replaces once there is one cannot be told", e.What, e.Field, e.Class)
+}
+
+// noneForAlias is in Karpenter's error if SSM has no parameter of an alias: DescribeImageQuery in karpenter-provider-aws
+// pkg/providers/amifamily/al2023.go, 1.14.1, and beside it.
+const noneForAlias = "failed to discover any AMIs for alias"
+
+// AMIs are those that Karpenter finds for a class in a cluster of a Kubernetes version (1.36), in
+// the order of its preference (Reconcile in karpenter-provider-aws
+// pkg/controllers/nodeclass/ami.go, 1.14.1). The alias of the class has to be well-formed.
+func (r *Resolver) AMIs(ctx context.Context, class *awsv1.EC2NodeClass, kubernetes string) (found []awsv1.AMI, err error) {
+	q := r.ask()
+	err = q.guarded(ctx, func(ctx context.Context) error {
+		amis, err := amifamily.NewDefaultProvider(at{now: r.now()}, version(kubernetes), q, q, none()).List(ctx, class)
+		for _, ami := range amis {
+			found = append(found, awsv1.AMI{ID: ami.AmiID, Name: ami.Name, Deprecated: ami.Deprecated, Requirements: requirements(ami)})
+		}
+		return err
+	})
+	if err != nil && strings.Contains(err.Error(), noneForAlias) {
+		err = nil // SSM has answered: what keeps it from answering is another error
+	}
+	return found, otherwiseEmpty(err, len(found), "AMI", "amiSelectorTerms", class)
+}
+
+func requirements(ami amifamily.AMI) []corev1.NodeSelectorRequirement {
+	var found []corev1.NodeSelectorRequirement
+	for _, r := range ami.Requirements.NodeSelectorRequirements() {
+		found = append(found, corev1.NodeSelectorRequirement{Key: r.Key, Operator: r.Operator, Values: r.Values})
+	}
+	return found
+}
+
+// Subnets are the IDs of those that Karpenter finds for a class, sorted.
+func (r *Resolver) Subnets(ctx context.Context, class *awsv1.EC2NodeClass) (found []string, err error) {
+	q := r.ask()
+	err = q.guarded(ctx, func(ctx context.Context) error {
+		subnets, err := subnet.NewDefaultProvider(q, none(), none()).List(ctx, class)
+		for i := range subnets {
+			found = append(found, aws.ToString(subnets[i].SubnetId))
+		}
+		return err
+	})
+	slices.Sort(found)
+	return found, otherwiseEmpty(err, len(found), "subnet", "subnetSelectorTerms", class)
+}
+
+// SecurityGroups are the IDs of those that Karpenter finds for a class, sorted.
+func (r *Resolver) SecurityGroups(ctx context.Context, class *awsv1.EC2NodeClass) (found []string, err error) {
+	q := r.ask()
+	err = q.guarded(ctx, func(ctx context.Context) error {
+		groups, err := securitygroup.NewDefaultProvider(q, none()).List(ctx, class)
+		for i := range groups {
+			found = append(found, aws.ToString(groups[i].GroupId))
+		}
+		return err
+	})
+	slices.Sort(found)
+	return found, otherwiseEmpty(err, len(found), "security group", "securityGroupSelectorTerms", class)
+}
+
+// Reservations are the IDs of the capacity reservations that Karpenter finds for a class, sorted.
+// There may be none (Reconcile in karpenter-provider-aws
+// pkg/controllers/nodeclass/capacityreservation.go, 1.14.1).
+func (r *Resolver) Reservations(ctx context.Context, class *awsv1.EC2NodeClass) (found []string, err error) {
+	q := r.ask()
+	err = q.guarded(ctx, func(ctx context.Context) error {
+		clk := at{now: r.now()}
+		reservations, err := capacityreservation.NewProvider(q, clk, none(), none()).List(ctx, class.Spec.CapacityReservationSelectorTerms...)
+		for _, reservation := range reservations {
+			if _, unknown := awsv1.CapacityReservationFromEC2(clk, reservation); unknown == nil {
+				found = append(found, aws.ToString(reservation.CapacityReservationId))
+			}
+		}
+		return err
+	})
+	slices.Sort(found)
+	return found, err
+}
+
+func otherwiseEmpty(err error, found int, what, field string, class *awsv1.EC2NodeClass) error {
+	if err == nil && found == 0 {
+		return &EmptyError{What: what, Field: field, Class: class.Name}
+	}
+	return err
+}
+
+func (r *Resolver) ask() *question { return &question{Resolver: r} }
+
+// guarded calls Karpenter's library, which does not return from an answer that it cannot read, as
+// of a date that is none, and logs what it finds. What AWS said comes before what the library made
+// of it.
+func (q *question) guarded(ctx context.Context, list func(context.Context) error) (err error) {
+	defer func() {
+		if unread := recover(); unread != nil {
+			err = fmt.Errorf("an answer of AWS cannot be read: %v", unread)
+		}
+	}()
+	err = list(logr.NewContext(ctx, logr.Discard()))
+	if q.failed != nil {
+		return q.failed
+	}
+	return err
+}
+
+// none is a cache in which nothing is: answers are kept below Karpenter's providers.
+func none() *cache.Cache { return cache.New(cache.NoExpiration, 0) }
+
+// version is what Karpenter's version.Provider says.
+type version string
+
+// Get is version.Provider's.
+func (v version) Get(context.Context) string { return string(v) }
+
+// LivenessProbe is version.Provider's.
+func (version) LivenessProbe(*http.Request) error { return nil }
+
+// at is a clock that stands still.
+type at struct {
+	clock.RealClock
+	now time.Time
+}
+
+// Now is the time at which it stands.
+func (a at) Now() time.Time { return a.now }
+
+// question is the client of Karpenter's providers for one resolution. It notes the first error of
+// AWS: a provider passes over some of them, as where one of several parameters is not answered,
+// and what it makes of the others is not what Karpenter will find.
+type question struct {
+	// EC2API is nil: of it Karpenter's lists call only what is below.
+	sdk.EC2API
+	*Resolver
+	failed error
+}
+
+func (q *question) note(err error) {
+	if err != nil && q.failed == nil && !awserrors.IsNotFound(err) {
+		q.failed = err
+	}
+}
+
+// DescribeImages is sdk.EC2API's.
+func (q *question) DescribeImages(ctx context.Context, in *ec2.DescribeImagesInput, _ ...func(*ec2.Options)) (*ec2.DescribeImagesOutput, error) {
+	in.Filters = sorted(in.Filters)
+	out, err := ask(ctx, q.Resolver, "ec2:DescribeImages", in, q.api.DescribeImages, func(o *ec2.DescribeImagesOutput) bool { return len(o.Images) == 0 })
+	q.note(err)
+	return out, err
+}
+
+// DescribeSubnets is sdk.EC2API's.
+func (q *question) DescribeSubnets(ctx context.Context, in *ec2.DescribeSubnetsInput, _ ...func(*ec2.Options)) (*ec2.DescribeSubnetsOutput, error) {
+	in.Filters = sorted(in.Filters)
+	out, err := ask(ctx, q.Resolver, "ec2:DescribeSubnets", in, q.api.DescribeSubnets, func(o *ec2.DescribeSubnetsOutput) bool { return len(o.Subnets) == 0 })
+	q.note(err)
+	return out, err
+}
+
+// DescribeSecurityGroups is sdk.EC2API's.
+func (q *question) DescribeSecurityGroups(ctx context.Context, in *ec2.DescribeSecurityGroupsInput, _ ...func(*ec2.Options)) (*ec2.DescribeSecurityGroupsOutput, error) {
+	in.Filters = sorted(in.Filters)
+	out, err := ask(ctx, q.Resolver, "ec2:DescribeSecurityGroups", in, q.api.DescribeSecurityGroups, func(o *ec2.DescribeSecurityGroupsOutput) bool { return len(o.SecurityGroups) == 0 })
+	q.note(err)
+	return out, err
+}
+
+// DescribeCapacityReservations is sdk.EC2API's.
+func (q *question) DescribeCapacityReservations(ctx context.Context, in *ec2.DescribeCapacityReservationsInput, _ ...func(*ec2.Options)) (*ec2.DescribeCapacityReservationsOutput, error) {
+	in.Filters = sorted(in.Filters)
+	out, err := ask(ctx, q.Resolver, "ec2:DescribeCapacityReservations", in, q.api.DescribeCapacityReservations, func(o *ec2.DescribeCapacityReservationsOutput) bool { return len(o.CapacityReservations) == 0 })
+	q.note(err)
+	return out, err
+}
+
+// Get reads a parameter of SSM, as ssm.Provider has it.
+func (q *question) Get(ctx context.Context, of ssm.Parameter) (string, error) {
+	out, err := ask(ctx, q.Resolver, "ssm:GetParameter", of.GetParameterInput(), q.api.GetParameter, func(o *awsssm.GetParameterOutput) bool { return o.Parameter == nil })
+	q.note(err)
+	if err != nil || out.Parameter == nil {
+		return "", cmp.Or[error](err, errNoParameter)
+	}
+	return aws.ToString(out.Parameter.Value), nil
+}
+
+// sorted has filters in one order: Karpenter takes them out of maps.
+func sorted(filters []ec2types.Filter) []ec2types.Filter {
+	found := make([]ec2types.Filter, 0, len(filters))
+	for _, f := range filters {
+		found = append(found, ec2types.Filter{Name: f.Name, Values: slices.Sorted(slices.Values(f.Values))})
+	}
+	slices.SortStableFunc(found, func(a, b ec2types.Filter) int { return cmp.Compare(aws.ToString(a.Name), aws.ToString(b.Name)) })
+	return found
+}
+
+const (
+	// goodFor is how long an answer holds: Karpenter looks for AMIs and security groups every five
+	// minutes (karpenter-provider-aws pkg/controllers/nodeclass, 1.14.1).
+	goodFor = 5 * time.Minute
+	// badFor is how long an error or an empty answer holds: what it lacks may be there soon.
+	badFor = time.Minute
+)
+
+// answers are those that AWS gave, by question.
+type answers struct {
+	mu sync.Mutex
+	of map[string]answer
+}
+
+type answer struct {
+	out   any
+	err   error
+	until time.Time
+}
+
+// find is an answer that still holds.
+func (a *answers) find(key string, now time.Time) (answer, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	found, ok := a.of[key]
+	return found, ok && now.Before(found.until)
+}
+
+// keep notes an answer, and forgets those that hold no more.
+func (a *answers) keep(key string, kept answer, now time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	maps.DeleteFunc(a.of, func(_ string, old answer) bool { return !now.Before(old.until) })
+	if a.of == nil {
+		a.of = map[string]answer{}
+	}
+	a.of[key] = kept
+}
+
+// ask returns the answer that is known, or asks within the budget. empty says of an answer that
+// it has nothing.
+func ask[In, Out any](ctx context.Context, r *Resolver, action string, in *In, call func(context.Context, *In) (*Out, error), empty func(*Out) bool) (*Out, error) {
+	question, err := json.Marshal(in)
+	if err != nil {
+		return nil, fmt.Errorf("name the question %s: %w", action, err)
+	}
+	key, now := action+string(question), r.now()
+	if known, ok := r.answers.find(key, now); ok {
+		out, _ := known.out.(*Out)
+		return out, known.err
+	}
+	if err := r.budget.Take(now, action, 1); err != nil {
+		return nil, err
+	}
+	out, err := call(ctx, in)
+	if errors.Is(err, context.Canceled) {
+		return nil, err
+	}
+	until := now.Add(goodFor)
+	if err != nil || empty(out) {
+		until = now.Add(badFor)
+	}
+	r.answers.keep(key, answer{out: out, err: err, until: until}, now)
+	return out, err
+}
+
+// EC2 refills what an account may describe in one region with 20 requests a second, after 100 at
+// once (https://docs.aws.amazon.com/ec2/latest/devguide/ec2-api-throttling.html), and SSM answers
+// 40 a second (https://docs.aws.amazon.com/general/latest/gr/ssm.html). Karpenter needs most of
+// that when nodes are many. This is a fortieth of it.
+const (
+	perSecond = 0.5
+	atOnce    = 40
+	// reopens is how many questions there are again when the budget opens after it was used up.
+	reopens = 20
+)
+
+// BusyError says that AWS is not asked now, as it was asked too often.
+type BusyError struct {
+	Action string
+	// Again is when it is asked again.
+	Again time.Time
+}
+
+func (e *BusyError) Error() string {
+	return fmt.Sprintf("AWS is not asked for %s now: asked too often, again at %s", e.Action, e.Again.UTC().Format(time.TimeOnly))
+}
+
+// Budget is how many questions may be asked. One that is used up stays closed until there is
+// enough of it for several questions. The zero value is full.
+type Budget struct {
+	mu      sync.Mutex
+	limiter *rate.Limiter
+	closed  time.Time
+}
+
+// Take takes n questions, or says when there are some again.
+func (b *Budget) Take(now time.Time, action string, n int) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.limiter == nil {
+		b.limiter = rate.NewLimiter(perSecond, atOnce)
+	}
+	n = min(n, atOnce)
+	if !now.Before(b.closed) && b.limiter.AllowN(now, n) {
+		return nil
+	}
+	if !now.Before(b.closed) {
+		missing := float64(max(n, reopens)) - b.limiter.TokensAt(now)
+		b.closed = now.Add(time.Duration(missing / perSecond * float64(time.Second))).Add(time.Second).Truncate(time.Second)
+	}
+	return &BusyError{Action: action, Again: b.closed}
+}

@@ -1,0 +1,474 @@
+package karpenter
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/plumbline-dev/plumbline/internal/nearest"
+)
+
+// Migration is what has to be done to a CRD's objects before its new definition
+// can be written: the API server refuses one that leaves out a version which
+// status.storedVersions lists.
+type Migration struct {
+	CRD string `json:"crd"`
+	// Drop are the versions to take out of status.storedVersions, once each object
+	// was written again and is stored as Storage.
+	Drop    []string `json:"drop"`
+	Storage string   `json:"storage"`
+}
+
+// LostVersionError says that a CRD would lose a version that objects are stored
+// in, and that they cannot be stored in another one first.
+type LostVersionError struct {
+	CRD string
+	// Versions would be lost; the new definition has only Has.
+	Versions, Has []string
+	// Storage is the version that objects are written in now.
+	Storage string
+}
+
+// Error says why there is no way, and what the way is.
+func (e *LostVersionError) Error() string {
+	return fmt.Sprintf("crd %s stores objects as %s, and the new one knows only %s: upgrade by way of a version of karpenter whose CRDs know both",
+		e.CRD, strings.Join(e.Versions, " and "), strings.Join(e.Has, ", "))
+}
+
+// Migrations returns what has to happen to the objects of live CRDs before the
+// target's CRDs can be written, by name of CRD as the target has them. CRDs that
+// do not live yet need nothing. Errors: *LostVersionError.
+func Migrations(live, target []*apiextensionsv1.CustomResourceDefinition) ([]Migration, error) {
+	var found []Migration
+	for _, next := range target {
+		now := named(live, next.Name)
+		if now == nil {
+			continue
+		}
+		has := versions(next)
+		lost := without(now.Status.StoredVersions, has)
+		if len(lost) == 0 {
+			continue
+		}
+		storage := storageOf(now)
+		if !slices.Contains(has, storage) {
+			return nil, &LostVersionError{CRD: now.Name, Versions: lost, Has: has, Storage: storage}
+		}
+		found = append(found, Migration{CRD: now.Name, Drop: lost, Storage: storage})
+	}
+	return found, nil
+}
+
+// named finds a CRD.
+func named(crds []*apiextensionsv1.CustomResourceDefinition, name string) *apiextensionsv1.CustomResourceDefinition {
+	for _, crd := range crds {
+		if crd.Name == name {
+			return crd
+		}
+	}
+	return nil
+}
+
+// versions are all that a CRD knows, served or not.
+func versions(crd *apiextensionsv1.CustomResourceDefinition) []string {
+	var names []string
+	for _, v := range crd.Spec.Versions {
+		names = append(names, v.Name)
+	}
+	return names
+}
+
+// served are the versions that clients can ask for.
+func served(crd *apiextensionsv1.CustomResourceDefinition) []string {
+	var names []string
+	for _, v := range crd.Spec.Versions {
+		if v.Served {
+			names = append(names, v.Name)
+		}
+	}
+	return names
+}
+
+// storageOf is the version that objects are written in.
+func storageOf(crd *apiextensionsv1.CustomResourceDefinition) string {
+	for _, v := range crd.Spec.Versions {
+		if v.Storage {
+			return v.Name
+		}
+	}
+	return ""
+}
+
+// without returns what one list has and another has not.
+func without(list, other []string) []string {
+	var rest []string
+	for _, one := range list {
+		if !slices.Contains(other, one) {
+			rest = append(rest, one)
+		}
+	}
+	return rest
+}
+
+// shapes are the structural schemas of a set of CRDs, each made when it is first
+// asked for.
+type shapes struct {
+	crds []*apiextensionsv1.CustomResourceDefinition
+	made map[schema.GroupVersionKind]shape
+}
+
+// shape is one schema, or why there is none.
+type shape struct {
+	is  *structural.Structural
+	err error
+}
+
+func newShapes(crds []*apiextensionsv1.CustomResourceDefinition) *shapes {
+	return &shapes{crds: crds, made: map[schema.GroupVersionKind]shape{}}
+}
+
+func (s *shapes) of(gvk schema.GroupVersionKind) (*structural.Structural, error) {
+	if known, ok := s.made[gvk]; ok {
+		return known.is, known.err
+	}
+	is, err := s.make(gvk)
+	s.made[gvk] = shape{is, err}
+	return is, err
+}
+
+func (s *shapes) make(gvk schema.GroupVersionKind) (*structural.Structural, error) {
+	for _, crd := range s.crds {
+		if crd.Spec.Group != gvk.Group || crd.Spec.Names.Kind != gvk.Kind {
+			continue
+		}
+		for _, version := range crd.Spec.Versions {
+			if version.Name == gvk.Version && version.Schema != nil && version.Schema.OpenAPIV3Schema != nil {
+				return newStructural(version.Schema.OpenAPIV3Schema)
+			}
+		}
+	}
+	return nil, fmt.Errorf("no CRD defines %s in %s", gvk.Kind, gvk.GroupVersion())
+}
+
+func newStructural(written *apiextensionsv1.JSONSchemaProps) (*structural.Structural, error) {
+	internal := &apiextensions.JSONSchemaProps{}
+	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(written, internal, nil); err != nil {
+		return nil, err
+	}
+	return structural.NewStructural(internal)
+}
+
+// UnknownValue is a value that the main chart does not have: Helm would take it
+// and do nothing with it.
+type UnknownValue struct {
+	Path string `json:"path"`
+	// Meant is the value that was most likely meant; empty where none comes near.
+	Meant string `json:"meant,omitempty"`
+	// Gone is set where an older chart had it.
+	Gone *Setting `json:"gone,omitempty"`
+}
+
+// String says what to do about it.
+func (u UnknownValue) String() string {
+	switch {
+	case u.Meant != "":
+		return fmt.Sprintf("%s: the chart has no such value; did you mean %s?", u.Path, u.Meant)
+	case u.Gone != nil:
+		return u.Gone.String()
+	}
+	return u.Path + ": the chart has no such value"
+}
+
+// Unknown finds the values that the main chart does not have, by the defaults in
+// its values.yaml. Below a default that is empty (a map, a list, null) or a list
+// everything is known, and so it is below the maps that the chart hands to
+// Kubernetes as they are.
+func Unknown(values, chart map[string]any) []UnknownValue {
+	w := walk{chart: chart}
+	w.into("", values, chart)
+	return w.found
+}
+
+// wholesale are the maps with defaults that the chart hands to Kubernetes as they
+// are: KPA charts/karpenter/templates/deployment.yaml, toYaml.
+var wholesale = []string{"affinity", "controller.securityContext", "nodeSelector", "podSecurityContext", "strategy"}
+
+// global is Helm's own, for all charts.
+const global = "global"
+
+// CheckValues refuses values that the main chart of version to does not know, and settings
+// that it has no more. chart are that chart's own values; from is the version in force,
+// empty where none is.
+func CheckValues(values, chart map[string]any, from, to string) error {
+	var words []string
+	for _, unknown := range Unknown(values, chart) {
+		words = append(words, unknown.String())
+	}
+	if len(words) == 0 && from != "" {
+		gone, err := Gone(values, from, to)
+		if err != nil {
+			return err
+		}
+		for _, setting := range gone {
+			words = append(words, setting.String())
+		}
+	}
+	if len(words) > 0 {
+		return &ValuesError{Version: to, Words: words}
+	}
+	return nil
+}
+
+// ValuesError says that values are not for a version of the main chart.
+type ValuesError struct {
+	Version string
+	// Words say of each what to do about it.
+	Words []string
+}
+
+// Error names each of them.
+func (e *ValuesError) Error() string {
+	return fmt.Sprintf("values in plumbline.yaml that chart karpenter %s does not use: %s", e.Version, strings.Join(e.Words, "; "))
+}
+
+type walk struct {
+	chart map[string]any
+	found []UnknownValue
+}
+
+// into compares the values at a path with the defaults there.
+func (w *walk) into(at string, values, defaults map[string]any) {
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		path := join(at, key)
+		byDefault, known := defaults[key]
+		below, isMap := values[key].(map[string]any)
+		inside, defaultIsMap := byDefault.(map[string]any)
+		switch {
+		case path == global || slices.Contains(wholesale, path):
+		case !known && isMap && hasPast(path):
+			w.into(path, below, nil) // each of them has a history of its own
+		case !known:
+			w.report(path, key, defaults)
+		case isMap && defaultIsMap && len(inside) > 0:
+			w.into(path, below, inside)
+		case isMap && !defaultIsMap && isScalar(byDefault):
+			w.into(path, below, nil)
+		}
+	}
+}
+
+func (w *walk) report(path, key string, beside map[string]any) {
+	u := UnknownValue{Path: path, Gone: past(path)}
+	if u.Gone != nil {
+		u.Meant = w.successor(*u.Gone)
+	} else {
+		u.Meant = w.meant(path, key, beside)
+	}
+	w.found = append(w.found, u)
+}
+
+// successor follows a setting through its names to one that the chart has.
+func (w *walk) successor(s Setting) string {
+	for s.Now != "" {
+		if w.has(s.Now) {
+			return s.Now
+		}
+		next := past(s.Now)
+		if next == nil {
+			break
+		}
+		s = *next
+	}
+	return ""
+}
+
+// meant is the value beside it whose name is nearly the same, or the one value
+// elsewhere in the chart whose name is the same.
+func (w *walk) meant(path, key string, beside map[string]any) string {
+	if name := nearest.Name(key, slices.Sorted(maps.Keys(beside))); name != "" {
+		at := strings.TrimSuffix(path, key)
+		return at + name
+	}
+	if same := places(key, "", w.chart); len(same) == 1 {
+		return same[0]
+	}
+	return ""
+}
+
+// has says whether the chart has a value of this path.
+func (w *walk) has(path string) bool {
+	return Setting{Path: path}.in(w.chart)
+}
+
+// places are the paths of all values of a name.
+func places(key, at string, in map[string]any) []string {
+	var found []string
+	for _, name := range slices.Sorted(maps.Keys(in)) {
+		path := join(at, name)
+		if slices.Contains(wholesale, path) {
+			continue
+		}
+		if strings.EqualFold(name, key) {
+			found = append(found, path)
+		}
+		if below, ok := in[name].(map[string]any); ok {
+			found = append(found, places(key, path, below)...)
+		}
+	}
+	return found
+}
+
+// past finds what became of a value that an older chart had.
+func past(path string) *Setting {
+	for _, s := range settings {
+		if s.Path == path {
+			return &s
+		}
+	}
+	return nil
+}
+
+// hasPast says whether older charts had values below a path.
+func hasPast(path string) bool {
+	return slices.ContainsFunc(settings, func(s Setting) bool { return strings.HasPrefix(s.Path, path+".") })
+}
+
+func isScalar(value any) bool {
+	switch value.(type) {
+	case nil, []any, map[string]any:
+		return false
+	}
+	return true
+}
+
+func join(at, key string) string {
+	if at == "" {
+		return key
+	}
+	return at + "." + key
+}
+
+// Unlike says which of the wanted CRDs does not live, or lives with other versions or
+// schemas; empty where all live as they are wanted. A CRD of Karpenter's names no
+// version of Karpenter, so that what it says has to tell. The end of the sentence,
+// whose CRD is wanted, is for the caller.
+func Unlike(live, wanted []*apiextensionsv1.CustomResourceDefinition) string {
+	for _, want := range wanted {
+		has := named(live, want.Name)
+		switch {
+		case has == nil:
+			return fmt.Sprintf("crd %s is not there yet: that", want.Name)
+		case !alike(has.Spec.Versions, want.Spec.Versions):
+			return fmt.Sprintf("crd %s is not that", want.Name)
+		}
+	}
+	return ""
+}
+
+// alike compares what an API server does with objects of each version.
+func alike(a, b []apiextensionsv1.CustomResourceDefinitionVersion) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i].Name != b[i].Name || a[i].Served != b[i].Served || a[i].Storage != b[i].Storage {
+			return false
+		}
+		if !reflect.DeepEqual(plain(a[i].Schema), plain(b[i].Schema)) {
+			return false
+		}
+	}
+	return true
+}
+
+// plain is a schema as JSON has it: what is empty and what is not there are the same
+// to an API server. Defaults are raw JSON, with spaces of their own.
+func plain(schema *apiextensionsv1.CustomResourceValidation) any {
+	raw, err := json.Marshal(schema)
+	if err != nil {
+		return err // no schema is equal to it
+	}
+	var fields any
+	if err := json.Unmarshal(raw, &fields); err != nil {
+		return err
+	}
+	return fields
+}
+
+// UntestedError says that a change goes to what is newer than the tables: nothing
+// says that it works, and nothing that it does not.
+type UntestedError struct {
+	// Names are what is accepted in plumbline.yaml, such as "karpenter 1.15.0".
+	Names []string
+	// Unknown is what is not known of each.
+	Unknown []string
+}
+
+// Error names what is unknown, and the line that releases it.
+func (e *UntestedError) Error() string {
+	return fmt.Sprintf("%s; use a newer plumbline, or accept it in plumbline.yaml: acceptUntested: [%s]",
+		strings.Join(e.Unknown, "; "), strings.Join(e.Names, ", "))
+}
+
+// CheckTested says whether the tables know a version of Karpenter, and one that knows
+// the cluster's Kubernetes, but for what is accepted by name. Errors: *VersionError,
+// *UntestedError.
+func CheckTested(kubernetesVersion, karpenter string, accepted []string) error {
+	minor, err := minorOf(kubernetesVersion)
+	if err != nil {
+		return err
+	}
+	v, err := parse(karpenter)
+	if err != nil {
+		return err
+	}
+	found := &UntestedError{}
+	add := func(name, unknown string) {
+		if !slices.Contains(accepted, name) {
+			found.Names, found.Unknown = append(found.Names, name), append(found.Unknown, unknown)
+		}
+	}
+	if !known(v) {
+		add("karpenter "+v.String(), fmt.Sprintf("karpenter %s is newer than %s, the newest that this plumbline knows: "+
+			"which Kubernetes it supports, which permissions it needs, which values are gone and whether it replaces nodes is unknown", v, newest))
+	}
+	if most := newestMinor(); minor > most {
+		add(fmt.Sprintf("kubernetes 1.%d", minor), fmt.Sprintf("the cluster's kubernetes 1.%d is newer than 1.%d, the newest that this plumbline knows: whether karpenter %s works with it is unknown", minor, most, v))
+	}
+	if len(found.Names) == 0 {
+		return nil
+	}
+	return found
+}
+
+// newestMinor is the newest minor number of Kubernetes that a known version knows.
+func newestMinor() int {
+	most := 0
+	for _, r := range kubernetes {
+		most = max(most, r.is.Newest)
+	}
+	return most
+}
+
+// changes are what a version does otherwise by itself and a person should know
+// before: KPA website/content/en/docs/upgrading/upgrade-guide.md at 1.14.1, and the
+// defaults in charts/karpenter/values.yaml of the tags.
+var changes = []row[string]{
+	{"0.33.0", "the feature gate drift is on by default: nodes that differ from their NodePool are replaced"},
+	{"0.34.0", "disruption budgets hold, 10% of a NodePool's nodes at a time by default"},
+	{"0.34.0", "dnsPolicy of the controller is ClusterFirst: where Karpenter's nodes run the cluster's DNS, set it to Default"},
+	{"1.0.0", "two replicas need two zones, or nodes: topologySpreadConstraints are required by default"},
+	{"1.0.0", "the metrics port is 8080 by default, and metrics have other names"},
+	{"1.6.0", "the feature gate reservedCapacity is on by default: open capacity reservations are used only where an EC2NodeClass has capacityReservationSelectorTerms"},
+	{"1.7.0", "new instance profiles have the path /karpenter/{region}/{cluster}/{uid}/: a policy that names them by path has to allow it"},
+	{"1.10.0", "interruptible capacity reservations need one more EventBridge rule: EC2 Capacity Reservation Instance Interruption Warning"},
+	{"1.14.0", "karpenter-crd adds a fifth CRD, capacitybuffers.autoscaling.x-k8s.io"},
+}

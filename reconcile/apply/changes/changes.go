@@ -1,0 +1,366 @@
+// Package changes takes one pass's Plan to the cluster: which of its Changes are due, what
+// became of them, and how far the definitions are. A Plan, the readiness of the charts' Stages
+// and what lives go in; what was written, held, drifted or could not be written comes out.
+// Package apply below it writes. It decides nothing that a Plan decides, and never waits.
+package changes
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/apply"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/memory"
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// writers is how many objects are written at a time.
+const writers = 8
+
+// Tools are what a Step works with, the same for all NodeSyncs.
+type Tools struct {
+	Client   apply.Client
+	Uncached client.Reader
+	// Arrivals is shared by all Steps of the process.
+	Arrivals *apply.Arrivals
+	// StillLeader returns an error when the lease is no longer ours.
+	StillLeader func(context.Context) error
+}
+
+// Step is the work on the definitions of one pass over one NodeSync.
+type Step struct {
+	Tools
+	finding.Findings
+
+	Owner plan.Owner
+	Plan  *plan.Plan
+	Set   *render.Set
+	// Live is what lives of the definitions.
+	Live plan.Live
+	// CRDs and Controller say how far the first two Stages are, and Changing that the
+	// charts are being changed.
+	CRDs, Controller observe.Readiness
+	Changing         bool
+	Memory           *Memory
+
+	Now time.Time
+	// Timeout is how long all writes together may take, and Retry how long what was changed
+	// by something in the cluster is left as it is.
+	Timeout, Retry time.Duration
+	// StallAfter is how long another NodeSync may be waited for until that counts as stalled.
+	StallAfter time.Duration
+	// Insist says that a person has asked for this pass.
+	Insist bool
+
+	applied apply.Result
+}
+
+// Result is what a Step comes to.
+type Result struct {
+	Written []apply.Written
+	// Unwritten joins the errors of objects that could not be written; the rest of the
+	// Plan was.
+	Unwritten error
+	// Whole says that every arrival and change of the revision stands in the cluster.
+	Whole bool
+	// Drifted are objects that differ from Git and are only reported.
+	Drifted []render.Ref
+	// Held are the changes that would disrupt more nodes than the guard allows.
+	Held []plan.Change
+}
+
+// Memory is what one pass leaves to the next so that unchanged things are not done
+// again. The zero value remembers nothing.
+type Memory struct {
+	// forms are the definitions as each was in the cluster last.
+	forms forms
+	// mutated are the objects that something in the cluster changes at each write.
+	mutated mutated
+	answers answers
+	// fights are the objects whose edits were reverted.
+	fights fights
+}
+
+// Run writes what changed. Arrivals wait for the charts; what exists
+// already, a revert above all, waits for the CRDs only, unless the charts are
+// being changed.
+func (s *Step) Run(ctx context.Context) Result {
+	if !s.CRDs.Ready {
+		if s.CRDs.Message != "" { // of a first install that is recorded the wait is noted
+			s.Wait("CRDs", s.CRDs.Message)
+		}
+		return Result{}
+	}
+	if !s.Controller.Ready {
+		s.Wait("Controller", cmp.Or(s.Controller.Message, "it is looked at once the charts are as Git says"))
+	}
+	if s.Changing {
+		return Result{}
+	}
+	// Where each write is slow, a newer commit would wait for all of them.
+	bounded, cancel := context.WithTimeout(ctx, s.Timeout)
+	defer cancel()
+	s.applied = apply.Apply(bounded, s.Client, s.Due(), apply.Options{
+		Owner:       s.Owner,
+		Uncached:    s.Uncached,
+		Arrivals:    s.Arrivals,
+		Concurrency: writers,
+		StillLeader: s.StillLeader,
+	})
+	s.noteAnswers()
+	s.noteMutated()
+	s.noteReverts()
+	s.noteForms()
+	s.tellWritten()
+	result := Result{Written: s.applied.Written}
+	result.Drifted, result.Held = s.noteUnwritten()
+	result.Unwritten = s.failedWrites()
+	result.Whole = s.wholeWritten() && (result.Unwritten == nil || onlyFought(result.Unwritten))
+	return result
+}
+
+// Due are the Changes that can be written now.
+func (s *Step) Due() []plan.Change {
+	return slices.DeleteFunc(slices.Clone(s.Plan.Changes), func(c plan.Change) bool {
+		_, _, waits := s.repoints(c)
+		return waits || !s.Controller.Ready && c.Action == plan.Create || s.stillMutated(c) != nil || s.fought(c) != nil
+	})
+}
+
+// Writes is how many Changes Run is about to write.
+func (s *Step) Writes() int {
+	if !s.CRDs.Ready || s.Changing {
+		return 0
+	}
+	writes := 0
+	for _, c := range s.Due() {
+		switch c.Action {
+		case plan.Create, plan.Update, plan.Adopt, plan.TakeBack:
+			writes++
+		case plan.None, plan.Wait, plan.Drifted, plan.Hold, plan.Conflict, plan.Refuse:
+		}
+	}
+	return writes
+}
+
+// noteUnwritten notes the Changes that write nothing: what waits, what is
+// only reported.
+func (s *Step) noteUnwritten() (drifted []render.Ref, held []plan.Change) {
+	for _, c := range s.Plan.Changes {
+		switch c.Action {
+		case plan.Wait:
+			s.WaitFor(c.WaitsFor, c.Message, c.WaitsSince, s.StallAfter)
+		case plan.Drifted:
+			drifted = append(drifted, c.Ref)
+		case plan.Hold:
+			held = append(held, c)
+		case plan.Create:
+			if !s.Controller.Ready {
+				s.Wait("Controller", c.Ref.String()+" arrives when the controller is there")
+			}
+		case plan.Update, plan.Adopt, plan.TakeBack:
+			if class, message, waits := s.repoints(c); waits {
+				s.Wait(class.String(), message)
+			}
+		case plan.None, plan.Conflict, plan.Refuse:
+		}
+	}
+	for _, message := range s.Plan.Warnings {
+		s.Warn(v1alpha1.ReasonWarning, message)
+	}
+	return drifted, held
+}
+
+// failedWrites joins what a person, or another try, has to correct; the rest of
+// the Plan is written by then. What was overtaken is looked at again.
+func (s *Step) failedWrites() error {
+	errs, written := fault.Apart(s.Plan.Err()), s.written()
+	for _, c := range s.Plan.Changes {
+		if err := s.stillMutated(c); err != nil && !s.attemptedNow(c.Ref) {
+			errs = append(errs, err)
+		}
+		if err := s.fought(c); err != nil && !written[c.Ref] {
+			errs = append(errs, err)
+		}
+	}
+	for _, f := range s.applied.Failed {
+		switch fault.Classify(f.Err).Class {
+		case fault.Superseded:
+			// Not at once: the cache has yet to learn of what overtook it.
+			s.WakeBy(s.Now.Add(finding.Soon))
+			s.Wait(f.Ref.String(), f.Err.Error())
+		case fault.Waiting:
+			s.Wait(f.Ref.String(), f.Err.Error())
+		case fault.Transient, fault.Terminal:
+			errs = append(errs, f.Err)
+		}
+	}
+	return fault.Several(errs)
+}
+
+// written are the objects that this pass has written.
+func (s *Step) written() map[render.Ref]bool {
+	written := map[render.Ref]bool{}
+	for _, w := range s.applied.Written {
+		written[w.Ref] = true
+	}
+	return written
+}
+
+// wholeWritten says whether every arrival and change of the revision stands in
+// the cluster.
+func (s *Step) wholeWritten() bool {
+	written := s.written()
+	for _, c := range s.Plan.Changes {
+		if c.Action != plan.Drifted && !written[c.Ref] && s.fought(c) == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// lagLasts is how long the watch cache may lack what was written. After that it is believed:
+// the API server may have been restored to an earlier state.
+const lagLasts = 10 * time.Second
+
+// answers are the definitions as the API server has answered the last writes, for as long as
+// the watch cache has older ones. A pass over those would take what it has written itself for
+// an edit by another client, and write it again.
+type answers map[render.Ref]answer
+
+type answer struct {
+	object *unstructured.Unstructured
+	at     time.Time
+}
+
+// noteAnswers keeps what this pass has written.
+func (s *Step) noteAnswers() {
+	for _, w := range s.applied.Written {
+		if w.Object == nil {
+			continue
+		}
+		if s.Memory.answers == nil {
+			s.Memory.answers = answers{}
+		}
+		s.Memory.answers[w.Ref] = answer{object: w.Object, at: s.Now}
+	}
+}
+
+// Newest is what lives, where each definition is no older than the answer to the last write.
+func (m *Memory) Newest(live plan.Live, now time.Time) plan.Live {
+	for ref, a := range m.answers {
+		cached := live.Objects[ref]
+		lasts := now.Sub(a.at)
+		if cached == nil || cached.GetUID() != a.object.GetUID() || lasts < 0 || lasts > lagLasts || !memory.Older(cached.GetResourceVersion(), a.object.GetResourceVersion()) {
+			delete(m.answers, ref)
+			continue
+		}
+		live.Objects[ref] = plan.NewObject(a.object)
+	}
+	return live
+}
+
+// tellWritten says what was done, and whose edit was corrected.
+func (s *Step) tellWritten() {
+	byRef := map[render.Ref]plan.Change{}
+	for _, c := range s.Plan.Changes {
+		byRef[c.Ref] = c
+	}
+	var applied, warnings []string
+	for _, w := range s.applied.Written {
+		warnings = append(warnings, byRef[w.Ref].Warnings...)
+		switch c := byRef[w.Ref]; {
+		case c.Drift && c.Action == plan.Create:
+			s.Wrote(corev1.EventTypeWarning, v1alpha1.ReasonDriftCorrected, fmt.Sprintf("%s was missing and is recreated", w.Ref))
+		case c.Drift && c.Action == plan.Update, len(c.Editors) > 0:
+			s.Wrote(corev1.EventTypeWarning, v1alpha1.ReasonDriftCorrected, fmt.Sprintf("%s: %s, edited by %s, is as Git says again", w.Ref, fieldPaths(c.Fields), editors(c.Editors)))
+		default:
+			applied = append(applied, fmt.Sprintf("%s: %s", w.Ref, c.Action))
+		}
+	}
+	if len(applied) > 0 {
+		s.Wrote(corev1.EventTypeNormal, v1alpha1.ReasonApplied, finding.Some(applied))
+	}
+	if len(warnings) > 0 {
+		s.Wrote(corev1.EventTypeWarning, v1alpha1.ReasonNodesDisrupted, finding.Some(warnings))
+	}
+}
+
+func editors(managers []string) string {
+	if len(managers) == 0 {
+		return "another client"
+	}
+	return strings.Join(managers, ", ")
+}
+
+func fieldPaths(fields []plan.Field) string {
+	if len(fields) == 0 {
+		return "the object"
+	}
+	paths := make([]string, 0, len(fields))
+	for _, f := range fields {
+		paths = append(paths, f.Path)
+	}
+	return strings.Join(paths, ", ")
+}
+
+// Ready says whether each definition of a Set is Ready at its newest generation. What was
+// just written speaks for itself, since its status is not of its new spec yet, and takes its
+// place in what lives. What is not Ready is waited for.
+func Ready(set *render.Set, live plan.Live, written []apply.Written) (observe.ByRef, finding.Findings) {
+	readiness, found := make(observe.ByRef, len(set.Objects)), finding.Findings{}
+	for _, object := range set.Objects {
+		if lives := live.Objects[object.Ref]; lives != nil {
+			readiness[object.Ref] = observe.Ready(lives)
+		}
+	}
+	for _, w := range written {
+		object := plan.NewObject(w.Object)
+		readiness[w.Ref], live.Objects[w.Ref] = observe.Ready(object), object
+	}
+	for _, object := range set.Objects {
+		if ready, seen := readiness[object.Ref]; seen && !ready.Ready {
+			found.Wait(object.Ref.String(), ready.Message)
+		}
+	}
+	return readiness, found
+}
+
+// repoints says whether a Change has a NodePool name another EC2NodeClass than in the cluster, which
+// is not Ready while the one that it names is: with it the pool could launch no node. A class that this
+// pass writes is Ready once a later one has found it so. The message is what is waited for.
+func (s *Step) repoints(c plan.Change) (class render.Ref, message string, waits bool) {
+	changes := c.Action == plan.Update || c.Action == plan.Adopt || c.Action == plan.TakeBack && c.Reason == plan.ReasonBrakeEnds
+	if !changes || c.Live == nil || c.Object.Desired == nil {
+		return render.Ref{}, "", false
+	}
+	before, named := render.Reference(c.Ref, c.Live)
+	after, names := render.Reference(c.Ref, c.Object.Desired)
+	if !named || !names || before == after || !s.ready(before) || s.ready(after) && !s.writes(after) {
+		return render.Ref{}, "", false
+	}
+	return after, fmt.Sprintf("%s stays with %s until %s is Ready", c.Ref, before, after), true
+}
+
+// writes says whether the Plan writes an object: what is known of it is of another one by then.
+func (s *Step) writes(ref render.Ref) bool {
+	return slices.ContainsFunc(s.Plan.Changes, func(c plan.Change) bool { return c.Ref == ref && c.Action.Writes() })
+}
+
+// ready says whether an object is as the pass has found it.
+func (s *Step) ready(ref render.Ref) bool {
+	object := s.Live.Objects[ref]
+	return object != nil && observe.Ready(object).Ready
+}

@@ -1,0 +1,189 @@
+package approval
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// MaxAge is how long an Approval may count at the most, whatever it says.
+const MaxAge = 7 * 24 * time.Hour
+
+// Publish says what is held, by a digest that stays while nothing but a few nodes changes: what a
+// person reads in a commit status can be approved a while later.
+func Publish(before *v1alpha1.HeldPlan, held *plan.Approvable, needed int32) *v1alpha1.HeldPlan {
+	if held == nil {
+		return nil
+	}
+	if before != nil && held.Within(before) {
+		return &v1alpha1.HeldPlan{
+			Digest: before.Digest, Outcome: before.Outcome, Summary: before.Summary, Nodes: before.Nodes, WeighedBy: before.WeighedBy, Entries: before.Entries, Needed: needed,
+		}
+	}
+	return &v1alpha1.HeldPlan{
+		Digest: held.Digest, Outcome: held.Outcome, Summary: held.Summary(), Nodes: int32(held.Nodes()), WeighedBy: held.WeighedBy, Entries: held.Entries, Needed: needed,
+	}
+}
+
+// ExpiresAt is until when an Approval may begin to count.
+func ExpiresAt(a *v1alpha1.Approval) time.Time {
+	latest := a.CreationTimestamp.Add(MaxAge)
+	if a.Spec.ExpiresAt.After(latest) {
+		return latest
+	}
+	return a.Spec.ExpiresAt.Time
+}
+
+// Of are the Approvals that name a NodeSync.
+func Of(sync *v1alpha1.NodeSync, all []v1alpha1.Approval) []v1alpha1.Approval {
+	return slices.DeleteFunc(slices.Clone(all), func(a v1alpha1.Approval) bool {
+		return a.Namespace != sync.Namespace || a.Spec.NodeSync != sync.Name || a.Spec.UID != sync.UID
+	})
+}
+
+// Naming are those of them that may count for what is held: unexpired, not being deleted, and not
+// used before.
+func Naming(held *v1alpha1.HeldPlan, of []v1alpha1.Approval, used []types.UID, now time.Time) []v1alpha1.Approval {
+	if held == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(of), func(a v1alpha1.Approval) bool {
+		return !render.NamesDigest(a.Spec.Digest, held.Digest) || !now.Before(ExpiresAt(&a)) || !a.DeletionTimestamp.IsZero() || slices.Contains(used, a.UID)
+	})
+}
+
+// Weigh finds who has approved what is held, and whether that is enough. Each principal counts once; trusted are
+// the roles of spec.guard.trustedSessions. An Approval whose author the API server has not checked does not
+// count, and the message names it.
+func Weigh(held *v1alpha1.HeldPlan, naming []v1alpha1.Approval, proof Proof, trusted []string) (enough bool) {
+	held.Approvers, held.Message = nil, ""
+	var checked []*v1alpha1.Approval
+	for i := range naming {
+		a := &naming[i]
+		if refused := proof.refuses(a); refused != "" {
+			held.Message = fmt.Sprintf("Approval %s by %s does not count: %s", a.Name, a.Spec.Author, refused)
+			continue
+		}
+		checked = append(checked, a)
+	}
+	for _, p := range principals(checked, trusted) {
+		held.Approvers = append(held.Approvers, p.name(trusted))
+		held.Message = cmp.Or(held.Message, p.countsOnce())
+	}
+	if enough = len(held.Approvers) >= int(held.Needed); enough {
+		held.Message = ""
+	}
+	return enough
+}
+
+// Record adds what was approved to what is left of that before: its objects as they were when its digest
+// was made, which is what people have read. A few nodes more are tolerated once, by package plan.
+func Record(left []v1alpha1.ApprovedPlan, held *v1alpha1.HeldPlan, now time.Time) []v1alpha1.ApprovedPlan {
+	left = slices.DeleteFunc(slices.Clone(left), func(a v1alpha1.ApprovedPlan) bool { return a.Digest == held.Digest })
+	return append(left, v1alpha1.ApprovedPlan{
+		Digest: held.Digest, By: held.Approvers, At: metav1.NewTime(now.Truncate(time.Second)), WeighedBy: held.WeighedBy, Entries: held.Entries,
+	})
+}
+
+// Used are the UIDs of Approvals that have counted, without those that exist no more.
+func Used(before []types.UID, of, counted []v1alpha1.Approval) []types.UID {
+	var used []types.UID
+	for i := range of {
+		uid := of[i].UID
+		if slices.Contains(before, uid) || slices.ContainsFunc(counted, func(a v1alpha1.Approval) bool { return a.UID == uid }) {
+			used = append(used, uid)
+		}
+	}
+	slices.Sort(used)
+	return used
+}
+
+// Ask is what a person does about what is held, for a commit status.
+func Ask(held *v1alpha1.HeldPlan) string {
+	ask := "approve " + render.ShownDigest(held.Digest)
+	if held.Needed > 1 {
+		return fmt.Sprintf("%d of %d have approved; %s", len(held.Approvers), held.Needed, ask)
+	}
+	return ask
+}
+
+// Command is what a person types who approves what is held.
+func Command(sync *v1alpha1.NodeSync, digest string) string {
+	return fmt.Sprintf("plumbline approve %s -n %s --digest %s", sync.Name, sync.Namespace, render.ShownDigest(digest))
+}
+
+// Sentence says how what is held is approved, and who has; it ends a condition's message.
+func Sentence(sync *v1alpha1.NodeSync) string {
+	held := sync.Status.Held
+	if held == nil {
+		return ""
+	}
+	words := fmt.Sprintf("it %s; to approve just that: %s", held.Summary, Command(sync, held.Digest))
+	if FromGit(sync.Spec.Guard) {
+		words += ", or in " + render.FileName + ": " + Line(held.Digest)
+	}
+	if held.Needed > 1 {
+		words += fmt.Sprintf(" (%d different principals are needed", held.Needed)
+		if len(held.Approvers) > 0 {
+			words += "; approved by " + strings.Join(held.Approvers, ", ")
+		}
+		words += ")"
+	}
+	if held.Message != "" {
+		words += "; " + held.Message
+	}
+	return words
+}
+
+// InGit says whether what is held is approved by plumbline.yaml of a revision. Where the NodeSync does not
+// count that, or has counted it before, what is held says so.
+func InGit(held *v1alpha1.HeldPlan, guard v1alpha1.Guard, digests, used []string, revision string) bool {
+	switch {
+	case held == nil || len(digests) == 0:
+		return false
+	case guard.ApproveFrom != v1alpha1.ApproveFromGit:
+		held.Message = "the list approve in " + render.FileName + " does not count: spec.guard.approveFrom of the NodeSync is not Git"
+		return false
+	case held.Needed > 1:
+		held.Message = "the list approve in " + render.FileName + " does not count: spec.guard.approvals asks for more than one person"
+		return false
+	case !slices.ContainsFunc(digests, func(typed string) bool { return render.NamesDigest(typed, held.Digest) }):
+		held.Message = "the list approve in " + render.FileName + " has other digests"
+		return false
+	case slices.Contains(used, held.Digest):
+		held.Message = "approve in " + render.FileName + " has this digest, which was used already: take it out, and add it again in a later push to approve it once more"
+		return false
+	}
+	held.Approvers, held.Message = []string{render.FileName + " of " + render.ShortRevision(revision)}, ""
+	return true
+}
+
+// UsedInGit are the digests that have counted, without those that HEAD approves no more: such a one
+// counts again once HEAD has it again. They are as many as a list may have at the most.
+func UsedInGit(before, digests []string) []string {
+	var used []string
+	for _, digest := range before {
+		listed := slices.ContainsFunc(digests, func(typed string) bool { return render.NamesDigest(typed, digest) })
+		if listed && !slices.Contains(used, digest) {
+			used = append(used, digest)
+		}
+	}
+	return used
+}
+
+// FromGit says whether a commit may approve what is held.
+func FromGit(guard v1alpha1.Guard) bool {
+	return guard.ApproveFrom == v1alpha1.ApproveFromGit && (guard.Approvals == nil || *guard.Approvals <= 1)
+}
+
+// Line is what a commit has in plumbline.yaml that approves what is held.
+func Line(digest string) string { return "approve: [" + render.ShownDigest(digest) + "]" }

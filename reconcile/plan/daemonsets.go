@@ -1,0 +1,281 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	podutil "sigs.k8s.io/karpenter/pkg/utils/pod"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// NodeDaemonSet is a DaemonSet that a node needs until its last pod has ended: that of a CSI
+// driver, which unmounts its volumes, or that of a CNI plugin, which gives pods their network.
+type NodeDaemonSet struct {
+	Namespace, Name string
+	// Drivers are the CSI drivers that it runs, sorted; CSI says that it runs one, maybe of a name
+	// that is not known.
+	Drivers  []string
+	CSI, CNI bool
+	// Tolerates says that its pods stay on a node that Karpenter drains: Karpenter evicts every
+	// pod that does not tolerate karpenter.sh/disrupted:NoSchedule, those of DaemonSets last, and
+	// no DaemonSet puts another pod on a node with that taint.
+	Tolerates bool
+	// bare says that it has no toleration at all, so that a patch cannot add to the list.
+	bare bool
+}
+
+// DaemonSets are those of the cluster that nodes need until their last pod has ended.
+type DaemonSets struct {
+	Found []NodeDaemonSet
+	// Unread is why they are not known; empty where they are.
+	Unread string
+}
+
+// Intolerant are those whose pods Karpenter evicts.
+func (d DaemonSets) Intolerant() []NodeDaemonSet {
+	var found []NodeDaemonSet
+	for _, one := range d.Found {
+		if !one.Tolerates {
+			found = append(found, one)
+		}
+	}
+	return found
+}
+
+// NodeDaemonSets are those of some DaemonSets that are a CSI driver's or a CNI plugin's, by
+// namespace and name. drivers are the names of the cluster's CSIDrivers. One that runs on no node
+// is left out, and one that may not run on Karpenter's.
+func NodeDaemonSets(all []appsv1.DaemonSet, drivers []string) []NodeDaemonSet {
+	var found []NodeDaemonSet
+	for i := range all {
+		set := &all[i]
+		spec := &set.Spec.Template.Spec
+		idle := set.Status.DesiredNumberScheduled == 0 && set.Status.ObservedGeneration > 0
+		names, csi := driversOf(spec, drivers)
+		cni := runsCNI(spec)
+		if idle || !csi && !cni || !mayRunOnKarpenters(spec) {
+			continue
+		}
+		found = append(found, NodeDaemonSet{
+			Namespace: set.Namespace, Name: set.Name, Drivers: names, CSI: csi, CNI: cni,
+			Tolerates: podutil.ToleratesDisruptedNoScheduleTaint(&corev1.Pod{Spec: corev1.PodSpec{Tolerations: spec.Tolerations}}),
+			bare:      len(spec.Tolerations) == 0,
+		})
+	}
+	slices.SortFunc(found, func(a, b NodeDaemonSet) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return found
+}
+
+// String is its namespace and name, with what it is for.
+func (d NodeDaemonSet) String() string {
+	var serves []string
+	switch {
+	case len(d.Drivers) > 0:
+		serves = append(serves, "CSI driver "+strings.Join(d.Drivers, ", "))
+	case d.CSI:
+		serves = append(serves, "a CSI driver")
+	}
+	if d.CNI {
+		serves = append(serves, "a CNI plugin")
+	}
+	return fmt.Sprintf("DaemonSet %s/%s (%s)", d.Namespace, d.Name, strings.Join(serves, ", "))
+}
+
+// toleration is what is missing, as Karpenter's taint is
+// (sigs.k8s.io/karpenter pkg/apis/v1/taints.go, DisruptedNoScheduleTaint).
+const toleration = `{"key":"` + karpv1.DisruptedTaintKey + `","operator":"Exists","effect":"NoSchedule"}`
+
+// Patch is the command that gives it the toleration.
+func (d NodeDaemonSet) Patch() string {
+	path, value := "/spec/template/spec/tolerations/-", toleration
+	if d.bare {
+		path, value = "/spec/template/spec/tolerations", "["+toleration+"]"
+	}
+	return fmt.Sprintf(`kubectl patch daemonset %s -n %s --type=json -p '[{"op":"add","path":"%s","value":%s}]'`, d.Name, d.Namespace, path, value)
+}
+
+// Doubt says that it is not known which lack the toleration; empty where it is.
+func (d DaemonSets) Doubt() string {
+	if d.Unread == "" {
+		return ""
+	}
+	return "whether the DaemonSets of CSI drivers and CNI plugins tolerate a drain is not known: " + d.Unread
+}
+
+// Trouble is the warning about them: that nobody knows, or which lack the toleration. It is empty
+// where none does.
+func (d DaemonSets) Trouble() string { return cmp.Or(d.Doubt(), d.Untolerated()) }
+
+// Untolerated says of DaemonSets that lack the toleration what follows and what to do; empty where
+// there is none.
+func (d DaemonSets) Untolerated() string {
+	intolerant := d.Intolerant()
+	if len(intolerant) == 0 {
+		return ""
+	}
+	names, patches := make([]string, 0, len(intolerant)), make([]string, 0, len(intolerant))
+	for _, one := range intolerant {
+		names, patches = append(names, one.String()), append(patches, one.Patch())
+	}
+	does := "does not tolerate"
+	if len(names) > 1 {
+		does = "do not tolerate"
+	}
+	return fmt.Sprintf("%s %s %s:NoSchedule: Karpenter evicts their pods from a node that it drains, and volumes stay attached or pods lose their network; add the toleration where they are installed from, or by hand: %s",
+		someOf(names), does, karpv1.DisruptedTaintKey, strings.Join(patches[:min(named, len(patches))], "; "))
+}
+
+// registrar is the image of the sidecar that registers a CSI driver with the kubelet
+// (github.com/kubernetes-csi/node-driver-registrar).
+const registrar = "csi-node-driver-registrar"
+
+// driverImages are CSI drivers for AWS by the last part of their image.
+func driverImages() map[string]string {
+	return map[string]string{
+		"aws-ebs-csi-driver":           "ebs.csi.aws.com",
+		"aws-efs-csi-driver":           "efs.csi.aws.com",
+		"aws-fsx-csi-driver":           "fsx.csi.aws.com",
+		"aws-mountpoint-s3-csi-driver": "s3.csi.aws.com",
+	}
+}
+
+// pluginImages are CNI plugins by the last parts of their image.
+func pluginImages() []string {
+	return []string{"amazon-k8s-cni", "cilium/cilium", "calico/node"}
+}
+
+// pluginFolders are where a node's container runtime finds its CNI plugins
+// (github.com/containernetworking/cni, and containerd's defaults).
+func pluginFolders() []string { return []string{"/opt/cni/bin", "/etc/cni/net.d"} }
+
+// driversOf are the CSI drivers that pods run, as far as their names are known, and whether they
+// run one. A driver is known by its socket, /var/lib/kubelet/plugins/DRIVER/csi.sock, whose folder
+// is mounted from the node; by the registrar, and by its image.
+func driversOf(spec *corev1.PodSpec, known []string) (drivers []string, runs bool) {
+	registers := false
+	for i := range spec.Containers {
+		image := repositoryOf(spec.Containers[i].Image)
+		registers = registers || path.Base(image) == registrar
+		if driver := driverImages()[path.Base(image)]; driver != "" {
+			drivers = append(drivers, driver)
+		}
+	}
+	for _, folder := range hostPaths(spec) {
+		parts := strings.Split(folder, "/")
+		for i, part := range parts {
+			plugin := i > 0 && (parts[i-1] == "plugins" || parts[i-1] == "csi-plugins") && part != "" && part != "kubernetes.io"
+			if slices.Contains(known, part) || registers && plugin {
+				drivers = append(drivers, part)
+			}
+		}
+	}
+	slices.Sort(drivers)
+	drivers = slices.Compact(drivers)
+	return drivers, registers || len(drivers) > 0
+}
+
+// runsCNI says whether pods install a CNI plugin on their node.
+func runsCNI(spec *corev1.PodSpec) bool {
+	for i := range spec.Containers {
+		image := "/" + repositoryOf(spec.Containers[i].Image)
+		if slices.ContainsFunc(pluginImages(), func(plugin string) bool { return strings.HasSuffix(image, "/"+plugin) }) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(hostPaths(spec), func(folder string) bool { return slices.Contains(pluginFolders(), folder) })
+}
+
+// hostPaths are the folders of the node that pods mount.
+func hostPaths(spec *corev1.PodSpec) []string {
+	var found []string
+	for i := range spec.Volumes {
+		if host := spec.Volumes[i].HostPath; host != nil {
+			found = append(found, path.Clean(host.Path))
+		}
+	}
+	return found
+}
+
+// repositoryOf is an image without its tag and digest.
+func repositoryOf(image string) string {
+	image, _, _ = strings.Cut(image, "@")
+	if colon := strings.LastIndex(image, ":"); colon > strings.LastIndex(image, "/") {
+		return image[:colon]
+	}
+	return image
+}
+
+// nodegroupLabel is on the nodes of EKS' managed node groups.
+const nodegroupLabel = "eks.amazonaws.com/nodegroup"
+
+// mayRunOnKarpenters says whether pods may run on a node that Karpenter has launched: not those
+// that are bound to managed node groups, or kept off every NodePool.
+func mayRunOnKarpenters(spec *corev1.PodSpec) bool {
+	if _, bound := spec.NodeSelector[nodegroupLabel]; bound {
+		return false
+	}
+	if spec.Affinity == nil || spec.Affinity.NodeAffinity == nil || spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return true
+	}
+	terms := spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	return len(terms) == 0 || slices.ContainsFunc(terms, func(term corev1.NodeSelectorTerm) bool {
+		return !slices.ContainsFunc(term.MatchExpressions, func(r corev1.NodeSelectorRequirement) bool {
+			off := r.Key == karpv1.NodePoolLabelKey && r.Operator == corev1.NodeSelectorOpDoesNotExist
+			bound := r.Key == nodegroupLabel && (r.Operator == corev1.NodeSelectorOpIn || r.Operator == corev1.NodeSelectorOpExists)
+			return off || bound
+		})
+	})
+}
+
+// ReasonIntolerantDaemonSets is the reason of what would end nodes while a DaemonSet that they need
+// to the end does not tolerate that.
+const ReasonIntolerantDaemonSets = "IntolerantDaemonSets"
+
+// holdIntolerant holds what would end nodes, where guard.intolerantDaemonSets says so, while a
+// DaemonSet of a CSI driver or a CNI plugin lacks its toleration, or nobody knows whether one does.
+func (m *maker) holdIntolerant(p *Plan) {
+	if m.policy.Guard.IntolerantDaemonSets != v1alpha1.IntolerantDaemonSetsHold || m.policy.Deleting {
+		return
+	}
+	words := m.policy.DaemonSets.Trouble()
+	if words == "" {
+		return
+	}
+	words = "guard.intolerantDaemonSets is Hold: " + words
+	for i := range p.Removals {
+		c := &p.Removals[i]
+		if c.Ref.Kind == render.NodePool && c.Nodes > 0 && !c.Terminating {
+			c.holdUnlessApproved(ReasonIntolerantDaemonSets, words)
+		}
+	}
+	for i := range p.Changes {
+		if c := &p.Changes[i]; disrupts(c) {
+			m.holdUnlessApproved(c)(ReasonIntolerantDaemonSets, words)
+		}
+	}
+}
+
+// Disrupts says whether nodes end, or are replaced, by what the Plan does now.
+func (p *Plan) Disrupts() bool {
+	for i := range p.Changes {
+		if weighs(&p.Changes[i]) {
+			return true
+		}
+	}
+	for _, c := range p.Removals {
+		if !c.Held && c.Nodes > 0 {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,261 @@
+package removal
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/dustin/go-humanize/english"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// Drainable ends a drain that cannot be recorded, or that could not see every pool.
+func (s *Step) Drainable(ctx context.Context) (Result, error) {
+	if err := s.recordable(ctx); err != nil {
+		return Result{}, err
+	}
+	return Result{}, s.servedOrGone(ctx)
+}
+
+// recordable ends a drain in a namespace that is being deleted: a removal is
+// recorded before it begins, and no record can be written there.
+func (s *Step) recordable(ctx context.Context) error {
+	if goes, err := s.namespaceGoes(ctx); err != nil || !goes {
+		return err
+	}
+	return fault.NamespaceTerminating(fmt.Errorf(
+		"namespace %s is being deleted, and no ConfigMap can be created in it: a removal is recorded in one before it begins, so nothing is drained; "+
+			"set onDelete: Orphan to leave the nodes and let the namespace go (kubectl patch nodesync %s -n %s --type=merge -p '{\"spec\":{\"onDelete\":\"Orphan\"}}')",
+		s.Sync.Namespace, s.Sync.Name, s.Sync.Namespace))
+}
+
+// namespaceGoes says whether the NodeSync goes with its namespace: nothing can be
+// created there any more, and what plumbline keeps there, and its rights to it, go
+// in no order. An older role cannot say.
+func (s *Step) namespaceGoes(ctx context.Context) (bool, error) {
+	namespace := &corev1.Namespace{}
+	err := s.Uncached.Get(ctx, client.ObjectKey{Name: s.Sync.Namespace}, namespace)
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
+		return false, fmt.Errorf("read namespace %s: %w", s.Sync.Namespace, err)
+	}
+	return namespace.DeletionTimestamp != nil, nil
+}
+
+// servedOrGone ends a drain while some of Karpenter's kinds are served and some
+// are not, and something is left in those that are there: nodes may be left whose
+// pool cannot be seen. Of a CRD that is gone every object is, and where none is left
+// of any, EC2 says whether an instance is.
+func (s *Step) servedOrGone(ctx context.Context) error {
+	established, err := s.View.Established(ctx)
+	if err != nil || established.Ready {
+		return err
+	}
+	missing, err := s.View.MissingCRDs(ctx)
+	if err != nil {
+		return err
+	}
+	if len(missing) == len(cluster.CRDNames()) {
+		return nil
+	}
+	left, err := s.leftBeside(ctx, missing)
+	if err != nil || left == "" && len(missing) > 0 && !s.Sync.Keeps() {
+		return err
+	}
+	if left != "" {
+		left = ", and " + left + " is left"
+	}
+	return fault.Waits(fmt.Errorf(
+		"drain the nodes: %s%s: install Karpenter's CRDs again, or set onDelete: Orphan to keep the nodes", established.Message, left))
+}
+
+// leftBeside is one object of the NodeSync that is left in the kinds whose CRDs are there, seen past the cache;
+// empty where there is none. A kind of which nobody can be asked may have some.
+func (s *Step) leftBeside(ctx context.Context, missing []string) (string, error) {
+	if err := s.recallApplied(ctx); err != nil {
+		return "", err
+	}
+	for _, kind := range cluster.Kinds() {
+		if slices.Contains(missing, kind.CRD) {
+			continue
+		}
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kind.GVK.GroupVersion().WithKind(kind.GVK.Kind + "List"))
+		err := s.Nodes.Uncached.List(ctx, list)
+		if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
+			return "what may be there of " + kind.CRD, nil
+		}
+		if err != nil {
+			return "", fmt.Errorf("find out what is left beside the CRDs that are gone: %w", err)
+		}
+		for i := range list.Items {
+			if object := &list.Items[i]; s.mayBeOurs(kind, object) {
+				return kind.GVK.Kind + "/" + object.GetName(), nil
+			}
+		}
+	}
+	return "", nil
+}
+
+// mayBeOurs says whether an object is the NodeSync's, or a NodeClaim of a pool that it has applied. Without a record
+// each may be.
+func (s *Step) mayBeOurs(kind render.Kind, object metav1.Object) bool {
+	applied := s.Memory.applied
+	if kind.CRD == cluster.NodeClaimCRD {
+		return !applied.Exists() || applied.Record.Pools[object.GetLabels()[karpv1.NodePoolLabelKey]]
+	}
+	ref := render.Ref{Kind: kind.GVK.Kind, Name: object.GetName()}
+	return s.owner().Owns(object) || applied.Record.Objects[ref] == object.GetUID()
+}
+
+// FinishDrained ends the drain of a NodeSync that is being deleted once nothing of it is left: no object, seen
+// past the cache, and no instance in EC2.
+func (s *Step) FinishDrained(ctx context.Context) (Result, error) {
+	if s.Sync.Keeps() || len(s.Sync.Status.Removals) > 0 {
+		return Result{}, nil
+	}
+	if waits, err := s.awaitRelabelled(ctx); err != nil || waits {
+		return Result{}, err
+	}
+	again, done, err := s.nothingLives(ctx)
+	if err != nil || !done {
+		return Result{}, err
+	}
+	how, err := s.nothingRuns(ctx)
+	if err != nil || how == "" {
+		return Result{}, err
+	}
+	how = strings.Join(append([]string{how}, again...), "; ")
+	if err := s.Memory.applied.Drop(ctx, s.Client); err != nil {
+		s.Memory.applied = nil
+		return Result{}, err
+	}
+	return Result{Ended: how}, nil
+}
+
+// nothingLives says whether every object is gone, seen past the cache, and which NodePools another client has created
+// again without a node.
+func (s *Step) nothingLives(ctx context.Context) (again []string, done bool, err error) {
+	if !s.Served {
+		return nil, true, nil
+	}
+	live, err := observe.Live(ctx, s.Nodes.Uncached)
+	if err != nil {
+		return nil, false, err
+	}
+	live.Recorded = s.Recorded()
+	left, err := s.Left(ctx, live)
+	if err != nil {
+		return nil, false, err
+	}
+	if len(left.Kept) > 0 {
+		s.WaitFor("NodeSync/"+left.Kept[0].By, left.Kept[0].Message, left.Kept[0].Since, s.Sync.GetStallAfter())
+		return nil, false, nil
+	}
+	if len(left.Removals) > 0 {
+		s.Wait(left.Removals[0].Ref.String(), "it is still there")
+		s.wakeNow()
+		return nil, false, nil
+	}
+	again, waits := s.seeAgain(live)
+	return again, !waits, nil
+}
+
+// reasonInstancesLeft is that of a removal which was found by its instances.
+const reasonInstancesLeft = "InstancesLeft"
+
+// nothingRuns asks EC2, at the end of a drain, for every instance of the cluster
+// that Karpenter has launched. One of a pool of this NodeSync that lives, and whose
+// pool is gone, becomes a removal of its own: it is recorded, and waited for like
+// any other. It returns how the drain has ended; nothing while it has not.
+func (s *Step) nothingRuns(ctx context.Context) (how string, err error) {
+	store := s.Memory.applied
+	if store.Exists() && len(store.Record.Pools) == 0 || !store.Exists() && s.Cluster == "" {
+		return "it has applied no NodePool", nil
+	}
+	if s.Cluster == "" {
+		s.Wait("EC2", "which cluster the NodePools were of is not known any more, so EC2 cannot be asked whether their instances have ended: set onDelete: Orphan to leave them")
+		return "", nil
+	}
+	if gate := s.cloudGate(); !gate.Open {
+		s.Wait("EC2", "whether an instance is left cannot be verified: "+gate.Message+"; set onDelete: Orphan to leave the nodes")
+		return "", nil
+	}
+	if !finding.Due(s.Now, s.Memory.askedAt, s.AskEvery) {
+		s.Wait("EC2", "EC2 is asked whether an instance is left")
+		s.WakeBy(s.Memory.askedAt.Add(s.AskEvery))
+		return "", nil
+	}
+	s.Memory.askedAt = s.Now
+	ec2, err := s.EC2(ctx, s.Region)
+	if err != nil {
+		return "", err
+	}
+	found, err := ec2.Instances(ctx, cloud.Query{Cluster: s.Cluster, AllPools: true})
+	left := leftover(found, s.countedPools())
+	switch {
+	case len(left) > 0:
+		s.recordLeftover(left)
+		return "", nil
+	case err != nil:
+		s.Wait("EC2", fmt.Sprintf("ask EC2 whether an instance is left: %s", err))
+		s.WakeBy(s.Now.Add(s.AskEvery))
+		return "", nil
+	}
+	return "EC2 has ended every instance of it", nil
+}
+
+// countedPools says of which pools an instance keeps a drain from its end: those
+// that this NodeSync has applied and that nobody else has now. Where no record says
+// which these are, all that no living NodePool has.
+func (s *Step) countedPools() func(pool string) bool {
+	recorded := s.Memory.applied.Exists()
+	pools := s.Memory.applied.Record.Pools
+	return func(pool string) bool {
+		living := s.Live.Objects[render.Ref{Kind: render.NodePool, Name: pool}] != nil
+		return !living && (pools[pool] || !recorded)
+	}
+}
+
+// leftover are the instances that have not ended, by pool.
+func leftover(found []cloud.Instance, counts func(pool string) bool) map[string]int {
+	left := map[string]int{}
+	for _, i := range found {
+		if !i.Gone() && i.Pool != "" && counts(i.Pool) {
+			left[i.Pool]++
+		}
+	}
+	return left
+}
+
+// recordLeftover records a removal for each pool of which instances are left. Its
+// object is gone, and with it its UID.
+func (s *Step) recordLeftover(left map[string]int) {
+	now := s.timestamp()
+	for _, pool := range slices.Sorted(maps.Keys(left)) {
+		s.Sync.Status.Removals = append(s.Sync.Status.Removals, v1alpha1.Removal{
+			Kind: render.NodePool, Name: pool, UID: types.UID("instances-of-" + pool), Revision: plan.RevisionDeleted,
+			RecordedAt: now, Phase: v1alpha1.RemovalPacing, Since: now, LastProgress: now,
+			Remaining: int32(left[pool]), Reason: reasonInstancesLeft, Message: "its NodePool is gone, and EC2 has instances of it that run",
+		})
+		s.Warn(reasonInstancesLeft, fmt.Sprintf("NodePool/%s is gone, and EC2 has %s of it that did not end", pool, english.Plural(left[pool], "instance", "")))
+		s.wakeNow()
+	}
+}

@@ -1,0 +1,434 @@
+package signature
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ProtonMail/go-crypto/openpgp"
+)
+
+// kind of a signature.
+type kind int
+
+const (
+	unknown kind = iota
+	openPGP
+	ssh
+	x509
+)
+
+func kindOf(signature string) kind {
+	for begin, k := range map[string]kind{
+		"-----BEGIN PGP SIGNATURE-----":  openPGP,
+		"-----BEGIN PGP MESSAGE-----":    openPGP,
+		"-----BEGIN SSH SIGNATURE-----":  ssh,
+		"-----BEGIN SIGNED MESSAGE-----": x509,
+	} {
+		if strings.HasPrefix(signature, begin) {
+			return k
+		}
+	}
+	return unknown
+}
+
+// Commit returns who has signed a commit: the entry of the Secret and the key; and when
+// it was made, in its own words. The error is an *Error.
+func (k Keys) Commit(c Commit, now time.Time) (signer string, made time.Time, err error) {
+	name := "commit " + shortHash(c.Hash)
+	s, made, err := c.open()
+	if err != nil {
+		return "", made, &Error{Object: name, Problem: err.Error(), Remedy: "it was not written by git, and is not trusted"}
+	}
+	signer, err = k.verify(s, name, "sign it (git commit -S) and push it again", now)
+	return signer, made, err
+}
+
+// Tag returns who has signed a tag: the entry of the Secret and the key; and when it was
+// made, in its own words. The error is an *Error.
+func (k Keys) Tag(t Tag, now time.Time) (signer string, made time.Time, err error) {
+	name := "tag " + t.Name
+	s, made, err := t.open()
+	if err != nil {
+		return "", made, &Error{Object: name, Problem: err.Error(), Remedy: "make and sign a tag of that name on the commit (git tag -s) and push it"}
+	}
+	signer, err = k.verify(s, name, "sign it (git tag -s) and push it again", now)
+	return signer, made, err
+}
+
+func (k Keys) verify(s signed, object, sign string, now time.Time) (string, error) {
+	fail := func(problem, remedy string) (string, error) {
+		return "", &Error{Object: object, Problem: problem, Remedy: remedy}
+	}
+	if strings.TrimSpace(s.signature) == "" {
+		return fail("is not signed", sign)
+	}
+	var signer string
+	var err *refusal
+	switch kindOf(s.signature) {
+	case openPGP:
+		signer, err = k.byOpenPGP(s, now)
+	case ssh:
+		signer, err = k.bySSH(s, now)
+	case x509:
+		return fail("has an X.509 signature, which is not supported", "sign with an OpenPGP or an SSH key")
+	case unknown:
+		return fail("has a signature of an unknown form", sign)
+	}
+	if err != nil {
+		return fail(err.problem, err.remedy)
+	}
+	return signer, nil
+}
+
+// refusal is why a signature does not count, the gravest of several the least
+// telling.
+type refusal struct {
+	weight          int
+	problem, remedy string
+}
+
+// How telling refusals are: of several keys, the one that came closest speaks.
+const (
+	otherKey = iota
+	otherContent
+	notTrusted
+)
+
+// closer is the more telling of two refusals.
+func closer(a, b *refusal) *refusal {
+	if a == nil || b != nil && b.weight > a.weight {
+		return b
+	}
+	return a
+}
+
+// foreign refuses a key that the Secret lacks.
+func (k Keys) foreign(key string) *refusal {
+	r := &refusal{
+		weight:  otherKey,
+		problem: fmt.Sprintf("is signed with %s, which is not in secret %s", key, k.secret),
+		remedy:  "sign it with one of the keys there, or add the public key if its owner is trusted",
+	}
+	if len(k.unread) > 0 {
+		r.remedy += fmt.Sprintf(" (the secret's entries %s cannot be read)", some(k.unread))
+	}
+	return r
+}
+
+// altered refuses a signature of another content.
+func altered(key string) *refusal {
+	return &refusal{weight: otherContent, problem: fmt.Sprintf("is not what was signed with %s", key), remedy: "its content was changed, or its signature taken from another one: look at who has pushed it"}
+}
+
+func shortHash(hash string) string { return hash[:min(12, len(hash))] }
+
+// some names at most five of several.
+func some(names []string) string {
+	const most = 5
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}
+
+// Commit is a commit to be verified.
+type Commit struct {
+	// Hash of the commit, in hex.
+	Hash string
+	// Data is the object as Git stores it, without Git's own header.
+	Data []byte
+	// Tree and Parents are the hashes that go on to be used as the commit's. One that
+	// reads otherwise here is refused.
+	Tree    string
+	Parents []string
+}
+
+// Tag is an annotated tag to be verified.
+type Tag struct {
+	// Name that the tag was asked for by, without refs/tags/.
+	Name string
+	// Data is the object as Git stores it, without Git's own header.
+	Data []byte
+	// Commit is the hash of the commit that goes on to be used as the tag's.
+	Commit string
+}
+
+// signed is an object taken apart: what a signature covers, and the signature,
+// empty where there is none.
+type signed struct {
+	payload   []byte
+	signature string
+}
+
+const (
+	sha1Signature   = "gpgsig"
+	sha256Signature = "gpgsig-sha256"
+)
+
+// headers iterates over the lines of an object's header, up to the empty line. A line
+// that begins with a space continues the one before.
+func headers(data []byte, visit func(name string, line []byte, continued bool) error) (message []byte, err error) {
+	name := ""
+	for rest := data; len(rest) > 0; {
+		end := bytes.IndexByte(rest, '\n')
+		if end < 0 {
+			return nil, errors.New("ends within its header")
+		}
+		line := rest[:end+1]
+		if end == 0 {
+			return rest, nil
+		}
+		continued := line[0] == ' '
+		if !continued {
+			name, _, _ = strings.Cut(string(line[:end]), " ")
+		}
+		if continued && name == "" {
+			return nil, errors.New("begins with a space")
+		}
+		if err := visit(name, line, continued); err != nil {
+			return nil, err
+		}
+		rest = rest[end+1:]
+	}
+	return nil, nil // a commit without a message ends with its header
+}
+
+// open takes a commit apart as git's parse_signed_commit does, and checks that what
+// is covered reads as the commit that goes on to be used. It returns when the commit
+// was made, in its own words, too.
+// https://github.com/git/git/blob/v2.47.0/commit.c
+func (c Commit) open() (signed, time.Time, error) {
+	var s signed
+	var signature bytes.Buffer
+	seen := map[string]bool{}
+	message, err := headers(c.Data, func(name string, line []byte, continued bool) error {
+		switch {
+		case !strings.HasPrefix(name, sha1Signature):
+			s.payload = append(s.payload, line...)
+			return nil
+		case name != sha1Signature && name != sha256Signature:
+			return fmt.Errorf("has the unknown header %.40q", name)
+		case continued && name == sha1Signature:
+			signature.Write(line[1:])
+			return nil
+		case continued:
+			return nil
+		case seen[name]:
+			return errors.New("has two signatures")
+		}
+		seen[name] = true
+		if name == sha1Signature {
+			signature.Write(bytes.TrimPrefix(line[len(name):], []byte(" ")))
+		}
+		return nil
+	})
+	if err != nil {
+		return signed{}, time.Time{}, err
+	}
+	s.payload = append(s.payload, message...)
+	s.signature = signature.String()
+	at, err := c.reads(s.payload)
+	return s, at, err
+}
+
+// reads checks that the covered bytes begin with the tree and the parents that the
+// commit is used with, as Git writes them: a parser that is more generous may have found
+// others in what no signature covers.
+func (c Commit) reads(payload []byte) (time.Time, error) {
+	rest := string(payload)
+	for _, want := range append([]string{"tree " + c.Tree}, prefixed("parent ", c.Parents)...) {
+		line, after, _ := strings.Cut(rest, "\n")
+		if line != want {
+			return time.Time{}, errors.New("can be read in two ways")
+		}
+		rest = after
+	}
+	author, rest, _ := strings.Cut(rest, "\n")
+	committer, _, _ := strings.Cut(rest, "\n")
+	if !strings.HasPrefix(author, "author ") || !strings.HasPrefix(committer, "committer ") {
+		return time.Time{}, errors.New("can be read in two ways")
+	}
+	return stamp(committer), nil
+}
+
+// stamp is the time at the end of a line "committer NAME <MAIL> SECONDS ZONE"; zero
+// where there is none.
+func stamp(line string) time.Time {
+	fields := strings.Fields(line[strings.LastIndexByte(line, '>')+1:])
+	if len(fields) != 2 {
+		return time.Time{}
+	}
+	seconds, err := strconv.ParseInt(fields[0], 10, 64)
+	if err != nil {
+		return time.Time{}
+	}
+	return time.Unix(seconds, 0).UTC()
+}
+
+func prefixed(prefix string, all []string) []string {
+	out := make([]string, len(all))
+	for i, one := range all {
+		out[i] = prefix + one
+	}
+	return out
+}
+
+// open takes a tag apart. Its signature stands at the end of its message.
+// https://github.com/git/git/blob/v2.47.0/gpg-interface.c, parse_signed_buffer
+func (t Tag) open() (signed, time.Time, error) {
+	want := []string{"object " + t.Commit, "type commit", "tag " + t.Name}
+	at := 0
+	var made time.Time
+	message, err := headers(t.Data, func(name string, line []byte, _ bool) error {
+		text := strings.TrimSuffix(string(line), "\n")
+		defer func() { at++ }()
+		switch {
+		case at == 0 && text != want[0]:
+			return errors.New("names another commit than the host says it does")
+		case at == 1 && text != want[1]:
+			return errors.New("names another tag, and not a commit")
+		case at == 2 && text != want[2]:
+			return fmt.Errorf("was made and signed as %.100q, and not under the name by which the host gives it out", text)
+		case at == 3 && name != "tagger", at > 3:
+			return fmt.Errorf("has the unknown header %.40q", name)
+		case at == 3:
+			made = stamp(text)
+		}
+		return nil
+	})
+	if err == nil && at < len(want) {
+		err = errors.New("lacks a part of its header")
+	}
+	if err != nil {
+		return signed{}, made, err
+	}
+	start := lastSignature(message)
+	if start < 0 {
+		return signed{payload: t.Data}, made, nil
+	}
+	return signed{payload: t.Data[:len(t.Data)-len(message)+start], signature: string(message[start:])}, made, nil
+}
+
+// lastSignature is where the last line of a message stands that begins a signature.
+func lastSignature(message []byte) int {
+	last, at := -1, 0
+	for line := range bytes.Lines(message) {
+		if kindOf(string(line)) != unknown {
+			last = at
+		}
+		at += len(line)
+	}
+	return last
+}
+
+// The ends of the names of a Secret's entries, as Flux has them, and ssh-keygen's
+// allowed signers. What has none of them is read as OpenPGP keys, as in Flux.
+const (
+	sshEntry     = ".sshpub"
+	allowedEntry = "allowed_signers"
+)
+
+// Keys are the public keys of the trusted signers.
+type Keys struct {
+	secret string
+	rings  []ring
+	ssh    []sshKey
+	// unread are the entries of the Secret that cannot be read.
+	unread []string
+}
+
+// ring has the OpenPGP keys of one entry.
+type ring struct {
+	entry    string
+	entities openpgp.EntityList
+}
+
+// KeysFromSecret reads the entries of a Secret. Those that cannot be read are passed
+// over, as long as there is one key. The error is a *KeysError.
+func KeysFromSecret(secret string, data map[string][]byte) (Keys, error) {
+	k := Keys{secret: secret}
+	var problems []string
+	for _, entry := range slices.Sorted(maps.Keys(data)) {
+		if err := k.add(entry, string(data[entry])); err != nil {
+			k.unread = append(k.unread, entry)
+			problems = append(problems, fmt.Sprintf("%s %v", entry, err))
+		}
+	}
+	if len(k.rings)+len(k.ssh) > 0 {
+		return k, nil
+	}
+	if len(problems) == 0 {
+		problems = []string{"it has no entry"}
+	}
+	return Keys{}, &KeysError{Secret: secret, Reason: some(problems)}
+}
+
+func (k *Keys) add(entry, text string) error {
+	switch {
+	case strings.HasSuffix(entry, sshEntry):
+		return k.addSSH(entry, text, authorizedKey)
+	case strings.HasSuffix(entry, allowedEntry):
+		return k.addSSH(entry, text, allowedSigner)
+	}
+	return k.addOpenPGP(entry, text)
+}
+
+const beginArmor = "-----BEGIN PGP PUBLIC KEY BLOCK-----"
+
+// addOpenPGP reads one or more armored blocks. What a parser says is not repeated: it
+// may quote the Secret.
+func (k *Keys) addOpenPGP(entry, text string) error {
+	if strings.Contains(text, "-----BEGIN PGP PRIVATE KEY BLOCK-----") {
+		return errors.New("has a private key, which belongs on no cluster")
+	}
+	found := ring{entry: entry}
+	blocks := strings.Split(text, beginArmor)
+	for _, block := range blocks[1:] {
+		entities, err := openpgp.ReadArmoredKeyRing(strings.NewReader(beginArmor + block))
+		if err != nil {
+			return errors.New("is no armored OpenPGP public key")
+		}
+		for _, entity := range entities {
+			if self, _ := entity.PrimarySelfSignature(); self != nil { // it says what the key is for
+				found.entities = append(found.entities, entity)
+			}
+		}
+	}
+	if len(found.entities) == 0 {
+		return errors.New("is no armored OpenPGP public key")
+	}
+	k.rings = append(k.rings, found)
+	return nil
+}
+
+// Error says why a commit or a tag is not verified.
+type Error struct {
+	// Object is the commit or the tag, as people name it.
+	Object string
+	// Problem completes the sentence that Object begins, and Remedy says what to do.
+	Problem, Remedy string
+}
+
+// Error names the object, the problem and the remedy.
+func (e *Error) Error() string {
+	if e.Remedy == "" {
+		return e.Object + " " + e.Problem
+	}
+	return fmt.Sprintf("%s %s: %s", e.Object, e.Problem, e.Remedy)
+}
+
+// KeysError says that a Secret has no key that could verify anything.
+type KeysError struct {
+	Secret, Reason string
+}
+
+// Error names the Secret and says what belongs there.
+func (e *KeysError) Error() string {
+	return fmt.Sprintf("secret %s has no key of a signer: %s: add public keys, one entry each: armored OpenPGP in NAME.asc, SSH in NAME.sshpub", e.Secret, e.Reason)
+}

@@ -1,0 +1,509 @@
+package summary
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize/english"
+	"github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/duration"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/brake"
+	"github.com/plumbline-dev/plumbline/reconcile/nodes"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/recorder"
+	"github.com/plumbline-dev/plumbline/redact"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// Status is how a NodeSync is.
+type Status struct {
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
+	// State is the answer in two words, Next what happens now by itself or has to
+	// be done.
+	State     string       `json:"state"`
+	Next      string       `json:"next"`
+	Ready     string       `json:"ready"`
+	Reason    string       `json:"reason,omitempty"`
+	Message   string       `json:"message,omitempty"`
+	Since     *metav1.Time `json:"since,omitempty"`
+	Attempted string       `json:"attempted,omitempty"`
+	Applied   string       `json:"applied,omitempty"`
+	Source    string       `json:"source,omitempty"`
+	Cloud     string       `json:"cloud,omitempty"`
+	Launches  string       `json:"launches,omitempty"`
+	NodeDrift string       `json:"nodeDrift,omitempty"`
+	// Stuck names what has been terminating for longer than expected, and Terminations are these.
+	Stuck        string                 `json:"terminationStalled,omitempty"`
+	Terminations []v1alpha1.Termination `json:"terminations,omitempty"`
+	// Rollout is the replacement of nodes that do not match their definitions.
+	Rollout *v1alpha1.Rollout `json:"rollout,omitempty"`
+	// PoolRollouts are the pools in which there are such nodes, and whether that is stopped.
+	PoolRollouts    []v1alpha1.PoolRollout    `json:"poolRollouts,omitempty"`
+	Extra           string                    `json:"extraFields,omitempty"`
+	DaemonSets      string                    `json:"daemonSets,omitempty"`
+	Unguarded       string                    `json:"deletionUnguarded,omitempty"`
+	ChartsUnguarded string                    `json:"chartsUnguarded,omitempty"`
+	Denied          string                    `json:"karpenterDenied,omitempty"`
+	Volumes         string                    `json:"volumesLeft,omitempty"`
+	Left            string                    `json:"resourcesLeft,omitempty"`
+	Rescued         string                    `json:"nodeClassRescued,omitempty"`
+	Orphaned        string                    `json:"orphaned,omitempty"`
+	Appliers        string                    `json:"otherAppliers,omitempty"`
+	Suspended       bool                      `json:"suspended,omitempty"`
+	Waiting         *v1alpha1.Waiting         `json:"waiting,omitempty"`
+	Karpenter       *v1alpha1.KarpenterStatus `json:"karpenter,omitempty"`
+	Stages          []v1alpha1.StageStatus    `json:"stages,omitempty"`
+	Pools           []Pool                    `json:"pools"`
+	Removals        []v1alpha1.Removal        `json:"removals,omitempty"`
+	// Unled says that no daemon leads, so that all of this is of before; empty where one
+	// does, or nobody can tell.
+	Unled string `json:"unled,omitempty"`
+	// Unread says why the pools could not be read; the rest holds even so.
+	Unread string `json:"unread,omitempty"`
+}
+
+// Of sums a NodeSync up, but for its pools.
+func Of(sync *v1alpha1.NodeSync) Status {
+	s := sync.Status
+	status := Status{
+		Name: sync.Name, Namespace: sync.Namespace, State: string(StateOf(sync)), Next: Next(sync), Ready: ReadyWord(sync),
+		Reason: conditions.GetReason(sync, meta.ReadyCondition), Message: conditions.GetMessage(sync, meta.ReadyCondition),
+		Since:     Since(sync),
+		Attempted: s.LastAttemptedRevision, Applied: s.LastAppliedRevision, Suspended: sync.Spec.Suspend,
+		Waiting: s.Waiting, Karpenter: s.Karpenter, Stages: s.Stages, Removals: s.Removals, Rollout: s.Rollout, PoolRollouts: s.PoolRollouts, Pools: []Pool{},
+	}
+	if verified := conditions.Get(sync, v1alpha1.SourceVerifiedCondition); verified != nil {
+		status.Source = fmt.Sprintf("%s (%s)", verified.Status, verified.Message)
+	}
+	if verified := conditions.Get(sync, v1alpha1.CloudVerifiedCondition); verified != nil {
+		status.Cloud = fmt.Sprintf("%s (%s)", verified.Status, verified.Reason)
+	}
+	status.Launches = conditions.GetMessage(sync, v1alpha1.LaunchFailingCondition)
+	status.NodeDrift = conditions.GetMessage(sync, v1alpha1.NodeDriftCondition)
+	if status.Stuck = conditions.GetMessage(sync, v1alpha1.TerminationStalledCondition); status.Stuck != "" {
+		status.Terminations = s.Terminations
+	}
+	status.Extra = conditions.GetMessage(sync, v1alpha1.ExtraFieldsCondition)
+	status.DaemonSets = conditions.GetMessage(sync, v1alpha1.IntolerantDaemonSetsCondition)
+	status.ChartsUnguarded = conditions.GetMessage(sync, v1alpha1.ChartsUnguardedCondition)
+	status.Denied = conditions.GetMessage(sync, v1alpha1.KarpenterDeniedCondition)
+	status.Unguarded = conditions.GetMessage(sync, v1alpha1.DeletionUnguardedCondition)
+	status.Volumes = conditions.GetMessage(sync, v1alpha1.VolumesLeftCondition)
+	status.Left = conditions.GetMessage(sync, v1alpha1.ResourcesLeftCondition)
+	status.Orphaned = conditions.GetMessage(sync, v1alpha1.OrphanedCondition)
+	status.Appliers = conditions.GetMessage(sync, v1alpha1.OtherAppliersCondition)
+	status.Rescued = conditions.GetMessage(sync, v1alpha1.NodeClassRescuedCondition)
+	return status
+}
+
+// Line is one fact: what it is about, what is so, and since when where that is known.
+type Line struct {
+	About, Text string
+	Since       *metav1.Time
+}
+
+// Lines are the facts beside state and message, in the order in which they are shown.
+func (s Status) Lines() []Line {
+	lines := []Line{{About: "commit", Text: s.Commit()}}
+	if s.Source != "" {
+		lines = append(lines, Line{About: "source", Text: "verified: " + OneLine(s.Source)})
+	}
+	if w := s.Waiting; w != nil {
+		lines = append(lines, Line{"waiting", "for " + w.For, &w.Since})
+	}
+	lines = append(lines, Line{About: "next", Text: s.Next})
+	if k := s.Karpenter; k != nil {
+		lines = append(lines, Line{About: "karpenter", Text: fmt.Sprintf("%s in %s, cluster %s in %s", strings.TrimSpace(k.Management+" "+k.Version), k.Namespace, k.Cluster, k.Region)})
+		if t := k.Target; t != nil {
+			lines = append(lines, Line{"charts", fmt.Sprintf("%s: %s", t.Version, t.Step), &t.Since})
+		}
+	}
+	lines = append(lines, Line{About: "cloud", Text: "verified: " + OrNone(s.Cloud)})
+	if s.Launches != "" {
+		lines = append(lines, Line{About: "launches", Text: "fail: " + s.Launches})
+	}
+	if s.Rollout != nil {
+		lines = append(lines, Line{"rollout", s.RolloutMessage(), &s.Rollout.Since})
+	}
+	if words := brake.Words(s.PoolRollouts); words != "" {
+		lines = append(lines, Line{"brake", OneLine(words), nil})
+	}
+	for _, about := range []Line{
+		{About: "nodes", Text: before("drift: ", s.NodeDrift)},
+		{About: "stuck", Text: s.Stuck},
+		{About: "fields", Text: before("extra: ", s.Extra)},
+		{About: "daemonsets", Text: s.DaemonSets},
+		{About: "guard", Text: s.Unguarded},
+		{About: "policies", Text: s.ChartsUnguarded},
+		{About: "denied", Text: s.Denied},
+		{About: "volumes", Text: s.Volumes},
+		{About: "aws", Text: s.Left},
+		{About: "class", Text: s.Rescued},
+		{About: "orphaned", Text: s.Orphaned},
+		{About: "appliers", Text: s.Appliers},
+	} {
+		if about.Text != "" {
+			about.Text = OneLine(about.Text)
+			lines = append(lines, about)
+		}
+	}
+	return lines
+}
+
+// RolloutMessage says in one line how far a rollout is; empty where there is none.
+func (s Status) RolloutMessage() string {
+	if s.Rollout == nil {
+		return ""
+	}
+	return OneLine(nodes.RolloutWords(brake.Awaits(*s.Rollout, s.PoolRollouts)))
+}
+
+// before puts a word before a text; nothing where that is empty.
+func before(word, text string) string {
+	if text == "" {
+		return ""
+	}
+	return word + text
+}
+
+// Commit says which commit counts, in short.
+func (s Status) Commit() string {
+	text := OrNone(render.ShortRevision(s.Applied))
+	switch {
+	case s.Attempted == "" || s.Attempted == s.Applied:
+		return text
+	case s.State == string(Failed):
+		return text + "; not applied: " + render.ShortRevision(s.Attempted)
+	case s.State == string(Held):
+		return text + "; held: " + render.ShortRevision(s.Attempted)
+	}
+	return text + ", on the way to " + render.ShortRevision(s.Attempted)
+}
+
+// ReadyWord is the status of Ready, as far as it counts.
+func ReadyWord(sync *v1alpha1.NodeSync) string {
+	if StateOf(sync) == Unknown {
+		return "Unknown"
+	}
+	if ready := conditions.Get(sync, meta.ReadyCondition); ready != nil {
+		return string(ready.Status)
+	}
+	return "Unknown"
+}
+
+// Message is the state of a NodeSync in one line, with what it waits for: that of Ready or, once the definitions are
+// applied, that of the nodes.
+func Message(sync *v1alpha1.NodeSync) string {
+	switch state := StateOf(sync); {
+	case state == Unknown:
+		return "unknown: " + WhyUnknown(sync)
+	case state == RollingOut:
+		return OneLine(string(RollingOut) + ": " + conditions.GetMessage(sync, v1alpha1.RolledOutCondition))
+	case state.OfNodes():
+		return OneLine(conditions.GetMessage(sync, v1alpha1.RolledOutCondition))
+	}
+	return OneLine(conditions.GetMessage(sync, meta.ReadyCondition))
+}
+
+// Headline is the state with a count of the nodes that are replaced: rolling out: 0 of 2 nodes replaced.
+func (s Status) Headline() string {
+	if s.Rollout == nil || !State(s.State).OfNodes() {
+		return s.State
+	}
+	return s.State + ": " + nodes.Replaced(*s.Rollout)
+}
+
+// WaitsFor says in one line what a removal waits for, and of one that is stalled since when nothing of it moves.
+func WaitsFor(r v1alpha1.Removal, now time.Time) string {
+	if r.Stalled == nil || r.LastProgress.IsZero() {
+		return OneLine(r.Message)
+	}
+	return fmt.Sprintf("no progress since %s (%s): %s", plan.ClockTime(r.LastProgress.Time, now), Age(r.LastProgress, now), OneLine(r.Message))
+}
+
+// PhaseWord is how far a removal has come.
+func PhaseWord(r v1alpha1.Removal) string {
+	switch {
+	case r.Drained():
+		return v1alpha1.ReasonDrained
+	case r.Stalled != nil:
+		return string(r.Phase) + ", Stalled"
+	case r.Queued():
+		return v1alpha1.ReasonQueued
+	}
+	return string(r.Phase)
+}
+
+// State is how a NodeSync is, in a person's words.
+type State string
+
+// The states, in the order in which they are looked for.
+const (
+	Deleted   State = "being deleted"
+	Suspended State = "suspended"
+	Drained   State = "drained"
+	Unseen    State = "not looked at yet"
+	Unknown   State = "unknown"
+	Stuck     State = "termination stalled"
+	InSync    State = "in sync"
+	// RollingOut, RolloutHeld, RolloutStopped and RolloutFailing are those of a NodeSync whose definitions are applied
+	// and whose nodes do not match them yet.
+	RollingOut     State = "rolling out"
+	RolloutHeld    State = "rollout held"
+	RolloutStopped State = "rollout stopped"
+	RolloutFailing State = "rollout failing"
+	Held           State = "held by the guard"
+	Stalled        State = "stalled"
+	Drifted        State = "drifted"
+	Failed         State = "failed"
+	Retrying       State = "failed, tried again"
+	Removing       State = "removing"
+	Waiting        State = "waiting"
+)
+
+// StateOf reads the conditions.
+func StateOf(sync *v1alpha1.NodeSync) State {
+	reason := conditions.GetReason(sync, meta.ReadyCondition)
+	switch {
+	case !sync.DeletionTimestamp.IsZero():
+		return Deleted
+	case sync.Spec.Suspend:
+		return Suspended
+	case unwritten(sync) != "":
+		return Unknown
+	case !conditions.Has(sync, meta.ReadyCondition), sync.Status.ObservedGeneration < sync.Generation:
+		return Unseen
+	case conditions.IsReady(sync):
+		return readyState(sync, reason)
+	case conditions.IsStalled(sync):
+		return stuckState(reason)
+	case reason == v1alpha1.ReasonClassTerminating:
+		return Failed // trying again changes nothing
+	case conditions.IsFalse(sync, meta.ReadyCondition):
+		return Retrying
+	case rolloutFails(stateOfNodes(sync)):
+		return stateOfNodes(sync)
+	case reason == v1alpha1.ReasonRemoving:
+		return Removing
+	}
+	return Waiting
+}
+
+// readyState is the state of a NodeSync that is Ready.
+func readyState(sync *v1alpha1.NodeSync, reason string) State {
+	switch {
+	case reason == v1alpha1.ReasonDrained:
+		return Drained
+	case WhyUnknown(sync) != "":
+		return Unknown
+	case conditions.IsTrue(sync, v1alpha1.TerminationStalledCondition):
+		return Stuck
+	}
+	return stateOfNodes(sync)
+}
+
+// stateOfNodes is the state of a NodeSync whose definitions are applied: InSync if each node matches them. It is the
+// one place where RolledOut becomes a state.
+func stateOfNodes(sync *v1alpha1.NodeSync) State {
+	if !conditions.IsFalse(sync, v1alpha1.RolledOutCondition) {
+		return InSync
+	}
+	switch conditions.GetReason(sync, v1alpha1.RolledOutCondition) {
+	case v1alpha1.ReasonRolloutBraked:
+		if brake.OnlyHeld(sync.Status.PoolRollouts) {
+			return RolloutHeld
+		}
+		return RolloutStopped
+	case v1alpha1.ReasonRolloutFailing, v1alpha1.ReasonRolloutTimedOut:
+		return RolloutFailing
+	}
+	return RollingOut
+}
+
+// rolloutFails reports whether a state is one in which the commit status fails because of the nodes.
+func rolloutFails(s State) bool {
+	return s == RolloutHeld || s == RolloutStopped || s == RolloutFailing
+}
+
+// OfNodes reports whether a state is one of the nodes: the definitions are applied.
+func (s State) OfNodes() bool { return s == RollingOut || rolloutFails(s) }
+
+// unwritten says why the status, whatever it says, is that of an earlier pass; empty where
+// the daemon could write it.
+func unwritten(sync *v1alpha1.NodeSync) string {
+	return OneLine(sync.Annotations[v1alpha1.StatusNotWrittenAnnotation])
+}
+
+// WhyUnknown says why a Ready that is True does not speak of the newest commit: a status
+// that could not be written stays as it was. Empty where it does.
+func WhyUnknown(sync *v1alpha1.NodeSync) string {
+	s := sync.Status
+	switch {
+	case unwritten(sync) != "":
+		return unwritten(sync)
+	case requestPending(sync):
+		return "the reconciliation that was requested has not been handled"
+	case s.LastAttemptedRevision == "":
+		return "the status names no commit"
+	case s.LastAttemptedRevision != s.LastAppliedRevision:
+		return fmt.Sprintf("%s was attempted, and %s is applied", render.ShortRevision(s.LastAttemptedRevision), OrNone(render.ShortRevision(s.LastAppliedRevision)))
+	}
+	return ""
+}
+
+// AwaitsRequest reports whether a NodeSync is Unknown only because the daemon has not handled a request yet.
+func AwaitsRequest(sync *v1alpha1.NodeSync) bool {
+	return StateOf(sync) == Unknown && unwritten(sync) == "" && requestPending(sync)
+}
+
+// requestPending reports whether the daemon has not handled the newest request yet.
+func requestPending(sync *v1alpha1.NodeSync) bool {
+	requested, asked := meta.ReconcileAnnotationValue(sync.Annotations)
+	return asked && requested != sync.Status.LastHandledReconcileAt
+}
+
+// Since is since when it has been so; nil where the conditions do not tell.
+func Since(sync *v1alpha1.NodeSync) *metav1.Time {
+	switch StateOf(sync) {
+	case Deleted:
+		return sync.DeletionTimestamp
+	case Suspended, Unseen, Unknown:
+		return nil
+	case RollingOut, RolloutHeld, RolloutStopped, RolloutFailing:
+		if r := sync.Status.Rollout; r != nil {
+			return &r.Since
+		}
+		return conditions.GetLastTransitionTime(sync, v1alpha1.RolledOutCondition)
+	case Stuck:
+		return conditions.GetLastTransitionTime(sync, v1alpha1.TerminationStalledCondition)
+	default:
+		return conditions.GetLastTransitionTime(sync, meta.ReadyCondition)
+	}
+}
+
+// stuckState is what waits for a person.
+func stuckState(reason string) State {
+	switch reason {
+	case v1alpha1.ReasonHeld:
+		return Held
+	case v1alpha1.ReasonStalled:
+		return Stalled
+	case v1alpha1.ReasonDrifted:
+		return Drifted
+	}
+	return Failed
+}
+
+// Age is how long before now something began, as kubectl says it.
+func Age(at metav1.Time, now time.Time) string {
+	if at.IsZero() {
+		return "<unknown>"
+	}
+	return duration.HumanDuration(now.Sub(at.Time))
+}
+
+// LastedFor says for how long something has been so, at the end of a line.
+func LastedFor(since *metav1.Time, now time.Time) string {
+	if since.IsZero() {
+		return ""
+	}
+	return ", for " + Age(*since, now)
+}
+
+// OneLine keeps a message from breaking a table.
+func OneLine(message string) string {
+	first, _, more := strings.Cut(message, "\n")
+	if more {
+		first += " …"
+	}
+	return redact.Visible(first)
+}
+
+// OrNone is a word, or that there is none yet.
+func OrNone(word string) string {
+	if word == "" {
+		return "none yet"
+	}
+	return word
+}
+
+// Cause is why a node ended, with its detail.
+func Cause(r recorder.Record) string {
+	if r.Detail == "" {
+		return redact.Visible(string(r.Cause))
+	}
+	return redact.Visible(fmt.Sprintf("%s (%s)", r.Cause, r.Detail))
+}
+
+// Gone is how long ago a node was gone, or that it is ending.
+func Gone(r recorder.Record, now time.Time) string {
+	if r.Gone.IsZero() {
+		return "ending"
+	}
+	return Age(r.Gone, now)
+}
+
+// Pods is how many pods were on a node when its end began; empty where they were not counted.
+func Pods(r recorder.Record) string {
+	if r.Pods == nil {
+		return ""
+	}
+	return english.Plural(*r.Pods, "pod", "")
+}
+
+// Gap says of which time nothing is recorded.
+func Gap(g recorder.Gap) string {
+	return fmt.Sprintf("not recorded from %s to %s, as the leader changed: what ended in between is missing", Stamp(g.From), Stamp(g.To))
+}
+
+// Stamp is a time to the second.
+func Stamp(at metav1.Time) string { return at.UTC().Format("2006-01-02T15:04:05Z") }
+
+// OutdatedNode is a node that Karpenter has found outdated.
+type OutdatedNode struct {
+	NodeClaim string      `json:"nodeClaim"`
+	Node      string      `json:"node,omitempty"`
+	Pool      string      `json:"pool"`
+	Reason    string      `json:"reason"`
+	Since     metav1.Time `json:"since"`
+	Draining  bool        `json:"draining,omitempty"`
+}
+
+// State is what becomes of it.
+func (n OutdatedNode) State() string {
+	if n.Draining {
+		return "draining"
+	}
+	return "waits to be replaced"
+}
+
+// OutdatedNodes are those of the pools that Karpenter has found outdated, by pool and name.
+func OutdatedNodes(pools []*unstructured.Unstructured, claims map[string][]*karpv1.NodeClaim) []OutdatedNode {
+	outdated := []OutdatedNode{}
+	for _, pool := range pools {
+		for _, claim := range claims[pool.GetName()] {
+			for _, c := range claim.Status.Conditions {
+				if c.Type == karpv1.ConditionTypeDrifted && c.Status == metav1.ConditionTrue {
+					outdated = append(outdated, OutdatedNode{
+						NodeClaim: claim.Name, Node: claim.Status.NodeName, Pool: pool.GetName(), Reason: c.Reason,
+						Since: c.LastTransitionTime, Draining: claim.DeletionTimestamp != nil,
+					})
+				}
+			}
+		}
+	}
+	slices.SortFunc(outdated, func(a, b OutdatedNode) int {
+		return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.NodeClaim, b.NodeClaim))
+	})
+	return outdated
+}

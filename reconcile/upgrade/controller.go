@@ -1,0 +1,407 @@
+package upgrade
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
+)
+
+// container is the controller's in its pod (charts/karpenter/templates/deployment.yaml).
+const container = "controller"
+
+// readReplicas reads a Deployment whole, of which the cache keeps no pod template, and
+// its pods.
+func readReplicas(ctx context.Context, reader client.Reader, deployment *appsv1.Deployment) (*appsv1.Deployment, []corev1.Pod, error) {
+	whole := &appsv1.Deployment{}
+	if err := reader.Get(ctx, client.ObjectKeyFromObject(deployment), whole); err != nil {
+		return nil, nil, fmt.Errorf("read deployment/%s: %w", deployment.Name, err)
+	}
+	pods := &corev1.PodList{}
+	if whole.Spec.Selector == nil {
+		return whole, nil, nil
+	}
+	if err := reader.List(ctx, pods, client.InNamespace(whole.Namespace), client.MatchingLabels(whole.Spec.Selector.MatchLabels)); err != nil {
+		return nil, nil, fmt.Errorf("read the pods of deployment/%s: %w", deployment.Name, err)
+	}
+	return whole, pods.Items, nil
+}
+
+// The option that switches the election of a leader off, as a flag and as a variable
+// (sigs.k8s.io/karpenter pkg/operator/options/options.go).
+const (
+	electionFlag     = "disable-leader-election"
+	electionVariable = "DISABLE_LEADER_ELECTION"
+)
+
+// electsNone says whether the replicas of a controller elect no leader.
+func electsNone(deployment *appsv1.Deployment) bool {
+	c := controllerOf(deployment.Spec.Template.Spec.Containers)
+	return c != nil && disablesElection(c)
+}
+
+// disablesElection says whether a container has the election of a leader off. A flag
+// goes before the variable.
+func disablesElection(c *corev1.Container) bool {
+	off := false
+	for _, variable := range c.Env {
+		if variable.Name == electionVariable {
+			off = isTrue(variable.Value)
+		}
+	}
+	for _, argument := range append(append([]string{}, c.Command...), c.Args...) {
+		flag, value, given := strings.Cut(strings.TrimLeft(argument, "-"), "=")
+		if flag == electionFlag && strings.HasPrefix(argument, "-") {
+			off = !given || isTrue(value)
+		}
+	}
+	return off
+}
+
+func isTrue(value string) bool {
+	is, err := strconv.ParseBool(value)
+	return err == nil && is
+}
+
+func controllerOf(containers []corev1.Container) *corev1.Container {
+	for i := range containers {
+		if containers[i].Name == container {
+			return &containers[i]
+		}
+	}
+	return nil
+}
+
+// image of the controller, by tag or digest.
+func image(containers []corev1.Container) string {
+	if c := controllerOf(containers); c != nil {
+		return c.Image
+	}
+	return ""
+}
+
+// Tag of the controller's image: its version as a rule, and "unknown" where the
+// image has none.
+func Tag(containers []corev1.Container) string {
+	reference, _, _ := strings.Cut(image(containers), "@")
+	name := reference[strings.LastIndex(reference, "/")+1:]
+	if _, tag, ok := strings.Cut(name, ":"); ok {
+		return tag
+	}
+	return "unknown"
+}
+
+// ClusterName is the name by which the controller tags and finds its instances;
+// empty where its environment does not have it in plain text.
+func ClusterName(containers []corev1.Container) string {
+	c := controllerOf(containers)
+	if c == nil {
+		return ""
+	}
+	return plainVariable(c, "CLUSTER_NAME")
+}
+
+// FeatureGate says whether the controller's environment switches one of Karpenter's
+// feature gates on, as Name=true in a list; known is false where it does not name it.
+func FeatureGate(containers []corev1.Container, name string) (on, known bool) {
+	c := controllerOf(containers)
+	if c == nil {
+		return false, false
+	}
+	for pair := range strings.SplitSeq(plainVariable(c, "FEATURE_GATES"), ",") {
+		if gate, value, ok := strings.Cut(strings.TrimSpace(pair), "="); ok && gate == name {
+			on, err := strconv.ParseBool(value)
+			return on, err == nil
+		}
+	}
+	return false, false
+}
+
+func plainVariable(c *corev1.Container, name string) string {
+	for _, variable := range c.Env {
+		if variable.Name == name {
+			return variable.Value
+		}
+	}
+	return ""
+}
+
+// leaseName is what Karpenter's replicas elect their leader by
+// (sigs.k8s.io/karpenter pkg/operator/options/options.go, leader-election-name).
+const leaseName = "karpenter-leader-election"
+
+// Leads says whether a pod of a Deployment's newest template leads: a replica
+// can be ready while one of the version before still does the work, since a
+// leader that ends does not give up its lease. Where the election is off each
+// replica works. It reads past the cache.
+func Leads(ctx context.Context, reader client.Reader, deployment *appsv1.Deployment) (observe.Readiness, error) {
+	whole, pods, err := readReplicas(ctx, reader, deployment)
+	if err != nil || electsNone(whole) {
+		return observe.Readiness{Ready: err == nil}, err
+	}
+	_, is, err := leader(ctx, reader, whole, pods)
+	return is, err
+}
+
+// OneLeads says whether a Deployment that is not complete serves all the same: no
+// pod of an earlier template is left, and one that is ready leads, or all do where
+// the election is off. The message names a replica that is missing, and why.
+func OneLeads(ctx context.Context, reader client.Reader, deployment *appsv1.Deployment) (observe.Readiness, error) {
+	message := observe.RolledOut(deployment).Message
+	if !observe.Partly(deployment) {
+		return observe.Readiness{Message: message}, nil
+	}
+	whole, pods, err := readReplicas(ctx, reader, deployment)
+	if err != nil {
+		return observe.Readiness{}, err
+	}
+	if !electsNone(whole) {
+		leads, is, err := leader(ctx, reader, whole, pods)
+		if err != nil {
+			return observe.Readiness{}, err
+		}
+		if is.Ready && !ready(leads) {
+			is = observe.Readiness{Message: fmt.Sprintf("pod/%s leads, and is not ready", leads.Name)}
+		}
+		if !is.Ready {
+			return observe.Readiness{Message: message + "; " + is.Message}, nil
+		}
+	}
+	if missing := worst(pods); missing != nil {
+		message += "; " + describe(missing)
+	}
+	return observe.Readiness{Ready: true, Message: message}, nil
+}
+
+// leader is the pod that holds the lease, and whether it is one of the newest
+// template that goes on.
+func leader(ctx context.Context, reader client.Reader, deployment *appsv1.Deployment, pods []corev1.Pod) (*corev1.Pod, observe.Readiness, error) {
+	lease := &coordinationv1.Lease{}
+	err := reader.Get(ctx, client.ObjectKey{Namespace: deployment.Namespace, Name: leaseName}, lease)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, observe.Readiness{}, fmt.Errorf("read lease %s: %w", leaseName, err)
+	}
+	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
+		return nil, observe.Readiness{Message: "no replica of deployment/" + deployment.Name + " leads yet"}, nil
+	}
+	host, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_") // client-go: <host name>_<UUID>
+	pod := podOn(pods, host)
+	if pod == nil {
+		return nil, observe.Readiness{Message: fmt.Sprintf("lease %s is held by %s, which is gone, until it runs out", leaseName, host)}, nil
+	}
+	if has, want := image(pod.Spec.Containers), image(deployment.Spec.Template.Spec.Containers); has != want {
+		return pod, observe.Readiness{Message: fmt.Sprintf("pod/%s still leads, with image %s", pod.Name, has)}, nil
+	}
+	if pod.DeletionTimestamp != nil {
+		return pod, observe.Readiness{Message: fmt.Sprintf("pod/%s still leads, and is terminating", pod.Name)}, nil
+	}
+	return pod, observe.Readiness{Ready: true}, nil
+}
+
+// podOn is the pod whose processes see a host name: that of its node where it is on
+// the host's network.
+func podOn(pods []corev1.Pod, host string) *corev1.Pod {
+	for i := range pods {
+		spec := &pods[i].Spec
+		onHost := spec.HostNetwork && (spec.NodeName == host || strings.HasPrefix(spec.NodeName, host+"."))
+		if hostname(pods[i].Name) == host || spec.Hostname == host || onHost {
+			return &pods[i]
+		}
+	}
+	return nil
+}
+
+// hostname is what the processes of a pod see of its name: a host name has 63 characters at
+// the most (truncatePodHostnameIfNeeded in k8s.io/kubernetes pkg/kubelet/kubelet_pods.go).
+func hostname(pod string) string {
+	const most = 63
+	if len(pod) <= most {
+		return pod
+	}
+	return strings.TrimRight(pod[:most], "-.")
+}
+
+// clocksDiffer is by how much the clock of the controller's node may differ from
+// ours at the first look. Later ones go by whether the lease has been renewed in between.
+const clocksDiffer = time.Minute
+
+// Renewal is the newest renewal of the lease, by the clock of the controller's node, and when
+// it was seen, by ours. The zero value has seen none.
+type Renewal struct {
+	renewed, seen time.Time
+	// watched says that the one before was seen, too.
+	watched bool
+}
+
+// Alive says whether a pod of Karpenter's controller does the controller's work
+// at this moment, as the API server has it: it holds the lease, renews it, and is
+// Ready. Where leader election is off, it is the only one that is Ready. A
+// Deployment tells of a pod that is gone only after a while. last is what it has seen before, and
+// is kept for the next time.
+func Alive(ctx context.Context, reader client.Reader, namespace string, deployments []appsv1.Deployment, now time.Time, last *Renewal) (observe.Readiness, error) {
+	pods := &corev1.PodList{}
+	if err := reader.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels(observe.ControllerLabels())); err != nil {
+		return observe.Readiness{}, fmt.Errorf("read the pods of Karpenter's controller in %s: %w", namespace, err)
+	}
+	ready := slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool { return !podReady(&pod) })
+	if len(ready) == 0 {
+		return observe.Readiness{Message: "no pod of Karpenter's controller in " + namespace + " is Ready"}, nil
+	}
+	off, err := ElectionOff(ctx, reader, deployments)
+	switch {
+	case err != nil:
+		return observe.Readiness{}, err
+	case off && len(ready) == 1:
+		return observe.Readiness{Ready: true}, nil
+	case off:
+		return observe.Readiness{Message: "leader election of Karpenter's controller is off, and more than one pod of it runs: set values.replicas to 1, or leave the election on"}, nil
+	}
+	lease := &coordinationv1.Lease{}
+	err = reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: leaseName}, lease)
+	if client.IgnoreNotFound(err) != nil {
+		return observe.Readiness{}, fmt.Errorf("read lease %s/%s: %w", namespace, leaseName, err)
+	}
+	return holds(lease, ready, now, last), nil
+}
+
+// holds says whether one of the ready pods holds a lease that is renewed.
+func holds(lease *coordinationv1.Lease, ready []corev1.Pod, now time.Time, last *Renewal) observe.Readiness {
+	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
+		return observe.Readiness{Message: "no pod of Karpenter's controller holds lease " + leaseName}
+	}
+	holder, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_") // client-go: <host name>_<UUID>
+	if podOn(ready, holder) == nil {
+		return observe.Readiness{Message: fmt.Sprintf("lease %s is held by %s, which is not a Ready pod of Karpenter's controller", leaseName, holder)}
+	}
+	if lease.Spec.RenewTime == nil || !last.fresh(lease, now) {
+		return observe.Readiness{Message: fmt.Sprintf("pod %s holds lease %s and does not renew it", holder, leaseName)}
+	}
+	return observe.Readiness{Ready: true}
+}
+
+// fresh says whether a lease is renewed. The clock of the controller's node may be far from ours,
+// on either side: a lease that was renewed since a look of a moment ago is fresh, whatever the
+// time of that, and one that has stood for longer than it lasts is not.
+func (r *Renewal) fresh(lease *coordinationv1.Lease, now time.Time) bool {
+	lasts := time.Duration(0)
+	if lease.Spec.LeaseDurationSeconds != nil {
+		lasts = time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second
+	}
+	renewed := lease.Spec.RenewTime.Time
+	young := now.Sub(renewed) <= lasts+clocksDiffer
+	switch since := now.Sub(r.seen); {
+	case r.seen.IsZero(), since < 0, since > lasts+clocksDiffer && !renewed.Equal(r.renewed):
+		*r = Renewal{renewed: renewed, seen: now}
+		return young
+	case !renewed.Equal(r.renewed):
+		*r = Renewal{renewed: renewed, seen: now, watched: true}
+		return true
+	default:
+		return since <= lasts && (young || r.watched)
+	}
+}
+
+func podReady(pod *corev1.Pod) bool {
+	if pod.DeletionTimestamp != nil {
+		return false
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// ElectionOff reports whether a Deployment of the controller runs without leader
+// election (sigs.k8s.io/karpenter pkg/operator/options/options.go). The cache
+// keeps no pod template.
+func ElectionOff(ctx context.Context, reader client.Reader, deployments []appsv1.Deployment) (bool, error) {
+	for i := range deployments {
+		whole := &appsv1.Deployment{}
+		if err := reader.Get(ctx, client.ObjectKeyFromObject(&deployments[i]), whole); err != nil {
+			return false, fmt.Errorf("read deployment/%s: %w", deployments[i].Name, err)
+		}
+		if electsNone(whole) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+const (
+	// stoppedAfter is how long a lease must stay the same before its holder counts as stopped. Karpenter renews it every two
+	// seconds, and another replica takes it over after 15 s
+	// (LeaseDuration, RenewDeadline and RetryPeriod in sigs.k8s.io/controller-runtime pkg/manager/manager.go).
+	stoppedAfter = time.Minute
+	// readEvery is the shortest time between two reads of the lease.
+	readEvery = 10 * time.Second
+	// ReadWithin is the longest time between two reads of the lease.
+	ReadWithin = time.Minute
+)
+
+// Heartbeat is what plumbline has seen of the lease of Karpenter's controller. Times are those of this process, because the
+// clock of the controller's node may differ. The zero value has seen nothing.
+type Heartbeat struct {
+	// read is the time of the last read. renewed is the lease's renewTime, and seen is when that value was first read.
+	read, renewed, seen time.Time
+	holder              string
+}
+
+// Stopped is a controller that does not renew its lease.
+type Stopped struct {
+	// Since is when the renewTime was first read that the lease still has, by the clock of this process.
+	Since time.Time
+	// Message names the lease and its holder. It stays the same until the lease is renewed.
+	Message string
+}
+
+// Look reads the lease if it is due, and returns the controller if it does not renew the lease. It returns nil if the
+// controller does, if that is not known yet, or if there is no lease because leader election is off.
+func (h *Heartbeat) Look(ctx context.Context, reader client.Reader, namespace string, now time.Time) (*Stopped, error) {
+	if since := now.Sub(h.read); since >= 0 && since < readEvery {
+		return h.stopped(namespace), nil
+	}
+	lease := &coordinationv1.Lease{}
+	if err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: leaseName}, lease); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("read lease %s/%s: %w", namespace, leaseName, err)
+	}
+	h.note(lease, now)
+	return h.stopped(namespace), nil
+}
+
+// note records a lease. After a gap in the reads, such as an outage of the API server, the time starts again: the controller
+// could not renew its lease either.
+func (h *Heartbeat) note(lease *coordinationv1.Lease, now time.Time) {
+	if lease.Spec.RenewTime == nil || lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
+		*h = Heartbeat{read: now}
+		return
+	}
+	renewed := lease.Spec.RenewTime.Time
+	if interrupted := now.Before(h.read) || now.Sub(h.read) > 2*ReadWithin; interrupted || !renewed.Equal(h.renewed) {
+		h.renewed, h.seen = renewed, now
+	}
+	h.holder, _, _ = strings.Cut(*lease.Spec.HolderIdentity, "_") // client-go: <host name>_<UUID>
+	h.read = now
+}
+
+// Found reports whether there is a lease: only then it is worth reading again.
+func (h *Heartbeat) Found() bool { return !h.renewed.IsZero() }
+
+func (h *Heartbeat) stopped(namespace string) *Stopped {
+	if !h.Found() || h.read.Sub(h.seen) < stoppedAfter {
+		return nil
+	}
+	return &Stopped{Since: h.seen, Message: fmt.Sprintf(
+		"Karpenter has not renewed its lease %s since %s: it launches, replaces and terminates no node; pod %s holds the lease: kubectl logs -n %s %[3]s",
+		leaseName, h.renewed.UTC().Format(time.RFC3339), h.holder, namespace)}
+}

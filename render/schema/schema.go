@@ -1,0 +1,384 @@
+package schema
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	"k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+)
+
+// kind is one version of one kind.
+type kind struct {
+	gvk        schema.GroupVersionKind
+	namespaced bool
+	// status says that status is a subresource, which an apply never writes.
+	status bool
+
+	structural *structural.Structural
+	// defaults, lists and embedded are what of structural leads to defaults, to lists that
+	// are sets or maps, and to whole objects; each nil where there is none.
+	defaults, lists, embedded *structural.Structural
+
+	openapi validation.SchemaValidator
+	// rules are the compiled CEL rules; nil where there are none.
+	rules func() *cel.Validator
+	// passed are the parts of objects that were valid.
+	passed func() (*passed, error)
+	// transitions are those of them that see the old object; nil where there are none.
+	transitions func() *cel.Validator
+	// shapes are the sets of fields that were made last, and layout is what they hang on.
+	shapes shapes
+	layout *layout
+	// converter types objects for server-side apply.
+	converter func() (managedfields.TypeConverter, error)
+}
+
+func newKind(crd *apiextensionsv1.CustomResourceDefinition, version string) (*kind, error) {
+	written, err := apihelpers.GetSchemaForVersion(crd, version)
+	if err != nil {
+		return nil, err
+	}
+	if written == nil || written.OpenAPIV3Schema == nil {
+		return nil, fmt.Errorf("it has no schema")
+	}
+	internal := &apiextensions.CustomResourceValidation{}
+	if err := apiextensionsv1.Convert_v1_CustomResourceValidation_To_apiextensions_CustomResourceValidation(written, internal, nil); err != nil {
+		return nil, err
+	}
+	shape, err := structural.NewStructural(internal.OpenAPIV3Schema)
+	if err != nil {
+		return nil, err
+	}
+	if problems := structural.ValidateStructural(nil, shape); len(problems) > 0 {
+		return nil, fmt.Errorf("it is not structural: %w", problems.ToAggregate())
+	}
+	openapi, _, err := validation.NewSchemaValidator(internal.OpenAPIV3Schema)
+	if err != nil {
+		return nil, err
+	}
+	subresources, err := apihelpers.GetSubresourcesForVersion(crd, version)
+	if err != nil {
+		return nil, err
+	}
+	rules := sync.OnceValue(func() *cel.Validator {
+		return cel.NewValidator(shape, true, celconfig.PerCallLimit)
+	})
+	return &kind{
+		gvk:        schema.GroupVersionKind{Group: crd.Spec.Group, Version: version, Kind: crd.Spec.Names.Kind},
+		namespaced: crd.Spec.Scope == apiextensionsv1.NamespaceScoped,
+		status:     subresources != nil && subresources.Status != nil,
+		structural: shape,
+		defaults:   narrow(shape, hasDefault),
+		lists:      narrow(shape, isSetOrMap),
+		layout:     newLayout(shape),
+		embedded:   narrow(shape, isEmbedded),
+		openapi:    openapi,
+		rules:      rules,
+		passed: sync.OnceValues(func() (*passed, error) {
+			root, err := newPlace(internal.OpenAPIV3Schema, rules())
+			return &passed{root: root}, err
+		}),
+		transitions: sync.OnceValue(func() *cel.Validator { return transitionRules(shape) }),
+		converter: sync.OnceValues(func() (managedfields.TypeConverter, error) {
+			return newConverter(crd, version)
+		}),
+	}, nil
+}
+
+// newConverter builds the types that the API server uses for server-side apply,
+// the way it does: apiextensions-apiserver, pkg/apiserver/customresource_handler.go,
+// buildOpenAPIModelsForApply.
+func newConverter(crd *apiextensionsv1.CustomResourceDefinition, version string) (managedfields.TypeConverter, error) {
+	models, err := builder.BuildOpenAPIV3(crd, version, builder.Options{})
+	if err != nil {
+		return nil, fmt.Errorf("build the openapi of crd %s: %w", crd.Name, err)
+	}
+	converter, err := managedfields.NewTypeConverter(models.Components.Schemas, crd.Spec.PreserveUnknownFields)
+	if err != nil {
+		return nil, fmt.Errorf("read the types of crd %s: %w", crd.Name, err)
+	}
+	return converter, nil
+}
+
+// FieldSet is what managedFields would say after a server-side apply of exactly
+// this object. It is shared, and read only.
+func (v *Validator) FieldSet(object *unstructured.Unstructured) (*fieldpath.Set, error) {
+	k, err := v.kindOf(object)
+	if err != nil {
+		return nil, err
+	}
+	const usual = 2048
+	shape := k.layout.appendShape(make([]byte, 0, usual), object.Object)
+	return k.shapes.get(shape, func() (*fieldpath.Set, error) { return k.fieldSet(object) })
+}
+
+func (k *kind) fieldSet(object *unstructured.Unstructured) (*fieldpath.Set, error) {
+	converter, err := k.converter()
+	if err != nil {
+		return nil, err
+	}
+	value, err := converter.ObjectToTyped(object)
+	if err != nil {
+		return nil, fmt.Errorf("read %s %s by its schema: %w", object.GetKind(), object.GetName(), err)
+	}
+	set, err := value.ToFieldSet()
+	if err != nil {
+		return nil, fmt.Errorf("list the fields of %s %s: %w", object.GetKind(), object.GetName(), err)
+	}
+	set = set.Difference(neverManaged())
+	if k.status {
+		set = set.RecursiveDifference(fieldpath.NewSet(fieldpath.MakePathOrDie("status")))
+	}
+	return set, nil
+}
+
+// neverManaged are the fields that the API server leaves out of managedFields:
+// apimachinery, pkg/util/managedfields/internal/stripmeta.go.
+func neverManaged() *fieldpath.Set {
+	set := fieldpath.NewSet(
+		fieldpath.MakePathOrDie("apiVersion"),
+		fieldpath.MakePathOrDie("kind"),
+		fieldpath.MakePathOrDie("metadata"),
+	)
+	for _, name := range []string{
+		"name", "namespace", "creationTimestamp", "selfLink", "uid", "clusterName",
+		"generation", "managedFields", "resourceVersion",
+	} {
+		set.Insert(fieldpath.MakePathOrDie("metadata", name))
+	}
+	return set
+}
+
+const (
+	// longestPart is how many bytes the text of a part has at most that is remembered.
+	longestPart = 1024
+	// mostParts bounds how many are remembered; beyond it all are dropped.
+	mostParts = 1024
+)
+
+// passed are the parts of objects that have passed the schema at their places. Neither
+// OpenAPI nor a CEL rule sees more than the value at its place, so that such a part passes in
+// any other object: a fleet has the same requirements and selectors in thousands of objects,
+// and to check them takes most of a render.
+type passed struct {
+	root *place
+
+	mu sync.Mutex
+	// costs is what the rules on a part have cost, and those on its own parts.
+	costs map[part]int64
+}
+
+// part is a value at a place, as text that no other value has.
+type part struct {
+	at   *place
+	text string
+}
+
+// all says whether an object passes. What is wrong with one that does not, it does not say.
+func (p *passed) all(ctx context.Context, object map[string]any, budget int64) bool {
+	_, passes := p.pass(ctx, p.root, object, budget)
+	return passes
+}
+
+// pass says whether a value passes, and what of the budget for rules is left then.
+func (p *passed) pass(ctx context.Context, at *place, value any, budget int64) (left int64, passes bool) {
+	text, remembered := textOf(value)
+	key := part{at, text}
+	if remembered {
+		if cost, known := p.cost(key); known {
+			return budget - cost, budget > cost
+		}
+	}
+	if left, passes = at.check(ctx, value, budget); !passes {
+		return left, false
+	}
+	passes = at.parts(value, func(below *place, part any) (on bool) {
+		left, on = p.pass(ctx, below, part, left)
+		return on
+	})
+	if passes && remembered {
+		p.remember(key, budget-left)
+	}
+	return left, passes
+}
+
+func (p *passed) cost(key part) (cost int64, known bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	cost, known = p.costs[key]
+	return cost, known
+}
+
+func (p *passed) remember(key part, cost int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.costs == nil || len(p.costs) >= mostParts {
+		p.costs = map[part]int64{}
+	}
+	p.costs[key] = cost
+}
+
+// textOf is the text of a value to remember it by: of a short map or list.
+func textOf(value any) (text string, found bool) {
+	switch value.(type) {
+	case map[string]any, []any:
+		made, short := appendText(make([]byte, 0, longestPart), value)
+		return string(made), short
+	}
+	return "", false
+}
+
+// appendText appends a text that no other value has; false once it is too long.
+func appendText(text []byte, value any) (_ []byte, short bool) {
+	switch value := value.(type) {
+	case map[string]any:
+		text = append(text, '{')
+		keys := slices.AppendSeq(make([]string, 0, len(value)), maps.Keys(value))
+		slices.Sort(keys)
+		for _, key := range keys {
+			text = append(strconv.AppendQuote(text, key), ':')
+			if text, short = appendText(text, value[key]); !short {
+				return text, false
+			}
+		}
+		text = append(text, '}')
+	case []any:
+		text = append(text, '[')
+		for _, item := range value {
+			if text, short = appendText(text, item); !short {
+				return text, false
+			}
+		}
+		text = append(text, ']')
+	case string:
+		if len(value) > longestPart {
+			return text, false
+		}
+		text = strconv.AppendQuote(text, value)
+	case bool:
+		text = append(strconv.AppendBool(text, value), ' ')
+	case int64:
+		text = append(strconv.AppendInt(text, value, 10), ' ')
+	default:
+		return text, false // fractions and nulls are too rare to have a text of their own
+	}
+	return text, len(text) <= longestPart
+}
+
+// narrow is a schema without the places that lead to none of those that are wanted; nil where
+// nothing is left. The API server's functions walk a whole object beside the schema, with copies
+// and a path for each place, for the few places that have a default or a type of list.
+func narrow(s *structural.Structural, wanted func(*structural.Structural) bool) *structural.Structural {
+	if s == nil {
+		return nil
+	}
+	left := *s
+	left.Items, left.Properties = narrow(s.Items, wanted), map[string]structural.Structural{}
+	for name, property := range s.Properties {
+		if on := narrow(&property, wanted); on != nil {
+			left.Properties[name] = *on
+		}
+	}
+	if left.AdditionalProperties = nil; s.AdditionalProperties != nil {
+		if on := narrow(s.AdditionalProperties.Structural, wanted); on != nil {
+			left.AdditionalProperties = &structural.StructuralOrBool{Structural: on}
+		}
+	}
+	if left.Items == nil && len(left.Properties) == 0 && left.AdditionalProperties == nil && !wanted(s) {
+		return nil
+	}
+	return &left
+}
+
+func hasDefault(s *structural.Structural) bool { return s.Default.Object != nil }
+
+// isSetOrMap says whether items of a list may not be there twice.
+func isSetOrMap(s *structural.Structural) bool {
+	return s.XListType != nil && *s.XListType != "atomic"
+}
+
+func isEmbedded(s *structural.Structural) bool { return s.XEmbeddedResource }
+
+// hasNull says whether there is a null in a value of JSON.
+func hasNull(value any) bool {
+	switch value := value.(type) {
+	case nil:
+		return true
+	case map[string]any:
+		for _, field := range value {
+			if hasNull(field) {
+				return true
+			}
+		}
+	case []any:
+		for _, item := range value {
+			if hasNull(item) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Cache keeps the compiled schemas in use, by the identity of their CRDs:
+// compiling one takes longer than a whole pass. The zero value is empty.
+type Cache struct {
+	mu sync.Mutex
+	of map[string]*compiled
+}
+
+// compiled is the schema of one identity. Who compiles it holds up nobody who wants
+// another: a chart can take its time.
+type compiled struct {
+	mu        sync.Mutex
+	validator *Validator
+}
+
+// maxSchemas bounds how many are kept. A daemon sees two at a time, during an
+// upgrade.
+const maxSchemas = 4
+
+// Get returns the schema of an identity, compiled from the CRDs the first time.
+func (s *Cache) Get(identity string, crds func() ([]*apiextensionsv1.CustomResourceDefinition, error)) (*Validator, error) {
+	c := s.entry(identity)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.validator != nil {
+		return c.validator, nil
+	}
+	definitions, err := crds()
+	if err != nil {
+		return nil, err
+	}
+	c.validator, err = New(definitions)
+	return c.validator, err
+}
+
+func (s *Cache) entry(identity string) *compiled {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known, ok := s.of[identity]; ok {
+		return known
+	}
+	if s.of == nil || len(s.of) >= maxSchemas {
+		s.of = map[string]*compiled{}
+	}
+	c := &compiled{}
+	s.of[identity] = c
+	return c
+}

@@ -1,0 +1,228 @@
+package render
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/plumbline-dev/plumbline/redact"
+	"github.com/plumbline-dev/plumbline/render/kustomize"
+)
+
+// placeholder is what other tools replace in a template, and plumbline does not: <<NAME>>, <NAME>, {{ name }}, $NAME, $(NAME),
+// <%= name %>, #{NAME}# and the %{ directive } of Terraform.
+var placeholder = regexp.MustCompile(`<<\s*([A-Za-z_][A-Za-z0-9_]*)\s*>>|<([A-Z][A-Z0-9_]*)>|\{\{\s*\.?([A-Za-z_][A-Za-z0-9_.]*)\s*\}\}` +
+	`|\$([A-Za-z_][A-Za-z0-9_]*)|\$\(([A-Za-z_][A-Za-z0-9_]*)\)|<%[=-]?\s*([^%>]*?)\s*-?%>|#\{\s*([^{}]*?)\s*\}#|%\{\s*([^{}]*?)\s*\}`)
+
+// warnOfPlaceholders names the first placeholder of a definition that nothing replaces, and the first escape in a script that
+// reaches the node as it is. Shell uses the same text for itself, so that scripts are not searched for placeholders.
+func warnOfPlaceholders(kind Kind, object Object) string {
+	if object.Desired.GetAnnotations()[SubstituteAnnotation] == "disabled" {
+		return "" // the text is as its author wants it
+	}
+	return sentences(warnOfPlaceholder(kind, object), warnOfEscapes(kind, object))
+}
+
+func warnOfPlaceholder(kind Kind, object Object) string {
+	if !anyText(object.Desired.Object, mayHavePlaceholder) {
+		return ""
+	}
+	at, found := findPlaceholder(kind, nil, object.Desired.Object)
+	if found == nil {
+		return ""
+	}
+	name := ""
+	for _, one := range found[1:] {
+		name += one
+	}
+	if !variableName.MatchString(name) {
+		name = "NAME"
+	}
+	return fmt.Sprintf("%s: %s has %s, which nothing fills in: write ${%s}, and its value under substitute in %s where that is none of CLUSTER_NAME and REGION", object.Ref, at, found[0], name, FileName)
+}
+
+// escape is how Flux and Terraform have a ${NAME} stay.
+var escape = regexp.MustCompile(`\$\$\{([A-Za-z_][A-Za-z0-9_]*)[^}]*\}`)
+
+// warnOfEscapes names the first escape of an unknown name in a script. Substitution leaves it there as it is, and bash reads $$ as
+// its process ID.
+func warnOfEscapes(kind Kind, object Object) string {
+	for _, path := range kind.Scripts {
+		text, _, _ := unstructured.NestedString(object.Desired.Object, strings.Split(path, ".")...)
+		if at := escape.FindStringIndex(text); at != nil {
+			found := text[at[0]:at[1]]
+			return fmt.Sprintf("%s: line %d of %s has %s, where bash reads $$ as its process ID: write %s; unknown names stay as they are in %[3]s, without the escape of Flux and Terraform",
+				object.Ref, 1+strings.Count(text[:at[0]], "\n"), path, found, found[1:])
+		}
+	}
+	return ""
+}
+
+func mayHavePlaceholder(text string) bool { return strings.ContainsAny(text, "<{$") }
+
+func findPlaceholder(kind Kind, at *field.Path, value any) (*field.Path, []string) {
+	switch v := value.(type) {
+	case string:
+		if mayHavePlaceholder(v) && !slices.Contains(kind.Scripts, at.String()) {
+			return at, placeholder.FindStringSubmatch(v)
+		}
+	case []any:
+		for i, item := range v {
+			if place, found := findPlaceholder(kind, at.Index(i), item); found != nil {
+				return place, found
+			}
+		}
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			place := field.NewPath(key)
+			if at != nil {
+				place = at.Child(key)
+			}
+			for _, one := range []any{key, v[key]} {
+				if place, found := findPlaceholder(kind, place, one); found != nil {
+					return place, found
+				}
+			}
+		}
+	}
+	return nil, nil
+}
+
+const (
+	// mostUnread is how many files that are not read a walk looks into, and unreadBytes how far.
+	mostUnread  = 100
+	unreadBytes = 256 << 10
+	// hiddenDepth is how many folders below a hidden one are looked at.
+	hiddenDepth = 3
+)
+
+// definitionIn finds a definition of nodes in a text.
+var definitionIn = regexp.MustCompile(`(?m)^(?:- )? *apiVersion:\s*["']?karpenter\.(?:sh|k8s\.aws)/`)
+
+// unread warns of a definition in a file that is passed over: in one whose name has another ending, such as
+// class.yaml.tpl, and in hidden files and folders. What it reads is no input: it changes nothing of the Set.
+func (w *walk) unread(name string, entry fs.DirEntry, depth int) {
+	switch hidden := strings.HasPrefix(path.Base(name), "."); {
+	case !hidden && !entry.IsDir() && !isDefinition(name) && endsOtherwise(name):
+		w.look(name, "its name does not end in .yaml, .yml or .json")
+	case hidden && entry.IsDir():
+		w.hidden(name, depth)
+	case hidden && isDefinition(name):
+		w.look(name, "its name begins with a dot")
+	}
+}
+
+// hidden looks at a folder whose name begins with a dot, and at those below it.
+func (w *walk) hidden(folder string, depth int) {
+	if depth >= hiddenDepth || w.looked >= mostUnread {
+		return
+	}
+	entries, err := fs.ReadDir(w.snap.FS, folder)
+	if err != nil {
+		return // nothing of it counts
+	}
+	for _, entry := range entries {
+		name := path.Join(folder, entry.Name())
+		switch {
+		case entry.IsDir():
+			w.hidden(name, depth+1)
+		case isDefinition(name):
+			w.look(name, "it is in a folder whose name begins with a dot")
+		}
+	}
+}
+
+// endsOtherwise reports whether a name has the ending of a definition before another one.
+func endsOtherwise(name string) bool { return isDefinition(strings.TrimSuffix(name, path.Ext(name))) }
+
+// look warns of a file that has a definition, and is passed over.
+func (w *walk) look(name, why string) {
+	if w.looked++; w.looked > mostUnread {
+		return
+	}
+	file, err := w.snap.FS.Open(name)
+	if err != nil {
+		return // nothing of it counts
+	}
+	defer func() { _ = file.Close() }() // it was read
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+		return
+	}
+	text, err := io.ReadAll(io.LimitReader(file, unreadBytes))
+	if err != nil || !definitionIn.Match(text) {
+		return
+	}
+	w.warnings = append(w.warnings, fmt.Sprintf("%s has definitions of nodes and is not read: %s", redact.VisibleName(name), why))
+}
+
+// A definition that is gone from Git is a removal, and a removal ends nodes. A file that
+// lost its text by accident must not look like one that a person has taken out.
+
+// isEmptied says whether a file has no text at all, as a bad merge or a full disk leaves it.
+func isEmptied(data []byte) bool {
+	return len(bytes.TrimSpace(bytes.TrimPrefix(data, []byte("\ufeff")))) == 0
+}
+
+func emptied(name string) Error {
+	return Error{File: name, Message: "the file is empty, and its definitions would be removed with their nodes: restore its text, or delete the file to remove them"}
+}
+
+// withoutDefinition warns of a file with comments and nothing else.
+func withoutDefinition(name string) string {
+	return redact.VisibleName(name) + ": the file has no definition, only comments or empty documents: what was defined there counts as removed; delete the file if that is meant"
+}
+
+// withoutObject warns of a kustomization that makes nothing.
+func withoutObject(name string) string {
+	return redact.VisibleName(name) + ": the kustomization renders no object: what it had counts as removed; take its folder out if that is meant"
+}
+
+// isLocal says whether kustomize would leave an object out.
+func isLocal(d draft) bool {
+	object, _ := d.value.(map[string]any)
+	value, found, err := unstructured.NestedFieldNoCopy(object, "metadata", "annotations", kustomize.LocalAnnotation)
+	return err == nil && found && value != "false"
+}
+
+// refuseLocal refuses the definitions that kustomize would leave out. Objects of other kinds
+// serve a build (as the source of a replacement, say), and are none of ours.
+func refuseLocal(drafts []draft) Errors {
+	var errs Errors
+	for _, d := range drafts {
+		if !isLocal(d) {
+			continue
+		}
+		object, _ := d.value.(map[string]any)
+		apiVersion, _ := object["apiVersion"].(string)
+		kind, _ := object["kind"].(string)
+		if _, refusal := classify(apiVersion, kind); refusal != "" {
+			continue
+		}
+		name, _, _ := unstructured.NestedString(object, "metadata", "name")
+		errs = append(errs, Error{
+			File: d.origin.File, Line: d.lineOf("metadata.annotations"),
+			Message: fmt.Sprintf("%s/%s has the annotation %s, by which kustomize leaves it out, and its nodes would be drained: remove the annotation to keep it, or take the definition out of Git to remove it", kind, name, kustomize.LocalAnnotation),
+		})
+	}
+	return errs
+}
+
+// onlyComments says whether a YAML file has nothing but comments and separators.
+func onlyComments(data []byte) bool {
+	for line := range bytes.Lines(data) {
+		line = bytes.TrimSpace(line)
+		if len(line) > 0 && line[0] != '#' && !bytes.Equal(line, []byte("---")) {
+			return false
+		}
+	}
+	return true
+}
