@@ -20,13 +20,14 @@ import (
 // seconds: a pass for each would write a status for each.
 const (
 	moment        = 50 * time.Millisecond
-	longestMoment = 2 * time.Second
+	longestMoment = time.Second
 )
 
-// Where a pass itself takes long, as over thousands of nodes, the longest time is so many times as long as it
-// took, up to a limit: however many events there are, passes take a fortieth of a core.
+// If a pass itself takes long, as over thousands of objects, the next one that events trigger waits for so many times its
+// duration, up to a limit. So passes take at most a fifth of a core while events keep coming, and the status is never older
+// than that wait.
 const (
-	restsFor   = 40
+	restsFor   = 4
 	longestAll = 10 * time.Second
 )
 

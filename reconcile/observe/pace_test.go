@@ -60,7 +60,7 @@ func TestPace(t *testing.T) {
 }
 
 // TestPaceOfAStorm: the longer events keep coming, the less often they wake, down
-// to once in two seconds; after it each wakes at once.
+// to once in a second; after it each wakes at once.
 func TestPaceOfAStorm(t *testing.T) {
 	const ms, storm = time.Millisecond, 8 * time.Second
 	now := time.Unix(1000, 0)
@@ -72,12 +72,12 @@ func TestPaceOfAStorm(t *testing.T) {
 		handler.Create(t.Context(), event.CreateEvent{Object: &karpv1.NodeClaim{}}, q)
 		waits := q.waits[""]
 		last := waits[len(waits)-1]
-		if last < 0 || last > 2000*ms {
+		if last < 0 || last > 1000*ms {
 			t.Fatalf("held back for %s", last)
 		}
 		woken[now.Add(last)] = true
 	}
-	if len(woken) < 8 || len(woken) > 10 {
+	if len(woken) < 12 || len(woken) > 14 {
 		t.Errorf("woken %d times in %s", len(woken), storm)
 	}
 	now = now.Add(4 * time.Second)
@@ -88,10 +88,10 @@ func TestPaceOfAStorm(t *testing.T) {
 }
 
 // TestPaceOfLongPasses: the longer a pass takes, the less often events wake the next one, down to once in ten
-// seconds; a short one is not held back for more than two.
+// seconds; a short one is not held back for more than one.
 func TestPaceOfLongPasses(t *testing.T) {
 	const ms, storm = time.Millisecond, 60 * time.Second
-	for took, want := range map[time.Duration]time.Duration{0: 2 * time.Second, 20 * ms: 2 * time.Second, 150 * ms: 6 * time.Second, time.Minute: 10 * time.Second} {
+	for took, want := range map[time.Duration]time.Duration{0: time.Second, 200 * ms: time.Second, 1500 * ms: 6 * time.Second, time.Minute: 10 * time.Second} {
 		now := time.Unix(1000, 0)
 		pace := &observe.Pace{Now: func() time.Time { return now }}
 		handler := pace.Handler(func(context.Context, client.Object) []reconcile.Request { return []reconcile.Request{{}} })
