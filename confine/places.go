@@ -48,7 +48,7 @@ type owner struct {
 	lately lately
 }
 
-// heavy says whether it has held places for long lately, the one that it holds included.
+// heavy reports whether it has held places for long lately, the one that it holds included.
 func (o *owner) heavy(now time.Time) bool {
 	held := o.lately.now(now)
 	if o.holds {
@@ -68,7 +68,7 @@ func newPlaces(n int, now func() time.Time) *places {
 	return &places{now: now, all: n, free: n, named: map[string]*owner{}}
 }
 
-// heavy says whether an owner has held places for long lately.
+// heavy reports whether an owner has held places for long lately.
 func (p *places) heavy(name string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -152,7 +152,7 @@ func (p *places) give(now time.Time) {
 	}
 }
 
-// mayHave says whether an owner may have a place that is free.
+// mayHave reports whether an owner may have a place that is free.
 func (p *places) mayHave(o *owner, now time.Time) bool {
 	if !o.heavy(now) {
 		return true

@@ -40,7 +40,7 @@ type Runner struct {
 	places  *places
 	told    *sync.Once
 	failed  *failures
-	// left is the processor time of all children together; nil where each has only its own limit.
+	// left is the processor time of all children together; nil if each has only its own limit.
 	left *budget
 }
 
@@ -62,7 +62,7 @@ func Serve(arguments []string, options Options) *Runner {
 	return &Runner{options: options, places: newPlaces(options.AtOnce, time.Now), told: &sync.Once{}, failed: &failures{}}
 }
 
-// Heavy says whether the children of an owner (For) have taken long lately. All such owners
+// Heavy reports whether the children of an owner (For) have taken long lately. All such owners
 // together leave one of the places to the others. A nil Runner knows none.
 func (r *Runner) Heavy(owner string) bool { return r != nil && r.places.heavy(owner) }
 
@@ -224,7 +224,7 @@ func (c *child) used(limits Limits) time.Duration {
 	return used
 }
 
-// killed says that something has killed the child: the kernel, or this Runner.
+// killed reports whether something has killed the child: the kernel, or this Runner.
 func (c *child) killed() bool {
 	state := c.command.ProcessState
 	return state != nil && !state.Exited()
@@ -243,7 +243,7 @@ func (c *child) exceeded(limits Limits) string {
 	return ""
 }
 
-// errOutput says that a child has said too much.
+// errOutput reports that a child has said too much.
 var errOutput = errors.New("too much output")
 
 // capped reads so many bytes and no more.
@@ -395,13 +395,13 @@ func DefaultLimits() Limits {
 	return Limits{Memory: 256 << 20, CPU: 30 * time.Second, Wall: 5 * time.Minute, Output: 32 << 20}
 }
 
-// LimitError says that a child took more than it may.
+// LimitError reports that a child took more than it may.
 type LimitError struct {
 	// What was done: "the kustomization of ./nodes".
 	What string
 	// Limit in words: "20 s of processor time".
 	Limit string
-	// Again says that another try may end otherwise: it was stopped by the clock, on a
+	// Again reports whether another try may end otherwise: it was stopped by the clock, on a
 	// machine that may have been busy, or others have used up its share.
 	Again bool
 }
@@ -419,7 +419,7 @@ func (l Limits) wall() string   { return fmt.Sprintf("%d s", l.Wall/time.Second)
 func (l Limits) memory() string { return fmt.Sprintf("%d MiB of memory", l.Memory>>20) }
 func (l Limits) output() string { return fmt.Sprintf("%d MiB of output", l.Output>>20) }
 
-// ChildError says that a child failed by itself.
+// ChildError reports that a child failed by itself.
 type ChildError struct {
 	// What was done.
 	What string

@@ -37,7 +37,7 @@ const (
 	deepest = 1000
 )
 
-// errWire says that the other side does not speak as it should.
+// errWire reports that the other side does not speak as it should.
 var errWire = errors.New("the message is malformed")
 
 // write encodes a value: null, bool, int, int64, float64, string, []any and

@@ -18,7 +18,7 @@ type Cluster struct {
 	Name, Region, InterruptionQueue, ControllerRole string
 }
 
-// Error says that a value, or what runs, and a field of plumbline.yaml disagree.
+// Error reports that a value, or what runs, and a field of plumbline.yaml disagree.
 type Error struct {
 	// Path is where the value stands: settings.clusterName, controller.env[0]. Empty for
 	// what runs.
@@ -35,7 +35,7 @@ func (e *Error) Error() string {
 }
 
 // Running compares the name of the cluster that a controller runs under, which what names,
-// with that of plumbline.yaml; nil where they agree, or where the name is not known.
+// with that of plumbline.yaml; nil if they agree, or where the name is not known.
 func Running(cluster Cluster, what, name string) *Error {
 	if name == "" || name == cluster.Name {
 		return nil
@@ -66,7 +66,7 @@ func Of(cluster Cluster, values map[string]any, at string) []*Error {
 }
 
 // Variable compares a variable of the controller's pods, as a chart has rendered it, which what
-// names, with the cluster; nil where they agree, or where it is none of the cluster's. A nil value
+// names, with the cluster; nil if they agree, or where it is none of the cluster's. A nil value
 // is one by reference.
 func Variable(cluster Cluster, what, name string, value *string) *Error {
 	of := variables(cluster)[name]

@@ -20,7 +20,7 @@ func TestAnEmergencyIsDeclaredByWhoMay(t *testing.T) {
 	ann, bob := &user.DefaultInfo{Name: "ann@example.com"}, &user.DefaultInfo{Name: "bob@example.com"}
 	const may, recorded = "not allowed to declare an emergency", "set the annotation plumbline.dev/emergency-by in the same write to "
 	for name, c := range map[string]struct {
-		// before is empty where the NodeSync is created.
+		// before is empty if the NodeSync is created.
 		before, after string
 		by            user.Info
 		want          []string

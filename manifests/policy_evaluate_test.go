@@ -114,7 +114,7 @@ func (c *compiled) compile(t *testing.T) {
 	}
 }
 
-// write is a request to change an object; old is nil where there is none before.
+// write is a request to change an object; old is nil if there is none before.
 type write struct {
 	operation   admission.Operation
 	resource    string
@@ -170,7 +170,7 @@ func (w write) any() *unstructured.Unstructured {
 	return w.object
 }
 
-// matches says whether the policy's constraints are about the request.
+// matches reports whether the policy's constraints are about the request.
 func (c compiled) matches(w write) bool {
 	resource := w.resource
 	if w.subresource != "" {
@@ -205,7 +205,7 @@ func contains[T comparable](list []T, one T) bool {
 	return false
 }
 
-// applies says whether the policy's conditions hold.
+// applies reports whether the policy's conditions hold.
 func (c compiled) applies(t *testing.T, w write) bool {
 	t.Helper()
 	for i, result := range c.ask(t, c.conditions, w) {

@@ -12,7 +12,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// grants says whether a rule gives a verb on a resource, by name or not.
+// grants reports whether a rule gives a verb on a resource, by name or not.
 func grants(rule rbacv1.PolicyRule, resource, verb string) bool {
 	has := func(list []string, item string) bool {
 		return slices.Contains(list, item) || slices.Contains(list, "*")

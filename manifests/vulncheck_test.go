@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestVulncheck: without its database it says that nothing was checked and passes,
+// TestVulncheck: without its database it reports that nothing was checked and passes,
 // or fails where a release needs it. What it finds, and what else fails, is never
 // passed over.
 func TestVulncheck(t *testing.T) {

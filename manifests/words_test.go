@@ -32,6 +32,9 @@ var words = []struct {
 	{`alone`, "only"},
 	{`whoever|somebody|someone`, "the user, another controller, another tool, another client: name it"},
 	{`lets? go|letting go`, "released, orphaned"},
+	{`says? (whether|that)`, "reports whether, reports that; is true if"},
+	{`(empty|nil|zero) where`, "empty if, nil if, zero if"},
+	{`under way`, "in progress"},
 }
 
 // exceptions are the few places in which a word is right, with the reason.

@@ -31,7 +31,7 @@ func (p *pass) installCharts(ctx context.Context) error {
 		return p.charted(ctx, (*install.Step).Serve)
 	}
 	err := p.charted(ctx, (*install.Step).Run)
-	if t := p.sync.Status.Karpenter.Target; t != nil && upgrade.UnderWay(*t) {
+	if t := p.sync.Status.Karpenter.Target; t != nil && upgrade.InProgress(*t) {
 		p.notePartlyApplied()
 	}
 	if err == nil || !install.InForce(p.sync.Status.Karpenter, err) {
@@ -105,7 +105,7 @@ func (p *pass) chartStep() *install.Step {
 	}
 }
 
-// insists says that a person has asked for this pass: what is fought for is corrected once more.
+// insists reports whether a person has asked for this pass: what is fought for is corrected once more.
 func (p *pass) insists() bool {
 	return p.sync.Status.LastHandledReconcileAt != p.before.Status.LastHandledReconcileAt
 }

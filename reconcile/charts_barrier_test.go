@@ -60,7 +60,7 @@ func inForce(*v1alpha1.KarpenterStatus) {}
 func TestChartsOfAnotherClusterStay(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*v1alpha1.KarpenterStatus)
-		// goesOn says that definitions are written under the controller in force.
+		// goesOn reports whether definitions are written under the controller in force.
 		goesOn bool
 	}{
 		"a first install": {change: first},

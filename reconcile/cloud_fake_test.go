@@ -57,7 +57,7 @@ func (f *fakeCloud) Instances(ctx context.Context, q cloud.Query) ([]cloud.Insta
 	return found, f.err
 }
 
-// answers says that an instance, whose tags name the account's cluster, is in the
+// answers reports whether an instance, whose tags name the account's cluster, is in the
 // answer to a query.
 func (f *fakeCloud) answers(q cloud.Query, i cloud.Instance) bool {
 	byTags := q.Cluster == f.cluster.Name && i.Pool != "" && (slices.Contains(q.Pools, i.Pool) || q.AllPools && !i.Gone())

@@ -27,7 +27,7 @@ func (p *pass) conclude(ctx context.Context) (ctrl.Result, error) {
 	return p.conclusion().Conclude(ctx)
 }
 
-// announce says that many changes are about to be written, and records a rollout that begins and nodes that Karpenter may terminate.
+// announce reports that many changes are about to be written, and records a rollout that begins and nodes that Karpenter may terminate.
 func (p *pass) announce(ctx context.Context) error {
 	changes := p.changesStep()
 	writes := changes.Writes()
@@ -67,7 +67,7 @@ func (p *pass) conclusion() *conclude.Step {
 	}
 	found.Stages = conclude.Stages(p.want.Set, p.stages.CRDs, p.stages.Controller, p.stages.ready)
 	removals := p.removalStep()
-	found.Fought, found.Noded, found.Orphaned, found.Appliers = survey.Drifts(p.stages.Fought), p.live.Noded(), removals.Orphaned(), removals.Appliers()
+	found.Fought, found.HasNodes, found.Orphaned, found.Appliers = survey.Drifts(p.stages.Fought), p.live.HasNodes(), removals.Orphaned(), removals.Appliers()
 	if p.plan.Plan != nil {
 		found.InUse, found.Extra, found.DaemonSets, found.Changed, found.Planned = p.plan.InUse, p.plan.Extra, p.plan.DaemonSets, p.plan.Before(conclude.MostBefore), true
 	}

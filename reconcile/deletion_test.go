@@ -21,7 +21,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/inventory"
 )
 
-// livePool is the pool as the cluster has it; nil where it has none.
+// livePool is the pool as the cluster has it; nil if it has none.
 func (b *bed) livePool() *unstructured.Unstructured {
 	b.t.Helper()
 	u := ownedPool()
@@ -35,7 +35,7 @@ func (b *bed) livePool() *unstructured.Unstructured {
 	return u
 }
 
-// liveClaim is the NodeClaim as the cluster has it; nil where it has none.
+// liveClaim is the NodeClaim as the cluster has it; nil if it has none.
 func (b *bed) liveClaim() *karpv1.NodeClaim {
 	b.t.Helper()
 	claim := &karpv1.NodeClaim{}
@@ -59,7 +59,7 @@ func (b *bed) endClaim() {
 	}
 }
 
-// exists says whether the NodeSync is still there.
+// exists reports whether the NodeSync is still there.
 func (b *bed) exists() bool {
 	b.t.Helper()
 	err := b.client.Get(b.t.Context(), client.ObjectKey{Namespace: namespace, Name: "prod"}, &v1alpha1.NodeSync{})

@@ -17,7 +17,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 )
 
-// fetched runs a fetch and says whether the source was asked.
+// fetched runs a fetch and reports whether the source was asked.
 func (b *bed) fetched(sync *v1alpha1.NodeSync) (p *pass, asked bool, err error) {
 	before := len(b.source.requests)
 	p = b.begin(sync)

@@ -15,7 +15,7 @@ import (
 )
 
 // TestAFightIsToldUntilItEnds: it holds nothing up, costs no question while nobody
-// moves anything, and is looked at again where somebody does, where Git says that
+// moves anything, and is looked at again where somebody does, where Git reports that
 // it does not matter, and where a person asks.
 func TestAFightIsToldUntilItEnds(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged), installtest.Installed()...)

@@ -54,7 +54,7 @@ func TestNoSecretIsSaid(t *testing.T) {
 		"a removal": func(p *pass) {
 			p.sync.Status.Removals = []v1alpha1.Removal{{Kind: "NodePool", Name: "general", Message: quoted}}
 		},
-		"a pool that gets no nodes": func(p *pass) { p.Looked, p.Launchless = true, []nodes.Launchless{{Pool: "a", Why: quoted}} },
+		"a pool that gets no nodes": func(p *pass) { p.Looked, p.LaunchFailures = true, []nodes.LaunchFailure{{Pool: "a", Why: quoted}} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBed(t, reporting(unchanged), secretWith("s", true, map[string]string{"values.yaml": fmt.Sprintf("a: {b: [%q]}", marker)}))

@@ -65,7 +65,7 @@ func TestTheRestGoesOnUnderWhatIsInForce(t *testing.T) {
 		change func(*bed, *pass)
 		spec   string
 		reason string
-		// words are of the verdict; stops says that nothing is written.
+		// words are of the verdict; stops reports that nothing is written.
 		words string
 		stops bool
 	}{

@@ -173,7 +173,7 @@ func TestACommitStatusNamesAPoolWithoutNodes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newBed(t, nodeSync(unchanged)).pass()
 			p.live.NodeClaims = c.nodes
-			p.Looked, p.Launchless = true, []nodes.Launchless{{Pool: "cheap", Why: "insufficient capacity, with fleet error(s), InsufficientInstanceCapacity"}}
+			p.Looked, p.LaunchFailures = true, []nodes.LaunchFailure{{Pool: "cheap", Why: "insufficient capacity, with fleet error(s), InsufficientInstanceCapacity"}}
 			p.summarize(t.Context())
 			v := p.verdict()
 			if v.CommitState() != c.state || v.CommitText() != "applied; "+c.words+": insufficient capacity, with fleet error(s), InsufficientInstanceCapacity" {
@@ -198,9 +198,9 @@ func TestNodesThatDoNotRegister(t *testing.T) {
 	p.want.Set = &render.Set{Objects: []render.Object{{Ref: ref}}}
 	p.live.Objects = map[render.Ref]*plan.Object{ref: plan.NewObject(live)}
 	p.takes(t.Context(), p.seeLaunches)
-	want := []nodes.Launchless{{Pool: "cheap", Why: "its nodes do not register: RegistrationFailed: Failed to register node"}}
-	if !slices.Equal(p.Launchless, want) {
-		t.Errorf("%+v", p.Launchless)
+	want := []nodes.LaunchFailure{{Pool: "cheap", Why: "its nodes do not register: RegistrationFailed: Failed to register node"}}
+	if !slices.Equal(p.LaunchFailures, want) {
+		t.Errorf("%+v", p.LaunchFailures)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// recordPool has the record say that a NodePool was applied.
+// recordPool has the record report that a NodePool was applied.
 func (b *bed) recordPool(name string, uid types.UID) {
 	b.t.Helper()
 	b.recordApplied(inventory.Record{

@@ -112,7 +112,7 @@ func TestMeterMeasuresAPass(t *testing.T) {
 		"plumbline_removals": {
 			sync + ",phase=Held}": 1, sync + ",phase=Draining}": 2, sync + ",phase=Pacing}": 0, sync + ",phase=VerifyingCloud}": 0, sync + ",phase=Finalizing}": 0,
 		},
-		"plumbline_removals_under_way":        {sync + "}": 1}, // one of them has stalled
+		"plumbline_removals_in_progress":      {sync + "}": 1}, // one of them has stalled
 		"plumbline_stall_age_seconds":         {sync + "}": 3660},
 		"plumbline_commit_statuses_queued":    {sync + "}": 3},
 		"plumbline_commit_status_age_seconds": {sync + "}": 3600},

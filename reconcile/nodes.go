@@ -23,7 +23,7 @@ import (
 func (p *pass) seeLaunches(ctx context.Context) (err error) {
 	pools := nodes.Pools(p.want.Set, p.live.Objects)
 	look := nodes.Launches{Known: p.Nodes.Launches, Events: p.Nodes.Uncached, Now: p.now, Retry: p.sync.GetRetryInterval(), Claims: p.live.NodeClaims, Off: p.chartStep().Off}
-	p.Launchless, err = look.See(ctx, pools, &p.Findings)
+	p.LaunchFailures, err = look.See(ctx, pools, &p.Findings)
 	p.Looked = err == nil
 	return err
 }
@@ -48,7 +48,7 @@ func (p *pass) seeRollout(ctx context.Context) error {
 	return nil
 }
 
-// brake finds which nodes do not match, and stops what goes wrong. inForce says that it goes by what is in force only.
+// brake finds which nodes do not match, and stops what goes wrong. inForce reports that it goes by what is in force only.
 // While Karpenter's kinds are not served, nothing is known of nodes, and what was seen before stays.
 func (p *pass) brake(ctx context.Context, inForce bool) []v1alpha1.PoolRollout {
 	if !p.live.Served {
@@ -153,6 +153,6 @@ func (p *pass) rollouts() *nodes.Rollouts {
 	return &nodes.Rollouts{
 		Live: p.live, Pools: nodes.Pools(p.want.Set, p.live.Objects), Classes: nodes.Classes(p.want.Set, p.live.Objects), Events: p.Nodes.Uncached,
 		CABundle: p.Settings.CABundle(), DaemonSets: p.view.DaemonSetsOf(p.live.NodeClaims, p.now, p.sync.GetRetryInterval()), Before: p.sync.Status.Rollout, Said: p.before.Status.Rollout, Changes: p.plan.Changes, Revision: p.revision(), Applied: p.before.Status.LastAppliedRevision,
-		Now: p.now, Launchless: p.Launchless, Memory: &p.memory.rollout, EC2: func(ctx context.Context) (nodes.EC2, error) { return p.cloud()(ctx, p.accountStep().Region) },
+		Now: p.now, LaunchFailures: p.LaunchFailures, Memory: &p.memory.rollout, EC2: func(ctx context.Context) (nodes.EC2, error) { return p.cloud()(ctx, p.accountStep().Region) },
 	}
 }

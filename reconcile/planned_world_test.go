@@ -37,10 +37,10 @@ type plannedWorld struct {
 	files  fstest.MapFS
 	sync   *v1alpha1.NodeSync
 	server *applytest.Server
-	// inForce is the version whose controller runs; empty where none does.
+	// inForce is the version whose controller runs; empty if none does.
 	inForce string
 	others  []client.Object
-	// recorded is what was applied; nil where the record is lost.
+	// recorded is what was applied; nil if the record is lost.
 	recorded *inventory.Record
 	// asksPermit has Helm ask whether what the charts render to is allowed.
 	asksPermit bool

@@ -73,7 +73,7 @@ type Reconciler struct {
 	Notices conclude.Notices
 	// Confine builds kustomizations in child processes; nil builds them in this one.
 	Confine *confine.Runner
-	// Clouds are the clients of AWS. Landing simulates where pods can go; nil where nobody asks.
+	// Clouds are the clients of AWS. Landing simulates where pods can go; nil if nobody asks.
 	Clouds  account.Clouds
 	Landing *landing.Simulator
 
@@ -116,7 +116,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	repository := sync.Spec.Source.Address()
 	p := r.begin(sync)
 	if !r.lanes.Enter(repository, req.NamespacedName) {
-		p.removalStep().Lent().CallBack(ctx, &p.Findings)
+		p.removalStep().LeasedBudgets().Revoke(ctx, &p.Findings)
 		return ctrl.Result{RequeueAfter: wake.Crowded}, nil
 	}
 	defer r.lanes.End(repository, r.Look)
@@ -137,8 +137,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // take takes the steps that are the NodeSync's turn. What goes wrong is in what the pass has
 // found. unheard is why watches could not begin.
 func (p *pass) take(ctx context.Context, unheard error) {
-	lent := p.removalStep().Lent()
-	defer lent.Unless(ctx)()
+	leased := p.removalStep().LeasedBudgets()
+	defer leased.Unless(ctx)()
 	switch {
 	case p.sync.Namespace != p.Settings.Namespace:
 		p.Elsewhere = true // its Secrets must not be read
@@ -160,7 +160,7 @@ func (p *pass) take(ctx context.Context, unheard error) {
 		p.attend(ctx)
 	}
 	if p.Fault != nil || p.Suspended || !p.stages.CRDs.Ready {
-		lent.CallBack(ctx, &p.Findings)
+		leased.Revoke(ctx, &p.Findings)
 	}
 }
 
@@ -205,7 +205,7 @@ func (r *Reconciler) wakes() watch.Wakes {
 	return watch.Wakes{Cached: r.Client, Namespace: r.Settings.Namespace, Launches: r.Nodes.Launches, Ends: r.Nodes.Ends, Interests: &r.registry}
 }
 
-// Serves says whether NodePools and NodeClaims are watched: they can be read from the cache then.
+// Serves reports whether NodePools and NodeClaims are watched: they can be read from the cache then.
 func (r *Reconciler) Serves() bool { return r.watches.Serves() }
 
 // Wake has the sources of NodeSyncs fetched now, and returns before they are.

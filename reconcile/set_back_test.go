@@ -92,7 +92,7 @@ func (m *mirror) livePool() client.Object {
 	return m.world.server.Object(render.Ref{Kind: render.NodePool, Name: "a"})
 }
 
-// is says whether the pool has a capacity type.
+// is reports whether the pool has a capacity type.
 func (m *mirror) is(capacity string) bool {
 	return strings.Contains(fmt.Sprint(m.livePool()), capacity)
 }

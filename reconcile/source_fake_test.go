@@ -22,7 +22,7 @@ type fakeSource struct {
 	files        fstest.MapFS
 	requests     []source.Request
 	deadline     bool
-	// during is what happens while a fetch is under way.
+	// during is what happens while a fetch is in progress.
 	during func()
 	// before is what happens before the history is asked for.
 	before func()
@@ -31,7 +31,7 @@ type fakeSource struct {
 	commits []string
 	unknown error
 	asked   []string
-	// orders are how the last Snapshot stands to commits; nil where it is newer than any.
+	// orders are how the last Snapshot stands to commits; nil if it is newer than any.
 	// found is what the host knows of it, and ordered for which commits it was asked.
 	orders, found map[string]source.Order
 	ordered       []string

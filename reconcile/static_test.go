@@ -24,12 +24,12 @@ func TestStaticPoolsThatKarpenterPassesOver(t *testing.T) {
 		gates    string
 		replicas any
 		claims   []plan.NodeClaim
-		want     []nodes.Launchless
+		want     []nodes.LaunchFailure
 	}{
-		"off":                   {"NodeRepair=true, StaticCapacity=false", int64(2), nil, []nodes.Launchless{{Pool: "fixed", Why: why}}},
+		"off":                   {"NodeRepair=true, StaticCapacity=false", int64(2), nil, []nodes.LaunchFailure{{Pool: "fixed", Why: why}}},
 		"on":                    {"StaticCapacity=true", int64(2), nil, nil},
 		"of an older Karpenter": {"NodeRepair=true", int64(2), nil, nil},
-		"it has one of two":     {"StaticCapacity=false", int64(2), []plan.NodeClaim{{Name: "a", Pool: "fixed"}}, []nodes.Launchless{{Pool: "fixed", Why: why}}},
+		"it has one of two":     {"StaticCapacity=false", int64(2), []plan.NodeClaim{{Name: "a", Pool: "fixed"}}, []nodes.LaunchFailure{{Pool: "fixed", Why: why}}},
 		"it has both":           {"StaticCapacity=false", int64(2), []plan.NodeClaim{{Name: "a", Pool: "fixed"}, {Name: "b", Pool: "fixed"}}, nil},
 		"it has one too many":   {"StaticCapacity=false", int64(1), []plan.NodeClaim{{Name: "a", Pool: "fixed"}, {Name: "b", Pool: "fixed"}}, nil},
 		"of 0 replicas":         {"StaticCapacity=false", int64(0), nil, nil},
@@ -53,7 +53,7 @@ func TestStaticPoolsThatKarpenterPassesOver(t *testing.T) {
 			if err := p.seeLaunches(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(c.want, p.Launchless); diff != "" {
+			if diff := cmp.Diff(c.want, p.LaunchFailures); diff != "" {
 				t.Errorf("pools without nodes (-want +got):\n%s", diff)
 			}
 		})

@@ -38,7 +38,7 @@ func (b *bed) refuses(limit int, err error) {
 	}})
 }
 
-// refusals are the ways in which an API server says that a status is too much.
+// refusals are the ways in which an API server reports that a status is too much.
 func refusals() map[string]error {
 	kind := schema.GroupKind{Group: v1alpha1.GroupVersion.Group, Kind: v1alpha1.NodeSyncKind}
 	return map[string]error{

@@ -25,7 +25,7 @@ type Redactor struct{ forms []form }
 // form is one way in which a message may write a value.
 type form struct {
 	text string
-	// word says that it is hidden only where it stands by itself.
+	// word reports whether it is hidden only where it stands by itself.
 	word bool
 }
 

@@ -39,7 +39,7 @@ func VisibleFlow(text string) string {
 	return writtenOut(text, unseenInJSON, func(r rune) string { return fmt.Sprintf(`\U%08x`, r) })
 }
 
-// IsVisible says whether a text has nothing that Visible would write out.
+// IsVisible reports whether a text has nothing that Visible would write out.
 func IsVisible(text string) bool { return !strings.ContainsFunc(text, unseenInJSON) }
 
 // unseenInJSON leaves out white space between values; in them JSON has control characters

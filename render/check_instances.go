@@ -85,7 +85,7 @@ func labelsOf(key, name string) map[string]string {
 	return labels
 }
 
-// fitsAll says whether labels meet the requirements on them.
+// fitsAll reports whether labels meet the requirements on them.
 func fitsAll(requirements []map[string]any, labels map[string]string) bool {
 	return !slices.ContainsFunc(requirements, func(r map[string]any) bool {
 		key, _ := r["key"].(string)
@@ -94,7 +94,7 @@ func fitsAll(requirements []map[string]any, labels map[string]string) bool {
 	})
 }
 
-// fitsOne says whether a value meets a requirement. What an operator means that is newer than
+// fitsOne reports whether a value meets a requirement. What an operator means that is newer than
 // this plumbline is not known.
 func fitsOne(requirement map[string]any, value string) bool {
 	values := texts(requirement["values"])
@@ -139,7 +139,7 @@ func someNames(names []string) string {
 //go:embed instance_types.txt
 var instanceTypes string
 
-// knownType says whether the table has a family, or a type.
+// knownType reports whether the table has a family, or a type.
 func knownType(name string) bool {
 	family, size, isType := strings.Cut(name, ".")
 	_, rest, known := strings.Cut("\n"+instanceTypes, "\n"+family+": ")

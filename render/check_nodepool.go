@@ -127,7 +127,7 @@ func checkLimits(object Object) []problem {
 	return found
 }
 
-// resourceOfNodes says whether a node can have a resource of this name: one of Kubernetes' own, or one with a domain
+// resourceOfNodes reports whether a node can have a resource of this name: one of Kubernetes' own, or one with a domain
 // (https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/#extended-resources). nodes is
 // Karpenter's, for the number of nodes.
 func resourceOfNodes(name string) bool {
@@ -203,7 +203,7 @@ func checkTogether(object Object) []problem {
 	return found
 }
 
-// contradict says that no value of a label meets all requirements on it.
+// contradict reports whether no value of a label meets all requirements on it.
 func contradict(requirements []map[string]any) bool {
 	if len(requirements) < 2 {
 		return false
@@ -219,7 +219,7 @@ func contradict(requirements []map[string]any) bool {
 
 func listsValues(r map[string]any) bool { return r["operator"] == "In" && len(texts(r["values"])) > 0 }
 
-// absentAndPresent says that one requirement wants a label to be absent, and another wants a
+// absentAndPresent reports whether one requirement wants a label to be absent, and another wants a
 // value of it.
 func absentAndPresent(requirements []map[string]any) bool {
 	has := func(operators ...string) bool {
@@ -232,7 +232,7 @@ func absentAndPresent(requirements []map[string]any) bool {
 }
 
 // bounds are the largest number that values have to be above, and the smallest that they have
-// to be below; nil where there is none.
+// to be below; nil if there is none.
 func bounds(requirements []map[string]any) (above, below *int) {
 	for _, r := range requirements {
 		values := texts(r["values"])

@@ -215,7 +215,7 @@ type file struct {
 	sources map[source]kept
 }
 
-// read returns what the file of a name has; nil where there is none, or it is of another program or not whole.
+// read returns what the file of a name has; nil if there is none, or it is of another program or not whole.
 func (d *Disk) read(name string, values *Values) (*file, error) {
 	text, err := os.Open(d.file(name))
 	if err != nil {
@@ -274,7 +274,7 @@ func ignoreNotExist(err error) error {
 }
 
 // more is what a map has more than another one: the entries that it adds, and those that are another
-// value, of maps in both the same. only is false where it lacks an entry.
+// value, of maps in both the same. only is false if it lacks an entry.
 func more(than, of map[string]any) (added map[string]any, only bool) {
 	for key := range than {
 		if _, has := of[key]; !has {
@@ -345,7 +345,7 @@ type storedObject struct {
 	Warning string         `json:",omitempty"`
 }
 
-// stored is a source as a line of a file has it; known is false where it can have none.
+// stored is a source as a line of a file has it; known is false if it can have none.
 func stored(one source, what kept) (_ storedSource, known bool) {
 	s := storedSource{
 		Name: one.name, Kustomize: one.kustomize, Listed: one.listed,

@@ -91,7 +91,7 @@ func short(text string) string {
 	return string(runes[:firstLine-1]) + "…"
 }
 
-// MissingError says that the path, or its plumbline.yaml, is not in the
+// MissingError reports that the path, or its plumbline.yaml, is not in the
 // repository.
 type MissingError struct {
 	// Path as it was asked for.
@@ -105,7 +105,7 @@ func (e *MissingError) Error() string {
 	return fmt.Sprintf("%s is not in the repository: put it there, or correct the path %q", e.File, e.Path)
 }
 
-// EmptyError says that a path renders no object at all.
+// EmptyError reports that a path renders no object at all.
 type EmptyError struct {
 	Path string
 }

@@ -145,13 +145,13 @@ func (k *Karpenter) checkIgnoredKinds() []problem {
 	return found
 }
 
-// namesDefinition says whether a kind is ours, or has become one of ours, however it is written.
+// namesDefinition reports whether a kind is ours, or has become one of ours, however it is written.
 func namesDefinition(kind string) bool {
 	is := func(k Kind) bool { return strings.EqualFold(k.GVK.Kind, kind) }
 	return slices.ContainsFunc(Kinds(), is) || legacy.Has(kind)
 }
 
-// ignores says whether an object is left to other tools. One of Karpenter's groups is not: it
+// ignores reports whether an object is left to other tools. One of Karpenter's groups is not: it
 // may be a definition with a misspelt kind.
 func (k *Karpenter) ignores(as definedAs) bool {
 	group, err := schema.ParseGroupVersion(as.apiVersion)
@@ -161,7 +161,7 @@ func (k *Karpenter) ignores(as definedAs) bool {
 	return slices.Contains(k.IgnoreKinds, as.kind) || slices.Contains(k.IgnoreKinds, as.kind+"."+group.Group)
 }
 
-// misspelt says whether a kind is of one of Karpenter's groups, and none that Karpenter has.
+// misspelt reports whether a kind is of one of Karpenter's groups, and none that Karpenter has.
 func misspelt(kind schema.GroupKind) bool {
 	_, known := notYet[kind]
 	return !known && slices.ContainsFunc(Kinds(), func(k Kind) bool { return k.GVK.Group == kind.Group })
@@ -204,7 +204,7 @@ func (r *remarks) ignore(drafts []draft) {
 
 func (r *remarks) none() bool { return len(r.warnings)+len(r.ignored) == 0 }
 
-// sentence names the objects that are left to other tools; empty where there are none.
+// sentence names the objects that are left to other tools; empty if there are none.
 func (r *remarks) sentence() string {
 	if len(r.ignored) == 0 {
 		return ""

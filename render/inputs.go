@@ -26,7 +26,7 @@ const (
 	isFolder = "is:folder"
 )
 
-// Unchanged says whether all inputs are in a Snapshot as they were. Where its
+// Unchanged reports whether all inputs are in a Snapshot as they were. Where its
 // file system is Identified, no content is read.
 func (in Inputs) Unchanged(snap Snapshot) (bool, error) {
 	for name, before := range in {
@@ -402,7 +402,7 @@ func (c *Cache) open(karpenter string, validator Validator) (map[source]kept, ma
 	return c.kept, c.listings
 }
 
-// close keeps a render's work for the next one. same says that its sources are all of them as they were.
+// close keeps a render's work for the next one. same reports that its sources are all of them as they were.
 func (c *Cache) close(karpenter string, validator Validator, sources map[source]kept, listings map[string]listing, same bool) {
 	if c == nil {
 		return
@@ -464,7 +464,7 @@ func (c *Cache) lastOf(path wanted, known map[source]kept) *rendition {
 	return c.last
 }
 
-// Unchanged says whether what a Set was made of is in a Snapshot as it was. Of the last Set that
+// Unchanged reports whether what a Set was made of is in a Snapshot as it was. Of the last Set that
 // was rendered only what differs since is looked at.
 func (c *Cache) Unchanged(set *Set, snap Snapshot) (bool, error) {
 	c.mu.Lock()

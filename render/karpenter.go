@@ -35,7 +35,7 @@ type Karpenter struct {
 	Repository string `json:"repository,omitempty"`
 	// Digests pin the charts. Default: any content will do.
 	Digests Digests `json:"digests,omitzero"`
-	// Adopt says that what another tool has installed of Karpenter is adopted.
+	// Adopt reports whether what another tool has installed of Karpenter is adopted.
 	// Default: it is refused.
 	Adopt bool `json:"adopt,omitempty"`
 	// AcceptUntested are versions that are newer than what plumbline knows, and are
@@ -108,7 +108,7 @@ type ValuesFrom struct {
 	// TargetPath is the one value that the key holds, in the notation of Helm's --set.
 	// Default: the key holds values in YAML.
 	TargetPath string `json:"targetPath,omitempty"`
-	// Optional says that it may be missing.
+	// Optional reports whether it may be missing.
 	Optional bool `json:"optional,omitempty"`
 }
 
@@ -157,7 +157,7 @@ func (k *Karpenter) ChartRepository(name string) (repository string, inside bool
 	return k.Repository, false, nil
 }
 
-// charts is the folder that holds charts and no definitions; empty where there is
+// charts is the folder that holds charts and no definitions; empty if there is
 // none that a walk could meet, or where it is the walk's very root.
 func (k *Karpenter) charts(folder string) string {
 	if found, ok := k.chartFolder(folder); ok && found != folder {
@@ -621,7 +621,7 @@ func (k *Karpenter) checkIgnored() []problem {
 	return found
 }
 
-// leadsToField says whether a JSON pointer is one, and leads to less than a whole
+// leadsToField reports whether a JSON pointer is one, and leads to less than a whole
 // object or its name.
 func leadsToField(pointer string) bool {
 	whole := []string{"/apiVersion", "/kind", "/metadata", "/metadata/name", "/metadata/namespace", "/spec"}

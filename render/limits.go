@@ -149,11 +149,11 @@ func (l Limits) checkObjects(objects int) error {
 	return nil
 }
 
-// SlowError says that a Set takes too long to make.
+// SlowError reports that a Set takes too long to make.
 type SlowError struct {
 	Path  string
 	Limit time.Duration
-	// Reading says that the files took so long, not what is made of them.
+	// Reading reports whether the files took so long, not what is made of them.
 	Reading bool
 }
 
@@ -165,7 +165,7 @@ func (e *SlowError) Error() string {
 	return fmt.Sprintf("to check the definitions below %s takes more than %s: move what is no definition out of the path, or split them over several NodeSyncs", e.Path, e.Limit)
 }
 
-// spend takes time that an object has taken off the allowance, and says whether there is
+// spend takes time that an object has taken off the allowance, and reports whether there is
 // more.
 func (a *allowance) spend(work time.Duration) bool {
 	a.mu.Lock()

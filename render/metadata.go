@@ -90,7 +90,7 @@ func checkMetadata(kind Kind, object map[string]any) []problem {
 }
 
 // dropNamespace leaves the namespace out, which the API server drops of a kind that belongs to the whole
-// cluster: kustomize and templates write it on all that they make. It returns a sentence on it; empty where there was none.
+// cluster: kustomize and templates write it on all that they make. It returns a sentence on it; empty if there was none.
 func dropNamespace(kind Kind, object map[string]any) string {
 	metadata, _ := object["metadata"].(map[string]any)
 	namespace, given := metadata["namespace"]

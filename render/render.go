@@ -147,7 +147,7 @@ func (r *run) takeAll(ctx context.Context, sources []source) error {
 	})
 	switch {
 	case err != nil && ctx.Err() == nil:
-		return context.Cause(together) // the others may be the first to say that they were stopped for it
+		return context.Cause(together) // the others may be the first to report that they were stopped for it
 	case err != nil:
 		return err
 	}

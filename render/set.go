@@ -50,7 +50,7 @@ type Object struct {
 	Defaulted *unstructured.Unstructured
 	// Ignored are the paths of fields that other clients may change: map keys only.
 	Ignored [][]string
-	// Warning is a sentence on it that a person should read; empty where there is none.
+	// Warning is a sentence on it that a person should read; empty if there is none.
 	Warning string
 	// Text is how many bytes the texts of Desired have, its keys included.
 	Text int
@@ -69,10 +69,10 @@ type Set struct {
 	Warnings []string
 	// Rescues are the EC2NodeClasses for which NodePools name a copy that is not in Git.
 	Rescues []Rescue
-	// Linked are the Inputs that symlinks lead to, where LinksKnown says that they were looked for.
+	// Linked are the Inputs that symlinks lead to, where LinksKnown reports that they were looked for.
 	Linked     []string
 	LinksKnown bool
-	// Sum is the Fingerprint of the Inputs; empty where none was made.
+	// Sum is the Fingerprint of the Inputs; empty if none was made.
 	Sum string
 }
 
@@ -95,7 +95,7 @@ func (s *Set) ChartsFingerprint(k *Karpenter, config string) string {
 	return read.Fingerprint()
 }
 
-// Fingerprint is that of the Inputs, which Render makes once for each Set; empty where there is none.
+// Fingerprint is that of the Inputs, which Render makes once for each Set; empty if there is none.
 func (s *Set) Fingerprint() string {
 	switch {
 	case s == nil:
@@ -116,7 +116,7 @@ type Rescue struct {
 	Origins []Origin
 }
 
-// Equal says whether two of them are the same.
+// Equal reports whether two of them are the same.
 func (r Rescue) Equal(other Rescue) bool {
 	return r.Class == other.Class && r.By == other.By && slices.Equal(r.Pools, other.Pools) && slices.Equal(r.Origins, other.Origins)
 }
@@ -146,7 +146,7 @@ type Kind struct {
 	CRD   string
 	Stage Stage
 	// RefersTo is the kind that an object of this kind names, and RefPath where
-	// it does. Empty where it names none.
+	// it does. Empty if it names none.
 	RefersTo string
 	RefPath  []string
 	// Scripts are the fields that hold shell, where ${…} is mostly the shell's.

@@ -13,7 +13,7 @@ type Snapshot struct {
 	Revision string
 	// Commit is the full hash of the commit; empty for a folder on disk.
 	Commit string
-	// Tag is the full hash of the annotated tag that names the commit; empty where none
+	// Tag is the full hash of the annotated tag that names the commit; empty if none
 	// was asked for.
 	Tag string
 	// FS is the whole tree, read only, rooted at the repository's root. No
@@ -34,7 +34,7 @@ type Identified interface {
 // Submodule is implemented by what a file system says of a folder, where that
 // may stand for another repository, which is not fetched.
 type Submodule interface {
-	// Submodule says whether it does.
+	// Submodule reports whether it does.
 	Submodule() bool
 }
 
@@ -58,7 +58,7 @@ func ShortRevision(revision string) string {
 	return revision
 }
 
-// CommitOf is the commit of a revision; empty where it has none.
+// CommitOf is the commit of a revision; empty if it has none.
 func CommitOf(revision string) string {
 	if i := strings.LastIndex(revision, ":"); i >= 0 {
 		return revision[i+1:]
@@ -78,7 +78,7 @@ func cleanPath(name string) (string, error) {
 	return cleaned, nil
 }
 
-// ConfigFile is plumbline.yaml of a folder, as Inputs name it; empty where that is outside of the repository.
+// ConfigFile is plumbline.yaml of a folder, as Inputs name it; empty if that is outside of the repository.
 func ConfigFile(folder string) string {
 	cleaned, err := cleanPath(folder)
 	if err != nil {
@@ -90,10 +90,10 @@ func ConfigFile(folder string) string {
 // Compared is implemented by a file system that knows where it differs from an earlier one.
 type Compared interface {
 	Identified
-	// Since says where it may differ from an earlier file system, links apart; false where
+	// Since says where it may differ from an earlier file system, links apart; false if
 	// that is not known.
 	Since(before fs.FS) (Difference, bool)
-	// Direct says whether a name leads over no symlink, whether or not anything stands there.
+	// Direct reports whether a name leads over no symlink, whether or not anything stands there.
 	Direct(name string) bool
 }
 
@@ -106,7 +106,7 @@ type Difference struct {
 	Below []string
 }
 
-// below says whether a name is below one of those.
+// below reports whether a name is below one of those.
 func (d Difference) below(name string) bool {
 	for _, folder := range d.Below {
 		if rest, found := strings.CutPrefix(name, folder); found && strings.HasPrefix(rest, "/") {
@@ -151,7 +151,7 @@ type Read struct {
 // Read is what the Set was made of.
 func (s *Set) Read() Read { return Read{Inputs: s.Inputs, Linked: s.Linked, Known: s.LinksKnown} }
 
-// differs says where a Snapshot may differ from earlier files; false where that is not known.
+// differs says where a Snapshot may differ from earlier files; false if that is not known.
 func (s Snapshot) differs(before fs.FS) (Difference, bool) {
 	now, ok := s.FS.(Compared)
 	if !ok || before == nil {
@@ -160,7 +160,7 @@ func (s Snapshot) differs(before fs.FS) (Difference, bool) {
 	return now.Since(before)
 }
 
-// linked are the inputs that symlinks lead to; false where that is not known.
+// linked are the inputs that symlinks lead to; false if that is not known.
 func (s Snapshot) linked(in Inputs) ([]string, bool) {
 	files, ok := s.FS.(Compared)
 	if !ok {

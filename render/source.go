@@ -22,7 +22,7 @@ type source struct {
 	// name of a file, or of a folder with a kustomization in it.
 	name      string
 	kustomize bool
-	// listed says that a kustomization lists the file, and does no more with it.
+	// listed reports whether a kustomization lists the file, and does no more with it.
 	listed bool
 }
 
@@ -414,7 +414,7 @@ func (d *drawn) define(file string, drafts []draft) {
 	}
 }
 
-// has says whether a file defines an object, perhaps by a part of the name that a build has
+// has reports whether a file defines an object, perhaps by a part of the name that a build has
 // given it.
 func (d *drawn) has(file string, object definedAs) bool {
 	return slices.ContainsFunc(d.defined[file], func(as definedAs) bool {

@@ -55,7 +55,7 @@ type substitution struct {
 	bytes int64
 }
 
-// take takes the value of a variable off what is left, and says whether it may be
+// take takes the value of a variable off what is left, and reports whether it may be
 // written: a value of a megabyte can stand in a text thousands of times.
 func (s *substitution) take(value string) bool {
 	if s.bytes > s.left {
@@ -65,7 +65,7 @@ func (s *substitution) take(value string) bool {
 	return s.bytes <= s.left
 }
 
-// anyText says whether one of the strings of a value is such, keys included.
+// anyText reports whether one of the strings of a value is such, keys included.
 func anyText(value any, such func(string) bool) bool {
 	switch v := value.(type) {
 	case string:

@@ -230,7 +230,7 @@ func (v *Values) like(object, first, second map[string]any) map[string]any {
 	return held
 }
 
-// last is what was seen last under the name of an object; nil where that is not in use.
+// last is what was seen last under the name of an object; nil if that is not in use.
 func (v *Values) last(object *unstructured.Unstructured) map[string]any {
 	if v == nil {
 		return nil
@@ -340,13 +340,13 @@ func (l *rendition) note(one source, what kept) {
 	}
 }
 
-// made says whether a Set is the one that was rendered last, of whichever revision.
+// made reports whether a Set is the one that was rendered last, of whichever revision.
 func (l *rendition) made(set *Set) bool {
 	return len(set.Objects) > 0 && len(set.Objects) == len(l.set.Objects) && &set.Objects[0] == &l.set.Objects[0]
 }
 
 // again makes the Set out of the last one, where it is known what differs since: of ten thousand
-// sources the few are taken that something of differs. It returns nil where that is not enough;
+// sources the few are taken that something of differs. It returns nil if that is not enough;
 // a render of all of it says then what is wrong.
 func (r *run) again(ctx context.Context, last *rendition) (*rendition, map[source]kept) {
 	if last == nil {
@@ -388,7 +388,7 @@ func (l *rendition) touched(d Difference, known map[source]kept) []source {
 	return slices.Collect(maps.Keys(found))
 }
 
-// replaced is the last rendition with sources that were taken again; nil where there is
+// replaced is the last rendition with sources that were taken again; nil if there is
 // something to say against the Set.
 func (r *run) replaced(last *rendition, taken map[source]kept) *rendition {
 	next := &rendition{of: last.of, files: untimed(r.snap.FS), walked: last.walked, linked: last.linked, wide: last.wide, unread: last.unread}
@@ -445,7 +445,7 @@ func exchanged(objects []Object, left map[Ref]bool, taken map[source]kept) []Obj
 	return all
 }
 
-// sameNames says whether the same was read.
+// sameNames reports whether the same was read.
 func sameNames(a, b Inputs) bool {
 	if len(a) != len(b) {
 		return false

@@ -19,7 +19,7 @@ func requirement(value any) map[string]any {
 	return map[string]any{"key": "kubernetes.io/arch", "operator": "In", "values": []any{value}, "empty": map[string]any{}, "none": []any{}}
 }
 
-// same says whether two maps are one.
+// same reports whether two maps are one.
 func same(a, b any) bool { return reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer() }
 
 func TestValuesAreHeldOnce(t *testing.T) {

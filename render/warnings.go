@@ -167,7 +167,7 @@ func (w *walk) look(name, why string) {
 // A definition that is gone from Git is a removal, and a removal ends nodes. A file that
 // lost its text by accident must not look like one that a person has taken out.
 
-// isEmptied says whether a file has no text at all, as a bad merge or a full disk leaves it.
+// isEmptied reports whether a file has no text at all, as a bad merge or a full disk leaves it.
 func isEmptied(data []byte) bool {
 	return len(bytes.TrimSpace(bytes.TrimPrefix(data, []byte("\ufeff")))) == 0
 }
@@ -186,7 +186,7 @@ func withoutObject(name string) string {
 	return redact.VisibleName(name) + ": the kustomization renders no object: what it had counts as removed; take its folder out if that is meant"
 }
 
-// isLocal says whether kustomize would leave an object out.
+// isLocal reports whether kustomize would leave an object out.
 func isLocal(d draft) bool {
 	object, _ := d.value.(map[string]any)
 	value, found, err := unstructured.NestedFieldNoCopy(object, "metadata", "annotations", kustomize.LocalAnnotation)
@@ -216,7 +216,7 @@ func refuseLocal(drafts []draft) Errors {
 	return errs
 }
 
-// onlyComments says whether a YAML file has nothing but comments and separators.
+// onlyComments reports whether a YAML file has nothing but comments and separators.
 func onlyComments(data []byte) bool {
 	for line := range bytes.Lines(data) {
 		line = bytes.TrimSpace(line)

@@ -165,7 +165,7 @@ type adoptReport struct {
 	// ValuesNotInGit are values of the release that plumbline.yaml has not, or has
 	// otherwise, by their paths.
 	ValuesNotInGit []string `json:"valuesNotInGit,omitempty"`
-	// Set is what plumbline.yaml has to say; nil where it says so.
+	// Set is what plumbline.yaml has to say; nil if it says so.
 	Set     *adoption `json:"set,omitempty"`
 	Refused string    `json:"refused,omitempty"`
 	Written bool      `json:"written"`
@@ -216,7 +216,7 @@ func (r *adoptReport) print(out io.Writer) error {
 	return nil
 }
 
-// asked says that plumbline.yaml asks for what was found, and nothing stands in the
+// asked reports whether plumbline.yaml asks for what was found, and nothing stands in the
 // way.
 func (r *adoptReport) asked() bool { return r.Refused == "" && r.Set == nil }
 

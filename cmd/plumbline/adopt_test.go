@@ -55,7 +55,7 @@ func TestAdopt(t *testing.T) {
 		there map[string]any
 		code  int
 		says  []string
-		// written is the file with --write; empty where it stays as it is.
+		// written is the file with --write; empty if it stays as it is.
 		written string
 	}{
 		"nothing": {git: git, code: exitDone, says: []string{"no other tool has installed anything of Karpenter here"}},

@@ -8,7 +8,7 @@ import (
 )
 
 // TestAnotherVersion of Karpenter than the one that is built in: render needs its CRDs, and plan pulls
-// them with its chart, or says that fields are not checked.
+// them with its chart, or reports that fields are not checked.
 func TestAnotherVersion(t *testing.T) {
 	strict := strings.Replace(looseCRD, "x-kubernetes-preserve-unknown-fields: true", "properties: {role: {type: integer}}", 1)
 	for name, c := range map[string]struct {

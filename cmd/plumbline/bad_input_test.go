@@ -29,7 +29,7 @@ func commands(root *cobra.Command) []*cobra.Command {
 }
 
 // given are arguments that a command takes, by what its usage names: a folder, a NodeSync, a word out of
-// several. asks says that it asks a cluster with them.
+// several. asks reports that it asks a cluster with them.
 func given(cmd *cobra.Command, path, sync string) (args []string, asks bool) {
 	words := strings.Fields(cmd.Use)[1:]
 	for _, word := range words {
@@ -51,7 +51,7 @@ func given(cmd *cobra.Command, path, sync string) (args []string, asks bool) {
 	return args, asks
 }
 
-// needs says that a command cannot do without an argument.
+// needs reports whether a command cannot do without an argument.
 func needs(cmd *cobra.Command) bool {
 	words := strings.Fields(strings.ReplaceAll(cmd.Use, "[flags]", ""))
 	return len(words) > 1 && !strings.HasPrefix(words[1], "[")

@@ -34,7 +34,7 @@ import (
 type cluster struct {
 	client.WithWatch
 	config *rest.Config
-	// namespace is that of -n, or of the kubeconfig's context; settled says that it is the one
+	// namespace is that of -n, or of the kubeconfig's context; settled reports that it is the one
 	// whose NodeSyncs are meant.
 	namespace string
 	settled   bool
@@ -43,7 +43,7 @@ type cluster struct {
 // nowhere is the server of client-go where nothing names one.
 const nowhere = "http://localhost:8080"
 
-// errNoKubeconfig says that nothing names a cluster.
+// errNoKubeconfig reports that nothing names a cluster.
 var errNoKubeconfig = errors.New("no kubeconfig")
 
 // connect finds the cluster of the kubeconfig flags. It asks nothing yet. With ctx every request ends.
@@ -160,7 +160,7 @@ func hiddenOrDeep(folder, name string) bool {
 }
 
 // explain adds to an error of the API server what to do about it.
-// errUnreachable says that no answer comes from the cluster.
+// errUnreachable reports that no answer comes from the cluster.
 var errUnreachable = errors.New("the cluster cannot be reached")
 
 func explain(err error, doing string) error {
@@ -248,7 +248,7 @@ func (c *cluster) in(ctx context.Context) string {
 	return c.namespace
 }
 
-// has says whether there is a NodeSync in a namespace.
+// has reports whether there is a NodeSync in a namespace.
 func (c *cluster) has(ctx context.Context, namespace string) (bool, error) {
 	list := &v1alpha1.NodeSyncList{}
 	err := c.List(ctx, list, client.InNamespace(namespace), client.Limit(1))
@@ -264,7 +264,7 @@ func (c *cluster) installed(ctx context.Context, doing string) error {
 	return nil
 }
 
-// daemons are the namespaces with a Deployment of plumbline; none where they may not be listed.
+// daemons are the namespaces with a Deployment of plumbline; none if they may not be listed.
 func (c *cluster) daemons(ctx context.Context) (namespaces []string) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("DeploymentList"))
@@ -278,7 +278,7 @@ func (c *cluster) daemons(ctx context.Context) (namespaces []string) {
 	return namespaces
 }
 
-// definitionsOf are a cluster's objects of a kind, of any owner; none where it does not serve the kind.
+// definitionsOf are a cluster's objects of a kind, of any owner; none if it does not serve the kind.
 func definitionsOf(ctx context.Context, c client.Reader, kind render.Kind) ([]unstructured.Unstructured, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kind.GVK)

@@ -140,7 +140,7 @@ type rendered struct {
 	schema *schema.Validator
 	// unvalidated says against which version the Set could not be checked.
 	unvalidated string
-	// unchecked is a sentence on why it was checked against none; empty where it was.
+	// unchecked is a sentence on why it was checked against none; empty if it was.
 	unchecked string
 }
 
@@ -260,7 +260,7 @@ func repositoryOf(folder string) (root, name string, err error) {
 	}
 }
 
-// check says that a Set was not validated against the version that Git names.
+// check reports that a Set was not validated against the version that Git names.
 func (r *rendered) check() error {
 	if r.unvalidated == "" {
 		return nil

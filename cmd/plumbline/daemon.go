@@ -511,7 +511,7 @@ type saver interface{ Save() error }
 // keeper has savers save, each by what it keeps.
 type keeper map[string]saver
 
-// NeedLeaderElection says that a replica that does not lead, which has nothing, does so, too.
+// NeedLeaderElection reports whether a replica that does not lead, which has nothing, does so, too.
 func (keeper) NeedLeaderElection() bool { return false }
 
 // Start writes now and then, and once more when the context ends.

@@ -112,7 +112,7 @@ func wordOf(word *syntax.Word) string {
 	return text.String()
 }
 
-// parse says whether a command can be called so, and does not call it.
+// parse reports whether a command can be called so, and does not call it.
 func parse(args []string) error {
 	root := newRootCommand()
 	root.InitDefaultCompletionCmd(args...)

@@ -107,7 +107,7 @@ func driftOf(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync) (dri
 	return report, nil
 }
 
-// uncompared says why nobody compares the definitions with Git now; empty where the daemon does.
+// uncompared says why nobody compares the definitions with Git now; empty if the daemon does.
 func uncompared(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync) string {
 	if why := unled(ctx, c, sync.Namespace, time.Now); why != "" {
 		return why
@@ -132,12 +132,12 @@ func uncompared(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync) s
 	return ""
 }
 
-// drifts says that something differs now.
+// drifts reports whether something differs now.
 func (r driftReport) drifts() bool {
 	return len(r.Nodes) > 0 || r.outdates() || len(r.Instances)+len(r.Terminations) > 0 || slices.ContainsFunc(r.Objects, func(o v1alpha1.DriftedObject) bool { return o.CorrectedAt == nil })
 }
 
-// outdates says that plumbline knows of nodes that do not match, though Karpenter may not yet.
+// outdates reports whether plumbline knows of nodes that do not match, though Karpenter may not yet.
 func (r driftReport) outdates() bool { return r.Rollout != nil && r.Rollout.Outdated > 0 }
 
 // print shows the report to people.

@@ -169,7 +169,7 @@ func setSuspend(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlags, n
 	return nil
 }
 
-// resting says why nothing of a NodeSync is reconciled; empty where it is.
+// resting says why nothing of a NodeSync is reconciled; empty if it is.
 func resting(sync *v1alpha1.NodeSync) string {
 	switch {
 	case sync.Spec.Suspend:

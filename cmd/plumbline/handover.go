@@ -77,7 +77,7 @@ func (o *handoverOptions) page() string {
 	return "docs/how-to/beside-flux.md"
 }
 
-// takes says whether steps are taken, and not only shown.
+// takes reports whether steps are taken, and not only shown.
 func (o *handoverOptions) takes() bool { return o.write || o.push }
 
 // hand is `plumbline adopt --from`: it shows where a hand-over stands, or takes its next step, or all
@@ -163,14 +163,14 @@ func (r *handoverReport) why() string {
 	return ""
 }
 
-// approvable says that plumbline holds what leaves it, and people have not approved that.
+// approvable reports whether plumbline holds what leaves it, and people have not approved that.
 func (r *handoverReport) approvable() bool {
 	return r.step() == handover.LetGo && slices.ContainsFunc(r.Objects, func(o handedObject) bool {
 		return o.state.From.Applies && holds(r.sync, o.ref)
 	})
 }
 
-// holds says whether a NodeSync holds that an entry is left to itself.
+// holds reports whether a NodeSync holds that an entry is left to itself.
 func holds(sync *v1alpha1.NodeSync, ref render.Ref) bool {
 	return sync.Status.Held != nil && slices.ContainsFunc(sync.Status.Held.Entries, func(e v1alpha1.ApprovedEntry) bool {
 		return e.Orphan && e.Kind == ref.Kind && e.Name == ref.Name
@@ -196,7 +196,7 @@ type handing struct {
 	*handoverOptions
 	refs  []render.Ref // those that were named
 	sync  string       // the NodeSync's name
-	clone *clone       // nil where there is none
+	clone *clone       // nil if there is none
 	// pulled is when others' commits were pulled into the clone.
 	pulled time.Time
 }
@@ -213,7 +213,7 @@ type handoverReport struct {
 	back  bool
 	tool  owners.Owner // that of --from
 	has   int          // how many definitions the NodeSync has
-	// late says that --push waited too long, and held that people have to approve something first.
+	// late reports whether --push waited too long, and held that people have to approve something first.
 	late, held bool
 }
 
@@ -230,12 +230,12 @@ type handedObject struct {
 	ref   render.Ref
 	live  *unstructured.Unstructured
 	owner owners.Owner
-	by    *applier // nil where nobody knows
+	by    *applier // nil if nobody knows
 	mark  owners.Mark
 	state handover.Object
 	// folder is that of by which has its file, where by has several.
 	folder string
-	// inGit says that the mark is in the object's file, as far as that is known.
+	// inGit reports whether the mark is in the object's file, as far as that is known.
 	inGit bool
 }
 
@@ -342,10 +342,10 @@ func (h *handing) object(sync *v1alpha1.NodeSync, appliers []applier, ref render
 	return o, true, h.refuse(sync, &o)
 }
 
-// helmed says whether Flux applies an object by a chart.
+// helmed reports whether Flux applies an object by a chart.
 func helmed(object *unstructured.Unstructured) bool { return owners.Of(object).Kind == "HelmRelease" }
 
-// appliedAnnotation says whether a tool has applied an annotation, so that a file has it: any other was
+// appliedAnnotation reports whether a tool has applied an annotation, so that a file has it: any other was
 // put there by hand.
 func appliedAnnotation(object *unstructured.Unstructured, key string) bool {
 	return slices.ContainsFunc(object.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {

@@ -37,18 +37,18 @@ import (
 // applier is a Kustomization or an Application.
 type applier struct {
 	owners.Owner
-	// folder is what it applies, in its repository; empty where that is not one.
+	// folder is what it applies, in its repository; empty if that is not one.
 	folder string
 	// several are the folders of an Application with more than one source that has one; folder is empty then.
 	several []string
 	// set is the ApplicationSet that makes an Application, and with are the others that it makes from the same folder.
 	set  string
 	with []string
-	// deep says that it applies what is in folders below as well.
+	// deep reports whether it applies what is in folders below as well.
 	deep bool
 	// lists are the definitions that it applies.
 	lists map[render.Ref]bool
-	// trouble is why it applies nothing now; empty where it does.
+	// trouble is why it applies nothing now; empty if it does.
 	trouble string
 	// wake are the objects to annotate so that it looks at Git now, and how.
 	wake []*unstructured.Unstructured
@@ -137,7 +137,7 @@ func kustomization(object *unstructured.Unstructured) applier {
 	return a
 }
 
-// nested says whether a file that moves between its folder and another one would stay in the first:
+// nested reports whether a file that moves between its folder and another one would stay in the first:
 // one of them is the other, or in it, as all are in the root.
 func (a *applier) nested(other string) bool {
 	return slices.ContainsFunc(append([]string{a.folder}, a.several...), func(folder string) bool {
@@ -165,7 +165,7 @@ func notReady(object *unstructured.Unstructured) string {
 }
 
 // applierOf is the one that an object is handed over by, or goes to: by its name, by the object's
-// marks, or as it lists it. nil where there is none.
+// marks, or as it lists it. nil if there is none.
 func (h *handing) applierOf(appliers []applier, ref render.Ref, live *unstructured.Unstructured) (*applier, error) {
 	if h.owner != "" {
 		for i := range appliers {
@@ -513,7 +513,7 @@ func (c *clone) ahead(ctx context.Context) int {
 	return 0
 }
 
-// unpushed says that commits are not pushed yet; nothing where they are.
+// unpushed reports that commits are not pushed yet; nothing where they are.
 func (c *clone) unpushed(ctx context.Context) []string {
 	n := c.ahead(ctx)
 	if n == 0 {

@@ -245,7 +245,7 @@ func TestHandOverInAFolderWithOthers(t *testing.T) {
 	}
 }
 
-// TestHandOverIsNotPushed says that a commit is not pushed yet, before it says what is waited for.
+// TestHandOverIsNotPushed reports that a commit is not pushed yet, before it says what is waited for.
 func TestHandOverIsNotPushed(t *testing.T) {
 	b := newBeside(t)
 	b.tracked()

@@ -127,7 +127,7 @@ func (r *handoverReport) message() string {
 	return "Hand " + what + " over from " + other + " to plumbline"
 }
 
-// commits says whether the step is a commit: the mark may be on an object only, put there by hand.
+// commits reports whether the step is a commit: the mark may be on an object only, put there by hand.
 func (r *handoverReport) commits() bool {
 	switch r.step() {
 	case handover.Mark, handover.Move:

@@ -154,7 +154,7 @@ func (c *historyCounts) count(r recorder.Record) {
 	c.ByCommit[cmp.Or(render.ShortRevision(r.Revision), "none")]++
 }
 
-// nothing says that nothing has ended, and since when that would be known.
+// nothing reports that nothing has ended, and since when that would be known.
 func (r *historyReport) nothing() string {
 	if len(r.began) == 0 {
 		return "no ended nodes, and nothing is recorded yet"
@@ -452,7 +452,7 @@ func (l logLine) word(field string) string {
 	return word
 }
 
-// of is the NodeSync that it speaks of; empty where it speaks of none.
+// of is the NodeSync that it speaks of; empty if it speaks of none.
 func (l logLine) of() string {
 	for _, field := range []string{"NodeSync", "object"} {
 		object, _ := l.fields[field].(map[string]any)

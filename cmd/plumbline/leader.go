@@ -114,7 +114,7 @@ func (f *fence) RoundTrip(request *http.Request) (*http.Response, error) {
 	return f.next.RoundTrip(request)
 }
 
-// writes says whether a request may change anything.
+// writes reports whether a request may change anything.
 func writes(request *http.Request) bool {
 	return request.Method != http.MethodGet && request.Method != http.MethodHead && request.Method != http.MethodOptions
 }
@@ -130,8 +130,8 @@ func fenced(config *rest.Config, stillLeader func(context.Context) error) *rest.
 // well.
 const pulse = 3 * retryPeriod
 
-// unled says that no daemon leads in a namespace, so that what statuses say there is of
-// before; empty where one does, or nobody can tell: without --leader-elect there is no
+// unled reports that no daemon leads in a namespace, so that what statuses say there is of
+// before; empty if one does, or nobody can tell: without --leader-elect there is no
 // lease or a released one of before, and not everybody may read it. A daemon renews its lease
 // within leaseDuration, whatever duration stands in a lease that another has written.
 func unled(ctx context.Context, c client.Reader, namespace string, now func() time.Time) string {
@@ -164,7 +164,7 @@ func unled(ctx context.Context, c client.Reader, namespace string, now func() ti
 	return fmt.Sprintf("no daemon leads: lease %s/%s of %s %s", namespace, leaseName, holder, renewed(first, now()))
 }
 
-// renewedWithin says that by our clock a lease was renewed so long ago at most. A time that lies
+// renewedWithin reports whether by our clock a lease was renewed so long ago at most. A time that lies
 // further ahead than that is nobody's.
 func renewedWithin(lease *coordinationv1.Lease, now time.Time, lasts time.Duration) bool {
 	renew := lease.Spec.RenewTime
@@ -208,7 +208,7 @@ type leaseSeen struct {
 	ours *resourcelock.LeaderElectionRecord
 	// holder is whose it was when it was seen last.
 	holder string
-	// gone says that the lease went while it was ours.
+	// gone reports whether the lease went while it was ours.
 	gone bool
 }
 
@@ -297,21 +297,21 @@ func (s *leaseSeen) note(record resourcelock.LeaderElectionRecord, identity stri
 	}
 }
 
-// leader is who held it when it was seen last; empty where nobody did.
+// leader is who held it when it was seen last; empty if nobody did.
 func (s *leaseSeen) leader() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.holder
 }
 
-// held says that nobody else can have held the lease before it went: it had not run out.
+// held reports whether nobody else can have held the lease before it went: it had not run out.
 func (s *leaseSeen) held(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.ours != nil && now.Before(s.ours.RenewTime.Add(time.Duration(s.ours.LeaseDurationSeconds)*time.Second))
 }
 
-// lose notes that the lease went while it was ours; false where it is another's by now.
+// lose notes that the lease went while it was ours; false if it is another's by now.
 func (s *leaseSeen) lose() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -358,7 +358,7 @@ func mistakes(message string) []string {
 	return lines
 }
 
-// repeats says that a line is the beginning of the next one, but for "(and 2 more)".
+// repeats reports whether a line is the beginning of the next one, but for "(and 2 more)".
 func repeats(first, next string) bool {
 	if at := strings.LastIndex(first, " (and "); at > 0 && strings.HasSuffix(first, " more)") {
 		first = first[:at]

@@ -205,7 +205,7 @@ func (o *objectOutput) check() error {
 	return err
 }
 
-// human says that it is a table.
+// human reports whether it is a table.
 func (o *objectOutput) human() bool { return o.format == string(formatTable) || o.wide() }
 
 func (o *objectOutput) wide() bool { return o.format == formatWide }

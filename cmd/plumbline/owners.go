@@ -23,7 +23,7 @@ type ownedObject struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
-	// NodeSync that it belongs to by its label, as namespace/name; empty where it has none.
+	// NodeSync that it belongs to by its label, as namespace/name; empty if it has none.
 	NodeSync string `json:"nodeSync,omitempty"`
 	// AppliedBy are the other tools that apply it. Where there are none and no NodeSync, it is the
 	// client that wrote it last.
@@ -117,7 +117,7 @@ func ownedOf(kind string, object client.Object) ownedObject {
 	return o
 }
 
-// contested says that a NodeSync has it, and another tool applies it as well.
+// contested reports whether a NodeSync has it, and another tool applies it as well.
 func (o ownedObject) contested() bool { return o.NodeSync != "" && len(o.AppliedBy) > 0 }
 
 func (o ownedObject) String() string {

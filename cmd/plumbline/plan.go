@@ -37,7 +37,7 @@ import (
 // planOptions are the flags of `plumbline plan`.
 type planOptions struct {
 	crds, against string
-	// exitCode says that the exit code tells what would change.
+	// exitCode reports whether the exit code tells what would change.
 	exitCode bool
 	// aws asks AWS what selectors come to.
 	aws    bool
@@ -187,7 +187,7 @@ func (r planReport) exit() error {
 // the commit.
 type planReport struct {
 	planjson.Plan
-	// Offline says that the comparison is with nothing: effects on nodes are not known.
+	// Offline reports whether the comparison is with nothing: effects on nodes are not known.
 	Offline bool `json:"offline,omitempty"`
 	// Pace is how fast Karpenter may replace the nodes that the changes outdate, by NodePool.
 	Pace []paceReport `json:"pace,omitempty"`
@@ -200,18 +200,18 @@ type planReport struct {
 	Warnings []string     `json:"warnings,omitempty"`
 	// WhatIf is where pods would go, where that was asked for.
 	WhatIf *whatIfReport `json:"whatIf,omitempty"`
-	// Stopped is why the daemon does nothing of the commit. Waits says that it goes on by
+	// Stopped is why the daemon does nothing of the commit. Waits reports that it goes on by
 	// itself once what it names is there.
 	Stopped string `json:"stopped,omitempty"`
 	Waits   bool   `json:"waits,omitempty"`
-	// Charts is what the daemon does with the charts; empty where nothing.
+	// Charts is what the daemon does with the charts; empty if nothing.
 	Charts string `json:"charts,omitempty"`
 	// ChartsRefused is why the daemon leaves the charts as they are; it applies the
 	// definitions all the same.
 	ChartsRefused string `json:"chartsRefused,omitempty"`
 	Digest        string `json:"digest"`
 	// Approve is the digest by which people may approve what is held, and Approval says how; empty
-	// where nothing of it can be approved.
+	// if nothing of it can be approved.
 	Approve  string `json:"approve,omitempty"`
 	Approval string `json:"approval,omitempty"`
 	Held     int    `json:"held"`
@@ -276,7 +276,7 @@ func ask(dial account.Dialer, authority []byte) asking {
 	}
 }
 
-// confirm says whether AWS, as it answers, has this very cluster, and of which version of
+// confirm reports whether AWS, as it answers, has this very cluster, and of which version of
 // Kubernetes that is.
 func confirm(ctx context.Context, aws account.Cloud, cluster string, authority []byte) (kubernetes string, err error) {
 	found, err := aws.Cluster(ctx, cluster)
@@ -387,15 +387,15 @@ func artifactFor(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync, 
 // planned is a Plan, and what it says beside definitions.
 type planned struct {
 	*plan.Plan
-	// upgrade is what a change of Karpenter's version does to nodes; nil where there is none.
+	// upgrade is what a change of Karpenter's version does to nodes; nil if there is none.
 	upgrade *upgradeForecast
-	// adoption is what there is of Karpenter that another tool has installed; nil where there
+	// adoption is what there is of Karpenter that another tool has installed; nil if there
 	// is nothing.
 	adoption *adoptReport
-	// stopped is why the daemon does nothing of the commit, and waits says that it goes on by
+	// stopped is why the daemon does nothing of the commit, and waits reports that it goes on by
 	// itself. chartsRefused is why it leaves the charts as they are and applies the definitions.
 	stopped, chartsRefused string
-	// charts is what is done with the charts; empty where nothing is.
+	// charts is what is done with the charts; empty if nothing is.
 	charts string
 	waits  bool
 	// approve is the digest of what is held and people may approve, and approval says how.
@@ -407,9 +407,9 @@ type planned struct {
 	removal v1alpha1.RemovalPolicy
 	// pods are those on the nodes that are touched, by object.
 	pods []podsReport
-	// taken is the snapshot that the comparison is with; nil where it is with a cluster.
+	// taken is the snapshot that the comparison is with; nil if it is with a cluster.
 	taken *capture.Capture
-	// whatIf is where pods would go; nil where nobody asks.
+	// whatIf is where pods would go; nil if nobody asks.
 	whatIf *whatIfReport
 }
 
@@ -497,7 +497,7 @@ func (o *planOptions) knownCRDs(version string) ([]*apiextensionsv1.CustomResour
 	return crds, err
 }
 
-// liveCRDs are those of all kinds that are ours; none where one is not there.
+// liveCRDs are those of all kinds that are ours; none if one is not there.
 func liveCRDs(ctx context.Context, c client.Client) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	var crds []*apiextensionsv1.CustomResourceDefinition
 	for _, kind := range render.Kinds() {
@@ -529,7 +529,7 @@ func (p *planned) survey(ctx context.Context, c *cluster, sync *v1alpha1.NodeSyn
 	}
 }
 
-// waits says that what stopped a pass goes by itself.
+// waits reports whether what stopped a pass goes by itself.
 func waits(err error) bool {
 	f := fault.Classify(err)
 	return f != nil && f.Class == fault.Waiting

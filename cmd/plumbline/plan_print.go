@@ -187,7 +187,7 @@ type tally struct {
 	removed int
 	moved   int
 	nodes   int
-	// most says that nodes is the most that it can be.
+	// most reports whether nodes is the most that it can be.
 	most bool
 }
 
@@ -216,7 +216,7 @@ func (r planReport) tally() tally {
 	return t
 }
 
-// summary counts what is done, in one line; empty where something else has said what becomes of the
+// summary counts what is done, in one line; empty if something else has said what becomes of the
 // commit.
 func (r planReport) summary() string {
 	t := r.tally()
@@ -354,7 +354,7 @@ func orNothing(value string) string {
 type paceReport struct {
 	Pool string `json:"pool"`
 	// Nodes is how many are outdated or end, Of how many there are, and AtATime how many of them the
-	// disruption budgets, or spec.removal, allow to go at a time; 0 where none may. Leaves says that the
+	// disruption budgets, or spec.removal, allow to go at a time; 0 where none may. Leaves reports that the
 	// pool leaves.
 	Nodes   int  `json:"nodes"`
 	Of      int  `json:"of"`
@@ -362,7 +362,7 @@ type paceReport struct {
 	Leaves  bool `json:"leaves,omitempty"`
 	// Rounds is the least number of rounds, and From when the first can begin, where that is later.
 	Rounds int `json:"rounds"`
-	// UpTo says that Nodes and Rounds are at most those, as AWS decides which nodes are outdated. AtLeast
+	// UpTo reports whether Nodes and Rounds are at most those, as AWS decides which nodes are outdated. AtLeast
 	// is about how long the rounds take at least, by the fastest launch of the pool's nodes; 0 where
 	// it is not known.
 	UpTo    bool       `json:"upTo,omitempty"`
@@ -394,7 +394,7 @@ func (p *planned) paces() []paceReport {
 // podsReport is what becomes of the pods on the nodes that a change or a removal touches.
 type podsReport struct {
 	Object string `json:"object"`
-	// UpTo says that not all of these nodes need be touched.
+	// UpTo reports whether not all of these nodes need be touched.
 	UpTo bool `json:"upTo,omitempty"`
 	workload.Impact
 }

@@ -62,7 +62,7 @@ func TestValuesAreVisible(t *testing.T) {
 	}
 }
 
-// readsAs says whether one of the documents of a text has the annotation with a value.
+// readsAs reports whether one of the documents of a text has the annotation with a value.
 func readsAs(t *testing.T, text, team string) bool {
 	t.Helper()
 	for _, part := range strings.Split(text, "---\n") {

@@ -110,7 +110,7 @@ func (o *runOptions) bind(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.anyHost, "secrets-for-any-host", false, "send what is in a Secret without the annotation "+v1alpha1.HostsAnnotation+" to whatever host a NodeSync names")
 	flags.DurationVar(&o.cloudInterval, "cloud-interval", 10*time.Second, "least time between two questions to EC2 about removals")
 	flags.DurationVar(&o.compareInstances, "compare-instances", 10*time.Minute, "least time between two comparisons of EC2 instances with their definitions and NodeClaims; 0 for none")
-	flags.BoolVar(&o.deletionGuard, "deletion-guard", true, "report while the policies that deny the deletion of what plumbline manages are missing or altered; false where they are not installed on purpose")
+	flags.BoolVar(&o.deletionGuard, "deletion-guard", true, "report while the policies that deny the deletion of what plumbline manages are missing or altered; false if they are not installed on purpose")
 	flags.StringSliceVar(&o.sourceNamespaces, "source-namespaces", nil, "namespaces, beside its own, whose sources of Flux a NodeSync may follow (spec.source.sourceRef), such as flux-system")
 	flags.StringSliceVar(&o.karpenterNamespaces, "karpenter-namespaces", []string{"kube-system"}, "namespaces that Karpenter may be in: only there are Deployments and what the charts make watched; empty for all, which needs a ClusterRole")
 	flags.Int64Var(&o.storeLimit, "git-store-limit", 1<<30, "largest size of all Git stores and artifacts of Flux together, in bytes; while one is replaced there may be twice as much on disk")
@@ -185,7 +185,7 @@ type usage struct {
 	allocated, garbage, free uint64
 }
 
-// NeedLeaderElection says that a replica that does not lead gives back, too.
+// NeedLeaderElection reports whether a replica that does not lead gives back, too.
 func (*releaser) NeedLeaderElection() bool { return false }
 
 // Start looks until the context ends.
@@ -215,7 +215,7 @@ func (r *releaser) settle() {
 	}
 }
 
-// worthwhile says whether the daemon has come to rest since the last look, and
+// worthwhile reports whether the daemon has come to rest since the last look, and
 // holds much that it does not need.
 func (r *releaser) worthwhile(now usage) bool {
 	rested := now.allocated-r.before.allocated < little

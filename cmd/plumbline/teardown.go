@@ -42,10 +42,10 @@ type teardown struct {
 	v       verification
 	yes     bool
 	timeout time.Duration
-	// gone says that there is no cluster any more, terminate that instances are to be ended which Karpenter
+	// gone reports whether there is no cluster any more, terminate that instances are to be ended which Karpenter
 	// does not end, and sweep that leftovers are to be deleted.
 	gone, terminate, sweep bool
-	// suspends says that other appliers of what ends are suspended first.
+	// suspends reports whether other appliers of what ends are suspended first.
 	suspends bool
 	// strands are those instances, where there is a cluster.
 	strands stranding
@@ -53,7 +53,7 @@ type teardown struct {
 	downTo level
 	charts karpenterCharts
 	show   teardownShow
-	// name is that of the NodeSync; empty where none was named and there is none.
+	// name is that of the NodeSync; empty if none was named and there is none.
 	name string
 	// until is when the time to watch is over.
 	until time.Time
@@ -65,7 +65,7 @@ type teardown struct {
 	// steps are the points that its passes and its own writes reach, and points its own; none in a release.
 	steps  steppoint.Options
 	points steppoint.Points
-	// stopped is why Karpenter's controller does not run; nil where it does.
+	// stopped is why Karpenter's controller does not run; nil if it does.
 	stopped *stopped
 }
 
@@ -344,7 +344,7 @@ asked. Without more flags it only shows what AWS has of the cluster. --terminate
 its instances, --sweep deletes its volumes and network interfaces that are attached to
 nothing, its launch templates and instance profiles, each only with the tags of this
 cluster and of no other one, and only what was listed before: the volume that an
-instance leaves is for the next run. EKS has to say that there is no such cluster, each
+instance leaves is for the next run. EKS has to report that there is no such cluster, each
 time, and the API server of the kubeconfig, if there is one, must not know it. Nothing
 is drained: who would do that is gone. The rights are in
 manifests/iam-policy-teardown.json.
@@ -440,13 +440,13 @@ func levelNames(between string) string {
 	return strings.Join(names, between)
 }
 
-// takes says whether a level takes what another one does.
+// takes reports whether a level takes what another one does.
 func (l level) takes(other level) bool { return slices.Index(levels, l) >= slices.Index(levels, other) }
 
-// keeps says whether only nodes are taken away, and their definitions stay.
+// keeps reports whether only nodes are taken away, and their definitions stay.
 func (l level) keeps() bool { return !l.takes(toDefinitions) }
 
-// find reads the NodeSync and takes the cluster's names of it. It is nil where there is none and the
+// find reads the NodeSync and takes the cluster's names of it. It is nil if there is none and the
 // flags say the names: an earlier run may have ended it.
 func (t *teardown) find(ctx context.Context, args []string) (*v1alpha1.NodeSync, error) {
 	sync, err := t.read(ctx, args)
@@ -533,7 +533,7 @@ func (t *teardown) confirm(ctx context.Context, what, name string) error {
 	return nil
 }
 
-// withoutDaemon says why nobody would end the nodes; empty where a daemon leads, or nobody can tell.
+// withoutDaemon says why nobody would end the nodes; empty if a daemon leads, or nobody can tell.
 // One that runs outside the cluster without --leader-elect is not noticed.
 func (c *cluster) withoutDaemon(ctx context.Context, now func() time.Time) string {
 	namespace := c.in(ctx)

@@ -31,7 +31,7 @@ import (
 
 // karpenterCharts are Karpenter as plumbline has installed it, for the levels that take it away.
 type karpenterCharts struct {
-	// namespace of the two releases; empty where there are none.
+	// namespace of the two releases; empty if there are none.
 	namespace string
 	installer *release.Installer
 	// crds are those of the CRD chart; those of another tool stay.
@@ -93,7 +93,7 @@ func (t *teardown) releases() []string {
 	return []string{charts.ControllerChart}
 }
 
-// notOurs says that another tool has installed Karpenter, and which one, where it is installed at all.
+// notOurs reports that another tool has installed Karpenter, and which one, where it is installed at all.
 func (t *teardown) notOurs(ctx context.Context, why error) error {
 	deployments, err := controllersOf(ctx, t.c)
 	if err != nil {
@@ -113,7 +113,7 @@ func (t *teardown) notOurs(ctx context.Context, why error) error {
 	return fmt.Errorf("%s: uninstall it there, after a teardown with --down-to %s; nothing was changed", words, toDefinitions)
 }
 
-// releaseNamespace is where Helm has Karpenter's releases; empty where it has none.
+// releaseNamespace is where Helm has Karpenter's releases; empty if it has none.
 func (t *teardown) releaseNamespace(ctx context.Context) (string, error) {
 	records := &metav1.PartialObjectMetadataList{}
 	records.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
@@ -168,7 +168,7 @@ func (t *teardown) ownCRDs(ctx context.Context) ([]apiextensionsv1.CustomResourc
 	}), err
 }
 
-// ofCRDChart says whether a CRD is of a Helm release of the CRD chart, and not of another tool's object of that
+// ofCRDChart reports whether a CRD is of a Helm release of the CRD chart, and not of another tool's object of that
 // name.
 func ofCRDChart(crd client.Object) bool {
 	of := owners.Of(crd)
@@ -368,7 +368,7 @@ func (t *teardown) seeClasses(ctx context.Context, sync *v1alpha1.NodeSync, leav
 		pools.RefersTo, class, sync.Name, finding.First(named), toNodes)
 }
 
-// ends says whether an object is one of the NodeSync's that go.
+// ends reports whether an object is one of the NodeSync's that go.
 func (l *teardownPlan) ends(kind, name string) bool {
 	return slices.ContainsFunc(l.Objects, func(o leavingObject) bool { return o.Kind == kind && o.Name == name })
 }

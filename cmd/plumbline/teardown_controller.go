@@ -33,12 +33,12 @@ import (
 type stopped struct {
 	// why is it, in a sentence.
 	why string
-	// missing says that there is no Deployment, and scaled is the one that is scaled to 0.
+	// missing reports whether there is no Deployment, and scaled is the one that is scaled to 0.
 	missing bool
 	scaled  *appsv1.Deployment
 	// down is the one that has no ready replica.
 	down *appsv1.Deployment
-	// left says that nobody brings it up.
+	// left reports whether nobody brings it up.
 	left bool
 }
 
@@ -51,7 +51,7 @@ func controllersOf(ctx context.Context, c client.Reader, in ...client.ListOption
 	return list.Items, nil
 }
 
-// findController says why Karpenter's controller does not run; nil where it does, or where nothing needs it.
+// findController says why Karpenter's controller does not run; nil if it does, or where nothing needs it.
 func (t *teardown) findController(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardownPlan) (*stopped, error) {
 	k := sync.Status.Karpenter
 	if !t.needsController(sync, leaves) {
@@ -184,7 +184,7 @@ func (t *teardown) cause(ctx context.Context, gone *stopped) string {
 	return upgrade.Cause(ctx, t.c, logs, gone.down, gone.why, redact.Visible)
 }
 
-// errNotBack says that the controller has not come up, and is waited for no longer.
+// errNotBack reports that the controller has not come up, and is waited for no longer.
 var errNotBack = errors.New("it has not come up")
 
 // trouble is what the daemon says of a NodeSync that is not Ready.
@@ -226,7 +226,7 @@ func (t *teardown) seeCredentials(ctx context.Context, sync *v1alpha1.NodeSync, 
 	return fmt.Errorf("%s: %s; nothing was changed. Where it cannot have a role any more, --terminate ends what it leaves with your AWS rights", is, mend)
 }
 
-// needsController says whether Karpenter's controller has something to end.
+// needsController reports whether Karpenter's controller has something to end.
 func (t *teardown) needsController(sync *v1alpha1.NodeSync, leaves *teardownPlan) bool {
 	ends := !t.downTo.keeps() && len(leaves.Objects) > 0
 	return sync.Status.Karpenter != nil && (ends || leaves.NodeClaims > 0)

@@ -21,7 +21,7 @@ func logsError(s *apiServer, ago time.Duration, words string) {
 	s.texts = map[string]string{pod + "/log": `{"level":"ERROR","time":"` + time.Now().Add(-ago).UTC().Format(time.RFC3339) + `","error":"` + words + `"}`}
 }
 
-// TestTeardownOfAControllerWithoutARole: it runs, and its log says that AWS refuses its credentials. Nothing is deleted, unless
+// TestTeardownOfAControllerWithoutARole: it runs, and its log reports that AWS refuses its credentials. Nothing is deleted, unless
 // --terminate ends what it leaves.
 func TestTeardownOfAControllerWithoutARole(t *testing.T) {
 	const refused = "describing ec2 instances, operation error EC2: DescribeInstances, https response error StatusCode: 403, RequestID: 8f, api error AuthFailure: AWS was not able to validate the provided access credentials"

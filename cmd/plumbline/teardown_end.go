@@ -50,7 +50,7 @@ type endRun struct {
 	// said is what was printed of each, and refused how often AWS has refused it.
 	said    map[string]string
 	refused map[string]int
-	// taken says that AWS has ended something.
+	// taken reports whether AWS has ended something.
 	taken bool
 }
 
@@ -95,7 +95,7 @@ func (t *teardown) endLeft(ctx context.Context, run *endRun) error {
 	return nil
 }
 
-// endPass asks AWS once and ends what may be ended by its answer. It says whether something is left to end, or
+// endPass asks AWS once and ends what may be ended by its answer. It reports whether something is left to end, or
 // may be, and whether AWS denies a question.
 func (t *teardown) endPass(ctx context.Context, aws remains, run *endRun) (left, denied bool, err error) {
 	if run.renew != nil {
@@ -295,7 +295,7 @@ func (s *stranding) due(found []ending.Stranded, now time.Time, after time.Durat
 	return due
 }
 
-// settled says that nothing goes on by itself any more: all NodeClaims that are left are of instances that were
+// settled reports whether nothing goes on by itself any more: all NodeClaims that are left are of instances that were
 // handled a while ago.
 func (s *stranding) settled(found []ending.Stranded, busy int, now time.Time, after time.Duration) bool {
 	waits := func(one ending.Stranded) bool { return one.Claim != "" && !s.handled[one.ID] }

@@ -68,7 +68,7 @@ func TestTeardownSweeps(t *testing.T) {
 		}
 	}
 	cases := map[string]struct {
-		// other says that EKS has another cluster of the name.
+		// other reports whether EKS has another cluster of the name.
 		other bool
 		args  []string
 		asked []string

@@ -181,7 +181,7 @@ func (t *teardown) stillAnswers(ctx context.Context, answers []cloud.Answer) err
 	return nil
 }
 
-// knows says what in the cluster has a cluster's name; empty where nothing has.
+// knows says what in the cluster has a cluster's name; empty if nothing has.
 func (c *cluster) knows(ctx context.Context, name string) (string, error) {
 	syncs := &v1alpha1.NodeSyncList{}
 	if err := c.List(ctx, syncs); err != nil && !apimeta.IsNoMatchError(err) {
@@ -208,7 +208,7 @@ func (c *cluster) knows(ctx context.Context, name string) (string, error) {
 	return "", nil
 }
 
-// unreached says that nobody answers: no address, no connection, or no answer in time. A server that another
+// unreached reports whether nobody answers: no address, no connection, or no answer in time. A server that another
 // certificate belongs to is one, and an error of the credentials says nothing.
 func unreached(err error) bool {
 	var dial *net.OpError
@@ -245,7 +245,7 @@ func (c *cluster) addVanished(ctx context.Context, l *teardownPlan, sync *v1alph
 }
 
 // appliedPools are the NodePools that a NodeSync has applied, by name with the UID of each, and whose nodes are not
-// known to be gone; none where there is no NodeSync.
+// known to be gone; none if there is no NodeSync.
 func (c *cluster) appliedPools(ctx context.Context, sync *v1alpha1.NodeSync) (map[string]types.UID, error) {
 	pools := map[string]types.UID{}
 	if sync == nil {
@@ -263,7 +263,7 @@ func (c *cluster) appliedPools(ctx context.Context, sync *v1alpha1.NodeSync) (ma
 	return pools, nil
 }
 
-// knows says whether the cluster has a NodePool, of any owner.
+// knows reports whether the cluster has a NodePool, of any owner.
 func (l *teardownPlan) knows(pool string) bool {
 	return l.stays.Pools[pool] || slices.ContainsFunc(l.Objects, func(o leavingObject) bool { return o.Kind == render.NodePool && o.Name == pool })
 }
@@ -276,7 +276,7 @@ func (l *teardownPlan) withoutOthers(claims []karpv1.NodeClaim) []karpv1.NodeCla
 	})
 }
 
-// madeBy says whether a NodePool has made a NodeClaim, by its owner.
+// madeBy reports whether a NodePool has made a NodeClaim, by its owner.
 func madeBy(claim *karpv1.NodeClaim, pool types.UID) bool {
 	for _, owner := range claim.OwnerReferences {
 		if owner.Kind == render.NodePool {
@@ -319,7 +319,7 @@ func (t *teardown) drain(ctx context.Context, sync *v1alpha1.NodeSync, leaves *t
 	return nil
 }
 
-// drainable says why the nodes cannot be taken away without the definitions; nil where they can.
+// drainable says why the nodes cannot be taken away without the definitions; nil if they can.
 func (t *teardown) drainable(sync *v1alpha1.NodeSync) error {
 	switch {
 	case !t.downTo.keeps() || sync == nil:
@@ -332,13 +332,13 @@ func (t *teardown) drainable(sync *v1alpha1.NodeSync) error {
 	return nil
 }
 
-// drained says whether the daemon has found that none of the nodes is left.
+// drained reports whether the daemon has found that none of the nodes is left.
 func drained(sync *v1alpha1.NodeSync) bool {
 	return sync.Spec.Drain && sync.Status.ObservedGeneration == sync.Generation &&
 		conditions.IsReady(sync) && conditions.GetReason(sync, meta.ReadyCondition) == v1alpha1.ReasonDrained
 }
 
-// undone says that another client has changed what a teardown has begun; nil where none has.
+// undone reports that another client has changed what a teardown has begun; nil if none has.
 func (t *teardown) undone(seen *v1alpha1.NodeSync) error {
 	switch keeps := t.downTo.keeps(); {
 	case keeps && (!seen.Spec.Drain || seen.DeletionTimestamp != nil):

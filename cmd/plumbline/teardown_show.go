@@ -272,9 +272,9 @@ type teardownPlan struct {
 	NodeClaims int `json:"nodeClaims"`
 	Nodes      int `json:"nodes"`
 	Instances  int `json:"instances"`
-	// Controller says that Karpenter's controller does not run, and what is done about it.
+	// Controller reports that Karpenter's controller does not run, and what is done about it.
 	Controller string `json:"controller,omitempty"`
-	// Karpenter says what of it goes afterwards; empty where it stays.
+	// Karpenter says what of it goes afterwards; empty if it stays.
 	Karpenter string `json:"karpenter,omitempty"`
 	// Stays are the cluster's other NodePools and EC2NodeClasses, and Karpenter's charts.
 	Stays []string `json:"stays,omitempty"`
@@ -284,7 +284,7 @@ type teardownPlan struct {
 	As            string `json:"as,omitempty"`
 	// Appliers are other tools that apply something of this, and would create it again.
 	Appliers []string `json:"appliers,omitempty"`
-	// Suspends says that they are suspended first.
+	// Suspends reports whether they are suspended first.
 	Suspends bool `json:"suspends,omitempty"`
 
 	// appliers are they, each once.
@@ -301,7 +301,7 @@ type leavingObject struct {
 	Kind       string `json:"kind"`
 	Name       string `json:"name"`
 	NodeClaims int    `json:"nodeClaims"`
-	// Gone says that the cluster has it no more: its NodeClaims are left.
+	// Gone reports whether the cluster has it no more: its NodeClaims are left.
 	Gone bool `json:"gone,omitempty"`
 }
 

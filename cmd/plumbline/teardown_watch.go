@@ -161,7 +161,7 @@ func (t *teardown) awaitDaemon(ctx context.Context, sync *v1alpha1.NodeSync, l *
 	t.show.say(why + "; this command ends the nodes now")
 }
 
-// reread reads the NodeSync again; nil where it is gone.
+// reread reads the NodeSync again; nil if it is gone.
 func (t *teardown) reread(ctx context.Context, sync *v1alpha1.NodeSync) (*v1alpha1.NodeSync, error) {
 	ctx, stop := context.WithTimeout(ctx, readTime)
 	defer stop()
@@ -178,13 +178,13 @@ func (t *teardown) reread(ctx context.Context, sync *v1alpha1.NodeSync) (*v1alph
 	return seen, t.undone(seen)
 }
 
-// late says that the time is over, and what was waited for.
+// late reports that the time is over, and what was waited for.
 func (t *teardown) late(answers contact, message string) error {
 	if answers.err != nil {
 		return answers.err
 	}
 	t.show.end()
-	message = cmp.Or(message, "the NodeSync does not say what it waits for yet: the pass that was under way may wait for a Git host that does not answer: plumbline logs "+t.name+" shows what it does")
+	message = cmp.Or(message, "the NodeSync does not say what it waits for yet: the pass that was in progress may wait for a Git host that does not answer: plumbline logs "+t.name+" shows what it does")
 	return &exitError{code: exitStalled, message: fmt.Sprintf("%s is not %s after %s: %s; %s",
 		nodeSyncWord(t.name), map[bool]string{true: "drained", false: "gone"}[t.downTo.keeps()], short(t.timeout.Round(time.Millisecond)), oneLine(message), t.goesOn())}
 }
@@ -246,7 +246,7 @@ func standInOptions(sync *v1alpha1.NodeSync, dir string) *runOptions {
 	}
 }
 
-// over says that the passes have ended by themselves, and why.
+// over reports that the passes have ended by themselves, and why.
 func (s *standIn) over() error {
 	if s == nil {
 		return nil

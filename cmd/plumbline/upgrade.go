@@ -26,7 +26,7 @@ import (
 type upgradeOptions struct {
 	from, to, against string
 	write             bool
-	// chosen says that --to was given.
+	// chosen reports whether --to was given.
 	chosen bool
 }
 
@@ -285,7 +285,7 @@ func (p *planned) forecast(ctx context.Context, c client.Client, sync *v1alpha1.
 	return err
 }
 
-// upgrades says whether Git has another version of Karpenter than the one in force,
+// upgrades reports whether Git has another version of Karpenter than the one in force,
 // and it is ours to bring.
 func upgrades(sync *v1alpha1.NodeSync, git *render.Karpenter) bool {
 	inForce := sync.Status.Karpenter

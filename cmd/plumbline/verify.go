@@ -129,7 +129,7 @@ type verification struct {
 	// only AWS is asked.
 	account   string
 	authority []byte
-	// here says that the cluster is known to be in the region, or to have been.
+	// here reports whether the cluster is known to be in the region, or to have been.
 	here bool
 	// nodes are the provider IDs of NodeClaims that there are.
 	nodes   []string

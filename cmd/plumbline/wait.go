@@ -109,7 +109,7 @@ type contact struct {
 	err error
 }
 
-// lost says that the cluster is out of reach, and may be back soon: an API server is upgraded, a
+// lost reports whether the cluster is out of reach, and may be back soon: an API server is upgraded, a
 // laptop changes its network.
 func (c *contact) lost(err error, now time.Time) bool {
 	if !errors.Is(err, errUnreachable) {
@@ -136,7 +136,7 @@ func (c *cluster) notDone(ctx context.Context, name string, last *v1alpha1.NodeS
 	return words + "; the daemon continues"
 }
 
-// countPools counts the NodePools of a NodeSync, and those that are Ready; none where they cannot
+// countPools counts the NodePools of a NodeSync, and those that are Ready; none if they cannot
 // be read.
 func (c *cluster) countPools(ctx context.Context, sync *v1alpha1.NodeSync) (ready, all int) {
 	kind, _ := render.KindOf(render.NodePool)
@@ -185,7 +185,7 @@ func (p *progress) say(what string) {
 	p.show()
 }
 
-// countDue says that it is time to count again.
+// countDue reports whether it is time to count again.
 func (p *progress) countDue() bool {
 	if p.now().Sub(p.counted) < countEvery {
 		return false

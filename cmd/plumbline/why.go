@@ -41,11 +41,11 @@ const (
 type whyReport struct {
 	recorder.Record `json:",inline"`
 
-	// NodeSync is whose record it is in; empty where it is in none.
+	// NodeSync is whose record it is in; empty if it is in none.
 	NodeSync string `json:"nodeSync,omitempty"`
 	State    string `json:"state"`
 	// Outdated is Karpenter's reason for which it is Drifted, with the inputs that changed where no
-	// commit has outdated it, and OutdatedSince since when: zero where Karpenter has not found it yet.
+	// commit has outdated it, and OutdatedSince since when: zero if Karpenter has not found it yet.
 	// Unknown is why nothing tells whether it is outdated.
 	Outdated      string      `json:"outdated,omitempty"`
 	OutdatedSince metav1.Time `json:"outdatedSince,omitzero"`
@@ -137,7 +137,7 @@ func whyOf(ctx context.Context, c *cluster, name string) (*whyReport, error) {
 	return nil, unrecorded(ctx, c, name, logs)
 }
 
-// newestOf is the newest of the Records that are looked for; nil where there is none.
+// newestOf is the newest of the Records that are looked for; nil if there is none.
 func newestOf(logs map[string]*recorder.Log, is func(recorder.Record) bool) (found *whyReport) {
 	for _, sync := range slices.Sorted(maps.Keys(logs)) {
 		for _, r := range logs[sync].Records {
@@ -176,7 +176,7 @@ func unrecorded(ctx context.Context, c *cluster, name string, logs map[string]*r
 	return errors.New(words)
 }
 
-// nodeClaimNamed is the NodeClaim that runs or ends by this name; nil where there is none.
+// nodeClaimNamed is the NodeClaim that runs or ends by this name; nil if there is none.
 func nodeClaimNamed(ctx context.Context, c *cluster, name string) (*karpv1.NodeClaim, error) {
 	claims := &karpv1.NodeClaimList{}
 	if err := c.List(ctx, claims); err != nil {
@@ -310,7 +310,7 @@ func runs(ctx context.Context, c *cluster, claim *karpv1.NodeClaim) (*whyReport,
 	return report, nil
 }
 
-// stalls adds what keeps a node that leaves with its pool, where a NodeSync says that its removal is stalled or
+// stalls adds what keeps a node that leaves with its pool, where a NodeSync reports that its removal is stalled or
 // names the node, and the commands that would end it all the same. Without the right to read NodeSyncs the rest
 // stands by itself.
 func stalls(ctx context.Context, c *cluster, report *whyReport) *whyReport {
@@ -320,7 +320,7 @@ func stalls(ctx context.Context, c *cluster, report *whyReport) *whyReport {
 		return report
 	}
 	for _, removal := range removals {
-		of := removal.glassOf(report.Node, report.NodeClaim)
+		of := removal.breakGlassOf(report.Node, report.NodeClaim)
 		if removal.Stalled != nil || len(of) > 0 || names(removal.Message, report.Node) || names(removal.Message, "NodeClaim/"+report.NodeClaim) {
 			report.Blocked, report.BreakGlass = summary.WaitsFor(removal.Removal, time.Now()), append(report.BreakGlass, of...)
 		}
@@ -369,12 +369,12 @@ func reported(ctx context.Context, c *cluster, of *whyReport) string {
 	return ""
 }
 
-// names says whether a message has a name as a word.
+// names reports whether a message has a name as a word.
 func names(message, name string) bool {
 	return name != "" && slices.Contains(strings.FieldsFunc(message, func(r rune) bool { return strings.ContainsRune(" ,;:()", r) }), name)
 }
 
-// inputOf is what has outdated a NodeClaim, where its NodeSync says so; nil where it does not, or
+// inputOf is what has outdated a NodeClaim, where its NodeSync says so; nil if it does not, or
 // cannot be read: Karpenter's reason stands there by itself.
 func inputOf(ctx context.Context, c *cluster, claim *karpv1.NodeClaim, reason string) *v1alpha1.DriftInput {
 	syncs := &v1alpha1.NodeSyncList{}
@@ -409,7 +409,7 @@ func (r *whyReport) commit() string {
 	case r.ByRevision && r.Cause == recorder.Removed:
 		return commit + ", the first one without the pool"
 	case r.ByRevision:
-		return commit + ", whose rollout was under way"
+		return commit + ", whose rollout was in progress"
 	}
 	return commit + ", in force when the deletion began"
 }

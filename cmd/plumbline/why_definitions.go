@@ -35,7 +35,7 @@ type classReport struct {
 	NodePools  []string `json:"nodePools,omitempty"`
 	// Finalizers are those that the class still has: it is gone once each was removed.
 	Finalizers []string `json:"finalizers,omitempty"`
-	// Commit is YAML of what Git has to say to move them to a copy; empty where no NodePool names it.
+	// Commit is YAML of what Git has to say to move them to a copy; empty if no NodePool names it.
 	Commit string `json:"commit,omitempty"`
 }
 
@@ -48,7 +48,7 @@ func withoutKind(arg string) string {
 	return arg
 }
 
-// classNamed is the class that an argument names as kind/name; false where it names another kind.
+// classNamed is the class that an argument names as kind/name; false if it names another kind.
 func classNamed(arg string) (name string, is bool) {
 	ref, err := refOfArgument(arg)
 	return ref.Name, err == nil && ref.Kind == render.EC2NodeClass
@@ -175,8 +175,8 @@ type poolReport struct {
 	v1alpha1.Removal `json:",inline"`
 }
 
-// glassOf are the commands for a node, by its name or its NodeClaim's.
-func (r poolReport) glassOf(node, claim string) []v1alpha1.BreakGlass {
+// breakGlassOf are the commands for a node, by its name or its NodeClaim's.
+func (r poolReport) breakGlassOf(node, claim string) []v1alpha1.BreakGlass {
 	return slices.DeleteFunc(slices.Clone(r.BreakGlass), func(g v1alpha1.BreakGlass) bool {
 		return g.Node == "" || g.Node != node && g.Node != claim
 	})
@@ -199,7 +199,7 @@ func removalsOf(ctx context.Context, c *cluster, pool string) ([]poolReport, err
 	return found, nil
 }
 
-// poolNamed is the NodePool that an argument names as kind/name; false where it names another kind.
+// poolNamed is the NodePool that an argument names as kind/name; false if it names another kind.
 func poolNamed(arg string) (name string, is bool) {
 	ref, err := refOfArgument(arg)
 	return ref.Name, err == nil && ref.Kind == render.NodePool
@@ -282,8 +282,8 @@ func (r *whyReport) compare(ctx context.Context, c *cluster, claim *karpv1.NodeC
 	return nil
 }
 
-// settling says that AWS decides which nodes of a pool a commit has outdated, and that Karpenter may not have
-// looked at each since; empty where it has.
+// settling reports that AWS decides which nodes of a pool a commit has outdated, and that Karpenter may not have
+// looked at each since; empty if it has.
 func settling(ctx context.Context, c *cluster, pool *plan.Object) string {
 	syncs := &v1alpha1.NodeSyncList{}
 	if pool == nil || c.List(ctx, syncs, client.InNamespace(c.in(ctx))) != nil {

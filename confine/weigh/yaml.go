@@ -28,7 +28,7 @@ type Error struct {
 	// Line from 1; 0 where it is not known.
 	Line    int
 	Message string
-	// Unreadable says that the text is no YAML, and so could not be weighed.
+	// Unreadable reports whether the text is no YAML, and so could not be weighed.
 	Unreadable bool
 }
 

@@ -8,7 +8,7 @@ import (
 	"net/http"
 )
 
-// With are the system's authorities and those of a bundle in PEM; false where there is none in it.
+// With are the system's authorities and those of a bundle in PEM; false if there is none in it.
 func With(bundle []byte) (*x509.CertPool, bool) {
 	pool, err := x509.SystemCertPool()
 	if err != nil {
@@ -18,7 +18,7 @@ func With(bundle []byte) (*x509.CertPool, bool) {
 }
 
 // Transport goes through the proxy that the environment names (HTTPS_PROXY, HTTP_PROXY, NO_PROXY), and
-// trusts the authorities of a bundle in PEM beside the system's, where it is not empty; false where there is none
+// trusts the authorities of a bundle in PEM beside the system's, where it is not empty; false if there is none
 // in it.
 func Transport(bundle []byte) (*http.Transport, bool) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}

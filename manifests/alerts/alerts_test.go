@@ -121,14 +121,14 @@ var cases = map[string][]struct {
 		{"resumed", `plumbline_rollout_braked` + ofOwn + `, pool="general", reason="FailedLaunches"} 1x3 _x60`, 30 * time.Minute, nil},
 	},
 	"PlumblineRemovalSlow": {
-		{"for long", `plumbline_removals_under_way` + ofOwn + `} 1x900
-			plumbline_removals` + ofOwn + `, phase="Draining"} 1x900`, 13 * time.Hour, []string{"removals of " + prod + " have been under way for 12 hours"}},
-		{"one takes over from another", `plumbline_removals_under_way` + ofOwn + `} 1x400 2x10 1x490`, 13 * time.Hour, []string{"removals of " + prod + " have been under way for 12 hours"}},
-		{"held, stalled or frozen", `plumbline_removals_under_way` + ofOwn + `} 0x900
+		{"for long", `plumbline_removals_in_progress` + ofOwn + `} 1x900
+			plumbline_removals` + ofOwn + `, phase="Draining"} 1x900`, 13 * time.Hour, []string{"removals of " + prod + " have been in progress for 12 hours"}},
+		{"one takes over from another", `plumbline_removals_in_progress` + ofOwn + `} 1x400 2x10 1x490`, 13 * time.Hour, []string{"removals of " + prod + " have been in progress for 12 hours"}},
+		{"held, stalled or frozen", `plumbline_removals_in_progress` + ofOwn + `} 0x900
 			plumbline_removals` + ofOwn + `, phase="Held"} 1x900
 			plumbline_removals` + ofOwn + `, phase="Pacing"} 1x900
 			plumbline_removals` + ofOwn + `, phase="Draining"} 1x900`, 13 * time.Hour, nil},
-		{"a window closes between", `plumbline_removals_under_way` + ofOwn + `} 1x400 0x10 1x400`, 13 * time.Hour, nil},
+		{"a window closes between", `plumbline_removals_in_progress` + ofOwn + `} 1x400 0x10 1x400`, 13 * time.Hour, nil},
 	},
 	"PlumblineDrift": {
 		{"reported for long", `plumbline_drift` + ofOwn + `, kind="NodePool", object="general"} 1x60

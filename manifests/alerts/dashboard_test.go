@@ -105,7 +105,7 @@ plumbline_fetches_total 0+1x60
 plumbline_fetched_bytes_total 0+100x60
 plumbline_removals{namespace="plumbline-system", name="prod", phase="Held"} 0x60
 plumbline_removals{namespace="plumbline-system", name="prod", phase="Draining"} 1x60
-plumbline_removals_under_way{namespace="plumbline-system", name="prod"} 1x60
+plumbline_removals_in_progress{namespace="plumbline-system", name="prod"} 1x60
 plumbline_removal_nodes{namespace="plumbline-system", name="prod", phase="Draining"} 4x60
 plumbline_orphaned_instances{namespace="plumbline-system", name="prod"} 1x60
 plumbline_terminations_stalled{namespace="plumbline-system", name="prod"} 1x60

@@ -32,7 +32,7 @@ type Allowance struct {
 	// ControllerRoles are ARNs of the IAM roles that the service account may take.
 	ControllerRoles []string
 	// CABundle is the cluster's own authorities, PEM in base64, which the controller has where no value
-	// says others; empty where they are not known.
+	// says others; empty if they are not known.
 	CABundle string
 	// PodSecurity is the level that the controller's pods have to meet. Empty: Restricted.
 	PodSecurity Level
@@ -56,7 +56,7 @@ type Request struct {
 	Version string
 	// ControllerRole is the ARN of an IAM role; empty for none.
 	ControllerRole string
-	// Secrets says that values come out of Secrets.
+	// Secrets reports whether values come out of Secrets.
 	Secrets bool
 }
 
@@ -66,12 +66,12 @@ type Refusal struct {
 	What string
 	// Why it matters, as the end of a sentence.
 	Why string
-	// Field of the NodeSync and Entry of it that would allow this. Empty where nothing
+	// Field of the NodeSync and Entry of it that would allow this. Empty if nothing
 	// allows it.
 	Field, Entry string
-	// Unknown says that it is a value that no chart known here has.
+	// Unknown reports whether it is a value that no chart known here has.
 	Unknown bool
-	// Rendered says that it is about what a chart renders to, and may have words that a
+	// Rendered reports whether it is about what a chart renders to, and may have words that a
 	// template made of values.
 	Rendered bool
 }
@@ -98,7 +98,7 @@ func (r Refusal) String() string {
 	return fmt.Sprintf("%s (to allow it: %s: [%q])", text, r.Field, r.Entry)
 }
 
-// RefusedError says that a commit asks for what the NodeSync does not allow.
+// RefusedError reports that a commit asks for what the NodeSync does not allow.
 type RefusedError struct {
 	Refusals []Refusal
 }
@@ -119,7 +119,7 @@ func (e *RefusedError) Error() string {
 	return text
 }
 
-// OnlyGit says that what is refused is what Git asks for, in Git's words.
+// OnlyGit reports whether what is refused is what Git asks for, in Git's words.
 func (e *RefusedError) OnlyGit() bool {
 	return !slices.ContainsFunc(e.Refusals, func(r Refusal) bool { return r.Rendered })
 }
@@ -132,7 +132,7 @@ func Refuse(refusals []Refusal) error {
 	return &RefusedError{Refusals: refusals}
 }
 
-// Everything says that any value may be set.
+// Everything reports whether any value may be set.
 func (a Allowance) Everything() bool { return slices.Contains(a.Values, Everything) }
 
 // Check says what of a Request is refused. Nothing of it has been fetched by then.
@@ -197,12 +197,12 @@ func (a Allowance) CheckInstalled(version, digest string) []Refusal {
 	return found
 }
 
-// names says whether a digest, of which the beginning may be all that is known, is allowed by name.
+// names reports whether a digest, of which the beginning may be all that is known, is allowed by name.
 func (a Allowance) names(digest string) bool {
 	return slices.ContainsFunc(a.Digests, func(allowed string) bool { return digest != "" && strings.HasPrefix(allowed, digest) })
 }
 
-// InGit says that charts come from the checkout itself.
+// InGit reports whether charts come from the checkout itself.
 func InGit(repository string) bool { return !strings.Contains(bare(repository), "://") }
 
 func (a Allowance) repositories() []string {
@@ -246,7 +246,7 @@ func (a Allowance) allowsVersion(version string) bool {
 	return err == nil && allowed.Check(is)
 }
 
-// allows says whether a value of this path may be set: it, or one that it is below.
+// allows reports whether a value of this path may be set: it, or one that it is below.
 func (a Allowance) allows(at string) bool {
 	path := segments(at)
 	return slices.ContainsFunc(a.Values, func(entry string) bool {

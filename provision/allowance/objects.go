@@ -32,9 +32,9 @@ const account = "karpenter"
 type Rendered struct {
 	// Namespace of the release, and Version of the chart.
 	Namespace, Version string
-	// CRDs says that it is the CRD chart, and InGit that a commit can change it.
+	// CRDs reports whether it is the CRD chart, and InGit that a commit can change it.
 	CRDs, InGit bool
-	// Digest of the chart, or its beginning; empty where it is not known.
+	// Digest of the chart, or its beginning; empty if it is not known.
 	Digest string
 	// Cluster is what the controller is to run for; what is empty contradicts nothing.
 	Cluster contradiction.Cluster
@@ -120,7 +120,7 @@ func (c *check) unless(value, why string) {
 	}
 }
 
-// known says that the object is one of the charts', by its kind, name and namespace.
+// known reports whether the object is one of the charts', by its kind, name and namespace.
 func (c *check) known() bool {
 	kind, name := c.object.GetKind(), c.object.GetName()
 	names := c.charts.Objects[kind]
@@ -302,7 +302,7 @@ func (c *check) defines(crd *apiextensionsv1.CustomResourceDefinition) {
 	}
 }
 
-// Serves says whether clients can ask a CRD's kind for a version.
+// Serves reports whether clients can ask a CRD's kind for a version.
 func Serves(crd *apiextensionsv1.CustomResourceDefinition, version string) bool {
 	return slices.ContainsFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool {
 		return v.Name == version && v.Served
@@ -331,7 +331,7 @@ type Charted struct {
 type Defined struct {
 	Kind  string `json:"kind"`
 	Scope string `json:"scope"`
-	// Serves are the versions that each released chart serves. None where some charts lack
+	// Serves are the versions that each released chart serves. None if some charts lack
 	// the CRD: nobody needs it then.
 	Serves []string `json:"serves,omitempty"`
 }
@@ -428,7 +428,7 @@ func (c *check) image(reference string) {
 	}
 }
 
-// isDigest says whether a container runtime would take this for the digest of an image.
+// isDigest reports whether a container runtime would take this for the digest of an image.
 var isDigest = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`).MatchString
 
 // wholeDigest is a digest as the NodeSync names it, or the form of one where only its

@@ -109,7 +109,7 @@ func TestObjectsThatAreRefused(t *testing.T) {
 	real := realChart(t, nil)
 	for name, c := range map[string]struct {
 		object, patch string
-		// want is in the error, entry is what allows it; empty where nothing does.
+		// want is in the error, entry is what allows it; empty if nothing does.
 		want, entry string
 	}{
 		"a hostPath":                        {deployment, add(pod+"/volumes", "[{name: host, hostPath: {path: /}}]"), "restricted volume types", lowered},

@@ -148,7 +148,7 @@ func (c *check) placed(spec *corev1.PodSpec) {
 	}
 }
 
-// offOwnNodes says that each way to be placed asks for a node that Karpenter does not
+// offOwnNodes reports whether each way to be placed asks for a node that Karpenter does not
 // own.
 func offOwnNodes(affinity *corev1.Affinity) bool {
 	if affinity == nil || affinity.NodeAffinity == nil || affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
@@ -248,7 +248,7 @@ func fromItself(from *corev1.EnvVarSource) bool {
 // known is what the charts' own variables are that no value sets by their name.
 var known = pattern("a word, a number or a list of Name=true", `[A-Za-z0-9._:=,+/-]*`)
 
-// asksItself says that a probe is what those of Karpenter's charts are: the kubelet, which
+// asksItself reports whether a probe is what those of Karpenter's charts are: the kubelet, which
 // is in the node's network, would ask any host.
 func asksItself(probe *corev1.ProbeHandler) bool {
 	get := probe.HTTPGet

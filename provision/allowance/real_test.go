@@ -53,7 +53,7 @@ func leaves(at string, values map[string]any, each func(path string, value any))
 	}
 }
 
-// listed says that a table has a path, or one that it is below.
+// listed reports whether a table has a path, or one that it is below.
 func listed(at string) bool {
 	return slices.ContainsFunc(slices.Concat(slices.Collect(maps.Keys(open)), slices.Collect(maps.Keys(closed))), func(known string) bool {
 		return at == known || strings.HasPrefix(at, known+".") || strings.HasPrefix(at, known+"[") || strings.HasPrefix(known, at+".")

@@ -128,7 +128,7 @@ var metadataFields = []string{"name", "namespace", "labels", "annotations", "cre
 type marks struct {
 	// field of the metadata, and a word for one of them.
 	field, word string
-	// values of the chart that add to them, the most particular first; none where no
+	// values of the chart that add to them, the most particular first; none if no
 	// value does.
 	values []string
 	// own are what the charts set by themselves; with a text, only to that.
@@ -214,7 +214,7 @@ func (c *check) marked(at string, all ...marks) {
 	}
 }
 
-// markAllowed says whether the charts themselves set a mark, or a value that is allowed.
+// markAllowed reports whether the charts themselves set a mark, or a value that is allowed.
 func (c *check) markAllowed(these marks, key, value string) bool {
 	if fixed, own := these.own[key]; own && (fixed == "" || fixed == value) {
 		return true
@@ -364,7 +364,7 @@ func (w *walk) variables(value any) {
 	}
 }
 
-// harmless says that a closed value changes nothing: it is what the chart, or the controller, does
+// harmless reports whether a closed value changes nothing: it is what the chart, or the controller, does
 // without it.
 func (w *walk) harmless(is limit, value any) bool {
 	if own := w.allowance.CABundle; is.own && own != "" && value == own {
@@ -373,7 +373,7 @@ func (w *walk) harmless(is limit, value any) bool {
 	return slices.ContainsFunc(is.harmless, func(one any) bool { return reflect.DeepEqual(one, value) })
 }
 
-// inside says that values stand below a path.
+// inside reports whether values stand below a path.
 func inside(at string) bool {
 	for _, known := range slices.Concat(slices.Collect(maps.Keys(open)), slices.Collect(maps.Keys(closed))) {
 		if strings.HasPrefix(known, at+".") || strings.HasPrefix(known, at+"[") {

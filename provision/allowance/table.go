@@ -119,9 +119,9 @@ type limit struct {
 	why string
 	// harmless are what it may be all the same: what the chart does without it.
 	harmless []any
-	// own says that it may be the cluster's own authorities, too: the controller has these without it.
+	// own reports whether it may be the cluster's own authorities, too: the controller has these without it.
 	own bool
-	// never says that no NodeSync can allow it.
+	// never reports whether no NodeSync can allow it.
 	never bool
 }
 

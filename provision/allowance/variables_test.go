@@ -17,9 +17,9 @@ func TestVariablesOfAChart(t *testing.T) {
 	real := realChart(t, nil)
 	for name, c := range map[string]struct {
 		patch string
-		// anyChart says that it is refused of released charts, too.
+		// anyChart reports whether it is refused of released charts, too.
 		anyChart bool
-		// want is in the error, entry is what allows it; empty where nothing does.
+		// want is in the error, entry is what allows it; empty if nothing does.
 		want, entry string
 	}{
 		"another cluster":                {set("{name: CLUSTER_NAME, value: victim}"), true, `the variable CLUSTER_NAME is "victim" and cluster.name is "any"`, ""},

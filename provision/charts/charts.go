@@ -224,7 +224,7 @@ func (c *Charts) template(ctx context.Context, name string, into Installation) (
 // reaches the cluster, the network or the environment.
 type Rendering struct {
 	Release, Namespace string
-	// Revision of the release; Upgrade says that it is not the first.
+	// Revision of the release; Upgrade reports that it is not the first.
 	Revision int
 	Upgrade  bool
 	Values   map[string]any
@@ -337,7 +337,7 @@ func KarpenterCRD(name string) bool {
 	return KarpenterGroup(group) || name == capacityBuffers
 }
 
-// KarpenterGroup says whether all of an API group is Karpenter's.
+// KarpenterGroup reports whether all of an API group is Karpenter's.
 func KarpenterGroup(group string) bool {
 	return group == "karpenter.sh" || group == "karpenter.k8s.aws"
 }
@@ -410,7 +410,7 @@ func (d Document) decode(into any) error {
 	return nil
 }
 
-// Ahead says that CRDs are of a newer version than the one that is wanted. They
+// Ahead reports whether CRDs are of a newer version than the one that is wanted. They
 // stay when the controller goes back: an older schema would drop what the newer one
 // has let in, and an older CRD could lose a stored version.
 func Ahead(crds, wanted string) bool {

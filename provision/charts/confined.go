@@ -63,7 +63,7 @@ func Render(ctx context.Context, runner *confine.Runner, loaded *chart.Chart, wi
 	return documents, nil
 }
 
-// errAnswer says that a child does not answer as it should.
+// errAnswer reports that a child does not answer as it should.
 var errAnswer = errors.New("the child process sent an invalid answer")
 
 // encodeChart makes plain data of what a render reads of a chart.

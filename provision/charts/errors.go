@@ -20,7 +20,7 @@ import (
 	"github.com/plumbline-dev/plumbline/redact"
 )
 
-// InvalidRefError says that a Ref cannot be asked for.
+// InvalidRefError reports that a Ref cannot be asked for.
 type InvalidRefError struct {
 	Ref    Ref
 	Reason string
@@ -29,11 +29,11 @@ type InvalidRefError struct {
 // Error says what is wrong with the Ref.
 func (e *InvalidRefError) Error() string { return "charts of karpenter: " + e.Reason }
 
-// NotFoundError says that the repository has no such chart or version.
+// NotFoundError reports that the repository has no such chart or version.
 type NotFoundError struct {
 	Ref   Ref
 	Chart string
-	// Near are versions that the repository has, the nearest first. Empty where
+	// Near are versions that the repository has, the nearest first. Empty if
 	// they could not be listed cheaply.
 	Near []string
 	// Reason says more, where the repository itself is what is missing.
@@ -56,7 +56,7 @@ func (e *NotFoundError) Error() string {
 // Unwrap returns the registry's error.
 func (e *NotFoundError) Unwrap() error { return e.Err }
 
-// UnreachableError says that the registry gave no usable answer.
+// UnreachableError reports that the registry gave no usable answer.
 type UnreachableError struct {
 	Ref   Ref
 	Chart string
@@ -71,12 +71,12 @@ func (e *UnreachableError) Error() string {
 // Unwrap returns the cause.
 func (e *UnreachableError) Unwrap() error { return e.Err }
 
-// AuthError says that a host refused the credentials, or their absence.
+// AuthError reports that a host refused the credentials, or their absence.
 type AuthError struct {
 	Ref   Ref
 	Chart string
 	// Host that refuses, and what its credentials were read from: "secret mirror";
-	// empty where the request was anonymous.
+	// empty if the request was anonymous.
 	Host, Origin string
 	Err          error
 }
@@ -93,7 +93,7 @@ func (e *AuthError) Error() string {
 // Unwrap returns the host's error.
 func (e *AuthError) Unwrap() error { return e.Err }
 
-// CertificateError says that a host's TLS certificate is not trusted.
+// CertificateError reports that a host's TLS certificate is not trusted.
 type CertificateError struct {
 	Ref   Ref
 	Chart string
@@ -109,7 +109,7 @@ func (e *CertificateError) Error() string {
 // Unwrap returns what the verification said.
 func (e *CertificateError) Unwrap() error { return e.Err }
 
-// PinnedError says that a chart is another than the one that plumbline.yaml pins.
+// PinnedError reports that a chart is another than the one that plumbline.yaml pins.
 type PinnedError struct {
 	Ref   Ref
 	Chart string
@@ -123,7 +123,7 @@ func (e *PinnedError) Error() string {
 		e.Chart, e.Ref.Version, e.Ref.Repository, e.Found, e.Chart, e.Pinned)
 }
 
-// MovedError says that the repository does not have the chart that is in force any more.
+// MovedError reports that the repository does not have the chart that is in force any more.
 type MovedError struct {
 	Ref   Ref
 	Chart string
@@ -141,7 +141,7 @@ func (e *MovedError) Error() string {
 	return fmt.Sprintf("%s: the version stands for %s now, which no commit has requested; to install that, commit digests.%s: %s in plumbline.yaml", text, e.Found, e.Chart, e.Found)
 }
 
-// DigestError says that content is not what its digest says.
+// DigestError reports that content is not what its digest says.
 type DigestError struct {
 	Ref   Ref
 	Chart string
@@ -156,7 +156,7 @@ func (e *DigestError) Error() string {
 // Unwrap returns the mismatch.
 func (e *DigestError) Unwrap() error { return e.Err }
 
-// MalformedError says that a chart is whole but not the chart that was asked for.
+// MalformedError reports that a chart is whole but not the chart that was asked for.
 type MalformedError struct {
 	Chart, Version string
 	Err            error
@@ -170,7 +170,7 @@ func (e *MalformedError) Error() string {
 // Unwrap returns the cause.
 func (e *MalformedError) Unwrap() error { return e.Err }
 
-// RenderError says that a chart does not render with the values it was given.
+// RenderError reports that a chart does not render with the values it was given.
 type RenderError struct {
 	Chart, Version string
 	Err            error
@@ -184,7 +184,7 @@ func (e *RenderError) Error() string {
 // Unwrap returns the cause.
 func (e *RenderError) Unwrap() error { return e.Err }
 
-// ForeignCRDsError says that the CRD chart has CRDs that are not Karpenter's.
+// ForeignCRDsError reports that the CRD chart has CRDs that are not Karpenter's.
 type ForeignCRDsError struct {
 	Version string
 	Names   []string
@@ -257,7 +257,7 @@ func (f *failure) error(c *chart.Metadata) error {
 	return &RenderError{Chart: c.Name, Version: c.Version, Err: fmt.Errorf("%s", text)}
 }
 
-// LookupError says that a chart's template reads objects of the cluster.
+// LookupError reports that a chart's template reads objects of the cluster.
 type LookupError struct {
 	Chart, Version string
 	// File is the template; Line is 0 where it is unknown.
@@ -278,7 +278,7 @@ func (e *LookupError) Error() string {
 		e.Chart, e.Version, at)
 }
 
-// HookError says that a chart has a hook, which none of Karpenter's has.
+// HookError reports that a chart has a hook, which none of Karpenter's has.
 type HookError struct {
 	Chart, Version string
 	// File is the template.

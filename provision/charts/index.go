@@ -48,7 +48,7 @@ func newIndex(ref Ref, with *session, confined *confine.Runner) (*index, error) 
 	return &index{ref: ref, session: with, base: base, confined: confined}, nil
 }
 
-// pull gets a chart from where the index says that it is. The digest in the index has to be
+// pull gets a chart from where the index reports that it is. The digest in the index has to be
 // true. An index finds no archive by its digest.
 func (o *index) pull(ctx context.Context, chart string, _ digest.Digest) (artifact, []byte, error) {
 	if err := o.read(ctx, chart); err != nil {

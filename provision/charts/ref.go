@@ -74,7 +74,7 @@ func (r Ref) wanted(chart string) digest.Digest {
 
 const ociScheme = "oci://"
 
-// local says that the charts are in the checkout.
+// local reports whether the charts are in the checkout.
 func (r Ref) local() bool { return !strings.Contains(r.Repository, "://") }
 
 // check refuses a Ref that no request could be made for.
@@ -136,7 +136,7 @@ func (r Ref) registry(chart string) (name string, plain bool) {
 	return base + "/" + chart, loopback(host)
 }
 
-// loopback says whether a host, with or without a port, is this very machine.
+// loopback reports whether a host, with or without a port, is this very machine.
 func loopback(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
@@ -175,7 +175,7 @@ func crdValues() map[string]any {
 	return map[string]any{"additionalAnnotations": map[string]any{kube.ResourcePolicyAnno: kube.KeepPolicy}}
 }
 
-// ValuesError says that a value has not the shape that the chart wants.
+// ValuesError reports that a value has not the shape that the chart wants.
 type ValuesError struct {
 	Value, Reason string
 }

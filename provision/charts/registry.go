@@ -139,7 +139,7 @@ type session struct {
 type hostAccess struct {
 	credentials Credentials
 	transport   *http.Transport
-	// own says that the transport is for this host only.
+	// own reports whether the transport is for this host only.
 	own bool
 }
 
@@ -241,14 +241,14 @@ func authorities(bundle []byte) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// keysError says that the keys of a host are unavailable. It carries the error of Keys
+// keysError reports that the keys of a host are unavailable. It carries the error of Keys
 // past the HTTP client.
 type keysError struct{ err error }
 
 func (e *keysError) Error() string { return e.err.Error() }
 func (e *keysError) Unwrap() error { return e.err }
 
-// tokenHostError says that a registry gets its tokens from another host.
+// tokenHostError reports that a registry gets its tokens from another host.
 type tokenHostError struct{ host, home string }
 
 func (e *tokenHostError) Error() string {
@@ -278,7 +278,7 @@ func (s *session) originOf(host string) string {
 	return ""
 }
 
-// untrusted says whether an error is about a certificate that is not trusted.
+// untrusted reports whether an error is about a certificate that is not trusted.
 func untrusted(err error) bool {
 	var verification *tls.CertificateVerificationError
 	return errors.As(err, &verification)
@@ -306,7 +306,7 @@ type Credentials struct {
 	Origin string
 }
 
-// same says whether two open the same account.
+// same reports whether two open the same account.
 func (c Credentials) same(other Credentials) bool {
 	return c.Username == other.Username && c.Password == other.Password
 }

@@ -25,7 +25,7 @@ var errNoCluster = errors.New("a chart is rendered without the cluster")
 // one, Helm would have lookup return nothing, and a chart would render to something
 // else than its author meant.
 type noCluster struct {
-	// called says that a template has called lookup.
+	// called reports whether a template has called lookup.
 	called bool
 }
 
@@ -42,7 +42,7 @@ type nothingElse struct{}
 // Load refuses.
 func (nothingElse) Load(string) (any, error) { return nil, errors.New("a schema is read by itself") }
 
-// selfContained says whether the values.schema.json of a chart, and of each within it,
+// selfContained reports whether the values.schema.json of a chart, and of each within it,
 // can be read without any other document.
 func selfContained(c *chart.Chart) bool {
 	if c.Schema != nil && !readsNothingElse(c.Schema) {
@@ -85,7 +85,7 @@ type Layer struct {
 	// Text has them in the place of Values: in YAML, or the one at TargetPath, in the
 	// notation of Helm's --set.
 	Text, TargetPath string
-	// Sealed says that Text is out of a Secret, by the object's UID and
+	// Sealed reports that Text is out of a Secret, by the object's UID and
 	// resourceVersion: what is in it is neither said nor hashed.
 	Sealed string
 }
@@ -94,7 +94,7 @@ type Layer struct {
 type Values struct {
 	Merged map[string]any
 	// Sealed is equal for two merges of the same, and not made of what Secrets hold.
-	// Empty where no Secret has a part in it.
+	// Empty if no Secret has a part in it.
 	Sealed string
 	// Secrets are the values that came only out of Secrets, in order.
 	Secrets []string
@@ -102,7 +102,7 @@ type Values struct {
 	FromSecrets []map[string]any
 }
 
-// LayerError says that a source of values cannot be merged. It never holds a value
+// LayerError reports that a source of values cannot be merged. It never holds a value
 // of a Secret.
 type LayerError struct {
 	Origin, Reason string
@@ -201,7 +201,7 @@ func (l Layer) setsOnlyTarget(set map[string]any) error {
 	return nil
 }
 
-// within says whether everything in a value is where the model has something.
+// within reports whether everything in a value is where the model has something.
 func within(value, model any) bool {
 	switch model := model.(type) {
 	case map[string]any:

@@ -206,7 +206,7 @@ func (s *Store) keep(ref Ref, pulled memo) {
 	}
 }
 
-// cached says whether a chart's content is in the cache and whole.
+// cached reports whether a chart's content is in the cache and whole.
 func (s *Store) cached(known artifact, ref Ref, chart string) bool {
 	_, err := s.blobs.read(known.Content)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

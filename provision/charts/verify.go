@@ -77,7 +77,7 @@ func (b blobs) signaturePath(manifest digest.Digest) string {
 // signatureFile is how the file ends that has the signatures of a manifest.
 const signatureFile = ".sig"
 
-// signatures are those that were found before; none where they cannot be read.
+// signatures are those that were found before; none if they cannot be read.
 func (b blobs) signatures(manifest digest.Digest) []signature {
 	var known []signature
 	raw, err := os.ReadFile(b.signaturePath(manifest))
@@ -192,7 +192,7 @@ func layersOf(ctx context.Context, repository *remote.Repository, head ocispec.D
 	return manifest.Layers[:min(maxSignatures, len(manifest.Layers))], nil
 }
 
-// UnsignedError says that a chart lacks the signature that it needs.
+// UnsignedError reports that a chart lacks the signature that it needs.
 type UnsignedError struct {
 	Ref   Ref
 	Chart string
@@ -201,7 +201,7 @@ type UnsignedError struct {
 	// Digest of the chart's manifest, and how many signatures by others Found.
 	Digest string
 	Found  int
-	// Reason says why it cannot have one; empty where it could.
+	// Reason says why it cannot have one; empty if it could.
 	Reason string
 }
 
@@ -233,14 +233,14 @@ const (
 
 // signature is what was signed, and by what.
 type signature struct {
-	// Bundle says that Payload is what is in a DSSE envelope, an in-toto statement; else
+	// Bundle reports whether Payload is what is in a DSSE envelope, an in-toto statement; else
 	// it is cosign's simple signing.
 	Bundle    bool   `json:"bundle,omitempty"`
 	Payload   []byte `json:"payload"`
 	Signature []byte `json:"signature"`
 }
 
-// of says whether it is one of a manifest by one of the signers.
+// of reports whether it is one of a manifest by one of the signers.
 func (s signature) of(manifest digest.Digest, by Signers) bool {
 	message, named := s.Payload, s.namesSimply
 	if s.Bundle {
@@ -357,7 +357,7 @@ func keyProblem(key crypto.PublicKey) string {
 	return "is a key of a type that cosign does not use"
 }
 
-// signed says whether one of the keys has signed a message, as cosign does: over its
+// signed reports whether one of the keys has signed a message, as cosign does: over its
 // SHA-256, but for Ed25519.
 // https://github.com/sigstore/sigstore/blob/main/pkg/signature/verifier.go
 func (s Signers) signed(message, signature []byte) bool {

@@ -38,7 +38,7 @@ type Options struct {
 	// UserAgent is added to the SDK's own, so that CloudTrail tells who asked.
 	UserAgent string
 	// Reached gets the points of each request by which an Ender ends something, "before ec2:DeleteVolume" and "after" it; nil
-	// where nobody wants them.
+	// if nobody wants them.
 	Reached func(point string)
 }
 
@@ -111,7 +111,7 @@ func New(ctx context.Context, o Options) (*Client, error) {
 const maxBackoff = 2 * time.Second
 
 // named gives an error of the SDK its type. Credentials that AWS refuses are
-// fetched again for the next question, however long they say that they last:
+// fetched again for the next question, however long they report that they last:
 // an administrator who took them back has put others in their place, or will.
 func (c *Client) named(action string, err error) error {
 	err = named(action, err)
@@ -136,13 +136,13 @@ func (n namedCredentials) Retrieve(ctx context.Context) (aws.Credentials, error)
 	return found, nil
 }
 
-// CredentialsError says that there are no credentials, or none that AWS takes.
+// CredentialsError reports that there are no credentials, or none that AWS takes.
 type CredentialsError struct {
-	// Action that was refused; empty where the credentials were not even found.
+	// Action that was refused; empty if the credentials were not even found.
 	Action string
 	// Code of AWS's answer, if there was one.
 	Code string
-	// Fetching says that Action is what credentials are fetched with.
+	// Fetching reports whether Action is what credentials are fetched with.
 	Fetching bool
 	// Detail says why there are none, without what changes with each request.
 	Detail string
@@ -212,13 +212,13 @@ func refusedCredentials(action string, api smithy.APIError, err error) error {
 	return refused
 }
 
-// DeniedError says that AWS refuses an action to the credentials in use.
+// DeniedError reports that AWS refuses an action to the credentials in use.
 type DeniedError struct {
 	// Action as IAM writes it: ec2:DescribeInstances.
 	Action string
 	// Resource is the ARN in AWS's answer; * where it names none.
 	Resource string
-	// Explicit says that a policy forbids it, so that allowing it does not help.
+	// Explicit reports whether a policy forbids it, so that allowing it does not help.
 	Explicit bool
 	// Detail is AWS's own sentence, without what changes with each request.
 	Detail string
@@ -254,7 +254,7 @@ func denied(action, message string, err error) *DeniedError {
 	return e
 }
 
-// unconnected says that a request was not answered because its endpoint was not
+// unconnected reports whether a request was not answered because its endpoint was not
 // reached.
 func unconnected(err error) bool {
 	var send *smithyhttp.RequestSendError
@@ -308,7 +308,7 @@ func innermost(err error) error {
 	}
 }
 
-// ThrottledError says that AWS asks for fewer requests.
+// ThrottledError reports that AWS asks for fewer requests.
 type ThrottledError struct {
 	Action string
 	Err    error
@@ -321,7 +321,7 @@ func (e *ThrottledError) Error() string {
 // Unwrap returns the SDK's error.
 func (e *ThrottledError) Unwrap() error { return e.Err }
 
-// UnreachableError says that AWS gave no answer, or one of its own trouble.
+// UnreachableError reports that AWS gave no answer, or one of its own trouble.
 type UnreachableError struct {
 	Action string
 	// Detail says what stood in the way.
@@ -336,7 +336,7 @@ func (e *UnreachableError) Error() string {
 // Unwrap returns the SDK's error.
 func (e *UnreachableError) Unwrap() error { return e.Err }
 
-// PartialError says that an answer has more pages than there was time for. The
+// PartialError reports that an answer has more pages than there was time for. The
 // same question, asked again, goes on with the next page.
 type PartialError struct {
 	Action string
@@ -350,7 +350,7 @@ func (e *PartialError) Error() string {
 // Unwrap returns why the page that was asked for last did not come.
 func (e *PartialError) Unwrap() error { return e.Err }
 
-// NotFoundError says that AWS has no such thing.
+// NotFoundError reports that AWS has no such thing.
 type NotFoundError struct {
 	// What was asked for: "EKS cluster demo".
 	What string
@@ -387,7 +387,7 @@ func named(action string, err error) error {
 	return fmt.Errorf("ask AWS for %s: %w", action, err)
 }
 
-// Throttles says whether AWS asks for fewer requests by an error code, such as RequestLimitExceeded: the SDK's table
+// Throttles reports whether AWS asks for fewer requests by an error code, such as RequestLimitExceeded: the SDK's table
 // (github.com/aws/aws-sdk-go-v2/aws/retry, DefaultThrottleErrorCodes).
 func Throttles(code string) bool {
 	_, throttled := retry.DefaultThrottleErrorCodes[code]

@@ -55,7 +55,7 @@ func (c *Client) Cluster(ctx context.Context, name string) (Cluster, error) {
 	return cluster, nil
 }
 
-// AccountOf is the account in an ARN; empty where it has none.
+// AccountOf is the account in an ARN; empty if it has none.
 func AccountOf(arn string) string {
 	if parts := strings.SplitN(arn, ":", 6); len(parts) == 6 {
 		return parts[4]
@@ -90,7 +90,7 @@ func (c *Client) Identity(ctx context.Context) (Identity, error) {
 	return Identity{Account: aws.ToString(out.Account), ARN: aws.ToString(out.Arn)}, nil
 }
 
-// Verdict says whether AWS, as it answers, is the account and region of this
+// Verdict reports whether AWS, as it answers, is the account and region of this
 // cluster's nodes.
 type Verdict struct {
 	OK bool
@@ -158,7 +158,7 @@ func overlap(a, b []string) bool {
 	return slices.ContainsFunc(a, func(c string) bool { return slices.Contains(b, c) })
 }
 
-// nameTags are the tags whose value is a cluster's name. With another value than a cluster's name each of them says
+// nameTags are the tags whose value is a cluster's name. With another value than a cluster's name each of them reports
 // that it is another's.
 var nameTags = []string{
 	nameTag,     // Karpenter since v1, and EKS Auto Mode
@@ -176,10 +176,10 @@ var nameTags = []string{
 	"eksctl.cluster.k8s.io/v1alpha1/cluster-name",
 }
 
-// ClaimError says that something is not of this cluster only, by its tags, and was left as it is.
+// ClaimError reports that something is not of this cluster only, by its tags, and was left as it is.
 type ClaimError struct {
 	Cluster string
-	// Others are the clusters that have a tag on it; none where only this one's are missing.
+	// Others are the clusters that have a tag on it; none if only this one's are missing.
 	Others []string
 	// Needs are the tags that it would have to have.
 	Needs string
@@ -192,7 +192,7 @@ func (e *ClaimError) Error() string {
 	return "it has a tag of cluster " + strings.Join(e.Others, ", ") + ", too"
 }
 
-// Claimed says whether something is of this cluster only; a *ClaimError where it is not.
+// Claimed reports whether something is of this cluster only; a *ClaimError where it is not.
 func (r Resource) Claimed(cluster string) error {
 	ours, others := r.Claim(cluster)
 	if ours && len(others) == 0 {

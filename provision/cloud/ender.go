@@ -172,13 +172,13 @@ func (e *Ender) request(ctx context.Context, action string, do func(ctx context.
 	return nil
 }
 
-// isGone says that what was to be ended does not exist.
+// isGone reports whether what was to be ended does not exist.
 func isGone(err error) bool {
 	var answer *AnswerError
 	return errors.As(err, &answer) && (answer.Code == "NoSuchEntity" || strings.HasSuffix(answer.Code, ".NotFound"))
 }
 
-// Refused says whether it does not help to try to end something once more: AWS denies it or protects it, or it
+// Refused reports whether it does not help to try to end something once more: AWS denies it or protects it, or it
 // is not of the cluster.
 func Refused(err error) bool {
 	var denied *DeniedError

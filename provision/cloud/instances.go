@@ -62,7 +62,7 @@ type Instance struct {
 	// doing (NewInstance in karpenter-provider-aws pkg/providers/instance/types.go, 1.14.1).
 	Subnet, Reservation string
 	SecurityGroups      []string
-	// Reason is why it is in its state, in EC2's words: a code and a message; empty where EC2 has
+	// Reason is why it is in its state, in EC2's words: a code and a message; empty if EC2 has
 	// none.
 	Reason string
 	// Since is when it got into its state, where EC2 says so: to the second, of what was asked for.
@@ -72,7 +72,7 @@ type Instance struct {
 	Launched time.Time
 }
 
-// Gone says that EC2 has ended the instance.
+// Gone reports whether EC2 has ended the instance.
 func (i Instance) Gone() bool { return i.State == string(ec2types.InstanceStateNameTerminated) }
 
 // ProviderID returns the instance as a NodeClaim writes it.
@@ -84,7 +84,7 @@ func (i Instance) ProviderID() string { return "aws:///" + i.Zone + "/" + i.ID }
 //
 // With an error the answer is incomplete: the instances beside it are what EC2
 // has shown all the same, and the absence of another says nothing. A *PartialError
-// says that there are more pages than there was time for: the same question,
+// reports that there are more pages than there was time for: the same question,
 // asked again, goes on where this one stopped.
 //
 // A provider ID that is not EC2's is passed over: no answer says anything of it.
@@ -202,7 +202,7 @@ func distinct(values []string) []string {
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/troubleshooting-instances-termination.html
 var transition = regexp.MustCompile(`\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (?:GMT|UTC)\)`)
 
-// since is that time; zero where there is none.
+// since is that time; zero if there is none.
 func since(words string) time.Time {
 	found := transition.FindStringSubmatch(words)
 	if found == nil {
@@ -268,7 +268,7 @@ func (c *Client) byName(ctx context.Context, ids []string, found map[string]Inst
 	return nil
 }
 
-// answersByID says whether an error is EC2's own answer to a question that named
+// answersByID reports whether an error is EC2's own answer to a question that named
 // no instance, so that one that names them may fare better.
 func answersByID(err error) bool {
 	var api smithy.APIError
@@ -367,7 +367,7 @@ func (s *sightings) find(ids []string, now time.Time) (found map[string]Instance
 	return found, missing
 }
 
-// keep notes what EC2 has shown of those that it was asked about; whole says that it has shown all.
+// keep notes what EC2 has shown of those that it was asked about; whole reports that it has shown all.
 func (s *sightings) keep(shown []Instance, asked []string, whole bool, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -395,7 +395,7 @@ func (c *Client) Fleet(ctx context.Context, q Query) ([]Instance, error) {
 	return c.tagged(ctx, q)
 }
 
-// TerminationProtected says whether EC2 protects an instance from being terminated
+// TerminationProtected reports whether EC2 protects an instance from being terminated
 // (disableApiTermination).
 func (c *Client) TerminationProtected(ctx context.Context, providerID string) (bool, error) {
 	_, id, err := ParseProviderID(providerID)

@@ -60,7 +60,7 @@ type Resource struct {
 	// ended it.
 	Instance string
 	Alive    bool
-	// OfService says that a service of AWS keeps an interface, such as a load balancer's or the
+	// OfService reports whether a service of AWS keeps an interface, such as a load balancer's or the
 	// control plane's.
 	OfService bool
 	Tags      map[string]string
@@ -73,7 +73,7 @@ type Answer struct {
 	Resources []Resource
 	// Elsewhere are the other regions that a cluster of this name has instance profiles for.
 	Elsewhere []string
-	// Err says that the answer is incomplete: the absence of a resource says nothing.
+	// Err reports that the answer is incomplete: the absence of a resource says nothing.
 	Err error
 }
 
@@ -363,7 +363,7 @@ func (c *Client) readPage(ctx context.Context, l *listing, filters []ec2types.Fi
 	return nil
 }
 
-// refusesToken says whether EC2 does not take a token: it has run out, or is not
+// refusesToken reports whether EC2 does not take a token: it has run out, or is not
 // of this question.
 func refusesToken(err error) bool {
 	var answer *AnswerError
@@ -453,7 +453,7 @@ func (c *Client) profilesBelow(ctx context.Context, q Query, found map[string]Re
 	return nil
 }
 
-// regionOf is the region in the path of a cluster's instance profile; empty where it is not this cluster's.
+// regionOf is the region in the path of a cluster's instance profile; empty if it is not this cluster's.
 func regionOf(path, cluster string) string {
 	parts := strings.Split(path, "/")
 	if len(parts) < 5 || parts[1] != "karpenter" || parts[3] != cluster {
@@ -462,7 +462,7 @@ func regionOf(path, cluster string) string {
 	return parts[2]
 }
 
-// profile is an instance profile with its tags and roles; nil where it is gone meanwhile.
+// profile is an instance profile with its tags and roles; nil if it is gone meanwhile.
 func (c *Client) profile(ctx context.Context, name string) (*iamtypes.InstanceProfile, error) {
 	out, err := c.iam.GetInstanceProfile(ctx, &iam.GetInstanceProfileInput{InstanceProfileName: aws.String(name)})
 	var missing *iamtypes.NoSuchEntityException
@@ -489,7 +489,7 @@ func profileTags(profile *iamtypes.InstanceProfile) map[string]string {
 // regionTag has the region, on instance profiles.
 const regionTag = "topology.kubernetes.io/region"
 
-// ofRegion says whether Karpenter of a cluster in a region has given these tags
+// ofRegion reports whether Karpenter of a cluster in a region has given these tags
 // (EC2NodeClass.InstanceProfileTags).
 func ofRegion(tags map[string]string, cluster, region string) bool {
 	at, has := tags[regionTag]
@@ -524,7 +524,7 @@ const behindQuestions = 8
 // LeftBehind asks what a cluster's nodes may have left beside instances and volumes: interfaces, launch templates
 // and, where profiles says so, instance profiles, these below the cluster's path only. IAM has no endpoint in a
 // private network, and no profile of a cluster whose EC2NodeClasses name theirs. It is for what is only reported,
-// and within the budget of selectors: an error says that it is used up.
+// and within the budget of selectors: an error reports that it is used up.
 func (c *Client) LeftBehind(ctx context.Context, cluster string, profiles bool) ([]Answer, error) {
 	if err := c.resolver.Budget().Take(c.now(), "ec2:DescribeNetworkInterfaces", behindQuestions); err != nil {
 		return nil, err

@@ -39,7 +39,7 @@ type account struct {
 
 type row struct {
 	zone, state, cluster, pool string
-	// claimed says that it has the tag of a NodeClaim.
+	// claimed reports whether it has the tag of a NodeClaim.
 	claimed bool
 }
 
@@ -76,7 +76,7 @@ func (a *account) change(change func()) {
 	change()
 }
 
-// answer answers one request, or says that its caller gets no answer.
+// answer answers one request, or reports that its caller gets no answer.
 func (a *account) answer(w http.ResponseWriter, form url.Values) (hangs bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -27,7 +27,7 @@ type Migration struct {
 	Storage string   `json:"storage"`
 }
 
-// LostVersionError says that a CRD would lose a version that objects are stored
+// LostVersionError reports that a CRD would lose a version that objects are stored
 // in, and that they cannot be stored in another one first.
 type LostVersionError struct {
 	CRD string
@@ -170,7 +170,7 @@ func newStructural(written *apiextensionsv1.JSONSchemaProps) (*structural.Struct
 // and do nothing with it.
 type UnknownValue struct {
 	Path string `json:"path"`
-	// Meant is the value that was most likely meant; empty where none comes near.
+	// Meant is the value that was most likely meant; empty if none comes near.
 	Meant string `json:"meant,omitempty"`
 	// Gone is set where an older chart had it.
 	Gone *Setting `json:"gone,omitempty"`
@@ -206,7 +206,7 @@ const global = "global"
 
 // CheckValues refuses values that the main chart of version to does not know, and settings
 // that it has no more. chart are that chart's own values; from is the version in force,
-// empty where none is.
+// empty if none is.
 func CheckValues(values, chart map[string]any, from, to string) error {
 	var words []string
 	for _, unknown := range Unknown(values, chart) {
@@ -227,7 +227,7 @@ func CheckValues(values, chart map[string]any, from, to string) error {
 	return nil
 }
 
-// ValuesError says that values are not for a version of the main chart.
+// ValuesError reports that values are not for a version of the main chart.
 type ValuesError struct {
 	Version string
 	// Words say of each what to do about it.
@@ -303,7 +303,7 @@ func (w *walk) meant(path, key string, beside map[string]any) string {
 	return ""
 }
 
-// has says whether the chart has a value of this path.
+// has reports whether the chart has a value of this path.
 func (w *walk) has(path string) bool {
 	return Setting{Path: path}.in(w.chart)
 }
@@ -336,7 +336,7 @@ func past(path string) *Setting {
 	return nil
 }
 
-// hasPast says whether older charts had values below a path.
+// hasPast reports whether older charts had values below a path.
 func hasPast(path string) bool {
 	return slices.ContainsFunc(settings, func(s Setting) bool { return strings.HasPrefix(s.Path, path+".") })
 }
@@ -357,7 +357,7 @@ func join(at, key string) string {
 }
 
 // Unlike says which of the wanted CRDs does not live, or lives with other versions or
-// schemas; empty where all live as they are wanted. A CRD of Karpenter's names no
+// schemas; empty if all live as they are wanted. A CRD of Karpenter's names no
 // version of Karpenter, so that what it says has to tell. The end of the sentence,
 // whose CRD is wanted, is for the caller.
 func Unlike(live, wanted []*apiextensionsv1.CustomResourceDefinition) string {
@@ -403,8 +403,8 @@ func plain(schema *apiextensionsv1.CustomResourceValidation) any {
 	return fields
 }
 
-// UntestedError says that a change goes to what is newer than the tables: nothing
-// says that it works, and nothing that it does not.
+// UntestedError reports that a change goes to what is newer than the tables: nothing
+// reports that it works, and nothing that it does not.
 type UntestedError struct {
 	// Names are what is accepted in plumbline.yaml, such as "karpenter 1.15.0".
 	Names []string
@@ -418,7 +418,7 @@ func (e *UntestedError) Error() string {
 		strings.Join(e.Unknown, "; "), strings.Join(e.Names, ", "))
 }
 
-// CheckTested says whether the tables know a version of Karpenter, and one that knows
+// CheckTested reports whether the tables know a version of Karpenter, and one that knows
 // the cluster's Kubernetes, but for what is accepted by name. Errors: *VersionError,
 // *UntestedError.
 func CheckTested(kubernetesVersion, karpenter string, accepted []string) error {

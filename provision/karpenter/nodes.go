@@ -27,13 +27,13 @@ type Upgrade struct {
 // Effect is what an upgrade does to the nodes of one NodePool.
 type Effect struct {
 	Pool string `json:"pool"`
-	// Annotated says that their NodeClaims are annotated again, which replaces none:
+	// Annotated reports whether their NodeClaims are annotated again, which replaces none:
 	// HashChange.
 	Annotated bool `json:"annotated,omitempty"`
 	Outlook
 }
 
-// Outlook is why nodes may be replaced; empty where none is.
+// Outlook is why nodes may be replaced; empty if none is.
 type Outlook struct {
 	// Replaced are why Karpenter replaces them.
 	Replaced []string `json:"replaced,omitempty"`
@@ -41,7 +41,7 @@ type Outlook struct {
 	Unknown []string `json:"unknown,omitempty"`
 }
 
-// MayReplace says whether nodes may be replaced.
+// MayReplace reports whether nodes may be replaced.
 func (o Outlook) MayReplace() bool { return len(o.Replaced)+len(o.Unknown) > 0 }
 
 // String says what becomes of the nodes.
@@ -105,7 +105,7 @@ func unknownHash(from, to *semver.Version) Outlook {
 	return Outlook{}
 }
 
-// latest is how an alias says that it follows the newest AMI.
+// latest is how an alias reports that it follows the newest AMI.
 const latest = "@latest"
 
 // followsLatest speaks where a class takes whatever AMI is newest: which one that
@@ -158,7 +158,7 @@ var ec2NodeClassHash = []row[string]{
 	{"1.12.0", "v5"},
 }
 
-// hashChanges are those of a hop; none where the tables do not know a version.
+// hashChanges are those of a hop; none if the tables do not know a version.
 func hashChanges(from, to *semver.Version) []HashChange {
 	if !known(from) || !known(to) {
 		return nil
@@ -246,7 +246,7 @@ type Setting struct {
 	Path string `json:"path"`
 	// Since is the first version without it.
 	Since string `json:"since"`
-	// Now is the path that took its place; empty where there is none.
+	// Now is the path that took its place; empty if there is none.
 	Now string `json:"now,omitempty"`
 	// Why says what became of one that nothing took the place of.
 	Why string `json:"why,omitempty"`
@@ -342,7 +342,7 @@ func Gone(values map[string]any, from, to string) ([]Setting, error) {
 	return used, nil
 }
 
-// in says whether values set it.
+// in reports whether values set it.
 func (s Setting) in(values map[string]any) bool {
 	if name, ok := s.variable(); ok {
 		controller, _ := values["controller"].(map[string]any)
@@ -373,7 +373,7 @@ type Permission struct {
 	Action string `json:"action"`
 	// Since is the first version of Karpenter that asks for it.
 	Since string `json:"since"`
-	// For says what needs it; empty where every installation does.
+	// For says what needs it; empty if every installation does.
 	For string `json:"for,omitempty"`
 }
 

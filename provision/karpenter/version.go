@@ -13,14 +13,14 @@ import (
 // newest is the newest version whose sources the tables were read from.
 const newest = "1.14.1"
 
-// Newer says whether a version is newer than another; false where one of them is none.
+// Newer reports whether a version is newer than another; false if one of them is none.
 func Newer(version, than string) bool {
 	a, b, err := parsePair(version, than)
 	return err == nil && a.GreaterThan(b)
 }
 
-// OtherRelease says whether a version is of another release than the other one, whatever builds they are of; false
-// where one of them is none.
+// OtherRelease reports whether a version is of another release than the other one, whatever builds they are of; false
+// if one of them is none.
 func OtherRelease(version, than string) bool {
 	a, b, err := parsePair(version, than)
 	return err == nil && (a.Major() != b.Major() || a.Minor() != b.Minor() || a.Patch() != b.Patch())
@@ -29,14 +29,14 @@ func OtherRelease(version, than string) bool {
 // Newest is the newest version of Karpenter that the tables know.
 func Newest() string { return newest }
 
-// known says whether the tables were read from a version of this minor number,
+// known reports whether the tables were read from a version of this minor number,
 // or a later one.
 func known(v *semver.Version) bool {
 	top := semver.MustParse(newest)
 	return v.Major() < top.Major() || v.Major() == top.Major() && v.Minor() <= top.Minor()
 }
 
-// VersionError says that a text is no version of Karpenter.
+// VersionError reports that a text is no version of Karpenter.
 type VersionError struct {
 	Version string
 }
@@ -96,7 +96,7 @@ func between[T any](table []row[T], from, to *semver.Version) []row[T] {
 	return found
 }
 
-// crosses says whether an upgrade brings a cluster from before a version to it, or
+// crosses reports whether an upgrade brings a cluster from before a version to it, or
 // past it.
 func crosses(from, to *semver.Version, version string) bool {
 	v := semver.MustParse(version)
@@ -212,7 +212,7 @@ func KubernetesOf(karpenter string) (Kubernetes, error) {
 	return is, nil
 }
 
-// KubernetesError says that a version of Karpenter does not know the cluster's
+// KubernetesError reports that a version of Karpenter does not know the cluster's
 // Kubernetes: its controller would log that it is not compatible and go on,
 // unaware of what has changed.
 type KubernetesError struct {
@@ -220,7 +220,7 @@ type KubernetesError struct {
 	Karpenter string
 	Minor     int
 	Knows     Kubernetes
-	// Use is the next version that knows the cluster's Kubernetes; empty where
+	// Use is the next version that knows the cluster's Kubernetes; empty if
 	// none of the tables after it does.
 	Use string
 }
@@ -252,7 +252,7 @@ func minorOf(version string) (int, error) {
 	return minor, nil
 }
 
-// CheckKubernetes says whether a version of Karpenter knows a cluster's version
+// CheckKubernetes reports whether a version of Karpenter knows a cluster's version
 // of Kubernetes, written as its API server does (v1.33.4-eks-99d6cc0) or shorter.
 // Versions of either that the tables do not know are for CheckTested. Errors:
 // *VersionError, *KubernetesError.
@@ -343,7 +343,7 @@ type Hop struct {
 // leastManaged is the first version that plumbline installs.
 const leastManaged = "1.0.0"
 
-// DowngradeError says that a version lies before those that plumbline manages.
+// DowngradeError reports that a version lies before those that plumbline manages.
 type DowngradeError struct {
 	From, To string
 }
@@ -353,7 +353,7 @@ func (e *DowngradeError) Error() string {
 	return fmt.Sprintf("karpenter %s cannot be taken back to %s: plumbline manages karpenter %s and later", e.From, e.To, leastManaged)
 }
 
-// SkippedHopError says that an upgrade skips a version that it has to stop at.
+// SkippedHopError reports that an upgrade skips a version that it has to stop at.
 type SkippedHopError struct {
 	From, To string
 	// Next is where the way stops first.
@@ -366,7 +366,7 @@ func (e *SkippedHopError) Error() string {
 		e.From, e.To, e.Next, e.To)
 }
 
-// CheckHop says whether one version may follow another at once. Errors:
+// CheckHop reports whether one version may follow another at once. Errors:
 // *VersionError, *DowngradeError, *SkippedHopError.
 func CheckHop(from, to string) error {
 	path, err := Path(from, to)
@@ -376,7 +376,7 @@ func CheckHop(from, to string) error {
 	return &SkippedHopError{From: from, To: to, Next: path[0].To}
 }
 
-// Path returns the hops from one version to another, none where they are equal.
+// Path returns the hops from one version to another, none if they are equal.
 // A downgrade is one hop. Errors: *VersionError, *DowngradeError.
 func Path(from, to string) ([]Hop, error) {
 	a, b, err := parsePair(from, to)

@@ -9,7 +9,7 @@ import (
 )
 
 // KeepTag is the tag of a volume that is to stay; its value is not looked at. Where the cluster
-// is gone nothing else says that a volume was retained on purpose.
+// is gone nothing else reports that a volume was retained on purpose.
 const KeepTag = "plumbline.dev/keep"
 
 // place is where something belongs in a Report.
@@ -33,7 +33,7 @@ const (
 
 // Known is what the cluster says of what AWS has.
 type Known struct {
-	// Volumes are the cluster's PersistentVolumes by the ID of their EBS volume; nil where the
+	// Volumes are the cluster's PersistentVolumes by the ID of their EBS volume; nil if the
 	// cluster was not asked.
 	Volumes map[string]Volume
 	// Pools, Classes and Profiles are the names of the NodePools and EC2NodeClasses that are to
@@ -111,14 +111,14 @@ func judgeInterface(r cloud.Resource) (what string, where place) {
 	return what, left
 }
 
-// Volume is a PersistentVolume, or a pod that names an EBS volume itself, as far as it says whether that is to stay.
+// Volume is a PersistentVolume, or a pod that names an EBS volume itself, as far as it reports whether that is to stay.
 type Volume struct {
 	Name string
 	// Pod is the namespace and the name of such a pod; empty for a PersistentVolume.
 	Pod string
-	// Claim is the namespace and the name of its claim; empty where it has none.
+	// Claim is the namespace and the name of its claim; empty if it has none.
 	Claim string
-	// Retained says that its reclaim policy is Retain.
+	// Retained reports whether its reclaim policy is Retain.
 	Retained bool
 }
 
@@ -165,7 +165,7 @@ type Ending struct {
 	// Spared stay, though they are of a kind that may be ended.
 	Spared []Spared
 
-	// runs says that an instance is left, or that EC2 has not said.
+	// runs reports whether an instance is left, or that EC2 has not said.
 	runs bool
 }
 
@@ -230,7 +230,7 @@ func Ends(answers []cloud.Answer, known Known, scope Scope) (e Ending) {
 	return e
 }
 
-// runs says whether an instance of the cluster is left, and names one that this scope does not end. One of a
+// runs reports whether an instance of the cluster is left, and names one that this scope does not end. One of a
 // NodePool that stays does not count: its profile is known by its NodeClaim and its EC2NodeClass.
 func runs(answers []cloud.Answer, known Known, scope Scope) (one bool, stays string) {
 	for _, answer := range answers {
@@ -263,7 +263,7 @@ func Attached(answers []cloud.Answer, instances []cloud.Resource) (volumes []clo
 	return volumes
 }
 
-// spares says why something is not ended; empty where it is.
+// spares says why something is not ended; empty if it is.
 func spares(r cloud.Resource, known Known, cluster string) string {
 	volume, has := known.Volumes[r.ID]
 	switch r.Kind {
@@ -334,7 +334,7 @@ func Deserted(answers []cloud.Answer, living Living) (found []Found) {
 	return found
 }
 
-// has says that something may be in use.
+// has reports whether something may be in use.
 func (l Living) has(r cloud.Resource) bool {
 	switch r.Kind {
 	case cloud.KindNetworkInterface:
@@ -350,7 +350,7 @@ func (l Living) has(r cloud.Resource) bool {
 }
 
 // UIDOf is the UID of an EC2NodeClass in the path of its instance profile (karpenter-provider-aws
-// pkg/providers/instanceprofile, FormatPath); empty where it has none.
+// pkg/providers/instanceprofile, FormatPath); empty if it has none.
 func UIDOf(path string) string {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	if len(parts) != 4 {

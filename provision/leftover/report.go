@@ -25,7 +25,7 @@ type Report struct {
 	Cluster string `json:"cluster"`
 	Region  string `json:"region"`
 	Account string `json:"account"`
-	// Gone says that AWS has answered every question, and that nothing is left.
+	// Gone reports whether AWS has answered every question, and that nothing is left.
 	Gone  bool   `json:"gone"`
 	Kinds []Kind `json:"kinds"`
 	// Elsewhere are the regions that a cluster of this name has instance profiles for, where nothing of
@@ -38,7 +38,7 @@ type Kind struct {
 	Kind cloud.Kind `json:"kind"`
 	// Error is why the question has no whole answer; what is left beside it is not all.
 	Error string `json:"error,omitempty"`
-	// Denied says that it is denied, so that asking again does not help.
+	// Denied reports whether it is denied, so that asking again does not help.
 	Denied bool   `json:"denied,omitempty"`
 	Left   []Item `json:"left,omitempty"`
 	// Kept is what stays on purpose, and does not count.
@@ -83,7 +83,7 @@ func Judge(answers []cloud.Answer, known Known) Report {
 	return report
 }
 
-// Misplaced says that the cluster may be in another region, and what to do; empty where nothing says so.
+// Misplaced reports that the cluster may be in another region, and what to do; empty if nothing says so.
 func (r Report) Misplaced() string {
 	if len(r.Elsewhere) == 0 {
 		return ""
@@ -101,12 +101,12 @@ func (r Report) Instances() (n int) {
 	return n
 }
 
-// Unanswered says that AWS has not answered a question in whole.
+// Unanswered reports whether AWS has not answered a question in whole.
 func (r Report) Unanswered() bool {
 	return len(r.Kinds) == 0 || slices.ContainsFunc(r.Kinds, func(k Kind) bool { return k.Error != "" })
 }
 
-// Denied says that AWS denies a question.
+// Denied reports whether AWS denies a question.
 func (r Report) Denied() bool {
 	return slices.ContainsFunc(r.Kinds, func(k Kind) bool { return k.Denied })
 }

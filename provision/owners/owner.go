@@ -10,7 +10,7 @@ import (
 
 // Owner is what keeps an object as it is, or wrote it last.
 type Owner struct {
-	// Tool that reconciles it, such as Flux or Argo CD; empty where none does.
+	// Tool that reconciles it, such as Flux or Argo CD; empty if none does.
 	Tool string `json:"tool,omitempty"`
 	// Kind, Namespace and Name of what it belongs to: a HelmRelease, Kustomization or
 	// Application, or a Release of Helm's own. Argo CD's marks do not always have the
@@ -26,10 +26,10 @@ type Owner struct {
 // ReleaseKind is the Kind of a release that only Helm knows.
 const ReleaseKind = "Release"
 
-// Reconciles says that a tool would revert any change.
+// Reconciles reports whether a tool would revert any change.
 func (o Owner) Reconciles() bool { return o.Tool != "" }
 
-// IsRelease says that an object belongs to a Helm release that no tool reconciles.
+// IsRelease reports whether an object belongs to a Helm release that no tool reconciles.
 func (o Owner) IsRelease(name, namespace string) bool {
 	return o.Tool == "" && o.Kind == ReleaseKind && o.Name == name && o.Namespace == namespace
 }
@@ -101,7 +101,7 @@ func lastManager(object metav1.Object) string {
 	return last.Manager
 }
 
-// counts says that an entry says more of who applies an object than another one.
+// counts reports whether an entry says more of who applies an object than another one.
 func counts(entry, than metav1.ManagedFieldsEntry) bool {
 	if writesSpec(entry) != writesSpec(than) {
 		return writesSpec(entry)
@@ -191,7 +191,7 @@ func argoApplication(object metav1.Object) string {
 // manager is one row of the tables of field managers.
 type manager struct {
 	name string
-	// prefix says that every manager beginning with name is meant.
+	// prefix reports whether every manager beginning with name is meant.
 	prefix bool
 	// tool is what people call it.
 	tool string
@@ -268,7 +268,7 @@ func Applier(name string) (tool string, ok bool) {
 	return row.tool, ok
 }
 
-// Interactive says whether a field manager is a person at work.
+// Interactive reports whether a field manager is a person at work.
 func Interactive(name string) bool {
 	_, ok := find(interactive(), name)
 	return ok
@@ -304,13 +304,13 @@ func marks() map[string]Mark {
 	}
 }
 
-// Mark is the one that this owner reads; ok is false where it has none.
+// Mark is the one that this owner reads; ok is false if it has none.
 func (o Owner) Mark() (mark Mark, ok bool) {
 	mark, ok = marks()[o.Kind]
 	return mark, ok
 }
 
-// Kept is the mark that an object has; ok is false where it has none.
+// Kept is the mark that an object has; ok is false if it has none.
 func Kept(object metav1.Object) (mark Mark, ok bool) {
 	for _, kind := range []string{"Kustomization", "Application", ReleaseKind} {
 		if mark := marks()[kind]; mark.On(object) {
@@ -320,10 +320,10 @@ func Kept(object metav1.Object) (mark Mark, ok bool) {
 	return Mark{}, false
 }
 
-// On says whether an object has the mark.
+// On reports whether an object has the mark.
 func (m Mark) On(object metav1.Object) bool { return m.In(object.GetAnnotations()[m.Key]) }
 
-// In says whether a value of the annotation has the words.
+// In reports whether a value of the annotation has the words.
 func (m Mark) In(value string) bool {
 	there := words(value)
 	return !slices.ContainsFunc(m.Words, func(word string) bool { return !slices.Contains(there, word) })
@@ -334,7 +334,7 @@ func (m Mark) With(value string) string {
 	return strings.Join(slices.Concat(m.others(value), m.Words), ",")
 }
 
-// Without is a value of the annotation without them; empty where nothing else is in it.
+// Without is a value of the annotation without them; empty if nothing else is in it.
 func (m Mark) Without(value string) string { return strings.Join(m.others(value), ",") }
 
 func (m Mark) others(value string) []string {

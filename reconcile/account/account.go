@@ -1,4 +1,4 @@
-// Package account says whether EC2 can be asked, and is the account that this cluster's
+// Package account reports whether EC2 can be asked, and is the account that this cluster's
 // nodes are in. The cluster's name in Git and the NodeClaims go in; a verdict comes out, and
 // whether a controller runs here under another cluster's name. It changes nothing in AWS or
 // the cluster, sets no condition, and keeps no pass waiting for longer than its patience.
@@ -59,7 +59,7 @@ type Memory struct {
 	at           time.Time
 	name, region string
 	generation   int64
-	// arn of the EKS cluster of that name, and its version of Kubernetes; empty where AWS did not
+	// arn of the EKS cluster of that name, and its version of Kubernetes; empty if AWS did not
 	// say.
 	arn, kubernetes string
 	verdict         cloud.Verdict
@@ -70,7 +70,7 @@ type Memory struct {
 // goodFor is how long a good answer about the account holds.
 const goodFor = 10 * time.Minute
 
-// Verify says whether EC2 can be asked, and is the account that this cluster's nodes are
+// Verify reports whether EC2 can be asked, and is the account that this cluster's nodes are
 // in. AWS is asked where its last answer is too old, or was about something else.
 func (s *Step) Verify(ctx context.Context) cloud.Verdict {
 	good, interval := s.Memory.verdict.OK, s.Retry
@@ -106,10 +106,10 @@ func (m *Memory) Note(k *v1alpha1.KarpenterStatus, verdict *cloud.Verdict) {
 	}
 }
 
-// Kubernetes is the version of the EKS cluster (1.36); empty where AWS did not say.
+// Kubernetes is the version of the EKS cluster (1.36); empty if AWS did not say.
 func (m *Memory) Kubernetes() string { return m.kubernetes }
 
-// aboutToEnd says whether a removal may delete its NodeClaims in this pass, or
+// aboutToEnd reports whether a removal may delete its NodeClaims in this pass, or
 // count its instances as ended: neither can be taken back, so it is not done on
 // an old answer. An account that has become another one shows no instance.
 func aboutToEnd(removals []v1alpha1.Removal) bool {
@@ -117,7 +117,7 @@ func aboutToEnd(removals []v1alpha1.Removal) bool {
 	return slices.ContainsFunc(removals, func(r v1alpha1.Removal) bool { return slices.Contains(phases, r.Phase) })
 }
 
-// known says whether the last answer is about this cluster, and not older than an
+// known reports whether the last answer is about this cluster, and not older than an
 // interval. An answer about another name says nothing.
 func (s *Step) known(interval time.Duration) bool {
 	last := s.Memory
@@ -275,7 +275,7 @@ func (s *Step) tellForeign() {
 		return
 	}
 	slices.Sort(fresh)
-	s.Warn(v1alpha1.ReasonUnknownProviderID, finding.Some(fresh)+": not an instance of EC2, which cannot say whether it has ended: a removal of its pool is not verified by itself")
+	s.Warn(v1alpha1.ReasonUnknownProviderID, finding.Some(fresh)+": not an instance of EC2, which cannot report whether it is terminated: a removal of its pool is not verified by itself")
 }
 
 // Collides looks for Karpenter's controller where the verdict is that this
@@ -312,7 +312,7 @@ func collision(deployment *appsv1.Deployment, cluster, why string) string {
 		"then correct cluster.name, or the account of plumbline's role if that is wrong: %s", cluster, deployment.Name, deployment.Namespace, why)
 }
 
-// otherAccount says that AWS has shown another EKS cluster than the one that was
+// otherAccount reports whether AWS has shown another EKS cluster than the one that was
 // verified to be this one.
 func (s *Step) otherAccount() bool {
 	return s.ClusterARN != "" && s.Memory.arn != "" && s.ClusterARN != s.Memory.arn

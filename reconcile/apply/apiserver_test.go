@@ -74,7 +74,7 @@ func (s *apiServer) install() {
 	}
 }
 
-// discovered says whether the API server's discovery lists all kinds, which it does
+// discovered reports whether the API server's discovery lists all kinds, which it does
 // a moment after their CRDs are Established.
 func (s *apiServer) discovered() (bool, error) {
 	for _, kind := range render.Kinds() {

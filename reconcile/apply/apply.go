@@ -144,7 +144,7 @@ type Arrivals struct {
 	making map[render.Ref]bool
 }
 
-// begin says whether nobody else is making the object.
+// begin reports whether nobody else is making the object.
 func (a *Arrivals) begin(ref render.Ref) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -182,7 +182,7 @@ func (a *applier) begin(changes []*plan.Change) map[render.Ref]bool {
 	return begun
 }
 
-// existing are the names that are taken; nil where they were not asked for.
+// existing are the names that are taken; nil if they were not asked for.
 type existing map[string]bool
 
 // many is from how many arrivals on one list costs less than a look at each.
@@ -206,7 +206,7 @@ func (a *applier) survey(ctx context.Context, kind render.Kind, begun map[render
 	return taken
 }
 
-// vacant says whether there is no object of a name: what the Plan saw may be
+// vacant reports whether there is no object of a name: what the Plan saw may be
 // old, and server-side apply knows no such precondition.
 func (a *applier) vacant(ctx context.Context, change *plan.Change) error {
 	if a.existing != nil {
@@ -250,7 +250,7 @@ type Failure struct {
 	existed bool
 }
 
-// Err joins the errors of all failures; nil where there is none.
+// Err joins the errors of all failures; nil if there is none.
 func (r Result) Err() error {
 	errs := make([]error, 0, len(r.Failed))
 	for _, f := range r.Failed {

@@ -141,7 +141,7 @@ spec:
 	return set
 }
 
-// others do random things to what lives. webhook says that a manager took part
+// others do random things to what lives. webhook reports that a manager took part
 // whose fields nobody takes away.
 func others(t *rapid.T, s server) (webhook bool) {
 	for range rapid.IntRange(0, 3).Draw(t, "edits") {

@@ -60,7 +60,7 @@ func inOtherWords(object *unstructured.Unstructured) *unstructured.Unstructured 
 	return object
 }
 
-// onlyRewritten says that an apply has changed nothing but how values are written, by Karpenter's
+// onlyRewritten reports whether an apply has changed nothing but how values are written, by Karpenter's
 // own types and its own hash.
 func onlyRewritten(t *rapid.T, before, after *unstructured.Unstructured) bool {
 	marks := func(o *unstructured.Unstructured) []any {

@@ -16,7 +16,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// ConflictError says that fields belong to other managers. It comes where
+// ConflictError reports that fields belong to other managers. It comes where
 // another client wrote between the Plan and its Apply; the next Plan knows more.
 type ConflictError struct {
 	Ref              render.Ref
@@ -28,7 +28,7 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("apply %s: %s belongs to %s: it is compared again, and Git's value wins where the policy lets it", e.Ref, strings.Join(e.Fields, ", "), strings.Join(e.Managers, ", "))
 }
 
-// InvalidError says that the API server, or a policy of the cluster, refuses
+// InvalidError reports that the API server, or a policy of the cluster, refuses
 // the object.
 type InvalidError struct {
 	Ref      render.Ref
@@ -44,7 +44,7 @@ func (e *InvalidError) Error() string {
 // Unwrap returns the API server's answer.
 func (e *InvalidError) Unwrap() error { return e.Err }
 
-// AdmissionError says that a webhook or a policy of the cluster denies a write.
+// AdmissionError reports that a webhook or a policy of the cluster denies a write.
 type AdmissionError struct {
 	Ref render.Ref
 	Err error
@@ -58,7 +58,7 @@ func (e *AdmissionError) Error() string {
 // Unwrap returns the API server's answer.
 func (e *AdmissionError) Unwrap() error { return e.Err }
 
-// WebhookError says that a webhook, which has to be asked before a write, gives
+// WebhookError reports that a webhook, which has to be asked before a write, gives
 // no answer.
 type WebhookError struct {
 	Ref     render.Ref
@@ -74,7 +74,7 @@ func (e *WebhookError) Error() string {
 // Unwrap returns the API server's answer.
 func (e *WebhookError) Unwrap() error { return e.Err }
 
-// MutatedError says that fields came back otherwise than they were written: a mutating
+// MutatedError reports that fields came back otherwise than they were written: a mutating
 // webhook or policy of the cluster changes them, and would again.
 type MutatedError struct {
 	Ref    render.Ref
@@ -103,7 +103,7 @@ func (e *MutatedError) Changes() string {
 	return strings.Join(parts, ", ")
 }
 
-// FoughtError says that edits of an object were reverted again and again, by which its nodes
+// FoughtError reports that edits of an object were reverted again and again, by which its nodes
 // come and go: another controller makes them, and they are left as they are for a while.
 type FoughtError struct {
 	Ref     render.Ref
@@ -136,7 +136,7 @@ func (e *FoughtError) Changes() string {
 	return text + " changed by " + by
 }
 
-// StaleError says that the object has changed, or gone, since it was planned.
+// StaleError reports that the object has changed, or gone, since it was planned.
 type StaleError struct {
 	Ref render.Ref
 	Err error
@@ -150,7 +150,7 @@ func (e *StaleError) Error() string {
 // Unwrap returns the API server's answer.
 func (e *StaleError) Unwrap() error { return e.Err }
 
-// TerminatingError says that the object is being deleted: what was written to
+// TerminatingError reports that the object is being deleted: what was written to
 // it goes with it, and it has to be recreated.
 type TerminatingError struct{ Ref render.Ref }
 
@@ -159,7 +159,7 @@ func (e *TerminatingError) Error() string {
 	return fmt.Sprintf("apply %s: it is being deleted, and is recreated when it is gone", e.Ref)
 }
 
-// WaitingError says that an object was left out because what it names could
+// WaitingError reports that an object was left out because what it names could
 // not be made.
 type WaitingError struct{ Ref, For render.Ref }
 
@@ -168,7 +168,7 @@ func (e *WaitingError) Error() string {
 	return fmt.Sprintf("apply %s: it names %s, which could not be made", e.Ref, e.For)
 }
 
-// NotServedError says that the API server does not serve the kind.
+// NotServedError reports that the API server does not serve the kind.
 type NotServedError struct {
 	Ref render.Ref
 	Err error

@@ -96,7 +96,7 @@ func TestFieldsThatOthersMayChange(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		edit func(*testing.T, *cluster)
-		// git is what is pushed after the edit; writes says that it is written.
+		// git is what is pushed after the edit; writes reports that it is written.
 		git    string
 		writes bool
 		want   state

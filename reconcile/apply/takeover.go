@@ -29,7 +29,7 @@ type operation struct {
 // takeOver makes the spec fields of interactive managers ours, so that the
 // apply that follows takes away those that Git does not have. It changes no
 // field, and fails where the object has changed since it was planned. It
-// returns the object as it is then, nil where there was nothing to move.
+// returns the object as it is then, nil if there was nothing to move.
 func (a *applier) takeOver(ctx context.Context, change *plan.Change) (*unstructured.Unstructured, error) {
 	live, err := a.whole(ctx, change)
 	if err != nil {
@@ -162,7 +162,7 @@ func withParents(within, rest *fieldpath.Set) (moved, left *fieldpath.Set) {
 	return within.Union(parents), rest.Difference(parents)
 }
 
-// childless says whether a set has nothing below a path.
+// childless reports whether a set has nothing below a path.
 func childless(set *fieldpath.Set, parent fieldpath.Path) bool {
 	found := false
 	set.Iterate(func(path fieldpath.Path) {
@@ -171,7 +171,7 @@ func childless(set *fieldpath.Set, parent fieldpath.Path) bool {
 	return !found
 }
 
-// begins says whether a path and some keys are the same as far as both go.
+// begins reports whether a path and some keys are the same as far as both go.
 func begins(path fieldpath.Path, top []string) bool {
 	for i := range min(len(path), len(top)) {
 		if path[i].FieldName == nil || *path[i].FieldName != top[i] {

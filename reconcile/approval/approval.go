@@ -144,7 +144,7 @@ func Sentence(sync *v1alpha1.NodeSync) string {
 	return words
 }
 
-// InGit says whether what is held is approved by plumbline.yaml of a revision. Where the NodeSync does not
+// InGit reports whether what is held is approved by plumbline.yaml of a revision. Where the NodeSync does not
 // count that, or has counted it before, what is held says so.
 func InGit(held *v1alpha1.HeldPlan, guard v1alpha1.Guard, digests, used []string, revision string) bool {
 	switch {
@@ -180,7 +180,7 @@ func UsedInGit(before, digests []string) []string {
 	return used
 }
 
-// FromGit says whether a commit may approve what is held.
+// FromGit reports whether a commit may approve what is held.
 func FromGit(guard v1alpha1.Guard) bool {
 	return guard.ApproveFrom == v1alpha1.ApproveFromGit && (guard.Approvals == nil || *guard.Approvals <= 1)
 }

@@ -171,7 +171,7 @@ const Settled = 30 * time.Second
 // Proof is what the API server enforces of Approvals.
 type Proof struct {
 	// Since is when the policy or its binding was created or changed last. Missing is why the API server
-	// does not check the author of each, and what to do about it; empty where it does.
+	// does not check the author of each, and what to do about it; empty if it does.
 	Since   time.Time
 	Missing string
 }
@@ -186,7 +186,7 @@ const (
 	NotServed = Nothing + "the CRD " + v1alpha1.ApprovalCRD + " is missing: apply manifests/crd of this version of plumbline (helm upgrade, or kubectl apply -k)"
 )
 
-// refuses says why nobody knows who has made an Approval; empty where that is known.
+// refuses says why nobody knows who has made an Approval; empty if that is known.
 func (p Proof) refuses(a *v1alpha1.Approval) string {
 	switch {
 	case p.Missing != "":
@@ -197,7 +197,7 @@ func (p Proof) refuses(a *v1alpha1.Approval) string {
 	return ""
 }
 
-// Wait is how long it takes until an Approval can count; zero where it can.
+// Wait is how long it takes until an Approval can count; zero if it can.
 func (p Proof) Wait(now time.Time) time.Duration {
 	if age := now.Sub(p.Since); age >= 0 && age < Settled {
 		return Settled - age
@@ -205,7 +205,7 @@ func (p Proof) Wait(now time.Time) time.Duration {
 	return 0
 }
 
-// Prove says what the policy and its binding enforce; nil where there is none.
+// Prove says what the policy and its binding enforce; nil if there is none.
 func Prove(policy *admissionv1.ValidatingAdmissionPolicy, binding *admissionv1.ValidatingAdmissionPolicyBinding) Proof {
 	switch {
 	case policy == nil:
@@ -239,7 +239,7 @@ func changedAt(object metav1.Object) time.Time {
 	return at
 }
 
-// enforces says whether a policy checks the author of each Approval, and lets none past.
+// enforces reports whether a policy checks the author of each Approval, and lets none past.
 func enforces(spec *admissionv1.ValidatingAdmissionPolicySpec) bool {
 	match := spec.MatchConstraints
 	if match == nil || spec.ParamKind != nil || len(spec.MatchConditions) > 0 || spec.FailurePolicy != nil && *spec.FailurePolicy != admissionv1.Fail {
@@ -256,7 +256,7 @@ func enforces(spec *admissionv1.ValidatingAdmissionPolicySpec) bool {
 	return true
 }
 
-// approvals says whether a rule is about each write of an Approval.
+// approvals reports whether a rule is about each write of an Approval.
 func approvals(rule admissionv1.NamedRuleWithOperations) bool {
 	has := func(list []string, one string) bool { return slices.Contains(list, one) || slices.Contains(list, "*") }
 	does := func(one admissionv1.OperationType) bool {
@@ -267,12 +267,12 @@ func approvals(rule admissionv1.NamedRuleWithOperations) bool {
 		has(rule.APIGroups, v1alpha1.GroupVersion.Group) && has(rule.APIVersions, v1alpha1.GroupVersion.Version) && has(rule.Resources, "approvals")
 }
 
-// selects says whether a selector leaves anything out.
+// selects reports whether a selector leaves anything out.
 func selects(s *metav1.LabelSelector) bool {
 	return s != nil && (len(s.MatchLabels) > 0 || len(s.MatchExpressions) > 0)
 }
 
-// binds says whether a binding has the policy deny, everywhere.
+// binds reports whether a binding has the policy deny, everywhere.
 func binds(spec *admissionv1.ValidatingAdmissionPolicyBindingSpec) bool {
 	return spec.PolicyName == PolicyName && spec.ParamRef == nil && spec.MatchResources == nil && slices.Contains(spec.ValidationActions, admissionv1.Deny)
 }

@@ -33,7 +33,7 @@ type Cause struct {
 	Namespace, Name string
 	// Object is what has a finalizer of another controller, as kubectl names it: kind/name.
 	Object string
-	// Passing says that each drain waits for such as that for a while: a pod that ends, a volume
+	// Passing reports whether each drain waits for such as that for a while: a pod that ends, a volume
 	// that is detached, Karpenter itself.
 	Passing bool
 }
@@ -195,7 +195,7 @@ func (n *Node) volumes(sets plan.DaemonSets) Cause {
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html
 var deniedAction = regexp.MustCompile(`not authorized to perform: ([a-z0-9-]+:[A-Za-z]+)|operation error ([A-Za-z0-9]+): ([A-Za-z]+)`)
 
-// actionOf is the action that AWS has refused by its sentence, else the last one that the SDK names; empty where there
+// actionOf is the action that AWS has refused by its sentence, else the last one that the SDK names; empty if there
 // is none.
 func actionOf(message string) string {
 	action := ""
@@ -238,7 +238,7 @@ func Beside(first, say string) string {
 	return first + "; " + say
 }
 
-// Said is what a message says that nodes wait for; empty where it does not.
+// Said is what a message reports that nodes wait for; empty if it does not.
 func Said(message string) string {
 	if strings.HasPrefix(message, waitsFor) {
 		return message

@@ -38,9 +38,9 @@ type Look struct {
 	// DaemonSets are those of CSI drivers and CNI plugins. They are asked for only where a volume
 	// keeps a node.
 	DaemonSets func(context.Context) plan.DaemonSets
-	// Protected says whether EC2 protects an instance from termination; nil where EC2 cannot be asked.
+	// Protected reports whether EC2 protects an instance from termination; nil if EC2 cannot be asked.
 	Protected func(ctx context.Context, providerID string) (bool, error)
-	// Log is the end of the log of Karpenter's controller, empty where it cannot be read; nil where nobody
+	// Log is the end of the log of Karpenter's controller, empty if it cannot be read; nil if nobody
 	// reads it. It is asked for only where EC2 does not take a termination.
 	Log func(context.Context) string
 	Now time.Time
@@ -119,7 +119,7 @@ func (n *Node) read(ctx context.Context, reader client.Reader) error {
 	return errors.Join(failures...)
 }
 
-// refuses says that EC2 has not taken the termination of a node for a while.
+// refuses reports whether EC2 has not taken the termination of a node for a while.
 func (l Look) refuses(n Node) bool {
 	return !n.Drained.IsZero() && !l.Now.Before(n.Drained.Add(RefusedAfter))
 }
@@ -157,10 +157,10 @@ type Evidence struct {
 type Node struct {
 	// Claim is the name of its NodeClaim, Name its own; empty until it has registered.
 	Claim, Name string
-	// ProviderID is that of its instance; empty where it has none.
+	// ProviderID is that of its instance; empty if it has none.
 	ProviderID string
 	// Drained is since when it is drained and its volumes are detached, while EC2
-	// has not taken its termination; zero where that is not so.
+	// has not taken its termination; zero if that is not so.
 	Drained time.Time
 	// Waits are the messages of the NodeClaim's conditions that tell what it waits for.
 	Waits []string
@@ -168,9 +168,9 @@ type Node struct {
 	Terminating bool
 	// Finalizers are those of the NodeClaim while it is terminating.
 	Finalizers []string
-	// Stays says that Karpenter could replace it, and has not begun to.
+	// Stays reports whether Karpenter could replace it, and has not begun to.
 	Stays bool
-	// Since is when its removal began: what Karpenter has said before may not be so any more. Initialized says that
+	// Since is when its removal began: what Karpenter has said before may not be so any more. Initialized reports that
 	// the node is, whatever Karpenter has said of it meanwhile.
 	Since       time.Time
 	Initialized bool
@@ -182,7 +182,7 @@ type Node struct {
 	// Events are those of the Node and the NodeClaim.
 	Events []corev1.Event
 	// Logged is the newest error in the log of Karpenter's controller about a node that is drained; empty
-	// where there is none, or the log cannot be read.
+	// if there is none, or the log cannot be read.
 	Logged string
 	// Protection is whether EC2 protects the instance of a node that is drained from termination.
 	Protection Protection
@@ -191,7 +191,7 @@ type Node struct {
 // Protection is what EC2 says of an instance's termination protection.
 type Protection string
 
-// What it says; empty where it was not asked, or has not answered.
+// What it says; empty if it was not asked, or has not answered.
 const (
 	Protected   Protection = "Protected"
 	Unprotected Protection = "Unprotected"
@@ -271,7 +271,7 @@ func Drained(claim *karpv1.NodeClaim) time.Time {
 	return since
 }
 
-// Drains says whether Karpenter evicts a pod and waits for it. DaemonSets' pods
+// Drains reports whether Karpenter evicts a pod and waits for it. DaemonSets' pods
 // go last and come back; naming them would hide what they wait for.
 func Drains(pod *corev1.Pod) bool {
 	_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
@@ -280,7 +280,7 @@ func Drains(pod *corev1.Pod) bool {
 	return !mirror && !ended && (owner == nil || owner.Kind != "DaemonSet") && !podutil.ToleratesDisruptedNoScheduleTaint(pod)
 }
 
-// Undisrupted says whether the pod's annotation keeps it, at that time.
+// Undisrupted reports whether the pod's annotation keeps it, at that time.
 func Undisrupted(pod *corev1.Pod, now time.Time) bool { return undisrupted(pod, now) != "" }
 
 // why says what keeps a pod on its node.
@@ -317,10 +317,10 @@ func (c Cause) because(kind v1alpha1.BreakGlassCause, words string) Cause {
 	return c
 }
 
-// bare says that nothing is known to keep the pod.
+// bare reports whether nothing is known to keep the pod.
 func (c Cause) bare() bool { return c.Words == "pod "+c.Namespace+"/"+c.Name }
 
-// numbers are those by which a budget allows nothing; none where its controller has not counted.
+// numbers are those by which a budget allows nothing; none if its controller has not counted.
 func numbers(s policyv1.PodDisruptionBudgetStatus) string {
 	if s.ExpectedPods == 0 {
 		return ""
@@ -328,7 +328,7 @@ func numbers(s policyv1.PodDisruptionBudgetStatus) string {
 	return fmt.Sprintf(" (healthy: %d of %d, %d needed)", s.CurrentHealthy, s.ExpectedPods, s.DesiredHealthy)
 }
 
-// undisrupted says that the pod's annotation keeps it: "true", or for some time from its start on
+// undisrupted reports that the pod's annotation keeps it: "true", or for some time from its start on
 // (IsDoNotDisruptActive in sigs.k8s.io/karpenter pkg/utils/pod/scheduling.go, since 1.14). One
 // whose time is over keeps nothing.
 func undisrupted(pod *corev1.Pod, now time.Time) string {

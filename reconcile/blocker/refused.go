@@ -58,7 +58,7 @@ const zonalShift = "zonally shifted availability zone"
 // request to the next.
 var apiError = regexp.MustCompile(`api error ([A-Za-z.]+): ([^\n]*)`)
 
-// throttled is the code by which AWS throttles the end of a node that is drained, as Karpenter tells it; empty where
+// throttled is the code by which AWS throttles the end of a node that is drained, as Karpenter tells it; empty if
 // it does not. What an event says of the time before, such as of a launch, is not of that.
 func (n *Node) throttled() string {
 	said := append([]string{n.Logged}, n.Waits...)
@@ -83,7 +83,7 @@ type line struct {
 }
 
 // lastError is the newest error in Karpenter's log since a time that is about one of these names; empty
-// where there is none. Lines that are not JSON are passed over.
+// if there is none. Lines that are not JSON are passed over.
 func lastError(log string, since time.Time, names ...string) string {
 	lines := strings.Split(log, "\n")
 	for i := range slices.Backward(lines) {
@@ -101,7 +101,7 @@ func lastError(log string, since time.Time, names ...string) string {
 	return ""
 }
 
-// RefusedWithin is how old an error in Karpenter's log may be that says that its credentials are refused: a loop that fails is
+// RefusedWithin is how old an error in Karpenter's log may be that reports that its credentials are refused: a loop that fails is
 // tried again after 1000 s at the latest (k8s.io/client-go util/workqueue/default_rate_limiters.go).
 const RefusedWithin = 1000 * time.Second
 
@@ -114,7 +114,7 @@ type Refusal struct {
 // RefusedCredentials finds, in the end of the log of a controller of Karpenter's that runs, the newest error by which it may not
 // end an instance: AWS gives it no credentials or refuses them, or its role may not ask for instances or end them. It asks
 // for all instances every two minutes (sigs.k8s.io/karpenter pkg/controllers/nodeclaim/garbagecollection/controller.go).
-// Nil where the log has none since then.
+// Nil if the log has none since then.
 func RefusedCredentials(log string, since time.Time) *Refusal {
 	var newest *Refusal
 	for text := range strings.SplitSeq(log, "\n") {
@@ -140,7 +140,7 @@ var noCredentials = []string{
 // endsInstances finds the requests without which no instance ends.
 var endsInstances = regexp.MustCompile(`operation error EC2: (DescribeInstances|TerminateInstances)\b`)
 
-// refusesAll says that an error of Karpenter's keeps it from ending any instance.
+// refusesAll reports whether an error of Karpenter's keeps it from ending any instance.
 func refusesAll(message string) bool {
 	if strings.Contains(message, "failed to refresh cached credentials") {
 		return true // the SDK had none to send, and says why

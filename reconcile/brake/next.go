@@ -24,7 +24,7 @@ const InitializesWithin = 15 * time.Minute
 // Pool is a NodePool in which nodes are to be replaced.
 type Pool struct {
 	Name string
-	// Definition is the hash of what its nodes are made by, and Edited says that another client has
+	// Definition is the hash of what its nodes are made by, and Edited reports that another client has
 	// changed that since Git was as it is: no commit did.
 	Definition string
 	Edited     bool
@@ -32,9 +32,9 @@ type Pool struct {
 	// created whose node has.
 	Launches []observe.Join
 	Joined   metav1.Time
-	// Reverted says that this pass takes its definition back from one that is being rolled out.
+	// Reverted reports whether this pass takes its definition back from one that is being rolled out.
 	Reverted bool
-	// Unhealthy says that Karpenter says so of the nodes of the pool: they do not register.
+	// Unhealthy reports whether Karpenter says so of the nodes of the pool: they do not register.
 	Unhealthy bool
 }
 
@@ -46,15 +46,15 @@ type Seen struct {
 	// Since is when the rollout began, by Revision, and From is what was applied before it.
 	Since          metav1.Time
 	Revision, From string
-	// Uncommitted are Karpenter's reasons where no commit has outdated the nodes; empty where one has.
+	// Uncommitted are Karpenter's reasons where no commit has outdated the nodes; empty if one has.
 	Uncommitted string
-	// Held says which conditions hold the rollout; empty where none does. Unasked says that nobody
+	// Held says which conditions hold the rollout; empty if none does. Unasked reports that nobody
 	// knows yet: what is held stays so.
 	Held    string
 	Unasked bool
-	// Frozen says why no node may be replaced now by spec.guard.windows and freeze; empty where it may.
+	// Frozen says why no node may be replaced now by spec.guard.windows and freeze; empty if it may.
 	Frozen string
-	// InForce says that no budgets are given back: what is stopped stays so.
+	// InForce reports whether no budgets are given back: what is stopped stays so.
 	InForce bool
 	// Resume are the pools that a person has resumed, each with the time at which it was stopped.
 	Resume map[string]string
@@ -62,7 +62,7 @@ type Seen struct {
 }
 
 // Next is what becomes of the pools of a rollout, by name, and when that may be something else
-// without any news; zero where it may not.
+// without any news; zero if it may not.
 func Next(before []v1alpha1.PoolRollout, seen Seen) (next []v1alpha1.PoolRollout, wake time.Time) {
 	for _, pool := range seen.Pools {
 		e, at := seen.next(entryOf(before, pool.Name), pool)
@@ -84,7 +84,7 @@ func entryOf(entries []v1alpha1.PoolRollout, pool string) *v1alpha1.PoolRollout 
 	return nil
 }
 
-// begin is one pool before its launches are counted. before is nil where it is new to the rollout.
+// begin is one pool before its launches are counted. before is nil if it is new to the rollout.
 func (s Seen) begin(before *v1alpha1.PoolRollout, pool Pool) v1alpha1.PoolRollout {
 	now := metav1.NewTime(s.Now).Rfc3339Copy()
 	e := v1alpha1.PoolRollout{Pool: pool.Name, Definition: pool.Definition, Since: s.Since, Revision: s.Revision, From: s.From}
@@ -129,7 +129,7 @@ func (s Seen) next(before *v1alpha1.PoolRollout, pool Pool) (v1alpha1.PoolRollou
 	return e, wake
 }
 
-// freezes says whether no node of a pool may be replaced now, by spec.guard.
+// freezes reports whether no node of a pool may be replaced now, by spec.guard.
 func (s Seen) freezes(e *v1alpha1.PoolRollout) bool { return s.Frozen != "" && !e.DespiteFreeze }
 
 // weigh finds what stops a pool in which no launches fail: nodes that no commit has outdated, a
@@ -144,7 +144,7 @@ func (s Seen) weigh(e *v1alpha1.PoolRollout, was v1alpha1.PoolRollout) {
 	}
 }
 
-// stops says whether nodes that no commit has outdated, or a condition, stop a pool.
+// stops reports whether nodes that no commit has outdated, or a condition, stop a pool.
 func (s Seen) stops(e *v1alpha1.PoolRollout, was v1alpha1.PoolRollout) bool {
 	switch {
 	case s.Uncommitted != "" && s.Policy.UnexpectedDrift == v1alpha1.RolloutBrake:
@@ -201,7 +201,7 @@ func (s Seen) count(e *v1alpha1.PoolRollout, pool Pool) (wake time.Time) {
 // maxFailed is how many failed launches are noted: the most that a policy may ask for.
 const maxFailed = 20
 
-// failure is why a launch has failed, or when it may have; both empty where its NodeClaim tells.
+// failure is why a launch has failed, or when it may have; both empty if its NodeClaim tells.
 func (s Seen) failure(launch observe.Join, pool Pool) (words string, at time.Time) {
 	var within time.Duration
 	switch {
@@ -248,7 +248,7 @@ func (s *Step) explain(ctx context.Context, e *v1alpha1.PoolRollout) {
 	}
 }
 
-// Words say why rollouts are stopped, or go wrong, and what resumes them; empty where all is well, or
+// Words say why rollouts are stopped, or go wrong, and what resumes them; empty if all is well, or
 // waits for a window of spec.guard.
 func Words(pools []v1alpha1.PoolRollout) string {
 	var braked, failing []string
@@ -271,7 +271,7 @@ func Words(pools []v1alpha1.PoolRollout) string {
 	return finding.Few(append(braked, failing...), "; ") + "; " + remedy(pools)
 }
 
-// frozen says that a pool waits for a window of spec.guard.
+// frozen reports whether a pool waits for a window of spec.guard.
 func frozen(p v1alpha1.PoolRollout) bool {
 	return p.BrakedAt != nil && p.Reason == v1alpha1.BrakeFrozen
 }
@@ -285,12 +285,12 @@ func Awaits(r v1alpha1.Rollout, pools []v1alpha1.PoolRollout) v1alpha1.Rollout {
 	return r
 }
 
-// Stopped says that a rollout does not go on in a pool, and is not just waiting for a window.
+// Stopped reports whether a rollout does not go on in a pool, and is not just waiting for a window.
 func Stopped(pools []v1alpha1.PoolRollout) bool {
 	return slices.ContainsFunc(pools, func(p v1alpha1.PoolRollout) bool { return p.BrakedAt != nil && !frozen(p) })
 }
 
-// OnlyHeld says that what is stopped goes on by itself, when the conditions that hold it are over.
+// OnlyHeld reports whether what is stopped goes on by itself, when the conditions that hold it are over.
 func OnlyHeld(pools []v1alpha1.PoolRollout) bool {
 	return !slices.ContainsFunc(pools, func(p v1alpha1.PoolRollout) bool {
 		return p.BrakedAt != nil && p.Reason != v1alpha1.BrakeHeldByCondition && !frozen(p)
@@ -351,12 +351,12 @@ func (s *Step) tell(ctx context.Context, before, next []v1alpha1.PoolRollout) {
 	}
 }
 
-// begins says that a pool is stopped that was not, or only waited for a window.
+// begins reports whether a pool is stopped that was not, or only waited for a window.
 func begins(was *v1alpha1.PoolRollout, e v1alpha1.PoolRollout) bool {
 	return e.BrakedAt != nil && (was == nil || was.BrakedAt == nil || !was.BrakedAt.Equal(e.BrakedAt) || frozen(*was) && !frozen(e))
 }
 
-// tellResumed has an event say why a pool that was stopped is not any more; now is nil where no
+// tellResumed has an event say why a pool that was stopped is not any more; now is nil if no
 // node of it is to be replaced.
 func (s *Step) tellResumed(was v1alpha1.PoolRollout, now *v1alpha1.PoolRollout) {
 	switch {

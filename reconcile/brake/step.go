@@ -35,7 +35,7 @@ type Step struct {
 	// Launches tell which nodes join, and EC2 why an instance has ended; nil asks nobody.
 	Launches *observe.Launches
 	EC2      func(ctx context.Context, region string) (EC2, error)
-	// Gate says whether one of Karpenter's feature gates is on; nil asks nobody.
+	// Gate reports whether one of Karpenter's feature gates is on; nil asks nobody.
 	Gate func(ctx context.Context, gate string) (on bool, err error)
 	// Holds asks the conditions of spec.rollout.holdWhile.
 	Holds *hold.Asker
@@ -46,14 +46,14 @@ type Step struct {
 	Live plan.Live
 	// Changes are those of the Plan.
 	Changes []plan.Change
-	// Rollout is the one that goes on; nil where none does. Outdated are the pools in which it has
-	// nodes to replace, and Unknown says that there may be others.
+	// Rollout is the one that goes on; nil if none does. Outdated are the pools in which it has
+	// nodes to replace, and Unknown reports that there may be others.
 	Rollout  *v1alpha1.Rollout
 	Outdated map[string]bool
 	Unknown  bool
 	// Frozen is why no node may be replaced now.
 	Frozen plan.Frozen
-	// InForce says that nobody knows what Git wants now: Set is what is in the cluster, Changes are not known, and
+	// InForce reports whether is unknown what Git wants now: Set is what is in the cluster, Changes are not known, and
 	// nothing gives budgets back.
 	InForce bool
 	Now     time.Time
@@ -204,7 +204,7 @@ func (s *Step) brake(ctx context.Context, e v1alpha1.PoolRollout) error {
 }
 
 // endsFirst says in words which nodes of a pool end before their replacements are launched; empty
-// where none does. A brake comes too late for one of them: it is lost by then.
+// if none does. A brake comes too late for one of them: it is lost by then.
 func (s *Step) endsFirst(ctx context.Context, pool string) (words string) {
 	which := s.withoutPlace(pool)
 	if which == "" || s.Gate == nil {
@@ -233,7 +233,7 @@ func (s *Step) withoutPlace(pool string) string {
 	return ""
 }
 
-// reverted says that what the nodes of a NodePool are made by is taken back from what is being rolled
+// reverted reports whether what the nodes of a NodePool are made by is taken back from what is being rolled
 // out there: a class may be taken back for the nodes of another NodePool.
 func reverted(pool *plan.Object, changes []plan.Change) bool {
 	of := []render.Ref{{Kind: render.NodePool, Name: pool.GetName()}, plan.ClassOf(pool)}

@@ -39,7 +39,7 @@ type Capture struct {
 	Unread []string `json:"unread,omitempty"`
 	// Settings are those of Karpenter's controller that scheduling depends on.
 	Settings Settings `json:"settings"`
-	// Catalog is what EC2 offers in the cluster's region; nil where AWS was not asked.
+	// Catalog is what EC2 offers in the cluster's region; nil if AWS was not asked.
 	Catalog *offers.Catalog `json:"catalog,omitempty"`
 	// Definitions are NodePools, EC2NodeClasses and NodeOverlays.
 	Definitions []map[string]any               `json:"definitions"`
@@ -58,13 +58,13 @@ type Capture struct {
 // Settings are those of Karpenter's controller that scheduling depends on.
 type Settings struct {
 	offers.Settings
-	// NodeOverlay says that the feature gate of that name is open: without it overlays do nothing.
+	// NodeOverlay reports whether the feature gate of that name is open: without it overlays do nothing.
 	NodeOverlay bool `json:"nodeOverlay,omitempty"`
 	// CapacityBuffer says likewise that buffers take a place, which is not counted here.
 	CapacityBuffer bool `json:"capacityBuffer,omitempty"`
-	// IgnorePreferences says that preferences of pods count for nothing (PREFERENCE_POLICY).
+	// IgnorePreferences reports whether preferences of pods count for nothing (PREFERENCE_POLICY).
 	IgnorePreferences bool `json:"ignorePreferences,omitempty"`
-	// RelaxMinValues says that minValues which cannot be met are lowered (MIN_VALUES_POLICY).
+	// RelaxMinValues reports whether minValues which cannot be met are lowered (MIN_VALUES_POLICY).
 	RelaxMinValues bool `json:"relaxMinValues,omitempty"`
 }
 
@@ -154,7 +154,7 @@ func (s *Settings) take(variables []corev1.EnvVar) {
 	}
 }
 
-// open says whether a feature gate is.
+// open reports whether a feature gate is.
 func open(gates, name string) bool {
 	for gate := range strings.SplitSeq(gates, ",") {
 		if key, value, _ := strings.Cut(strings.TrimSpace(gate), "="); key == name {
@@ -164,7 +164,7 @@ func open(gates, name string) bool {
 	return false
 }
 
-// Region is that of the cluster's nodes; empty where none says it.
+// Region is that of the cluster's nodes; empty if none says it.
 func (c *Capture) Region() string {
 	for i := range c.Nodes {
 		if region := c.Nodes[i].Labels[corev1.LabelTopologyRegion]; region != "" {
@@ -262,7 +262,7 @@ func definitionKinds() []schema.GroupVersionKind {
 type reading struct {
 	reader client.Reader
 	into   *Capture
-	// misplaced says that less is known of where Karpenter's pods may run than the cluster has.
+	// misplaced reports whether less is known of where Karpenter's pods may run than the cluster has.
 	misplaced bool
 }
 

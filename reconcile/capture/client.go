@@ -121,7 +121,7 @@ func typed[T any](c *Capture, kind string) ([]T, error) {
 	return found, nil
 }
 
-// matches says whether an object is asked for, but for fields.
+// matches reports whether an object is asked for, but for fields.
 func matches(asked client.ListOptions, object client.Object) bool {
 	return (asked.Namespace == "" || asked.Namespace == object.GetNamespace()) &&
 		(asked.LabelSelector == nil || asked.LabelSelector.Matches(labels.Set(object.GetLabels())))

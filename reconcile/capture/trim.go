@@ -169,7 +169,7 @@ func (c *Capture) WithUserData(inGit func(class string) string) []map[string]any
 // unknownPlace is named in Unread where Karpenter's pods have more than is kept of them.
 const unknownPlace = "what values of Karpenter's chart say of where its own pods run, which may come out of a Secret"
 
-// isKarpenters says whether labels are those of what Karpenter's chart has made.
+// isKarpenters reports whether labels are those of what Karpenter's chart has made.
 func isKarpenters(of map[string]string) bool {
 	return observe.ControllerLabels().AsSelector().Matches(labels.Set(of))
 }
@@ -213,7 +213,7 @@ func karpenters() *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchLabels: observe.ControllerLabels()}
 }
 
-// isReleased says whether the released charts have a toleration, or Kubernetes has added it.
+// isReleased reports whether the released charts have a toleration, or Kubernetes has added it.
 func isReleased(t corev1.Toleration) bool {
 	switch t.Key {
 	case "CriticalAddonsOnly":
@@ -250,7 +250,7 @@ func trimAffinity(a *corev1.Affinity) *corev1.Affinity {
 	return kept
 }
 
-// sameAffinity says whether what was kept is all, but for the labels by which Karpenter's pods stay apart.
+// sameAffinity reports whether what was kept is all, but for the labels by which Karpenter's pods stay apart.
 func sameAffinity(kept, was *corev1.Affinity) bool {
 	if kept == nil || was == nil {
 		return kept == was
@@ -286,12 +286,12 @@ func trimPod(pod *corev1.Pod) corev1.Pod {
 	return trimmed
 }
 
-// podAnnotation says whether scheduling reads an annotation of a pod.
+// podAnnotation reports whether scheduling reads an annotation of a pod.
 func podAnnotation(key string) bool {
 	return key == karpv1.DoNotDisruptAnnotationKey || key == corev1.PodDeletionCost
 }
 
-// karpenterAnnotation says whether an annotation of a definition, node or NodeClaim is Karpenter's
+// karpenterAnnotation reports whether an annotation of a definition, node or NodeClaim is Karpenter's
 // or plumbline's.
 func karpenterAnnotation(key string) bool {
 	prefix, _, _ := strings.Cut(key, "/")

@@ -65,7 +65,7 @@ func (v *View) Controllers(ctx context.Context, namespace string) ([]appsv1.Depl
 	return found.Items, nil
 }
 
-// Claims are the NodeClaims that live; none where their kind is not served.
+// Claims are the NodeClaims that live; none if their kind is not served.
 func (v *View) Claims(ctx context.Context) ([]observe.Claim, error) {
 	if established, err := v.Established(ctx); err != nil || !established.Ready {
 		return nil, err
@@ -91,7 +91,7 @@ func (c Clients) View(definitions *observe.Definitions, memory *Memory) *View {
 	return &View{Cached: c.Client, Uncached: c.Uncached, Definitions: definitions, Memory: memory}
 }
 
-// Live is what lives of Karpenter's kinds, out of the watch cache; served says whether
+// Live is what lives of Karpenter's kinds, out of the watch cache; served reports whether
 // they are. Before their CRDs are served there is nothing, and nothing is asked.
 func (v *View) Live(ctx context.Context) (live plan.Live, err error) {
 	established, err := v.Established(ctx)

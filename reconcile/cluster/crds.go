@@ -37,7 +37,7 @@ func Kinds() []render.Kind {
 	return append([]render.Kind{claims}, render.Kinds()...)
 }
 
-// Established says whether the kinds of Kinds are served.
+// Established reports whether the kinds of Kinds are served.
 func (v *View) Established(ctx context.Context) (observe.Readiness, error) {
 	if v.established != nil {
 		return *v.established, nil
@@ -129,7 +129,7 @@ type daemonSets struct {
 
 // DaemonSets are those that nodes need until their last pod has ended. They are read again where
 // the answer is old, and sooner, after retry, where one lacks its toleration or they could not be
-// read. Without nodes nothing is asked. again is when it is worth to ask again; zero where that can
+// read. Without nodes nothing is asked. again is when it is worth to ask again; zero if that can
 // wait for the next pass.
 func (v *View) DaemonSets(ctx context.Context, claims []plan.NodeClaim, now time.Time, retry time.Duration) (found plan.DaemonSets, again time.Time) {
 	if len(claims) == 0 {

@@ -25,7 +25,7 @@ import (
 // Conclude is the one place where what a pass found becomes status, events,
 // metrics, commit statuses and the time of the next pass.
 func (s *Step) Conclude(ctx context.Context) (ctrl.Result, error) {
-	s.farewell(ctx)
+	s.postFinalStatus(ctx)
 	s.recallLaunches()
 	s.Redact()
 	s.Summarize()
@@ -33,7 +33,7 @@ func (s *Step) Conclude(ctx context.Context) (ctrl.Result, error) {
 	told := s.report(ctx)
 	err := s.save(ctx)
 	if fault.Unstorable(err) {
-		told, err = true, s.saveLess(ctx, err)
+		told, err = true, s.saveMinimalStatus(ctx, err)
 	}
 	if denied(err) {
 		s.reportUnsaved(ctx, err)
@@ -128,7 +128,7 @@ func (s *Step) superseded() bool { return s.Fault != nil && s.Fault.Class == fau
 // result says when the next pass comes, where no watch wakes us before.
 func (s *Step) result() ctrl.Result {
 	if s.superseded() {
-		return ctrl.Result{RequeueAfter: s.Memory.haste.pace(s.Now(), finding.Soon)}
+		return ctrl.Result{RequeueAfter: s.Memory.requeues.pace(s.Now(), finding.Soon)}
 	}
 	if s.Suspended || s.Elsewhere || s.Finished {
 		return ctrl.Result{}
@@ -142,7 +142,7 @@ func (s *Step) result() ctrl.Result {
 		s.WakeAt = s.Began.Add(s.Sync.Spec.Interval.Duration)
 	}
 	now := s.Now()
-	return ctrl.Result{RequeueAfter: s.Memory.haste.pace(now, s.WakeAt.Sub(now))}
+	return ctrl.Result{RequeueAfter: s.Memory.requeues.pace(now, s.WakeAt.Sub(now))}
 }
 
 func (s *Step) name() types.NamespacedName { return client.ObjectKeyFromObject(s.Sync) }
@@ -151,12 +151,12 @@ func (s *Step) name() types.NamespacedName { return client.ObjectKeyFromObject(s
 // write of the status and a pending commit status.
 const manyWrites = 8
 
-// Many says that a number of changes takes long to write.
+// Many reports whether a number of changes takes long to write.
 func Many(writes int) bool { return writes > manyWrites }
 
 // Announce writes what a pass is about to do, where that takes long: until it ends, the
 // status would go on saying Ready of the revision before. The conclusion writes over it.
-// The error is the API server's; a conflict says that the pass goes by an old NodeSync.
+// The error is the API server's; a conflict reports that the pass goes by an old NodeSync.
 func (s *Step) Announce(ctx context.Context) error {
 	s.Redact()
 	s.SawRollout = s.Sync.Status.Rollout != nil // one that begins is recorded
@@ -285,30 +285,30 @@ func (s *Step) stale(err error) error {
 
 // A pass may ask for the next one at once, and most that do are through with it after
 // a few. What asks for it again and again, for whatever reason, gets one each
-// hasteEvery after the first hasteBurst.
+// requeueEvery after the first requeueBurst.
 const (
-	hasteEvery = time.Second
-	hasteBurst = 20
+	requeueEvery = time.Second
+	requeueBurst = 20
 )
 
-// haste bounds how often passes over one NodeSync follow each other at once. The zero
+// requeueLimiter bounds how often passes over one NodeSync follow each other at once. The zero
 // value has let none through yet.
-type haste struct{ limit *rate.Limiter }
+type requeueLimiter struct{ limit *rate.Limiter }
 
 // pace is how long to wait where a pass is wanted after a time: that, or longer where
 // too many have been wanted at once.
-func (h *haste) pace(now time.Time, wanted time.Duration) time.Duration {
-	if wanted >= hasteEvery {
+func (l *requeueLimiter) pace(now time.Time, wanted time.Duration) time.Duration {
+	if wanted >= requeueEvery {
 		return wanted
 	}
-	if h.limit == nil {
-		h.limit = rate.NewLimiter(rate.Every(hasteEvery), hasteBurst)
+	if l.limit == nil {
+		l.limit = rate.NewLimiter(rate.Every(requeueEvery), requeueBurst)
 	}
-	next := h.limit.ReserveN(now, 1)
+	next := l.limit.ReserveN(now, 1)
 	wait := next.DelayFrom(now)
-	if wait > hasteEvery {
+	if wait > requeueEvery {
 		next.CancelAt(now) // passes that a watch wakes meanwhile do not add up
-		wait = hasteEvery
+		wait = requeueEvery
 	}
 	return max(wanted, wait, time.Millisecond)
 }

@@ -27,7 +27,7 @@ import (
 type condition struct {
 	kind string
 	set  func(*Step)
-	// keptWhileSuspended says that it stays true while nobody looks, and ofNodes that it is of nodes, which
+	// keptWhileSuspended reports whether it stays true while nobody looks, and ofNodes that it is of nodes, which
 	// end while only definitions stay.
 	keptWhileSuspended, ofNodes bool
 }
@@ -102,7 +102,7 @@ func (s *Step) suspendConditions() {
 	s.setSuspendedRemovals()
 }
 
-// setCloudVerified says whether EC2 can be asked, and is the account that this cluster's
+// setCloudVerified reports whether EC2 can be asked, and is the account that this cluster's
 // nodes are in. A pass that has not come so far leaves what was there.
 func (s *Step) setCloudVerified() {
 	switch verdict := s.CloudVerified; {
@@ -174,7 +174,7 @@ func (s *Step) setTrouble(kind, reason, words string) {
 	s.warnOfCondition(kind)
 }
 
-// setUnknown has a condition say that nobody knows whether something is wrong, and why.
+// setUnknown has a condition report that is unknown whether something is wrong, and why.
 func (s *Step) setUnknown(kind, reason, words string) {
 	conditions.MarkUnknown(s.Sync, kind, reason, "%s", finding.Bounded(words, MaxMessage))
 	s.warnOfCondition(kind)
@@ -272,7 +272,7 @@ func missing(now, before []v1alpha1.StageStatus) []string {
 }
 
 // uncharted says why the charts are not as Git has them, where the pass went on over
-// what is installed; nil where they are, or where Verdict has said it first.
+// what is installed; nil if they are, or where Verdict has said it first.
 func (s *Step) uncharted() *fault.Error {
 	switch {
 	case s.Unpulled != nil:
@@ -283,7 +283,7 @@ func (s *Step) uncharted() *fault.Error {
 	return nil
 }
 
-// holds says that the guard, or a lost status, holds something.
+// holds reports whether the guard, or a lost status, holds something.
 func (s *Step) holds() bool { return len(s.Held)+len(heldRemovals(s.Sync.Status.Removals)) > 0 }
 
 // withCharts puts the refusal of the charts before a verdict on something else: another
@@ -377,7 +377,7 @@ func (s *Step) setIntolerantDaemonSets() {
 	}
 }
 
-// denied says whether a write was refused whatever is in it: by a policy, a webhook or a
+// denied reports whether a write was refused whatever is in it: by a policy, a webhook or a
 // role of the cluster.
 func denied(err error) bool { return apierrors.IsForbidden(err) || fault.Unstorable(err) }
 

@@ -35,7 +35,7 @@ type Drift struct {
 	What string
 	// By are the field managers that own them, as far as they are known.
 	By []string `redact:"-"`
-	// Corrected says that this pass has corrected it, and Reported that it is left, as
+	// Corrected reports whether this pass has corrected it, and Reported that it is left, as
 	// spec.drift says.
 	Corrected, Reported bool
 }
@@ -175,7 +175,7 @@ func (s *Step) sayDrift(u queue.Update) (queue.Update, bool) {
 	return u, true
 }
 
-// differ says that so many do.
+// differ reports that so many do.
 func differ(n int, what string) string {
 	return english.Plural(n, what, "") + " " + english.PluralWord(n, "differs", "differ")
 }
@@ -194,7 +194,7 @@ func (s *Step) sayApplied(u queue.Update, v Verdict) (queue.Update, bool) {
 	return u, u.State != report.Success || u.Description == "applied"
 }
 
-// appliedAll says that nothing of the commit is yet to be applied: definitions, charts, or removals that are
+// appliedAll reports whether nothing of the commit is yet to be applied: definitions, charts, or removals that are
 // held.
 func (s *Step) appliedAll() bool {
 	charts := s.NotUpgraded == nil && s.uncharted() == nil && !slices.ContainsFunc(s.Waits, func(w finding.Wait) bool { return w.On == "charts" })
@@ -235,7 +235,7 @@ func (s *Step) setInstanceDrift() {
 	s.setTrouble(v1alpha1.InstanceDriftCondition, v1alpha1.ReasonInstancesDiffer, s.instanceWords())
 }
 
-// instanceWords name the instances that differ; empty where none does.
+// instanceWords name the instances that differ; empty if none does.
 func (s *Step) instanceWords() string {
 	drift := s.Sync.Status.Instances
 	if drift == nil || drift.Count == 0 {
@@ -304,7 +304,7 @@ func TerminationWords(status *v1alpha1.NodeSyncStatus) string {
 	return fmt.Sprintf("%s terminating for longer than expected: %s", english.Plural(n, "node is", "nodes are"), finding.Few(words, "; "))
 }
 
-// setOrphaned tells of NodePools that were left to themselves, as long as they have nodes: nobody manages
+// setOrphaned tells of NodePools that were no longer managed, as long as they have nodes: nobody manages
 // these, and they cost. A pass that has not come so far leaves what was reported.
 func (s *Step) setOrphaned() {
 	if !s.Planned {
@@ -338,7 +338,7 @@ func (s *Step) setOtherAppliers() {
 }
 
 // notedVolumes are those that nodes which are gone have left attached, as the status keeps them;
-// nil where there is none.
+// nil if there is none.
 func (s *Step) notedVolumes() *v1alpha1.LeftVolumes {
 	left := s.Instances.Volumes
 	if left == nil {
@@ -374,7 +374,7 @@ func (s *Step) setVolumesLeft() {
 	s.setTrouble(v1alpha1.VolumesLeftCondition, v1alpha1.ReasonVolumesLeft, count+" still attached to what is gone: "+finding.Few(words, "; "))
 }
 
-// notedResources are what nodes and EC2NodeClasses that are gone have left in AWS, as the status keeps them; nil where
+// notedResources are what nodes and EC2NodeClasses that are gone have left in AWS, as the status keeps them; nil if
 // there is nothing.
 func (s *Step) notedResources() *v1alpha1.LeftResources {
 	left := s.Instances.Left
@@ -395,7 +395,7 @@ func (s *Step) notedResources() *v1alpha1.LeftResources {
 	return noted
 }
 
-// unknownLeft says that AWS has not answered a question.
+// unknownLeft reports that AWS has not answered a question.
 const unknownLeft = "what is left in AWS is not known in whole: "
 
 // setResourcesLeft tells of interfaces, launch templates and instance profiles of what is gone, for as long as they are

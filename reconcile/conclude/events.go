@@ -48,7 +48,7 @@ func (s *Step) tell() {
 	s.Events.AnnotatedEventf(s.Sync, s.eventAnnotations(), kind, after.Reason, "%s", finding.Bounded(after.Message, maxEventMessage))
 }
 
-// sameWords says whether two conditions, of which the first may be missing, say
+// sameWords reports whether two conditions, of which the first may be missing, say
 // the same.
 func sameWords(a, b *metav1.Condition) bool {
 	return a != nil && a.Status == b.Status && a.Reason == b.Reason && a.Message == b.Message
@@ -69,7 +69,7 @@ func (s *Step) eventAnnotations() map[string]string {
 // nothing.
 type hidden struct {
 	values, credentials remembered
-	// public says whether an object, as kind/name, is known to all who see Git: its name is kept.
+	// public reports whether an object, as kind/name, is known to all who see Git: its name is kept.
 	public func(object string) bool
 }
 
@@ -171,7 +171,7 @@ func (s *Step) Redact() {
 	s.Memory.hidden.status(reflect.ValueOf(&s.Sync.Status).Elem())
 }
 
-// public returns what says whether an object is in Git, or was until it was removed.
+// public returns what reports whether an object is in Git, or was until it was removed.
 func public(set *render.Set, removals []v1alpha1.Removal) func(object string) bool {
 	return func(object string) bool {
 		return set != nil && slices.ContainsFunc(set.Objects, func(o render.Object) bool { return o.Ref.String() == object }) ||
@@ -235,11 +235,11 @@ func (h *hidden) within(v reflect.Value, redact func(reflect.Value), chosen func
 	}
 }
 
-// saveLess writes as little as there has to be, where the API server refuses the whole
+// saveMinimalStatus writes as little as there has to be, where the API server refuses the whole
 // status whenever it is tried: else the status of before would go on being believed.
 // What removals are recorded by is kept whole. Where that is what is too much, no new
 // removal is recorded, so that none of them begins.
-func (s *Step) saveLess(ctx context.Context, refused error) error {
+func (s *Step) saveMinimalStatus(ctx context.Context, refused error) error {
 	whole := *s.Sync.Status.DeepCopy()
 	s.Notes, s.WakeAt = nil, s.Began.Add(s.Sync.GetRetryInterval())
 	s.Fault = s.notStored(refused, "the removals are recorded without their messages")
@@ -261,7 +261,7 @@ func (s *Step) saveLess(ctx context.Context, refused error) error {
 	return s.stale(err)
 }
 
-// notStored says that a status was refused, and what is in the cluster instead.
+// notStored reports that a status was refused, and what is in the cluster instead.
 func (s *Step) notStored(refused error, instead string) *fault.Error {
 	return fault.StatusNotWritten(fmt.Errorf(
 		"the API server refuses the status, and less of it was written; %s: %s", instead, finding.Bounded(s.Memory.Hide(refused.Error()), maxRemovalMessage)))

@@ -37,13 +37,13 @@ type Found struct {
 	finding.Findings
 
 	// Revision is the one that the pass is about, and Commit its commit; both empty
-	// where no pass has fetched one since the daemon started.
+	// if no pass has fetched one since the daemon started.
 	Revision string `redact:"-"`
 	Commit   string `redact:"-"`
 	// Cluster is the name of the EKS cluster; empty while it is not known.
 	Cluster string `redact:"-"`
 
-	// Suspended, Elsewhere and Finished say that nothing was looked at: the NodeSync is
+	// Suspended, Elsewhere and Finished report that nothing was looked at: the NodeSync is
 	// suspended, is in a namespace that is not watched, or its deletion is concluded.
 	Suspended, Elsewhere, Finished bool
 
@@ -62,24 +62,24 @@ type Found struct {
 	// Applying is how many changes are about to be written; 0 once they have been.
 	Applying int
 
-	// CloudVerified is what AWS says of the account; nil where it was not asked.
+	// CloudVerified is what AWS says of the account; nil if it was not asked.
 	CloudVerified *CloudVerified
 	// Collision is the emergency of a controller that runs under another cluster's name.
-	// SawAccount says that it was looked for.
+	// SawAccount reports that it was looked for.
 	Collision  string
 	SawAccount bool
 
-	// Stages are how far each has come; nil where none was looked at.
+	// Stages are how far each has come; nil if none was looked at.
 	Stages []Stage
 	// InUse are the classes that were deleted while something names them.
 	InUse []plan.InUse `redact:"-"`
 	// Extra are the definitions with fields that Git does not write, and that stay. Planned
-	// says that they were looked for.
+	// reports that they were looked for.
 	Extra   []plan.Extra `redact:"-"`
 	Planned bool
 	// Changed are the first MostBefore definitions that the pass planned to change, as they were.
 	Changed []plan.Before `redact:"-"`
-	// Orphaned are the NodePools with nodes that the NodeSync has left to themselves.
+	// Orphaned are the NodePools with nodes that the NodeSync has no longer managed.
 	Orphaned []plan.OrphanedPool `redact:"-"`
 	// Appliers are the other clients that apply what a deletion with Drain ends, each with what, in words.
 	Appliers []string
@@ -91,10 +91,10 @@ type Found struct {
 	Denial deletion.Denial
 	// Fought is what the charts made and another client keeps changing, in words.
 	Fought string
-	// Drifts are the objects that another client has changed or deleted; nil where the pass has
+	// Drifts are the objects that another client has changed or deleted; nil if the pass has
 	// not come so far.
 	Drifts []Drift
-	// Instances are the EC2 instances that differ from their definitions and NodeClaims; nil where
+	// Instances are the EC2 instances that differ from their definitions and NodeClaims; nil if
 	// that is not known.
 	Instances *v1alpha1.InstanceDrift
 	// Terminations are what has been terminating for longer than expected, the oldest first; nil if the pass has not come so
@@ -103,15 +103,15 @@ type Found struct {
 	// Unserved is why one of Karpenter's kinds is not served, so that nothing is known of its objects; empty if all are, or
 	// the pass has not come so far.
 	Unserved string
-	// Held are the changes that the guard or a policy holds; nil where the pass has not come so far.
+	// Held are the changes that the guard or a policy holds; nil if the pass has not come so far.
 	Held []Held
-	// Launchless are the pools that get no nodes, each with why, and Noded those that
-	// have a node. Looked says that they were looked for.
-	Launchless []nodes.Launchless
-	Noded      map[string]bool
-	Looked     bool
-	// Rollout is the replacement of nodes that do not match their definitions; nil where each
-	// does. SawRollout says that it was looked at.
+	// LaunchFailures are the pools that get no nodes, each with why, and HasNodes those that
+	// have a node. Looked reports that they were looked for.
+	LaunchFailures []nodes.LaunchFailure
+	HasNodes       map[string]bool
+	Looked         bool
+	// Rollout is the replacement of nodes that do not match their definitions; nil if each
+	// does. SawRollout reports that it was looked at.
 	Rollout    *v1alpha1.Rollout
 	SawRollout bool
 	// Restored are the nodes of an older commit that match again, as a newer one took it back.
@@ -119,7 +119,7 @@ type Found struct {
 	// PoolRollouts are the pools in which there are such nodes.
 	PoolRollouts []v1alpha1.PoolRollout
 	// Drifting says which nodes drift unexpectedly after a change of Karpenter.
-	// WatchedDrift says that they were looked for.
+	// WatchedDrift reports that they were looked for.
 	Drifting     string
 	WatchedDrift bool
 }
@@ -131,7 +131,7 @@ type Stage struct {
 	Message string
 }
 
-// CloudVerified says whether EC2 can be asked, and is the account that this cluster's
+// CloudVerified reports whether EC2 can be asked, and is the account that this cluster's
 // nodes are in, and why.
 type CloudVerified struct {
 	OK      bool
@@ -161,7 +161,7 @@ type Work struct {
 	// Written are the definitions that were written, Removed what was done for removals.
 	Written []apply.Written
 	Removed []teardown.Write
-	// Saves is how often the NodeSync itself was written, and Stored as what; nil where
+	// Saves is how often the NodeSync itself was written, and Stored as what; nil if
 	// it was not.
 	Saves  int
 	Stored *v1alpha1.NodeSync
@@ -199,7 +199,7 @@ type Tools struct {
 	Now func() time.Time
 	// Namespace is the daemon's.
 	Namespace string
-	// PageURL is where users find the page of the daemon; empty where there is none.
+	// PageURL is where users find the page of the daemon; empty if there is none.
 	PageURL string
 }
 
@@ -208,7 +208,7 @@ type Step struct {
 	Tools
 	Found
 	Work
-	// Set is what Git has; nil where that is not known.
+	// Set is what Git has; nil if that is not known.
 	Set *render.Set
 	// Sync is the NodeSync as the pass leaves it, Before as it was read.
 	Sync, Before *v1alpha1.NodeSync
@@ -220,52 +220,52 @@ type Step struct {
 // Memory is what one conclusion leaves to the next. Losing it costs time and nothing
 // else.
 type Memory struct {
-	// Saved is the resourceVersion of what was written last; empty where nothing was.
+	// Saved is the resourceVersion of what was written last; empty if nothing was.
 	Saved string
 	// applied is the revision that an event has said was applied, unless one said that
 	// something went wrong since.
 	applied string
 	// began is when the first conclusion was.
 	began time.Time
-	// launchless are the pools that a look has found to get no nodes since then.
-	launchless map[string]bool
-	history    history
-	haste      haste
-	counted    counted
-	hidden     hidden
-	standIn    standInMemory
+	// launchFailures are the pools that a look has found to get no nodes since then.
+	launchFailures map[string]bool
+	history        history
+	requeues       requeueLimiter
+	counted        counted
+	hidden         hidden
+	standIn        standInMemory
 	// read are the credentials that this pass has read.
 	read []string
 }
 
 // recallLaunches adds the pools that were reported to get no nodes before the daemon was started. Which launches
 // have failed is kept in memory, and Karpenter tries again within minutes: until then, or while it is not
-// known, nothing says that these have nodes but a node.
+// known, nothing reports that these have nodes but a node.
 func (s *Step) recallLaunches() {
 	if s.Memory.began.IsZero() {
 		s.Memory.began = s.Began
 	}
-	for _, l := range s.Launchless {
-		if s.Memory.launchless == nil {
-			s.Memory.launchless = map[string]bool{}
+	for _, l := range s.LaunchFailures {
+		if s.Memory.launchFailures == nil {
+			s.Memory.launchFailures = map[string]bool{}
 		}
-		s.Memory.launchless[l.Pool] = true // from now on the looks know
+		s.Memory.launchFailures[l.Pool] = true // from now on the looks know
 	}
 	known := s.Memory.began.Add(observe.FailedLaunchLasts)
 	if s.Fault != nil || s.Set == nil || s.Looked && !s.Began.Before(known) {
 		return
 	}
 	for _, before := range s.Before.Status.LaunchFailing {
-		is := func(l nodes.Launchless) bool { return l.Pool == before.Pool }
+		is := func(l nodes.LaunchFailure) bool { return l.Pool == before.Pool }
 		wanted := slices.ContainsFunc(s.Set.Objects, func(o render.Object) bool {
 			return o.Ref == render.Ref{Kind: render.NodePool, Name: before.Pool}
 		})
-		if wanted && !s.Noded[before.Pool] && !s.Memory.launchless[before.Pool] && !slices.ContainsFunc(s.Launchless, is) {
-			s.Launchless = append(s.Launchless, nodes.Launchless{Pool: before.Pool, Why: before.Message})
+		if wanted && !s.HasNodes[before.Pool] && !s.Memory.launchFailures[before.Pool] && !slices.ContainsFunc(s.LaunchFailures, is) {
+			s.LaunchFailures = append(s.LaunchFailures, nodes.LaunchFailure{Pool: before.Pool, Why: before.Message})
 			s.WakeBy(known)
 		}
 	}
-	slices.SortFunc(s.Launchless, func(a, b nodes.Launchless) int { return strings.Compare(a.Pool, b.Pool) })
+	slices.SortFunc(s.LaunchFailures, func(a, b nodes.LaunchFailure) int { return strings.Compare(a.Pool, b.Pool) })
 }
 
 // setLaunchFailing tells of pools that get no nodes, for as long as that is so.
@@ -275,7 +275,7 @@ func (s *Step) setLaunchFailing() {
 	}
 	var failing []v1alpha1.LaunchFailure
 	var words []string
-	for _, l := range s.Launchless {
+	for _, l := range s.LaunchFailures {
 		why := finding.Bounded(l.Why, maxEventMessage) // Karpenter's events have no more
 		failing = append(failing, v1alpha1.LaunchFailure{Pool: l.Pool, Message: why})
 		words = append(words, fmt.Sprintf("%s/%s gets no nodes: %s", render.NodePool, l.Pool, why))

@@ -15,11 +15,11 @@ import (
 // which other findings are known.
 func TestNamesAreNotRedacted(t *testing.T) {
 	s := &Step{Sync: &v1alpha1.NodeSync{}, Before: &v1alpha1.NodeSync{}, Memory: &Memory{}}
-	s.Launchless = []nodes.Launchless{{Pool: secret, Why: secret}}
+	s.LaunchFailures = []nodes.LaunchFailure{{Pool: secret, Why: secret}}
 	s.Notes = []finding.Note{{Type: secret, Reason: secret, Message: secret}}
 	s.Memory.HideValues([]string{secret})
 	s.Redact()
-	if diff := cmp.Diff([]nodes.Launchless{{Pool: secret, Why: "***"}}, s.Launchless); diff != "" {
+	if diff := cmp.Diff([]nodes.LaunchFailure{{Pool: secret, Why: "***"}}, s.LaunchFailures); diff != "" {
 		t.Errorf("pools without nodes (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]finding.Note{{Type: secret, Reason: secret, Message: "***"}}, s.Notes); diff != "" {

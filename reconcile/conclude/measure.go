@@ -50,8 +50,8 @@ func (m *Meter) measure(s *Step) {
 		if r.Kind == render.NodePool { // of a class it is what names it
 			l.nodes[r.Phase] += r.Remaining
 		}
-		if underWay(r) {
-			l.underWay++
+		if inProgress(r) {
+			l.inProgress++
 		}
 	}
 	l.orphaned, l.attached, l.left = leftBehind(s.Sync.Status.Instances)
@@ -73,10 +73,10 @@ func (m *Meter) measure(s *Step) {
 	m.syncs[s.name()] = l
 }
 
-// underWay says of a removal that it goes on: neither it nor the NodePool that it waits for is held, it has not stalled, for
+// inProgress says of a removal that it goes on: neither it nor the NodePool that it waits for is held, it has not stalled, for
 // both of which there are alerts, and it waits neither for a window of spec.guard nor for its grace, of which it is known
 // how long they last.
-func underWay(r v1alpha1.Removal) bool {
+func inProgress(r v1alpha1.Removal) bool {
 	waits := r.Reason == teardown.ReasonFrozen || r.Reason == teardown.ReasonGrace || r.Reason == teardown.ReasonNodePoolHeld
 	return r.Phase != v1alpha1.RemovalHeld && r.Stalled == nil && !waits
 }
@@ -188,13 +188,13 @@ type Meter struct {
 	removals, stall, queued, oldest *prometheus.Desc
 	// drift is 1 for an object or instance that differs from Git by no commit, and outdated counts nodes.
 	drift, outdated *prometheus.Desc
-	// removing, orphaned, unmanaged, attached and left count the nodes of removals, instances, nodes that were left to themselves, volumes, and
+	// removing, orphaned, unmanaged, attached and left count the nodes of removals, instances, nodes that were no longer managed, volumes, and
 	// what else is left in AWS.
 	removing, orphaned, unmanaged, attached, left *prometheus.Desc
 	// terminating counts what has been terminating for longer than expected.
 	terminating *prometheus.Desc
-	// held counts the changes that are held, and underWay the removals that go on.
-	held, underWay *prometheus.Desc
+	// held counts the changes that are held, and inProgress the removals that go on.
+	held, inProgress *prometheus.Desc
 	// braked is 1 for a pool whose rollout is stopped, and unguarded while the deletion guard is missing or
 	// altered.
 	braked, unguarded *prometheus.Desc
@@ -208,8 +208,8 @@ type Meter struct {
 // gauges are the numbers of a NodeSync, for each scrape.
 type gauges struct {
 	phases map[v1alpha1.RemovalPhase]int
-	// underWay is how many removals go on.
-	underWay int
+	// inProgress is how many removals go on.
+	inProgress int
 	// held is how many changes of definitions are held.
 	held int
 	// drifted are objects that differ from Git by no commit, and outdated is how many nodes do
@@ -224,12 +224,12 @@ type gauges struct {
 	left int32
 	// terminating is how many NodeClaims, Nodes and instances have been terminating for longer than expected.
 	terminating int32
-	// unmanaged is how many nodes are of pools that were left to themselves.
+	// unmanaged is how many nodes are of pools that were no longer managed.
 	unmanaged int32
 	// braked are the pools whose rollout is stopped, with why.
 	braked    map[string]v1alpha1.BrakeReason
 	unguarded bool
-	// stalled is since when something waits for a person; zero where nothing does.
+	// stalled is since when something waits for a person; zero if nothing does.
 	stalled time.Time
 }
 
@@ -262,7 +262,7 @@ func NewMeter(now func() time.Time, depths func() map[types.NamespacedName]queue
 			Name: "plumbline_commit_statuses_stuck", Help: "1 while the commit statuses of a NodeSync cannot be queued until a person does something.",
 		}, ofSync),
 		removals:    prometheus.NewDesc("plumbline_removals", "Removals of a NodeSync that are recorded, by phase.", append(ofSync, "phase"), nil),
-		underWay:    prometheus.NewDesc("plumbline_removals_under_way", "Removals of a NodeSync that are neither held nor stalled, and wait neither for a window nor for their grace.", ofSync, nil),
+		inProgress:  prometheus.NewDesc("plumbline_removals_in_progress", "Removals of a NodeSync that are neither held nor stalled, and wait neither for a window nor for their grace.", ofSync, nil),
 		held:        prometheus.NewDesc("plumbline_held_changes", "Changes of a NodeSync's definitions that the guard or a policy holds.", ofSync, nil),
 		stall:       prometheus.NewDesc("plumbline_stall_age_seconds", "How long a NodeSync's oldest stall lasts; 0 where none does.", ofSync, nil),
 		drift:       prometheus.NewDesc("plumbline_drift", "1 for an object that another client has changed or deleted, while it is not as Git says, and for an EC2 instance (kind Instance) that is not what its definitions and NodeClaim say.", append(ofSync, "kind", "object"), nil),
@@ -291,7 +291,7 @@ func (m *Meter) Describe(to chan<- *prometheus.Desc) {
 		c.Describe(to)
 	}
 	to <- m.removals
-	to <- m.underWay
+	to <- m.inProgress
 	to <- m.held
 	to <- m.stall
 	to <- m.drift
@@ -325,7 +325,7 @@ func (m *Meter) Collect(to chan<- prometheus.Metric) {
 			to <- prometheus.MustNewConstMetric(m.removals, prometheus.GaugeValue, float64(l.phases[phase]), name.Namespace, name.Name, string(phase))
 			to <- prometheus.MustNewConstMetric(m.removing, prometheus.GaugeValue, float64(l.nodes[phase]), name.Namespace, name.Name, string(phase))
 		}
-		to <- prometheus.MustNewConstMetric(m.underWay, prometheus.GaugeValue, float64(l.underWay), name.Namespace, name.Name)
+		to <- prometheus.MustNewConstMetric(m.inProgress, prometheus.GaugeValue, float64(l.inProgress), name.Namespace, name.Name)
 		to <- prometheus.MustNewConstMetric(m.held, prometheus.GaugeValue, float64(l.held), name.Namespace, name.Name)
 		to <- prometheus.MustNewConstMetric(m.orphaned, prometheus.GaugeValue, float64(l.orphaned), name.Namespace, name.Name)
 		to <- prometheus.MustNewConstMetric(m.unmanaged, prometheus.GaugeValue, float64(l.unmanaged), name.Namespace, name.Name)
@@ -379,7 +379,7 @@ func (m *Meter) Unwritten(name types.NamespacedName, err error) {
 	m.statuses.WithLabelValues(name.Namespace, name.Name).Inc()
 }
 
-// reportsStuck says whether the commit statuses of a NodeSync can be queued.
+// reportsStuck reports whether the commit statuses of a NodeSync can be queued.
 func (m *Meter) reportsStuck(name types.NamespacedName, stuck bool) {
 	if m == nil {
 		return

@@ -70,7 +70,7 @@ func TestMeasuresOfAStatus(t *testing.T) {
 		"nodes of removals, by phase": {
 			with(pool("a", v1alpha1.RemovalDraining, teardown.ReasonNodeClaimsLeaving, 2), pool("b", v1alpha1.RemovalDraining, teardown.ReasonTurnPending, 5),
 				pool("c", v1alpha1.RemovalHeld, "DisruptionGuard", 7), pool("d", v1alpha1.RemovalVerifyingCloud, teardown.ReasonAskingEC2, 0)),
-			map[string]float64{"removals Draining": 2, "removals Held": 1, "removals VerifyingCloud": 1, "removal_nodes Draining": 7, "removal_nodes Held": 7, "removals_under_way": 3},
+			map[string]float64{"removals Draining": 2, "removals Held": 1, "removals VerifyingCloud": 1, "removal_nodes Draining": 7, "removal_nodes Held": 7, "removals_in_progress": 3},
 		},
 		"outside of the windows": {
 			with(pool("a", v1alpha1.RemovalPacing, teardown.ReasonFrozen, 2), pool("b", v1alpha1.RemovalDraining, teardown.ReasonFrozen, 1)),
@@ -78,7 +78,7 @@ func TestMeasuresOfAStatus(t *testing.T) {
 		},
 		"one ends, another waits": {
 			with(pool("a", v1alpha1.RemovalPacing, teardown.ReasonFrozen, 2), pool("b", v1alpha1.RemovalDraining, teardown.ReasonNodeClaimsLeaving, 1)),
-			map[string]float64{"removals Pacing": 1, "removals Draining": 1, "removal_nodes Pacing": 2, "removal_nodes Draining": 1, "removals_under_way": 1},
+			map[string]float64{"removals Pacing": 1, "removals Draining": 1, "removal_nodes Pacing": 2, "removal_nodes Draining": 1, "removals_in_progress": 1},
 		},
 		"its grace": {with(pool("a", v1alpha1.RemovalPacing, teardown.ReasonGrace, 2)), map[string]float64{"removals Pacing": 1, "removal_nodes Pacing": 2}},
 		"a class whose pool is held": {

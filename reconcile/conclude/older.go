@@ -17,7 +17,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// inputs is the fingerprint of what the pass has rendered; empty where it has not come so far.
+// inputs is the fingerprint of what the pass has rendered; empty if it has not come so far.
 func (s *Step) inputs() string {
 	if s.Set == nil {
 		return ""
@@ -37,7 +37,7 @@ func (s *Step) changed() []queue.Definition {
 	return all
 }
 
-// contents are the definitions of the commit by their names; nil where it was not rendered.
+// contents are the definitions of the commit by their names; nil if it was not rendered.
 func (s *Step) contents() func(string) string {
 	if s.Set == nil {
 		return nil
@@ -52,13 +52,13 @@ func (s *Step) contents() func(string) string {
 	return func(name string) string { return plan.Content(named()[name]) }
 }
 
-// begun says that something of the commit is applied.
+// begun reports whether something of the commit is applied.
 func (s *Step) begun() bool {
 	status := s.Sync.Status
 	return render.CommitOf(status.LastAppliedRevision) == s.Commit || render.CommitOf(status.PartlyAppliedRevision) == s.Commit
 }
 
-// rolling is the commit whose nodes are being replaced, or were when this pass began; empty where there is none.
+// rolling is the commit whose nodes are being replaced, or were when this pass began; empty if there is none.
 func (s *Step) rolling() string {
 	for _, r := range []*v1alpha1.Rollout{s.Sync.Status.Rollout, s.Before.Status.Rollout} {
 		if r != nil && r.Revision != "" {
@@ -161,7 +161,7 @@ func (s *Step) reverted() map[string]string {
 	return all
 }
 
-// restored says how far a rollout had come that this commit took back; empty where there is none, and where an older
+// restored says how far a rollout had come that this commit took back; empty if there is none, and where an older
 // commit did: that one has said so.
 func (s *Step) restored() string {
 	r := s.Restored

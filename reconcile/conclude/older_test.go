@@ -113,7 +113,7 @@ func TestHowOneEndsUnderOneThatIsRefused(t *testing.T) {
 	}{
 		"it goes on":              {rollout: goesOn, found: Found{SawRollout: true, Held: []Held{{}}}},
 		"it has ended":            {found: Found{SawRollout: true, Held: []Held{{}}}, want: report.Success},
-		"something is waited for": {found: Found{SawRollout: true, Held: []Held{{}}, Launchless: nil, Applying: 1}},
+		"something is waited for": {found: Found{SawRollout: true, Held: []Held{{}}, LaunchFailures: nil, Applying: 1}},
 		"it fails":                {rollout: goesOn, pools: braked, found: Found{SawRollout: true, Held: []Held{{}}}, want: report.Failure},
 		"and cannot be rendered":  {rollout: goesOn, pools: braked, found: Found{SawRollout: true, Fault: broken}, want: report.Failure},
 		"nothing was looked at":   {found: Found{Fault: broken}},
@@ -181,7 +181,7 @@ func TestAnOlderCommitEndsByWhatIsItsOwn(t *testing.T) {
 		removals []v1alpha1.Removal
 		rollout  string
 		pools    []v1alpha1.PoolRollout
-		launches []nodes.Launchless
+		launches []nodes.LaunchFailure
 		want     report.State
 	}{
 		"its removal goes on":                 {removals: []v1alpha1.Removal{removal("a", v1alpha1.RemovalDraining), held}},
@@ -196,7 +196,7 @@ func TestAnOlderCommitEndsByWhatIsItsOwn(t *testing.T) {
 		"nodes of no commit are outdated":     {rollout: "none"},
 		"the brake holds its nodes":           {pools: []v1alpha1.PoolRollout{{Pool: "general", Revision: "main@sha1:a", Reason: v1alpha1.BrakeFailedLaunches}}},
 		"another removal goes on, and its pool launches no node": {
-			removals: []v1alpha1.Removal{removal("c", v1alpha1.RemovalDraining), held}, launches: []nodes.Launchless{{Pool: "web", Why: "UnauthorizedOperation"}},
+			removals: []v1alpha1.Removal{removal("c", v1alpha1.RemovalDraining), held}, launches: []nodes.LaunchFailure{{Pool: "web", Why: "UnauthorizedOperation"}},
 		},
 	} {
 		sync := &v1alpha1.NodeSync{Status: v1alpha1.NodeSyncStatus{LastAppliedRevision: "main@sha1:b", Removals: c.removals, PoolRollouts: c.pools}}
@@ -209,7 +209,7 @@ func TestAnOlderCommitEndsByWhatIsItsOwn(t *testing.T) {
 			sync.Status.Rollout = &v1alpha1.Rollout{Revision: "main@sha1:" + c.rollout, Nodes: 2, Outdated: 1}
 		}
 		s := &Step{Sync: sync, Before: sync.DeepCopy(), Found: Found{SawRollout: true}}
-		s.Commit, s.Launchless = "b", c.launches
+		s.Commit, s.LaunchFailures = "b", c.launches
 		if got := s.settled("a").State; got != c.want {
 			t.Errorf("%s: it ends with %q, want %q", name, got, c.want)
 		}

@@ -34,7 +34,7 @@ func filter(removals []v1alpha1.Removal, keep func(v1alpha1.Removal) bool) []v1a
 	return kept
 }
 
-// drainedVerdict says that no node of these NodePools is left, and that they stay.
+// drainedVerdict reports that no node of these NodePools is left, and that they stay.
 func drainedVerdict(pools []v1alpha1.Removal) Verdict {
 	words := "drained: none of its nodes is left, by EC2 too, and its NodePools make none until spec.drain is false"
 	if len(pools) == 0 {

@@ -33,15 +33,15 @@ type Reports interface {
 	Say(ctx context.Context, sync *v1alpha1.NodeSync, s queue.Update) error
 	// Reported is what was reported last, and what the hosts are in trouble with.
 	Reported(sync *v1alpha1.NodeSync) (list []v1alpha1.Reported, known bool)
-	// Farewell notes the last word on a NodeSync that is being deleted, and says whether
+	// PostFinalStatus notes the last word on a NodeSync that is being deleted, and reports whether
 	// there is nothing more to wait for.
-	Farewell(ctx context.Context, sync *v1alpha1.NodeSync, f queue.Farewell) (done bool, err error)
+	PostFinalStatus(ctx context.Context, sync *v1alpha1.NodeSync, f queue.FinalStatus) (done bool, err error)
 	// Forget drops what is held of a NodeSync that is gone.
 	Forget(name types.NamespacedName)
 }
 
 // report has the verdict told as a commit status. What fails there never fails
-// the pass: an event and the status say why. It returns false where a host has to be
+// the pass: an event and the status say why. It returns false if a host has to be
 // asked first which commits the revision added: the status does not wait for that.
 func (s *Step) report(ctx context.Context) bool {
 	told, err := s.say(ctx)
@@ -58,7 +58,7 @@ func (s *Step) report(ctx context.Context) bool {
 
 // reportHistory asks which commits the revision added, and reports on them.
 func (s *Step) reportHistory(ctx context.Context) {
-	if s.unsaid() {
+	if s.nothingToReport() {
 		return // the status was older than the pass knew
 	}
 	s.askHistory(ctx)
@@ -74,10 +74,10 @@ func (s *Step) warnOfReport(err error) {
 	}
 }
 
-// say notes the verdict, and returns false where it is not known on which commits.
+// say notes the verdict, and returns false if it is not known on which commits.
 func (s *Step) say(ctx context.Context) (bool, error) {
 	v, says := s.commitVerdict()
-	if s.unsaid() || says == nothing {
+	if s.nothingToReport() || says == nothing {
 		return true, nil
 	}
 	head, err := s.Reports.Head(ctx, s.Sync)
@@ -125,8 +125,8 @@ func (s *Step) say(ctx context.Context) (bool, error) {
 	return true, errors.Join(errs...)
 }
 
-// unsaid says that the pass is about no commit of which anything is reported.
-func (s *Step) unsaid() bool {
+// nothingToReport reports whether the pass is about no commit of which anything is reported.
+func (s *Step) nothingToReport() bool {
 	nobody := len(s.Sync.Spec.Report) == 0 && len(s.Sync.Status.Reported) == 0
 	return s.Commit == "" || s.Suspended || s.Elsewhere || s.superseded() || nobody
 }
@@ -147,7 +147,7 @@ func (s *Step) commitVerdict() (Verdict, extent) {
 	switch looked := s.SawRollout && s.Drifts != nil && s.Fault == nil; {
 	case !s.SaysNothingOfTheCommit():
 		return s.Verdict(), everything
-	case s.Unfetched == nil || !looked || s.Unverified != nil || s.openCollision() != "" || s.unheard():
+	case s.Unfetched == nil || !looked || s.Unverified != nil || s.openCollision() != "" || s.serverUnavailable():
 		return Verdict{}, nothing
 	}
 	if v := s.foundVerdict(); v.CommitState() != report.Success {
@@ -156,7 +156,7 @@ func (s *Step) commitVerdict() (Verdict, extent) {
 	return Verdict{}, onlyDrift
 }
 
-// SaysNothingOfTheCommit says whether the pass came to no end for a Git host that
+// SaysNothingOfTheCommit reports whether the pass came to no end for a Git host that
 // cannot be reached, or an API server that is busy or away. What was reported of the
 // commit stands: a failure would be a final word.
 func (s *Step) SaysNothingOfTheCommit() bool {
@@ -165,11 +165,11 @@ func (s *Step) SaysNothingOfTheCommit() bool {
 			return true
 		}
 	}
-	return s.unheard()
+	return s.serverUnavailable()
 }
 
-// unheard says that the API server was busy or away.
-func (s *Step) unheard() bool {
+// serverUnavailable reports whether the API server was busy or away.
+func (s *Step) serverUnavailable() bool {
 	return slices.ContainsFunc([]*fault.Error{s.Fault, fault.Classify(s.Unwritten)}, func(f *fault.Error) bool {
 		return f != nil && (f.Reason == v1alpha1.ReasonAPIServerBusy || f.Reason == v1alpha1.ReasonAPIServerUnavailable)
 	})
@@ -205,7 +205,7 @@ func (s *Step) statusContext() string {
 
 func (s *Step) contextIn(cluster string) string { return queue.ContextOf(cluster, s.Sync.Name) }
 
-// stuck says why the queue cannot be kept until a person does something; empty where it can.
+// stuck says why the queue cannot be kept until a person does something; empty if it can.
 func (s *Step) stuck(err error) string {
 	var stuck *configmap.StuckError
 	if !errors.As(err, &stuck) {
@@ -259,13 +259,13 @@ func (s *Step) allStuck(list []v1alpha1.Reported, why string) []v1alpha1.Reporte
 	return list
 }
 
-// farewellEvery is how often it is looked whether the hosts have the last word.
-const farewellEvery = time.Second
+// finalStatusEvery is how often it is looked whether the hosts have the last word.
+const finalStatusEvery = time.Second
 
-// farewell has the Git hosts told how a deletion ended, before the finalizer goes: what
+// postFinalStatus has the Git hosts told how a deletion ended, before the finalizer goes: what
 // is queued goes with the NodeSync, and a commit would be pending for ever. It is not
-// waited for longer than queue.FarewellPatience, and what fails keeps nobody.
-func (s *Step) farewell(ctx context.Context) {
+// waited for longer than queue.FinalStatusPatience, and what fails keeps nobody.
+func (s *Step) postFinalStatus(ctx context.Context) {
 	if !s.Finished {
 		return
 	}
@@ -273,7 +273,7 @@ func (s *Step) farewell(ctx context.Context) {
 	if s.Sync.Spec.OnDelete == v1alpha1.OnDeleteDrain {
 		words = "NodeSync deleted; none of its nodes is left"
 	}
-	done, err := s.Reports.Farewell(ctx, s.Sync, queue.Farewell{Description: words, Page: s.pageOf, At: s.Began})
+	done, err := s.Reports.PostFinalStatus(ctx, s.Sync, queue.FinalStatus{Description: words, Page: s.pageOf, At: s.Began})
 	if err != nil {
 		s.Warn(v1alpha1.ReasonReportFailed, fmt.Sprintf("the last commit status: %v", err))
 		return
@@ -284,8 +284,8 @@ func (s *Step) farewell(ctx context.Context) {
 	s.Finished = false
 	s.Sync.Finalizers = slices.Clone(s.Before.Finalizers)
 	s.Notes = slices.DeleteFunc(s.Notes, func(n finding.Note) bool { return n.Reason == v1alpha1.ReasonDeleted })
-	s.Wait("commit statuses", fmt.Sprintf("reporting to the Git hosts how the deletion ended, for %s at most", queue.FarewellPatience))
-	s.WakeBy(s.Began.Add(farewellEvery))
+	s.Wait("commit statuses", fmt.Sprintf("reporting to the Git hosts how the deletion ended, for %s at most", queue.FinalStatusPatience))
+	s.WakeBy(s.Began.Add(finalStatusEvery))
 }
 
 // pageOf is where a status on a commit links to.
@@ -314,7 +314,7 @@ type history struct {
 }
 
 // commits are those that the revision added and that changed an input, the newest
-// first; none where there is none: then the verdict is reported only on HEAD. What is not
+// first; none if there is none: then the verdict is reported only on HEAD. What is not
 // known has to be asked for, once for each revision.
 func (s *Step) commits(ctx context.Context) (commits []string, known bool) {
 	if last := s.Memory.history; last.head == s.Commit {
@@ -354,7 +354,7 @@ func standIn(sync *v1alpha1.NodeSync) *corev1.ConfigMap {
 }
 
 // StandIn reads why the status of a NodeSync is that of an earlier pass, where the NodeSync
-// itself could not be made to say so; empty where it can.
+// itself could not be made to say so; empty if it can.
 func StandIn(ctx context.Context, reader client.Reader, sync *v1alpha1.NodeSync) (string, error) {
 	object := standIn(sync)
 	err := reader.Get(ctx, client.ObjectKeyFromObject(object), object)

@@ -55,14 +55,14 @@ func (s *Step) rolloutReason() string {
 	return v1alpha1.ReasonRollingOut
 }
 
-// rolloutTimedOut says that nodes do not match for longer than spec.rollout.timeout. That Karpenter may still find
+// rolloutTimedOut reports whether nodes do not match for longer than spec.rollout.timeout. That Karpenter may still find
 // others does not count.
 func (s *Step) rolloutTimedOut() bool {
 	r, limit := s.Sync.Status.Rollout, s.Sync.Spec.Rollout.Timeout
 	return r != nil && limit != nil && (r.Outdated > 0 || len(r.StaticPools) > 0) && !s.Began.Before(r.Since.Add(limit.Duration))
 }
 
-// braked says whether the rollout is stopped in a pool.
+// braked reports whether the rollout is stopped in a pool.
 func (s *Step) braked() bool { return brake.Stopped(s.Sync.Status.PoolRollouts) }
 
 // rolloutWords say how far the rollout has come, and what it waits for.
@@ -106,7 +106,7 @@ func (s *Step) rolloutFails() bool {
 	return reason != "" && reason != v1alpha1.ReasonRollingOut
 }
 
-// olderThatFail are the commits that have begun the rollouts which go wrong; none where this one has begun one of
+// olderThatFail are the commits that have begun the rollouts which go wrong; none if this one has begun one of
 // them, or no commit has.
 func (s *Step) olderThatFail() []string {
 	revisions := map[string]bool{}
@@ -138,7 +138,7 @@ func shortened(commits []string) []string {
 	return all
 }
 
-// counts says that a pool is one of those that a commit status fails by: where any is stopped, it is.
+// counts reports whether a pool is one of those that a commit status fails by: where any is stopped, it is.
 func (s *Step) counts(p v1alpha1.PoolRollout) bool {
 	return p.Reason != "" && (p.Reason != v1alpha1.BrakeFrozen || p.Failure != "") && (p.BrakedAt != nil || !s.braked())
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 )
 
-// TestAWaitForAnotherNodeSyncStalls after stallAfter: nothing says that it ends by itself.
+// TestAWaitForAnotherNodeSyncStalls after stallAfter: nothing reports that it ends by itself.
 func TestAWaitForAnotherNodeSyncStalls(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	cases := map[string]struct {

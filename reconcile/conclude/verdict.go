@@ -40,7 +40,7 @@ type Verdict struct {
 	// told is the commit status where it is not that of the Class: nothing is wrong with the
 	// definitions, and the commit is not done all the same.
 	told report.State
-	// ofNodes says that it is the nodes' of a rollout: the definitions are as Git says.
+	// ofNodes reports whether it is the nodes' of a rollout: the definitions are as Git says.
 	ofNodes bool
 }
 
@@ -111,17 +111,17 @@ func (s *Step) stateVerdict() Verdict {
 // elsewhere.
 func (s *Step) doneVerdict() Verdict {
 	v := Verdict{Class: Done, Reason: v1alpha1.ReasonSucceeded, Message: "applied, Ready, no removal open: " + render.ShortRevision(s.revision())}
-	if len(s.Launchless) == 0 {
+	if len(s.LaunchFailures) == 0 {
 		v.Brief = s.rescuedBrief()
 		return v
 	}
-	for _, l := range s.Launchless {
-		if !s.Noded[l.Pool] {
+	for _, l := range s.LaunchFailures {
+		if !s.HasNodes[l.Pool] {
 			v.told, v.Brief = report.Pending, fault.Brief{What: fmt.Sprintf("applied; %s/%s launches no node", render.NodePool, l.Pool), Cause: l.Why}
 			return v
 		}
 	}
-	first := s.Launchless[0]
+	first := s.LaunchFailures[0]
 	v.Brief = fault.Brief{What: fmt.Sprintf("applied; the newest launch of %s/%s failed", render.NodePool, first.Pool), Cause: first.Why}
 	return v
 }
@@ -212,10 +212,10 @@ func (s *Step) withClasses(w finding.Wait) finding.Wait {
 	return w
 }
 
-// isObject says whether an object is waited for, and not a Stage, on which all objects hang.
+// isObject reports whether an object is waited for, and not a Stage, on which all objects hang.
 func isObject(on string) bool { return strings.Contains(on, "/") }
 
-// lastingWait is the first wait that may not end by itself; nil where there is none.
+// lastingWait is the first wait that may not end by itself; nil if there is none.
 func (s *Step) lastingWait() *finding.Wait {
 	for i := range s.Waits {
 		if !s.Waits[i].Since.IsZero() {
@@ -226,7 +226,7 @@ func (s *Step) lastingWait() *finding.Wait {
 }
 
 // stalledWait is the first wait that may not end by itself, and has lasted for long; nil
-// where there is none.
+// if there is none.
 func (s *Step) stalledWait() *finding.Wait {
 	for i, w := range s.Waits {
 		if !w.Stalls.IsZero() && !s.Began.Before(w.Stalls) {

@@ -10,7 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// StuckError says that a record cannot be kept in its ConfigMap until a person does
+// StuckError reports that a record cannot be kept in its ConfigMap until a person does
 // something about that.
 type StuckError struct {
 	Name types.NamespacedName

@@ -22,7 +22,7 @@ import (
 // cluster's.
 const breakGlass = "breakGlassGroups"
 
-// Compare says what of one policy is not as it has to be; empty where all is. altered is false where
+// Compare says what of one policy is not as it has to be; empty if all is. altered is false if
 // an object is missing.
 func Compare(want, live Guard) (words string, altered bool) {
 	of := func(kind string) string { return kind + " " + want.Policy.Name }
@@ -95,7 +95,7 @@ func everybody(group string) bool {
 	return group == "system:authenticated" || group == "system:unauthenticated" || group == "system:serviceaccounts"
 }
 
-// matches says whether a policy is asked about all that it is to be asked about, and leaves nothing out.
+// matches reports whether a policy is asked about all that it is to be asked about, and leaves nothing out.
 func matches(want, live *admissionv1.MatchResources) bool {
 	if want == nil || live == nil {
 		return want == live
@@ -114,7 +114,7 @@ func sameSelector(want, live *metav1.LabelSelector) bool {
 	return apiequality.Semantic.DeepEqual(cmp.Or(want, none), cmp.Or(live, none))
 }
 
-// covers says whether a rule is about the same requests, or, where it has names, about more of them.
+// covers reports whether a rule is about the same requests, or, where it has names, about more of them.
 func covers(want, live admissionv1.NamedRuleWithOperations) bool {
 	whole := admissionv1.AllScopes
 	same := func(a, b []string) bool {

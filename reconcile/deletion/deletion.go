@@ -26,7 +26,7 @@ const every = 20 * time.Second
 
 // Answer is what is known of the deletion guard. The zero value is that nobody has looked.
 type Answer struct {
-	// Looked says that it was looked for, and Known that all of it was read.
+	// Looked reports whether it was looked for, and Known that all of it was read.
 	Looked, Known bool
 	// Missing and Altered are the policies of the deletion guard that are missing and altered, in words.
 	Missing, Altered []string
@@ -36,7 +36,7 @@ type Answer struct {
 	Unread string
 }
 
-// Words say what is wrong, and what to do about it; empty where nothing is.
+// Words say what is wrong, and what to do about it; empty if nothing is.
 func (a Answer) Words() string {
 	if a.Unread != "" {
 		return "nobody knows whether the API server denies the deletion of nodes by accident: " + a.Unread
@@ -49,7 +49,7 @@ func (a Answer) Words() string {
 		": apply manifests/guard and manifests/rbac-charts of this version again (helm upgrade, or kubectl apply -k), or run the daemon with --deletion-guard=false"
 }
 
-// Reason is the word for what is wrong; empty where nothing is.
+// Reason is the word for what is wrong; empty if nothing is.
 func (a Answer) Reason() string {
 	switch {
 	case a.Unread != "":
@@ -178,7 +178,7 @@ func read(ctx context.Context, reader client.Reader, s Setup) (Answer, error) {
 	return answer, nil
 }
 
-// get reads an object, and leaves it empty where there is none.
+// get reads an object, and leaves it empty if there is none.
 func get(ctx context.Context, reader client.Reader, name string, object client.Object) error {
 	return client.IgnoreNotFound(reader.Get(ctx, client.ObjectKey{Name: name}, object))
 }

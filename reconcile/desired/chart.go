@@ -164,7 +164,7 @@ type pull struct {
 	ref charts.Ref
 	// by is the NodeSync's generation, and who asked for a pass.
 	by string
-	// revision that has the charts in it; empty where they come from elsewhere.
+	// revision that has the charts in it; empty if they come from elsewhere.
 	revision string
 }
 
@@ -204,7 +204,7 @@ func (s *Step) withoutCharts(ctx context.Context, err error) error {
 	return s.TakeSchemaInForce(ctx)
 }
 
-// releasedAs says whether a version's release is deployed, over its CRDs or newer ones.
+// releasedAs reports whether a version's release is deployed, over its CRDs or newer ones.
 func releasedAs(state release.State, version string) bool {
 	crds := state.CRDs.Installed(version) || state.CRDs.Ahead(version)
 	return crds && state.Controller.Installed(version)
@@ -381,7 +381,7 @@ func (s *Step) openHost(ctx context.Context, host string) (charts.Credentials, e
 	return found, nil
 }
 
-// registry is the NodeSync's entry for a host; nil where there is none.
+// registry is the NodeSync's entry for a host; nil if there is none.
 func (s *Step) registry(host string) *v1alpha1.Registry {
 	if s.Sync.Spec.Charts == nil {
 		return nil
@@ -468,7 +468,7 @@ func AllowanceOf(sync *v1alpha1.NodeSync) allowance.Allowance {
 // CheckRequest refuses what plumbline.yaml says of the charts and the NodeSync does not
 // allow. No repository has been asked by then. It returns the values that no chart known
 // here has: whether this one has them is to be seen. bundle is the cluster's authorities, PEM in
-// base64; empty where they are not known.
+// base64; empty if they are not known.
 func CheckRequest(sync *v1alpha1.NodeSync, wanted *render.Karpenter, values charts.Values, bundle string) (unknown []allowance.Refusal, err error) {
 	allow := AllowanceOf(sync)
 	allow.CABundle = bundle

@@ -81,7 +81,7 @@ func CheckManager(all []v1alpha1.NodeSync, sync *v1alpha1.NodeSync) error {
 	return nil
 }
 
-// installs says that a NodeSync has installed a chart.
+// installs reports whether a NodeSync has installed a chart.
 func installs(sync *v1alpha1.NodeSync) bool {
 	k := sync.Status.Karpenter
 	return k != nil && (k.CRDs != nil || k.Controller != nil)
@@ -99,7 +99,7 @@ func comesBefore(a, b *v1alpha1.NodeSync) bool {
 	return a.CreationTimestamp.Before(&b.CreationTimestamp)
 }
 
-// FixedError says that a commit moves what the first install has fixed.
+// FixedError reports that a commit moves what the first install has fixed.
 type FixedError struct {
 	Field, From, To, Why string
 }
@@ -150,7 +150,7 @@ func fixedInstall(k *v1alpha1.KarpenterStatus, wanted *render.Karpenter) error {
 	)
 }
 
-// moved returns the first field that has changed; nil where none has.
+// moved returns the first field that has changed; nil if none has.
 func moved(fields ...FixedError) error {
 	for _, f := range fields {
 		if f.From != f.To {

@@ -127,7 +127,7 @@ func (s *Step) tooSlow(key renderKey, err error) error {
 	return err
 }
 
-// inputsUnchanged says whether a render would read what the last one has read.
+// inputsUnchanged reports whether a render would read what the last one has read.
 // The files of one commit need no look.
 func (s *Step) inputsUnchanged(last *render.Set) (bool, error) {
 	if last.Commit != "" && last.Commit == s.Snapshot.Commit {

@@ -34,14 +34,14 @@ type Desired struct {
 	Files *render.Files
 	// Values are those of the main chart, of all origins, merged.
 	Values charts.Values
-	// Charts are nil where they are unavailable, or another tool's.
+	// Charts are nil if they are unavailable, or another tool's.
 	Charts *charts.Charts
 
 	Schema *schema.Validator
 	// SchemaIdentity is equal for two passes with the same schema.
 	SchemaIdentity string
 	// Older is the schema of the version in Git where the CRDs in the cluster are
-	// newer: definitions have to pass both. Nil where they are not.
+	// newer: definitions have to pass both. Nil if they are not.
 	Older *schema.Validator
 
 	Set *render.Set
@@ -53,7 +53,7 @@ type Desired struct {
 	// are installed.
 	Unpulled error
 	// Renamed is what a commit may not do unless AWS confirms the new name of the
-	// cluster; nil where it does not rename it.
+	// cluster; nil if it does not rename it.
 	Renamed error
 
 	// FileValues are the values in files.
@@ -72,7 +72,7 @@ func (d *Desired) Read(last *Memory) render.Read {
 }
 
 // Cluster is the EKS cluster as Git names it, or as the first install fixed it where
-// there is no Git to read; empty where neither does.
+// there is no Git to read; empty if neither does.
 func (d *Desired) Cluster(fixed *v1alpha1.KarpenterStatus) (name, region string) {
 	switch {
 	case d.Karpenter != nil:
@@ -109,11 +109,11 @@ type Tools struct {
 	Shared *render.Values
 	// Disk has what definitions rendered to before this process; nil has nothing.
 	Disk *render.Disk
-	// Grants say whether a Secret has to name the hosts that it is for.
+	// Grants report whether a Secret has to name the hosts that it is for.
 	Grants grant.Policy
 	// KarpenterNamespaces are those in which Karpenter's objects can be read; none: all.
 	KarpenterNamespaces []string
-	// CABundle is the cluster's authorities, PEM in base64; empty where they are not known.
+	// CABundle is the cluster's authorities, PEM in base64; empty if they are not known.
 	CABundle string
 }
 
@@ -164,7 +164,7 @@ type Memory struct {
 	rendered   render.Cache
 	slow       slow
 	rescuer    plan.Rescuer
-	// prepared says that Prepare was called.
+	// prepared reports whether Prepare was called.
 	prepared bool
 	// The charts whose signatures were verified last.
 	signed signedCharts
@@ -194,7 +194,7 @@ func (s *Step) MergeValues(ctx context.Context) error {
 	if s.Values, err = charts.Merge(append(layers, inGit(s.Karpenter, s.FileValues)...)...); err != nil {
 		return err
 	}
-	s.HideValues(s.unsaid(s.Values.Secrets))
+	s.HideValues(s.withoutPublicValues(s.Values.Secrets))
 	return nil
 }
 
@@ -212,8 +212,8 @@ func inGit(k *render.Karpenter, files []map[string]any) []charts.Layer {
 	return append(layers, charts.Layer{Origin: render.FileName, Values: k.Values})
 }
 
-// unsaid leaves out what plumbline.yaml says as well: no message could do without.
-func (s *Step) unsaid(secrets []string) []string {
+// withoutPublicValues leaves out the values that plumbline.yaml has as well: messages cannot do without them.
+func (s *Step) withoutPublicValues(secrets []string) []string {
 	k := s.Karpenter
 	said := []string{k.Cluster.Name, k.Cluster.Region, k.Cluster.InterruptionQueue, k.Cluster.ControllerRole, k.Version, k.Namespace, k.Repository}
 	return slices.DeleteFunc(slices.Clone(secrets), func(secret string) bool { return slices.Contains(said, secret) })

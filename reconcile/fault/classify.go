@@ -93,7 +93,7 @@ func descend(err error) (known *Error, joined error) {
 	return nil, nil
 }
 
-// gravest is the gravest of several errors, the first of equals; nil where there
+// gravest is the gravest of several errors, the first of equals; nil if there
 // is none.
 func gravest(errs []error) *Error {
 	var worst *Error
@@ -111,7 +111,7 @@ func timedOut(err error) bool { return errors.Is(err, context.DeadlineExceeded) 
 
 func conflict(err error) bool { return apierrors.IsConflict(err) }
 
-// Unstorable says whether the API server refuses an object as it is, whenever it is
+// Unstorable reports whether the API server refuses an object as it is, whenever it is
 // written: it is invalid, or larger than the API server or etcd takes. etcd's words come
 // as an internal error (go.etcd.io/etcd/api/v3 v3rpc/rpctypes, google.golang.org/grpc).
 func Unstorable(err error) bool {
@@ -130,7 +130,7 @@ func busy(err error) bool {
 	return apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsServiceUnavailable(err)
 }
 
-// away says whether nobody answered. The other parties have errors of their own
+// away reports whether nobody answered. The other parties have errors of their own
 // for that, which the table asks for first: what is left is the API server's.
 func away(err error) bool {
 	var sent *url.Error

@@ -45,7 +45,7 @@ type Error struct {
 	Reason string
 	// Err says what was tried, on what, and what to do about it.
 	Err error
-	// Short is the Brief where that of Err is not to be shown; nil where it is.
+	// Short is the Brief where that of Err is not to be shown; nil if it is.
 	Short *Brief
 }
 
@@ -140,7 +140,7 @@ type manyErrors []error
 // told is how many of them a message spells out.
 const told = 3
 
-// Several joins errors; nil where there are none.
+// Several joins errors; nil if there are none.
 func Several(errs []error) error {
 	if len(errs) == 0 {
 		return nil
@@ -174,12 +174,12 @@ func Apart(err error) []error {
 	return []error{err}
 }
 
-// refusal is how the API server says that no role allows a request
+// refusal is how the API server reports that no role allows a request
 // (k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/errors.go).
 var refusal = regexp.MustCompile(`User "([^"]+)" cannot (\w+) resource "([^"]+)" in API group "([^"]*)" (?:at the cluster scope|in the namespace "([^"]+)")`)
 
 // missingRule is the rule that allows what the API server's words in a message say
-// is not allowed; empty where nothing was refused for want of a role.
+// is not allowed; empty if nothing was refused for want of a role.
 func missingRule(message string) string {
 	var rules []string
 	for _, words := range refusal.FindAllStringSubmatch(message, -1) {
@@ -194,7 +194,7 @@ func missingRule(message string) string {
 	return strings.Join(slices.Compact(rules), "; ")
 }
 
-// notAllowed says in short what no role allows; empty where nothing was refused for
+// notAllowed says in short what no role allows; empty if nothing was refused for
 // want of a role.
 func notAllowed(message string) string {
 	words := refusal.FindStringSubmatch(message)
@@ -220,14 +220,14 @@ func account(user string) string {
 	return "user " + user
 }
 
-// unconverted says whether a request failed for want of a conversion.
+// unconverted reports whether a request failed for want of a conversion.
 func unconverted(err error) bool {
 	_, ok := observe.Unconverted(err.Error())
 	return ok
 }
 
 // conversion is what to do about a conversion webhook that a message tells of;
-// empty where it tells of none.
+// empty if it tells of none.
 func conversion(message string) string {
 	kind, ok := observe.Unconverted(message)
 	if !ok {
@@ -240,7 +240,7 @@ func conversion(message string) string {
 		`kubectl patch crd %s --type=merge -p '{"spec":{"conversion":{"strategy":"None","webhook":null}}}'`, crd, kind.Version, crd)
 }
 
-// OnlyGit says that the error is made of nothing but what is in Git, of names, and of what lives
+// OnlyGit reports whether the error is made of nothing but what is in Git, of names, and of what lives
 // of the definitions: no value of a Secret has a part in it.
 func (e *Error) OnlyGit() bool { return onlyGit(e.Err) }
 
@@ -258,7 +258,7 @@ func onlyGit(err error) bool {
 	return false
 }
 
-// onlyJoined says that a message has the words of errors, a line each, and no other.
+// onlyJoined reports whether a message has the words of errors, a line each, and no other.
 func onlyJoined(message string, parts []error) bool {
 	var lines []string
 	for _, part := range parts {

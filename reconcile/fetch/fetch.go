@@ -82,8 +82,8 @@ func (s *Step) fetchDue(key Attempt) time.Time {
 	return m.fetchedAt.Add(s.Sync.Spec.Interval.Duration)
 }
 
-// ReadSince says whether Git was read since a time; if not, why, and when the next pass is
-// wanted, which reads it: zero where the last read has failed, and the next is a retry.
+// ReadSince reports whether Git was read since a time; if not, why, and when the next pass is
+// wanted, which reads it: zero if the last read has failed, and the next is a retry.
 func (s *Step) ReadSince(at time.Time) (read bool, why string, wake time.Time) {
 	m := s.Memory
 	switch {
@@ -211,7 +211,7 @@ type Fetched struct {
 	// one of this very spec: it is the newest that is known, so that drift is corrected
 	// and removals that have begun go on while a Git host is away.
 	Unfetched error
-	// News is when the fetch began that came first to this commit; zero where another
+	// News is when the fetch began that came first to this commit; zero if another
 	// one has.
 	News time.Time
 }
@@ -241,7 +241,7 @@ type Attempt struct {
 }
 
 // Last is the last Snapshot, the generation of the NodeSync that it is of, and when its
-// fetch began; nil where there is none.
+// fetch began; nil if there is none.
 func (m *Memory) Last() (snapshot *render.Snapshot, generation int64, began time.Time) {
 	return m.snapshot, m.snapshotOf, m.snapshotAt
 }
@@ -249,7 +249,7 @@ func (m *Memory) Last() (snapshot *render.Snapshot, generation int64, began time
 // Attempt is what was fetched for last.
 func (m *Memory) Attempt() Attempt { return m.fetchedFor }
 
-// Lose has the next pass fetch what is at hand once more: its store is gone.
+// Lose has the next pass fetch what is available once more: its store is gone.
 func (m *Memory) Lose() { m.snapshot = nil }
 
 func (s *Step) name() types.NamespacedName { return client.ObjectKeyFromObject(s.Sync) }

@@ -69,7 +69,7 @@ func (s *Step) toVerify(rules v1alpha1.GitVerification, snapshot *render.Snapsho
 	return v1alpha1.VerifiedRevision{Revision: snapshot.Revision, Object: object, URL: s.Sync.Spec.Source.Repository(), Mode: rules.Mode, Secret: rules.SecretRef.Name}
 }
 
-// sameVerified says whether what was verified is what has to be, by the same rules.
+// sameVerified reports whether what was verified is what has to be, by the same rules.
 func sameVerified(known, wanted v1alpha1.VerifiedRevision) bool {
 	return wanted.Object != "" && known.Object == wanted.Object && render.CommitOf(known.Revision) == render.CommitOf(wanted.Revision) &&
 		known.URL == wanted.URL && known.Mode == wanted.Mode && known.Secret == wanted.Secret
@@ -111,7 +111,7 @@ func (s *Step) verifyNow(ctx context.Context, rules v1alpha1.GitVerification, wa
 }
 
 // newestVerified is the newest revision of a repository that was verified, in its own
-// words; nil where there is none.
+// words; nil if there is none.
 func newestVerified(last *v1alpha1.VerifiedRevision, url string) *v1alpha1.NewerRevision {
 	switch {
 	case last == nil || last.URL != url:

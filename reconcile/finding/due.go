@@ -2,7 +2,7 @@ package finding
 
 import "time"
 
-// Due says whether it is time again for what was done last at a time. A last time
+// Due reports whether it is time again for what was done last at a time. A last time
 // that lies ahead is one of before the clock was put back.
 func Due(now, last time.Time, every time.Duration) bool {
 	return now.Before(last) || !now.Before(last.Add(every))

@@ -16,7 +16,7 @@ type Findings struct {
 	Waits []Wait
 	// Notes become events.
 	Notes []Note
-	// WakeAt is the earliest time at which the next pass is wanted; zero where only a
+	// WakeAt is the earliest time at which the next pass is wanted; zero if only a
 	// watch or the interval has to wake it.
 	WakeAt time.Time
 }
@@ -26,7 +26,7 @@ type Wait struct {
 	// On is what is waited for. Message says why, and does not change by itself.
 	On, Message string
 	// Since is since when it is waited for, and Stalls when it counts as stalled, since it may
-	// not come by itself; both zero where it does.
+	// not come by itself; both zero if it does.
 	Since, Stalls time.Time
 }
 
@@ -36,7 +36,7 @@ type Note struct {
 	Type    string `redact:"-"`
 	Reason  string `redact:"-"`
 	Message string
-	// Written says that it is about what the pass has written to the cluster: no later
+	// Written reports whether it is about what the pass has written to the cluster: no later
 	// pass finds that again.
 	Written bool
 }

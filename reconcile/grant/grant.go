@@ -62,7 +62,7 @@ func CheckNodeSync(secret metav1.Object, nodeSync string) error {
 	return &RefusedError{Secret: secret.GetName(), Reason: fmt.Sprintf("its annotation %s does not list NodeSync %s", v1alpha1.NodeSyncsAnnotation, nodeSync)}
 }
 
-// lists says whether a Secret is for a NodeSync: it names those that it is for, or none.
+// lists reports whether a Secret is for a NodeSync: it names those that it is for, or none.
 func lists(secret metav1.Object, nodeSync string) bool {
 	names, limited := secret.GetAnnotations()[v1alpha1.NodeSyncsAnnotation]
 	return !limited || slices.Contains(list(names), nodeSync)

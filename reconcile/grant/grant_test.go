@@ -16,7 +16,7 @@ func TestCheck(t *testing.T) {
 		hosts, nodeSyncs string // "-" where there is no annotation
 		address          string
 		policy           Policy
-		refused          string // a part of the reason; empty where it is not
+		refused          string // a part of the reason; empty if it is not
 	}{
 		"its host":                         {"git.example.com", "-", "https://git.example.com/acme/fleet.git", Policy{}, ""},
 		"its host over ssh":                {"git.example.com", "-", "ssh://git@git.example.com/acme/fleet.git", Policy{}, ""},

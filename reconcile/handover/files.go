@@ -25,13 +25,13 @@ type place struct {
 	value map[string]any
 }
 
-// Has says whether a folder has a definition in one of its files of YAML.
+// Has reports whether a folder has a definition in one of its files of YAML.
 func (f Files) Has(folder string, ref render.Ref) (bool, error) {
 	found, err := f.find(folder, ref)
 	return len(found) > 0, err
 }
 
-// Marked says whether the definition in one of two folders has the mark; one that has none
+// Marked reports whether the definition in one of two folders has the mark; one that has none
 // is not marked.
 func (f Files) Marked(folders []string, ref render.Ref, mark owners.Mark) (bool, error) {
 	any := false
@@ -189,7 +189,7 @@ func (f Files) find(folder string, ref render.Ref) ([]place, error) {
 	return found, nil
 }
 
-// below says whether a file is in a folder, or one below it.
+// below reports whether a file is in a folder, or one below it.
 func below(folder, file string) bool {
 	folder = path.Clean(folder)
 	return folder == "." || strings.HasPrefix(file, folder+"/")
@@ -210,7 +210,7 @@ func split(text []byte) [][]byte {
 	return append(parts, text[from:])
 }
 
-// holds says whether a part has anything in it but comments.
+// holds reports whether a part has anything in it but comments.
 func holds(part []byte) bool {
 	documents, err := document.Parse(part)
 	return err != nil || len(documents) > 0
@@ -223,7 +223,7 @@ func annotation(object map[string]any, key string) string {
 	return value
 }
 
-// differs is where what a file says is not what lives, which has defaults beside it; empty where
+// differs is where what a file says is not what lives, which has defaults beside it; empty if
 // it is.
 func differs(says, lives any, at string) string {
 	switch says := says.(type) {

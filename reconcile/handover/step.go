@@ -33,7 +33,7 @@ const (
 	Release Step = "Release"
 	// Unmark takes the annotation out again.
 	Unmark Step = "Unmark"
-	// Done says that nothing is left to do.
+	// Done reports that nothing is left to do.
 	Done Step = "Done"
 )
 
@@ -42,27 +42,27 @@ func Steps() []Step { return []Step{Mark, Move, LetGo, Release, Unmark, Done} }
 
 // Side is what one of the two has of a definition.
 type Side struct {
-	// Applies says that it applies the object: Flux lists it in its inventory and Argo CD among the
+	// Applies reports whether it applies the object: Flux lists it in its inventory and Argo CD among the
 	// resources of its folder, and plumbline has its label on it.
 	Applies bool
-	// Has says that the object's file is in its folder; known of a clone only.
+	// Has reports whether the object's file is in its folder; known of a clone only.
 	Has bool
-	// Left says that the object has labels, annotations or managed fields of it.
+	// Left reports whether the object has labels, annotations or managed fields of it.
 	Left bool
 }
 
 // Object is one definition, and where it stands.
 type Object struct {
 	Ref render.Ref
-	// Kept says that the mark is on the object in the cluster, where tools read it.
+	// Kept reports whether the mark is on the object in the cluster, where tools read it.
 	Kept bool
 	// From hands it over, and To gets it.
 	From, To Side
-	// Cloned says that the files are known, and Marked that the mark is in the object's.
+	// Cloned reports whether the files are known, and Marked that the mark is in the object's.
 	Cloned, Marked bool
 }
 
-// Next is the step of an object. waits says that there is nothing to do but wait: it is done in
+// Next is the step of an object. waits reports that there is nothing to do but wait: it is done in
 // Git, or another tool has to act.
 func (o Object) Next() (step Step, waits bool) {
 	switch {
@@ -88,7 +88,7 @@ type Operation struct {
 }
 
 // ReleaseTheirs is the patch that takes off an object what a tool has left on it: its labels and
-// annotations, and its entries in managedFields. No field of the spec changes. It is empty where nothing
+// annotations, and its entries in managedFields. No field of the spec changes. It is empty if nothing
 // is left.
 func ReleaseTheirs(object *unstructured.Unstructured, by owners.Owner) []Operation {
 	labels, annotations := by.Left(object)
@@ -142,7 +142,7 @@ func release(object *unstructured.Unstructured, labels, annotations []string, th
 	return append(asSeen(object), patch...)
 }
 
-// entry says that an entry is of the object itself, and not of its status.
+// entry reports whether an entry is of the object itself, and not of its status.
 func entry(e metav1.ManagedFieldsEntry) bool { return e.Subresource == "" }
 
 // asSeen has a patch hold for just that object as it was seen.
@@ -157,7 +157,7 @@ func escape(key string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(key, "~", "~0"), "/", "~1")
 }
 
-// kustomization is the file of a folder that names those it is made of; empty where there is none.
+// kustomization is the file of a folder that names those it is made of; empty if there is none.
 func (f Files) kustomization(folder string) string {
 	for _, name := range []string{"kustomization.yaml", "kustomization.yml", "Kustomization"} {
 		if _, ok := f[path.Join(folder, name)]; ok {
@@ -259,7 +259,7 @@ const (
 	keepText = "# Keeps this folder in Git, since its path is applied. Written by plumbline adopt.\n"
 )
 
-// Reads says whether the text of a file matters. Of the others it only counts that they are there.
+// Reads reports whether the text of a file matters. Of the others it only counts that they are there.
 func Reads(file string) bool {
 	return slices.Contains([]string{".yaml", ".yml"}, path.Ext(file)) || slices.Contains([]string{"Kustomization", KeepFile}, path.Base(file))
 }
@@ -278,7 +278,7 @@ func (f Files) unkeep(folder string) {
 	}
 }
 
-// any says whether a folder has a file in it, or below it.
+// any reports whether a folder has a file in it, or below it.
 func (f Files) any(folder string) bool {
 	for file := range f {
 		if below(folder, file) {

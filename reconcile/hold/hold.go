@@ -39,7 +39,7 @@ type credentials struct {
 	CA []byte
 }
 
-// ask asks one question: words say that the condition holds, and are empty where it does not.
+// ask asks one question: words report that the condition holds, and are empty if it does not.
 func ask(ctx context.Context, of v1alpha1.RolloutHold, with credentials) (words string, err error) {
 	timeout := defaultTimeout
 	if of.Timeout != nil {
@@ -111,7 +111,7 @@ func fetch(ctx context.Context, caller *http.Client, of v1alpha1.RolloutHold, wi
 	return body, nil
 }
 
-// reasonIn is what an answer that is no success says; empty where it says nothing that can be read.
+// reasonIn is what an answer that is no success says; empty if it says nothing that can be read.
 func reasonIn(body []byte) string {
 	var said struct {
 		Error string `json:"error"`
@@ -214,7 +214,7 @@ type state struct {
 
 // Answer is what the conditions of a NodeSync come to.
 type Answer struct {
-	// Held says which hold; empty where none does. Unasked says that one has not answered yet.
+	// Held says which hold; empty if none does. Unasked reports that one has not answered yet.
 	Held    string
 	Unasked bool
 	// Next is when to look again.

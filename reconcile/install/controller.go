@@ -37,7 +37,7 @@ func (s *Step) installCRDs(ctx context.Context, seen *upgrade.Seen) (*v1alpha1.R
 }
 
 // newerCRDs are CRDs of a newer version than the one in Git whose release is gone: they stay as they
-// are, because CRDs never go back. Nil where there is a release, or where a CRD is missing.
+// are, because CRDs never go back. Nil if there is a release, or where a CRD is missing.
 func (s *Step) newerCRDs(ctx context.Context, seen *upgrade.Seen) (*v1alpha1.ReleaseStatus, error) {
 	k := s.k()
 	if !upgrade.CRDsAhead(k, s.Charts.Version) || !seen.Established.Ready {
@@ -127,7 +127,7 @@ func (s *Step) reportInstalled(chart string, result release.Result) {
 	}
 }
 
-// rolledOut says whether the rollout of the chart's version is complete.
+// rolledOut reports whether the rollout of the chart's version is complete.
 func (s *Step) rolledOut(ctx context.Context) (observe.Readiness, error) {
 	deployments, err := s.View.Controllers(ctx, s.k().Namespace)
 	if err != nil {
@@ -150,7 +150,7 @@ func (s *Step) rolledOut(ctx context.Context) (observe.Readiness, error) {
 	return whole, nil
 }
 
-// up says whether a Deployment of the controller is complete and of the version. Of
+// up reports whether a Deployment of the controller is complete and of the version. Of
 // one that has been in force before, one replica that leads is enough; the message
 // names one that is missing then. Elections of another tool's controller are not for
 // plumbline to read.
@@ -173,12 +173,12 @@ func (s *Step) up(ctx context.Context, deployment *appsv1.Deployment) (observe.R
 	return complete, nil
 }
 
-// comingUp says that a controller was installed a moment ago, and has not led yet.
+// comingUp reports whether a controller was installed a moment ago, and has not led yet.
 func comingUp(k *v1alpha1.KarpenterStatus) bool {
 	return k.Target != nil && (k.Target.Step == v1alpha1.ChartRollingOut || k.Target.Step == v1alpha1.ChartRollingBack)
 }
 
-// ofTheVersion says whether a Deployment is that of the version in Git, or of the
+// ofTheVersion reports whether a Deployment is that of the version in Git, or of the
 // version in force where the one in Git was rolled back.
 func (s *Step) ofTheVersion(ctx context.Context, deployment *appsv1.Deployment) (observe.Readiness, error) {
 	if s.Karpenter == nil || s.Karpenter.Management == render.External {

@@ -188,7 +188,7 @@ func (s *Step) awaitCharts(ctx context.Context, seen upgrade.Seen) error {
 	return nil
 }
 
-// unlikeTheChart says which CRD is not that of the version in Git; empty where all
+// unlikeTheChart says which CRD is not that of the version in Git; empty if all
 // are. CRDs name no version, so that what they say is compared, and again when a
 // watch tells of one. Without the chart they are taken for right.
 func (s *Step) unlikeTheChart(ctx context.Context) (string, error) {
@@ -224,7 +224,7 @@ func (s *Step) unlikeTheChart(ctx context.Context) (string, error) {
 	return last.unlike, nil
 }
 
-// ofTheAwaited says whether a Deployment is of the version that Git waits for.
+// ofTheAwaited reports whether a Deployment is of the version that Git waits for.
 func (s *Step) ofTheAwaited(ctx context.Context, deployment *appsv1.Deployment) (observe.Readiness, error) {
 	if s.Karpenter == nil || s.Karpenter.Version == "" {
 		return observe.Readiness{Ready: true}, nil

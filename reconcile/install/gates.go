@@ -61,7 +61,7 @@ func (s *Step) checkCharts(ctx context.Context, seen *upgrade.Seen) error {
 	return err
 }
 
-// gatesStand says whether what the gates said last is of this change, and counts for
+// gatesStand reports whether what the gates said last is of this change, and counts for
 // a while longer.
 func (s *Step) gatesStand(identity string) bool {
 	last := &s.Memory.gated
@@ -91,7 +91,7 @@ func (s *Step) gatesRefused(identity string) error {
 	return nil
 }
 
-// approved says that a person has accepted that the version cannot be rolled back.
+// approved reports whether a person has accepted that the version cannot be rolled back.
 func (s *Step) approved() bool {
 	return s.Sync.Annotations[v1alpha1.NoWayBackAnnotation] == s.Karpenter.Version
 }
@@ -135,7 +135,7 @@ func (s *Step) weigh(ctx context.Context, seen *upgrade.Seen) error {
 }
 
 // inForce is the version that runs now: that of the last change or of what is adopted,
-// and where no status tells, that of a controller that is there. Empty where none is.
+// and where no status tells, that of a controller that is there. Empty if none is.
 func (s *Step) inForce(ctx context.Context) (string, error) {
 	if version := s.k().Version; version != "" {
 		return version, nil
@@ -188,7 +188,7 @@ func (s *Step) checkValues(from, to string) error {
 }
 
 // forecast finds the pools whose nodes a change of the version may replace, while
-// the CRDs of both versions are at hand.
+// the CRDs of both versions are available.
 func (s *Step) forecast(seen *upgrade.Seen, live, next []*apiextensionsv1.CustomResourceDefinition) error {
 	effects, err := karpenter.Effects(karpenter.Upgrade{
 		From: s.k().Version, To: s.Charts.Version, Old: live, New: next,
@@ -212,7 +212,7 @@ func (s *Step) forecast(seen *upgrade.Seen, live, next []*apiextensionsv1.Custom
 }
 
 // Barrier says why the charts may not be changed, given what AWS says of the account; nil
-// where they may. Karpenter's controller terminates every instance with its
+// if they may. Karpenter's controller terminates every instance with its
 // cluster's tag that has no NodeClaim here, so none is installed or changed under
 // the name of another cluster, and none is installed for the first time, or
 // adopted, while AWS cannot confirm the name.
@@ -230,7 +230,7 @@ func Barrier(k v1alpha1.KarpenterStatus, verdict cloud.Verdict, allowUnverified 
 		"EKS cluster %s is not confirmed to be this cluster: %s; Karpenter is installed or adopted once it is, or with spec.guard.allowUnverifiedAccount: true", k.Cluster, verdict.Message))
 }
 
-// firstInstall says that no controller of plumbline's was ever installed.
+// firstInstall reports whether no controller of plumbline's was ever installed.
 func firstInstall(k v1alpha1.KarpenterStatus) bool {
 	if k.Identity != "" {
 		return false
@@ -246,7 +246,7 @@ func firstInstall(k v1alpha1.KarpenterStatus) bool {
 	return false
 }
 
-// changesCharts says whether an action writes to the charts, or prepares that.
+// changesCharts reports whether an action writes to the charts, or prepares that.
 func changesCharts(action upgrade.Action) bool {
 	switch action.(type) {
 	case upgrade.Check, upgrade.Migrate, upgrade.InstallCRDs, upgrade.InstallController, upgrade.RollBack:
@@ -255,18 +255,18 @@ func changesCharts(action upgrade.Action) bool {
 	return false
 }
 
-// Off says whether the controller's environment switches one of Karpenter's feature gates
+// Off reports whether the controller's environment switches one of Karpenter's feature gates
 // off.
 func (s *Step) Off(ctx context.Context, gate string) (bool, error) {
 	return s.switches(ctx, gate, false)
 }
 
-// On says whether it switches one on.
+// On reports whether it switches one on.
 func (s *Step) On(ctx context.Context, gate string) (bool, error) {
 	return s.switches(ctx, gate, true)
 }
 
-// switches says whether the controller's environment sets a feature gate to a value.
+// switches reports whether the controller's environment sets a feature gate to a value.
 func (s *Step) switches(ctx context.Context, gate string, to bool) (bool, error) {
 	if s.Sync.Status.Karpenter == nil {
 		return false, nil
@@ -293,7 +293,7 @@ type frozenError struct{ change, until string }
 // Error says what waits, and until when.
 func (e *frozenError) Error() string { return e.change + "; this waits: " + e.until }
 
-// frozen says why a change of the charts waits for a window of spec.guard; nil where it does not. A new
+// frozen says why a change of the charts waits for a window of spec.guard; nil if it does not. A new
 // controller may find every node drifted. What brings a controller back does not wait: an install, the
 // way back to what is in force, the rest of a change that has begun, and any change while no
 // controller is at work.
@@ -302,7 +302,7 @@ func (s *Step) frozen(ctx context.Context, identity string) error {
 	if s.Frozen.Message == "" || identity == k.Identity || !upgrade.Begins(*k, identity) {
 		return nil
 	}
-	if k.Target != nil && upgrade.UnderWay(*k.Target) {
+	if k.Target != nil && upgrade.InProgress(*k.Target) {
 		return nil // half a change is nothing to stay with: what corrects it goes on
 	}
 	if down, err := s.down(ctx); err != nil || down {
@@ -320,7 +320,7 @@ func (s *Step) frozen(ctx context.Context, identity string) error {
 	return fault.Waits(frozen)
 }
 
-// down says that no controller has been at work for as long as a new one may take to come up.
+// down reports that no controller has been at work for as long as a new one may take to come up.
 func (s *Step) down(ctx context.Context) (bool, error) {
 	deployments, err := s.View.Controllers(ctx, s.k().Namespace)
 	if err != nil || len(deployments) == 0 {
@@ -346,7 +346,7 @@ func (s *Step) down(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// unavailableSince is since when all Deployments have had too few replicas; zero where one does not say.
+// unavailableSince is since when all Deployments have had too few replicas; zero if one does not say.
 func unavailableSince(deployments []appsv1.Deployment) (last time.Time) {
 	for i := range deployments {
 		conditions := deployments[i].Status.Conditions

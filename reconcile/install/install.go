@@ -122,7 +122,7 @@ func (s *Step) change(ctx context.Context, seen upgrade.Seen) error {
 	}
 	if held != nil {
 		t := s.k().Target
-		if t == nil || !upgrade.UnderWay(*t) {
+		if t == nil || !upgrade.InProgress(*t) {
 			return held
 		}
 		want = upgrade.Want{Version: t.Version, Identity: t.Identity, Charts: t.Charts}
@@ -147,7 +147,7 @@ func (s *Step) change(ctx context.Context, seen upgrade.Seen) error {
 	}
 }
 
-// takeChartStep does one Action. It says whether Next is to be asked again.
+// takeChartStep does one Action. It reports whether Next is to be asked again.
 func (s *Step) takeChartStep(ctx context.Context, action upgrade.Action, seen *upgrade.Seen) (again bool, err error) {
 	if changesCharts(action) {
 		if err := s.Confirm(ctx); err != nil {
@@ -307,7 +307,7 @@ func (s *Step) Identity() (string, error) {
 }
 
 // Refused is why an earlier pass has found that the change in Git is not made;
-// nil where that has to be found out.
+// nil if that has to be found out.
 func (s *Step) Refused() (why, err error) {
 	k := s.k()
 	if k == nil || k.Target == nil || s.Insist || upgrade.InForce(*k) == "" {
@@ -327,7 +327,7 @@ func (s *Step) Refused() (why, err error) {
 	}
 }
 
-// InForce says whether a change that failed leaves a release in force, under which the
+// InForce reports whether a change that failed leaves a release in force, under which the
 // rest of the pass goes on.
 func InForce(k *v1alpha1.KarpenterStatus, failed error) bool {
 	f := fault.Classify(failed)
@@ -340,7 +340,7 @@ func IsFrozen(err error) bool {
 	return errors.As(err, &frozen)
 }
 
-// Changes says whether a change of the charts would begin.
+// Changes reports whether a change of the charts would begin.
 func (s *Step) Changes() bool {
 	if s.Karpenter.Management == render.External || s.Charts == nil || s.k() == nil {
 		return false
@@ -350,7 +350,7 @@ func (s *Step) Changes() bool {
 }
 
 // goesBack says why no change of the charts begins for a revision that is, or may be, older than
-// what was applied; nil where it is not, or where there is none to begin. With two replicas of a
+// what was applied; nil if it is not, or where there is none to begin. With two replicas of a
 // mirror, one of which lags behind, charts would be changed to and fro, until Helm's history has
 // no release left to go back to.
 func (s *Step) goesBack(identity string) error {
@@ -359,8 +359,8 @@ func (s *Step) goesBack(identity string) error {
 		return nil
 	}
 	known := "Karpenter " + k.Version + " stays in force"
-	if t := k.Target; t != nil && upgrade.UnderWay(*t) {
-		known = fmt.Sprintf("a change to Karpenter %s is under way", t.Version)
+	if t := k.Target; t != nil && upgrade.InProgress(*t) {
+		known = fmt.Sprintf("a change to Karpenter %s is in progress", t.Version)
 	}
 	return fault.Held(fmt.Errorf("HEAD is older than what was applied, or may be (the branch was set back, or a mirror lags behind), and its charts differ: %s; push a newer commit", known))
 }
@@ -386,7 +386,7 @@ func (s *Step) finishNewer(held error) func(context.Context, upgrade.Action, *up
 	}
 }
 
-// rolledOutAs is the release of a change that has been written; nil where it is another one.
+// rolledOutAs is the release of a change that has been written; nil if it is another one.
 func (s *Step) rolledOutAs(ctx context.Context, t v1alpha1.ChartTarget) (*v1alpha1.ReleaseStatus, error) {
 	state, err := s.Helm.State(ctx, s.k().Namespace)
 	if err != nil {
@@ -421,7 +421,7 @@ func (s *Step) askReleases(ctx context.Context) error {
 	return nil
 }
 
-// reinstalled says whether a step has installed a release that was there before.
+// reinstalled reports whether a step has installed a release that was there before.
 func (s *Step) reinstalled(chart string, result release.Result) bool {
 	if result.Step != release.Install || !result.Changed {
 		return false

@@ -32,7 +32,7 @@ func TestAnOlderRevisionChangesNoCharts(t *testing.T) {
 		target   *v1alpha1.ChartTarget
 		own      v1alpha1.ChartStep
 		up       bool
-		// held says that nothing begins; then is the step of the newer change afterwards, and
+		// held reports whether nothing begins; then is the step of the newer change afterwards, and
 		// version is in force.
 		held    bool
 		then    v1alpha1.ChartStep
@@ -51,7 +51,7 @@ func TestAnOlderRevisionChangesNoCharts(t *testing.T) {
 		"a newer change is taken back":        {identity: "before", target: newer(v1alpha1.ChartRollingBack, 0), up: true, held: true, then: v1alpha1.ChartRollingBack, back: 1, version: "1.14.0"},
 		"it is taken back to these":           {identity: "own", target: newer(v1alpha1.ChartRollingBack, 0), up: true, held: true, then: v1alpha1.ChartRollingBack, back: 1, version: "1.14.0"},
 		"these are in force":                  {identity: "own", version: "1.14.0"},
-		"its own change is under way":         {identity: "before", own: v1alpha1.ChartCRDs, version: "1.14.0"},
+		"its own change is in progress":       {identity: "before", own: v1alpha1.ChartCRDs, version: "1.14.0"},
 		"its own change has not begun":        {identity: "before", own: v1alpha1.ChartChecking, held: true, then: v1alpha1.ChartChecking, version: "1.14.0"},
 		"nothing is installed":                {},
 	} {

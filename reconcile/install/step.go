@@ -52,7 +52,7 @@ type Tools struct {
 	// Client rewrites objects whose stored version is to go.
 	Client client.Client
 	Helm   Helm
-	// Logs reads the end of a container's log. Nil where none can be read.
+	// Logs reads the end of a container's log. Nil if none can be read.
 	Logs upgrade.Logs
 	// Schemas are those that are compiled.
 	Schemas *schema.Cache
@@ -63,7 +63,7 @@ type Tools struct {
 // Wanted is what Git has of Karpenter.
 type Wanted struct {
 	Karpenter *render.Karpenter
-	// Charts are nil where they are unavailable, or another tool's.
+	// Charts are nil if they are unavailable, or another tool's.
 	Charts *charts.Charts
 	Values charts.Values
 	// Permit refuses objects of the charts that the NodeSync does not allow.
@@ -74,10 +74,10 @@ type Wanted struct {
 	Set *render.Set
 	// Serving is the version that stays in force, where the change is not made.
 	Serving string
-	// Frozen is why no change of the charts begins now, by spec.guard.windows and freeze; zero where it
+	// Frozen is why no change of the charts begins now, by spec.guard.windows and freeze; zero if it
 	// may.
 	Frozen plan.Frozen
-	// Older says that Revision is, or may be, older than what was applied: no change begins for it.
+	// Older reports whether Revision is, or may be, older than what was applied: no change begins for it.
 	Older bool
 }
 
@@ -99,7 +99,7 @@ type Step struct {
 	// Timeout is how long a controller may take to come up, leastRollout at least, and Retry
 	// how long what was refused is not tried again.
 	Timeout, Retry time.Duration
-	// Insist says that a person has asked for this pass.
+	// Insist reports whether a person has asked for this pass.
 	Insist bool
 	// Confirm returns why the charts may not be changed, as far as AWS can tell whose
 	// cluster this is.
@@ -121,10 +121,10 @@ func (s *Step) rolloutTimeout() time.Duration { return max(s.Timeout, leastRollo
 type Installed struct {
 	// CRDs and Controller say how far the first two Stages are.
 	CRDs, Controller observe.Readiness
-	// Changing says that the charts are being changed: definitions wait until the new
+	// Changing reports whether the charts are being changed: definitions wait until the new
 	// controller is in force, so that nothing stands in the way back.
 	Changing bool
-	// Alive says that the controller has at least one ready replica.
+	// Alive reports whether the controller has at least one ready replica.
 	Alive bool
 	// Fought is what the charts made and another client changes again and again.
 	Fought []survey.Drift
@@ -158,7 +158,7 @@ func (s *Step) k() *v1alpha1.KarpenterStatus { return s.Sync.Status.Karpenter }
 
 // WhyNot says why the charts are not changed to what Git has, as far as that shows without a
 // write: the gates, and of the rehearsal what the NodeSync does not allow, which is found without
-// having the API server try it. Nil where they are, or where there is nothing to change. It writes
+// having the API server try it. Nil if they are, or where there is nothing to change. It writes
 // only to Sync.
 func (s *Step) WhyNot(ctx context.Context) error {
 	if s.Karpenter.Management == render.External {
@@ -172,7 +172,7 @@ func (s *Step) WhyNot(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if held := s.goesBack(identity); held != nil || s.k().Identity == identity || s.underWay(identity) {
+	if held := s.goesBack(identity); held != nil || s.k().Identity == identity || s.inProgress(identity) {
 		return held
 	}
 	frozen := s.frozen(ctx, identity)
@@ -193,7 +193,7 @@ func (s *Step) WhyNot(ctx context.Context) error {
 }
 
 // Change says what is done with the charts of a commit, where nothing keeps it from being done;
-// empty where they are as Git says.
+// empty if they are as Git says.
 func (s *Step) Change() (string, error) {
 	if s.Karpenter.Management == render.External || s.Charts == nil {
 		return "", nil
@@ -211,13 +211,13 @@ func (s *Step) Change() (string, error) {
 	return fmt.Sprintf("the charts of Karpenter %s are upgraded: their values or their content differ from what is installed, and the controller may be rolled out again", k.Version), nil
 }
 
-// underWay says that a change to what Git has is past its gates.
-func (s *Step) underWay(identity string) bool {
+// inProgress reports whether a change to what Git has is past its gates.
+func (s *Step) inProgress(identity string) bool {
 	t := s.k().Target
 	return t != nil && t.Identity == identity && t.Step != v1alpha1.ChartChecking
 }
 
-// installedAs says whether the charts are known to be installed as Git says, and
+// installedAs reports whether the charts are known to be installed as Git says, and
 // to stand. What another client changes again and again is corrected at the pace of
 // retries: each time costs a revision of the release.
 func (s *Step) installedAs(identity, fingerprint string) bool {

@@ -51,18 +51,18 @@ type Look struct {
 	// Cluster is the EKS cluster.
 	Cluster string
 	// Unverified is why it is not certain that AWS's answers are those of this cluster's account;
-	// empty where it is.
+	// empty if it is.
 	Unverified string
 	Set        *render.Set
 	Live       plan.Live
-	// Rolling says that nodes are being replaced: which security groups an instance should have
+	// Rolling reports whether nodes are being replaced: which security groups an instance should have
 	// then depends on when it was launched, and they are not compared.
 	Rolling bool
 	// Removals is how many removals are recorded: when one is over, it is time to ask what it has left.
 	Removals int
-	// Urgent says that the answer is wanted within a minute: a Node is terminating, and no NodeClaim has it.
+	// Urgent reports whether the answer is wanted within a minute: a Node is terminating, and no NodeClaim has it.
 	Urgent bool
-	// Before is what the status has of the last comparison; nil where it has none.
+	// Before is what the status has of the last comparison; nil if it has none.
 	Before *v1alpha1.InstanceDrift
 	Now    time.Time
 	// Every is the least time between two comparisons; 0 for none.
@@ -88,7 +88,7 @@ type Asker struct {
 	had  had
 }
 
-// See returns the last answer; nil where there is none yet. Where it is time AWS is asked
+// See returns the last answer; nil if there is none yet. Where it is time AWS is asked
 // again, in a goroutine that no pass waits for: the next one has the answer.
 func (a *Asker) See(ctx context.Context, l Look, found *finding.Findings) *v1alpha1.InstanceDrift {
 	switch {
@@ -168,7 +168,7 @@ type question struct {
 	// classes are the EC2NodeClasses of the NodeSync's NodeClaims, and rolling is that of a Look.
 	classes map[string]*plan.Object
 	rolling bool
-	// living is what the cluster's things in AWS may be in use by, and profiles says that there may be instance
+	// living is what the cluster's things in AWS may be in use by, and profiles reports that there may be instance
 	// profiles that no living thing names.
 	living   leftover.Living
 	profiles bool
@@ -256,7 +256,7 @@ func (q *question) compare(ctx context.Context) (*v1alpha1.InstanceDrift, error)
 	return &v1alpha1.InstanceDrift{Count: int32(len(found)), Instances: found, Orphaned: orphans, Volumes: volumes, Left: left}, nil
 }
 
-// groups are the security groups that a class comes to; nil where they are not compared, or where
+// groups are the security groups that a class comes to; nil if they are not compared, or where
 // there are none, which Karpenter says of the class.
 func (q *question) groups(ctx context.Context, aws Cloud, class *awsv1.EC2NodeClass) ([]string, error) {
 	if q.rolling {

@@ -24,12 +24,12 @@ type aws struct {
 	err   error
 	after time.Duration
 	asked int
-	// none says that no instance differs.
+	// none reports whether no instance differs.
 	none bool
 	// volumes are attached in EC2, unless unasked says why they are not known.
 	volumes []cloud.Resource
 	unasked error
-	// behind is what is left beside volumes, and profiles says that instance profiles were asked for.
+	// behind is what is left beside volumes, and profiles reports that instance profiles were asked for.
 	behind   []cloud.Answer
 	profiles bool
 	// cluster has VolumeAttachments and Nodes.

@@ -45,7 +45,7 @@ type Class struct {
 	// Tags are those of its spec, and Hash is Karpenter's hash of it.
 	Tags map[string]string
 	Hash plan.Hash
-	// Groups are the IDs of the security groups that its selectors come to; nil where they are not
+	// Groups are the IDs of the security groups that its selectors come to; nil if they are not
 	// compared.
 	Groups []string
 }
@@ -80,7 +80,7 @@ func (f *Fleet) Differences() []v1alpha1.DriftedInstance {
 	return found
 }
 
-// stray says whether an instance that no NodeClaim has runs for one of the NodeSync's pools, or
+// stray reports whether an instance that no NodeClaim has runs for one of the NodeSync's pools, or
 // for one that does not exist.
 func (f *Fleet) stray(i *cloud.Instance) bool {
 	return i.Pool != "" && !f.Others[i.Pool] && !ends(i) && i.Launched.Before(f.Settled)
@@ -96,10 +96,10 @@ func (f *Fleet) strayWords(i *cloud.Instance) string {
 	return words + "; this cluster is not known to have had a NodeClaim of it: find out whether another cluster has the name " + f.Cluster + " before you terminate it"
 }
 
-// ends says that an instance has ended, or is about to.
+// ends reports whether an instance has ended, or is about to.
 func ends(i *cloud.Instance) bool { return i.Gone() || i.State == "shutting-down" }
 
-// differs says how an instance differs from its NodeClaim and its definitions; empty where it does
+// differs says how an instance differs from its NodeClaim and its definitions; empty if it does
 // not.
 func (f *Fleet) differs(c *plan.NodeClaim, i *cloud.Instance) string {
 	switch {

@@ -52,7 +52,7 @@ func (q *question) live(live plan.Live) {
 }
 
 // behind finds interfaces, launch templates and instance profiles of nodes and EC2NodeClasses that are gone. A kind that
-// cannot be listed is named, and stays as it was answered last; an error says that AWS was too busy.
+// cannot be listed is named, and stays as it was answered last; an error reports that AWS was too busy.
 func (q *question) behind(ctx context.Context, aws Cloud) (*v1alpha1.LeftResources, error) {
 	for i := range q.fleet.Shown {
 		q.living.Instances[q.fleet.Shown[i].ID] = !q.fleet.Shown[i].Gone()
@@ -75,13 +75,13 @@ func (q *question) behind(ctx context.Context, aws Cloud) (*v1alpha1.LeftResourc
 	return left, nil
 }
 
-// foreign says that an instance runs that this cluster is not known to have had: another cluster may have the name, and
+// foreign reports whether an instance runs that this cluster is not known to have had: another cluster may have the name, and
 // EC2NodeClasses of the same names.
 func (q *question) foreign() bool {
 	return slices.ContainsFunc(q.fleet.Shown, func(i cloud.Instance) bool { return !i.Gone() && !q.had.instances[i.ID] })
 }
 
-// unanswered says what AWS denies, and what it has not answered besides; empty where it has answered all.
+// unanswered says what AWS denies, and what it has not answered besides; empty if it has answered all.
 func unanswered(answers []cloud.Answer) string {
 	var denies, words []string
 	for _, answer := range answers {
@@ -170,7 +170,7 @@ func (s *seen) confirm(found *v1alpha1.LeftResources) (confirmed *v1alpha1.LeftR
 const pageSize = 500
 
 // volumes finds what nodes that are gone have left attached: VolumeAttachments, and volumes in EC2.
-// One of the two that cannot be read leaves the other as it is, and is named; an error says that AWS
+// One of the two that cannot be read leaves the other as it is, and is named; an error reports that AWS
 // was too busy.
 func (q *question) volumes(ctx context.Context, aws Cloud) (*v1alpha1.LeftVolumes, error) {
 	var all []v1alpha1.LeftVolume
@@ -229,7 +229,7 @@ func (q *question) attachments(ctx context.Context) ([]storagev1.VolumeAttachmen
 	}
 }
 
-// isGone says whether there is no Node of a name.
+// isGone reports whether there is no Node of a name.
 func (q *question) isGone(ctx context.Context, name string) (bool, error) {
 	node := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}}
 	err := q.cluster.Get(ctx, client.ObjectKey{Name: name}, node)
@@ -254,7 +254,7 @@ func ofAttachment(v *storagev1.VolumeAttachment) v1alpha1.LeftVolume {
 	return left
 }
 
-// ofVolume says whether a volume in EC2 is attached to an instance that has ended. owned says that this cluster is known to
+// ofVolume reports whether a volume in EC2 is attached to an instance that has ended. owned reports that this cluster is known to
 // have had the instance: another cluster may have the same name, and the command is not for its volumes.
 func ofVolume(v *cloud.Resource, owned bool) (v1alpha1.LeftVolume, bool) {
 	if v.Alive {

@@ -48,7 +48,7 @@ type Objects = map[render.Ref]*plan.Object
 
 // Next is the record after a pass. owned are the live objects that are the
 // NodeSync's; live are all. An entry stays while its object is missing, unless
-// gone says that nothing of it is left, whatever a cache still has. An object that
+// gone reports that nothing of it is left, whatever a cache still has. An object that
 // lives and is no longer the NodeSync's is not its to take away, and of a kind
 // other than NodePool nothing is left once it is missing.
 func Next(before Record, owned map[render.Ref]types.UID, live Objects, gone map[types.UID]bool) Record {
@@ -90,12 +90,12 @@ func Vanished(r Record, live Objects) []Entry {
 	return vanished
 }
 
-// Equal says whether two records are the same.
+// Equal reports whether two records are the same.
 func (r Record) Equal(other Record) bool {
 	return r.Revision == other.Revision && r.sameObjects(other)
 }
 
-// sameObjects says whether two records differ at most in their Revision.
+// sameObjects reports whether two records differ at most in their Revision.
 func (r Record) sameObjects(other Record) bool {
 	return maps.Equal(r.Objects, other.Objects) && maps.Equal(r.Pools, other.Pools)
 }
@@ -115,17 +115,17 @@ const (
 // record has to be loaded again.
 type Store struct {
 	Record Record
-	// object is the ConfigMap; nil where there is none.
+	// object is the ConfigMap; nil if there is none.
 	object *corev1.ConfigMap
-	// revised says that a Revision belongs to what was read or written: an older version of
+	// revised reports whether a Revision belongs to what was read or written: an older version of
 	// plumbline wrote none.
 	revised bool
 }
 
-// Exists says that there is a record: without one, nobody knows what was applied.
+// Exists reports whether there is a record: without one, nobody knows what was applied.
 func (s *Store) Exists() bool { return s.object != nil }
 
-// Lost says that what was applied is not known, if only in part: there is no record, or it lacks
+// Lost reports whether what was applied is not known, if only in part: there is no record, or it lacks
 // the Revision that was written with it.
 func (s *Store) Lost() bool { return !s.Exists() || s.revised && s.Record.Revision == "" }
 
@@ -225,7 +225,7 @@ type stored struct {
 	// Objects are UIDs by kind/name.
 	Objects map[string]types.UID `json:"objects"`
 	Pools   []string             `json:"pools,omitempty"`
-	// Revised says that the revision is beside the objects: an older version of plumbline did not
+	// Revised reports whether the revision is beside the objects: an older version of plumbline did not
 	// write it.
 	Revised bool `json:"revised,omitempty"`
 }
@@ -248,7 +248,7 @@ func encode(r Record) ([]byte, error) {
 	return packed.Bytes(), nil
 }
 
-// decode unpacks a record; revised says that a Revision belongs to it.
+// decode unpacks a record; revised reports that a Revision belongs to it.
 func decode(packed []byte) (r Record, revised bool, err error) {
 	reader, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {

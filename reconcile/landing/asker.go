@@ -49,7 +49,7 @@ type Asker struct {
 	waits time.Duration
 }
 
-// For returns what answers for a Plan by a Simulator, which is the Plan's without an answer; nil where there is no
+// For returns what answers for a Plan by a Simulator, which is the Plan's without an answer; nil if there is no
 // Simulator. inputs is another one where Git has other definitions: a commit that changes none is no other question.
 // requested is another one where a person wants another look, and done is called when there is a new answer.
 func (a *Asker) For(s *Simulator, now time.Time, inputs, requested string, done func()) func(context.Context, *plan.Plan, plan.Live) (plan.Landing, time.Time) {
@@ -96,7 +96,7 @@ func (a *Asker) answerTo(ctx context.Context, q question, now time.Time) (plan.L
 	return plan.Landing{Asking: true}, until
 }
 
-// poolsOf are the NodePools of the cluster that stay, each with what of it says whether it takes pods.
+// poolsOf are the NodePools of the cluster that stay, each with what of it reports whether it takes pods.
 func poolsOf(made *plan.Plan, live plan.Live) string {
 	leaving := made.Leaving(live)
 	var pools []string

@@ -12,7 +12,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/capture"
 )
 
-// fuse is a NodeOverlay that gives nodes of an instance type what EC2 does not say that they have.
+// fuse is a NodeOverlay that gives nodes of an instance type what EC2 does not report that they have.
 const fuse = `
 apiVersion: karpenter.sh/v1alpha1
 kind: NodeOverlay

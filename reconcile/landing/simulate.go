@@ -182,7 +182,7 @@ func ask(ctx context.Context, runner *confine.Runner, c *capture.Capture, catalo
 	return nil
 }
 
-// elsewhere is how Karpenter says that a pool is not of the kind that a pod asks for.
+// elsewhere is how Karpenter reports that a pool is not of the kind that a pod asks for.
 const elsewhere = "incompatible requirements, "
 
 // inShort has each thing that Karpenter says of a pool once. What it says of most pools, such as that they lack a label,

@@ -28,10 +28,10 @@ type Lag struct {
 
 // Newest is the NodeSync that a pass goes by.
 type Newest struct {
-	// Sync is that NodeSync; nil where it is to be looked at again after Wait.
+	// Sync is that NodeSync; nil if it is to be looked at again after Wait.
 	Sync *v1alpha1.NodeSync
 	Wait time.Duration
-	// Restored says that the API server itself has an older one than was written: it was
+	// Restored reports whether the API server itself has an older one than was written: it was
 	// restored to an earlier state, and what is remembered is of a state that never was.
 	Restored bool
 }
@@ -66,7 +66,7 @@ func (l *Lag) Newest(ctx context.Context, cached *v1alpha1.NodeSync, written str
 	return newest, nil
 }
 
-// Older says that what the watch cache has is older than what was written, by their
+// Older reports whether what the watch cache has is older than what was written, by their
 // resourceVersions. Where nothing was written, or one of them cannot be read, it is not.
 func Older(cached, written string) bool {
 	order, err := resourceversion.CompareResourceVersion(cached, written)

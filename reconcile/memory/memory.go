@@ -64,7 +64,7 @@ func (s *Store[T]) Push(name types.NamespacedName, at time.Time) {
 	}
 }
 
-// Pushed is when a Git host reported last that it has something new; zero where none has.
+// Pushed is when a Git host reported last that it has something new; zero if none has.
 func (s *Store[T]) Pushed(name types.NamespacedName) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()

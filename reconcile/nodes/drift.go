@@ -36,8 +36,8 @@ func Replacing(changes []plan.Change, written map[render.Ref]bool, claims []plan
 }
 
 // UnexpectedDrift finds the nodes that drift after a change of Karpenter though nothing
-// has had them replaced; its words are empty where there are none. That is reported and
-// stops nothing: how fast nodes are replaced is in their budgets, and a person has to say
+// has had them replaced; its words are empty if there are none. That is reported and
+// stops nothing: how fast nodes are replaced is in their budgets, and a person has to report
 // whether they are to be. replacing are the pools whose nodes a commit has replaced, and why says
 // what has outdated a NodeClaim.
 func UnexpectedDrift(k v1alpha1.KarpenterStatus, claims []observe.Claim, pools []Pool, replacing []string, why func(observe.Claim) string, now time.Time) (v1alpha1.KarpenterStatus, string, finding.Findings) {

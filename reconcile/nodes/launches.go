@@ -28,8 +28,8 @@ const (
 	eventsEvery = time.Second
 )
 
-// Launchless is a pool that gets no nodes, and why.
-type Launchless struct {
+// LaunchFailures is a pool that gets no nodes, and why.
+type LaunchFailure struct {
 	Pool string `redact:"-"`
 	Why  string
 }
@@ -43,26 +43,26 @@ type Launches struct {
 	Now    time.Time
 	// Retry is how long an event that could not be read is not read again.
 	Retry time.Duration
-	// Claims are the NodeClaims, and Off says whether a feature gate of Karpenter is.
+	// Claims are the NodeClaims, and Off reports whether a feature gate of Karpenter is.
 	Claims []plan.NodeClaim
 	Off    func(ctx context.Context, gate string) (bool, error)
 }
 
 // See is Look without static pools that have all of their nodes, and finds those that Karpenter passes over. Events that could not
 // be read are logged.
-func (l Launches) See(ctx context.Context, pools []Pool, into *finding.Findings) ([]Launchless, error) {
-	launchless, found, err := l.Look(ctx, pools)
+func (l Launches) See(ctx context.Context, pools []Pool, into *finding.Findings) ([]LaunchFailure, error) {
+	launchFailures, found, err := l.Look(ctx, pools)
 	into.Join(found)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "see launches")
 	}
-	return PassedOver(ctx, lacking(launchless, pools, l.Claims), pools, l.Claims, l.Off)
+	return PassedOver(ctx, lacking(launchFailures, pools, l.Claims), pools, l.Claims, l.Off)
 }
 
 // Look finds the pools that get no nodes, by name. That is reported and stops
 // nothing: a NodePool is Ready without nodes, and its pods may fit elsewhere. The error
 // is of events that could not be read: everything else is found all the same.
-func (l Launches) Look(ctx context.Context, pools []Pool) ([]Launchless, finding.Findings, error) {
+func (l Launches) Look(ctx context.Context, pools []Pool) ([]LaunchFailure, finding.Findings, error) {
 	var (
 		found  finding.Findings
 		errs   []error
@@ -102,18 +102,18 @@ func (l Launches) Look(ctx context.Context, pools []Pool) ([]Launchless, finding
 			words[s.pool] = why
 		}
 	}
-	return launchless(words), found, errors.Join(errs...)
+	return launchFailures(words), found, errors.Join(errs...)
 }
 
-// launchless are the pools of which there are words, by name.
-func launchless(words map[string]string) []Launchless {
-	var pools []Launchless
+// launchFailures are the pools of which there are words, by name.
+func launchFailures(words map[string]string) []LaunchFailure {
+	var pools []LaunchFailure
 	for pool, why := range words {
 		if why != "" {
-			pools = append(pools, Launchless{Pool: pool, Why: why})
+			pools = append(pools, LaunchFailure{Pool: pool, Why: why})
 		}
 	}
-	slices.SortFunc(pools, func(a, b Launchless) int { return strings.Compare(a.Pool, b.Pool) })
+	slices.SortFunc(pools, func(a, b LaunchFailure) int { return strings.Compare(a.Pool, b.Pool) })
 	return pools
 }
 
@@ -123,7 +123,7 @@ type silentLaunch struct {
 	failed observe.FailedLaunch
 }
 
-// why asks for the event on a launch; empty where there is none, or none yet. again is
+// why asks for the event on a launch; empty if there is none, or none yet. again is
 // when to look for it once more.
 func (l Launches) why(ctx context.Context, s silentLaunch) (words string, again time.Time, err error) {
 	l.Known.Ask(s.pool, s.failed, l.Now)
@@ -167,10 +167,10 @@ func (r *Rollouts) noteBare() {
 	}
 }
 
-// fresh says that NodeClaims that came too early may show.
+// fresh reports whether NodeClaims that came too early may show.
 func (b bare) fresh(now time.Time) bool { return len(b.refs) > 0 && now.Before(b.at.Add(Settles)) }
 
-// outdates is the revision by which NodeClaims are all outdated, and the one before it; empty where some are
+// outdates is the revision by which NodeClaims are all outdated, and the one before it; empty if some are
 // not, or there are none.
 func (b bare) outdates(found []plan.Outdated, now time.Time) (revision, from string) {
 	for _, o := range found {
@@ -186,7 +186,7 @@ func (b bare) outdates(found []plan.Outdated, now time.Time) (revision, from str
 }
 
 // late is the revision by which nodes are outdated that came as their definitions were written, and the one
-// before it; empty where no commit is known to have outdated them.
+// before it; empty if no commit is known to have outdated them.
 func (r *Rollouts) late(ctx context.Context, found []plan.Outdated) (revision, from string) {
 	if r.Memory.began.IsZero() {
 		r.Memory.began = r.Now
@@ -203,7 +203,7 @@ func (r *Rollouts) late(ctx context.Context, found []plan.Outdated) (revision, f
 	return r.Revision, r.Applied
 }
 
-// wrote says whether a daemon that ran before this one wrote a definition of a NodeClaim at about the time when
+// wrote reports whether a daemon that ran before this one wrote a definition of a NodeClaim at about the time when
 // that came. What it noted of that died with it, and the API server has the time.
 func (r *Rollouts) wrote(ctx context.Context, c *plan.NodeClaim, written map[render.Ref]time.Time) bool {
 	if began := r.Memory.began; c.Created.Before(began.Add(-Settles)) || c.Created.After(began.Add(lateBy)) {
@@ -222,7 +222,7 @@ func (r *Rollouts) wrote(ctx context.Context, c *plan.NodeClaim, written map[ren
 	return false
 }
 
-// writtenAt is when plumbline changed a definition last; zero where that cannot be read. The cache leaves it out.
+// writtenAt is when plumbline changed a definition last; zero if that cannot be read. The cache leaves it out.
 func (r *Rollouts) writtenAt(ctx context.Context, ref render.Ref) time.Time {
 	kind, _ := render.KindOf(ref.Kind)
 	object := &metav1.PartialObjectMetadata{}

@@ -84,7 +84,7 @@ func (m *managed) Get(_ context.Context, key client.ObjectKey, object client.Obj
 }
 
 // TestADaemonThatDiesAsItWrites: what it knew of a node that came at that moment died with it, and the next one does not
-// say that no commit has outdated that node.
+// report that no commit has outdated that node.
 func TestADaemonThatDiesAsItWrites(t *testing.T) {
 	began := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 	written := func(manager string, at time.Time) []metav1.ManagedFieldsEntry {

@@ -23,7 +23,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Pool is a NodePool as Git has it, and as it is in the cluster; nil where it is not there. Class is the EC2NodeClass that it
+// Pool is a NodePool as Git has it, and as it is in the cluster; nil if it is not there. Class is the EC2NodeClass that it
 // names there.
 type Pool struct {
 	Name        string
@@ -72,7 +72,7 @@ func Classes(set *render.Set, live map[render.Ref]*plan.Object) []*plan.Object {
 // EC2 is what is asked what instances run in.
 type EC2 interface {
 	Instances(ctx context.Context, query cloud.Query) ([]cloud.Instance, error)
-	// TerminationProtected says whether an instance is protected from being terminated.
+	// TerminationProtected reports whether an instance is protected from being terminated.
 	TerminationProtected(ctx context.Context, providerID string) (bool, error)
 }
 
@@ -183,7 +183,7 @@ func (r *Rollouts) shown(ctx context.Context, query cloud.Query) ([]cloud.Instan
 const watched = 10 * time.Minute
 
 // Watch begins the watch over nodes before anything of a change moves, where there
-// are nodes or a controller that have to come through it. One that is under way for
+// are nodes or a controller that have to come through it. One that is in progress for
 // an earlier change goes on: what that was expected to do it may have done.
 func Watch(k v1alpha1.KarpenterStatus, to string, expected []string, claims []observe.Claim, now time.Time) v1alpha1.KarpenterStatus {
 	if w := k.NodeDrift; w != nil && w.Until == nil {
@@ -262,7 +262,7 @@ func Drifted(k v1alpha1.KarpenterStatus, claims []observe.Claim, pools []string,
 	return k, found
 }
 
-// drifts says whether a NodeClaim has come to be drifted while it was watched.
+// drifts reports whether a NodeClaim has come to be drifted while it was watched.
 func drifts(w *v1alpha1.NodeDriftWatch, c observe.Claim) bool {
 	within := w.Until == nil || !c.Since.After(w.Until.Time)
 	return c.Drifted != "" && within && !c.Since.Time.Before(w.Since.Time)
@@ -300,12 +300,12 @@ func note(k v1alpha1.KarpenterStatus, claims []observe.Claim) v1alpha1.Karpenter
 	return k
 }
 
-// before says whether a NodeClaim was there when a watch began.
+// before reports whether a NodeClaim was there when a watch began.
 func before(w *v1alpha1.NodeDriftWatch, c observe.Claim) bool {
 	return w.Newest != nil && !w.Newest.Before(&c.Created)
 }
 
-// Outcome says what became of the nodes since a change began; empty where nobody has
+// Outcome says what became of the nodes since a change began; empty if nobody has
 // watched.
 func Outcome(k v1alpha1.KarpenterStatus, claims []observe.Claim) string {
 	if k.NodeDrift == nil || k.NodeDrift.Until != nil {

@@ -32,7 +32,7 @@ type remembered struct {
 type rememberedClaim struct {
 	// by is a hash of what the nodes of its pool were made by when it was found outdated.
 	by string
-	// restored says that it matches again, as that was taken back.
+	// restored reports whether it matches again, as that was taken back.
 	restored bool
 	// uncounted is true while it is not one of the rollout's nodes, because it matches without having been replaced.
 	uncounted bool
@@ -133,7 +133,7 @@ func (m *remembered) restore(r *Rollouts, outdated []plan.Outdated, made makers)
 	}
 }
 
-// restores notes whether a NodeClaim that matches is restored, and says whether that is news: what its nodes are made
+// restores notes whether a NodeClaim that matches is restored, and reports whether that is news: what its nodes are made
 // by is otherwise than when it was outdated, and another revision is applied.
 func (c *rememberedClaim) restores(otherwise, another bool) bool {
 	before := c.restored
@@ -163,7 +163,7 @@ func (r *Rollouts) makers() makers {
 	return makers{live: r.Live, changes: r.Changes, known: map[string]string{}}
 }
 
-// of is the hash of a pool; empty where it is not there, or another client has changed it.
+// of is the hash of a pool; empty if it is not there, or another client has changed it.
 func (m makers) of(pool string) string {
 	if hash, known := m.known[pool]; known {
 		return hash
@@ -176,7 +176,7 @@ func (m makers) of(pool string) string {
 	return hash
 }
 
-// otherwise says that the nodes of a pool are made by something else, by the doing of no other client.
+// otherwise reports whether the nodes of a pool are made by something else, by the doing of no other client.
 func (m makers) otherwise(pool, by string) bool {
 	is := m.of(pool)
 	return is != "" && by != "" && is != by

@@ -39,13 +39,13 @@ type Outdating struct {
 	// Reselected are the EC2NodeClasses, by name, whose selectors are written, with Karpenter's reasons that depend
 	// on these: what was expected by the former selectors no longer applies.
 	Reselected map[string][]string
-	// UpTo says that AWS decides which of them. Images says that Karpenter knows as soon as it has
+	// UpTo reports whether AWS decides which of them. Images reports that Karpenter knows as soon as it has
 	// looked for the AMIs.
 	UpTo, Images bool
 	// Unhashed are the definitions, as Kind/name, that get another hash by them, while NodeClaims of
 	// them may have none.
 	Unhashed []string
-	// Committed says that a commit wants it, and not only that another client's change is
+	// Committed reports whether a commit wants it, and not only that another client's change is
 	// reverted.
 	Committed bool
 	// Static are the static NodePools that are written, by name, and whether a commit does.
@@ -107,7 +107,7 @@ func (o *Outdating) reselect(c *plan.Change) {
 	o.Reselected[c.Ref.Name] = reasons
 }
 
-// Any says that there are such nodes, or may be.
+// Any reports whether there are such nodes, or may be.
 func (o Outdating) Any() bool { return len(o.Claims)+o.Unnamed > 0 || o.UpTo || o.Images }
 
 // Seen is what a Rollout is followed by.
@@ -126,13 +126,13 @@ type Seen struct {
 	Revision, Applied string
 	Now               time.Time
 	// Late is the revision that has outdated all of these, though no node was known when it was written,
-	// and LateFrom the one that was applied before it; both empty where none has.
+	// and LateFrom the one that was applied before it; both empty if none has.
 	Late, LateFrom string
-	// Settled says that all nodes that AWS has said are outdated are gone, and that these were all.
+	// Settled reports whether all nodes that AWS has said are outdated are gone, and that these were all.
 	Settled bool
 }
 
-// Roll takes a rollout on by what is seen; nil where each node matches.
+// Roll takes a rollout on by what is seen; nil if each node matches.
 func Roll(before *v1alpha1.Rollout, seen Seen) *v1alpha1.Rollout {
 	outdated, draining, reasons := seen.count()
 	if before != nil && before.Revision != "" && len(seen.Changes.Unhashed) == 0 { // else these count them
@@ -162,13 +162,13 @@ func Roll(before *v1alpha1.Rollout, seen Seen) *v1alpha1.Rollout {
 	return next
 }
 
-// over says that a rollout without outdated nodes waits for nothing else.
+// over reports whether a rollout without outdated nodes waits for nothing else.
 func (s Seen) over(of *v1alpha1.Rollout) bool {
 	settled := of.SettlesAt == nil || !s.Now.Before(of.SettlesAt.Time)
 	return len(of.StaticPools) == 0 && !s.awaits() && settled
 }
 
-// settlesAt is until when Karpenter may find nodes outdated that no object tells of; nil where that
+// settlesAt is until when Karpenter may find nodes outdated that no object tells of; nil if that
 // is over, or never was. What another commit has outdated before is among them.
 func (s Seen) settlesAt(before, of *v1alpha1.Rollout, outdated int32) *metav1.Time {
 	asked := of.SettlesAt != nil && !of.SettlesAt.Time.Before(of.Since.Add(Settles))
@@ -190,11 +190,11 @@ func Settling(r *v1alpha1.Rollout, now time.Time) bool {
 	return r != nil && r.Revision != "" && r.SettlesAt != nil && now.Before(r.SettlesAt.Time)
 }
 
-// awaits says that Karpenter's answer is yet to come, which nodes run an AMI that is outdated.
+// awaits reports whether Karpenter's answer is yet to come, which nodes run an AMI that is outdated.
 func (s Seen) awaits() bool { return s.Changes.Images || len(s.Unresolved) > 0 }
 
 // begun is the rollout that goes on, or that begins: with a commit that outdates nodes, with nodes that are
-// outdated by none, or with a static pool that is to have more. It is nil where there is none.
+// outdated by none, or with a static pool that is to have more. It is nil if there is none.
 func begun(before *v1alpha1.Rollout, seen Seen, outdated int32) *v1alpha1.Rollout {
 	now := metav1.NewTime(seen.Now).Rfc3339Copy()
 	switch {
@@ -272,7 +272,7 @@ func excess(pools []Pool, claims []plan.NodeClaim, outdated []plan.Outdated) int
 // a pod that ends, an instance that is shutting down.
 const slowDrain = 2 * time.Minute
 
-// hangs says what keeps nodes that drain, once the rollout makes no progress; empty where nothing is
+// hangs says what keeps nodes that drain, once the rollout makes no progress; empty if nothing is
 // known to. While such a node is there it stands in the message whatever other nodes do, and it is asked again.
 func (r *Rollouts) hangs(ctx context.Context, of v1alpha1.Rollout, ending []*plan.NodeClaim) string {
 	m := r.Memory

@@ -28,7 +28,7 @@ spec:
   securityGroupSelectorTerms: [{id: sg-1}]
 `
 
-// otherSubnets is a Plan that has other subnets, and in which AWS says that one of two NodeClaims is
+// otherSubnets is a Plan that has other subnets, and in which AWS reports that one of two NodeClaims is
 // in none of them.
 func otherSubnets(t *testing.T, claims []plan.NodeClaim) *plan.Plan {
 	t.Helper()

@@ -77,17 +77,17 @@ type Rollouts struct {
 	EC2      func(ctx context.Context) (EC2, error)
 	CABundle string
 	// Before is the rollout as it is recorded, and Said the one of the last pass, that events
-	// have told of; both nil where there is none.
+	// have told of; both nil if there is none.
 	Before, Said *v1alpha1.Rollout
 	Changes      []plan.Change
 	// Revision is the one that is applied, and Applied the one that was before it.
 	Revision, Applied string
 	Now               time.Time
-	// Launchless are the pools that get no nodes, in which no replacement comes.
-	Launchless []Launchless
-	Memory     *RolloutMemory
+	// LaunchFailures are the pools that get no nodes, in which no replacement comes.
+	LaunchFailures []LaunchFailure
+	Memory         *RolloutMemory
 
-	// Outdated are the NodePools that Look has found nodes in that do not match, and Unknown says
+	// Outdated are the NodePools that Look has found nodes in that do not match, and Unknown reports
 	// that there may be others.
 	Outdated map[string]bool
 	Unknown  bool
@@ -95,7 +95,7 @@ type Rollouts struct {
 	Restored Restored
 }
 
-// Begin notes the rollout that the Changes begin, before they are written, and says whether
+// Begin notes the rollout that the Changes begin, before they are written, and reports whether
 // they do.
 func (r *Rollouts) Begin(status *v1alpha1.NodeSyncStatus) bool {
 	if of := r.Before; of != nil && of.Revision != "" && of.Revision != r.Memory.remembered.revision { // after a restart
@@ -135,7 +135,7 @@ func (r *Rollouts) unseen() *v1alpha1.Rollout {
 	return next
 }
 
-// Look finds how far the rollout has come, and what it waits for; nil where each node matches.
+// Look finds how far the rollout has come, and what it waits for; nil if each node matches.
 func (r *Rollouts) Look(ctx context.Context) *v1alpha1.Rollout {
 	changes := OutdatedBy(r.Changes)
 	r.noteBare()
@@ -181,7 +181,7 @@ func (r *Rollouts) Look(ctx context.Context) *v1alpha1.Rollout {
 }
 
 // expect adds the NodeClaims that AWS has said are outdated and that Karpenter has not looked at
-// yet. settled says that all of them are gone, and that there are no others.
+// yet. settled reports that all of them are gone, and that there are no others.
 func (r *Rollouts) expect(changes Outdating, found []plan.Outdated) (all []plan.Outdated, settled bool) {
 	if r.Before == nil || r.Before.SettlesAt == nil || !r.Now.Before(r.Before.SettlesAt.Time) {
 		r.Memory.expected, r.Memory.answered = nil, false
@@ -247,7 +247,7 @@ func (r *Rollouts) matching(exact bool) plan.Match {
 }
 
 // waits says what a rollout waits for: what keeps the nodes that are still to go, and those that
-// drain. It is empty where nodes drain as they should, or are about to.
+// drain. It is empty if nodes drain as they should, or are about to.
 func (r *Rollouts) waits(ctx context.Context, of v1alpha1.Rollout, matched plan.Matched) string {
 	staying := map[string]int{}
 	var next, ending []*plan.NodeClaim
@@ -266,7 +266,7 @@ func (r *Rollouts) waits(ctx context.Context, of v1alpha1.Rollout, matched plan.
 	if words := r.closed(staying, hangs != ""); words != "" {
 		return blocker.Beside(words, hangs)
 	}
-	for _, l := range r.Launchless {
+	for _, l := range r.LaunchFailures {
 		if staying[l.Pool] > 0 {
 			return blocker.Beside(fmt.Sprintf("no replacement comes in NodePool/%s: %s", l.Pool, l.Why), hangs)
 		}
@@ -397,8 +397,8 @@ func (r *Rollouts) unanswered(of v1alpha1.Rollout, matched plan.Matched) string 
 	return ""
 }
 
-// closed says which pools' budgets keep their outdated nodes, where none may go; empty where one
-// may. staying is how many wait in each pool, and beside says that something else stands there as well.
+// closed says which pools' budgets keep their outdated nodes, where none may go; empty if one
+// may. staying is how many wait in each pool, and beside reports that something else stands there as well.
 func (r *Rollouts) closed(staying map[string]int, beside bool) string {
 	nodes := map[string]int{}
 	for i := range r.Live.NodeClaims {

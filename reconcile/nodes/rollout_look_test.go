@@ -60,13 +60,13 @@ func TestWhatARolloutWaitsFor(t *testing.T) {
 	before, noNode := blocked, blocked
 	before.LastTimestamp, noNode.Message = metav1.NewTime(long.Add(-2*time.Minute)), "Nodeclaim does not have an associated node"
 	for name, c := range map[string]struct {
-		pools      []nodes.Pool
-		claims     []plan.NodeClaim
-		launchless []nodes.Launchless
-		since      time.Time
-		events     spoken
-		want       string
-		asked      int
+		pools          []nodes.Pool
+		claims         []plan.NodeClaim
+		launchFailures []nodes.LaunchFailure
+		since          time.Time
+		events         spoken
+		want           string
+		asked          int
 	}{
 		"it has just begun":          {pools: []nodes.Pool{pool("a", open)}, claims: []plan.NodeClaim{drifted("1", "a", false)}, since: now},
 		"it drains":                  {pools: []nodes.Pool{pool("a", open)}, claims: []plan.NodeClaim{drifted("1", "a", false), drifted("2", "a", true)}, since: now},
@@ -74,7 +74,7 @@ func TestWhatARolloutWaitsFor(t *testing.T) {
 		"a window":                   {pools: []nodes.Pool{pool("a", window)}, claims: []plan.NodeClaim{drifted("1", "a", false)}, since: long, want: "the disruption budgets of NodePool/a allow none until 17:00 UTC"},
 		"a window of one of two":     {pools: []nodes.Pool{pool("a", window), pool("b", open)}, claims: []plan.NodeClaim{drifted("1", "a", false), drifted("2", "b", false)}, since: now},
 		"a schedule that is broken":  {pools: []nodes.Pool{pool("a", map[string]any{"nodes": "0", "schedule": "at night", "duration": "8h"})}, claims: []plan.NodeClaim{drifted("1", "a", false)}, since: long, want: "NodePool/a has a disruption budget that cannot be read: Karpenter disrupts no node until it is corrected"},
-		"no replacement is launched": {pools: []nodes.Pool{pool("a", open)}, claims: []plan.NodeClaim{drifted("1", "a", false)}, since: long, launchless: []nodes.Launchless{{Pool: "a", Why: "no capacity"}}, want: "no replacement comes in NodePool/a: no capacity"},
+		"no replacement is launched": {pools: []nodes.Pool{pool("a", open)}, claims: []plan.NodeClaim{drifted("1", "a", false)}, since: long, launchFailures: []nodes.LaunchFailure{{Pool: "a", Why: "no capacity"}}, want: "no replacement comes in NodePool/a: no capacity"},
 		"what Karpenter says":        {pools: []nodes.Pool{pool("a", open)}, claims: []plan.NodeClaim{drifted("1", "a", false)}, since: long, events: spoken{events: []corev1.Event{blocked, {Reason: "Other", Message: "else"}}}, want: "NodeClaim/1: PDB default/web prevents pod evictions", asked: 1},
 		"what it said before":        {pools: []nodes.Pool{pool("a", open)}, claims: []plan.NodeClaim{drifted("1", "a", false)}, since: long, events: spoken{events: []corev1.Event{before, noNode}}, asked: 1},
 		"Karpenter says nothing":     {pools: []nodes.Pool{pool("a", open)}, claims: []plan.NodeClaim{drifted("1", "a", false)}, since: long, asked: 1},
@@ -90,7 +90,7 @@ func TestWhatARolloutWaitsFor(t *testing.T) {
 				}
 			}
 			for pass := range 2 { // within a minute Karpenter's events are read once
-				r := nodes.Rollouts{Live: live, Pools: c.pools, Events: &c.events, Before: before, Said: before, Launchless: c.launchless, Now: now.Add(time.Duration(pass) * time.Second), Memory: memory}
+				r := nodes.Rollouts{Live: live, Pools: c.pools, Events: &c.events, Before: before, Said: before, LaunchFailures: c.launchFailures, Now: now.Add(time.Duration(pass) * time.Second), Memory: memory}
 				got := r.Look(t.Context())
 				if got == nil || got.Message != c.want {
 					t.Fatalf("pass %d: %+v", pass, got)

@@ -269,7 +269,7 @@ type drains struct {
 	rollout *v1alpha1.Rollout
 	wake    time.Time
 
-	launchless []nodes.Launchless
+	launchFailures []nodes.LaunchFailure
 }
 
 func newDrains(t *testing.T, objects ...client.Object) *drains {
@@ -315,7 +315,7 @@ func (d *drains) look(later time.Duration) string {
 	d.t.Helper()
 	d.now = d.now.Add(later)
 	r := nodes.Rollouts{
-		Live: plan.Live{Objects: map[render.Ref]*plan.Object{}, NodeClaims: d.claims}, Pools: d.pools, Events: d.client, Launchless: d.launchless,
+		Live: plan.Live{Objects: map[render.Ref]*plan.Object{}, NodeClaims: d.claims}, Pools: d.pools, Events: d.client, LaunchFailures: d.launchFailures,
 		EC2:    func(context.Context) (nodes.EC2, error) { return &shows{}, nil },
 		Before: d.rollout, Said: d.rollout, Now: d.now, Memory: d.memory,
 	}
@@ -432,18 +432,18 @@ func TestTheOldestDrainsAreLookedInto(t *testing.T) {
 // TestAHangingDrainIsSaidBesideTheRest: what keeps the nodes that are still to go, in short.
 func TestAHangingDrainIsSaidBesideTheRest(t *testing.T) {
 	for want, c := range map[string]struct {
-		budget     map[string]any
-		launchless []nodes.Launchless
-		all        bool
+		budget         map[string]any
+		launchFailures []nodes.LaunchFailure
+		all            bool
 	}{
 		"next window of NodePool/a 17:00 UTC; ":                    {budget: map[string]any{"nodes": "0", "schedule": "0 9 * * *", "duration": "8h"}},
 		"NodePool/a allows none; ":                                 {budget: map[string]any{"nodes": "0"}},
 		"NodePool/a has a disruption budget that cannot be read; ": {budget: map[string]any{"nodes": "0", "schedule": "at night", "duration": "8h"}},
-		"no replacement comes in NodePool/a: no capacity; ":        {budget: map[string]any{"nodes": "1"}, launchless: []nodes.Launchless{{Pool: "a", Why: "no capacity"}}},
+		"no replacement comes in NodePool/a: no capacity; ":        {budget: map[string]any{"nodes": "1"}, launchFailures: []nodes.LaunchFailure{{Pool: "a", Why: "no capacity"}}},
 		"": {budget: map[string]any{"nodes": "0"}, all: true},
 	} {
 		d := newDrains(t, webPod(), webBudget())
-		d.pools, d.launchless = []nodes.Pool{pool("a", c.budget)}, c.launchless
+		d.pools, d.launchFailures = []nodes.Pool{pool("a", c.budget)}, c.launchFailures
 		d.ending("1", d.now)
 		if !c.all {
 			d.claims = append(d.claims, drifted("2", "a", false))

@@ -85,7 +85,7 @@ func wanting(pools []Pool) []v1alpha1.StaticPool {
 	return found
 }
 
-// full says that a static pool has as many nodes as it wants.
+// full reports whether a static pool has as many nodes as it wants.
 func full(s v1alpha1.StaticPool) bool { return s.Ready >= s.Replicas }
 
 // counted is how many NodeClaims each pool has that stay, and how many of them have nodes that are initialized.
@@ -106,12 +106,12 @@ func counted(claims []plan.NodeClaim) (all, ready map[string]int32) {
 
 // lacking is without the static pools that want no node: why a launch of theirs failed is over. One of
 // which a node has drifted wants its replacement, though it has all.
-func lacking(found []Launchless, pools []Pool, claims []plan.NodeClaim) []Launchless {
+func lacking(found []LaunchFailure, pools []Pool, claims []plan.NodeClaim) []LaunchFailure {
 	if len(found) == 0 {
 		return nil
 	}
 	_, ready := counted(slices.DeleteFunc(slices.Clone(claims), func(c plan.NodeClaim) bool { return c.Drifted }))
-	return slices.DeleteFunc(found, func(l Launchless) bool {
+	return slices.DeleteFunc(found, func(l LaunchFailure) bool {
 		return slices.ContainsFunc(pools, func(p Pool) bool {
 			replicas, static := p.replicas()
 			return p.Name == l.Pool && static && int64(ready[p.Name]) >= replicas
@@ -136,7 +136,7 @@ func (o *Outdating) writes(c *plan.Change) {
 	o.Static[c.Ref.Name] = committed
 }
 
-// fills says whether static pools that are short are written, and whether a commit does.
+// fills reports whether static pools that are short are written, and whether a commit does.
 func (s Seen) fills() (written, committed bool) {
 	for _, pool := range s.Short {
 		commits, is := s.Changes.Static[pool.Pool]
@@ -181,12 +181,12 @@ func (s Seen) awaited(before, of *v1alpha1.Rollout, outdated, draining int32) []
 // that were too many a moment ago.
 const steady = 10 * time.Second
 
-// filling says that the numbers of static pools have changed.
+// filling reports whether the numbers of static pools have changed.
 func filling(before, next *v1alpha1.Rollout) bool {
 	return before != nil && !slices.Equal(next.StaticPools, before.StaticPools)
 }
 
-// onlyStatic says that a rollout is of static pools that are to have more nodes, and has outdated none.
+// onlyStatic reports whether a rollout is of static pools that are to have more nodes, and has outdated none.
 func (s Seen) onlyStatic(before, next *v1alpha1.Rollout) bool {
 	static := len(next.StaticPools) > 0 || before != nil && len(before.StaticPools) > 0
 	return static && next.Nodes == 0 && next.SettlesAt == nil && !s.Changes.Any()
@@ -199,9 +199,9 @@ func (r *Rollouts) launchesNone(of v1alpha1.Rollout) string {
 		if full(short) {
 			continue
 		}
-		i := slices.IndexFunc(r.Launchless, func(l Launchless) bool { return l.Pool == short.Pool })
+		i := slices.IndexFunc(r.LaunchFailures, func(l LaunchFailure) bool { return l.Pool == short.Pool })
 		if i >= 0 {
-			words = append(words, fmt.Sprintf("%s/%s launches no node: %s", render.NodePool, short.Pool, r.Launchless[i].Why))
+			words = append(words, fmt.Sprintf("%s/%s launches no node: %s", render.NodePool, short.Pool, r.LaunchFailures[i].Why))
 		} else if limit := r.limitOf(short.Pool); limit != nil && limit.CmpInt64(int64(short.Replicas)) < 0 {
 			words = append(words, fmt.Sprintf("spec.limits.nodes of %s/%s is %s", render.NodePool, short.Pool, limit))
 		}
@@ -209,7 +209,7 @@ func (r *Rollouts) launchesNone(of v1alpha1.Rollout) string {
 	return finding.Few(words, "; ")
 }
 
-// limitOf is how many nodes a static pool may have; nil where it says nothing of that.
+// limitOf is how many nodes a static pool may have; nil if it says nothing of that.
 func (r *Rollouts) limitOf(name string) *resource.Quantity {
 	i := slices.IndexFunc(r.Pools, func(p Pool) bool { return p.Name == name && p.Git != nil })
 	if i < 0 {
@@ -252,15 +252,15 @@ func filled(r v1alpha1.Rollout) string {
 	return finding.Few(words, ", ")
 }
 
-// looksAgain is when static pools are looked at again: no watch says that a node is initialized.
+// looksAgain is when static pools are looked at again: no watch reports that a node is initialized.
 func looksAgain(of v1alpha1.Rollout, now time.Time) time.Time {
 	return now.Add(min(max(now.Sub(of.LastProgress.Time)/4, 2*time.Second), askEvery))
 }
 
 // PassedOver adds static pools that Karpenter passes over, as StaticGate is off: such a
-// pool is Ready, and no condition says why it has too few nodes. off says whether a feature gate is;
+// pool is Ready, and no condition says why it has too few nodes. off reports whether a feature gate is;
 // it is asked only where there is such a pool, and its error is returned.
-func PassedOver(ctx context.Context, found []Launchless, pools []Pool, claims []plan.NodeClaim, off func(ctx context.Context, gate string) (bool, error)) ([]Launchless, error) {
+func PassedOver(ctx context.Context, found []LaunchFailure, pools []Pool, claims []plan.NodeClaim, off func(ctx context.Context, gate string) (bool, error)) ([]LaunchFailure, error) {
 	static := unlaunchedStatic(pools, claims)
 	if len(static) == 0 {
 		return found, nil
@@ -269,10 +269,10 @@ func PassedOver(ctx context.Context, found []Launchless, pools []Pool, claims []
 		return found, err
 	}
 	const why = "it is static (spec.replicas), and Karpenter's feature gate " + StaticGate + " is off: set settings.featureGates.staticCapacity: true in the chart's values"
-	all := slices.DeleteFunc(slices.Clone(found), func(l Launchless) bool { return slices.Contains(static, l.Pool) })
+	all := slices.DeleteFunc(slices.Clone(found), func(l LaunchFailure) bool { return slices.Contains(static, l.Pool) })
 	for _, pool := range static {
-		all = append(all, Launchless{Pool: pool, Why: why})
+		all = append(all, LaunchFailure{Pool: pool, Why: why})
 	}
-	slices.SortFunc(all, func(a, b Launchless) int { return strings.Compare(a.Pool, b.Pool) })
+	slices.SortFunc(all, func(a, b LaunchFailure) int { return strings.Compare(a.Pool, b.Pool) })
 	return all, nil
 }

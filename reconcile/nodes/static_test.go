@@ -126,17 +126,17 @@ func TestStaticPoolsAreFilled(t *testing.T) {
 	drift := create
 	drift.Action, drift.Drift = plan.Update, true
 	for name, c := range map[string]struct {
-		change     plan.Change
-		claims     []plan.NodeClaim
-		spec       map[string]any
-		launchless []nodes.Launchless
-		begins     bool
-		want       string
+		change         plan.Change
+		claims         []plan.NodeClaim
+		spec           map[string]any
+		launchFailures []nodes.LaunchFailure
+		begins         bool
+		want           string
 	}{
 		"none is there":       {change: create, begins: true, want: "rev: 0 of 3 nodes of NodePool/st are Ready"},
 		"some are not yet":    {change: create, claims: []plan.NodeClaim{there("a"), launched, ending}, begins: true, want: "rev: 1 of 3 nodes of NodePool/st are Ready"},
 		"all are":             {change: create, claims: []plan.NodeClaim{there("a"), there("b"), there("c")}, want: "none"},
-		"the launch fails":    {change: create, claims: []plan.NodeClaim{there("a")}, launchless: []nodes.Launchless{{Pool: "other", Why: "no capacity"}, {Pool: "st", Why: "Unauthorized"}}, begins: true, want: "rev: 1 of 3 nodes of NodePool/st are Ready: NodePool/st launches no node: Unauthorized"},
+		"the launch fails":    {change: create, claims: []plan.NodeClaim{there("a")}, launchFailures: []nodes.LaunchFailure{{Pool: "other", Why: "no capacity"}, {Pool: "st", Why: "Unauthorized"}}, begins: true, want: "rev: 1 of 3 nodes of NodePool/st are Ready: NodePool/st launches no node: Unauthorized"},
 		"its limit":           {change: create, spec: map[string]any{"limits": map[string]any{"nodes": "2"}}, begins: true, want: "rev: 0 of 3 nodes of NodePool/st are Ready: spec.limits.nodes of NodePool/st is 2"},
 		"a limit that is not": {change: create, spec: map[string]any{"limits": map[string]any{"nodes": int64(3)}}, begins: true, want: "rev: 0 of 3 nodes of NodePool/st are Ready"},
 		"it is corrected":     {change: drift, want: ": 0 of 3 nodes of NodePool/st are Ready"},
@@ -145,7 +145,7 @@ func TestStaticPoolsAreFilled(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := nodes.Rollouts{
-				Live: plan.Live{NodeClaims: c.claims}, Pools: []nodes.Pool{static("st", 3, c.spec)}, Changes: []plan.Change{c.change}, Launchless: c.launchless,
+				Live: plan.Live{NodeClaims: c.claims}, Pools: []nodes.Pool{static("st", 3, c.spec)}, Changes: []plan.Change{c.change}, LaunchFailures: c.launchFailures,
 				Events: &spoken{}, Revision: "rev", Now: now, Memory: &nodes.RolloutMemory{},
 			}
 			status := &v1alpha1.NodeSyncStatus{}

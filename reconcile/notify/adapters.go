@@ -17,7 +17,7 @@ import (
 
 // adapter is what one type of receiver wants sent. It has no I/O.
 type adapter struct {
-	// body is sent as JSON; nil where the receiver has no use for the Notice.
+	// body is sent as JSON; nil if the receiver has no use for the Notice.
 	body func(Notice) any
 	// sign puts what proves the sender into the header.
 	sign func(credentials, []byte) (name, value string)

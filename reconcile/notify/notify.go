@@ -20,7 +20,7 @@ const maxMessage = 512
 // subject is a condition that may be in trouble.
 type subject struct {
 	name string
-	// trouble is what it says while a person has to do something; nil where nobody has to.
+	// trouble is what it says while a person has to do something; nil if nobody has to.
 	trouble func(*v1alpha1.NodeSync) *metav1.Condition
 	// well is the message on its end, and whether it has ended: what is neither in trouble nor
 	// well is on its way.
@@ -133,7 +133,7 @@ func (s subject) next(open *v1alpha1.Notified, before, after *v1alpha1.NodeSync,
 	return nil, nil
 }
 
-// known says that a trouble was notified already: it has the reason of the open one, and is not that of
+// known reports whether a trouble was notified already: it has the reason of the open one, and is not that of
 // another commit in other words. A diagnosis that changes while the commit is the same is no news.
 func known(open, now v1alpha1.Notified) bool {
 	return open.Reason == now.Reason && (open.Revision == now.Revision || open.Message == now.Message)
@@ -154,20 +154,20 @@ type Notice struct {
 	// Subject is the condition that has changed.
 	Subject string
 	// Reason is the condition's, or Recovered or RolledOut. Of is the reason of the trouble that has
-	// ended; empty where none has.
+	// ended; empty if none has.
 	Reason, Of string
 	Severity   v1alpha1.NotifySeverity
 	Message    string
 	Revision   string
-	// At is when it changed, and Since when the trouble began that it is about; zero where it is
+	// At is when it changed, and Since when the trouble began that it is about; zero if it is
 	// about none.
 	At, Since time.Time
 }
 
-// Trouble says that it needs a person.
+// Trouble reports whether it needs a person.
 func (n Notice) Trouble() bool { return n.Severity == v1alpha1.NotifyError }
 
-// For says whether a receiver wants it. The end of a trouble goes to whom the trouble went.
+// For reports whether a receiver wants it. The end of a trouble goes to whom the trouble went.
 func (n Notice) For(to v1alpha1.Notify) bool {
 	if to.Severity == v1alpha1.NotifyError && !n.Trouble() && n.Of == "" {
 		return false

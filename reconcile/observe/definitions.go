@@ -133,7 +133,7 @@ func NodeClaim(claim *karpv1.NodeClaim) plan.NodeClaim {
 	return n
 }
 
-// whyDrifted is Karpenter's reason for which a NodeClaim is outdated; empty where it is not.
+// whyDrifted is Karpenter's reason for which a NodeClaim is outdated; empty if it is not.
 func whyDrifted(claim *karpv1.NodeClaim) string {
 	for _, c := range claim.Status.Conditions {
 		if c.Type == karpv1.ConditionTypeDrifted && c.Status == metav1.ConditionTrue {
@@ -143,7 +143,7 @@ func whyDrifted(claim *karpv1.NodeClaim) string {
 	return ""
 }
 
-// holds says whether a condition of a NodeClaim is True. DisruptionReason is where Karpenter
+// holds reports whether a condition of a NodeClaim is True. DisruptionReason is where Karpenter
 // has ended it by itself (sigs.k8s.io/karpenter pkg/controllers/disruption/queue.go).
 func holds(claim *karpv1.NodeClaim, condition string) bool {
 	for _, c := range claim.Status.Conditions {
@@ -203,11 +203,11 @@ func Rewritten() predicate.Predicate {
 type Claim struct {
 	NodeClaim, Node, Pool string
 	Created               metav1.Time
-	// Ending says that it is being deleted, and EndingSince since when.
+	// Ending reports whether it is being deleted, and EndingSince since when.
 	Ending      bool
 	EndingSince metav1.Time
 	// Drifted is why Karpenter calls it drifted, and Since when it came to it; empty
-	// where it does not.
+	// if it does not.
 	Drifted string
 	Since   metav1.Time
 }

@@ -35,7 +35,7 @@ func DefinitionChanged() predicate.Predicate {
 	}}
 }
 
-// resolvedOtherwise says whether Karpenter has looked for the AMIs of an EC2NodeClass again, and for
+// resolvedOtherwise reports whether Karpenter has looked for the AMIs of an EC2NodeClass again, and for
 // others, or has found others, or other groups, subnets or reservations.
 func resolvedOtherwise(old, newer *unstructured.Unstructured) bool {
 	_, before := plan.ResolvedAMIs(old)

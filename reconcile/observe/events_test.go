@@ -15,7 +15,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 )
 
-// wakes says whether an update is let through. What appears and what goes always
+// wakes reports whether an update is let through. What appears and what goes always
 // is.
 func wakes(t *testing.T, p predicate.Predicate, before, after client.Object) bool {
 	t.Helper()

@@ -162,7 +162,7 @@ func (r *Refusals) Note(reflector Reflector, err error) {
 	r.of[reflector] = refused{err: err, at: reflector.LastSyncResourceVersion()}
 }
 
-// Err says which watches are refused; nil where none is. A watch that has moved
+// Err says which watches are refused; nil if none is. A watch that has moved
 // its cache since is refused no more: nobody calls to say so.
 func (r *Refusals) Err() error {
 	_, err := r.Apart("")

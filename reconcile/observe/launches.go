@@ -48,9 +48,9 @@ type FailedLaunch struct {
 	At time.Time
 	// Words are Karpenter's; empty while nobody has read the event.
 	Words string
-	// Asked is when the event was last looked for; zero where it never was.
+	// Asked is when the event was last looked for; zero if it never was.
 	Asked time.Time
-	// unregistered says that there was an instance: only a node that registers is better news.
+	// unregistered reports whether there was an instance: only a node that registers is better news.
 	unregistered bool
 	// under are the definitions under which Karpenter found no instance type.
 	under string
@@ -61,7 +61,7 @@ type FailedLaunch struct {
 // (karpenter-provider-aws pkg/cache/cache.go), and then asks again.
 const FailedLaunchLasts = 10 * time.Minute
 
-// See looks at a NodeClaim, and says whether it has news of its pool.
+// See looks at a NodeClaim, and reports whether it has news of its pool.
 func (l *Launches) See(claim *karpv1.NodeClaim) (news bool) {
 	pool := claim.Labels[karpv1.NodePoolLabelKey]
 	if pool == "" {
@@ -137,14 +137,14 @@ func (l *Launches) succeeded(pool string, claim *karpv1.NodeClaim) {
 // pool only when half of the last few have ended so (pkg/state/nodepoolhealth).
 const RegistersWithin = 5 * time.Minute
 
-// endedUnregistered says whether a NodeClaim has had an instance for so long, and ends without
+// endedUnregistered reports whether a NodeClaim has had an instance for so long, and ends without
 // a node.
 func endedUnregistered(claim *karpv1.NodeClaim) bool {
 	return claim.Status.NodeName == "" && claim.DeletionTimestamp != nil &&
 		claim.DeletionTimestamp.Sub(claim.CreationTimestamp.Time) >= RegistersWithin
 }
 
-// note notes a NodeClaim that ends unregistered, and says whether that is news.
+// note notes a NodeClaim that ends unregistered, and reports whether that is news.
 func (l *Launches) note(pool string, claim *karpv1.NodeClaim) (news bool) {
 	before, known := l.failed[pool]
 	if superseded(l.registered, pool, claim) || known && (before.NodeClaim == claim.Name || claim.CreationTimestamp.Before(&before.made)) {
@@ -160,7 +160,7 @@ func (l *Launches) note(pool string, claim *karpv1.NodeClaim) (news bool) {
 	return true
 }
 
-// launchTrouble is what a NodeClaim says of its launch; empty where nothing is
+// launchTrouble is what a NodeClaim says of its launch; empty if nothing is
 // wrong with it.
 func launchTrouble(claim *karpv1.NodeClaim) string {
 	for _, c := range claim.Status.Conditions {
@@ -175,7 +175,7 @@ func launchTrouble(claim *karpv1.NodeClaim) string {
 // (github.com/awslabs/operatorpkg/status/condition_set.go).
 const notTried = "AwaitingReconciliation"
 
-// Failed is the launch of a pool that failed last; none where another one has
+// Failed is the launch of a pool that failed last; none if another one has
 // gone well since, or too much time has passed.
 func (l *Launches) Failed(pool string) (f FailedLaunch, failed bool) {
 	l.mu.Lock()
@@ -218,7 +218,7 @@ func (l *Launches) Explain(pool string, of FailedLaunch, words string) {
 // (sigs.k8s.io/karpenter pkg/events/reason.go).
 const insufficientCapacity = "InsufficientCapacityError"
 
-// WhyNotLaunched reads what Karpenter's event says of a NodeClaim; empty where
+// WhyNotLaunched reads what Karpenter's event says of a NodeClaim; empty if
 // there is none.
 func WhyNotLaunched(ctx context.Context, reader client.Reader, nodeClaim string) (words string, err error) {
 	events, err := eventsAbout(ctx, reader, nodeClaim, insufficientCapacity)
@@ -312,9 +312,9 @@ func (l *Launches) Under(pool, definitions string) {
 type Join struct {
 	NodeClaim string
 	Created   metav1.Time
-	// ProviderID is that of its instance; empty where it has none.
+	// ProviderID is that of its instance; empty if it has none.
 	ProviderID string
-	// Registered says that the node has registered.
+	// Registered reports whether the node has registered.
 	Registered bool
 	// Failed is why it will not join; empty while it may.
 	Failed string
@@ -332,7 +332,7 @@ type joins struct {
 const keptJoins = 100
 
 // Joins are the launches of a pool whose nodes have not joined, oldest first, and when the newest
-// NodeClaim was created whose node has; zero where none has.
+// NodeClaim was created whose node has; zero if none has.
 func (l *Launches) Joins(pool string) (waiting []Join, joined metav1.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -354,7 +354,7 @@ func (j *joins) sorted() []Join {
 	return all
 }
 
-// seeJoin looks at a NodeClaim for whether its node joins, and says whether that has changed.
+// seeJoin looks at a NodeClaim for whether its node joins, and reports whether that has changed.
 func (l *Launches) seeJoin(pool string, claim *karpv1.NodeClaim) (news bool) {
 	of := l.joins[pool]
 	if of == nil {
@@ -407,7 +407,7 @@ func (j *joins) bound() {
 // capacity it deletes at once, and tries another: that is no failure of a definition.
 const launchTimeout = 5 * time.Minute
 
-// joinOf is what a NodeClaim tells of its launch; nil where its node has joined.
+// joinOf is what a NodeClaim tells of its launch; nil if its node has joined.
 func joinOf(claim *karpv1.NodeClaim) *Join {
 	j := &Join{NodeClaim: claim.Name, Created: claim.CreationTimestamp, ProviderID: claim.Status.ProviderID}
 	j.Registered = claim.Status.NodeName != ""

@@ -57,7 +57,7 @@ func (p *Pace) Took(request reconcile.Request, d time.Duration) {
 type turn struct {
 	at     time.Time
 	moment time.Duration
-	// longest is the longest that a moment gets; zero where no pass has come to its end since there were turns.
+	// longest is the longest that a moment gets; zero if no pass has come to its end since there were turns.
 	longest time.Duration
 }
 
@@ -96,7 +96,7 @@ func (t turn) next(now time.Time) turn {
 
 func (t turn) end() time.Time { return t.at.Add(t.moment) }
 
-// over says that a turn is as good as none.
+// over reports whether a turn is as good as none.
 func (t turn) over(now time.Time) bool { return !t.end().After(now) }
 
 // queue is what a handler puts requests into.
@@ -145,7 +145,7 @@ func (q pacedQueue) Add(request reconcile.Request) {
 type Ends interface {
 	// See is called with each one that there is news of.
 	See(claim *karpv1.NodeClaim)
-	// Gone is called with each one that is gone, as it was seen last; missed says that its last
+	// Gone is called with each one that is gone, as it was seen last; missed reports that its last
 	// changes were not watched.
 	Gone(claim *karpv1.NodeClaim, missed bool)
 }

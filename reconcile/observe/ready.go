@@ -28,7 +28,7 @@ type Readiness struct {
 	Message string
 }
 
-// Established says whether a CRD is served.
+// Established reports whether a CRD is served.
 func Established(crd *apiextensionsv1.CustomResourceDefinition) Readiness {
 	if crd.DeletionTimestamp != nil {
 		return Readiness{Message: crd.Name + " is being deleted, and every object of its kind with it"}
@@ -41,7 +41,7 @@ func Established(crd *apiextensionsv1.CustomResourceDefinition) Readiness {
 	return Readiness{Message: crd.Name + " is not Established yet"}
 }
 
-// Serves says whether a kind can be asked for: its CRD is Established, and serves that version
+// Serves reports whether a kind can be asked for: its CRD is Established, and serves that version
 // under that name. One that is served no more stays Established.
 func Serves(crd *apiextensionsv1.CustomResourceDefinition, kind schema.GroupVersionKind) Readiness {
 	if ready := Established(crd); !ready.Ready {
@@ -57,7 +57,7 @@ func Serves(crd *apiextensionsv1.CustomResourceDefinition, kind schema.GroupVers
 	return Readiness{Ready: true}
 }
 
-// RolledOut says whether a Deployment's rollout is complete: its newest template
+// RolledOut reports whether a Deployment's rollout is complete: its newest template
 // observed, every wanted replica updated and available, none of the old left.
 // No replica at all is never complete. The rule is that of
 // `kubectl rollout status` (k8s.io/kubectl/pkg/polymorphichelpers/rollout_status.go).
@@ -82,21 +82,21 @@ func RolledOut(d *appsv1.Deployment) Readiness {
 	return Readiness{Ready: true}
 }
 
-// Partly says whether a Deployment that is not complete has a ready replica, and none
+// Partly reports whether a Deployment that is not complete has a ready replica, and none
 // of an earlier template.
 func Partly(d *appsv1.Deployment) bool {
 	s := d.Status
 	return Alive(d) && s.ObservedGeneration >= d.Generation && s.Replicas == s.UpdatedReplicas
 }
 
-// Alive says whether a controller is at work and stays so: it has a ready
+// Alive reports whether a controller is at work and stays so: it has a ready
 // replica, and is neither scaled to 0 nor being deleted.
 func Alive(d *appsv1.Deployment) bool {
 	wanted := d.Spec.Replicas == nil || *d.Spec.Replicas > 0
 	return wanted && d.DeletionTimestamp == nil && d.Status.ReadyReplicas > 0
 }
 
-// Running says whether a controller has replicas, or is to have some, ready or not.
+// Running reports whether a controller has replicas, or is to have some, ready or not.
 func Running(d *appsv1.Deployment) bool {
 	wanted := d.Spec.Replicas == nil || *d.Spec.Replicas > 0
 	return wanted && d.DeletionTimestamp == nil || d.Status.Replicas > 0
@@ -111,7 +111,7 @@ func deadlineExceeded(d *appsv1.Deployment) bool {
 	return false
 }
 
-// Ready says whether a NodePool or EC2NodeClass is Ready at its newest
+// Ready reports whether a NodePool or EC2NodeClass is Ready at its newest
 // generation. Karpenter's Ready counts only when its observedGeneration is the
 // object's (sigs.k8s.io/karpenter, github.com/awslabs/operatorpkg/status).
 func Ready(obj *plan.Object) Readiness {
@@ -132,7 +132,7 @@ func Ready(obj *plan.Object) Readiness {
 	return Readiness{Ready: true}
 }
 
-// Registers says whether the nodes of a NodePool register, where Karpenter knows that
+// Registers reports whether the nodes of a NodePool register, where Karpenter knows that
 // they do not. Its Ready does not hang on it
 // (sigs.k8s.io/karpenter pkg/apis/v1/nodepool_status.go).
 func Registers(pool *plan.Object) Readiness {
@@ -205,7 +205,7 @@ func condition(obj *plan.Object, kind string) (metav1.Condition, bool) {
 // They are all there is: the error has neither a reason nor a type of its own.
 var unconverted = regexp.MustCompile(`conversion webhook for ([a-z0-9.-]+)/(\w+), Kind=(\w+) failed`)
 
-// Unconverted says whether a message tells of objects that nobody can convert, and
+// Unconverted reports whether a message tells of objects that nobody can convert, and
 // of which kind and stored version they are. Karpenter 1.0 serves such a webhook,
 // and leaves it behind in the CRDs when its controller goes.
 func Unconverted(message string) (kind schema.GroupVersionKind, ok bool) {

@@ -283,7 +283,7 @@ func launchOf(claim *karpv1.NodeClaim) time.Duration {
 	return 0
 }
 
-// uninitialized says that Karpenter has said so of a NodeClaim, trimmed or not: it does from its first look
+// uninitialized reports whether Karpenter has said so of a NodeClaim, trimmed or not: it does from its first look
 // at one, before that has a node.
 func uninitialized(claim *karpv1.NodeClaim) bool {
 	return slices.ContainsFunc(claim.Status.Conditions, func(c status.Condition) bool {

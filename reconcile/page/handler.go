@@ -30,10 +30,10 @@ import (
 type Options struct {
 	Cluster Cluster
 	// Elected is closed once this replica leads: no other one watches nodes. Leader names the one
-	// that does, as far as it is known.
+	// that does, if it is known.
 	Elected <-chan struct{}
 	Leader  func() string
-	// Host is where users find the page, beside loopback; empty where there is no such place.
+	// Host is where users find the page, beside loopback; empty if there is no such place.
 	Host string
 	// Port is the one that it is served at.
 	Port    string
@@ -90,7 +90,7 @@ func (h *handler) guarded(next http.Handler) http.Handler {
 	})
 }
 
-// isOurs says whether a request's host is loopback, or where users find the page.
+// isOurs reports whether a request's host is loopback, or where users find the page.
 func (h *handler) isOurs(host string) bool {
 	if h.Host != "" && strings.EqualFold(host, h.Host) {
 		return true
@@ -101,7 +101,7 @@ func (h *handler) isOurs(host string) bool {
 	return isLoopback(strings.Trim(host, "[]"))
 }
 
-// isLoopback says whether a host is this machine for nobody but itself.
+// isLoopback reports whether a host is this machine for nobody but itself.
 func isLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
@@ -181,7 +181,7 @@ func CheckAddress(address string) error {
 	return nil
 }
 
-// CheckURL returns the host at which users find the page; empty where there is no such place.
+// CheckURL returns the host at which users find the page; empty if there is no such place.
 func CheckURL(text string) (host string, err error) {
 	if text == "" {
 		return "", nil
@@ -359,7 +359,7 @@ const (
 	rendersRate, rendersBurst = rate.Limit(10), 20
 )
 
-// errBusy says that too many different pages are asked for.
+// errBusy reports that too many different pages are asked for.
 var errBusy = errors.New("too many different pages are asked for")
 
 // shelf keeps answers for a second, and has those who ask for the same page share its render.

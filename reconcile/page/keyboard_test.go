@@ -9,7 +9,7 @@ import (
 	"golang.org/x/net/html"
 )
 
-// takesFocus says whether the Tab key reaches an element, in the order of the document
+// takesFocus reports whether the Tab key reaches an element, in the order of the document
 // (HTML, section 6.6.3).
 func takesFocus(n *html.Node) bool {
 	switch {

@@ -172,7 +172,7 @@ func (r rollout) Of() string { return nodes.Replaced(r.Rollout) }
 // planned is what is about to be done, as far as the status has it: removals that are open and the
 // rollout stand by themselves.
 type planned struct {
-	// Commit is the one that is not applied yet; empty where there is none, or it is refused.
+	// Commit is the one that is not applied yet; empty if there is none, or it is refused.
 	Commit string
 	// Waits is why nothing goes on, Summary what is held does to nodes, and Approvals who has approved it.
 	Waits, Summary, Approvals string
@@ -187,7 +187,7 @@ type plannedEntry struct {
 	Nodes               int32
 }
 
-// plannedOf shows what is left to do; nil where that is nothing.
+// plannedOf shows what is left to do; nil if that is nothing.
 func plannedOf(s v1alpha1.NodeSyncStatus, state summary.State, now time.Time) *planned {
 	p := &planned{}
 	if s.LastAttemptedRevision != s.LastAppliedRevision && state != summary.Failed {
@@ -267,7 +267,7 @@ type compared struct {
 	Others int
 }
 
-// comparedOf shows the comparison; none where none differs.
+// comparedOf shows the comparison; none if none differs.
 func comparedOf(drift *v1alpha1.InstanceDrift, now time.Time) (c compared) {
 	if drift == nil {
 		return c
@@ -295,7 +295,7 @@ func (n *nodeSync) drifts(objects []v1alpha1.DriftedObject, nodes []summary.Outd
 
 // ended are the nodes of a NodeSync that have ended, and why.
 type ended struct {
-	// Since is since when they are recorded; empty where nothing is.
+	// Since is since when they are recorded; empty if nothing is.
 	Since string
 	Rows  []endedNode
 	Gaps  []string

@@ -106,7 +106,7 @@ type view struct {
 	Title string
 	Style template.CSS
 	// Refresh is in how many seconds it loads itself again; 0 is never. Toggle is the page that
-	// does otherwise, empty where there is none.
+	// does otherwise, empty if there is none.
 	Refresh int
 	Toggle  string
 	Home    string
@@ -172,7 +172,7 @@ type World struct {
 	// only read.
 	Pools  []*unstructured.Unstructured
 	Claims map[string][]*karpv1.NodeClaim
-	// Ended is what is recorded of a NodeSync; nil where nothing is.
+	// Ended is what is recorded of a NodeSync; nil if nothing is.
 	Ended func(name types.NamespacedName, uid types.UID) *recorder.Log
 }
 
@@ -187,7 +187,7 @@ func (w *World) poolsOf(sync *v1alpha1.NodeSync) (owned []*unstructured.Unstruct
 	return owned
 }
 
-// nodeSync finds one by its name; nil where there is none.
+// nodeSync finds one by its name; nil if there is none.
 func (w *World) nodeSync(name string) *v1alpha1.NodeSync {
 	for i := range w.NodeSyncs {
 		if w.NodeSyncs[i].Name == name {
@@ -202,7 +202,7 @@ type Cluster struct {
 	// Cached is the watch cache.
 	Cached    client.Reader
 	Namespace string
-	// Serves says whether NodePools and NodeClaims are watched.
+	// Serves reports whether NodePools and NodeClaims are watched.
 	Serves func() bool
 	Ended  func(name types.NamespacedName, uid types.UID) *recorder.Log
 	Now    func() time.Time

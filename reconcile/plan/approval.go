@@ -30,7 +30,7 @@ type Approvable struct {
 	Digest, Outcome string
 	// WeighedBy is a digest of only guard, policies and Karpenter's charts.
 	WeighedBy string
-	// Drained are the nodes that would end, Replaced those that Karpenter would replace. UpTo says
+	// Drained are the nodes that would end, Replaced those that Karpenter would replace. UpTo reports
 	// that they are no more than that. Consolidated is the most that Karpenter may consolidate.
 	Drained, Replaced int
 	UpTo              bool
@@ -86,7 +86,7 @@ func (a *Approvable) whose() string {
 	return own
 }
 
-// approvable says whether people may approve what is held for a reason.
+// approvable reports whether people may approve what is held for a reason.
 func approvable(reason string) bool {
 	return slices.Contains([]string{ReasonLastPool, ReasonMaxRemovedPools, ReasonMaxDisruptedNodes, ReasonMaxDisruptedNodesPerPool, ReasonMaxReplacedNodes, ReasonIntolerantDaemonSets, ReasonUnschedulablePods, ReasonPolicy, ReasonOrphan}, reason)
 }
@@ -135,7 +135,7 @@ func (p *Plan) simulates() bool {
 	return p.Landing.Asking && slices.ContainsFunc(p.Removals, func(c Candidate) bool { return approvableHolds(c.Holds) && lands(&c) })
 }
 
-// approvable finds what of the Plan people may approve; nil where nothing is held, or nothing else
+// approvable finds what of the Plan people may approve; nil if nothing is held, or nothing else
 // than what nobody may.
 func (m *maker) approvable(p *Plan, set *render.Set) *Approvable {
 	a := &Approvable{Of: p.Nodes}
@@ -267,7 +267,7 @@ func (a approved) coversPods(pods []v1alpha1.PendingPods) bool {
 	})
 }
 
-// outgrown says whether what is left to do of what was approved disrupts more nodes by now than is
+// outgrown reports whether what is left to do of what was approved disrupts more nodes by now than is
 // tolerated of all of it: a few more in each of many pools would be many.
 func outgrown(a v1alpha1.ApprovedPlan, now map[approval]int32) bool {
 	var approved, current int32
@@ -297,7 +297,7 @@ func (m *maker) approved(c *Change, reason string) bool {
 	return len(m.inForce) > 0 && m.approvedAs(c.entryOf()).covers(reason)
 }
 
-// approvedBefore says whether a policy may not hold an object any more: its author knew that it
+// approvedBefore reports whether a policy may not hold an object any more: its author knew that it
 // does. It may have been approved for the guard before.
 func (m *maker) approvedBefore(policy string, of interface{ entryOf() v1alpha1.ApprovedEntry }) bool {
 	if len(m.inForce) == 0 {

@@ -45,7 +45,7 @@ func Braked(object render.Object) ([]any, error) {
 	return append(slices.Clone(budgets), brake()), nil
 }
 
-// IsBraked says whether a NodePool that lives has these disruption budgets, by the brake's manager.
+// IsBraked reports whether a NodePool that lives has these disruption budgets, by the brake's manager.
 func IsBraked(live *unstructured.Unstructured, budgets []any) (bool, error) {
 	entries, err := managed(live)
 	if err != nil {
@@ -55,7 +55,7 @@ func IsBraked(live *unstructured.Unstructured, budgets []any) (bool, error) {
 }
 
 // BudgetsEditedBy is the manager that has set the disruption budgets of a NodePool that lives to
-// others than Git's or the brake's; empty where nobody has.
+// others than Git's or the brake's; empty if nobody has.
 func BudgetsEditedBy(live *unstructured.Unstructured) (string, error) {
 	entries, err := managed(live)
 	if err != nil {
@@ -96,20 +96,20 @@ func BudgetsOf(pool *unstructured.Unstructured) []any {
 	return budgets
 }
 
-// BudgetsAppliedBy says whether a field manager has applied the disruption budgets of a NodePool that lives.
+// BudgetsAppliedBy reports whether a field manager has applied the disruption budgets of a NodePool that lives.
 func BudgetsAppliedBy(live *unstructured.Unstructured, manager string) bool {
 	entries, err := managed(live)
 	set := appliedBy(entries, manager)
 	return err == nil && set != nil && touches(set, budgetsPath)
 }
 
-// brakes says whether the brake's manager has applied the disruption budgets.
+// brakes reports whether the brake's manager has applied the disruption budgets.
 func brakes(entries []entry) bool {
 	set := appliedBy(entries, v1alpha1.BrakeFieldManager)
 	return set != nil && touches(set, budgetsPath)
 }
 
-// braked says whether an object of Git is applied without its disruption budgets now: those that
+// braked reports whether an object of Git is applied without its disruption budgets now: those that
 // live are the brake's, and stay so.
 func (m *maker) braked(object render.Object, live *unstructured.Unstructured) (bool, error) {
 	if live == nil || object.Ref.Kind != render.NodePool || !m.policy.Braked[object.Ref.Name] {
@@ -128,7 +128,7 @@ func WithoutBudgets(desired *unstructured.Unstructured) *unstructured.Unstructur
 	return desired
 }
 
-// onlyBudgets says that a Change writes nothing of the spec but the disruption budgets.
+// onlyBudgets reports whether a Change writes nothing of the spec but the disruption budgets.
 func (c *Change) onlyBudgets() bool {
 	return !slices.ContainsFunc(c.differences, func(d difference) bool {
 		return d.path[0] == "spec" && !slices.Equal(d.path, budgetsPath)
@@ -158,7 +158,7 @@ func MadeBy(pool *Object, live map[render.Ref]*Object) string {
 	return found.hash
 }
 
-// madeBy is the hash that was found of a NodePool with an EC2NodeClass; nil where it names none that lives.
+// madeBy is the hash that was found of a NodePool with an EC2NodeClass; nil if it names none that lives.
 type madeBy struct {
 	class *Object
 	hash  string
@@ -170,7 +170,7 @@ func ClassOf(pool *Object) render.Ref {
 	return render.Ref{Kind: render.EC2NodeClass, Name: name}
 }
 
-// MadeByEdited says that another client has changed what the nodes of a NodePool are made by: it is
+// MadeByEdited reports whether another client has changed what the nodes of a NodePool are made by: it is
 // corrected, or stays by spec.drift, and no commit has done it.
 func MadeByEdited(pool *Object, changes []Change) bool {
 	class := ClassOf(pool)

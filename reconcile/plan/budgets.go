@@ -58,7 +58,7 @@ func readBudgets(pool *karpv1.NodePool, nodes int, reason karpv1.DisruptionReaso
 	return b, nil
 }
 
-// active says whether it counts at a time. A schedule that never hits counts always.
+// active reports whether it counts at a time. A schedule that never hits counts always.
 func (b budget) active(t time.Time) bool {
 	return b.schedule == nil || !b.schedule.Next(t.UTC().Add(-b.duration)).After(t.UTC())
 }
@@ -141,15 +141,15 @@ func (b budgets) turns(now time.Time, within time.Duration) (found []time.Time, 
 // they go where the pool leaves.
 type PoolPace struct {
 	Pool string
-	// Nodes is how many are outdated or go, and Of how many there are. UpTo says that AWS decides which of
-	// the Nodes are. Leaves says that the pool leaves.
+	// Nodes is how many are outdated or go, and Of how many there are. UpTo reports that AWS decides which of
+	// the Nodes are. Leaves reports that the pool leaves.
 	Nodes, Of    int
 	UpTo, Leaves bool
 	// Launch is how long the fastest launch of its nodes has taken; 0 where none is known.
 	Launch time.Duration
 	// Allowed is by the disruption budgets as they are after the Plan, or by spec.removal.
 	Allowed Allowed
-	// Windows are when these allow a replacement in the next 30 days; none where that is always, or
+	// Windows are when these allow a replacement in the next 30 days; none if that is always, or
 	// never.
 	Windows []Window
 }
@@ -283,7 +283,7 @@ func pacesOf(live Live) (paces map[string]*PoolPace, pools map[types.UID]*PoolPa
 	return paces, pools
 }
 
-// MayGrow says whether a NodePool launches nodes for pods, as far as its spec
+// MayGrow reports whether a NodePool launches nodes for pods, as far as its spec
 // tells: a static one has a fixed number of nodes, and a limit of 0 allows none
 // (sigs.k8s.io/karpenter pkg/apis/v1/nodepool.go).
 func MayGrow(pool *unstructured.Unstructured) bool {
@@ -299,7 +299,7 @@ func MayGrow(pool *unstructured.Unstructured) bool {
 }
 
 // LimitReached names the limit of a NodePool that leaves no room for a node, by its
-// status; empty where none is.
+// status; empty if none is.
 func LimitReached(pool *unstructured.Unstructured) string {
 	limits, used := quantities(pool, "spec", "limits"), quantities(pool, "status", "resources")
 	var reached []string

@@ -20,22 +20,22 @@ import (
 // driver, which unmounts its volumes, or that of a CNI plugin, which gives pods their network.
 type NodeDaemonSet struct {
 	Namespace, Name string
-	// Drivers are the CSI drivers that it runs, sorted; CSI says that it runs one, maybe of a name
+	// Drivers are the CSI drivers that it runs, sorted; CSI reports that it runs one, maybe of a name
 	// that is not known.
 	Drivers  []string
 	CSI, CNI bool
-	// Tolerates says that its pods stay on a node that Karpenter drains: Karpenter evicts every
+	// Tolerates reports whether its pods stay on a node that Karpenter drains: Karpenter evicts every
 	// pod that does not tolerate karpenter.sh/disrupted:NoSchedule, those of DaemonSets last, and
 	// no DaemonSet puts another pod on a node with that taint.
 	Tolerates bool
-	// bare says that it has no toleration at all, so that a patch cannot add to the list.
+	// bare reports whether it has no toleration at all, so that a patch cannot add to the list.
 	bare bool
 }
 
 // DaemonSets are those of the cluster that nodes need until their last pod has ended.
 type DaemonSets struct {
 	Found []NodeDaemonSet
-	// Unread is why they are not known; empty where they are.
+	// Unread is why they are not known; empty if they are.
 	Unread string
 }
 
@@ -104,7 +104,7 @@ func (d NodeDaemonSet) Patch() string {
 	return fmt.Sprintf(`kubectl patch daemonset %s -n %s --type=json -p '[{"op":"add","path":"%s","value":%s}]'`, d.Name, d.Namespace, path, value)
 }
 
-// Doubt says that it is not known which lack the toleration; empty where it is.
+// Doubt reports that it is not known which lack the toleration; empty if it is.
 func (d DaemonSets) Doubt() string {
 	if d.Unread == "" {
 		return ""
@@ -112,11 +112,11 @@ func (d DaemonSets) Doubt() string {
 	return "whether the DaemonSets of CSI drivers and CNI plugins tolerate a drain is not known: " + d.Unread
 }
 
-// Trouble is the warning about them: that nobody knows, or which lack the toleration. It is empty
-// where none does.
+// Trouble is the warning about them: that is unknown, or which lack the toleration. It is empty
+// if none does.
 func (d DaemonSets) Trouble() string { return cmp.Or(d.Doubt(), d.Untolerated()) }
 
-// Untolerated says of DaemonSets that lack the toleration what follows and what to do; empty where
+// Untolerated says of DaemonSets that lack the toleration what follows and what to do; empty if
 // there is none.
 func (d DaemonSets) Untolerated() string {
 	intolerant := d.Intolerant()
@@ -184,7 +184,7 @@ func driversOf(spec *corev1.PodSpec, known []string) (drivers []string, runs boo
 	return drivers, registers || len(drivers) > 0
 }
 
-// runsCNI says whether pods install a CNI plugin on their node.
+// runsCNI reports whether pods install a CNI plugin on their node.
 func runsCNI(spec *corev1.PodSpec) bool {
 	for i := range spec.Containers {
 		image := "/" + repositoryOf(spec.Containers[i].Image)
@@ -218,7 +218,7 @@ func repositoryOf(image string) string {
 // nodegroupLabel is on the nodes of EKS' managed node groups.
 const nodegroupLabel = "eks.amazonaws.com/nodegroup"
 
-// mayRunOnKarpenters says whether pods may run on a node that Karpenter has launched: not those
+// mayRunOnKarpenters reports whether pods may run on a node that Karpenter has launched: not those
 // that are bound to managed node groups, or kept off every NodePool.
 func mayRunOnKarpenters(spec *corev1.PodSpec) bool {
 	if _, bound := spec.NodeSelector[nodegroupLabel]; bound {
@@ -265,7 +265,7 @@ func (m *maker) holdIntolerant(p *Plan) {
 	}
 }
 
-// Disrupts says whether nodes end, or are replaced, by what the Plan does now.
+// Disrupts reports whether nodes end, or are replaced, by what the Plan does now.
 func (p *Plan) Disrupts() bool {
 	for i := range p.Changes {
 		if weighs(&p.Changes[i]) {

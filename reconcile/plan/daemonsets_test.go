@@ -31,7 +31,7 @@ func TestNodeDaemonSets(t *testing.T) {
 	cases := map[string]struct {
 		spec    string
 		drivers []string
-		// asleep says that it runs on no node.
+		// asleep reports whether it runs on no node.
 		asleep bool
 		want   string
 	}{

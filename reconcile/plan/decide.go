@@ -40,11 +40,11 @@ const (
 // decision is what is to be done with one object.
 type decision struct {
 	change Change
-	// clean says that the object was found as Git says.
+	// clean reports whether the object was found as Git says.
 	clean bool
-	// extra are fields that it has beside those of Git; nil where there are none.
+	// extra are fields that it has beside those of Git; nil if there are none.
 	extra *Extra
-	// compared is what was found of an object that was compared; nil where it was not.
+	// compared is what was found of an object that was compared; nil if it was not.
 	compared *compared
 }
 
@@ -80,14 +80,14 @@ func (m *maker) decide(ctx context.Context, object render.Object) (decision, err
 	return d, nil
 }
 
-// reported says that a Change is drift, which is reported and not corrected.
+// reported reports whether a Change is drift, which is reported and not corrected.
 func (m *maker) reported(change *Change) bool {
 	corrects := change.Action == Create || change.Action == Update || change.Action == Adopt
 	return corrects && m.policy.Drift == v1alpha1.DriftReport && change.Drift
 }
 
-// newInGit says whether Git has changed an object since it was as Git says. found is what is
-// known of it already; nil where that is nothing.
+// newInGit reports whether Git has changed an object since it was as Git says. found is what is
+// known of it already; nil if that is nothing.
 func (m *maker) newInGit(object render.Object, found *compared) bool {
 	before, known := m.policy.Applied[object.Ref]
 	switch {
@@ -220,7 +220,7 @@ func (c *Change) conflict(reason string, err *ConflictError) {
 	c.Action, c.Reason, c.Message, c.Err = Conflict, reason, err.Error(), err
 }
 
-// leaving says whether a removal of this very object has begun.
+// leaving reports whether a removal of this very object has begun.
 func (m *maker) leaving(live *unstructured.Unstructured) bool { return m.leaves(live.GetUID()) }
 
 func (m *maker) leaves(uid types.UID) bool {
@@ -332,7 +332,7 @@ func (o *Object) content() *unstructured.Unstructured {
 	return o.Unstructured
 }
 
-// terminating says whether an object was deleted and is there still.
+// terminating reports whether an object was deleted and is there still.
 func terminating(object interface{ GetDeletionTimestamp() *metav1.Time }) bool {
 	return object.GetDeletionTimestamp() != nil
 }
@@ -365,7 +365,7 @@ func managed(object *unstructured.Unstructured) ([]entry, error) {
 	return entries, nil
 }
 
-// appliedBy returns the set that a manager has applied; nil where it has not.
+// appliedBy returns the set that a manager has applied; nil if it has not.
 func appliedBy(entries []entry, manager string) *fieldpath.Set {
 	for _, e := range entries {
 		if e.applied && e.manager == manager {
@@ -375,7 +375,7 @@ func appliedBy(entries []entry, manager string) *fieldpath.Set {
 	return nil
 }
 
-// Applied says whether we have applied the object. An object that was copied
+// Applied reports whether we have applied the object. An object that was copied
 // from ours bears the label, and has no such entry.
 func Applied(object *unstructured.Unstructured) bool {
 	for _, written := range object.GetManagedFields() {
@@ -386,7 +386,7 @@ func Applied(object *unstructured.Unstructured) bool {
 	return false
 }
 
-// touches says whether a set has a field, something within it, or the whole
+// touches reports whether a set has a field, something within it, or the whole
 // that it is a part of.
 func touches(set *fieldpath.Set, path []string) bool {
 	for i := range path {

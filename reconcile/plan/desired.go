@@ -169,7 +169,7 @@ type texts struct {
 	definition string
 }
 
-// object is the whole of it; nil where it has no JSON, which is so of none that was decoded from some.
+// object is the whole of it; nil if it has no JSON, which is so of none that was decoded from some.
 func (t *texts) object() json.RawMessage {
 	t.whole.Do(func() {
 		if text, err := json.Marshal(t.of.Object); err == nil {
@@ -252,7 +252,7 @@ func (c *Change) After() *unstructured.Unstructured {
 	return after
 }
 
-// Before is a definition as it was before a Plan, by its Content; empty where there was none.
+// Before is a definition as it was before a Plan, by its Content; empty if there was none.
 type Before struct {
 	Ref     render.Ref
 	Content string

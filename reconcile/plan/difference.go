@@ -255,13 +255,13 @@ func meaning(path []string, value any) any {
 	return value
 }
 
-// equalInMeaning says that both sides of a difference mean the same: 100 and 100000m, 5m and
+// equalInMeaning reports whether both sides of a difference mean the same: 100 and 100000m, 5m and
 // 300s, requirements in another order.
 func (d difference) equalInMeaning() bool {
 	return d.from != nil && d.to != nil && equal(meaning(d.path, d.from), meaning(d.path, d.to))
 }
 
-// outdatesNothing says that nodes are as outdated with a difference as they are without it.
+// outdatesNothing reports whether nodes are as outdated with a difference as they are without it.
 func (d difference) outdatesNothing(live *unstructured.Unstructured) bool {
 	with := &unstructured.Unstructured{Object: map[string]any{"kind": live.GetKind(), "spec": live.Object["spec"]}}
 	with = with.DeepCopy()
@@ -271,7 +271,7 @@ func (d difference) outdatesNothing(live *unstructured.Unstructured) bool {
 	return !outdated(live, with)
 }
 
-// sameMeaning says that two definitions differ in nothing but how it is written, which
+// sameMeaning reports whether two definitions differ in nothing but how it is written, which
 // Karpenter does not see either.
 func sameMeaning(a, b *unstructured.Unstructured) bool {
 	return a == b || equal(a.Object, b.Object) || equal(meaning(nil, a.Object), meaning(nil, b.Object)) && !outdated(a, b)
@@ -343,7 +343,7 @@ func (e Extra) String() string { return e.Ref.String() + ": " + someOf(e.Fields)
 type extraField struct {
 	path     []string
 	managers []string
-	// unknown says that the object's managedFields are empty.
+	// unknown reports whether the object's managedFields are empty.
 	unknown bool
 }
 
@@ -358,7 +358,7 @@ func (f extraField) String() string {
 	return name(f.path) + " (" + by + ")"
 }
 
-// extraOf names the fields of one object; nil where there are none.
+// extraOf names the fields of one object; nil if there are none.
 func extraOf(ref render.Ref, fields []extraField) *Extra {
 	if len(fields) == 0 {
 		return nil
@@ -370,7 +370,7 @@ func extraOf(ref render.Ref, fields []extraField) *Extra {
 	return extra
 }
 
-// outdates says whether Karpenter counts nodes as outdated by a field of a definition: its
+// outdates reports whether Karpenter counts nodes as outdated by a field of a definition: its
 // own hash of the object differs without it, or it is one of those that AWS answers.
 func outdates(live *unstructured.Unstructured, path []string) bool {
 	if path[0] != "spec" {
@@ -382,7 +382,7 @@ func outdates(live *unstructured.Unstructured, path []string) bool {
 	return live.GetKind() == render.EC2NodeClass && slices.ContainsFunc(resolvedFields(), func(f resolvedField) bool { return f.name == path[1] }) || outdated(live, without)
 }
 
-// outdated says whether Karpenter's own hash tells two definitions of a kind apart.
+// outdated reports whether Karpenter's own hash tells two definitions of a kind apart.
 func outdated(a, b *unstructured.Unstructured) bool {
 	switch a.GetKind() {
 	case render.NodePool:
@@ -393,7 +393,7 @@ func outdated(a, b *unstructured.Unstructured) bool {
 	return false
 }
 
-// hashesDiffer says whether two definitions have different hashes. Where one of them
+// hashesDiffer reports whether two definitions have different hashes. Where one of them
 // cannot be read nobody can tell, and the field is left.
 func hashesDiffer[T any](a, b *unstructured.Unstructured, hash func(*T) Hash) bool {
 	with, err := typed[T](a)
@@ -445,7 +445,7 @@ func setAs(object, like *unstructured.Unstructured, path []string) {
 // LeaveIgnored takes the ignored fields out of what is applied to an object that lives: they
 // belong to those who have written them. One that nobody but plumbline's own apply has written
 // stays in it as it lives, as the API server takes away what an apply leaves out that no
-// other manager owns; kept says that there is one.
+// other manager owns; kept reports that there is one.
 func (c *Change) LeaveIgnored(desired *unstructured.Unstructured) (kept bool, err error) {
 	if len(c.Object.Ignored) == 0 {
 		return false, nil
@@ -504,7 +504,7 @@ func keysOf(path fieldpath.Path) []string {
 	return keys
 }
 
-// begins says whether a path is at or below another.
+// begins reports whether a path is at or below another.
 func begins(path, top []string) bool {
 	return len(path) >= len(top) && slices.Equal(path[:len(top)], top)
 }
@@ -539,22 +539,22 @@ type judgement struct {
 	// are their names.
 	foreign []difference
 	tools   []string
-	// takeover says that an interactive manager owns a field that Git lacks, and taken are
+	// takeover reports whether an interactive manager owns a field that Git lacks, and taken are
 	// the paths of fields that Git lacks, that another manager owns and by which Karpenter
 	// counts nodes as outdated.
 	takeover bool
 	taken    [][]string
 	// extra are the fields of the spec that Git lacks and that stay.
 	extra []extraField
-	// residue says that a removal has left fields of its own, and brake that a brake has.
+	// residue reports whether a removal has left fields of its own, and brake that a brake has.
 	residue, brake bool
-	// ours says that our entry in managedFields is what it would be.
+	// ours reports whether our entry in managedFields is what it would be.
 	ours bool
 	// wanted is what was compared: see Change.Wanted.
 	wanted *unstructured.Unstructured
 }
 
-// clean says that an apply would change nothing at all.
+// clean reports whether an apply would change nothing at all.
 func (j judgement) clean() bool {
 	return j.ours && !j.residue && len(j.change) == 0 && len(j.foreign) == 0
 }
@@ -625,7 +625,7 @@ func left(live *unstructured.Unstructured, want *fieldpath.Set, entries []entry)
 	return found
 }
 
-// ours says that the manager is one of plumbline's.
+// ours reports whether the manager is one of plumbline's.
 func (e entry) ours() bool {
 	return e.manager == v1alpha1.FieldManager && e.applied || e.manager == v1alpha1.RemovalFieldManager || e.manager == v1alpha1.BrakeFieldManager
 }

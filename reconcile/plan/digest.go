@@ -139,7 +139,7 @@ func (d write) sorted() write {
 }
 
 // Hash is Karpenter's hash of a definition, with the version of the hashing before it: "v3 1234".
-// Two of different versions say nothing of each other. It is empty where Karpenter has noted none.
+// Two of different versions say nothing of each other. It is empty if Karpenter has noted none.
 type Hash string
 
 // version is that of the hashing.
@@ -189,7 +189,7 @@ func poolHash(pool *karpv1.NodePool) Hash {
 func CABundle(authorities []byte) string { return base64.StdEncoding.EncodeToString(authorities) }
 
 // classHash is the hash of an EC2NodeClass as the linked library counts it, in a cluster with a
-// bundle of authorities (base64; empty where it does not matter). It is empty where the library
+// bundle of authorities (base64; empty if it does not matter). It is empty if the library
 // cannot be asked.
 func classHash(class *awsv1.EC2NodeClass, bundle string) Hash {
 	if !Hashable(class) {

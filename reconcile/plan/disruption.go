@@ -210,7 +210,7 @@ func outdatedAlready(nodes int) string {
 	return fmt.Sprintf("; %d of the nodes are outdated already", nodes)
 }
 
-// holdsByItself says whether a Change is held for itself, whatever else the Plan does to nodes.
+// holdsByItself reports whether a Change is held for itself, whatever else the Plan does to nodes.
 func (m *maker) holdsByItself(change *Change) (reason, message string, held bool) {
 	if disrupts(change) {
 		if message, hosts := m.hostsController(change); hosts {
@@ -220,7 +220,7 @@ func (m *maker) holdsByItself(change *Change) (reason, message string, held bool
 	return m.endsForOlder(change)
 }
 
-// hostsController says whether a Change ends nodes that run Karpenter's controller
+// hostsController reports whether a Change ends nodes that run Karpenter's controller
 // or plumbline: it would end what carries it out.
 func (m *maker) hostsController(change *Change) (message string, hosts bool) {
 	pools := map[string]bool{}
@@ -239,7 +239,7 @@ func (m *maker) hostsController(change *Change) (message string, hosts bool) {
 	return fmt.Sprintf("it would disrupt nodes that run %s: move it to nodes that Karpenter does not manage first", someOf(names)), true
 }
 
-// endsForOlder says whether a Change ends nodes, or has them replaced, for a HEAD that is, or may be,
+// endsForOlder reports whether a Change ends nodes, or has them replaced, for a HEAD that is, or may be,
 // older than what was applied: with a mirror that lags behind this would go to and fro. Where the
 // host cannot tell, only nodes without a replacement count: of a repository that was moved nothing
 // else could be changed any more.
@@ -403,7 +403,7 @@ type share struct {
 	// change is the Change, nil for a removal, and removal is the removal, nil for a Change.
 	change  *Change
 	removal *Candidate
-	// hold holds the object; nil where it was approved.
+	// hold holds the object; nil if it was approved.
 	hold func(reason, message string)
 }
 
@@ -460,7 +460,7 @@ func (m *maker) shares(p *Plan) [][]share {
 	return groups
 }
 
-// drains says that the removal of a candidate begins to end nodes, or goes on with it.
+// drains reports whether the removal of a candidate begins to end nodes, or goes on with it.
 func (c *Candidate) drains() bool {
 	return c.Ref.Kind == render.NodePool && !c.Held && !c.Terminating && !c.Orphan
 }

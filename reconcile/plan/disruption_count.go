@@ -330,7 +330,7 @@ func (m *maker) poolOfEach() map[types.UID]string {
 	return pools
 }
 
-// disrupts says whether nodes of a NodePool are among those of the share.
+// disrupts reports whether nodes of a NodePool are among those of the share.
 func (s share) disrupts(pool string, pools map[types.UID]string) bool {
 	of := func(uid types.UID) bool { return pools[uid] == pool }
 	return s.more > 0 && s.ref.Name == pool || slices.ContainsFunc(s.claims, of) || slices.ContainsFunc(s.terminated, of)

@@ -14,7 +14,7 @@ import (
 func TestWhatGitHasNotChangedIsDrift(t *testing.T) {
 	limited := func(cpu string) string { return pool("general", "default", `limits: {cpu: "`+cpu+`"}`) }
 	for name, test := range map[string]struct {
-		// applied is what Git had when it was applied last; empty where that is not known.
+		// applied is what Git had when it was applied last; empty if that is not known.
 		applied, git string
 		newRevision  bool
 		deleted      bool

@@ -24,11 +24,11 @@ import (
 // impact is what a change of a definition does to the nodes that run.
 type impact struct {
 	effect Effect
-	// claims are the NodeClaims that it is on, and upTo says that nobody can tell
+	// claims are the NodeClaims that it is on, and upTo reports that nobody can tell
 	// which of them, only from the definitions.
 	claims []*NodeClaim
 	upTo   bool
-	// blind says that some of claims may have no hash that Karpenter can compare.
+	// blind reports whether some of claims may have no hash that Karpenter can compare.
 	blind bool
 	// unnamed is how many nodes it is on beside these, nobody can say which.
 	unnamed int
@@ -171,11 +171,11 @@ func (m *maker) knownOf(ref render.Ref, of edit, claims []*NodeClaim) known {
 // is on some of them, or on none.
 func (c *Change) NodeClaims() []types.UID { return slices.Clone(c.touched) }
 
-// Blind says that the Change gives its object another hash, while NodeClaims of it may have none that
+// Blind reports whether the Change gives its object another hash, while NodeClaims of it may have none that
 // Karpenter can compare: it finds none of these outdated.
 func (c *Change) Blind() bool { return c.blind }
 
-// ByImages says that what the Change may outdate beside its NodeClaims are only nodes that run
+// ByImages reports whether what the Change may outdate beside its NodeClaims are only nodes that run
 // another AMI than its class calls for then.
 func (c *Change) ByImages() bool {
 	return slices.Contains(c.DriftReasons, driftOfAMI) &&
@@ -258,7 +258,7 @@ func typed[T any](object *unstructured.Unstructured) (*T, error) {
 	return into, nil
 }
 
-// knownHash says whether a hash of the linked library is the one that the controller
+// knownHash reports whether a hash of the linked library is the one that the controller
 // works with, by the version that it notes on the object. A controller that has
 // not noted one has hashed nothing yet.
 func knownHash(live *unstructured.Unstructured, annotation, version string) bool {
@@ -266,7 +266,7 @@ func knownHash(live *unstructured.Unstructured, annotation, version string) bool
 	return noted == "" || noted == version
 }
 
-// specField reads a value of a spec; nil where there is none.
+// specField reads a value of a spec; nil if there is none.
 func specField(object *unstructured.Unstructured, path ...string) any {
 	value, _, err := unstructured.NestedFieldNoCopy(object.Object, append([]string{"spec"}, path...)...)
 	if err != nil {
@@ -296,8 +296,8 @@ func loweredLimits(before, after *karpv1.NodePool) []corev1.ResourceName {
 	})
 }
 
-// shutWarning says that disruption budgets, by a change, never allow a node to be replaced for drift,
-// as far as windows are looked for; empty where they do.
+// shutWarning reports that disruption budgets, by a change, never allow a node to be replaced for drift,
+// as far as windows are looked for; empty if they do.
 func shutWarning(before, after *karpv1.NodePool, nodes int, now time.Time) string {
 	if nodes == 0 || now.IsZero() || slices.EqualFunc(before.Spec.Disruption.Budgets, after.Spec.Disruption.Budgets, sameBudget) {
 		return ""
@@ -318,7 +318,7 @@ func shutWarning(before, after *karpv1.NodePool, nodes int, now time.Time) strin
 	return fmt.Sprintf("its disruption budgets allow none of its %s to be replaced for drift within 31 days: what a commit changes does not reach them", english.Plural(nodes, "node", ""))
 }
 
-// neverMatches is a schedule of a pool's budgets that has no next time; empty where there is none.
+// neverMatches is a schedule of a pool's budgets that has no next time; empty if there is none.
 // Karpenter asks whether that lies behind the present, which the zero time does (IsActive in karpenter
 // pkg/apis/v1/nodepool.go, 1.14.1).
 func neverMatches(pool *karpv1.NodePool, now time.Time) string {

@@ -49,7 +49,7 @@ func editOfClass(live, desired *unstructured.Unstructured, bundle string) edit {
 // classEdit is an EC2NodeClass before and after.
 type classEdit struct {
 	after *awsv1.EC2NodeClass
-	// outdated says that their hashes differ, and hash is the one after; empty where it takes
+	// outdated reports whether their hashes differ, and hash is the one after; empty if it takes
 	// what is not known of the cluster.
 	outdated bool
 	hash     Hash
@@ -73,7 +73,7 @@ func (e classEdit) byHash(claims []*NodeClaim) (i impact, rest []*NodeClaim) {
 	return none(), claims
 }
 
-// question is what AWS has to say; nil where nothing hangs on that.
+// question is what AWS has to say; nil if nothing hangs on that.
 func (e classEdit) question(ref render.Ref, claims []*NodeClaim) *Question {
 	_, rest := e.byHash(claims)
 	if len(e.resolved) == 0 || len(rest) == 0 {
@@ -93,7 +93,7 @@ func unknown(why string, args ...any) allOrNone {
 	return allOrNone{upTo: true, why: fmt.Sprintf(why, args...)}
 }
 
-// Hashable says whether the hash of a class can be asked for: the library ends the
+// Hashable reports whether the hash of a class can be asked for: the library ends the
 // process on an alias that it cannot read (amiFamilyFromAlias in
 // karpenter-provider-aws pkg/apis/v1/ec2nodeclass.go, 1.14.1).
 func Hashable(class *awsv1.EC2NodeClass) bool {
@@ -166,7 +166,7 @@ func driftsBy(claims []*NodeClaim, reasons []string, answer *Answer) impact {
 	return i
 }
 
-// judgeAll says whether a NodeClaim drifts, whatever nobody can tell of it, for which reasons it
+// judgeAll reports whether a NodeClaim drifts, whatever nobody can tell of it, for which reasons it
 // may be, and why that is not certain.
 func judgeAll(judges []func(*NodeClaim) verdict, reasons []string, c *NodeClaim) (drifts bool, may, why []string) {
 	for i, judge := range judges {

@@ -106,7 +106,7 @@ func effectOf(change plan.Change) string {
 }
 
 // TestNodeClaimsWithoutAHashAreCounted: a commit that changes the hash begins a rollout for them too,
-// and the Change says that there may be some that Karpenter never finds.
+// and the Change reports that there may be some that Karpenter never finds.
 func TestNodeClaimsWithoutAHashAreCounted(t *testing.T) {
 	for _, without := range []bool{false, true} {
 		c := newCluster(t)

@@ -45,11 +45,11 @@ type poolEdit struct {
 	before, after *karpv1.NodePool
 	// desired is after, as the API server has it.
 	desired *unstructured.Unstructured
-	// outdated says that their hashes differ, known that it is by these that the controller
+	// outdated reports whether their hashes differ, known that it is by these that the controller
 	// finds nodes outdated, and hash is the one after.
 	outdated, known bool
 	hash            Hash
-	// requirements says that these differ.
+	// requirements reports whether these differ.
 	requirements bool
 }
 
@@ -281,14 +281,14 @@ func widened(before, after *karpv1.NodePool, nodes int, now time.Time, reason ka
 	return allowed
 }
 
-// opened says that a change takes away the last budget that always keeps some nodes from
+// opened reports whether a change takes away the last budget that always keeps some nodes from
 // being replaced.
 func opened(before, after *karpv1.NodePool, nodes int) bool {
 	return nodes > 1 && alwaysAllowed(after, nodes) >= nodes && alwaysAllowed(before, nodes) < nodes
 }
 
 // alwaysAllowed is how many nodes the budgets of a pool without a schedule allow to be replaced at a
-// time; none where one cannot be read.
+// time; none if one cannot be read.
 func alwaysAllowed(pool *karpv1.NodePool, nodes int) int {
 	b, err := readBudgets(pool, nodes, karpv1.DisruptionReasonDrifted)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// MissingClassError says that a NodePool names a class that is nowhere.
+// MissingClassError reports that a NodePool names a class that is nowhere.
 type MissingClassError struct {
 	Ref, Class render.Ref
 	Origin     render.Origin
@@ -19,14 +19,14 @@ func (e *MissingClassError) Error() string {
 	return fmt.Sprintf("%s names %s, which is neither in Git nor in the cluster (%s): add it or correct the nodeClassRef", e.Ref, e.Class, e.Origin)
 }
 
-// RefusedError says that the API server would refuse a change, whenever it is
+// RefusedError reports that the API server would refuse a change, whenever it is
 // tried.
 type RefusedError struct {
 	Ref    render.Ref
 	Origin render.Origin
 	// Problems are sentences, each on one field.
 	Problems []string
-	// Immutable says that only a new name helps.
+	// Immutable reports whether only a new name helps.
 	Immutable bool
 }
 
@@ -39,7 +39,7 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("change of %s refused: %s (%s): %s", e.Ref, strings.Join(e.Problems, "; "), e.Origin, way)
 }
 
-// ConflictError says that an object, or a field of it, is another client's.
+// ConflictError reports that an object, or a field of it, is another client's.
 type ConflictError struct {
 	Ref render.Ref
 	// Owner is the other NodeSync that the object belongs to.

@@ -16,7 +16,7 @@ func AllowedAt(pool *karpv1.NodePool, nodes int, t time.Time) (int, error) {
 	return b.at(t), err
 }
 
-// Turns is how many times the budgets of a pool are looked at; whole says that these are all.
+// Turns is how many times the budgets of a pool are looked at; whole reports that these are all.
 func Turns(pool *karpv1.NodePool, now time.Time) (n int, whole bool) {
 	b, err := readBudgets(pool, 10, karpv1.DisruptionReasonDrifted)
 	if err != nil {

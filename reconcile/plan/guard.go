@@ -73,7 +73,7 @@ func statusLost(c Candidate, w weighing) (reason, message string, hold bool) {
 }
 
 // olderRevision holds what an older commit lacks: it is not what a commit has taken
-// out, but what was added since. It is held until a newer commit, or a person, says
+// out, but what was added since. It is held until a newer commit, or a person, reports
 // that it is to go. What may be an older commit counts as one, as long as nobody knows.
 func olderRevision(c Candidate, w weighing) (reason, message string, hold bool) {
 	still := c.record.Reason == v1alpha1.ReasonOlderRevision && c.record.Revision == w.revision
@@ -92,15 +92,15 @@ func olderRevision(c Candidate, w weighing) (reason, message string, hold bool) 
 	return "", "", false
 }
 
-// ofOlderRevision says whether a removal is held since HEAD was, or may be, older than
+// ofOlderRevision reports whether a removal is held since HEAD was, or may be, older than
 // what was applied.
 func ofOlderRevision(r v1alpha1.Removal) bool {
 	return r.Reason == v1alpha1.ReasonOlderRevision || r.Reason == v1alpha1.ReasonHistoryUnknown
 }
 
-// needsWord says whether only a person can release a candidate, so that it does
+// requiresApproval reports whether only a person can release a candidate, so that it does
 // not count with those that leave.
-func needsWord(c Candidate, w weighing) bool {
+func requiresApproval(c Candidate, w weighing) bool {
 	_, _, lost := statusLost(c, w)
 	_, _, older := olderRevision(c, w)
 	return lost || older
@@ -208,7 +208,7 @@ func (m *maker) labelChanged(ref render.Ref) string {
 func (m *maker) weighTogether(candidates []Candidate, pending, open map[types.UID]string, revision string) {
 	w := weighing{policy: m.policy, revision: revision}
 	for _, c := range candidates {
-		if c.Ref.Kind == render.NodePool && !c.Orphan && !c.undoes && !needsWord(c, w) {
+		if c.Ref.Kind == render.NodePool && !c.Orphan && !c.undoes && !requiresApproval(c, w) {
 			w.together = append(w.together, c.Ref.Name)
 			pending[c.UID] = c.Ref.Name
 		}

@@ -21,7 +21,7 @@ const ReasonUnschedulablePods = "UnschedulablePods"
 // Landing is whether the pods of the pools that leave find a place elsewhere. The zero value is that
 // nobody has asked: nothing waits for it.
 type Landing struct {
-	// Known says that there is an answer, Asking that it is on its way. Unknown is why there is none.
+	// Known reports whether there is an answer, Asking that it is on its way. Unknown is why there is none.
 	Known, Asking bool
 	Unknown       string
 	// Nowhere are pods that find no place, by the NodePool whose node they run on.
@@ -222,7 +222,7 @@ func LeavingElsewhere(all []v1alpha1.NodeSync, sync *v1alpha1.NodeSync) []render
 	return slices.Compact(found)
 }
 
-// goesBefore says whether a NodeSync has recorded a removal that has not begun before another has.
+// goesBefore reports whether a NodeSync has recorded a removal that has not begun before another has.
 func goesBefore(a, b *v1alpha1.NodeSync) bool {
 	first := func(sync *v1alpha1.NodeSync) (at time.Time, any bool) {
 		for _, r := range sync.Status.Removals {

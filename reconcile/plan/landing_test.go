@@ -90,7 +90,7 @@ func TestLeavingElsewhere(t *testing.T) {
 	class := v1alpha1.Removal{Kind: render.EC2NodeClass, Name: "class", Phase: v1alpha1.RemovalDraining}
 	for name, c := range map[string]struct {
 		mine, theirs []v1alpha1.Removal
-		// counts says whether mine counts theirs, and counted whether theirs counts mine.
+		// counts reports whether mine counts theirs, and counted whether theirs counts mine.
 		counts, counted bool
 	}{
 		"nothing":            {},

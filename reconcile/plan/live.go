@@ -24,7 +24,7 @@ type Live struct {
 	// Objects are all objects of the kinds that are ours, of any owner,
 	// with their managedFields.
 	Objects map[render.Ref]*Object
-	// Served says that Karpenter's kinds are, so that there is no object but these.
+	// Served reports whether Karpenter's kinds are, so that there is no object but these.
 	Served     bool
 	NodeClaims []NodeClaim
 	// Removals are the recorded ones, from the NodeSync's status.
@@ -76,18 +76,18 @@ type NodeClaim struct {
 	// Image is the AMI that it runs; empty until it is launched.
 	Image string
 	Node  string
-	// Deleting says that it has a deletionTimestamp, and Deleted since when; zero where it has none.
+	// Deleting reports whether it has a deletionTimestamp, and Deleted since when; zero if it has none.
 	Deleting bool
 	Deleted  time.Time
-	// Disrupted says that Karpenter has ended it by itself: it was empty, drifted or
+	// Disrupted reports whether Karpenter has ended it by itself: it was empty, drifted or
 	// could be consolidated.
 	Disrupted bool
-	// Drifted says that Karpenter has found it outdated, and replaces it when the budgets
+	// Drifted reports whether Karpenter has found it outdated, and replaces it when the budgets
 	// of its pool allow.
 	Drifted bool
-	// DriftReason is why; empty where it has not.
+	// DriftReason is why; empty if it has not.
 	DriftReason string
-	// Labels are those that requirements of its pool are compared with; empty where
+	// Labels are those that requirements of its pool are compared with; empty if
 	// they are not known.
 	Labels Labels
 	// Hashes are those of the definitions that it was made by.
@@ -96,7 +96,7 @@ type NodeClaim struct {
 	// seconds; 0 where it is not yet.
 	Created time.Time
 	Launch  time.Duration
-	// Initialized says that it has a node that is.
+	// Initialized reports whether it has a node that is.
 	Initialized bool
 }
 
@@ -133,8 +133,8 @@ func (l Labels) Map() map[string]string {
 	return labels
 }
 
-// Noded are the pools that have a node which stays.
-func (l Live) Noded() map[string]bool {
+// HasNodes are the pools that have a node which stays.
+func (l Live) HasNodes() map[string]bool {
 	noded := map[string]bool{}
 	for i := range l.NodeClaims {
 		if claim := &l.NodeClaims[i]; claim.Node != "" && !claim.Deleting {
@@ -144,13 +144,13 @@ func (l Live) Noded() map[string]bool {
 	return noded
 }
 
-// recorded says whether the NodeSync has applied this very object.
+// recorded reports whether the NodeSync has applied this very object.
 func (l Live) recorded(object *unstructured.Unstructured) bool {
 	uid, known := l.Recorded[render.Ref{Kind: object.GetKind(), Name: object.GetName()}]
 	return known && uid == object.GetUID()
 }
 
-// object returns the live object of a Ref; nil where there is none.
+// object returns the live object of a Ref; nil if there is none.
 func (l Live) object(ref render.Ref) *Object { return l.Objects[ref] }
 
 // OfKind are the live objects of a kind, of any owner, by name.
@@ -192,7 +192,7 @@ func refOf(r v1alpha1.Removal) render.Ref { return render.Ref{Kind: r.Kind, Name
 // Write is an object that a pass has written.
 type Write struct {
 	Ref render.Ref
-	// New says that it was created, and CreatedAt when.
+	// New reports whether it was created, and CreatedAt when.
 	New       bool
 	CreatedAt metav1.Time
 }
@@ -214,7 +214,7 @@ type Memo struct {
 }
 
 // cleanObject is one that is as Git says, and the fields that it has beside those of Git;
-// nil where there are none.
+// nil if there are none.
 type cleanObject struct {
 	comparison
 	extra *Extra
@@ -229,7 +229,7 @@ type comparison struct {
 	resourceVersion string
 }
 
-// of says whether these very objects were compared.
+// of reports whether these very objects were compared.
 func (c comparison) of(object *render.Object, live identified) bool {
 	return c == comparisonOf(object, live)
 }
@@ -252,7 +252,7 @@ type compared struct {
 	// differs from it.
 	before  *unstructured.Unstructured
 	differs bool
-	// edit is what they say of nodes; nil where nobody has asked.
+	// edit is what they say of nodes; nil if nobody has asked.
 	edit edit
 	// texts are those of the rendered object.
 	texts *texts
@@ -323,7 +323,7 @@ func (c *compared) refusals(ctx context.Context, change *Change, schema Schema) 
 // preference.
 type images struct {
 	amis []ami
-	// chosen is the AMI for each set of labels that was asked about; empty where none fits.
+	// chosen is the AMI for each set of labels that was asked about; empty if none fits.
 	chosen map[Labels]string
 }
 
@@ -342,7 +342,7 @@ func imagesOf(amis []awsv1.AMI) *images {
 	return known
 }
 
-// outdate says whether a NodeClaim runs another AMI than its labels call for: the first that fits,
+// outdate reports whether a NodeClaim runs another AMI than its labels call for: the first that fits,
 // as Karpenter has it (MapToInstanceTypes in karpenter-provider-aws pkg/providers/amifamily/ami.go,
 // and isAMIDrifted in pkg/cloudprovider/drift.go, 1.14.1). Its labels are those of its instance type.
 // Where there is no AMI at all Karpenter finds no node outdated, and nor does this.
@@ -353,7 +353,7 @@ func (i *images) outdate(c *NodeClaim) bool {
 	return c.Image != i.choose(c.Labels)
 }
 
-// choose is the AMI that labels call for; empty where none fits.
+// choose is the AMI that labels call for; empty if none fits.
 func (i *images) choose(of Labels) string {
 	chosen, asked := i.chosen[of]
 	if !asked {
@@ -369,7 +369,7 @@ func (i *images) choose(of Labels) string {
 	return chosen
 }
 
-// ResolvedAMIs are the AMIs that Karpenter has found for an EC2NodeClass. current says that they are
+// ResolvedAMIs are the AMIs that Karpenter has found for an EC2NodeClass. current reports that they are
 // those of its spec as it is, and not of one before: until Karpenter has looked at that, nobody
 // knows which nodes are outdated by it.
 func ResolvedAMIs(class *unstructured.Unstructured) (amis []awsv1.AMI, current bool) {

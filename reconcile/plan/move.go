@@ -254,14 +254,14 @@ type offer struct {
 	name            string
 	requirements    scheduling.Requirements
 	taints, startup []corev1.Taint
-	// grows says that the pool launches nodes for pods.
+	// grows reports whether the pool launches nodes for pods.
 	grows bool
 	// spec is the pool's but for its class, and text is the same, written out.
 	spec map[string]any
 	text string
 }
 
-// offerOf reads a NodePool; false where it cannot be read.
+// offerOf reads a NodePool; false if it cannot be read.
 func offerOf(pool *unstructured.Unstructured) (offer, bool) {
 	read, err := typed[karpv1.NodePool](pool)
 	if err != nil {
@@ -278,10 +278,10 @@ func offerOf(pool *unstructured.Unstructured) (offer, bool) {
 	return o, true
 }
 
-// same says that two pools differ in nothing but their names, and those of their classes.
+// same reports whether two pools differ in nothing but their names, and those of their classes.
 func (o offer) same(other offer) bool { return o.text == other.text || equal(o.spec, other.spec) }
 
-// takes says whether pods that run on nodes of another pool may run on those of this one, and names
+// takes reports whether pods that run on nodes of another pool may run on those of this one, and names
 // the labels of which it has only some of the values: each of the two is near-equal to the other but
 // for these.
 func (o offer) takes(other offer) (partly []string, ok bool) {
@@ -300,13 +300,13 @@ func (o offer) takes(other offer) (partly []string, ok bool) {
 	return partly, true
 }
 
-// takesAny says whether it takes the place of another, if only together with others.
+// takesAny reports whether it takes the place of another, if only together with others.
 func (o offer) takesAny(other offer) bool {
 	_, ok := o.takes(other)
 	return ok
 }
 
-// onlyTaintsOf says whether nodes have no taint beside those that pods tolerate already. One that only
+// onlyTaintsOf reports whether nodes have no taint beside those that pods tolerate already. One that only
 // asks the scheduler to prefer others keeps no pod away.
 func onlyTaintsOf(taints, others []corev1.Taint) bool {
 	return !slices.ContainsFunc(taints, func(t corev1.Taint) bool {
@@ -322,7 +322,7 @@ func sized(key string) bool {
 	return key == corev1.LabelInstanceTypeStable || strings.HasPrefix(key, "karpenter.k8s.aws/")
 }
 
-// hasAll says whether nodes of this pool have each value of a label that nodes of another may have.
+// hasAll reports whether nodes of this pool have each value of a label that nodes of another may have.
 func (o offer) hasAll(key string, other offer) bool {
 	values, known := other.values(key)
 	switch {
@@ -336,7 +336,7 @@ func (o offer) hasAll(key string, other offer) bool {
 	return o.requirements.Get(key).String() == other.requirements.Get(key).String()
 }
 
-// hasSome says whether a label may have a value that nodes of both pools have.
+// hasSome reports whether a label may have a value that nodes of both pools have.
 func (o offer) hasSome(key string, other offer) bool {
 	if !o.requirements.Has(key) && !karpv1.WellKnownLabels.Has(key) && !sized(key) {
 		return false
@@ -351,7 +351,7 @@ var everyValue = map[string][]string{
 	karpv1.CapacityTypeLabelKey: {karpv1.CapacityTypeOnDemand, karpv1.CapacityTypeSpot, karpv1.CapacityTypeReserved},
 }
 
-// values are those that a label of its nodes may have; known is false where nobody can list them.
+// values are those that a label of its nodes may have; known is false if nobody can list them.
 func (o offer) values(key string) (values []string, known bool) {
 	requirement := o.requirements.Get(key)
 	switch requirement.Operator() {
@@ -370,7 +370,7 @@ func labelsOf(a, b scheduling.Requirements) []string {
 	return keys
 }
 
-// together says whether the nodes of some pools, each of which lacks values of one label, have all of
+// together reports whether the nodes of some pools, each of which lacks values of one label, have all of
 // them together: a pool was split by it.
 func together(key string, parts []offer, whole offer) bool {
 	values, known := whole.values(key)
@@ -386,13 +386,13 @@ type Kept struct {
 	UID types.UID
 	// By is the NodeSync, as namespace/name.
 	By string
-	// HandedOver says that the NodeSync has the entry: the object becomes its, by its
+	// HandedOver reports whether the NodeSync has the entry: the object becomes its, by its
 	// own apply. Otherwise it is not known yet what that NodeSync has.
 	HandedOver bool
 	// Message says what is waited for, and what to do.
 	Message string
-	// Since is since when a NodeSync is waited for of which nobody knows what it has; zero
-	// where that began now.
+	// Since is since when a NodeSync is waited for of which is unknown what it has; zero
+	// if that began now.
 	Since time.Time
 	// MovesTo are the near-equal entries of Git that take its place, for a NodePool that waits for another NodeSync.
 	MovesTo []string
@@ -443,7 +443,7 @@ func (m *maker) keep() []Kept {
 	return found
 }
 
-// keptByOther says whether an entry stays because of another NodeSync. One of which
+// keptByOther reports whether an entry stays because of another NodeSync. One of which
 // nobody knows what it has is waited for, unless a person has released the entry. A removal that
 // has ended NodeClaims already was decided on when all others were known: it pauses only where
 // nothing of another is known at all, as after a restart of the daemon. One that fails is waited for as well, also where our NodeSync is deleted with its nodes:
@@ -476,7 +476,7 @@ func (m *maker) keptByOther(ref render.Ref, uid types.UID, record v1alpha1.Remov
 	return Kept{}, false
 }
 
-// passedOn says whether a recorded removal is of an object that is another
+// passedOn reports whether a recorded removal is of an object that is another
 // NodeSync's by now, or becomes that.
 func (m *maker) passedOn(r v1alpha1.Removal) bool {
 	object := m.live.object(refOf(r))

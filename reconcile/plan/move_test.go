@@ -189,7 +189,7 @@ func TestARevertOfAHeldMoveGoesAhead(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		nodes int
-		// recorded says that the removals that the revert begins are recorded, and those of the move are no more.
+		// recorded reports whether the removals that the revert begins are recorded, and those of the move are no more.
 		recorded bool
 		want     string
 	}{

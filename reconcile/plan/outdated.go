@@ -51,7 +51,7 @@ type Match struct {
 type Matched struct {
 	// Outdated are by name.
 	Outdated []Outdated
-	// Unsure says that there may be more, by what Karpenter counts otherwise than the linked
+	// Unsure reports whether there may be more, by what Karpenter counts otherwise than the linked
 	// library, or has not noted yet. Unresolved are the EC2NodeClasses, by name, of which there may
 	// be more as soon as Karpenter has asked AWS for their AMIs, or has launched what it launches.
 	Unsure     bool
@@ -64,7 +64,7 @@ type Matched struct {
 // MatchMemory is what one Match leaves to the next.
 type MatchMemory struct {
 	templates map[render.Ref]*template
-	// proven says that Karpenter has noted the very hash of a class that was counted with the
+	// proven reports whether Karpenter has noted the very hash of a class that was counted with the
 	// bundle: it is Karpenter's, too.
 	proven bool
 }
@@ -72,14 +72,14 @@ type MatchMemory struct {
 // template is what NodeClaims are compared with.
 type template struct {
 	comparison
-	// noted is the hash that Karpenter has noted, and counted the one by its library; empty where
+	// noted is the hash that Karpenter has noted, and counted the one by its library; empty if
 	// there is none.
 	noted, counted Hash
 	// requirements are a NodePool's.
 	requirements scheduling.Requirements
 	// fits is whether labels do.
 	fits map[Labels]bool
-	// images are an EC2NodeClass's; nil where they are not counted. resolved says that they are
+	// images are an EC2NodeClass's; nil if they are not counted. resolved reports that they are
 	// those of its spec.
 	images   *images
 	resolved bool
@@ -141,13 +141,13 @@ func (m Match) Outdated(definitions []*Object) (found Matched) {
 // definers are the names of the NodePool and of the EC2NodeClass that a NodeClaim was made by.
 type definers struct{ pool, class string }
 
-// defined is what NodeClaims of these are compared with; ours says that one of the two is asked for.
+// defined is what NodeClaims of these are compared with; ours reports that one of the two is asked for.
 type defined struct {
 	pool, class *template
 	ours        bool
 }
 
-// unresolved says whether a NodeClaim may run another AMI than its class calls for, which will show.
+// unresolved reports whether a NodeClaim may run another AMI than its class calls for, which will show.
 func (m Match) unresolved(c *NodeClaim, class *template) bool {
 	if !m.Exact || class == nil || c.Deleting {
 		return false
@@ -155,7 +155,7 @@ func (m Match) unresolved(c *NodeClaim, class *template) bool {
 	return !class.resolved || c.Image == "" && c.Created.Before(m.Since)
 }
 
-// unknown says whether nothing tells if a NodeClaim was made by its definitions.
+// unknown reports whether nothing tells if a NodeClaim was made by its definitions.
 func (m Match) unknown(c *NodeClaim, pool, class *template) bool {
 	if !m.Exact || len(m.Unhashed) == 0 || c.ProviderID == "" || c.Deleting || !c.Created.Before(m.Since) {
 		return false
@@ -165,12 +165,12 @@ func (m Match) unknown(c *NodeClaim, pool, class *template) bool {
 		class.blind(c.Hashes.Class()) && changed(render.EC2NodeClass, c.Class)
 }
 
-// blind says that a hash can be compared neither with what is noted nor with what was counted.
+// blind reports whether a hash can be compared neither with what is noted nor with what was counted.
 func (t *template) blind(hash Hash) bool {
 	return t != nil && !t.noted.comparable(hash) && !t.counted.comparable(hash)
 }
 
-// reason is why a NodeClaim is outdated; empty where it is not, and sure says that this is certain.
+// reason is why a NodeClaim is outdated; empty if it is not, and sure reports that this is certain.
 func (m Match) reason(c *NodeClaim, pool, class *template) (reason string, sure bool) {
 	if pool == nil {
 		return m.reasonOfClass(c, class)
@@ -218,7 +218,7 @@ func (m Match) reasonOfClass(c *NodeClaim, class *template) (reason string, sure
 	return "", counted || !m.Exact
 }
 
-// outdates says whether a NodeClaim with a hash is outdated, and whether that was counted.
+// outdates reports whether a NodeClaim with a hash is outdated, and whether that was counted.
 func (t *template) outdates(hash Hash, count bool) (outdated, counted bool) {
 	switch {
 	case count && t.counted.comparable(hash):
@@ -229,7 +229,7 @@ func (t *template) outdates(hash Hash, count bool) (outdated, counted bool) {
 	return false, false
 }
 
-// fit says whether labels fit the requirements of a NodePool.
+// fit reports whether labels fit the requirements of a NodePool.
 func (t *template) fit(labels Labels) bool {
 	if labels == "" || t.requirements == nil {
 		return true
@@ -284,7 +284,7 @@ func (t *template) count(object *Object, bundle string) {
 	t.images = imagesOf(amis)
 }
 
-// comparable says whether two hashes are of one version.
+// comparable reports whether two hashes are of one version.
 func (h Hash) comparable(other Hash) bool {
 	return h != "" && other != "" && h.version() == other.version()
 }
@@ -309,7 +309,7 @@ func (m *maker) settle(change *Change) {
 	}
 }
 
-// staleDrift says that Karpenter takes nodes for drifted, or will, that match what Git has: a removal has made them drift.
+// staleDrift reports whether Karpenter takes nodes for drifted, or will, that match what Git has: a removal has made them drift.
 func (m *maker) staleDrift(change *Change) bool {
 	if change.Ref.Kind != render.NodePool || !BudgetsAppliedBy(change.Live, v1alpha1.RemovalFieldManager) {
 		return false
@@ -327,7 +327,7 @@ func (m *maker) staleDrift(change *Change) bool {
 	})
 }
 
-// Replaced says that the template of a pool has the label by which a removal makes its nodes drift.
+// Replaced reports whether the template of a pool has the label by which a removal makes its nodes drift.
 func Replaced(live *unstructured.Unstructured) bool {
 	labels, _, _ := unstructured.NestedMap(live.Object, "spec", "template", "metadata", "labels")
 	_, bears := labels[v1alpha1.LeavingLabel]
@@ -335,10 +335,10 @@ func Replaced(live *unstructured.Unstructured) bool {
 }
 
 // Input is what outdates a NodeClaim: what it has, and what its definitions call for now. From is
-// empty where that is not known, and To says why.
+// empty if that is not known, and To says why.
 type Input struct{ From, To string }
 
-// OfInstance says that a NodeClaim is outdated for a reason that only EC2 knows the inputs of: what
+// OfInstance reports whether a NodeClaim is outdated for a reason that only EC2 knows the inputs of: what
 // an instance runs in is on no object.
 func (o Outdated) OfInstance() bool {
 	return slices.Contains([]string{driftOfGroup, driftOfSubnet, driftOfReservation}, o.Reason)

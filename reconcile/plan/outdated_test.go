@@ -24,7 +24,7 @@ func TestMatch(t *testing.T) {
 		madeByClass, madeByPool string
 		drifted                 string
 		foreignBundle           bool
-		// inLaunch says that the NodeClaim has no instance yet, and no hash of its class.
+		// inLaunch reports whether the NodeClaim has no instance yet, and no hash of its class.
 		inLaunch     bool
 		exact, noted string
 	}{
@@ -226,7 +226,7 @@ func TestMatchOfImages(t *testing.T) {
 		image, arch string
 		amis        []string
 		created     time.Time
-		// changed says that the class has another spec since Karpenter has looked.
+		// changed reports whether the class has another spec since Karpenter has looked.
 		changed, deleting bool
 		want              string
 	}{

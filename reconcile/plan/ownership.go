@@ -21,29 +21,29 @@ import (
 // OtherSync is another NodeSync, and what is known of its newest Set.
 type OtherSync struct {
 	Owner
-	// Known says that its newest revision has been rendered, and Entries are what it
+	// Known reports whether its newest revision has been rendered, and Entries are what it
 	// had. The map is read only.
 	Known   bool
 	Entries map[render.Ref]bool
-	// Suspended says that it renders for others only: which entries it has is looked at.
+	// Suspended reports whether it renders for others only: which entries it has is looked at.
 	Suspended bool
-	// Awaited says that its newest revision is going to be rendered: it is not being
+	// Awaited reports whether its newest revision is going to be rendered: it is not being
 	// deleted, and it is served.
 	Awaited bool
 	// Failure is the reason of its Ready condition where that is False, and of one that is
 	// suspended why its Git cannot be read.
 	Failure string
-	// Since is since when our NodeSync waits for it; zero where it does not.
+	// Since is since when our NodeSync waits for it; zero if it does not.
 	Since time.Time
 }
 
-// has says whether its Git has an entry, as far as is known.
+// has reports whether its Git has an entry, as far as is known.
 func (o OtherSync) has(ref render.Ref) bool { return o.Known && o.Entries[ref] }
 
-// unheard says that nobody knows yet what its Git has.
+// unheard reports whether is unknown yet what its Git has.
 func (o OtherSync) unheard() bool { return !o.Known && o.Awaited }
 
-// unread says that nobody knows what its Git had before either.
+// unread reports whether is unknown what its Git had before either.
 func (o OtherSync) unread() bool { return o.unheard() && o.Entries == nil }
 
 // waiting is a sentence on a NodeSync whose newest revision is not known yet.
@@ -116,7 +116,7 @@ func (m *maker) ownership(live *Object) (ownership, OtherSync) {
 
 func ownerLabelPath() []string { return []string{"metadata", "labels", v1alpha1.OwnerLabel} }
 
-// owns says whether an object is ours: its label is, as plumbline has applied it.
+// owns reports whether an object is ours: its label is, as plumbline has applied it.
 func (m *maker) owns(live *Object) bool {
 	if !m.policy.Owner.named(live.owner, live.note) {
 		return false
@@ -149,7 +149,7 @@ func GoesTo(object *unstructured.Unstructured, others []OtherSync) (to Owner, ok
 	return other.Owner, whose == theirs
 }
 
-// unheard returns a NodeSync of which nobody knows yet what its Git has, one that
+// unheard returns a NodeSync of which is unknown yet what its Git has, one that
 // fails before others.
 func (m *maker) unheard() (found OtherSync, any bool) { return m.firstOf(OtherSync.unheard) }
 
@@ -225,7 +225,7 @@ func (o Owner) String() string { return o.Namespace + "/" + o.Name }
 const shortened = 52
 
 // Label returns the value of the ownership label, and that of the annotation
-// of the same key, which is empty where the label holds the whole name.
+// of the same key, which is empty if the label holds the whole name.
 func (o Owner) Label() (label, annotation string) {
 	full := o.Namespace + "." + o.Name
 	if len(full) <= validation.LabelValueMaxLength {
@@ -235,12 +235,12 @@ func (o Owner) Label() (label, annotation string) {
 	return full[:shortened] + "-" + hex.EncodeToString(sum[:])[:10], full
 }
 
-// Owns says whether an object bears the owner's label.
+// Owns reports whether an object bears the owner's label.
 func (o Owner) Owns(object metav1.Object) bool {
 	return o.named(object.GetLabels()[v1alpha1.OwnerLabel], object.GetAnnotations()[v1alpha1.OwnerLabel])
 }
 
-// OwnerNamed is the NodeSync that the ownership label of an object names; ok is false where there is none.
+// OwnerNamed is the NodeSync that the ownership label of an object names; ok is false if there is none.
 // Whether plumbline has written it there is another question.
 func OwnerNamed(object metav1.Object) (owner Owner, ok bool) {
 	label := cmp.Or(object.GetAnnotations()[v1alpha1.OwnerLabel], object.GetLabels()[v1alpha1.OwnerLabel])
@@ -248,7 +248,7 @@ func OwnerNamed(object metav1.Object) (owner Owner, ok bool) {
 	return owner, ok
 }
 
-// named says whether a label and an annotation, which may be empty, name the owner.
+// named reports whether a label and an annotation, which may be empty, name the owner.
 func (o Owner) named(label, annotation string) bool {
 	want, whole := o.Label()
 	return label == want && (whole == "" || annotation == "" || annotation == whole)
@@ -297,7 +297,7 @@ func orphans(c Candidate, w weighing) (reason, message string, hold bool) {
 }
 
 // keeper says of an object that Flux or Argo CD applies it as well, or that it is annotated to stay when
-// it leaves a source: it is being handed over, or back, and is not ours to remove. Empty where neither is so.
+// it leaves a source: it is being handed over, or back, and is not ours to remove. Empty if neither is so.
 func keeper(object *Object) string {
 	if by, ok := appliedBesides(object); ok {
 		return "is applied by " + by.String()
@@ -327,13 +327,13 @@ type OrphanedPool struct {
 	Nodes int
 }
 
-// IsOrphaned says whether an owner has left an object to itself, and nobody has adopted it since.
+// IsOrphaned reports whether an owner has left an object to itself, and nobody has adopted it since.
 func (o *Object) IsOrphaned(by Owner) bool {
 	label, _ := by.Label()
 	return o.owner == "" && o.GetLabels()[v1alpha1.OrphanedLabel] == label
 }
 
-// Orphaned are the NodePools with nodes that an owner has left to themselves, and that no other tool
+// Orphaned are the NodePools with nodes that an owner has no longer managed, and that no other tool
 // applies, by name.
 func (l Live) Orphaned(by Owner) []OrphanedPool {
 	var found []OrphanedPool

@@ -28,12 +28,12 @@ type Plan struct {
 	// Revision that the Plan is for.
 	Revision string
 	// NodeSync is the namespace and name of the one that it is made for, Cluster the name of its
-	// cluster, and Nodes how many of its NodeClaims are the NodeSync's; empty where nothing is
+	// cluster, and Nodes how many of its NodeClaims are the NodeSync's; empty if nothing is
 	// known of a cluster.
 	NodeSync, Cluster string
 	Nodes             int
 	// Refused is why nothing of the Plan may be done: a policy denies it, or cannot be evaluated; nil
-	// where it may. Where Questions are open, their answers may change it.
+	// if it may. Where Questions are open, their answers may change it.
 	Refused error
 	// Changes are the objects that are not as Git says, in the order of their
 	// Stages, then by name. An object that is as Git says is not in it.
@@ -66,7 +66,7 @@ type Plan struct {
 	Landing Landing
 	// Frozen is why removals, and Changes that end or replace nodes, wait.
 	Frozen Frozen
-	// Approvable is what is held and people may approve; nil where nothing is.
+	// Approvable is what is held and people may approve; nil if nothing is.
 	Approvable *Approvable
 	// Digest names what would be done: equal Digests, equal writes.
 	Digest string
@@ -92,7 +92,7 @@ type Change struct {
 	Reason, Message string
 	// WaitsFor names what an Action of Wait waits for.
 	WaitsFor string
-	// WaitsSince is since when it waits for another NodeSync; zero where that began now, or
+	// WaitsSince is since when it waits for another NodeSync; zero if that began now, or
 	// where it waits for anything else.
 	WaitsSince time.Time
 	// Fields are the fields that would change, by path.
@@ -101,33 +101,33 @@ type Change struct {
 	// fields.
 	Editors []string
 	Edited  []Field
-	// Takeover says that fields of interactive managers have to become ours
+	// Takeover reports whether fields of interactive managers have to become ours
 	// before the object is applied, which costs a write more. Taken are the paths of fields
 	// that have to, whichever manager has written them.
 	Takeover bool
 	Taken    [][]string
-	// Drift says that Git has not changed since the object was as Git says: another client
+	// Drift reports whether Git has not changed since the object was as Git says: another client
 	// has changed or deleted it.
 	Drift bool
-	// Rescue says that no commit has made it, but the rescue of a class that was deleted.
+	// Rescue reports whether no commit has made it, but the rescue of a class that was deleted.
 	Rescue bool
 	// Restores says of a TakeBack that it brings nothing new: the entry is what it was as its
 	// removal was recorded, or its rollout was stopped.
 	Restores bool
 	// Reverts are of a change amid a freeze the NodePools in which it takes back one that is being
-	// rolled out, sorted; nil where it does so in none.
+	// rolled out, sorted; nil if it does so in none.
 	Reverts []string
-	// Force says that the object is applied over other managers' fields.
+	// Force reports whether the object is applied over other managers' fields.
 	Force  bool
 	Effect Effect
-	// Nodes is the number of NodeClaims that the Effect is on. UpTo says that it is
+	// Nodes is the number of NodeClaims that the Effect is on. UpTo reports that it is
 	// no more than that: which of them cannot be told.
 	Nodes int
 	UpTo  bool
-	// Unavailable is what plumbline lacks to tell which, and what to do about it; empty where it
+	// Unavailable is what plumbline lacks to tell which, and what to do about it; empty if it
 	// lacks nothing.
 	Unavailable string
-	// DriftReasons are those for which Karpenter will find these nodes Drifted; empty where it
+	// DriftReasons are those for which Karpenter will find these nodes Drifted; empty if it
 	// is not for a change of the definitions that they end.
 	DriftReasons []string
 	// Warnings are sentences on what it does to nodes beside the Effect.
@@ -137,14 +137,14 @@ type Change struct {
 	// rewritten are the paths of fields that mean the same as before, and by which Karpenter
 	// counts nodes as outdated.
 	rewritten []string
-	// wanted is what Wanted returns; nil where that is Git's object.
+	// wanted is what Wanted returns; nil if that is Git's object.
 	wanted *unstructured.Unstructured
 	// differences are the Fields, as values.
 	differences []difference
 	// touched are the NodeClaims that the Effect is on, and unnamed is how many more it
 	// is on, nobody can say which.
 	touched []types.UID
-	// texts are what its Object says of itself in digests; nil where nothing was compared with it.
+	// texts are what its Object says of itself in digests; nil if nothing was compared with it.
 	texts *texts
 	// Holds are all reasons for which it is held, the most severe first, and unheld is its Action without them.
 	Holds  []HoldReason
@@ -160,15 +160,15 @@ type Change struct {
 	// blind is what Blind says.
 	blind   bool
 	unnamed int
-	// question is what AWS has to be asked for the Effect to be exact; nil where nothing.
+	// question is what AWS has to be asked for the Effect to be exact; nil if nothing.
 	question *Question
-	// Object is what Git says. Braked says that it is applied without its disruption budgets.
+	// Object is what Git says. Braked reports that it is applied without its disruption budgets.
 	Object render.Object
 	Braked bool
 	// Settles are the disruption budgets that the removal's manager gives a pool which Git has again, instead of Git's, until
-	// Karpenter finds that its nodes match; nil where Git's come back at once.
+	// Karpenter finds that its nodes match; nil if Git's come back at once.
 	Settles []any
-	// Live is what the cluster has; nil where it has nothing.
+	// Live is what the cluster has; nil if it has nothing.
 	Live *unstructured.Unstructured
 	// Err is the typed error of an Action that is Refuse or Conflict.
 	Err error
@@ -209,7 +209,7 @@ const (
 	Hold Action = "Hold"
 )
 
-// Writes says whether the Action writes the object.
+// Writes reports whether the Action writes the object.
 func (a Action) Writes() bool {
 	return a == Create || a == Update || a == Adopt || a == TakeBack
 }
@@ -237,13 +237,13 @@ func (e Effect) Disrupts() bool {
 	return e == EffectReplace || e == EffectDrain || e == EffectConsolidate
 }
 
-// Empty says that there is nothing to do and nothing to say.
+// Empty reports whether there is nothing to do and nothing to say.
 func (p *Plan) Empty() bool {
 	return len(p.Changes) == 0 && len(p.Removals) == 0 && len(p.Returned) == 0 && len(p.Kept) == 0
 }
 
 // Err joins the errors of the Changes that are refused or in conflict; nil
-// where none is.
+// if none is.
 func (p *Plan) Err() error {
 	errs := make([]error, 0, len(p.Changes))
 	for i := range p.Changes {
@@ -448,7 +448,7 @@ func (m *maker) returned() []v1alpha1.Removal {
 	return found
 }
 
-// noNodes says whether a removal is of a definition that stays, as only nodes go.
+// noNodes reports whether a removal is of a definition that stays, as only nodes go.
 func (m *maker) noNodes(r v1alpha1.Removal) bool {
 	object := m.live.object(refOf(r))
 	return m.policy.Keeps && r.Kind != render.NodePool && object != nil && object.GetUID() == r.UID && !terminating(object)
@@ -609,7 +609,7 @@ func byName(found []planjson.NodeClaim) []planjson.NodeClaim {
 	return found
 }
 
-// specOf is an object's spec, which is only read; nil where there is none.
+// specOf is an object's spec, which is only read; nil if there is none.
 func specOf(object *unstructured.Unstructured) map[string]any {
 	if object == nil {
 		return nil
@@ -630,7 +630,7 @@ const (
 	labelled
 )
 
-// markOf reads a mark from what plumbline has applied; nil where that is nothing.
+// markOf reads a mark from what plumbline has applied; nil if that is nothing.
 func markOf(applied *fieldpath.Set) mark {
 	switch {
 	case applied == nil:
@@ -652,7 +652,7 @@ func (o *Object) mark() mark {
 	return o.marked
 }
 
-// marks spares the object to read again what plumbline has applied; nil where that is nothing.
+// marks spares the object to read again what plumbline has applied; nil if that is nothing.
 func (o *Object) marks(applied *fieldpath.Set) {
 	o.read.Do(func() { o.marked = markOf(applied) })
 }

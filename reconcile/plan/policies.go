@@ -28,7 +28,7 @@ func (m *maker) compile() (err error) {
 }
 
 // judge asks the policies about the Plan, before the guard weighs its nodes: what they hold disrupts
-// none. An error says that nothing of the Plan may be done.
+// none. An error reports that nothing of the Plan may be done.
 func (m *maker) judge(ctx context.Context, p *Plan) error {
 	if m.policy.Deleting || len(m.policy.Policies) == 0 {
 		return nil
@@ -136,31 +136,31 @@ type Policy struct {
 	// written in the cluster last. What differs from one that Git has not changed
 	// since is drift. For one that is not among them NewRevision counts.
 	Applied map[render.Ref]*unstructured.Unstructured
-	// NewRevision says that the Set's revision has not been applied whole
+	// NewRevision reports whether the Set's revision has not been applied whole
 	// before. What differs from a revision that was is drift.
 	NewRevision bool
-	// StatusLost says that the status knows of no revision that was applied, so
-	// that nobody can say whether an entry has left the repository.
+	// StatusLost reports whether the status knows of no revision that was applied, so
+	// that nobody can report whether an entry has left the repository.
 	StatusLost bool
-	// SetBack says that the Set's revision is an ancestor of the one that was applied:
+	// SetBack reports whether the Set's revision is an ancestor of the one that was applied:
 	// the branch was set back, or a mirror lags behind.
 	SetBack bool
-	// HistoryUnknown says that this may be so: the history in between cannot be known.
-	// Unasked says that the Git host has not answered yet whether it is.
+	// HistoryUnknown reports whether this may be so: the history in between cannot be known.
+	// Unasked reports that the Git host has not answered yet whether it is.
 	HistoryUnknown, Unasked bool
-	// StatusOlder says that only the record of what was applied tells that: the status was
+	// StatusOlder reports whether only the record of what was applied tells that: the status was
 	// restored, and so were the removals that it has.
 	StatusOlder bool
 	// Keeps says, with Deleting, that only the nodes go: the definitions stay.
 	Keeps bool
-	// Orphans says that what leaves is left to itself, with its nodes.
+	// Orphans reports whether what leaves is left to itself, with its nodes.
 	Orphans bool
 	// Brakes reports whether a rollout whose launches fail is stopped (spec.rollout.onFailure): only then
 	// do replacements count by what may be replaced at one time.
 	Brakes bool
 	// Braked are the NodePools, by name, whose rollout is stopped.
 	Braked map[string]bool
-	// Emergency is the annotation by which windows and freezes do not count for a while; empty where
+	// Emergency is the annotation by which windows and freezes do not count for a while; empty if
 	// there is none.
 	Emergency string
 	// Released are the UIDs of removals that a person has released by name.
@@ -172,25 +172,25 @@ type Policy struct {
 	Approved []v1alpha1.ApprovedPlan
 	// UsedUp are those whose release counts no more, as Git has had the object since.
 	UsedUp map[types.UID]bool
-	// Deleting says that the NodeSync itself is being deleted and takes
+	// Deleting reports whether the NodeSync itself is being deleted and takes
 	// everything with it: there is no Set, and nothing is weighed.
 	Deleting bool
-	// Offline says that nothing is known of a cluster.
+	// Offline reports whether nothing is known of a cluster.
 	Offline bool
 	// Hosts are the pods of Karpenter's controller and of plumbline that run on
 	// nodes of a NodePool.
 	Hosts []Host
 	// DaemonSets are those that nodes need until their last pod has ended.
 	DaemonSets DaemonSets
-	// Karpenter is what Git wants of its charts; nil where that is not known. It decides
+	// Karpenter is what Git wants of its charts; nil if that is not known. It decides
 	// nothing here, and is part of the Digest. ConfigFile is the file that it stands in.
 	Karpenter  *render.Karpenter
 	ConfigFile string
 	// CABundle is the cluster's authorities as Karpenter has them in its hash of an EC2NodeClass:
-	// PEM in base64; empty where it is not known.
+	// PEM in base64; empty if it is not known.
 	CABundle string
 	// Answers are what AWS says to the Questions of a Plan that was made without them. NotAsked is
-	// why it was not asked; empty where nobody knows more.
+	// why it was not asked; empty if nobody knows more.
 	Answers  map[render.Ref]Answer
 	NotAsked string
 	// Loads are what Karpenter's consolidation reads of nodes, for the LoadQuestions of a Plan that was made without
@@ -225,7 +225,7 @@ func (p Policy) HostsOf(pool string) []Host {
 	return found
 }
 
-// name is the NodeSync's namespace and name; empty where there is none.
+// name is the NodeSync's namespace and name; empty if there is none.
 func (p Policy) name() string {
 	if p.Owner == (Owner{}) {
 		return ""
@@ -233,7 +233,7 @@ func (p Policy) name() string {
 	return p.Owner.String()
 }
 
-// cluster is the name of the cluster in Git; empty where that is not known.
+// cluster is the name of the cluster in Git; empty if that is not known.
 func (p Policy) cluster() string {
 	if p.Karpenter == nil {
 		return ""
@@ -248,7 +248,7 @@ func (p Policy) maxRemovedPools() int {
 	return int(*p.Guard.MaxRemovedPools)
 }
 
-// PolicyOf is what a NodeSync allows for a Set; nil where it is deleted. all are the
+// PolicyOf is what a NodeSync allows for a Set; nil if it is deleted. all are the
 // NodeSyncs that exist, in every namespace: the label of one that exists counts,
 // wherever it lives. Nothing is known of what they have in Git.
 func PolicyOf(sync *v1alpha1.NodeSync, all []v1alpha1.NodeSync, set *render.Set) Policy {
@@ -282,7 +282,7 @@ func PolicyOf(sync *v1alpha1.NodeSync, all []v1alpha1.NodeSync, set *render.Set)
 	return policy
 }
 
-// isNew says whether a Set was made of anything else than the one that was applied
+// isNew reports whether a Set was made of anything else than the one that was applied
 // last. A status of before inputs were noted goes by the revision.
 func isNew(sync *v1alpha1.NodeSync, set *render.Set) bool {
 	if sync.Status.LastAppliedInputs == "" {

@@ -26,7 +26,7 @@ type Question struct {
 	Claims []*NodeClaim
 }
 
-// OfInstances says that the answer takes what instances run: their AMIs are known from NodeClaims.
+// OfInstances reports whether the answer takes what instances run: their AMIs are known from NodeClaims.
 func (q *Question) OfInstances() bool { return q.SecurityGroups || q.Subnets || q.Reservations }
 
 // Questions are those of a Plan's Changes.
@@ -84,7 +84,7 @@ type Answer struct {
 // Resolved is what a selector comes to: AMIs in the order of Karpenter's preference, or IDs.
 type Resolved[T any] struct {
 	Found []T
-	// Unavailable is why nothing is known; empty where Found is what there is. Empty says that it is because AWS has nothing
+	// Unavailable is why nothing is known; empty if Found is what there is. Empty reports that it is because AWS has nothing
 	// that the selector matches.
 	Unavailable string
 	Empty       bool
@@ -94,7 +94,7 @@ type Resolved[T any] struct {
 type Running struct {
 	Subnet         string
 	SecurityGroups []string
-	// Reservation is the capacity reservation that it takes; empty where it takes none, or only by
+	// Reservation is the capacity reservation that it takes; empty if it takes none, or only by
 	// chance.
 	Reservation string
 }
@@ -169,7 +169,7 @@ func namedAMI(class *awsv1.EC2NodeClass) string {
 const TerminateFirst = "TerminateFirstDrift"
 
 // EndFirst says which of some nodes in reserved capacity Karpenter ends before their replacements; empty
-// where there are none.
+// if there are none.
 func EndFirst(nodes []string) string {
 	switch len(nodes) {
 	case 0:

@@ -23,10 +23,10 @@ type Candidate struct {
 	UID types.UID
 	// Revision is the first revision without the entry.
 	Revision string
-	// Recorded says that the status has it already.
+	// Recorded reports whether the status has it already.
 	Recorded bool
-	// Held says that the guard does not let it go; Reason is one word for why,
-	// and Message says what releases it. Empty where it may go.
+	// Held reports whether the guard does not let it go; Reason is one word for why,
+	// and Message says what releases it. Empty if it may go.
 	Held            bool
 	Reason, Message string
 	// Holds are all reasons for which it is held, the most severe first, which is Reason.
@@ -34,29 +34,29 @@ type Candidate struct {
 	// Queued reports whether it fits into the guard's limits, but not before removals that are in progress are
 	// complete: it starts by itself then. Reason and Message are set, too. What is held is not queued.
 	Queued bool
-	// Approved is the digest of what was held of it and was approved; empty where nothing was.
+	// Approved is the digest of what was held of it and was approved; empty if nothing was.
 	Approved string
 	// Nodes is the number of NodeClaims of a NodePool: they go with it.
 	Nodes int
-	// Orphan says that it is left to itself instead, and Leaves is how many NodeClaims are left then:
+	// Orphan reports whether it is left to itself instead, and Leaves is how many NodeClaims are left then:
 	// none goes with it. Keeper is what else has it stay, as a sentence of which it is the subject.
 	Orphan bool
 	Leaves int
 	Keeper string
-	// Terminating says that another client has deleted the object already, and that its
+	// Terminating reports whether another client has deleted the object already, and that its
 	// NodeClaims end with it.
 	Terminating bool
-	// Vanished says that the object is not there any more.
+	// Vanished reports whether the object is not there any more.
 	Vanished bool
 	// MovesTo are the names of the near-equal entries of Git that take its place, the most alike
-	// first; empty where none does.
+	// first; empty if none does.
 	MovesTo []string
 
 	// Last says of a NodePool that Git has none left that may grow.
 	Last bool
 
 	record v1alpha1.Removal
-	// undoes says that it has no node and was to take the place of a NodePool that Git has again.
+	// undoes reports whether it has no node and was to take the place of a NodePool that Git has again.
 	undoes bool
 	// approved are the reasons and pods for which people have approved it.
 	approved approved
@@ -64,10 +64,10 @@ type Candidate struct {
 	pods []v1alpha1.PendingPods
 	// policies are those that hold it.
 	policies []string
-	// taken says that the object was ours when its removal was recorded, and has not the mark
+	// taken reports whether the object was ours when its removal was recorded, and has not the mark
 	// any more by which that is known.
 	taken bool
-	// undecided says that only a drain has recorded its removal, which is over: what a commit lacks is
+	// undecided reports whether only a drain has recorded its removal, which is over: what a commit lacks is
 	// weighed as if it had left now.
 	undecided bool
 }
@@ -124,7 +124,7 @@ func (m *maker) candidates(revision string) []Candidate {
 	return found
 }
 
-// stays says that an object does not leave, whether it is the NodeSync's or not.
+// stays reports whether an object does not leave, whether it is the NodeSync's or not.
 func (m *maker) stays(ref render.Ref, object *Object) bool {
 	return m.inSet[ref] || m.kept[object.GetUID()] || m.policy.Keeps && ref.Kind != render.NodePool
 }
@@ -137,14 +137,14 @@ func (m *maker) findLast(candidates []Candidate) {
 	}
 }
 
-// leftUnbegun says whether an object that is not ours by its label has a removal that has not
+// leftUnbegun reports whether an object that is not ours by its label has a removal that has not
 // ended a node, and goes to no other NodeSync.
 func (m *maker) leftUnbegun(object *Object) bool {
 	record, ok := m.live.removal(object.GetUID())
 	return ok && !m.begun(record) && !m.passedOn(record) && !m.forgotten(record)
 }
 
-// forgotten says whether a removal that has not begun is of an object that is not ours by its
+// forgotten reports whether a removal that has not begun is of an object that is not ours by its
 // label, and that is not recorded as ours either: a person has had it forgotten, to keep it.
 func (m *maker) forgotten(r v1alpha1.Removal) bool {
 	object := m.live.object(refOf(r))
@@ -152,7 +152,7 @@ func (m *maker) forgotten(r v1alpha1.Removal) bool {
 		m.live.Recorded != nil && !m.live.recorded(object.Unstructured) && !m.owns(object)
 }
 
-// recorded takes what the status has of a candidate. It is none where its removal
+// recorded takes what the status has of a candidate. It is none if its removal
 // has ended NodeClaims, unless that was before the status was restored.
 func (m *maker) recorded(c *Candidate) bool {
 	record, ok := m.live.removal(c.UID)
@@ -169,15 +169,15 @@ func (m *maker) recorded(c *Candidate) bool {
 	return !m.begun(record) || m.policy.StatusOlder
 }
 
-// undecided says whether a removal was recorded by a drain that is over: no commit was weighed for it.
+// undecided reports whether a removal was recorded by a drain that is over: no commit was weighed for it.
 func (m *maker) undecided(r v1alpha1.Removal) bool {
 	return r.Revision == RevisionDeleted && !m.policy.Deleting
 }
 
-// begun says that a removal has ended NodeClaims, or may have, and that it goes on by that.
+// begun reports whether a removal has ended NodeClaims, or may have, and that it goes on by that.
 func (m *maker) begun(r v1alpha1.Removal) bool { return r.Begun() && !m.undecided(r) }
 
-// remains counts the NodeClaims that a vanished pool has left, and says whether
+// remains counts the NodeClaims that a vanished pool has left, and reports whether
 // all of them are ending: those of one that was deleted with --cascade=orphan run
 // on.
 func (m *maker) remains(v Vanished) (nodes int, ending bool) {
@@ -193,7 +193,7 @@ func (m *maker) remains(v Vanished) (nodes int, ending bool) {
 	return nodes, ending
 }
 
-// turn is when a candidate is weighed: what is under way, what is held, what is new.
+// turn is when a candidate is weighed: what is in progress, what is held, what is new.
 func (c Candidate) turn() int {
 	switch {
 	case !c.Recorded, c.undecided:
@@ -204,7 +204,7 @@ func (c Candidate) turn() int {
 	return 0
 }
 
-// emptying says whether all nodes of a pool end, and not by Karpenter's own
+// emptying reports whether all nodes of a pool end, and not by Karpenter's own
 // disruption: commits that take a pool out and put it back would otherwise drain
 // one after another.
 func (m *maker) emptying(ref render.Ref) bool {
@@ -214,7 +214,7 @@ func (m *maker) emptying(ref render.Ref) bool {
 	return !slices.ContainsFunc(claims, running) && slices.ContainsFunc(claims, ended)
 }
 
-// back says whether Git has an entry again that is not past saving.
+// back reports whether Git has an entry again that is not past saving.
 func (m *maker) back(r v1alpha1.Removal) bool {
 	if m.changes[refOf(r)].Reason == ReasonRecreated {
 		return false
@@ -223,7 +223,7 @@ func (m *maker) back(r v1alpha1.Removal) bool {
 	return m.inSet[refOf(r)] && object != nil && object.GetUID() == r.UID && !terminating(object)
 }
 
-// poolsInSet says whether Git has a NodePool left that may grow.
+// poolsInSet reports whether Git has a NodePool left that may grow.
 func (m *maker) poolsInSet() bool {
 	return slices.ContainsFunc(m.objects, func(o render.Object) bool {
 		return o.Ref.Kind == render.NodePool && MayGrow(o.Desired)
@@ -310,7 +310,7 @@ func Definition(object *unstructured.Unstructured) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// asRecorded says whether Git has an entry again just as it lived when its removal was recorded.
+// asRecorded reports whether Git has an entry again just as it lived when its removal was recorded.
 // Where that is not known it counts as changed: a commit that takes a pool out and the next
 // that brings another of its name pass neither guard nor policies by that.
 func (m *maker) asRecorded(change *Change) bool {
@@ -318,7 +318,7 @@ func (m *maker) asRecorded(change *Change) bool {
 	return recorded && record.Definition != "" && record.Definition == Definition(change.Object.Defaulted)
 }
 
-// onlyTheBrake says whether the brake goes from a NodePool, and nothing else becomes other than
+// onlyTheBrake reports whether the brake goes from a NodePool, and nothing else becomes other than
 // it was with it.
 func onlyTheBrake(change *Change) bool {
 	return change.onlyBudgets() && reflect.DeepEqual(WithoutBrake(change.Live), BudgetsOf(change.Object.Defaulted))

@@ -117,7 +117,7 @@ type naming struct {
 	used   func() map[string]bool
 }
 
-// copyOf is the name of the copy that a class has, or has to get; empty where it needs none. It needs
+// copyOf is the name of the copy that a class has, or has to get; empty if it needs none. It needs
 // none without NodeClaims: then it goes at once, and is created again.
 func (n naming) copyOf(class render.Ref) string {
 	copies := n.copies[class.Name]
@@ -249,7 +249,7 @@ func refNames(refs []render.Ref) []string {
 	return names
 }
 
-// rescues says whether a Change of the Plan is what a rescue makes: a copy that is not there, or a
+// rescues reports whether a Change of the Plan is what a rescue makes: a copy that is not there, or a
 // NodePool that does not name it yet.
 func (m *maker) rescues(c *Change) bool {
 	return slices.ContainsFunc(m.rescued, func(r render.Rescue) bool {
@@ -278,7 +278,7 @@ type InUse struct {
 	// NodeClaims are how many name it.
 	NodeClaims int
 	// Commit is what of Git a commit has to change: to have NodePools of the Set name a copy of it. Its
-	// Class is empty where that is not in the Set.
+	// Class is empty if that is not in the Set.
 	Commit render.Rescue
 }
 
@@ -374,7 +374,7 @@ func (m *maker) commitFor(class render.Ref) render.Rescue {
 	return render.Rescue{}
 }
 
-// rescueOf is that of a class; nil where no NodePool names a copy of it.
+// rescueOf is that of a class; nil if no NodePool names a copy of it.
 func (m *maker) rescueOf(class render.Ref) *render.Rescue {
 	for i := range m.rescued {
 		if m.rescued[i].Class == class {

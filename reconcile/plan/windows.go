@@ -27,13 +27,13 @@ const MaxEmergency = 24 * time.Hour
 type Frozen struct {
 	// Message says it, and what to do in an emergency. It does not change by itself.
 	Message string
-	// Until is when that ends; zero where nobody knows.
+	// Until is when that ends; zero if nobody knows.
 	Until time.Time
-	// Begins is when it does, where it does not yet; zero where that is more than a day ahead.
+	// Begins is when it does, where it does not yet; zero if that is more than a day ahead.
 	Begins time.Time
 }
 
-// FrozenNow is why no node may be removed or replaced now; zero where it may, and where there is no Plan.
+// FrozenNow is why no node may be removed or replaced now; zero if it may, and where there is no Plan.
 func (p *Plan) FrozenNow() Frozen {
 	if p == nil {
 		return Frozen{}
@@ -42,7 +42,7 @@ func (p *Plan) FrozenNow() Frozen {
 }
 
 // Emergency says until when there is one, by the annotation of a NodeSync, and otherwise what is wrong
-// with it; empty where there is none.
+// with it; empty if there is none.
 func Emergency(annotation string, now time.Time) (until time.Time, mistake string) {
 	if annotation == "" {
 		return time.Time{}, ""
@@ -59,7 +59,7 @@ func Emergency(annotation string, now time.Time) (until time.Time, mistake strin
 	return until, ""
 }
 
-// frozen says whether nodes may be removed or replaced at the time of the Plan. What was asked for by name,
+// frozen reports whether nodes may be removed or replaced at the time of the Plan. What was asked for by name,
 // the deletion of a NodeSync, is not asked for.
 func (p Policy) frozen() (Frozen, error) {
 	if p.Deleting || p.Offline {
@@ -135,13 +135,13 @@ const (
 
 // Allowed is how many of a NodePool's nodes Karpenter may replace for drift.
 type Allowed struct {
-	// Now is how many that is at the time, and Next from At on, where Now is 0. At is zero where
+	// Now is how many that is at the time, and Next from At on, where Now is 0. At is zero if
 	// that is not within 31 days.
 	Now, Next int
 	At        time.Time
-	// Partly says that where At is zero not all of the 31 days was looked at.
+	// Partly reports whether where At is zero not all of the 31 days was looked at.
 	Partly bool
-	// Unreadable says that a budget's schedule cannot be read: Karpenter disrupts nothing then.
+	// Unreadable reports whether a budget's schedule cannot be read: Karpenter disrupts nothing then.
 	Unreadable bool
 }
 
@@ -173,7 +173,7 @@ func allowedOf(pool *karpv1.NodePool, nodes int, now time.Time) Allowed {
 	return Allowed{Partly: !whole}
 }
 
-// BudgetActive says whether a disruption budget, as it stands on a NodePool, counts now. One that
+// BudgetActive reports whether a disruption budget, as it stands on a NodePool, counts now. One that
 // cannot be read does not.
 func BudgetActive(budget map[string]any, now time.Time) bool {
 	var read karpv1.Budget
@@ -212,7 +212,7 @@ type Window struct {
 
 // Windows are those of the next 30 days in which the disruption budgets of a NodePool let Karpenter
 // replace any of so many nodes, by its own reading of them at each time at which one begins or ends;
-// none where they always do, never do, or cannot be read. The last one is cut off where the 30 days are
+// none if they always do, never do, or cannot be read. The last one is cut off where the 30 days are
 // over.
 func Windows(object *Object, nodes int, now time.Time) []Window {
 	pool, err := typed[karpv1.NodePool](object.Unstructured)
@@ -253,7 +253,7 @@ func Windows(object *Object, nodes int, now time.Time) []Window {
 	return found
 }
 
-// WindowWords list the first of them; empty where there are none.
+// WindowWords list the first of them; empty if there are none.
 func (p PoolPace) WindowWords(now time.Time) string {
 	if len(p.Windows) == 0 {
 		return ""

@@ -67,7 +67,7 @@ func TestADigestInGitCountsOnce(t *testing.T) {
 	for _, pass := range []struct {
 		name    string
 		approve []string
-		// held says that the guard holds something, and does that the Plan has it to do.
+		// held reports whether the guard holds something, and does that the Plan has it to do.
 		held, does bool
 		approved   bool
 		says       string

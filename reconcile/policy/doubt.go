@@ -15,7 +15,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// ordered is when a host was asked last how two commits stand to each other. untold says that it
+// ordered is when a host was asked last how two commits stand to each other. untold reports that it
 // has answered, and does not know.
 type ordered struct {
 	head, other string
@@ -23,7 +23,7 @@ type ordered struct {
 	untold      bool
 }
 
-// withhold says whether, and why, it is in doubt that what HEAD lacks was taken out of
+// withhold reports whether, and why, it is in doubt that what HEAD lacks was taken out of
 // Git: nothing is known to have been applied, or HEAD is older than what was applied, if
 // only in part, or may be. known is what was in doubt before.
 func withhold(known *v1alpha1.Withheld, head, applied string, order func(commit string) source.Order) *v1alpha1.Withheld {
@@ -59,8 +59,8 @@ func withhold(known *v1alpha1.Withheld, head, applied string, order func(commit 
 	return nil
 }
 
-// Doubt says why what HEAD lacks may not have been taken out of Git, by what is at hand;
-// nil where it was.
+// Doubt says why what HEAD lacks may not have been taken out of Git, by what is available;
+// nil if it was.
 func (s *Step) Doubt() *v1alpha1.Withheld {
 	if last := s.Sync.Status.LastVerified; last != nil && last.Newer != nil && render.CommitOf(last.Revision) == s.Snapshot.Commit && s.Before.LastAppliedRevision != "" {
 		// Older by what its signature covers.
@@ -84,7 +84,7 @@ func (s *Step) withhold(order func(commit string) source.Order) *v1alpha1.Withhe
 	return doubt
 }
 
-// statusIsOlder says whether only the record knows of the revision for which something is in
+// statusIsOlder reports whether only the record knows of the revision for which something is in
 // doubt: the status is as it was before.
 func (s *Step) statusIsOlder(doubt *v1alpha1.Withheld) bool {
 	return doubt != nil && s.Recorded != "" && s.Before.Withheld == nil &&
@@ -122,7 +122,7 @@ func (s *Step) askForOrder(ctx context.Context, planned Planned) (doubt *v1alpha
 	}), true
 }
 
-// unasked says whether nobody knows how HEAD stands to what was applied, and the Git host has
+// unasked reports whether nobody knows how HEAD stands to what was applied, and the Git host has
 // not answered yet.
 func (s *Step) unasked(doubt *v1alpha1.Withheld) bool {
 	if !is(doubt, v1alpha1.ReasonHistoryUnknown) {
@@ -132,13 +132,13 @@ func (s *Step) unasked(doubt *v1alpha1.Withheld) bool {
 	return !asked.untold || asked.head != s.Snapshot.Commit || asked.other != render.CommitOf(doubt.From)
 }
 
-// endsNodes says whether a change of the Plan that ends nodes is held, as nobody knows how HEAD
+// endsNodes reports whether a change of the Plan that ends nodes is held, as nobody knows how HEAD
 // stands to what was applied.
 func (p Planned) endsNodes() bool {
 	return slices.ContainsFunc(p.Changes, func(c plan.Change) bool { return c.Action == plan.Hold && c.Reason == v1alpha1.ReasonHistoryUnknown })
 }
 
-// is says whether what HEAD lacks is in doubt for a reason.
+// is reports whether what HEAD lacks is in doubt for a reason.
 func is(doubt *v1alpha1.Withheld, reason string) bool { return doubt != nil && doubt.Reason == reason }
 
 // unrecorded are the entries that HEAD lacks and that no removal is recorded of, and
@@ -165,7 +165,7 @@ func (p Planned) unrecorded(sync *v1alpha1.NodeSync, held string) []types.UID {
 
 // Withheld is the doubt as the status keeps it, which is written with the revision as
 // applied: else nobody would know of it any more, and what is recorded later would leave.
-// relabelled says whether more has left Git, whose label was changed by hand, and may be set
+// relabelled reports whether more has left Git, whose label was changed by hand, and may be set
 // again.
 func (p Planned) Withheld(ctx context.Context, sync *v1alpha1.NodeSync, relabelled func(context.Context) (bool, error)) *v1alpha1.Withheld {
 	if p.Doubt == nil {

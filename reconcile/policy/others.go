@@ -47,10 +47,10 @@ func (s *Step) otherSync(sync *v1alpha1.NodeSync) plan.OtherSync {
 	return other
 }
 
-// onlyAsked says that no pass is made over another NodeSync that renders it: it is asked what it has in Git.
+// onlyAsked reports whether no pass is made over another NodeSync that renders it: it is asked what it has in Git.
 func (s *Step) onlyAsked(sync *v1alpha1.NodeSync) bool { return sync.Rests() || !s.Takes(sync) }
 
-// failureOf says why another NodeSync fails; empty where it does not.
+// failureOf says why another NodeSync fails; empty if it does not.
 func (s *Step) failureOf(sync *v1alpha1.NodeSync, known latest) string {
 	if s.onlyAsked(sync) {
 		return known.failure
@@ -61,7 +61,7 @@ func (s *Step) failureOf(sync *v1alpha1.NodeSync, known latest) string {
 	return ""
 }
 
-// waitedSince is since when another NodeSync is waited for; zero where that begins now. Of
+// waitedSince is since when another NodeSync is waited for; zero if that begins now. Of
 // one that fails the status says so, too: a restart must not begin the time again. One that
 // does not has only to have its first pass after the restart.
 func (s *Step) waitedSince(sync *v1alpha1.NodeSync) time.Time {
@@ -76,17 +76,17 @@ func (s *Step) waitedSince(sync *v1alpha1.NodeSync) time.Time {
 	return since
 }
 
-// names says whether a wait is for a NodeSync.
+// names reports whether a wait is for a NodeSync.
 func names(on string, sync *v1alpha1.NodeSync) bool {
 	return on == "NodeSync/"+sync.Name || on == "NodeSync/"+sync.Namespace+"/"+sync.Name
 }
 
-// heard says whether what is known of another NodeSync is its newest.
+// heard reports whether what is known of another NodeSync is its newest.
 func (s *Step) heard(sync *v1alpha1.NodeSync, known latest) bool {
 	return known.refs != nil && known.generation == sync.Generation && !s.newerThan(known)
 }
 
-// newerThan says whether our commit is news since another NodeSync has fetched what
+// newerThan reports whether our commit is news since another NodeSync has fetched what
 // it has rendered: an entry may have moved between the two, from one repository to
 // another, too. One that has rendered the very commit has it all, unless we are
 // deleted, and do not look for a newer one any more.

@@ -38,14 +38,14 @@ type Tools struct {
 	Cached   client.Reader
 	Uncached client.Reader
 	Expire   client.Writer
-	// ServesApprovals says whether Cached has Approvals: their CRD may not be there yet, or their watch
+	// ServesApprovals reports whether Cached has Approvals: their CRD may not be there yet, or their watch
 	// refused.
 	ServesApprovals func() (serves bool, refused error)
 	Registry        *Registry
 	// Namespace is where NodeSyncs are served, and Takes says of one whether passes are made over it.
 	Namespace string
 	Takes     func(*v1alpha1.NodeSync) bool
-	// CABundle is the cluster's authorities, PEM in base64; empty where they are not known.
+	// CABundle is the cluster's authorities, PEM in base64; empty if they are not known.
 	CABundle string
 	// Confine builds kustomizations in child processes; nil builds them in this one.
 	Confine *confine.Runner
@@ -64,14 +64,14 @@ type Step struct {
 	Sync   *v1alpha1.NodeSync
 	Before v1alpha1.NodeSyncStatus
 	// Recorded is the newest revision of which anything was written, by the record of what was
-	// applied; empty where that does not say.
+	// applied; empty if that does not say.
 	Recorded string
-	// RecordLost says that this record is not the one of what lives: it was deleted, restored, or
+	// RecordLost reports whether this record is not the one of what lives: it was deleted, restored, or
 	// has lost its revision.
 	RecordLost bool
-	// Snapshot is the last one that was fetched; nil where there is none.
+	// Snapshot is the last one that was fetched; nil if there is none.
 	Snapshot *render.Snapshot
-	// Set is nil where the NodeSync is being deleted, or drained.
+	// Set is nil if the NodeSync is being deleted, or drained.
 	Set *render.Set
 	// Karpenter is what Git wants of its charts.
 	Karpenter *render.Karpenter
@@ -85,23 +85,23 @@ type Step struct {
 	// Retry is how long a Git host that did not answer is not asked again.
 	Retry time.Duration
 
-	// Resolve asks AWS what selectors come to; nil where it is not asked.
+	// Resolve asks AWS what selectors come to; nil if it is not asked.
 	Resolve plan.Ask
 	// Loads reads what Karpenter's consolidation looks at of nodes; nil reads nothing.
 	Loads plan.ReadLoads
-	// Landing says whether the pods of pools that leave find a place elsewhere, and when to look again; nil
-	// where that is not asked.
+	// Landing reports whether the pods of pools that leave find a place elsewhere, and when to look again; nil
+	// if that is not asked.
 	Landing func(ctx context.Context, made *plan.Plan, live plan.Live) (plan.Landing, time.Time)
 	// Hosts are the pods of Karpenter's controller and of the daemon that run on nodes of
 	// a NodePool.
 	Hosts func(context.Context) ([]plan.Host, error)
 	// DaemonSets are those that nodes need until their last pod has ended, and when to ask again.
 	DaemonSets func(context.Context) (plan.DaemonSets, time.Time)
-	// Order says how HEAD stands to a commit by what is at hand; FindOrder asks the Git
+	// Order says how HEAD stands to a commit by what is available; FindOrder asks the Git
 	// host.
 	Order     func(commit string) source.Order
 	FindOrder func(ctx context.Context, commit string) (source.Order, error)
-	// ChangesCharts says whether Karpenter's charts would be changed.
+	// ChangesCharts reports whether Karpenter's charts would be changed.
 	ChangesCharts func() bool
 	// Read fetches what a suspended NodeSync follows, no older than a time, and verifies it.
 	// It returns when that fetch began.
@@ -116,7 +116,7 @@ type Memory struct {
 	// commitAt is when the fetch began that came first to the commit, and deletedAt when
 	// the NodeSync was first seen to be deleted.
 	commitAt, deletedAt time.Time
-	// unheard is since when each NodeSync is waited for of which nobody knows what it has.
+	// unheard is since when each NodeSync is waited for of which is unknown what it has.
 	unheard map[types.UID]time.Time
 	// moves are what takes the place of NodePools, by their UID, whose removal is not recorded yet: of one that waits for
 	// other NodeSyncs it is found only while it arrives.
@@ -133,9 +133,9 @@ func (m *Memory) Fetched(at time.Time) { m.commitAt = at }
 // Planned is a Plan, and what is in doubt about it.
 type Planned struct {
 	*plan.Plan
-	// Doubt is why what HEAD lacks may not have been taken out of Git; nil where it was.
+	// Doubt is why what HEAD lacks may not have been taken out of Git; nil if it was.
 	Doubt *v1alpha1.Withheld
-	// Older says that HEAD is older than what was applied, or may be as far as nobody was asked
+	// Older reports whether HEAD is older than what was applied, or may be as far as nobody was asked
 	// yet: no change of Karpenter's charts begins for it.
 	Older bool
 
@@ -197,7 +197,7 @@ func (s *Step) Make(ctx context.Context) (Planned, error) {
 }
 
 // planWith makes the Plan, by what is known of other NodeSyncs and what AWS says. What is held and
-// could be exact is looked at again soon. An error says that nothing of it may be done.
+// could be exact is looked at again soon. An error reports that nothing of it may be done.
 func (s *Step) planWith(ctx context.Context, all []v1alpha1.NodeSync, doubt *v1alpha1.Withheld) (Planned, error) {
 	policy, err := s.policy(ctx, all, doubt)
 	if err != nil {
@@ -272,7 +272,7 @@ func (s *Step) awaitWindow(made *plan.Plan) {
 	}
 }
 
-// holdsNodes says whether something is held that may go when nodes have ended.
+// holdsNodes reports whether something is held that may go when nodes have ended.
 func holdsNodes(made *plan.Plan) bool {
 	return slices.ContainsFunc(made.Changes, func(c plan.Change) bool { return c.Action == plan.Hold }) ||
 		slices.ContainsFunc(made.Removals, func(c plan.Candidate) bool {
@@ -362,7 +362,7 @@ func (s *Step) weighApprovals(ctx context.Context, planned *Planned) error {
 	return s.expire(ctx, of)
 }
 
-// approvesInGit says whether HEAD approves what is held, and notes that its digest has counted then: what
+// approvesInGit reports whether HEAD approves what is held, and notes that its digest has counted then: what
 // it approves goes on by what is recorded as approved.
 func (s *Step) approvesInGit(was *approvals) bool {
 	if s.Karpenter == nil || s.Snapshot == nil {

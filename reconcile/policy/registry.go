@@ -24,11 +24,11 @@ type Registry struct {
 type entry struct {
 	uid types.UID
 	latest
-	// awaits says that it waits to know what others have in Git, and holds that it holds
+	// awaits reports whether it waits to know what others have in Git, and holds that it holds
 	// something for the number of nodes.
 	awaits, holds bool
-	// ask says that it is suspended and to be looked at, for what is no older than this;
-	// nil where nobody wants to know.
+	// ask reports that it is suspended and to be looked at, for what is no older than this;
+	// nil if nobody wants to know.
 	ask *time.Time
 }
 
@@ -45,7 +45,7 @@ type latest struct {
 	failedAt time.Time
 }
 
-// has says whether exactly the entries of a Set are known.
+// has reports whether exactly the entries of a Set are known.
 func (l latest) has(set *render.Set) bool {
 	return l.refs != nil && len(l.refs) == len(set.Objects) &&
 		!slices.ContainsFunc(set.Objects, func(o render.Object) bool { return !l.refs[o.Ref] })
@@ -160,7 +160,7 @@ func (r *Registry) note(name types.NamespacedName, uid types.UID, awaits, holds 
 	known.awaits, known.holds = awaits, holds
 }
 
-// Wants says whether the last Set of a NodeSync has an entry of this name.
+// Wants reports whether the last Set of a NodeSync has an entry of this name.
 func (r *Registry) Wants(name types.NamespacedName, ref render.Ref) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -168,7 +168,7 @@ func (r *Registry) Wants(name types.NamespacedName, ref render.Ref) bool {
 	return ok && known.refs[ref]
 }
 
-// Awaits says whether a NodeSync waits to know what others have in Git.
+// Awaits reports whether a NodeSync waits to know what others have in Git.
 func (r *Registry) Awaits(name types.NamespacedName) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -176,7 +176,7 @@ func (r *Registry) Awaits(name types.NamespacedName) bool {
 	return ok && known.awaits
 }
 
-// Holds says whether a NodeSync holds something for the number of nodes.
+// Holds reports whether a NodeSync holds something for the number of nodes.
 func (r *Registry) Holds(name types.NamespacedName) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -143,7 +143,7 @@ func TestACommandAsksTheOthers(t *testing.T) {
 }
 
 // TestAWaitForWhatAnotherHasIsTimed: one that is known to have it, and does not apply it, is waited for
-// like one of which nobody knows, until nothing waits for it.
+// like one of which is unknown, until nothing waits for it.
 func TestAWaitForWhatAnotherHasIsTimed(t *testing.T) {
 	f := newFrozen(unchanged)
 	f.files = fstest.MapFS{"gpu/plumbline.yaml": {Data: []byte(gpuKarpenter)}, "gpu/nodes.yaml": {Data: []byte(gpuPool)}}

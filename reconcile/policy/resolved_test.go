@@ -45,7 +45,7 @@ func TestAWSIsAskedForSuchAChangeOnly(t *testing.T) {
 		nodes  int
 		asked  int
 		wakes  bool
-		// policy denies what is on more than one node, and denied says that it does.
+		// policy denies what is on more than one node, and denied reports that it does.
 		policy, denied bool
 	}{
 		"nothing changes":        {git: someClass, answer: &answered},

@@ -45,7 +45,7 @@ func (s *Step) unknown(format string, args ...any) {
 	s.warn(format, args...)
 }
 
-// versionChanges says from which version of Karpenter to which other one the commit leads; empty where it does not.
+// versionChanges says from which version of Karpenter to which other one the commit leads; empty if it does not.
 func (s *Step) versionChanges() string {
 	if k := s.sync.Status.Karpenter; k != nil && k.Version != "" && k.Version != s.out.Karpenter.Version {
 		return k.Version + " to " + s.out.Karpenter.Version
@@ -54,7 +54,7 @@ func (s *Step) versionChanges() string {
 }
 
 // takeKnownSchema takes a schema where that of the charts is out of reach: that of the live
-// CRDs, unless the commit changes the version and the CRDs of the new one are at hand.
+// CRDs, unless the commit changes the version and the CRDs of the new one are available.
 func (s *Step) takeKnownSchema(ctx context.Context) error {
 	var names []string
 	for _, kind := range render.Kinds() {
@@ -137,7 +137,7 @@ func (s *Step) grants() grant.Policy {
 	return ownRights
 }
 
-// WithheldError says that something is not read for a commit whose author is not trusted.
+// WithheldError reports that something is not read for a commit whose author is not trusted.
 type WithheldError struct{ What string }
 
 // Error names what is not read.
@@ -145,7 +145,7 @@ func (e *WithheldError) Error() string {
 	return e.What + " is not read for a pull request from a fork"
 }
 
-// OutOfReach says that an error is of what the person who asks may or can read, and not of
+// OutOfReach reports whether an error is of what the person who asks may or can read, and not of
 // the commit: the daemon has other rights and another network.
 func OutOfReach(err error) bool {
 	var withheld *WithheldError

@@ -35,16 +35,16 @@ type Tools struct {
 	CRDs    func(version string) ([]*apiextensionsv1.CustomResourceDefinition, error)
 	Schemas *schema.Cache
 	Confine *confine.Runner
-	// CABundle is the cluster's authorities, PEM in base64; empty where they are not known.
+	// CABundle is the cluster's authorities, PEM in base64; empty if they are not known.
 	CABundle string
 	// Ask asks AWS, of the EKS cluster of a name in a region, what selectors come to; nil does not
 	// ask. NotAsked says then what would.
 	Ask      func(ctx context.Context, cluster, region string, questions []plan.Question) map[render.Ref]plan.Answer
 	NotAsked string
-	// Landing says which pods of the pools that leave by a Plan find no place elsewhere, by pool; nil where nobody asks.
+	// Landing says which pods of the pools that leave by a Plan find no place elsewhere, by pool; nil if nobody asks.
 	Landing func(ctx context.Context, made *plan.Plan, live plan.Live) (map[string][]plan.Unschedulable, error)
 
-	// Nodes is the API server of the cluster whose nodes are kept, and CachedNodes its watch cache; nil where they
+	// Nodes is the API server of the cluster whose nodes are kept, and CachedNodes its watch cache; nil if they
 	// are the NodeSync's own.
 	Nodes, CachedNodes client.Reader
 	// Cached is the daemon's watch cache, and Definitions what passes share of it; nil without a
@@ -53,7 +53,7 @@ type Tools struct {
 	Definitions *observe.Definitions
 	// Own is the daemon's pod; nil looks for it.
 	Own *plan.Host
-	// Grants say whether a Secret has to name the hosts that it is for; nil believes the person
+	// Grants report whether a Secret has to name the hosts that it is for; nil believes the person
 	// who reads it.
 	Grants *grant.Policy
 }
@@ -65,7 +65,7 @@ type Step struct {
 	Sync     *v1alpha1.NodeSync
 	Snapshot *render.Snapshot
 	Now      time.Time
-	// Withheld says that no Secret is read, nor values of the chart out of the cluster: who
+	// Withheld reports whether no Secret is read, nor values of the chart out of the cluster: who
 	// wrote the commit is not trusted.
 	Withheld bool
 	// HideValues and HideCredential take what came out of Secrets.
@@ -76,9 +76,9 @@ type Step struct {
 	sync *v1alpha1.NodeSync
 	view *cluster.View
 	all  []v1alpha1.NodeSync
-	// recordLost says that nobody knows what was applied.
+	// recordLost reports whether is unknown what was applied.
 	recordLost bool
-	// setBack says that the commit is older than what was applied.
+	// setBack reports whether the commit is older than what was applied.
 	setBack bool
 	// wanting is the way to what Git wants, which keeps its memory from step to step.
 	wanting *desired.Step
@@ -91,19 +91,19 @@ type Preview struct {
 	Live plan.Live
 	// Removal is how entries leave that the commit removes.
 	Removal v1alpha1.RemovalPolicy
-	// Plan is what is done with definitions; nil where Stopped says that nothing is, unless
+	// Plan is what is done with definitions; nil if Stopped reports that nothing is, unless
 	// that only waits for the cluster.
 	Plan *plan.Plan
 	// Stopped is why nothing of the commit is done, as the pass says it.
 	Stopped error
-	// ApprovedInGit says that plumbline.yaml approves all that is held, and that this counts;
+	// ApprovedInGit reports whether plumbline.yaml approves all that is held, and that this counts;
 	// ApprovesInGit that a commit may.
 	ApprovedInGit, ApprovesInGit bool
-	// ChartsChange is what is done with the charts; empty where nothing is, or where that is
+	// ChartsChange is what is done with the charts; empty if nothing is, or where that is
 	// not known.
 	ChartsChange string
-	// ChartsUnknown says that this is not known, and VersionChanges from which version of Karpenter to which
-	// other one the commit leads then; empty where it does not.
+	// ChartsUnknown reports whether this is not known, and VersionChanges from which version of Karpenter to which
+	// other one the commit leads then; empty if it does not.
 	ChartsUnknown  bool
 	VersionChanges string
 	// ChartsRefused is why the charts stay as they are, where definitions are applied all the
@@ -151,7 +151,7 @@ func (s *Step) Make(ctx context.Context) (*Preview, error) {
 
 func (p *Preview) stopped() bool { return p.Stopped != nil }
 
-// chartsAreRefused says that the charts are not changed, and the rest of the commit is.
+// chartsAreRefused reports whether the charts are not changed, and the rest of the commit is.
 func (p *Preview) chartsAreRefused() bool { return p.ChartsRefused != nil }
 
 // readError is an error of reading the cluster, which says nothing of the commit.

@@ -152,7 +152,7 @@ func withSecrets(t *testing.T, withheld bool, yaml string, edit func(*v1alpha1.N
 	return reads, said
 }
 
-// isSecret says whether an object, or a list, is of Secrets.
+// isSecret reports whether an object, or a list, is of Secrets.
 func isSecret(c client.Client, object runtime.Object) bool {
 	gvk, err := c.GroupVersionKindFor(object)
 	return err == nil && (gvk.Kind == "Secret" || gvk.Kind == "SecretList")

@@ -31,7 +31,7 @@ type revert struct {
 	// Pools are those that fail by it, and Why is what the first one says.
 	Pools []string
 	Why   string
-	// Known is the pull request as the status has it; nil where there is none.
+	// Known is the pull request as the status has it; nil if there is none.
 	Known *v1alpha1.RevertProposal
 	// At is when the first one was stopped.
 	At metav1.Time
@@ -69,10 +69,10 @@ func (l Look) due() (reverts []*revert, none map[string]string) {
 	return reverts, none
 }
 
-// ended says that a pull request is not asked for any more.
+// ended reports whether a pull request is not asked for any more.
 func ended(p *v1alpha1.RevertProposal) bool { return p != nil && (p.Closed || p.Merged) }
 
-// stands says that a pool is stopped by failed launches, and that the status says so already.
+// stands reports whether a pool is stopped by failed launches, and that the status says so already.
 func (l Look) stands(e *v1alpha1.PoolRollout) bool {
 	if l.Sync.Spec.Rollout.OnFailure != v1alpha1.RolloutBrakeAndPropose || e.BrakedAt == nil || e.Reason != v1alpha1.BrakeFailedLaunches {
 		return false
@@ -82,7 +82,7 @@ func (l Look) stands(e *v1alpha1.PoolRollout) bool {
 	})
 }
 
-// impossible says why nothing can be proposed for a pool; empty where it can.
+// impossible says why nothing can be proposed for a pool; empty if it can.
 func (l Look) impossible(e *v1alpha1.PoolRollout) string {
 	_, can := host(l.Sync)
 	switch {

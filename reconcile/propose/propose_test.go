@@ -343,7 +343,7 @@ func (w *world) settle(t *testing.T, recorded v1alpha1.PoolRollout) (v1alpha1.Po
 	return w.look(t, recorded)
 }
 
-// asks says that something is being asked.
+// asks reports whether something is being asked.
 func (w *world) asks() bool {
 	w.asker.mu.Lock()
 	defer w.asker.mu.Unlock()

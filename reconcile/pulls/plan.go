@@ -130,7 +130,7 @@ func refusedOr(err error, hidden redact.Redactor) (review.Review, error) {
 	return review.Refused(err, hidden), nil
 }
 
-// passing says that an error goes by itself.
+// passing reports whether an error goes by itself.
 func passing(err error) bool {
 	if err == nil {
 		return false
@@ -139,7 +139,7 @@ func passing(err error) bool {
 	return class == fault.Transient || class == fault.Superseded
 }
 
-// behind says that the branch has a commit in force that the head lacks.
+// behind reports whether the branch has a commit in force that the head lacks.
 func (f *Follower) behind(ctx context.Context, p *pull, request source.Request) bool {
 	return f.without(ctx, request, p.of.sync.Status.LastAppliedRevision)
 }
@@ -161,7 +161,7 @@ func outstanding(s *v1alpha1.NodeSync) string {
 	return s.Status.LastAttemptedRevision
 }
 
-// without says that the head that was fetched last lacks a revision.
+// without reports whether the head that was fetched last lacks a revision.
 func (f *Follower) without(ctx context.Context, request source.Request, revision string) bool {
 	ctx, cancel := context.WithTimeout(ctx, orderTimeout)
 	defer cancel()

@@ -23,7 +23,7 @@ type repository struct {
 	comments bool
 	forks    bool
 
-	// seeded says that the words of a daemon before were read.
+	// seeded reports whether the words of a daemon before were read.
 	seeded bool
 	// listAt is when the open ones are listed next, and listedAt when they were; failures is how often that has
 	// failed in a row, and unlisted why.
@@ -40,9 +40,9 @@ type repository struct {
 type pull struct {
 	report.PullRequest
 	of *repository
-	// waits says that too many others are followed.
+	// waits reports whether too many others are followed.
 	waits bool
-	// word is what is reported of the head; none where it has no state.
+	// word is what is reported of the head; none if it has no state.
 	word queue.Word
 	page string
 	// basis is what the plan was made from, at plannedAt.

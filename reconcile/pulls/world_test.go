@@ -37,7 +37,7 @@ type world struct {
 	// open are the pull requests of the host, and refuses what it says instead.
 	open    []report.PullRequest
 	refuses error
-	// more says that it has some that are not listed.
+	// more reports whether it has some that are not listed.
 	more     bool
 	lists    int
 	comments map[int][]report.Comment

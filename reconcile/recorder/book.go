@@ -33,7 +33,7 @@ type book struct {
 	open map[claimKey]numbered
 	// late are lines of those of them that have gone while nobody led.
 	late map[int]string
-	// until is up to when all is recorded; zero where nothing is.
+	// until is up to when all is recorded; zero if nothing is.
 	until metav1.Time
 	// gap is the time since, of which nothing is; it has no end while nothing is watched.
 	gap Gap
@@ -52,10 +52,10 @@ type numbered struct {
 
 func keyOf(name string, created metav1.Time) claimKey { return claimKey{name, created.Unix()} }
 
-// covered says that what ends now is recorded.
+// covered reports whether what ends now is recorded.
 func (b *book) covered() bool { return b.gap.From.IsZero() || !b.gap.To.IsZero() }
 
-// due says that something has to be written although nothing has ended.
+// due reports whether something has to be written although nothing has ended.
 func (b *book) due(now time.Time) bool {
 	return b.covered() && (!b.gap.To.IsZero() || now.Sub(b.until.Time) >= heartbeat)
 }
@@ -155,7 +155,7 @@ func (r *Recorder) beginBooks() {
 	}
 }
 
-// present are the NodeClaims that there are; none where the API server does not serve them.
+// present are the NodeClaims that there are; none if the API server does not serve them.
 func (r *Recorder) present(ctx context.Context) (map[claimKey]bool, error) {
 	const page = 500
 	present := map[claimKey]bool{}
@@ -379,7 +379,7 @@ func ownedBy(object *corev1.ConfigMap) (owner, bool) {
 	return owner{NamespacedName: name, uid: uid}, ours
 }
 
-// gapsOf are the Gaps in a ConfigMap; none where they cannot be read.
+// gapsOf are the Gaps in a ConfigMap; none if they cannot be read.
 func gapsOf(object *corev1.ConfigMap) []Gap {
 	var gaps []Gap
 	if json.Unmarshal([]byte(object.Data[gapsKey]), &gaps) != nil {
@@ -483,7 +483,7 @@ func newestFirst(numbers map[int]Record) []Record {
 	return records
 }
 
-// untilOf is the time up to which a ConfigMap says that everything is recorded.
+// untilOf is the time up to which a ConfigMap reports that everything is recorded.
 func untilOf(object *corev1.ConfigMap) time.Time {
 	at, err := time.Parse(time.RFC3339, object.Annotations[recordedUntil])
 	if err != nil {
@@ -504,7 +504,7 @@ type shelf struct {
 // called before Start.
 func (r *Recorder) Keep() { r.kept.open = true }
 
-// Kept is what is recorded of a NodeSync; nil where nothing is, or nothing is kept.
+// Kept is what is recorded of a NodeSync; nil if nothing is, or nothing is kept.
 func (r *Recorder) Kept(name types.NamespacedName, uid types.UID) *Log {
 	b := newBinder()
 	r.kept.mu.Lock()

@@ -48,7 +48,7 @@ type Facts struct {
 	// and DriftReason that of the condition Drifted.
 	DisruptionReason, DriftReason string
 	// DriftInputs are that reason with what had outdated it, where no commit had and plumbline knew;
-	// empty where not. Image is the AMI that it ran.
+	// empty if not. Image is the AMI that it ran.
 	DriftInputs, Image string
 	// Launching is the reason of the condition Launched where it is not True.
 	Launching string
@@ -58,18 +58,18 @@ type Facts struct {
 	// condition of its Node for which Karpenter repairs nodes.
 	Terminate time.Time
 	Condition string
-	// PoolGone says that its NodePool was gone or being deleted when its deletion began, and
+	// PoolGone reports whether its NodePool was gone or being deleted when its deletion began, and
 	// Static that it had replicas.
 	PoolGone, Static bool
 	// Removing is the revision of the removal of its pool, where that was ending NodeClaims.
 	Removing string
-	// Events are the reasons of Karpenter's warnings about it; NoEvents says that they could not be
+	// Events are the reasons of Karpenter's warnings about it; NoEvents reports that they could not be
 	// read.
 	Events   []string
 	NoEvents bool
 	// EC2 is what EC2 says of its instance, where nothing else tells.
 	EC2 Answer
-	// Missed says that its last changes were not watched.
+	// Missed reports whether its last changes were not watched.
 	Missed bool
 }
 
@@ -135,7 +135,7 @@ var rules = []rule{
 		return "its finalizer was removed: the instance may still run", !f.Gone.IsZero() && f.Instance != "" && f.InstanceTerminating.IsZero()
 	}},
 	{Unknown, "karpenter pkg/controllers/nodeclaim/garbagecollection/controller.go deletes what EC2 has ended, without a trace", func(f Facts) (string, bool) {
-		return "EC2 does not say whether it ended the instance before" + inBrackets(f.EC2.Code), !f.EC2.Ran && f.EC2.Began.IsZero()
+		return "EC2 does not report whether it terminated the instance before" + inBrackets(f.EC2.Code), !f.EC2.Ran && f.EC2.Began.IsZero()
 	}},
 	{ByHand, "none of the above", func(Facts) (string, bool) { return "", true }},
 }
@@ -153,7 +153,7 @@ func Judge(f Facts) (cause Cause, detail string) {
 // age is how old it was when its deletion began.
 func (f Facts) age() time.Duration { return f.Deleted.Sub(f.Created.Time) }
 
-// hurried says that it was annotated to end at once when its deletion began, or before.
+// hurried reports whether it was annotated to end at once when its deletion began, or before.
 func (f Facts) hurried() bool {
 	return !f.Terminate.IsZero() && !f.Terminate.After(f.Deleted.Time)
 }

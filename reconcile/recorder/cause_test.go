@@ -27,7 +27,7 @@ func drained(change ...func(*Facts)) Facts {
 	return f
 }
 
-// ec2 has EC2 say that it began to end the instance so long after the deletion.
+// ec2 has EC2 report that it began to end the instance so long after the deletion.
 func ec2(code string, after time.Duration) func(*Facts) {
 	return func(f *Facts) { f.EC2 = Answer{Ended: true, Code: code, Began: f.Deleted.Add(after)} }
 }
@@ -82,8 +82,8 @@ func TestJudge(t *testing.T) {
 		"collected, static":         {drained(ec2("Client.UserInitiatedShutdown", -time.Second), func(f *Facts) { f.Static = true }), InstanceGone, "EC2 ended the instance before (Client.UserInitiatedShutdown)"},
 		"by hand, then ended":       {drained(ec2("Client.UserInitiatedShutdown", 0)), ByHand, ""},
 		"by hand, then reclaimed":   {drained(ec2("Server.SpotInstanceTermination", time.Second)), ByHand, ""},
-		"EC2 does not answer":       {drained(silent), Unknown, "EC2 does not say whether it ended the instance before"},
-		"EC2 says no time":          {drained(silent, func(f *Facts) { f.EC2.Ended, f.EC2.Code = true, "Server.InternalError" }), Unknown, "EC2 does not say whether it ended the instance before (Server.InternalError)"},
+		"EC2 does not answer":       {drained(silent), Unknown, "EC2 does not report whether it terminated the instance before"},
+		"EC2 says no time":          {drained(silent, func(f *Facts) { f.EC2.Ended, f.EC2.Code = true, "Server.InternalError" }), Unknown, "EC2 does not report whether it terminated the instance before (Server.InternalError)"},
 		"EC2 says no time, but ran": {drained(func(f *Facts) { f.EC2.Ended = true }), ByHand, ""},
 		"drift, and EC2 is silent":  {drained(silent, drift), Drifted, "NodePoolDrifted"},
 		"removed":                   {drained(func(f *Facts) { f.Removing = "main@sha1:1" }), Removed, ""},

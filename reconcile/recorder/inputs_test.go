@@ -10,7 +10,7 @@ import (
 )
 
 // TestWhatHadOutdatedIt: of a NodeClaim that no commit has outdated the inputs are recorded that its
-// NodeSync's status has, those of its own AMI where there are several, and none where that is not certain.
+// NodeSync's status has, those of its own AMI where there are several, and none if that is not certain.
 func TestWhatHadOutdatedIt(t *testing.T) {
 	two := []v1alpha1.DriftInput{{Pool: "general", Reason: "AMIDrift", From: "ami-0", To: "ami-2"}, {Pool: "general", Reason: "AMIDrift", From: "ami-1", To: "ami-2"}}
 	for name, c := range map[string]struct {

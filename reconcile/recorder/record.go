@@ -18,9 +18,9 @@ import (
 // Record is a NodeClaim that has ended, or is ending.
 type Record struct {
 	NodeClaim string `json:"nodeClaim"`
-	// Node is its Node; empty where none has registered.
+	// Node is its Node; empty if none has registered.
 	Node string `json:"node,omitempty"`
-	// Instance is the ID of its EC2 instance; empty where none was launched.
+	// Instance is the ID of its EC2 instance; empty if none was launched.
 	Instance     string `json:"instance,omitempty"`
 	Pool         string `json:"pool"`
 	InstanceType string `json:"instanceType,omitempty"`
@@ -31,23 +31,23 @@ type Record struct {
 	Created metav1.Time `json:"created"`
 	Deleted metav1.Time `json:"deleted,omitzero"`
 	// Drained, VolumesDetached and InstanceTerminating are when Karpenter's conditions of these
-	// names became True; zero where that was not seen.
+	// names became True; zero if that was not seen.
 	Drained             metav1.Time `json:"drained,omitzero"`
 	VolumesDetached     metav1.Time `json:"volumesDetached,omitzero"`
 	InstanceTerminating metav1.Time `json:"instanceTerminating,omitzero"`
 	// Gone is when the NodeClaim was gone; zero while it is ending.
 	Gone metav1.Time `json:"gone,omitzero"`
 	// Pods is how many pods were on its node when the deletion began, without those of DaemonSets,
-	// static ones and those that had ended; nil where they were not counted then.
+	// static ones and those that had ended; nil if they were not counted then.
 	Pods *int `json:"pods,omitempty"`
-	// Late says that nobody saw it go: it was gone by then.
+	// Late reports whether nobody saw it go: it was gone by then.
 	Late bool `json:"goneBefore,omitempty"`
 
 	Cause Cause `json:"cause"`
 	// Detail is a word of Karpenter's, such as its reason of the drift, or what was seen.
 	Detail string `json:"detail,omitempty"`
-	// Revision is the commit that was in force when the deletion began. ByRevision says that the
-	// NodeClaim ended because of it: the rollout of that commit was under way, or it was the first
+	// Revision is the commit that was in force when the deletion began. ByRevision reports that the
+	// NodeClaim ended because of it: the rollout of that commit was in progress, or it was the first
 	// one without the pool.
 	Revision   string `json:"revision,omitempty"`
 	ByRevision bool   `json:"byRevision,omitempty"`

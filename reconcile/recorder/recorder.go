@@ -42,7 +42,7 @@ type Recorder struct {
 	seen map[types.UID]*ending
 	// known are the pools that the loop has looked at.
 	known map[string]bool
-	// heard says that the watch runs.
+	// heard reports whether the watch runs.
 	heard bool
 
 	// What only the loop knows.
@@ -81,7 +81,7 @@ type ending struct {
 	facts   Facts
 	poolUID types.UID
 
-	// of is whose it is; zero where its pool belongs to no NodeSync. looked says that what
+	// of is whose it is; zero if its pool belongs to no NodeSync. looked reports that what
 	// was so when its deletion began is in facts.
 	of     owner
 	looked bool
@@ -90,7 +90,7 @@ type ending struct {
 	// before is what an earlier leader has written of it.
 	before *Record
 	// seq is its number, where numbered, and body the line that is written of it, without that;
-	// unsaved says that there is more to write.
+	// unsaved reports that there is more to write.
 	seq      int
 	numbered bool
 	body     string
@@ -109,9 +109,9 @@ const (
 	heartbeat = 5 * time.Minute
 	// lag is how much later than it ends a NodeClaim may be seen to.
 	lag = 2 * time.Second
-	// timeout bounds one round, and farewell the last one.
-	timeout  = 30 * time.Second
-	farewell = 3 * time.Second
+	// timeout bounds one round, and shutdownTimeout the last one.
+	timeout         = 30 * time.Second
+	shutdownTimeout = 3 * time.Second
 	// mostUnwritten is how many NodeClaims that are gone wait at most to be written.
 	mostUnwritten = 4000
 )
@@ -129,7 +129,7 @@ func (r *Recorder) See(claim *karpv1.NodeClaim) {
 	r.wake()
 }
 
-// Gone is called with each NodeClaim that is gone, as it was seen last; missed says that it was
+// Gone is called with each NodeClaim that is gone, as it was seen last; missed reports that it was
 // not watched how.
 func (r *Recorder) Gone(claim *karpv1.NodeClaim, missed bool) {
 	r.mu.Lock()
@@ -201,7 +201,7 @@ func (r *Recorder) Start(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			ending, stop := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+			ending, stop := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 			defer stop()
 			if _, err := r.round(ending, true); err != nil {
 				ctrl.LoggerFrom(ctx).Error(err, "what has ended last may not be recorded")
@@ -242,11 +242,11 @@ var karpenter = schema.GroupVersion{Group: "karpenter.sh", Version: "v1"}
 // pool is a NodePool as the loop saw it last.
 type pool struct {
 	uid types.UID
-	// of is the NodeSync that owned it; zero where none did.
+	// of is the NodeSync that owned it; zero if none did.
 	of owner
 	// sync is that NodeSync.
 	sync *v1alpha1.NodeSync
-	// ends says that it is being deleted or gone, gone since when; static that it has replicas.
+	// ends reports whether it is being deleted or gone, gone since when; static that it has replicas.
 	ends, static bool
 	gone         time.Time
 }
@@ -295,7 +295,7 @@ func (r *Recorder) lookAround(ctx context.Context) error {
 	return nil
 }
 
-// ownerOf is the NodeSync that owns a pool; nil where none does.
+// ownerOf is the NodeSync that owns a pool; nil if none does.
 func ownerOf(object client.Object, syncs []v1alpha1.NodeSync) *v1alpha1.NodeSync {
 	for i := range syncs {
 		if plan.OwnerOf(syncs[i].Namespace, syncs[i].Name).Owns(object) {
@@ -363,7 +363,7 @@ func (r *Recorder) resume(e *ending) {
 	delete(b.open, keyOf(e.facts.NodeClaim, e.facts.Created))
 }
 
-// revisionOf is the revision in force, and whether its rollout is under way.
+// revisionOf is the revision in force, and whether its rollout is in progress.
 func revisionOf(sync *v1alpha1.NodeSync) (revision string, rollout bool) {
 	if rolls := sync.Status.Rollout; rolls != nil && rolls.Revision != "" {
 		return rolls.Revision, true
@@ -410,7 +410,7 @@ var repairs = []struct {
 	{"ContainerRuntimeReady", corev1.ConditionFalse, 30 * time.Minute},
 }
 
-// repaired is the condition of a Node for which Karpenter has ended it; empty where there is none.
+// repaired is the condition of a Node for which Karpenter has ended it; empty if there is none.
 func (r *Recorder) repaired(ctx context.Context, f Facts) (string, error) {
 	node := &corev1.Node{}
 	if err := r.Uncached.Get(ctx, types.NamespacedName{Name: f.Node}, node); err != nil {
@@ -475,7 +475,7 @@ func (r *Recorder) countPods(ctx context.Context, all map[types.UID]ending, now 
 	}
 }
 
-// mayCount says that the end of a node has just begun.
+// mayCount reports whether the end of a node has just begun.
 func (r *Recorder) mayCount(e ending, now time.Time) bool {
 	f := e.facts
 	begins := f.Gone.IsZero() && f.Drained.IsZero() && now.Sub(f.Deleted.Time) < countsFor
@@ -503,7 +503,7 @@ func (r *Recorder) podsOn(ctx context.Context, f Facts) (n int, err error) {
 	return n, nil
 }
 
-// moves says that a pod has to run elsewhere when its node ends: not one of a DaemonSet, nor a static
+// moves reports whether a pod has to run elsewhere when its node ends: not one of a DaemonSet, nor a static
 // one, nor one that was being deleted before.
 func moves(pod *metav1.ObjectMeta, began time.Time) bool {
 	if _, static := pod.Annotations[corev1.MirrorPodAnnotationKey]; static {
@@ -529,10 +529,10 @@ type EC2 interface {
 
 // Answer is what EC2 says of an instance whose NodeClaim ends.
 type Answer struct {
-	// Ran says that it had not begun to end it when it was asked after the deletion began.
+	// Ran reports whether it had not begun to end it when it was asked after the deletion began.
 	Ran bool
-	// Ended says that it ends it or has, Code is its StateReason's, and Began is when that began: zero
-	// where it does not say.
+	// Ended reports whether it ends it or has, Code is its StateReason's, and Began is when that began: zero
+	// if it does not say.
 	Ended bool
 	Code  string
 	Began time.Time
@@ -558,7 +558,7 @@ func (a *Answer) add(i cloud.Instance) {
 	}
 }
 
-// asksEC2 says that EC2 may know what nothing in the cluster tells: whether the instance had ended
+// asksEC2 reports whether EC2 may know what nothing in the cluster tells: whether the instance had ended
 // before its NodeClaim did.
 func (f Facts) asksEC2() bool {
 	if f.Instance == "" || f.Missed || f.EC2.Ended {
@@ -571,7 +571,7 @@ func (f Facts) asksEC2() bool {
 	return cause == ByHand || cause == Unknown || cause == InstanceGone
 }
 
-// mayAsk says that an answer of EC2 would tell more of one, and that newer ones have not overtaken it.
+// mayAsk reports whether an answer of EC2 would tell more of one, and that newer ones have not overtaken it.
 func (r *Recorder) mayAsk(e ending) bool {
 	b := r.books[e.of.NamespacedName]
 	return b != nil && (!e.numbered || e.seq >= b.next-r.ring.most()) && e.facts.asksEC2()

@@ -269,7 +269,7 @@ func TestARecorderRunsByItself(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-		wants(t, w, "b ending Unknown EC2 does not say whether it ended the instance before main@sha1:1", "a ending ByHand  main@sha1:1")
+		wants(t, w, "b ending Unknown EC2 does not report whether it terminated the instance before main@sha1:1", "a ending ByHand  main@sha1:1")
 	})
 }
 
@@ -458,7 +458,7 @@ func TestEC2DoesNotAnswer(t *testing.T) {
 	w.end("never")
 	w.ec2 = map[string]cloud.Instance{}
 	must(t, w.after(batch))
-	const unknown = " gone Unknown EC2 does not say whether it ended the instance before main@sha1:1"
+	const unknown = " gone Unknown EC2 does not report whether it terminated the instance before main@sha1:1"
 	wants(t, w, "never"+unknown, "late"+unknown)
 	must(t, w.after(settles))
 	if w.asked != 1 {

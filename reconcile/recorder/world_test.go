@@ -43,7 +43,7 @@ type world struct {
 	claims map[string]*karpv1.NodeClaim
 	events []corev1.Event
 	// fuse is how many writes are left until the daemon is killed; it burns where it is not
-	// negative. done says that the one that kills it is carried out.
+	// negative. done reports that the one that kills it is carried out.
 	fuse   int
 	done   bool
 	writes atomic.Int64

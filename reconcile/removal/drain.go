@@ -47,7 +47,7 @@ func (s *Step) recordable(ctx context.Context) error {
 		s.Sync.Namespace, s.Sync.Name, s.Sync.Namespace))
 }
 
-// namespaceGoes says whether the NodeSync goes with its namespace: nothing can be
+// namespaceGoes reports whether the NodeSync goes with its namespace: nothing can be
 // created there any more, and what plumbline keeps there, and its rights to it, go
 // in no order. An older role cannot say.
 func (s *Step) namespaceGoes(ctx context.Context) (bool, error) {
@@ -62,7 +62,7 @@ func (s *Step) namespaceGoes(ctx context.Context) (bool, error) {
 // servedOrGone ends a drain while some of Karpenter's kinds are served and some
 // are not, and something is left in those that are there: nodes may be left whose
 // pool cannot be seen. Of a CRD that is gone every object is, and where none is left
-// of any, EC2 says whether an instance is.
+// of any, EC2 reports whether an instance is.
 func (s *Step) servedOrGone(ctx context.Context) error {
 	established, err := s.View.Established(ctx)
 	if err != nil || established.Ready {
@@ -87,7 +87,7 @@ func (s *Step) servedOrGone(ctx context.Context) error {
 }
 
 // leftBeside is one object of the NodeSync that is left in the kinds whose CRDs are there, seen past the cache;
-// empty where there is none. A kind of which nobody can be asked may have some.
+// empty if there is none. A kind of which nobody can be asked may have some.
 func (s *Step) leftBeside(ctx context.Context, missing []string) (string, error) {
 	if err := s.recallApplied(ctx); err != nil {
 		return "", err
@@ -114,7 +114,7 @@ func (s *Step) leftBeside(ctx context.Context, missing []string) (string, error)
 	return "", nil
 }
 
-// mayBeOurs says whether an object is the NodeSync's, or a NodeClaim of a pool that it has applied. Without a record
+// mayBeOurs reports whether an object is the NodeSync's, or a NodeClaim of a pool that it has applied. Without a record
 // each may be.
 func (s *Step) mayBeOurs(kind render.Kind, object metav1.Object) bool {
 	applied := s.Memory.applied
@@ -150,7 +150,7 @@ func (s *Step) FinishDrained(ctx context.Context) (Result, error) {
 	return Result{Ended: how}, nil
 }
 
-// nothingLives says whether every object is gone, seen past the cache, and which NodePools another client has created
+// nothingLives reports whether every object is gone, seen past the cache, and which NodePools another client has created
 // again without a node.
 func (s *Step) nothingLives(ctx context.Context) (again []string, done bool, err error) {
 	if !s.Served {

@@ -166,7 +166,7 @@ func (s *Step) settle(ctx context.Context) error {
 	return nil
 }
 
-// stays says whether the object of a UID lives, and Git has an entry for it.
+// stays reports whether the object of a UID lives, and Git has an entry for it.
 func (s *Step) stays(uid types.UID) bool {
 	for ref, object := range s.Live.Objects {
 		if object.GetUID() == uid {
@@ -215,20 +215,22 @@ func (s *Step) wakeQueued(driven []v1alpha1.Removal) {
 	}
 }
 
-// Lent is what Karpenter may replace for the removals of a NodeSync, as long as passes look after them.
-type Lent struct {
+// LeasedBudgets is what Karpenter may replace for the removals of a NodeSync, as long as passes look after them.
+type LeasedBudgets struct {
 	world teardown.World
 	// sync is the NodeSync as the cluster has it.
 	sync *v1alpha1.NodeSync
 	now  time.Time
 }
 
-// Lent is what the removals have lent before this pass.
-func (s *Step) Lent() Lent { return Lent{world: s.world(), sync: s.Before, now: s.Now} }
+// LeasedBudgets is what the removals have lent before this pass.
+func (s *Step) LeasedBudgets() LeasedBudgets {
+	return LeasedBudgets{world: s.world(), sync: s.Before, now: s.Now}
+}
 
-// CallBack calls it back, where this pass, or none, goes on with the removals.
-func (l Lent) CallBack(ctx context.Context, found *finding.Findings) {
-	if err := teardown.CallBack(ctx, l.world, l.sync, l.now); err != nil {
+// Revoke calls it back, where this pass, or none, goes on with the removals.
+func (l LeasedBudgets) Revoke(ctx context.Context, found *finding.Findings) {
+	if err := teardown.Revoke(ctx, l.world, l.sync, l.now); err != nil {
 		found.Warn(v1alpha1.ReasonBrakeFailed, "no removal goes on, and Karpenter may begin to replace nodes for five minutes at most: "+err.Error())
 		found.WakeBy(l.now.Add(l.sync.GetRetryInterval()))
 	}
@@ -239,7 +241,7 @@ func (l Lent) CallBack(ctx context.Context, found *finding.Findings) {
 const slow = 15 * time.Second
 
 // Unless calls it back once the pass takes long, unless it was ended before; ending waits for that.
-func (l Lent) Unless(ctx context.Context) (ended func()) {
+func (l LeasedBudgets) Unless(ctx context.Context) (ended func()) {
 	if len(l.sync.Status.Removals) == 0 {
 		return func() {}
 	}
@@ -250,7 +252,7 @@ func (l Lent) Unless(ctx context.Context) (ended func()) {
 		select {
 		case <-ctx.Done():
 		case <-time.After(slow):
-			_ = teardown.CallBack(ctx, l.world, l.sync, l.now) // the pass, or the next one, tries again
+			_ = teardown.Revoke(ctx, l.world, l.sync, l.now) // the pass, or the next one, tries again
 		}
 	}()
 	return func() {

@@ -24,7 +24,7 @@ import (
 
 // spec is what a NodeSync says.
 type spec struct {
-	// allows says that the guard lets every pool go, and drain that all nodes are to end.
+	// allows reports whether the guard lets every pool go, and drain that all nodes are to end.
 	allows, drain bool
 }
 
@@ -55,7 +55,7 @@ func drains(w *world, person func(what string, do func(*world))) {
 	}
 }
 
-// restsDrained says that no node is left, and that each pool stays without growth and is known to.
+// restsDrained reports whether no node is left, and that each pool stays without growth and is known to.
 func (s *shelf) restsDrained(w *world) bool {
 	for p := range w.setting.pools {
 		if s.remains(w, p) {
@@ -72,10 +72,10 @@ func (s *shelf) restsDrained(w *world) bool {
 	return !slices.ContainsFunc(w.removals, func(r v1alpha1.Removal) bool { return !r.Drained() })
 }
 
-// wants says that Git has a pool, and that its nodes are to stay.
+// wants reports whether Git has a pool, and that its nodes are to stay.
 func (x *explored) wants(p int) bool { return x.before.git[p] && !x.before.known.drain }
 
-// takesBack says that a pass may end the removal of an entry which lives: Git has it, or is drained of nodes only.
+// takesBack reports whether a pass may end the removal of an entry which lives: Git has it, or is drained of nodes only.
 func (x *explored) takesBack(p int) bool { return x.wants(p) || x.before.known.drain && p == ownClass }
 
 // released are the entries that the guard has let go, once the status is written.

@@ -15,7 +15,7 @@ import (
 type event struct {
 	what string
 	do   func(*world)
-	// fair says that it is bound to happen, sooner or later; one that is not is a fault, or a
+	// fair reports whether it is bound to happen, sooner or later; one that is not is a fault, or a
 	// commit.
 	fair bool
 }
@@ -177,7 +177,7 @@ func (s *shelf) node(w *world, n int, fair, fault may) {
 	fault(is.claim == named && !is.hidden && alive(is.instance), "a person strips the finalizer of "+name, on(func(s *slot) { s.claim, s.deleting = collected, false }))
 }
 
-// leavesStill says whether a NodeClaim is there.
+// leavesStill reports whether a NodeClaim is there.
 func (w *world) leavesStill(uid types.UID) bool {
 	for n, s := range w.slots {
 		if types.UID(nodeName(n)) == uid {

@@ -39,12 +39,12 @@ type shelf struct {
 type form struct {
 	object *plan.Object
 	grows  bool
-	// restrained says that the removal's field manager owns something of it.
+	// restrained reports whether the removal's field manager owns something of it.
 	restrained bool
 	labelled   bool
-	// limits says that its limits and its template are those of Git, and budgets that its disruption budgets are.
+	// limits reports whether its limits and its template are those of Git, and budgets that its disruption budgets are.
 	limits, budgets bool
-	// replaces says that all its nodes have drifted, and budget how many Karpenter may replace at a time.
+	// replaces reports whether all its nodes have drifted, and budget how many Karpenter may replace at a time.
 	replaces   bool
 	budget     int
 	generation int

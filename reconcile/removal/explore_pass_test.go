@@ -24,7 +24,7 @@ import (
 )
 
 // pass runs one pass over a world, by the product's own plan, apply, removal and teardown.
-// meanwhile happens within it; nil where nothing does.
+// meanwhile happens within it; nil if nothing does.
 func (s *shelf) pass(ctx context.Context, before world, meanwhile func(*world)) *explored {
 	x := &explored{shelf: s, before: before, world: before, meanwhile: meanwhile, acts: -1, holds: map[types.UID]bool{}}
 	sync := before.nodeSync(true)
@@ -165,7 +165,7 @@ func (x *explored) live() plan.Live {
 	return live
 }
 
-// set is what Git has; nil where the nodes are drained, and nobody asks.
+// set is what Git has; nil if the nodes are drained, and nobody asks.
 func (s *shelf) set(w *world) *render.Set {
 	if w.known.drain {
 		return nil
@@ -186,7 +186,7 @@ func (s *shelf) set(w *world) *render.Set {
 type successor struct {
 	event string
 	world world
-	// fair says that it is bound to happen, sooner or later, where it can.
+	// fair reports whether it is bound to happen, sooner or later, where it can.
 	fair   bool
 	broken string
 }

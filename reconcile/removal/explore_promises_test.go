@@ -132,12 +132,12 @@ func (x *explored) mayEnd(n int) {
 	x.checked(name + " is ended")
 }
 
-// awaitsPods says that the pods of nodes that end have to run elsewhere before more end.
+// awaitsPods reports whether the pods of nodes that end have to run elsewhere before more end.
 func (x *explored) awaitsPods() bool {
 	return !x.before.noPools() && !x.before.known.drain
 }
 
-// replaces says that Karpenter is to launch what takes their pods first.
+// replaces reports whether Karpenter is to launch what takes their pods first.
 func (x *explored) replaces() bool {
 	return x.awaitsPods() && x.world.removal.Strategy != v1alpha1.RemovalAtOnce
 }
@@ -203,7 +203,7 @@ func (x *explored) nothingOf(p int, uid types.UID, what string) {
 	}
 }
 
-// recorded says whether a record has the instance of a node.
+// recorded reports whether a record has the instance of a node.
 func recorded(record map[string]string, n int) bool {
 	for _, text := range record {
 		if strings.Contains(text, providerID(n)) {
@@ -213,7 +213,7 @@ func recorded(record map[string]string, n int) bool {
 	return false
 }
 
-// shownEnding says whether a record has an instance as one that EC2 has shown ending.
+// shownEnding reports whether a record has an instance as one that EC2 has shown ending.
 func shownEnding(record map[string]string, n int) bool {
 	for _, text := range record {
 		_, state, _ := strings.Cut(text, providerID(n)+`":"`)

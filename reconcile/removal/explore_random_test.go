@@ -111,7 +111,7 @@ type wanderer struct {
 	// ended counts NodeClaims that removals have ended, drained those that drains have, reverted removals that
 	// were, and resumed those that a drain had recorded.
 	ended, drained, reverted, resumed int
-	// moved says that a removal was a move.
+	// moved reports whether a removal was a move.
 	moved bool
 }
 

@@ -218,7 +218,7 @@ func (r reads) Instances(_ context.Context, query cloud.Query) ([]cloud.Instance
 
 func (reads) TerminationProtected(context.Context, string) (bool, error) { return false, nil }
 
-// removalOf is the open removal of a pool's object; nil where there is none.
+// removalOf is the open removal of a pool's object; nil if there is none.
 func removalOf(removals []v1alpha1.Removal, uid types.UID) *v1alpha1.Removal {
 	for i := range removals {
 		if removals[i].UID == uid {

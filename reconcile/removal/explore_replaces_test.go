@@ -15,7 +15,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// seenClaim is one NodeClaim as the API server or a cache has it: ending says that EC2 has taken its
+// seenClaim is one NodeClaim as the API server or a cache has it: ending reports that EC2 has taken its
 // termination.
 type seenClaim struct {
 	claim                       uint8
@@ -43,7 +43,7 @@ func (c seenClaim) conditions() (all []status.Condition) {
 	return all
 }
 
-// replacesBy says whether all nodes of a pool have drifted, and how many Karpenter may replace at a time.
+// replacesBy reports whether all nodes of a pool have drifted, and how many Karpenter may replace at a time.
 func replacesBy(pool *unstructured.Unstructured) (replaces bool, budget int) {
 	_, replaces, _ = unstructured.NestedString(pool.Object, "spec", "template", "metadata", "labels", v1alpha1.LeavingLabel)
 	for _, one := range budgetsOf(pool) {
@@ -76,7 +76,7 @@ func (w *world) disrupting(p int) (n int) {
 	return n
 }
 
-// mayReplaceNode says whether Karpenter may begin to replace a node: the pool's budgets allow it, and its
+// mayReplaceNode reports whether Karpenter may begin to replace a node: the pool's budgets allow it, and its
 // pod could run in another pool.
 func (s *shelf) mayReplaceNode(w *world, n int) bool {
 	is, pool := w.slots[n], w.pools[w.of[n]]
@@ -151,7 +151,7 @@ func (x *explored) granted(of, form int) (n int) {
 	return n
 }
 
-// ownsNow says whether a pool of this UID lives.
+// ownsNow reports whether a pool of this UID lives.
 func (x *explored) ownsNow(p int, uid types.UID) bool {
 	return x.before.pools[p] != nowhere && x.shelf.forms[x.before.pools[p]].object.GetUID() == uid
 }

@@ -127,8 +127,8 @@ func (e *exploration) trace(n int32) string {
 	return strings.Join(lines, "\n")
 }
 
-// rests says that everything is as Git says, and that nothing is on its way. What the guard
-// holds, or what waits for a person to say that the last pool goes, stays as it is, and grows.
+// rests reports whether everything is as Git says, and that nothing is on its way. What the guard
+// holds, or what waits for a person to report that the last pool goes, stays as it is, and grows.
 func (s *shelf) rests(w *world) bool {
 	if !w.calm() || w.remembers() {
 		return false
@@ -167,7 +167,7 @@ func (s *shelf) rests(w *world) bool {
 	return s.classRests(w, held[poolName(0)])
 }
 
-// remembers says that no removal is open, and that what a reverted one has left is recorded.
+// remembers reports whether no removal is open, and that what a reverted one has left is recorded.
 func (w *world) remembers() bool {
 	for uid := range w.record {
 		if len(w.removals) == 0 && strings.HasSuffix(uid, ".reverted") {
@@ -177,11 +177,11 @@ func (w *world) remembers() bool {
 	return false
 }
 
-// leavesNone says that Git has no pool left, and that this is not allowed any more: what has begun
+// leavesNone reports whether Git has no pool left, and that this is not allowed any more: what has begun
 // waits for a pool that takes the pods, and may grow meanwhile.
 func (w *world) leavesNone() bool { return !w.allows && w.noPools() }
 
-// classRests says that the class of pool a is as Git says, or waits for the pool, which is held.
+// classRests reports whether the class of pool a is as Git says, or waits for the pool, which is held.
 func (s *shelf) classRests(w *world, held bool) bool {
 	if w.pools[ownClass] == nowhere {
 		return !w.git[ownClass]
@@ -193,7 +193,7 @@ func (s *shelf) classRests(w *world, held bool) bool {
 	return held
 }
 
-// remains says whether a NodeClaim or an instance of a pool is left.
+// remains reports whether a NodeClaim or an instance of a pool is left.
 func (s *shelf) remains(w *world, p int) bool {
 	for n, is := range w.slots[:w.nodes()] {
 		if w.of[n] == p && (there(is.claim) || alive(is.instance)) {

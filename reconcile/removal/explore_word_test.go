@@ -28,7 +28,7 @@ type word struct {
 	// approvals and freezes are how many more of each there may be.
 	approvals, freezes int8
 	frozen             bool
-	// approved is what stands approved; nil where nothing does.
+	// approved is what stands approved; nil if nothing does.
 	approved *v1alpha1.ApprovedPlan
 }
 
@@ -88,12 +88,12 @@ func (x *explored) thaws(what string) {
 	}
 }
 
-// lastSaid says that people have approved that the last pool goes.
+// lastSaid reports whether people have approved that the last pool goes.
 func (w *world) lastSaid() bool {
 	return slices.ContainsFunc(w.removals, func(r v1alpha1.Removal) bool { return r.LastPool })
 }
 
-// undeleted says that a pool has a node that nothing ends yet, as the pass sees it.
+// undeleted reports whether a pool has a node that nothing ends yet, as the pass sees it.
 func (x *explored) undeleted(p int) bool {
 	for n, c := range x.before.cachedClaims()[:x.before.nodes()] {
 		if x.before.of[n] == p && there(c.claim) && !c.deleting {
@@ -171,7 +171,7 @@ func TestExploreWords(t *testing.T) {
 	}
 }
 
-// takesPods says whether a pool of Git could take the pods of others, as the pass sees it, or none
+// takesPods reports whether a pool of Git could take the pods of others, as the pass sees it, or none
 // has to.
 func (x *explored) takesPods() bool {
 	if x.before.known.drain || (x.before.known.allows || x.before.lastSaid() || x.before.approved != nil) && x.before.noPools() {

@@ -56,13 +56,13 @@ type slot struct {
 	deleting   bool
 	generation int8 // of the pool that owns it
 	instance   uint8
-	// hidden says that EC2's answers lack it, and lags that the next one shows it running.
+	// hidden reports whether EC2's answers lack it, and lags that the next one shows it running.
 	hidden, lags bool
-	// pending says that the pod which ran on the node waits for another.
+	// pending reports whether the pod which ran on the node waits for another.
 	pending bool
-	// replacing says that Karpenter replaces it, and placed that its pod has a place when it drains.
+	// replacing reports whether Karpenter replaces it, and placed that its pod has a place when it drains.
 	replacing, placed bool
-	// ended says that a removal has ended the NodeClaim, noted that whose pods it evicts is recorded.
+	// ended reports whether a removal has ended the NodeClaim, noted that whose pods it evicts is recorded.
 	ended, noted bool
 }
 
@@ -77,9 +77,9 @@ type setting struct {
 	// spare is a pool that stays in Git, without a node.
 	spare   bool
 	removal v1alpha1.RemovalPolicy
-	// classLeaves says that the class of pool a leaves Git with it, and comes with it.
+	// classLeaves reports whether the class of pool a leaves Git with it, and comes with it.
 	classLeaves bool
-	// moves says that commits rename pools.
+	// moves reports whether commits rename pools.
 	moves bool
 	// stays says of nodes that a pod on them may not be disrupted.
 	stays [mostNodes]bool
@@ -108,7 +108,7 @@ type world struct {
 	// late are the caches of NodePools and of NodeClaims, where they lag.
 	latePools  *[mostPools + 1]int
 	lateClaims *claims
-	// lease says that a pod of the controller leads, and ready that its Deployment says so.
+	// lease reports whether a pod of the controller leads, and ready that its Deployment says so.
 	lease, ready bool
 	verified     bool // the account is
 	answers      bool // EC2 does
@@ -117,7 +117,7 @@ type world struct {
 	removals []v1alpha1.Removal
 	recent   []v1alpha1.RecentRemoval
 	record   map[string]string
-	// lost says that a person has deleted the record, and with it the limits in it.
+	// lost reports whether a person has deleted the record, and with it the limits in it.
 	lost bool
 	// These a crash forgets.
 	absent  map[string]teardown.Absence
@@ -287,7 +287,7 @@ func (w *world) still() {
 	}
 }
 
-// calm says that nothing keeps plumbline from going on, and that every cache is up to date.
+// calm reports whether nothing keeps plumbline from going on, and that every cache is up to date.
 func (w *world) calm() bool {
 	for _, s := range w.slots {
 		if s.hidden || s.lags || s.pending {

@@ -32,14 +32,14 @@ type explored struct {
 	// written side by side.
 	effects []effect
 	acts    int
-	// asked says that EC2 was, held which entries the guard holds, and lets which it lets go; holds are the objects of the
+	// asked reports whether EC2 was, held which entries the guard holds, and lets which it lets go; holds are the objects of the
 	// former, as an older one may have the name.
 	asked      bool
 	held, lets [mostPools + 1]bool
 	holds      map[types.UID]bool
 	// ends is how many NodeClaims it has ended.
 	ends int
-	// broken is the promise that the pass has broken; empty where it has kept all.
+	// broken is the promise that the pass has broken; empty if it has kept all.
 	broken string
 }
 
@@ -55,7 +55,7 @@ func (x *explored) breaks(format string, args ...any) {
 	}
 }
 
-// wrote takes a write to the world. ends says that it is one of those that end or stop
+// wrote takes a write to the world. ends reports that it is one of those that end or stop
 // something, which are made side by side.
 func (x *explored) wrote(ends bool, what string, do func(*world)) {
 	if !ends {
@@ -185,7 +185,7 @@ func (r reads) writePool(object client.Object, kind types.PatchType, body []byte
 	return r.shelf.forms[number].object.DeepCopy(), nil
 }
 
-// givesOthers says that a write gives a pool other limits back than it had. One that grows has those of
+// givesOthers reports whether a write gives a pool other limits back than it had. One that grows has those of
 // a person by then. Its disruption budgets come later, where Karpenter replaced its nodes.
 func (r reads) givesOthers(p, number int) bool {
 	before, after := r.world.pools[p], r.shelf.forms[number]

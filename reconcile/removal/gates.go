@@ -78,7 +78,7 @@ func (s *Step) Blockers(ctx context.Context) blocker.Look {
 	return look
 }
 
-// endsFirst says whether Karpenter's feature gate for that is on; where that cannot be read, nothing is named.
+// endsFirst reports whether Karpenter's feature gate for that is on; where that cannot be read, nothing is named.
 func (s *Step) endsFirst(ctx context.Context) bool {
 	if s.Gate == nil {
 		return false
@@ -109,7 +109,7 @@ func (s *Step) leaderGate(ctx context.Context) teardown.Gate {
 }
 
 // otherVersion names a controller whose image is of another version than Git wants and than the one in force; empty
-// where there is none, or the image does not tell.
+// if there is none, or the image does not tell.
 func (s *Step) otherVersion(ctx context.Context, deployments []appsv1.Deployment) string {
 	k := s.Sync.Status.Karpenter
 	if k.Version == "" {
@@ -200,7 +200,7 @@ func (s *Step) gitGate(r v1alpha1.Removal) teardown.Gate {
 // clocksDiffer is by how much the API server's clock may differ from ours.
 const clocksDiffer = time.Minute
 
-// firstThatWaits says what the first change waits for that is not made yet; empty where none waits.
+// firstThatWaits says what the first change waits for that is not made yet; empty if none waits.
 func (s *Step) firstThatWaits() string {
 	if s.Plan == nil {
 		return ""
@@ -213,7 +213,7 @@ func (s *Step) firstThatWaits() string {
 	return ""
 }
 
-// onlyHeldSince says that what is not applied of a newer revision is only held, and nothing that a removal waits for: all
+// onlyHeldSince reports whether what is not applied of a newer revision is only held, and nothing that a removal waits for: all
 // of the revision that it was recorded in had been applied, and what is held changes objects that are there, and to none of
 // which it moves.
 func (s *Step) onlyHeldSince(r v1alpha1.Removal) bool {
@@ -229,7 +229,7 @@ func (s *Step) onlyHeldSince(r v1alpha1.Removal) bool {
 	})
 }
 
-// arrivalsDone says whether everything of the revision is applied and each
+// arrivalsDone reports whether everything of the revision is applied and each
 // NodePool that came with it is Ready; if not, what is waited for. Nothing
 // leaves before what takes its place is there. What is held of a newer commit is
 // not waited for.
@@ -296,7 +296,7 @@ func (s *Step) takenBy(targets []render.Ref) teardown.Gate {
 	return teardown.Gate{Message: "no NodePool could take the pods: " + finding.Some(unfit)}
 }
 
-// joins adds to the room what a NodePool that could take pods has left of its limits, and says
+// joins adds to the room what a NodePool that could take pods has left of its limits, and reports
 // whether there is a limit still: of a resource that one of them does not limit there is none.
 func (s *Step) joins(room *teardown.Room, ref render.Ref) bool {
 	left := plan.LimitsLeft(s.Live.Objects[ref].Unstructured)
@@ -317,7 +317,7 @@ func (s *Step) joins(room *teardown.Room, ref render.Ref) bool {
 	return len(room.Left) > 0
 }
 
-// successorWanted says whether pods have to find a place elsewhere. They have not
+// successorWanted reports whether pods have to find a place elsewhere. They have not
 // where Git has no NodePool left that may grow and guard.allowLastPool says so, or people have approved
 // just that.
 func (s *Step) successorWanted(r v1alpha1.Removal) bool {
@@ -329,7 +329,7 @@ func (s *Step) successorWanted(r v1alpha1.Removal) bool {
 	})
 }
 
-// unfit says why a NodePool of the Set can take no pods; empty where it can.
+// unfit says why a NodePool of the Set can take no pods; empty if it can.
 func (s *Step) unfit(ref render.Ref) string {
 	live := s.Live.Objects[ref]
 	if live == nil {

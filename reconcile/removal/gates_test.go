@@ -197,7 +197,7 @@ func TestSuccessorGate(t *testing.T) {
 		failing bool
 		none    bool
 		allowed bool
-		// approved says that people have approved that it is the last one.
+		// approved reports whether people have approved that it is the last one.
 		approved bool
 		want     string
 	}{

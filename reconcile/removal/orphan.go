@@ -76,17 +76,17 @@ func (s *Step) orphanEntries(ctx context.Context) error {
 	return err
 }
 
-// leavesAsIs says whether an entry is recorded as one that leaves, and people have approved that it is left to
+// leavesAsIs reports whether an entry is recorded as one that leaves, and people have approved that it is left to
 // itself.
 func leavesAsIs(c *plan.Candidate) bool { return c.Orphan && c.Recorded && !c.Held }
 
-// leftAsIs says that of the entry of a removal.
+// leftAsIs reports whether of the entry of a removal.
 func (s *Step) leftAsIs(uid types.UID) bool {
 	return slices.ContainsFunc(s.Plan.Removals, func(c plan.Candidate) bool { return c.UID == uid && leavesAsIs(&c) })
 }
 
-// leftUnmanaged says that a removal has ended by leaving its object to itself, and of how many nodes; empty
-// where it has not.
+// leftUnmanaged reports that a removal has ended by leaving its object to itself, and of how many nodes; empty
+// if it has not.
 func (s *Step) leftUnmanaged(r v1alpha1.Removal) string {
 	object := s.Live.Objects[refOf(r)]
 	if object == nil || object.GetUID() != r.UID || !object.IsOrphaned(s.owner()) {
@@ -101,7 +101,7 @@ func (s *Step) leftUnmanaged(r v1alpha1.Removal) string {
 	return fmt.Sprintf("%s is left to itself with %s, as was approved: no NodeSync manages it", refOf(r), english.Plural(nodes, "node", ""))
 }
 
-// Orphaned are the NodePools with nodes that were left to themselves, and that nobody has adopted since.
+// Orphaned are the NodePools with nodes that were no longer managed, and that nobody has adopted since.
 func (s *Step) Orphaned() []plan.OrphanedPool { return s.Live.Orphaned(s.owner()) }
 
 // leftNodes says what becomes of the nodes. What is terminating cannot be taken
@@ -185,14 +185,14 @@ func (s *Step) leftRelabelled(ctx context.Context) ([]render.Ref, error) {
 	return slices.SortedFunc(maps.Keys(found), func(a, b render.Ref) int { return cmp.Compare(a.String(), b.String()) }), nil
 }
 
-// Relabelled says whether anything has left Git that is relabelled: once its label is set
+// Relabelled reports whether anything has left Git that is relabelled: once its label is set
 // again it is a candidate like any other.
 func (s *Step) Relabelled(ctx context.Context) (bool, error) {
 	left, err := s.leftRelabelled(ctx)
 	return len(left) > 0, err
 }
 
-// awaitRelabelled notes what has left Git and is relabelled, and says whether there is
+// awaitRelabelled notes what has left Git and is relabelled, and reports whether there is
 // anything.
 func (s *Step) awaitRelabelled(ctx context.Context) (waits bool, err error) {
 	left, err := s.leftRelabelled(ctx)
@@ -253,13 +253,13 @@ func (s *Step) Appliers() []string {
 	return found
 }
 
-// leaves says whether an object is the NodeSync's, or one whose removal is recorded.
+// leaves reports whether an object is the NodeSync's, or one whose removal is recorded.
 func (s *Step) leaves(object metav1.Object) bool {
 	return s.owner().Owns(object) ||
 		slices.ContainsFunc(s.Sync.Status.Removals, func(r v1alpha1.Removal) bool { return r.UID == object.GetUID() })
 }
 
-// createdAgain says whether another client has created a NodePool of the NodeSync again since that was deleted. One that
+// createdAgain reports whether another client has created a NodePool of the NodeSync again since that was deleted. One that
 // stood before is not meant, nor one of another NodeSync.
 func (s *Step) createdAgain(ref render.Ref, object *plan.Object) bool {
 	store := s.Memory.applied

@@ -110,7 +110,7 @@ func (s *Step) pause(ctx context.Context, pools []types.UID) error {
 	s.WakeBy(s.Now.Add(brief))
 	paused := s.Before.DeepCopy()
 	paused.Status.Removals = slices.DeleteFunc(paused.Status.Removals, func(r v1alpha1.Removal) bool { return !slices.Contains(pools, r.UID) })
-	return teardown.CallBack(ctx, s.world(), paused, s.Now)
+	return teardown.Revoke(ctx, s.world(), paused, s.Now)
 }
 
 // reverted is the write that reports a reverted removal, and how many of its NodeClaims are terminated.
@@ -141,7 +141,7 @@ func (s *Step) whyReturned(r v1alpha1.Removal) string {
 	return fmt.Sprintf("%s is not this NodeSync's any more, and stays", ref)
 }
 
-// notDriven says whether a removal stands still: Git has its entry again, another
+// notDriven reports whether a removal stands still: Git has its entry again, another
 // NodeSync has it, or may have it, it is left to itself, or it stays without nodes.
 func (s *Step) notDriven(r v1alpha1.Removal) bool {
 	return s.leftAsIs(r.UID) || slices.ContainsFunc(s.Plan.Returned, func(back v1alpha1.Removal) bool { return back.UID == r.UID }) ||

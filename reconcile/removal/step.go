@@ -45,7 +45,7 @@ type Tools struct {
 	AskEvery time.Duration
 	// Log is what Karpenter's controller has logged last, for a diagnosis; empty if it cannot be read.
 	Log func(context.Context) string
-	// Gate says whether one of Karpenter's feature gates is on; nil where that is not known.
+	// Gate reports whether one of Karpenter's feature gates is on; nil if that is not known.
 	Gate func(ctx context.Context, name string) (bool, error)
 	// Denied is why the deletion guard denies Karpenter's controller the removal of its finalizers; empty if it does not. It
 	// reads the API server. nil if nobody looks.
@@ -68,13 +68,13 @@ type Step struct {
 	Memory       *Memory
 	Now          time.Time
 
-	// Set is what Git has; nil where the NodeSync is being deleted.
+	// Set is what Git has; nil if the NodeSync is being deleted.
 	Set *render.Set
-	// Live is what lives of the definitions, and Served says that their kinds are.
+	// Live is what lives of the definitions, and Served reports that their kinds are.
 	Live   plan.Live
 	Served bool
 	Plan   *plan.Plan
-	// Revision is the Set's. Applied says that every arrival and change of it stands in
+	// Revision is the Set's. Applied reports that every arrival and change of it stands in
 	// the cluster, Written are those of this pass, and Ready how far each definition is.
 	Revision string
 	Applied  bool
@@ -87,15 +87,15 @@ type Step struct {
 	Alive      bool
 	// Cluster is the name by which Karpenter tags instances, and Region where they are.
 	Cluster, Region string
-	// Account is what AWS says of the account; nil where it was not asked.
+	// Account is what AWS says of the account; nil if it was not asked.
 	Account *cloud.Verdict
 	// GoesTo returns what names the NodeSync that an object goes to.
 	GoesTo func(context.Context) (func(*unstructured.Unstructured) string, error)
-	// ReadSince says whether Git was read since a time; if not, why, and when the next pass
-	// is wanted, which reads it: zero where that is a retry.
+	// ReadSince reports whether Git was read since a time; if not, why, and when the next pass
+	// is wanted, which reads it: zero if that is a retry.
 	ReadSince func(at time.Time) (read bool, why string, wake time.Time)
 	// Withheld is why it is in doubt that what the revision lacks was taken out of Git, as
-	// the status is to keep it; nil where it was.
+	// the status is to keep it; nil if it was.
 	Withheld func(ctx context.Context, sync *v1alpha1.NodeSync, relabelled func(context.Context) (bool, error)) *v1alpha1.Withheld
 	// counts are the removals that begin once status.recentRemovals, read back, has them.
 	counts map[types.UID]bool
@@ -124,7 +124,7 @@ type Memory struct {
 	absent  map[string]teardown.Absence
 	// evicted are the NodeClaims that end and whose pods are noted.
 	evicted map[types.UID]bool
-	// settled says that no pod is left without a node by a removal.
+	// settled reports whether no pod is left without a node by a removal.
 	settled bool
 	// lease is the newest renewal of the lease of Karpenter's controller.
 	lease upgrade.Renewal
@@ -138,7 +138,7 @@ func (s *Step) wakeNow() { s.WakeBy(s.Now) }
 // timestamp is the pass's time as status holds it.
 func (s *Step) timestamp() metav1.Time { return metav1.NewTime(s.Now.Truncate(time.Second)) }
 
-// wants says whether Git has an entry. A NodeSync that is being deleted has none.
+// wants reports whether Git has an entry. A NodeSync that is being deleted has none.
 func (s *Step) wants(ref render.Ref) bool { return wants(s.Set, ref) }
 
 func wants(set *render.Set, ref render.Ref) bool {
@@ -209,7 +209,7 @@ func (s *Step) saveApplied(ctx context.Context, gone map[types.UID]bool) error {
 }
 
 // AppliedRevision is the newest revision of which anything was written, by the record; empty
-// where that was not read, or lacks it.
+// if that was not read, or lacks it.
 func (m *Memory) AppliedRevision() string {
 	if m.applied == nil {
 		return ""
@@ -217,12 +217,12 @@ func (m *Memory) AppliedRevision() string {
 	return m.applied.Record.Revision
 }
 
-// RecordLost says that the record which was read is not the one of what lives; see RecordLost.
+// RecordLost reports whether the record which was read is not the one of what lives; see RecordLost.
 func (m *Memory) RecordLost(owner plan.Owner, live plan.Live, set *render.Set) bool {
 	return m.applied != nil && RecordLost(m.applied, owner, live, set)
 }
 
-// RecordLost says that a record is not the one of what lives: it was deleted, or has lost its
+// RecordLost reports whether a record is not the one of what lives: it was deleted, or has lost its
 // revision, or was restored to one that is older than a NodePool that left Git. The name of each
 // is recorded before it is created or adopted.
 func RecordLost(store *inventory.Store, owner plan.Owner, live plan.Live, set *render.Set) bool {
@@ -274,7 +274,7 @@ func (s *Step) Recorded() map[render.Ref]types.UID {
 }
 
 // owned are the live objects that this NodeSync has applied. Of one that is
-// recorded the label says whether it still is; to read managedFields costs more.
+// recorded the label reports whether it still is; to read managedFields costs more.
 func (s *Step) owned() map[render.Ref]types.UID {
 	owner := s.owner()
 	label, _ := owner.Label()
@@ -354,7 +354,7 @@ func severalOf(c plan.Candidate) []string {
 	return reasons
 }
 
-// heldAsOlder says whether a candidate is held since HEAD is, or may be, older.
+// heldAsOlder reports whether a candidate is held since HEAD is, or may be, older.
 func heldAsOlder(c plan.Candidate) bool {
 	return slices.Contains([]string{v1alpha1.ReasonOlderRevision, v1alpha1.ReasonHistoryUnknown}, c.Reason)
 }

@@ -53,7 +53,7 @@ func TestTheRecordHasWhatLived(t *testing.T) {
 }
 
 // TestWhatADrainTakesOver: a removal that was held is the drain's from then on, and a commit's again that is weighed
-// after it; what is under way for a commit stays that.
+// after it; what is in progress for a commit stays that.
 func TestWhatADrainTakesOver(t *testing.T) {
 	for name, c := range map[string]struct{ recorded, lacks, want string }{
 		"the drain of what was held": {"main@sha1:1", plan.RevisionDeleted, plan.RevisionDeleted},

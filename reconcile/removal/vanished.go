@@ -65,7 +65,7 @@ func vanished(ctx context.Context, reader client.Reader, record inventory.Record
 	return found, wanted, err
 }
 
-// leaves says whether the removal of an object has begun: it is held no more.
+// leaves reports whether the removal of an object has begun: it is held no more.
 func leaves(removals []v1alpha1.Removal, uid types.UID) bool {
 	return slices.ContainsFunc(removals, func(r v1alpha1.Removal) bool {
 		return r.UID == uid && r.Phase != v1alpha1.RemovalHeld

@@ -36,7 +36,7 @@ type credentials interface {
 	sign(ctx context.Context, header http.Header, body []byte) error
 	// secrets are what no message may repeat.
 	secrets() []string
-	// renew drops a token that was kept from an earlier request, and says whether there
+	// renew drops a token that was kept from an earlier request, and reports whether there
 	// was one: another try gets another.
 	renew() bool
 }
@@ -198,7 +198,7 @@ type app struct {
 	repository repository
 	// hide are the texts that no message may repeat.
 	hide []string
-	// kept says that the last request was signed with a token that was kept.
+	// kept reports whether the last request was signed with a token that was kept.
 	kept bool
 }
 
@@ -476,7 +476,7 @@ func (p *poster) complete(ctx context.Context, listed []PullRequest) ([]PullRequ
 	return open, nil
 }
 
-// askWhole asks for the hash of a commit; it is empty where the host has it no more.
+// askWhole asks for the hash of a commit; it is empty if the host has it no more.
 func (p *poster) askWhole(ctx context.Context, short string) (string, error) {
 	a, err := p.get(ctx, readsHead, p.review.whole(p.repository, short))
 	var gone *NotFoundError

@@ -22,7 +22,7 @@ type octocat struct {
 	// made counts tokens, and valid is the one that counts.
 	made  int
 	valid string
-	// refuse answers a request for a token; nil where one is made.
+	// refuse answers a request for a token; nil if one is made.
 	refuse func(http.ResponseWriter, *http.Request)
 	// posted are the tokens that statuses came with.
 	posted []string

@@ -37,13 +37,13 @@ type adapter struct {
 	credentials func(reader) (credentials, error)
 	// status is the request that posts a status.
 	status func(repository, Status) request
-	// page is where a browser shows a folder; nil where the host has no pages.
+	// page is where a browser shows a folder; nil if the host has no pages.
 	page func(r repository, commit, folder string) string
 	// meant returns the code of an answer as other hosts would send it. It may be nil.
 	meant func(answer, Status) int
-	// review is how pull requests are read and commented on; nil where they are not.
+	// review is how pull requests are read and commented on; nil if they are not.
 	review *reviewing
-	// propose is how pull requests are opened; nil where they are not.
+	// propose is how pull requests are opened; nil if they are not.
 	propose *proposing
 }
 
@@ -320,7 +320,7 @@ func Clean(repository string) string {
 }
 
 // Page is where a browser shows a folder of a repository as a commit has it;
-// empty where the host has no such page, or none whose URL it takes.
+// empty if the host has no such page, or none whose URL it takes.
 func Page(provider, repository, commit, folder string) string {
 	kind := adapters()[provider]
 	if kind.page == nil || strings.Contains(folder, "..") {

@@ -13,7 +13,7 @@ type paging struct {
 	// parameter is the number of a page, or of the first entry of one where fromZero.
 	parameter string
 	fromZero  bool
-	// answer is a page. more says that there is another, and next where that begins.
+	// answer is a page. more reports that there is another, and next where that begins.
 	answer func(w http.ResponseWriter, r *http.Request, items []string, more bool, next int)
 }
 
@@ -75,7 +75,7 @@ func bySkip() paging {
 	}}
 }
 
-// askedWhole says whether a request is one for the whole of a commit's hash, and answers it.
+// askedWhole reports whether a request is one for the whole of a commit's hash, and answers it.
 func askedWhole(w http.ResponseWriter, r *http.Request, heads int) bool {
 	_, short, is := strings.Cut(r.URL.Path, "/2.0/repositories/acme/fleet/commit/")
 	if !is {

@@ -12,7 +12,7 @@ import (
 // Proposer opens pull requests.
 type Proposer interface {
 	// Proposed is the newest pull request from a branch of the repository into another one, whatever
-	// became of it; nil where there was none.
+	// became of it; nil if there was none.
 	Proposed(ctx context.Context, branch, base string) (*Proposed, error)
 	// Propose opens one. Where one is open already, it returns that.
 	Propose(ctx context.Context, p Proposal) (*Proposed, error)
@@ -29,7 +29,7 @@ type Proposed struct {
 	URL string
 	// State is Open, Merged or Closed.
 	State ProposedState
-	// Head is the commit that its branch has, or had when it was merged or closed; empty where the
+	// Head is the commit that its branch has, or had when it was merged or closed; empty if the
 	// host does not say.
 	Head string
 }
@@ -47,7 +47,7 @@ const (
 // proposing is how one kind of host opens pull requests. It has no I/O.
 type proposing struct {
 	// from are those from a branch into another one, the newest first: a host may list others too, and
-	// more than are read. pair asks for one of them, whichever; nil where from lists no others.
+	// more than are read. pair asks for one of them, whichever; nil if from lists no others.
 	from func(r repository, branch, base string) listing[listed]
 	pair func(r repository, branch, base string) request
 	open func(r repository, p Proposal) request
@@ -58,7 +58,7 @@ type proposing struct {
 type listed struct {
 	Proposed
 	branch, base string
-	// fork says that the branch is of another repository.
+	// fork reports whether the branch is of another repository.
 	fork bool
 }
 
@@ -79,7 +79,7 @@ func (h *Hosts) Proposer(provider, repository string, secret map[string][]byte) 
 	return p, nil
 }
 
-// Proposes says whether pull requests are opened on a kind of host.
+// Proposes reports whether pull requests are opened on a kind of host.
 func Proposes(provider string) bool { return adapters()[provider].propose != nil }
 
 // Proposed asks page by page, until it is found, and at the end for the very branch, where there are
@@ -103,7 +103,7 @@ func (p *poster) Proposed(ctx context.Context, branch, base string) (*Proposed, 
 	return &one.Proposed, nil
 }
 
-// newest is the first one that is listed; more says that there are pages that are not read.
+// newest is the first one that is listed; more reports that there are pages that are not read.
 func (p *poster) newest(ctx context.Context, branch, base string) (found *Proposed, more bool, err error) {
 	list := p.propose.from(p.repository, branch, base)
 	read, next := list.read, list.next

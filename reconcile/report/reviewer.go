@@ -13,7 +13,7 @@ import (
 
 // Reviewer reads the open pull requests of a repository, and comments on them.
 type Reviewer interface {
-	// PullRequests are the open ones that would go into a branch, the newest first. more says
+	// PullRequests are the open ones that would go into a branch, the newest first. more reports
 	// that there are some that were not read.
 	PullRequests(ctx context.Context, base string) (open []PullRequest, more bool, err error)
 	// OwnComments are those on a pull request that the token's own user wrote, the oldest first.
@@ -27,12 +27,12 @@ type Reviewer interface {
 type PullRequest struct {
 	Number int
 	// Head is the full hash of the commit that it has now, and Ref where that is fetched: empty
-	// where no reference of the repository leads to it, and it is fetched by its hash.
+	// if no reference of the repository leads to it, and it is fetched by its hash.
 	Head, Ref string
 	// Base is the branch that it would go into.
 	Base   string
 	Author string
-	// Fork says that it comes from another repository.
+	// Fork reports whether it comes from another repository.
 	Fork bool
 }
 
@@ -60,17 +60,17 @@ type reviewing struct {
 	// self asks who the token is of, and name reads that as an author of comments is named.
 	self func(repository) request
 	name func(answer) (string, error)
-	// selfRight is what a token needs for it; empty where any may.
+	// selfRight is what a token needs for it; empty if any may.
 	selfRight string
 	// whole asks for a commit by the beginning of its hash, where a list has no more of it, and
-	// hash reads the hash; nil where lists have all of it.
+	// hash reads the hash; nil if lists have all of it.
 	whole func(r repository, short string) request
 	hash  func(body []byte) (string, error)
 }
 
 // Markup is what a comment may have in it.
 type Markup struct {
-	// HTML says that tags fold, and hide, what they are around. A host without shows them as text.
+	// HTML reports whether tags fold, and hide, what they are around. A host without shows them as text.
 	HTML bool
 	// Most is how many bytes a comment may have.
 	Most int
@@ -91,7 +91,7 @@ var (
 	writesComment = Task{What: "comment on a pull request", Right: "comment on pull requests"}
 )
 
-// Reviewer returns the client for the pull requests of a repository, likewise. comments says
+// Reviewer returns the client for the pull requests of a repository, likewise. comments reports
 // that it is to write some.
 func (h *Hosts) Reviewer(provider, repository string, secret map[string][]byte, comments bool) (Reviewer, error) {
 	rights := permissions{"pull_requests": "read"}
@@ -201,7 +201,7 @@ type githubSide struct {
 	} `json:"repo"`
 }
 
-// isFork says whether a head is of another repository than the base.
+// isFork reports whether a head is of another repository than the base.
 func isFork(head, base githubSide) bool {
 	return head.Repo == nil || base.Repo == nil || head.Repo.ID != base.Repo.ID
 }

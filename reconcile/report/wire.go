@@ -34,7 +34,7 @@ type request struct {
 	to     string
 	// header is what the host wants beside the credentials. It may be nil.
 	header http.Header
-	// body is nil where nothing is sent.
+	// body is nil if nothing is sent.
 	body any
 	// task is what it is for, and most how much of the answer is read; 0 for maxAnswer.
 	task Task
@@ -192,7 +192,7 @@ type listing[T any] struct {
 	// first asks for the first page, and read reads one.
 	first request
 	read  func(body []byte) ([]T, error)
-	// next asks for the page after one; false where that was the last. It is nil where one answer
+	// next asks for the page after one; false if that was the last. It is nil if one answer
 	// has everything.
 	next func(of request, a answer) (request, bool, error)
 }
@@ -300,7 +300,7 @@ func numberIn(r request, name string) int {
 	return number
 }
 
-// nextByLink goes on at the next number while a header says that there is a next page.
+// nextByLink goes on at the next number while a header reports that there is a next page.
 // https://www.rfc-editor.org/rfc/rfc8288
 func nextByLink(of request, a answer) (request, bool, error) {
 	more := strings.Contains(strings.Join(a.header.Values("Link"), ","), `rel="next"`)
@@ -361,7 +361,7 @@ func (t Task) what() string { return cmp.Or(t.What, "post a commit status") }
 
 func (t Task) right() string { return cmp.Or(t.Right, "write commit statuses") }
 
-// RepositoryError says that a URL names no repository on a host that takes
+// RepositoryError reports that a URL names no repository on a host that takes
 // commit statuses.
 type RepositoryError struct {
 	URL, Reason string
@@ -382,7 +382,7 @@ func (e *SecretError) Error() string {
 	return fmt.Sprintf("the key %s of the report's secret %s", e.Key, e.Reason)
 }
 
-// UnauthorizedError says that the host refuses the token.
+// UnauthorizedError reports that the host refuses the token.
 type UnauthorizedError struct {
 	Task
 	Host, Said string
@@ -393,7 +393,7 @@ func (e *UnauthorizedError) Error() string {
 	return fmt.Sprintf("%s on %s: the host refuses the token%s: give one that may %s", e.what(), e.Host, said(e.Said), e.right())
 }
 
-// RateLimitedError says that the host wants no requests for a while.
+// RateLimitedError reports that the host wants no requests for a while.
 type RateLimitedError struct {
 	Task
 	Host string
@@ -406,8 +406,8 @@ func (e *RateLimitedError) Error() string {
 	return fmt.Sprintf("%s on %s: the host limits the rate of requests: it is tried again later", e.what(), e.Host)
 }
 
-// NotFoundError says that the host has no such repository or commit. Repository is empty
-// where statuses go to a URL without one.
+// NotFoundError reports that the host has no such repository or commit. Repository is empty
+// if statuses go to a URL without one.
 type NotFoundError struct {
 	Task
 	Host, Repository, Commit string
@@ -424,7 +424,7 @@ func (e *NotFoundError) Error() string {
 	return fmt.Sprintf("post a commit status on %s: no repository %s with commit %s, or hidden from the token: check report.url and the token's rights", e.Host, e.Repository, e.Commit)
 }
 
-// RejectedError says that the host does not take the status as it is.
+// RejectedError reports that the host does not take the status as it is.
 type RejectedError struct {
 	Task
 	Host string
@@ -437,7 +437,7 @@ func (e *RejectedError) Error() string {
 	return fmt.Sprintf("%s on %s: rejected with code %d%s: check that report.provider is the kind of this host", e.what(), e.Host, e.Code, said(e.Said))
 }
 
-// MovedError says that the host redirects to where the token is not sent.
+// MovedError reports that the host redirects to where the token is not sent.
 type MovedError struct {
 	Task
 	Host, To string
@@ -448,7 +448,7 @@ func (e *MovedError) Error() string {
 	return fmt.Sprintf("%s on %s: it redirects to %s, where the token is not sent: set report.url to the new place", e.what(), e.Host, e.To)
 }
 
-// UnavailableError says that the host did not answer, or has an error of its own.
+// UnavailableError reports that the host did not answer, or has an error of its own.
 type UnavailableError struct {
 	Task
 	Host string

@@ -34,14 +34,14 @@ type Step struct {
 	// Cluster is the EKS cluster, Kubernetes its version (1.36).
 	Cluster, Kubernetes string
 	// Unverified is why it is not certain that AWS's answers are those of this cluster's account;
-	// empty where it is.
+	// empty if it is.
 	Unverified string
 	// Patience is how long all answers together are waited for.
 	Patience time.Duration
 }
 
 // Unverified is why the answers of AWS may be those of another account, by what is known of it;
-// empty where they are not.
+// empty if they are not.
 func Unverified(account *cloud.Verdict) string {
 	if account == nil || !account.OK {
 		return "the account is not verified"

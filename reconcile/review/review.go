@@ -35,8 +35,8 @@ type Review struct {
 // Input is what a Review is of.
 type Input struct {
 	*preview.Preview
-	// Branch is the one that the commit is to be merged into, and Behind says that it has commits in force which
-	// the commit lacks. Lacks is its newest commit, where that is not in force and the commit lacks it; empty where
+	// Branch is the one that the commit is to be merged into, and Behind reports that it has commits in force which
+	// the commit lacks. Lacks is its newest commit, where that is not in force and the commit lacks it; empty if
 	// there is none, or a merge adds nothing to it.
 	Branch string
 	Behind bool
@@ -309,7 +309,7 @@ type pool struct {
 	pace    plan.PoolPace
 	reasons []string
 	count   int
-	// to are the pools that its nodes move to; empty where they end.
+	// to are the pools that its nodes move to; empty if they end.
 	to []string
 }
 

@@ -33,10 +33,10 @@ type Daemon struct {
 	// CertificateAuthority is the bundle, in PEM, that the API server's certificate is
 	// checked against.
 	CertificateAuthority []byte
-	// Grants say whether a Secret has to name the hosts that it is for.
+	// Grants report whether a Secret has to name the hosts that it is for.
 	Grants grant.Policy
 	// PageURL is where users find the page of the daemon, which commit statuses then link to;
-	// empty where there is none.
+	// empty if there is none.
 	PageURL string
 	// Concludes, where it is set, is the only NodeSync that passes are made over, and only once it
 	// is being deleted, or drained: a command stands in for a daemon that does not run.
@@ -53,13 +53,13 @@ type Daemon struct {
 // CABundle is the CertificateAuthority as Karpenter has it in its hash of an EC2NodeClass.
 func (d Daemon) CABundle() string { return plan.CABundle(d.CertificateAuthority) }
 
-// Takes says whether passes are made over a NodeSync. Of the others it is only asked what they have in Git.
+// Takes reports whether passes are made over a NodeSync. Of the others it is only asked what they have in Git.
 func (d Daemon) Takes(sync *v1alpha1.NodeSync) bool {
 	ends := !sync.DeletionTimestamp.IsZero() || sync.Spec.Drain
 	return d.Concludes == "" || d.Concludes == sync.UID && (ends || d.Installing())
 }
 
-// Installing says whether passes only bring back Karpenter's charts.
+// Installing reports whether passes only bring back Karpenter's charts.
 func (d Daemon) Installing() bool { return d.Installs != nil && d.Installs() }
 
 // Steps are those that a pass takes of all: those up to the installation of the charts where nothing else is to be done, and

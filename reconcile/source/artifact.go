@@ -16,6 +16,6 @@ type Artifact struct {
 	Before map[string]time.Time
 	// Asked is when the API server was asked for it, before it answered: what changes after that is not in it.
 	Asked time.Time
-	// Unready is why Flux has not made a newer one; nil where it would have.
+	// Unready is why Flux has not made a newer one; nil if it would have.
 	Unready error
 }

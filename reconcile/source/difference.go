@@ -29,7 +29,7 @@ func (t *tree) Since(before fs.FS) (render.Difference, bool) {
 	return c.found, known
 }
 
-// Direct says whether a name leads over no symlink, whether or not anything stands there.
+// Direct reports whether a name leads over no symlink, whether or not anything stands there.
 func (t *tree) Direct(name string) bool {
 	here := entry{name: ".", mode: filemode.Dir, hash: t.root}
 	if name == "." {
@@ -57,12 +57,12 @@ const mostDiffering = 1000
 // comparison is the work of one Since.
 type comparison struct {
 	now, before *tree
-	// reads says that folders of the earlier commit are read, too.
+	// reads reports whether folders of the earlier commit are read, too.
 	reads bool
 	found render.Difference
 }
 
-// folder compares a folder with what it was; false where that is not known, or is too much.
+// folder compares a folder with what it was; false if that is not known, or is too much.
 func (c *comparison) folder(name string, before, now plumbing.Hash) bool {
 	if before == now {
 		return true
@@ -120,7 +120,7 @@ func first(before, now []entry) int {
 	return strings.Compare(before[0].name, now[0].name)
 }
 
-// entry compares an entry with what it was; nil for one that is not there. listed says whether
+// entry compares an entry with what it was; nil for one that is not there. listed reports whether
 // the folder's listing is the same by it.
 func (c *comparison) entry(folder string, was, is *entry) (listed, ok bool) {
 	if was != nil && is != nil && was.mode == is.mode {
@@ -185,7 +185,7 @@ type lookup struct {
 	entries int
 }
 
-// at is the file at a path of a tree; nil where there is none. The error may be the context's.
+// at is the file at a path of a tree; nil if there is none. The error may be the context's.
 func (l *lookup) at(ctx context.Context, root plumbing.Hash, name string) (*object.TreeEntry, error) {
 	parts := strings.Split(name, "/")
 	for i, part := range parts {

@@ -19,7 +19,7 @@ import (
 
 // All URLs in these errors are without user and password.
 
-// URLError says that a URL cannot be fetched from.
+// URLError reports that a URL cannot be fetched from.
 type URLError struct {
 	URL, Reason string
 }
@@ -29,7 +29,7 @@ func (e *URLError) Error() string {
 	return fmt.Sprintf("the source's url %s %s: give one that begins with https://, http:// or ssh://", e.URL, e.Reason)
 }
 
-// RefError says that a reference is written wrongly.
+// RefError reports that a reference is written wrongly.
 type RefError struct {
 	Field, Value string
 	Err          error
@@ -43,10 +43,10 @@ func (e *RefError) Error() string {
 // Unwrap returns what the parser said.
 func (e *RefError) Unwrap() error { return e.Err }
 
-// AuthError says that the host refuses the credentials, or wants some.
+// AuthError reports that the host refuses the credentials, or wants some.
 type AuthError struct {
 	URL string
-	// Anonymous says that there were none.
+	// Anonymous reports whether there were none.
 	Anonymous bool
 	Err       error
 }
@@ -62,12 +62,12 @@ func (e *AuthError) Error() string {
 // Unwrap returns the host's answer.
 func (e *AuthError) Unwrap() error { return e.Err }
 
-// NotFoundError says that what was asked for does not exist on the host.
+// NotFoundError reports that what was asked for does not exist on the host.
 type NotFoundError struct {
 	URL string
 	// What is missing: "the repository", "any commit", "branch main", …
 	What string
-	// Anonymous says that the host was asked without credentials.
+	// Anonymous reports whether the host was asked without credentials.
 	Anonymous bool
 }
 
@@ -93,10 +93,10 @@ const (
 	whatCommit     = "commit"
 )
 
-// UnreachableError says that the host did not answer, or not to the end.
+// UnreachableError reports that the host did not answer, or not to the end.
 type UnreachableError struct {
 	URL string
-	// Timeout is true where the time of the fetch ran out.
+	// Timeout is true if the time of the fetch ran out.
 	Timeout bool
 	Err     error
 }
@@ -112,7 +112,7 @@ func (e *UnreachableError) Error() string {
 // Unwrap returns what the network said.
 func (e *UnreachableError) Unwrap() error { return e.Err }
 
-// CertificateError says that the host's TLS certificate is not trusted.
+// CertificateError reports that the host's TLS certificate is not trusted.
 type CertificateError struct {
 	URL string
 	Err error
@@ -126,13 +126,13 @@ func (e *CertificateError) Error() string {
 // Unwrap returns what the verification said.
 func (e *CertificateError) Unwrap() error { return e.Err }
 
-// HostKeyError says that an ssh host does not have the key that it should have.
+// HostKeyError reports that an ssh host does not have the key that it should have.
 type HostKeyError struct {
 	URL, Host string
-	// Changed is true where known_hosts has another key for the host, false
-	// where it has none.
+	// Changed is true if known_hosts has another key for the host, false
+	// if it has none.
 	Changed bool
-	// Fingerprint of the key that the host has shown; empty where
+	// Fingerprint of the key that the host has shown; empty if
 	// known_hosts is missing and the host was not asked.
 	Fingerprint string
 }
@@ -148,7 +148,7 @@ func (e *HostKeyError) Error() string {
 	return fmt.Sprintf("fetch %s: the host key %s of %s is unknown: if its owner confirms it, add it to %s of the source's secret", e.URL, e.Fingerprint, e.Host, keyKnownHosts)
 }
 
-// LimitError says that something is larger than plumbline takes.
+// LimitError reports that something is larger than plumbline takes.
 type LimitError struct {
 	// What is too large: "the repository", "the file nodes/a.yaml", …
 	What string
@@ -162,7 +162,7 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("%s is larger than the limit of %d %s: take it out of the repository, or raise the limit", e.What, e.Limit, cmp.Or(e.Unit, "bytes"))
 }
 
-// MissingError says that the host has sent a revision without all of its
+// MissingError reports that the host has sent a revision without all of its
 // objects. The next fetch clones again.
 type MissingError struct {
 	URL string
@@ -179,7 +179,7 @@ func (e *MissingError) Error() string {
 	return fmt.Sprintf("fetch %s: object %s is missing from what the host sent: check the repository with git fsck on the host", e.URL, what)
 }
 
-// HistoryError says that the commits between two are not known, or not taken.
+// HistoryError reports that the commits between two are not known, or not taken.
 type HistoryError struct {
 	// Since is the older of the two.
 	Since  string
@@ -191,7 +191,7 @@ func (e *HistoryError) Error() string {
 	return fmt.Sprintf("the commits since %.8s cannot be listed: %s", e.Since, e.Reason)
 }
 
-// StaleError says that a Snapshot is read whose store was replaced by a newer one.
+// StaleError reports that a Snapshot is read whose store was replaced by a newer one.
 type StaleError struct {
 	Revision string
 }
@@ -201,7 +201,7 @@ func (e *StaleError) Error() string {
 	return fmt.Sprintf("the snapshot of %s was superseded: fetch again", e.Revision)
 }
 
-// SymlinkError says that a symlink leads nowhere that may be read.
+// SymlinkError reports that a symlink leads nowhere that may be read.
 type SymlinkError struct {
 	// Name of the symlink from the root, and where it points.
 	Name, Target string
@@ -213,7 +213,7 @@ func (e *SymlinkError) Error() string {
 	return fmt.Sprintf("symlink %s -> %s %s", e.Name, e.Target, e.Reason)
 }
 
-// StoreError says that the store on disk could not be written or read.
+// StoreError reports that the store on disk could not be written or read.
 type StoreError struct {
 	Err error
 }
@@ -226,7 +226,7 @@ func (e *StoreError) Error() string {
 // Unwrap returns what the operating system said.
 func (e *StoreError) Unwrap() error { return e.Err }
 
-// FluxRefError says that a source of Flux is not there to be followed.
+// FluxRefError reports that a source of Flux is not there to be followed.
 type FluxRefError struct {
 	// Ref is kind/namespace/name.
 	Ref, Problem string
@@ -235,7 +235,7 @@ type FluxRefError struct {
 // Error says what to do.
 func (e *FluxRefError) Error() string { return e.Ref + " " + e.Problem }
 
-// ArtifactError says that what Flux has fetched is not available, or that Flux has not fetched it.
+// ArtifactError reports that what Flux has fetched is not available, or that Flux has not fetched it.
 type ArtifactError struct {
 	// Of is the source: kind/namespace/name.
 	Of, Problem string
@@ -321,7 +321,7 @@ func ours(err error) bool {
 		errors.As(err, &full) || errors.As(err, &push) || errors.As(err, &branch) || errors.As(err, &graft)
 }
 
-// Lost says whether an error of reading a Snapshot means that it has to be
+// Lost reports whether an error of reading a Snapshot means that it has to be
 // fetched again: its store was replaced, or is damaged.
 func Lost(err error) bool {
 	var (

@@ -20,7 +20,7 @@ import (
 // more is a rewritten history, and cheaper to clone.
 const spare = 1 << 20
 
-// errAnew says that a store cannot be built on: clone again.
+// errAnew reports that a store cannot be built on: clone again.
 var errAnew = errors.New("a new clone is needed")
 
 func (g *Git) fetch(ctx context.Context, s *slot, req Request) (*render.Snapshot, target, error) {

@@ -132,7 +132,7 @@ func (f folder) Stat(name string) (fs.FileInfo, error) {
 	return f.filesOnDisk.Stat(name)
 }
 
-// isGits says whether a path leads to a .git or below it, symlinks followed. A path over too
+// isGits reports whether a path leads to a .git or below it, symlinks followed. A path over too
 // many symlinks is counted as one that does.
 func (f folder) isGits(name string) bool {
 	at, rest, links := ".", strings.Split(name, "/"), 0
@@ -195,7 +195,7 @@ func Untracked(root, below string) ([]string, error) {
 }
 
 // gitFolder is where Git's own files of a checkout are: .git, or the folder that a file of this
-// name points to; empty where no repository is.
+// name points to; empty if no repository is.
 func gitFolder(root string) (string, error) {
 	git := filepath.Join(root, ".git")
 	info, err := os.Stat(git)

@@ -92,10 +92,10 @@ type Request struct {
 	// be missing fails the read, and the next fetch clones again.
 	Path        string
 	Credentials Credentials
-	// Artifact is what Flux has fetched; nil where it is fetched from the host. Of the fields above
+	// Artifact is what Flux has fetched; nil if it is fetched from the host. Of the fields above
 	// only Key goes with it.
 	Artifact *Artifact
-	// NotBefore says that an answer to a fetch will do which began then or
+	// NotBefore reports that an answer to a fetch will do which began then or
 	// later, for any caller. Zero wants a fetch of its own.
 	NotBefore time.Time
 }
@@ -304,7 +304,7 @@ func (g *Git) abandoned(before hold) []*slot {
 
 // answer is what the last fetch of a slot came to.
 type answer struct {
-	// began is zero where there was none yet.
+	// began is zero if there was none yet.
 	began time.Time
 	// patience is how long it was given.
 	patience time.Duration
@@ -313,7 +313,7 @@ type answer struct {
 	err      error
 }
 
-// answers says whether the last answer will do for a request. An error is
+// answers reports whether the last answer will do for a request. An error is
 // shared, too: a host that hangs is not waited for by each in turn.
 func (s *slot) answers(ctx context.Context, req Request, patience time.Duration) bool {
 	a := s.last
@@ -326,7 +326,7 @@ func (s *slot) answers(ctx context.Context, req Request, patience time.Duration)
 	return s.store.usable() && s.store.prove(ctx, s.store.tip, req.Path) == nil
 }
 
-// cutShort says whether an answer would have been another with more patience,
+// cutShort reports whether an answer would have been another with more patience,
 // or for another caller.
 func (a answer) cutShort(patience time.Duration) bool {
 	if errors.Is(a.err, context.Canceled) {
@@ -404,7 +404,7 @@ func (r *room) take(ctx context.Context, l load) (back func(), err error) {
 	return func() { r.free.Release(taken) }, nil
 }
 
-// SpaceError says that what is fetched does not fit beside all else that the daemon has fetched.
+// SpaceError reports that what is fetched does not fit beside all else that the daemon has fetched.
 type SpaceError struct {
 	// Limit in bytes.
 	Limit int64

@@ -23,7 +23,7 @@ type visit struct {
 	hash    plumbing.Hash
 	parents []plumbing.Hash
 	at      time.Time
-	// old is true where the commit is reached from what was applied.
+	// old is true if the commit is reached from what was applied.
 	old bool
 }
 
@@ -33,11 +33,11 @@ type history struct {
 	store *store
 	seen  map[plumbing.Hash]*visit
 	next  []*visit
-	// whole is false where the store lacks a commit that was come to.
+	// whole is false if the store lacks a commit that was come to.
 	whole bool
-	// met is true where a commit was reached from both.
+	// met is true if a commit was reached from both.
 	met bool
-	// more is true where there are more commits than were asked for.
+	// more is true if there are more commits than were asked for.
 	more bool
 }
 
@@ -341,7 +341,7 @@ func (s *store) order(head, other plumbing.Hash) (Order, error) {
 	return OrderParted, nil
 }
 
-// open says whether a commit is left to go on from that only one of the two reaches.
+// open reports whether a commit is left to go on from that only one of the two reaches.
 func (o *ordering) open() bool {
 	for _, v := range o.next {
 		if o.sides[v] != fromBoth {
@@ -392,7 +392,7 @@ func (o *ordering) mark(v *visit, from side) {
 // Since returns the full hashes of the commits that the key's last Snapshot
 // reaches and applied does not, and that changed an input against their first
 // parent, newest first. No more than limit commits are looked at. It waits for nobody:
-// known is false where the store does not have all of them, or the context ends first.
+// known is false if the store does not have all of them, or the context ends first.
 //
 // There is no commit where applied is HEAD or a later one: the branch was set back.
 // Where the two histories have parted, all of HEAD's side counts.
@@ -572,7 +572,7 @@ func (s *store) changing(ctx context.Context, commits []*visit, read render.Read
 	return changed, nil
 }
 
-// look is a commit beside its first parent; nil where it has none.
+// look is a commit beside its first parent; nil if it has none.
 type look struct {
 	now, before *tree
 	difference  render.Difference
@@ -596,7 +596,7 @@ func (s *store) look(c *visit, listings *listings) (look, error) {
 	return look{now: now, before: before}, err
 }
 
-// compare finds where the two differ; false where that is not known, or nothing is as it was.
+// compare finds where the two differ; false if that is not known, or nothing is as it was.
 func (l *look) compare() bool {
 	if l.before == nil {
 		return false
@@ -607,7 +607,7 @@ func (l *look) compare() bool {
 	return known && len(c.found.Below) == 0
 }
 
-// differs says whether inputs do.
+// differs reports whether inputs do.
 func (l look) differs(ctx context.Context, inputs render.Inputs) (bool, error) {
 	at := func(t *tree) (render.Inputs, error) {
 		return inputs.At(render.Snapshot{FS: t}.Within(ctx, t.revision, render.Reading))

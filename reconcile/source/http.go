@@ -169,7 +169,7 @@ type Credentials struct {
 	IdentityPassword []byte
 }
 
-// anonymous says that there is nothing by which a host knows who asks: neither in a Secret nor,
+// anonymous reports whether there is nothing by which a host knows who asks: neither in a Secret nor,
 // for HTTP, in the URL.
 func (r Request) anonymous() bool {
 	c := r.Credentials

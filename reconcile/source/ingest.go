@@ -20,7 +20,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/format/packfile"
 )
 
-// errTooMuch says that a pack has more bytes than were allowed.
+// errTooMuch reports that a pack has more bytes than were allowed.
 var errTooMuch = errors.New("the pack has more bytes than allowed")
 
 // limits of what is taken into a store, in bytes.

@@ -236,7 +236,7 @@ func (s *store) prove(ctx context.Context, commit plumbing.Hash, folder string) 
 		}
 		e, ok := named(entries, part)
 		if !ok {
-			return nil // the reader of the folder says that it does not exist
+			return nil // the reader of the folder reports that it does not exist
 		}
 		if e.Mode != filemode.Dir {
 			at = root // a symlink may lead anywhere: prove all

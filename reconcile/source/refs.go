@@ -32,9 +32,9 @@ type target struct {
 	want plumbing.Hash
 	// commit is what want comes to.
 	commit plumbing.Hash
-	// tag is the name of a tag, without refs/tags/; empty where it is none.
+	// tag is the name of a tag, without refs/tags/; empty if it is none.
 	tag string
-	// history is true where commit is not the tip of anything that the host
+	// history is true if commit is not the tip of anything that the host
 	// shows: then it has to be looked for below want.
 	history bool
 }
@@ -155,7 +155,7 @@ func newestIn(within string) (*newest, error) {
 	return &newest{within: constraint}, nil
 }
 
-// take says whether a tag is the newest so far.
+// take reports whether a tag is the newest so far.
 func (n *newest) take(tag string) bool {
 	v, err := semver.StrictNewVersion(strings.TrimPrefix(tag, "v"))
 	if err != nil || !n.within.Check(v) {
@@ -211,9 +211,9 @@ type advertisement struct {
 	// pending is what was read and is not passed on yet.
 	pending []byte
 	buffer  []byte
-	// begun says that the first reference was passed on.
+	// begun reports whether the first reference was passed on.
 	begun bool
-	// raw says that what follows is no list of references: go-git says what it is.
+	// raw reports whether what follows is no list of references: go-git says what it is.
 	raw bool
 	err error
 }
@@ -279,7 +279,7 @@ func (a *advertisement) fail(read []byte, err error) {
 	}
 }
 
-// passes says whether a line is passed on. One that is no reference is, for go-git to refuse.
+// passes reports whether a line is passed on. One that is no reference is, for go-git to refuse.
 func (a *advertisement) passes(line []byte) bool {
 	payload := bytes.TrimSuffix(line[pktHeader:], []byte("\n"))
 	if !a.begun {
@@ -346,7 +346,7 @@ func (s *selection) first(payload []byte) {
 	}
 }
 
-// takes says whether a line is passed on at once.
+// takes reports whether a line is passed on at once.
 func (s *selection) takes(hash, name, line []byte) bool {
 	if len(s.commit) > 0 && bytes.EqualFold(hash, s.commit) && !bytes.HasSuffix(name, []byte(peeledMark)) {
 		s.commit = nil // one reference to it will do

@@ -41,7 +41,7 @@ type Revert struct {
 
 // Reverted is what became of a Revert.
 type Reverted struct {
-	// Commit is the one that the branch has now; empty where there is nothing to take back.
+	// Commit is the one that the branch has now; empty if there is nothing to take back.
 	Commit string
 	// Head is the commit below it.
 	Head string
@@ -49,7 +49,7 @@ type Reverted struct {
 	// since Bad. Left are those that have been changed too, and are not within the Revert.
 	Files, Newer, Left []string
 	// Undone are the commits that have changed Files since From, the newest first, as far as they
-	// are known. More says that there may be others.
+	// are known. More reports that there may be others.
 	Undone []Undone
 	More   bool
 }
@@ -260,7 +260,7 @@ func (w *reverting) undone(ctx context.Context, names []string) (found []Undone,
 	return found, h.more || !h.whole || !h.met, nil
 }
 
-// changes says whether one of the files differs in two trees.
+// changes reports whether one of the files differs in two trees.
 func (w *reverting) changes(ctx context.Context, before, now plumbing.Hash, names []string) (bool, error) {
 	if before == now {
 		return false, nil
@@ -346,7 +346,7 @@ func (g *graft) folder(at string, there map[string]object.TreeEntry, here, deepe
 	return nil
 }
 
-// isGone says that no file is to stand at a name.
+// isGone reports whether no file is to stand at a name.
 func isGone(here files, name string) bool {
 	file, named := here[name]
 	return named && file == nil
@@ -440,7 +440,7 @@ func split(take files) (here files, below map[string]files) {
 	return here, below
 }
 
-// GraftError says that a file cannot be what it was, for what stands there now.
+// GraftError reports that a file cannot be what it was, for what stands there now.
 type GraftError struct {
 	Name, Reason string
 }
@@ -552,7 +552,7 @@ func (w *reverting) resume(ctx context.Context, done Reverted, take files, taken
 	return done, err
 }
 
-// BranchError says that a branch is there that has another commit than it should have.
+// BranchError reports that a branch is there that has another commit than it should have.
 type BranchError struct {
 	URL, Branch, Tip string
 }
@@ -562,10 +562,10 @@ func (e *BranchError) Error() string {
 	return fmt.Sprintf("push branch %s to %s: it is there with another commit, and is not written to: delete it, or revert by hand", e.Branch, e.URL)
 }
 
-// PushError says that a host does not take a branch.
+// PushError reports that a host does not take a branch.
 type PushError struct {
 	URL, Branch string
-	// Denied says that it refuses the credentials, or wants some that may push.
+	// Denied reports whether it refuses the credentials, or wants some that may push.
 	Denied bool
 	Err    error
 }

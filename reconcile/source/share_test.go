@@ -251,7 +251,7 @@ func TestStoreIsKeptUntilTheNextOneIsThere(t *testing.T) {
 }
 
 // A shared answer is looked through for the asker's own folder, and is none
-// where somebody has missed an object since.
+// if somebody has missed an object since.
 func TestSharedAnswerIsWhole(t *testing.T) {
 	h := newHost(t)
 	clock := &ticking{}

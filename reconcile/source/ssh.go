@@ -182,7 +182,7 @@ func (s *sshSession) Close() error {
 	return err
 }
 
-// errNoKey says that ssh has nothing to begin with.
+// errNoKey reports that ssh has nothing to begin with.
 var errNoKey = errors.New("ssh needs identity and known_hosts")
 
 // sshConfig holds the host to known_hosts, strictly.

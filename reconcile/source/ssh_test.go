@@ -27,7 +27,7 @@ type sshHost struct {
 	addr   string
 	config *ssh.ServerConfig
 	root   string
-	// readOnly is what is said to a key that may not push; empty where it may.
+	// readOnly is what is said to a key that may not push; empty if it may.
 	readOnly string
 }
 

@@ -240,7 +240,7 @@ func (s *store) root(commit plumbing.Hash) (root plumbing.Hash, err error) {
 }
 
 const (
-	// recordName is the file in a store's folder which says that the process after this
+	// recordName is the file in a store's folder which reports that the process after this
 	// one can go on with it.
 	recordName = "store.json"
 	// unclaimed is how long what an earlier process has left waits for its first fetch.
@@ -365,7 +365,7 @@ func (g *Git) claim(s *slot, req Request) error {
 	return nil
 }
 
-// leftOf takes one folder off the list of what an earlier process has left; empty where none is.
+// leftOf takes one folder off the list of what an earlier process has left; empty if none is.
 func (g *Git) leftOf(what string) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()

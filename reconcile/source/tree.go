@@ -50,7 +50,7 @@ type entry struct {
 
 func (e entry) isDir() bool { return e.mode == filemode.Dir || e.mode == filemode.Submodule }
 
-// Submodule says whether the entry is a commit of another repository.
+// Submodule reports whether the entry is a commit of another repository.
 func (e entry) Submodule() bool { return e.mode == filemode.Submodule }
 
 // fsMode is the mode as io/fs has it.
@@ -248,7 +248,7 @@ func (t *tree) walk(op, name string, follow bool) (entry, error) {
 	return w.trail[len(w.trail)-1], nil
 }
 
-// direct finds what stands at a name that no symlink is part of; false where one is, or
+// direct finds what stands at a name that no symlink is part of; false if one is, or
 // where nothing is found. It is what is asked of every input at every commit.
 func (t *tree) direct(op, name string) (entry, bool) {
 	here := entry{name: ".", mode: filemode.Dir, hash: t.root}

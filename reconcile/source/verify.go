@@ -41,7 +41,7 @@ type Verified struct {
 	Signer string
 	// Made is when the commit, or the tag, was made, in its own words.
 	Made time.Time
-	// Follows is true where the Newest is known to lie before the commit, or there is
+	// Follows is true if the Newest is known to lie before the commit, or there is
 	// none.
 	Follows bool
 }

@@ -1,5 +1,5 @@
 // Package steppoint names the points that the daemon reaches, so that a test can
-// kill it at each of them. What it is built with says whether there are any:
+// kill it at each of them. What it is built with reports whether there are any:
 //
 //	go build -tags steppoints    points are reached, and two flags more are there
 //	go build                     nothing: each call is an empty function

@@ -20,7 +20,7 @@ func TestADrain(t *testing.T) {
 	done := v1alpha1.Removal{Kind: "NodePool", Name: "a", Phase: v1alpha1.RemovalVerifyingCloud, Reason: v1alpha1.ReasonDrained}
 	sync.Status.Removals = []v1alpha1.Removal{done, {Kind: "NodePool", Name: "b", Phase: v1alpha1.RemovalVerifyingCloud, Reason: "InstancesLeaving"}}
 	conditions.MarkUnknown(sync, meta.ReadyCondition, v1alpha1.ReasonRemoving, "draining")
-	if state, next := summary.StateOf(sync), summary.Next(sync); state != summary.Removing || next != "keeps NodePool/b without nodes once EC2 says that every instance has ended" {
+	if state, next := summary.StateOf(sync), summary.Next(sync); state != summary.Removing || next != "keeps NodePool/b without nodes once EC2 reports that every instance is terminated" {
 		t.Errorf("%s: %s", state, next)
 	}
 	conditions.MarkTrue(sync, meta.ReadyCondition, v1alpha1.ReasonDrained, "drained")

@@ -98,7 +98,7 @@ func nextOfRemoval(sync *v1alpha1.NodeSync) string {
 		case r.Drained():
 			continue
 		case sync.Keeps() && r.Phase == v1alpha1.RemovalVerifyingCloud:
-			return "keeps " + of + " without nodes once EC2 says that every instance has ended"
+			return "keeps " + of + " without nodes once EC2 reports that every instance is terminated"
 		}
 		switch r.Phase {
 		case v1alpha1.RemovalPacing:
@@ -106,7 +106,7 @@ func nextOfRemoval(sync *v1alpha1.NodeSync) string {
 		case v1alpha1.RemovalDraining:
 			return "asks EC2 for the instances of " + of + " once its nodes have drained"
 		case v1alpha1.RemovalVerifyingCloud:
-			return "deletes " + of + " once EC2 says that every instance has ended"
+			return "deletes " + of + " once EC2 reports that every instance is terminated"
 		case v1alpha1.RemovalFinalizing:
 			return "is done with " + of + " once the object has vanished"
 		case v1alpha1.RemovalHeld, v1alpha1.RemovalGone:

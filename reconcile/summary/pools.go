@@ -63,14 +63,14 @@ func (p *Pool) count(claim *karpv1.NodeClaim) {
 	}
 }
 
-// Launching says whether a NodeClaim's node is not there yet. The watch cache keeps the condition
+// Launching reports whether a NodeClaim's node is not there yet. The watch cache keeps the condition
 // Initialized while it is not True, and Karpenter sets it when it looks at a NodeClaim first.
 func Launching(claim *karpv1.NodeClaim) bool {
 	initialized := conditionOf(claim, karpv1.ConditionTypeInitialized)
 	return claim.Status.ProviderID == "" || claim.Status.NodeName == "" || initialized != "" && initialized != metav1.ConditionTrue
 }
 
-// conditionOf is a condition's status; empty where there is none. The library's own reader of
+// conditionOf is a condition's status; empty if there is none. The library's own reader of
 // conditions writes to what it reads.
 func conditionOf(claim *karpv1.NodeClaim, kind string) metav1.ConditionStatus {
 	for _, c := range claim.Status.Conditions {

@@ -65,7 +65,7 @@ type Status struct {
 	Stages          []v1alpha1.StageStatus    `json:"stages,omitempty"`
 	Pools           []Pool                    `json:"pools"`
 	Removals        []v1alpha1.Removal        `json:"removals,omitempty"`
-	// Unled says that no daemon leads, so that all of this is of before; empty where one
+	// Unled reports that no daemon leads, so that all of this is of before; empty if one
 	// does, or nobody can tell.
 	Unled string `json:"unled,omitempty"`
 	// Unread says why the pools could not be read; the rest holds even so.
@@ -160,7 +160,7 @@ func (s Status) Lines() []Line {
 	return lines
 }
 
-// RolloutMessage says in one line how far a rollout is; empty where there is none.
+// RolloutMessage says in one line how far a rollout is; empty if there is none.
 func (s Status) RolloutMessage() string {
 	if s.Rollout == nil {
 		return ""
@@ -338,14 +338,14 @@ func rolloutFails(s State) bool {
 // OfNodes reports whether a state is one of the nodes: the definitions are applied.
 func (s State) OfNodes() bool { return s == RollingOut || rolloutFails(s) }
 
-// unwritten says why the status, whatever it says, is that of an earlier pass; empty where
+// unwritten says why the status, whatever it says, is that of an earlier pass; empty if
 // the daemon could write it.
 func unwritten(sync *v1alpha1.NodeSync) string {
 	return OneLine(sync.Annotations[v1alpha1.StatusNotWrittenAnnotation])
 }
 
 // WhyUnknown says why a Ready that is True does not speak of the newest commit: a status
-// that could not be written stays as it was. Empty where it does.
+// that could not be written stays as it was. Empty if it does.
 func WhyUnknown(sync *v1alpha1.NodeSync) string {
 	s := sync.Status
 	switch {
@@ -372,7 +372,7 @@ func requestPending(sync *v1alpha1.NodeSync) bool {
 	return asked && requested != sync.Status.LastHandledReconcileAt
 }
 
-// Since is since when it has been so; nil where the conditions do not tell.
+// Since is since when it has been so; nil if the conditions do not tell.
 func Since(sync *v1alpha1.NodeSync) *metav1.Time {
 	switch StateOf(sync) {
 	case Deleted:
@@ -453,7 +453,7 @@ func Gone(r recorder.Record, now time.Time) string {
 	return Age(r.Gone, now)
 }
 
-// Pods is how many pods were on a node when its end began; empty where they were not counted.
+// Pods is how many pods were on a node when its end began; empty if they were not counted.
 func Pods(r recorder.Record) string {
 	if r.Pods == nil {
 		return ""

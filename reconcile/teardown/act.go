@@ -144,7 +144,7 @@ func (d *drive) restrainSeen(ctx context.Context, it *item, a Action) error {
 	return d.restrainAs(ctx, it, a, object)
 }
 
-// growthStopped says whether the API server's answer has the limit that was written: a
+// growthStopped reports whether the API server's answer has the limit that was written: a
 // mutating webhook or policy may have put another in its place.
 func growthStopped(answer *unstructured.Unstructured) error {
 	limits, _, _ := unstructured.NestedMap(answer.Object, "spec", "limits")
@@ -203,7 +203,7 @@ func (it *item) object() *unstructured.Unstructured {
 	return object
 }
 
-// lookAgain drops the errors that only say that another client was faster: the next
+// lookAgain drops the errors that only report that another client was faster: the next
 // pass, a moment later, sees what they did.
 func (d *drive) lookAgain(err error) error {
 	var joined interface{ Unwrap() []error }
@@ -263,7 +263,7 @@ type StopGrowth struct{}
 // RestoreGrowth gives the pool the cpu limit, or the replicas, that stopping its growth has
 // overwritten, and has its nodes match its template again.
 type RestoreGrowth struct {
-	// Paced says that it gets its own disruption budgets back only later: Karpenter still takes nodes for
+	// Paced reports whether it gets its own disruption budgets back only later: Karpenter still takes nodes for
 	// drifted, and would replace those by them.
 	Paced bool
 }
@@ -394,7 +394,7 @@ func Restore(ctx context.Context, w World, sync *v1alpha1.NodeSync, now time.Tim
 	return d.result.Again, nil
 }
 
-// unreplace has the nodes of a pool match it again, and says whether Karpenter may still take some for drifted.
+// unreplace has the nodes of a pool match it again, and reports whether Karpenter may still take some for drifted.
 func (d *drive) unreplace(ctx context.Context, pool *unstructured.Unstructured) (drifts bool, err error) {
 	i := slices.IndexFunc(d.Sync.Status.Removals, func(r v1alpha1.Removal) bool { return r.UID == pool.GetUID() })
 	if i < 0 || restrained(pool) < 0 {
@@ -418,23 +418,23 @@ func (d *drive) unreplace(ctx context.Context, pool *unstructured.Unstructured) 
 	return true, err
 }
 
-// CallBack has Karpenter begin to replace no more nodes of the pools that leave: nobody looks after them for a while. It
+// Revoke has Karpenter begin to replace no more nodes of the pools that leave: nobody looks after them for a while. It
 // reads past the cache, and leaves what another one writes meanwhile as it is. What Karpenter has begun goes on.
-func CallBack(ctx context.Context, w World, sync *v1alpha1.NodeSync, now time.Time) error {
+func Revoke(ctx context.Context, w World, sync *v1alpha1.NodeSync, now time.Time) error {
 	d := newDrive(w, Pass{Now: now, Sync: sync})
 	var failures []error
 	for _, r := range sync.Status.Removals {
 		if r.Kind != render.NodePool || rank(r.Phase) > rank(v1alpha1.RemovalDraining) {
 			continue
 		}
-		if err := d.callBack(ctx, r); err != nil && !apierrors.IsConflict(err) && !absent(err) {
+		if err := d.revoke(ctx, r); err != nil && !apierrors.IsConflict(err) && !absent(err) {
 			failures = append(failures, fmt.Errorf("call back what Karpenter may replace of NodePool/%s: %w", r.Name, err))
 		}
 	}
 	return errors.Join(failures...)
 }
 
-func (d *drive) callBack(ctx context.Context, r v1alpha1.Removal) (err error) {
+func (d *drive) revoke(ctx context.Context, r v1alpha1.Removal) (err error) {
 	it := &item{before: r}
 	pool := it.object()
 	if err := d.Live.Get(ctx, types.NamespacedName{Name: r.Name}, pool); err != nil {

@@ -87,7 +87,7 @@ func TestCallBack(t *testing.T) {
 	s, batch := replaced(t, map[string]any{"team": "a"}, "a", "b")
 	s.passes("batch Pacing")
 	s.passes("batch Pacing, stop growth")
-	calls := func() error { return CallBack(t.Context(), s.world(), s.sync, s.now) }
+	calls := func() error { return Revoke(t.Context(), s.world(), s.sync, s.now) }
 	s.exists(batch)
 	before := batch.GetResourceVersion()
 	if err := calls(); err != nil {
@@ -99,7 +99,7 @@ func TestCallBack(t *testing.T) {
 	s.passes("batch Draining, have Karpenter replace 1 at a time")
 	other := s.sync.DeepCopy()
 	other.Status.Removals[0].UID = "another"
-	if err := CallBack(t.Context(), s.world(), other, s.now); err != nil {
+	if err := Revoke(t.Context(), s.world(), other, s.now); err != nil {
 		t.Fatal(err)
 	}
 	if s.exists(batch); replacingOf(batch, s.now).Nodes != 1 {

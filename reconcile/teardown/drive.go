@@ -29,12 +29,12 @@ type World struct {
 	Writer client.Writer
 	// Home is where the NodeSync and the record of its removals are: they need not be in the cluster of the nodes.
 	Home Home
-	// EC2 is asked about instances; nil where the region is not known.
+	// EC2 is asked about instances; nil if the region is not known.
 	EC2 EC2
 	// StillLeader returns an error when writing is no longer ours to do. It is
 	// asked before each write that ends something.
 	StillLeader func(context.Context) error
-	// RecordsGo says that the namespace of the records is being deleted, and with it
+	// RecordsGo reports whether the namespace of the records is being deleted, and with it
 	// the right to read them.
 	RecordsGo bool
 }
@@ -48,7 +48,7 @@ type Home struct {
 // EC2 is asked about instances.
 type EC2 interface {
 	Instances(ctx context.Context, query cloud.Query) ([]cloud.Instance, error)
-	// TerminationProtected says whether an instance is protected from being terminated.
+	// TerminationProtected reports whether an instance is protected from being terminated.
 	TerminationProtected(ctx context.Context, providerID string) (bool, error)
 }
 
@@ -79,28 +79,28 @@ type Pass struct {
 	// Successor is likewise: whether a NodePool that stays could take the pods.
 	Successor func(v1alpha1.Removal) Gate
 	// GoesTo names the NodeSync that an object goes to, or has gone to, as namespace/name;
-	// empty where it stays ours.
+	// empty if it stays ours.
 	GoesTo func(*unstructured.Unstructured) string
 	// Unremoved says of objects that are not removed, though they have left Git, why that is
 	// and what to do, by kind/name.
 	Unremoved map[string]string
-	// Leader says whether a pod of Karpenter's controller holds its lease. It is
+	// Leader reports whether a pod of Karpenter's controller holds its lease. It is
 	// asked only where a NodeClaim is about to be ended.
 	Leader func(context.Context) Gate
 	// DaemonSets are those of CSI drivers and CNI plugins. They are asked for only where a volume
 	// keeps a node.
 	DaemonSets func(context.Context) plan.DaemonSets
 	// Log is the end of the log of Karpenter's controller. It is asked for only where EC2 does not take a
-	// termination; nil where nobody reads it.
+	// termination; nil if nobody reads it.
 	Log func(context.Context) string
-	// EndsFirst says whether Karpenter ends nodes in reserved capacity before their replacements are there. It
-	// is asked for only where a pool that Karpenter replaces has such; nil where it does not.
+	// EndsFirst reports whether Karpenter ends nodes in reserved capacity before their replacements are there. It
+	// is asked for only where a pool that Karpenter replaces has such; nil if it does not.
 	EndsFirst func(context.Context) bool
 	// Pace is how fast NodeClaims are ended.
 	Pace Pace
-	// Frozen is why no node may be removed now; empty where it may.
+	// Frozen is why no node may be removed now; empty if it may.
 	Frozen string
-	// Keeps says that only the nodes go, and the objects stay.
+	// Keeps reports whether only the nodes go, and the objects stay.
 	Keeps bool
 	// Holds are the removals that a person has to release, and Queued are those that wait for others to complete, each with
 	// a message.
@@ -125,7 +125,7 @@ type Result struct {
 	// DiagnosedAt is when what keeps nodes was looked for last, for the next Pass.
 	DiagnosedAt time.Time
 	// Again is when the next pass is wanted, beyond what watches bring; zero
-	// where nothing but a watch is.
+	// if nothing but a watch is.
 	Again time.Time
 	// Writes are the writes to the cluster, for events.
 	Writes []Write
@@ -168,7 +168,7 @@ func newDrive(w World, p Pass) *drive {
 	}
 }
 
-// drive is one Drive under way.
+// drive is one Drive in progress.
 type drive struct {
 	World
 	Pass
@@ -191,13 +191,13 @@ type item struct {
 	before, after v1alpha1.Removal
 	seen          Observation
 	actions       []Action
-	// known says that the object is of a kind that is removed.
+	// known reports whether the object is of a kind that is removed.
 	known bool
-	// taken says that the object's name belongs to another object by now.
+	// taken reports whether the object's name belongs to another object by now.
 	taken bool
 	// growth is what stopping growth will overwrite.
 	growth Growth
-	// budgets are the pool's disruption budgets without those of ours, and paces says that there are such.
+	// budgets are the pool's disruption budgets without those of ours, and paces reports that there are such.
 	budgets []any
 	paces   bool
 	// bytes is how much room the budgets of before the removal take in the record.
@@ -341,7 +341,7 @@ func (d *drive) askWhatEndsFirst(ctx context.Context) {
 	}
 }
 
-// first names the nodes of a pool that Karpenter ends before their replacements are there; empty where it
+// first names the nodes of a pool that Karpenter ends before their replacements are there; empty if it
 // ends none so.
 func (o Observation) first() string {
 	if !o.EndsFirst || !o.replaces() {

@@ -48,7 +48,7 @@ func (d *drive) diagnose(ctx context.Context) error {
 	return errors.Join(unread...)
 }
 
-// drainsSlowly says that a NodeClaim of a removal has been ending for a while, or
+// drainsSlowly reports whether a NodeClaim of a removal has been ending for a while, or
 // that EC2 does not take its termination.
 func (it *item) drainsSlowly(now time.Time) bool {
 	at := it.slowAt()
@@ -58,7 +58,7 @@ func (it *item) drainsSlowly(now time.Time) bool {
 	return it.after.Reason == ReasonNodeClaimsLeaving && !at.IsZero() && !now.Before(at)
 }
 
-// slowAt is when what keeps its nodes is looked for; zero where none is ending.
+// slowAt is when what keeps its nodes is looked for; zero if none is ending.
 func (it *item) slowAt() time.Time {
 	since := it.drainsSince()
 	if since.IsZero() {
@@ -73,7 +73,7 @@ func (it *item) slowAt() time.Time {
 	return at
 }
 
-// drainsSince is since when the oldest of its NodeClaims is ending; zero where
+// drainsSince is since when the oldest of its NodeClaims is ending; zero if
 // none is.
 func (it *item) drainsSince() time.Time {
 	var since time.Time

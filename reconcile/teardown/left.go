@@ -92,7 +92,7 @@ func (d *drive) leftOf(ctx context.Context, workloads []Workload) ([]LeftPod, er
 }
 
 // poolFor is the only NodePool whose nodes a pod may run on, by its node selector or by each term of
-// its required node affinity; empty where there is none such.
+// its required node affinity; empty if there is none such.
 func poolFor(spec *corev1.PodSpec) string {
 	if pool := spec.NodeSelector[karpv1.NodePoolLabelKey]; pool != "" {
 		return pool
@@ -113,7 +113,7 @@ func poolFor(spec *corev1.PodSpec) string {
 	return pool
 }
 
-// awaitLeft names a pod that an earlier removal has left and that does not run yet; empty where
+// awaitLeft names a pod that an earlier removal has left and that does not run yet; empty if
 // there is none. The records of those of which all run go.
 func (d *drive) awaitLeft(ctx context.Context) (string, error) {
 	waiting := ""
@@ -140,7 +140,7 @@ func (d *drive) awaitLeft(ctx context.Context) (string, error) {
 }
 
 // Settle looks at what removals have left, pods without a node and NodeClaims that end, while none is
-// open, and says whether any still is: what is recorded of the others goes. A pod that has not run for as long as a
+// open, and reports whether any still is: what is recorded of the others goes. A pod that has not run for as long as a
 // removal may stand still waits for something else than its node. So goes the record of an object
 // that stays and that the status has no removal of: the pass that recorded it was killed before it
 // wrote the status, and Git has the entry again.
@@ -214,9 +214,9 @@ func rests(r v1alpha1.Removal, o Observation, now time.Time) (step, bool) {
 
 // Stranded is an instance that is to end, and that Karpenter does not end as things are.
 type Stranded struct {
-	// ID is that of the instance, Claim and Node are its NodeClaim and its Node; empty where it has none.
+	// ID is that of the instance, Claim and Node are its NodeClaim and its Node; empty if it has none.
 	ID, Claim, Node string
-	// Drained says that Karpenter has drained the node.
+	// Drained reports whether Karpenter has drained the node.
 	Drained bool
 	// Why is what Karpenter has not done, in words.
 	Why string
@@ -230,7 +230,7 @@ type Standing struct {
 	Ready map[string]bool
 	// Noted are the provider IDs in the records of removals.
 	Noted []string
-	// Runs says that Karpenter's controller does.
+	// Runs reports whether Karpenter's controller does.
 	Runs bool
 }
 
@@ -268,10 +268,10 @@ func Strands(claims []karpv1.NodeClaim, by Standing) (found []Stranded, busy int
 	return found, busy
 }
 
-// leaves says why Karpenter does not end a NodeClaim's instance; empty where it is at it. It asks EC2 for the instance
+// leaves says why Karpenter does not end a NodeClaim's instance; empty if it is at it. It asks EC2 for the instance
 // of a node that is not Ready, or has not registered, before it drains, and of any other one after that: where it may
 // not ask, nothing but the conditions says so (sigs.k8s.io/karpenter pkg/controllers/node/termination/controller.go).
-// Before 1.1 none says that it drains: a node that is Ready it is at.
+// Before 1.1 none reports that it drains: a node that is Ready it is at.
 func leaves(claim *karpv1.NodeClaim, by Standing) string {
 	if !by.Runs {
 		return "Karpenter's controller does not run"
@@ -292,7 +292,7 @@ func leaves(claim *karpv1.NodeClaim, by Standing) string {
 	return ""
 }
 
-// conditionOf is the status of one of its conditions; empty where it has none of that type.
+// conditionOf is the status of one of its conditions; empty if it has none of that type.
 func conditionOf(claim *karpv1.NodeClaim, kind string) metav1.ConditionStatus {
 	for _, condition := range claim.Status.Conditions {
 		if condition.Type == kind {

@@ -28,7 +28,7 @@ import (
 type Owner interface {
 	// Label returns the value of the ownership label.
 	Label() (label, annotation string)
-	// Owns says whether an object bears it.
+	// Owns reports whether an object bears it.
 	Owns(object metav1.Object) bool
 }
 
@@ -206,7 +206,7 @@ func (w World) release(ctx context.Context, r Release) (released bool, err error
 	return false, fmt.Errorf("release %s/%s: %w", r.Kind, r.Name, err)
 }
 
-// changed says whether an object is not as a release has seen it: the API server
+// changed reports whether an object is not as a release has seen it: the API server
 // answers a failed test of a JSON patch as it does an invalid object.
 func (w World) changed(ctx context.Context, r Release) bool {
 	kind, _ := render.KindOf(r.Kind)

@@ -109,7 +109,7 @@ func (l *look) list(ctx context.Context, kind render.Kind) ([]unstructured.Unstr
 	return list.Items, nil
 }
 
-// absent says that there is no such object, or that its kind is not served: with
+// absent reports whether there is no such object, or that its kind is not served: with
 // its CRD every object of a kind is gone.
 func absent(err error) bool { return apierrors.IsNotFound(err) || meta.IsNoMatchError(err) }
 
@@ -165,7 +165,7 @@ func (l *look) referencing(class string) []string {
 }
 
 // Seen is the state in which EC2 has shown an instance, as EC2 writes it; empty
-// where it never has.
+// if it never has.
 type Seen string
 
 // seenOnce is an instance that EC2 has shown in a state that was not recorded:
@@ -179,7 +179,7 @@ const (
 	terminated   Seen = "terminated"
 )
 
-// ending says that EC2 has shown that the instance is on its way out.
+// ending reports whether EC2 has shown that the instance is on its way out.
 func (s Seen) ending() bool { return s == shuttingDown || s == terminated }
 
 // rank orders what is known of an instance. It only rises: an answer that lags
@@ -230,7 +230,7 @@ const settled = 10 * time.Minute
 // settledAnswers is how many answers have to lack it besides: clocks jump.
 const settledAnswers = 10
 
-// proves says that an absence is the end of an instance that was not seen ending.
+// proves reports whether an absence is the end of an instance that was not seen ending.
 func (a Absence) proves(now time.Time) bool {
 	return a.Answers >= settledAnswers && now.Sub(a.Since) >= settled
 }
@@ -285,7 +285,7 @@ func referenced(_ v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	return s, false
 }
 
-// waits is the reason for which a removal of one of these NodePools waits for its time, its turn or a person; empty where
+// waits is the reason for which a removal of one of these NodePools waits for its time, its turn or a person; empty if
 // none does.
 func (d *drive) waits(referencedBy []string) string {
 	for _, it := range d.items {
@@ -353,7 +353,7 @@ func (d *drive) nameStrays(ctx context.Context) error {
 }
 
 // stray is the first NodeClaim by name that has an instance of the removal, or was made by
-// its pool, and is labelled as another pool's; nil where there is none.
+// its pool, and is labelled as another pool's; nil if there is none.
 func (it *item) stray(claims []karpv1.NodeClaim) *karpv1.NodeClaim {
 	var found *karpv1.NodeClaim
 	for i := range claims {

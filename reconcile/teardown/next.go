@@ -14,7 +14,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// The reasons of a Removal that is under way. A held one has the guard's.
+// The reasons of a Removal that is in progress. A held one has the guard's.
 const (
 	ReasonRecording          = "Recording"
 	ReasonGrace              = "Grace"
@@ -81,7 +81,7 @@ type step struct {
 	// remaining is what is still there; unknown leaves it as it was.
 	remaining int
 	actions   []Action
-	// moves says that the actions end something.
+	// moves reports whether the actions end something.
 	moves bool
 }
 
@@ -165,7 +165,7 @@ func upTo(phase, last v1alpha1.RemovalPhase) v1alpha1.RemovalPhase {
 	return phase
 }
 
-// pastPacing says that the removal has ended NodeClaims, or may have, or is over.
+// pastPacing reports whether the removal has ended NodeClaims, or may have, or is over.
 func pastPacing(r v1alpha1.Removal) bool { return rank(r.Phase) > rank(v1alpha1.RemovalPacing) }
 
 // Deleted is a removal whose object was deleted just now.

@@ -12,10 +12,10 @@ import (
 
 // Observation is what one pass sees of one removal's object.
 type Observation struct {
-	// Fresh says that the object, and what hangs on it, was read past the cache
+	// Fresh reports whether the object, and what hangs on it, was read past the cache
 	// in this pass.
 	Fresh bool
-	// Recorded says that the removal stands in the NodeSync's status and in its
+	// Recorded reports whether the removal stands in the NodeSync's status and in its
 	// record, both read back past the cache, so written by an earlier pass.
 	Recorded bool
 	// Noted are the provider IDs in the record, with the last state in which EC2
@@ -28,35 +28,35 @@ type Observation struct {
 	// restart begins again.
 	Absent map[string]Absence
 
-	// GoesTo is the NodeSync that the object goes to, or has gone to; empty where it
+	// GoesTo is the NodeSync that the object goes to, or has gone to; empty if it
 	// stays ours.
 	GoesTo string
-	// Exists says that an object of this name has the removal's UID.
+	// Exists reports whether an object of this name has the removal's UID.
 	Exists          bool
 	ResourceVersion string
-	// Terminating says that it has a deletionTimestamp, and Finalizers are those that it waits for then.
+	// Terminating reports whether it has a deletionTimestamp, and Finalizers are those that it waits for then.
 	Terminating bool
 	Finalizers  []string
-	// Stays says that only the pool's nodes are to go.
+	// Stays reports whether only the pool's nodes are to go.
 	Stays bool
-	// Static says that the pool has a fixed number of replicas.
+	// Static reports whether the pool has a fixed number of replicas.
 	Static bool
-	// GrowthStopped says that the pool makes no new node: its cpu limit is 0,
+	// GrowthStopped reports whether the pool makes no new node: its cpu limit is 0,
 	// or its replicas are.
 	GrowthStopped bool
-	// GrowthWithheld says that it would, had this removal not stopped it, and Scaled that a static pool had more
+	// GrowthWithheld reports whether it would, had this removal not stopped it, and Scaled that a static pool had more
 	// replicas before this removal.
 	GrowthWithheld, Scaled bool
-	// Replacing is how far Karpenter replaces the pool's nodes for this removal; nil where it does not.
+	// Replacing is how far Karpenter replaces the pool's nodes for this removal; nil if it does not.
 	Replacing *Replacing
-	// Paced says that its disruption budgets are those by which Karpenter replaces nodes at the removal's pace.
+	// Paced reports whether its disruption budgets are those by which Karpenter replaces nodes at the removal's pace.
 	Paced bool
-	// Closed says which disruption budget of the pool allows no replacement now; empty where none is
-	// in the way. Crowded says that there is no place for one more budget, or too little for its own in the record.
+	// Closed says which disruption budget of the pool allows no replacement now; empty if none is
+	// in the way. Crowded reports that there is no place for one more budget, or too little for its own in the record.
 	Closed  string
 	Crowded bool
 	// Budgets are those that the record lacks and that a replacement would overwrite. Full names another removal whose
-	// budgets take the room that they need there; empty where there is enough.
+	// budgets take the room that they need there; empty if there is enough.
 	Budgets []any
 	Full    string
 	// Replicas are those of a static pool.
@@ -67,13 +67,13 @@ type Observation struct {
 	// as kind/name, NodePools first.
 	ReferencedBy []string
 	// Unremoved says of the first of them that is not removed, though it has left Git, why
-	// that is and what to do; empty where there is none.
+	// that is and what to do; empty if there is none.
 	Unremoved string
 	// Waits is the reason for which the removal of a NodePool that names the class waits for its time, its
-	// turn or a person; empty where none does.
+	// turn or a person; empty if none does.
 	Waits string
 
-	// Hold is a person's word that is needed first; nil where none is.
+	// Hold is a person's word that is needed first; nil if none is.
 	Hold *Hold
 	// Queued is for which removals this one waits, by the guard's limits; empty if it does not.
 	Queued string
@@ -88,23 +88,23 @@ type Observation struct {
 	Arrivals Gate
 	// Successor is open while a NodePool that stays could take the pods.
 	Successor Gate
-	// Frozen is why no node may be removed now; empty where it may.
+	// Frozen is why no node may be removed now; empty if it may.
 	Frozen string
-	// EndsFirst says that Karpenter ends nodes in reserved capacity before their replacements are there.
+	// EndsFirst reports whether Karpenter ends nodes in reserved capacity before their replacements are there.
 	EndsFirst bool
 	// Turn is how many NodeClaims may be ended in this pass.
 	Turn Turn
 	// Leader is open while a pod of Karpenter's controller holds its lease; nil
-	// where that was not asked in this pass.
+	// if that was not asked in this pass.
 	Leader *Gate
 	// Pods are those of the nodes that are ended next, and of those that were; nil
-	// where they were not read in this pass.
+	// if they were not read in this pass.
 	Pods *Pods
 	// Evicted are workloads that the record lacks, with pods on nodes that another than the
 	// removal ends meanwhile.
 	Evicted []Workload
 
-	// EC2 is its answer in this pass; nil where it has none.
+	// EC2 is its answer in this pass; nil if it has none.
 	EC2 *Answer
 	// Silence says why EC2, asked in this pass, gave no answer.
 	Silence string
@@ -127,7 +127,7 @@ type Gate struct {
 	// change by itself.
 	Message string
 	// Room is, of an open gate of the successor, what the NodePools that could take pods have
-	// left of their limits; nil where one of them has none.
+	// left of their limits; nil if one of them has none.
 	Room *Room
 }
 
@@ -139,23 +139,23 @@ type Claim struct {
 	// ProviderID is empty until it has an instance.
 	ProviderID string
 	Node       string
-	// Deleting is since when it has a deletionTimestamp; zero where it has none.
+	// Deleting is since when it has a deletionTimestamp; zero if it has none.
 	Deleting time.Time
 	// Replacing is since when Karpenter replaces it: it is tainted, and ended once its pods have a
-	// place; zero where it does not, or has ended it.
+	// place; zero if it does not, or has ended it.
 	Replacing time.Time
-	// Drifted is since when Karpenter finds that it does not match its pool's template; zero where it does.
+	// Drifted is since when Karpenter finds that it does not match its pool's template; zero if it does.
 	Drifted time.Time
-	// Unhashed says that it lacks the hash by which Karpenter finds that it has drifted.
+	// Unhashed reports whether it lacks the hash by which Karpenter finds that it has drifted.
 	Unhashed bool
-	// Initialized says that Karpenter does not say that its node is not initialized.
+	// Initialized reports whether Karpenter does not report that its node is not initialized.
 	Initialized bool
-	// Reserved says that it is in reserved capacity.
+	// Reserved reports whether it is in reserved capacity.
 	Reserved bool
-	// Ending says that EC2 has taken its termination.
+	// Ending reports whether EC2 has taken its termination.
 	Ending bool
 	// Drained is since when it is drained and its volumes are detached, while EC2
-	// has not taken its termination; zero where that is not so.
+	// has not taken its termination; zero if that is not so.
 	Drained time.Time
 	// Waits are the messages of its conditions that tell what it waits for.
 	Waits []string
@@ -171,7 +171,7 @@ type Answer struct{ Instances []Instance }
 type Instance struct {
 	ProviderID string
 	State      string
-	// Gone says that EC2 has ended it.
+	// Gone reports whether EC2 has ended it.
 	Gone bool
 }
 
@@ -246,7 +246,7 @@ func (o Observation) news() (fresh []string, seen []Instance) {
 	return fresh, seen
 }
 
-// unseen says that the record has an instance that EC2 has not shown yet.
+// unseen reports whether the record has an instance that EC2 has not shown yet.
 func (o Observation) unseen() bool {
 	for id, seen := range o.Noted {
 		if seen == "" && !slices.Contains(o.Unaskable, id) {

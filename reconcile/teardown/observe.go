@@ -144,7 +144,7 @@ func growthOf(pool *unstructured.Unstructured) Growth {
 	return g
 }
 
-// stopped says that the pool makes no node. Of a static pool's limits only that
+// stopped reports whether the pool makes no node. Of a static pool's limits only that
 // of nodes counts, and its replicas are what it is
 // (sigs.k8s.io/karpenter pkg/apis/v1/nodepool.go).
 func (g Growth) stopped() bool {
@@ -230,7 +230,7 @@ type Room struct {
 	Left corev1.ResourceList
 }
 
-// lacks names a resource of which less is left than is needed; empty where there is none. What
+// lacks names a resource of which less is left than is needed; empty if there is none. What
 // is free on nodes that run is not counted: which pods fit there is Karpenter's to find out.
 func (r *Room) lacks(need corev1.ResourceList) corev1.ResourceName {
 	if r == nil {

@@ -58,7 +58,7 @@ type share struct {
 	// recorded are the NodeClaims when it was recorded, leaving those that are
 	// ending now or are about to, and left those that nobody has ended.
 	recorded, leaving, left int
-	// granted are those that Karpenter may begin to replace at any time, and waits says that it waits
+	// granted are those that Karpenter may begin to replace at any time, and waits reports that it waits
 	// for others to end.
 	granted int
 	waits   bool
@@ -112,7 +112,7 @@ func (it *item) share(of record) share {
 	return s
 }
 
-// unbegun says that a removal is held and, by its record, has ended no node: what ends of its pool is
+// unbegun reports whether a removal is held and, by its record, has ended no node: what ends of its pool is
 // not its doing.
 func (it *item) unbegun(of record) bool {
 	return it.seen.Hold != nil && it.seen.Exists && len(of.Workloads) == 0

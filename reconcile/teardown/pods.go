@@ -27,7 +27,7 @@ const (
 // Pods is what the pods that hang on a removal tell.
 type Pods struct {
 	// Waiting says which pod has to run before another NodeClaim is ended; empty
-	// where none has to.
+	// if none has to.
 	Waiting string
 	// Workloads are those with pods on the nodes that are ended next, as far as the
 	// record lacks them.
@@ -83,11 +83,11 @@ type ownedPod struct {
 	name       string
 	uid, owner types.UID
 	made       metav1.Time
-	// pending says that it does not run, and unready that it has a condition Ready that is not
+	// pending reports whether it does not run, and unready that it has a condition Ready that is not
 	// True.
 	pending, unready bool
 	node             string
-	// pool is the only one whose nodes it may run on; empty where it may elsewhere.
+	// pool is the only one whose nodes it may run on; empty if it may elsewhere.
 	pool string
 }
 
@@ -124,7 +124,7 @@ func (p *podReader) readPods(ctx context.Context, nodes []string, own, noted []W
 	return answer, nil
 }
 
-// among is a workload as it is noted; nil where it is not.
+// among is a workload as it is noted; nil if it is not.
 func among(noted []Workload, w Workload) *Workload {
 	if i := slices.IndexFunc(noted, func(n Workload) bool { return n.UID == w.UID }); i >= 0 {
 		return &noted[i]
@@ -197,7 +197,7 @@ func (p *podReader) note(ctx context.Context, w *Workload) error {
 }
 
 // waiting names a pod of a workload that was made since it was noted and does not
-// run yet, or is not Ready; empty where there is none. As many may be not Ready as were
+// run yet, or is not Ready; empty if there is none. As many may be not Ready as were
 // before: a workload that was broken holds nothing up.
 func (p *podReader) waiting(ctx context.Context, w Workload) (string, error) {
 	pods, err := p.unfinished(ctx, w)
@@ -380,7 +380,7 @@ func (p *podReader) evicted(ctx context.Context, c Claim, own, noted []Workload)
 	return kept, nil
 }
 
-// mayNote says that a removal ends NodeClaims, so that its record is added to. Before, the pods
+// mayNote reports whether a removal ends NodeClaims, so that its record is added to. Before, the pods
 // of other nodes are not its business: what they are like when it begins counts.
 func (it *item) mayNote() bool {
 	return it.seen.Recorded && it.seen.Hold == nil && it.before.Phase == v1alpha1.RemovalDraining

@@ -25,7 +25,7 @@ func (s *stage) interrupt(name string) {
 // removal counts like one that the removal has ended, pods and all.
 func TestDriveWaitsForPodsOfInterruptedNodes(t *testing.T) {
 	for name, c := range map[string]struct {
-		// forgotten says that the daemon was restarted after the interruption was seen.
+		// forgotten reports whether the daemon was restarted after the interruption was seen.
 		forgotten bool
 		ready     corev1.ConditionStatus
 		says      string

@@ -57,10 +57,10 @@ func (o Observation) gates(r v1alpha1.Removal) []gate {
 	return append(gates, o.window())
 }
 
-// alive says that the pool exists and nobody has deleted it.
+// alive reports whether the pool exists and nobody has deleted it.
 func (o Observation) alive() bool { return o.Exists && !o.Terminating }
 
-// withholds says that the removal has taken something from a pool that stays for now.
+// withholds reports whether the removal has taken something from a pool that stays for now.
 func (o Observation) withholds() bool {
 	return o.alive() && (o.GrowthWithheld || o.Replacing != nil || o.Paced)
 }
@@ -112,7 +112,7 @@ func draining(r v1alpha1.Removal, o Observation, now time.Time) (step, bool) {
 	return s.asking(o), false
 }
 
-// passedOver says that a static pool is to have fewer nodes than run, and Karpenter has not
+// passedOver reports whether a static pool is to have fewer nodes than run, and Karpenter has not
 // chosen any that goes.
 func (o Observation) passedOver(left []Claim) bool {
 	return o.alive() && o.Static && o.Replicas > 0 && o.Replicas < len(left) && len(left) == len(o.NodeClaims) && o.Turn.Ends == 0
@@ -212,7 +212,7 @@ func verifying(r v1alpha1.Removal, o Observation, now time.Time) (step, bool) {
 		s.actions = []Action{AskEC2{}}
 	case len(left) > 0 && len(left) == len(o.Unaskable):
 		s.reason, s.remaining = ReasonUnverifiable, len(left)
-		s.message = finding.First(o.Unaskable) + ": not an instance of EC2, which cannot say whether it has ended: check that it has, then delete it from the removal's record in ConfigMap plumbline-<name of the NodeSync>"
+		s.message = finding.First(o.Unaskable) + ": not an instance of EC2, which cannot report whether it is terminated: check that it has, then delete it from the removal's record in ConfigMap plumbline-<name of the NodeSync>"
 	case len(left) > 0:
 		s.reason, s.message, s.remaining = ReasonInstancesLeaving, "EC2 has not ended every instance yet: "+describe(left), len(left)
 	default:

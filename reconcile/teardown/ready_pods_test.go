@@ -43,7 +43,7 @@ func (s *stage) runsOf(of, name, node string, made time.Time, ready corev1.Condi
 func TestDriveWaitsForReadyPods(t *testing.T) {
 	const ready, unready = corev1.ConditionTrue, corev1.ConditionFalse
 	cases := map[string]struct {
-		// broken says that another pod of the workload was never Ready.
+		// broken reports whether another pod of the workload was never Ready.
 		broken bool
 		// made is how long after the others the new pod was created.
 		made  time.Duration

@@ -50,7 +50,7 @@ type record struct {
 	Leaving []types.UID `json:"leaving,omitempty"`
 }
 
-// over says that the removal is, and the record only about what it has left.
+// over reports whether the removal is, and the record only about what it has left.
 func (r record) over() bool { return r.Left != nil || r.Leaving != nil }
 
 // Growth is how far a pool may grow by itself.
@@ -121,7 +121,7 @@ func loadRecords(ctx context.Context, reader client.Reader, sync *v1alpha1.NodeS
 	return r, nil
 }
 
-// note adds to a removal's entry, and says whether the removal has waited for
+// note adds to a removal's entry, and reports whether the removal has waited for
 // that. It never takes anything out.
 func (r *records) note(it *item, n Note) bool {
 	entry, exists := r.entries[it.before.UID]
@@ -436,7 +436,7 @@ func (d *drive) undrivenPools() (pools []string) {
 	return pools
 }
 
-// stands says that a record is of a removal that is neither over nor driven in this pass.
+// stands reports whether a record is of a removal that is neither over nor driven in this pass.
 func (d *drive) stands(uid types.UID) bool {
 	return !d.records.entries[uid].over() && !slices.ContainsFunc(d.items, func(it *item) bool { return it.before.UID == uid })
 }
@@ -489,7 +489,7 @@ const (
 // space is what room the record has for disruption budgets.
 type space struct {
 	left int
-	// holder is a removal whose budgets are in the record; empty where none has any there.
+	// holder is a removal whose budgets are in the record; empty if none has any there.
 	holder string
 }
 
@@ -510,7 +510,7 @@ func (r *records) space() space {
 	return s
 }
 
-// lacking names a removal that has the room which the budgets of another one need; empty where there is enough. One
+// lacking names a removal that has the room which the budgets of another one need; empty if there is enough. One
 // removal always has it, so that they go on one by one at least.
 func (s *space) lacking(it *item) string {
 	if it.seen.Budgets == nil || it.bytes <= s.left {

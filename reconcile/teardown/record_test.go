@@ -291,7 +291,7 @@ func TestEachRemovalEndsWhateverBudgetsItHas(t *testing.T) {
 	}
 }
 
-// overwrittenIsRecorded says that each pool whose budgets are not Git's has them in the record.
+// overwrittenIsRecorded reports that each pool whose budgets are not Git's has them in the record.
 func (s *stage) overwrittenIsRecorded(git []any) {
 	s.t.Helper()
 	kept, err := loadRecords(s.t.Context(), s.live, s.sync)

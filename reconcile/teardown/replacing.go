@@ -59,7 +59,7 @@ func replacingOf(pool *unstructured.Unstructured, now time.Time) *Replacing {
 	return r
 }
 
-// pacing says whether a disruption budget is one of those that pacedBudgets adds.
+// pacing reports whether a disruption budget is one of those that pacedBudgets adds.
 func pacing(budget any) (fields map[string]any, ours bool) {
 	fields, _ = budget.(map[string]any)
 	_, scheduled := fields["schedule"]
@@ -120,7 +120,7 @@ func begins(schedule string, now time.Time) time.Time {
 	return nearest
 }
 
-// closedBy names the scheduled budget that allows no replacement now; empty where none is in the way.
+// closedBy names the scheduled budget that allows no replacement now; empty if none is in the way.
 func closedBy(git []any, now time.Time) string {
 	for _, b := range git {
 		fields, _ := b.(map[string]any)
@@ -140,18 +140,18 @@ func closedBy(git []any, now time.Time) string {
 	return ""
 }
 
-// drifting says that Karpenter may still take nodes for drifted that only the removal had made drift.
+// drifting reports whether Karpenter may still take nodes for drifted that only the removal had made drift.
 func (o Observation) drifting(r v1alpha1.Removal) bool {
 	return o.Replacing != nil || slices.ContainsFunc(o.untouched(), func(c Claim) bool { return c.Drifted.After(r.RecordedAt.Time) })
 }
 
-// replaces says that Karpenter replaces the nodes of the pool, as it leaves: it has a place for their
+// replaces reports whether Karpenter replaces the nodes of the pool, as it leaves: it has a place for their
 // pods, and can.
 func (o Observation) replaces() bool {
 	return o.Turn.Replaces && o.alive() && !o.Static && !o.Crowded
 }
 
-// leaving says that a NodeClaim ends, or that Karpenter replaces it.
+// leaving reports whether a NodeClaim ends, or that Karpenter replaces it.
 func (c Claim) leaving() bool { return !c.Deleting.IsZero() || !c.Replacing.IsZero() }
 
 // disrupting is how many nodes Karpenter counts against the pool's budgets: NodeClaims without a node it
@@ -184,7 +184,7 @@ func (o Observation) untouched() []Claim {
 // replace is looked for.
 const idle = 30 * time.Second
 
-// idles says that Karpenter could replace nodes and has not begun for a while.
+// idles reports whether Karpenter could replace nodes and has not begun for a while.
 func (o Observation) idles(r v1alpha1.Removal, now time.Time) bool {
 	return o.Replacing != nil && o.replaces() && o.disrupting() == 0 && now.Sub(r.LastProgress.Time) >= idle
 }
@@ -207,7 +207,7 @@ func (s step) replace(r v1alpha1.Removal, o Observation, now time.Time) step {
 		return s.recall(o) // Karpenter does not count them
 	case len(bare) > 0:
 		return s.ends(o, bare)
-	case o.asLent(now) && !o.idles(r, now):
+	case o.isLeased(now) && !o.idles(r, now):
 	case !o.Fresh:
 		s.actions = []Action{Reread{}}
 	case o.Pods == nil:
@@ -232,10 +232,10 @@ func (o Observation) replacedBefore(bare []Claim) string {
 	return fmt.Sprintf("Karpenter replaces node %s, and waits for NodeClaim/%s to join; it gives that up after ten minutes at least", cmp.Or(o.NodeClaims[i].Node, o.NodeClaims[i].Name), bare[0].Name)
 }
 
-// lends says that Karpenter may replace nodes, and asLent that it may as many as it is to, for a while.
+// lends reports whether Karpenter may replace nodes, and isLeased that it may as many as it is to, for a while.
 func (o Observation) lends() bool { return o.Replacing != nil && o.Replacing.Nodes > 0 }
 
-func (o Observation) asLent(now time.Time) bool {
+func (o Observation) isLeased(now time.Time) bool {
 	return o.lends() && o.Replacing.Nodes == o.disrupting()+o.Turn.Ends && now.Before(o.Replacing.Until.Add(-renewed))
 }
 
@@ -263,7 +263,7 @@ func (s step) grant(r v1alpha1.Removal, o Observation, left []Claim, now time.Ti
 		s.reason, s.message = ReasonSuccessorMissing, lacking(looked[0], lacks, o)
 		return s
 	}
-	if o.asLent(now) {
+	if o.isLeased(now) {
 		return s
 	}
 	if o.Full != "" {
@@ -278,7 +278,7 @@ func (s step) grant(r v1alpha1.Removal, o Observation, left []Claim, now time.Ti
 	return s
 }
 
-// stays says whether Karpenter can replace a node by no means: a pod on it may not be disrupted, or
+// stays reports whether Karpenter can replace a node by no means: a pod on it may not be disrupted, or
 // may run nowhere else, or it lacks the hash by which Karpenter finds that it has drifted.
 func (o Observation) stays(c Claim, pool string) bool {
 	bound, stays := o.Pods.Stays[c.Node]

@@ -48,7 +48,7 @@ func (m *model) alive() []string {
 	return alive
 }
 
-// hides says whether EC2's next answer lacks an instance that exists.
+// hides reports whether EC2's next answer lacks an instance that exists.
 func (m *model) hides(id string) bool {
 	if !m.hidden[id] {
 		return false

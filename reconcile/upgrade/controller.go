@@ -43,13 +43,13 @@ const (
 	electionVariable = "DISABLE_LEADER_ELECTION"
 )
 
-// electsNone says whether the replicas of a controller elect no leader.
+// electsNone reports whether the replicas of a controller elect no leader.
 func electsNone(deployment *appsv1.Deployment) bool {
 	c := controllerOf(deployment.Spec.Template.Spec.Containers)
 	return c != nil && disablesElection(c)
 }
 
-// disablesElection says whether a container has the election of a leader off. A flag
+// disablesElection reports whether a container has the election of a leader off. A flag
 // goes before the variable.
 func disablesElection(c *corev1.Container) bool {
 	off := false
@@ -101,7 +101,7 @@ func Tag(containers []corev1.Container) string {
 }
 
 // ClusterName is the name by which the controller tags and finds its instances;
-// empty where its environment does not have it in plain text.
+// empty if its environment does not have it in plain text.
 func ClusterName(containers []corev1.Container) string {
 	c := controllerOf(containers)
 	if c == nil {
@@ -110,8 +110,8 @@ func ClusterName(containers []corev1.Container) string {
 	return plainVariable(c, "CLUSTER_NAME")
 }
 
-// FeatureGate says whether the controller's environment switches one of Karpenter's
-// feature gates on, as Name=true in a list; known is false where it does not name it.
+// FeatureGate reports whether the controller's environment switches one of Karpenter's
+// feature gates on, as Name=true in a list; known is false if it does not name it.
 func FeatureGate(containers []corev1.Container, name string) (on, known bool) {
 	c := controllerOf(containers)
 	if c == nil {
@@ -139,7 +139,7 @@ func plainVariable(c *corev1.Container, name string) string {
 // (sigs.k8s.io/karpenter pkg/operator/options/options.go, leader-election-name).
 const leaseName = "karpenter-leader-election"
 
-// Leads says whether a pod of a Deployment's newest template leads: a replica
+// Leads reports whether a pod of a Deployment's newest template leads: a replica
 // can be ready while one of the version before still does the work, since a
 // leader that ends does not give up its lease. Where the election is off each
 // replica works. It reads past the cache.
@@ -152,7 +152,7 @@ func Leads(ctx context.Context, reader client.Reader, deployment *appsv1.Deploym
 	return is, err
 }
 
-// OneLeads says whether a Deployment that is not complete serves all the same: no
+// OneLeads reports whether a Deployment that is not complete serves all the same: no
 // pod of an earlier template is left, and one that is ready leads, or all do where
 // the election is off. The message names a replica that is missing, and why.
 func OneLeads(ctx context.Context, reader client.Reader, deployment *appsv1.Deployment) (observe.Readiness, error) {
@@ -238,11 +238,11 @@ const clocksDiffer = time.Minute
 // it was seen, by ours. The zero value has seen none.
 type Renewal struct {
 	renewed, seen time.Time
-	// watched says that the one before was seen, too.
+	// watched reports whether the one before was seen, too.
 	watched bool
 }
 
-// Alive says whether a pod of Karpenter's controller does the controller's work
+// Alive reports whether a pod of Karpenter's controller does the controller's work
 // at this moment, as the API server has it: it holds the lease, renews it, and is
 // Ready. Where leader election is off, it is the only one that is Ready. A
 // Deployment tells of a pod that is gone only after a while. last is what it has seen before, and
@@ -273,7 +273,7 @@ func Alive(ctx context.Context, reader client.Reader, namespace string, deployme
 	return holds(lease, ready, now, last), nil
 }
 
-// holds says whether one of the ready pods holds a lease that is renewed.
+// holds reports whether one of the ready pods holds a lease that is renewed.
 func holds(lease *coordinationv1.Lease, ready []corev1.Pod, now time.Time, last *Renewal) observe.Readiness {
 	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
 		return observe.Readiness{Message: "no pod of Karpenter's controller holds lease " + leaseName}
@@ -288,7 +288,7 @@ func holds(lease *coordinationv1.Lease, ready []corev1.Pod, now time.Time, last 
 	return observe.Readiness{Ready: true}
 }
 
-// fresh says whether a lease is renewed. The clock of the controller's node may be far from ours,
+// fresh reports whether a lease is renewed. The clock of the controller's node may be far from ours,
 // on either side: a lease that was renewed since a look of a moment ago is fresh, whatever the
 // time of that, and one that has stood for longer than it lasts is not.
 func (r *Renewal) fresh(lease *coordinationv1.Lease, now time.Time) bool {

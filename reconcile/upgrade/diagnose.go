@@ -185,7 +185,7 @@ func PodLogs(config *rest.Config) (Logs, error) {
 	}, nil
 }
 
-// ControllerLog is the end of the logs of the Ready pods of Karpenter's controller; empty where none can be
+// ControllerLog is the end of the logs of the Ready pods of Karpenter's controller; empty if none can be
 // read.
 func ControllerLog(ctx context.Context, reader client.Reader, logs Logs, namespace string) string {
 	pods := &corev1.PodList{}

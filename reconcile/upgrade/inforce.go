@@ -17,8 +17,8 @@ import (
 )
 
 // InForce is the version whose release goes on serving while a change of the charts
-// is refused, has failed, or is being taken back. It is empty where plumbline has
-// installed none yet, and while a change is under way.
+// is refused, has failed, or is being taken back. It is empty if plumbline has
+// installed none yet, and while a change is in progress.
 func InForce(k v1alpha1.KarpenterStatus) string {
 	if k.Identity == "" || k.Controller == nil {
 		return ""
@@ -34,19 +34,19 @@ func InForce(k v1alpha1.KarpenterStatus) string {
 	return ""
 }
 
-// UnderWay says that a change has begun, and that neither its controller nor the one before is in
+// InProgress reports whether a change has begun, and that neither its controller nor the one before is in
 // force for good yet.
-func UnderWay(t v1alpha1.ChartTarget) bool {
+func InProgress(t v1alpha1.ChartTarget) bool {
 	return !back(&t) && t.Step != v1alpha1.ChartSettling
 }
 
-// CRDsAhead says that the CRDs in the cluster are newer than a version: the controller
+// CRDsAhead reports whether the CRDs in the cluster are newer than a version: the controller
 // has gone back to it, or is about to.
 func CRDsAhead(k *v1alpha1.KarpenterStatus, version string) bool {
 	return k != nil && k.CRDs != nil && charts.Ahead(k.CRDs.Version, version)
 }
 
-// Begun says that plumbline has installed charts, or may have.
+// Begun reports whether plumbline has installed charts, or may have.
 func Begun(k *v1alpha1.KarpenterStatus) bool {
 	if k.Identity != "" {
 		return true

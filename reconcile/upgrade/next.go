@@ -52,7 +52,7 @@ func Next(k v1alpha1.KarpenterStatus, want Want, s Seen, now time.Time, timeout 
 	return check(at(k, v1alpha1.ChartChecking, now), s, now)
 }
 
-// Begins says whether Next would begin a change to the charts with an identity, over charts that
+// Begins reports whether Next would begin a change to the charts with an identity, over charts that
 // are installed already.
 func Begins(k v1alpha1.KarpenterStatus, identity string) bool {
 	own := k.Target != nil && k.Target.Identity == identity && !back(k.Target)
@@ -60,7 +60,7 @@ func Begins(k v1alpha1.KarpenterStatus, identity string) bool {
 	return Begun(&k) && !own && !kept
 }
 
-// back says that of a target nothing is left in the cluster that what is in force
+// back reports whether of a target nothing is left in the cluster that what is in force
 // would have to be migrated.
 func back(t *v1alpha1.ChartTarget) bool {
 	return t == nil || t.Step == v1alpha1.ChartChecking || t.Step == v1alpha1.ChartRolledBack
@@ -279,37 +279,37 @@ type Want struct {
 
 // Seen is what a pass has seen and done so far.
 type Seen struct {
-	// Checked says that nothing forbids the change.
+	// Checked reports whether nothing forbids the change.
 	Checked bool
 	// NoWayBack is why the controller could not go back once the CRDs are new;
-	// empty where it can. Approved says that a person has accepted that.
+	// empty if it can. Approved reports that a person has accepted that.
 	NoWayBack string
 	Approved  bool
 	// ExpectedPools are the NodePools whose nodes the change may have Karpenter replace.
 	ExpectedPools []string
 	// Claims are the NodeClaims that live, as Check and RollBack have found them.
 	Claims []observe.Claim
-	// Migrated says that the new CRDs lose no stored version.
+	// Migrated reports whether the new CRDs lose no stored version.
 	Migrated bool
 	// CRDs and Controller are the releases that this pass has installed.
 	CRDs, Controller *v1alpha1.ReleaseStatus
-	// Established says whether every CRD is served.
+	// Established reports whether every CRD is served.
 	Established observe.Readiness
-	// Rollout says whether the controller of the version is up and leads. Where it is
+	// Rollout reports whether the controller of the version is up and leads. Where it is
 	// overdue, and was asked, one replica that leads is enough, and the message names
 	// the one that is missing.
 	Rollout observe.Readiness
 	// Cause is what the pods say of why they do not come up.
 	Cause string
-	// Searched says that Helm's history was asked for a release to go back to, and Earlier is
-	// that; nil where there is none.
+	// Searched reports whether Helm's history was asked for a release to go back to, and Earlier is
+	// that; nil if there is none.
 	Searched bool
 	Earlier  *v1alpha1.ReleaseStatus
 	// RolledBack is the release that this pass has gone back to.
 	RolledBack *v1alpha1.ReleaseStatus
-	// Lost says that there is no such release to go back to any more: a user has
+	// Lost reports whether there is no such release to go back to any more: a user has
 	// uninstalled it.
 	Lost bool
-	// Again says that a person wants what failed to be tried once more.
+	// Again reports whether a person wants what failed to be tried once more.
 	Again bool
 }

@@ -200,7 +200,7 @@ func (p *player) pass(t *testing.T, words []string) string {
 	return ""
 }
 
-// do says whether Next is to be asked again.
+// do reports whether Next is to be asked again.
 func (p *player) do(action Action, s *Seen, said map[string]bool) bool {
 	switch action.(type) {
 	case Check:

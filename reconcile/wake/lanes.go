@@ -16,7 +16,7 @@ const Crowded = 10 * time.Second
 // of all heavy repositories together. A pass may wait for a child process while another one
 // has the place: heavy commits must not hold every worker. The zero value bounds nothing.
 type Lanes struct {
-	// Heavy says whether the children of a repository have taken long lately; nil where
+	// Heavy reports whether the children of a repository have taken long lately; nil if
 	// none has.
 	Heavy func(repository string) bool
 
@@ -59,7 +59,7 @@ func (l *Lanes) Enter(repository string, who types.NamespacedName) bool {
 	return true
 }
 
-// open says whether there is a lane for one more pass of a repository.
+// open reports whether there is a lane for one more pass of a repository.
 func (l *Lanes) open(repository string) bool {
 	if l.most == 0 {
 		return true

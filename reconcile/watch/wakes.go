@@ -40,11 +40,11 @@ type Wakes struct {
 // Interests are what is known of NodeSyncs beside their objects. They may be asked for at
 // any time.
 type Interests interface {
-	// Wants says whether the last Set of a NodeSync has an entry of this name.
+	// Wants reports whether the last Set of a NodeSync has an entry of this name.
 	Wants(name types.NamespacedName, ref render.Ref) bool
-	// Awaits says whether a NodeSync waits for what others have in Git.
+	// Awaits reports whether a NodeSync waits for what others have in Git.
 	Awaits(name types.NamespacedName) bool
-	// Holds says whether a NodeSync holds something for the number of nodes.
+	// Holds reports whether a NodeSync holds something for the number of nodes.
 	Holds(name types.NamespacedName) bool
 }
 
@@ -90,7 +90,7 @@ func reference(ref render.Ref, obj client.Object) render.Ref {
 	return render.Ref{}
 }
 
-// leaves says whether an object has left the Git of a NodeSync, or was deleted by hand
+// leaves reports whether an object has left the Git of a NodeSync, or was deleted by hand
 // though its Git has it: either way it goes when nothing names it any more.
 func (w Wakes) leaves(sync *v1alpha1.NodeSync, ref render.Ref) bool {
 	if ref == (render.Ref{}) {
@@ -127,14 +127,14 @@ func (w Wakes) OnEvent(ctx context.Context, obj client.Object) []ctrlreconcile.R
 	return w.where(ctx, func(sync *v1alpha1.NodeSync) bool { return w.Interests.Wants(client.ObjectKeyFromObject(sync), pool) })
 }
 
-// removes says whether an open removal of a NodeSync has to do with a NodeClaim.
+// removes reports whether an open removal of a NodeSync has to do with a NodeClaim.
 func removes(sync *v1alpha1.NodeSync, n plan.NodeClaim) bool {
 	return slices.ContainsFunc(sync.Status.Removals, func(r v1alpha1.Removal) bool {
 		return r.Kind == render.NodePool && r.Name == n.Pool || r.Kind == render.EC2NodeClass && r.Name == n.Class
 	})
 }
 
-// watchesDrift says whether what becomes of a NodeClaim is looked at.
+// watchesDrift reports whether what becomes of a NodeClaim is looked at.
 func watchesDrift(sync *v1alpha1.NodeSync) bool {
 	return sync.Status.Karpenter != nil && sync.Status.Karpenter.NodeDrift != nil
 }
@@ -157,7 +157,7 @@ func (w Wakes) where(ctx context.Context, wake func(*v1alpha1.NodeSync) bool) []
 	return requests
 }
 
-// managesCharts says whether a NodeSync has begun to install Karpenter's charts.
+// managesCharts reports whether a NodeSync has begun to install Karpenter's charts.
 func (w Wakes) managesCharts(ctx context.Context) (bool, error) {
 	syncs := &v1alpha1.NodeSyncList{}
 	if err := w.Cached.List(ctx, syncs, client.InNamespace(w.Namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -202,13 +202,13 @@ func (w *Watches) listenToApprovals(ctx context.Context) (filled bool, err error
 	return w.Home.filled(ctx, approvals)
 }
 
-// refusesApprovals says whether the API server refuses the watch.
+// refusesApprovals reports whether the API server refuses the watch.
 func (w *Watches) refusesApprovals() bool {
 	refused, _ := w.Refusals.Apart(approvalType)
 	return refused != nil
 }
 
-// ServesApprovals says whether Approvals are watched: they can be read from the cache then. refused is
+// ServesApprovals reports whether Approvals are watched: they can be read from the cache then. refused is
 // why they are not although they are served: the roles are those of an older plumbline.
 func (w *Watches) ServesApprovals() (serves bool, refused error) {
 	if w == nil {
@@ -222,7 +222,7 @@ func (w *Watches) ServesApprovals() (serves bool, refused error) {
 	return w.approvals && refused == nil, refused
 }
 
-// approvalsServed says whether the CRD of Approvals is served.
+// approvalsServed reports whether the CRD of Approvals is served.
 func (w *Watches) approvalsServed(ctx context.Context) (bool, error) {
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	err := w.Wakes.Cached.Get(ctx, client.ObjectKey{Name: v1alpha1.ApprovalCRD}, crd)

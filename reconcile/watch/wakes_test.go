@@ -28,7 +28,7 @@ func approvalCRD() *apiextensionsv1.CustomResourceDefinition {
 	}
 }
 
-// serving says whether Approvals are watched, and none of their watches refused.
+// serving reports whether Approvals are watched, and none of their watches refused.
 func serving(t *testing.T, b *bed) bool {
 	t.Helper()
 	serves, refused := b.ServesApprovals()

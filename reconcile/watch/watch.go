@@ -49,11 +49,11 @@ type Watches struct {
 	Now    func() time.Time
 
 	mu sync.Mutex
-	// karpenter says that those of Karpenter's kinds have begun, charted those of
+	// karpenter reports that those of Karpenter's kinds have begun, charted those of
 	// what its main chart makes, labelled those of what holds its values, approvals
 	// that of Approvals, home that of its CRD in a cluster of its own, always that the others have.
 	always, charted, karpenter, labelled, approvals, home bool
-	// wanted says that a plumbline.yaml names an object that holds values.
+	// wanted reports whether a plumbline.yaml names an object that holds values.
 	wanted bool
 	// missingSince is when discovery was first found not to list Karpenter's kinds although
 	// their CRDs are Established.
@@ -76,7 +76,7 @@ type watched struct {
 // Filling is how long the caches are given to fill before the next look.
 const Filling = 20 * time.Millisecond
 
-// Listen begins the watches that can begin, and says whether what has begun has
+// Listen begins the watches that can begin, and reports whether what has begun has
 // filled its cache: to a pass over an empty one everything is gone. A watch that
 // is refused never fills it, and is an error, but for that of Approvals.
 func (w *Watches) Listen(ctx context.Context) (filled bool, err error) {
@@ -134,7 +134,7 @@ func (w *Watches) Took(request reconcile.Request, began time.Time) {
 	}
 }
 
-// Serves says whether the watches of definitions have begun: Karpenter's CRDs are served then.
+// Serves reports whether the watches of definitions have begun: Karpenter's CRDs are served then.
 func (w *Watches) Serves() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -204,7 +204,7 @@ func (w *Watches) Labelled(ctx context.Context, cached, server client.Reader) (r
 	}, nil
 }
 
-// HearsLabelled says whether what holds values is watched, and the cache is filled.
+// HearsLabelled reports whether what holds values is watched, and the cache is filled.
 func (w *Watches) HearsLabelled(ctx context.Context) (bool, error) {
 	if w == nil {
 		return true, nil
@@ -257,7 +257,7 @@ func (w *Watches) end(ctx context.Context, begun *bool, at Side, all []watched) 
 	return nil
 }
 
-// filled says whether the caches of watches have what was there when they began.
+// filled reports whether the caches of watches have what was there when they began.
 func (s Side) filled(ctx context.Context, all []watched) (bool, error) {
 	for _, each := range all {
 		informer, err := s.Cache.GetInformer(ctx, each.object, cache.BlockUntilSynced(false))
@@ -276,7 +276,7 @@ func (s Side) filled(ctx context.Context, all []watched) (bool, error) {
 // API server.
 const DiscoveryLag = 10 * time.Second
 
-// discovered says whether the API server's discovery lists Karpenter's kinds, which
+// discovered reports whether the API server's discovery lists Karpenter's kinds, which
 // it does a moment after their CRDs are Established. A watch that begins earlier
 // fails, and controller-runtime tries it again after ten seconds.
 func (w *Watches) discovered() (bool, error) {
@@ -296,7 +296,7 @@ func (w *Watches) discovered() (bool, error) {
 	return true, nil
 }
 
-// unlisted says why discovery does not list the kind of an object; nil where it does.
+// unlisted says why discovery does not list the kind of an object; nil if it does.
 func (w *Watches) unlisted(at Side, object client.Object) (unlisted, err error) {
 	gvk, err := apiutil.GVKForObject(object, w.Scheme)
 	if err != nil {

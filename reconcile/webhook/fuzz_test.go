@@ -64,7 +64,7 @@ func FuzzRepositoryOf(f *testing.F) {
 	})
 }
 
-// isPlain says whether a name means itself in a URL.
+// isPlain reports whether a name means itself in a URL.
 func isPlain(name string) bool {
 	for _, c := range name {
 		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '/' && c != '-' && c != '_' {

@@ -108,13 +108,13 @@ func (p push) moved() string {
 	return strings.Join(p.refs, ", ")
 }
 
-// names says whether a URL is one of the repository's.
+// names reports whether a URL is one of the repository's.
 func (p push) names(address string) bool {
 	r, ok := repositoryOf(address)
 	return ok && (slices.Contains(p.repositories, r) || slices.ContainsFunc(p.anywhere, func(end string) bool { return strings.HasSuffix(string(r), end) }))
 }
 
-// changesPulls says whether pull requests of a source may have changed.
+// changesPulls reports whether pull requests of a source may have changed.
 func (p push) changesPulls(s *v1alpha1.NodeSync) bool {
 	git := s.Spec.Source.Git
 	return slices.ContainsFunc(s.Spec.Report, func(to v1alpha1.Report) bool {
@@ -122,7 +122,7 @@ func (p push) changesPulls(s *v1alpha1.NodeSync) bool {
 	})
 }
 
-// concerns says whether a source can have changed by the push.
+// concerns reports whether a source can have changed by the push.
 func (p push) concerns(git *v1alpha1.GitSource) bool {
 	return git != nil && p.names(git.URL) && slices.ContainsFunc(p.refs, func(ref string) bool { return follows(git.Ref, ref) })
 }
@@ -132,7 +132,7 @@ const (
 	tags     = "refs/tags/"
 )
 
-// follows says whether a push of a reference can move what a GitRef means. The
+// follows reports whether a push of a reference can move what a GitRef means. The
 // fields count in the order in which a fetch reads them.
 func follows(ref v1alpha1.GitRef, pushed string) bool {
 	switch {
@@ -201,7 +201,7 @@ type repository string
 // scpLike is ssh's short form, such as git@github.com:acme/fleet.git.
 var scpLike = regexp.MustCompile(`^(?:[^@/:]+@)?([^@/:]+):([^:].*)$`)
 
-// repositoryOf names the repository at a URL; false where that is none.
+// repositoryOf names the repository at a URL; false if that is none.
 func repositoryOf(address string) (repository, bool) {
 	host, place := "", ""
 	if short := scpLike.FindStringSubmatch(address); short != nil && !strings.Contains(address, "://") {
@@ -269,7 +269,7 @@ func readAzureEvent(body []byte) (push, error) {
 	return p.checked()
 }
 
-// isPassword says whether a proof has the token as the password.
+// isPassword reports whether a proof has the token as the password.
 // https://datatracker.ietf.org/doc/html/rfc7617
 func isPassword(proof string, body, token []byte) bool {
 	_, password, is := (&http.Request{Header: http.Header{"Authorization": {proof}}}).BasicAuth()

@@ -265,7 +265,7 @@ func senders() []sender {
 // githubPulls are those of GitHub; Gitea and Forgejo tell of a new head by an event of its own.
 func githubPulls() []string { return []string{"pull_request", "pull_request_sync"} }
 
-// senderOf finds who sent a request; false where it is none that we know.
+// senderOf finds who sent a request; false if it is none that we know.
 func senderOf(header http.Header) (sender, bool) {
 	all := senders()
 	i := slices.IndexFunc(all, func(s sender) bool { return header.Get(cmp.Or(s.known, s.event)) != "" })
@@ -327,7 +327,7 @@ func serving(listener net.Listener, handler http.Handler) *manager.Server {
 // once tells the beginning of something that goes on, so that it is logged once.
 type once struct{ going atomic.Bool }
 
-// begins says whether it has just begun.
+// begins reports whether it has just begun.
 func (o *once) begins() bool { return !o.going.Swap(true) }
 
 // ends has the next beginning told again.
@@ -336,7 +336,7 @@ func (o *once) ends() { o.going.Store(false) }
 // tokenKey is the key of the Secret that holds the token.
 const tokenKey = "token"
 
-// errNoToken says that there is nothing to check a request against.
+// errNoToken reports that there is nothing to check a request against.
 var errNoToken = errors.New("no token is set for webhooks")
 
 // token reads the Secret that requests are checked against, so that it can be
@@ -376,7 +376,7 @@ func (t *token) read(ctx context.Context) ([]byte, error) {
 	return t.value, nil
 }
 
-// fresh says whether the last answer is good still. A clock that was set back
+// fresh reports whether the last answer is good still. A clock that was set back
 // makes none last longer.
 func (t *token) fresh(now time.Time) bool {
 	lasts := missed
@@ -399,7 +399,7 @@ func (t *token) ask(ctx context.Context) ([]byte, error) {
 	return bytes.TrimRight(secret.Data[tokenKey], "\r\n"), nil
 }
 
-// signed says whether a proof is the HMAC-SHA256 of the body under the token, in
+// signed reports whether a proof is the HMAC-SHA256 of the body under the token, in
 // hexadecimal after a prefix. It takes as long for a proof that is nearly right.
 func signed(prefix string) func(proof string, body, token []byte) bool {
 	return func(proof string, body, token []byte) bool {
@@ -417,7 +417,7 @@ func signed(prefix string) func(proof string, body, token []byte) bool {
 	}
 }
 
-// isToken says whether a proof is the token itself. Both are hashed before they
+// isToken reports whether a proof is the token itself. Both are hashed before they
 // are compared, so that the time does not tell how long the token is.
 func isToken(proof string, _, token []byte) bool {
 	got, want := sha256.Sum256([]byte(proof)), sha256.Sum256(token)

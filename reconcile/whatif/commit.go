@@ -62,7 +62,7 @@ func Ending(made *plan.Plan, live plan.Live, definitions []map[string]any) Commi
 	return commitOf(unheld, live, definitions, gone, func(*plan.Change) bool { return false })
 }
 
-// writes says whether a Change is one that a commit makes.
+// writes reports whether a Change is one that a commit makes.
 func writes(change *plan.Change) bool {
 	return change.Err == nil && change.Action != plan.Drifted && change.Action != plan.None
 }
@@ -165,7 +165,7 @@ func classesOf(definitions []map[string]any) []unstructured.Unstructured {
 }
 
 // zonesFor is the status that has the zones of a class: its own where it selects subnets as before,
-// or that of another that selects the same. It is nil where there is none.
+// or that of another that selects the same. It is nil if there is none.
 func zonesFor(class unstructured.Unstructured, known []unstructured.Unstructured) map[string]any {
 	wanted := subnetTerms(class)
 	own := func(c unstructured.Unstructured) bool { return c.GetName() == class.GetName() }
@@ -206,7 +206,7 @@ func WithStatus(definition, status map[string]any) map[string]any {
 	return definition
 }
 
-// unchangedAndUnready says that a pool of today is not Ready, and that the commit leaves it and so
+// unchangedAndUnready reports whether a pool of today is not Ready, and that the commit leaves it and so
 // whatever keeps it from being so.
 func unchangedAndUnready(pool unstructured.Unstructured, before []map[string]any) bool {
 	for _, definition := range before {

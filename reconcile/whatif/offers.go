@@ -88,7 +88,7 @@ func (*provider) GetSupportedNodeClasses() []status.Object {
 // Name is that of the provider.
 func (*provider) Name() string { return "aws" }
 
-// recorder keeps what Karpenter would say of pods that it does not even try to place, and of which NodePools it would say that
+// recorder keeps what Karpenter would say of pods that it does not even try to place, and of which NodePools it would report that
 // no instance type meets them.
 type recorder struct {
 	mu    sync.Mutex

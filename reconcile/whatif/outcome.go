@@ -37,7 +37,7 @@ type Outcome struct {
 	New []NewNodes `json:"newNodes,omitempty"`
 	// Cost is what nodes of pools cost before and after.
 	Cost Cost `json:"cost"`
-	// Unknown are the notes on pools of which nobody knows whether they would take a pod.
+	// Unknown are the notes on pools of which is unknown whether they would take a pod.
 	Unknown []string `json:"-"`
 	// Notes are sentences on what is not counted.
 	Notes []string `json:"notes,omitempty"`
@@ -48,7 +48,7 @@ type Move struct {
 	From string `json:"from"`
 	// To is the pool of the nodes that they go to; empty for nodes without a pool.
 	To string `json:"to,omitempty"`
-	// New says that these nodes are not there yet.
+	// New reports whether these nodes are not there yet.
 	New  bool `json:"new,omitempty"`
 	Pods int  `json:"pods"`
 }
@@ -61,7 +61,7 @@ type Stranded struct {
 	// Pool and Node are where it runs; empty for one that is pending today.
 	Pool string `json:"pool,omitempty"`
 	Node string `json:"node,omitempty"`
-	// Already says that it is pending today and that the commit does not help it.
+	// Already reports whether it is pending today and that the commit does not help it.
 	Already bool `json:"already,omitempty"`
 	// Reason is Karpenter's.
 	Reason string `json:"reason"`

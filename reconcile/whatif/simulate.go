@@ -80,7 +80,7 @@ func (s *simulation) land(ctx context.Context, offers Offers) (err error) {
 type simulation struct {
 	capture *capture.Capture
 	commit  Commit
-	// before is nil where nobody asks for it.
+	// before is nil if nobody asks for it.
 	before, after *world
 	out           *Outcome
 	// pools are those of nodes, by the node's name, and touched the nodes that the commit ends.
@@ -408,7 +408,7 @@ func forced(c *capture.Capture, touched map[types.UID]bool) *capture.Capture {
 	return &free
 }
 
-// guards says whether a PodDisruptionBudget is of a pod.
+// guards reports whether a PodDisruptionBudget is of a pod.
 func guards(budget policyv1.PodDisruptionBudget, pod *corev1.Pod) bool {
 	selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
 	return err == nil && budget.Namespace == pod.Namespace && selector.Matches(labels.Set(pod.Labels))
@@ -483,7 +483,7 @@ func launch(claim *scheduling.NodeClaim, name string) (karpv1.NodeClaim, corev1.
 	return made, node, true
 }
 
-// smaller says whether an instance type has less CPU than another, or as much and less memory.
+// smaller reports whether an instance type has less CPU than another, or as much and less memory.
 func smaller(a, b *cloudprovider.InstanceType) bool {
 	less := func(name corev1.ResourceName) int {
 		has := a.Capacity[name]
@@ -495,7 +495,7 @@ func smaller(a, b *cloudprovider.InstanceType) bool {
 // mostRounds is how often Lands simulates at the most.
 const mostRounds = 20
 
-// Lands says whether the pods that leave find a place, and nothing of pods that are pending today, or of
+// Lands reports whether the pods that leave find a place, and nothing of pods that are pending today, or of
 // prices: it takes half the memory.
 //
 // Within one simulation Karpenter counts the largest instance type that a new node may come as against

@@ -193,7 +193,7 @@ func Unset(data []byte, keys ...string) ([]byte, error) {
 // member is a key of a map, and what it has.
 type member struct{ in, key, value *yaml.Node }
 
-// way are the members by which a field is reached; nil where it is not there.
+// way are the members by which a field is reached; nil if it is not there.
 func way(node *yaml.Node, keys []string) (found []member) {
 	for _, key := range keys {
 		next := member{}
@@ -289,7 +289,7 @@ func Replace(data []byte, path, value string) ([]byte, error) {
 	return bytes.Join([][]byte{data[:from], []byte(quote + value + quote), data[to:]}, nil), nil
 }
 
-// field is the node of a field; nil where it is not there.
+// field is the node of a field; nil if it is not there.
 func (d Document) field(path string) *yaml.Node {
 	node := d.node
 	for path != "" {

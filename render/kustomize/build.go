@@ -28,7 +28,7 @@ type Resource struct {
 	// File that the object itself says it was first written in, from the root of the file
 	// system. A build can make it say anything.
 	File string
-	// Local says that kustomize would leave it out, by LocalAnnotation.
+	// Local reports whether kustomize would leave it out, by LocalAnnotation.
 	Local bool
 }
 
@@ -73,11 +73,11 @@ type work struct {
 	// file is the kustomization of the folder, and text what is built in its place.
 	file string
 	text []byte
-	// ownTypes says that it brings its own OpenAPI.
+	// ownTypes reports whether it brings its own OpenAPI.
 	ownTypes bool
-	// keepOrigins says that objects keep the annotation that tells where they are from.
+	// keepOrigins reports whether objects keep the annotation that tells where they are from.
 	keepOrigins bool
-	// renamed says that a base gives its objects other names.
+	// renamed reports whether a base gives its objects other names.
 	renamed bool
 }
 
@@ -178,7 +178,7 @@ type Kustomization struct {
 	// read are the kustomizations, by folder.
 	read     map[string]*types.Kustomization
 	refusals []Refusal
-	// ownTypes says that one of them brings its own OpenAPI.
+	// ownTypes reports whether one of them brings its own OpenAPI.
 	ownTypes bool
 	// files are all that it lists, where it does nothing else.
 	files []string
@@ -204,7 +204,7 @@ func Read(fsys fs.FS, folder string) (*Kustomization, error) {
 }
 
 // Files returns the files that the kustomization lists, in its order. The second
-// result is false where it, or one that it draws upon, does more than list files
+// result is false if it, or one that it draws upon, does more than list files
 // under resources, or is refused: Build makes it then, or says why not.
 func (k *Kustomization) Files() ([]string, bool) { return k.files, len(k.files) > 0 }
 
@@ -215,7 +215,7 @@ func (k *Kustomization) Resources() map[string]bool { return maps.Clone(k.resour
 // File is the kustomization's own.
 func (k *Kustomization) File() string { return k.file }
 
-// Generates says whether it, or one that it draws upon, makes an object of this kind and name,
+// Generates reports whether it, or one that it draws upon, makes an object of this kind and name,
 // perhaps by a part of the name.
 func (k *Kustomization) Generates(apiVersion, kind, name string) bool {
 	for _, one := range k.read {
@@ -233,7 +233,7 @@ func (k *Kustomization) Generates(apiVersion, kind, name string) bool {
 	return false
 }
 
-// IsPatch says whether a file is named as a patch, in it or in one that it draws upon.
+// IsPatch reports whether a file is named as a patch, in it or in one that it draws upon.
 func (k *Kustomization) IsPatch(name string) bool { return k.patches[name] }
 
 // LocalAnnotation with any value but "false" keeps an object out of what a build
@@ -252,7 +252,7 @@ var reserved = []struct{ name, why string }{
 }
 
 // WhyReserved says why a patch, or the text of replacements, is refused: it names a reserved
-// annotation, however it is written. Empty where it does not.
+// annotation, however it is written. Empty if it does not.
 func WhyReserved(text []byte) string {
 	if why := whyReserved(string(text)); why != "" {
 		return why

@@ -290,7 +290,7 @@ func (r *remoteFiles) ReadDir(name string) ([]fs.DirEntry, error) {
 	return entries, nil
 }
 
-// Stat says whether a name is a file or a folder.
+// Stat reports whether a name is a file or a folder.
 func (r *remoteFiles) Stat(name string) (fs.FileInfo, error) {
 	f, err := r.ask(askStat, name)
 	switch {

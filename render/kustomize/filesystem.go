@@ -155,7 +155,7 @@ type guard struct {
 	resources map[string]bool
 	// patches are the files that these name as patches.
 	patches map[string]bool
-	// ownTypes says that a kustomization brings its own OpenAPI.
+	// ownTypes reports whether a kustomization brings its own OpenAPI.
 	ownTypes bool
 }
 
@@ -240,12 +240,12 @@ func (g *guard) refuse(file string, line int, field, why string) {
 	g.refusals = append(g.refusals, Refusal{File: file, Line: line, Field: field, Why: why})
 }
 
-// isFolder says whether a reference is to a folder.
+// isFolder reports whether a reference is to a folder.
 func (g *guard) isFolder(name string) bool {
 	return g.fsys.IsDir(name)
 }
 
-// listed returns the files that a folder's kustomization lists; none where it does
+// listed returns the files that a folder's kustomization lists; none if it does
 // more than that.
 func listed(g *guard, folder string) []string {
 	l := &listing{guard: g, seen: map[string]bool{}}
@@ -262,7 +262,7 @@ type listing struct {
 	files []string
 }
 
-// folder says whether a folder's kustomization only lists. What is listed twice
+// folder reports whether a folder's kustomization only lists. What is listed twice
 // is an error, in kustomize's words.
 func (l *listing) folder(name string) bool {
 	k := l.guard.kustomizations[name]
@@ -287,7 +287,7 @@ func (l *listing) folder(name string) bool {
 	return true
 }
 
-// onlyOne says whether a folder has one kustomization: of two kustomize takes
+// onlyOne reports whether a folder has one kustomization: of two kustomize takes
 // neither.
 func (l *listing) onlyOne(folder string) bool {
 	found := 0
@@ -299,14 +299,14 @@ func (l *listing) onlyOne(folder string) bool {
 	return found == 1
 }
 
-// onlyLists says whether there is nothing in a kustomization but resources.
+// onlyLists reports whether there is nothing in a kustomization but resources.
 func onlyLists(k *types.Kustomization) bool {
 	rest := *k
 	rest.TypeMeta, rest.MetaData, rest.Resources = types.TypeMeta{}, nil, nil
 	return k.Kind == types.KustomizationKind && reflect.DeepEqual(rest, types.Kustomization{})
 }
 
-// IsKustomization says whether a file is one that kustomize builds, by its name.
+// IsKustomization reports whether a file is one that kustomize builds, by its name.
 func IsKustomization(name string) bool {
 	return slices.Contains(konfig.RecognizedKustomizationFileNames(), path.Base(name))
 }
@@ -348,7 +348,7 @@ func pointer(annotation string) string {
 	return "/metadata/annotations/" + strings.ReplaceAll(annotation, "/", "~1")
 }
 
-// release takes the traces of prepared out of an object's annotations, and says whether
+// release takes the traces of prepared out of an object's annotations, and reports whether
 // kustomize would have left the object out.
 func release(annotations map[string]any) (local bool) {
 	if list, ok := annotations[transformations].(string); ok {

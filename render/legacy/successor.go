@@ -22,7 +22,7 @@ func SuccessorOf(gvk schema.GroupVersionKind) (Successor, bool) {
 	return found, ok
 }
 
-// Has says whether Karpenter had definitions of a kind of that name before v1.
+// Has reports whether Karpenter had definitions of a kind of that name before v1.
 func Has(kind string) bool {
 	for gvk := range successors() {
 		if gvk.Kind == kind {

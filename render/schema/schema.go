@@ -26,20 +26,20 @@ import (
 type kind struct {
 	gvk        schema.GroupVersionKind
 	namespaced bool
-	// status says that status is a subresource, which an apply never writes.
+	// status reports whether status is a subresource, which an apply never writes.
 	status bool
 
 	structural *structural.Structural
 	// defaults, lists and embedded are what of structural leads to defaults, to lists that
-	// are sets or maps, and to whole objects; each nil where there is none.
+	// are sets or maps, and to whole objects; each nil if there is none.
 	defaults, lists, embedded *structural.Structural
 
 	openapi validation.SchemaValidator
-	// rules are the compiled CEL rules; nil where there are none.
+	// rules are the compiled CEL rules; nil if there are none.
 	rules func() *cel.Validator
 	// passed are the parts of objects that were valid.
 	passed func() (*passed, error)
-	// transitions are those of them that see the old object; nil where there are none.
+	// transitions are those of them that see the old object; nil if there are none.
 	transitions func() *cel.Validator
 	// shapes are the sets of fields that were made last, and layout is what they hang on.
 	shapes shapes
@@ -189,13 +189,13 @@ type part struct {
 	text string
 }
 
-// all says whether an object passes. What is wrong with one that does not, it does not say.
+// all reports whether an object passes. What is wrong with one that does not, it does not say.
 func (p *passed) all(ctx context.Context, object map[string]any, budget int64) bool {
 	_, passes := p.pass(ctx, p.root, object, budget)
 	return passes
 }
 
-// pass says whether a value passes, and what of the budget for rules is left then.
+// pass reports whether a value passes, and what of the budget for rules is left then.
 func (p *passed) pass(ctx context.Context, at *place, value any, budget int64) (left int64, passes bool) {
 	text, remembered := textOf(value)
 	key := part{at, text}
@@ -280,7 +280,7 @@ func appendText(text []byte, value any) (_ []byte, short bool) {
 	return text, len(text) <= longestPart
 }
 
-// narrow is a schema without the places that lead to none of those that are wanted; nil where
+// narrow is a schema without the places that lead to none of those that are wanted; nil if
 // nothing is left. The API server's functions walk a whole object beside the schema, with copies
 // and a path for each place, for the few places that have a default or a type of list.
 func narrow(s *structural.Structural, wanted func(*structural.Structural) bool) *structural.Structural {
@@ -307,14 +307,14 @@ func narrow(s *structural.Structural, wanted func(*structural.Structural) bool) 
 
 func hasDefault(s *structural.Structural) bool { return s.Default.Object != nil }
 
-// isSetOrMap says whether items of a list may not be there twice.
+// isSetOrMap reports whether items of a list may not be there twice.
 func isSetOrMap(s *structural.Structural) bool {
 	return s.XListType != nil && *s.XListType != "atomic"
 }
 
 func isEmbedded(s *structural.Structural) bool { return s.XEmbeddedResource }
 
-// hasNull says whether there is a null in a value of JSON.
+// hasNull reports whether there is a null in a value of JSON.
 func hasNull(value any) bool {
 	switch value := value.(type) {
 	case nil:

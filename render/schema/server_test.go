@@ -69,7 +69,7 @@ func newServer(t *testing.T, kubeconfig string) *server {
 	return &server{t: t, objects: objects}
 }
 
-// served says whether the API server answers for the kind of a CRD, which it does a
+// served reports whether the API server answers for the kind of a CRD, which it does a
 // moment after the CRD is Established.
 func served(t *testing.T, config *rest.Config, crd *apiextensionsv1.CustomResourceDefinition) bool {
 	t.Helper()

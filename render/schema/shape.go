@@ -57,12 +57,12 @@ func (s *shapes) get(shape []byte, build func() (*fieldpath.Set, error)) (*field
 	return made, nil
 }
 
-// layout is what the set of fields hangs on in a schema, at one place: nil where nothing is known.
+// layout is what the set of fields hangs on in a schema, at one place: nil if nothing is known.
 type layout struct {
 	fields map[string]*layout
 	// each is that of the items of a list, or of the fields of a map with any keys.
 	each *layout
-	// atomic says that no item of a list there is a field of its own.
+	// atomic reports whether no item of a list there is a field of its own.
 	atomic bool
 }
 
@@ -134,7 +134,7 @@ func appendJSON(shape []byte, value any) []byte {
 	return append(shape, text...)
 }
 
-// below is the layout of a field; nil where it has none.
+// below is the layout of a field; nil if it has none.
 func (l *layout) below(key string) *layout {
 	if l == nil {
 		return nil
@@ -170,7 +170,7 @@ func Embedded() (crds []*apiextensionsv1.CustomResourceDefinition, version strin
 // the value's parts.
 type place struct {
 	// own checks the value and not its parts, and rules are the CEL rules on it; nil
-	// where there are none.
+	// if there are none.
 	own   *validate.SchemaValidator
 	rules *cel.Validator
 
@@ -218,7 +218,7 @@ func newPlace(s *apiextensions.JSONSchemaProps, rules *cel.Validator) (*place, e
 	return p, err
 }
 
-// check says whether a value passes what its place asks of it, and what of the budget for
+// check reports whether a value passes what its place asks of it, and what of the budget for
 // rules is left then.
 func (p *place) check(ctx context.Context, value any, budget int64) (left int64, passes bool) {
 	if !p.own.Validate(value).IsValid() {
@@ -289,7 +289,7 @@ func (v *Validator) ValidateTransition(ctx context.Context, object, old *unstruc
 	return errs
 }
 
-// transitionRules compiles the rules of a schema that see the old object; nil where there are none.
+// transitionRules compiles the rules of a schema that see the old object; nil if there are none.
 func transitionRules(shape *structural.Structural) *cel.Validator {
 	only := shape.DeepCopy()
 	visitor := structural.Visitor{Structural: func(s *structural.Structural) bool {

@@ -129,7 +129,7 @@ func (k *kind) meant(path string) string {
 	return nearest.Name(names[len(names)-1], slices.Sorted(maps.Keys(at.Properties)))
 }
 
-// blocking says that an object is too wrong to run its rules over, by the same
+// blocking reports whether an object is too wrong to run its rules over, by the same
 // test as the API server's: pkg/registry/customresource/strategy.go, hasBlockingErr.
 func blocking(errs field.ErrorList) bool {
 	return slices.ContainsFunc(errs, func(err *field.Error) bool {

@@ -21,7 +21,7 @@ type HeavyError struct {
 	CRD string
 	// Path of the heaviest pattern, or of the default that is too much: "v1: spec.userData".
 	Path string
-	// Defaults says that it is about defaults.
+	// Defaults reports whether it is about defaults.
 	Defaults bool
 }
 

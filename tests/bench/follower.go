@@ -11,7 +11,7 @@ type follower interface {
 	users() []string
 	// notify tells it of a commit, the moment the push of it has returned.
 	notify(ctx context.Context, commit string) error
-	// settled returns when the tool says that the cluster is as a commit has it.
+	// settled returns when the tool reports that the cluster is as a commit has it.
 	settled(ctx context.Context, commit string) error
 	// cpu is the processor time that its processes have used.
 	cpu() (time.Duration, error)

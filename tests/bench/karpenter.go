@@ -84,7 +84,7 @@ func (g *ground) rollOut(ctx context.Context) error {
 		ObservedGeneration: made.Generation, Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1,
 	}
 	if _, err := deployments.UpdateStatus(ctx, made, metav1.UpdateOptions{}); err != nil {
-		return fmt.Errorf("say that Karpenter's Deployment is rolled out: %w", err)
+		return fmt.Errorf("report that Karpenter's Deployment is rolled out: %w", err)
 	}
 	return nil
 }
@@ -175,7 +175,7 @@ func (r *readier) setReady(ctx context.Context, name string) error {
 	return err
 }
 
-// isReady says whether an object is Ready at its newest generation.
+// isReady reports whether an object is Ready at its newest generation.
 func isReady(o *unstructured.Unstructured) bool {
 	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 	for _, c := range conditions {

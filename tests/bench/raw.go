@@ -84,7 +84,7 @@ func (b *bench) rawAll(ctx context.Context) error {
 	return nil
 }
 
-// agrees says whether the last time comes close to another.
+// agrees reports whether the last time comes close to another.
 func agrees(before []time.Duration, now time.Duration) bool {
 	if len(before) == 0 {
 		return false

@@ -23,7 +23,7 @@ func (b *bench) removal(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	row.Wall = row.Told // until the daemon says that they are Gone
+	row.Wall = row.Told // until the daemon reports that they are Gone
 	row.Work = fmt.Sprintf("%d objects, %d pools without nodes removed", b.options.Objects, n)
 	b.table.add(row)
 	// Growth is stopped, and the pool deleted. Two LISTs tell a pass of all pools that

@@ -138,7 +138,7 @@ func drift(ctx context.Context, client dynamic.Interface, d definition) error {
 	}
 	patch := []byte(`[{"op":"add","path":"/status/conditions/-","value":{"type":"Drifted","status":"True","reason":"NodePoolDrifted","message":"NodePoolDrifted","lastTransitionTime":"2026-01-01T01:00:00Z"}}]`)
 	if _, err := client.Resource(nodeClaims).Patch(ctx, name, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: "karpenter"}, "status"); err != nil {
-		return fmt.Errorf("say that NodeClaim %s is drifted: %w", name, err)
+		return fmt.Errorf("report that NodeClaim %s is drifted: %w", name, err)
 	}
 	return nil
 }

@@ -78,7 +78,7 @@ func (o Options) wants(scene string) bool {
 	return len(o.Scenes) == 0 || slices.Contains(o.Scenes, scene) || scene == peersScene && len(o.Peers) > 0
 }
 
-// wantsCluster says whether a scene is asked for that is played in a cluster.
+// wantsCluster reports whether a scene is asked for that is played in a cluster.
 func (o Options) wantsCluster() bool {
 	return slices.ContainsFunc(Scenes(), func(scene string) bool { return o.wants(scene) && !slices.Contains(apart(), scene) })
 }

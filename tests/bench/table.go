@@ -17,9 +17,9 @@ type Table struct {
 	Load  [2]string
 	Rows  []*Row
 	Peers []*Peer
-	// Idle is nil where it was not measured.
+	// Idle is nil if it was not measured.
 	Idle *Idle
-	// Plans and WhatIf are measured without a cluster; empty where they were not.
+	// Plans and WhatIf are measured without a cluster; empty if they were not.
 	Plans  []Planned
 	WhatIf *WhatIf
 	// Resident and Peak are the daemon's memory after the changes, in bytes; 0

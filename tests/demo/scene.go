@@ -34,7 +34,7 @@ type scene struct {
 	*teller
 	root    string
 	staying bool
-	camera  *camera // nil where nothing is recorded
+	camera  *camera // nil if nothing is recorded
 
 	home    string // a folder beside the sandbox's
 	sandbox *sandbox.Sandbox

@@ -101,7 +101,7 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// folder makes the sandbox's folder, and says whether it is a temporary one.
+// folder makes the sandbox's folder, and reports whether it is a temporary one.
 func (o Options) folder() (dir string, temporary bool, err error) {
 	if o.Dir == "" {
 		dir, err = os.MkdirTemp("", "plumbline-sandbox-")

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// action is one thing that happens. It says what it did; empty where it could do
+// action is one thing that happens. It says what it did; empty if it could do
 // nothing, and another one is drawn.
 type action struct {
 	name   string

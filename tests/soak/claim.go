@@ -14,7 +14,7 @@ import (
 
 const (
 	// noticed is how long the daemon, undisturbed, may leave an edit by hand as it is
-	// while its status says that all is well.
+	// while its status reports that all is well.
 	noticed = 30 * time.Second
 	// glimpsed is how long anything else may be untrue: the parts of one look are not
 	// taken at one moment.
@@ -78,7 +78,7 @@ func (c claim) but(what string) string { return fmt.Sprintf("Ready at %s, but %s
 type untruths struct{ stale, lie lasting }
 
 // judge takes in a look, and says what has not been true for too long. Whoever may
-// be edited or disturbed was so at a moment; quiet says that it is over.
+// be edited or disturbed was so at a moment; quiet reports that it is over.
 func (u *untruths) judge(stale, lie string, now, disturbed time.Time, quiet bool) error {
 	u.stale.note(stale, now)
 	u.lie.note(lie, now)

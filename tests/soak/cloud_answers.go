@@ -121,7 +121,7 @@ func (s *soak) stopInstance(context.Context) (string, error) {
 	return fmt.Sprintf("%s for %s", id, rounded(d)), nil
 }
 
-// updateCluster has EKS say that the cluster is being updated.
+// updateCluster has EKS report that the cluster is being updated.
 func (s *soak) updateCluster(context.Context) (string, error) {
 	if s.faults.stands(statusFault) {
 		return "", nil

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// drifting says that a node is of an earlier form of its pool or its class: Karpenter replaces it.
+// drifting reports that a node is of an earlier form of its pool or its class: Karpenter replaces it.
 func (s *soak) drifting(ctx context.Context) error {
 	claims, err := s.objects.Resource(claimResource).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -35,7 +35,7 @@ func (s *soak) drifting(ctx context.Context) error {
 	return nil
 }
 
-// replaced says that a node is of an earlier form, as drifting does. Where it has been for longer
+// replaced reports that a node is of an earlier form, as drifting does. Where it has been for longer
 // than Karpenter takes to note a hash, and HEAD is a success all the same, that is not true.
 func (s *soak) replaced(ctx context.Context) error {
 	err := s.drifting(ctx)

@@ -56,7 +56,7 @@ func (f *faults) disturb() {
 	f.changed = time.Now()
 }
 
-// quietSince says whether no fault stands, and since when.
+// quietSince reports whether no fault stands, and since when.
 func (f *faults) quietSince() (since time.Time, quiet bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -75,7 +75,7 @@ func (f *faults) next() (at time.Time, any bool) {
 	return at, any
 }
 
-// stands says whether one of these names stands.
+// stands reports whether one of these names stands.
 func (f *faults) stands(names ...string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

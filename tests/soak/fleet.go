@@ -33,11 +33,11 @@ func (f fleet) clone() fleet {
 	return f
 }
 
-// amiss says whether the repository is one that the daemon must not follow. What
+// amiss reports whether the repository is one that the daemon must not follow. What
 // was there before still holds.
 func (f fleet) amiss() bool { return f.broken || f.emptied }
 
-// has says whether the repository has an entry.
+// has reports whether the repository has an entry.
 func (f fleet) has(kind, name string) bool {
 	switch kind {
 	case nodePools:
@@ -50,7 +50,7 @@ func (f fleet) has(kind, name string) bool {
 	return false
 }
 
-// sameNodes says whether a pool's nodes are as good after other became f: the pool
+// sameNodes reports whether a pool's nodes are as good after other became f: the pool
 // is there in both and its nodes come from an equal class.
 func (f fleet) sameNodes(other fleet, name string) bool {
 	before, had := other.pools[name]

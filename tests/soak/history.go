@@ -60,7 +60,7 @@ func (h *history) edited() map[string]int {
 	return maps.Clone(h.edits)
 }
 
-// wanted says whether every HEAD between two moments had an entry.
+// wanted reports whether every HEAD between two moments had an entry.
 func (h *history) wanted(kind, name string, from, to time.Time) bool {
 	for _, head := range h.between(from, to) {
 		if !head.fleet.has(kind, name) {
@@ -70,7 +70,7 @@ func (h *history) wanted(kind, name string, from, to time.Time) bool {
 	return true
 }
 
-// kept says whether a pool's nodes were wanted as they are by every HEAD between
+// kept reports whether a pool's nodes were wanted as they are by every HEAD between
 // two moments.
 func (h *history) kept(pool string, from, to time.Time) bool {
 	heads := h.between(from, to)

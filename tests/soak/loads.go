@@ -20,7 +20,7 @@ type load struct {
 	pool     string
 }
 
-// placed says whether its pods have a pool to run in.
+// placed reports whether its pods have a pool to run in.
 func (l load) placed(f fleet) bool {
 	return l.replicas > 0 && (l.pool == "" || f.has(nodePools, l.pool))
 }

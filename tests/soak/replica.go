@@ -106,7 +106,7 @@ func (s *soak) revive(ctx context.Context) error {
 	return nil
 }
 
-// overdue says whether the end of a log is that of a daemon whose lease the API server
+// overdue reports whether the end of a log is that of a daemon whose lease the API server
 // did not renew in time. It may be late by itself where the machine has much else to
 // do; that a daemon was restarted is in the journal.
 func overdue(log string) bool {

@@ -119,7 +119,7 @@ func (s *soak) restless(ctx context.Context) error {
 	return nil
 }
 
-// attended says that a daemon is not there, has only begun, or may just find out that it has lost
+// attended reports that a daemon is not there, has only begun, or may just find out that it has lost
 // the lease.
 func (s *soak) attended(ctx context.Context) error {
 	for _, r := range s.replicas {
@@ -130,7 +130,7 @@ func (s *soak) attended(ctx context.Context) error {
 	return s.leader(ctx).Leads(ctx)
 }
 
-// recorded says that a removal is still on record. Of one that is over, pods may be that no pool
+// recorded reports that a removal is still on record. Of one that is over, pods may be that no pool
 // takes.
 func (s *soak) recorded(ctx context.Context) error {
 	const name = "plumbline-" + syncName
@@ -148,7 +148,7 @@ func (s *soak) recorded(ctx context.Context) error {
 	return nil
 }
 
-// allPlaced says that each workload has a pool to run in.
+// allPlaced reports whether each workload has a pool to run in.
 func (s *soak) allPlaced() bool {
 	for _, l := range s.loads {
 		if l.replicas > 0 && !l.placed(s.fleet) {
@@ -158,7 +158,7 @@ func (s *soak) allPlaced() bool {
 	return true
 }
 
-// reported says that a commit's status is not what it should be.
+// reported reports that a commit's status is not what it should be.
 func (s *soak) reported(ctx context.Context) error {
 	head, err := s.repo.Head(ctx)
 	if err != nil {
@@ -186,7 +186,7 @@ func (s *soak) reported(ctx context.Context) error {
 // superseded begins what is said of a commit for the sake of a later one.
 const superseded = "superseded by "
 
-// praised says that a commit that must not be followed was called good.
+// praised reports that a commit that must not be followed was called good.
 func praised(commit string, newest githost.Status) error {
 	if newest.State == "success" && !strings.HasPrefix(newest.Description, superseded) {
 		return fmt.Errorf("commit %s, which must not be followed, is %q: %s", commit, newest.State, newest.Description)
@@ -204,7 +204,7 @@ func (s *soak) newest(ctx context.Context, commit string) (githost.Status, error
 	return all[len(all)-1], nil
 }
 
-// strayed says that there is an instance that nobody wants.
+// strayed reports that there is an instance that nobody wants.
 func (s *soak) strayed(ctx context.Context) error {
 	claims, err := s.objects.Resource(claimResource).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -218,7 +218,7 @@ func (s *soak) strayed(ctx context.Context) error {
 	return stray(s.nodes(), claimed, s.fleet)
 }
 
-// stray says that one of the instances, with their pools, is of no pool of Git's or
+// stray reports that one of the instances, with their pools, is of no pool of Git's or
 // of no NodeClaim.
 func stray(running map[string]string, claimed map[string]bool, f fleet) error {
 	for id, pool := range running {
@@ -232,7 +232,7 @@ func stray(running map[string]string, claimed map[string]bool, f fleet) error {
 	return nil
 }
 
-// pending says that pods do not run that have a pool to run in.
+// pending reports that pods do not run that have a pool to run in.
 func (s *soak) pending(ctx context.Context) error {
 	for name, l := range s.loads {
 		if !l.placed(s.fleet) {
@@ -249,7 +249,7 @@ func (s *soak) pending(ctx context.Context) error {
 	return nil
 }
 
-// lost says that an instance, of those with their pools that ran before, has ended
+// lost reports that an instance, of those with their pools that ran before, has ended
 // although Git has kept its pool as it was.
 func lost(before, running map[string]string, kept func(pool string) bool) error {
 	for id, pool := range before {

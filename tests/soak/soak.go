@@ -75,7 +75,7 @@ type soak struct {
 	place         place
 
 	fleet fleet
-	// setBack says that HEAD is older than what was applied: what it lacks is held until a newer
+	// setBack reports whether HEAD is older than what was applied: what it lacks is held until a newer
 	// commit comes.
 	setBack bool
 	history *history

@@ -103,7 +103,7 @@ func (s *story) startRunner(ts *testscript.TestScript) error {
 	return nil
 }
 
-// jobEnded says that the job of a commit has ended so, that Gitea has said so in a status of the commit, and
+// jobEnded reports that the job of a commit has ended so, that Gitea has said so in a status of the commit, and
 // what its log has.
 func (s *story) jobEnded(ctx context.Context, ts *testscript.TestScript, commit, how string, pattern *regexp.Regexp) error {
 	jobs, err := s.c.Git.Jobs(ctx, s.repo.Repository, commit)

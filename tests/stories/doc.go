@@ -254,7 +254,7 @@
 //		Puts a tag on a security group of the cluster's VPC, or takes it off; deletes the role of Karpenter's
 //		controller, or has it back.
 //	prometheus fires|quiet
-//		Starts a Prometheus, whose URL is in PROMETHEUS_URL, and says whether a query has a result.
+//		Starts a Prometheus, whose URL is in PROMETHEUS_URL, and reports whether a query has a result.
 //	ec2 stop|protect [pool=POOL], ec2 start, ec2 unprotect
 //		Stops an instance as by hand, or has EC2 refuse to end it; start and unprotect take that back for the one
 //		that was named last.
@@ -299,7 +299,7 @@
 //	terraform ARGS
 //		Runs the real Terraform there, with an old helm provider; stdout asks what it printed. It is $TERRAFORM.
 //	page NAME [HEADING…], page NAME but HEADING…
-//		Runs the commands below headings of docs/NAME.md that say that they are tested, as a reader in a checkout;
+//		Runs the commands below headings of docs/NAME.md that report that they are tested, as a reader in a checkout;
 //		without a heading it checks that none is left, but those that another story runs.
 //	finish
 //		Deletes the workloads, has the NodeSyncs deleted with onDelete Drain, waits until they are gone, and stops

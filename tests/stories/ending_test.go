@@ -21,7 +21,7 @@ type ending struct {
 	CRDs []string
 	// Releases are Helm's, each with the status of its newest revision.
 	Releases map[string]string
-	// Ready and Removals are the NodeSync's, empty where it is gone.
+	// Ready and Removals are the NodeSync's, empty if it is gone.
 	Ready    string
 	Removals []string
 	// Nodes are how many instances EC2 bills, by pool and in all.

@@ -11,7 +11,7 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/stories/witness"
 )
 
-// definitions reads those of a commit below a path; nil where a person could not tell them from the
+// definitions reads those of a commit below a path; nil if a person could not tell them from the
 // files alone: kustomizations, more than one document, fields that are left to others.
 func (w *watcher) definitions(ctx context.Context, commit, at string) *witness.Definitions {
 	key := commit + ":" + at

@@ -45,7 +45,7 @@ func parseGround(word string) (groundKind, error) {
 
 func (e entry) script() string { return filepath.Join(scriptsDir, e.name+".txtar") }
 
-// sharesClusterWith says whether a story goes on where the one before it ended.
+// sharesClusterWith reports whether a story goes on where the one before it ended.
 func (e entry) sharesClusterWith(before entry) bool {
 	return e.group == before.group && e.ground == before.ground
 }

@@ -30,7 +30,7 @@ type lot struct {
 	draws map[string]int
 }
 
-// everywhere says that the daemon is killed at all points of all scenes, whatever
+// everywhere reports whether the daemon is killed at all points of all scenes, whatever
 // a script says of a sample.
 func everywhere() bool { return os.Getenv("PLUMBLINE_KILL") == "everywhere" }
 
@@ -66,7 +66,7 @@ func newLot(scenes []string, sample int) (*lot, error) {
 	return l, nil
 }
 
-// wants says whether a scene has to be played at all.
+// wants reports whether a scene has to be played at all.
 func (l *lot) wants(scene string) bool { return l.all || l.only != nil || l.draws[scene] > 0 }
 
 // choose are those of a scene's points at which the daemon is killed.
@@ -103,7 +103,7 @@ func newPoints(chosen []string) *points {
 	return &points{left: chosen, all: len(chosen)}
 }
 
-// goesOn says whether there is another play.
+// goesOn reports whether there is another play.
 func (p *points) goesOn() bool { return len(p.left)+len(p.again) > 0 }
 
 // play has the daemon killed at those of the next play, and notes which of them

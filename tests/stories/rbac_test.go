@@ -109,7 +109,7 @@ func (s *story) takeVerb(verb, resource string) error {
 	return nil
 }
 
-// without takes a verb out of rules, and says whether it was in one.
+// without takes a verb out of rules, and reports whether it was in one.
 func without(rules []rbacv1.PolicyRule, verb, resource string) bool {
 	taken := false
 	for i := range rules {

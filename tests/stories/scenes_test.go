@@ -183,7 +183,7 @@ func (s *story) saidAtHead(ctx context.Context, state string, terms ...string) e
 	return s.lastSaid(ctx, want.at, state)
 }
 
-// lastSaid says that the newest status of a commit is another one.
+// lastSaid reports that the newest status of a commit is another one.
 func (s *story) lastSaid(ctx context.Context, commit, state string) error {
 	statuses, err := s.repo.Statuses(ctx, commit)
 	if err != nil {
@@ -208,7 +208,7 @@ func (s *story) limited(ctx context.Context, cpu string) error {
 	return nil
 }
 
-// without says that an object is still there.
+// without reports that an object is still there.
 func (s *story) without(ctx context.Context, what string) error {
 	_, err := s.get(ctx, what)
 	if apierrors.IsNotFound(err) {
@@ -217,7 +217,7 @@ func (s *story) without(ctx context.Context, what string) error {
 	return errors.Join(fmt.Errorf("%s is there", what), err)
 }
 
-// unrecorded says that a removal is still recorded. Of one that is over, pods that no pool
+// unrecorded reports that a removal is still recorded. Of one that is over, pods that no pool
 // can take may be noted.
 func (s *story) unrecorded(ctx context.Context) error {
 	name := "plumbline-" + killedSync

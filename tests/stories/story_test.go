@@ -47,9 +47,9 @@ type story struct {
 	parrot     *parrot.Parrot         // nil until the script speaks of it
 	peak       *atomic.Int64          // of the daemon's memory, which `memory` watches
 	unwatch    context.CancelFunc     // ends `metrics watch`
-	second     *daemon.Daemon         // nil where the story has one
-	proxy      *apiproxy.Proxy        // nil where the daemon goes to the API server itself
-	hook       *hook                  // nil where the story has none
+	second     *daemon.Daemon         // nil if the story has one
+	proxy      *apiproxy.Proxy        // nil if the daemon goes to the API server itself
+	hook       *hook                  // nil if the story has none
 	prometheus *prometheus            // nil until the script speaks of it
 	receiver   *receiver              // likewise
 	terraform  *terraform.Root        // nil until the script speaks of it

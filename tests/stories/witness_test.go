@@ -104,7 +104,7 @@ func (w *watcher) untrue(ctx context.Context, now time.Time) (lies []witness.Lie
 	return lies
 }
 
-// leads says that there is a daemon that can act.
+// leads reports whether there is a daemon that can act.
 func (w *watcher) leads(ctx context.Context) bool {
 	lease, err := w.story.c.Kube.Client.CoordinationV1().Leases(daemon.Namespace).Get(ctx, "plumbline", metav1.GetOptions{})
 	return err == nil && lease.Spec.RenewTime != nil && time.Since(lease.Spec.RenewTime.Time) <= leads

@@ -169,7 +169,7 @@ func (f *fakeAPIServer) write(w http.ResponseWriter, r *http.Request, dryRun boo
 	reply(w, http.StatusOK, object)
 }
 
-// isDry says whether the options of a deletion want a dry run.
+// isDry reports whether the options of a deletion want a dry run.
 func isDry(r *http.Request) bool {
 	sent, err := io.ReadAll(r.Body)
 	if err != nil {

@@ -46,7 +46,7 @@ func (h *helm) drifted(t task) ([]survey.Drift, error) {
 	return found, nil
 }
 
-// compare compares an object with its manifest; nil where it exists, stays, and has in
+// compare compares an object with its manifest; nil if it exists, stays, and has in
 // each field that is not ignored what the manifest says.
 func compare(info *resource.Info, ignored []survey.Ignore) (*survey.Drift, error) {
 	wanted, live, err := wantedAndLive(info)
@@ -63,7 +63,7 @@ func compare(info *resource.Info, ignored []survey.Ignore) (*survey.Drift, error
 	return survey.Compare(describe(info), kube.AsVersioned(info), typed, live.GetManagedFields())
 }
 
-// wantedAndLive are an object as a manifest has it, and as the cluster has it; nil where
+// wantedAndLive are an object as a manifest has it, and as the cluster has it; nil if
 // it has none.
 func wantedAndLive(info *resource.Info) (wanted, live *unstructured.Unstructured, err error) {
 	object, err := resource.NewHelper(info.Client, info.Mapping).Get(info.Namespace, info.Name)
@@ -120,7 +120,7 @@ func corrections(history []*helmrelease.Release) map[string][]time.Time {
 	return found
 }
 
-// paused says whether a drift is one more revert of an object that was corrected too
+// paused reports whether a drift is one more revert of an object that was corrected too
 // often. Where the time of the drift is unknown, it counts as now.
 func paused(d survey.Drift, corrected []time.Time, now time.Time) bool {
 	if len(corrected) < maxCorrections {

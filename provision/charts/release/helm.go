@@ -183,7 +183,7 @@ func carried(manifest string) []string {
 	return names
 }
 
-// carriesNodes says that nodes go with an object: with Karpenter's CRDs, and with
+// carriesNodes reports that nodes go with an object: with Karpenter's CRDs, and with
 // objects of its kinds. Of CRDs that is the bare name.
 func carriesNodes(group, kind, name string) (string, bool) {
 	switch {
@@ -278,13 +278,13 @@ type task struct {
 	description string
 	// adopt takes ownership of what plumbline has not installed.
 	adopt bool
-	// sealed says that values are out of Secrets.
+	// sealed reports whether values are out of Secrets.
 	sealed bool
-	// dry says that nothing is to be written.
+	// dry reports whether nothing is to be written.
 	dry bool
 	// permit is asked about what the chart renders to; nil permits everything.
 	permit func(Rendered) error
-	// earlier says that the chart is that of an earlier revision, and comes from the
+	// earlier reports whether the chart is that of an earlier revision, and comes from the
 	// cluster.
 	earlier bool
 	// manifest is what the chart has rendered to.
@@ -361,7 +361,7 @@ func (c *ignoringClient) preserve(target kube.ResourceList) error {
 	return nil
 }
 
-// rescaled says whether the number of replicas is another than the revision before
+// rescaled reports whether the number of replicas is another than the revision before
 // was made with. Where it is not, it is left to autoscalers and users.
 func rescaled(before *chart.Chart, was map[string]any, next *chart.Chart, is map[string]any) bool {
 	count := func(c *chart.Chart, values map[string]any) string {

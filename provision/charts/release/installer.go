@@ -79,7 +79,7 @@ func NewInstaller(options InstallerOptions) (*Installer, error) {
 // Result says what a step did.
 type Result struct {
 	Step Step
-	// Changed says that something was written.
+	// Changed reports whether something was written.
 	Changed bool
 	// Revision of the release, after the step.
 	Revision int
@@ -305,7 +305,7 @@ func nextStep(r Release, want Mark, adopt bool, now time.Time) (Step, error) {
 	return Keep, nil
 }
 
-// BusyError says that another Helm client is at work on a release.
+// BusyError reports that another Helm client is at work on a release.
 type BusyError struct {
 	Release  string
 	Revision int

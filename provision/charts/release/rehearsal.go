@@ -63,7 +63,7 @@ func (r *rehearsal) check(manifest []byte) error {
 	return r.dryRun(resources)
 }
 
-// isRequest says that an error is of a request to the API server, and not of what the
+// isRequest reports whether an error is of a request to the API server, and not of what the
 // chart renders to.
 func isRequest(err error) bool {
 	var sent *url.Error
@@ -248,7 +248,7 @@ func (t task) rejection(err error) string {
 	return strings.Join(slices.Compact(fields), ", ") + "; its words are not repeated, as values are out of Secrets"
 }
 
-// TerminatingError says that objects of the chart are being deleted: a write to them
+// TerminatingError reports that objects of the chart are being deleted: a write to them
 // would be lost.
 type TerminatingError struct {
 	Objects []string
@@ -259,7 +259,7 @@ func (e *TerminatingError) Error() string {
 	return fmt.Sprintf("%s: being deleted, recreated once gone", strings.Join(e.Objects, ", "))
 }
 
-// RejectedError says that the API server would not accept what the chart renders to
+// RejectedError reports that the API server would not accept what the chart renders to
 // with these values. Nothing was written.
 type RejectedError struct {
 	Rejections []string
@@ -271,7 +271,7 @@ func (e *RejectedError) Error() string {
 		strings.Join(e.Rejections, "; ")
 }
 
-// ForbiddenError says that plumbline lacks permissions that the chart needs. Nothing
+// ForbiddenError reports that plumbline lacks permissions that the chart needs. Nothing
 // was written.
 type ForbiddenError struct {
 	Refusals []string
@@ -283,7 +283,7 @@ func (e *ForbiddenError) Error() string {
 		strings.Join(e.Refusals, "; ")
 }
 
-// DroppedCRDsError says that a chart has fewer CRDs, or objects of Karpenter's
+// DroppedCRDsError reports that a chart has fewer CRDs, or objects of Karpenter's
 // kinds, than the release that it would replace.
 type DroppedCRDsError struct {
 	Names []string
@@ -295,7 +295,7 @@ func (e *DroppedCRDsError) Error() string {
 		strings.Join(e.Names, ", "))
 }
 
-// UnprotectedCRDsError says that a chart does not let its CRDs be kept when its
+// UnprotectedCRDsError reports that a chart does not let its CRDs be kept when its
 // release goes.
 type UnprotectedCRDsError struct {
 	Names []string
@@ -312,7 +312,7 @@ type Rendered struct {
 	// Chart is its name: charts.CRDChart or charts.ControllerChart.
 	Chart, Version string
 	// Digest of the chart, as sha256:<hex>. Of an earlier revision only its first 32 digits
-	// are known, and none where plumbline has not installed it.
+	// are known, and none if plumbline has not installed it.
 	Digest string
 	// Namespace of the release.
 	Namespace string

@@ -46,27 +46,27 @@ type Release struct {
 	Revision int
 	// Readable is the newest revision that Helm can read, once that was asked.
 	Readable int
-	// Foreign says that plumbline has not installed it.
+	// Foreign reports whether plumbline has not installed it.
 	Foreign bool
 	// Mark says what our last revision was made from; of a foreign one at most its
 	// version.
 	Mark Mark
-	// Edited says that the last revision is not ours: a user or a tool ran Helm.
+	// Edited reports whether the last revision is not ours: a user or a tool ran Helm.
 	Edited bool
 	// Since is when the last revision was begun.
 	Since time.Time
 }
 
-// Intact says whether the last revision is in force and our own: the release was not
+// Intact reports whether the last revision is in force and our own: the release was not
 // uninstalled, and no other Helm client has changed it.
 func (r Release) Intact() bool { return r.Status == Deployed && !r.Edited }
 
-// Installed says whether a version is in force, by plumbline.
+// Installed reports whether a version is in force, by plumbline.
 func (r Release) Installed(version string) bool {
 	return r.Status == Deployed && !r.Edited && r.Mark.Version == charts.Label(version)
 }
 
-// Ahead says whether CRDs in force, by plumbline, are newer than a version.
+// Ahead reports whether CRDs in force, by plumbline, are newer than a version.
 func (r Release) Ahead(of string) bool {
 	return r.Status == Deployed && !r.Edited && r.Name == charts.CRDChart && charts.Ahead(r.version(), of)
 }
@@ -89,7 +89,7 @@ type Mark struct {
 }
 
 // The labels of a release's Secret. Helm hands a release's own labels on to
-// each new revision, whichever client makes it; the revision label says whether it was us.
+// each new revision, whichever client makes it; the revision label reports whether it was us.
 const (
 	versionLabel  = "plumbline.dev/chart-version"
 	digestLabel   = "plumbline.dev/chart-digest"
@@ -221,7 +221,7 @@ func (h *helm) readable(name string) ([]*helmrelease.Release, error) {
 	return history, nil
 }
 
-// newest is the last of some revisions; nil where there is none.
+// newest is the last of some revisions; nil if there is none.
 func newest(history []*helmrelease.Release) *helmrelease.Release {
 	var last *helmrelease.Release
 	for _, one := range history {
@@ -339,7 +339,7 @@ func (i *Installer) RollBack(ctx context.Context, request Request, revision int)
 	return Result{Step: step, Changed: true, Revision: last.Readable + 1, Version: t.Version}, nil
 }
 
-// NoRevisionError says that a release no longer has such a revision.
+// NoRevisionError reports that a release no longer has such a revision.
 type NoRevisionError struct {
 	Release  string
 	Revision int

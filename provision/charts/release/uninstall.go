@@ -91,7 +91,7 @@ func (i *Installer) Uninstallable(ctx context.Context, namespace, name string) e
 	return err
 }
 
-// uninstallable reads the revisions of a release that can be uninstalled; none where there is none.
+// uninstallable reads the revisions of a release that can be uninstalled; none if there is none.
 func (i *Installer) uninstallable(ctx context.Context, namespace, name string) (*helm, []*helmrelease.Release, error) {
 	state, err := i.State(ctx, namespace)
 	if err != nil {
@@ -166,7 +166,7 @@ func eachDeleted(what string, helm *helm, of *helmrelease.Release, do func(*reso
 	return nil
 }
 
-// keeps says whether Helm keeps an object. One that carries nodes has to be kept.
+// keeps reports whether Helm keeps an object. One that carries nodes has to be kept.
 func keeps(info *resource.Info) (bool, error) {
 	kind := info.Mapping.GroupVersionKind
 	annotations, err := meta.NewAccessor().Annotations(info.Object)

@@ -18,14 +18,14 @@ import (
 type Drift struct {
 	// Object is its kind and name, such as "Deployment kube-system/karpenter".
 	Object string
-	// Deleted says that it is gone or terminating; by whom is recorded nowhere.
+	// Deleted reports whether it is gone or terminating; by whom is recorded nowhere.
 	Deleted bool
 	// Fields are those that are not as the chart has them, in order.
 	Fields []string
 	// Editor is the field manager that wrote one of them last, and Operation how: Apply
-	// or Update. Empty where that is unknown: removing a field leaves no trace.
+	// or Update. Empty if that is unknown: removing a field leaves no trace.
 	Editor, Operation string
-	// At is when; zero where that is unknown.
+	// At is when; zero if that is unknown.
 	At time.Time
 }
 
@@ -57,7 +57,7 @@ func Drifts(all []Drift) string {
 }
 
 // Compare finds the fields of an object that are not as the chart has them, and who
-// changed them; nil where there is none. Both are typed, so that a quantity is written
+// changed them; nil if there is none. Both are typed, so that a quantity is written
 // in one way; of other objects nothing is compared. object names it in messages.
 func Compare(object string, wanted, live runtime.Object, managers []metav1.ManagedFieldsEntry) (*Drift, error) {
 	fields, err := lacking(wanted, live)
@@ -103,7 +103,7 @@ func owned(entry metav1.ManagedFieldsEntry, object string) (*fieldpath.Set, erro
 	return owns, nil
 }
 
-// touches says whether a set has a field, something within it, or the whole that
+// touches reports whether a set has a field, something within it, or the whole that
 // it is a part of.
 func touches(set *fieldpath.Set, path fieldpath.Path) bool {
 	for _, element := range path {
@@ -197,7 +197,7 @@ func preserveField(wanted, live any, path fieldpath.Path) {
 	}
 }
 
-// reach is what a step leads to; nil where to nothing.
+// reach is what a step leads to; nil if to nothing.
 func reach(container any, step fieldpath.PathElement) any {
 	switch container := container.(type) {
 	case map[string]any:

@@ -12,7 +12,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/owners"
 )
 
-// listed is an object of a Helm release; of none where release is empty.
+// listed is an object of a Helm release; of none if release is empty.
 func listed(namespace, name, release string, labels map[string]string) metav1.PartialObjectMetadata {
 	object := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{}}}
 	if release != "" {

@@ -30,7 +30,7 @@ type Found struct {
 type Release struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
-	// Revision, Chart and Version are empty where its Secrets cannot be read.
+	// Revision, Chart and Version are empty if its Secrets cannot be read.
 	Revision int    `json:"revision,omitempty"`
 	Chart    string `json:"chart,omitempty"`
 	Version  string `json:"version,omitempty"`
@@ -46,7 +46,7 @@ type Object struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
-	// Version of Karpenter that its labels name; empty where they name none.
+	// Version of Karpenter that its labels name; empty if they name none.
 	Version string       `json:"version,omitempty"`
 	Owner   owners.Owner `json:"owner"`
 }
@@ -150,7 +150,7 @@ func (f Found) Release(name, namespace string) (Release, bool) {
 }
 
 // Version of the controller that is installed in a namespace: of its release, or
-// as its Deployment says. Empty where there is none.
+// as its Deployment says. Empty if there is none.
 func (f Found) Version(namespace string) string {
 	if release, ok := f.Release(charts.ControllerChart, namespace); ok && release.Version != "" {
 		return release.Version
@@ -163,7 +163,7 @@ func (f Found) Version(namespace string) string {
 	return ""
 }
 
-// Empty says that nothing was found.
+// Empty reports whether nothing was found.
 func (f Found) Empty() bool { return len(f.Releases)+len(f.CRDs)+len(f.Controllers) == 0 }
 
 // Check says why what was found keeps the charts of a version from being installed in a
@@ -339,7 +339,7 @@ func below(at fieldpath.Path, element fieldpath.PathElement) fieldpath.Path {
 	return append(at.Copy(), element)
 }
 
-// named are the elements of a list by their names; nil where one has none.
+// named are the elements of a list by their names; nil if one has none.
 func named(list []any) map[string]any {
 	found := map[string]any{}
 	for _, value := range list {
@@ -373,7 +373,7 @@ func written(object runtime.Object) (map[string]any, error) {
 const waysOut = "set adopt: true in plumbline.yaml to adopt what exists, as it is, " +
 	"or management: External to leave the charts to the tool that installed them"
 
-// ReconciledError says that another tool still reconciles what the charts consist of:
+// ReconciledError reports that another tool still reconciles what the charts consist of:
 // each would revert the other.
 type ReconciledError struct {
 	Owner   owners.Owner
@@ -395,12 +395,12 @@ func (e *ReconciledError) handOver() string {
 	return "plumbline adopt --from flux"
 }
 
-// ElsewhereError says that Karpenter was installed under another name or in
+// ElsewhereError reports that Karpenter was installed under another name or in
 // another namespace than both releases have here.
 type ElsewhereError struct {
 	Object string
 	Owner  owners.Owner
-	// Namespace that would be right; empty where none would be.
+	// Namespace that would be right; empty if none would be.
 	Namespace string
 }
 
@@ -413,7 +413,7 @@ func (e *ElsewhereError) Error() string {
 	return text + fmt.Sprintf("only releases named %s and %s can be adopted: set management: External in plumbline.yaml", charts.CRDChart, charts.ControllerChart)
 }
 
-// OtherChartError says that a release of our name was made from another chart: its other
+// OtherChartError reports that a release of our name was made from another chart: its other
 // objects, such as NodePools, would be deleted by an upgrade to ours.
 type OtherChartError struct {
 	Release, Chart string
@@ -425,7 +425,7 @@ func (e *OtherChartError) Error() string {
 		"set management: External in plumbline.yaml", e.Release, e.Chart)
 }
 
-// NewerError says that CRDs of no release are those of a newer version than Git's,
+// NewerError reports that CRDs of no release are those of a newer version than Git's,
 // as far as is known: they would be downgraded.
 type NewerError struct {
 	Runs, Version string
@@ -437,7 +437,7 @@ func (e *NewerError) Error() string {
 		e.Runs, e.Runs, e.Version)
 }
 
-// ForeignReleaseError says that a release was not made by plumbline.
+// ForeignReleaseError reports that a release was not made by plumbline.
 type ForeignReleaseError struct {
 	Release  string
 	Revision int
@@ -448,7 +448,7 @@ func (e *ForeignReleaseError) Error() string {
 	return fmt.Sprintf("helm release %s (revision %d) was not installed by plumbline and is left unchanged: %s", e.Release, e.Revision, waysOut)
 }
 
-// ForeignObjectsError says that objects of the chart exist and are not this
+// ForeignObjectsError reports that objects of the chart exist and are not this
 // release's.
 type ForeignObjectsError struct {
 	Objects []string

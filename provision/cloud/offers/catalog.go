@@ -70,7 +70,7 @@ func Read(ctx context.Context, api API, region string) (*Catalog, error) {
 	return c, c.check()
 }
 
-// check says whether a Catalog can be one: the provider's code reads these fields of each type
+// check reports whether a Catalog can be one: the provider's code reads these fields of each type
 // without asking whether they are there.
 func (c *Catalog) check() error {
 	if c.Region == "" || len(c.Types) == 0 || len(c.Zones) == 0 {

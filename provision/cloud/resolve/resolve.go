@@ -34,7 +34,7 @@ import (
 
 var errNoParameter = errors.New("the answer has no parameter")
 
-// EmptyError says that AWS has nothing that a selector matches. Karpenter makes no node by such a
+// EmptyError reports that AWS has nothing that a selector matches. Karpenter makes no node by such a
 // class and finds none outdated, until there is something.
 type EmptyError struct{ What, Field, Class string }
 
@@ -310,7 +310,7 @@ const (
 	reopens = 20
 )
 
-// BusyError says that AWS is not asked now, as it was asked too often.
+// BusyError reports that AWS is not asked now, as it was asked too often.
 type BusyError struct {
 	Action string
 	// Again is when it is asked again.

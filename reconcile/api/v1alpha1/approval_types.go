@@ -133,10 +133,10 @@ type ApprovedEntry struct {
 	// MovesTo are the entries that take the place of one that leaves.
 	// +optional
 	MovesTo []string `json:"movesTo,omitempty"`
-	// LastPool says that Git had no NodePool left that may grow, so that the author knew.
+	// LastPool reports whether Git had no NodePool left that may grow, so that the author knew.
 	// +optional
 	LastPool bool `json:"lastPool,omitempty"`
-	// Orphan says that the object is left to itself, with its nodes.
+	// Orphan reports whether the object is left to itself, with its nodes.
 	// +optional
 	Orphan bool `json:"orphan,omitempty"`
 	// Reasons are those for which it is held, by name, sorted: MaxRemovedPools, UnschedulablePods. An approval covers

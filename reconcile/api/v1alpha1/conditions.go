@@ -42,7 +42,7 @@ const (
 	RevisionAnnotation = "plumbline.dev/revision"
 	// ClusterAnnotation on an Event is the EKS cluster whose nodes it is about.
 	ClusterAnnotation = "plumbline.dev/cluster"
-	// StatusNotWrittenAnnotation on a NodeSync says that its status is that of an earlier
+	// StatusNotWrittenAnnotation on a NodeSync reports that its status is that of an earlier
 	// pass, and why: the API server denies each write of it.
 	StatusNotWrittenAnnotation = "plumbline.dev/status-not-written"
 	// ValuesLabel, with the value "true", on a Secret or ConfigMap of the daemon's
@@ -65,9 +65,9 @@ const (
 
 // Condition types of a NodeSync beyond kstatus' Ready, Reconciling and Stalled.
 const (
-	// CloudVerifiedCondition says whether EC2 can be asked and is the right account.
+	// CloudVerifiedCondition reports whether EC2 can be asked and is the right account.
 	CloudVerifiedCondition = "CloudVerified"
-	// SourceVerifiedCondition says whether the revision has the signatures that it
+	// SourceVerifiedCondition reports whether the revision has the signatures that it
 	// needs. It is there while spec.source.git.verify is, as in Flux; without it, it is False for a
 	// repository over plain HTTP.
 	SourceVerifiedCondition = "SourceVerified"
@@ -93,7 +93,7 @@ const (
 	// NodeClassRescuedCondition is True while NodePools name a copy of the EC2NodeClass that Git names
 	// for them, as that was deleted while nodes were on it.
 	NodeClassRescuedCondition = "NodeClassRescued"
-	// OrphanedCondition is True while NodePools that were left to themselves have nodes.
+	// OrphanedCondition is True while NodePools that were no longer managed have nodes.
 	OrphanedCondition = "Orphaned"
 	// OtherAppliersCondition is True while the NodeSync is deleted with its nodes, and other clients apply something of it.
 	OtherAppliersCondition = "OtherAppliers"

@@ -1,5 +1,5 @@
 // Package v1alpha1 is the API of plumbline in the cluster: the NodeSync, which
-// says that this path of this repository is this cluster's nodes, and the Approval, a person's
+// reports that this path of this repository is this cluster's nodes, and the Approval, a person's
 // word for what the guard holds.
 //
 // It speaks Flux's dialect where Flux has one: intervals, Secrets' key names,

@@ -89,7 +89,7 @@ type LeftVolumes struct {
 type LeftVolume struct {
 	// Name of the VolumeAttachment; of a volume that has none, the ID in EC2.
 	Name string `json:"name" redact:"-"`
-	// Volume is the PersistentVolume; empty where none is known.
+	// Volume is the PersistentVolume; empty if none is known.
 	// +optional
 	Volume string `json:"volume,omitempty" redact:"-"`
 	// Driver is the CSI driver that is to detach it.
@@ -107,7 +107,7 @@ type LeftVolume struct {
 type DriftedInstance struct {
 	// ID of the instance.
 	ID string `json:"id" redact:"-"`
-	// NodeClaim that it belongs to; empty where none has it.
+	// NodeClaim that it belongs to; empty if none has it.
 	// +optional
 	NodeClaim string `json:"nodeClaim,omitempty" redact:"-"`
 	// Pool is the NodePool of its NodeClaim, or in its tags.

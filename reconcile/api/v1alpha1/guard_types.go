@@ -40,7 +40,7 @@ type Guard struct {
 
 	// AllowUnverifiedAccount allows a first install or an adoption of Karpenter
 	// while AWS cannot confirm that this is the cluster of that name. It never
-	// allows one where AWS says that it is not.
+	// allows one where AWS reports that it is not.
 	// +optional
 	AllowUnverifiedAccount bool `json:"allowUnverifiedAccount,omitempty"`
 
@@ -200,7 +200,7 @@ const (
 	UnschedulablePodsIgnore UnschedulablePods = "Ignore"
 )
 
-// Holds says whether a removal whose pods find no place elsewhere is held: that is simulated only then.
+// Holds reports whether a removal whose pods find no place elsewhere is held: that is simulated only then.
 func (u UnschedulablePods) Holds() bool { return u != UnschedulablePodsIgnore }
 
 // ApproveFrom is where what is held may be approved.
@@ -213,7 +213,7 @@ const (
 	ApproveFromGit     ApproveFrom = "Git"
 )
 
-// Policy is a rule over each Plan, as an expression in CEL that is true where the Plan may be
+// Policy is a rule over each Plan, as an expression in CEL that is true if the Plan may be
 // carried out. It knows the whole as plan; one that mentions change is asked for each change of
 // Git, and one that mentions removal for each entry that leaves. Their shape is that of
 // `plumbline plan -o json`.

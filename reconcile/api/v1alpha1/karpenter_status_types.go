@@ -55,7 +55,7 @@ type NodeDriftWatch struct {
 	// +optional
 	To string `json:"to,omitempty"`
 	// Since is when the change began, and Until when the watch ends: what drifts in
-	// between is looked at. It has no end while the change is under way.
+	// between is looked at. It has no end while the change is in progress.
 	Since metav1.Time `json:"since"`
 	// +optional
 	Until *metav1.Time `json:"until,omitempty"`

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// NodeSync says that one path of one repository is this cluster's nodes.
+// NodeSync reports that one path of one repository is this cluster's nodes.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

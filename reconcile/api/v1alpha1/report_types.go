@@ -59,7 +59,7 @@ type Reported struct {
 	// +optional
 	Description string `json:"description,omitempty"`
 	// Failure says why the host has not got this, or an older, status. It is
-	// tried again, unless it says that it was given up.
+	// tried again, unless it reports that it was given up.
 	// +optional
 	Failure string `json:"failure,omitempty"`
 }

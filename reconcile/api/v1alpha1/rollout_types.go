@@ -112,11 +112,11 @@ const (
 // Rollout is the replacement of nodes that do not match their definitions. It is noted before
 // anything is applied that outdates nodes, and ends when each node matches or is gone.
 type Rollout struct {
-	// Revision that has outdated the nodes; empty where no commit has, as with an alias of AMIs
+	// Revision that has outdated the nodes; empty if no commit has, as with an alias of AMIs
 	// that moved.
 	// +optional
 	Revision string `json:"revision,omitempty" redact:"-"`
-	// From is the revision that was applied before that one; empty where none was.
+	// From is the revision that was applied before that one; empty if none was.
 	// +optional
 	From string `json:"from,omitempty" redact:"-"`
 	// Since is when it began.
@@ -172,7 +172,7 @@ type DriftInput struct {
 	Pool string `json:"pool" redact:"-"`
 	// Reason is Karpenter's, such as AMIDrift.
 	Reason string `json:"reason" redact:"-"`
-	// From is what the nodes have, such as an AMI. Empty where that is not known.
+	// From is what the nodes have, such as an AMI. Empty if that is not known.
 	// +optional
 	From string `json:"from,omitempty" redact:"hide"`
 	// To is what their definitions call for now, or why that is not known.
@@ -191,7 +191,7 @@ func (i DriftInput) Words() string {
 }
 
 // InputOf is the one input that a node of a pool can have been outdated by for a reason; has is
-// what the node is known to have, as From may be. It is nil where there is none, or several.
+// what the node is known to have, as From may be. It is nil if there is none, or several.
 func (r *Rollout) InputOf(pool, reason string, has ...string) *DriftInput {
 	if r == nil {
 		return nil
@@ -223,7 +223,7 @@ type PoolRollout struct {
 	// Since is when launches by this definition began to count.
 	Since metav1.Time `json:"since"`
 	// Revision is the one that the rollout had when launches by this definition began to count, and
-	// From the one that was applied before; both empty where no commit has begun it.
+	// From the one that was applied before; both empty if no commit has begun it.
 	// +optional
 	Revision string `json:"revision,omitempty" redact:"-"`
 	// +optional
@@ -232,7 +232,7 @@ type PoolRollout struct {
 	// +optional
 	Failed []FailedLaunch `json:"failed,omitempty"`
 	// Reason is why the replacement goes wrong, is held, or waits: FailedLaunches, UnexpectedDrift,
-	// HeldByCondition or Frozen. Empty where it goes on.
+	// HeldByCondition or Frozen. Empty if it goes on.
 	// +optional
 	Reason BrakeReason `json:"reason,omitempty"`
 	// Message says it in words.
@@ -242,13 +242,13 @@ type PoolRollout struct {
 	// disruption budget is written.
 	// +optional
 	BrakedAt *metav1.Time `json:"brakedAt,omitempty"`
-	// Failure is why that budget could not be written; empty where it was.
+	// Failure is why that budget could not be written; empty if it was.
 	// +optional
 	Failure string `json:"failure,omitempty"`
 	// ResumedAt is when a person has resumed it.
 	// +optional
 	ResumedAt *metav1.Time `json:"resumedAt,omitempty"`
-	// DespiteFreeze says that it goes on while spec.guard.windows and freeze let no node be replaced:
+	// DespiteFreeze reports whether it goes on while spec.guard.windows and freeze let no node be replaced:
 	// its definition was reverted amid that, or a person has resumed it. It ends with the freeze.
 	// +optional
 	DespiteFreeze bool `json:"despiteFreeze,omitempty"`
@@ -262,19 +262,19 @@ type RevertProposal struct {
 	// Branch that it is from.
 	// +optional
 	Branch string `json:"branch,omitempty" redact:"-"`
-	// URL of its page; empty where there is none.
+	// URL of its page; empty if there is none.
 	// +optional
 	URL string `json:"url,omitempty" redact:"-"`
-	// Commit that plumbline has pushed to its branch; empty where that is not known.
+	// Commit that plumbline has pushed to its branch; empty if that is not known.
 	// +optional
 	Commit string `json:"commit,omitempty" redact:"-"`
-	// Changed says that its branch has another commit by now, which is not plumbline's.
+	// Changed reports whether its branch has another commit by now, which is not plumbline's.
 	// +optional
 	Changed bool `json:"changed,omitempty"`
-	// Merged says that it was merged.
+	// Merged reports whether it was merged.
 	// +optional
 	Merged bool `json:"merged,omitempty"`
-	// Closed says that it was closed without being merged. Another one is not opened.
+	// Closed reports whether it was closed without being merged. Another one is not opened.
 	// +optional
 	Closed bool `json:"closed,omitempty"`
 	// Message says why there is none.

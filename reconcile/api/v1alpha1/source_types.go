@@ -60,7 +60,7 @@ func (s Source) Address() string {
 	return ""
 }
 
-// Repository is the URL of the repository; empty where Flux fetches.
+// Repository is the URL of the repository; empty if Flux fetches.
 func (s Source) Repository() string {
 	if s.Git == nil {
 		return ""
@@ -68,7 +68,7 @@ func (s Source) Repository() string {
 	return s.Git.URL
 }
 
-// Verification says which signatures a revision needs; nil where none, or where Flux verifies.
+// Verification says which signatures a revision needs; nil if none, or where Flux verifies.
 func (s Source) Verification() *GitVerification {
 	if s.Git == nil {
 		return nil
@@ -90,7 +90,7 @@ func (s Source) Unprotected() bool {
 	return at.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback())
 }
 
-// FollowedBranch is the branch that is followed; empty where there is none, or Flux knows it.
+// FollowedBranch is the branch that is followed; empty if there is none, or Flux knows it.
 func (s Source) FollowedBranch() string {
 	if s.Git == nil {
 		return ""
@@ -98,7 +98,7 @@ func (s Source) FollowedBranch() string {
 	return s.Git.Ref.FollowedBranch()
 }
 
-// SourceRef is the source of Flux that a NodeSync follows, with its namespace; nil where there is none.
+// SourceRef is the source of Flux that a NodeSync follows, with its namespace; nil if there is none.
 func (n *NodeSync) SourceRef() *SourceRef {
 	ref := n.Spec.Source.SourceRef
 	if ref == nil {
@@ -257,7 +257,7 @@ type GitRef struct {
 	Commit string `json:"commit,omitempty"`
 }
 
-// FollowedBranch is the branch that is followed; empty where a commit, a name or tags are.
+// FollowedBranch is the branch that is followed; empty if a commit, a name or tags are.
 func (r GitRef) FollowedBranch() string {
 	if cmp.Or(r.Commit, r.Name, r.SemVer, r.Tag) != "" {
 		return ""
@@ -305,7 +305,7 @@ type NewerRevision struct {
 	SignedAt metav1.Time `json:"signedAt"`
 }
 
-// NewestAppliedRevision is the newest revision of which anything was written; empty where no
+// NewestAppliedRevision is the newest revision of which anything was written; empty if no
 // revision was ever applied whole.
 func (s NodeSyncStatus) NewestAppliedRevision() string {
 	if s.LastAppliedRevision == "" {

@@ -43,14 +43,14 @@ type NodeSyncStatus struct {
 	LastAppliedInputs string `json:"lastAppliedInputs,omitempty"`
 
 	// Artifacts are the newest artifact of the source of Flux, and those of the revisions above: which of two is
-	// older is known from when Flux has made them. Empty where the source is Git.
+	// older is known from when Flux has made them. Empty if the source is Git.
 	// +optional
 	// +listType=map
 	// +listMapKey=revision
 	Artifacts []Artifact `json:"artifacts,omitempty"`
 
 	// Withheld says why what LastAttemptedRevision lacks is held: it may not have been
-	// taken out of Git by anybody. Nil where nobody doubts that.
+	// taken out of Git by anybody. Nil if nobody doubts that.
 	// +optional
 	Withheld *Withheld `json:"withheld,omitempty"`
 
@@ -60,7 +60,7 @@ type NodeSyncStatus struct {
 	// +optional
 	UsedReleases []types.UID `json:"usedReleases,omitempty"`
 
-	// Held is what the guard holds, or a policy, and people may approve; nil where nothing is.
+	// Held is what the guard holds, or a policy, and people may approve; nil if nothing is.
 	// +optional
 	Held *HeldPlan `json:"held,omitempty"`
 	// Approved are what people have approved and has not been done yet, oldest first. It is written
@@ -93,7 +93,7 @@ type NodeSyncStatus struct {
 	// +optional
 	Waiting *Waiting `json:"waiting,omitempty"`
 
-	// Rollout is the replacement of nodes that do not match their definitions; nil where each
+	// Rollout is the replacement of nodes that do not match their definitions; nil if each
 	// node does.
 	// +optional
 	Rollout *Rollout `json:"rollout,omitempty"`
@@ -117,7 +117,7 @@ type NodeSyncStatus struct {
 	// +optional
 	Drift []DriftedObject `json:"drift,omitempty"`
 
-	// Instances is how EC2 instances differ from their definitions and NodeClaims; nil where none
+	// Instances is how EC2 instances differ from their definitions and NodeClaims; nil if none
 	// is known to.
 	// +optional
 	Instances *InstanceDrift `json:"instances,omitempty"`
@@ -153,7 +153,7 @@ type NodeSyncStatus struct {
 	// +optional
 	OpenRemovals int32 `json:"openRemovals"`
 
-	// OrphanedNodes is the number of nodes of NodePools that this NodeSync has left to themselves, and that
+	// OrphanedNodes is the number of nodes of NodePools that this NodeSync has no longer managed, and that
 	// no NodeSync has adopted since.
 	// +optional
 	OrphanedNodes int32 `json:"orphanedNodes,omitempty"`
@@ -223,7 +223,7 @@ type Withheld struct {
 
 // RemovalGrowth is how far a NodePool may grow by itself.
 type RemovalGrowth struct {
-	// CPU is spec.limits.cpu; empty where there is no such limit.
+	// CPU is spec.limits.cpu; empty if there is no such limit.
 	// +optional
 	CPU string `json:"cpu,omitempty"`
 	// Replicas is spec.replicas of a static pool.
@@ -285,10 +285,10 @@ type Removal struct {
 	// +optional
 	Definition string `json:"definition,omitempty"`
 	// MovesTo are the names of the near-equal entries of Git, of the same kind, that take its place:
-	// its nodes move there. Empty where none does.
+	// its nodes move there. Empty if none does.
 	// +optional
 	MovesTo []string `json:"movesTo,omitempty"`
-	// Growth is what stopping the growth of a NodePool overwrites, as it was recorded; empty where
+	// Growth is what stopping the growth of a NodePool overwrites, as it was recorded; empty if
 	// nothing limited it. It counts where the record in the ConfigMap is lost.
 	// +optional
 	Growth *RemovalGrowth `json:"growth,omitempty"`
@@ -298,7 +298,7 @@ type Removal struct {
 	// Approved is the digest of what was held of the removal and was approved.
 	// +optional
 	Approved string `json:"approved,omitempty"`
-	// LastPool says that people have approved it although Git has no NodePool left that may grow: no
+	// LastPool reports whether people have approved it although Git has no NodePool left that may grow: no
 	// other one is needed for its pods.
 	// +optional
 	LastPool bool `json:"lastPool,omitempty"`

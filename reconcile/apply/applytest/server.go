@@ -70,7 +70,7 @@ func (s *Server) Objects() map[render.Ref]*unstructured.Unstructured {
 	return copies
 }
 
-// Object returns a copy of one object; nil where there is none.
+// Object returns a copy of one object; nil if there is none.
 func (s *Server) Object(ref render.Ref) *unstructured.Unstructured { return s.Objects()[ref] }
 
 // Writes returns the writes since the last call.

@@ -61,7 +61,7 @@ type Step struct {
 	Timeout, Retry time.Duration
 	// StallAfter is how long another NodeSync may be waited for until that counts as stalled.
 	StallAfter time.Duration
-	// Insist says that a person has asked for this pass.
+	// Insist reports whether a person has asked for this pass.
 	Insist bool
 
 	applied apply.Result
@@ -73,7 +73,7 @@ type Result struct {
 	// Unwritten joins the errors of objects that could not be written; the rest of the
 	// Plan was.
 	Unwritten error
-	// Whole says that every arrival and change of the revision stands in the cluster.
+	// Whole reports whether every arrival and change of the revision stands in the cluster.
 	Whole bool
 	// Drifted are objects that differ from Git and are only reported.
 	Drifted []render.Ref
@@ -219,7 +219,7 @@ func (s *Step) written() map[render.Ref]bool {
 	return written
 }
 
-// wholeWritten says whether every arrival and change of the revision stands in
+// wholeWritten reports whether every arrival and change of the revision stands in
 // the cluster.
 func (s *Step) wholeWritten() bool {
 	written := s.written()
@@ -316,7 +316,7 @@ func fieldPaths(fields []plan.Field) string {
 	return strings.Join(paths, ", ")
 }
 
-// Ready says whether each definition of a Set is Ready at its newest generation. What was
+// Ready reports whether each definition of a Set is Ready at its newest generation. What was
 // just written speaks for itself, since its status is not of its new spec yet, and takes its
 // place in what lives. What is not Ready is waited for.
 func Ready(set *render.Set, live plan.Live, written []apply.Written) (observe.ByRef, finding.Findings) {
@@ -338,7 +338,7 @@ func Ready(set *render.Set, live plan.Live, written []apply.Written) (observe.By
 	return readiness, found
 }
 
-// repoints says whether a Change has a NodePool name another EC2NodeClass than in the cluster, which
+// repoints reports whether a Change has a NodePool name another EC2NodeClass than in the cluster, which
 // is not Ready while the one that it names is: with it the pool could launch no node. A class that this
 // pass writes is Ready once a later one has found it so. The message is what is waited for.
 func (s *Step) repoints(c plan.Change) (class render.Ref, message string, waits bool) {
@@ -354,12 +354,12 @@ func (s *Step) repoints(c plan.Change) (class render.Ref, message string, waits 
 	return after, fmt.Sprintf("%s stays with %s until %s is Ready", c.Ref, before, after), true
 }
 
-// writes says whether the Plan writes an object: what is known of it is of another one by then.
+// writes reports whether the Plan writes an object: what is known of it is of another one by then.
 func (s *Step) writes(ref render.Ref) bool {
 	return slices.ContainsFunc(s.Plan.Changes, func(c plan.Change) bool { return c.Ref == ref && c.Action.Writes() })
 }
 
-// ready says whether an object is as the pass has found it.
+// ready reports whether an object is as the pass has found it.
 func (s *Step) ready(ref render.Ref) bool {
 	object := s.Live.Objects[ref]
 	return object != nil && observe.Ready(object).Ready

@@ -31,7 +31,7 @@ type reverts struct {
 	last  time.Time
 }
 
-// over says that what was counted does not count any more. A time that lies ahead is one of
+// over reports whether what was counted does not count any more. A time that lies ahead is one of
 // before the clock was put back.
 func (r reverts) over(now time.Time) bool {
 	quiet := fightLasts
@@ -41,7 +41,7 @@ func (r reverts) over(now time.Time) bool {
 	return now.Before(r.last) || now.Sub(r.last) >= quiet
 }
 
-// costsNodes says whether a Change corrects an edit by which nodes come and go: Karpenter
+// costsNodes reports whether a Change corrects an edit by which nodes come and go: Karpenter
 // replaces nodes that are unlike the template of their pool, or unlike their class.
 func costsNodes(c plan.Change) bool {
 	if !c.Drift || c.Action != plan.Update {
@@ -80,7 +80,7 @@ func (s *Step) noteReverts() {
 	s.Memory.fights = next
 }
 
-// fought says why an edit is left as it is: it was reverted again and again. Nil where it is
+// fought says why an edit is left as it is: it was reverted again and again. Nil if it is
 // corrected.
 func (s *Step) fought(c plan.Change) error {
 	r, known := s.Memory.fights[c.Ref]
@@ -133,7 +133,7 @@ func (s *Step) noteMutated() {
 }
 
 // stillMutated says why a Change is not written now: it was a moment ago, and something
-// in the cluster has changed it. Nil where it is to be written.
+// in the cluster has changed it. Nil if it is to be written.
 func (s *Step) stillMutated(c plan.Change) error {
 	known, ok := s.Memory.mutated[c.Ref]
 	switch {
@@ -146,7 +146,7 @@ func (s *Step) stillMutated(c plan.Change) error {
 	return known.err
 }
 
-// attemptedNow says whether this pass has tried to write an object.
+// attemptedNow reports whether this pass has tried to write an object.
 func (s *Step) attemptedNow(ref render.Ref) bool {
 	return slices.ContainsFunc(s.applied.Failed, func(f apply.Failure) bool { return f.Ref == ref })
 }

@@ -33,7 +33,7 @@ type lineReader struct {
 	io.Closer
 
 	from *bufio.Reader
-	// rest is what did not fit, and within says that the line goes on after it.
+	// rest is what did not fit, and within reports that the line goes on after it.
 	rest   []byte
 	within bool
 }

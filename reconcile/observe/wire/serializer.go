@@ -44,7 +44,7 @@ type way struct {
 	// head is how the JSON of one begins: the API server writes keys in order.
 	head []byte
 	read Read
-	// left says that one could not be read, so that it is client-go's turn.
+	// left reports that one could not be read, so that it is client-go's turn.
 	left atomic.Bool
 }
 

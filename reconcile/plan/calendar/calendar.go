@@ -17,7 +17,7 @@ const Horizon = 366 * 24 * time.Hour
 const dates = time.DateOnly
 
 // InvalidError is a window or a freeze that cannot be read, or never comes. Nothing is done by a
-// calendar that nobody knows.
+// calendar that is unknown.
 type InvalidError struct {
 	// Field is the path of what is wrong, and Problem what is wrong with it.
 	Field, Problem string

@@ -8,15 +8,15 @@ import (
 
 // Closed is why no node may be removed or replaced at a time. The zero value is that it may.
 type Closed struct {
-	// By is the field that closes it; empty where it is open.
+	// By is the field that closes it; empty if it is open.
 	By string
 	// Reason is that of a freeze.
 	Reason string
-	// Until is when it is open next; zero where that is not within the Horizon.
+	// Until is when it is open next; zero if that is not within the Horizon.
 	Until time.Time
 }
 
-// String says it in words that do not change by themselves; empty where it is open.
+// String says it in words that do not change by themselves; empty if it is open.
 func (c Closed) String() string {
 	if c.By == "" {
 		return ""
@@ -31,7 +31,7 @@ func (c Closed) String() string {
 	return fmt.Sprintf("no node is removed or replaced before %s (%s)", c.Until.UTC().Format("2006-01-02 15:04 UTC"), why)
 }
 
-// At says whether nodes may be removed or replaced at a time, and when next where they may not.
+// At reports whether nodes may be removed or replaced at a time, and when next where they may not.
 func (c Calendar) At(now time.Time) Closed {
 	closed := c.closedBy(now)
 	if closed.By == "" {
@@ -52,14 +52,14 @@ func (c Calendar) closedBy(t time.Time) Closed {
 	return Closed{By: "spec.guard.windows"}
 }
 
-// open says whether a window is open at a time: up to its duration after a time of its schedule, as
+// open reports whether a window is open at a time: up to its duration after a time of its schedule, as
 // Karpenter's budgets are active (sigs.k8s.io/karpenter pkg/apis/v1/nodepool.go IsActive).
 func (w window) open(t time.Time) bool {
 	hit := w.schedule.Next(t.Add(-w.duration))
 	return !hit.IsZero() && !hit.After(t)
 }
 
-// frozen is the freeze that a time is in, the one that lasts longest; nil where it is in none.
+// frozen is the freeze that a time is in, the one that lasts longest; nil if it is in none.
 func (c Calendar) frozen(t time.Time) *freeze {
 	var found *freeze
 	for i := range c.freezes {
@@ -71,7 +71,7 @@ func (c Calendar) frozen(t time.Time) *freeze {
 	return found
 }
 
-// opens is the next time at which it is open; zero where there is none within the Horizon.
+// opens is the next time at which it is open; zero if there is none within the Horizon.
 func (c Calendar) opens(from time.Time) time.Time {
 	for t := from; t.Before(from.Add(Horizon)); {
 		if f := c.frozen(t); f != nil {
@@ -88,7 +88,7 @@ func (c Calendar) opens(from time.Time) time.Time {
 	return time.Time{}
 }
 
-// Closes is when it closes next, where it is open at a time; zero where that is not before another.
+// Closes is when it closes next, where it is open at a time; zero if that is not before another.
 func (c Calendar) Closes(from, before time.Time) time.Time {
 	at := from
 	for range most {
@@ -122,7 +122,7 @@ func (c Calendar) turns(t time.Time) time.Time {
 	return next
 }
 
-// earliest is the earliest time of some windows; zero where there is none.
+// earliest is the earliest time of some windows; zero if there is none.
 func earliest(windows []window, of func(window) time.Time) time.Time {
 	var first time.Time
 	for _, w := range windows {
@@ -170,7 +170,7 @@ func (c Calendar) Periods(from, to time.Time) []Period {
 	return found
 }
 
-// same says whether one period goes on in the next.
+// same reports whether one period goes on in the next.
 func same(a, b Period) bool {
 	return a.Open == b.Open && a.By == b.By && a.Reason == b.Reason
 }

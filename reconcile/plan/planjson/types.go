@@ -12,9 +12,9 @@ type Plan struct {
 	APIVersion string `json:"apiVersion"`
 	// Kind is Plan.
 	Kind string `json:"kind"`
-	// NodeSync is its namespace and name; empty where a folder is compared with nothing.
+	// NodeSync is its namespace and name; empty if a folder is compared with nothing.
 	NodeSync string `json:"nodeSync,omitempty"`
-	// Cluster is the name of the cluster in plumbline.yaml; empty where that is not known.
+	// Cluster is the name of the cluster in plumbline.yaml; empty if that is not known.
 	Cluster string `json:"cluster,omitempty"`
 	// Revision is what the Plan is made for, such as main@sha1:4f2e….
 	Revision string `json:"revision,omitempty"`
@@ -41,7 +41,7 @@ type Change struct {
 	Action string `json:"action"`
 	// Reason is one word for why.
 	Reason string `json:"reason,omitempty"`
-	// Drift says that Git has not changed since the object was as Git says: another client has
+	// Drift reports whether Git has not changed since the object was as Git says: another client has
 	// changed or deleted it.
 	Drift bool `json:"drift,omitempty"`
 	// Restores says of a TakeBack that Git has the entry as it was when its removal was recorded, or
@@ -52,7 +52,7 @@ type Change struct {
 	Effect string `json:"effect"`
 	// Nodes is how many nodes the effect is on.
 	Nodes int `json:"nodes"`
-	// UpTo says that Nodes is the most that it can be.
+	// UpTo reports whether Nodes is the most that it can be.
 	UpTo bool `json:"upTo,omitempty"`
 	// Unavailable is what plumbline lacks to tell which, and what to do about it. Its words may change.
 	Unavailable string `json:"unavailable,omitempty"`
@@ -70,7 +70,7 @@ type Change struct {
 	Spec map[string]any `json:"spec,omitempty"`
 	// LiveLabels are those of the object in the cluster.
 	LiveLabels map[string]string `json:"liveLabels,omitempty"`
-	// LiveSpec is the object's in the cluster; empty where it is not there.
+	// LiveSpec is the object's in the cluster; empty if it is not there.
 	LiveSpec map[string]any `json:"liveSpec,omitempty"`
 	// Warnings are sentences on what it does to nodes beside the effect, and Notes on what else it
 	// changes. Their words may change.
@@ -87,27 +87,27 @@ type Removal struct {
 	Kind   string `json:"kind"`
 	Name   string `json:"name"`
 	// MovesTo are the names of the near-equal entries of Git that take its place, of the same kind:
-	// it was renamed, split, merged or given another class. Empty where none does. It is a removal
+	// it was renamed, split, merged or given another class. Empty if none does. It is a removal
 	// all the same.
 	MovesTo []string `json:"movesTo,omitempty"`
 	// Nodes is how many nodes go with it.
 	Nodes int `json:"nodes"`
 	// NodeClaims are these nodes.
 	NodeClaims []NodeClaim `json:"nodeClaims,omitempty"`
-	// Orphan says that it is left to itself instead, by spec.removal.strategy, and Leaves is how many
+	// Orphan reports whether it is left to itself instead, by spec.removal.strategy, and Leaves is how many
 	// nodes nobody manages then.
 	Orphan bool `json:"orphan,omitempty"`
 	Leaves int  `json:"leaves,omitempty"`
-	// Labels and Spec are the object's in the cluster; empty where it is not there any more.
+	// Labels and Spec are the object's in the cluster; empty if it is not there any more.
 	Labels map[string]string `json:"labels,omitempty"`
 	Spec   map[string]any    `json:"spec,omitempty"`
-	// Recorded says that an earlier pass has recorded it.
+	// Recorded reports whether an earlier pass has recorded it.
 	Recorded bool `json:"recorded,omitempty"`
-	// Terminating says that another client has deleted the object already: its nodes end with it.
+	// Terminating reports whether another client has deleted the object already: its nodes end with it.
 	Terminating bool `json:"terminating,omitempty"`
-	// Held says that it does not go on until a person has decided.
+	// Held reports whether it does not go on until a person has decided.
 	Held bool `json:"held"`
-	// Queued says that it waits for earlier removals to complete, and starts by itself then.
+	// Queued reports whether it waits for earlier removals to complete, and starts by itself then.
 	Queued bool `json:"queued,omitempty"`
 	// Reason is one word for why it is held or queued.
 	Reason string `json:"reason,omitempty"`
@@ -143,7 +143,7 @@ type NodeClaim struct {
 	// CapacityType is spot, on-demand or reserved.
 	CapacityType string `json:"capacityType,omitempty"`
 	Zone         string `json:"zone,omitempty"`
-	// Deleting says that it ends already, and Drifted that Karpenter has found it outdated.
+	// Deleting reports whether it ends already, and Drifted that Karpenter has found it outdated.
 	Deleting bool `json:"deleting,omitempty"`
 	Drifted  bool `json:"drifted,omitempty"`
 }
@@ -156,7 +156,7 @@ type Totals struct {
 	ClusterNodes int `json:"clusterNodes"`
 	// DisruptedNodes is how many drain or are replaced, each counted once.
 	DisruptedNodes int `json:"disruptedNodes"`
-	// UpTo says that DisruptedNodes is the most that it can be.
+	// UpTo reports whether DisruptedNodes is the most that it can be.
 	UpTo bool `json:"upTo,omitempty"`
 	// RemovedPools is how many NodePools leave.
 	RemovedPools int `json:"removedPools"`

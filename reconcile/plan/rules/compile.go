@@ -28,7 +28,7 @@ type rule struct {
 	v1alpha1.Policy
 	scope scope
 	holds cel.Program
-	// message is nil where the policy has no messageExpression.
+	// message is nil if the policy has no messageExpression.
 	message cel.Program
 }
 
@@ -41,7 +41,7 @@ const (
 	ofRemoval
 )
 
-// Of says whether the Rules are compiled from these policies.
+// Of reports whether the Rules are compiled from these policies.
 func (r *Rules) Of(policies []v1alpha1.Policy) bool {
 	return r != nil && slices.Equal(r.from, policies)
 }
@@ -143,7 +143,7 @@ func (k *known) compile(policy v1alpha1.Policy) (rule, error) {
 	return r, nil
 }
 
-// compile returns what is wrong with an expression; empty where nothing is.
+// compile returns what is wrong with an expression; empty if nothing is.
 func compile(env *cel.Env, expression string, want *cel.Type) (ast *cel.Ast, problem string) {
 	ast, issues := env.Compile(expression)
 	if issues != nil && len(issues.Errors()) > 0 {

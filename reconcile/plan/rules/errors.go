@@ -5,7 +5,7 @@ import "fmt"
 // InvalidError is a policy that cannot be asked. Nothing is done by a Plan that it could deny.
 type InvalidError struct {
 	Policy string
-	// Field is the one of the policy that is wrong; empty where it compiles and cannot be evaluated.
+	// Field is the one of the policy that is wrong; empty if it compiles and cannot be evaluated.
 	Field string
 	// Object is what it was asked for then; empty for the whole plan.
 	Object  string

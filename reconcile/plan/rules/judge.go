@@ -23,15 +23,15 @@ const budget = 2 * celconfig.PerCallLimit
 type Hold struct {
 	Policy  string
 	Message string
-	// Change and Removal are the index of what it holds; both nil where that is all of the Plan.
+	// Change and Removal are the index of what it holds; both nil if that is all of the Plan.
 	Change, Removal *int
 }
 
-// Asked says whether policies are asked about a Change. To correct what another client changed
+// Asked reports whether policies are asked about a Change. To correct what another client changed
 // brings nothing new; nor does what is taken back from a removal as it was.
 func Asked(c *planjson.Change) bool { return !c.Drift && !c.Restores }
 
-// asked says whether they are asked about a removal: of what another client has deleted nothing is
+// asked reports whether they are asked about a removal: of what another client has deleted nothing is
 // left to decide.
 func asked(r *planjson.Removal) bool { return !r.Terminating }
 
@@ -107,7 +107,7 @@ func (j *judge) hold(r *rule, s subject, message string) {
 	})
 }
 
-// evaluate says whether a policy is true for a subject.
+// evaluate reports whether a policy is true for a subject.
 func (j *judge) evaluate(ctx context.Context, r *rule, s subject) (bool, error) {
 	value, err := j.run(ctx, r.holds, s)
 	if err != nil {

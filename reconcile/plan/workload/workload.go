@@ -49,7 +49,7 @@ type Impact struct {
 type Budget struct {
 	Name string `json:"name"`
 	Pods int    `json:"pods"`
-	// Never reports that it needs all of its pods to be healthy: it allows an eviction only once it is changed, or its
+	// Never reports whether it needs all of its pods to be healthy: it allows an eviction only once it is changed, or its
 	// workload has more pods.
 	Never bool `json:"never,omitempty"`
 }
@@ -153,7 +153,7 @@ func controlled(pods []corev1.Pod) map[types.UID]int {
 	return of
 }
 
-// evicted says whether a pod is taken off a node that is drained, as Karpenter does: not one that has
+// evicted reports whether a pod is taken off a node that is drained, as Karpenter does: not one that has
 // ended or is ending, nor of a DaemonSet, nor a static one.
 func evicted(pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOf(pod)
@@ -161,7 +161,7 @@ func evicted(pod *corev1.Pod) bool {
 	return !ended && (owner == nil || owner.Kind != "DaemonSet" && owner.Kind != "Node")
 }
 
-// stays says whether the annotation keeps a pod from being disrupted: "true", or a duration that has
+// stays reports whether the annotation keeps a pod from being disrupted: "true", or a duration that has
 // not passed since the pod began (IsDoNotDisruptActive in karpenter pkg/utils/pod/scheduling.go, 1.14.1).
 func stays(pod *corev1.Pod, now time.Time) bool {
 	value := pod.Annotations[karpv1.DoNotDisruptAnnotationKey]
@@ -195,7 +195,7 @@ func selectors(budgets []policyv1.PodDisruptionBudget) []labels.Selector {
 	return found
 }
 
-// Words say it to people, a line each; none where no pod runs there.
+// Words say it to people, a line each; none if no pod runs there.
 func (i Impact) Words() []string {
 	if i.Pods == 0 {
 		return nil

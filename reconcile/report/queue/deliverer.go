@@ -34,7 +34,7 @@ type Deliverer struct {
 	// kept.
 	Secrets   client.Reader
 	Namespace string
-	// Grants say whether a Secret has to name the hosts that it is for.
+	// Grants report whether a Secret has to name the hosts that it is for.
 	Grants grant.Policy
 	// StillLeader returns an error when the lease is no longer ours.
 	StillLeader func(context.Context) error
@@ -62,9 +62,9 @@ const (
 	writeTimeout = 10 * time.Second
 	// lookAgain is when what could not be read or written is tried again.
 	lookAgain = 5 * time.Second
-	// farewell is how long a post that is under way may take when the daemon is
+	// shutdownTimeout is how long a post that is in progress may take when the daemon is
 	// stopped, so that it is not repeated by the next one.
-	farewell = time.Second
+	shutdownTimeout = time.Second
 )
 
 // NeedLeaderElection has it run only on the leader.
@@ -193,7 +193,7 @@ type Lane struct {
 	Attempts  int       `json:"attempts,omitempty"`
 	Failure   string    `json:"failure,omitempty"`
 	NotBefore time.Time `json:"notBefore,omitzero"`
-	// Silent is the one commit on whose status the host has given no answer since its last; empty where it
+	// Silent is the one commit on whose status the host has given no answer since its last; empty if it
 	// is none. It may be about that commit only: others are posted.
 	Silent string `json:"silent,omitempty"`
 	// Refused is the version of the Secret that the host does not take, since
@@ -226,7 +226,7 @@ type Entry struct {
 	Failure  string `json:"failure,omitempty"`
 }
 
-// same says whether two entries would post the same.
+// same reports whether two entries would post the same.
 func (e Entry) same(as Entry) bool {
 	return e.Commit == as.Commit && e.Word == as.Word && e.TargetURL == as.TargetURL
 }
@@ -284,7 +284,7 @@ func (l *Lane) next(now time.Time) (Entry, bool) {
 	return l.Waiting[first], true
 }
 
-// due is when the first entry may be posted; none where nothing waits.
+// due is when the first entry may be posted; none if nothing waits.
 func (l *Lane) due() (at time.Time, any bool) {
 	for _, e := range l.Waiting {
 		if may := latest(e.NotBefore, l.NotBefore); !any || may.Before(at) {
@@ -389,7 +389,7 @@ func (d *Deliverer) write(ctx context.Context, b *book) {
 	}
 }
 
-// post posts the first entry that is due. It says whether there was one.
+// post posts the first entry that is due. It reports whether there was one.
 func (d *Deliverer) post(ctx context.Context, b *book, of laneOf) bool {
 	now := d.Now()
 	host, entry, ok := b.next(of.lane, now)
@@ -451,7 +451,7 @@ func (d *Deliverer) send(ctx context.Context, b *book, host Lane, a *attempt) er
 func lingering(ctx context.Context) (context.Context, context.CancelFunc) {
 	longer, cancel := context.WithTimeout(context.WithoutCancel(ctx), postTimeout)
 	stop := context.AfterFunc(ctx, func() {
-		time.AfterFunc(farewell, cancel)
+		time.AfterFunc(shutdownTimeout, cancel)
 	})
 	return longer, func() { stop(); cancel() }
 }

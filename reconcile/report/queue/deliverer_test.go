@@ -89,7 +89,7 @@ func TestAHostThatHangs(t *testing.T) {
 		}
 		began := time.Now()
 		stop()
-		if took := time.Since(began); took > farewell {
+		if took := time.Since(began); took > shutdownTimeout {
 			t.Errorf("the end takes %s", took)
 		}
 		if l, _ := w.stored(); len(l.Lanes[0].Waiting) != 1 || l.Lanes[0].Attempts != 0 {
@@ -106,7 +106,7 @@ func TestAStopLetsAPostEnd(t *testing.T) {
 		began := make(chan struct{})
 		w.answer = func(string, report.Status) error {
 			close(began)
-			time.Sleep(farewell / 2) //nolint:forbidigo // the bubble's clock
+			time.Sleep(shutdownTimeout / 2) //nolint:forbidigo // the bubble's clock
 			return nil
 		}
 		must(t, w.say(applied("a")))

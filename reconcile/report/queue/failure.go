@@ -38,7 +38,7 @@ type attempt struct {
 	jitter float64
 }
 
-// failed notes why the host has not taken an entry, and when it is tried again. current says that
+// failed notes why the host has not taken an entry, and when it is tried again. current reports that
 // the host is to show it, and no other one after it.
 func (l *Lane) failed(a attempt, err error, current bool) {
 	why := Stable(err)
@@ -117,7 +117,7 @@ func (l *Lane) delay(a attempt, why string) {
 	}
 }
 
-// distrusts says whether the host has refused this version of the Secret so
+// distrusts reports whether the host has refused this version of the Secret so
 // shortly ago that it is not tried again.
 func (l *Lane) distrusts(secret string, now time.Time) bool {
 	return l.Refused != "" && l.Refused == secret && now.Sub(l.RefusedAt) < trustAgain

@@ -8,12 +8,12 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 )
 
-// FarewellPatience is how long a NodeSync that is being deleted waits for its Git hosts
+// FinalStatusPatience is how long a NodeSync that is being deleted waits for its Git hosts
 // to take the last word. It goes then in any case: a host that is away keeps nobody.
-const FarewellPatience = 30 * time.Second
+const FinalStatusPatience = 30 * time.Second
 
-// Farewell is the last word on a NodeSync's commits.
-type Farewell struct {
+// FinalStatus is the last word on a NodeSync's commits.
+type FinalStatus struct {
 	// Description says what has become of the nodes.
 	Description string
 	// Page is where a status on a commit links to.
@@ -22,13 +22,13 @@ type Farewell struct {
 	At time.Time
 }
 
-// Farewell notes the last word on a NodeSync that is being deleted, once, on each subject, and
-// says whether the hosts have it, or are waited for no longer. The queue goes with the
+// PostFinalStatus notes the last word on a NodeSync that is being deleted, once, on each subject, and
+// reports whether the hosts have it, or are waited for no longer. The queue goes with the
 // NodeSync.
-func (q *Queue) Farewell(ctx context.Context, sync *v1alpha1.NodeSync, f Farewell) (done bool, err error) {
+func (q *Queue) PostFinalStatus(ctx context.Context, sync *v1alpha1.NodeSync, f FinalStatus) (done bool, err error) {
 	done = true
 	for _, subject := range subjects() {
-		heard, err := q.farewell(ctx, sync, subject, f)
+		heard, err := q.postFinal(ctx, sync, subject, f)
 		if err != nil {
 			return false, err
 		}
@@ -37,7 +37,7 @@ func (q *Queue) Farewell(ctx context.Context, sync *v1alpha1.NodeSync, f Farewel
 	return done, nil
 }
 
-func (q *Queue) farewell(ctx context.Context, sync *v1alpha1.NodeSync, subject Subject, f Farewell) (done bool, err error) {
+func (q *Queue) postFinal(ctx context.Context, sync *v1alpha1.NodeSync, subject Subject, f FinalStatus) (done bool, err error) {
 	b := q.book(ownerOf(sync, subject))
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -48,7 +48,7 @@ func (q *Queue) farewell(ctx context.Context, sync *v1alpha1.NodeSync, subject S
 	if b.ledger.heard(f.At) {
 		return true, nil
 	}
-	if err := b.change(ctx, reported, func(l *Ledger) { l.farewell(f) }); err != nil {
+	if err := b.change(ctx, reported, func(l *Ledger) { l.finish(f) }); err != nil {
 		return false, err
 	}
 	q.wake()
@@ -58,12 +58,12 @@ func (q *Queue) farewell(ctx context.Context, sync *v1alpha1.NodeSync, subject S
 // noPlans is the last word on pull requests.
 var noPlans = Word{State: report.Success, Description: "the NodeSync is deleted: nothing is planned any more"}
 
-// farewell gives the newest commit the last word, and each that is still pending.
-func (l *Ledger) farewell(f Farewell) {
-	if !l.Farewell.IsZero() {
+// finish gives the newest commit the last word, and each that is still pending.
+func (l *Ledger) finish(f FinalStatus) {
+	if !l.FinalStatusAt.IsZero() {
 		return
 	}
-	l.Farewell = f.At
+	l.FinalStatusAt = f.At
 	last := Word{State: report.Success, Description: report.Truncate(f.Description)}
 	newest := l.newest()
 	for i := range l.Commits {
@@ -94,15 +94,15 @@ func (l *Ledger) farewell(f Farewell) {
 	}
 }
 
-// heard says whether nothing is to be waited for: no commit was ever spoken of, the
+// heard reports whether nothing is to be waited for: no commit was ever spoken of, the
 // hosts have the last word, they refuse the Secret, or it has taken too long.
 func (l *Ledger) heard(now time.Time) bool {
 	switch {
 	case len(l.Commits) == 0 && !l.plans() || len(l.Lanes) == 0:
 		return true
-	case l.Farewell.IsZero():
+	case l.FinalStatusAt.IsZero():
 		return false
-	case now.Before(l.Farewell), !now.Before(l.Farewell.Add(FarewellPatience)):
+	case now.Before(l.FinalStatusAt), !now.Before(l.FinalStatusAt.Add(FinalStatusPatience)):
 		return true
 	}
 	for i := range l.Lanes {

@@ -29,7 +29,7 @@ func TestFarewell(t *testing.T) {
 		t.Fatal("nothing was said yet")
 	}
 	page := func(_ Host, commit string) string { return "page of " + commit }
-	l.farewell(Farewell{Description: "drained and deleted", Page: page, At: now})
+	l.finish(FinalStatus{Description: "drained and deleted", Page: page, At: now})
 	entry := func(commit string) Entry {
 		return Entry{Commit: commit, Word: last, TargetURL: "page of " + commit, Since: now}
 	}
@@ -52,7 +52,7 @@ func TestFarewell(t *testing.T) {
 	if !l.heard(now.Add(time.Second)) {
 		t.Error("the hosts have it, and are waited for")
 	}
-	l.farewell(Farewell{Description: "something else", Page: page, At: now.Add(time.Second)})
+	l.finish(FinalStatus{Description: "something else", Page: page, At: now.Add(time.Second)})
 	if len(l.Lanes[0].Waiting) > 0 {
 		t.Errorf("it is said twice: %+v", l.Lanes[0].Waiting)
 	}
@@ -62,7 +62,7 @@ func TestFarewell(t *testing.T) {
 func TestFarewellIsBounded(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	waits := func(change func(*Lane)) Ledger {
-		l := Ledger{Farewell: now, Commits: []Commit{{ID: "1"}}, Lanes: []Lane{{Waiting: []Entry{{Commit: "1"}}}}}
+		l := Ledger{FinalStatusAt: now, Commits: []Commit{{ID: "1"}}, Lanes: []Lane{{Waiting: []Entry{{Commit: "1"}}}}}
 		change(&l.Lanes[0])
 		return l
 	}
@@ -72,8 +72,8 @@ func TestFarewellIsBounded(t *testing.T) {
 		after  time.Duration
 		want   bool
 	}{
-		"away":                       {away, FarewellPatience - time.Second, false},
-		"away for long":              {away, FarewellPatience, true},
+		"away":                       {away, FinalStatusPatience - time.Second, false},
+		"away for long":              {away, FinalStatusPatience, true},
 		"the clock was put back":     {away, -time.Hour, true},
 		"it refuses the Secret":      {refused, 0, true},
 		"nothing was ever said":      {Ledger{}, 0, true},

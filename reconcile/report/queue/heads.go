@@ -119,7 +119,7 @@ func (l *Lane) sayHeads(heads []Head, at time.Time) {
 	}
 }
 
-// plans says whether something was reported of pull requests.
+// plans reports whether something was reported of pull requests.
 func (l *Ledger) plans() bool {
 	return slices.ContainsFunc(l.Lanes, func(lane Lane) bool { return len(lane.Heads) > 0 })
 }

@@ -105,14 +105,14 @@ func TestADeletedNodeSyncHoldsNoPullRequestUp(t *testing.T) {
 	w.sayHeads(t, "", head("b", report.Success, "no change"), head("a", report.Failure, "held"))
 	w.deliver()
 	w.now = w.now.Add(time.Minute)
-	last := Farewell{Description: "orphaned", Page: func(Host, string) string { return "" }, At: w.now}
-	done, err := w.queue.Farewell(t.Context(), w.sync, last)
+	last := FinalStatus{Description: "orphaned", Page: func(Host, string) string { return "" }, At: w.now}
+	done, err := w.queue.PostFinalStatus(t.Context(), w.sync, last)
 	must(t, err)
 	w.deliver()
 	if diff := cmp.Diff([]string{"a success " + noPlans.Description}, w.said(2)); done || diff != "" {
 		t.Errorf("done %v, posted (-want +got):\n%s", done, diff)
 	}
-	if done, err = w.queue.Farewell(t.Context(), w.sync, last); !done || err != nil {
+	if done, err = w.queue.PostFinalStatus(t.Context(), w.sync, last); !done || err != nil {
 		t.Errorf("in the end: done %v, error %v", done, err)
 	}
 }

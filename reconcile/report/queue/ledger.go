@@ -20,8 +20,8 @@ type Ledger struct {
 	// Commits are those that the verdict on Head is reported on, newest first, and
 	// after them older ones that are not forgotten yet.
 	Commits []Commit `json:"commits,omitempty"`
-	// Farewell is when the last state was reported, as the NodeSync is deleted; zero before.
-	Farewell time.Time `json:"farewell,omitzero"`
+	// FinalStatus is when the last state was reported, as the NodeSync is deleted; zero before.
+	FinalStatusAt time.Time `json:"finalStatusAt,omitzero"`
 	// Lanes lead to the hosts.
 	Lanes []Lane `json:"lanes"`
 }
@@ -32,7 +32,7 @@ type Word struct {
 	Description string       `json:"description,omitempty"`
 }
 
-// final says whether the word ends something.
+// final reports whether the word ends something.
 func (w Word) final() bool { return w.State != "" && w.State != report.Pending }
 
 // Commit is one that something was reported of.
@@ -41,14 +41,14 @@ type Commit struct {
 	Word
 	Phase Phase `json:"standing,omitempty"`
 	// Inputs is the fingerprint of what it is rendered from, and From of what was applied before
-	// it came; empty where no pass has rendered it as HEAD.
+	// it came; empty if no pass has rendered it as HEAD.
 	Inputs string `json:"inputs,omitempty"`
 	From   string `json:"from,omitempty"`
 	// Before are the first of the definitions that it changed, or was to, as they were before it.
 	Before []Definition `json:"before,omitempty"`
-	// Reverted says which commit took it back, and how far it had come; empty where none has.
+	// Reverted says which commit took it back, and how far it had come; empty if none has.
 	Reverted string `json:"reverted,omitempty"`
-	// Left is what was left of it when another commit went on with that; empty where nothing was.
+	// Left is what was left of it when another commit went on with that; empty if nothing was.
 	Left string `json:"left,omitempty"`
 }
 
@@ -85,7 +85,7 @@ func (l *Ledger) commit(id string) *Commit {
 	return nil
 }
 
-// lane returns the lane of a key; nil where it is gone.
+// lane returns the lane of a key; nil if it is gone.
 func (l *Ledger) lane(key laneKey) *Lane {
 	if i := slices.IndexFunc(l.Lanes, func(lane Lane) bool { return lane.key() == key }); i >= 0 {
 		return &l.Lanes[i]
@@ -93,12 +93,12 @@ func (l *Ledger) lane(key laneKey) *Lane {
 	return nil
 }
 
-// shows says whether a lane's host is to go on showing the word on a commit: that of the newest one, and
+// shows reports whether a lane's host is to go on showing the word on a commit: that of the newest one, and
 // of the head of each open pull request. After the last word nobody waits for it.
 func (l *Ledger) shows(lane *Lane, commit string) bool {
 	is := func(c Commit) bool { return c.ID == commit }
 	newest := l.newest()
-	return l.Farewell.IsZero() && (slices.ContainsFunc(lane.Heads, is) || lane.Context == l.Context && newest != nil && is(*newest))
+	return l.FinalStatusAt.IsZero() && (slices.ContainsFunc(lane.Heads, is) || lane.Context == l.Context && newest != nil && is(*newest))
 }
 
 // reported is the ledger as the NodeSync's status shows it: for each host the
@@ -174,7 +174,7 @@ func (s Subject) Of(context string) string {
 	return context + "/" + string(s)
 }
 
-// names says whether a context is of the subject: plumbline/<cluster>/<name>, and what Of adds.
+// names reports whether a context is of the subject: plumbline/<cluster>/<name>, and what Of adds.
 func (s Subject) names(context string) bool {
 	const parts = 4
 	if words := strings.SplitN(context, "/", parts); len(words) == parts {

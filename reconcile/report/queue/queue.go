@@ -38,7 +38,7 @@ func New(reader client.Reader, writer client.Writer) *Queue {
 	return &Queue{reader: reader, writer: writer, woken: make(chan struct{}, 1), books: map[bookKey]*book{}}
 }
 
-// Head is the commit that was spoken of last; empty where none was.
+// Head is the commit that was spoken of last; empty if none was.
 func (q *Queue) Head(ctx context.Context, sync *v1alpha1.NodeSync) (string, error) {
 	b := q.book(ownerOf(sync, Whole))
 	b.mu.Lock()
@@ -328,7 +328,7 @@ type store struct {
 	reader client.Reader
 	writer client.Writer
 	owner  owner
-	// object is the ConfigMap as it was read or written last; nil where there is
+	// object is the ConfigMap as it was read or written last; nil if there is
 	// none.
 	object *corev1.ConfigMap
 }

@@ -141,7 +141,7 @@ func TestOneRoundOfALaneAtATime(t *testing.T) {
 	must(t, w.say(applied("a")))
 	first, _ := w.deliverer.due()
 	if second, _ := w.deliverer.due(); len(first) != 1 || len(second) != 0 {
-		t.Errorf("%v, and while that is under way %v", first, second)
+		t.Errorf("%v, and while that is in progress %v", first, second)
 	}
 	w.deliverer.end(first[0])
 	if again, _ := w.deliverer.due(); len(again) != 1 {
@@ -281,7 +281,7 @@ func TestNamesDoNotMeet(t *testing.T) {
 }
 
 // TestASecretThatIsForAnotherHost: a NodeSync's author names the host, the
-// Secret's owner says whether it may have the token.
+// Secret's owner reports whether it may have the token.
 func TestASecretThatIsForAnotherHost(t *testing.T) {
 	for _, provider := range []string{"github", "gitlab", "gitea", "forgejo", "bitbucket", "bitbucketserver", "azuredevops", "generic"} {
 		w := newWorld(t)

@@ -16,7 +16,7 @@ type Update struct {
 	Subject Subject
 	// Hosts are to have it.
 	Hosts []Target
-	// Context of the statuses on the whole; a Subject adds its own word. Empty where it is not known yet: then the last one
+	// Context of the statuses on the whole; a Subject adds its own word. Empty if it is not known yet: then the last one
 	// that was, or else Fallback.
 	Context, Fallback string
 	// Head is the commit that the verdict is on.
@@ -26,15 +26,15 @@ type Update struct {
 	State       report.State
 	Description string
 	// Inputs is the fingerprint of what Head is rendered from, and From of what was applied before;
-	// empty where that is not known.
+	// empty if that is not known.
 	Inputs, From string
-	// Begun says that something of Head is applied.
+	// Begun reports whether something of Head is applied.
 	Begun bool
 	// Before are the definitions that Head changes, as they were before it, as far as a pass has found them.
 	Before []Definition
-	// Now is the digest of a definition as Head has it, empty where it has none; nil where that is not known.
+	// Now is the digest of a definition as Head has it, empty if it has none; nil if that is not known.
 	Now func(definition string) string
-	// Refused says that Head has failed, and that nothing of it is applied.
+	// Refused reports whether Head has failed, and that nothing of it is applied.
 	Refused bool
 	// Ended says how older commits have ended by themselves: that go on under a Head that is Refused, or whose rollouts
 	// fail while Head waits for these.
@@ -54,7 +54,7 @@ type Update struct {
 	At time.Time
 }
 
-// Definition is an object of Git, KIND/NAME, and a digest of what its nodes were made by; empty where there was none.
+// Definition is an object of Git, KIND/NAME, and a digest of what its nodes were made by; empty if there was none.
 // After is the digest by the commit that changes it.
 type Definition struct {
 	Name   string `json:"name"`
@@ -163,7 +163,7 @@ func (c *Commit) superseded(newest string, s Update) Word {
 	return w
 }
 
-// wants says whether a commit is to be told a word. On all but the newest, and on
+// wants reports whether a commit is to be told a word. On all but the newest, and on
 // those that were overtaken, a pending is news once: what is waited for is of interest only on the newest.
 func (c *Commit) wants(w Word, newest bool) bool {
 	switch {
@@ -249,7 +249,7 @@ func (l *Lane) retry() {
 	}
 }
 
-// is says whether two hosts are the same, whatever the Secret.
+// is reports whether two hosts are the same, whatever the Secret.
 func (h Host) is(other Host) bool { return h.Provider == other.Provider && h.URL == other.URL }
 
 func (s Update) target(h Host) Target {
@@ -361,7 +361,7 @@ func (c *Commit) note(before []Definition) {
 	}
 }
 
-// undone names a definition that is again as it was before the commit; empty where none is.
+// undone names a definition that is again as it was before the commit; empty if none is.
 func (c *Commit) undone(now func(string) string) string {
 	if now == nil {
 		return ""

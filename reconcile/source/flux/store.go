@@ -262,7 +262,7 @@ func (s *Store) Forget(key string) error {
 	return s.release(was.digest)
 }
 
-// Holds says whether a key goes by an artifact.
+// Holds reports whether a key goes by an artifact.
 func (s *Store) Holds(key string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -83,7 +83,7 @@ func onlySignature(packets []byte) (*packet.Signature, *refusal) {
 // hashes are those that a signature may be made with.
 var hashes = []crypto.Hash{crypto.SHA256, crypto.SHA384, crypto.SHA512, crypto.SHA3_256, crypto.SHA3_512}
 
-// weakness is the algorithm by which another client may have made a signature; empty where
+// weakness is the algorithm by which another client may have made a signature; empty if
 // there is none.
 func weakness(sig *packet.Signature, r ring) string {
 	if !slices.Contains(hashes, sig.Hash) {

@@ -160,7 +160,7 @@ type Tag struct {
 }
 
 // signed is an object taken apart: what a signature covers, and the signature,
-// empty where there is none.
+// empty if there is none.
 type signed struct {
 	payload   []byte
 	signature string
@@ -258,7 +258,7 @@ func (c Commit) reads(payload []byte) (time.Time, error) {
 }
 
 // stamp is the time at the end of a line "committer NAME <MAIL> SECONDS ZONE"; zero
-// where there is none.
+// if there is none.
 func stamp(line string) time.Time {
 	fields := strings.Fields(line[strings.LastIndexByte(line, '>')+1:])
 	if len(fields) != 2 {
@@ -423,7 +423,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s %s: %s", e.Object, e.Problem, e.Remedy)
 }
 
-// KeysError says that a Secret has no key that could verify anything.
+// KeysError reports that a Secret has no key that could verify anything.
 type KeysError struct {
 	Secret, Reason string
 }

@@ -194,7 +194,7 @@ func (k Keys) bySSH(s signed, now time.Time) (string, *refusal) {
 	return "", worst
 }
 
-// refuses says why a key does not count now; empty where it does.
+// refuses says why a key does not count now; empty if it does.
 func (k sshKey) refuses(now time.Time) string {
 	switch {
 	case len(k.namespaces) > 0 && !slices.Contains(k.namespaces, namespace):

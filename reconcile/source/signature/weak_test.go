@@ -76,7 +76,7 @@ func armoredBytes(t *testing.T, packets []byte) string {
 	return out.String() + "\n"
 }
 
-// hashed is a signer whose signatures say that they were made with a hash, by its number
+// hashed is a signer whose signatures report that they were made with a hash, by its number
 // in OpenPGP.
 type hashed struct {
 	*pgpSigner
@@ -106,7 +106,7 @@ func TestWeakSignatures(t *testing.T) {
 	small := weakPGP(t, 1024)
 	for name, c := range map[string]struct {
 		by   signer
-		want string // empty where it counts
+		want string // empty if it counts
 	}{
 		"as it should be":      {alice, ""},
 		"RSA of 2048 bits":     {weakPGP(t, 2048), ""},

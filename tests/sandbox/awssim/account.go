@@ -59,7 +59,7 @@ type resource struct {
 
 func (r *resource) tags() map[string]string { return r.Tags }
 
-// visible says whether describing calls find r yet.
+// visible reports whether describing calls find r yet.
 func (r *resource) visible(now time.Time) bool { return !now.Before(r.visibleAt) }
 
 func newAccount(options Options, emit func(Event)) *account {
@@ -106,7 +106,7 @@ func newAccount(options Options, emit func(Event)) *account {
 // before. hide is how long describing calls will miss it.
 func (a *account) newResource(prefix string, tags map[string]string, hide time.Duration) resource {
 	var b [9]byte
-	// crypto/rand.Read never fails (its documentation says that it crashes instead).
+	// crypto/rand.Read never fails (its documentation reports that it crashes instead).
 	_, _ = crypto.Read(b[:])
 	r := resource{ID: prefix + hex.EncodeToString(b[:])[:17], Tags: map[string]string{}, visibleAt: a.now.Add(hide)}
 	maps.Copy(r.Tags, tags)

@@ -8,7 +8,7 @@ type bucket struct {
 	filled time.Time
 }
 
-// take says whether one more call passes.
+// take reports whether one more call passes.
 func (b *bucket) take(rate float64, now time.Time) bool {
 	most := max(1, rate)
 	if b.filled.IsZero() {

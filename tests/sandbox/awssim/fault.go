@@ -92,7 +92,7 @@ func (f Fault) matches(r *request) bool {
 		strings.Contains(r.principal.UserAgent, f.UserAgent)
 }
 
-// ownTrouble are codes by which AWS says that a failure is its own.
+// ownTrouble are codes by which AWS reports that a failure is its own.
 var ownTrouble = []string{"InternalError", "InternalFailure", "ServerInternal", "ServiceUnavailable", "Unavailable", "ServerException", "ServiceFailure"}
 
 // failure is the answer of a fault of kind error.

@@ -88,7 +88,7 @@ func (a *account) describeImages(r *request, in *ec2.DescribeImagesInput) (*ec2.
 	return out, nil
 }
 
-// ownedBy says whether owners, none meaning all, include the publisher.
+// ownedBy reports whether owners, none meaning all, include the publisher.
 func ownedBy(owners []string) bool {
 	return len(owners) == 0 || slices.Contains(owners, "amazon") || slices.Contains(owners, imageOwner)
 }

@@ -21,7 +21,7 @@ type Left struct {
 	InstanceProfiles []string `json:"instanceProfiles"`
 }
 
-// Empty says that nothing is left.
+// Empty reports whether nothing is left.
 func (l Left) Empty() bool { return l.String() == "nothing" }
 
 // String names what is left on one line: "2 instances (i-1, i-2), 1 volume (…)".
@@ -61,7 +61,7 @@ func (s *Simulator) Left(clusterName string) Left {
 	return left
 }
 
-// belongs says whether tags are those that Karpenter or the EBS CSI driver give
+// belongs reports whether tags are those that Karpenter or the EBS CSI driver give
 // to what they make for a cluster.
 func belongs(tags map[string]string, clusterName string) bool {
 	_, owned := tags["kubernetes.io/cluster/"+clusterName]

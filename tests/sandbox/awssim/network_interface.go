@@ -59,7 +59,7 @@ func (s *Simulator) AddInterface(clusterName string, tags map[string]string) (id
 	return id, err
 }
 
-// isAttached says whether it has an instance.
+// isAttached reports whether it has an instance.
 func (n *networkInterface) isAttached() bool { return n.instanceID != "" }
 
 // status is that of EC2.

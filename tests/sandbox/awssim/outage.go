@@ -37,7 +37,7 @@ func (s *Simulator) Restore() {
 	})
 }
 
-// disrupted says that no zone works which a question about these instances
+// disrupted reports that no zone works which a question about these instances
 // concerns; without instances it concerns all zones.
 func (a *account) disrupted(instances []*instance) error {
 	for zone, down := range a.outages {

@@ -191,7 +191,7 @@ func (a *account) podSession(r *request, text string, in *cluster) (token, podSe
 	}, nil
 }
 
-// trustsPods says whether a role lets EKS assume it and tag the session, both of
+// trustsPods reports whether a role lets EKS assume it and tag the session, both of
 // which it does for a pod.
 func (a *account) trustsPods(r *request, assumed *role, c *cluster, tags map[string]string) bool {
 	for _, action := range []string{"sts:AssumeRole", "sts:TagSession"} {

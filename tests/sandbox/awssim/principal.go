@@ -43,7 +43,7 @@ type credential struct {
 	expires       time.Time // zero: never
 }
 
-// RegisterCredentials says that calls made with accessKey are made by the role
+// RegisterCredentials reports that calls made with accessKey are made by the role
 // of that name, and may do what its policies allow. Without it an access key stands
 // for a user of that name, who may do everything.
 func (s *Simulator) RegisterCredentials(accessKey, roleName string) {

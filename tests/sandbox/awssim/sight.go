@@ -26,13 +26,13 @@ func (i *instance) remember(at time.Time) {
 	i.past = append(i.past, moment{at: at, state: i.state, reason: i.reason, tags: maps.Clone(i.Tags)})
 }
 
-// settled says whether i has not changed for so long that answers agree on it.
+// settled reports whether i has not changed for so long that answers agree on it.
 func (a *account) settled(i *instance) bool {
 	settle := time.Duration(a.answers.Settle)
 	return settle > 0 && len(i.past) > 0 && a.now.Sub(i.past[len(i.past)-1].at) >= settle
 }
 
-// see returns i as one answer to a caller shows it; nil where the answer misses it.
+// see returns i as one answer to a caller shows it; nil if the answer misses it.
 func (a *account) see(accessKey string, i *instance) *instance {
 	if !i.visible(a.now) {
 		return nil
@@ -49,7 +49,7 @@ func (a *account) see(accessKey string, i *instance) *instance {
 	return i.asOf(a.now.Add(-time.Duration(a.random.Int64N(int64(a.answers.Lag)))))
 }
 
-// flaps says whether an instance is missing from this answer to a caller. One that
+// flaps reports whether an instance is missing from this answer to a caller. One that
 // was missing from the last is there.
 func (a *account) flaps(accessKey, id string) bool {
 	if a.answers.Flap == 0 {

@@ -15,7 +15,7 @@ func (s *Simulator) SpoilImages(pattern string) {
 	s.locked(func(a *account) { a.spoiled = pattern })
 }
 
-// endSpoiled ends an instance of a spoiled image in place of running it, and says whether it has.
+// endSpoiled ends an instance of a spoiled image in place of running it, and reports whether it has.
 // The queue of its cluster hears of it by EventBridge's rule.
 func (a *account) endSpoiled(i *instance) bool {
 	image := a.images[i.spec.imageID]

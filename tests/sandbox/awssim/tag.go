@@ -14,7 +14,7 @@ import (
 // maxTags is EC2's limit for one resource; its own tags do not count.
 const maxTags = 50
 
-// reserved says whether a tag is AWS's own.
+// reserved reports whether a tag is AWS's own.
 func reserved(key string) bool { return strings.HasPrefix(strings.ToLower(key), "aws:") }
 
 func (a *account) tagActions() map[string]action {

@@ -20,7 +20,7 @@ const (
 type Progress struct {
 	// Out gets the lines.
 	Out io.Writer
-	// Terminal says that a line can be written over.
+	// Terminal reports whether a line can be written over.
 	Terminal bool
 	// Of is how many builds there are to be, 0 where that is unknown.
 	Of int

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 )
 
-// ErrNoSource says that the modules to build from were not found.
+// ErrNoSource reports that the modules to build from were not found.
 var ErrNoSource = errors.New("tests/sandbox/bin is not in this folder nor in one above it: run inside the repository's checkout")
 
 // FindSource returns the folder tests/sandbox/bin of the checkout that dir

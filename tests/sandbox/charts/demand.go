@@ -37,7 +37,7 @@ func (r *Registry) addAll(ctx context.Context) error {
 	return nil
 }
 
-// holds says whether the store can answer a request.
+// holds reports whether the store can answer a request.
 func (r *Registry) holds(req *http.Request) bool {
 	answer := httptest.NewRecorder()
 	r.store.ServeHTTP(answer, req.Clone(req.Context()))

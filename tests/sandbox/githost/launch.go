@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// errEnded says that the process ended before it answered.
+// errEnded reports that the process ended before it answered.
 var errEnded = errors.New("the process ended")
 
 // pollInterval is how often a started process is asked whether it answers.

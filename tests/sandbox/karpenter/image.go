@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// ErrNoImage says that there is no such image.
+// ErrNoImage reports that there is no such image.
 var ErrNoImage = errors.New("not found")
 
 // pull is the program that stands for the pod's image. It takes as long as it

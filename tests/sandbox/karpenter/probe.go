@@ -50,7 +50,7 @@ func newProbe(pod *corev1.Pod, health string, now time.Time) *probe {
 	}
 }
 
-// ask says whether the program is ready, and whether that is news.
+// ask reports whether the program is ready, and whether that is news.
 func (p *probe) ask(ctx context.Context) (ready, changed bool) {
 	if p.err = p.try(ctx); p.err == nil {
 		changed = !p.ready

@@ -28,25 +28,25 @@ func newStatus(client kubernetes.Interface, pod *corev1.Pod) *status {
 	return &status{client: client, pod: pod, podIP: address(pod), condition: map[corev1.PodConditionType]corev1.PodCondition{}}
 }
 
-// waiting says that the container cannot be started.
+// waiting reports that the container cannot be started.
 func (s *status) waiting(ctx context.Context, reason, message string) error {
 	state := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}
 	return s.write(ctx, corev1.PodPending, state, false)
 }
 
-// running says that the process has started; readiness comes later.
+// running reports that the process has started; readiness comes later.
 func (s *status) running(ctx context.Context) error {
 	s.began = metav1.Now()
 	return s.ready(ctx, false)
 }
 
-// ready says whether the running process is ready.
+// ready reports whether the running process is ready.
 func (s *status) ready(ctx context.Context, ready bool) error {
 	state := corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: s.began}}
 	return s.write(ctx, corev1.PodRunning, state, ready)
 }
 
-// crashed says that the process has ended by itself and will be started again.
+// crashed reports that the process has ended by itself and will be started again.
 func (s *status) crashed(ctx context.Context, code int, message string) error {
 	s.restarts++
 	reason := "Error"

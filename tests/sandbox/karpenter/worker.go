@@ -33,10 +33,10 @@ type worker struct {
 	recorder record.EventRecorder
 
 	instance atomic.Pointer[Instance]
-	// unready says that the pod is shown as not Ready: kube-controller-manager writes that where its node was
+	// unready reports that the pod is shown as not Ready: kube-controller-manager writes that where its node was
 	// not heard of for a while, and a kubelet corrects it.
 	unready atomic.Bool
-	// paused says that the process is stopped, and its probes are answered all the same.
+	// paused reports that the process is stopped, and its probes are answered all the same.
 	paused    atomic.Bool
 	ending    chan struct{} // closed when the pod is told to go
 	gone      chan struct{} // closed when the pod is no more

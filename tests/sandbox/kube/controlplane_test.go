@@ -71,7 +71,7 @@ func TestControlPlane(t *testing.T) {
 	again.Kill()
 }
 
-// TestAnOlderVersionIsEmulated asks for what the server says that it plays, and
+// TestAnOlderVersionIsEmulated asks for what the server reports that it plays, and
 // for an API that came with 1.34.
 func TestAnOlderVersionIsEmulated(t *testing.T) {
 	c := start(t, t.TempDir(), "1.33")

@@ -50,7 +50,7 @@ func (c *ControlPlane) await(ctx context.Context, what string, limit time.Durati
 	return nil
 }
 
-// Err says whether a part has ended by itself, and how.
+// Err reports whether a part has ended by itself, and how.
 func (c *ControlPlane) Err() error {
 	for _, p := range c.parts {
 		if ended(p) {

@@ -64,7 +64,7 @@ func (f *fleet) handle(e awssim.Event) {
 	}
 }
 
-// gone says whether an instance was seen to end.
+// gone reports whether an instance was seen to end.
 func (f *fleet) gone(instanceID string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 const (
 	// kwokAnnotation marks the Nodes whose kubelet kwok plays.
 	kwokAnnotation, kwokValue = "kwok.x-k8s.io/node", "fake"
-	// attachAnnotation says that the attach-detach controller, not the kubelet, attaches volumes. Every kubelet sets it.
+	// attachAnnotation reports that the attach-detach controller, not the kubelet, attaches volumes. Every kubelet sets it.
 	attachAnnotation = "volumes.kubernetes.io/controller-managed-attach-detach"
 	// zoneIDLabel is set by AWS' cloud-controller-manager.
 	zoneIDLabel = "topology.k8s.aws/zone-id"

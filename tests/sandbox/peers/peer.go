@@ -13,7 +13,7 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/process"
 )
 
-// ErrMissing says that a peer cannot be had on this machine.
+// ErrMissing reports that a peer cannot be had on this machine.
 var ErrMissing = errors.New("cannot be had here")
 
 // usualPath is where a program of the system is looked for.

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// ErrClosed says that a program was to be started in a group that has ended.
+// ErrClosed reports that a program was to be started in a group that has ended.
 var ErrClosed = errors.New("the group of processes is closed")
 
 // stopGrace is how long a program made by Command may take to end after its
@@ -26,7 +26,7 @@ type Group struct {
 	starts chan start
 	closed chan struct{}
 	once   sync.Once
-	// canRename says whether a program can have a host name of its own.
+	// canRename reports whether a program can have a host name of its own.
 	canRename func() bool
 
 	mu      sync.Mutex

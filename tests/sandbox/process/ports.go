@@ -48,7 +48,7 @@ func (p *ports) take(n int) ([]int, error) {
 	return nil, fmt.Errorf("no %d free loopback ports between %d and %d", n, firstPort, lastPort)
 }
 
-// free says whether a port can be listened on, of loopback and of all addresses.
+// free reports whether a port can be listened on, of loopback and of all addresses.
 func free(port int) bool {
 	for _, host := range []string{"127.0.0.1", ""} {
 		listener, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))

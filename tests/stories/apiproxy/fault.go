@@ -76,7 +76,7 @@ func (p *Proxy) Expire() {
 	}
 }
 
-// afflict does to a request what the fault says, and says whether it goes on.
+// afflict does to a request what the fault says, and reports whether it goes on.
 func (p *Proxy) afflict(w http.ResponseWriter, r *http.Request) bool {
 	p.mu.Lock()
 	fault, delay, healed := p.fault, p.delay, p.healed

@@ -180,7 +180,7 @@ func (d *Daemon) env(kubeconfig string) []string {
 	return env
 }
 
-// Running says whether the process is there, frozen or not.
+// Running reports whether the process is there, frozen or not.
 func (d *Daemon) Running() bool { return d.running != nil && d.running.ExitCode() == -1 }
 
 // PID is the process id; 0 while it does not run.

@@ -14,7 +14,7 @@ type Definitions struct {
 }
 
 // unlike says in what the cluster is not as Git says: objects that are missing, and fields that Git
-// writes and that have another value. whole says that no field was left out. Pools that are being
+// writes and that have another value. whole reports that no field was left out. Pools that are being
 // removed are others' subject.
 func (d *Definitions) unlike(f *Fleet, removed map[string]bool) (words []string, whole bool) {
 	whole = true
@@ -40,7 +40,7 @@ func (d *Definitions) unlike(f *Fleet, removed map[string]bool) (words []string,
 	return words, whole
 }
 
-// differs is the first field of Git's that lives with another value; all says that none was left out.
+// differs is the first field of Git's that lives with another value; all reports that none was left out.
 func differs(want, live any, at string) (words string, all bool) {
 	all = true
 	switch want := want.(type) {

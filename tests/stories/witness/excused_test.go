@@ -23,7 +23,7 @@ func braking(f *Fleet) {
 	set(&f.Pools[0], []any{map[string]any{"nodes": "0", "reasons": []any{"Drifted"}}}, "spec", "disruption", "budgets")
 }
 
-// TestExcused: what would be a lie is none where plumbline cannot know or say it yet, or speaks of something else; want is a part of
+// TestExcused: what would be a lie is none if plumbline cannot know or say it yet, or speaks of something else; want is a part of
 // the one lie that is left all the same.
 func TestExcused(t *testing.T) {
 	const fails = "NodePool/general gets no nodes: why"

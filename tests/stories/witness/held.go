@@ -45,7 +45,7 @@ func (h *Held) Progressed(syncs []unstructured.Unstructured, written []Write, po
 	return lies
 }
 
-// removes says whether a write is one by which a pool is removed: it ends a node of it, stops its
+// removes reports whether a write is one by which a pool is removed: it ends a node of it, stops its
 // growth, or deletes it. By one that gives growth back the removal's manager has nothing left.
 func removes(w Write, pool string, pools []unstructured.Unstructured) bool {
 	switch {

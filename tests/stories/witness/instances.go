@@ -18,7 +18,7 @@ func (f *Fleet) compared() time.Duration {
 // instanceNamed are the instances that a message names.
 var instanceNamed = regexp.MustCompile(`i-[0-9a-f]+`)
 
-// instances is untrue where InstanceDrift does not say that an instance differs, and where it names one that
+// instances is untrue where InstanceDrift does not report that an instance differs, and where it names one that
 // does not, or that neither EC2 nor a NodeClaim has.
 func (t *Told) instances(f *Fleet) (words []string) {
 	if unasked, _, _ := unstructured.NestedString(t.Sync.Object, "status", "instances", "failure"); f.Compares == 0 || unasked != "" {
@@ -78,7 +78,7 @@ func (f *Fleet) unlikeSaid(claim *unstructured.Unstructured, message string, nam
 	return words
 }
 
-// instanceDiffers says how an instance is not what its NodeClaim has; empty where it is.
+// instanceDiffers says how an instance is not what its NodeClaim has; empty if it is.
 func (f *Fleet) instanceDiffers(id string, claim *unstructured.Unstructured) string {
 	i := f.instance(id)
 	pool := claim.GetLabels()["karpenter.sh/nodepool"]

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// find is an object by its kind and name; nil where it is not there.
+// find is an object by its kind and name; nil if it is not there.
 func (f *Fleet) find(kind, name string) *unstructured.Unstructured {
 	objects := f.Pools
 	if kind == "EC2NodeClass" {
@@ -21,7 +21,7 @@ func (f *Fleet) find(kind, name string) *unstructured.Unstructured {
 	return nil
 }
 
-// owns says whether a pool is a NodeSync's.
+// owns reports whether a pool is a NodeSync's.
 func (f *Fleet) owns(t *Told, pool *unstructured.Unstructured) bool {
 	return pool.GetLabels()[ownerLabel] == t.Owner
 }
@@ -38,7 +38,7 @@ func (f *Fleet) claimsOf(t *Told) (claims []*unstructured.Unstructured) {
 	return claims
 }
 
-// asMade says that nobody has written the definitions of a NodeClaim since it was made, but their status.
+// asMade reports whether nobody has written the definitions of a NodeClaim since it was made, but their status.
 func (f *Fleet) asMade(claim *unstructured.Unstructured) bool {
 	class, _, _ := unstructured.NestedString(claim.Object, "spec", "nodeClassRef", "name")
 	for _, of := range []*unstructured.Unstructured{f.find("NodePool", claim.GetLabels()["karpenter.sh/nodepool"]), f.find("EC2NodeClass", class)} {
@@ -56,7 +56,7 @@ func (f *Fleet) asMade(claim *unstructured.Unstructured) bool {
 }
 
 // outdated says by what Karpenter takes a NodeClaim to be outdated, or its annotations do: hashes of
-// the same version that are not those of its definitions. Empty where neither does.
+// the same version that are not those of its definitions. Empty if neither does.
 func (f *Fleet) outdated(claim *unstructured.Unstructured) string {
 	if drifted := conditionOf(claim, "Drifted"); drifted["status"] == "True" {
 		return "is Drifted (" + drifted["reason"] + ")"

@@ -15,10 +15,10 @@ type Told struct {
 	Sync *unstructured.Unstructured
 	// Owner is what the label plumbline.dev/nodesync of its objects says.
 	Owner string
-	// Now says that it is of the NodeSync as it is now.
+	// Now reports whether it is of the NodeSync as it is now.
 	Now bool
 	// Commit is the one that it is at, Statuses are the newest on it by subject, and Git is what it
-	// says; nil where that is not known.
+	// says; nil if that is not known.
 	Commit   string
 	Statuses map[string]Status
 	Git      *Definitions
@@ -82,7 +82,7 @@ func (t *Told) removed() map[string]bool {
 // rollingOut counts the nodes of a rollout.
 var rollingOut = regexp.MustCompile(`(\d+) of (\d+) nodes replaced`)
 
-// rolledOut is untrue as True while a node is outdated; as False where more nodes are said to be outdated than
+// rolledOut is untrue as True while a node is outdated; as False if more nodes are said to be outdated than
 // there are, and, as RolloutBraked, where no pool has the budget of a brake.
 func (t *Told) rolledOut(f *Fleet) (words []string) {
 	said := conditionOf(t.Sync, "RolledOut")

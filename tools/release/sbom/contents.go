@@ -26,7 +26,7 @@ type contents struct {
 // component is a module.
 type component struct {
 	path, version string
-	// sum is the SHA-256 of the module's tree in hexadecimal, of go.sum's h1; empty where it has none.
+	// sum is the SHA-256 of the module's tree in hexadecimal, of go.sum's h1; empty if it has none.
 	sum     string
 	licence string
 }

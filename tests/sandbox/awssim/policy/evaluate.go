@@ -46,7 +46,7 @@ func Identity(documents []Document, r Request) Decision {
 	})
 }
 
-// Names says whether some statement allows an action, on whatever resource and
+// Names reports whether some statement allows an action, on whatever resource and
 // condition.
 func Names(documents []Document, action string) bool {
 	return slices.ContainsFunc(documents, func(d Document) bool {
@@ -96,7 +96,7 @@ func (d Document) applies(s *Statement, r Request) bool {
 	return true
 }
 
-// covers says whether the statement is about an action.
+// covers reports whether the statement is about an action.
 func (s *Statement) covers(action string) bool {
 	named := func(patterns values) bool {
 		return slices.ContainsFunc(patterns, func(p string) bool { return like(strings.ToLower(p), strings.ToLower(action)) })

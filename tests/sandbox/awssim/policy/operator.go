@@ -69,7 +69,7 @@ func parseOperator(name string) (operator, error) {
 	return o, nil
 }
 
-// holds says whether the values of a key in the context satisfy the condition. A
+// holds reports whether the values of a key in the context satisfy the condition. A
 // key that is absent satisfies what negates, and ForAllValues.
 func (o operator) holds(patterns []string, key string, c Context) bool {
 	found, present := c.get(key)
@@ -126,7 +126,7 @@ func dates(compare func(value, pattern time.Time) bool) func(string, string) boo
 	}
 }
 
-// within says whether an address is in a block, or is it.
+// within reports whether an address is in a block, or is it.
 func within(pattern, value string) bool {
 	address, err := netip.ParseAddr(value)
 	if err != nil {

@@ -46,7 +46,7 @@ func (r *report) Fire(entry *logrus.Entry) error {
 	return nil
 }
 
-// stepOf is the step that an entry is of, in its main stage; nil where it is of none.
+// stepOf is the step that an entry is of, in its main stage; nil if it is of none.
 func (r *report) stepOf(entry *logrus.Entry) *runnerv1.StepState {
 	number, numbered := entry.Data["stepNumber"].(int)
 	if !numbered || entry.Data["stage"] != "Main" {
@@ -75,7 +75,7 @@ func (r *report) fail(err error) {
 	r.state.Result = runnerv1.Result_RESULT_FAILURE
 }
 
-// concluded says that the engine has said how the job ended.
+// concluded reports whether the engine has said how the job ended.
 func (r *report) concluded() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

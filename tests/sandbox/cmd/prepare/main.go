@@ -81,7 +81,7 @@ func prepare(ctx context.Context, ldflags string, names []string) error {
 	return err
 }
 
-// programsOf are the programs of a sandbox that an argument stands for; none where it is something of this
+// programsOf are the programs of a sandbox that an argument stands for; none if it is something of this
 // repository.
 func programsOf(name string) ([]binaries.Name, error) {
 	if name == programs {

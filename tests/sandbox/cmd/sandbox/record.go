@@ -21,7 +21,7 @@ const (
 	lockPatience = 100 * time.Millisecond
 )
 
-// errNotUp says that no sandbox runs in a folder.
+// errNotUp reports that no sandbox runs in a folder.
 var errNotUp = errors.New("no sandbox is up")
 
 // record is what a running sandbox says about itself in its folder. It is

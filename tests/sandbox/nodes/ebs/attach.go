@@ -24,7 +24,7 @@ type attachment struct {
 	Instance, Volume string
 	// Device is free on the node when the attachment is to be made.
 	Device string
-	// Stuck says that the node's operating system still has the volume mounted, so that EC2 would call it busy.
+	// Stuck reports whether the node's operating system still has the volume mounted, so that EC2 would call it busy.
 	Stuck bool
 }
 
@@ -164,7 +164,7 @@ func (d *Driver) release(ctx context.Context, a attachment) error {
 	return nil
 }
 
-// attachedTo says whether a volume is attached to a node, as the attacher's status has it.
+// attachedTo reports whether a volume is attached to a node, as the attacher's status has it.
 func (v *view) attachedTo(node string, volume *corev1.PersistentVolume) bool {
 	return slices.ContainsFunc(v.attachments, func(a *storagev1.VolumeAttachment) bool {
 		return a.Spec.NodeName == node && a.Status.Attached && a.DeletionTimestamp == nil &&

@@ -33,7 +33,7 @@ type Options struct {
 	Cluster string
 	// UnmountTime is how long a node takes to unmount a volume once its pod is gone.
 	UnmountTime time.Duration
-	// Gone says whether an instance has ended; its volumes can be released in any case.
+	// Gone reports whether an instance has ended; its volumes can be released in any case.
 	Gone   func(instanceID string) bool
 	Logger *slog.Logger
 }

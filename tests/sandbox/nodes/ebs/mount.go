@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A pod with volumes runs once this annotation says that they are mounted: the pod stages of the nodes wait for it.
+// A pod with volumes runs once this annotation reports that they are mounted: the pod stages of the nodes wait for it.
 const volumesAnnotation, mounted = "sandbox.plumbline.dev/volumes", "mounted"
 
 // usage is a node whose volumes in use are not those that its status names.
@@ -44,7 +44,7 @@ func unused(v *view) []place {
 }
 
 // usages are the kubelets' reports that are due. A volume is in use from before it is mounted, and until it is unmounted, which
-// takes the driver's pod on that node and some time (kubernetes, pkg/kubelet/volumemanager: VolumesInUse). Busy says whether
+// takes the driver's pod on that node and some time (kubernetes, pkg/kubelet/volumemanager: VolumesInUse). Busy reports whether
 // that time is not over yet.
 func usages(v *view, busy func(place) bool) []usage {
 	var all []usage
@@ -97,7 +97,7 @@ func mountable(v *view) []*corev1.Pod {
 	return all
 }
 
-// claimed says whether a pod has volumes of claims at all.
+// claimed reports whether a pod has volumes of claims at all.
 func (v *view) claimed(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, isClaimed)
 }

@@ -14,7 +14,7 @@ import (
 // volumesPerNode is what most Nitro instances can have, less the root volume and one network interface.
 const volumesPerNode = 26
 
-// registration is a node whose CSINode does not say what is so: Runs says whether the driver is to be in it.
+// registration is a node whose CSINode does not say what is so: Runs reports whether the driver is to be in it.
 type registration struct {
 	Node *corev1.Node
 	Runs bool

@@ -23,7 +23,7 @@ type view struct {
 	csiNodes    map[string]*storagev1.CSINode
 }
 
-// controllerRuns says whether a pod of the driver's controller runs anywhere.
+// controllerRuns reports whether a pod of the driver's controller runs anywhere.
 func (v *view) controllerRuns() bool {
 	for _, pod := range v.pods {
 		if pod.Namespace == Namespace && pod.Labels[appLabel] == controllerApp && pod.Status.Phase == corev1.PodRunning {
@@ -33,7 +33,7 @@ func (v *view) controllerRuns() bool {
 	return false
 }
 
-// driverRuns says whether the driver's daemonset has a running pod on a node. One that is being ended still runs.
+// driverRuns reports whether the driver's daemonset has a running pod on a node. One that is being ended still runs.
 func (v *view) driverRuns(node string) bool {
 	for _, pod := range v.pods {
 		if pod.Spec.NodeName == node && pod.Namespace == Namespace && pod.Labels[appLabel] == nodeApp &&

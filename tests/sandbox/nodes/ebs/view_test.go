@@ -112,7 +112,7 @@ func TestSteps(t *testing.T) {
 	now := metav1.Now()
 	cases := map[string]struct {
 		change func(*view)
-		// busy says that a volume is still being unmounted.
+		// busy reports whether a volume is still being unmounted.
 		busy bool
 		want steps
 	}{

@@ -22,7 +22,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// lends has Karpenter replace nodes of the pool for a removal that is under way.
+// lends has Karpenter replace nodes of the pool for a removal that is in progress.
 func (m *mirror) lends() {
 	m.t.Helper()
 	at := m.clock.now().Add(4 * time.Minute).UTC()
@@ -48,7 +48,7 @@ func (m *mirror) lends() {
 	}
 }
 
-const lentOne = "map[nodes:1 reasons:[Drifted]]"
+const leasedOne = "map[nodes:1 reasons:[Drifted]]"
 
 // TestWhatIsLentIsCalledBack by each pass that does not go on with the removals: Karpenter would replace one node
 // after another as long as it is lent, whatever has begun since.
@@ -75,11 +75,11 @@ func TestWhatIsLentIsCalledBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := newMirror(t)
 			m.lends()
-			if !strings.Contains(m.budgets(), lentOne) {
+			if !strings.Contains(m.budgets(), leasedOne) {
 				t.Fatalf("budgets %s", m.budgets())
 			}
 			m.passes(stops(m))
-			if !strings.Contains(m.budgets(), "map[nodes:0 reasons:[Drifted]]") || strings.Contains(m.budgets(), lentOne) || !strings.Contains(fmt.Sprint(m.livePool()), v1alpha1.LeavingLabel) {
+			if !strings.Contains(m.budgets(), "map[nodes:0 reasons:[Drifted]]") || strings.Contains(m.budgets(), leasedOne) || !strings.Contains(fmt.Sprint(m.livePool()), v1alpha1.LeavingLabel) {
 				t.Errorf("budgets %s of %v", m.budgets(), m.livePool())
 			}
 		})
@@ -93,7 +93,7 @@ func TestWhatIsLentIsCalledBackWhereNoPassIsMade(t *testing.T) {
 	m.lanes.Among(2)
 	m.lanes.Enter(m.read().Spec.Source.Address(), types.NamespacedName{Name: "other"})
 	m.reconcile()
-	if strings.Contains(m.budgets(), lentOne) {
+	if strings.Contains(m.budgets(), leasedOne) {
 		t.Errorf("budgets %s", m.budgets())
 	}
 }
@@ -104,15 +104,15 @@ func TestWhatIsLentIsCalledBackAmidASlowPass(t *testing.T) {
 	m.lends()
 	synctest.Test(t, func(t *testing.T) {
 		p := m.pass()
-		ended := p.removalStep().Lent().Unless(t.Context())
+		ended := p.removalStep().LeasedBudgets().Unless(t.Context())
 		time.Sleep(10 * time.Second) //nolint:forbidigo // the bubble's time
-		if synctest.Wait(); !strings.Contains(m.budgets(), lentOne) {
+		if synctest.Wait(); !strings.Contains(m.budgets(), leasedOne) {
 			t.Errorf("after 10 s budgets are %s", m.budgets())
 		}
 		time.Sleep(10 * time.Second) //nolint:forbidigo // the bubble's time
 		synctest.Wait()
 		ended()
-		if strings.Contains(m.budgets(), lentOne) {
+		if strings.Contains(m.budgets(), leasedOne) {
 			t.Errorf("after 20 s budgets are %s", m.budgets())
 		}
 	})
@@ -139,7 +139,7 @@ func TestARevertSettles(t *testing.T) {
 			}
 			m.lends()
 			m.reconcile()
-			if left := fmt.Sprint(m.livePool()); strings.Contains(left, v1alpha1.LeavingLabel) || !strings.Contains(m.budgets(), "map[nodes:0 reasons:[Drifted]]") || strings.Contains(m.budgets(), lentOne) {
+			if left := fmt.Sprint(m.livePool()); strings.Contains(left, v1alpha1.LeavingLabel) || !strings.Contains(m.budgets(), "map[nodes:0 reasons:[Drifted]]") || strings.Contains(m.budgets(), leasedOne) {
 				t.Errorf("budgets %s of %s", m.budgets(), left)
 			}
 			for range 3 {

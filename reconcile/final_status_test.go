@@ -70,7 +70,7 @@ func TestTheLastWordIsPosted(t *testing.T) {
 					t.Errorf("told before it is so: %s", e)
 				}
 			}
-			if took := b.untilGone(); took > queue.FarewellPatience+time.Second {
+			if took := b.untilGone(); took > queue.FinalStatusPatience+time.Second {
 				t.Errorf("a host that is away keeps the NodeSync for %s", took)
 			}
 			if got := strings.Join(b.told(), "\n"); !strings.Contains(got, "Deleted") {
@@ -95,6 +95,6 @@ func TestALastWordThatCannotBeQueued(t *testing.T) {
 // unqueued takes no last word.
 type unqueued struct{ conclude.Reports }
 
-func (unqueued) Farewell(context.Context, *v1alpha1.NodeSync, queue.Farewell) (bool, error) {
+func (unqueued) PostFinalStatus(context.Context, *v1alpha1.NodeSync, queue.FinalStatus) (bool, error) {
 	return false, errors.New("the namespace is being deleted")
 }

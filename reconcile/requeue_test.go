@@ -32,8 +32,8 @@ func (b *bed) passesIn(during time.Duration, pass func() time.Duration) int {
 	return n
 }
 
-// hasteBurst is how many passes are let through at once.
-const hasteBurst = 20
+// requeueBurst is how many passes are let through at once.
+const requeueBurst = 20
 
 // TestNothingSpins: whatever a pass asks for again and again, it gets a few at once
 // and then one each second.
@@ -47,10 +47,10 @@ func TestNothingSpins(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBed(t, nodeSync(unchanged))
 			pass := func() time.Duration { return b.concluded(b.pass(), f) }
-			if n := b.passesIn(time.Second, pass); n > hasteBurst+2 {
+			if n := b.passesIn(time.Second, pass); n > requeueBurst+2 {
 				t.Errorf("%d passes in the first second", n)
 			}
-			if n := b.passesIn(time.Minute, pass); n > 60+hasteBurst {
+			if n := b.passesIn(time.Minute, pass); n > 60+requeueBurst {
 				t.Errorf("%d passes in the next minute", n)
 			}
 		})
@@ -60,7 +60,7 @@ func TestNothingSpins(t *testing.T) {
 // TestAFewPassesAtOnceDoNotWait: what is through after a few steps is not slowed.
 func TestAFewPassesAtOnceDoNotWait(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))
-	for i := range hasteBurst {
+	for i := range requeueBurst {
 		if again := b.concluded(b.pass(), func(p *pass) { p.WakeBy(p.now) }); again != time.Millisecond {
 			t.Fatalf("pass %d: the next one after %s", i, again)
 		}
@@ -107,7 +107,7 @@ func TestLaunchesWithoutAnEventDoNotSpin(t *testing.T) {
 		p := b.pass()
 		p.want.Set = set
 		p.takes(t.Context(), p.seeLaunches)
-		explained = explained || len(p.Launchless) > 0
+		explained = explained || len(p.LaunchFailures) > 0
 		return b.concluded(p)
 	})
 	if !explained {
@@ -151,7 +151,7 @@ func TestARestoredAPIServerIsBelieved(t *testing.T) {
 		}
 		return result.RequeueAfter
 	})
-	if n > hasteBurst+15 {
+	if n > requeueBurst+15 {
 		t.Errorf("%d passes in two seconds", n)
 	}
 	if len(b.source.requests) == fetched {
