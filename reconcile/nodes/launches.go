@@ -28,7 +28,7 @@ const (
 	eventsEvery = time.Second
 )
 
-// LaunchFailures is a pool that gets no nodes, and why.
+// LaunchFailure is a pool that gets no nodes, and why.
 type LaunchFailure struct {
 	Pool string `redact:"-"`
 	Why  string
