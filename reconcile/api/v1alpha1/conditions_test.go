@@ -25,7 +25,7 @@ func TestReasonsOfEventsAreConstants(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil || files < 300 {
+	if err != nil || files < 100 {
 		t.Errorf("read %d files: %v", files, err)
 	}
 }
