@@ -46,18 +46,12 @@ func (p *planned) seeInstanceTypes(ctx context.Context, region string, catalog f
 		return
 	}
 	for _, name := range pools {
-		if slices.Contains(out.Unlaunchable, strings.TrimPrefix(name, render.NodePool+"/")) {
-			p.Warnings = append(p.Warnings, fmt.Sprintf("no instance type of %s meets %s: it can launch no node", region, name))
+		pool := strings.TrimPrefix(name, render.NodePool+"/")
+		if slices.Contains(out.Unlaunchable, pool) {
+			p.Warnings = append(p.Warnings, noInstanceType(region, name))
 		}
-		for _, note := range out.Notes {
-			if strings.HasPrefix(note, fmt.Sprintf("unknown whether an instance type of %s meets %s: ", region, name)) {
-				p.Warnings = append(p.Warnings, note)
-			}
-		}
-		for _, note := range out.Unknown {
-			if why, of := strings.CutPrefix(note, fmt.Sprintf("unavailable: %s gets no pod here: ", name)); of {
-				unknown(name, why)
-			}
+		if why, is := out.Undecided[pool]; is {
+			unknown(name, why)
 		}
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/nodes"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
@@ -190,7 +189,7 @@ func (s *Step) overtaken() map[string]string {
 	switch {
 	case was.Outdated > 0:
 		words = fmt.Sprintf("%d of its %s left", was.Outdated, english.Plural(int(was.Nodes), "node was", "nodes were"))
-	case nodes.Settling(was, s.Began):
+	case was.Settling(s.Began):
 		words = "before Karpenter had compared its nodes"
 	default:
 		return nil

@@ -179,15 +179,10 @@ func (s Seen) settlesAt(before, of *v1alpha1.Rollout, outdated int32) *metav1.Ti
 	case of.Revision != "" && asks:
 		until := metav1.NewTime(s.Now.Add(Settles)).Rfc3339Copy()
 		return &until
-	case Settling(before, s.Now):
+	case before.Settling(s.Now):
 		return before.SettlesAt.DeepCopy()
 	}
 	return of.SettlesAt
-}
-
-// Settling reports whether Karpenter may still find nodes that the commit of a rollout has outdated.
-func Settling(r *v1alpha1.Rollout, now time.Time) bool {
-	return r != nil && r.Revision != "" && r.SettlesAt != nil && now.Before(r.SettlesAt.Time)
 }
 
 // awaits reports whether Karpenter's answer is yet to come, which nodes run an AMI that is outdated.

@@ -188,7 +188,7 @@ func (r *Rollouts) expect(changes Outdating, found []plan.Outdated) (all []plan.
 	}
 	r.supersede(changes.Reselected)
 	if changes.Any() {
-		r.Memory.whole = !changes.UpTo && (r.Memory.whole || !Settling(r.Said, r.Now))
+		r.Memory.whole = !changes.UpTo && (r.Memory.whole || !r.Said.Settling(r.Now))
 		expected := map[types.UID][]string{}
 		maps.Copy(expected, changes.Expected)
 		maps.Copy(expected, r.Memory.expected)

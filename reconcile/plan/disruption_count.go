@@ -190,7 +190,7 @@ func (m *maker) outdatedBefore() map[types.UID]bool {
 // reservations of an earlier commit, which no object shows, it may be any of them.
 func (m *maker) outdatedByClass(pool render.Ref, claims []*NodeClaim) map[types.UID]bool {
 	found := map[types.UID]bool{}
-	if r := m.live.Rollout; r != nil && r.Revision != "" && r.SettlesAt != nil && m.policy.Now.Before(r.SettlesAt.Time) {
+	if m.live.Rollout.Settling(m.policy.Now) {
 		for _, c := range claims {
 			found[c.UID] = true
 		}

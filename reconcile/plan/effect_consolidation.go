@@ -129,24 +129,16 @@ func (e poolEdit) consolidated(claims, replaced, waiting []*NodeClaim, by known)
 }
 
 // consolidatedAtOnce is how many nodes wider budgets let Karpenter consolidate at one time, for one of its reasons; 0 if they are
-// no wider. Karpenter subtracts what is terminating.
+// no wider.
 func (e poolEdit) consolidatedAtOnce(claims []*NodeClaim, after consolidation, now time.Time) int {
-	if !e.changesBudgets() {
-		return 0
-	}
 	allowed := 0
 	if after.empty {
-		allowed = widened(e.before, e.after, len(claims), now, karpv1.DisruptionReasonEmpty)
+		allowed = e.widened(claims, now, karpv1.DisruptionReasonEmpty)
 	}
 	if after.underused {
-		allowed = max(allowed, widened(e.before, e.after, len(claims), now, karpv1.DisruptionReasonUnderutilized))
+		allowed = max(allowed, e.widened(claims, now, karpv1.DisruptionReasonUnderutilized))
 	}
-	for _, c := range claims {
-		if c.Deleting {
-			allowed--
-		}
-	}
-	return max(0, allowed)
+	return allowed
 }
 
 func (e poolEdit) consolidations(nodes int, now time.Time) (before, after consolidation) {

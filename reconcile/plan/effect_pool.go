@@ -67,7 +67,7 @@ func (e poolEdit) impact(claims []*NodeClaim, by known) impact {
 		i = i.and(unfit(rest, after.Spec.Template.Spec.Requirements))
 	}
 	remaining := e.remaining(claims, i.claims, by.outdated)
-	waiting := freed(before, after, claims, remaining, now)
+	waiting := min(len(remaining), e.widened(claims, now, karpv1.DisruptionReasonDrifted))
 	i = i.beside(waiting, EffectReplace, claims)
 	i = i.beside(scaledDown(before, after, claims), EffectDrain, claims)
 	i.expiring = expiring(before, after, claims, by.period)
@@ -236,25 +236,25 @@ func (e poolEdit) changesBudgets() bool {
 	return !slices.EqualFunc(e.before.Spec.Disruption.Budgets, e.after.Spec.Disruption.Budgets, sameBudget)
 }
 
-// freed is how many nodes wider disruption budgets let Karpenter replace at once, now or later: nodes
-// that have drifted already and wait for their turn.
-func freed(before, after *karpv1.NodePool, claims, drifted []*NodeClaim, now time.Time) int {
-	if slices.EqualFunc(before.Spec.Disruption.Budgets, after.Spec.Disruption.Budgets, sameBudget) {
+// widened is how many of its nodes the budgets of a pool let Karpenter disrupt at once for a reason after a change, if that is
+// more than before; 0 if they are no wider. Karpenter subtracts what is terminating.
+func (e poolEdit) widened(claims []*NodeClaim, now time.Time, reason karpv1.DisruptionReason) int {
+	if !e.changesBudgets() {
 		return 0
 	}
-	allowed := widened(before, after, len(claims), now, karpv1.DisruptionReasonDrifted)
+	allowed := wider(e.before, e.after, len(claims), now, reason)
 	for _, c := range claims {
 		if c.Deleting {
 			allowed--
 		}
 	}
-	return max(0, min(len(drifted), allowed))
+	return max(0, allowed)
 }
 
-// widened is how many of so many nodes the budgets of a pool allow at once for a reason after a change, where that is
+// wider is how many of so many nodes the budgets of a pool allow at once for a reason after a change, where that is
 // more than before: now, or at the time at which they allow the most. A budget that only opens tonight
 // is no narrower than one that is open; one that opened likewise before frees nothing.
-func widened(before, after *karpv1.NodePool, nodes int, now time.Time, reason karpv1.DisruptionReason) int {
+func wider(before, after *karpv1.NodePool, nodes int, now time.Time, reason karpv1.DisruptionReason) int {
 	is, err := readBudgets(after, nodes, reason)
 	if err != nil {
 		return 0

@@ -122,10 +122,17 @@ func withStatusOf(desired, live map[string]any) map[string]any {
 	return WithStatus(desired, status)
 }
 
+// unzoned is a NodePool whose EC2NodeClass has no zones yet.
+type unzoned struct{ pool, class string }
+
+func (u unzoned) why() string {
+	return fmt.Sprintf("the zones of EC2NodeClass/%s are not known before Karpenter has found its subnets", u.class)
+}
+
 // ready has each NodePool of a commit count as Ready that will be once its EC2NodeClass is known to
 // have zones, and gives a class that is new, or whose subnets are selected otherwise, the zones of
 // one that selects the same. It names the pools that cannot be known, and notes which get no pod.
-func ready(before, after []map[string]any) (definitions []map[string]any, unknown, notes []string) {
+func ready(before, after []map[string]any) (definitions []map[string]any, unknown []unzoned, notes []string) {
 	known := classesOf(before)
 	zoned := map[string]bool{}
 	for _, definition := range after {
@@ -144,7 +151,7 @@ func ready(before, after []map[string]any) (definitions []map[string]any, unknow
 		case object.GetKind() != render.NodePool:
 			definitions = append(definitions, definition)
 		case !zoned[class]:
-			unknown = append(unknown, fmt.Sprintf("unavailable: NodePool/%s gets no pod here: the zones of EC2NodeClass/%s are not known before Karpenter has found its subnets", object.GetName(), class))
+			unknown = append(unknown, unzoned{pool: object.GetName(), class: class})
 		case unchangedAndUnready(object, before):
 			notes = append(notes, fmt.Sprintf("NodePool/%s gets no pod: it is not Ready today, and the commit does not change it", object.GetName()))
 		default:

@@ -39,6 +39,8 @@ type Outcome struct {
 	Cost Cost `json:"cost"`
 	// Unknown are the notes on pools of which is unknown whether they would take a pod.
 	Unknown []string `json:"-"`
+	// Undecided are the NodePools of which is unknown whether an instance type of the region meets them, by name, each with why.
+	Undecided map[string]string `json:"-"`
 	// Notes are sentences on what is not counted.
 	Notes []string `json:"notes,omitempty"`
 }
@@ -235,7 +237,15 @@ func (s *simulation) unlaunchable(ctx context.Context, region string) {
 }
 
 func (s *simulation) unknown(region, pool, why string) {
+	s.out.undecided(pool, why)
 	s.out.Notes = append(s.out.Notes, fmt.Sprintf("unknown whether an instance type of %s meets NodePool/%s: %s", region, pool, why))
+}
+
+func (o *Outcome) undecided(pool, why string) {
+	if o.Undecided == nil {
+		o.Undecided = map[string]string{}
+	}
+	o.Undecided[pool] = why
 }
 
 // reservedOnly reports whether a NodePool takes neither on-demand nor spot instances.

@@ -72,7 +72,12 @@ func (s *simulation) land(ctx context.Context, offers Offers) (err error) {
 	if s.after, err = newWorld(ctx, s.capture, definitions, offers, s.commit.Touched); err != nil {
 		return fmt.Errorf("the cluster after the commit: %w", err)
 	}
-	s.out = &Outcome{Unknown: unknown, Notes: append(unknown, notes...)}
+	s.out = &Outcome{}
+	for _, u := range unknown {
+		s.out.undecided(u.pool, u.why())
+		s.out.Unknown = append(s.out.Unknown, fmt.Sprintf("unavailable: NodePool/%s gets no pod here: %s", u.pool, u.why()))
+	}
+	s.out.Notes = slices.Concat(s.out.Unknown, notes)
 	return s.take(ctx)
 }
 

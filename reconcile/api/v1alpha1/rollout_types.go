@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	"slices"
+	"time"
 
 	"github.com/fluxcd/pkg/apis/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -296,4 +297,9 @@ type LaunchFailure struct {
 	Pool string `json:"pool" redact:"-"`
 	// Message says why.
 	Message string `json:"message"`
+}
+
+// Settling reports whether Karpenter may still find nodes that the commit of the rollout has outdated; false if there is none.
+func (r *Rollout) Settling(now time.Time) bool {
+	return r != nil && r.Revision != "" && r.SettlesAt != nil && now.Before(r.SettlesAt.Time)
 }
