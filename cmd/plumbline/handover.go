@@ -230,12 +230,12 @@ type handedObject struct {
 	ref   render.Ref
 	live  *unstructured.Unstructured
 	owner owners.Owner
-	by    *applier // nil if nobody knows
+	by    *applier // nil if that is unknown
 	mark  owners.Mark
 	state handover.Object
 	// folder is that of by which has its file, where by has several.
 	folder string
-	// inGit reports whether the mark is in the object's file, as far as that is known.
+	// inGit reports whether the mark is in the object's file; false if that is unknown.
 	inGit bool
 }
 

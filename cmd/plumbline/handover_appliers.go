@@ -502,7 +502,7 @@ func (c *clone) read(name string) ([]byte, error) {
 	return []byte{}, nil
 }
 
-// ahead is how many commits are not pushed yet, as far as the clone knows.
+// ahead is how many commits of the clone are not pushed yet.
 func (c *clone) ahead(ctx context.Context) int {
 	for _, pushed := range []string{"refs/remotes/" + c.remote + "/" + c.branch, "@{upstream}"} {
 		if count, err := c.git(ctx, "rev-list", "--count", pushed+"..HEAD"); err == nil {
