@@ -29,7 +29,6 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
 	"github.com/plumbline-dev/plumbline/reconcile/settings"
-	"github.com/plumbline-dev/plumbline/reconcile/step"
 )
 
 const namespace = "plumbline-system"
@@ -132,12 +131,6 @@ func (b *bed) read() *v1alpha1.NodeSync {
 	return sync
 }
 
-// pass begins one over the NodeSync as the cluster has it.
-func (b *bed) pass() *pass {
-	b.t.Helper()
-	return b.begin(b.read())
-}
-
 // reconcile runs a whole pass.
 func (b *bed) reconcile() ctrl.Result {
 	b.t.Helper()
@@ -157,15 +150,6 @@ func (b *bed) told() []string {
 			events = append(events, e)
 		default:
 			return events
-		}
-	}
-}
-
-// takes has a pass take steps, under no name.
-func (p *pass) takes(ctx context.Context, steps ...func(context.Context) error) {
-	for _, take := range steps {
-		if p.Fault == nil {
-			p.run(ctx, step.Step{Take: take})
 		}
 	}
 }

@@ -9,78 +9,127 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/plumbline-dev/plumbline/provision/charts/survey"
+	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/conclude"
+	"github.com/plumbline-dev/plumbline/reconcile/deletion"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/fetch"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/install"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
-// conclude says what the pass has found.
-func (p *pass) conclude(ctx context.Context) (ctrl.Result, error) {
-	if p.plan.Plan != nil && p.snapshot != nil {
-		p.plan.Note(ctx, p.sync, p.removalStep().Relabelled)
+// outcome is what a reconcile has come to: the last phase concludes it.
+type outcome struct {
+	done
+	// mode is what the reconcile was to do.
+	mode mode
+	// fault is what has ended it; nil if nothing has.
+	fault *fault.Error
+	// finished reports that the deletion of the NodeSync is concluded.
+	finished bool
+	// guard and denial are what is known of the deletion guard.
+	guard  deletion.Answer
+	denial deletion.Denial
+}
+
+// conclude turns what was found into status, events, metrics and commit statuses, and says when the next reconcile is wanted.
+func (r *reconciliation) conclude(ctx context.Context, out outcome) (ctrl.Result, error) {
+	if ev := &out.evaluation; ev.Plan.Plan != nil && ev.revision.Snapshot != nil {
+		ev.Plan.Note(ctx, r.sync, r.removalStep(&out.done).Relabelled)
 	}
-	p.Guard = p.Settings.DeletionGuard.Beside(ctx, p.Nodes.Uncached, p.Settings.Namespace, p.want.Karpenter, p.now)
-	if accounts, err := p.accounts(ctx); err == nil && len(accounts) > 0 {
-		p.Denial = p.Settings.DeletionGuard.DeniedLately(ctx, p.Nodes.Uncached, accounts, p.now)
+	out.guard = r.Settings.DeletionGuard.Beside(ctx, r.Nodes.Uncached, r.Settings.Namespace, out.evaluation.Desired.Karpenter, r.now)
+	if accounts, err := r.accounts(ctx); err == nil && len(accounts) > 0 {
+		out.denial = r.Settings.DeletionGuard.DeniedLately(ctx, r.Nodes.Uncached, accounts, r.now)
 	}
-	return p.conclusion().Conclude(ctx)
+	return r.conclusion(&out).Conclude(ctx)
 }
 
 // announce reports that many changes are about to be written, and records a rollout that begins and nodes that Karpenter may terminate.
-func (p *pass) announce(ctx context.Context) error {
-	changes := p.changesStep()
-	writes := changes.Writes()
-	begun := writes > 0 && p.rollouts().Begin(&p.sync.Status)
-	if recorded := writes > 0 && p.recordTerminations(changes.Due()); !begun && !recorded && !conclude.Many(writes) {
-		return nil
+func (r *reconciliation) announce(ctx context.Context, d done) (done, error) {
+	work := r.changesStep(&d)
+	writes := work.Writes()
+	begun := writes > 0 && r.rollouts(&d).Begin(&r.sync.Status)
+	if recorded := writes > 0 && r.recordTerminations(d.evaluation.revision.Snapshot.Revision, work.Due()); !begun && !recorded && !conclude.Many(writes) {
+		return d, nil
 	}
-	p.notePartlyApplied()
-	step := p.conclusion()
-	step.Applying = writes
-	err := step.Announce(ctx)
-	p.did.Stored, p.did.Saves = step.Stored, step.Saves
-	return err
+	r.notePartlyApplied(d.evaluation)
+	conclusion := r.conclusion(&outcome{done: d})
+	conclusion.Applying = writes
+	err := conclusion.Announce(ctx)
+	d.Announced = announced{stored: conclusion.Stored, saves: conclusion.Saves}
+	return d, err
 }
 
 // recordTerminations records which of the changes that are about to be written let Karpenter terminate nodes without a replacement:
 // the guard counts these together with those of later commits.
-func (p *pass) recordTerminations(due []plan.Change) (recorded bool) {
-	before := p.sync.Status.RecentTerminations
-	if p.sync.Spec.Guard.GetRemovalPeriod() > 0 {
-		p.sync.Status.RecentTerminations = plan.RecordTerminations(before, p.snapshot.Revision, due, metav1.NewTime(p.now.Truncate(time.Second)))
+func (r *reconciliation) recordTerminations(revision string, due []plan.Change) (recorded bool) {
+	before := r.sync.Status.RecentTerminations
+	if r.sync.Spec.Guard.GetRemovalPeriod() > 0 {
+		r.sync.Status.RecentTerminations = plan.RecordTerminations(before, revision, due, metav1.NewTime(r.now.Truncate(time.Second)))
 	}
-	return !slices.Equal(before, p.sync.Status.RecentTerminations)
+	return !slices.Equal(before, r.sync.Status.RecentTerminations)
 }
 
-// conclusion is the pass as it is concluded.
-func (p *pass) conclusion() *conclude.Step {
-	found := p.Found
-	if p.snapshot != nil {
-		found.Revision, found.Commit = p.snapshot.Revision, p.snapshot.Commit
-	}
-	found.Cluster, _ = p.want.Cluster(p.sync.Status.Karpenter)
-	found.Unpulled, found.Unkept = p.want.Unpulled, p.stages.Unkept
-	found.NotUpgraded = nil
-	if p.NotUpgraded != nil && !install.IsFrozen(p.NotUpgraded) {
-		found.NotUpgraded = p.want.InForce(p.NotUpgraded)
-	}
-	found.Stages = conclude.Stages(p.want.Set, p.stages.CRDs, p.stages.Controller, p.stages.ready)
-	removals := p.removalStep()
-	found.Fought, found.HasNodes, found.Orphaned, found.Appliers = survey.Drifts(p.stages.Fought), p.live.HasNodes(), removals.Orphaned(), removals.Appliers()
-	if p.plan.Plan != nil {
-		found.InUse, found.Extra, found.DaemonSets, found.Changed, found.Planned = p.plan.InUse, p.plan.Extra, p.plan.DaemonSets, p.plan.Before(conclude.MostBefore), true
-	}
-	tools := p.voice()
-	tools.History = fetch.Branch{Step: p.fetchStep(), Read: p.want.Read(&p.memory.desired)}
+// conclusion is the outcome as it is concluded.
+func (r *reconciliation) conclusion(out *outcome) *conclude.Step {
+	git := &out.evaluation.Desired
+	tools := r.conclusionTools()
+	tools.History = fetch.Branch{Step: r.sourceStep(), Read: git.Read(&r.memory.desired)}
 	return &conclude.Step{
-		Tools: tools, Found: found, Work: p.did, Set: p.want.Set,
-		Sync: p.sync, Before: p.before, Memory: &p.memory.conclude, Began: p.now,
+		Tools: tools, Found: r.found(out), Work: out.work(r.trace), Set: git.Set,
+		Sync: r.sync, Before: r.before, Memory: &r.memory.conclude, Began: r.now,
 	}
 }
 
-// voice is what conclusions speak to.
-func (r *Reconciler) voice() conclude.Tools {
+// found is what the phases have found, in the form in which it is concluded.
+func (r *reconciliation) found(out *outcome) conclude.Found {
+	ev, removals := &out.evaluation, r.removalStep(&out.done)
+	rev, obs, git := &ev.revision, &ev.observed, &ev.Desired
+	found := conclude.Found{
+		Findings:  join(rev.Findings, obs.Findings, ev.Findings, out.Findings),
+		Suspended: out.mode == suspended, Elsewhere: out.mode == elsewhere, Finished: out.finished,
+		Fault: out.fault, Unfetched: rev.Unfetched, Unverified: rev.Unverified, Unpulled: git.Unpulled, Unkept: out.Charts.Unkept, Unwritten: out.Unwritten,
+		CloudVerified: verified(out.account()), Collision: obs.Collision, SawAccount: obs.SawCollision, Unserved: obs.Unserved,
+		Stages: conclude.Stages(git.Set, out.Charts.CRDs, out.Charts.Controller, out.Ready), Fought: survey.Drifts(out.Charts.Fought),
+		Orphaned: removals.Orphaned(), Appliers: removals.Appliers(), Guard: out.guard, Denial: out.denial,
+		Drifts: out.Drifts, Held: out.Held, HasNodes: ev.Live.HasNodes(),
+		LaunchFailures: out.Nodes.LaunchFailures, Looked: out.Nodes.SawLaunches, Drifting: out.Nodes.Drifting, WatchedDrift: out.Nodes.SawDrift,
+		Rollout: out.Nodes.Rollout, SawRollout: out.Nodes.SawRollout, Restored: out.Nodes.Restored, PoolRollouts: out.Nodes.PoolRollouts,
+		Instances: out.Nodes.Instances, Terminations: out.Nodes.Terminations,
+	}
+	found.Cluster, _ = git.Cluster(r.sync.Status.Karpenter)
+	if rev.Snapshot != nil {
+		found.Revision, found.Commit = rev.Snapshot.Revision, rev.Snapshot.Commit
+	}
+	if why := ev.NotUpgraded; why != nil && !install.IsFrozen(why) {
+		found.NotUpgraded = git.InForce(why)
+	}
+	if planned := ev.Plan.Plan; planned != nil {
+		found.InUse, found.Extra, found.DaemonSets, found.Changed, found.Planned = planned.InUse, planned.Extra, planned.DaemonSets, planned.Before(conclude.MostBefore), true
+	}
+	return found
+}
+
+// join puts what the phases have found together, in their order.
+func join(phases ...finding.Findings) (all finding.Findings) {
+	for _, found := range phases {
+		all.Join(found)
+	}
+	return all
+}
+
+// verified is what AWS says of the account, as it is concluded; nil if it was not asked.
+func verified(verdict *cloud.Verdict) *conclude.CloudVerified {
+	if verdict == nil {
+		return nil
+	}
+	told := conclude.CloudVerified(*verdict)
+	return &told
+}
+
+// conclusionTools are what conclusions speak to.
+func (r *Reconciler) conclusionTools() conclude.Tools {
 	return conclude.Tools{
 		Client: r.Client, Events: r.Events, Metrics: r.Metrics, Meter: r.Meter, Reports: r.Reports, Notices: r.Notices,
 		Now: r.Settings.Now, Namespace: r.Settings.Namespace, PageURL: r.Settings.PageURL,

@@ -117,7 +117,7 @@ func TestConclusionOfAStalePass(t *testing.T) {
 	p := b.pass()
 
 	other := b.read()
-	removals(v1alpha1.RemovalDraining)(&pass{sync: other})
+	removals(v1alpha1.RemovalDraining)(&pass{reconciliation: &reconciliation{sync: other}})
 	if err := b.client.Status().Update(t.Context(), other); err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"context"
 	"os"
 	"regexp"
 	"slices"
@@ -79,7 +80,10 @@ func TestMeterMeasuresAPass(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))
 	registry := metered(b)
 	p := b.pass()
-	p.run(t.Context(), step.Step{Name: step.AddFinalizer, Take: p.addFinalizer}, step.Step{Name: step.See, Take: p.see})
+	p.step(t.Context(), step.AddFinalizer, func(ctx context.Context) error {
+		return p.does(ctx, func(ctx context.Context, _ done) (done, error) { return p.addFinalizer(ctx) })
+	})
+	p.step(t.Context(), step.See, p.see)
 	p.did.Written = []apply.Written{
 		{Ref: render.Ref{Kind: render.NodePool, Name: "a"}, Action: plan.Create, Object: &unstructured.Unstructured{}, Requests: 1},
 		{Ref: render.Ref{Kind: render.NodePool, Name: "b"}, Action: plan.Update, Object: &unstructured.Unstructured{}, Requests: 2},
@@ -178,7 +182,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))
 	registry := metered(b)
 	p := b.pass()
-	p.run(t.Context(), step.Step{Name: step.See, Take: p.see})
+	p.step(t.Context(), step.See, p.see)
 	p.did.Removed = []teardown.Write{{Kind: render.NodePool, Action: teardown.StopGrowth{}}}
 	p.Drifts = []conclude.Drift{{Ref: render.Ref{Kind: render.NodePool, Name: "general"}, Reported: true}}
 	p.SawRollout, p.Rollout = true, &v1alpha1.Rollout{Nodes: 1, Outdated: 1}

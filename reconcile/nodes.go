@@ -2,157 +2,306 @@ package reconcile
 
 import (
 	"context"
+	"time"
 
-	"github.com/plumbline-dev/plumbline/reconcile/account"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/apply/changes"
 	"github.com/plumbline-dev/plumbline/reconcile/brake"
 	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/instances"
 	"github.com/plumbline-dev/plumbline/reconcile/nodes"
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/propose"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
+	"github.com/plumbline-dev/plumbline/reconcile/resolve"
 	"github.com/plumbline-dev/plumbline/reconcile/step"
 	"github.com/plumbline-dev/plumbline/reconcile/teardown"
 	"github.com/plumbline-dev/plumbline/reconcile/termination"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
+// nodesSeen is what nodes do, as it was looked at after the writes of the reconcile.
+type nodesSeen struct {
+	// LaunchFailures are the pools that get no nodes; SawLaunches reports that they were looked for.
+	LaunchFailures []nodes.LaunchFailure
+	SawLaunches    bool
+	// Drifting says which nodes drift unexpectedly after a change of Karpenter; SawDrift reports that they were looked for.
+	Drifting string
+	SawDrift bool
+	// Rollout is the replacement of nodes that do not match their definitions, nil if each does; PoolRollouts are the pools in which
+	// there are such nodes, and Restored the nodes that match again. SawRollout reports that they were looked for.
+	Rollout      *v1alpha1.Rollout
+	PoolRollouts []v1alpha1.PoolRollout
+	Restored     nodes.Restored
+	SawRollout   bool
+	// Instances are the EC2 instances that differ from their definitions and NodeClaims; nil if that is unknown.
+	Instances *v1alpha1.InstanceDrift
+	// Terminations are what has been terminating for longer than expected; nil if nobody has looked.
+	Terminations []v1alpha1.Termination
+}
+
+// seeReady reads whether each definition of the Set is Ready.
+func (r *reconciliation) seeReady(ctx context.Context, d done) (done, error) {
+	if !d.Charts.CRDs.Ready {
+		return d, nil
+	}
+	live := d.evaluation.Live
+	ready, found := changes.Ready(d.evaluation.Desired.Set, live, d.Written)
+	r.memory.reasons.Explain(
+		changes.Waiting{
+			Live: live, Ready: ready, Found: &found, Namespace: r.karpenterNamespace(), StallAfter: r.sync.GetStallAfter(), Now: r.now,
+			Since: func(name string) time.Time { return r.classNotReadySince(ctx, name) },
+		},
+		func() string { return r.controllerLog(ctx) },
+	)
+	d.Join(found)
+	d.Ready = ready
+	return d, nil
+}
+
+// controllerLog is what Karpenter's controller has logged last; empty if it cannot be read.
+func (r *reconciliation) controllerLog(ctx context.Context) string {
+	if r.Logs == nil || r.sync.Status.Karpenter == nil {
+		return ""
+	}
+	return upgrade.ControllerLog(ctx, r.Nodes.Uncached, r.Logs, r.karpenterNamespace())
+}
+
+// karpenterNamespace is that of Karpenter's controller; empty before it is known.
+func (r *reconciliation) karpenterNamespace() string {
+	if r.sync.Status.Karpenter == nil {
+		return ""
+	}
+	return r.sync.Status.Karpenter.Namespace
+}
+
+// classNotReadySince reads since when an EC2NodeClass has been not Ready; zero if it cannot be read.
+func (r *reconciliation) classNotReadySince(ctx context.Context, name string) time.Time {
+	kind, _ := render.KindOf(render.EC2NodeClass)
+	class := &unstructured.Unstructured{}
+	class.SetGroupVersionKind(kind.GVK)
+	if err := r.Nodes.Uncached.Get(ctx, client.ObjectKey{Name: name}, class); err != nil {
+		return time.Time{}
+	}
+	return observe.NotReadySince(class)
+}
+
+// seeController reads whether Karpenter's controller is alive.
+func (r *reconciliation) seeController(ctx context.Context, d done) (_ done, err error) {
+	if d.Charts.Controller, d.Charts.Alive, err = r.chartStep(&d.evaluation).Controller(ctx); err != nil {
+		return d, err
+	}
+	return r.seeHeartbeat(ctx, d), nil
+}
+
+// seeHeartbeat looks whether the controller, whose pods may all be Ready, renews its lease: one that does not does nothing.
+// A lease that cannot be read proves nothing, and stops nothing, and neither does one of before the leader election was
+// turned off.
+func (r *reconciliation) seeHeartbeat(ctx context.Context, d done) done {
+	if !d.Charts.Controller.Ready {
+		return d
+	}
+	stopped, err := r.memory.heartbeat.Look(ctx, r.Nodes.Uncached, r.karpenterNamespace(), r.now)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).V(1).Info("whether Karpenter renews its lease is unknown", "error", err.Error())
+	}
+	if r.memory.heartbeat.Found() {
+		d.WakeBy(r.now.Add(upgrade.ReadWithin))
+	}
+	if stopped == nil || !r.elects(ctx) {
+		return d
+	}
+	d.Charts.Controller, d.Charts.Alive = observe.Readiness{Message: stopped.Message}, false
+	d.WaitFor("Controller", stopped.Message, stopped.Since, r.sync.GetStallAfter())
+	return d
+}
+
+// elects reports whether Karpenter's controller elects a leader; false if that cannot be read.
+func (r *reconciliation) elects(ctx context.Context) bool {
+	controllers, err := r.view.Controllers(ctx, r.karpenterNamespace())
+	off := false
+	if err == nil {
+		off, err = upgrade.ElectionOff(ctx, r.Nodes.Uncached, controllers)
+	}
+	if err != nil {
+		ctrl.LoggerFrom(ctx).V(1).Info("whether Karpenter elects a leader is unknown", "error", err.Error())
+	}
+	return err == nil && !off
+}
+
 // seeLaunches finds the pools of Git that get no nodes.
-func (p *pass) seeLaunches(ctx context.Context) (err error) {
-	pools := nodes.Pools(p.want.Set, p.live.Objects)
-	look := nodes.Launches{Known: p.Nodes.Launches, Events: p.Nodes.Uncached, Now: p.now, Retry: p.sync.GetRetryInterval(), Claims: p.live.NodeClaims, Off: p.chartStep().Off}
-	p.LaunchFailures, err = look.See(ctx, pools, &p.Findings)
-	p.Looked = err == nil
-	return err
+func (r *reconciliation) seeLaunches(ctx context.Context, d done) (_ done, err error) {
+	live := d.evaluation.Live
+	pools := nodes.Pools(d.evaluation.Desired.Set, live.Objects)
+	look := nodes.Launches{Known: r.Nodes.Launches, Events: r.Nodes.Uncached, Now: r.now, Retry: r.sync.GetRetryInterval(), Claims: live.NodeClaims, Off: r.chartStep(&d.evaluation).Off}
+	d.Nodes.LaunchFailures, err = look.See(ctx, pools, &d.Findings)
+	d.Nodes.SawLaunches = err == nil
+	return d, err
 }
 
 // seeNodeDrift finds unexpected node drift after a change of Karpenter.
-func (p *pass) seeNodeDrift(ctx context.Context) error {
-	if p.sync.Status.Karpenter.NodeDrift == nil {
-		return nil
+func (r *reconciliation) seeNodeDrift(ctx context.Context, d done) (done, error) {
+	if r.sync.Status.Karpenter.NodeDrift == nil {
+		return d, nil
 	}
-	seen, err := nodes.SeeDrift(ctx, *p.sync.Status.Karpenter, p.view.Claims, p.rollouts(), p.did.Refs())
-	p.sync.Status.Karpenter, p.Drifting, p.WatchedDrift = &seen.Karpenter, seen.Words, err == nil
-	p.Join(seen.Findings)
-	return err
+	seen, err := nodes.SeeDrift(ctx, *r.sync.Status.Karpenter, r.view.Claims, r.rollouts(&d), conclude.Refs(d.Written))
+	r.sync.Status.Karpenter, d.Nodes.Drifting, d.Nodes.SawDrift = &seen.Karpenter, seen.Words, err == nil
+	d.Join(seen.Findings)
+	return d, err
 }
 
 // seeRollout finds which nodes do not match, and what keeps them, and stops what goes wrong.
-func (p *pass) seeRollout(ctx context.Context) error {
-	p.PoolRollouts = p.memory.proposals.See(ctx, propose.Look{
-		Tools: propose.Tools{Revert: p.fetchStep().Revert, Hosts: &report.Hosts{Now: p.Settings.Now}, Confine: p.Confine, Secret: p.readSecret, Grants: p.Settings.Grants, StillLeader: p.Settings.StillLeader},
-		Sync:  p.sync, Recorded: p.before.Status.PoolRollouts, Pools: p.brake(ctx, false), Cluster: p.accountStep().Name, Inputs: p.want.Set.Inputs, Now: p.now,
-	}, &p.Findings)
-	return nil
+func (r *reconciliation) seeRollout(ctx context.Context, d done) (done, error) {
+	git := d.evaluation.Desired
+	d, pools := r.brake(ctx, d, false)
+	cluster, _ := git.Cluster(r.sync.Status.Karpenter)
+	d.Nodes.PoolRollouts = r.memory.proposals.See(ctx, propose.Look{
+		Tools: propose.Tools{Revert: r.sourceStep().Revert, Hosts: &report.Hosts{Now: r.Settings.Now}, Confine: r.Confine, Secret: r.readSecret, Grants: r.Settings.Grants, StillLeader: r.Settings.StillLeader},
+		Sync:  r.sync, Recorded: r.before.Status.PoolRollouts, Pools: pools, Cluster: cluster, Inputs: git.Set.Inputs, Now: r.now,
+	}, &d.Findings)
+	return d, nil
 }
 
 // brake finds which nodes do not match, and stops what goes wrong. inForce reports that it goes by what is in force only.
 // While Karpenter's kinds are not served, nothing is known of nodes, and what was seen before stays.
-func (p *pass) brake(ctx context.Context, inForce bool) []v1alpha1.PoolRollout {
-	if !p.live.Served {
-		return p.before.Status.PoolRollouts
+func (r *reconciliation) brake(ctx context.Context, d done, inForce bool) (done, []v1alpha1.PoolRollout) {
+	ev := &d.evaluation
+	if !ev.Live.Served {
+		return d, r.before.Status.PoolRollouts
 	}
-	look := p.rollouts()
-	p.Rollout = look.See(ctx, p.stages.Controller.Ready)
-	p.Restored = look.Restored
-	p.SawRollout = p.stages.Controller.Ready || p.Rollout != nil
+	look := r.rollouts(&d)
+	d.Nodes.Rollout = look.See(ctx, d.Charts.Controller.Ready)
+	d.Nodes.Restored = look.Restored
+	d.Nodes.SawRollout = d.Charts.Controller.Ready || d.Nodes.Rollout != nil
 	stop := brake.Step{
-		Writer: p.Nodes.Client, Secrets: p.Uncached, StillLeader: p.Settings.StillLeader, Grants: p.Settings.Grants, Launches: p.Nodes.Launches, Gate: p.chartStep().On, Holds: &p.memory.holds, Sync: p.sync, Set: p.want.Set, Live: p.live, Changes: p.plan.Changes,
-		Rollout: p.Rollout, Outdated: look.Outdated, Unknown: look.Unknown, Frozen: p.plan.Frozen, InForce: inForce, Now: p.now, EC2: func(ctx context.Context, region string) (brake.EC2, error) { return p.cloud()(ctx, region) },
+		Writer: r.Nodes.Client, Secrets: r.Uncached, StillLeader: r.Settings.StillLeader, Grants: r.Settings.Grants, Launches: r.Nodes.Launches, Gate: r.chartStep(ev).On, Holds: &r.memory.holds,
+		Sync: r.sync, Set: ev.Desired.Set, Live: ev.Live, Changes: ev.Plan.Changes,
+		Rollout: d.Nodes.Rollout, Outdated: look.Outdated, Unknown: look.Unknown, Frozen: ev.Plan.Frozen, InForce: inForce, Now: r.now,
+		EC2: func(ctx context.Context, region string) (brake.EC2, error) { return r.cloud()(ctx, region) },
 	}
 	pools := stop.Run(ctx)
-	p.Join(look.Findings)
-	p.Join(stop.Findings)
-	return pools
+	d.Join(look.Findings)
+	d.Join(stop.Findings)
+	return d, pools
 }
 
-// attend does what must not wait for HEAD after a pass that has failed, by what is in force: it stops rollouts, and looks at
-// instances and at what is terminating. Karpenter continues, whatever is wrong with HEAD.
-func (p *pass) attend(ctx context.Context) {
-	brakes := !p.SawRollout && len(p.did.Written) == 0
-	if p.Fault == nil || !brakes && p.Terminations != nil {
-		return
+// rollouts is the look at nodes that are replaced.
+func (r *reconciliation) rollouts(d *done) *nodes.Rollouts {
+	ev := &d.evaluation
+	set, live := ev.Desired.Set, ev.Live
+	_, region := ev.Desired.Cluster(r.sync.Status.Karpenter)
+	return &nodes.Rollouts{
+		Live: live, Pools: nodes.Pools(set, live.Objects), Classes: nodes.Classes(set, live.Objects), Events: r.Nodes.Uncached,
+		CABundle: r.Settings.CABundle(), DaemonSets: r.view.DaemonSetsOf(live.NodeClaims, r.now, r.sync.GetRetryInterval()),
+		Before: r.sync.Status.Rollout, Said: r.before.Status.Rollout, Changes: ev.Plan.Changes, Revision: r.revisionOf(ev), Applied: r.before.Status.LastAppliedRevision,
+		Now: r.now, LaunchFailures: d.Nodes.LaunchFailures, Memory: &r.memory.rollout,
+		EC2: func(ctx context.Context) (nodes.EC2, error) { return r.cloud()(ctx, region) },
 	}
-	at := *p
-	at.Found, at.want.Karpenter = conclude.Found{Rollout: p.Rollout}, nil // HEAD's may be another version, in another region
-	at.run(ctx, step.Step{Name: step.See, Take: at.see}, step.Step{Name: step.SeeController, Take: at.seeController}, step.Step{Name: step.SeeRollout, Take: func(ctx context.Context) (err error) {
-		at.want.Set, at.plan.Plan, err = plan.InForce(at.live, plan.PolicyOf(p.sync, nil, nil), p.now)
-		if err == nil && brakes {
-			at.PoolRollouts = at.brake(ctx, true)
-		}
-		return err
-	}}, step.Step{Name: step.SeeInstances, Take: at.seeInstancesInForce}, step.Step{Name: step.SeeTerminations, Take: at.seeTerminations})
-	if brakes {
-		p.Rollout, p.SawRollout, p.PoolRollouts = at.Rollout, at.SawRollout, at.PoolRollouts
-	}
-	p.Instances, p.Terminations, p.did = at.Instances, at.Terminations, at.did
-	p.Join(at.Findings)
-	if f := at.Fault; brakes && f != nil && f.Class != fault.Superseded && f.Error() != p.Fault.Error() {
-		p.Warn(v1alpha1.ReasonBrakeFailed, "the revision fails, and whether a rollout is to be stopped is not known: "+f.Error())
-		p.WakeBy(p.now.Add(p.sync.GetRetryInterval()))
-	}
-}
-
-// seeInstancesInForce compares instances after a pass that has failed, perhaps before it verified the account.
-func (p *pass) seeInstancesInForce(ctx context.Context) error {
-	if p.account == nil {
-		p.asks(ctx, (*account.Step).Verify)
-	}
-	return p.seeInstances(ctx)
 }
 
 // seeInstances finds EC2 instances that are not what their definitions and NodeClaims say.
-func (p *pass) seeInstances(ctx context.Context) error {
-	aws, at := p.resolveStep(), p.accountStep()
-	p.Instances = p.memory.instances.See(ctx, instances.Look{
-		Cloud: func(ctx context.Context) (instances.Cloud, error) { return at.Cloud(ctx, at.Region) }, Reader: p.Nodes.Uncached, Cluster: at.Name, Unverified: aws.Unverified,
-		Set: p.want.Set, Live: p.live, Rolling: p.Rollout != nil, Removals: len(p.sync.Status.Removals), Urgent: p.memory.terminations.NeedsInstances(), Before: p.before.Status.Instances, Now: p.now, Every: p.Settings.CompareInstances,
-	}, &p.Findings)
-	return nil
+func (r *reconciliation) seeInstances(ctx context.Context, d done) (done, error) {
+	ev := &d.evaluation
+	cluster, region := ev.Desired.Cluster(r.sync.Status.Karpenter)
+	d.Nodes.Instances = r.memory.instances.See(ctx, instances.Look{
+		Cloud: func(ctx context.Context) (instances.Cloud, error) { return r.cloud()(ctx, region) }, Reader: r.Nodes.Uncached, Cluster: cluster, Unverified: resolve.Unverified(d.account()),
+		Set: ev.Desired.Set, Live: ev.Live, Rolling: d.Nodes.Rollout != nil, Removals: len(r.sync.Status.Removals), Urgent: r.memory.terminations.NeedsInstances(),
+		Before: r.before.Status.Instances, Now: r.now, Every: r.Settings.CompareInstances,
+	}, &d.Findings)
+	return d, nil
 }
 
 // seeTerminations finds what has been terminating for longer than expected, and what each waits for. Of pools whose
 // removal has begun the removal reports that; until then they are reported here, although Git no longer has them.
-func (p *pass) seeTerminations(ctx context.Context) error {
+func (r *reconciliation) seeTerminations(ctx context.Context, d done) (done, error) {
+	live := d.evaluation.Live
 	ours := map[string]bool{}
-	for _, pool := range nodes.Pools(p.want.Set, p.live.Objects) {
+	for _, pool := range nodes.Pools(d.evaluation.Desired.Set, live.Objects) {
 		ours[pool.Name] = true
 	}
 	removed := map[string]bool{}
-	for _, r := range p.sync.Status.Removals {
-		if r.Kind == render.NodePool {
-			removed[r.Name] = r.Begun() || r.Reason == teardown.ReasonNodeClaimsLeaving
-			ours[r.Name] = !removed[r.Name]
+	for _, removal := range r.sync.Status.Removals {
+		if removal.Kind == render.NodePool {
+			removed[removal.Name] = removal.Begun() || removal.Reason == teardown.ReasonNodeClaimsLeaving
+			ours[removal.Name] = !removed[removal.Name]
 		}
 	}
 	controller := ""
-	if !p.stages.Alive {
-		controller = "Karpenter's controller does nothing: " + p.stages.Controller.Message
+	if !d.Charts.Alive {
+		controller = "Karpenter's controller does nothing: " + d.Charts.Controller.Message
 	}
 	var left []termination.Left
-	if p.Instances != nil && p.Instances.Failure == "" { // else the last comparison may no longer be true
-		left = p.memory.instances.Left()
+	if d.Nodes.Instances != nil && d.Nodes.Instances.Failure == "" { // else the last comparison may no longer be true
+		left = r.memory.instances.Left()
 	}
-	work := p.removalStep()
 	look := termination.Look{
-		Claims: p.live.NodeClaims, Left: left, Controller: controller, After: termination.After(p.sync.GetStallAfter()),
+		Claims: live.NodeClaims, Left: left, Controller: controller, After: termination.After(r.sync.GetStallAfter()),
 		Pools: func(name string) bool {
-			return !removed[name] && (ours[name] || p.live.Objects[render.Ref{Kind: render.NodePool, Name: name}] == nil)
+			return !removed[name] && (ours[name] || live.Objects[render.Ref{Kind: render.NodePool, Name: name}] == nil)
 		},
-		Blockers: work.Blockers(ctx), Memory: &p.memory.terminations, Now: p.now,
+		Blockers: r.removalStep(&d).Blockers(ctx), Memory: &r.memory.terminations, Now: r.now,
 	}
-	p.Terminations = look.See(ctx)
-	p.Join(look.Findings)
-	return nil
+	d.Nodes.Terminations = look.See(ctx)
+	d.Join(look.Findings)
+	return d, nil
 }
 
-// rollouts is the look at nodes that are replaced, from what the steps before it have found.
-func (p *pass) rollouts() *nodes.Rollouts {
-	return &nodes.Rollouts{
-		Live: p.live, Pools: nodes.Pools(p.want.Set, p.live.Objects), Classes: nodes.Classes(p.want.Set, p.live.Objects), Events: p.Nodes.Uncached,
-		CABundle: p.Settings.CABundle(), DaemonSets: p.view.DaemonSetsOf(p.live.NodeClaims, p.now, p.sync.GetRetryInterval()), Before: p.sync.Status.Rollout, Said: p.before.Status.Rollout, Changes: p.plan.Changes, Revision: p.revision(), Applied: p.before.Status.LastAppliedRevision,
-		Now: p.now, LaunchFailures: p.LaunchFailures, Memory: &p.memory.rollout, EC2: func(ctx context.Context) (nodes.EC2, error) { return p.cloud()(ctx, p.accountStep().Region) },
+// attend does what must not wait for the next commit after a reconcile that has failed, by what is in force: it stops rollouts, and
+// looks at instances and at what is terminating. Karpenter continues, whatever is wrong with HEAD.
+func (r *reconciliation) attend(ctx context.Context, out outcome) outcome {
+	brakes := !out.Nodes.SawRollout && len(out.Written) == 0
+	if out.fault == nil || !brakes && out.Nodes.Terminations != nil {
+		return out
 	}
+	at := r.settle(r.lookInForce(ctx, out.done, brakes))
+	if brakes {
+		out.Nodes.Rollout, out.Nodes.SawRollout, out.Nodes.PoolRollouts = at.Nodes.Rollout, at.Nodes.SawRollout, at.Nodes.PoolRollouts
+	}
+	out.Nodes.Instances, out.Nodes.Terminations = at.Nodes.Instances, at.Nodes.Terminations
+	out.Join(at.Findings)
+	if f := at.fault; brakes && f != nil && f.Class != fault.Superseded && f.Error() != out.fault.Error() {
+		out.Warn(v1alpha1.ReasonBrakeFailed, "the revision fails, and whether a rollout is to be stopped is not known: "+f.Error())
+		out.WakeBy(r.now.Add(r.sync.GetRetryInterval()))
+	}
+	return out
+}
+
+// lookInForce looks at nodes by what lives and is in force, and stops what goes wrong if brakes.
+func (r *reconciliation) lookInForce(ctx context.Context, d done, brakes bool) (done, error) {
+	d.Findings, d.Nodes = finding.Findings{}, nodesSeen{Rollout: d.Nodes.Rollout}
+	d.evaluation.Desired.Karpenter = nil // HEAD's may be another version, in another region
+	return r.carryOut(ctx, d, []executing{
+		{step.See, func(ctx context.Context, d done) (done, error) {
+			seen, err := r.seeLive(ctx)
+			d.Join(seen.Findings)
+			d.evaluation.Live = seen.Live
+			return d, err
+		}},
+		{step.SeeController, r.seeController},
+		{step.SeeRollout, func(ctx context.Context, d done) (_ done, err error) {
+			ev := &d.evaluation
+			ev.Desired.Set, ev.Plan.Plan, err = plan.InForce(ev.Live, plan.PolicyOf(r.sync, nil, nil), r.now)
+			if err == nil && brakes {
+				d, d.Nodes.PoolRollouts = r.brake(ctx, d, true)
+			}
+			return d, err
+		}},
+		{step.SeeInstances, func(ctx context.Context, d done) (done, error) {
+			if d.account() == nil { // the reconcile has failed before it verified the account
+				seen := r.verifyAccount(ctx, d.evaluation.Desired, observed{Live: d.evaluation.Live})
+				d.Join(seen.Findings)
+				d.Account = seen.Account
+			}
+			return r.seeInstances(ctx, d)
+		}},
+		{step.SeeTerminations, r.seeTerminations},
+	})
 }

@@ -19,9 +19,9 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// outcome is what becomes of a commit: why nothing is done of it, why the charts stay as they
+// plannedOutcome is what becomes of a commit: why nothing is done of it, why the charts stay as they
 // are, and what is done with definitions.
-type outcome struct {
+type plannedOutcome struct {
 	Stopped, ChartsRefused string
 	Changes                []string
 	Digest                 string
@@ -126,14 +126,14 @@ func TestPlanAndPassOfWhatChartsRenderTo(t *testing.T) {
 }
 
 // compare is what a pass comes to, and how what the plan says differs from it.
-func (w *plannedWorld) compare(t *testing.T, shared *plannedShelf) (passed outcome, difference string) {
+func (w *plannedWorld) compare(t *testing.T, shared *plannedShelf) (passed plannedOutcome, difference string) {
 	t.Helper()
 	b := w.bed(t, shared)
 	planned, renamed := w.preview(t, b)
 	passed = w.pass(b)
 	if renamed != "" {
 		// AWS, which only the daemon asks, confirms no name here.
-		planned = outcome{Stopped: renamed}
+		planned = plannedOutcome{Stopped: renamed}
 	}
 	if diff := cmp.Diff(planned, passed); diff != "" {
 		return passed, fmt.Sprintf("plumbline.yaml:\n%s\nthe plan (-) and the pass (+) differ:\n%s", w.files["prod/plumbline.yaml"].Data, diff)
@@ -141,7 +141,7 @@ func (w *plannedWorld) compare(t *testing.T, shared *plannedShelf) (passed outco
 	return passed, ""
 }
 
-func kindOf(o outcome) string {
+func kindOf(o plannedOutcome) string {
 	switch {
 	case o.Stopped != "":
 		return "stopped"
@@ -154,13 +154,13 @@ func kindOf(o outcome) string {
 }
 
 // preview is what the plan says; renamed is what the daemon refuses unless AWS confirms it.
-func (w *plannedWorld) preview(t *testing.T, b *bed) (said outcome, renamed string) {
+func (w *plannedWorld) preview(t *testing.T, b *bed) (said plannedOutcome, renamed string) {
 	t.Helper()
 	seen, err := w.previewStep(b).Make(t.Context())
 	if err != nil {
 		t.Fatalf("nothing keeps the plan from being made: %v", err)
 	}
-	said = outcome{Stopped: words(seen.Stopped), ChartsRefused: words(seen.ChartsRefused)}
+	said = plannedOutcome{Stopped: words(seen.Stopped), ChartsRefused: words(seen.ChartsRefused)}
 	if seen.Stopped == nil {
 		said.Changes, said.Digest = script(seen.Plan), seen.Plan.Digest
 	}
@@ -207,12 +207,12 @@ func TestPlanNamesAChangeOfTheCharts(t *testing.T) {
 
 // pass is what the daemon comes to: in the first pass that writes definitions, or after which
 // it only waits for the charts.
-func (w *plannedWorld) pass(b *bed) outcome {
+func (w *plannedWorld) pass(b *bed) plannedOutcome {
 	b.t.Helper()
 	var p *pass
 	for range 4 {
 		p = b.pass()
-		p.run(b.t.Context(), p.attempt()...)
+		p.attempts(b.t.Context())
 		if _, err := p.conclude(b.t.Context()); err != nil {
 			b.t.Fatal(err)
 		}
@@ -222,9 +222,9 @@ func (w *plannedWorld) pass(b *bed) outcome {
 		b.clock.forward(time.Second)
 	}
 	if p.Fault != nil {
-		return outcome{Stopped: p.Fault.Error()}
+		return plannedOutcome{Stopped: p.Fault.Error()}
 	}
-	done := outcome{ChartsRefused: words(p.NotUpgraded), Changes: script(p.plan.Plan), Digest: p.plan.Digest}
+	done := plannedOutcome{ChartsRefused: words(p.NotUpgraded), Changes: script(p.plan.Plan), Digest: p.plan.Digest}
 	if p.want.Unpulled != nil {
 		done.ChartsRefused = words(p.want.Unpulled)
 	}

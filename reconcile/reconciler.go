@@ -1,11 +1,9 @@
 // Package reconcile is the controller of NodeSyncs.
 //
-// One pass goes one way: fetch a Snapshot, read plumbline.yaml, resolve the
-// charts, render the Set, plan it against what lives, install the charts, apply
-// what changed, take away what left, and conclude. A pass never waits: it does
-// what can be done now, notes what it waits for, and is woken by watches or by
-// the earliest of its times. Only the conclusion writes status, sends events,
-// records metrics, posts commit statuses and says when the next pass comes.
+// A reconcile has five phases, each a function from values to a value: fetch returns the revision in Git, observe what the
+// cluster has, evaluate what is to be done, execute what was done, and conclude turns that into status, events, metrics and
+// commit statuses, and says when the next reconcile comes. phases.go has them one after another. A reconcile never waits: it does
+// what can be done now, notes what it waits for, and watches or the earliest of its times trigger the next one.
 package reconcile
 
 import (
@@ -29,13 +27,13 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/desired"
 	"github.com/plumbline-dev/plumbline/reconcile/fetch"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/install"
 	"github.com/plumbline-dev/plumbline/reconcile/landing"
 	"github.com/plumbline-dev/plumbline/reconcile/memory"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/policy"
 	"github.com/plumbline-dev/plumbline/reconcile/settings"
-	"github.com/plumbline-dev/plumbline/reconcile/step"
 	"github.com/plumbline-dev/plumbline/reconcile/steppoint"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 	"github.com/plumbline-dev/plumbline/reconcile/wake"
@@ -100,7 +98,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Client.Get(ctx, req.NamespacedName, sync); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.forget(req.NamespacedName)
-			r.voice().Forget(ctx, req.NamespacedName)
+			r.conclusionTools().Forget(ctx, req.NamespacedName)
 			return ctrl.Result{}, r.Source.Forget(req.String())
 		}
 		return ctrl.Result{}, err
@@ -114,53 +112,23 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	filled, unheard := r.watches.Listen(ctx)
 	repository := sync.Spec.Source.Address()
-	p := r.begin(sync)
+	reconcile := r.start(sync)
 	if !r.lanes.Enter(repository, req.NamespacedName) {
-		p.removalStep().LeasedBudgets().Revoke(ctx, &p.Findings)
+		reconcile.removalStep(&done{}).LeasedBudgets().Revoke(ctx, &finding.Findings{})
 		return ctrl.Result{RequeueAfter: wake.Crowded}, nil
 	}
 	defer r.lanes.End(repository, r.Look)
 	ctx = confine.For(ctx, repository)
-	defer r.watches.Took(req, p.now)
-	switch {
-	case !filled && unheard == nil:
-		p.prepare(ctx)
+	defer r.watches.Took(req, reconcile.now)
+	switch mode := modeOf(sync, r.Settings, filled, unheard); mode {
+	case filling:
+		reconcile.prepare(ctx)
 		return ctrl.Result{RequeueAfter: watch.Filling}, nil
-	case !r.Settings.Takes(sync):
-		p.policyStep().Answer(ctx)
+	case answering:
+		reconcile.policyStep(&evaluation{}).Answer(ctx)
 		return ctrl.Result{}, nil
-	}
-	p.take(ctx, unheard)
-	return p.conclude(ctx)
-}
-
-// take takes the steps that are the NodeSync's turn. What goes wrong is in what the pass has
-// found. unheard is why watches could not begin.
-func (p *pass) take(ctx context.Context, unheard error) {
-	leased := p.removalStep().LeasedBudgets()
-	defer leased.Unless(ctx)()
-	switch {
-	case p.sync.Namespace != p.Settings.Namespace:
-		p.Elsewhere = true // its Secrets must not be read
-	case unheard != nil:
-		p.WakeBy(p.now.Add(p.sync.GetRetryInterval())) // no watch will
-		p.run(ctx, step.Step{Name: step.Listen, Take: func(context.Context) error { return unheard }})
-	case !p.sync.DeletionTimestamp.IsZero() && !p.Settings.Installing(): // a suspended one, too
-		p.run(ctx, p.ending()...)
-	case !controllerutil.ContainsFinalizer(p.sync, v1alpha1.Finalizer):
-		p.run(ctx, step.Step{Name: step.AddFinalizer, Take: p.addFinalizer})
-	case p.sync.Spec.Suspend && !p.Settings.Installing():
-		p.Suspended = true
-		p.policyStep().Answer(ctx)
-	case p.sync.Keeps() && !p.Settings.Installing():
-		p.policyStep().Answer(ctx)
-		p.run(ctx, p.ending()...)
 	default:
-		p.run(ctx, p.Settings.Steps(p.attempt(), p.Wait)...)
-		p.attend(ctx)
-	}
-	if p.Fault != nil || p.Suspended || !p.stages.CRDs.Ready {
-		leased.Revoke(ctx, &p.Findings)
+		return reconcile.run(ctx, mode, unheard)
 	}
 }
 

@@ -28,7 +28,7 @@ func TestAReleaseIsForOnce(t *testing.T) {
 	b := w.bed(t, shared)
 	for range 2 {
 		p := b.pass()
-		p.run(t.Context(), p.attempt()...)
+		p.attempts(t.Context())
 		if _, err := p.conclude(t.Context()); err != nil {
 			t.Fatal(err)
 		}

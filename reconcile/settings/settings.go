@@ -3,7 +3,6 @@ package settings
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -12,7 +11,6 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/deletion"
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
-	"github.com/plumbline-dev/plumbline/reconcile/step"
 )
 
 // Daemon are the settings of one daemon.
@@ -61,16 +59,3 @@ func (d Daemon) Takes(sync *v1alpha1.NodeSync) bool {
 
 // Installing reports whether passes only bring back Karpenter's charts.
 func (d Daemon) Installing() bool { return d.Installs != nil && d.Installs() }
-
-// Steps are those that a pass takes of all: those up to the installation of the charts where nothing else is to be done, and
-// then it waits, so that nothing counts as applied.
-func (d Daemon) Steps(all []step.Step, wait func(on, message string)) []step.Step {
-	last := slices.IndexFunc(all, func(s step.Step) bool { return s.Name == step.InstallCharts })
-	if !d.Installing() || last < 0 {
-		return all
-	}
-	return append(slices.Clone(all[:last+1]), step.Step{Name: step.Announce, Take: func(context.Context) error {
-		wait("the teardown", "plumbline teardown has Karpenter's controller run again, and nothing else is applied")
-		return nil
-	}})
-}

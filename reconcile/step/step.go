@@ -1,18 +1,17 @@
-// Package step names the steps of a pass. Metrics, and the points where tests kill the
-// daemon, go by the names (manifests/SPEC.md); the order is the reconciler's.
+// Package step names the steps of a reconcile. Metrics, and the points where tests kill the
+// daemon, have the names (manifests/SPEC.md); the order is the reconciler's.
 package step
 
-import "context"
-
-// Step is one of a pass.
-type Step struct {
-	Name Name
-	// Take does it. An error ends the pass.
-	Take func(context.Context) error
-}
+import "time"
 
 // Name is that of a step, as metrics have it.
 type Name string
+
+// Timing is how long one step of a reconcile took.
+type Timing struct {
+	Step     Name
+	Duration time.Duration
+}
 
 // The steps of a pass, in the order in which they are first taken.
 const (

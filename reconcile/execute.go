@@ -1,0 +1,278 @@
+package reconcile
+
+import (
+	"context"
+
+	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/apply"
+	"github.com/plumbline-dev/plumbline/reconcile/apply/changes"
+	"github.com/plumbline-dev/plumbline/reconcile/conclude"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/install"
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/removal"
+	"github.com/plumbline-dev/plumbline/reconcile/step"
+	"github.com/plumbline-dev/plumbline/reconcile/teardown"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// done is what was written, and what was found after that: the fourth phase's result.
+type done struct {
+	finding.Findings
+	// evaluation is what was carried out: as Git wants, or as the installed release requires.
+	evaluation evaluation
+	// Account is what AWS says of the account after it was confirmed for a change of the charts; nil if it was not.
+	Account *cloud.Verdict
+	// Charts are how far the CRDs and the controller are.
+	Charts install.Installed
+
+	// Announced reports what was saved before many changes were written.
+	Announced announced
+	// Written are the definitions that were written, and Unwritten joins the errors of those that could not be.
+	Written   []apply.Written
+	Unwritten error
+	// Drifts are the objects that another client has changed or deleted, and Held the changes that are held; nil if the
+	// reconcile has not come so far.
+	Drifts []conclude.Drift
+	Held   []conclude.Held
+	// Ready is how far each definition is.
+	Ready observe.ByRef
+
+	Nodes nodesSeen
+	// Removed is what was done for removals, and Ended says how the deletion of the NodeSync has ended; empty while it has not.
+	Removed []teardown.Write
+	Ended   string
+}
+
+// announced is the NodeSync as it was saved in the midst of a reconcile.
+type announced struct {
+	stored *v1alpha1.NodeSync
+	saves  int
+}
+
+// account is the newest answer about the account.
+func (d *done) account() *cloud.Verdict {
+	if d.Account != nil {
+		return d.Account
+	}
+	return d.evaluation.observed.Account
+}
+
+// work is what was done, for metrics and events.
+func (d *done) work(trace []step.Timing) conclude.Work {
+	return conclude.Work{Durations: trace, Written: d.Written, Removed: d.Removed, Saves: d.Announced.saves, Stored: d.Announced.stored}
+}
+
+// execute installs the charts, applies what has changed, looks at what nodes do since, and takes removals one step further.
+func (r *reconciliation) execute(ctx context.Context, ev evaluation) (done, error) {
+	d, err := take(ctx, r, step.InstallCharts, func(ctx context.Context) (done, error) { return r.installCharts(ctx, ev) })
+	if err != nil {
+		return d, err
+	}
+	if r.Settings.Installing() {
+		d.Wait("the teardown", "plumbline teardown has Karpenter's controller run again, and nothing else is applied")
+		return d, nil
+	}
+	return r.carryOut(ctx, d, []executing{
+		{step.Announce, r.announce},
+		{step.RecordNames, r.removesServed((*removal.Step).RecordNames)},
+		{step.ApplyPlan, r.applyPlan},
+		{step.Observe, r.seeReady},
+		{step.RecordApplied, r.removesServed((*removal.Step).RecordApplied)},
+		{step.SeeLaunches, r.seeLaunches},
+		{step.SeeNodeDrift, r.seeNodeDrift},
+		{step.SeeRollout, r.seeRollout},
+		{step.SeeInstances, r.seeInstances},
+		{step.SeeTerminations, r.seeTerminations},
+		{step.SettleCharts, r.settleCharts},
+		{step.Remove, r.removesServed((*removal.Step).Run)},
+	})
+}
+
+// executing is one step of the execution: it returns what it is given, with what it adds.
+type executing struct {
+	name step.Name
+	do   func(context.Context, done) (done, error)
+}
+
+// carryOut takes steps in order until one fails.
+func (r *reconciliation) carryOut(ctx context.Context, d done, steps []executing) (done, error) {
+	for _, s := range steps {
+		next, err := take(ctx, r, s.name, func(ctx context.Context) (done, error) { return s.do(ctx, d) })
+		if d = next; err != nil {
+			return d, err
+		}
+	}
+	return d, nil
+}
+
+// installCharts installs the CRD chart and the main chart, or looks whether another tool has. If the change is refused or held over
+// a release that is installed, the revision is evaluated once more under that release.
+func (r *reconciliation) installCharts(ctx context.Context, ev evaluation) (done, error) {
+	d := done{evaluation: ev}
+	if ev.Desired.Karpenter.Management == render.External && r.sync.Status.Karpenter == nil {
+		// Written before it is done: the next reconcile goes by it.
+		r.sync.Status.Karpenter = ev.Desired.Fixed(nil)
+		d.Wait("the first install", "what it fixes is recorded first")
+		d.WakeBy(r.now)
+		return d, nil
+	}
+	r.sync.Status.Karpenter = ev.Desired.Fixed(r.sync.Status.Karpenter)
+	r.memory.account.Note(r.sync.Status.Karpenter, ev.observed.Account)
+	if ev.NotUpgraded != nil {
+		return r.installs(ctx, d, (*install.Step).Serve)
+	}
+	d, err := r.installs(ctx, d, (*install.Step).Run)
+	if t := r.sync.Status.Karpenter.Target; t != nil && upgrade.InProgress(*t) {
+		r.notePartlyApplied(ev)
+	}
+	if err == nil || !install.InForce(r.sync.Status.Karpenter, err) {
+		return d, err
+	}
+	ev.Join(d.Findings)
+	d.Findings = finding.Findings{}
+	d.evaluation, err = r.evaluateInForce(ctx, ev, err)
+	r.publish(d.evaluation)
+	if err != nil {
+		return d, err
+	}
+	return r.installs(ctx, d, (*install.Step).Serve)
+}
+
+// installs takes one step of the charts: they are brought to what Git says, or the release that is installed is looked at.
+func (r *reconciliation) installs(ctx context.Context, d done, do func(*install.Step, context.Context) (install.Installed, error)) (_ done, err error) {
+	work := r.chartStep(&d.evaluation)
+	work.Confirm = func(ctx context.Context) (err error) {
+		d, err = r.confirmAccount(ctx, d)
+		return err
+	}
+	d.Charts, err = do(work, ctx)
+	d.Join(work.Findings)
+	return r.seeHeartbeat(ctx, d), err
+}
+
+// confirmAccount is asked before each change of the charts: a good answer may be too old for what cannot be undone.
+func (r *reconciliation) confirmAccount(ctx context.Context, d done) (done, error) {
+	ask := r.accountStep(d.evaluation.Desired, d.evaluation.Live)
+	verdict := ask.Confirm(ctx)
+	d.Join(ask.Findings)
+	d.Account = &verdict
+	return d, install.Barrier(*r.sync.Status.Karpenter, verdict, r.sync.Spec.Guard.AllowUnverifiedAccount)
+}
+
+// settleCharts ends a change of the charts once every definition is Ready under the new controller.
+func (r *reconciliation) settleCharts(_ context.Context, d done) (done, error) {
+	if d.Charts.Controller.Ready {
+		settled := upgrade.Settle(*r.sync.Status.Karpenter, d.Ready.Of(d.evaluation.Desired.Set, render.EC2NodeClass, render.NodePool))
+		r.sync.Status.Karpenter = &settled
+	}
+	return d, nil
+}
+
+// applyPlan writes what has changed.
+func (r *reconciliation) applyPlan(ctx context.Context, d done) (done, error) {
+	work := r.changesStep(&d)
+	result := work.Run(ctx)
+	d.Join(work.Findings)
+	d.Written, d.Unwritten = result.Written, result.Unwritten
+	if d.evaluation.Live.Served { // else no object was read: which of them were changed or deleted is unknown
+		d.Drifts = conclude.DriftsOf(d.evaluation.Plan.Plan, result.Written)
+	}
+	d.Held = conclude.HeldChanges(result.Held)
+	switch {
+	case result.Whole:
+		r.sync.Status.LastAppliedRevision, r.sync.Status.LastAppliedInputs = d.evaluation.revision.Snapshot.Revision, d.evaluation.Desired.Set.Fingerprint()
+		r.sync.Status.PartlyAppliedRevision = ""
+	case len(result.Written) > 0:
+		r.notePartlyApplied(d.evaluation)
+	}
+	return d, nil
+}
+
+// notePartlyApplied records that something of this revision is, or is about to be, written: a HEAD that is older than it lacks what was not taken out of Git.
+func (r *reconciliation) notePartlyApplied(ev evaluation) {
+	if ev.Plan.Doubt == nil {
+		r.sync.Status.PartlyAppliedRevision = r.revisionOf(&ev)
+	}
+}
+
+// changesStep is the work on the definitions.
+func (r *reconciliation) changesStep(d *done) *changes.Step {
+	ev := &d.evaluation
+	return &changes.Step{
+		Tools: changes.Tools{Client: r.Nodes.Client, Uncached: r.Nodes.Uncached, Arrivals: &r.arrivals, StillLeader: r.Settings.StillLeader},
+		Owner: plan.OwnerOf(r.sync.Namespace, r.sync.Name), Plan: ev.Plan.Plan, Set: ev.Desired.Set, Live: ev.Live,
+		CRDs: d.Charts.CRDs, Controller: d.Charts.Controller, Changing: d.Charts.Changing,
+		Memory: &r.memory.changes,
+		Now:    r.now, Timeout: r.sync.GetTimeout(), Retry: r.sync.GetRetryInterval(), StallAfter: r.sync.GetStallAfter(), Insist: r.insists(),
+	}
+}
+
+// removing is one step of removals.
+type removing func(*removal.Step, context.Context) (removal.Result, error)
+
+// removesServed takes one step of removals, once the kinds are served: without them there
+// is nothing to look at, and the wait is noted.
+func (r *reconciliation) removesServed(do removing) func(context.Context, done) (done, error) {
+	return func(ctx context.Context, d done) (done, error) {
+		if !d.Charts.CRDs.Ready {
+			return d, nil
+		}
+		return r.removes(do)(ctx, d)
+	}
+}
+
+// removes takes one step of removals.
+func (r *reconciliation) removes(do removing) func(context.Context, done) (done, error) {
+	return func(ctx context.Context, d done) (done, error) {
+		work := r.removalStep(&d)
+		result, err := do(work, ctx)
+		d.Join(work.Findings)
+		d.Removed = append(d.Removed, result.Writes...)
+		if result.Ended != "" {
+			d.Ended = result.Ended
+		}
+		return d, err
+	}
+}
+
+func (r *reconciliation) removalStep(d *done) *removal.Step {
+	ev := &d.evaluation
+	cluster, region := ev.Desired.Cluster(r.sync.Status.Karpenter)
+	planning, revision := r.policyStep(ev), r.revisionOf(ev)
+	return &removal.Step{
+		Tools: removal.Tools{
+			Client: r.Client, Uncached: r.Uncached, Nodes: r.Nodes, Log: r.controllerLog, Gate: r.chartStep(ev).On, Denied: r.denied,
+			EC2:      func(ctx context.Context, region string) (teardown.EC2, error) { return r.cloud()(ctx, region) },
+			AskEvery: r.Settings.CloudInterval, StillLeader: r.Settings.StillLeader, Reached: r.Points.Phase,
+		},
+		Sync: r.sync, Before: r.before, View: r.view, Memory: &r.memory.removal, Now: r.now,
+		Set: ev.Desired.Set, Live: ev.Live, Served: ev.Live.Served, Plan: ev.Plan.Plan,
+		Revision: revision, Applied: d.Unwritten == nil && r.sync.Status.LastAppliedRevision == revision,
+		Written: conclude.Writes(d.Written), Ready: d.Ready,
+		Controller: d.Charts.Controller, Alive: d.Charts.Alive,
+		Cluster: cluster, Region: region, Account: d.account(),
+		GoesTo: planning.GoesTo, Left: planning.Left, Withheld: ev.Plan.Withheld, ReadSince: r.sourceStep().ReadSince,
+	}
+}
+
+// denied is why the deletion guard denies Karpenter's controller the removal of its own finalizers; empty if it does not.
+func (r *reconciliation) denied(ctx context.Context) string {
+	accounts, err := r.accounts(ctx)
+	if err != nil {
+		return err.Error()
+	}
+	return r.Settings.DeletionGuard.Denied(ctx, r.Nodes.Uncached, accounts).Message()
+}
+
+// accounts are the ServiceAccounts that Karpenter's controller runs under; none while its namespace is unknown.
+func (r *reconciliation) accounts(ctx context.Context) ([]string, error) {
+	namespace := r.karpenterNamespace()
+	if namespace == "" {
+		return nil, nil
+	}
+	return r.view.ServiceAccounts(ctx, namespace)
+}

@@ -1,0 +1,99 @@
+package reconcile
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/reconcile/desired"
+	"github.com/plumbline-dev/plumbline/reconcile/fetch"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/step"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// revision is what Git has: the first phase's result.
+type revision struct {
+	finding.Findings
+	// Snapshot has the files of the commit; nil if none was fetched since the daemon started.
+	Snapshot *render.Snapshot
+	// Unfetched is why the source could not be fetched, where the last Snapshot still counts.
+	Unfetched error
+	// Unverified is why the commit lacks a signature that the NodeSync asks for.
+	Unverified error
+	// Config is what plumbline.yaml says. Its charts, schema and definitions are found by the third phase.
+	Config desired.Desired
+}
+
+// fetch takes the newest commit, or the last one where none is due, checks its signatures before anything of it is read, and
+// reads plumbline.yaml.
+func (r *reconciliation) fetch(ctx context.Context) (revision, error) {
+	rev, err := take(ctx, r, step.Fetch, r.fetchSource)
+	if err != nil {
+		return rev, err
+	}
+	if rev, err = take(ctx, r, step.Verify, func(ctx context.Context) (revision, error) { return r.verify(ctx, rev) }); err != nil {
+		return rev, err
+	}
+	return take(ctx, r, step.Configure, func(ctx context.Context) (revision, error) { return r.configure(ctx, rev) })
+}
+
+// fetchSource fetches Git, or the artifact of another source.
+func (r *reconciliation) fetchSource(ctx context.Context) (revision, error) {
+	work := r.sourceStep()
+	found, err := work.Fetch(ctx)
+	if !found.News.IsZero() {
+		r.memory.policy.Fetched(found.News)
+	}
+	return revision{Findings: work.Findings, Snapshot: found.Snapshot, Unfetched: found.Unfetched}, err
+}
+
+// verify checks the signatures of the commit.
+func (r *reconciliation) verify(ctx context.Context, rev revision) (revision, error) {
+	work := r.sourceStep()
+	err := work.Verify(ctx, rev.Snapshot)
+	rev.Join(work.Findings)
+	rev.Unverified = work.Unverified
+	return rev, err
+}
+
+// configure reads plumbline.yaml.
+func (r *reconciliation) configure(ctx context.Context, rev revision) (revision, error) {
+	ev := evaluation{revision: rev}
+	err := r.desires(ctx, &ev, (*desired.Step).Configure)
+	rev.Config = ev.Desired
+	rev.Join(ev.Findings)
+	return rev, err
+}
+
+// prepare fetches and renders while the caches fill. What goes wrong the next reconcile finds as well, and reports.
+func (r *reconciliation) prepare(ctx context.Context) {
+	if !r.Settings.Takes(r.sync) || r.sync.Namespace != r.Settings.Namespace || r.sync.Rests() || !r.sync.DeletionTimestamp.IsZero() {
+		return
+	}
+	r.Disk.Prefetch(r.name().String(), r.Values)
+	if !r.watches.Serves() {
+		return
+	}
+	rev, err := r.fetchSource(ctx)
+	if err == nil {
+		rev, err = r.verify(ctx, rev)
+	}
+	if err == nil {
+		_ = r.desiredStep(&evaluation{revision: rev}).Prepare(ctx)
+	}
+}
+
+func (r *reconciliation) sourceStep() *fetch.Step {
+	return &fetch.Step{
+		Tools: fetch.Tools{Source: r.Source, Secret: r.readSecret, Grants: r.Settings.Grants, HideCredential: r.memory.conclude.HideCredential},
+		Sync:  r.sync, Memory: &r.memory.fetch, Now: r.now, Pushed: r.memories.Pushed(r.name()),
+	}
+}
+
+// readSecret reads a Secret of the NodeSync's namespace uncached: those watched would be kept.
+func (r *reconciliation) readSecret(ctx context.Context, name string) (*corev1.Secret, error) {
+	secret := &corev1.Secret{}
+	return secret, r.Uncached.Get(ctx, client.ObjectKey{Namespace: r.sync.Namespace, Name: name}, secret)
+}

@@ -1,0 +1,57 @@
+package reconcile
+
+import (
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/settings"
+)
+
+// mode is what a reconcile of a NodeSync is to do. It is decided once, before anything is read.
+type mode int
+
+const (
+	// normal: the five phases.
+	normal mode = iota
+	// filling: the watch caches do not have everything yet. Git is fetched and rendered into what is remembered, and nothing else.
+	filling
+	// answering: the daemon does not reconcile this NodeSync, and only tells others what it has in Git.
+	answering
+	// elsewhere: the NodeSync is in a namespace that is not served, and its Secrets must not be read.
+	elsewhere
+	// unwatched: watches could not begin.
+	unwatched
+	// ending: the NodeSync is being deleted. One that is suspended is deleted, too.
+	ending
+	// adopting: the NodeSync has no finalizer yet, which comes before anything that a deletion would have to undo.
+	adopting
+	// suspended: spec.suspend.
+	suspended
+	// draining: spec.drain. The nodes end, and the NodeSync stays.
+	draining
+)
+
+// modeOf decides what a reconcile is to do. filled reports whether the watch caches have everything, and unheard is why watches
+// could not begin.
+func modeOf(sync *v1alpha1.NodeSync, daemon settings.Daemon, filled bool, unheard error) mode {
+	deleted := !sync.DeletionTimestamp.IsZero()
+	switch {
+	case !filled && unheard == nil:
+		return filling
+	case !daemon.Takes(sync):
+		return answering
+	case sync.Namespace != daemon.Namespace:
+		return elsewhere
+	case unheard != nil:
+		return unwatched
+	case deleted && !daemon.Installing():
+		return ending
+	case !controllerutil.ContainsFinalizer(sync, v1alpha1.Finalizer):
+		return adopting
+	case sync.Spec.Suspend && !daemon.Installing():
+		return suspended
+	case sync.Keeps() && !daemon.Installing():
+		return draining
+	}
+	return normal
+}

@@ -1,0 +1,120 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+
+	"github.com/fluxcd/pkg/runtime/conditions"
+
+	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/reconcile/account"
+	"github.com/plumbline-dev/plumbline/reconcile/desired"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/resolve"
+	"github.com/plumbline-dev/plumbline/reconcile/step"
+)
+
+// observed is what the cluster has and what AWS says of the account: the second phase's result.
+type observed struct {
+	finding.Findings
+	// Live are the definitions, the NodeClaims and what else the watch cache has of them.
+	Live plan.Live
+	// Unserved is why one of Karpenter's kinds is not served, so that nothing is known of its objects; empty if all are.
+	Unserved string
+	// Account is what AWS says of the account; nil if it was not asked.
+	Account *cloud.Verdict
+	// Collision is the emergency of a controller that runs under another cluster's name, and SawCollision reports that it was
+	// looked for.
+	Collision    string
+	SawCollision bool
+}
+
+// observe reads what lives, and whether EC2 can be asked and is the account that this cluster's nodes are in. An account that is not
+// verified blocks removals, and the charts as install.Barrier says; it ends a reconcile only if the commit renames the cluster.
+func (r *reconciliation) observe(ctx context.Context, rev revision) (observed, error) {
+	obs, err := take(ctx, r, step.See, r.seeLive)
+	if err != nil {
+		return obs, err
+	}
+	obs, err = take(ctx, r, step.VerifyCloud, func(ctx context.Context) (observed, error) {
+		obs := r.verifyAccount(ctx, rev.Config, obs)
+		return obs, rev.Config.CheckRename(obs.Account.OK)
+	})
+	if err != nil {
+		return obs, err
+	}
+	return take(ctx, r, step.SeeCollision, func(ctx context.Context) (observed, error) { return r.seeCollision(ctx, rev.Config, obs) })
+}
+
+// seeLive reads what lives from the watch cache, with what that lacks of the last reconcile's writes.
+func (r *reconciliation) seeLive(ctx context.Context) (observed, error) {
+	live, err := r.view.Live(ctx)
+	if err != nil {
+		return observed{Live: live}, err
+	}
+	live = r.memory.changes.Newest(live, r.now)
+	return r.seeKinds(ctx, observed{Live: live.With(&r.sync.Status)})
+}
+
+// seeKinds notes why Karpenter's kinds are not served. If they were when the NodeSync was Ready, that is reported before
+// anything else: the repair of the charts takes seconds, in which the commit would still be a success.
+func (r *reconciliation) seeKinds(ctx context.Context, obs observed) (observed, error) {
+	if obs.Live.Served {
+		return obs, nil
+	}
+	established, err := r.view.Established(ctx)
+	if err != nil {
+		return obs, err
+	}
+	obs.Unserved = established.Message
+	if obs.Unserved != "" && conditions.IsReady(r.before) {
+		obs.WakeBy(r.now)
+		return obs, fault.Waits(errors.New(obs.Unserved))
+	}
+	return obs, nil
+}
+
+// verifyAccount asks AWS about the account.
+func (r *reconciliation) verifyAccount(ctx context.Context, config desired.Desired, obs observed) observed {
+	ask := r.accountStep(config, obs.Live)
+	verdict := ask.Verify(ctx)
+	obs.Join(ask.Findings)
+	obs.Account = &verdict
+	return obs
+}
+
+// seeCollision looks for a controller that runs here under another cluster's name.
+func (r *reconciliation) seeCollision(ctx context.Context, config desired.Desired, obs observed) (observed, error) {
+	var err error
+	obs.SawCollision = true
+	obs.Collision, err = r.accountStep(config, obs.Live).Collides(ctx, obs.Account)
+	return obs, err
+}
+
+// accountStep is the question about the account of the cluster that plumbline.yaml names.
+func (r *reconciliation) accountStep(config desired.Desired, live plan.Live) *account.Step {
+	name, region := config.Cluster(r.sync.Status.Karpenter)
+	return &account.Step{
+		Cloud: r.cloud(), CertificateAuthority: r.Settings.CertificateAuthority, View: r.view, Memory: &r.memory.account,
+		Name: name, Region: region, ClusterARN: r.sync.Status.Karpenter.GetClusterARN(), Generation: r.sync.Generation,
+		Claims: live.NodeClaims, Removals: r.sync.Status.Removals,
+		Now: r.now, Interval: r.Settings.CloudInterval, Retry: r.sync.GetRetryInterval(), Patience: account.Patience(r.sync.GetTimeout()),
+	}
+}
+
+// resolveStep is the question what selectors resolve to. It is asked in the account that was verified.
+func (r *reconciliation) resolveStep(config desired.Desired, verdict *cloud.Verdict) *resolve.Step {
+	name, region := config.Cluster(r.sync.Status.Karpenter)
+	return &resolve.Step{
+		Cloud:   func(ctx context.Context) (resolve.Cloud, error) { return r.cloud()(ctx, region) },
+		Cluster: name, Kubernetes: r.memory.account.Kubernetes(), Patience: account.Patience(r.sync.GetTimeout()),
+		Unverified: resolve.Unverified(verdict),
+	}
+}
+
+// cloud dials AWS, whose answers about instances are not waited for long.
+func (r *reconciliation) cloud() account.Dialer {
+	return r.Clouds.Within(account.Patience(r.sync.GetTimeout()))
+}

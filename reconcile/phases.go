@@ -1,0 +1,183 @@
+package reconcile
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/reconcile/account"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/apply/changes"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
+	"github.com/plumbline-dev/plumbline/reconcile/conclude"
+	"github.com/plumbline-dev/plumbline/reconcile/desired"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/fetch"
+	"github.com/plumbline-dev/plumbline/reconcile/hold"
+	"github.com/plumbline-dev/plumbline/reconcile/install"
+	"github.com/plumbline-dev/plumbline/reconcile/instances"
+	"github.com/plumbline-dev/plumbline/reconcile/landing"
+	"github.com/plumbline-dev/plumbline/reconcile/memory"
+	"github.com/plumbline-dev/plumbline/reconcile/nodes"
+	"github.com/plumbline-dev/plumbline/reconcile/policy"
+	"github.com/plumbline-dev/plumbline/reconcile/propose"
+	"github.com/plumbline-dev/plumbline/reconcile/removal"
+	"github.com/plumbline-dev/plumbline/reconcile/source"
+	"github.com/plumbline-dev/plumbline/reconcile/step"
+	"github.com/plumbline-dev/plumbline/reconcile/termination"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
+)
+
+// reconciliation is one reconcile of one NodeSync: what its phases share. None of them changes it, but for the NodeSync's
+// status, in which is recorded what must not be lost before it is done.
+type reconciliation struct {
+	*Reconciler
+	// sync is the NodeSync as it will be saved, before as it was read.
+	sync, before *v1alpha1.NodeSync
+	// memory is what the last reconcile has left to this one.
+	memory *remembered
+	// view reads the cluster whose nodes are kept.
+	view *cluster.View
+	// now is the time at which the reconcile began.
+	now time.Time
+	// trace is how long each step took, for metrics.
+	trace []step.Timing
+}
+
+// remembered is what one reconcile leaves to the next, by the package that owns it. Losing it costs time and nothing else.
+type remembered struct {
+	lag       memory.Lag
+	fetch     fetch.Memory
+	desired   desired.Memory
+	changes   changes.Memory
+	install   install.Memory
+	cluster   cluster.Memory
+	account   account.Memory
+	policy    policy.Memory
+	landing   landing.Asker
+	removal   removal.Memory
+	rollout   nodes.RolloutMemory
+	holds     hold.Asker
+	proposals propose.Asker
+	instances instances.Asker
+	// reasons are why EC2NodeClasses are not Ready, from Karpenter's log.
+	reasons changes.Reasons
+	// terminations are what is terminating, and heartbeat is what was seen of the lease of Karpenter's controller.
+	terminations termination.Memory
+	heartbeat    upgrade.Heartbeat
+	conclude     conclude.Memory
+}
+
+// start begins a reconcile of a NodeSync.
+func (r *Reconciler) start(sync *v1alpha1.NodeSync) *reconciliation {
+	known := r.recall(client.ObjectKeyFromObject(sync), sync.UID)
+	return &reconciliation{
+		Reconciler: r,
+		sync:       sync,
+		before:     sync.DeepCopy(),
+		memory:     known,
+		view:       r.Nodes.View(&r.definitions, &known.cluster),
+		now:        r.Settings.Now(),
+	}
+}
+
+func (r *reconciliation) name() types.NamespacedName { return client.ObjectKeyFromObject(r.sync) }
+
+// run does what the mode says, and concludes it. A phase that fails ends the reconcile: what it and those before it have found is
+// concluded, and what must not wait for the next commit is attended to. unheard is why watches could not begin.
+func (r *reconciliation) run(ctx context.Context, mode mode, unheard error) (ctrl.Result, error) {
+	return r.conclude(ctx, r.act(ctx, mode, unheard))
+}
+
+// act does what the mode says. Disruption budgets that removals have lent to Karpenter are called back where nothing goes on with the
+// removals, and meanwhile if that takes long.
+func (r *reconciliation) act(ctx context.Context, mode mode, unheard error) outcome {
+	leased := r.removalStep(&done{}).LeasedBudgets()
+	defer leased.Unless(ctx)()
+	out := r.inMode(ctx, mode, unheard)
+	if out.fault != nil || out.mode == suspended || !out.Charts.CRDs.Ready {
+		leased.Revoke(ctx, &out.Findings)
+	}
+	return out
+}
+
+// inMode does what the mode says.
+func (r *reconciliation) inMode(ctx context.Context, mode mode, unheard error) (out outcome) {
+	switch mode {
+	case normal:
+		out = r.attend(ctx, r.settle(r.phases(ctx)))
+	case unwatched:
+		out = r.settle(take(ctx, r, step.Listen, func(context.Context) (done, error) { return done{}, unheard }))
+		out.WakeBy(r.now.Add(r.sync.GetRetryInterval())) // no watch will
+	case adopting:
+		out = r.settle(take(ctx, r, step.AddFinalizer, r.addFinalizer))
+	case suspended:
+		r.policyStep(&evaluation{}).Answer(ctx)
+	case draining:
+		r.policyStep(&evaluation{}).Answer(ctx)
+		out = r.finish(r.settle(r.end(ctx)))
+	case ending:
+		out = r.finish(r.settle(r.end(ctx)))
+	case elsewhere, filling, answering: // nothing is looked at
+	}
+	out.mode = mode
+	return out
+}
+
+// phases fetches, observes, evaluates and executes. What a phase returns holds what it was made of, so that the last one that
+// was reached tells all that is known.
+func (r *reconciliation) phases(ctx context.Context) (done, error) {
+	revision, err := r.fetch(ctx)
+	if err != nil {
+		return done{evaluation: evaluation{revision: revision}}, err
+	}
+	observed, err := r.observe(ctx, revision)
+	if err != nil {
+		return done{evaluation: evaluation{revision: revision, observed: observed}}, err
+	}
+	evaluation, err := r.evaluate(ctx, revision, observed)
+	r.publish(evaluation)
+	if err != nil {
+		return done{evaluation: evaluation}, err
+	}
+	return r.execute(ctx, evaluation)
+}
+
+// publish tells the NodeSyncs that wait for it what this one has in Git.
+func (r *reconciliation) publish(ev evaluation) {
+	if ev.Desired.Set == nil {
+		return
+	}
+	_, generation, began := r.memory.fetch.Last()
+	for _, name := range r.registry.Remember(r.name(), r.sync.UID, ev.Desired.Set, generation, began) {
+		r.Look(name)
+	}
+}
+
+// take takes one step of a phase, and notes how long it took. Metrics and the points where tests kill the daemon have the
+// step's name.
+func take[T any](ctx context.Context, r *reconciliation, name step.Name, do func(context.Context) (T, error)) (T, error) {
+	r.Points.Step(string(name))
+	began := r.Settings.Now()
+	result, err := do(ctx)
+	r.trace = append(r.trace, step.Timing{Step: name, Duration: r.Settings.Now().Sub(began)})
+	return result, err
+}
+
+// settle draws from the error that has ended the phases what the next reconcile has to know.
+func (r *reconciliation) settle(d done, err error) outcome {
+	out := outcome{done: d}
+	if err == nil {
+		return out
+	}
+	if out.fault = fault.Classify(err); out.fault.Class == fault.Waiting {
+		out.Wait(out.fault.Reason, err.Error())
+	}
+	if source.Lost(err) {
+		r.memory.fetch.Lose()
+	}
+	return out
+}
