@@ -142,7 +142,7 @@ func (r *reconciliation) installCharts(ctx context.Context, ev evaluation) (done
 	return r.installs(ctx, d, (*install.Step).Serve)
 }
 
-// installs takes one step of the charts: they are brought to what Git says, or the release that is installed is looked at.
+// installs takes one step of the charts: they are installed as Git says, or the release that is installed is looked at.
 func (r *reconciliation) installs(ctx context.Context, d done, do func(*install.Step, context.Context) (install.Installed, error)) (_ done, err error) {
 	work := r.chartStep(&d.evaluation)
 	work.Confirm = func(ctx context.Context) (err error) {
