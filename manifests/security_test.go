@@ -5,23 +5,42 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
-// TestSecurityIsTested: the tests and stories that SECURITY.md names exist.
-func TestSecurityIsTested(t *testing.T) {
-	text, err := os.ReadFile("../SECURITY.md")
+// threats are the sections of the threat model, and for each the tests and stories that it names.
+func threats(t *testing.T) (sections []string, tests map[string][]string) {
+	t.Helper()
+	text, err := os.ReadFile("../docs/explanation/threat-model.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	promises, table, found := strings.Cut(string(text), "## What checks that")
+	claims, table, found := strings.Cut(string(text), "\n## Tests of these claims\n")
 	if !found {
-		t.Fatal("SECURITY.md does not say what holds its claims")
+		t.Fatal("the threat model names no tests")
 	}
+	for _, heading := range regexp.MustCompile(`(?m)^### (.+)$`).FindAllStringSubmatch(claims, -1) {
+		sections = append(sections, heading[1])
+	}
+	tests = map[string][]string{}
+	for _, row := range regexp.MustCompile("(?m)^\\| ([^|]+?) \\| (`.+`) \\|$").FindAllStringSubmatch(table, -1) {
+		for _, name := range quoted.FindAllStringSubmatch(row[2], -1) {
+			tests[row[1]] = append(tests[row[1]], name[1])
+		}
+	}
+	return sections, tests
+}
+
+// testsAndStories are the names of all test functions and stories.
+func testsAndStories(t *testing.T) map[string]bool {
+	t.Helper()
 	known := map[string]bool{}
 	function := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
-	err = filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -41,39 +60,53 @@ func TestSecurityIsTested(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, claims := 0, ""
-	for _, line := range strings.Split(table, "\n") {
-		columns := strings.Split(line, "|")
-		if len(columns) < 4 || strings.HasPrefix(strings.TrimSpace(columns[1]), "-") || strings.TrimSpace(columns[1]) == "claim" {
-			continue
+	return known
+}
+
+// TestSecurityIsTested checks that each section of the threat model names tests or stories, and that these exist.
+func TestSecurityIsTested(t *testing.T) {
+	sections, tests := threats(t)
+	if len(sections) < 30 {
+		t.Errorf("found %d sections, want those of all claims", len(sections))
+	}
+	known := testsAndStories(t)
+	for _, section := range sections {
+		if len(tests[section]) == 0 {
+			t.Errorf("no test checks %q", section)
 		}
-		rows++
-		claims += "\n" + strings.TrimSpace(columns[1]) + "\n"
-		names := regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(columns[2], -1)
-		if len(names) == 0 {
-			t.Errorf("nothing checks that %s", columns[1])
+	}
+	for section, names := range tests {
+		if !slices.Contains(sections, section) {
+			t.Errorf("the threat model has tests of %q and no such section", section)
 		}
 		for _, name := range names {
-			if !known[name[1]] {
-				t.Errorf("%s: there is no test or story %s", strings.TrimSpace(columns[1]), name[1])
+			if !known[name] {
+				t.Errorf("%s: there is no test or story %s", section, name)
 			}
 		}
 	}
-	if rows < 10 {
-		t.Errorf("%d claims", rows)
+}
+
+// TestEachAttackerHasASection checks that SECURITY.md's table and the threat model have the same attackers.
+func TestEachAttackerHasASection(t *testing.T) {
+	text, err := os.ReadFile("../SECURITY.md")
+	if err != nil {
+		t.Fatal(err)
 	}
-	reach := regexp.MustCompile(`(?m)^\| \*\*(.+?)\*\*`).FindAllStringSubmatch(promises, -1)
-	if len(reach) == 0 {
-		t.Error("SECURITY.md does not say who reaches what")
+	model, err := os.ReadFile("../docs/explanation/threat-model.md")
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, who := range reach {
-		if !strings.Contains(claims, "\nWho reaches what: "+who[1]+"\n") {
-			t.Errorf("nothing checks what is said of %s", who[1])
-		}
+	_, part, _ := strings.Cut(string(model), "\n## Who can reach what\n")
+	part, _, _ = strings.Cut(part, "\n## ")
+	var want, got []string
+	for _, heading := range regexp.MustCompile(`(?m)^### (.+)$`).FindAllStringSubmatch(part, -1) {
+		want = append(want, strings.ToLower(heading[1]))
 	}
-	for _, paragraph := range regexp.MustCompile(`(?m)^- \*\*(.+?)\.?\*\*`).FindAllStringSubmatch(promises, -1) {
-		if !strings.Contains(claims, "\n"+paragraph[1]+"\n") && !strings.Contains(claims, "\n"+paragraph[1]+": ") {
-			t.Errorf("nothing checks what is said of %q", paragraph[1])
-		}
+	for _, row := range regexp.MustCompile(`(?m)^\| \[\*\*(.+?)\*\*\]\(docs/explanation/threat-model\.md#`).FindAllStringSubmatch(string(text), -1) {
+		got = append(got, strings.ToLower(row[1]))
+	}
+	if diff := cmp.Diff(want, got); diff != "" || len(got) == 0 {
+		t.Errorf("attackers of the threat model and of SECURITY.md (-want +got):\n%s", diff)
 	}
 }

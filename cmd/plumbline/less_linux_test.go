@@ -19,7 +19,7 @@ import (
 // less has this test run where the kernel gives less.
 var less = flag.Bool("less", false, "run where the kernel refuses Landlock")
 
-// TestLessConfinementIsLogged in the words that SECURITY.md has, and each child that has ended,
+// TestLessConfinementIsLogged in the words that docs/explanation/threat-model.md has, and each child that has ended,
 // by the Runner that the daemon has: where the kernel refuses Landlock a kustomization is built
 // all the same.
 func TestLessConfinementIsLogged(t *testing.T) {

@@ -19,7 +19,7 @@ var pages = []page{
 	{
 		file: "nodesync.md", folder: "../reconcile/api/v1alpha1", root: "NodeSync", title: "NodeSync",
 		text: "`plumbline.dev/v1alpha1`, kind `NodeSync`, in the cluster. What its fields mean together, with examples, is in\n" +
-			"[SPEC.md](https://github.com/plumbline-dev/plumbline/blob/main/manifests/SPEC.md).",
+			"[SPEC.md](../../manifests/SPEC.md).",
 		write: write,
 	},
 	{
