@@ -45,6 +45,20 @@ var foreignAnnotations = []string{
 	"kubectl.kubernetes.io/last-applied-configuration",
 }
 
+// karpentersGroups are the domains of Karpenter's annotations, and templateAnnotations those that a template may have.
+var (
+	karpentersGroups    = []string{"karpenter.sh", "karpenter.k8s.aws"}
+	templateAnnotations = []string{"karpenter.sh/do-not-disrupt", "karpenter.sh/do-not-consolidate", "karpenter.sh/do-not-evict"}
+)
+
+// isWrittenByKarpenter reports whether Karpenter itself writes an annotation onto NodeClaims. Each NodeClaim gets the annotations
+// of its template: with karpenter.sh/nodeclaim-termination-timestamp its drain would override every PodDisruptionBudget, or never end.
+func isWrittenByKarpenter(annotation string) bool {
+	domain, _, _ := strings.Cut(annotation, "/")
+	isOf := func(group string) bool { return domain == group || strings.HasSuffix(domain, "."+group) }
+	return slices.ContainsFunc(karpentersGroups, isOf) && !slices.Contains(templateAnnotations, annotation)
+}
+
 // checkMetadata finds what a definition cannot say about itself.
 func checkMetadata(kind Kind, object map[string]any) []problem {
 	var found []problem
@@ -76,6 +90,12 @@ func checkMetadata(kind Kind, object map[string]any) []problem {
 	for _, of := range []string{"labels", "annotations"} {
 		if _, given, _ := unstructured.NestedFieldNoCopy(object, "spec", "template", "metadata", of, leavingKey); given {
 			add("spec.template.metadata."+of+"["+leavingKey+"]", "%s is plumbline's to write, onto the template of a NodePool that is removed: leave it out", leavingKey)
+		}
+	}
+	template, _, _ := unstructured.NestedMap(object, "spec", "template", "metadata", "annotations")
+	for _, key := range slices.Sorted(maps.Keys(template)) {
+		if isWrittenByKarpenter(key) {
+			add("spec.template.metadata.annotations["+key+"]", "the annotation %s is Karpenter's to write onto NodeClaims: leave it out", key)
 		}
 	}
 	for _, key := range append([]string{ownerKey, rescuesKey, orphanedKey}, foreignAnnotations...) {

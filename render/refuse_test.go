@@ -48,6 +48,14 @@ func TestRefused(t *testing.T) {
 			strings.Replace(pool("a"), "  template:\n", "  template:\n    metadata:\n      labels:\n        plumbline.dev/leaving: x\n", 1),
 			[]string{"a.yaml:9: plumbline.dev/leaving is plumbline's to write, onto the template of a NodePool that is removed: leave it out"},
 		},
+		"annotations that Karpenter writes onto NodeClaims": {
+			strings.Replace(pool("a"), "  template:\n", "  template:\n    metadata:\n      annotations:\n        karpenter.sh/do-not-disrupt: \"true\"\n"+
+				"        karpenter.sh/nodeclaim-termination-timestamp: \"2020-01-01T00:00:00Z\"\n        acme.io/karpenter.sh: x\n        compatibility.karpenter.k8s.aws/cluster-name-tagged: x\n", 1),
+			[]string{
+				"a.yaml:10: the annotation karpenter.sh/nodeclaim-termination-timestamp is Karpenter's to write onto NodeClaims: leave it out",
+				"a.yaml:12: the annotation compatibility.karpenter.k8s.aws/cluster-name-tagged is Karpenter's",
+			},
+		},
 		"left to itself": {
 			object("karpenter.sh/v1", "NodePool", "  annotations:\n    plumbline.dev/orphaned: x\n  labels:\n    plumbline.dev/orphaned: x\n"),
 			[]string{"a.yaml:6: the annotation plumbline.dev/orphaned was copied", "a.yaml:8: the label plumbline.dev/orphaned is plumbline's to write"},
