@@ -7,8 +7,10 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize/english"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/karpenter/pkg/scheduling"
 )
 
 // Load is what Karpenter's consolidation reads of a node.
@@ -107,7 +109,7 @@ func consolidatable(claims []*NodeClaim) []*NodeClaim {
 }
 
 // consolidated are the NodeClaims that Karpenter may consolidate after the change and could not before, without those that
-// are replaced by it. If wider budgets let Karpenter consolidate more of the others at one time, these are as many more, without
+// are replaced by it. If wider budgets or requirements let Karpenter consolidate more of the others at one time, these are as many more, without
 // those that the budgets let it replace; which ones is unknown, and the first stand for them.
 func (e poolEdit) consolidated(claims, replaced, waiting []*NodeClaim, by known) []*NodeClaim {
 	before, after := e.consolidations(len(claims), by.now)
@@ -128,8 +130,8 @@ func (e poolEdit) consolidated(claims, replaced, waiting []*NodeClaim, by known)
 	return append(let, others[:min(len(others), max(0, atOnce-len(let)))]...)
 }
 
-// consolidatedAtOnce is how many nodes wider budgets let Karpenter consolidate at one time, for one of its reasons; 0 if they are
-// no wider.
+// consolidatedAtOnce is how many nodes wider budgets or requirements let Karpenter consolidate at one time, for one of its reasons;
+// 0 if they are no wider.
 func (e poolEdit) consolidatedAtOnce(claims []*NodeClaim, after consolidation, now time.Time) int {
 	allowed := 0
 	if after.empty {
@@ -138,7 +140,39 @@ func (e poolEdit) consolidatedAtOnce(claims []*NodeClaim, after consolidation, n
 	if after.underused {
 		allowed = max(allowed, e.widened(claims, now, karpv1.DisruptionReasonUnderutilized))
 	}
+	if after.underused && e.requirements && allowsMore(e.before.Spec.Template.Spec.Requirements, e.after.Spec.Template.Spec.Requirements) {
+		allowed = max(allowed, allowedAtOnce(e.after, claims, now))
+	}
 	return allowed
+}
+
+// allowsMore reports whether requirements allow what they did not allow before, so that Karpenter may find a cheaper node for the
+// pods of one that runs.
+func allowsMore(before, after []karpv1.NodeSelectorRequirementWithMinValues) bool {
+	was, is := scheduling.NewNodeSelectorRequirementsWithMinValues(before...), scheduling.NewNodeSelectorRequirementsWithMinValues(after...)
+	for key := range was {
+		both := scheduling.NewRequirements(is.Get(key).Intersection(was.Get(key)))
+		if !equality.Semantic.DeepEqual(both.NodeSelectorRequirements(), scheduling.NewRequirements(is.Get(key)).NodeSelectorRequirements()) {
+			return true
+		}
+	}
+	return false
+}
+
+// allowedAtOnce is the most nodes that the budgets of a pool let Karpenter consolidate at one time because they are underused,
+// without those that are terminating.
+func allowedAtOnce(pool *karpv1.NodePool, claims []*NodeClaim, now time.Time) int {
+	b, err := readBudgets(pool, len(claims), karpv1.DisruptionReasonUnderutilized)
+	if err != nil {
+		return 0 // consolidationOf finds none
+	}
+	allowed := b.most(now)
+	for _, c := range claims {
+		if c.Deleting {
+			allowed--
+		}
+	}
+	return max(0, allowed)
 }
 
 func (e poolEdit) consolidations(nodes int, now time.Time) (before, after consolidation) {
@@ -171,7 +205,7 @@ func (c *Change) consolidates(claims []*NodeClaim) {
 	if c.Effect == EffectNone {
 		c.Effect, c.Nodes, c.UpTo = EffectConsolidate, len(claims), true
 	}
-	c.Notes = append(c.Notes, fmt.Sprintf("%s: Karpenter may terminate up to %s that it could not consolidate before, or not at one time, if they are empty or their pods fit elsewhere",
+	c.Notes = append(c.Notes, fmt.Sprintf("%s: Karpenter may terminate up to %s that it could not consolidate before, or not at one time, if they are empty or their pods fit elsewhere or on a cheaper node",
 		c.Ref, english.Plural(len(claims), "node", "")))
 }
 

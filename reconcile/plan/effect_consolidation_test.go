@@ -98,6 +98,54 @@ func TestWhatKarpenterMayConsolidateCounts(t *testing.T) {
 	}
 }
 
+// TestWiderRequirementsCount: Karpenter, which consolidates a pool, may replace its nodes by cheaper ones that the requirements did not
+// allow before. They count by what the budgets allow at one time.
+func TestWiderRequirementsCount(t *testing.T) {
+	const used, all = "disruption: {consolidationPolicy: WhenEmptyOrUnderutilized, consolidateAfter: 0s", `, budgets: [{nodes: "100%"}]`
+	size := func(rest string) string { return "{key: karpenter.k8s.aws/instance-size, " + rest + "}, " }
+	cpu := func(rest string) string { return "{key: karpenter.k8s.aws/instance-cpu, " + rest + "}, " }
+	large, both := size("operator: In, values: [2xlarge]"), size("operator: In, values: [large, 2xlarge]")
+	for name, test := range map[string]struct {
+		disruption, before, after string
+		want                      int
+	}{
+		"a value more":                {disruption: used + all, before: large, after: both, want: 8},
+		"as the budgets allow":        {disruption: used, before: large, after: both, want: 1},
+		"a requirement less":          {disruption: used + all, before: large, want: 8},
+		"more flexible":               {disruption: used + all, before: size("operator: Exists, minValues: 2"), after: size("operator: Exists"), want: 8},
+		"a lower bound":               {disruption: used + all, before: cpu(`operator: Gt, values: ["7"]`), after: cpu(`operator: Gt, values: ["3"]`), want: 8},
+		"six values, and another":     {disruption: used + all, before: size("operator: In, values: [2xlarge, b, c, d, e, f]"), after: size("operator: In, values: [2xlarge, b, c, d, e, f, g]"), want: 8},
+		"a value less":                {disruption: used + all, before: both, after: large},
+		"a requirement more":          {disruption: used + all, after: both},
+		"another order":               {disruption: used + all, before: both, after: size("operator: In, values: [2xlarge, large]")},
+		"a higher bound":              {disruption: used + all, before: cpu(`operator: Gt, values: ["3"]`), after: cpu(`operator: Gt, values: ["7"]`)},
+		"no consolidation":            {disruption: "disruption: {consolidationPolicy: WhenEmptyOrUnderutilized, consolidateAfter: Never", before: large, after: both},
+		"of empty nodes only":         {disruption: "disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 0s", before: large, after: both},
+		"budgets that never allow it": {disruption: used + `, budgets: [{nodes: "0", reasons: [Underutilized]}]`, before: large, after: both},
+	} {
+		t.Run(name, func(t *testing.T) {
+			of := func(requirement string) string {
+				return strings.Replace(pool("a", "default", test.disruption+"}"), "requirements: [", "requirements: ["+requirement, 1)
+			}
+			c := newCluster(t)
+			c.policy.Brakes, c.policy.Now = true, time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+			c.have(t, owner, class("default"), of(test.before))
+			c.live.NodeClaims = claims("a", 8, func(n *plan.NodeClaim) {
+				n.Initialized, n.Labels = true, plan.PackLabels(map[string]string{"karpenter.sh/capacity-type": "spot", "karpenter.k8s.aws/instance-size": "2xlarge", "karpenter.k8s.aws/instance-cpu": "8"})
+			})
+			c.limit(8)
+			p, _ := c.planWithLoads(t, nil, class("default"), of(test.after))
+			got := 0
+			for _, change := range p.Changes {
+				got += change.Consolidates()
+			}
+			if got != test.want {
+				t.Errorf("may consolidate up to %d nodes, want %d", got, test.want)
+			}
+		})
+	}
+}
+
 // evenIs are the Loads of nodes in turn.
 func evenIs(even, odd plan.Load) func(int) (plan.Load, bool) {
 	return func(i int) (plan.Load, bool) {
