@@ -94,6 +94,10 @@ func TestADigestStays(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}
+	none := approval.Publish(nil, &plan.Approvable{Digest: "sha256:1", Outcome: "x"}, 1)
+	if got := approval.Publish(none, &plan.Approvable{Digest: "sha256:2", Outcome: "x", Drained: 1}, 1).Digest; got != "sha256:2" {
+		t.Errorf("a node where none was shown: %s", got)
+	}
 	if approval.Publish(first, nil, 1) != nil {
 		t.Error("what is held no more is published")
 	}

@@ -91,8 +91,9 @@ func approvable(reason string) bool {
 	return slices.Contains([]string{ReasonLastPool, ReasonMaxRemovedPools, ReasonMaxDisruptedNodes, ReasonMaxDisruptedNodesPerPool, ReasonMaxReplacedNodes, ReasonIntolerantDaemonSets, ReasonUnschedulablePods, ReasonPolicy, ReasonOrphan}, reason)
 }
 
-// tolerated is how many nodes what was approved of so many may come to: nodes come and go.
-func tolerated(nodes int32) int32 { return nodes + max(1, nodes/10) }
+// tolerated is how many nodes what was approved of so many may come to: nodes come and go. Where no node was shown, none is
+// tolerated.
+func tolerated(nodes int32) int32 { return nodes + min(nodes, max(1, nodes/10)) }
 
 // Within reports whether people were shown what is held now by what was held before: the same outcome under the same
 // terms, at most a few more nodes, and no other reason, policy or pending pod.

@@ -96,6 +96,25 @@ func TestAFewNodesMoreAreTolerated(t *testing.T) {
 	}
 }
 
+// TestNoNodeWasShown: who has approved the removal of NodePools without a node has approved the end of none.
+func TestNoNodeWasShown(t *testing.T) {
+	c := newCluster(t)
+	c.have(t, owner, class("default"), pool("a", "default"), pool("b", "default"), pool("c", "default"))
+	c.policy.Guard.MaxDisruptedNodes = ptr.To(intstr.FromInt32(10))
+	held := c.plan(t, class("default"), pool("a", "default"))
+	if held.Approvable == nil || held.Approvable.Nodes() != 0 {
+		t.Fatalf("before the approval: %v", script(held))
+	}
+	approve(c, held)
+	if after := c.plan(t, class("default"), pool("a", "default")); after.Approvable != nil {
+		t.Errorf("after it: %v", script(after))
+	}
+	c.live.NodeClaims = claims("b", 1)
+	if after := c.plan(t, class("default"), pool("a", "default")); after.Approvable == nil || after.Approvable.Nodes() != 1 {
+		t.Errorf("with a node: %v", script(after))
+	}
+}
+
 // TestTheDigestOutlivesItsApproval: the commit that approves it has another revision, another list and
 // another plumbline.yaml, and is about the same. Whatever else it changes is another plan.
 func TestTheDigestOutlivesItsApproval(t *testing.T) {

@@ -78,7 +78,7 @@ type AuthorExtraValue []string
 // HeldPlan is what the guard, or a policy that holds, holds of a Plan, and people may approve.
 type HeldPlan struct {
 	// Digest names it, and is what an Approval approves. It stays while the outcome does and at most
-	// a tenth more nodes would be disrupted, but at least one.
+	// a tenth more nodes would be disrupted, at least one, but none if it disrupts no node.
 	Digest string `json:"digest"`
 	// Outcome is a digest of it without its nodes.
 	Outcome string `json:"outcome"`
