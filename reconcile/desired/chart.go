@@ -26,9 +26,6 @@ import (
 	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
-// Theirs says who brings what is not there with management External.
-const Theirs = "management is External, so the tool that installs Karpenter has to provide it"
-
 // ResolveSchema finds the charts, and the schema of the definitions: that of the charts' CRDs,
 // or of what is in force where the change is known not to be made. refused says why that is
 // known, or nothing; it is asked once the charts are there.
@@ -257,7 +254,7 @@ func (s *Step) lacks(crd string) error {
 	default:
 		return fmt.Errorf("waiting for the schema: crd %s is gone, and is reinstalled with the next change of the charts that is made", crd)
 	}
-	return fmt.Errorf("waiting for the schema: crd %s is not installed yet; %s", crd, Theirs)
+	return fmt.Errorf("waiting for the schema: crd %s is not installed yet; %s", crd, upgrade.Theirs)
 }
 
 // servedSchema is the schema of the version in force, for CRDs that are newer.

@@ -22,7 +22,6 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
-	"github.com/plumbline-dev/plumbline/reconcile/desired"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
@@ -166,7 +165,7 @@ type external struct {
 func (s *Step) awaitCharts(ctx context.Context, seen upgrade.Seen) error {
 	s.out.CRDs, s.out.Controller = seen.Established, seen.Rollout
 	if !seen.Established.Ready {
-		s.out.CRDs.Message += "; " + desired.Theirs
+		s.out.CRDs.Message += "; " + upgrade.Theirs
 		return nil
 	}
 	if s.Karpenter.Version == "" {
@@ -177,7 +176,7 @@ func (s *Step) awaitCharts(ctx context.Context, seen upgrade.Seen) error {
 		return err
 	}
 	if unlike != "" {
-		s.out.CRDs = observe.Readiness{Message: fmt.Sprintf("%s of Karpenter %s; %s", unlike, s.Karpenter.Version, desired.Theirs)}
+		s.out.CRDs = observe.Readiness{Message: fmt.Sprintf("%s of Karpenter %s; %s", unlike, s.Karpenter.Version, upgrade.Theirs)}
 		return nil
 	}
 	k := s.k()
@@ -233,7 +232,7 @@ func (s *Step) ofTheAwaited(ctx context.Context, deployment *appsv1.Deployment) 
 	if err != nil || version == s.Karpenter.Version {
 		return observe.Readiness{Ready: err == nil}, err
 	}
-	return observe.Readiness{Message: fmt.Sprintf("deployment/%s is of Karpenter %s, and plumbline.yaml waits for %s; %s", deployment.Name, version, s.Karpenter.Version, desired.Theirs)}, nil
+	return observe.Readiness{Message: fmt.Sprintf("deployment/%s is of Karpenter %s, and plumbline.yaml waits for %s; %s", deployment.Name, version, s.Karpenter.Version, upgrade.Theirs)}, nil
 }
 
 // versionOf is the version of Karpenter that a Deployment runs: by the labels of the

@@ -405,3 +405,6 @@ func (h *Heartbeat) stopped(namespace string) *Stopped {
 		"Karpenter has not renewed its lease %s since %s: it launches, replaces and terminates no node; pod %s holds the lease: kubectl logs -n %s %[3]s",
 		leaseName, h.renewed.UTC().Format(time.RFC3339), h.holder, namespace)}
 }
+
+// Theirs says who provides what is not there with management External.
+const Theirs = "management is External, so the tool that installs Karpenter has to provide it"
