@@ -75,7 +75,7 @@ recordings: system ## Record the demo in docs/recordings: an asciicast, and pict
 test: system ## Unit tests with the race detector, the sandbox's tests, the stories
 	@$(PREPARE) programs plumbline plumbline-steps $(STORY_PEERS)
 	@$(MAKE) --no-print-directory test-unit
-	@go test -race -tags steppoints ./reconcile/steppoint
+	@go test -race -tags steppoints ./internal/steppoint
 	@$(PLAIN_TEST) -run '$(UNRACED)' ./reconcile/source ./reconcile/removal ./cmd/plumbline ./render
 	@cd manifests/image && $(PLAIN_TEST) ./...
 	@cd manifests/alerts && $(PLAIN_TEST) ./...

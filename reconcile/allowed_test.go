@@ -13,8 +13,8 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/charts/release"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/desired"
-	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
+	"github.com/plumbline-dev/plumbline/reconcile/evaluate"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade/installtest"
 	"github.com/plumbline-dev/plumbline/render"
 	"github.com/plumbline-dev/plumbline/render/schema"
 )
@@ -218,7 +218,7 @@ func TestASecretDoesNotLeaveTheController(t *testing.T) {
 			if err := p.desiredStep().MergeValues(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			_, err := desired.CheckRequest(p.sync, p.want.Karpenter, p.want.Values, "")
+			_, err := evaluate.CheckRequest(p.sync, p.want.Karpenter, p.want.Values, "")
 			var refused *allowance.RefusedError
 			if is := errors.As(err, &refused); is != (c.refused != "") || is && !strings.Contains(err.Error(), "valuesFrom a Secret for "+c.refused) {
 				t.Errorf("refused: %v, want %q", err, c.refused)

@@ -12,7 +12,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/inventory"
+	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -73,7 +73,7 @@ func TestDrainNamesOtherAppliers(t *testing.T) {
 // TestDrainWaitsForAPoolThatWasCreatedAgain, as long as it has nodes; one without a node is named when the drain is over.
 func TestDrainWaitsForAPoolThatWasCreatedAgain(t *testing.T) {
 	b := leaving(t, func(n *v1alpha1.NodeSync) { n.Spec.OnDelete = v1alpha1.OnDeleteDrain })
-	b.recordApplied(inventory.Record{Objects: map[render.Ref]types.UID{{Kind: render.NodePool, Name: "general"}: "p1"}, Pools: map[string]bool{"general": true}})
+	b.recordApplied(apply.Record{Objects: map[render.Ref]types.UID{{Kind: render.NodePool, Name: "general"}: "p1"}, Pools: map[string]bool{"general": true}})
 	b.passes("the NodeClaim is ended", func() bool { return b.liveClaim().DeletionTimestamp != nil })
 	b.endClaim()
 	b.reconcile()
@@ -113,7 +113,7 @@ func TestDrainLeavesAPoolThatStoodBefore(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := leaving(t, func(n *v1alpha1.NodeSync) { n.Spec.OnDelete = v1alpha1.OnDeleteDrain })
-			b.recordApplied(inventory.Record{Objects: map[render.Ref]types.UID{{Kind: render.NodePool, Name: "general"}: "p1"}, Pools: map[string]bool{"general": true}})
+			b.recordApplied(apply.Record{Objects: map[render.Ref]types.UID{{Kind: render.NodePool, Name: "general"}: "p1"}, Pools: map[string]bool{"general": true}})
 			b.passes("the NodeClaim is ended", func() bool { return b.liveClaim().DeletionTimestamp != nil })
 			b.endClaim()
 			b.cloud.running[0].State = "terminated"

@@ -24,11 +24,10 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/account"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
-	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
 	"github.com/plumbline-dev/plumbline/reconcile/notify"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
 	"github.com/plumbline-dev/plumbline/reconcile/settings"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade/installtest"
 )
 
 const namespace = "plumbline-system"
@@ -51,7 +50,7 @@ type bed struct {
 func newBed(t *testing.T, sync *v1alpha1.NodeSync, objects ...client.Object) *bed {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme, coordinationv1.AddToScheme, rbacv1.AddToScheme, policyv1.AddToScheme, appsv1.AddToScheme, storagev1.AddToScheme, apiextensionsv1.AddToScheme, observe.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme, coordinationv1.AddToScheme, rbacv1.AddToScheme, policyv1.AddToScheme, appsv1.AddToScheme, storagev1.AddToScheme, apiextensionsv1.AddToScheme, cluster.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -80,7 +79,7 @@ func newBed(t *testing.T, sync *v1alpha1.NodeSync, objects ...client.Object) *be
 		events: record.NewFakeRecorder(100), patches: &patches,
 	}
 	b.Reconciler = &Reconciler{
-		Nodes:  cluster.Clients{Launches: &observe.Launches{Now: clock.now}},
+		Nodes:  cluster.Clients{Launches: &cluster.Launches{Now: clock.now}},
 		Events: b.events, Source: b.source, Reports: queue.New(c, c), Notices: &notify.Sender{Secrets: c}, Charts: b.charts, Install: b.install,
 		Clouds: account.Clouds{Dial: func(_ context.Context, region string) (account.Cloud, error) {
 			if region == "" {

@@ -12,8 +12,8 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts/release"
 	"github.com/plumbline-dev/plumbline/provision/charts/survey"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/status"
 	"github.com/plumbline-dev/plumbline/redact"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -45,7 +45,7 @@ func TestCommitStatusSaysTheReason(t *testing.T) {
 		p.sync.Status.Removals[0].MovesTo = []string{"general2"}
 	}
 	changeHeld := func(p *pass) {
-		p.Held = []conclude.Held{{
+		p.Held = []status.Held{{
 			Ref:     render.Ref{Kind: render.NodePool, Name: strings.Repeat("a", 63)},
 			Message: "1234 nodes would be disrupted, and guard.maxDisruptedNodes allows 1000: set it to 1234 (it is 1000), or change less in one commit: NodePool/a (1234)",
 		}}
@@ -68,7 +68,7 @@ func TestCommitStatusSaysTheReason(t *testing.T) {
 			p.stages.Fought = []survey.Drift{{Object: "ClusterRole karpenter", Fields: []string{"rules"}, Editor: "argocd", Operation: "Apply"}}
 		}, "reverted 3 times within an hour; correction is paused"},
 		"drifted": {func(p *pass) {
-			p.Drifts = []conclude.Drift{{Ref: render.Ref{Kind: render.NodePool, Name: "a"}, Reported: true}}
+			p.Drifts = []status.Drift{{Ref: render.Ref{Kind: render.NodePool, Name: "a"}, Reported: true}}
 		}, "differs from Git, and drift is Report: NodePool/a"},
 	}
 	for name, c := range cases {

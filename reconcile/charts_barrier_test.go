@@ -12,9 +12,9 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
-	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
+	"github.com/plumbline-dev/plumbline/reconcile/status"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade/installtest"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -180,7 +180,7 @@ func TestWhatIsKeptIsNotCorrectedElsewhere(t *testing.T) {
 	if err := p.installCharts(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if v := p.verdict(); v.Class != conclude.Stuck || v.Reason != v1alpha1.ReasonRefused || !strings.Contains(v.Message, "left as it is") {
+	if v := p.verdict(); v.Class != status.Stuck || v.Reason != v1alpha1.ReasonRefused || !strings.Contains(v.Message, "left as it is") {
 		t.Errorf("verdict: %+v", v)
 	}
 	b.inAccount(prodEU("111122223333", "ours"))

@@ -10,9 +10,9 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/conclude"
-	"github.com/plumbline-dev/plumbline/reconcile/desired"
-	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
+	"github.com/plumbline-dev/plumbline/reconcile/evaluate"
+	"github.com/plumbline-dev/plumbline/reconcile/status"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade/installtest"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -48,7 +48,7 @@ func TestCollision(t *testing.T) {
 			if got := v.Reason == v1alpha1.ReasonClusterNameCollision; got != c.want {
 				t.Fatalf("verdict: %+v, want the collision: %t", v, c.want)
 			}
-			if c.want && (v.Class != conclude.Stuck || !strings.Contains(v.Message, "kubectl scale deployment karpenter -n kube-system --replicas=0")) {
+			if c.want && (v.Class != status.Stuck || !strings.Contains(v.Message, "kubectl scale deployment karpenter -n kube-system --replicas=0")) {
 				t.Errorf("verdict: %+v", v)
 			}
 		})
@@ -111,7 +111,7 @@ func TestACopiedNameMayBeCorrected(t *testing.T) {
 			p.sync.Status.Karpenter = &c.before
 			p.want.Karpenter = &render.Karpenter{Management: render.Management(c.before.Management), Namespace: "kube-system", Cluster: render.Cluster{Name: "ours", Region: "eu-west-1"}}
 			var err error
-			p.want.Renamed, err = desired.CheckFixed(p.sync.Status.Karpenter, p.want.Karpenter)
+			p.want.Renamed, err = evaluate.CheckFixed(p.sync.Status.Karpenter, p.want.Karpenter)
 			if err == nil {
 				err = p.verifyCloud(t.Context())
 			}

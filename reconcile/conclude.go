@@ -10,13 +10,13 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/charts/survey"
 	"github.com/plumbline-dev/plumbline/provision/cloud"
-	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/deletion"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/fetch"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
-	"github.com/plumbline-dev/plumbline/reconcile/install"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/status"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 )
 
 // outcome is what a reconcile has come to: the last phase concludes it.
@@ -50,7 +50,7 @@ func (r *reconciliation) announce(ctx context.Context, d done) (done, error) {
 	work := r.changesStep(&d)
 	writes := work.Writes()
 	begun := writes > 0 && r.rollouts(&d).Begin(&r.sync.Status)
-	if recorded := writes > 0 && r.recordTerminations(d.evaluation.revision.Snapshot.Revision, work.Due()); !begun && !recorded && !conclude.Many(writes) {
+	if recorded := writes > 0 && r.recordTerminations(d.evaluation.revision.Snapshot.Revision, work.Due()); !begun && !recorded && !status.Many(writes) {
 		return d, nil
 	}
 	r.notePartlyApplied(d.evaluation)
@@ -72,26 +72,26 @@ func (r *reconciliation) recordTerminations(revision string, due []plan.Change) 
 }
 
 // conclusion is the outcome as it is concluded.
-func (r *reconciliation) conclusion(out *outcome) *conclude.Step {
+func (r *reconciliation) conclusion(out *outcome) *status.Step {
 	git := &out.evaluation.Desired
 	tools := r.conclusionTools()
 	tools.History = fetch.Branch{Step: r.sourceStep(), Read: git.Read(&r.memory.desired)}
-	return &conclude.Step{
+	return &status.Step{
 		Tools: tools, Found: r.found(out), Work: out.work(r.trace), Set: git.Set,
 		Sync: r.sync, Before: r.before, Memory: &r.memory.conclude, Began: r.now,
 	}
 }
 
 // found is what the phases have found, in the form in which it is concluded.
-func (r *reconciliation) found(out *outcome) conclude.Found {
+func (r *reconciliation) found(out *outcome) status.Found {
 	ev, removals := &out.evaluation, r.removalStep(&out.done)
 	rev, obs, git := &ev.revision, &ev.observed, &ev.Desired
-	found := conclude.Found{
+	found := status.Found{
 		Findings:  join(rev.Findings, obs.Findings, ev.Findings, out.Findings),
 		Suspended: out.mode == suspended, Elsewhere: out.mode == elsewhere, Finished: out.finished,
 		Fault: out.fault, Unfetched: rev.Unfetched, Unverified: rev.Unverified, Unpulled: git.Unpulled, Unkept: out.Charts.Unkept, Unwritten: out.Unwritten,
 		CloudVerified: verified(out.account()), Collision: obs.Collision, SawAccount: obs.SawCollision, Unserved: obs.Unserved,
-		Stages: conclude.Stages(git.Set, out.Charts.CRDs, out.Charts.Controller, out.Ready), Fought: survey.Drifts(out.Charts.Fought),
+		Stages: status.Stages(git.Set, out.Charts.CRDs, out.Charts.Controller, out.Ready), Fought: survey.Drifts(out.Charts.Fought),
 		Orphaned: removals.Orphaned(), Appliers: removals.Appliers(), Guard: out.guard, Denial: out.denial,
 		Drifts: out.Drifts, Held: out.Held, HasNodes: ev.Live.HasNodes(),
 		LaunchFailures: out.Nodes.LaunchFailures, Looked: out.Nodes.SawLaunches, Drifting: out.Nodes.Drifting, WatchedDrift: out.Nodes.SawDrift,
@@ -102,11 +102,11 @@ func (r *reconciliation) found(out *outcome) conclude.Found {
 	if rev.Snapshot != nil {
 		found.Revision, found.Commit = rev.Snapshot.Revision, rev.Snapshot.Commit
 	}
-	if why := ev.NotUpgraded; why != nil && !install.IsFrozen(why) {
+	if why := ev.NotUpgraded; why != nil && !upgrade.IsFrozen(why) {
 		found.NotUpgraded = git.InForce(why)
 	}
 	if planned := ev.Plan.Plan; planned != nil {
-		found.InUse, found.Extra, found.DaemonSets, found.Changed, found.Planned = planned.InUse, planned.Extra, planned.DaemonSets, planned.Before(conclude.MostBefore), true
+		found.InUse, found.Extra, found.DaemonSets, found.Changed, found.Planned = planned.InUse, planned.Extra, planned.DaemonSets, planned.Before(status.MostBefore), true
 	}
 	return found
 }
@@ -120,17 +120,17 @@ func join(phases ...finding.Findings) (all finding.Findings) {
 }
 
 // verified is what AWS says of the account, as it is concluded; nil if it was not asked.
-func verified(verdict *cloud.Verdict) *conclude.CloudVerified {
+func verified(verdict *cloud.Verdict) *status.CloudVerified {
 	if verdict == nil {
 		return nil
 	}
-	told := conclude.CloudVerified(*verdict)
+	told := status.CloudVerified(*verdict)
 	return &told
 }
 
 // conclusionTools are what conclusions speak to.
-func (r *Reconciler) conclusionTools() conclude.Tools {
-	return conclude.Tools{
+func (r *Reconciler) conclusionTools() status.Tools {
+	return status.Tools{
 		Client: r.Client, Events: r.Events, Metrics: r.Metrics, Meter: r.Meter, Reports: r.Reports, Notices: r.Notices,
 		Now: r.Settings.Now, Namespace: r.Settings.Namespace, PageURL: r.Settings.PageURL,
 	}

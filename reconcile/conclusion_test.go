@@ -3,14 +3,14 @@ package reconcile
 import (
 	"context"
 
-	"github.com/plumbline-dev/plumbline/reconcile/conclude"
+	"github.com/plumbline-dev/plumbline/reconcile/status"
 )
 
 // verdict is what the pass comes to.
-func (p *pass) verdict() conclude.Verdict { return p.conclusion().Verdict() }
+func (p *pass) verdict() status.Verdict { return p.conclusion().Verdict() }
 
 // summarize sets the conditions and the lists of the status.
-func (p *pass) summarize(ctx context.Context) *conclude.Step {
+func (p *pass) summarize(ctx context.Context) *status.Step {
 	if p.plan.Plan != nil && p.snapshot != nil {
 		p.plan.Note(ctx, p.sync, p.removalStep().Relabelled)
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/desired"
+	"github.com/plumbline-dev/plumbline/reconcile/evaluate"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -33,8 +33,8 @@ func TestFixed(t *testing.T) {
 			p.sync.Status.Karpenter.Identity = "installed"
 			p.sync.Status.Karpenter.ClusterARN = "arn:aws:eks:eu-west-1:111122223333:cluster/prod-eu"
 			c.change(wanted)
-			_, err := desired.CheckFixed(p.sync.Status.Karpenter, wanted)
-			var moved *desired.FixedError
+			_, err := evaluate.CheckFixed(p.sync.Status.Karpenter, wanted)
+			var moved *evaluate.FixedError
 			switch {
 			case c.field == "" && err != nil:
 				t.Error(err)
@@ -42,7 +42,7 @@ func TestFixed(t *testing.T) {
 				t.Errorf("err = %v, want one about %s", err, c.field)
 			}
 			p.sync.Status.Karpenter = nil
-			if _, err := desired.CheckFixed(nil, wanted); err != nil {
+			if _, err := evaluate.CheckFixed(nil, wanted); err != nil {
 				t.Error("before the first install nothing is fixed")
 			}
 		})
@@ -84,7 +84,7 @@ func TestNothingIsFixedUntilChartsAreBrought(t *testing.T) {
 				n.Status.Karpenter = &v1alpha1.KarpenterStatus{Management: "Managed", Namespace: "kube-system", Version: "1.8.6", Identity: c.identity, Target: c.target}
 			})).pass()
 			p.want.Karpenter = &render.Karpenter{Management: render.External, Namespace: "karpenter"}
-			if _, err := desired.CheckFixed(p.sync.Status.Karpenter, p.want.Karpenter); c.fixed != (err != nil) {
+			if _, err := evaluate.CheckFixed(p.sync.Status.Karpenter, p.want.Karpenter); c.fixed != (err != nil) {
 				t.Errorf("fixed() = %v, want a refusal: %t", err, c.fixed)
 			}
 			p.sync.Status.Karpenter = p.want.Fixed(p.sync.Status.Karpenter)

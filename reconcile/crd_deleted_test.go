@@ -14,9 +14,9 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
-	"github.com/plumbline-dev/plumbline/reconcile/install"
-	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade/installtest"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -29,7 +29,7 @@ func TestNodesThatGoWithACRDAreNamed(t *testing.T) {
 	tells := func(what string, want ...string) {
 		t.Helper()
 		p := b.installing()
-		if err := p.charted(t.Context(), (*install.Step).Serve); err != nil {
+		if err := p.charted(t.Context(), (*upgrade.Step).Serve); err != nil {
 			t.Fatal(err)
 		}
 		var got []string

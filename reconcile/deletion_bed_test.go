@@ -15,8 +15,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
-	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade/installtest"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -43,7 +42,7 @@ func leaving(t *testing.T, change func(*v1alpha1.NodeSync)) *bed {
 			Status: karpv1.NodeClaimStatus{ProviderID: instance, NodeName: "node-1"},
 		},
 		&appsv1.Deployment{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "karpenter", Labels: observe.ControllerLabels()},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "karpenter", Labels: cluster.ControllerLabels()},
 			Status:     appsv1.DeploymentStatus{Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1},
 		},
 	}
@@ -62,7 +61,7 @@ func leaving(t *testing.T, change func(*v1alpha1.NodeSync)) *bed {
 // leader is a pod of Karpenter's controller that holds its lease, whatever the
 // clock says.
 func leader() []client.Object {
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "karpenter-a", Labels: observe.ControllerLabels()}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "karpenter-a", Labels: cluster.ControllerLabels()}}
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 	holder, renewed := "karpenter-a_1f", metav1.NewMicroTime(time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC))
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "karpenter-leader-election"}}

@@ -17,8 +17,8 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/account"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/conclude"
-	"github.com/plumbline-dev/plumbline/reconcile/inventory"
+	"github.com/plumbline-dev/plumbline/reconcile/apply"
+	"github.com/plumbline-dev/plumbline/reconcile/status"
 )
 
 // livePool is the pool as the cluster has it; nil if it has none.
@@ -164,7 +164,7 @@ func TestDrainWaitsForTheController(t *testing.T) {
 	b.clock.forward(15 * time.Minute)
 	b.reconcile()
 	v := b.pass().verdict()
-	if v.Class != conclude.Stuck || v.Reason != v1alpha1.ReasonStalled || !strings.Contains(v.Message, "NodePool/general stalled") {
+	if v.Class != status.Stuck || v.Reason != v1alpha1.ReasonStalled || !strings.Contains(v.Message, "NodePool/general stalled") {
 		t.Errorf("after 15 minutes: %+v", v)
 	}
 }
@@ -200,7 +200,7 @@ func TestDrainOfNothing(t *testing.T) {
 		prepare func(*bed)
 	}{
 		"its source was never read":    {func(n *v1alpha1.NodeSync) { n.Status = v1alpha1.NodeSyncStatus{} }, func(*bed) {}},
-		"its account cannot be dialed": {unchanged, func(b *bed) { b.recordApplied(inventory.Record{}) }},
+		"its account cannot be dialed": {unchanged, func(b *bed) { b.recordApplied(apply.Record{}) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := leaving(t, func(n *v1alpha1.NodeSync) {

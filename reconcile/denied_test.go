@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/conclude"
-	"github.com/plumbline-dev/plumbline/reconcile/memory"
+	"github.com/plumbline-dev/plumbline/reconcile/status"
+	"github.com/plumbline-dev/plumbline/reconcile/watch"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -99,7 +99,7 @@ func TestADeniedNodeSyncIsReported(t *testing.T) {
 	}
 	standIn := func() string {
 		t.Helper()
-		message, err := conclude.StandIn(t.Context(), b.client, b.read())
+		message, err := status.StandIn(t.Context(), b.client, b.read())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,14 +131,14 @@ func TestADeniedNodeSyncIsReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.concluded(b.pass(), applied, changed)
-	b.memories = memory.Store[remembered]{} // a daemon that comes after this one
+	b.memories = watch.Memories[remembered]{} // a daemon that comes after this one
 	b.concluded(b.pass(), applied, changed)
 	if said := standIn(); !strings.Contains(said, "denies each write of this NodeSync's status") {
 		t.Errorf("the ConfigMap says %q", said)
 	}
 
 	// The daemon that comes after this one has not written it.
-	b.memories, b.Client = memory.Store[remembered]{}, b.client
+	b.memories, b.Client = watch.Memories[remembered]{}, b.client
 	b.concluded(b.pass(), applied)
 	if said := standIn(); said != "" {
 		t.Errorf("the status is written again, and a ConfigMap says %q", said)

@@ -9,13 +9,12 @@ import (
 	"github.com/fluxcd/pkg/apis/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/plumbline-dev/plumbline/reconcile/desired"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
+	"github.com/plumbline-dev/plumbline/reconcile/evaluate"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
-	"github.com/plumbline-dev/plumbline/reconcile/install"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
-	"github.com/plumbline-dev/plumbline/reconcile/policy"
 	"github.com/plumbline-dev/plumbline/reconcile/step"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 )
 
 // evaluation is what is to be done, and what it was decided from: the third phase's result.
@@ -24,11 +23,11 @@ type evaluation struct {
 	revision revision
 	observed observed
 	// Desired is what Git wants: the charts, their values, the schema and the definitions.
-	Desired desired.Desired
+	Desired evaluate.Desired
 	// Live is what was observed, with what only the record of what was applied knows: NodePools that another client has deleted.
 	Live plan.Live
 	// Plan is what is done with definitions, and what is held.
-	Plan policy.Planned
+	Plan evaluate.Planned
 	// NotUpgraded is why a change of the charts is not made; the rest was planned under the release that is installed.
 	NotUpgraded error
 }
@@ -76,7 +75,7 @@ func (r *reconciliation) inSteps(ctx context.Context, ev evaluation, steps []eva
 // resolveCharts finds the charts of the version in Git, and the schema of the definitions: that of their CRDs, or of what is
 // installed where the change is known not to be made.
 func (r *reconciliation) resolveCharts(ctx context.Context, ev evaluation) (evaluation, error) {
-	err := r.desires(ctx, &ev, func(work *desired.Step, ctx context.Context) (err error) {
+	err := r.desires(ctx, &ev, func(work *evaluate.DesiredStep, ctx context.Context) (err error) {
 		ev.NotUpgraded, err = work.ResolveSchema(ctx, func() (error, error) {
 			charts := r.chartStep(&ev)
 			why, err := charts.Refused()
@@ -90,13 +89,13 @@ func (r *reconciliation) resolveCharts(ctx context.Context, ev evaluation) (eval
 
 // takeSchemaInForce takes the schema of the release that is installed.
 func (r *reconciliation) takeSchemaInForce(ctx context.Context, ev evaluation) (evaluation, error) {
-	err := r.desires(ctx, &ev, (*desired.Step).TakeSchemaInForce)
+	err := r.desires(ctx, &ev, (*evaluate.DesiredStep).TakeSchemaInForce)
 	return ev, err
 }
 
 // render makes the Set.
 func (r *reconciliation) render(ctx context.Context, ev evaluation) (evaluation, error) {
-	err := r.desires(ctx, &ev, (*desired.Step).Render)
+	err := r.desires(ctx, &ev, (*evaluate.DesiredStep).Render)
 	return ev, err
 }
 
@@ -119,16 +118,16 @@ func (r *reconciliation) makePlan(ctx context.Context, ev evaluation) (_ evaluat
 }
 
 // desires takes one step towards what Git wants.
-func (r *reconciliation) desires(ctx context.Context, ev *evaluation, do func(*desired.Step, context.Context) error) error {
+func (r *reconciliation) desires(ctx context.Context, ev *evaluation, do func(*evaluate.DesiredStep, context.Context) error) error {
 	work := r.desiredStep(ev)
 	err := do(work, ctx)
 	ev.Join(work.Findings)
 	return err
 }
 
-func (r *reconciliation) desiredStep(ev *evaluation) *desired.Step {
-	return &desired.Step{
-		Tools: desired.Tools{
+func (r *reconciliation) desiredStep(ev *evaluation) *evaluate.DesiredStep {
+	return &evaluate.DesiredStep{
+		DesiredTools: evaluate.DesiredTools{
 			Cached: r.Client, Uncached: r.Uncached, Store: r.Charts, Releases: r.Install, Schemas: &r.schemas,
 			Confine: r.Confine, Shared: r.Values, Disk: r.Disk, Grants: r.Settings.Grants, CABundle: r.Settings.CABundle(),
 			KarpenterNamespaces: r.Settings.KarpenterNamespaces,
@@ -145,11 +144,11 @@ func (r *reconciliation) desiredStep(ev *evaluation) *desired.Step {
 }
 
 // policyStep is the planning.
-func (r *reconciliation) policyStep(ev *evaluation) *policy.Step {
+func (r *reconciliation) policyStep(ev *evaluation) *evaluate.PlanStep {
 	last, _, _ := r.memory.fetch.Last()
 	branch, set, retry := r.sourceStep(), ev.Desired.Set, r.sync.GetRetryInterval()
-	return &policy.Step{
-		Tools: policy.Tools{
+	return &evaluate.PlanStep{
+		PlanTools: evaluate.PlanTools{
 			Cached: r.Client, Uncached: r.Uncached, Expire: r.Client, ServesApprovals: r.watches.ServesApprovals, Registry: &r.registry, Namespace: r.Settings.Namespace, Takes: r.Settings.Takes, Confine: r.Confine,
 			CABundle: r.Settings.CABundle(), Fetch: r.fetchFor, Look: r.Look,
 		},
@@ -158,7 +157,7 @@ func (r *reconciliation) policyStep(ev *evaluation) *policy.Step {
 		Now: r.now, Retry: retry,
 		Hosts:      r.view.PoolHostsOf(r.sync.Status.Karpenter, r.Settings.Own, ev.Live.NodeClaims),
 		Resolve:    r.resolveStep(ev.Desired, ev.observed.Account).Answers,
-		Loads:      observe.Loads(r.view.Uncached),
+		Loads:      cluster.Loads(r.view.Uncached),
 		DaemonSets: r.view.DaemonSetsOf(ev.Live.NodeClaims, r.now, retry),
 		Landing:    r.memory.landing.For(r.Landing, r.now, set.Fingerprint(), r.sync.GetAnnotations()[meta.ReconcileRequestAnnotation], func() { r.Look(r.name()) }),
 		Order:      branch.Order, FindOrder: branch.FindOrder, Read: branch.Read,
@@ -167,11 +166,11 @@ func (r *reconciliation) policyStep(ev *evaluation) *policy.Step {
 }
 
 // chartStep is the work on the charts, from what was evaluated.
-func (r *reconciliation) chartStep(ev *evaluation) *install.Step {
+func (r *reconciliation) chartStep(ev *evaluation) *upgrade.Step {
 	git := ev.Desired
-	return &install.Step{
-		Tools: install.Tools{Client: r.Nodes.Client, Helm: r.Install, Logs: r.Logs, Schemas: &r.schemas, StillLeader: r.Settings.StillLeader},
-		Wanted: install.Wanted{
+	return &upgrade.Step{
+		Tools: upgrade.Tools{Client: r.Nodes.Client, Helm: r.Install, Logs: r.Logs, Schemas: &r.schemas, StillLeader: r.Settings.StillLeader},
+		Wanted: upgrade.Wanted{
 			Karpenter: git.Karpenter, Charts: git.Charts, Values: git.Values, Permit: r.desiredStep(ev).Permit,
 			Revision: r.revisionOf(ev), Set: git.Set, Serving: git.Serving, Older: ev.Plan.Older, Frozen: ev.Plan.FrozenNow(),
 		},

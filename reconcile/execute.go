@@ -7,14 +7,12 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/apply/changes"
-	"github.com/plumbline-dev/plumbline/reconcile/conclude"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
-	"github.com/plumbline-dev/plumbline/reconcile/install"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/removal"
+	"github.com/plumbline-dev/plumbline/reconcile/status"
 	"github.com/plumbline-dev/plumbline/reconcile/step"
-	"github.com/plumbline-dev/plumbline/reconcile/teardown"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -27,7 +25,7 @@ type done struct {
 	// Account is what AWS says of the account after it was confirmed for a change of the charts; nil if it was not.
 	Account *cloud.Verdict
 	// Charts are how far the CRDs and the controller are.
-	Charts install.Installed
+	Charts upgrade.Installed
 
 	// Announced reports what was saved before many changes were written.
 	Announced announced
@@ -36,14 +34,14 @@ type done struct {
 	Unwritten error
 	// Drifts are the objects that another client has changed or deleted, and Held the changes that are held; nil if the
 	// reconcile has not come so far.
-	Drifts []conclude.Drift
-	Held   []conclude.Held
+	Drifts []status.Drift
+	Held   []status.Held
 	// Ready is how far each definition is.
-	Ready observe.ByRef
+	Ready cluster.ByRef
 
 	Nodes nodesSeen
 	// Removed is what was done for removals, and Ended says how the deletion of the NodeSync has ended; empty while it has not.
-	Removed []teardown.Write
+	Removed []removal.Write
 	Ended   string
 }
 
@@ -62,8 +60,8 @@ func (d *done) account() *cloud.Verdict {
 }
 
 // work is what was done, for metrics and events.
-func (d *done) work(trace []step.Timing) conclude.Work {
-	return conclude.Work{Durations: trace, Written: d.Written, Removed: d.Removed, Saves: d.Announced.saves, Stored: d.Announced.stored}
+func (d *done) work(trace []step.Timing) status.Work {
+	return status.Work{Durations: trace, Written: d.Written, Removed: d.Removed, Saves: d.Announced.saves, Stored: d.Announced.stored}
 }
 
 // execute installs the charts, applies what has changed, looks at what nodes do since, and takes removals one step further.
@@ -123,13 +121,13 @@ func (r *reconciliation) installCharts(ctx context.Context, ev evaluation) (done
 	r.sync.Status.Karpenter = ev.Desired.Fixed(r.sync.Status.Karpenter)
 	r.memory.account.Note(r.sync.Status.Karpenter, ev.observed.Account)
 	if ev.NotUpgraded != nil {
-		return r.installs(ctx, d, (*install.Step).Serve)
+		return r.installs(ctx, d, (*upgrade.Step).Serve)
 	}
-	d, err := r.installs(ctx, d, (*install.Step).Run)
+	d, err := r.installs(ctx, d, (*upgrade.Step).Run)
 	if t := r.sync.Status.Karpenter.Target; t != nil && upgrade.InProgress(*t) {
 		r.notePartlyApplied(ev)
 	}
-	if err == nil || !install.InForce(r.sync.Status.Karpenter, err) {
+	if err == nil || !upgrade.StaysInForce(r.sync.Status.Karpenter, err) {
 		return d, err
 	}
 	ev.Join(d.Findings)
@@ -139,11 +137,11 @@ func (r *reconciliation) installCharts(ctx context.Context, ev evaluation) (done
 	if err != nil {
 		return d, err
 	}
-	return r.installs(ctx, d, (*install.Step).Serve)
+	return r.installs(ctx, d, (*upgrade.Step).Serve)
 }
 
 // installs takes one step of the charts: they are installed as Git says, or the release that is installed is looked at.
-func (r *reconciliation) installs(ctx context.Context, d done, do func(*install.Step, context.Context) (install.Installed, error)) (_ done, err error) {
+func (r *reconciliation) installs(ctx context.Context, d done, do func(*upgrade.Step, context.Context) (upgrade.Installed, error)) (_ done, err error) {
 	work := r.chartStep(&d.evaluation)
 	work.Confirm = func(ctx context.Context) (err error) {
 		d, err = r.confirmAccount(ctx, d)
@@ -160,7 +158,7 @@ func (r *reconciliation) confirmAccount(ctx context.Context, d done) (done, erro
 	verdict := ask.Confirm(ctx)
 	d.Join(ask.Findings)
 	d.Account = &verdict
-	return d, install.Barrier(*r.sync.Status.Karpenter, verdict, r.sync.Spec.Guard.AllowUnverifiedAccount)
+	return d, upgrade.Barrier(*r.sync.Status.Karpenter, verdict, r.sync.Spec.Guard.AllowUnverifiedAccount)
 }
 
 // settleCharts ends a change of the charts once every definition is Ready under the new controller.
@@ -179,9 +177,9 @@ func (r *reconciliation) applyPlan(ctx context.Context, d done) (done, error) {
 	d.Join(work.Findings)
 	d.Written, d.Unwritten = result.Written, result.Unwritten
 	if d.evaluation.Live.Served { // else no object was read: which of them were changed or deleted is unknown
-		d.Drifts = conclude.DriftsOf(d.evaluation.Plan.Plan, result.Written)
+		d.Drifts = status.DriftsOf(d.evaluation.Plan.Plan, result.Written)
 	}
-	d.Held = conclude.HeldChanges(result.Held)
+	d.Held = status.HeldChanges(result.Held)
 	switch {
 	case result.Whole:
 		r.sync.Status.LastAppliedRevision, r.sync.Status.LastAppliedInputs = d.evaluation.revision.Snapshot.Revision, d.evaluation.Desired.Set.Fingerprint()
@@ -246,13 +244,13 @@ func (r *reconciliation) removalStep(d *done) *removal.Step {
 	return &removal.Step{
 		Tools: removal.Tools{
 			Client: r.Client, Uncached: r.Uncached, Nodes: r.Nodes, Log: r.controllerLog, Gate: r.chartStep(ev).On, Denied: r.denied,
-			EC2:      func(ctx context.Context, region string) (teardown.EC2, error) { return r.cloud()(ctx, region) },
+			EC2:      func(ctx context.Context, region string) (removal.EC2, error) { return r.cloud()(ctx, region) },
 			AskEvery: r.Settings.CloudInterval, StillLeader: r.Settings.StillLeader, Reached: r.Points.Phase,
 		},
 		Sync: r.sync, Before: r.before, View: r.view, Memory: &r.memory.removal, Now: r.now,
 		Set: ev.Desired.Set, Live: ev.Live, Served: ev.Live.Served, Plan: ev.Plan.Plan,
 		Revision: revision, Applied: d.Unwritten == nil && r.sync.Status.LastAppliedRevision == revision,
-		Written: conclude.Writes(d.Written), Ready: d.Ready,
+		Written: status.Writes(d.Written), Ready: d.Ready,
 		Controller: d.Charts.Controller, Alive: d.Charts.Alive,
 		Cluster: cluster, Region: region, Account: d.account(),
 		GoesTo: planning.GoesTo, Left: planning.Left, Withheld: ev.Plan.Withheld, ReadSince: r.sourceStep().ReadSince,

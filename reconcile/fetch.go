@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/plumbline-dev/plumbline/reconcile/desired"
+	"github.com/plumbline-dev/plumbline/reconcile/evaluate"
 	"github.com/plumbline-dev/plumbline/reconcile/fetch"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/step"
@@ -23,7 +23,7 @@ type revision struct {
 	// Unverified is why the commit lacks a signature that the NodeSync asks for.
 	Unverified error
 	// Config is what plumbline.yaml says. Its charts, schema and definitions are found by the third phase.
-	Config desired.Desired
+	Config evaluate.Desired
 }
 
 // fetch takes the newest commit, or the last one where none is due, checks its signatures before anything of it is read, and
@@ -61,7 +61,7 @@ func (r *reconciliation) verify(ctx context.Context, rev revision) (revision, er
 // configure reads plumbline.yaml.
 func (r *reconciliation) configure(ctx context.Context, rev revision) (revision, error) {
 	ev := evaluation{revision: rev}
-	err := r.desires(ctx, &ev, (*desired.Step).Configure)
+	err := r.desires(ctx, &ev, (*evaluate.DesiredStep).Configure)
 	rev.Config = ev.Desired
 	rev.Join(ev.Findings)
 	return rev, err

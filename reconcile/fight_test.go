@@ -9,8 +9,8 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts/release"
 	"github.com/plumbline-dev/plumbline/provision/charts/survey"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/conclude"
-	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
+	"github.com/plumbline-dev/plumbline/reconcile/status"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade/installtest"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -36,7 +36,7 @@ func TestAFightIsToldUntilItEnds(t *testing.T) {
 		}
 		asked = b.install.Asked[charts.ControllerChart]
 		v := p.verdict()
-		if is := v.Class == conclude.Stuck && v.Reason == v1alpha1.ReasonConflict; is != told {
+		if is := v.Class == status.Stuck && v.Reason == v1alpha1.ReasonConflict; is != told {
 			t.Errorf("%s: verdict %+v", what, v)
 		}
 		const words = "ClusterRole karpenter: rules was edited by argocd (Apply): it was reverted 3 times within an hour; correction is paused: " +

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
+	"github.com/plumbline-dev/plumbline/reconcile/status"
 )
 
 // deletedWhilePending is a NodeSync that was deleted when its commit was pending.
@@ -93,7 +93,7 @@ func TestALastWordThatCannotBeQueued(t *testing.T) {
 }
 
 // unqueued takes no last word.
-type unqueued struct{ conclude.Reports }
+type unqueued struct{ status.Reports }
 
 func (unqueued) PostFinalStatus(context.Context, *v1alpha1.NodeSync, queue.FinalStatus) (bool, error) {
 	return false, errors.New("the namespace is being deleted")

@@ -11,7 +11,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/preview"
+	"github.com/plumbline-dev/plumbline/reconcile/review"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -58,7 +58,7 @@ func (m *mirror) change(change func(*v1alpha1.NodeSync)) {
 }
 
 // previewOf is what plumbline plan says of the commit after.
-func (m *mirror) previewOf() (*preview.Preview, error) {
+func (m *mirror) previewOf() (*review.Preview, error) {
 	step := m.world.previewStep(m.bed)
 	step.Snapshot = &render.Snapshot{Revision: "main@sha1:9", Commit: "9", FS: m.after}
 	return step.Make(m.t.Context())

@@ -16,10 +16,10 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts/release"
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
-	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade/installtest"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -209,7 +209,7 @@ func TestTheFirstHopIsFromWhatSomebodyInstalled(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			deployment := installtest.Installed()[0].(*appsv1.Deployment)
-			deployment.Labels = maps.Clone(observe.ControllerLabels())
+			deployment.Labels = maps.Clone(cluster.ControllerLabels())
 			maps.Copy(deployment.Labels, c.labels)
 			deployment.Spec.Template.Spec.Containers = []corev1.Container{{Name: "controller", Image: c.image}}
 			b := newBed(t, nodeSync(unchanged), deployment)

@@ -11,16 +11,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/conclude"
+	"github.com/plumbline-dev/plumbline/reconcile/status"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
 // holds is a pass in which changes of these pools are held.
 func holds(pools ...string) found {
 	return func(p *pass) {
-		p.Held = []conclude.Held{}
+		p.Held = []status.Held{}
 		for _, pool := range pools {
-			p.Held = append(p.Held, conclude.Held{
+			p.Held = append(p.Held, status.Held{
 				Ref:     render.Ref{Kind: render.NodePool, Name: pool},
 				Message: "4 nodes would be disrupted, and guard.maxDisruptedNodes allows 3: set it to 4",
 			})

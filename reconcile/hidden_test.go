@@ -19,10 +19,10 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts/release"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
-	"github.com/plumbline-dev/plumbline/reconcile/nodes"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/rollout"
 	"github.com/plumbline-dev/plumbline/redact"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -45,7 +45,7 @@ func TestNoSecretIsSaid(t *testing.T) {
 		"another cluster's name":          func(p *pass) { p.SawAccount, p.Collision = true, quoted },
 		"objects that fail":               func(p *pass) { p.Unwritten = errors.Join(errors.New("x"), rejected) },
 		"what is waited for":              func(p *pass) { p.Wait("Controller", quoted) },
-		"a Stage":                         func(p *pass) { p.want.Set = &render.Set{}; p.stages.Controller = observe.Readiness{Message: quoted} },
+		"a Stage":                         func(p *pass) { p.want.Set = &render.Set{}; p.stages.Controller = cluster.Readiness{Message: quoted} },
 		"an object":                       func(p *pass) { pool(p, quoted) },
 		"an event":                        func(p *pass) { p.Warn("ChartRolledBack", quoted) },
 		"why it was rolled back": func(p *pass) {
@@ -54,7 +54,7 @@ func TestNoSecretIsSaid(t *testing.T) {
 		"a removal": func(p *pass) {
 			p.sync.Status.Removals = []v1alpha1.Removal{{Kind: "NodePool", Name: "general", Message: quoted}}
 		},
-		"a pool that gets no nodes": func(p *pass) { p.Looked, p.LaunchFailures = true, []nodes.LaunchFailure{{Pool: "a", Why: quoted}} },
+		"a pool that gets no nodes": func(p *pass) { p.Looked, p.LaunchFailures = true, []rollout.LaunchFailure{{Pool: "a", Why: quoted}} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBed(t, reporting(unchanged), secretWith("s", true, map[string]string{"values.yaml": fmt.Sprintf("a: {b: [%q]}", marker)}))
@@ -162,7 +162,7 @@ func TestCredentialsAreNotSaid(t *testing.T) {
 func pool(p *pass, message string) {
 	ref := render.Ref{Kind: render.NodePool, Name: "general"}
 	p.want.Set = &render.Set{Objects: []render.Object{{Ref: ref}}}
-	p.stages.ready = observe.ByRef{ref: {Message: message}}
+	p.stages.ready = cluster.ByRef{ref: {Message: message}}
 }
 
 // everythingSaid is the NodeSync, the events and what the Git hosts are to be told.

@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
+	"github.com/plumbline-dev/plumbline/reconcile/status"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -82,7 +82,7 @@ func TestCommitsThatARevisionBrought(t *testing.T) {
 }
 
 // deafReports take nothing.
-type deafReports struct{ conclude.Reports }
+type deafReports struct{ status.Reports }
 
 func (deafReports) Say(context.Context, *v1alpha1.NodeSync, queue.Update) error {
 	return errUnreachable

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade/installtest"
 )
 
 // TestTheSchemaInForceIsHeldToDigests: charts that are pulled only for the schema of what is in

@@ -13,9 +13,9 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/charts/release"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/conclude"
-	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/status"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade/installtest"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -86,7 +86,7 @@ func TestTheRestGoesOnUnderWhatIsInForce(t *testing.T) {
 			if stops := p.Fault != nil; stops != c.stops {
 				t.Fatalf("fault %v, want one %t", p.Fault, c.stops)
 			}
-			if v := p.verdict(); v.Class != conclude.Stuck || v.Reason != c.reason || !strings.Contains(v.Message, c.words) {
+			if v := p.verdict(); v.Class != status.Stuck || v.Reason != c.reason || !strings.Contains(v.Message, c.words) {
 				t.Errorf("verdict %+v, want %s with %q", v, c.reason, c.words)
 			}
 			if c.stops {
@@ -126,7 +126,7 @@ func TestTheRestGoesOnWhileTheWayBackIsStalled(t *testing.T) {
 	if p.stages.Changing || !p.stages.CRDs.Ready || p.stages.Controller.Ready {
 		t.Errorf("stages %+v", p.stages)
 	}
-	if v := p.verdict(); v.Class != conclude.Stuck {
+	if v := p.verdict(); v.Class != status.Stuck {
 		t.Errorf("verdict %+v", v)
 	}
 }

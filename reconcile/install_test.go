@@ -12,9 +12,9 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts/release"
 	"github.com/plumbline-dev/plumbline/provision/charts/survey"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
-	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
+	"github.com/plumbline-dev/plumbline/reconcile/status"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade/installtest"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -138,7 +138,7 @@ func TestInstalledChartsGoOnWithoutTheRegistry(t *testing.T) {
 				t.Errorf("Helm was asked without charts:\n%s", diff)
 			}
 			v := p.verdict()
-			if v.Class != conclude.Retrying || v.Reason != v1alpha1.ReasonChartFailed || !strings.Contains(v.Message, "no route; the charts stay as they are installed") {
+			if v.Class != status.Retrying || v.Reason != v1alpha1.ReasonChartFailed || !strings.Contains(v.Message, "no route; the charts stay as they are installed") {
 				t.Errorf("verdict: %+v", v)
 			}
 		})

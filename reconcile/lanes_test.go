@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
-	"github.com/plumbline-dev/plumbline/reconcile/wake"
+	"github.com/plumbline-dev/plumbline/reconcile/watch"
 )
 
 // TestAPassWithoutALaneIsWoken, once, when there is one, and has done nothing until then.
@@ -18,8 +18,8 @@ func TestAPassWithoutALaneIsWoken(t *testing.T) {
 	b.lanes.Enter(repository, types.NamespacedName{Name: "other"})
 	before := *b.patches
 	for range 2 {
-		if got := b.reconcile(); got.RequeueAfter != wake.Crowded || *b.patches != before || len(b.source.requests) > 0 {
-			t.Errorf("tried again after %s, want %s, with %d patches and %d fetches, want none", got.RequeueAfter, wake.Crowded, *b.patches-before, len(b.source.requests))
+		if got := b.reconcile(); got.RequeueAfter != watch.Crowded || *b.patches != before || len(b.source.requests) > 0 {
+			t.Errorf("tried again after %s, want %s, with %d patches and %d fetches, want none", got.RequeueAfter, watch.Crowded, *b.patches-before, len(b.source.requests))
 		}
 	}
 	b.lanes.End(repository, b.Look)

@@ -15,10 +15,10 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/nodes"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
+	"github.com/plumbline-dev/plumbline/reconcile/rollout"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -70,7 +70,7 @@ func TestAPoolWithoutCapacityIsNamed(t *testing.T) {
 	if !conditions.IsReady(sync) {
 		t.Errorf("ready: %+v", conditions.Get(sync, meta.ReadyCondition))
 	}
-	if again > observe.FailedLaunchLasts {
+	if again > cluster.FailedLaunchLasts {
 		t.Errorf("looked at again in %s: by then it is over", again)
 	}
 	told := b.told()
@@ -173,7 +173,7 @@ func TestACommitStatusNamesAPoolWithoutNodes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newBed(t, nodeSync(unchanged)).pass()
 			p.live.NodeClaims = c.nodes
-			p.Looked, p.LaunchFailures = true, []nodes.LaunchFailure{{Pool: "cheap", Why: "insufficient capacity, with fleet error(s), InsufficientInstanceCapacity"}}
+			p.Looked, p.LaunchFailures = true, []rollout.LaunchFailure{{Pool: "cheap", Why: "insufficient capacity, with fleet error(s), InsufficientInstanceCapacity"}}
 			p.summarize(t.Context())
 			v := p.verdict()
 			if v.CommitState() != c.state || v.CommitText() != "applied; "+c.words+": insufficient capacity, with fleet error(s), InsufficientInstanceCapacity" {
@@ -198,7 +198,7 @@ func TestNodesThatDoNotRegister(t *testing.T) {
 	p.want.Set = &render.Set{Objects: []render.Object{{Ref: ref}}}
 	p.live.Objects = map[render.Ref]*plan.Object{ref: plan.NewObject(live)}
 	p.takes(t.Context(), p.seeLaunches)
-	want := []nodes.LaunchFailure{{Pool: "cheap", Why: "its nodes do not register: RegistrationFailed: Failed to register node"}}
+	want := []rollout.LaunchFailure{{Pool: "cheap", Why: "its nodes do not register: RegistrationFailed: Failed to register node"}}
 	if !slices.Equal(p.LaunchFailures, want) {
 		t.Errorf("%+v", p.LaunchFailures)
 	}
@@ -226,7 +226,7 @@ func TestAPoolWithoutAnInstanceTypeIsNamed(t *testing.T) {
 	if failing == nil || failing.Message != "NodePool/cheap gets no nodes: Karpenter finds no instance type for it: NodePool requirements filtered out all" {
 		t.Fatalf("it says %+v", failing)
 	}
-	b.clock.forward(observe.FailedLaunchLasts)
+	b.clock.forward(cluster.FailedLaunchLasts)
 	if sync, _ := b.looksAtLaunches(); conditions.Has(sync, v1alpha1.LaunchFailingCondition) {
 		t.Errorf("ten minutes later it says %+v", conditions.Get(sync, v1alpha1.LaunchFailingCondition))
 	}

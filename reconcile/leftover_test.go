@@ -9,21 +9,21 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/inventory"
+	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
 // recordPool has the record report that a NodePool was applied.
 func (b *bed) recordPool(name string, uid types.UID) {
 	b.t.Helper()
-	b.recordApplied(inventory.Record{
+	b.recordApplied(apply.Record{
 		Objects: map[render.Ref]types.UID{{Kind: render.NodePool, Name: name}: uid}, Pools: map[string]bool{name: true},
 	})
 }
 
-func (b *bed) recordApplied(r inventory.Record) {
+func (b *bed) recordApplied(r apply.Record) {
 	b.t.Helper()
-	store, err := inventory.Load(b.t.Context(), b.client, b.read())
+	store, err := apply.LoadRecord(b.t.Context(), b.client, b.read())
 	if err == nil {
 		err = store.Save(b.t.Context(), b.client, b.read(), r)
 	}
@@ -105,7 +105,7 @@ func TestDrainDoesNotWaitForOthers(t *testing.T) {
 // cluster show.
 func TestDrainEndsWithAQuestion(t *testing.T) {
 	b := leaving(t, func(n *v1alpha1.NodeSync) { n.Spec.OnDelete = v1alpha1.OnDeleteDrain })
-	b.recordApplied(inventory.Record{Pools: map[string]bool{"general": true}})
+	b.recordApplied(apply.Record{Pools: map[string]bool{"general": true}})
 	b.vanish()
 	b.staysWhile("i-0123456789abcdef0 (running)")
 	b.cloud.running = nil // absent, and it was never shown to end
@@ -117,7 +117,7 @@ func TestDrainEndsWithAQuestion(t *testing.T) {
 // TestDrainWithoutAnAccount: what cannot be asked is not verified.
 func TestDrainWithoutAnAccount(t *testing.T) {
 	b := leaving(t, func(n *v1alpha1.NodeSync) { n.Spec.OnDelete = v1alpha1.OnDeleteDrain })
-	b.recordApplied(inventory.Record{Pools: map[string]bool{"general": true}})
+	b.recordApplied(apply.Record{Pools: map[string]bool{"general": true}})
 	b.vanish()
 	b.cloud.err = &cloud.DeniedError{Action: "ec2:DescribeInstances", Err: errUnreachable}
 	b.staysWhile("set onDelete: Orphan to leave the nodes")

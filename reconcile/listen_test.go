@@ -13,9 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
-	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
-	"github.com/plumbline-dev/plumbline/reconcile/memory"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade/installtest"
 	"github.com/plumbline-dev/plumbline/reconcile/watch"
 	"github.com/plumbline-dev/plumbline/reconcile/watch/watchtest"
 )
@@ -25,7 +23,7 @@ func listeningBed(t *testing.T, objects ...client.Object) (*bed, *watchtest.Cach
 	t.Helper()
 	b := newBed(t, nodeSync(unchanged), objects...)
 	b.source.files = files(karpenterYAML)
-	b.Nodes.Refusals = &observe.Refusals{}
+	b.Nodes.Refusals = &cluster.Refusals{}
 	f := watchtest.NewCache()
 	f.Objects = b.Nodes.Client
 	b.watches = f.Watches(b.Client.Scheme(), b.wakes(), b.Nodes.Refusals, b.clock.now)
@@ -39,7 +37,7 @@ func TestNoPassBeforeTheCachesAreFilled(t *testing.T) {
 	passes := func(what string, want bool) {
 		t.Helper()
 		before := b.read().ResourceVersion
-		b.memories = memory.Store[remembered]{}
+		b.memories = watch.Memories[remembered]{}
 		result := b.reconcile()
 		if waits := result.RequeueAfter == watch.Filling; waits == want || waits && b.read().ResourceVersion != before {
 			t.Fatalf("%s: a pass %t, want %t", what, !waits, want)
@@ -122,7 +120,7 @@ func TestItIsRenderedWhileTheCachesFill(t *testing.T) {
 		}
 	}
 	b.reconcile()
-	b.memories = memory.Store[remembered]{}
+	b.memories = watch.Memories[remembered]{}
 	b.source.requests = nil
 	f.Empty["NodeClaim"] = true
 	before := b.read().ResourceVersion

@@ -19,7 +19,6 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/removal"
-	"github.com/plumbline-dev/plumbline/reconcile/teardown"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -74,7 +73,7 @@ func TestARevertWhoseRecordIsOvertaken(t *testing.T) {
 	recorded := v1alpha1.Removal{Kind: render.NodePool, Name: "general", UID: "p1", Phase: v1alpha1.RemovalPacing, RecordedAt: at, Since: at, LastProgress: at}
 	sync := nodeSync(func(n *v1alpha1.NodeSync) { n.Status.Removals = []v1alpha1.Removal{recorded} })
 	record := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: teardown.RecordName("prod"), OwnerReferences: []metav1.OwnerReference{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: removal.RecordName("prod"), OwnerReferences: []metav1.OwnerReference{
 			*metav1.NewControllerRef(sync, v1alpha1.GroupVersion.WithKind(v1alpha1.NodeSyncKind)),
 		}},
 		Data: map[string]string{"p1": `{"kind":"NodePool","name":"general"}`},

@@ -20,11 +20,11 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
-	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/removal"
 	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
+	"github.com/plumbline-dev/plumbline/reconcile/status"
 	"github.com/plumbline-dev/plumbline/reconcile/step"
-	"github.com/plumbline-dev/plumbline/reconcile/teardown"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -32,7 +32,7 @@ import (
 func metered(b *bed) *prometheus.Registry {
 	registry := prometheus.NewPedanticRegistry()
 	recorder := metrics.NewRecorder()
-	b.Meter = conclude.NewMeter(b.clock.now, func() map[types.NamespacedName]queue.Depth {
+	b.Meter = status.NewMeter(b.clock.now, func() map[types.NamespacedName]queue.Depth {
 		if b.client.Get(b.t.Context(), client.ObjectKey{Namespace: namespace, Name: "prod"}, &v1alpha1.NodeSync{}) != nil {
 			return nil // as the queue forgets a NodeSync that is gone
 		}
@@ -88,11 +88,11 @@ func TestMeterMeasuresAPass(t *testing.T) {
 		{Ref: render.Ref{Kind: render.NodePool, Name: "a"}, Action: plan.Create, Object: &unstructured.Unstructured{}, Requests: 1},
 		{Ref: render.Ref{Kind: render.NodePool, Name: "b"}, Action: plan.Update, Object: &unstructured.Unstructured{}, Requests: 2},
 	}
-	p.did.Removed = []teardown.Write{
-		{Kind: render.NodePool, Name: "c", Action: teardown.StopGrowth{}},
-		{Kind: render.NodePool, Name: "d", Action: teardown.DeleteNodeClaim{Name: "d-1"}},
-		{Kind: render.NodePool, Name: "d", Action: teardown.DeleteNodeClaim{Name: "d-2"}},
-		{Kind: render.EC2NodeClass, Name: "e", Action: teardown.DeleteObject{}},
+	p.did.Removed = []removal.Write{
+		{Kind: render.NodePool, Name: "c", Action: removal.StopGrowth{}},
+		{Kind: render.NodePool, Name: "d", Action: removal.DeleteNodeClaim{Name: "d-1"}},
+		{Kind: render.NodePool, Name: "d", Action: removal.DeleteNodeClaim{Name: "d-2"}},
+		{Kind: render.EC2NodeClass, Name: "e", Action: removal.DeleteObject{}},
 	}
 	removals(v1alpha1.RemovalDraining, v1alpha1.RemovalDraining, v1alpha1.RemovalHeld)(p)
 	since := metav1.NewTime(b.clock.now().Add(-time.Hour))
@@ -183,8 +183,8 @@ func TestMetricsAreDocumented(t *testing.T) {
 	registry := metered(b)
 	p := b.pass()
 	p.step(t.Context(), step.See, p.see)
-	p.did.Removed = []teardown.Write{{Kind: render.NodePool, Action: teardown.StopGrowth{}}}
-	p.Drifts = []conclude.Drift{{Ref: render.Ref{Kind: render.NodePool, Name: "general"}, Reported: true}}
+	p.did.Removed = []removal.Write{{Kind: render.NodePool, Action: removal.StopGrowth{}}}
+	p.Drifts = []status.Drift{{Ref: render.Ref{Kind: render.NodePool, Name: "general"}, Reported: true}}
 	p.SawRollout, p.Rollout = true, &v1alpha1.Rollout{Nodes: 1, Outdated: 1}
 	p.PoolRollouts = []v1alpha1.PoolRollout{{Pool: "general", Reason: v1alpha1.BrakeFailedLaunches, BrakedAt: &metav1.Time{Time: b.Settings.Now()}}}
 	if _, err := p.conclude(t.Context()); err != nil {

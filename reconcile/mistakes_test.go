@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/apply/applytest"
-	"github.com/plumbline-dev/plumbline/reconcile/inventory"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -41,7 +41,7 @@ func newFleet(t *testing.T, shared *plannedShelf) *plannedWorld {
 	w := &plannedWorld{sync: nodeSync(unchanged), server: applytest.New(t), files: fstest.MapFS{}}
 	w.install(shared.identity)
 	w.sync.Status.LastAppliedRevision, w.sync.Status.LastAttemptedRevision = "main@sha1:0", "main@sha1:0"
-	w.recorded = &inventory.Record{Objects: map[render.Ref]types.UID{}, Pools: map[string]bool{}, Revision: "main@sha1:0"}
+	w.recorded = &apply.Record{Objects: map[render.Ref]types.UID{}, Pools: map[string]bool{}, Revision: "main@sha1:0"}
 	files := fleetFiles()
 	for _, file := range []string{"class.yaml", "a/pool.yaml", "b/pool.yaml", "s/pool.yaml"} {
 		object := w.server.Definition(t, strings.ReplaceAll(files["prod/"+file], "${CAPACITY}", "spot"))

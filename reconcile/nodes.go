@@ -8,22 +8,18 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/plumbline-dev/plumbline/reconcile/account"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply/changes"
-	"github.com/plumbline-dev/plumbline/reconcile/brake"
-	"github.com/plumbline-dev/plumbline/reconcile/conclude"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
-	"github.com/plumbline-dev/plumbline/reconcile/instances"
-	"github.com/plumbline-dev/plumbline/reconcile/nodes"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
-	"github.com/plumbline-dev/plumbline/reconcile/propose"
+	"github.com/plumbline-dev/plumbline/reconcile/removal"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
-	"github.com/plumbline-dev/plumbline/reconcile/resolve"
+	"github.com/plumbline-dev/plumbline/reconcile/rollout"
+	"github.com/plumbline-dev/plumbline/reconcile/status"
 	"github.com/plumbline-dev/plumbline/reconcile/step"
-	"github.com/plumbline-dev/plumbline/reconcile/teardown"
-	"github.com/plumbline-dev/plumbline/reconcile/termination"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -31,7 +27,7 @@ import (
 // nodesSeen is what nodes do, as it was looked at after the writes of the reconcile.
 type nodesSeen struct {
 	// LaunchFailures are the pools that get no nodes; SawLaunches reports that they were looked for.
-	LaunchFailures []nodes.LaunchFailure
+	LaunchFailures []rollout.LaunchFailure
 	SawLaunches    bool
 	// Drifting says which nodes drift unexpectedly after a change of Karpenter; SawDrift reports that they were looked for.
 	Drifting string
@@ -40,7 +36,7 @@ type nodesSeen struct {
 	// there are such nodes, and Restored the nodes that match again. SawRollout reports that they were looked for.
 	Rollout      *v1alpha1.Rollout
 	PoolRollouts []v1alpha1.PoolRollout
-	Restored     nodes.Restored
+	Restored     rollout.Restored
 	SawRollout   bool
 	// Instances are the EC2 instances that differ from their definitions and NodeClaims; nil if that is unknown.
 	Instances *v1alpha1.InstanceDrift
@@ -91,7 +87,7 @@ func (r *reconciliation) classNotReadySince(ctx context.Context, name string) ti
 	if err := r.Nodes.Uncached.Get(ctx, client.ObjectKey{Name: name}, class); err != nil {
 		return time.Time{}
 	}
-	return observe.NotReadySince(class)
+	return cluster.NotReadySince(class)
 }
 
 // seeController reads whether Karpenter's controller is alive.
@@ -119,7 +115,7 @@ func (r *reconciliation) seeHeartbeat(ctx context.Context, d done) done {
 	if stopped == nil || !r.elects(ctx) {
 		return d
 	}
-	d.Charts.Controller, d.Charts.Alive = observe.Readiness{Message: stopped.Message}, false
+	d.Charts.Controller, d.Charts.Alive = cluster.Readiness{Message: stopped.Message}, false
 	d.WaitFor("Controller", stopped.Message, stopped.Since, r.sync.GetStallAfter())
 	return d
 }
@@ -140,8 +136,8 @@ func (r *reconciliation) elects(ctx context.Context) bool {
 // seeLaunches finds the pools of Git that get no nodes.
 func (r *reconciliation) seeLaunches(ctx context.Context, d done) (_ done, err error) {
 	live := d.evaluation.Live
-	pools := nodes.Pools(d.evaluation.Desired.Set, live.Objects)
-	look := nodes.Launches{Known: r.Nodes.Launches, Events: r.Nodes.Uncached, Now: r.now, Retry: r.sync.GetRetryInterval(), Claims: live.NodeClaims, Off: r.chartStep(&d.evaluation).Off}
+	pools := rollout.Pools(d.evaluation.Desired.Set, live.Objects)
+	look := rollout.Launches{Known: r.Nodes.Launches, Events: r.Nodes.Uncached, Now: r.now, Retry: r.sync.GetRetryInterval(), Claims: live.NodeClaims, Off: r.chartStep(&d.evaluation).Off}
 	d.Nodes.LaunchFailures, err = look.See(ctx, pools, &d.Findings)
 	d.Nodes.SawLaunches = err == nil
 	return d, err
@@ -152,7 +148,7 @@ func (r *reconciliation) seeNodeDrift(ctx context.Context, d done) (done, error)
 	if r.sync.Status.Karpenter.NodeDrift == nil {
 		return d, nil
 	}
-	seen, err := nodes.SeeDrift(ctx, *r.sync.Status.Karpenter, r.view.Claims, r.rollouts(&d), conclude.Refs(d.Written))
+	seen, err := rollout.SeeDrift(ctx, *r.sync.Status.Karpenter, r.view.Claims, r.rollouts(&d), status.Refs(d.Written))
 	r.sync.Status.Karpenter, d.Nodes.Drifting, d.Nodes.SawDrift = &seen.Karpenter, seen.Words, err == nil
 	d.Join(seen.Findings)
 	return d, err
@@ -163,9 +159,9 @@ func (r *reconciliation) seeRollout(ctx context.Context, d done) (done, error) {
 	git := d.evaluation.Desired
 	d, pools := r.brake(ctx, d, false)
 	cluster, _ := git.Cluster(r.sync.Status.Karpenter)
-	d.Nodes.PoolRollouts = r.memory.proposals.See(ctx, propose.Look{
-		Tools: propose.Tools{Revert: r.sourceStep().Revert, Hosts: &report.Hosts{Now: r.Settings.Now}, Confine: r.Confine, Secret: r.readSecret, Grants: r.Settings.Grants, StillLeader: r.Settings.StillLeader},
-		Sync:  r.sync, Recorded: r.before.Status.PoolRollouts, Pools: pools, Cluster: cluster, Inputs: git.Set.Inputs, Now: r.now,
+	d.Nodes.PoolRollouts = r.memory.proposals.See(ctx, rollout.ProposalLook{
+		ProposalTools: rollout.ProposalTools{Revert: r.sourceStep().Revert, Hosts: &report.Hosts{Now: r.Settings.Now}, Confine: r.Confine, Secret: r.readSecret, Grants: r.Settings.Grants, StillLeader: r.Settings.StillLeader},
+		Sync:          r.sync, Recorded: r.before.Status.PoolRollouts, Pools: pools, Cluster: cluster, Inputs: git.Set.Inputs, Now: r.now,
 	}, &d.Findings)
 	return d, nil
 }
@@ -181,11 +177,11 @@ func (r *reconciliation) brake(ctx context.Context, d done, inForce bool) (done,
 	d.Nodes.Rollout = look.See(ctx, d.Charts.Controller.Ready)
 	d.Nodes.Restored = look.Restored
 	d.Nodes.SawRollout = d.Charts.Controller.Ready || d.Nodes.Rollout != nil
-	stop := brake.Step{
+	stop := rollout.BrakeStep{
 		Writer: r.Nodes.Client, Secrets: r.Uncached, StillLeader: r.Settings.StillLeader, Grants: r.Settings.Grants, Launches: r.Nodes.Launches, Gate: r.chartStep(ev).On, Holds: &r.memory.holds,
 		Sync: r.sync, Set: ev.Desired.Set, Live: ev.Live, Changes: ev.Plan.Changes,
 		Rollout: d.Nodes.Rollout, Outdated: look.Outdated, Unknown: look.Unknown, Frozen: ev.Plan.Frozen, InForce: inForce, Now: r.now,
-		EC2: func(ctx context.Context, region string) (brake.EC2, error) { return r.cloud()(ctx, region) },
+		EC2: func(ctx context.Context, region string) (rollout.BrakeEC2, error) { return r.cloud()(ctx, region) },
 	}
 	pools := stop.Run(ctx)
 	d.Join(look.Findings)
@@ -194,16 +190,16 @@ func (r *reconciliation) brake(ctx context.Context, d done, inForce bool) (done,
 }
 
 // rollouts is the look at nodes that are replaced.
-func (r *reconciliation) rollouts(d *done) *nodes.Rollouts {
+func (r *reconciliation) rollouts(d *done) *rollout.Rollouts {
 	ev := &d.evaluation
 	set, live := ev.Desired.Set, ev.Live
 	_, region := ev.Desired.Cluster(r.sync.Status.Karpenter)
-	return &nodes.Rollouts{
-		Live: live, Pools: nodes.Pools(set, live.Objects), Classes: nodes.Classes(set, live.Objects), Events: r.Nodes.Uncached,
+	return &rollout.Rollouts{
+		Live: live, Pools: rollout.Pools(set, live.Objects), Classes: rollout.Classes(set, live.Objects), Events: r.Nodes.Uncached,
 		CABundle: r.Settings.CABundle(), DaemonSets: r.view.DaemonSetsOf(live.NodeClaims, r.now, r.sync.GetRetryInterval()),
 		Before: r.sync.Status.Rollout, Said: r.before.Status.Rollout, Changes: ev.Plan.Changes, Revision: r.revisionOf(ev), Applied: r.before.Status.LastAppliedRevision,
 		Now: r.now, LaunchFailures: d.Nodes.LaunchFailures, Memory: &r.memory.rollout,
-		EC2: func(ctx context.Context) (nodes.EC2, error) { return r.cloud()(ctx, region) },
+		EC2: func(ctx context.Context) (rollout.EC2, error) { return r.cloud()(ctx, region) },
 	}
 }
 
@@ -211,8 +207,8 @@ func (r *reconciliation) rollouts(d *done) *nodes.Rollouts {
 func (r *reconciliation) seeInstances(ctx context.Context, d done) (done, error) {
 	ev := &d.evaluation
 	cluster, region := ev.Desired.Cluster(r.sync.Status.Karpenter)
-	d.Nodes.Instances = r.memory.instances.See(ctx, instances.Look{
-		Cloud: func(ctx context.Context) (instances.Cloud, error) { return r.cloud()(ctx, region) }, Reader: r.Nodes.Uncached, Cluster: cluster, Unverified: resolve.Unverified(d.account()),
+	d.Nodes.Instances = r.memory.instances.See(ctx, account.InstanceLook{
+		Cloud: func(ctx context.Context) (account.InstanceCloud, error) { return r.cloud()(ctx, region) }, Reader: r.Nodes.Uncached, Cluster: cluster, Unverified: account.Unverified(d.account()),
 		Set: ev.Desired.Set, Live: ev.Live, Rolling: d.Nodes.Rollout != nil, Removals: len(r.sync.Status.Removals), Urgent: r.memory.terminations.NeedsInstances(),
 		Before: r.before.Status.Instances, Now: r.now, Every: r.Settings.CompareInstances,
 	}, &d.Findings)
@@ -224,26 +220,26 @@ func (r *reconciliation) seeInstances(ctx context.Context, d done) (done, error)
 func (r *reconciliation) seeTerminations(ctx context.Context, d done) (done, error) {
 	live := d.evaluation.Live
 	ours := map[string]bool{}
-	for _, pool := range nodes.Pools(d.evaluation.Desired.Set, live.Objects) {
+	for _, pool := range rollout.Pools(d.evaluation.Desired.Set, live.Objects) {
 		ours[pool.Name] = true
 	}
 	removed := map[string]bool{}
-	for _, removal := range r.sync.Status.Removals {
-		if removal.Kind == render.NodePool {
-			removed[removal.Name] = removal.Begun() || removal.Reason == teardown.ReasonNodeClaimsLeaving
-			ours[removal.Name] = !removed[removal.Name]
+	for _, leaves := range r.sync.Status.Removals {
+		if leaves.Kind == render.NodePool {
+			removed[leaves.Name] = leaves.Begun() || leaves.Reason == removal.ReasonNodeClaimsLeaving
+			ours[leaves.Name] = !removed[leaves.Name]
 		}
 	}
 	controller := ""
 	if !d.Charts.Alive {
 		controller = "Karpenter's controller does nothing: " + d.Charts.Controller.Message
 	}
-	var left []termination.Left
+	var left []removal.LeftInstance
 	if d.Nodes.Instances != nil && d.Nodes.Instances.Failure == "" { // else the last comparison may no longer be true
 		left = r.memory.instances.Left()
 	}
-	look := termination.Look{
-		Claims: live.NodeClaims, Left: left, Controller: controller, After: termination.After(r.sync.GetStallAfter()),
+	look := removal.TerminationLook{
+		Claims: live.NodeClaims, Left: left, Controller: controller, After: removal.TerminationAfter(r.sync.GetStallAfter()),
 		Pools: func(name string) bool {
 			return !removed[name] && (ours[name] || live.Objects[render.Ref{Kind: render.NodePool, Name: name}] == nil)
 		},

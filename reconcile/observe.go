@@ -8,11 +8,10 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/account"
-	"github.com/plumbline-dev/plumbline/reconcile/desired"
+	"github.com/plumbline-dev/plumbline/reconcile/evaluate"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
-	"github.com/plumbline-dev/plumbline/reconcile/resolve"
 	"github.com/plumbline-dev/plumbline/reconcile/step"
 )
 
@@ -77,7 +76,7 @@ func (r *reconciliation) seeKinds(ctx context.Context, obs observed) (observed, 
 }
 
 // verifyAccount asks AWS about the account.
-func (r *reconciliation) verifyAccount(ctx context.Context, config desired.Desired, obs observed) observed {
+func (r *reconciliation) verifyAccount(ctx context.Context, config evaluate.Desired, obs observed) observed {
 	ask := r.accountStep(config, obs.Live)
 	verdict := ask.Verify(ctx)
 	obs.Join(ask.Findings)
@@ -86,7 +85,7 @@ func (r *reconciliation) verifyAccount(ctx context.Context, config desired.Desir
 }
 
 // seeCollision looks for a controller that runs here under another cluster's name.
-func (r *reconciliation) seeCollision(ctx context.Context, config desired.Desired, obs observed) (observed, error) {
+func (r *reconciliation) seeCollision(ctx context.Context, config evaluate.Desired, obs observed) (observed, error) {
 	var err error
 	obs.SawCollision = true
 	obs.Collision, err = r.accountStep(config, obs.Live).Collides(ctx, obs.Account)
@@ -94,7 +93,7 @@ func (r *reconciliation) seeCollision(ctx context.Context, config desired.Desire
 }
 
 // accountStep is the question about the account of the cluster that plumbline.yaml names.
-func (r *reconciliation) accountStep(config desired.Desired, live plan.Live) *account.Step {
+func (r *reconciliation) accountStep(config evaluate.Desired, live plan.Live) *account.Step {
 	name, region := config.Cluster(r.sync.Status.Karpenter)
 	return &account.Step{
 		Cloud: r.cloud(), CertificateAuthority: r.Settings.CertificateAuthority, View: r.view, Memory: &r.memory.account,
@@ -105,12 +104,12 @@ func (r *reconciliation) accountStep(config desired.Desired, live plan.Live) *ac
 }
 
 // resolveStep is the question what selectors resolve to. It is asked in the account that was verified.
-func (r *reconciliation) resolveStep(config desired.Desired, verdict *cloud.Verdict) *resolve.Step {
+func (r *reconciliation) resolveStep(config evaluate.Desired, verdict *cloud.Verdict) *account.Resolution {
 	name, region := config.Cluster(r.sync.Status.Karpenter)
-	return &resolve.Step{
-		Cloud:   func(ctx context.Context) (resolve.Cloud, error) { return r.cloud()(ctx, region) },
+	return &account.Resolution{
+		Cloud:   func(ctx context.Context) (account.ResolutionCloud, error) { return r.cloud()(ctx, region) },
 		Cluster: name, Kubernetes: r.memory.account.Kubernetes(), Patience: account.Patience(r.sync.GetTimeout()),
-		Unverified: resolve.Unverified(verdict),
+		Unverified: account.Unverified(verdict),
 	}
 }
 

@@ -7,9 +7,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/removal"
+	"github.com/plumbline-dev/plumbline/reconcile/status"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -31,7 +31,7 @@ func TestWhatAnotherMayHaveIsNotRecorded(t *testing.T) {
 	if err := p.removesServed((*removal.Step).Run)(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if v := p.verdict(); v.Class != conclude.Working || v.Message != "waiting for NodeSync/plumbline-system/gpu: it may be theirs" {
+	if v := p.verdict(); v.Class != status.Working || v.Message != "waiting for NodeSync/plumbline-system/gpu: it may be theirs" {
 		t.Errorf("verdict %+v", v)
 	}
 	if len(p.sync.Status.Removals) > 0 {

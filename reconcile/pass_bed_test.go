@@ -8,35 +8,34 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply/changes"
-	"github.com/plumbline-dev/plumbline/reconcile/conclude"
-	"github.com/plumbline-dev/plumbline/reconcile/desired"
-	"github.com/plumbline-dev/plumbline/reconcile/install"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
+	"github.com/plumbline-dev/plumbline/reconcile/evaluate"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
-	"github.com/plumbline-dev/plumbline/reconcile/policy"
 	"github.com/plumbline-dev/plumbline/reconcile/removal"
+	"github.com/plumbline-dev/plumbline/reconcile/status"
 	"github.com/plumbline-dev/plumbline/reconcile/step"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
 // pass is one reconcile whose steps a test takes by hand, over values that it may set: what the phases have returned so far.
 type pass struct {
 	*reconciliation
-	conclude.Found
+	status.Found
 
 	snapshot *render.Snapshot
-	want     desired.Desired
+	want     evaluate.Desired
 	live     plan.Live
 	account  *cloud.Verdict
-	plan     policy.Planned
+	plan     evaluate.Planned
 	stages   stages
-	did      conclude.Work
+	did      status.Work
 }
 
 // stages are how far the charts and the definitions are.
 type stages struct {
-	install.Installed
-	ready observe.ByRef
+	upgrade.Installed
+	ready cluster.ByRef
 }
 
 // begin begins a reconcile of a NodeSync.
@@ -114,7 +113,7 @@ func (p *pass) verify(ctx context.Context) error {
 	return err
 }
 
-func (p *pass) desire(do func(*desired.Step, context.Context) error) func(context.Context) error {
+func (p *pass) desire(do func(*evaluate.DesiredStep, context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		return p.evaluates(ctx, func(ctx context.Context, ev evaluation) (evaluation, error) {
 			err := p.desires(ctx, &ev, do)
@@ -168,7 +167,7 @@ func (p *pass) installCharts(ctx context.Context) error {
 func (p *pass) mayChangeCharts(ctx context.Context) error { return p.does(ctx, p.confirmAccount) }
 
 // charted takes one step of the charts.
-func (p *pass) charted(ctx context.Context, do func(*install.Step, context.Context) (install.Installed, error)) error {
+func (p *pass) charted(ctx context.Context, do func(*upgrade.Step, context.Context) (upgrade.Installed, error)) error {
 	return p.does(ctx, func(ctx context.Context, d done) (done, error) { return p.installs(ctx, d, do) })
 }
 
@@ -207,18 +206,18 @@ func (p *pass) removesServed(do removing) func(context.Context) error {
 	return func(ctx context.Context) error { return p.does(ctx, p.reconciliation.removesServed(do)) }
 }
 
-func (p *pass) chartStep() *install.Step {
+func (p *pass) chartStep() *upgrade.Step {
 	out := p.outcome()
 	return p.reconciliation.chartStep(&out.evaluation)
 }
 
-func (p *pass) policyStep() *policy.Step {
+func (p *pass) policyStep() *evaluate.PlanStep {
 	out := p.outcome()
 	return p.reconciliation.policyStep(&out.evaluation)
 }
 
 // desiredStep works on what the pass has of the wishes in Git.
-func (p *pass) desiredStep() *desired.Step {
+func (p *pass) desiredStep() *evaluate.DesiredStep {
 	out := p.outcome()
 	work := p.reconciliation.desiredStep(&out.evaluation)
 	work.Desired = &p.want
@@ -274,7 +273,7 @@ func (p *pass) conclude(ctx context.Context) (ctrl.Result, error) {
 	return p.reconciliation.conclude(ctx, p.outcome())
 }
 
-func (p *pass) conclusion() *conclude.Step {
+func (p *pass) conclusion() *status.Step {
 	out := p.outcome()
 	return p.reconciliation.conclusion(&out)
 }

@@ -12,23 +12,17 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply/changes"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
-	"github.com/plumbline-dev/plumbline/reconcile/conclude"
-	"github.com/plumbline-dev/plumbline/reconcile/desired"
+	"github.com/plumbline-dev/plumbline/reconcile/evaluate"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/fetch"
-	"github.com/plumbline-dev/plumbline/reconcile/hold"
-	"github.com/plumbline-dev/plumbline/reconcile/install"
-	"github.com/plumbline-dev/plumbline/reconcile/instances"
-	"github.com/plumbline-dev/plumbline/reconcile/landing"
-	"github.com/plumbline-dev/plumbline/reconcile/memory"
-	"github.com/plumbline-dev/plumbline/reconcile/nodes"
-	"github.com/plumbline-dev/plumbline/reconcile/policy"
-	"github.com/plumbline-dev/plumbline/reconcile/propose"
 	"github.com/plumbline-dev/plumbline/reconcile/removal"
+	"github.com/plumbline-dev/plumbline/reconcile/rollout"
+	"github.com/plumbline-dev/plumbline/reconcile/simulate"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
+	"github.com/plumbline-dev/plumbline/reconcile/status"
 	"github.com/plumbline-dev/plumbline/reconcile/step"
-	"github.com/plumbline-dev/plumbline/reconcile/termination"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
+	"github.com/plumbline-dev/plumbline/reconcile/watch"
 )
 
 // reconciliation is one reconcile of one NodeSync: what its phases share. None of them changes it, but for the NodeSync's
@@ -49,26 +43,26 @@ type reconciliation struct {
 
 // remembered is what one reconcile leaves to the next, by the package that owns it. Losing it costs time and nothing else.
 type remembered struct {
-	lag       memory.Lag
+	lag       watch.CacheLag
 	fetch     fetch.Memory
-	desired   desired.Memory
+	desired   evaluate.DesiredMemory
 	changes   changes.Memory
-	install   install.Memory
+	install   upgrade.Memory
 	cluster   cluster.Memory
 	account   account.Memory
-	policy    policy.Memory
-	landing   landing.Asker
+	policy    evaluate.PlanMemory
+	landing   simulate.LandingAsker
 	removal   removal.Memory
-	rollout   nodes.RolloutMemory
-	holds     hold.Asker
-	proposals propose.Asker
-	instances instances.Asker
+	rollout   rollout.RolloutMemory
+	holds     rollout.HoldAsker
+	proposals rollout.ProposalAsker
+	instances account.InstanceAsker
 	// reasons are why EC2NodeClasses are not Ready, from Karpenter's log.
 	reasons changes.Reasons
 	// terminations are what is terminating, and heartbeat is what was seen of the lease of Karpenter's controller.
-	terminations termination.Memory
+	terminations removal.TerminationMemory
 	heartbeat    upgrade.Heartbeat
-	conclude     conclude.Memory
+	conclude     status.Memory
 }
 
 // start begins a reconcile of a NodeSync.

@@ -15,8 +15,8 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/apply/applytest"
-	"github.com/plumbline-dev/plumbline/reconcile/inventory"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -256,7 +256,7 @@ func (w *plannedWorld) drawRecord(rt *rapid.T) {
 	if how == "none" {
 		return
 	}
-	w.recorded = &inventory.Record{Objects: map[render.Ref]types.UID{}, Pools: map[string]bool{}, Revision: "main@sha1:0"}
+	w.recorded = &apply.Record{Objects: map[render.Ref]types.UID{}, Pools: map[string]bool{}, Revision: "main@sha1:0"}
 	for ref, object := range w.server.Objects() {
 		if newest := ref.Name == "d"; object.GetLabels()[v1alpha1.OwnerLabel] == "" || newest && how == "of before" {
 			continue

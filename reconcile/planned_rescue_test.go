@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/apply/applytest"
-	"github.com/plumbline-dev/plumbline/reconcile/inventory"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -28,7 +28,7 @@ func TestPlanAndPassOfADeletedClass(t *testing.T) {
 			}}
 			w.install(shared.identity)
 			w.sync.Status.LastAppliedRevision, w.sync.Status.LastAttemptedRevision = "main@sha1:0", "main@sha1:0"
-			w.recorded = &inventory.Record{Objects: map[render.Ref]types.UID{}, Pools: map[string]bool{"a": true}, Revision: "main@sha1:0"}
+			w.recorded = &apply.Record{Objects: map[render.Ref]types.UID{}, Pools: map[string]bool{"a": true}, Revision: "main@sha1:0"}
 			for _, text := range []string{plannedClass, pool} {
 				object := w.server.Definition(t, text)
 				object.Desired.SetLabels(map[string]string{v1alpha1.OwnerLabel: namespace + ".prod"})

@@ -15,7 +15,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/apply/applytest"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
-	"github.com/plumbline-dev/plumbline/reconcile/preview"
+	"github.com/plumbline-dev/plumbline/reconcile/review"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -167,9 +167,9 @@ func (w *plannedWorld) preview(t *testing.T, b *bed) (said plannedOutcome, renam
 	return said, words(seen.Renamed)
 }
 
-func (w *plannedWorld) previewStep(b *bed) *preview.Step {
-	return &preview.Step{
-		Tools: preview.Tools{Client: b.Client, Nodes: b.Nodes.Client, Store: b.Charts, Helm: b.Install, Schemas: &b.schemas, NotAsked: "AWS is not asked: the account is not verified"},
+func (w *plannedWorld) previewStep(b *bed) *review.Step {
+	return &review.Step{
+		Tools: review.Tools{Client: b.Client, Nodes: b.Nodes.Client, Store: b.Charts, Helm: b.Install, Schemas: &b.schemas, NotAsked: "AWS is not asked: the account is not verified"},
 		Sync:  b.read(), Snapshot: &render.Snapshot{Revision: nextRevision, Commit: render.CommitOf(nextRevision), FS: w.files}, Now: b.clock.now(),
 		HideValues: func([]string) {}, HideCredential: func(string) {},
 	}

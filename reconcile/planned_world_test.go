@@ -21,11 +21,11 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/charts/release"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/apply/applytest"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
-	"github.com/plumbline-dev/plumbline/reconcile/desired"
-	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
-	"github.com/plumbline-dev/plumbline/reconcile/inventory"
+	"github.com/plumbline-dev/plumbline/reconcile/evaluate"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade/installtest"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -41,7 +41,7 @@ type plannedWorld struct {
 	inForce string
 	others  []client.Object
 	// recorded is what was applied; nil if the record is lost.
-	recorded *inventory.Record
+	recorded *apply.Record
 	// asksPermit has Helm ask whether what the charts render to is allowed.
 	asksPermit bool
 }
@@ -61,7 +61,7 @@ func newPlannedShelf(t *testing.T) *plannedShelf {
 	}
 	w := &plannedWorld{sync: nodeSync(unchanged), server: applytest.New(t), files: fstest.MapFS{"prod/plumbline.yaml": {Data: []byte(plannedYAML)}}}
 	p := w.bed(t, s).pass()
-	p.takes(t.Context(), p.fetch, p.desire((*desired.Step).Configure), p.see, p.resolveCharts)
+	p.takes(t.Context(), p.fetch, p.desire((*evaluate.DesiredStep).Configure), p.see, p.resolveCharts)
 	var err error
 	if s.identity, err = p.chartStep().Identity(); p.Fault != nil || err != nil || s.identity == "" {
 		t.Fatalf("identity %q of the charts: %v, %v", s.identity, p.Fault, err)

@@ -20,23 +20,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/plumbline-dev/plumbline/confine"
+	"github.com/plumbline-dev/plumbline/internal/steppoint"
 	"github.com/plumbline-dev/plumbline/reconcile/account"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
-	"github.com/plumbline-dev/plumbline/reconcile/conclude"
-	"github.com/plumbline-dev/plumbline/reconcile/desired"
+	"github.com/plumbline-dev/plumbline/reconcile/evaluate"
 	"github.com/plumbline-dev/plumbline/reconcile/fetch"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
-	"github.com/plumbline-dev/plumbline/reconcile/install"
-	"github.com/plumbline-dev/plumbline/reconcile/landing"
-	"github.com/plumbline-dev/plumbline/reconcile/memory"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
-	"github.com/plumbline-dev/plumbline/reconcile/policy"
 	"github.com/plumbline-dev/plumbline/reconcile/settings"
-	"github.com/plumbline-dev/plumbline/reconcile/steppoint"
+	"github.com/plumbline-dev/plumbline/reconcile/simulate"
+	"github.com/plumbline-dev/plumbline/reconcile/status"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
-	"github.com/plumbline-dev/plumbline/reconcile/wake"
 	"github.com/plumbline-dev/plumbline/reconcile/watch"
 	"github.com/plumbline-dev/plumbline/render"
 	"github.com/plumbline-dev/plumbline/render/schema"
@@ -62,34 +57,34 @@ type Reconciler struct {
 
 	// Nodes is the cluster whose nodes are kept, Install its Helm, and Logs reads the end of a log there; nil reads none.
 	Nodes   cluster.Clients
-	Install install.Helm
+	Install upgrade.Helm
 	Logs    upgrade.Logs
 
 	Source  fetch.Source
-	Charts  desired.Store
-	Reports conclude.Reports
-	Notices conclude.Notices
+	Charts  evaluate.Store
+	Reports status.Reports
+	Notices status.Notices
 	// Confine builds kustomizations in child processes; nil builds them in this one.
 	Confine *confine.Runner
 	// Clouds are the clients of AWS. Landing simulates where pods can go; nil if nobody asks.
 	Clouds  account.Clouds
-	Landing *landing.Simulator
+	Landing *simulate.Simulator
 
 	Settings settings.Daemon
 	// Meter measures what passes do; nil measures nothing.
-	Meter *conclude.Meter
+	Meter *status.Meter
 	// Points are where a test may kill the daemon; none in a release.
 	Points steppoint.Points
 
 	arrivals apply.Arrivals
-	memories memory.Store[remembered]
+	memories watch.Memories[remembered]
 	// registry is what each NodeSync has in Git.
-	registry    policy.Registry
+	registry    evaluate.Registry
 	schemas     schema.Cache
-	definitions observe.Definitions
+	definitions cluster.Definitions
 	watches     *watch.Watches
-	waker       wake.Waker
-	lanes       wake.Lanes
+	waker       watch.Waker
+	lanes       watch.Lanes
 }
 
 // Reconcile runs one pass over one NodeSync.
@@ -115,7 +110,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	reconcile := r.start(sync)
 	if !r.lanes.Enter(repository, req.NamespacedName) {
 		reconcile.removalStep(&done{}).LeasedBudgets().Revoke(ctx, &finding.Findings{})
-		return ctrl.Result{RequeueAfter: wake.Crowded}, nil
+		return ctrl.Result{RequeueAfter: watch.Crowded}, nil
 	}
 	defer r.lanes.End(repository, r.Look)
 	ctx = confine.For(ctx, repository)
@@ -163,8 +158,8 @@ func (r *Reconciler) newest(ctx context.Context, cached *v1alpha1.NodeSync) (syn
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, nodes ctrlcluster.Cluster, concurrent int) error {
 	r.lanes.Among(concurrent)
 	r.lanes.Heavy = r.Confine.Heavy
-	r.waker = wake.New(mgr.Elected())
-	r.watches = &watch.Watches{Refusals: r.Nodes.Refusals, Wakes: r.wakes(), Pace: &observe.Pace{Now: r.Settings.Now}, Now: r.Settings.Now}
+	r.waker = watch.NewWaker(mgr.Elected())
+	r.watches = &watch.Watches{Refusals: r.Nodes.Refusals, Wakes: r.wakes(), Pace: &cluster.Pace{Now: r.Settings.Now}, Now: r.Settings.Now}
 	return r.watches.Control(mgr, nodes, r, r.waker.Events, concurrent)
 }
 
@@ -192,6 +187,6 @@ func (r *Reconciler) fetchFor(name types.NamespacedName, at time.Time) {
 }
 
 // Shared is what plans beside the passes share with them.
-func (r *Reconciler) Shared() (*schema.Cache, *observe.Definitions) {
+func (r *Reconciler) Shared() (*schema.Cache, *cluster.Definitions) {
 	return &r.schemas, &r.definitions
 }

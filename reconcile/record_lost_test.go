@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/inventory"
+	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/removal"
 	"github.com/plumbline-dev/plumbline/render"
@@ -24,8 +24,8 @@ import (
 func TestALostRecordEndsNothing(t *testing.T) {
 	newest, stays := render.Ref{Kind: render.NodePool, Name: "newest"}, render.Ref{Kind: render.NodePool, Name: "stays"}
 	head, before := "main@sha1:"+commit, "main@sha1:"+applied
-	record := func(pools ...render.Ref) inventory.Record {
-		r := inventory.Record{Objects: map[render.Ref]types.UID{}, Pools: map[string]bool{}, Revision: head}
+	record := func(pools ...render.Ref) apply.Record {
+		r := apply.Record{Objects: map[render.Ref]types.UID{}, Pools: map[string]bool{}, Revision: head}
 		for _, ref := range pools {
 			r.Objects[ref], r.Pools[ref.Name] = types.UID(ref.Name), true
 		}
@@ -80,7 +80,7 @@ func TestALostRecordEndsNothing(t *testing.T) {
 			if len(status.Removals) != 1 || status.Removals[0].Phase != v1alpha1.RemovalHeld || status.Removals[0].Reason != v1alpha1.ReasonStatusLost {
 				t.Errorf("removals %+v", status.Removals)
 			}
-			store, err := inventory.Load(t.Context(), b.client, b.read())
+			store, err := apply.LoadRecord(t.Context(), b.client, b.read())
 			if err != nil || store.Lost() || store.Record.Revision != c.applied {
 				t.Errorf("what is recorded as held is in doubt no more, and the record has %q: lost %t, %v", store.Record.Revision, store.Lost(), err)
 			}
@@ -96,7 +96,7 @@ func TestALostRecordEndsNothing(t *testing.T) {
 func TestARecordStaysLostThroughAKill(t *testing.T) {
 	pool := appliedPool("newest")
 	pool.SetUID("1")
-	for name, r := range map[string]*inventory.Record{
+	for name, r := range map[string]*apply.Record{
 		"deleted":  nil,
 		"restored": {Revision: "main@sha1:" + commit},
 	} {
@@ -138,7 +138,7 @@ func TestANameIsRecordedBeforeTheObject(t *testing.T) {
 			p.live.Served = true
 			p.plan.Plan = &plan.Plan{Changes: []plan.Change{c.change}}
 			p.takes(t.Context(), p.seeVanished, p.removes((*removal.Step).RecordNames))
-			store, err := inventory.Load(t.Context(), b.client, b.read())
+			store, err := apply.LoadRecord(t.Context(), b.client, b.read())
 			if err != nil || p.Fault != nil || store.Record.Pools["new"] != c.want || len(store.Record.Objects) > 0 {
 				t.Errorf("the record has %+v: %v, %v", store.Record, err, p.Fault)
 			}

@@ -18,11 +18,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
+	"github.com/plumbline-dev/plumbline/reconcile/status"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -169,7 +169,7 @@ func TestReportThatCannotBeQueued(t *testing.T) {
 	if again := b.concluded(p); again != p.sync.GetRetryInterval() {
 		t.Errorf("again in %s, want %s", again, p.sync.GetRetryInterval())
 	}
-	if p.Fault != nil || p.verdict().Class != conclude.Done {
+	if p.Fault != nil || p.verdict().Class != status.Done {
 		t.Errorf("a report that fails makes the verdict %v", p.verdict())
 	}
 	if got := b.told(); !slices.ContainsFunc(got, func(e string) bool { return strings.Contains(e, "ReportFailed") && strings.Contains(e, "in the way") }) {
@@ -230,7 +230,7 @@ func TestNothingIsReported(t *testing.T) {
 // not, as there may be a newer one.
 func TestWhatIsFoundWhileGitIsAway(t *testing.T) {
 	looked := func(p *pass) {
-		p.Unfetched, p.SawRollout, p.Drifts = &source.UnreachableError{Err: errUnreachable}, true, []conclude.Drift{}
+		p.Unfetched, p.SawRollout, p.Drifts = &source.UnreachableError{Err: errUnreachable}, true, []status.Drift{}
 	}
 	rolls := func(p *pass) { p.Rollout = &v1alpha1.Rollout{Nodes: 2, Outdated: 1, Reasons: []string{"AMIDrift"}} }
 	const done, rolling = " plumbline/prod-eu/prod success: applied, Ready, no removal open, each node matches", " plumbline/prod-eu/prod pending: rolling out: 1 of 2 nodes replaced (AMIDrift, by no commit of this NodeSync)"

@@ -15,8 +15,8 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/apply/applytest"
-	"github.com/plumbline-dev/plumbline/reconcile/inventory"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/render"
@@ -104,14 +104,14 @@ func TestPlanAndPassOfAnOlderCommit(t *testing.T) {
 	const older = "HEAD is older than what was applied"
 	for name, c := range map[string]struct {
 		withheld *v1alpha1.Withheld
-		recorded *inventory.Record
+		recorded *apply.Record
 		charts   string
 		pool     string
 	}{
-		"older":                {withheld: &v1alpha1.Withheld{Reason: v1alpha1.ReasonOlderRevision, Revision: nextRevision, From: "main@sha1:0"}, recorded: &inventory.Record{Pools: map[string]bool{"d": true}, Revision: "main@sha1:0"}, charts: older, pool: "Remove NodePool/d " + v1alpha1.ReasonOlderRevision},
-		"newer":                {recorded: &inventory.Record{Pools: map[string]bool{"d": true}, Revision: "main@sha1:0"}, pool: "Remove NodePool/d :"},
+		"older":                {withheld: &v1alpha1.Withheld{Reason: v1alpha1.ReasonOlderRevision, Revision: nextRevision, From: "main@sha1:0"}, recorded: &apply.Record{Pools: map[string]bool{"d": true}, Revision: "main@sha1:0"}, charts: older, pool: "Remove NodePool/d " + v1alpha1.ReasonOlderRevision},
+		"newer":                {recorded: &apply.Record{Pools: map[string]bool{"d": true}, Revision: "main@sha1:0"}, pool: "Remove NodePool/d :"},
 		"the record is lost":   {pool: "Remove NodePool/d " + v1alpha1.ReasonStatusLost},
-		"the record is before": {recorded: &inventory.Record{Revision: "main@sha1:0"}, pool: "Remove NodePool/d " + v1alpha1.ReasonStatusLost},
+		"the record is before": {recorded: &apply.Record{Revision: "main@sha1:0"}, pool: "Remove NodePool/d " + v1alpha1.ReasonStatusLost},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &plannedWorld{server: applytest.New(t), files: m.after, recorded: c.recorded, sync: nodeSync(func(n *v1alpha1.NodeSync) {

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/memory"
+	"github.com/plumbline-dev/plumbline/reconcile/watch"
 )
 
 // A cache that has not got what the last pass wrote is waited for: its
@@ -36,15 +36,15 @@ func TestNoPassOverAnOlderNodeSync(t *testing.T) {
 		},
 	})
 	result, err := b.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(before)})
-	if err != nil || result.RequeueAfter != memory.CatchUp {
-		t.Errorf("over a stale cache: %v, %v; want another look in %s", result, err, memory.CatchUp)
+	if err != nil || result.RequeueAfter != watch.CatchUp {
+		t.Errorf("over a stale cache: %v, %v; want another look in %s", result, err, watch.CatchUp)
 	}
 	if len(b.source.requests) != fetched || *b.patches != patched {
 		t.Errorf("over a stale cache: %d fetches and %d patches", len(b.source.requests)-fetched, *b.patches-patched)
 	}
 
 	b.Client = fresh
-	if result := b.reconcile(); result.RequeueAfter == memory.CatchUp {
+	if result := b.reconcile(); result.RequeueAfter == watch.CatchUp {
 		t.Error("the cache has caught up, and the pass still waits")
 	}
 }

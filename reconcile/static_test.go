@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/nodes"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/rollout"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -24,12 +24,12 @@ func TestStaticPoolsThatKarpenterPassesOver(t *testing.T) {
 		gates    string
 		replicas any
 		claims   []plan.NodeClaim
-		want     []nodes.LaunchFailure
+		want     []rollout.LaunchFailure
 	}{
-		"off":                   {"NodeRepair=true, StaticCapacity=false", int64(2), nil, []nodes.LaunchFailure{{Pool: "fixed", Why: why}}},
+		"off":                   {"NodeRepair=true, StaticCapacity=false", int64(2), nil, []rollout.LaunchFailure{{Pool: "fixed", Why: why}}},
 		"on":                    {"StaticCapacity=true", int64(2), nil, nil},
 		"of an older Karpenter": {"NodeRepair=true", int64(2), nil, nil},
-		"it has one of two":     {"StaticCapacity=false", int64(2), []plan.NodeClaim{{Name: "a", Pool: "fixed"}}, []nodes.LaunchFailure{{Pool: "fixed", Why: why}}},
+		"it has one of two":     {"StaticCapacity=false", int64(2), []plan.NodeClaim{{Name: "a", Pool: "fixed"}}, []rollout.LaunchFailure{{Pool: "fixed", Why: why}}},
 		"it has both":           {"StaticCapacity=false", int64(2), []plan.NodeClaim{{Name: "a", Pool: "fixed"}, {Name: "b", Pool: "fixed"}}, nil},
 		"it has one too many":   {"StaticCapacity=false", int64(1), []plan.NodeClaim{{Name: "a", Pool: "fixed"}, {Name: "b", Pool: "fixed"}}, nil},
 		"of 0 replicas":         {"StaticCapacity=false", int64(0), nil, nil},
@@ -38,7 +38,7 @@ func TestStaticPoolsThatKarpenterPassesOver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			controller := corev1.Container{Name: "controller", Env: []corev1.EnvVar{{Name: "FEATURE_GATES", Value: c.gates}}}
 			b := newBed(t, nodeSync(unchanged), &appsv1.Deployment{
-				ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "karpenter", Labels: observe.ControllerLabels()},
+				ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "karpenter", Labels: cluster.ControllerLabels()},
 				Spec:       appsv1.DeploymentSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{controller}}}},
 			})
 			p := b.pass()

@@ -13,10 +13,10 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
-	"github.com/plumbline-dev/plumbline/reconcile/teardown"
+	"github.com/plumbline-dev/plumbline/reconcile/removal"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade/installtest"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -32,15 +32,15 @@ func TestTerminationsOfPoolsThatWait(t *testing.T) {
 		want    int
 	}{
 		"no removal":              {want: 1},
-		"in its grace period":     {&v1alpha1.Removal{Phase: v1alpha1.RemovalPacing, Reason: teardown.ReasonGrace}, 1},
+		"in its grace period":     {&v1alpha1.Removal{Phase: v1alpha1.RemovalPacing, Reason: removal.ReasonGrace}, 1},
 		"queued":                  {&v1alpha1.Removal{Phase: v1alpha1.RemovalPacing, Reason: v1alpha1.ReasonQueued}, 1},
 		"held":                    {&v1alpha1.Removal{Phase: v1alpha1.RemovalHeld}, 1},
-		"waits for its NodeClaim": {&v1alpha1.Removal{Phase: v1alpha1.RemovalPacing, Reason: teardown.ReasonNodeClaimsLeaving}, 0},
+		"waits for its NodeClaim": {&v1alpha1.Removal{Phase: v1alpha1.RemovalPacing, Reason: removal.ReasonNodeClaimsLeaving}, 0},
 		"drains":                  {&v1alpha1.Removal{Phase: v1alpha1.RemovalDraining}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newBed(t, nodeSync(unchanged), append(installtest.Installed(), claim.DeepCopy())...).pass()
-			p.stages.Controller, p.stages.Alive = observe.Readiness{Ready: true}, true
+			p.stages.Controller, p.stages.Alive = cluster.Readiness{Ready: true}, true
 			pool := render.Ref{Kind: render.NodePool, Name: "batch"}
 			p.want.Set = &render.Set{}
 			if c.removal == nil {
@@ -80,7 +80,7 @@ func TestALeaseThatNobodyRenews(t *testing.T) {
 		for range 3 {
 			p = b.pass()
 			p.sync.Status.Karpenter = &v1alpha1.KarpenterStatus{Namespace: "kube-system"}
-			p.stages.Controller, p.stages.Alive = observe.Readiness{Ready: true}, true
+			p.stages.Controller, p.stages.Alive = cluster.Readiness{Ready: true}, true
 			p.seeHeartbeat(t.Context())
 			b.clock.forward(40 * time.Second)
 		}

@@ -21,9 +21,9 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply/applytest"
-	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/removal"
+	"github.com/plumbline-dev/plumbline/reconcile/status"
 	"github.com/plumbline-dev/plumbline/render"
 	renderschema "github.com/plumbline-dev/plumbline/render/schema"
 )
@@ -209,7 +209,7 @@ func TestATooLongMessageIsNoNews(t *testing.T) {
 	long := stopped(t, errors.New(strings.Repeat("a rather long line\n", 4000)))
 	b.concluded(b.pass(), long)
 	version := b.read().ResourceVersion
-	if got := len(conditions.GetMessage(b.read(), meta.ReadyCondition)); got > conclude.MaxMessage {
+	if got := len(conditions.GetMessage(b.read(), meta.ReadyCondition)); got > status.MaxMessage {
 		t.Errorf("the condition has %d bytes", got)
 	}
 	for _, e := range b.told() {

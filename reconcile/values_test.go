@@ -14,11 +14,11 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/charts/release"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/conclude"
-	"github.com/plumbline-dev/plumbline/reconcile/desired"
+	"github.com/plumbline-dev/plumbline/reconcile/evaluate"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
-	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
+	"github.com/plumbline-dev/plumbline/reconcile/status"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade/installtest"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -185,7 +185,7 @@ func TestInstalledChartsStayWhereValuesAreMissing(t *testing.T) {
 		t.Errorf("%v; Helm was asked %v", err, b.install.Asked)
 	}
 	v := p.verdict()
-	if v.Class != conclude.Working || v.Reason != v1alpha1.ReasonWaiting || !strings.Contains(v.Message, "secret gone, key values.yaml: it does not exist") {
+	if v.Class != status.Working || v.Reason != v1alpha1.ReasonWaiting || !strings.Contains(v.Message, "secret gone, key values.yaml: it does not exist") {
 		t.Errorf("verdict: %+v", v)
 	}
 }
@@ -199,7 +199,7 @@ func TestConfigureReadsValuesFiles(t *testing.T) {
 	p.snapshot = &render.Snapshot{FS: fstest.MapFS{
 		"prod/plumbline.yaml": {Data: []byte(head + "valuesFiles: [./v.yaml]\n")}, "prod/v.yaml": {Data: []byte("replicas: 3\n")},
 	}}
-	if err := p.desire((*desired.Step).Configure)(t.Context()); err != nil {
+	if err := p.desire((*evaluate.DesiredStep).Configure)(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]map[string]any{{"replicas": int64(3)}}, p.want.FileValues); diff != "" {
@@ -209,7 +209,7 @@ func TestConfigureReadsValuesFiles(t *testing.T) {
 		t.Errorf("it is no input: %v", p.want.Files.Inputs())
 	}
 	p.snapshot.FS.(fstest.MapFS)["prod/v.yaml"].Data = []byte("- a\n")
-	if f := fault.Classify(p.desire((*desired.Step).Configure)(t.Context())); f == nil || f.Reason != v1alpha1.ReasonInvalid {
+	if f := fault.Classify(p.desire((*evaluate.DesiredStep).Configure)(t.Context())); f == nil || f.Reason != v1alpha1.ReasonInvalid {
 		t.Errorf("configure() = %v", f)
 	}
 }

@@ -17,10 +17,10 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts/release"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
-	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
+	statuspkg "github.com/plumbline-dev/plumbline/reconcile/status"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -73,7 +73,7 @@ func TestVerdict(t *testing.T) {
 		"held":                 {[]found{removals(v1alpha1.RemovalHeld, v1alpha1.RemovalHeld)}, "Held", "held: removal of NodePool/a, NodePool/b: NodePool/a: why a; NodePool/b: why b", failed, report.Failure},
 		"stalled":              {[]found{stalls}, "Stalled", "removal of NodePool/a stalled: why a", failed, report.Failure},
 		"drifted": {[]found{func(p *pass) {
-			p.Drifts = []conclude.Drift{{Ref: render.Ref{Kind: render.NodePool, Name: "a"}, Reported: true}}
+			p.Drifts = []statuspkg.Drift{{Ref: render.Ref{Kind: render.NodePool, Name: "a"}, Reported: true}}
 		}}, "Drifted", "differs from Git, and drift is Report: NodePool/a", failed, report.Failure},
 		"elsewhere": {[]found{func(p *pass) { p.Elsewhere = true }}, "NamespaceNotWatched", "NodeSyncs are served in namespace plumbline-system only", failed, report.Failure},
 

@@ -11,14 +11,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/wake"
+	"github.com/plumbline-dev/plumbline/reconcile/watch"
 )
 
 // leading makes a bed's Reconciler the leader, with a line for wake-ups.
 func leading(b *bed, line int) {
 	elected := make(chan struct{})
 	close(elected)
-	b.waker = wake.Waker{Elected: elected, Events: make(chan event.GenericEvent, line)}
+	b.waker = watch.Waker{Elected: elected, Events: make(chan event.GenericEvent, line)}
 }
 
 func TestAPushIsFetchedBeforeTheInterval(t *testing.T) {

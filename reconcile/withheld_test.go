@@ -7,9 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/inventory"
+	"github.com/plumbline-dev/plumbline/reconcile/apply"
+	"github.com/plumbline-dev/plumbline/reconcile/evaluate"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
-	"github.com/plumbline-dev/plumbline/reconcile/policy"
 	"github.com/plumbline-dev/plumbline/reconcile/removal"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/render"
@@ -39,7 +39,7 @@ func TestDoubtOutlivesTheRevision(t *testing.T) {
 				p.snapshot = &render.Snapshot{Revision: "main@sha1:" + commit, Commit: commit}
 				p.stages.CRDs.Ready, p.stages.Controller.Ready = true, true
 				p.want.Set = setWith("stays")
-				p.plan = policy.Planned{Plan: &left, Doubt: p.policyStep().Doubt()}
+				p.plan = evaluate.Planned{Plan: &left, Doubt: p.policyStep().Doubt()}
 				if p.plan.Doubt == nil || p.plan.Doubt.Reason != reason {
 					t.Fatalf("in doubt: %+v", p.plan.Doubt)
 				}
@@ -97,7 +97,7 @@ func TestARestoredStatusEndsNoDoubt(t *testing.T) {
 				n.Status.LastAppliedRevision, n.Status.Removals = "main@sha1:"+commit, c.removals
 				n.Spec.Guard.AllowLastPool = true
 			}), live)
-			b.recordApplied(inventory.Record{Objects: map[render.Ref]types.UID{pool: "1"}, Pools: map[string]bool{pool.Name: true}, Revision: newest})
+			b.recordApplied(apply.Record{Objects: map[render.Ref]types.UID{pool: "1"}, Pools: map[string]bool{pool.Name: true}, Revision: newest})
 			b.source.orders = map[string]source.Order{render.CommitOf(newest): c.order}
 			for range 2 {
 				p := b.pass()
@@ -146,13 +146,13 @@ func TestTheRevisionIsRecorded(t *testing.T) {
 			b := newBed(t, nodeSync(func(n *v1alpha1.NodeSync) {
 				n.Status.LastAppliedRevision, n.Status.PartlyAppliedRevision = "main@sha1:"+applied, c.part
 			}))
-			b.recordApplied(inventory.Record{Revision: "main@sha1:before"})
+			b.recordApplied(apply.Record{Revision: "main@sha1:before"})
 			p := b.pass()
 			p.want.Set = setWith("stays")
-			p.plan = policy.Planned{Plan: &plan.Plan{}, Doubt: c.doubt}
+			p.plan = evaluate.Planned{Plan: &plan.Plan{}, Doubt: c.doubt}
 			p.live.Served = true
 			p.takes(t.Context(), p.seeVanished, p.removes((*removal.Step).RecordApplied))
-			store, err := inventory.Load(t.Context(), b.client, b.read())
+			store, err := apply.LoadRecord(t.Context(), b.client, b.read())
 			if err != nil || store.Record.Revision != c.want {
 				t.Errorf("the record has %s, want %s; %v, %v", store.Record.Revision, c.want, err, p.Fault)
 			}

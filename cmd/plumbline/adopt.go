@@ -117,7 +117,7 @@ func (o *adoptOptions) adopt(ctx context.Context, kubeconfig *genericclioptions.
 
 // surveyFor looks at the cluster with plumbline.yaml in hand, and moves what it
 // says to where Karpenter is.
-func surveyFor(ctx context.Context, c *cluster, git *render.Karpenter) (*adoptReport, error) {
+func surveyFor(ctx context.Context, c *clusterAccess, git *render.Karpenter) (*adoptReport, error) {
 	installer, err := release.NewInstaller(release.InstallerOptions{Config: c.config, Logger: logr.FromContextOrDiscard(ctx), Confine: confined(ctx)})
 	if err != nil {
 		return nil, err

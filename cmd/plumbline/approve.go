@@ -23,8 +23,8 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/approval"
+	"github.com/plumbline-dev/plumbline/reconcile/evaluate"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
-	"github.com/plumbline-dev/plumbline/reconcile/policy"
 	"github.com/plumbline-dev/plumbline/reconcile/summary"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -89,7 +89,7 @@ Exit codes: 0 approved, with --wait also counted, 1 error, 3 still held, 4 timed
 }
 
 // approve shows what is held of a NodeSync, and approves that once the user has confirmed it.
-func (c *cluster) approve(cmd *cobra.Command, name string, o *approveOptions) error {
+func (c *clusterAccess) approve(cmd *cobra.Command, name string, o *approveOptions) error {
 	sync, err := c.nodeSync(cmd.Context(), name)
 	if err != nil {
 		return err
@@ -140,7 +140,7 @@ func nothingHeld(sync *v1alpha1.NodeSync) error {
 }
 
 // unchanged reads a NodeSync again, and returns an error if something else is held by now than was shown.
-func (c *cluster) unchanged(ctx context.Context, shown *v1alpha1.NodeSync) error {
+func (c *clusterAccess) unchanged(ctx context.Context, shown *v1alpha1.NodeSync) error {
 	sync, err := c.nodeSync(ctx, shown.Name)
 	if err != nil {
 		return err
@@ -201,8 +201,8 @@ func details(e v1alpha1.ApprovedEntry) []string {
 
 // checkProof asks whether the API server checks who approves. Who may not read that goes on: the
 // daemon reads it, and says what it finds.
-func (c *cluster) checkProof(ctx context.Context) error {
-	proof, err := policy.ReadProof(ctx, c)
+func (c *clusterAccess) checkProof(ctx context.Context) error {
+	proof, err := evaluate.ReadProof(ctx, c)
 	switch {
 	case apierrors.IsForbidden(err):
 		return nil
@@ -218,7 +218,7 @@ func (c *cluster) checkProof(ctx context.Context) error {
 }
 
 // createApproval creates an Approval of what is held, by the user who asks.
-func (c *cluster) createApproval(ctx context.Context, sync *v1alpha1.NodeSync, o *approveOptions) (*v1alpha1.Approval, error) {
+func (c *clusterAccess) createApproval(ctx context.Context, sync *v1alpha1.NodeSync, o *approveOptions) (*v1alpha1.Approval, error) {
 	who := &authenticationv1.SelfSubjectReview{}
 	if err := c.Create(ctx, who); err != nil {
 		return nil, explain(err, "ask the API server who you are")
@@ -260,7 +260,7 @@ func authorExtra(of map[string]authenticationv1.ExtraValue) map[string]v1alpha1.
 }
 
 // waitApproved stays until the daemon has counted an Approval, or says why it does not.
-func (c *cluster) waitApproved(cmd *cobra.Command, before *v1alpha1.NodeSync, made *v1alpha1.Approval, timeout time.Duration) error {
+func (c *clusterAccess) waitApproved(cmd *cobra.Command, before *v1alpha1.NodeSync, made *v1alpha1.Approval, timeout time.Duration) error {
 	name := nodeSyncWord(before.Name)
 	err := wait.PollUntilContextTimeout(cmd.Context(), askEvery, timeout, true, func(ctx context.Context) (bool, error) {
 		sync, err := c.nodeSync(ctx, before.Name)

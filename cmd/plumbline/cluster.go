@@ -24,14 +24,14 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/status"
 	"github.com/plumbline-dev/plumbline/reconcile/summary"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
 // cluster is what a command speaks to, uncached, as the user.
-type cluster struct {
+type clusterAccess struct {
 	client.WithWatch
 	config *rest.Config
 	// namespace is that of -n, or of the kubeconfig's context; settled reports that it is the one
@@ -47,7 +47,7 @@ const nowhere = "http://localhost:8080"
 var errNoKubeconfig = errors.New("no kubeconfig")
 
 // connect finds the cluster of the kubeconfig flags. It asks nothing yet. With ctx every request ends.
-func connect(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags) (*cluster, error) {
+func connect(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags) (*clusterAccess, error) {
 	loader := kubeconfig.ToRawKubeConfigLoader()
 	config, err := kubeconfig.ToRESTConfig()
 	if err != nil {
@@ -71,7 +71,7 @@ func connect(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags) (*c
 	if err != nil {
 		return nil, explain(err, "connect to "+config.Host)
 	}
-	return &cluster{WithWatch: c, config: config, namespace: namespace, settled: *kubeconfig.Namespace != ""}, nil
+	return &clusterAccess{WithWatch: c, config: config, namespace: namespace, settled: *kubeconfig.Namespace != ""}, nil
 }
 
 // interruptible ends requests with a context: client-go's discovery takes none.
@@ -89,7 +89,7 @@ func (i interruptible) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // nodeSync reads one NodeSync, which is named as kubectl names objects: prod or nodesync/prod.
-func (c *cluster) nodeSync(ctx context.Context, arg string) (*v1alpha1.NodeSync, error) {
+func (c *clusterAccess) nodeSync(ctx context.Context, arg string) (*v1alpha1.NodeSync, error) {
 	name, err := nameOf(arg)
 	if err != nil {
 		return nil, err
@@ -107,8 +107,8 @@ func (c *cluster) nodeSync(ctx context.Context, arg string) (*v1alpha1.NodeSync,
 // takeStandIn has a NodeSync say, as its annotation would, that its status is that of an
 // earlier pass, where the daemon could not annotate it. Who may not read ConfigMaps does not
 // get to know.
-func (c *cluster) takeStandIn(ctx context.Context, sync *v1alpha1.NodeSync) {
-	if message, err := conclude.StandIn(ctx, c, sync); err == nil && message != "" {
+func (c *clusterAccess) takeStandIn(ctx context.Context, sync *v1alpha1.NodeSync) {
+	if message, err := status.StandIn(ctx, c, sync); err == nil && message != "" {
 		metav1.SetMetaDataAnnotation(&sync.ObjectMeta, v1alpha1.StatusNotWrittenAnnotation, message)
 	}
 }
@@ -227,7 +227,7 @@ func nodeSyncWord(arg string) string {
 
 // in is the namespace whose NodeSyncs are meant: that of -n; that of the kubeconfig's context, where
 // it has some; else that of the daemon, which serves no other, whether it has some or not.
-func (c *cluster) in(ctx context.Context) string {
+func (c *clusterAccess) in(ctx context.Context) string {
 	if c.settled {
 		return c.namespace
 	}
@@ -249,7 +249,7 @@ func (c *cluster) in(ctx context.Context) string {
 }
 
 // has reports whether there is a NodeSync in a namespace.
-func (c *cluster) has(ctx context.Context, namespace string) (bool, error) {
+func (c *clusterAccess) has(ctx context.Context, namespace string) (bool, error) {
 	list := &v1alpha1.NodeSyncList{}
 	err := c.List(ctx, list, client.InNamespace(namespace), client.Limit(1))
 	return len(list.Items) > 0, err
@@ -257,7 +257,7 @@ func (c *cluster) has(ctx context.Context, namespace string) (bool, error) {
 
 // installed is an error where NodeSyncs are not served: a command that asks for something else would find
 // nothing, and not say why.
-func (c *cluster) installed(ctx context.Context, doing string) error {
+func (c *clusterAccess) installed(ctx context.Context, doing string) error {
 	if _, err := c.has(ctx, c.in(ctx)); err != nil && !apierrors.IsForbidden(err) {
 		return explain(err, doing)
 	}
@@ -265,7 +265,7 @@ func (c *cluster) installed(ctx context.Context, doing string) error {
 }
 
 // daemons are the namespaces with a Deployment of plumbline; none if they may not be listed.
-func (c *cluster) daemons(ctx context.Context) (namespaces []string) {
+func (c *clusterAccess) daemons(ctx context.Context) (namespaces []string) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("DeploymentList"))
 	list.APIVersion = "apps/v1"

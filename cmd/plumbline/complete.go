@@ -40,7 +40,7 @@ func completeNodeSyncs(kubeconfig *genericclioptions.ConfigFlags, most int) cobr
 }
 
 // completePools completes the names of some NodePools, which depend on the arguments.
-func completePools(kubeconfig *genericclioptions.ConfigFlags, pools func(context.Context, *cluster, []string) ([]string, error)) cobra.CompletionFunc {
+func completePools(kubeconfig *genericclioptions.ConfigFlags, pools func(context.Context, *clusterAccess, []string) ([]string, error)) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		c, err := connect(cmd.Context(), kubeconfig)
 		if err != nil {

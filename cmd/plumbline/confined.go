@@ -8,7 +8,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/confine"
 	"github.com/plumbline-dev/plumbline/provision/charts"
-	"github.com/plumbline-dev/plumbline/reconcile/landing"
+	"github.com/plumbline-dev/plumbline/reconcile/simulate"
 	"github.com/plumbline-dev/plumbline/render/kustomize"
 )
 
@@ -18,7 +18,7 @@ func confinement(arguments []string) *confine.Runner {
 	return confine.Serve(arguments, confine.Options{Jobs: map[string]confine.Job{
 		charts.JobName:    charts.Job,
 		kustomize.JobName: kustomize.Job,
-		landing.JobName:   landing.Job,
+		simulate.JobName:  simulate.Job,
 	}})
 }
 

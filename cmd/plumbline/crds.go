@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
-	"github.com/plumbline-dev/plumbline/reconcile/desired"
-	"github.com/plumbline-dev/plumbline/reconcile/preview"
+	"github.com/plumbline-dev/plumbline/reconcile/evaluate"
+	"github.com/plumbline-dev/plumbline/reconcile/review"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/render"
 	"github.com/plumbline-dev/plumbline/render/schema"
@@ -99,7 +99,7 @@ func (d *onDisk) pullCRDs(ctx context.Context, known []*apiextensionsv1.CustomRe
 	switch {
 	case err == nil:
 		return crds, d.karpenter.Version, nil, nil
-	case ctx.Err() == nil && (preview.OutOfReach(err) || errors.Is(err, context.DeadlineExceeded)):
+	case ctx.Err() == nil && (review.OutOfReach(err) || errors.Is(err, context.DeadlineExceeded)):
 		return known, schema.EmbeddedVersion, err, nil
 	}
 	return nil, "", nil, err
@@ -233,7 +233,7 @@ func openOnDisk(path string) (*onDisk, error) {
 	if err != nil {
 		return nil, err
 	}
-	merged, err := desired.MergeInGit(karpenter, read)
+	merged, err := evaluate.MergeInGit(karpenter, read)
 	d.values = merged.Merged
 	return d, err
 }

@@ -31,6 +31,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/plumbline-dev/plumbline/confine"
+	"github.com/plumbline-dev/plumbline/internal/steppoint"
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/charts/release"
 	"github.com/plumbline-dev/plumbline/provision/cloud"
@@ -38,21 +39,20 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile"
 	"github.com/plumbline-dev/plumbline/reconcile/account"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/conclude"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
-	"github.com/plumbline-dev/plumbline/reconcile/landing"
 	"github.com/plumbline-dev/plumbline/reconcile/notify"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/page"
-	"github.com/plumbline-dev/plumbline/reconcile/preview"
 	"github.com/plumbline-dev/plumbline/reconcile/pulls"
 	"github.com/plumbline-dev/plumbline/reconcile/recorder"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
+	"github.com/plumbline-dev/plumbline/reconcile/review"
 	"github.com/plumbline-dev/plumbline/reconcile/settings"
+	"github.com/plumbline-dev/plumbline/reconcile/simulate"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/reconcile/source/flux"
-	"github.com/plumbline-dev/plumbline/reconcile/steppoint"
+	"github.com/plumbline-dev/plumbline/reconcile/status"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 	"github.com/plumbline-dev/plumbline/reconcile/webhook"
 	"github.com/plumbline-dev/plumbline/render"
@@ -118,7 +118,7 @@ func newDaemon(ctx context.Context, config *rest.Config, o *runOptions) (*daemon
 	if o.leaderElect {
 		config = fenced(config, leading)
 	}
-	refusals, values := &observe.Refusals{}, &render.Values{}
+	refusals, values := &cluster.Refusals{}, &render.Values{}
 	objects, err := cacheOptions(config, refusals, values, o)
 	if err != nil {
 		return nil, err
@@ -206,7 +206,7 @@ func restConfig(kubeconfig *genericclioptions.ConfigFlags, o *runOptions) (*rest
 func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme, observe.AddToScheme,
+		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme, cluster.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("register types: %w", err)
@@ -255,8 +255,8 @@ func newManager(config *rest.Config, lease resourcelock.Interface, objects cache
 }
 
 // registerMetrics registers what the reconciler measures.
-func registerMetrics(reports *queue.Queue) (*metrics.Recorder, *conclude.Meter, error) {
-	gauges, meter := metrics.NewRecorder(), conclude.NewMeter(time.Now, reports.Depths)
+func registerMetrics(reports *queue.Queue) (*metrics.Recorder, *status.Meter, error) {
+	gauges, meter := metrics.NewRecorder(), status.NewMeter(time.Now, reports.Depths)
 	for _, c := range append(gauges.Collectors(), meter) {
 		if err := ctrlmetrics.Registry.Register(c); err != nil {
 			return nil, nil, fmt.Errorf("register metrics: %w", err)
@@ -323,7 +323,7 @@ func newReconciler(mgr ctrl.Manager, config *rest.Config, leading func(context.C
 		},
 	}
 	// The NodeSyncs are in the cluster whose nodes they keep.
-	made.Nodes.Client, made.Nodes.Uncached, made.Nodes.Launches = made.Client, made.Uncached, &observe.Launches{Now: time.Now}
+	made.Nodes.Client, made.Nodes.Uncached, made.Nodes.Launches = made.Client, made.Uncached, &cluster.Launches{Now: time.Now}
 	return made, nil
 }
 
@@ -405,7 +405,7 @@ func newFollower(mgr ctrl.Manager, reconciler *reconcile.Reconciler, reports *qu
 	return pulls.New(pulls.Options{
 		Cached: mgr.GetClient(), Secrets: mgr.GetAPIReader(), Namespace: settings.Namespace,
 		Hosts: &report.Hosts{Now: settings.Now}, Source: git, Queue: reports,
-		Preview: preview.Tools{
+		Preview: review.Tools{
 			Client: reconciler.Uncached, Cached: reconciler.Client, Nodes: reconciler.Nodes.Uncached, CachedNodes: reconciler.Nodes.Client, Definitions: definitions, Store: newChartStore("charts-of-pull-requests", reconciler.Confine, o), Helm: reconciler.Install,
 			CRDs: (&planOptions{}).knownCRDs, Schemas: schemas, Confine: reconciler.Confine,
 			CABundle: settings.CABundle(), Ask: ask(reconciler.Clouds.Within(awsPatience), settings.CertificateAuthority), Own: &settings.Own, Grants: &settings.Grants,
@@ -430,8 +430,8 @@ func newDeliverer(mgr ctrl.Manager, reconciler *reconcile.Reconciler, reports *q
 }
 
 // simulator simulates for the daemon where pods can go.
-func simulator(uncached client.Reader, namespaces []string, runner *confine.Runner, clouds *account.Clouds) *landing.Simulator {
-	return &landing.Simulator{Reader: uncached, Namespaces: namespaces, Confine: runner, Now: time.Now, Catalogs: &landing.Catalogs{
+func simulator(uncached client.Reader, namespaces []string, runner *confine.Runner, clouds *account.Clouds) *simulate.Simulator {
+	return &simulate.Simulator{Reader: uncached, Namespaces: namespaces, Confine: runner, Now: time.Now, Catalogs: &simulate.Catalogs{
 		Ask: func(ctx context.Context, region string) (*offers.Catalog, error) {
 			aws, err := clouds.Within(awsPatience)(ctx, region)
 			if err != nil {

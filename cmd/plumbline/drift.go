@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/nodes"
+	"github.com/plumbline-dev/plumbline/reconcile/rollout"
 	"github.com/plumbline-dev/plumbline/reconcile/summary"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -146,7 +146,7 @@ func (r driftReport) print(out io.Writer, markdown bool) {
 		fmt.Fprintf(out, "objects are as they were compared last: %s\n", r.Uncompared)
 	}
 	if r.Rollout != nil {
-		fmt.Fprintf(out, "rollout: %s\n", oneLine(nodes.RolloutWords(*r.Rollout)))
+		fmt.Fprintf(out, "rollout: %s\n", oneLine(rollout.RolloutWords(*r.Rollout)))
 		for _, i := range r.Rollout.Inputs {
 			fmt.Fprintf(out, "  NodePool/%s: %s\n", i.Pool, oneLine(i.Words()))
 		}

@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/brake"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/rollout"
 )
 
 func newEmergencyCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
@@ -80,7 +80,7 @@ func emergencyEnd(until string, now time.Time) (string, error) {
 }
 
 // declareEmergency writes the annotations of an emergency, and returns the user in whose name that is.
-func (c *cluster) declareEmergency(ctx context.Context, name, end, reason string) (author string, err error) {
+func (c *clusterAccess) declareEmergency(ctx context.Context, name, end, reason string) (author string, err error) {
 	sync, err := c.nodeSync(ctx, name)
 	if err != nil {
 		return "", err
@@ -214,7 +214,7 @@ are counted from zero: after as many again it stops once more.`,
 
 // resumeRollout annotates a NodeSync so that the rollouts of some pools, or of all, are resumed that
 // are stopped now, and returns the pools.
-func (c *cluster) resumeRollout(ctx context.Context, name string, pools []string) (resumed []string, err error) {
+func (c *clusterAccess) resumeRollout(ctx context.Context, name string, pools []string) (resumed []string, err error) {
 	sync, err := c.nodeSync(ctx, name)
 	if err != nil {
 		return nil, err
@@ -223,7 +223,7 @@ func (c *cluster) resumeRollout(ctx context.Context, name string, pools []string
 	for _, p := range sync.Status.PoolRollouts {
 		if p.BrakedAt != nil && (len(pools) == 0 || slices.Contains(pools, p.Pool)) {
 			resumed = append(resumed, p.Pool)
-			tokens = append(tokens, p.Pool+"@"+brake.Token(*p.BrakedAt))
+			tokens = append(tokens, p.Pool+"@"+rollout.Token(*p.BrakedAt))
 		}
 	}
 	for _, pool := range pools {
@@ -245,7 +245,7 @@ func (c *cluster) resumeRollout(ctx context.Context, name string, pools []string
 }
 
 // stoppedPools are the NodePools of a NodeSync whose rollout is stopped; none without a name.
-func stoppedPools(ctx context.Context, c *cluster, args []string) ([]string, error) {
+func stoppedPools(ctx context.Context, c *clusterAccess, args []string) ([]string, error) {
 	if len(args) == 0 {
 		return nil, nil
 	}

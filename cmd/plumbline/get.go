@@ -84,7 +84,7 @@ func listNodeSyncs(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlags
 }
 
 // named reads NodeSyncs by their names: those that there are, and an error for each other.
-func (c *cluster) named(ctx context.Context, names []string) (*v1alpha1.NodeSyncList, error) {
+func (c *clusterAccess) named(ctx context.Context, names []string) (*v1alpha1.NodeSyncList, error) {
 	list := &v1alpha1.NodeSyncList{}
 	var missing []error
 	for _, name := range names {
@@ -100,7 +100,7 @@ func (c *cluster) named(ctx context.Context, names []string) (*v1alpha1.NodeSync
 }
 
 // listed reads the NodeSyncs of the namespace, or of all.
-func (c *cluster) listed(ctx context.Context, all bool) (*v1alpha1.NodeSyncList, error) {
+func (c *clusterAccess) listed(ctx context.Context, all bool) (*v1alpha1.NodeSyncList, error) {
 	list := &v1alpha1.NodeSyncList{}
 	var options []client.ListOption
 	if !all {

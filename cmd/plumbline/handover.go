@@ -192,7 +192,7 @@ func (r *handoverReport) exit() error {
 
 // handing is a hand-over that a command sees through.
 type handing struct {
-	*cluster
+	*clusterAccess
 	*handoverOptions
 	refs  []render.Ref // those that were named
 	sync  string       // the NodeSync's name
@@ -250,7 +250,7 @@ func (o *handoverOptions) begin(ctx context.Context, kubeconfig *genericclioptio
 		h.refs = append(h.refs, ref)
 	}
 	var err error
-	if h.cluster, err = connect(ctx, kubeconfig); err != nil {
+	if h.clusterAccess, err = connect(ctx, kubeconfig); err != nil {
 		return nil, err
 	}
 	if o.repo != "" {

@@ -30,7 +30,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/approval"
 	"github.com/plumbline-dev/plumbline/reconcile/handover"
-	"github.com/plumbline-dev/plumbline/reconcile/wake"
+	"github.com/plumbline-dev/plumbline/reconcile/watch"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -210,7 +210,7 @@ func (h *handing) nudge(ctx context.Context, r *handoverReport) {
 			_ = h.Patch(ctx, object.DeepCopy(), patch) // it is only faster
 		}
 	}
-	_, _ = wake.Request(ctx, h, client.ObjectKeyFromObject(r.sync), time.Now()) // likewise
+	_, _ = watch.Request(ctx, h, client.ObjectKeyFromObject(r.sync), time.Now()) // likewise
 }
 
 // waitsFor says what an object waits for.

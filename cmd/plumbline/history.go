@@ -117,7 +117,7 @@ that time is listed.`,
 }
 
 // historyOf reads what has ended since a time, of one NodeSync or all, of one pool or all.
-func historyOf(ctx context.Context, c *cluster, of, pool string, from time.Time) (*historyReport, error) {
+func historyOf(ctx context.Context, c *clusterAccess, of, pool string, from time.Time) (*historyReport, error) {
 	logs, err := recorder.Read(ctx, c, c.in(ctx))
 	if err != nil {
 		return nil, explain(err, "read which nodes have ended")
@@ -248,7 +248,7 @@ func completeEnded(kubeconfig *genericclioptions.ConfigFlags) cobra.CompletionFu
 }
 
 // pastPools are the NodePools of the nodes that have ended.
-func pastPools(ctx context.Context, c *cluster, args []string) ([]string, error) {
+func pastPools(ctx context.Context, c *clusterAccess, args []string) ([]string, error) {
 	of := ""
 	if len(args) > 0 {
 		of = args[0]
@@ -366,7 +366,7 @@ type logLines struct {
 }
 
 // logs opens the logs of the daemon's pods.
-func (c *cluster) logs(ctx context.Context, options corev1.PodLogOptions, of string) (*logLines, error) {
+func (c *clusterAccess) logs(ctx context.Context, options corev1.PodLogOptions, of string) (*logLines, error) {
 	clients, err := kubernetes.NewForConfig(c.config)
 	if err != nil {
 		return nil, explain(err, "connect to "+c.config.Host)

@@ -19,14 +19,12 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/account"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/capture"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
-	"github.com/plumbline-dev/plumbline/reconcile/landing"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/plan/planjson"
-	"github.com/plumbline-dev/plumbline/reconcile/preview"
-	"github.com/plumbline-dev/plumbline/reconcile/resolve"
+	"github.com/plumbline-dev/plumbline/reconcile/review"
+	"github.com/plumbline-dev/plumbline/reconcile/simulate"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/reconcile/source/flux"
 	"github.com/plumbline-dev/plumbline/redact"
@@ -263,10 +261,10 @@ type asking func(ctx context.Context, cluster, region string, questions []plan.Q
 // ask asks it by a client, whose account has to have the cluster.
 func ask(dial account.Dialer, authority []byte) asking {
 	return func(ctx context.Context, cluster, region string, questions []plan.Question) map[render.Ref]plan.Answer {
-		step := &resolve.Step{Cluster: cluster, Patience: awsPatience}
+		step := &account.Resolution{Cluster: cluster, Patience: awsPatience}
 		aws, err := dial(ctx, region)
 		if err == nil {
-			step.Cloud = func(context.Context) (resolve.Cloud, error) { return aws, nil }
+			step.Cloud = func(context.Context) (account.ResolutionCloud, error) { return aws, nil }
 			step.Kubernetes, err = confirm(ctx, aws, cluster, authority)
 		}
 		if err != nil {
@@ -334,7 +332,7 @@ func (o *planOptions) planFolder(ctx context.Context, kubeconfig *genericcliopti
 	return whole, nil
 }
 
-func nodeSyncOf(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, name string) (*cluster, *v1alpha1.NodeSync, error) {
+func nodeSyncOf(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, name string) (*clusterAccess, *v1alpha1.NodeSync, error) {
 	c, err := connect(ctx, kubeconfig)
 	if err != nil {
 		return nil, nil, err
@@ -408,13 +406,13 @@ type planned struct {
 	// pods are those on the nodes that are touched, by object.
 	pods []podsReport
 	// taken is the snapshot that the comparison is with; nil if it is with a cluster.
-	taken *capture.Capture
+	taken *simulate.Capture
 	// whatIf is where pods would go; nil if nobody asks.
 	whatIf *whatIfReport
 }
 
 // planCommit compares a commit with the cluster of a NodeSync.
-func (o *planOptions) planCommit(ctx context.Context, c *cluster, sync *v1alpha1.NodeSync, snapshot *render.Snapshot) (*planned, error) {
+func (o *planOptions) planCommit(ctx context.Context, c *clusterAccess, sync *v1alpha1.NodeSync, snapshot *render.Snapshot) (*planned, error) {
 	dir, err := os.MkdirTemp("", "plumbline-charts-")
 	if err != nil {
 		return nil, fmt.Errorf("make a folder for the charts: %w", err)
@@ -433,8 +431,8 @@ func (o *planOptions) planCommit(ctx context.Context, c *cluster, sync *v1alpha1
 		return nil, err
 	}
 	hidden := redact.Redactor{}
-	step := &preview.Step{
-		Tools: preview.Tools{Client: c, Store: store, Helm: helm, CRDs: o.knownCRDs, Schemas: &schema.Cache{}, Confine: confined(ctx), CABundle: plan.CABundle(authority)},
+	step := &review.Step{
+		Tools: review.Tools{Client: c, Store: store, Helm: helm, CRDs: o.knownCRDs, Schemas: &schema.Cache{}, Confine: confined(ctx), CABundle: plan.CABundle(authority)},
 		Sync:  sync, Snapshot: snapshot, Now: time.Now(),
 		HideValues:     func(values []string) { hidden = hidden.And(redact.Values(values...)) },
 		HideCredential: func(password string) { hidden = hidden.And(redact.Credentials(password)) },
@@ -474,13 +472,13 @@ func (o *planOptions) planCommit(ctx context.Context, c *cluster, sync *v1alpha1
 }
 
 // asks has a preview ask AWS, as far as the user says so.
-func (o *planOptions) asks(step *preview.Step, c *cluster, authority []byte) {
+func (o *planOptions) asks(step *review.Step, c *clusterAccess, authority []byte) {
 	if step.NotAsked = notAsked; !o.aws {
 		return
 	}
 	step.Ask = askAWS(authority)
 	if o.whatIf.on {
-		step.Landing = (&landing.Simulator{Reader: c, Catalogs: &landing.Catalogs{Ask: catalogOf}, Now: time.Now}).Ask
+		step.Landing = (&simulate.Simulator{Reader: c, Catalogs: &simulate.Catalogs{Ask: catalogOf}, Now: time.Now}).Ask
 	}
 }
 
@@ -516,7 +514,7 @@ func liveCRDs(ctx context.Context, c client.Client) ([]*apiextensionsv1.CustomRe
 
 // survey looks for what is adopted, as long as no charts are installed. A user who may not
 // read that gets a warning, and the rest of the plan.
-func (p *planned) survey(ctx context.Context, c *cluster, sync *v1alpha1.NodeSync, git *render.Karpenter) {
+func (p *planned) survey(ctx context.Context, c *clusterAccess, sync *v1alpha1.NodeSync, git *render.Karpenter) {
 	if k := sync.Status.Karpenter; git.Management != render.Managed || k != nil && k.Identity != "" {
 		return
 	}

@@ -21,7 +21,6 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/plan/planjson"
-	"github.com/plumbline-dev/plumbline/reconcile/plan/workload"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/redact"
 )
@@ -396,7 +395,7 @@ type podsReport struct {
 	Object string `json:"object"`
 	// UpTo reports whether not all of these nodes need be touched.
 	UpTo bool `json:"upTo,omitempty"`
-	workload.Impact
+	plan.Impact
 }
 
 // lines say it to people.
@@ -439,7 +438,7 @@ func (p *planned) seePods(ctx context.Context, c client.Reader, now time.Time) {
 		return
 	}
 	see := func(object string, upTo bool) {
-		if impact := workload.Of(nodes[object], pods.Items, budgets.Items, now); impact.Pods > 0 {
+		if impact := plan.WorkloadsOf(nodes[object], pods.Items, budgets.Items, now); impact.Pods > 0 {
 			p.pods = append(p.pods, podsReport{Object: object, UpTo: upTo, Impact: impact})
 		}
 	}

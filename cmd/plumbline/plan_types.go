@@ -7,10 +7,10 @@ import (
 	"strings"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud/offers"
-	"github.com/plumbline-dev/plumbline/reconcile/capture"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
-	"github.com/plumbline-dev/plumbline/reconcile/preview"
+	"github.com/plumbline-dev/plumbline/reconcile/review"
+	"github.com/plumbline-dev/plumbline/reconcile/simulate"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -34,13 +34,13 @@ func (p *planned) seeInstanceTypes(ctx context.Context, region string, catalog f
 		unknown(finding.Some(pools), err.Error())
 		return
 	}
-	there := &capture.Capture{Settings: capture.Settings{Settings: offers.Defaults()}}
+	there := &simulate.Capture{Settings: simulate.Settings{Settings: offers.Defaults()}}
 	for ref, object := range p.live.Objects {
 		if ref.Kind == render.NodePool || ref.Kind == render.EC2NodeClass {
 			there.Definitions = append(there.Definitions, object.Object)
 		}
 	}
-	out, err := preview.WhatIf(ctx, p.Plan, p.live, there, offered)
+	out, err := review.WhatIf(ctx, p.Plan, p.live, there, offered)
 	if err != nil {
 		unknown(finding.Some(pools), err.Error())
 		return

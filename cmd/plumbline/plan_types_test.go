@@ -9,15 +9,15 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud/offers"
-	"github.com/plumbline-dev/plumbline/reconcile/capture"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/simulate"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
 // TestAPlanNamesPoolsThatNoInstanceTypeMeets by what EC2 offers in the region, also without a what-if. Where that is not known, so is
 // this; EC2 is queried only if the plan writes a NodePool.
 func TestAPlanNamesPoolsThatNoInstanceTypeMeets(t *testing.T) {
-	c := &capture.Capture{}
+	c := &simulate.Capture{}
 	withTypes(t)(c)
 	class := func(name string, status map[string]any) *plan.Object {
 		u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "karpenter.k8s.aws/v1", "kind": render.EC2NodeClass, "metadata": map[string]any{"name": name}, "spec": map[string]any{

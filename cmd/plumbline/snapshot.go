@@ -14,7 +14,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/provision/cloud/offers"
-	"github.com/plumbline-dev/plumbline/reconcile/capture"
+	"github.com/plumbline-dev/plumbline/reconcile/simulate"
 	"github.com/plumbline-dev/plumbline/redact"
 )
 
@@ -51,7 +51,7 @@ without them a what-if cannot know which nodes could come.`,
 		if err != nil {
 			return err
 		}
-		taken, err := capture.Read(cmd.Context(), c, time.Now())
+		taken, err := simulate.ReadCapture(cmd.Context(), c, time.Now())
 		if err != nil {
 			return explain(err, "take a snapshot")
 		}
@@ -96,13 +96,13 @@ func catalogOf(ctx context.Context, region string) (*offers.Catalog, error) {
 }
 
 // readSnapshot reads a file of plumbline snapshot.
-func readSnapshot(file string) (*capture.Capture, error) {
+func readSnapshot(file string) (*simulate.Capture, error) {
 	in, err := os.Open(file)
 	if err != nil {
 		return nil, fmt.Errorf("read the snapshot: %w", err)
 	}
 	defer in.Close()
-	taken, err := capture.Decode(in)
+	taken, err := simulate.DecodeCapture(in)
 	if err != nil {
 		return nil, fmt.Errorf("read the snapshot %s: %w", file, err)
 	}

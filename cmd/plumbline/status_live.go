@@ -35,7 +35,7 @@ const (
 
 // watchLive draws the status of NodeSyncs each second until the user stops it. What it shows is read again when a watch
 // reports a change of a NodeSync or of one of Karpenter's kinds.
-func (c *cluster) watchLive(cmd *cobra.Command, args []string, all bool) error {
+func (c *clusterAccess) watchLive(cmd *cobra.Command, args []string, all bool) error {
 	screen, ok := cmd.OutOrStdout().(terminal)
 	if !ok {
 		return fmt.Errorf("%T is no terminal", cmd.OutOrStdout())
@@ -53,7 +53,7 @@ func (c *cluster) watchLive(cmd *cobra.Command, args []string, all bool) error {
 }
 
 // follow draws the board at once and with each tick, until the context ends.
-func (b *statusBoard) follow(ctx context.Context, c *cluster, screen terminal, news *newsOf, leader *leaderSight, now time.Time, ticks <-chan time.Time) error {
+func (b *statusBoard) follow(ctx context.Context, c *clusterAccess, screen terminal, news *newsOf, leader *leaderSight, now time.Time, ticks <-chan time.Time) error {
 	if _, err := io.WriteString(screen, clearScreen); err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func (n *newsOf) refuse(kind string, refused bool) {
 }
 
 // follow watches NodeSyncs of a namespace, and Karpenter's kinds.
-func (n *newsOf) follow(ctx context.Context, c *cluster, namespace string) {
+func (n *newsOf) follow(ctx context.Context, c *clusterAccess, namespace string) {
 	go n.followKind(ctx, c, v1alpha1.GroupVersion.WithKind(v1alpha1.NodeSyncKind), client.InNamespace(namespace))
 	for _, kind := range sees.Kinds() {
 		go n.followKind(ctx, c, kind.GVK)
@@ -136,7 +136,7 @@ func (n *newsOf) follow(ctx context.Context, c *cluster, namespace string) {
 }
 
 // followKind tells each change that a watch reports. One that ends is begun again, and may have missed a change.
-func (n *newsOf) followKind(ctx context.Context, c *cluster, kind schema.GroupVersionKind, options ...client.ListOption) {
+func (n *newsOf) followKind(ctx context.Context, c *clusterAccess, kind schema.GroupVersionKind, options ...client.ListOption) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	for ctx.Err() == nil {
@@ -199,7 +199,7 @@ func (b *statusBoard) stale(unled string, now time.Time) bool {
 }
 
 // read reads what is shown.
-func (b *statusBoard) read(ctx context.Context, c *cluster, unled string, now time.Time) error {
+func (b *statusBoard) read(ctx context.Context, c *clusterAccess, unled string, now time.Time) error {
 	list, err := c.listed(ctx, false)
 	if err != nil {
 		return err
@@ -308,7 +308,7 @@ func watchNodeSyncs(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlag
 
 // watchStatus shows the status of NodeSyncs, and again after each change: on a terminal each second, in a pipe one line for
 // each change.
-func (c *cluster) watchStatus(cmd *cobra.Command, output format, args []string, all bool) error {
+func (c *clusterAccess) watchStatus(cmd *cobra.Command, output format, args []string, all bool) error {
 	if output != formatTable {
 		return errors.New("--watch prints text: leave -o out")
 	}
@@ -350,7 +350,7 @@ func changed(syncs []v1alpha1.NodeSync, printed map[string]string) (news []v1alp
 }
 
 // follow calls seen with NodeSyncs, and again after each change of one, until the user ends it.
-func (c *cluster) follow(ctx context.Context, all bool, args []string, seen func([]v1alpha1.NodeSync) error) error {
+func (c *clusterAccess) follow(ctx context.Context, all bool, args []string, seen func([]v1alpha1.NodeSync) error) error {
 	for ctx.Err() == nil {
 		if err := c.followOnce(ctx, all, args, seen); err != nil && ctx.Err() == nil {
 			return err
@@ -360,7 +360,7 @@ func (c *cluster) follow(ctx context.Context, all bool, args []string, seen func
 }
 
 // followOnce calls seen, and waits for the next change.
-func (c *cluster) followOnce(ctx context.Context, all bool, args []string, seen func([]v1alpha1.NodeSync) error) error {
+func (c *clusterAccess) followOnce(ctx context.Context, all bool, args []string, seen func([]v1alpha1.NodeSync) error) error {
 	list, err := c.listed(ctx, all)
 	if err != nil {
 		return err
@@ -396,7 +396,7 @@ func only(syncs []v1alpha1.NodeSync, args []string) (found []v1alpha1.NodeSync, 
 
 // nextChange returns when something has happened to a NodeSync since a list was read, or a while
 // after the watch has ended without news.
-func (c *cluster) nextChange(ctx context.Context, all bool, since string) error {
+func (c *clusterAccess) nextChange(ctx context.Context, all bool, since string) error {
 	options := &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: since}}
 	if !all {
 		options.Namespace = c.in(ctx)

@@ -17,7 +17,7 @@ import (
 )
 
 // connected is a cluster by a kubeconfig.
-func connected(t *testing.T, kubeconfig string) *cluster {
+func connected(t *testing.T, kubeconfig string) *clusterAccess {
 	t.Helper()
 	flags := genericclioptions.NewConfigFlags(false)
 	flags.KubeConfig = &kubeconfig

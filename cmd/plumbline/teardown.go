@@ -18,8 +18,8 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/plumbline-dev/plumbline/internal/steppoint"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/steppoint"
 )
 
 const (
@@ -35,7 +35,7 @@ type standInStarter func(ctx context.Context, config *rest.Config, sync *v1alpha
 
 // teardown takes a NodeSync away by the daemon that leads, or in its place.
 type teardown struct {
-	c          *cluster
+	c          *clusterAccess
 	kubeconfig *genericclioptions.ConfigFlags
 	cmd        *cobra.Command
 	// v is who asks AWS.
@@ -513,7 +513,7 @@ func (t *teardown) onlyOne(ctx context.Context) (*v1alpha1.NodeSync, error) {
 }
 
 // whole reads a NodeSync with what wrote its fields; its errors are the API server's.
-func (c *cluster) whole(ctx context.Context, name string) (*v1alpha1.NodeSync, error) {
+func (c *clusterAccess) whole(ctx context.Context, name string) (*v1alpha1.NodeSync, error) {
 	sync := &v1alpha1.NodeSync{}
 	return sync, c.Get(ctx, client.ObjectKey{Namespace: c.in(ctx), Name: name}, sync)
 }
@@ -535,7 +535,7 @@ func (t *teardown) confirm(ctx context.Context, what, name string) error {
 
 // withoutDaemon says why nobody would end the nodes; empty if a daemon leads, or nobody can tell.
 // One that runs outside the cluster without --leader-elect is not noticed.
-func (c *cluster) withoutDaemon(ctx context.Context, now func() time.Time) string {
+func (c *clusterAccess) withoutDaemon(ctx context.Context, now func() time.Time) string {
 	namespace := c.in(ctx)
 	if why := unled(ctx, c, namespace, now); why != "" {
 		why, _, _ = strings.Cut(why, "; what follows is of then")

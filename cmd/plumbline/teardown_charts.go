@@ -23,8 +23,8 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts/survey"
 	"github.com/plumbline-dev/plumbline/provision/owners"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -270,7 +270,7 @@ func (t *teardown) uninstallController(ctx context.Context) error {
 	}
 	return t.awaits(ctx, "helm release "+charts.ControllerChart+" is uninstalled", func() (string, error) {
 		pods := &corev1.PodList{}
-		err := t.c.List(ctx, pods, client.InNamespace(t.charts.namespace), client.MatchingLabels(observe.ControllerLabels()))
+		err := t.c.List(ctx, pods, client.InNamespace(t.charts.namespace), client.MatchingLabels(cluster.ControllerLabels()))
 		if err != nil || len(pods.Items) == 0 {
 			return "", err
 		}

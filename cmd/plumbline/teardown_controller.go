@@ -22,7 +22,6 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/blocker"
 	sees "github.com/plumbline-dev/plumbline/reconcile/cluster"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 	"github.com/plumbline-dev/plumbline/redact"
@@ -45,7 +44,7 @@ type stopped struct {
 // controllersOf are the Deployments of Karpenter's controller.
 func controllersOf(ctx context.Context, c client.Reader, in ...client.ListOption) ([]appsv1.Deployment, error) {
 	list := &appsv1.DeploymentList{}
-	if err := c.List(ctx, list, append(in, client.MatchingLabels(observe.ControllerLabels()))...); err != nil {
+	if err := c.List(ctx, list, append(in, client.MatchingLabels(sees.ControllerLabels()))...); err != nil {
 		return nil, explain(err, "list the Deployments of Karpenter's controller")
 	}
 	return list.Items, nil
@@ -65,7 +64,7 @@ func (t *teardown) findController(ctx context.Context, sync *v1alpha1.NodeSync, 
 	for i := range deployments {
 		d := &deployments[i]
 		switch {
-		case observe.Alive(d):
+		case sees.Alive(d):
 			return nil, nil
 		case ptr.Deref(d.Spec.Replicas, 1) == 0:
 			return &stopped{why: "deployment " + d.Namespace + "/" + d.Name + " is scaled to 0", scaled: d}, nil

@@ -13,11 +13,11 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/plumbline-dev/plumbline/internal/steppoint"
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/provision/leftover"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/steppoint"
-	ending "github.com/plumbline-dev/plumbline/reconcile/teardown"
+	"github.com/plumbline-dev/plumbline/reconcile/removal"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -279,7 +279,7 @@ type stranding struct {
 }
 
 // due are the instances that have been stranded for a while, and are not handled yet.
-func (s *stranding) due(found []ending.Stranded, now time.Time, after time.Duration) (due []ending.Stranded) {
+func (s *stranding) due(found []removal.Stranded, now time.Time, after time.Duration) (due []removal.Stranded) {
 	before := s.since
 	s.since = map[string]time.Time{}
 	for _, one := range found {
@@ -297,8 +297,8 @@ func (s *stranding) due(found []ending.Stranded, now time.Time, after time.Durat
 
 // settled reports whether nothing goes on by itself any more: all NodeClaims that are left are of instances that were
 // handled a while ago.
-func (s *stranding) settled(found []ending.Stranded, busy int, now time.Time, after time.Duration) bool {
-	waits := func(one ending.Stranded) bool { return one.Claim != "" && !s.handled[one.ID] }
+func (s *stranding) settled(found []removal.Stranded, busy int, now time.Time, after time.Duration) bool {
+	waits := func(one removal.Stranded) bool { return one.Claim != "" && !s.handled[one.ID] }
 	return len(s.handled) > 0 && busy == 0 && now.Sub(s.lastly) >= after && !slices.ContainsFunc(found, waits)
 }
 
@@ -311,7 +311,7 @@ func (s *stranding) handle(id string, now time.Time) {
 
 // findStranded are the instances of a NodeSync that Karpenter does not end as things are, and how many NodeClaims it
 // is still at.
-func (t *teardown) findStranded(ctx context.Context, sync *v1alpha1.NodeSync, l *teardownPlan) (found []ending.Stranded, busy int, err error) {
+func (t *teardown) findStranded(ctx context.Context, sync *v1alpha1.NodeSync, l *teardownPlan) (found []removal.Stranded, busy int, err error) {
 	sync, err = t.reread(ctx, sync)
 	if err != nil || sync == nil {
 		return nil, 0, err
@@ -323,7 +323,7 @@ func (t *teardown) findStranded(ctx context.Context, sync *v1alpha1.NodeSync, l 
 	if err := t.c.List(ctx, nodes); err != nil {
 		return nil, 0, explain(err, "list Nodes")
 	}
-	noted, err := ending.Noted(ctx, t.c, sync)
+	noted, err := removal.Noted(ctx, t.c, sync)
 	if err != nil {
 		return nil, 0, explain(err, "read the record of removals")
 	}
@@ -331,7 +331,7 @@ func (t *teardown) findStranded(ctx context.Context, sync *v1alpha1.NodeSync, l 
 	if err != nil {
 		return nil, 0, err
 	}
-	by := ending.Standing{Pools: map[string]bool{}, Ready: readyNodes(nodes.Items), Noted: noted, Runs: gone == nil}
+	by := removal.Standing{Pools: map[string]bool{}, Ready: readyNodes(nodes.Items), Noted: noted, Runs: gone == nil}
 	for _, object := range l.Objects {
 		if object.Kind == render.NodePool {
 			by.Pools[object.Name] = false
@@ -342,7 +342,7 @@ func (t *teardown) findStranded(ctx context.Context, sync *v1alpha1.NodeSync, l 
 			by.Pools[removal.Name] = removal.Phase != v1alpha1.RemovalHeld
 		}
 	}
-	found, busy = ending.Strands(l.withoutOthers(claims.Items), by)
+	found, busy = removal.Strands(l.withoutOthers(claims.Items), by)
 	return found, busy, nil
 }
 
@@ -380,7 +380,7 @@ func (t *teardown) endStranded(ctx context.Context, sync *v1alpha1.NodeSync, l *
 }
 
 // endDue shows what EC2 has of the instances, and ends what is this cluster's only by its tags.
-func (t *teardown) endDue(ctx context.Context, sync *v1alpha1.NodeSync, l *teardownPlan, due []ending.Stranded) error {
+func (t *teardown) endDue(ctx context.Context, sync *v1alpha1.NodeSync, l *teardownPlan, due []removal.Stranded) error {
 	aws, _, err := t.v.open(ctx)
 	if err != nil {
 		return err
@@ -420,7 +420,7 @@ func (t *teardown) endDue(ctx context.Context, sync *v1alpha1.NodeSync, l *teard
 }
 
 // strandedWords are an instance in a line.
-func strandedWords(one ending.Stranded) string {
+func strandedWords(one removal.Stranded) string {
 	words := "instance " + one.ID
 	switch {
 	case one.Node != "":
@@ -469,7 +469,7 @@ func (t *teardown) endShown(ctx context.Context, sync *v1alpha1.NodeSync, l *tea
 }
 
 // unfinished says what is left of the NodeSync, and how it comes to its end: Karpenter's finalizers are Karpenter's.
-func (t *teardown) unfinished(ctx context.Context, sync *v1alpha1.NodeSync, found []ending.Stranded) error {
+func (t *teardown) unfinished(ctx context.Context, sync *v1alpha1.NodeSync, found []removal.Stranded) error {
 	t.show.end()
 	report, err := t.v.once(ctx)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/provision/leftover"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/inventory"
+	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -182,7 +182,7 @@ func (t *teardown) stillAnswers(ctx context.Context, answers []cloud.Answer) err
 }
 
 // knows says what in the cluster has a cluster's name; empty if nothing has.
-func (c *cluster) knows(ctx context.Context, name string) (string, error) {
+func (c *clusterAccess) knows(ctx context.Context, name string) (string, error) {
 	syncs := &v1alpha1.NodeSyncList{}
 	if err := c.List(ctx, syncs); err != nil && !apimeta.IsNoMatchError(err) {
 		return "", explain(err, "list NodeSyncs")
@@ -218,7 +218,7 @@ func unreached(err error) bool {
 
 // addVanished adds the NodePools that the NodeSync has applied, and that the cluster has no more, of which
 // NodeClaims are left: with the CRD of NodePools all of these go, and Karpenter's finalizers keep the NodeClaims.
-func (c *cluster) addVanished(ctx context.Context, l *teardownPlan, sync *v1alpha1.NodeSync, claims []karpv1.NodeClaim) error {
+func (c *clusterAccess) addVanished(ctx context.Context, l *teardownPlan, sync *v1alpha1.NodeSync, claims []karpv1.NodeClaim) error {
 	if sync.UID == "" || !slices.ContainsFunc(claims, func(claim karpv1.NodeClaim) bool { return !l.knows(poolOf(&claim)) }) {
 		return nil
 	}
@@ -246,12 +246,12 @@ func (c *cluster) addVanished(ctx context.Context, l *teardownPlan, sync *v1alph
 
 // appliedPools are the NodePools that a NodeSync has applied, by name with the UID of each, and whose nodes are not
 // known to be gone; none if there is no NodeSync.
-func (c *cluster) appliedPools(ctx context.Context, sync *v1alpha1.NodeSync) (map[string]types.UID, error) {
+func (c *clusterAccess) appliedPools(ctx context.Context, sync *v1alpha1.NodeSync) (map[string]types.UID, error) {
 	pools := map[string]types.UID{}
 	if sync == nil {
 		return pools, nil
 	}
-	applied, err := inventory.Load(ctx, c, sync)
+	applied, err := apply.LoadRecord(ctx, c, sync)
 	if err != nil {
 		return nil, explain(err, "find the NodePools that were applied")
 	}

@@ -20,10 +20,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"github.com/plumbline-dev/plumbline/internal/steppoint"
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/inventory"
-	"github.com/plumbline-dev/plumbline/reconcile/steppoint"
+	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -190,12 +190,12 @@ func TestOnlyTeardownEnds(t *testing.T) {
 // hasApplied has a NodeSync have applied NodePools, each with its UID.
 func hasApplied(t *testing.T, s *apiServer, sync *v1alpha1.NodeSync, pools map[string]types.UID) {
 	t.Helper()
-	record := inventory.Record{Objects: map[render.Ref]types.UID{}, Pools: map[string]bool{}}
+	record := apply.Record{Objects: map[render.Ref]types.UID{}, Pools: map[string]bool{}}
 	for name, uid := range pools {
 		record.Objects[render.Ref{Kind: render.NodePool, Name: name}], record.Pools[name] = uid, true
 	}
 	c := fake.NewClientBuilder().WithScheme(scheme.Scheme).Build()
-	if err := (&inventory.Store{}).Save(t.Context(), c, sync, record); err != nil {
+	if err := (&apply.RecordStore{}).Save(t.Context(), c, sync, record); err != nil {
 		t.Fatal(err)
 	}
 	object := &corev1.ConfigMap{}

@@ -310,7 +310,7 @@ type leavingObject struct {
 const profileAnnotation = "karpenter.k8s.aws/instance-profile-name"
 
 // leaving reads what a NodeSync has, and what stays.
-func (c *cluster) leaving(ctx context.Context, sync *v1alpha1.NodeSync, downTo level) (*teardownPlan, error) {
+func (c *clusterAccess) leaving(ctx context.Context, sync *v1alpha1.NodeSync, downTo level) (*teardownPlan, error) {
 	l := &teardownPlan{
 		DownTo: downTo, NodeSync: sync.Name, Namespace: sync.Namespace, Objects: []leavingObject{},
 		vanished: map[string]types.UID{},

@@ -18,7 +18,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/summary"
 	"github.com/plumbline-dev/plumbline/render"
@@ -118,7 +118,7 @@ func claimsByPool(ctx context.Context, c client.Reader) (map[string][]*treeNode,
 
 // stateOfDefinition is how an object is, and that it leaves where it does.
 func stateOfDefinition(object *unstructured.Unstructured, removals []v1alpha1.Removal) string {
-	seen := observe.Ready(plan.NewObject(object))
+	seen := cluster.Ready(plan.NewObject(object))
 	words := "Ready"
 	leaves := slices.IndexFunc(removals, func(r v1alpha1.Removal) bool { return r.UID == object.GetUID() })
 	switch {

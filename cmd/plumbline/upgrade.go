@@ -16,9 +16,9 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
-	"github.com/plumbline-dev/plumbline/reconcile/preview"
+	"github.com/plumbline-dev/plumbline/reconcile/review"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -127,7 +127,7 @@ func (o *upgradeOptions) forecast(ctx context.Context, kubeconfig *genericcliopt
 	if err != nil {
 		return err
 	}
-	live, err := observe.Live(ctx, c)
+	live, err := cluster.Live(ctx, c)
 	if err != nil {
 		return explain(err, "read what lives")
 	}
@@ -261,7 +261,7 @@ func (p poolForecast) String() string {
 // forecast looks at what an upgrade does to nodes, where the version in force is
 // another one and ours to change. known are the CRDs of a version whose charts are out of
 // reach.
-func (p *planned) forecast(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync, seen *preview.Preview, known func(version string) ([]*apiextensionsv1.CustomResourceDefinition, error)) error {
+func (p *planned) forecast(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync, seen *review.Preview, known func(version string) ([]*apiextensionsv1.CustomResourceDefinition, error)) error {
 	if !upgrades(sync, seen.Karpenter) {
 		return nil
 	}

@@ -16,9 +16,9 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/desired"
+	"github.com/plumbline-dev/plumbline/reconcile/evaluate"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
-	"github.com/plumbline-dev/plumbline/reconcile/preview"
+	"github.com/plumbline-dev/plumbline/reconcile/review"
 	"github.com/plumbline-dev/plumbline/render"
 	"github.com/plumbline-dev/plumbline/render/schema"
 )
@@ -232,7 +232,7 @@ func TestForecastUpgrade(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			sync := &v1alpha1.NodeSync{Status: v1alpha1.NodeSyncStatus{Karpenter: &v1alpha1.KarpenterStatus{Version: c.inForce}}}
-			seen := &preview.Preview{Live: fleet(), Desired: desired.Desired{Karpenter: &render.Karpenter{Version: c.git, Management: render.Managed}}}
+			seen := &review.Preview{Live: fleet(), Desired: evaluate.Desired{Karpenter: &render.Karpenter{Version: c.git, Management: render.Managed}}}
 			if c.external {
 				seen.Karpenter.Management = render.External
 			}
@@ -265,7 +265,7 @@ func TestForecastUpgrade(t *testing.T) {
 // though no definition changes.
 func TestForecastPrints(t *testing.T) {
 	sync := &v1alpha1.NodeSync{Status: v1alpha1.NodeSyncStatus{Karpenter: &v1alpha1.KarpenterStatus{Version: "1.8.6"}}}
-	seen := &preview.Preview{Live: fleet(), Desired: desired.Desired{Karpenter: &render.Karpenter{Version: "1.14.1", Management: render.Managed}}}
+	seen := &review.Preview{Live: fleet(), Desired: evaluate.Desired{Karpenter: &render.Karpenter{Version: "1.14.1", Management: render.Managed}}}
 	whole := &planned{Plan: &plan.Plan{}}
 	if err := whole.forecast(t.Context(), embeddedCluster(t), sync, seen, embeddedTarget); err != nil {
 		t.Fatal(err)

@@ -17,10 +17,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/plumbline-dev/plumbline/internal/steppoint"
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/provision/leftover"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/steppoint"
 	"github.com/plumbline-dev/plumbline/redact"
 )
 
@@ -303,7 +303,7 @@ func (v *verification) find(ctx context.Context, kubeconfig *genericclioptions.C
 
 // oneNodeSync is the one that is named, or one of the namespace that knows its cluster: they all
 // have the same.
-func (c *cluster) oneNodeSync(ctx context.Context, args []string) (*v1alpha1.NodeSync, error) {
+func (c *clusterAccess) oneNodeSync(ctx context.Context, args []string) (*v1alpha1.NodeSync, error) {
 	if len(args) > 0 {
 		return c.nodeSync(ctx, args[0])
 	}
@@ -334,7 +334,7 @@ func (v *verification) take(sync *v1alpha1.NodeSync) error {
 }
 
 // takeCluster takes what the API server says.
-func (v *verification) takeCluster(ctx context.Context, c *cluster) (err error) {
+func (v *verification) takeCluster(ctx context.Context, c *clusterAccess) (err error) {
 	if v.authority, err = certificateAuthority(c.config); err != nil {
 		return err
 	}
@@ -349,7 +349,7 @@ func (v *verification) takeCluster(ctx context.Context, c *cluster) (err error) 
 }
 
 // providerIDs are the instances of NodeClaims.
-func (c *cluster) providerIDs(ctx context.Context) (ids []string, err error) {
+func (c *clusterAccess) providerIDs(ctx context.Context) (ids []string, err error) {
 	list := &karpv1.NodeClaimList{}
 	if err := c.List(ctx, list); err != nil && !apimeta.IsNoMatchError(err) {
 		return nil, explain(err, "list NodeClaims")
@@ -423,7 +423,7 @@ var volumeID = regexp.MustCompile(`vol-[0-9a-z]+`)
 
 // volumes are what the cluster has of EBS volumes, by their ID: PersistentVolumes of any driver, and pods that name one
 // themselves.
-func (c *cluster) volumes(ctx context.Context) (map[string]leftover.Volume, error) {
+func (c *clusterAccess) volumes(ctx context.Context) (map[string]leftover.Volume, error) {
 	list := &corev1.PersistentVolumeList{}
 	if err := c.List(ctx, list); err != nil {
 		return nil, explain(err, "list PersistentVolumes")
@@ -464,7 +464,7 @@ func volumesOf(spec *corev1.PersistentVolumeSpec) []string {
 const podsAtOnce = 500
 
 // inlineVolumes adds those that pods name themselves, without a PersistentVolume.
-func (c *cluster) inlineVolumes(ctx context.Context, all map[string]leftover.Volume) error {
+func (c *clusterAccess) inlineVolumes(ctx context.Context, all map[string]leftover.Volume) error {
 	for from := ""; ; {
 		list := &corev1.PodList{}
 		if err := c.List(ctx, list, client.Limit(podsAtOnce), client.Continue(from)); err != nil {

@@ -17,10 +17,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/summary"
-	"github.com/plumbline-dev/plumbline/reconcile/wake"
+	"github.com/plumbline-dev/plumbline/reconcile/watch"
 	"github.com/plumbline-dev/plumbline/redact"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -40,7 +40,7 @@ const (
 
 // waitReconciled waits until the daemon has handled the request and the NodeSync has reached the state in
 // question, or until a person has to do something.
-func (c *cluster) waitReconciled(cmd *cobra.Command, name, requested string, until waitFor, timeout time.Duration) error {
+func (c *clusterAccess) waitReconciled(cmd *cobra.Command, name, requested string, until waitFor, timeout time.Duration) error {
 	p, began := newProgress(cmd.ErrOrStderr(), time.Now), time.Now()
 	defer p.end()
 	var last *v1alpha1.NodeSync
@@ -89,7 +89,7 @@ func (c *cluster) waitReconciled(cmd *cobra.Command, name, requested string, unt
 }
 
 // stopped is what is printed if the user ends a wait, with the reason if no daemon leads and that is quickly found out.
-func (c *cluster) stopped(ctx context.Context, last *v1alpha1.NodeSync, requested string) string {
+func (c *clusterAccess) stopped(ctx context.Context, last *v1alpha1.NodeSync, requested string) string {
 	ctx, stop := context.WithTimeout(ctx, askEvery)
 	defer stop()
 	why := c.withoutDaemon(ctx, time.Now)
@@ -121,7 +121,7 @@ func (c *contact) lost(err error, now time.Time) bool {
 }
 
 // notDone says what was waited for until the time was over.
-func (c *cluster) notDone(ctx context.Context, name string, last *v1alpha1.NodeSync, requested string, until waitFor, timeout time.Duration) string {
+func (c *clusterAccess) notDone(ctx context.Context, name string, last *v1alpha1.NodeSync, requested string, until waitFor, timeout time.Duration) string {
 	words := fmt.Sprintf("%s is not done after %s", nodeSyncWord(name), short(timeout.Round(time.Millisecond)))
 	if last == nil || last.Status.LastHandledReconcileAt != requested {
 		if why := c.withoutDaemon(ctx, time.Now); why != "" {
@@ -138,7 +138,7 @@ func (c *cluster) notDone(ctx context.Context, name string, last *v1alpha1.NodeS
 
 // countPools counts the NodePools of a NodeSync, and those that are Ready; none if they cannot
 // be read.
-func (c *cluster) countPools(ctx context.Context, sync *v1alpha1.NodeSync) (ready, all int) {
+func (c *clusterAccess) countPools(ctx context.Context, sync *v1alpha1.NodeSync) (ready, all int) {
 	kind, _ := render.KindOf(render.NodePool)
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kind.GVK)
@@ -147,7 +147,7 @@ func (c *cluster) countPools(ctx context.Context, sync *v1alpha1.NodeSync) (read
 		return 0, 0
 	}
 	for i := range list.Items {
-		if observe.Ready(plan.NewObject(&list.Items[i])).Ready {
+		if cluster.Ready(plan.NewObject(&list.Items[i])).Ready {
 			ready++
 		}
 	}
@@ -342,7 +342,7 @@ Exit codes: 0 done, or without --wait requested, 1 error, 3 held by the guard,
 }
 
 // requestReconcile sets the annotation that wakes the daemon, and returns its value.
-func (c *cluster) requestReconcile(ctx context.Context, name string) (string, error) {
+func (c *clusterAccess) requestReconcile(ctx context.Context, name string) (string, error) {
 	sync, err := c.nodeSync(ctx, name)
 	if err != nil {
 		return "", err
@@ -350,7 +350,7 @@ func (c *cluster) requestReconcile(ctx context.Context, name string) (string, er
 	if is := resting(sync); is != "" {
 		return "", fmt.Errorf("nodesync/%[1]s is %[3]s: `plumbline resume %[1]s -n %[2]s` first", sync.Name, sync.Namespace, is)
 	}
-	requested, err := wake.Request(ctx, c, client.ObjectKeyFromObject(sync), time.Now())
+	requested, err := watch.Request(ctx, c, client.ObjectKeyFromObject(sync), time.Now())
 	if err != nil {
 		return "", explain(err, "write NodeSync "+name)
 	}

@@ -15,11 +15,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud/offers"
-	"github.com/plumbline-dev/plumbline/reconcile/capture"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
-	"github.com/plumbline-dev/plumbline/reconcile/preview"
-	"github.com/plumbline-dev/plumbline/reconcile/whatif"
+	"github.com/plumbline-dev/plumbline/reconcile/review"
+	"github.com/plumbline-dev/plumbline/reconcile/simulate"
 	"github.com/plumbline-dev/plumbline/redact"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -50,19 +49,19 @@ func (o *whatIfOptions) check(of string, isFolder bool, against string) error {
 type whatIfReport struct {
 	// Unavailable is why there is none.
 	Unavailable string `json:"unavailable,omitempty"`
-	*whatif.Outcome
+	*simulate.Outcome
 }
 
 // simulate simulates a Plan over the cluster, or over the snapshot that it was compared with. What
 // cannot be simulated is printed, and the rest of the plan stands.
-func (o *planOptions) simulate(ctx context.Context, c *cluster, p *planned) error {
+func (o *planOptions) simulate(ctx context.Context, c *clusterAccess, p *planned) error {
 	if !o.whatIf.on || p.Plan == nil {
 		return nil
 	}
 	taken := p.taken
 	if taken == nil {
 		var err error
-		if taken, err = capture.Read(ctx, c, time.Now()); err != nil {
+		if taken, err = simulate.ReadCapture(ctx, c, time.Now()); err != nil {
 			return explain(err, "simulate where pods would go")
 		}
 	}
@@ -77,7 +76,7 @@ func (o *planOptions) simulate(ctx context.Context, c *cluster, p *planned) erro
 	return nil
 }
 
-func (o *planOptions) outcome(ctx context.Context, p *planned, taken *capture.Capture) (*whatif.Outcome, error) {
+func (o *planOptions) outcome(ctx context.Context, p *planned, taken *simulate.Capture) (*simulate.Outcome, error) {
 	if taken.Catalog == nil && !o.aws {
 		return nil, fmt.Errorf("the instance types of %s are not known without AWS: add --aws, here or to plumbline snapshot", orUnknown(taken.Region()))
 	}
@@ -91,7 +90,7 @@ func (o *planOptions) outcome(ctx context.Context, p *planned, taken *capture.Ca
 	if err != nil {
 		return nil, err
 	}
-	return preview.WhatIf(ctx, p.Plan, p.live, taken, offered)
+	return review.WhatIf(ctx, p.Plan, p.live, taken, offered)
 }
 
 // noInstanceType reports a NodePool whose requirements no instance type of a region meets.
@@ -119,11 +118,11 @@ func (o *planOptions) planSnapshot(ctx context.Context, folder string) (*planned
 	}
 	under := *taken
 	under.Definitions = taken.WithUserData(userDataOf(r.set))
-	served, err := capture.NewClient(&under)
+	served, err := simulate.NewCaptureClient(&under)
 	if err != nil {
 		return nil, fmt.Errorf("read the snapshot %s: %w", o.whatIf.snapshot, err)
 	}
-	live, err := observe.Live(ctx, served)
+	live, err := cluster.Live(ctx, served)
 	if err != nil {
 		return nil, fmt.Errorf("read the snapshot %s: %w", o.whatIf.snapshot, err)
 	}
@@ -213,15 +212,15 @@ func (r *whatIfReport) lines(quote func(string) string) []string {
 	for _, pool := range r.Unlaunchable {
 		lines = append(lines, noInstanceType(quote(r.Region), quote("NodePool/"+pool)))
 	}
-	lines = append(lines, bulleted("pods that move:", r.Moves, func(m whatif.Move) string { return moved(quote, m) })...)
-	lines = append(lines, bulleted(english.Plural(len(r.Nowhere), "pod", "")+" with nowhere to go:", r.Nowhere, func(s whatif.Stranded) string {
+	lines = append(lines, bulleted("pods that move:", r.Moves, func(m simulate.Move) string { return moved(quote, m) })...)
+	lines = append(lines, bulleted(english.Plural(len(r.Nowhere), "pod", "")+" with nowhere to go:", r.Nowhere, func(s simulate.Stranded) string {
 		return fmt.Sprintf("%s (%s): %s", quote(s.Pod), place(quote, s), quote(s.Reason))
 	})...)
-	lines = append(lines, bulleted("pods that may not be evicted, and keep their nodes:", r.Staying, func(b whatif.Blocked) string {
+	lines = append(lines, bulleted("pods that may not be evicted, and keep their nodes:", r.Staying, func(b simulate.Blocked) string {
 		return fmt.Sprintf("%s on %s: %s", quote(b.Pod), quote(b.Node), quote(b.Why))
 	})...)
 	lines = append(lines, bulleted("pending pods that get a place by this change:", r.Placed, quote)...)
-	lines = append(lines, bulleted("new nodes (EC2 Fleet has the last word on the type):", r.New, func(n whatif.NewNodes) string { return launched(quote, n) })...)
+	lines = append(lines, bulleted("new nodes (EC2 Fleet has the last word on the type):", r.New, func(n simulate.NewNodes) string { return launched(quote, n) })...)
 	lines = append(lines, costs(r.Cost)...)
 	for _, note := range r.Notes {
 		lines = append(lines, "note: "+quote(note))
@@ -244,7 +243,7 @@ func bulleted[T any](heading string, of []T, say func(T) string) []string {
 	return lines
 }
 
-func moved(quote func(string) string, m whatif.Move) string {
+func moved(quote func(string) string, m simulate.Move) string {
 	where := "nodes that are there"
 	if m.New {
 		where = "new nodes"
@@ -273,7 +272,7 @@ func ofPool(quote func(string) string, pool string) string {
 	return " in " + quote(pool)
 }
 
-func place(quote func(string) string, s whatif.Stranded) string {
+func place(quote func(string) string, s simulate.Stranded) string {
 	switch {
 	case s.Already:
 		return "pending today, and not helped"
@@ -283,7 +282,7 @@ func place(quote func(string) string, s whatif.Stranded) string {
 	return quote(s.Pool) + ", node " + quote(s.Node)
 }
 
-func launched(quote func(string) string, n whatif.NewNodes) string {
+func launched(quote func(string) string, n simulate.NewNodes) string {
 	last, types := len(n.Types)-1, "no instance type"
 	switch {
 	case last == 0:
@@ -296,7 +295,7 @@ func launched(quote func(string) string, n whatif.NewNodes) string {
 }
 
 // costs are list prices before and after.
-func costs(c whatif.Cost) []string {
+func costs(c simulate.Cost) []string {
 	lines := []string{fmt.Sprintf("list prices of Karpenter %s an hour: %.2f today, %.2f to %.2f after", embeddedVersion(), c.Before, c.Lowest, c.Highest)}
 	if c.PricesOf != "" {
 		lines = append(lines, fmt.Sprintf("  they are those of %s, as the list has none of this region: good to compare by, and for nothing else", c.PricesOf))

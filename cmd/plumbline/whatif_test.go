@@ -16,16 +16,15 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud/offers"
-	"github.com/plumbline-dev/plumbline/reconcile/capture"
-	"github.com/plumbline-dev/plumbline/reconcile/whatif"
+	"github.com/plumbline-dev/plumbline/reconcile/simulate"
 )
 
 // snapshotOf writes a file with a pool of two nodes that the example does not have, as owned by
 // NodeSync fleet/prod, and with what EC2 offers where that is asked for.
-func snapshotOf(t *testing.T, edit func(*capture.Capture)) string {
+func snapshotOf(t *testing.T, edit func(*simulate.Capture)) string {
 	t.Helper()
 	labels := map[string]any{"plumbline.dev/nodesync": "fleet.prod"}
-	c := &capture.Capture{Version: capture.Version, TakenAt: time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC), Settings: capture.Settings{Settings: offers.Defaults()}}
+	c := &simulate.Capture{Version: simulate.Version, TakenAt: time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC), Settings: simulate.Settings{Settings: offers.Defaults()}}
 	c.Definitions = []map[string]any{{
 		"apiVersion": "karpenter.sh/v1", "kind": "NodePool",
 		"metadata": map[string]any{"name": "gone", "uid": "gone", "labels": labels, "managedFields": []any{map[string]any{
@@ -53,8 +52,8 @@ func snapshotOf(t *testing.T, edit func(*capture.Capture)) string {
 	return file
 }
 
-func withTypes(t *testing.T) func(*capture.Capture) {
-	return func(c *capture.Capture) {
+func withTypes(t *testing.T) func(*simulate.Capture) {
+	return func(c *simulate.Capture) {
 		c.Catalog = &offers.Catalog{}
 		text := `{"region":"us-east-1","zones":{"m5.large":["us-east-1a"]},"types":[{"InstanceType":"m5.large","VCpuInfo":{"DefaultVCpus":2},"MemoryInfo":{"SizeInMiB":8192},"ProcessorInfo":{},
 			"SupportedUsageClasses":["on-demand"],"NetworkInfo":{"MaximumNetworkInterfaces":4,"Ipv4AddressesPerInterface":15,"DefaultNetworkCardIndex":0,"NetworkCards":[{"MaximumNetworkInterfaces":4}]}}]}`
@@ -69,12 +68,12 @@ const exampleFolder = "../../examples/basic"
 // TestWhatIfOfASnapshot needs no cluster: the pool leaves, and what can be known is said.
 func TestWhatIfOfASnapshot(t *testing.T) {
 	for name, c := range map[string]struct {
-		edit func(*capture.Capture)
+		edit func(*simulate.Capture)
 		want []string
 	}{
 		"with instance types": {withTypes(t), []string{"NodePool/gone", "2 nodes end, 2 pods are scheduled again", "2 pods with nowhere to go", "web/of-n1 (gone, node n1)", "compared with a snapshot of 2026-11-24 12:00:00 UTC"}},
-		"without":             {func(*capture.Capture) {}, []string{"NodePool/gone", "unavailable: the instance types of us-east-1 are not known without AWS"}},
-		"a broken catalog":    {func(c *capture.Capture) { withTypes(t)(c); c.Catalog.Types[0].VCpuInfo = nil }, []string{`"m5.large" lacks its vCPUs`}},
+		"without":             {func(*simulate.Capture) {}, []string{"NodePool/gone", "unavailable: the instance types of us-east-1 are not known without AWS"}},
+		"a broken catalog":    {func(c *simulate.Capture) { withTypes(t)(c); c.Catalog.Types[0].VCpuInfo = nil }, []string{`"m5.large" lacks its vCPUs`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := plumbline(t, "plan", exampleFolder, "--what-if", "--snapshot", snapshotOf(t, c.edit))
@@ -91,14 +90,14 @@ func TestWhatIfOfASnapshot(t *testing.T) {
 func TestCostsSayWhatTheyLack(t *testing.T) {
 	whole := "list prices of Karpenter " + embeddedVersion() + " an hour: 1.50 today, 0.50 to 2.25 after"
 	for name, c := range map[string]struct {
-		cost whatif.Cost
+		cost simulate.Cost
 		want []string
 	}{
-		"nothing":            {whatif.Cost{}, nil},
-		"a price":            {whatif.Cost{Unpriced: 1}, []string{"  1 node without a price in the list in neither sum"}},
-		"prices":             {whatif.Cost{Unpriced: 12}, []string{"  12 nodes without a price in the list in neither sum"}},
-		"those of a region":  {whatif.Cost{PricesOf: "us-east-1"}, []string{"  they are those of us-east-1, as the list has none of this region: good to compare by, and for nothing else"}},
-		"those of spot, too": {whatif.Cost{Spot: 1, Unpriced: 1}, []string{"  1 spot node is counted by the on-demand price, as the list has none of spot", "  1 node without a price in the list in neither sum"}},
+		"nothing":            {simulate.Cost{}, nil},
+		"a price":            {simulate.Cost{Unpriced: 1}, []string{"  1 node without a price in the list in neither sum"}},
+		"prices":             {simulate.Cost{Unpriced: 12}, []string{"  12 nodes without a price in the list in neither sum"}},
+		"those of a region":  {simulate.Cost{PricesOf: "us-east-1"}, []string{"  they are those of us-east-1, as the list has none of this region: good to compare by, and for nothing else"}},
+		"those of spot, too": {simulate.Cost{Spot: 1, Unpriced: 1}, []string{"  1 spot node is counted by the on-demand price, as the list has none of spot", "  1 node without a price in the list in neither sum"}},
 	} {
 		c.cost.Before, c.cost.Lowest, c.cost.Highest = 1.5, 0.5, 2.25
 		if diff := cmp.Diff(append([]string{whole}, c.want...), costs(c.cost)); diff != "" {
@@ -130,9 +129,9 @@ func TestWhatIfWithoutAClusterOrASnapshot(t *testing.T) {
 		"nothing":                 {[]string{"plan", exampleFolder, "--what-if"}, "--snapshot FILE"},
 		"no folder":               {[]string{"plan", "prod", "--snapshot", "x"}, "not a folder"},
 		"no file":                 {[]string{"plan", exampleFolder, "--snapshot", "nowhere"}, "read the snapshot"},
-		"another NodeSync":        {[]string{"plan", exampleFolder, "--snapshot", snapshotOf(t, func(*capture.Capture) {}), "--against", "other"}, "no definition of NodeSync other"},
+		"another NodeSync":        {[]string{"plan", exampleFolder, "--snapshot", snapshotOf(t, func(*simulate.Capture) {}), "--against", "other"}, "no definition of NodeSync other"},
 		"a file of something":     {[]string{"plan", exampleFolder, "--snapshot", "whatif_test.go"}, "no file of plumbline snapshot"},
-		"a definition that is no": {[]string{"plan", exampleFolder, "--snapshot", snapshotOf(t, func(c *capture.Capture) { c.Definitions[0]["spec"] = "none" })}, "read the snapshot"},
+		"a definition that is no": {[]string{"plan", exampleFolder, "--snapshot", snapshotOf(t, func(c *simulate.Capture) { c.Definitions[0]["spec"] = "none" })}, "read the snapshot"},
 	} {
 		if got := plumbline(t, c.args...); got.code != 1 || !strings.Contains(got.err, c.want) {
 			t.Errorf("%s: %d, %s", name, got.code, got.err)

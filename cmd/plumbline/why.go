@@ -107,7 +107,7 @@ commit that moves these nodes to a copy of it.`,
 
 // whyOf finds what is known of a NodeClaim by its name, its Node's or its instance's: that it runs,
 // else the newest Record.
-func whyOf(ctx context.Context, c *cluster, name string) (*whyReport, error) {
+func whyOf(ctx context.Context, c *clusterAccess, name string) (*whyReport, error) {
 	claim, err := nodeClaimNamed(ctx, c, name)
 	if err != nil {
 		return nil, err
@@ -155,7 +155,7 @@ func newestOf(logs map[string]*recorder.Log, is func(recorder.Record) bool) (fou
 
 // unrecorded returns an error for a name that no record has: it names the period that the records cover, or the definition of
 // that name.
-func unrecorded(ctx context.Context, c *cluster, name string, logs map[string]*recorder.Log) error {
+func unrecorded(ctx context.Context, c *clusterAccess, name string, logs map[string]*recorder.Log) error {
 	for _, kind := range render.Kinds() {
 		objects, err := definitionsOf(ctx, c, kind)
 		if err != nil {
@@ -177,7 +177,7 @@ func unrecorded(ctx context.Context, c *cluster, name string, logs map[string]*r
 }
 
 // nodeClaimNamed is the NodeClaim that runs or ends by this name; nil if there is none.
-func nodeClaimNamed(ctx context.Context, c *cluster, name string) (*karpv1.NodeClaim, error) {
+func nodeClaimNamed(ctx context.Context, c *clusterAccess, name string) (*karpv1.NodeClaim, error) {
 	claims := &karpv1.NodeClaimList{}
 	if err := c.List(ctx, claims); err != nil {
 		if apimeta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
@@ -284,7 +284,7 @@ func (r *whyReport) cause() string { return summary.Cause(r.Record) }
 func stamp(at metav1.Time) string { return summary.Stamp(at) }
 
 // runs is what is known of a NodeClaim that is not being deleted.
-func runs(ctx context.Context, c *cluster, claim *karpv1.NodeClaim) (*whyReport, error) {
+func runs(ctx context.Context, c *clusterAccess, claim *karpv1.NodeClaim) (*whyReport, error) {
 	report := stalls(ctx, c, &whyReport{Record: recorder.RecordOf(claim), State: claimRuns})
 	leaves := report.Blocked
 	if drifted := claim.StatusConditions().Get(karpv1.ConditionTypeDrifted); drifted.IsTrue() {
@@ -313,7 +313,7 @@ func runs(ctx context.Context, c *cluster, claim *karpv1.NodeClaim) (*whyReport,
 // stalls adds what keeps a node that leaves with its pool, where a NodeSync reports that its removal is stalled or
 // names the node, and the commands that would end it all the same. Without the right to read NodeSyncs the rest
 // stands by itself.
-func stalls(ctx context.Context, c *cluster, report *whyReport) *whyReport {
+func stalls(ctx context.Context, c *clusterAccess, report *whyReport) *whyReport {
 	report.Blocked = reported(ctx, c, report)
 	removals, err := removalsOf(ctx, c, report.Pool)
 	if err != nil {
@@ -330,7 +330,7 @@ func stalls(ctx context.Context, c *cluster, report *whyReport) *whyReport {
 
 // terminates adds what a node that has been terminating for longer than expected waits for, and the command that terminates it
 // all the same.
-func terminates(ctx context.Context, c *cluster, report *whyReport) *whyReport {
+func terminates(ctx context.Context, c *clusterAccess, report *whyReport) *whyReport {
 	syncs := &v1alpha1.NodeSyncList{}
 	if err := c.List(ctx, syncs, client.InNamespace(c.in(ctx))); err != nil {
 		return report
@@ -352,7 +352,7 @@ func terminates(ctx context.Context, c *cluster, report *whyReport) *whyReport {
 // reported is what keeps a node by the status of a NodeSync, as `plumbline status` shows it: the policy that denies
 // Karpenter's controller the removal of its finalizer, or what a rollout waits for if that names the node or its
 // NodeClaim. It is empty if no status names a cause, or NodeSyncs cannot be read.
-func reported(ctx context.Context, c *cluster, of *whyReport) string {
+func reported(ctx context.Context, c *clusterAccess, of *whyReport) string {
 	syncs := &v1alpha1.NodeSyncList{}
 	if err := c.List(ctx, syncs, client.InNamespace(c.in(ctx))); err != nil {
 		return ""
@@ -376,7 +376,7 @@ func names(message, name string) bool {
 
 // inputOf is what has outdated a NodeClaim, where its NodeSync says so; nil if it does not, or
 // cannot be read: Karpenter's reason stands there by itself.
-func inputOf(ctx context.Context, c *cluster, claim *karpv1.NodeClaim, reason string) *v1alpha1.DriftInput {
+func inputOf(ctx context.Context, c *clusterAccess, claim *karpv1.NodeClaim, reason string) *v1alpha1.DriftInput {
 	syncs := &v1alpha1.NodeSyncList{}
 	if err := c.List(ctx, syncs, client.InNamespace(c.in(ctx))); err != nil {
 		return nil

@@ -20,7 +20,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/blocker"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/summary"
 	"github.com/plumbline-dev/plumbline/render"
@@ -55,7 +55,7 @@ func classNamed(arg string) (name string, is bool) {
 }
 
 // whyClass prints what keeps a class, and the commit that ends that.
-func whyClass(ctx context.Context, c *cluster, name string, out io.Writer, output *format) error {
+func whyClass(ctx context.Context, c *clusterAccess, name string, out io.Writer, output *format) error {
 	report, err := classOf(ctx, c, name)
 	if err != nil {
 		return err
@@ -67,7 +67,7 @@ func whyClass(ctx context.Context, c *cluster, name string, out io.Writer, outpu
 }
 
 // classOf reads who uses a class that is being deleted.
-func classOf(ctx context.Context, c *cluster, name string) (*classReport, error) {
+func classOf(ctx context.Context, c *clusterAccess, name string) (*classReport, error) {
 	ref := render.Ref{Kind: render.EC2NodeClass, Name: name}
 	classKind, _ := render.KindOf(render.EC2NodeClass)
 	poolKind, _ := render.KindOf(render.NodePool)
@@ -183,7 +183,7 @@ func (r poolReport) breakGlassOf(node, claim string) []v1alpha1.BreakGlass {
 }
 
 // removalsOf are the removals of a NodePool.
-func removalsOf(ctx context.Context, c *cluster, pool string) ([]poolReport, error) {
+func removalsOf(ctx context.Context, c *clusterAccess, pool string) ([]poolReport, error) {
 	syncs := &v1alpha1.NodeSyncList{}
 	if err := c.List(ctx, syncs, client.InNamespace(c.in(ctx))); err != nil {
 		return nil, explain(err, "list NodeSyncs")
@@ -206,7 +206,7 @@ func poolNamed(arg string) (name string, is bool) {
 }
 
 // whyPool prints what keeps a NodePool that leaves.
-func whyPool(ctx context.Context, c *cluster, name string, out io.Writer, output *format) error {
+func whyPool(ctx context.Context, c *clusterAccess, name string, out io.Writer, output *format) error {
 	removals, err := removalsOf(ctx, c, name)
 	switch {
 	case err != nil:
@@ -239,11 +239,11 @@ func (r poolReport) print(out io.Writer, now time.Time) {
 
 // compare says of a NodeClaim that Karpenter has not found outdated whether it matches its definitions all
 // the same: Karpenter looks at each within minutes of a change, and never finds one without a hash.
-func (r *whyReport) compare(ctx context.Context, c *cluster, claim *karpv1.NodeClaim) error {
+func (r *whyReport) compare(ctx context.Context, c *clusterAccess, claim *karpv1.NodeClaim) error {
 	if claim.Status.ProviderID == "" {
 		return nil // it is being launched
 	}
-	seen := observe.NodeClaim(claim)
+	seen := cluster.NodeClaim(claim)
 	live := plan.Live{Objects: map[render.Ref]*plan.Object{}, NodeClaims: []plan.NodeClaim{seen}}
 	var definitions []*plan.Object
 	match := plan.Match{Exact: true, Since: time.Now(), Memory: &plan.MatchMemory{}}
@@ -284,7 +284,7 @@ func (r *whyReport) compare(ctx context.Context, c *cluster, claim *karpv1.NodeC
 
 // settling reports that AWS decides which nodes of a pool a commit has outdated, and that Karpenter may not have
 // looked at each since; empty if it has.
-func settling(ctx context.Context, c *cluster, pool *plan.Object) string {
+func settling(ctx context.Context, c *clusterAccess, pool *plan.Object) string {
 	syncs := &v1alpha1.NodeSyncList{}
 	if pool == nil || c.List(ctx, syncs, client.InNamespace(c.in(ctx))) != nil {
 		return ""

@@ -1,7 +1,12 @@
-// Package account reports whether EC2 can be asked, and is the account that this cluster's
-// nodes are in. The cluster's name in Git and the NodeClaims go in; a verdict comes out, and
-// whether a controller runs here under another cluster's name. It changes nothing in AWS or
-// the cluster, sets no condition, and keeps no pass waiting for longer than its patience.
+// Package account asks AWS about the cluster's account and its instances.
+//
+// Step reports whether EC2 can be queried and is the account that this cluster's nodes are in, and whether a controller runs here under
+// another cluster's name. Resolution finds what the selectors of EC2NodeClasses resolve to, where a Plan cannot tell without it which
+// nodes a change replaces. An InstanceAsker compares EC2's instances with NodeClaims and definitions in the background, within the
+// budget of queries that only serve a report: edited tags or security groups, an instance that was terminated by hand, one without
+// a NodeClaim, volumes that were left attached. Nodes that Karpenter has found Drifted are not its concern.
+//
+// Nothing is changed in AWS or the cluster, and no reconcile waits for an answer longer than its patience.
 package account
 
 import (
@@ -21,7 +26,6 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 )
@@ -287,12 +291,12 @@ func (s *Step) Collides(ctx context.Context, verdict *cloud.Verdict) (emergency 
 		return "", nil
 	}
 	found := &appsv1.DeploymentList{}
-	if err := s.View.Cached.List(ctx, found, client.MatchingLabels(observe.ControllerLabels())); err != nil {
+	if err := s.View.Cached.List(ctx, found, client.MatchingLabels(cluster.ControllerLabels())); err != nil {
 		return "", fmt.Errorf("find Karpenter's Deployments: %w", err)
 	}
 	for i := range found.Items {
 		deployment := &found.Items[i]
-		if !observe.Running(deployment) {
+		if !cluster.Running(deployment) {
 			continue
 		}
 		containers, err := s.View.Containers(ctx, deployment)

@@ -15,7 +15,6 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
@@ -75,7 +74,7 @@ func TestCollides(t *testing.T) {
 			if err := appsv1.AddToScheme(scheme); err != nil {
 				t.Fatal(err)
 			}
-			deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "karpenter", Labels: observe.ControllerLabels()}}
+			deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "karpenter", Labels: cluster.ControllerLabels()}}
 			deployment.Spec.Replicas = &c.replicas
 			container := corev1.Container{Name: "controller"}
 			if c.as != "" {

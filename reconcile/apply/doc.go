@@ -10,4 +10,9 @@
 // Classes go before pools, a pool that names a class which could not be made is
 // left out, and nothing is waited for. It decides nothing that a Plan decides,
 // deletes nothing, and never tries twice.
+//
+// A RecordStore keeps what a NodeSync has applied, by name and UID, and of which revision, in a ConfigMap that the NodeSync owns. The
+// ownership label on live objects says nothing of an object that another client has deleted: its nodes may still run, and nobody
+// would ask EC2 about them. The record outlives the object. It is written only if an object came or went, or the revision
+// changed, and before a NodePool is created. NextRecord and Vanished are functions from values to values.
 package apply

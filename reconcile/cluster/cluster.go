@@ -1,5 +1,9 @@
-// Package cluster reads the facts of one cluster that a pass goes by: Karpenter's CRDs, its
-// controller and where that runs, and what the charts have made there.
+// Package cluster reads one cluster: what lives in it, what is Ready, where Karpenter's controller runs, and which events trigger a
+// reconcile.
+//
+// A View is one cluster as one reconcile sees it: each fact is read once from the watch cache, so that two steps never see two
+// answers. Results are plain values: plan.Live, readiness, predicates. Nothing is listed at the API server, and nothing is written. What
+// the cache keeps of a NodeClaim or a CRD is cut down to what plumbline reads (trim.go).
 package cluster
 
 import (
@@ -16,7 +20,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/provision/allowance"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -27,11 +30,11 @@ type View struct {
 	// Cached is the watch cache, and Uncached the API server itself.
 	Cached, Uncached client.Reader
 	// Definitions is shared by all passes over the watch cache; nil remembers none.
-	Definitions *observe.Definitions
+	Definitions *Definitions
 	// Memory is what earlier passes have read.
 	Memory *Memory
 
-	established *observe.Readiness
+	established *Readiness
 	controllers map[string][]appsv1.Deployment
 }
 
@@ -54,7 +57,7 @@ func (v *View) Controllers(ctx context.Context, namespace string) ([]appsv1.Depl
 		return known, nil
 	}
 	found := &appsv1.DeploymentList{}
-	err := v.Cached.List(ctx, found, client.InNamespace(namespace), client.MatchingLabels(observe.ControllerLabels()))
+	err := v.Cached.List(ctx, found, client.InNamespace(namespace), client.MatchingLabels(ControllerLabels()))
 	if err != nil {
 		return nil, fmt.Errorf("find Karpenter's Deployment in %s: %w", namespace, err)
 	}
@@ -66,11 +69,11 @@ func (v *View) Controllers(ctx context.Context, namespace string) ([]appsv1.Depl
 }
 
 // Claims are the NodeClaims that live; none if their kind is not served.
-func (v *View) Claims(ctx context.Context) ([]observe.Claim, error) {
+func (v *View) Claims(ctx context.Context) ([]Claim, error) {
 	if established, err := v.Established(ctx); err != nil || !established.Ready {
 		return nil, err
 	}
-	return observe.Claims(ctx, v.Cached)
+	return Claims(ctx, v.Cached)
 }
 
 // Clients are those of one cluster whose nodes are kept. The clients for NodeSyncs, their Secrets and records, and
@@ -80,14 +83,14 @@ type Clients struct {
 	Client   client.Client
 	Uncached client.Reader
 	// Refusals are the watches behind Client that the API server refuses.
-	Refusals *observe.Refusals
+	Refusals *Refusals
 	// Launches are the pools that get no nodes, as far as NodeClaims tell; Ends hears of those that end.
-	Launches *observe.Launches
-	Ends     observe.Ends
+	Launches *Launches
+	Ends     Ends
 }
 
 // View is the cluster as one pass sees it.
-func (c Clients) View(definitions *observe.Definitions, memory *Memory) *View {
+func (c Clients) View(definitions *Definitions, memory *Memory) *View {
 	return &View{Cached: c.Client, Uncached: c.Uncached, Definitions: definitions, Memory: memory}
 }
 
@@ -117,16 +120,16 @@ func (v *View) Fingerprint(ctx context.Context, namespace string, ignored []rend
 		return "", err
 	}
 	for i := range deployments {
-		versions = append(versions, observe.Version(&deployments[i]))
+		versions = append(versions, Version(&deployments[i]))
 	}
-	for _, kind := range observe.ChartedKinds() {
+	for _, kind := range ChartedKinds() {
 		found := &metav1.PartialObjectMetadataList{}
 		found.SetGroupVersionKind(kind)
-		if err := v.Cached.List(ctx, found, client.MatchingLabels(observe.ControllerLabels())); err != nil {
+		if err := v.Cached.List(ctx, found, client.MatchingLabels(ControllerLabels())); err != nil {
 			return "", fmt.Errorf("read each %s of Karpenter's chart: %w", kind.Kind, err)
 		}
 		for i := range found.Items {
-			versions = append(versions, kind.Kind+"/"+observe.Version(&found.Items[i]))
+			versions = append(versions, kind.Kind+"/"+Version(&found.Items[i]))
 		}
 	}
 	return digest(versions), nil
@@ -146,7 +149,7 @@ func (v *View) crdVersions(ctx context.Context) (versions []string, err error) {
 		if err := v.Cached.Get(ctx, client.ObjectKey{Name: name}, crd); client.IgnoreNotFound(err) != nil {
 			return nil, fmt.Errorf("read crd %s: %w", name, err)
 		}
-		versions = append(versions, observe.Version(crd))
+		versions = append(versions, Version(crd))
 	}
 	return versions, nil
 }

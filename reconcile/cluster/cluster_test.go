@@ -13,8 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
-	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade/installtest"
 )
 
 // TestEachFactIsReadOnce in a pass, unless the pass itself has changed the charts.
@@ -39,7 +38,7 @@ func TestEachFactIsReadOnce(t *testing.T) {
 	for _, name := range cluster.CRDNames() {
 		builder.WithObjects(installtest.Served(name))
 	}
-	builder.WithObjects(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "karpenter", Labels: observe.ControllerLabels()}})
+	builder.WithObjects(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "karpenter", Labels: cluster.ControllerLabels()}})
 	c := builder.Build()
 	view := &cluster.View{Cached: c, Uncached: c, Memory: &cluster.Memory{}}
 	look := func(what string, want int) {

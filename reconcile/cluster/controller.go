@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
@@ -89,7 +88,7 @@ func (v *View) controllerPods(ctx context.Context, namespace string) ([]plan.Hos
 // ControllerPods are the pods of Karpenter's controller in a namespace that have a node and do not end yet.
 func ControllerPods(ctx context.Context, reader client.Reader, namespace string) ([]plan.Host, error) {
 	pods := &corev1.PodList{}
-	if err := reader.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels(observe.ControllerLabels())); err != nil {
+	if err := reader.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels(ControllerLabels())); err != nil {
 		return nil, fmt.Errorf("read which nodes the pods of Karpenter's controller run on: %w", err)
 	}
 	var running []plan.Host

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -38,7 +37,7 @@ func Kinds() []render.Kind {
 }
 
 // Established reports whether the kinds of Kinds are served.
-func (v *View) Established(ctx context.Context) (observe.Readiness, error) {
+func (v *View) Established(ctx context.Context) (Readiness, error) {
 	if v.established != nil {
 		return *v.established, nil
 	}
@@ -49,21 +48,21 @@ func (v *View) Established(ctx context.Context) (observe.Readiness, error) {
 	return ready, err
 }
 
-func (v *View) readEstablished(ctx context.Context) (observe.Readiness, error) {
+func (v *View) readEstablished(ctx context.Context) (Readiness, error) {
 	for _, kind := range Kinds() {
 		crd := &apiextensionsv1.CustomResourceDefinition{}
 		err := v.Cached.Get(ctx, client.ObjectKey{Name: kind.CRD}, crd)
 		if apierrors.IsNotFound(err) {
-			return observe.Readiness{Message: "crd " + kind.CRD + " is not there yet"}, nil
+			return Readiness{Message: "crd " + kind.CRD + " is not there yet"}, nil
 		}
 		if err != nil {
-			return observe.Readiness{}, fmt.Errorf("read crd %s: %w", kind.CRD, err)
+			return Readiness{}, fmt.Errorf("read crd %s: %w", kind.CRD, err)
 		}
-		if ready := observe.Serves(crd, kind.GVK); !ready.Ready {
+		if ready := Serves(crd, kind.GVK); !ready.Ready {
 			return ready, nil
 		}
 	}
-	return observe.Readiness{Ready: true}, nil
+	return Readiness{Ready: true}, nil
 }
 
 // MissingCRDs are those of CRDNames that are not there, seen past the cache.

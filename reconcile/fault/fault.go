@@ -12,7 +12,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/allowance"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/render"
@@ -222,14 +222,14 @@ func account(user string) string {
 
 // unconverted reports whether a request failed for want of a conversion.
 func unconverted(err error) bool {
-	_, ok := observe.Unconverted(err.Error())
+	_, ok := cluster.Unconverted(err.Error())
 	return ok
 }
 
 // conversion is what to do about a conversion webhook that a message tells of;
 // empty if it tells of none.
 func conversion(message string) string {
-	kind, ok := observe.Unconverted(message)
+	kind, ok := cluster.Unconverted(message)
 	if !ok {
 		return ""
 	}

@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/nodes"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/recorder"
+	"github.com/plumbline-dev/plumbline/reconcile/rollout"
 	"github.com/plumbline-dev/plumbline/reconcile/summary"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -32,7 +32,7 @@ type nodeSync struct {
 	Withheld  string
 	Next      string
 	Plan      *planned
-	Rollout   *rollout
+	Rollout   *rolloutView
 	Removals  []removal
 	Stages    []stage
 	Pools     []summary.Pool
@@ -65,7 +65,7 @@ type removal struct {
 	Since, Progress             when
 }
 
-type rollout struct {
+type rolloutView struct {
 	v1alpha1.Rollout
 	Matching        int32
 	Commit          string
@@ -155,10 +155,10 @@ func withheld(w *v1alpha1.Withheld) string {
 	return fmt.Sprintf("%s: it is in doubt that a person took out of Git what %s lacks", w.Reason, render.ShortRevision(w.Revision))
 }
 
-func rolloutOf(r v1alpha1.Rollout, now time.Time) *rollout {
-	shown := &rollout{
-		Rollout: r, Matching: r.Nodes - r.Outdated, Why: nodes.Uncommitted(r), Commit: render.ShortRevision(r.Revision),
-		Since: ago(&r.Since, now), Progress: ago(&r.LastProgress, now), Ready: nodes.StaticReady(r),
+func rolloutOf(r v1alpha1.Rollout, now time.Time) *rolloutView {
+	shown := &rolloutView{
+		Rollout: r, Matching: r.Nodes - r.Outdated, Why: rollout.Uncommitted(r), Commit: render.ShortRevision(r.Revision),
+		Since: ago(&r.Since, now), Progress: ago(&r.LastProgress, now), Ready: rollout.StaticReady(r),
 	}
 	if r.SettlesAt != nil && r.SettlesAt.After(now) {
 		shown.Settles = summary.Stamp(*r.SettlesAt)
@@ -167,7 +167,7 @@ func rolloutOf(r v1alpha1.Rollout, now time.Time) *rollout {
 }
 
 // Of counts the nodes that are replaced.
-func (r rollout) Of() string { return nodes.Replaced(r.Rollout) }
+func (r rolloutView) Of() string { return rollout.Replaced(r.Rollout) }
 
 // planned is what is about to be done, as far as the status has it: removals that are open and the
 // rollout stand by themselves.

@@ -17,9 +17,9 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/nodes"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/recorder"
+	"github.com/plumbline-dev/plumbline/reconcile/rollout"
 	"github.com/plumbline-dev/plumbline/reconcile/summary"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -85,7 +85,7 @@ func rowOf(w *World, q query, sync *v1alpha1.NodeSync) overviewRow {
 		row.Nodes.Draining += p.Draining
 	}
 	if status.Rollout != nil && !summary.State(status.State).OfNodes() {
-		row.Rollout = summary.OneLine(nodes.RolloutWords(*status.Rollout))
+		row.Rollout = summary.OneLine(rollout.RolloutWords(*status.Rollout))
 	}
 	if status.Waiting != nil {
 		row.Waiting = "for " + status.Waiting.For

@@ -15,7 +15,7 @@ import (
 )
 
 // approve has what a Plan holds approved in the next one.
-func approve(c *cluster, p *plan.Plan) {
+func approve(c *drawnCluster, p *plan.Plan) {
 	c.policy.Approved = []v1alpha1.ApprovedPlan{{Digest: p.Approvable.Digest, WeighedBy: p.Approvable.WeighedBy, Entries: p.Approvable.Entries}}
 }
 
@@ -24,15 +24,15 @@ func TestApproved(t *testing.T) {
 	git := []string{class("default"), pool("a", "default")}
 	for name, test := range map[string]struct {
 		// then is what comes after the approval.
-		then func(*testing.T, *cluster)
+		then func(*testing.T, *drawnCluster)
 		git  []string
 		want []string
 	}{
 		"it goes":                    {git: git, want: []string{"Remove NodePool/b", "Remove NodePool/c"}},
 		"the last pool with it: not": {git: git[:1], want: []string{"Hold NodePool/a LastPool", "Hold NodePool/b LastPool", "Hold NodePool/c LastPool"}},
-		"HEAD is older than it: not": {git: git, then: func(_ *testing.T, c *cluster) { c.policy.SetBack = true }, want: []string{"Hold NodePool/b OlderRevision", "Hold NodePool/c OlderRevision"}},
-		"the status is lost: not":    {git: git, then: func(_ *testing.T, c *cluster) { c.policy.StatusLost = true }, want: []string{"Hold NodePool/b StatusLost", "Hold NodePool/c StatusLost"}},
-		"it hosts the controller: not": {git: git, then: func(_ *testing.T, c *cluster) {
+		"HEAD is older than it: not": {git: git, then: func(_ *testing.T, c *drawnCluster) { c.policy.SetBack = true }, want: []string{"Hold NodePool/b OlderRevision", "Hold NodePool/c OlderRevision"}},
+		"the status is lost: not":    {git: git, then: func(_ *testing.T, c *drawnCluster) { c.policy.StatusLost = true }, want: []string{"Hold NodePool/b StatusLost", "Hold NodePool/c StatusLost"}},
+		"it hosts the controller: not": {git: git, then: func(_ *testing.T, c *drawnCluster) {
 			c.policy.Hosts = []plan.Host{{NodePool: "b", Workload: "Karpenter's controller"}}
 		}, want: []string{"Hold NodePool/b HostsController", "Remove NodePool/c"}},
 	} {

@@ -15,18 +15,18 @@ import (
 func TestApprovedOnTheTermsThatWereShown(t *testing.T) {
 	for name, test := range map[string]struct {
 		// then is what comes after the approval, and git is what Git has by then.
-		then func(*cluster)
+		then func(*drawnCluster)
 		git  []string
 		b, c bool
 	}{
 		"the same":                 {b: true, c: true},
 		"b moves nowhere any more": {git: []string{class("default"), pool("a", "default")}, c: true},
-		"another limit":            {then: func(c *cluster) { c.policy.Guard.AllowLastPool = true }},
-		"one policy more": {then: func(c *cluster) {
+		"another limit":            {then: func(c *drawnCluster) { c.policy.Guard.AllowLastPool = true }},
+		"one policy more": {then: func(c *drawnCluster) {
 			c.policy.Policies = []v1alpha1.Policy{{Name: "p", Expression: "removal.name != 'z'", Action: v1alpha1.PolicyHold}}
 		}},
-		"another Karpenter":            {then: func(c *cluster) { c.policy.Karpenter = &render.Karpenter{Version: "1.15.0"} }},
-		"recorded by an older version": {then: func(c *cluster) { c.policy.Approved[0].WeighedBy = "" }},
+		"another Karpenter":            {then: func(c *drawnCluster) { c.policy.Karpenter = &render.Karpenter{Version: "1.15.0"} }},
+		"recorded by an older version": {then: func(c *drawnCluster) { c.policy.Approved[0].WeighedBy = "" }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/plumbline-dev/plumbline/internal/usage"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply/applytest"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -76,7 +76,7 @@ func BenchmarkFleet(b *testing.B) {
 		{Name: "pools-have-limits", Expression: "change.kind != 'NodePool' || has(change.spec.limits.cpu)", Message: "no limit", Action: v1alpha1.PolicyDeny},
 		{Name: "little-spot", Expression: "plan.nodeClaims.filter(n, n.capacityType == 'spot' && n.zone == 'us-east-1a').size() * 4 <= plan.nodeClaims.size()", Message: "too much spot", Action: v1alpha1.PolicyHold},
 	}
-	read := &observe.Definitions{}
+	read := &cluster.Definitions{}
 	for _, c := range []struct {
 		name     string
 		fresh    bool
@@ -88,7 +88,7 @@ func BenchmarkFleet(b *testing.B) {
 			for b.Loop() {
 				memo, known := last, read
 				if c.fresh {
-					memo, known = plan.Memo{}, &observe.Definitions{}
+					memo, known = plan.Memo{}, &cluster.Definitions{}
 				}
 				if p := f.plan(b, known, memo, c.policies...); len(p.Changes) != f.pools+fleetClassChanges || p.Nodes != f.claims {
 					b.Fatalf("%d changes, %d nodes", len(p.Changes), p.Nodes)

@@ -53,22 +53,22 @@ spec:
 }
 
 // cluster is what a Plan is made against.
-type cluster struct {
+type drawnCluster struct {
 	*applytest.Server
 	policy plan.Policy
 	live   plan.Live
 }
 
-func newCluster(t *testing.T) *cluster {
+func newCluster(t *testing.T) *drawnCluster {
 	t.Helper()
-	return &cluster{
+	return &drawnCluster{
 		Server: applytest.New(t),
 		policy: plan.Policy{Owner: owner, OtherSyncs: []plan.OtherSync{{Owner: other}}, Adopt: v1alpha1.AdoptIfIdentical, Drift: v1alpha1.DriftCorrect, NewRevision: true},
 	}
 }
 
 // have applies a definition as an owner's, the way an apply of a Change does.
-func (c *cluster) have(t *testing.T, by plan.Owner, definitions ...string) {
+func (c *drawnCluster) have(t *testing.T, by plan.Owner, definitions ...string) {
 	t.Helper()
 	for _, text := range definitions {
 		if err := c.ApplyAs(t.Context(), plan.Desired(c.Definition(t, text), by), v1alpha1.FieldManager, true); err != nil {
@@ -78,13 +78,13 @@ func (c *cluster) have(t *testing.T, by plan.Owner, definitions ...string) {
 }
 
 // byHand makes an object that nobody owns.
-func (c *cluster) byHand(t *testing.T, manager, text string) {
+func (c *drawnCluster) byHand(t *testing.T, manager, text string) {
 	t.Helper()
 	object := c.Definition(t, text)
 	c.Edit(t, object.Ref, manager, func(o *unstructured.Unstructured) { o.Object["spec"] = object.Desired.Object["spec"] })
 }
 
-func (c *cluster) edit(t *testing.T, ref render.Ref, manager string, value any, path ...string) {
+func (c *drawnCluster) edit(t *testing.T, ref render.Ref, manager string, value any, path ...string) {
 	t.Helper()
 	c.Edit(t, ref, manager, func(o *unstructured.Unstructured) {
 		if err := unstructured.SetNestedField(o.Object, value, path...); err != nil {
@@ -94,7 +94,7 @@ func (c *cluster) edit(t *testing.T, ref render.Ref, manager string, value any, 
 }
 
 // disown has nobody own what a manager has written, as it is with what a webhook adds.
-func (c *cluster) disown(t *testing.T, ref render.Ref, manager string) {
+func (c *drawnCluster) disown(t *testing.T, ref render.Ref, manager string) {
 	t.Helper()
 	c.Edit(t, ref, manager, func(o *unstructured.Unstructured) {
 		o.SetManagedFields(slices.DeleteFunc(o.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool { return e.Manager == manager }))
@@ -102,13 +102,13 @@ func (c *cluster) disown(t *testing.T, ref render.Ref, manager string) {
 }
 
 // removal records that an object is leaving.
-func (c *cluster) removal(ref render.Ref, phase v1alpha1.RemovalPhase, revision string) {
+func (c *drawnCluster) removal(ref render.Ref, phase v1alpha1.RemovalPhase, revision string) {
 	c.live.Removals = append(c.live.Removals, v1alpha1.Removal{
 		Kind: ref.Kind, Name: ref.Name, UID: c.Object(ref).GetUID(), Phase: phase, Revision: revision, Definition: plan.Definition(c.Object(ref)),
 	})
 }
 
-func (c *cluster) set(t *testing.T, definitions ...string) *render.Set {
+func (c *drawnCluster) set(t *testing.T, definitions ...string) *render.Set {
 	t.Helper()
 	set := &render.Set{Revision: "main@sha1:new"}
 	for _, text := range definitions {
@@ -117,7 +117,7 @@ func (c *cluster) set(t *testing.T, definitions ...string) *render.Set {
 	return set
 }
 
-func (c *cluster) plan(t *testing.T, definitions ...string) *plan.Plan {
+func (c *drawnCluster) plan(t *testing.T, definitions ...string) *plan.Plan {
 	t.Helper()
 	var set *render.Set
 	if !c.policy.Deleting {

@@ -162,10 +162,10 @@ func TestThePatchAddsToTheTolerations(t *testing.T) {
 // what ends none goes ahead.
 func TestGuardOfDaemonSets(t *testing.T) {
 	evicted := plan.DaemonSets{Found: []plan.NodeDaemonSet{{Namespace: "kube-system", Name: "ebs-csi-node", CSI: true}}}
-	hold := func(c *cluster) { c.policy.Guard.IntolerantDaemonSets = v1alpha1.IntolerantDaemonSetsHold }
+	hold := func(c *drawnCluster) { c.policy.Guard.IntolerantDaemonSets = v1alpha1.IntolerantDaemonSetsHold }
 	for name, test := range map[string]struct {
 		sets  plan.DaemonSets
-		given func(*cluster)
+		given func(*drawnCluster)
 		nodes []plan.NodeClaim
 		git   []string
 		want  []string

@@ -15,12 +15,12 @@ import (
 func TestFieldsThatGitDoesNotWrite(t *testing.T) {
 	limited := pool("general", "default", `limits: {cpu: "100"}`)
 	tests := map[string]struct {
-		given func(*testing.T, *cluster)
+		given func(*testing.T, *drawnCluster)
 		git   []string
 		want  []string
 	}{
 		"a field that a controller adds, and by which nodes are outdated": {
-			given: func(t *testing.T, c *cluster) {
+			given: func(t *testing.T, c *drawnCluster) {
 				c.have(t, owner, class("default"), limited)
 				c.edit(t, poolRef("general"), "karpenter", []any{map[string]any{"key": "x", "effect": "NoSchedule"}}, "spec", "template", "spec", "taints")
 				c.edit(t, poolRef("general"), "karpenter", int64(7), "spec", "weight")
@@ -35,7 +35,7 @@ func TestFieldsThatGitDoesNotWrite(t *testing.T) {
 			},
 		},
 		"a field that nobody owns, as a webhook adds it on the way": {
-			given: func(t *testing.T, c *cluster) {
+			given: func(t *testing.T, c *drawnCluster) {
 				c.have(t, owner, class("default"), limited)
 				c.Edit(t, poolRef("general"), "nobody", func(o *unstructured.Unstructured) {
 					if err := unstructured.SetNestedField(o.Object, int64(7), "spec", "weight"); err != nil {
@@ -48,7 +48,7 @@ func TestFieldsThatGitDoesNotWrite(t *testing.T) {
 			want: []string{"Extra NodePool/general: spec.weight (a webhook or policy)"},
 		},
 		"a field of an object whose managedFields were emptied": {
-			given: func(t *testing.T, c *cluster) {
+			given: func(t *testing.T, c *drawnCluster) {
 				c.have(t, owner, class("default"), limited)
 				c.edit(t, poolRef("general"), "someone", int64(7), "spec", "weight")
 				c.Edit(t, poolRef("general"), "someone", func(o *unstructured.Unstructured) { o.SetManagedFields([]metav1.ManagedFieldsEntry{}) })

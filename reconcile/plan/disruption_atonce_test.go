@@ -46,11 +46,11 @@ func TestReplacementsCountByWhatIsReplacedAtOneTime(t *testing.T) {
 	held, goes := "Hold NodePool/a MaxDisruptedNodes", "Update NodePool/a Differs"
 	for name, test := range map[string]struct {
 		budgets, after string
-		given          func(*cluster)
+		given          func(*drawnCluster)
 		want           []string
 	}{
 		"a tenth at one time":              {budgets: ten, want: []string{replaces(goes, "40")}},
-		"the brake is off":                 {budgets: ten, given: func(c *cluster) { c.policy.Brakes = false }, want: []string{replaces(held, "40")}},
+		"the brake is off":                 {budgets: ten, given: func(c *drawnCluster) { c.policy.Brakes = false }, want: []string{replaces(held, "40")}},
 		"all at one time":                  {budgets: all, want: []string{replaces(held, "40")}},
 		"all at one time on Saturdays":     {budgets: week, want: []string{replaces(held, "40")}},
 		"one at one time in a window":      {budgets: shut, want: []string{replaces(goes, "40")}},
@@ -58,13 +58,13 @@ func TestReplacementsCountByWhatIsReplacedAtOneTime(t *testing.T) {
 		"none at any time":                 {budgets: `[{nodes: "0"}]`, want: []string{replaces(goes, "40")}},
 		"the same commit narrows budgets":  {budgets: all, after: ten, want: []string{"Update NodePool/a Differs spec.disruption.budgets[0].nodes:100%→10%" + taintsOf + " replaces 40"}},
 		"the same commit widens budgets":   {budgets: ten, after: all, want: []string{"Hold NodePool/a MaxDisruptedNodes spec.disruption.budgets[0].nodes:10%→100%" + taintsOf + " replaces 40"}},
-		"a rollout that is stopped":        {budgets: ten, given: func(c *cluster) { c.policy.Braked = map[string]bool{"a": true} }, want: []string{replaces(goes, "40")}},
-		"one is terminating":               {budgets: ten, given: func(c *cluster) { c.limit(4); disrupted(&c.live.NodeClaims[0]) }, want: []string{replaces(goes, "40")}},
-		"as many as the limit terminate":   {budgets: ten, given: func(c *cluster) { terminates(c, 10) }, want: []string{replaces(goes, "40")}},
-		"one more than the limit":          {budgets: ten, given: func(c *cluster) { terminates(c, 11) }, want: []string{replaces(held, "40")}},
-		"a limit below the budgets":        {budgets: ten, given: func(c *cluster) { c.limit(3) }, want: []string{replaces(held, "40")}},
-		"the total has a limit of its own": {budgets: ten, given: func(c *cluster) { c.maxReplaced("50%") }, want: []string{replaces("Hold NodePool/a MaxReplacedNodes", "40")}},
-		"the total is within it":           {budgets: ten, given: func(c *cluster) { c.maxReplaced("100%") }, want: []string{replaces(goes, "40")}},
+		"a rollout that is stopped":        {budgets: ten, given: func(c *drawnCluster) { c.policy.Braked = map[string]bool{"a": true} }, want: []string{replaces(goes, "40")}},
+		"one is terminating":               {budgets: ten, given: func(c *drawnCluster) { c.limit(4); disrupted(&c.live.NodeClaims[0]) }, want: []string{replaces(goes, "40")}},
+		"as many as the limit terminate":   {budgets: ten, given: func(c *drawnCluster) { terminates(c, 10) }, want: []string{replaces(goes, "40")}},
+		"one more than the limit":          {budgets: ten, given: func(c *drawnCluster) { terminates(c, 11) }, want: []string{replaces(held, "40")}},
+		"a limit below the budgets":        {budgets: ten, given: func(c *drawnCluster) { c.limit(3) }, want: []string{replaces(held, "40")}},
+		"the total has a limit of its own": {budgets: ten, given: func(c *drawnCluster) { c.maxReplaced("50%") }, want: []string{replaces("Hold NodePool/a MaxReplacedNodes", "40")}},
+		"the total is within it":           {budgets: ten, given: func(c *drawnCluster) { c.maxReplaced("100%") }, want: []string{replaces(goes, "40")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t)
@@ -86,18 +86,18 @@ func TestReplacementsCountByWhatIsReplacedAtOneTime(t *testing.T) {
 }
 
 // terminates has so many nodes of a pool terminate.
-func terminates(c *cluster, n int) {
+func terminates(c *drawnCluster, n int) {
 	for i := range n {
 		disrupted(&c.live.NodeClaims[i])
 	}
 }
 
-func (c *cluster) limit(nodes int32) {
+func (c *drawnCluster) limit(nodes int32) {
 	v := intstr.FromInt32(nodes)
 	c.policy.Guard.MaxDisruptedNodes = &v
 }
 
-func (c *cluster) maxReplaced(share string) {
+func (c *drawnCluster) maxReplaced(share string) {
 	v := intstr.FromString(share)
 	c.policy.Guard.MaxReplacedNodes = &v
 }
@@ -151,7 +151,7 @@ func TestReplacementsOfSeveralPoolsAddUp(t *testing.T) {
 }
 
 // madeBy gives NodeClaims the hashes of the definition that has made them.
-func (c *cluster) madeBy(t *testing.T, nodes []plan.NodeClaim, text string) {
+func (c *drawnCluster) madeBy(t *testing.T, nodes []plan.NodeClaim, text string) {
 	t.Helper()
 	for i := range nodes {
 		nodes[i].ProviderID, nodes[i].Hashes = "aws:///a/"+nodes[i].Name, plan.HashesOf(c.notes(t, text))
@@ -166,19 +166,19 @@ func TestNodesThatEarlierCommitsOutdatedCount(t *testing.T) {
 	for name, test := range map[string]struct {
 		budgets string
 		brakes  bool
-		given   func(*cluster)
+		given   func(*drawnCluster)
 		git     string
 		want    []string
 	}{
 		"by their total":                       {budgets: all, brakes: true, want: []string{held}},
 		"the brake is off":                     {budgets: ten, want: []string{held}},
 		"by what is replaced at one time":      {budgets: ten, brakes: true, want: []string{goes}},
-		"their total has a limit of its own":   {budgets: ten, brakes: true, given: func(c *cluster) { c.maxReplaced("60%") }, want: []string{"Hold NodePool/b MaxReplacedNodes" + taintsOf + " replaces 8"}},
-		"Karpenter has found them":             {budgets: all, given: func(c *cluster) { drifts(c, "AMIDrift") }, want: []string{held}},
-		"they match":                           {budgets: all, given: func(c *cluster) { c.madeBy(t, c.live.NodeClaims[:8], pool("a", "default")) }, want: []string{goes}},
-		"they are terminating, and count once": {budgets: all, given: func(c *cluster) { terminates(c, 8); c.limit(16) }, want: []string{goes}},
+		"their total has a limit of its own":   {budgets: ten, brakes: true, given: func(c *drawnCluster) { c.maxReplaced("60%") }, want: []string{"Hold NodePool/b MaxReplacedNodes" + taintsOf + " replaces 8"}},
+		"Karpenter has found them":             {budgets: all, given: func(c *drawnCluster) { drifts(c, "AMIDrift") }, want: []string{held}},
+		"they match":                           {budgets: all, given: func(c *drawnCluster) { c.madeBy(t, c.live.NodeClaims[:8], pool("a", "default")) }, want: []string{goes}},
+		"they are terminating, and count once": {budgets: all, given: func(c *drawnCluster) { terminates(c, 8); c.limit(16) }, want: []string{goes}},
 		"the commit reverts what outdated them": {
-			budgets: all, git: tainted("a", "disruption: {consolidateAfter: 0s, budgets: "+all+"}"), given: func(c *cluster) { c.madeBy(t, c.live.NodeClaims[:8], tainted("a")) },
+			budgets: all, git: tainted("a", "disruption: {consolidateAfter: 0s, budgets: "+all+"}"), given: func(c *drawnCluster) { c.madeBy(t, c.live.NodeClaims[:8], tainted("a")) },
 			want: []string{"Update NodePool/a Differs" + taintsOf, goes},
 		},
 	} {
@@ -203,7 +203,7 @@ func TestNodesThatEarlierCommitsOutdatedCount(t *testing.T) {
 	}
 }
 
-func drifts(c *cluster, reason string) {
+func drifts(c *drawnCluster, reason string) {
 	for i := range c.live.NodeClaims[:8] {
 		n := &c.live.NodeClaims[i]
 		n.Hashes, n.Drifted, n.DriftReason = "", true, reason

@@ -12,7 +12,7 @@ import (
 )
 
 // limits lets all nodes of the NodeSync be disrupted at a time, and so many of a NodePool.
-func limits(c *cluster, perPool intstr.IntOrString) {
+func limits(c *drawnCluster, perPool intstr.IntOrString) {
 	all := intstr.FromString("100%")
 	c.policy.Guard.MaxDisruptedNodes, c.policy.Guard.MaxDisruptedNodesPerPool = &all, &perPool
 }
@@ -28,7 +28,7 @@ func TestGuardOfNodesOfOnePool(t *testing.T) {
 		// class and git are what Git has.
 		class string
 		git   []string
-		given func(*cluster)
+		given func(*drawnCluster)
 		want  []string
 	}{
 		"a replacement within it": {
@@ -53,12 +53,12 @@ func TestGuardOfNodesOfOnePool(t *testing.T) {
 		},
 		"one that has begun goes on": {
 			limit: two, nodes: claims("a", 4), git: []string{pool("b", "default"), pool("c", "default")},
-			given: func(c *cluster) { c.removal(poolRef("a"), v1alpha1.RemovalDraining, "r1") },
+			given: func(c *drawnCluster) { c.removal(poolRef("a"), v1alpha1.RemovalDraining, "r1") },
 			want:  []string{},
 		},
 		"nodes of it that end already": {
 			limit: two, nodes: slices.Concat(claims("a", 1), claims("b", 2)), git: []string{tainted("a"), tainted("b"), pool("c", "default")},
-			given: func(c *cluster) {
+			given: func(c *drawnCluster) {
 				for i, ending := range claims("ending", 3, disrupted) {
 					ending.Pool = []string{"a", "a", "c"}[i]
 					c.live.NodeClaims = append(c.live.NodeClaims, ending)
@@ -77,12 +77,12 @@ func TestGuardOfNodesOfOnePool(t *testing.T) {
 		},
 		"all pools together are weighed first": {
 			limit: two, nodes: slices.Concat(claims("a", 3), claims("b", 1)), git: []string{tainted("a"), tainted("b"), pool("c", "default")},
-			given: func(c *cluster) { one := intstr.FromInt32(1); c.policy.Guard.MaxDisruptedNodes = &one },
+			given: func(c *drawnCluster) { one := intstr.FromInt32(1); c.policy.Guard.MaxDisruptedNodes = &one },
 			want:  []string{"Hold NodePool/a MaxDisruptedNodes" + taints + "3", "Hold NodePool/b MaxDisruptedNodes" + taints + "1"},
 		},
 		"an edit by hand is taken back": {
 			limit: two, nodes: claims("a", 9), git: []string{tainted("a"), pool("b", "default"), pool("c", "default")},
-			given: func(c *cluster) { c.policy.NewRevision = false },
+			given: func(c *drawnCluster) { c.policy.NewRevision = false },
 			want:  []string{"Update NodePool/a Differs" + taints + "9"},
 		},
 	} {
@@ -133,7 +133,7 @@ func TestWhatIsHeldForAPoolSaysWhatReleasesIt(t *testing.T) {
 		t.Fatalf("approvable is %+v", held.Approvable)
 	}
 
-	goes := func(t *testing.T, c *cluster) {
+	goes := func(t *testing.T, c *drawnCluster) {
 		t.Helper()
 		if p := c.plan(t, git...); p.Approvable != nil {
 			t.Errorf("held is still %v", script(p))

@@ -51,15 +51,15 @@ func withBudget(name, nodes string) string {
 // TestGuardOfNodes: what one plan would disrupt, with what ends already, is no more
 // than the guard allows; what came together is held together.
 func TestGuardOfNodes(t *testing.T) {
-	limit := func(v intstr.IntOrString) func(*cluster) {
-		return func(c *cluster) { c.policy.Guard.MaxDisruptedNodes = &v }
+	limit := func(v intstr.IntOrString) func(*drawnCluster) {
+		return func(c *drawnCluster) { c.policy.Guard.MaxDisruptedNodes = &v }
 	}
 	two := int32(2)
 	tests := map[string]struct {
 		// nodes of the pools a, b and c, which are in Git but for those that git lacks.
 		nodes []plan.NodeClaim
 		git   []string
-		given func(*cluster)
+		given func(*drawnCluster)
 		want  []string
 	}{
 		"a removal within the limit": {
@@ -99,7 +99,7 @@ func TestGuardOfNodes(t *testing.T) {
 		},
 		"a removal that has begun": {
 			nodes: slices.Concat(claims("a", 2), claims("b", 2)), git: []string{pool("c", "default")},
-			given: func(c *cluster) {
+			given: func(c *drawnCluster) {
 				c.policy.Guard.MaxRemovedPools = &two
 				c.removal(poolRef("b"), v1alpha1.RemovalDraining, "r1")
 			},
@@ -107,7 +107,7 @@ func TestGuardOfNodes(t *testing.T) {
 		},
 		"one that was recorded is weighed again": {
 			nodes: claims("a", 2), git: []string{pool("b", "default"), pool("c", "default")},
-			given: func(c *cluster) {
+			given: func(c *drawnCluster) {
 				limit(intstr.FromInt32(1))(c)
 				c.removal(poolRef("a"), v1alpha1.RemovalPacing, "r1")
 			},
@@ -115,7 +115,7 @@ func TestGuardOfNodes(t *testing.T) {
 		},
 		"one that is held for another reason disrupts nothing": {
 			nodes: slices.Concat(claims("a", 3), claims("b", 3)), git: []string{tainted("c"), pool("b", "default")},
-			given: func(c *cluster) {
+			given: func(c *drawnCluster) {
 				c.live.NodeClaims = append(c.live.NodeClaims, claims("c", 3)...)
 				none := int32(0)
 				c.policy.Guard.MaxRemovedPools = &none
@@ -124,17 +124,17 @@ func TestGuardOfNodes(t *testing.T) {
 		},
 		"an edit by hand is taken back, however many nodes that is": {
 			nodes: claims("a", 9), git: []string{tainted("a"), pool("b", "default"), pool("c", "default")},
-			given: func(c *cluster) { c.policy.NewRevision = false },
+			given: func(c *drawnCluster) { c.policy.NewRevision = false },
 			want:  []string{"Update NodePool/a Differs spec.template.spec.taints:→[{\"effect\":\"NoSchedule\",\"key\":\"a\"}] replaces 9"},
 		},
 		"a revert is never held": {
 			nodes: claims("a", 9), git: []string{pool("a", "default"), pool("b", "default"), pool("c", "default")},
-			given: func(c *cluster) { c.removal(poolRef("a"), v1alpha1.RemovalDraining, "r1") },
+			given: func(c *drawnCluster) { c.removal(poolRef("a"), v1alpha1.RemovalDraining, "r1") },
 			want:  []string{"TakeBack NodePool/a Returned", "Returned NodePool/a"},
 		},
 		"what comes back changed is weighed": {
 			nodes: claims("a", 9), git: []string{tainted("a"), pool("b", "default"), pool("c", "default")},
-			given: func(c *cluster) { c.removal(poolRef("a"), v1alpha1.RemovalDraining, "r1") },
+			given: func(c *drawnCluster) { c.removal(poolRef("a"), v1alpha1.RemovalDraining, "r1") },
 			want:  []string{"Hold NodePool/a MaxDisruptedNodes spec.template.spec.taints:→[{\"effect\":\"NoSchedule\",\"key\":\"a\"}] replaces 9", "Returned NodePool/a"},
 		},
 		"a grace period that overrides budgets of pods": {
@@ -158,7 +158,7 @@ func TestGuardOfNodes(t *testing.T) {
 			want: []string{`Update NodePool/a Differs spec.disruption.budgets[0].nodes:10%→0`},
 		},
 		"nothing is weighed where the NodeSync is deleted": {
-			nodes: claims("a", 9), given: func(c *cluster) { c.policy.Deleting = true },
+			nodes: claims("a", 9), given: func(c *drawnCluster) { c.policy.Deleting = true },
 			want: []string{"Remove NodePool/a", "Remove NodePool/b", "Remove NodePool/c", "Remove EC2NodeClass/default"},
 		},
 	}
@@ -275,7 +275,7 @@ func TestNodesThatACommitAddsRaiseNoLimit(t *testing.T) {
 		pools, static, nodes time.Duration
 		// recorded is when the removal of a was recorded; 0 if it is new.
 		recorded time.Duration
-		given    func(*cluster)
+		given    func(*drawnCluster)
 		// limit is that of what is held; 0 if nothing is.
 		limit int
 		says  string
@@ -287,8 +287,8 @@ func TestNodesThatACommitAddsRaiseNoLimit(t *testing.T) {
 		"nodes of a pool that is not static":                {pools: old, static: young, nodes: old},
 		"held before, and the period has passed":            {pools: old, static: 40 * time.Minute, nodes: 40 * time.Minute, recorded: 35 * time.Minute, limit: 4},
 		"a removal that was recorded long after":            {pools: old, static: 80 * time.Minute, nodes: 80 * time.Minute, recorded: 35 * time.Minute},
-		"commits do not count together":                     {pools: old, static: young, nodes: young, given: func(c *cluster) { c.policy.Guard.RemovalPeriod = &metav1.Duration{} }},
-		"a number":                                          {pools: old, static: young, nodes: young, given: func(c *cluster) { c.limit(7) }, limit: 7},
+		"commits do not count together":                     {pools: old, static: young, nodes: young, given: func(c *drawnCluster) { c.policy.Guard.RemovalPeriod = &metav1.Duration{} }},
+		"a number":                                          {pools: old, static: young, nodes: young, given: func(c *drawnCluster) { c.limit(7) }, limit: 7},
 		"the limit of one pool, which is static":            {pools: old, static: old, nodes: young, given: perPool, limit: 3},
 		"the limit of one pool, all of whose nodes are new": {pools: old, static: young, nodes: young, given: perPool, limit: 200},
 	} {
@@ -335,7 +335,7 @@ func TestNodesThatACommitAddsRaiseNoLimit(t *testing.T) {
 }
 
 // perPool limits what is disrupted of one pool only.
-func perPool(c *cluster) {
+func perPool(c *drawnCluster) {
 	c.limit(1000)
 	c.policy.Guard.MaxDisruptedNodesPerPool = ptr.To(intstr.FromString("50%"))
 }

@@ -38,7 +38,7 @@ func withSelectors(fields ...string) string {
 }
 
 // resolvedWorld are two machines of amd64 and one of arm64, each in a subnet and groups of its own.
-func resolvedWorld(t *testing.T) (*cluster, plan.Answer) {
+func resolvedWorld(t *testing.T) (*drawnCluster, plan.Answer) {
 	c := newCluster(t)
 	c.have(t, owner, class("default"))
 	all := intstr.FromString("100%")
@@ -68,27 +68,29 @@ func TestWhatAWSSaysMakesAnEffectExact(t *testing.T) {
 	denied := "AWS denies ec2:DescribeSubnets"
 	for name, test := range map[string]struct {
 		git    string
-		change func(*cluster, *plan.Answer)
+		change func(*drawnCluster, *plan.Answer)
 		want   string
 	}{
 		"other AMIs": {git: withSelectors("ami al2023@v20250904"), want: "Replace [1 2] exact AMIDrift"},
-		"the same AMIs": {git: withSelectors("ami al2023@v20250904"), change: func(c *cluster, _ *plan.Answer) {
+		"the same AMIs": {git: withSelectors("ami al2023@v20250904"), change: func(c *drawnCluster, _ *plan.Answer) {
 			c.live.NodeClaims[0].Image, c.live.NodeClaims[1].Image = "ami-amd64-new", "ami-amd64-new"
 		}, want: "None [] exact"},
-		"one that is not there":  {git: withSelectors("ami al2023@v20250904"), change: func(c *cluster, _ *plan.Answer) { c.live.NodeClaims[2].Image = "" }, want: "Replace [1 2 3] up to AMIDrift: 1 NodeClaim: not launched yet"},
-		"a subnet less":          {git: withSelectors("subnet subnet-0001"), want: "Replace [2] exact SubnetDrift"},
-		"the same groups":        {git: withSelectors("group sg-1"), want: "None [] exact"},
-		"a group less":           {git: withSelectors("group sg-1"), change: func(_ *cluster, a *plan.Answer) { a.SecurityGroups.Found = []string{"sg-1"} }, want: "Replace [1 2 3] exact SecurityGroupDrift"},
-		"no reservation":         {git: withSelectors("reservation cr-0000000000000000a"), want: "Replace [3] exact CapacityReservationDrift"},
-		"AMIs and subnets":       {git: withSelectors("ami al2023@v20250904", "subnet subnet-0001"), want: "Replace [1 2] exact AMIDrift"},
-		"subnets denied":         {git: withSelectors("subnet subnet-0001"), change: func(_ *cluster, a *plan.Answer) { a.Subnets = plan.Resolved[string]{Unavailable: denied} }, want: "Replace [1 2 3] up to SubnetDrift: " + denied},
-		"AMIs, subnets denied":   {git: withSelectors("ami al2023@v20250904", "subnet subnet-0001"), change: func(_ *cluster, a *plan.Answer) { a.Subnets = plan.Resolved[string]{Unavailable: denied} }, want: "Replace [1 2 3] up to AMIDrift SubnetDrift: " + denied},
-		"an instance not shown":  {git: withSelectors("subnet subnet-0001"), change: func(_ *cluster, a *plan.Answer) { delete(a.Running, "aws:///a/i-1") }, want: "Replace [1 2] up to SubnetDrift: 1 NodeClaim: not shown by EC2"},
-		"instances denied":       {git: withSelectors("subnet subnet-0001"), change: func(_ *cluster, a *plan.Answer) { a.Running, a.Unavailable = nil, "AWS denies ec2:DescribeInstances" }, want: "Replace [1 2 3] up to SubnetDrift: AWS denies ec2:DescribeInstances"},
+		"one that is not there": {git: withSelectors("ami al2023@v20250904"), change: func(c *drawnCluster, _ *plan.Answer) { c.live.NodeClaims[2].Image = "" }, want: "Replace [1 2 3] up to AMIDrift: 1 NodeClaim: not launched yet"},
+		"a subnet less":         {git: withSelectors("subnet subnet-0001"), want: "Replace [2] exact SubnetDrift"},
+		"the same groups":       {git: withSelectors("group sg-1"), want: "None [] exact"},
+		"a group less":          {git: withSelectors("group sg-1"), change: func(_ *drawnCluster, a *plan.Answer) { a.SecurityGroups.Found = []string{"sg-1"} }, want: "Replace [1 2 3] exact SecurityGroupDrift"},
+		"no reservation":        {git: withSelectors("reservation cr-0000000000000000a"), want: "Replace [3] exact CapacityReservationDrift"},
+		"AMIs and subnets":      {git: withSelectors("ami al2023@v20250904", "subnet subnet-0001"), want: "Replace [1 2] exact AMIDrift"},
+		"subnets denied":        {git: withSelectors("subnet subnet-0001"), change: func(_ *drawnCluster, a *plan.Answer) { a.Subnets = plan.Resolved[string]{Unavailable: denied} }, want: "Replace [1 2 3] up to SubnetDrift: " + denied},
+		"AMIs, subnets denied":  {git: withSelectors("ami al2023@v20250904", "subnet subnet-0001"), change: func(_ *drawnCluster, a *plan.Answer) { a.Subnets = plan.Resolved[string]{Unavailable: denied} }, want: "Replace [1 2 3] up to AMIDrift SubnetDrift: " + denied},
+		"an instance not shown": {git: withSelectors("subnet subnet-0001"), change: func(_ *drawnCluster, a *plan.Answer) { delete(a.Running, "aws:///a/i-1") }, want: "Replace [1 2] up to SubnetDrift: 1 NodeClaim: not shown by EC2"},
+		"instances denied": {git: withSelectors("subnet subnet-0001"), change: func(_ *drawnCluster, a *plan.Answer) {
+			a.Running, a.Unavailable = nil, "AWS denies ec2:DescribeInstances"
+		}, want: "Replace [1 2 3] up to SubnetDrift: AWS denies ec2:DescribeInstances"},
 		"what is in the hash":    {git: class("default", "userData: hello"), want: "Replace [1 2 3] exact NodeClassDrift"},
-		"AWS was not asked":      {git: withSelectors("subnet subnet-0001"), change: func(c *cluster, _ *plan.Answer) { c.policy.Answers = nil }, want: "Replace [1 2 3] up to SubnetDrift: AWS was not asked"},
-		"how to have it asked":   {git: withSelectors("subnet subnet-0001"), change: func(c *cluster, _ *plan.Answer) { c.policy.Answers, c.policy.NotAsked = nil, "use --aws" }, want: "Replace [1 2 3] up to SubnetDrift: use --aws"},
-		"a class that none uses": {git: withSelectors("subnet subnet-0001"), change: func(c *cluster, _ *plan.Answer) { c.live.NodeClaims = nil }, want: "None [] exact"},
+		"AWS was not asked":      {git: withSelectors("subnet subnet-0001"), change: func(c *drawnCluster, _ *plan.Answer) { c.policy.Answers = nil }, want: "Replace [1 2 3] up to SubnetDrift: AWS was not asked"},
+		"how to have it asked":   {git: withSelectors("subnet subnet-0001"), change: func(c *drawnCluster, _ *plan.Answer) { c.policy.Answers, c.policy.NotAsked = nil, "use --aws" }, want: "Replace [1 2 3] up to SubnetDrift: use --aws"},
+		"a class that none uses": {git: withSelectors("subnet subnet-0001"), change: func(c *drawnCluster, _ *plan.Answer) { c.live.NodeClaims = nil }, want: "None [] exact"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, answer := resolvedWorld(t)

@@ -31,14 +31,14 @@ func TestWhatKarpenterMayConsolidateCounts(t *testing.T) {
 		more string
 		// loads are of the eight nodes, in their order; none is read where it is nil.
 		loads func(i int) (plan.Load, bool)
-		given func(*cluster)
+		given func(*drawnCluster)
 		want  int
 		// asks reports whether pods are asked for.
 		asks bool
 	}{
 		"consolidateAfter from Never":             {before: used + ", " + never, after: used + ", " + soon, want: 8},
-		"and nodes that are not initialized":      {before: used + ", " + never, after: used + ", " + soon, given: func(c *cluster) { c.live.NodeClaims[0].Initialized = false }, want: 7},
-		"and nodes that are terminating":          {before: used + ", " + never, after: used + ", " + soon, given: func(c *cluster) { disrupted(&c.live.NodeClaims[0]) }, want: 7},
+		"and nodes that are not initialized":      {before: used + ", " + never, after: used + ", " + soon, given: func(c *drawnCluster) { c.live.NodeClaims[0].Initialized = false }, want: 7},
+		"and nodes that are terminating":          {before: used + ", " + never, after: used + ", " + soon, given: func(c *drawnCluster) { disrupted(&c.live.NodeClaims[0]) }, want: 7},
 		"empty nodes only":                        {before: empty + ", " + never, after: empty + ", " + soon, loads: evenIs(idle, busy), want: 4, asks: true},
 		"empty nodes only, which nobody can tell": {before: empty + ", " + never, after: empty + ", " + soon, want: 8, asks: true},
 		"underused nodes as well":                 {before: empty + ", " + soon, after: used + ", " + soon, loads: evenIs(idle, busy), want: 4, asks: true},
@@ -49,7 +49,7 @@ func TestWhatKarpenterMayConsolidateCounts(t *testing.T) {
 		"budgets that open, and no consolidation": {before: used + ", " + never + ", " + shut, after: used + ", " + never + ", " + all, want: 0},
 		"wider budgets":                           {before: used + ", " + soon, after: used + ", " + soon + ", " + all, want: 8},
 		"budgets that are a little wider":         {before: used + ", " + soon, after: used + ", " + soon + `, budgets: [{nodes: "25%"}]`, want: 2},
-		"wider budgets, and one is terminating":   {before: used + ", " + soon, after: used + ", " + soon + `, budgets: [{nodes: "25%"}]`, given: func(c *cluster) { disrupted(&c.live.NodeClaims[0]) }, want: 1},
+		"wider budgets, and one is terminating":   {before: used + ", " + soon, after: used + ", " + soon + `, budgets: [{nodes: "25%"}]`, given: func(c *drawnCluster) { disrupted(&c.live.NodeClaims[0]) }, want: 1},
 		"wider budgets of empty nodes":            {before: empty + ", " + soon, after: empty + ", " + soon + ", " + all, loads: evenIs(idle, busy), want: 4, asks: true},
 		"wider budgets for drift only":            {before: used + ", " + soon, after: used + ", " + soon + `, budgets: [{nodes: "10%", reasons: [Empty, Underutilized]}]`, want: 0},
 		"wider budgets, and no consolidation":     {before: used + ", " + never, after: used + ", " + never + ", " + all, want: 0},
@@ -157,7 +157,7 @@ func evenIs(even, odd plan.Load) func(int) (plan.Load, bool) {
 }
 
 // planWithLoads plans with what is read of nodes, and reports whether pods were asked for.
-func (c *cluster) planWithLoads(t *testing.T, loads func(int) (plan.Load, bool), definitions ...string) (p *plan.Plan, pods bool) {
+func (c *drawnCluster) planWithLoads(t *testing.T, loads func(int) (plan.Load, bool), definitions ...string) (p *plan.Plan, pods bool) {
 	t.Helper()
 	live := c.live
 	live.Objects = plan.NewObjects(c.Objects())

@@ -17,7 +17,7 @@ import (
 const bundle = "authorities"
 
 // notes are the annotations in which Karpenter has its hash of a definition.
-func (c *cluster) notes(t *testing.T, text string) map[string]string {
+func (c *drawnCluster) notes(t *testing.T, text string) map[string]string {
 	t.Helper()
 	object := c.Definition(t, text).Defaulted
 	notes := map[string]string{}

@@ -21,7 +21,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply/applytest"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 	"github.com/plumbline-dev/plumbline/render/schema"
@@ -53,7 +53,7 @@ func newFleet(t testing.TB, pools, claims int) *fleet {
 		t.Fatal(err)
 	}
 	f := &fleet{pools: pools, claims: claims, cached: map[string][]runtime.Object{}}
-	f.trim = observe.CacheOptions(&observe.Refusals{}, &render.Values{}).DefaultTransform
+	f.trim = cluster.CacheOptions(&cluster.Refusals{}, &render.Values{}).DefaultTransform
 	if f.schema, err = schema.New(crds); err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +189,7 @@ func (f *fleet) Get(context.Context, client.ObjectKey, client.Object, ...client.
 }
 
 // plan is what the daemon does when it plans the commit: it reads its cache, and makes the Plan.
-func (f *fleet) plan(t testing.TB, read *observe.Definitions, memo plan.Memo, policies ...v1alpha1.Policy) *plan.Plan {
+func (f *fleet) plan(t testing.TB, read *cluster.Definitions, memo plan.Memo, policies ...v1alpha1.Policy) *plan.Plan {
 	t.Helper()
 	live, err := read.Live(t.Context(), f)
 	if err != nil {

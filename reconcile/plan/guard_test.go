@@ -19,7 +19,7 @@ func TestGuard(t *testing.T) {
 	tests := map[string]struct {
 		// pools that are ours; Git has those in keeps.
 		pools, keeps []string
-		given        func(*testing.T, *cluster)
+		given        func(*testing.T, *drawnCluster)
 		// git is what Git has besides.
 		git  []string
 		want []string
@@ -34,22 +34,22 @@ func TestGuard(t *testing.T) {
 		},
 		"two of three, allowed": {
 			pools: []string{"a", "b", "c"}, keeps: []string{"a"},
-			given: func(_ *testing.T, c *cluster) { c.policy.Guard.MaxRemovedPools = limit(2) },
+			given: func(_ *testing.T, c *drawnCluster) { c.policy.Guard.MaxRemovedPools = limit(2) },
 			want:  []string{"Remove NodePool/b", "Remove NodePool/c"},
 		},
 		"none is allowed": {
 			pools: []string{"a", "b"}, keeps: []string{"a"},
-			given: func(_ *testing.T, c *cluster) { c.policy.Guard.MaxRemovedPools = limit(0) },
+			given: func(_ *testing.T, c *drawnCluster) { c.policy.Guard.MaxRemovedPools = limit(0) },
 			want:  []string{"Hold NodePool/b MaxRemovedPools"},
 		},
 		"one is leaving already": {
 			pools: []string{"a", "b", "c"}, keeps: []string{"a"},
-			given: func(_ *testing.T, c *cluster) { c.removal(poolRef("b"), v1alpha1.RemovalDraining, "r1") },
+			given: func(_ *testing.T, c *drawnCluster) { c.removal(poolRef("b"), v1alpha1.RemovalDraining, "r1") },
 			want:  []string{"Hold NodePool/c MaxRemovedPools"},
 		},
 		"the one that was leaving is gone": {
 			pools: []string{"a", "b", "c"}, keeps: []string{"a"},
-			given: func(_ *testing.T, c *cluster) {
+			given: func(_ *testing.T, c *drawnCluster) {
 				c.removal(poolRef("b"), v1alpha1.RemovalGone, "r1")
 				c.removal(poolRef("c"), v1alpha1.RemovalHeld, "r2")
 				c.Delete(poolRef("b"))
@@ -58,7 +58,7 @@ func TestGuard(t *testing.T) {
 		},
 		"two are held and stay so, one by one too": {
 			pools: []string{"a", "b", "c"}, keeps: []string{"a"},
-			given: func(_ *testing.T, c *cluster) {
+			given: func(_ *testing.T, c *drawnCluster) {
 				c.removal(poolRef("b"), v1alpha1.RemovalHeld, "r1")
 				c.removal(poolRef("c"), v1alpha1.RemovalHeld, "r1")
 			},
@@ -66,7 +66,7 @@ func TestGuard(t *testing.T) {
 		},
 		"the oldest goes first when the limit is raised, and is not overtaken": {
 			pools: []string{"a", "b", "c", "d"}, keeps: []string{"a"},
-			given: func(_ *testing.T, c *cluster) {
+			given: func(_ *testing.T, c *drawnCluster) {
 				c.removal(poolRef("b"), v1alpha1.RemovalHeld, "r1")
 				c.removal(poolRef("d"), v1alpha1.RemovalHeld, "r1")
 				for i := range c.live.Removals {
@@ -78,7 +78,7 @@ func TestGuard(t *testing.T) {
 		},
 		"a later commit with one does not pass an earlier one with two": {
 			pools: []string{"a", "b", "c", "d"}, keeps: []string{"a"},
-			given: func(_ *testing.T, c *cluster) {
+			given: func(_ *testing.T, c *drawnCluster) {
 				c.removal(poolRef("c"), v1alpha1.RemovalHeld, "r1")
 				c.removal(poolRef("d"), v1alpha1.RemovalHeld, "r1")
 			},
@@ -90,43 +90,43 @@ func TestGuard(t *testing.T) {
 		},
 		"the last pool, allowed": {
 			pools: []string{"a"},
-			given: func(_ *testing.T, c *cluster) { c.policy.Guard.AllowLastPool = true },
+			given: func(_ *testing.T, c *drawnCluster) { c.policy.Guard.AllowLastPool = true },
 			want:  []string{"Remove NodePool/a"},
 		},
 		"the last two, both allowed to leave at a time": {
 			pools: []string{"a", "b"},
-			given: func(_ *testing.T, c *cluster) { c.policy.Guard.MaxRemovedPools = limit(2) },
+			given: func(_ *testing.T, c *drawnCluster) { c.policy.Guard.MaxRemovedPools = limit(2) },
 			want:  []string{"Hold NodePool/a LastPool", "Hold NodePool/b LastPool"},
 		},
 		"what is left may not grow": {
 			pools: []string{"a", "b"},
-			given: func(t *testing.T, c *cluster) { c.have(t, owner, pool("full", "default", `limits: {cpu: "0"}`)) },
+			given: func(t *testing.T, c *drawnCluster) { c.have(t, owner, pool("full", "default", `limits: {cpu: "0"}`)) },
 			git:   []string{pool("full", "default", `limits: {cpu: "0"}`)},
 			want:  []string{"Hold NodePool/a LastPool", "Hold NodePool/b LastPool"},
 		},
 		"what is left is static": {
 			pools: []string{"a"},
-			given: func(t *testing.T, c *cluster) { c.have(t, owner, pool("fixed", "default", "replicas: 3")) },
+			given: func(t *testing.T, c *drawnCluster) { c.have(t, owner, pool("fixed", "default", "replicas: 3")) },
 			git:   []string{pool("fixed", "default", "replicas: 3")},
 			want:  []string{"Hold NodePool/a LastPool"},
 		},
 		"Karpenter's controller runs on it": {
 			pools: []string{"a", "b"}, keeps: []string{"a"},
-			given: func(_ *testing.T, c *cluster) {
+			given: func(_ *testing.T, c *drawnCluster) {
 				c.policy.Hosts = []plan.Host{{NodePool: "b", Node: "n1", Workload: "Karpenter's controller", Pod: "kube-system/karpenter-1"}}
 			},
 			want: []string{"Hold NodePool/b HostsController"},
 		},
 		"it runs on another": {
 			pools: []string{"a", "b"}, keeps: []string{"a"},
-			given: func(_ *testing.T, c *cluster) {
+			given: func(_ *testing.T, c *drawnCluster) {
 				c.policy.Hosts = []plan.Host{{NodePool: "a", Node: "n1", Workload: "plumbline", Pod: "plumbline-system/plumbline-1"}}
 			},
 			want: []string{"Remove NodePool/b"},
 		},
 		"the status is lost": {
 			pools: []string{"a", "b"}, keeps: []string{"a"},
-			given: func(t *testing.T, c *cluster) {
+			given: func(t *testing.T, c *drawnCluster) {
 				c.have(t, owner, class("unused"))
 				c.policy.StatusLost = true
 			},
@@ -134,7 +134,7 @@ func TestGuard(t *testing.T) {
 		},
 		"the status is back, and yet nobody has said a word": {
 			pools: []string{"a", "b"}, keeps: []string{"a"},
-			given: func(_ *testing.T, c *cluster) {
+			given: func(_ *testing.T, c *drawnCluster) {
 				c.removal(poolRef("b"), v1alpha1.RemovalHeld, "r1")
 				c.live.Removals[0].Reason = v1alpha1.ReasonStatusLost
 			},
@@ -142,7 +142,7 @@ func TestGuard(t *testing.T) {
 		},
 		"released by name": {
 			pools: []string{"a", "b", "c"}, keeps: []string{"a"},
-			given: func(_ *testing.T, c *cluster) {
+			given: func(_ *testing.T, c *drawnCluster) {
 				c.policy.StatusLost = true
 				c.policy.Released = map[types.UID]bool{c.Object(poolRef("c")).GetUID(): true}
 			},
@@ -150,22 +150,22 @@ func TestGuard(t *testing.T) {
 		},
 		"HEAD is older than what was applied": {
 			pools: []string{"a", "b"}, keeps: []string{"a"},
-			given: func(_ *testing.T, c *cluster) { c.policy.SetBack = true },
+			given: func(_ *testing.T, c *drawnCluster) { c.policy.SetBack = true },
 			want:  []string{"Hold NodePool/b OlderRevision"},
 		},
 		"HEAD was older than what was applied, and has not moved since": {
 			pools: []string{"a", "b"}, keeps: []string{"a"},
-			given: func(_ *testing.T, c *cluster) { c.setBack("b", "main@sha1:new") },
+			given: func(_ *testing.T, c *drawnCluster) { c.setBack("b", "main@sha1:new") },
 			want:  []string{"Hold NodePool/b OlderRevision"},
 		},
 		"a newer commit lacks it too": {
 			pools: []string{"a", "b"}, keeps: []string{"a"},
-			given: func(_ *testing.T, c *cluster) { c.setBack("b", "main@sha1:older") },
+			given: func(_ *testing.T, c *drawnCluster) { c.setBack("b", "main@sha1:older") },
 			want:  []string{"Remove NodePool/b"},
 		},
 		"HEAD is set back once more": {
 			pools: []string{"a", "b"}, keeps: []string{"a"},
-			given: func(_ *testing.T, c *cluster) {
+			given: func(_ *testing.T, c *drawnCluster) {
 				c.setBack("b", "main@sha1:older")
 				c.policy.SetBack = true
 			},
@@ -173,12 +173,12 @@ func TestGuard(t *testing.T) {
 		},
 		"HEAD may be older than what was applied": {
 			pools: []string{"a", "b"}, keeps: []string{"a"},
-			given: func(_ *testing.T, c *cluster) { c.policy.HistoryUnknown = true },
+			given: func(_ *testing.T, c *drawnCluster) { c.policy.HistoryUnknown = true },
 			want:  []string{"Hold NodePool/b HistoryUnknown"},
 		},
 		"HEAD may be older, and nobody knows yet": {
 			pools: []string{"a", "b"}, keeps: []string{"a"},
-			given: func(_ *testing.T, c *cluster) {
+			given: func(_ *testing.T, c *drawnCluster) {
 				c.setBack("b", "main@sha1:new")
 				c.live.Removals[0].Reason = v1alpha1.ReasonHistoryUnknown
 				c.policy.HistoryUnknown = true
@@ -187,7 +187,7 @@ func TestGuard(t *testing.T) {
 		},
 		"a newer commit follows one that was older, and nobody knows yet": {
 			pools: []string{"a", "b"}, keeps: []string{"a"},
-			given: func(_ *testing.T, c *cluster) {
+			given: func(_ *testing.T, c *drawnCluster) {
 				c.setBack("b", "main@sha1:older")
 				c.policy.HistoryUnknown = true
 			},
@@ -195,7 +195,7 @@ func TestGuard(t *testing.T) {
 		},
 		"HEAD is known not to be older after all": {
 			pools: []string{"a", "b"}, keeps: []string{"a"},
-			given: func(_ *testing.T, c *cluster) {
+			given: func(_ *testing.T, c *drawnCluster) {
 				c.setBack("b", "main@sha1:new")
 				c.live.Removals[0].Reason = v1alpha1.ReasonHistoryUnknown
 			},
@@ -203,7 +203,7 @@ func TestGuard(t *testing.T) {
 		},
 		"HEAD is older, and it left before that": {
 			pools: []string{"a", "b"}, keeps: []string{"a"},
-			given: func(_ *testing.T, c *cluster) {
+			given: func(_ *testing.T, c *drawnCluster) {
 				c.removal(poolRef("b"), v1alpha1.RemovalPacing, "r1")
 				c.policy.SetBack = true
 			},
@@ -211,7 +211,7 @@ func TestGuard(t *testing.T) {
 		},
 		"HEAD is older, and a person has released it": {
 			pools: []string{"a", "b"}, keeps: []string{"a"},
-			given: func(_ *testing.T, c *cluster) {
+			given: func(_ *testing.T, c *drawnCluster) {
 				c.policy.SetBack = true
 				c.policy.Released = map[types.UID]bool{c.Object(poolRef("b")).GetUID(): true}
 			},
@@ -219,7 +219,7 @@ func TestGuard(t *testing.T) {
 		},
 		"HEAD is older again, and the release was for the last time": {
 			pools: []string{"a", "b"}, keeps: []string{"a"},
-			given: func(_ *testing.T, c *cluster) {
+			given: func(_ *testing.T, c *drawnCluster) {
 				c.policy.SetBack = true
 				c.policy.UsedUp = map[types.UID]bool{c.Object(poolRef("b")).GetUID(): true}
 			},
@@ -227,17 +227,17 @@ func TestGuard(t *testing.T) {
 		},
 		"classes are not counted, pools go first": {
 			pools: []string{"a", "b"}, keeps: []string{"a"},
-			given: func(t *testing.T, c *cluster) { c.have(t, owner, class("one"), class("two")) },
+			given: func(t *testing.T, c *drawnCluster) { c.have(t, owner, class("one"), class("two")) },
 			want:  []string{"Remove NodePool/b", "Remove EC2NodeClass/one", "Remove EC2NodeClass/two"},
 		},
 		"someone deletes what is held": {
 			pools: []string{"a", "b", "c"}, keeps: []string{"a"},
-			given: func(_ *testing.T, c *cluster) { c.Terminate(poolRef("b")) },
+			given: func(_ *testing.T, c *drawnCluster) { c.Terminate(poolRef("b")) },
 			want:  []string{"Remove NodePool/b", "Hold NodePool/c MaxRemovedPools"},
 		},
 		"the NodeSync is deleted with everything": {
 			pools: []string{"a", "b", "c"},
-			given: func(_ *testing.T, c *cluster) {
+			given: func(_ *testing.T, c *drawnCluster) {
 				c.policy.Deleting, c.policy.StatusLost = true, true
 				c.removal(poolRef("c"), v1alpha1.RemovalHeld, "r1")
 			},
@@ -245,7 +245,7 @@ func TestGuard(t *testing.T) {
 		},
 		"another's are never ours to take": {
 			pools: []string{"a"}, keeps: []string{"a"},
-			given: func(t *testing.T, c *cluster) { c.have(t, other, pool("theirs", "default")) },
+			given: func(t *testing.T, c *drawnCluster) { c.have(t, other, pool("theirs", "default")) },
 			want:  []string{},
 		},
 	}
@@ -295,13 +295,13 @@ func TestHeldForWhomItHosts(t *testing.T) {
 
 // setBack records that a pool is held since a revision that was older than what was
 // applied.
-func (c *cluster) setBack(name, revision string) {
+func (c *drawnCluster) setBack(name, revision string) {
 	c.removal(poolRef(name), v1alpha1.RemovalHeld, revision)
 	c.live.Removals[0].Reason = v1alpha1.ReasonOlderRevision
 }
 
 // soloAndSolob are two pools of one node each that one commit removes, where a pod of solo would be pending if both went.
-func soloAndSolob(t *testing.T) (c *cluster, git []string) {
+func soloAndSolob(t *testing.T) (c *drawnCluster, git []string) {
 	t.Helper()
 	c = newCluster(t)
 	c.have(t, owner, class("default"), pool("general", "default"), pool("solo", "default"), pool("solob", "default"))
@@ -364,16 +364,16 @@ func TestAnApprovalShowsEveryGate(t *testing.T) {
 func TestAnApprovalCoversWhatWasShown(t *testing.T) {
 	gone := []string{"solo", "solob"}
 	for name, test := range map[string]struct {
-		change func(*cluster)
+		change func(*drawnCluster)
 		want   []string
 	}{
-		"what was shown":             {func(*cluster) {}, gone},
-		"a pod of the same workload": {func(c *cluster) { c.policy.Landing = pending("one-b") }, gone},
-		"no pod any more":            {func(c *cluster) { c.policy.Landing = pending() }, gone},
-		"two pods of it":             {func(c *cluster) { c.policy.Landing = pending("one-a", "one-b") }, []string{"solo UnschedulablePods", "solob"}},
-		"another workload":           {func(c *cluster) { c.policy.Landing = pending("two-a") }, []string{"solo UnschedulablePods", "solob"}},
-		"approved for other reasons": {func(c *cluster) { c.policy.Approved[0].Entries[1].Reasons = []string{plan.ReasonPolicy} }, []string{"solo", "solob MaxRemovedPools"}},
-		"simulated again":            {func(c *cluster) { c.policy.Landing = plan.Landing{Asking: true} }, gone},
+		"what was shown":             {func(*drawnCluster) {}, gone},
+		"a pod of the same workload": {func(c *drawnCluster) { c.policy.Landing = pending("one-b") }, gone},
+		"no pod any more":            {func(c *drawnCluster) { c.policy.Landing = pending() }, gone},
+		"two pods of it":             {func(c *drawnCluster) { c.policy.Landing = pending("one-a", "one-b") }, []string{"solo UnschedulablePods", "solob"}},
+		"another workload":           {func(c *drawnCluster) { c.policy.Landing = pending("two-a") }, []string{"solo UnschedulablePods", "solob"}},
+		"approved for other reasons": {func(c *drawnCluster) { c.policy.Approved[0].Entries[1].Reasons = []string{plan.ReasonPolicy} }, []string{"solo", "solob MaxRemovedPools"}},
+		"simulated again":            {func(c *drawnCluster) { c.policy.Landing = plan.Landing{Asking: true} }, gone},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, git := soloAndSolob(t)

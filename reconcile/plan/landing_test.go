@@ -20,13 +20,13 @@ func TestPodsWithoutAPlace(t *testing.T) {
 	lost := plan.Landing{Known: true, Nowhere: map[string][]plan.Unschedulable{"b": {{Pod: "web/x", Reason: "no instance type fits."}}}}
 	const words = "1 pod of its nodes would find no place elsewhere: give a NodePool that takes them, or set guard.unschedulablePods to Ignore: web/x (no instance type fits)"
 	removed := []string{class("default"), pool("a", "default")}
-	held := func(c *cluster) {
+	held := func(c *drawnCluster) {
 		c.removal(poolRef("b"), v1alpha1.RemovalHeld, "main@sha1:new")
 		c.live.Removals[0].Reason, c.live.Removals[0].Message = plan.ReasonUnschedulablePods, words
 	}
 	for name, test := range map[string]struct {
 		landing plan.Landing
-		change  func(*cluster)
+		change  func(*drawnCluster)
 		git     []string
 		want    []string
 		begins  []string
@@ -35,16 +35,16 @@ func TestPodsWithoutAPlace(t *testing.T) {
 		"of other pods": {landing: plan.Landing{Nowhere: map[string][]plan.Unschedulable{"a": {{Pod: "web/x"}}}}, git: removed, want: []string{"Remove NodePool/b"}, begins: []string{"NodePool/b"}},
 		"ignored": {
 			landing: lost, git: removed, want: []string{"Remove NodePool/b"}, begins: []string{"NodePool/b"},
-			change: func(c *cluster) { c.policy.Guard.UnschedulablePods = v1alpha1.UnschedulablePodsIgnore },
+			change: func(c *drawnCluster) { c.policy.Guard.UnschedulablePods = v1alpha1.UnschedulablePodsIgnore },
 		},
 		"a removal, not known yet":         {landing: plan.Landing{Asking: true}, git: removed, want: []string{"Remove NodePool/b"}, begins: []string{"NodePool/b"}},
 		"unknown":                          {landing: plan.Landing{Unknown: "no right"}, git: removed, want: []string{"Remove NodePool/b"}, begins: []string{"NodePool/b"}},
-		"left to itself":                   {landing: lost, git: removed, want: []string{"Hold NodePool/b Orphan"}, change: func(c *cluster) { c.policy.Orphans = true }},
-		"a drain":                          {landing: lost, want: []string{"Remove NodePool/a", "Remove NodePool/b", "Remove EC2NodeClass/default"}, change: func(c *cluster) { c.policy.Deleting = true }},
+		"left to itself":                   {landing: lost, git: removed, want: []string{"Hold NodePool/b Orphan"}, change: func(c *drawnCluster) { c.policy.Orphans = true }},
+		"a drain":                          {landing: lost, want: []string{"Remove NodePool/a", "Remove NodePool/b", "Remove EC2NodeClass/default"}, change: func(c *drawnCluster) { c.policy.Deleting = true }},
 		"held before, not known again yet": {landing: plan.Landing{Asking: true}, git: removed, want: []string{"Hold NodePool/b UnschedulablePods"}, begins: []string{"NodePool/b"}, change: held},
 		"held before, and who asks knows nothing": {git: removed, want: []string{"Hold NodePool/b UnschedulablePods"}, begins: []string{"NodePool/b"}, change: held},
 		"held before, and a pool has come":        {landing: plan.Landing{Known: true}, git: removed, want: []string{"Remove NodePool/b"}, begins: []string{"NodePool/b"}, change: held},
-		"begun":                                   {landing: lost, git: removed, want: []string{}, change: func(c *cluster) { c.removal(poolRef("b"), v1alpha1.RemovalDraining, "main@sha1:old") }},
+		"begun":                                   {landing: lost, git: removed, want: []string{}, change: func(c *drawnCluster) { c.removal(poolRef("b"), v1alpha1.RemovalDraining, "main@sha1:old") }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t)

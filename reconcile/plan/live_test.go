@@ -40,14 +40,14 @@ func (c *comparing) ValidateTransition(ctx context.Context, object, old *unstruc
 // after another.
 func TestWhatIsHeldIsComparedOnce(t *testing.T) {
 	for name, tc := range map[string]struct {
-		change              func(t *testing.T, c *cluster, set *render.Set)
+		change              func(t *testing.T, c *drawnCluster, set *render.Set)
 		compared, validated int64
 	}{
-		"nothing": {func(*testing.T, *cluster, *render.Set) {}, 0, 0},
-		"one is edited": {func(t *testing.T, c *cluster, _ *render.Set) {
+		"nothing": {func(*testing.T, *drawnCluster, *render.Set) {}, 0, 0},
+		"one is edited": {func(t *testing.T, c *drawnCluster, _ *render.Set) {
 			c.edit(t, poolRef("b"), "kubectl-edit", "7", "spec", "limits", "cpu")
 		}, 1, 1},
-		"one is another object": {func(t *testing.T, c *cluster, set *render.Set) {
+		"one is another object": {func(t *testing.T, c *drawnCluster, set *render.Set) {
 			set.Objects[1] = c.Definition(t, pool("a", "default", "weight: 5"))
 		}, 1, 1},
 	} {
@@ -75,29 +75,29 @@ func TestWhatIsHeldIsComparedOnce(t *testing.T) {
 
 func TestWhatIsCleanIsComparedOnce(t *testing.T) {
 	for name, tc := range map[string]struct {
-		change func(t *testing.T, c *cluster, set *render.Set, live *plan.Live)
+		change func(t *testing.T, c *drawnCluster, set *render.Set, live *plan.Live)
 		want   int64
 	}{
-		"nothing": {func(*testing.T, *cluster, *render.Set, *plan.Live) {}, 0},
-		"one is another object, and equal": {func(t *testing.T, c *cluster, set *render.Set, _ *plan.Live) {
+		"nothing": {func(*testing.T, *drawnCluster, *render.Set, *plan.Live) {}, 0},
+		"one is another object, and equal": {func(t *testing.T, c *drawnCluster, set *render.Set, _ *plan.Live) {
 			set.Objects[1] = c.Definition(t, pool("a", "default"))
 		}, 1},
-		"one is edited": {func(t *testing.T, c *cluster, _ *render.Set, _ *plan.Live) {
+		"one is edited": {func(t *testing.T, c *drawnCluster, _ *render.Set, _ *plan.Live) {
 			c.edit(t, poolRef("b"), "kubectl-edit", "7", "spec", "limits", "cpu")
 		}, 1},
-		"the status of one": {func(t *testing.T, c *cluster, _ *render.Set, _ *plan.Live) {
+		"the status of one": {func(t *testing.T, c *drawnCluster, _ *render.Set, _ *plan.Live) {
 			c.edit(t, poolRef("b"), "karpenter", map[string]any{"cpu": "1"}, "status", "resources")
 		}, 1},
-		"one is made again": {func(t *testing.T, c *cluster, _ *render.Set, _ *plan.Live) {
+		"one is made again": {func(t *testing.T, c *drawnCluster, _ *render.Set, _ *plan.Live) {
 			c.Delete(poolRef("b"))
 			c.have(t, owner, pool("b", "default"))
 		}, 1},
-		"a removal of one": {func(_ *testing.T, c *cluster, _ *render.Set, live *plan.Live) {
+		"a removal of one": {func(_ *testing.T, c *drawnCluster, _ *render.Set, live *plan.Live) {
 			c.removal(poolRef("b"), v1alpha1.RemovalPacing, "r1")
 			live.Removals = c.live.Removals
 		}, 1},
-		"another NodeSync": {func(_ *testing.T, c *cluster, _ *render.Set, _ *plan.Live) { c.policy.Owner = other }, 3},
-		"no memo":          {func(_ *testing.T, _ *cluster, _ *render.Set, live *plan.Live) { live.Memo = plan.Memo{} }, 3},
+		"another NodeSync": {func(_ *testing.T, c *drawnCluster, _ *render.Set, _ *plan.Live) { c.policy.Owner = other }, 3},
+		"no memo":          {func(_ *testing.T, _ *drawnCluster, _ *render.Set, live *plan.Live) { live.Memo = plan.Memo{} }, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t)

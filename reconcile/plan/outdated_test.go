@@ -200,7 +200,7 @@ func matched(m plan.Matched) (words []string) {
 
 // resolve has Karpenter find AMIs for an EC2NodeClass as it is, each with what a node has to be
 // after an equals sign.
-func (c *cluster) resolve(t *testing.T, name string, amis ...string) {
+func (c *drawnCluster) resolve(t *testing.T, name string, amis ...string) {
 	t.Helper()
 	c.Edit(t, classRef(name), "karpenter", func(o *unstructured.Unstructured) {
 		var found []any

@@ -21,7 +21,7 @@ import (
 )
 
 // relabel writes the ownership label by hand.
-func (c *cluster) relabel(t *testing.T, ref render.Ref, to string) {
+func (c *drawnCluster) relabel(t *testing.T, ref render.Ref, to string) {
 	t.Helper()
 	c.Edit(t, ref, "kubectl-label", func(o *unstructured.Unstructured) {
 		labels := o.GetLabels()
@@ -52,7 +52,7 @@ func unheard(failure string) []plan.OtherSync {
 // TestAPoolThatMovesBetweenNodeSyncs is never drained by the one, and is taken by
 // the other once the first is known not to have it.
 func TestAPoolThatMovesBetweenNodeSyncs(t *testing.T) {
-	stopped := func(t *testing.T, c *cluster) {
+	stopped := func(t *testing.T, c *drawnCluster) {
 		growth := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"limits": map[string]any{"cpu": "0"}}}}
 		growth.SetAPIVersion("karpenter.sh/v1")
 		growth.SetKind(render.NodePool)
@@ -61,12 +61,12 @@ func TestAPoolThatMovesBetweenNodeSyncs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	mine, keeps := func(t *testing.T, c *cluster) { c.have(t, owner, pool("moves", "default")) }, []string{}
-	theirs := func(t *testing.T, c *cluster) { c.have(t, other, pool("moves", "default")) }
+	mine, keeps := func(t *testing.T, c *drawnCluster) { c.have(t, owner, pool("moves", "default")) }, []string{}
+	theirs := func(t *testing.T, c *drawnCluster) { c.have(t, other, pool("moves", "default")) }
 	takes := []string{pool("moves", "default")}
 	const label = "metadata.labels[plumbline.dev/nodesync]:plumbline-system.other→plumbline-system.prod"
 	tests := map[string]struct {
-		given func(*testing.T, *cluster)
+		given func(*testing.T, *drawnCluster)
 		other []plan.OtherSync
 		git   []string
 		want  []string
@@ -84,11 +84,11 @@ func TestAPoolThatMovesBetweenNodeSyncs(t *testing.T) {
 		},
 		"it comes, and the other has it still": {theirs, has(poolRef("moves")), takes, []string{"Conflict NodePool/moves OtherNodeSync " + label}},
 		"it comes while it drains": {
-			func(t *testing.T, c *cluster) { theirs(t, c); stopped(t, c) }, has(), takes,
+			func(t *testing.T, c *drawnCluster) { theirs(t, c); stopped(t, c) }, has(), takes,
 			[]string{"TakeBack NodePool/moves HandedOver spec.limits.cpu:0→ " + label},
 		},
 		"its removal had begun, and the other has it": {
-			func(t *testing.T, c *cluster) {
+			func(t *testing.T, c *drawnCluster) {
 				mine(t, c)
 				c.removal(poolRef("moves"), v1alpha1.RemovalDraining, "r1")
 			},
@@ -96,7 +96,7 @@ func TestAPoolThatMovesBetweenNodeSyncs(t *testing.T) {
 			[]string{"Handover NodePool/moves by plumbline-system/other", "Returned NodePool/moves"},
 		},
 		"its removal had begun, and the other has taken it": {
-			func(t *testing.T, c *cluster) {
+			func(t *testing.T, c *drawnCluster) {
 				theirs(t, c)
 				c.removal(poolRef("moves"), v1alpha1.RemovalDraining, "r1")
 			},
@@ -104,7 +104,7 @@ func TestAPoolThatMovesBetweenNodeSyncs(t *testing.T) {
 			[]string{"Returned NodePool/moves"},
 		},
 		"its NodeClaims end, and the other is not heard since": {
-			func(t *testing.T, c *cluster) {
+			func(t *testing.T, c *drawnCluster) {
 				mine(t, c)
 				c.removal(poolRef("moves"), v1alpha1.RemovalDraining, "r1")
 			},
@@ -113,7 +113,7 @@ func TestAPoolThatMovesBetweenNodeSyncs(t *testing.T) {
 			[]string{},
 		},
 		"its NodeClaims end, and the daemon was restarted: nobody knows what the other has": {
-			func(t *testing.T, c *cluster) {
+			func(t *testing.T, c *drawnCluster) {
 				mine(t, c)
 				c.removal(poolRef("moves"), v1alpha1.RemovalDraining, "r1")
 			},
@@ -121,12 +121,15 @@ func TestAPoolThatMovesBetweenNodeSyncs(t *testing.T) {
 			[]string{"Await NodePool/moves by plumbline-system/other"},
 		},
 		"it is recorded, and the other is not heard since": {
-			func(t *testing.T, c *cluster) { mine(t, c); c.removal(poolRef("moves"), v1alpha1.RemovalPacing, "r1") },
+			func(t *testing.T, c *drawnCluster) {
+				mine(t, c)
+				c.removal(poolRef("moves"), v1alpha1.RemovalPacing, "r1")
+			},
 			unheard(""), keeps,
 			[]string{"Await NodePool/moves by plumbline-system/other"},
 		},
 		"somebody has deleted it": {
-			func(t *testing.T, c *cluster) { mine(t, c); c.Terminate(poolRef("moves")) },
+			func(t *testing.T, c *drawnCluster) { mine(t, c); c.Terminate(poolRef("moves")) },
 			has(poolRef("moves")), keeps,
 			[]string{"Remove NodePool/moves"},
 		},
@@ -348,19 +351,19 @@ func TestOrphan(t *testing.T) {
 	git := []string{class("default"), pool("a", "default")}
 	held := []string{"Hold NodePool/b Orphan", "Hold NodePool/c Orphan"}
 	for name, test := range map[string]struct {
-		before, then func(*cluster)
+		before, then func(*drawnCluster)
 		git          []string
 		want, after  []string
 	}{
 		"approved":               {git: git, want: held, after: []string{"Remove NodePool/b", "Remove NodePool/c"}},
 		"of the last pool":       {git: git[:1], want: append([]string{"Hold NodePool/a Orphan"}, held...), after: []string{"Remove NodePool/a", "Remove NodePool/b", "Remove NodePool/c"}},
-		"HEAD is older than it":  {git: git, want: held, then: func(c *cluster) { c.policy.SetBack = true }, after: []string{"Hold NodePool/b OlderRevision", "Hold NodePool/c OlderRevision"}},
-		"another strategy since": {git: git, want: held, then: func(c *cluster) { c.policy.Orphans = false }, after: []string{"Hold NodePool/b MaxRemovedPools", "Hold NodePool/c MaxRemovedPools"}},
+		"HEAD is older than it":  {git: git, want: held, then: func(c *drawnCluster) { c.policy.SetBack = true }, after: []string{"Hold NodePool/b OlderRevision", "Hold NodePool/c OlderRevision"}},
+		"another strategy since": {git: git, want: held, then: func(c *drawnCluster) { c.policy.Orphans = false }, after: []string{"Hold NodePool/b MaxRemovedPools", "Hold NodePool/c MaxRemovedPools"}},
 		"approved as a removal": {
-			git: git, before: func(c *cluster) { c.policy.Orphans = false }, want: []string{"Hold NodePool/b MaxRemovedPools", "Hold NodePool/c MaxRemovedPools"},
-			then: func(c *cluster) { c.policy.Orphans = true }, after: held,
+			git: git, before: func(c *drawnCluster) { c.policy.Orphans = false }, want: []string{"Hold NodePool/b MaxRemovedPools", "Hold NodePool/c MaxRemovedPools"},
+			then: func(c *drawnCluster) { c.policy.Orphans = true }, after: held,
 		},
-		"the NodeSync is deleted": {git: git, want: held, then: func(c *cluster) { c.policy.Deleting = true }, after: []string{"Remove NodePool/a", "Remove NodePool/b", "Remove NodePool/c", "Remove EC2NodeClass/default"}},
+		"the NodeSync is deleted": {git: git, want: held, then: func(c *drawnCluster) { c.policy.Deleting = true }, after: []string{"Remove NodePool/a", "Remove NodePool/b", "Remove NodePool/c", "Remove EC2NodeClass/default"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t)

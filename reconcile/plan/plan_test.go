@@ -16,7 +16,7 @@ import (
 func TestMake(t *testing.T) {
 	limited := pool("general", "default", `limits: {cpu: "100"}`)
 	tests := map[string]struct {
-		given func(*testing.T, *cluster)
+		given func(*testing.T, *drawnCluster)
 		git   []string
 		want  []string
 	}{
@@ -25,22 +25,22 @@ func TestMake(t *testing.T) {
 			want: []string{"Create EC2NodeClass/default Missing", "Create NodePool/general Missing"},
 		},
 		"as Git says": {
-			given: func(t *testing.T, c *cluster) { c.have(t, owner, class("default"), limited) },
+			given: func(t *testing.T, c *drawnCluster) { c.have(t, owner, class("default"), limited) },
 			git:   []string{class("default"), limited},
 			want:  []string{},
 		},
 		"a limit changes": {
-			given: func(t *testing.T, c *cluster) { c.have(t, owner, class("default"), limited) },
+			given: func(t *testing.T, c *drawnCluster) { c.have(t, owner, class("default"), limited) },
 			git:   []string{class("default"), pool("general", "default", `limits: {cpu: "200"}`)},
 			want:  []string{"Update NodePool/general Differs spec.limits.cpu:100→200"},
 		},
 		"a field leaves Git": {
-			given: func(t *testing.T, c *cluster) { c.have(t, owner, class("default"), limited) },
+			given: func(t *testing.T, c *drawnCluster) { c.have(t, owner, class("default"), limited) },
 			git:   []string{class("default"), pool("general", "default")},
 			want:  []string{"Update NodePool/general Differs spec.limits.cpu:100→"},
 		},
 		"edited by hand": {
-			given: func(t *testing.T, c *cluster) {
+			given: func(t *testing.T, c *drawnCluster) {
 				c.have(t, owner, class("default"), limited)
 				c.edit(t, poolRef("general"), "kubectl-edit", "5", "spec", "limits", "cpu")
 			},
@@ -48,7 +48,7 @@ func TestMake(t *testing.T) {
 			want: []string{"Update NodePool/general Differs spec.limits.cpu:5→100 by kubectl-edit"},
 		},
 		"a field added by hand": {
-			given: func(t *testing.T, c *cluster) {
+			given: func(t *testing.T, c *drawnCluster) {
 				c.have(t, owner, class("default"), limited)
 				c.edit(t, poolRef("general"), "kubectl-patch", "1Gi", "spec", "limits", "memory")
 			},
@@ -56,7 +56,7 @@ func TestMake(t *testing.T) {
 			want: []string{"Update NodePool/general Differs spec.limits.memory:1Gi→ by kubectl-patch takeover"},
 		},
 		"a field that a controller adds is its own": {
-			given: func(t *testing.T, c *cluster) {
+			given: func(t *testing.T, c *drawnCluster) {
 				c.have(t, owner, class("default"), limited)
 				c.edit(t, poolRef("general"), "some-webhook", "1Gi", "spec", "limits", "memory")
 			},
@@ -64,7 +64,7 @@ func TestMake(t *testing.T) {
 			want: []string{"Extra NodePool/general: spec.limits.memory (some-webhook)"},
 		},
 		"a label added by hand": {
-			given: func(t *testing.T, c *cluster) {
+			given: func(t *testing.T, c *drawnCluster) {
 				c.have(t, owner, class("default"), limited)
 				c.edit(t, poolRef("general"), "kubectl-label", "data", "metadata", "labels", "team")
 			},
@@ -72,12 +72,12 @@ func TestMake(t *testing.T) {
 			want: []string{},
 		},
 		"empty maps in Git say nothing": {
-			given: func(t *testing.T, c *cluster) { c.have(t, owner, class("default"), limited) },
+			given: func(t *testing.T, c *drawnCluster) { c.have(t, owner, class("default"), limited) },
 			git:   []string{class("default", "tags: {}", "kubelet: {}"), pool("general", "default", `limits: {cpu: "100"}`)},
 			want:  []string{},
 		},
 		"the status is not ours": {
-			given: func(t *testing.T, c *cluster) {
+			given: func(t *testing.T, c *drawnCluster) {
 				c.have(t, owner, class("default"), limited)
 				c.Edit(t, poolRef("general"), "kubectl-edit", func(o *unstructured.Unstructured) {
 					entries := o.GetManagedFields()
@@ -89,7 +89,7 @@ func TestMake(t *testing.T) {
 			want: []string{"Update NodePool/general Differs spec.limits.cpu:100→1"},
 		},
 		"edited, and drift is to be reported": {
-			given: func(t *testing.T, c *cluster) {
+			given: func(t *testing.T, c *drawnCluster) {
 				c.have(t, owner, class("default"), limited)
 				c.edit(t, poolRef("general"), "kubectl-edit", "5", "spec", "limits", "cpu")
 				c.policy.Drift, c.policy.NewRevision = v1alpha1.DriftReport, false
@@ -98,7 +98,7 @@ func TestMake(t *testing.T) {
 			want: []string{"Drifted NodePool/deleted Missing", "Drifted NodePool/general Differs spec.limits.cpu:5→100 by kubectl-edit"},
 		},
 		"another applier's field": {
-			given: func(t *testing.T, c *cluster) {
+			given: func(t *testing.T, c *drawnCluster) {
 				c.have(t, owner, class("default"), limited)
 				c.edit(t, poolRef("general"), "kustomize-controller", "5", "spec", "limits", "cpu")
 			},
@@ -106,7 +106,7 @@ func TestMake(t *testing.T) {
 			want: []string{"Conflict NodePool/general OtherApplier spec.limits.cpu:5→100"},
 		},
 		"another applier owns a field that Git lacks": {
-			given: func(t *testing.T, c *cluster) {
+			given: func(t *testing.T, c *drawnCluster) {
 				c.have(t, owner, class("default"), limited)
 				c.edit(t, poolRef("general"), "argocd-controller", "1Gi", "spec", "limits", "memory")
 			},
@@ -114,7 +114,7 @@ func TestMake(t *testing.T) {
 			want: []string{"Conflict NodePool/general OtherApplier spec.limits.memory:1Gi→"},
 		},
 		"unowned and identical": {
-			given: func(t *testing.T, c *cluster) {
+			given: func(t *testing.T, c *drawnCluster) {
 				c.have(t, owner, class("default"))
 				c.byHand(t, "kubectl-create", limited)
 			},
@@ -122,7 +122,7 @@ func TestMake(t *testing.T) {
 			want: []string{"Adopt NodePool/general Unowned metadata.labels[plumbline.dev/nodesync]:→plumbline-system.prod"},
 		},
 		"unowned and different": {
-			given: func(t *testing.T, c *cluster) {
+			given: func(t *testing.T, c *drawnCluster) {
 				c.have(t, owner, class("default"))
 				c.byHand(t, "kubectl-create", pool("general", "default", "limits: {cpu: 7, memory: 1Gi}"))
 			},
@@ -130,7 +130,7 @@ func TestMake(t *testing.T) {
 			want: []string{"Conflict NodePool/general NotAdopted spec.limits.cpu:7→8 spec.limits.memory:1Gi→ metadata.labels[plumbline.dev/nodesync]:→plumbline-system.prod by kubectl-create"},
 		},
 		"unowned and different, adopt Always": {
-			given: func(t *testing.T, c *cluster) {
+			given: func(t *testing.T, c *drawnCluster) {
 				c.have(t, owner, class("default"))
 				c.byHand(t, "kubectl-create", pool("general", "default", "limits: {cpu: 7}"))
 				c.policy.Adopt = v1alpha1.AdoptAlways
@@ -139,7 +139,7 @@ func TestMake(t *testing.T) {
 			want: []string{"Adopt NodePool/general Unowned spec.limits.cpu:7→8 metadata.labels[plumbline.dev/nodesync]:→plumbline-system.prod by kubectl-create"},
 		},
 		"another applier's, adopt Always": {
-			given: func(t *testing.T, c *cluster) {
+			given: func(t *testing.T, c *drawnCluster) {
 				c.have(t, owner, class("default"))
 				c.byHand(t, "Terraform", pool("general", "default", "limits: {cpu: 7}"))
 				c.policy.Adopt = v1alpha1.AdoptAlways
@@ -148,7 +148,7 @@ func TestMake(t *testing.T) {
 			want: []string{"Conflict NodePool/general OtherApplier metadata.labels[plumbline.dev/nodesync]:→plumbline-system.prod spec.limits.cpu:7→8"},
 		},
 		"unowned, adopt Never": {
-			given: func(t *testing.T, c *cluster) {
+			given: func(t *testing.T, c *drawnCluster) {
 				c.byHand(t, "kubectl-create", class("default"))
 				c.policy.Adopt = v1alpha1.AdoptNever
 			},
@@ -156,27 +156,27 @@ func TestMake(t *testing.T) {
 			want: []string{"Conflict EC2NodeClass/default NotAdopted metadata.labels[plumbline.dev/nodesync]:→plumbline-system.prod"},
 		},
 		"another NodeSync's": {
-			given: func(t *testing.T, c *cluster) { c.have(t, other, class("default")) },
+			given: func(t *testing.T, c *drawnCluster) { c.have(t, other, class("default")) },
 			git:   []string{class("default")},
 			want:  []string{"Conflict EC2NodeClass/default OtherNodeSync metadata.labels[plumbline.dev/nodesync]:plumbline-system.other→plumbline-system.prod"},
 		},
 		"a NodeSync's that is no more": {
-			given: func(t *testing.T, c *cluster) { c.have(t, plan.OwnerOf("gone", "gone"), class("default")) },
+			given: func(t *testing.T, c *drawnCluster) { c.have(t, plan.OwnerOf("gone", "gone"), class("default")) },
 			git:   []string{class("default")},
 			want:  []string{"Adopt EC2NodeClass/default Unowned metadata.labels[plumbline.dev/nodesync]:gone.gone→plumbline-system.prod"},
 		},
 		"a class that is nowhere": {
-			given: func(t *testing.T, c *cluster) { c.have(t, owner, class("default")) },
+			given: func(t *testing.T, c *drawnCluster) { c.have(t, owner, class("default")) },
 			git:   []string{class("default"), pool("general", "default"), pool("lost", "nowhere")},
 			want:  []string{"Create NodePool/general Missing", "Refuse NodePool/lost ClassMissing"},
 		},
 		"a class of someone else": {
-			given: func(t *testing.T, c *cluster) { c.byHand(t, "kubectl-create", class("theirs")) },
+			given: func(t *testing.T, c *drawnCluster) { c.byHand(t, "kubectl-create", class("theirs")) },
 			git:   []string{pool("general", "theirs")},
 			want:  []string{"Create NodePool/general Missing"},
 		},
 		"a class that is terminating": {
-			given: func(t *testing.T, c *cluster) {
+			given: func(t *testing.T, c *drawnCluster) {
 				c.have(t, owner, class("default"), limited)
 				c.Terminate(classRef("default"))
 			},
@@ -184,21 +184,21 @@ func TestMake(t *testing.T) {
 			want: []string{"Wait EC2NodeClass/default Terminating on EC2NodeClass/default", "Wait NodePool/new Terminating on EC2NodeClass/default"},
 		},
 		"a class that cannot be made": {
-			given: func(t *testing.T, c *cluster) {
+			given: func(t *testing.T, c *drawnCluster) {
 				c.policy.Drift, c.policy.NewRevision = v1alpha1.DriftReport, false
 			},
 			git:  []string{class("default"), pool("general", "default")},
 			want: []string{"Drifted EC2NodeClass/default Missing", "Wait NodePool/general ClassNotMade on EC2NodeClass/default"},
 		},
 		"static becomes dynamic": {
-			given: func(t *testing.T, c *cluster) {
+			given: func(t *testing.T, c *drawnCluster) {
 				c.have(t, owner, class("default"), pool("general", "default", "replicas: 3"))
 			},
 			git:  []string{class("default"), pool("general", "default"), pool("new", "default")},
 			want: []string{"Refuse NodePool/general Immutable spec.replicas:3→", "Create NodePool/new Missing"},
 		},
 		"the kind of the class changes": {
-			given: func(t *testing.T, c *cluster) {
+			given: func(t *testing.T, c *drawnCluster) {
 				c.have(t, owner, class("default"))
 				c.byHand(t, "kubectl-create", pool("general", "default"))
 				c.edit(t, poolRef("general"), "kubectl-create", "OtherNodeClass", "spec", "template", "spec", "nodeClassRef", "kind")
@@ -208,7 +208,7 @@ func TestMake(t *testing.T) {
 			want: []string{"Refuse NodePool/general Immutable spec.template.spec.nodeClassRef.kind:OtherNodeClass→EC2NodeClass metadata.labels[plumbline.dev/nodesync]:→plumbline-system.prod by kubectl-create"},
 		},
 		"leaving, and Git has it again": {
-			given: func(t *testing.T, c *cluster) {
+			given: func(t *testing.T, c *drawnCluster) {
 				c.have(t, owner, class("default"), limited)
 				c.removal(poolRef("general"), v1alpha1.RemovalDraining, "r1")
 			},
@@ -216,7 +216,7 @@ func TestMake(t *testing.T) {
 			want: []string{"TakeBack NodePool/general Returned", "Returned NodePool/general"},
 		},
 		"held, and Git has it again": {
-			given: func(t *testing.T, c *cluster) {
+			given: func(t *testing.T, c *drawnCluster) {
 				c.have(t, owner, class("default"), limited)
 				c.removal(poolRef("general"), v1alpha1.RemovalHeld, "r1")
 			},
@@ -224,7 +224,7 @@ func TestMake(t *testing.T) {
 			want: []string{"Returned NodePool/general"},
 		},
 		"deleted, and Git has it again": {
-			given: func(t *testing.T, c *cluster) {
+			given: func(t *testing.T, c *drawnCluster) {
 				c.have(t, owner, class("default"), limited)
 				c.removal(poolRef("general"), v1alpha1.RemovalFinalizing, "r1")
 				c.Terminate(poolRef("general"))
@@ -233,7 +233,7 @@ func TestMake(t *testing.T) {
 			want: []string{"Wait NodePool/general Terminating on NodePool/general"},
 		},
 		"draining, and Git has it again as a static one": {
-			given: func(t *testing.T, c *cluster) {
+			given: func(t *testing.T, c *drawnCluster) {
 				c.have(t, owner, class("default"), limited)
 				c.removal(poolRef("general"), v1alpha1.RemovalDraining, "r1")
 			},
@@ -241,7 +241,7 @@ func TestMake(t *testing.T) {
 			want: []string{"Wait NodePool/general Recreated spec.limits.cpu:100→ spec.replicas:→2 on NodePool/general"},
 		},
 		"recorded, and Git has it again as a static one": {
-			given: func(t *testing.T, c *cluster) {
+			given: func(t *testing.T, c *drawnCluster) {
 				c.have(t, owner, class("default"), limited)
 				c.removal(poolRef("general"), v1alpha1.RemovalPacing, "r1")
 			},
@@ -249,7 +249,7 @@ func TestMake(t *testing.T) {
 			want: []string{"Refuse NodePool/general Immutable spec.limits.cpu:100→ spec.replicas:→2", "Returned NodePool/general"},
 		},
 		"gone, and Git has it again": {
-			given: func(t *testing.T, c *cluster) {
+			given: func(t *testing.T, c *drawnCluster) {
 				c.have(t, owner, class("default"), limited)
 				c.removal(poolRef("general"), v1alpha1.RemovalVerifyingCloud, "r1")
 				c.Delete(poolRef("general"))

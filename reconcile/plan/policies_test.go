@@ -16,7 +16,7 @@ import (
 )
 
 // governed is a cluster with three pools of two nodes each, and a policy.
-func governed(t *testing.T, action v1alpha1.PolicyAction, expression string) *cluster {
+func governed(t *testing.T, action v1alpha1.PolicyAction, expression string) *drawnCluster {
 	t.Helper()
 	c := newCluster(t)
 	c.have(t, owner, class("default"), pool("a", "default"), pool("b", "default"), pool("c", "default"))

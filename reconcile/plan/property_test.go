@@ -207,29 +207,29 @@ func TestTheDigestNamesNodesAndTheirGuard(t *testing.T) {
 	three := int32(3)
 	git := []string{class("default", "tags: {team: b}"), pool("a", "default")}
 	for name, c := range map[string]struct {
-		change func(*testing.T, *cluster)
+		change func(*testing.T, *drawnCluster)
 		same   bool
 	}{
-		"a label by hand": {same: true, change: func(t *testing.T, c *cluster) {
+		"a label by hand": {same: true, change: func(t *testing.T, c *drawnCluster) {
 			c.Edit(t, poolRef("a"), "kubectl-label", func(o *unstructured.Unstructured) {
 				o.SetAnnotations(map[string]string{"note": "nothing to us"})
 			})
 		}},
-		"a node of nobody's": {same: true, change: func(_ *testing.T, c *cluster) {
+		"a node of nobody's": {same: true, change: func(_ *testing.T, c *drawnCluster) {
 			c.live.NodeClaims = append(c.live.NodeClaims, plan.NodeClaim{Name: "o-1", UID: "o-1", Pool: "other", Class: "other"})
 		}},
-		"other names of the same nodes": {same: true, change: func(_ *testing.T, c *cluster) { slices.Reverse(c.live.NodeClaims) }},
-		"one more node of what leaves": {change: func(_ *testing.T, c *cluster) {
+		"other names of the same nodes": {same: true, change: func(_ *testing.T, c *drawnCluster) { slices.Reverse(c.live.NodeClaims) }},
+		"one more node of what leaves": {change: func(_ *testing.T, c *drawnCluster) {
 			c.live.NodeClaims = append(c.live.NodeClaims, plan.NodeClaim{Name: "b-9", UID: "b-9", Pool: "b", Class: "default"})
 		}},
-		"another node in place of one": {change: func(_ *testing.T, c *cluster) { c.live.NodeClaims[2].UID = "new" }},
-		"one more node of what is changed": {change: func(_ *testing.T, c *cluster) {
+		"another node in place of one": {change: func(_ *testing.T, c *drawnCluster) { c.live.NodeClaims[2].UID = "new" }},
+		"one more node of what is changed": {change: func(_ *testing.T, c *drawnCluster) {
 			c.live.NodeClaims = append(c.live.NodeClaims, plan.NodeClaim{Name: "a-9", UID: "a-9", Pool: "a", Class: "default"})
 		}},
-		"the guard":            {change: func(_ *testing.T, c *cluster) { c.policy.Guard.MaxRemovedPools = &three }},
-		"what a person let go": {change: func(_ *testing.T, c *cluster) { c.policy.Released = map[types.UID]bool{"x": true} }},
-		"Karpenter":            {change: func(_ *testing.T, c *cluster) { c.policy.Karpenter = &render.Karpenter{Version: "1.14.1"} }},
-		"values of Karpenter": {change: func(_ *testing.T, c *cluster) {
+		"the guard":            {change: func(_ *testing.T, c *drawnCluster) { c.policy.Guard.MaxRemovedPools = &three }},
+		"what a person let go": {change: func(_ *testing.T, c *drawnCluster) { c.policy.Released = map[types.UID]bool{"x": true} }},
+		"Karpenter":            {change: func(_ *testing.T, c *drawnCluster) { c.policy.Karpenter = &render.Karpenter{Version: "1.14.1"} }},
+		"values of Karpenter": {change: func(_ *testing.T, c *drawnCluster) {
 			c.policy.Karpenter = &render.Karpenter{Values: map[string]any{"replicas": 1}}
 		}},
 	} {

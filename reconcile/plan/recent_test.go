@@ -16,7 +16,7 @@ import (
 )
 
 // recently is a cluster with the pools a to d, all of which are ours, at a time.
-func recently(t *testing.T) *cluster {
+func recently(t *testing.T) *drawnCluster {
 	c := newCluster(t)
 	c.have(t, owner, class("default"), pool("a", "default"), pool("b", "default"), pool("c", "default"), pool("d", "default"))
 	c.policy.Now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -24,16 +24,16 @@ func recently(t *testing.T) *cluster {
 }
 
 // ago is a time before the plan.
-func (c *cluster) ago(d time.Duration) metav1.Time { return metav1.NewTime(c.policy.Now.Add(-d)) }
+func (c *drawnCluster) ago(d time.Duration) metav1.Time { return metav1.NewTime(c.policy.Now.Add(-d)) }
 
 // letGo has a pool let go a while ago, with so many nodes; if the pool is gone, so is its object.
-func (c *cluster) letGo(name string, before time.Duration, nodes int32) {
+func (c *drawnCluster) letGo(name string, before time.Duration, nodes int32) {
 	uid := c.Object(poolRef(name)).GetUID()
 	c.live.RecentRemovals = append(c.live.RecentRemovals, v1alpha1.RecentRemoval{Name: name, UID: uid, At: c.ago(before), Nodes: nodes})
 }
 
 // recorded has a removal of a pool recorded a while ago.
-func (c *cluster) recorded(name string, phase v1alpha1.RemovalPhase, revision string, before time.Duration) {
+func (c *drawnCluster) recorded(name string, phase v1alpha1.RemovalPhase, revision string, before time.Duration) {
 	c.removal(poolRef(name), phase, revision)
 	c.live.Removals[len(c.live.Removals)-1].RecordedAt = c.ago(before)
 }
@@ -47,34 +47,34 @@ func ofPool(uid types.UID) func(*plan.NodeClaim) {
 // stays so; what only waits for a removal that began before is queued, and has no digest.
 func TestRemovalsOfAPeriodCountTogether(t *testing.T) {
 	for name, test := range map[string]struct {
-		given  func(*cluster)
+		given  func(*drawnCluster)
 		want   []string
 		digest bool
 	}{
 		"one was removed a moment ago": {
-			given: func(c *cluster) { c.letGo("b", time.Minute, 1); c.Delete(poolRef("b")) },
+			given: func(c *drawnCluster) { c.letGo("b", time.Minute, 1); c.Delete(poolRef("b")) },
 			want:  []string{"Hold NodePool/c MaxRemovedPools"}, digest: true,
 		},
 		"one was removed before the period": {
-			given: func(c *cluster) { c.letGo("b", 31*time.Minute, 1); c.Delete(poolRef("b")) },
+			given: func(c *drawnCluster) { c.letGo("b", 31*time.Minute, 1); c.Delete(poolRef("b")) },
 			want:  []string{"Remove NodePool/c"},
 		},
 		"one is being removed since a moment ago": {
-			given: func(c *cluster) {
+			given: func(c *drawnCluster) {
 				c.letGo("b", time.Minute, 1)
 				c.recorded("b", v1alpha1.RemovalDraining, "r1", time.Minute)
 			},
 			want: []string{"Hold NodePool/c MaxRemovedPools"}, digest: true,
 		},
 		"one is being removed for longer than the period": {
-			given: func(c *cluster) {
+			given: func(c *drawnCluster) {
 				c.letGo("b", 40*time.Minute, 1)
 				c.recorded("b", v1alpha1.RemovalDraining, "r1", 41*time.Minute)
 			},
 			want: []string{"Queue NodePool/c Queued"},
 		},
 		"another period": {
-			given: func(c *cluster) {
+			given: func(c *drawnCluster) {
 				c.letGo("b", time.Minute, 1)
 				c.recorded("b", v1alpha1.RemovalDraining, "r1", time.Minute)
 				c.policy.Guard.RemovalPeriod = &metav1.Duration{}
@@ -82,7 +82,7 @@ func TestRemovalsOfAPeriodCountTogether(t *testing.T) {
 			want: []string{"Queue NodePool/c Queued"},
 		},
 		"held for one of its period, which has passed": {
-			given: func(c *cluster) {
+			given: func(c *drawnCluster) {
 				c.letGo("b", 50*time.Minute, 1)
 				c.Delete(poolRef("b"))
 				c.recorded("c", v1alpha1.RemovalHeld, "r2", 40*time.Minute)
@@ -90,7 +90,7 @@ func TestRemovalsOfAPeriodCountTogether(t *testing.T) {
 			want: []string{"Hold NodePool/c MaxRemovedPools"}, digest: true,
 		},
 		"it, and the limit is raised": {
-			given: func(c *cluster) {
+			given: func(c *drawnCluster) {
 				c.letGo("b", 50*time.Minute, 1)
 				c.Delete(poolRef("b"))
 				c.recorded("c", v1alpha1.RemovalHeld, "r2", 40*time.Minute)
@@ -99,7 +99,7 @@ func TestRemovalsOfAPeriodCountTogether(t *testing.T) {
 			want: []string{"Remove NodePool/c"},
 		},
 		"queued for one that is complete": {
-			given: func(c *cluster) {
+			given: func(c *drawnCluster) {
 				c.letGo("b", 40*time.Minute, 1)
 				c.Delete(poolRef("b"))
 				c.recorded("c", v1alpha1.RemovalPacing, "r2", 5*time.Minute)
@@ -107,7 +107,7 @@ func TestRemovalsOfAPeriodCountTogether(t *testing.T) {
 			want: []string{"Remove NodePool/c"},
 		},
 		"let go, and not begun": {
-			given: func(c *cluster) {
+			given: func(c *drawnCluster) {
 				c.letGo("c", time.Minute, 1)
 				c.recorded("c", v1alpha1.RemovalPacing, "r2", time.Minute)
 				c.Delete(poolRef("b"))
@@ -115,7 +115,7 @@ func TestRemovalsOfAPeriodCountTogether(t *testing.T) {
 			want: []string{"Remove NodePool/c"},
 		},
 		"let go before another one": {
-			given: func(c *cluster) {
+			given: func(c *drawnCluster) {
 				c.letGo("c", time.Minute, 1)
 				c.recorded("c", v1alpha1.RemovalPacing, "r2", time.Minute)
 				c.letGo("b", time.Second, 1)
@@ -171,19 +171,19 @@ func TestNineCommitsOfOnePoolEach(t *testing.T) {
 // a removal still drains.
 func TestNodesOfAPeriodCountTogether(t *testing.T) {
 	for name, test := range map[string]struct {
-		given func(*cluster)
+		given func(*drawnCluster)
 		want  []string
 	}{
 		"gone": {
-			given: func(c *cluster) { c.letGo("b", time.Minute, 2); c.Delete(poolRef("b")) },
+			given: func(c *drawnCluster) { c.letGo("b", time.Minute, 2); c.Delete(poolRef("b")) },
 			want:  []string{"Hold NodePool/c MaxDisruptedNodes"},
 		},
 		"gone before the period": {
-			given: func(c *cluster) { c.letGo("b", time.Hour, 2); c.Delete(poolRef("b")) },
+			given: func(c *drawnCluster) { c.letGo("b", time.Hour, 2); c.Delete(poolRef("b")) },
 			want:  []string{"Remove NodePool/c"},
 		},
 		"one of two is gone": {
-			given: func(c *cluster) {
+			given: func(c *drawnCluster) {
 				c.letGo("b", time.Minute, 2)
 				c.recorded("b", v1alpha1.RemovalDraining, "r1", time.Minute)
 				c.live.NodeClaims = append(c.live.NodeClaims, claims("b", 1, deleting, ofPool(c.Object(poolRef("b")).GetUID()))...)
@@ -191,7 +191,7 @@ func TestNodesOfAPeriodCountTogether(t *testing.T) {
 			want: []string{"Hold NodePool/c MaxDisruptedNodes"},
 		},
 		"it began before the period": {
-			given: func(c *cluster) {
+			given: func(c *drawnCluster) {
 				c.letGo("b", time.Hour, 2)
 				c.recorded("b", v1alpha1.RemovalDraining, "r1", time.Hour)
 				c.live.NodeClaims = append(c.live.NodeClaims, claims("b", 2, deleting)...)
@@ -199,7 +199,7 @@ func TestNodesOfAPeriodCountTogether(t *testing.T) {
 			want: []string{"Queue NodePool/c Queued"},
 		},
 		"one of two is gone, and one would do": {
-			given: func(c *cluster) {
+			given: func(c *drawnCluster) {
 				c.live.NodeClaims = claims("c", 1)
 				c.letGo("b", time.Minute, 2)
 				c.recorded("b", v1alpha1.RemovalDraining, "r1", time.Minute)
@@ -208,11 +208,11 @@ func TestNodesOfAPeriodCountTogether(t *testing.T) {
 			want: []string{"Remove NodePool/c"},
 		},
 		"one fits beside it": {
-			given: func(c *cluster) { c.letGo("b", time.Minute, 1); c.Delete(poolRef("b")) },
+			given: func(c *drawnCluster) { c.letGo("b", time.Minute, 1); c.Delete(poolRef("b")) },
 			want:  []string{"Remove NodePool/c"},
 		},
 		"its removal was reverted, and one was terminated": {
-			given: func(c *cluster) { c.letGo("a", time.Minute, 2); c.Delete(poolRef("b")) },
+			given: func(c *drawnCluster) { c.letGo("a", time.Minute, 2); c.Delete(poolRef("b")) },
 			want:  []string{"Hold NodePool/c MaxDisruptedNodes"},
 		},
 	} {
@@ -266,9 +266,9 @@ func TestWhichRecentRemovalsAreKept(t *testing.T) {
 // TestARemovalThatIsHeldStaysHeld: nodes that an earlier removal of the same pool has terminated, before it was reverted, count
 // before and after the next removal is recorded.
 func TestARemovalThatIsHeldStaysHeld(t *testing.T) {
-	for name, given := range map[string]func(*cluster){
-		"it is new":      func(*cluster) {},
-		"it is recorded": func(c *cluster) { c.recorded("b", v1alpha1.RemovalHeld, "r2", time.Second) },
+	for name, given := range map[string]func(*drawnCluster){
+		"it is new":      func(*drawnCluster) {},
+		"it is recorded": func(c *drawnCluster) { c.recorded("b", v1alpha1.RemovalHeld, "r2", time.Second) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := recently(t)
@@ -291,7 +291,7 @@ const (
 
 // idlePools is a cluster with the pools a to d of four nodes each, none of which Karpenter may consolidate yet; the guard allows
 // five nodes.
-func idlePools(t *testing.T) *cluster {
+func idlePools(t *testing.T) *drawnCluster {
 	c := newCluster(t)
 	c.policy.Brakes = true
 	c.policy.Now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -306,7 +306,7 @@ func idlePools(t *testing.T) *cluster {
 }
 
 // carryOut records and writes what a Plan of a revision changes, as a reconcile does.
-func (c *cluster) carryOut(t *testing.T, revision string, definitions ...string) *plan.Plan {
+func (c *drawnCluster) carryOut(t *testing.T, revision string, definitions ...string) *plan.Plan {
 	t.Helper()
 	p := c.plan(t, definitions...)
 	c.live.RecentTerminations = plan.RecordTerminations(c.live.RecentTerminations, revision, p.Changes, metav1.NewTime(c.policy.Now))
@@ -319,7 +319,7 @@ func (c *cluster) carryOut(t *testing.T, revision string, definitions ...string)
 }
 
 // gone has the nodes of a pool vanish.
-func (c *cluster) gone(name string) {
+func (c *drawnCluster) gone(name string) {
 	var left []plan.NodeClaim
 	for _, n := range c.live.NodeClaims {
 		if n.Pool != name {
@@ -334,7 +334,7 @@ func (c *cluster) gone(name string) {
 func TestTerminationsOfAPeriodCountTogether(t *testing.T) {
 	a := pool("a", "default", consolidates)
 	for name, test := range map[string]struct {
-		given func(*cluster)
+		given func(*drawnCluster)
 		// git is of the second commit, beside the class.
 		git  []string
 		want []string
@@ -344,12 +344,12 @@ func TestTerminationsOfAPeriodCountTogether(t *testing.T) {
 			want: []string{"Hold NodePool/b MaxDisruptedNodes spec.disruption.consolidateAfter:Never→0s consolidates up to 4"},
 		},
 		"and the nodes of the first are gone": {
-			given: func(c *cluster) { c.gone("a") },
+			given: func(c *drawnCluster) { c.gone("a") },
 			git:   []string{a, pool("b", "default", consolidates), pool("c", "default", keeps), pool("d", "default", keeps)},
 			want:  []string{"Hold NodePool/b MaxDisruptedNodes spec.disruption.consolidateAfter:Never→0s consolidates up to 4"},
 		},
 		"and the limit allows both while the nodes of the first are terminating": {
-			given: func(c *cluster) {
+			given: func(c *drawnCluster) {
 				c.limit(8)
 				for i := range c.live.NodeClaims[:4] {
 					disrupted(&c.live.NodeClaims[i])
@@ -359,12 +359,12 @@ func TestTerminationsOfAPeriodCountTogether(t *testing.T) {
 			want: []string{"Update NodePool/b Differs spec.disruption.consolidateAfter:Never→0s consolidates up to 4"},
 		},
 		"and the period is over": {
-			given: func(c *cluster) { c.policy.Now = c.policy.Now.Add(30 * time.Minute) },
+			given: func(c *drawnCluster) { c.policy.Now = c.policy.Now.Add(30 * time.Minute) },
 			git:   []string{a, pool("b", "default", consolidates), pool("c", "default", keeps), pool("d", "default", keeps)},
 			want:  []string{"Update NodePool/b Differs spec.disruption.consolidateAfter:Never→0s consolidates up to 4"},
 		},
 		"and the period is over, but the second was held before": {
-			given: func(c *cluster) {
+			given: func(c *drawnCluster) {
 				c.policy.Now = c.policy.Now.Add(30 * time.Minute)
 				c.live.Held = &v1alpha1.HeldPlan{Entries: []v1alpha1.ApprovedEntry{{Kind: "NodePool", Name: "b"}}}
 			},
@@ -372,7 +372,7 @@ func TestTerminationsOfAPeriodCountTogether(t *testing.T) {
 			want: []string{"Hold NodePool/b MaxDisruptedNodes spec.disruption.consolidateAfter:Never→0s consolidates up to 4"},
 		},
 		"and commits do not count together": {
-			given: func(c *cluster) { c.policy.Guard.RemovalPeriod = &metav1.Duration{} },
+			given: func(c *drawnCluster) { c.policy.Guard.RemovalPeriod = &metav1.Duration{} },
 			git:   []string{a, pool("b", "default", consolidates), pool("c", "default", keeps), pool("d", "default", keeps)},
 			want:  []string{"Update NodePool/b Differs spec.disruption.consolidateAfter:Never→0s consolidates up to 4"},
 		},

@@ -46,30 +46,30 @@ func TestALabelThatIsSetAgain(t *testing.T) {
 func TestALabelThatIsTakenFromWhatIsHeld(t *testing.T) {
 	general, batch := poolRef("general"), poolRef("batch")
 	for name, c := range map[string]struct {
-		take     func(t *testing.T, cl *cluster)
+		take     func(t *testing.T, cl *drawnCluster)
 		phase    v1alpha1.RemovalPhase
 		recorded bool
 		// held are the reasons of what is held, and returned what is taken back.
 		held     map[render.Ref]string
 		returned int
 	}{
-		"nothing is taken": {func(*testing.T, *cluster) {}, v1alpha1.RemovalHeld, true, map[render.Ref]string{general: plan.ReasonMaxRemovedPools, batch: plan.ReasonMaxRemovedPools}, 0},
+		"nothing is taken": {func(*testing.T, *drawnCluster) {}, v1alpha1.RemovalHeld, true, map[render.Ref]string{general: plan.ReasonMaxRemovedPools, batch: plan.ReasonMaxRemovedPools}, 0},
 		"the label": {
-			func(t *testing.T, cl *cluster) { cl.relabel(t, general, "") }, v1alpha1.RemovalHeld, true,
+			func(t *testing.T, cl *drawnCluster) { cl.relabel(t, general, "") }, v1alpha1.RemovalHeld, true,
 			map[render.Ref]string{general: plan.ReasonLabelChanged, batch: plan.ReasonMaxRemovedPools},
 			0,
 		},
 		"the label, before a node was ended": {
-			func(t *testing.T, cl *cluster) { cl.relabel(t, general, "") }, v1alpha1.RemovalPacing, true,
+			func(t *testing.T, cl *drawnCluster) { cl.relabel(t, general, "") }, v1alpha1.RemovalPacing, true,
 			map[render.Ref]string{general: plan.ReasonLabelChanged, batch: plan.ReasonMaxRemovedPools},
 			0,
 		},
 		"the managedFields": {
-			func(t *testing.T, cl *cluster) { cl.disown(t, general, v1alpha1.FieldManager) }, v1alpha1.RemovalHeld, true,
+			func(t *testing.T, cl *drawnCluster) { cl.disown(t, general, v1alpha1.FieldManager) }, v1alpha1.RemovalHeld, true,
 			map[render.Ref]string{general: plan.ReasonLabelChanged, batch: plan.ReasonMaxRemovedPools},
 			0,
 		},
-		"the label, and the record": {func(t *testing.T, cl *cluster) { cl.relabel(t, general, "") }, v1alpha1.RemovalHeld, false, map[render.Ref]string{}, 1},
+		"the label, and the record": {func(t *testing.T, cl *drawnCluster) { cl.relabel(t, general, "") }, v1alpha1.RemovalHeld, false, map[render.Ref]string{}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cl := newCluster(t)

@@ -21,7 +21,7 @@ func copyOf(of, name string) string {
 }
 
 // rescued is the Set of definitions in Git as a pass plans it.
-func (c *cluster) rescued(t *testing.T, r *plan.Rescuer, git ...string) *render.Set {
+func (c *drawnCluster) rescued(t *testing.T, r *plan.Rescuer, git ...string) *render.Set {
 	t.Helper()
 	live := c.live
 	live.Objects = plan.NewObjects(c.Objects())

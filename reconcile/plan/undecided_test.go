@@ -16,23 +16,23 @@ import (
 // had left now: to set drain and to take it back is no way around the guard. What a commit has begun goes on.
 func TestADrainThatIsOver(t *testing.T) {
 	definitions := []string{class("default"), pool("a", "default"), pool("b", "default"), pool("c", "default")}
-	asItIs := func(*cluster) {}
+	asItIs := func(*drawnCluster) {}
 	for name, test := range map[string]struct {
 		git      []string
 		revision string
-		change   func(*cluster)
+		change   func(*drawnCluster)
 		want     []string
 	}{
 		"Git has all":       {definitions, plan.RevisionDeleted, asItIs, []string{"TakeBack NodePool/a Returned", "TakeBack NodePool/b Returned", "Returned NodePool/a", "Returned NodePool/b"}},
 		"Git lacks one":     {without(definitions, 1), plan.RevisionDeleted, asItIs, []string{"TakeBack NodePool/b Returned", "Remove NodePool/a", "Returned NodePool/b"}},
 		"Git lacks two":     {without(definitions, 1, 2), plan.RevisionDeleted, asItIs, []string{"Hold NodePool/a MaxRemovedPools", "Hold NodePool/b MaxRemovedPools"}},
 		"a commit had":      {without(definitions, 1, 2), "main@sha1:old", asItIs, []string{}},
-		"the status lost":   {without(definitions, 1), plan.RevisionDeleted, func(c *cluster) { c.policy.StatusLost = true }, []string{"TakeBack NodePool/b Returned", "Hold NodePool/a StatusLost", "Returned NodePool/b"}},
-		"HEAD is older":     {without(definitions, 1), plan.RevisionDeleted, func(c *cluster) { c.policy.SetBack = true }, []string{"TakeBack NodePool/b Returned", "Hold NodePool/a OlderRevision", "Returned NodePool/b"}},
-		"too many nodes":    {without(definitions, 1), plan.RevisionDeleted, func(c *cluster) { c.live.NodeClaims = claims("a", 8) }, []string{"TakeBack NodePool/b Returned", "Hold NodePool/a MaxDisruptedNodes", "Returned NodePool/b"}},
-		"another may have":  {without(definitions, 1), plan.RevisionDeleted, func(c *cluster) { c.policy.OtherSyncs[0].Awaited = true }, []string{"TakeBack NodePool/b Returned", "Await NodePool/a by plumbline-system/other", "Returned NodePool/b"}},
-		"left to itself":    {without(definitions, 1), plan.RevisionDeleted, func(c *cluster) { c.policy.Orphans = true }, []string{"TakeBack NodePool/b Returned", "Hold NodePool/a Orphan", "Returned NodePool/b"}},
-		"deleted with them": {nil, plan.RevisionDeleted, func(c *cluster) { c.policy.Deleting = true }, []string{"Remove NodePool/c", "Remove EC2NodeClass/default"}},
+		"the status lost":   {without(definitions, 1), plan.RevisionDeleted, func(c *drawnCluster) { c.policy.StatusLost = true }, []string{"TakeBack NodePool/b Returned", "Hold NodePool/a StatusLost", "Returned NodePool/b"}},
+		"HEAD is older":     {without(definitions, 1), plan.RevisionDeleted, func(c *drawnCluster) { c.policy.SetBack = true }, []string{"TakeBack NodePool/b Returned", "Hold NodePool/a OlderRevision", "Returned NodePool/b"}},
+		"too many nodes":    {without(definitions, 1), plan.RevisionDeleted, func(c *drawnCluster) { c.live.NodeClaims = claims("a", 8) }, []string{"TakeBack NodePool/b Returned", "Hold NodePool/a MaxDisruptedNodes", "Returned NodePool/b"}},
+		"another may have":  {without(definitions, 1), plan.RevisionDeleted, func(c *drawnCluster) { c.policy.OtherSyncs[0].Awaited = true }, []string{"TakeBack NodePool/b Returned", "Await NodePool/a by plumbline-system/other", "Returned NodePool/b"}},
+		"left to itself":    {without(definitions, 1), plan.RevisionDeleted, func(c *drawnCluster) { c.policy.Orphans = true }, []string{"TakeBack NodePool/b Returned", "Hold NodePool/a Orphan", "Returned NodePool/b"}},
+		"deleted with them": {nil, plan.RevisionDeleted, func(c *drawnCluster) { c.policy.Deleting = true }, []string{"Remove NodePool/c", "Remove EC2NodeClass/default"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t)

@@ -63,7 +63,7 @@ func TestWindows(t *testing.T) {
 }
 
 // inFreeze is a Wednesday at noon, with a window in its night and a freeze later.
-func inFreeze(c *cluster) {
+func inFreeze(c *drawnCluster) {
 	c.policy.Now = time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 	c.policy.Guard.Windows = []v1alpha1.GuardWindow{{Schedule: "0 22 * * mon-fri", Duration: metav1.Duration{Duration: 6 * time.Hour}}}
 	c.policy.Guard.Freeze = []v1alpha1.GuardFreeze{{From: "2026-12-20", To: "2026-12-27", Reason: "Christmas"}}
@@ -76,8 +76,8 @@ func TestWhatWaitsForAWindow(t *testing.T) {
 	const replaces = `spec.template.spec.taints:→[{"effect":"NoSchedule","key":"a"}]`
 	const waits = "Wait NodePool/a Frozen " + replaces + " on a window of spec.guard replaces 2"
 	const writes = "Update NodePool/a Differs " + replaces + " replaces 2"
-	at := func(text string) func(*cluster) {
-		return func(c *cluster) {
+	at := func(text string) func(*drawnCluster) {
+		return func(c *drawnCluster) {
 			now, err := time.Parse("2006-01-02 15:04", text)
 			if err != nil {
 				t.Fatal(err)
@@ -85,12 +85,12 @@ func TestWhatWaitsForAWindow(t *testing.T) {
 			c.policy.Now = now
 		}
 	}
-	emergency := func(text string) func(*cluster) {
-		return func(c *cluster) { c.policy.Emergency = text }
+	emergency := func(text string) func(*drawnCluster) {
+		return func(c *drawnCluster) { c.policy.Emergency = text }
 	}
 	for name, test := range map[string]struct {
 		git   []string
-		given func(*cluster)
+		given func(*drawnCluster)
 		want  []string
 		says  string
 		until string
@@ -105,22 +105,22 @@ func TestWhatWaitsForAWindow(t *testing.T) {
 		"a removal is a candidate all the same": {git: []string{pool("b", "default")}, want: []string{"Remove NodePool/a"}, says: "no node is removed"},
 		"what is held stays held": {
 			git: []string{tainted("a"), pool("b", "default")}, says: "no node is removed", want: []string{"Hold NodePool/a MaxDisruptedNodes " + replaces + " replaces 2"},
-			given: func(c *cluster) { one := intstr.FromInt32(1); c.policy.Guard.MaxDisruptedNodes = &one },
+			given: func(c *drawnCluster) { one := intstr.FromInt32(1); c.policy.Guard.MaxDisruptedNodes = &one },
 		},
-		"an edit by hand is reverted": {git: []string{tainted("a"), pool("b", "default")}, given: func(c *cluster) { c.policy.NewRevision = false }, want: []string{writes}, says: "no node is removed"},
+		"an edit by hand is reverted": {git: []string{tainted("a"), pool("b", "default")}, given: func(c *drawnCluster) { c.policy.NewRevision = false }, want: []string{writes}, says: "no node is removed"},
 		"what comes back from a removal as it was": {
 			git: []string{pool("a", "default"), pool("b", "default")}, says: "no node is removed", want: []string{"TakeBack NodePool/a Returned", "Returned NodePool/a"},
-			given: func(c *cluster) { c.removal(poolRef("a"), v1alpha1.RemovalDraining, "r1") },
+			given: func(c *drawnCluster) { c.removal(poolRef("a"), v1alpha1.RemovalDraining, "r1") },
 		},
 		"what comes back changed": {
 			git: []string{tainted("a"), pool("b", "default")}, says: "no node is removed", want: []string{waits, "Returned NodePool/a"},
-			given: func(c *cluster) { c.removal(poolRef("a"), v1alpha1.RemovalDraining, "r1") },
+			given: func(c *drawnCluster) { c.removal(poolRef("a"), v1alpha1.RemovalDraining, "r1") },
 		},
 		"an emergency":               {git: []string{tainted("a"), pool("b", "default")}, given: emergency("2026-11-25T13:00:00Z"), want: []string{writes}},
 		"an emergency that is over":  {git: []string{tainted("a"), pool("b", "default")}, given: emergency("2026-11-25T12:00:00Z"), want: []string{waits}, says: "in an emergency", until: "2026-11-25 22:00"},
 		"one for ever":               {git: []string{tainted("a"), pool("b", "default")}, given: emergency("2027-11-25T12:00:00Z"), want: []string{waits}, says: "emergency-until of the NodeSync does not count: it has to be within 24 hours", until: "2026-11-25 22:00"},
 		"one that is no time":        {git: []string{tainted("a"), pool("b", "default")}, given: emergency("true"), want: []string{waits}, says: "it has to be a time, such as", until: "2026-11-25 22:00"},
-		"a NodeSync that is deleted": {given: func(c *cluster) { c.policy.Deleting = true }, want: []string{"Remove NodePool/a", "Remove NodePool/b", "Remove EC2NodeClass/default"}},
+		"a NodeSync that is deleted": {given: func(c *drawnCluster) { c.policy.Deleting = true }, want: []string{"Remove NodePool/a", "Remove NodePool/b", "Remove EC2NodeClass/default"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t)

@@ -4,7 +4,7 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
@@ -16,7 +16,7 @@ func TestWorkForEachNodeClaim(t *testing.T) {
 	var allocated, bytes [3]float64
 	for i := range allocated {
 		f := newFleet(t, pools, few<<i)
-		read := &observe.Definitions{}
+		read := &cluster.Definitions{}
 		last := f.plan(t, read, plan.Memo{}).Memo // a first plan fills what is kept
 		var p *plan.Plan
 		allocated[i], bytes[i] = allocates(func() { p = f.plan(t, read, last) })

@@ -7,8 +7,8 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
-	"github.com/plumbline-dev/plumbline/reconcile/preview"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
+	"github.com/plumbline-dev/plumbline/reconcile/review"
 )
 
 // TestOneCommentIsEdited: written once, edited where the text changes, found again by a daemon that
@@ -29,8 +29,8 @@ func TestOneCommentIsEdited(t *testing.T) {
 		t.Errorf("after a start: %d writes", w.writes)
 	}
 	w.start()
-	w.makes = func(*preview.Step) (*preview.Preview, error) {
-		return &preview.Preview{Plan: &plan.Plan{Warnings: []string{"something"}}}, nil
+	w.makes = func(*review.Step) (*review.Preview, error) {
+		return &review.Preview{Plan: &plan.Plan{Warnings: []string{"something"}}}, nil
 	}
 	w.after(5 * time.Minute)
 	if got := w.comments[1]; w.writes != 2 || len(got) != 3 || !strings.Contains(got[1].Body, "something") || got[2].Body != ours.Body {

@@ -2,7 +2,7 @@
 // what it would do to nodes.
 //
 // It lists them at the Git host (reconcile/report), fetches the head of one (reconcile/source),
-// has the plan made that a pass would make (reconcile/preview), and says it as a status of the
+// has the plan made that a pass would make (reconcile/review), and says it as a status of the
 // head (reconcile/report/queue) and as a comment that it keeps editing. A plan is made where the
 // head, the NodeSync, or what is in force has changed, and again after a while.
 //

@@ -12,9 +12,9 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
-	"github.com/plumbline-dev/plumbline/reconcile/preview"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
+	"github.com/plumbline-dev/plumbline/reconcile/review"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -46,7 +46,7 @@ type Options struct {
 	Source          Source
 	Queue           Queue
 	// Preview has a plan made.
-	Preview preview.Tools
+	Preview review.Tools
 	Grants  grant.Policy
 	// StillLeader returns an error when the lease is no longer ours.
 	StillLeader func(context.Context) error
@@ -61,7 +61,7 @@ type Follower struct {
 	limits *limits
 	woken  chan struct{}
 	// make has a plan made.
-	make func(*preview.Step, context.Context) (*preview.Preview, error)
+	make func(*review.Step, context.Context) (*review.Preview, error)
 
 	mu    sync.Mutex
 	poked map[types.NamespacedName]bool
@@ -87,7 +87,7 @@ const (
 // New makes a Follower.
 func New(o Options) *Follower {
 	return &Follower{
-		Options: o, limits: newLimits(), make: (*preview.Step).Make, woken: make(chan struct{}, 1), poked: map[types.NamespacedName]bool{},
+		Options: o, limits: newLimits(), make: (*review.Step).Make, woken: make(chan struct{}, 1), poked: map[types.NamespacedName]bool{},
 		followed: map[place]*repository{}, dropped: map[types.UID]bool{},
 	}
 }

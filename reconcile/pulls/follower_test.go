@@ -10,10 +10,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/desired"
+	"github.com/plumbline-dev/plumbline/reconcile/evaluate"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
-	"github.com/plumbline-dev/plumbline/reconcile/preview"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
+	"github.com/plumbline-dev/plumbline/reconcile/review"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -55,11 +55,11 @@ func TestForksAreIgnored(t *testing.T) {
 	w.pull(2, "b", "bob", false)
 	w.after(2 * time.Minute)
 	equal(t, "plans", []string{"b"}, w.plans)
-	w.makes = func(s *preview.Step) (*preview.Preview, error) {
+	w.makes = func(s *review.Step) (*review.Preview, error) {
 		if s.Withheld != (s.Snapshot.Commit == "a") {
 			t.Errorf("plan of %s: withheld %v", s.Snapshot.Commit, s.Withheld)
 		}
-		return &preview.Preview{}, nil
+		return &review.Preview{}, nil
 	}
 	w.change(func(s *v1alpha1.NodeSync) {
 		s.Spec.Report[0].PullRequests.Forks, s.Generation, s.Status.ObservedGeneration = true, 2, 2
@@ -165,8 +165,8 @@ func TestWhatIsSaidOfAFetch(t *testing.T) {
 	w.after(2 * time.Minute)
 	lacks := []string{"c failure lacks 0123456 of main, which is not in force yet: update the branch; as it is: no change"}
 	equal(t, "said of one that lacks what is held", lacks, w.said())
-	w.makes = func(*preview.Step) (*preview.Preview, error) {
-		return &preview.Preview{Plan: &plan.Plan{}, Desired: desired.Desired{Set: &render.Set{Sum: "inputs"}}}, nil
+	w.makes = func(*review.Step) (*review.Preview, error) {
+		return &review.Preview{Plan: &plan.Plan{}, Desired: evaluate.Desired{Set: &render.Set{Sum: "inputs"}}}, nil
 	}
 	w.after(11 * time.Minute)
 	equal(t, "said of one that changes something", lacks, w.said())
@@ -189,7 +189,7 @@ func TestWordsStandUntilThereIsAnotherPlan(t *testing.T) {
 	w.pull(1, "a", "ann", false)
 	w.after(time.Minute)
 	w.start()
-	w.makes = func(*preview.Step) (*preview.Preview, error) { return nil, errors.New("the API server is away") }
+	w.makes = func(*review.Step) (*review.Preview, error) { return nil, errors.New("the API server is away") }
 	w.refuses = &report.UnavailableError{Host: "git.example.com"}
 	w.after(time.Minute)
 	equal(t, "said", "a success no change", w.said()[0])

@@ -11,7 +11,6 @@ import (
 	"github.com/plumbline-dev/plumbline/confine"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
-	"github.com/plumbline-dev/plumbline/reconcile/preview"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
 	"github.com/plumbline-dev/plumbline/reconcile/review"
@@ -93,7 +92,7 @@ func (f *Follower) review(ctx context.Context, p *pull) (review.Review, error) {
 		tools.Ask, tools.NotAsked = nil, "AWS is not asked for a pull request from a fork"
 	}
 	ctx = confine.For(ctx, p.owner())
-	step := &preview.Step{
+	step := &review.Step{
 		Tools: tools, Sync: s, Snapshot: snapshot, Now: f.Now(), Withheld: p.Fork,
 		HideValues:     func(values []string) { hidden = hidden.And(redact.Values(values...)) },
 		HideCredential: func(password string) { hidden = hidden.And(redact.Credentials(password)) },
@@ -124,7 +123,7 @@ func (p *pull) owner() string {
 // refusedOr is what is reported of an error of the commit; of another one nothing.
 func refusedOr(err error, hidden redact.Redactor) (review.Review, error) {
 	var gone *source.NotFoundError
-	if passing(err) || errors.As(err, &gone) || source.Lost(err) || preview.OutOfReach(err) {
+	if passing(err) || errors.As(err, &gone) || source.Lost(err) || review.OutOfReach(err) {
 		return review.Review{}, hidden.Error(err)
 	}
 	return review.Refused(err, hidden), nil

@@ -17,10 +17,10 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply/applytest"
-	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
-	"github.com/plumbline-dev/plumbline/reconcile/preview"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
+	"github.com/plumbline-dev/plumbline/reconcile/review"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade/installtest"
 	"github.com/plumbline-dev/plumbline/render"
 	"github.com/plumbline-dev/plumbline/render/schema"
 )
@@ -39,15 +39,15 @@ func TestAPlanHasTwoMinutes(t *testing.T) {
 	for name, hang := range map[string]func(*Follower){
 		"the fetch": func(f *Follower) { f.Source = stuck{f.Source} },
 		"the plan": func(f *Follower) {
-			f.make = func(_ *preview.Step, ctx context.Context) (*preview.Preview, error) {
+			f.make = func(_ *review.Step, ctx context.Context) (*review.Preview, error) {
 				<-ctx.Done()
 				return nil, ctx.Err()
 			}
 		},
 		"what is not stopped by an error": func(f *Follower) {
-			f.make = func(_ *preview.Step, ctx context.Context) (*preview.Preview, error) {
+			f.make = func(_ *review.Step, ctx context.Context) (*review.Preview, error) {
 				<-ctx.Done()
-				return &preview.Preview{}, nil
+				return &review.Preview{}, nil
 			}
 		},
 	} {
@@ -111,7 +111,7 @@ spec:
 // planning has the follower make its plans as the daemon does, in a cluster without definitions.
 func (w *world) planning() {
 	scheme := runtime.NewScheme()
-	if err := errors.Join(v1alpha1.AddToScheme(scheme), corev1.AddToScheme(scheme), appsv1.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme), observe.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(v1alpha1.AddToScheme(scheme), corev1.AddToScheme(scheme), appsv1.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme), cluster.AddToScheme(scheme)); err != nil {
 		w.t.Fatal(err)
 	}
 	objects := installtest.Installed()[:1]
@@ -121,8 +121,8 @@ func (w *world) planning() {
 	objects = append(objects, w.sync.DeepCopy())
 	objects[len(objects)-1].SetResourceVersion("")
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
-	w.files, w.follower.make = fleet, (*preview.Step).Make
-	w.follower.Preview = preview.Tools{Client: c, Cached: c, Helm: &installtest.Helm{}, Schemas: &schema.Cache{}}
+	w.files, w.follower.make = fleet, (*review.Step).Make
+	w.follower.Preview = review.Tools{Client: c, Cached: c, Helm: &installtest.Helm{}, Schemas: &schema.Cache{}}
 }
 
 // TestAPolicyInAPullRequest: spec.policies weigh the plan of a head as they weigh that of a pass, and

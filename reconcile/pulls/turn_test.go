@@ -9,7 +9,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
-	"github.com/plumbline-dev/plumbline/reconcile/preview"
+	"github.com/plumbline-dev/plumbline/reconcile/review"
 )
 
 // TestOwnPullRequestsComeFirst: 48 forks, each of which takes the planner almost two minutes, do not make one of the
@@ -17,11 +17,11 @@ import (
 func TestOwnPullRequestsComeFirst(t *testing.T) {
 	w := newWorld(t, v1alpha1.PullRequests{Forks: true})
 	const slow = 108 * time.Second
-	w.makes = func(s *preview.Step) (*preview.Preview, error) {
+	w.makes = func(s *review.Step) (*review.Preview, error) {
 		if s.Withheld {
 			w.now = w.now.Add(slow)
 		}
-		return &preview.Preview{Plan: &plan.Plan{}}, nil
+		return &review.Preview{Plan: &plan.Plan{}}, nil
 	}
 	for i := range 48 {
 		w.pull(i+1, fmt.Sprint("fork", i), fmt.Sprint("author", i), true)

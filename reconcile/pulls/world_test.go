@@ -20,9 +20,9 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
-	"github.com/plumbline-dev/plumbline/reconcile/preview"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
+	"github.com/plumbline-dev/plumbline/reconcile/review"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -55,7 +55,7 @@ type world struct {
 	looks  int
 	// plans are the commits of which a plan was made, and makes what that says.
 	plans []string
-	makes func(*preview.Step) (*preview.Preview, error)
+	makes func(*review.Step) (*review.Preview, error)
 
 	follower *Follower
 }
@@ -78,7 +78,7 @@ func newWorld(t *testing.T, pulls v1alpha1.PullRequests) *world {
 		comments: map[int][]report.Comment{}, order: source.OrderNewer,
 	}
 	w.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(sync, secret).Build()
-	w.makes = func(*preview.Step) (*preview.Preview, error) { return &preview.Preview{Plan: &plan.Plan{}}, nil }
+	w.makes = func(*review.Step) (*review.Preview, error) { return &review.Preview{Plan: &plan.Plan{}}, nil }
 	w.start()
 	return w
 }
@@ -90,7 +90,7 @@ func (w *world) start() {
 		StillLeader: func(context.Context) error { return nil }, Trouble: func(types.NamespacedName) { w.looks++ },
 		Now: func() time.Time { return w.now },
 	})
-	w.follower.make = func(s *preview.Step, _ context.Context) (*preview.Preview, error) {
+	w.follower.make = func(s *review.Step, _ context.Context) (*review.Preview, error) {
 		w.plans = append(w.plans, s.Snapshot.Commit)
 		return w.makes(s)
 	}

@@ -108,12 +108,12 @@ const (
 var rules = []rule{
 	{InstanceGone, "karpenter-provider-aws pkg/controllers/interruption/utils.go: handleNodeClaim, after a state change of the instance", stateChanged},
 	{Interrupted, "karpenter-provider-aws pkg/controllers/interruption/utils.go: deleteNodeClaim publishes TerminatingOnInterruption", interrupted},
-	{Removed, "reconcile/teardown/replacing.go", replacedByRemoval},
+	{Removed, "reconcile/removal/replacing.go", replacedByRemoval},
 	{Drifted, "karpenter pkg/controllers/disruption/queue.go: markDisrupted, drift.go and staticdrift.go", disrupted(Drifted)},
 	{Empty, "karpenter pkg/controllers/disruption/queue.go: markDisrupted, emptiness.go", disrupted(Empty)},
 	{Underutilized, "karpenter pkg/controllers/disruption/queue.go: markDisrupted, singlenodeconsolidation.go and multinodeconsolidation.go", disrupted(Underutilized)},
 	{Unknown, "karpenter pkg/controllers/disruption/queue.go: a reason of another release", func(f Facts) (string, bool) { return f.DisruptionReason, f.DisruptionReason != "" }},
-	{Removed, "reconcile/teardown/act.go", func(f Facts) (string, bool) { return "", f.Removing != "" }},
+	{Removed, "reconcile/removal/act.go", func(f Facts) (string, bool) { return "", f.Removing != "" }},
 	{PoolDeleted, "kube-controller-manager's garbage collector, by ownerReference", func(f Facts) (string, bool) { return "", f.PoolGone }},
 	{LaunchFailed, "karpenter pkg/controllers/nodeclaim/lifecycle/launch.go and liveness.go", launchFailed},
 	{NotRegistered, "karpenter pkg/controllers/nodeclaim/lifecycle/liveness.go", func(f Facts) (string, bool) {

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 )
 
 // Record is a NodeClaim that has ended, or is ending.
@@ -74,7 +74,7 @@ func NewestFirst(a, b Record) int {
 
 // RecordOf is what a NodeClaim says of itself, trimmed or not.
 func RecordOf(claim *karpv1.NodeClaim) Record {
-	seen := observe.NodeClaim(claim)
+	seen := cluster.NodeClaim(claim)
 	labels := seen.Labels.Map()
 	r := Record{
 		NodeClaim: claim.Name, Node: seen.Node, Instance: InstanceID(seen.ProviderID), Pool: seen.Pool,

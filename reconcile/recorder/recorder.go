@@ -23,7 +23,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -148,7 +148,7 @@ func (r *Recorder) Gone(claim *karpv1.NodeClaim, missed bool) {
 func (r *Recorder) note(claim *karpv1.NodeClaim) *ending {
 	e := r.seen[claim.UID]
 	if e == nil {
-		e = &ending{poolUID: observe.NodeClaim(claim).PoolUID}
+		e = &ending{poolUID: cluster.NodeClaim(claim).PoolUID}
 		e.facts.Terminate = terminateAt(claim)
 		r.seen[claim.UID] = e
 	}

@@ -22,7 +22,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 )
 
 var errKilled, errRefused = errors.New("killed"), errors.New("refused once")
@@ -63,7 +63,7 @@ type world struct {
 
 func newWorld(t tester) *world {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme, observe.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme, cluster.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}

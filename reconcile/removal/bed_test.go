@@ -17,9 +17,8 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
-	"github.com/plumbline-dev/plumbline/reconcile/inventory"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -43,7 +42,7 @@ type bed struct {
 func newBed(t *testing.T) *bed {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme, apiextensionsv1.AddToScheme, observe.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme, apiextensionsv1.AddToScheme, cluster.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -65,7 +64,7 @@ func living(t *testing.T) *bed {
 	t.Helper()
 	b := newBed(t)
 	store := b.record()
-	applied := inventory.Record{Objects: map[render.Ref]types.UID{general: "p1"}, Pools: map[string]bool{"general": true}}
+	applied := apply.Record{Objects: map[render.Ref]types.UID{general: "p1"}, Pools: map[string]bool{"general": true}}
 	if err := store.Save(t.Context(), b.client, b.sync, applied); err != nil {
 		t.Fatal(err)
 	}
@@ -96,9 +95,9 @@ func (b *bed) livePool() *unstructured.Unstructured {
 }
 
 // record is what was applied, as the cluster has it.
-func (b *bed) record() *inventory.Store {
+func (b *bed) record() *apply.RecordStore {
 	b.t.Helper()
-	store, err := inventory.Load(b.t.Context(), b.client, b.sync)
+	store, err := apply.LoadRecord(b.t.Context(), b.client, b.sync)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -108,7 +107,7 @@ func (b *bed) record() *inventory.Store {
 // step is that of a pass in which Git has some pools, over what lives.
 func (b *bed) step(wanted ...render.Ref) *Step {
 	b.t.Helper()
-	live, err := observe.Live(b.t.Context(), b.client)
+	live, err := cluster.Live(b.t.Context(), b.client)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -117,9 +116,9 @@ func (b *bed) step(wanted ...render.Ref) *Step {
 		set.Objects = append(set.Objects, render.Object{Ref: ref})
 	}
 	return &Step{
-		Tools: Tools{Client: b.client, Uncached: b.client, StillLeader: func(context.Context) error { return nil }, Nodes: cluster.Clients{Client: b.client, Uncached: b.client, Launches: &observe.Launches{Now: func() time.Time { return now }}}},
+		Tools: Tools{Client: b.client, Uncached: b.client, StillLeader: func(context.Context) error { return nil }, Nodes: cluster.Clients{Client: b.client, Uncached: b.client, Launches: &cluster.Launches{Now: func() time.Time { return now }}}},
 		Sync:  b.sync.DeepCopy(), Before: b.sync, Memory: &b.memory, Now: now,
-		Set: set, Live: live, Served: true, Plan: &plan.Plan{}, Ready: observe.ByRef{},
+		Set: set, Live: live, Served: true, Plan: &plan.Plan{}, Ready: cluster.ByRef{},
 		Withheld: func(context.Context, *v1alpha1.NodeSync, func(context.Context) (bool, error)) *v1alpha1.Withheld {
 			return nil
 		},

@@ -22,7 +22,6 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -156,7 +155,7 @@ func (s *Step) nothingLives(ctx context.Context) (again []string, done bool, err
 	if !s.Served {
 		return nil, true, nil
 	}
-	live, err := observe.Live(ctx, s.Nodes.Uncached)
+	live, err := cluster.Live(ctx, s.Nodes.Uncached)
 	if err != nil {
 		return nil, false, err
 	}

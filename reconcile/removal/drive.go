@@ -14,7 +14,6 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
-	"github.com/plumbline-dev/plumbline/reconcile/teardown"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -46,7 +45,7 @@ func (s *Step) Run(ctx context.Context) (Result, error) {
 // Drain takes everything away that is ours, or only the nodes. It was asked for by name, so that no
 // guard weighs it.
 func (s *Step) Drain(ctx context.Context) (Result, error) {
-	if _, err := s.takeBack(ctx, teardown.Pace{All: true}); err != nil {
+	if _, err := s.takeBack(ctx, Pace{All: true}); err != nil {
 		return Result{}, err
 	}
 	s.waitForOthers()
@@ -56,14 +55,14 @@ func (s *Step) Drain(ctx context.Context) (Result, error) {
 	s.recordCandidates()
 	// Everything goes, so that nothing arrives, no pool takes the pods, and there is
 	// nothing to wait for between one node and the next.
-	open := func(v1alpha1.Removal) teardown.Gate { return teardown.Gate{Open: true} }
-	return s.drive(ctx, terms{arrivals: open, successor: open, pace: teardown.Pace{All: true}})
+	open := func(v1alpha1.Removal) Gate { return Gate{Open: true} }
+	return s.drive(ctx, terms{arrivals: open, successor: open, pace: Pace{All: true}})
 }
 
 // terms are on which removals go on.
 type terms struct {
-	arrivals, successor func(v1alpha1.Removal) teardown.Gate
-	pace                teardown.Pace
+	arrivals, successor func(v1alpha1.Removal) Gate
+	pace                Pace
 }
 
 // drive takes all removals that Git has not taken back one step further.
@@ -85,7 +84,7 @@ func (s *Step) drive(ctx context.Context, on terms) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	result, err := teardown.Drive(ctx, world, teardown.Pass{
+	result, err := Drive(ctx, world, Pass{
 		Now:         s.Now,
 		Sync:        s.Before,
 		Cluster:     s.Cluster,
@@ -139,7 +138,7 @@ func (s *Step) split() (driven, kept []v1alpha1.Removal) {
 }
 
 // withEC2 is the world with EC2, where the region is known.
-func (s *Step) withEC2(ctx context.Context) (world teardown.World, err error) {
+func (s *Step) withEC2(ctx context.Context) (world World, err error) {
 	world = s.world()
 	if s.Region != "" {
 		world.EC2, err = s.EC2(ctx, s.Region)
@@ -156,7 +155,7 @@ func (s *Step) settle(ctx context.Context) error {
 	if s.Memory.settled {
 		return nil
 	}
-	left, err := teardown.Settle(ctx, s.world(), teardown.Pass{Now: s.Now, Sync: s.Before, StallAfter: s.Sync.GetStallAfter()}, s.stays)
+	left, err := Settle(ctx, s.world(), Pass{Now: s.Now, Sync: s.Before, StallAfter: s.Sync.GetStallAfter()}, s.stays)
 	if err != nil {
 		return err
 	}
@@ -186,11 +185,11 @@ func (s *Step) reachPhases(before, after []v1alpha1.Removal) {
 }
 
 // holds are the removals that a person has to release, by the object's UID.
-func (s *Step) holds() map[types.UID]teardown.Hold {
-	holds := map[types.UID]teardown.Hold{}
+func (s *Step) holds() map[types.UID]Hold {
+	holds := map[types.UID]Hold{}
 	for _, c := range s.Plan.Removals {
 		if c.Held {
-			holds[c.UID] = teardown.Hold{Reason: c.Reason, Message: c.Message, Reasons: severalOf(c)}
+			holds[c.UID] = Hold{Reason: c.Reason, Message: c.Message, Reasons: severalOf(c)}
 		}
 	}
 	return holds
@@ -217,7 +216,7 @@ func (s *Step) wakeQueued(driven []v1alpha1.Removal) {
 
 // LeasedBudgets is what Karpenter may replace for the removals of a NodeSync, as long as passes look after them.
 type LeasedBudgets struct {
-	world teardown.World
+	world World
 	// sync is the NodeSync as the cluster has it.
 	sync *v1alpha1.NodeSync
 	now  time.Time
@@ -230,7 +229,7 @@ func (s *Step) LeasedBudgets() LeasedBudgets {
 
 // Revoke calls it back, where this pass, or none, goes on with the removals.
 func (l LeasedBudgets) Revoke(ctx context.Context, found *finding.Findings) {
-	if err := teardown.Revoke(ctx, l.world, l.sync, l.now); err != nil {
+	if err := Revoke(ctx, l.world, l.sync, l.now); err != nil {
 		found.Warn(v1alpha1.ReasonBrakeFailed, "no removal goes on, and Karpenter may begin to replace nodes for five minutes at most: "+err.Error())
 		found.WakeBy(l.now.Add(l.sync.GetRetryInterval()))
 	}
@@ -252,7 +251,7 @@ func (l LeasedBudgets) Unless(ctx context.Context) (ended func()) {
 		select {
 		case <-ctx.Done():
 		case <-time.After(slow):
-			_ = teardown.Revoke(ctx, l.world, l.sync, l.now) // the pass, or the next one, tries again
+			_ = Revoke(ctx, l.world, l.sync, l.now) // the pass, or the next one, tries again
 		}
 	}()
 	return func() {
@@ -262,15 +261,15 @@ func (l LeasedBudgets) Unless(ctx context.Context) (ended func()) {
 }
 
 // reportDriven reports what was done for removals, NodeClaims by their number.
-func (s *Step) reportDriven(result teardown.Result) {
+func (s *Step) reportDriven(result DriveResult) {
 	ended := map[render.Ref]int{}
 	for _, write := range result.Writes {
 		ref := render.Ref{Kind: write.Kind, Name: write.Name}
-		if _, isClaim := write.Action.(teardown.DeleteNodeClaim); isClaim {
+		if _, isClaim := write.Action.(DeleteNodeClaim); isClaim {
 			ended[ref]++
 			continue
 		}
-		if r, is := write.Action.(teardown.Replace); is && r.Nodes == 0 {
+		if r, is := write.Action.(Replace); is && r.Nodes == 0 {
 			continue // it goes on when what it has begun is done
 		}
 		s.Wrote(corev1.EventTypeNormal, v1alpha1.ReasonRemoving, fmt.Sprintf("%s: %s", ref, write.Action))

@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/teardown"
 )
 
 // event is something that may happen in a world, beside a pass.
@@ -135,7 +134,7 @@ func (s *shelf) clock(w *world, fair may) {
 		a, lacking := w.absent[id]
 		fair(lacking && w.slots[n].instance == forgotten && a.Answers < patient-1, "EC2's answers have lacked "+nodeName(n)+"'s instance for long", func(w *world) {
 			w.absent = maps.Clone(w.absent)
-			w.absent[id] = teardown.Absence{Since: exploredNow.Add(-long), Answers: patient - 1}
+			w.absent[id] = Absence{Since: exploredNow.Add(-long), Answers: patient - 1}
 		})
 	}
 }

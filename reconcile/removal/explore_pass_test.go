@@ -17,9 +17,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
-	"github.com/plumbline-dev/plumbline/reconcile/teardown"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -122,16 +120,16 @@ func expectedIn(err error) bool {
 // step is the product's, over the world.
 func (x *explored) step(sync *v1alpha1.NodeSync, memory *Memory) *Step {
 	cached, uncached := reads{explored: x, cached: true}, reads{explored: x}
-	ready := observe.ByRef{render.Ref{Kind: render.EC2NodeClass, Name: "default"}: observe.Readiness{Ready: true}} // class e may move there
+	ready := cluster.ByRef{render.Ref{Kind: render.EC2NodeClass, Name: "default"}: cluster.Readiness{Ready: true}} // class e may move there
 	for p := range mostPools {
-		ready[render.Ref{Kind: render.NodePool, Name: poolName(p)}] = observe.Readiness{Ready: true}
+		ready[render.Ref{Kind: render.NodePool, Name: poolName(p)}] = cluster.Readiness{Ready: true}
 	}
 	return &Step{
 		Tools: Tools{
 			Client: cached, Uncached: uncached, StillLeader: x.stillLeader,
-			Nodes:   cluster.Clients{Client: cached, Uncached: uncached, Launches: &observe.Launches{Now: func() time.Time { return exploredNow }}},
+			Nodes:   cluster.Clients{Client: cached, Uncached: uncached, Launches: &cluster.Launches{Now: func() time.Time { return exploredNow }}},
 			Reached: func(string, string) {},
-			EC2:     func(context.Context, string) (teardown.EC2, error) { return uncached, nil },
+			EC2:     func(context.Context, string) (EC2, error) { return uncached, nil },
 		},
 		Sync: sync, Before: x.before.nodeSync(true), Memory: memory, Now: exploredNow, Served: true, Ready: ready,
 		View:  &cluster.View{Cached: cached, Uncached: uncached},
@@ -159,7 +157,7 @@ func (x *explored) live() plan.Live {
 	}
 	for n, c := range w.cachedClaims()[:w.nodes()] {
 		if there(c.claim) {
-			live.NodeClaims = append(live.NodeClaims, observe.NodeClaim(w.nodeClaim(n, c)))
+			live.NodeClaims = append(live.NodeClaims, cluster.NodeClaim(w.nodeClaim(n, c)))
 		}
 	}
 	return live

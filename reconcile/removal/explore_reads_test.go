@@ -20,10 +20,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/plumbline-dev/plumbline/internal/configmap"
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/configmap"
-	"github.com/plumbline-dev/plumbline/reconcile/teardown"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -90,7 +89,7 @@ func (r reads) Get(_ context.Context, key client.ObjectKey, object client.Object
 }
 
 func (w *world) recorded() *corev1.ConfigMap {
-	stored := configmap.New(w.nodeSync(false), teardown.RecordName("prod"))
+	stored := configmap.New(w.nodeSync(false), RecordName("prod"))
 	stored.UID, stored.ResourceVersion, stored.Data = "record", "1", maps.Clone(w.record)
 	return stored
 }

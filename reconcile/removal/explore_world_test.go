@@ -12,7 +12,6 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
-	"github.com/plumbline-dev/plumbline/reconcile/teardown"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -120,7 +119,7 @@ type world struct {
 	// lost reports whether a person has deleted the record, and with it the limits in it.
 	lost bool
 	// These a crash forgets.
-	absent  map[string]teardown.Absence
+	absent  map[string]Absence
 	evicted map[types.UID]bool
 	settled bool
 }
@@ -270,7 +269,7 @@ func (w *world) still() {
 	w.removals = removals
 	// What was removed counts until its removal is over: guard.removalPeriod has passed then.
 	w.recent = slices.DeleteFunc(slices.Clone(w.recent), func(r v1alpha1.RecentRemoval) bool { return removalOf(removals, r.UID) == nil })
-	absent := map[string]teardown.Absence{}
+	absent := map[string]Absence{}
 	for id, a := range w.absent {
 		if a.Answers > 1 && a.Answers < patient-1 {
 			a.Answers = 1

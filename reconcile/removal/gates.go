@@ -13,10 +13,9 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/blocker"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
-	"github.com/plumbline-dev/plumbline/reconcile/teardown"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -25,10 +24,10 @@ import (
 const defaultGrace = 30 * time.Second
 
 // pace is how fast this NodeSync has NodeClaims ended.
-func (s *Step) pace() teardown.Pace {
+func (s *Step) pace() Pace {
 	policy := s.Sync.Spec.Removal
 	lastPool := slices.ContainsFunc(s.Sync.Status.Removals, func(r v1alpha1.Removal) bool { return r.LastPool })
-	pace := teardown.Pace{
+	pace := Pace{
 		Grace:          defaultGrace,
 		MaxUnavailable: policy.Most(),
 		AwaitPods:      s.successorWanted(v1alpha1.Removal{LastPool: lastPool}),
@@ -43,15 +42,15 @@ func (s *Step) pace() teardown.Pace {
 // controllerGate is open while Karpenter's controller has a ready replica: only
 // it can finalize what is deleted, and only if no policy denies it that. An open one says what is
 // not yet as it should be, such as another version.
-func (s *Step) controllerGate(ctx context.Context) teardown.Gate {
+func (s *Step) controllerGate(ctx context.Context) Gate {
 	message := s.Controller.Message
 	if message == "" && !s.Alive {
 		message = "Karpenter's controller has no ready replica"
 	}
 	if denied := s.denied(ctx); s.Alive && denied != "" {
-		return teardown.Gate{Message: denied}
+		return Gate{Message: denied}
 	}
-	return teardown.Gate{Open: s.Alive, Message: message}
+	return Gate{Open: s.Alive, Message: message}
 }
 
 // denied is why a policy denies Karpenter's controller the removal of its finalizers; empty if none does.
@@ -90,22 +89,22 @@ func (s *Step) endsFirst(ctx context.Context) bool {
 // leaderGate is open while a pod of Karpenter's controller leads, and says then what is wrong with it, as the API
 // server itself says: a deletionTimestamp cannot be taken back, and a Deployment
 // tells late that its pods are gone.
-func (s *Step) leaderGate(ctx context.Context) teardown.Gate {
+func (s *Step) leaderGate(ctx context.Context) Gate {
 	deployments, err := s.View.Controllers(ctx, s.Sync.Status.Karpenter.Namespace)
 	if err != nil {
-		return teardown.Gate{Message: err.Error()}
+		return Gate{Message: err.Error()}
 	}
 	leads, err := upgrade.Alive(ctx, s.Nodes.Uncached, s.Sync.Status.Karpenter.Namespace, deployments, s.Now, &s.Memory.lease)
 	if err != nil {
-		return teardown.Gate{Message: err.Error()}
+		return Gate{Message: err.Error()}
 	}
 	if denied := s.denied(ctx); leads.Ready && denied != "" {
-		return teardown.Gate{Message: denied}
+		return Gate{Message: denied}
 	}
 	if leads.Ready {
 		leads.Message = s.otherVersion(ctx, deployments)
 	}
-	return teardown.Gate{Open: leads.Ready, Message: leads.Message}
+	return Gate{Open: leads.Ready, Message: leads.Message}
 }
 
 // otherVersion names a controller whose image is of another version than Git wants and than the one in force; empty
@@ -128,23 +127,23 @@ func (s *Step) otherVersion(ctx context.Context, deployments []appsv1.Deployment
 	return ""
 }
 
-func (s *Step) cloudGate() teardown.Gate {
+func (s *Step) cloudGate() Gate {
 	if s.Account == nil {
-		return teardown.Gate{Message: "EC2 was not asked yet"}
+		return Gate{Message: "EC2 was not asked yet"}
 	}
-	return teardown.Gate{Open: s.Account.OK, Message: s.Account.Message}
+	return Gate{Open: s.Account.OK, Message: s.Account.Message}
 }
 
 // arrivalsGate returns the gate of each removal that is open once what came with its revision is there.
-func (s *Step) arrivalsGate() func(v1alpha1.Removal) teardown.Gate {
+func (s *Step) arrivalsGate() func(v1alpha1.Removal) Gate {
 	unready := sync.OnceValue(s.unreadyPools)
-	return func(r v1alpha1.Removal) teardown.Gate {
+	return func(r v1alpha1.Removal) Gate {
 		if done, waitingFor := s.arrivalsDone(r, unready); !done {
-			return teardown.Gate{Message: "waiting for " + waitingFor}
+			return Gate{Message: "waiting for " + waitingFor}
 		}
 		for _, ref := range s.targets(r) {
 			if !s.Ready[ref].Ready {
-				return teardown.Gate{Message: "waiting for " + ref.String() + ", to which it moves"}
+				return Gate{Message: "waiting for " + ref.String() + ", to which it moves"}
 			}
 		}
 		return s.gitGate(r)
@@ -181,10 +180,10 @@ func (s *Step) targets(r v1alpha1.Removal) []render.Ref {
 
 // gitGate is open once Git was read after the grace: what was put back within it stays, also
 // where nothing reports pushes and the interval is longer than the grace.
-func (s *Step) gitGate(r v1alpha1.Removal) teardown.Gate {
+func (s *Step) gitGate(r v1alpha1.Removal) Gate {
 	over := r.RecordedAt.Add(s.pace().Grace)
 	if s.Now.Before(over) {
-		return teardown.Gate{Open: true} // the grace itself is waited for
+		return Gate{Open: true} // the grace itself is waited for
 	}
 	read, why, wake := s.ReadSince(over)
 	if !wake.IsZero() {
@@ -194,7 +193,7 @@ func (s *Step) gitGate(r v1alpha1.Removal) teardown.Gate {
 	if why != "" {
 		message += ": " + why
 	}
-	return teardown.Gate{Open: read, Message: message}
+	return Gate{Open: read, Message: message}
 }
 
 // clocksDiffer is by how much the API server's clock may differ from ours.
@@ -247,17 +246,17 @@ func (s *Step) arrivalsDone(r v1alpha1.Removal, unready func() []unreadyPool) (d
 
 // successorGate returns the gate of each removal that is open while a NodePool of the Set could take the pods:
 // Ready, with room to grow, and with nodes that can be launched. If the removed pool moves to some of them, only
-// these count. reconcile/landing has simulated before whether each pod fits.
+// these count. simulate.LandingAsker has simulated before whether each pod fits.
 //
 // Removals that move to no pool share one answer: to find it once matters where hundreds of pools are removed.
-func (s *Step) successorGate() func(v1alpha1.Removal) teardown.Gate {
-	anyPool := sync.OnceValue(func() teardown.Gate { return s.takenBy(nil) })
-	return func(r v1alpha1.Removal) teardown.Gate {
+func (s *Step) successorGate() func(v1alpha1.Removal) Gate {
+	anyPool := sync.OnceValue(func() Gate { return s.takenBy(nil) })
+	return func(r v1alpha1.Removal) Gate {
 		if r.Kind != render.NodePool || !s.successorWanted(r) {
-			return teardown.Gate{Open: true}
+			return Gate{Open: true}
 		}
 		if s.Plan != nil && s.Plan.Landing.Asking && slices.ContainsFunc(s.Plan.Removals, func(c plan.Candidate) bool { return c.UID == r.UID }) {
-			return teardown.Gate{Message: plan.Simulating}
+			return Gate{Message: plan.Simulating}
 		}
 		if targets := s.targets(r); len(targets) > 0 {
 			return s.takenBy(targets)
@@ -267,9 +266,9 @@ func (s *Step) successorGate() func(v1alpha1.Removal) teardown.Gate {
 }
 
 // takenBy is the gate of pods that one of some NodePools has to take; nil stands for all of Git's.
-func (s *Step) takenBy(targets []render.Ref) teardown.Gate {
+func (s *Step) takenBy(targets []render.Ref) Gate {
 	var unfit []string
-	var room teardown.Room
+	var room Room
 	for _, object := range s.Set.Objects {
 		if object.Ref.Kind != render.NodePool || len(targets) > 0 && !slices.Contains(targets, object.Ref) {
 			continue
@@ -277,28 +276,28 @@ func (s *Step) takenBy(targets []render.Ref) teardown.Gate {
 		why := s.unfit(object.Ref)
 		if why == "" {
 			if !s.joins(&room, object.Ref) {
-				return teardown.Gate{Open: true}
+				return Gate{Open: true}
 			}
 			continue
 		}
 		unfit = append(unfit, object.Ref.String()+" "+why)
 	}
 	if room.Pools != "" {
-		return teardown.Gate{Open: true, Room: &room}
+		return Gate{Open: true, Room: &room}
 	}
 	if len(unfit) == 0 {
-		return teardown.Gate{Message: "Git has no NodePool that could take the pods: add one, or set guard.allowLastPool"}
+		return Gate{Message: "Git has no NodePool that could take the pods: add one, or set guard.allowLastPool"}
 	}
 	slices.Sort(unfit)
 	if len(targets) > 0 {
-		return teardown.Gate{Message: "no NodePool to which it moves could take the pods: " + finding.Some(unfit)}
+		return Gate{Message: "no NodePool to which it moves could take the pods: " + finding.Some(unfit)}
 	}
-	return teardown.Gate{Message: "no NodePool could take the pods: " + finding.Some(unfit)}
+	return Gate{Message: "no NodePool could take the pods: " + finding.Some(unfit)}
 }
 
 // joins adds to the room what a NodePool that could take pods has left of its limits, and reports
 // whether there is a limit still: of a resource that one of them does not limit there is none.
-func (s *Step) joins(room *teardown.Room, ref render.Ref) bool {
+func (s *Step) joins(room *Room, ref render.Ref) bool {
 	left := plan.LimitsLeft(s.Live.Objects[ref].Unstructured)
 	if room.Pools == "" {
 		room.Pools, room.Left = ref.String()+" has", left
@@ -350,7 +349,7 @@ func (s *Step) unfit(ref render.Ref) string {
 	if late := s.unregistered(ref.Name); late != "" {
 		return "has nodes that do not register: NodeClaim/" + late
 	}
-	if !observe.Registers(live).Ready {
+	if !cluster.Registers(live).Ready {
 		return "has nodes that do not register (NodeRegistrationHealthy is False until one does, or its definition changes)"
 	}
 	return ""
@@ -369,7 +368,7 @@ func (s *Step) unregistered(pool string) string {
 			if c.Created.After(registered) {
 				registered = c.Created
 			}
-		case c.ProviderID != "" && !s.Now.Before(c.Created.Add(observe.RegistersWithin)):
+		case c.ProviderID != "" && !s.Now.Before(c.Created.Add(cluster.RegistersWithin)):
 			if late == nil || c.Created.Before(late.Created) {
 				late = c
 			}

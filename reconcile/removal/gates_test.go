@@ -15,9 +15,8 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
-	"github.com/plumbline-dev/plumbline/reconcile/teardown"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -26,24 +25,24 @@ func TestPaceIsAsTheNodeSyncSays(t *testing.T) {
 	half, three := intstr.FromString("50%"), intstr.FromInt32(3)
 	for name, c := range map[string]struct {
 		spec v1alpha1.RemovalPolicy
-		want teardown.Pace
+		want Pace
 	}{
-		"nothing is said": {want: teardown.Pace{Grace: 30 * time.Second, MaxUnavailable: intstr.FromString("10%"), AwaitPods: true, Replaces: true}},
+		"nothing is said": {want: Pace{Grace: 30 * time.Second, MaxUnavailable: intstr.FromString("10%"), AwaitPods: true, Replaces: true}},
 		"a pace and a grace": {
 			spec: v1alpha1.RemovalPolicy{MaxUnavailable: &half, Grace: &metav1.Duration{Duration: time.Hour}},
-			want: teardown.Pace{Grace: time.Hour, MaxUnavailable: half, AwaitPods: true, Replaces: true},
+			want: Pace{Grace: time.Hour, MaxUnavailable: half, AwaitPods: true, Replaces: true},
 		},
 		"no grace": {
 			spec: v1alpha1.RemovalPolicy{MaxUnavailable: &three, Grace: &metav1.Duration{}},
-			want: teardown.Pace{MaxUnavailable: three, AwaitPods: true, Replaces: true},
+			want: Pace{MaxUnavailable: three, AwaitPods: true, Replaces: true},
 		},
 		"without replacements": {
 			spec: v1alpha1.RemovalPolicy{Strategy: v1alpha1.RemovalAtOnce},
-			want: teardown.Pace{Grace: 30 * time.Second, MaxUnavailable: intstr.FromString("10%"), AwaitPods: true},
+			want: Pace{Grace: 30 * time.Second, MaxUnavailable: intstr.FromString("10%"), AwaitPods: true},
 		},
 		"paced, by name": {
 			spec: v1alpha1.RemovalPolicy{Strategy: v1alpha1.RemovalPaced},
-			want: teardown.Pace{Grace: 30 * time.Second, MaxUnavailable: intstr.FromString("10%"), AwaitPods: true, Replaces: true},
+			want: Pace{Grace: 30 * time.Second, MaxUnavailable: intstr.FromString("10%"), AwaitPods: true, Replaces: true},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -65,19 +64,19 @@ func TestNothingBeginsBeforeGitIsReadAgain(t *testing.T) {
 		grace  time.Duration
 		readAt time.Time
 		why    string
-		want   teardown.Gate
+		want   Gate
 		wakes  bool
 	}{
-		"within the grace": {grace: time.Hour, readAt: recorded.Add(-time.Second), want: teardown.Gate{Open: true}},
+		"within the grace": {grace: time.Hour, readAt: recorded.Add(-time.Second), want: Gate{Open: true}},
 		"not read since": {
 			grace: 30 * time.Second, readAt: over.Add(-time.Second), wakes: true,
-			want: teardown.Gate{Message: "waiting for one more fetch of Git, as removal.grace is over"},
+			want: Gate{Message: "waiting for one more fetch of Git, as removal.grace is over"},
 		},
 		"it could not be read": {
 			grace: 30 * time.Second, readAt: over.Add(-time.Second), why: "no route to host",
-			want: teardown.Gate{Message: "waiting for one more fetch of Git, as removal.grace is over: no route to host"},
+			want: Gate{Message: "waiting for one more fetch of Git, as removal.grace is over: no route to host"},
 		},
-		"read since": {grace: 30 * time.Second, readAt: over, want: teardown.Gate{Open: true, Message: "waiting for one more fetch of Git, as removal.grace is over"}},
+		"read since": {grace: 30 * time.Second, readAt: over, want: Gate{Open: true, Message: "waiting for one more fetch of Git, as removal.grace is over"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := living(t).step(general)
@@ -231,7 +230,7 @@ func TestSuccessorGate(t *testing.T) {
 				s.Set.Objects = []render.Object{{Ref: ref, Desired: pool}}
 				if !c.missing {
 					living := plan.NewObject(pool)
-					s.Live.Objects[ref], s.Ready[ref] = living, observe.Ready(living)
+					s.Live.Objects[ref], s.Ready[ref] = living, cluster.Ready(living)
 				}
 			}
 			if c.failing {
@@ -275,7 +274,7 @@ func TestASuccessorWhoseNodesDoNotRegister(t *testing.T) {
 			s := newBed(t).step()
 			pool, ref := growingPool("new"), render.Ref{Kind: render.NodePool, Name: "new"}
 			s.Set.Objects = []render.Object{{Ref: ref, Desired: pool}}
-			s.Live.Objects[ref], s.Ready[ref], s.Live.NodeClaims = plan.NewObject(pool), observe.Ready(plan.NewObject(pool)), c.claims
+			s.Live.Objects[ref], s.Ready[ref], s.Live.NodeClaims = plan.NewObject(pool), cluster.Ready(plan.NewObject(pool)), c.claims
 			gate := s.successorGate()(v1alpha1.Removal{Kind: render.NodePool, Name: "old"})
 			if gate.Open != (c.want == "") || !strings.Contains(gate.Message, c.want) {
 				t.Errorf("gate %+v, want %q", gate, c.want)
@@ -303,7 +302,7 @@ func TestTheRoomOfSuccessors(t *testing.T) {
 				pool.Object["spec"] = map[string]any{"limits": limits}
 				pool.Object["status"].(map[string]any)["resources"] = map[string]any{"cpu": "95"}
 				s.Set.Objects = append(s.Set.Objects, render.Object{Ref: ref, Desired: pool})
-				s.Live.Objects[ref], s.Ready[ref] = plan.NewObject(pool), observe.Ready(plan.NewObject(pool))
+				s.Live.Objects[ref], s.Ready[ref] = plan.NewObject(pool), cluster.Ready(plan.NewObject(pool))
 			}
 			gate, got := s.successorGate()(v1alpha1.Removal{Kind: render.NodePool, Name: "old"}), ""
 			if room := gate.Room; room != nil {
@@ -340,7 +339,7 @@ func TestAPoolWaitsForWhereItsPodsGo(t *testing.T) {
 			ref := render.Ref{Kind: render.NodePool, Name: "new"}
 			s.Set.Objects = []render.Object{{Ref: ref, Desired: pool}}
 			s.Live.Objects[ref] = plan.NewObject(pool)
-			s.Ready[ref] = observe.Ready(s.Live.Objects[ref])
+			s.Ready[ref] = cluster.Ready(s.Live.Objects[ref])
 			s.Plan = &plan.Plan{Removals: []plan.Candidate{c.of}, Landing: plan.Landing{Asking: c.asks}}
 			if gate := s.successorGate()(r); gate.Open == c.waits {
 				t.Errorf("%+v", gate)

@@ -7,9 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
-	"github.com/plumbline-dev/plumbline/reconcile/teardown"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -28,7 +27,7 @@ func moving(t *testing.T, git ...string) *Step {
 			pool.Object["status"].(map[string]any)["resources"] = map[string]any{"cpu": "100"}
 		}
 		s.Set.Objects = append(s.Set.Objects, render.Object{Ref: ref, Desired: pool})
-		s.Live.Objects[ref], s.Ready[ref] = plan.NewObject(pool), observe.Ready(plan.NewObject(pool))
+		s.Live.Objects[ref], s.Ready[ref] = plan.NewObject(pool), cluster.Ready(plan.NewObject(pool))
 	}
 	return s
 }
@@ -38,30 +37,30 @@ func moving(t *testing.T, git ...string) *Step {
 func TestAMoveWaitsForItsTargets(t *testing.T) {
 	for name, c := range map[string]struct {
 		git, to             []string
-		arrivals, successor teardown.Gate
+		arrivals, successor Gate
 	}{
-		"it is Ready": {git: []string{"new", "other"}, to: []string{"new"}, arrivals: teardown.Gate{Open: true}, successor: teardown.Gate{Open: true}},
+		"it is Ready": {git: []string{"new", "other"}, to: []string{"new"}, arrivals: Gate{Open: true}, successor: Gate{Open: true}},
 		"it is not Ready": {
 			git: []string{"broken", "other"}, to: []string{"broken"},
-			arrivals:  teardown.Gate{Message: "waiting for NodePool/broken, to which it moves"},
-			successor: teardown.Gate{Message: "no NodePool to which it moves could take the pods: NodePool/broken is not Ready"},
+			arrivals:  Gate{Message: "waiting for NodePool/broken, to which it moves"},
+			successor: Gate{Message: "no NodePool to which it moves could take the pods: NodePool/broken is not Ready"},
 		},
 		"one of two is not Ready": {
 			git: []string{"broken", "new"}, to: []string{"broken", "new"},
-			arrivals: teardown.Gate{Message: "waiting for NodePool/broken, to which it moves"}, successor: teardown.Gate{Open: true},
+			arrivals: Gate{Message: "waiting for NodePool/broken, to which it moves"}, successor: Gate{Open: true},
 		},
 		"it is full, another is not": {
-			git: []string{"full", "other"}, to: []string{"full"}, arrivals: teardown.Gate{Open: true},
-			successor: teardown.Gate{Message: "no NodePool to which it moves could take the pods: NodePool/full has reached its limit of cpu"},
+			git: []string{"full", "other"}, to: []string{"full"}, arrivals: Gate{Open: true},
+			successor: Gate{Message: "no NodePool to which it moves could take the pods: NodePool/full has reached its limit of cpu"},
 		},
-		"one of two is full":      {git: []string{"full", "new"}, to: []string{"full", "new"}, arrivals: teardown.Gate{Open: true}, successor: teardown.Gate{Open: true}},
-		"it has left Git as well": {git: []string{"other"}, to: []string{"new"}, arrivals: teardown.Gate{Open: true}, successor: teardown.Gate{Open: true}},
-		"it is only a removal":    {git: []string{"full", "other"}, arrivals: teardown.Gate{Open: true}, successor: teardown.Gate{Open: true}},
+		"one of two is full":      {git: []string{"full", "new"}, to: []string{"full", "new"}, arrivals: Gate{Open: true}, successor: Gate{Open: true}},
+		"it has left Git as well": {git: []string{"other"}, to: []string{"new"}, arrivals: Gate{Open: true}, successor: Gate{Open: true}},
+		"it is only a removal":    {git: []string{"full", "other"}, arrivals: Gate{Open: true}, successor: Gate{Open: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := moving(t, c.git...)
 			r := v1alpha1.Removal{Kind: render.NodePool, Name: "old", MovesTo: c.to, RecordedAt: metav1.NewTime(now)}
-			for what, gates := range map[string][2]teardown.Gate{"arrivals": {s.arrivalsGate()(r), c.arrivals}, "successor": {s.successorGate()(r), c.successor}} {
+			for what, gates := range map[string][2]Gate{"arrivals": {s.arrivalsGate()(r), c.arrivals}, "successor": {s.successorGate()(r), c.successor}} {
 				if got, want := gates[0], gates[1]; got.Open != want.Open || !want.Open && got.Message != want.Message {
 					t.Errorf("%s: %t %q, want %t %q", what, got.Open, got.Message, want.Open, want.Message)
 				}

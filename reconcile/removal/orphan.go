@@ -15,10 +15,9 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/owners"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
-	"github.com/plumbline-dev/plumbline/reconcile/inventory"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
-	"github.com/plumbline-dev/plumbline/reconcile/teardown"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -30,7 +29,7 @@ func (s *Step) Orphan(ctx context.Context) (Result, error) {
 	}
 	world := s.world()
 	world.RecordsGo = goes
-	done, err := teardown.LetGo(ctx, world, s.Sync, s.owner())
+	done, err := LetGo(ctx, world, s.Sync, s.owner())
 	if err != nil {
 		return Result{}, err
 	}
@@ -40,7 +39,7 @@ func (s *Step) Orphan(ctx context.Context) (Result, error) {
 		return Result{}, nil
 	}
 	if goes {
-		s.Memory.applied = &inventory.Store{} // it is deleted with the namespace
+		s.Memory.applied = &apply.RecordStore{} // it is deleted with the namespace
 	}
 	if err := s.recallApplied(ctx); err != nil {
 		return Result{}, err
@@ -69,7 +68,7 @@ func (s *Step) orphanEntries(ctx context.Context) error {
 	if err := s.saveApplied(ctx, uids); err != nil {
 		return err
 	}
-	done, err := teardown.Orphan(ctx, s.world(), s.Sync, s.owner(), uids)
+	done, err := Orphan(ctx, s.world(), s.Sync, s.owner(), uids)
 	if err == nil && !done {
 		s.wakeNow()
 	}
@@ -132,14 +131,14 @@ func (s *Step) leftNodes() string {
 
 // world is what a teardown reads and writes. What is not served has no watch, and
 // a cache would wait for one.
-func (s *Step) world() teardown.World {
+func (s *Step) world() World {
 	cache := client.Reader(s.Nodes.Client)
 	if !s.Served {
 		cache = s.Nodes.Uncached
 	}
-	return teardown.World{
+	return World{
 		Cache: cache, Live: s.Nodes.Uncached, Writer: s.Nodes.Client,
-		Home: teardown.Home{Reader: s.Uncached, Writer: s.Client}, StillLeader: s.StillLeader,
+		Home: Home{Reader: s.Uncached, Writer: s.Client}, StillLeader: s.StillLeader,
 	}
 }
 

@@ -11,13 +11,12 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
-	"github.com/plumbline-dev/plumbline/reconcile/teardown"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
 // takeBack ends the removals of entries that Git has again. One whose object is
 // not written yet keeps its record, and is not driven on.
-func (s *Step) takeBack(ctx context.Context, pace teardown.Pace) ([]teardown.Write, error) {
+func (s *Step) takeBack(ctx context.Context, pace Pace) ([]Write, error) {
 	pending := map[render.Ref]bool{}
 	for _, c := range s.Plan.Changes {
 		pending[c.Ref] = true
@@ -35,11 +34,11 @@ func (s *Step) takeBack(ctx context.Context, pace teardown.Pace) ([]teardown.Wri
 	}
 	// The record goes first: once the status lacks the removal, nobody would look
 	// for it.
-	claims, err := teardown.Unrecord(ctx, s.world(), teardown.Pass{Now: s.Now, Sync: s.Sync, Pace: pace}, back...)
+	claims, err := Unrecord(ctx, s.world(), Pass{Now: s.Now, Sync: s.Sync, Pace: pace}, back...)
 	if err != nil {
 		return nil, err
 	}
-	var reverted []teardown.Write
+	var reverted []Write
 	s.Sync.Status.Removals = slices.DeleteFunc(s.Sync.Status.Removals, func(open v1alpha1.Removal) bool {
 		if !slices.ContainsFunc(back, func(r v1alpha1.Removal) bool { return r.UID == open.UID }) {
 			return false
@@ -76,7 +75,7 @@ func (s *Step) restore(ctx context.Context) error {
 	if err := s.pause(ctx, briefly); err != nil {
 		return err
 	}
-	again, err := teardown.Restore(ctx, s.world(), s.Sync, s.Now, held, s.Sync.Status.BrakedPools())
+	again, err := Restore(ctx, s.world(), s.Sync, s.Now, held, s.Sync.Status.BrakedPools())
 	if !again.IsZero() {
 		s.WakeBy(again)
 	}
@@ -89,7 +88,7 @@ func (s *Step) unwritten() (pools []*unstructured.Unstructured) {
 	for i := range s.Plan.Changes {
 		c := &s.Plan.Changes[i]
 		if c.Settles != nil {
-			s.WakeBy(s.Now.Add(teardown.Settles))
+			s.WakeBy(s.Now.Add(Settles))
 		}
 		if (c.Action == plan.Hold || c.Reason == plan.ReasonFrozen) && c.Live != nil && c.Ref.Kind == render.NodePool {
 			pools = append(pools, c.Live)
@@ -110,14 +109,14 @@ func (s *Step) pause(ctx context.Context, pools []types.UID) error {
 	s.WakeBy(s.Now.Add(brief))
 	paused := s.Before.DeepCopy()
 	paused.Status.Removals = slices.DeleteFunc(paused.Status.Removals, func(r v1alpha1.Removal) bool { return !slices.Contains(pools, r.UID) })
-	return teardown.Revoke(ctx, s.world(), paused, s.Now)
+	return Revoke(ctx, s.world(), paused, s.Now)
 }
 
 // reverted is the write that reports a reverted removal, and how many of its NodeClaims are terminated.
-func (s *Step) reverted(r v1alpha1.Removal, claims teardown.Unrecorded) teardown.Write {
+func (s *Step) reverted(r v1alpha1.Removal, claims Unrecorded) Write {
 	stay := s.staying(r.UID)
 	terminated := max(claims.Terminated, claims.NodeClaims-stay, 0)
-	return teardown.Write{Kind: r.Kind, Name: r.Name, Action: teardown.Reverted{
+	return Write{Kind: r.Kind, Name: r.Name, Action: Reverted{
 		Commit: render.CommitOf(r.Revision), Ended: terminated, NodeClaims: max(claims.NodeClaims, terminated+stay),
 	}}
 }

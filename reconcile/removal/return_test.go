@@ -16,7 +16,6 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
-	"github.com/plumbline-dev/plumbline/reconcile/teardown"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -24,11 +23,11 @@ import (
 func TestWhatWasRevertedIsCounted(t *testing.T) {
 	for name, c := range map[string]struct {
 		wanted []render.Ref
-		want   []teardown.Write
+		want   []Write
 	}{
 		"in Git again": {
 			[]render.Ref{general},
-			[]teardown.Write{{Kind: general.Kind, Name: general.Name, Action: teardown.Reverted{Commit: "a", Ended: 2, NodeClaims: 3}}},
+			[]Write{{Kind: general.Kind, Name: general.Name, Action: Reverted{Commit: "a", Ended: 2, NodeClaims: 3}}},
 		},
 		"another NodeSync's": {nil, nil},
 	} {
@@ -36,7 +35,7 @@ func TestWhatWasRevertedIsCounted(t *testing.T) {
 			b := living(t)
 			owner := metav1.NewControllerRef(b.sync, v1alpha1.GroupVersion.WithKind(v1alpha1.NodeSyncKind))
 			record := &corev1.ConfigMap{
-				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: teardown.RecordName("prod"), OwnerReferences: []metav1.OwnerReference{*owner}},
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: RecordName("prod"), OwnerReferences: []metav1.OwnerReference{*owner}},
 				Data:       map[string]string{"p1": `{"kind": "NodePool", "name": "general", "growth": {}, "nodeClaims": 3}`},
 			}
 			if err := b.client.Create(t.Context(), record); err != nil {
@@ -62,7 +61,7 @@ func TestWhatIsHeldGetsItsGrowthBack(t *testing.T) {
 	b := living(t)
 	owner := metav1.NewControllerRef(b.sync, v1alpha1.GroupVersion.WithKind(v1alpha1.NodeSyncKind))
 	record := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: teardown.RecordName("prod"), OwnerReferences: []metav1.OwnerReference{*owner}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: RecordName("prod"), OwnerReferences: []metav1.OwnerReference{*owner}},
 		Data:       map[string]string{"p1": `{"kind": "NodePool", "name": "general", "growth": {"cpu": "100"}, "nodeClaims": 1}`},
 	}
 	stopped := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "karpenter.sh/v1", "kind": general.Kind, "spec": map[string]any{"limits": map[string]any{"cpu": "0"}}}}
@@ -206,7 +205,7 @@ func TestARevertedRemovalCountsWithWhatItHasTerminated(t *testing.T) {
 			if c.instances != nil {
 				owner := metav1.NewControllerRef(b.sync, v1alpha1.GroupVersion.WithKind(v1alpha1.NodeSyncKind))
 				record := &corev1.ConfigMap{
-					ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: teardown.RecordName("prod"), OwnerReferences: []metav1.OwnerReference{*owner}},
+					ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: RecordName("prod"), OwnerReferences: []metav1.OwnerReference{*owner}},
 					Data:       map[string]string{"p1": string(entry)},
 				}
 				if err := b.client.Create(t.Context(), record); err != nil {
@@ -228,7 +227,7 @@ func TestARevertedRemovalCountsWithWhatItHasTerminated(t *testing.T) {
 			if diff := cmp.Diff(want, s.Sync.Status.RecentRemovals); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			back := writes[0].Action.(teardown.Reverted)
+			back := writes[0].Action.(Reverted)
 			if c.instances != nil && (back.Ended != int(c.want) || back.NodeClaims != int(c.want)+1) {
 				t.Errorf("reported: %s", back)
 			}

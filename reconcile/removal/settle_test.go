@@ -9,7 +9,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/teardown"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -23,7 +22,7 @@ func TestWhatARemovalHasLeftIsLookedAtAgain(t *testing.T) {
 	}, Status: corev1.PodStatus{Phase: corev1.PodPending}}
 	owner := metav1.NewControllerRef(b.sync, v1alpha1.GroupVersion.WithKind(v1alpha1.NodeSyncKind))
 	record := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: teardown.RecordName("prod"), OwnerReferences: []metav1.OwnerReference{*owner}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: RecordName("prod"), OwnerReferences: []metav1.OwnerReference{*owner}},
 		Data:       map[string]string{"p0": `{"kind":"NodePool","name":"batch","left":[{"namespace":"default","name":"web","uid":"w1","since":"` + now.UTC().Format("2006-01-02T15:04:05Z") + `"}]}`},
 	}
 	for _, object := range []client.Object{pod, record} {
@@ -71,7 +70,7 @@ func TestWhatWasRecordedInVainIsForgotten(t *testing.T) {
 			b := newBed(t)
 			owner := metav1.NewControllerRef(b.sync, v1alpha1.GroupVersion.WithKind(v1alpha1.NodeSyncKind))
 			record := &corev1.ConfigMap{
-				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: teardown.RecordName("prod"), OwnerReferences: []metav1.OwnerReference{*owner}},
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: RecordName("prod"), OwnerReferences: []metav1.OwnerReference{*owner}},
 				Data:       map[string]string{c.uid: `{"kind":"NodePool","name":"general","instances":{"aws:///eu-west-1a/i-0123456789abcdef0":""},"growth":{"cpu":"100"},"nodeClaims":1}`},
 			}
 			if err := b.client.Create(t.Context(), record); err != nil {

@@ -1,8 +1,19 @@
-// Package removal takes away what has left Git, and what a NodeSync leaves behind that is
-// being deleted. Candidates of a Plan and what lives go in; status.removals, and the record
-// of what was applied (package inventory), come out of it. Each removal is recorded first,
-// and taken one step further in each later pass by package teardown, which is the rule and
-// the driver; this package says on which terms. It never forces, and never waits.
+// Package removal removes what has left Git, without stranding a node, and what a NodeSync manages that is being deleted.
+//
+// Next is the whole rule, a function from values to values: a Removal and what is seen of its object are its input; the Removal one
+// step further and the Actions to take are its result. It has no clock, no client and no context, so that every order of events,
+// crash and stale cache can be played through in a test; the scripts under testdata are such plays. Drive is the I/O around it: it
+// observes, answers the questions that Next has, and acts, with the object's UID and resourceVersion as preconditions and a check of
+// the lease before each delete. Step says on which terms removals go on (gates.go), and keeps status.removals.
+//
+// A pool is deleted last: it is recorded, its growth is stopped, its NodeClaims are terminated, EC2 is queried, and only then it is
+// deleted. What a reconcile deletes, an earlier one has recorded. Nothing is ever forced: a removal that stands still is Stalled, with
+// a diagnosis, for as long as it takes. Release undoes what open removals have done if the NodeSync is deleted and leaves its
+// nodes.
+//
+// TerminationLook finds NodeClaims, Nodes and instances outside removals that have been terminating for longer than expected, whichever
+// client deleted them, and names what each waits for. It reads past the watch cache once a minute, and only while something is
+// overdue.
 package removal
 
 import (
@@ -22,12 +33,10 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
-	"github.com/plumbline-dev/plumbline/reconcile/inventory"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
-	"github.com/plumbline-dev/plumbline/reconcile/teardown"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -40,7 +49,7 @@ type Tools struct {
 	// Nodes is the cluster whose nodes end.
 	Nodes cluster.Clients
 	// EC2 is the client of a region.
-	EC2 func(ctx context.Context, region string) (teardown.EC2, error)
+	EC2 func(ctx context.Context, region string) (EC2, error)
 	// AskEvery is the least time between two questions to EC2.
 	AskEvery time.Duration
 	// Log is what Karpenter's controller has logged last, for a diagnosis; empty if it cannot be read.
@@ -79,11 +88,11 @@ type Step struct {
 	Revision string
 	Applied  bool
 	Written  []plan.Write
-	Ready    observe.ByRef
+	Ready    cluster.ByRef
 
 	// Controller says how far Karpenter's controller is, and Alive that it has a ready
 	// replica.
-	Controller observe.Readiness
+	Controller cluster.Readiness
 	Alive      bool
 	// Cluster is the name by which Karpenter tags instances, and Region where they are.
 	Cluster, Region string
@@ -106,7 +115,7 @@ type Step struct {
 // Result is what a Step comes to.
 type Result struct {
 	// Writes are the writes to the cluster.
-	Writes []teardown.Write
+	Writes []Write
 	// Ended says how the deletion of the NodeSync has ended; empty while it has not.
 	Ended string
 }
@@ -115,13 +124,13 @@ type Result struct {
 // again. The zero value remembers nothing.
 type Memory struct {
 	// applied is the record of what was applied; nil until it is read.
-	applied *inventory.Store
+	applied *apply.RecordStore
 	// lost are the NodePools whose nodes were reported lost with them.
 	lost map[types.UID]bool
 	// askedAt is when EC2 was asked last about removals, and absent are the instances that
 	// its answers lack, and for how long.
 	askedAt time.Time
-	absent  map[string]teardown.Absence
+	absent  map[string]Absence
 	// evicted are the NodeClaims that end and whose pods are noted.
 	evicted map[types.UID]bool
 	// settled reports whether no pod is left without a node by a removal.
@@ -156,7 +165,7 @@ func (s *Step) recallApplied(ctx context.Context) error {
 	if s.Memory.applied != nil {
 		return nil
 	}
-	store, err := inventory.Load(ctx, s.Uncached, s.Sync)
+	store, err := apply.LoadRecord(ctx, s.Uncached, s.Sync)
 	if err != nil {
 		return err
 	}
@@ -194,7 +203,7 @@ func (s *Step) saveApplied(ctx context.Context, gone map[types.UID]bool) error {
 		return err
 	}
 	maps.Copy(owned, relabelled)
-	next := inventory.Next(store.Record, owned, s.Live.Objects, gone)
+	next := apply.NextRecord(store.Record, owned, s.Live.Objects, gone)
 	switch {
 	case s.Withheld(ctx, s.Sync, s.Relabelled) == nil:
 		next.Revision = cmp.Or(s.Sync.Status.NewestAppliedRevision(), next.Revision)
@@ -225,7 +234,7 @@ func (m *Memory) RecordLost(owner plan.Owner, live plan.Live, set *render.Set) b
 // RecordLost reports whether a record is not the one of what lives: it was deleted, or has lost its
 // revision, or was restored to one that is older than a NodePool that left Git. The name of each
 // is recorded before it is created or adopted.
-func RecordLost(store *inventory.Store, owner plan.Owner, live plan.Live, set *render.Set) bool {
+func RecordLost(store *apply.RecordStore, owner plan.Owner, live plan.Live, set *render.Set) bool {
 	if store.Lost() {
 		return true
 	}

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
-	"github.com/plumbline-dev/plumbline/reconcile/inventory"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -41,15 +41,15 @@ func (s *Step) Vanished(ctx context.Context) ([]plan.Vanished, error) {
 
 // Vanished are the NodePools that a record says were applied, that a Set lacks, and that
 // another client has deleted. live.Removals are the recorded removals.
-func Vanished(ctx context.Context, reader client.Reader, record inventory.Record, live plan.Live, set *render.Set) ([]plan.Vanished, error) {
+func Vanished(ctx context.Context, reader client.Reader, record apply.Record, live plan.Live, set *render.Set) ([]plan.Vanished, error) {
 	found, _, err := vanished(ctx, reader, record, live, set)
 	return found, err
 }
 
 // vanished are those, and the deleted NodePools that the Set has.
-func vanished(ctx context.Context, reader client.Reader, record inventory.Record, live plan.Live, set *render.Set) (found []plan.Vanished, wanted []inventory.Entry, err error) {
-	var left []inventory.Entry
-	for _, e := range inventory.Vanished(record, live.Objects) {
+func vanished(ctx context.Context, reader client.Reader, record apply.Record, live plan.Live, set *render.Set) (found []plan.Vanished, wanted []apply.RecordEntry, err error) {
+	var left []apply.RecordEntry
+	for _, e := range apply.Vanished(record, live.Objects) {
 		switch {
 		case e.Ref.Kind != render.NodePool, leaves(live.Removals, e.UID):
 		case wants(set, e.Ref):
@@ -58,7 +58,7 @@ func vanished(ctx context.Context, reader client.Reader, record inventory.Record
 			left = append(left, e)
 		}
 	}
-	missing, err := inventory.Missing(ctx, reader, left)
+	missing, err := apply.Missing(ctx, reader, left)
 	for _, e := range missing {
 		found = append(found, plan.Vanished{Ref: e.Ref, UID: e.UID})
 	}
@@ -74,18 +74,18 @@ func leaves(removals []v1alpha1.Removal, uid types.UID) bool {
 
 // terminating are the NodePools of Git that another client has deleted in the
 // foreground: they are there until their nodes are gone.
-func (s *Step) terminating() []inventory.Entry {
+func (s *Step) terminating() []apply.RecordEntry {
 	if s.Set == nil {
 		return nil
 	}
-	var found []inventory.Entry
+	var found []apply.RecordEntry
 	for _, object := range s.Set.Objects {
 		live := s.Live.Objects[object.Ref]
 		if object.Ref.Kind != render.NodePool || live == nil || leaves(s.Sync.Status.Removals, live.GetUID()) {
 			continue
 		}
 		if _, deleted, _ := unstructured.NestedString(live.Object, "metadata", "deletionTimestamp"); deleted {
-			found = append(found, inventory.Entry{Ref: object.Ref, UID: live.GetUID()})
+			found = append(found, apply.RecordEntry{Ref: object.Ref, UID: live.GetUID()})
 		}
 	}
 	return found
@@ -93,7 +93,7 @@ func (s *Step) terminating() []inventory.Entry {
 
 // reportLostPools reports once which nodes end with a NodePool of Git that was deleted
 // by hand. What goes with a CRD was reported with it.
-func (s *Step) reportLostPools(ctx context.Context, pools []inventory.Entry) error {
+func (s *Step) reportLostPools(ctx context.Context, pools []apply.RecordEntry) error {
 	var names []string
 	nodes := 0
 	for _, e := range pools {
@@ -137,7 +137,7 @@ func (s *Step) reportLostPools(ctx context.Context, pools []inventory.Entry) err
 }
 
 // nodesLost are the NodeClaims, with their nodes, that end with a pool.
-func (s *Step) nodesLost(pool inventory.Entry) []string {
+func (s *Step) nodesLost(pool apply.RecordEntry) []string {
 	var lost []string
 	for _, n := range s.Live.NodeClaims {
 		if n.PoolUID == pool.UID || n.PoolUID == "" && n.Pool == pool.Ref.Name && n.Deleting {
@@ -149,7 +149,7 @@ func (s *Step) nodesLost(pool inventory.Entry) []string {
 
 // orphans are the NodeClaims, with their nodes, that a pool leaves behind: those of one that is
 // being deleted with --cascade=orphan, and those that have lost their owner and do not end.
-func (s *Step) orphans(pool inventory.Entry) []string {
+func (s *Step) orphans(pool apply.RecordEntry) []string {
 	live := s.Live.Objects[pool.Ref]
 	leaving := live != nil && live.GetUID() == pool.UID && slices.Contains(live.GetFinalizers(), metav1.FinalizerOrphanDependents)
 	var left []string

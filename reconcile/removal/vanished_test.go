@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/inventory"
+	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -186,7 +186,7 @@ func TestNodesThatAPoolLeavesBehind(t *testing.T) {
 				s.Live.Objects = map[render.Ref]*plan.Object{general: plan.NewObject(c.pool)}
 			}
 			for range 2 {
-				if err := s.reportLostPools(t.Context(), []inventory.Entry{{Ref: general, UID: "p1"}}); err != nil {
+				if err := s.reportLostPools(t.Context(), []apply.RecordEntry{{Ref: general, UID: "p1"}}); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
-	"github.com/plumbline-dev/plumbline/reconcile/preview"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/render"
 	"github.com/plumbline-dev/plumbline/render/schema"
@@ -34,7 +33,7 @@ spec:
 }
 
 // replacingPools is a Preview of a commit that outdates all nodes of some pools, each of ten.
-func replacingPools(t *testing.T, guard v1alpha1.Guard, names ...string) *preview.Preview {
+func replacingPools(t *testing.T, guard v1alpha1.Guard, names ...string) *Preview {
 	t.Helper()
 	return previewOf(t, guard, func(name string) (before, after string) {
 		return poolYAML(name, "metadata: {labels: {a: b}}", "20%"), poolYAML(name, "metadata: {labels: {a: c}}", "20%")
@@ -42,7 +41,7 @@ func replacingPools(t *testing.T, guard v1alpha1.Guard, names ...string) *previe
 }
 
 // previewOf is a Preview of a commit that changes some pools, each of ten nodes.
-func previewOf(t *testing.T, guard v1alpha1.Guard, text func(name string) (before, after string), names ...string) *preview.Preview {
+func previewOf(t *testing.T, guard v1alpha1.Guard, text func(name string) (before, after string), names ...string) *Preview {
 	t.Helper()
 	crds, _, err := schema.Embedded()
 	if err != nil {
@@ -61,7 +60,7 @@ func previewOf(t *testing.T, guard v1alpha1.Guard, text func(name string) (befor
 	}
 	live, set := map[render.Ref]*unstructured.Unstructured{}, &render.Set{Revision: "main@sha1:0123"}
 	live[render.Ref{Kind: render.EC2NodeClass, Name: "default"}] = read("{apiVersion: karpenter.k8s.aws/v1, kind: EC2NodeClass, metadata: {name: default, uid: default}, spec: {}}")
-	seen := &preview.Preview{}
+	seen := &Preview{}
 	for _, name := range names {
 		ref := render.Ref{Kind: render.NodePool, Name: name}
 		before, after := text(name)

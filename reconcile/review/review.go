@@ -12,7 +12,6 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
-	"github.com/plumbline-dev/plumbline/reconcile/preview"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/redact"
 	"github.com/plumbline-dev/plumbline/render"
@@ -34,7 +33,7 @@ type Review struct {
 
 // Input is what a Review is of.
 type Input struct {
-	*preview.Preview
+	*Preview
 	// Branch is the one that the commit is to be merged into, and Behind reports that it has commits in force which
 	// the commit lacks. Lacks is its newest commit, where that is not in force and the commit lacks it; empty if
 	// there is none, or a merge adds nothing to it.
@@ -72,7 +71,7 @@ func Of(in Input) Review {
 
 // Refused is the Review of a commit of which there is no plan.
 func Refused(err error, hide redact.Redactor) Review {
-	r := Review{of: Input{Preview: &preview.Preview{Plan: &plan.Plan{}}, Hide: hide}}
+	r := Review{of: Input{Preview: &Preview{Plan: &plan.Plan{}}, Hide: hide}}
 	r.stopped(err)
 	return r
 }

@@ -15,13 +15,12 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
-	"github.com/plumbline-dev/plumbline/reconcile/preview"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/redact"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-func removal(name string, nodes int, held bool) plan.Candidate {
+func leavingPool(name string, nodes int, held bool) plan.Candidate {
 	c := plan.Candidate{Ref: render.Ref{Kind: render.NodePool, Name: name}, Nodes: nodes, Held: held}
 	if held {
 		c.Reason, c.Message = "MaxRemovedPools", "spec.guard.maxRemovedPools is 1"
@@ -30,7 +29,7 @@ func removal(name string, nodes int, held bool) plan.Candidate {
 }
 
 func move(name string, nodes int, to ...string) plan.Candidate {
-	c := removal(name, nodes, false)
+	c := leavingPool(name, nodes, false)
 	c.MovesTo = to
 	return c
 }
@@ -42,33 +41,33 @@ func TestOneLine(t *testing.T) {
 	frozen := plan.Frozen{Message: "no node is removed or replaced before ten; in an emergency set the annotation"}
 	replaces := plan.Change{Ref: change.Ref, Action: plan.Wait, Effect: plan.EffectReplace, Nodes: 10, Message: frozen.Message}
 	cases := map[string]struct {
-		in    preview.Preview
+		in    Preview
 		state report.State
 		line  string
 	}{
-		"nothing":             {preview.Preview{Plan: &plan.Plan{}}, report.Success, "no change"},
-		"objects":             {preview.Preview{Plan: &plan.Plan{Changes: []plan.Change{change, change}}}, report.Success, "2 objects change, no node is touched; no hold"},
-		"a removal":           {preview.Preview{Plan: &plan.Plan{Removals: []plan.Candidate{removal("b", 3, false)}}}, report.Success, "drains 3 of 3 nodes of b; no hold"},
-		"a move":              {preview.Preview{Plan: &plan.Plan{Removals: []plan.Candidate{move("b", 12, "b2")}}}, report.Success, "moves 12 of 12 nodes of b to b2; no hold"},
-		"a split":             {preview.Preview{Plan: &plan.Plan{Removals: []plan.Candidate{move("b", 1, "b2", "b3")}}}, report.Success, "moves 1 of 1 nodes of b to b2, b3; no hold"},
-		"two moves":           {preview.Preview{Plan: &plan.Plan{Removals: []plan.Candidate{move("b", 3, "b2"), move("c", 1, "b2")}}}, report.Success, "moves 4 nodes of 2 pools; no hold"},
-		"one of two moves":    {preview.Preview{Plan: &plan.Plan{Removals: []plan.Candidate{move("b", 3, "b2"), removal("c", 1, false)}}}, report.Success, "drains 4 nodes of 2 pools; no hold"},
-		"held removals":       {preview.Preview{Plan: &plan.Plan{Removals: []plan.Candidate{removal("b", 3, true), removal("c", 1, true)}}}, report.Failure, "held: removal of NodePool/b, 3 nodes; and 1 more"},
-		"a refused object":    {preview.Preview{Plan: &plan.Plan{Changes: []plan.Change{refused}, Removals: []plan.Candidate{removal("b", 3, true)}}}, report.Failure, "refused: NodePool/a: weight is not valid"},
-		"refused as whole":    {preview.Preview{Stopped: errors.New("plumbline.yaml is missing")}, report.Failure, "refused: plumbline.yaml is missing"},
-		"waits":               {preview.Preview{Stopped: fault.Waits(errors.New("waiting for the schema: crd x"))}, report.Pending, "waits: the schema: crd x"},
-		"a freeze":            {preview.Preview{Plan: &plan.Plan{Frozen: frozen, Changes: []plan.Change{change, replaces}}}, report.Success, "waits: NodePool/a, 10 nodes: no node is removed or replaced before ten"},
-		"it keeps a removal":  {preview.Preview{Plan: &plan.Plan{Frozen: frozen, Removals: []plan.Candidate{removal("b", 3, false), removal("c", 1, false)}}}, report.Success, "waits: removal of NodePool/b, 3 nodes: no node is removed or replaced before ten; and 1 more"},
-		"main has it already": {preview.Preview{Plan: &plan.Plan{Frozen: frozen, Removals: []plan.Candidate{recorded(removal("b", 3, false))}}}, report.Success, "1 object changes, no node is touched; no hold"},
-		"and the charts":      {preview.Preview{Plan: &plan.Plan{Frozen: frozen}, ChartsChange: "Karpenter 1.8.6 is upgraded to 1.9.0: nodes drift; this waits: " + frozen.Message}, report.Success, "waits: Karpenter 1.8.6 is upgraded to 1.9.0: no node is removed or replaced before ten"},
-		"and touches nothing": {preview.Preview{Plan: &plan.Plan{Frozen: frozen, Changes: []plan.Change{change}}}, report.Success, "1 object changes, no node is touched; no hold"},
-		"a class of another":  {preview.Preview{Plan: &plan.Plan{Changes: []plan.Change{{Ref: change.Ref, Action: plan.Wait, Message: "NodePool/a waits for EC2NodeClass/x of NodeSync/y"}}}}, report.Success, "waits: NodePool/a: waits for EC2NodeClass/x of NodeSync/y"},
-		"waits, and is held":  {preview.Preview{Plan: &plan.Plan{Frozen: frozen, Changes: []plan.Change{replaces}, Removals: []plan.Candidate{removal("b", 3, true)}}}, report.Failure, "held: removal of NodePool/b, 3 nodes"},
-		"charts are unknown":  {preview.Preview{Plan: &plan.Plan{Changes: []plan.Change{change}}, ChartsUnknown: true}, report.Success, "1 object changes, no node is touched; no hold; what becomes of the charts is not known here"},
-		"and it upgrades":     {preview.Preview{Plan: &plan.Plan{}, ChartsUnknown: true, VersionChanges: "1.8.6 to 1.14.1"}, report.Failure, "Karpenter 1.8.6 to 1.14.1: what its charts do is not known here"},
-		"charts refused":      {preview.Preview{Plan: &plan.Plan{}, ChartsRefused: errors.New("1.2 is too old")}, report.Failure, "refused: 1.2 is too old"},
+		"nothing":             {Preview{Plan: &plan.Plan{}}, report.Success, "no change"},
+		"objects":             {Preview{Plan: &plan.Plan{Changes: []plan.Change{change, change}}}, report.Success, "2 objects change, no node is touched; no hold"},
+		"a removal":           {Preview{Plan: &plan.Plan{Removals: []plan.Candidate{leavingPool("b", 3, false)}}}, report.Success, "drains 3 of 3 nodes of b; no hold"},
+		"a move":              {Preview{Plan: &plan.Plan{Removals: []plan.Candidate{move("b", 12, "b2")}}}, report.Success, "moves 12 of 12 nodes of b to b2; no hold"},
+		"a split":             {Preview{Plan: &plan.Plan{Removals: []plan.Candidate{move("b", 1, "b2", "b3")}}}, report.Success, "moves 1 of 1 nodes of b to b2, b3; no hold"},
+		"two moves":           {Preview{Plan: &plan.Plan{Removals: []plan.Candidate{move("b", 3, "b2"), move("c", 1, "b2")}}}, report.Success, "moves 4 nodes of 2 pools; no hold"},
+		"one of two moves":    {Preview{Plan: &plan.Plan{Removals: []plan.Candidate{move("b", 3, "b2"), leavingPool("c", 1, false)}}}, report.Success, "drains 4 nodes of 2 pools; no hold"},
+		"held removals":       {Preview{Plan: &plan.Plan{Removals: []plan.Candidate{leavingPool("b", 3, true), leavingPool("c", 1, true)}}}, report.Failure, "held: removal of NodePool/b, 3 nodes; and 1 more"},
+		"a refused object":    {Preview{Plan: &plan.Plan{Changes: []plan.Change{refused}, Removals: []plan.Candidate{leavingPool("b", 3, true)}}}, report.Failure, "refused: NodePool/a: weight is not valid"},
+		"refused as whole":    {Preview{Stopped: errors.New("plumbline.yaml is missing")}, report.Failure, "refused: plumbline.yaml is missing"},
+		"waits":               {Preview{Stopped: fault.Waits(errors.New("waiting for the schema: crd x"))}, report.Pending, "waits: the schema: crd x"},
+		"a freeze":            {Preview{Plan: &plan.Plan{Frozen: frozen, Changes: []plan.Change{change, replaces}}}, report.Success, "waits: NodePool/a, 10 nodes: no node is removed or replaced before ten"},
+		"it keeps a removal":  {Preview{Plan: &plan.Plan{Frozen: frozen, Removals: []plan.Candidate{leavingPool("b", 3, false), leavingPool("c", 1, false)}}}, report.Success, "waits: removal of NodePool/b, 3 nodes: no node is removed or replaced before ten; and 1 more"},
+		"main has it already": {Preview{Plan: &plan.Plan{Frozen: frozen, Removals: []plan.Candidate{recorded(leavingPool("b", 3, false))}}}, report.Success, "1 object changes, no node is touched; no hold"},
+		"and the charts":      {Preview{Plan: &plan.Plan{Frozen: frozen}, ChartsChange: "Karpenter 1.8.6 is upgraded to 1.9.0: nodes drift; this waits: " + frozen.Message}, report.Success, "waits: Karpenter 1.8.6 is upgraded to 1.9.0: no node is removed or replaced before ten"},
+		"and touches nothing": {Preview{Plan: &plan.Plan{Frozen: frozen, Changes: []plan.Change{change}}}, report.Success, "1 object changes, no node is touched; no hold"},
+		"a class of another":  {Preview{Plan: &plan.Plan{Changes: []plan.Change{{Ref: change.Ref, Action: plan.Wait, Message: "NodePool/a waits for EC2NodeClass/x of NodeSync/y"}}}}, report.Success, "waits: NodePool/a: waits for EC2NodeClass/x of NodeSync/y"},
+		"waits, and is held":  {Preview{Plan: &plan.Plan{Frozen: frozen, Changes: []plan.Change{replaces}, Removals: []plan.Candidate{leavingPool("b", 3, true)}}}, report.Failure, "held: removal of NodePool/b, 3 nodes"},
+		"charts are unknown":  {Preview{Plan: &plan.Plan{Changes: []plan.Change{change}}, ChartsUnknown: true}, report.Success, "1 object changes, no node is touched; no hold; what becomes of the charts is not known here"},
+		"and it upgrades":     {Preview{Plan: &plan.Plan{}, ChartsUnknown: true, VersionChanges: "1.8.6 to 1.14.1"}, report.Failure, "Karpenter 1.8.6 to 1.14.1: what its charts do is not known here"},
+		"charts refused":      {Preview{Plan: &plan.Plan{}, ChartsRefused: errors.New("1.2 is too old")}, report.Failure, "refused: 1.2 is too old"},
 		"charts that change": {
-			preview.Preview{Plan: &plan.Plan{}, ChartsChange: "Karpenter 1.8.6 is upgraded to 1.9.0: chart karpenter-crd, then chart karpenter"},
+			Preview{Plan: &plan.Plan{}, ChartsChange: "Karpenter 1.8.6 is upgraded to 1.9.0: chart karpenter-crd, then chart karpenter"},
 			report.Success, "Karpenter 1.8.6 is upgraded to 1.9.0 (nodes: plumbline plan); no hold",
 		},
 	}
@@ -80,10 +79,10 @@ func TestOneLine(t *testing.T) {
 			}
 		})
 	}
-	if r := Of(Input{Preview: &preview.Preview{}, Branch: "main", Behind: true, Lacks: "0123456"}); r.State != report.Failure || r.Line != "lacks 0123456 of main, which is not in force yet: update the branch; as it is: no change" {
+	if r := Of(Input{Preview: &Preview{}, Branch: "main", Behind: true, Lacks: "0123456"}); r.State != report.Failure || r.Line != "lacks 0123456 of main, which is not in force yet: update the branch; as it is: no change" {
 		t.Errorf("%s %q", r.State, r.Line)
 	}
-	if r := Of(Input{Preview: &preview.Preview{}, Branch: "main", Behind: true}); r.State != report.Success || r.Line != "behind main: no change" {
+	if r := Of(Input{Preview: &Preview{}, Branch: "main", Behind: true}); r.State != report.Success || r.Line != "behind main: no change" {
 		t.Error(r.Line)
 	}
 }
@@ -92,9 +91,9 @@ func TestOneLine(t *testing.T) {
 // them, and what came out of a Secret does not.
 func TestACommitCannotWriteTheComment(t *testing.T) {
 	evil := "a` @octocat <img src=x> [l](http://x) | cell\n```\n# h \u202e"
-	held := removal(evil, 3, true)
+	held := leavingPool(evil, 3, true)
 	held.Message = evil
-	in := preview.Preview{Plan: &plan.Plan{Removals: []plan.Candidate{held}, Warnings: []string{evil}}, Warnings: []string{"the registry has s3cret-t0ken"}}
+	in := Preview{Plan: &plan.Plan{Removals: []plan.Candidate{held}, Warnings: []string{evil}}, Warnings: []string{"the registry has s3cret-t0ken"}}
 	text := Of(Input{Preview: &in, Hide: redact.Credentials("s3cret-t0ken")}).Markdown(Title{NodeSync: "prod", Cluster: evil, Commit: "c0ffee"}, report.MarkupOf("github"))
 	if strings.Contains(text, "s3cret-t0ken") || strings.Contains(text, "\u202e") {
 		t.Errorf("the comment has what nobody is to see:\n%s", text)
@@ -121,7 +120,7 @@ func TestACommitCannotWriteTheComment(t *testing.T) {
 // TestTheTimeOfARemoval: in the table stands how many rounds it takes, as spec.removal says.
 func TestTheTimeOfARemoval(t *testing.T) {
 	most := intstr.FromInt32(3)
-	in := preview.Preview{Plan: &plan.Plan{Removals: []plan.Candidate{removal("b", 7, false)}}, Removal: v1alpha1.RemovalPolicy{MaxUnavailable: &most}}
+	in := Preview{Plan: &plan.Plan{Removals: []plan.Candidate{leavingPool("b", 7, false)}}, Removal: v1alpha1.RemovalPolicy{MaxUnavailable: &most}}
 	got := Of(Input{Preview: &in}).Markdown(Title{NodeSync: "prod", Commit: "c0ffee"}, report.MarkupOf("github"))
 	if !strings.Contains(got, "| 7 of 7 | Drain | `it left Git` | `3 rounds at least` |") {
 		t.Error(got)
@@ -138,7 +137,7 @@ func TestTheFolderOfAWhatIf(t *testing.T) {
 			t.Errorf("of %q: %s, want %s", path, got, folder)
 		}
 	}
-	quiet := Of(Input{Preview: &preview.Preview{Plan: &plan.Plan{}}}).Markdown(Title{NodeSync: "prod", Commit: "c0ffee"}, report.MarkupOf("github"))
+	quiet := Of(Input{Preview: &Preview{Plan: &plan.Plan{}}}).Markdown(Title{NodeSync: "prod", Commit: "c0ffee"}, report.MarkupOf("github"))
 	if strings.Contains(quiet, "--what-if") {
 		t.Errorf("a what-if of nothing:\n%s", quiet)
 	}
@@ -146,9 +145,9 @@ func TestTheFolderOfAWhatIf(t *testing.T) {
 
 // TestACommentIsBounded: a commit that renames everything fits what hosts take.
 func TestACommentIsBounded(t *testing.T) {
-	in := preview.Preview{Plan: &plan.Plan{}}
+	in := Preview{Plan: &plan.Plan{}}
 	for i := range 5000 {
-		in.Plan.Removals = append(in.Plan.Removals, removal(fmt.Sprintf("pool-%d-%s", i, strings.Repeat("é", 400)), i, i%2 == 0))
+		in.Plan.Removals = append(in.Plan.Removals, leavingPool(fmt.Sprintf("pool-%d-%s", i, strings.Repeat("é", 400)), i, i%2 == 0))
 		in.Plan.Warnings = append(in.Plan.Warnings, strings.Repeat("é", 400))
 	}
 	r := Of(Input{Preview: &in})

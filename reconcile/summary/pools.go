@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
@@ -39,7 +39,7 @@ func Pools(owned []*unstructured.Unstructured, claims map[string][]*karpv1.NodeC
 	pools := make([]Pool, 0, len(owned))
 	for _, pool := range owned {
 		p := Pool{
-			Name: pool.GetName(), Created: pool.GetCreationTimestamp(), Ready: observe.Ready(plan.NewObject(pool)).Ready,
+			Name: pool.GetName(), Created: pool.GetCreationTimestamp(), Ready: cluster.Ready(plan.NewObject(pool)).Ready,
 			LimitUsed: LimitUsed(pool), Nodes: len(claims[pool.GetName()]),
 		}
 		for _, claim := range claims[pool.GetName()] {

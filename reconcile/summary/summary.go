@@ -16,10 +16,9 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/brake"
-	"github.com/plumbline-dev/plumbline/reconcile/nodes"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/recorder"
+	"github.com/plumbline-dev/plumbline/reconcile/rollout"
 	"github.com/plumbline-dev/plumbline/redact"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -135,7 +134,7 @@ func (s Status) Lines() []Line {
 	if s.Rollout != nil {
 		lines = append(lines, Line{"rollout", s.RolloutMessage(), &s.Rollout.Since})
 	}
-	if words := brake.Words(s.PoolRollouts); words != "" {
+	if words := rollout.Words(s.PoolRollouts); words != "" {
 		lines = append(lines, Line{"brake", OneLine(words), nil})
 	}
 	for _, about := range []Line{
@@ -165,7 +164,7 @@ func (s Status) RolloutMessage() string {
 	if s.Rollout == nil {
 		return ""
 	}
-	return OneLine(nodes.RolloutWords(brake.Awaits(*s.Rollout, s.PoolRollouts)))
+	return OneLine(rollout.RolloutWords(rollout.Awaits(*s.Rollout, s.PoolRollouts)))
 }
 
 // before puts a word before a text; nothing where that is empty.
@@ -220,7 +219,7 @@ func (s Status) Headline() string {
 	if s.Rollout == nil || !State(s.State).OfNodes() {
 		return s.State
 	}
-	return s.State + ": " + nodes.Replaced(*s.Rollout)
+	return s.State + ": " + rollout.Replaced(*s.Rollout)
 }
 
 // WaitsFor says in one line what a removal waits for, and of one that is stalled since when nothing of it moves.
@@ -320,7 +319,7 @@ func stateOfNodes(sync *v1alpha1.NodeSync) State {
 	}
 	switch conditions.GetReason(sync, v1alpha1.RolledOutCondition) {
 	case v1alpha1.ReasonRolloutBraked:
-		if brake.OnlyHeld(sync.Status.PoolRollouts) {
+		if rollout.OnlyHeld(sync.Status.PoolRollouts) {
 			return RolloutHeld
 		}
 		return RolloutStopped

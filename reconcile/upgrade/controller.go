@@ -13,7 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 )
 
 // container is the controller's in its pod (charts/karpenter/templates/deployment.yaml).
@@ -143,10 +143,10 @@ const leaseName = "karpenter-leader-election"
 // can be ready while one of the version before still does the work, since a
 // leader that ends does not give up its lease. Where the election is off each
 // replica works. It reads past the cache.
-func Leads(ctx context.Context, reader client.Reader, deployment *appsv1.Deployment) (observe.Readiness, error) {
+func Leads(ctx context.Context, reader client.Reader, deployment *appsv1.Deployment) (cluster.Readiness, error) {
 	whole, pods, err := readReplicas(ctx, reader, deployment)
 	if err != nil || electsNone(whole) {
-		return observe.Readiness{Ready: err == nil}, err
+		return cluster.Readiness{Ready: err == nil}, err
 	}
 	_, is, err := leader(ctx, reader, whole, pods)
 	return is, err
@@ -155,56 +155,56 @@ func Leads(ctx context.Context, reader client.Reader, deployment *appsv1.Deploym
 // OneLeads reports whether a Deployment that is not complete serves all the same: no
 // pod of an earlier template is left, and one that is ready leads, or all do where
 // the election is off. The message names a replica that is missing, and why.
-func OneLeads(ctx context.Context, reader client.Reader, deployment *appsv1.Deployment) (observe.Readiness, error) {
-	message := observe.RolledOut(deployment).Message
-	if !observe.Partly(deployment) {
-		return observe.Readiness{Message: message}, nil
+func OneLeads(ctx context.Context, reader client.Reader, deployment *appsv1.Deployment) (cluster.Readiness, error) {
+	message := cluster.RolledOut(deployment).Message
+	if !cluster.Partly(deployment) {
+		return cluster.Readiness{Message: message}, nil
 	}
 	whole, pods, err := readReplicas(ctx, reader, deployment)
 	if err != nil {
-		return observe.Readiness{}, err
+		return cluster.Readiness{}, err
 	}
 	if !electsNone(whole) {
 		leads, is, err := leader(ctx, reader, whole, pods)
 		if err != nil {
-			return observe.Readiness{}, err
+			return cluster.Readiness{}, err
 		}
 		if is.Ready && !ready(leads) {
-			is = observe.Readiness{Message: fmt.Sprintf("pod/%s leads, and is not ready", leads.Name)}
+			is = cluster.Readiness{Message: fmt.Sprintf("pod/%s leads, and is not ready", leads.Name)}
 		}
 		if !is.Ready {
-			return observe.Readiness{Message: message + "; " + is.Message}, nil
+			return cluster.Readiness{Message: message + "; " + is.Message}, nil
 		}
 	}
 	if missing := worst(pods); missing != nil {
 		message += "; " + describe(missing)
 	}
-	return observe.Readiness{Ready: true, Message: message}, nil
+	return cluster.Readiness{Ready: true, Message: message}, nil
 }
 
 // leader is the pod that holds the lease, and whether it is one of the newest
 // template that goes on.
-func leader(ctx context.Context, reader client.Reader, deployment *appsv1.Deployment, pods []corev1.Pod) (*corev1.Pod, observe.Readiness, error) {
+func leader(ctx context.Context, reader client.Reader, deployment *appsv1.Deployment, pods []corev1.Pod) (*corev1.Pod, cluster.Readiness, error) {
 	lease := &coordinationv1.Lease{}
 	err := reader.Get(ctx, client.ObjectKey{Namespace: deployment.Namespace, Name: leaseName}, lease)
 	if client.IgnoreNotFound(err) != nil {
-		return nil, observe.Readiness{}, fmt.Errorf("read lease %s: %w", leaseName, err)
+		return nil, cluster.Readiness{}, fmt.Errorf("read lease %s: %w", leaseName, err)
 	}
 	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
-		return nil, observe.Readiness{Message: "no replica of deployment/" + deployment.Name + " leads yet"}, nil
+		return nil, cluster.Readiness{Message: "no replica of deployment/" + deployment.Name + " leads yet"}, nil
 	}
 	host, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_") // client-go: <host name>_<UUID>
 	pod := podOn(pods, host)
 	if pod == nil {
-		return nil, observe.Readiness{Message: fmt.Sprintf("lease %s is held by %s, which is gone, until it runs out", leaseName, host)}, nil
+		return nil, cluster.Readiness{Message: fmt.Sprintf("lease %s is held by %s, which is gone, until it runs out", leaseName, host)}, nil
 	}
 	if has, want := image(pod.Spec.Containers), image(deployment.Spec.Template.Spec.Containers); has != want {
-		return pod, observe.Readiness{Message: fmt.Sprintf("pod/%s still leads, with image %s", pod.Name, has)}, nil
+		return pod, cluster.Readiness{Message: fmt.Sprintf("pod/%s still leads, with image %s", pod.Name, has)}, nil
 	}
 	if pod.DeletionTimestamp != nil {
-		return pod, observe.Readiness{Message: fmt.Sprintf("pod/%s still leads, and is terminating", pod.Name)}, nil
+		return pod, cluster.Readiness{Message: fmt.Sprintf("pod/%s still leads, and is terminating", pod.Name)}, nil
 	}
-	return pod, observe.Readiness{Ready: true}, nil
+	return pod, cluster.Readiness{Ready: true}, nil
 }
 
 // podOn is the pod whose processes see a host name: that of its node where it is on
@@ -247,45 +247,45 @@ type Renewal struct {
 // Ready. Where leader election is off, it is the only one that is Ready. A
 // Deployment tells of a pod that is gone only after a while. last is what it has seen before, and
 // is kept for the next time.
-func Alive(ctx context.Context, reader client.Reader, namespace string, deployments []appsv1.Deployment, now time.Time, last *Renewal) (observe.Readiness, error) {
+func Alive(ctx context.Context, reader client.Reader, namespace string, deployments []appsv1.Deployment, now time.Time, last *Renewal) (cluster.Readiness, error) {
 	pods := &corev1.PodList{}
-	if err := reader.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels(observe.ControllerLabels())); err != nil {
-		return observe.Readiness{}, fmt.Errorf("read the pods of Karpenter's controller in %s: %w", namespace, err)
+	if err := reader.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels(cluster.ControllerLabels())); err != nil {
+		return cluster.Readiness{}, fmt.Errorf("read the pods of Karpenter's controller in %s: %w", namespace, err)
 	}
 	ready := slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool { return !podReady(&pod) })
 	if len(ready) == 0 {
-		return observe.Readiness{Message: "no pod of Karpenter's controller in " + namespace + " is Ready"}, nil
+		return cluster.Readiness{Message: "no pod of Karpenter's controller in " + namespace + " is Ready"}, nil
 	}
 	off, err := ElectionOff(ctx, reader, deployments)
 	switch {
 	case err != nil:
-		return observe.Readiness{}, err
+		return cluster.Readiness{}, err
 	case off && len(ready) == 1:
-		return observe.Readiness{Ready: true}, nil
+		return cluster.Readiness{Ready: true}, nil
 	case off:
-		return observe.Readiness{Message: "leader election of Karpenter's controller is off, and more than one pod of it runs: set values.replicas to 1, or leave the election on"}, nil
+		return cluster.Readiness{Message: "leader election of Karpenter's controller is off, and more than one pod of it runs: set values.replicas to 1, or leave the election on"}, nil
 	}
 	lease := &coordinationv1.Lease{}
 	err = reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: leaseName}, lease)
 	if client.IgnoreNotFound(err) != nil {
-		return observe.Readiness{}, fmt.Errorf("read lease %s/%s: %w", namespace, leaseName, err)
+		return cluster.Readiness{}, fmt.Errorf("read lease %s/%s: %w", namespace, leaseName, err)
 	}
 	return holds(lease, ready, now, last), nil
 }
 
 // holds reports whether one of the ready pods holds a lease that is renewed.
-func holds(lease *coordinationv1.Lease, ready []corev1.Pod, now time.Time, last *Renewal) observe.Readiness {
+func holds(lease *coordinationv1.Lease, ready []corev1.Pod, now time.Time, last *Renewal) cluster.Readiness {
 	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
-		return observe.Readiness{Message: "no pod of Karpenter's controller holds lease " + leaseName}
+		return cluster.Readiness{Message: "no pod of Karpenter's controller holds lease " + leaseName}
 	}
 	holder, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_") // client-go: <host name>_<UUID>
 	if podOn(ready, holder) == nil {
-		return observe.Readiness{Message: fmt.Sprintf("lease %s is held by %s, which is not a Ready pod of Karpenter's controller", leaseName, holder)}
+		return cluster.Readiness{Message: fmt.Sprintf("lease %s is held by %s, which is not a Ready pod of Karpenter's controller", leaseName, holder)}
 	}
 	if lease.Spec.RenewTime == nil || !last.fresh(lease, now) {
-		return observe.Readiness{Message: fmt.Sprintf("pod %s holds lease %s and does not renew it", holder, leaseName)}
+		return cluster.Readiness{Message: fmt.Sprintf("pod %s holds lease %s and does not renew it", holder, leaseName)}
 	}
-	return observe.Readiness{Ready: true}
+	return cluster.Readiness{Ready: true}
 }
 
 // fresh reports whether a lease is renewed. The clock of the controller's node may be far from ours,

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 )
 
 var replicaLabels = map[string]string{"app.kubernetes.io/name": "karpenter"}
@@ -82,7 +82,7 @@ type leadership struct {
 	message    string
 }
 
-func (c leadership) check(t *testing.T, ask func(client.Reader, *appsv1.Deployment) (observe.Readiness, error)) {
+func (c leadership) check(t *testing.T, ask func(client.Reader, *appsv1.Deployment) (cluster.Readiness, error)) {
 	t.Helper()
 	if c.deployment == nil {
 		c.deployment = controller()
@@ -114,7 +114,7 @@ func TestLeads(t *testing.T) {
 		"the election is said to be on": {deployment: controller(withEnv("DISABLE_LEADER_ELECTION", "false")), message: "leads yet"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c.check(t, func(reader client.Reader, d *appsv1.Deployment) (observe.Readiness, error) {
+			c.check(t, func(reader client.Reader, d *appsv1.Deployment) (cluster.Readiness, error) {
 				return Leads(t.Context(), reader, d)
 			})
 		})
@@ -140,7 +140,7 @@ func TestOneLeads(t *testing.T) {
 		"the election is off":             {deployment: controller(withEnv("DISABLE_LEADER_ELECTION", "true")), objects: []client.Object{replica("karpenter-a"), stuck}, ready: true, message: "pod/karpenter-b is not scheduled"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c.check(t, func(reader client.Reader, d *appsv1.Deployment) (observe.Readiness, error) {
+			c.check(t, func(reader client.Reader, d *appsv1.Deployment) (cluster.Readiness, error) {
 				return OneLeads(t.Context(), reader, d)
 			})
 		})
@@ -157,7 +157,7 @@ func TestAlive(t *testing.T) {
 		return d
 	}
 	pod := func(name string, ready corev1.ConditionStatus) client.Object {
-		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name, Labels: observe.ControllerLabels()}}
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name, Labels: cluster.ControllerLabels()}}
 		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}
 		return p
 	}

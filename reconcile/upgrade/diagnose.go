@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 )
 
 // Logs returns the last lines of a container's log, of its run before the last
@@ -189,7 +189,7 @@ func PodLogs(config *rest.Config) (Logs, error) {
 // read.
 func ControllerLog(ctx context.Context, reader client.Reader, logs Logs, namespace string) string {
 	pods := &corev1.PodList{}
-	if err := reader.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels(observe.ControllerLabels())); err != nil {
+	if err := reader.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels(cluster.ControllerLabels())); err != nil {
 		return ""
 	}
 	var all strings.Builder
@@ -220,7 +220,7 @@ func LoggedError(log, kind, name string, since time.Time) string {
 		if line.Time.Before(since) {
 			return ""
 		}
-		return observe.Stable(line.Error)
+		return cluster.Stable(line.Error)
 	}
 	return ""
 }

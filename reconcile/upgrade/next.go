@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/nodes"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
+	"github.com/plumbline-dev/plumbline/reconcile/rollout"
 )
 
 // Next takes the charts as far as what is seen allows. It returns the status as
@@ -19,7 +19,7 @@ func Next(k v1alpha1.KarpenterStatus, want Want, s Seen, now time.Time, timeout 
 	if k.Target == nil || k.Target.Identity != want.Identity {
 		if k.Identity == want.Identity && back(k.Target) {
 			k.Target, k.Charts = nil, want.Charts
-			return nodes.EndWatch(k, now), Keep{}
+			return rollout.EndWatch(k, now), Keep{}
 		}
 		// What an overtaken change was expected to do it may have done: its CRDs stay.
 		k = at(k, v1alpha1.ChartChecking, now)
@@ -87,7 +87,7 @@ func check(k v1alpha1.KarpenterStatus, s Seen, now time.Time) (v1alpha1.Karpente
 	k = at(k, v1alpha1.ChartChecking, now)
 	expected := slices.Sorted(slices.Values(slices.Concat(k.Target.ExpectedPools, s.ExpectedPools)))
 	k.Target.ExpectedPools = slices.Compact(expected)
-	k = nodes.Watch(k, k.Target.Version, k.Target.ExpectedPools, s.Claims, now)
+	k = rollout.Watch(k, k.Target.Version, k.Target.ExpectedPools, s.Claims, now)
 	if !s.Migrated {
 		return at(k, v1alpha1.ChartMigrating, now), Record{}
 	}
@@ -126,7 +126,7 @@ func rollOut(k v1alpha1.KarpenterStatus, s Seen, now time.Time, timeout time.Dur
 	case s.Rollout.Ready && s.Controller == nil:
 		return k, InstallController{} // which revision it is; nothing is written
 	case s.Rollout.Ready:
-		k = at(nodes.EndWatch(k, now), v1alpha1.ChartSettling, now)
+		k = at(rollout.EndWatch(k, now), v1alpha1.ChartSettling, now)
 		k.Version, k.Identity, k.Charts, k.Controller = k.Target.Version, k.Target.Identity, k.Target.Charts, s.Controller
 		return k, Keep{}
 	case !overdue:
@@ -176,15 +176,15 @@ func rollBack(k v1alpha1.KarpenterStatus, s Seen, now time.Time, timeout time.Du
 	if s.RolledBack != nil {
 		k.Controller = s.RolledBack
 	}
-	outcome := nodes.Outcome(k, s.Claims)
-	k = at(nodes.EndWatch(k, now), v1alpha1.ChartRolledBack, now)
+	outcome := rollout.Outcome(k, s.Claims)
+	k = at(rollout.EndWatch(k, now), v1alpha1.ChartRolledBack, now)
 	k.Target.Message = fmt.Sprintf("%s; the release before, %s, is in force again%s", message, k.Version, outcome)
 	return k, Fail{Message: k.Target.Message}
 }
 
 // Settle ends a change whose controller is in force, once every definition is
 // Ready under it.
-func Settle(k v1alpha1.KarpenterStatus, definitions observe.Readiness) v1alpha1.KarpenterStatus {
+func Settle(k v1alpha1.KarpenterStatus, definitions cluster.Readiness) v1alpha1.KarpenterStatus {
 	if k.Target != nil && k.Target.Step == v1alpha1.ChartSettling && definitions.Ready {
 		k.Target = nil
 	}
@@ -288,17 +288,17 @@ type Seen struct {
 	// ExpectedPools are the NodePools whose nodes the change may have Karpenter replace.
 	ExpectedPools []string
 	// Claims are the NodeClaims that live, as Check and RollBack have found them.
-	Claims []observe.Claim
+	Claims []cluster.Claim
 	// Migrated reports whether the new CRDs lose no stored version.
 	Migrated bool
 	// CRDs and Controller are the releases that this pass has installed.
 	CRDs, Controller *v1alpha1.ReleaseStatus
 	// Established reports whether every CRD is served.
-	Established observe.Readiness
+	Established cluster.Readiness
 	// Rollout reports whether the controller of the version is up and leads. Where it is
 	// overdue, and was asked, one replica that leads is enough, and the message names
 	// the one that is missing.
-	Rollout observe.Readiness
+	Rollout cluster.Readiness
 	// Cause is what the pods say of why they do not come up.
 	Cause string
 	// Searched reports whether Helm's history was asked for a release to go back to, and Earlier is

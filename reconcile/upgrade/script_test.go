@@ -15,8 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/nodes"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
+	"github.com/plumbline-dev/plumbline/reconcile/rollout"
 )
 
 var update = flag.Bool("update", false, "rewrite the scripts' answers under testdata")
@@ -78,7 +78,7 @@ type player struct {
 	expected         []string
 	// earlier is the release before in Helm's history.
 	earlier *v1alpha1.ReleaseStatus
-	claims  []observe.Claim
+	claims  []cluster.Claim
 }
 
 // play keeps the lines of a script and answers its passes.
@@ -131,7 +131,7 @@ func (p *player) act(t *testing.T, line string) string {
 			p.expected = words[1:]
 		}
 	case "wanted":
-		p.status = nodes.Expect(p.status, words[1:])
+		p.status = rollout.Expect(p.status, words[1:])
 	case "node", "drifts", "ends", "steady", "gone":
 		p.node(words)
 	case "pass", "settled":
@@ -144,10 +144,10 @@ func (p *player) act(t *testing.T, line string) string {
 
 // node changes a NodeClaim, which is made where it is not there.
 func (p *player) node(words []string) {
-	i := slices.IndexFunc(p.claims, func(c observe.Claim) bool { return c.NodeClaim == words[1] })
+	i := slices.IndexFunc(p.claims, func(c cluster.Claim) bool { return c.NodeClaim == words[1] })
 	if i < 0 {
 		i = len(p.claims)
-		p.claims = append(p.claims, observe.Claim{NodeClaim: words[1], Pool: words[2], Created: metav1.NewTime(p.now)})
+		p.claims = append(p.claims, cluster.Claim{NodeClaim: words[1], Pool: words[2], Created: metav1.NewTime(p.now)})
 	}
 	switch c := &p.claims[i]; words[0] {
 	case "drifts":
@@ -174,8 +174,8 @@ func (p *player) pass(t *testing.T, words []string) string {
 	}
 	s := Seen{
 		ExpectedPools: p.expected, Approved: said["approved"], Migrated: !said["unmigrated"], Again: said["again"],
-		Established: observe.Readiness{Ready: !said["establishing"], Message: "a CRD is not Established yet"},
-		Rollout:     observe.Readiness{Ready: !said["starting"], Message: "0 of 2 replicas"},
+		Established: cluster.Readiness{Ready: !said["establishing"], Message: "a CRD is not Established yet"},
+		Rollout:     cluster.Readiness{Ready: !said["starting"], Message: "0 of 2 replicas"},
 	}
 	if said["no-way-back"] {
 		s.NoWayBack = "no way back"
@@ -189,9 +189,9 @@ func (p *player) pass(t *testing.T, words []string) string {
 		}
 		p.status = next
 		if !p.do(action, &s, said) {
-			var unexpected []observe.Claim
-			p.status, unexpected = nodes.Drifted(p.status, p.claims, []string{"batch", "general"}, p.now)
-			p.status = Settle(p.status, observe.Readiness{Ready: words[0] == "settled"})
+			var unexpected []cluster.Claim
+			p.status, unexpected = rollout.Drifted(p.status, p.claims, []string{"batch", "general"}, p.now)
+			p.status = Settle(p.status, cluster.Readiness{Ready: words[0] == "settled"})
 			return out + p.describe(action) + describeDrift(p.status, unexpected)
 		}
 		out += "  " + action.String() + "\n"
@@ -228,7 +228,7 @@ func (p *player) do(action Action, s *Seen, said map[string]bool) bool {
 		return true
 	case Diagnose:
 		if said["one-leads"] {
-			s.Rollout = observe.Readiness{Ready: true, Message: "1 of 2 replicas"}
+			s.Rollout = cluster.Readiness{Ready: true, Message: "1 of 2 replicas"}
 		}
 		s.Cause = "pod karpenter-1 exits with 1"
 		return true
@@ -266,7 +266,7 @@ func (p *player) describe(last Action) string {
 }
 
 // describeDrift tells of a watch that has found something, or ends.
-func describeDrift(k v1alpha1.KarpenterStatus, found []observe.Claim) string {
+func describeDrift(k v1alpha1.KarpenterStatus, found []cluster.Claim) string {
 	var out strings.Builder
 	for _, d := range found {
 		fmt.Fprintf(&out, "drifted unexpectedly since %s: %s of %s\n", k.NodeDrift.From, d.NodeClaim, d.Pool)

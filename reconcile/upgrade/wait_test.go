@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 )
 
 // TestAWaitHasAReason at every step, whatever has been seen: a daemon that was killed
@@ -19,8 +19,8 @@ func TestAWaitHasAReason(t *testing.T) {
 		v1alpha1.ChartChecking, v1alpha1.ChartMigrating, v1alpha1.ChartCRDs, v1alpha1.ChartController, v1alpha1.ChartRollingOut,
 		v1alpha1.ChartSettling, v1alpha1.ChartRollingBack, v1alpha1.ChartRolledBack,
 	} {
-		for _, rollout := range []observe.Readiness{{Ready: true}, {Message: "0 of 2 replicas"}} {
-			for _, established := range []observe.Readiness{{Ready: true}, {Message: "a CRD is not Established yet"}} {
+		for _, rollout := range []cluster.Readiness{{Ready: true}, {Message: "0 of 2 replicas"}} {
+			for _, established := range []cluster.Readiness{{Ready: true}, {Message: "a CRD is not Established yet"}} {
 				k := at(v1alpha1.KarpenterStatus{Version: "1.8.6", Identity: "a", Controller: release}, step, now)
 				k.Target.Version, k.Target.Identity = want.Version, want.Identity
 				s := Seen{Checked: true, Migrated: true, CRDs: release, Controller: release, RolledBack: release, Established: established, Rollout: rollout}

@@ -19,7 +19,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/allowance"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -31,9 +31,9 @@ type Wakes struct {
 	// Namespace is the daemon's; NodeSyncs are served there only.
 	Namespace string
 	// Launches are the pools that get no nodes, as far as NodeClaims tell.
-	Launches *observe.Launches
+	Launches *cluster.Launches
 	// Ends hears of NodeClaims that end; nil hears nothing.
-	Ends      observe.Ends
+	Ends      cluster.Ends
 	Interests Interests
 }
 
@@ -109,7 +109,7 @@ func (w Wakes) OnNodeClaim(ctx context.Context, obj client.Object) []ctrlreconci
 	if !ok {
 		return nil
 	}
-	n, news := observe.NodeClaim(claim), w.Launches.See(claim)
+	n, news := cluster.NodeClaim(claim), w.Launches.See(claim)
 	pool := render.Ref{Kind: render.NodePool, Name: n.Pool}
 	return w.where(ctx, func(sync *v1alpha1.NodeSync) bool {
 		name, told := client.ObjectKeyFromObject(sync), news || watchesDrift(sync)
@@ -232,5 +232,5 @@ func (w *Watches) approvalsServed(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("read crd %s: %w", v1alpha1.ApprovalCRD, err)
 	}
-	return observe.Serves(crd, v1alpha1.GroupVersion.WithKind(v1alpha1.ApprovalKind)).Ready, nil
+	return cluster.Serves(crd, v1alpha1.GroupVersion.WithKind(v1alpha1.ApprovalKind)).Ready, nil
 }

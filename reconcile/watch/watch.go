@@ -1,6 +1,10 @@
-// Package watch begins the watches of a cluster that begin while the controller runs, and
-// says which NodeSyncs their events wake. It says also whether what is watched has filled its
-// cache: no pass goes by an empty one. It never writes, and decides nothing of a pass.
+// Package watch decides when a NodeSync is reconciled.
+//
+// Watches begins the watches of a cluster that begin while the controller runs, and says which NodeSyncs their events trigger, and whether
+// what is watched has filled its cache: no reconcile goes by an empty one. A Waker triggers what no watch does: a Git host reports a
+// push, one reconcile triggers another. Lanes limits how many NodeSyncs of one repository are reconciled at a time. CacheLag finds out whether the watch
+// cache lacks what the last reconcile wrote. Memories keeps what a reconcile leaves to the next one of its NodeSync; losing it costs
+// time and nothing else.
 package watch
 
 import (
@@ -29,7 +33,6 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -41,10 +44,10 @@ type Watches struct {
 	// Home is where the NodeSyncs are, and Nodes the cluster whose nodes are kept: the same, or another one.
 	Home, Nodes Side
 	// Refusals are the watches that the API server refuses.
-	Refusals *observe.Refusals
+	Refusals *cluster.Refusals
 	// Wakes says whom events wake, and Pace how often.
 	Wakes  Wakes
-	Pace   *observe.Pace
+	Pace   *cluster.Pace
 	Scheme *runtime.Scheme
 	Now    func() time.Time
 
@@ -149,8 +152,8 @@ func (w *Watches) listenToCharted(ctx context.Context) (filled bool, err error) 
 		return true, err
 	}
 	var all []watched
-	for _, kind := range observe.ChartedKinds() {
-		all = append(all, watched{observe.Charted(kind), w.Wakes.All, []predicate.Predicate{observe.Rewritten()}})
+	for _, kind := range cluster.ChartedKinds() {
+		all = append(all, watched{cluster.Charted(kind), w.Wakes.All, []predicate.Predicate{cluster.Rewritten()}})
 	}
 	if err := w.begin(&w.charted, w.Nodes, all); err != nil {
 		return false, err
@@ -169,7 +172,7 @@ func (w *Watches) kubernetes() []watched {
 
 // crds is the watch of CRDs.
 func (w *Watches) crds() watched {
-	return watched{&apiextensionsv1.CustomResourceDefinition{}, w.Wakes.OnCRD, []predicate.Predicate{observe.CRDChanged()}}
+	return watched{&apiextensionsv1.CustomResourceDefinition{}, w.Wakes.OnCRD, []predicate.Predicate{cluster.CRDChanged()}}
 }
 
 // labelledObjects are the watches of what values of the chart may come from. They
@@ -223,9 +226,9 @@ func (w *Watches) definitions() []watched {
 	for _, kind := range render.Kinds() {
 		object := &unstructured.Unstructured{}
 		object.SetGroupVersionKind(kind.GVK)
-		all = append(all, watched{object, w.Wakes.OnDefinition, []predicate.Predicate{observe.DefinitionChanged()}})
+		all = append(all, watched{object, w.Wakes.OnDefinition, []predicate.Predicate{cluster.DefinitionChanged()}})
 	}
-	return append(all, watched{&karpv1.NodeClaim{}, w.Wakes.OnNodeClaim, []predicate.Predicate{observe.Tell(w.Wakes.Ends), observe.NodeClaimChanged()}})
+	return append(all, watched{&karpv1.NodeClaim{}, w.Wakes.OnNodeClaim, []predicate.Predicate{cluster.Tell(w.Wakes.Ends), cluster.NodeClaimChanged()}})
 }
 
 // begin begins watches, once.

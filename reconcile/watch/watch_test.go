@@ -20,8 +20,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
-	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade/installtest"
 	"github.com/plumbline-dev/plumbline/reconcile/watch"
 	"github.com/plumbline-dev/plumbline/reconcile/watch/watchtest"
 	"github.com/plumbline-dev/plumbline/render"
@@ -40,7 +39,7 @@ type bed struct {
 func newBed(t *testing.T, objects ...client.Object) *bed {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme, apiextensionsv1.AddToScheme, observe.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme, apiextensionsv1.AddToScheme, cluster.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -50,9 +49,9 @@ func newBed(t *testing.T, objects ...client.Object) *bed {
 	now := func() time.Time { return b.now }
 	wakes := watch.Wakes{
 		Cached: b.objects, Namespace: "plumbline-system",
-		Launches: &observe.Launches{Now: now}, Interests: &b.known,
+		Launches: &cluster.Launches{Now: now}, Interests: &b.known,
 	}
-	b.Watches = b.cache.Watches(scheme, wakes, &observe.Refusals{}, now)
+	b.Watches = b.cache.Watches(scheme, wakes, &cluster.Refusals{}, now)
 	return b
 }
 
@@ -152,7 +151,7 @@ func TestAKindThatIsServedNoMore(t *testing.T) {
 // TestWhatTheChartMakesIsWatchedWhereItIsOurs: with management External there is
 // no right to it.
 func TestWhatTheChartMakesIsWatchedWhereItIsOurs(t *testing.T) {
-	for management, want := range map[render.Management]int{render.Managed: len(observe.ChartedKinds()), render.External: 0} {
+	for management, want := range map[render.Management]int{render.Managed: len(cluster.ChartedKinds()), render.External: 0} {
 		t.Run(string(management), func(t *testing.T) {
 			b := newBed(t, nodeSync("prod", func(n *v1alpha1.NodeSync) {
 				n.Status.Karpenter = &v1alpha1.KarpenterStatus{Management: string(management), Namespace: "kube-system"}

@@ -15,7 +15,7 @@
 // on another machine.
 //
 // Plans and what-ifs of a large fleet take no cluster: the tests of reconcile/plan and
-// reconcile/whatif make one, and are run in processes of their own, so that the peak
+// reconcile/simulate make one, and are run in processes of their own, so that the peak
 // of memory is theirs; a what-if is the built program off a file.
 //
 // Counts are exact and an error where they are wrong. Times never are.

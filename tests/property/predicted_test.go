@@ -31,7 +31,7 @@ func TestPredictions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	test := exec.CommandContext(t.Context(), "go", "test", "-trimpath", "-count=1", "-timeout=90m", "-run=^Test(Random)?PredictionsEqualKarpenter$", "-v", "./reconcile/preview",
+	test := exec.CommandContext(t.Context(), "go", "test", "-trimpath", "-count=1", "-timeout=90m", "-run=^Test(Random)?PredictionsEqualKarpenter$", "-v", "./reconcile/review",
 		"-args", "-karpenter="+s.Kube.Kubeconfig, "-draws="+setting("PLUMBLINE_PREDICTIONS", "200"), "-seed="+setting("PLUMBLINE_SEED", "0"))
 	test.Dir, test.Env = root, os.Environ()
 	for name, value := range s.AWSVariables() {

@@ -18,11 +18,11 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
-	"github.com/plumbline-dev/plumbline/reconcile/memory"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/watch"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -51,7 +51,7 @@ type Step struct {
 	Live plan.Live
 	// CRDs and Controller say how far the first two Stages are, and Changing that the
 	// charts are being changed.
-	CRDs, Controller observe.Readiness
+	CRDs, Controller cluster.Readiness
 	Changing         bool
 	Memory           *Memory
 
@@ -263,7 +263,7 @@ func (m *Memory) Newest(live plan.Live, now time.Time) plan.Live {
 	for ref, a := range m.answers {
 		cached := live.Objects[ref]
 		lasts := now.Sub(a.at)
-		if cached == nil || cached.GetUID() != a.object.GetUID() || lasts < 0 || lasts > lagLasts || !memory.Older(cached.GetResourceVersion(), a.object.GetResourceVersion()) {
+		if cached == nil || cached.GetUID() != a.object.GetUID() || lasts < 0 || lasts > lagLasts || !watch.Older(cached.GetResourceVersion(), a.object.GetResourceVersion()) {
 			delete(m.answers, ref)
 			continue
 		}
@@ -319,16 +319,16 @@ func fieldPaths(fields []plan.Field) string {
 // Ready reports whether each definition of a Set is Ready at its newest generation. What was
 // just written speaks for itself, since its status is not of its new spec yet, and takes its
 // place in what lives. What is not Ready is waited for.
-func Ready(set *render.Set, live plan.Live, written []apply.Written) (observe.ByRef, finding.Findings) {
-	readiness, found := make(observe.ByRef, len(set.Objects)), finding.Findings{}
+func Ready(set *render.Set, live plan.Live, written []apply.Written) (cluster.ByRef, finding.Findings) {
+	readiness, found := make(cluster.ByRef, len(set.Objects)), finding.Findings{}
 	for _, object := range set.Objects {
 		if lives := live.Objects[object.Ref]; lives != nil {
-			readiness[object.Ref] = observe.Ready(lives)
+			readiness[object.Ref] = cluster.Ready(lives)
 		}
 	}
 	for _, w := range written {
 		object := plan.NewObject(w.Object)
-		readiness[w.Ref], live.Objects[w.Ref] = observe.Ready(object), object
+		readiness[w.Ref], live.Objects[w.Ref] = cluster.Ready(object), object
 	}
 	for _, object := range set.Objects {
 		if ready, seen := readiness[object.Ref]; seen && !ready.Ready {
@@ -362,5 +362,5 @@ func (s *Step) writes(ref render.Ref) bool {
 // ready reports whether an object is as the pass has found it.
 func (s *Step) ready(ref render.Ref) bool {
 	object := s.Live.Objects[ref]
-	return object != nil && observe.Ready(object).Ready
+	return object != nil && cluster.Ready(object).Ready
 }

@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -70,7 +70,7 @@ func newStep(s *server, changes ...plan.Change) *Step {
 			StillLeader: func(context.Context) error { return nil },
 		},
 		Plan: &plan.Plan{Changes: changes}, Set: &render.Set{}, Memory: &Memory{},
-		CRDs: observe.Readiness{Ready: true}, Controller: observe.Readiness{Ready: true},
+		CRDs: cluster.Readiness{Ready: true}, Controller: cluster.Readiness{Ready: true},
 		Now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), Timeout: time.Minute, Retry: time.Minute,
 	}
 }
@@ -84,11 +84,11 @@ func TestWhatWaitsForTheCharts(t *testing.T) {
 		waits   []finding.Wait
 	}{
 		"all is there":      {func(*Step) {}, []string{"new", "old"}, nil},
-		"no CRDs":           {func(s *Step) { s.CRDs = observe.Readiness{Message: "crd x is not there yet"} }, nil, []finding.Wait{{On: "CRDs", Message: "crd x is not there yet"}}},
-		"a first install":   {func(s *Step) { s.CRDs = observe.Readiness{} }, nil, nil},
+		"no CRDs":           {func(s *Step) { s.CRDs = cluster.Readiness{Message: "crd x is not there yet"} }, nil, []finding.Wait{{On: "CRDs", Message: "crd x is not there yet"}}},
+		"a first install":   {func(s *Step) { s.CRDs = cluster.Readiness{} }, nil, nil},
 		"the charts change": {func(s *Step) { s.Changing = true }, nil, nil},
 		"no controller": {
-			func(s *Step) { s.Controller = observe.Readiness{Message: "0 of 2 replicas"} },
+			func(s *Step) { s.Controller = cluster.Readiness{Message: "0 of 2 replicas"} },
 			[]string{"old"},
 			[]finding.Wait{{On: "Controller", Message: "0 of 2 replicas"}, {On: "Controller", Message: "NodePool/new arrives when the controller is there"}},
 		},

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -143,7 +143,7 @@ func TestWhatIsMutatedIsNotWrittenAgainAndAgain(t *testing.T) {
 			memory, now := &Memory{}, time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 			step := func() *Step {
 				return &Step{
-					Plan: &plan.Plan{Changes: []plan.Change{change}}, Set: &render.Set{}, Controller: observe.Readiness{Ready: true},
+					Plan: &plan.Plan{Changes: []plan.Change{change}}, Set: &render.Set{}, Controller: cluster.Readiness{Ready: true},
 					Memory: memory, Now: now, Retry: time.Minute,
 				}
 			}

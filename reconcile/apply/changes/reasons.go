@@ -7,8 +7,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 	"github.com/plumbline-dev/plumbline/render"
@@ -44,7 +44,7 @@ type reason struct {
 // Waiting is what is known of definitions that are not Ready.
 type Waiting struct {
 	Live  plan.Live
-	Ready observe.ByRef
+	Ready cluster.ByRef
 	Found *finding.Findings
 	// Namespace is that of Karpenter's controller.
 	Namespace string
@@ -62,7 +62,7 @@ func (r *Reasons) Explain(w Waiting, log func() string) {
 	due := false
 	for ref, ready := range w.Ready {
 		object := w.Live.Objects[ref]
-		if ready.Ready || ref.Kind != render.EC2NodeClass || object == nil || !observe.Unexplained(object) {
+		if ready.Ready || ref.Kind != render.EC2NodeClass || object == nil || !cluster.Unexplained(object) {
 			continue
 		}
 		known := r.of[ref]
@@ -122,11 +122,11 @@ func (r *Reasons) say(w Waiting) {
 		case !is || !known.sought:
 			continue
 		case known.logged == "":
-			wait.Message += fmt.Sprintf("; Karpenter's log may have the reason: kubectl logs -n %s -l %s", w.Namespace, observe.ControllerLabels())
+			wait.Message += fmt.Sprintf("; Karpenter's log may have the reason: kubectl logs -n %s -l %s", w.Namespace, cluster.ControllerLabels())
 		default:
 			wait.Message = fmt.Sprintf("%s is not Ready: %s (Karpenter's log)", ref, known.logged)
 			wait.Since, wait.Stalls = known.began(), known.began().Add(w.StallAfter)
 		}
-		w.Ready[ref] = observe.Readiness{Message: wait.Message}
+		w.Ready[ref] = cluster.Readiness{Message: wait.Message}
 	}
 }

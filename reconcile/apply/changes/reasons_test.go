@@ -6,8 +6,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -37,7 +37,7 @@ func TestReasonsFromTheLog(t *testing.T) {
 		if len(found.Waits) == 0 {
 			return "", found
 		}
-		if ready[ref] != (observe.Readiness{Message: found.Waits[0].Message}) {
+		if ready[ref] != (cluster.Readiness{Message: found.Waits[0].Message}) {
 			t.Errorf("the readiness is %+v, and the wait %+v", ready[ref], found.Waits[0])
 		}
 		return found.Waits[0].Message, found

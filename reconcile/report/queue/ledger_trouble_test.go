@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/plumbline-dev/plumbline/reconcile/configmap"
+	"github.com/plumbline-dev/plumbline/internal/configmap"
 )
 
 // TestTheLedgerIsLost: the NodeSync's status says what was told.

@@ -17,7 +17,7 @@ import (
 	ctrlreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/watch"
 )
 
@@ -37,14 +37,14 @@ type Cache struct {
 func NewCache() *Cache { return &Cache{Empty: map[string]bool{}, Unlisted: map[string]bool{}} }
 
 // Watches are watches over the cache.
-func (f *Cache) Watches(scheme *runtime.Scheme, wakes watch.Wakes, refusals *observe.Refusals, now func() time.Time) *watch.Watches {
+func (f *Cache) Watches(scheme *runtime.Scheme, wakes watch.Wakes, refusals *cluster.Refusals, now func() time.Time) *watch.Watches {
 	if f.Objects == nil {
 		f.Objects = wakes.Cached
 	}
 	side := watch.Side{Cache: f, Kinds: discovery{noted: f}}
 	return &watch.Watches{
 		Controller: noting{noted: f}, Home: side, Nodes: side, Scheme: scheme,
-		Refusals: refusals, Wakes: wakes, Pace: &observe.Pace{Now: now}, Now: now,
+		Refusals: refusals, Wakes: wakes, Pace: &cluster.Pace{Now: now}, Now: now,
 	}
 }
 

@@ -1,0 +1,342 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/provision/cloud/resolve"
+	"github.com/plumbline-dev/plumbline/provision/leftover"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/removal"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+const (
+	// patience is how long one comparison may take, and soon is when a pass looks for its answer.
+	patience, soon = 30 * time.Second, 2 * time.Second
+	// again is when what AWS was too busy for is asked again.
+	again = time.Minute
+	// settles is how long EC2 and Karpenter have to know of each other, unless comparisons are
+	// more frequent.
+	settles = time.Minute
+	// maxMessage is how long the words on one instance are, in bytes.
+	maxMessage = 512
+)
+
+// Cloud is what is asked of AWS.
+type InstanceCloud interface {
+	Fleet(ctx context.Context, query cloud.Query) ([]cloud.Instance, error)
+	SecurityGroups(ctx context.Context, class *awsv1.EC2NodeClass) ([]string, error)
+	AttachedVolumes(ctx context.Context, cluster string) ([]cloud.Resource, error)
+	LeftBehind(ctx context.Context, cluster string, profiles bool) ([]cloud.Answer, error)
+}
+
+// Look is what a pass knows when it looks for the last answer.
+type InstanceLook struct {
+	// Cloud returns the client of the region. It makes no request.
+	Cloud func(ctx context.Context) (InstanceCloud, error)
+	// Reader reads VolumeAttachments and Nodes, past the watch cache.
+	Reader client.Reader
+	// Cluster is the EKS cluster.
+	Cluster string
+	// Unverified is why it is not certain that AWS's answers are those of this cluster's account;
+	// empty if it is.
+	Unverified string
+	Set        *render.Set
+	Live       plan.Live
+	// Rolling reports whether nodes are being replaced: which security groups an instance should have
+	// then depends on when it was launched, and they are not compared.
+	Rolling bool
+	// Removals is how many removals are recorded: when one is over, it is time to ask what it has left.
+	Removals int
+	// Urgent reports whether the answer is wanted within a minute: a Node is terminating, and no NodeClaim has it.
+	Urgent bool
+	// Before is what the status has of the last comparison; nil if it has none.
+	Before *v1alpha1.InstanceDrift
+	Now    time.Time
+	// Every is the least time between two comparisons; 0 for none.
+	Every time.Duration
+}
+
+// Asker compares the instances of one NodeSync beside its passes, and keeps the last answer. The zero
+// value has asked nothing.
+type InstanceAsker struct {
+	mu sync.Mutex
+	// due is when AWS is asked again, and asked when it was asked last.
+	due, asked time.Time
+	asking     bool
+	cluster    string
+	// known is the last answer, which is read only; nil before the first.
+	known *v1alpha1.InstanceDrift
+	// left are the Nodes and instances that were terminating by that answer, and that no NodeClaim has.
+	left []removal.LeftInstance
+	// removals is how many were recorded when a pass looked last.
+	removals int
+	// seen are the resources that were left by the last answer, and had is what the cluster has had since the daemon started.
+	seen seen
+	had  had
+}
+
+// See returns the last answer; nil if there is none yet. Where it is time AWS is asked
+// again, in a goroutine that no pass waits for: the next one has the answer.
+func (a *InstanceAsker) See(ctx context.Context, l InstanceLook, found *finding.Findings) *v1alpha1.InstanceDrift {
+	switch {
+	case l.Every <= 0:
+		return &v1alpha1.InstanceDrift{}
+	case l.Unverified != "":
+		return &v1alpha1.InstanceDrift{Failure: "AWS is not asked: " + l.Unverified}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.cluster != l.Cluster && !a.asking {
+		a.cluster, a.known, a.due, a.seen, a.left, a.had = l.Cluster, nil, time.Time{}, nil, nil, had{}
+	}
+	if a.seen == nil {
+		a.seen = reported(l.Before)
+	}
+	a.had.note(l.Live)
+	if l.Removals < a.removals {
+		a.due = l.Now
+	}
+	a.removals = l.Removals
+	if soonest := a.asked.Add(min(again, l.Every)); l.Urgent && a.due.After(soonest) {
+		a.due = soonest
+	}
+	if !a.asking && !l.Now.Before(a.due) {
+		a.asking, a.asked, a.due = true, l.Now, l.Now.Add(l.Every)
+		q := l.question()
+		q.before, q.leftBefore, q.now, q.had = a.seen, a.left, l.Now, a.had.clone()
+		go a.ask(context.WithoutCancel(ctx), q, l.Now.Add(min(again, l.Every)))
+	}
+	if a.asking {
+		found.WakeBy(l.Now.Add(soon))
+	} else {
+		found.WakeBy(a.due)
+	}
+	return a.known.DeepCopy() // a conclusion redacts what it is given
+}
+
+// ask compares, and keeps the answer. Where AWS was too busy, the last one stands, and it is asked
+// again sooner.
+func (a *InstanceAsker) ask(ctx context.Context, q *question, sooner time.Time) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	found, err := q.compare(ctx)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.asking = false
+	switch {
+	case errors.As(err, new(*resolve.BusyError)), errors.As(err, new(*cloud.PartialError)):
+		a.due = sooner
+	case err != nil:
+		a.known = &v1alpha1.InstanceDrift{Failure: finding.Bounded(err.Error(), maxMessage)}
+	default:
+		var others bool
+		// What differs is compared again sooner: it is reported for as long as it is so, and no longer.
+		if found.Left, others = a.seen.confirm(found.Left); others || found.Count > 0 || len(q.left) > 0 {
+			a.due = sooner
+		}
+		a.known, a.left = found, q.left
+	}
+}
+
+// Left are the Nodes and instances that were terminating by the last answer, and that no NodeClaim has.
+func (a *InstanceAsker) Left() []removal.LeftInstance {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.left)
+}
+
+// question is one comparison: what AWS is asked, and what its answer is compared with.
+type question struct {
+	cloud func(ctx context.Context) (InstanceCloud, error)
+	// cluster reads VolumeAttachments and Nodes.
+	cluster client.Reader
+	fleet   Fleet
+	query   cloud.Query
+	// classes are the EC2NodeClasses of the NodeSync's NodeClaims, and rolling is that of a Look.
+	classes map[string]*plan.Object
+	rolling bool
+	// living is what the cluster's things in AWS may be in use by, and profiles reports that there may be instance
+	// profiles that no living thing names.
+	living   leftover.Living
+	profiles bool
+	// before is what the last answer has shown as left; it is read only.
+	before seen
+	// now is when the question was made. left are the Nodes and instances that are terminating and that no NodeClaim has,
+	// and leftBefore those of the last answer.
+	now              time.Time
+	left, leftBefore []removal.LeftInstance
+	// had is what the cluster is known to have had.
+	had had
+}
+
+// question is what is compared now: what lives was read before AWS is asked, so that an instance
+// which comes meanwhile has not settled.
+func (l *InstanceLook) question() *question {
+	q := &question{
+		cloud: l.Cloud, cluster: l.Reader, query: cloud.Query{Cluster: l.Cluster, AllPools: true}, classes: map[string]*plan.Object{}, rolling: l.Rolling,
+		fleet: Fleet{Cluster: l.Cluster, Claims: l.Live.NodeClaims, Pools: map[string]bool{}, Others: map[string]bool{}, Classes: map[string]Class{}, Settled: l.Now.Add(-min(settles, l.Every))},
+	}
+	for i := range l.Set.Objects {
+		if ref := l.Set.Objects[i].Ref; ref.Kind == render.NodePool {
+			q.fleet.Pools[ref.Name] = true
+		}
+	}
+	for ref := range l.Live.Objects {
+		if ref.Kind == render.NodePool && !q.fleet.Pools[ref.Name] {
+			q.fleet.Others[ref.Name] = true
+		}
+	}
+	for i := range q.fleet.Claims {
+		c := &q.fleet.Claims[i]
+		if !q.fleet.Pools[c.Pool] || c.ProviderID == "" {
+			continue
+		}
+		q.query.ProviderIDs = append(q.query.ProviderIDs, c.ProviderID)
+		if class := l.Live.Objects[render.Ref{Kind: render.EC2NodeClass, Name: c.Class}]; class != nil {
+			q.classes[c.Class] = class
+		}
+	}
+	q.live(l.Live)
+	return q
+}
+
+// compare asks EC2 for the instances, and compares them; and for what nodes have left attached.
+func (q *question) compare(ctx context.Context) (*v1alpha1.InstanceDrift, error) {
+	aws, err := q.cloud(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for name, live := range q.classes {
+		class := new(awsv1.EC2NodeClass)
+		if runtime.DefaultUnstructuredConverter.FromUnstructured(live.Object, class) != nil {
+			continue // of one that this plumbline cannot read only Karpenter's own tags are compared
+		}
+		said := Class{Tags: class.Spec.Tags, Hash: plan.HashesOf(live.GetAnnotations()).Class()}
+		if said.Groups, err = q.groups(ctx, aws, class); err != nil {
+			return nil, err
+		}
+		q.fleet.Classes[name] = said
+	}
+	if q.fleet.Shown, err = aws.Fleet(ctx, q.query); err != nil {
+		return nil, err
+	}
+	q.fleet.Had = q.had.instances
+	found := q.fleet.Differences()
+	orphans := orphaned(found)
+	q.left = q.shuttingDown()
+	nodes, err := q.nodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found = append(found, nodes...)
+	for i := range found {
+		found[i].Message = finding.Bounded(found[i].Message, maxMessage)
+	}
+	volumes, err := q.volumes(ctx, aws)
+	if err != nil {
+		return nil, err
+	}
+	left, err := q.behind(ctx, aws)
+	if err != nil {
+		return nil, err
+	}
+	return &v1alpha1.InstanceDrift{Count: int32(len(found)), Instances: found, Orphaned: orphans, Volumes: volumes, Left: left}, nil
+}
+
+// groups are the security groups that a class comes to; nil if they are not compared, or where
+// there are none, which Karpenter says of the class.
+func (q *question) groups(ctx context.Context, aws InstanceCloud, class *awsv1.EC2NodeClass) ([]string, error) {
+	if q.rolling {
+		return nil, nil
+	}
+	found, err := aws.SecurityGroups(ctx, class)
+	if errors.As(err, new(*resolve.EmptyError)) {
+		return nil, nil
+	}
+	return found, err
+}
+
+// shuttingDown are the instances of the NodeSync's pools that EC2 is shutting down, and that no NodeClaim has.
+func (q *question) shuttingDown() (left []removal.LeftInstance) {
+	claimed := map[string]bool{}
+	for i := range q.fleet.Claims {
+		claimed[q.fleet.Claims[i].ProviderID] = true
+	}
+	for i := range q.fleet.Shown {
+		n := &q.fleet.Shown[i]
+		if n.State != "shutting-down" || n.Pool == "" || q.fleet.Others[n.Pool] || claimed[n.ProviderID()] {
+			continue
+		}
+		since := q.now
+		for _, before := range q.leftBefore {
+			if before.Kind == removal.TerminatingInstance && before.Name == n.ID {
+				since = before.Since
+			}
+		}
+		left = append(left, removal.LeftInstance{Kind: removal.TerminatingInstance, Name: n.ID, Instance: n.ID, Pool: n.Pool, Since: since})
+	}
+	return left
+}
+
+// mostHad is how many instances are remembered. When there are more, only those of living NodeClaims are kept.
+const mostHad = 10_000
+
+// had is what this cluster had since the daemon started. It proves that a resource in AWS is this cluster's. Tags do not: another
+// cluster of the same name, or an earlier one, sets the same. If it is lost, messages have no commands.
+type had struct {
+	// instances are the IDs of NodeClaims' instances; classes and uids are the names and UIDs of EC2NodeClasses.
+	instances, classes, uids map[string]bool
+}
+
+// note adds what lives.
+func (h *had) note(live plan.Live) {
+	if h.classes == nil {
+		h.classes, h.uids = map[string]bool{}, map[string]bool{}
+	}
+	if h.instances == nil || len(h.instances) > mostHad {
+		h.instances = map[string]bool{}
+	}
+	for i := range live.NodeClaims {
+		if _, id, err := cloud.ParseProviderID(live.NodeClaims[i].ProviderID); err == nil {
+			h.instances[id] = true
+		}
+	}
+	for ref, object := range live.Objects {
+		if ref.Kind == render.EC2NodeClass {
+			h.classes[ref.Name], h.uids[string(object.GetUID())] = true, true
+		}
+	}
+}
+
+// clone returns a copy for a goroutine that runs beside the reconciles.
+func (h *had) clone() had {
+	return had{instances: maps.Clone(h.instances), classes: maps.Clone(h.classes), uids: maps.Clone(h.uids)}
+}
+
+// made reports whether something that is left was made by this cluster. A launch template has only the name of its
+// EC2NodeClass, which another cluster may use too.
+func (h *had) made(f leftover.Found) bool {
+	switch f.Kind {
+	case cloud.KindNetworkInterface:
+		return h.instances[leftover.InstanceOf(f.Resource)]
+	case cloud.KindInstanceProfile:
+		return h.uids[leftover.UIDOf(f.Name)]
+	case cloud.KindLaunchTemplate:
+		return h.classes[leftover.ClassOf(f.Resource)]
+	case cloud.KindInstance, cloud.KindVolume:
+	}
+	return false
+}

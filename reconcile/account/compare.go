@@ -1,0 +1,225 @@
+package account
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/removal"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// Fleet is what EC2 shows of a cluster's instances, and what they are compared with.
+type Fleet struct {
+	// Cluster is the name by which Karpenter tags instances.
+	Cluster string
+	// Shown are the instances by the cluster's tags, and those of the NodeClaims by their IDs.
+	Shown []cloud.Instance
+	// Claims are all NodeClaims of the cluster.
+	Claims []plan.NodeClaim
+	// Pools are the NodePools of the NodeSync, and Others those of the cluster beside them.
+	Pools, Others map[string]bool
+	// Classes are the EC2NodeClasses of the cluster.
+	Classes map[string]Class
+	// Had are the IDs of instances that NodeClaims of this cluster are known to have had.
+	Had map[string]bool
+	// Settled is when EC2 and Karpenter had to know of each other: what began later is left out.
+	Settled time.Time
+}
+
+// Class is what an EC2NodeClass says of its instances.
+type Class struct {
+	// Tags are those of its spec, and Hash is Karpenter's hash of it.
+	Tags map[string]string
+	Hash plan.Hash
+	// Groups are the IDs of the security groups that its selectors come to; nil if they are not
+	// compared.
+	Groups []string
+}
+
+// Differences are the instances of the NodeSync's pools that are not as their definitions and NodeClaims say, by ID.
+func (f *Fleet) Differences() []v1alpha1.DriftedInstance {
+	shown, claimed := map[string]*cloud.Instance{}, map[string]bool{}
+	for i := range f.Shown {
+		shown[f.Shown[i].ProviderID()] = &f.Shown[i]
+	}
+	var found []v1alpha1.DriftedInstance
+	for i := range f.Claims {
+		c := &f.Claims[i]
+		claimed[c.ProviderID] = true
+		if c.ProviderID == "" || c.Deleting || !f.Pools[c.Pool] || c.Created.After(f.Settled) {
+			continue
+		}
+		if words := f.differs(c, shown[c.ProviderID]); words != "" {
+			_, id, err := cloud.ParseProviderID(c.ProviderID)
+			if err != nil {
+				continue // it is not EC2's
+			}
+			found = append(found, v1alpha1.DriftedInstance{ID: id, NodeClaim: c.Name, Pool: c.Pool, Message: words})
+		}
+	}
+	for id, i := range shown {
+		if !claimed[id] && f.stray(i) {
+			found = append(found, v1alpha1.DriftedInstance{ID: i.ID, Pool: i.Pool, Message: f.strayWords(i)})
+		}
+	}
+	slices.SortFunc(found, func(a, b v1alpha1.DriftedInstance) int { return cmp.Compare(a.ID, b.ID) })
+	return found
+}
+
+// stray reports whether an instance that no NodeClaim has runs for one of the NodeSync's pools, or
+// for one that does not exist.
+func (f *Fleet) stray(i *cloud.Instance) bool {
+	return i.Pool != "" && !f.Others[i.Pool] && !ends(i) && i.Launched.Before(f.Settled)
+}
+
+// strayWords say what to do about an instance that no NodeClaim has. Its tags have the cluster's name, and so have those of
+// another cluster of the name.
+func (f *Fleet) strayWords(i *cloud.Instance) string {
+	words := "no NodeClaim has it, and it is " + i.State
+	if f.Had[i.ID] {
+		return words + "; this cluster had a NodeClaim of it: if nobody needs it, terminate it in EC2"
+	}
+	return words + "; this cluster is not known to have had a NodeClaim of it: find out whether another cluster has the name " + f.Cluster + " before you terminate it"
+}
+
+// ends reports whether an instance has ended, or is about to.
+func ends(i *cloud.Instance) bool { return i.Gone() || i.State == "shutting-down" }
+
+// differs says how an instance differs from its NodeClaim and its definitions; empty if it does
+// not.
+func (f *Fleet) differs(c *plan.NodeClaim, i *cloud.Instance) string {
+	switch {
+	case i == nil:
+		return "EC2 has no such instance, and its NodeClaim is there still"
+	case ends(i), i.State == "stopping", i.State == "stopped":
+		words := "it is " + i.State + " in EC2, and its NodeClaim is there still"
+		if i.Reason != "" {
+			words = fmt.Sprintf("it is %s in EC2 (%s), and its NodeClaim is there still", i.State, i.Reason)
+		}
+		return words
+	}
+	class, known := f.Classes[c.Class]
+	// Karpenter counts nodes of an older class as outdated, and replaces them.
+	same := known && !c.Drifted && class.Hash != "" && c.Hashes.Class() == class.Hash
+	var words []string
+	if same {
+		words = tagsDiffer(i.Tags, f.without(class.Tags), render.EC2NodeClass+"/"+c.Class)
+	}
+	words = append(words, tagsDiffer(i.Tags, f.karpenters(c), "Karpenter")...)
+	if same && class.Groups != nil {
+		words = append(words, groupsDiffer(i.SecurityGroups, class.Groups, c.Class)...)
+	}
+	return strings.Join(words, "; ")
+}
+
+// karpenters are the tags by which Karpenter knows an instance of a NodeClaim (GetTags in
+// karpenter-provider-aws pkg/utils/utils.go, 1.14.1).
+func (f *Fleet) karpenters(c *plan.NodeClaim) map[string]string {
+	return map[string]string{
+		"kubernetes.io/cluster/" + f.Cluster: "owned",
+		karpv1.NodePoolLabelKey:              c.Pool,
+		awsv1.EKSClusterNameTagKey:           f.Cluster,
+		awsv1.LabelNodeClass:                 c.Class,
+	}
+}
+
+// without are the tags of a class that Karpenter does not write over by its own.
+func (f *Fleet) without(tags map[string]string) map[string]string {
+	left := maps.Clone(tags)
+	for key := range f.karpenters(&plan.NodeClaim{}) {
+		delete(left, key)
+	}
+	return left
+}
+
+// tagsDiffer says which tags are not as they should be. Tags beside these are their owner's.
+func tagsDiffer(has, wanted map[string]string, by string) []string {
+	var words []string
+	for _, key := range slices.Sorted(maps.Keys(wanted)) {
+		switch value, there := has[key]; {
+		case !there:
+			words = append(words, fmt.Sprintf("tag %s is missing, and %q by %s", key, wanted[key], by))
+		case value != wanted[key]:
+			words = append(words, fmt.Sprintf("tag %s is %q, and %q by %s", key, value, wanted[key], by))
+		}
+	}
+	return words
+}
+
+// groupsDiffer says how security groups differ from those of a class.
+func groupsDiffer(has, wanted []string, class string) []string {
+	has, wanted = slices.Sorted(slices.Values(has)), slices.Sorted(slices.Values(wanted))
+	if slices.Equal(has, wanted) {
+		return nil
+	}
+	return []string{fmt.Sprintf("its security groups are %s, and %s by %s/%s", strings.Join(has, ", "), strings.Join(wanted, ", "), render.EC2NodeClass, class)}
+}
+
+// nodes finds the Nodes of the NodeSync's pools, or of a pool that does not exist, that no NodeClaim has and whose instance is
+// not there either: nothing deletes these. One whose instance runs is among the instances that no NodeClaim has, and one that is
+// terminating among what is left.
+func (q *question) nodes(ctx context.Context) ([]v1alpha1.DriftedInstance, error) {
+	claimed, runs, gone := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for i := range q.fleet.Claims {
+		claimed[q.fleet.Claims[i].Node] = true
+	}
+	for i := range q.fleet.Shown {
+		shown := &q.fleet.Shown[i]
+		runs[shown.ID], gone[shown.ID] = !ends(shown), shown.Gone()
+	}
+	var found []v1alpha1.DriftedInstance
+	for page := ""; ; {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
+		if err := q.cluster.List(ctx, list, client.HasLabels{karpv1.NodePoolLabelKey}, client.Limit(pageSize), client.Continue(page)); err != nil {
+			return nil, fmt.Errorf("list Nodes: %w", err)
+		}
+		for i := range list.Items {
+			n := &list.Items[i]
+			pool := n.Labels[karpv1.NodePoolLabelKey]
+			if claimed[n.Name] || q.fleet.Others[pool] || n.CreationTimestamp.After(q.fleet.Settled) {
+				continue
+			}
+			id, err := q.instanceOf(ctx, n.Name)
+			if client.IgnoreNotFound(err) != nil {
+				return nil, err
+			}
+			switch {
+			case err != nil:
+			case n.DeletionTimestamp != nil:
+				q.left = append(q.left, removal.LeftInstance{Kind: removal.Node, Name: n.Name, Pool: pool, Instance: id, Gone: gone[id], Since: n.DeletionTimestamp.Time})
+			case !runs[id]:
+				found = append(found, v1alpha1.DriftedInstance{ID: id, Pool: pool, Message: fmt.Sprintf("Node %s is there, and neither a NodeClaim nor an instance in EC2: kubectl delete node %[1]s", n.Name)})
+			}
+		}
+		if page = list.Continue; page == "" {
+			return found, nil
+		}
+	}
+}
+
+// instanceOf is the ID of a Node's instance; its name where it has none of EC2.
+func (q *question) instanceOf(ctx context.Context, name string) (string, error) {
+	node := &corev1.Node{}
+	if err := q.cluster.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
+		return "", fmt.Errorf("read Node %s: %w", name, err)
+	}
+	if _, id, err := cloud.ParseProviderID(node.Spec.ProviderID); err == nil {
+		return id, nil
+	}
+	return name, nil
+}

@@ -1,0 +1,282 @@
+package account
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/provision/cloud/resolve"
+	"github.com/plumbline-dev/plumbline/provision/leftover"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// live notes whose things in AWS are in use. A cluster in which each EC2NodeClass names its instance profile has
+// none of Karpenter's; of a NodeClaim whose class is gone nobody knows which profile its instance has.
+func (q *question) live(live plan.Live) {
+	l := leftover.Living{Classes: map[string]bool{}, UIDs: map[string]bool{}, Profiles: map[string]bool{}, Instances: map[string]bool{}}
+	classes, named := 0, 0
+	for ref, object := range live.Objects {
+		if ref.Kind != render.EC2NodeClass {
+			continue
+		}
+		classes++
+		l.Classes[ref.Name], l.UIDs[string(object.GetUID())] = true, true
+		own, _, _ := unstructured.NestedString(object.Object, "spec", "instanceProfile")
+		made, _, _ := unstructured.NestedString(object.Object, "status", "instanceProfile")
+		if own != "" {
+			named++
+		}
+		l.Profiles[own], l.Profiles[made] = true, true
+	}
+	q.profiles = classes == 0 || named < classes
+	for i := range live.NodeClaims {
+		if class := live.NodeClaims[i].Class; !l.Classes[class] {
+			l.Classes[class], q.profiles = true, false
+		}
+	}
+	q.living = l
+}
+
+// behind finds interfaces, launch templates and instance profiles of nodes and EC2NodeClasses that are gone. A kind that
+// cannot be listed is named, and stays as it was answered last; an error reports that AWS was too busy.
+func (q *question) behind(ctx context.Context, aws InstanceCloud) (*v1alpha1.LeftResources, error) {
+	for i := range q.fleet.Shown {
+		q.living.Instances[q.fleet.Shown[i].ID] = !q.fleet.Shown[i].Gone()
+	}
+	answers, err := aws.LeftBehind(ctx, q.query.Cluster, q.profiles)
+	if err != nil {
+		return nil, err
+	}
+	left := &v1alpha1.LeftResources{}
+	for _, answer := range answers {
+		if answer.Err != nil {
+			left.Resources = append(left.Resources, q.before.of(answer.Kind)...)
+		}
+	}
+	left.Failure = finding.Bounded(unanswered(answers), maxMessage)
+	for _, found := range leftover.Deserted(slices.DeleteFunc(answers, func(a cloud.Answer) bool { return a.Err != nil }), q.living) {
+		owned := q.had.made(found) && (found.Kind != cloud.KindLaunchTemplate || !q.foreign()) || q.before[string(found.Kind)+"/"+found.ID].Owned
+		left.Resources = append(left.Resources, v1alpha1.LeftResource{Kind: string(found.Kind), ID: found.ID, Owned: owned, Message: finding.Bounded(behindWords(found, owned), maxMessage)})
+	}
+	return left, nil
+}
+
+// foreign reports whether an instance runs that this cluster is not known to have had: another cluster may have the name, and
+// EC2NodeClasses of the same names.
+func (q *question) foreign() bool {
+	return slices.ContainsFunc(q.fleet.Shown, func(i cloud.Instance) bool { return !i.Gone() && !q.had.instances[i.ID] })
+}
+
+// unanswered says what AWS denies, and what it has not answered besides; empty if it has answered all.
+func unanswered(answers []cloud.Answer) string {
+	var denies, words []string
+	for _, answer := range answers {
+		var denied *cloud.DeniedError
+		switch {
+		case errors.As(answer.Err, &denied):
+			denies = append(denies, denied.Action)
+		case answer.Err != nil:
+			words = append(words, answer.Err.Error())
+		}
+	}
+	if len(denies) > 0 {
+		words = append([]string{"AWS denies " + strings.Join(denies, ", ") + " to plumbline's role: allow it, as manifests/iam-policy.json does"}, words...)
+	}
+	return strings.Join(words, "; ")
+}
+
+// behindWords say what is left, and how it is deleted. Another cluster may have the same name, and its tags are the same:
+// the command is there only if this cluster is known to have made it.
+func behindWords(f leftover.Found, owned bool) string {
+	of := ""
+	if f.What != "" {
+		of = " (" + f.What + ")"
+	}
+	if !owned {
+		return fmt.Sprintf("%s %s%s: its tags have this cluster's name, and nothing proves that this cluster made it: find out whether another cluster has the name, or had it, before you delete it", leftover.Noun(f.Kind), f.ID, of)
+	}
+	does := ""
+	switch f.Kind {
+	case cloud.KindNetworkInterface:
+		does = "aws ec2 delete-network-interface --network-interface-id " + f.ID
+	case cloud.KindLaunchTemplate:
+		does = "aws ec2 delete-launch-template --launch-template-id " + f.ID
+	case cloud.KindInstanceProfile:
+		does = "take its role off it, then aws iam delete-instance-profile --instance-profile-name " + f.ID
+	case cloud.KindInstance, cloud.KindVolume:
+	}
+	return fmt.Sprintf("%s %s%s: where it stays so, %s", leftover.Noun(f.Kind), f.ID, of, does)
+}
+
+// seen are the resources that the last answer has shown as left, by kind and ID.
+type seen map[string]v1alpha1.LeftResource
+
+// reported are those that the status has.
+func reported(before *v1alpha1.InstanceDrift) seen {
+	s := seen{}
+	if before != nil && before.Left != nil {
+		for _, r := range before.Left.Resources {
+			s[r.Kind+"/"+r.ID] = r
+		}
+	}
+	return s
+}
+
+// of are those of a kind.
+func (s seen) of(kind cloud.Kind) (some []v1alpha1.LeftResource) {
+	for _, id := range slices.Sorted(maps.Keys(s)) {
+		if s[id].Kind == string(kind) {
+			some = append(some, s[id])
+		}
+	}
+	return some
+}
+
+// confirm returns those that the answer before this one had, too, and whether there are others: Karpenter and the CNI
+// plugin delete what they do not need a moment later. The others are remembered for the next answer.
+func (s *seen) confirm(found *v1alpha1.LeftResources) (confirmed *v1alpha1.LeftResources, others bool) {
+	now := seen{}
+	confirmed = &v1alpha1.LeftResources{Failure: found.Failure}
+	for _, r := range found.Resources {
+		id := r.Kind + "/" + r.ID
+		if now[id] = r; (*s)[id].ID == "" {
+			others = true
+			continue
+		}
+		confirmed.Resources = append(confirmed.Resources, r)
+	}
+	*s = now
+	if confirmed.Count = int32(len(confirmed.Resources)); confirmed.Count == 0 && confirmed.Failure == "" {
+		return nil, others
+	}
+	return confirmed, others
+}
+
+// pageSize is how many objects one answer of the API server has.
+const pageSize = 500
+
+// volumes finds what nodes that are gone have left attached: VolumeAttachments, and volumes in EC2.
+// One of the two that cannot be read leaves the other as it is, and is named; an error reports that AWS
+// was too busy.
+func (q *question) volumes(ctx context.Context, aws InstanceCloud) (*v1alpha1.LeftVolumes, error) {
+	var all []v1alpha1.LeftVolume
+	attachments, err := q.attachments(ctx)
+	for i := range attachments {
+		all = append(all, ofAttachment(&attachments[i]))
+	}
+	attached, unasked := aws.AttachedVolumes(ctx, q.query.Cluster)
+	if errors.As(unasked, new(*resolve.BusyError)) {
+		return nil, unasked
+	}
+	for i := range attached {
+		if v, left := ofVolume(&attached[i], q.had.instances[attached[i].Instance]); left {
+			all = append(all, v)
+		}
+	}
+	found := &v1alpha1.LeftVolumes{Count: int32(len(all)), Volumes: all}
+	if err := errors.Join(err, unasked); err != nil {
+		found.Failure = finding.Bounded(err.Error(), maxMessage)
+	}
+	if found.Count == 0 && found.Failure == "" {
+		return nil, nil
+	}
+	return found, nil
+}
+
+// attachments are the VolumeAttachments whose node is gone, by name. Of the nodes of NodeClaims it
+// is known that they are there; the others are asked for, each once.
+func (q *question) attachments(ctx context.Context) ([]storagev1.VolumeAttachment, error) {
+	gone := map[string]bool{}
+	for i := range q.fleet.Claims {
+		gone[q.fleet.Claims[i].Node] = false
+	}
+	var found []storagev1.VolumeAttachment
+	for page := ""; ; {
+		list := &storagev1.VolumeAttachmentList{}
+		if err := q.cluster.List(ctx, list, client.Limit(pageSize), client.Continue(page)); err != nil {
+			return nil, fmt.Errorf("list VolumeAttachments: %w", err)
+		}
+		for i := range list.Items {
+			v := &list.Items[i]
+			if _, known := gone[v.Spec.NodeName]; !known {
+				var err error
+				if gone[v.Spec.NodeName], err = q.isGone(ctx, v.Spec.NodeName); err != nil {
+					return nil, err
+				}
+			}
+			if gone[v.Spec.NodeName] && v.CreationTimestamp.Time.Before(q.fleet.Settled) {
+				found = append(found, *v)
+			}
+		}
+		if page = list.Continue; page == "" {
+			slices.SortFunc(found, func(a, b storagev1.VolumeAttachment) int { return cmp.Compare(a.Name, b.Name) })
+			return found, nil
+		}
+	}
+}
+
+// isGone reports whether there is no Node of a name.
+func (q *question) isGone(ctx context.Context, name string) (bool, error) {
+	node := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}}
+	err := q.cluster.Get(ctx, client.ObjectKey{Name: name}, node)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("read whether node %s, which a VolumeAttachment names, is there: %w", name, err)
+	}
+	return apierrors.IsNotFound(err), nil
+}
+
+// ofAttachment says what is left of a node that is gone.
+func ofAttachment(v *storagev1.VolumeAttachment) v1alpha1.LeftVolume {
+	left := v1alpha1.LeftVolume{Name: v.Name, Driver: v.Spec.Attacher, Node: v.Spec.NodeName}
+	what := "a volume"
+	if name := v.Spec.Source.PersistentVolumeName; name != nil {
+		left.Volume, what = *name, "PersistentVolume "+*name
+	}
+	does := "see whether the controller of " + v.Spec.Attacher + " runs, and what it says of it: kubectl describe volumeattachment " + v.Name
+	if failed := v.Status.DetachError; failed != nil && failed.Message != "" {
+		does = "its driver could not detach it: " + finding.Bounded(failed.Message, maxMessage/2)
+	}
+	left.Message = fmt.Sprintf("VolumeAttachment %s still has %s on node %s, which is gone: %s", v.Name, what, v.Spec.NodeName, does)
+	return left
+}
+
+// ofVolume reports whether a volume in EC2 is attached to an instance that has ended. owned reports that this cluster is known to
+// have had the instance: another cluster may have the same name, and the command is not for its volumes.
+func ofVolume(v *cloud.Resource, owned bool) (v1alpha1.LeftVolume, bool) {
+	if v.Alive {
+		return v1alpha1.LeftVolume{}, false
+	}
+	does := "nothing proves that this cluster had that instance: find out whether another cluster has the name, or had it, before you detach it"
+	if owned {
+		does = "where it stays so, aws ec2 detach-volume --volume-id " + v.ID
+	}
+	return v1alpha1.LeftVolume{
+		Name: v.ID, Node: v.Instance,
+		Message: fmt.Sprintf("EBS volume %s is %s, attached to %s, which EC2 has terminated: %s", v.ID, v.State, v.Instance, does),
+	}, true
+}
+
+// orphaned counts the instances that no NodeClaim has.
+func orphaned(found []v1alpha1.DriftedInstance) int32 {
+	n := int32(0)
+	for _, i := range found {
+		if i.NodeClaim == "" {
+			n++
+		}
+	}
+	return n
+}

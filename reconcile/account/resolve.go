@@ -1,0 +1,119 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/provision/cloud/resolve"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// Cloud is what is asked of AWS. It answers from what AWS said a few minutes ago.
+type ResolutionCloud interface {
+	AMIs(ctx context.Context, class *awsv1.EC2NodeClass, kubernetes string) ([]awsv1.AMI, error)
+	Subnets(ctx context.Context, class *awsv1.EC2NodeClass) ([]string, error)
+	SecurityGroups(ctx context.Context, class *awsv1.EC2NodeClass) ([]string, error)
+	Reservations(ctx context.Context, class *awsv1.EC2NodeClass) ([]string, error)
+	Running(ctx context.Context, query cloud.Query) (map[string]cloud.Instance, error)
+}
+
+// Step is the resolution of one pass over one NodeSync.
+type Resolution struct {
+	// Cloud returns the client of the region. It makes no request.
+	Cloud func(ctx context.Context) (ResolutionCloud, error)
+	// Cluster is the EKS cluster, Kubernetes its version (1.36).
+	Cluster, Kubernetes string
+	// Unverified is why it is not certain that AWS's answers are those of this cluster's account;
+	// empty if it is.
+	Unverified string
+	// Patience is how long all answers together are waited for.
+	Patience time.Duration
+}
+
+// Unverified is why the answers of AWS may be those of another account, by what is known of it;
+// empty if they are not.
+func Unverified(account *cloud.Verdict) string {
+	if account == nil || !account.OK {
+		return "the account is not verified"
+	}
+	return ""
+}
+
+// Answers asks AWS.
+func (s *Resolution) Answers(ctx context.Context, questions []plan.Question) map[render.Ref]plan.Answer {
+	ctx, cancel := context.WithTimeout(ctx, s.Patience)
+	defer cancel()
+	if s.Unverified != "" {
+		return refused(questions, "AWS is not asked: "+s.Unverified)
+	}
+	aws, err := s.Cloud(ctx)
+	if err != nil {
+		return refused(questions, err.Error())
+	}
+	answers := map[render.Ref]plan.Answer{}
+	for i := range questions {
+		answers[questions[i].Ref] = s.answer(ctx, aws, &questions[i])
+	}
+	return answers
+}
+
+func refused(questions []plan.Question, why string) map[render.Ref]plan.Answer {
+	answers := map[render.Ref]plan.Answer{}
+	for i := range questions {
+		answers[questions[i].Ref] = *plan.Unanswered(why)
+	}
+	return answers
+}
+
+// answer asks what one class comes to.
+func (s *Resolution) answer(ctx context.Context, aws ResolutionCloud, q *plan.Question) (a plan.Answer) {
+	if q.AMIs {
+		a.AMIs = resolved(aws.AMIs(ctx, q.Class, s.Kubernetes))
+	}
+	if q.SecurityGroups {
+		a.SecurityGroups = resolved(aws.SecurityGroups(ctx, q.Class))
+	}
+	if q.Subnets {
+		a.Subnets = resolved(aws.Subnets(ctx, q.Class))
+	}
+	if q.Reservations {
+		a.Reservations = resolved(aws.Reservations(ctx, q.Class))
+	}
+	if q.OfInstances() {
+		a.Running, a.Unavailable = s.running(ctx, aws, q.Claims)
+	}
+	return a
+}
+
+func resolved[T any](found []T, err error) plan.Resolved[T] {
+	if err != nil {
+		var empty *resolve.EmptyError
+		return plan.Resolved[T]{Unavailable: err.Error(), Empty: errors.As(err, &empty)}
+	}
+	return plan.Resolved[T]{Found: found}
+}
+
+// running is what the instances of NodeClaims run. What EC2 shows beside an error is known all the
+// same.
+func (s *Resolution) running(ctx context.Context, aws ResolutionCloud, claims []*plan.NodeClaim) (map[string]plan.Running, string) {
+	query := cloud.Query{Cluster: s.Cluster}
+	for _, c := range claims {
+		if c.ProviderID != "" {
+			query.ProviderIDs, query.Pools = append(query.ProviderIDs, c.ProviderID), append(query.Pools, c.Pool)
+		}
+	}
+	found, err := aws.Running(ctx, query)
+	running := make(map[string]plan.Running, len(found))
+	for id, i := range found {
+		running[id] = plan.Running{Subnet: i.Subnet, SecurityGroups: i.SecurityGroups, Reservation: i.Reservation}
+	}
+	if err != nil {
+		return running, err.Error()
+	}
+	return running, ""
+}

@@ -1,4 +1,0 @@
-package capture
-
-// DecodeUpTo is Decode with another limit.
-var DecodeUpTo = decode

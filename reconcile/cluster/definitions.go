@@ -1,0 +1,301 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"reflect"
+	"strconv"
+	"sync"
+	"unsafe"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	podutils "sigs.k8s.io/karpenter/pkg/utils/pod"
+
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// Definitions reads the definitions out of a watch cache, and of those that it has read before
+// nothing but where they are: the cache's objects are read only, so that one which stands where
+// it stood is as it was. The zero value has read none; one is for all passes.
+type Definitions struct {
+	mu    sync.Mutex
+	known map[fields]*plan.Object
+}
+
+// fields is where the fields of an object are: two lists of the cache share them, and nothing
+// else. An Object that is known keeps its own alive, so that nothing else comes to stand there.
+type fields = unsafe.Pointer
+
+// read lists the definitions of all kinds, by name. Nil remembers none.
+func (d *Definitions) read(ctx context.Context, reader client.Reader) (map[render.Ref]*plan.Object, error) {
+	known := d.last()
+	next, objects := make(map[fields]*plan.Object, len(known)), make(map[render.Ref]*plan.Object, len(known))
+	for _, kind := range render.Kinds() {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kind.GVK)
+		if err := reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("read the %ss: %w", kind.GVK.Kind, err)
+		}
+		for i := range list.Items {
+			at := fields(reflect.ValueOf(list.Items[i].Object).UnsafePointer())
+			object, found := known[at]
+			if !found {
+				// Not a part of the list, which would be kept whole for it.
+				object = plan.NewObject(&unstructured.Unstructured{Object: list.Items[i].Object})
+			}
+			next[at], objects[render.Ref{Kind: kind.GVK.Kind, Name: object.GetName()}] = object, object
+		}
+	}
+	d.keep(next)
+	return objects, nil
+}
+
+func (d *Definitions) last() map[fields]*plan.Object {
+	if d == nil {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.known
+}
+
+func (d *Definitions) keep(next map[fields]*plan.Object) {
+	if d == nil {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.known = next
+}
+
+// Live is that of Definitions, for who reads once.
+func Live(ctx context.Context, reader client.Reader) (plan.Live, error) {
+	return (*Definitions)(nil).Live(ctx, reader)
+}
+
+// Live reads what lives: all definitions, of any owner, and the NodeClaims.
+// The CRDs have to be served. The objects are the cache's own and read only.
+func (d *Definitions) Live(ctx context.Context, reader client.Reader) (live plan.Live, err error) {
+	if live.Objects, err = d.read(ctx, reader); err != nil {
+		return live, err
+	}
+	claims := &karpv1.NodeClaimList{}
+	if err := reader.List(ctx, claims, client.UnsafeDisableDeepCopy); err != nil {
+		return live, fmt.Errorf("read the NodeClaims: %w", err)
+	}
+	live.NodeClaims = make([]plan.NodeClaim, 0, len(claims.Items))
+	for i := range claims.Items {
+		live.NodeClaims = append(live.NodeClaims, NodeClaim(&claims.Items[i]))
+	}
+	return live, nil
+}
+
+// NodeClaim cuts a NodeClaim down to what a Plan asks about.
+func NodeClaim(claim *karpv1.NodeClaim) plan.NodeClaim {
+	n := plan.NodeClaim{
+		Name:        claim.Name,
+		UID:         claim.UID,
+		Pool:        claim.Labels[karpv1.NodePoolLabelKey],
+		ProviderID:  claim.Status.ProviderID,
+		Image:       claim.Status.ImageID,
+		Node:        claim.Status.NodeName,
+		Deleting:    claim.DeletionTimestamp != nil,
+		Disrupted:   holds(claim, karpv1.ConditionTypeDisruptionReason),
+		DriftReason: whyDrifted(claim),
+		Labels:      labelsOf(claim),
+		Hashes:      hashesOf(claim),
+		Created:     claim.CreationTimestamp.Time,
+		Launch:      launchOf(claim),
+		Initialized: claim.Status.NodeName != "" && !uninitialized(claim),
+	}
+	n.Drifted = n.DriftReason != ""
+	if n.Deleting {
+		n.Deleted = claim.DeletionTimestamp.Time
+	}
+	for _, owner := range claim.OwnerReferences {
+		if owner.Kind == render.NodePool {
+			n.PoolUID = owner.UID
+		}
+	}
+	if claim.Spec.NodeClassRef != nil {
+		n.Class = claim.Spec.NodeClassRef.Name
+	}
+	return n
+}
+
+// whyDrifted is Karpenter's reason for which a NodeClaim is outdated; empty if it is not.
+func whyDrifted(claim *karpv1.NodeClaim) string {
+	for _, c := range claim.Status.Conditions {
+		if c.Type == karpv1.ConditionTypeDrifted && c.Status == metav1.ConditionTrue {
+			return cmp.Or(c.Reason, karpv1.ConditionTypeDrifted)
+		}
+	}
+	return ""
+}
+
+// holds reports whether a condition of a NodeClaim is True. DisruptionReason is where Karpenter
+// has ended it by itself (sigs.k8s.io/karpenter pkg/controllers/disruption/queue.go).
+func holds(claim *karpv1.NodeClaim, condition string) bool {
+	for _, c := range claim.Status.Conditions {
+		if c.Type == condition {
+			return c.Status == metav1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// ChartedKinds are what Karpenter's main chart makes beside its Deployment
+// (charts/karpenter/templates in karpenter-provider-aws). All of it bears
+// ControllerLabels. A ServiceMonitor is of a kind that not every cluster serves,
+// and is not watched.
+func ChartedKinds() []schema.GroupVersionKind {
+	kind := func(group, kind string) schema.GroupVersionKind {
+		return schema.GroupVersionKind{Group: group, Version: "v1", Kind: kind}
+	}
+	return []schema.GroupVersionKind{
+		kind("", "Service"),
+		kind("", "ServiceAccount"),
+		kind("policy", "PodDisruptionBudget"),
+		kind("rbac.authorization.k8s.io", "ClusterRole"),
+		kind("rbac.authorization.k8s.io", "ClusterRoleBinding"),
+		kind("rbac.authorization.k8s.io", "Role"),
+		kind("rbac.authorization.k8s.io", "RoleBinding"),
+	}
+}
+
+// Charted stands for the objects of one of ChartedKinds, of which the cache
+// holds only metadata.
+func Charted(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(kind)
+	return object
+}
+
+// Version is equal for two looks at an object between which nobody wrote to it,
+// its status apart. Of the kinds that count no generations nobody writes a
+// status all the time.
+func Version(object client.Object) string {
+	written := object.GetResourceVersion()
+	if generation := object.GetGeneration(); generation != 0 {
+		written = strconv.FormatInt(generation, 10)
+	}
+	return fmt.Sprintf("%s/%s/%s/%t/%v/%v", object.GetName(), object.GetUID(), written, object.GetDeletionTimestamp() != nil, object.GetLabels(), object.GetAnnotations())
+}
+
+// Rewritten lets the events of an object through that change its Version.
+func Rewritten() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return Version(e.ObjectOld) != Version(e.ObjectNew)
+	}}
+}
+
+// Claim is a NodeClaim as far as a change of Karpenter may touch it.
+type Claim struct {
+	NodeClaim, Node, Pool string
+	Created               metav1.Time
+	// Ending reports whether it is being deleted, and EndingSince since when.
+	Ending      bool
+	EndingSince metav1.Time
+	// Drifted is why Karpenter calls it drifted, and Since when it came to it; empty
+	// if it does not.
+	Drifted string
+	Since   metav1.Time
+}
+
+// Claims reads all NodeClaims.
+func Claims(ctx context.Context, reader client.Reader) ([]Claim, error) {
+	claims := &karpv1.NodeClaimList{}
+	if err := reader.List(ctx, claims, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("read which NodeClaims are drifted: %w", err)
+	}
+	found := make([]Claim, 0, len(claims.Items))
+	for i := range claims.Items {
+		claim := &claims.Items[i]
+		one := Claim{
+			NodeClaim: claim.Name, Node: claim.Status.NodeName, Pool: claim.Labels[karpv1.NodePoolLabelKey],
+			Created: claim.CreationTimestamp, Ending: claim.DeletionTimestamp != nil,
+		}
+		if one.Ending {
+			one.EndingSince = *claim.DeletionTimestamp
+		}
+		for _, c := range claim.Status.Conditions {
+			if c.Type == karpv1.ConditionTypeDrifted && c.Status == metav1.ConditionTrue {
+				one.Drifted, one.Since = c.Reason, c.LastTransitionTime
+			}
+		}
+		found = append(found, one)
+	}
+	return found, nil
+}
+
+// mostCounted is of how many nodes the pods are counted for one plan, each by a request of its own.
+const mostCounted = 100
+
+// Loads reads, past the watch cache, which does not keep it, what Karpenter's consolidation looks at of nodes. What
+// cannot be read, and pods of more than mostCounted nodes, are left out: such a node may be consolidated.
+func Loads(reader client.Reader) plan.ReadLoads {
+	return func(ctx context.Context, questions []plan.LoadQuestion) map[types.UID]plan.Load {
+		found, counted := map[types.UID]plan.Load{}, 0
+		for _, q := range questions {
+			claims := &karpv1.NodeClaimList{}
+			if err := reader.List(ctx, claims, client.MatchingLabels{karpv1.NodePoolLabelKey: q.Pool}); err != nil {
+				continue
+			}
+			asked := map[types.UID]bool{}
+			for _, claim := range q.Claims {
+				asked[claim.UID] = true
+			}
+			for i := range claims.Items {
+				claim := &claims.Items[i]
+				if !asked[claim.UID] {
+					continue
+				}
+				load := loadOf(claim)
+				if q.Pods && counted < mostCounted {
+					counted++
+					load.Pods, load.Counted = countPods(ctx, reader, claim.Status.NodeName)
+				}
+				found[claim.UID] = load
+			}
+		}
+		return found
+	}
+}
+
+// loadOf is what a NodeClaim tells: its last pod event counts from when it was initialized, if it has none
+// (sigs.k8s.io/karpenter pkg/utils/disruption/disruption.go, IsUnderConsolidateAfter, 1.14.1).
+func loadOf(claim *karpv1.NodeClaim) plan.Load {
+	load := plan.Load{Consolidatable: holds(claim, karpv1.ConditionTypeConsolidatable), PodEvent: claim.Status.LastPodEventTime.Time}
+	if load.PodEvent.IsZero() {
+		for _, c := range claim.Status.Conditions {
+			if c.Type == karpv1.ConditionTypeInitialized {
+				load.PodEvent = c.LastTransitionTime.Time
+			}
+		}
+	}
+	return load
+}
+
+// countPods counts the pods of a node that would have to be rescheduled; ok reports whether they could be read.
+func countPods(ctx context.Context, reader client.Reader, node string) (n int, ok bool) {
+	pods := &corev1.PodList{}
+	if err := reader.List(ctx, pods, client.MatchingFields{"spec.nodeName": node}); err != nil {
+		return 0, false
+	}
+	for i := range pods.Items {
+		if podutils.IsReschedulable(&pods.Items[i]) {
+			n++
+		}
+	}
+	return n, true
+}

@@ -1,0 +1,4 @@
+package cluster
+
+// ReadNodeClaim is for tests.
+var ReadNodeClaim = readNodeClaim

@@ -1,0 +1,237 @@
+package cluster
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// Readiness is whether one thing is as it should be, and if not, why. Of one that is
+// ready the message names what is missing all the same.
+type Readiness struct {
+	Ready   bool
+	Message string
+}
+
+// Established reports whether a CRD is served.
+func Established(crd *apiextensionsv1.CustomResourceDefinition) Readiness {
+	if crd.DeletionTimestamp != nil {
+		return Readiness{Message: crd.Name + " is being deleted, and every object of its kind with it"}
+	}
+	for _, c := range crd.Status.Conditions {
+		if c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue {
+			return Readiness{Ready: true}
+		}
+	}
+	return Readiness{Message: crd.Name + " is not Established yet"}
+}
+
+// Serves reports whether a kind can be asked for: its CRD is Established, and serves that version
+// under that name. One that is served no more stays Established.
+func Serves(crd *apiextensionsv1.CustomResourceDefinition, kind schema.GroupVersionKind) Readiness {
+	if ready := Established(crd); !ready.Ready {
+		return ready
+	}
+	names := crd.Status.AcceptedNames
+	served := slices.ContainsFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool {
+		return v.Name == kind.Version && v.Served
+	})
+	if !served || names.Kind != kind.Kind || names.ListKind != kind.Kind+"List" {
+		return Readiness{Message: fmt.Sprintf("%s does not serve %s of %s", crd.Name, kind.Version, kind.Kind)}
+	}
+	return Readiness{Ready: true}
+}
+
+// RolledOut reports whether a Deployment's rollout is complete: its newest template
+// observed, every wanted replica updated and available, none of the old left.
+// No replica at all is never complete. The rule is that of
+// `kubectl rollout status` (k8s.io/kubectl/pkg/polymorphichelpers/rollout_status.go).
+func RolledOut(d *appsv1.Deployment) Readiness {
+	name := "deployment/" + d.Name
+	want := int32(1)
+	if d.Spec.Replicas != nil {
+		want = *d.Spec.Replicas
+	}
+	switch s := d.Status; {
+	case d.DeletionTimestamp != nil:
+		return Readiness{Message: name + " is being deleted"}
+	case want == 0:
+		return Readiness{Message: name + " is scaled to 0"}
+	case s.ObservedGeneration < d.Generation:
+		return Readiness{Message: name + ": newest spec not observed yet"}
+	case deadlineExceeded(d):
+		return Readiness{Message: name + ": rollout exceeded its progress deadline"}
+	case s.UpdatedReplicas < want, s.Replicas > s.UpdatedReplicas, s.AvailableReplicas < want:
+		return Readiness{Message: fmt.Sprintf("%s: %d of %d replicas updated and available", name, min(s.UpdatedReplicas, s.AvailableReplicas), want)}
+	}
+	return Readiness{Ready: true}
+}
+
+// Partly reports whether a Deployment that is not complete has a ready replica, and none
+// of an earlier template.
+func Partly(d *appsv1.Deployment) bool {
+	s := d.Status
+	return Alive(d) && s.ObservedGeneration >= d.Generation && s.Replicas == s.UpdatedReplicas
+}
+
+// Alive reports whether a controller is at work and stays so: it has a ready
+// replica, and is neither scaled to 0 nor being deleted.
+func Alive(d *appsv1.Deployment) bool {
+	wanted := d.Spec.Replicas == nil || *d.Spec.Replicas > 0
+	return wanted && d.DeletionTimestamp == nil && d.Status.ReadyReplicas > 0
+}
+
+// Running reports whether a controller has replicas, or is to have some, ready or not.
+func Running(d *appsv1.Deployment) bool {
+	wanted := d.Spec.Replicas == nil || *d.Spec.Replicas > 0
+	return wanted && d.DeletionTimestamp == nil || d.Status.Replicas > 0
+}
+
+func deadlineExceeded(d *appsv1.Deployment) bool {
+	for _, c := range d.Status.Conditions {
+		if c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse && c.Reason == "ProgressDeadlineExceeded" {
+			return true
+		}
+	}
+	return false
+}
+
+// Ready reports whether a NodePool or EC2NodeClass is Ready at its newest
+// generation. Karpenter's Ready counts only when its observedGeneration is the
+// object's (sigs.k8s.io/karpenter, github.com/awslabs/operatorpkg/status).
+func Ready(obj *plan.Object) Readiness {
+	name := func() string { return obj.GetKind() + "/" + obj.GetName() } // of thousands that are Ready nobody wants to know it
+	if obj.GetDeletionTimestamp() != nil {
+		return Readiness{Message: name() + " is being deleted"}
+	}
+	ready, found := condition(obj, readyCondition)
+	switch {
+	case !found:
+		return Readiness{Message: name() + " has no Ready condition yet"}
+	case ready.ObservedGeneration < obj.GetGeneration():
+		return Readiness{Message: name() + ": newest spec not observed yet"}
+	case ready.Status != metav1.ConditionTrue:
+		why := strings.Trim(ready.Reason+": "+Stable(ready.Message), ": ")
+		return Readiness{Message: fmt.Sprintf("%s is not Ready: %s", name(), cmp.Or(why, "its controller says no reason")) + causes(obj)}
+	}
+	return Readiness{Ready: true}
+}
+
+// Registers reports whether the nodes of a NodePool register, where Karpenter knows that
+// they do not. Its Ready does not hang on it
+// (sigs.k8s.io/karpenter pkg/apis/v1/nodepool_status.go).
+func Registers(pool *plan.Object) Readiness {
+	healthy, found := condition(pool, karpv1.ConditionTypeNodeRegistrationHealthy)
+	if !found || healthy.Status != metav1.ConditionFalse {
+		return Readiness{Ready: true}
+	}
+	return Readiness{Message: fmt.Sprintf("its nodes do not register: %s: %s", healthy.Reason, healthy.Message)}
+}
+
+// causes are the words of the conditions that Ready sums up: it names those that
+// are False, and they say why, such as which action AWS denies to Karpenter.
+func causes(obj *plan.Object) string {
+	var all []string
+	for _, c := range obj.Conditions() {
+		if c.Type != readyCondition && c.Status == metav1.ConditionFalse && c.Message != "" {
+			all = append(all, fmt.Sprintf("; %s: %s: %s", c.Type, c.Reason, Stable(c.Message)))
+		}
+	}
+	slices.Sort(all)
+	return strings.Join(all, "")
+}
+
+// Unexplained reports whether no condition of an object that is not Ready has a reason: its controller has met an error that it
+// does not report there, or has not come to it yet.
+func Unexplained(obj *plan.Object) bool {
+	ready, _ := condition(obj, readyCondition)
+	return obj.GetDeletionTimestamp() == nil && ready.Status != metav1.ConditionFalse && causes(obj) == ""
+}
+
+// NotReadySince returns since when an object has been not Ready under its newest spec: the later of the last transition of its Ready
+// condition, which a new spec does not change, and the last apply by plumbline. The object is as the API server has it, since the watch
+// cache keeps no times. It is zero if the condition is missing.
+func NotReadySince(object *unstructured.Unstructured) time.Time {
+	var since time.Time
+	list, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+	for _, item := range list {
+		fields, _ := item.(map[string]any)
+		if kind, _, _ := unstructured.NestedString(fields, "type"); kind != readyCondition {
+			continue
+		}
+		text, _, _ := unstructured.NestedString(fields, "lastTransitionTime")
+		if at, err := time.Parse(time.RFC3339, text); err == nil {
+			since = at
+		}
+	}
+	for _, entry := range object.GetManagedFields() {
+		applied := entry.Manager == v1alpha1.FieldManager && entry.Operation == metav1.ManagedFieldsOperationApply && entry.Subresource == ""
+		if applied && entry.Time != nil && !since.IsZero() && entry.Time.After(since) {
+			since = entry.Time.Time
+		}
+	}
+	return since
+}
+
+// readyCondition is the type of the condition that sums up all others.
+const readyCondition = "Ready"
+
+func condition(obj *plan.Object, kind string) (metav1.Condition, bool) {
+	for _, c := range obj.Conditions() {
+		if c.Type == kind {
+			return c, true
+		}
+	}
+	return metav1.Condition{}, false
+}
+
+// unconverted are the API server's words where a CRD's conversion webhook does not
+// answer (k8s.io/apiextensions-apiserver/pkg/apiserver/conversion/webhook_converter.go).
+// They are all there is: the error has neither a reason nor a type of its own.
+var unconverted = regexp.MustCompile(`conversion webhook for ([a-z0-9.-]+)/(\w+), Kind=(\w+) failed`)
+
+// Unconverted reports whether a message tells of objects that nobody can convert, and
+// of which kind and stored version they are. Karpenter 1.0 serves such a webhook,
+// and leaves it behind in the CRDs when its controller goes.
+func Unconverted(message string) (kind schema.GroupVersionKind, ok bool) {
+	words := unconverted.FindStringSubmatch(message)
+	if words == nil {
+		return schema.GroupVersionKind{}, false
+	}
+	return schema.GroupVersionKind{Group: words[1], Version: words[2], Kind: words[3]}, true
+}
+
+// ByRef is the readiness of each definition that was looked at.
+type ByRef map[render.Ref]Readiness
+
+// Of sums up the definitions of some kinds of a Set: the first that is not Ready speaks.
+func (r ByRef) Of(set *render.Set, kinds ...string) Readiness {
+	for _, object := range set.Objects {
+		if !slices.Contains(kinds, object.Ref.Kind) {
+			continue
+		}
+		ready, seen := r[object.Ref]
+		if !seen {
+			return Readiness{Message: object.Ref.String() + " is not applied yet"}
+		}
+		if !ready.Ready {
+			return ready
+		}
+	}
+	return Readiness{Ready: true}
+}

@@ -1,0 +1,375 @@
+package cluster
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+	"unique"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/awslabs/operatorpkg/status"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// CacheOptions say what the watch cache holds, and cut each object down to what
+// plumbline asks about: memory grows with NodeClaims, so that each counts.
+// refusals hear of watches that fail; values hold what definitions have in common.
+func CacheOptions(refusals *Refusals, values *render.Values) cache.Options {
+	karpenters := labels.SelectorFromSet(ControllerLabels())
+	objects := map[client.Object]cache.ByObject{
+		&apiextensionsv1.CustomResourceDefinition{}: {Transform: trimCRD},
+		&appsv1.Deployment{}:                        {Label: karpenters, Transform: trimDeployment},
+		&corev1.Event{}:                             poolEvents(),
+	}
+	for _, kind := range ChartedKinds() {
+		objects[Charted(kind)] = cache.ByObject{Label: karpenters, Transform: trimCharted}
+	}
+	return cache.Options{
+		DefaultWatchErrorHandler: refusals.Handle,
+		ByObject:                 objects,
+		// Karpenter's kinds have no entries of their own: one would need its CRD
+		// at the start.
+		DefaultTransform: func(obj any) (any, error) {
+			switch o := obj.(type) {
+			case *karpv1.NodeClaim:
+				return trimNodeClaim(o), nil
+			case *unstructured.Unstructured:
+				return trimDefinition(o, values)
+			}
+			return obj, nil
+		},
+	}
+}
+
+// ControllerLabels select Karpenter's Deployment, whichever tool installed it
+// (charts/karpenter/templates/_helpers.tpl in karpenter-provider-aws).
+func ControllerLabels() labels.Set {
+	return labels.Set{"app.kubernetes.io/name": "karpenter"}
+}
+
+func trimCRD(obj any) (any, error) {
+	crd, ok := obj.(*apiextensionsv1.CustomResourceDefinition)
+	if !ok {
+		return obj, nil
+	}
+	trimmed := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: crd.ObjectMeta, Status: crd.Status}
+	for _, v := range crd.Spec.Versions {
+		trimmed.Spec.Versions = append(trimmed.Spec.Versions, apiextensionsv1.CustomResourceDefinitionVersion{Name: v.Name, Served: v.Served})
+	}
+	trimMetadata(trimmed)
+	return trimmed, nil
+}
+
+func trimDeployment(obj any) (any, error) {
+	deployment, ok := obj.(*appsv1.Deployment)
+	if !ok {
+		return obj, nil
+	}
+	trimMetadata(deployment)
+	deployment.Spec.Template = corev1.PodTemplateSpec{ObjectMeta: deployment.Spec.Template.ObjectMeta}
+	return deployment, nil
+}
+
+func trimCharted(obj any) (any, error) {
+	if object, ok := obj.(*metav1.PartialObjectMetadata); ok {
+		trimMetadata(object)
+	}
+	return obj, nil
+}
+
+// trimMetadata leaves out who wrote what, the object once more for kubectl, and
+// the count of rollouts, which the Deployment's own controller keeps.
+func trimMetadata(object client.Object) {
+	object.SetManagedFields(nil)
+	annotations := maps.Clone(object.GetAnnotations())
+	delete(annotations, corev1.LastAppliedConfigAnnotation)
+	delete(annotations, "deployment.kubernetes.io/revision")
+	object.SetAnnotations(annotations)
+}
+
+// trimDefinition keeps of a NodePool or EC2NodeClass what is compared with Git,
+// who owns its fields, and whether it is Ready. What many have in common is held
+// once. What it is given stays as it is: it is trimmed once more where a watch is opened again, and
+// others read it by then.
+func trimDefinition(full *unstructured.Unstructured, values *render.Values) (any, error) {
+	obj := &unstructured.Unstructured{Object: maps.Clone(full.Object)}
+	if metadata, ok := obj.Object["metadata"].(map[string]any); ok {
+		metadata = maps.Clone(metadata)
+		obj.Object["metadata"] = metadata
+		if annotations, ok := metadata["annotations"].(map[string]any); ok {
+			annotations = maps.Clone(annotations)
+			// The whole object once more, only for kubectl.
+			delete(annotations, corev1.LastAppliedConfigAnnotation)
+			metadata["annotations"] = annotations
+		}
+	}
+	if err := plan.PackManagedFields(obj); err != nil {
+		return nil, fmt.Errorf("trim %s/%s: %w", obj.GetKind(), obj.GetName(), err)
+	}
+	trimStatus(obj)
+	values.Share(obj)
+	return obj, nil
+}
+
+// trimStatus leaves the Ready condition in a status, those that say why it is not
+// True, how much of its limits a NodePool uses, and what Karpenter has found for the selectors of an
+// EC2NodeClass.
+func trimStatus(obj *unstructured.Unstructured) {
+	var kept []any
+	if value, _, err := unstructured.NestedFieldNoCopy(obj.Object, "status", "conditions"); err == nil {
+		conditions, _ := value.([]any)
+		for _, c := range conditions {
+			fields, ok := c.(map[string]any)
+			if ok && (fields["type"] == readyCondition || fields["type"] == awsv1.ConditionTypeAMIsReady || fields["status"] == string(metav1.ConditionFalse)) {
+				fields = maps.Clone(fields)
+				delete(fields, "lastTransitionTime")
+				kept = append(kept, fields)
+			}
+		}
+	}
+	status := map[string]any{}
+	if kept != nil {
+		status["conditions"] = kept
+	}
+	if used := limited(obj); used != nil {
+		status["resources"] = used
+	}
+	if amis := amisOf(obj); amis != nil {
+		status["amis"] = amis
+	}
+	for _, list := range resolvedLists {
+		if ids := idsOf(obj, list); ids != nil {
+			status[list] = ids
+		}
+	}
+	delete(obj.Object, "status")
+	if len(status) > 0 {
+		obj.Object["status"] = status
+	}
+}
+
+// amisOf are the AMIs in the status of an EC2NodeClass, with what is compared with nodes.
+func amisOf(obj *unstructured.Unstructured) (kept []any) {
+	value, _, _ := unstructured.NestedFieldNoCopy(obj.Object, "status", "amis")
+	amis, _ := value.([]any)
+	for _, a := range amis {
+		if fields, ok := a.(map[string]any); ok {
+			kept = append(kept, map[string]any{"id": fields["id"], "requirements": fields["requirements"]})
+		}
+	}
+	return kept
+}
+
+// resolvedLists are the lists in the status of an EC2NodeClass of which IDs are kept: what nodes
+// that are outdated by them should have.
+var resolvedLists = []string{"securityGroups", "subnets", "capacityReservations"}
+
+// idsOf are the IDs in such a list, in their order: Karpenter's is another one whenever the
+// addresses of a subnet are taken (karpenter-provider-aws
+// pkg/controllers/nodeclass/subnet.go, 1.14.1).
+func idsOf(obj *unstructured.Unstructured, list string) (kept []any) {
+	value, _, _ := unstructured.NestedFieldNoCopy(obj.Object, "status", list)
+	found, _ := value.([]any)
+	var ids []string
+	for _, one := range found {
+		fields, _ := one.(map[string]any)
+		if id, ok := fields["id"].(string); ok {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	for _, id := range ids {
+		kept = append(kept, map[string]any{"id": id})
+	}
+	return kept
+}
+
+// limited is what a NodePool uses of the resources that its spec limits.
+func limited(obj *unstructured.Unstructured) map[string]any {
+	value, _, _ := unstructured.NestedFieldNoCopy(obj.Object, "spec", "limits")
+	limits, _ := value.(map[string]any)
+	value, _, _ = unstructured.NestedFieldNoCopy(obj.Object, "status", "resources")
+	resources, _ := value.(map[string]any)
+	var used map[string]any
+	for name := range limits {
+		if amount, found := resources[name]; found {
+			if used == nil {
+				used = map[string]any{}
+			}
+			used[name] = amount
+		}
+	}
+	return used
+}
+
+// trimNodeClaim keeps what a Plan and a removal ask about, and what says why it ends. What many
+// NodeClaims have in common is held once.
+func trimNodeClaim(claim *karpv1.NodeClaim) *karpv1.NodeClaim {
+	trimmed := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
+		Name: claim.Name, UID: claim.UID, ResourceVersion: claim.ResourceVersion,
+		CreationTimestamp: claim.CreationTimestamp, DeletionTimestamp: claim.DeletionTimestamp,
+	}}
+	if pool, found := claim.Labels[karpv1.NodePoolLabelKey]; found {
+		trimmed.Labels = map[string]string{
+			karpv1.NodePoolLabelKey: shared(pool),
+			packedLabels:            string(shared(labelsOf(claim))),
+			packedHashes:            string(shared(hashesOf(claim))),
+			packedLaunch:            shared(launchOf(claim).String()),
+		}
+	}
+	for _, finalizer := range claim.Finalizers {
+		trimmed.Finalizers = append(trimmed.Finalizers, shared(finalizer))
+	}
+	for _, owner := range claim.OwnerReferences {
+		trimmed.OwnerReferences = append(trimmed.OwnerReferences, metav1.OwnerReference{
+			APIVersion: shared(owner.APIVersion), Kind: shared(owner.Kind), Name: shared(owner.Name), UID: shared(owner.UID),
+		})
+	}
+	if ref := claim.Spec.NodeClassRef; ref != nil {
+		class := unique.Make(*ref).Value()
+		trimmed.Spec.NodeClassRef = &class
+	}
+	if after := claim.Spec.ExpireAfter.Duration; after != nil {
+		trimmed.Spec.ExpireAfter.Duration = ptr.To(*after)
+	}
+	if at, found := claim.Annotations[karpv1.NodeClaimTerminationTimestampAnnotationKey]; found {
+		trimmed.Annotations = map[string]string{karpv1.NodeClaimTerminationTimestampAnnotationKey: at}
+	}
+	trimmed.Status.NodeName = claim.Status.NodeName
+	trimmed.Status.ProviderID = claim.Status.ProviderID
+	trimmed.Status.ImageID = shared(claim.Status.ImageID)
+	trimmed.Status.Conditions = telling(claim.Status.Conditions)
+	return trimmed
+}
+
+// packedLabels is the key under which the cache keeps all labels of a NodeClaim, as
+// one text: a map of them for each would take more than all else of it. It stands
+// on no object in the cluster.
+const packedLabels = "labels"
+
+// packedHashes is the key of Karpenter's hashes, likewise.
+const packedHashes = "hashes"
+
+// packedLaunch is the key of how long the launch has taken: many have taken as many seconds.
+const packedLaunch = "launch"
+
+// launchOf is how long the launch of a NodeClaim, trimmed or not, has taken; 0 where it has not ended.
+func launchOf(claim *karpv1.NodeClaim) time.Duration {
+	if packed, trimmed := claim.Labels[packedLaunch]; trimmed {
+		took, _ := time.ParseDuration(packed) // it is a Duration's own text
+		return took
+	}
+	for _, c := range claim.Status.Conditions {
+		if c.Type == karpv1.ConditionTypeInitialized && c.Status == metav1.ConditionTrue {
+			return max(0, c.LastTransitionTime.Sub(claim.CreationTimestamp.Time).Truncate(time.Second))
+		}
+	}
+	return 0
+}
+
+// uninitialized reports whether Karpenter has said so of a NodeClaim, trimmed or not: it does from its first look
+// at one, before that has a node.
+func uninitialized(claim *karpv1.NodeClaim) bool {
+	return slices.ContainsFunc(claim.Status.Conditions, func(c status.Condition) bool {
+		return c.Type == karpv1.ConditionTypeInitialized && c.Status != metav1.ConditionTrue
+	})
+}
+
+// hashesOf are the hashes that Karpenter has noted on a NodeClaim, trimmed or not.
+func hashesOf(claim *karpv1.NodeClaim) plan.Hashes {
+	if packed, trimmed := claim.Labels[packedHashes]; trimmed {
+		return plan.Hashes(packed)
+	}
+	return plan.HashesOf(claim.Annotations)
+}
+
+// labelsOf are the labels of a NodeClaim, trimmed or not, but for the name of its
+// host, which is no other's.
+func labelsOf(claim *karpv1.NodeClaim) plan.Labels {
+	if packed, trimmed := claim.Labels[packedLabels]; trimmed {
+		return plan.Labels(packed)
+	}
+	kept := maps.Clone(claim.Labels)
+	delete(kept, corev1.LabelHostname)
+	return plan.PackLabels(kept)
+}
+
+// telling are the conditions that say how far a NodeClaim's end has come, why it
+// was not launched, that it has drifted, and, without why, that it is not initialized.
+func telling(conditions []status.Condition) []status.Condition {
+	var kept []status.Condition
+	for _, c := range conditions {
+		leaving := slices.Contains([]string{karpv1.ConditionTypeDrained, karpv1.ConditionTypeVolumesDetached, karpv1.ConditionTypeInstanceTerminating}, c.Type)
+		drifted := c.Type == karpv1.ConditionTypeDrifted && c.Status == metav1.ConditionTrue
+		drifted = drifted || c.Type == karpv1.ConditionTypeDisruptionReason && c.Status == metav1.ConditionTrue
+		if leaving || drifted || c.Type == karpv1.ConditionTypeLaunched && c.Status != metav1.ConditionTrue {
+			kept = append(kept, c)
+		} else if c.Type == karpv1.ConditionTypeInitialized && c.Status != metav1.ConditionTrue {
+			kept = append(kept, status.Condition{Type: shared(c.Type), Status: metav1.ConditionUnknown})
+		}
+	}
+	return kept
+}
+
+// shared is a text that many objects have, held once.
+func shared[T ~string](text T) T { return unique.Make(text).Value() }
+
+// sentNodeClaim is what is read of the JSON of a NodeClaim: what trimNodeClaim keeps something of.
+// Quantities, requirements and managedFields are most of the rest, and cost more than all of this.
+type sentNodeClaim struct {
+	Metadata struct {
+		Name              string                  `json:"name"`
+		UID               types.UID               `json:"uid"`
+		ResourceVersion   string                  `json:"resourceVersion"`
+		CreationTimestamp metav1.Time             `json:"creationTimestamp"`
+		DeletionTimestamp *metav1.Time            `json:"deletionTimestamp"`
+		Labels            map[string]string       `json:"labels"`
+		Annotations       map[string]string       `json:"annotations"`
+		Finalizers        []string                `json:"finalizers"`
+		OwnerReferences   []metav1.OwnerReference `json:"ownerReferences"`
+	} `json:"metadata"`
+	Spec struct {
+		NodeClassRef *karpv1.NodeClassReference `json:"nodeClassRef"`
+		ExpireAfter  karpv1.NillableDuration    `json:"expireAfter"`
+	} `json:"spec"`
+	Status struct {
+		NodeName   string             `json:"nodeName"`
+		ProviderID string             `json:"providerID"`
+		ImageID    string             `json:"imageID"`
+		Conditions []status.Condition `json:"conditions"`
+	} `json:"status"`
+}
+
+// readNodeClaim reads the JSON of a NodeClaim, as far as it is kept.
+func readNodeClaim(raw []byte) (runtime.Object, error) {
+	var sent sentNodeClaim
+	if err := json.Unmarshal(raw, &sent); err != nil {
+		return nil, err
+	}
+	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
+		Name: sent.Metadata.Name, UID: sent.Metadata.UID, ResourceVersion: sent.Metadata.ResourceVersion,
+		CreationTimestamp: sent.Metadata.CreationTimestamp, DeletionTimestamp: sent.Metadata.DeletionTimestamp,
+		Labels: sent.Metadata.Labels, Annotations: sent.Metadata.Annotations,
+		Finalizers: sent.Metadata.Finalizers, OwnerReferences: sent.Metadata.OwnerReferences,
+	}}
+	claim.Spec.NodeClassRef, claim.Spec.ExpireAfter = sent.Spec.NodeClassRef, sent.Spec.ExpireAfter
+	claim.Status.NodeName, claim.Status.ProviderID = sent.Status.NodeName, sent.Status.ProviderID
+	claim.Status.ImageID, claim.Status.Conditions = sent.Status.ImageID, sent.Status.Conditions
+	return claim, nil
+}

@@ -1,0 +1,216 @@
+package evaluate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// Configure reads plumbline.yaml and refuses a commit that moves what the first
+// install has fixed. One whose files took too long to read is not read again for a while.
+func (s *DesiredStep) Configure(ctx context.Context) error {
+	if err := s.slowLately(s.readKey()); err != nil {
+		return err
+	}
+	return s.tooSlow(s.readKey(), s.configure(ctx))
+}
+
+func (s *DesiredStep) configure(ctx context.Context) error {
+	karpenter, err := render.ReadKarpenter(*s.Snapshot, s.Sync.Spec.Path)
+	if err != nil {
+		return err
+	}
+	if s.Renamed, err = CheckFixed(s.Sync.Status.Karpenter, karpenter); err != nil {
+		return err
+	}
+	if err := CheckNamespace(karpenter.Namespace, s.KarpenterNamespaces); err != nil {
+		return err
+	}
+	if karpenter.Management == render.Managed {
+		if err := s.soleManager(ctx); err != nil {
+			return err
+		}
+	}
+	s.Karpenter, s.Files = karpenter, render.NewFiles(*s.Snapshot)
+	s.FileValues, err = karpenter.ReadValues(s.Files, s.Sync.Spec.Path)
+	return err
+}
+
+// CheckNamespace refuses a namespace of Karpenter in which the daemon may not read. No served namespaces: all are.
+func CheckNamespace(namespace string, served []string) error {
+	if len(served) == 0 || slices.Contains(served, namespace) {
+		return nil
+	}
+	return fault.Refused(fmt.Errorf("refused: namespace is %q, but the daemon reads Karpenter's objects only in %s: set karpenterNamespace of plumbline's chart, "+
+		"or without Helm --karpenter-namespaces, and move the Role plumbline-karpenter there", namespace, strings.Join(served, ", ")))
+}
+
+// soleManager checks that one NodeSync manages the charts of a cluster: two would install
+// each its own version over the other's, again and again. Before a first install it reads
+// past the cache: two NodeSyncs may begin in the same instant.
+func (s *DesiredStep) soleManager(ctx context.Context) error {
+	reader := s.Cached
+	if !installs(s.Sync) {
+		reader = s.Uncached
+	}
+	all := &v1alpha1.NodeSyncList{}
+	if err := reader.List(ctx, all, client.InNamespace(s.Sync.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("read the NodeSyncs: %w", err)
+	}
+	return CheckManager(all.Items, s.Sync)
+}
+
+// CheckManager refuses a NodeSync that would manage the charts where another one does.
+func CheckManager(all []v1alpha1.NodeSync, sync *v1alpha1.NodeSync) error {
+	for i := range all {
+		other := &all[i]
+		if k := other.Status.Karpenter; k == nil || k.Management != string(render.Managed) || other.UID == sync.UID || !comesBefore(other, sync) {
+			continue
+		}
+		return fault.Conflict(fmt.Errorf(
+			"NodeSync %s/%s installs Karpenter's charts already: set management: External in this one's plumbline.yaml, or delete the other", other.Namespace, other.Name))
+	}
+	return nil
+}
+
+// installs reports whether a NodeSync has installed a chart.
+func installs(sync *v1alpha1.NodeSync) bool {
+	k := sync.Status.Karpenter
+	return k != nil && (k.CRDs != nil || k.Controller != nil)
+}
+
+// comesBefore says which of two NodeSyncs manages the charts: the one that has installed them,
+// else the older one.
+func comesBefore(a, b *v1alpha1.NodeSync) bool {
+	if installs(a) != installs(b) {
+		return installs(a)
+	}
+	if a.CreationTimestamp.Equal(&b.CreationTimestamp) {
+		return a.Name < b.Name
+	}
+	return a.CreationTimestamp.Before(&b.CreationTimestamp)
+}
+
+// FixedError reports that a commit moves what the first install has fixed.
+type FixedError struct {
+	Field, From, To, Why string
+}
+
+// Error names the field and what would happen.
+func (e *FixedError) Error() string {
+	return fmt.Sprintf("refused: %s is fixed at %q by the first install, the commit says %q: %s", e.Field, e.From, e.To, e.Why)
+}
+
+// CheckFixed refuses what moves what the first install has fixed. A name of the cluster
+// that AWS has never confirmed may be corrected, to one that AWS confirms: the copied name
+// of another cluster must not be there for good. renamed is that correction's error.
+func CheckFixed(k *v1alpha1.KarpenterStatus, wanted *render.Karpenter) (renamed, refused error) {
+	err := fixedCluster(k, wanted)
+	if err != nil && k.ClusterARN == "" {
+		renamed, err = err, nil
+	}
+	if err == nil {
+		err = fixedInstall(k, wanted)
+	}
+	if err != nil {
+		return renamed, fault.Refused(err)
+	}
+	return renamed, nil
+}
+
+// fixedCluster compares the cluster in plumbline.yaml with the one that nodes are
+// made for. Before charts are installed there are none, unless others install
+// Karpenter.
+func fixedCluster(k *v1alpha1.KarpenterStatus, wanted *render.Karpenter) error {
+	if k == nil || !upgrade.Begun(k) && k.Management == string(render.Managed) {
+		return nil
+	}
+	return moved(
+		FixedError{"cluster.name", k.Cluster, wanted.Cluster.Name, "Karpenter would lose sight of every node it has made"},
+		FixedError{"cluster.region", k.Region, wanted.Cluster.Region, "Karpenter would lose sight of every node it has made"},
+	)
+}
+
+// fixedInstall compares plumbline.yaml with what was installed.
+func fixedInstall(k *v1alpha1.KarpenterStatus, wanted *render.Karpenter) error {
+	if k == nil || !upgrade.Begun(k) {
+		return nil
+	}
+	return moved(
+		FixedError{"management", k.Management, string(wanted.Management), "the charts would change hands"},
+		FixedError{"namespace", k.Namespace, wanted.Namespace, "a second controller would be installed"},
+	)
+}
+
+// moved returns the first field that has changed; nil if none has.
+func moved(fields ...FixedError) error {
+	for _, f := range fields {
+		if f.From != f.To {
+			return &f
+		}
+	}
+	return nil
+}
+
+// Fixed is the status of Karpenter with what a first install is about to fix. Until charts
+// are installed, a commit may still give them to another tool, or say where they really are.
+func (d *Desired) Fixed(k *v1alpha1.KarpenterStatus) *v1alpha1.KarpenterStatus {
+	wanted := &v1alpha1.KarpenterStatus{
+		Management: string(d.Karpenter.Management),
+		Namespace:  d.Karpenter.Namespace,
+		Cluster:    d.Karpenter.Cluster.Name,
+		Region:     d.Karpenter.Cluster.Region,
+	}
+	switch {
+	case k == nil, !upgrade.Begun(k) && (k.Management != wanted.Management || k.Namespace != wanted.Namespace || k.Cluster != wanted.Cluster || k.Region != wanted.Region):
+		return wanted
+	case d.Renamed != nil:
+		k.Cluster, k.Region = wanted.Cluster, wanted.Region
+	}
+	return k
+}
+
+// CheckRename refuses a new name of the cluster, unless AWS has verified it.
+func (d *Desired) CheckRename(verified bool) error {
+	if d.Renamed == nil || verified {
+		return nil
+	}
+	return fault.Refused(d.Renamed)
+}
+
+// InForce says why the charts are not changed, and what goes on meanwhile.
+func (d *Desired) InForce(why error) error {
+	return fmt.Errorf("%w; definitions are still applied under Karpenter %s, which is in force", why, d.Serving)
+}
+
+// Prepare does what takes a first pass longest, while that pass still has to wait for what lives in
+// the cluster: it compiles the schema and renders. What it leaves is what sources render to,
+// which the pass takes where they have not changed, by a schema that has not changed; all else
+// the pass finds by itself. It does so once, and writes nothing.
+func (s *DesiredStep) Prepare(ctx context.Context) error {
+	if s.Memory.prepared || s.Memory.Set != nil {
+		return nil
+	}
+	s.Memory.prepared = true
+	if err := s.Configure(ctx); err != nil {
+		return err
+	}
+	if err := s.Resolve(ctx); err != nil {
+		return err
+	}
+	if s.Charts != nil {
+		if err := s.TakeSchema(ctx); err != nil {
+			return err
+		}
+	}
+	_, err := s.renderAll(ctx)
+	return s.tooSlow(s.renderKey(), err)
+}

@@ -1,0 +1,200 @@
+package evaluate
+
+import (
+	"context"
+	"time"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+)
+
+// otherSyncs says of each other NodeSync what is known of its Git. A daemon that
+// was restarted knows of none until each has had a pass.
+func (s *PlanStep) otherSyncs(all []v1alpha1.NodeSync) []plan.OtherSync {
+	others := make([]plan.OtherSync, 0, len(all))
+	for i := range all {
+		if all[i].UID == s.Sync.UID {
+			continue
+		}
+		others = append(others, s.otherSync(&all[i]))
+	}
+	return others
+}
+
+// otherSync is what is known of one other NodeSync. One that is being deleted has
+// nothing in Git any more.
+func (s *PlanStep) otherSync(sync *v1alpha1.NodeSync) plan.OtherSync {
+	other := plan.OtherSync{Owner: plan.OwnerOf(sync.Namespace, sync.Name)}
+	switch {
+	case !sync.DeletionTimestamp.IsZero():
+		other.Known = true
+		return other
+	case sync.Namespace != s.Namespace:
+		return other // nobody serves it
+	}
+	other.Awaited, other.Suspended = true, sync.Rests()
+	known := s.Registry.latest(client.ObjectKeyFromObject(sync), sync.UID)
+	other.Entries, other.Known = known.refs, s.heard(sync, known)
+	other.Since = s.waitedSince(sync)
+	other.Failure = s.failureOf(sync, known)
+	return other
+}
+
+// onlyAsked reports whether no pass is made over another NodeSync that renders it: it is asked what it has in Git.
+func (s *PlanStep) onlyAsked(sync *v1alpha1.NodeSync) bool { return sync.Rests() || !s.Takes(sync) }
+
+// failureOf says why another NodeSync fails; empty if it does not.
+func (s *PlanStep) failureOf(sync *v1alpha1.NodeSync, known latest) string {
+	if s.onlyAsked(sync) {
+		return known.failure
+	}
+	if ready := conditions.Get(sync, meta.ReadyCondition); ready != nil && ready.Status == metav1.ConditionFalse {
+		return ready.Reason
+	}
+	return ""
+}
+
+// waitedSince is since when another NodeSync is waited for; zero if that begins now. Of
+// one that fails the status says so, too: a restart must not begin the time again. One that
+// does not has only to have its first pass after the restart.
+func (s *PlanStep) waitedSince(sync *v1alpha1.NodeSync) time.Time {
+	since, written := s.Memory.unheard[sync.UID], s.Before.Waiting
+	known := s.Registry.latest(client.ObjectKeyFromObject(sync), sync.UID)
+	if written == nil || s.failureOf(sync, known) == "" || !names(written.For, sync) {
+		return since
+	}
+	if since.IsZero() || written.Since.Time.Before(since) {
+		return written.Since.Time
+	}
+	return since
+}
+
+// names reports whether a wait is for a NodeSync.
+func names(on string, sync *v1alpha1.NodeSync) bool {
+	return on == "NodeSync/"+sync.Name || on == "NodeSync/"+sync.Namespace+"/"+sync.Name
+}
+
+// heard reports whether what is known of another NodeSync is its newest.
+func (s *PlanStep) heard(sync *v1alpha1.NodeSync, known latest) bool {
+	return known.refs != nil && known.generation == sync.Generation && !s.newerThan(known)
+}
+
+// newerThan reports whether our commit is news since another NodeSync has fetched what
+// it has rendered: an entry may have moved between the two, from one repository to
+// another, too. One that has rendered the very commit has it all, unless we are
+// deleted, and do not look for a newer one any more.
+func (s *PlanStep) newerThan(other latest) bool {
+	if !s.newsAt().After(other.at) {
+		return false
+	}
+	ours := s.Snapshot
+	return !s.Sync.DeletionTimestamp.IsZero() || ours == nil || other.commit == "" || ours.Commit != other.commit
+}
+
+// newsAt is when entries may have left this NodeSync last: with its commit, or with its
+// deletion.
+func (s *PlanStep) newsAt() time.Time {
+	at := &s.Memory.commitAt
+	if !s.Sync.DeletionTimestamp.IsZero() {
+		if at = &s.Memory.deletedAt; at.IsZero() {
+			*at = s.Now
+		}
+	}
+	if at.After(s.Now) {
+		*at = s.Now // the clock was put back
+	}
+	return *at
+}
+
+// awaitOthers notes whether this NodeSync waits for what others have in Git, and
+// has those fetched that are behind. One that is suspended is looked at for it.
+func (s *PlanStep) awaitOthers(made *plan.Plan, all []v1alpha1.NodeSync, holds bool) {
+	awaits, named := len(made.Kept) > 0, map[string]bool{}
+	for i := range made.Changes {
+		if change := &made.Changes[i]; change.Reason == plan.ReasonOtherSync {
+			awaits, named[change.WaitsFor] = true, true
+		}
+	}
+	s.Registry.note(s.name(), s.Sync.UID, awaits, holds)
+	since := map[types.UID]time.Time{}
+	for i := range all {
+		since[all[i].UID] = s.waitedSince(&all[i])
+	}
+	s.Memory.unheard = map[types.UID]time.Time{}
+	if !awaits {
+		return
+	}
+	for i := range all {
+		other := &all[i]
+		if other.UID == s.Sync.UID || other.Namespace != s.Namespace || !other.DeletionTimestamp.IsZero() {
+			continue
+		}
+		known := s.Registry.latest(client.ObjectKeyFromObject(other), other.UID)
+		if !s.heard(other, known) || named["NodeSync/"+other.Name] {
+			s.waitSince(other.UID, since[other.UID])
+		}
+		s.askOther(other, known)
+	}
+}
+
+// waitSince keeps since when a NodeSync is waited for, which counts as stalled some day.
+func (s *PlanStep) waitSince(uid types.UID, since time.Time) {
+	if since.IsZero() || since.After(s.Now) {
+		since = s.Now
+	}
+	s.Memory.unheard[uid] = since
+	if stalls := since.Add(s.Sync.GetStallAfter()); s.Now.Before(stalls) {
+		s.WakeBy(stalls)
+	}
+}
+
+// askOther has another NodeSync fetched that is behind. One that is only asked, as it is suspended, is looked at,
+// once in its interval as long as something waits, as no pass of its own does.
+func (s *PlanStep) askOther(other *v1alpha1.NodeSync, known latest) {
+	name, heard, notBefore := client.ObjectKeyFromObject(other), s.heard(other, known), s.newsAt()
+	if !s.onlyAsked(other) {
+		if !heard {
+			s.Fetch(name, notBefore)
+		}
+		return
+	}
+	last, pause := known.at, other.Spec.Interval.Duration
+	if known.failure != "" {
+		last, pause = known.failedAt, s.Retry
+	} else if !heard {
+		pause = 0
+	}
+	if due := last.Add(pause); s.Now.Before(due) && !last.After(s.Now) {
+		s.WakeBy(due)
+		return
+	}
+	if heard {
+		notBefore = s.Now
+	}
+	s.WakeBy(s.Now.Add(s.Retry)) // nobody wakes us where that fails as before
+	s.Registry.ask(name, other.UID, notBefore)
+	s.Fetch(name, notBefore)
+}
+
+// GoesTo returns what names the NodeSync that an object goes to, by what is known of all
+// at the moment at which it is asked: another one may have rendered, and applied, since
+// the Plan was made. It names none for an object that goes to nobody.
+func (s *PlanStep) GoesTo(ctx context.Context) (func(*unstructured.Unstructured) string, error) {
+	all, err := s.nodeSyncs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return func(object *unstructured.Unstructured) string {
+		if to, ok := plan.GoesTo(object, s.otherSyncs(all)); ok {
+			return to.String()
+		}
+		return ""
+	}, nil
+}

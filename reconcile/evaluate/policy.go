@@ -1,0 +1,489 @@
+package evaluate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/confine"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/approval"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/source"
+	"github.com/plumbline-dev/plumbline/render"
+	"github.com/plumbline-dev/plumbline/render/schema"
+)
+
+// Tools are what a Step works with, the same for all NodeSyncs.
+type PlanTools struct {
+	// Cached reads the NodeSyncs and Approvals, Uncached what the API server enforces of these, and
+	// Expire deletes those that have expired.
+	Cached   client.Reader
+	Uncached client.Reader
+	Expire   client.Writer
+	// ServesApprovals reports whether Cached has Approvals: their CRD may not be there yet, or their watch
+	// refused.
+	ServesApprovals func() (serves bool, refused error)
+	Registry        *Registry
+	// Namespace is where NodeSyncs are served, and Takes says of one whether passes are made over it.
+	Namespace string
+	Takes     func(*v1alpha1.NodeSync) bool
+	// CABundle is the cluster's authorities, PEM in base64; empty if they are not known.
+	CABundle string
+	// Confine builds kustomizations in child processes; nil builds them in this one.
+	Confine *confine.Runner
+	// Fetch has a pass made over a NodeSync that fetches what is not newer than a time, and
+	// Look has one made.
+	Fetch func(name types.NamespacedName, at time.Time)
+	Look  func(name types.NamespacedName)
+}
+
+// Step is the planning of one pass over one NodeSync.
+type PlanStep struct {
+	PlanTools
+	finding.Findings
+
+	// Sync is the NodeSync, which is only read, and Before its status before this pass.
+	Sync   *v1alpha1.NodeSync
+	Before v1alpha1.NodeSyncStatus
+	// Recorded is the newest revision of which anything was written, by the record of what was
+	// applied; empty if that does not say.
+	Recorded string
+	// RecordLost reports whether this record is not the one of what lives: it was deleted, restored, or
+	// has lost its revision.
+	RecordLost bool
+	// Snapshot is the last one that was fetched; nil if there is none.
+	Snapshot *render.Snapshot
+	// Set is nil if the NodeSync is being deleted, or drained.
+	Set *render.Set
+	// Karpenter is what Git wants of its charts.
+	Karpenter *render.Karpenter
+	Schema    *schema.Validator
+	Live      plan.Live
+	// Applied are the definitions as each was in the cluster last.
+	Applied map[render.Ref]*unstructured.Unstructured
+	Memory  *PlanMemory
+
+	Now time.Time
+	// Retry is how long a Git host that did not answer is not asked again.
+	Retry time.Duration
+
+	// Resolve asks AWS what selectors come to; nil if it is not asked.
+	Resolve plan.Ask
+	// Loads reads what Karpenter's consolidation looks at of nodes; nil reads nothing.
+	Loads plan.ReadLoads
+	// Landing reports whether the pods of pools that leave find a place elsewhere, and when to look again; nil
+	// if that is not asked.
+	Landing func(ctx context.Context, made *plan.Plan, live plan.Live) (plan.Landing, time.Time)
+	// Hosts are the pods of Karpenter's controller and of the daemon that run on nodes of
+	// a NodePool.
+	Hosts func(context.Context) ([]plan.Host, error)
+	// DaemonSets are those that nodes need until their last pod has ended, and when to ask again.
+	DaemonSets func(context.Context) (plan.DaemonSets, time.Time)
+	// Order says how HEAD stands to a commit by what is available; FindOrder asks the Git
+	// host.
+	Order     func(commit string) source.Order
+	FindOrder func(ctx context.Context, commit string) (source.Order, error)
+	// ChangesCharts reports whether Karpenter's charts would be changed.
+	ChangesCharts func() bool
+	// Read fetches what a suspended NodeSync follows, no older than a time, and verifies it.
+	// It returns when that fetch began.
+	Read func(ctx context.Context, notBefore time.Time) (*render.Snapshot, time.Time, error)
+}
+
+// Memory is what one pass leaves to the next so that unchanged things are not done
+// again. The zero value remembers nothing.
+type PlanMemory struct {
+	// compared is what the last Plan has found as Git says.
+	compared plan.Memo
+	// commitAt is when the fetch began that came first to the commit, and deletedAt when
+	// the NodeSync was first seen to be deleted.
+	commitAt, deletedAt time.Time
+	// unheard is since when each NodeSync is waited for of which is unknown what it has.
+	unheard map[types.UID]time.Time
+	// moves are what takes the place of NodePools, by their UID, whose removal is not recorded yet: of one that waits for
+	// other NodeSyncs it is found only while it arrives.
+	moves map[types.UID][]string
+	// ordered is when a host was asked last how two commits stand to each other.
+	ordered ordered
+	// loads are what was read last of nodes.
+	loads loads
+}
+
+// Fetched notes when the fetch began that found another commit.
+func (m *PlanMemory) Fetched(at time.Time) { m.commitAt = at }
+
+// Planned is a Plan, and what is in doubt about it.
+type Planned struct {
+	*plan.Plan
+	// Doubt is why what HEAD lacks may not have been taken out of Git; nil if it was.
+	Doubt *v1alpha1.Withheld
+	// Older reports whether HEAD is older than what was applied, or may be as far as nobody was asked
+	// yet: no change of Karpenter's charts begins for it.
+	Older bool
+
+	approvals approvals
+}
+
+// Note keeps in the status what is in doubt, which releases are used up, and what is approved.
+func (p Planned) Note(ctx context.Context, sync *v1alpha1.NodeSync, relabelled func(context.Context) (bool, error)) {
+	sync.Status.Withheld, sync.Status.UsedReleases = p.Withheld(ctx, sync, relabelled), p.UsedReleases
+	sync.Status.Held, sync.Status.Approved = p.approvals.held, p.approvals.approved
+	sync.Status.UsedApprovals, sync.Status.UsedGitApprovals = p.approvals.used, p.approvals.usedInGit
+}
+
+// errNothing keeps what was not rendered from counting as what Git lacks.
+var errNothing = errors.New("plan the revision: nothing was rendered of it")
+
+// Make weighs the Set against what lives, or, where all nodes are to end, nothing.
+func (s *PlanStep) Make(ctx context.Context) (Planned, error) {
+	all, err := s.nodeSyncs(ctx)
+	switch {
+	case err != nil:
+		return Planned{}, err
+	case s.Sync.Drains():
+		return s.makeEmpty(ctx, all)
+	case s.Set == nil:
+		return Planned{}, errNothing
+	}
+	planned, err := s.planWith(ctx, all, s.Doubt())
+	if err != nil {
+		return Planned{}, err
+	}
+	if doubt, found := s.askForOrder(ctx, planned); found {
+		if planned, err = s.planWith(ctx, all, doubt); err != nil {
+			return Planned{}, err
+		}
+	}
+	if s.statusIsOlder(planned.Doubt) {
+		s.Warn(v1alpha1.ReasonStatusOlder, fmt.Sprintf("the status is older than the record of what was applied, which has %s: it was restored, or changed by hand. What %s lacks is held",
+			render.ShortRevision(s.Recorded), render.ShortRevision(s.Snapshot.Revision)))
+	}
+	if s.RecordLost && len(planned.unrecorded(s.Sync, "")) > 0 {
+		s.Warn(v1alpha1.ReasonRecordLost, fmt.Sprintf("the record of what was applied was deleted, restored or changed by hand, so that nobody knows what has left Git. What %s lacks is held",
+			render.ShortRevision(s.Snapshot.Revision)))
+	}
+	s.awaitWindow(planned.Plan)
+	s.awaitOthers(planned.Plan, all, holdsNodes(planned.Plan))
+	if err := s.weighApprovals(ctx, &planned); err != nil {
+		return Planned{}, err
+	}
+	for _, used := range planned.Used {
+		s.Event(v1alpha1.ReasonReleaseUsed, fmt.Sprintf("%s is in Git: its release by the annotation %s counts no more", used.Ref, v1alpha1.RemoveAnnotation))
+	}
+	for _, u := range planned.InUse {
+		if stalls := u.Since.Add(s.Sync.GetStallAfter()); s.Now.Before(stalls) {
+			s.WakeBy(stalls)
+		}
+	}
+	return planned, nil
+}
+
+// planWith makes the Plan, by what is known of other NodeSyncs and what AWS says. What is held and
+// could be exact is looked at again soon. An error reports that nothing of it may be done.
+func (s *PlanStep) planWith(ctx context.Context, all []v1alpha1.NodeSync, doubt *v1alpha1.Withheld) (Planned, error) {
+	policy, err := s.policy(ctx, all, doubt)
+	if err != nil {
+		return Planned{}, err
+	}
+	live := s.Live
+	live.Memo, live.LeavingElsewhere = s.Memory.compared, plan.LeavingElsewhere(all, s.Sync)
+	made, err := plan.MakeExact(ctx, s.Set, live, policy, s.Schema, s.Resolve, s.readLoads())
+	if err != nil {
+		return Planned{}, err
+	}
+	if made, err = s.land(ctx, made, live, policy); err != nil {
+		return Planned{}, err
+	}
+	s.Memory.compared, s.Memory.moves = made.Memo, movesOf(made)
+	unsure := func(c plan.Change) bool { return c.Action == plan.Hold && c.Unavailable != "" }
+	if s.Resolve != nil && len(made.Questions()) > 0 && slices.ContainsFunc(made.Changes, unsure) {
+		s.WakeBy(s.Now.Add(s.Retry))
+	}
+	return Planned{Plan: made, Doubt: doubt, Older: policy.SetBack || policy.Unasked}, made.Refused
+}
+
+// movesOf are what a Plan has found to take the place of NodePools whose removal is not recorded yet.
+func movesOf(made *plan.Plan) map[types.UID][]string {
+	moves := map[types.UID][]string{}
+	for _, k := range made.Kept {
+		moves[k.UID] = k.MovesTo
+	}
+	for i := range made.Removals {
+		if c := &made.Removals[i]; !c.Recorded && c.Ref.Kind == render.NodePool {
+			moves[c.UID] = c.MovesTo
+		}
+	}
+	return moves
+}
+
+// makeEmpty plans for a NodeSync that loses all of its nodes, and is deleted or not: as if it had nothing in
+// Git.
+func (s *PlanStep) makeEmpty(ctx context.Context, all []v1alpha1.NodeSync) (Planned, error) {
+	made, err := s.empty(ctx, all, s.Live)
+	if err != nil {
+		return Planned{}, err
+	}
+	s.awaitOthers(made, all, s.Registry.Holds(s.name()))
+	return Planned{Plan: made}, nil
+}
+
+// Left plans likewise, for what was read past the cache.
+func (s *PlanStep) Left(ctx context.Context, live plan.Live) (*plan.Plan, error) {
+	all, err := s.nodeSyncs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.empty(ctx, all, live)
+}
+
+func (s *PlanStep) empty(ctx context.Context, all []v1alpha1.NodeSync, live plan.Live) (*plan.Plan, error) {
+	policy, err := s.policy(ctx, all, nil)
+	if err != nil {
+		return nil, err
+	}
+	policy.Deleting, policy.Keeps = true, s.Sync.Keeps()
+	return plan.Make(ctx, nil, live, policy, nil)
+}
+
+// awaitWindow asks for a pass when what waits for a window may go on.
+func (s *PlanStep) awaitWindow(made *plan.Plan) {
+	waits := len(made.Removals)+len(s.Before.Removals) > 0 ||
+		slices.ContainsFunc(made.Changes, func(c plan.Change) bool { return c.Reason == plan.ReasonFrozen })
+	if waits && !made.Frozen.Until.IsZero() {
+		s.WakeBy(made.Frozen.Until)
+	}
+}
+
+// holdsNodes reports whether something is held that may go when nodes have ended.
+func holdsNodes(made *plan.Plan) bool {
+	return slices.ContainsFunc(made.Changes, func(c plan.Change) bool { return c.Action == plan.Hold }) ||
+		slices.ContainsFunc(made.Removals, func(c plan.Candidate) bool {
+			return slices.Contains([]string{plan.ReasonMaxDisruptedNodes, plan.ReasonMaxDisruptedNodesPerPool, plan.ReasonMaxReplacedNodes, plan.ReasonMaxRemovedPools, plan.ReasonPolicy}, c.Reason)
+		})
+}
+
+// nodeSyncs are all that exist, in every namespace. They are the cache's own and
+// read only.
+func (s *PlanStep) nodeSyncs(ctx context.Context) ([]v1alpha1.NodeSync, error) {
+	all := &v1alpha1.NodeSyncList{}
+	if err := s.Cached.List(ctx, all, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("read the NodeSyncs: %w", err)
+	}
+	return all.Items, nil
+}
+
+// policy is what the NodeSync allows, beside all NodeSyncs that exist.
+func (s *PlanStep) policy(ctx context.Context, all []v1alpha1.NodeSync, doubt *v1alpha1.Withheld) (plan.Policy, error) {
+	policy := plan.PolicyOf(s.Sync, all, s.Set)
+	policy.Applied, policy.Karpenter, policy.Moves = s.Applied, s.Karpenter, s.Memory.moves
+	policy.OtherSyncs, policy.Now, policy.CABundle = s.otherSyncs(all), s.Now, s.CABundle
+	policy.StatusLost = policy.StatusLost || s.RecordLost || is(doubt, v1alpha1.ReasonStatusLost)
+	policy.Unasked = s.unasked(doubt)
+	policy.SetBack, policy.HistoryUnknown = is(doubt, v1alpha1.ReasonOlderRevision), is(doubt, v1alpha1.ReasonHistoryUnknown)
+	policy.StatusOlder = s.statusIsOlder(doubt)
+	var again time.Time
+	if policy.DaemonSets, again = s.DaemonSets(ctx); !again.IsZero() {
+		s.WakeBy(again)
+	}
+	var err error
+	policy.Hosts, err = s.Hosts(ctx)
+	return policy, err
+}
+
+func (s *PlanStep) name() types.NamespacedName { return client.ObjectKeyFromObject(s.Sync) }
+
+// approvals are what of a Plan is held, what people have approved of it, and which of their
+// Approvals have counted, as the status has them.
+type approvals struct {
+	held     *v1alpha1.HeldPlan
+	approved []v1alpha1.ApprovedPlan
+	used     []types.UID
+	// usedInGit are the digests in plumbline.yaml that have counted.
+	usedInGit []string
+}
+
+// weighApprovals looks for Approvals of what is held. What they approve is recorded, and the next
+// pass does it.
+func (s *PlanStep) weighApprovals(ctx context.Context, planned *Planned) error {
+	before, was := s.Before, &planned.approvals
+	was.held = approval.Publish(before.Held, planned.Approvable, s.Sync.GetNeededApprovals())
+	was.approved = planned.LeftOf(before.Approved)
+	was.used, was.usedInGit = before.UsedApprovals, before.UsedGitApprovals
+	inGit := s.approvesInGit(was)
+	if was.held == nil && len(was.used) == 0 {
+		return nil
+	}
+	if inGit {
+		s.approved(was)
+		return nil
+	}
+	if serves, refused := s.ServesApprovals(); !serves {
+		if was.held != nil {
+			was.held.Message = unserved(refused)
+		}
+		return nil
+	}
+	all := &v1alpha1.ApprovalList{}
+	if err := s.Cached.List(ctx, all, client.InNamespace(s.Sync.Namespace)); err != nil {
+		return fmt.Errorf("read the Approvals: %w", err)
+	}
+	of := approval.Of(s.Sync, all.Items)
+	naming := approval.Naming(was.held, of, was.used, s.Now)
+	if len(naming) > 0 {
+		proof, err := s.prove(ctx)
+		if err != nil {
+			return err
+		}
+		if approval.Weigh(was.held, naming, proof, s.Sync.Spec.Guard.TrustedSessions) {
+			was.used = approval.Used(was.used, of, naming)
+			s.approved(was)
+			return nil
+		}
+	}
+	was.used = approval.Used(was.used, of, nil)
+	return s.expire(ctx, of)
+}
+
+// approvesInGit reports whether HEAD approves what is held, and notes that its digest has counted then: what
+// it approves goes on by what is recorded as approved.
+func (s *PlanStep) approvesInGit(was *approvals) bool {
+	if s.Karpenter == nil || s.Snapshot == nil {
+		return false
+	}
+	digests := s.Karpenter.Approve
+	was.usedInGit = approval.UsedInGit(was.usedInGit, digests)
+	if !approval.InGit(was.held, s.Sync.Spec.Guard, digests, was.usedInGit, s.Snapshot.Revision) {
+		return false
+	}
+	was.usedInGit = append(was.usedInGit, was.held.Digest)
+	return true
+}
+
+// approved records what is held as approved.
+func (s *PlanStep) approved(was *approvals) {
+	was.approved = approval.Record(was.approved, was.held, s.Now)
+	s.Event(v1alpha1.ReasonApproved, fmt.Sprintf("%s approved %s: %s", strings.Join(was.held.Approvers, ", "), render.ShownDigest(was.held.Digest), was.held.Summary))
+	s.WakeBy(s.Now)
+	was.held = nil
+}
+
+// unserved says why nothing can be approved where Approvals are not watched.
+func unserved(refused error) string {
+	if refused == nil {
+		return approval.NotServed
+	}
+	return approval.Nothing + fault.Classify(refused).Error()
+}
+
+// prove reads, past the cache, whether the API server checks who makes an Approval.
+func (s *PlanStep) prove(ctx context.Context) (approval.Proof, error) {
+	proof, err := ReadProof(ctx, s.Uncached)
+	if apierrors.IsForbidden(err) {
+		return approval.Proof{Missing: fault.Classify(fmt.Errorf("read whether the API server checks who approves: %w", err)).Error()}, nil
+	}
+	if err != nil {
+		return approval.Proof{}, fmt.Errorf("read whether the API server checks who approves: %w", err)
+	}
+	return proof, nil
+}
+
+// ReadProof reads whether the API server checks who makes an Approval; the error is the API server's.
+func ReadProof(ctx context.Context, c client.Reader) (approval.Proof, error) {
+	policy, binding := &admissionv1.ValidatingAdmissionPolicy{}, &admissionv1.ValidatingAdmissionPolicyBinding{}
+	for _, object := range []client.Object{policy, binding} {
+		err := c.Get(ctx, types.NamespacedName{Name: approval.PolicyName}, object)
+		if client.IgnoreNotFound(err) != nil {
+			return approval.Proof{}, err
+		}
+	}
+	if policy.UID == "" {
+		policy = nil
+	}
+	if binding.UID == "" {
+		binding = nil
+	}
+	return approval.Prove(policy, binding), nil
+}
+
+// expire deletes the Approvals that have expired.
+func (s *PlanStep) expire(ctx context.Context, of []v1alpha1.Approval) error {
+	for i := range of {
+		a := &of[i]
+		if s.Now.Before(approval.ExpiresAt(a)) || !a.DeletionTimestamp.IsZero() {
+			continue
+		}
+		err := s.Expire.Delete(ctx, a, client.Preconditions{UID: &a.UID})
+		switch {
+		case err == nil, apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		case apierrors.IsForbidden(err): // it counts no more anyway
+			forbidden := fault.Classify(fmt.Errorf("delete Approval %s, which has expired: %w", a.Name, err))
+			s.Warn(forbidden.Reason, forbidden.Error())
+		default:
+			return fmt.Errorf("delete Approval %s, which has expired: %w", a.Name, err)
+		}
+	}
+	return nil
+}
+
+// land makes a Plan once more by which pools with nodes leave, or would if people approved it, with what is known of where their pods can go.
+func (s *PlanStep) land(ctx context.Context, made *plan.Plan, live plan.Live, policy plan.Policy) (*plan.Plan, error) {
+	if !s.asksLanding(made, policy.Guard) {
+		return made, nil
+	}
+	landing, wake := s.Landing(ctx, made, live)
+	s.WakeBy(wake)
+	if landing.Unknown != "" {
+		s.Warn(v1alpha1.ReasonNotSimulated, "whether the pods of "+strings.Join(made.Lands(), ", ")+" find a place elsewhere is not known, and not held for: "+landing.Unknown)
+	}
+	live.Memo, policy.Landing = made.Memo, landing
+	return plan.MakeExact(ctx, s.Set, live, policy, s.Schema, s.Resolve, s.readLoads())
+}
+
+// asksLanding reports whether a Plan has removals that are held for pods that find no place elsewhere.
+func (s *PlanStep) asksLanding(made *plan.Plan, guard v1alpha1.Guard) bool {
+	return s.Landing != nil && guard.UnschedulablePods.Holds() && made.Refused == nil && len(made.Lands()) > 0
+}
+
+// loadsLast is how long what was read of nodes counts: a commit may be held for hours, and many passes plan it again.
+const loadsLast = time.Minute
+
+// loads are what was read of nodes, about which, and when.
+type loads struct {
+	about string
+	at    time.Time
+	found map[types.UID]plan.Load
+}
+
+// readLoads reads what Karpenter's consolidation looks at of nodes, at most once a minute for the same nodes; nil reads nothing.
+func (s *PlanStep) readLoads() plan.ReadLoads {
+	if s.Loads == nil {
+		return nil
+	}
+	return func(ctx context.Context, questions []plan.LoadQuestion) map[types.UID]plan.Load {
+		about := ""
+		for _, q := range questions {
+			about += fmt.Sprintf("%s %t", q.Pool, q.Pods)
+			for _, claim := range q.Claims {
+				about += " " + string(claim.UID)
+			}
+			about += "\n"
+		}
+		if known := s.Memory.loads; known.about == about && s.Now.Before(known.at.Add(loadsLast)) && !s.Now.Before(known.at) {
+			return known.found
+		}
+		s.Memory.loads = loads{about: about, at: s.Now, found: s.Loads(ctx, questions)}
+		return s.Memory.loads.found
+	}
+}

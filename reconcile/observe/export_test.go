@@ -1,4 +1,0 @@
-package observe
-
-// ReadNodeClaim is for tests.
-var ReadNodeClaim = readNodeClaim

@@ -1,0 +1,262 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize/english"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+)
+
+// Named is how many pods and workloads are named of those that there are.
+const Named = 5
+
+// Impact is what becomes of the pods on some nodes.
+type Impact struct {
+	// Pods is how many run there that are evicted: those of DaemonSets, static ones and those that
+	// have ended are not counted.
+	Pods int `json:"pods"`
+	// Budgets are the PodDisruptionBudgets of these pods that allow no disruption now.
+	Budgets []Budget `json:"budgets,omitempty"`
+	// Nodes is how many nodes have such pods, and Undrainable how many of these run a pod whose PodDisruptionBudget can never
+	// allow an eviction. Only a terminationGracePeriod ends their drain.
+	Nodes       int `json:"nodes"`
+	Undrainable int `json:"undrainable,omitempty"`
+	// Blocked is how many of these nodes run a pod whose PodDisruptionBudget allows no disruption now, or never.
+	Blocked int `json:"-"`
+	// DoNotDisrupt are pods with the annotation karpenter.sh/do-not-disrupt: their nodes are not
+	// replaced while they run, unless a terminationGracePeriod ends them.
+	DoNotDisrupt Pods `json:"doNotDisrupt"`
+	// Single are workloads with no other pod in the cluster: they have a gap until a new one runs.
+	Single Pods `json:"single"`
+	// Bare are pods without a controller: nothing recreates them.
+	Bare Pods `json:"bare"`
+}
+
+// Budget is a PodDisruptionBudget that allows no disruption, and how many of the pods it selects.
+type Budget struct {
+	Name string `json:"name"`
+	Pods int    `json:"pods"`
+	// Never reports whether it needs all of its pods to be healthy: it allows an eviction only once it is changed, or its
+	// workload has more pods.
+	Never bool `json:"never,omitempty"`
+}
+
+// Pods are pods or workloads, as namespace/name: how many there are, and the first of them.
+type Pods struct {
+	Count int      `json:"count"`
+	Names []string `json:"names,omitempty"`
+}
+
+func (p *Pods) add(namespace, name string) {
+	p.Count++
+	p.Names = append(p.Names, namespace+"/"+name)
+}
+
+// first leaves the first by name, so that the same cluster says the same.
+func (p *Pods) first() {
+	slices.Sort(p.Names)
+	p.Names = p.Names[:min(len(p.Names), Named)]
+}
+
+// Of is the Impact where nodes, by name, end. pods and budgets are those of the whole cluster.
+func WorkloadsOf(nodes map[string]bool, pods []corev1.Pod, budgets []policyv1.PodDisruptionBudget, at time.Time) Impact {
+	var i Impact
+	of := controlled(pods)
+	h := holding{budgets: budgets, selects: selectors(budgets), pods: map[int]int{}, drains: map[string]bool{}, moves: map[string]bool{}}
+	for n := range pods {
+		pod := &pods[n]
+		if !nodes[pod.Spec.NodeName] || !evicted(pod) {
+			continue
+		}
+		i.Pods++
+		if stays(pod, at) {
+			i.DoNotDisrupt.add(pod.Namespace, pod.Name)
+		}
+		switch owner := metav1.GetControllerOf(pod); {
+		case owner == nil:
+			i.Bare.add(pod.Namespace, pod.Name)
+		case owner.Kind != "Job" && of[owner.UID] == 1:
+			i.Single.add(pod.Namespace, workloadOf(pod, owner))
+		}
+		h.add(pod)
+	}
+	i.Nodes, i.Undrainable, i.Blocked = len(h.drains), falses(h.drains), falses(h.moves)
+	for b, n := range h.pods {
+		i.Budgets = append(i.Budgets, Budget{Name: budgets[b].Namespace + "/" + budgets[b].Name, Pods: n, Never: never(&budgets[b])})
+	}
+	slices.SortFunc(i.Budgets, func(a, b Budget) int { return cmp.Compare(a.Name, b.Name) })
+	for _, found := range []*Pods{&i.DoNotDisrupt, &i.Single, &i.Bare} {
+		found.first()
+	}
+	return i
+}
+
+// holding is which PodDisruptionBudgets allow no disruption of pods, and on which nodes these run.
+type holding struct {
+	budgets []policyv1.PodDisruptionBudget
+	selects []labels.Selector
+	// pods is how many each budget selects, by its index.
+	pods map[int]int
+	// drains and moves report, by node, whether it may drain at all, and whether it may now.
+	drains, moves map[string]bool
+}
+
+func (h *holding) add(pod *corev1.Pod) {
+	node, may, now := pod.Spec.NodeName, true, true
+	for b := range h.budgets {
+		budget := &h.budgets[b]
+		if budget.Namespace == pod.Namespace && budget.Status.DisruptionsAllowed == 0 && h.selects[b].Matches(labels.Set(pod.Labels)) {
+			h.pods[b]++
+			may, now = may && !never(budget), false
+		}
+	}
+	before, seen := h.drains[node]
+	h.drains[node], h.moves[node] = may && (before || !seen), now && (h.moves[node] || !seen)
+}
+
+// falses counts the nodes for which something is false.
+func falses(nodes map[string]bool) (n int) {
+	for _, may := range nodes {
+		if !may {
+			n++
+		}
+	}
+	return n
+}
+
+// never reports whether a PodDisruptionBudget can never allow an eviction: it wants as many healthy pods as its workloads have.
+func never(budget *policyv1.PodDisruptionBudget) bool {
+	return budget.Status.ExpectedPods > 0 && budget.Status.DesiredHealthy >= budget.Status.ExpectedPods
+}
+
+// controlled counts the pods of each controller that have not ended.
+func controlled(pods []corev1.Pod) map[types.UID]int {
+	of := map[types.UID]int{}
+	for n := range pods {
+		if owner := metav1.GetControllerOf(&pods[n]); owner != nil && evicted(&pods[n]) {
+			of[owner.UID]++
+		}
+	}
+	return of
+}
+
+// evicted reports whether a pod is taken off a node that is drained, as Karpenter does: not one that has
+// ended or is ending, nor of a DaemonSet, nor a static one.
+func evicted(pod *corev1.Pod) bool {
+	owner := metav1.GetControllerOf(pod)
+	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || pod.DeletionTimestamp != nil
+	return !ended && (owner == nil || owner.Kind != "DaemonSet" && owner.Kind != "Node")
+}
+
+// stays reports whether the annotation keeps a pod from being disrupted: "true", or a duration that has
+// not passed since the pod began (IsDoNotDisruptActive in karpenter pkg/utils/pod/scheduling.go, 1.14.1).
+func stays(pod *corev1.Pod, now time.Time) bool {
+	value := pod.Annotations[karpv1.DoNotDisruptAnnotationKey]
+	if value == "true" {
+		return true
+	}
+	until, err := time.ParseDuration(value)
+	return err == nil && until > 0 && (pod.Status.StartTime == nil || now.Sub(pod.Status.StartTime.Time) < until)
+}
+
+// workloadOf is the name of a pod's controller, or of the Deployment above it, whose name a ReplicaSet
+// has with the hash of the pods' template.
+func workloadOf(pod *corev1.Pod, owner *metav1.OwnerReference) string {
+	if hash := pod.Labels["pod-template-hash"]; owner.Kind == "ReplicaSet" && hash != "" {
+		return strings.TrimSuffix(owner.Name, "-"+hash)
+	}
+	return owner.Name
+}
+
+// selectors are those of PodDisruptionBudgets. One that cannot be read selects nothing, and neither
+// does one without a selector; an empty one selects all pods of its namespace.
+func selectors(budgets []policyv1.PodDisruptionBudget) []labels.Selector {
+	found := make([]labels.Selector, len(budgets))
+	for b := range budgets {
+		selector, err := metav1.LabelSelectorAsSelector(budgets[b].Spec.Selector)
+		if err != nil {
+			selector = labels.Nothing()
+		}
+		found[b] = selector
+	}
+	return found
+}
+
+// Words say it to people, a line each; none if no pod runs there.
+func (i Impact) Words() []string {
+	if i.Pods == 0 {
+		return nil
+	}
+	lines := []string{english.Plural(i.Pods, "pod is", "pods are") + " evicted from these nodes"}
+	lines = append(lines, i.budgets()...)
+	if i.DoNotDisrupt.Count > 0 {
+		lines = append(lines, "karpenter.sh/do-not-disrupt: "+i.DoNotDisrupt.words())
+	}
+	if i.Single.Count > 0 {
+		lines = append(lines, "the only pod of a workload, which has a gap until a new one runs: "+i.Single.words())
+	}
+	if i.Bare.Count > 0 {
+		lines = append(lines, "pods without a controller, which nothing recreates: "+i.Bare.words())
+	}
+	return lines
+}
+
+// budgets are the lines on PodDisruptionBudgets: one for those that can never allow an eviction, and one each, or one for all, of
+// those that allow none now.
+func (i Impact) budgets() []string {
+	var never, now []string
+	var lines []string
+	for _, b := range i.Budgets {
+		if b.Never {
+			never = append(never, b.Name)
+			continue
+		}
+		now = append(now, b.Name)
+		lines = append(lines, fmt.Sprintf("PodDisruptionBudget %s allows no disruption now: %s", b.Name, english.PluralWord(b.Pods, "1 of these pods waits for it", fmt.Sprintf("%d of these pods wait for it", b.Pods))))
+	}
+	if len(now) > Named {
+		lines = []string{fmt.Sprintf("%d PodDisruptionBudgets allow no disruption now: %s", len(now), some(now, len(now)))}
+	}
+	if len(never) == 0 {
+		return lines
+	}
+	first := fmt.Sprintf("%d of %s can drain: %s can never allow an eviction: %s; add replicas or change the budgets (only a terminationGracePeriod overrides them)",
+		i.Nodes-i.Undrainable, english.Plural(i.Nodes, "node", ""), english.Plural(len(never), "PodDisruptionBudget", ""), some(never, len(never)))
+	return append([]string{first}, lines...)
+}
+
+// Blocks names the PodDisruptionBudgets that block the drain of these nodes now, and counts the nodes; empty if none does.
+func (i Impact) Blocks() string {
+	if len(i.Budgets) == 0 {
+		return ""
+	}
+	names, verb := make([]string, 0, len(i.Budgets)), "can never allow an eviction"
+	for _, b := range i.Budgets {
+		names = append(names, b.Name)
+		if !b.Never {
+			verb = english.PluralWord(len(i.Budgets), "allows", "allow") + " no disruption now"
+		}
+	}
+	return fmt.Sprintf("%d of %s can drain: %s %s: %s", i.Nodes-i.Blocked, english.Plural(i.Nodes, "node", ""),
+		english.Plural(len(i.Budgets), "PodDisruptionBudget", ""), verb, some(names, len(names)))
+}
+
+// some names the first few, and counts the others.
+func some(names []string, count int) string {
+	words := strings.Join(names[:min(len(names), Named)], ", ")
+	if more := count - min(len(names), Named); more > 0 {
+		words += fmt.Sprintf(" and %d more", more)
+	}
+	return words
+}
+
+func (p Pods) words() string { return some(p.Names, p.Count) }

@@ -1,0 +1,371 @@
+package removal
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+const (
+	// many is from how many objects of a kind on one LIST costs less than a GET of
+	// each.
+	many = 16
+	// namesAtOnce is how many pools one LIST of NodeClaims names: they are in its
+	// URL, and proxies take no more than 8 kB of one.
+	namesAtOnce = 100
+)
+
+// look is one reading of all that some removals are about, by one reader: what
+// several of them want to know is asked once. Each object is read before what
+// hangs on it, so that nothing that came in between is missed.
+type look struct {
+	reader  client.Reader
+	objects map[render.Ref]*unstructured.Unstructured
+	// claims are the NodeClaims by the name of the pool that they are labelled with.
+	claims map[string][]*karpv1.NodeClaim
+	// pools and nodes are who names a class, of any owner, by its name.
+	pools, nodes map[string][]string
+}
+
+func lookAt(ctx context.Context, reader client.Reader, items []*item) (*look, error) {
+	l := &look{
+		reader: reader, objects: map[render.Ref]*unstructured.Unstructured{}, claims: map[string][]*karpv1.NodeClaim{},
+		pools: map[string][]string{}, nodes: map[string][]string{},
+	}
+	names := map[string][]string{}
+	for _, it := range items {
+		if _, known := render.KindOf(it.before.Kind); !known {
+			return nil, fmt.Errorf("observe the removal of %s/%s: it is of no kind that is removed", it.before.Kind, it.before.Name)
+		}
+		names[it.before.Kind] = append(names[it.before.Kind], it.before.Name)
+	}
+	for _, kind := range render.Kinds() {
+		if err := l.readObjects(ctx, kind, names[kind.GVK.Kind]); err != nil {
+			return nil, err
+		}
+	}
+	// A name that is no label value is no NodeClaim's: Karpenter can make none.
+	labelled := slices.DeleteFunc(names[render.NodePool], func(name string) bool { return len(validation.IsValidLabelValue(name)) > 0 })
+	for some := range slices.Chunk(labelled, namesAtOnce) {
+		if err := l.readClaims(ctx, some); err != nil {
+			return nil, err
+		}
+	}
+	if class, _ := render.KindOf(render.EC2NodeClass); len(names[render.EC2NodeClass]) > 0 {
+		return l, l.readReferences(ctx, class)
+	}
+	return l, nil
+}
+
+// readObjects reads the objects of one kind only by their names: one that has
+// lost our label is there all the same.
+func (l *look) readObjects(ctx context.Context, kind render.Kind, names []string) error {
+	if len(names) >= many {
+		list, err := l.list(ctx, kind)
+		for i := range list {
+			l.objects[render.Ref{Kind: kind.GVK.Kind, Name: list[i].GetName()}] = &list[i]
+		}
+		return err
+	}
+	for _, name := range names {
+		object := &unstructured.Unstructured{}
+		object.SetGroupVersionKind(kind.GVK)
+		switch err := l.reader.Get(ctx, types.NamespacedName{Name: name}, object); {
+		case absent(err):
+		case err != nil:
+			return fmt.Errorf("read %s/%s: %w", kind.GVK.Kind, name, err)
+		default:
+			l.objects[render.Ref{Kind: kind.GVK.Kind, Name: name}] = object
+		}
+	}
+	return nil
+}
+
+// list reads all objects of a kind. They may be a cache's own, and are read only.
+func (l *look) list(ctx context.Context, kind render.Kind) ([]unstructured.Unstructured, error) {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(kind.GVK)
+	if err := l.reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil && !absent(err) {
+		return nil, fmt.Errorf("read the %ss: %w", kind.GVK.Kind, err)
+	}
+	return list.Items, nil
+}
+
+// absent reports whether there is no such object, or that its kind is not served: with
+// its CRD every object of a kind is gone.
+func absent(err error) bool { return apierrors.IsNotFound(err) || meta.IsNoMatchError(err) }
+
+// readClaims reads the NodeClaims that are labelled with one of some pools.
+func (l *look) readClaims(ctx context.Context, pools []string) error {
+	labelled, err := labels.NewRequirement(karpv1.NodePoolLabelKey, selection.In, pools)
+	if err != nil {
+		return fmt.Errorf("ask for the NodeClaims of NodePools %v: %w", pools, err)
+	}
+	list := &karpv1.NodeClaimList{}
+	selector := client.MatchingLabelsSelector{Selector: labels.NewSelector().Add(*labelled)}
+	if err := l.reader.List(ctx, list, selector, client.UnsafeDisableDeepCopy); err != nil && !absent(err) {
+		return fmt.Errorf("read the NodeClaims of NodePools %v: %w", pools, err)
+	}
+	for i := range list.Items {
+		pool := list.Items[i].Labels[karpv1.NodePoolLabelKey]
+		l.claims[pool] = append(l.claims[pool], &list.Items[i])
+	}
+	return nil
+}
+
+// readReferences reads who names a class, of any owner.
+func (l *look) readReferences(ctx context.Context, class render.Kind) error {
+	for _, kind := range render.Kinds() {
+		if kind.RefersTo != class.GVK.Kind {
+			continue
+		}
+		list, err := l.list(ctx, kind)
+		if err != nil {
+			return err
+		}
+		for i := range list {
+			if name, _, err := unstructured.NestedString(list[i].Object, kind.RefPath...); err == nil {
+				l.pools[name] = append(l.pools[name], kind.GVK.Kind+"/"+list[i].GetName())
+			}
+		}
+	}
+	claims := &karpv1.NodeClaimList{}
+	if err := l.reader.List(ctx, claims, client.UnsafeDisableDeepCopy); err != nil && !absent(err) {
+		return fmt.Errorf("read the NodeClaims that name an %s: %w", class.GVK.Kind, err)
+	}
+	for i := range claims.Items {
+		if ref := claims.Items[i].Spec.NodeClassRef; ref != nil && ref.Kind == class.GVK.Kind && ref.Group == class.GVK.Group {
+			l.nodes[ref.Name] = append(l.nodes[ref.Name], "NodeClaim/"+claims.Items[i].Name)
+		}
+	}
+	return nil
+}
+
+// referencing are those that name a class, NodePools first.
+func (l *look) referencing(class string) []string {
+	return append(slices.Sorted(slices.Values(l.pools[class])), slices.Sorted(slices.Values(l.nodes[class]))...)
+}
+
+// Seen is the state in which EC2 has shown an instance, as EC2 writes it; empty
+// if it never has.
+type Seen string
+
+// seenOnce is an instance that EC2 has shown in a state that was not recorded:
+// records of before kept no state.
+const seenOnce Seen = "seen"
+
+// The states from which no instance comes back (EC2 user guide, "Amazon EC2
+// instance state changes"). One that is stopping or stopped can be started again.
+const (
+	seenShuttingDown Seen = "shutting-down"
+	seenTerminated   Seen = "terminated"
+)
+
+// ending reports whether EC2 has shown that the instance is on its way out.
+func (s Seen) ending() bool { return s == seenShuttingDown || s == seenTerminated }
+
+// rank orders what is known of an instance. It only rises: an answer that lags
+// does not bring back what was shown to be ending.
+func (s Seen) rank() int {
+	switch {
+	case s == "":
+		return 0
+	case s.ending():
+		return 2
+	}
+	return 1
+}
+
+// UnmarshalJSON reads a state, or what older records have in its place: whether
+// EC2 has shown the instance.
+func (s *Seen) UnmarshalJSON(data []byte) error {
+	var shown bool
+	if err := json.Unmarshal(data, &shown); err == nil {
+		*s = ""
+		if shown {
+			*s = seenOnce
+		}
+		return nil
+	}
+	var state string
+	if err := json.Unmarshal(data, &state); err != nil {
+		return fmt.Errorf("read the state of an instance: %w", err)
+	}
+	*s = Seen(state)
+	return nil
+}
+
+// Absence is how long EC2's answers have lacked an instance, without a break.
+type Absence struct {
+	// Since is the time of the first answer that lacked it.
+	Since time.Time
+	// Answers is how many have.
+	Answers int
+}
+
+// settled is how long EC2's answers may lack an instance that exists. They are
+// eventually consistent, by seconds as a rule; Karpenter itself allows for
+// minutes. An ended instance is listed for about an hour, so one that is absent
+// for longer than this ended while nobody asked.
+const settled = 10 * time.Minute
+
+// settledAnswers is how many answers have to lack it besides: clocks jump.
+const settledAnswers = 10
+
+// proves reports whether an absence is the end of an instance that was not seen ending.
+func (a Absence) proves(now time.Time) bool {
+	return a.Answers >= settledAnswers && now.Sub(a.Since) >= settled
+}
+
+// absences counts one more answer, which has shown some instances: those that are
+// noted, were not seen ending and are not among them are absent. An instance that
+// was shown begins again at nothing, and one that was noted absent at a time
+// ahead, before the clock was put back, at now.
+func absences(before map[string]Absence, noted map[string]Seen, shown map[string]bool, now time.Time) map[string]Absence {
+	after := map[string]Absence{}
+	for id, seen := range noted {
+		if shown[id] || seen.ending() {
+			continue
+		}
+		a := before[id]
+		if a.Answers == 0 || a.Since.After(now) {
+			a.Since = now
+		}
+		a.Answers++
+		after[id] = a
+	}
+	return after
+}
+
+// leavingClass is a class that is gone, or that another client has deleted.
+func leavingClass(_ v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
+	switch {
+	case !o.Exists:
+		return gone(o), false
+	case o.Terminating:
+		return o.terminating(), false
+	}
+	return step{}, true
+}
+
+// referenced keeps a class while anything names it: deleted in use it would
+// hang, stop the voluntary disruption of its pools, and could not be taken back.
+func referenced(_ v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
+	if len(o.ReferencedBy) == 0 {
+		return step{}, true
+	}
+	s := step{
+		phase: v1alpha1.RemovalDraining, reason: ReasonReferenced,
+		message: "still named by " + finding.First(o.ReferencedBy), remaining: len(o.ReferencedBy),
+	}
+	switch {
+	case o.Unremoved != "":
+		s.message = o.Unremoved // the others go by themselves, or are named next
+	case o.Waits != "":
+		s.reason = o.Waits // it stands still no more than the pool does
+	}
+	return s, false
+}
+
+// waits is the reason for which a removal of one of these NodePools waits for its time, its turn or a person; empty if
+// none does.
+func (d *drive) waits(referencedBy []string) string {
+	for _, it := range d.items {
+		switch r := it.before; {
+		case !slices.Contains(referencedBy, r.Kind+"/"+r.Name):
+		case r.Phase == v1alpha1.RemovalHeld:
+			return ReasonNodePoolHeld
+		case inLine(r.Reason):
+			return r.Reason
+		}
+	}
+	return ""
+}
+
+// led waits until a pod of the controller, whose finalizer a class carries, leads: the
+// deletion cannot be taken back, and a Deployment reports late that its pods are gone.
+func led(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
+	s := step{phase: upTo(r.Phase, v1alpha1.RemovalDraining), reason: ReasonDeleting, message: ownsNothing, remaining: 0}
+	switch {
+	case !o.Fresh:
+		s.actions = []Action{Reread{}}
+	case o.Leader == nil:
+		s.actions = []Action{AskLeader{}}
+	case !o.Leader.Open:
+		s.reason, s.message = ReasonControllerNotReady, o.Leader.Message
+	default:
+		return step{}, true
+	}
+	return s, false
+}
+
+// classGates wait for the controller, whose finalizer a class carries, and for
+// arrivals, which may bring a pool that names it.
+func classGates(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
+	return closed(upTo(r.Phase, v1alpha1.RemovalDraining), 0, o.controller(), o.cloud(), o.arrivals())
+}
+
+// strayEnds ends what a message says of NodeClaims before what it says of instances.
+const strayEnds = " to end its node; "
+
+// nameStrays says of removals that wait for instances which of these nobody ends: those of
+// NodeClaims whose label of the pool was changed by hand, by which Karpenter and plumbline
+// know whose they are.
+func (d *drive) nameStrays(ctx context.Context) error {
+	var all *karpv1.NodeClaimList
+	for _, it := range d.open() {
+		if _, rest, found := strings.Cut(it.after.Message, strayEnds); found {
+			it.after.Message = rest
+		}
+		if it.after.Reason != ReasonInstancesLeaving {
+			continue
+		}
+		if all == nil {
+			all = &karpv1.NodeClaimList{}
+			if err := d.Cache.List(ctx, all, client.UnsafeDisableDeepCopy); err != nil && !absent(err) {
+				return fmt.Errorf("find the NodeClaims of instances that run on: %w", err)
+			}
+		}
+		if stray := it.stray(all.Items); stray != nil {
+			it.after.Message = fmt.Sprintf("NodeClaim/%s has %s, and its label %s was changed by hand to %q: set it to %s again, or delete the NodeClaim%s",
+				stray.Name, cloud.InstanceID(stray.Status.ProviderID), karpv1.NodePoolLabelKey, stray.Labels[karpv1.NodePoolLabelKey], it.before.Name, strayEnds) + it.after.Message
+		}
+	}
+	return nil
+}
+
+// stray is the first NodeClaim by name that has an instance of the removal, or was made by
+// its pool, and is labelled as another pool's; nil if there is none.
+func (it *item) stray(claims []karpv1.NodeClaim) *karpv1.NodeClaim {
+	var found *karpv1.NodeClaim
+	for i := range claims {
+		c := &claims[i]
+		owner, _ := poolOf(c)
+		_, noted := it.seen.Noted[c.Status.ProviderID]
+		mine := owner == it.before.UID || noted && c.Status.ProviderID != ""
+		relabelled := c.Labels[karpv1.NodePoolLabelKey] != it.before.Name // else the pool was recreated under its name
+		known := slices.ContainsFunc(it.seen.NodeClaims, func(k Claim) bool { return k.UID == c.UID })
+		if mine && relabelled && !known && c.DeletionTimestamp == nil && (found == nil || c.Name < found.Name) {
+			found = c
+		}
+	}
+	return found
+}

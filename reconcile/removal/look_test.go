@@ -1,0 +1,269 @@
+package removal
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// counting counts what is asked of the API server about definitions and nodes.
+type counting struct {
+	client.Reader
+	gets, lists int
+}
+
+func (c *counting) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	if _, definition := object.(*unstructured.Unstructured); definition {
+		c.gets++
+	}
+	return c.Reader.Get(ctx, key, object, options...)
+}
+
+func (c *counting) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	c.lists++
+	return c.Reader.List(ctx, list, options...)
+}
+
+// TestDriveManyPools: however many pools leave, a pass reads them once, and a pool
+// of which only the API server knows that it has a node stays.
+func TestDriveManyPools(t *testing.T) {
+	const pools, busy = namesAtOnce + many, namesAtOnce + 3
+	s := newStage(t)
+	for i := range pools {
+		name := fmt.Sprintf("pool-%d", i)
+		made := pool(name, types.UID(name+"-uid"), map[string]any{"limits": map[string]any{"cpu": "0"}})
+		if i == 0 {
+			made.SetLabels(nil) // someone has taken our label off; it is there all the same
+		}
+		if err := s.client.Create(t.Context(), made); err != nil {
+			t.Fatal(err)
+		}
+		s.find(render.NodePool, name, types.UID(name+"-uid"))
+	}
+	s.pass()
+	s.cache = blind{s.client}
+	name := fmt.Sprintf("pool-%d", busy)
+	s.launch("late", name, types.UID(name+"-uid"))
+	delete(s.instances, "i-late") // EC2 does not show it yet either
+	live := &counting{Reader: s.client}
+	s.live = live
+	gone := map[string]bool{}
+	for range 4 {
+		live.gets, live.lists = 0, 0
+		s.pass()
+		for _, r := range s.last.Removals {
+			gone[r.Name] = gone[r.Name] || r.Phase == v1alpha1.RemovalGone
+		}
+		if live.gets > 1 || live.lists > 3 {
+			t.Errorf("a pass made %d GETs and %d LISTs; want one LIST of the pools, and one of the NodeClaims for each %d of them", live.gets, live.lists, namesAtOnce)
+		}
+	}
+	for i := range pools {
+		name := fmt.Sprintf("pool-%d", i)
+		if stays, want := s.exists(pool(name, "", nil)), i == busy; stays != want || gone[name] == want {
+			t.Errorf("%s: exists %t, gone %t; want it gone but for the one with a node", name, stays, gone[name])
+		}
+	}
+}
+
+// TestDriveManyClasses: who names a class is read once for all of them.
+func TestDriveManyClasses(t *testing.T) {
+	s := newStage(t, pool("batch", "batch-uid", map[string]any{"template": map[string]any{"spec": map[string]any{"nodeClassRef": map[string]any{"name": "class-1"}}}}))
+	for _, name := range []string{"class-0", "class-1", "default"} {
+		if err := s.client.Create(t.Context(), nodeClass(name, types.UID(name+"-uid"))); err != nil {
+			t.Fatal(err)
+		}
+		s.find(render.EC2NodeClass, name, types.UID(name+"-uid"))
+	}
+	s.launch("a", "batch", "batch-uid") // its class is "default"
+	live := &counting{Reader: s.client}
+	s.live = live
+	for range 4 {
+		live.lists = 0
+		s.pass()
+		if live.lists > 2 {
+			t.Errorf("a pass made %d LISTs; want one of the pools and one of the NodeClaims", live.lists)
+		}
+	}
+	for name, want := range map[string]bool{"class-0": false, "class-1": true, "default": true} {
+		if got := s.exists(nodeClass(name, "")); got != want {
+			t.Errorf("%s: exists %t, want %t", name, got, want)
+		}
+	}
+}
+
+// A record of an older daemon says only whether EC2 has shown an instance: that is
+// no end.
+func TestOlderRecordsAreRead(t *testing.T) {
+	old := `{"kind":"NodePool","name":"batch","notedAt":"2026-01-01T12:00:00Z","instances":{"i-a":true,"i-b":false},"growth":{}}`
+	var got record
+	if err := json.Unmarshal([]byte(old), &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]Seen{"i-a": seenOnce, "i-b": ""}, got.Instances); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if seenOnce.ending() || seenOnce.rank() != Seen("running").rank() {
+		t.Error("an instance that was shown counts as ending")
+	}
+	written, err := json.Marshal(record{Instances: map[string]Seen{"i-a": seenShuttingDown, "i-b": ""}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back record
+	if err := json.Unmarshal(written, &back); err != nil || back.Instances["i-a"] != seenShuttingDown || back.Instances["i-b"] != "" {
+		t.Errorf("%s comes back as %v, error %v", written, back.Instances, err)
+	}
+}
+
+// An answer that lags does not bring back what was shown to be ending.
+func TestARecordedStateOnlyRises(t *testing.T) {
+	r := &records{entries: map[types.UID]record{}}
+	it := &item{before: v1alpha1.Removal{UID: "1"}}
+	for _, state := range []string{"pending", "shutting-down", "running"} {
+		r.note(it, Note{Seen: []Instance{{ProviderID: "i-a", State: state}}})
+	}
+	if got := r.entries["1"].Instances["i-a"]; got != seenShuttingDown {
+		t.Errorf("it is recorded as %q", got)
+	}
+}
+
+// TestDriveNamesARelabelledNodeClaim: a removal that waits for the instance of a NodeClaim
+// whose label was changed by hand says so, as long as that is so.
+func TestDriveNamesARelabelledNodeClaim(t *testing.T) {
+	s := newStage(t, pool("batch", "batch-uid", map[string]any{"limits": map[string]any{"cpu": "0"}}))
+	s.launch("a", "batch", "batch-uid")
+	s.launch("b", "batch", "batch-uid")
+	s.find(render.NodePool, "batch", "batch-uid")
+	s.pass()
+	label := func(pool string) {
+		t.Helper()
+		for _, claim := range s.claims() {
+			if claim.Name == "b" {
+				claim.Labels[karpv1.NodePoolLabelKey] = pool
+				if err := s.client.Update(t.Context(), &claim); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	label("other")
+	s.expect("its nodes are ended", "batch Draining", "delete NodeClaim/a")
+	s.karpenter("terminated")
+	s.pass()
+	s.pass()
+	const stray = `NodeClaim/b has i-b, and its label karpenter.sh/nodepool was changed by hand to "other": set it to batch again, or delete the NodeClaim to end its node; `
+	said := func(what string, want bool) {
+		t.Helper()
+		if r := s.sync.Status.Removals[0]; r.Reason != ReasonInstancesLeaving || strings.HasPrefix(r.Message, stray) != want || strings.Count(r.Message, "NodeClaim/b") > 1 {
+			t.Errorf("%s: it says %s: %s", what, r.Reason, r.Message)
+		}
+	}
+	said("EC2 shows the instance", true)
+	s.silence = errors.New("throttled")
+	s.pass()
+	s.pass()
+	said("EC2 gives no answer", true)
+	s.silence = nil
+	label("batch")
+	s.expect("it is the pool's again", "batch Draining", "delete NodeClaim/b")
+}
+
+// TestDriveNamesNoNodeClaimOfANewPool: one of the pool that was recreated under the name bears the
+// right label.
+func TestDriveNamesNoNodeClaimOfANewPool(t *testing.T) {
+	s := newStage(t, pool("batch", "new-uid", dynamic()))
+	s.launch("a", "batch", "batch-uid")
+	s.find(render.NodePool, "batch", "batch-uid")
+	s.pass()
+	for _, claim := range s.claims() {
+		claim.OwnerReferences[0].UID = "new-uid"
+		if err := s.client.Update(t.Context(), &claim); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 3 {
+		s.pass()
+	}
+	if r := s.sync.Status.Removals[0]; r.Reason != ReasonInstancesLeaving || strings.Contains(r.Message, "changed by hand") {
+		t.Errorf("it says %s: %s", r.Reason, r.Message)
+	}
+}
+
+// TestDriveNamesWhatAClassWaitsFor: a NodePool that is not removed by itself comes before
+// those that are, with what to do.
+func TestDriveNamesWhatAClassWaitsFor(t *testing.T) {
+	naming := func(name string) map[string]any {
+		return map[string]any{"template": map[string]any{"spec": map[string]any{"nodeClassRef": map[string]any{"name": name}}}}
+	}
+	s := newStage(t, nodeClass("default", "class-uid"), pool("a", "a-uid", naming("default")), pool("b", "b-uid", naming("default")))
+	s.unremoved = map[string]string{"NodePool/b": "its label was changed by hand: set it again"}
+	s.find(render.EC2NodeClass, "default", "class-uid")
+	s.pass()
+	s.pass()
+	if r := s.sync.Status.Removals[0]; r.Reason != ReasonReferenced || r.Message != "NodePool/b names it, and its label was changed by hand: set it again" {
+		t.Errorf("it says %s: %s", r.Reason, r.Message)
+	}
+	s.unremoved = nil
+	s.pass()
+	if r := s.sync.Status.Removals[0]; r.Message != "still named by NodePool/a, NodePool/b" {
+		t.Errorf("it says %s: %s", r.Reason, r.Message)
+	}
+}
+
+// TestDriveNoClassStallsBeforeItsPool: while the pool that names it waits for a window, or for a person who releases it, a
+// class waits, too, and it stalls when the pool does.
+func TestDriveNoClassStallsBeforeItsPool(t *testing.T) {
+	for reason, wait := range map[string]func(s *stage, waits bool){
+		ReasonFrozen: func(s *stage, waits bool) {
+			if s.frozen = ""; waits {
+				s.frozen = "no node is removed or replaced before ten"
+			}
+		},
+		ReasonNodePoolHeld: func(s *stage, waits bool) {
+			if s.holds = nil; waits {
+				s.holds = map[types.UID]Hold{"a-uid": {Reason: "MaxDisruptedNodes", Message: "too many"}}
+			}
+		},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			s := newStage(t, nodeClass("default", "class-uid"), pool("a", "a-uid", map[string]any{"template": map[string]any{"spec": map[string]any{"nodeClassRef": map[string]any{"name": "default"}}}}))
+			s.launch("n", "a", "a-uid")
+			s.find(render.NodePool, "a", "a-uid")
+			s.find(render.EC2NodeClass, "default", "class-uid")
+			after := func(passed time.Duration) v1alpha1.Removal {
+				for range 3 {
+					s.pass()
+				}
+				s.now = s.now.Add(passed)
+				s.pass()
+				return s.sync.Status.Removals[1]
+			}
+			wait(s, true)
+			if r := after(72 * time.Hour); r.Stalled != nil || r.Reason != reason || r.Message != "still named by NodePool/a, NodeClaim/n" {
+				t.Errorf("while the pool waits: %s: %s, stalled %v", r.Reason, r.Message, r.Stalled)
+			}
+			wait(s, false)
+			s.controller = Gate{Message: "the controller does not run"}
+			if r := after(0); r.Stalled != nil || r.Reason != ReasonReferenced {
+				t.Errorf("after it: %s: %s, stalled %v", r.Reason, r.Message, r.Stalled)
+			}
+			if r := after(11 * time.Minute); r.Stalled == nil {
+				t.Errorf("when the pool stands still: %s: %s", r.Reason, r.Message)
+			}
+		})
+	}
+}

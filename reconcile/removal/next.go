@@ -1,0 +1,491 @@
+package removal
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/blocker"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// The reasons of a Removal that is in progress. A held one has the guard's.
+const (
+	ReasonRecording          = "Recording"
+	ReasonGrace              = "Grace"
+	ReasonStoppingGrowth     = "StoppingGrowth"
+	ReasonControllerNotReady = "ControllerNotReady"
+	ReasonCloudUnverified    = v1alpha1.ReasonCloudUnverified
+	ReasonArrivalsPending    = "ArrivalsPending"
+	ReasonSuccessorMissing   = "SuccessorMissing"
+	ReasonQueued             = v1alpha1.ReasonQueued
+	ReasonTurnPending        = "TurnPending"
+	ReasonRecordFull         = "RecordFull"
+	ReasonPodsPending        = "PodsPending"
+	ReasonNodeClaimsLeaving  = "NodeClaimsLeaving"
+	ReasonReferenced         = "Referenced"
+	ReasonAskingEC2          = "AskingEC2"
+	ReasonEC2NotAnswering    = "EC2NotAnswering"
+	ReasonInstancesLeaving   = "InstancesLeaving"
+	ReasonUnverifiable       = "Unverifiable"
+	ReasonDeleting           = "Deleting"
+	ReasonDrained            = v1alpha1.ReasonDrained
+	ReasonTerminating        = "Terminating"
+	ReasonUnknownKind        = "UnknownKind"
+	ReasonOtherNodeSync      = "OtherNodeSync"
+	ReasonFrozen             = plan.ReasonFrozen
+	ReasonNodePoolHeld       = "NodePoolHeld"
+)
+
+// Next takes one removal as far as what is seen allows. It returns the removal
+// as it is to be written and what is to be done, in this order. While a question
+// is among the actions (AskEC2, Reread), answer it and ask Next again from the
+// same removal: what else it returned still holds, but more may follow. now is
+// only compared, and written where something moved.
+func Next(r v1alpha1.Removal, o Observation, now time.Time, stallAfter time.Duration) (v1alpha1.Removal, []Action) {
+	var s step
+	if r.Kind == render.EC2NodeClass {
+		s = first(r, o, now, held, recording, ending, elsewhere, leavingClass, referenced, classGates, led, deleting)
+	} else {
+		s = first(r, o, now, held, recording, ending, elsewhere, gated, growing, draining, scaling, rests, verifying, stays, deleting)
+	}
+	return s.kept(r, now, stallAfter), s.actions
+}
+
+// check is one reason why a removal goes no further for now, and the step it is
+// at by that. Where it does not apply, it lets the removal pass.
+type check func(r v1alpha1.Removal, o Observation, now time.Time) (s step, pass bool)
+
+// first returns the step of the first check that lets the removal not pass. The
+// last one never does.
+func first(r v1alpha1.Removal, o Observation, now time.Time, checks ...check) step {
+	for _, look := range checks {
+		if s, pass := look(r, o, now); !pass {
+			return s.noting(o)
+		}
+	}
+	return step{phase: r.Phase, reason: r.Reason, message: r.Message, remaining: unknown}
+}
+
+// step is where one look at a removal leads.
+type step struct {
+	phase           v1alpha1.RemovalPhase
+	reason, message string
+	// reasons are all reasons to hold it, if there is more than one.
+	reasons []string
+	// remaining is what is still there; unknown leaves it as it was.
+	remaining int
+	actions   []Action
+	// moves reports whether the actions end something.
+	moves bool
+}
+
+const unknown = -1
+
+// kept writes a step into the removal. What did not move is not touched, so
+// that an idle removal is never written.
+func (s step) kept(r v1alpha1.Removal, now time.Time, stallAfter time.Duration) v1alpha1.Removal {
+	at := metav1.NewTime(now).Rfc3339Copy()
+	progress := s.moves || rank(s.phase) > rank(r.Phase)
+	if s.phase != r.Phase {
+		r.Phase, r.Since = s.phase, at
+	}
+	if s.remaining != unknown {
+		progress = progress || int32(s.remaining) < r.Remaining
+		r.Remaining = int32(s.remaining)
+	}
+	progress = progress || inLine(r.Reason) && !inLine(s.reason)
+	r.Reason, r.Reasons, r.Message = s.reason, s.reasons, s.message
+	r = rewound(r, at)
+	switch {
+	case s.phase == v1alpha1.RemovalHeld, s.phase == v1alpha1.RemovalGone, inLine(s.reason):
+		r.Stalled = nil
+		if progress {
+			r.LastProgress = at
+		}
+	case progress:
+		r.LastProgress, r.Stalled = at, nil
+	case r.Stalled == nil && now.Sub(r.LastProgress.Time) >= stallAfter:
+		r.Stalled = &at
+	}
+	return r
+}
+
+// inLine says of a reason that a removal waits for its time or its turn, or for a person who has the
+// pool grow again or releases it: that is no stall.
+func inLine(reason string) bool {
+	return slices.Contains([]string{ReasonGrace, ReasonQueued, ReasonTurnPending, ReasonRecordFull, ReasonFrozen, ReasonDrained, ReasonNodePoolHeld}, reason)
+}
+
+// rewound brings times that lie ahead, since the clock was put back, to now: until
+// then the removal would count as stalled never, and its grace would last.
+func rewound(r v1alpha1.Removal, now metav1.Time) v1alpha1.Removal {
+	if r.RecordedAt.After(now.Time) {
+		r.RecordedAt = now
+	}
+	if r.LastProgress.After(now.Time) {
+		r.LastProgress = now
+	}
+	return r
+}
+
+// rank orders the phases. Only a step forward is progress.
+func rank(phase v1alpha1.RemovalPhase) int {
+	switch phase {
+	case v1alpha1.RemovalPacing:
+		return 1
+	case v1alpha1.RemovalDraining:
+		return 2
+	case v1alpha1.RemovalVerifyingCloud:
+		return 3
+	case v1alpha1.RemovalFinalizing:
+		return 4
+	case v1alpha1.RemovalGone:
+		return 5
+	case v1alpha1.RemovalHeld:
+		return 0
+	}
+	return 0
+}
+
+// upTo returns the phase as it is, but not before Pacing, since a removal that
+// is looked at is not held, and not past last.
+func upTo(phase, last v1alpha1.RemovalPhase) v1alpha1.RemovalPhase {
+	switch {
+	case rank(phase) < rank(v1alpha1.RemovalPacing):
+		return v1alpha1.RemovalPacing
+	case rank(phase) > rank(last):
+		return last
+	}
+	return phase
+}
+
+// pastPacing reports whether the removal has ended NodeClaims, or may have, or is over.
+func pastPacing(r v1alpha1.Removal) bool { return rank(r.Phase) > rank(v1alpha1.RemovalPacing) }
+
+// Deleted is a removal whose object was deleted just now.
+func Deleted(r v1alpha1.Removal, now time.Time, stallAfter time.Duration) v1alpha1.Removal {
+	return Observation{}.terminating().kept(r, now, stallAfter)
+}
+
+// decide asks Next about every removal, and again as long as it has questions
+// that can be answered. A question is answered once in a pass.
+func (d *drive) decide(ctx context.Context) (map[*item]v1alpha1.Removal, error) {
+	for {
+		next := d.consult()
+		reread := d.stale()
+		first := slices.ContainsFunc(d.open(), func(it *item) bool { return firstQuestion(next[it]) })
+		ask := d.mayAsk(first) && slices.ContainsFunc(d.open(), func(it *item) bool {
+			return asksFor[AskEC2](it) && it.seen.EC2 == nil && it.seen.Silence == ""
+		})
+		if ask {
+			d.ask(ctx)
+		}
+		if err := d.observe(ctx, reread, d.Live); err != nil {
+			return nil, err
+		}
+		for _, it := range reread {
+			it.seen.Fresh = true
+		}
+		answered, err := d.answer(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if !ask && !answered && len(reread) == 0 {
+			return next, nil
+		}
+	}
+}
+
+// stale are the removals that are to be read past the cache: those that want it and, where the
+// next NodeClaim of a pool is about to be ended, all pools, since what they end together is
+// bounded, and the cache may lack what an earlier pass has ended of another.
+func (d *drive) stale() []*item {
+	open := d.open()
+	ends := !d.Pace.All && slices.ContainsFunc(open, func(it *item) bool { return it.ending() > 0 })
+	return slices.DeleteFunc(open, func(it *item) bool {
+		return it.seen.Fresh || !asksFor[Reread](it) && (!ends || it.before.Kind != render.NodePool)
+	})
+}
+
+// consult asks Next about every removal. What the older ones end counts against
+// the turn of those after.
+func (d *drive) consult() map[*item]v1alpha1.Removal {
+	open := d.open()
+	shares := make([]share, len(open))
+	for i, it := range open {
+		shares[i] = it.share(d.records.entries[it.before.UID])
+	}
+	shares = append(shares, d.undriven(open)...)
+	next := map[*item]v1alpha1.Removal{}
+	room := d.records.space()
+	for i, it := range open {
+		it.seen.Turn = d.Pace.turn(shares, i)
+		it.seen.Full = room.lacking(it)
+		next[it], it.actions = Next(it.before, it.seen, d.Now, d.StallAfter)
+		room.take(it, next[it])
+		shares[i].leaving += it.ending()
+		shares[i].waits = next[it].Reason == ReasonTurnPending
+		for _, a := range it.actions {
+			if r, is := a.(Replace); is { // until it is lowered both may hold
+				shares[i].granted = max(shares[i].granted, min(r.Nodes-it.seen.disrupting(), shares[i].left))
+			}
+		}
+	}
+	return next
+}
+
+// answer answers what Next wants to know before NodeClaims are ended.
+func (d *drive) answer(ctx context.Context) (answered bool, err error) {
+	for _, it := range d.open() {
+		for _, a := range it.actions {
+			switch a := a.(type) {
+			case ReadPods:
+				if it.seen.Pods, err = d.pods.readPods(ctx, a.Nodes, d.ownOf(it), append(d.records.workloads(), d.evictedOf()...)); err != nil {
+					return false, err
+				}
+				if it.seen.Pods.Waiting == "" {
+					if it.seen.Pods.Waiting, err = d.awaitLeft(ctx); err != nil {
+						return false, err
+					}
+				}
+				answered = true
+			case AskLeader:
+				it.seen.Leader, answered = d.leads(ctx), true
+			}
+		}
+	}
+	return answered, nil
+}
+
+func asksFor[A Action](it *item) bool {
+	for _, a := range it.actions {
+		if _, ok := a.(A); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// leads is what Leader answers, asked once in a pass.
+func (d *drive) leads(ctx context.Context) *Gate {
+	if d.leader == nil {
+		leads := d.Leader(ctx)
+		d.leader = &leads
+	}
+	return d.leader
+}
+
+// held keeps an object for which a person's word is wanted. Where the object is
+// gone and its NodeClaims end with it, there is nothing left to hold.
+func held(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
+	if o.Hold == nil || !o.Exists && len(o.undeleted()) == 0 {
+		return step{}, true
+	}
+	s := step{phase: v1alpha1.RemovalHeld, reason: o.Hold.Reason, reasons: o.Hold.Reasons, message: o.Hold.Message, remaining: len(o.NodeClaims)}
+	if o.withholds() || o.alive() && o.Scaled { // it was stopped before it was held
+		s.actions = []Action{RestoreGrowth{Paced: o.drifting(r)}}
+		if !o.Recorded { // another client has deleted the record: it is written again first
+			s.actions = []Action{Note{}}
+		}
+	}
+	return s, false
+}
+
+// recording writes the removal down and does nothing else in this pass.
+func recording(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
+	if o.Recorded {
+		return step{}, true
+	}
+	return step{
+		phase:     upTo(r.Phase, v1alpha1.RemovalFinalizing),
+		reason:    ReasonRecording,
+		message:   "recorded, waiting to start",
+		remaining: unknown,
+		actions:   []Action{Note{}},
+	}, false
+}
+
+// ending watches the object vanish, once EC2 was asked and the object deleted.
+func ending(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
+	switch {
+	case r.Phase != v1alpha1.RemovalFinalizing:
+		return step{}, true
+	case !o.Exists && len(o.NodeClaims) == 0:
+		return gone(o), false
+	case o.Terminating && len(o.NodeClaims) == 0:
+		return o.terminating(), false
+	case !o.Fresh:
+		return step{phase: r.Phase, reason: r.Reason, message: r.Message, remaining: unknown, actions: []Action{Reread{}}}, false
+	}
+	return step{}, true
+}
+
+// deleting deletes an object that owns nothing any more, as it stands past the
+// cache at this moment.
+func deleting(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
+	switch {
+	case !o.Exists:
+		return gone(o), false
+	case o.Terminating && o.Fresh:
+		return o.terminating(), false
+	}
+	s := step{phase: upTo(r.Phase, v1alpha1.RemovalVerifyingCloud), reason: ReasonDeleting, message: ownsNothing, remaining: 0}
+	if o.EC2 != nil {
+		s.phase = v1alpha1.RemovalVerifyingCloud
+	}
+	if o.Fresh {
+		s.actions = []Action{DeleteObject{UID: r.UID, ResourceVersion: o.ResourceVersion}}
+	} else {
+		s.actions = []Action{Reread{}}
+	}
+	return s, false
+}
+
+const ownsNothing = "nothing hangs on it any more"
+
+// gone ends a removal whose object is, past the cache, not there.
+func gone(o Observation) step {
+	if !o.Fresh {
+		s := o.terminating()
+		s.actions = []Action{Reread{}}
+		return s
+	}
+	return step{phase: v1alpha1.RemovalGone, actions: []Action{Forget{}}}
+}
+
+// terminating waits for the finalizers of an object that is deleted.
+func (o Observation) terminating() step {
+	s := step{phase: v1alpha1.RemovalFinalizing, reason: ReasonTerminating, message: "deleted", remaining: 0}
+	switch {
+	case len(o.ReferencedBy) > 0:
+		s.message = "it is deleted and named by " + finding.First(o.ReferencedBy)
+	case len(o.Finalizers) > 0:
+		s.message = "deleted; waits for " + blocker.WaitsForFinalizers(o.Finalizers)
+	}
+	return s
+}
+
+// gate is a Gate with the reason for which it is closed.
+type gate struct {
+	Gate
+	reason string
+}
+
+func (o Observation) queue() gate {
+	return gate{Gate{Open: o.Queued == "", Message: o.Queued}, ReasonQueued}
+}
+func (o Observation) controller() gate { return gate{o.Controller, ReasonControllerNotReady} }
+func (o Observation) cloud() gate      { return gate{o.Cloud, ReasonCloudUnverified} }
+func (o Observation) arrivals() gate   { return gate{o.Arrivals, ReasonArrivalsPending} }
+func (o Observation) successor() gate  { return gate{o.Successor, ReasonSuccessorMissing} }
+func (o Observation) grace() gate      { return gate{o.Grace, ReasonGrace} }
+func (o Observation) window() gate {
+	message := o.Frozen
+	if message == "" && o.replaces() && len(o.undeleted()) > 0 {
+		message = o.Closed
+	}
+	return gate{Gate{Open: message == "", Message: message}, ReasonFrozen}
+}
+
+// closed returns a step that waits before the first gate that is closed.
+func closed(phase v1alpha1.RemovalPhase, remaining int, gates ...gate) (step, bool) {
+	for _, g := range gates {
+		if !g.Open {
+			return step{phase: phase, reason: g.reason, message: g.Message, remaining: remaining}, false
+		}
+	}
+	return step{}, true
+}
+
+// noting adds to a step what the record lacks.
+func (s step) noting(o Observation) step {
+	fresh, seen := o.news()
+	for i, a := range s.actions {
+		switch a := a.(type) {
+		case Forget:
+			return s
+		case Note:
+			s.actions[i] = Note{Fresh: fresh, Seen: seen, Workloads: join(a.Workloads, o.Evicted), Budgets: a.Budgets}
+			return s
+		}
+	}
+	if s.phase != v1alpha1.RemovalHeld && len(fresh)+len(seen)+len(o.Evicted) > 0 {
+		s.actions = append([]Action{Note{Fresh: fresh, Seen: seen, Workloads: o.Evicted}}, s.actions...)
+	}
+	return s
+}
+
+// elsewhere pauses the removal of what goes to another NodeSync, or has gone to it
+// since the Plan was made: nothing more of it is ended, or changed, from here.
+func elsewhere(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
+	if o.GoesTo == "" || !o.alive() {
+		return step{}, true
+	}
+	s := step{
+		phase: upTo(r.Phase, v1alpha1.RemovalDraining), reason: ReasonOtherNodeSync,
+		message: "NodeSync " + o.GoesTo + " has it: it is handed over, and nothing more of it is ended", remaining: unknown,
+	}
+	return s.recall(o), false
+}
+
+// looksAtOnce is among how many NodeClaims of a pool a pass looks for nodes without pods, with one LIST
+// for each.
+const looksAtOnce = 50
+
+// next are the NodeClaims whose turn it is, those first whose end moves no pod. Of a static pool it may be
+// any: Karpenter chooses, and takes empty nodes first as well (resolvedDeprovisioningCandidates in
+// sigs.k8s.io/karpenter pkg/controllers/static/deprovisioning/controller.go).
+func (o Observation) next(left []Claim) []Claim {
+	sorted := o.emptyFirst(left)
+	if o.karpenterChooses() {
+		return sorted[:min(endsAtOnce, len(sorted))]
+	}
+	return sorted[:min(o.Turn.Ends, len(sorted))]
+}
+
+// looked are the NodeClaims whose pods are read before: where not all of them end, others than those whose
+// turn it is may have no pods.
+func (o Observation) looked(left []Claim) []Claim {
+	next := o.next(left)
+	if o.karpenterChooses() || len(next) == 0 || len(next) == len(left) || next[len(next)-1].Node == "" {
+		return next
+	}
+	return o.emptyFirst(left)[:min(len(left), max(looksAtOnce, len(next)))]
+}
+
+func (o Observation) karpenterChooses() bool { return o.alive() && o.Static && o.Replicas > 0 }
+
+// emptyFirst sorts NodeClaims: those without a node have no pods, and of the others those that are known
+// to have none which is evicted come first.
+func (o Observation) emptyFirst(claims []Claim) []Claim {
+	rank := func(c Claim) int {
+		switch {
+		case c.Node == "":
+			return 0
+		case o.Pods != nil && o.Pods.Empty[c.Node]:
+			return 1
+		}
+		return 2
+	}
+	sorted := slices.Clone(claims)
+	slices.SortStableFunc(sorted, func(a, b Claim) int { return rank(a) - rank(b) })
+	return sorted
+}
+
+// evictedFrom are the workloads, as far as the record lacks them, whose pods the end of NodeClaims evicts.
+func (o Observation) evictedFrom(claims []Claim) []Workload {
+	if o.Pods == nil || !o.Turn.AwaitPods {
+		return nil
+	}
+	nodes := nodesOf(claims)
+	return slices.DeleteFunc(slices.Clone(o.Pods.Workloads), func(w Workload) bool {
+		on := o.Pods.On[w.UID]
+		return len(on) > 0 && !slices.ContainsFunc(on, func(node string) bool { return slices.Contains(nodes, node) })
+	})
+}

@@ -1,0 +1,411 @@
+package removal
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/blocker"
+)
+
+const (
+	// maxWorkloads is how many workloads the record of a removal holds, the newest.
+	maxWorkloads = 50
+	// maxPending is how many Pending pods of a workload the record holds. One that
+	// has more is not waited for: it did not run before.
+	maxPending = 10
+)
+
+// Pods is what the pods that hang on a removal tell.
+type Pods struct {
+	// Waiting says which pod has to run before another NodeClaim is ended; empty
+	// if none has to.
+	Waiting string
+	// Workloads are those with pods on the nodes that are ended next, as far as the
+	// record lacks them.
+	Workloads []Workload
+	// On are the nodes of each of these, by the workload's UID, and Empty the nodes that have no pod
+	// which is evicted.
+	On    map[types.UID][]string
+	Empty map[string]bool
+	// Needs is what the pods of each of these nodes request that are evicted from it.
+	Needs map[string]corev1.ResourceList
+	// Stays are those of these nodes that have a pod, or are themselves, not to be disrupted, and those
+	// whose pod may run only on nodes of a NodePool, with the name of that.
+	Stays map[string]string
+}
+
+// Workload is the controller of pods that were evicted, or are about to be.
+type Workload struct {
+	Kind      string    `json:"kind"`
+	Namespace string    `json:"namespace"`
+	Name      string    `json:"name"`
+	UID       types.UID `json:"uid"`
+	// Pending are its pods that did not run when it was noted. A pod that is
+	// Pending and not among them was made since: pods never become Pending again.
+	Pending []types.UID `json:"pending,omitempty"`
+	// Unready is how many of its pods ran and were not Ready then, and Newest when the
+	// newest of all was created, by the API server's clock. A pod can cease to be Ready, so
+	// that those which were created since are known by that time.
+	Unready int         `json:"unready,omitempty"`
+	Newest  metav1.Time `json:"newest,omitzero"`
+}
+
+func (w Workload) String() string { return w.Kind + " " + w.Namespace + "/" + w.Name }
+
+// podReader reads pods for one pass, those of one phase in a namespace once.
+type podReader struct {
+	reader client.Reader
+	read   map[podsOf][]ownedPod
+	on     map[types.UID][]string
+	empty  map[string]bool
+	needs  map[string]corev1.ResourceList
+	stays  map[string]string
+	now    time.Time
+}
+
+// podsOf are the pods of one phase in one namespace.
+type podsOf struct {
+	namespace string
+	phase     corev1.PodPhase
+}
+
+// ownedPod is what is kept of a pod that has a controller and is not being deleted.
+type ownedPod struct {
+	name       string
+	uid, owner types.UID
+	made       metav1.Time
+	// pending reports whether it does not run, and unready that it has a condition Ready that is not
+	// True.
+	pending, unready bool
+	node             string
+	// pool is the only one whose nodes it may run on; empty if it may elsewhere.
+	pool string
+}
+
+// readPods answers ReadPods: nodes are those that are ended next, own the workloads in the record of
+// the removal that ends them, and noted those in the records of all.
+func (p *podReader) readPods(ctx context.Context, nodes []string, own, noted []Workload) (*Pods, error) {
+	found, err := p.onNodes(ctx, nodes)
+	if err != nil {
+		return nil, err
+	}
+	answer := &Pods{On: p.on, Empty: p.empty, Needs: p.needs, Stays: p.stays}
+	for _, w := range noted {
+		waiting, err := p.waiting(ctx, w)
+		if err != nil {
+			return nil, err
+		}
+		if waiting != "" && (answer.Waiting == "" || waiting < answer.Waiting) {
+			answer.Waiting = waiting
+		}
+	}
+	for _, w := range found {
+		if among(own, w) != nil {
+			continue
+		}
+		if known := among(noted, w); known != nil {
+			w = *known // as it was before the first of its pods was evicted
+		} else if err := p.note(ctx, &w); err != nil {
+			return nil, err
+		}
+		if len(w.Pending) <= maxPending {
+			answer.Workloads = append(answer.Workloads, w)
+		}
+	}
+	return answer, nil
+}
+
+// among is a workload as it is noted; nil if it is not.
+func among(noted []Workload, w Workload) *Workload {
+	if i := slices.IndexFunc(noted, func(n Workload) bool { return n.UID == w.UID }); i >= 0 {
+		return &noted[i]
+	}
+	return nil
+}
+
+// onNodes are the controllers of the pods that are evicted from nodes.
+func (p *podReader) onNodes(ctx context.Context, nodes []string) ([]Workload, error) {
+	var found []Workload
+	known := map[types.UID]bool{}
+	for _, node := range nodes {
+		pods := &corev1.PodList{}
+		if err := p.reader.List(ctx, pods, client.MatchingFields{"spec.nodeName": node}); err != nil {
+			return nil, fmt.Errorf("read the pods of node %s before its NodeClaim is ended: %w", node, err)
+		}
+		needs := corev1.ResourceList{}
+		p.needs[node], p.empty[node] = needs, true
+		for i := range pods.Items {
+			pod := &pods.Items[i]
+			p.keeps(node, pod)
+			if !blocker.Drains(pod) {
+				continue
+			}
+			p.empty[node] = false
+			owner := metav1.GetControllerOf(pod)
+			if owner == nil {
+				continue
+			}
+			add(needs, requests(pod))
+			if !slices.Contains(p.on[owner.UID], node) {
+				p.on[owner.UID] = append(p.on[owner.UID], node)
+			}
+			if known[owner.UID] {
+				continue
+			}
+			known[owner.UID] = true
+			found = append(found, Workload{Kind: owner.Kind, Namespace: pod.Namespace, Name: owner.Name, UID: owner.UID})
+		}
+	}
+	slices.SortFunc(found, func(a, b Workload) int { return cmp.Compare(a.String(), b.String()) })
+	return found, nil
+}
+
+// note notes which pods of a workload do not run, or are not Ready, before any of them is
+// evicted.
+func (p *podReader) note(ctx context.Context, w *Workload) error {
+	pending, err := p.of(ctx, *w, corev1.PodPending)
+	if err != nil {
+		return err
+	}
+	running, err := p.of(ctx, *w, corev1.PodRunning)
+	if err != nil {
+		return err
+	}
+	for _, pod := range pending {
+		w.Pending = append(w.Pending, pod.uid)
+	}
+	for _, pod := range running {
+		if pod.unready {
+			w.Unready++
+		}
+	}
+	for _, pod := range append(pending, running...) {
+		if w.Newest.Before(&pod.made) {
+			w.Newest = pod.made
+		}
+	}
+	return nil
+}
+
+// waiting names a pod of a workload that was made since it was noted and does not
+// run yet, or is not Ready; empty if there is none. As many may be not Ready as were
+// before: a workload that was broken holds nothing up.
+func (p *podReader) waiting(ctx context.Context, w Workload) (string, error) {
+	pods, err := p.unfinished(ctx, w)
+	if err != nil || len(pods) == 0 {
+		return "", err
+	}
+	first := slices.MinFunc(pods, func(a, b ownedPod) int { return cmp.Compare(a.name, b.name) })
+	to := "be Ready"
+	if first.pending {
+		to = "run"
+	}
+	return fmt.Sprintf("waiting for pod %s/%s of %s %s to %s before the next NodeClaim is ended", w.Namespace, first.name, w.Kind, w.Name, to), nil
+}
+
+// unfinished are those pods: the ones that do not run, or where all do those that are not Ready.
+func (p *podReader) unfinished(ctx context.Context, w Workload) ([]ownedPod, error) {
+	pending, err := p.of(ctx, w, corev1.PodPending)
+	if err != nil {
+		return nil, err
+	}
+	pending = slices.DeleteFunc(pending, func(pod ownedPod) bool { return slices.Contains(w.Pending, pod.uid) })
+	if len(pending) > 0 || w.Newest.IsZero() { // zero: noted by an older version, or without a pod
+		return pending, nil
+	}
+	running, err := p.of(ctx, w, corev1.PodRunning)
+	if err != nil {
+		return nil, err
+	}
+	running = slices.DeleteFunc(running, func(pod ownedPod) bool { return !pod.unready || !w.Newest.Before(&pod.made) })
+	if len(running) <= w.Unready {
+		return nil, nil
+	}
+	return running, nil
+}
+
+// count counts pods, and names the first by name.
+func count(pods []ownedPod, that func(ownedPod) bool) (n int, first string) {
+	for _, pod := range pods {
+		if that(pod) {
+			if n++; first == "" || pod.name < first {
+				first = pod.name
+			}
+		}
+	}
+	return n, first
+}
+
+// podsAtATime is how many pods one answer of the API server has: a namespace may have
+// thousands that run.
+const podsAtATime = 500
+
+// of are the pods of a workload in a phase: Pending are those that are not scheduled, or
+// not started yet.
+func (p *podReader) of(ctx context.Context, w Workload, phase corev1.PodPhase) ([]ownedPod, error) {
+	all, err := p.in(ctx, podsOf{w.Namespace, phase})
+	var mine []ownedPod
+	for _, pod := range all {
+		if pod.owner == w.UID {
+			mine = append(mine, pod)
+		}
+	}
+	return mine, err
+}
+
+// in are the pods of one phase in one namespace that have a controller.
+func (p *podReader) in(ctx context.Context, key podsOf) ([]ownedPod, error) {
+	all, read := p.read[key]
+	for page := ""; !read; {
+		pods := &corev1.PodList{}
+		if err := p.reader.List(ctx, pods, client.InNamespace(key.namespace), client.MatchingFields{"status.phase": string(key.phase)}, client.Limit(podsAtATime), client.Continue(page)); err != nil {
+			return nil, fmt.Errorf("read the pods of namespace %s that are %s: %w", key.namespace, key.phase, err)
+		}
+		all = append(all, owned(pods.Items)...)
+		page = pods.Continue
+		read = page == ""
+	}
+	p.read[key] = all
+	return all, nil
+}
+
+// owned keeps of pods what is asked about.
+func owned(pods []corev1.Pod) []ownedPod {
+	var kept []ownedPod
+	for i := range pods {
+		pod := &pods[i]
+		owner := metav1.GetControllerOf(pod)
+		if owner == nil || pod.DeletionTimestamp != nil {
+			continue
+		}
+		unready := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodReady && c.Status != corev1.ConditionTrue
+		})
+		kept = append(kept, ownedPod{name: pod.Name, uid: pod.UID, owner: owner.UID, made: pod.CreationTimestamp, pending: pod.Status.Phase == corev1.PodPending, unready: unready, node: pod.Spec.NodeName, pool: poolFor(&pod.Spec)})
+	}
+	return kept
+}
+
+// observeEvicted notes of each removal the workloads on nodes that another than this removal
+// ends meanwhile: Karpenter after the interruption of a spot instance, a person. Their pods
+// have to run again like those of the nodes that the removal ends. It is done as soon
+// as such a NodeClaim is seen, once for each: with the node its pods are gone.
+func (d *drive) observeEvicted(ctx context.Context) error {
+	d.evicted = map[types.UID]bool{}
+	if !d.Pace.AwaitPods || d.Pace.All {
+		return nil
+	}
+	var noted []Workload
+	for _, it := range d.open() {
+		left := endsAtOnce
+		for _, c := range it.seen.NodeClaims {
+			switch {
+			case !c.leaving() || c.Node == "" || !it.mayNote():
+				continue
+			case d.Evicted[c.UID]:
+				d.evicted[c.UID] = true
+				continue
+			case left == 0:
+				continue // in the next pass
+			}
+			left--
+			found, err := d.pods.evicted(ctx, c, d.ownOf(it), append(d.records.workloads(), noted...))
+			if err != nil {
+				return err
+			}
+			d.evicted[c.UID] = true
+			it.seen.Evicted = append(it.seen.Evicted, found...)
+			noted = append(noted, found...)
+		}
+	}
+	return nil
+}
+
+// ownOf are the workloads that a removal has noted itself, in its record and in this pass.
+func (d *drive) ownOf(it *item) []Workload {
+	return slices.Concat(it.seen.Evicted, d.records.entries[it.before.UID].Workloads)
+}
+
+// evicted are the workloads of the pods on a node that is being ended, beside those of the removal's
+// own record, as they are noted for another removal or were before. The times of the NodeClaim and
+// of pods are both the API server's.
+func (p *podReader) evicted(ctx context.Context, c Claim, own, noted []Workload) ([]Workload, error) {
+	found, err := p.onNodes(ctx, []string{c.Node})
+	if err != nil {
+		return nil, err
+	}
+	var kept []Workload
+	for _, w := range found {
+		if among(own, w) != nil {
+			continue
+		}
+		if known := among(noted, w); known != nil {
+			kept = append(kept, *known)
+			continue
+		}
+		since := c.Deleting
+		if since.IsZero() {
+			since = c.Replacing
+		}
+		before := func(pod ownedPod) bool { return pod.made.Time.Before(since) }
+		pending, err := p.of(ctx, w, corev1.PodPending)
+		if err != nil {
+			return nil, err
+		}
+		running, err := p.of(ctx, w, corev1.PodRunning)
+		if err != nil {
+			return nil, err
+		}
+		for _, pod := range pending {
+			if before(pod) {
+				w.Pending = append(w.Pending, pod.uid)
+			}
+		}
+		// On the node itself they may have ceased to be Ready with it.
+		w.Unready, _ = count(running, func(pod ownedPod) bool { return before(pod) && pod.unready && pod.node != c.Node })
+		w.Newest = metav1.NewTime(since.Add(-time.Second))
+		if len(w.Pending) <= maxPending {
+			kept = append(kept, w)
+		}
+	}
+	return kept, nil
+}
+
+// mayNote reports whether a removal ends NodeClaims, so that its record is added to. Before, the pods
+// of other nodes are not its business: what they are like when it begins counts.
+func (it *item) mayNote() bool {
+	return it.seen.Recorded && it.seen.Hold == nil && it.before.Phase == v1alpha1.RemovalDraining
+}
+
+// evictedAreNoted keeps in mind what the record has by now.
+func (d *drive) evictedAreNoted() {
+	d.result.Evicted = d.evicted
+	for _, it := range d.open() {
+		it.seen.Evicted = nil
+	}
+}
+
+// evictedOf are the workloads of all removals that observeEvicted has found in this pass.
+func (d *drive) evictedOf() []Workload {
+	var all []Workload
+	for _, it := range d.open() {
+		all = append(all, it.seen.Evicted...)
+	}
+	return all
+}
+
+// join puts workloads together, each once.
+func join(some, more []Workload) []Workload {
+	all := append(slices.Clone(some), more...)
+	slices.SortStableFunc(all, func(a, b Workload) int { return cmp.Compare(a.String(), b.String()) })
+	return slices.CompactFunc(all, func(a, b Workload) bool { return a.UID != "" && a.UID == b.UID })
+}

@@ -1,0 +1,101 @@
+package removal
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// interrupt is Karpenter that ends a NodeClaim because its spot instance is reclaimed.
+func (s *stage) interrupt(name string) {
+	s.t.Helper()
+	for _, claim := range s.claims() {
+		if claim.Name == name {
+			if err := s.client.Delete(s.t.Context(), &claim, exactly(claim.UID, claim.ResourceVersion)); err != nil {
+				s.t.Fatal(err)
+			}
+		}
+	}
+}
+
+// TestDriveWaitsForPodsOfInterruptedNodes: a node that Karpenter ends by itself amid a
+// removal counts like one that the removal has ended, pods and all.
+func TestDriveWaitsForPodsOfInterruptedNodes(t *testing.T) {
+	for name, c := range map[string]struct {
+		// forgotten reports whether the daemon was restarted after the interruption was seen.
+		forgotten bool
+		ready     corev1.ConditionStatus
+		says      string
+	}{
+		"a pod is Pending":           {says: "waiting for pod default/db-2 of ReplicaSet db to run before the next NodeClaim is ended"},
+		"a pod is not Ready":         {ready: corev1.ConditionFalse, says: "waiting for pod default/db-2 of ReplicaSet db to be Ready before the next NodeClaim is ended"},
+		"a restart in between":       {forgotten: true, says: "waiting for pod default/db-2 of ReplicaSet db to run before the next NodeClaim is ended"},
+		"its pods are Ready at once": {ready: corev1.ConditionTrue},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := pacedPool(t, pool("batch", "batch-uid", dynamic()))
+			for _, name := range []string{"a", "b", "c"} {
+				s.launch(name, "batch", "batch-uid")
+			}
+			s.runsOf("web", "web-1", "node-a", time.Now().Add(-time.Hour), corev1.ConditionTrue)
+			// It has ceased to be Ready with its node.
+			s.runsOf("db", "db-1", "node-b", time.Now().Add(-time.Hour), corev1.ConditionFalse)
+			s.owned("bare", "", "node-c")
+			s.find(render.NodePool, "batch", "batch-uid")
+			s.expect("recorded", "batch Pacing")
+			s.expect("growth is stopped", "batch Pacing", "stop growth")
+			s.expect("one is ended", "batch Draining", "delete NodeClaim/a")
+			s.interrupt("b")
+			// The first replacement is there before the interruption is seen.
+			if c.ready == "" {
+				s.runsOf("db", "db-2", "", time.Now().Add(time.Minute), corev1.ConditionFalse)
+			} else {
+				s.runsOf("db", "db-2", "elsewhere", time.Now().Add(time.Minute), c.ready)
+			}
+			s.expect("two are leaving", "batch Draining")
+			if c.forgotten {
+				s.evicted = nil
+				s.expect("after a restart", "batch Draining")
+			}
+			s.evict("web-1")
+			s.evict("db-1")
+			s.karpenter("terminated")
+			if c.says == "" {
+				s.expect("all run", "batch Draining", "delete NodeClaim/c")
+				return
+			}
+			s.expect("the third one waits for the pod", "batch Draining")
+			if r := s.sync.Status.Removals[0]; r.Reason != ReasonPodsPending || r.Message != c.says {
+				t.Errorf("it says %s: %s", r.Reason, r.Message)
+			}
+			s.evict("db-2")
+			s.runsOf("db", "db-3", "elsewhere", time.Now().Add(time.Minute), corev1.ConditionTrue)
+			s.expect("it runs", "batch Draining", "delete NodeClaim/c")
+		})
+	}
+}
+
+// TestDriveReadsThePodsOfANodeOnce: what leaves for long is not looked at in each pass.
+func TestDriveReadsThePodsOfANodeOnce(t *testing.T) {
+	s := pacedPool(t, pool("batch", "batch-uid", dynamic()))
+	for _, name := range []string{"a", "b", "c"} {
+		s.launch(name, "batch", "batch-uid")
+	}
+	s.find(render.NodePool, "batch", "batch-uid")
+	s.pass()
+	s.pass()
+	s.expect("one is ended", "batch Draining", "delete NodeClaim/a")
+	s.interrupt("b")
+	s.expect("it is seen", "batch Draining")
+	if !s.evicted["uid-a"] || !s.evicted["uid-b"] || s.evicted["uid-c"] {
+		t.Errorf("what is known of is %v", s.evicted)
+	}
+	s.karpenter("terminated")
+	s.expect("the last", "batch Draining", "delete NodeClaim/c")
+	if s.evicted["uid-a"] || s.evicted["uid-b"] {
+		t.Errorf("what is gone is remembered: %v", s.evicted)
+	}
+}

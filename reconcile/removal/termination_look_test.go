@@ -1,0 +1,189 @@
+package removal
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/awslabs/operatorpkg/status"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/blocker"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+)
+
+var start = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+const instance = "aws:///eu-west-1a/i-0123456789abcdef0"
+
+// bed is a cluster in which things are terminating.
+type terminationBed struct {
+	objects []client.Object
+	claims  []plan.NodeClaim
+	left    []LeftInstance
+	stopped string
+	log     string
+	memory  TerminationMemory
+}
+
+// claim is a NodeClaim that has been terminating since the start.
+func (b *terminationBed) claim(name, pool string, change ...func(*karpv1.NodeClaim)) {
+	at := metav1.NewTime(start)
+	c := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, DeletionTimestamp: &at, Finalizers: []string{karpv1.TerminationFinalizer}}}
+	c.Status.NodeName, c.Status.ProviderID = "node-"+name, instance
+	for _, f := range change {
+		f(c)
+	}
+	b.objects = append(b.objects, c)
+	b.claims = append(b.claims, plan.NodeClaim{Name: name, Pool: pool, Node: "node-" + name, ProviderID: instance, Deleting: true, Deleted: start})
+}
+
+// node is a Node that has been terminating since the start.
+func (b *terminationBed) node(name string, finalizers ...string) {
+	at := metav1.NewTime(start)
+	b.objects = append(b.objects, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, DeletionTimestamp: &at, Finalizers: finalizers}})
+}
+
+// see is what one look finds after a time, and when the next is wanted.
+func (b *terminationBed) see(t *testing.T, after time.Duration) ([]v1alpha1.Termination, time.Time) {
+	t.Helper()
+	objects := b.objects
+	index := func(of client.Object, field string, value func(client.Object) string) func(*fake.ClientBuilder) *fake.ClientBuilder {
+		return func(f *fake.ClientBuilder) *fake.ClientBuilder {
+			return f.WithIndex(of, field, func(o client.Object) []string { return []string{value(o)} })
+		}
+	}
+	builder := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...)
+	builder = index(&corev1.Pod{}, "spec.nodeName", func(o client.Object) string { return o.(*corev1.Pod).Spec.NodeName })(builder)
+	builder = index(&corev1.Event{}, "involvedObject.name", func(o client.Object) string { return o.(*corev1.Event).InvolvedObject.Name })(builder)
+	now := start.Add(after)
+	look := TerminationLook{
+		Claims: b.claims, Left: b.left, Controller: b.stopped, After: 5 * time.Minute, Memory: &b.memory, Now: now,
+		Pools: func(pool string) bool { return pool == "general" },
+		Blockers: blocker.Look{
+			Reader: builder.Build(), Now: now, Log: func(context.Context) string { return b.log },
+			DaemonSets: func(context.Context) plan.DaemonSets { return plan.DaemonSets{} },
+		},
+	}
+	return look.See(t.Context()), look.WakeAt
+}
+
+// drained is a NodeClaim whose termination EC2 does not take.
+func drained(c *karpv1.NodeClaim) {
+	for _, kind := range []string{karpv1.ConditionTypeDrained, karpv1.ConditionTypeVolumesDetached} {
+		c.Status.Conditions = append(c.Status.Conditions, status.Condition{Type: kind, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(start)})
+	}
+}
+
+// TestANodeClaimIsNamedOnceItIsOverdue: with what it waits for and the command; one of another NodeSync's pool never is.
+func TestANodeClaimIsNamedOnceItIsOverdue(t *testing.T) {
+	b := &terminationBed{log: `{"level":"ERROR","time":"2026-01-01T12:01:00Z","NodeClaim":{"name":"a"},"error":"terminating instance, operation error EC2: TerminateInstances, api error UnauthorizedOperation: You are not authorized to perform: ec2:TerminateInstances."}`}
+	b.claim("a", "general", drained)
+	b.claim("b", "theirs")
+	if found, wake := b.see(t, time.Minute); len(found) != 0 || !wake.Equal(start.Add(5*time.Minute)) {
+		t.Errorf("too early: %+v, next at %s", found, wake)
+	}
+	found, wake := b.see(t, 5*time.Minute)
+	if len(found) != 1 || !wake.Equal(start.Add(6*time.Minute)) {
+		t.Fatalf("%+v, next at %s", found, wake)
+	}
+	got := found[0]
+	if got.Kind != NodeClaim || got.Name != "a" || got.Node != "node-a" || got.Instance != "i-0123456789abcdef0" || got.Pool != "general" || !got.Since.Time.Equal(start) {
+		t.Errorf("%+v", got)
+	}
+	if !strings.Contains(got.Message, "EC2 refuses Karpenter's role ec2:TerminateInstances (UnauthorizedOperation)") {
+		t.Error(got.Message)
+	}
+	if got.BreakGlass == nil || got.BreakGlass.Command != "aws ec2 terminate-instances --instance-ids i-0123456789abcdef0" {
+		t.Errorf("%+v", got.BreakGlass)
+	}
+	b.stopped = "Karpenter's controller does nothing: it has no ready replica"
+	if found, _ = b.see(t, 7*time.Minute); len(found) != 1 || !strings.HasPrefix(found[0].Message, b.stopped+"; waits for ") {
+		t.Errorf("without a controller: %+v", found)
+	}
+	b.claims, b.objects = nil, nil
+	if found, _ = b.see(t, 7*time.Minute+time.Second); len(found) != 0 {
+		t.Errorf("it is gone: %+v", found)
+	}
+}
+
+// TestAllThatAreOverdueAreNamed: of the first twenty it is read what they wait for.
+func TestAllThatAreOverdueAreNamed(t *testing.T) {
+	b := &terminationBed{}
+	for i := range 25 {
+		b.claim(string(rune('a'+i)), "general")
+	}
+	found, _ := b.see(t, time.Hour)
+	if len(found) != 25 || found[0].Message != "waits for Karpenter to terminate it" || !strings.HasPrefix(found[24].Message, "not diagnosed") {
+		t.Errorf("%d: %+v", len(found), found)
+	}
+}
+
+// TestANodeThatStaysIsNamed as soon as its NodeClaim is gone, until it is gone. The command that removes its finalizers is
+// there only once EC2 has terminated the instance.
+func TestANodeThatStaysIsNamed(t *testing.T) {
+	b := &terminationBed{}
+	b.claim("a", "general")
+	b.node("node-a", karpv1.TerminationFinalizer, "acme.io/hold")
+	if found, _ := b.see(t, 6*time.Minute); len(found) != 1 || found[0].Kind != NodeClaim {
+		t.Fatalf("while it has a NodeClaim: %+v", found)
+	}
+	b.claims, b.objects = nil, b.objects[1:]
+	const waits = "no NodeClaim; waits for Karpenter to remove finalizer karpenter.sh/termination, and another controller to remove finalizer acme.io/hold; "
+	found, _ := b.see(t, 6*time.Minute+time.Second)
+	if len(found) != 1 || found[0].Kind != Node || found[0].Pool != "general" || found[0].BreakGlass != nil || !b.memory.NeedsInstances() ||
+		found[0].Message != waits+"whether EC2 has terminated i-0123456789abcdef0 is unknown" {
+		t.Fatalf("once it has none: %+v", found)
+	}
+	b.left = []LeftInstance{{Kind: Node, Name: "node-a", Pool: "general", Instance: "i-0123456789abcdef0", Gone: true, Since: start}}
+	found, _ = b.see(t, 8*time.Minute)
+	if len(found) != 1 || found[0].Message != waits+"EC2 has terminated i-0123456789abcdef0" || b.memory.NeedsInstances() ||
+		found[0].BreakGlass == nil || found[0].BreakGlass.Command != `kubectl patch node/node-a --type=merge --patch '{"metadata":{"finalizers":null}}'` {
+		t.Fatalf("once EC2 has terminated its instance: %+v", found)
+	}
+	b.left[0].Since = start.Add(-time.Hour)
+	if found, _ = b.see(t, 9*time.Minute); len(found) != 1 || found[0].BreakGlass != nil {
+		t.Fatalf("another Node of that name was terminated an hour ago: %+v", found)
+	}
+	b.left, b.objects = nil, nil
+	if found, _ = b.see(t, 10*time.Minute); len(found) != 0 {
+		t.Errorf("it is gone: %+v", found)
+	}
+}
+
+// TestANodeOfBeforeARestart is known by the comparison with EC2.
+func TestANodeOfBeforeARestart(t *testing.T) {
+	b := &terminationBed{left: []LeftInstance{{Kind: Node, Name: "node-a", Pool: "general", Since: start}}}
+	b.node("node-a", karpv1.TerminationFinalizer)
+	if found, wake := b.see(t, time.Minute); len(found) != 0 || wake.After(start.Add(5*time.Minute)) {
+		t.Errorf("too early: %+v, next at %s", found, wake)
+	}
+	if found, _ := b.see(t, 5*time.Minute); len(found) != 1 || found[0].Name != "node-a" {
+		t.Errorf("%+v", found)
+	}
+}
+
+// TestAnInstanceThatShutsDown for too long, and that no NodeClaim has, is named.
+func TestAnInstanceThatShutsDown(t *testing.T) {
+	b := &terminationBed{left: []LeftInstance{{Kind: TerminatingInstance, Name: "i-1", Instance: "i-1", Pool: "general", Since: start}}}
+	if found, _ := b.see(t, time.Minute); len(found) != 0 {
+		t.Errorf("too early: %+v", found)
+	}
+	if found, _ := b.see(t, 6*time.Minute); len(found) != 1 || found[0].Kind != TerminatingInstance || found[0].Name != "i-1" {
+		t.Errorf("%+v", found)
+	}
+}
+
+// TestAfter: removal.stallAfter shortens it, and never lengthens it.
+func TestAfter(t *testing.T) {
+	if TerminationAfter(15*time.Minute) != 5*time.Minute || TerminationAfter(10*time.Second) != 10*time.Second {
+		t.Error(TerminationAfter(15*time.Minute), TerminationAfter(10*time.Second))
+	}
+}

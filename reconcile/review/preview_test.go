@@ -1,0 +1,54 @@
+package review_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/review"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// TestPodsThatFindNoPlace are held for where somebody asks, as by a pass.
+func TestPodsThatFindNoPlace(t *testing.T) {
+	nowhere := map[string][]plan.Unschedulable{"general": {{Pod: "web/a", Reason: "no capacity"}}}
+	for name, c := range map[string]struct {
+		nowhere map[string][]plan.Unschedulable
+		err     error
+		ignores bool
+		held    bool
+		warns   bool
+	}{
+		"one finds none":            {nowhere: nowhere, held: true},
+		"all find one":              {},
+		"it does not matter":        {nowhere: nowhere, ignores: true},
+		"nobody knows whether they": {err: errors.New("EC2 is away"), warns: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			made := withoutAPool(t, "", karpv1.CapacityTypeOnDemand, func(s *review.Step) {
+				s.Sync.Status.LastAppliedRevision = "main@sha1:a"
+				s.Sync.Status.Removals = []v1alpha1.Removal{{Kind: render.NodePool, Name: "general", UID: "p", Revision: "main@sha1:a", Phase: v1alpha1.RemovalPacing}}
+				if c.ignores {
+					s.Sync.Spec.Guard.UnschedulablePods = v1alpha1.UnschedulablePodsIgnore
+				}
+				s.Landing = func(context.Context, *plan.Plan, plan.Live) (map[string][]plan.Unschedulable, error) {
+					return c.nowhere, c.err
+				}
+			})
+			r := made.Plan.Removals
+			if len(r) != 1 || r[0].Held != c.held || c.held && (r[0].Reason != plan.ReasonUnschedulablePods || !strings.Contains(r[0].Message, "web/a (no capacity)")) {
+				t.Errorf("removals %+v", r)
+			}
+			const warning = "whether the pods of NodePool/general find a place elsewhere is not known: EC2 is away"
+			if slices.Contains(made.Warnings, warning) != c.warns {
+				t.Errorf("warnings %q", made.Warnings)
+			}
+		})
+	}
+}

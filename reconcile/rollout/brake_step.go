@@ -1,0 +1,245 @@
+package rollout
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/grant"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// Step is the brake of one pass over one NodeSync.
+type BrakeStep struct {
+	finding.Findings
+
+	// Writer writes NodePools.
+	Writer client.Writer
+	// Secrets reads those of the NodeSync past the cache, and Grants say to which hosts one may be sent.
+	Secrets client.Reader
+	Grants  grant.Policy
+	// StillLeader returns an error when the lease is no longer ours.
+	StillLeader func(context.Context) error
+	// Launches tell which nodes join, and EC2 why an instance has ended; nil asks nobody.
+	Launches *cluster.Launches
+	EC2      func(ctx context.Context, region string) (BrakeEC2, error)
+	// Gate reports whether one of Karpenter's feature gates is on; nil asks nobody.
+	Gate func(ctx context.Context, gate string) (on bool, err error)
+	// Holds asks the conditions of spec.rollout.holdWhile.
+	Holds *HoldAsker
+
+	// Sync is the NodeSync, with the status of its last pass.
+	Sync *v1alpha1.NodeSync
+	Set  *render.Set
+	Live plan.Live
+	// Changes are those of the Plan.
+	Changes []plan.Change
+	// Rollout is the one that goes on; nil if none does. Outdated are the pools in which it has
+	// nodes to replace, and Unknown reports that there may be others.
+	Rollout  *v1alpha1.Rollout
+	Outdated map[string]bool
+	Unknown  bool
+	// Frozen is why no node may be replaced now.
+	Frozen plan.Frozen
+	// InForce reports whether is unknown what Git wants now: Set is what is in the cluster, Changes are not known, and
+	// nothing gives budgets back.
+	InForce bool
+	Now     time.Time
+}
+
+// Run says what the status is to say of the pools of the rollout, and brakes those of which it
+// says so already. What cannot be written stands in the pool's entry: nothing else of the pass
+// waits for it.
+func (s *BrakeStep) Run(ctx context.Context) []v1alpha1.PoolRollout {
+	before := s.Sync.Status.PoolRollouts
+	if s.Rollout == nil {
+		s.Holds.Forget()
+		s.tell(ctx, before, nil)
+		return nil
+	}
+	held := s.Holds.Answers(ctx, s.secrets(), s.Sync.Spec.Rollout.HoldWhile, s.Now)
+	if !held.Next.IsZero() {
+		s.WakeBy(held.Next)
+	}
+	next, wake := Next(before, BrakeSeen{
+		Pools: s.pools(), Policy: s.Sync.Spec.Rollout, Since: s.Rollout.Since, Revision: s.Rollout.Revision, From: s.Rollout.From, Uncommitted: s.uncommitted(), Held: held.Held, Unasked: held.Unasked, Frozen: s.Frozen.Message, InForce: s.InForce,
+		Resume: Resumed(s.Sync.Annotations[v1alpha1.ResumeRolloutAnnotation]), Now: s.Now,
+	})
+	for _, at := range []time.Time{wake, s.Frozen.Until, s.Frozen.Begins} {
+		if !at.IsZero() {
+			s.WakeBy(at)
+		}
+	}
+	for i := range next {
+		if begins(entryOf(before, next[i].Pool), next[i]) {
+			s.explain(ctx, &next[i])
+		}
+	}
+	s.tell(ctx, before, next)
+	for i := range next {
+		e := &next[i]
+		was := entryOf(before, e.Pool)
+		switch recorded := was != nil && was.BrakedAt != nil; {
+		case e.BrakedAt != nil && recorded && was.BrakedAt.Equal(e.BrakedAt):
+			s.hold(ctx, e)
+		case e.BrakedAt != nil || recorded:
+			s.WakeBy(s.Now) // it is acted on once it is recorded
+		}
+	}
+	return next
+}
+
+func (s *BrakeStep) secrets() Secrets {
+	return Secrets{Reader: s.Secrets, Grants: s.Grants, NodeSync: client.ObjectKeyFromObject(s.Sync)}
+}
+
+// hold brakes a pool of which the status says so.
+func (s *BrakeStep) hold(ctx context.Context, e *v1alpha1.PoolRollout) {
+	was := e.Failure
+	e.Failure = ""
+	err := s.brake(ctx, *e)
+	if err == nil {
+		return
+	}
+	e.Failure = err.Error()
+	if e.Failure != was {
+		s.Warn(v1alpha1.ReasonBrakeFailed, e.Failure)
+	}
+	s.WakeBy(s.Now.Add(s.Sync.GetRetryInterval()))
+}
+
+// pools are those of Git in which the rollout has nodes, or may have.
+func (s *BrakeStep) pools() []BrakePool {
+	var pools []BrakePool
+	for _, object := range s.Set.Objects {
+		name := object.Ref.Name
+		known := s.Outdated[name] || s.Unknown && entryOf(s.Sync.Status.PoolRollouts, name) != nil
+		live := s.Live.Objects[object.Ref]
+		if object.Ref.Kind != render.NodePool || !known || live == nil {
+			continue
+		}
+		pool := BrakePool{Name: name, Definition: plan.MadeBy(live, s.Live.Objects), Edited: s.InForce || plan.MadeByEdited(live, s.Changes), Reverted: reverted(live, s.Changes), Unhealthy: !cluster.Registers(live).Ready}
+		pool.Launches, pool.Joined = s.Launches.Joins(name)
+		pools = append(pools, pool)
+	}
+	return pools
+}
+
+// uncommitted are the reasons of a rollout that no commit has begun.
+func (s *BrakeStep) uncommitted() string {
+	if s.Rollout.Revision != "" || s.Rollout.Outdated == 0 {
+		return ""
+	}
+	return cmp.Or(strings.Join(s.Rollout.Reasons, ", "), "outdated")
+}
+
+// Resumed reads the annotation that resumes rollouts: which pools, each with when it was stopped.
+func Resumed(annotation string) map[string]string {
+	resumed := map[string]string{}
+	for one := range strings.SplitSeq(annotation, ",") {
+		if pool, at, found := strings.Cut(strings.TrimSpace(one), "@"); found {
+			resumed[pool] = at
+		}
+	}
+	return resumed
+}
+
+// edited is the error of a pool whose disruption budgets are not plumbline's to write: with drift
+// Report what another client has changed stays, and so it would not if the brake came and went.
+func (s *BrakeStep) edited(live *unstructured.Unstructured) error {
+	if s.Sync.Spec.Drift != v1alpha1.DriftReport {
+		return nil
+	}
+	editor, err := plan.BudgetsEditedBy(live)
+	if err == nil && editor != "" {
+		err = fmt.Errorf("the disruption budgets of NodePool/%s were changed by %s, and spec.drift is Report: they stay as they are; set budgets: [{nodes: \"0\"}] to stop the rollout", live.GetName(), editor)
+	}
+	return err
+}
+
+// brake has the disruption budgets of a pool be Git's with the brake.
+func (s *BrakeStep) brake(ctx context.Context, e v1alpha1.PoolRollout) error {
+	ref := render.Ref{Kind: render.NodePool, Name: e.Pool}
+	live := s.Live.Objects[ref]
+	at := slices.IndexFunc(s.Set.Objects, func(o render.Object) bool { return o.Ref == ref })
+	if live == nil || at < 0 || live.GetDeletionTimestamp() != nil || !plan.OwnerOf(s.Sync.Namespace, s.Sync.Name).Owns(live) {
+		return nil // there is nothing of ours to brake
+	}
+	budgets, err := plan.Braked(s.Set.Objects[at])
+	if err != nil {
+		return err
+	}
+	braked, err := plan.IsBraked(live.Unstructured, budgets)
+	if err != nil || braked {
+		return err
+	}
+	if err := s.edited(live.Unstructured); err != nil {
+		return err
+	}
+	if err := s.StillLeader(ctx); err != nil {
+		return fmt.Errorf("stop the rollout in %s: %w", ref, err)
+	}
+	object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"disruption": map[string]any{"budgets": budgets}}}}
+	object.SetGroupVersionKind(live.GroupVersionKind())
+	object.SetName(e.Pool)
+	object.SetUID(live.GetUID()) // of another object of the name it makes and changes nothing
+	err = s.Writer.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(v1alpha1.BrakeFieldManager), client.ForceOwnership)
+	if err != nil {
+		return fmt.Errorf("stop the rollout in %s by a disruption budget: %w", ref, err)
+	}
+	s.Wrote(corev1.EventTypeNormal, v1alpha1.ReasonBraking, fmt.Sprintf("%s has a disruption budget of 0 nodes for the reason Drifted", ref))
+	return nil
+}
+
+// endsFirst says in words which nodes of a pool end before their replacements are launched; empty
+// if none does. A brake comes too late for one of them: it is lost by then.
+func (s *BrakeStep) endsFirst(ctx context.Context, pool string) (words string) {
+	which := s.withoutPlace(pool)
+	if which == "" || s.Gate == nil {
+		return ""
+	}
+	on, err := s.Gate(ctx, plan.TerminateFirst)
+	switch {
+	case err != nil:
+		return fmt.Sprintf("; whether Karpenter ends %s before its replacement is launched is not known: %v", which, err)
+	case on:
+		return fmt.Sprintf("; with Karpenter's feature gate %s %s ends before its replacement is launched, and one that has ended is not given back", plan.TerminateFirst, which)
+	}
+	return ""
+}
+
+// withoutPlace are the nodes of a pool beside which there may be no place for a replacement.
+func (s *BrakeStep) withoutPlace(pool string) string {
+	if live := s.Live.Objects[render.Ref{Kind: render.NodePool, Name: pool}]; live != nil {
+		if _, static, _ := unstructured.NestedFieldNoCopy(live.Object, "spec", "replicas"); static {
+			return "a node of a static pool at its limit"
+		}
+	}
+	if len(s.Live.Reserved(pool)) > 0 {
+		return "a node of a full capacity reservation"
+	}
+	return ""
+}
+
+// reverted reports whether what the nodes of a NodePool are made by is taken back from what is being rolled
+// out there: a class may be taken back for the nodes of another NodePool.
+func reverted(pool *plan.Object, changes []plan.Change) bool {
+	of := []render.Ref{{Kind: render.NodePool, Name: pool.GetName()}, plan.ClassOf(pool)}
+	for i := range changes {
+		if c := &changes[i]; len(c.Reverts) > 0 && slices.Contains(of, c.Ref) && slices.Contains(c.Reverts, pool.GetName()) {
+			return true
+		}
+	}
+	return false
+}

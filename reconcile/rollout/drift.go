@@ -1,0 +1,131 @@
+package rollout
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// Replacing are the pools whose nodes Karpenter replaces because of the changes that
+// were written.
+func Replacing(changes []plan.Change, written map[render.Ref]bool, claims []plan.NodeClaim) []string {
+	var pools []string
+	for _, change := range changes {
+		if change.Effect != plan.EffectReplace || !written[change.Ref] {
+			continue
+		}
+		if change.Ref.Kind == render.NodePool {
+			pools = append(pools, change.Ref.Name)
+			continue
+		}
+		for i := range claims {
+			if claims[i].Class == change.Ref.Name {
+				pools = append(pools, claims[i].Pool)
+			}
+		}
+	}
+	return pools
+}
+
+// UnexpectedDrift finds the nodes that drift after a change of Karpenter though nothing
+// has had them replaced; its words are empty if there are none. That is reported and
+// stops nothing: how fast nodes are replaced is in their budgets, and a person has to report
+// whether they are to be. replacing are the pools whose nodes a commit has replaced, and why says
+// what has outdated a NodeClaim.
+func UnexpectedDrift(k v1alpha1.KarpenterStatus, claims []cluster.Claim, pools []Pool, replacing []string, why func(cluster.Claim) string, now time.Time) (v1alpha1.KarpenterStatus, string, finding.Findings) {
+	var found finding.Findings
+	names := make([]string, 0, len(pools))
+	for _, pool := range pools {
+		names = append(names, pool.Name)
+	}
+	k, drifted := Drifted(Expect(k, replacing), claims, names, now)
+	if w := k.NodeDrift; w != nil && w.Until != nil && now.Before(w.Until.Time) {
+		found.WakeBy(w.Until.Time)
+	}
+	return k, driftWords(k, drifted, why), found
+}
+
+// DriftSeen is what SeeDrift finds.
+type DriftSeen struct {
+	finding.Findings
+
+	// Karpenter is its status with what was noted of the watch, and Words those of
+	// UnexpectedDrift.
+	Karpenter v1alpha1.KarpenterStatus
+	Words     string
+}
+
+// SeeDrift looks for unexpected drift while it is watched for; claims reads the NodeClaims, and
+// written are the definitions that this pass has.
+func SeeDrift(ctx context.Context, k v1alpha1.KarpenterStatus, claims func(context.Context) ([]cluster.Claim, error), of *Rollouts, written map[render.Ref]bool) (seen DriftSeen, err error) {
+	seen.Karpenter = k
+	all, err := claims(ctx)
+	if err != nil {
+		return seen, err
+	}
+	seen.Karpenter, seen.Words, seen.Findings = UnexpectedDrift(k, all, of.Pools, Replacing(of.Changes, written, of.Live.NodeClaims), of.why(ctx), of.Now)
+	seen.Join(of.Findings)
+	return seen, nil
+}
+
+// why returns what says why a NodeClaim is outdated: Karpenter's reason, and the inputs that differ.
+func (r *Rollouts) why(ctx context.Context) func(cluster.Claim) string {
+	claims := map[string]*plan.NodeClaim{}
+	return func(claim cluster.Claim) string {
+		if len(claims) == 0 {
+			r.match(true)
+			for i := range r.Live.NodeClaims {
+				claims[r.Live.NodeClaims[i].Name] = &r.Live.NodeClaims[i]
+			}
+		}
+		known := claims[claim.NodeClaim]
+		if known == nil {
+			return claim.Drifted
+		}
+		o := plan.Outdated{Claim: known, Reason: claim.Drifted}
+		r.askInstances(ctx, []plan.Outdated{o})
+		return r.inputOf(o).Words()
+	}
+}
+
+// driftWords name the nodes and what keeps them.
+func driftWords(k v1alpha1.KarpenterStatus, drifted []cluster.Claim, why func(cluster.Claim) string) string {
+	if len(drifted) == 0 {
+		return ""
+	}
+	names := make([]string, 0, finding.MaxNamed)
+	for _, d := range drifted[:min(len(drifted), finding.MaxNamed)] {
+		names = append(names, fmt.Sprintf("%s of %s (NodeClaim %s: %s)", d.Node, d.Pool, d.NodeClaim, why(d)))
+	}
+	more := ""
+	if len(drifted) > finding.MaxNamed {
+		more = " and more" // how many changes all the time
+	}
+	return fmt.Sprintf("unexpected node drift since %s: %s; the nodes are replaced at the pace of their budgets. "+
+		"To keep them: kubectl annotate node NAME karpenter.sh/do-not-disrupt=true, or a budget {nodes: \"0\", reasons: [Drifted]} in the NodePool in Git; or git revert the change",
+		changeWords(k), strings.Join(names, ", ")+more)
+}
+
+// changeWords say which change of Karpenter nodes are watched for.
+func changeWords(k v1alpha1.KarpenterStatus) string {
+	w := k.NodeDrift
+	to := cmp.Or(w.To, k.Version)
+	rolledBack := k.Target != nil && (k.Target.Step == v1alpha1.ChartRollingBack || k.Target.Step == v1alpha1.ChartRolledBack)
+	switch {
+	case w.From == to:
+		return fmt.Sprintf("Karpenter %s got other values", to)
+	case rolledBack:
+		return fmt.Sprintf("Karpenter went from %s to %s and back", w.From, to)
+	case w.From == "":
+		return fmt.Sprintf("Karpenter %s was installed", to)
+	}
+	return fmt.Sprintf("Karpenter went from %s to %s", w.From, to)
+}

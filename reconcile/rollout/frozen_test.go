@@ -1,0 +1,96 @@
+package rollout_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/rollout"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// TestAFreezeStopsARollout: it is recorded, then written, and is over with the freeze; nobody is to do
+// anything meanwhile, so that it is not reported as stopped.
+func TestAFreezeStopsARollout(t *testing.T) {
+	w := newWorld(t)
+	w.frozen = plan.Frozen{Begins: at(6).Time}
+	if s := w.pass(true); !s.WakeAt.Equal(at(6).Time) || w.sync.Status.PoolRollouts[0].BrakedAt != nil {
+		t.Fatalf("before the freeze: next pass at %s, status %+v", s.WakeAt, w.sync.Status.PoolRollouts)
+	}
+	w.now, w.frozen = at(6).Time, plan.Frozen{Message: "no node is replaced before 14:00", Until: at(90).Time}
+	w.pass(false) // killed before the status is saved
+	if w.pass(true); len(w.applied) > 0 {
+		t.Fatalf("applied before it is recorded: %q", w.applied)
+	}
+	s := w.pass(true)
+	if len(w.applied) != 1 || !strings.Contains(w.applied[0], `- nodes: "0"`) || !s.WakeAt.Equal(at(90).Time) {
+		t.Fatalf("applied %q, next pass at %s", w.applied, s.WakeAt)
+	}
+	pools := w.sync.Status.PoolRollouts
+	if words := rollout.Words(pools); words != "" || rollout.Stopped(pools) {
+		t.Errorf("reported as stopped: %q", words)
+	}
+	if r := rollout.Awaits(*w.rollout, pools); r.Message != w.frozen.Message {
+		t.Errorf("waits for %q", r.Message)
+	}
+	const hangs = "waits for PodDisruptionBudget web/web, which allows no disruption"
+	for _, message := range []string{hangs, "NodePool/a allows none; " + hangs} {
+		w.rollout.Message = message
+		if r := rollout.Awaits(*w.rollout, pools); r.Message != w.frozen.Message+"; "+hangs {
+			t.Errorf("beside %q it waits for %q", message, r.Message)
+		}
+	}
+	w.now, w.frozen = at(90).Time, plan.Frozen{}
+	w.pass(true)
+	if pools = w.sync.Status.PoolRollouts; pools[0].BrakedAt != nil || pools[0].Reason != "" {
+		t.Errorf("after the freeze: %+v", pools)
+	}
+	if got := strings.Join(w.events, " "); got != "RollingOut RollingOut Braking RolloutResumed" {
+		t.Errorf("events %s", got)
+	}
+}
+
+// TestARevertPassesAFreeze: of the template or of the class.
+func TestARevertPassesAFreeze(t *testing.T) {
+	for name, c := range map[string]struct {
+		change plan.Change
+		passes bool
+	}{
+		"the template": {plan.Change{Ref: render.Ref{Kind: render.NodePool, Name: "general"}, Reverts: []string{"general"}}, true},
+		"its class":    {plan.Change{Ref: render.Ref{Kind: render.EC2NodeClass, Name: "default"}, Reverts: []string{"general"}}, true},
+		"its class, for the nodes of another pool": {plan.Change{Ref: render.Ref{Kind: render.EC2NodeClass, Name: "default"}, Reverts: []string{"other"}}, false},
+		"another class":   {plan.Change{Ref: render.Ref{Kind: render.EC2NodeClass, Name: "other"}, Reverts: []string{"general"}}, false},
+		"another change":  {plan.Change{Ref: render.Ref{Kind: render.NodePool, Name: "general"}}, false},
+		"nothing of that": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.frozen = plan.Frozen{Message: "not now"}
+			w.pass(true)
+			w.changes = []plan.Change{c.change}
+			w.pass(true)
+			w.changes = nil
+			w.pass(true)
+			if got := w.sync.Status.PoolRollouts[0]; got.BrakedAt == nil != c.passes || got.DespiteFreeze != c.passes {
+				t.Errorf("status %+v", got)
+			}
+		})
+	}
+}
+
+// TestAStopAmidAFreeze is reported as one, with what failed: a freeze that ends lets nothing go on that
+// a person has to look at.
+func TestAStopAmidAFreeze(t *testing.T) {
+	w := newWorld(t)
+	w.frozen = plan.Frozen{Message: "not now"}
+	w.pass(true)
+	w.failThree()
+	w.pass(true)
+	if pools := w.sync.Status.PoolRollouts; pools[0].Reason != v1alpha1.BrakeFailedLaunches || !rollout.Stopped(pools) {
+		t.Errorf("status %+v", pools)
+	}
+	if got := strings.Join(w.events, " "); got != "RollingOut RolloutBraked Braking" {
+		t.Errorf("events %s", got)
+	}
+}

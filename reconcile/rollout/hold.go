@@ -1,0 +1,319 @@
+package rollout
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/internal/trust"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/grant"
+	"github.com/plumbline-dev/plumbline/redact"
+)
+
+const (
+	// defaultTimeout is that of one question.
+	defaultTimeout = 5 * time.Second
+	// maxAnswer is the longest answer that is read.
+	maxAnswer = 1 << 20
+)
+
+// credentials are what a question is asked with; the zero value asks with none.
+type credentials struct {
+	Token, Username, Password string
+	// CA are authorities of the host, in PEM, beside the system's.
+	CA []byte
+}
+
+// ask asks one question: words report that the condition holds, and are empty if it does not.
+func ask(ctx context.Context, of v1alpha1.RolloutHold, with credentials) (words string, err error) {
+	timeout := defaultTimeout
+	if of.Timeout != nil {
+		timeout = of.Timeout.Duration
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	transport, trusted := trust.Transport(with.CA)
+	if !trusted {
+		return "", errors.New("ca.crt of its Secret has no certificate in PEM")
+	}
+	defer transport.CloseIdleConnections()
+	body, err := fetch(ctx, &http.Client{Transport: transport, CheckRedirect: refuse}, of, with)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return "", fmt.Errorf("no answer within %s", timeout)
+	case err != nil:
+		return "", err
+	case of.Query != "":
+		return ofPrometheus(body)
+	}
+	return ofAlertmanager(body)
+}
+
+var errRedirect = errors.New("it redirects to another address, which is not followed: name that address in the NodeSync")
+
+func refuse(*http.Request, []*http.Request) error { return errRedirect }
+
+// address is the URL of a question: https://prometheus.io/docs/prometheus/latest/querying/api/ and
+// https://github.com/prometheus/alertmanager/blob/main/api/v2/openapi.yaml.
+func address(of v1alpha1.RolloutHold) string {
+	base := strings.TrimRight(of.URL, "/")
+	if of.Query != "" {
+		return base + "/api/v1/query?" + url.Values{"query": {of.Query}, "limit": {"10"}}.Encode()
+	}
+	return base + "/api/v2/alerts?" + url.Values{"filter": of.Alerts, "active": {"true"}, "silenced": {"false"}, "inhibited": {"false"}, "unprocessed": {"false"}}.Encode()
+}
+
+func fetch(ctx context.Context, caller *http.Client, of v1alpha1.RolloutHold, with credentials) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address(of), nil)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Accept", "application/json")
+	switch {
+	case with.Token != "":
+		request.Header.Set("Authorization", "Bearer "+with.Token)
+	case with.Username != "":
+		request.SetBasicAuth(with.Username, with.Password)
+	}
+	response, err := caller.Do(request)
+	if err != nil {
+		var at *url.Error // its address has the query in it
+		if errors.As(err, &at) {
+			err = at.Err
+		}
+		return nil, err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case len(body) > maxAnswer:
+		return nil, fmt.Errorf("its answer is over %d bytes: narrow the query", maxAnswer)
+	case response.StatusCode != http.StatusOK:
+		return nil, fmt.Errorf("it answers %s%s", response.Status, reasonIn(body))
+	}
+	return body, nil
+}
+
+// reasonIn is what an answer that is no success says; empty if it says nothing that can be read.
+func reasonIn(body []byte) string {
+	var said struct {
+		Error string `json:"error"`
+	}
+	if json.Unmarshal(body, &said) != nil || said.Error == "" {
+		return ""
+	}
+	return ": " + said.Error
+}
+
+// ofPrometheus reads the answer of Prometheus to an instant query.
+func ofPrometheus(body []byte) (words string, err error) {
+	var answer struct {
+		Status string `json:"status"`
+		Error  string `json:"error"`
+		Data   struct {
+			Type   string          `json:"resultType"`
+			Result json.RawMessage `json:"result"`
+		} `json:"data"`
+	}
+	if err := json.Unmarshal(body, &answer); err != nil {
+		return "", fmt.Errorf("its answer is not Prometheus' JSON: %w", err)
+	}
+	if answer.Status != "success" {
+		return "", fmt.Errorf("the query fails: %s", answer.Error)
+	}
+	switch answer.Data.Type {
+	case "vector":
+		var series []struct {
+			Metric map[string]string `json:"metric"`
+		}
+		if err := json.Unmarshal(answer.Data.Result, &series); err != nil {
+			return "", fmt.Errorf("its answer is not Prometheus' JSON: %w", err)
+		}
+		if len(series) > 0 {
+			return "the query has a result", nil
+		}
+		return "", nil
+	case "scalar":
+		var value []any
+		if err := json.Unmarshal(answer.Data.Result, &value); err != nil || len(value) != 2 {
+			return "", errors.New("its answer is not Prometheus' JSON: a scalar is a time and a value")
+		}
+		if value[1] != "0" {
+			return fmt.Sprintf("the query is %v", value[1]), nil
+		}
+		return "", nil
+	}
+	return "", fmt.Errorf("the query has a result of the type %q: it has to be an instant vector or a scalar", answer.Data.Type)
+}
+
+// ofAlertmanager reads Alertmanager's list of alerts.
+func ofAlertmanager(body []byte) (words string, err error) {
+	var alerts []struct {
+		Labels map[string]string `json:"labels"`
+	}
+	if err := json.Unmarshal(body, &alerts); err != nil {
+		return "", fmt.Errorf("its answer is not Alertmanager's JSON: %w", err)
+	}
+	var names []string
+	for _, alert := range alerts {
+		names = append(names, alert.Labels["alertname"])
+	}
+	if len(names) == 0 {
+		return "", nil
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	if len(names) > 3 {
+		return fmt.Sprintf("alerts %s and %d more are active", strings.Join(names[:3], ", "), len(names)-3), nil
+	}
+	return fmt.Sprintf("%s active: %s", map[bool]string{true: "alert", false: "alerts"}[len(names) == 1], strings.Join(names, ", ")), nil
+}
+
+const (
+	// Every is how often a condition is asked while a rollout goes on.
+	Every = 15 * time.Second
+	// soon is how long after a question a pass looks for its answer.
+	holdSoon = time.Second
+	// maxFailure is how long the words of a failure are, in bytes.
+	maxFailure = 256
+)
+
+// Asker asks the conditions of one NodeSync beside its passes, and keeps the last answer to each. The
+// zero value has asked nothing.
+type HoldAsker struct {
+	mu    sync.Mutex
+	known map[string]*holdState
+}
+
+// state is what is known of one condition.
+type holdState struct {
+	of      v1alpha1.RolloutHold
+	asked   time.Time
+	asking  bool
+	answers bool // there was an answer, or a failure
+	words   string
+	failure string
+}
+
+// Answer is what the conditions of a NodeSync come to.
+type HoldAnswer struct {
+	// Held says which hold; empty if none does. Unasked reports that one has not answered yet.
+	Held    string
+	Unasked bool
+	// Next is when to look again.
+	Next time.Time
+}
+
+// Answers are the last ones to the conditions of a NodeSync. Those that are due are asked again, in
+// goroutines that a pass does not wait for; they end with their time-outs.
+func (a *HoldAsker) Answers(ctx context.Context, with Secrets, holds []v1alpha1.RolloutHold, now time.Time) HoldAnswer {
+	if len(holds) == 0 {
+		a.Forget()
+		return HoldAnswer{}
+	}
+	answer := HoldAnswer{Next: now.Add(Every)}
+	var held []string
+	for _, of := range holds {
+		s := a.due(ctx, of, with, now)
+		if s.asking {
+			answer.Next = now.Add(holdSoon)
+		}
+		switch {
+		case !s.answers:
+			answer.Unasked = true
+		case s.failure != "" && of.Unreachable != v1alpha1.UnreachableIgnore:
+			held = append(held, fmt.Sprintf("%s cannot be asked (%s), and its unreachable is Hold", of.Name, s.failure))
+		case s.failure == "" && s.words != "":
+			held = append(held, fmt.Sprintf("%s: %s", of.Name, s.words))
+		}
+	}
+	slices.Sort(held)
+	answer.Held = strings.Join(held, "; ")
+	return answer
+}
+
+// Forget drops what is known.
+func (a *HoldAsker) Forget() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	clear(a.known)
+}
+
+// due is what is known of a condition, which is asked where it is time.
+func (a *HoldAsker) due(ctx context.Context, of v1alpha1.RolloutHold, with Secrets, now time.Time) holdState {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s := a.known[of.Name]
+	if s == nil || !equality.Semantic.DeepEqual(s.of, of) {
+		s = &holdState{of: of}
+		if a.known == nil {
+			a.known = map[string]*holdState{}
+		}
+		a.known[of.Name] = s
+	}
+	if s.asking || !s.asked.IsZero() && now.Before(s.asked.Add(Every)) && !now.Before(s.asked) {
+		return *s
+	}
+	s.asked, s.asking = now, true
+	go a.ask(context.WithoutCancel(ctx), s, with)
+	return *s
+}
+
+func (a *HoldAsker) ask(ctx context.Context, s *holdState, secrets Secrets) {
+	opening, cancel := context.WithTimeout(ctx, defaultTimeout)
+	defer cancel()
+	with, err := secrets.open(opening, s.of)
+	words, hidden := "", redact.Credentials(with.Token, with.Password)
+	if err == nil {
+		words, err = ask(ctx, s.of, with)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s.asking, s.answers, s.words, s.failure = false, true, hidden.Hide(words), ""
+	if err != nil {
+		s.failure = finding.Bounded(hidden.Hide(err.Error()), maxFailure)
+	}
+}
+
+// Secrets open conditions with Secrets of the NodeSync's namespace.
+type Secrets struct {
+	// Reader reads past the cache.
+	Reader client.Reader
+	// Grants say to which hosts one may be sent.
+	Grants   grant.Policy
+	NodeSync types.NamespacedName
+}
+
+// open reads what a condition is asked with.
+func (s Secrets) open(ctx context.Context, of v1alpha1.RolloutHold) (credentials, error) {
+	if of.SecretRef == nil {
+		return credentials{}, nil
+	}
+	secret := &corev1.Secret{}
+	if err := s.Reader.Get(ctx, types.NamespacedName{Namespace: s.NodeSync.Namespace, Name: of.SecretRef.Name}, secret); err != nil {
+		return credentials{}, fmt.Errorf("read secret %s: %w", of.SecretRef.Name, err)
+	}
+	if err := s.Grants.Check(secret, grant.Use{NodeSync: s.NodeSync.Name, Address: of.URL}); err != nil {
+		return credentials{}, err
+	}
+	return credentials{
+		Token: string(secret.Data["token"]), Username: string(secret.Data["username"]), Password: string(secret.Data["password"]), CA: secret.Data["ca.crt"],
+	}, nil
+}

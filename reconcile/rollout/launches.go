@@ -1,0 +1,239 @@
+package rollout
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+const (
+	// eventComes is how long after a NodeClaim's end Karpenter's event on it may
+	// come: it is sent separately.
+	eventComes = 5 * time.Second
+	// eventsRead is how many launches one pass asks about, and eventsEvery how long
+	// the others wait for the next.
+	eventsRead  = 3
+	eventsEvery = time.Second
+)
+
+// LaunchFailure is a pool that gets no nodes, and why.
+type LaunchFailure struct {
+	Pool string `redact:"-"`
+	Why  string
+}
+
+// Launches looks for pools that get no nodes.
+type Launches struct {
+	// Known are the launches that failed, as far as NodeClaims tell.
+	Known *cluster.Launches
+	// Events reads Karpenter's events past the cache.
+	Events client.Reader
+	Now    time.Time
+	// Retry is how long an event that could not be read is not read again.
+	Retry time.Duration
+	// Claims are the NodeClaims, and Off reports whether a feature gate of Karpenter is.
+	Claims []plan.NodeClaim
+	Off    func(ctx context.Context, gate string) (bool, error)
+}
+
+// See is Look without static pools that have all of their nodes, and finds those that Karpenter passes over. Events that could not
+// be read are logged.
+func (l Launches) See(ctx context.Context, pools []Pool, into *finding.Findings) ([]LaunchFailure, error) {
+	launchFailures, found, err := l.Look(ctx, pools)
+	into.Join(found)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "see launches")
+	}
+	return PassedOver(ctx, lacking(launchFailures, pools, l.Claims), pools, l.Claims, l.Off)
+}
+
+// Look finds the pools that get no nodes, by name. That is reported and stops
+// nothing: a NodePool is Ready without nodes, and its pods may fit elsewhere. The error
+// is of events that could not be read: everything else is found all the same.
+func (l Launches) Look(ctx context.Context, pools []Pool) ([]LaunchFailure, finding.Findings, error) {
+	var (
+		found  finding.Findings
+		errs   []error
+		silent []silentLaunch
+	)
+	words := map[string]string{}
+	for _, pool := range pools {
+		if pool.Live != nil {
+			words[pool.Name] = cluster.Registers(pool.Live).Message
+		}
+		l.Known.Under(pool.Name, pool.definitions())
+		failed, is := l.Known.Failed(pool.Name)
+		if !is {
+			continue
+		}
+		found.WakeBy(failed.At.Add(cluster.FailedLaunchLasts))
+		if failed.Words != "" {
+			words[pool.Name] = failed.Words
+			continue
+		}
+		silent = append(silent, silentLaunch{pool: pool.Name, failed: failed})
+	}
+	// Those that were not asked about for longest come first: one whose event cannot
+	// be read keeps no other from its words.
+	slices.SortStableFunc(silent, func(a, b silentLaunch) int { return a.failed.Asked.Compare(b.failed.Asked) })
+	if len(silent) > eventsRead {
+		found.WakeBy(l.Now.Add(eventsEvery))
+		silent = silent[:eventsRead]
+	}
+	for _, s := range silent {
+		why, again, err := l.why(ctx, s)
+		errs = append(errs, err)
+		if !again.IsZero() {
+			found.WakeBy(again)
+		}
+		if why != "" {
+			words[s.pool] = why
+		}
+	}
+	return launchFailures(words), found, errors.Join(errs...)
+}
+
+// launchFailures are the pools of which there are words, by name.
+func launchFailures(words map[string]string) []LaunchFailure {
+	var pools []LaunchFailure
+	for pool, why := range words {
+		if why != "" {
+			pools = append(pools, LaunchFailure{Pool: pool, Why: why})
+		}
+	}
+	slices.SortFunc(pools, func(a, b LaunchFailure) int { return strings.Compare(a.Pool, b.Pool) })
+	return pools
+}
+
+// silentLaunch is a failed launch of which nobody has read the event yet.
+type silentLaunch struct {
+	pool   string
+	failed cluster.FailedLaunch
+}
+
+// why asks for the event on a launch; empty if there is none, or none yet. again is
+// when to look for it once more.
+func (l Launches) why(ctx context.Context, s silentLaunch) (words string, again time.Time, err error) {
+	l.Known.Ask(s.pool, s.failed, l.Now)
+	words, err = cluster.WhyNotLaunched(ctx, l.Events, s.failed.NodeClaim)
+	switch {
+	case err != nil:
+		return "", l.Now.Add(l.Retry), err
+	case words == "" && l.Now.Before(s.failed.At.Add(eventComes)):
+		return "", l.Now.Add(time.Second), nil
+	}
+	l.Known.Explain(s.pool, s.failed, words)
+	return words, time.Time{}, nil
+}
+
+// lateBy is how long after a write Karpenter may still launch by what was there before: its cache lags.
+const lateBy = time.Minute
+
+// bare are definitions that a pass has written while no NodeClaim was of them. One may have been made
+// meanwhile, by what was there before, and then the commit has outdated it like any other.
+type bare struct {
+	revision, from string
+	at             time.Time
+	refs           map[render.Ref]bool
+}
+
+// noteBare notes what this pass writes of that.
+func (r *Rollouts) noteBare() {
+	of := map[render.Ref]bool{}
+	for i := range r.Live.NodeClaims {
+		c := &r.Live.NodeClaims[i]
+		of[render.Ref{Kind: render.NodePool, Name: c.Pool}], of[render.Ref{Kind: render.EC2NodeClass, Name: c.Class}] = true, true
+	}
+	refs := map[render.Ref]bool{}
+	for i := range r.Changes {
+		if c := &r.Changes[i]; c.Action.Writes() && c.Action != plan.Create && !c.Drift && !of[c.Ref] {
+			refs[c.Ref] = true
+		}
+	}
+	if len(refs) > 0 {
+		r.Memory.bare = bare{revision: r.Revision, from: r.Applied, at: r.Now, refs: refs}
+	}
+}
+
+// fresh reports whether NodeClaims that came too early may show.
+func (b bare) fresh(now time.Time) bool { return len(b.refs) > 0 && now.Before(b.at.Add(Settles)) }
+
+// outdates is the revision by which NodeClaims are all outdated, and the one before it; empty if some are
+// not, or there are none.
+func (b bare) outdates(found []plan.Outdated, now time.Time) (revision, from string) {
+	for _, o := range found {
+		of := b.refs[render.Ref{Kind: render.NodePool, Name: o.Claim.Pool}] || b.refs[render.Ref{Kind: render.EC2NodeClass, Name: o.Claim.Class}]
+		if !of || !o.Claim.Created.Before(b.at.Add(lateBy)) {
+			return "", ""
+		}
+	}
+	if len(found) == 0 || !b.fresh(now) {
+		return "", ""
+	}
+	return b.revision, b.from
+}
+
+// late is the revision by which nodes are outdated that came as their definitions were written, and the one
+// before it; empty if no commit is known to have outdated them.
+func (r *Rollouts) late(ctx context.Context, found []plan.Outdated) (revision, from string) {
+	if r.Memory.began.IsZero() {
+		r.Memory.began = r.Now
+	}
+	if revision, from = r.Memory.bare.outdates(found, r.Now); revision != "" || r.Before != nil || len(found) == 0 {
+		return revision, from
+	}
+	written := map[render.Ref]time.Time{}
+	for _, o := range found {
+		if !r.wrote(ctx, o.Claim, written) {
+			return "", ""
+		}
+	}
+	return r.Revision, r.Applied
+}
+
+// wrote reports whether a daemon that ran before this one wrote a definition of a NodeClaim at about the time when
+// that came. What it noted of that died with it, and the API server has the time.
+func (r *Rollouts) wrote(ctx context.Context, c *plan.NodeClaim, written map[render.Ref]time.Time) bool {
+	if began := r.Memory.began; c.Created.Before(began.Add(-Settles)) || c.Created.After(began.Add(lateBy)) {
+		return false
+	}
+	for _, ref := range []render.Ref{{Kind: render.NodePool, Name: c.Pool}, {Kind: render.EC2NodeClass, Name: c.Class}} {
+		at, known := written[ref]
+		if !known {
+			at = r.writtenAt(ctx, ref)
+			written[ref] = at
+		}
+		if !at.IsZero() && at.Before(r.Memory.began) && c.Created.Sub(at).Abs() < lateBy {
+			return true
+		}
+	}
+	return false
+}
+
+// writtenAt is when plumbline changed a definition last; zero if that cannot be read. The cache leaves it out.
+func (r *Rollouts) writtenAt(ctx context.Context, ref render.Ref) time.Time {
+	kind, _ := render.KindOf(ref.Kind)
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(kind.GVK)
+	if r.Events.Get(ctx, client.ObjectKey{Name: ref.Name}, object) != nil {
+		return time.Time{} // then no commit is named as the cause
+	}
+	for _, entry := range object.ManagedFields {
+		if entry.Manager == v1alpha1.FieldManager && entry.Operation == metav1.ManagedFieldsOperationApply && entry.Time != nil {
+			return entry.Time.Time
+		}
+	}
+	return time.Time{}
+}

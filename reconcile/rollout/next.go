@@ -1,0 +1,375 @@
+package rollout
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/blocker"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
+)
+
+// InitializesWithin is how long a node that has registered may take from its NodeClaim until it is
+// initialized. Karpenter waits for ever, but gives up replacing a node for it after 10 minutes
+// (sigs.k8s.io/karpenter pkg/controllers/disruption/queue.go).
+const InitializesWithin = 15 * time.Minute
+
+// Pool is a NodePool in which nodes are to be replaced.
+type BrakePool struct {
+	Name string
+	// Definition is the hash of what its nodes are made by, and Edited reports that another client has
+	// changed that since Git was as it is: no commit did.
+	Definition string
+	Edited     bool
+	// Launches are those whose nodes have not joined, and Joined is when the newest NodeClaim was
+	// created whose node has.
+	Launches []cluster.Join
+	Joined   metav1.Time
+	// Reverted reports whether this pass takes its definition back from one that is being rolled out.
+	Reverted bool
+	// Unhealthy reports whether Karpenter says so of the nodes of the pool: they do not register.
+	Unhealthy bool
+}
+
+// Seen is what is known of a rollout.
+type BrakeSeen struct {
+	// Pools are those in which nodes are to be replaced, or may be.
+	Pools  []BrakePool
+	Policy v1alpha1.RolloutPolicy
+	// Since is when the rollout began, by Revision, and From is what was applied before it.
+	Since          metav1.Time
+	Revision, From string
+	// Uncommitted are Karpenter's reasons where no commit has outdated the nodes; empty if one has.
+	Uncommitted string
+	// Held says which conditions hold the rollout; empty if none does. Unasked reports that nobody
+	// knows yet: what is held stays so.
+	Held    string
+	Unasked bool
+	// Frozen says why no node may be replaced now by spec.guard.windows and freeze; empty if it may.
+	Frozen string
+	// InForce reports whether no budgets are given back: what is stopped stays so.
+	InForce bool
+	// Resume are the pools that a person has resumed, each with the time at which it was stopped.
+	Resume map[string]string
+	Now    time.Time
+}
+
+// Next is what becomes of the pools of a rollout, by name, and when that may be something else
+// without any news; zero if it may not.
+func Next(before []v1alpha1.PoolRollout, seen BrakeSeen) (next []v1alpha1.PoolRollout, wake time.Time) {
+	for _, pool := range seen.Pools {
+		e, at := seen.next(entryOf(before, pool.Name), pool)
+		next = append(next, e)
+		if !at.IsZero() && (wake.IsZero() || at.Before(wake)) {
+			wake = at
+		}
+	}
+	slices.SortFunc(next, func(a, b v1alpha1.PoolRollout) int { return cmp.Compare(a.Pool, b.Pool) })
+	return next, wake
+}
+
+func entryOf(entries []v1alpha1.PoolRollout, pool string) *v1alpha1.PoolRollout {
+	for i := range entries {
+		if entries[i].Pool == pool {
+			return entries[i].DeepCopy()
+		}
+	}
+	return nil
+}
+
+// begin is one pool before its launches are counted. before is nil if it is new to the rollout.
+func (s BrakeSeen) begin(before *v1alpha1.PoolRollout, pool BrakePool) v1alpha1.PoolRollout {
+	now := metav1.NewTime(s.Now).Rfc3339Copy()
+	e := v1alpha1.PoolRollout{Pool: pool.Name, Definition: pool.Definition, Since: s.Since, Revision: s.Revision, From: s.From}
+	resumed := before != nil && before.BrakedAt != nil && s.Resume[pool.Name] == Token(*before.BrakedAt)
+	switch {
+	case before == nil:
+	case before.Definition != pool.Definition && !pool.Edited:
+		e.Since = now
+		if before.Reason == v1alpha1.BrakeFailedLaunches {
+			e.From = before.From // what this one corrects has failed, too
+		}
+	case resumed:
+		e.Since, e.Revision, e.From, e.ResumedAt = now, before.Revision, before.From, &now
+	default:
+		e = *before
+	}
+	e.DespiteFreeze = s.Frozen != "" && (resumed || pool.Reverted || before != nil && before.DespiteFreeze)
+	return e
+}
+
+// next is what becomes of one pool.
+func (s BrakeSeen) next(before *v1alpha1.PoolRollout, pool BrakePool) (v1alpha1.PoolRollout, time.Time) {
+	if s.InForce && before != nil && before.BrakedAt != nil {
+		return *before, time.Time{}
+	}
+	now := metav1.NewTime(s.Now).Rfc3339Copy()
+	e := s.begin(before, pool)
+	var wake time.Time
+	if latched := e.BrakedAt != nil && e.Reason == v1alpha1.BrakeFailedLaunches && len(e.Failed) >= s.limit(); !latched {
+		was := e
+		e.Reason, e.Message = "", ""
+		wake = s.count(&e, pool)
+		s.weigh(&e, was)
+	}
+	reported := e.Reason == v1alpha1.BrakeFailedLaunches && s.Policy.OnFailure == v1alpha1.RolloutReport && !s.freezes(&e)
+	switch {
+	case e.Reason == "" || reported:
+		e.BrakedAt = nil
+	case e.BrakedAt == nil:
+		e.BrakedAt = &now
+	}
+	return e, wake
+}
+
+// freezes reports whether no node of a pool may be replaced now, by spec.guard.
+func (s BrakeSeen) freezes(e *v1alpha1.PoolRollout) bool { return s.Frozen != "" && !e.DespiteFreeze }
+
+// weigh finds what stops a pool in which no launches fail: nodes that no commit has outdated, a
+// condition, or a freeze. What a person has resumed neither of the first two stops again. A freeze
+// comes last, as it ends by itself.
+func (s BrakeSeen) weigh(e *v1alpha1.PoolRollout, was v1alpha1.PoolRollout) {
+	switch {
+	case e.Reason != "":
+	case e.ResumedAt == nil && s.stops(e, was):
+	case s.freezes(e):
+		e.Reason, e.Message = v1alpha1.BrakeFrozen, s.Frozen
+	}
+}
+
+// stops reports whether nodes that no commit has outdated, or a condition, stop a pool.
+func (s BrakeSeen) stops(e *v1alpha1.PoolRollout, was v1alpha1.PoolRollout) bool {
+	switch {
+	case s.Uncommitted != "" && s.Policy.UnexpectedDrift == v1alpha1.RolloutBrake:
+		e.Reason, e.Message = v1alpha1.BrakeUnexpectedDrift, fmt.Sprintf("its nodes are outdated by no commit of this NodeSync (%s)", s.Uncommitted)
+	case s.Held != "":
+		e.Reason, e.Message = v1alpha1.BrakeHeldByCondition, s.Held
+	case s.Unasked && was.Reason == v1alpha1.BrakeHeldByCondition:
+		e.Reason, e.Message = was.Reason, was.Message
+	}
+	return e.Reason != ""
+}
+
+// Token names one stop of a pool's rollout to the annotation that resumes it.
+func Token(brakedAt metav1.Time) string { return brakedAt.UTC().Format(time.RFC3339) }
+
+// limit is how many failed launches in a row are too many.
+func (s BrakeSeen) limit() int { return cmp.Or(int(s.Policy.FailedLaunches), 3) }
+
+// count counts the failed launches of a pool, and says when it may be one more.
+func (s BrakeSeen) count(e *v1alpha1.PoolRollout, pool BrakePool) (wake time.Time) {
+	failed := slices.DeleteFunc(e.Failed, func(f v1alpha1.FailedLaunch) bool { return !pool.Joined.Before(&f.Created) })
+	last := ""
+	for _, launch := range pool.Launches {
+		if launch.Created.Before(&e.Since) {
+			continue
+		}
+		words, at := s.failure(launch, pool)
+		if words == "" {
+			if !at.IsZero() && (wake.IsZero() || at.Before(wake)) {
+				wake = at
+			}
+			continue
+		}
+		last = fmt.Sprintf("NodeClaim/%s: %s", launch.NodeClaim, words)
+		if !slices.ContainsFunc(failed, func(f v1alpha1.FailedLaunch) bool { return f.NodeClaim == launch.NodeClaim }) {
+			failed = append(failed, v1alpha1.FailedLaunch{NodeClaim: launch.NodeClaim, Created: launch.Created})
+		}
+	}
+	slices.SortStableFunc(failed, func(a, b v1alpha1.FailedLaunch) int { return a.Created.Compare(b.Created.Time) })
+	e.Failed = slices.Clip(failed[max(0, len(failed)-maxFailed):])
+	if len(e.Failed) == 0 {
+		e.Failed = nil
+	}
+	if len(e.Failed) >= s.limit() {
+		e.Reason = v1alpha1.BrakeFailedLaunches
+		e.Message = fmt.Sprintf("the nodes of %d launches in a row have not joined the cluster", len(e.Failed))
+		if last != "" {
+			e.Message += ", the last: " + last
+		}
+	}
+	return wake
+}
+
+// maxFailed is how many failed launches are noted: the most that a policy may ask for.
+const maxFailed = 20
+
+// failure is why a launch has failed, or when it may have; both empty if its NodeClaim tells.
+func (s BrakeSeen) failure(launch cluster.Join, pool BrakePool) (words string, at time.Time) {
+	var within time.Duration
+	switch {
+	case launch.Failed != "":
+		return launch.Failed, time.Time{}
+	case launch.Registered:
+		within, words = InitializesWithin, fmt.Sprintf("its node has registered, and is not initialized %s after its launch began", InitializesWithin)
+	case pool.Unhealthy && launch.ProviderID != "":
+		within, words = cluster.RegistersWithin, "it has an instance, its node has not registered, and Karpenter says the same of others of the NodePool"
+	default:
+		return "", time.Time{}
+	}
+	if at = launch.Created.Add(within); s.Now.Before(at) {
+		return "", at
+	}
+	return words, time.Time{}
+}
+
+// EC2 is what is asked why an instance has ended.
+type BrakeEC2 interface {
+	Instances(ctx context.Context, query cloud.Query) ([]cloud.Instance, error)
+}
+
+// explain adds EC2's words on the instance of the last launch that failed to a stop that begins.
+// Where it has none, or does not answer, only those of Karpenter stand there.
+func (s *BrakeStep) explain(ctx context.Context, e *v1alpha1.PoolRollout) {
+	if e.Reason != v1alpha1.BrakeFailedLaunches || s.EC2 == nil || s.Sync.Status.Karpenter == nil {
+		return
+	}
+	launches, _ := s.Launches.Joins(e.Pool)
+	for _, launch := range slices.Backward(launches) {
+		if launch.Failed == "" || launch.ProviderID == "" {
+			continue
+		}
+		ec2, err := s.EC2(ctx, s.Sync.Status.Karpenter.Region)
+		if err != nil {
+			return
+		}
+		instances, err := ec2.Instances(ctx, cloud.Query{ProviderIDs: []string{launch.ProviderID}})
+		if err == nil && len(instances) == 1 && instances[0].Reason != "" {
+			e.Message += fmt.Sprintf(" (EC2: %s)", instances[0].Reason)
+		}
+		return
+	}
+}
+
+// Words say why rollouts are stopped, or go wrong, and what resumes them; empty if all is well, or
+// waits for a window of spec.guard.
+func Words(pools []v1alpha1.PoolRollout) string {
+	var braked, failing []string
+	for _, p := range pools {
+		switch {
+		case frozen(p) && p.Failure == "":
+		case p.BrakedAt != nil:
+			words := fmt.Sprintf("stopped in NodePool/%s: %s", p.Pool, p.Message)
+			if p.Failure != "" {
+				words = fmt.Sprintf("NodePool/%s is to be stopped, and is not: %s", p.Pool, p.Failure)
+			}
+			braked = append(braked, words)
+		case p.Reason != "":
+			failing = append(failing, fmt.Sprintf("NodePool/%s: %s", p.Pool, p.Message))
+		}
+	}
+	if len(braked) == 0 {
+		return finding.Few(failing, "; ")
+	}
+	return finding.Few(append(braked, failing...), "; ") + "; " + remedy(pools)
+}
+
+// frozen reports whether a pool waits for a window of spec.guard.
+func frozen(p v1alpha1.PoolRollout) bool {
+	return p.BrakedAt != nil && p.Reason == v1alpha1.BrakeFrozen
+}
+
+// Awaits is a rollout with the window of spec.guard that it waits for, where it does, beside what
+// keeps the nodes that drain all the same.
+func Awaits(r v1alpha1.Rollout, pools []v1alpha1.PoolRollout) v1alpha1.Rollout {
+	if i := slices.IndexFunc(pools, frozen); i >= 0 {
+		r.Message = blocker.Beside(pools[i].Message, blocker.Said(r.Message))
+	}
+	return r
+}
+
+// Stopped reports whether a rollout does not go on in a pool, and is not just waiting for a window.
+func Stopped(pools []v1alpha1.PoolRollout) bool {
+	return slices.ContainsFunc(pools, func(p v1alpha1.PoolRollout) bool { return p.BrakedAt != nil && !frozen(p) })
+}
+
+// OnlyHeld reports whether what is stopped goes on by itself, when the conditions that hold it are over.
+func OnlyHeld(pools []v1alpha1.PoolRollout) bool {
+	return !slices.ContainsFunc(pools, func(p v1alpha1.PoolRollout) bool {
+		return p.BrakedAt != nil && p.Reason != v1alpha1.BrakeHeldByCondition && !frozen(p)
+	})
+}
+
+// remedy says what resumes the rollouts that are stopped.
+func remedy(pools []v1alpha1.PoolRollout) string {
+	if OnlyHeld(pools) {
+		return "it goes on when that is over, or with plumbline resume-rollout"
+	}
+	if urls := Proposals(pools); len(urls) > 0 {
+		return "merge " + finding.Few(urls, ", ") + ", or correct the definition, or run plumbline resume-rollout"
+	}
+	words := "revert or correct the definition, or run plumbline resume-rollout"
+	for i := range pools {
+		switch p := pools[i].Proposal; {
+		case p == nil || pools[i].BrakedAt == nil:
+		case p.Changed:
+			return words + "; the branch of " + p.URL + " has another commit than the revert that plumbline has made: read it before you merge it"
+		case p.Merged:
+			return words + "; " + p.URL + " was merged: if nothing resumes when that is applied, something else is to be corrected"
+		case p.Message != "":
+			return words + "; no pull request is open for that: " + p.Message
+		}
+	}
+	return words
+}
+
+// Proposals are the open pull requests that take back what has failed, each as plumbline has made it.
+func Proposals(pools []v1alpha1.PoolRollout) []string {
+	var urls []string
+	for i := range pools {
+		if p := pools[i].Proposal; pools[i].BrakedAt != nil && p != nil && p.URL != "" && !p.Closed && !p.Merged && !p.Changed && !slices.Contains(urls, p.URL) {
+			urls = append(urls, p.URL)
+		}
+	}
+	return urls
+}
+
+// tell has events say which pools were stopped and which resumed, once each.
+func (s *BrakeStep) tell(ctx context.Context, before, next []v1alpha1.PoolRollout) {
+	for _, e := range next {
+		was := entryOf(before, e.Pool)
+		switch {
+		case frozen(e) && begins(was, e):
+			s.Event(v1alpha1.ReasonRollingOut, fmt.Sprintf("NodePool/%s: %s. Expiry, interruption and repair go on", e.Pool, e.Message))
+		case begins(was, e):
+			s.Warn(v1alpha1.ReasonRolloutBraked, fmt.Sprintf("Karpenter is to replace no more nodes of NodePool/%s: %s. Expiry, interruption, repair and removals go on%s", e.Pool, e.Message, s.endsFirst(ctx, e.Pool)))
+		case e.BrakedAt == nil && e.Reason != "" && (was == nil || was.Reason == ""):
+			s.Warn(v1alpha1.ReasonRolloutFailing, fmt.Sprintf("NodePool/%s: %s", e.Pool, e.Message))
+		}
+	}
+	for _, was := range before {
+		if was.BrakedAt != nil {
+			s.tellResumed(was, entryOf(next, was.Pool))
+		}
+	}
+}
+
+// begins reports whether a pool is stopped that was not, or only waited for a window.
+func begins(was *v1alpha1.PoolRollout, e v1alpha1.PoolRollout) bool {
+	return e.BrakedAt != nil && (was == nil || was.BrakedAt == nil || !was.BrakedAt.Equal(e.BrakedAt) || frozen(*was) && !frozen(e))
+}
+
+// tellResumed has an event say why a pool that was stopped is not any more; now is nil if no
+// node of it is to be replaced.
+func (s *BrakeStep) tellResumed(was v1alpha1.PoolRollout, now *v1alpha1.PoolRollout) {
+	switch {
+	case now == nil:
+		s.Event(v1alpha1.ReasonRolloutResumed, fmt.Sprintf("NodePool/%s: no node is to be replaced any more", was.Pool))
+	case now.BrakedAt != nil:
+	case now.ResumedAt != nil && !now.ResumedAt.Equal(was.ResumedAt):
+		s.Event(v1alpha1.ReasonRolloutResumed, fmt.Sprintf("NodePool/%s: a person has resumed its rollout", was.Pool))
+	case now.DespiteFreeze:
+		s.Event(v1alpha1.ReasonRolloutResumed, fmt.Sprintf("NodePool/%s: what its nodes are made by is reverted, and that does not wait", was.Pool))
+	case now.Definition != was.Definition:
+		s.Event(v1alpha1.ReasonRolloutResumed, fmt.Sprintf("NodePool/%s: what its nodes are made by has changed", was.Pool))
+	default:
+		s.Event(v1alpha1.ReasonRolloutResumed, fmt.Sprintf("NodePool/%s: what stopped its rollout is over", was.Pool))
+	}
+}

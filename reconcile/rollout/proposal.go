@@ -1,0 +1,499 @@
+package rollout
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/plumbline-dev/plumbline/confine"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/grant"
+	"github.com/plumbline-dev/plumbline/reconcile/report"
+	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
+	"github.com/plumbline-dev/plumbline/reconcile/source"
+	"github.com/plumbline-dev/plumbline/redact"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// revert is what is to be taken back: what revision Bad has changed since revision From.
+type revert struct {
+	From, Bad string
+	// Pools are those that fail by it, and Why is what the first one says.
+	Pools []string
+	Why   string
+	// Known is the pull request as the status has it; nil if there is none.
+	Known *v1alpha1.RevertProposal
+	// At is when the first one was stopped.
+	At metav1.Time
+}
+
+// due are the reverts to propose, and why there is none for a pool that fails.
+func (l ProposalLook) due() (reverts []*revert, none map[string]string) {
+	none = map[string]string{}
+	of := map[string]*revert{}
+	for i := range l.Pools {
+		e := &l.Pools[i]
+		if !l.stands(e) || ended(e.Proposal) {
+			continue
+		}
+		if why := l.impossible(e); why != "" {
+			none[e.Pool] = why
+			continue
+		}
+		r := of[e.Revision]
+		if r == nil {
+			r = &revert{From: e.From, Bad: e.Revision, Why: e.Message, At: *e.BrakedAt}
+			of[e.Revision], reverts = r, append(reverts, r)
+		}
+		if l.Sync.Status.Rollout != nil && r.From == l.Sync.Status.Rollout.From {
+			r.From = e.From // what the rollout began from has failed in this pool, too, where that is another one
+		}
+		if e.BrakedAt.Before(&r.At) {
+			r.At, r.Why = *e.BrakedAt, e.Message
+		}
+		if e.Proposal != nil && e.Proposal.URL != "" {
+			r.Known = e.Proposal
+		}
+		r.Pools = append(r.Pools, e.Pool)
+	}
+	return reverts, none
+}
+
+// ended reports whether a pull request is not asked for any more.
+func ended(p *v1alpha1.RevertProposal) bool { return p != nil && (p.Closed || p.Merged) }
+
+// stands reports whether a pool is stopped by failed launches, and that the status says so already.
+func (l ProposalLook) stands(e *v1alpha1.PoolRollout) bool {
+	if l.Sync.Spec.Rollout.OnFailure != v1alpha1.RolloutBrakeAndPropose || e.BrakedAt == nil || e.Reason != v1alpha1.BrakeFailedLaunches {
+		return false
+	}
+	return slices.ContainsFunc(l.Recorded, func(was v1alpha1.PoolRollout) bool {
+		return was.Pool == e.Pool && was.Reason == e.Reason && was.BrakedAt.Equal(e.BrakedAt)
+	})
+}
+
+// impossible says why nothing can be proposed for a pool; empty if it can.
+func (l ProposalLook) impossible(e *v1alpha1.PoolRollout) string {
+	_, can := host(l.Sync)
+	switch {
+	case e.Revision == "":
+		return "no commit has outdated its nodes: there is none to revert"
+	case e.From == "" || e.From == e.Revision:
+		return fmt.Sprintf("no revision is known that was applied before %s: revert or correct it by hand", render.ShortRevision(e.Revision))
+	case !can:
+		return fmt.Sprintf("revert %s by hand: no report of this NodeSync is on a host where pull requests are opened (GitHub, GitLab, Gitea, Forgejo)", render.ShortRevision(e.Revision))
+	case l.Sync.Spec.Source.FollowedBranch() == "":
+		return fmt.Sprintf("revert %s by hand: spec.source.git.ref names no branch that a pull request could go into", render.ShortRevision(e.Revision))
+	}
+	return ""
+}
+
+// host is the first report of a NodeSync on a host where pull requests are opened.
+func host(sync *v1alpha1.NodeSync) (v1alpha1.Report, bool) {
+	i := slices.IndexFunc(sync.Spec.Report, func(r v1alpha1.Report) bool { return report.Proposes(r.Provider) })
+	if i < 0 {
+		return v1alpha1.Report{}, false
+	}
+	return sync.Spec.Report[i], true
+}
+
+// branchOf is the branch of a revert. Every daemon calls it by the same name, and no two NodeSyncs have
+// the same one: the name of a NodeSync has no underscore.
+func branchOf(cluster, name, bad string) string {
+	whose := strings.Map(plain, cluster) + "_" + name
+	if len(whose) > maxName {
+		whose = fmt.Sprintf("%s-%.4x", whose[:maxName], sha256.Sum256([]byte(whose)))
+	}
+	return fmt.Sprintf("%srevert-%s-%.8s", source.Proposals, whose, render.CommitOf(bad))
+}
+
+// maxName is how long the names in a branch are: a host may keep each part of it as a file.
+const maxName = 180
+
+// plain are the characters of a cluster's name that may stand anywhere in the name of a branch.
+func plain(r rune) rune {
+	if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' {
+		return r
+	}
+	return '-'
+}
+
+// within returns what says which files are taken back. What a revision of before has read cannot be told where it
+// does not render any more: then what only that has read is left, and named.
+func (p proposal) within(ctx context.Context, from *render.Snapshot) func(name string) bool {
+	ctx = confine.For(ctx, "reverts in "+p.Sync.Spec.Source.Address())
+	karpenter, err := render.ReadKarpenter(*from, p.Sync.Spec.Path)
+	if err != nil {
+		return within(p.Sync.Spec.Path, p.Inputs)
+	}
+	set, err := render.Render(ctx, *from, p.Sync.Spec.Path, karpenter, nil, render.WithConfinement(p.Confine))
+	if err != nil {
+		return within(p.Sync.Spec.Path, p.Inputs)
+	}
+	return within(p.Sync.Spec.Path, p.Inputs, set.Inputs)
+}
+
+// within says which files are those of a NodeSync: all below its path, and those outside that were read.
+func within(folder string, read ...render.Inputs) func(name string) bool {
+	below := path.Clean(folder)
+	return func(name string) bool {
+		return below == "." || strings.HasPrefix(name, below+"/") ||
+			slices.ContainsFunc(read, func(in render.Inputs) bool {
+				_, is := in[name]
+				return is
+			})
+	}
+}
+
+// proposal is the work on one pull request.
+type proposal struct {
+	ProposalLook
+	revert revert
+	branch string
+	push   func(ctx context.Context, r source.Revert) (source.Reverted, error)
+}
+
+// exchange is a question to a Git host.
+type exchange func(ctx context.Context, to report.Proposer) (*report.Proposed, error)
+
+// make finds the pull request, or pushes its branch and opens it. One that is open is ours only with
+// the commit that would be pushed: the name of its branch is known before that is there.
+func (p proposal) make(ctx context.Context) (v1alpha1.RevertProposal, error) {
+	into := p.Sync.Spec.Source.FollowedBranch()
+	found, err := p.ask(ctx, func(ctx context.Context, to report.Proposer) (*report.Proposed, error) {
+		return to.Proposed(ctx, p.branch, into)
+	})
+	if err != nil || found != nil && found.State != report.ProposedOpen {
+		return of(found, ""), err
+	}
+	if known := p.revert.Known; found != nil && known != nil && known.Commit != "" {
+		return of(found, known.Commit), nil
+	}
+	if err := p.StillLeader(ctx); err != nil {
+		return v1alpha1.RevertProposal{}, err
+	}
+	pushing, cancel := context.WithTimeout(ctx, p.Sync.GetTimeout())
+	defer cancel()
+	reverted, err := p.push(pushing, source.Revert{
+		Branch: p.branch, From: render.CommitOf(p.revert.From), Bad: render.CommitOf(p.revert.Bad),
+		Within: p.within, Message: p.message(), At: p.revert.At.Time,
+	})
+	switch {
+	case err != nil && found != nil && errors.As(err, new(*source.BranchError)):
+		return v1alpha1.RevertProposal{}, fmt.Errorf("%s is open and does not have the commit that plumbline would make: read it, and merge or close it: %w", found.URL, err)
+	case err != nil:
+		return v1alpha1.RevertProposal{}, err
+	case reverted.Commit == "":
+		return v1alpha1.RevertProposal{Message: fmt.Sprintf("in %s nothing is left to take back: the files that NodeSync is made of are as they were in %s", into, render.ShortRevision(p.revert.From))}, nil
+	case found != nil:
+		return of(found, reverted.Commit), nil
+	}
+	if err := p.StillLeader(ctx); err != nil {
+		return v1alpha1.RevertProposal{}, err
+	}
+	made, err := p.ask(ctx, func(ctx context.Context, to report.Proposer) (*report.Proposed, error) {
+		return to.Propose(ctx, report.Proposal{Branch: p.branch, Base: into, Title: p.title(), Body: p.body(reverted)})
+	})
+	return of(made, reverted.Commit), err
+}
+
+// of is what the status says of a pull request, to whose branch plumbline has pushed a commit.
+func of(found *report.Proposed, commit string) v1alpha1.RevertProposal {
+	if found == nil {
+		return v1alpha1.RevertProposal{}
+	}
+	return v1alpha1.RevertProposal{
+		URL: found.URL, Commit: commit, Closed: found.State == report.ProposedClosed, Merged: found.State == report.ProposedMerged,
+		Changed: commit != "" && found.Head != "" && found.Head != commit,
+	}
+}
+
+// ask asks the host, with the Secret as it is now.
+func (p proposal) ask(ctx context.Context, question exchange) (*report.Proposed, error) {
+	ctx, cancel := context.WithTimeout(ctx, p.Sync.GetTimeout())
+	defer cancel()
+	to, _ := host(p.Sync)
+	at := queue.HostOf(p.Sync, to)
+	secret, err := p.Secret(ctx, at.Secret)
+	if err != nil {
+		return nil, fmt.Errorf("open a pull request: read secret %s, which spec.report names: %w", at.Secret, err)
+	}
+	if err := p.Grants.Check(secret, grant.Use{NodeSync: p.Sync.Name, Address: at.URL}); err != nil {
+		return nil, err
+	}
+	client, err := p.Hosts.Proposer(at.Provider, at.URL, secret.Data)
+	if err != nil {
+		return nil, err
+	}
+	return question(ctx, client)
+}
+
+const (
+	// mostListed is how many files and commits a pull request names.
+	mostListed = 50
+	// maxCode is how much is shown of one text.
+	maxCode = 500
+	// maxBody is how long the text of a pull request is, in bytes: GitHub takes 65,536 characters.
+	maxBody = 60_000
+)
+
+// title of the pull request, and of its commit.
+func (p proposal) title() string {
+	return fmt.Sprintf("Revert %.8s: its nodes do not join the cluster %s", render.CommitOf(p.revert.Bad), redact.Visible(p.Cluster))
+}
+
+// message of the commit. It says nothing that another try would say in other words: by it a commit
+// that is pushed already is known.
+func (p proposal) message() string {
+	return fmt.Sprintf("%s\n\nThis takes the definitions of NodeSync %s back to %s.\n", p.title(), p.Sync.Name, p.revert.From)
+}
+
+// body of the pull request, in Markdown.
+func (p proposal) body(of source.Reverted) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "plumbline has stopped the rollout of %s in the cluster %s, in %s: %s.\n\n", code(render.ShortRevision(p.revert.Bad)), code(p.Cluster), pools(p.revert.Pools), code(p.revert.Why))
+	fmt.Fprintf(&b, "This takes the files of NodeSync %s back to what they were in %s, the revision that was applied before. When it is merged, the brake goes and nodes are made by the definitions of before. "+
+		"To go on otherwise, close it, and push a correction or run `plumbline resume-rollout %s`.\n\n", code(p.Sync.Name), code(render.ShortRevision(p.revert.From)), p.Sync.Name)
+	list(&b, "Files:", of.Files, code)
+	list(&b, "**Not reverted**, as this NodeSync is not made of these files, which were changed as well:", of.Left, code)
+	list(&b, "Commits whose changes of these files are taken back, the newest first:", of.Undone, func(c source.Undone) string {
+		return fmt.Sprintf("%.8s %s", c.Commit, code(c.Subject))
+	})
+	if of.More {
+		b.WriteString("There may be others, as the history in between is not known as a whole.\n\n")
+	}
+	list(&b, "**Changed again since then.** What newer commits have changed in these files is taken back with it:", of.Newer, code)
+	unsigned := p.unsigned()
+	text := b.String()
+	if most := maxBody - len(unsigned); len(text) > most {
+		text = text[:strings.LastIndexByte(text[:most], '\n')+1] + "\nThe rest of the lists is too long for a pull request: its commit has all of it.\n\n"
+	}
+	return text + unsigned
+}
+
+// unsigned says what a commit without a signature needs to be applied.
+func (p proposal) unsigned() string {
+	verify := p.Sync.Spec.Source.Verification()
+	switch {
+	case verify == nil:
+		return ""
+	case verify.Mode == v1alpha1.VerifyRange:
+		return "**The commit is not signed**, and this NodeSync wants each commit signed that is new: make the same change with a commit that a trusted key has signed, or squash this into one.\n"
+	}
+	return "**The commit is not signed**, and this NodeSync wants a signature: merge it with a commit that a trusted key has signed.\n"
+}
+
+// list writes some of a list; nothing where it is empty.
+func list[T any](b *strings.Builder, title string, of []T, write func(T) string) {
+	if len(of) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "%s\n\n", title)
+	for i, one := range of {
+		if i == mostListed {
+			fmt.Fprintf(b, "- and %d more\n", len(of)-i)
+			break
+		}
+		fmt.Fprintf(b, "- %s\n", write(one))
+	}
+	b.WriteString("\n")
+}
+
+func pools(names []string) string {
+	var all []string
+	for _, name := range names {
+		all = append(all, code("NodePool/"+name))
+	}
+	return strings.Join(all, ", ")
+}
+
+// code is text of others, cut where it is long.
+func code(words string) string {
+	words = redact.Visible(strings.Join(strings.Fields(words), " "))
+	if len(words) > maxCode {
+		words = strings.ToValidUTF8(words[:maxCode], "") + "…"
+	}
+	return report.Code(words)
+}
+
+const (
+	// soon is when a pass looks for the answer.
+	proposalSoon = 2 * time.Second
+	// first is how long after a failure it is tried again, twice as long after each, and longest
+	// the most. recheck is how often an open pull request is looked at: others may push to its branch.
+	first, longest, recheck = 30 * time.Second, 30 * time.Minute, time.Minute
+	// maxMessage is how long the words on a failure are, in bytes.
+	maxMessage = 512
+)
+
+// Hosts makes the client of a Git host.
+type Hosts interface {
+	Proposer(provider, repository string, secret map[string][]byte) (report.Proposer, error)
+}
+
+// Tools are what a pull request is opened with.
+type ProposalTools struct {
+	// Revert returns what pushes a commit to a new branch of the NodeSync's source.
+	Revert func() func(ctx context.Context, r source.Revert) (source.Reverted, error)
+	Hosts  Hosts
+	// Confine builds kustomizations in child processes; nil builds them in this one.
+	Confine *confine.Runner
+	// Secret reads a Secret of the NodeSync's namespace.
+	Secret func(ctx context.Context, name string) (*corev1.Secret, error)
+	Grants grant.Policy
+	// StillLeader returns an error when the lease is no longer ours.
+	StillLeader func(context.Context) error
+}
+
+// Look is what a pass knows of its rollout.
+type ProposalLook struct {
+	ProposalTools
+	Sync *v1alpha1.NodeSync
+	// Recorded are the pools as the status has them, and Pools as this pass has found them.
+	Recorded, Pools []v1alpha1.PoolRollout
+	// Cluster is the name of the EKS cluster.
+	Cluster string
+	// Inputs are the files that the NodeSync is made of.
+	Inputs render.Inputs
+	Now    time.Time
+}
+
+// Asker opens pull requests for one NodeSync beside its passes, and keeps the last answer. The zero
+// value has asked nothing.
+type ProposalAsker struct {
+	mu    sync.Mutex
+	known map[string]*proposalState
+	// reported is what events have reported of each pool: the status has it with values hidden.
+	reported map[string]v1alpha1.RevertProposal
+}
+
+// state is what is known of one pull request.
+type proposalState struct {
+	asking bool
+	// due is when it is tried again, after so many failures in a row, of a NodeSync of that
+	// generation.
+	due        time.Time
+	failures   int
+	generation int64
+	// answer is nil before the first one.
+	answer *v1alpha1.RevertProposal
+}
+
+// See returns the pools with what has become of their pull requests. Those that are due are asked
+// for in a goroutine that no pass waits for: a later one has the answer.
+func (a *ProposalAsker) See(ctx context.Context, l ProposalLook, found *finding.Findings) []v1alpha1.PoolRollout {
+	reverts, none := l.due()
+	answers := map[string]*v1alpha1.RevertProposal{}
+	for pool, why := range none {
+		answers[pool] = &v1alpha1.RevertProposal{Message: why}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	wanted := map[string]*proposalState{}
+	for _, r := range reverts {
+		branch := branchOf(l.Cluster, l.Sync.Name, r.Bad)
+		s := a.begin(ctx, l, r, branch)
+		wanted[branch] = s
+		for _, pool := range r.Pools {
+			answers[pool] = s.answer.DeepCopy() // a conclusion redacts what it is given
+		}
+		if s.asking {
+			found.WakeBy(l.Now.Add(proposalSoon))
+		} else if !ended(s.answer) {
+			found.WakeBy(s.due)
+		}
+	}
+	a.known = wanted
+	reported := map[string]v1alpha1.RevertProposal{}
+	for i := range l.Pools {
+		e := &l.Pools[i]
+		switch answer := answers[e.Pool]; {
+		case answer != nil:
+			was, known := a.reported[e.Pool]
+			if !known && e.Proposal != nil {
+				was = *e.Proposal
+			}
+			announce(e.Pool, was, *answer, found)
+			e.Proposal, reported[e.Pool] = answer, *answer
+		case e.Proposal != nil && e.Proposal.URL == "" && !l.stands(e):
+			e.Proposal = nil
+		}
+	}
+	a.reported = reported
+	return l.Pools
+}
+
+// begin has a pull request asked for where it is due.
+func (a *ProposalAsker) begin(ctx context.Context, l ProposalLook, r *revert, branch string) *proposalState {
+	s := a.known[branch]
+	if s == nil {
+		s = &proposalState{}
+	}
+	if s.generation != l.Sync.Generation && !s.asking {
+		s.generation, s.due, s.failures = l.Sync.Generation, l.Now, 0
+	}
+	if s.answer != nil && s.answer.URL != "" {
+		r.Known = s.answer.DeepCopy()
+	}
+	if !s.asking && !l.Now.Before(s.due) && !ended(s.answer) {
+		s.asking, s.due = true, l.Now.Add(first)
+		l.Sync = l.Sync.DeepCopy() // the pass goes on with the other
+		go a.ask(context.WithoutCancel(ctx), s, proposal{ProposalLook: l, revert: *r, branch: branch, push: l.Revert()})
+	}
+	return s
+}
+
+func (a *ProposalAsker) ask(ctx context.Context, s *proposalState, p proposal) {
+	answer, err := p.make(ctx)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s.asking = false
+	switch known := p.revert.Known; {
+	case err != nil && known != nil:
+		answer = *known // until the host can be asked again
+	case err != nil:
+		answer = v1alpha1.RevertProposal{Message: finding.Bounded(err.Error(), maxMessage)}
+	}
+	answer.Branch = p.branch
+	s.answer = &answer
+	if err == nil && answer.URL != "" {
+		s.failures, s.due = 0, p.Now.Add(recheck)
+	} else {
+		wait := min(first<<min(s.failures, 10), longest)
+		var limited *report.RateLimitedError
+		if errors.As(err, &limited) {
+			wait = max(wait, limited.RetryAfter)
+		}
+		s.failures++
+		s.due = p.Now.Add(wait)
+	}
+}
+
+// announce has events report what has become of a pull request, once.
+func announce(pool string, was, is v1alpha1.RevertProposal, found *finding.Findings) {
+	if was == is {
+		return
+	}
+	switch {
+	case is.URL != "" && is.Changed:
+		found.Warn(v1alpha1.ReasonRevertNotProposed, fmt.Sprintf("NodePool/%s: the branch of %s has another commit than the revert that plumbline has made: read it before you merge it", pool, is.URL))
+	case is.URL != "" && is.Merged:
+		found.Event(v1alpha1.ReasonRevertProposed, fmt.Sprintf("NodePool/%s: %s, which takes back what has failed, was merged", pool, is.URL))
+	case is.URL != "" && is.Closed:
+		found.Warn(v1alpha1.ReasonRevertNotProposed, fmt.Sprintf("NodePool/%s: the pull request that takes back what has failed was closed, and is not opened again: %s", pool, is.URL))
+	case is.URL != "":
+		found.Event(v1alpha1.ReasonRevertProposed, fmt.Sprintf("NodePool/%s: %s takes back what has failed: merge it, or correct the definition", pool, is.URL))
+	default:
+		found.Warn(v1alpha1.ReasonRevertNotProposed, fmt.Sprintf("NodePool/%s: no pull request takes back what has failed: %s", pool, is.Message))
+	}
+}

@@ -1,0 +1,183 @@
+package rollout
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// Restored says how many nodes of a rollout are not to be replaced any more, as a later revision has taken back
+// what outdated them; the zero value where that is so of none.
+type Restored struct {
+	// Revision is that of the rollout, and By the one that took it back.
+	Revision, By string `redact:"-"`
+	// All is how many nodes the rollout had outdated. Nodes of them match again, and Left do not yet.
+	All, Nodes, Left int
+}
+
+// remembered is what is known of the nodes that a revision has outdated. After a restart it begins again, before the
+// next write: only where the daemon ends between that write and the look after it, a rollout that this took back
+// ends like one that was superseded.
+type remembered struct {
+	revision string
+	all      int
+	claims   map[types.UID]*rememberedClaim
+	// restored is what is known of this rollout, or of the last one of which anything was.
+	restored Restored
+}
+
+// rememberedClaim is a NodeClaim that was outdated.
+type rememberedClaim struct {
+	// by is a hash of what the nodes of its pool were made by when it was found outdated.
+	by string
+	// restored reports whether it matches again, as that was taken back.
+	restored bool
+	// uncounted is true while it is not one of the rollout's nodes, because it matches without having been replaced.
+	uncounted bool
+}
+
+// recount corrects the nodes of a rollout: one that matches and is still there was not outdated, or is no longer. So
+// Karpenter's condition of a NodeClaim, which lasts for a moment after a revert, does not count for good.
+func (m *remembered) recount(of *v1alpha1.Rollout, outdated []plan.Outdated, there map[types.UID]*plan.NodeClaim) {
+	if of.Revision == "" || of.Revision != m.revision {
+		return
+	}
+	is := map[types.UID]bool{}
+	for _, o := range outdated {
+		is[o.Claim.UID] = true
+	}
+	for uid, c := range m.claims {
+		switch {
+		case is[uid] && c.uncounted:
+			c.uncounted = false // Roll has counted it again
+		case !is[uid] && there[uid] != nil && !c.uncounted:
+			c.uncounted, of.Nodes = true, of.Nodes-1
+		}
+	}
+	of.Nodes = max(of.Nodes, of.Outdated)
+}
+
+// follow finds which of the nodes match again, and notes those of the rollout that goes on.
+func (m *remembered) follow(r *Rollouts, next *v1alpha1.Rollout, outdated []plan.Outdated) Restored {
+	made := r.makers()
+	m.restore(r, outdated, made)
+	restarted := next != nil && r.Before != nil && r.Before.Revision == next.Revision
+	m.remember(next, outdated, made, restarted)
+	return m.restored
+}
+
+// remember notes the nodes that a rollout has outdated. Of one that began before a restart those that match by then
+// count as such, too.
+func (m *remembered) remember(of *v1alpha1.Rollout, outdated []plan.Outdated, made makers, restarted bool) {
+	if of == nil || of.Revision == "" {
+		return
+	}
+	if m.revision != of.Revision {
+		m.revision, m.all, m.claims = of.Revision, 0, map[types.UID]*rememberedClaim{}
+		if restarted {
+			m.all = int(of.Nodes - of.Outdated)
+		}
+	}
+	for _, o := range outdated {
+		c := m.claims[o.Claim.UID]
+		if c == nil {
+			c = &rememberedClaim{}
+			m.claims[o.Claim.UID] = c
+			m.all++
+		}
+		if c.by == "" {
+			c.by = made.of(o.Claim.Pool)
+		}
+	}
+}
+
+// restore finds which of them match again by another revision.
+func (m *remembered) restore(r *Rollouts, outdated []plan.Outdated, made makers) {
+	if m.revision == "" {
+		return
+	}
+	there, still := r.staying(), map[types.UID]bool{}
+	for _, o := range outdated {
+		still[o.Claim.UID] = true
+	}
+	found := Restored{Revision: m.revision, All: m.all}
+	if m.restored.Revision == m.revision {
+		found.By = m.restored.By
+	}
+	for uid, c := range m.claims {
+		claim := there[uid]
+		switch {
+		case still[uid]:
+			c.restored = false
+		case claim != nil:
+			if c.restores(made.otherwise(claim.Pool, c.by), r.Revision != m.revision) {
+				found.By = r.Revision
+			}
+		case !c.restored:
+			delete(m.claims, uid) // it was replaced, or has ended by itself
+		}
+		switch {
+		case c.restored:
+			found.Nodes++
+		case claim != nil:
+			found.Left++
+		}
+	}
+	if found.Nodes == 0 {
+		found = Restored{}
+	}
+	if found.Nodes > 0 || m.restored.Revision == m.revision {
+		m.restored = found
+	}
+}
+
+// restores notes whether a NodeClaim that matches is restored, and reports whether that is news: what its nodes are made
+// by is otherwise than when it was outdated, and another revision is applied.
+func (c *rememberedClaim) restores(otherwise, another bool) bool {
+	before := c.restored
+	c.restored = otherwise && (before || another)
+	return c.restored && !before
+}
+
+// staying are the NodeClaims that are not being deleted.
+func (r *Rollouts) staying() map[types.UID]*plan.NodeClaim {
+	there := map[types.UID]*plan.NodeClaim{}
+	for i := range r.Live.NodeClaims {
+		if c := &r.Live.NodeClaims[i]; !c.Deleting {
+			there[c.UID] = c
+		}
+	}
+	return there
+}
+
+// makers are the hashes of what the nodes of pools are made by, each counted once.
+type makers struct {
+	live    plan.Live
+	changes []plan.Change
+	known   map[string]string
+}
+
+func (r *Rollouts) makers() makers {
+	return makers{live: r.Live, changes: r.Changes, known: map[string]string{}}
+}
+
+// of is the hash of a pool; empty if it is not there, or another client has changed it.
+func (m makers) of(pool string) string {
+	if hash, known := m.known[pool]; known {
+		return hash
+	}
+	hash := ""
+	if object := m.live.Objects[render.Ref{Kind: render.NodePool, Name: pool}]; object != nil && !plan.MadeByEdited(object, m.changes) {
+		hash = plan.MadeBy(object, m.live.Objects)
+	}
+	m.known[pool] = hash
+	return hash
+}
+
+// otherwise reports whether the nodes of a pool are made by something else, by the doing of no other client.
+func (m makers) otherwise(pool, by string) bool {
+	is := m.of(pool)
+	return is != "" && by != "" && is != by
+}

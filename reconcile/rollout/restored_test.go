@@ -1,0 +1,160 @@
+package rollout_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/rollout"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// TestNodesOfARolloutThatIsTakenBack: each look is of a revision, which writes, or sees what is there, or finds that
+// another client has edited it; then comes what the NodePool has, and its nodes, each with what it was made by, and an x
+// where it is being deleted, or a d where it has drifted.
+func TestNodesOfARolloutThatIsTakenBack(t *testing.T) {
+	const restart = "restart"
+	for name, c := range map[string]struct {
+		looks []string
+		want  string
+	}{
+		"by a later commit":              {looks: []string{"A writes two 1=one 2=one", "B sees two 1=one 2=one", "C sees one 1=one 2=one"}, want: "2 of 2 of A by C"},
+		"and said until another comes":   {looks: []string{"A writes two 1=one 2=one", "C sees one 1=one 2=one", "C sees one 1=one 2=one"}, want: "2 of 2 of A by C"},
+		"of which nodes end later":       {looks: []string{"A writes two 1=one 2=one", "C sees one 1=one 2=one", "D sees one 1=one 3=one"}, want: "2 of 2 of A by C"},
+		"after some were replaced":       {looks: []string{"A writes two 1=one 2=one 3=one", "B sees two 2=one 3=one 4=two", "C sees one 2=one 3=one 4=two"}, want: "2 of 3 of A by C"},
+		"where others matched before":    {looks: []string{"A writes two 1=one 2=two 3=two", "B sees two 1=one 2=two 3=two", "C sees one 1=one 2=two 3=two"}, want: "1 of 1 of A by C"},
+		"and others came since":          {looks: []string{"A writes two 1=one", "B sees two 1=one 2=two 3=two", "C sees one 1=one 2=two 3=two"}, want: "1 of 1 of A by C"},
+		"some before a restart":          {looks: []string{"A writes two 1=one 2=one", "B sees two 2=one 3=two", restart, "B sees two 2=one 3=two", "C sees one 2=one 3=two"}, want: "1 of 2 of A by C"},
+		"as one drains":                  {looks: []string{"A writes two 1=one 2=one", "B sees two 1=onex 2=one", "C sees one 1=onex 2=one"}, want: "1 of 2 of A by C"},
+		"after a restart":                {looks: []string{"A writes two 1=one 2=one", restart, "B sees two 1=one 2=one", "C sees one 1=one 2=one"}, want: "2 of 2 of A by C"},
+		"by the first after a restart":   {looks: []string{"A writes two 1=one 2=one", "B sees two 1=one 2=one", restart, "C begins two 1=one 2=one", "C sees one 1=one 2=one"}, want: "2 of 2 of A by C"},
+		"a restart amid it tells no one": {looks: []string{"A writes two 1=one 2=one", restart, "C sees one 1=one 2=one"}},
+		"changed further":                {looks: []string{"A writes two 1=one 2=one", "C writes three 1=one 2=one"}},
+		"and then taken back":            {looks: []string{"A writes two 1=one 2=one", "C writes three 1=one 2=one", "D sees one 1=one 2=one"}, want: "2 of 2 of C by D"},
+		"all were replaced":              {looks: []string{"A writes two 1=one 2=one", "B sees two 3=two 4=two", "C sees one 3=two 4=two"}},
+		"between two looks":              {looks: []string{"A writes two 1=one 2=one", "C sees one 3=two 4=two"}},
+		"edited by hand":                 {looks: []string{"A writes two 1=one 2=one", "B edited one 1=one 2=one"}},
+		"and that is corrected":          {looks: []string{"A writes two 1=one 2=one", "B edited one 1=one 2=one", "B sees two 1=one 2=one"}},
+		"its own commit":                 {looks: []string{"A writes two 1=one 2=one", "A sees one 1=one 2=one"}},
+		"by no commit":                   {looks: []string{"A writes two 1=twod 2=two", "B sees two 1=twod 2=two", "C sees two 1=two 2=two"}},
+		"and applied again":              {looks: []string{"A writes two 1=one 2=one", "C sees one 1=one 2=one", "C sees two 1=one 2=one"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := rolledWorld{t: t, memory: &rollout.RolloutMemory{}, now: time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)}
+			for _, look := range c.looks {
+				if look == restart {
+					w.memory = &rollout.RolloutMemory{}
+					continue
+				}
+				w.look(look)
+			}
+			got := ""
+			if r := w.restored; r.Nodes > 0 {
+				got = fmt.Sprintf("%d of %d of %s by %s", r.Nodes, r.All, r.Revision, r.By)
+			}
+			if got != c.want || w.restored.Left != 0 {
+				t.Errorf("%q, want %q, and %d left", got, c.want, w.restored.Left)
+			}
+		})
+	}
+}
+
+// TestAPartOfARolloutThatIsTakenBack: the nodes of the other pool are left, and are replaced.
+func TestAPartOfARolloutThatIsTakenBack(t *testing.T) {
+	w := rolledWorld{t: t, memory: &rollout.RolloutMemory{}, now: time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC), other: "two"}
+	w.look("A writes two 1=one other-2=one")
+	w.look("C sees one 1=one other-2=one")
+	if want := (rollout.Restored{Revision: "A", By: "C", All: 2, Nodes: 1, Left: 1}); w.restored != want {
+		t.Errorf("%+v, want %+v", w.restored, want)
+	}
+	w.look("D sees one 1=one other-3=two")
+	if want := (rollout.Restored{Revision: "A", By: "C", All: 2, Nodes: 1}); w.restored != want {
+		t.Errorf("%+v, want %+v", w.restored, want)
+	}
+}
+
+// rolledWorld is a NodePool, and another one where it has a definition, at which is looked.
+type rolledWorld struct {
+	t        *testing.T
+	memory   *rollout.RolloutMemory
+	now      time.Time
+	other    string
+	rollout  *v1alpha1.Rollout
+	restored rollout.Restored
+}
+
+func (w *rolledWorld) look(line string) {
+	words := strings.Fields(line)
+	revision, does, definition := words[0], words[1], words[2]
+	w.now = w.now.Add(time.Second)
+	live := plan.Live{Objects: map[render.Ref]*plan.Object{}}
+	var pools []rollout.Pool
+	for name, generation := range map[string]string{"a": definition, "other": w.other} {
+		if generation == "" {
+			continue
+		}
+		object := plan.NewObject(&unstructured.Unstructured{Object: made(w.t, name, generation)})
+		pools = append(pools, rollout.Pool{Name: name, Live: object})
+		live.Objects[render.Ref{Kind: render.NodePool, Name: name}] = object
+	}
+	for _, word := range words[3:] {
+		live.NodeClaims = append(live.NodeClaims, madeBy(w.t, word))
+	}
+	change := plan.Change{Ref: render.Ref{Kind: render.NodePool, Name: "a"}, Action: plan.Update}
+	r := rollout.Rollouts{Live: live, Pools: pools, Events: &spoken{}, Before: w.rollout, Said: w.rollout, Revision: revision, Now: w.now, Memory: w.memory}
+	switch does {
+	case "begins":
+		r.Changes = []plan.Change{change}
+		r.Begin(&v1alpha1.NodeSyncStatus{})
+		return
+	case "edited":
+		change.Drift, change.Edited = true, []plan.Field{{Path: "spec.template.metadata.labels.generation"}}
+		r.Changes = []plan.Change{change}
+	case "writes":
+		change.Effect, change.Nodes, change.UpTo, change.DriftReasons = plan.EffectReplace, 1, true, []string{"SubnetDrift"}
+		r.Changes = []plan.Change{change}
+	}
+	w.rollout = r.Look(w.t.Context())
+	w.restored = r.Restored
+}
+
+// made is a NodePool of a generation.
+func made(t *testing.T, name, generation string) map[string]any {
+	t.Helper()
+	return map[string]any{
+		"apiVersion": "karpenter.sh/v1", "kind": render.NodePool,
+		"metadata": map[string]any{"name": name, "uid": name, "resourceVersion": generation},
+		"spec":     map[string]any{"template": map[string]any{"metadata": map[string]any{"labels": map[string]any{"generation": generation}}}},
+	}
+}
+
+// madeBy is a NodeClaim, and one of the other NodePool where its name says so.
+func madeBy(t *testing.T, word string) plan.NodeClaim {
+	t.Helper()
+	name, generation, _ := strings.Cut(word, "=")
+	generation, deleting := strings.CutSuffix(generation, "x")
+	generation, drifted := strings.CutSuffix(generation, "d")
+	pool := "a"
+	if strings.HasPrefix(name, "other-") {
+		pool = "other"
+	}
+	var typed karpv1.NodePool
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(made(t, pool, generation), &typed); err != nil {
+		t.Fatal(err)
+	}
+	claim := plan.NodeClaim{Name: name, UID: types.UID(name), Pool: pool, Class: "c", ProviderID: "aws:///a/" + name, Deleting: deleting, Hashes: plan.HashesOf(map[string]string{
+		karpv1.NodePoolHashAnnotationKey: typed.Hash(), karpv1.NodePoolHashVersionAnnotationKey: karpv1.NodePoolHashVersion,
+	})}
+	if drifted {
+		claim.Drifted, claim.DriftReason = true, "AMIDrift"
+	}
+	return claim
+}

@@ -1,0 +1,214 @@
+package rollout_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/apply/applytest"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/rollout"
+	"github.com/plumbline-dev/plumbline/render"
+	"github.com/plumbline-dev/plumbline/render/schema"
+)
+
+const subnetsOfOne = `
+apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata: {name: default}
+spec:
+  role: nodes
+  amiSelectorTerms: [{alias: al2023@latest}]
+  subnetSelectorTerms: [{id: subnet-0001}]
+  securityGroupSelectorTerms: [{id: sg-1}]
+`
+
+// otherSubnets is a Plan that has other subnets, and in which AWS reports that one of two NodeClaims is
+// in none of them.
+func otherSubnets(t *testing.T, claims []plan.NodeClaim) *plan.Plan {
+	t.Helper()
+	validator, err := schema.New(applytest.CRDs())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, owner := applytest.New(t), plan.OwnerOf("plumbline-system", "prod")
+	if err := server.ApplyAs(t.Context(), plan.Desired(server.Definition(t, subnetsOfOne), owner), v1alpha1.FieldManager, true); err != nil {
+		t.Fatal(err)
+	}
+	all := intstr.FromString("100%")
+	git := &render.Set{Revision: "main@sha1:2", Objects: []render.Object{server.Definition(t, strings.Replace(subnetsOfOne, "subnet-0001", "subnet-0002", 1))}}
+	made, err := plan.Make(t.Context(), git, plan.Live{Objects: plan.NewObjects(server.Objects()), NodeClaims: claims}, plan.Policy{
+		Owner: owner, NewRevision: true, Guard: v1alpha1.Guard{MaxDisruptedNodes: &all},
+		Answers: map[render.Ref]plan.Answer{{Kind: render.EC2NodeClass, Name: "default"}: {
+			Subnets: plan.Resolved[string]{Found: []string{"subnet-0002"}},
+			Running: map[string]plan.Running{"aws:///a/i-1": {Subnet: "subnet-0001"}, "aws:///a/i-2": {Subnet: "subnet-0002"}},
+		}},
+	}, validator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+// TestNodesThatAWSSaysAreOutdatedCount: no object tells which nodes are outdated by other subnets
+// until Karpenter has looked at them, and the commit is not a success before; once they are gone it
+// is, as there are no others. A daemon that is restarted waits until Karpenter has looked.
+func TestNodesThatAWSSaysAreOutdatedCount(t *testing.T) {
+	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+	one := plan.NodeClaim{Name: "1", UID: "1", Pool: "a", Class: "default", ProviderID: "aws:///a/i-1", Created: now}
+	two := plan.NodeClaim{Name: "2", UID: "2", Pool: "a", Class: "default", ProviderID: "aws:///a/i-2", Created: now}
+	made := otherSubnets(t, []plan.NodeClaim{one, two})
+	memory := &rollout.RolloutMemory{}
+	var status v1alpha1.NodeSyncStatus
+	revision := "main@sha1:2"
+	look := func(after time.Duration, changes []plan.Change, claims ...plan.NodeClaim) *v1alpha1.Rollout {
+		now = now.Add(after)
+		r := rollout.Rollouts{
+			Live: plan.Live{NodeClaims: claims}, Pools: []rollout.Pool{pool("a")}, Before: status.Rollout, Said: status.Rollout, Changes: changes,
+			Revision: revision, Now: now, Memory: memory, Events: &spoken{},
+		}
+		r.Begin(&status)
+		r.Before = status.Rollout
+		status.Rollout = r.Look(t.Context())
+		return status.Rollout
+	}
+	if got := look(0, made.Changes, one, two); got == nil || got.Outdated != 1 || got.SettlesAt == nil {
+		t.Fatalf("with the commit: %+v, %+v", got, made.Changes)
+	}
+	if got := look(time.Second, nil, one, two); got == nil || got.Outdated != 1 {
+		t.Fatalf("before Karpenter has looked: %+v", got)
+	}
+	restarted := status.Rollout.DeepCopy()
+	if got := look(time.Minute, nil, two); got != nil {
+		t.Errorf("when it is gone: %+v", got)
+	}
+	memory, status.Rollout = &rollout.RolloutMemory{}, restarted
+	if got := look(time.Second, nil, one, two); got == nil {
+		t.Error("after a restart it is over before Karpenter has looked")
+	}
+	if got := look(rollout.Settles, nil, two); got != nil {
+		t.Errorf("after Karpenter has looked: %+v", got)
+	}
+
+	// another commit, before Karpenter has looked for the first one
+	begin := func() {
+		memory, status.Rollout, revision = &rollout.RolloutMemory{}, nil, "main@sha1:2"
+		look(0, made.Changes, one, two)
+		revision = "main@sha1:3"
+	}
+	three := plan.NodeClaim{Name: "3", UID: "3", Pool: "a", Class: "else", Created: now}
+	drains := []plan.Change{{Ref: render.Ref{Kind: render.NodePool, Name: "b"}, Action: plan.Update, Effect: plan.EffectDrain, Nodes: 1}}
+	begin()
+	if got := look(time.Minute, drains, one, two, three); got == nil || got.Revision != revision || got.Outdated != 2 || got.SettlesAt == nil {
+		t.Errorf("with the node of the first commit and one of its own: %+v", got)
+	}
+	if got := look(time.Second, nil, one, two); got == nil || got.Outdated != 1 {
+		t.Errorf("the first commit's node is still there: %+v", got)
+	}
+	if got := look(time.Second, nil, two); got != nil {
+		t.Errorf("all are gone, and there were no others: %+v", got)
+	}
+	upTo := []plan.Change{{Ref: render.Ref{Kind: render.EC2NodeClass, Name: "default"}, Action: plan.Update, Effect: plan.EffectReplace, Nodes: 2, UpTo: true, DriftReasons: []string{"SubnetDrift"}}}
+	memory, status.Rollout, revision = &rollout.RolloutMemory{}, nil, "main@sha1:2"
+	look(0, upTo, one, two)
+	revision = "main@sha1:3"
+	look(time.Minute, made.Changes, one, two)
+	if got := look(time.Minute, nil, two); got == nil || got.SettlesAt == nil {
+		t.Errorf("the node of the second commit is gone, and those of the first are not known: %+v", got)
+	}
+}
+
+// TestARevertOfSelectors: nodes that AWS reported to be outdated are not once the selectors are reverted, whether
+// Karpenter has found them already or not, and the commit does not wait for the time that Karpenter may need.
+func TestARevertOfSelectors(t *testing.T) {
+	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+	claim := func(name string, drifted bool) plan.NodeClaim {
+		c := plan.NodeClaim{Name: name, UID: types.UID(name), Pool: "a", Class: "default", ProviderID: "aws:///a/i-" + name, Created: now}
+		if drifted {
+			c.Drifted, c.DriftReason = true, "SubnetDrift"
+		}
+		return c
+	}
+	made := otherSubnets(t, []plan.NodeClaim{claim("1", false), claim("2", false)})
+	reverts := plan.Change{Ref: made.Changes[0].Ref, Action: plan.Update, Fields: []plan.Field{{Path: "spec.subnetSelectorTerms[0].id", From: "subnet-0002", To: "subnet-0001"}}}
+	groups := reverts
+	groups.Fields = []plan.Field{{Path: "spec.securityGroupSelectorTerms[0].id"}}
+	held := reverts
+	held.Action = plan.Hold
+	for name, c := range map[string]struct {
+		change plan.Change
+		// drifts is true while Karpenter's condition of the first node is still there.
+		drifts bool
+		want   string
+	}{
+		"before Karpenter has looked":  {change: reverts, want: "none"},
+		"while its condition is there": {change: reverts, drifts: true, want: "0 of 1"},
+		"other selectors":              {change: groups, want: "0 of 1"},
+		"held":                         {change: held, want: "0 of 1"},
+	} {
+		memory := &rollout.RolloutMemory{}
+		var status v1alpha1.NodeSyncStatus
+		look := func(at time.Duration, revision string, changes []plan.Change, drifts bool) {
+			r := rollout.Rollouts{
+				Live: plan.Live{NodeClaims: []plan.NodeClaim{claim("1", drifts), claim("2", false)}}, Pools: []rollout.Pool{pool("a")}, Before: status.Rollout, Said: status.Rollout,
+				Changes: changes, Revision: revision, Now: now.Add(at), Memory: memory, Events: &spoken{},
+			}
+			r.Begin(&status)
+			r.Before = status.Rollout
+			status.Rollout = r.Look(t.Context())
+		}
+		look(0, "main@sha1:2", made.Changes, false)
+		look(time.Second, "main@sha1:2", nil, c.drifts)
+		look(2*time.Second, "main@sha1:3", []plan.Change{c.change}, c.drifts)
+		got := "none"
+		if r := status.Rollout; r != nil {
+			got = fmt.Sprintf("%d of %d", r.Nodes-r.Outdated, r.Nodes)
+		}
+		if got != c.want {
+			t.Errorf("%s: %s, want %s: %+v", name, got, c.want, status.Rollout)
+		}
+		if c.drifts {
+			if look(3*time.Second, "main@sha1:3", nil, false); status.Rollout != nil {
+				t.Errorf("%s, when it is gone: %+v", name, status.Rollout)
+			}
+		}
+	}
+}
+
+// TestANodeThatMatchesAgainIsNotOfTheRollout, though it was counted while Karpenter's condition of it was there.
+func TestANodeThatMatchesAgainIsNotOfTheRollout(t *testing.T) {
+	memory, now := &rollout.RolloutMemory{}, time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+	var before *v1alpha1.Rollout
+	upTo := []plan.Change{{Ref: render.Ref{Kind: render.EC2NodeClass, Name: "default"}, Action: plan.Update, Effect: plan.EffectReplace, Nodes: 2, UpTo: true, DriftReasons: []string{"SubnetDrift"}}}
+	for i, c := range []struct {
+		drifts  [2]bool
+		changes []plan.Change
+		want    string
+	}{
+		{[2]bool{true, true}, upTo, "0 of 2"},
+		{[2]bool{true, false}, nil, "0 of 1"},
+		{[2]bool{true, true}, nil, "0 of 2"},
+		{[2]bool{false, false}, nil, "0 of 0"},
+	} {
+		var claims []plan.NodeClaim
+		for j, drifts := range c.drifts {
+			claim := plan.NodeClaim{Name: fmt.Sprint(j), UID: types.UID(fmt.Sprint(j)), Pool: "a", Class: "default", ProviderID: "aws:///a/i-1", Created: now.Add(-time.Hour)}
+			if drifts {
+				claim.Drifted, claim.DriftReason = true, "SubnetDrift"
+			}
+			claims = append(claims, claim)
+		}
+		r := rollout.Rollouts{
+			Live: plan.Live{NodeClaims: claims}, Pools: []rollout.Pool{pool("a")}, Before: before, Said: before, Changes: c.changes, Revision: "main@sha1:3", Now: now.Add(time.Duration(i) * time.Second), Memory: memory, Events: &spoken{},
+		}
+		before = r.Look(t.Context())
+		if got := fmt.Sprintf("%d of %d", before.Nodes-before.Outdated, before.Nodes); got != c.want {
+			t.Errorf("look %d: %s, want %s", i+1, got, c.want)
+		}
+	}
+}

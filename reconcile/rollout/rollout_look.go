@@ -1,0 +1,434 @@
+package rollout
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize/english"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/blocker"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+)
+
+const (
+	// quiet is how long a rollout makes no progress until Karpenter's events are asked why, or what
+	// keeps the nodes that drain, and askEvery how often.
+	quiet    = 30 * time.Second
+	askEvery = time.Minute
+	// earlyEvery is how often they are asked before that, for causes that do not pass by themselves.
+	earlyEvery = 3 * time.Second
+)
+
+// RolloutMemory is what one look at a rollout leaves to the next. Losing it costs time, and of what is remembered a word.
+type RolloutMemory struct {
+	match plan.MatchMemory
+	// expected are NodeClaims that are outdated by what AWS has reported, each with the reasons for which it may be,
+	// until Karpenter has had the time to look at them.
+	expected map[types.UID][]string
+	// answered is true if AWS has reported such NodeClaims, and whole if these are all.
+	answered, whole bool
+	// bare is what was written last of definitions without NodeClaims, and began is when the first look was.
+	bare  bare
+	began time.Time
+	// asked is when Karpenter's events were read, or what hangs on nodes that drain, and blocked what
+	// that said. hanging are the NodeClaims that drain and that it is about.
+	asked   time.Time
+	blocked string
+	hanging map[types.UID]bool
+	// askedEarly is when Karpenter's events were read before the rollout was quiet, and early what that said.
+	askedEarly time.Time
+	early      string
+	// instances are those that EC2 was asked about.
+	instances instanceMemory
+	// remembered are the nodes that a commit has outdated.
+	remembered remembered
+}
+
+// Rollouts follows the replacement of nodes that do not match their definitions.
+type Rollouts struct {
+	finding.Findings
+
+	Live  plan.Live
+	Pools []Pool
+	// Classes are the EC2NodeClasses of Git that are there: pools of other NodeSyncs may name them.
+	Classes []*plan.Object
+	// Events reads past the cache: Karpenter's events, what hangs on nodes that drain, and who wrote a
+	// definition when.
+	Events client.Reader
+	// DaemonSets are those of CSI drivers and CNI plugins. They are asked for only where a volume
+	// keeps a node.
+	DaemonSets func(context.Context) (plan.DaemonSets, time.Time)
+	// EC2 returns the client of the region, which is asked what instances run in, and whether one is
+	// protected; nil asks nobody.
+	EC2      func(ctx context.Context) (EC2, error)
+	CABundle string
+	// Before is the rollout as it is recorded, and Said the one of the last pass, that events
+	// have told of; both nil if there is none.
+	Before, Said *v1alpha1.Rollout
+	Changes      []plan.Change
+	// Revision is the one that is applied, and Applied the one that was before it.
+	Revision, Applied string
+	Now               time.Time
+	// LaunchFailures are the pools that get no nodes, in which no replacement comes.
+	LaunchFailures []LaunchFailure
+	Memory         *RolloutMemory
+
+	// Outdated are the NodePools that Look has found nodes in that do not match, and Unknown reports
+	// that there may be others.
+	Outdated map[string]bool
+	Unknown  bool
+	// Restored are nodes that Look has found to be outdated no more.
+	Restored Restored
+}
+
+// Begin notes the rollout that the Changes begin, before they are written, and reports whether
+// they do.
+func (r *Rollouts) Begin(status *v1alpha1.NodeSyncStatus) bool {
+	if of := r.Before; of != nil && of.Revision != "" && of.Revision != r.Memory.remembered.revision { // after a restart
+		r.Memory.remembered.remember(r.Before, r.match(true).Outdated, r.makers(), true)
+	}
+	short, full := staticOf(r.Pools, r.Live.NodeClaims)
+	seen := Seen{Changes: OutdatedBy(r.Changes), Short: short, Full: full, Revision: r.Revision, Applied: r.Applied, Now: r.Now}
+	_, fills := seen.fills()
+	if outdates := seen.Changes.Any() && seen.Changes.Committed && (r.Before == nil || r.Before.Revision != r.Revision); !outdates && !fills {
+		return false
+	}
+	seen.Matched = r.match(true)
+	status.Rollout = Roll(r.Before, seen)
+	return true
+}
+
+// See is Look while Karpenter's controller is ready. Until then it looks at no node, and has as
+// long as ever for that when it is back.
+func (r *Rollouts) See(ctx context.Context, ready bool) *v1alpha1.Rollout {
+	if ready {
+		return r.Look(ctx)
+	}
+	return r.unseen()
+}
+
+func (r *Rollouts) unseen() *v1alpha1.Rollout {
+	r.Unknown = true
+	if r.Before == nil {
+		return nil
+	}
+	next := r.Before.DeepCopy()
+	next.Message = "Karpenter's controller is not ready"
+	if next.SettlesAt != nil && next.SettlesAt.Sub(r.Now) < Settles-askEvery {
+		until := metav1.NewTime(r.Now.Add(Settles)).Rfc3339Copy()
+		next.SettlesAt = &until
+	}
+	return next
+}
+
+// Look finds how far the rollout has come, and what it waits for; nil if each node matches.
+func (r *Rollouts) Look(ctx context.Context) *v1alpha1.Rollout {
+	changes := OutdatedBy(r.Changes)
+	r.noteBare()
+	exact := r.Before != nil || changes.Any() || r.Memory.bare.fresh(r.Now)
+	matched := r.match(exact)
+	if !exact && len(matched.Outdated) > 0 {
+		matched = r.match(true)
+	}
+	var settled bool
+	matched.Outdated, settled = r.expect(changes, matched.Outdated)
+	late, from := r.late(ctx, matched.Outdated)
+	short, full := staticOf(r.Pools, r.Live.NodeClaims)
+	next := Roll(r.Before, Seen{
+		Changes: changes, Matched: matched, Excess: excess(r.Pools, r.Live.NodeClaims, matched.Outdated), Short: short, Full: full,
+		Revision: r.Revision, Applied: r.Applied, Now: r.Now, Settled: settled, Late: late, LateFrom: from,
+	})
+	r.Outdated, r.Unknown = map[string]bool{}, len(matched.Unresolved)+len(matched.Unknown) > 0
+	for _, o := range matched.Outdated {
+		r.Outdated[o.Claim.Pool] = true
+	}
+	r.Memory.instances.forget(matched.Outdated)
+	r.Restored = r.Memory.remembered.follow(r, next, matched.Outdated)
+	if next != nil && !r.Unknown && !changes.Any() {
+		r.Memory.remembered.recount(next, matched.Outdated, r.staying())
+	}
+	if next != nil {
+		next.Inputs = nil
+		if next.Revision == "" {
+			next.Inputs = r.inputs(ctx, matched.Outdated)
+		}
+	}
+	r.announce(next)
+	if next != nil {
+		next.Message = r.waits(ctx, *next, matched)
+		if len(next.StaticPools) > 0 {
+			r.WakeBy(looksAgain(*next, r.Now))
+		}
+		if next.SettlesAt != nil && r.Now.Before(next.SettlesAt.Time) {
+			r.WakeBy(next.SettlesAt.Time)
+		}
+	}
+	return next
+}
+
+// expect adds the NodeClaims that AWS has said are outdated and that Karpenter has not looked at
+// yet. settled reports that all of them are gone, and that there are no others.
+func (r *Rollouts) expect(changes Outdating, found []plan.Outdated) (all []plan.Outdated, settled bool) {
+	if r.Before == nil || r.Before.SettlesAt == nil || !r.Now.Before(r.Before.SettlesAt.Time) {
+		r.Memory.expected, r.Memory.answered = nil, false
+	}
+	r.supersede(changes.Reselected)
+	if changes.Any() {
+		r.Memory.whole = !changes.UpTo && (r.Memory.whole || !r.Said.Settling(r.Now))
+		expected := map[types.UID][]string{}
+		maps.Copy(expected, changes.Expected)
+		maps.Copy(expected, r.Memory.expected)
+		r.Memory.expected, r.Memory.answered = expected, r.Memory.answered || len(changes.Expected) > 0
+	}
+	known := map[types.UID]bool{}
+	for _, o := range found {
+		known[o.Claim.UID] = true
+	}
+	there := false
+	for i := range r.Live.NodeClaims {
+		c := &r.Live.NodeClaims[i]
+		reasons := r.Memory.expected[c.UID]
+		there = there || len(reasons) > 0
+		if len(reasons) > 0 && !known[c.UID] {
+			found = append(found, plan.Outdated{Claim: c, Reason: reasons[len(reasons)-1]})
+		}
+	}
+	slices.SortFunc(found, func(a, b plan.Outdated) int { return cmp.Compare(a.Claim.Name, b.Claim.Name) })
+	return found, r.Memory.answered && r.Memory.whole && !there
+}
+
+// supersede drops what was expected by selectors that are written again, as by a revert: the answer of AWS about the
+// new ones is in the Changes.
+func (r *Rollouts) supersede(reselected map[string][]string) {
+	for i := range r.Live.NodeClaims {
+		c := &r.Live.NodeClaims[i]
+		reasons := slices.DeleteFunc(slices.Clone(r.Memory.expected[c.UID]), func(reason string) bool {
+			return slices.Contains(reselected[c.Class], reason)
+		})
+		if len(reasons) == 0 {
+			delete(r.Memory.expected, c.UID)
+			continue
+		}
+		r.Memory.expected[c.UID] = reasons
+	}
+}
+
+// match finds the nodes of the pools, and those of the classes, that do not match what lives.
+func (r *Rollouts) match(exact bool) plan.Matched {
+	definitions := slices.Clone(r.Classes)
+	for _, pool := range r.Pools {
+		if pool.Live != nil {
+			definitions = append(definitions, pool.Live)
+		}
+	}
+	return r.matching(exact).Outdated(definitions)
+}
+
+func (r *Rollouts) matching(exact bool) plan.Match {
+	m := plan.Match{Live: r.Live, Exact: exact, CABundle: r.CABundle, Memory: &r.Memory.match}
+	if r.Before != nil {
+		m.Since, m.Unhashed = r.Before.Since.Time, r.Before.Unhashed
+	}
+	return m
+}
+
+// waits says what a rollout waits for: what keeps the nodes that are still to go, and those that
+// drain. It is empty if nodes drain as they should, or are about to.
+func (r *Rollouts) waits(ctx context.Context, of v1alpha1.Rollout, matched plan.Matched) string {
+	staying := map[string]int{}
+	var next, ending []*plan.NodeClaim
+	for _, o := range matched.Outdated {
+		if o.Claim.Deleting {
+			ending = append(ending, o.Claim)
+			continue
+		}
+		staying[o.Claim.Pool]++
+		next = append(next, o.Claim)
+	}
+	hangs := r.hangs(ctx, of, ending)
+	if len(staying) == 0 {
+		return cmp.Or(blocker.Beside(r.launchesNone(of), hangs), r.unanswered(of, matched))
+	}
+	if words := r.closed(staying, hangs != ""); words != "" {
+		return blocker.Beside(words, hangs)
+	}
+	for _, l := range r.LaunchFailures {
+		if staying[l.Pool] > 0 {
+			return blocker.Beside(fmt.Sprintf("no replacement comes in NodePool/%s: %s", l.Pool, l.Why), hangs)
+		}
+	}
+	if len(ending) > 0 {
+		return hangs
+	}
+	return r.undisrupted(ctx, of, next)
+}
+
+// undisrupted returns why Karpenter does not begin to replace nodes: its event on the first of them, once the rollout makes no
+// progress. A cause that does not pass by itself is reported as soon as Karpenter does.
+func (r *Rollouts) undisrupted(ctx context.Context, of v1alpha1.Rollout, claims []*plan.NodeClaim) string {
+	early := r.early(of, func() string {
+		words, lasts := r.reported(ctx, of, claims)
+		if !lasts {
+			return ""
+		}
+		return words
+	})
+	return cmp.Or(early, r.blocked(of, false, func() string {
+		words, _ := r.reported(ctx, of, claims)
+		return words
+	}))
+}
+
+// early asks what keeps the nodes of a rollout that has made progress less than quiet ago.
+func (r *Rollouts) early(of v1alpha1.Rollout, ask func() string) string {
+	m, from := r.Memory, of.LastProgress.Add(earlyEvery)
+	switch {
+	case !r.Now.Before(of.LastProgress.Add(quiet)):
+		m.early = ""
+		return ""
+	case r.Now.Before(from):
+		m.early = ""
+		r.WakeBy(from)
+		return ""
+	case finding.Due(r.Now, m.askedEarly, earlyEvery):
+		m.askedEarly, m.early = r.Now, ask()
+	}
+	r.WakeBy(m.askedEarly.Add(earlyEvery))
+	return m.early
+}
+
+// reported reads Karpenter's event on the first of some NodeClaims, and whether what it reports does not pass by itself. If that names a
+// PodDisruptionBudget, all that block these nodes are named instead.
+func (r *Rollouts) reported(ctx context.Context, of v1alpha1.Rollout, claims []*plan.NodeClaim) (words string, lasts bool) {
+	first := claims[0]
+	words, err := blocker.WhyNotDisrupted(ctx, r.Events, first.Name, first.Node != "", of.Since.Add(-clocksDiffer), r.Now)
+	if err != nil {
+		return err.Error(), false
+	}
+	if !blocker.NamesBudget(words) {
+		return words, strings.Contains(words, karpv1.DoNotDisruptAnnotationKey)
+	}
+	if all, err := r.budgets(ctx, claims); err == nil && all != "" {
+		return all, true
+	}
+	return words, true
+}
+
+// mostBlocked is of how many nodes the pods are read, to find the PodDisruptionBudgets that block them.
+const mostBlocked = 25
+
+// budgets names the PodDisruptionBudgets that block nodes, and counts these; empty if none does.
+func (r *Rollouts) budgets(ctx context.Context, claims []*plan.NodeClaim) (string, error) {
+	names, namespaces := map[string]bool{}, map[string]bool{}
+	var pods []corev1.Pod
+	for _, c := range claims[:min(mostBlocked, len(claims))] {
+		if c.Node == "" {
+			continue
+		}
+		list := &corev1.PodList{}
+		if err := r.Events.List(ctx, list, client.MatchingFields{"spec.nodeName": c.Node}); err != nil {
+			return "", fmt.Errorf("list pods of node %s: %w", c.Node, err)
+		}
+		names[c.Node], pods = true, append(pods, list.Items...)
+		for i := range list.Items {
+			namespaces[list.Items[i].Namespace] = true
+		}
+	}
+	var budgets []policyv1.PodDisruptionBudget
+	for namespace := range namespaces {
+		list := &policyv1.PodDisruptionBudgetList{}
+		if err := r.Events.List(ctx, list, client.InNamespace(namespace)); err != nil {
+			return "", fmt.Errorf("list PodDisruptionBudgets of namespace %s: %w", namespace, err)
+		}
+		budgets = append(budgets, list.Items...)
+	}
+	words := plan.WorkloadsOf(names, pods, budgets, r.Now).Blocks()
+	if more := len(claims) - mostBlocked; words != "" && more > 0 {
+		words = fmt.Sprintf("%s; %s not examined", words, english.Plural(more, "more node was", "more nodes were"))
+	}
+	return words, nil
+}
+
+// clocksDiffer is by how much Karpenter's clock may differ from ours.
+const clocksDiffer = time.Minute
+
+// blocked is the answer to what keeps nodes, asked once the rollout makes no progress, or goes on being asked,
+// and then again from time to time: no watch tells of budgets.
+func (r *Rollouts) blocked(of v1alpha1.Rollout, goesOn bool, ask func() string) string {
+	m := r.Memory
+	if asks := of.LastProgress.Add(quiet); !goesOn && r.Now.Before(asks) {
+		r.WakeBy(asks)
+		m.blocked = ""
+		return ""
+	}
+	if finding.Due(r.Now, m.asked, askEvery) {
+		m.asked = r.Now
+		m.blocked = ask()
+	}
+	r.WakeBy(m.asked.Add(askEvery))
+	return m.blocked
+}
+
+// unanswered says what a rollout waits for where no node is known to wait.
+func (r *Rollouts) unanswered(of v1alpha1.Rollout, matched plan.Matched) string {
+	if len(matched.Unresolved) > 0 {
+		return fmt.Sprintf("Karpenter looks for the AMIs of %s", finding.Few(matched.Unresolved, ", "))
+	}
+	if len(matched.Unknown) > 0 && of.Revision != "" {
+		return fmt.Sprintf("whether NodeClaim %s matches is unknown, as it lacks the hash by which Karpenter compares it: delete it to have it replaced", finding.Few(matched.Unknown, ", "))
+	}
+	if of.Outdated == 0 && of.SettlesAt != nil {
+		return fmt.Sprintf("Karpenter asks AWS whether other nodes are outdated, until %s", plan.ClockTime(of.SettlesAt.Time, r.Now))
+	}
+	return ""
+}
+
+// closed says which pools' budgets keep their outdated nodes, where none may go; empty if one
+// may. staying is how many wait in each pool, and beside reports that something else stands there as well.
+func (r *Rollouts) closed(staying map[string]int, beside bool) string {
+	nodes := map[string]int{}
+	for i := range r.Live.NodeClaims {
+		nodes[r.Live.NodeClaims[i].Pool]++
+	}
+	var words []string
+	for _, pool := range r.Pools {
+		if staying[pool.Name] == 0 {
+			continue
+		}
+		allowed := plan.AllowedDisruptions(pool.Live, nodes[pool.Name], r.Now)
+		var long, short string
+		switch opens := plan.ClockTime(allowed.At, r.Now); {
+		case allowed.Unreadable:
+			short = fmt.Sprintf("NodePool/%s has a disruption budget that cannot be read", pool.Name)
+			long = short + ": Karpenter disrupts no node until it is corrected"
+		case allowed.Now > 0:
+			return ""
+		case allowed.At.IsZero():
+			long = fmt.Sprintf("the disruption budgets of NodePool/%s allow none", pool.Name)
+			short = fmt.Sprintf("NodePool/%s allows none", pool.Name)
+		default:
+			long = fmt.Sprintf("the disruption budgets of NodePool/%s allow none until %s", pool.Name, opens)
+			short = fmt.Sprintf("next window of NodePool/%s %s", pool.Name, opens)
+			r.WakeBy(allowed.At)
+		}
+		if beside {
+			long = short
+		}
+		words = append(words, long)
+	}
+	slices.Sort(words)
+	return finding.Few(words, "; ")
+}

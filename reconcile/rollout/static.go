@@ -1,0 +1,278 @@
+package rollout
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// StaticGate is the feature gate without which Karpenter does nothing for static pools
+// (sigs.k8s.io/karpenter pkg/operator/options/options.go).
+const StaticGate = "StaticCapacity"
+
+// replicas is how many nodes a pool wants that is in the cluster; static where it wants a number.
+func (p Pool) replicas() (n int64, static bool) {
+	if p.Live == nil {
+		return 0, false
+	}
+	return replicasOf(p.Live.Unstructured)
+}
+
+func replicasOf(pool *unstructured.Unstructured) (n int64, static bool) {
+	if pool == nil {
+		return 0, false
+	}
+	n, found, err := unstructured.NestedInt64(pool.Object, "spec", "replicas")
+	return n, found && err == nil
+}
+
+// unlaunchedStatic are the static pools that have fewer NodeClaims than they want.
+func unlaunchedStatic(pools []Pool, claims []plan.NodeClaim) []string {
+	wants := map[string]int64{}
+	for _, pool := range pools {
+		if replicas, static := pool.replicas(); static && replicas > 0 {
+			wants[pool.Name] = replicas
+		}
+	}
+	for i := range claims {
+		if n, static := wants[claims[i].Pool]; static && n > 1 {
+			wants[claims[i].Pool] = n - 1
+		} else {
+			delete(wants, claims[i].Pool)
+		}
+	}
+	return slices.Sorted(maps.Keys(wants))
+}
+
+// staticOf are the static pools of Git that have fewer nodes than replicas, initialized ones, that stay, or more
+// NodeClaims: which of them Karpenter ends is not known before, and it may be the nodes. Those that have just as many
+// are full.
+func staticOf(pools []Pool, claims []plan.NodeClaim) (short, filled []v1alpha1.StaticPool) {
+	found := wanting(pools)
+	if len(found) == 0 {
+		return nil, nil
+	}
+	all, ready := counted(claims)
+	for _, s := range found {
+		if s.Ready = ready[s.Pool]; full(s) && all[s.Pool] <= s.Replicas {
+			filled = append(filled, s)
+		} else {
+			short = append(short, s)
+		}
+	}
+	return short, filled
+}
+
+// wanting are the static pools of Git that want nodes.
+func wanting(pools []Pool) []v1alpha1.StaticPool {
+	var found []v1alpha1.StaticPool
+	for _, pool := range pools {
+		if replicas, static := replicasOf(pool.Git); static && replicas > 0 {
+			found = append(found, v1alpha1.StaticPool{Pool: pool.Name, Replicas: int32(replicas)})
+		}
+	}
+	return found
+}
+
+// full reports whether a static pool has as many nodes as it wants.
+func full(s v1alpha1.StaticPool) bool { return s.Ready >= s.Replicas }
+
+// counted is how many NodeClaims each pool has that stay, and how many of them have nodes that are initialized.
+func counted(claims []plan.NodeClaim) (all, ready map[string]int32) {
+	all, ready = map[string]int32{}, map[string]int32{}
+	for i := range claims {
+		c := &claims[i]
+		if c.Deleting {
+			continue
+		}
+		all[c.Pool]++
+		if c.Initialized {
+			ready[c.Pool]++
+		}
+	}
+	return all, ready
+}
+
+// lacking is without the static pools that want no node: why a launch of theirs failed is over. One of
+// which a node has drifted wants its replacement, though it has all.
+func lacking(found []LaunchFailure, pools []Pool, claims []plan.NodeClaim) []LaunchFailure {
+	if len(found) == 0 {
+		return nil
+	}
+	_, ready := counted(slices.DeleteFunc(slices.Clone(claims), func(c plan.NodeClaim) bool { return c.Drifted }))
+	return slices.DeleteFunc(found, func(l LaunchFailure) bool {
+		return slices.ContainsFunc(pools, func(p Pool) bool {
+			replicas, static := p.replicas()
+			return p.Name == l.Pool && static && int64(ready[p.Name]) >= replicas
+		})
+	})
+}
+
+// writes notes that a Change writes a static NodePool.
+func (o *Outdating) writes(c *plan.Change) {
+	if c.Ref.Kind != render.NodePool || !c.Action.Writes() {
+		return
+	}
+	replicas, static := replicasOf(c.Wanted())
+	had, _ := replicasOf(c.Live)
+	committed := !c.Drift && !c.Rescue
+	if !static || !committed && had >= replicas {
+		return // what is corrected is not the number
+	}
+	if o.Static == nil {
+		o.Static = map[string]bool{}
+	}
+	o.Static[c.Ref.Name] = committed
+}
+
+// fills reports whether static pools that are short are written, and whether a commit does.
+func (s Seen) fills() (written, committed bool) {
+	for _, pool := range s.Short {
+		commits, is := s.Changes.Static[pool.Pool]
+		written, committed = written || is, committed || commits
+	}
+	return written, committed
+}
+
+// awaited are the static pools whose nodes a rollout waits for: those that are written while they are short,
+// or whose nodes its commit has outdated, until they have had all for a while, and no other
+// number changes. A pool that loses a node by itself is not among them.
+func (s Seen) awaited(before, of *v1alpha1.Rollout, outdated, draining int32) []v1alpha1.StaticPool {
+	waits := map[string]bool{}
+	for pool := range s.Changes.Static {
+		waits[pool] = true
+	}
+	for _, o := range s.Outdated {
+		waits[o.Claim.Pool] = waits[o.Claim.Pool] || of.Revision != ""
+	}
+	if before != nil {
+		for _, pool := range before.StaticPools {
+			waits[pool.Pool] = true
+		}
+	}
+	left := slices.DeleteFunc(slices.Clone(s.Short), func(pool v1alpha1.StaticPool) bool { return !waits[pool.Pool] })
+	if before == nil {
+		return left
+	}
+	moves := before.Outdated != outdated || before.Draining != draining
+	for _, pool := range s.Full {
+		_, written := s.Changes.Static[pool.Pool]
+		was := slices.ContainsFunc(before.StaticPools, func(w v1alpha1.StaticPool) bool { return w.Pool == pool.Pool })
+		if was && (moves || written || s.Now.Sub(before.LastProgress.Time) < steady) {
+			left = append(left, pool)
+		}
+	}
+	slices.SortFunc(left, func(a, b v1alpha1.StaticPool) int { return strings.Compare(a.Pool, b.Pool) })
+	return left
+}
+
+// steady is how long a static pool has to have all of its nodes: Karpenter may have chosen some to end, of NodeClaims
+// that were too many a moment ago.
+const steady = 10 * time.Second
+
+// filling reports whether the numbers of static pools have changed.
+func filling(before, next *v1alpha1.Rollout) bool {
+	return before != nil && !slices.Equal(next.StaticPools, before.StaticPools)
+}
+
+// onlyStatic reports whether a rollout is of static pools that are to have more nodes, and has outdated none.
+func (s Seen) onlyStatic(before, next *v1alpha1.Rollout) bool {
+	static := len(next.StaticPools) > 0 || before != nil && len(before.StaticPools) > 0
+	return static && next.Nodes == 0 && next.SettlesAt == nil && !s.Changes.Any()
+}
+
+// launchesNone says why static pools of a rollout get no more nodes, where that is known.
+func (r *Rollouts) launchesNone(of v1alpha1.Rollout) string {
+	var words []string
+	for _, short := range of.StaticPools {
+		if full(short) {
+			continue
+		}
+		i := slices.IndexFunc(r.LaunchFailures, func(l LaunchFailure) bool { return l.Pool == short.Pool })
+		if i >= 0 {
+			words = append(words, fmt.Sprintf("%s/%s launches no node: %s", render.NodePool, short.Pool, r.LaunchFailures[i].Why))
+		} else if limit := r.limitOf(short.Pool); limit != nil && limit.CmpInt64(int64(short.Replicas)) < 0 {
+			words = append(words, fmt.Sprintf("spec.limits.nodes of %s/%s is %s", render.NodePool, short.Pool, limit))
+		}
+	}
+	return finding.Few(words, "; ")
+}
+
+// limitOf is how many nodes a static pool may have; nil if it says nothing of that.
+func (r *Rollouts) limitOf(name string) *resource.Quantity {
+	i := slices.IndexFunc(r.Pools, func(p Pool) bool { return p.Name == name && p.Git != nil })
+	if i < 0 {
+		return nil
+	}
+	value, found, _ := unstructured.NestedFieldNoCopy(r.Pools[i].Git.Object, "spec", "limits", "nodes")
+	limit, err := resource.ParseQuantity(fmt.Sprint(value))
+	if !found || err != nil {
+		return nil
+	}
+	return &limit
+}
+
+// StaticReady says how many nodes the static pools of a rollout have.
+func StaticReady(r v1alpha1.Rollout) string {
+	var words []string
+	waits := slices.ContainsFunc(r.StaticPools, func(s v1alpha1.StaticPool) bool { return !full(s) })
+	for _, s := range r.StaticPools {
+		if !full(s) || !waits && r.Nodes == 0 {
+			words = append(words, fmt.Sprintf("%d of %d nodes of %s/%s are Ready", s.Ready, s.Replicas, render.NodePool, s.Pool))
+		}
+	}
+	return finding.Few(words, ", ")
+}
+
+// ofGit is a rollout without the static pools that have left Git.
+func (r *Rollouts) ofGit(of v1alpha1.Rollout) v1alpha1.Rollout {
+	of.StaticPools = slices.DeleteFunc(slices.Clone(of.StaticPools), func(s v1alpha1.StaticPool) bool {
+		return !slices.ContainsFunc(r.Pools, func(p Pool) bool { return p.Name == s.Pool })
+	})
+	return of
+}
+
+// filled says which static pools of a rollout that has ended have their nodes.
+func filled(r v1alpha1.Rollout) string {
+	var words []string
+	for _, s := range r.StaticPools {
+		words = append(words, fmt.Sprintf("%s/%s has all of its nodes", render.NodePool, s.Pool))
+	}
+	return finding.Few(words, ", ")
+}
+
+// looksAgain is when static pools are looked at again: no watch reports that a node is initialized.
+func looksAgain(of v1alpha1.Rollout, now time.Time) time.Time {
+	return now.Add(min(max(now.Sub(of.LastProgress.Time)/4, 2*time.Second), askEvery))
+}
+
+// PassedOver adds static pools that Karpenter passes over, as StaticGate is off: such a
+// pool is Ready, and no condition says why it has too few nodes. off reports whether a feature gate is;
+// it is asked only where there is such a pool, and its error is returned.
+func PassedOver(ctx context.Context, found []LaunchFailure, pools []Pool, claims []plan.NodeClaim, off func(ctx context.Context, gate string) (bool, error)) ([]LaunchFailure, error) {
+	static := unlaunchedStatic(pools, claims)
+	if len(static) == 0 {
+		return found, nil
+	}
+	if is, err := off(ctx, StaticGate); err != nil || !is {
+		return found, err
+	}
+	const why = "it is static (spec.replicas), and Karpenter's feature gate " + StaticGate + " is off: set settings.featureGates.staticCapacity: true in the chart's values"
+	all := slices.DeleteFunc(slices.Clone(found), func(l LaunchFailure) bool { return slices.Contains(static, l.Pool) })
+	for _, pool := range static {
+		all = append(all, LaunchFailure{Pool: pool, Why: why})
+	}
+	slices.SortFunc(all, func(a, b LaunchFailure) int { return strings.Compare(a.Pool, b.Pool) })
+	return all, nil
+}

@@ -1,0 +1,333 @@
+package simulate
+
+import (
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/provision/cloud/offers"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// Version is that of the file's form. A file of another one is refused.
+const Version = 1
+
+// Capture is what scheduling reads of a cluster.
+type Capture struct {
+	Version int       `json:"version"`
+	TakenAt time.Time `json:"takenAt"`
+	// Unread names what may not be read, with the action to allow.
+	Unread []string `json:"unread,omitempty"`
+	// Settings are those of Karpenter's controller that scheduling depends on.
+	Settings Settings `json:"settings"`
+	// Catalog is what EC2 offers in the cluster's region; nil if AWS was not asked.
+	Catalog *offers.Catalog `json:"catalog,omitempty"`
+	// Definitions are NodePools, EC2NodeClasses and NodeOverlays.
+	Definitions []map[string]any               `json:"definitions"`
+	NodeClaims  []karpv1.NodeClaim             `json:"nodeClaims"`
+	Nodes       []corev1.Node                  `json:"nodes"`
+	Pods        []corev1.Pod                   `json:"pods"`
+	Namespaces  []corev1.Namespace             `json:"namespaces,omitempty"`
+	DaemonSets  []appsv1.DaemonSet             `json:"daemonSets,omitempty"`
+	Budgets     []policyv1.PodDisruptionBudget `json:"podDisruptionBudgets,omitempty"`
+	Claims      []corev1.PersistentVolumeClaim `json:"persistentVolumeClaims,omitempty"`
+	Volumes     []corev1.PersistentVolume      `json:"persistentVolumes,omitempty"`
+	Classes     []storagev1.StorageClass       `json:"storageClasses,omitempty"`
+	CSINodes    []storagev1.CSINode            `json:"csiNodes,omitempty"`
+}
+
+// Settings are those of Karpenter's controller that scheduling depends on.
+type Settings struct {
+	offers.Settings
+	// NodeOverlay reports whether the feature gate of that name is open: without it overlays do nothing.
+	NodeOverlay bool `json:"nodeOverlay,omitempty"`
+	// CapacityBuffer says likewise that buffers take a place, which is not counted here.
+	CapacityBuffer bool `json:"capacityBuffer,omitempty"`
+	// IgnorePreferences reports whether preferences of pods count for nothing (PREFERENCE_POLICY).
+	IgnorePreferences bool `json:"ignorePreferences,omitempty"`
+	// RelaxMinValues reports whether minValues which cannot be met are lowered (MIN_VALUES_POLICY).
+	RelaxMinValues bool `json:"relaxMinValues,omitempty"`
+}
+
+// largest is how many bytes a file unpacks to at most: ten times what 10,000 nodes with 50,000
+// pods take.
+const largestCapture = 1 << 30
+
+// Encode writes a Capture as JSON in gzip, without a time, so that equal ones make equal files.
+func (c *Capture) Encode(out io.Writer) error {
+	packed := gzip.NewWriter(out)
+	if err := json.NewEncoder(packed).Encode(c); err != nil {
+		return fmt.Errorf("write the snapshot: %w", err)
+	}
+	return packed.Close()
+}
+
+// Decode reads a file that Encode wrote.
+func DecodeCapture(in io.Reader) (*Capture, error) { return decode(in, largestCapture) }
+
+func decode(in io.Reader, most int64) (*Capture, error) {
+	packed, err := gzip.NewReader(in)
+	if err != nil {
+		return nil, fmt.Errorf("it is no file of plumbline snapshot: %w", err)
+	}
+	bounded := &io.LimitedReader{R: packed, N: most}
+	c := &Capture{}
+	decoder := json.NewDecoder(bounded)
+	err = decoder.Decode(c)
+	switch {
+	case bounded.N <= 0:
+		return nil, fmt.Errorf("it unpacks to more than %d MiB", most>>20)
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return nil, errors.New("it is cut off: make it again with plumbline snapshot")
+	case c.Version != Version && c.Version != 0: // it is the first field, and is read where the others are not
+		return nil, fmt.Errorf("it is of version %d, and this plumbline reads version %d: make it again with this one", c.Version, Version)
+	case err != nil:
+		return nil, fmt.Errorf("it is no file of plumbline snapshot: %w", err)
+	case c.Version == 0:
+		return nil, errors.New("it is no file of plumbline snapshot: it has no version")
+	}
+	return c, nil
+}
+
+// settings reads those of Karpenter's controller off its Deployment, of whose variables it keeps
+// these and no other one.
+func (r *reading) settings(ctx context.Context, namespaces []string) error {
+	r.into.Settings = Settings{Settings: offers.Defaults()}
+	if len(namespaces) == 0 {
+		namespaces = []string{metav1.NamespaceAll}
+	}
+	for _, namespace := range namespaces {
+		found := &appsv1.DeploymentList{}
+		err := r.reader.List(ctx, found, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: cluster.ControllerLabels().AsSelector()})
+		if err != nil {
+			return r.may("deployments.apps", "the settings of Karpenter's controller, for which its defaults are taken", err)
+		}
+		for i := range found.Items {
+			for _, container := range found.Items[i].Spec.Template.Spec.Containers {
+				r.into.Settings.take(container.Env)
+			}
+		}
+	}
+	return nil
+}
+
+// take reads the variables of charts/karpenter/templates/deployment.yaml in
+// karpenter-provider-aws, 1.14.1. What cannot be read keeps its default, as Karpenter does not
+// start with it.
+func (s *Settings) take(variables []corev1.EnvVar) {
+	for _, v := range variables {
+		switch v.Name {
+		case "VM_MEMORY_OVERHEAD_PERCENT":
+			if percent, err := strconv.ParseFloat(v.Value, 64); err == nil {
+				s.VMMemoryOverheadPercent = percent
+			}
+		case "RESERVED_ENIS":
+			if n, err := strconv.Atoi(v.Value); err == nil {
+				s.ReservedENIs = n
+			}
+		case "PREFERENCE_POLICY":
+			s.IgnorePreferences = v.Value == "Ignore"
+		case "MIN_VALUES_POLICY":
+			s.RelaxMinValues = v.Value == "BestEffort"
+		case "FEATURE_GATES":
+			s.NodeOverlay, s.CapacityBuffer = open(v.Value, "NodeOverlay"), open(v.Value, "CapacityBuffer")
+		}
+	}
+}
+
+// open reports whether a feature gate is.
+func open(gates, name string) bool {
+	for gate := range strings.SplitSeq(gates, ",") {
+		if key, value, _ := strings.Cut(strings.TrimSpace(gate), "="); key == name {
+			return value == "true"
+		}
+	}
+	return false
+}
+
+// Region is that of the cluster's nodes; empty if none says it.
+func (c *Capture) Region() string {
+	for i := range c.Nodes {
+		if region := c.Nodes[i].Labels[corev1.LabelTopologyRegion]; region != "" {
+			return region
+		}
+	}
+	return ""
+}
+
+// page is how many objects are read at a time.
+const page = 500
+
+// Read reads a cluster. What may not be read is named in Unread; but without nodes, pods,
+// NodeClaims or definitions there is nothing to simulate, which is an error. Karpenter's Deployment is read in
+// these namespaces; without any in all of them.
+func ReadCapture(ctx context.Context, reader client.Reader, now time.Time, namespaces ...string) (*Capture, error) {
+	return ReadNodes(ctx, reader, now, func(string) bool { return true }, namespaces...)
+}
+
+// ReadNodes reads a cluster as if it had some of its nodes only, with their NodeClaims and pods.
+func ReadNodes(ctx context.Context, reader client.Reader, now time.Time, keep func(node string) bool, namespaces ...string) (*Capture, error) {
+	r := &reading{reader: reader, into: &Capture{Version: Version, TakenAt: now.UTC(), Definitions: []map[string]any{}}}
+	for _, kind := range definitionKinds() {
+		if err := r.definitions(ctx, kind); err != nil {
+			return nil, err
+		}
+	}
+	c := r.into
+	claims := kept(trimNodeClaim, func(c *karpv1.NodeClaim) bool { return keep(c.Status.NodeName) })
+	nodes := kept(trimNode, func(n *corev1.Node) bool { return keep(n.Name) })
+	pods := kept(r.pod, func(p *corev1.Pod) bool { return keep(p.Spec.NodeName) })
+	if err := r.settings(ctx, namespaces); err != nil {
+		return nil, err
+	}
+	for _, read := range []func() error{
+		func() error {
+			return must(read(ctx, r, &karpv1.NodeClaimList{}, func(l *karpv1.NodeClaimList) []karpv1.NodeClaim { return l.Items }, claims, &c.NodeClaims))
+		},
+		func() error {
+			return must(read(ctx, r, &corev1.NodeList{}, func(l *corev1.NodeList) []corev1.Node { return l.Items }, nodes, &c.Nodes))
+		},
+		func() error {
+			return must(read(ctx, r, &corev1.PodList{}, func(l *corev1.PodList) []corev1.Pod { return l.Items }, pods, &c.Pods))
+		},
+		func() error {
+			return r.may("namespaces", "namespaceSelectors of pods", read(ctx, r, &corev1.NamespaceList{}, func(l *corev1.NamespaceList) []corev1.Namespace { return l.Items }, all(trimNamespace), &c.Namespaces))
+		},
+		func() error {
+			return r.may("daemonsets.apps", "what DaemonSets take of a new node", read(ctx, r, &appsv1.DaemonSetList{}, func(l *appsv1.DaemonSetList) []appsv1.DaemonSet { return l.Items }, all(trimDaemonSet), &c.DaemonSets))
+		},
+		func() error {
+			return r.may("poddisruptionbudgets.policy", "PodDisruptionBudgets", read(ctx, r, &policyv1.PodDisruptionBudgetList{}, func(l *policyv1.PodDisruptionBudgetList) []policyv1.PodDisruptionBudget { return l.Items }, all(trimBudget), &c.Budgets))
+		},
+		func() error {
+			return r.may("persistentvolumeclaims", "zones of volumes", read(ctx, r, &corev1.PersistentVolumeClaimList{}, func(l *corev1.PersistentVolumeClaimList) []corev1.PersistentVolumeClaim { return l.Items }, all(trimClaim), &c.Claims))
+		},
+		func() error {
+			return r.may("persistentvolumes", "zones of volumes", read(ctx, r, &corev1.PersistentVolumeList{}, func(l *corev1.PersistentVolumeList) []corev1.PersistentVolume { return l.Items }, all(trimVolume), &c.Volumes))
+		},
+		func() error {
+			return r.may("storageclasses.storage.k8s.io", "zones of volumes that are not made yet", read(ctx, r, &storagev1.StorageClassList{}, func(l *storagev1.StorageClassList) []storagev1.StorageClass { return l.Items }, all(trimClass), &c.Classes))
+		},
+		func() error {
+			return r.may("csinodes.storage.k8s.io", "how many volumes a node takes", read(ctx, r, &storagev1.CSINodeList{}, func(l *storagev1.CSINodeList) []storagev1.CSINode { return l.Items }, all(trimCSINode), &c.CSINodes))
+		},
+	} {
+		if err := read(); err != nil {
+			return nil, err
+		}
+	}
+	if r.misplaced {
+		c.Unread = append(c.Unread, unknownPlace)
+	}
+	return c, nil
+}
+
+// pod keeps what is wanted of a pod.
+func (r *reading) pod(pod *corev1.Pod) corev1.Pod {
+	trimmed := trimPod(pod)
+	if isKarpenters(trimmed.Labels) && trimKarpenterPod(&trimmed) {
+		r.misplaced = true
+	}
+	return trimmed
+}
+
+// definitionKinds are those that scheduling reads. Overlays are not in each version of the CRDs.
+func definitionKinds() []schema.GroupVersionKind {
+	var kinds []schema.GroupVersionKind
+	for _, kind := range render.Kinds() {
+		kinds = append(kinds, kind.GVK)
+	}
+	return append(kinds, schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1alpha1", Kind: "NodeOverlay"})
+}
+
+type reading struct {
+	reader client.Reader
+	into   *Capture
+	// misplaced reports whether less is known of where Karpenter's pods may run than the cluster has.
+	misplaced bool
+}
+
+func (r *reading) definitions(ctx context.Context, kind schema.GroupVersionKind) error {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(kind)
+	err := read(ctx, r, list, func(l *unstructured.UnstructuredList) []unstructured.Unstructured { return l.Items },
+		all(func(o *unstructured.Unstructured) map[string]any { return trimDefinition(o) }), &r.into.Definitions)
+	switch optional := kind.Kind == "NodeOverlay"; {
+	case optional && (meta.IsNoMatchError(err) || apierrors.IsNotFound(err)):
+		return nil
+	case optional:
+		return r.may("nodeoverlays.karpenter.sh", "NodeOverlays", err)
+	}
+	return must(err)
+}
+
+// must names what could not be read, without which nothing is known.
+func must(err error) error {
+	if err != nil {
+		return fmt.Errorf("read the cluster: %w", err)
+	}
+	return nil
+}
+
+// may notes what the user may not read.
+func (r *reading) may(resource, what string, err error) error {
+	if !apierrors.IsForbidden(err) {
+		return must(err)
+	}
+	r.into.Unread = append(r.into.Unread, fmt.Sprintf("%s, as reading them is forbidden: allow list of %s", what, resource))
+	return nil
+}
+
+// trimming is what is kept of an object, and whether it is.
+type trimming[T, K any] func(*T) (K, bool)
+
+func all[T, K any](trim func(*T) K) trimming[T, K] {
+	return kept(trim, func(*T) bool { return true })
+}
+
+// kept trims the objects that are wanted.
+func kept[T, K any](trim func(*T) K, wanted func(*T) bool) trimming[T, K] {
+	return func(object *T) (trimmed K, keeps bool) {
+		if !wanted(object) {
+			return trimmed, false
+		}
+		return trim(object), true
+	}
+}
+
+// read reads the objects of a list page by page, and keeps of each what is wanted.
+func read[L client.ObjectList, T, K any](ctx context.Context, r *reading, list L, items func(L) []T, trim trimming[T, K], into *[]K) error {
+	for next := ""; ; {
+		if err := r.reader.List(ctx, list, client.Limit(page), client.Continue(next)); err != nil {
+			return err
+		}
+		found := items(list)
+		for i := range found {
+			if trimmed, keeps := trim(&found[i]); keeps {
+				*into = append(*into, trimmed)
+			}
+		}
+		if next = list.GetContinue(); next == "" {
+			return nil
+		}
+	}
+}

@@ -1,0 +1,268 @@
+package simulate
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/awslabs/operatorpkg/status"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// Commit is what is to be simulated.
+type Commit struct {
+	// Definitions are all NodePools, EC2NodeClasses and NodeOverlays as they are once the commit is
+	// in force, of any owner, with the status that they have today.
+	Definitions []map[string]any
+	// Touched are the NodeClaims that the commit ends, or has Karpenter replace.
+	Touched map[types.UID]bool
+}
+
+// CommitOf is what a Plan comes to, with what the guard holds of it: the definitions that are there
+// once it is in force, and the NodeClaims that it touches. The notes say of which nodes it cannot be
+// told.
+func CommitOf(made *plan.Plan, live plan.Live, definitions []map[string]any) (commit Commit, notes []string) {
+	gone := map[render.Ref]bool{}
+	for i := range made.Removals {
+		if c := &made.Removals[i]; !c.Orphan {
+			gone[c.Ref] = true
+		}
+	}
+	touches := func(c *plan.Change) bool { return c.Effect == plan.EffectReplace || c.Effect == plan.EffectDrain }
+	commit = commitOf(made, live, definitions, gone, touches)
+	for i := range made.Changes {
+		change := &made.Changes[i]
+		if more := change.Nodes - len(change.NodeClaims()); writes(change) && touches(change) && change.UpTo && more > 0 {
+			notes = append(notes, fmt.Sprintf("%s: up to %d more nodes are replaced, nobody can say which; their pods are not moved here", change.Ref, more))
+		}
+	}
+	return commit, notes
+}
+
+// Ending is a Plan without what is held, of which only removals touch nodes, those that have begun
+// included: no other node ends before its own pool has replaced it.
+func Ending(made *plan.Plan, live plan.Live, definitions []map[string]any) Commit {
+	gone := map[render.Ref]bool{}
+	for _, ref := range made.Leaving(live) {
+		gone[ref] = true
+	}
+	unheld := &plan.Plan{Changes: slices.DeleteFunc(slices.Clone(made.Changes), func(c plan.Change) bool { return c.Action == plan.Hold })}
+	return commitOf(unheld, live, definitions, gone, func(*plan.Change) bool { return false })
+}
+
+// writes reports whether a Change is one that a commit makes.
+func writes(change *plan.Change) bool {
+	return change.Err == nil && change.Action != plan.Drifted && change.Action != plan.None
+}
+
+func commitOf(made *plan.Plan, live plan.Live, definitions []map[string]any, gone map[render.Ref]bool, touches func(*plan.Change) bool) Commit {
+	commit, written := Commit{Touched: map[types.UID]bool{}}, map[render.Ref]*unstructured.Unstructured{}
+	for i := range made.Changes {
+		change := &made.Changes[i]
+		if !writes(change) {
+			continue
+		}
+		written[change.Ref] = cmp.Or(change.Wanted(), change.Object.Desired)
+		if !touches(change) {
+			continue
+		}
+		for _, uid := range change.NodeClaims() {
+			commit.Touched[uid] = true
+		}
+	}
+	for i := range live.NodeClaims {
+		claim := &live.NodeClaims[i]
+		if gone[render.Ref{Kind: render.NodePool, Name: claim.Pool}] {
+			commit.Touched[claim.UID] = true
+		}
+	}
+	commit.Definitions = after(definitions, written, gone)
+	return commit
+}
+
+// after are the definitions once what is written is, and what goes is gone. A definition keeps the
+// status that it has.
+func after(definitions []map[string]any, written map[render.Ref]*unstructured.Unstructured, gone map[render.Ref]bool) []map[string]any {
+	var there []map[string]any
+	known := map[render.Ref]bool{}
+	for _, definition := range definitions {
+		object := unstructured.Unstructured{Object: definition}
+		ref := render.Ref{Kind: object.GetKind(), Name: object.GetName()}
+		known[ref] = true
+		switch desired := written[ref]; {
+		case gone[ref]:
+		case desired != nil:
+			there = append(there, withStatusOf(desired.Object, definition))
+		default:
+			there = append(there, definition)
+		}
+	}
+	for _, ref := range slices.SortedFunc(maps.Keys(written), func(a, b render.Ref) int { return cmp.Compare(a.String(), b.String()) }) {
+		if !known[ref] {
+			there = append(there, withStatusOf(written[ref].Object, nil))
+		}
+	}
+	return there
+}
+
+func withStatusOf(desired, live map[string]any) map[string]any {
+	status, _ := live["status"].(map[string]any)
+	return WithStatus(desired, status)
+}
+
+// unzoned is a NodePool whose EC2NodeClass has no zones yet.
+type unzoned struct{ pool, class string }
+
+func (u unzoned) why() string {
+	return fmt.Sprintf("the zones of EC2NodeClass/%s are not known before Karpenter has found its subnets", u.class)
+}
+
+// ready has each NodePool of a commit count as Ready that will be once its EC2NodeClass is known to
+// have zones, and gives a class that is new, or whose subnets are selected otherwise, the zones of
+// one that selects the same. It names the pools that cannot be known, and notes which get no pod.
+func ready(before, after []map[string]any) (definitions []map[string]any, unknown []unzoned, notes []string) {
+	known := classesOf(before)
+	zoned := map[string]bool{}
+	for _, definition := range after {
+		object := unstructured.Unstructured{Object: definition}
+		if object.GetKind() != render.EC2NodeClass {
+			continue
+		}
+		status := zonesFor(object, known)
+		zoned[object.GetName()] = status != nil
+		definitions = append(definitions, WithStatus(definition, status))
+	}
+	for _, definition := range after {
+		object := unstructured.Unstructured{Object: definition}
+		switch class := classOf(definition); {
+		case object.GetKind() == render.EC2NodeClass:
+		case object.GetKind() != render.NodePool:
+			definitions = append(definitions, definition)
+		case !zoned[class]:
+			unknown = append(unknown, unzoned{pool: object.GetName(), class: class})
+		case unchangedAndUnready(object, before):
+			notes = append(notes, fmt.Sprintf("NodePool/%s gets no pod: it is not Ready today, and the commit does not change it", object.GetName()))
+		default:
+			definitions = append(definitions, withReady(definition))
+		}
+	}
+	return definitions, unknown, notes
+}
+
+func classesOf(definitions []map[string]any) []unstructured.Unstructured {
+	var found []unstructured.Unstructured
+	for _, definition := range definitions {
+		if object := (unstructured.Unstructured{Object: definition}); object.GetKind() == render.EC2NodeClass {
+			found = append(found, object)
+		}
+	}
+	return found
+}
+
+// zonesFor is the status that has the zones of a class: its own where it selects subnets as before,
+// or that of another that selects the same. It is nil if there is none.
+func zonesFor(class unstructured.Unstructured, known []unstructured.Unstructured) map[string]any {
+	wanted := subnetTerms(class)
+	own := func(c unstructured.Unstructured) bool { return c.GetName() == class.GetName() }
+	for _, same := range []bool{true, false} {
+		for _, candidate := range known {
+			subnets, _, _ := unstructured.NestedSlice(candidate.Object, "status", "subnets")
+			if own(candidate) != same || len(subnets) == 0 || !equality.Semantic.DeepEqual(wanted, subnetTerms(candidate)) {
+				continue
+			}
+			if same {
+				found, _, _ := unstructured.NestedMap(candidate.Object, "status")
+				return found
+			}
+			return map[string]any{"subnets": subnets}
+		}
+	}
+	return nil
+}
+
+func subnetTerms(class unstructured.Unstructured) any {
+	terms, _, _ := unstructured.NestedFieldNoCopy(class.Object, "spec", "subnetSelectorTerms")
+	return terms
+}
+
+// classOf is the EC2NodeClass that a NodePool names.
+func classOf(pool map[string]any) string {
+	name, _, _ := unstructured.NestedString(pool, "spec", "template", "spec", "nodeClassRef", "name")
+	return name
+}
+
+// WithStatus is a definition with a status in the place of its own; nil has none.
+func WithStatus(definition, status map[string]any) map[string]any {
+	definition = maps.Clone(definition)
+	delete(definition, "status")
+	if status != nil {
+		definition["status"] = status
+	}
+	return definition
+}
+
+// unchangedAndUnready reports whether a pool of today is not Ready, and that the commit leaves it and so
+// whatever keeps it from being so.
+func unchangedAndUnready(pool unstructured.Unstructured, before []map[string]any) bool {
+	for _, definition := range before {
+		live := unstructured.Unstructured{Object: definition}
+		if live.GetKind() == render.NodePool && live.GetName() == pool.GetName() {
+			return equality.Semantic.DeepEqual(live.Object["spec"], pool.Object["spec"]) && notReady(live)
+		}
+	}
+	return false
+}
+
+func notReady(object unstructured.Unstructured) bool {
+	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+	return slices.ContainsFunc(conditions, func(c any) bool {
+		fields, ok := c.(map[string]any)
+		return ok && fields["type"] == status.ConditionReady && fields["status"] == string(metav1.ConditionFalse)
+	})
+}
+
+// withReady has a NodePool be Ready, with what that hangs on (pkg/apis/v1/nodepool_status.go in
+// sigs.k8s.io/karpenter, 1.14.1), which Karpenter's scheduling asks of it.
+func withReady(pool map[string]any) map[string]any {
+	object := unstructured.Unstructured{Object: pool}
+	var conditions []any
+	for _, kind := range []string{status.ConditionReady, karpv1.ConditionTypeValidationSucceeded, karpv1.ConditionTypeNodeClassReady} {
+		conditions = append(conditions, map[string]any{
+			"type": kind, "status": string(metav1.ConditionTrue), "reason": kind, "message": "",
+			"lastTransitionTime": "2006-01-02T15:04:05Z", "observedGeneration": object.GetGeneration(),
+		})
+	}
+	return WithStatus(pool, map[string]any{"conditions": conditions})
+}
+
+// ofCronJob is the name of a Job that a CronJob has created: that of the CronJob and the minute.
+var ofCronJob = regexp.MustCompile(`^(.+)-[0-9]{8,}$`)
+
+// workloadOf is the namespace, kind and name of what owns a pod, by names that stay while its pods are replaced: that of
+// a Deployment, not of its ReplicaSet, and that of a CronJob, not of its Job.
+func workloadOf(pod *corev1.Pod) string {
+	kind, name := "Pod", pod.Name
+	if owner := metav1.GetControllerOf(pod); owner != nil {
+		kind, name = owner.Kind, owner.Name
+	}
+	hash := "-" + pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
+	switch found := ofCronJob.FindStringSubmatch(name); {
+	case kind == "ReplicaSet" && hash != "-" && strings.HasSuffix(name, hash):
+		kind, name = "Deployment", strings.TrimSuffix(name, hash)
+	case kind == "Job" && found != nil:
+		kind, name = "CronJob", found[1]
+	}
+	return strings.Join([]string{pod.Namespace, kind, name}, "/")
+}

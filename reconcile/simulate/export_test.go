@@ -1,0 +1,4 @@
+package simulate
+
+// DecodeUpTo is Decode with another limit.
+var DecodeUpTo = decode

@@ -1,0 +1,201 @@
+package simulate
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	kjson "sigs.k8s.io/json"
+
+	"github.com/plumbline-dev/plumbline/confine"
+	"github.com/plumbline-dev/plumbline/provision/cloud/offers"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
+)
+
+// fresh is how long EC2 is not asked again for its instance types, about 20 requests.
+const fresh = 12 * time.Hour
+
+// Catalogs are what EC2 offers, by region: packed, as they are for child processes.
+type Catalogs struct {
+	// Ask asks EC2 in a region.
+	Ask func(ctx context.Context, region string) (*offers.Catalog, error)
+
+	mu    sync.Mutex
+	known map[string]packed
+}
+
+// packed is a Catalog as JSON in gzip.
+type packed struct {
+	text string
+	at   time.Time
+}
+
+// of is the Catalog of a region, as it was at most half a day ago.
+func (c *Catalogs) of(ctx context.Context, region string, now time.Time) (string, error) {
+	if region == "" {
+		return "", errors.New("no node says its region (label topology.kubernetes.io/region): EC2 cannot be asked")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock() // another one that waits has the same question
+	if known, ok := c.known[region]; ok && now.Before(known.at.Add(fresh)) {
+		return known.text, nil
+	}
+	found, err := c.Ask(ctx, region)
+	if err != nil {
+		return "", fmt.Errorf("ask EC2 in %s for its instance types: %w", region, err)
+	}
+	text, err := pack(found)
+	if err != nil {
+		return "", err
+	}
+	if c.known == nil {
+		c.known = map[string]packed{}
+	}
+	c.known[region] = packed{text, now}
+	return text, nil
+}
+
+func pack(value any) (string, error) {
+	text := &bytes.Buffer{}
+	out := gzip.NewWriter(text)
+	if err := json.NewEncoder(out).Encode(value); err != nil {
+		return "", fmt.Errorf("pack a question: %w", err)
+	}
+	err := out.Close()
+	return text.String(), err
+}
+
+func unpack(text string, into any) error {
+	in, err := gzip.NewReader(strings.NewReader(text))
+	if err != nil {
+		return err
+	}
+	whole, err := io.ReadAll(in)
+	if err != nil {
+		return err
+	}
+	// Whole numbers stay so, as a cluster's definitions have them.
+	return kjson.UnmarshalCaseSensitivePreserveInts(whole, into)
+}
+
+const (
+	// JobName is what Job is known by.
+	JobName = "landing"
+	// what names it in errors.
+	what = "the simulation of where pods can go"
+	// longestReason is how long Karpenter's reason for a pod is, in bytes.
+	longestReason = 256
+)
+
+// answered is what a child process finds: no more of an Outcome is asked for.
+type answered struct {
+	Nowhere []Stranded
+	Unknown []string
+	Failed  string
+}
+
+// Job simulates in a child process: Karpenter's library, which ends a process that it does not like and takes
+// what memory it wants, is not the daemon's then.
+func Job(t *confine.Talk) error {
+	message, err := t.Receive()
+	if err != nil {
+		return err
+	}
+	question, _ := message.(map[string]any)
+	text := func(name string) string {
+		found, _ := question[name].(string)
+		return found
+	}
+	c, commit, catalog := &Capture{}, Commit{}, &offers.Catalog{}
+	if err := errors.Join(unpack(text("capture"), c), unpack(text("commit"), &commit), unpack(text("catalog"), catalog)); err != nil {
+		return err
+	}
+	answer, err := pack(lands(context.Background(), c, catalog, commit)) //nolint:forbidigo // a child has no other context
+	if err != nil {
+		return err
+	}
+	return t.Send(answer)
+}
+
+func lands(ctx context.Context, c *Capture, catalog *offers.Catalog, commit Commit) answered {
+	offered, err := offers.New(ctx, catalog, c.Settings.Settings)
+	if err != nil {
+		return answered{Failed: err.Error()}
+	}
+	out, err := Lands(ctx, c, commit, offered)
+	if err != nil {
+		return answered{Failed: err.Error()}
+	}
+	for i := range out.Nowhere {
+		out.Nowhere[i].Reason = finding.Bounded(inShort(out.Nowhere[i].Reason), longestReason)
+	}
+	return answered{Nowhere: out.Nowhere, Unknown: out.Unknown}
+}
+
+// simulate simulates in a child process, or in this one where there is no Runner.
+func simulate(ctx context.Context, runner *confine.Runner, c *Capture, catalog string, commit Commit) (answered, error) {
+	out := answered{}
+	if runner == nil {
+		offered := &offers.Catalog{}
+		if err := unpack(catalog, offered); err != nil {
+			return out, err
+		}
+		out = lands(ctx, c, offered, commit)
+	} else if err := ask(ctx, runner, c, catalog, commit, &out); err != nil {
+		return out, err
+	}
+	if out.Failed != "" {
+		return out, fmt.Errorf("%s: %s", what, out.Failed)
+	}
+	return out, nil
+}
+
+func ask(ctx context.Context, runner *confine.Runner, c *Capture, catalog string, commit Commit, out *answered) error {
+	captured, err := pack(c)
+	if err != nil {
+		return err
+	}
+	committed, err := pack(commit)
+	if err != nil {
+		return err
+	}
+	// As an owner of its own: no render waits for it, and one simulation at a time takes one of the places.
+	answer, err := runner.Ask(confine.For(ctx, JobName), what, JobName, map[string]any{"capture": captured, "commit": committed, "catalog": catalog})
+	if err != nil {
+		return err
+	}
+	text, _ := answer.(string)
+	if err := unpack(text, out); err != nil {
+		return &confine.ChildError{What: what, Err: err}
+	}
+	return nil
+}
+
+// elsewhere is how Karpenter reports that a pool is not of the kind that a pod asks for.
+const elsewhere = "incompatible requirements, "
+
+// inShort has each thing that Karpenter says of a pool once. What it says of most pools, such as that they lack a label,
+// comes last, and so does that a pool is for other pods. Else the order is always the same, whatever that of the pools.
+func inShort(reason string) string {
+	counts := map[string]int{}
+	var things []string
+	for thing := range strings.SplitSeq(reason, "; ") {
+		if counts[thing]++; counts[thing] == 1 {
+			things = append(things, thing)
+		}
+	}
+	others := func(thing string) int { return strings.Count(thing[:min(len(thing), len(elsewhere))], elsewhere) }
+	slices.SortFunc(things, func(a, b string) int {
+		return cmp.Or(cmp.Compare(others(a), others(b)), cmp.Compare(counts[a], counts[b]), cmp.Compare(a, b))
+	})
+	return strings.Join(things, "; ")
+}

@@ -1,0 +1,604 @@
+package simulate
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/karpenter/pkg/cloudprovider"
+	"sigs.k8s.io/karpenter/pkg/cloudprovider/overlay"
+	"sigs.k8s.io/karpenter/pkg/controllers/disruption"
+	"sigs.k8s.io/karpenter/pkg/controllers/nodeoverlay"
+	"sigs.k8s.io/karpenter/pkg/controllers/provisioning"
+	"sigs.k8s.io/karpenter/pkg/controllers/provisioning/scheduling"
+	"sigs.k8s.io/karpenter/pkg/controllers/state"
+	"sigs.k8s.io/karpenter/pkg/operator/options"
+	karpscheduling "sigs.k8s.io/karpenter/pkg/scheduling"
+	"sigs.k8s.io/karpenter/pkg/utils/pdb"
+	podutil "sigs.k8s.io/karpenter/pkg/utils/pod"
+	"sigs.k8s.io/karpenter/pkg/utils/resources"
+
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// Simulate says what would become of pods. Within one simulation Karpenter counts each new node as the largest instance type
+// that it may be against the limits of its pool, and leaves the pods beyond them for later. So it is repeated with the new nodes as the smallest
+// that they may be, as Lands does, until every pod has a place, or a round launches no node.
+func Run(ctx context.Context, c *Capture, commit Commit, offers Offers) (*Outcome, error) {
+	ctx = with(ctx, c.Settings)
+	if err := observe(ctx, c, offers); err != nil {
+		return nil, err
+	}
+	before, err := newWorld(ctx, c, c.Definitions, offers, nil)
+	if err != nil {
+		return nil, fmt.Errorf("the cluster as it is: %w", err)
+	}
+	s := &simulation{capture: c, commit: commit, before: before, fresh: map[string]*NewNodes{}}
+	if err := s.land(ctx, offers); err != nil {
+		return nil, err
+	}
+	if err := s.repeat(ctx, offers); err != nil {
+		return nil, err
+	}
+	s.unlaunchable(ctx, offers.Region())
+	s.price(ctx, offers)
+	s.note()
+	return s.out, nil
+}
+
+// land simulates the cluster after the commit.
+func (s *simulation) land(ctx context.Context, offers Offers) (err error) {
+	definitions, unknown, notes := ready(s.capture.Definitions, s.commit.Definitions)
+	if s.after, err = newWorld(ctx, s.capture, definitions, offers, s.commit.Touched); err != nil {
+		return fmt.Errorf("the cluster after the commit: %w", err)
+	}
+	s.out = &Outcome{}
+	for _, u := range unknown {
+		s.out.undecided(u.pool, u.why())
+		s.out.Unknown = append(s.out.Unknown, fmt.Sprintf("unavailable: NodePool/%s gets no pod here: %s", u.pool, u.why()))
+	}
+	s.out.Notes = slices.Concat(s.out.Unknown, notes)
+	return s.take(ctx)
+}
+
+// simulation is one on its way.
+type simulation struct {
+	capture *Capture
+	commit  Commit
+	// before is nil if nobody asks for it.
+	before, after *world
+	out           *Outcome
+	// pools are those of nodes, by the node's name, and touched the nodes that the commit ends.
+	pools   map[string]string
+	touched map[string]bool
+	results scheduling.Results
+	// fresh are the nodes that earlier rounds have launched, by name.
+	fresh map[string]*NewNodes
+}
+
+// repeat simulates on with the nodes that have been launched, and adds what later rounds find.
+func (s *simulation) repeat(ctx context.Context, offers Offers) error {
+	last := s
+	for round := 1; len(last.out.Nowhere) > 0 && len(last.results.NewNodeClaims) > 0; round++ {
+		if round == mostRounds {
+			s.out.Notes = append(s.out.Notes, fmt.Sprintf("not determined in %d rounds: where %d more pods go", mostRounds, len(last.out.Nowhere)))
+			s.out.Nowhere = nil
+			break
+		}
+		next := &simulation{capture: last.launched(), commit: s.commit, before: s.before, fresh: s.fresh}
+		if err := next.land(ctx, offers); err != nil {
+			return err
+		}
+		s.out.Moves, s.out.Placed = append(s.out.Moves, next.out.Moves...), append(s.out.Placed, next.out.Placed...)
+		s.out.Nowhere = next.out.Nowhere
+		last = next
+	}
+	s.out.Moves = summed(s.out.Moves)
+	s.sort()
+	s.launches(last.results.NewNodeClaims)
+	return nil
+}
+
+// summed has each way once.
+func summed(moves []Move) []Move {
+	counts := map[Move]int{}
+	for _, move := range moves {
+		pods := move.Pods
+		move.Pods = 0
+		counts[move] += pods
+	}
+	var all []Move
+	for move, n := range counts {
+		move.Pods = n
+		all = append(all, move)
+	}
+	slices.SortFunc(all, func(a, b Move) int {
+		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To), cmp.Compare(fmt.Sprint(a.New), fmt.Sprint(b.New)))
+	})
+	return all
+}
+
+// take simulates, and sorts out what became of each pod.
+func (s *simulation) take(ctx context.Context) error {
+	s.nodes()
+	leaving, err := s.leaving(ctx)
+	if err != nil {
+		return err
+	}
+	pending, err := s.pending(ctx)
+	if err != nil {
+		return err
+	}
+	results, err := s.after.schedule(ctx)
+	switch {
+	case errors.Is(err, provisioning.ErrNodePoolsNotFound):
+		s.none(leaving, pending, err)
+		return nil
+	case err != nil:
+		return fmt.Errorf("simulate the scheduling: %w", err)
+	}
+	s.results = results
+	placed := s.moves()
+	s.strand(ctx, leaving, pending, placed)
+	return nil
+}
+
+// nodes finds which pool each node is of, and which of them end.
+func (s *simulation) nodes() {
+	s.pools, s.touched = map[string]string{}, map[string]bool{}
+	for i := range s.capture.Nodes {
+		node := &s.capture.Nodes[i]
+		s.pools[node.Name] = node.Labels[karpv1.NodePoolLabelKey]
+	}
+	for i := range s.capture.NodeClaims {
+		claim := &s.capture.NodeClaims[i]
+		if s.commit.Touched[claim.UID] {
+			s.out.Ending++
+			s.touched[claim.Status.NodeName] = claim.Status.NodeName != ""
+		}
+	}
+}
+
+// leaving are the pods of nodes that end which would be scheduled again now. Those that may not
+// be evicted are noted.
+func (s *simulation) leaving(ctx context.Context) (map[client.ObjectKey]*corev1.Pod, error) {
+	limits, err := pdb.NewLimits(ctx, s.after.client)
+	if err != nil {
+		return nil, fmt.Errorf("read the PodDisruptionBudgets: %w", err)
+	}
+	found := map[client.ObjectKey]*corev1.Pod{}
+	for i := range s.capture.Pods {
+		pod := &s.capture.Pods[i]
+		if !s.touched[pod.Spec.NodeName] || !podutil.IsReschedulable(pod) {
+			continue
+		}
+		if limits.IsCurrentlyReschedulable(pod, s.after.clock, s.after.recorder) {
+			found[client.ObjectKeyFromObject(pod)] = pod
+			continue
+		}
+		why := "a PodDisruptionBudget never allows its eviction"
+		if !podutil.IsDisruptable(pod, s.after.clock, s.after.recorder) {
+			why = karpv1.DoNotDisruptAnnotationKey
+		}
+		s.out.Staying = append(s.out.Staying, Blocked{Pod: client.ObjectKeyFromObject(pod).String(), Node: pod.Spec.NodeName, Why: why})
+	}
+	s.out.Leaving = len(found)
+	return found, nil
+}
+
+// pending are the pods that wait for a place today, with the reason for which none would come;
+// empty for those that get one without the commit.
+func (s *simulation) pending(ctx context.Context) (map[client.ObjectKey]string, error) {
+	waiting := map[client.ObjectKey]string{}
+	if s.before == nil {
+		return waiting, nil
+	}
+	for i := range s.capture.Pods {
+		if pod := &s.capture.Pods[i]; podutil.IsProvisionable(pod) {
+			waiting[client.ObjectKeyFromObject(pod)] = ""
+		}
+	}
+	if len(waiting) == 0 {
+		return waiting, nil
+	}
+	results, err := s.before.schedule(ctx)
+	if errors.Is(err, provisioning.ErrNodePoolsNotFound) {
+		for key := range waiting {
+			waiting[key] = err.Error()
+		}
+		return waiting, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("simulate the scheduling of pending pods: %w", err)
+	}
+	for pod, why := range failures(results) {
+		if _, ok := waiting[client.ObjectKeyFromObject(pod)]; ok {
+			waiting[client.ObjectKeyFromObject(pod)] = why.Error()
+		}
+	}
+	for key, why := range s.before.recorder.said {
+		if _, ok := waiting[key]; ok && waiting[key] == "" {
+			waiting[key] = why
+		}
+	}
+	return waiting, nil
+}
+
+// failures are the pods that find no place. One that goes to a node which is on its way has one.
+func failures(results scheduling.Results) map[*corev1.Pod]error {
+	found := map[*corev1.Pod]error{}
+	for pod, err := range results.PodErrors {
+		var coming *disruption.UninitializedNodeError
+		if !errors.As(err, &coming) {
+			found[pod] = err
+		}
+	}
+	return found
+}
+
+// none has every pod find no place, as there is no pool left.
+func (s *simulation) none(leaving map[client.ObjectKey]*corev1.Pod, pending map[client.ObjectKey]string, err error) {
+	for key, pod := range leaving {
+		s.out.Nowhere = append(s.out.Nowhere, Stranded{Pod: key.String(), Workload: workloadOf(pod), Pool: s.pools[pod.Spec.NodeName], Node: pod.Spec.NodeName, Reason: err.Error()})
+	}
+	for key, why := range pending {
+		s.out.Nowhere = append(s.out.Nowhere, Stranded{Pod: key.String(), Already: why != "", Reason: err.Error()})
+	}
+	s.out.Notes = append(s.out.Notes, "no NodePool is left that could launch a node: Karpenter does not simulate, and what fits on the nodes that stay is up to kube-scheduler")
+	s.sort()
+}
+
+func (s *simulation) sort() {
+	slices.SortFunc(s.out.Nowhere, func(a, b Stranded) int { return cmp.Compare(a.Pod, b.Pod) })
+	slices.Sort(s.out.Placed)
+}
+
+// world is a Capture under some definitions, as Karpenter's controller would hold it.
+type world struct {
+	client   *CaptureClient
+	cloud    cloudprovider.CloudProvider
+	cluster  *state.Cluster
+	clock    *clocktesting.FakeClock
+	recorder *recorder
+	bare     *provider
+}
+
+// newWorld has Karpenter's own cache of a cluster hold a Capture. Nodes of touched NodeClaims are
+// marked as ending, which is how Karpenter treats those of a pool that was deleted.
+func newWorld(ctx context.Context, c *Capture, definitions []map[string]any, offers Offers, touched map[types.UID]bool) (*world, error) {
+	under := *c
+	under.Definitions = definitions
+	served, err := NewCaptureClient(&under)
+	if err != nil {
+		return nil, err
+	}
+	bare := &provider{client: served, offers: offers, known: map[string][]*cloudprovider.InstanceType{}, failed: map[string]error{}}
+	w := &world{client: served, bare: bare, clock: clocktesting.NewFakeClock(c.TakenAt), recorder: &recorder{said: map[types.NamespacedName]string{}, unmet: map[string]*karpv1.NodePool{}}}
+	store := nodeoverlay.NewInstanceTypeStore()
+	w.cloud = overlay.Decorate(bare, served, store)
+	w.cluster = state.NewCluster(w.clock, served, w.cloud)
+	if err := w.fill(ctx, c, touched); err != nil {
+		return nil, err
+	}
+	if c.Settings.NodeOverlay {
+		// A pool whose class is unknown is its error, and the others are evaluated all the same.
+		_, _ = nodeoverlay.NewController(w.clock, served, bare, store, w.cluster).Reconcile(ctx, reconcile.Request{})
+	}
+	return w, nil
+}
+
+func (w *world) fill(ctx context.Context, c *Capture, touched map[types.UID]bool) error {
+	var ending []string
+	for i := range c.NodeClaims {
+		claim := c.NodeClaims[i].DeepCopy()
+		w.cluster.UpdateNodeClaim(claim)
+		if touched[claim.UID] && claim.Status.ProviderID != "" {
+			ending = append(ending, claim.Status.ProviderID)
+		}
+	}
+	for i := range c.Nodes {
+		if err := w.cluster.UpdateNode(ctx, c.Nodes[i].DeepCopy()); err != nil {
+			return fmt.Errorf("node %s: %w", c.Nodes[i].Name, err)
+		}
+	}
+	for i := range c.Pods {
+		pod := &c.Pods[i]
+		if pod.Spec.NodeName == "" || pod.Spec.Affinity == nil || pod.Spec.Affinity.PodAntiAffinity == nil {
+			continue // its node has counted it
+		}
+		// One on a node that is not there counts nowhere.
+		if err := w.cluster.UpdatePod(ctx, pod); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		}
+	}
+	for i := range c.DaemonSets {
+		if err := w.cluster.UpdateDaemonSet(ctx, &c.DaemonSets[i]); err != nil {
+			return fmt.Errorf("daemonset %s/%s: %w", c.DaemonSets[i].Namespace, c.DaemonSets[i].Name, err)
+		}
+	}
+	w.cluster.MarkForDeletion(ending...)
+	return nil
+}
+
+// schedule is Karpenter's simulation of where pods would go. The nodes that end are marked for deletion, and are no
+// candidates: Karpenter leaves out a candidate that a PodDisruptionBudget blocks at the moment.
+func (w *world) schedule(ctx context.Context) (scheduling.Results, error) {
+	provisioner := provisioning.NewProvisioner(w.client, w.recorder, w.cloud, w.cluster, w.clock, nil, nil)
+	return disruption.SimulateScheduling(ctx, w.client, w.cluster, provisioner, w.clock, w.recorder, nil)
+}
+
+// observe has the offers learn the memory of instance types from the nodes that run.
+func observe(ctx context.Context, c *Capture, offers Offers) error {
+	served, err := NewCaptureClient(c)
+	if err != nil {
+		return err
+	}
+	for i := range c.NodeClaims {
+		claim, node, class := &c.NodeClaims[i], &corev1.Node{}, &awsv1.EC2NodeClass{}
+		if claim.Spec.NodeClassRef == nil || served.Get(ctx, client.ObjectKey{Name: claim.Status.NodeName}, node) != nil ||
+			served.Get(ctx, client.ObjectKey{Name: claim.Spec.NodeClassRef.Name}, class) != nil || node.Labels[karpv1.NodeRegisteredLabelKey] != "true" || !plan.Hashable(class) {
+			continue
+		}
+		if err := offers.Observe(ctx, node, claim, class); err != nil {
+			return fmt.Errorf("node %s: %w", node.Name, err)
+		}
+	}
+	return nil
+}
+
+// with has Karpenter's settings where its library looks for them, and what it logs nowhere.
+func with(ctx context.Context, s Settings) context.Context {
+	ctx = log.IntoContext(ctx, logr.Discard())
+	o := &options.Options{
+		PreferencePolicy: options.PreferencePolicyRespect, MinValuesPolicy: options.MinValuesPolicyStrict, IgnoreDRARequests: true,
+		CPURequests: 1000, FeatureGates: options.FeatureGates{ReservedCapacity: true, NodeOverlay: s.NodeOverlay, StaticCapacity: true},
+	}
+	if s.IgnorePreferences {
+		o.PreferencePolicy = options.PreferencePolicyIgnore
+	}
+	if s.RelaxMinValues {
+		o.MinValuesPolicy = options.MinValuesPolicyBestEffort
+	}
+	return options.ToContext(ctx, o)
+}
+
+// forced is the cluster in which pods that may not be evicted leave all the same, where Karpenter deletes them once the
+// terminationGracePeriod of their node is over
+// (https://karpenter.sh/docs/concepts/disruption/#terminationgraceperiod). They need a place as the others do.
+func forced(c *Capture, touched map[types.UID]bool) *Capture {
+	ends := map[string]bool{}
+	for i := range c.NodeClaims {
+		if claim := &c.NodeClaims[i]; touched[claim.UID] && claim.Spec.TerminationGracePeriod != nil {
+			ends[claim.Status.NodeName] = claim.Status.NodeName != ""
+		}
+	}
+	if len(ends) == 0 {
+		return c
+	}
+	free := *c
+	free.Pods = slices.Clone(c.Pods)
+	var some []*corev1.Pod
+	for i := range free.Pods {
+		pod := &free.Pods[i]
+		if !ends[pod.Spec.NodeName] {
+			continue
+		}
+		some = append(some, pod)
+		pod.Annotations = maps.Clone(pod.Annotations)
+		delete(pod.Annotations, karpv1.DoNotDisruptAnnotationKey)
+	}
+	free.Budgets = slices.DeleteFunc(slices.Clone(c.Budgets), func(b policyv1.PodDisruptionBudget) bool {
+		return slices.ContainsFunc(some, func(pod *corev1.Pod) bool { return guards(b, pod) })
+	})
+	return &free
+}
+
+// guards reports whether a PodDisruptionBudget is of a pod.
+func guards(budget policyv1.PodDisruptionBudget, pod *corev1.Pod) bool {
+	selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
+	return err == nil && budget.Namespace == pod.Namespace && selector.Matches(labels.Set(pod.Labels))
+}
+
+// launched is the cluster once the nodes of a simulation have come, each as the smallest that it may be, and the pods that
+// it has a place for run there: they count where others are to be spread, or kept apart, and take what a node has. A
+// pod whose node is still on its way stays where it is.
+func (s *simulation) launched() *Capture {
+	next := *s.capture
+	next.NodeClaims, next.Nodes = slices.Clone(next.NodeClaims), slices.Clone(next.Nodes)
+	at := map[client.ObjectKey]string{}
+	runs := func(pods []*corev1.Pod, node string) {
+		for _, pod := range pods {
+			at[client.ObjectKeyFromObject(pod)] = node
+		}
+	}
+	for _, existing := range s.results.ExistingNodes {
+		if existing.Node != nil {
+			runs(existing.Pods, existing.Node.Name)
+		}
+	}
+	for _, claim := range s.results.NewNodeClaims {
+		if made, node, comes := launch(claim, fmt.Sprint("what-if-", len(next.Nodes))); comes {
+			next.NodeClaims, next.Nodes = append(next.NodeClaims, made), append(next.Nodes, node)
+			if s.fresh != nil {
+				s.fresh[node.Name] = newNodes(claim)
+			}
+			runs(claim.Pods, node.Name)
+		}
+	}
+	next.Pods = slices.Clone(next.Pods)
+	for i := range next.Pods {
+		pod := &next.Pods[i]
+		if node, runs := at[client.ObjectKeyFromObject(pod)]; runs {
+			pod.Spec.NodeName, pod.Status = node, corev1.PodStatus{Phase: corev1.PodRunning}
+		}
+	}
+	return &next
+}
+
+// launch is a new node as the smallest of its pool's instance types that has an offering, with the labels that Karpenter
+// gives it.
+func launch(claim *scheduling.NodeClaim, name string) (karpv1.NodeClaim, corev1.Node, bool) {
+	var of *cloudprovider.InstanceType
+	for _, t := range claim.InstanceTypeOptions {
+		if len(t.Offerings.Available().Compatible(claim.Requirements)) > 0 && (of == nil || smaller(t, of)) {
+			of = t
+		}
+	}
+	if of == nil {
+		return karpv1.NodeClaim{}, corev1.Node{}, false
+	}
+	labels := maps.Clone(claim.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	for _, requirements := range []karpscheduling.Requirements{claim.Requirements, of.Requirements, of.Offerings.Available().Compatible(claim.Requirements).Cheapest().Requirements} {
+		for key, r := range requirements {
+			if r.Operator() == corev1.NodeSelectorOpIn && r.Len() == 1 {
+				labels[key] = r.Any()
+			}
+		}
+	}
+	labels[corev1.LabelHostname], labels[karpv1.NodePoolLabelKey] = name, claim.NodePoolName
+	labels[karpv1.NodeRegisteredLabelKey], labels[karpv1.NodeInitializedLabelKey] = "true", "true"
+	object, provider := metav1.ObjectMeta{Name: name, UID: types.UID(name), Labels: labels}, "what-if:///"+name
+	made := karpv1.NodeClaim{ObjectMeta: object, Spec: karpv1.NodeClaimSpec{NodeClassRef: claim.Spec.NodeClassRef, Taints: claim.Spec.Taints}}
+	made.Status = karpv1.NodeClaimStatus{ProviderID: provider, NodeName: name, Capacity: of.Capacity, Allocatable: of.Allocatable()}
+	node := corev1.Node{ObjectMeta: object, Spec: corev1.NodeSpec{ProviderID: provider, Taints: claim.Spec.Taints}}
+	node.Status = corev1.NodeStatus{Capacity: of.Capacity, Allocatable: of.Allocatable(), Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}
+	return made, node, true
+}
+
+// smaller reports whether an instance type has less CPU than another, or as much and less memory.
+func smaller(a, b *cloudprovider.InstanceType) bool {
+	less := func(name corev1.ResourceName) int {
+		has := a.Capacity[name]
+		return has.Cmp(b.Capacity[name])
+	}
+	return cmp.Or(less(corev1.ResourceCPU), less(corev1.ResourceMemory), cmp.Compare(a.Name, b.Name)) < 0
+}
+
+// mostRounds is how often Lands simulates at the most.
+const mostRounds = 20
+
+// Lands reports whether the pods that leave find a place, and nothing of pods that are pending today, or of
+// prices: it takes half the memory.
+//
+// Within one simulation Karpenter counts the largest instance type that a new node may come as against
+// the limits of its pool, and takes one that may come in several zones to be in each of them. It tries the pods that have no
+// place again once it knows what has come. So does this: the smallest counts as what has come, in its cheapest zone, and
+// what finds no place in a round without a new node has none.
+func Lands(ctx context.Context, c *Capture, commit Commit, offers Offers) (*Outcome, error) {
+	ctx = with(ctx, c.Settings)
+	if err := observe(ctx, c, offers); err != nil {
+		return nil, err
+	}
+	c = forced(c, commit.Touched)
+	room, err := roomOf(commit.Definitions, c)
+	if err != nil {
+		return nil, err
+	}
+	for round := 1; ; round++ {
+		s := &simulation{capture: c, commit: commit}
+		s.commit.Definitions = room.within(commit.Definitions)
+		if err := s.land(ctx, offers); err != nil {
+			return nil, err
+		}
+		if len(s.out.Nowhere) == 0 || len(s.results.NewNodeClaims) == 0 || round == mostRounds {
+			return s.out, nil
+		}
+		c = s.launched()
+	}
+}
+
+// rooms are what pools have left of their limits, by name; one without limits is not among them.
+type rooms map[string]map[string]resource.Quantity
+
+// oneNode is what each node counts against a limit of nodes.
+var oneNode = corev1.ResourceList{resources.Node: resource.MustParse("1")}
+
+// roomOf is what NodePools have left but for the nodes of a Capture, which Karpenter counts itself: of a Capture
+// with some nodes only the others are known from the status.
+func roomOf(definitions []map[string]any, c *Capture) (rooms, error) {
+	found, counted := rooms{}, map[string]corev1.ResourceList{}
+	for i := range c.Nodes {
+		pool := c.Nodes[i].Labels[karpv1.NodePoolLabelKey]
+		counted[pool] = resources.Merge(counted[pool], c.Nodes[i].Status.Capacity, oneNode)
+	}
+	for _, definition := range definitions {
+		object := unstructured.Unstructured{Object: definition}
+		limits, limited, _ := unstructured.NestedMap(definition, "spec", "limits")
+		if object.GetKind() != render.NodePool || !limited {
+			continue
+		}
+		used, _, _ := unstructured.NestedMap(definition, "status", "resources")
+		left := map[string]resource.Quantity{}
+		for name, limit := range limits {
+			l, ok := quantity(limit)
+			if !ok {
+				return nil, fmt.Errorf("the limits of NodePool/%s: %s is %v, which is no quantity", object.GetName(), name, limit)
+			}
+			if u, known := quantity(used[name]); known {
+				if u.Sub(counted[object.GetName()][corev1.ResourceName(name)]); u.Sign() > 0 {
+					l.Sub(u)
+				}
+			}
+			left[name] = l
+		}
+		found[object.GetName()] = left
+	}
+	return found, nil
+}
+
+// within are the definitions with what is left as their limits.
+func (r rooms) within(definitions []map[string]any) []map[string]any {
+	var found []map[string]any
+	for _, definition := range definitions {
+		object := unstructured.Unstructured{Object: definition}
+		if left, limited := r[object.GetName()]; limited && object.GetKind() == render.NodePool {
+			limits := map[string]any{}
+			for name, quantity := range left {
+				if quantity.Sign() < 0 {
+					quantity = resource.Quantity{}
+				}
+				limits[name] = quantity.String()
+			}
+			definition = object.DeepCopy().Object
+			_ = unstructured.SetNestedMap(definition, limits, "spec", "limits")
+		}
+		found = append(found, definition)
+	}
+	return found
+}
+
+func quantity(value any) (resource.Quantity, bool) {
+	switch v := value.(type) {
+	case string:
+		q, err := resource.ParseQuantity(v)
+		return q, err == nil
+	case int64:
+		return *resource.NewQuantity(v, resource.DecimalSI), true
+	case float64: // of a file that was read as JSON
+		q, err := resource.ParseQuantity(strconv.FormatFloat(v, 'f', -1, 64))
+		return q, err == nil
+	}
+	return resource.Quantity{}, false
+}

@@ -1,0 +1,125 @@
+package status
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/report"
+	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
+	"github.com/plumbline-dev/plumbline/reconcile/summary"
+)
+
+// TestAStoppedRolloutIsSaid: the commit fails with the pool, what resumes it and the cause, and
+// RolledOut has the same; what goes wrong in another way stays so.
+func TestAStoppedRolloutIsSaid(t *testing.T) {
+	at := metav1.Unix(5, 0)
+	failed := v1alpha1.PoolRollout{Pool: "general", Reason: v1alpha1.BrakeFailedLaunches, Message: "the nodes of 3 launches in a row have not joined the cluster", BrakedAt: &at}
+	reported, unwritten, held, proposed, changed, merged, frozen := failed, failed, failed, failed, failed, failed, failed
+	frozen.Reason, frozen.Message = v1alpha1.BrakeFrozen, "no node is replaced before ten"
+	unfrozen := frozen
+	unfrozen.Failure = "denied by a policy"
+	reported.BrakedAt = nil
+	proposed.Proposal = &v1alpha1.RevertProposal{URL: "https://git.example.com/acme/fleet/pulls/7"}
+	changed.Proposal = &v1alpha1.RevertProposal{URL: proposed.Proposal.URL, Changed: true}
+	merged.Proposal = &v1alpha1.RevertProposal{URL: proposed.Proposal.URL, Merged: true}
+	unwritten.Failure = "denied by a policy"
+	held.Pool, held.Reason, held.Message = "batch", v1alpha1.BrakeHeldByCondition, "errors: the query has a result"
+	for name, c := range map[string]struct {
+		pools  []v1alpha1.PoolRollout
+		class  State
+		want   report.State
+		text   string
+		reason string
+		words  string // what the condition ends with
+	}{
+		"all is well":      {pools: []v1alpha1.PoolRollout{{Pool: "general"}}, class: Done, want: report.Pending, text: "rolling out: 1 of 3 nodes replaced", reason: v1alpha1.ReasonRollingOut},
+		"launches fail":    {pools: []v1alpha1.PoolRollout{failed}, class: Done, want: report.Failure, text: "rollout stopped until a revert or resume-rollout, in general: the nodes of 3 launches in a row", reason: v1alpha1.ReasonRolloutBraked},
+		"while it waits":   {pools: []v1alpha1.PoolRollout{failed}, class: Working, want: report.Failure, text: "rollout stopped until a revert", reason: v1alpha1.ReasonRolloutBraked},
+		"only reported":    {pools: []v1alpha1.PoolRollout{reported}, class: Done, want: report.Failure, text: "rollout fails in general: the nodes of 3 launches", reason: v1alpha1.ReasonRolloutFailing},
+		"proposed":         {pools: []v1alpha1.PoolRollout{proposed}, class: Done, want: report.Failure, text: "rollout stopped until https://git.example.com/acme/fleet/pulls/7 is merged or resume-rollout, in general: ", reason: v1alpha1.ReasonRolloutBraked},
+		"pushed to":        {pools: []v1alpha1.PoolRollout{changed}, class: Done, want: report.Failure, text: "rollout stopped until a revert or resume-rollout, in general: ", reason: v1alpha1.ReasonRolloutBraked, words: "; the branch of https://git.example.com/acme/fleet/pulls/7 has another commit than the revert that plumbline has made: read it before you merge it"},
+		"merged already":   {pools: []v1alpha1.PoolRollout{merged}, class: Done, want: report.Failure, text: "rollout stopped until a revert or resume-rollout, in general: ", reason: v1alpha1.ReasonRolloutBraked, words: "; https://git.example.com/acme/fleet/pulls/7 was merged: if nothing resumes when that is applied, something else is to be corrected"},
+		"not written":      {pools: []v1alpha1.PoolRollout{unwritten}, class: Done, want: report.Failure, text: "rollout stopped until a revert or resume-rollout, in general: denied by a policy", reason: v1alpha1.ReasonRolloutBraked},
+		"a condition":      {pools: []v1alpha1.PoolRollout{held}, class: Done, want: report.Failure, text: "rollout held in batch: errors: the query has a result", reason: v1alpha1.ReasonRolloutBraked},
+		"a freeze":         {pools: []v1alpha1.PoolRollout{frozen}, class: Done, want: report.Pending, text: "rolling out: 1 of 3 nodes replaced: no node is replaced before ten", reason: v1alpha1.ReasonRollingOut, words: ": no node is replaced before ten"},
+		"frozen, it fails": {pools: []v1alpha1.PoolRollout{frozen, failed}, class: Done, want: report.Failure, text: "rollout stopped until a revert or resume-rollout, in general: the nodes of 3", reason: v1alpha1.ReasonRolloutBraked},
+		"not frozen":       {pools: []v1alpha1.PoolRollout{unfrozen}, class: Done, want: report.Failure, text: "rollout fails in general: denied by a policy", reason: v1alpha1.ReasonRolloutFailing},
+		"two, for two":     {pools: []v1alpha1.PoolRollout{held, failed}, class: Done, want: report.Failure, text: "rollout stopped until a revert or resume-rollout, in batch, general: ", reason: v1alpha1.ReasonRolloutBraked},
+		"a worse reason":   {pools: []v1alpha1.PoolRollout{failed}, class: Stuck, want: report.Failure, text: "waiting", reason: v1alpha1.ReasonRolloutBraked},
+		"nothing is known": {class: Done, want: report.Pending, text: "rolling out: 1 of 3 nodes replaced", reason: v1alpha1.ReasonRollingOut},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := rolling(1, 0, v1alpha1.Rollout{Revision: "main@sha1:a", Nodes: 3, Outdated: 2})
+			s.SawRollout, s.Sync.Status.PoolRollouts = true, c.pools
+			v := s.withRollout(Verdict{Class: c.class, Message: "waiting"})
+			if v.CommitState() != c.want || !strings.HasPrefix(v.CommitText(), c.text) {
+				t.Errorf("%s %q", v.CommitState(), v.CommitText())
+			}
+			s.setRolledOut()
+			if got := conditions.GetReason(s.Sync, v1alpha1.RolledOutCondition); got != c.reason || !strings.HasSuffix(conditions.GetMessage(s.Sync, v1alpha1.RolledOutCondition), c.words) {
+				t.Errorf("RolledOut has the reason %s: %s", got, conditions.GetMessage(s.Sync, v1alpha1.RolledOutCondition))
+			}
+			if c.class != Done {
+				return
+			}
+			conditions.MarkTrue(s.Sync, meta.ReadyCondition, v1alpha1.ReasonSucceeded, "applied")
+			s.Sync.Status.LastAttemptedRevision, s.Sync.Status.LastAppliedRevision = "a", "a"
+			if state := summary.StateOf(s.Sync); !state.OfNodes() || (state == summary.RollingOut) != (c.want == report.Pending) {
+				t.Errorf("the commit status is %s, and plumbline status shows %s", c.want, state)
+			}
+		})
+	}
+}
+
+// TestACommitUponAFailingRollout waits for the older one that has begun it, and that one fails; where this commit has
+// begun any of them, or none has, it fails itself.
+func TestACommitUponAFailingRollout(t *testing.T) {
+	at := metav1.Unix(5, 0)
+	of := func(pool, commit string) v1alpha1.PoolRollout {
+		p := v1alpha1.PoolRollout{Pool: pool, Reason: v1alpha1.BrakeFailedLaunches, Message: "no node joins", BrakedAt: &at}
+		if commit != "" {
+			p.Revision = "main@sha1:" + commit
+		}
+		return p
+	}
+	const stopped = "rollout stopped until a revert or resume-rollout, in "
+	for name, c := range map[string]struct {
+		rollout string
+		limit   time.Duration
+		pools   []v1alpha1.PoolRollout
+		want    string
+		older   map[string]queue.Word
+	}{
+		"its own":         {rollout: "a", pools: []v1alpha1.PoolRollout{of("x", "a")}, want: "failure " + stopped + "x: no node joins"},
+		"an older one's":  {rollout: "a", pools: []v1alpha1.PoolRollout{of("x", "0123456789"), {Pool: "y", Revision: "main@sha1:a"}}, want: "pending waits for 0123456: " + stopped + "x: no node joins", older: map[string]queue.Word{"0123456789": {State: report.Failure, Description: stopped + "x: no node joins"}}},
+		"both":            {rollout: "a", pools: []v1alpha1.PoolRollout{of("x", "b"), of("y", "a")}, want: "failure " + stopped + "x, y: no node joins"},
+		"of no commit":    {rollout: "a", pools: []v1alpha1.PoolRollout{of("x", "")}, want: "failure " + stopped + "x: no node joins"},
+		"it took long":    {rollout: "a", limit: time.Second, want: "failure not rolled out within 1s: 1 of 3 nodes replaced"},
+		"another's did":   {rollout: "b", limit: time.Second, want: "pending waits for b: not rolled out within 1s: 1 of 3 nodes replaced", older: map[string]queue.Word{"b": {State: report.Failure, Description: "not rolled out within 1s: 1 of 3 nodes replaced"}}},
+		"drift took long": {limit: time.Second, want: "failure not rolled out within 1s: 1 of 3 nodes replaced (outdated, by no commit of this NodeSync)"},
+		"nothing fails":   {rollout: "b", want: "pending rolling out: 1 of 3 nodes replaced"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := v1alpha1.Rollout{Nodes: 3, Outdated: 2}
+			if c.rollout != "" {
+				r.Revision = "main@sha1:" + c.rollout
+			}
+			s := rolling(9, c.limit, r)
+			s.SawRollout, s.Sync.Status.PoolRollouts = true, c.pools
+			v := s.withRollout(Verdict{Class: Done})
+			if got := string(v.CommitState()) + " " + v.CommitText(); got != c.want {
+				t.Errorf("%s\nwant %s", got, c.want)
+			}
+			if older := s.ended(v); len(older)+len(c.older) > 0 && !cmp.Equal(older, c.older) {
+				t.Errorf("older ones: %v, want %v", older, c.older)
+			}
+		})
+	}
+}

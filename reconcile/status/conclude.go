@@ -1,0 +1,314 @@
+package status
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
+	"golang.org/x/time/rate"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
+)
+
+// Conclude is the one place where what a pass found becomes status, events,
+// metrics, commit statuses and the time of the next pass.
+func (s *Step) Conclude(ctx context.Context) (ctrl.Result, error) {
+	s.postFinalStatus(ctx)
+	s.recallLaunches()
+	s.Redact()
+	s.Summarize()
+	notices := s.noteNotices()
+	told := s.report(ctx)
+	err := s.save(ctx)
+	if fault.Unstorable(err) {
+		told, err = true, s.saveMinimalStatus(ctx, err)
+	}
+	if denied(err) {
+		s.reportUnsaved(ctx, err)
+		told, err = true, nil
+	} else if err == nil {
+		s.unmark(ctx)
+	}
+	if !told && err == nil {
+		s.reportHistory(ctx)
+	}
+	s.notify(ctx, notices)
+	s.tell()
+	s.record(ctx)
+	s.Memory.read = nil
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	return s.result(), nil
+}
+
+// Summarize sets the conditions and the lists of the status.
+func (s *Step) Summarize() {
+	status := &s.Sync.Status
+	status.Stages = s.listStages(status.Stages)
+	for _, message := range missing(status.Stages, s.Before.Status.Stages) {
+		s.Warn(v1alpha1.ReasonReplicaMissing, message)
+	}
+	if s.SawRollout {
+		status.Rollout, status.PoolRollouts = s.Rollout, s.PoolRollouts
+		s.wakeForRollout()
+	}
+	s.noteDrift()
+	s.noteInstances()
+	s.noteTerminations()
+	if s.Sync.Keeps() { // nobody looks at nodes that end
+		status.Rollout, status.LaunchFailing, status.Instances = nil, nil, nil
+	}
+	status.OpenRemovals = 0
+	for _, removal := range status.Removals {
+		if removal.Phase != v1alpha1.RemovalHeld && !removal.Drained() {
+			status.OpenRemovals++
+		}
+	}
+	// One that was suspended before its first pass has been looked at by none.
+	unseen := s.Suspended && !conditions.Has(s.Sync, meta.ReadyCondition)
+	if !s.Elsewhere && !unseen {
+		status.ObservedGeneration = s.Sync.Generation
+	}
+	boundRemovals(status.Removals)
+	v := s.Verdict()
+	v.Message = finding.Bounded(v.Message, MaxMessage)
+	s.setWaiting(v)
+	s.setConditions(v)
+	bound(status)
+}
+
+// timestamp is the pass's time as status holds it.
+func (s *Step) timestamp() metav1.Time { return metav1.NewTime(s.Began.Truncate(time.Second)) }
+
+// setWaiting says what is waited for, and since when. What may not come by itself stays there
+// whatever the verdict: a daemon that is restarted reads off it how long that lasts.
+func (s *Step) setWaiting(v Verdict) {
+	first := s.lastingWait()
+	if v.Class == Working && len(s.Waits) > 0 {
+		wait := s.firstWait()
+		first = &wait
+	}
+	if first == nil {
+		s.Sync.Status.Waiting = nil
+		return
+	}
+	since := s.timestamp()
+	if old := s.Before.Status.Waiting; !first.Since.IsZero() {
+		since = metav1.NewTime(first.Since.Truncate(time.Second))
+	} else if old != nil && old.For == first.On {
+		since = old.Since
+	}
+	s.Sync.Status.Waiting = &v1alpha1.Waiting{For: first.On, Message: first.Message, Since: since}
+}
+
+func (s *Step) record(ctx context.Context) {
+	s.Meter.measure(s)
+	s.Metrics.RecordDuration(ctx, s.Sync, s.Began)
+	s.Metrics.RecordSuspend(ctx, s.Sync, s.Sync.Spec.Suspend)
+	s.Metrics.RecordReadiness(ctx, s.Sync)
+	s.Metrics.RecordReconciling(ctx, s.Sync)
+	s.Metrics.RecordStalled(ctx, s.Sync)
+}
+
+func (s *Step) superseded() bool { return s.Fault != nil && s.Fault.Class == fault.Superseded }
+
+// result says when the next pass comes, where no watch wakes us before.
+func (s *Step) result() ctrl.Result {
+	if s.superseded() {
+		return ctrl.Result{RequeueAfter: s.Memory.requeues.pace(s.Now(), finding.Soon)}
+	}
+	if s.Suspended || s.Elsewhere || s.Finished {
+		return ctrl.Result{}
+	}
+	for _, f := range []*fault.Error{s.Fault, fault.Classify(s.Unpulled), fault.Classify(s.Unwritten)} {
+		if f != nil && f.Class == fault.Transient {
+			s.WakeBy(s.Began.Add(s.Sync.GetRetryInterval()))
+		}
+	}
+	if s.WakeAt.IsZero() {
+		s.WakeAt = s.Began.Add(s.Sync.Spec.Interval.Duration)
+	}
+	now := s.Now()
+	return ctrl.Result{RequeueAfter: s.Memory.requeues.pace(now, s.WakeAt.Sub(now))}
+}
+
+func (s *Step) name() types.NamespacedName { return client.ObjectKeyFromObject(s.Sync) }
+
+// manyWrites is from how many changes on they are announced, since fewer are written at once. Each announcement costs a
+// write of the status and a pending commit status.
+const manyWrites = 8
+
+// Many reports whether a number of changes takes long to write.
+func Many(writes int) bool { return writes > manyWrites }
+
+// Announce writes what a pass is about to do, where that takes long: until it ends, the
+// status would go on saying Ready of the revision before. The conclusion writes over it.
+// The error is the API server's; a conflict reports that the pass goes by an old NodeSync.
+func (s *Step) Announce(ctx context.Context) error {
+	s.Redact()
+	s.SawRollout = s.Sync.Status.Rollout != nil // one that begins is recorded
+	s.setConditions(s.Verdict())
+	s.report(ctx)
+	err := s.writeStatus(ctx)
+	if denied(err) {
+		return nil // the conclusion says so
+	}
+	return err
+}
+
+// The longest messages in a status, in bytes. The API server takes 32,768 for a
+// condition, and etcd 1.5 MB for the whole object, of which there may be hundreds of
+// removals.
+const (
+	// MaxMessage is that of a condition.
+	MaxMessage        = 8 << 10
+	maxText           = 2 << 10
+	maxRemovalMessage = 512
+	// leastMessage is that of a record where the API server refuses longer ones.
+	leastMessage = 128
+	// maxEventMessage is what the API server takes for an event.
+	maxEventMessage = 1024
+)
+
+// boundRemovals cuts the messages of removals, before anything sums them up. What
+// identifies a removal is never cut: it is the record that it goes by.
+func boundRemovals(removals []v1alpha1.Removal) {
+	for i := range removals {
+		removals[i].Message = finding.Bounded(removals[i].Message, maxRemovalMessage)
+	}
+}
+
+// bound cuts what other programs, or a commit with very many mistakes, have made too
+// long for a status. Conditions are cut before they are set: one whose message changes
+// counts as new.
+func bound(s *v1alpha1.NodeSyncStatus) {
+	for i := range s.Stages {
+		s.Stages[i].Message = finding.Bounded(s.Stages[i].Message, maxText)
+	}
+	for i := range s.Reported {
+		s.Reported[i].Failure = finding.Bounded(s.Reported[i].Failure, maxRemovalMessage)
+	}
+	boundRollouts(s.PoolRollouts, maxRemovalMessage)
+	if s.Waiting != nil {
+		s.Waiting.Message = finding.Bounded(s.Waiting.Message, maxText)
+	}
+	if k := s.Karpenter; k != nil && k.Target != nil {
+		k.Target.Message = finding.Bounded(k.Target.Message, maxText)
+	}
+}
+
+// boundRollouts cuts the messages of stopped rollouts to so many bytes.
+func boundRollouts(rollouts []v1alpha1.PoolRollout, most int) {
+	for i := range rollouts {
+		p := &rollouts[i]
+		p.Message, p.Failure = finding.Bounded(p.Message, most), finding.Bounded(p.Failure, most)
+		if p.Proposal != nil {
+			p.Proposal.Message = finding.Bounded(p.Proposal.Message, most)
+		}
+	}
+}
+
+// save writes the finalizer and the status, each only where it changed. The
+// status goes with the resourceVersion it was made from: it is the record of
+// removals, and a stale pass must not overwrite one.
+func (s *Step) save(ctx context.Context) error {
+	if !equality.Semantic.DeepEqual(s.stored().Finalizers, s.Sync.Finalizers) {
+		after := s.stored().DeepCopy()
+		after.Finalizers = s.Sync.Finalizers
+		if err := s.Client.Patch(ctx, after, s.patch()); err != nil {
+			return s.stale(err)
+		}
+		s.written(after)
+		if !controllerutil.ContainsFinalizer(after, v1alpha1.Finalizer) {
+			return nil
+		}
+	}
+	return s.stale(s.writeStatus(ctx))
+}
+
+// writeStatus writes the status where it has changed.
+func (s *Step) writeStatus(ctx context.Context) error {
+	status := s.Sync.Status.DeepCopy()
+	if equality.Semantic.DeepEqual(&s.stored().Status, status) {
+		return nil
+	}
+	after := s.stored().DeepCopy()
+	after.Status = *status
+	if err := s.Client.Status().Patch(ctx, after, s.patch()); err != nil {
+		s.Meter.Unwritten(s.name(), err)
+		return err
+	}
+	s.written(after)
+	return nil
+}
+
+// stored is the NodeSync as the API server has it, as far as this pass knows.
+func (s *Step) stored() *v1alpha1.NodeSync { return cmp.Or(s.Stored, s.Before) }
+
+func (s *Step) patch() client.Patch {
+	return client.MergeFromWithOptions(s.stored(), client.MergeFromWithOptimisticLock{})
+}
+
+// written notes what the API server has now.
+func (s *Step) written(after *v1alpha1.NodeSync) {
+	s.Saves++
+	s.Stored, s.Memory.Saved = after, after.ResourceVersion
+	s.Sync.ResourceVersion = after.ResourceVersion
+}
+
+// stale turns a lost race into another look: no status was written. Events about what the
+// pass has written to the cluster are kept.
+func (s *Step) stale(err error) error {
+	if err == nil || apierrors.IsNotFound(err) {
+		return nil
+	}
+	if apierrors.IsConflict(err) {
+		s.Fault = fault.Classify(err)
+		s.Notes = slices.DeleteFunc(s.Notes, func(n finding.Note) bool { return !n.Written })
+		return nil
+	}
+	return err
+}
+
+// A pass may ask for the next one at once, and most that do are through with it after
+// a few. What asks for it again and again, for whatever reason, gets one each
+// requeueEvery after the first requeueBurst.
+const (
+	requeueEvery = time.Second
+	requeueBurst = 20
+)
+
+// requeueLimiter bounds how often passes over one NodeSync follow each other at once. The zero
+// value has let none through yet.
+type requeueLimiter struct{ limit *rate.Limiter }
+
+// pace is how long to wait where a pass is wanted after a time: that, or longer where
+// too many have been wanted at once.
+func (l *requeueLimiter) pace(now time.Time, wanted time.Duration) time.Duration {
+	if wanted >= requeueEvery {
+		return wanted
+	}
+	if l.limit == nil {
+		l.limit = rate.NewLimiter(rate.Every(requeueEvery), requeueBurst)
+	}
+	next := l.limit.ReserveN(now, 1)
+	wait := next.DelayFrom(now)
+	if wait > requeueEvery {
+		next.CancelAt(now) // passes that a watch wakes meanwhile do not add up
+		wait = requeueEvery
+	}
+	return max(wanted, wait, time.Millisecond)
+}

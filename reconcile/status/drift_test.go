@@ -1,0 +1,283 @@
+package status
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fluxcd/pkg/runtime/conditions"
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/apply"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/report"
+	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+var general = render.Ref{Kind: render.NodePool, Name: "general"}
+
+// TestDriftsOf: what another client has changed, and whether this pass has put it right.
+func TestDriftsOf(t *testing.T) {
+	edited := plan.Change{Ref: general, Drift: true, Live: &unstructured.Unstructured{}, Editors: []string{"kubectl-edit"}, Fields: []plan.Field{{Path: "spec.weight", From: "7"}, {Path: "spec.limits.cpu", From: "200", To: "100"}}}
+	with := func(c plan.Change, action plan.Action) plan.Change { c.Action = action; return c }
+	for name, c := range map[string]struct {
+		change  plan.Change
+		written bool
+		want    []Drift
+	}{
+		"corrected":               {with(edited, plan.Update), true, []Drift{{Ref: general, What: "spec.weight: absent → 7; spec.limits.cpu: 100 → 200", By: []string{"kubectl-edit"}, Corrected: true}}},
+		"reported":                {with(edited, plan.Drifted), false, []Drift{{Ref: general, What: "spec.weight: absent → 7; spec.limits.cpu: 100 → 200", By: []string{"kubectl-edit"}, Reported: true}}},
+		"deleted":                 {plan.Change{Ref: general, Drift: true, Action: plan.Create}, true, []Drift{{Ref: general, What: "deleted", Corrected: true}}},
+		"of Git":                  {plan.Change{Ref: general, Action: plan.Update, Live: &unstructured.Unstructured{}}, true, []Drift{}},
+		"edited while it is held": {plan.Change{Ref: general, Action: plan.Hold, Live: &unstructured.Unstructured{}, Editors: edited.Editors, Edited: edited.Fields[:1], Fields: edited.Fields}, false, []Drift{{Ref: general, What: "spec.weight: absent → 7", By: edited.Editors}}},
+		"held":                    {plan.Change{Ref: general, Action: plan.Hold, Live: &unstructured.Unstructured{}, Fields: edited.Fields}, false, []Drift{}},
+		"taken back from a drain": {plan.Change{Ref: general, Drift: true, Action: plan.TakeBack, Reason: plan.ReasonReturned, Live: &unstructured.Unstructured{}, Fields: edited.Fields}, true, []Drift{}},
+		"and edited meanwhile":    {plan.Change{Ref: general, Drift: true, Action: plan.TakeBack, Reason: plan.ReasonReturned, Live: &unstructured.Unstructured{}, Editors: edited.Editors, Fields: edited.Fields[:1]}, true, []Drift{{Ref: general, What: "spec.weight: absent → 7", By: edited.Editors, Corrected: true}}},
+		"only the fields' owner":  {plan.Change{Ref: general, Drift: true, Action: plan.Update, Reason: plan.ReasonOwnership, Live: &unstructured.Unstructured{}}, true, []Drift{}},
+	} {
+		var written []apply.Written
+		if c.written {
+			written = []apply.Written{{Ref: general}}
+		}
+		if diff := cmp.Diff(c.want, DriftsOf(&plan.Plan{Changes: []plan.Change{c.change}}, written)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// TestDriftIsKeptForADay: what differs stays from pass to pass with its first time; what was put
+// right is named for a day.
+func TestDriftIsKeptForADay(t *testing.T) {
+	sync := &v1alpha1.NodeSync{}
+	pass := func(at int64, drifts ...Drift) (list string) {
+		before := sync.DeepCopy()
+		s := &Step{Sync: sync, Before: before, Began: time.Unix(at, 0), Found: Found{Drifts: append([]Drift{}, drifts...)}}
+		s.noteDrift()
+		for _, o := range sync.Status.Drift {
+			list += fmt.Sprintf("%s %s since %d", o.Name, o.Message, o.Since.Unix())
+			if o.CorrectedAt != nil {
+				list += fmt.Sprintf(" corrected %d", o.CorrectedAt.Unix())
+			}
+			list += ";"
+		}
+		update, _ := s.sayDrift(queue.Update{})
+		return list + " " + string(update.State) + ": " + update.Description
+	}
+	const day = 24 * 60 * 60
+	open := Drift{Ref: general, What: "spec.weight: 1 → 7", By: []string{"kubectl-edit"}}
+	corrected := open
+	corrected.Corrected = true
+	for _, step := range []struct{ got, want string }{
+		{pass(1), " success: no drift"},
+		{pass(2, open), "general spec.weight: 1 → 7 since 2; failure: 1 object differs: NodePool/general spec.weight: 1 → 7 by kubectl-edit"},
+		{pass(3, open), "general spec.weight: 1 → 7 since 2; failure: 1 object differs: NodePool/general spec.weight: 1 → 7 by kubectl-edit"},
+		{pass(4, corrected), "general spec.weight: 1 → 7 since 2 corrected 4; success: no drift; edits corrected: NodePool/general spec.weight: 1 → 7 by kubectl-edit"},
+		{pass(5), "general spec.weight: 1 → 7 since 2 corrected 4; success: no drift; edits corrected: NodePool/general spec.weight: 1 → 7 by kubectl-edit"},
+		{pass(9, open), "general spec.weight: 1 → 7 since 9; failure: 1 object differs: NodePool/general spec.weight: 1 → 7 by kubectl-edit"},
+		{pass(10), "general spec.weight: 1 → 7 since 9 corrected 10; success: no drift; edits corrected: NodePool/general spec.weight: 1 → 7 by kubectl-edit"},
+		{pass(10 + day), " success: no drift"},
+	} {
+		if diff := cmp.Diff(step.want, step.got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+}
+
+// TestNodesThatDriftByNoCommitAreDrift, and those of a commit's rollout are not.
+func TestNodesThatDriftByNoCommitAreDrift(t *testing.T) {
+	for revision, want := range map[string]report.State{"": report.Failure, "main@sha1:a": report.Success} {
+		sync := &v1alpha1.NodeSync{}
+		sync.Status.Rollout = &v1alpha1.Rollout{Revision: revision, Nodes: 1, Outdated: 1, Since: metav1.Now()}
+		s := &Step{Sync: sync, Before: sync, Found: Found{Drifts: []Drift{}}}
+		if update, said := s.sayDrift(queue.Update{}); !said || update.State != want || update.Subject != queue.Drift {
+			t.Errorf("%q: %+v", revision, update)
+		}
+	}
+}
+
+// TestAppliedIsSaidOfWhatIsApplied, whatever the nodes do, and of all of it: charts and removals, too.
+func TestAppliedIsSaidOfWhatIsApplied(t *testing.T) {
+	broken := &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonUpgradeFailed, Err: errors.New("no such version")}
+	var frozen, unpooled Found
+	frozen.Wait("charts", "this waits: not before ten")
+	unpooled.Wait("NodePool/general", "not Ready")
+	const is = "main@sha1:a"
+	for name, c := range map[string]struct {
+		applied  string
+		found    Found
+		removals []v1alpha1.Removal
+		state    report.State
+		want     report.State
+	}{
+		"nodes are replaced":       {applied: is, state: report.Pending, want: report.Success},
+		"all is done":              {applied: is, state: report.Success, want: report.Success},
+		"a pool is not Ready yet":  {applied: is, found: unpooled, state: report.Pending, want: report.Success},
+		"a pool is removed":        {applied: is, removals: []v1alpha1.Removal{{Phase: v1alpha1.RemovalDraining}}, state: report.Pending, want: report.Success},
+		"another was applied":      {applied: "main@sha1:b", state: report.Pending, want: report.Pending},
+		"a part of it is held":     {applied: is, found: Found{Held: []Held{{}}}, state: report.Failure, want: report.Failure},
+		"a removal is held":        {applied: is, removals: []v1alpha1.Removal{{Phase: v1alpha1.RemovalHeld}}, state: report.Failure, want: report.Failure},
+		"the charts are refused":   {applied: is, found: Found{NotUpgraded: broken}, state: report.Failure, want: report.Failure},
+		"they cannot be pulled":    {applied: is, found: Found{Unpulled: broken}, state: report.Failure, want: report.Failure},
+		"nor corrected":            {applied: is, found: Found{Unkept: broken}, state: report.Failure, want: report.Failure},
+		"they wait for a window":   {applied: is, found: frozen, state: report.Pending, want: report.Pending},
+		"something is not written": {applied: is, found: Found{Unwritten: broken}, state: report.Failure, want: report.Failure},
+		"refused, before apply":    {applied: "main@sha1:b", state: report.Failure, want: report.Failure},
+	} {
+		sync := &v1alpha1.NodeSync{}
+		sync.Status.LastAppliedRevision, sync.Status.Removals = c.applied, c.removals
+		s := &Step{Sync: sync, Before: sync, Found: c.found}
+		s.Commit = "a"
+		if update, said := s.sayApplied(queue.Update{State: c.state}, s.Verdict()); !said || update.State != c.want || update.Subject != queue.Applied {
+			t.Errorf("%s: %t %+v", name, said, update)
+		}
+	}
+}
+
+// TestNodeDriftNamesItsInputs: the status on a commit says what nodes drift by, if not by its changes.
+func TestNodeDriftNamesItsInputs(t *testing.T) {
+	sync := &v1alpha1.NodeSync{}
+	sync.Status.Rollout = &v1alpha1.Rollout{Nodes: 3, Outdated: 3, Reasons: []string{"AMIDrift", "NodePoolDrifted"}, Inputs: []v1alpha1.DriftInput{
+		{Pool: "a", Reason: "AMIDrift", From: "ami-1", To: "ami-2 (al2023@latest)"}, {Pool: "b", Reason: "AMIDrift", From: "ami-1", To: "ami-2 (al2023@latest)"},
+	}}
+	s := &Step{Sync: sync, Before: sync.DeepCopy(), Found: Found{Drifts: []Drift{}}}
+	update, _ := s.sayDrift(queue.Update{})
+	if want := "nodes are outdated by no commit of this NodeSync: AMIDrift: ami-1 → ami-2 (al2023@latest); NodePoolDrifted"; update.Description != want || update.State != report.Failure {
+		t.Errorf("%s: %s", update.State, update.Description)
+	}
+}
+
+// TestInstancesThatDiffer are in the status with since when, in a condition with an event when they
+// change, and in the commit status about drift; no more once none differs, or nobody compares.
+func TestInstancesThatDiffer(t *testing.T) {
+	one := v1alpha1.DriftedInstance{ID: "i-1", NodeClaim: "general-1", Pool: "general", Message: "tag team is missing"}
+	other := v1alpha1.DriftedInstance{ID: "i-2", Pool: "general", Message: "no NodeClaim has it"}
+	const denied = "AWS denies ec2:DescribeInstances"
+	old := metav1.NewTime(time.Unix(500, 0))
+	before := one
+	before.Since = old
+	known := &v1alpha1.InstanceDrift{Count: 1, Instances: []v1alpha1.DriftedInstance{before}}
+	for name, tc := range map[string]struct {
+		before, found *v1alpha1.InstanceDrift
+		drifts        []Drift
+		// since are those of the status, by ID.
+		since  map[string]int64
+		says   string
+		state  report.State
+		events int
+	}{
+		"none":                 {nil, &v1alpha1.InstanceDrift{}, []Drift{}, map[string]int64{}, "no drift", report.Success, 0},
+		"one":                  {nil, &v1alpha1.InstanceDrift{Count: 1, Instances: []v1alpha1.DriftedInstance{one}}, []Drift{}, map[string]int64{"i-1": 1000}, "1 instance differs: i-1 of general: tag team is missing", report.Failure, 1},
+		"one more":             {known, &v1alpha1.InstanceDrift{Count: 2, Instances: []v1alpha1.DriftedInstance{one, other}}, []Drift{}, map[string]int64{"i-1": 500, "i-2": 1000}, "2 instances differ: i-1 of general: tag team is missing; i-2 of general: no NodeClaim has it", report.Failure, 1},
+		"it is mended":         {known, &v1alpha1.InstanceDrift{}, []Drift{}, map[string]int64{}, "no drift", report.Success, 0},
+		"nobody knows yet":     {known, nil, []Drift{}, map[string]int64{"i-1": 500}, "1 instance differs: i-1 of general: tag team is missing", report.Failure, 0},
+		"they are unavailable": {known, &v1alpha1.InstanceDrift{Failure: denied}, []Drift{}, map[string]int64{}, "no drift; instances unavailable: " + denied, report.Success, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sync := &v1alpha1.NodeSync{}
+			if sync.Status.Instances = tc.before; tc.before != nil {
+				(&Step{Sync: sync, Before: &v1alpha1.NodeSync{}}).setInstanceDrift()
+			}
+			s := &Step{Sync: sync.DeepCopy(), Before: sync, Began: time.Unix(1000, 0)}
+			s.Instances, s.Drifts = tc.found, tc.drifts
+			s.Now = func() time.Time { return s.Began }
+			s.noteInstances()
+			s.setInstanceDrift()
+			since := map[string]int64{}
+			if drift := s.Sync.Status.Instances; drift != nil {
+				for _, i := range drift.Instances {
+					since[i.ID] = i.Since.Unix()
+				}
+			}
+			if diff := cmp.Diff(tc.since, since); diff != "" {
+				t.Errorf("since (-want +got):\n%s", diff)
+			}
+			u, said := s.sayDrift(queue.Update{})
+			if !said || u.Description != tc.says || u.State != tc.state {
+				t.Errorf("said %t: %s %q", said, u.State, u.Description)
+			}
+			if got := conditions.IsTrue(s.Sync, v1alpha1.InstanceDriftCondition); got != (tc.state == report.Failure) {
+				t.Errorf("condition %t", got)
+			}
+			if len(s.Notes) != tc.events {
+				t.Errorf("events: %v", s.Notes)
+			}
+		})
+	}
+}
+
+// TestTerminationsThatAreStalled are in the status, a condition with an event when they change, and the drift status of the
+// commit, until they are over; a pass that has not come so far leaves what was there without its command.
+func TestTerminationsThatAreStalled(t *testing.T) {
+	one := v1alpha1.Termination{
+		Kind: "NodeClaim", Name: "general-1", Node: "ip-1", Pool: "general", Since: metav1.NewTime(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)),
+		Message: "waits for PodDisruptionBudget shop/web", BreakGlass: &v1alpha1.BreakGlass{Command: "kubectl …"},
+	}
+	const words = "1 node is terminating for longer than expected: NodeClaim/general-1 (node ip-1) since 2026-01-01T12:00:00Z: waits for PodDisruptionBudget shop/web"
+	var many []v1alpha1.Termination
+	for range 30 {
+		many = append(many, one)
+	}
+	for name, tc := range map[string]struct {
+		before, found []v1alpha1.Termination
+		count         int32
+		says          string
+		events        int
+	}{
+		"none":             {nil, []v1alpha1.Termination{}, 0, "", 0},
+		"one":              {nil, []v1alpha1.Termination{one}, 1, words, 1},
+		"still":            {[]v1alpha1.Termination{one}, []v1alpha1.Termination{one}, 1, words, 0},
+		"not looked at":    {[]v1alpha1.Termination{one}, nil, 1, words, 0},
+		"it is over":       {[]v1alpha1.Termination{one}, []v1alpha1.Termination{}, 0, "", 0},
+		"more than twenty": {nil, many, 30, "30 nodes are terminating for longer than expected: ", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sync := &v1alpha1.NodeSync{}
+			sync.Status.Terminations, sync.Status.StalledTerminations = tc.before, int32(len(tc.before))
+			(&Step{Sync: sync, Before: &v1alpha1.NodeSync{}}).setTerminationStalled()
+			s := &Step{Sync: sync.DeepCopy(), Before: sync, Began: time.Unix(1000, 0)}
+			s.Terminations, s.Drifts = tc.found, []Drift{}
+			s.Now = func() time.Time { return s.Began }
+			s.noteTerminations()
+			s.setTerminationStalled()
+			status := s.Sync.Status
+			if status.StalledTerminations != tc.count || len(status.Terminations) != min(int(tc.count), maxTerminations) {
+				t.Errorf("%d, of which %d are named", status.StalledTerminations, len(status.Terminations))
+			}
+			if got := conditions.GetMessage(s.Sync, v1alpha1.TerminationStalledCondition); !strings.HasPrefix(got, tc.says) || (got == "") != (tc.says == "") {
+				t.Errorf("got  %q\nwant %q", got, tc.says)
+			}
+			if tc.count > 0 && (status.Terminations[0].BreakGlass == nil) != (tc.found == nil) {
+				t.Errorf("the command: %+v", status.Terminations[0].BreakGlass)
+			}
+			if len(s.Notes) != tc.events {
+				t.Errorf("events: %+v", s.Notes)
+			}
+			update, _ := s.sayDrift(queue.Update{})
+			want := report.Success
+			if tc.count > 0 {
+				want = report.Failure
+			}
+			if update.State != want || tc.count == 1 && update.Description != words {
+				t.Errorf("drift: %s: %s", update.State, update.Description)
+			}
+		})
+	}
+}
+
+// TestTerminationsWhileAllNodesAreRemoved are reported by the removals.
+func TestTerminationsWhileAllNodesAreRemoved(t *testing.T) {
+	sync := &v1alpha1.NodeSync{Spec: v1alpha1.NodeSyncSpec{Drain: true}}
+	sync.Status.Terminations, sync.Status.StalledTerminations = []v1alpha1.Termination{{Kind: "NodeClaim", Name: "general-1"}}, 1
+	s := &Step{Sync: sync, Before: sync.DeepCopy()}
+	s.noteTerminations()
+	if len(sync.Status.Terminations) != 0 || sync.Status.StalledTerminations != 0 {
+		t.Errorf("%+v", sync.Status.Terminations)
+	}
+}

@@ -1,0 +1,330 @@
+package status
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/dustin/go-humanize/english"
+	"github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/redact"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// tell sends the pass's events, and one for a verdict that nothing else has told.
+func (s *Step) tell() {
+	for _, n := range s.Notes {
+		if n.Reason == v1alpha1.ReasonApplied {
+			s.Memory.applied = s.revision()
+		}
+		s.Events.AnnotatedEventf(s.Sync, s.eventAnnotations(), n.Type, n.Reason, "%s", finding.Bounded(s.Memory.Hide(n.Message), maxEventMessage))
+	}
+	after, before := conditions.Get(s.Sync, meta.ReadyCondition), conditions.Get(s.Before, meta.ReadyCondition)
+	if after == nil || s.superseded() || s.Finished || sameWords(before, after) {
+		return
+	}
+	kind := corev1.EventTypeNormal
+	switch {
+	case after.Status == metav1.ConditionUnknown:
+		return // at work: the status says on what, and each write has its event
+	case after.Status == metav1.ConditionFalse:
+		kind, s.Memory.applied = corev1.EventTypeWarning, ""
+	case s.Memory.applied != "" && s.Memory.applied == s.revision():
+		return // as was to be expected of what was applied
+	case before != nil && before.Status == metav1.ConditionTrue:
+		return // a commit that changed nothing of it
+	}
+	s.Events.AnnotatedEventf(s.Sync, s.eventAnnotations(), kind, after.Reason, "%s", finding.Bounded(after.Message, maxEventMessage))
+}
+
+// sameWords reports whether two conditions, of which the first may be missing, say
+// the same.
+func sameWords(a, b *metav1.Condition) bool {
+	return a != nil && a.Status == b.Status && a.Reason == b.Reason && a.Message == b.Message
+}
+
+// eventAnnotations are what Flux's notification-controller shows beside an event: it takes those with the prefix of
+// the object's API group.
+func (s *Step) eventAnnotations() map[string]string {
+	annotations := map[string]string{v1alpha1.RevisionAnnotation: s.Sync.Status.LastAttemptedRevision, v1alpha1.ClusterAnnotation: s.Cluster}
+	maps.DeleteFunc(annotations, func(_, value string) bool { return value == "" })
+	if len(annotations) == 0 {
+		return nil
+	}
+	return annotations
+}
+
+// hidden is what came out of Secrets, which no message repeats. The zero value hides
+// nothing.
+type hidden struct {
+	values, credentials remembered
+	// public reports whether an object, as kind/name, is known to all who see Git: its name is kept.
+	public func(object string) bool
+}
+
+// remembered are the secrets of the last pass that had other ones, and of the one
+// before: a controller that runs with the latter may still be reported.
+type remembered struct {
+	last     []string
+	redactor redact.Redactor
+}
+
+// addValues hides what came into the chart's values.
+func (h *hidden) addValues(secrets []string) { h.values.add(secrets, redact.Values) }
+
+// addCredentials hides what opens the source and the registries.
+func (h *hidden) addCredentials(secrets []string) { h.credentials.add(secrets, redact.Credentials) }
+
+func (r *remembered) add(secrets []string, hide func(...string) redact.Redactor) {
+	if slices.Equal(r.last, secrets) {
+		return
+	}
+	r.redactor = hide(append(slices.Clone(r.last), secrets...)...)
+	r.last = slices.Clone(secrets)
+}
+
+// named is what may be a definition, as messages name it.
+var named = regexp.MustCompile(`(?:NodePool|EC2NodeClass)/[a-z0-9](?:[-.a-z0-9]*[a-z0-9])?`)
+
+// hide takes all of them out of a message, and writes out what would not be seen in it. The names
+// of definitions are public, and stay whatever is in them: hiding a part of one would confirm that
+// it is a Secret's.
+func (h *hidden) hide(message string) string {
+	var out strings.Builder
+	from := 0
+	for _, at := range named.FindAllStringIndex(message, -1) {
+		name := message[at[0]:at[1]]
+		if h.public == nil || h.redacted(name) == name || !h.public(name) {
+			continue
+		}
+		out.WriteString(h.redacted(message[from:at[0]]) + name)
+		from = at[1]
+	}
+	out.WriteString(h.redacted(message[from:]))
+	return redact.Visible(out.String())
+}
+
+func (h *hidden) redacted(message string) string {
+	return h.values.redactor.Hide(h.credentials.redactor.Hide(message))
+}
+
+// fault is an error without what is hidden, of the class that it had. What is wrong with a
+// commit by itself stays as it is: hiding a value in it would confirm that it is a Secret's.
+func (h *hidden) fault(err *fault.Error) *fault.Error {
+	if err == nil {
+		return nil
+	}
+	hide := h.hide
+	if err.OnlyGit() {
+		hide = redact.Visible
+	}
+	if hide(err.Error()) == err.Error() {
+		return err
+	}
+	return err.Map(hide)
+}
+
+// error is an error without what is hidden, classified as it was.
+func (h *hidden) error(err error) error {
+	if err == nil || h.hide(err.Error()) == err.Error() {
+		return err
+	}
+	classified := fault.Classify(err)
+	if hidden := h.fault(classified); hidden != classified {
+		return hidden
+	}
+	return err
+}
+
+// HideValues hides what came into the chart's values, from now on.
+func (m *Memory) HideValues(secrets []string) { m.hidden.addValues(secrets) }
+
+// HideCredential hides one of those that open the source and the registries. All of a
+// pass are hidden once it is concluded, and until another pass has read other ones.
+func (m *Memory) HideCredential(secret string) {
+	if !slices.Contains(m.read, secret) {
+		m.read = append(m.read, secret)
+	}
+}
+
+// Hide takes all of them out of a message, and writes out what would not be seen in it.
+func (m *Memory) Hide(message string) string { return m.hidden.hide(message) }
+
+// Redact takes what came out of Secrets from all that a pass has found, before any of it is
+// reported, and writes out what would not be seen. Text that is made after it goes through
+// Memory.Hide.
+func (s *Step) Redact() {
+	s.Memory.hidden.addCredentials(s.Memory.read)
+	s.Memory.hidden.public = public(s.Set, s.Before.Status.Removals)
+	s.Memory.hidden.found(reflect.ValueOf(&s.Found).Elem())
+	s.Memory.hidden.status(reflect.ValueOf(&s.Sync.Status).Elem())
+}
+
+// public returns what reports whether an object is in Git, or was until it was removed.
+func public(set *render.Set, removals []v1alpha1.Removal) func(object string) bool {
+	return func(object string) bool {
+		return set != nil && slices.ContainsFunc(set.Objects, func(o render.Object) bool { return o.Ref.String() == object }) ||
+			slices.ContainsFunc(removals, func(r v1alpha1.Removal) bool { return removalName(r) == object })
+	}
+}
+
+// notRedacted is the tag of names, by which an object is known: a Secret may hold
+// their very words.
+const notRedacted = "-"
+
+// found redacts every string and every error in a value, whatever fields it has.
+func (h *hidden) found(v reflect.Value) {
+	switch {
+	case v.Type() == reflect.TypeFor[*fault.Error]():
+		v.Set(reflect.ValueOf(h.fault(v.Interface().(*fault.Error))))
+	case v.Type() == reflect.TypeFor[error]():
+		if err, ok := v.Interface().(error); ok {
+			v.Set(reflect.ValueOf(h.error(err)))
+		}
+	case v.Type() == reflect.TypeFor[string]():
+		v.SetString(h.hide(v.String()))
+	default:
+		h.within(v, h.found, func(f reflect.StructField) bool { return f.Tag.Get("redact") != notRedacted })
+	}
+}
+
+// status redacts the messages of a NodeSync's status. What identifies something is
+// never redacted there: removals go by it.
+func (h *hidden) status(v reflect.Value) {
+	if v.Type() == reflect.TypeFor[string]() {
+		v.SetString(h.hide(v.String()))
+		return
+	}
+	h.within(v, h.status, func(f reflect.StructField) bool {
+		if f.Type != reflect.TypeFor[string]() {
+			return f.Tag.Get("redact") != notRedacted
+		}
+		return f.Name == "Message" || f.Name == "Failure" || f.Tag.Get("redact") == "hide"
+	})
+}
+
+// within redacts what a value is made of; of a struct the exported fields that are
+// chosen.
+func (h *hidden) within(v reflect.Value, redact func(reflect.Value), chosen func(reflect.StructField) bool) {
+	switch v.Kind() { //nolint:exhaustive // the others hold no words
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if f := v.Type().Field(i); f.IsExported() && chosen(f) {
+				redact(v.Field(i))
+			}
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			redact(v.Index(i))
+		}
+	case reflect.Pointer:
+		if !v.IsNil() {
+			redact(v.Elem())
+		}
+	}
+}
+
+// saveMinimalStatus writes as little as there has to be, where the API server refuses the whole
+// status whenever it is tried: else the status of before would go on being believed.
+// What removals are recorded by is kept whole. Where that is what is too much, no new
+// removal is recorded, so that none of them begins.
+func (s *Step) saveMinimalStatus(ctx context.Context, refused error) error {
+	whole := *s.Sync.Status.DeepCopy()
+	s.Notes, s.WakeAt = nil, s.Began.Add(s.Sync.GetRetryInterval())
+	s.Fault = s.notStored(refused, "the removals are recorded without their messages")
+	s.Sync.Status = s.least(whole, whole.Removals)
+	err := s.writeStatus(ctx)
+	if fault.Unstorable(err) {
+		unrecorded := len(whole.Removals) - len(s.Before.Status.Removals)
+		s.Fault = s.notStored(refused, "removals do not begin, as they cannot be recorded ("+english.Plural(max(unrecorded, 0), "removal", "")+"): remove fewer entries in one commit")
+		s.Sync.Status = s.least(whole, s.Before.Status.Removals)
+		s.Sync.Status.RecentRemovals = s.Before.Status.RecentRemovals
+		// What is not recorded is in doubt still, if it was.
+		s.Sync.Status.LastAppliedRevision, s.Sync.Status.LastAppliedInputs = s.Before.Status.LastAppliedRevision, s.Before.Status.LastAppliedInputs
+		s.Sync.Status.Withheld, s.Sync.Status.Held = s.Before.Status.Withheld, nil
+		err = s.writeStatus(ctx)
+	}
+	if !denied(err) {
+		s.report(ctx)
+	}
+	return s.stale(err)
+}
+
+// notStored reports that a status was refused, and what is in the cluster instead.
+func (s *Step) notStored(refused error, instead string) *fault.Error {
+	return fault.StatusNotWritten(fmt.Errorf(
+		"the API server refuses the status, and less of it was written; %s: %s", instead, finding.Bounded(s.Memory.Hide(refused.Error()), maxRemovalMessage)))
+}
+
+// least is the least of a status that says the truth: the records that passes go by, and that the rest
+// could not be written.
+func (s *Step) least(whole v1alpha1.NodeSyncStatus, removals []v1alpha1.Removal) v1alpha1.NodeSyncStatus {
+	least := v1alpha1.NodeSyncStatus{
+		ReconcileRequestStatus: whole.ReconcileRequestStatus,
+		ObservedGeneration:     whole.ObservedGeneration,
+		LastAttemptedRevision:  whole.LastAttemptedRevision,
+		LastAppliedRevision:    whole.LastAppliedRevision,
+		PartlyAppliedRevision:  whole.PartlyAppliedRevision,
+		LastAppliedInputs:      whole.LastAppliedInputs,
+		Artifacts:              whole.Artifacts,
+		Withheld:               whole.Withheld,
+		UsedReleases:           whole.UsedReleases,
+		Held:                   whole.Held,
+		Approved:               whole.Approved,
+		UsedApprovals:          whole.UsedApprovals,
+		UsedGitApprovals:       whole.UsedGitApprovals,
+		LastVerified:           whole.LastVerified,
+		Karpenter:              whole.Karpenter,
+		Rollout:                whole.Rollout,
+		PoolRollouts:           whole.PoolRollouts,
+		LaunchFailing:          whole.LaunchFailing,
+		Removals:               slices.Clone(removals),
+		RecentRemovals:         whole.RecentRemovals,
+		RecentTerminations:     whole.RecentTerminations,
+		OpenRemovals:           whole.OpenRemovals,
+		Reported:               s.Before.Status.Reported,
+		Notified:               whole.Notified,
+	}
+	shorten(&least)
+	// From the conditions of before, so that what stays keeps its time.
+	sync := &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Generation: s.Sync.Generation}}
+	for _, kind := range []string{meta.ReadyCondition, meta.ReconcilingCondition, v1alpha1.CloudVerifiedCondition} {
+		if c := conditions.Get(s.Before, kind); c != nil {
+			c.Message = finding.Bounded(c.Message, maxRemovalMessage)
+			sync.Status.Conditions = append(sync.Status.Conditions, *c)
+		}
+	}
+	v := verdictOf(s.Fault)
+	conditions.MarkFalse(sync, meta.ReadyCondition, v.Reason, "%s", v.Message)
+	conditions.MarkReconciling(sync, meta.ProgressingWithRetryReason, "%s", v.Message)
+	least.Conditions = sync.Status.Conditions
+	return least
+}
+
+// shorten cuts the messages in records: those that a pass finds again are left out.
+func shorten(s *v1alpha1.NodeSyncStatus) {
+	for i := range s.Removals {
+		s.Removals[i].Message = ""
+	}
+	if s.Held != nil {
+		s.Held.Message = ""
+	}
+	if s.Rollout != nil {
+		s.Rollout.Message = ""
+	}
+	for i := range s.LaunchFailing {
+		s.LaunchFailing[i].Message = finding.Bounded(s.LaunchFailing[i].Message, leastMessage)
+	}
+	boundRollouts(s.PoolRollouts, leastMessage)
+}

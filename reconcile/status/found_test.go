@@ -1,0 +1,253 @@
+package status
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fluxcd/pkg/runtime/conditions"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
+	"github.com/plumbline-dev/plumbline/reconcile/deletion"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/report"
+	"github.com/plumbline-dev/plumbline/reconcile/rollout"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// TestLaunchesAreRecalledAfterARestart: what was said to get no nodes is not a success because nobody
+// remembers it, until Karpenter has had the time to try again, or there is a node.
+func TestLaunchesAreRecalledAfterARestart(t *testing.T) {
+	at := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+	said := []rollout.LaunchFailure{{Pool: "a", Why: "no capacity; in no zone"}, {Pool: "b", Why: "no subnet"}}
+	for name, c := range map[string]struct {
+		found Found
+		after time.Duration
+		said  []rollout.LaunchFailure
+		left  []string
+		want  []rollout.LaunchFailure
+	}{
+		"at the start":           {found: Found{Looked: true}, said: said, want: said},
+		"minutes later":          {found: Found{Looked: true}, after: cluster.FailedLaunchLasts - time.Second, said: said, want: said},
+		"when it would be known": {found: Found{Looked: true}, after: cluster.FailedLaunchLasts, said: said},
+		"it is not known":        {after: time.Hour, said: said, want: said},
+		"one has a node":         {found: Found{Looked: true, HasNodes: map[string]bool{"a": true}}, said: said, want: said[1:]},
+		"one has left Git":       {found: Found{Looked: true}, said: said, left: []string{"a"}, want: said[1:]},
+		"one fails for another":  {found: Found{Looked: true, LaunchFailures: []rollout.LaunchFailure{{Pool: "b", Why: "else"}}}, said: said, want: []rollout.LaunchFailure{said[0], {Pool: "b", Why: "else"}}},
+		"the pass has failed":    {found: Found{Fault: &fault.Error{}}, said: said},
+		"none was said":          {found: Found{Looked: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := &v1alpha1.NodeSync{}
+			for _, l := range c.said {
+				before.Status.LaunchFailing = append(before.Status.LaunchFailing, v1alpha1.LaunchFailure{Pool: l.Pool, Message: l.Why})
+			}
+			s := &Step{Sync: before.DeepCopy(), Before: before, Memory: &Memory{began: at}, Began: at.Add(c.after), Found: c.found, Set: &render.Set{}}
+			for _, pool := range []string{"a", "b"} {
+				if len(c.left) == 0 || c.left[0] != pool {
+					s.Set.Objects = append(s.Set.Objects, render.Object{Ref: render.Ref{Kind: render.NodePool, Name: pool}})
+				}
+			}
+			s.recallLaunches()
+			if diff := cmp.Diff(c.want, s.LaunchFailures); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if got := s.foundVerdict().CommitState(); got != report.Success != (c.want != nil) {
+				t.Errorf("the commit is %s", got)
+			}
+			s.setLaunchFailing()
+			if said := conditions.GetMessage(s.Sync, v1alpha1.LaunchFailingCondition); c.want != nil && s.Looked && !strings.HasPrefix(said, "NodePool/"+c.want[0].Pool+" gets no nodes: "+c.want[0].Why) {
+				t.Errorf("condition %q", said)
+			}
+		})
+	}
+}
+
+// TestEveryPoolThatGetsNoNodesIsRecalled, whatever the condition has room for, and in the words that were reported.
+func TestEveryPoolThatGetsNoNodesIsRecalled(t *testing.T) {
+	at := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+	var many []rollout.LaunchFailure
+	set := &render.Set{}
+	for _, name := range strings.Split("abcdefgh", "") {
+		many = append(many, rollout.LaunchFailure{Pool: name, Why: "LaunchFailed: no capacity; NodePool/x gets no nodes: retried, " + strings.Repeat("long ", 300)})
+		set.Objects = append(set.Objects, render.Object{Ref: render.Ref{Kind: render.NodePool, Name: name}})
+	}
+	first := &Step{Sync: &v1alpha1.NodeSync{}, Before: &v1alpha1.NodeSync{}, Memory: &Memory{}, Began: at, Set: set, Found: Found{Looked: true, LaunchFailures: many}}
+	first.recallLaunches()
+	first.setLaunchFailing()
+	restarted := &Step{Sync: first.Sync.DeepCopy(), Before: first.Sync, Memory: &Memory{}, Began: at, Set: set, Found: Found{Looked: true}}
+	restarted.recallLaunches()
+	restarted.setLaunchFailing()
+	if len(restarted.LaunchFailures) != len(many) {
+		t.Errorf("recalled %v", restarted.LaunchFailures)
+	}
+	if diff := cmp.Diff(first.Sync.Status, restarted.Sync.Status); diff != "" || len(restarted.Notes) != 0 {
+		t.Errorf("events %v, status (-first +restarted):\n%s", restarted.Notes, diff)
+	}
+}
+
+// TestDeletionUnguarded: the condition lasts as long as what it says, an event says when that ends, and
+// a pass that has not looked changes nothing.
+func TestDeletionUnguarded(t *testing.T) {
+	missing := deletion.Answer{Looked: true, Known: true, Missing: []string{"the binding is missing"}}
+	altered := deletion.Answer{Looked: true, Known: true, Altered: []string{"the policy was altered: spec.validations"}}
+	sync := &v1alpha1.NodeSync{}
+	for i, c := range []struct {
+		guard  deletion.Answer
+		status string
+		event  string
+	}{
+		{guard: deletion.Answer{Looked: true, Known: true}},
+		{guard: missing, status: "True DeletionGuardMissing", event: "DeletionGuardMissing"},
+		{guard: missing, status: "True DeletionGuardMissing"},
+		{guard: deletion.Answer{}, status: "True DeletionGuardMissing"},
+		{guard: altered, status: "True DeletionGuardAltered", event: "DeletionGuardAltered"},
+		{guard: deletion.Answer{Looked: true, Known: true}, event: "DeletionGuardRestored"},
+		{guard: deletion.Answer{Looked: true, Unread: "forbidden"}, status: "Unknown DeletionGuardUnknown", event: "DeletionGuardUnknown"},
+		{guard: deletion.Answer{Looked: true, Known: true}},
+	} {
+		s := &Step{Found: Found{Guard: c.guard}, Sync: sync, Before: sync.DeepCopy()}
+		s.setDeletionUnguarded()
+		status, event := "", ""
+		if found := conditions.Get(sync, v1alpha1.DeletionUnguardedCondition); found != nil {
+			status = string(found.Status) + " " + found.Reason
+		}
+		for _, n := range s.Notes {
+			event += n.Reason
+		}
+		if status != c.status || event != c.event {
+			t.Errorf("look %d: condition %q, event %q; want %q and %q", i+1, status, event, c.status, c.event)
+		}
+	}
+}
+
+// TestKarpenterDenied: the condition lasts as long as the policy denies Karpenter's controller, and a pass that has not
+// looked changes nothing.
+func TestKarpenterDenied(t *testing.T) {
+	denied := deletion.Denial{Looked: true, Accounts: []string{"system:serviceaccount:karpenter:blue"}}
+	sync := &v1alpha1.NodeSync{}
+	for i, c := range []struct {
+		denial        deletion.Denial
+		status, event string
+	}{
+		{denial: deletion.Denial{Looked: true}},
+		{denial: denied, status: "True FinalizerDenied", event: "FinalizerDenied"},
+		{denial: denied, status: "True FinalizerDenied"},
+		{denial: deletion.Denial{}, status: "True FinalizerDenied"},
+		{denial: deletion.Denial{Looked: true, Unknown: "forbidden"}, status: "Unknown FinalizerUnknown", event: "FinalizerUnknown"},
+		{denial: deletion.Denial{Looked: true}},
+	} {
+		s := &Step{Found: Found{Denial: c.denial}, Sync: sync, Before: sync.DeepCopy()}
+		s.setKarpenterDenied()
+		status, event := "", ""
+		if found := conditions.Get(sync, v1alpha1.KarpenterDeniedCondition); found != nil {
+			status = string(found.Status) + " " + found.Reason
+		}
+		for _, n := range s.Notes {
+			event += n.Reason
+		}
+		if status != c.status || event != c.event {
+			t.Errorf("look %d: condition %q, event %q; want %q and %q", i+1, status, event, c.status, c.event)
+		}
+	}
+}
+
+// TestChartsUnguarded: the condition lasts as long as a policy below the daemon is missing or altered.
+func TestChartsUnguarded(t *testing.T) {
+	sync := &v1alpha1.NodeSync{}
+	for i, c := range []struct {
+		guard  deletion.Answer
+		status string
+	}{
+		{guard: deletion.Answer{Looked: true, Known: true, Missing: []string{"another policy is missing"}}},
+		{guard: deletion.Answer{Looked: true, Known: true, ChartsMissing: []string{"a policy is missing"}}, status: "True ChartPoliciesMissing"},
+		{guard: deletion.Answer{}, status: "True ChartPoliciesMissing"},
+		{guard: deletion.Answer{Looked: true, Known: true, ChartsAltered: []string{"a policy was altered"}}, status: "True ChartPoliciesAltered"},
+		{guard: deletion.Answer{Looked: true, Unread: "forbidden"}, status: "Unknown ChartPoliciesUnknown"},
+		{guard: deletion.Answer{Looked: true, Known: true}},
+	} {
+		s := &Step{Found: Found{Guard: c.guard}, Sync: sync, Before: sync.DeepCopy()}
+		s.setChartsUnguarded()
+		status := ""
+		if found := conditions.Get(sync, v1alpha1.ChartsUnguardedCondition); found != nil {
+			status = string(found.Status) + " " + found.Reason
+		}
+		if status != c.status {
+			t.Errorf("look %d: condition %q, want %q", i+1, status, c.status)
+		}
+	}
+}
+
+// TestARescueIsReported in a condition, with an event as it begins, and in the commit status; a pass without
+// a Set changes nothing of it.
+func TestARescueIsReported(t *testing.T) {
+	pool := func(name string) render.Ref { return render.Ref{Kind: render.NodePool, Name: name} }
+	rescue := render.Rescue{
+		Class: render.Ref{Kind: render.EC2NodeClass, Name: "default"}, By: render.Ref{Kind: render.EC2NodeClass, Name: "default-rescued"},
+		Pools: []render.Ref{pool("a"), pool("b")}, Origins: []render.Origin{{File: "class.yaml", Line: 1}, {File: "a.yaml", Line: 1}, {File: "b.yaml", Line: 1}},
+	}
+	rescued := &render.Set{Rescues: []render.Rescue{rescue}}
+	sync := &v1alpha1.NodeSync{}
+	for i, c := range []struct {
+		set       *render.Set
+		condition bool
+		event     string
+		status    string
+	}{
+		{set: &render.Set{}, status: "applied, Ready, no removal open, each node matches"},
+		{set: rescued, condition: true, event: "NodeClassDeleted", status: "applied; EC2NodeClass/default was deleted: have Git name default-rescued for NodePool/a and 1 more"},
+		{set: rescued, condition: true, status: "applied; EC2NodeClass/default was deleted: have Git name default-rescued for NodePool/a and 1 more"},
+		{condition: true, status: "applied, Ready, no removal open, each node matches"},
+		{set: &render.Set{}, status: "applied, Ready, no removal open, each node matches"},
+	} {
+		s := &Step{Sync: sync, Before: sync.DeepCopy(), Set: c.set}
+		s.setNodeClassRescued()
+		event := ""
+		for _, n := range s.Notes {
+			event += n.Reason
+		}
+		found := conditions.Get(sync, v1alpha1.NodeClassRescuedCondition)
+		if (found != nil) != c.condition || event != c.event {
+			t.Errorf("look %d: condition %v, event %q", i+1, found, event)
+		}
+		if found != nil && !strings.Contains(found.Message, "rename the class to default-rescued (class.yaml:1)") {
+			t.Errorf("look %d: %s", i+1, found.Message)
+		}
+		if v := s.doneVerdict(); v.CommitText() != c.status || v.Class != Done {
+			t.Errorf("look %d: %d, %s", i+1, v.Class, v.CommitText())
+		}
+	}
+}
+
+// TestOrphansAreReported as long as they have nodes.
+func TestOrphansAreReported(t *testing.T) {
+	sync := &v1alpha1.NodeSync{}
+	for i, c := range []struct {
+		planned  bool
+		orphaned []plan.OrphanedPool
+		nodes    int32
+		says     string
+		event    string
+	}{
+		{planned: true},
+		{planned: true, orphaned: []plan.OrphanedPool{{Name: "a", Nodes: 2}}, nodes: 2, event: "Orphaned", says: "NodePool/a was left to itself with nodes, and no NodeSync manages it: put it back into Git, or delete it with kubectl"},
+		{planned: true, orphaned: []plan.OrphanedPool{{Name: "a", Nodes: 3}}, nodes: 3, says: "NodePool/a was left to itself"},
+		{nodes: 3, says: "NodePool/a was left to itself"},
+		{planned: true, orphaned: []plan.OrphanedPool{{Name: "a", Nodes: 1}, {Name: "b", Nodes: 1}}, nodes: 2, event: "Orphaned", says: "NodePool/a, NodePool/b were left to themselves with nodes, and no NodeSync manages them"},
+		{planned: true},
+	} {
+		s := &Step{Sync: sync, Before: sync.DeepCopy(), Found: Found{Planned: c.planned, Orphaned: c.orphaned}}
+		s.setOrphaned()
+		event := ""
+		for _, n := range s.Notes {
+			event += n.Reason
+		}
+		message := conditions.GetMessage(sync, v1alpha1.OrphanedCondition)
+		if sync.Status.OrphanedNodes != c.nodes || event != c.event || !strings.Contains(message, c.says) || c.says == "" && message != "" {
+			t.Errorf("look %d: %d nodes, event %q: %s", i+1, sync.Status.OrphanedNodes, event, message)
+		}
+	}
+}

@@ -1,0 +1,407 @@
+package status
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
+	"github.com/prometheus/client_golang/prometheus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/removal"
+	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// measure tells the Meter what a pass has done and found.
+func (m *Meter) measure(s *Step) {
+	if m == nil {
+		return
+	}
+	for _, t := range s.Durations {
+		m.steps.WithLabelValues(string(t.Step)).Observe(t.Duration.Seconds())
+	}
+	for _, w := range s.Written {
+		m.writes.WithLabelValues(w.Ref.Kind, strings.ToLower(string(w.Action))).Add(float64(w.Requests))
+	}
+	for _, write := range s.Removed {
+		if _, nothing := write.Action.(removal.Reverted); nothing {
+			continue
+		}
+		m.writes.WithLabelValues(written(write)).Inc()
+	}
+	if s.Saves > 0 {
+		m.writes.WithLabelValues(v1alpha1.NodeSyncKind, "patch").Add(float64(s.Saves))
+	}
+	if s.Finished {
+		m.forget(s.name())
+		return
+	}
+	l := gauges{phases: map[v1alpha1.RemovalPhase]int{}, nodes: map[v1alpha1.RemovalPhase]int32{}, braked: map[string]v1alpha1.BrakeReason{}, stalled: stalledSince(s.Sync), drifted: drifted(&s.Sync.Status)}
+	for _, r := range filter(s.Sync.Status.Removals, func(r v1alpha1.Removal) bool { return !r.Drained() }) {
+		l.phases[r.Phase]++
+		if r.Kind == render.NodePool { // of a class it is what names it
+			l.nodes[r.Phase] += r.Remaining
+		}
+		if inProgress(r) {
+			l.inProgress++
+		}
+	}
+	l.orphaned, l.attached, l.left = leftBehind(s.Sync.Status.Instances)
+	l.terminating = s.Sync.Status.StalledTerminations
+	if r := s.Sync.Status.Rollout; r != nil {
+		l.outdated = r.Outdated
+	}
+	l.unmanaged = s.Sync.Status.OrphanedNodes
+	l.unguarded = conditions.IsTrue(s.Sync, v1alpha1.DeletionUnguardedCondition)
+	m.statuses.WithLabelValues(s.Sync.Namespace, s.Sync.Name) // 0 until one fails, so that Prometheus sees the increase
+	for _, p := range s.Sync.Status.PoolRollouts {
+		if p.BrakedAt != nil && p.Reason != v1alpha1.BrakeFrozen {
+			l.braked[p.Pool] = p.Reason
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	l.held = s.heldChanges(m.syncs[s.name()].held)
+	m.syncs[s.name()] = l
+}
+
+// inProgress says of a removal that it goes on: neither it nor the NodePool that it waits for is held, it has not stalled, for
+// both of which there are alerts, and it waits neither for a window of spec.guard nor for its grace, of which it is known
+// how long they last.
+func inProgress(r v1alpha1.Removal) bool {
+	waits := r.Reason == removal.ReasonFrozen || r.Reason == removal.ReasonGrace || r.Reason == removal.ReasonNodePoolHeld
+	return r.Phase != v1alpha1.RemovalHeld && r.Stalled == nil && !waits
+}
+
+// leftBehind counts what nodes and definitions that are gone have left.
+func leftBehind(found *v1alpha1.InstanceDrift) (instances, volumes, others int32) {
+	if found == nil {
+		return 0, 0, 0
+	}
+	if found.Volumes != nil {
+		volumes = found.Volumes.Count
+	}
+	if found.Left != nil {
+		others = found.Left.Count
+	}
+	return found.Orphaned, volumes, others
+}
+
+// heldChanges is how many changes are held. A pass that has not come so far leaves what was known before;
+// where nothing is applied any more, none is.
+func (s *Step) heldChanges(before int) int {
+	switch {
+	case s.Sync.Keeps() || !s.Sync.DeletionTimestamp.IsZero():
+		return 0
+	case s.Held == nil:
+		return before
+	}
+	return len(s.Held)
+}
+
+// drifted are the objects that differ from Git now, and the instances that are not what they say.
+func drifted(status *v1alpha1.NodeSyncStatus) (refs []render.Ref) {
+	for _, o := range status.Drift {
+		if o.CorrectedAt == nil {
+			refs = append(refs, render.Ref{Kind: o.Kind, Name: o.Name})
+		}
+	}
+	if status.Instances != nil {
+		for _, i := range status.Instances.Instances {
+			refs = append(refs, render.Ref{Kind: InstanceKind, Name: i.ID})
+		}
+	}
+	return refs
+}
+
+// Forget drops all series of a NodeSync that is gone, however it went.
+func (t Tools) Forget(ctx context.Context, name types.NamespacedName) {
+	t.Meter.forget(name)
+	now := metav1.NewTime(t.Now())
+	gone := &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name, DeletionTimestamp: &now}}
+	t.Metrics.RecordDuration(ctx, gone, now.Time)
+	t.Metrics.RecordSuspend(ctx, gone, false)
+	t.Metrics.RecordReadiness(ctx, gone)
+	t.Metrics.RecordReconciling(ctx, gone)
+	t.Metrics.RecordStalled(ctx, gone)
+}
+
+// written is one for a removal, as a kind and an action.
+func written(write removal.Write) (kind, action string) {
+	switch write.Action.(type) {
+	case removal.DeleteNodeClaim:
+		return "NodeClaim", "delete"
+	case removal.DeleteObject:
+		return write.Kind, "delete"
+	case removal.RestoreGrowth:
+		return write.Kind, "restore"
+	}
+	return write.Kind, "restrain"
+}
+
+// stalledSince is since when a NodeSync waits for a person, or one of its removals
+// has stood still: the earlier.
+func stalledSince(sync *v1alpha1.NodeSync) time.Time {
+	var since []metav1.Time
+	if stalled := conditions.Get(sync, meta.StalledCondition); stalled != nil && stalled.Status == metav1.ConditionTrue {
+		since = append(since, stalled.LastTransitionTime)
+	}
+	for _, r := range sync.Status.Removals {
+		if r.Stalled != nil {
+			since = append(since, *r.Stalled)
+		}
+	}
+	var oldest time.Time
+	for _, at := range since {
+		if oldest.IsZero() || at.Time.Before(oldest) {
+			oldest = at.Time
+		}
+	}
+	return oldest
+}
+
+// Meter holds the metrics that are plumbline's own; those by Flux's conventions
+// are beside it. manifests/SPEC.md documents each. Only what names a NodeSync
+// grows with their number, and it goes with the NodeSync.
+//
+// A nil Meter measures nothing.
+type Meter struct {
+	now func() time.Time
+	// depths tells how many commit statuses of each NodeSync wait.
+	depths func() map[types.NamespacedName]queue.Depth
+
+	steps    *prometheus.HistogramVec
+	writes   *prometheus.CounterVec
+	fetches  prometheus.Counter
+	fetched  prometheus.Counter
+	webhooks *prometheus.CounterVec
+	statuses *prometheus.CounterVec
+	// Told at each scrape, as ages grow by themselves.
+	removals, stall, queued, oldest *prometheus.Desc
+	// drift is 1 for an object or instance that differs from Git by no commit, and outdated counts nodes.
+	drift, outdated *prometheus.Desc
+	// removing, orphaned, unmanaged, attached and left count the nodes of removals, instances, nodes that were no longer managed, volumes, and
+	// what else is left in AWS.
+	removing, orphaned, unmanaged, attached, left *prometheus.Desc
+	// terminating counts what has been terminating for longer than expected.
+	terminating *prometheus.Desc
+	// held counts the changes that are held, and inProgress the removals that go on.
+	held, inProgress *prometheus.Desc
+	// braked is 1 for a pool whose rollout is stopped, and unguarded while the deletion guard is missing or
+	// altered.
+	braked, unguarded *prometheus.Desc
+	// stuck is 1 for a NodeSync whose commit statuses cannot be queued.
+	stuck *prometheus.GaugeVec
+
+	mu    sync.Mutex
+	syncs map[types.NamespacedName]gauges
+}
+
+// gauges are the numbers of a NodeSync, for each scrape.
+type gauges struct {
+	phases map[v1alpha1.RemovalPhase]int
+	// inProgress is how many removals go on.
+	inProgress int
+	// held is how many changes of definitions are held.
+	held int
+	// drifted are objects that differ from Git by no commit, and outdated is how many nodes do
+	// not match their definitions.
+	drifted  []render.Ref
+	outdated int32
+	// nodes are how many nodes removals have left, by their phase; orphaned is how many instances
+	// no NodeClaim has, and attached how many volumes nodes that are gone have left.
+	nodes              map[v1alpha1.RemovalPhase]int32
+	orphaned, attached int32
+	// left is how many interfaces, launch templates and instance profiles are left of what is gone.
+	left int32
+	// terminating is how many NodeClaims, Nodes and instances have been terminating for longer than expected.
+	terminating int32
+	// unmanaged is how many nodes are of pools that were no longer managed.
+	unmanaged int32
+	// braked are the pools whose rollout is stopped, with why.
+	braked    map[string]v1alpha1.BrakeReason
+	unguarded bool
+	// stalled is since when something waits for a person; zero if nothing does.
+	stalled time.Time
+}
+
+// NewMeter makes a Meter, which is to be registered. It asks at each scrape how
+// many commit statuses wait.
+func NewMeter(now func() time.Time, depths func() map[types.NamespacedName]queue.Depth) *Meter {
+	ofSync := []string{"namespace", "name"}
+	return &Meter{
+		now: now, depths: depths,
+		steps: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "plumbline_step_duration_seconds", Help: "How long a step of a pass took.",
+			Buckets: prometheus.ExponentialBuckets(0.0005, 4, 10), // to 2 min, the default timeout of a fetch
+		}, []string{"step"}),
+		writes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "plumbline_writes_total", Help: "Writes to the cluster, by the object's kind and what was done.",
+		}, []string{"kind", "action"}),
+		fetches: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "plumbline_fetches_total", Help: "Fetches that reached a Git host.",
+		}),
+		fetched: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "plumbline_fetched_bytes_total", Help: "Bytes received from Git hosts.",
+		}),
+		webhooks: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "plumbline_webhook_requests_total", Help: "Requests to the webhook receiver, by the kind of Git host and the status of the answer.",
+		}, []string{"host", "code"}),
+		statuses: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "plumbline_status_writes_failed_total", Help: "Writes of a NodeSync's status that the API server refused or did not answer.",
+		}, ofSync),
+		stuck: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "plumbline_commit_statuses_stuck", Help: "1 while the commit statuses of a NodeSync cannot be queued until a person does something.",
+		}, ofSync),
+		removals:    prometheus.NewDesc("plumbline_removals", "Removals of a NodeSync that are recorded, by phase.", append(ofSync, "phase"), nil),
+		inProgress:  prometheus.NewDesc("plumbline_removals_in_progress", "Removals of a NodeSync that are neither held nor stalled, and wait neither for a window nor for their grace.", ofSync, nil),
+		held:        prometheus.NewDesc("plumbline_held_changes", "Changes of a NodeSync's definitions that the guard or a policy holds.", ofSync, nil),
+		stall:       prometheus.NewDesc("plumbline_stall_age_seconds", "How long a NodeSync's oldest stall lasts; 0 where none does.", ofSync, nil),
+		drift:       prometheus.NewDesc("plumbline_drift", "1 for an object that another client has changed or deleted, while it is not as Git says, and for an EC2 instance (kind Instance) that is not what its definitions and NodeClaim say.", append(ofSync, "kind", "object"), nil),
+		outdated:    prometheus.NewDesc("plumbline_outdated_nodes", "Nodes of a NodeSync's pools that do not match their definitions.", ofSync, nil),
+		braked:      prometheus.NewDesc("plumbline_rollout_braked", "1 for a NodePool in which plumbline has stopped the replacement of nodes, by the reason.", append(ofSync, "pool", "reason"), nil),
+		unguarded:   prometheus.NewDesc("plumbline_deletion_unguarded", "1 while a policy of the deletion guard, or its binding, is missing or altered.", ofSync, nil),
+		removing:    prometheus.NewDesc("plumbline_removal_nodes", "Nodes that a NodeSync's removals have left, by the removals' phase.", append(ofSync, "phase"), nil),
+		orphaned:    prometheus.NewDesc("plumbline_orphaned_instances", "EC2 instances of a NodeSync's pools that no NodeClaim has.", ofSync, nil),
+		unmanaged:   prometheus.NewDesc("plumbline_orphaned_nodes", "Nodes of NodePools that a NodeSync has left to themselves, and that no NodeSync has adopted since.", ofSync, nil),
+		attached:    prometheus.NewDesc("plumbline_volume_attachments_left", "Volumes that are attached to nodes or instances that are gone.", ofSync, nil),
+		left:        prometheus.NewDesc("plumbline_resources_left", "Interfaces, launch templates and instance profiles in AWS of nodes and EC2NodeClasses that are gone.", ofSync, nil),
+		terminating: prometheus.NewDesc("plumbline_terminations_stalled", "NodeClaims, Nodes and EC2 instances of a NodeSync's pools that have been terminating for longer than expected, other than those of removals.", ofSync, nil),
+		queued:      prometheus.NewDesc("plumbline_commit_statuses_queued", "Commit statuses of a NodeSync that wait to be posted.", ofSync, nil),
+		oldest:      prometheus.NewDesc("plumbline_commit_status_age_seconds", "How long the oldest of a NodeSync's commit statuses waits; 0 where none does.", ofSync, nil),
+		syncs:       map[types.NamespacedName]gauges{},
+	}
+}
+
+func (m *Meter) collectors() []prometheus.Collector {
+	return []prometheus.Collector{m.steps, m.writes, m.fetches, m.fetched, m.webhooks, m.statuses, m.stuck}
+}
+
+// Describe is a prometheus.Collector's.
+func (m *Meter) Describe(to chan<- *prometheus.Desc) {
+	for _, c := range m.collectors() {
+		c.Describe(to)
+	}
+	to <- m.removals
+	to <- m.inProgress
+	to <- m.held
+	to <- m.stall
+	to <- m.drift
+	to <- m.outdated
+	to <- m.braked
+	to <- m.unguarded
+	to <- m.removing
+	to <- m.orphaned
+	to <- m.unmanaged
+	to <- m.attached
+	to <- m.left
+	to <- m.terminating
+	to <- m.queued
+	to <- m.oldest
+}
+
+// Collect is a prometheus.Collector's.
+func (m *Meter) Collect(to chan<- prometheus.Metric) {
+	for _, c := range m.collectors() {
+		c.Collect(to)
+	}
+	now := m.now()
+	for name, depth := range m.depths() {
+		to <- prometheus.MustNewConstMetric(m.queued, prometheus.GaugeValue, float64(depth.Length), name.Namespace, name.Name)
+		to <- prometheus.MustNewConstMetric(m.oldest, prometheus.GaugeValue, age(now, depth.Oldest), name.Namespace, name.Name)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for name, l := range m.syncs {
+		for _, phase := range openPhases() {
+			to <- prometheus.MustNewConstMetric(m.removals, prometheus.GaugeValue, float64(l.phases[phase]), name.Namespace, name.Name, string(phase))
+			to <- prometheus.MustNewConstMetric(m.removing, prometheus.GaugeValue, float64(l.nodes[phase]), name.Namespace, name.Name, string(phase))
+		}
+		to <- prometheus.MustNewConstMetric(m.inProgress, prometheus.GaugeValue, float64(l.inProgress), name.Namespace, name.Name)
+		to <- prometheus.MustNewConstMetric(m.held, prometheus.GaugeValue, float64(l.held), name.Namespace, name.Name)
+		to <- prometheus.MustNewConstMetric(m.orphaned, prometheus.GaugeValue, float64(l.orphaned), name.Namespace, name.Name)
+		to <- prometheus.MustNewConstMetric(m.unmanaged, prometheus.GaugeValue, float64(l.unmanaged), name.Namespace, name.Name)
+		to <- prometheus.MustNewConstMetric(m.attached, prometheus.GaugeValue, float64(l.attached), name.Namespace, name.Name)
+		to <- prometheus.MustNewConstMetric(m.left, prometheus.GaugeValue, float64(l.left), name.Namespace, name.Name)
+		to <- prometheus.MustNewConstMetric(m.terminating, prometheus.GaugeValue, float64(l.terminating), name.Namespace, name.Name)
+		to <- prometheus.MustNewConstMetric(m.unguarded, prometheus.GaugeValue, bit(l.unguarded), name.Namespace, name.Name)
+		to <- prometheus.MustNewConstMetric(m.stall, prometheus.GaugeValue, age(now, l.stalled), name.Namespace, name.Name)
+		to <- prometheus.MustNewConstMetric(m.outdated, prometheus.GaugeValue, float64(l.outdated), name.Namespace, name.Name)
+		for pool, reason := range l.braked {
+			to <- prometheus.MustNewConstMetric(m.braked, prometheus.GaugeValue, 1, name.Namespace, name.Name, pool, string(reason))
+		}
+		for _, ref := range l.drifted {
+			to <- prometheus.MustNewConstMetric(m.drift, prometheus.GaugeValue, 1, name.Namespace, name.Name, ref.Kind, ref.Name)
+		}
+	}
+}
+
+// age is how many seconds something has lasted; 0 where it has not begun.
+func age(now, since time.Time) float64 {
+	if since.IsZero() {
+		return 0
+	}
+	return max(now.Sub(since), 0).Seconds()
+}
+
+// openPhases are those that a recorded removal can be in.
+func openPhases() []v1alpha1.RemovalPhase {
+	return []v1alpha1.RemovalPhase{
+		v1alpha1.RemovalHeld, v1alpha1.RemovalPacing, v1alpha1.RemovalDraining, v1alpha1.RemovalVerifyingCloud, v1alpha1.RemovalFinalizing,
+	}
+}
+
+// Fetched counts a fetch and what came in with it.
+func (m *Meter) Fetched(bytes int64) {
+	m.fetches.Inc()
+	m.fetched.Add(float64(bytes))
+}
+
+// Answered counts an answer of the webhook receiver.
+func (m *Meter) Answered(host string, status int) {
+	m.webhooks.WithLabelValues(host, strconv.Itoa(status)).Inc()
+}
+
+// Unwritten counts a status that could not be written. One that was overtaken, or whose
+// NodeSync has gone, is no failure.
+func (m *Meter) Unwritten(name types.NamespacedName, err error) {
+	if m == nil || apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return
+	}
+	m.statuses.WithLabelValues(name.Namespace, name.Name).Inc()
+}
+
+// reportsStuck reports whether the commit statuses of a NodeSync can be queued.
+func (m *Meter) reportsStuck(name types.NamespacedName, stuck bool) {
+	if m == nil {
+		return
+	}
+	m.stuck.WithLabelValues(name.Namespace, name.Name).Set(bit(stuck))
+}
+
+func bit(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// forget drops what names a NodeSync.
+func (m *Meter) forget(name types.NamespacedName) {
+	if m == nil {
+		return
+	}
+	m.statuses.DeleteLabelValues(name.Namespace, name.Name)
+	m.stuck.DeleteLabelValues(name.Namespace, name.Name)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.syncs, name)
+}

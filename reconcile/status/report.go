@@ -1,0 +1,418 @@
+package status
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/internal/configmap"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/report"
+	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// Reports keeps what the Git hosts are to be told until they have been. It
+// speaks to no host while a pass waits.
+type Reports interface {
+	// Head is the commit that was spoken of last.
+	Head(ctx context.Context, sync *v1alpha1.NodeSync) (string, error)
+	// Say notes a verdict; it stands in the cluster when Say returns.
+	Say(ctx context.Context, sync *v1alpha1.NodeSync, s queue.Update) error
+	// Reported is what was reported last, and what the hosts are in trouble with.
+	Reported(sync *v1alpha1.NodeSync) (list []v1alpha1.Reported, known bool)
+	// PostFinalStatus notes the last word on a NodeSync that is being deleted, and reports whether
+	// there is nothing more to wait for.
+	PostFinalStatus(ctx context.Context, sync *v1alpha1.NodeSync, f queue.FinalStatus) (done bool, err error)
+	// Forget drops what is held of a NodeSync that is gone.
+	Forget(name types.NamespacedName)
+}
+
+// report has the verdict told as a commit status. What fails there never fails
+// the pass: an event and the status say why. It returns false if a host has to be
+// asked first which commits the revision added: the status does not wait for that.
+func (s *Step) report(ctx context.Context) bool {
+	told, err := s.say(ctx)
+	stuck := s.stuck(err)
+	s.Meter.reportsStuck(s.name(), stuck != "")
+	if stuck == "" {
+		s.warnOfReport(err)
+	} else {
+		s.WakeBy(s.Began.Add(s.Sync.GetRetryInterval()))
+	}
+	s.noteReported(stuck)
+	return told
+}
+
+// reportHistory asks which commits the revision added, and reports on them.
+func (s *Step) reportHistory(ctx context.Context) {
+	if s.nothingToReport() {
+		return // the status was older than the pass knew
+	}
+	s.askHistory(ctx)
+	_, err := s.say(ctx)
+	s.warnOfReport(err)
+	s.WakeBy(s.Began) // the next pass shows in the status what was reported
+}
+
+func (s *Step) warnOfReport(err error) {
+	if err != nil {
+		s.Warn(v1alpha1.ReasonReportFailed, fmt.Sprintf("commit status: %v", err))
+		s.WakeBy(s.Began.Add(s.Sync.GetRetryInterval()))
+	}
+}
+
+// say notes the verdict, and returns false if it is not known on which commits.
+func (s *Step) say(ctx context.Context) (bool, error) {
+	v, says := s.commitVerdict()
+	if s.nothingToReport() || says == nothing {
+		return true, nil
+	}
+	head, err := s.Reports.Head(ctx, s.Sync)
+	if err != nil || s.Unfetched != nil && head != s.Commit {
+		return true, err
+	}
+	update := queue.Update{
+		Hosts:       s.hosts(),
+		Context:     s.statusContext(),
+		Fallback:    s.contextIn(s.Sync.Namespace),
+		Head:        s.Commit,
+		State:       v.CommitState(),
+		Description: s.pacedText(v),
+		Inputs:      s.inputs(),
+		From:        s.Before.Status.LastAppliedInputs,
+		Begun:       s.begun(),
+		Before:      s.changed(),
+		Now:         s.contents(),
+		Refused:     s.refused(v),
+		Ended:       s.ended(v),
+		Settled:     s.settled,
+		Reverted:    s.reverted(),
+		Came:        s.came(),
+		Left:        s.overtaken(),
+		Retry:       s.Sync.Status.LastHandledReconcileAt != s.Before.Status.LastHandledReconcileAt,
+		At:          s.Began,
+	}
+	if head != s.Commit {
+		commits, known := s.commits(ctx)
+		if !known {
+			return false, nil
+		}
+		update.Commits = commits
+	}
+	var errs []error
+	if says == everything {
+		errs = append(errs, s.Reports.Say(ctx, s.Sync, update))
+		if applied, known := s.sayApplied(update, v); known {
+			errs = append(errs, s.Reports.Say(ctx, s.Sync, applied))
+		}
+	}
+	if drift, known := s.sayDrift(update); known {
+		errs = append(errs, s.Reports.Say(ctx, s.Sync, drift))
+	}
+	return true, errors.Join(errs...)
+}
+
+// nothingToReport reports whether the pass is about no commit of which anything is reported.
+func (s *Step) nothingToReport() bool {
+	nobody := len(s.Sync.Spec.Report) == 0 && len(s.Sync.Status.Reported) == 0
+	return s.Commit == "" || s.Suspended || s.Elsewhere || s.superseded() || nobody
+}
+
+// extent is how much a pass reports of its commit.
+type extent int
+
+const (
+	nothing extent = iota
+	onlyDrift
+	everything
+)
+
+// commitVerdict is the verdict on the commit, and how much of it is reported. Where only the Git host
+// is away, the pass has looked at the cluster all the same: what it has found against the last commit is
+// reported, and a success is not, as there may be a newer one.
+func (s *Step) commitVerdict() (Verdict, extent) {
+	switch looked := s.SawRollout && s.Drifts != nil && s.Fault == nil; {
+	case !s.SaysNothingOfTheCommit():
+		return s.Verdict(), everything
+	case s.Unfetched == nil || !looked || s.Unverified != nil || s.openCollision() != "" || s.serverUnavailable():
+		return Verdict{}, nothing
+	}
+	if v := s.foundVerdict(); v.CommitState() != report.Success {
+		return v, everything
+	}
+	return Verdict{}, onlyDrift
+}
+
+// SaysNothingOfTheCommit reports whether the pass came to no end for a Git host that
+// cannot be reached, or an API server that is busy or away. What was reported of the
+// commit stands: a failure would be a final word.
+func (s *Step) SaysNothingOfTheCommit() bool {
+	for _, err := range []error{s.Unfetched, s.Unverified} {
+		if f := fault.Classify(err); f != nil && f.Class == fault.Transient {
+			return true
+		}
+	}
+	return s.serverUnavailable()
+}
+
+// serverUnavailable reports whether the API server was busy or away.
+func (s *Step) serverUnavailable() bool {
+	return slices.ContainsFunc([]*fault.Error{s.Fault, fault.Classify(s.Unwritten)}, func(f *fault.Error) bool {
+		return f != nil && (f.Reason == v1alpha1.ReasonAPIServerBusy || f.Reason == v1alpha1.ReasonAPIServerUnavailable)
+	})
+}
+
+// hosts are those that are to be told, each with the page that a status links to.
+func (s *Step) hosts() []queue.Target {
+	var hosts []queue.Target
+	for _, to := range s.Sync.Spec.Report {
+		host := queue.HostOf(s.Sync, to)
+		hosts = append(hosts, queue.Target{Host: host, Page: s.linkOf(to, host.URL, s.Commit)})
+	}
+	return hosts
+}
+
+// linkOf is where a status on a commit links to: what the NodeSync says, the daemon's page, the folder
+// of definitions on the host.
+func (s *Step) linkOf(to v1alpha1.Report, repository, commit string) string {
+	page := ""
+	if s.PageURL != "" {
+		page = strings.TrimSuffix(s.PageURL, "/") + "/nodesyncs/" + s.Sync.Name
+	}
+	return cmp.Or(to.TargetURL, page, report.Page(to.Provider, repository, commit, s.Sync.Spec.Path))
+}
+
+// statusContext is empty while the cluster's name is not known.
+func (s *Step) statusContext() string {
+	if s.Cluster == "" {
+		return ""
+	}
+	return s.contextIn(s.Cluster)
+}
+
+func (s *Step) contextIn(cluster string) string { return queue.ContextOf(cluster, s.Sync.Name) }
+
+// stuck says why the queue cannot be kept until a person does something; empty if it can.
+func (s *Step) stuck(err error) string {
+	var stuck *configmap.StuckError
+	if !errors.As(err, &stuck) {
+		return ""
+	}
+	return s.Memory.Hide("commit statuses are not posted: " + stuck.Error())
+}
+
+// noteReported shows in the status what was reported, and tells of trouble that is
+// new. Of a queue that is stuck each host waits, the ones that were never told anything as
+// well.
+func (s *Step) noteReported(stuck string) {
+	list, known := s.Reports.Reported(s.Sync)
+	if !known && stuck == "" {
+		return
+	}
+	if !known {
+		list = slices.Clone(s.Sync.Status.Reported)
+	}
+	for i := range list {
+		list[i].Failure = s.Memory.Hide(list[i].Failure)
+	}
+	if stuck != "" {
+		list = s.allStuck(list, stuck)
+	}
+	for _, r := range list {
+		told := slices.ContainsFunc(s.Before.Status.Reported, func(before v1alpha1.Reported) bool {
+			return before.Provider == r.Provider && before.URL == r.URL && before.Failure == r.Failure
+		})
+		if r.Failure != "" && !told {
+			s.Warn(v1alpha1.ReasonReportFailed, r.Failure)
+		}
+	}
+	s.Sync.Status.Reported = list
+}
+
+// allStuck has the list say of each host of spec.report why it gets nothing.
+func (s *Step) allStuck(list []v1alpha1.Reported, why string) []v1alpha1.Reported {
+	for _, host := range s.hosts() {
+		there := slices.ContainsFunc(list, func(r v1alpha1.Reported) bool { return r.Provider == host.Provider && r.URL == host.URL })
+		if !there {
+			state := s.Verdict().CommitState()
+			list = append(list, v1alpha1.Reported{
+				Provider: host.Provider, URL: host.URL, Context: cmp.Or(s.statusContext(), s.contextIn(s.Sync.Namespace)), Commit: s.Commit, State: string(state),
+			})
+		}
+	}
+	for i := range list {
+		list[i].Failure = why
+	}
+	return list
+}
+
+// finalStatusEvery is how often it is looked whether the hosts have the last word.
+const finalStatusEvery = time.Second
+
+// postFinalStatus has the Git hosts told how a deletion ended, before the finalizer goes: what
+// is queued goes with the NodeSync, and a commit would be pending for ever. It is not
+// waited for longer than queue.FinalStatusPatience, and what fails keeps nobody.
+func (s *Step) postFinalStatus(ctx context.Context) {
+	if !s.Finished {
+		return
+	}
+	words := "NodeSync deleted; its objects and nodes are left as they are"
+	if s.Sync.Spec.OnDelete == v1alpha1.OnDeleteDrain {
+		words = "NodeSync deleted; none of its nodes is left"
+	}
+	done, err := s.Reports.PostFinalStatus(ctx, s.Sync, queue.FinalStatus{Description: words, Page: s.pageOf, At: s.Began})
+	if err != nil {
+		s.Warn(v1alpha1.ReasonReportFailed, fmt.Sprintf("the last commit status: %v", err))
+		return
+	}
+	if done {
+		return
+	}
+	s.Finished = false
+	s.Sync.Finalizers = slices.Clone(s.Before.Finalizers)
+	s.Notes = slices.DeleteFunc(s.Notes, func(n finding.Note) bool { return n.Reason == v1alpha1.ReasonDeleted })
+	s.Wait("commit statuses", fmt.Sprintf("reporting to the Git hosts how the deletion ended, for %s at most", queue.FinalStatusPatience))
+	s.WakeBy(s.Began.Add(finalStatusEvery))
+}
+
+// pageOf is where a status on a commit links to.
+func (s *Step) pageOf(h queue.Host, commit string) string {
+	for _, to := range s.Sync.Spec.Report {
+		if to.Provider == h.Provider && report.Clean(cmp.Or(to.URL, s.Sync.Spec.Source.Repository())) == h.URL {
+			return s.linkOf(to, h.URL, commit)
+		}
+	}
+	return ""
+}
+
+// History is that of the branch, for commit statuses.
+type History interface {
+	// Known lists the commits since the applied one that changed an input, the newest
+	// first, where that is known without asking anybody.
+	Known(ctx context.Context, applied string) (commits []string, known bool)
+	// Ask asks the Git host for them.
+	Ask(ctx context.Context, applied string) ([]string, error)
+}
+
+// history is which commits a revision added.
+type history struct {
+	head    string
+	commits []string
+}
+
+// commits are those that the revision added and that changed an input, the newest
+// first; none if there is none: then the verdict is reported only on HEAD. What is not
+// known has to be asked for, once for each revision.
+func (s *Step) commits(ctx context.Context) (commits []string, known bool) {
+	if last := s.Memory.history; last.head == s.Commit {
+		return last.commits, true
+	}
+	applied := render.CommitOf(s.Before.Status.LastAppliedRevision)
+	if applied == "" || applied == s.Commit {
+		known = true
+	} else {
+		commits, known = s.History.Known(ctx, applied)
+	}
+	if known {
+		s.Memory.history = history{head: s.Commit, commits: commits}
+	}
+	return commits, known
+}
+
+// askHistory asks for the commits that the revision added. Where that fails, the
+// verdict is reported only on HEAD.
+func (s *Step) askHistory(ctx context.Context) {
+	applied := render.CommitOf(s.Before.Status.LastAppliedRevision)
+	commits, err := s.History.Ask(ctx, applied)
+	s.Memory.hidden.addCredentials(s.Memory.read) // it may have read one
+	if err != nil {
+		s.Warn(v1alpha1.ReasonHistoryUnknown, fmt.Sprintf("the commit status goes only to %s: find the commits since %s: %v", render.ShortRevision(s.Revision), applied, err))
+	}
+	s.Memory.history = history{head: s.Commit, commits: commits}
+}
+
+// standInKey is where a stand-in has its message.
+const standInKey = "message"
+
+// standIn is the ConfigMap that says, where the NodeSync can be neither written nor annotated,
+// that its status is that of an earlier pass. It goes with the NodeSync.
+func standIn(sync *v1alpha1.NodeSync) *corev1.ConfigMap {
+	return configmap.New(sync, v1alpha1.ObjectName("plumbline.status-not-written-", sync.Name))
+}
+
+// StandIn reads why the status of a NodeSync is that of an earlier pass, where the NodeSync
+// itself could not be made to say so; empty if it can.
+func StandIn(ctx context.Context, reader client.Reader, sync *v1alpha1.NodeSync) (string, error) {
+	object := standIn(sync)
+	err := reader.Get(ctx, client.ObjectKeyFromObject(object), object)
+	if err != nil || !metav1.IsControlledBy(object, sync) {
+		return "", client.IgnoreNotFound(err)
+	}
+	return object.Data[standInKey], nil
+}
+
+// writeStandIn makes the stand-in, or writes it again where it says something else.
+func (s *Step) writeStandIn(ctx context.Context, message string) error {
+	if s.Memory.standIn.known && s.Memory.standIn.message == message {
+		return nil
+	}
+	object := standIn(s.Sync)
+	object.Data = map[string]string{standInKey: message}
+	err := s.Client.Create(ctx, object)
+	if apierrors.IsAlreadyExists(err) {
+		err = s.rewriteStandIn(ctx, object)
+	}
+	if err != nil {
+		return fmt.Errorf("write ConfigMap %s/%s: %w", object.Namespace, object.Name, err)
+	}
+	s.Memory.standIn = standInMemory{known: true, message: message}
+	return nil
+}
+
+// rewriteStandIn has the one that is there say the same, unless another client has made it.
+func (s *Step) rewriteStandIn(ctx context.Context, next *corev1.ConfigMap) error {
+	last := &corev1.ConfigMap{}
+	if err := s.Client.Get(ctx, client.ObjectKeyFromObject(next), last); err != nil {
+		return err
+	}
+	if !metav1.IsControlledBy(last, s.Sync) {
+		return fmt.Errorf("it is in the way, and does not belong to NodeSync %s; delete or rename it", s.Sync.Name)
+	}
+	last.Data = next.Data
+	return s.Client.Update(ctx, last)
+}
+
+// dropStandIn deletes it once the NodeSync tells the truth itself. What fails is tried again
+// in the next pass.
+func (s *Step) dropStandIn(ctx context.Context) {
+	last := &s.Memory.standIn
+	if !last.known {
+		message, err := StandIn(ctx, s.Client, s.Sync)
+		if err != nil {
+			return
+		}
+		*last = standInMemory{known: true, message: message}
+	}
+	if last.message != "" && client.IgnoreNotFound(s.Client.Delete(ctx, standIn(s.Sync))) == nil {
+		last.message = ""
+	}
+}
+
+// standInMemory is what the stand-in says, once that was looked for.
+type standInMemory struct {
+	known   bool
+	message string
+}

@@ -1,0 +1,205 @@
+package status
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/fluxcd/pkg/runtime/conditions"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/report"
+	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
+	"github.com/plumbline-dev/plumbline/reconcile/rollout"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// setRolledOut reports whether each node matches its definitions. A pass that has not come so far
+// leaves what was reported, unless Karpenter's kinds are no longer served: then it is unknown.
+func (s *Step) setRolledOut() {
+	switch {
+	case s.Unserved != "" && conditions.Has(s.Sync, v1alpha1.RolledOutCondition):
+		conditions.MarkUnknown(s.Sync, v1alpha1.RolledOutCondition, v1alpha1.ReasonWaiting, "%s", finding.Bounded(s.Unserved, MaxMessage))
+		return
+	case !s.SawRollout:
+		return
+	}
+	switch reason := s.rolloutReason(); reason {
+	case "":
+		conditions.MarkTrue(s.Sync, v1alpha1.RolledOutCondition, v1alpha1.ReasonSucceeded, "each node matches its definitions")
+	case v1alpha1.ReasonRollingOut:
+		conditions.MarkFalse(s.Sync, v1alpha1.RolledOutCondition, reason, "%s", finding.Bounded(s.rolloutWords(), MaxMessage))
+	default:
+		conditions.MarkFalse(s.Sync, v1alpha1.RolledOutCondition, reason, "%s", finding.Bounded(s.rolloutBrief(), MaxMessage))
+	}
+}
+
+// rolloutReason is the reason for which RolledOut is False; empty if each node matches its definitions. The commit
+// status depends on it as well, and summary.StateOf reads it from the condition.
+func (s *Step) rolloutReason() string {
+	pools := s.Sync.Status.PoolRollouts
+	switch {
+	case s.Sync.Status.Rollout == nil:
+		return ""
+	case rollout.Words(pools) != "" && s.braked():
+		return v1alpha1.ReasonRolloutBraked
+	case rollout.Words(pools) != "":
+		return v1alpha1.ReasonRolloutFailing
+	case s.rolloutTimedOut():
+		return v1alpha1.ReasonRolloutTimedOut
+	}
+	return v1alpha1.ReasonRollingOut
+}
+
+// rolloutTimedOut reports whether nodes do not match for longer than spec.rollout.timeout. That Karpenter may still find
+// others does not count.
+func (s *Step) rolloutTimedOut() bool {
+	r, limit := s.Sync.Status.Rollout, s.Sync.Spec.Rollout.Timeout
+	return r != nil && limit != nil && (r.Outdated > 0 || len(r.StaticPools) > 0) && !s.Began.Before(r.Since.Add(limit.Duration))
+}
+
+// braked reports whether the rollout is stopped in a pool.
+func (s *Step) braked() bool { return rollout.Stopped(s.Sync.Status.PoolRollouts) }
+
+// rolloutWords say how far the rollout has come, and what it waits for.
+func (s *Step) rolloutWords() string {
+	return rollout.RolloutWords(rollout.Awaits(*s.Sync.Status.Rollout, s.Sync.Status.PoolRollouts))
+}
+
+// rolloutBrief is the rollout in a commit status.
+func (s *Step) rolloutBrief() string {
+	if words := rollout.Words(s.Sync.Status.PoolRollouts); words != "" {
+		return "rollout " + words
+	}
+	words := "rolling out: " + s.rolloutWords()
+	if s.rolloutTimedOut() {
+		words = "not rolled out within " + s.Sync.Spec.Rollout.Timeout.Duration.String() + ": " + s.rolloutWords()
+	}
+	return words
+}
+
+// withRollout has the commit status of a verdict on what is applied wait for the nodes, and fail
+// when that takes too long, whatever else is waited for. Ready does not: it is of the
+// definitions, and windows of disruption budgets may be a week apart. Where only older commits
+// have begun what goes wrong, these fail, and this one waits.
+func (s *Step) withRollout(v Verdict) Verdict {
+	switch {
+	case s.rolloutReason() == "":
+	case s.rolloutFails() && (v.Class == Done || v.Class == Working):
+		v.told, v.ofNodes, v.Brief = report.Failure, true, s.failureBrief()
+		if older := s.olderThatFail(); len(older) > 0 {
+			v.told, v.Brief.What = report.Pending, "waits for "+finding.Few(shortened(older), ", ")+": "+v.Brief.What
+		}
+	case v.Class == Done:
+		v.told, v.ofNodes, v.Brief = report.Pending, true, fault.Brief{What: s.rolloutBrief()}
+	}
+	return v
+}
+
+// rolloutFails reports whether a rollout fails, is stopped, or takes too long.
+func (s *Step) rolloutFails() bool {
+	reason := s.rolloutReason()
+	return reason != "" && reason != v1alpha1.ReasonRollingOut
+}
+
+// olderThatFail are the commits that have begun the rollouts which go wrong; none if this one has begun one of
+// them, or no commit has.
+func (s *Step) olderThatFail() []string {
+	revisions := map[string]bool{}
+	for _, p := range s.Sync.Status.PoolRollouts {
+		if s.counts(p) {
+			revisions[p.Revision] = true
+		}
+	}
+	if len(revisions) == 0 {
+		revisions[s.Sync.Status.Rollout.Revision] = true
+	}
+	var commits []string
+	for _, revision := range slices.Sorted(maps.Keys(revisions)) {
+		commit := render.CommitOf(revision)
+		if commit == "" || commit == s.Commit {
+			return nil
+		}
+		commits = append(commits, commit)
+	}
+	return commits
+}
+
+// shortened are commits as a person reads them.
+func shortened(commits []string) []string {
+	all := make([]string, len(commits))
+	for i, commit := range commits {
+		all[i] = queue.Short(commit)
+	}
+	return all
+}
+
+// counts reports whether a pool is one of those that a commit status fails by: where any is stopped, it is.
+func (s *Step) counts(p v1alpha1.PoolRollout) bool {
+	return p.Reason != "" && (p.Reason != v1alpha1.BrakeFrozen || p.Failure != "") && (p.BrakedAt != nil || !s.braked())
+}
+
+// failureBrief is a rollout that goes wrong, in a commit status: where, what resumes it, and why.
+func (s *Step) failureBrief() fault.Brief {
+	pools := s.Sync.Status.PoolRollouts
+	if rollout.Words(pools) == "" {
+		return fault.Brief{What: s.rolloutBrief()}
+	}
+	what, names, cause := "rollout fails in ", []string{}, ""
+	for _, p := range pools {
+		if s.counts(p) {
+			names, cause = append(names, p.Pool), cmp.Or(cause, p.Failure, p.Message)
+		}
+	}
+	if s.braked() {
+		what = "rollout stopped until a revert or resume-rollout, in "
+		if urls := rollout.Proposals(pools); len(urls) == 1 && len(urls[0]) <= maxURL {
+			what = "rollout stopped until " + urls[0] + " is merged or resume-rollout, in "
+		}
+		if rollout.OnlyHeld(pools) {
+			what = "rollout held in "
+		}
+	}
+	return fault.Brief{What: what + finding.Few(names, ", "), Cause: cause}
+}
+
+// maxURL is how long the URL of a pull request may be that a commit status names, in bytes.
+const maxURL = 75
+
+// rolloutEvery is the least time between two commit statuses that only count nodes: a host takes
+// so many on a commit and no more (GitHub 1,000 in a context).
+const rolloutEvery = time.Minute
+
+// counted is the last commit status that counted the nodes of a rollout.
+type counted struct {
+	commit, text, waits string
+	at                  time.Time
+}
+
+// pacedText is the text of the commit status: of a rollout that goes on the last one, until it is
+// time for new numbers, or it waits for something else.
+func (s *Step) pacedText(v Verdict) string {
+	text, r := v.CommitText(), s.Sync.Status.Rollout
+	if r == nil || v.Class != Done || v.CommitState() != report.Pending {
+		s.Memory.counted = counted{}
+		return text
+	}
+	last, waits := &s.Memory.counted, rollout.Awaits(*r, s.Sync.Status.PoolRollouts).Message
+	if last.commit != s.Commit || last.waits != waits || finding.Due(s.Began, last.at, rolloutEvery) {
+		*last = counted{commit: s.Commit, text: text, waits: waits, at: s.Began}
+	}
+	if last.text != text {
+		s.WakeBy(last.at.Add(rolloutEvery))
+	}
+	return last.text
+}
+
+// wakeForRollout has a pass come when the rollout has taken too long.
+func (s *Step) wakeForRollout() {
+	if r, limit := s.Rollout, s.Sync.Spec.Rollout.Timeout; r != nil && limit != nil && !s.rolloutTimedOut() {
+		s.WakeBy(r.Since.Add(limit.Duration))
+	}
+}

@@ -1,0 +1,305 @@
+package status
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/dustin/go-humanize/english"
+	"github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/report"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// State is what a pass comes to, in kstatus' sense.
+type State int
+
+// The states, the gravest last.
+const (
+	Done     State = iota // as Git says
+	Working               // on the way; a watch or a time wakes us
+	Retrying              // went wrong, tried again by itself
+	Stuck                 // a person has to do something
+)
+
+// Verdict is what a pass comes to, in the words that the condition, the event
+// and the commit status share. No word in it changes while nothing changes.
+type Verdict struct {
+	Class           State
+	Reason, Message string
+	// Brief is the message for a commit status, which holds little; the message
+	// itself where there is none.
+	Brief fault.Brief
+	// told is the commit status where it is not that of the Class: nothing is wrong with the
+	// definitions, and the commit is not done all the same.
+	told report.State
+	// ofNodes reports whether it is the nodes' of a rollout: the definitions are as Git says.
+	ofNodes bool
+}
+
+// Verdict weighs what was found: the gravest speaks.
+func (s *Step) Verdict() Verdict {
+	switch {
+	case s.Elsewhere:
+		return Verdict{Class: Stuck, Reason: v1alpha1.ReasonNamespaceNotWatched, Message: fmt.Sprintf("NodeSyncs are served in namespace %s only: move it there", s.Namespace)}
+	case s.openCollision() != "":
+		return Verdict{Class: Stuck, Reason: v1alpha1.ReasonClusterNameCollision, Message: s.openCollision()}
+	case s.Fault != nil:
+		return s.withPaused(verdictOf(s.Fault))
+	case s.Unfetched != nil:
+		return verdictOf(fault.Classify(s.Unfetched))
+	}
+	return s.foundVerdict()
+}
+
+// foundVerdict weighs what was found by a pass that has taken all steps, whether over the newest revision
+// or not.
+func (s *Step) foundVerdict() Verdict {
+	status := s.Sync.Status
+	switch {
+	case s.NotUpgraded != nil:
+		return s.withHeld(verdictOf(fault.Classify(fault.Several(append([]error{s.NotUpgraded}, fault.Apart(s.Unwritten)...)))))
+	case s.Unwritten != nil:
+		return s.withHeld(s.withCharts(verdictOf(fault.Classify(s.Unwritten)), ""))
+	case len(stalled(status.Removals)) > 0:
+		removals := stalled(status.Removals)
+		return s.withController(s.withCharts(s.stalledVerdict(removals), firstName(removals)+": removal stalled"))
+	case s.holds() && s.approvedNow() != nil:
+		return s.approvedVerdict(s.approvedNow())
+	case s.holds():
+		held := heldRemovals(status.Removals)
+		return s.withController(s.withCharts(s.withApproval(s.heldVerdict(held)), heldBrief(s.Held, held)))
+	}
+	return s.withRollout(s.stateVerdict())
+}
+
+// stateVerdict weighs what was found by a pass in which nothing failed.
+func (s *Step) stateVerdict() Verdict {
+	status := s.Sync.Status
+	switch {
+	case s.Applying > 0:
+		return s.applying()
+	case len(s.InUse) > 0:
+		return s.classInUse(s.InUse[0])
+	case s.uncharted() != nil:
+		return verdictOf(s.uncharted())
+	case s.Fought != "":
+		return s.fight()
+	case len(s.left()) > 0:
+		return Verdict{Class: Stuck, Reason: v1alpha1.ReasonDrifted, Message: "differs from Git, and drift is Report: " + finding.SomeOf(s.left())}
+	case s.stalledWait() != nil:
+		return stalledWaitVerdict(s.withClasses(*s.stalledWait()))
+	case len(s.Waits) > 0:
+		return waitingVerdict(s.withClasses(s.firstWait()))
+	case s.Sync.Drained():
+		return drainedVerdict(status.Removals)
+	case status.OpenRemovals > 0:
+		return Verdict{Class: Working, Reason: v1alpha1.ReasonRemoving, Message: s.describeRemovals(), Brief: briefOfRemovals(status.Removals, s.Commit)}
+	}
+	return s.doneVerdict()
+}
+
+// doneVerdict is the verdict on a revision that is applied. Its commit status names a pool whose newest launch failed,
+// first one that has no node at all, which keeps the status pending. Ready does not depend on it: the pods may fit
+// elsewhere.
+func (s *Step) doneVerdict() Verdict {
+	v := Verdict{Class: Done, Reason: v1alpha1.ReasonSucceeded, Message: "applied, Ready, no removal open: " + render.ShortRevision(s.revision())}
+	if len(s.LaunchFailures) == 0 {
+		v.Brief = s.rescuedBrief()
+		return v
+	}
+	for _, l := range s.LaunchFailures {
+		if !s.HasNodes[l.Pool] {
+			v.told, v.Brief = report.Pending, fault.Brief{What: fmt.Sprintf("applied; %s/%s launches no node", render.NodePool, l.Pool), Cause: l.Why}
+			return v
+		}
+	}
+	first := s.LaunchFailures[0]
+	v.Brief = fault.Brief{What: fmt.Sprintf("applied; the newest launch of %s/%s failed", render.NodePool, first.Pool), Cause: first.Why}
+	return v
+}
+
+// applying says what is about to be written.
+func (s *Step) applying() Verdict {
+	words := fmt.Sprintf("applying %s of %s", english.Plural(s.Applying, "change", ""), render.ShortRevision(s.revision()))
+	return Verdict{Class: Working, Reason: meta.ProgressingReason, Message: words, Brief: fault.Brief{What: words}}
+}
+
+func verdictOf(f *fault.Error) Verdict {
+	v := Verdict{Class: Retrying, Reason: f.Reason, Message: f.Error(), Brief: f.Brief()}
+	switch f.Class {
+	case fault.Terminal:
+		v.Class = Stuck
+	case fault.Waiting, fault.Superseded:
+		v.Class = Working
+	case fault.Transient:
+	}
+	return v
+}
+
+// waitingVerdict says what is waited for, once: most messages begin with it.
+func waitingVerdict(w finding.Wait) Verdict {
+	v := Verdict{Class: Working, Reason: v1alpha1.ReasonWaiting, Message: "waiting for " + w.On}
+	switch {
+	case w.Message == "":
+	case strings.HasPrefix(w.Message, w.On+" "), strings.HasPrefix(w.Message, w.On+":"):
+		v.Message = "waiting: " + w.Message
+	default:
+		v.Message += ": " + w.Message
+	}
+	return v
+}
+
+// firstWait is what is reported of all that is waited for: what may not come by itself, or
+// else an object that was waited for before, as long as it is. Where two of them come and
+// go, the words would alternate.
+func (s *Step) firstWait() finding.Wait {
+	first, before := s.Waits[0], s.Before.Status.Waiting
+	if !isObject(first.On) {
+		return first
+	}
+	if lasting := s.lastingWait(); lasting != nil {
+		return *lasting
+	}
+	waits := s.classWaits()
+	if len(waits) == 0 { // else the pools wait for these
+		waits = s.Waits
+	}
+	if before == nil {
+		return waits[0]
+	}
+	if i := slices.IndexFunc(waits, func(w finding.Wait) bool { return w.On == before.For }); i >= 0 {
+		return waits[i]
+	}
+	return waits[0]
+}
+
+// classWaits are the waits for EC2NodeClasses.
+func (s *Step) classWaits() []finding.Wait {
+	return slices.DeleteFunc(slices.Clone(s.Waits), func(w finding.Wait) bool { return !strings.HasPrefix(w.On, render.EC2NodeClass+"/") })
+}
+
+// withClasses names all EC2NodeClasses that are waited for, if a wait is for one of several: each reason, and then the classes
+// that it is of.
+func (s *Step) withClasses(w finding.Wait) finding.Wait {
+	classes := s.classWaits()
+	if len(classes) < 2 || !strings.HasPrefix(w.On, render.EC2NodeClass+"/") {
+		return w
+	}
+	var reasons []string
+	of := map[string][]string{}
+	for _, c := range append([]finding.Wait{w}, classes...) {
+		reason := strings.TrimPrefix(strings.TrimPrefix(c.Message, c.On), ": ")
+		reason = strings.TrimSpace(strings.TrimPrefix(reason, " is not Ready: "))
+		if of[reason] == nil {
+			reasons = append(reasons, reason)
+		}
+		if !slices.Contains(of[reason], c.On) {
+			of[reason] = append(of[reason], c.On)
+		}
+	}
+	for i, reason := range reasons {
+		reasons[i] = strings.TrimPrefix(reason+": "+finding.Some(of[reason]), ": ")
+	}
+	w.On, w.Message = fmt.Sprintf("%d %ses", len(classes), render.EC2NodeClass), finding.Few(reasons, "; ")
+	return w
+}
+
+// isObject reports whether an object is waited for, and not a Stage, on which all objects hang.
+func isObject(on string) bool { return strings.Contains(on, "/") }
+
+// lastingWait is the first wait that may not end by itself; nil if there is none.
+func (s *Step) lastingWait() *finding.Wait {
+	for i := range s.Waits {
+		if !s.Waits[i].Since.IsZero() {
+			return &s.Waits[i]
+		}
+	}
+	return nil
+}
+
+// stalledWait is the first wait that may not end by itself, and has lasted for long; nil
+// if there is none.
+func (s *Step) stalledWait() *finding.Wait {
+	for i, w := range s.Waits {
+		if !w.Stalls.IsZero() && !s.Began.Before(w.Stalls) {
+			return &s.Waits[i]
+		}
+	}
+	return nil
+}
+
+func stalledWaitVerdict(w finding.Wait) Verdict {
+	v := waitingVerdict(w)
+	v.Class, v.Reason, v.Message = Stuck, v1alpha1.ReasonStalled, "stalled: "+v.Message
+	return v
+}
+
+// classInUse says who keeps a class that was deleted, and the way out. It is a person's
+// to take from the start; it counts as stalled after as long as a removal does.
+func (s *Step) classInUse(u plan.InUse) Verdict {
+	v := Verdict{Class: Retrying, Reason: v1alpha1.ReasonClassTerminating, Message: u.Message(), Brief: fault.Brief{What: u.Brief()}}
+	if !s.Began.Before(u.Since.Add(s.Sync.GetStallAfter())) {
+		v.Class = Stuck
+	}
+	return v
+}
+
+// revision is the one that the pass is about, or that the last one was.
+func (s *Step) revision() string { return cmp.Or(s.Revision, s.Sync.Status.LastAttemptedRevision) }
+
+// CommitState is the verdict as a commit status.
+func (v Verdict) CommitState() report.State {
+	if v.told != "" {
+		return v.told
+	}
+	switch v.Class {
+	case Done:
+		return report.Success
+	case Working:
+		return report.Pending
+	case Retrying, Stuck:
+	}
+	return report.Failure
+}
+
+// CommitText is the verdict for a commit status, the most important first.
+func (v Verdict) CommitText() string {
+	switch {
+	case v.Brief != fault.Brief{}:
+		return v.Brief.String()
+	case v.Class == Done:
+		return "applied, Ready, no removal open, each node matches"
+	}
+	return fault.Brief{What: v.Message}.String()
+}
+
+// fight is the message of it until Git changes, the fight ends, or a person asks.
+func (s *Step) fight() Verdict {
+	return Verdict{
+		Class: Stuck, Reason: v1alpha1.ReasonConflict,
+		Message: fmt.Sprintf("%s: it was reverted 3 times within an hour; correction is paused: stop what changes it, or name the fields under ignoreDifferences in plumbline.yaml; plumbline reconcile %s corrects it again",
+			s.Fought, s.Sync.Name),
+		Brief: fault.Brief{What: s.Fought + ": reverted 3 times within an hour; correction is paused: stop what changes it, or use ignoreDifferences"},
+	}
+}
+
+// openCollision is the emergency as this pass has seen it, or, where the pass
+// stopped before it could look, as the last one did.
+func (s *Step) openCollision() string {
+	before := conditions.Get(s.Before, meta.ReadyCondition)
+	if s.SawAccount || s.Fault == nil || before == nil || !s.Sync.DeletionTimestamp.IsZero() {
+		return s.Collision
+	}
+	if before.Reason != v1alpha1.ReasonClusterNameCollision {
+		return ""
+	}
+	return before.Message
+}

@@ -1,0 +1,363 @@
+package upgrade
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/provision/karpenter"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// gated is what the gates said last of a change of the charts, and when.
+type gated struct {
+	change gatedChange
+	at     time.Time
+	// err refuses the change; noWayBack holds it.
+	err       error
+	noWayBack string
+}
+
+// gatedChange is what the gates have looked at: another one is looked at at once.
+type gatedChange struct {
+	identity, revision string
+	// generation of the NodeSync: it may allow more by now.
+	generation int64
+}
+
+// checkCharts finds out whether a change of the charts may be made, while nothing
+// has moved. What is refused or held stands for a while: finding it out takes some
+// hundred requests. What releases it counts at once.
+func (s *Step) checkCharts(ctx context.Context, seen *Seen) error {
+	last := &s.Memory.gated
+	identity := s.k().Target.Identity
+	if s.gatesStand(identity) {
+		s.WakeBy(last.at.Add(s.Retry))
+		seen.Checked, seen.NoWayBack = last.err == nil, last.noWayBack
+		return last.err
+	}
+	*last = gated{}
+	err := s.passGates(ctx, seen)
+	if err != nil || seen.NoWayBack != "" {
+		*last = gated{change: s.changeGated(identity), at: s.Now, err: err, noWayBack: seen.NoWayBack}
+		s.WakeBy(s.Now.Add(s.Retry))
+	}
+	if err == nil {
+		seen.Claims, err = s.View.Claims(ctx)
+	}
+	seen.Checked = err == nil
+	return err
+}
+
+// gatesStand reports whether what the gates said last is of this change, and counts for
+// a while longer.
+func (s *Step) gatesStand(identity string) bool {
+	last := &s.Memory.gated
+	released := s.Insist || last.noWayBack != "" && s.approved()
+	return last.change == s.changeGated(identity) && !released && !finding.Due(s.Now, last.at, s.Retry)
+}
+
+func (s *Step) changeGated(identity string) gatedChange {
+	return gatedChange{identity: identity, revision: s.Revision, generation: s.Sync.Generation}
+}
+
+// gatesRefused is why the gates have refused or held a change, for as long as that
+// counts.
+func (s *Step) gatesRefused(identity string) error {
+	last := &s.Memory.gated
+	f := fault.Classify(last.err)
+	switch {
+	case !s.gatesStand(identity):
+		return nil
+	case last.noWayBack != "":
+		s.WakeBy(last.at.Add(s.Retry))
+		return fault.Held(errors.New(last.noWayBack))
+	case f != nil && f.Class == fault.Terminal:
+		s.WakeBy(last.at.Add(s.Retry))
+		return last.err
+	}
+	return nil
+}
+
+// approved reports whether a person has accepted that the version cannot be rolled back.
+func (s *Step) approved() bool {
+	return s.Sync.Annotations[v1alpha1.NoWayBackAnnotation] == s.Karpenter.Version
+}
+
+// passGates goes from what costs nothing to what costs most.
+func (s *Step) passGates(ctx context.Context, seen *Seen) error {
+	if err := s.weigh(ctx, seen); err != nil {
+		return err
+	}
+	return s.Helm.Rehearse(ctx, s.Charts, s.installation())
+}
+
+// weigh are the gates that go by what is read.
+func (s *Step) weigh(ctx context.Context, seen *Seen) error {
+	if err := s.checkOwners(ctx); err != nil {
+		return err
+	}
+	to := s.Charts.Version
+	from, err := s.inForce(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.checkVersions(ctx, from, to); err != nil {
+		return err
+	}
+	if err := s.checkValues(from, to); err != nil {
+		return err
+	}
+	live, next, migrations, err := s.changeOfCRDs(ctx)
+	if err != nil {
+		return err
+	}
+	seen.Migrated = len(migrations) == 0
+	if back := s.k().Version; back != "" && back != to {
+		if seen.NoWayBack, err = s.noWayBack(ctx, live, next); err != nil {
+			return err
+		}
+		return s.forecast(seen, live, next)
+	}
+	return nil
+}
+
+// inForce is the version that runs now: that of the last change or of what is adopted,
+// and where no status tells, that of a controller that is there. Empty if none is.
+func (s *Step) inForce(ctx context.Context) (string, error) {
+	if version := s.k().Version; version != "" {
+		return version, nil
+	}
+	deployments, err := s.View.Controllers(ctx, s.k().Namespace)
+	if err != nil {
+		return "", err
+	}
+	for i := range deployments {
+		version, err := s.versionOf(ctx, &deployments[i])
+		if err != nil {
+			return "", err
+		}
+		if _, err := karpenter.KubernetesOf(version); err == nil {
+			return version, nil
+		} // a custom tag is no version
+	}
+	return "", nil
+}
+
+// checkVersions checks that the cluster's Kubernetes is known to the version, that
+// both are known here or accepted, and that no version is skipped which must not be.
+func (s *Step) checkVersions(ctx context.Context, from, to string) error {
+	kubernetes, err := s.Helm.ServerVersion(ctx)
+	if err != nil {
+		return err
+	}
+	if err := karpenter.CheckKubernetes(kubernetes, to); err != nil {
+		return err
+	}
+	if err := karpenter.CheckTested(kubernetes, to, s.Karpenter.AcceptUntested); err != nil {
+		if from != to {
+			return err
+		}
+		s.Warn(v1alpha1.ReasonUntested, err.Error()) // it runs there already
+	}
+	if from == "" {
+		return nil
+	}
+	return karpenter.CheckHop(from, to)
+}
+
+// checkValues checks that the chart knows each value.
+func (s *Step) checkValues(from, to string) error {
+	chart, err := s.Charts.Values()
+	if err != nil {
+		return err
+	}
+	return karpenter.CheckValues(s.Values.Merged, chart, from, to)
+}
+
+// forecast finds the pools whose nodes a change of the version may replace, while
+// the CRDs of both versions are available.
+func (s *Step) forecast(seen *Seen, live, next []*apiextensionsv1.CustomResourceDefinition) error {
+	effects, err := karpenter.Effects(karpenter.Upgrade{
+		From: s.k().Version, To: s.Charts.Version, Old: live, New: next,
+		Classes: s.Live.OfKind(render.EC2NodeClass), Pools: s.Live.OfKind(render.NodePool),
+	})
+	if err != nil {
+		return err
+	}
+	var words []string
+	for _, effect := range effects {
+		if effect.MayReplace() {
+			seen.ExpectedPools = append(seen.ExpectedPools, effect.Pool)
+			words = append(words, fmt.Sprintf("nodes of %s %s", effect.Pool, effect))
+		}
+	}
+	if len(words) == 0 {
+		words = []string{"no node is replaced"}
+	}
+	s.Event(v1alpha1.ReasonUpgradeForecast, fmt.Sprintf("Karpenter %s to %s: %s", s.k().Version, s.Charts.Version, finding.Some(words)))
+	return nil
+}
+
+// Barrier says why the charts may not be changed, given what AWS says of the account; nil
+// if they may. Karpenter's controller terminates every instance with its
+// cluster's tag that has no NodeClaim here, so none is installed or changed under
+// the name of another cluster, and none is installed for the first time, or
+// adopted, while AWS cannot confirm the name.
+func Barrier(k v1alpha1.KarpenterStatus, verdict cloud.Verdict, allowUnverified bool) error {
+	switch {
+	case verdict.Reason == cloud.ReasonAuthorityDiffers:
+		return fault.Refused(fmt.Errorf(
+			"cluster.name %s is another cluster's, so Karpenter's charts are not changed: %s; a controller of that name terminates the other cluster's instances", k.Cluster, verdict.Message))
+	case verdict.OK, verdict.Reason == cloud.ReasonInstancesInvisible:
+		return nil // the certificate authority is that of the cluster
+	case allowUnverified || !firstInstall(k):
+		return nil
+	}
+	return fault.CloudUnverified(fmt.Errorf(
+		"EKS cluster %s is not confirmed to be this cluster: %s; Karpenter is installed or adopted once it is, or with spec.guard.allowUnverifiedAccount: true", k.Cluster, verdict.Message))
+}
+
+// firstInstall reports whether no controller of plumbline's was ever installed.
+func firstInstall(k v1alpha1.KarpenterStatus) bool {
+	if k.Identity != "" {
+		return false
+	}
+	if k.Target == nil {
+		return true
+	}
+	switch k.Target.Step {
+	case v1alpha1.ChartChecking, v1alpha1.ChartMigrating, v1alpha1.ChartCRDs, v1alpha1.ChartController:
+		return true
+	case v1alpha1.ChartRollingOut, v1alpha1.ChartSettling, v1alpha1.ChartRollingBack, v1alpha1.ChartRolledBack:
+	}
+	return false
+}
+
+// changesCharts reports whether an action writes to the charts, or prepares that.
+func changesCharts(action Action) bool {
+	switch action.(type) {
+	case Check, Migrate, InstallCRDs, InstallController, RollBack:
+		return true
+	}
+	return false
+}
+
+// Off reports whether the controller's environment switches one of Karpenter's feature gates
+// off.
+func (s *Step) Off(ctx context.Context, gate string) (bool, error) {
+	return s.switches(ctx, gate, false)
+}
+
+// On reports whether it switches one on.
+func (s *Step) On(ctx context.Context, gate string) (bool, error) {
+	return s.switches(ctx, gate, true)
+}
+
+// switches reports whether the controller's environment sets a feature gate to a value.
+func (s *Step) switches(ctx context.Context, gate string, to bool) (bool, error) {
+	if s.Sync.Status.Karpenter == nil {
+		return false, nil
+	}
+	deployments, err := s.View.Controllers(ctx, s.Sync.Status.Karpenter.Namespace)
+	if err != nil {
+		return false, err
+	}
+	for i := range deployments {
+		containers, err := s.View.Containers(ctx, &deployments[i])
+		if err != nil {
+			return false, err
+		}
+		if on, known := FeatureGate(containers, gate); known && on == to {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// frozenError is a change of the charts that waits for a window of spec.guard.
+type frozenError struct{ change, until string }
+
+// Error says what waits, and until when.
+func (e *frozenError) Error() string { return e.change + "; this waits: " + e.until }
+
+// frozen says why a change of the charts waits for a window of spec.guard; nil if it does not. A new
+// controller may find every node drifted. What brings a controller back does not wait: an install, the
+// way back to what is in force, the rest of a change that has begun, and any change while no
+// controller is at work.
+func (s *Step) frozen(ctx context.Context, identity string) error {
+	k := s.k()
+	if s.Frozen.Message == "" || identity == k.Identity || !Begins(*k, identity) {
+		return nil
+	}
+	if k.Target != nil && InProgress(*k.Target) {
+		return nil // half a change is nothing to stay with: what corrects it goes on
+	}
+	if down, err := s.down(ctx); err != nil || down {
+		return err
+	}
+	change, err := s.Change()
+	if err != nil {
+		return err
+	}
+	frozen := &frozenError{change: change, until: s.Frozen.Message}
+	s.Wait("charts", fmt.Sprintf("%s; definitions are still applied under Karpenter %s, which is in force", frozen, k.Version))
+	if until := s.Frozen.Until; !until.IsZero() {
+		s.WakeBy(until)
+	}
+	return fault.Waits(frozen)
+}
+
+// down reports that no controller has been at work for as long as a new one may take to come up.
+func (s *Step) down(ctx context.Context) (bool, error) {
+	deployments, err := s.View.Controllers(ctx, s.k().Namespace)
+	if err != nil || len(deployments) == 0 {
+		return err == nil, err
+	}
+	if slices.ContainsFunc(deployments, func(d appsv1.Deployment) bool { return cluster.Alive(&d) }) {
+		s.Memory.downSince = time.Time{}
+		return false, nil
+	}
+	since := unavailableSince(deployments)
+	if since.IsZero() {
+		// With one replica and maxUnavailable 1, a Deployment without a pod is available.
+		if s.Memory.downSince.IsZero() {
+			s.Memory.downSince = s.Now
+		}
+		since = s.Memory.downSince
+	}
+	until := since.Add(s.rolloutTimeout())
+	if s.Now.Before(until) {
+		s.WakeBy(until)
+		return false, nil
+	}
+	return true, nil
+}
+
+// unavailableSince is since when all Deployments have had too few replicas; zero if one does not say.
+func unavailableSince(deployments []appsv1.Deployment) (last time.Time) {
+	for i := range deployments {
+		conditions := deployments[i].Status.Conditions
+		at := slices.IndexFunc(conditions, func(c appsv1.DeploymentCondition) bool {
+			return c.Type == appsv1.DeploymentAvailable && c.Status == corev1.ConditionFalse
+		})
+		if at < 0 {
+			return time.Time{}
+		}
+		if since := conditions[at].LastTransitionTime.Time; since.After(last) {
+			last = since
+		}
+	}
+	return last
+}

@@ -1,0 +1,433 @@
+package upgrade
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/charts/release"
+	"github.com/plumbline-dev/plumbline/provision/charts/survey"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// Run brings the first two Stages: the CRD chart, and once every CRD is Established
+// the main chart, and sees whether its rollout is complete. With management External it
+// looks whether another tool has. An error for which InForce is true leaves a release
+// in force, under which the rest of a pass may go on.
+func (s *Step) Run(ctx context.Context) (Installed, error) {
+	s.out = Installed{CRDs: unseen, Controller: unseen}
+	if err := s.sameClusterName(ctx); err != nil {
+		return s.out, err
+	}
+	seen, err := s.see(ctx)
+	if err != nil {
+		return s.out, err
+	}
+	switch {
+	case s.Karpenter.Management == render.External:
+		err = s.awaitCharts(ctx, seen)
+	case s.Charts == nil:
+		// Without charts there is nothing to install from: what is there stays.
+		s.out.CRDs, s.out.Controller = seen.Established, seen.Rollout
+	default:
+		err = s.change(ctx, seen)
+	}
+	if busy := (*release.BusyError)(nil); errors.As(err, &busy) {
+		s.WakeBy(s.Now.Add(busyEvery))
+	}
+	s.awaitLive()
+	return s.out, err
+}
+
+// awaitLive has the definitions wait where Karpenter's kinds are served only since the pass has
+// read what lives of them: to a plan without that everything would be new.
+func (s *Step) awaitLive() {
+	if s.out.CRDs.Ready && !s.Live.Served {
+		s.out.CRDs = cluster.Readiness{Message: "Karpenter's kinds were not served when this pass began: what lives of them is read next"}
+		s.WakeBy(s.Now)
+	}
+}
+
+// busyEvery is how often it is asked whether another Helm client has finished: its
+// Secrets are not watched.
+const busyEvery = 5 * time.Second
+
+// Serve sees how far what is in force has come, where the charts are not changed.
+func (s *Step) Serve(ctx context.Context) (Installed, error) {
+	s.out = Installed{CRDs: unseen, Controller: unseen}
+	if err := s.sameClusterName(ctx); err != nil {
+		return s.out, err
+	}
+	seen, err := s.see(ctx)
+	if err != nil {
+		return s.out, err
+	}
+	s.out.CRDs, s.out.Controller = seen.Established, seen.Rollout
+	err = s.tellLost(ctx)
+	s.awaitLive()
+	return s.out, err
+}
+
+// Controller sees whether the rollout of what was installed is complete, and whether
+// the controller is alive.
+func (s *Step) Controller(ctx context.Context) (rollout cluster.Readiness, alive bool, err error) {
+	if s.Sync.Status.Karpenter == nil {
+		return rollout, false, nil // there was none
+	}
+	rollout, err = s.rolledOut(ctx)
+	return rollout, s.out.Alive, err
+}
+
+// unseen is what a pass says of a Stage that it has not come to.
+var unseen = cluster.Readiness{Message: "not looked at yet: what comes before it is not done"}
+
+// see reads whether the CRDs are served and the controller is up, from the
+// cache.
+func (s *Step) see(ctx context.Context) (Seen, error) {
+	established, err := s.View.Established(ctx)
+	if err != nil {
+		return Seen{}, err
+	}
+	rollout, err := s.rolledOut(ctx)
+	return Seen{
+		Established: established,
+		Rollout:     rollout,
+		Approved:    s.approved(),
+		Again:       s.Insist,
+	}, err
+}
+
+// change does what upgrade.Next says until there is nothing more to do in
+// this pass.
+func (s *Step) change(ctx context.Context, seen Seen) error {
+	identity, err := s.Identity()
+	if err != nil {
+		return err
+	}
+	want, held := Want{Version: s.Karpenter.Version, Identity: identity, Charts: s.resolved()}, s.goesBack(identity)
+	if held == nil {
+		held = s.frozen(ctx, identity)
+	}
+	if held != nil {
+		t := s.k().Target
+		if t == nil || !InProgress(*t) {
+			return held
+		}
+		want = Want{Version: t.Version, Identity: t.Identity, Charts: t.Charts}
+	}
+	for {
+		next, action := Next(*s.k(), want, seen, s.Now, s.rolloutTimeout())
+		s.Sync.Status.Karpenter = &next
+		s.out.CRDs = seen.Established
+		s.out.Changing = next.Target != nil && next.Target.Step != v1alpha1.ChartSettling
+		ctrl.LoggerFrom(ctx).V(1).Info("charts", "action", s.Hide(action.String()))
+		take := s.takeChartStep
+		if held != nil {
+			take = s.finishNewer(held)
+		}
+		again, err := take(ctx, action, &seen)
+		if err != nil && seen.Established.Ready && !seen.Rollout.Ready {
+			s.out.Controller = seen.Rollout // it is what fails
+		}
+		if err != nil || !again {
+			return err
+		}
+	}
+}
+
+// takeChartStep does one Action. It reports whether Next is to be asked again.
+func (s *Step) takeChartStep(ctx context.Context, action Action, seen *Seen) (again bool, err error) {
+	if changesCharts(action) {
+		if err := s.Confirm(ctx); err != nil {
+			return false, err
+		}
+	}
+	switch a := action.(type) {
+	case Keep:
+		return false, s.keepCharts(ctx, seen)
+	case Check:
+		err = s.checkCharts(ctx, seen)
+	case Migrate:
+		err = s.migrateStored(ctx, seen)
+	case InstallCRDs:
+		seen.CRDs, err = s.installCRDs(ctx, seen)
+	case InstallController:
+		seen.Controller, err = s.installController(ctx, seen)
+	case Diagnose:
+		err = s.askPods(ctx, seen)
+	case FindEarlier:
+		seen.Searched = true
+		seen.Earlier, err = s.findEarlier(ctx)
+	case RollBack:
+		seen.RolledBack, err = s.rollBack(ctx, a.Revision, seen)
+		if lost := (*release.NoRevisionError)(nil); errors.As(err, &lost) {
+			seen.Lost, err = true, nil
+			s.Warn(v1alpha1.ReasonReleaseLost, fmt.Sprintf("helm release %s has no revision %d to go back to: Karpenter %s is installed from the beginning", lost.Release, lost.Revision, s.Karpenter.Version))
+		}
+	default:
+		return false, s.pauseCharts(action)
+	}
+	return err == nil, err
+}
+
+// pauseCharts notes an Action after which nothing more is done to the charts in
+// this pass: one that waits for its record or for the cluster, or one that failed.
+func (s *Step) pauseCharts(action Action) error {
+	switch a := action.(type) {
+	case Record:
+		words := chartStepWords(s.k())
+		s.out.Controller = cluster.Readiness{Message: words}
+		s.Wait("charts", words)
+		s.WakeBy(s.Now)
+	case Wait:
+		s.out.Controller = cluster.Readiness{Message: a.Message}
+		if a.On == "Controller" {
+			s.WakeBy(s.Now.Add(asking))
+		}
+	case Hold:
+		return fault.Held(errors.New(a.Message))
+	case Stall:
+		s.WakeBy(s.Now.Add(s.Retry))
+		return fault.Stalled(errors.New(a.Message))
+	case Fail:
+		if s.k().Target.Step != v1alpha1.ChartRolledBack {
+			s.WakeBy(s.Now.Add(asking))
+		}
+		return fault.UpgradeFailed(errors.New(a.Message))
+	}
+	return nil
+}
+
+// asking is how often it is asked who leads, while a new controller comes up:
+// its lease is not watched.
+const asking = 2 * time.Second
+
+// chartStepWords say what comes next of a change.
+func chartStepWords(k *v1alpha1.KarpenterStatus) string {
+	return fmt.Sprintf("Karpenter %s, next step: %s", k.Target.Version, k.Target.Step)
+}
+
+// keepCharts looks whether what is installed still stands, and puts it right.
+func (s *Step) keepCharts(ctx context.Context, seen *Seen) error {
+	identity := s.k().Identity // what is kept is what is in force
+	fingerprint, err := s.View.Fingerprint(ctx, s.k().Namespace, s.Karpenter.IgnoreDifferences)
+	if err != nil {
+		return err
+	}
+	if err := s.tellLost(ctx); err != nil {
+		return err
+	}
+	if err := s.askReleases(ctx); err != nil {
+		return err
+	}
+	if s.installedAs(identity, fingerprint) {
+		s.out.Fought = s.Memory.fought
+	} else if s.out.Unkept = s.Confirm(ctx); s.out.Unkept == nil {
+		s.out.Fought = nil // all of both charts is looked at
+		crds, err := s.installCRDs(ctx, seen)
+		if err == nil {
+			s.k().CRDs = crds
+		}
+		if err != nil || !seen.Established.Ready {
+			s.out.CRDs = seen.Established
+			return err
+		}
+		before := seen.Rollout
+		if seen.Controller, err = s.installController(ctx, seen); err != nil {
+			return err
+		}
+		if seen.Rollout != before {
+			s.WakeBy(s.Now.Add(finding.Soon)) // the cache still has the rollout of before
+		}
+		s.k().Controller = seen.Controller
+		s.Memory.installed, s.Memory.fingerprint, s.Memory.fought = identity, fingerprint, s.out.Fought
+		s.Memory.releasesAskedAt = s.Now
+	}
+	s.out.CRDs, s.out.Controller = seen.Established, seen.Rollout
+	return nil
+}
+
+func (s *Step) installation() release.Request {
+	return release.Request{
+		Installation: charts.Installation{
+			Namespace:         s.Karpenter.Namespace,
+			Cluster:           s.Karpenter.Cluster.Name,
+			Region:            s.Karpenter.Cluster.Region,
+			InterruptionQueue: s.Karpenter.Cluster.InterruptionQueue,
+			ControllerRole:    s.Karpenter.Cluster.ControllerRole,
+			Values:            s.Values.Merged,
+			Sealed:            s.Values.Sealed,
+		},
+		Adopt:         s.Karpenter.Adopt,
+		Ignored:       ignored(s.Karpenter.IgnoreDifferences),
+		CorrectPaused: s.Insist,
+		Permit:        s.Permit,
+	}
+}
+
+func ignored(differences []render.IgnoreDifference) []survey.Ignore {
+	var all []survey.Ignore
+	for _, d := range differences {
+		all = append(all, survey.Ignore{Kind: d.Kind, Name: d.Name, JSONPointers: d.JSONPointers, Managers: d.ManagedFieldsManagers})
+	}
+	return all
+}
+
+// resolved are the charts for the status.
+func (s *Step) resolved() *v1alpha1.ResolvedCharts {
+	if s.Charts == nil {
+		return nil
+	}
+	return &v1alpha1.ResolvedCharts{Repository: s.Charts.Repository, CRDDigest: s.Charts.CRDDigest, Digest: s.Charts.Digest}
+}
+
+// Identity is equal for two passes that would install the same.
+func (s *Step) Identity() (string, error) {
+	if s.Charts == nil {
+		return "", nil
+	}
+	raw, err := json.Marshal([]any{s.Charts.CRDDigest, s.Charts.Digest, s.installation().Public()})
+	if err != nil {
+		return "", fmt.Errorf("encode the charts' values: %w", err)
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// Refused is why an earlier pass has found that the change in Git is not made;
+// nil if that has to be found out.
+func (s *Step) Refused() (why, err error) {
+	k := s.k()
+	if k == nil || k.Target == nil || s.Insist || InForce(*k) == "" {
+		return nil, nil
+	}
+	identity, err := s.Identity()
+	if err != nil || k.Target.Identity != identity {
+		return nil, err
+	}
+	switch k.Target.Step {
+	case v1alpha1.ChartRolledBack:
+		return fault.UpgradeFailed(errors.New(k.Target.Message)), nil
+	case v1alpha1.ChartChecking:
+		return s.gatesRefused(identity), nil
+	default:
+		return nil, nil
+	}
+}
+
+// InForce reports whether a change that failed leaves a release in force, under which the
+// rest of the pass goes on.
+func StaysInForce(k *v1alpha1.KarpenterStatus, failed error) bool {
+	f := fault.Classify(failed)
+	return f != nil && (f.Class == fault.Terminal || IsFrozen(failed)) && InForce(*k) != ""
+}
+
+// IsFrozen says of an error that a change of the charts waits for a window of spec.guard.
+func IsFrozen(err error) bool {
+	var frozen *frozenError
+	return errors.As(err, &frozen)
+}
+
+// Changes reports whether a change of the charts would begin.
+func (s *Step) Changes() bool {
+	if s.Karpenter.Management == render.External || s.Charts == nil || s.k() == nil {
+		return false
+	}
+	identity, err := s.Identity()
+	return err == nil && Begins(*s.k(), identity)
+}
+
+// goesBack says why no change of the charts begins for a revision that is, or may be, older than
+// what was applied; nil if it is not, or where there is none to begin. With two replicas of a
+// mirror, one of which lags behind, charts would be changed to and fro, until Helm's history has
+// no release left to go back to.
+func (s *Step) goesBack(identity string) error {
+	k := s.k()
+	if !s.Older || !Begins(*k, identity) {
+		return nil
+	}
+	known := "Karpenter " + k.Version + " stays in force"
+	if t := k.Target; t != nil && InProgress(*t) {
+		known = fmt.Sprintf("a change to Karpenter %s is in progress", t.Version)
+	}
+	return fault.Held(fmt.Errorf("HEAD is older than what was applied, or may be (the branch was set back, or a mirror lags behind), and its charts differ: %s; push a newer commit", known))
+}
+
+// finishNewer takes the steps of a change that a newer revision has begun, as far as that goes
+// without its charts: the controller comes up, or the release before it comes back. held is the
+// outcome.
+func (s *Step) finishNewer(held error) func(context.Context, Action, *Seen) (bool, error) {
+	return func(ctx context.Context, action Action, seen *Seen) (again bool, err error) {
+		switch action.(type) {
+		case Diagnose, FindEarlier, RollBack:
+			return s.takeChartStep(ctx, action, seen)
+		case InstallController:
+			if seen.Controller, err = s.rolledOutAs(ctx, *s.k().Target); err != nil || seen.Controller != nil {
+				return err == nil, err
+			}
+		case Record, Wait, Stall, Fail:
+			if err := s.pauseCharts(action); err != nil {
+				return false, err
+			}
+		}
+		return false, held
+	}
+}
+
+// rolledOutAs is the release of a change that has been written; nil if it is another one.
+func (s *Step) rolledOutAs(ctx context.Context, t v1alpha1.ChartTarget) (*v1alpha1.ReleaseStatus, error) {
+	state, err := s.Helm.State(ctx, s.k().Namespace)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("read the Helm release %s", charts.ControllerChart), err)
+	}
+	if t.Step != v1alpha1.ChartRollingOut || !state.Controller.Installed(t.Version) {
+		return nil, nil
+	}
+	return &v1alpha1.ReleaseStatus{Revision: int32(state.Controller.Revision), Version: t.Version}, nil
+}
+
+// releasesEvery is the least time between two questions to Helm that no person asked for.
+const releasesEvery = time.Minute
+
+// askReleases asks Helm whether both releases are there as plumbline has left them, and
+// forgets that they are installed where they are not. Nothing tells of a release: the CRDs
+// outlive theirs, by helm.sh/resource-policy, and its Secrets are not watched. It asks when a
+// person wants a pass, and once per interval.
+func (s *Step) askReleases(ctx context.Context) error {
+	every := max(s.Sync.Spec.Interval.Duration, releasesEvery)
+	if s.Memory.installed == "" || !s.Insist && !finding.Due(s.Now, s.Memory.releasesAskedAt, every) {
+		return nil
+	}
+	state, err := s.Helm.State(ctx, s.Karpenter.Namespace)
+	if err != nil {
+		return err
+	}
+	s.Memory.releasesAskedAt = s.Now
+	if !state.CRDs.Intact() || !state.Controller.Intact() {
+		s.Memory.installed = ""
+	}
+	return nil
+}
+
+// reinstalled reports whether a step has installed a release that was there before.
+func (s *Step) reinstalled(chart string, result release.Result) bool {
+	if result.Step != release.Install || !result.Changed {
+		return false
+	}
+	k := s.k()
+	if chart == charts.CRDChart {
+		return k.CRDs != nil
+	}
+	return k.Controller != nil
+}

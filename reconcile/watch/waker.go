@@ -1,0 +1,96 @@
+package watch
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+)
+
+// line is how many wake-ups can stand in line before the controller takes
+// them: it does so at once.
+const line = 1024
+
+// Waker wakes passes from outside of the cluster. The zero value leads nothing, and wakes
+// nobody in this process.
+type Waker struct {
+	// Elected is closed once this process leads.
+	Elected <-chan struct{}
+	// Events are taken by the controller.
+	Events chan event.GenericEvent
+}
+
+// New returns the Waker of a process that leads once elected is closed.
+func NewWaker(elected <-chan struct{}) Waker {
+	return Waker{Elected: elected, Events: make(chan event.GenericEvent, line)}
+}
+
+// Look has a pass made over a NodeSync, which tells what has become known beside
+// the passes. It never blocks: at the worst the next pass comes at its time.
+func (w Waker) Look(name types.NamespacedName) {
+	sync := &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}
+	select {
+	case w.Events <- event.GenericEvent{Object: sync}:
+	default:
+	}
+}
+
+// Pushes notes pushes for the passes of this process.
+type Pushes interface {
+	// Push notes that a host has something new for a NodeSync.
+	Push(name types.NamespacedName, at time.Time)
+}
+
+// Wake has the sources of NodeSyncs fetched now, not at their next interval. It
+// returns before they are.
+//
+// Where this process leads it is noted in memory: a new leader has no memory and
+// fetches anyway. Another replica asks for it in the cluster, by the annotation
+// with which people ask, through standby, so that the one that leads sees it.
+func (w Waker) Wake(ctx context.Context, syncs []v1alpha1.NodeSync, pushes Pushes, standby client.Writer, now time.Time) error {
+	select {
+	case <-w.Elected:
+	default:
+		return requestAll(ctx, syncs, standby, now)
+	}
+	for i := range syncs {
+		pushes.Push(client.ObjectKeyFromObject(&syncs[i]), now)
+	}
+	for i := range syncs {
+		select {
+		case w.Events <- event.GenericEvent{Object: &syncs[i]}:
+		case <-ctx.Done():
+			return fmt.Errorf("wake NodeSync %s/%s: %w", syncs[i].Namespace, syncs[i].Name, ctx.Err())
+		}
+	}
+	return nil
+}
+
+// requestAll writes Flux's annotation on NodeSyncs.
+func requestAll(ctx context.Context, syncs []v1alpha1.NodeSync, standby client.Writer, now time.Time) error {
+	for i := range syncs {
+		name := client.ObjectKeyFromObject(&syncs[i])
+		if _, err := Request(ctx, standby, name, now); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("request a fetch of NodeSync %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// Request asks for a pass over a NodeSync in the cluster, by Flux's annotation,
+// and returns its value: status.lastHandledReconcileAt is equal when it was
+// handled. The error is the API server's.
+func Request(ctx context.Context, to client.Writer, name types.NamespacedName, at time.Time) (requested string, err error) {
+	requested = at.Format(time.RFC3339Nano)
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, meta.ReconcileRequestAnnotation, requested)
+	sync := &v1alpha1.NodeSync{}
+	sync.Namespace, sync.Name = name.Namespace, name.Name
+	return requested, to.Patch(ctx, sync, client.RawPatch(types.MergePatchType, patch))
+}
