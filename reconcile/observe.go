@@ -31,7 +31,7 @@ type observed struct {
 }
 
 // observe reads what lives, and whether EC2 can be asked and is the account that this cluster's nodes are in. An account that is not
-// verified blocks removals, and the charts as install.Barrier says; it ends a reconcile only if the commit renames the cluster.
+// verified blocks removals, and the charts as upgrade.Barrier says; it ends a reconcile only if the commit renames the cluster.
 func (r *reconciliation) observe(ctx context.Context, rev revision) (observed, error) {
 	obs, err := take(ctx, r, step.See, r.seeLive)
 	if err != nil {

@@ -167,7 +167,7 @@ func TestEveryTypeHitsItsRule(t *testing.T) {
 // elsewhere are exported errors that never come out of a step, and why.
 func elsewhere() map[string]string {
 	return map[string]string{
-		"desired.FixedError":       "configure classifies it where it is made",
+		"evaluate.FixedError":      "configure classifies it where it is made",
 		"fault.Error":              "is classified",
 		"document.Error":           "render makes a render.Error of it",
 		"document.Repeated":        "render makes render.Errors of it",
@@ -189,7 +189,7 @@ func elsewhere() map[string]string {
 		"report.UnavailableError":  "a report never fails a pass",
 		"cloud.ClaimError":         "only a teardown of a user ends anything in AWS, which the CLI prints",
 		"offers.CallError":         "only a what-if asks so, which the CLI prints",
-		"preview.WithheldError":    "only a plan of a pull request withholds anything",
+		"review.WithheldError":     "only a plan of a pull request withholds anything",
 		"resolve.BusyError":        "an Answer has its words",
 		"resolve.EmptyError":       "an Answer has its words",
 	}
@@ -208,7 +208,7 @@ func TestNoTypeWithoutRule(t *testing.T) {
 		}
 		rows[name] = true
 	}
-	if diff := cmp.Diff(declared(t, "../../reconcile", "../../render", "../../provision", "../../confine", "../../contradiction"), rows); diff != "" {
+	if diff := cmp.Diff(declared(t, "../../reconcile", "../../render", "../../provision", "../../confine", "../../contradiction", "../../internal/configmap"), rows); diff != "" {
 		t.Errorf("declared errors (-) and rows (+):\n%s\nput a rule into table.go and a row here, or say under elsewhere why none is needed", diff)
 	}
 }

@@ -43,16 +43,16 @@ type Helm struct {
 	Into release.Request
 }
 
-// State is install.Helm's.
+// State is upgrade.Helm's.
 func (f *Helm) State(context.Context, string) (release.State, error) { return f.Known, nil }
 
-// EnsureCRDs is install.Helm's.
+// EnsureCRDs is upgrade.Helm's.
 func (f *Helm) EnsureCRDs(context.Context, *charts.Charts, release.Request) (release.Result, error) {
 	f.Asked[charts.CRDChart]++
 	return f.Result, nil
 }
 
-// EnsureController is install.Helm's.
+// EnsureController is upgrade.Helm's.
 func (f *Helm) EnsureController(_ context.Context, _ *charts.Charts, want release.Request) (release.Result, error) {
 	f.Into = want
 	if f.Err != nil {
@@ -65,18 +65,18 @@ func (f *Helm) EnsureController(_ context.Context, _ *charts.Charts, want releas
 	return f.Result, nil
 }
 
-// ServerVersion is install.Helm's.
+// ServerVersion is upgrade.Helm's.
 func (f *Helm) ServerVersion(context.Context) (string, error) {
 	return cmp.Or(f.Kubernetes, "v1.33.4"), nil
 }
 
-// Rehearse is install.Helm's.
+// Rehearse is upgrade.Helm's.
 func (f *Helm) Rehearse(ctx context.Context, c *charts.Charts, want release.Request) error {
 	f.Rehearsed++
 	return cmp.Or(f.Permitted(ctx, c, want), f.Refusal)
 }
 
-// Permitted is install.Helm's.
+// Permitted is upgrade.Helm's.
 func (f *Helm) Permitted(ctx context.Context, c *charts.Charts, want release.Request) error {
 	if !f.AsksPermit {
 		return nil
@@ -88,13 +88,13 @@ func (f *Helm) Permitted(ctx context.Context, c *charts.Charts, want release.Req
 	return want.Permit(release.Rendered{Chart: charts.ControllerChart, Version: c.Version, Digest: c.Digest, Namespace: want.Namespace, Objects: objects})
 }
 
-// Survey is install.Helm's.
+// Survey is upgrade.Helm's.
 func (f *Helm) Survey(context.Context, string) (survey.Found, error) { return f.Found, nil }
 
-// Earlier is install.Helm's.
+// Earlier is upgrade.Helm's.
 func (f *Helm) Earlier(context.Context, string) (release.Result, error) { return f.Before, nil }
 
-// RollBack is install.Helm's.
+// RollBack is upgrade.Helm's.
 func (f *Helm) RollBack(context.Context, release.Request, int) (release.Result, error) {
 	f.Asked["rollback"]++
 	return f.Result, nil
