@@ -34,13 +34,17 @@ type evaluation struct {
 
 // evaluate finds out what Git wants and plans it against what lives. It writes nothing.
 func (r *reconciliation) evaluate(ctx context.Context, rev revision, obs observed) (evaluation, error) {
-	ev := evaluation{revision: rev, observed: obs, Desired: rev.Config, Live: obs.Live}
-	return r.inSteps(ctx, ev, []evaluating{
+	return r.inSteps(ctx, unevaluated(rev, obs), []evaluating{
 		{step.ResolveCharts, r.resolveCharts},
 		{step.Render, r.render},
 		{step.SeeVanished, r.seeVanished},
 		{step.MakePlan, r.makePlan},
 	})
+}
+
+// unevaluated is what is known before anything is evaluated.
+func unevaluated(rev revision, obs observed) evaluation {
+	return evaluation{revision: rev, observed: obs, Desired: rev.Config, Live: obs.Live}
 }
 
 // evaluateInForce evaluates once more, under the release that is installed, where the charts that Git wants are refused or held.

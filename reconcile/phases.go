@@ -126,13 +126,13 @@ func (r *reconciliation) inMode(ctx context.Context, mode mode, unheard error) (
 func (r *reconciliation) phases(ctx context.Context) (done, error) {
 	revision, err := r.fetch(ctx)
 	if err != nil {
-		return done{evaluation: evaluation{revision: revision}}, err
+		return done{evaluation: unevaluated(revision, observed{})}, err
 	}
-	observed, err := r.observe(ctx, revision)
+	seen, err := r.observe(ctx, revision)
 	if err != nil {
-		return done{evaluation: evaluation{revision: revision, observed: observed}}, err
+		return done{evaluation: unevaluated(revision, seen)}, err
 	}
-	evaluation, err := r.evaluate(ctx, revision, observed)
+	evaluation, err := r.evaluate(ctx, revision, seen)
 	r.publish(evaluation)
 	if err != nil {
 		return done{evaluation: evaluation}, err
