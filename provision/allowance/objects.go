@@ -17,6 +17,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/plumbline-dev/plumbline/contradiction"
 )
@@ -120,29 +121,43 @@ func (c *check) unless(value, why string) {
 	}
 }
 
-// known reports whether the object is one of the charts', by its kind, name and namespace.
+// known reports whether the object is one of the charts'.
 func (c *check) known() bool {
-	kind, name := c.object.GetKind(), c.object.GetName()
-	names := c.charts.Objects[kind]
-	if c.rendered.CRDs {
+	kind := c.object.GroupVersionKind().GroupKind()
+	why := c.charts.Foreign(Named{Kind: kind, Namespace: c.object.GetNamespace(), Name: c.object.GetName()}, c.rendered.Namespace, c.rendered.CRDs)
+	if why != "" {
+		c.refuse("%s", why)
+	}
+	return why == ""
+}
+
+// Named is an object by its kind and name. Namespace is empty if the object has none, or that of its release.
+type Named struct {
+	Kind            schema.GroupKind
+	Namespace, Name string
+}
+
+// Foreign says why an object is none of Karpenter's charts, by its kind, name and namespace; empty if it is one of them.
+// Namespace is that of the release, and crds reports whether it is the CRD chart's.
+func (c Charted) Foreign(o Named, namespace string, crds bool) string {
+	names := c.Objects[o.Kind.Kind]
+	if crds {
 		names = nil
-		if kind == crdKind {
-			names = c.charts.CRDs
+		if o.Kind.Kind == crdKind {
+			names = c.CRDs
 		}
 	}
-	if !slices.Contains(names, name) || c.object.GroupVersionKind().Group != groups[kind] {
-		c.refuse("is no object of Karpenter's charts")
-		return false
+	if !slices.Contains(names, o.Name) || o.Kind.Group != groups[o.Kind.Kind] {
+		return "is no object of Karpenter's charts"
 	}
-	want := c.rendered.Namespace
-	if strings.HasSuffix(name, "-dns") {
+	want := namespace
+	if strings.HasSuffix(o.Name, "-dns") {
 		want = dnsNamespace
 	}
-	if is := c.object.GetNamespace(); is != "" && is != want {
-		c.refuse("is in namespace %s, and Karpenter's charts have none there", is)
-		return false
+	if o.Namespace != "" && o.Namespace != want {
+		return fmt.Sprintf("is in namespace %s, and Karpenter's charts have none there", o.Namespace)
 	}
-	return true
+	return ""
 }
 
 // look goes by the kind. An object whose fields have types of their own is no object

@@ -83,8 +83,24 @@ func (b *bed) state() State {
 // another program, would have left it.
 func (b *bed) setStatus(secret, status string) {
 	b.Helper()
+	b.rewrite(secret, func(release, labels map[string]any) {
+		labels["status"] = status
+		release["info"].(map[string]any)["status"] = status
+	})
+}
+
+// forge adds an object to the manifest of a revision, as one can who may write Helm's records.
+func (b *bed) forge(secret, object string) {
+	b.Helper()
+	b.rewrite(secret, func(release, _ map[string]any) {
+		release["manifest"] = release["manifest"].(string) + "\n---\n" + object
+	})
+}
+
+// rewrite changes Helm's record of a revision, and its labels.
+func (b *bed) rewrite(secret string, change func(release, labels map[string]any)) {
+	b.Helper()
 	object := b.api.get(secretsPath + secret)
-	object["metadata"].(map[string]any)["labels"].(map[string]any)["status"] = status
 	data := object["data"].(map[string]any)
 	outer, err := base64.StdEncoding.DecodeString(data["release"].(string))
 	if err != nil {
@@ -106,7 +122,7 @@ func (b *bed) setStatus(secret, status string) {
 	if err := json.Unmarshal(raw, &release); err != nil {
 		b.Fatal(err)
 	}
-	release["info"].(map[string]any)["status"] = status
+	change(release, object["metadata"].(map[string]any)["labels"].(map[string]any))
 	if raw, err = json.Marshal(release); err != nil {
 		b.Fatal(err)
 	}

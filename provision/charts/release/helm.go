@@ -19,6 +19,7 @@ import (
 	"helm.sh/helm/v3/pkg/storage/driver"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/rest"
@@ -120,7 +121,10 @@ func (h *helm) ignore(t task, loaded *chart.Chart) error {
 	if !rescaled(last.Chart, last.Config, loaded, t.Values) {
 		ignored = append(slices.Clone(ignored), survey.Replicas())
 	}
-	h.config.KubeClient = &ignoringClient{Client: h.kube, ignored: ignored, paused: t.paused}
+	h.config.KubeClient = &ignoringClient{
+		Client: h.kube, ignored: ignored, paused: t.paused,
+		foreign: func(info *resource.Info) string { return foreign(info, t.namespace, t.Name) },
+	}
 	return nil
 }
 
@@ -321,6 +325,8 @@ type ignoringClient struct {
 	*kube.Client
 	ignored []survey.Ignore
 	paused  []survey.Drift
+	// foreign says why an object is none of Karpenter's charts.
+	foreign func(*resource.Info) string
 }
 
 // Update is Helm's, but for what is ignored.
@@ -328,7 +334,7 @@ func (c *ignoringClient) Update(original, target kube.ResourceList, force bool) 
 	if err := c.preserve(target); err != nil {
 		return nil, err
 	}
-	return c.Client.Update(original, target, force)
+	return c.Client.Update(c.ours(original, target), target, force)
 }
 
 // UpdateThreeWayMerge is Helm's, but for what is ignored.
@@ -336,7 +342,13 @@ func (c *ignoringClient) UpdateThreeWayMerge(original, target kube.ResourceList,
 	if err := c.preserve(target); err != nil {
 		return nil, err
 	}
-	return c.Client.UpdateThreeWayMerge(original, target, force)
+	return c.Client.UpdateThreeWayMerge(c.ours(original, target), target, force)
+}
+
+// ours is what a revision had of Karpenter's charts, or of the next one. Helm deletes what that one has no more: what
+// else its record names stays.
+func (c *ignoringClient) ours(original, target kube.ResourceList) kube.ResourceList {
+	return original.Filter(func(info *resource.Info) bool { return target.Contains(info) || c.foreign(info) == "" })
 }
 
 func (c *ignoringClient) preserve(target kube.ResourceList) error {

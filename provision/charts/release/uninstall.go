@@ -9,6 +9,7 @@ import (
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/kube"
 	helmrelease "helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage/driver"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,6 +17,8 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/plumbline-dev/plumbline/provision/allowance"
+	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/charts/survey"
 )
 
@@ -51,6 +54,7 @@ func (i *Installer) delete(helm *helm, last *helmrelease.Release) error {
 			return err
 		}
 	}
+	helm.config.Releases.Driver = pinned{Driver: helm.config.Releases.Driver, release: last}
 	uninstall := action.NewUninstall(helm.config)
 	uninstall.DisableHooks = true
 	uninstall.KeepHistory = true
@@ -58,6 +62,17 @@ func (i *Installer) delete(helm *helm, last *helmrelease.Release) error {
 		return fmt.Errorf("uninstall helm release %s: %w", last.Name, err)
 	}
 	return nil
+}
+
+// pinned has Helm uninstall the revision that was checked, and not one that somebody writes meanwhile.
+type pinned struct {
+	driver.Driver
+	release *helmrelease.Release
+}
+
+// Query finds that revision only.
+func (p pinned) Query(map[string]string) ([]*helmrelease.Release, error) {
+	return []*helmrelease.Release{p.release}, nil
 }
 
 // deleteRecords deletes Helm's records of a release, the newest last: as long as one is left the
@@ -145,6 +160,16 @@ func (i *Installer) unlessAllowed(err error) error {
 	return err
 }
 
+// foreign says why an object of a release is none of Karpenter's charts; empty if it is one. What a release has made is
+// read from Helm's record, where the daemon's ServiceAccount, which may write that, could name any object.
+func foreign(info *resource.Info, namespace, release string) string {
+	named := allowance.Named{Kind: info.Mapping.GroupVersionKind.GroupKind(), Name: info.Name}
+	if info.Namespaced() {
+		named.Namespace = info.Namespace
+	}
+	return allowance.FromCharts().Foreign(named, namespace, release == charts.CRDChart)
+}
+
 // eachDeleted does something with each object of a release that is deleted with it; what is the verb for it.
 func eachDeleted(what string, helm *helm, of *helmrelease.Release, do func(*resource.Info) error) error {
 	resources, err := helm.kube.Build(strings.NewReader(of.Manifest), false)
@@ -158,6 +183,10 @@ func eachDeleted(what string, helm *helm, of *helmrelease.Release, do func(*reso
 		}
 		if kept {
 			continue
+		}
+		if why := foreign(info, of.Namespace, of.Name); why != "" {
+			return fmt.Errorf("helm release %s would delete %s with it, which %s: nothing was deleted; see who has changed the release's record (helm get manifest %s -n %s)",
+				of.Name, describe(info), why, of.Name, of.Namespace)
 		}
 		if err := do(info); err != nil {
 			return fmt.Errorf("%s %s %s of helm release %s: %w", what, info.Mapping.GroupVersionKind.Kind, info.Name, of.Name, err)

@@ -1,6 +1,7 @@
 package release
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -57,6 +58,14 @@ func TestUninstallDeletesNothing(t *testing.T) {
 		"the API server refuses": {func(b *bed) { b.api.refuseWith(refused) }, func(err error) bool {
 			return strings.Contains(err.Error(), "delete Deployment karpenter of helm release karpenter: ") && strings.Contains(err.Error(), "belongs to Karpenter")
 		}},
+		"its record names another's object": {func(b *bed) { b.forge("sh.helm.release.v1.karpenter.v1", precious) }, func(err error) bool {
+			return strings.Contains(err.Error(), "helm release karpenter would delete ConfigMap default/precious with it, which is no object of Karpenter's charts: nothing was deleted")
+		}},
+		"its record names Karpenter's name elsewhere": {func(b *bed) {
+			b.forge("sh.helm.release.v1.karpenter.v1", "{apiVersion: apps/v1, kind: Deployment, metadata: {name: karpenter, namespace: default}}")
+		}, func(err error) bool {
+			return strings.Contains(err.Error(), "Deployment default/karpenter with it, which is in namespace default")
+		}},
 		"another tool's": {func(b *bed) {
 			record := b.api.get(secretsPath + "sh.helm.release.v1.karpenter.v1")
 			labels := record["metadata"].(map[string]any)["labels"].(map[string]any)
@@ -72,6 +81,54 @@ func TestUninstallDeletesNothing(t *testing.T) {
 				t.Errorf("Uninstall() = %v, wrote %v", err, writes)
 			}
 		})
+	}
+}
+
+// precious is an object of somebody else, and preciousPath where it is.
+const (
+	precious     = "{apiVersion: v1, kind: ConfigMap, metadata: {name: precious, namespace: default}}"
+	preciousPath = "/api/v1/namespaces/default/configmaps/precious"
+)
+
+// putPrecious makes that object.
+func (b *bed) putPrecious() {
+	b.api.put(preciousPath, map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "precious", "namespace": "default"}})
+}
+
+// TestUpgradeDeletesNothingForged: the record of the revision before names an object of somebody else, which Helm would
+// delete as one that the chart has no more.
+func TestUpgradeDeletesNothingForged(t *testing.T) {
+	b := newBed(t)
+	b.both()
+	b.putPrecious()
+	b.forge("sh.helm.release.v1.karpenter.v1", precious)
+	b.want.Values = map[string]any{"replicas": 3}
+	if result, err := b.controller(); err != nil || !result.Changed {
+		t.Fatalf("EnsureController() = %+v, %v", result, err)
+	}
+	if b.api.get(preciousPath) == nil {
+		t.Error("the object of somebody else was deleted")
+	}
+}
+
+// TestUninstallsWhatWasChecked: a revision that is written after the check is not the one that is uninstalled.
+func TestUninstallsWhatWasChecked(t *testing.T) {
+	b := newBed(t)
+	b.both()
+	installer, err := NewInstaller(InstallerOptions{Config: b.api.config(), StillLeader: func(context.Context) error {
+		b.forge("sh.helm.release.v1.karpenter.v1", precious)
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.installer = installer
+	b.putPrecious()
+	if _, err := b.uninstall(charts.ControllerChart); err != nil {
+		t.Fatal(err)
+	}
+	if b.api.get(preciousPath) == nil {
+		t.Error("the object of somebody else was deleted")
 	}
 }
 
