@@ -64,7 +64,7 @@ func (i *Installer) delete(helm *helm, last *helmrelease.Release) error {
 	return nil
 }
 
-// pinned has Helm uninstall the revision that was checked, and not one that somebody writes meanwhile.
+// pinned has Helm uninstall the revision that was checked, and not one that another client writes meanwhile.
 type pinned struct {
 	driver.Driver
 	release *helmrelease.Release
