@@ -28,6 +28,10 @@ const (
 	leavingKey  = "plumbline.dev/leaving"
 )
 
+// allowDeletionKey is the annotation that opens the deletion guard for an object: a person sets it in the cluster, right before
+// the deletion. In Git it would leave the guard open.
+const allowDeletionKey = "plumbline.dev/allow-deletion"
+
 // serverFields are the fields of metadata that are the API server's, or a
 // controller's, to write.
 var serverFields = []string{
@@ -102,6 +106,9 @@ func checkMetadata(kind Kind, object map[string]any) []problem {
 		if _, given := annotations[key]; given {
 			add("metadata.annotations["+key+"]", "the annotation %s was copied out of a cluster: leave it out", key)
 		}
+	}
+	if _, given := annotations[allowDeletionKey]; given {
+		add("metadata.annotations["+allowDeletionKey+"]", "the annotation %s opens the deletion guard, and is not for Git to set: leave it out, and set it by kubectl annotate right before a deletion", allowDeletionKey)
 	}
 	if value, given := annotations[SubstituteAnnotation]; given && value != "disabled" && value != "enabled" {
 		add("metadata.annotations["+SubstituteAnnotation+"]", "%s is %v, and has to be disabled or enabled", SubstituteAnnotation, value)

@@ -56,6 +56,10 @@ func TestRefused(t *testing.T) {
 				"a.yaml:12: the annotation compatibility.karpenter.k8s.aws/cluster-name-tagged is Karpenter's",
 			},
 		},
+		"without the deletion guard": {
+			object("karpenter.sh/v1", "NodePool", "  annotations:\n    plumbline.dev/allow-deletion: \"true\"\n"),
+			[]string{"a.yaml:6: the annotation plumbline.dev/allow-deletion opens the deletion guard, and is not for Git to set: leave it out"},
+		},
 		"left to itself": {
 			object("karpenter.sh/v1", "NodePool", "  annotations:\n    plumbline.dev/orphaned: x\n  labels:\n    plumbline.dev/orphaned: x\n"),
 			[]string{"a.yaml:6: the annotation plumbline.dev/orphaned was copied", "a.yaml:8: the label plumbline.dev/orphaned is plumbline's to write"},
