@@ -32,8 +32,8 @@ func (r *repository) settle(listed []report.PullRequest, now time.Time) {
 	}
 }
 
-// inOrder are those that may be followed. Who opens one from a fork may be anyone: it takes no place of one of the
-// repository.
+// inOrder are those that may be followed. Anyone can open one from a fork: it takes no place of one of the repository, and the
+// second one of an author takes no place of the first one of another author.
 func (r *repository) inOrder(listed []report.PullRequest) []report.PullRequest {
 	var own, forks []report.PullRequest
 	for _, one := range listed {
@@ -44,7 +44,27 @@ func (r *repository) inOrder(listed []report.PullRequest) []report.PullRequest {
 			forks = append(forks, one)
 		}
 	}
-	return slices.Concat(own, forks)
+	return slices.Concat(own, byTurns(forks))
+}
+
+// byTurns sorts pull requests so that each author has one before any author has two, and so on. Otherwise their order stays.
+func byTurns(listed []report.PullRequest) []report.PullRequest {
+	type turn struct {
+		of  int
+		one report.PullRequest
+	}
+	before := map[string]int{}
+	turns := make([]turn, 0, len(listed))
+	for _, one := range listed {
+		turns = append(turns, turn{before[one.Author], one})
+		before[one.Author]++
+	}
+	slices.SortStableFunc(turns, func(a, b turn) int { return cmp.Compare(a.of, b.of) })
+	sorted := make([]report.PullRequest, 0, len(turns))
+	for _, t := range turns {
+		sorted = append(sorted, t.one)
+	}
+	return sorted
 }
 
 // known is one with what is known of it.

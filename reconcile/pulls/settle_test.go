@@ -44,6 +44,19 @@ func TestForksTakeNoPlace(t *testing.T) {
 	}
 }
 
+// TestAuthorsOfForksTakeTurns: an author who opens many pull requests from a fork takes no place of another author's.
+func TestAuthorsOfForksTakeTurns(t *testing.T) {
+	w := newWorld(t, v1alpha1.PullRequests{Forks: true})
+	w.pull(1, "bens", "ben", true)
+	for i := range 60 {
+		w.pull(i+2, fmt.Sprint("mallory", i), "mallory", true)
+	}
+	w.after(time.Minute)
+	if !slices.Contains(w.said(), "bens success no change") {
+		t.Errorf("said %v", w.said())
+	}
+}
+
 // TestAPlanThatIsNotRenewedDoesNotStand: who opens many others can have one age.
 func TestAPlanThatIsNotRenewedDoesNotStand(t *testing.T) {
 	w := newWorld(t, v1alpha1.PullRequests{})
