@@ -18,12 +18,13 @@ import (
 // (sigs.k8s.io/aws-iam-authenticator, pkg/server).
 const (
 	canonicalARN = "canonicalArn"
+	callersARN   = "arn"
 	sessionName  = "sessionName"
 )
 
 // ExtraKeys are the extra fields of a user that an Approval records and the policy checks.
 func ExtraKeys() []string {
-	return []string{"arn", canonicalARN, "principalId", sessionName, "accessKeyId"}
+	return []string{callersARN, canonicalARN, "principalId", sessionName, "accessKeyId"}
 }
 
 // principal is one who counts once: the Approvals that share an identity.
@@ -98,7 +99,7 @@ func trustedSession(spec *v1alpha1.ApprovalSpec, trusted []string) string {
 
 // iamPrincipal is the IAM user or role of an author; empty if the author does not come by IAM.
 func iamPrincipal(spec *v1alpha1.ApprovalSpec) string {
-	return principalOf(cmp.Or(first(spec.AuthorExtra[canonicalARN]), spec.Author))
+	return principalOf(cmp.Or(first(spec.AuthorExtra[canonicalARN]), first(spec.AuthorExtra[callersARN]), spec.Author))
 }
 
 // principalOf is the IAM user or role of an ARN, without what its holder can choose: the session name of a

@@ -51,6 +51,11 @@ func TestPrincipalsCount(t *testing.T) {
 		a.Spec.AuthorUID = uid
 		return a
 	}
+	withoutCanonical := func(user, session string) v1alpha1.Approval {
+		a := by(user)
+		a.Spec.AuthorExtra = map[string]v1alpha1.AuthorExtraValue{"arn": {"arn:aws:sts::" + account + ":assumed-role/ops/" + session}}
+		return a
+	}
 	trusted := []string{"arn:aws:iam::" + account + ":role/aws-reserved/sso.amazonaws.com/eu-west-1/AWSReservedSSO_Admin_0123456789abcdef", ssoDev}
 	for name, c := range map[string]struct {
 		of      []v1alpha1.Approval
@@ -74,6 +79,7 @@ func TestPrincipalsCount(t *testing.T) {
 		"one person in two of them":     {of: []v1alpha1.Approval{as("a", sso, "ann@corp"), as("d", ssoDev, "Ann@corp")}, trusted: trusted, by: []string{"a (session ann@corp)"}, says: "both are one user"},
 		"one person, by OIDC as well":   {of: []v1alpha1.Approval{as("a", sso, "ann@corp"), by("ann@corp")}, trusted: trusted, by: []string{"a (session ann@corp)"}, says: "both are one user"},
 		"a name of federated users":     {of: []v1alpha1.Approval{as("f1", "arn:aws:sts::"+account+":federated-user/ann", ""), as("f2", "arn:aws:sts::"+account+":federated-user/ben", "")}, by: []string{"f1"}, says: "both are arn:aws:iam::" + account + ":federated-user"},
+		"only the ARN of the session":   {of: []v1alpha1.Approval{withoutCanonical("ann", "ann"), withoutCanonical("ben", "ben")}, by: []string{"ann"}, says: "both are " + ops},
 		"no extra fields":               {of: []v1alpha1.Approval{by("arn:aws:sts::" + account + ":assumed-role/ops/ann"), by("arn:aws:sts::" + account + ":assumed-role/ops/ben")}, trusted: []string{ops}, by: []string{"arn:aws:sts::" + account + ":assumed-role/ops/ann"}, says: "count once"},
 		"one who has two others' names": {of: []v1alpha1.Approval{withUID("ann", "7"), withUID("ben", "8"), withUID("ben", "7")}, by: []string{"ann"}, says: "count once"},
 	} {
