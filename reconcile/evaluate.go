@@ -133,7 +133,7 @@ func (r *reconciliation) desiredStep(ev *evaluation) *evaluate.DesiredStep {
 	return &evaluate.DesiredStep{
 		DesiredTools: evaluate.DesiredTools{
 			Cached: r.Client, Uncached: r.Uncached, Store: r.Charts, Releases: r.Install, Schemas: &r.schemas,
-			Confine: r.Confine, Shared: r.Values, Disk: r.Disk, Grants: r.Settings.Grants, CABundle: r.Settings.CABundle(),
+			Confine: r.Confine, Shared: r.Values, Grants: r.Settings.Grants, CABundle: r.Settings.CABundle(),
 			KarpenterNamespaces: r.Settings.KarpenterNamespaces,
 		},
 		Desired: &ev.Desired, Snapshot: ev.revision.Snapshot, Sync: r.sync, Observed: r.before.Status.ObservedGeneration,

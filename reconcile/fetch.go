@@ -72,7 +72,6 @@ func (r *reconciliation) prepare(ctx context.Context) {
 	if !r.Settings.Takes(r.sync) || r.sync.Namespace != r.Settings.Namespace || r.sync.Rests() || !r.sync.DeletionTimestamp.IsZero() {
 		return
 	}
-	r.Disk.Prefetch(r.name().String(), r.Values)
 	if !r.watches.Serves() {
 		return
 	}

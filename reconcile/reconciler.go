@@ -52,8 +52,6 @@ type Reconciler struct {
 	Events   record.EventRecorder
 	// Values are what definitions in Git share with those in the cache; nil shares nothing.
 	Values *render.Values
-	// Disk has what they rendered to before this process; nil has nothing.
-	Disk *render.Disk
 
 	// Nodes is the cluster whose nodes are kept, Install its Helm, and Logs reads the end of a log there; nil reads none.
 	Nodes   cluster.Clients

@@ -346,8 +346,6 @@ type Cache struct {
 	failed    failures
 	// last is the last Set, where the next may be made of it and what differs.
 	last *rendition
-	// changes counts how often what is kept has changed.
-	changes int
 }
 
 // kept is what came of a source, with everything it was made from.
@@ -402,16 +400,13 @@ func (c *Cache) open(karpenter string, validator Validator) (map[source]kept, ma
 	return c.kept, c.listings
 }
 
-// close keeps a render's work for the next one. same reports that its sources are all of them as they were.
-func (c *Cache) close(karpenter string, validator Validator, sources map[source]kept, listings map[string]listing, same bool) {
+// close keeps a render's work for the next one.
+func (c *Cache) close(karpenter string, validator Validator, sources map[source]kept, listings map[string]listing) {
 	if c == nil {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !same {
-		c.changes++
-	}
 	c.validator, c.karpenter, c.kept, c.listings, c.last = validator, karpenter, sources, listings, nil
 }
 
@@ -425,30 +420,6 @@ func (c *Cache) keep(last *rendition, again map[source]kept) {
 	defer c.mu.Unlock()
 	maps.Copy(c.kept, again)
 	c.last = last
-	if len(again) > 0 {
-		c.changes++
-	}
-}
-
-// restore takes what an earlier process kept, and returns the changes that it is of.
-func (c *Cache) restore(karpenter string, validator Validator, sources map[source]kept) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.kept == nil {
-		c.validator, c.karpenter, c.kept = validator, karpenter, sources
-		return c.changes
-	}
-	return -1 // it has more of its own
-}
-
-// known returns what is kept for a validator, and the changes that it is of.
-func (c *Cache) known(validator Validator) (karpenter string, sources map[source]kept, changes int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.validator != validator {
-		return "", nil, 0
-	}
-	return c.karpenter, maps.Clone(c.kept), c.changes
 }
 
 // lastOf is the last Set of a path, where what was kept of it may be used.

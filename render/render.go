@@ -48,7 +48,7 @@ func Render(ctx context.Context, snap Snapshot, name string, k *Karpenter, v Val
 	if err := r.takeAll(ctx, sources); err != nil {
 		return nil, limited(folder, err)
 	}
-	s.cache.close(k.fingerprint(), v, r.after, w.after, r.taken == 0 && len(r.after) == len(before))
+	s.cache.close(k.fingerprint(), v, r.after, w.after)
 	set, err := r.conclude(name)
 	if err != nil {
 		return nil, err
@@ -93,8 +93,6 @@ type run struct {
 	listings map[string]listing
 
 	objects []Object
-	// taken is how many sources were not known.
-	taken int
 	remarks
 	errs Errors
 }
@@ -132,7 +130,6 @@ func (r *run) takeAll(ctx context.Context, sources []source) error {
 			unknown = append(unknown, i)
 		}
 	}
-	r.taken = len(unknown)
 	together, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	err := workers.Each(runtime.GOMAXPROCS(0), len(unknown), func(n int) (err error) {

@@ -143,7 +143,6 @@ func newDaemon(ctx context.Context, config *rest.Config, o *runOptions) (*daemon
 	if d.reconciler.Source, err = d.eitherSource(config, o); err != nil {
 		return nil, err
 	}
-	d.reconciler.Disk = &render.Disk{Dir: filepath.Join(o.cacheDir, "rendered"), Program: program()}
 	if d.reconciler.Standby, err = client.New(unfenced, client.Options{Scheme: d.mgr.GetScheme(), Mapper: d.mgr.GetRESTMapper()}); err != nil {
 		return nil, fmt.Errorf("make the client of a replica that does not lead: %w", err)
 	}
@@ -383,7 +382,7 @@ func (d *daemon) addBeside() (*recorder.Recorder, error) {
 	d.reconciler.Nodes.Ends = ended
 	for what, runs := range map[string]manager.Runnable{
 		"posts commit statuses": newDeliverer(d.mgr, d.reconciler, d.reports), "records ended nodes": ended, "releases memory": &releaser{elected: d.mgr.Elected()},
-		"keeps what a restart need not do once more": keeper{"fetched": d.git, "rendered": d.reconciler.Disk},
+		"keeps what a restart need not do once more": keeper{"fetched": d.git},
 	} {
 		if err := d.mgr.Add(runs); err != nil {
 			return nil, fmt.Errorf("add what %s: %w", what, err)
@@ -528,17 +527,4 @@ func (k keeper) Start(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// program is equal for processes that render the same: those of one file of one version.
-func program() string {
-	name, err := os.Executable()
-	if err != nil {
-		return ""
-	}
-	file, err := os.Stat(name)
-	if err != nil {
-		return ""
-	}
-	return fmt.Sprintf("%s %d %s", version, file.Size(), file.ModTime().UTC().Format(time.RFC3339Nano))
 }

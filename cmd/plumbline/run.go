@@ -94,7 +94,7 @@ func (o *runOptions) bind(flags *pflag.FlagSet) {
 	flags.StringVar(&o.namespace, "watch-namespace", envOr("POD_NAMESPACE", "plumbline-system"), "namespace of the NodeSyncs and of the leader's Lease; default from $POD_NAMESPACE")
 	flags.StringVar(&o.podName, "pod-name", envOr("POD_NAME", ""), "name of the daemon's own Pod; default from $POD_NAME, empty outside a cluster")
 	flags.StringVar(&o.nodeName, "node-name", envOr("NODE_NAME", ""), "node that the daemon runs on, whose NodePool is then not removed; default from $NODE_NAME, empty outside a cluster")
-	flags.StringVar(&o.cacheDir, "cache-dir", filepath.Join(os.TempDir(), "plumbline"), "folder for Git stores, charts and what was rendered, of one daemon at a time; losing it costs time and nothing else")
+	flags.StringVar(&o.cacheDir, "cache-dir", filepath.Join(os.TempDir(), "plumbline"), "folder for Git stores and charts, of one daemon at a time; losing it costs time and nothing else")
 	flags.StringVar(&o.metricsAddr, "metrics-addr", ":8080", "address of /metrics; 0 for none")
 	flags.BoolVar(&o.metricsAuth, "metrics-auth", true, "serve /metrics over HTTPS, to those whose token may get the non-resource URL /metrics; false serves it to everyone over plain HTTP")
 	flags.StringVar(&o.profilingAddr, "profiling-addr", "0", "loopback address of /debug/pprof, such as localhost:6060; 0 for none")

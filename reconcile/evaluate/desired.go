@@ -103,8 +103,6 @@ type DesiredTools struct {
 	Confine *confine.Runner
 	// Shared are the values that definitions in Git share with those in the cache.
 	Shared *render.Values
-	// Disk has what definitions rendered to before this process; nil has nothing.
-	Disk *render.Disk
 	// Grants report whether a Secret has to name the hosts that it is for.
 	Grants grant.Policy
 	// KarpenterNamespaces are those in which Karpenter's objects can be read; none: all.

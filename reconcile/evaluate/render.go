@@ -6,7 +6,6 @@ import (
 	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
@@ -73,9 +72,6 @@ func (s *DesiredStep) renderAll(ctx context.Context) (*render.Set, error) {
 		if _, err := render.Render(ctx, *s.Snapshot, s.Sync.Spec.Path, s.Karpenter, s.Older, render.WithConfinement(s.Confine)); err != nil {
 			return nil, err
 		}
-	}
-	if err := s.Disk.Open(client.ObjectKeyFromObject(s.Sync).String(), &s.Memory.rendered, s.Karpenter, s.SchemaIdentity, s.Schema, s.Shared); err != nil {
-		ctrl.LoggerFrom(ctx).Info("what was rendered before this process is not used", "why", err.Error())
 	}
 	return render.Render(ctx, *s.Snapshot, s.Sync.Spec.Path, s.Karpenter, s.Schema, render.WithCache(&s.Memory.rendered), render.WithValues(s.Shared), render.WithInputs(s.Files.Inputs()), render.WithConfinement(s.Confine))
 }

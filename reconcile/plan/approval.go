@@ -63,7 +63,7 @@ func (a *Approvable) Summary() string {
 		does = append(does, fmt.Sprintf("leaves %d unmanaged", a.Left))
 	}
 	if len(does) == 0 {
-		return fmt.Sprintf("%s, no node", english.Plural(len(a.Entries), "object", ""))
+		return fmt.Sprintf("changes %s, no node", english.Plural(len(a.Entries), "object", ""))
 	}
 	upTo := ""
 	if a.UpTo {
