@@ -35,6 +35,9 @@ func (h *helm) drifted(t task) ([]survey.Drift, error) {
 	ignored := append(slices.Clone(t.ignored), survey.Replicas())
 	var found []survey.Drift
 	for _, info := range resources {
+		if foreign(info, t.namespace, t.Name) != "" {
+			continue // the record was changed: the chart never had it, and plumbline may not read it
+		}
 		drift, err := compare(info, ignored)
 		if err != nil {
 			return nil, err

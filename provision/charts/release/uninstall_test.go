@@ -111,6 +111,22 @@ func TestUpgradeDeletesNothingForged(t *testing.T) {
 	}
 }
 
+// TestRepairReadsNothingForged: the chart is compared with the cluster, whatever else the record names.
+func TestRepairReadsNothingForged(t *testing.T) {
+	b := newBed(t)
+	b.both()
+	b.forge("sh.helm.release.v1.karpenter.v1", precious)
+	b.api.refuseWith(func(_, path string, _ bool) *metav1.Status {
+		if path == preciousPath {
+			return refusal(http.StatusForbidden, metav1.StatusReasonForbidden, "it is none of yours")
+		}
+		return nil
+	})
+	if result, err := b.controller(); err != nil || result.Changed {
+		t.Errorf("EnsureController() = %+v, %v", result, err)
+	}
+}
+
 // TestUninstallsWhatWasChecked: a revision that is written after the check is not the one that is uninstalled.
 func TestUninstallsWhatWasChecked(t *testing.T) {
 	b := newBed(t)
