@@ -195,12 +195,25 @@ func (r *reconciliation) rollouts(d *done) *rollout.Rollouts {
 	set, live := ev.Desired.Set, ev.Live
 	_, region := ev.Desired.Cluster(r.sync.Status.Karpenter)
 	return &rollout.Rollouts{
-		Live: live, Pools: rollout.Pools(set, live.Objects), Classes: rollout.Classes(set, live.Objects), Events: r.Nodes.Uncached,
+		Live: live, Pools: rollout.Pools(set, live.Objects), Leaving: leavingPools(r.sync.Status.Removals, live.Objects), Classes: rollout.Classes(set, live.Objects), Events: r.Nodes.Uncached,
 		CABundle: r.Settings.CABundle(), DaemonSets: r.view.DaemonSetsOf(live.NodeClaims, r.now, r.sync.GetRetryInterval()),
 		Before: r.sync.Status.Rollout, Said: r.before.Status.Rollout, Changes: ev.Plan.Changes, Revision: r.revisionOf(ev), Applied: r.before.Status.LastAppliedRevision,
 		Now: r.now, LaunchFailures: d.Nodes.LaunchFailures, Memory: &r.memory.rollout,
 		EC2: func(ctx context.Context) (rollout.EC2, error) { return r.cloud()(ctx, region) },
 	}
+}
+
+// leavingPools are the NodePools whose removal is recorded and has not begun.
+func leavingPools(removals []v1alpha1.Removal, live map[render.Ref]*plan.Object) []*plan.Object {
+	var found []*plan.Object
+	for i := range removals {
+		r := &removals[i]
+		pool := live[render.Ref{Kind: r.Kind, Name: r.Name}]
+		if r.Kind == render.NodePool && pool != nil && pool.GetUID() == r.UID && !r.Begun() && r.Reason != removal.ReasonNodeClaimsLeaving {
+			found = append(found, pool)
+		}
+	}
+	return found
 }
 
 // seeInstances finds EC2 instances that are not what their definitions and NodeClaims say.

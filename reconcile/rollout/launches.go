@@ -185,13 +185,16 @@ func (b bare) outdates(found []plan.Outdated, now time.Time) (revision, from str
 	return b.revision, b.from
 }
 
-// late is the revision by which nodes are outdated that came as their definitions were written, and the one
-// before it; empty if no commit is known to have outdated them.
+// late is the revision by which nodes are outdated that came as their definitions were written, or that were outdated by
+// the same definitions before, and the one before it; empty if no commit is known to have outdated them.
 func (r *Rollouts) late(ctx context.Context, found []plan.Outdated) (revision, from string) {
 	if r.Memory.began.IsZero() {
 		r.Memory.began = r.Now
 	}
 	if revision, from = r.Memory.bare.outdates(found, r.Now); revision != "" || r.Before != nil || len(found) == 0 {
+		return revision, from
+	}
+	if revision, from = r.Memory.remembered.outdates(found, r.makers()); revision != "" {
 		return revision, from
 	}
 	written := map[render.Ref]time.Time{}

@@ -22,16 +22,18 @@ type Restored struct {
 // ends like one that was superseded.
 type remembered struct {
 	revision string
-	all      int
-	claims   map[types.UID]*rememberedClaim
+	// from is the revision that was applied before it.
+	from   string
+	all    int
+	claims map[types.UID]*rememberedClaim
 	// restored is what is known of this rollout, or of the last one of which anything was.
 	restored Restored
 }
 
 // rememberedClaim is a NodeClaim that was outdated.
 type rememberedClaim struct {
-	// by is a hash of what the nodes of its pool were made by when it was found outdated.
-	by string
+	// by is a hash of what the nodes of its pool were made by when it was found outdated, and reason is Karpenter's.
+	by, reason string
 	// restored reports whether it matches again, as that was taken back.
 	restored bool
 	// uncounted is true while it is not one of the rollout's nodes, because it matches without having been replaced.
@@ -75,7 +77,7 @@ func (m *remembered) remember(of *v1alpha1.Rollout, outdated []plan.Outdated, ma
 		return
 	}
 	if m.revision != of.Revision {
-		m.revision, m.all, m.claims = of.Revision, 0, map[types.UID]*rememberedClaim{}
+		m.revision, m.from, m.all, m.claims = of.Revision, of.From, 0, map[types.UID]*rememberedClaim{}
 		if restarted {
 			m.all = int(of.Nodes - of.Outdated)
 		}
@@ -83,7 +85,7 @@ func (m *remembered) remember(of *v1alpha1.Rollout, outdated []plan.Outdated, ma
 	for _, o := range outdated {
 		c := m.claims[o.Claim.UID]
 		if c == nil {
-			c = &rememberedClaim{}
+			c = &rememberedClaim{reason: o.Reason}
 			m.claims[o.Claim.UID] = c
 			m.all++
 		}
@@ -91,6 +93,18 @@ func (m *remembered) remember(of *v1alpha1.Rollout, outdated []plan.Outdated, ma
 			c.by = made.of(o.Claim.Pool)
 		}
 	}
+}
+
+// outdates is the revision that has outdated all of some nodes, by the definitions that are there now, and the one before it; empty
+// if none is remembered. The removal of a NodePool, which ends a rollout there, may be taken back.
+func (m *remembered) outdates(found []plan.Outdated, made makers) (revision, from string) {
+	for _, o := range found {
+		c := m.claims[o.Claim.UID]
+		if c == nil || c.reason != o.Reason || c.by == "" || c.by != made.of(o.Claim.Pool) {
+			return "", ""
+		}
+	}
+	return m.revision, m.from
 }
 
 // restore finds which of them match again by another revision.

@@ -81,6 +81,36 @@ func TestAPartOfARolloutThatIsTakenBack(t *testing.T) {
 	}
 }
 
+// TestARolloutOfAPoolThatLeaves goes on while the removal is held, and again when the pool is put back into Git after the removal had
+// begun, as the rollout of the commit that has outdated the nodes.
+func TestARolloutOfAPoolThatLeaves(t *testing.T) {
+	w := rolledWorld{t: t, memory: &rollout.RolloutMemory{}, now: time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)}
+	says := func() string {
+		if w.rollout == nil {
+			return "none"
+		}
+		return fmt.Sprintf("%d outdated by %q", w.rollout.Outdated, w.rollout.Revision)
+	}
+	const rolls = `2 outdated by "A"`
+	for _, step := range []struct {
+		look, want string
+		after      time.Duration
+	}{
+		{look: "A writes two 1=oned 2=oned", want: rolls},
+		{look: "A sees two 1=oned 2=oned", want: rolls, after: time.Hour},
+		{look: "B leaves two 1=oned 2=oned", want: rolls},
+		{look: "B removes two 1=oned 2=oned", want: "none"},
+		{look: "C sees two 1=oned 2=oned", want: rolls},
+		{look: "C sees two 3=two 4=two", want: "none"},
+		{look: "C sees two 3=twod 4=two", want: `1 outdated by ""`}, // another node, by no commit
+	} {
+		w.now = w.now.Add(step.after)
+		if w.look(step.look); says() != step.want {
+			t.Errorf("%s: %s, want %s", step.look, says(), step.want)
+		}
+	}
+}
+
 // rolledWorld is a NodePool, and another one where it has a definition, at which is looked.
 type rolledWorld struct {
 	t        *testing.T
@@ -115,6 +145,10 @@ func (w *rolledWorld) look(line string) {
 		r.Changes = []plan.Change{change}
 		r.Begin(&v1alpha1.NodeSyncStatus{})
 		return
+	case "leaves": // Git no longer has it, and its removal is held
+		r.Pools, r.Leaving = nil, []*plan.Object{live.Objects[change.Ref]}
+	case "removes":
+		r.Pools = nil
 	case "edited":
 		change.Drift, change.Edited = true, []plan.Field{{Path: "spec.template.metadata.labels.generation"}}
 		r.Changes = []plan.Change{change}

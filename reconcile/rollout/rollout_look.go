@@ -63,6 +63,8 @@ type Rollouts struct {
 
 	Live  plan.Live
 	Pools []Pool
+	// Leaving are NodePools that have left Git and whose removal has not begun: Karpenter goes on to replace their nodes.
+	Leaving []*plan.Object
 	// Classes are the EC2NodeClasses of Git that are there: pools of other NodeSyncs may name them.
 	Classes []*plan.Object
 	// Events reads past the cache: Karpenter's events, what hangs on nodes that drain, and who wrote a
@@ -228,7 +230,7 @@ func (r *Rollouts) supersede(reselected map[string][]string) {
 
 // match finds the nodes of the pools, and those of the classes, that do not match what lives.
 func (r *Rollouts) match(exact bool) plan.Matched {
-	definitions := slices.Clone(r.Classes)
+	definitions := slices.Concat(r.Classes, r.Leaving)
 	for _, pool := range r.Pools {
 		if pool.Live != nil {
 			definitions = append(definitions, pool.Live)
