@@ -1,11 +1,52 @@
 package reconcile
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/settings"
 )
+
+// TestModeOf: what a reconcile is to do, the first that applies.
+func TestModeOf(t *testing.T) {
+	deleted := func(n *v1alpha1.NodeSync) { now := metav1.Now(); n.DeletionTimestamp = &now }
+	suspends := func(n *v1alpha1.NodeSync) { n.Spec.Suspend = true }
+	for name, c := range map[string]struct {
+		change    []func(*v1alpha1.NodeSync)
+		daemon    settings.Daemon
+		unfilled  bool
+		unwatched error
+		want      mode
+	}{
+		"normal":                            {want: normal},
+		"caches fill":                       {unfilled: true, change: []func(*v1alpha1.NodeSync){deleted}, want: filling},
+		"no watch, and caches do not fill":  {unfilled: true, unwatched: errors.New("forbidden"), want: unwatched},
+		"another command's":                 {daemon: settings.Daemon{Concludes: "another"}, want: answering},
+		"in another namespace":              {change: []func(*v1alpha1.NodeSync){func(n *v1alpha1.NodeSync) { n.Namespace = "default" }, deleted}, want: elsewhere},
+		"deleted":                           {change: []func(*v1alpha1.NodeSync){deleted}, want: ending},
+		"deleted and suspended":             {change: []func(*v1alpha1.NodeSync){deleted, suspends}, want: ending},
+		"deleted, and its charts come back": {change: []func(*v1alpha1.NodeSync){deleted}, daemon: settings.Daemon{Concludes: "11", Installs: func() bool { return true }}, want: normal},
+		"new":                               {change: []func(*v1alpha1.NodeSync){func(n *v1alpha1.NodeSync) { n.Finalizers = nil }, suspends}, want: adopting},
+		"suspended":                         {change: []func(*v1alpha1.NodeSync){suspends, func(n *v1alpha1.NodeSync) { n.Spec.Drain = true }}, want: suspended},
+		"drained":                           {change: []func(*v1alpha1.NodeSync){func(n *v1alpha1.NodeSync) { n.Spec.Drain = true }}, want: draining},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sync := nodeSync(func(n *v1alpha1.NodeSync) {
+				for _, change := range c.change {
+					change(n)
+				}
+			})
+			c.daemon.Namespace = namespace
+			if got := modeOf(sync, c.daemon, !c.unfilled, c.unwatched); got != c.want {
+				t.Errorf("mode %d, want %d", got, c.want)
+			}
+		})
+	}
+}
 
 // TestAFailedPhaseKeepsWhatWasFound: what plumbline.yaml says and what lives is known to the conclusion, also if the reconcile ends before
 // anything is evaluated.
