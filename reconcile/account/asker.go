@@ -230,6 +230,12 @@ func (q *question) compare(ctx context.Context) (*v1alpha1.InstanceDrift, error)
 		}
 		q.fleet.Classes[name] = said
 	}
+	// An instance that is terminated is shown only if it is asked for by its ID, and these have no NodeClaim that has it.
+	for _, before := range q.leftBefore {
+		if before.ProviderID != "" {
+			q.query.ProviderIDs = append(q.query.ProviderIDs, before.ProviderID)
+		}
+	}
 	if q.fleet.Shown, err = aws.Fleet(ctx, q.query); err != nil {
 		return nil, err
 	}

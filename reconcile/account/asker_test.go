@@ -3,6 +3,7 @@ package account
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,6 +25,8 @@ type instancesAWS struct {
 	err   error
 	after time.Duration
 	asked int
+	// terminated is the providerID of an instance that is shown only if it is asked for.
+	terminated string
 	// none reports whether no instance differs.
 	none bool
 	// volumes are attached in EC2, unless unasked says why they are not known.
@@ -36,8 +39,14 @@ type instancesAWS struct {
 	cluster client.Reader
 }
 
-func (a *instancesAWS) Fleet(context.Context, cloud.Query) ([]cloud.Instance, error) {
-	a.asked++
+func (a *instancesAWS) Fleet(_ context.Context, q cloud.Query) ([]cloud.Instance, error) {
+	if a.asked++; a.terminated != "" {
+		if !slices.Contains(q.ProviderIDs, a.terminated) {
+			return nil, nil
+		}
+		_, id, err := cloud.ParseProviderID(a.terminated)
+		return []cloud.Instance{{ID: id, State: "terminated"}}, err
+	}
 	<-time.After(a.after)
 	if a.none {
 		return nil, a.err

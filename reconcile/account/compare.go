@@ -194,14 +194,14 @@ func (q *question) nodes(ctx context.Context) ([]v1alpha1.DriftedInstance, error
 			if claimed[n.Name] || q.fleet.Others[pool] || n.CreationTimestamp.After(q.fleet.Settled) {
 				continue
 			}
-			id, err := q.instanceOf(ctx, n.Name)
+			id, providerID, err := q.instanceOf(ctx, n.Name)
 			if client.IgnoreNotFound(err) != nil {
 				return nil, err
 			}
 			switch {
 			case err != nil:
 			case n.DeletionTimestamp != nil:
-				q.left = append(q.left, removal.LeftInstance{Kind: removal.Node, Name: n.Name, Pool: pool, Instance: id, Gone: gone[id], Since: n.DeletionTimestamp.Time})
+				q.left = append(q.left, removal.LeftInstance{Kind: removal.Node, Name: n.Name, Pool: pool, Instance: id, ProviderID: providerID, Gone: gone[id], Since: n.DeletionTimestamp.Time})
 			case !runs[id]:
 				found = append(found, v1alpha1.DriftedInstance{ID: id, Pool: pool, Message: fmt.Sprintf("Node %s is there, and neither a NodeClaim nor an instance in EC2: kubectl delete node %[1]s", n.Name)})
 			}
@@ -212,14 +212,14 @@ func (q *question) nodes(ctx context.Context) ([]v1alpha1.DriftedInstance, error
 	}
 }
 
-// instanceOf is the ID of a Node's instance; its name where it has none of EC2.
-func (q *question) instanceOf(ctx context.Context, name string) (string, error) {
+// instanceOf is the ID of a Node's instance, and its providerID; the Node's name and nothing if it has none of EC2.
+func (q *question) instanceOf(ctx context.Context, name string) (id, providerID string, err error) {
 	node := &corev1.Node{}
 	if err := q.cluster.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
-		return "", fmt.Errorf("read Node %s: %w", name, err)
+		return "", "", fmt.Errorf("read Node %s: %w", name, err)
 	}
 	if _, id, err := cloud.ParseProviderID(node.Spec.ProviderID); err == nil {
-		return id, nil
+		return id, node.Spec.ProviderID, nil
 	}
-	return name, nil
+	return name, "", nil
 }

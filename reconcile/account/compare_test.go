@@ -1,6 +1,7 @@
 package account
 
 import (
+	"context"
 	"maps"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/provision/leftover"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/removal"
@@ -172,14 +174,40 @@ func TestNodesThatNobodyHas(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	left := []removal.LeftInstance{
-		{Kind: removal.Node, Name: "leaving", Pool: "general", Instance: "i-00000000000000006", Since: time.Unix(500, 0)},
+		{Kind: removal.Node, Name: "leaving", Pool: "general", Instance: "i-00000000000000006", ProviderID: "aws:///eu-west-1a/i-00000000000000006", Since: time.Unix(500, 0)},
 		{Kind: removal.Node, Name: "leaving-bare", Pool: "general", Instance: "leaving-bare", Since: time.Unix(500, 0)},
-		{Kind: removal.Node, Name: "leaving-first", Pool: "general", Instance: "i-00000000000000007", Since: time.Unix(500, 0)},
-		{Kind: removal.Node, Name: "leaving-last", Pool: "general", Instance: "i-00000000000000002", Gone: true, Since: time.Unix(500, 0)},
-		{Kind: removal.Node, Name: "leaving-too", Pool: "general", Instance: "i-00000000000000001", Since: time.Unix(500, 0)},
+		{Kind: removal.Node, Name: "leaving-first", Pool: "general", Instance: "i-00000000000000007", ProviderID: "aws:///eu-west-1a/i-00000000000000007", Since: time.Unix(500, 0)},
+		{Kind: removal.Node, Name: "leaving-last", Pool: "general", Instance: "i-00000000000000002", ProviderID: "aws:///eu-west-1a/i-00000000000000002", Gone: true, Since: time.Unix(500, 0)},
+		{Kind: removal.Node, Name: "leaving-too", Pool: "general", Instance: "i-00000000000000001", ProviderID: "aws:///eu-west-1a/i-00000000000000001", Since: time.Unix(500, 0)},
 	}
 	if diff := cmp.Diff(left, q.left); diff != "" {
 		t.Errorf("terminating (-want +got):\n%s", diff)
+	}
+}
+
+// TestAnInstanceOfANodeWithoutClaimIsAskedForByID: EC2 shows one that is terminated only then, and without that nothing proves that it is.
+func TestAnInstanceOfANodeWithoutClaimIsAskedForByID(t *testing.T) {
+	at := metav1.Unix(500, 0)
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "leaving", CreationTimestamp: metav1.Unix(1, 0), Labels: map[string]string{karpv1.NodePoolLabelKey: "general"},
+			DeletionTimestamp: &at, Finalizers: []string{"acme.io/hold"},
+		},
+		Spec: corev1.NodeSpec{ProviderID: "aws:///eu-west-1a/i-00000000000000001"},
+	}
+	aws := &instancesAWS{terminated: "aws:///eu-west-1a/i-00000000000000001"}
+	var left []removal.LeftInstance
+	for _, gone := range []bool{false, true} { // the first comparison finds the Node
+		q := &question{
+			fleet: Fleet{Pools: map[string]bool{"general": true}, Settled: time.Unix(1000, 0)}, cluster: clusterOf(t, node), leftBefore: left,
+			cloud: func(context.Context) (InstanceCloud, error) { return aws, nil }, living: leftover.Living{Instances: map[string]bool{}},
+		}
+		if _, err := q.compare(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if left = q.left; len(left) != 1 || left[0].Gone != gone {
+			t.Errorf("%+v, want it gone: %t", left, gone)
+		}
 	}
 }
 

@@ -16,12 +16,13 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/blocker"
 )
 
-// Left is a Node or an EC2 instance that is terminating and has no NodeClaim.
+// LeftInstance is a Node or an EC2 instance that is terminating and has no NodeClaim.
 type LeftInstance struct {
 	Kind, Name, Pool string
 	// Instance is the ID of the instance. Gone is true if EC2 shows it as terminated: that it does not show it is no proof.
-	Instance string
-	Gone     bool
+	// ProviderID is a Node's; empty if it has none of EC2.
+	Instance, ProviderID string
+	Gone                 bool
 	// Since is the Node's deletionTimestamp; of an instance, when plumbline first saw EC2 shut it down.
 	Since time.Time
 }
