@@ -121,7 +121,7 @@ func (l *Line) print(now time.Time) {
 	case l.total > 0:
 		state += fmt.Sprintf(" %d of %d packages", min(l.done, l.total), l.total)
 	case l.done > 0:
-		state += fmt.Sprintf(" %d modules", l.done)
+		state += fmt.Sprintf(": %d modules", l.done)
 	}
 	state += fmt.Sprintf(", %s", now.Sub(l.began).Round(time.Second))
 	if l.Terminal {
@@ -132,7 +132,7 @@ func (l *Line) print(now time.Time) {
 }
 
 // fetching counts the modules that the go command names.
-func (l *Line) fetching() io.Writer { return l.phase("fetching modules:", 0) }
+func (l *Line) fetching() io.Writer { return l.phase("fetching modules", 0) }
 
 // compiling counts the packages that the go command names.
 func (l *Line) compiling(total int) io.Writer { return l.phase("compiling", total) }
