@@ -53,7 +53,7 @@ type remembered struct {
 	policy    evaluate.PlanMemory
 	landing   simulate.LandingAsker
 	removal   removal.Memory
-	rollout   rollout.RolloutMemory
+	rollout   rollout.Memory
 	holds     rollout.HoldAsker
 	proposals rollout.ProposalAsker
 	instances account.InstanceAsker

@@ -91,27 +91,40 @@ func checkMetadata(kind Kind, object map[string]any) []problem {
 			add("metadata.labels["+key+"]", "the label %s is plumbline's to write: leave it out", key)
 		}
 	}
+	return append(append(found, checkTemplate(object)...), checkAnnotations(annotations)...)
+}
+
+// checkTemplate finds what the template of a NodePool cannot say about its NodeClaims.
+func checkTemplate(object map[string]any) (found []problem) {
 	for _, of := range []string{"labels", "annotations"} {
 		if _, given, _ := unstructured.NestedFieldNoCopy(object, "spec", "template", "metadata", of, leavingKey); given {
-			add("spec.template.metadata."+of+"["+leavingKey+"]", "%s is plumbline's to write, onto the template of a NodePool that is removed: leave it out", leavingKey)
+			found = append(found, problem{"spec.template.metadata." + of + "[" + leavingKey + "]", leavingKey + " is plumbline's to write, onto the template of a NodePool that is removed: leave it out"})
 		}
 	}
 	template, _, _ := unstructured.NestedMap(object, "spec", "template", "metadata", "annotations")
 	for _, key := range slices.Sorted(maps.Keys(template)) {
 		if isWrittenByKarpenter(key) {
-			add("spec.template.metadata.annotations["+key+"]", "the annotation %s is Karpenter's to write onto NodeClaims: leave it out", key)
+			found = append(found, problem{"spec.template.metadata.annotations[" + key + "]", "the annotation " + key + " is Karpenter's to write onto NodeClaims: leave it out"})
 		}
+	}
+	return found
+}
+
+// checkAnnotations finds the annotations that Git cannot set.
+func checkAnnotations(annotations map[string]any) (found []problem) {
+	add := func(key, format string, args ...any) {
+		found = append(found, problem{"metadata.annotations[" + key + "]", fmt.Sprintf(format, args...)})
 	}
 	for _, key := range append([]string{ownerKey, rescuesKey, orphanedKey}, foreignAnnotations...) {
 		if _, given := annotations[key]; given {
-			add("metadata.annotations["+key+"]", "the annotation %s was copied out of a cluster: leave it out", key)
+			add(key, "the annotation %s was copied out of a cluster: leave it out", key)
 		}
 	}
 	if _, given := annotations[allowDeletionKey]; given {
-		add("metadata.annotations["+allowDeletionKey+"]", "the annotation %s opens the deletion guard, and is not for Git to set: leave it out, and set it by kubectl annotate right before a deletion", allowDeletionKey)
+		add(allowDeletionKey, "the annotation %s opens the deletion guard, and is not for Git to set: leave it out, and set it by kubectl annotate right before a deletion", allowDeletionKey)
 	}
 	if value, given := annotations[SubstituteAnnotation]; given && value != "disabled" && value != "enabled" {
-		add("metadata.annotations["+SubstituteAnnotation+"]", "%s is %v, and has to be disabled or enabled", SubstituteAnnotation, value)
+		add(SubstituteAnnotation, "%s is %v, and has to be disabled or enabled", SubstituteAnnotation, value)
 	}
 	return found
 }

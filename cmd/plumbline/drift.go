@@ -146,7 +146,7 @@ func (r driftReport) print(out io.Writer, markdown bool) {
 		fmt.Fprintf(out, "objects are as they were compared last: %s\n", r.Uncompared)
 	}
 	if r.Rollout != nil {
-		fmt.Fprintf(out, "rollout: %s\n", oneLine(rollout.RolloutWords(*r.Rollout)))
+		fmt.Fprintf(out, "rollout: %s\n", oneLine(rollout.Words(*r.Rollout)))
 		for _, i := range r.Rollout.Inputs {
 			fmt.Fprintf(out, "  NodePool/%s: %s\n", i.Pool, oneLine(i.Words()))
 		}

@@ -34,7 +34,7 @@ const (
 	maxMessage = 512
 )
 
-// Cloud is what is asked of AWS.
+// InstanceCloud is what is asked of AWS.
 type InstanceCloud interface {
 	Fleet(ctx context.Context, query cloud.Query) ([]cloud.Instance, error)
 	SecurityGroups(ctx context.Context, class *awsv1.EC2NodeClass) ([]string, error)
@@ -42,7 +42,7 @@ type InstanceCloud interface {
 	LeftBehind(ctx context.Context, cluster string, profiles bool) ([]cloud.Answer, error)
 }
 
-// Look is what a pass knows when it looks for the last answer.
+// InstanceLook is what a pass knows when it looks for the last answer.
 type InstanceLook struct {
 	// Cloud returns the client of the region. It makes no request.
 	Cloud func(ctx context.Context) (InstanceCloud, error)
@@ -69,7 +69,7 @@ type InstanceLook struct {
 	Every time.Duration
 }
 
-// Asker compares the instances of one NodeSync beside its passes, and keeps the last answer. The zero
+// InstanceAsker compares the instances of one NodeSync beside its passes, and keeps the last answer. The zero
 // value has asked nothing.
 type InstanceAsker struct {
 	mu sync.Mutex

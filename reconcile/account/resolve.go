@@ -13,7 +13,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Cloud is what is asked of AWS. It answers from what AWS said a few minutes ago.
+// ResolutionCloud is what is asked of AWS. It answers from what AWS said a few minutes ago.
 type ResolutionCloud interface {
 	AMIs(ctx context.Context, class *awsv1.EC2NodeClass, kubernetes string) ([]awsv1.AMI, error)
 	Subnets(ctx context.Context, class *awsv1.EC2NodeClass) ([]string, error)
@@ -22,7 +22,7 @@ type ResolutionCloud interface {
 	Running(ctx context.Context, query cloud.Query) (map[string]cloud.Instance, error)
 }
 
-// Step is the resolution of one pass over one NodeSync.
+// Resolution is the resolution of one pass over one NodeSync.
 type Resolution struct {
 	// Cloud returns the client of the region. It makes no request.
 	Cloud func(ctx context.Context) (ResolutionCloud, error)

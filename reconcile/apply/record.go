@@ -37,7 +37,7 @@ type Record struct {
 	Revision string
 }
 
-// Entry is one object of a Record.
+// RecordEntry is one object of a Record.
 type RecordEntry struct {
 	Ref render.Ref
 	UID types.UID
@@ -46,7 +46,7 @@ type RecordEntry struct {
 // Objects are live ones, by name.
 type Objects = map[render.Ref]*plan.Object
 
-// Next is the record after a pass. owned are the live objects that are the
+// NextRecord is the record after a pass. owned are the live objects that are the
 // NodeSync's; live are all. An entry stays while its object is missing, unless
 // gone reports that nothing of it is left, whatever a cache still has. An object that
 // lives and is no longer the NodeSync's is not its to take away, and of a kind
@@ -110,7 +110,7 @@ const (
 	revisionKey = "plumbline.dev/applied-revision"
 )
 
-// Store is the record of one NodeSync as it was read or written last. It is kept
+// RecordStore is the record of one NodeSync as it was read or written last. It is kept
 // between passes; a write over what another client has changed fails, and the
 // record has to be loaded again.
 type RecordStore struct {
@@ -129,7 +129,7 @@ func (s *RecordStore) Exists() bool { return s.object != nil }
 // the Revision that was written with it.
 func (s *RecordStore) Lost() bool { return !s.Exists() || s.revised && s.Record.Revision == "" }
 
-// Load reads the record past any cache. There may be none.
+// LoadRecord reads the record past any cache. There may be none.
 func LoadRecord(ctx context.Context, reader client.Reader, sync *v1alpha1.NodeSync) (*RecordStore, error) {
 	object := &corev1.ConfigMap{}
 	name := types.NamespacedName{Namespace: sync.Namespace, Name: v1alpha1.AppliedName(sync.Name)}

@@ -91,7 +91,7 @@ type Releases interface {
 	State(ctx context.Context, namespace string) (release.State, error)
 }
 
-// Tools are what a Step works with, the same for all NodeSyncs.
+// DesiredTools are what a Step works with, the same for all NodeSyncs.
 type DesiredTools struct {
 	// Cached and Uncached read where the NodeSyncs are: them, their Secrets and values.
 	Cached, Uncached client.Reader
@@ -111,7 +111,7 @@ type DesiredTools struct {
 	CABundle string
 }
 
-// Step is the work on what Git wants, of one pass over one NodeSync.
+// DesiredStep is the work on what Git wants, of one pass over one NodeSync.
 type DesiredStep struct {
 	DesiredTools
 	finding.Findings
@@ -149,7 +149,7 @@ type DesiredStep struct {
 	HideCredential func(string)
 }
 
-// Memory is what one pass leaves to the next so that unchanged things are not done
+// DesiredMemory is what one pass leaves to the next so that unchanged things are not done
 // again. The zero value remembers nothing.
 type DesiredMemory struct {
 	// Set is the last one that was rendered.

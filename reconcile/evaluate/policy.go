@@ -25,7 +25,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
-// Tools are what a Step works with, the same for all NodeSyncs.
+// PlanTools are what a Step works with, the same for all NodeSyncs.
 type PlanTools struct {
 	// Cached reads the NodeSyncs and Approvals, Uncached what the API server enforces of these, and
 	// Expire deletes those that have expired.
@@ -49,7 +49,7 @@ type PlanTools struct {
 	Look  func(name types.NamespacedName)
 }
 
-// Step is the planning of one pass over one NodeSync.
+// PlanStep is the planning of one pass over one NodeSync.
 type PlanStep struct {
 	PlanTools
 	finding.Findings
@@ -102,7 +102,7 @@ type PlanStep struct {
 	Read func(ctx context.Context, notBefore time.Time) (*render.Snapshot, time.Time, error)
 }
 
-// Memory is what one pass leaves to the next so that unchanged things are not done
+// PlanMemory is what one pass leaves to the next so that unchanged things are not done
 // again. The zero value remembers nothing.
 type PlanMemory struct {
 	// compared is what the last Plan has found as Git says.

@@ -85,7 +85,7 @@ func rowOf(w *World, q query, sync *v1alpha1.NodeSync) overviewRow {
 		row.Nodes.Draining += p.Draining
 	}
 	if status.Rollout != nil && !summary.State(status.State).OfNodes() {
-		row.Rollout = summary.OneLine(rollout.RolloutWords(*status.Rollout))
+		row.Rollout = summary.OneLine(rollout.Words(*status.Rollout))
 	}
 	if status.Waiting != nil {
 		row.Waiting = "for " + status.Waiting.For

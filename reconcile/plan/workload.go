@@ -67,7 +67,7 @@ func (p *Pods) first() {
 	p.Names = p.Names[:min(len(p.Names), Named)]
 }
 
-// Of is the Impact where nodes, by name, end. pods and budgets are those of the whole cluster.
+// WorkloadsOf is the Impact where nodes, by name, end. pods and budgets are those of the whole cluster.
 func WorkloadsOf(nodes map[string]bool, pods []corev1.Pod, budgets []policyv1.PodDisruptionBudget, at time.Time) Impact {
 	var i Impact
 	of := controlled(pods)

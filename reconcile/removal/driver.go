@@ -110,7 +110,7 @@ type Pass struct {
 	Counts map[types.UID]bool
 }
 
-// Result is what a pass over all removals came to. It is good also where there
+// DriveResult is what a pass over all removals came to. It is good also where there
 // was an error: what an earlier removal has gained is not lost by a later one.
 type DriveResult struct {
 	// Removals are all that were given, in their order, as they are to be

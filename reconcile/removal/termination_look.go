@@ -37,10 +37,10 @@ const (
 	diagnosed = 20
 )
 
-// After returns how long an object may be terminating before it is reported.
+// TerminationAfter returns how long an object may be terminating before it is reported.
 func TerminationAfter(stallAfter time.Duration) time.Duration { return min(expected, stallAfter) }
 
-// Look finds what has been terminating for too long. Its Findings have the time of the next look.
+// TerminationLook finds what has been terminating for too long. Its Findings have the time of the next look.
 type TerminationLook struct {
 	finding.Findings
 
@@ -59,7 +59,7 @@ type TerminationLook struct {
 	Now      time.Time
 }
 
-// Memory is what one Look leaves to the next. If it is lost, the comparison with EC2 finds Nodes without a NodeClaim again.
+// TerminationMemory is what one Look leaves to the next. If it is lost, the comparison with EC2 finds Nodes without a NodeClaim again.
 type TerminationMemory struct {
 	// read is the time of the last read, subjects are what was read then, and known is the result.
 	read     time.Time

@@ -236,8 +236,8 @@ func TestALostLease(t *testing.T) {
 	if len(w.applied) > 0 || !strings.Contains(w.sync.Status.PoolRollouts[0].Failure, "another's") || s.WakeAt.IsZero() {
 		t.Errorf("applied %q, status %+v, next pass at %s", w.applied, w.sync.Status.PoolRollouts, s.WakeAt)
 	}
-	if !strings.Contains(rollout.Words(w.sync.Status.PoolRollouts), "is to be stopped, and is not: stop the rollout in NodePool/general: the lease is another's") {
-		t.Errorf("it says %q", rollout.Words(w.sync.Status.PoolRollouts))
+	if !strings.Contains(rollout.BrakeWords(w.sync.Status.PoolRollouts), "is to be stopped, and is not: stop the rollout in NodePool/general: the lease is another's") {
+		t.Errorf("it says %q", rollout.BrakeWords(w.sync.Status.PoolRollouts))
 	}
 	w.lease = nil
 	w.pass(true)

@@ -28,7 +28,7 @@ func TestAFreezeStopsARollout(t *testing.T) {
 		t.Fatalf("applied %q, next pass at %s", w.applied, s.WakeAt)
 	}
 	pools := w.sync.Status.PoolRollouts
-	if words := rollout.Words(pools); words != "" || rollout.Stopped(pools) {
+	if words := rollout.BrakeWords(pools); words != "" || rollout.Stopped(pools) {
 		t.Errorf("reported as stopped: %q", words)
 	}
 	if r := rollout.Awaits(*w.rollout, pools); r.Message != w.frozen.Message {

@@ -195,7 +195,7 @@ const (
 	maxFailure = 256
 )
 
-// Asker asks the conditions of one NodeSync beside its passes, and keeps the last answer to each. The
+// HoldAsker asks the conditions of one NodeSync beside its passes, and keeps the last answer to each. The
 // zero value has asked nothing.
 type HoldAsker struct {
 	mu    sync.Mutex
@@ -212,7 +212,7 @@ type holdState struct {
 	failure string
 }
 
-// Answer is what the conditions of a NodeSync come to.
+// HoldAnswer is what the conditions of a NodeSync come to.
 type HoldAnswer struct {
 	// Held says which hold; empty if none does. Unasked reports that one has not answered yet.
 	Held    string

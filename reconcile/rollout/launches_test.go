@@ -43,7 +43,7 @@ func TestANodeThatComesAsItsPoolIsWritten(t *testing.T) {
 		"an edit was corrected": {change: edit, after: claim("1", "old", now.Add(time.Second)), at: 2 * time.Second, want: "not exact"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			memory := &rollout.RolloutMemory{}
+			memory := &rollout.Memory{}
 			look := func(at time.Time, changes []plan.Change, claims ...plan.NodeClaim) *v1alpha1.Rollout {
 				of := pool("a")
 				r := rollout.Rollouts{
@@ -108,7 +108,7 @@ func TestADaemonThatDiesAsItWrites(t *testing.T) {
 		"it was written, and long over": {managed{by: written("plumbline", began.Add(-time.Hour))}, began.Add(-time.Hour), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			memory := &rollout.RolloutMemory{}
+			memory := &rollout.Memory{}
 			look := func(at time.Time, claims ...plan.NodeClaim) *v1alpha1.Rollout {
 				of := pool("a")
 				r := rollout.Rollouts{

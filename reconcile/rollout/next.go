@@ -21,7 +21,7 @@ import (
 // (sigs.k8s.io/karpenter pkg/controllers/disruption/queue.go).
 const InitializesWithin = 15 * time.Minute
 
-// Pool is a NodePool in which nodes are to be replaced.
+// BrakePool is a NodePool in which nodes are to be replaced.
 type BrakePool struct {
 	Name string
 	// Definition is the hash of what its nodes are made by, and Edited reports that another client has
@@ -38,7 +38,7 @@ type BrakePool struct {
 	Unhealthy bool
 }
 
-// Seen is what is known of a rollout.
+// BrakeSeen is what is known of a rollout.
 type BrakeSeen struct {
 	// Pools are those in which nodes are to be replaced, or may be.
 	Pools  []BrakePool
@@ -220,7 +220,7 @@ func (s BrakeSeen) failure(launch cluster.Join, pool BrakePool) (words string, a
 	return words, time.Time{}
 }
 
-// EC2 is what is asked why an instance has ended.
+// BrakeEC2 is what is asked why an instance has ended.
 type BrakeEC2 interface {
 	Instances(ctx context.Context, query cloud.Query) ([]cloud.Instance, error)
 }
@@ -248,9 +248,9 @@ func (s *BrakeStep) explain(ctx context.Context, e *v1alpha1.PoolRollout) {
 	}
 }
 
-// Words say why rollouts are stopped, or go wrong, and what resumes them; empty if all is well, or
+// BrakeWords say why rollouts are stopped, or go wrong, and what resumes them; empty if all is well, or
 // waits for a window of spec.guard.
-func Words(pools []v1alpha1.PoolRollout) string {
+func BrakeWords(pools []v1alpha1.PoolRollout) string {
 	var braked, failing []string
 	for _, p := range pools {
 		switch {

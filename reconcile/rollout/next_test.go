@@ -227,7 +227,7 @@ func TestWordsNameThePullRequest(t *testing.T) {
 		"none yet": {[]v1alpha1.PoolRollout{of(nil)}, "revert or correct the definition, or run plumbline resume-rollout"},
 		"refused":  {[]v1alpha1.PoolRollout{of(&v1alpha1.RevertProposal{Message: "403"})}, "revert or correct the definition, or run plumbline resume-rollout; no pull request is open for that: 403"},
 	} {
-		if got := rollout.Words(c.pools); !strings.HasSuffix(got, ": fails; "+c.want) {
+		if got := rollout.BrakeWords(c.pools); !strings.HasSuffix(got, ": fails; "+c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
@@ -238,10 +238,10 @@ func TestWords(t *testing.T) {
 	entries, _ := rollout.Next(nil, rollout.BrakeSeen{Pools: []rollout.BrakePool{{Name: "general", Launches: []cluster.Join{failed("a", 1), failed("b", 2), failed("c", 3)}}}, Since: at(0), Now: at(3).Time})
 	want := "stopped in NodePool/general: the nodes of 3 launches in a row have not joined the cluster, the last: NodeClaim/c: its instance ended before its node registered; " +
 		"revert or correct the definition, or run plumbline resume-rollout"
-	if diff := cmp.Diff(want, rollout.Words(entries)); diff != "" {
+	if diff := cmp.Diff(want, rollout.BrakeWords(entries)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if words := rollout.Words([]v1alpha1.PoolRollout{{Pool: "general"}}); words != "" {
+	if words := rollout.BrakeWords([]v1alpha1.PoolRollout{{Pool: "general"}}); words != "" {
 		t.Errorf("all is well, and it says %q", words)
 	}
 }

@@ -60,7 +60,7 @@ func retagged(n int) plan.Live {
 // answer, and until then the inputs are said to be unknown, and why.
 func TestInputsThatOnlyEC2Knows(t *testing.T) {
 	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
-	ec2, memory := &shows{group: "sg-1", err: errors.New("AWS denies ec2:DescribeInstances")}, &rollout.RolloutMemory{}
+	ec2, memory := &shows{group: "sg-1", err: errors.New("AWS denies ec2:DescribeInstances")}, &rollout.Memory{}
 	var before *v1alpha1.Rollout
 	look := func(after time.Duration, n int) *rollout.Rollouts {
 		t.Helper()
@@ -111,7 +111,7 @@ func TestACommitsRolloutHasNoInputs(t *testing.T) {
 	before := &v1alpha1.Rollout{Revision: "main@sha1:1", Nodes: 1, Outdated: 1, Inputs: []v1alpha1.DriftInput{{Pool: "a"}}}
 	r := rollout.Rollouts{
 		Live: live, Pools: []rollout.Pool{pool("a")}, EC2: func(context.Context) (rollout.EC2, error) { return ec2, nil },
-		Before: before, Said: before, Now: time.Now(), Memory: &rollout.RolloutMemory{}, Events: &spoken{},
+		Before: before, Said: before, Now: time.Now(), Memory: &rollout.Memory{}, Events: &spoken{},
 	}
 	if got := r.Look(t.Context()); got == nil || got.Inputs != nil || ec2.asked != 0 {
 		t.Errorf("asked %d times: %+v", ec2.asked, got)

@@ -341,7 +341,7 @@ type Hosts interface {
 	Proposer(provider, repository string, secret map[string][]byte) (report.Proposer, error)
 }
 
-// Tools are what a pull request is opened with.
+// ProposalTools are what a pull request is opened with.
 type ProposalTools struct {
 	// Revert returns what pushes a commit to a new branch of the NodeSync's source.
 	Revert func() func(ctx context.Context, r source.Revert) (source.Reverted, error)
@@ -355,7 +355,7 @@ type ProposalTools struct {
 	StillLeader func(context.Context) error
 }
 
-// Look is what a pass knows of its rollout.
+// ProposalLook is what a pass knows of its rollout.
 type ProposalLook struct {
 	ProposalTools
 	Sync *v1alpha1.NodeSync
@@ -368,7 +368,7 @@ type ProposalLook struct {
 	Now    time.Time
 }
 
-// Asker opens pull requests for one NodeSync beside its passes, and keeps the last answer. The zero
+// ProposalAsker opens pull requests for one NodeSync beside its passes, and keeps the last answer. The zero
 // value has asked nothing.
 type ProposalAsker struct {
 	mu    sync.Mutex

@@ -48,10 +48,10 @@ func TestNodesOfARolloutThatIsTakenBack(t *testing.T) {
 		"and applied again":              {looks: []string{"A writes two 1=one 2=one", "C sees one 1=one 2=one", "C sees two 1=one 2=one"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := rolledWorld{t: t, memory: &rollout.RolloutMemory{}, now: time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)}
+			w := rolledWorld{t: t, memory: &rollout.Memory{}, now: time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)}
 			for _, look := range c.looks {
 				if look == restart {
-					w.memory = &rollout.RolloutMemory{}
+					w.memory = &rollout.Memory{}
 					continue
 				}
 				w.look(look)
@@ -69,7 +69,7 @@ func TestNodesOfARolloutThatIsTakenBack(t *testing.T) {
 
 // TestAPartOfARolloutThatIsTakenBack: the nodes of the other pool are left, and are replaced.
 func TestAPartOfARolloutThatIsTakenBack(t *testing.T) {
-	w := rolledWorld{t: t, memory: &rollout.RolloutMemory{}, now: time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC), other: "two"}
+	w := rolledWorld{t: t, memory: &rollout.Memory{}, now: time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC), other: "two"}
 	w.look("A writes two 1=one other-2=one")
 	w.look("C sees one 1=one other-2=one")
 	if want := (rollout.Restored{Revision: "A", By: "C", All: 2, Nodes: 1, Left: 1}); w.restored != want {
@@ -84,7 +84,7 @@ func TestAPartOfARolloutThatIsTakenBack(t *testing.T) {
 // TestARolloutOfAPoolThatLeaves goes on while the removal is held, and again when the pool is put back into Git after the removal had
 // begun, as the rollout of the commit that has outdated the nodes.
 func TestARolloutOfAPoolThatLeaves(t *testing.T) {
-	w := rolledWorld{t: t, memory: &rollout.RolloutMemory{}, now: time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)}
+	w := rolledWorld{t: t, memory: &rollout.Memory{}, now: time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)}
 	says := func() string {
 		if w.rollout == nil {
 			return "none"
@@ -114,7 +114,7 @@ func TestARolloutOfAPoolThatLeaves(t *testing.T) {
 // rolledWorld is a NodePool, and another one where it has a definition, at which is looked.
 type rolledWorld struct {
 	t        *testing.T
-	memory   *rollout.RolloutMemory
+	memory   *rollout.Memory
 	now      time.Time
 	other    string
 	rollout  *v1alpha1.Rollout

@@ -369,8 +369,8 @@ func (r *Rollouts) blockerLook() blocker.Look {
 	return look
 }
 
-// RolloutWords say how far a rollout has come, and what it waits for.
-func RolloutWords(r v1alpha1.Rollout) string {
+// Words say how far a rollout has come, and what it waits for.
+func Words(r v1alpha1.Rollout) string {
 	words := Replaced(r)
 	if r.Outdated > 0 {
 		words += causes(r)

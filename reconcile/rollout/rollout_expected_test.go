@@ -63,7 +63,7 @@ func TestNodesThatAWSSaysAreOutdatedCount(t *testing.T) {
 	one := plan.NodeClaim{Name: "1", UID: "1", Pool: "a", Class: "default", ProviderID: "aws:///a/i-1", Created: now}
 	two := plan.NodeClaim{Name: "2", UID: "2", Pool: "a", Class: "default", ProviderID: "aws:///a/i-2", Created: now}
 	made := otherSubnets(t, []plan.NodeClaim{one, two})
-	memory := &rollout.RolloutMemory{}
+	memory := &rollout.Memory{}
 	var status v1alpha1.NodeSyncStatus
 	revision := "main@sha1:2"
 	look := func(after time.Duration, changes []plan.Change, claims ...plan.NodeClaim) *v1alpha1.Rollout {
@@ -87,7 +87,7 @@ func TestNodesThatAWSSaysAreOutdatedCount(t *testing.T) {
 	if got := look(time.Minute, nil, two); got != nil {
 		t.Errorf("when it is gone: %+v", got)
 	}
-	memory, status.Rollout = &rollout.RolloutMemory{}, restarted
+	memory, status.Rollout = &rollout.Memory{}, restarted
 	if got := look(time.Second, nil, one, two); got == nil {
 		t.Error("after a restart it is over before Karpenter has looked")
 	}
@@ -97,7 +97,7 @@ func TestNodesThatAWSSaysAreOutdatedCount(t *testing.T) {
 
 	// another commit, before Karpenter has looked for the first one
 	begin := func() {
-		memory, status.Rollout, revision = &rollout.RolloutMemory{}, nil, "main@sha1:2"
+		memory, status.Rollout, revision = &rollout.Memory{}, nil, "main@sha1:2"
 		look(0, made.Changes, one, two)
 		revision = "main@sha1:3"
 	}
@@ -114,7 +114,7 @@ func TestNodesThatAWSSaysAreOutdatedCount(t *testing.T) {
 		t.Errorf("all are gone, and there were no others: %+v", got)
 	}
 	upTo := []plan.Change{{Ref: render.Ref{Kind: render.EC2NodeClass, Name: "default"}, Action: plan.Update, Effect: plan.EffectReplace, Nodes: 2, UpTo: true, DriftReasons: []string{"SubnetDrift"}}}
-	memory, status.Rollout, revision = &rollout.RolloutMemory{}, nil, "main@sha1:2"
+	memory, status.Rollout, revision = &rollout.Memory{}, nil, "main@sha1:2"
 	look(0, upTo, one, two)
 	revision = "main@sha1:3"
 	look(time.Minute, made.Changes, one, two)
@@ -151,7 +151,7 @@ func TestARevertOfSelectors(t *testing.T) {
 		"other selectors":              {change: groups, want: "0 of 1"},
 		"held":                         {change: held, want: "0 of 1"},
 	} {
-		memory := &rollout.RolloutMemory{}
+		memory := &rollout.Memory{}
 		var status v1alpha1.NodeSyncStatus
 		look := func(at time.Duration, revision string, changes []plan.Change, drifts bool) {
 			r := rollout.Rollouts{
@@ -182,7 +182,7 @@ func TestARevertOfSelectors(t *testing.T) {
 
 // TestANodeThatMatchesAgainIsNotOfTheRollout, though it was counted while Karpenter's condition of it was there.
 func TestANodeThatMatchesAgainIsNotOfTheRollout(t *testing.T) {
-	memory, now := &rollout.RolloutMemory{}, time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+	memory, now := &rollout.Memory{}, time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 	var before *v1alpha1.Rollout
 	upTo := []plan.Change{{Ref: render.Ref{Kind: render.EC2NodeClass, Name: "default"}, Action: plan.Update, Effect: plan.EffectReplace, Nodes: 2, UpTo: true, DriftReasons: []string{"SubnetDrift"}}}
 	for i, c := range []struct {

@@ -32,8 +32,8 @@ const (
 	earlyEvery = 3 * time.Second
 )
 
-// RolloutMemory is what one look at a rollout leaves to the next. Losing it costs time, and of what is remembered a word.
-type RolloutMemory struct {
+// Memory is what one look at a rollout leaves to the next. Losing it costs time, and of what is remembered a word.
+type Memory struct {
 	match plan.MatchMemory
 	// expected are NodeClaims that are outdated by what AWS has reported, each with the reasons for which it may be,
 	// until Karpenter has had the time to look at them.
@@ -86,7 +86,7 @@ type Rollouts struct {
 	Now               time.Time
 	// LaunchFailures are the pools that get no nodes, in which no replacement comes.
 	LaunchFailures []LaunchFailure
-	Memory         *RolloutMemory
+	Memory         *Memory
 
 	// Outdated are the NodePools that Look has found nodes in that do not match, and Unknown reports
 	// that there may be others.

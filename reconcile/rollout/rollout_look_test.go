@@ -81,7 +81,7 @@ func TestWhatARolloutWaitsFor(t *testing.T) {
 		"events cannot be read":      {pools: []rollout.Pool{pool("a", open)}, claims: []plan.NodeClaim{drifted("1", "a", false)}, since: long, events: spoken{err: errors.New("forbidden")}, want: "read why NodeClaim/1 is not replaced: forbidden", asked: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			memory := &rollout.RolloutMemory{}
+			memory := &rollout.Memory{}
 			live := plan.Live{Objects: map[render.Ref]*plan.Object{}, NodeClaims: c.claims}
 			before := &v1alpha1.Rollout{Since: metav1.NewTime(c.since), LastProgress: metav1.NewTime(c.since), Nodes: int32(len(c.claims)), Outdated: int32(len(c.claims))}
 			for _, claim := range c.claims {
@@ -130,7 +130,7 @@ func TestACauseThatLastsIsReportedAtOnce(t *testing.T) {
 		"it passes": {{6 * time.Second, nominated, "", 1}, {30 * time.Second, nominated, "NodeClaim/1: " + nominated, 2}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			memory, events := &rollout.RolloutMemory{}, &spoken{}
+			memory, events := &rollout.Memory{}, &spoken{}
 			before := &v1alpha1.Rollout{Since: metav1.NewTime(start), LastProgress: metav1.NewTime(start), Nodes: 1, Outdated: 1}
 			live := plan.Live{Objects: map[render.Ref]*plan.Object{}, NodeClaims: []plan.NodeClaim{drifted("1", "a", false)}}
 			for _, l := range looks {
@@ -153,7 +153,7 @@ func TestACauseThatLastsIsReportedAtOnce(t *testing.T) {
 // TestARolloutIsToldOnce: when it begins, and when it has ended.
 func TestARolloutIsToldOnce(t *testing.T) {
 	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
-	memory := &rollout.RolloutMemory{}
+	memory := &rollout.Memory{}
 	var said *v1alpha1.Rollout
 	var told []string
 	for i, claims := range [][]plan.NodeClaim{nil, {drifted("1", "a", false)}, {drifted("1", "a", true)}, nil, nil} {
@@ -174,7 +174,7 @@ func TestARolloutIsToldOnce(t *testing.T) {
 func TestNothingIsKnownWithoutKarpenter(t *testing.T) {
 	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 	look := func(before *v1alpha1.Rollout) *v1alpha1.Rollout {
-		r := rollout.Rollouts{Before: before, Said: before, Now: now, Memory: &rollout.RolloutMemory{}}
+		r := rollout.Rollouts{Before: before, Said: before, Now: now, Memory: &rollout.Memory{}}
 		return r.See(t.Context(), false)
 	}
 	if got := look(nil); got != nil {
@@ -203,7 +203,7 @@ func TestAClassCountsTheNodesOfOtherNodeSyncs(t *testing.T) {
 		Objects:    map[render.Ref]*plan.Object{{Kind: render.EC2NodeClass, Name: "shared"}: class},
 		NodeClaims: []plan.NodeClaim{claim("1", "AMIDrift"), claim("2", "NodePoolDrifted"), drifted("3", "else", false)},
 	}
-	r := rollout.Rollouts{Live: live, Classes: []*plan.Object{class}, Now: time.Now(), Memory: &rollout.RolloutMemory{}, Events: &spoken{}}
+	r := rollout.Rollouts{Live: live, Classes: []*plan.Object{class}, Now: time.Now(), Memory: &rollout.Memory{}, Events: &spoken{}}
 	if got := r.Look(t.Context()); got == nil || got.Outdated != 1 || strings.Join(got.Reasons, " ") != "AMIDrift" {
 		t.Errorf("%+v", got)
 	}

@@ -37,7 +37,7 @@ func saying(r *v1alpha1.Rollout) string {
 	if r.SettlesAt != nil {
 		settles = fmt.Sprint(" settles ", r.SettlesAt.Unix())
 	}
-	return fmt.Sprintf("%s since %d: %s%s", r.Revision, r.Since.Unix(), rollout.RolloutWords(*r), settles)
+	return fmt.Sprintf("%s since %d: %s%s", r.Revision, r.Since.Unix(), rollout.Words(*r), settles)
 }
 
 func outdated(reason string, names ...string) []plan.Outdated {
@@ -265,7 +265,7 @@ type drains struct {
 	now     time.Time
 	claims  []plan.NodeClaim
 	pools   []rollout.Pool
-	memory  *rollout.RolloutMemory
+	memory  *rollout.Memory
 	rollout *v1alpha1.Rollout
 	wake    time.Time
 
@@ -280,7 +280,7 @@ func newDrains(t *testing.T, objects ...client.Object) *drains {
 			t.Fatal(err)
 		}
 	}
-	d := &drains{t: t, now: time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC), memory: &rollout.RolloutMemory{}, pools: []rollout.Pool{pool("a", map[string]any{"nodes": "1"})}}
+	d := &drains{t: t, now: time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC), memory: &rollout.Memory{}, pools: []rollout.Pool{pool("a", map[string]any{"nodes": "1"})}}
 	d.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }).
 		WithIndex(&corev1.Event{}, "involvedObject.name", func(o client.Object) []string { return []string{o.(*corev1.Event).InvolvedObject.Name} }).
@@ -462,7 +462,7 @@ func TestABudgetThatKeepsADrainFitsInACommitStatus(t *testing.T) {
 	d.claims = append(d.claims, drifted("2", "a", false))
 	d.look(0)
 	d.look(30 * time.Second)
-	if words := "rolling out: " + rollout.RolloutWords(*d.rollout); strings.Index(words, "web/web") > 120 || !strings.Contains(words, "1 draining: waits for PodDisruptionBudget web/web, which") {
+	if words := "rolling out: " + rollout.Words(*d.rollout); strings.Index(words, "web/web") > 120 || !strings.Contains(words, "1 draining: waits for PodDisruptionBudget web/web, which") {
 		t.Errorf("%q", words)
 	}
 }

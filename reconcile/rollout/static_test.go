@@ -146,7 +146,7 @@ func TestStaticPoolsAreFilled(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := rollout.Rollouts{
 				Live: plan.Live{NodeClaims: c.claims}, Pools: []rollout.Pool{static("st", 3, c.spec)}, Changes: []plan.Change{c.change}, LaunchFailures: c.launchFailures,
-				Events: &spoken{}, Revision: "rev", Now: now, Memory: &rollout.RolloutMemory{},
+				Events: &spoken{}, Revision: "rev", Now: now, Memory: &rollout.Memory{},
 			}
 			status := &v1alpha1.NodeSyncStatus{}
 			if begins := r.Begin(status); begins != c.begins || begins != (status.Rollout != nil) {
@@ -156,7 +156,7 @@ func TestStaticPoolsAreFilled(t *testing.T) {
 			got := r.Look(t.Context())
 			words := "none"
 			if got != nil {
-				words = got.Revision + ": " + rollout.RolloutWords(*got)
+				words = got.Revision + ": " + rollout.Words(*got)
 				if !r.WakeAt.After(now) || r.WakeAt.After(now.Add(2*time.Second)) {
 					t.Errorf("the next look is at %s", r.WakeAt)
 				}
@@ -173,7 +173,7 @@ func TestStaticPoolsAreToldOnce(t *testing.T) {
 	now := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
 	node := plan.NodeClaim{Name: "a", UID: "1", Pool: "st", Node: "a", ProviderID: "a", Initialized: true}
 	change := plan.Change{Ref: render.Ref{Kind: render.NodePool, Name: "st"}, Action: plan.Create, Object: render.Object{Defaulted: static("st", 1, nil).Git}}
-	memory, status := &rollout.RolloutMemory{}, &v1alpha1.NodeSyncStatus{}
+	memory, status := &rollout.Memory{}, &v1alpha1.NodeSyncStatus{}
 	var said *v1alpha1.Rollout
 	var told []string
 	seconds := []int{0, 1, 2, 11, 12, 13} // it has to have all for a while
@@ -237,7 +237,7 @@ func TestAStaticPoolThatIsToHaveFewer(t *testing.T) {
 		Effect: plan.EffectReplace, Nodes: 1,
 	}
 	var before *v1alpha1.Rollout
-	memory := &rollout.RolloutMemory{}
+	memory := &rollout.Memory{}
 	for i, look := range []struct {
 		claims []plan.NodeClaim
 		want   string
@@ -259,7 +259,7 @@ func TestAStaticPoolThatIsToHaveFewer(t *testing.T) {
 		before = r.Look(t.Context())
 		words := "none"
 		if before != nil {
-			words = before.Revision + ": " + rollout.RolloutWords(*before)
+			words = before.Revision + ": " + rollout.Words(*before)
 		}
 		if words != look.want {
 			t.Errorf("look %d: %s\nwant %s", i, words, look.want)

@@ -44,12 +44,12 @@ func TestANodeClaimWithoutAHash(t *testing.T) {
 			from.Unhashed = c.unhashed
 			r := rollout.Rollouts{
 				Live:  plan.Live{Objects: map[render.Ref]*plan.Object{{Kind: render.NodePool, Name: "a"}: noted.Live}, NodeClaims: c.claims},
-				Pools: []rollout.Pool{noted}, Events: &spoken{}, Before: from, Said: from, Now: now, Memory: &rollout.RolloutMemory{},
+				Pools: []rollout.Pool{noted}, Events: &spoken{}, Before: from, Said: from, Now: now, Memory: &rollout.Memory{},
 			}
 			got := r.Look(t.Context())
 			switch {
 			case got == nil && c.want == "":
-			case got == nil || c.want == "" || rollout.RolloutWords(*got) != c.want:
+			case got == nil || c.want == "" || rollout.Words(*got) != c.want:
 				t.Fatalf("got %+v, want %q", got, c.want)
 			case r.Unknown != strings.Contains(c.want, "unknown"):
 				t.Errorf("the brake takes nodes to be unknown: %t", r.Unknown)

@@ -81,7 +81,7 @@ func (c *Capture) Encode(out io.Writer) error {
 	return packed.Close()
 }
 
-// Decode reads a file that Encode wrote.
+// DecodeCapture reads a file that Encode wrote.
 func DecodeCapture(in io.Reader) (*Capture, error) { return decode(in, largestCapture) }
 
 func decode(in io.Reader, most int64) (*Capture, error) {
@@ -177,7 +177,7 @@ func (c *Capture) Region() string {
 // page is how many objects are read at a time.
 const page = 500
 
-// Read reads a cluster. What may not be read is named in Unread; but without nodes, pods,
+// ReadCapture reads a cluster. What may not be read is named in Unread; but without nodes, pods,
 // NodeClaims or definitions there is nothing to simulate, which is an error. Karpenter's Deployment is read in
 // these namespaces; without any in all of them.
 func ReadCapture(ctx context.Context, reader client.Reader, now time.Time, namespaces ...string) (*Capture, error) {

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
 )
 
-// Client serves a Capture as a cluster. It reads; what is written is thrown away, and what is
+// CaptureClient serves a Capture as a cluster. It reads; what is written is thrown away, and what is
 // neither in a Capture nor asked for by Karpenter's scheduling is an error.
 type CaptureClient struct {
 	client.Client
@@ -28,7 +28,7 @@ type CaptureClient struct {
 	pods  pods
 }
 
-// NewClient makes a Client of a Capture. Objects that it hands out share their fields with it.
+// NewCaptureClient makes a Client of a Capture. Objects that it hands out share their fields with it.
 func NewCaptureClient(c *Capture) (*CaptureClient, error) {
 	pools, err := typed[karpv1.NodePool](c, "NodePool")
 	if err != nil {

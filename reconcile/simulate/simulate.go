@@ -40,7 +40,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Simulate says what would become of pods. Within one simulation Karpenter counts each new node as the largest instance type
+// Run says what would become of pods. Within one simulation Karpenter counts each new node as the largest instance type
 // that it may be against the limits of its pool, and leaves the pods beyond them for later. So it is repeated with the new nodes as the smallest
 // that they may be, as Lands does, until every pod has a place, or a round launches no node.
 func Run(ctx context.Context, c *Capture, commit Commit, offers Offers) (*Outcome, error) {

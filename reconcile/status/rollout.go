@@ -44,9 +44,9 @@ func (s *Step) rolloutReason() string {
 	switch {
 	case s.Sync.Status.Rollout == nil:
 		return ""
-	case rollout.Words(pools) != "" && s.braked():
+	case rollout.BrakeWords(pools) != "" && s.braked():
 		return v1alpha1.ReasonRolloutBraked
-	case rollout.Words(pools) != "":
+	case rollout.BrakeWords(pools) != "":
 		return v1alpha1.ReasonRolloutFailing
 	case s.rolloutTimedOut():
 		return v1alpha1.ReasonRolloutTimedOut
@@ -66,12 +66,12 @@ func (s *Step) braked() bool { return rollout.Stopped(s.Sync.Status.PoolRollouts
 
 // rolloutWords say how far the rollout has come, and what it waits for.
 func (s *Step) rolloutWords() string {
-	return rollout.RolloutWords(rollout.Awaits(*s.Sync.Status.Rollout, s.Sync.Status.PoolRollouts))
+	return rollout.Words(rollout.Awaits(*s.Sync.Status.Rollout, s.Sync.Status.PoolRollouts))
 }
 
 // rolloutBrief is the rollout in a commit status.
 func (s *Step) rolloutBrief() string {
-	if words := rollout.Words(s.Sync.Status.PoolRollouts); words != "" {
+	if words := rollout.BrakeWords(s.Sync.Status.PoolRollouts); words != "" {
 		return "rollout " + words
 	}
 	words := "rolling out: " + s.rolloutWords()
@@ -145,7 +145,7 @@ func (s *Step) counts(p v1alpha1.PoolRollout) bool {
 // failureBrief is a rollout that goes wrong, in a commit status: where, what resumes it, and why.
 func (s *Step) failureBrief() fault.Brief {
 	pools := s.Sync.Status.PoolRollouts
-	if rollout.Words(pools) == "" {
+	if rollout.BrakeWords(pools) == "" {
 		return fault.Brief{What: s.rolloutBrief()}
 	}
 	what, names, cause := "rollout fails in ", []string{}, ""

@@ -134,7 +134,7 @@ func (s Status) Lines() []Line {
 	if s.Rollout != nil {
 		lines = append(lines, Line{"rollout", s.RolloutMessage(), &s.Rollout.Since})
 	}
-	if words := rollout.Words(s.PoolRollouts); words != "" {
+	if words := rollout.BrakeWords(s.PoolRollouts); words != "" {
 		lines = append(lines, Line{"brake", OneLine(words), nil})
 	}
 	for _, about := range []Line{
@@ -164,7 +164,7 @@ func (s Status) RolloutMessage() string {
 	if s.Rollout == nil {
 		return ""
 	}
-	return OneLine(rollout.RolloutWords(rollout.Awaits(*s.Rollout, s.PoolRollouts)))
+	return OneLine(rollout.Words(rollout.Awaits(*s.Rollout, s.PoolRollouts)))
 }
 
 // before puts a word before a text; nothing where that is empty.

@@ -326,7 +326,7 @@ func (s *Step) Refused() (why, err error) {
 	}
 }
 
-// InForce reports whether a change that failed leaves a release in force, under which the
+// StaysInForce reports whether a change that failed leaves a release in force, under which the
 // rest of the pass goes on.
 func StaysInForce(k *v1alpha1.KarpenterStatus, failed error) bool {
 	f := fault.Classify(failed)

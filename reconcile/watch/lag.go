@@ -20,7 +20,7 @@ const (
 	patience = time.Second
 )
 
-// Lag follows how long the watch cache has lacked what the last pass wrote. The zero value
+// CacheLag follows how long the watch cache has lacked what the last pass wrote. The zero value
 // has seen no lag.
 type CacheLag struct {
 	since time.Time

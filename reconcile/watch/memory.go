@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Store keeps one T for each NodeSync. The zero value has none, and the zero value of T
+// Memories keeps one T for each NodeSync. The zero value has none, and the zero value of T
 // remembers nothing.
 type Memories[T any] struct {
 	mu sync.Mutex

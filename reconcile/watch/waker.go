@@ -27,7 +27,7 @@ type Waker struct {
 	Events chan event.GenericEvent
 }
 
-// New returns the Waker of a process that leads once elected is closed.
+// NewWaker returns the Waker of a process that leads once elected is closed.
 func NewWaker(elected <-chan struct{}) Waker {
 	return Waker{Elected: elected, Events: make(chan event.GenericEvent, line)}
 }
