@@ -144,8 +144,12 @@ func TestChartsAreChangedOnAFreshAnswer(t *testing.T) {
 		t.Errorf("within the interval: %v, asked %d times", err, b.cloud.asked)
 	}
 	b.clock.forward(10 * time.Second)
-	if err := b.atTheCharts(inForce).mayChangeCharts(t.Context()); err == nil || b.cloud.asked != 2 {
+	p = b.atTheCharts(inForce)
+	if err := p.mayChangeCharts(t.Context()); err == nil || b.cloud.asked != 2 {
 		t.Errorf("after the interval: %v, asked %d times", err, b.cloud.asked)
+	}
+	if p.account.OK {
+		t.Error("the answer of before is concluded")
 	}
 }
 

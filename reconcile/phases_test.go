@@ -9,6 +9,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/settings"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // TestModeOf: what a reconcile is to do, the first that applies.
@@ -62,5 +63,18 @@ func TestAFailedPhaseKeepsWhatWasFound(t *testing.T) {
 	}
 	if found := p.found(&outcome{done: d}); found.Cluster != "prod-eu" || found.CloudVerified == nil || found.Revision == "" {
 		t.Errorf("concluded are cluster %q, account %v, revision %q", found.Cluster, found.CloudVerified, found.Revision)
+	} else if again := p.now.Add(p.sync.GetRetryInterval()); !found.WakeAt.Equal(again) {
+		t.Errorf("AWS is asked again at %s, want %s", found.WakeAt, again)
+	}
+}
+
+// TestAReconcilePublishesWhatIsInGit for the NodeSyncs that wait to know it.
+func TestAReconcilePublishesWhatIsInGit(t *testing.T) {
+	m := newMirror(t)
+	name := m.pass().name()
+	m.registry.Forget(name)
+	m.passes(m.before)
+	if !m.registry.Wants(name, render.Ref{Kind: render.NodePool, Name: "a"}) {
+		t.Error("others do not know that NodePool/a is in Git")
 	}
 }
