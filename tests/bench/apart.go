@@ -93,11 +93,11 @@ func middlePlan(plans []Planned) Planned {
 // whatIf runs `plumbline plan --what-if` off a snapshot file, and the one call of Karpenter's
 // simulation in it by itself.
 func (g *ground) whatIf(ctx context.Context) (*WhatIf, error) {
-	program, err := g.compile(ctx, "whatif")
+	program, err := g.compile(ctx, "simulate")
 	if err != nil {
 		return nil, err
 	}
-	if _, err := g.product(ctx, "whatif", program, "-test.run=^TestWriteLarge$", "-into="+g.dir, g.claims()); err != nil {
+	if _, err := g.product(ctx, "simulate", program, "-test.run=^TestWriteLarge$", "-into="+g.dir, g.claims()); err != nil {
 		return nil, err
 	}
 	g.line.Say("plumbline plan --what-if")
@@ -120,7 +120,7 @@ func (g *ground) whatIf(ctx context.Context) (*WhatIf, error) {
 		return nil, err
 	}
 	g.line.Say("Karpenter's own simulation")
-	simulation, err := g.product(ctx, "whatif", program, "-test.run=^$", "-test.bench=^BenchmarkKarpenter$", "-test.benchtime=1x", g.claims())
+	simulation, err := g.product(ctx, "simulate", program, "-test.run=^$", "-test.bench=^BenchmarkKarpenter$", "-test.benchtime=1x", g.claims())
 	if err != nil {
 		return nil, err
 	}
