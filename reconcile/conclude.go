@@ -57,7 +57,7 @@ func (r *reconciliation) announce(ctx context.Context, d done) (done, error) {
 	conclusion := r.conclusion(&outcome{done: d})
 	conclusion.Applying = writes
 	err := conclusion.Announce(ctx)
-	d.Announced = announced{stored: conclusion.Stored, saves: conclusion.Saves}
+	d.Work.Stored, d.Work.Saves = conclusion.Stored, conclusion.Saves
 	return d, err
 }
 
@@ -74,10 +74,11 @@ func (r *reconciliation) recordTerminations(revision string, due []plan.Change) 
 // conclusion is the outcome as it is concluded.
 func (r *reconciliation) conclusion(out *outcome) *status.Step {
 	git := &out.evaluation.Desired
-	tools := r.conclusionTools()
+	tools, work := r.conclusionTools(), out.Work
+	work.Durations = r.trace
 	tools.History = fetch.Branch{Step: r.sourceStep(), Read: git.Read(&r.memory.desired)}
 	return &status.Step{
-		Tools: tools, Found: r.found(out), Work: out.work(r.trace), Set: git.Set,
+		Tools: tools, Found: r.found(out), Work: work, Set: git.Set,
 		Sync: r.sync, Before: r.before, Memory: &r.memory.conclude, Began: r.now,
 	}
 }
@@ -119,7 +120,7 @@ func join(phases ...finding.Findings) (all finding.Findings) {
 	return all
 }
 
-// verified is what AWS says of the account, as it is concluded; nil if it was not asked.
+// verified is AWS's answer about the account, for the condition CloudVerified; nil if AWS was not asked.
 func verified(verdict *cloud.Verdict) *status.CloudVerified {
 	if verdict == nil {
 		return nil

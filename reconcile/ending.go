@@ -14,19 +14,14 @@ import (
 // everything as it is. Git is not read.
 func (r *reconciliation) end(ctx context.Context) (done, error) {
 	if !r.sync.Drains() {
-		return r.carryOut(ctx, done{}, []executing{{step.See, r.seesLive}, {step.Orphan, r.removes((*removal.Step).Orphan)}})
+		return inSteps(ctx, r, done{}, []phaseStep[done]{{step.See, r.seesLive}, {step.Orphan, r.removes((*removal.Step).Orphan)}})
 	}
-	return r.carryOut(ctx, done{}, []executing{
+	return inSteps(ctx, r, done{}, []phaseStep[done]{
 		{step.Drainable, r.removes((*removal.Step).Drainable)},
 		{step.See, r.seesLive},
 		{step.SeeVanished, evaluates(r.seeVanished)},
-		{step.VerifyCloud, observes(func(ctx context.Context, rev revision, obs observed) (observed, error) {
-			obs = r.verifyAccount(ctx, rev.Config, obs)
-			return obs, rev.Config.CheckRename(obs.Account.OK)
-		})},
-		{step.SeeCollision, observes(func(ctx context.Context, rev revision, obs observed) (observed, error) {
-			return r.seeCollision(ctx, rev.Config, obs)
-		})},
+		{step.VerifyCloud, observes(r.verifyCloud)},
+		{step.SeeCollision, observes(r.seeCollision)},
 		{step.SeeController, r.seeController},
 		{step.MakePlan, evaluates(r.makePlan)},
 		{step.Drain, r.removes((*removal.Step).Drain)},

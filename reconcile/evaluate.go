@@ -34,7 +34,7 @@ type evaluation struct {
 
 // evaluate finds out what Git wants and plans it against what lives. It writes nothing.
 func (r *reconciliation) evaluate(ctx context.Context, rev revision, obs observed) (evaluation, error) {
-	return r.inSteps(ctx, unevaluated(rev, obs), []evaluating{
+	return inSteps(ctx, r, unevaluated(rev, obs), []phaseStep[evaluation]{
 		{step.ResolveCharts, r.resolveCharts},
 		{step.Render, r.render},
 		{step.SeeVanished, r.seeVanished},
@@ -53,23 +53,6 @@ func (r *reconciliation) evaluateInForce(ctx context.Context, ev evaluation, why
 	for _, do := range []func(context.Context, evaluation) (evaluation, error){r.takeSchemaInForce, r.render, r.makePlan} {
 		var err error
 		if ev, err = do(ctx, ev); err != nil {
-			return ev, err
-		}
-	}
-	return ev, nil
-}
-
-// evaluating is one step of the evaluation: it returns what it is given, with what it adds.
-type evaluating struct {
-	name step.Name
-	do   func(context.Context, evaluation) (evaluation, error)
-}
-
-// inSteps takes steps in order until one fails.
-func (r *reconciliation) inSteps(ctx context.Context, ev evaluation, steps []evaluating) (evaluation, error) {
-	for _, s := range steps {
-		next, err := take(ctx, r, s.name, func(ctx context.Context) (evaluation, error) { return s.do(ctx, ev) })
-		if ev = next; err != nil {
 			return ev, err
 		}
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
-	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/apply/changes"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
@@ -22,15 +20,14 @@ type done struct {
 	finding.Findings
 	// evaluation is what was carried out: as Git wants, or as the installed release requires.
 	evaluation evaluation
-	// Account is what AWS says of the account after it was confirmed for a change of the charts; nil if it was not.
+	// Account is AWS's answer about the account, as it was confirmed for a change of the charts; nil if it was not.
 	Account *cloud.Verdict
 	// Charts are how far the CRDs and the controller are.
 	Charts upgrade.Installed
 
-	// Announced reports what was saved before many changes were written.
-	Announced announced
-	// Written are the definitions that were written, and Unwritten joins the errors of those that could not be.
-	Written   []apply.Written
+	// Work is what was written. Its Durations are the trace of the reconcile, and added by the conclusion.
+	Work status.Work
+	// Unwritten joins the errors of definitions that could not be written.
 	Unwritten error
 	// Drifts are the objects that another client has changed or deleted, and Held the changes that are held; nil if the
 	// reconcile has not come so far.
@@ -40,15 +37,8 @@ type done struct {
 	Ready cluster.ByRef
 
 	Nodes nodesSeen
-	// Removed is what was done for removals, and Ended says how the deletion of the NodeSync has ended; empty while it has not.
-	Removed []removal.Write
-	Ended   string
-}
-
-// announced is the NodeSync as it was saved in the midst of a reconcile.
-type announced struct {
-	stored *v1alpha1.NodeSync
-	saves  int
+	// Ended says how the deletion of the NodeSync has ended; empty while it has not.
+	Ended string
 }
 
 // account is the newest answer about the account.
@@ -57,11 +47,6 @@ func (d *done) account() *cloud.Verdict {
 		return d.Account
 	}
 	return d.evaluation.observed.Account
-}
-
-// work is what was done, for metrics and events.
-func (d *done) work(trace []step.Timing) status.Work {
-	return status.Work{Durations: trace, Written: d.Written, Removed: d.Removed, Saves: d.Announced.saves, Stored: d.Announced.stored}
 }
 
 // execute installs the charts, applies what has changed, looks at what nodes do since, and takes removals one step further.
@@ -74,7 +59,7 @@ func (r *reconciliation) execute(ctx context.Context, ev evaluation) (done, erro
 		d.Wait("the teardown", "plumbline teardown has Karpenter's controller run again, and nothing else is applied")
 		return d, nil
 	}
-	return r.carryOut(ctx, d, []executing{
+	return inSteps(ctx, r, d, []phaseStep[done]{
 		{step.Announce, r.announce},
 		{step.RecordNames, r.removesServed((*removal.Step).RecordNames)},
 		{step.ApplyPlan, r.applyPlan},
@@ -88,23 +73,6 @@ func (r *reconciliation) execute(ctx context.Context, ev evaluation) (done, erro
 		{step.SettleCharts, r.settleCharts},
 		{step.Remove, r.removesServed((*removal.Step).Run)},
 	})
-}
-
-// executing is one step of the execution: it returns what it is given, with what it adds.
-type executing struct {
-	name step.Name
-	do   func(context.Context, done) (done, error)
-}
-
-// carryOut takes steps in order until one fails.
-func (r *reconciliation) carryOut(ctx context.Context, d done, steps []executing) (done, error) {
-	for _, s := range steps {
-		next, err := take(ctx, r, s.name, func(ctx context.Context) (done, error) { return s.do(ctx, d) })
-		if d = next; err != nil {
-			return d, err
-		}
-	}
-	return d, nil
 }
 
 // installCharts installs the CRD chart and the main chart, or looks whether another tool has. If the change is refused or held over
@@ -130,7 +98,7 @@ func (r *reconciliation) installCharts(ctx context.Context, ev evaluation) (done
 	if err == nil || !upgrade.StaysInForce(r.sync.Status.Karpenter, err) {
 		return d, err
 	}
-	ev.Join(d.Findings)
+	ev.Join(d.Findings) // what was found first stays first
 	d.Findings = finding.Findings{}
 	d.evaluation, err = r.evaluateInForce(ctx, ev, err)
 	r.publish(d.evaluation)
@@ -175,7 +143,7 @@ func (r *reconciliation) applyPlan(ctx context.Context, d done) (done, error) {
 	work := r.changesStep(&d)
 	result := work.Run(ctx)
 	d.Join(work.Findings)
-	d.Written, d.Unwritten = result.Written, result.Unwritten
+	d.Work.Written, d.Unwritten = result.Written, result.Unwritten
 	if d.evaluation.Live.Served { // else no object was read: which of them were changed or deleted is unknown
 		d.Drifts = status.DriftsOf(d.evaluation.Plan.Plan, result.Written)
 	}
@@ -229,7 +197,7 @@ func (r *reconciliation) removes(do removing) func(context.Context, done) (done,
 		work := r.removalStep(&d)
 		result, err := do(work, ctx)
 		d.Join(work.Findings)
-		d.Removed = append(d.Removed, result.Writes...)
+		d.Work.Removed = append(d.Work.Removed, result.Writes...)
 		if result.Ended != "" {
 			d.Ended = result.Ended
 		}
@@ -250,7 +218,7 @@ func (r *reconciliation) removalStep(d *done) *removal.Step {
 		Sync: r.sync, Before: r.before, View: r.view, Memory: &r.memory.removal, Now: r.now,
 		Set: ev.Desired.Set, Live: ev.Live, Served: ev.Live.Served, Plan: ev.Plan.Plan,
 		Revision: revision, Applied: d.Unwritten == nil && r.sync.Status.LastAppliedRevision == revision,
-		Written: status.Writes(d.Written), Ready: d.Ready,
+		Written: d.Work.Writes(), Ready: d.Ready,
 		Controller: d.Charts.Controller, Alive: d.Charts.Alive,
 		Cluster: cluster, Region: region, Account: d.account(),
 		GoesTo: planning.GoesTo, Left: planning.Left, Withheld: ev.Plan.Withheld, ReadSince: r.sourceStep().ReadSince,

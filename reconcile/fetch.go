@@ -29,14 +29,11 @@ type revision struct {
 // fetch takes the newest commit, or the last one where none is due, checks its signatures before anything of it is read, and
 // reads plumbline.yaml.
 func (r *reconciliation) fetch(ctx context.Context) (revision, error) {
-	rev, err := take(ctx, r, step.Fetch, r.fetchSource)
-	if err != nil {
-		return rev, err
-	}
-	if rev, err = take(ctx, r, step.Verify, func(ctx context.Context) (revision, error) { return r.verify(ctx, rev) }); err != nil {
-		return rev, err
-	}
-	return take(ctx, r, step.Configure, func(ctx context.Context) (revision, error) { return r.configure(ctx, rev) })
+	return inSteps(ctx, r, revision{}, []phaseStep[revision]{
+		{step.Fetch, func(ctx context.Context, _ revision) (revision, error) { return r.fetchSource(ctx) }},
+		{step.Verify, r.verify},
+		{step.Configure, r.configure},
+	})
 }
 
 // fetchSource fetches Git, or the artifact of another source.

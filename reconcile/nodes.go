@@ -18,7 +18,6 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/removal"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/reconcile/rollout"
-	"github.com/plumbline-dev/plumbline/reconcile/status"
 	"github.com/plumbline-dev/plumbline/reconcile/step"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 	"github.com/plumbline-dev/plumbline/render"
@@ -50,7 +49,7 @@ func (r *reconciliation) seeReady(ctx context.Context, d done) (done, error) {
 		return d, nil
 	}
 	live := d.evaluation.Live
-	ready, found := changes.Ready(d.evaluation.Desired.Set, live, d.Written)
+	ready, found := changes.Ready(d.evaluation.Desired.Set, live, d.Work.Written)
 	r.memory.reasons.Explain(
 		changes.Waiting{
 			Live: live, Ready: ready, Found: &found, Namespace: r.karpenterNamespace(), StallAfter: r.sync.GetStallAfter(), Now: r.now,
@@ -148,7 +147,7 @@ func (r *reconciliation) seeNodeDrift(ctx context.Context, d done) (done, error)
 	if r.sync.Status.Karpenter.NodeDrift == nil {
 		return d, nil
 	}
-	seen, err := rollout.SeeDrift(ctx, *r.sync.Status.Karpenter, r.view.Claims, r.rollouts(&d), status.Refs(d.Written))
+	seen, err := rollout.SeeDrift(ctx, *r.sync.Status.Karpenter, r.view.Claims, r.rollouts(&d), d.Work.Refs())
 	r.sync.Status.Karpenter, d.Nodes.Drifting, d.Nodes.SawDrift = &seen.Karpenter, seen.Words, err == nil
 	d.Join(seen.Findings)
 	return d, err
@@ -266,7 +265,7 @@ func (r *reconciliation) seeTerminations(ctx context.Context, d done) (done, err
 // attend does what must not wait for the next commit after a reconcile that has failed, by what is in force: it stops rollouts, and
 // looks at instances and at what is terminating. Karpenter continues, whatever is wrong with HEAD.
 func (r *reconciliation) attend(ctx context.Context, out outcome) outcome {
-	brakes := !out.Nodes.SawRollout && len(out.Written) == 0
+	brakes := !out.Nodes.SawRollout && len(out.Work.Written) == 0
 	if out.fault == nil || !brakes && out.Nodes.Terminations != nil {
 		return out
 	}
@@ -287,7 +286,7 @@ func (r *reconciliation) attend(ctx context.Context, out outcome) outcome {
 func (r *reconciliation) lookInForce(ctx context.Context, d done, brakes bool) (done, error) {
 	d.Findings, d.Nodes = finding.Findings{}, nodesSeen{Rollout: d.Nodes.Rollout}
 	d.evaluation.Desired.Karpenter = nil // HEAD's may be another version, in another region
-	return r.carryOut(ctx, d, []executing{
+	return inSteps(ctx, r, d, []phaseStep[done]{
 		{step.See, func(ctx context.Context, d done) (done, error) {
 			seen, err := r.seeLive(ctx)
 			d.Join(seen.Findings)

@@ -15,14 +15,14 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/step"
 )
 
-// observed is what the cluster has and what AWS says of the account: the second phase's result.
+// observed is what the cluster has, and AWS's answer about the account: the second phase's result.
 type observed struct {
 	finding.Findings
 	// Live are the definitions, the NodeClaims and what else the watch cache has of them.
 	Live plan.Live
 	// Unserved is why one of Karpenter's kinds is not served, so that nothing is known of its objects; empty if all are.
 	Unserved string
-	// Account is what AWS says of the account; nil if it was not asked.
+	// Account is AWS's answer about the account; nil if AWS was not asked.
 	Account *cloud.Verdict
 	// Collision is the emergency of a controller that runs under another cluster's name, and SawCollision reports that it was
 	// looked for.
@@ -33,18 +33,14 @@ type observed struct {
 // observe reads what lives, and whether EC2 can be asked and is the account that this cluster's nodes are in. An account that is not
 // verified blocks removals, and the charts as upgrade.Barrier says; it ends a reconcile only if the commit renames the cluster.
 func (r *reconciliation) observe(ctx context.Context, rev revision) (observed, error) {
-	obs, err := take(ctx, r, step.See, r.seeLive)
-	if err != nil {
-		return obs, err
+	of := func(do func(context.Context, revision, observed) (observed, error)) func(context.Context, observed) (observed, error) {
+		return func(ctx context.Context, obs observed) (observed, error) { return do(ctx, rev, obs) }
 	}
-	obs, err = take(ctx, r, step.VerifyCloud, func(ctx context.Context) (observed, error) {
-		obs := r.verifyAccount(ctx, rev.Config, obs)
-		return obs, rev.Config.CheckRename(obs.Account.OK)
+	return inSteps(ctx, r, observed{}, []phaseStep[observed]{
+		{step.See, func(ctx context.Context, _ observed) (observed, error) { return r.seeLive(ctx) }},
+		{step.VerifyCloud, of(r.verifyCloud)},
+		{step.SeeCollision, of(r.seeCollision)},
 	})
-	if err != nil {
-		return obs, err
-	}
-	return take(ctx, r, step.SeeCollision, func(ctx context.Context) (observed, error) { return r.seeCollision(ctx, rev.Config, obs) })
 }
 
 // seeLive reads what lives from the watch cache, with what that lacks of the last reconcile's writes.
@@ -75,6 +71,12 @@ func (r *reconciliation) seeKinds(ctx context.Context, obs observed) (observed, 
 	return obs, nil
 }
 
+// verifyCloud asks AWS about the account, and refuses a commit that renames the cluster unless AWS confirms the new name.
+func (r *reconciliation) verifyCloud(ctx context.Context, rev revision, obs observed) (observed, error) {
+	obs = r.verifyAccount(ctx, rev.Config, obs)
+	return obs, rev.Config.CheckRename(obs.Account.OK)
+}
+
 // verifyAccount asks AWS about the account.
 func (r *reconciliation) verifyAccount(ctx context.Context, config evaluate.Desired, obs observed) observed {
 	ask := r.accountStep(config, obs.Live)
@@ -85,10 +87,10 @@ func (r *reconciliation) verifyAccount(ctx context.Context, config evaluate.Desi
 }
 
 // seeCollision looks for a controller that runs here under another cluster's name.
-func (r *reconciliation) seeCollision(ctx context.Context, config evaluate.Desired, obs observed) (observed, error) {
+func (r *reconciliation) seeCollision(ctx context.Context, rev revision, obs observed) (observed, error) {
 	var err error
 	obs.SawCollision = true
-	obs.Collision, err = r.accountStep(config, obs.Live).Collides(ctx, obs.Account)
+	obs.Collision, err = r.accountStep(rev.Config, obs.Live).Collides(ctx, obs.Account)
 	return obs, err
 }
 

@@ -51,7 +51,7 @@ func (b *bed) pass() *pass {
 func (p *pass) outcome() outcome {
 	out := outcome{fault: p.Fault, finished: p.Finished, done: done{
 		Findings: p.Findings, Account: p.account, Charts: p.stages.Installed, Ready: p.stages.ready,
-		Announced: announced{stored: p.did.Stored, saves: p.did.Saves}, Written: p.did.Written, Unwritten: p.Unwritten, Drifts: p.Drifts, Held: p.Held, Removed: p.did.Removed,
+		Work: p.did, Unwritten: p.Unwritten, Drifts: p.Drifts, Held: p.Held,
 		Nodes: nodesSeen{
 			LaunchFailures: p.LaunchFailures, SawLaunches: p.Looked, Drifting: p.Drifting, SawDrift: p.WatchedDrift,
 			Rollout: p.Rollout, PoolRollouts: p.PoolRollouts, Restored: p.Restored, SawRollout: p.SawRollout, Instances: p.Instances, Terminations: p.Terminations,
@@ -76,7 +76,8 @@ func (p *pass) set(out outcome) {
 	ev := &out.evaluation
 	p.Findings = join(ev.revision.Findings, ev.observed.Findings, ev.Findings, out.Findings)
 	p.Fault, p.Finished, p.account, p.stages = out.fault, out.finished, out.account(), stages{Installed: out.Charts, ready: out.Ready}
-	p.did.Stored, p.did.Saves, p.did.Written, p.did.Removed, p.did.Durations = out.Announced.stored, out.Announced.saves, out.Written, out.Removed, p.trace
+	p.did = out.Work
+	p.did.Durations = p.trace
 	p.Unwritten, p.Drifts, p.Held = out.Unwritten, out.Drifts, out.Held
 	p.LaunchFailures, p.Looked, p.Drifting, p.WatchedDrift = out.Nodes.LaunchFailures, out.Nodes.SawLaunches, out.Nodes.Drifting, out.Nodes.SawDrift
 	p.Rollout, p.PoolRollouts, p.Restored, p.SawRollout = out.Nodes.Rollout, out.Nodes.PoolRollouts, out.Nodes.Restored, out.Nodes.SawRollout
@@ -125,16 +126,11 @@ func (p *pass) desire(do func(*evaluate.DesiredStep, context.Context) error) fun
 func (p *pass) see(ctx context.Context) error { return p.does(ctx, p.seesLive) }
 
 func (p *pass) verifyCloud(ctx context.Context) error {
-	return p.does(ctx, observes(func(ctx context.Context, rev revision, obs observed) (observed, error) {
-		obs = p.verifyAccount(ctx, rev.Config, obs)
-		return obs, rev.Config.CheckRename(obs.Account.OK)
-	}))
+	return p.does(ctx, observes(p.reconciliation.verifyCloud))
 }
 
 func (p *pass) seeCollision(ctx context.Context) error {
-	return p.does(ctx, observes(func(ctx context.Context, rev revision, obs observed) (observed, error) {
-		return p.reconciliation.seeCollision(ctx, rev.Config, obs)
-	}))
+	return p.does(ctx, observes(p.reconciliation.seeCollision))
 }
 
 func (p *pass) resolveCharts(ctx context.Context) error {

@@ -161,6 +161,23 @@ func take[T any](ctx context.Context, r *reconciliation, name step.Name, do func
 	return result, err
 }
 
+// phaseStep is one step of a phase: it returns the phase's value that it is given, with what it adds.
+type phaseStep[T any] struct {
+	name step.Name
+	do   func(context.Context, T) (T, error)
+}
+
+// inSteps takes the steps of a phase in order until one fails.
+func inSteps[T any](ctx context.Context, r *reconciliation, value T, steps []phaseStep[T]) (T, error) {
+	for _, s := range steps {
+		next, err := take(ctx, r, s.name, func(ctx context.Context) (T, error) { return s.do(ctx, value) })
+		if value = next; err != nil {
+			return value, err
+		}
+	}
+	return value, nil
+}
+
 // settle draws from the error that has ended the phases what the next reconcile has to know.
 func (r *reconciliation) settle(d done, err error) outcome {
 	out := outcome{done: d}

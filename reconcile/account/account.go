@@ -16,7 +16,6 @@ import (
 	"sync"
 	"time"
 
-	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -171,14 +170,9 @@ type Cloud interface {
 	Cluster(ctx context.Context, name string) (cloud.Cluster, error)
 	Instances(ctx context.Context, query cloud.Query) ([]cloud.Instance, error)
 
-	AMIs(ctx context.Context, class *awsv1.EC2NodeClass, kubernetes string) ([]awsv1.AMI, error)
-	Subnets(ctx context.Context, class *awsv1.EC2NodeClass) ([]string, error)
-	SecurityGroups(ctx context.Context, class *awsv1.EC2NodeClass) ([]string, error)
-	Reservations(ctx context.Context, class *awsv1.EC2NodeClass) ([]string, error)
-	Running(ctx context.Context, query cloud.Query) (map[string]cloud.Instance, error)
-	Fleet(ctx context.Context, query cloud.Query) ([]cloud.Instance, error)
-	AttachedVolumes(ctx context.Context, cluster string) ([]cloud.Resource, error)
-	LeftBehind(ctx context.Context, cluster string, profiles bool) ([]cloud.Answer, error)
+	ResolutionCloud
+	InstanceCloud
+
 	TerminationProtected(ctx context.Context, providerID string) (bool, error)
 	Catalog(ctx context.Context) (*offers.Catalog, error)
 }

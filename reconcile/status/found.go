@@ -165,18 +165,18 @@ type Work struct {
 }
 
 // Refs are the definitions that were written.
-func Refs(written []apply.Written) map[render.Ref]bool {
+func (d *Work) Refs() map[render.Ref]bool {
 	refs := map[render.Ref]bool{}
-	for _, w := range written {
+	for _, w := range d.Written {
 		refs[w.Ref] = true
 	}
 	return refs
 }
 
 // Writes are the definitions that were written, as a removal asks about them.
-func Writes(written []apply.Written) []plan.Write {
-	writes := make([]plan.Write, 0, len(written))
-	for _, w := range written {
+func (d *Work) Writes() []plan.Write {
+	writes := make([]plan.Write, 0, len(d.Written))
+	for _, w := range d.Written {
 		writes = append(writes, plan.Write{Ref: w.Ref, New: w.Action == plan.Create, CreatedAt: w.Object.GetCreationTimestamp()})
 	}
 	return writes
