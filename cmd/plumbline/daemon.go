@@ -382,7 +382,7 @@ func (d *daemon) addBeside() (*recorder.Recorder, error) {
 	d.reconciler.Nodes.Ends = ended
 	for what, runs := range map[string]manager.Runnable{
 		"posts commit statuses": newDeliverer(d.mgr, d.reconciler, d.reports), "records ended nodes": ended, "releases memory": &releaser{elected: d.mgr.Elected()},
-		"keeps what a restart need not do once more": keeper{"fetched": d.git},
+		"keeps what a restart need not do once more": keeper{d.git},
 	} {
 		if err := d.mgr.Add(runs); err != nil {
 			return nil, fmt.Errorf("add what %s: %w", what, err)
@@ -497,18 +497,15 @@ func addWebhook(ctx context.Context, mgr ctrl.Manager, reconciler *reconcile.Rec
 	return mgr.Add(server)
 }
 
-// When what was fetched and rendered is written down while the daemon runs: soon once, and then so
-// seldom that it costs nothing. What is lacking is fetched and rendered by the next process.
+// When what was fetched is saved while the daemon runs: once soon, and then so seldom that it costs nothing. What is missing is
+// fetched again by the next process.
 const (
 	keepFirst = time.Minute
 	keepEvery = 15 * time.Minute
 )
 
-// saver keeps something on disk for the process after this one.
-type saver interface{ Save() error }
-
-// keeper has savers save, each by what it keeps.
-type keeper map[string]saver
+// keeper saves what was fetched for the process after this one.
+type keeper struct{ fetched interface{ Save() error } }
 
 // NeedLeaderElection reports whether a replica that does not lead, which has nothing, does so, too.
 func (keeper) NeedLeaderElection() bool { return false }
@@ -520,10 +517,8 @@ func (k keeper) Start(ctx context.Context) error {
 		case <-ctx.Done():
 		case <-time.After(wait):
 		}
-		for what, s := range k {
-			if err := s.Save(); err != nil {
-				ctrl.LoggerFrom(ctx).Info("what was "+what+" is not kept: the next start does it once more", "why", err.Error())
-			}
+		if err := k.fetched.Save(); err != nil {
+			ctrl.LoggerFrom(ctx).Info("what was fetched is not kept: the next start fetches it again", "why", err.Error())
 		}
 	}
 	return nil
