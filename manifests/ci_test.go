@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestWhatIsLinkedIsChecked: CI and a release run what docs/explanation/threat-model.md says of them.
+// TestWhatIsLinkedIsChecked: CI and a release run the checks that docs/explanation/threat-model.md lists.
 func TestWhatIsLinkedIsChecked(t *testing.T) {
 	for file, words := range map[string][]string{
 		"../.ci/run":           {"make test", "make verify licences vulncheck"},

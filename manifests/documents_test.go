@@ -116,16 +116,23 @@ type checker struct {
 	sync, definitions *schema.Validator
 }
 
-func newChecker(t *testing.T) checker {
+// nodeSyncCRD is the CRD of NodeSyncs as it is installed.
+func nodeSyncCRD(t *testing.T) *apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	raw, err := os.ReadFile("crd/plumbline.dev_nodesyncs.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	own := &apiextensionsv1.CustomResourceDefinition{}
-	if err := yaml.UnmarshalStrict(raw, own); err != nil {
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	if err := yaml.UnmarshalStrict(raw, crd); err != nil {
 		t.Fatal(err)
 	}
+	return crd
+}
+
+func newChecker(t *testing.T) checker {
+	t.Helper()
+	own := nodeSyncCRD(t)
 	apiextensionsv1.SetDefaults_CustomResourceDefinitionSpec(&own.Spec)
 	embedded, _, err := schema.Embedded()
 	if err != nil {

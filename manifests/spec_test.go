@@ -7,9 +7,6 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
-
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"sigs.k8s.io/yaml"
 )
 
 // TestEachFieldIsInTheSpec checks that SPEC.md explains each field of a NodeSync's spec, two levels deep. Types and
@@ -35,14 +32,7 @@ func TestEachFieldIsInTheSpec(t *testing.T) {
 // themselves, and how many fields there are.
 func unexplained(t *testing.T, text string) (missing []string, looked int) {
 	t.Helper()
-	raw, err := os.ReadFile("crd/plumbline.dev_nodesyncs.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	crd := &apiextensionsv1.CustomResourceDefinition{}
-	if err := yaml.UnmarshalStrict(raw, crd); err != nil {
-		t.Fatal(err)
-	}
+	crd := nodeSyncCRD(t)
 	named := func(path, field string) {
 		looked++
 		if !regexp.MustCompile("`[^`]*" + regexp.QuoteMeta(path) + "\\b|`" + field + "\\b|" + field + ":").MatchString(text) {

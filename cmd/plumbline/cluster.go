@@ -30,7 +30,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// cluster is what a command speaks to, uncached, as the user.
+// clusterAccess is the cluster of a command: uncached, and with the user's rights.
 type clusterAccess struct {
 	client.WithWatch
 	config *rest.Config

@@ -107,7 +107,7 @@ func TestUpgradeDeletesNothingForged(t *testing.T) {
 		t.Fatalf("EnsureController() = %+v, %v", result, err)
 	}
 	if b.api.get(preciousPath) == nil {
-		t.Error("the object of somebody else was deleted")
+		t.Error("an object that is not of the chart was deleted")
 	}
 }
 
@@ -144,7 +144,7 @@ func TestUninstallsWhatWasChecked(t *testing.T) {
 		t.Fatal(err)
 	}
 	if b.api.get(preciousPath) == nil {
-		t.Error("the object of somebody else was deleted")
+		t.Error("an object that is not of the chart was deleted")
 	}
 }
 
