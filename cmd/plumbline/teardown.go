@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/internal/steppoint"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/removal/teardown"
 )
 
 const (
@@ -34,7 +34,7 @@ const (
 type standInStarter func(ctx context.Context, config *rest.Config, sync *v1alpha1.NodeSync, installs bool, steps steppoint.Options) (*standIn, error)
 
 // teardown takes a NodeSync away by the daemon that leads, or in its place.
-type teardown struct {
+type teardownCommand struct {
 	c          *clusterAccess
 	kubeconfig *genericclioptions.ConfigFlags
 	cmd        *cobra.Command
@@ -48,9 +48,9 @@ type teardown struct {
 	// suspends reports whether other appliers of what ends are suspended first.
 	suspends bool
 	// strands are those instances, where there is a cluster.
-	strands stranding
+	strands teardown.Stranding
 	// downTo is how much is taken away, and charts are Karpenter's where they are.
-	downTo level
+	downTo teardown.Level
 	charts karpenterCharts
 	show   teardownShow
 	// name is that of the NodeSync; empty if none was named and there is none.
@@ -66,11 +66,11 @@ type teardown struct {
 	steps  steppoint.Options
 	points steppoint.Points
 	// stopped is why Karpenter's controller does not run; nil if it does.
-	stopped *stopped
+	stopped *teardown.Stopped
 }
 
 // connect reaches the cluster. The passes have a connection of their own.
-func (t *teardown) connect(ctx context.Context) (err error) {
+func (t *teardownCommand) connect(ctx context.Context) (err error) {
 	if t.c, err = connect(ctx, t.kubeconfig); err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (t *teardown) connect(ctx context.Context) (err error) {
 }
 
 // run takes it away, or goes on where an earlier run has stopped.
-func (t *teardown) run(ctx context.Context, args []string) error {
+func (t *teardownCommand) run(ctx context.Context, args []string) error {
 	sync, err := t.find(ctx, args)
 	if err != nil {
 		return err
@@ -99,9 +99,9 @@ func (t *teardown) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	leaves.noteCharts(sync.Status.Karpenter, t.downTo)
+	leaves.NoteCharts(sync.Status.Karpenter)
 	leaves.Suspends = t.suspends
-	t.v.stays = leaves.stays
+	t.v.stays = leaves.Known
 	if err := t.prepare(ctx, sync, leaves); err != nil {
 		return err
 	}
@@ -118,12 +118,12 @@ func (t *teardown) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return t.ended(ctx, err)
 	}
-	t.show.say(t.concluded(sync))
+	t.show.say(t.downTo.Conclusion(sync))
 	return t.finish(ctx)
 }
 
 // finish asks AWS what is left, after it was swept, and takes Karpenter away where nothing is.
-func (t *teardown) finish(ctx context.Context) error {
+func (t *teardownCommand) finish(ctx context.Context) error {
 	if err := t.sweepLeft(ctx); err != nil {
 		return t.ended(ctx, err)
 	}
@@ -137,7 +137,7 @@ func (t *teardown) finish(ctx context.Context) error {
 }
 
 // prepare checks, before anything is changed, that the nodes can be ended and that AWS answers each question.
-func (t *teardown) prepare(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardownPlan) error {
+func (t *teardownCommand) prepare(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardown.Plan) error {
 	if leaves.WithoutDaemon = t.c.withoutDaemon(ctx, t.v.now); leaves.WithoutDaemon != "" {
 		if err := t.mayEnd(ctx, sync, leaves); err != nil {
 			return err
@@ -172,9 +172,9 @@ func (t *teardown) prepare(ctx context.Context, sync *v1alpha1.NodeSync, leaves 
 }
 
 // begin deletes the NodeSync, and ends its nodes where no daemon does.
-func (t *teardown) begin(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardownPlan) error {
+func (t *teardownCommand) begin(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardown.Plan) error {
 	begin := t.delete
-	if t.downTo.keeps() {
+	if t.downTo.Keeps() {
 		begin = t.drain
 	}
 	if err := begin(ctx, sync, leaves); err != nil {
@@ -189,7 +189,7 @@ func (t *teardown) begin(ctx context.Context, sync *v1alpha1.NodeSync, leaves *t
 }
 
 // delete deletes the NodeSync, with onDelete: Drain, unless an earlier run has.
-func (t *teardown) delete(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardownPlan) error {
+func (t *teardownCommand) delete(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardown.Plan) error {
 	drains, deleting := sync.Spec.OnDelete == v1alpha1.OnDeleteDrain, sync.DeletionTimestamp != nil
 	if drains && deleting {
 		t.show.say(nodeSyncWord(sync.Name) + " is being deleted already, with onDelete: Drain")
@@ -226,7 +226,7 @@ func (t *teardown) delete(ctx context.Context, sync *v1alpha1.NodeSync, leaves *
 }
 
 // verify asks AWS what is left, and again for a while.
-func (t *teardown) verify(ctx context.Context) error {
+func (t *teardownCommand) verify(ctx context.Context) error {
 	t.show.say("asking AWS what is left")
 	t.v.timeout = min(goneWithin, max(t.until.Sub(t.v.now()), 0))
 	report, err := t.v.ask(ctx)
@@ -240,7 +240,7 @@ func (t *teardown) verify(ctx context.Context) error {
 }
 
 // ended says how to go on where the user has ended the watching.
-func (t *teardown) ended(ctx context.Context, err error) error {
+func (t *teardownCommand) ended(ctx context.Context, err error) error {
 	t.show.end()
 	if ctx.Err() == nil || errors.Is(err, errUnconfirmed) {
 		return err
@@ -249,7 +249,7 @@ func (t *teardown) ended(ctx context.Context, err error) error {
 }
 
 // goesOn says what becomes of what was begun, and how to go on.
-func (t *teardown) goesOn() string {
+func (t *teardownCommand) goesOn() string {
 	if t.gone {
 		return "what EC2 is ending ends. To go on:\n  " + t.again()
 	}
@@ -260,7 +260,7 @@ func (t *teardown) goesOn() string {
 }
 
 // again is the command that goes on from wherever this one has stopped.
-func (t *teardown) again() string {
+func (t *teardownCommand) again() string {
 	words := "plumbline teardown --cluster-gone"
 	if !t.gone {
 		words = strings.TrimSuffix("plumbline teardown "+t.name, " ") + " -n " + t.c.namespace
@@ -278,7 +278,7 @@ func (t *teardown) again() string {
 	if t.suspends {
 		words += " --suspend-appliers"
 	}
-	if t.downTo != toDefinitions {
+	if t.downTo != teardown.ToDefinitions {
 		words += " --down-to " + string(t.downTo)
 	}
 	if t.v.account != "" {
@@ -364,7 +364,7 @@ func newTeardownCommand(kubeconfig *genericclioptions.ConfigFlags, v verificatio
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: completeNodeSyncs(kubeconfig, 1),
 	}
-	t, output := teardown{v: v, kubeconfig: kubeconfig, stand: stand, downTo: toDefinitions}, formatText
+	t, output := teardownCommand{v: v, kubeconfig: kubeconfig, stand: stand, downTo: teardown.ToDefinitions}, formatText
 	cmd.Flags().VarP(formatFlag{&output, []string{string(formatText), string(formatJSON)}}, "output", "o", "how to print; json is one event a line")
 	t.addFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
@@ -390,7 +390,7 @@ func newTeardownCommand(kubeconfig *genericclioptions.ConfigFlags, v verificatio
 }
 
 // addFlags adds what says how far the teardown goes, and which cluster it is.
-func (t *teardown) addFlags(cmd *cobra.Command) {
+func (t *teardownCommand) addFlags(cmd *cobra.Command) {
 	t.steps.BindFlags(cmd.Flags())
 	cmd.Flags().Var(&t.downTo, "down-to", "what is taken away: nodes, and then their definitions, and then Karpenter's controller, and then its CRDs, too")
 	cmd.Flags().BoolVar(&t.yes, "yes", false, "ask for no confirmation")
@@ -404,56 +404,14 @@ func (t *teardown) addFlags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&t.sweep, "sweep", false, "delete what only this cluster's tags are on: free volumes and interfaces, launch templates, instance profiles")
 }
 
-// level is what a teardown goes down to.
-type level string
-
-// The levels, each of which takes what the ones before it take.
-const (
-	toNodes       level = "nodes"
-	toDefinitions level = "definitions"
-	toController  level = "controller"
-	toCRDs        level = "crds"
-)
-
-var levels = []level{toNodes, toDefinitions, toController, toCRDs}
-
-// String, Set and Type make it a flag.
-func (l *level) String() string { return string(*l) }
-
-// Set takes the name of a level.
-func (l *level) Set(value string) error {
-	if !slices.Contains(levels, level(value)) {
-		return fmt.Errorf("%q is none of %s", value, levelNames(", "))
-	}
-	*l = level(value)
-	return nil
-}
-
-// Type names the values in help texts.
-func (*level) Type() string { return levelNames("|") }
-
-func levelNames(between string) string {
-	names := make([]string, len(levels))
-	for i := range levels {
-		names[i] = string(levels[i])
-	}
-	return strings.Join(names, between)
-}
-
-// takes reports whether a level takes what another one does.
-func (l level) takes(other level) bool { return slices.Index(levels, l) >= slices.Index(levels, other) }
-
-// keeps reports whether only nodes are taken away, and their definitions stay.
-func (l level) keeps() bool { return !l.takes(toDefinitions) }
-
 // find reads the NodeSync and takes the cluster's names of it. It is nil if there is none and the
 // flags say the names: an earlier run may have ended it.
-func (t *teardown) find(ctx context.Context, args []string) (*v1alpha1.NodeSync, error) {
+func (t *teardownCommand) find(ctx context.Context, args []string) (*v1alpha1.NodeSync, error) {
 	sync, err := t.read(ctx, args)
 	if err != nil || sync == nil {
 		return nil, err
 	}
-	if err := t.drainable(sync); err != nil {
+	if err := t.downTo.Drainable(sync); err != nil {
 		return nil, err
 	}
 	t.name = sync.Name
@@ -469,7 +427,7 @@ func (t *teardown) find(ctx context.Context, args []string) (*v1alpha1.NodeSync,
 }
 
 // read reads the NodeSync that is named, or the only one of the namespace.
-func (t *teardown) read(ctx context.Context, args []string) (*v1alpha1.NodeSync, error) {
+func (t *teardownCommand) read(ctx context.Context, args []string) (*v1alpha1.NodeSync, error) {
 	if len(args) == 0 {
 		return t.onlyOne(ctx)
 	}
@@ -491,7 +449,7 @@ func (t *teardown) read(ctx context.Context, args []string) (*v1alpha1.NodeSync,
 	return sync, nil
 }
 
-func (t *teardown) onlyOne(ctx context.Context) (*v1alpha1.NodeSync, error) {
+func (t *teardownCommand) onlyOne(ctx context.Context) (*v1alpha1.NodeSync, error) {
 	list, err := t.c.listed(ctx, false)
 	if err != nil {
 		return nil, err
@@ -519,7 +477,7 @@ func (c *clusterAccess) whole(ctx context.Context, name string) (*v1alpha1.NodeS
 }
 
 // confirm has the user type a name, after what has been shown of it.
-func (t *teardown) confirm(ctx context.Context, what, name string) error {
+func (t *teardownCommand) confirm(ctx context.Context, what, name string) error {
 	if t.yes {
 		return nil
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -16,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/charts/release"
@@ -24,8 +22,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/owners"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
-	"github.com/plumbline-dev/plumbline/reconcile/finding"
-	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/removal/teardown"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -40,8 +37,8 @@ type karpenterCharts struct {
 
 // findCharts finds Karpenter's charts, and says what keeps them from being uninstalled. Of the NodeSync
 // that leaves nothing counts; it may be gone.
-func (t *teardown) findCharts(ctx context.Context, sync *v1alpha1.NodeSync) error {
-	if !t.downTo.takes(toController) {
+func (t *teardownCommand) findCharts(ctx context.Context, sync *v1alpha1.NodeSync) error {
+	if !t.downTo.Takes(teardown.ToController) {
 		return nil
 	}
 	if err := t.otherNodeSyncs(ctx, sync); err != nil {
@@ -69,9 +66,9 @@ func (t *teardown) findCharts(ctx context.Context, sync *v1alpha1.NodeSync) erro
 
 // mayUninstall finds out whether the user may uninstall the releases. Each object is annotated before it is
 // deleted, as the deletion guard asks of everybody.
-func (t *teardown) mayUninstall(ctx context.Context) (err error) {
+func (t *teardownCommand) mayUninstall(ctx context.Context) (err error) {
 	t.charts.installer, err = release.NewInstaller(release.InstallerOptions{Config: rest.CopyConfig(t.c.config), Logger: logr.Discard(), Allow: allowDeletion})
-	for _, name := range t.releases() {
+	for _, name := range t.downTo.Releases() {
 		if err == nil {
 			err = t.charts.installer.Uninstallable(ctx, t.charts.namespace, name)
 		}
@@ -85,36 +82,17 @@ func (t *teardown) mayUninstall(ctx context.Context) (err error) {
 	return err
 }
 
-// releases are those that are uninstalled, in this order.
-func (t *teardown) releases() []string {
-	if t.downTo.takes(toCRDs) {
-		return []string{charts.ControllerChart, charts.CRDChart}
-	}
-	return []string{charts.ControllerChart}
-}
-
 // notOurs reports that another tool has installed Karpenter, and which one, where it is installed at all.
-func (t *teardown) notOurs(ctx context.Context, why error) error {
+func (t *teardownCommand) notOurs(ctx context.Context, why error) error {
 	deployments, err := controllersOf(ctx, t.c)
 	if err != nil {
 		return err
 	}
-	if len(deployments) == 0 && why == nil {
-		return nil // nothing is installed
-	}
-	words := "plumbline has not installed Karpenter"
-	for i := range deployments {
-		d := &deployments[i]
-		words = fmt.Sprintf("plumbline has not installed Karpenter: deployment %s/%s is %s", d.Namespace, d.Name, owners.Of(d))
-	}
-	if why != nil {
-		words += " (" + why.Error() + ")"
-	}
-	return fmt.Errorf("%s: uninstall it there, after a teardown with --down-to %s; nothing was changed", words, toDefinitions)
+	return teardown.NotInstalled(deployments, why)
 }
 
 // releaseNamespace is where Helm has Karpenter's releases; empty if it has none.
-func (t *teardown) releaseNamespace(ctx context.Context) (string, error) {
+func (t *teardownCommand) releaseNamespace(ctx context.Context) (string, error) {
 	records := &metav1.PartialObjectMetadataList{}
 	records.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
 	for _, name := range []string{charts.ControllerChart, charts.CRDChart} {
@@ -129,21 +107,12 @@ func (t *teardown) releaseNamespace(ctx context.Context) (string, error) {
 }
 
 // otherNodeSyncs says which other NodeSync would install Karpenter again, or needs it.
-func (t *teardown) otherNodeSyncs(ctx context.Context, leaves *v1alpha1.NodeSync) error {
+func (t *teardownCommand) otherNodeSyncs(ctx context.Context, leaves *v1alpha1.NodeSync) error {
 	all := &v1alpha1.NodeSyncList{}
 	if err := t.c.List(ctx, all); err != nil {
 		return explain(err, "list NodeSyncs")
 	}
-	var others []string
-	for i := range all.Items {
-		if sync := &all.Items[i]; leaves == nil || sync.UID != leaves.UID {
-			others = append(others, sync.Namespace+"/"+sync.Name)
-		}
-	}
-	if len(others) == 0 {
-		return nil
-	}
-	return fmt.Errorf("karpenter stays as long as another NodeSync needs it: %s; tear that down first, or leave --down-to %s out. Nothing was changed", strings.Join(others, ", "), t.downTo)
+	return t.downTo.OthersNeed(all.Items, leaves)
 }
 
 // allowDeletion is what the deletion guard asks for before a CRD of nodes is deleted.
@@ -161,74 +130,38 @@ func karpenterCRDs(ctx context.Context, c client.Reader) ([]apiextensionsv1.Cust
 }
 
 // ownCRDs are those of the CRD chart's release.
-func (t *teardown) ownCRDs(ctx context.Context) ([]apiextensionsv1.CustomResourceDefinition, error) {
+func (t *teardownCommand) ownCRDs(ctx context.Context) ([]apiextensionsv1.CustomResourceDefinition, error) {
 	all, err := karpenterCRDs(ctx, t.c)
 	return slices.DeleteFunc(all, func(crd apiextensionsv1.CustomResourceDefinition) bool {
-		return !ofCRDChart(&crd)
+		return !teardown.OfCRDChart(&crd)
 	}), err
-}
-
-// ofCRDChart reports whether a CRD is of a Helm release of the CRD chart, and not of another tool's object of that
-// name.
-func ofCRDChart(crd client.Object) bool {
-	of := owners.Of(crd)
-	return of.IsRelease(charts.CRDChart, of.Namespace)
 }
 
 // neededBy says which objects of Karpenter's kinds are left in the cluster, of any owner: without
 // the controller no instance ends, and with a CRD all of its objects go. Those of a NodeSync that leaves
 // do not count.
-func (t *teardown) neededBy(ctx context.Context, leaves *v1alpha1.NodeSync) error {
+func (t *teardownCommand) neededBy(ctx context.Context, leaves *v1alpha1.NodeSync) error {
 	crds, err := karpenterCRDs(ctx, t.c)
 	if err != nil {
 		return err
 	}
-	var left []string
-	own, err := t.c.appliedPools(ctx, leaves)
+	applied, err := t.c.appliedPools(ctx, leaves)
 	if err != nil {
 		return err
 	}
-	// NodePools come before NodeClaims, which are theirs.
-	slices.SortFunc(crds, func(a, b apiextensionsv1.CustomResourceDefinition) int { return -strings.Compare(a.Name, b.Name) })
+	var objects []unstructured.Unstructured
 	for i := range crds {
-		objects, err := t.objectsOf(ctx, &crds[i])
+		more, err := t.objectsOf(ctx, &crds[i])
 		if err != nil {
 			return err
 		}
-		for n := range objects {
-			object := &objects[n]
-			ours := leaves != nil && plan.OwnerOf(leaves.Namespace, leaves.Name).Owns(object)
-			if ours && object.GetKind() == render.NodePool {
-				own[object.GetName()] = object.GetUID()
-			}
-			if _, of := own[object.GetLabels()[karpv1.NodePoolLabelKey]]; ours || of {
-				continue
-			}
-			words := object.GetKind() + "/" + object.GetName()
-			if of := object.GetLabels()[v1alpha1.OwnerLabel]; of != "" {
-				words += " of NodeSync " + of
-			} else if object.GetKind() != "NodeClaim" {
-				words += " (" + owners.Of(object).String() + ")"
-			}
-			left = append(left, words)
-		}
+		objects = append(objects, more...)
 	}
-	if len(left) == 0 {
-		return nil
-	}
-	return fmt.Errorf("karpenter stays as long as objects of its kinds are left in the cluster: %s; delete them first, and run the command again", upTo(left, screenful))
-}
-
-// upTo names so many of a list at most.
-func upTo(list []string, most int) string {
-	if more := len(list) - most; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(list[:most], ", "), more)
-	}
-	return strings.Join(list, ", ")
+	return teardown.ObjectsNeed(objects, leaves, applied)
 }
 
 // objectsOf are the objects of a CRD.
-func (t *teardown) objectsOf(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition) ([]unstructured.Unstructured, error) {
+func (t *teardownCommand) objectsOf(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition) ([]unstructured.Unstructured, error) {
 	list := &unstructured.UnstructuredList{}
 	for _, version := range crd.Spec.Versions {
 		if version.Served {
@@ -246,8 +179,8 @@ func (t *teardown) objectsOf(ctx context.Context, crd *apiextensionsv1.CustomRes
 }
 
 // uninstall takes Karpenter away, once AWS has said that nothing is left.
-func (t *teardown) uninstall(ctx context.Context) error {
-	if !t.downTo.takes(toController) {
+func (t *teardownCommand) uninstall(ctx context.Context) error {
+	if !t.downTo.Takes(teardown.ToController) {
 		return nil
 	}
 	if err := t.neededBy(ctx, nil); err != nil {
@@ -258,13 +191,13 @@ func (t *teardown) uninstall(ctx context.Context) error {
 			return err
 		}
 	}
-	if !t.downTo.takes(toCRDs) {
+	if !t.downTo.Takes(teardown.ToCRDs) {
 		return nil
 	}
 	return t.uninstallCRDs(ctx)
 }
 
-func (t *teardown) uninstallController(ctx context.Context) error {
+func (t *teardownCommand) uninstallController(ctx context.Context) error {
 	if err := t.charts.installer.Uninstall(ctx, t.charts.namespace, charts.ControllerChart); err != nil {
 		return err
 	}
@@ -280,7 +213,7 @@ func (t *teardown) uninstallController(ctx context.Context) error {
 
 // uninstallCRDs deletes the CRDs of the CRD chart, and then its release. Where it is interrupted, the release
 // still says whose the rest is.
-func (t *teardown) uninstallCRDs(ctx context.Context) error {
+func (t *teardownCommand) uninstallCRDs(ctx context.Context) error {
 	if err := t.neededBy(ctx, nil); err != nil {
 		return err
 	}
@@ -318,7 +251,7 @@ func (t *teardown) uninstallCRDs(ctx context.Context) error {
 }
 
 // awaits waits until nothing is left to wait for, and says so.
-func (t *teardown) awaits(ctx context.Context, done string, what func() (string, error)) error {
+func (t *teardownCommand) awaits(ctx context.Context, done string, what func() (string, error)) error {
 	said := ""
 	for {
 		waits, err := what()
@@ -340,35 +273,12 @@ func (t *teardown) awaits(ctx context.Context, done string, what func() (string,
 	}
 }
 
-// seeClasses refuses to begin where a NodePool that stays names an EC2NodeClass that is to go: its deletion would wait for
-// that without an end, once the NodeSync's own nodes are gone.
-func (t *teardown) seeClasses(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardownPlan) error {
-	if sync.DeletionTimestamp != nil {
-		return nil // it has begun
-	}
+// seeClasses refuses to begin if a NodePool that stays names an EC2NodeClass that is to be deleted.
+func (t *teardownCommand) seeClasses(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardown.Plan) error {
 	pools, _ := render.KindOf(render.NodePool)
 	all, err := definitionsOf(ctx, t.c, pools)
 	if err != nil {
 		return err
 	}
-	var class string
-	var named []string
-	for i := range all {
-		name, _, err := unstructured.NestedString(all[i].Object, pools.RefPath...)
-		if err != nil || leaves.ends(render.NodePool, all[i].GetName()) || !leaves.ends(pools.RefersTo, name) {
-			continue
-		}
-		class = name
-		named = append(named, stayingWords(render.NodePool, &all[i]))
-	}
-	if len(named) == 0 {
-		return nil
-	}
-	return fmt.Errorf("%s/%s goes with nodesync/%s, and %s stays and names it: tear that down first, or use --down-to %s. Nothing was changed",
-		pools.RefersTo, class, sync.Name, finding.First(named), toNodes)
-}
-
-// ends reports whether an object is one of the NodeSync's that go.
-func (l *teardownPlan) ends(kind, name string) bool {
-	return slices.ContainsFunc(l.Objects, func(o leavingObject) bool { return o.Kind == kind && o.Name == name })
+	return leaves.ClassInUse(sync, all)
 }

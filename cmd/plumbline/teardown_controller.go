@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/fluxcd/pkg/apis/meta"
 	"github.com/fluxcd/pkg/runtime/conditions"
@@ -17,29 +16,15 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/owners"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/blocker"
 	sees "github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/removal/teardown"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 	"github.com/plumbline-dev/plumbline/redact"
-	"github.com/plumbline-dev/plumbline/render"
 )
-
-// stopped is Karpenter's controller where none of it is up: nothing else ends what is deleted.
-type stopped struct {
-	// why is it, in a sentence.
-	why string
-	// missing reports whether there is no Deployment, and scaled is the one that is scaled to 0.
-	missing bool
-	scaled  *appsv1.Deployment
-	// down is the one that has no ready replica.
-	down *appsv1.Deployment
-	// left reports whether nobody brings it up.
-	left bool
-}
 
 // controllersOf are the Deployments of Karpenter's controller.
 func controllersOf(ctx context.Context, c client.Reader, in ...client.ListOption) ([]appsv1.Deployment, error) {
@@ -50,96 +35,45 @@ func controllersOf(ctx context.Context, c client.Reader, in ...client.ListOption
 	return list.Items, nil
 }
 
-// findController says why Karpenter's controller does not run; nil if it does, or where nothing needs it.
-func (t *teardown) findController(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardownPlan) (*stopped, error) {
-	k := sync.Status.Karpenter
-	if !t.needsController(sync, leaves) {
+// findController returns why Karpenter's controller does not run; nil if it does, or if nothing needs it.
+func (t *teardownCommand) findController(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardown.Plan) (*teardown.Stopped, error) {
+	if !leaves.NeedsController(sync) {
 		return nil, nil
 	}
-	deployments, err := controllersOf(ctx, t.c, client.InNamespace(k.Namespace))
+	namespace := sync.Status.Karpenter.Namespace
+	deployments, err := controllersOf(ctx, t.c, client.InNamespace(namespace))
 	if err != nil {
 		return nil, err
 	}
-	gone := &stopped{why: "no Deployment of it is in namespace " + k.Namespace, missing: true}
-	for i := range deployments {
-		d := &deployments[i]
-		switch {
-		case sees.Alive(d):
-			return nil, nil
-		case ptr.Deref(d.Spec.Replicas, 1) == 0:
-			return &stopped{why: "deployment " + d.Namespace + "/" + d.Name + " is scaled to 0", scaled: d}, nil
-		}
-		gone = &stopped{why: "deployment " + d.Namespace + "/" + d.Name + " has no ready replica", down: d}
-	}
-	return gone, nil
-}
-
-// plan says what is done about it, or, as an error, what the user has to do.
-func (s *stopped) plan(sync *v1alpha1.NodeSync, withoutDaemon string) (words string, err error) {
-	k := sync.Status.Karpenter
-	hand := fmt.Sprintf("bring it up by hand, with the values that it had (karpenter.values of plumbline.yaml) in values.yaml: helm upgrade --install %s oci://public.ecr.aws/karpenter/%[1]s --version %s -n %s --set settings.clusterName=%s -f values.yaml",
-		charts.ControllerChart, k.Version, k.Namespace, k.Cluster)
-	is := "Karpenter's controller does not run (" + s.why + "), and nothing else ends the nodes"
-	switch {
-	case s.scaled != nil:
-		return is + ": it is scaled to 1 first", nil
-	case !s.missing:
-		return is + ": the teardown waits for it", nil
-	case k.Management == string(render.External):
-		return "", fmt.Errorf("%s: bring it up with the tool that installs it; nothing was changed", is)
-	case withoutDaemon != "":
-		return is + ": this command installs it again first, as the NodeSync's Git says", nil
-	case sync.DeletionTimestamp != nil, sync.Spec.Drain:
-		// What is recorded goes on by itself then.
-		return fmt.Sprintf("%s: stop the daemon (kubectl scale deployment plumbline -n %s --replicas=0) and run this again, which installs it with its values from Git; or %s", is, sync.Namespace, hand), nil
-	case sync.Spec.Suspend:
-		return "", fmt.Errorf("%s: run `plumbline resume %s -n %s`, and the daemon installs Karpenter %s again, or %s; nothing was changed", is, sync.Name, sync.Namespace, k.Version, hand)
-	}
-	return fmt.Sprintf("%s: the daemon installs Karpenter %s again first", is, k.Version), nil
+	return teardown.StoppedOf(namespace, deployments), nil
 }
 
 // seeController notes what has to be done about a controller that does not run.
-func (t *teardown) seeController(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardownPlan) (err error) {
+func (t *teardownCommand) seeController(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardown.Plan) (err error) {
 	if t.stopped, err = t.findController(ctx, sync, leaves); err != nil || t.stopped == nil {
 		return err
 	}
-	leaves.Controller, err = t.stopped.plan(sync, leaves.WithoutDaemon)
-	switch {
-	case err != nil && t.terminate:
-		t.stopped.left = true
-		leaves.Controller = fmt.Sprintf("Karpenter's controller does not run (%s), and nobody starts it: --terminate ends its instances without a drain", t.stopped.why)
-		return nil
-	case err != nil:
-		return fmt.Errorf("%w. Where Karpenter cannot run any more, as its role is gone, --terminate ends its instances with your AWS rights", err)
-	case t.terminate:
-		leaves.Controller += fmt.Sprintf("; where it does not run within %s, --terminate ends its instances without a drain", short(t.v.strandedAfter))
-	}
-	return nil
+	return leaves.NoteStopped(t.stopped, sync, t.terminate, t.v.strandedAfter)
 }
 
 // bringBack has the controller come up before the NodeSync is deleted, or drained: a pass over it installs nothing then.
-func (t *teardown) bringBack(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardownPlan) error {
-	gone := t.stopped
-	switch {
-	case gone == nil:
+func (t *teardownCommand) bringBack(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardown.Plan) error {
+	switch t.stopped.Start(sync, leaves.WithoutDaemon) {
+	case teardown.StartNothing:
 		return nil
-	case gone.scaled != nil:
-		scaled := gone.scaled.DeepCopy()
+	case teardown.StartByScaling:
+		scaled := t.stopped.Scaled.DeepCopy()
 		scaled.Spec.Replicas = ptr.To[int32](1)
-		if err := t.c.Patch(ctx, scaled, client.MergeFrom(gone.scaled)); err != nil {
+		if err := t.c.Patch(ctx, scaled, client.MergeFrom(t.stopped.Scaled)); err != nil {
 			return explain(err, "scale deployment "+scaled.Name)
 		}
-	case !gone.missing || gone.left:
-		return nil
-	case leaves.WithoutDaemon != "":
+	case teardown.StartByCommand:
 		t.show.say("this command installs Karpenter again, by the daemon's passes; nothing else is applied")
 		if err := t.takeOver(ctx, sync, true); err != nil {
 			return err
 		}
 		defer t.stands.goesOn()
-	case sync.DeletionTimestamp != nil || sync.Spec.Drain:
-		return nil // the daemon reads no Git for it any more
-	default:
+	case teardown.StartByDaemon:
 		if _, err := t.c.requestReconcile(ctx, sync.Name); err != nil {
 			return err
 		}
@@ -148,7 +82,7 @@ func (t *teardown) bringBack(ctx context.Context, sync *v1alpha1.NodeSync, leave
 }
 
 // awaitController waits until the controller runs; with --terminate not for long.
-func (t *teardown) awaitController(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardownPlan) error {
+func (t *teardownCommand) awaitController(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardown.Plan) error {
 	until := t.v.now().Add(t.v.strandedAfter)
 	err := t.awaits(ctx, "Karpenter's controller runs", func() (string, error) {
 		if err := t.stands.over(); err != nil {
@@ -172,22 +106,22 @@ func (t *teardown) awaitController(ctx context.Context, sync *v1alpha1.NodeSync,
 
 // cause says why the controller does not come up, as its pods and their log tell it: Karpenter checks at its start whether its
 // credentials let it ask EC2, and ends where they do not (NewOperator in karpenter-provider-aws pkg/operator/operator.go).
-func (t *teardown) cause(ctx context.Context, gone *stopped) string {
-	if gone.down == nil {
-		return gone.why
+func (t *teardownCommand) cause(ctx context.Context, gone *teardown.Stopped) string {
+	if gone.Down == nil {
+		return gone.Why
 	}
 	logs, err := upgrade.PodLogs(t.c.config)
 	if err != nil {
-		return gone.why
+		return gone.Why
 	}
-	return upgrade.Cause(ctx, t.c, logs, gone.down, gone.why, redact.Visible)
+	return upgrade.Cause(ctx, t.c, logs, gone.Down, gone.Why, redact.Visible)
 }
 
 // errNotBack reports that the controller has not come up, and is waited for no longer.
 var errNotBack = errors.New("it has not come up")
 
 // trouble is what the daemon says of a NodeSync that is not Ready.
-func (t *teardown) trouble(ctx context.Context, sync *v1alpha1.NodeSync) string {
+func (t *teardownCommand) trouble(ctx context.Context, sync *v1alpha1.NodeSync) string {
 	seen, err := t.c.whole(ctx, sync.Name)
 	if err != nil || conditions.IsReady(seen) {
 		return ""
@@ -197,44 +131,26 @@ func (t *teardown) trouble(ctx context.Context, sync *v1alpha1.NodeSync) string 
 
 // seeCredentials finds out, from the log of a controller that runs, whether AWS refuses its credentials: it would drain nodes then,
 // and end none. One that does not run tells so as it starts.
-func (t *teardown) seeCredentials(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardownPlan) error {
-	k := sync.Status.Karpenter
-	if t.stopped != nil || !t.needsController(sync, leaves) {
+func (t *teardownCommand) seeCredentials(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardown.Plan) error {
+	if t.stopped != nil || !leaves.NeedsController(sync) {
 		return nil
 	}
 	logs, err := upgrade.PodLogs(t.c.config)
 	if err != nil {
 		return explain(err, "read the log of Karpenter's controller")
 	}
-	log := upgrade.ControllerLog(ctx, t.c, logs, k.Namespace)
+	log := upgrade.ControllerLog(ctx, t.c, logs, sync.Status.Karpenter.Namespace)
 	refused := blocker.RefusedCredentials(log, t.v.now().Add(-blocker.RefusedWithin))
 	if refused == nil {
 		return nil
 	}
-	is := fmt.Sprintf("Karpenter's controller runs, and AWS refuses its credentials (by its log at %s: %s): it drains nodes, and ends no instance",
-		refused.Time.UTC().Format(time.TimeOnly), oneLine(redact.Visible(refused.Words)))
-	mend := fmt.Sprintf("have its ServiceAccount get its role again, and then restart it (kubectl rollout restart deployment karpenter -n %s)", k.Namespace)
-	switch {
-	case t.terminate:
-		leaves.Controller = is + ": --terminate ends what it leaves"
-		return nil
-	case sync.DeletionTimestamp != nil, sync.Spec.Drain:
-		leaves.Controller = is + ": " + mend // what is recorded goes on by itself
-		return nil
-	}
-	return fmt.Errorf("%s: %s; nothing was changed. Where it cannot have a role any more, --terminate ends what it leaves with your AWS rights", is, mend)
-}
-
-// needsController reports whether Karpenter's controller has something to end.
-func (t *teardown) needsController(sync *v1alpha1.NodeSync, leaves *teardownPlan) bool {
-	ends := !t.downTo.keeps() && len(leaves.Objects) > 0
-	return sync.Status.Karpenter != nil && (ends || leaves.NodeClaims > 0)
+	return leaves.NoteRefused(refused, sync, t.terminate)
 }
 
 // seeHosts refuses to end the nodes that run Karpenter's controller or the daemon that leads: once these end,
 // nothing ends the rest. What an earlier run has begun goes on, and the daemon holds such a NodePool.
-func (t *teardown) seeHosts(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardownPlan) error {
-	if len(leaves.claims) == 0 || sync.Drains() && (sync.DeletionTimestamp != nil || t.downTo.keeps()) {
+func (t *teardownCommand) seeHosts(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardown.Plan) error {
+	if !leaves.NeedsHosts(sync) {
 		return nil
 	}
 	var running []plan.Host
@@ -252,20 +168,11 @@ func (t *teardown) seeHosts(ctx context.Context, sync *v1alpha1.NodeSync, leaves
 		}
 		running = append(running, daemon...)
 	}
-	hosts := sees.Placed(running, leaves.claims)
-	if len(hosts) == 0 {
-		return nil
-	}
-	var names []string
-	for _, h := range hosts {
-		names = append(names, fmt.Sprintf("%s (pod %s on node %s of NodePool/%s)", h.Workload, h.Pod, h.Node, h.NodePool))
-	}
-	return fmt.Errorf("the nodes that would end run %s, and once that ends nothing ends the rest: move it to nodes that Karpenter does not manage, such as a managed node group; "+
-		"or, where the cluster goes as well, delete that, and end its instances by `plumbline teardown --cluster-gone --terminate`; nothing was changed", strings.Join(names, ", "))
+	return leaves.Hosted(running)
 }
 
 // leader is the daemon's pod that holds the lease, where one does in the cluster.
-func (t *teardown) leader(ctx context.Context) ([]plan.Host, error) {
+func (t *teardownCommand) leader(ctx context.Context) ([]plan.Host, error) {
 	namespace := t.c.in(ctx)
 	lease, ok := readLease(ctx, t.c, namespace)
 	if !ok {
@@ -307,11 +214,11 @@ var suspensions = map[string]suspension{
 
 // suspendAppliers keeps Flux and Argo CD from creating again what ends, where the user has asked for that. It comes after
 // the confirmation, and before anything is deleted.
-func (t *teardown) suspendAppliers(ctx context.Context, leaves *teardownPlan) error {
+func (t *teardownCommand) suspendAppliers(ctx context.Context, leaves *teardown.Plan) error {
 	if !t.suspends {
 		return nil
 	}
-	for _, by := range leaves.appliers {
+	for _, by := range leaves.AppliedBy {
 		s, known := suspensions[by.Kind]
 		if !known {
 			t.show.say(fmt.Sprintf("%s cannot be suspended from here: what it applies may come again", by))
@@ -331,7 +238,7 @@ func (t *teardown) suspendAppliers(ctx context.Context, leaves *teardownPlan) er
 
 // findApplier reads the object that applies: one that is known by its name only, as Argo CD's label has it, is looked for
 // in all namespaces, and has to be the only one.
-func (t *teardown) findApplier(ctx context.Context, kind schema.GroupVersionKind, by owners.Owner) (*unstructured.Unstructured, error) {
+func (t *teardownCommand) findApplier(ctx context.Context, kind schema.GroupVersionKind, by owners.Owner) (*unstructured.Unstructured, error) {
 	if by.Namespace != "" {
 		found := &unstructured.Unstructured{}
 		found.SetGroupVersionKind(kind)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -18,7 +17,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/leftover"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/removal"
-	"github.com/plumbline-dev/plumbline/render"
+	"github.com/plumbline-dev/plumbline/reconcile/removal/teardown"
 )
 
 // ender is AWS, as far as it ends what is left of a cluster; it returns why, by the ID of each that it does not.
@@ -32,42 +31,26 @@ func dialEnder(ctx context.Context, region string, points steppoint.Points) (end
 }
 
 // scope is what the flags let this command end in AWS of a cluster that is gone.
-func (t *teardown) scope() leftover.Scope {
+func (t *teardownCommand) scope() leftover.Scope {
 	return leftover.Scope{Cluster: t.v.cluster, Instances: t.terminate, Leftovers: t.sweep}
 }
 
 // endRun ends what the user has confirmed, pass by pass.
 type endRun struct {
-	scope leftover.Scope
-	// shown are the IDs of what was listed before the confirmation: nothing else is ended.
-	shown map[string]bool
+	scope  leftover.Scope
+	ending *teardown.Ending
 	// renew reads once more what of the cluster stays, before AWS is asked, and allowed says why nothing may be
 	// ended, right before that; each may be nil.
 	renew   func(ctx context.Context) error
 	allowed func(ctx context.Context, aws remains) error
 
 	by ender
-	// said is what was printed of each, and refused how often AWS has refused it.
-	said    map[string]string
-	refused map[string]int
-	// taken reports whether AWS has ended something.
-	taken bool
 }
 
-// refusedTwice is how often something is tried that AWS refuses: a protection may be lifted meanwhile.
-const refusedTwice = 2
-
-// shownIDs are those of a list.
-func shownIDs(resources []cloud.Resource) map[string]bool {
-	ids := map[string]bool{}
-	for _, r := range resources {
-		ids[r.ID] = true
-	}
-	return ids
-}
+func resourceID(r cloud.Resource) string { return r.ID }
 
 // endLeft ends what is in scope and was shown until AWS has none of it, twice in a row, or until the time is over.
-func (t *teardown) endLeft(ctx context.Context, run *endRun) error {
+func (t *teardownCommand) endLeft(ctx context.Context, run *endRun) error {
 	aws, _, err := t.v.open(ctx)
 	if err != nil {
 		return err
@@ -75,7 +58,6 @@ func (t *teardown) endLeft(ctx context.Context, run *endRun) error {
 	if run.by, err = t.v.dialEnder(ctx, t.v.region, t.points); err != nil {
 		return err
 	}
-	run.said, run.refused = map[string]string{}, map[string]int{}
 	for inARow := 0; inARow < goneTwice; {
 		left, denied, err := t.endPass(ctx, aws, run)
 		if err != nil || denied {
@@ -97,7 +79,7 @@ func (t *teardown) endLeft(ctx context.Context, run *endRun) error {
 
 // endPass asks AWS once and ends what may be ended by its answer. It reports whether something is left to end, or
 // may be, and whether AWS denies a question.
-func (t *teardown) endPass(ctx context.Context, aws remains, run *endRun) (left, denied bool, err error) {
+func (t *teardownCommand) endPass(ctx context.Context, aws remains, run *endRun) (left, denied bool, err error) {
 	if run.renew != nil {
 		switch err := run.renew(ctx); {
 		case errors.Is(err, errUnreachable):
@@ -114,8 +96,7 @@ func (t *teardown) endPass(ctx context.Context, aws remains, run *endRun) (left,
 	if report.Denied() {
 		return false, true, nil
 	}
-	now := slices.DeleteFunc(ending.Now(), func(r cloud.Resource) bool { return !run.shown[r.ID] || run.refused[r.ID] >= refusedTwice })
-	left = report.Unanswered() || len(now)+len(ending.Going) > 0
+	now, left := run.ending.Now(ending, report.Unanswered())
 	if len(now) == 0 {
 		return left, false, nil
 	}
@@ -129,46 +110,20 @@ func (t *teardown) endPass(ctx context.Context, aws remains, run *endRun) (left,
 
 // end ends resources, and says what became of each, once. It is an error where AWS denies to end any: to ask
 // again does not help.
-func (t *teardown) end(ctx context.Context, run *endRun, resources []cloud.Resource) error {
+func (t *teardownCommand) end(ctx context.Context, run *endRun, resources []cloud.Resource) error {
 	failed := run.by.End(ctx, t.v.cluster, resources)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	for _, r := range resources {
-		words := "is deleted"
-		if r.Kind == cloud.KindInstance {
-			words = "is being terminated"
-		}
-		if err := failed[r.ID]; err != nil {
-			words = "is not ended: " + leftover.Explain(err, leftover.EndingPolicy)
-			if cloud.Refused(err) {
-				run.refused[r.ID]++
-			}
-		} else {
-			run.taken = true
-		}
-		if run.said[r.ID] != words {
-			run.said[r.ID] = words
-			t.show.say(leftover.Noun(r.Kind) + " " + r.ID + " " + words)
-		}
+	news, err := run.ending.Attempted(resources, failed)
+	for _, words := range news {
+		t.show.say(words)
 	}
-	return run.useless(failed)
-}
-
-// useless says why to go on does not help: AWS does not accept the credentials, or denies to end anything.
-func (r *endRun) useless(failed map[string]error) error {
-	for _, id := range slices.Sorted(maps.Keys(failed)) {
-		var denied *cloud.DeniedError
-		var credentials *cloud.CredentialsError
-		if errors.As(failed[id], &credentials) || errors.As(failed[id], &denied) && !r.taken {
-			return errors.New(leftover.Explain(failed[id], leftover.EndingPolicy))
-		}
-	}
-	return nil
+	return err
 }
 
 // sayEnds says what is going to end, and what is not.
-func (t *teardown) sayEnds(e leftover.Ending, answers []cloud.Answer) {
+func (t *teardownCommand) sayEnds(e leftover.Ending, answers []cloud.Answer) {
 	if all := slices.Concat(e.Ends, e.Going); len(all) > 0 {
 		t.show.say("ends in AWS: " + leftover.Listed(all))
 		t.sayAttached(answers, all)
@@ -177,13 +132,13 @@ func (t *teardown) sayEnds(e leftover.Ending, answers []cloud.Answer) {
 }
 
 // sayAttached says which volumes instances have, that they may leave: these are in no list yet.
-func (t *teardown) sayAttached(answers []cloud.Answer, instances []cloud.Resource) {
+func (t *teardownCommand) sayAttached(answers []cloud.Answer, instances []cloud.Resource) {
 	if volumes := leftover.Attached(answers, instances); len(volumes) > 0 {
 		t.show.say("attached to these: " + leftover.Listed(volumes) + "; what their termination leaves of it stays, and is shown by the next run")
 	}
 }
 
-func (t *teardown) saySpared(e leftover.Ending) {
+func (t *teardownCommand) saySpared(e leftover.Ending) {
 	for _, r := range e.Spared {
 		t.show.say(leftover.Noun(r.Kind) + " " + r.ID + " stays: " + r.Why)
 	}
@@ -194,7 +149,7 @@ func (t *teardown) saySpared(e leftover.Ending) {
 const sweepAfter = time.Minute
 
 // sweepLeft deletes what nothing in the cluster has any more, once it has been left for a while.
-func (t *teardown) sweepLeft(ctx context.Context) error {
+func (t *teardownCommand) sweepLeft(ctx context.Context) error {
 	if !t.sweep {
 		return nil
 	}
@@ -227,26 +182,26 @@ func (t *teardown) sweepLeft(ctx context.Context) error {
 		return err
 	}
 	t.until = t.until.Add(t.v.now().Sub(asked)) // a confirmation may take its time
-	return t.endLeft(ctx, &endRun{scope: t.sweeps(), shown: shownIDs(first), renew: t.allStays})
+	return t.endLeft(ctx, &endRun{scope: t.sweeps(), ending: teardown.NewEnding(first, resourceID), renew: t.allStays})
 }
 
 // allStays reads what of the cluster stays: of any NodePool, EC2NodeClass and NodeClaim that there is, all.
-func (t *teardown) allStays(ctx context.Context) error {
+func (t *teardownCommand) allStays(ctx context.Context) error {
 	all, err := t.c.leaving(ctx, &v1alpha1.NodeSync{}, t.downTo)
 	if err != nil {
 		return err
 	}
-	t.v.stays = all.stays
+	t.v.stays = all.Known
 	return nil
 }
 
 // sweeps is what a sweep may delete of a cluster that lives.
-func (t *teardown) sweeps() leftover.Scope {
+func (t *teardownCommand) sweeps() leftover.Scope {
 	return leftover.Scope{Cluster: t.v.cluster, Leftovers: true}
 }
 
 // sweepable is what is left now and may be deleted.
-func (t *teardown) sweepable(ctx context.Context) ([]cloud.Resource, error) {
+func (t *teardownCommand) sweepable(ctx context.Context) ([]cloud.Resource, error) {
 	aws, _, err := t.v.open(ctx)
 	if err != nil {
 		return nil, err
@@ -263,55 +218,9 @@ func (t *teardown) sweepable(ctx context.Context) ([]cloud.Resource, error) {
 	return ending.Ends, nil
 }
 
-// strandedAfter is how long Karpenter has to have left an instance before --terminate ends it, and how long it is
-// waited for afterwards: a controller that is restarted is back within that time.
-const strandedAfter = time.Minute
-
-// stranding is what Karpenter leaves, from one look to the next.
-type stranding struct {
-	looked time.Time
-	// since is when each instance was found stranded first, without a break.
-	since map[string]time.Time
-	// handled are those that are ended, or that stay in AWS whatever this command does, and lastly is when that
-	// was so of one more.
-	handled map[string]bool
-	lastly  time.Time
-}
-
-// due are the instances that have been stranded for a while, and are not handled yet.
-func (s *stranding) due(found []removal.Stranded, now time.Time, after time.Duration) (due []removal.Stranded) {
-	before := s.since
-	s.since = map[string]time.Time{}
-	for _, one := range found {
-		since, known := before[one.ID]
-		if !known {
-			since = now
-		}
-		s.since[one.ID] = since
-		if !s.handled[one.ID] && now.Sub(since) >= after {
-			due = append(due, one)
-		}
-	}
-	return due
-}
-
-// settled reports whether nothing goes on by itself any more: all NodeClaims that are left are of instances that were
-// handled a while ago.
-func (s *stranding) settled(found []removal.Stranded, busy int, now time.Time, after time.Duration) bool {
-	waits := func(one removal.Stranded) bool { return one.Claim != "" && !s.handled[one.ID] }
-	return len(s.handled) > 0 && busy == 0 && now.Sub(s.lastly) >= after && !slices.ContainsFunc(found, waits)
-}
-
-func (s *stranding) handle(id string, now time.Time) {
-	if s.handled == nil {
-		s.handled = map[string]bool{}
-	}
-	s.handled[id], s.lastly = true, now
-}
-
 // findStranded are the instances of a NodeSync that Karpenter does not end as things are, and how many NodeClaims it
 // is still at.
-func (t *teardown) findStranded(ctx context.Context, sync *v1alpha1.NodeSync, l *teardownPlan) (found []removal.Stranded, busy int, err error) {
+func (t *teardownCommand) findStranded(ctx context.Context, sync *v1alpha1.NodeSync, l *teardown.Plan) (found []removal.Stranded, busy int, err error) {
 	sync, err = t.reread(ctx, sync)
 	if err != nil || sync == nil {
 		return nil, 0, err
@@ -331,35 +240,15 @@ func (t *teardown) findStranded(ctx context.Context, sync *v1alpha1.NodeSync, l 
 	if err != nil {
 		return nil, 0, err
 	}
-	by := removal.Standing{Pools: map[string]bool{}, Ready: readyNodes(nodes.Items), Noted: noted, Runs: gone == nil}
-	for _, object := range l.Objects {
-		if object.Kind == render.NodePool {
-			by.Pools[object.Name] = false
-		}
-	}
-	for _, removal := range sync.Status.Removals {
-		if removal.Kind == render.NodePool {
-			by.Pools[removal.Name] = removal.Phase != v1alpha1.RemovalHeld
-		}
-	}
-	found, busy = removal.Strands(l.withoutOthers(claims.Items), by)
+	found, busy = l.Stranded(sync, claims.Items, nodes.Items, noted, gone == nil)
 	return found, busy, nil
-}
-
-// readyNodes are the names of the Nodes that are Ready.
-func readyNodes(nodes []corev1.Node) map[string]bool {
-	ready := map[string]bool{}
-	for i := range nodes {
-		ready[nodes[i].Name] = isReady(&nodes[i])
-	}
-	return ready
 }
 
 // endStranded ends the instances that Karpenter has left for a while, once that is confirmed. Where nothing goes on
 // by itself after that, the error says what is left.
-func (t *teardown) endStranded(ctx context.Context, sync *v1alpha1.NodeSync, l *teardownPlan) error {
+func (t *teardownCommand) endStranded(ctx context.Context, sync *v1alpha1.NodeSync, l *teardown.Plan) error {
 	now := t.v.now()
-	if !t.terminate || now.Sub(t.strands.looked) < t.v.pause {
+	if !t.terminate || now.Sub(t.strands.Looked) < t.v.pause {
 		return nil
 	}
 	found, busy, err := t.findStranded(ctx, sync, l)
@@ -369,18 +258,18 @@ func (t *teardown) endStranded(ctx context.Context, sync *v1alpha1.NodeSync, l *
 	case err != nil:
 		return err
 	}
-	t.strands.looked = now
-	if due := t.strands.due(found, now, t.v.strandedAfter); len(due) > 0 {
+	t.strands.Looked = now
+	if due := t.strands.Due(found, now, t.v.strandedAfter); len(due) > 0 {
 		return t.endDue(ctx, sync, l, due)
 	}
-	if t.strands.settled(found, busy, now, t.v.strandedAfter) {
+	if t.strands.Settled(found, busy, now, t.v.strandedAfter) {
 		return t.unfinished(ctx, sync, found)
 	}
 	return nil
 }
 
 // endDue shows what EC2 has of the instances, and ends what is this cluster's only by its tags.
-func (t *teardown) endDue(ctx context.Context, sync *v1alpha1.NodeSync, l *teardownPlan, due []removal.Stranded) error {
+func (t *teardownCommand) endDue(ctx context.Context, sync *v1alpha1.NodeSync, l *teardown.Plan, due []removal.Stranded) error {
 	aws, _, err := t.v.open(ctx)
 	if err != nil {
 		return err
@@ -396,50 +285,23 @@ func (t *teardown) endDue(ctx context.Context, sync *v1alpha1.NodeSync, l *teard
 		return nil // it is asked again
 	}
 	t.show.end()
-	run := &endRun{scope: scope, shown: map[string]bool{}, allowed: t.v.sameCluster}
-	what := leftover.Ends(answers, known, scope)
-	var lines []string
-	for _, one := range due {
-		ends, spared := what.Of(one.ID)
-		switch {
-		case ends:
-			run.shown[one.ID] = true
-			lines = append(lines, strandedWords(one))
-		case spared != "":
-			t.show.say("instance " + one.ID + " stays: " + spared)
-		case one.Claim == "": // it has ended, as it should
-			t.strands.since[one.ID] = t.v.now()
-			continue
-		}
-		t.strands.handle(one.ID, t.v.now())
+	terminate, spared := t.strands.Terminable(due, leftover.Ends(answers, known, scope), t.v.now())
+	for _, words := range spared {
+		t.show.say(words)
 	}
-	if len(lines) == 0 {
+	if len(terminate) == 0 {
 		return nil
 	}
-	return t.endShown(ctx, sync, l, run, lines)
-}
-
-// strandedWords are an instance in a line.
-func strandedWords(one removal.Stranded) string {
-	words := "instance " + one.ID
-	switch {
-	case one.Node != "":
-		words += " of Node/" + one.Node
-	case one.Claim != "":
-		words += " of NodeClaim/" + one.Claim
-	}
-	if one.Claim != "" && !one.Drained {
-		return words + " is not drained: " + one.Why
-	}
-	return words + ": " + one.Why
+	run := &endRun{scope: scope, allowed: t.v.sameCluster, ending: teardown.NewEnding(terminate, func(one removal.Stranded) string { return one.ID })}
+	return t.endShown(ctx, sync, l, run, terminate)
 }
 
 // endShown ends instances of the list, once that is confirmed, and as long as Karpenter does not.
-func (t *teardown) endShown(ctx context.Context, sync *v1alpha1.NodeSync, l *teardownPlan, run *endRun, lines []string) error {
-	for _, line := range lines[:min(len(lines), screenful)] {
-		t.show.say(line)
+func (t *teardownCommand) endShown(ctx context.Context, sync *v1alpha1.NodeSync, l *teardown.Plan, run *endRun, shown []removal.Stranded) error {
+	for _, one := range shown[:min(len(shown), screenful)] {
+		t.show.say(teardown.StrandedWords(one))
 	}
-	t.show.say("--terminate ends " + english.Plural(len(lines), "instance", "") + " with your AWS rights; pods that are on them end with them")
+	t.show.say("--terminate ends " + english.Plural(len(shown), "instance", "") + " with your AWS rights; pods that are on them end with them")
 	asked := t.v.now()
 	switch err := t.confirm(ctx, "these instances end for good", t.v.cluster); {
 	case ctx.Err() != nil:
@@ -458,18 +320,16 @@ func (t *teardown) endShown(ctx context.Context, sync *v1alpha1.NodeSync, l *tea
 		for _, one := range found {
 			is[one.ID] = true
 		}
-		for id := range run.shown {
-			run.shown[id] = run.shown[id] && (is[id] || err != nil)
-		}
+		run.ending.Keep(func(id string) bool { return is[id] || err != nil })
 		return err
 	}
 	err := t.endLeft(ctx, run)
-	t.strands.lastly = t.v.now()
+	t.strands.Handled(t.v.now())
 	return err
 }
 
 // unfinished says what is left of the NodeSync, and how it comes to its end: Karpenter's finalizers are Karpenter's.
-func (t *teardown) unfinished(ctx context.Context, sync *v1alpha1.NodeSync, found []removal.Stranded) error {
+func (t *teardownCommand) unfinished(ctx context.Context, sync *v1alpha1.NodeSync, found []removal.Stranded) error {
 	t.show.end()
 	report, err := t.v.once(ctx)
 	if err != nil {
@@ -485,19 +345,6 @@ func (t *teardown) unfinished(ctx context.Context, sync *v1alpha1.NodeSync, foun
 	if err != nil {
 		return err
 	}
-	var left []string
-	for _, one := range found {
-		if one.Claim != "" {
-			left = append(left, "NodeClaim/"+one.Claim)
-		}
-	}
-	for _, object := range leaves.Objects {
-		if !t.downTo.keeps() && !object.Gone {
-			left = append(left, object.Kind+"/"+object.Name)
-		}
-	}
-	return &exitError{code: exitStalled, message: fmt.Sprintf("left in AWS: %s; left in the cluster: %s, NodeSync/%s. "+
-		"Karpenter has its finalizers on these and takes them off once its controller runs and may ask EC2: have its ServiceAccount get a role again, and then\n  %s\n"+
-		"Where the cluster is to go as well, delete it instead, and then\n  plumbline teardown --cluster-gone --cluster %s --region %s --account %s --sweep",
-		report.String(), upTo(left, screenful), sync.Name, t.again(), t.v.cluster, t.v.region, report.Account)}
+	leaves.Cluster, leaves.Region = t.v.cluster, t.v.region
+	return &exitError{code: exitStalled, message: leaves.Unfinished(found, report, t.again())}
 }

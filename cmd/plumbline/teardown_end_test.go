@@ -19,6 +19,7 @@ import (
 	"github.com/plumbline-dev/plumbline/internal/steppoint"
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/removal/teardown"
 )
 
 // authorityOf is a server's certificate, as PEM: it is its own authority.
@@ -286,8 +287,8 @@ func TestTeardownTerminatesAnothers(t *testing.T) {
 // TestNothingEndsWhileTheClusterIsSilent: what stays is read again once it answers, until the time is over.
 func TestNothingEndsWhileTheClusterIsSilent(t *testing.T) {
 	by := &endingAWS{}
-	run := &endRun{by: by, shown: map[string]bool{"i-0a1": true}, renew: func(context.Context) error { return fmt.Errorf("list Nodes: %w", errUnreachable) }}
-	left, denied, err := (&teardown{}).endPass(t.Context(), nil, run)
+	run := &endRun{by: by, ending: teardown.NewEnding([]string{"i-0a1"}, strings.Clone), renew: func(context.Context) error { return fmt.Errorf("list Nodes: %w", errUnreachable) }}
+	left, denied, err := (&teardownCommand{}).endPass(t.Context(), nil, run)
 	if !left || denied || err != nil || len(by.asked) > 0 {
 		t.Errorf("left %t, denied %t, error %v, ends %v", left, denied, err, by.asked)
 	}

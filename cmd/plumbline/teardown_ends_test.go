@@ -14,6 +14,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/removal/teardown"
 )
 
 var runningLeft = []cloud.Answer{{Kind: cloud.KindInstance, Resources: []cloud.Resource{
@@ -263,11 +264,11 @@ func TestTeardownGoesOn(t *testing.T) {
 func TestBars(t *testing.T) {
 	var out strings.Builder
 	s := &barShow{peopleShow: peopleShow{err: &out}, width: 64}
-	pool := departure{Kind: "NodePool", Name: "general", Phase: "Draining", Left: 3, Of: 4, Message: "waits for PDB web/web (0 disruptions allowed)"}
-	class := departure{Kind: "EC2NodeClass", Name: "default"}
-	s.progress(departures{pool, class}, "")
-	pool.Left, pool.Phase, pool.Message, class.Phase = 0, phaseGone, "", phaseGone
-	s.progress(departures{pool, class}, "deleting")
+	pool := teardown.Departure{Kind: "NodePool", Name: "general", Phase: "Draining", Left: 3, Of: 4, Message: "waits for PDB web/web (0 disruptions allowed)"}
+	class := teardown.Departure{Kind: "EC2NodeClass", Name: "default"}
+	s.progress(teardown.Departures{pool, class}, "")
+	pool.Left, pool.Phase, pool.Message, class.Phase = 0, teardown.PhaseGone, "", teardown.PhaseGone
+	s.progress(teardown.Departures{pool, class}, "deleting")
 	want := "NodePool/general       █████░░░░░░░░░░░░░░░  1 of 4 ended  Dra…\n" +
 		"EC2NodeClass/default\n\x1b[2F\x1b[J" +
 		"NodePool/general       ████████████████████  4 of 4 ended  Gone\ndeleting\n"
@@ -279,8 +280,8 @@ func TestBars(t *testing.T) {
 // TestEachStateIsPrintedOnce: the message of Ready is not printed if the line of the definition already has it.
 func TestEachStateIsPrintedOnce(t *testing.T) {
 	var out strings.Builder
-	s := &lineShow{peopleShow: peopleShow{err: &out}, said: map[string]departure{}}
-	all := departures{{Kind: "NodePool", Name: "batch", Phase: "Draining", Left: 1, Of: 2, Message: "waits for PDB web/web"}}
+	s := &lineShow{peopleShow: peopleShow{err: &out}, said: map[string]teardown.Departure{}}
+	all := teardown.Departures{{Kind: "NodePool", Name: "batch", Phase: "Draining", Left: 1, Of: 2, Message: "waits for PDB web/web"}}
 	for range 2 {
 		s.progress(all, "removing NodePool/batch: 1 node left, waits for PDB web/web")
 		s.progress(all, "waiting for Controller: deployment/karpenter is scaled to 0")

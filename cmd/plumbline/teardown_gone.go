@@ -4,25 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"os"
 	"regexp"
-	"slices"
 
-	"github.com/fluxcd/pkg/apis/meta"
-	"github.com/fluxcd/pkg/runtime/conditions"
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/provision/leftover"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
-	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/removal/teardown"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -30,13 +25,13 @@ import (
 var clusterName = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z_-]{0,99}$`)
 
 // goneFlags says what is wrong with the flags of a cluster that is gone.
-func (t *teardown) goneFlags(args []string) error {
+func (t *teardownCommand) goneFlags(args []string) error {
 	switch {
 	case !t.gone:
 		return nil
 	case len(args) > 0:
 		return errors.New("--cluster-gone and a NodeSync do not go together: where the cluster answers, leave --cluster-gone out")
-	case t.downTo != toDefinitions:
+	case t.downTo != teardown.ToDefinitions:
 		return errors.New("--cluster-gone and --down-to do not go together: Karpenter is gone with the cluster")
 	case t.v.cluster == "" || t.v.account == "":
 		return errors.New("--cluster-gone needs --cluster, --region and --account: nothing else says which cluster it was")
@@ -47,7 +42,7 @@ func (t *teardown) goneFlags(args []string) error {
 }
 
 // runGone shows what a cluster that is gone has left in AWS, and ends what it may.
-func (t *teardown) runGone(ctx context.Context) error {
+func (t *teardownCommand) runGone(ctx context.Context) error {
 	aws, account, err := t.v.open(ctx)
 	if err != nil {
 		return err
@@ -82,12 +77,12 @@ func (t *teardown) runGone(ctx context.Context) error {
 }
 
 // endGone ends what was shown, once that is confirmed, and as long as EKS has no cluster of the name.
-func (t *teardown) endGone(ctx context.Context, ending leftover.Ending) error {
+func (t *teardownCommand) endGone(ctx context.Context, ending leftover.Ending) error {
 	if err := t.confirm(ctx, "this ends in AWS for good", t.v.cluster); err != nil {
 		return err
 	}
 	t.until = t.v.now().Add(t.timeout) // a confirmation may take its time
-	run := &endRun{scope: t.scope(), shown: shownIDs(ending.Ends), allowed: func(ctx context.Context, aws remains) error {
+	run := &endRun{scope: t.scope(), ending: teardown.NewEnding(ending.Ends, resourceID), allowed: func(ctx context.Context, aws remains) error {
 		if err := t.unknownToEKS(ctx, aws); err != nil {
 			return fmt.Errorf("%w; nothing more is ended", err)
 		}
@@ -100,7 +95,7 @@ func (t *teardown) endGone(ctx context.Context, ending leftover.Ending) error {
 }
 
 // showDry says what the flags that were not given would end.
-func (t *teardown) showDry(answers []cloud.Answer, known leftover.Known) {
+func (t *teardownCommand) showDry(answers []cloud.Answer, known leftover.Known) {
 	all := t.scope()
 	all.Instances, all.Leftovers = true, true
 	ending := leftover.Ends(answers, known, all)
@@ -123,7 +118,7 @@ func (t *teardown) showDry(answers []cloud.Answer, known leftover.Known) {
 }
 
 // unknownToEKS makes sure that EKS has no cluster of the name. Where it may not be asked, nobody knows.
-func (t *teardown) unknownToEKS(ctx context.Context, aws remains) error {
+func (t *teardownCommand) unknownToEKS(ctx context.Context, aws remains) error {
 	_, err := aws.Cluster(ctx, t.v.cluster)
 	var missing *cloud.NotFoundError
 	switch {
@@ -137,7 +132,7 @@ func (t *teardown) unknownToEKS(ctx context.Context, aws remains) error {
 
 // stillAnswers says why the API server that the kubeconfig names may be the cluster's: it answers, and either
 // it knows the cluster's name or an instance, or it does not say. One that cannot be reached is none.
-func (t *teardown) stillAnswers(ctx context.Context, answers []cloud.Answer) error {
+func (t *teardownCommand) stillAnswers(ctx context.Context, answers []cloud.Answer) error {
 	c, err := connect(ctx, t.kubeconfig)
 	if errors.Is(err, errNoKubeconfig) {
 		return nil
@@ -157,18 +152,8 @@ func (t *teardown) stillAnswers(ctx context.Context, answers []cloud.Answer) err
 	if err != nil {
 		return fmt.Errorf("%s, and does not say whose it is (%w): choose the context of the cluster that is gone, or none", is, err)
 	}
-	theirs := map[string]bool{}
-	for i := range nodes.Items {
-		if _, id, err := cloud.ParseProviderID(nodes.Items[i].Spec.ProviderID); err == nil {
-			theirs[id] = true
-		}
-	}
-	for _, answer := range answers {
-		for _, r := range answer.Resources {
-			if theirs[r.ID] {
-				return fmt.Errorf("%s, and %s is a Node of it", is, r.ID)
-			}
-		}
+	if id := teardown.NodeOf(nodes.Items, answers); id != "" {
+		return fmt.Errorf("%s, and %s is a Node of it", is, id)
 	}
 	why, err := c.knows(ctx, t.v.cluster)
 	if err != nil {
@@ -187,25 +172,11 @@ func (c *clusterAccess) knows(ctx context.Context, name string) (string, error) 
 	if err := c.List(ctx, syncs); err != nil && !apimeta.IsNoMatchError(err) {
 		return "", explain(err, "list NodeSyncs")
 	}
-	for i := range syncs.Items {
-		if k := syncs.Items[i].Status.Karpenter; k != nil && k.Cluster == name {
-			return fmt.Sprintf("nodesync/%s there is of cluster %s", syncs.Items[i].Name, name), nil
-		}
-	}
 	deployments, err := controllersOf(ctx, c)
 	if err != nil {
 		return "", err
 	}
-	for i := range deployments {
-		for _, container := range deployments[i].Spec.Template.Spec.Containers {
-			for _, variable := range container.Env {
-				if variable.Name == "CLUSTER_NAME" && variable.Value == name {
-					return fmt.Sprintf("deployment/%s there is Karpenter of cluster %s", deployments[i].Name, name), nil
-				}
-			}
-		}
-	}
-	return "", nil
+	return teardown.NameKnown(name, syncs.Items, deployments), nil
 }
 
 // unreached reports whether nobody answers: no address, no connection, or no answer in time. A server that another
@@ -214,34 +185,6 @@ func unreached(err error) bool {
 	var dial *net.OpError
 	var name *net.DNSError
 	return errors.As(err, &name) || errors.As(err, &dial) && dial.Op == "dial" || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded)
-}
-
-// addVanished adds the NodePools that the NodeSync has applied, and that the cluster has no more, of which
-// NodeClaims are left: with the CRD of NodePools all of these go, and Karpenter's finalizers keep the NodeClaims.
-func (c *clusterAccess) addVanished(ctx context.Context, l *teardownPlan, sync *v1alpha1.NodeSync, claims []karpv1.NodeClaim) error {
-	if sync.UID == "" || !slices.ContainsFunc(claims, func(claim karpv1.NodeClaim) bool { return !l.knows(poolOf(&claim)) }) {
-		return nil
-	}
-	applied, err := c.appliedPools(ctx, sync)
-	if err != nil {
-		return err
-	}
-	for _, name := range slices.Sorted(maps.Keys(applied)) {
-		if l.knows(name) {
-			continue
-		}
-		gone := leavingObject{Kind: render.NodePool, Name: name, Gone: true}
-		for i := range claims {
-			if poolOf(&claims[i]) == name && madeBy(&claims[i], applied[name]) {
-				l.count(&gone, &claims[i])
-			}
-		}
-		if gone.NodeClaims > 0 {
-			l.vanished[name] = applied[name]
-			l.Objects = append(l.Objects, gone)
-		}
-	}
-	return nil
 }
 
 // appliedPools are the NodePools that a NodeSync has applied, by name with the UID of each, and whose nodes are not
@@ -263,41 +206,8 @@ func (c *clusterAccess) appliedPools(ctx context.Context, sync *v1alpha1.NodeSyn
 	return pools, nil
 }
 
-// knows reports whether the cluster has a NodePool, of any owner.
-func (l *teardownPlan) knows(pool string) bool {
-	return l.stays.Pools[pool] || slices.ContainsFunc(l.Objects, func(o leavingObject) bool { return o.Kind == render.NodePool && o.Name == pool })
-}
-
-// withoutOthers leaves out the NodeClaims that another NodePool has made, of the name of one that has vanished.
-func (l *teardownPlan) withoutOthers(claims []karpv1.NodeClaim) []karpv1.NodeClaim {
-	return slices.DeleteFunc(claims, func(claim karpv1.NodeClaim) bool {
-		uid, vanished := l.vanished[poolOf(&claim)]
-		return vanished && !madeBy(&claim, uid)
-	})
-}
-
-// madeBy reports whether a NodePool has made a NodeClaim, by its owner.
-func madeBy(claim *karpv1.NodeClaim, pool types.UID) bool {
-	for _, owner := range claim.OwnerReferences {
-		if owner.Kind == render.NodePool {
-			return owner.UID == pool
-		}
-	}
-	return false
-}
-
-// count counts a NodeClaim of a NodePool that leaves.
-func (l *teardownPlan) count(pool *leavingObject, claim *karpv1.NodeClaim) {
-	pool.NodeClaims++
-	l.NodeClaims++
-	if claim.Status.NodeName != "" {
-		l.Nodes++
-		l.claims = append(l.claims, plan.NodeClaim{Name: claim.Name, Pool: pool.Name, Node: claim.Status.NodeName})
-	}
-}
-
 // drain has all nodes of the NodeSync ended, by spec.drain, unless an earlier run has: its definitions stay.
-func (t *teardown) drain(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardownPlan) error {
+func (t *teardownCommand) drain(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardown.Plan) error {
 	if sync.Spec.Drain {
 		t.show.say(nodeSyncWord(sync.Name) + " has drain: true already")
 		return t.bringBack(ctx, sync, leaves)
@@ -317,44 +227,4 @@ func (t *teardown) drain(ctx context.Context, sync *v1alpha1.NodeSync, leaves *t
 	}
 	t.show.say(nodeSyncWord(sync.Name) + ": drain is true now")
 	return nil
-}
-
-// drainable says why the nodes cannot be taken away without the definitions; nil if they can.
-func (t *teardown) drainable(sync *v1alpha1.NodeSync) error {
-	switch {
-	case !t.downTo.keeps() || sync == nil:
-		return nil
-	case sync.DeletionTimestamp != nil:
-		return fmt.Errorf("nodesync/%s is being deleted: its definitions go as well; leave --down-to %s out to go on", sync.Name, toNodes)
-	case sync.Spec.Suspend:
-		return fmt.Errorf("nodesync/%[1]s is suspended, and nothing is drained then: `plumbline resume %[1]s -n %[2]s` first; nothing was changed", sync.Name, sync.Namespace)
-	}
-	return nil
-}
-
-// drained reports whether the daemon has found that none of the nodes is left.
-func drained(sync *v1alpha1.NodeSync) bool {
-	return sync.Spec.Drain && sync.Status.ObservedGeneration == sync.Generation &&
-		conditions.IsReady(sync) && conditions.GetReason(sync, meta.ReadyCondition) == v1alpha1.ReasonDrained
-}
-
-// undone reports that another client has changed what a teardown has begun; nil if none has.
-func (t *teardown) undone(seen *v1alpha1.NodeSync) error {
-	switch keeps := t.downTo.keeps(); {
-	case keeps && (!seen.Spec.Drain || seen.DeletionTimestamp != nil):
-		return fmt.Errorf("another client has set drain: false on nodesync/%s, or has deleted it: it goes by that now", seen.Name)
-	case keeps && seen.Spec.Suspend:
-		return fmt.Errorf("another client has suspended nodesync/%[1]s: what is left of its nodes stays until `plumbline resume %[1]s -n %[2]s`, by which nodes start again", seen.Name, seen.Namespace)
-	case !keeps && seen.Spec.OnDelete != v1alpha1.OnDeleteDrain:
-		return fmt.Errorf("another client has set onDelete: %s on nodesync/%s: what is left of it stays", seen.Spec.OnDelete, seen.Name)
-	}
-	return nil
-}
-
-// concluded says what has become of the NodeSync.
-func (t *teardown) concluded(sync *v1alpha1.NodeSync) string {
-	if !t.downTo.keeps() {
-		return nodeSyncWord(sync.Name) + " is gone"
-	}
-	return fmt.Sprintf("%s is drained: its NodePools make no node until `plumbline resume %s -n %s`", nodeSyncWord(sync.Name), sync.Name, sync.Namespace)
 }

@@ -127,7 +127,7 @@ func TestClusterGoneGoesOnBesideOneRefused(t *testing.T) {
 // TestTeardownAgain: what goes on is confirmed by who runs it, unless it was confirmed by a flag.
 func TestTeardownAgain(t *testing.T) {
 	for _, yes := range []bool{false, true} {
-		to := teardown{gone: true, yes: yes, v: verification{cluster: "demo", region: "eu-west-1"}}
+		to := teardownCommand{gone: true, yes: yes, v: verification{cluster: "demo", region: "eu-west-1"}}
 		if words := to.again(); strings.Contains(words, " --yes") != yes {
 			t.Errorf("--yes %t: %s", yes, words)
 		}

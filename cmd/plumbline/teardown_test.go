@@ -18,6 +18,7 @@ import (
 	"github.com/plumbline-dev/plumbline/internal/steppoint"
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/removal/teardown"
 )
 
 const leavingPath = syncPath + "prod"
@@ -223,7 +224,8 @@ func TestTeardownIsWatched(t *testing.T) {
 
 // TestDepartures: what was recorded and is not any more is gone, and before anything was ended all is left.
 func TestDepartures(t *testing.T) {
-	all := newDepartures(&teardownPlan{Objects: []leavingObject{{Kind: "NodePool", Name: "a", NodeClaims: 3}, {Kind: "NodePool", Name: "b"}}})
+	plan := teardown.Plan{Objects: []teardown.Object{{Kind: "NodePool", Name: "a", NodeClaims: 3}, {Kind: "NodePool", Name: "b"}}}
+	all := plan.Departures()
 	removal := func(phase v1alpha1.RemovalPhase, remaining int32) []v1alpha1.Removal {
 		return []v1alpha1.Removal{{Kind: "NodePool", Name: "a", Phase: phase, Remaining: remaining}}
 	}
@@ -235,8 +237,8 @@ func TestDepartures(t *testing.T) {
 		{removal(v1alpha1.RemovalDraining, 2), "NodePool/a: Draining, 2 of 3 left"},
 		{nil, "NodePool/a is gone"},
 	} {
-		all = all.see(c.removals)
-		if got := all[0].words(); got != c.words {
+		all = all.Next(c.removals)
+		if got := departureWords(all[0]); got != c.words {
 			t.Errorf("%s, want %s", got, c.words)
 		}
 	}

@@ -21,88 +21,13 @@ import (
 
 	"github.com/plumbline-dev/plumbline/internal/steppoint"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/removal/teardown"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// phaseGone is the phase of what a teardown has ended.
-const phaseGone = string(v1alpha1.RemovalGone)
-
-// departure is how far one definition is.
-type departure struct {
-	Kind  string `json:"kind"`
-	Name  string `json:"name"`
-	Phase string `json:"phase"`
-	// Left of Of NodeClaims and instances are still there.
-	Left int `json:"left"`
-	Of   int `json:"of"`
-	// Message says what it waits for, and Stalled that it stands still.
-	Message string `json:"message,omitempty"`
-	Stalled bool   `json:"stalled,omitempty"`
-}
-
-// ref is KIND/NAME.
-func (d departure) ref() string { return d.Kind + "/" + d.Name }
-
-// departures follow all definitions of a NodeSync, in the order in which they were shown.
-type departures []departure
-
-func newDepartures(l *teardownPlan) departures {
-	var all departures
-	for _, o := range l.Objects {
-		all = append(all, departure{Kind: o.Kind, Name: o.Name, Left: o.NodeClaims, Of: o.NodeClaims})
-	}
-	return all
-}
-
-// see takes what the status says: what was recorded, and is not any more, is gone.
-func (all departures) see(removals []v1alpha1.Removal) departures {
-	open := map[string]v1alpha1.Removal{}
-	for _, r := range removals {
-		open[r.Kind+"/"+r.Name] = r
-		if known := all.has(r.Kind, r.Name); !known {
-			all = append(all, departure{Kind: r.Kind, Name: r.Name})
-		}
-	}
-	for i := range all {
-		d := &all[i]
-		r, isOpen := open[d.ref()]
-		switch {
-		case isOpen:
-			d.take(r)
-		case d.Phase != "":
-			*d = departure{Kind: d.Kind, Name: d.Name, Phase: phaseGone, Of: d.Of}
-		}
-	}
-	return all
-}
-
-func (all departures) has(kind, name string) bool {
-	for _, d := range all {
-		if d.Kind == kind && d.Name == name {
-			return true
-		}
-	}
-	return false
-}
-
-// take takes what is recorded. Before anything was ended, what remains is not counted.
-func (d *departure) take(r v1alpha1.Removal) {
-	d.Phase, d.Message, d.Stalled = string(r.Phase), r.Message, r.Stalled != nil
-	switch {
-	case r.Drained():
-		d.Phase, d.Message, d.Left = v1alpha1.ReasonDrained, "", 0
-	case d.Kind != render.NodePool:
-	case r.Phase == v1alpha1.RemovalPacing || r.Phase == v1alpha1.RemovalHeld:
-		d.Left = max(d.Of, int(r.Remaining))
-	default:
-		d.Left = int(r.Remaining)
-	}
-	d.Of = max(d.Of, d.Left)
-}
-
 // watch stays until the NodeSync is gone, or its nodes are.
-func (t *teardown) watch(ctx context.Context, sync *v1alpha1.NodeSync, l *teardownPlan) error {
-	all, answers := newDepartures(l), contact{at: t.v.now()}
+func (t *teardownCommand) watch(ctx context.Context, sync *v1alpha1.NodeSync, l *teardown.Plan) error {
+	all, answers := l.Departures(), contact{at: t.v.now()}
 	moved, version, message := t.v.now(), "", ""
 	defer t.show.end()
 	for {
@@ -120,9 +45,9 @@ func (t *teardown) watch(ctx context.Context, sync *v1alpha1.NodeSync, l *teardo
 			if seen.Status.ObservedGeneration < seen.Generation {
 				break // its status is of before the deletion
 			}
-			all, message = all.see(seen.Status.Removals), conditions.GetMessage(seen, meta.ReadyCondition)
+			all, message = all.Next(seen.Status.Removals), conditions.GetMessage(seen, meta.ReadyCondition)
 			t.show.progress(all, message)
-			if t.downTo.keeps() && drained(seen) {
+			if t.downTo.Complete(seen) {
 				return nil
 			}
 		case t.v.now().Sub(moved) > sayEvery:
@@ -142,7 +67,7 @@ func (t *teardown) watch(ctx context.Context, sync *v1alpha1.NodeSync, l *teardo
 }
 
 // awaitDaemon ends the nodes in this process where the daemon has stopped meanwhile.
-func (t *teardown) awaitDaemon(ctx context.Context, sync *v1alpha1.NodeSync, l *teardownPlan) {
+func (t *teardownCommand) awaitDaemon(ctx context.Context, sync *v1alpha1.NodeSync, l *teardown.Plan) {
 	if t.stands != nil {
 		return
 	}
@@ -162,7 +87,7 @@ func (t *teardown) awaitDaemon(ctx context.Context, sync *v1alpha1.NodeSync, l *
 }
 
 // reread reads the NodeSync again; nil if it is gone.
-func (t *teardown) reread(ctx context.Context, sync *v1alpha1.NodeSync) (*v1alpha1.NodeSync, error) {
+func (t *teardownCommand) reread(ctx context.Context, sync *v1alpha1.NodeSync) (*v1alpha1.NodeSync, error) {
 	ctx, stop := context.WithTimeout(ctx, readTime)
 	defer stop()
 	seen := &v1alpha1.NodeSync{}
@@ -172,21 +97,19 @@ func (t *teardown) reread(ctx context.Context, sync *v1alpha1.NodeSync) (*v1alph
 		return nil, nil
 	case err != nil:
 		return nil, explain(err, "read NodeSync "+sync.Name)
-	case seen.UID != sync.UID:
-		return nil, fmt.Errorf("nodesync/%s is gone, and another client has created one by its name: it applies the nodes again. Take it out where it is applied from, and run the command again", sync.Name)
 	}
-	return seen, t.undone(seen)
+	return seen, t.downTo.Undone(sync, seen)
 }
 
 // late reports that the time is over, and what was waited for.
-func (t *teardown) late(answers contact, message string) error {
+func (t *teardownCommand) late(answers contact, message string) error {
 	if answers.err != nil {
 		return answers.err
 	}
 	t.show.end()
 	message = cmp.Or(message, "the NodeSync does not say what it waits for yet: the pass that was in progress may wait for a Git host that does not answer: plumbline logs "+t.name+" shows what it does")
 	return &exitError{code: exitStalled, message: fmt.Sprintf("%s is not %s after %s: %s; %s",
-		nodeSyncWord(t.name), map[bool]string{true: "drained", false: "gone"}[t.downTo.keeps()], short(t.timeout.Round(time.Millisecond)), oneLine(message), t.goesOn())}
+		nodeSyncWord(t.name), map[bool]string{true: "drained", false: "gone"}[t.downTo.Keeps()], short(t.timeout.Round(time.Millisecond)), oneLine(message), t.goesOn())}
 }
 
 // standIn makes the daemon's passes in this process where no daemon leads: the same passes, under the
@@ -278,7 +201,7 @@ func (s *standIn) goesOn() {
 }
 
 // takeOver has this process end the nodes, or first only install Karpenter's charts, as the user or as the daemon.
-func (t *teardown) takeOver(ctx context.Context, sync *v1alpha1.NodeSync, installs bool) error {
+func (t *teardownCommand) takeOver(ctx context.Context, sync *v1alpha1.NodeSync, installs bool) error {
 	if t.stands != nil {
 		return nil
 	}
@@ -296,7 +219,7 @@ func (t *teardown) takeOver(ctx context.Context, sync *v1alpha1.NodeSync, instal
 
 // mayEnd finds out as whom the last steps may be taken: as the user, or, where the deletion guard lets
 // nobody but the daemon delete definitions, as its ServiceAccount. Each is tried without being done.
-func (t *teardown) mayEnd(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardownPlan) error {
+func (t *teardownCommand) mayEnd(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardown.Plan) error {
 	refused := tryEnd(ctx, t.c, sync, leaves)
 	if !apierrors.IsForbidden(refused) {
 		return refused
@@ -317,7 +240,7 @@ func (t *teardown) mayEnd(ctx context.Context, sync *v1alpha1.NodeSync, leaves *
 }
 
 // daemonUser is the daemon as the API server knows it.
-func (t *teardown) daemonUser(ctx context.Context) string {
+func (t *teardownCommand) daemonUser(ctx context.Context) string {
 	return "system:serviceaccount:" + t.c.in(ctx) + ":" + daemonAccount
 }
 
@@ -326,7 +249,7 @@ const daemonAccount = "plumbline"
 
 // tryEnd asks the API server, as a dry run, to delete one definition of each kind, and to take our
 // finalizer off the NodeSync.
-func tryEnd(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync, leaves *teardownPlan) error {
+func tryEnd(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync, leaves *teardown.Plan) error {
 	tried := map[string]bool{}
 	for _, leaving := range leaves.Objects {
 		kind, known := render.KindOf(leaving.Kind)

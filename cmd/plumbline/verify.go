@@ -21,6 +21,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/provision/leftover"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/removal/teardown"
 	"github.com/plumbline-dev/plumbline/redact"
 )
 
@@ -45,7 +46,7 @@ type remains interface {
 
 // byUser is a verification that asks as the user.
 func byUser() verification {
-	return verification{dial: dialRemains, dialEnder: dialEnder, pause: gonePause, sweepAfter: sweepAfter, strandedAfter: strandedAfter, now: time.Now}
+	return verification{dial: dialRemains, dialEnder: dialEnder, pause: gonePause, sweepAfter: sweepAfter, strandedAfter: teardown.StrandedAfter, now: time.Now}
 }
 
 // dialRemains reaches it with the credentials of the user. A list of an account may have many pages.

@@ -1,0 +1,38 @@
+// Package shortlist names the first few of many, and counts the rest: "a, b and 3 more".
+package shortlist
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Join joins the first words, at most so many, and counts the rest after them: "a, b and 3 more".
+func Join(words []string, most int, separator string) string {
+	named := strings.Join(words[:min(most, len(words))], separator)
+	if more := More(len(words) - most); more != "" {
+		return named + " " + more
+	}
+	return named
+}
+
+// Items is Join with the count as an item of its own: "a; b; and 3 more".
+func Items(words []string, most int, separator string) string {
+	return strings.Join(Cut(words, most), separator)
+}
+
+// Cut returns the first words, at most so many, with the count of the rest as one word more.
+func Cut(words []string, most int) []string {
+	if len(words) <= most {
+		return words
+	}
+	return append(slices.Clone(words[:most]), More(len(words)-most))
+}
+
+// More is the count of what is not named: "and 3 more". It is empty if everything is named.
+func More(count int) string {
+	if count <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("and %d more", count)
+}

@@ -1,0 +1,145 @@
+package teardown
+
+import (
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/blocker"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/summary"
+	"github.com/plumbline-dev/plumbline/redact"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// Stopped is Karpenter's controller when no replica of it runs: nothing else drains and terminates what is deleted.
+type Stopped struct {
+	// Why is it, in a sentence.
+	Why string
+	// Missing reports whether there is no Deployment. Scaled is the one that is scaled to 0, and Down the one that has
+	// no ready replica.
+	Missing      bool
+	Scaled, Down *appsv1.Deployment
+	// Abandoned reports whether nobody starts it.
+	Abandoned bool
+}
+
+// NeedsController reports whether Karpenter's controller has something to drain or to terminate.
+func (p *Plan) NeedsController(sync *v1alpha1.NodeSync) bool {
+	deletes := !p.DownTo.Keeps() && len(p.Objects) > 0
+	return sync.Status.Karpenter != nil && (deletes || p.NodeClaims > 0)
+}
+
+// StoppedOf returns why Karpenter's controller does not run, from its Deployments in a namespace; nil if it runs.
+func StoppedOf(namespace string, deployments []appsv1.Deployment) *Stopped {
+	stopped := &Stopped{Why: "no Deployment of it is in namespace " + namespace, Missing: true}
+	for i := range deployments {
+		d := &deployments[i]
+		switch {
+		case cluster.Alive(d):
+			return nil
+		case ptr.Deref(d.Spec.Replicas, 1) == 0:
+			return &Stopped{Why: "deployment " + d.Namespace + "/" + d.Name + " is scaled to 0", Scaled: d}
+		}
+		stopped = &Stopped{Why: "deployment " + d.Namespace + "/" + d.Name + " has no ready replica", Down: d}
+	}
+	return stopped
+}
+
+// NoteStopped notes in the plan what is done about a controller that does not run. The error is what the user has to do
+// first. terminates reports whether the command may terminate instances that the controller leaves for a time.
+func (p *Plan) NoteStopped(s *Stopped, sync *v1alpha1.NodeSync, terminates bool, after time.Duration) (err error) {
+	p.Controller, err = s.response(sync, p.WithoutDaemon)
+	switch {
+	case err != nil && terminates:
+		s.Abandoned = true
+		p.Controller = fmt.Sprintf("Karpenter's controller does not run (%s), and nobody starts it: --terminate ends its instances without a drain", s.Why)
+		return nil
+	case err != nil:
+		return fmt.Errorf("%w. Where Karpenter cannot run any more, as its role is gone, --terminate ends its instances with your AWS rights", err)
+	case terminates:
+		p.Controller += fmt.Sprintf("; where it does not run within %s, --terminate ends its instances without a drain", plan.Short(after))
+	}
+	return nil
+}
+
+// response is what is done about a controller that does not run, or, as an error, what the user has to do.
+func (s *Stopped) response(sync *v1alpha1.NodeSync, withoutDaemon string) (words string, err error) {
+	k := sync.Status.Karpenter
+	hand := fmt.Sprintf("bring it up by hand, with the values that it had (karpenter.values of plumbline.yaml) in values.yaml: helm upgrade --install %s oci://public.ecr.aws/karpenter/%[1]s --version %s -n %s --set settings.clusterName=%s -f values.yaml",
+		charts.ControllerChart, k.Version, k.Namespace, k.Cluster)
+	is := "Karpenter's controller does not run (" + s.Why + "), and nothing else ends the nodes"
+	switch {
+	case s.Scaled != nil:
+		return is + ": it is scaled to 1 first", nil
+	case !s.Missing:
+		return is + ": the teardown waits for it", nil
+	case k.Management == string(render.External):
+		return "", fmt.Errorf("%s: bring it up with the tool that installs it; nothing was changed", is)
+	case withoutDaemon != "":
+		return is + ": this command installs it again first, as the NodeSync's Git says", nil
+	case unread(sync):
+		// What is recorded goes on by itself then.
+		return fmt.Sprintf("%s: stop the daemon (kubectl scale deployment plumbline -n %s --replicas=0) and run this again, which installs it with its values from Git; or %s", is, sync.Namespace, hand), nil
+	case sync.Spec.Suspend:
+		return "", fmt.Errorf("%s: run `plumbline resume %s -n %s`, and the daemon installs Karpenter %s again, or %s; nothing was changed", is, sync.Name, sync.Namespace, k.Version, hand)
+	}
+	return fmt.Sprintf("%s: the daemon installs Karpenter %s again first", is, k.Version), nil
+}
+
+// unread reports whether the daemon no longer reads Git for a NodeSync.
+func unread(sync *v1alpha1.NodeSync) bool { return sync.DeletionTimestamp != nil || sync.Spec.Drain }
+
+// Start is how Karpenter's controller is started before the NodeSync is deleted or drained: after that the daemon installs nothing.
+type Start int
+
+// The ways to start it.
+const (
+	// StartNothing has nothing to do, or nobody who could do it.
+	StartNothing Start = iota
+	// StartByScaling scales its Deployment to 1.
+	StartByScaling
+	// StartByCommand has the command install it.
+	StartByCommand
+	// StartByDaemon asks the daemon for a reconcile, which installs it.
+	StartByDaemon
+)
+
+// Start returns how the controller is started. It may be nil: the controller runs.
+func (s *Stopped) Start(sync *v1alpha1.NodeSync, withoutDaemon string) Start {
+	switch {
+	case s == nil:
+		return StartNothing
+	case s.Scaled != nil:
+		return StartByScaling
+	case !s.Missing || s.Abandoned:
+		return StartNothing
+	case withoutDaemon != "":
+		return StartByCommand
+	case unread(sync):
+		return StartNothing
+	}
+	return StartByDaemon
+}
+
+// NoteRefused notes in the plan that AWS refuses the credentials of a controller that runs: it drains nodes, and terminates no
+// instance. It is an error unless the command may terminate what the controller leaves, or the teardown has begun.
+func (p *Plan) NoteRefused(refused *blocker.Refusal, sync *v1alpha1.NodeSync, terminates bool) error {
+	is := fmt.Sprintf("Karpenter's controller runs, and AWS refuses its credentials (by its log at %s: %s): it drains nodes, and ends no instance",
+		refused.Time.UTC().Format(time.TimeOnly), summary.OneLine(redact.Visible(refused.Words)))
+	mend := fmt.Sprintf("have its ServiceAccount get its role again, and then restart it (kubectl rollout restart deployment karpenter -n %s)", sync.Status.Karpenter.Namespace)
+	switch {
+	case terminates:
+		p.Controller = is + ": --terminate ends what it leaves"
+		return nil
+	case unread(sync):
+		p.Controller = is + ": " + mend // what is recorded goes on by itself
+		return nil
+	}
+	return fmt.Errorf("%s: %s; nothing was changed. Where it cannot have a role any more, --terminate ends what it leaves with your AWS rights", is, mend)
+}

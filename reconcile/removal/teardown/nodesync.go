@@ -1,0 +1,59 @@
+package teardown
+
+import (
+	"fmt"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+)
+
+// Drainable returns why a NodeSync's nodes cannot be deleted while its definitions stay; nil if they can.
+func (l Level) Drainable(sync *v1alpha1.NodeSync) error {
+	switch {
+	case !l.Keeps():
+		return nil
+	case sync.DeletionTimestamp != nil:
+		return fmt.Errorf("nodesync/%s is being deleted: its definitions go as well; leave --down-to %s out to go on", sync.Name, ToNodes)
+	case sync.Spec.Suspend:
+		return fmt.Errorf("nodesync/%[1]s is suspended, and nothing is drained then: `plumbline resume %[1]s -n %[2]s` first; nothing was changed", sync.Name, sync.Namespace)
+	}
+	return nil
+}
+
+// Begun reports whether an earlier run has begun the teardown to this level, or one that includes it.
+func (l Level) Begun(sync *v1alpha1.NodeSync) bool {
+	return sync.Drains() && (sync.DeletionTimestamp != nil || l.Keeps())
+}
+
+// Complete reports whether the NodeSync, which still exists, has nothing left to do for this level: the daemon
+// has found none of its nodes. A level that deletes the NodeSync is complete when that is gone.
+func (l Level) Complete(sync *v1alpha1.NodeSync) bool {
+	return l.Keeps() && sync.Spec.Drain && sync.Status.ObservedGeneration == sync.Generation &&
+		conditions.IsReady(sync) && conditions.GetReason(sync, meta.ReadyCondition) == v1alpha1.ReasonDrained
+}
+
+// Undone returns an error if another client has reverted what the teardown of a NodeSync has begun. began is the
+// NodeSync as it was then.
+func (l Level) Undone(began, sync *v1alpha1.NodeSync) error {
+	switch keeps := l.Keeps(); {
+	case sync.UID != began.UID:
+		return fmt.Errorf("nodesync/%s is gone, and another client has created one by its name: it applies the nodes again. Take it out where it is applied from, and run the command again", sync.Name)
+	case keeps && (!sync.Spec.Drain || sync.DeletionTimestamp != nil):
+		return fmt.Errorf("another client has set drain: false on nodesync/%s, or has deleted it: it goes by that now", sync.Name)
+	case keeps && sync.Spec.Suspend:
+		return fmt.Errorf("another client has suspended nodesync/%[1]s: what is left of its nodes stays until `plumbline resume %[1]s -n %[2]s`, by which nodes start again", sync.Name, sync.Namespace)
+	case !keeps && sync.Spec.OnDelete != v1alpha1.OnDeleteDrain:
+		return fmt.Errorf("another client has set onDelete: %s on nodesync/%s: what is left of it stays", sync.Spec.OnDelete, sync.Name)
+	}
+	return nil
+}
+
+// Conclusion describes the NodeSync once the teardown to this level is complete.
+func (l Level) Conclusion(sync *v1alpha1.NodeSync) string {
+	if !l.Keeps() {
+		return "nodesync/" + sync.Name + " is gone"
+	}
+	return fmt.Sprintf("nodesync/%s is drained: its NodePools make no node until `plumbline resume %s -n %s`", sync.Name, sync.Name, sync.Namespace)
+}
