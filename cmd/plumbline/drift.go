@@ -112,7 +112,7 @@ func uncompared(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync) s
 	if why := unled(ctx, c, sync.Namespace, time.Now); why != "" {
 		return why
 	}
-	if is := resting(sync); is != "" && sync.DeletionTimestamp.IsZero() {
+	if is := summary.Resting(sync); is != "" && sync.DeletionTimestamp.IsZero() {
 		return "it is " + is + ", and compared with Git no more: plumbline resume " + sync.Name
 	}
 	switch status := summary.Of(sync); summary.State(status.State) { //nolint:exhaustive // in all others it does

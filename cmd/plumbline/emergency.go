@@ -169,17 +169,6 @@ func setSuspend(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlags, n
 	return nil
 }
 
-// resting says why nothing of a NodeSync is reconciled; empty if it is.
-func resting(sync *v1alpha1.NodeSync) string {
-	switch {
-	case sync.Spec.Suspend:
-		return "suspended"
-	case sync.Rests():
-		return "drained"
-	}
-	return ""
-}
-
 func newResumeRolloutCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
 	var pools []string
 	cmd := &cobra.Command{

@@ -1,24 +1,25 @@
 package main
 
 import (
-	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"path"
-	"slices"
+	"io"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/plumbline-dev/plumbline/provision/owners"
-	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/handover"
-	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/watch"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -98,20 +99,24 @@ func (o *handoverOptions) hand(cmd *cobra.Command, kubeconfig *genericclioptions
 	return report.exit()
 }
 
-// walk takes as many steps as were asked for, and says where it stands then.
+// walk takes as many steps as were asked for, and returns where the hand-over stands then.
 func (h *handing) walk(cmd *cobra.Command) (*handoverReport, error) {
 	ctx, p, ends := cmd.Context(), newProgress(cmd.ErrOrStderr(), time.Now), time.Now().Add(h.timeout)
 	defer p.end()
 	for taken := false; ; {
-		report, err := h.look(ctx)
-		if err != nil || !h.takes() || report.step() == handover.Done || taken && !h.push {
-			return report, err
+		seen, err := h.look(ctx)
+		if err != nil {
+			return nil, err
 		}
-		if report.waits() {
-			if report.held = h.back && report.approvable(); !h.push || report.held {
+		report := &handoverReport{Report: seen}
+		if !h.takes() || report.Step() == handover.Done || taken && !h.push {
+			return report, nil
+		}
+		if report.Waits() {
+			if report.held = h.back && report.Approvable(); !h.push || report.held {
 				return report, nil
 			}
-			p.say(report.why())
+			p.say(report.Why())
 			if time.Now().After(ends) {
 				report.late = true
 				return report, nil
@@ -121,60 +126,20 @@ func (h *handing) walk(cmd *cobra.Command) (*handoverReport, error) {
 			}
 			continue
 		}
-		did, err := h.take(ctx, report)
+		did, err := h.take(ctx, report.Report)
 		if err != nil {
 			return nil, err
 		}
 		p.say(did)
-		taken = taken || report.commits()
+		taken = taken || report.Commits()
 	}
 }
 
-// step is the first that is left for any of the objects.
-func (r *handoverReport) step() handover.Step {
-	steps := handover.Steps()
-	first := len(steps) - 1
-	for i := range r.Objects {
-		first = min(first, slices.Index(steps, r.Objects[i].Step))
-	}
-	return steps[first]
-}
-
-// due are the objects whose step that is, and that do not wait.
-func (r *handoverReport) due() (found []*handedObject) {
-	step := r.step()
-	for i := range r.Objects {
-		if o := &r.Objects[i]; o.Step == step && !o.Waits {
-			found = append(found, o)
-		}
-	}
-	return found
-}
-
-func (r *handoverReport) waits() bool { return len(r.due()) == 0 }
-
-// why is what is waited for.
-func (r *handoverReport) why() string {
-	for i := range r.Objects {
-		if o := &r.Objects[i]; o.Step == r.step() && o.Waits {
-			return o.Why
-		}
-	}
-	return ""
-}
-
-// approvable reports whether plumbline holds what leaves it, and people have not approved that.
-func (r *handoverReport) approvable() bool {
-	return r.step() == handover.LetGo && slices.ContainsFunc(r.Objects, func(o handedObject) bool {
-		return o.state.From.Applies && holds(r.sync, o.ref)
-	})
-}
-
-// holds reports whether a NodeSync holds that an entry is left to itself.
-func holds(sync *v1alpha1.NodeSync, ref render.Ref) bool {
-	return sync.Status.Held != nil && slices.ContainsFunc(sync.Status.Held.Entries, func(e v1alpha1.ApprovedEntry) bool {
-		return e.Orphan && e.Kind == ref.Kind && e.Name == ref.Name
-	})
+// handoverReport is where a hand-over stands when the command ends.
+type handoverReport struct {
+	*handover.Report
+	// late reports whether --push waited too long, and held that people have to approve something first.
+	late, held bool
 }
 
 // exit says by the exit code whether something is left to do.
@@ -184,7 +149,7 @@ func (r *handoverReport) exit() error {
 		return &exitError{code: exitStalled}
 	case r.held:
 		return &exitError{code: exitHeld}
-	case r.step() != handover.Done:
+	case r.Step() != handover.Done:
 		return &exitError{code: exitChanges}
 	}
 	return nil
@@ -199,44 +164,6 @@ type handing struct {
 	clone *clone       // nil if there is none
 	// pulled is when others' commits were pulled into the clone.
 	pulled time.Time
-}
-
-// handoverReport is where a hand-over stands.
-type handoverReport struct {
-	NodeSync string         `json:"nodeSync"`
-	Objects  []handedObject `json:"objects"`
-	// Next is what to do, line by line.
-	Next []string `json:"next,omitempty"`
-
-	sync  *v1alpha1.NodeSync
-	files handover.Files
-	back  bool
-	tool  owners.Owner // that of --from
-	has   int          // how many definitions the NodeSync has
-	// late reports whether --push waited too long, and held that people have to approve something first.
-	late, held bool
-}
-
-// handedObject is one object of it.
-type handedObject struct {
-	Object string `json:"object"`
-	// AppliedBy is the Kustomization or Application that hands it over, or gets it back.
-	AppliedBy string `json:"appliedBy,omitempty"`
-	// Step is the next one, and Why says what is waited for.
-	Step  handover.Step `json:"step"`
-	Waits bool          `json:"waits,omitempty"`
-	Why   string        `json:"why,omitempty"`
-
-	ref   render.Ref
-	live  *unstructured.Unstructured
-	owner owners.Owner
-	by    *applier // nil if that is unknown
-	mark  owners.Mark
-	state handover.Object
-	// folder is that of by which has its file, where by has several.
-	folder string
-	// inGit reports whether the mark is in the object's file; false if that is unknown.
-	inGit bool
 }
 
 // begin finds what is handed over to whom.
@@ -276,7 +203,7 @@ func (o *handoverOptions) begin(ctx context.Context, kubeconfig *genericclioptio
 }
 
 // look reads where each object stands.
-func (h *handing) look(ctx context.Context) (*handoverReport, error) {
+func (h *handing) look(ctx context.Context) (*handover.Report, error) {
 	sync, err := h.nodeSync(ctx, h.sync)
 	if err != nil {
 		return nil, err
@@ -285,131 +212,170 @@ func (h *handing) look(ctx context.Context) (*handoverReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &handoverReport{NodeSync: sync.Namespace + "/" + sync.Name, Objects: []handedObject{}, sync: sync, back: h.back, tool: ownerOfTool(h.from)}
+	var definitions []unstructured.Unstructured
 	for _, kind := range render.Kinds() {
 		objects, err := definitionsOf(ctx, h, kind)
 		if err != nil {
 			return nil, err
 		}
-		for i := range objects {
-			o, ok, err := h.object(sync, appliers, render.Ref{Kind: kind.GVK.Kind, Name: objects[i].GetName()}, &objects[i])
-			if err != nil {
-				return nil, err
-			}
-			if plan.OwnerOf(sync.Namespace, sync.Name).Owns(&objects[i]) {
-				r.has++
-			}
-			if ok {
-				r.Objects = append(r.Objects, o)
-			}
-		}
+		definitions = append(definitions, objects...)
 	}
-	for _, ref := range h.refs {
-		if !slices.ContainsFunc(r.Objects, func(o handedObject) bool { return o.ref == ref }) {
-			return nil, fmt.Errorf("%s is not in the cluster: `plumbline owners` lists what is", ref)
-		}
+	query := handover.Query{Sync: sync, Tool: handover.OwnerOf(h.from), Owner: h.owner, Back: h.back, Refs: h.refs}
+	r, err := query.Look(appliers, definitions)
+	if err != nil {
+		return nil, err
 	}
-	return r, h.decide(ctx, r)
-}
-
-// object is one that is handed over; ok is false for any other.
-func (h *handing) object(sync *v1alpha1.NodeSync, appliers []applier, ref render.Ref, live *unstructured.Unstructured) (o handedObject, ok bool, err error) {
-	named := slices.Contains(h.refs, ref)
-	if len(h.refs) > 0 && !named {
-		return o, false, nil
-	}
-	o = handedObject{Object: ref.String(), ref: ref, live: live, owner: ownerOfTool(h.from)}
-	if o.by, err = h.applierOf(appliers, ref, live); err != nil {
-		return o, false, err
-	}
-	if o.by != nil {
-		o.owner, o.AppliedBy = o.by.Owner, o.by.words()
-	}
-	o.mark, _ = o.owner.Mark()
-	owner := plan.OwnerOf(sync.Namespace, sync.Name)
-	has := owner.Owns(live) && plan.Applied(live)
-	theirs := handover.Side{Applies: o.by != nil && o.by.lists[ref], Left: len(handover.ReleaseTheirs(live, o.owner)) > 0}
-	ours := handover.Side{Applies: has, Left: len(handover.ReleaseOurs(live)) > 0}
-	o.inGit = appliedAnnotation(live, o.mark.Key)
-	o.state = handover.Object{Ref: ref, Kept: o.mark.On(live), From: theirs, To: ours}
-	if h.back {
-		o.state.From, o.state.To = ours, theirs
-	}
-	known := o.by != nil || has // else it is of a HelmRelease, or what is left on it is of long ago
-	if !named && (helmed(live) || !known || !theirs.Applies && !theirs.Left && !o.state.Kept) {
-		return o, false, nil
-	}
-	return o, true, h.refuse(sync, &o)
-}
-
-// helmed reports whether Flux applies an object by a chart.
-func helmed(object *unstructured.Unstructured) bool { return owners.Of(object).Kind == "HelmRelease" }
-
-// appliedAnnotation reports whether a tool has applied an annotation, so that a file has it: any other was
-// put there by hand.
-func appliedAnnotation(object *unstructured.Unstructured, key string) bool {
-	return slices.ContainsFunc(object.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
-		_, applier := owners.Applier(entry.Manager)
-		return (applier || entry.Manager == v1alpha1.FieldManager) && entry.FieldsV1 != nil && strings.Contains(entry.FieldsV1.GetRawString(), fmt.Sprintf(`"f:%s"`, key))
-	})
-}
-
-// refuse says why an object cannot be handed over.
-func (h *handing) refuse(sync *v1alpha1.NodeSync, o *handedObject) error {
-	owner, labelled := plan.OwnerNamed(o.live)
-	switch {
-	case o.live.GetDeletionTimestamp() != nil:
-		return fmt.Errorf("%s is being deleted, which cannot be taken back", o.ref)
-	case labelled && owner != plan.OwnerOf(sync.Namespace, sync.Name):
-		return fmt.Errorf("%s belongs to NodeSync %s: name that one with --nodesync, or move the file between the two NodeSyncs' folders", o.ref, owner)
-	case !h.back && sync.Spec.Adopt == v1alpha1.AdoptNever:
-		return fmt.Errorf("spec.adopt of nodesync/%s is Never: it would adopt nothing; set it to IfIdentical", sync.Name)
-	case helmed(o.live):
-		return fmt.Errorf("%s is of %s, whose chart has it: hand it over by hand, as docs/how-to/beside-flux-or-argo-cd.md says", o.ref, owners.Of(o.live))
-	case o.by == nil && h.back:
-		return fmt.Errorf("%s is applied by no %s: say which one gets it back with --owner [NAMESPACE/]NAME", o.ref, o.owner.Kind)
-	case o.by == nil && !o.state.To.Applies:
-		return fmt.Errorf("%s is applied by no %s of %s: `plumbline owners` says by which tool it is", o.ref, o.owner.Kind, o.owner.Tool)
-	case o.by != nil && o.by.nested(sync.Spec.Path):
-		return fmt.Errorf("%s applies %s, and nodesync/%s follows %s: one is in the other, and a file that moves would stay with both; give each a folder of its own", o.by, o.by.folder, sync.Name, path.Clean(sync.Spec.Path))
-	case o.by != nil:
-		return o.by.refuse(o.ref)
-	}
-	return nil
-}
-
-// decide says of each object which step is next.
-func (h *handing) decide(ctx context.Context, r *handoverReport) error {
+	var unpushed []string
 	if h.clone != nil {
 		if err := h.readFiles(ctx, r); err != nil {
+			return nil, err
+		}
+		unpushed = h.clone.unpushed(ctx)
+	}
+	return r, r.Decide(unpushed)
+}
+
+// listOf reads all objects of a kind.
+func listOf(ctx context.Context, c client.Reader, kind schema.GroupVersionKind) (*unstructured.UnstructuredList, error) {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	return list, c.List(ctx, list)
+}
+
+// appliers reads all of a tool.
+func (h *handing) appliers(ctx context.Context, from string) ([]handover.Applier, error) {
+	kind := handover.KustomizationKind
+	if from == "argocd" {
+		kind = handover.ApplicationKind
+	}
+	list, err := listOf(ctx, h, kind)
+	if apimeta.IsNoMatchError(err) {
+		return nil, fmt.Errorf("this cluster has no %ss (%s): --from names the tool that applies the definitions", kind.Kind, kind.Group)
+	} else if err != nil {
+		return nil, explain(err, "list "+kind.Kind+"s")
+	}
+	return handover.Appliers(handover.OwnerOf(from), list.Items), nil
+}
+
+// nudge has the other tool and plumbline look at Git now. Who may not write to them waits for
+// their intervals.
+func (h *handing) nudge(ctx context.Context, r *handover.Report) {
+	nudged := map[string]bool{}
+	for i := range r.Objects {
+		by := r.Objects[i].By
+		if by == nil || nudged[by.String()] {
+			continue
+		}
+		nudged[by.String()] = true
+		value := time.Now().Format(time.RFC3339Nano)
+		if by.Kind == "Application" {
+			value = "normal"
+		}
+		for _, object := range by.Wake {
+			patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, by.WakeKey, value))
+			_ = h.Patch(ctx, object.DeepCopy(), patch) // it is only faster
+		}
+	}
+	_, _ = watch.Request(ctx, h, client.ObjectKeyFromObject(r.Sync), time.Now()) // likewise
+}
+
+// pullEvery is how often others' commits are looked for while something is waited for.
+const pullEvery = 15 * time.Second
+
+// readFiles reads the clone, with what others have pushed where commits are pushed.
+func (h *handing) readFiles(ctx context.Context, r *handover.Report) error {
+	if err := r.FollowsBranch(h.clone.branch, h.clone.root); err != nil {
+		return err
+	}
+	if h.push && time.Since(h.pulled) > pullEvery {
+		if err := h.clone.pull(ctx); err != nil {
 			return err
 		}
+		if err := h.clone.push(ctx); err != nil {
+			return err
+		}
+		h.nudge(ctx, r)
+		h.pulled = time.Now()
 	}
+	files, err := h.clone.files(ctx, r.Folders())
+	if err != nil {
+		return err
+	}
+	return r.Read(files, h.clone.root)
+}
+
+// take takes the step that is next, and says what it did.
+func (h *handing) take(ctx context.Context, r *handover.Report) (did string, err error) {
+	if r.Commits() {
+		if h.clone == nil {
+			return "", fmt.Errorf("the next step is a commit: give a clone of the repository with --repo, or commit by hand what `plumbline adopt --from %s` shows", h.from)
+		}
+		after, err := r.Edited()
+		if err != nil {
+			return "", err
+		}
+		message := r.Message()
+		if err := h.clone.commit(ctx, r.Files, after, message); err != nil || !h.push {
+			return "committed: " + message, err
+		}
+		if err := h.clone.push(ctx); err != nil {
+			return "", err
+		}
+		h.nudge(ctx, r)
+		return "pushed: " + message, nil
+	}
+	var names []string
+	for _, o := range r.Due() {
+		body, err := json.Marshal(r.Patch(o))
+		if err != nil {
+			return "", fmt.Errorf("encode the patch of %s: %w", o.Ref, err)
+		}
+		err = h.Patch(ctx, o.Live, client.RawPatch(types.JSONPatchType, body), client.FieldOwner("kubectl-plumbline"))
+		if apierrors.IsInvalid(err) || apierrors.IsConflict(err) {
+			return "another client has changed " + o.Ref.String() + ": looking again", pauseFor(ctx, askEvery)
+		}
+		if err != nil {
+			return "", explain(err, "release "+o.Ref.String())
+		}
+		names = append(names, o.Ref.String())
+	}
+	return "released: " + strings.Join(names, ", "), nil
+}
+
+// stepWords say each step in the table.
+func stepWords(o *handover.Handed) string {
+	word := map[handover.Step]string{
+		handover.Mark: "1 of 5: mark it, so that it stays", handover.Move: "2 of 5: move its file", handover.LetGo: "3 of 5: change hands",
+		handover.Release: "4 of 5: release what is left", handover.Unmark: "5 of 5: take the mark off", handover.Done: "done",
+	}[o.Step]
+	if o.Waits && o.Step != handover.LetGo {
+		word += " (committed)"
+	}
+	return word
+}
+
+// print shows it to people.
+func (r *handoverReport) print(out io.Writer) error {
+	if len(r.Objects) == 0 {
+		fmt.Fprintf(out, "nothing is left to hand over: no %s of %s applies a NodePool or EC2NodeClass, and NodeSync %s has %d of them\n",
+			r.Tool.Kind, r.Tool.Tool, r.NodeSync, r.Owned)
+		return nil
+	}
+	t := newFittedTable(out, "OBJECT", "APPLIED BY", "STEP")
 	for i := range r.Objects {
 		o := &r.Objects[i]
-		if o.Step, o.Waits = o.state.Next(); o.Step == handover.Unmark && o.state.Cloned && !o.inGit && appliedAnnotation(o.live, o.mark.Key) {
-			o.Waits = true // its file has it no more, and a tool is about to apply that
+		by := o.AppliedBy
+		if o.State.To.Applies && !r.Back || o.State.From.Applies && r.Back {
+			by = strings.TrimPrefix(by+", NodeSync "+r.NodeSync, ", ")
+			if !o.State.From.Applies && !r.Back {
+				by = "NodeSync " + r.NodeSync
+			}
 		}
-		if o.Waits {
-			o.Why = h.waitsFor(r.sync, o)
-		}
+		t.AppendRow([]any{o.Object, by, stepWords(o)})
 	}
-	return h.tell(ctx, r)
-}
-
-// folders are that which hands an object over, and that which gets it.
-func (o *handedObject) folders(r *handoverReport) (from, to string) {
-	if from, to = "", r.sync.Spec.Path; o.by != nil {
-		from = cmp.Or(o.folder, o.by.folder)
+	t.Render()
+	if len(r.Next) > 0 {
+		fmt.Fprintf(out, "\n%s\n", strings.Join(r.Next, "\n"))
 	}
-	if r.back {
-		return to, from
-	}
-	return from, to
-}
-
-// both are the folders that are known.
-func (o *handedObject) both(r *handoverReport) []string {
-	from, to := o.folders(r)
-	return slices.DeleteFunc([]string{from, to}, func(folder string) bool { return folder == "" })
+	return nil
 }

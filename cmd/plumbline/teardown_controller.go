@@ -20,6 +20,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/blocker"
 	sees "github.com/plumbline-dev/plumbline/reconcile/cluster"
+	"github.com/plumbline-dev/plumbline/reconcile/handover"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/removal/teardown"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
@@ -199,7 +200,7 @@ type suspension struct {
 // suspensions are by the kind of an owner. What has none can only be suspended where it runs.
 var suspensions = map[string]suspension{
 	"Kustomization": {
-		kustomizationKind,
+		handover.KustomizationKind,
 		`{"spec":{"suspend":true}}`, "flux resume kustomization %[3]s --namespace %[2]s",
 	},
 	"HelmRelease": {
@@ -207,7 +208,7 @@ var suspensions = map[string]suspension{
 		`{"spec":{"suspend":true}}`, "flux resume helmrelease %[3]s --namespace %[2]s",
 	},
 	"Application": {
-		applicationKind,
+		handover.ApplicationKind,
 		`{"spec":{"syncPolicy":{"automated":null}}}`, "put spec.syncPolicy.automated of application %[2]s/%[3]s back",
 	},
 }

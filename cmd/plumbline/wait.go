@@ -58,7 +58,7 @@ func (c *clusterAccess) waitReconciled(cmd *cobra.Command, name, requested strin
 			return false, err
 		}
 		last = sync
-		if is := resting(sync); is != "" {
+		if is := summary.Resting(sync); is != "" {
 			return false, fmt.Errorf("%s was %s: nothing is reconciled until `plumbline resume %s -n %s`", nodeSyncWord(name), is, sync.Name, sync.Namespace)
 		}
 		if sync.Status.LastHandledReconcileAt != requested {
@@ -347,7 +347,7 @@ func (c *clusterAccess) requestReconcile(ctx context.Context, name string) (stri
 	if err != nil {
 		return "", err
 	}
-	if is := resting(sync); is != "" {
+	if is := summary.Resting(sync); is != "" {
 		return "", fmt.Errorf("nodesync/%[1]s is %[3]s: `plumbline resume %[1]s -n %[2]s` first", sync.Name, sync.Namespace, is)
 	}
 	requested, err := watch.Request(ctx, c, client.ObjectKeyFromObject(sync), time.Now())

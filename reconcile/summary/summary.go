@@ -506,3 +506,14 @@ func OutdatedNodes(pools []*unstructured.Unstructured, claims map[string][]*karp
 	})
 	return outdated
 }
+
+// Resting is why nothing of a NodeSync is reconciled: "suspended" or "drained"; empty if it is reconciled.
+func Resting(sync *v1alpha1.NodeSync) string {
+	switch {
+	case sync.Spec.Suspend:
+		return "suspended"
+	case sync.Rests():
+		return "drained"
+	}
+	return ""
+}

@@ -1,0 +1,561 @@
+package handover
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	udiff "github.com/aymanbagabas/go-udiff"
+	"github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/plumbline-dev/plumbline/provision/owners"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/approval"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/summary"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// Report is where a hand-over stands.
+type Report struct {
+	NodeSync string   `json:"nodeSync"`
+	Objects  []Handed `json:"objects"`
+	// Next is what to do, line by line.
+	Next []string `json:"next,omitempty"`
+
+	// Sync gets the objects from Tool, or gives them Back. It has Owned definitions.
+	Sync  *v1alpha1.NodeSync `json:"-"`
+	Tool  owners.Owner       `json:"-"`
+	Back  bool               `json:"-"`
+	Owned int                `json:"-"`
+	// Files are those of a clone below Root, once Read was called.
+	Files Files  `json:"-"`
+	Root  string `json:"-"`
+}
+
+// Handed is one object of it.
+type Handed struct {
+	Object string `json:"object"`
+	// AppliedBy is the Kustomization or Application that hands it over, or gets it back.
+	AppliedBy string `json:"appliedBy,omitempty"`
+	// Step is the next one, and Why is what is waited for.
+	Step  Step   `json:"step"`
+	Waits bool   `json:"waits,omitempty"`
+	Why   string `json:"why,omitempty"`
+
+	Ref   render.Ref                 `json:"-"`
+	Live  *unstructured.Unstructured `json:"-"`
+	By    *Applier                   `json:"-"` // nil if that is unknown
+	State Object                     `json:"-"`
+
+	owner owners.Owner
+	mark  owners.Mark
+	// folder is that of By which has its file, if By has several.
+	folder string
+	// inGit reports whether the mark is in the object's file; false if that is unknown.
+	inGit bool
+}
+
+// Query is what is handed over to whom: the objects that are named (Refs), or all that the tool applies. Owner names the
+// Kustomization or Application; empty if that is the one that applies an object.
+type Query struct {
+	Sync  *v1alpha1.NodeSync
+	Tool  owners.Owner
+	Owner string
+	Back  bool
+	Refs  []render.Ref
+}
+
+// Look returns where each object stands, from the appliers of the tool and the definitions of the cluster. Decide follows, after
+// Read if there is a clone.
+func (q Query) Look(appliers []Applier, definitions []unstructured.Unstructured) (*Report, error) {
+	r := &Report{NodeSync: q.Sync.Namespace + "/" + q.Sync.Name, Objects: []Handed{}, Sync: q.Sync, Back: q.Back, Tool: q.Tool}
+	for i := range definitions {
+		live := &definitions[i]
+		o, ok, err := q.object(appliers, live)
+		if err != nil {
+			return nil, err
+		}
+		if plan.OwnerOf(q.Sync.Namespace, q.Sync.Name).Owns(live) {
+			r.Owned++
+		}
+		if ok {
+			r.Objects = append(r.Objects, o)
+		}
+	}
+	for _, ref := range q.Refs {
+		if !slices.ContainsFunc(r.Objects, func(o Handed) bool { return o.Ref == ref }) {
+			return nil, fmt.Errorf("%s is not in the cluster: `plumbline owners` lists what is", ref)
+		}
+	}
+	return r, nil
+}
+
+// object is one that is handed over; ok is false for any other.
+func (q Query) object(appliers []Applier, live *unstructured.Unstructured) (o Handed, ok bool, err error) {
+	ref := render.Ref{Kind: live.GetKind(), Name: live.GetName()}
+	named := slices.Contains(q.Refs, ref)
+	if len(q.Refs) > 0 && !named {
+		return o, false, nil
+	}
+	o = Handed{Object: ref.String(), Ref: ref, Live: live, owner: q.Tool}
+	if o.By, err = applierOf(appliers, q.Tool, q.Owner, ref, live); err != nil {
+		return o, false, err
+	}
+	if o.By != nil {
+		o.owner, o.AppliedBy = o.By.Owner, o.By.words()
+	}
+	o.mark, _ = o.owner.Mark()
+	owner := plan.OwnerOf(q.Sync.Namespace, q.Sync.Name)
+	has := owner.Owns(live) && plan.Applied(live)
+	theirs := Side{Applies: o.By != nil && o.By.lists[ref], Left: len(ReleaseTheirs(live, o.owner)) > 0}
+	ours := Side{Applies: has, Left: len(ReleaseOurs(live)) > 0}
+	o.inGit = appliedAnnotation(live, o.mark.Key)
+	o.State = Object{Ref: ref, Kept: o.mark.On(live), From: theirs, To: ours}
+	if q.Back {
+		o.State.From, o.State.To = ours, theirs
+	}
+	known := o.By != nil || has // else it is of a HelmRelease, or what is left on it is of long ago
+	if !named && (helmed(live) || !known || !theirs.Applies && !theirs.Left && !o.State.Kept) {
+		return o, false, nil
+	}
+	return o, true, q.refuse(&o)
+}
+
+// helmed reports whether Flux applies an object by a chart.
+func helmed(object *unstructured.Unstructured) bool { return owners.Of(object).Kind == "HelmRelease" }
+
+// appliedAnnotation reports whether a tool has applied an annotation, so that a file has it: any other was
+// put there by hand.
+func appliedAnnotation(object *unstructured.Unstructured, key string) bool {
+	return slices.ContainsFunc(object.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
+		_, applier := owners.Applier(entry.Manager)
+		return (applier || entry.Manager == v1alpha1.FieldManager) && entry.FieldsV1 != nil && strings.Contains(entry.FieldsV1.GetRawString(), fmt.Sprintf(`"f:%s"`, key))
+	})
+}
+
+// refuse says why an object cannot be handed over.
+func (q Query) refuse(o *Handed) error {
+	sync := q.Sync
+	owner, labelled := plan.OwnerNamed(o.Live)
+	switch {
+	case o.Live.GetDeletionTimestamp() != nil:
+		return fmt.Errorf("%s is being deleted, which cannot be taken back", o.Ref)
+	case labelled && owner != plan.OwnerOf(sync.Namespace, sync.Name):
+		return fmt.Errorf("%s belongs to NodeSync %s: name that one with --nodesync, or move the file between the two NodeSyncs' folders", o.Ref, owner)
+	case !q.Back && sync.Spec.Adopt == v1alpha1.AdoptNever:
+		return fmt.Errorf("spec.adopt of nodesync/%s is Never: it would adopt nothing; set it to IfIdentical", sync.Name)
+	case helmed(o.Live):
+		return fmt.Errorf("%s is of %s, whose chart has it: hand it over by hand, as docs/how-to/beside-flux-or-argo-cd.md says", o.Ref, owners.Of(o.Live))
+	case o.By == nil && q.Back:
+		return fmt.Errorf("%s is applied by no %s: say which one gets it back with --owner [NAMESPACE/]NAME", o.Ref, o.owner.Kind)
+	case o.By == nil && !o.State.To.Applies:
+		return fmt.Errorf("%s is applied by no %s of %s: `plumbline owners` says by which tool it is", o.Ref, o.owner.Kind, o.owner.Tool)
+	case o.By != nil && o.By.nested(sync.Spec.Path):
+		return fmt.Errorf("%s applies %s, and nodesync/%s follows %s: one is in the other, and a file that moves would stay with both; give each a folder of its own", o.By, o.By.folder, sync.Name, path.Clean(sync.Spec.Path))
+	case o.By != nil:
+		return o.By.refuse(o.Ref)
+	}
+	return nil
+}
+
+// FollowsBranch returns an error if the NodeSync follows another branch than the one that is checked out in a clone.
+func (r *Report) FollowsBranch(checkedOut, root string) error {
+	if branch := r.Sync.Spec.Source.FollowedBranch(); branch != "" && branch != checkedOut {
+		return fmt.Errorf("nodesync/%s follows branch %s, and %s is on %s: git switch %s", r.Sync.Name, branch, root, checkedOut, branch)
+	}
+	return nil
+}
+
+// Folders are those of a clone whose files Read needs.
+func (r *Report) Folders() []string {
+	folders := []string{r.Sync.Spec.Path}
+	for i := range r.Objects {
+		if by := r.Objects[i].By; by != nil {
+			folders = append(folders, by.several...)
+		}
+		folders = append(folders, r.Objects[i].both(r)...)
+	}
+	slices.Sort(folders)
+	return slices.Compact(folders)
+}
+
+// Read notes of each object where its file is in a clone, and whether the mark is in it.
+func (r *Report) Read(files Files, root string) (err error) {
+	r.Files, r.Root = files, root
+	for i := range r.Objects {
+		if err := r.locate(&r.Objects[i]); err != nil {
+			return err
+		}
+	}
+	for i := range r.Objects {
+		o := &r.Objects[i]
+		from, to := o.folders(r)
+		o.State.Cloned = true
+		if from != "" {
+			if o.State.From.Has, err = files.Has(from, o.Ref); err != nil {
+				return err
+			}
+		}
+		if to != "" {
+			if o.State.To.Has, err = files.Has(to, o.Ref); err != nil {
+				return err
+			}
+		}
+		if o.State.Marked, err = files.Marked(o.both(r), o.Ref, o.mark); err != nil {
+			return err
+		}
+		o.inGit = o.State.Marked
+	}
+	return nil
+}
+
+// Decide decides of each object which step is next, and describes what to do. unpushed is what to do first about commits that are
+// not pushed yet.
+func (r *Report) Decide(unpushed []string) error {
+	for i := range r.Objects {
+		o := &r.Objects[i]
+		if o.Step, o.Waits = o.State.Next(); o.Step == Unmark && o.State.Cloned && !o.inGit && appliedAnnotation(o.Live, o.mark.Key) {
+			o.Waits = true // its file has it no more, and a tool is about to apply that
+		}
+		if o.Waits {
+			o.Why = r.waitsFor(o)
+		}
+	}
+	return r.tell(unpushed)
+}
+
+// folders are that which hands an object over, and that which gets it.
+func (o *Handed) folders(r *Report) (from, to string) {
+	if from, to = "", r.Sync.Spec.Path; o.By != nil {
+		from = cmp.Or(o.folder, o.By.folder)
+	}
+	if r.Back {
+		return to, from
+	}
+	return from, to
+}
+
+// both are the folders that are known.
+func (o *Handed) both(r *Report) []string {
+	from, to := o.folders(r)
+	return slices.DeleteFunc([]string{from, to}, func(folder string) bool { return folder == "" })
+}
+
+// Step is the first that is left for any of the objects.
+func (r *Report) Step() Step {
+	steps := Steps()
+	first := len(steps) - 1
+	for i := range r.Objects {
+		first = min(first, slices.Index(steps, r.Objects[i].Step))
+	}
+	return steps[first]
+}
+
+// Due are the objects whose step that is, and that do not wait.
+func (r *Report) Due() (found []*Handed) {
+	step := r.Step()
+	for i := range r.Objects {
+		if o := &r.Objects[i]; o.Step == step && !o.Waits {
+			found = append(found, o)
+		}
+	}
+	return found
+}
+
+func (r *Report) Waits() bool { return len(r.Due()) == 0 }
+
+// Why is what is waited for.
+func (r *Report) Why() string {
+	for i := range r.Objects {
+		if o := &r.Objects[i]; o.Step == r.Step() && o.Waits {
+			return o.Why
+		}
+	}
+	return ""
+}
+
+// Approvable reports whether plumbline holds what leaves it, and people have not approved that.
+func (r *Report) Approvable() bool {
+	return r.Step() == LetGo && slices.ContainsFunc(r.Objects, func(o Handed) bool {
+		return o.State.From.Applies && heldAsIs(r.Sync, o.Ref)
+	})
+}
+
+// heldAsIs reports whether a NodeSync holds that an entry is left to itself.
+func heldAsIs(sync *v1alpha1.NodeSync, ref render.Ref) bool {
+	return sync.Status.Held != nil && slices.ContainsFunc(sync.Status.Held.Entries, func(e v1alpha1.ApprovedEntry) bool {
+		return e.Orphan && e.Kind == ref.Kind && e.Name == ref.Name
+	})
+}
+
+// Edited are the files after a step that is a commit.
+func (r *Report) Edited() (files Files, err error) {
+	files = r.Files
+	var moving []render.Ref
+	lives := map[render.Ref]map[string]any{}
+	due := r.Due()
+	for _, o := range due {
+		switch r.Step() {
+		case Mark:
+			files, err = files.Mark(o.both(r), o.Ref, o.mark)
+		case Unmark:
+			if !o.inGit {
+				continue
+			}
+			files, err = files.Unmark(o.both(r), o.Ref, o.mark)
+		case Move:
+			moving, lives[o.Ref] = append(moving, o.Ref), o.Live.Object
+		default:
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if len(moving) == 0 {
+		return files, nil
+	}
+	from, to := due[0].folders(r)
+	for _, o := range due {
+		if f, t := o.folders(r); f != from || t != to || f == "" || t == "" {
+			return nil, fmt.Errorf("%s and %s are not of the same folders, or these are not known: hand them over one after another, by their names", due[0].Ref, o.Ref)
+		}
+	}
+	return files.Move(from, to, moving, lives)
+}
+
+// Message is that of the commit of a step.
+func (r *Report) Message() string {
+	due := r.Due()
+	var names []string
+	for _, o := range due {
+		names = append(names, o.Ref.String())
+	}
+	what := strings.Join(names, ", ")
+	if len(what) > 60 {
+		what = fmt.Sprintf("%d definitions", len(due))
+	}
+	other, it, has := due[0].owner.Tool, "it changes", "it has"
+	if len(due) > 1 {
+		it, has = "they change", "they have"
+	}
+	switch step := r.Step(); {
+	case step == Mark:
+		return "Keep " + what + " in the cluster while " + it + " hands"
+	case step == Unmark:
+		return "Mark " + what + " no longer: " + has + " changed hands"
+	case r.Back:
+		return "Give " + what + " back to " + other
+	}
+	return "Hand " + what + " over from " + other + " to plumbline"
+}
+
+// Commits reports whether the step is a commit: the mark may be on an object only, put there by hand.
+func (r *Report) Commits() bool {
+	switch r.Step() {
+	case Mark, Move:
+		return true
+	case Unmark:
+		return slices.ContainsFunc(r.Due(), func(o *Handed) bool { return o.inGit })
+	default:
+	}
+	return false
+}
+
+// Patch is what a step changes of an object in the cluster.
+func (r *Report) Patch(o *Handed) []Operation {
+	switch {
+	case r.Step() == Unmark:
+		return Unannotate(o.Live, o.mark)
+	case r.Back:
+		return ReleaseOurs(o.Live)
+	}
+	return ReleaseTheirs(o.Live, o.owner)
+}
+
+// waitsFor says what an object waits for.
+func (r *Report) waitsFor(o *Handed) string {
+	sync := r.Sync
+	ours, theirs := saysOurs(sync), o.owner.String()
+	if o.By != nil && o.By.trouble != "" {
+		theirs += ", which " + o.By.trouble
+	}
+	from, to := theirs, ours
+	if r.Back {
+		from, to = ours, theirs
+	}
+	switch {
+	case o.Step == Mark:
+		return fmt.Sprintf("the annotation of %s is committed: waiting for %s", o.Ref, from)
+	case o.Step == Unmark:
+		return fmt.Sprintf("the annotation is taken out of the file of %s: waiting for %s", o.Ref, to)
+	case r.Back && o.State.From.Applies && heldAsIs(sync, o.Ref):
+		return fmt.Sprintf("NodeSync %s/%s holds that %s leaves it until people approve that: %s", sync.Namespace, sync.Name, o.Ref, approval.Command(sync, sync.Status.Held.Digest))
+	case r.Back && o.State.From.Applies, !r.Back && !o.State.To.Applies:
+		return fmt.Sprintf("the file of %s has moved: waiting for %s", o.Ref, ours)
+	}
+	return fmt.Sprintf("the file of %s has moved: waiting for %s", o.Ref, theirs)
+}
+
+// saysOurs names a NodeSync, and says why it is not Ready.
+func saysOurs(sync *v1alpha1.NodeSync) string {
+	ours := fmt.Sprintf("NodeSync %s/%s", sync.Namespace, sync.Name)
+	if is := summary.Resting(sync); is != "" {
+		return fmt.Sprintf("%s, which is %s: plumbline resume %s", ours, is, sync.Name)
+	}
+	if !conditions.IsReady(sync) {
+		return ours + ": " + summary.OneLine(conditions.GetMessage(sync, meta.ReadyCondition))
+	}
+	return ours
+}
+
+// locate finds of an Application with several folders the one that has the file of an object.
+func (r *Report) locate(o *Handed) error {
+	if o.By == nil || len(o.By.several) == 0 {
+		return nil
+	}
+	var having []string
+	for _, folder := range o.By.several {
+		has, err := r.Files.Has(folder, o.Ref)
+		if err != nil {
+			return err
+		}
+		if has && !slices.Contains(having, folder) {
+			having = append(having, folder)
+		}
+	}
+	ours, err := r.Files.Has(r.Sync.Spec.Path, o.Ref)
+	switch {
+	case err != nil:
+		return err
+	case len(having) == 1:
+		o.folder = having[0]
+	case len(having) > 1:
+		return fmt.Errorf("%s of %s is in more than one folder of its sources: %s; leave it in one", o.Ref, o.By, strings.Join(having, ", "))
+	case !ours:
+		return fmt.Errorf("%s of %s is in none of the folders of its sources in %s: %s; give a clone of the repository that has it", o.Ref, o.By, r.Root, strings.Join(o.By.several, ", "))
+	case r.Back:
+		return fmt.Errorf("%s has sources with several folders (%s): move the file of %s, as it is and with the annotation, from %s to the right one, and run this again",
+			o.By, strings.Join(o.By.several, ", "), o.Ref, r.Sync.Spec.Path)
+	}
+	return nil
+}
+
+// applies names what applies the folder that an object leaves.
+func (r *Report) applies(o *Handed) string {
+	if r.Back {
+		return "NodeSync " + r.NodeSync
+	}
+	return o.owner.String()
+}
+
+// keeps says why a commit leaves a file in a folder that has no other; nothing where it leaves none.
+func (r *Report) keeps(after Files) []string {
+	for _, name := range r.Files.Differing(after) {
+		if path.Base(name) == KeepFile && r.Files[name] == nil {
+			return []string{"", fmt.Sprintf("Nothing else is left in %s, and Git has no empty folders: without %s, %s would fail, since its path is gone.",
+				path.Dir(name), KeepFile, r.applies(r.Due()[0]))}
+		}
+	}
+	return nil
+}
+
+// keepByHand says likewise what to do in a commit by hand.
+func (r *Report) keepByHand(o *Handed) string {
+	from, _ := o.folders(r)
+	return fmt.Sprintf("Where it is the last file in %s, put an empty file %s there in the same commit: Git has no empty folders, and %s would fail, since its path is gone.",
+		folderWord(from), KeepFile, r.applies(o))
+}
+
+// tell says what to do next.
+func (r *Report) tell(unpushed []string) error {
+	due := r.Due()
+	if len(due) == 0 {
+		if why := r.Why(); why != "" {
+			r.Next = append(slices.Clone(unpushed), why)
+		}
+		return nil
+	}
+	if r.Step() == Done {
+		return nil
+	}
+	if r.Commits() && r.Root != "" {
+		after, err := r.Edited()
+		if err != nil {
+			return err
+		}
+		r.Next = append([]string{"In " + r.Root + ", commit and push (or have --write, or --push, do it): " + r.Message(), ""}, r.Files.Diff(after)...)
+		r.Next = append(r.Next, r.keeps(after)...)
+		return nil
+	}
+	for _, o := range due {
+		from, to := o.folders(r)
+		switch {
+		case r.Step() == Mark:
+			r.Next = append(r.Next, fmt.Sprintf("Annotate %s in %s, and push that:\n\n  metadata:\n    annotations:\n      %s: %s\n", o.Ref, folderWord(from), o.mark.Key, strings.Join(o.mark.Words, ",")))
+		case r.Step() == Move:
+			r.Next = append(r.Next, fmt.Sprintf("Move the file of %s, as it is, from %s to %s, in one commit, and push that.", o.Ref, folderWord(from), folderWord(to)), r.keepByHand(o))
+		case r.Commits() && !o.inGit:
+		case r.Commits():
+			r.Next = append(r.Next, fmt.Sprintf("Take the annotation %s off %s in %s, and push that.", o.mark.Key, o.Ref, folderWord(to)))
+		default:
+			body, err := json.Marshal(r.Patch(o))
+			if err != nil {
+				return fmt.Errorf("encode the patch of %s: %w", o.Ref, err)
+			}
+			r.Next = append(r.Next, fmt.Sprintf("kubectl patch %s %s --type=json --patch '%s'", strings.ToLower(o.Ref.Kind), o.Ref.Name, body))
+		}
+	}
+	return nil
+}
+
+func folderWord(folder string) string {
+	if folder == "" {
+		return "the other tool's folder"
+	}
+	return path.Clean(folder)
+}
+
+// Differing are the names of the files that differ.
+func (f Files) Differing(after Files) []string {
+	names := map[string]bool{}
+	for name := range f {
+		names[name] = true
+	}
+	for name := range after {
+		names[name] = true
+	}
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(names)), func(name string) bool {
+		was, had := f[name]
+		is, has := after[name]
+		return had == has && bytes.Equal(was, is)
+	})
+}
+
+// Diff shows what differs, as git does. A file that moves as it is is one line.
+func (f Files) Diff(after Files) (lines []string) {
+	changed := f.Differing(after)
+	for _, name := range changed {
+		if was, had := f[name]; had && after[name] == nil {
+			if to := slices.IndexFunc(changed, func(other string) bool { return f[other] == nil && bytes.Equal(after[other], was) }); to >= 0 {
+				lines = append(lines, fmt.Sprintf("git mv %s %s", name, changed[to]))
+				changed[to] = "" // it has been printed
+				continue
+			}
+		}
+		if name == "" {
+			continue
+		}
+		text := udiff.Unified("a/"+name, "b/"+name, string(f[name]), string(after[name]))
+		lines = append(lines, strings.Split(strings.TrimSuffix(text, "\n"), "\n")...)
+	}
+	return lines
+}
