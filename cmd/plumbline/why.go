@@ -6,12 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/fluxcd/pkg/runtime/conditions"
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,38 +22,13 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/blocker"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/recorder"
 	"github.com/plumbline-dev/plumbline/reconcile/summary"
+	"github.com/plumbline-dev/plumbline/reconcile/summary/why"
 	"github.com/plumbline-dev/plumbline/redact"
 	"github.com/plumbline-dev/plumbline/render"
 )
-
-// The states of a NodeClaim, as `plumbline why` has them.
-const (
-	claimRuns   = "running"
-	claimEnding = "ending"
-	claimEnded  = "ended"
-)
-
-// whyReport is what is known of one NodeClaim.
-type whyReport struct {
-	recorder.Record `json:",inline"`
-
-	// NodeSync is whose record it is in; empty if it is in none.
-	NodeSync string `json:"nodeSync,omitempty"`
-	State    string `json:"state"`
-	// Outdated is Karpenter's reason for which it is Drifted, with the inputs that changed where no
-	// commit has outdated it, and OutdatedSince since when: zero if Karpenter has not found it yet.
-	// Unknown is why nothing tells whether it is outdated.
-	Outdated      string      `json:"outdated,omitempty"`
-	OutdatedSince metav1.Time `json:"outdatedSince,omitzero"`
-	Unknown       string      `json:"unknown,omitempty"`
-	// Blocked is what Karpenter said last of why it is not replaced now; of one whose removal is
-	// stalled, what its NodeSync says.
-	Blocked string `json:"blocked,omitempty"`
-	// BreakGlass are the commands that would end it all the same, where its removal is stalled.
-	BreakGlass []v1alpha1.BreakGlass `json:"breakGlass,omitempty"`
-}
 
 func newWhyCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
 	cmd := &cobra.Command{
@@ -98,7 +71,7 @@ commit that moves these nodes to a copy of it.`,
 			return err
 		}
 		return output.write(cmd.OutOrStdout(), report, func(out io.Writer) error {
-			report.print(painted(out), paintOn(out))
+			printWhy(painted(out), report, paintOn(out))
 			return nil
 		})
 	}
@@ -107,29 +80,32 @@ commit that moves these nodes to a copy of it.`,
 
 // whyOf finds what is known of a NodeClaim by its name, its Node's or its instance's: that it runs,
 // else the newest Record.
-func whyOf(ctx context.Context, c *clusterAccess, name string) (*whyReport, error) {
+func whyOf(ctx context.Context, c *clusterAccess, name string) (*why.Report, error) {
 	claim, err := nodeClaimNamed(ctx, c, name)
 	if err != nil {
 		return nil, err
 	}
 	logs, recordErr := recorder.Read(ctx, c, c.in(ctx))
-	found := newestOf(logs, func(r recorder.Record) bool {
+	found := why.Recorded(logs, func(r recorder.Record) bool {
 		if claim == nil {
-			return isNamed(r, name)
+			return why.Named(r, name)
 		}
 		return r.NodeClaim == claim.Name && r.Created.Equal(&claim.CreationTimestamp)
 	})
+	// Without the right to read NodeSyncs the rest of the answer stands by itself.
+	syncs, _ := nodeSyncs(ctx, c)
 	switch {
 	case claim != nil && claim.DeletionTimestamp == nil:
-		return runs(ctx, c, claim)
-	case found != nil && found.State == claimEnding:
-		return stalls(ctx, c, found), nil
+		return runs(ctx, c, claim, syncs)
 	case found != nil:
+		if found.State == why.Ending {
+			found.Keep(syncs, time.Now())
+		}
 		return found, nil
 	case recordErr != nil:
 		return nil, explain(recordErr, "read which nodes have ended")
 	case claim != nil:
-		return stalls(ctx, c, &whyReport{Record: recorder.RecordOf(claim), State: claimEnding}), nil
+		return why.Of(claim, why.Ending, syncs, time.Now()), nil
 	}
 	if err := c.installed(ctx, "read why "+name+" has ended"); err != nil {
 		return nil, err
@@ -137,20 +113,61 @@ func whyOf(ctx context.Context, c *clusterAccess, name string) (*whyReport, erro
 	return nil, unrecorded(ctx, c, name, logs)
 }
 
-// newestOf is the newest of the Records that are looked for; nil if there is none.
-func newestOf(logs map[string]*recorder.Log, is func(recorder.Record) bool) (found *whyReport) {
-	for _, sync := range slices.Sorted(maps.Keys(logs)) {
-		for _, r := range logs[sync].Records {
-			if !is(r) || found != nil && !found.End().Before(r.End()) {
-				continue
-			}
-			found = &whyReport{Record: r, NodeSync: sync, State: claimEnded}
-			if r.Gone.IsZero() {
-				found.State = claimEnding
-			}
+// runs is what is known of a NodeClaim that is not being deleted.
+func runs(ctx context.Context, c *clusterAccess, claim *karpv1.NodeClaim, syncs []v1alpha1.NodeSync) (*why.Report, error) {
+	report := why.Of(claim, why.Running, syncs, time.Now())
+	if !report.Drifted(claim, syncs) {
+		if err := compare(ctx, c, report, claim, syncs); err != nil {
+			return nil, err
 		}
 	}
-	return found
+	if report.Outdated+report.Unknown == "" {
+		return report, nil // nothing wants to end it
+	}
+	var since time.Time
+	if initialized := claim.StatusConditions().Get(karpv1.ConditionTypeInitialized); initialized.IsTrue() {
+		since = initialized.LastTransitionTime.Time
+	}
+	blocked, err := blocker.WhyNotDisrupted(ctx, c, claim.Name, claim.Status.NodeName != "", since, time.Now())
+	if err != nil && !apierrors.IsForbidden(err) {
+		return nil, err
+	}
+	report.Blocked = cmp.Or(report.Blocked, blocked)
+	return report, nil
+}
+
+// compare reads the definitions of a NodeClaim, and compares it with them.
+func compare(ctx context.Context, c *clusterAccess, report *why.Report, claim *karpv1.NodeClaim, syncs []v1alpha1.NodeSync) error {
+	lives := map[render.Ref]*plan.Object{}
+	made := why.Definitions(claim)
+	for _, ref := range made {
+		kind, _ := render.KindOf(ref.Kind)
+		object := &unstructured.Unstructured{}
+		object.SetGroupVersionKind(kind.GVK)
+		switch err := c.Get(ctx, client.ObjectKey{Name: ref.Name}, object); {
+		case apierrors.IsForbidden(err):
+			report.Unknown = fmt.Sprintf("you are not allowed to read %s, and Karpenter has not found it outdated", ref)
+			return nil
+		case apierrors.IsNotFound(err), apimeta.IsNoMatchError(err):
+			continue
+		case err != nil:
+			return fmt.Errorf("read %s: %w", ref, err)
+		}
+		lives[ref] = plan.NewObject(object)
+	}
+	if claim.Status.ProviderID != "" {
+		report.Compare(claim, lives, syncs, time.Now())
+	}
+	return nil
+}
+
+// nodeSyncs are those of the namespace.
+func nodeSyncs(ctx context.Context, c *clusterAccess) ([]v1alpha1.NodeSync, error) {
+	list := &v1alpha1.NodeSyncList{}
+	if err := c.List(ctx, list, client.InNamespace(c.in(ctx))); err != nil {
+		return nil, explain(err, "list NodeSyncs")
+	}
+	return list.Items, nil
 }
 
 // unrecorded returns an error for a name that no record has: it names the period that the records cover, or the definition of
@@ -165,15 +182,7 @@ func unrecorded(ctx context.Context, c *clusterAccess, name string, logs map[str
 			return fmt.Errorf("%[1]s not found: no NodeClaim, Node or instance has this name; %[2]s/%[1]s has: plumbline why %[3]s/%[1]s", name, kind.GVK.Kind, strings.ToLower(kind.GVK.Kind))
 		}
 	}
-	words := fmt.Sprintf("%s not found: no NodeClaim, Node or instance has this name, and none that is terminated is recorded in %s", name, c.in(ctx))
-	for _, sync := range slices.Sorted(maps.Keys(logs)) {
-		log := logs[sync]
-		words += fmt.Sprintf("; nodesync/%s: recorded since %s", sync, stamp(log.Since))
-		for _, gap := range log.Gaps {
-			words += fmt.Sprintf(", but not from %s to %s, as the leader changed", stamp(gap.From), stamp(gap.To))
-		}
-	}
-	return errors.New(words)
+	return errors.New(why.NotRecorded(name, c.in(ctx), logs))
 }
 
 // nodeClaimNamed is the NodeClaim that runs or ends by this name; nil if there is none.
@@ -186,28 +195,24 @@ func nodeClaimNamed(ctx context.Context, c *clusterAccess, name string) (*karpv1
 		return nil, explain(err, "list NodeClaims")
 	}
 	for i := range claims.Items {
-		if isNamed(recorder.RecordOf(&claims.Items[i]), name) {
+		if why.Named(recorder.RecordOf(&claims.Items[i]), name) {
 			return &claims.Items[i], nil
 		}
 	}
 	return nil, nil //nolint:nilnil // that there is none is no error
 }
 
-func isNamed(r recorder.Record, name string) bool {
-	return slices.Contains([]string{r.NodeClaim, r.Node, r.Instance}, name)
-}
-
-// printState says in one line how it is.
-func (r *whyReport) printState(out io.Writer, paint painter) {
+// printWhyState says in one line how it is.
+func printWhyState(out io.Writer, r *why.Report, paint painter) {
 	name := redact.Visible(r.NodeClaim)
 	switch {
-	case r.State == claimEnded && r.Late:
-		fmt.Fprintf(out, "NodeClaim/%s ended by %s: %s\n", name, stamp(r.Gone), paint(r.cause(), colourOfCause(r.Cause)))
-	case r.State == claimEnded:
-		fmt.Fprintf(out, "NodeClaim/%s ended %s ago: %s\n", name, age(r.Gone), paint(r.cause(), colourOfCause(r.Cause)))
-	case r.State == claimEnding && r.Cause != "":
-		fmt.Fprintf(out, "NodeClaim/%s has been ending for %s: %s so far\n", name, age(r.Deleted), paint(r.cause(), colourOfCause(r.Cause)))
-	case r.State == claimEnding:
+	case r.State == why.Ended && r.Late:
+		fmt.Fprintf(out, "NodeClaim/%s ended by %s: %s\n", name, stamp(r.Gone), paint(summary.Cause(r.Record), colourOfCause(r.Cause)))
+	case r.State == why.Ended:
+		fmt.Fprintf(out, "NodeClaim/%s ended %s ago: %s\n", name, age(r.Gone), paint(summary.Cause(r.Record), colourOfCause(r.Cause)))
+	case r.State == why.Ending && r.Cause != "":
+		fmt.Fprintf(out, "NodeClaim/%s has been ending for %s: %s so far\n", name, age(r.Deleted), paint(summary.Cause(r.Record), colourOfCause(r.Cause)))
+	case r.State == why.Ending:
 		fmt.Fprintf(out, "NodeClaim/%s has been ending for %s: it is not recorded why\n", name, age(r.Deleted))
 	case r.Outdated != "" && r.OutdatedSince.IsZero():
 		fmt.Fprintf(out, "NodeClaim/%s has run for %s, and is %s, which Karpenter has not found yet: %s\n", name, age(r.Created), paint("outdated", text.FgYellow), redact.Visible(r.Outdated))
@@ -220,22 +225,22 @@ func (r *whyReport) printState(out io.Writer, paint painter) {
 	}
 }
 
-// print shows it to people.
-func (r *whyReport) print(out io.Writer, paint painter) {
+// printWhy shows it to people.
+func printWhy(out io.Writer, r *why.Report, paint painter) {
 	visible := &visibleWriter{out}
-	r.printState(out, paint)
+	printWhyState(out, r, paint)
 	if words := r.Cause.Words(); words != "" {
 		fmt.Fprintf(out, "  %s\n", words)
 	}
 	fmt.Fprintln(out)
 	fmt.Fprintf(visible, "node      %s, instance %s\n", cmp.Or(r.Node, "none"), cmp.Or(r.Instance, "none"))
-	fmt.Fprintf(visible, "pool      %s%s\n", r.Pool, r.of())
-	fmt.Fprintf(visible, "type      %s\n", r.typeOf())
+	fmt.Fprintf(visible, "pool      %s%s\n", r.Pool, r.Of())
+	fmt.Fprintf(visible, "type      %s\n", r.Type())
 	if pods := summary.Pods(r.Record); pods != "" {
 		fmt.Fprintf(visible, "had       %s when the deletion began, beside those of DaemonSets\n", pods)
 	}
 	if r.Revision != "" {
-		fmt.Fprintf(visible, "commit    %s\n", r.commit())
+		fmt.Fprintf(visible, "commit    %s\n", r.Commit())
 	}
 	if r.Blocked != "" {
 		fmt.Fprintf(visible, "kept by   %s\n", oneLine(r.Blocked))
@@ -243,13 +248,13 @@ func (r *whyReport) print(out io.Writer, paint painter) {
 	for _, g := range r.BreakGlass {
 		fmt.Fprintf(visible, "at your own risk   %s (%s)\n", g.Command, g.Risk)
 	}
-	if r.State != claimRuns {
-		r.printStages(visible)
+	if r.State != why.Running {
+		printStages(visible, r)
 	}
 }
 
 // printStages shows when each stage was that was seen.
-func (r *whyReport) printStages(out io.Writer) {
+func printStages(out io.Writer, r *why.Report) {
 	fmt.Fprintln(out)
 	t := newNarrowedTable(out, 0, []int{2}, "STAGE", "AT", "AFTER")
 	before := r.Created
@@ -277,142 +282,8 @@ func (r *whyReport) printStages(out io.Writer) {
 	t.Render()
 }
 
-// cause is the cause with its detail.
-func (r *whyReport) cause() string { return summary.Cause(r.Record) }
-
 // stamp is a time to the second.
 func stamp(at metav1.Time) string { return summary.Stamp(at) }
-
-// runs is what is known of a NodeClaim that is not being deleted.
-func runs(ctx context.Context, c *clusterAccess, claim *karpv1.NodeClaim) (*whyReport, error) {
-	report := stalls(ctx, c, &whyReport{Record: recorder.RecordOf(claim), State: claimRuns})
-	leaves := report.Blocked
-	if drifted := claim.StatusConditions().Get(karpv1.ConditionTypeDrifted); drifted.IsTrue() {
-		report.Outdated, report.OutdatedSince = cmp.Or(drifted.Reason, karpv1.ConditionTypeDrifted), drifted.LastTransitionTime
-		if input := inputOf(ctx, c, claim, drifted.Reason); input != nil {
-			report.Outdated = input.Words()
-		}
-	} else if err := report.compare(ctx, c, claim); err != nil {
-		return nil, err
-	}
-	if report.Outdated+report.Unknown == "" {
-		return report, nil // nothing wants to end it
-	}
-	var since time.Time
-	if initialized := claim.StatusConditions().Get(karpv1.ConditionTypeInitialized); initialized.IsTrue() {
-		since = initialized.LastTransitionTime.Time
-	}
-	blocked, err := blocker.WhyNotDisrupted(ctx, c, claim.Name, claim.Status.NodeName != "", since, time.Now())
-	if err != nil && !apierrors.IsForbidden(err) {
-		return nil, err
-	}
-	report.Blocked = cmp.Or(leaves, blocked)
-	return report, nil
-}
-
-// stalls adds what keeps a node that leaves with its pool, where a NodeSync reports that its removal is stalled or
-// names the node, and the commands that would end it all the same. Without the right to read NodeSyncs the rest
-// stands by itself.
-func stalls(ctx context.Context, c *clusterAccess, report *whyReport) *whyReport {
-	report.Blocked = reported(ctx, c, report)
-	removals, err := removalsOf(ctx, c, report.Pool)
-	if err != nil {
-		return report
-	}
-	for _, removal := range removals {
-		of := removal.breakGlassOf(report.Node, report.NodeClaim)
-		if removal.Stalled != nil || len(of) > 0 || names(removal.Message, report.Node) || names(removal.Message, "NodeClaim/"+report.NodeClaim) {
-			report.Blocked, report.BreakGlass = summary.WaitsFor(removal.Removal, time.Now()), append(report.BreakGlass, of...)
-		}
-	}
-	return terminates(ctx, c, report)
-}
-
-// terminates adds what a node that has been terminating for longer than expected waits for, and the command that terminates it
-// all the same.
-func terminates(ctx context.Context, c *clusterAccess, report *whyReport) *whyReport {
-	syncs := &v1alpha1.NodeSyncList{}
-	if err := c.List(ctx, syncs, client.InNamespace(c.in(ctx))); err != nil {
-		return report
-	}
-	for i := range syncs.Items {
-		for _, t := range syncs.Items[i].Status.Terminations {
-			if t.Name != report.NodeClaim && (t.Node == "" || t.Node != report.Node) {
-				continue
-			}
-			report.Blocked = summary.OneLine(t.Message)
-			if t.BreakGlass != nil {
-				report.BreakGlass = append(report.BreakGlass, *t.BreakGlass)
-			}
-		}
-	}
-	return report
-}
-
-// reported is what keeps a node by the status of a NodeSync, as `plumbline status` shows it: the policy that denies
-// Karpenter's controller the removal of its finalizer, or what a rollout waits for if that names the node or its
-// NodeClaim. It is empty if no status names a cause, or NodeSyncs cannot be read.
-func reported(ctx context.Context, c *clusterAccess, of *whyReport) string {
-	syncs := &v1alpha1.NodeSyncList{}
-	if err := c.List(ctx, syncs, client.InNamespace(c.in(ctx))); err != nil {
-		return ""
-	}
-	for i := range syncs.Items {
-		sync := &syncs.Items[i]
-		if of.State == claimEnding && conditions.IsTrue(sync, v1alpha1.KarpenterDeniedCondition) {
-			return conditions.GetMessage(sync, v1alpha1.KarpenterDeniedCondition)
-		}
-		if r := sync.Status.Rollout; r != nil && (names(r.Message, of.Node) || names(r.Message, "NodeClaim/"+of.NodeClaim)) {
-			return r.Message
-		}
-	}
-	return ""
-}
-
-// names reports whether a message has a name as a word.
-func names(message, name string) bool {
-	return name != "" && slices.Contains(strings.FieldsFunc(message, func(r rune) bool { return strings.ContainsRune(" ,;:()", r) }), name)
-}
-
-// inputOf is what has outdated a NodeClaim, where its NodeSync says so; nil if it does not, or
-// cannot be read: Karpenter's reason stands there by itself.
-func inputOf(ctx context.Context, c *clusterAccess, claim *karpv1.NodeClaim, reason string) *v1alpha1.DriftInput {
-	syncs := &v1alpha1.NodeSyncList{}
-	if err := c.List(ctx, syncs, client.InNamespace(c.in(ctx))); err != nil {
-		return nil
-	}
-	for i := range syncs.Items {
-		if input := syncs.Items[i].Status.Rollout.InputOf(claim.Labels[karpv1.NodePoolLabelKey], reason, claim.Status.ImageID); input != nil {
-			return input
-		}
-	}
-	return nil
-}
-
-// typeOf is what is known of the instance's type: none before it is launched.
-func (r *whyReport) typeOf() string {
-	known := slices.DeleteFunc([]string{r.InstanceType, r.CapacityType, r.Zone}, func(word string) bool { return word == "" })
-	return cmp.Or(strings.Join(known, ", "), "unknown")
-}
-
-func (r *whyReport) of() string {
-	if r.NodeSync == "" {
-		return ""
-	}
-	return ", of nodesync/" + r.NodeSync
-}
-
-// commit says which commit it ended by, or which one was in force.
-func (r *whyReport) commit() string {
-	commit := render.ShortRevision(r.Revision)
-	switch {
-	case r.ByRevision && r.Cause == recorder.Removed:
-		return commit + ", the first one without the pool"
-	case r.ByRevision:
-		return commit + ", whose rollout was in progress"
-	}
-	return commit + ", in force when the deletion began"
-}
 
 // colourOfCause is red for what nobody has asked for.
 func colourOfCause(cause recorder.Cause) text.Color {

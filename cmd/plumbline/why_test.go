@@ -14,6 +14,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/recorder"
+	"github.com/plumbline-dev/plumbline/reconcile/summary/why"
 )
 
 // ends puts on a server what is recorded of prod: lines as the daemon writes them, and a gap.
@@ -70,8 +71,8 @@ func TestWhy(t *testing.T) {
 		golden(t, "why-"+name+".txt", stamped.ReplaceAllString(got.out, "TIME"))
 	}
 	got := plumbline(t, "why", "i-2", "-o", "json", "--kubeconfig", kubeconfig)
-	var report whyReport
-	if err := json.Unmarshal([]byte(got.out), &report); err != nil || report.Cause != recorder.InstanceGone || report.NodeSync != "prod" || report.State != claimEnded || !report.Drained.IsZero() || report.Pods != nil {
+	var report why.Report
+	if err := json.Unmarshal([]byte(got.out), &report); err != nil || report.Cause != recorder.InstanceGone || report.NodeSync != "prod" || report.State != why.Ended || !report.Drained.IsZero() || report.Pods != nil {
 		t.Errorf("%+v: %v", report, err)
 	}
 	got = plumbline(t, "why", "nobody", "--kubeconfig", kubeconfig)

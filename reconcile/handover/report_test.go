@@ -38,15 +38,15 @@ func TestLook(t *testing.T) {
 		step   handover.Step
 		says   string
 	}{
-		"it begins":             {folder: "apps", step: handover.Mark},
-		"named":                 {folder: "apps", named: []render.Ref{ref("team")}, step: handover.Mark},
-		"named, and not there":  {folder: "apps", named: []render.Ref{ref("other")}, says: "NodePool/other is not in the cluster"},
-		"named, and nobody's":   {folder: "apps", named: []render.Ref{ref("free")}, says: "NodePool/free is applied by no Kustomization of Flux"},
-		"one is in the other":   {folder: "nodes/more", says: "one is in the other"},
-		"the root":              {folder: "", says: "one is in the other"},
-		"nothing is adopted":    {folder: "apps", adopt: v1alpha1.AdoptNever, says: "spec.adopt of nodesync/prod is Never"},
-		"given back to nobody":  {folder: "apps", named: []render.Ref{ref("free")}, back: true, says: "say which one gets it back with --owner"},
-		"given back already":    {folder: "apps", back: true, step: handover.Done},
+		"it begins":            {folder: "apps", step: handover.Mark},
+		"named":                {folder: "apps", named: []render.Ref{ref("team")}, step: handover.Mark},
+		"named, and not there": {folder: "apps", named: []render.Ref{ref("other")}, says: "NodePool/other is not in the cluster"},
+		"named, and nobody's":  {folder: "apps", named: []render.Ref{ref("free")}, says: "NodePool/free is applied by no Kustomization of Flux"},
+		"one is in the other":  {folder: "nodes/more", says: "one is in the other"},
+		"the root":             {folder: "", says: "one is in the other"},
+		"nothing is adopted":   {folder: "apps", adopt: v1alpha1.AdoptNever, says: "spec.adopt of nodesync/prod is Never"},
+		"given back to nobody": {folder: "apps", named: []render.Ref{ref("free")}, back: true, says: "say which one gets it back with --owner"},
+		"given back already":   {folder: "apps", back: true, step: handover.Done},
 	} {
 		sync := &v1alpha1.NodeSync{}
 		sync.Namespace, sync.Name, sync.Spec.Path, sync.Spec.Adopt = "fleet", "prod", "./nodes", c.adopt
