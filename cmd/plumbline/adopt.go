@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -16,7 +15,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/charts/release"
 	"github.com/plumbline-dev/plumbline/provision/charts/survey"
-	"github.com/plumbline-dev/plumbline/provision/karpenter"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -96,9 +95,13 @@ func (o *adoptOptions) adopt(ctx context.Context, kubeconfig *genericclioptions.
 	if err != nil {
 		return nil, err
 	}
-	report, err := surveyFor(ctx, c, git)
-	if err != nil || !o.write || report.Refused != "" || report.Set == nil {
-		return report, err
+	found, err := surveyFor(ctx, c, git)
+	if err != nil {
+		return nil, err
+	}
+	report := &adoptReport{Adoption: found}
+	if !o.write || report.Refused != "" || report.Set == nil {
+		return report, nil
 	}
 	file := filepath.Join(folder, render.FileName)
 	data, err := os.ReadFile(file)
@@ -115,67 +118,23 @@ func (o *adoptOptions) adopt(ctx context.Context, kubeconfig *genericclioptions.
 	return report, nil
 }
 
-// surveyFor looks at the cluster with plumbline.yaml in hand, and moves what it
-// says to where Karpenter is.
-func surveyFor(ctx context.Context, c *clusterAccess, git *render.Karpenter) (*adoptReport, error) {
+// surveyFor looks at the cluster with plumbline.yaml in hand.
+func surveyFor(ctx context.Context, c *clusterAccess, git *render.Karpenter) (*upgrade.Adoption, error) {
 	installer, err := release.NewInstaller(release.InstallerOptions{Config: c.config, Logger: logr.FromContextOrDiscard(ctx), Confine: confined(ctx)})
 	if err != nil {
 		return nil, err
 	}
-	set := adoption{Adopt: true}
-	namespace, version := git.Namespace, git.Version
-	found, err := installer.Survey(ctx, namespace)
+	adoption, err := upgrade.Adopt(git, func(namespace string) (survey.Found, error) { return installer.Survey(ctx, namespace) })
 	if err != nil {
 		return nil, explain(err, "look for Karpenter")
 	}
-	refusal := found.Check(namespace, version, true)
-	if elsewhere := (*survey.ElsewhereError)(nil); errors.As(refusal, &elsewhere) && elsewhere.Namespace != "" {
-		namespace, set.Namespace = elsewhere.Namespace, elsewhere.Namespace
-		if found, err = installer.Survey(ctx, namespace); err != nil {
-			return nil, explain(err, "look for Karpenter")
-		}
-		refusal = found.Check(namespace, version, true)
-	}
-	runs := found.Version(namespace)
-	newer := (*survey.NewerError)(nil)
-	if errors.As(refusal, &newer) || refusal == nil && runs != "" && karpenter.CheckHop(runs, version) != nil {
-		version, set.Version = runs, runs
-		refusal = found.Check(namespace, version, true)
-	}
-	report := &adoptReport{Found: found, Runs: runs, Git: version}
-	if release, ok := found.Release(charts.ControllerChart, namespace); ok {
-		report.ValuesNotInGit = release.ValuesNotIn(git.Values)
-	}
-	switch {
-	case refusal != nil:
-		report.Refused = refusal.Error()
-	case !found.Empty() && (!git.Adopt || set != adoption{Adopt: true}):
-		report.Set = &set
-	}
-	return report, nil
+	return adoption, nil
 }
 
 // adoptReport is what `plumbline adopt` prints.
 type adoptReport struct {
-	survey.Found `json:",inline"`
-	// Runs is the version of the controller that is there; Git is that which
-	// plumbline.yaml says, or will.
-	Runs string `json:"runs,omitempty"`
-	Git  string `json:"version"`
-	// ValuesNotInGit are values of the release that plumbline.yaml has not, or has
-	// otherwise, by their paths.
-	ValuesNotInGit []string `json:"valuesNotInGit,omitempty"`
-	// Set is what plumbline.yaml has to say; nil if it says so.
-	Set     *adoption `json:"set,omitempty"`
-	Refused string    `json:"refused,omitempty"`
-	Written bool      `json:"written"`
-}
-
-// adoption are the fields of plumbline.yaml that it takes.
-type adoption struct {
-	Adopt     bool   `json:"adopt"`
-	Namespace string `json:"namespace,omitempty"`
-	Version   string `json:"version,omitempty"`
+	*upgrade.Adoption
+	Written bool `json:"written"`
 }
 
 // exit says by the exit code whether there is something to do.
@@ -216,12 +175,8 @@ func (r *adoptReport) print(out io.Writer) error {
 	return nil
 }
 
-// asked reports whether plumbline.yaml asks for what was found, and nothing stands in the
-// way.
-func (r *adoptReport) asked() bool { return r.Refused == "" && r.Set == nil }
-
-// printPlanned is what a plan says of it.
-func (r *adoptReport) printPlanned(out io.Writer) {
+// printAdoption is what a plan says of it.
+func printAdoption(out io.Writer, r *upgrade.Adoption) {
 	printFound(out, r.Found)
 	switch {
 	case r.Refused != "":
@@ -250,16 +205,4 @@ func printFound(out io.Writer, found survey.Found) {
 		t.AppendRow([]any{object, orNothing(object.Version), object.Owner})
 	}
 	t.Render()
-}
-
-// String is the lines of plumbline.yaml.
-func (a *adoption) String() string {
-	text := "adopt: true\n"
-	if a.Namespace != "" {
-		text += "namespace: " + a.Namespace + "\n"
-	}
-	if a.Version != "" {
-		text += "version: " + a.Version + "\n"
-	}
-	return text
 }

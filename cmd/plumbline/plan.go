@@ -27,6 +27,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/simulate"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/reconcile/source/flux"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 	"github.com/plumbline-dev/plumbline/redact"
 	"github.com/plumbline-dev/plumbline/render"
 	"github.com/plumbline-dev/plumbline/render/schema"
@@ -171,7 +172,7 @@ func embeddedVersion() string {
 // exit says by the exit code what the Plan would do.
 func (r planReport) exit() error {
 	switch {
-	case r.Refused > 0, r.Stopped != "", r.ChartsRefused != "", r.Adoption != nil && !r.Adoption.asked(), r.Upgrade != nil && r.Upgrade.Refused != "":
+	case r.Refused > 0, r.Stopped != "", r.ChartsRefused != "", r.Adoption != nil && !r.Adoption.Asked(), r.Upgrade != nil && r.Upgrade.Refused != "":
 		return &exitError{code: exitFailed}
 	case r.Held > 0:
 		return &exitError{code: exitHeld}
@@ -188,14 +189,14 @@ type planReport struct {
 	// Offline reports whether the comparison is with nothing: effects on nodes are not known.
 	Offline bool `json:"offline,omitempty"`
 	// Pace is how fast Karpenter may replace the nodes that the changes outdate, by NodePool.
-	Pace []paceReport `json:"pace,omitempty"`
+	Pace []review.Pace `json:"pace,omitempty"`
 	// Pods are those on the nodes that a change or a removal touches, by its object.
-	Pods []podsReport `json:"pods,omitempty"`
+	Pods []review.Pods `json:"pods,omitempty"`
 	// Upgrade is what a change of Karpenter's version does to nodes.
 	Upgrade *upgradeForecast `json:"upgrade,omitempty"`
 	// Adoption is what other tools have installed of Karpenter, and what comes of it.
-	Adoption *adoptReport `json:"adoption,omitempty"`
-	Warnings []string     `json:"warnings,omitempty"`
+	Adoption *upgrade.Adoption `json:"adoption,omitempty"`
+	Warnings []string          `json:"warnings,omitempty"`
 	// WhatIf is where pods would go, where that was asked for.
 	WhatIf *whatIfReport `json:"whatIf,omitempty"`
 	// Stopped is why the daemon does nothing of the commit. Waits reports that it goes on by
@@ -218,25 +219,15 @@ type planReport struct {
 
 func newPlanReport(p *planned) planReport {
 	r := planReport{Plan: p.Document(p.live), Offline: p.offline, Upgrade: p.upgrade, Adoption: p.adoption, Warnings: p.Warnings, Stopped: p.stopped, Waits: p.waits, Charts: p.charts, ChartsRefused: p.chartsRefused, Digest: p.Digest}
+	r.Held, r.Refused = review.Counts(p.Plan)
 	for _, c := range p.Changes {
 		r.Warnings = append(r.Warnings, c.Warnings...)
-		if c.Err != nil {
-			r.Refused++
-		}
-		if c.Action == plan.Hold {
-			r.Held++
-		}
 	}
 	if p.Frozen.Message != "" && len(p.Removals) > 0 {
 		r.Warnings = append(r.Warnings, "removals wait: "+p.Frozen.Message)
 	}
 	r.Approve, r.Approval = p.approve, p.approval
-	r.Pace, r.Pods, r.WhatIf = p.paces(), p.pods, p.whatIf
-	for _, c := range p.Removals {
-		if c.Held {
-			r.Held++
-		}
-	}
+	r.Pace, r.Pods, r.WhatIf = review.Paces(p.Plan, p.live, p.removal, time.Now()), p.pods, p.whatIf
 	return r
 }
 
@@ -389,7 +380,7 @@ type planned struct {
 	upgrade *upgradeForecast
 	// adoption is what there is of Karpenter that another tool has installed; nil if there
 	// is nothing.
-	adoption *adoptReport
+	adoption *upgrade.Adoption
 	// stopped is why the daemon does nothing of the commit, and waits reports that it goes on by
 	// itself. chartsRefused is why it leaves the charts as they are and applies the definitions.
 	stopped, chartsRefused string
@@ -404,7 +395,7 @@ type planned struct {
 	// removal is how entries leave that the commit removes.
 	removal v1alpha1.RemovalPolicy
 	// pods are those on the nodes that are touched, by object.
-	pods []podsReport
+	pods []review.Pods
 	// taken is the snapshot that the comparison is with; nil if it is with a cluster.
 	taken *simulate.Capture
 	// whatIf is where pods would go; nil if nobody asks.
@@ -445,7 +436,9 @@ func (o *planOptions) planCommit(ctx context.Context, c *clusterAccess, sync *v1
 	whole := &planned{Plan: seen.Plan, stopped: words(seen.Stopped, hidden), chartsRefused: words(seen.ChartsRefused, hidden), charts: hidden.Hide(seen.ChartsChange), waits: waits(seen.Stopped), live: seen.Live, removal: seen.Removal}
 	if seen.Plan != nil {
 		whole.seePods(ctx, c, step.Now)
-		whole.noteLanding(sync.Spec.Guard, o.whatIf.on && o.aws)
+		if warning := review.NotSimulated(whole.Plan, whole.pods, sync.Spec.Guard, o.whatIf.on && o.aws); warning != "" {
+			whole.Warnings = append(whole.Warnings, warning)
+		}
 		whole.seeHeld(sync)
 	}
 	if whole.Plan == nil {

@@ -17,11 +17,10 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/plan/planjson"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
+	"github.com/plumbline-dev/plumbline/reconcile/review"
 	"github.com/plumbline-dev/plumbline/redact"
 )
 
@@ -100,7 +99,7 @@ func code(words string) string { return report.Code(oneLine(words)) }
 // printCharts says what becomes of Karpenter's charts.
 func (r planReport) printCharts(out io.Writer) {
 	if r.Adoption != nil {
-		r.Adoption.printPlanned(out)
+		printAdoption(out, r.Adoption)
 	}
 	if r.Charts != "" {
 		fmt.Fprintln(out, redact.Visible(r.Charts))
@@ -116,7 +115,7 @@ func (r planReport) table(out io.Writer, paint painter, quote func(string) strin
 		return r.offlineTable(out, paint)
 	}
 	t := newFittedTable(painted(out), "ACTION", "OBJECT", "EFFECT", "NODES", "WHAT")
-	targets := r.targets()
+	targets := review.Targets(r.Plan)
 	for _, c := range r.Changes {
 		if targets[c.Object] && c.Action == string(plan.Create) {
 			continue // the row of the move names it
@@ -140,17 +139,6 @@ func (r planReport) table(out io.Writer, paint painter, quote func(string) strin
 		t.AppendRow([]any{paint(action, colour), redact.Visible(plan.Moved(removal.Object, removal.MovesTo)), effect, nodes, quote(cmp.Or(removal.Message, why))})
 	}
 	return t
-}
-
-// targets are the objects to which others move.
-func (r planReport) targets() map[string]bool {
-	found := map[string]bool{}
-	for _, removal := range r.Removals {
-		for _, name := range removal.MovesTo {
-			found[removal.Kind+"/"+name] = found[removal.Kind+"/"+name] || !removal.Held
-		}
-	}
-	return found
 }
 
 // offlineTable has what is known without a cluster.
@@ -180,59 +168,24 @@ func (r planReport) printFields(out io.Writer, paint painter) {
 	}
 }
 
-// tally is how many objects a Plan does what to, and on how many nodes.
-type tally struct {
-	actions map[plan.Action]int
-	removed int
-	moved   int
-	nodes   int
-	// most reports whether nodes is the most that it can be.
-	most bool
-}
-
-func (r planReport) tally() tally {
-	t := tally{actions: map[plan.Action]int{}}
-	targets := r.targets()
-	for _, c := range r.Changes {
-		if !targets[c.Object] || c.Action != string(plan.Create) {
-			t.actions[plan.Action(c.Action)]++
-		}
-		if c.Action != string(plan.Hold) && plan.Effect(c.Effect).Disrupts() {
-			t.nodes, t.most = t.nodes+c.Nodes, t.most || c.UpTo
-		}
-	}
-	for _, removal := range r.Removals {
-		if removal.Held {
-			t.actions[plan.Hold]++
-			continue
-		}
-		if t.nodes += removal.Nodes; len(removal.MovesTo) > 0 {
-			t.moved++
-		} else {
-			t.removed++
-		}
-	}
-	return t
-}
-
 // summary counts what is done, in one line; empty if something else has said what becomes of the
 // commit.
 func (r planReport) summary() string {
-	t := r.tally()
+	t := review.TallyOf(r.Plan)
 	var words []string
 	for _, one := range []struct {
 		n    int
 		what string
 	}{
-		{t.actions[plan.Create], "to create"},
-		{t.actions[plan.Update], "to change"},
-		{t.actions[plan.Adopt] + t.actions[plan.TakeBack], "to adopt"},
-		{t.moved, "to move"},
-		{t.removed, "to remove"},
-		{t.actions[plan.Hold], "held"},
-		{t.actions[plan.Wait], "waiting"},
-		{t.actions[plan.Drifted], "drifted"},
-		{t.actions[plan.Conflict] + t.actions[plan.Refuse], "refused"},
+		{t.Actions[plan.Create], "to create"},
+		{t.Actions[plan.Update], "to change"},
+		{t.Actions[plan.Adopt] + t.Actions[plan.TakeBack], "to adopt"},
+		{t.Moved, "to move"},
+		{t.Removed, "to remove"},
+		{t.Actions[plan.Hold], "held"},
+		{t.Actions[plan.Wait], "waiting"},
+		{t.Actions[plan.Drifted], "drifted"},
+		{t.Actions[plan.Conflict] + t.Actions[plan.Refuse], "refused"},
 	} {
 		if one.n > 0 {
 			words = append(words, fmt.Sprintf("%d %s", one.n, one.what))
@@ -248,10 +201,10 @@ func (r planReport) summary() string {
 		return strings.Join(words, ", ") + "; compared with nothing, --against NODESYNC compares with a cluster"
 	}
 	upTo := ""
-	if t.most {
+	if t.UpTo {
 		upTo = "up to "
 	}
-	return strings.Join(words, ", ") + fmt.Sprintf("; %s%d %s", upTo, t.nodes, english.PluralWord(t.nodes, "node drains or is replaced", "nodes drain or are replaced"))
+	return strings.Join(words, ", ") + fmt.Sprintf("; %s%d %s", upTo, t.Nodes, english.PluralWord(t.Nodes, "node drains or is replaced", "nodes drain or are replaced"))
 }
 
 // painter colours a word on a terminal.
@@ -298,10 +251,10 @@ func colourOf(action plan.Action) text.Color {
 func (r planReport) beside() []string {
 	var lines []string
 	for _, pace := range r.Pace {
-		lines = append(lines, pace.lines...)
+		lines = append(lines, pace.Lines...)
 	}
 	for _, pods := range r.Pods {
-		lines = append(lines, pods.lines()...)
+		lines = append(lines, pods.Lines()...)
 	}
 	for _, c := range r.Changes {
 		lines = append(lines, c.Notes...)
@@ -349,83 +302,12 @@ func orNothing(value string) string {
 	return value
 }
 
-// paceReport is how fast Karpenter may replace the nodes of a NodePool, or how fast they end.
-type paceReport struct {
-	Pool string `json:"pool"`
-	// Nodes is how many are outdated or end, Of how many there are, and AtATime how many of them the
-	// disruption budgets, or spec.removal, allow to go at a time; 0 where none may. Leaves reports that the
-	// pool leaves.
-	Nodes   int  `json:"nodes"`
-	Of      int  `json:"of"`
-	AtATime int  `json:"atATime"`
-	Leaves  bool `json:"leaves,omitempty"`
-	// Rounds is the least number of rounds, and From when the first can begin, where that is later.
-	Rounds int `json:"rounds"`
-	// UpTo reports whether Nodes and Rounds are at most those, as AWS decides which nodes are outdated. AtLeast
-	// is about how long the rounds take at least, by the fastest launch of the pool's nodes; 0 where
-	// it is not known.
-	UpTo    bool       `json:"upTo,omitempty"`
-	AtLeast int        `json:"atLeastSeconds,omitempty"`
-	From    *time.Time `json:"from,omitempty"`
-	// Windows are when the budgets allow a replacement in the next 30 days, where that is not all the
-	// time.
-	Windows []plan.Window `json:"windows,omitempty"`
-	lines   []string
-}
-
-// paces are those of a Plan.
-func (p *planned) paces() []paceReport {
-	var found []paceReport
-	now := time.Now()
-	for _, pace := range append(plan.Paces(p.Changes, p.live, now), plan.RemovalPaces(p.Removals, p.removal)...) {
-		r := paceReport{Pool: pace.Pool, Leaves: pace.Leaves, Nodes: pace.Nodes, Of: pace.Of, AtATime: cmp.Or(pace.Allowed.Now, pace.Allowed.Next), Rounds: pace.Rounds(), UpTo: pace.UpTo, AtLeast: int(pace.AtLeast().Seconds()), Windows: pace.Windows, lines: []string{pace.Words(now)}}
-		if !pace.Allowed.At.IsZero() {
-			r.From = &pace.Allowed.At
-		}
-		if words := pace.WindowWords(now); words != "" {
-			r.lines = append(r.lines, words)
-		}
-		found = append(found, r)
-	}
-	return found
-}
-
-// podsReport is what becomes of the pods on the nodes that a change or a removal touches.
-type podsReport struct {
-	Object string `json:"object"`
-	// UpTo reports whether not all of these nodes need be touched.
-	UpTo bool `json:"upTo,omitempty"`
-	plan.Impact
-}
-
-// lines say it to people.
-func (r podsReport) lines() []string {
-	prefix := r.Object + ": "
-	if r.UpTo {
-		prefix += "up to "
-	}
-	var lines []string
-	for _, words := range r.Words() {
-		lines = append(lines, prefix+words)
-		prefix = r.Object + ": "
-	}
-	return lines
-}
-
 // seePods reads what runs on the nodes that the Plan touches, with the user's rights; the daemon reads
 // no pods for a plan. What may not be read is a warning.
 func (p *planned) seePods(ctx context.Context, c client.Reader, now time.Time) {
 	document := p.Document(p.live)
-	nodes := map[string]map[string]bool{}
-	for i := range document.Changes {
-		if change := &document.Changes[i]; plan.Effect(change.Effect).Disrupts() {
-			nodes[change.Object] = nodesOn(change.NodeClaims)
-		}
-	}
-	for i := range document.Removals {
-		nodes[document.Removals[i].Object] = nodesOn(document.Removals[i].NodeClaims)
-	}
-	if !anyNode(nodes) {
+	touched := review.Touched(document)
+	if !touched.Any() {
 		return
 	}
 	pods, budgets := &corev1.PodList{}, &policyv1.PodDisruptionBudgetList{}
@@ -437,48 +319,5 @@ func (p *planned) seePods(ctx context.Context, c client.Reader, now time.Time) {
 		p.Warnings = append(p.Warnings, "what runs on these nodes is unavailable: "+explain(err, "list pods and PodDisruptionBudgets").Error()+": ask for the right to list both in all namespaces")
 		return
 	}
-	see := func(object string, upTo bool) {
-		if impact := plan.WorkloadsOf(nodes[object], pods.Items, budgets.Items, now); impact.Pods > 0 {
-			p.pods = append(p.pods, podsReport{Object: object, UpTo: upTo, Impact: impact})
-		}
-	}
-	for i := range document.Changes {
-		see(document.Changes[i].Object, document.Changes[i].UpTo)
-	}
-	for i := range document.Removals {
-		see(document.Removals[i].Object, false)
-	}
-}
-
-// noteLanding says of removals with pods that the daemon simulates where these go before it begins, where this plan does not.
-func (p *planned) noteLanding(guard v1alpha1.Guard, simulates bool) {
-	if simulates || !guard.UnschedulablePods.Holds() {
-		return
-	}
-	moved := slices.DeleteFunc(p.Lands(), func(pool string) bool {
-		return !slices.ContainsFunc(p.pods, func(r podsReport) bool { return r.Object == pool })
-	})
-	if len(moved) > 0 {
-		p.Warnings = append(p.Warnings, fmt.Sprintf("where the pods of %s go is simulated before the removal begins or can be approved, and it is held where one finds no place: --what-if --aws simulates it now", finding.Some(moved)))
-	}
-}
-
-// nodesOn are the Nodes of NodeClaims, by name.
-func nodesOn(claims []planjson.NodeClaim) map[string]bool {
-	nodes := map[string]bool{}
-	for _, c := range claims {
-		if c.Node != "" {
-			nodes[c.Node] = true
-		}
-	}
-	return nodes
-}
-
-func anyNode(of map[string]map[string]bool) bool {
-	for _, nodes := range of {
-		if len(nodes) > 0 {
-			return true
-		}
-	}
-	return false
+	p.pods = touched.Pods(document, pods.Items, budgets.Items, now)
 }

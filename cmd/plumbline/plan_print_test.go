@@ -21,6 +21,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/plan/planjson"
+	"github.com/plumbline-dev/plumbline/reconcile/review"
 	"github.com/plumbline-dev/plumbline/redact"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -160,9 +161,9 @@ func TestAPlanSaysThatTheDaemonSimulates(t *testing.T) {
 				test.change(p)
 			}
 			p.seePods(t.Context(), c, time.Now())
-			p.noteLanding(v1alpha1.Guard{UnschedulablePods: test.guard}, test.simulates)
-			if says := slices.ContainsFunc(p.Warnings, func(w string) bool { return strings.HasPrefix(w, "where the pods of NodePool/batch go is simulated") }); says != test.says {
-				t.Errorf("%q", p.Warnings)
+			warning := review.NotSimulated(p.Plan, p.pods, v1alpha1.Guard{UnschedulablePods: test.guard}, test.simulates)
+			if says := strings.HasPrefix(warning, "where the pods of NodePool/batch go is simulated"); says != test.says || !says && warning != "" {
+				t.Errorf("%q", warning)
 			}
 		})
 	}

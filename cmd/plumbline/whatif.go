@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -127,7 +125,7 @@ func (o *planOptions) planSnapshot(ctx context.Context, folder string) (*planned
 		return nil, fmt.Errorf("read the snapshot %s: %w", o.whatIf.snapshot, err)
 	}
 	live.Served = true
-	owner, err := o.ownerIn(live)
+	owner, err := review.OwnerIn(live, o.against)
 	if err != nil {
 		return nil, err
 	}
@@ -155,25 +153,6 @@ func userDataOf(set *render.Set) func(class string) string {
 		}
 		return ""
 	}
-}
-
-// ownerIn is the NodeSync whose definitions a snapshot has: that of --against, or the only one.
-func (o *planOptions) ownerIn(live plan.Live) (plan.Owner, error) {
-	owners := map[plan.Owner]bool{}
-	for _, object := range live.Objects {
-		if owner, named := plan.OwnerNamed(object); named && (o.against == "" || o.against == owner.Name) {
-			owners[owner] = true
-		}
-	}
-	switch found := slices.Collect(maps.Keys(owners)); {
-	case len(found) == 1:
-		return found[0], nil
-	case len(found) > 1:
-		return plan.Owner{}, errors.New("the snapshot has definitions of several NodeSyncs: say which with --against")
-	case o.against != "":
-		return plan.Owner{}, fmt.Errorf("the snapshot has no definition of NodeSync %s", o.against)
-	}
-	return plan.Owner{}, nil
 }
 
 // mostPods is how many pods are listed; -o json has all.
