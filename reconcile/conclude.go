@@ -75,7 +75,7 @@ func (r *reconciliation) recordTerminations(revision string, due []plan.Change) 
 func (r *reconciliation) conclusion(out *outcome) *status.Step {
 	git := &out.evaluation.Desired
 	tools, work := r.conclusionTools(), out.Work
-	work.Durations = r.trace
+	work.Durations = r.trace.Timings
 	tools.History = fetch.Branch{Step: r.sourceStep(), Read: git.Read(&r.memory.desired)}
 	return &status.Step{
 		Tools: tools, Found: r.found(out), Work: work, Set: git.Set,

@@ -6,6 +6,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/evaluate"
 	"github.com/plumbline-dev/plumbline/reconcile/removal"
 	"github.com/plumbline-dev/plumbline/reconcile/step"
 )
@@ -14,18 +15,18 @@ import (
 // everything as it is. Git is not read.
 func (r *reconciliation) end(ctx context.Context) (done, error) {
 	if !r.sync.Drains() {
-		return inSteps(ctx, r, done{}, []phaseStep[done]{{step.See, r.seesLive}, {step.Orphan, r.removes((*removal.Step).Orphan)}})
+		return step.All(ctx, r.trace, done{}, []step.Of[done]{{Name: step.See, Do: r.seesLive}, {Name: step.Orphan, Do: r.removes((*removal.Step).Orphan)}})
 	}
-	return inSteps(ctx, r, done{}, []phaseStep[done]{
-		{step.Drainable, r.removes((*removal.Step).Drainable)},
-		{step.See, r.seesLive},
-		{step.SeeVanished, evaluates(r.seeVanished)},
-		{step.VerifyCloud, observes(r.verifyCloud)},
-		{step.SeeCollision, observes(r.seeCollision)},
-		{step.SeeController, r.seeController},
-		{step.MakePlan, evaluates(r.makePlan)},
-		{step.Drain, r.removes((*removal.Step).Drain)},
-		{step.FinishDrained, r.removes((*removal.Step).FinishDrained)},
+	return step.All(ctx, r.trace, done{}, []step.Of[done]{
+		{Name: step.Drainable, Do: r.removes((*removal.Step).Drainable)},
+		{Name: step.See, Do: r.seesLive},
+		{Name: step.SeeVanished, Do: r.plans(evaluate.Inputs.SeeVanished)},
+		{Name: step.VerifyCloud, Do: observes(r.verifyCloud)},
+		{Name: step.SeeCollision, Do: observes(r.seeCollision)},
+		{Name: step.SeeController, Do: r.seeController},
+		{Name: step.MakePlan, Do: r.plans(evaluate.Inputs.MakePlan)},
+		{Name: step.Drain, Do: r.removes((*removal.Step).Drain)},
+		{Name: step.FinishDrained, Do: r.removes((*removal.Step).FinishDrained)},
 	})
 }
 
@@ -44,10 +45,12 @@ func observes(do func(context.Context, revision, observed) (observed, error)) fu
 	}
 }
 
-// evaluates takes a step of the third phase.
-func evaluates(do func(context.Context, evaluation) (evaluation, error)) func(context.Context, done) (done, error) {
+// plans takes a step of the third phase.
+func (r *reconciliation) plans(do func(evaluate.Inputs, context.Context, evaluate.Evaluation) (evaluate.Evaluation, error)) func(context.Context, done) (done, error) {
 	return func(ctx context.Context, d done) (_ done, err error) {
-		d.evaluation, err = do(ctx, d.evaluation)
+		d.evaluation, err = r.evaluates(ctx, d.evaluation, func(ctx context.Context, in evaluate.Inputs, ev evaluate.Evaluation) (evaluate.Evaluation, error) {
+			return do(in, ctx, ev)
+		})
 		return d, err
 	}
 }

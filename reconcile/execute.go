@@ -51,7 +51,7 @@ func (d *done) account() *cloud.Verdict {
 
 // execute installs the charts, applies what has changed, looks at what nodes do since, and takes removals one step further.
 func (r *reconciliation) execute(ctx context.Context, ev evaluation) (done, error) {
-	d, err := take(ctx, r, step.InstallCharts, func(ctx context.Context) (done, error) { return r.installCharts(ctx, ev) })
+	d, err := step.Take(ctx, r.trace, step.InstallCharts, func(ctx context.Context) (done, error) { return r.installCharts(ctx, ev) })
 	if err != nil {
 		return d, err
 	}
@@ -59,19 +59,19 @@ func (r *reconciliation) execute(ctx context.Context, ev evaluation) (done, erro
 		d.Wait("the teardown", "plumbline teardown has Karpenter's controller run again, and nothing else is applied")
 		return d, nil
 	}
-	return inSteps(ctx, r, d, []phaseStep[done]{
-		{step.Announce, r.announce},
-		{step.RecordNames, r.removesServed((*removal.Step).RecordNames)},
-		{step.ApplyPlan, r.applyPlan},
-		{step.Observe, r.seeReady},
-		{step.RecordApplied, r.removesServed((*removal.Step).RecordApplied)},
-		{step.SeeLaunches, r.seeLaunches},
-		{step.SeeNodeDrift, r.seeNodeDrift},
-		{step.SeeRollout, r.seeRollout},
-		{step.SeeInstances, r.seeInstances},
-		{step.SeeTerminations, r.seeTerminations},
-		{step.SettleCharts, r.settleCharts},
-		{step.Remove, r.removesServed((*removal.Step).Run)},
+	return step.All(ctx, r.trace, d, []step.Of[done]{
+		{Name: step.Announce, Do: r.announce},
+		{Name: step.RecordNames, Do: r.removesServed((*removal.Step).RecordNames)},
+		{Name: step.ApplyPlan, Do: r.applyPlan},
+		{Name: step.Observe, Do: r.seeReady},
+		{Name: step.RecordApplied, Do: r.removesServed((*removal.Step).RecordApplied)},
+		{Name: step.SeeLaunches, Do: r.seeLaunches},
+		{Name: step.SeeNodeDrift, Do: r.seeNodeDrift},
+		{Name: step.SeeRollout, Do: r.seeRollout},
+		{Name: step.SeeInstances, Do: r.seeInstances},
+		{Name: step.SeeTerminations, Do: r.seeTerminations},
+		{Name: step.SettleCharts, Do: r.settleCharts},
+		{Name: step.Remove, Do: r.removesServed((*removal.Step).Run)},
 	})
 }
 
@@ -110,7 +110,7 @@ func (r *reconciliation) installCharts(ctx context.Context, ev evaluation) (done
 
 // installs takes one step of the charts: they are installed as Git says, or the release that is installed is looked at.
 func (r *reconciliation) installs(ctx context.Context, d done, do func(*upgrade.Step, context.Context) (upgrade.Installed, error)) (_ done, err error) {
-	work := r.chartStep(&d.evaluation)
+	work := r.chartStep(d.evaluation)
 	work.Confirm = func(ctx context.Context) (err error) {
 		d, err = r.confirmAccount(ctx, d)
 		return err
@@ -161,7 +161,7 @@ func (r *reconciliation) applyPlan(ctx context.Context, d done) (done, error) {
 // notePartlyApplied records that something of this revision is, or is about to be, written: a HEAD that is older than it lacks what was not taken out of Git.
 func (r *reconciliation) notePartlyApplied(ev evaluation) {
 	if ev.Plan.Doubt == nil {
-		r.sync.Status.PartlyAppliedRevision = r.revisionOf(&ev)
+		r.sync.Status.PartlyAppliedRevision = r.revisionOf(ev.revision)
 	}
 }
 
@@ -208,10 +208,10 @@ func (r *reconciliation) removes(do removing) func(context.Context, done) (done,
 func (r *reconciliation) removalStep(d *done) *removal.Step {
 	ev := &d.evaluation
 	cluster, region := ev.Desired.Cluster(r.sync.Status.Karpenter)
-	planning, revision := r.policyStep(ev), r.revisionOf(ev)
+	planning, revision := r.policyStep(*ev), r.revisionOf(ev.revision)
 	return &removal.Step{
 		Tools: removal.Tools{
-			Client: r.Client, Uncached: r.Uncached, Nodes: r.Nodes, Log: r.controllerLog, Gate: r.chartStep(ev).On, Denied: r.denied,
+			Client: r.Client, Uncached: r.Uncached, Nodes: r.Nodes, Log: r.controllerLog, Gate: r.chartStep(*ev).On, Denied: r.denied,
 			EC2:      func(ctx context.Context, region string) (removal.EC2, error) { return r.cloud()(ctx, region) },
 			AskEvery: r.Settings.CloudInterval, StillLeader: r.Settings.StillLeader, Reached: r.Points.Phase,
 		},

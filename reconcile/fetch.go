@@ -29,10 +29,10 @@ type revision struct {
 // fetch takes the newest commit, or the last one where none is due, checks its signatures before anything of it is read, and
 // reads plumbline.yaml.
 func (r *reconciliation) fetch(ctx context.Context) (revision, error) {
-	return inSteps(ctx, r, revision{}, []phaseStep[revision]{
-		{step.Fetch, func(ctx context.Context, _ revision) (revision, error) { return r.fetchSource(ctx) }},
-		{step.Verify, r.verify},
-		{step.Configure, r.configure},
+	return step.All(ctx, r.trace, revision{}, []step.Of[revision]{
+		{Name: step.Fetch, Do: func(ctx context.Context, _ revision) (revision, error) { return r.fetchSource(ctx) }},
+		{Name: step.Verify, Do: r.verify},
+		{Name: step.Configure, Do: r.configure},
 	})
 }
 
@@ -57,8 +57,7 @@ func (r *reconciliation) verify(ctx context.Context, rev revision) (revision, er
 
 // configure reads plumbline.yaml.
 func (r *reconciliation) configure(ctx context.Context, rev revision) (revision, error) {
-	ev := evaluation{revision: rev}
-	err := r.desires(ctx, &ev, (*evaluate.DesiredStep).Configure)
+	ev, err := r.evaluates(ctx, evaluation{revision: rev}, evaluate.Configure)
 	rev.Config = ev.Desired
 	rev.Join(ev.Findings)
 	return rev, err
@@ -77,7 +76,9 @@ func (r *reconciliation) prepare(ctx context.Context) {
 		rev, err = r.verify(ctx, rev)
 	}
 	if err == nil {
-		_ = r.desiredStep(&evaluation{revision: rev}).Prepare(ctx)
+		work := r.wanted(rev)
+		work.Desired = &evaluate.Desired{}
+		_ = work.Prepare(ctx)
 	}
 }
 

@@ -91,7 +91,7 @@ func (r *reconciliation) classNotReadySince(ctx context.Context, name string) ti
 
 // seeController reads whether Karpenter's controller is alive.
 func (r *reconciliation) seeController(ctx context.Context, d done) (_ done, err error) {
-	if d.Charts.Controller, d.Charts.Alive, err = r.chartStep(&d.evaluation).Controller(ctx); err != nil {
+	if d.Charts.Controller, d.Charts.Alive, err = r.chartStep(d.evaluation).Controller(ctx); err != nil {
 		return d, err
 	}
 	return r.seeHeartbeat(ctx, d), nil
@@ -136,7 +136,7 @@ func (r *reconciliation) elects(ctx context.Context) bool {
 func (r *reconciliation) seeLaunches(ctx context.Context, d done) (_ done, err error) {
 	live := d.evaluation.Live
 	pools := rollout.Pools(d.evaluation.Desired.Set, live.Objects)
-	look := rollout.Launches{Known: r.Nodes.Launches, Events: r.Nodes.Uncached, Now: r.now, Retry: r.sync.GetRetryInterval(), Claims: live.NodeClaims, Off: r.chartStep(&d.evaluation).Off}
+	look := rollout.Launches{Known: r.Nodes.Launches, Events: r.Nodes.Uncached, Now: r.now, Retry: r.sync.GetRetryInterval(), Claims: live.NodeClaims, Off: r.chartStep(d.evaluation).Off}
 	d.Nodes.LaunchFailures, err = look.See(ctx, pools, &d.Findings)
 	d.Nodes.SawLaunches = err == nil
 	return d, err
@@ -177,7 +177,7 @@ func (r *reconciliation) brake(ctx context.Context, d done, inForce bool) (done,
 	d.Nodes.Restored = look.Restored
 	d.Nodes.SawRollout = d.Charts.Controller.Ready || d.Nodes.Rollout != nil
 	stop := rollout.BrakeStep{
-		Writer: r.Nodes.Client, Secrets: r.Uncached, StillLeader: r.Settings.StillLeader, Grants: r.Settings.Grants, Launches: r.Nodes.Launches, Gate: r.chartStep(ev).On, Holds: &r.memory.holds,
+		Writer: r.Nodes.Client, Secrets: r.Uncached, StillLeader: r.Settings.StillLeader, Grants: r.Settings.Grants, Launches: r.Nodes.Launches, Gate: r.chartStep(*ev).On, Holds: &r.memory.holds,
 		Sync: r.sync, Set: ev.Desired.Set, Live: ev.Live, Changes: ev.Plan.Changes,
 		Rollout: d.Nodes.Rollout, Outdated: look.Outdated, Unknown: look.Unknown, Frozen: ev.Plan.Frozen, InForce: inForce, Now: r.now,
 		EC2: func(ctx context.Context, region string) (rollout.BrakeEC2, error) { return r.cloud()(ctx, region) },
@@ -196,7 +196,7 @@ func (r *reconciliation) rollouts(d *done) *rollout.Rollouts {
 	return &rollout.Rollouts{
 		Live: live, Pools: rollout.Pools(set, live.Objects), Leaving: leavingPools(r.sync.Status.Removals, live.Objects), Classes: rollout.Classes(set, live.Objects), Events: r.Nodes.Uncached,
 		CABundle: r.Settings.CABundle(), DaemonSets: r.view.DaemonSetsOf(live.NodeClaims, r.now, r.sync.GetRetryInterval()),
-		Before: r.sync.Status.Rollout, Said: r.before.Status.Rollout, Changes: ev.Plan.Changes, Revision: r.revisionOf(ev), Applied: r.before.Status.LastAppliedRevision,
+		Before: r.sync.Status.Rollout, Said: r.before.Status.Rollout, Changes: ev.Plan.Changes, Revision: r.revisionOf(ev.revision), Applied: r.before.Status.LastAppliedRevision,
 		Now: r.now, LaunchFailures: d.Nodes.LaunchFailures, Memory: &r.memory.rollout,
 		EC2: func(ctx context.Context) (rollout.EC2, error) { return r.cloud()(ctx, region) },
 	}
@@ -286,15 +286,15 @@ func (r *reconciliation) attend(ctx context.Context, out outcome) outcome {
 func (r *reconciliation) lookInForce(ctx context.Context, d done, brakes bool) (done, error) {
 	d.Findings, d.Nodes = finding.Findings{}, nodesSeen{Rollout: d.Nodes.Rollout}
 	d.evaluation.Desired.Karpenter = nil // HEAD's may be another version, in another region
-	return inSteps(ctx, r, d, []phaseStep[done]{
-		{step.See, func(ctx context.Context, d done) (done, error) {
+	return step.All(ctx, r.trace, d, []step.Of[done]{
+		{Name: step.See, Do: func(ctx context.Context, d done) (done, error) {
 			seen, err := r.seeLive(ctx)
 			d.Join(seen.Findings)
 			d.evaluation.Live = seen.Live
 			return d, err
 		}},
-		{step.SeeController, r.seeController},
-		{step.SeeRollout, func(ctx context.Context, d done) (_ done, err error) {
+		{Name: step.SeeController, Do: r.seeController},
+		{Name: step.SeeRollout, Do: func(ctx context.Context, d done) (_ done, err error) {
 			ev := &d.evaluation
 			ev.Desired.Set, ev.Plan.Plan, err = plan.InForce(ev.Live, plan.PolicyOf(r.sync, nil, nil), r.now)
 			if err == nil && brakes {
@@ -302,7 +302,7 @@ func (r *reconciliation) lookInForce(ctx context.Context, d done, brakes bool) (
 			}
 			return d, err
 		}},
-		{step.SeeInstances, func(ctx context.Context, d done) (done, error) {
+		{Name: step.SeeInstances, Do: func(ctx context.Context, d done) (done, error) {
 			if d.account() == nil { // the reconcile has failed before it verified the account
 				seen := r.verifyAccount(ctx, d.evaluation.Desired, observed{Live: d.evaluation.Live})
 				d.Join(seen.Findings)
@@ -310,6 +310,6 @@ func (r *reconciliation) lookInForce(ctx context.Context, d done, brakes bool) (
 			}
 			return r.seeInstances(ctx, d)
 		}},
-		{step.SeeTerminations, r.seeTerminations},
+		{Name: step.SeeTerminations, Do: r.seeTerminations},
 	})
 }

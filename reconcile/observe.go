@@ -36,10 +36,10 @@ func (r *reconciliation) observe(ctx context.Context, rev revision) (observed, e
 	of := func(do func(context.Context, revision, observed) (observed, error)) func(context.Context, observed) (observed, error) {
 		return func(ctx context.Context, obs observed) (observed, error) { return do(ctx, rev, obs) }
 	}
-	return inSteps(ctx, r, observed{}, []phaseStep[observed]{
-		{step.See, func(ctx context.Context, _ observed) (observed, error) { return r.seeLive(ctx) }},
-		{step.VerifyCloud, of(r.verifyCloud)},
-		{step.SeeCollision, of(r.seeCollision)},
+	return step.All(ctx, r.trace, observed{}, []step.Of[observed]{
+		{Name: step.See, Do: func(ctx context.Context, _ observed) (observed, error) { return r.seeLive(ctx) }},
+		{Name: step.VerifyCloud, Do: of(r.verifyCloud)},
+		{Name: step.SeeCollision, Do: of(r.seeCollision)},
 	})
 }
 

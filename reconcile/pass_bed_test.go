@@ -57,9 +57,9 @@ func (p *pass) outcome() outcome {
 			Rollout: p.Rollout, PoolRollouts: p.PoolRollouts, Restored: p.Restored, SawRollout: p.SawRollout, Instances: p.Instances, Terminations: p.Terminations,
 		},
 		evaluation: evaluation{
-			revision: revision{Snapshot: p.snapshot, Unfetched: p.Unfetched, Unverified: p.Unverified, Config: p.want},
-			observed: observed{Live: p.live, Unserved: p.Unserved, Account: p.account, Collision: p.Collision, SawCollision: p.SawAccount},
-			Desired:  p.want, Live: p.live, Plan: p.plan, NotUpgraded: p.NotUpgraded,
+			revision:   revision{Snapshot: p.snapshot, Unfetched: p.Unfetched, Unverified: p.Unverified, Config: p.want},
+			observed:   observed{Live: p.live, Unserved: p.Unserved, Account: p.account, Collision: p.Collision, SawCollision: p.SawAccount},
+			Evaluation: evaluate.Evaluation{Desired: p.want, Live: p.live, Plan: p.plan, NotUpgraded: p.NotUpgraded},
 		},
 	}}
 	switch {
@@ -77,7 +77,7 @@ func (p *pass) set(out outcome) {
 	p.Findings = join(ev.revision.Findings, ev.observed.Findings, ev.Findings, out.Findings)
 	p.Fault, p.Finished, p.account, p.stages = out.fault, out.finished, out.account(), stages{Installed: out.Charts, ready: out.Ready}
 	p.did = out.Work
-	p.did.Durations = p.trace
+	p.did.Durations = p.trace.Timings
 	p.Unwritten, p.Drifts, p.Held = out.Unwritten, out.Drifts, out.Held
 	p.LaunchFailures, p.Looked, p.Drifting, p.WatchedDrift = out.Nodes.LaunchFailures, out.Nodes.SawLaunches, out.Nodes.Drifting, out.Nodes.SawDrift
 	p.Rollout, p.PoolRollouts, p.Restored, p.SawRollout = out.Nodes.Rollout, out.Nodes.PoolRollouts, out.Nodes.Restored, out.Nodes.SawRollout
@@ -96,8 +96,8 @@ func (p *pass) does(ctx context.Context, do func(context.Context, done) (done, e
 }
 
 // evaluates takes one step of the evaluation.
-func (p *pass) evaluates(ctx context.Context, do func(context.Context, evaluation) (evaluation, error)) error {
-	return p.does(ctx, evaluates(do))
+func (p *pass) evaluates(ctx context.Context, do func(evaluate.Inputs, context.Context, evaluate.Evaluation) (evaluate.Evaluation, error)) error {
+	return p.does(ctx, p.plans(do))
 }
 
 func (p *pass) fetch(ctx context.Context) error {
@@ -116,8 +116,11 @@ func (p *pass) verify(ctx context.Context) error {
 
 func (p *pass) desire(do func(*evaluate.DesiredStep, context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
-		return p.evaluates(ctx, func(ctx context.Context, ev evaluation) (evaluation, error) {
-			err := p.desires(ctx, &ev, do)
+		return p.evaluates(ctx, func(in evaluate.Inputs, ctx context.Context, ev evaluate.Evaluation) (evaluate.Evaluation, error) {
+			work := in.DesiredStep(ev)
+			err := do(work, ctx)
+			ev.Desired = *work.Desired
+			ev.Join(work.Findings)
 			return ev, err
 		})
 	}
@@ -134,21 +137,21 @@ func (p *pass) seeCollision(ctx context.Context) error {
 }
 
 func (p *pass) resolveCharts(ctx context.Context) error {
-	return p.evaluates(ctx, p.reconciliation.resolveCharts)
+	return p.evaluates(ctx, evaluate.Inputs.ResolveCharts)
 }
 
 func (p *pass) render(ctx context.Context) error {
-	err := p.evaluates(ctx, p.reconciliation.render)
+	err := p.evaluates(ctx, evaluate.Inputs.Render)
 	p.publish(p.outcome().evaluation)
 	return err
 }
 
 func (p *pass) seeVanished(ctx context.Context) error {
-	return p.evaluates(ctx, p.reconciliation.seeVanished)
+	return p.evaluates(ctx, evaluate.Inputs.SeeVanished)
 }
 
 func (p *pass) makePlan(ctx context.Context) error {
-	return p.evaluates(ctx, p.reconciliation.makePlan)
+	return p.evaluates(ctx, evaluate.Inputs.MakePlan)
 }
 
 func (p *pass) installCharts(ctx context.Context) error {
@@ -204,18 +207,18 @@ func (p *pass) removesServed(do removing) func(context.Context) error {
 
 func (p *pass) chartStep() *upgrade.Step {
 	out := p.outcome()
-	return p.reconciliation.chartStep(&out.evaluation)
+	return p.reconciliation.chartStep(out.evaluation)
 }
 
 func (p *pass) policyStep() *evaluate.PlanStep {
 	out := p.outcome()
-	return p.reconciliation.policyStep(&out.evaluation)
+	return p.reconciliation.policyStep(out.evaluation)
 }
 
 // desiredStep works on what the pass has of the wishes in Git.
 func (p *pass) desiredStep() *evaluate.DesiredStep {
 	out := p.outcome()
-	work := p.reconciliation.desiredStep(&out.evaluation)
+	work := p.inputs(out.evaluation).DesiredStep(out.evaluation.Evaluation)
 	work.Desired = &p.want
 	return work
 }
@@ -241,7 +244,7 @@ func (p *pass) takes(ctx context.Context, steps ...func(context.Context) error) 
 
 // step takes one step under a name.
 func (p *pass) step(ctx context.Context, name step.Name, do func(context.Context) error) {
-	_, err := take(ctx, p.reconciliation, name, func(ctx context.Context) (struct{}, error) { return struct{}{}, do(ctx) })
+	_, err := step.Take(ctx, p.trace, name, func(ctx context.Context) (struct{}, error) { return struct{}{}, do(ctx) })
 	p.set(p.settle(p.outcome().done, err))
 }
 

@@ -38,7 +38,7 @@ type reconciliation struct {
 	// now is the time at which the reconcile began.
 	now time.Time
 	// trace is how long each step took, for metrics.
-	trace []step.Timing
+	trace *step.Trace
 }
 
 // remembered is what one reconcile leaves to the next, by the package that owns it. Losing it costs time and nothing else.
@@ -75,6 +75,7 @@ func (r *Reconciler) start(sync *v1alpha1.NodeSync) *reconciliation {
 		memory:     known,
 		view:       r.Nodes.View(&r.definitions, &known.cluster),
 		now:        r.Settings.Now(),
+		trace:      &step.Trace{Now: r.Settings.Now, Begin: func(name step.Name) { r.Points.Step(string(name)) }},
 	}
 }
 
@@ -104,14 +105,14 @@ func (r *reconciliation) inMode(ctx context.Context, mode mode, unheard error) (
 	case normal:
 		out = r.attend(ctx, r.settle(r.phases(ctx)))
 	case unwatched:
-		out = r.settle(take(ctx, r, step.Listen, func(context.Context) (done, error) { return done{}, unheard }))
+		out = r.settle(step.Take(ctx, r.trace, step.Listen, func(context.Context) (done, error) { return done{}, unheard }))
 		out.WakeBy(r.now.Add(r.sync.GetRetryInterval())) // no watch will
 	case adopting:
-		out = r.settle(take(ctx, r, step.AddFinalizer, r.addFinalizer))
+		out = r.settle(step.Take(ctx, r.trace, step.AddFinalizer, r.addFinalizer))
 	case suspended:
-		r.policyStep(&evaluation{}).Answer(ctx)
+		r.policyStep(evaluation{}).Answer(ctx)
 	case draining:
-		r.policyStep(&evaluation{}).Answer(ctx)
+		r.policyStep(evaluation{}).Answer(ctx)
 		out = r.finish(r.settle(r.end(ctx)))
 	case ending:
 		out = r.finish(r.settle(r.end(ctx)))
@@ -149,33 +150,6 @@ func (r *reconciliation) publish(ev evaluation) {
 	for _, name := range r.registry.Remember(r.name(), r.sync.UID, ev.Desired.Set, generation, began) {
 		r.Look(name)
 	}
-}
-
-// take takes one step of a phase, and notes how long it took. Metrics and the points where tests kill the daemon have the
-// step's name.
-func take[T any](ctx context.Context, r *reconciliation, name step.Name, do func(context.Context) (T, error)) (T, error) {
-	r.Points.Step(string(name))
-	began := r.Settings.Now()
-	result, err := do(ctx)
-	r.trace = append(r.trace, step.Timing{Step: name, Duration: r.Settings.Now().Sub(began)})
-	return result, err
-}
-
-// phaseStep is one step of a phase: it returns the phase's value that it is given, with what it adds.
-type phaseStep[T any] struct {
-	name step.Name
-	do   func(context.Context, T) (T, error)
-}
-
-// inSteps takes the steps of a phase in order until one fails.
-func inSteps[T any](ctx context.Context, r *reconciliation, value T, steps []phaseStep[T]) (T, error) {
-	for _, s := range steps {
-		next, err := take(ctx, r, s.name, func(ctx context.Context) (T, error) { return s.do(ctx, value) })
-		if value = next; err != nil {
-			return value, err
-		}
-	}
-	return value, nil
 }
 
 // settle draws from the error that has ended the phases what the next reconcile has to know.

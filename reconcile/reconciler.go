@@ -118,7 +118,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		reconcile.prepare(ctx)
 		return ctrl.Result{RequeueAfter: watch.Filling}, nil
 	case answering:
-		reconcile.policyStep(&evaluation{}).Answer(ctx)
+		reconcile.policyStep(evaluation{}).Answer(ctx)
 		return ctrl.Result{}, nil
 	default:
 		return reconcile.run(ctx, mode, unheard)

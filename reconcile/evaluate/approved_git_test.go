@@ -29,7 +29,7 @@ func TestApprovedInGit(t *testing.T) {
 		"in the cluster only":          {from: v1alpha1.ApproveFromCluster, digests: []string{digest}, serves: true, says: "spec.guard.approveFrom of the NodeSync is not Git"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := step(nodeSync(func(n *v1alpha1.NodeSync) { n.Spec.Guard.ApproveFrom = c.from }))
+			s := planStep(nodeSync(func(n *v1alpha1.NodeSync) { n.Spec.Guard.ApproveFrom = c.from }))
 			s.Karpenter, s.Snapshot = &render.Karpenter{Approve: c.digests}, &render.Snapshot{Revision: "main@sha1:0123456789abcdef0123456789abcdef01234567"}
 			objects := guarded(t)
 			if c.by != "" {
@@ -83,7 +83,7 @@ func TestADigestInGitCountsOnce(t *testing.T) {
 		{name: "added again", approve: []string{digest}, held: true, does: true, approved: true, used: []string{digest}},
 		{name: "done again, the list is gone"},
 	} {
-		s := step(nodeSync(func(n *v1alpha1.NodeSync) { n.Spec.Guard.ApproveFrom, n.Status = v1alpha1.ApproveFromGit, status }))
+		s := planStep(nodeSync(func(n *v1alpha1.NodeSync) { n.Spec.Guard.ApproveFrom, n.Status = v1alpha1.ApproveFromGit, status }))
 		s.Karpenter, s.Snapshot = &render.Karpenter{Approve: pass.approve}, &render.Snapshot{Revision: "main@sha1:0123456789abcdef0123456789abcdef01234567"}
 		server := api(t, "")
 		s.Cached, s.Uncached, s.Expire = server, server, server

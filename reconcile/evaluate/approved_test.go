@@ -194,7 +194,7 @@ func TestWhatIsApproved(t *testing.T) {
 
 // weigh has what is held weighed, and compares what comes of it.
 func (c approving) weigh(t *testing.T) {
-	s := step(nodeSync(func(n *v1alpha1.NodeSync) {
+	s := planStep(nodeSync(func(n *v1alpha1.NodeSync) {
 		n.Status.UsedApprovals = c.used
 		if c.needed > 0 {
 			n.Spec.Guard.Approvals = &c.needed
@@ -238,7 +238,7 @@ func (c approving) weigh(t *testing.T) {
 // approved as long as the Plan has it to do.
 func TestNothingIsHeld(t *testing.T) {
 	batch := v1alpha1.ApprovedPlan{Digest: digest, By: []string{"ann"}, Entries: shown().Entries}
-	s := step(nodeSync(func(n *v1alpha1.NodeSync) {
+	s := planStep(nodeSync(func(n *v1alpha1.NodeSync) {
 		n.Status.UsedApprovals = []types.UID{"uid-ann", "uid-gone"}
 		n.Status.Approved = []v1alpha1.ApprovedPlan{batch, {Digest: otherDigest, Entries: []v1alpha1.ApprovedEntry{{Kind: "NodePool", Name: "done", UID: "d"}}}}
 	}))

@@ -62,11 +62,22 @@ func withhold(known *v1alpha1.Withheld, head, applied string, order func(commit 
 // Doubt says why what HEAD lacks may not have been taken out of Git, by what is available;
 // nil if it was.
 func (s *PlanStep) Doubt() *v1alpha1.Withheld {
+	if s.reviews() {
+		return s.inStatus()
+	}
 	if last := s.Sync.Status.LastVerified; last != nil && last.Newer != nil && render.CommitOf(last.Revision) == s.Snapshot.Commit && s.Before.LastAppliedRevision != "" {
 		// Older by what its signature covers.
 		return &v1alpha1.Withheld{Reason: v1alpha1.ReasonOlderRevision, Revision: s.Snapshot.Revision, From: last.Newer.Revision}
 	}
 	return s.withhold(s.Order)
+}
+
+// inStatus is what the status has in doubt of the same commit.
+func (s *PlanStep) inStatus() *v1alpha1.Withheld {
+	if known := s.Before.Withheld; known != nil && render.CommitOf(known.Revision) == s.Snapshot.Commit {
+		return known
+	}
+	return nil
 }
 
 // withhold goes by the status and by the record of what was applied, which is not restored
@@ -125,7 +136,7 @@ func (s *PlanStep) askForOrder(ctx context.Context, planned Planned) (doubt *v1a
 // unasked reports whether nobody knows how HEAD stands to what was applied, and the Git host has
 // not answered yet.
 func (s *PlanStep) unasked(doubt *v1alpha1.Withheld) bool {
-	if !is(doubt, v1alpha1.ReasonHistoryUnknown) {
+	if s.reviews() || !is(doubt, v1alpha1.ReasonHistoryUnknown) {
 		return false
 	}
 	asked := s.Memory.ordered

@@ -84,7 +84,7 @@ func TestPartOfARevisionCounts(t *testing.T) {
 				}
 				return "main@sha1:" + commit
 			}
-			s := step(nodeSync(func(n *v1alpha1.NodeSync) {
+			s := planStep(nodeSync(func(n *v1alpha1.NodeSync) {
 				n.Status.LastAppliedRevision, n.Status.PartlyAppliedRevision = revision(c.applied), revision(c.partly)
 			}))
 			s.Snapshot = &render.Snapshot{Revision: revision(c.head), Commit: c.head}
@@ -118,7 +118,7 @@ func TestTheHostIsAskedForTheHistory(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			s := step(nodeSync(func(n *v1alpha1.NodeSync) { n.Status.LastAppliedRevision = "main@sha1:old" }))
+			s := planStep(nodeSync(func(n *v1alpha1.NodeSync) { n.Status.LastAppliedRevision = "main@sha1:old" }))
 			asked := 0
 			s.Order = func(string) source.Order { return source.OrderUnknown }
 			s.FindOrder = func(_ context.Context, commit string) (source.Order, error) {

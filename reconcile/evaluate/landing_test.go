@@ -46,7 +46,7 @@ func TestWhereItsPodsGoIsAsked(t *testing.T) {
 		"ignored":           {landing: lost, guard: v1alpha1.UnschedulablePodsIgnore},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := step(nodeSync(func(n *v1alpha1.NodeSync) {
+			s := planStep(nodeSync(func(n *v1alpha1.NodeSync) {
 				n.Spec.Guard.UnschedulablePods, n.Status.LastAppliedRevision = c.guard, "main@sha1:1"
 			}))
 			s.Before = s.Sync.Status
@@ -73,7 +73,7 @@ func TestWhereItsPodsGoIsAsked(t *testing.T) {
 				t.Fatal(err)
 			}
 			asked, wake := 0, s.Now.Add(10*time.Minute)
-			s.Landing = func(_ context.Context, made *plan.Plan, _ plan.Live) (plan.Landing, time.Time) {
+			s.Landing = func(_ context.Context, _ *render.Set, made *plan.Plan, _ plan.Live) (plan.Landing, time.Time) {
 				asked++
 				if got := made.Begins(); !slices.Equal(got, []string{"NodePool/b"}) {
 					t.Errorf("asked of %q", got)

@@ -26,7 +26,7 @@ func TestNothingRenderedIsNothingPlanned(t *testing.T) {
 		"it is drained":       {func(n *v1alpha1.NodeSync) { n.Spec.Drain = true }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := step(nodeSync(c.change))
+			s := planStep(nodeSync(c.change))
 			s.Cached = fake.NewClientBuilder().WithScheme(scheme).Build()
 			s.Live.Objects = map[render.Ref]*plan.Object{}
 			planned, err := s.Make(t.Context())

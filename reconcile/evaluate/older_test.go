@@ -25,7 +25,7 @@ func TestChartsWaitForTheHistory(t *testing.T) {
 		"the host does not say":  {charts: true, err: errors.New("connection refused"), asked: 1, unasked: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := step(nodeSync(func(n *v1alpha1.NodeSync) { n.Status.LastAppliedRevision = "main@sha1:old" }))
+			s := planStep(nodeSync(func(n *v1alpha1.NodeSync) { n.Status.LastAppliedRevision = "main@sha1:old" }))
 			s.Snapshot = &render.Snapshot{Revision: "main@sha1:new", Commit: "new"}
 			s.ChangesCharts = func() bool { return c.charts }
 			asked := 0
@@ -56,7 +56,7 @@ func TestALostRecordIsADoubt(t *testing.T) {
 		"HEAD is older": {source.OrderOlder, v1alpha1.ReasonOlderRevision},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := step(nodeSync(func(n *v1alpha1.NodeSync) { n.Status.LastAppliedRevision = "main@sha1:old" }))
+			s := planStep(nodeSync(func(n *v1alpha1.NodeSync) { n.Status.LastAppliedRevision = "main@sha1:old" }))
 			s.Snapshot, s.RecordLost = &render.Snapshot{Revision: "main@sha1:new", Commit: "new"}, true
 			s.Order = func(string) source.Order { return c.order }
 			doubt := s.Doubt()

@@ -57,7 +57,7 @@ func TestWhatIsKnownOfOthers(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			s, other := step(nodeSync(unchanged)), another(c.change)
+			s, other := planStep(nodeSync(unchanged)), another(c.change)
 			s.Memory.Fetched(s.Now)
 			key := types.NamespacedName{Namespace: other.Namespace, Name: other.Name}
 			s.Snapshot = &render.Snapshot{Commit: "same"}
@@ -84,7 +84,7 @@ func TestWhatIsKnownOfOthers(t *testing.T) {
 // TestADrainWaitsForWhatOthersHave: they are fetched for once it is seen, and a clock that
 // is put back makes nobody wait for it.
 func TestADrainWaitsForWhatOthersHave(t *testing.T) {
-	s := step(nodeSync(func(n *v1alpha1.NodeSync) {
+	s := planStep(nodeSync(func(n *v1alpha1.NodeSync) {
 		now := metav1.Now()
 		n.DeletionTimestamp, n.Finalizers = &now, []string{v1alpha1.Finalizer}
 	}))
@@ -112,7 +112,7 @@ func TestADrainWaitsForWhatOthersHave(t *testing.T) {
 // TestOneThatWaitsIsWokenByNews: once for each that is new, and its neighbour on the
 // repository is fetched for.
 func TestOneThatWaitsIsWokenByNews(t *testing.T) {
-	s, other := step(nodeSync(unchanged)), another(unchanged)
+	s, other := planStep(nodeSync(unchanged)), another(unchanged)
 	fetched := map[types.NamespacedName]time.Time{}
 	s.Fetch = func(name types.NamespacedName, at time.Time) { fetched[name] = at }
 	key, at := types.NamespacedName{Namespace: namespace, Name: "gpu"}, s.Now
@@ -146,7 +146,7 @@ func TestOneThatWaitsIsWokenByNews(t *testing.T) {
 // TestOneThatIsNotHeardIsWaitedForSince the first pass that has waited for it, so that the
 // wait can count as stalled, until it is heard.
 func TestOneThatIsNotHeardIsWaitedForSince(t *testing.T) {
-	s, other := step(nodeSync(unchanged)), another(unchanged)
+	s, other := planStep(nodeSync(unchanged)), another(unchanged)
 	all := []v1alpha1.NodeSync{*s.Sync, *other}
 	kept := &plan.Plan{Kept: []plan.Kept{{By: "plumbline-system/gpu"}}}
 	key, began := types.NamespacedName{Namespace: namespace, Name: "gpu"}, s.Now

@@ -35,7 +35,8 @@ type PlanTools struct {
 	// ServesApprovals reports whether Cached has Approvals: their CRD may not be there yet, or their watch
 	// refused.
 	ServesApprovals func() (serves bool, refused error)
-	Registry        *Registry
+	// Registry is what NodeSyncs have in Git; nil if a commit is only reviewed.
+	Registry *Registry
 	// Namespace is where NodeSyncs are served, and Takes says of one whether passes are made over it.
 	Namespace string
 	Takes     func(*v1alpha1.NodeSync) bool
@@ -79,13 +80,14 @@ type PlanStep struct {
 	// Retry is how long a Git host that did not answer is not asked again.
 	Retry time.Duration
 
-	// Resolve asks AWS what selectors come to; nil if it is not asked.
-	Resolve plan.Ask
+	// Resolve asks AWS what selectors resolve to; nil if it is not asked. NotAsked is then why; empty if there is nothing to tell.
+	Resolve  plan.Ask
+	NotAsked string
 	// Loads reads what Karpenter's consolidation looks at of nodes; nil reads nothing.
 	Loads plan.ReadLoads
-	// Landing reports whether the pods of pools that leave find a place elsewhere, and when to look again; nil
+	// Landing reports whether the pods of pools that a Plan of the Set removes can be scheduled elsewhere, and when to look again; nil
 	// if that is not asked.
-	Landing func(ctx context.Context, made *plan.Plan, live plan.Live) (plan.Landing, time.Time)
+	Landing func(ctx context.Context, set *render.Set, made *plan.Plan, live plan.Live) (plan.Landing, time.Time)
 	// Hosts are the pods of Karpenter's controller and of the daemon that run on nodes of
 	// a NodePool.
 	Hosts func(context.Context) ([]plan.Host, error)
@@ -143,6 +145,10 @@ func (p Planned) Note(ctx context.Context, sync *v1alpha1.NodeSync, relabelled f
 	sync.Status.UsedApprovals, sync.Status.UsedGitApprovals = p.approvals.used, p.approvals.usedInGit
 }
 
+// reviews reports whether a commit is planned that is not pushed, or by a person. What other NodeSyncs have in Git, how commits stand
+// to each other and what people have approved is the daemon's to find out.
+func (s *PlanStep) reviews() bool { return s.Registry == nil }
+
 // errNothing keeps what was not rendered from counting as what Git lacks.
 var errNothing = errors.New("plan the revision: nothing was rendered of it")
 
@@ -152,14 +158,17 @@ func (s *PlanStep) Make(ctx context.Context) (Planned, error) {
 	switch {
 	case err != nil:
 		return Planned{}, err
-	case s.Sync.Drains():
+	case s.Sync.Drains() && !s.reviews():
 		return s.makeEmpty(ctx, all)
 	case s.Set == nil:
 		return Planned{}, errNothing
 	}
 	planned, err := s.planWith(ctx, all, s.Doubt())
-	if err != nil {
+	switch {
+	case err != nil:
 		return Planned{}, err
+	case s.reviews():
+		return planned, nil
 	}
 	if doubt, found := s.askForOrder(ctx, planned); found {
 		if planned, err = s.planWith(ctx, all, doubt); err != nil {
@@ -288,7 +297,10 @@ func (s *PlanStep) nodeSyncs(ctx context.Context) ([]v1alpha1.NodeSync, error) {
 func (s *PlanStep) policy(ctx context.Context, all []v1alpha1.NodeSync, doubt *v1alpha1.Withheld) (plan.Policy, error) {
 	policy := plan.PolicyOf(s.Sync, all, s.Set)
 	policy.Applied, policy.Karpenter, policy.Moves = s.Applied, s.Karpenter, s.Memory.moves
-	policy.OtherSyncs, policy.Now, policy.CABundle = s.otherSyncs(all), s.Now, s.CABundle
+	policy.NotAsked, policy.Now, policy.CABundle = s.NotAsked, s.Now, s.CABundle
+	if !s.reviews() {
+		policy.OtherSyncs = s.otherSyncs(all)
+	}
 	policy.StatusLost = policy.StatusLost || s.RecordLost || is(doubt, v1alpha1.ReasonStatusLost)
 	policy.Unasked = s.unasked(doubt)
 	policy.SetBack, policy.HistoryUnknown = is(doubt, v1alpha1.ReasonOlderRevision), is(doubt, v1alpha1.ReasonHistoryUnknown)
@@ -442,7 +454,7 @@ func (s *PlanStep) land(ctx context.Context, made *plan.Plan, live plan.Live, po
 	if !s.asksLanding(made, policy.Guard) {
 		return made, nil
 	}
-	landing, wake := s.Landing(ctx, made, live)
+	landing, wake := s.Landing(ctx, s.Set, made, live)
 	s.WakeBy(wake)
 	if landing.Unknown != "" {
 		s.Warn(v1alpha1.ReasonNotSimulated, "whether the pods of "+strings.Join(made.Lands(), ", ")+" find a place elsewhere is not known, and not held for: "+landing.Unknown)

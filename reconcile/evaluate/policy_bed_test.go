@@ -38,7 +38,7 @@ func another(change func(*v1alpha1.NodeSync)) *v1alpha1.NodeSync {
 }
 
 // step is the planning of a first pass.
-func step(sync *v1alpha1.NodeSync) *PlanStep {
+func planStep(sync *v1alpha1.NodeSync) *PlanStep {
 	return &PlanStep{
 		PlanTools: PlanTools{Registry: &Registry{}, Namespace: namespace, Takes: func(*v1alpha1.NodeSync) bool { return true }, ServesApprovals: func() (bool, error) { return true, nil }, Fetch: func(types.NamespacedName, time.Time) {}},
 		Memory:    &PlanMemory{}, Sync: sync, Before: sync.Status,

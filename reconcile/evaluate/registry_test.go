@@ -34,7 +34,7 @@ func newFrozen(change func(*v1alpha1.NodeSync)) *frozen {
 		n.Spec.Interval.Duration = time.Hour
 		change(n)
 	})
-	f := &frozen{PlanStep: step(nodeSync(unchanged))}
+	f := &frozen{PlanStep: planStep(nodeSync(unchanged))}
 	f.all = []v1alpha1.NodeSync{*f.Sync, *other}
 	f.Snapshot = &render.Snapshot{Commit: "1"}
 	f.Memory.Fetched(f.Now)
@@ -45,7 +45,7 @@ func newFrozen(change func(*v1alpha1.NodeSync)) *frozen {
 // answers is the pass over the suspended NodeSync.
 func (f *frozen) answers(t *testing.T) (woken []types.NamespacedName) {
 	t.Helper()
-	s := step(&f.all[1])
+	s := planStep(&f.all[1])
 	s.Registry, s.Now = f.Registry, f.Now
 	s.Look = func(name types.NamespacedName) { woken = append(woken, name) }
 	s.Read = func(_ context.Context, notBefore time.Time) (*render.Snapshot, time.Time, error) {

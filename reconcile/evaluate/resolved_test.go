@@ -59,7 +59,7 @@ func TestAWSIsAskedForSuchAChangeOnly(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			one := intstr.FromInt32(1)
-			s := step(nodeSync(func(n *v1alpha1.NodeSync) { n.Spec.Guard.MaxDisruptedNodes = &one }))
+			s := planStep(nodeSync(func(n *v1alpha1.NodeSync) { n.Spec.Guard.MaxDisruptedNodes = &one }))
 			scheme := runtime.NewScheme()
 			if err := v1alpha1.AddToScheme(scheme); err != nil {
 				t.Fatal(err)

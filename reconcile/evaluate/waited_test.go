@@ -31,7 +31,7 @@ func TestAWaitOutlivesARestart(t *testing.T) {
 		"it is only to have its pass yet": {unchanged, &v1alpha1.Waiting{For: "NodeSync/gpu", Since: metav1.NewTime(since)}, time.Time{}, now},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := step(nodeSync(func(n *v1alpha1.NodeSync) { n.Status.Waiting = c.waiting }))
+			s := planStep(nodeSync(func(n *v1alpha1.NodeSync) { n.Status.Waiting = c.waiting }))
 			s.Now = now
 			all := []v1alpha1.NodeSync{*s.Sync, *another(c.other)}
 			if got := s.otherSyncs(all)[0].Since; !got.Equal(c.first) {

@@ -23,13 +23,13 @@ func TestAPassAtTheWindow(t *testing.T) {
 		"a change waits for more": {made: plan.Plan{Changes: []plan.Change{{Action: plan.Wait, Reason: plan.ReasonClassNotMade}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := step(nodeSync(unchanged))
+			s := planStep(nodeSync(unchanged))
 			s.Before.Removals = c.before
 			c.made.Frozen = plan.Frozen{Message: "not before", Until: opens}
 			if s.awaitWindow(&c.made); !s.WakeAt.Equal(c.want) {
 				t.Errorf("a pass at %s, want %s", s.WakeAt, c.want)
 			}
-			s = step(nodeSync(unchanged))
+			s = planStep(nodeSync(unchanged))
 			c.made.Frozen = plan.Frozen{}
 			if s.awaitWindow(&c.made); !s.WakeAt.IsZero() {
 				t.Errorf("open, and a pass at %s", s.WakeAt)

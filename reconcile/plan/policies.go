@@ -270,10 +270,6 @@ func PolicyOf(sync *v1alpha1.NodeSync, all []v1alpha1.NodeSync, set *render.Set)
 		Braked:      sync.Status.BrakedPools(),
 		ConfigFile:  render.ConfigFile(sync.Spec.Path),
 	}
-	if doubt := sync.Status.Withheld; doubt != nil && set != nil && render.CommitOf(doubt.Revision) == render.CommitOf(set.Revision) {
-		policy.StatusLost = policy.StatusLost || doubt.Reason == v1alpha1.ReasonStatusLost
-		policy.SetBack, policy.HistoryUnknown = doubt.Reason == v1alpha1.ReasonOlderRevision, doubt.Reason == v1alpha1.ReasonHistoryUnknown
-	}
 	for i := range all {
 		if owner := OwnerOf(all[i].Namespace, all[i].Name); owner != policy.Owner {
 			policy.OtherSyncs = append(policy.OtherSyncs, OtherSync{Owner: owner})

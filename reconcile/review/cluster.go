@@ -13,6 +13,8 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
+	"github.com/plumbline-dev/plumbline/reconcile/evaluate"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/removal"
@@ -21,109 +23,85 @@ import (
 	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
-// resolve finds the charts, and the schema that definitions are checked against.
-func (s *Step) resolve(ctx context.Context) error {
-	refused, err := s.wanting.ResolveSchema(ctx, func() (error, error) { return s.charts().Refused() })
-	s.out.ChartsRefused = refused
-	switch unpulled := s.out.Unpulled; {
-	case err != nil && OutOfReach(err):
-		s.unknown("what the charts of Karpenter %s say of this commit is not known here: %v", s.out.Karpenter.Version, err)
-		return s.takeKnownSchema(ctx)
-	case err != nil:
-		return err
-	case unpulled != nil && OutOfReach(unpulled):
-		s.unknown("what the charts of Karpenter %s say of this commit is not known here: %v", s.out.Karpenter.Version, unpulled)
-	case unpulled != nil:
-		s.out.ChartsRefused = unpulled
+// seeCharts notes why the charts are not changed, by what the evaluation has found.
+func (p *preview) seeCharts(ev evaluate.Evaluation) {
+	p.out.ChartsRefused = ev.NotUpgraded
+	switch unpulled := ev.Desired.Unpulled; {
+	case unpulled == nil || ev.Desired.Schema == nil:
+	case OutOfReach(unpulled):
+		p.unknown(ev, "what the charts of Karpenter %s say of this commit is not known here: %v", ev.Desired.Karpenter.Version, unpulled)
+	default:
+		p.out.ChartsRefused = unpulled
 	}
-	return nil
 }
 
-// unknown warns that nobody can say here what becomes of the charts.
-func (s *Step) unknown(format string, args ...any) {
-	s.out.ChartsUnknown, s.out.VersionChanges = true, s.versionChanges()
-	s.warn(format, args...)
+// unknown warns that it cannot be found out here what is done with the charts.
+func (p *preview) unknown(ev evaluate.Evaluation, format string, args ...any) {
+	p.out.ChartsUnknown, p.out.VersionChanges = true, p.versionChanges(ev)
+	p.warn(format, args...)
 }
 
 // versionChanges says from which version of Karpenter to which other one the commit leads; empty if it does not.
-func (s *Step) versionChanges() string {
-	if k := s.sync.Status.Karpenter; k != nil && k.Version != "" && k.Version != s.out.Karpenter.Version {
-		return k.Version + " to " + s.out.Karpenter.Version
+func (p *preview) versionChanges(ev evaluate.Evaluation) string {
+	if k := p.sync.Status.Karpenter; k != nil && k.Version != "" && k.Version != ev.Desired.Karpenter.Version {
+		return k.Version + " to " + ev.Desired.Karpenter.Version
 	}
 	return ""
 }
 
-// takeKnownSchema takes a schema where that of the charts is out of reach: that of the live
+// withoutCharts takes a schema if that of the charts is out of reach for the person who asks: that of the live
 // CRDs, unless the commit changes the version and the CRDs of the new one are available.
-func (s *Step) takeKnownSchema(ctx context.Context) error {
+func (p *preview) withoutCharts(ctx context.Context, ev evaluate.Evaluation, err error) (evaluate.Evaluation, error) {
+	if !OutOfReach(err) {
+		return ev, err
+	}
+	p.unknown(ev, "what the charts of Karpenter %s say of this commit is not known here: %v", ev.Desired.Karpenter.Version, err)
 	var names []string
 	for _, kind := range render.Kinds() {
 		names = append(names, kind.CRD)
 	}
-	live, err := s.view.CRDs(ctx, names)
+	live, err := p.view.CRDs(ctx, names)
 	if err != nil {
-		return &readError{err}
+		return ev, &readError{err}
 	}
-	if len(live) < len(names) || s.versionChanges() != "" {
+	if len(live) < len(names) || p.versionChanges(ev) != "" {
 		var known []*apiextensionsv1.CustomResourceDefinition
-		if known, err = s.CRDs(s.out.Karpenter.Version); err == nil {
+		if known, err = p.CRDs(ev.Desired.Karpenter.Version); err == nil {
 			live = known
 		}
 	}
 	if len(live) < len(names) {
-		return &readError{errors.Join(errors.New("no CRDs to check the definitions against: give those of the version in Git with --crds DIR"), err)}
+		return ev, &readError{errors.Join(errors.New("no CRDs to check the definitions against: give those of the version in Git with --crds DIR"), err)}
 	}
-	s.out.Schema, err = schema.New(live)
-	return err
+	ev.Desired.Schema, err = schema.New(live)
+	return ev, err
 }
 
-// changeCharts finds out whether the charts are changed. Where they are not, and a release is
-// in force, the steps before this one are taken again by that.
-func (s *Step) changeCharts(ctx context.Context) error {
-	s.sync.Status.Karpenter = s.out.Fixed(s.sync.Status.Karpenter)
-	if s.out.chartsAreRefused() {
-		return nil
+// changeCharts finds out whether the charts are changed. If they are not, and a release is installed, the commit is evaluated
+// once more under that release.
+func (p *preview) changeCharts(ctx context.Context, in evaluate.Inputs, ev evaluate.Evaluation) (evaluate.Evaluation, error) {
+	p.sync.Status.Karpenter = ev.Desired.Fixed(p.sync.Status.Karpenter)
+	if p.out.ChartsRefused != nil {
+		return ev, nil
 	}
-	why := s.charts().WhyNot(ctx)
+	charts := in.ChartStep(ev)
+	why := charts.WhyNot(ctx)
 	switch {
 	case why == nil:
 		var err error
-		s.out.ChartsChange, err = s.charts().Change()
-		return err
+		p.out.ChartsChange, err = charts.Change()
+		return ev, err
 	case OutOfReach(why):
-		s.unknown("whether the charts can be changed is not known here: %v", why)
-		return nil
-	case !upgrade.StaysInForce(s.sync.Status.Karpenter, why):
-		s.out.Plan = nil
-		return why
+		p.unknown(ev, "whether the charts can be changed is not known here: %v", why)
+		return ev, nil
+	case !upgrade.StaysInForce(p.sync.Status.Karpenter, why):
+		return ev, why
+	case upgrade.IsFrozen(why):
+		p.out.ChartsChange = why.Error()
+	default:
+		p.out.ChartsRefused = why
 	}
-	s.wanting.NotUpgraded = why
-	if upgrade.IsFrozen(why) {
-		s.out.ChartsChange = why.Error()
-	} else {
-		s.out.ChartsRefused = why
-	}
-	if err := s.wanting.TakeSchemaInForce(ctx); err != nil {
-		return s.own(err)
-	}
-	if err := s.render(ctx); err != nil {
-		s.out.Plan = nil
-		return err
-	}
-	return s.makePlan(ctx)
-}
-
-// charts is the work on the charts.
-func (s *Step) charts() *upgrade.Step {
-	return &upgrade.Step{
-		Tools: upgrade.Tools{Helm: s.Helm, Schemas: s.wanting.Schemas},
-		Wanted: upgrade.Wanted{
-			Karpenter: s.out.Karpenter, Charts: s.out.Charts, Values: s.out.Values, Permit: s.wanting.Permit,
-			Revision: s.Snapshot.Revision, Set: s.out.Set, Serving: s.out.Serving, Older: s.setBack, Frozen: s.out.Plan.FrozenNow(),
-		},
-		Sync: s.sync, View: s.view, Live: s.out.Live, Memory: &upgrade.Memory{},
-		Now: s.Now, Timeout: s.wanting.Timeout, Retry: s.wanting.Retry,
-	}
+	return evaluate.InForce(ctx, in, ev, why)
 }
 
 // ownRights are those of a person who reads a Secret: it needs no annotation to be used.
@@ -165,7 +143,7 @@ func (s *Step) secret(ctx context.Context, name string) (*corev1.Secret, error) 
 		return nil, &WithheldError{"secret " + name}
 	}
 	secret := &corev1.Secret{}
-	return secret, s.Client.Get(ctx, client.ObjectKey{Namespace: s.sync.Namespace, Name: name}, secret)
+	return secret, s.Client.Get(ctx, client.ObjectKey{Namespace: s.Sync.Namespace, Name: name}, secret)
 }
 
 // labelled reads what holds values of the chart.
@@ -176,36 +154,57 @@ func (s *Step) labelled(context.Context) (reader client.Reader, listed func() ti
 	return s.Client, func() time.Duration { return 0 }, nil
 }
 
-// seeVanished finds the NodePools that were applied and that another client has deleted.
-func (s *Step) seeVanished(ctx context.Context) {
-	if !s.out.Live.Served {
-		return
-	}
-	record, err := apply.LoadRecord(ctx, s.Client, s.sync)
-	if err == nil {
-		s.out.Live.Recorded = record.Record.Objects
-		s.recordLost = removal.RecordLost(record, plan.OwnerOf(s.sync.Namespace, s.sync.Name), s.out.Live, s.out.Set)
-		s.out.Live.Vanished, err = removal.Vanished(ctx, s.Nodes, record.Record, s.out.Live, s.out.Set)
-	}
-	if err != nil {
-		s.warn("whether a NodePool that left Git was deleted by hand is not known: %v", err)
-	}
+// record is what was applied, as it is read for one preview.
+type record struct {
+	*preview
+	store *apply.RecordStore
 }
 
-// hosts are the pods of Karpenter's controller and of plumbline that run on nodes of a
-// NodePool.
-func (s *Step) hosts(ctx context.Context) ([]plan.Host, error) {
-	if len(s.out.Live.NodeClaims) == 0 {
+// See finds the NodePools that were applied and that another client has deleted.
+func (r *record) See(ctx context.Context, live plan.Live, set *render.Set) (plan.Live, finding.Findings, error) {
+	if !live.Served {
+		return live, finding.Findings{}, nil
+	}
+	store, err := apply.LoadRecord(ctx, r.Client, r.sync)
+	if err == nil {
+		r.store, live.Recorded = store, store.Record.Objects
+		live.Vanished, err = removal.Vanished(ctx, r.Nodes, store.Record, live, set)
+	}
+	if err != nil {
+		r.warn("whether a NodePool that left Git was deleted by hand is not known: %v", err)
+	}
+	return live, finding.Findings{}, nil
+}
+
+// Lost reports whether the record is not the one of what lives.
+func (r *record) Lost(live plan.Live, set *render.Set) bool {
+	return r.store != nil && removal.RecordLost(r.store, plan.OwnerOf(r.sync.Namespace, r.sync.Name), live, set)
+}
+
+// Revision is empty: how the commit stands to those before it is not asked.
+func (r *record) Revision() string { return "" }
+
+// hosts are the pods of Karpenter's controller and of plumbline that run on nodes of a NodePool. If they cannot be read, the preview says so.
+func (p *preview) hosts(ctx context.Context, claims []plan.NodeClaim) []plan.Host {
+	found, err := p.findHosts(ctx, claims)
+	if err != nil {
+		p.warn("whether a NodePool that leaves hosts Karpenter's controller is not known: %v", err)
+	}
+	return found
+}
+
+func (p *preview) findHosts(ctx context.Context, claims []plan.NodeClaim) ([]plan.Host, error) {
+	if len(claims) == 0 {
 		return nil, nil
 	}
-	if s.Own != nil {
-		return s.view.PoolHosts(ctx, s.sync.Status.Karpenter, *s.Own, s.out.Live.NodeClaims)
+	if p.Own != nil {
+		return p.view.PoolHosts(ctx, p.sync.Status.Karpenter, *p.Own, claims)
 	}
 	pods := &corev1.PodList{}
-	if err := s.Client.List(ctx, pods, client.InNamespace(s.sync.Namespace), client.MatchingLabels{"app.kubernetes.io/name": "plumbline"}); err != nil {
+	if err := p.Client.List(ctx, pods, client.InNamespace(p.sync.Namespace), client.MatchingLabels{"app.kubernetes.io/name": "plumbline"}); err != nil {
 		return nil, fmt.Errorf("read which nodes plumbline runs on: %w", err)
 	}
-	found, err := s.view.PoolHosts(ctx, s.sync.Status.Karpenter, plan.Host{}, s.out.Live.NodeClaims)
+	found, err := p.view.PoolHosts(ctx, p.sync.Status.Karpenter, plan.Host{}, claims)
 	for i := range pods.Items {
 		pod := &pods.Items[i]
 		if err != nil || pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil {
@@ -213,7 +212,7 @@ func (s *Step) hosts(ctx context.Context) ([]plan.Host, error) {
 		}
 		own := plan.Host{Workload: "plumbline", Pod: pod.Namespace + "/" + pod.Name, Node: pod.Spec.NodeName}
 		var placed []plan.Host
-		placed, err = s.view.PoolHosts(ctx, nil, own, s.out.Live.NodeClaims)
+		placed, err = p.view.PoolHosts(ctx, nil, own, claims)
 		found = append(found, placed...)
 	}
 	return found, err

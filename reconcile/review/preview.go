@@ -1,6 +1,7 @@
 package review
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -69,22 +70,11 @@ type Step struct {
 	// HideValues and HideCredential take what came out of Secrets.
 	HideValues     func([]string)
 	HideCredential func(string)
-
-	out  *Preview
-	sync *v1alpha1.NodeSync
-	view *cluster.View
-	all  []v1alpha1.NodeSync
-	// recordLost reports whether is unknown what was applied.
-	recordLost bool
-	// setBack reports whether the commit is older than what was applied.
-	setBack bool
-	// wanting is the way to what Git wants, which keeps its memory from step to step.
-	wanting *evaluate.DesiredStep
 }
 
-// Preview is what a pass would come to.
+// Preview is what the daemon would do for a commit.
 type Preview struct {
-	// Desired is what Git wants, as far as the pass comes.
+	// Desired is what Git wants.
 	evaluate.Desired
 	Live plan.Live
 	// Removal is how entries leave that the commit removes.
@@ -112,178 +102,145 @@ type Preview struct {
 	Warnings []string
 }
 
-// Make takes the steps of a pass. An error is one of reading, not of the commit.
-func (s *Step) Make(ctx context.Context) (*Preview, error) {
-	s.out, s.sync = &Preview{Removal: s.Sync.Spec.Removal}, s.Sync.DeepCopy()
-	if s.Cached == nil {
-		s.Cached = s.Client
-	}
-	if s.Nodes == nil {
-		s.Nodes = s.Client
-	}
-	if s.CachedNodes == nil {
-		s.CachedNodes = s.Nodes
-	}
-	s.view = &cluster.View{Cached: s.CachedNodes, Uncached: s.Nodes, Definitions: s.Definitions, Memory: &cluster.Memory{}}
-	s.wanting = s.desired()
-	all := &v1alpha1.NodeSyncList{}
-	if err := s.Cached.List(ctx, all); err != nil {
-		return nil, fmt.Errorf("list NodeSyncs: %w", err)
-	}
-	s.all = all.Items
-	for _, take := range []func(context.Context) error{s.configure, s.see, s.resolve, s.render, s.makePlan, s.changeCharts} {
-		s.out.Stopped = take(ctx)
-		if !s.out.stopped() {
-			continue
-		}
-		var unread *readError
-		if errors.As(s.out.Stopped, &unread) {
-			return nil, unread.error
-		}
-		s.out.ChartsRefused = nil
-		break
-	}
-	s.weighApprovals()
-	return s.out, nil
+// preview is one Preview in the making.
+type preview struct {
+	*Step
+	// sync is a copy of the NodeSync, with what a first install would fix.
+	sync *v1alpha1.NodeSync
+	view *cluster.View
+	out  *Preview
 }
 
-func (p *Preview) stopped() bool { return p.Stopped != nil }
-
-// chartsAreRefused reports whether the charts are not changed, and the rest of the commit is.
-func (p *Preview) chartsAreRefused() bool { return p.ChartsRefused != nil }
+// Make evaluates the commit. An error is one of reading, not of the commit.
+func (s *Step) Make(ctx context.Context) (*Preview, error) {
+	in := *s
+	in.Cached, in.Nodes = cmp.Or(in.Cached, in.Client), cmp.Or(in.Nodes, in.Client)
+	in.CachedNodes = cmp.Or(in.CachedNodes, in.Nodes)
+	p := preview{
+		Step: &in, sync: s.Sync.DeepCopy(), out: &Preview{Removal: s.Sync.Spec.Removal},
+		view: &cluster.View{Cached: in.CachedNodes, Uncached: in.Nodes, Definitions: in.Definitions, Memory: &cluster.Memory{}},
+	}
+	ev, err := p.evaluate(ctx)
+	if err != nil {
+		var unread *readError
+		if OutOfReach(err) {
+			return nil, err
+		}
+		if errors.As(err, &unread) {
+			return nil, unread.error
+		}
+		p.out.Stopped, p.out.ChartsRefused, ev.Plan.Plan = err, nil, nil
+	}
+	p.out.Desired, p.out.Live, p.out.Plan = ev.Desired, ev.Live, ev.Plan.Plan
+	p.warnOfNodes(ctx, ev)
+	p.weighApprovals()
+	return p.out, nil
+}
 
 // readError is an error of reading the cluster, which says nothing of the commit.
 type readError struct{ error }
 
-// configure reads plumbline.yaml.
-func (s *Step) configure(ctx context.Context) error {
-	if err := s.wanting.Configure(ctx); err != nil {
-		s.out.Renamed = nil
-		return s.own(err)
+// evaluate evaluates the commit as the daemon would, until it would begin to change the charts, and finds out whether it would.
+func (p *preview) evaluate(ctx context.Context) (evaluate.Evaluation, error) {
+	in := p.inputs(evaluate.Evaluation{})
+	ev, err := evaluate.Configure(ctx, in, evaluate.Evaluation{})
+	if err != nil {
+		ev.Desired.Renamed = nil
+		return ev, err
 	}
-	if s.out.Renamed != nil {
-		s.warn("unless AWS confirms the new name of the cluster: %v", s.out.Renamed)
+	if ev.Desired.Renamed != nil {
+		p.warn("unless AWS confirms the new name of the cluster: %v", ev.Desired.Renamed)
 	}
-	return nil
+	live, err := p.view.Live(ctx)
+	if err != nil {
+		return ev, &readError{fmt.Errorf("read what lives: %w", err)}
+	}
+	ev.Live = live.With(&p.sync.Status)
+	in = p.inputs(ev)
+	ev, err = evaluate.Evaluate(ctx, in, ev)
+	p.seeCharts(ev)
+	if err != nil {
+		return ev, err
+	}
+	return p.changeCharts(ctx, in, ev)
 }
 
-// see reads what lives.
-func (s *Step) see(ctx context.Context) (err error) {
-	if s.out.Live, err = s.view.Live(ctx); err != nil {
-		return &readError{fmt.Errorf("read what lives: %w", err)}
-	}
-	s.out.Live = s.out.Live.With(&s.sync.Status)
-	s.wanting.Live = s.out.Live
-	return nil
-}
-
-// render makes the Set.
-func (s *Step) render(ctx context.Context) error {
-	if err := s.own(s.wanting.Render(ctx)); err != nil {
-		return err
-	}
-	for _, r := range s.out.Set.Rescues {
-		s.warn("%s", plan.RescueWords(r))
-	}
-	return nil
-}
-
-// makePlan weighs the Set against what lives.
-func (s *Step) makePlan(ctx context.Context) error {
-	s.seeVanished(ctx)
-	policy := plan.PolicyOf(s.sync, s.all, s.out.Set)
-	policy.Karpenter, policy.Now, policy.CABundle = s.out.Karpenter, s.Now, s.CABundle
-	policy.StatusLost = policy.StatusLost || s.recordLost
-	s.setBack = policy.SetBack
-	var err error
-	if policy.Hosts, err = s.hosts(ctx); err != nil {
-		s.warn("whether a NodePool that leaves hosts Karpenter's controller is not known: %v", err)
-	}
-	policy.DaemonSets, _ = s.view.DaemonSets(ctx, s.out.Live.NodeClaims, s.Now, s.sync.GetRetryInterval())
-	policy.NotAsked = s.NotAsked
-	var ask plan.Ask
-	if s.Ask != nil {
-		name, region := s.out.Cluster(s.sync.Status.Karpenter)
-		ask = func(ctx context.Context, questions []plan.Question) map[render.Ref]plan.Answer {
-			return s.Ask(ctx, name, region, questions)
+// warnOfNodes says, if nodes are terminated by the commit, which DaemonSets that they need until their last pod has stopped would be evicted from them,
+// and which nodes in reserved capacity Karpenter terminates before their replacements are there.
+func (p *preview) warnOfNodes(ctx context.Context, ev evaluate.Evaluation) {
+	if ev.Desired.Set != nil {
+		for _, r := range ev.Desired.Set.Rescues {
+			p.warn("%s", plan.RescueWords(r))
 		}
 	}
-	made, err := plan.MakeExact(ctx, s.out.Set, s.out.Live, policy, s.out.Schema, ask, cluster.Loads(s.view.Uncached))
-	if err == nil && made.Refused == nil {
-		made, err = s.land(ctx, made, policy, ask)
-	}
-	if err == nil && made.Refused != nil {
-		made, err = nil, made.Refused
-	}
-	s.out.Plan = made
-	s.warnOfDaemonSets()
-	s.warnOfReserved(ctx)
-	return err
-}
-
-// warnOfDaemonSets says, where nodes end by the commit, which DaemonSets that they need to the end
-// would be evicted from them.
-func (s *Step) warnOfDaemonSets() {
-	if s.out.Plan == nil || !s.out.Plan.Disrupts() {
+	made := ev.Plan.Plan
+	if made == nil {
 		return
 	}
-	if words := s.out.Plan.DaemonSets.Trouble(); words != "" {
-		s.warn("%s", words)
+	if words := made.DaemonSets.Trouble(); words != "" && made.Disrupts() {
+		p.warn("%s", words)
 	}
-}
-
-// warnOfReserved names the nodes in reserved capacity that the commit takes away, and Karpenter ends before their
-// replacements are there.
-func (s *Step) warnOfReserved(ctx context.Context) {
-	if s.out.Plan == nil {
-		return
-	}
-	nodes := s.out.Live.ReservedThatLeave(s.out.Plan.Removals, s.sync.Spec.Removal)
+	nodes := ev.Live.ReservedThatLeave(made.Removals, p.sync.Spec.Removal)
 	if len(nodes) == 0 {
 		return
 	}
-	switch on, err := s.charts().On(ctx, plan.TerminateFirst); {
+	switch on, err := p.inputs(ev).ChartStep(ev).On(ctx, plan.TerminateFirst); {
 	case err != nil:
-		s.warn("whether Karpenter's feature gate %s is on is not known: %v", plan.TerminateFirst, err)
+		p.warn("whether Karpenter's feature gate %s is on is not known: %v", plan.TerminateFirst, err)
 	case on:
-		s.warn("%s", plan.EndFirst(nodes))
+		p.warn("%s", plan.EndFirst(nodes))
 	}
 }
 
-// own leaves an error of the commit as it is, and sets one of the person's reach apart.
-func (s *Step) own(err error) error {
-	if err != nil && OutOfReach(err) {
-		return &readError{err}
-	}
-	return err
+func (p *preview) warn(format string, args ...any) {
+	p.out.Warnings = append(p.out.Warnings, fmt.Sprintf(format, args...))
 }
 
-func (s *Step) warn(format string, args ...any) {
-	s.out.Warnings = append(s.out.Warnings, fmt.Sprintf(format, args...))
-}
-
-// desired is the way to what Git wants.
-func (s *Step) desired() *evaluate.DesiredStep {
-	return &evaluate.DesiredStep{
-		DesiredTools: evaluate.DesiredTools{
-			Cached: s.Cached, Uncached: s.Client, Store: s.Store, Releases: s.Helm, Schemas: s.Schemas, Confine: s.Confine,
-			Grants: s.grants(), CABundle: s.CABundle,
+// inputs are what the commit is evaluated with. It has nothing of what other NodeSyncs have in Git, how commits stand to each other, and who approves.
+func (p *preview) inputs(ev evaluate.Evaluation) evaluate.Inputs {
+	timeout, retry := p.sync.GetTimeout(), p.sync.GetRetryInterval()
+	in := evaluate.Inputs{
+		Wanted: evaluate.DesiredStep{
+			DesiredTools: evaluate.DesiredTools{
+				Cached: p.Cached, Uncached: p.Client, Store: p.Store, Releases: p.Helm, Schemas: p.Schemas, Confine: p.Confine,
+				Grants: p.grants(), CABundle: p.CABundle,
+			},
+			Snapshot: p.Snapshot, Sync: p.sync, Observed: p.sync.Generation, View: p.view, Memory: &evaluate.DesiredMemory{},
+			Now: p.Now, Timeout: timeout, Retry: retry, Secret: p.secret, Labelled: p.labelled, HideValues: p.HideValues, HideCredential: p.HideCredential,
 		},
-		Desired: &s.out.Desired, Snapshot: s.Snapshot, Sync: s.sync, Observed: s.sync.Generation, View: s.view, Memory: &evaluate.DesiredMemory{},
-		Now: s.Now, Timeout: s.sync.GetTimeout(), Retry: s.sync.GetRetryInterval(),
-		Secret: s.secret, Labelled: s.labelled,
-		HideValues: s.HideValues, HideCredential: s.HideCredential,
+		Planning: evaluate.PlanStep{
+			PlanTools: evaluate.PlanTools{Cached: p.Cached, Uncached: p.Client, CABundle: p.CABundle, Confine: p.Confine},
+			Sync:      p.sync, Before: p.sync.Status, Snapshot: p.Snapshot, Memory: &evaluate.PlanMemory{}, Now: p.Now, Retry: retry,
+			NotAsked: p.NotAsked, Loads: cluster.Loads(p.Nodes), DaemonSets: p.view.DaemonSetsOf(ev.Live.NodeClaims, p.Now, retry),
+			Hosts: func(ctx context.Context) ([]plan.Host, error) { return p.hosts(ctx, ev.Live.NodeClaims), nil },
+		},
+		Charts: upgrade.Step{
+			Tools: upgrade.Tools{Helm: p.Helm, Schemas: p.Schemas}, Wanted: upgrade.Wanted{Revision: p.Snapshot.Revision},
+			Sync: p.sync, View: p.view, Memory: &upgrade.Memory{}, Now: p.Now, Timeout: timeout, Retry: retry,
+		},
+		Record: &record{preview: p}, WithoutCharts: p.withoutCharts,
 	}
+	if p.Ask != nil {
+		name, region := ev.Desired.Cluster(p.sync.Status.Karpenter)
+		in.Planning.Resolve = func(ctx context.Context, questions []plan.Question) map[render.Ref]plan.Answer {
+			return p.Ask(ctx, name, region, questions)
+		}
+	}
+	if p.Landing != nil {
+		in.Planning.Landing = p.land
+	}
+	return in
 }
 
 // weighApprovals finds out whether the commit approves itself what it is held for.
-func (s *Step) weighApprovals() {
-	p := s.out.Plan
-	if s.out.ApprovesInGit = approval.FromGit(s.Sync.Spec.Guard); p == nil || p.Approvable == nil || s.out.Karpenter == nil {
+func (p *preview) weighApprovals() {
+	made := p.out.Plan
+	if p.out.ApprovesInGit = approval.FromGit(p.Sync.Spec.Guard); made == nil || made.Approvable == nil || p.out.Karpenter == nil {
 		return
 	}
-	held := approval.Publish(s.Sync.Status.Held, p.Approvable, s.Sync.GetNeededApprovals())
-	s.out.ApprovedInGit = len(p.Approvable.Entries) == holds(p) && approval.InGit(held, s.Sync.Spec.Guard, s.out.Karpenter.Approve, s.Sync.Status.UsedGitApprovals, s.Snapshot.Revision)
+	held := approval.Publish(p.Sync.Status.Held, made.Approvable, p.Sync.GetNeededApprovals())
+	p.out.ApprovedInGit = len(made.Approvable.Entries) == holds(made) &&
+		approval.InGit(held, p.Sync.Spec.Guard, p.out.Karpenter.Approve, p.Sync.Status.UsedGitApprovals, p.Snapshot.Revision)
 }
 
 // holds is how much of a Plan is held, for whatever reason.
@@ -301,19 +258,14 @@ func holds(p *plan.Plan) (n int) {
 	return n
 }
 
-// land makes a Plan once more, where it has removals, by which of their pods find no place elsewhere: as a pass does,
-// which holds them for that.
-func (s *Step) land(ctx context.Context, made *plan.Plan, policy plan.Policy, ask plan.Ask) (*plan.Plan, error) {
-	if s.Landing == nil || !policy.Guard.UnschedulablePods.Holds() || len(made.Lands()) == 0 {
-		return made, nil
-	}
-	nowhere, err := s.Landing(ctx, made, s.out.Live)
+// land finds out which pods of the pools that a Plan removes cannot be scheduled elsewhere.
+func (p *preview) land(ctx context.Context, _ *render.Set, made *plan.Plan, live plan.Live) (plan.Landing, time.Time) {
+	nowhere, err := p.Landing(ctx, made, live)
 	if err != nil {
-		s.warn("whether the pods of %s find a place elsewhere is not known: %v", strings.Join(made.Lands(), ", "), err)
-		return made, nil
+		p.warn("whether the pods of %s find a place elsewhere is not known: %v", strings.Join(made.Lands(), ", "), err)
+		return plan.Landing{}, time.Time{}
 	}
-	policy.Landing = plan.Landing{Known: true, Nowhere: nowhere}
-	return plan.MakeExact(ctx, s.out.Set, s.out.Live, policy, s.out.Schema, ask, cluster.Loads(s.view.Uncached))
+	return plan.Landing{Known: true, Nowhere: nowhere}, time.Time{}
 }
 
 // WhatIf simulates what becomes of pods by a Plan, with what the guard holds of it: that is what a

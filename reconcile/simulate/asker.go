@@ -47,16 +47,16 @@ type LandingAsker struct {
 	waits time.Duration
 }
 
-// For returns what answers for a Plan by a Simulator, which is the Plan's without an answer; nil if there is no
-// Simulator. inputs is another one where Git has other definitions: a commit that changes none is no other question.
-// requested is another one where a person wants another look, and done is called when there is a new answer.
-func (a *LandingAsker) For(s *Simulator, now time.Time, inputs, requested string, done func()) func(context.Context, *plan.Plan, plan.Live) (plan.Landing, time.Time) {
+// For returns what answers for a Plan of a Set by a Simulator, which is the Plan's without an answer; nil if there is no
+// Simulator. A commit that changes no definition asks nothing new.
+// requested is another one if a person wants another look, and done is called when there is a new answer.
+func (a *LandingAsker) For(s *Simulator, now time.Time, requested string, done func()) func(context.Context, *render.Set, *plan.Plan, plan.Live) (plan.Landing, time.Time) {
 	if s == nil {
 		return nil
 	}
-	return func(ctx context.Context, made *plan.Plan, live plan.Live) (plan.Landing, time.Time) {
+	return func(ctx context.Context, set *render.Set, made *plan.Plan, live plan.Live) (plan.Landing, time.Time) {
 		return a.answerTo(ctx, question{
-			about: fmt.Sprint(inputs, made.Begins(), made.Approvals(), live.LeavingElsewhere), pools: requested + "\n" + poolsOf(made, live), done: done,
+			about: fmt.Sprint(set.Fingerprint(), made.Begins(), made.Approvals(), live.LeavingElsewhere), pools: requested + "\n" + poolsOf(made, live), done: done,
 			ask: func(ctx context.Context) (map[string][]plan.Unschedulable, error) { return s.Ask(ctx, made, live) },
 		}, now)
 	}

@@ -71,7 +71,7 @@ func TestAnAnswerIsKept(t *testing.T) {
 
 // TestNobodyIsAsked where there is no Simulator.
 func TestNobodyIsAsked(t *testing.T) {
-	if (&LandingAsker{}).For(nil, time.Now(), "", "", nil) != nil {
+	if (&LandingAsker{}).For(nil, time.Now(), "", nil) != nil {
 		t.Error("a Simulator that is not there is asked")
 	}
 }
@@ -109,7 +109,8 @@ func TestACommitThatChangesNothingIsNoOtherQuestion(t *testing.T) {
 	a, s, done := &LandingAsker{}, &Simulator{Reader: away{}, Now: time.Now}, make(chan struct{}, 1)
 	look := func(inputs, revision string) plan.Landing {
 		made.Revision = revision
-		found, _ := a.For(s, time.Now(), inputs, "", func() { done <- struct{}{} })(t.Context(), made, live)
+		set := &render.Set{Inputs: render.Inputs{"nodes/a.yaml": inputs}}
+		found, _ := a.For(s, time.Now(), "", func() { done <- struct{}{} })(t.Context(), set, made, live)
 		return found
 	}
 	if found := look("1", "a"); !found.Asking {

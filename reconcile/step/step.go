@@ -2,7 +2,10 @@
 // daemon, have the names (manifests/SPEC.md); the order is the reconciler's.
 package step
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // Name is that of a step, as metrics have it.
 type Name string
@@ -13,7 +16,47 @@ type Timing struct {
 	Duration time.Duration
 }
 
-// The steps of a pass, in the order in which they are first taken.
+// Trace notes how long each step took. A nil Trace notes nothing.
+type Trace struct {
+	// Now is the clock, and Begin is called before each step; nil if nothing is to be called.
+	Now   func() time.Time
+	Begin func(Name)
+	// Timings are the steps that were taken, in their order.
+	Timings []Timing
+}
+
+// Take takes one step, and notes how long it took.
+func Take[T any](ctx context.Context, trace *Trace, name Name, do func(context.Context) (T, error)) (T, error) {
+	if trace == nil {
+		return do(ctx)
+	}
+	if trace.Begin != nil {
+		trace.Begin(name)
+	}
+	began := trace.Now()
+	result, err := do(ctx)
+	trace.Timings = append(trace.Timings, Timing{Step: name, Duration: trace.Now().Sub(began)})
+	return result, err
+}
+
+// Of is one step of a phase: it returns the phase's value that it is given, with what it adds.
+type Of[T any] struct {
+	Name Name
+	Do   func(context.Context, T) (T, error)
+}
+
+// All takes the steps of a phase in order until one fails.
+func All[T any](ctx context.Context, trace *Trace, value T, steps []Of[T]) (T, error) {
+	for _, s := range steps {
+		next, err := Take(ctx, trace, s.Name, func(ctx context.Context) (T, error) { return s.Do(ctx, value) })
+		if value = next; err != nil {
+			return value, err
+		}
+	}
+	return value, nil
+}
+
+// The steps of a reconcile, in the order in which they are first taken.
 const (
 	Listen          Name = "listen"
 	AddFinalizer    Name = "addFinalizer"

@@ -1,0 +1,162 @@
+package evaluate
+
+import (
+	"context"
+
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/step"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// Evaluation is what is to be done, and what it was decided from.
+type Evaluation struct {
+	finding.Findings
+	// Desired is what Git wants: the charts, their values, the schema and the definitions.
+	Desired Desired
+	// Live is what lives in the cluster. Evaluate adds what only the record of what was applied knows: NodePools that another client
+	// has deleted.
+	Live plan.Live
+	// Plan is what is done with definitions, and what is held.
+	Plan Planned
+	// NotUpgraded is why a change of the charts is not made; the rest was planned under the release that is installed.
+	NotUpgraded error
+}
+
+// Inputs are what an evaluation works with. The daemon, `plumbline plan` and the reviews of pull requests evaluate by the same functions:
+// they differ in what they may read, and in nothing else.
+type Inputs struct {
+	// Wanted, Planning and Charts are the work on what Git wants, on the plan, and on Karpenter's charts. Of what the steps before
+	// them find they have nothing: DesiredStep, PlanStep and ChartStep add it.
+	Wanted   DesiredStep
+	Planning PlanStep
+	Charts   upgrade.Step
+	// Record is what was applied.
+	Record Record
+	// WithoutCharts takes over if what the charts of the version in Git want cannot be found out, and returns the error unless
+	// the evaluation can go on without them; nil if it never can.
+	WithoutCharts func(ctx context.Context, ev Evaluation, err error) (Evaluation, error)
+	// Trace notes how long each step took; nil if nobody wants to know.
+	Trace *step.Trace
+}
+
+// Record is what was applied, by the record in the cluster.
+type Record interface {
+	// See reads the record, and adds to what lives what only it knows.
+	See(ctx context.Context, live plan.Live, set *render.Set) (plan.Live, finding.Findings, error)
+	// Lost reports whether the record is not the one of what lives: it was deleted, restored, or has lost its revision.
+	Lost(live plan.Live, set *render.Set) bool
+	// Revision is the newest one of which anything was written; empty if the record does not have it.
+	Revision() string
+}
+
+// Configure reads plumbline.yaml.
+func Configure(ctx context.Context, in Inputs, ev Evaluation) (Evaluation, error) {
+	return in.wanted(ctx, ev, (*DesiredStep).Configure)
+}
+
+// Evaluate finds out what Git wants, beginning with what Configure has read, and plans it against what lives. It writes nothing to the cluster,
+// except that Approvals which have expired are deleted.
+func Evaluate(ctx context.Context, in Inputs, ev Evaluation) (Evaluation, error) {
+	return step.All(ctx, in.Trace, ev, []step.Of[Evaluation]{
+		{Name: step.ResolveCharts, Do: in.ResolveCharts},
+		{Name: step.Render, Do: in.Render},
+		{Name: step.SeeVanished, Do: in.SeeVanished},
+		{Name: step.MakePlan, Do: in.MakePlan},
+	})
+}
+
+// InForce evaluates once more, under the release that is installed, because a change of the charts is refused or held; why is the reason.
+func InForce(ctx context.Context, in Inputs, ev Evaluation, why error) (Evaluation, error) {
+	ev.NotUpgraded = why
+	ev, err := in.wanted(ctx, ev, (*DesiredStep).TakeSchemaInForce)
+	if err == nil {
+		ev, err = in.Render(ctx, ev)
+	}
+	if err == nil {
+		ev, err = in.MakePlan(ctx, ev)
+	}
+	return ev, err
+}
+
+// ResolveCharts finds the charts of the version in Git, and the schema of the definitions: that of their CRDs, or of what is
+// installed if it is known that the change is not made.
+func (in Inputs) ResolveCharts(ctx context.Context, ev Evaluation) (Evaluation, error) {
+	var notUpgraded error
+	ev, err := in.wanted(ctx, ev, func(work *DesiredStep, ctx context.Context) (err error) {
+		notUpgraded, err = work.ResolveSchema(ctx, func() (error, error) {
+			charts := in.ChartStep(work.evaluation())
+			why, err := charts.Refused()
+			work.Join(charts.Findings)
+			return why, err
+		})
+		return err
+	})
+	ev.NotUpgraded = notUpgraded
+	if err != nil && in.WithoutCharts != nil {
+		return in.WithoutCharts(ctx, ev, err)
+	}
+	return ev, err
+}
+
+// evaluation is what the work has found so far.
+func (s *DesiredStep) evaluation() Evaluation {
+	return Evaluation{Desired: *s.Desired, Live: s.Live, NotUpgraded: s.NotUpgraded}
+}
+
+// Render makes the Set.
+func (in Inputs) Render(ctx context.Context, ev Evaluation) (Evaluation, error) {
+	return in.wanted(ctx, ev, (*DesiredStep).Render)
+}
+
+// SeeVanished finds the NodePools that were applied and that another client has deleted.
+func (in Inputs) SeeVanished(ctx context.Context, ev Evaluation) (Evaluation, error) {
+	live, found, err := in.Record.See(ctx, ev.Live, ev.Desired.Set)
+	ev.Live = live
+	ev.Join(found)
+	return ev, err
+}
+
+// MakePlan plans the Set against what lives.
+func (in Inputs) MakePlan(ctx context.Context, ev Evaluation) (_ Evaluation, err error) {
+	work := in.PlanStep(ev)
+	work.RecordLost = in.Record.Lost(ev.Live, ev.Desired.Set)
+	ev.Plan, err = work.Make(ctx)
+	ev.Join(work.Findings)
+	return ev, err
+}
+
+// wanted takes one step towards what Git wants.
+func (in Inputs) wanted(ctx context.Context, ev Evaluation, do func(*DesiredStep, context.Context) error) (Evaluation, error) {
+	work := in.DesiredStep(ev)
+	err := do(work, ctx)
+	ev.Desired = *work.Desired
+	ev.Join(work.Findings)
+	return ev, err
+}
+
+// DesiredStep is the work on what Git wants, from what was found so far.
+func (in Inputs) DesiredStep(ev Evaluation) *DesiredStep {
+	work := in.Wanted
+	work.Desired, work.Live, work.NotUpgraded = &ev.Desired, ev.Live, ev.NotUpgraded
+	return &work
+}
+
+// PlanStep is the planning of what was found.
+func (in Inputs) PlanStep(ev Evaluation) *PlanStep {
+	work := in.Planning
+	work.Set, work.Karpenter, work.Schema, work.Live = ev.Desired.Set, ev.Desired.Karpenter, ev.Desired.Schema, ev.Live
+	work.Recorded = in.Record.Revision()
+	work.ChangesCharts = func() bool { return in.ChartStep(ev).Changes() }
+	return &work
+}
+
+// ChartStep is the work on Karpenter's charts, from what was found.
+func (in Inputs) ChartStep(ev Evaluation) *upgrade.Step {
+	work, git := in.Charts, ev.Desired
+	work.Karpenter, work.Charts, work.Values, work.Permit = git.Karpenter, git.Charts, git.Values, in.DesiredStep(ev).Permit
+	work.Set, work.Serving, work.Older, work.Frozen = git.Set, git.Serving, ev.Plan.Older, ev.Plan.FrozenNow()
+	work.Live = ev.Live
+	return &work
+}
