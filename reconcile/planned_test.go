@@ -8,9 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
 
-	"github.com/plumbline-dev/plumbline/internal/property"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply/applytest"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
@@ -25,25 +23,6 @@ type plannedOutcome struct {
 	Stopped, ChartsRefused string
 	Changes                []string
 	Digest                 string
-}
-
-// TestPlanAndPassSayTheSame: whatever a repository and a cluster look like, `plumbline plan`
-// says of the commit what a pass then makes of it.
-func TestPlanAndPassSayTheSame(t *testing.T) {
-	shared := newPlannedShelf(t)
-	seen := map[string]int{}
-	property.Check(t, func(rt *rapid.T) {
-		passed, diff := drawPlanned(t, rt, shared).compare(t, shared)
-		if diff != "" {
-			rt.Fatal(diff)
-		}
-		seen[kindOf(passed)]++
-	})
-	for _, kind := range []string{"stopped", "changes"} {
-		if seen[kind] == 0 {
-			t.Errorf("no drawn commit came to %q: %v", kind, seen)
-		}
-	}
 }
 
 // TestPlanAndPassOfARefusedValue: the version in Git is in force, so that nothing waits for the
@@ -139,18 +118,6 @@ func (w *plannedWorld) compare(t *testing.T, shared *plannedShelf) (passed plann
 		return passed, fmt.Sprintf("plumbline.yaml:\n%s\nthe plan (-) and the pass (+) differ:\n%s", w.files["prod/plumbline.yaml"].Data, diff)
 	}
 	return passed, ""
-}
-
-func kindOf(o plannedOutcome) string {
-	switch {
-	case o.Stopped != "":
-		return "stopped"
-	case o.ChartsRefused != "":
-		return "charts refused"
-	case len(o.Changes) > 0:
-		return "changes"
-	}
-	return "nothing"
 }
 
 // preview is what the plan says; renamed is what the daemon refuses unless AWS confirms it.

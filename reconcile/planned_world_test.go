@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
@@ -212,4 +214,28 @@ func definitionsOn(c client.WithWatch, server *applytest.Server) client.WithWatc
 			return c.Apply(ctx, applied, options...)
 		},
 	})
+}
+
+func poolText(name, class, requirements string) string {
+	return fmt.Sprintf(`apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: %s}
+spec:
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: %s}
+      requirements: [%s]
+`, name, class, requirements)
+}
+
+func claimOf(pool string, uid types.UID, i int) *karpv1.NodeClaim {
+	name := fmt.Sprintf("%s-%d", pool, i)
+	return &karpv1.NodeClaim{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, UID: types.UID("claim-" + name),
+			Labels:          map[string]string{karpv1.NodePoolLabelKey: pool, "karpenter.sh/capacity-type": "spot", "kubernetes.io/arch": "amd64"},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "karpenter.sh/v1", Kind: render.NodePool, Name: pool, UID: uid}},
+		},
+		Spec: karpv1.NodeClaimSpec{NodeClassRef: &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: render.EC2NodeClass, Name: "default"}},
+	}
 }
