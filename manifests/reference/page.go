@@ -30,17 +30,23 @@ func write(p page) (string, error) {
 		if len(d.fields) > 0 {
 			text.WriteString("\n| field | type | meaning |\n|---|---|---|\n")
 		}
+		var more strings.Builder
 		for _, f := range d.fields {
 			if f.name == "" || f.name == "metadata" {
 				continue // Kubernetes' own
 			}
 			of, name := typeOf(f.of, known)
-			fmt.Fprintf(&text, "| `%s` | %s | %s |\n", f.name, of, meaning(f, known[name]))
+			cell, rest := meaning(f, known[name])
+			fmt.Fprintf(&text, "| `%s` | %s | %s |\n", f.name, of, cell)
+			for _, paragraph := range rest {
+				fmt.Fprintf(&more, "\n`%s`: %s\n", f.name, paragraph)
+			}
 			if next := known[name]; next != nil && len(next.fields) > 0 && !done[name] {
 				done[name] = true
 				queue = append(queue, name)
 			}
 		}
+		text.WriteString(more.String())
 	}
 	return text.String(), nil
 }
@@ -73,24 +79,33 @@ func typeOf(of ast.Expr, known map[string]*definition) (words, name string) {
 	return elsewhere[name], name
 }
 
-// meaning is the text of a field in one cell, with what holds it.
-func meaning(f field, of *definition) string {
+// meaning is the first paragraph of a field's text for its cell, with what holds for its value, and the other paragraphs, which follow the table.
+func meaning(f field, of *definition) (cell string, rest []string) {
 	enum := list(f.markers["validation:Enum"])
 	if of != nil && len(enum) == 0 {
 		enum = of.enum
 	}
-	text := strings.Join(strings.Fields(f.text), " ")
-	if text == "" && of != nil {
-		text = strings.Join(strings.Fields(of.text), " ")
+	text := f.text
+	if strings.TrimSpace(text) == "" && of != nil {
+		text = of.text
+	}
+	escape := strings.NewReplacer("|", `\|`, "<", "&lt;")
+	for i, paragraph := range strings.Split(strings.TrimSpace(text), "\n\n") {
+		paragraph = escape.Replace(strings.Join(strings.Fields(paragraph), " "))
+		if i == 0 {
+			cell = paragraph
+		} else {
+			rest = append(rest, paragraph)
+		}
 	}
 	if len(enum) > 0 {
-		text += " One of `" + strings.Join(enum, "`, `") + "`."
+		cell += " One of `" + strings.Join(enum, "`, `") + "`."
 	}
 	if value := f.markers["default"]; value != "" && value != "{}" && !strings.HasPrefix(value, `{"observed`) {
-		text += " Default: `" + strings.Trim(value, `"{}`) + "`."
+		cell += " Default: `" + strings.Trim(value, `"{}`) + "`."
 	}
 	if f.required {
-		text = "**Required.** " + text
+		cell = "**Required.** " + cell
 	}
-	return strings.NewReplacer("|", `\|`, "<", "&lt;").Replace(strings.TrimSpace(text))
+	return strings.TrimSpace(cell), rest
 }

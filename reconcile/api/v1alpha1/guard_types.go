@@ -15,17 +15,22 @@ const DefaultRemovalPeriod = 30 * time.Minute
 // +kubebuilder:validation:XValidation:rule="!has(self.approveFrom) || self.approveFrom != 'Git' || !has(self.approvals) || self.approvals == 1",message="approveFrom: Git needs approvals: 1: a commit does not say how many people have reviewed it, the rules of the Git host do"
 type Guard struct {
 	// MaxRemovedPools is how many NodePools may be removed within removalPeriod, and how many at one time. Removals
-	// that exceed it in total are held until a person decides. Removals that only have to wait for one that
-	// has been in progress for longer than removalPeriod are queued, and start by themselves.
+	// beyond it are held.
+	//
+	// Removals that only have to wait for one that has been in progress for longer than removalPeriod are queued
+	// instead, and start by themselves.
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	MaxRemovedPools *int32 `json:"maxRemovedPools,omitempty"`
 
-	// RemovalPeriod is the time within which removals of several commits count together for maxRemovedPools, and their
-	// nodes for maxDisruptedNodes, as do nodes that commits let Karpenter terminate without a replacement, so that splitting a removal into commits does not get past the limits. It is
-	// counted back from the commit that is weighed. A removal that exceeds a limit together with those of its
-	// period stays held after the period has passed. With 0s only removals that are not complete count.
+	// RemovalPeriod is how long removals count together with those of later commits, for maxRemovedPools and
+	// maxDisruptedNodes.
+	//
+	// Splitting a removal into several commits therefore does not get past the limits. Nodes that commits let
+	// Karpenter terminate without a replacement count as well. The period is counted back from the commit that is
+	// evaluated. A removal that exceeds a limit together with those of its period stays held after the period is
+	// over. With 0s only removals that are not complete count.
 	// +kubebuilder:default="30m"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
@@ -44,13 +49,14 @@ type Guard struct {
 	// +optional
 	AllowUnverifiedAccount bool `json:"allowUnverifiedAccount,omitempty"`
 
-	// MaxDisruptedNodes is how many nodes may be disrupted at one time, by what one plan would begin, what is terminating
-	// already, and what earlier commits have outdated. Removals and scale-downs count by their total. Replacements
-	// count by what the NodePool's disruption budgets let Karpenter replace at one time, if spec.rollout.onFailure
-	// is Brake or BrakeAndPropose and no budget of the pool, now or in any window, exceeds the limit; otherwise by
-	// their total. Removals and changes beyond the limit are held. A percentage is of this NodeSync's
-	// NodeClaims, without those that a commit may have added within removalPeriod,
-	// and allows at least 3.
+	// MaxDisruptedNodes is how many nodes may be disrupted at one time. Removals and changes beyond it are held.
+	//
+	// It counts the nodes that a commit would disrupt, those that are terminating already, and those that earlier
+	// commits have outdated and that are not replaced yet. Removals and scale-downs count by their total.
+	// Replacements count by what the NodePool's disruption budgets let Karpenter replace at one time, if
+	// spec.rollout.onFailure is Brake or BrakeAndPropose and no budget of the pool, now or in any window, exceeds
+	// the limit; otherwise by their total. A percentage is of this NodeSync's NodeClaims, without those that a
+	// commit may have added within removalPeriod, and allows at least 3.
 	// +kubebuilder:default="25%"
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^(100|[0-9]{1,2})%$`
@@ -58,36 +64,43 @@ type Guard struct {
 	// +optional
 	MaxDisruptedNodes *intstr.IntOrString `json:"maxDisruptedNodes,omitempty"`
 
-	// MaxDisruptedNodesPerPool is how many nodes of one NodePool may be disrupted at one time, counted as for maxDisruptedNodes.
-	// What is beyond it in a pool is held: the removal of that pool, and each change that disrupts nodes
-	// of it; other pools go ahead. A percentage is of the pool's NodeClaims, and allows at least 3.
-	// Without it there is no limit by pool.
+	// MaxDisruptedNodesPerPool is how many nodes of one NodePool may be disrupted at one time, counted as for
+	// maxDisruptedNodes. Default: no limit.
+	//
+	// What exceeds it in one pool is held: the removal of that pool, and each change that disrupts nodes of it.
+	// Other pools go ahead. A percentage is of the pool's NodeClaims, and allows at least 3.
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^(100|[0-9]{1,2})%$`
 	// +kubebuilder:validation:XValidation:rule="type(self) == string || self >= 0",message="must not be negative"
 	// +optional
 	MaxDisruptedNodesPerPool *intstr.IntOrString `json:"maxDisruptedNodesPerPool,omitempty"`
 
-	// MaxReplacedNodes is how many nodes Karpenter may replace in total, however few at one time: those that one plan
-	// would outdate, and those that earlier commits have outdated and that are not replaced yet. Changes beyond
-	// it are held. A percentage is of this NodeSync's NodeClaims, and allows at least 3. Default: no limit.
+	// MaxReplacedNodes is how many nodes Karpenter may replace in total, however few at one time. Changes beyond it
+	// are held. Default: no limit.
+	//
+	// It counts the nodes that a commit would outdate, and those that earlier commits have outdated and that are not
+	// replaced yet. A percentage is of this NodeSync's NodeClaims, and allows at least 3.
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^(100|[0-9]{1,2})%$`
 	// +kubebuilder:validation:XValidation:rule="type(self) == string || self >= 0",message="must not be negative"
 	// +optional
 	MaxReplacedNodes *intstr.IntOrString `json:"maxReplacedNodes,omitempty"`
 
-	// IntolerantDaemonSets is what becomes of removals and replacements while a DaemonSet of a CSI
-	// driver or a CNI plugin does not tolerate the taint karpenter.sh/disrupted:NoSchedule, with
-	// which Karpenter drains a node: its pods are evicted, and volumes stay attached. Warn only
-	// reports it, in the condition IntolerantDaemonSets; Hold also holds what would end nodes.
+	// IntolerantDaemonSets is what happens to removals and replacements if a DaemonSet of a CSI driver or a CNI
+	// plugin does not tolerate the taint karpenter.sh/disrupted:NoSchedule.
+	//
+	// Karpenter drains a node with this taint: the DaemonSet's pods would be evicted, and volumes would stay
+	// attached. Warn only reports it, in the condition IntolerantDaemonSets; Hold also holds what would terminate
+	// nodes.
 	// +kubebuilder:default=Warn
 	// +optional
 	IntolerantDaemonSets IntolerantDaemonSets `json:"intolerantDaemonSets,omitempty"`
 
-	// UnschedulablePods is what becomes of the removal of a NodePool while Karpenter's own scheduling,
-	// simulated before the first node ends, finds no place elsewhere for pods of its nodes. Hold holds it,
-	// and names the pods. What cannot be simulated is not held.
+	// UnschedulablePods is what happens to the removal of a NodePool if pods of its nodes cannot be scheduled
+	// elsewhere: Hold holds it, and names the pods.
+	//
+	// plumbline simulates Karpenter's own scheduling before the first node is terminated. What cannot be simulated
+	// is not held.
 	// +kubebuilder:default=Hold
 	// +optional
 	UnschedulablePods UnschedulablePods `json:"unschedulablePods,omitempty"`
@@ -100,18 +113,21 @@ type Guard struct {
 	// +optional
 	Approvals *int32 `json:"approvals,omitempty"`
 
-	// TrustedSessions are the ARNs of IAM roles whose sessions are persons, because the identity provider
-	// and not the user sets the session's name, as IAM Identity Center does. Each session name of such a
-	// role counts as a principal of its own. A role's path does not matter. Default: none.
+	// TrustedSessions are the ARNs of IAM roles whose sessions are persons: each session name counts as a principal
+	// of its own. Default: none.
+	//
+	// List only roles whose session names are set by the identity provider and not by the user, as IAM Identity
+	// Center does. A role's path does not matter.
 	// +kubebuilder:validation:MaxItems=50
 	// +kubebuilder:validation:items:MaxLength=2048
 	// +kubebuilder:validation:items:Pattern=`^arn:[a-z0-9-]+:iam::[0-9]{12}:role/[^*]+$`
 	// +optional
 	TrustedSessions []string `json:"trustedSessions,omitempty"`
 
-	// ApproveFrom says where what is held may be approved: in the cluster (plumbline approve), or also in
-	// Git, by its digest in the list approve of plumbline.yaml, for which each who may push has to be
-	// trusted to approve.
+	// ApproveFrom is where what is held may be approved: in the cluster (plumbline approve), or also in Git.
+	//
+	// In Git, the list approve of plumbline.yaml names the digest. Everyone who may push then has to be trusted to
+	// approve.
 	// +kubebuilder:default=Cluster
 	// +optional
 	ApproveFrom ApproveFrom `json:"approveFrom,omitempty"`
@@ -286,10 +302,11 @@ type ChartAllow struct {
 	// +optional
 	Digests []string `json:"digests,omitempty"`
 
-	// Values of the main chart that a commit may set beyond those that change
-	// neither identity, image, security context, volumes, host access, Secrets nor
-	// rights: by path, each with all below it, such as podLabels, controller.envFrom
-	// or controller.env[AWS_ENDPOINT_URL]. "*" allows all of them, and is warned of.
+	// Values of the main chart that a commit may set in addition to the harmless ones, each with everything below
+	// it, such as podLabels or controller.env[AWS_ENDPOINT_URL].
+	//
+	// Without it a commit may set only values that change neither identity, image, security context, volumes, host
+	// access, Secrets nor rights. "*" allows all values, and plumbline warns of it.
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:Pattern=`^(\*|[A-Za-z][^*\s]*)$`
 	// +kubebuilder:validation:items:MaxLength=512

@@ -135,9 +135,10 @@ type NodeSyncSpec struct {
 	// +optional
 	OnDelete OnDelete `json:"onDelete,omitempty"`
 
-	// Drain ends all nodes of this NodeSync, verified in EC2, and keeps its definitions: its NodePools
-	// make no node until it is false again. Nothing is fetched or applied meanwhile. No limit, window or
-	// freeze of the guard holds it; suspend does.
+	// Drain terminates all nodes of this NodeSync, verified in EC2, and keeps its definitions: its NodePools launch
+	// no node until it is false again.
+	//
+	// Nothing is fetched or applied meanwhile. No limit, window or freeze of the guard holds it; suspend does.
 	// +optional
 	Drain bool `json:"drain,omitempty"`
 
@@ -209,9 +210,10 @@ const (
 
 // RemovalPolicy says how entries that leave the repository are taken away.
 type RemovalPolicy struct {
-	// Strategy is what becomes of the NodeClaims of a NodePool that leaves: Paced has Karpenter launch
-	// replacements before they end, AtOnce ends them without, both at the pace of MaxUnavailable, and
-	// Orphan leaves them, once people have approved that.
+	// Strategy is what happens to the NodeClaims of a NodePool that left Git: Paced has Karpenter launch
+	// replacements before nodes are terminated, AtOnce does not, and Orphan leaves them.
+	//
+	// Paced and AtOnce keep to maxUnavailable. Orphan needs an approval.
 	// +kubebuilder:default=Paced
 	// +optional
 	Strategy RemovalStrategy `json:"strategy,omitempty"`
@@ -224,10 +226,11 @@ type RemovalPolicy struct {
 	// +optional
 	Grace *metav1.Duration `json:"grace,omitempty"`
 
-	// MaxUnavailable is how many NodeClaims may be leaving at a time, in all
-	// removals of the NodeSync together as well as in each: a number, or a
-	// percentage of the NodeClaims that there were when the removal was recorded,
-	// rounded down. It is at least 1. For the strategies Paced and AtOnce.
+	// MaxUnavailable is how many NodeClaims may be terminating at one time, in all removals of the NodeSync together
+	// as well as in each.
+	//
+	// It is a number, or a percentage of the NodeClaims that existed when the removal was recorded, rounded down, at
+	// least 1. The strategies Paced and AtOnce use it.
 	// +kubebuilder:default="10%"
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self.matches('^(100|[1-9]?[0-9])%$') : int(self) >= 1",message="must be a number from 1, or a percentage such as 10%"
@@ -242,10 +245,12 @@ type RemovalPolicy struct {
 	// +optional
 	StallAfter *metav1.Duration `json:"stallAfter,omitempty"`
 
-	// Rescue has plumbline apply a copy of an EC2NodeClass that another client has deleted while
-	// nodes are on it, and point its NodePools at the copy: no node is launched from the deleted one,
-	// and its deletion cannot be taken back. Karpenter replaces their nodes, within their
-	// disruption budgets. Off, the commit that does so is reported.
+	// Rescue has plumbline apply a copy of an EC2NodeClass that another client has deleted while nodes use it, and
+	// point its NodePools at the copy.
+	//
+	// No node is launched from a class that is being deleted, and the deletion cannot be undone. Karpenter replaces
+	// the pools' nodes, within their disruption budgets. Without rescue, the commit status reports the deleted
+	// class.
 	// +optional
 	Rescue bool `json:"rescue,omitempty"`
 }

@@ -10,15 +10,18 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.pullRequests) || self.provider != 'generic'",message="provider generic has no pull requests to follow: take pullRequests out"
 // +kubebuilder:validation:XValidation:rule="!has(self.pullRequests) || !has(self.pullRequests.forks) || !self.pullRequests.forks || self.provider != 'bitbucket'",message="pullRequests from forks cannot be followed on bitbucket, where their heads are in other repositories: take forks out"
 type Report struct {
-	// Provider is the kind of host: bitbucket is Bitbucket Cloud, bitbucketserver is
-	// Bitbucket Data Center, generic is any URL that takes signed JSON.
+	// Provider is the kind of host.
+	//
+	// bitbucket is Bitbucket Cloud, bitbucketserver is Bitbucket Data Center, generic is any URL that takes signed
+	// JSON.
 	// +kubebuilder:validation:Enum=github;gitlab;gitea;forgejo;bitbucket;bitbucketserver;azuredevops;generic
 	// +required
 	Provider string `json:"provider"`
 
-	// SecretRef names a Secret in the NodeSync's namespace with the key token and, if
-	// need be, ca.crt. For a GitHub App: githubAppID, githubAppInstallationID and
-	// githubAppPrivateKey. For Bitbucket, instead of a token: username and password.
+	// SecretRef names a Secret in the NodeSync's namespace with the key token.
+	//
+	// Optional keys: ca.crt. For a GitHub App, instead of token: githubAppID, githubAppInstallationID and
+	// githubAppPrivateKey. For Bitbucket, instead of token: username and password.
 	// +required
 	SecretRef LocalReference `json:"secretRef"`
 
@@ -36,9 +39,11 @@ type Report struct {
 	// +optional
 	TargetURL string `json:"targetURL,omitempty"`
 
-	// PullRequests has the open pull requests followed that would go into spec.source.git.ref.branch:
-	// what each would do to nodes is a status on its head, with the context
-	// plumbline/<cluster>/<name>/plan. Default: none is looked at.
+	// PullRequests has plumbline report what each open pull request into spec.source.git.ref.branch would do to
+	// nodes. Default: none.
+	//
+	// The report is a commit status on its head, with the context plumbline/<cluster>/<name>/plan, and a comment if
+	// comment is true.
 	// +optional
 	PullRequests *PullRequests `json:"pullRequests,omitempty"`
 }
@@ -71,14 +76,16 @@ type Notify struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name"`
-	// Type is the kind of receiver: Slack, an incoming webhook; Teams, a webhook of a workflow;
-	// Alertmanager, /api/v2/alerts of one; Generic, any URL that takes the JSON of Flux's events.
+	// Type is the kind of receiver.
+	//
+	// Slack is an incoming webhook; Teams, a webhook of a workflow; Alertmanager, its /api/v2/alerts; Generic, any
+	// URL that takes the JSON of Flux's events.
 	// +required
 	Type NotifyType `json:"type"`
-	// SecretRef names a Secret in the NodeSync's namespace with the key address, the URL, as in a
-	// Provider of Flux. For Alertmanager, if need be, token, or username and password; for Generic
-	// token, the key that the body is signed with; ca.crt where the host has a certificate of an
-	// authority of its own.
+	// SecretRef names a Secret in the NodeSync's namespace with the key address, the URL, as in Flux's Provider.
+	//
+	// Optional keys: for Alertmanager token, or username and password; for Generic token, the key that the body is
+	// signed with; ca.crt if the host's certificate has an authority of its own.
 	// +required
 	SecretRef LocalReference `json:"secretRef"`
 	// Severity error leaves out what is no trouble, such as a rollout that has finished.

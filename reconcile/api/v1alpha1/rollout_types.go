@@ -17,10 +17,12 @@ type RolloutPolicy struct {
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s')",message="must be at least 1s"
 	// +optional
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
-	// OnFailure says what is done when the launches of replacements fail: Brake has Karpenter
-	// replace no more nodes of the pool, by a disruption budget, until a commit changes its
-	// definition or a person resumes it. BrakeAndPropose does so too, and opens a pull request that
-	// takes the definitions back to the revision that was applied before. Report only reports it.
+	// OnFailure is what happens if the launches of replacements fail: Brake stops the replacement of the pool's
+	// nodes, BrakeAndPropose also opens a pull request with a revert, and Report only reports it.
+	//
+	// Brake sets a disruption budget by which Karpenter replaces no more nodes of the pool, until a commit changes
+	// its definition or a person resumes it. The pull request restores the definitions of the revision that was
+	// applied before.
 	// +kubebuilder:validation:Enum=Report;Brake;BrakeAndPropose
 	// +kubebuilder:default=Brake
 	// +optional
@@ -32,9 +34,10 @@ type RolloutPolicy struct {
 	// +kubebuilder:default=3
 	// +optional
 	FailedLaunches int32 `json:"failedLaunches,omitempty"`
-	// UnexpectedDrift says what is done about nodes that are outdated by no commit, as with an alias
-	// of AMIs that moved: Brake keeps Karpenter from replacing them until a commit changes their
-	// definition or a person resumes it. Report only reports it.
+	// UnexpectedDrift is what happens to nodes that no commit has outdated, such as when an AMI alias resolves to a
+	// new image: Brake stops their replacement, Report only reports them.
+	//
+	// Brake lasts until a commit changes their definition or a person resumes it.
 	// +kubebuilder:validation:Enum=Report;Brake
 	// +kubebuilder:default=Report
 	// +optional

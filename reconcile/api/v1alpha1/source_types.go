@@ -173,8 +173,9 @@ const (
 // with.
 type ChartAccess struct {
 	// Allow is what may come from Git: repositories, versions, digests and values.
-	// It is closed by default, to the public repository of Karpenter and to values
-	// that change nothing but Karpenter's settings and its place in the cluster.
+	//
+	// Without it, only Karpenter's public repository is allowed, and values that change nothing but Karpenter's
+	// settings and its place in the cluster.
 	// +optional
 	Allow *ChartAllow `json:"allow,omitempty"`
 

@@ -15,8 +15,10 @@ type NodeSyncStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Conditions are Ready, Reconciling and Stalled as kstatus has them, CloudVerified, RolledOut, SourceVerified
-	// with git.verify, and those that are there only at need, such as Removing: manifests/SPEC.md lists them.
+	// Conditions are Ready, Reconciling and Stalled as kstatus defines them, CloudVerified, RolledOut,
+	// SourceVerified with git.verify, and conditions such as Removing that exist only if they apply.
+	//
+	// manifests/SPEC.md lists them.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
@@ -122,9 +124,11 @@ type NodeSyncStatus struct {
 	// +optional
 	Instances *InstanceDrift `json:"instances,omitempty"`
 
-	// Terminations are the NodeClaims, Nodes and instances of the NodeSync's pools that have been terminating for longer
-	// than 5 minutes, or spec.removal.stallAfter if that is shorter, the oldest first; the first 20. Those of pools that
-	// are being removed are in Removals.
+	// Terminations are the NodeClaims, Nodes and instances of the NodeSync's pools that have been terminating for
+	// longer than expected; the first 20, oldest first.
+	//
+	// Expected are 5 minutes, or spec.removal.stallAfter if that is shorter. Those of pools that are being removed
+	// are in Removals.
 	// +optional
 	Terminations []Termination `json:"terminations,omitempty"`
 
@@ -137,15 +141,19 @@ type NodeSyncStatus struct {
 	// +optional
 	Removals []Removal `json:"removals,omitempty"`
 
-	// RecentRemovals are the NodePools that the guard has allowed to leave, oldest first, as long as they count for later
-	// removals: for guard.removalPeriod, while they are open, and while a later removal is held for them. Each
-	// is written before its removal starts.
+	// RecentRemovals are the NodePools whose removal the guard has allowed and which still count for later removals,
+	// oldest first.
+	//
+	// They count for guard.removalPeriod, while they are not complete, and while a later removal is held because of
+	// them. Each is written before its removal starts.
 	// +optional
 	RecentRemovals []RecentRemoval `json:"recentRemovals,omitempty"`
 
-	// RecentTerminations are the changes of NodePools by which Karpenter terminates nodes without a replacement, oldest
-	// first, as long as they count for later commits: for guard.removalPeriod, and while a later commit is held. Each is
-	// written before the NodePool is changed.
+	// RecentTerminations are the changes of NodePools by which Karpenter terminates nodes without a replacement and
+	// which still count for later commits, oldest first.
+	//
+	// They count for guard.removalPeriod, and while a later commit is held. Each is written before the NodePool is
+	// changed.
 	// +optional
 	RecentTerminations []RecentTermination `json:"recentTerminations,omitempty"`
 
