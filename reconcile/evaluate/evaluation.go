@@ -34,7 +34,7 @@ type Inputs struct {
 	Charts   upgrade.Step
 	// Record is what was applied.
 	Record Record
-	// WithoutCharts takes over if what the charts of the version in Git want cannot be found out, and returns the error unless
+	// WithoutCharts is asked if what the charts of the version in Git want cannot be found out, and returns the error unless
 	// the evaluation can go on without them; nil if it never can.
 	WithoutCharts func(ctx context.Context, ev Evaluation, err error) (Evaluation, error)
 	// Trace notes how long each step took; nil if nobody wants to know.
