@@ -167,8 +167,14 @@ func (m *Memory) Hide(message string) string { return m.hidden.hide(message) }
 func (s *Step) Redact() {
 	s.Memory.hidden.addCredentials(s.Memory.read)
 	s.Memory.hidden.public = public(s.Set, s.Before.Status.Removals)
-	s.Memory.hidden.found(reflect.ValueOf(&s.Found).Elem())
-	s.Memory.hidden.status(reflect.ValueOf(&s.Sync.Status).Elem())
+	s.Found = redacted(s.Found, s.Memory.hidden.found)
+	s.Sync.Status = redacted(s.Sync.Status, s.Memory.hidden.status)
+}
+
+// redacted is a copy of a value in which redact has replaced texts. Nothing that the value refers to is changed.
+func redacted[T any](value T, redact func(reflect.Value)) T {
+	redact(reflect.ValueOf(&value).Elem())
+	return value
 }
 
 // public returns what reports whether an object is in Git, or was until it was removed.
@@ -215,7 +221,7 @@ func (h *hidden) status(v reflect.Value) {
 }
 
 // within redacts what a value is made of; of a struct the exported fields that are
-// chosen.
+// chosen. What it refers to is copied first.
 func (h *hidden) within(v reflect.Value, redact func(reflect.Value), chosen func(reflect.StructField) bool) {
 	switch v.Kind() { //nolint:exhaustive // the others hold no words
 	case reflect.Struct:
@@ -225,13 +231,23 @@ func (h *hidden) within(v reflect.Value, redact func(reflect.Value), chosen func
 			}
 		}
 	case reflect.Slice:
+		if v.IsNil() {
+			return
+		}
+		own := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
+		reflect.Copy(own, v)
+		v.Set(own)
 		for i := range v.Len() {
 			redact(v.Index(i))
 		}
 	case reflect.Pointer:
-		if !v.IsNil() {
-			redact(v.Elem())
+		if v.IsNil() {
+			return
 		}
+		own := reflect.New(v.Type().Elem())
+		own.Elem().Set(v.Elem())
+		v.Set(own)
+		redact(v.Elem())
 	}
 }
 

@@ -371,3 +371,18 @@ func differing(a, b reflect.Value, path string) []string {
 	}
 	return []string{path}
 }
+
+// TestRedactionChangesNothingThatIsShared: what a conclusion is given may be kept by whoever found it.
+func TestRedactionChangesNothingThatIsShared(t *testing.T) {
+	shared := &v1alpha1.InstanceDrift{Failure: "it is " + secret}
+	pools := []v1alpha1.PoolRollout{{Pool: "web", Proposal: &v1alpha1.RevertProposal{Message: "it is " + secret}}}
+	s := &Step{Sync: &v1alpha1.NodeSync{}, Before: &v1alpha1.NodeSync{}, Memory: &Memory{}, Found: Found{Instances: shared, PoolRollouts: pools}}
+	s.Memory.HideValues([]string{secret})
+	s.Redact()
+	if got := s.Instances.Failure + s.PoolRollouts[0].Proposal.Message; strings.Contains(got, secret) {
+		t.Errorf("reported: %q", got)
+	}
+	if shared.Failure != "it is "+secret || pools[0].Proposal.Message != "it is "+secret {
+		t.Errorf("what was found has become %q and %q", shared.Failure, pools[0].Proposal.Message)
+	}
+}
