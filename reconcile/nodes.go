@@ -265,17 +265,17 @@ func (r *reconciliation) seeTerminations(ctx context.Context, d done) (done, err
 // attend does what must not wait for the next commit after a reconcile that has failed, by what is in force: it stops rollouts, and
 // looks at instances and at what is terminating. Karpenter continues, whatever is wrong with HEAD.
 func (r *reconciliation) attend(ctx context.Context, out outcome) outcome {
-	brakes := !out.Nodes.SawRollout && len(out.Work.Written) == 0
-	if out.fault == nil || !brakes && out.Nodes.Terminations != nil {
+	may := stillAllowed(out)
+	if !may.look {
 		return out
 	}
-	at := r.settle(r.lookInForce(ctx, out.done, brakes))
-	if brakes {
+	at := r.settle(r.lookInForce(ctx, out.done, may.brake))
+	if may.brake {
 		out.Nodes.Rollout, out.Nodes.SawRollout, out.Nodes.PoolRollouts = at.Nodes.Rollout, at.Nodes.SawRollout, at.Nodes.PoolRollouts
 	}
 	out.Nodes.Instances, out.Nodes.Terminations = at.Nodes.Instances, at.Nodes.Terminations
 	out.Join(at.Findings)
-	if f := at.fault; brakes && f != nil && f.Class != fault.Superseded && f.Error() != out.fault.Error() {
+	if f := at.fault; may.brake && f != nil && f.Class != fault.Superseded && f.Error() != out.fault.Error() {
 		out.Warn(v1alpha1.ReasonBrakeFailed, "the revision fails, and whether a rollout is to be stopped is not known: "+f.Error())
 		out.WakeBy(r.now.Add(r.sync.GetRetryInterval()))
 	}

@@ -87,13 +87,13 @@ func (r *reconciliation) run(ctx context.Context, mode mode, unheard error) (ctr
 	return r.conclude(ctx, r.act(ctx, mode, unheard))
 }
 
-// act does what the mode says. Disruption budgets that removals have lent to Karpenter are called back where nothing goes on with the
-// removals, and meanwhile if that takes long.
+// act does what the mode says. Disruption budgets that removals have lent to Karpenter are revoked if removals do not go on, and
+// while a reconcile takes long.
 func (r *reconciliation) act(ctx context.Context, mode mode, unheard error) outcome {
 	leased := r.removalStep(&done{}).LeasedBudgets()
 	defer leased.Unless(ctx)()
 	out := r.inMode(ctx, mode, unheard)
-	if out.fault != nil || out.mode == suspended || !out.Charts.CRDs.Ready {
+	if !stillAllowed(out).leases {
 		leased.Revoke(ctx, &out.Findings)
 	}
 	return out
