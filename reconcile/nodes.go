@@ -52,7 +52,8 @@ func (r *reconciliation) seeReady(ctx context.Context, d done) (done, error) {
 	ready, found := changes.Ready(d.evaluation.Desired.Set, live, d.Work.Written)
 	r.memory.reasons.Explain(
 		changes.Waiting{
-			Live: live, Ready: ready, Found: &found, Namespace: r.karpenterNamespace(), StallAfter: r.sync.GetStallAfter(), Now: r.now,
+			Live: live, Ready: ready, Found: &found, Namespace: r.karpenterNamespace(), StallAfter: r.sync.GetStallAfter(),
+			Now:   r.Settings.Now(), // many writes take longer than a class may be not Ready
 			Since: func(name string) time.Time { return r.classNotReadySince(ctx, name) },
 		},
 		func() string { return r.controllerLog(ctx) },

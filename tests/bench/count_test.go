@@ -42,8 +42,8 @@ func TestCount(t *testing.T) {
 			want: Row{Wall: time.Second, Writes: 1, DryRuns: 1},
 		},
 		"reads are counted by their kind": {
-			requests: []kube.Request{other("get", "configmaps"), other("list", "nodepools"), other("get", "")},
-			want:     Row{Gets: 1, Lists: 1},
+			requests: []kube.Request{other("get", "configmaps"), {Verb: "list", Resource: "nodepools", URI: "/nodepools?limit=500"}, other("get", "")},
+			want:     Row{Gets: 1, Lists: 1, Listed: []string{"/nodepools?limit=500"}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -3,6 +3,7 @@ package bench
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -56,6 +57,9 @@ func exact(row Row, want Counts) error {
 		if count.most != free && count.got > count.most {
 			failed = errors.Join(failed, fmt.Errorf("%d %s; want at most %d", count.got, count.what, count.most))
 		}
+	}
+	if want.Lists != free && row.Lists > want.Lists {
+		failed = errors.Join(failed, fmt.Errorf("the LISTs are %s", strings.Join(row.Listed, ", ")))
 	}
 	if failed != nil {
 		return fmt.Errorf("%s: %w", row.Work, failed)

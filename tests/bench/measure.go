@@ -109,6 +109,7 @@ func count(requests []kube.Request, began time.Time) Row {
 		case r.Resource == "": // the API server's version and the like
 		case r.Verb == "list":
 			row.Lists++
+			row.Listed = append(row.Listed, r.URI)
 		case r.Verb == "get":
 			row.Gets++
 			if strings.HasPrefix(r.Group, "karpenter.") {

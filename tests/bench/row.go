@@ -27,6 +27,8 @@ type Row struct {
 	// queue and of removals' records; Statuses are commit statuses posted, Fetches
 	// packs asked of the Git host.
 	Writes, Refused, DryRuns, Patches, Events, Lists, Gets, Reads, ConfigMaps, Statuses, Fetches int
+	// Listed are the URIs of the LISTs.
+	Listed []string
 	// Busiest is the most of Patches in one second.
 	Busiest int
 	// Fetch is a raw git fetch of the same push, Apply a raw server-side apply of
@@ -111,6 +113,7 @@ func middle(rows []Row) Row {
 		}
 	}
 	for _, row := range rows {
+		m.Listed = append(m.Listed, row.Listed...)
 		m.ChildPeak = max(m.ChildPeak, row.ChildPeak)
 	}
 	return m
