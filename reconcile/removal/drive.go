@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -260,9 +261,11 @@ func (l LeasedBudgets) Unless(ctx context.Context) (ended func()) {
 	}
 }
 
-// reportDriven reports what was done for removals, NodeClaims by their number.
+// reportDriven reports what was done for removals, NodeClaims by their number. Removals of which it reports the same share an event:
+// one for each of hundreds would be as many requests, and client-go drops most of so many events.
 func (s *Step) reportDriven(result DriveResult) {
 	ended := map[render.Ref]int{}
+	written, gone := map[string][]string{}, map[string][]string{}
 	for _, write := range result.Writes {
 		ref := render.Ref{Kind: write.Kind, Name: write.Name}
 		if _, isClaim := write.Action.(DeleteNodeClaim); isClaim {
@@ -272,15 +275,23 @@ func (s *Step) reportDriven(result DriveResult) {
 		if r, is := write.Action.(Replace); is && r.Nodes == 0 {
 			continue // it goes on when what it has begun is done
 		}
-		s.Wrote(corev1.EventTypeNormal, v1alpha1.ReasonRemoving, fmt.Sprintf("%s: %s", ref, write.Action))
+		words := write.Action.String()
+		written[words] = append(written[words], ref.String())
+	}
+	for _, words := range slices.Sorted(maps.Keys(written)) {
+		s.Wrote(corev1.EventTypeNormal, v1alpha1.ReasonRemoving, fmt.Sprintf("%s: %s", finding.Some(written[words]), words))
 	}
 	for ref, n := range ended {
 		s.Wrote(corev1.EventTypeNormal, v1alpha1.ReasonRemoving, fmt.Sprintf("%s: %d %s", ref, n, english.PluralWord(n, "NodeClaim is deleted and drains", "NodeClaims are deleted and drain")))
 	}
 	for _, r := range result.Removals {
 		if r.Phase == v1alpha1.RemovalGone {
-			s.Event(v1alpha1.ReasonRemoved, s.nameOf(r)+" is gone"+proof(r))
+			gone[r.Kind] = append(gone[r.Kind], s.nameOf(r))
 		}
+	}
+	for _, kind := range slices.Sorted(maps.Keys(gone)) {
+		names := gone[kind]
+		s.Event(v1alpha1.ReasonRemoved, fmt.Sprintf("%s %s gone%s", finding.Some(names), english.PluralWord(len(names), "is", "are"), proof(kind, len(names))))
 	}
 	if result.Undiagnosed != nil {
 		s.Warn(v1alpha1.ReasonDiagnosisFailed, result.Undiagnosed.Error())
@@ -296,10 +307,10 @@ func (s *Step) nameOf(r v1alpha1.Removal) string {
 	return ref.String()
 }
 
-// proof says what "gone" was proven by.
-func proof(r v1alpha1.Removal) string {
-	if r.Kind == render.NodePool {
-		return ", and EC2 has ended every instance of it"
+// proof is by what it is known that n objects of a kind are gone.
+func proof(kind string, n int) string {
+	if kind == render.NodePool {
+		return ", and EC2 has ended every instance of " + english.PluralWord(n, "it", "them")
 	}
 	return ""
 }

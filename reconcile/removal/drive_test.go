@@ -1,12 +1,15 @@
 package removal
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // TestWhatIsGoneIsNamed: nobody is told that a pool is gone whose name a living one has.
@@ -17,5 +20,29 @@ func TestWhatIsGoneIsNamed(t *testing.T) {
 		if len(s.Notes) != 1 || !strings.HasPrefix(s.Notes[0].Message, want) {
 			t.Errorf("of %s it says %v", uid, s.Notes)
 		}
+	}
+}
+
+// TestManyRemovalsShareEvents: the removal of many pools is a few events, and each names some of them.
+func TestManyRemovalsShareEvents(t *testing.T) {
+	s, result := newBed(t).step(general), DriveResult{}
+	for i := range 180 {
+		name := fmt.Sprintf("p-%03d", i)
+		result.Writes = append(result.Writes, Write{Kind: render.NodePool, Name: name, Action: StopGrowth{}})
+		result.Removals = append(result.Removals, v1alpha1.Removal{Kind: render.NodePool, Name: name, UID: types.UID(name), Phase: v1alpha1.RemovalGone})
+	}
+	result.Writes = append(result.Writes, Write{Kind: render.NodePool, Name: "one", Action: DeleteObject{}})
+	s.reportDriven(result)
+	const names = "NodePool/p-000, NodePool/p-001, NodePool/p-002, NodePool/p-003, NodePool/p-004 and 175 more"
+	var got []string
+	for _, n := range s.Notes {
+		got = append(got, n.Reason+" "+n.Message)
+	}
+	want := []string{
+		"Removing NodePool/one: delete the object", "Removing " + names + ": stop growth",
+		"Removed " + names + " are gone, and EC2 has ended every instance of them",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/plumbline-dev/plumbline/internal/workers"
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
@@ -25,9 +26,11 @@ import (
 )
 
 const (
-	// many is from how many objects of a kind on one LIST costs less than a GET of
-	// each.
-	many = 16
+	// many is from how many objects of a kind on they are read by one LIST. It returns those that stay, too: of a thousand
+	// NodePools a LIST takes as much processor time as GETs of three hundred.
+	many = 256
+	// getsAtOnce is how many GETs are made at a time.
+	getsAtOnce = 8
 	// namesAtOnce is how many pools one LIST of NodeClaims names: they are in its
 	// URL, and proxies take no more than 8 kB of one.
 	namesAtOnce = 100
@@ -85,18 +88,25 @@ func (l *look) readObjects(ctx context.Context, kind render.Kind, names []string
 		}
 		return err
 	}
-	for _, name := range names {
+	found := make([]*unstructured.Unstructured, len(names))
+	err := workers.Each(getsAtOnce, len(names), func(i int) error {
 		object := &unstructured.Unstructured{}
 		object.SetGroupVersionKind(kind.GVK)
-		switch err := l.reader.Get(ctx, types.NamespacedName{Name: name}, object); {
+		switch err := l.reader.Get(ctx, types.NamespacedName{Name: names[i]}, object); {
 		case absent(err):
 		case err != nil:
-			return fmt.Errorf("read %s/%s: %w", kind.GVK.Kind, name, err)
+			return fmt.Errorf("read %s/%s: %w", kind.GVK.Kind, names[i], err)
 		default:
-			l.objects[render.Ref{Kind: kind.GVK.Kind, Name: name}] = object
+			found[i] = object
+		}
+		return nil
+	})
+	for i, name := range names {
+		if found[i] != nil {
+			l.objects[render.Ref{Kind: kind.GVK.Kind, Name: name}] = found[i]
 		}
 	}
-	return nil
+	return err
 }
 
 // list reads all objects of a kind. They may be a cache's own, and are read only.

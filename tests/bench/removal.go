@@ -26,11 +26,12 @@ func (b *bench) removal(ctx context.Context) error {
 	row.Wall = row.Told // until the daemon reports that they are Gone
 	row.Work = fmt.Sprintf("%d objects, %d pools without nodes removed", b.options.Objects, n)
 	b.table.add(row)
-	// Growth is stopped, and the pool deleted. Two LISTs tell a pass of all pools that
-	// it deletes, or that are gone, and one more of each hundred of them.
+	// Growth is stopped, and the pool deleted. One LIST has the NodeClaims of a hundred
+	// pools, and one has all pools if many of them leave. A pass has
+	// one event for each thing that it does, however many pools it does it to.
 	// Karpenter, who is played, writes the status of a pool whose growth was stopped
 	// while the pools are deleted.
-	want := Counts{Writes: 2 * n, Refused: n, Patches: wakes(row.Told), Events: free, Lists: (2 + n/100) * wakes(row.Told), Reads: free}
+	want := Counts{Writes: 2 * n, Refused: n, Patches: wakes(row.Told), Events: 2 * wakes(row.Told), Lists: (2 + n/100) * wakes(row.Told), Reads: free}
 	return errors.Join(exact(row, want), b.areLeft(ctx, len(b.fleet.limits)-n), b.plumbline.leave(ctx))
 }
 
