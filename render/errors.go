@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/redact"
 )
 
@@ -49,7 +50,7 @@ func (e Errors) Error() string {
 	}
 	head, rest := short(e[0].Error()), ""
 	if len(e) > 1 {
-		rest = fmt.Sprintf(" (and %d more)", len(e)-1)
+		rest = shortlist.More(" (", len(e)-1) + ")"
 	}
 	if len(e) == 1 && head == e[0].Error() {
 		return head
@@ -59,9 +60,7 @@ func (e Errors) Error() string {
 	for _, one := range e[:min(len(e), mostListed)] {
 		text.WriteString("\n" + one.Error())
 	}
-	if more := len(e) - mostListed; more > 0 {
-		fmt.Fprintf(&text, "\n… and %d more", more)
-	}
+	text.WriteString(shortlist.More("\n… ", len(e)-mostListed))
 	return text.String()
 }
 

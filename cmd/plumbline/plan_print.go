@@ -17,6 +17,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/plan/planjson"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
@@ -162,8 +163,8 @@ func (r planReport) printFields(out io.Writer, paint painter) {
 			from, to := redact.Visible(orNothing(field.From)), redact.Visible(orNothing(field.To))
 			fmt.Fprintf(out, "  %s: %s → %s\n", redact.Visible(field.Path), paint(from, text.FgRed), paint(to, text.FgGreen))
 		}
-		if more := len(c.Fields) - mostFields; more > 0 {
-			fmt.Fprintf(out, "  and %d more (-o json has all)\n", more)
+		if more := shortlist.More("  ", len(c.Fields)-mostFields); more != "" {
+			fmt.Fprintf(out, "%s (-o json has all)\n", more)
 		}
 	}
 }
@@ -288,11 +289,7 @@ func whatOf(c planjson.Change) string {
 		return c.Message
 	}
 	first := c.Fields[0]
-	text := fmt.Sprintf("%s: %s → %s", first.Path, orNothing(first.From), orNothing(first.To))
-	if more := len(c.Fields) - 1; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
+	return fmt.Sprintf("%s: %s → %s%s", first.Path, orNothing(first.From), orNothing(first.To), shortlist.More(" ", len(c.Fields)-1))
 }
 
 func orNothing(value string) string {
