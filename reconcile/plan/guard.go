@@ -73,6 +73,12 @@ func statusLost(c Candidate, w weighing) (reason, message string, hold bool) {
 		c.Ref, w.policy.howToRelease(c.UID)), true
 }
 
+// What messages say first about a HEAD that is, or may be, older than what was applied.
+const (
+	headOlder      = "HEAD is older than what was applied (the branch was set back, or a mirror lags behind), and "
+	headMayBeOlder = "HEAD may be older than what was applied, as the Git host does not serve the history in between, and "
+)
+
 // olderRevision holds what an older commit lacks: it is not what a commit has taken
 // out, but what was added since. It is held until a newer commit, or a person, reports
 // that it is to go. What may be an older commit counts as one, as long as nobody knows.
@@ -83,11 +89,11 @@ func olderRevision(c Candidate, w weighing) (reason, message string, hold bool) 
 		return "", "", false
 	case still, w.policy.SetBack:
 		return v1alpha1.ReasonOlderRevision, fmt.Sprintf(
-			"HEAD is older than what was applied (the branch was set back, or a mirror lags behind), and lacks %s: push a newer commit, or %s",
+			headOlder+"lacks %s: push a newer commit, or %s",
 			c.Ref, w.policy.howToRelease(c.UID)), true
 	case w.policy.HistoryUnknown:
 		return v1alpha1.ReasonHistoryUnknown, fmt.Sprintf(
-			"HEAD may be older than what was applied, as the Git host does not serve the history in between, and lacks %s: put it back into Git, or %s",
+			headMayBeOlder+"lacks %s: put it back into Git, or %s",
 			c.Ref, w.policy.howToRelease(c.UID)), true
 	}
 	return "", "", false
