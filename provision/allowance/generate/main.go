@@ -20,11 +20,12 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/allowance"
 	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/karpenter"
 )
 
 // released are versions of all lines since 1.1, which has no webhooks any more:
 // earlier charts want rights over Secrets and CRDs.
-var released = []string{"1.3.3", "1.6.3", "1.8.6", "1.12.1", "1.14.1"}
+var released = []string{"1.3.3", "1.6.3", "1.8.6", "1.12.1", karpenter.Newest()}
 
 func main() {
 	if len(os.Args) != 2 {

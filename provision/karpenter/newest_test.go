@@ -1,0 +1,71 @@
+package karpenter
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// inVersion is how files name the version of Karpenter that a user installs: in plumbline.yaml, and in sentences.
+var inVersion = regexp.MustCompile(`(?m)^[ +-]*version: (\d+\.\d+\.\d+)$|list prices of Karpenter (\d+\.\d+\.\d+)|Karpenter (\d+\.\d+\.\d+) knows|karpenter-provider-aws/v(\d+\.\d+\.\d+)/`)
+
+// others are the files that name another version on purpose.
+var others = map[string]string{
+	"docs/reference/support-matrix.md": "1.15.0", // one that is too new
+	"docs/tutorial.md":                 "1.8.6",  // the tutorial upgrades it
+}
+
+// TestFilesNameTheNewest: documents, examples, modules and the sandbox have the version that the tables were read from.
+// docs/development/raise-karpenter.md lists what a new one changes.
+func TestFilesNameTheNewest(t *testing.T) {
+	const root = "../../"
+	named := 0
+	check := func(file string, pattern *regexp.Regexp) int {
+		text, err := os.ReadFile(root + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := pattern.FindAllStringSubmatch(string(text), -1)
+		for _, found := range all {
+			version := strings.Join(found[1:], "")
+			if version != newest && version != others[file] {
+				t.Errorf("%s: %q, and the newest version is %s", file, strings.TrimSpace(found[0]), newest)
+			}
+		}
+		return len(all)
+	}
+	for file, pattern := range map[string]string{
+		"go.mod":                             `(?:karpenter-provider-aws|sigs\.k8s\.io/karpenter) v(\S+)`,
+		"render/schema/shape.go":             `EmbeddedVersion = "(\S+)"`,
+		"render/karpenter.go":                `such as (\d+\.\d+\.\d+)`,
+		"provision/charts/ref.go":            `such as (\d+\.\d+\.\d+)`,
+		"tests/sandbox/binaries/catalog.go":  `KarpenterVersion\s+= "(\S+)"`,
+		"tests/sandbox/bin/karpenter/go.mod": `(?:karpenter-provider-aws|sigs\.k8s\.io/karpenter) v(\S+)`,
+		"tests/soak/fleet.go":                `(?m)^version: (\S+)$`,
+	} {
+		if check(file, regexp.MustCompile(pattern)) == 0 {
+			t.Errorf("%s names no version", file)
+		}
+	}
+	for _, folder := range []string{"docs", "examples", "manifests/SPEC.md", "tests/stories/testdata/basic"} {
+		err := filepath.WalkDir(root+folder, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return err
+			}
+			if slices.Contains([]string{".md", ".yaml"}, filepath.Ext(path)) {
+				named += check(strings.TrimPrefix(filepath.ToSlash(path), root), inVersion)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if named == 0 {
+		t.Error("no document names a version")
+	}
+}
