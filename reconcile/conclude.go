@@ -15,6 +15,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/fetch"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/rollout"
 	"github.com/plumbline-dev/plumbline/reconcile/status"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 )
@@ -94,10 +95,13 @@ func (r *reconciliation) found(out *outcome) status.Found {
 		CloudVerified: verified(out.account()), Collision: obs.Collision, SawAccount: obs.SawCollision, Unserved: obs.Unserved,
 		Stages: status.Stages(git.Set, out.Charts.CRDs, out.Charts.Controller, out.Ready), Fought: survey.Drifts(out.Charts.Fought),
 		Orphaned: removals.Orphaned(), Appliers: removals.Appliers(), Guard: out.guard, Denial: out.denial,
-		Drifts: out.Drifts, Held: out.Held, HasNodes: ev.Live.HasNodes(),
+		Drifts: out.Drifts, Held: out.Held,
 		LaunchFailures: out.Nodes.LaunchFailures, Looked: out.Nodes.SawLaunches, Drifting: out.Nodes.Drifting, WatchedDrift: out.Nodes.SawDrift,
 		Rollout: out.Nodes.Rollout, SawRollout: out.Nodes.SawRollout, Restored: out.Nodes.Restored, PoolRollouts: out.Nodes.PoolRollouts,
 		Instances: out.Nodes.Instances, Terminations: out.Nodes.Terminations,
+	}
+	if git.Set != nil {
+		found.Missing = rollout.Missing(rollout.Pools(git.Set, ev.Live.Objects), ev.Live.NodeClaims)
 	}
 	found.Cluster, _ = git.Cluster(r.sync.Status.Karpenter)
 	if rev.Snapshot != nil {

@@ -159,24 +159,33 @@ func TestAPassThatFailsBeforeItLooks(t *testing.T) {
 // TestACommitStatusNamesAPoolWithoutNodes: it is no success while the pool has none, and
 // where it has some, the words are of its newest launch.
 func TestACommitStatusNamesAPoolWithoutNodes(t *testing.T) {
+	static := func(n int) map[string]any { return map[string]any{"replicas": int64(n)} }
+	ready := plan.NodeClaim{Pool: "cheap", Node: "ip-1", Initialized: true}
 	cases := map[string]struct {
 		nodes []plan.NodeClaim
 		state report.State
 		words string
+		spec  map[string]any
 	}{
-		"none":           {nil, report.Pending, "NodePool/cheap launches no node"},
-		"another pool's": {[]plan.NodeClaim{{Pool: "general", Node: "ip-1"}}, report.Pending, "NodePool/cheap launches no node"},
-		"one that goes":  {[]plan.NodeClaim{{Pool: "cheap", Node: "ip-1", Deleting: true}}, report.Pending, "NodePool/cheap launches no node"},
-		"one":            {[]plan.NodeClaim{{Pool: "cheap", Node: "ip-1"}}, report.Success, "the newest launch of NodePool/cheap failed"},
+		"none":           {nil, report.Pending, "launch failing: no node of NodePool/cheap", nil},
+		"another pool's": {[]plan.NodeClaim{{Pool: "general", Node: "ip-1"}}, report.Pending, "launch failing: no node of NodePool/cheap", nil},
+		"one that goes":  {[]plan.NodeClaim{{Pool: "cheap", Node: "ip-1", Deleting: true}}, report.Pending, "launch failing: no node of NodePool/cheap", nil},
+		"one":            {[]plan.NodeClaim{{Pool: "cheap", Node: "ip-1"}}, report.Success, "applied; the newest launch of NodePool/cheap failed", nil},
+		"static, none":   {nil, report.Pending, "launch failing: 0 of 2 nodes of NodePool/cheap", static(2)},
+		"static, one":    {[]plan.NodeClaim{ready}, report.Pending, "launch failing: 1 of 2 nodes of NodePool/cheap", static(2)},
+		"static, all":    {[]plan.NodeClaim{ready, ready}, report.Success, "applied; the newest launch of NodePool/cheap failed", static(2)},
+		"static, of 0":   {nil, report.Success, "applied; the newest launch of NodePool/cheap failed", static(0)},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			p := newBed(t, nodeSync(unchanged)).pass()
 			p.live.NodeClaims = c.nodes
+			pool := &unstructured.Unstructured{Object: map[string]any{"spec": c.spec}}
+			p.want.Set = &render.Set{Objects: []render.Object{{Ref: render.Ref{Kind: render.NodePool, Name: "cheap"}, Defaulted: pool}}}
 			p.Looked, p.LaunchFailures = true, []rollout.LaunchFailure{{Pool: "cheap", Why: "insufficient capacity, with fleet error(s), InsufficientInstanceCapacity"}}
 			p.summarize(t.Context())
 			v := p.verdict()
-			if v.CommitState() != c.state || v.CommitText() != "applied; "+c.words+": insufficient capacity, with fleet error(s), InsufficientInstanceCapacity" {
+			if v.CommitState() != c.state || v.CommitText() != c.words+": insufficient capacity, with fleet error(s), InsufficientInstanceCapacity" {
 				t.Errorf("%s: %s", v.CommitState(), v.CommitText())
 			}
 			if !conditions.IsReady(p.sync) {

@@ -239,7 +239,7 @@ type waitFor string
 const (
 	// waitForApplied is over once the definitions are applied and Ready and no removal is open.
 	waitForApplied waitFor = "applied"
-	// waitForRollout is over once, besides, each node matches its definitions.
+	// waitForRollout is over once, besides, each node matches its definitions and none is missing.
 	waitForRollout waitFor = "rollout"
 )
 
@@ -297,10 +297,10 @@ func newReconcileCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Comma
 		Short: "Fetch and reconcile a NodeSync now",
 		Long: `Fetch and reconcile NodeSyncs now instead of at their next interval. With --wait
 the command waits until the newest revision is applied and Ready, no removal is
-open and each node matches its definitions; --wait=applied does not wait for the
-nodes. It prints on stderr what it waits for, with a count of the NodePools that
-are Ready or of the nodes that are replaced. If you interrupt the command, the
-daemon continues.
+open, each node matches its definitions, and no NodePool has too few nodes
+because its launches fail; --wait=applied does not wait for the nodes. It prints
+on stderr what it waits for, with a count of the NodePools that are Ready or of
+the nodes that are replaced. If you interrupt the command, the daemon continues.
 
 Exit codes: 0 done, or without --wait requested, 1 error, 3 held by the guard,
 4 stalled, timed out, or a rollout that fails or is stopped.`,

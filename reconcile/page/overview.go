@@ -151,8 +151,8 @@ func badgeOf(state summary.State) badge {
 		tone, sign = toneGood, "✓"
 	case summary.Held, summary.RolloutHeld:
 		tone, sign = toneHeld, "‖"
-	case summary.RolloutStopped, summary.RolloutFailing, summary.Stalled, summary.Stuck, summary.Failed, summary.Retrying,
-		summary.Drifted, summary.Unknown:
+	case summary.RolloutStopped, summary.RolloutFailing, summary.LaunchFailing, summary.Stalled, summary.Stuck, summary.Failed,
+		summary.Retrying, summary.Drifted, summary.Unknown:
 		tone, sign = toneBad, "!"
 	case summary.Suspended, summary.Drained, summary.Unseen, summary.Deleted:
 		tone, sign = toneQuiet, "–"

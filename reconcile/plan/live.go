@@ -133,17 +133,6 @@ func (l Labels) Map() map[string]string {
 	return labels
 }
 
-// HasNodes are the pools that have a node which stays.
-func (l Live) HasNodes() map[string]bool {
-	noded := map[string]bool{}
-	for i := range l.NodeClaims {
-		if claim := &l.NodeClaims[i]; claim.Node != "" && !claim.Deleting {
-			noded[claim.Pool] = true
-		}
-	}
-	return noded
-}
-
 // recorded reports whether the NodeSync has applied this very object.
 func (l Live) recorded(object *unstructured.Unstructured) bool {
 	uid, known := l.Recorded[render.RefOf(object)]

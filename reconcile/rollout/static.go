@@ -119,6 +119,43 @@ func lacking(found []LaunchFailure, pools []Pool, claims []plan.NodeClaim) []Lau
 	})
 }
 
+// Shortage is how many nodes a NodePool has, of which there are fewer than Git wants, or none.
+type Shortage struct {
+	// Ready are the initialized nodes of a static pool, and Replicas those that Git wants; 0 for another pool, which has no
+	// node.
+	Ready, Replicas int32
+}
+
+// Of names the nodes that a pool does not have.
+func (s Shortage) Of(pool string) string {
+	if s.Replicas == 0 {
+		return fmt.Sprintf("no node of %s/%s", render.NodePool, pool)
+	}
+	return fmt.Sprintf("%d of %d nodes of %s/%s", s.Ready, s.Replicas, render.NodePool, pool)
+}
+
+// Missing are the pools of Git that have too few nodes, by name: static ones less than their replicas, others none.
+func Missing(pools []Pool, claims []plan.NodeClaim) map[string]Shortage {
+	_, ready := counted(claims)
+	registered := map[string]bool{}
+	for i := range claims {
+		if claim := &claims[i]; claim.Node != "" && !claim.Deleting {
+			registered[claim.Pool] = true
+		}
+	}
+	missing := map[string]Shortage{}
+	for _, pool := range pools {
+		replicas, static := replicasOf(pool.Git)
+		switch has := ready[pool.Name]; {
+		case static && int64(has) < replicas:
+			missing[pool.Name] = Shortage{Ready: has, Replicas: int32(replicas)}
+		case !static && !registered[pool.Name]:
+			missing[pool.Name] = Shortage{}
+		}
+	}
+	return missing
+}
+
 // writes notes that a Change writes a static NodePool.
 func (o *Outdating) writes(c *plan.Change) {
 	if c.Ref.Kind != render.NodePool || !c.Action.Writes() {

@@ -13,6 +13,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
+	"github.com/plumbline-dev/plumbline/reconcile/rollout"
 	"github.com/plumbline-dev/plumbline/reconcile/summary"
 )
 
@@ -119,6 +120,59 @@ func TestACommitUponAFailingRollout(t *testing.T) {
 			}
 			if older := s.ended(v); len(older)+len(c.older) > 0 && !cmp.Equal(older, c.older) {
 				t.Errorf("older ones: %v, want %v", older, c.older)
+			}
+		})
+	}
+}
+
+// TestMissingNodesHaveOneState: the commit status, the condition and the state that people read agree on nodes that are
+// missing because launches fail.
+func TestMissingNodesHaveOneState(t *testing.T) {
+	const short = "1 of 2 nodes of NodePool/web"
+	began := metav1.Unix(5, 0)
+	before := v1alpha1.LaunchFailure{Pool: "web", Message: "no capacity", Missing: short, Since: &began}
+	for name, c := range map[string]struct {
+		missing  map[string]rollout.Shortage
+		limit    time.Duration
+		revision string
+		want     report.State
+		text     string
+		state    summary.State
+	}{
+		"it has all of its nodes":    {want: report.Success, text: "applied; the newest launch of NodePool/web failed: no capacity", state: summary.InSync},
+		"one is missing":             {missing: map[string]rollout.Shortage{"web": {Ready: 1, Replicas: 2}}, want: report.Pending, text: "launch failing: " + short + ": no capacity", state: summary.LaunchFailing},
+		"another pool's is missing":  {missing: map[string]rollout.Shortage{"idle": {}}, want: report.Success, text: "applied; the newest launch of NodePool/web failed: no capacity", state: summary.InSync},
+		"for less than the timeout":  {missing: map[string]rollout.Shortage{"web": {Ready: 1, Replicas: 2}}, limit: 6 * time.Second, want: report.Pending, text: "launch failing: " + short + ": no capacity", state: summary.LaunchFailing},
+		"for as long as the timeout": {missing: map[string]rollout.Shortage{"web": {Ready: 1, Replicas: 2}}, limit: 5 * time.Second, want: report.Failure, text: "not rolled out within 5s: " + short + ": no capacity", state: summary.RolloutFailing},
+		"another commit counts anew": {missing: map[string]rollout.Shortage{"web": {Ready: 1, Replicas: 2}}, limit: 5 * time.Second, revision: "b", want: report.Pending, text: "launch failing: " + short + ": no capacity", state: summary.LaunchFailing},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sync := &v1alpha1.NodeSync{}
+			sync.Status.LastAttemptedRevision, sync.Status.LastAppliedRevision = "a", "a"
+			sync.Status.LaunchFailing = []v1alpha1.LaunchFailure{before}
+			s := &Step{Sync: sync, Before: sync.DeepCopy(), Memory: &Memory{}, Began: time.Unix(10, 0)}
+			s.SawRollout, s.Looked, s.Missing = true, true, c.missing
+			s.LaunchFailures = []rollout.LaunchFailure{{Pool: "web", Why: "no capacity"}}
+			if c.limit > 0 {
+				sync.Spec.Rollout.Timeout = &metav1.Duration{Duration: c.limit}
+			}
+			if c.revision != "" {
+				sync.Status.LastAttemptedRevision, sync.Status.LastAppliedRevision = c.revision, c.revision
+			}
+			v := s.Verdict()
+			if v.CommitState() != c.want || v.CommitText() != c.text {
+				t.Errorf("%s %q", v.CommitState(), v.CommitText())
+			}
+			s.wakeForRollout()
+			if wakes := c.limit > 0 && c.want == report.Pending; wakes == s.WakeAt.IsZero() {
+				t.Errorf("the next reconcile is at %v", s.WakeAt)
+			}
+			s.setConditions(v)
+			if state := summary.StateOf(s.Sync); state != c.state {
+				t.Errorf("the commit status is %s, and plumbline status shows %s", c.want, state)
+			}
+			if !conditions.IsTrue(s.Sync, meta.ReadyCondition) {
+				t.Error("Ready depends on it")
 			}
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/fluxcd/pkg/apis/meta"
 	"github.com/fluxcd/pkg/runtime/conditions"
 	"github.com/fluxcd/pkg/runtime/controller"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -103,10 +104,10 @@ type Found struct {
 	Unserved string
 	// Held are the changes that the guard or a policy holds; nil if the pass has not come so far.
 	Held []Held
-	// LaunchFailures are the pools that get no nodes, each with why, and HasNodes those that
-	// have a node. Looked reports that they were looked for.
+	// LaunchFailures are the pools that get no nodes, each with why, and Missing the pools of Git that have too few nodes.
+	// Looked reports that launches were looked at.
 	LaunchFailures []rollout.LaunchFailure
-	HasNodes       map[string]bool
+	Missing        map[string]rollout.Shortage
 	Looked         bool
 	// Rollout is the replacement of nodes that do not match their definitions; nil if each
 	// does. SawRollout reports that it was looked at.
@@ -238,7 +239,7 @@ type Memory struct {
 
 // recallLaunches adds the pools that were reported to get no nodes before the daemon was started. Which launches
 // have failed is kept in memory, and Karpenter tries again within minutes: until then, or while it is not
-// known, nothing reports that these have nodes but a node.
+// known, nothing reports that these have nodes but the nodes.
 func (s *Step) recallLaunches() {
 	if s.Memory.began.IsZero() {
 		s.Memory.began = s.Began
@@ -258,7 +259,7 @@ func (s *Step) recallLaunches() {
 		wanted := slices.ContainsFunc(s.Set.Objects, func(o render.Object) bool {
 			return o.Ref == render.Ref{Kind: render.NodePool, Name: before.Pool}
 		})
-		if wanted && !s.HasNodes[before.Pool] && !s.Memory.launchFailures[before.Pool] && !slices.ContainsFunc(s.LaunchFailures, is) {
+		if wanted && s.missing(before.Pool) != "" && !s.Memory.launchFailures[before.Pool] && !slices.ContainsFunc(s.LaunchFailures, is) {
 			s.LaunchFailures = append(s.LaunchFailures, rollout.LaunchFailure{Pool: before.Pool, Why: before.Message})
 			s.WakeBy(known)
 		}
@@ -275,11 +276,53 @@ func (s *Step) setLaunchFailing() {
 	var words []string
 	for _, l := range s.LaunchFailures {
 		why := finding.Bounded(l.Why, maxEventMessage) // Karpenter's events have no more
-		failing = append(failing, v1alpha1.LaunchFailure{Pool: l.Pool, Message: why})
+		failing = append(failing, v1alpha1.LaunchFailure{Pool: l.Pool, Message: why, Missing: s.missing(l.Pool), Since: s.missingSince(l.Pool)})
 		words = append(words, fmt.Sprintf("%s/%s gets no nodes: %s", render.NodePool, l.Pool, why))
 	}
 	s.Sync.Status.LaunchFailing = failing
-	s.setTrouble(v1alpha1.LaunchFailingCondition, v1alpha1.ReasonLaunchFailed, finding.Few(words, "; "))
+	reason := v1alpha1.ReasonLaunchFailed
+	if s.launchTimedOut() {
+		reason = v1alpha1.ReasonRolloutTimedOut
+	}
+	s.setTrouble(v1alpha1.LaunchFailingCondition, reason, finding.Few(words, "; "))
+}
+
+// missing names the nodes that a pool of Git does not have; empty if it has enough.
+func (s *Step) missing(pool string) string {
+	if shortage, is := s.Missing[pool]; is {
+		return shortage.Of(pool)
+	}
+	return ""
+}
+
+// missingSince is since when a pool whose launches fail has too few nodes under the revision that is applied; nil if it
+// has them.
+func (s *Step) missingSince(pool string) *metav1.Time {
+	if s.missing(pool) == "" {
+		return nil
+	}
+	if s.Before.Status.LastAppliedRevision == s.Sync.Status.LastAppliedRevision {
+		for _, before := range s.Before.Status.LaunchFailing {
+			if before.Pool == pool && before.Since != nil {
+				return before.Since
+			}
+		}
+	}
+	now := s.timestamp()
+	return &now
+}
+
+// launchesMissing are the pools whose launches fail and that have too few nodes.
+func (s *Step) launchesMissing() []rollout.LaunchFailure {
+	return slices.DeleteFunc(slices.Clone(s.LaunchFailures), func(l rollout.LaunchFailure) bool { return s.missing(l.Pool) == "" })
+}
+
+// launchTimedOut reports whether a pool has too few nodes for longer than spec.rollout.timeout because its launches fail.
+func (s *Step) launchTimedOut() bool {
+	limit := s.Sync.Spec.Rollout.Timeout
+	return limit != nil && slices.ContainsFunc(s.launchesMissing(), func(l rollout.LaunchFailure) bool {
+		return !s.Began.Before(s.missingSince(l.Pool).Add(limit.Duration))
+	})
 }
 
 // withApproval says of what is held how people approve it, where they may.

@@ -34,7 +34,7 @@ func TestLaunchesAreRecalledAfterARestart(t *testing.T) {
 		"minutes later":          {found: Found{Looked: true}, after: cluster.FailedLaunchLasts - time.Second, said: said, want: said},
 		"when it would be known": {found: Found{Looked: true}, after: cluster.FailedLaunchLasts, said: said},
 		"it is not known":        {after: time.Hour, said: said, want: said},
-		"one has a node":         {found: Found{Looked: true, HasNodes: map[string]bool{"a": true}}, said: said, want: said[1:]},
+		"one has a node":         {found: Found{Looked: true, Missing: map[string]rollout.Shortage{"b": {}}}, said: said, want: said[1:]},
 		"one has left Git":       {found: Found{Looked: true}, said: said, left: []string{"a"}, want: said[1:]},
 		"one fails for another":  {found: Found{Looked: true, LaunchFailures: []rollout.LaunchFailure{{Pool: "b", Why: "else"}}}, said: said, want: []rollout.LaunchFailure{said[0], {Pool: "b", Why: "else"}}},
 		"the pass has failed":    {found: Found{Fault: &fault.Error{}}, said: said},
@@ -50,6 +50,9 @@ func TestLaunchesAreRecalledAfterARestart(t *testing.T) {
 				if len(c.left) == 0 || c.left[0] != pool {
 					s.Set.Objects = append(s.Set.Objects, render.Object{Ref: render.Ref{Kind: render.NodePool, Name: pool}})
 				}
+			}
+			if s.Missing == nil {
+				s.Missing = map[string]rollout.Shortage{"a": {Replicas: 2}, "b": {}}
 			}
 			s.recallLaunches()
 			if diff := cmp.Diff(c.want, s.LaunchFailures); diff != "" {
@@ -70,15 +73,16 @@ func TestLaunchesAreRecalledAfterARestart(t *testing.T) {
 func TestEveryPoolThatGetsNoNodesIsRecalled(t *testing.T) {
 	at := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 	var many []rollout.LaunchFailure
-	set := &render.Set{}
+	set, missing := &render.Set{}, map[string]rollout.Shortage{}
 	for _, name := range strings.Split("abcdefgh", "") {
 		many = append(many, rollout.LaunchFailure{Pool: name, Why: "LaunchFailed: no capacity; NodePool/x gets no nodes: retried, " + strings.Repeat("long ", 300)})
 		set.Objects = append(set.Objects, render.Object{Ref: render.Ref{Kind: render.NodePool, Name: name}})
+		missing[name] = rollout.Shortage{}
 	}
-	first := &Step{Sync: &v1alpha1.NodeSync{}, Before: &v1alpha1.NodeSync{}, Memory: &Memory{}, Began: at, Set: set, Found: Found{Looked: true, LaunchFailures: many}}
+	first := &Step{Sync: &v1alpha1.NodeSync{}, Before: &v1alpha1.NodeSync{}, Memory: &Memory{}, Began: at, Set: set, Found: Found{Looked: true, LaunchFailures: many, Missing: missing}}
 	first.recallLaunches()
 	first.setLaunchFailing()
-	restarted := &Step{Sync: first.Sync.DeepCopy(), Before: first.Sync, Memory: &Memory{}, Began: at, Set: set, Found: Found{Looked: true}}
+	restarted := &Step{Sync: first.Sync.DeepCopy(), Before: first.Sync, Memory: &Memory{}, Began: at, Set: set, Found: Found{Looked: true, Missing: missing}}
 	restarted.recallLaunches()
 	restarted.setLaunchFailing()
 	if len(restarted.LaunchFailures) != len(many) {

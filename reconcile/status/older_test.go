@@ -209,7 +209,7 @@ func TestAnOlderCommitEndsByWhatIsItsOwn(t *testing.T) {
 			sync.Status.Rollout = &v1alpha1.Rollout{Revision: "main@sha1:" + c.rollout, Nodes: 2, Outdated: 1}
 		}
 		s := &Step{Sync: sync, Before: sync.DeepCopy(), Found: Found{SawRollout: true}}
-		s.Commit, s.LaunchFailures = "b", c.launches
+		s.Commit, s.LaunchFailures, s.Missing = "b", c.launches, map[string]rollout.Shortage{"web": {}}
 		if got := s.settled("a").State; got != c.want {
 			t.Errorf("%s: it ends with %q, want %q", name, got, c.want)
 		}

@@ -197,9 +197,18 @@ func (s *Step) pacedText(v Verdict) string {
 	return last.text
 }
 
-// wakeForRollout has a pass come when the rollout has taken too long.
+// wakeForRollout requests a reconcile for when the rollout, or pools whose launches fail, have taken too long.
 func (s *Step) wakeForRollout() {
-	if r, limit := s.Rollout, s.Sync.Spec.Rollout.Timeout; r != nil && limit != nil && !s.rolloutTimedOut() {
+	limit := s.Sync.Spec.Rollout.Timeout
+	if limit == nil {
+		return
+	}
+	if r := s.Rollout; r != nil && !s.rolloutTimedOut() {
 		s.WakeBy(r.Since.Add(limit.Duration))
+	}
+	for _, l := range s.launchesMissing() {
+		if at := s.missingSince(l.Pool).Add(limit.Duration); s.Began.Before(at) {
+			s.WakeBy(at)
+		}
 	}
 }

@@ -86,7 +86,7 @@ func TestTheCommitNamesWhatKeepsADrain(t *testing.T) {
 // TestTheCommitWaitsForStaticPools, though they have nodes already, and says what keeps the others.
 func TestTheCommitWaitsForStaticPools(t *testing.T) {
 	s := rolling(1, 0, v1alpha1.Rollout{Revision: "main@sha1:a", StaticPools: []v1alpha1.StaticPool{{Pool: "st", Ready: 2, Replicas: 6}}, Message: "NodePool/st launches no node: Unauthorized"})
-	s.SawRollout, s.HasNodes, s.LaunchFailures = true, map[string]bool{"st": true}, []rollout.LaunchFailure{{Pool: "st", Why: "Unauthorized"}}
+	s.SawRollout, s.Missing, s.LaunchFailures = true, map[string]rollout.Shortage{"st": {Ready: 2, Replicas: 6}}, []rollout.LaunchFailure{{Pool: "st", Why: "Unauthorized"}}
 	const words = "2 of 6 nodes of NodePool/st are Ready: NodePool/st launches no node: Unauthorized"
 	v := s.withRollout(s.doneVerdict())
 	if v.CommitState() != report.Pending || v.CommitText() != "rolling out: "+words {

@@ -107,19 +107,21 @@ func (s *Step) stateVerdict() Verdict {
 }
 
 // doneVerdict is the verdict on a revision that is applied. Its commit status names a pool whose newest launch failed,
-// first one that has no node at all, which keeps the status pending. Ready does not depend on it: the pods may fit
-// elsewhere.
+// first one that has too few nodes: then the status is pending, and failure after spec.rollout.timeout, as
+// summary.StateOf has it. Ready does not depend on it: the pods may fit elsewhere.
 func (s *Step) doneVerdict() Verdict {
 	v := Verdict{Class: Done, Reason: v1alpha1.ReasonSucceeded, Message: "applied, Ready, no removal open: " + render.ShortRevision(s.revision())}
 	if len(s.LaunchFailures) == 0 {
 		v.Brief = s.rescuedBrief()
 		return v
 	}
-	for _, l := range s.LaunchFailures {
-		if !s.HasNodes[l.Pool] {
-			v.told, v.Brief = report.Pending, fault.Brief{What: fmt.Sprintf("applied; %s/%s launches no node", render.NodePool, l.Pool), Cause: l.Why}
-			return v
+	if missing := s.launchesMissing(); len(missing) > 0 {
+		first := missing[0]
+		v.told, v.ofNodes, v.Brief = report.Pending, true, fault.Brief{What: "launch failing: " + s.missing(first.Pool), Cause: first.Why}
+		if s.launchTimedOut() {
+			v.told, v.Brief.What = report.Failure, fmt.Sprintf("not rolled out within %s: %s", s.Sync.Spec.Rollout.Timeout.Duration, s.missing(first.Pool))
 		}
+		return v
 	}
 	first := s.LaunchFailures[0]
 	v.Brief = fault.Brief{What: fmt.Sprintf("applied; the newest launch of %s/%s failed", render.NodePool, first.Pool), Cause: first.Why}

@@ -3,6 +3,8 @@ package summary
 import (
 	"fmt"
 
+	"github.com/fluxcd/pkg/runtime/conditions"
+
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
@@ -24,7 +26,7 @@ func Next(sync *v1alpha1.NodeSync) string {
 		return WhyUnknown(sync) + ": see whether the daemon runs, and what it logs: kubectl get pods -n " + sync.Namespace
 	case InSync:
 		return fmt.Sprintf("fetches every %s, and when a webhook reports a push; edits by hand are %s", interval(sync), atDrift(sync))
-	case RollingOut, RolloutHeld, RolloutStopped, RolloutFailing:
+	case RollingOut, RolloutHeld, RolloutStopped, RolloutFailing, LaunchFailing:
 		return nextOfRollout(sync)
 	case Stuck:
 		return "the termination continues by itself once what it waits for is gone; plumbline never forces it"
@@ -61,12 +63,14 @@ func nextOfHold(sync *v1alpha1.NodeSync) string {
 
 // nextOfRollout is what happens next to nodes that are not replaced yet.
 func nextOfRollout(sync *v1alpha1.NodeSync) string {
-	switch StateOf(sync) {
-	case RolloutHeld:
+	switch state := StateOf(sync); {
+	case len(missingNodes(sync)) > 0 && !conditions.IsFalse(sync, v1alpha1.RolledOutCondition):
+		return "Karpenter tries again; what keeps it from launching nodes is in the message"
+	case state == RolloutHeld:
 		return "continues by itself when what holds the rollout is over"
-	case RolloutStopped:
+	case state == RolloutStopped:
 		return fmt.Sprintf("no node is replaced until you revert or correct the definition, or `plumbline resume-rollout %s -n %s`", sync.Name, sync.Namespace)
-	case RolloutFailing:
+	case state == RolloutFailing:
 		return "Karpenter continues to replace nodes; what is wrong is in the message"
 	default:
 		return "Karpenter replaces the other nodes at the pace of their disruption budgets"

@@ -16,6 +16,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/recorder"
 	"github.com/plumbline-dev/plumbline/reconcile/rollout"
@@ -40,7 +41,9 @@ type Status struct {
 	Source    string       `json:"source,omitempty"`
 	Cloud     string       `json:"cloud,omitempty"`
 	Launches  string       `json:"launches,omitempty"`
-	NodeDrift string       `json:"nodeDrift,omitempty"`
+	// Missing names the nodes that NodePools do not have because their launches fail.
+	Missing   string `json:"missingNodes,omitempty"`
+	NodeDrift string `json:"nodeDrift,omitempty"`
 	// Stuck names what has been terminating for longer than expected, and Terminations are these.
 	Stuck        string                 `json:"terminationStalled,omitempty"`
 	Terminations []v1alpha1.Termination `json:"terminations,omitempty"`
@@ -88,6 +91,7 @@ func Of(sync *v1alpha1.NodeSync) Status {
 		status.Cloud = fmt.Sprintf("%s (%s)", verified.Status, verified.Reason)
 	}
 	status.Launches = conditions.GetMessage(sync, v1alpha1.LaunchFailingCondition)
+	status.Missing = finding.Few(missingNodes(sync), ", ")
 	status.NodeDrift = conditions.GetMessage(sync, v1alpha1.NodeDriftCondition)
 	if status.Stuck = conditions.GetMessage(sync, v1alpha1.TerminationStalledCondition); status.Stuck != "" {
 		status.Terminations = s.Terminations
@@ -206,6 +210,8 @@ func Message(sync *v1alpha1.NodeSync) string {
 	switch state := StateOf(sync); {
 	case state == Unknown:
 		return "unknown: " + WhyUnknown(sync)
+	case state.OfNodes() && !conditions.IsFalse(sync, v1alpha1.RolledOutCondition):
+		return OneLine(string(state) + ": " + conditions.GetMessage(sync, v1alpha1.LaunchFailingCondition))
 	case state == RollingOut:
 		return OneLine(string(RollingOut) + ": " + conditions.GetMessage(sync, v1alpha1.RolledOutCondition))
 	case state.OfNodes():
@@ -214,12 +220,16 @@ func Message(sync *v1alpha1.NodeSync) string {
 	return OneLine(conditions.GetMessage(sync, meta.ReadyCondition))
 }
 
-// Headline is the state with a count of the nodes that are replaced: rolling out: 0 of 2 nodes replaced.
+// Headline is the state with a count of the nodes that are replaced or missing: rolling out: 0 of 2 nodes replaced.
 func (s Status) Headline() string {
-	if s.Rollout == nil || !State(s.State).OfNodes() {
-		return s.State
+	switch {
+	case !State(s.State).OfNodes():
+	case s.Rollout != nil:
+		return s.State + ": " + rollout.Replaced(*s.Rollout)
+	case s.Missing != "":
+		return s.State + ": " + s.Missing
 	}
-	return s.State + ": " + rollout.Replaced(*s.Rollout)
+	return s.State
 }
 
 // WaitsFor says in one line what a removal waits for, and of one that is stalled since when nothing of it moves.
@@ -261,13 +271,15 @@ const (
 	RolloutHeld    State = "rollout held"
 	RolloutStopped State = "rollout stopped"
 	RolloutFailing State = "rollout failing"
-	Held           State = "held by the guard"
-	Stalled        State = "stalled"
-	Drifted        State = "drifted"
-	Failed         State = "failed"
-	Retrying       State = "failed, tried again"
-	Removing       State = "removing"
-	Waiting        State = "waiting"
+	// LaunchFailing is that of a NodeSync whose NodePools have too few nodes, because their launches fail.
+	LaunchFailing State = "launch failing"
+	Held          State = "held by the guard"
+	Stalled       State = "stalled"
+	Drifted       State = "drifted"
+	Failed        State = "failed"
+	Retrying      State = "failed, tried again"
+	Removing      State = "removing"
+	Waiting       State = "waiting"
 )
 
 // StateOf reads the conditions.
@@ -290,7 +302,7 @@ func StateOf(sync *v1alpha1.NodeSync) State {
 		return Failed // trying again changes nothing
 	case conditions.IsFalse(sync, meta.ReadyCondition):
 		return Retrying
-	case rolloutFails(stateOfNodes(sync)):
+	case conditions.IsFalse(sync, v1alpha1.RolledOutCondition) && rolloutFails(stateOfNodes(sync)):
 		return stateOfNodes(sync)
 	case reason == v1alpha1.ReasonRemoving:
 		return Removing
@@ -311,11 +323,11 @@ func readyState(sync *v1alpha1.NodeSync, reason string) State {
 	return stateOfNodes(sync)
 }
 
-// stateOfNodes is the state of a NodeSync whose definitions are applied: InSync if each node matches them. It is the
-// one place where RolledOut becomes a state.
+// stateOfNodes is the state of a NodeSync whose definitions are applied: InSync if each node matches them and none is
+// missing. It is the one place where RolledOut and LaunchFailing become a state.
 func stateOfNodes(sync *v1alpha1.NodeSync) State {
 	if !conditions.IsFalse(sync, v1alpha1.RolledOutCondition) {
-		return InSync
+		return stateOfLaunches(sync)
 	}
 	switch conditions.GetReason(sync, v1alpha1.RolledOutCondition) {
 	case v1alpha1.ReasonRolloutBraked:
@@ -329,13 +341,38 @@ func stateOfNodes(sync *v1alpha1.NodeSync) State {
 	return RollingOut
 }
 
+// stateOfLaunches is the state of a NodeSync of which each node matches: not InSync if nodes are missing that Git or a pod
+// wants, because their launches fail. That a launch of a NodePool with nodes failed does not count.
+func stateOfLaunches(sync *v1alpha1.NodeSync) State {
+	switch {
+	case len(missingNodes(sync)) == 0:
+		return InSync
+	case conditions.GetReason(sync, v1alpha1.LaunchFailingCondition) == v1alpha1.ReasonRolloutTimedOut:
+		return RolloutFailing
+	}
+	return LaunchFailing
+}
+
+// missingNodes are the nodes that NodePools do not have because their launches fail.
+func missingNodes(sync *v1alpha1.NodeSync) (missing []string) {
+	if !conditions.IsTrue(sync, v1alpha1.LaunchFailingCondition) {
+		return nil
+	}
+	for _, l := range sync.Status.LaunchFailing {
+		if l.Missing != "" {
+			missing = append(missing, l.Missing)
+		}
+	}
+	return missing
+}
+
 // rolloutFails reports whether a state is one in which the commit status fails because of the nodes.
 func rolloutFails(s State) bool {
 	return s == RolloutHeld || s == RolloutStopped || s == RolloutFailing
 }
 
-// OfNodes reports whether a state is one of the nodes: the definitions are applied.
-func (s State) OfNodes() bool { return s == RollingOut || rolloutFails(s) }
+// OfNodes reports whether a state is one of the nodes, which are outdated or missing: the definitions are applied.
+func (s State) OfNodes() bool { return s == RollingOut || s == LaunchFailing || rolloutFails(s) }
 
 // unwritten says why the status, whatever it says, is that of an earlier pass; empty if
 // the daemon could write it.
@@ -378,9 +415,12 @@ func Since(sync *v1alpha1.NodeSync) *metav1.Time {
 		return sync.DeletionTimestamp
 	case Suspended, Unseen, Unknown:
 		return nil
-	case RollingOut, RolloutHeld, RolloutStopped, RolloutFailing:
+	case RollingOut, RolloutHeld, RolloutStopped, RolloutFailing, LaunchFailing:
 		if r := sync.Status.Rollout; r != nil {
 			return &r.Since
+		}
+		if len(missingNodes(sync)) > 0 {
+			return sinceMissing(sync)
 		}
 		return conditions.GetLastTransitionTime(sync, v1alpha1.RolledOutCondition)
 	case Stuck:
@@ -388,6 +428,16 @@ func Since(sync *v1alpha1.NodeSync) *metav1.Time {
 	default:
 		return conditions.GetLastTransitionTime(sync, meta.ReadyCondition)
 	}
+}
+
+// sinceMissing is since when nodes are missing.
+func sinceMissing(sync *v1alpha1.NodeSync) (since *metav1.Time) {
+	for _, l := range sync.Status.LaunchFailing {
+		if l.Since != nil && (since == nil || l.Since.Before(since)) {
+			since = l.Since
+		}
+	}
+	return since
 }
 
 // stuckState is what waits for a person.

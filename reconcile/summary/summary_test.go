@@ -1,6 +1,7 @@
 package summary_test
 
 import (
+	"cmp"
 	"testing"
 
 	"github.com/fluxcd/pkg/apis/meta"
@@ -45,6 +46,41 @@ func TestTheStateIsOfReadyAndRolledOut(t *testing.T) {
 		got := summary.Of(sync)
 		if got.State != string(c.want) || got.Headline() != c.headline || summary.Message(sync) != c.says {
 			t.Errorf("%s: %q, %q, %q", name, got.State, got.Headline(), summary.Message(sync))
+		}
+	}
+}
+
+// TestMissingNodesAreNotInSync: each node matches, and a NodePool does not have those that Git or a pod wants.
+func TestMissingNodesAreNotInSync(t *testing.T) {
+	at := metav1.Unix(9, 0)
+	short := []v1alpha1.LaunchFailure{{Pool: "a", Message: "no capacity", Missing: "1 of 2 nodes of NodePool/a", Since: &at}, {Pool: "b", Message: "no capacity"}}
+	for name, c := range map[string]struct {
+		failing        []v1alpha1.LaunchFailure
+		reason         string
+		ready          string
+		want           summary.State
+		headline, says string
+	}{
+		"nodes are missing":           {failing: short, want: summary.LaunchFailing, headline: "launch failing: 1 of 2 nodes of NodePool/a", says: "launch failing: of launches"},
+		"only the newest one failed":  {failing: short[1:], want: summary.InSync, headline: "in sync", says: "applied"},
+		"they are missing for long":   {failing: short, reason: v1alpha1.ReasonRolloutTimedOut, want: summary.RolloutFailing, headline: "rollout failing: 1 of 2 nodes of NodePool/a", says: "rollout failing: of launches"},
+		"a removal is open as well":   {failing: short, reason: v1alpha1.ReasonRolloutTimedOut, ready: v1alpha1.ReasonRemoving, want: summary.Removing, headline: "removing", says: "applied"},
+		"the definitions are waiting": {failing: short, ready: v1alpha1.ReasonWaiting, want: summary.Waiting, headline: "waiting", says: "applied"},
+	} {
+		sync := &v1alpha1.NodeSync{}
+		sync.Status.LastAttemptedRevision, sync.Status.LastAppliedRevision, sync.Status.LaunchFailing = "a", "a", c.failing
+		conditions.MarkTrue(sync, meta.ReadyCondition, v1alpha1.ReasonSucceeded, "applied")
+		if c.ready != "" {
+			conditions.MarkUnknown(sync, meta.ReadyCondition, c.ready, "applied")
+		}
+		conditions.MarkTrue(sync, v1alpha1.RolledOutCondition, v1alpha1.ReasonSucceeded, "of nodes")
+		conditions.MarkTrue(sync, v1alpha1.LaunchFailingCondition, cmp.Or(c.reason, v1alpha1.ReasonLaunchFailed), "of launches")
+		got := summary.Of(sync)
+		if got.State != string(c.want) || got.Headline() != c.headline || summary.Message(sync) != c.says {
+			t.Errorf("%s: %q, %q, %q", name, got.State, got.Headline(), summary.Message(sync))
+		}
+		if ofLaunches := c.want == summary.LaunchFailing || c.want == summary.RolloutFailing; ofLaunches && (summary.Since(sync) == nil || !summary.Since(sync).Equal(&at)) {
+			t.Errorf("%s: since %v", name, summary.Since(sync))
 		}
 	}
 }

@@ -300,6 +300,14 @@ type LaunchFailure struct {
 	Pool string `json:"pool" redact:"-"`
 	// Message says why.
 	Message string `json:"message"`
+	// Missing names the nodes that Git or a pod wants and that the NodePool does not have: "0 of 2 nodes of NodePool/web"
+	// of a static pool, else "no node of NodePool/web". Empty if only the newest launch failed.
+	// +optional
+	Missing string `json:"missing,omitempty" redact:"-"`
+	// Since is since when nodes are missing under the revision that is applied; spec.rollout.timeout counts from here. Nil
+	// if none is missing.
+	// +optional
+	Since *metav1.Time `json:"since,omitempty"`
 }
 
 // Settling reports whether Karpenter may still find nodes that the commit of the rollout has outdated; false if there is none.
