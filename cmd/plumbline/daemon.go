@@ -408,6 +408,7 @@ func newFollower(mgr ctrl.Manager, reconciler *reconcile.Reconciler, reports *qu
 			Client: reconciler.Uncached, Cached: reconciler.Client, Nodes: reconciler.Nodes.Uncached, CachedNodes: reconciler.Nodes.Client, Definitions: definitions, Store: newChartStore("charts-of-pull-requests", reconciler.Confine, o), Helm: reconciler.Install,
 			CRDs: (&planOptions{}).knownCRDs, Schemas: schemas, Confine: reconciler.Confine,
 			CABundle: settings.CABundle(), Ask: ask(reconciler.Clouds.Within(awsPatience), settings.CertificateAuthority), Own: &settings.Own, Grants: &settings.Grants,
+			InstanceTypes: reconciler.Landing.InstanceTypes,
 		},
 		Grants: settings.Grants, StillLeader: settings.StillLeader, Trouble: reconciler.Look, Now: settings.Now,
 	})

@@ -450,10 +450,6 @@ func (o *planOptions) planCommit(ctx context.Context, c *clusterAccess, sync *v1
 	if err := o.simulate(ctx, c, whole); err != nil {
 		return nil, err
 	}
-	if o.aws && !o.whatIf.on {
-		_, region := seen.Cluster(sync.Status.Karpenter)
-		whole.seeInstanceTypes(ctx, region, catalogOf)
-	}
 	if seen.Karpenter == nil {
 		return whole, nil
 	}
@@ -470,8 +466,11 @@ func (o *planOptions) asks(step *review.Step, c *clusterAccess, authority []byte
 		return
 	}
 	step.Ask = askAWS(authority)
+	simulator := &simulate.Simulator{Reader: c, Catalogs: &simulate.Catalogs{Ask: catalogOf}, Now: time.Now}
 	if o.whatIf.on {
-		step.Landing = (&simulate.Simulator{Reader: c, Catalogs: &simulate.Catalogs{Ask: catalogOf}, Now: time.Now}).Ask
+		step.Landing = simulator.Ask // the what-if names the NodePools that no instance type meets
+	} else {
+		step.InstanceTypes = simulator.InstanceTypes
 	}
 }
 

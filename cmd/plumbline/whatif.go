@@ -92,11 +92,6 @@ func (o *planOptions) outcome(ctx context.Context, p *planned, taken *simulate.C
 	return review.WhatIf(ctx, p.Plan, p.live, taken, offered)
 }
 
-// noInstanceType reports a NodePool whose requirements no instance type of a region meets.
-func noInstanceType(region, pool string) string {
-	return fmt.Sprintf("no instance type of %s meets %s: it can launch no node", region, pool)
-}
-
 func orUnknown(region string) string {
 	if region == "" {
 		return "the cluster's region"
@@ -190,7 +185,7 @@ func (r *whatIfReport) lines(quote func(string) string) []string {
 	}
 	lines := []string{fmt.Sprintf("%s end, %s scheduled again", english.Plural(r.Ending, "node", ""), isOrAre(r.Leaving))}
 	for _, pool := range r.Unlaunchable {
-		lines = append(lines, noInstanceType(quote(r.Region), quote("NodePool/"+pool)))
+		lines = append(lines, simulate.NoInstanceType(quote(r.Region), quote("NodePool/"+pool)))
 	}
 	lines = append(lines, bulleted("pods that move:", r.Moves, func(m simulate.Move) string { return moved(quote, m) })...)
 	lines = append(lines, bulleted(english.Plural(len(r.Nowhere), "pod", "")+" with nowhere to go:", r.Nowhere, func(s simulate.Stranded) string {

@@ -14,6 +14,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
 	"github.com/plumbline-dev/plumbline/reconcile/review"
+	"github.com/plumbline-dev/plumbline/reconcile/simulate"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/redact"
 	"github.com/plumbline-dev/plumbline/render"
@@ -89,7 +90,8 @@ func (f *Follower) review(ctx context.Context, p *pull) (review.Review, error) {
 	behind, lacks := f.behind(ctx, p, request), f.lacks(ctx, p, request)
 	tools := f.Preview
 	if p.Fork {
-		tools.Ask, tools.NotAsked = nil, "AWS is not asked for a pull request from a fork"
+		const why = "AWS is not asked for a pull request from a fork"
+		tools.Ask, tools.NotAsked, tools.InstanceTypes = nil, why, simulate.NotAsked(why)
 	}
 	ctx = confine.For(ctx, p.owner())
 	step := &review.Step{

@@ -42,6 +42,8 @@ type Tools struct {
 	NotAsked string
 	// Landing says which pods of the pools that leave by a Plan find no place elsewhere, by pool; nil if nobody asks.
 	Landing func(ctx context.Context, made *plan.Plan, live plan.Live) (map[string][]plan.Unschedulable, error)
+	// InstanceTypes reports on NodePools that a Plan writes and that no instance type of a region meets; nil if nobody asks.
+	InstanceTypes func(ctx context.Context, region string, made *plan.Plan, live plan.Live) []string
 
 	// Nodes is the API server of the cluster whose nodes are kept, and CachedNodes its watch cache; nil if they
 	// are the NodeSync's own.
@@ -133,6 +135,7 @@ func (s *Step) Make(ctx context.Context) (*Preview, error) {
 	}
 	p.out.Desired, p.out.Live, p.out.Plan = ev.Desired, ev.Live, ev.Plan.Plan
 	p.warnOfNodes(ctx, ev)
+	p.warnOfInstanceTypes(ctx, ev)
 	p.weighApprovals()
 	return p.out, nil
 }
@@ -189,6 +192,18 @@ func (p *preview) warnOfNodes(ctx context.Context, ev evaluate.Evaluation) {
 		p.warn("whether Karpenter's feature gate %s is on is not known: %v", plan.TerminateFirst, err)
 	case on:
 		p.warn("%s", plan.EndFirst(nodes))
+	}
+}
+
+// warnOfInstanceTypes names NodePools that can launch no node, as EC2 offers no instance type that meets them. That refuses
+// nothing: EC2 may offer one tomorrow.
+func (p *preview) warnOfInstanceTypes(ctx context.Context, ev evaluate.Evaluation) {
+	if p.InstanceTypes == nil || ev.Plan.Plan == nil {
+		return
+	}
+	_, region := ev.Desired.Cluster(p.sync.Status.Karpenter)
+	for _, words := range p.InstanceTypes(ctx, region, ev.Plan.Plan, ev.Live) {
+		p.warn("%s", words)
 	}
 }
 

@@ -186,11 +186,9 @@ func ReadCapture(ctx context.Context, reader client.Reader, now time.Time, names
 
 // ReadNodes reads a cluster as if it had some of its nodes only, with their NodeClaims and pods.
 func ReadNodes(ctx context.Context, reader client.Reader, now time.Time, keep func(node string) bool, namespaces ...string) (*Capture, error) {
-	r := &reading{reader: reader, into: &Capture{Version: Version, TakenAt: now.UTC(), Definitions: []map[string]any{}}}
-	for _, kind := range definitionKinds() {
-		if err := r.definitions(ctx, kind); err != nil {
-			return nil, err
-		}
+	r := newReading(reader, now)
+	if err := r.allDefinitions(ctx); err != nil {
+		return nil, err
 	}
 	c := r.into
 	claims := kept(trimNodeClaim, func(c *karpv1.NodeClaim) bool { return keep(c.Status.NodeName) })
@@ -264,6 +262,19 @@ type reading struct {
 	into   *Capture
 	// misplaced reports whether less is known of where Karpenter's pods may run than the cluster has.
 	misplaced bool
+}
+
+func newReading(reader client.Reader, now time.Time) *reading {
+	return &reading{reader: reader, into: &Capture{Version: Version, TakenAt: now.UTC(), Definitions: []map[string]any{}}}
+}
+
+func (r *reading) allDefinitions(ctx context.Context) error {
+	for _, kind := range definitionKinds() {
+		if err := r.definitions(ctx, kind); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (r *reading) definitions(ctx context.Context, kind schema.GroupVersionKind) error {

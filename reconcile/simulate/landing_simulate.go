@@ -101,6 +101,9 @@ type answered struct {
 	Nowhere []Stranded
 	Unknown []string
 	Failed  string
+	// Unlaunchable and Undecided are those of an Outcome.
+	Unlaunchable []string
+	Undecided    map[string]string
 }
 
 // Job simulates in a child process: Karpenter's library, which ends a process that it does not like and takes
@@ -138,7 +141,7 @@ func lands(ctx context.Context, c *Capture, catalog *offers.Catalog, commit Comm
 	for i := range out.Nowhere {
 		out.Nowhere[i].Reason = finding.Bounded(inShort(out.Nowhere[i].Reason), longestReason)
 	}
-	return answered{Nowhere: out.Nowhere, Unknown: out.Unknown}
+	return answered{Nowhere: out.Nowhere, Unknown: out.Unknown, Unlaunchable: out.Unlaunchable, Undecided: out.Undecided}
 }
 
 // simulate simulates in a child process, or in this one where there is no Runner.

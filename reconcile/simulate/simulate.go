@@ -523,6 +523,7 @@ func Lands(ctx context.Context, c *Capture, commit Commit, offers Offers) (*Outc
 			return nil, err
 		}
 		if len(s.out.Nowhere) == 0 || len(s.results.NewNodeClaims) == 0 || round == mostRounds {
+			s.unlaunchable(ctx, offers.Region())
 			return s.out, nil
 		}
 		c = s.launched()
