@@ -40,6 +40,25 @@ func checkDefinition(object Object) []problem {
 		found = append(found, checkUserData(object)...)
 		found = append(found, checkTOML(object)...)
 		found = append(found, checkAliases(object)...)
+		found = append(found, checkTags(object)...)
+	}
+	return found
+}
+
+// reservedTags begin the tags by which people tell plumbline what to do with a resource in AWS: plumbline.dev/keep excludes a
+// volume from what is reported as left over.
+const reservedTags = "plumbline.dev/"
+
+// checkTags refuses reserved tags: Karpenter puts spec.tags on each instance, volume and network interface that it creates, so
+// that a commit could hide all of them from plumbline verify.
+func checkTags(object Object) []problem {
+	tags, _, _ := unstructured.NestedMap(object.Desired.Object, "spec", "tags")
+	var found []problem
+	for _, tag := range slices.Sorted(maps.Keys(tags)) {
+		if strings.HasPrefix(tag, reservedTags) {
+			found = append(found, problem{"spec.tags", fmt.Sprintf(
+				"%s: the tag %s is reserved: people put tags that begin with %s on a resource in AWS, and no definition may; remove it", object.Ref, tag, reservedTags)})
+		}
 	}
 	return found
 }

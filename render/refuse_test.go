@@ -117,6 +117,10 @@ func TestRefused(t *testing.T) {
 			strings.Replace(class("a"), "al2023@latest}]", "bottlerocket@latest}]\n  userData: |\n    [settings.motd]\n    a = 1\n    a = 2", 1),
 			[]string{`a.yaml:8: EC2NodeClass/a: spec.userData is not TOML, as Bottlerocket requires: `},
 		},
+		"a tag that is reserved": {
+			strings.Replace(class("a"), "al2023@latest}]", "al2023@latest}]\n  tags: {team: web, plumbline.dev/keep: ''}", 1),
+			[]string{`a.yaml:8: EC2NodeClass/a: the tag plumbline.dev/keep is reserved: `},
+		},
 		"a category that nothing is of": {
 			strings.Replace(pool("a"), "requirements: []", "requirements:\n        - {key: karpenter.k8s.aws/instance-category, operator: In, values: [zz]}", 1),
 			[]string{`a.yaml:10: NodePool/a: no instance type has karpenter.k8s.aws/instance-category in [zz]: the known values are a, c, `},
