@@ -301,6 +301,7 @@ func Make(ctx context.Context, set *render.Set, live Live, policy Policy, schema
 		if p.Refused = m.judge(ctx, p); ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
+		m.noteTargets(p)
 		m.holdIntolerant(p)
 		m.weighNodes(p)
 		m.holdUnschedulable(p)

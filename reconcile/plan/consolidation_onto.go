@@ -1,0 +1,140 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/dustin/go-humanize/english"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/karpenter/pkg/scheduling"
+
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// mostNoted is how many new NodePools of one Plan get a note on the nodes of others: nobody reads more, and each is compared
+// with all other NodePools.
+const mostNoted = 20
+
+// target is a NodePool that may take the pods of nodes that Karpenter consolidates.
+type target struct {
+	change *Change
+	// why is what is new about it.
+	why          string
+	taints       []corev1.Taint
+	requirements scheduling.Requirements
+}
+
+// source is a NodePool whose nodes Karpenter may consolidate.
+type source struct {
+	name         string
+	nodes        int
+	taints       []corev1.Taint
+	requirements scheduling.Requirements
+}
+
+// noteTargets notes of each NodePool that is new, or has a higher weight, how many nodes of other NodePools Karpenter may
+// consolidate onto it: if their pods fit and it is cheaper, which a Plan cannot tell. They do not count for the guard.
+func (m *maker) noteTargets(p *Plan) {
+	var targets []target
+	for i := range p.Changes {
+		if t, is := targetOf(&p.Changes[i]); is && len(targets) < mostNoted {
+			targets = append(targets, t)
+		}
+	}
+	if len(targets) == 0 {
+		return
+	}
+	sources := m.consolidationSources(p)
+	for _, t := range targets {
+		nodes, names := 0, []string{}
+		for _, s := range sources {
+			if t.change.Ref.Name != s.name && t.fits(s) {
+				nodes, names = nodes+s.nodes, append(names, render.NodePool+"/"+s.name)
+			}
+		}
+		if nodes > 0 {
+			t.change.Notes = append(t.change.Notes, fmt.Sprintf("%s %s: Karpenter may consolidate up to %s of %s onto it, within their budgets, if their pods fit and it is cheaper; these nodes do not count for the guard",
+				t.change.Ref, t.why, english.Plural(nodes, "node", ""), someOf(names)))
+		}
+	}
+}
+
+// targetOf reads a Change that creates a NodePool or gives it a higher weight. Karpenter launches no node of a static pool for a
+// pod.
+func targetOf(c *Change) (target, bool) {
+	if c.Ref.Kind != render.NodePool || c.Err != nil || c.Drift || c.Rescue || !c.Action.Writes() && c.Action != Hold {
+		return target{}, false
+	}
+	pool, err := typed[karpv1.NodePool](c.Object.Defaulted)
+	if err != nil || pool.Spec.Replicas != nil {
+		return target{}, false
+	}
+	why := "is new"
+	if c.Live != nil {
+		before, err := typed[karpv1.NodePool](c.Live)
+		if err != nil || weightOf(before) >= weightOf(pool) {
+			return target{}, false
+		}
+		why = "has a higher weight"
+	}
+	return target{change: c, why: why, taints: pool.Spec.Template.Spec.Taints, requirements: requirementsOf(pool)}, true
+}
+
+func weightOf(pool *karpv1.NodePool) int32 {
+	if pool.Spec.Weight == nil {
+		return 0
+	}
+	return *pool.Spec.Weight
+}
+
+// requirementsOf are those of the nodes of a NodePool, its labels included.
+func requirementsOf(pool *karpv1.NodePool) scheduling.Requirements {
+	all := scheduling.NewNodeSelectorRequirementsWithMinValues(pool.Spec.Template.Spec.Requirements...)
+	all.Add(scheduling.NewLabelRequirements(pool.Spec.Template.Labels).Values()...)
+	return all
+}
+
+// fits reports whether pods of a NodePool may fit on nodes of the target: their requirements overlap, and it has no taint that
+// these pods need not tolerate already.
+func (t target) fits(s source) bool {
+	for _, taint := range t.taints {
+		if taint.Effect != corev1.TaintEffectPreferNoSchedule && !slices.ContainsFunc(s.taints, func(has corev1.Taint) bool { return has.MatchTaint(&taint) && has.Value == taint.Value }) {
+			return false
+		}
+	}
+	return s.requirements.Intersects(t.requirements) == nil
+}
+
+// consolidationSources are the NodePools of the cluster, of any owner, with nodes that Karpenter may consolidate because they are
+// underused. The nodes of those that are removed count with the removal.
+func (m *maker) consolidationSources(p *Plan) []source {
+	removed := map[types.UID]bool{}
+	for i := range p.Removals {
+		removed[p.Removals[i].UID] = true
+	}
+	var found []source
+	for _, object := range m.live.OfKind(render.NodePool) {
+		if removed[object.GetUID()] || m.leaving(object) || terminating(object) {
+			continue
+		}
+		claims := consolidatable(m.claims()[poolRefOf(object.GetName())])
+		if s, is := sourceOf(object, len(claims), m.policy); is {
+			found = append(found, s)
+		}
+	}
+	return found
+}
+
+func sourceOf(object *unstructured.Unstructured, nodes int, policy Policy) (source, bool) {
+	if nodes == 0 {
+		return source{}, false
+	}
+	pool, err := typed[karpv1.NodePool](unbraked(object))
+	if err != nil || !consolidationOf(pool, nodes, policy.Now).underused {
+		return source{}, false
+	}
+	return source{name: pool.Name, nodes: nodes, taints: pool.Spec.Template.Spec.Taints, requirements: requirementsOf(pool)}, true
+}
