@@ -170,12 +170,21 @@ func TestNodesThatEarlierCommitsOutdatedCount(t *testing.T) {
 		git     string
 		want    []string
 	}{
-		"by their total":                       {budgets: all, brakes: true, want: []string{held}},
-		"the brake is off":                     {budgets: ten, want: []string{held}},
-		"by what is replaced at one time":      {budgets: ten, brakes: true, want: []string{goes}},
-		"their total has a limit of its own":   {budgets: ten, brakes: true, given: func(c *drawnCluster) { c.maxReplaced("60%") }, want: []string{"Hold NodePool/b MaxReplacedNodes" + taintsOf + " replaces 8"}},
-		"Karpenter has found them":             {budgets: all, given: func(c *drawnCluster) { drifts(c, "AMIDrift") }, want: []string{held}},
-		"they match":                           {budgets: all, given: func(c *drawnCluster) { c.madeBy(t, c.live.NodeClaims[:8], pool("a", "default")) }, want: []string{goes}},
+		"by their total":                     {budgets: all, brakes: true, want: []string{held}},
+		"the brake is off":                   {budgets: ten, want: []string{held}},
+		"by what is replaced at one time":    {budgets: ten, brakes: true, want: []string{goes}},
+		"their total has a limit of its own": {budgets: ten, brakes: true, given: func(c *drawnCluster) { c.maxReplaced("60%") }, want: []string{"Hold NodePool/b MaxReplacedNodes" + taintsOf + " replaces 8"}},
+		"Karpenter has found them":           {budgets: all, given: func(c *drawnCluster) { drifts(c, "AMIDrift") }, want: []string{held}},
+		"they match":                         {budgets: all, given: func(c *drawnCluster) { c.madeBy(t, c.live.NodeClaims[:8], pool("a", "default")) }, want: []string{goes}},
+		"AWS has reported them":              {budgets: all, given: func(c *drawnCluster) { reported(t, c, 8, time.Minute) }, want: []string{held}},
+		"AWS has reported these very nodes":  {budgets: all, given: func(c *drawnCluster) { reported(t, c, 8, time.Minute); c.live.NodeClaims = c.live.NodeClaims[8:] }, want: []string{goes}},
+		"Karpenter has looked at all nodes":  {budgets: all, given: func(c *drawnCluster) { reported(t, c, 8, -time.Minute) }, want: []string{goes}},
+		"they are younger than the commit": {budgets: all, given: func(c *drawnCluster) {
+			reported(t, c, 8, time.Minute)
+			for i := range c.live.NodeClaims {
+				c.live.NodeClaims[i].Created = c.policy.Now
+			}
+		}, want: []string{goes}},
 		"they are terminating, and count once": {budgets: all, given: func(c *drawnCluster) { terminates(c, 8); c.limit(16) }, want: []string{goes}},
 		"the commit reverts what outdated them": {
 			budgets: all, git: tainted("a", "disruption: {consolidateAfter: 0s, budgets: "+all+"}"), given: func(c *drawnCluster) { c.madeBy(t, c.live.NodeClaims[:8], tainted("a")) },
@@ -201,6 +210,16 @@ func TestNodesThatEarlierCommitsOutdatedCount(t *testing.T) {
 			}
 		})
 	}
+}
+
+// reported has all nodes match, and so many of them be outdated by subnets that an earlier commit selects, of which Karpenter may
+// still learn until then.
+func reported(t *testing.T, c *drawnCluster, outdated int32, until time.Duration) {
+	t.Helper()
+	c.policy.Now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	c.madeBy(t, c.live.NodeClaims[:8], pool("a", "default"))
+	settles := metav1.NewTime(c.policy.Now.Add(until))
+	c.live.Rollout = &v1alpha1.Rollout{Revision: "main@sha1:first", Nodes: outdated, Outdated: outdated, Since: metav1.NewTime(c.policy.Now.Add(-time.Minute)), SettlesAt: &settles}
 }
 
 func drifts(c *drawnCluster, reason string) {

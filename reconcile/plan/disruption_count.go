@@ -176,13 +176,53 @@ func (m *maker) outdatedBefore() map[types.UID]bool {
 		}
 	}
 	match := Match{Live: m.live, Exact: true, CABundle: m.policy.CABundle, Memory: m.memo.matches}
-	found := map[types.UID]bool{}
-	for _, o := range match.Outdated(ours).Outdated {
+	found, outdated := map[types.UID]bool{}, match.Outdated(ours).Outdated
+	for _, o := range outdated {
 		if !m.decidedAnew(o) {
 			found[o.Claim.UID] = true
 		}
 	}
+	m.addExpected(found, outdated)
 	return found
+}
+
+// addExpected adds the NodeClaims that AWS has reported as outdated by subnets, security groups or reservations of an earlier
+// commit, and that Karpenter has not looked at yet. Only their number is recorded, so that others stand for them: first those
+// that no Change of the Plan touches.
+func (m *maker) addExpected(found map[types.UID]bool, outdated []Outdated) {
+	r := m.live.Rollout
+	if !r.Settling(m.policy.Now) {
+		return
+	}
+	known, touched := map[types.UID]bool{}, map[types.UID]bool{}
+	for _, o := range outdated {
+		known[o.Claim.UID] = true
+	}
+	for _, change := range m.changes {
+		for _, uid := range change.touched {
+			touched[uid] = true
+		}
+	}
+	left := int(r.Outdated) - len(outdated)
+	for i := range m.live.NodeClaims {
+		if c := &m.live.NodeClaims[i]; c.Drifted && !m.inSet[poolRefOf(c.Pool)] {
+			left-- // of a pool that is removed, which counts with its removal
+		}
+	}
+	for _, first := range []bool{true, false} {
+		for i := range m.live.NodeClaims {
+			c := &m.live.NodeClaims[i]
+			may := left > 0 && !known[c.UID] && !c.Deleting && !r.Since.Time.Before(c.Created) && m.inSet[poolRefOf(c.Pool)]
+			if may && touched[c.UID] != first && !m.reselects(c.Class) {
+				found[c.UID], left = true, left-1
+			}
+		}
+	}
+}
+
+// reselects reports whether the Plan changes what an EC2NodeClass selects, so that it decides itself which nodes are outdated.
+func (m *maker) reselects(class string) bool {
+	return m.writesField(render.Ref{Kind: render.EC2NodeClass, Name: class}, func(path []string) bool { return len(driftsOf(path)) > 0 })
 }
 
 // outdatedByClass are the NodeClaims of a NodePool that its EC2NodeClass has outdated, although Karpenter may not have marked them
