@@ -25,8 +25,9 @@ import (
 
 const (
 	// quiet is how long a rollout makes no progress until Karpenter's events are asked why, or what
-	// keeps the nodes that drain, and askEvery how often.
+	// keeps the nodes that drain; askOften is how often at first, and askEvery how often once that lasts.
 	quiet    = 30 * time.Second
+	askOften = 5 * time.Second
 	askEvery = time.Minute
 	// earlyEvery is how often they are asked before that, for causes that do not pass by themselves.
 	earlyEvery = 3 * time.Second
@@ -368,7 +369,8 @@ func (r *Rollouts) budgets(ctx context.Context, claims []*plan.NodeClaim) (strin
 const clocksDiffer = time.Minute
 
 // blocked is the answer to what keeps nodes, asked once the rollout makes no progress, or goes on being asked,
-// and then again from time to time: no watch tells of budgets.
+// and then again from time to time, the longer it lasts the less often: no watch tells of budgets, and `plumbline why` reads them
+// at once.
 func (r *Rollouts) blocked(of v1alpha1.Rollout, goesOn bool, ask func() string) string {
 	m := r.Memory
 	if asks := of.LastProgress.Add(quiet); !goesOn && r.Now.Before(asks) {
@@ -376,11 +378,12 @@ func (r *Rollouts) blocked(of v1alpha1.Rollout, goesOn bool, ask func() string) 
 		m.blocked = ""
 		return ""
 	}
-	if finding.Due(r.Now, m.asked, askEvery) {
+	every := min(max(r.Now.Sub(of.LastProgress.Time)/6, askOften), askEvery)
+	if finding.Due(r.Now, m.asked, every) {
 		m.asked = r.Now
 		m.blocked = ask()
 	}
-	r.WakeBy(m.asked.Add(askEvery))
+	r.WakeBy(m.asked.Add(every))
 	return m.blocked
 }
 

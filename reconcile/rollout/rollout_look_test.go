@@ -109,6 +109,42 @@ func TestWhatARolloutWaitsFor(t *testing.T) {
 	}
 }
 
+// TestACauseThatAppearsLaterIsReadSoon: a rollout that has stood still for a minute has no cause; one that appears then is reported
+// within ten seconds, not a minute later. A rollout that has stood still for long is read once a minute.
+func TestACauseThatAppearsLaterIsReadSoon(t *testing.T) {
+	start := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+	cause := corev1.Event{Reason: "DisruptionBlocked", Message: "PDB default/web prevents pod evictions"}
+	const words = "NodeClaim/1: PDB default/web prevents pod evictions"
+	events, memory := &spoken{}, &rollout.Memory{}
+	before := &v1alpha1.Rollout{Since: metav1.NewTime(start), LastProgress: metav1.NewTime(start), Nodes: 1, Outdated: 1}
+	live := plan.Live{Objects: map[render.Ref]*plan.Object{}, NodeClaims: []plan.NodeClaim{drifted("1", "a", false)}}
+	for _, c := range []struct {
+		at     time.Duration
+		appear bool
+		want   string
+		asked  int
+	}{
+		{at: time.Minute, asked: 1},
+		{at: 65 * time.Second, appear: true, asked: 1},
+		{at: 71 * time.Second, want: words, asked: 2},
+		{at: time.Hour, want: words, asked: 3},
+		{at: time.Hour + 59*time.Second, want: words, asked: 3},
+		{at: time.Hour + time.Minute, want: words, asked: 4},
+	} {
+		now := start.Add(c.at)
+		if c.appear {
+			events.events = []corev1.Event{cause}
+		}
+		for i := range events.events {
+			events.events[i].LastTimestamp = metav1.NewTime(now)
+		}
+		r := rollout.Rollouts{Live: live, Pools: []rollout.Pool{pool("a", map[string]any{"nodes": "1"})}, Events: events, Before: before, Said: before, Now: now, Memory: memory}
+		if got := r.Look(t.Context()); got == nil || got.Message != c.want || events.asked != c.asked {
+			t.Errorf("after %s, events read %d times: %+v", c.at, events.asked, got)
+		}
+	}
+}
+
 // TestACauseThatLastsIsReportedAtOnce: a pod that must not be disrupted is reported within seconds of Karpenter's event, as `plumbline why`
 // does, and a node that is only nominated for a pod once the rollout makes no progress.
 func TestACauseThatLastsIsReportedAtOnce(t *testing.T) {
