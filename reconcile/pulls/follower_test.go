@@ -59,6 +59,10 @@ func TestForksAreIgnored(t *testing.T) {
 		if s.Withheld != (s.Snapshot.Commit == "a") {
 			t.Errorf("plan of %s: withheld %v", s.Snapshot.Commit, s.Withheld)
 		}
+		made := &plan.Plan{Changes: []plan.Change{{Ref: render.Ref{Kind: render.NodePool, Name: "web"}, Action: plan.Create}}}
+		if s.Withheld && (s.Ask != nil || !strings.Contains(strings.Join(s.InstanceTypes(t.Context(), "eu-west-1", made, plan.Live{}), ""), "meets NodePool/web: AWS is not asked")) {
+			t.Error("AWS is asked for a pull request from a fork")
+		}
 		return &review.Preview{}, nil
 	}
 	w.change(func(s *v1alpha1.NodeSync) {

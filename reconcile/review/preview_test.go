@@ -11,9 +11,30 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/reconcile/review"
 	"github.com/plumbline-dev/plumbline/render"
 )
+
+// TestWhatIsKnownOfInstanceTypesIsAWarning: it is about the Plan and the region of the cluster, stops nothing, and is in the comment.
+func TestWhatIsKnownOfInstanceTypesIsAWarning(t *testing.T) {
+	words, asked := "no instance type of eu-west-1 meets NodePool/web: it can launch no node", ""
+	made := withoutAPool(t, "", karpv1.CapacityTypeOnDemand, func(s *review.Step) {
+		s.InstanceTypes = func(_ context.Context, region string, made *plan.Plan, live plan.Live) []string {
+			if asked = region; made == nil || len(live.Objects) == 0 {
+				t.Error("it is asked without a Plan or without what lives")
+			}
+			return []string{words}
+		}
+	})
+	if made.Stopped != nil || asked == "" || !slices.Contains(made.Warnings, words) {
+		t.Errorf("asked of region %q, stopped by %v, warnings %q", asked, made.Stopped, made.Warnings)
+	}
+	comment := review.Of(review.Input{Preview: made, Branch: "main"}).Markdown(review.Title{NodeSync: "prod", Cluster: "prod", Commit: "a"}, report.Markup{HTML: true, Most: 1 << 16})
+	if !strings.Contains(comment, words) {
+		t.Errorf("the comment: %s", comment)
+	}
+}
 
 // TestPodsThatFindNoPlace are held for where somebody asks, as by a pass.
 func TestPodsThatFindNoPlace(t *testing.T) {
