@@ -37,7 +37,7 @@ locals {
   nodesync = jsonencode({
     apiVersion = "plumbline.dev/v1alpha1"
     kind       = "NodeSync"
-    metadata   = { name = "nodes", namespace = "plumbline-system" }
+    metadata   = { name = "prod", namespace = "plumbline-system" }
     spec = {
       source   = { git = { url = var.repository } }
       path     = var.path
@@ -74,7 +74,7 @@ resource "terraform_data" "drained" {
 
   provisioner "local-exec" {
     when        = destroy
-    command     = "plumbline teardown nodes -n plumbline-system --yes --timeout 1h --cluster \"$CLUSTER\" --region \"$REGION\""
+    command     = "plumbline teardown prod -n plumbline-system --yes --timeout 1h --cluster \"$CLUSTER\" --region \"$REGION\""
     environment = self.output
   }
 
