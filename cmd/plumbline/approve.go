@@ -145,10 +145,15 @@ func (c *clusterAccess) unchanged(ctx context.Context, shown *v1alpha1.NodeSync)
 	if err != nil {
 		return err
 	}
-	if held := sync.Status.Held; held != nil && held.Digest == shown.Status.Held.Digest && sync.UID == shown.UID {
+	if held := sync.Status.Held; held != nil && held.Digest == shown.Status.Held.Digest && sync.UID == shown.UID && slices.EqualFunc(held.Entries, shown.Status.Held.Entries, noMoreNodes) {
 		return nil
 	}
 	return fmt.Errorf("%s does not hold any more what was shown: nothing was approved; see what it holds now: plumbline approve %s -n %s", nodeSyncWord(sync.Name), sync.Name, sync.Namespace)
+}
+
+// noMoreNodes reports whether an object has no more nodes now than were shown.
+func noMoreNodes(now, shown v1alpha1.ApprovedEntry) bool {
+	return now.Kind == shown.Kind && now.Name == shown.Name && now.Nodes <= shown.Nodes
 }
 
 // printHeld shows what a NodeSync holds, and what it does.

@@ -70,11 +70,16 @@ func TestApproveOnATerminal(t *testing.T) {
 		// approved is whether an Approval is created.
 		approved bool
 	}{
-		"yes":             {line: "yes", says: "approval/prod-1 created by ann", approved: true},
-		"y":               {line: "y", args: []string{"--digest", heldDigest}, says: "approval/prod-1 created by ann", approved: true},
-		"no":              {line: "no", code: exitFailed, says: "not confirmed: nothing was changed"},
-		"nothing":         {line: "", code: exitFailed, says: "not confirmed: nothing was changed"},
-		"another plan":    {line: "yes", then: func(s *apiServer) { s.holds(other) }, code: exitFailed, says: "does not hold any more what was shown: nothing was approved"},
+		"yes":          {line: "yes", says: "approval/prod-1 created by ann", approved: true},
+		"y":            {line: "y", args: []string{"--digest", heldDigest}, says: "approval/prod-1 created by ann", approved: true},
+		"no":           {line: "no", code: exitFailed, says: "not confirmed: nothing was changed"},
+		"nothing":      {line: "", code: exitFailed, says: "not confirmed: nothing was changed"},
+		"another plan": {line: "yes", then: func(s *apiServer) { s.holds(other) }, code: exitFailed, says: "does not hold any more what was shown: nothing was approved"},
+		"more nodes": {
+			line: "yes", then: func(s *apiServer) {
+				s.objects[syncPath+"prod"] = heldSync(func(n *v1alpha1.NodeSync) { n.Status.Held.Entries[0].Nodes++ })
+			}, code: exitFailed, says: "does not hold any more what was shown: nothing was approved",
+		},
 		"nothing is held": {line: "yes", then: func(s *apiServer) { s.holds("") }, code: exitFailed, says: "does not hold any more what was shown: nothing was approved"},
 		"another NodeSync of the name": {
 			line: "yes", then: func(s *apiServer) { s.objects[syncPath+"prod"] = heldSync(func(n *v1alpha1.NodeSync) { n.UID = "12" }) },

@@ -18,16 +18,21 @@ import (
 // MaxAge is how long an Approval may count at the most, whatever it says.
 const MaxAge = 7 * 24 * time.Hour
 
-// Publish says what is held, by a digest that stays while nothing but a few nodes changes: what a
-// person reads in a commit status can be approved a while later.
+// Publish returns what is held. Its digest stays the same while only a few nodes come and go, so that people can
+// approve what they read in a commit status a while ago. The summary and the nodes of each object are those of now,
+// as in the messages about what is held; an approval is shown with the same numbers.
 func Publish(before *v1alpha1.HeldPlan, held *plan.Approvable, needed int32) *v1alpha1.HeldPlan {
 	if held == nil {
 		return nil
 	}
 	if before != nil && held.Within(before) {
-		return &v1alpha1.HeldPlan{
+		same := &v1alpha1.HeldPlan{
 			Digest: before.Digest, Outcome: before.Outcome, Summary: before.Summary, Nodes: before.Nodes, WeighedBy: before.WeighedBy, Entries: before.Entries, Needed: needed,
 		}
+		if now, changed := held.Counted(before); changed {
+			same.Summary, same.Entries = now.Summary(), now.Entries
+		}
+		return same
 	}
 	return &v1alpha1.HeldPlan{
 		Digest: held.Digest, Outcome: held.Outcome, Summary: held.Summary(), Nodes: int32(held.Nodes()), WeighedBy: held.WeighedBy, Entries: held.Entries, Needed: needed,
@@ -85,12 +90,12 @@ func Weigh(held *v1alpha1.HeldPlan, naming []v1alpha1.Approval, proof Proof, tru
 	return enough
 }
 
-// Record adds what was approved to what is left of that before: its objects as they were when its digest
-// was made, which is what people have read. A few nodes more are tolerated once, by package plan.
+// Record adds what was approved to what is left of that before. A few nodes more are tolerated once, by package plan:
+// more than when the digest was made, whatever the number of nodes was at the approval.
 func Record(left []v1alpha1.ApprovedPlan, held *v1alpha1.HeldPlan, now time.Time) []v1alpha1.ApprovedPlan {
 	left = slices.DeleteFunc(slices.Clone(left), func(a v1alpha1.ApprovedPlan) bool { return a.Digest == held.Digest })
 	return append(left, v1alpha1.ApprovedPlan{
-		Digest: held.Digest, By: held.Approvers, At: metav1.NewTime(now.Truncate(time.Second)), WeighedBy: held.WeighedBy, Entries: held.Entries,
+		Digest: held.Digest, By: held.Approvers, At: metav1.NewTime(now.Truncate(time.Second)), WeighedBy: held.WeighedBy, Nodes: held.Nodes, Entries: held.Entries,
 	})
 }
 

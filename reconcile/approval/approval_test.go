@@ -103,7 +103,37 @@ func TestADigestStays(t *testing.T) {
 	}
 }
 
-// TestWhatIsRecordedIsWhatWasRead: the objects with their nodes as they were when the digest was made,
+// TestWhatIsShownIsOfNow: nodes come and go under one digest. What is published has the nodes of now, as the messages have,
+// and the pods that people were shown.
+func TestWhatIsShownIsOfNow(t *testing.T) {
+	held := func(nodes, fleet int, pods ...v1alpha1.PendingPods) *plan.Approvable {
+		return &plan.Approvable{Digest: fmt.Sprintf("sha256:%d", nodes), Outcome: "x", Drained: nodes, Of: fleet, Pools: 1, Entries: []v1alpha1.ApprovedEntry{
+			{Kind: "NodePool", Name: "batch", Nodes: int32(nodes), UnschedulablePods: pods, Reasons: []string{plan.ReasonUnschedulablePods}},
+		}}
+	}
+	pods := v1alpha1.PendingPods{Workload: "web/Deployment/api", Pods: 2}
+	first := held(4, 9, pods)
+	first.Pods = 2
+	published := approval.Publish(nil, first, 1)
+	for name, c := range map[string]struct {
+		nodes, fleet int
+		want         string
+	}{
+		"one more":                {5, 10, "drains 5 of 10 nodes in 1 pool, 2 pods pending"},
+		"one fewer":               {3, 8, "drains 3 of 8 nodes in 1 pool, 2 pods pending"},
+		"as many, of a new fleet": {4, 30, "drains 4 of 9 nodes in 1 pool, 2 pods pending"},
+	} {
+		now := approval.Publish(published, held(c.nodes, c.fleet), 1)
+		if now.Digest != published.Digest || now.Nodes != 4 || now.Summary != c.want || int(now.Entries[0].Nodes) != c.nodes || len(now.Entries[0].UnschedulablePods) != 1 {
+			t.Errorf("%s: %+v, want %q", name, now, c.want)
+		}
+		if published.Entries[0].Nodes != 4 {
+			t.Fatal("what was published before is changed")
+		}
+	}
+}
+
+// TestWhatIsRecordedIsWhatWasRead: the objects as they were shown at the approval, and the nodes of when the digest was made,
 // so that a tenth more is tolerated of that, and not of a tenth more.
 func TestWhatIsRecordedIsWhatWasRead(t *testing.T) {
 	entries := func(nodes int32) []v1alpha1.ApprovedEntry {
@@ -112,7 +142,7 @@ func TestWhatIsRecordedIsWhatWasRead(t *testing.T) {
 	first := approval.Publish(nil, &plan.Approvable{Digest: "sha256:1", Outcome: "x", Drained: 30, Entries: entries(30)}, 1)
 	later := approval.Publish(first, &plan.Approvable{Digest: "sha256:2", Outcome: "x", Drained: 33, Entries: entries(33)}, 1)
 	later.Approvers = []string{"ann"}
-	want := []v1alpha1.ApprovedPlan{{Digest: "sha256:1", By: []string{"ann"}, At: metav1.NewTime(now), Entries: entries(30)}}
+	want := []v1alpha1.ApprovedPlan{{Digest: "sha256:1", By: []string{"ann"}, At: metav1.NewTime(now), Nodes: 30, Entries: entries(33)}}
 	if diff := cmp.Diff(want, approval.Record(nil, later, now)); diff != "" {
 		t.Errorf("recorded (-want +got):\n%s", diff)
 	}

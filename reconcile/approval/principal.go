@@ -187,7 +187,7 @@ const (
 	NotServed = Nothing + "the CRD " + v1alpha1.ApprovalCRD + " is missing: apply manifests/crd of this version of plumbline (helm upgrade, or kubectl apply -k)"
 )
 
-// refuses says why nobody knows who has made an Approval; empty if that is known.
+// refuses returns why the author of an Approval is unknown; empty if it is known.
 func (p Proof) refuses(a *v1alpha1.Approval) string {
 	switch {
 	case p.Missing != "":

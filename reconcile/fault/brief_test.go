@@ -238,7 +238,7 @@ func TestWhatToDoIsNeverCut(t *testing.T) {
 	then := "4 of 5 have approved; approve d4gjuo35eepqzgr3puqr6de2hn"
 	for name, b := range map[string]fault.Brief{
 		"short":        {What: "held", Cause: "drains 2 of 2 nodes in 1 pool", Then: then},
-		"a long cause": {What: "held", Cause: "up to drains 1200 and replaces 1200 and leaves 1200 unmanaged of 12000 nodes and others on the same EC2NodeClass in 100 pools", Then: then},
+		"a long cause": {What: "held", Cause: "drains up to 1200 and replaces up to 1200 and leaves 1200 unmanaged of 12000 nodes and others on the same EC2NodeClass in 100 pools", Then: then},
 		"a long place": {What: "held", Cause: strings.Repeat("drains many nodes ", 9), Then: then, Where: strings.Repeat("clusters/prod/", 9) + "nodes/general.yaml:12"},
 		"no cause":     {What: strings.Repeat("held ", 40), Then: then},
 	} {

@@ -50,11 +50,15 @@ func (a *Approvable) Nodes() int { return a.Drained + a.Replaced + a.Consolidate
 // Summary says what it does, for a commit status.
 func (a *Approvable) Summary() string {
 	var does []string
+	upTo := ""
+	if a.UpTo {
+		upTo = "up to "
+	}
 	if a.Drained > 0 {
-		does = append(does, fmt.Sprintf("drains %d", a.Drained))
+		does = append(does, fmt.Sprintf("drains %s%d", upTo, a.Drained))
 	}
 	if a.Replaced > 0 {
-		does = append(does, fmt.Sprintf("replaces %d", a.Replaced))
+		does = append(does, fmt.Sprintf("replaces %s%d", upTo, a.Replaced))
 	}
 	if a.Consolidated > 0 {
 		does = append(does, fmt.Sprintf("lets Karpenter consolidate up to %d", a.Consolidated))
@@ -65,11 +69,7 @@ func (a *Approvable) Summary() string {
 	if len(does) == 0 {
 		return fmt.Sprintf("changes %s, no node", english.Plural(len(a.Entries), "object", ""))
 	}
-	upTo := ""
-	if a.UpTo {
-		upTo = "up to "
-	}
-	summary := fmt.Sprintf("%s%s of %s in %s", upTo, strings.Join(does, " and "), a.whose(), english.Plural(a.Pools, "pool", ""))
+	summary := fmt.Sprintf("%s of %s in %s", strings.Join(does, " and "), a.whose(), english.Plural(a.Pools, "pool", ""))
 	if a.Pods > 0 {
 		summary += fmt.Sprintf(", %s pending", english.Plural(a.Pods, "pod", ""))
 	}
@@ -91,7 +91,7 @@ func approvable(reason string) bool {
 	return slices.Contains([]string{ReasonLastPool, ReasonMaxRemovedPools, ReasonMaxDisruptedNodes, ReasonMaxDisruptedNodesPerPool, ReasonMaxReplacedNodes, ReasonIntolerantDaemonSets, ReasonUnschedulablePods, ReasonPolicy, ReasonOrphan}, reason)
 }
 
-// tolerated is how many nodes what was approved of so many may come to: nodes come and go. Where no node was shown, none is
+// tolerated is how many nodes an approval of so many nodes covers: nodes come and go. If no node was shown, none is
 // tolerated.
 func tolerated(nodes int32) int32 { return nodes + min(nodes, max(1, nodes/10)) }
 
@@ -108,6 +108,23 @@ func (a *Approvable) Within(before *v1alpha1.HeldPlan) bool {
 			return object(b) == object(e) && !slices.ContainsFunc(e.Reasons, hidden) && (len(e.UnschedulablePods) == 0 || shown.coversPods(e.UnschedulablePods))
 		})
 	})
+}
+
+// Counted returns what is held with the nodes of each object as they are now, and with the reasons and pods that people
+// were shown before: these may have become fewer, and come back. It is for what is Within what was held before;
+// changed is false if each object has as many nodes as it had then.
+func (a *Approvable) Counted(before *v1alpha1.HeldPlan) (now *Approvable, changed bool) {
+	counted := *a
+	counted.Entries, counted.Pods = slices.Clone(before.Entries), 0
+	for i := range counted.Entries {
+		e := &counted.Entries[i]
+		counted.Pods += pending(e.UnschedulablePods)
+		at := slices.IndexFunc(a.Entries, func(n v1alpha1.ApprovedEntry) bool { return object(n) == object(*e) })
+		if at >= 0 && a.Entries[at].Nodes != e.Nodes {
+			e.Nodes, changed = a.Entries[at].Nodes, true
+		}
+	}
+	return &counted, changed
 }
 
 // entryOf is what an Approval of a removal covers.
@@ -269,7 +286,8 @@ func (a approved) coversPods(pods []v1alpha1.PendingPods) bool {
 }
 
 // outgrown reports whether what is left to do of what was approved disrupts more nodes by now than is
-// tolerated of all of it: a few more in each of many pools would be many.
+// tolerated of all of it: a few more in each of many pools would be many. What was added between the digest and its
+// approval is part of what is tolerated.
 func outgrown(a v1alpha1.ApprovedPlan, now map[approval]int32) bool {
 	var approved, current int32
 	for _, e := range a.Entries {
@@ -277,7 +295,7 @@ func outgrown(a v1alpha1.ApprovedPlan, now map[approval]int32) bool {
 			approved, current = approved+e.Nodes, current+nodes
 		}
 	}
-	return current > tolerated(approved)
+	return current > tolerated(approved) || a.Nodes > 0 && current > tolerated(a.Nodes)
 }
 
 // approvedAs is for what people have approved an object, by all of their approvals that are in force.

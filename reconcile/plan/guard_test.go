@@ -420,6 +420,22 @@ func TestADigestStaysWhileNothingNewIsHeld(t *testing.T) {
 	}
 }
 
+// TestNodesAddedBeforeTheApproval are part of the tenth that is tolerated: it is a tenth of what the digest was made for.
+func TestNodesAddedBeforeTheApproval(t *testing.T) {
+	for nodes, goes := range map[int]bool{10: true, 11: true, 12: false} {
+		c, git := soloAndSolob(t)
+		c.live.NodeClaims = append(claims("solo", 10), claims("solob", 0)...)
+		shown := c.plan(t, git...)
+		c.live.NodeClaims = claims("solo", 11)
+		approve(c, c.plan(t, git...))
+		c.policy.Approved[0].Nodes = int32(shown.Approvable.Nodes())
+		c.live.NodeClaims = claims("solo", nodes)
+		if held := holds(c.plan(t, git...)); cmp.Equal([]string{"solo", "solob"}, held) != goes {
+			t.Errorf("%d nodes: held %v", nodes, held)
+		}
+	}
+}
+
 // TestManyWorkloads of pending pods are counted, and named while a status has room.
 func TestManyWorkloads(t *testing.T) {
 	c, git := soloAndSolob(t)

@@ -82,15 +82,16 @@ type HeldPlan struct {
 	Digest string `json:"digest"`
 	// Outcome is a digest of it without its nodes.
 	Outcome string `json:"outcome"`
-	// Summary says what it does to nodes, as it was when Digest was made.
+	// Summary describes what it does to nodes, as of now.
 	Summary string `json:"summary"`
-	// Nodes is how many it disrupts, as it was then.
+	// Nodes is how many it disrupted when Digest was made.
 	// +optional
 	Nodes int32 `json:"nodes,omitempty"`
 	// WeighedBy is a digest of spec.guard, spec.policies and Karpenter's charts in Git.
 	// +optional
 	WeighedBy string `json:"weighedBy,omitempty"`
-	// Entries are the objects that it would change or remove, as they were then.
+	// Entries are the objects that it would change or remove: each with its nodes of now, and with the reasons and pods
+	// of when Digest was made.
 	// +optional
 	Entries []ApprovedEntry `json:"entries,omitempty"`
 	// Needed is how many different people have to approve it, and Approvers are those who have.
@@ -114,6 +115,9 @@ type ApprovedPlan struct {
 	// one of them is another, it counts no more.
 	// +optional
 	WeighedBy string `json:"weighedBy,omitempty"`
+	// Nodes is how many it disrupted when Digest was made. A tenth more is tolerated.
+	// +optional
+	Nodes int32 `json:"nodes,omitempty"`
 	// Entries are what is left to do of it.
 	Entries []ApprovedEntry `json:"entries"`
 }
