@@ -24,7 +24,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 
 	"github.com/plumbline-dev/plumbline/internal/inbound"
 	"github.com/plumbline-dev/plumbline/internal/steppoint"
@@ -215,7 +214,7 @@ func (r *releaser) settle() {
 	}
 }
 
-// worthwhile reports whether the daemon has come to rest since the last look, and
+// worthwhile reports whether the daemon has been idle since the last look, and
 // holds much that it does not need.
 func (r *releaser) worthwhile(now usage) bool {
 	rested := now.allocated-r.before.allocated < little
@@ -284,13 +283,11 @@ func newMetricsServer(ctx context.Context, config *rest.Config, httpClient *http
 func metricsHandler(config *rest.Config, httpClient *http.Client, reviewed bool, now func() time.Time) (http.Handler, error) {
 	handler := promhttp.HandlerFor(ctrlmetrics.Registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError})
 	if reviewed {
-		filter, err := filters.WithAuthenticationAndAuthorization(config, httpClient)
+		reviews, err := newReviewer(config, httpClient)
 		if err != nil {
-			return nil, fmt.Errorf("review who may read metrics: %w", err)
+			return nil, err
 		}
-		if handler, err = filter(ctrl.Log.WithName("metrics"), handler); err != nil {
-			return nil, fmt.Errorf("review who may read metrics: %w", err)
-		}
+		handler = reviews.handler(ctrl.Log.WithName("metrics"), handler)
 	}
 	return inbound.New(now, metricsTotal, metricsSender).Handler(inbound.Peer, handler), nil
 }

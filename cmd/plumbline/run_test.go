@@ -128,8 +128,9 @@ func TestMeasureSeesGarbage(t *testing.T) {
 	}
 }
 
-// reviewer is an API server that knows two tokens, of which one may read metrics, and counts the tokens it reviews.
-func reviewer(t *testing.T, reviews *atomic.Int32) *rest.Config {
+// reviewingServer is an API server that knows two tokens, of which one may read metrics, and counts the tokens it reviews. It
+// fails for the token "alarm".
+func reviewingServer(t *testing.T, reviews *atomic.Int32) *rest.Config {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var answer any
@@ -144,6 +145,13 @@ func reviewer(t *testing.T, reviews *atomic.Int32) *rest.Config {
 			}
 			review.Status.Authenticated = review.Spec.Token == "prometheus" || review.Spec.Token == "stranger"
 			review.Status.User.Username = review.Spec.Token
+			switch review.Spec.Token {
+			case "forged": // as the API server answers
+				review.Status.Error = "[invalid bearer token, square/go-jose: error in cryptographic primitive]"
+			case "alarm":
+				http.Error(w, "etcd is away", http.StatusInternalServerError)
+				return
+			}
 			answer = review
 		case "/apis/authorization.k8s.io/v1/subjectaccessreviews":
 			review := &authorizationv1.SubjectAccessReview{}
@@ -166,21 +174,23 @@ func reviewer(t *testing.T, reviews *atomic.Int32) *rest.Config {
 }
 
 func TestMetricsAreServedToThoseWhoMayReadThem(t *testing.T) {
-	handler, err := metricsHandler(reviewer(t, nil), http.DefaultClient, true, time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
 	cases := map[string]struct {
 		token string
 		want  int
 	}{
 		"no token":               {"", http.StatusUnauthorized},
-		"a token of nobody's":    {"forged", http.StatusInternalServerError}, // controller-runtime's word for it
+		"a token of nobody's":    {"forged", http.StatusUnauthorized},
+		"an unknown token":       {"unknown", http.StatusUnauthorized},
+		"the server fails":       {"alarm", http.StatusServiceUnavailable},
 		"a token without rights": {"stranger", http.StatusForbidden},
 		"a reader's token":       {"prometheus", http.StatusOK},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
+			handler, err := metricsHandler(reviewingServer(t, nil), http.DefaultClient, true, time.Now)
+			if err != nil {
+				t.Fatal(err)
+			}
 			request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil)
 			if c.token != "" {
 				request.Header.Set("Authorization", "Bearer "+c.token)
@@ -218,7 +228,7 @@ func TestAFloodOfScrapes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var reviews atomic.Int32
 			at := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
-			handler, err := metricsHandler(reviewer(t, &reviews), http.DefaultClient, true, func() time.Time { return at })
+			handler, err := metricsHandler(reviewingServer(t, &reviews), http.DefaultClient, true, func() time.Time { return at })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -242,7 +252,7 @@ func TestAFloodOfScrapes(t *testing.T) {
 
 // TestFewScrapesAtATime: connections that do nothing keep others waiting, and no more than so many are open.
 func TestFewScrapesAtATime(t *testing.T) {
-	server, err := newMetricsServer(t.Context(), reviewer(t, nil), http.DefaultClient, &runOptions{metricsAddr: "127.0.0.1:0", metricsAuth: true})
+	server, err := newMetricsServer(t.Context(), reviewingServer(t, nil), http.DefaultClient, &runOptions{metricsAddr: "127.0.0.1:0", metricsAuth: true})
 	if err != nil {
 		t.Fatal(err)
 	}
