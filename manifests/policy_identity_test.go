@@ -1,8 +1,10 @@
 package manifests
 
 import (
+	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apiserver/pkg/admission"
 )
 
@@ -13,7 +15,7 @@ func TestThePoliciesOnTheIAMRole(t *testing.T) {
 	const (
 		none   = "{apiVersion: v1, kind: ServiceAccount, metadata: {name: karpenter, namespace: kube-system}}"
 		mine   = "{apiVersion: v1, kind: ServiceAccount, metadata: {name: karpenter, namespace: kube-system, annotations: {eks.amazonaws.com/role-arn: 'arn:aws:iam::1:role/karpenter'}}}"
-		noted  = "{apiVersion: v1, kind: ServiceAccount, metadata: {name: karpenter, namespace: kube-system, annotations: {a: b, eks.amazonaws.com/role-arn: 'arn:aws:iam::1:role/karpenter'}}}"
+		noted  = "{apiVersion: v1, kind: ServiceAccount, metadata: {name: karpenter, namespace: kube-system, annotations: {meta.helm.sh/release-name: karpenter, eks.amazonaws.com/role-arn: 'arn:aws:iam::1:role/karpenter'}}}"
 		theirs = "{apiVersion: v1, kind: ServiceAccount, metadata: {name: karpenter, namespace: kube-system, annotations: {eks.amazonaws.com/role-arn: 'arn:aws:iam::1:role/admin'}}}"
 	)
 	for name, c := range map[string]struct {
@@ -40,6 +42,53 @@ func TestThePoliciesOnTheIAMRole(t *testing.T) {
 			}
 			if messages := p.denied(w); (len(messages) > 0) != c.denied {
 				t.Errorf("denied %q", messages)
+			}
+		})
+	}
+}
+
+// TestThePoliciesOnAnnotations: EKS reads which token AWS gets from the annotations of Karpenter's ServiceAccount, so that they stay as
+// they are, unless the policy's variable allowed lists them. So do those of the Service, which other programs read.
+func TestThePoliciesOnAnnotations(t *testing.T) {
+	p := compile(t)
+	const (
+		none     = "{}"
+		helm     = "{meta.helm.sh/release-name: karpenter, meta.helm.sh/release-namespace: kube-system}"
+		regional = "{eks.amazonaws.com/sts-regional-endpoints: 'true'}"
+	)
+	for name, c := range map[string]struct {
+		kind, before, after string
+		denied              string
+	}{
+		"created by Helm":              {"ServiceAccount", "", helm, ""},
+		"created with an audience":     {"ServiceAccount", "", "{eks.amazonaws.com/audience: nobody}", "no annotations but Helm's"},
+		"an audience":                  {"ServiceAccount", none, "{eks.amazonaws.com/audience: nobody}", "no annotations but Helm's"},
+		"a global endpoint":            {"ServiceAccount", regional, "{eks.amazonaws.com/sts-regional-endpoints: 'false'}", "no annotations but Helm's"},
+		"a short token":                {"ServiceAccount", none, "{eks.amazonaws.com/token-expiration: '1'}", "no annotations but Helm's"},
+		"another program's":            {"ServiceAccount", none, "{iam.gke.io/gcp-service-account: a}", "no annotations but Helm's"},
+		"another release":              {"ServiceAccount", helm, "{meta.helm.sh/release-name: other, meta.helm.sh/release-namespace: kube-system}", "no annotations but Helm's"},
+		"what an administrator set":    {"ServiceAccount", regional, "{eks.amazonaws.com/sts-regional-endpoints: 'true', meta.helm.sh/release-name: karpenter}", ""},
+		"without what EKS reads":       {"ServiceAccount", regional, none, "keeps the annotations"},
+		"without what nobody reads":    {"ServiceAccount", "{a: b}", none, ""},
+		"a Service for Prometheus":     {"Service", none, "{prometheus.io/scrape: 'true'}", ""},
+		"a Service with a name in DNS": {"Service", none, "{external-dns.alpha.kubernetes.io/hostname: bank.example.com}", "Service no annotations"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := policies{t, p.byOf}
+			object := func(annotations string) *unstructured.Unstructured {
+				spec := ""
+				if c.kind == "Service" {
+					spec = ", spec: {type: ClusterIP, selector: {app.kubernetes.io/name: karpenter}}"
+				}
+				return parse(t, "{apiVersion: v1, kind: "+c.kind+", metadata: {name: karpenter, namespace: kube-system, annotations: "+annotations+"}"+spec+"}")
+			}
+			w := write{operation: admission.Create, resource: resources[c.kind], object: object(c.after)}
+			if c.before != "" {
+				w.operation, w.old = admission.Update, object(c.before)
+			}
+			messages := strings.Join(p.denied(w), "; ")
+			if (messages != "") != (c.denied != "") || !strings.Contains(messages, c.denied) {
+				t.Errorf("denied %q, want %q", messages, c.denied)
 			}
 		})
 	}

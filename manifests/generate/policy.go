@@ -113,6 +113,10 @@ func metadataPolicy() policy {
 	same := func(field string) string {
 		return "object.metadata.?" + field + ".orValue([]) == (" + before(field, "[]") + ")"
 	}
+	var annotations []validation
+	for _, e := range allowance.AnnotationExpressions() {
+		annotations = append(annotations, validation{e.Message, e.Unless + " || " + e.CEL})
+	}
 	return policy{
 		Name: "plumbline-charts-metadata",
 		Resources: []matched{
@@ -128,15 +132,17 @@ func metadataPolicy() policy {
 			{"allowed", "[]"},
 			{"labels", "object.metadata.?labels.orValue({})"},
 			{"before", before("labels", "{}")},
+			{"annotations", "object.metadata.?annotations.orValue({})"},
+			{"annotationsBefore", before("annotations", "{}")},
 		},
-		Validations: []validation{
+		Validations: append([]validation{
 			{"plumbline gives no object of Karpenter's charts an owner, and takes none away", same("ownerReferences")},
 			{"plumbline gives no object of Karpenter's charts a finalizer, and takes none away", same("finalizers")},
 			{"plumbline leaves the labels by which the objects of Karpenter's charts are known", quoted(identity) + ".all(l, !(l in variables.before) || (l in variables.labels && (variables.labels[l] == variables.before[l] || " + labels + ")))"},
 			{"plumbline gives no object of Karpenter's charts labels but those of the charts", "request.kind.kind == 'ServiceMonitor' || variables.labels.all(l, (l in variables.before && variables.labels[l] == variables.before[l]) || " +
 				labels + " || (l == 'rbac.authorization.k8s.io/aggregate-to-admin' && object.metadata.name == 'karpenter-admin') || " +
 				"['*', 'additionalLabels', 'additionalLabels.' + l, 'additionalLabels[' + l + ']'].exists(p, p in variables.allowed))"},
-		},
+		}, annotations...),
 	}
 }
 

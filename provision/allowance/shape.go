@@ -156,6 +156,40 @@ func ChartLabels() (condition string, kept []string) {
 	return "(" + strings.Join(all, " || ") + ")", kept
 }
 
+// AnnotationExpressions are the conditions in CEL on the annotations of Karpenter's ServiceAccount and of its Service: what other
+// programs do for Karpenter depends on them, such as which token AWS gets. The variables annotations and annotationsBefore (those
+// before a change) and allowed (values of the chart that a NodeSync may allow) are the policy's. The IAM role has a condition of its own.
+func AnnotationExpressions() []Expression {
+	allowed := func(values ...string) string {
+		paths := []string{"'*'"}
+		for _, value := range values {
+			parent, _, _ := strings.Cut(value, ".")
+			paths = append(paths, "'"+parent+"'", "'"+value+"'", "'"+value+".' + a", "'"+value+"[' + a + ']'")
+		}
+		return "[" + strings.Join(slices.Compact(paths), ", ") + "].exists(p, p in variables.allowed)"
+	}
+	const (
+		same = "(a in variables.annotationsBefore && variables.annotationsBefore[a] == variables.annotations[a])"
+		helm = "(a == 'meta.helm.sh/release-name' && variables.annotations[a] == 'karpenter') || (a == 'meta.helm.sh/release-namespace' && variables.annotations[a] == object.metadata.namespace)"
+		role = "a == '" + roleAnnotation + "'"
+	)
+	accounts := allowed("serviceAccount.annotations", "additionalAnnotations")
+	return []Expression{
+		{
+			"plumbline gives Karpenter's ServiceAccount no annotations but Helm's and its IAM role",
+			"variables.annotations.all(a, " + same + " || " + role + " || " + helm + " || " + accounts + ")", "request.kind.kind != 'ServiceAccount'",
+		},
+		{
+			"plumbline keeps the annotations of Karpenter's ServiceAccount that EKS reads",
+			"variables.annotationsBefore.all(a, !a.startsWith('" + eksAnnotations + "') || " + role + " || a in variables.annotations || " + accounts + ")", "request.kind.kind != 'ServiceAccount'",
+		},
+		{
+			"plumbline gives Karpenter's Service no annotations but Helm's and those for Prometheus",
+			"variables.annotations.all(a, " + same + " || a.startsWith('prometheus.io/') || " + helm + " || " + allowed("service.annotations", "additionalAnnotations") + ")", "request.kind.kind != 'Service'",
+		},
+	}
+}
+
 // crdAnnotations are those of the CRDs.
 var crdAnnotations = map[string]string{"helm.sh/resource-policy": "keep", "controller-gen.kubebuilder.io/version": ""}
 
@@ -243,7 +277,8 @@ const environment = "controller.env"
 
 // roleValue is where the chart has the controller's IAM role, by IRSA.
 const (
-	roleAnnotation = "eks.amazonaws.com/role-arn"
+	eksAnnotations = "eks.amazonaws.com/"
+	roleAnnotation = eksAnnotations + "role-arn"
 	roleValue      = "serviceAccount.annotations[" + roleAnnotation + "]"
 )
 
