@@ -172,7 +172,7 @@ func checkSchedules(object Object) []problem {
 	return found
 }
 
-// checkRequirements refuses requirements that no machine can meet, as far as the
+// checkRequirements refuses requirements that no machine can meet, if the
 // values of a label are all known.
 func checkRequirements(object Object) []problem {
 	var found []problem

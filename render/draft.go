@@ -19,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 
-	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/render/document"
 	"github.com/plumbline-dev/plumbline/render/kustomize"
 	"github.com/plumbline-dev/plumbline/render/legacy"
@@ -397,7 +396,7 @@ func (m *maker) object(ctx context.Context, d draft) (Object, Errors) {
 		errs = append(errs, Error{File: d.origin.File, Line: d.lineOf(p.path), Message: p.message})
 	}
 	if more := len(problems) - mostListed; more > 0 {
-		errs = append(errs, Error{File: d.origin.File, Line: errs[mostListed-1].Line, Message: shortlist.More("", more) + " mistakes in this object"})
+		errs = append(errs, Error{File: d.origin.File, Line: errs[mostListed-1].Line, Message: fmt.Sprintf("and %d more mistakes in this object", more)})
 	}
 	return made, errs
 }
@@ -420,20 +419,18 @@ func (m *maker) build(ctx context.Context, d draft) (Object, []problem) {
 		return Object{}, []problem{{"", err.Error()}}
 	}
 	dropEmpty(content)
-	content, problems := m.substitute(kind, content)
+	content, unknown := m.substitute(kind, content)
 	if content == nil {
-		return Object{}, problems // too much
+		return Object{}, unknown // too much
 	}
 	text := textOf(content)
 	if err := m.left.write(text); err != nil {
-		return Object{}, append(problems, problem{"", err.Error()})
+		return Object{}, append(unknown, problem{"", err.Error()})
 	}
 	namespaced := dropNamespace(kind, content)
-	problems = append(problems, checkMetadata(kind, content)...)
-	problems = append(problems, checkCharacters(kind, content)...)
-	problems = append(problems, checkQuantities(kind, content)...)
+	problems := slices.Concat(checkMetadata(kind, content), checkCharacters(kind, content), checkQuantities(kind, content))
 	if len(problems) > 0 {
-		return Object{}, problems
+		return Object{}, append(unknown, besides(problems, unknown)...)
 	}
 	desired := &unstructured.Unstructured{Object: content}
 	last := m.values.last(desired)
@@ -454,6 +451,9 @@ func (m *maker) build(ctx context.Context, d draft) (Object, []problem) {
 			problems = append(problems, problem{err.Field, fieldMessage(made.Ref, err)})
 		}
 	}
+	if len(unknown) > 0 {
+		return Object{}, append(unknown, besides(problems, unknown)...)
+	}
 	var unignored []problem
 	made.Ignored, unignored = m.ignored(ctx, made)
 	problems = append(problems, unignored...)
@@ -463,6 +463,17 @@ func (m *maker) build(ctx context.Context, d draft) (Object, []problem) {
 		problems = checkReadable(made)
 	}
 	return made, problems
+}
+
+// besides are the problems of other fields than those whose variables are unknown: what such a field would have is unknown, too.
+func besides(problems, unknown []problem) []problem {
+	within := func(path, of string) bool {
+		rest, is := strings.CutPrefix(path, of)
+		return is && (rest == "" || rest[0] == '.' || rest[0] == '[')
+	}
+	return slices.DeleteFunc(problems, func(p problem) bool {
+		return slices.ContainsFunc(unknown, func(u problem) bool { return p.path == "" || within(p.path, u.path) || within(u.path, p.path) })
+	})
 }
 
 // sentences joins those that there are.

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/redact"
 )
 
@@ -48,20 +47,47 @@ func (e Errors) Error() string {
 	if len(e) == 0 {
 		return "no error"
 	}
-	head, rest := short(e[0].Error()), ""
+	all := e.Distinct()
+	head, rest := short(all[0].Error()), ""
 	if len(e) > 1 {
-		rest = shortlist.More(" (", len(e)-1) + ")"
+		rest = fmt.Sprintf(" (and %d more)", len(e)-1)
 	}
-	if len(e) == 1 && head == e[0].Error() {
+	if len(e) == 1 && head == all[0].Error() {
 		return head
 	}
 	var text strings.Builder
 	text.WriteString(head + rest)
-	for _, one := range e[:min(len(e), mostListed)] {
+	for _, one := range all[:min(len(all), mostListed)] {
 		text.WriteString("\n" + one.Error())
 	}
-	text.WriteString(shortlist.More("\n… ", len(e)-mostListed))
+	if more := len(all) - mostListed; more > 0 {
+		fmt.Fprintf(&text, "\n… and %d more", more)
+	}
 	return text.String()
+}
+
+// manyPlaces is in how many places a message is listed only once.
+const manyPlaces = 3
+
+// Distinct returns the errors for people: a message that many places have is listed once, after those of few places, which it
+// would bury.
+func (e Errors) Distinct() Errors {
+	places := map[string]int{}
+	for _, one := range e {
+		places[one.Message]++
+	}
+	var few, many Errors
+	for _, one := range e {
+		switch n := places[one.Message]; {
+		case n >= manyPlaces:
+			places[one.Message] = 0 // it is listed now
+			one.Message = fmt.Sprintf("%s (and in %d other places)", one.Message, n-1)
+			many = append(many, one)
+		case n > 0:
+			few = append(few, one)
+		}
+	}
+	return append(few, many...)
 }
 
 // Unwrap returns the errors one by one, for errors.As.

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/redact"
 	"github.com/plumbline-dev/plumbline/render/legacy"
 )
@@ -211,5 +210,9 @@ func (r *remarks) sentence() string {
 		return ""
 	}
 	all := slices.Sorted(slices.Values(r.ignored))
-	return "left to other tools by ignoreKinds: " + shortlist.Join(all, mostWarned, ", ")
+	named := strings.Join(all[:min(len(all), mostWarned)], ", ")
+	if more := len(all) - mostWarned; more > 0 {
+		named += fmt.Sprintf(" and %d more", more)
+	}
+	return "left to other tools by ignoreKinds: " + named
 }

@@ -410,7 +410,7 @@ func (c *Cache) close(karpenter string, validator Validator, sources map[source]
 	c.validator, c.karpenter, c.kept, c.listings, c.last = validator, karpenter, sources, listings, nil
 }
 
-// keep keeps the Set that a render has come to, with those of its sources that it has taken
+// keep keeps the Set that a render has made, with those of its sources that it has taken
 // again.
 func (c *Cache) keep(last *rendition, again map[source]kept) {
 	if c == nil {
@@ -454,7 +454,7 @@ func (c *Cache) Unchanged(set *Set, snap Snapshot) (bool, error) {
 	return unchanged, err
 }
 
-// fingerprint is equal where objects come to the same by what plumbline.yaml says.
+// fingerprint is equal if plumbline.yaml results in the same objects.
 func (k *Karpenter) fingerprint() string {
 	variables := k.variables()
 	var text strings.Builder

@@ -290,6 +290,11 @@ func TestErrorsInOneLine(t *testing.T) {
 		"many":      {render.Errors{{File: "a", Line: 1, Message: "b"}, {File: "c", Message: "d"}}, "a:1: b (and 1 more)\na:1: b\nc: d"},
 		"long":      {render.Errors{{File: "a", Message: strings.Repeat("é", 200)}}, "a: " + strings.Repeat("é", 106) + "…\na: " + strings.Repeat("é", 200)},
 		"two lines": {render.Errors{{File: "a", Message: "b\nc"}}, `a: b\nc`},
+		"the same in many files": {
+			render.Errors{{File: "a", Line: 2, Message: "refused"}, {File: "b", Line: 2, Message: "refused"}, {File: "c", Line: 3, Message: "odd"}, {File: "d", Line: 2, Message: "refused"}},
+			"c:3: odd (and 3 more)\nc:3: odd\na:2: refused (and in 2 other places)",
+		},
+		"the same in two": {render.Errors{{File: "a", Message: "b"}, {File: "c", Message: "b"}}, "a: b (and 1 more)\na: b\nc: b"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, tc.errs.Error()); diff != "" {

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/plumbline-dev/plumbline/confine"
-	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/internal/workers"
 )
 
@@ -159,7 +158,7 @@ func (r *run) takeAll(ctx context.Context, sources []source) error {
 	return nil
 }
 
-// known is what a source came to in the last render, where the file system knows without
+// known is the result of a source in the last render, if the file system knows without
 // a look into it that nothing of it has changed: to ask costs less than to hand it on.
 func (r *run) known(one source) (kept, bool) {
 	if _, ok := r.snap.FS.(Identified); !ok {
@@ -275,7 +274,7 @@ func warningsOn(files remarks, objects []Object) []string {
 	}
 	warnings := all[:min(len(all), mostWarned)]
 	if more := len(all) - len(warnings); more > 0 {
-		warnings = append(warnings, shortlist.More("", more)+" warnings like these")
+		warnings = append(warnings, fmt.Sprintf("and %d more warnings like these", more))
 	}
 	if ignored := files.sentence(); ignored != "" {
 		warnings = append(slices.Clone(warnings), ignored)

@@ -80,7 +80,7 @@ type Set struct {
 // is a folder, and the files with values. config is the path of plumbline.yaml, which is no part of it;
 // if it is empty, all Inputs count.
 func (s *Set) ChartsFingerprint(k *Karpenter, config string) string {
-	if config == "" { // nobody knows which files are which: all count
+	if config == "" { // it is unknown which files are which: all count
 		return s.Inputs.Fingerprint()
 	}
 	folder := path.Dir(config)

@@ -175,6 +175,13 @@ func TestSubstituteRefuses(t *testing.T) {
 	}
 }
 
+// TestAnUnknownVariableHidesNoOtherMistake of the object; what its own field lacks is no mistake.
+func TestAnUnknownVariableHidesNoOtherMistake(t *testing.T) {
+	text := strings.Replace(pool("general"), "requirements: []", "requirements: []\n      expireAfter: ${AGE}\n  weight: ${WEIGHT}\n  oops: 1", 1)
+	_, err := renderAll(t, folder(map[string]string{"plumbline.yaml": withTeam, "pool.yaml": text}), ".", embedded(t))
+	expectErrors(t, err, []string{"${AGE} is not known", "${WEIGHT} is not known", "NodePool/general: spec.oops: Forbidden: unknown field"})
+}
+
 // TestSubstituteIsWeighed: a value of a megabyte in a thousand places is no definition, in
 // one object or in all of them together.
 func TestSubstituteIsWeighed(t *testing.T) {

@@ -237,7 +237,7 @@ func (v *Values) last(object *unstructured.Unstructured) map[string]any {
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if last := v.named.of[RefOf(object)].Value(); last != nil {
+	if last := v.named.of[refOf(object)].Value(); last != nil {
 		return last.Object
 	}
 	return nil
@@ -253,15 +253,14 @@ func (v *Values) see(object *unstructured.Unstructured) {
 	if v.named.of == nil {
 		v.named.of = map[Ref]weak.Pointer[unstructured.Unstructured]{}
 	}
-	v.named.of[RefOf(object)] = weak.Make(object)
+	v.named.of[refOf(object)] = weak.Make(object)
 	if len(v.named.of) > max(2*v.named.kept, leastNamed) {
 		maps.DeleteFunc(v.named.of, func(_ Ref, of weak.Pointer[unstructured.Unstructured]) bool { return of.Value() == nil })
 		v.named.kept = len(v.named.of)
 	}
 }
 
-// RefOf is the name of an object in a Set.
-func RefOf(object *unstructured.Unstructured) Ref {
+func refOf(object *unstructured.Unstructured) Ref {
 	return Ref{Kind: object.GetKind(), Name: object.GetName()}
 }
 
@@ -293,7 +292,7 @@ type rendition struct {
 	unread []string
 }
 
-// rendition is what a render has come to. Without files where the file system does not know how it
+// rendition is the result of a render. It has no files if the file system does not know how it
 // differs from another one.
 func (r *run) rendition(of wanted, walked Inputs, set *Set) *rendition {
 	last := &rendition{of: of, set: set, walked: walked, inputs: r.tree.inputs}

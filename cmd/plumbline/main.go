@@ -57,7 +57,7 @@ func versionOf(built, module string) string {
 	return module
 }
 
-// exitCode says what a command has come to, and how it ends the program.
+// exitCode prints the result of a command and returns the program's exit code.
 func exitCode(err error, out io.Writer) int {
 	if err == nil {
 		return exitDone
@@ -88,8 +88,10 @@ func inWords(err error) string {
 	}
 	var text strings.Builder
 	files := map[string]bool{}
-	for _, one := range mistakes {
+	for _, one := range mistakes.Distinct() {
 		fmt.Fprintln(&text, one.Error())
+	}
+	for _, one := range mistakes {
 		files[one.File] = true
 	}
 	fmt.Fprintf(&text, "plumbline: %s in %s", english.Plural(len(mistakes), "error", ""), english.Plural(len(files), "file", ""))
@@ -105,7 +107,7 @@ const (
 	exitStalled = 4 // stalled, or timed out
 )
 
-// gravest is, of what several NodeSyncs came to, what a person has to look at first: an error, what
+// gravest is, of the results of several NodeSyncs, the one that a person has to look at first: an error, what
 // stalls, what is held, changes.
 func gravest(ends ...error) error {
 	rank := func(err error) int {
@@ -150,7 +152,7 @@ func (o *standardOutput) Write(text []byte) (int, error) {
 	return n, err
 }
 
-// outcome is what a command has come to: what could not be printed is an error, whatever the
+// outcome is the result of a command: what could not be printed is an error, whatever the
 // exit code of what was to be printed.
 func (o *standardOutput) outcome(err error) error {
 	var exit *exitError

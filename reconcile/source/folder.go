@@ -90,6 +90,22 @@ func (f folder) regular(name string) error {
 	return nil
 }
 
+// linked explains the error of a path that a symlink leads out of the folder: os.Root's own names neither the symlink nor where it
+// points, and its value is not exported.
+func (f folder) linked(name string, err error) error {
+	if err == nil || !strings.Contains(err.Error(), "path escapes from parent") {
+		return err
+	}
+	at := ""
+	for part := range strings.SplitSeq(name, "/") {
+		at = path.Join(at, part)
+		if target, unread := f.ReadLink(at); unread == nil {
+			return &SymlinkError{Name: at, Target: target, Reason: "leads out of the repository"}
+		}
+	}
+	return err
+}
+
 // mostLinks is how many symlinks one path may go over, as for the kernel.
 const mostLinks = 40
 
@@ -101,7 +117,8 @@ func (f folder) Open(name string) (fs.File, error) {
 	if err := f.regular(name); err != nil {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 	}
-	return f.filesOnDisk.Open(name)
+	file, err := f.filesOnDisk.Open(name)
+	return file, f.linked(name, err)
 }
 
 // ReadFile is that of fs.ReadFileFS.
@@ -112,7 +129,8 @@ func (f folder) ReadFile(name string) ([]byte, error) {
 	if err := f.regular(name); err != nil {
 		return nil, &fs.PathError{Op: "read", Path: name, Err: err}
 	}
-	return f.filesOnDisk.ReadFile(name)
+	data, err := f.filesOnDisk.ReadFile(name)
+	return data, f.linked(name, err)
 }
 
 // ReadDir is that of fs.ReadDirFS.
@@ -121,7 +139,7 @@ func (f folder) ReadDir(name string) ([]fs.DirEntry, error) {
 		return nil, &fs.PathError{Op: "read", Path: name, Err: fs.ErrNotExist}
 	}
 	entries, err := f.filesOnDisk.ReadDir(name)
-	return slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return isGitFolder(e.Name()) }), err
+	return slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return isGitFolder(e.Name()) }), f.linked(name, err)
 }
 
 // Stat is that of fs.StatFS.
@@ -129,7 +147,8 @@ func (f folder) Stat(name string) (fs.FileInfo, error) {
 	if f.isGits(name) {
 		return nil, &fs.PathError{Op: "stat", Path: name, Err: fs.ErrNotExist}
 	}
-	return f.filesOnDisk.Stat(name)
+	info, err := f.filesOnDisk.Stat(name)
+	return info, f.linked(name, err)
 }
 
 // isGits reports whether a path leads to a .git or below it, symlinks followed. A path over too

@@ -131,6 +131,36 @@ func TestAFolderHasRegularFilesOnly(t *testing.T) {
 	}
 }
 
+// TestASymlinkOutOfAFolder is named with where it points, as one of a commit is.
+func TestASymlinkOutOfAFolder(t *testing.T) {
+	dir := t.TempDir()
+	for link, target := range map[string]string{"out.yaml": "/etc/hostname", "up": ".."} {
+		if err := os.Symlink(target, filepath.Join(dir, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	folder, err := source.Folder(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"out.yaml": "symlink out.yaml -> /etc/hostname leads out of the repository", "up": "symlink up -> .. leads out of the repository",
+		"up/x.yaml": "symlink up -> .. leads out of the repository",
+	} {
+		for op, read := range map[string]func() error{
+			"stat": func() error { _, err := fs.Stat(folder.FS, name); return err },
+			"open": func() error { _, err := folder.FS.Open(name); return err },
+			"read": func() error { _, err := fs.ReadFile(folder.FS, name); return err },
+			"list": func() error { _, err := fs.ReadDir(folder.FS, name); return err },
+		} {
+			var link *source.SymlinkError
+			if err := read(); !errors.As(err, &link) || link.Error() != want {
+				t.Errorf("%s %s: %v, want %s", op, name, err, want)
+			}
+		}
+	}
+}
+
 func identity(t *testing.T, files fs.FS, name string) string {
 	t.Helper()
 	identified, ok := files.(render.Identified)

@@ -180,7 +180,7 @@ func measure(expression *syntax.Regexp) program {
 // below it, so that ten items in each of ten items, and so on, are a billion in a kilobyte.
 const maxDefaults = 200
 
-// fill counts what the default of a schema comes to once it is filled in
+// fill counts the size of a default of a schema once it is filled in
 // (k8s.io/apiextensions-apiserver, pkg/apiserver/schema/defaulting/algorithm.go).
 func (w *weight) fill(at string, s *apiextensionsv1.JSONSchemaProps) {
 	if w.tooMany != "" {
