@@ -36,17 +36,35 @@ type Answer struct {
 	Unread string
 }
 
-// Words say what is wrong, and what to do about it; empty if nothing is.
+// Words are one line about what is wrong and what to do about it; empty if nothing is.
 func (a Answer) Words() string {
 	if a.Unread != "" {
-		return "nobody knows whether the API server denies the deletion of nodes by accident: " + a.Unread
+		return "whether the API server denies the accidental deletion of nodes is unknown: " + a.Unread
 	}
-	found := append(append([]string{}, a.Missing...), a.Altered...)
-	if len(found) == 0 {
-		return ""
+	return first(slices.Concat(a.Missing, a.Altered), "manifests/guard")
+}
+
+// Details are Words with each policy, what its absence allows, and the ways to correct it, for an event.
+func (a Answer) Details() string {
+	found := slices.Concat(a.Missing, a.Altered)
+	if a.Unread != "" || len(found) == 0 {
+		return a.Words()
 	}
-	return "the deletion guard is not as this version of plumbline installs it, so that what it manages may be deleted by accident: " + strings.Join(found, "; ") +
+	return "the deletion guard differs from what this version of plumbline installs, so that NodePools and nodes can be deleted by accident: " + strings.Join(found, "; ") +
 		": apply manifests/guard and manifests/rbac-charts of this version again (helm upgrade, or kubectl apply -k), or run the daemon with --deletion-guard=false"
+}
+
+// first names the first of the policies that are missing or altered, how many more there are, and what to install.
+func first(found []string, from string) string {
+	switch len(found) {
+	case 0:
+		return ""
+	case 1:
+		return found[0] + ": apply " + from
+	case 2:
+		return found[0] + ", and 1 other policy or binding is missing or altered: apply " + from
+	}
+	return fmt.Sprintf("%s, and %d other policies or bindings are missing or altered: apply %s", found[0], len(found)-1, from)
 }
 
 // Reason is the word for what is wrong; empty if nothing is.
@@ -62,16 +80,21 @@ func (a Answer) Reason() string {
 	return ""
 }
 
-// ChartsMessage says which policies below the daemon are missing or altered, and what to do about it; empty if none is.
+// ChartsMessage is one line about the policies on plumbline's own ServiceAccount that are missing or altered; empty if none is.
 func (a Answer) ChartsMessage() string {
 	if a.Unread != "" {
 		return "whether the API server limits what plumbline's ServiceAccount may write is unknown: " + a.Unread
 	}
+	return first(slices.Concat(a.ChartsMissing, a.ChartsAltered), "manifests/rbac-charts")
+}
+
+// ChartsDetails are ChartsMessage with each policy, what its absence allows, and the ways to correct it, for an event.
+func (a Answer) ChartsDetails() string {
 	found := slices.Concat(a.ChartsMissing, a.ChartsAltered)
-	if len(found) == 0 {
-		return ""
+	if a.Unread != "" || len(found) == 0 {
+		return a.ChartsMessage()
 	}
-	return "the policies that limit what plumbline's ServiceAccount may write are not as this version of plumbline installs them, so that an attacker with its token could do more with its rights: " +
+	return "the policies that limit what plumbline's ServiceAccount may write differ from those that this version of plumbline installs, so that an attacker with its token could do more: " +
 		strings.Join(found, "; ") + ": apply manifests/rbac-charts of this version again (helm upgrade, or kubectl apply -k)"
 }
 

@@ -75,6 +75,13 @@ func TestLook(t *testing.T) {
 	if a := look(time.Minute); a.Reason() != v1alpha1.ReasonGuardMissing || !strings.Contains(a.Words(), "the ValidatingAdmissionPolicyBinding plumbline-guard-crds is missing: apply manifests/guard") {
 		t.Errorf("%s: %q", a.Reason(), a.Words())
 	}
+	more := deletion.Answer{Missing: []string{"the policy a is missing", "the policy b is missing"}, Altered: []string{"the policy c was altered: spec.validations"}}
+	if words := more.Words(); words != "the policy a is missing, and 2 other policies or bindings are missing or altered: apply manifests/guard" {
+		t.Errorf("many: %q", words)
+	}
+	if details := more.Details(); !strings.Contains(details, "the policy c was altered: spec.validations: apply manifests/guard") || !strings.Contains(details, "--deletion-guard=false") {
+		t.Errorf("details: %q", details)
+	}
 	binding.ResourceVersion, binding.Spec.ValidationActions = "", []admissionv1.ValidationAction{admissionv1.Warn}
 	if err := c.Create(t.Context(), binding); err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -166,12 +167,17 @@ func (s *Step) setExtraFields() {
 
 // setTrouble has a condition say what is wrong, for as long as it is, and an event say so once.
 func (s *Step) setTrouble(kind, reason, words string) {
+	s.setTroubleInShort(kind, reason, words, "")
+}
+
+// setTroubleInShort is setTrouble with an event that has the details; empty if there are no more than the condition has.
+func (s *Step) setTroubleInShort(kind, reason, words, details string) {
 	if words == "" {
 		conditions.Delete(s.Sync, kind)
 		return
 	}
 	conditions.MarkTrue(s.Sync, kind, reason, "%s", finding.Bounded(words, MaxMessage))
-	s.warnOfCondition(kind)
+	s.warnOfConditionIn(kind, details)
 }
 
 // setUnknown has a condition report that is unknown whether something is wrong, and why.
@@ -180,11 +186,15 @@ func (s *Step) setUnknown(kind, reason, words string) {
 	s.warnOfCondition(kind)
 }
 
-// warnOfCondition has an event say what a condition says, once.
-func (s *Step) warnOfCondition(kind string) {
+// warnOfCondition emits an event with the message of a condition, once.
+func (s *Step) warnOfCondition(kind string) { s.warnOfConditionIn(kind, "") }
+
+// warnOfConditionIn emits an event if a condition changed, with details; with the message of the condition if they are empty.
+func (s *Step) warnOfConditionIn(kind, details string) {
 	now, before := conditions.Get(s.Sync, kind), conditions.Get(s.Before, kind)
 	if now != nil && !sameWords(before, now) {
-		s.Notes = append(s.Notes, finding.Note{Type: corev1.EventTypeWarning, Reason: now.Reason, Message: now.Message})
+		message := cmp.Or(finding.Bounded(details, MaxMessage), now.Message)
+		s.Notes = append(s.Notes, finding.Note{Type: corev1.EventTypeWarning, Reason: now.Reason, Message: message})
 	}
 }
 

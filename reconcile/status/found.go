@@ -13,7 +13,6 @@ import (
 	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/approval"
@@ -370,7 +369,7 @@ func (s *Step) setDeletionUnguarded() {
 	case reason == v1alpha1.ReasonGuardUnknown:
 		s.setUnknown(kind, reason, words)
 	default:
-		s.setTrouble(kind, reason, words)
+		s.setTroubleInShort(kind, reason, words, s.Guard.Details())
 	}
 }
 
@@ -397,7 +396,7 @@ func (s *Step) setChartsUnguarded() {
 	case reason == v1alpha1.ReasonChartPoliciesUnknown:
 		s.setUnknown(kind, reason, message)
 	default:
-		s.setTrouble(kind, reason, message)
+		s.setTroubleInShort(kind, reason, message, s.Guard.ChartsDetails())
 	}
 }
 
@@ -420,6 +419,9 @@ func (s *Step) rescuedBrief() fault.Brief {
 		return fault.Brief{}
 	}
 	r := s.Set.Rescues[0]
-	users := r.Pools[0].String() + shortlist.More(" ", len(r.Pools)-1)
+	users := r.Pools[0].String()
+	if more := len(r.Pools) - 1; more > 0 {
+		users += fmt.Sprintf(" and %d more", more)
+	}
 	return fault.Brief{What: fmt.Sprintf("applied; %s was deleted: have Git name %s for %s", r.Class, r.By.Name, users)}
 }
