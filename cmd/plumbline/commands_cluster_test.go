@@ -152,7 +152,7 @@ func TestReconcileWaitsForNodes(t *testing.T) {
 func TestReconcileEnds(t *testing.T) {
 	s, kubeconfig := serve(t, verdicts()["waiting"])
 	got := plumbline(t, "reconcile", "prod", "--wait", "--wait-timeout", "10ms", "--kubeconfig", kubeconfig)
-	if got.code != exitStalled || !strings.Contains(got.err, "not done after 10ms: no daemon leads") {
+	if got.code != exitStalled || !strings.Contains(got.err, "not done after 10ms: no daemon was found") {
 		t.Errorf("at its time: code %d, says %q", got.code, got.err)
 	}
 	s.objects[syncPath+"prod"] = verdicts()["suspended"]

@@ -15,7 +15,6 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/summary"
@@ -236,11 +235,11 @@ func (r statusReport) printRemovals(out io.Writer) {
 	t := newFittedTable(out, "REMOVAL", "PHASE", "LEFT", "AGE", "WAITS FOR")
 	rows := min(r.rows(), len(r.Removals))
 	for _, removal := range r.Removals[:rows] {
-		t.AppendRow([]any{plan.Moved(removal.Kind+"/"+removal.Name, removal.MovesTo), summary.PhaseWord(removal), removal.Remaining, summary.Age(removal.RecordedAt, r.now()), summary.WaitsFor(removal, r.now())})
+		t.AppendRow([]any{plan.Moved(removal.Kind+"/"+removal.Name, removal.MovesTo), summary.PhaseWord(removal), removal.Remaining, summary.Age(removal.RecordedAt, r.now()), summary.WaitsFor(removal, r.RemovalGrace, r.now())})
 	}
 	t.Render()
-	if more := shortlist.More("", len(r.Removals)-rows); more != "" {
-		fmt.Fprintf(out, "%s (--all)\n", more)
+	if more := len(r.Removals) - rows; more > 0 {
+		fmt.Fprintf(out, "and %d more (--all)\n", more)
 	}
 }
 

@@ -150,7 +150,7 @@ func TestStatusOfPools(t *testing.T) {
 	claim := s.objects["/apis/karpenter.sh/v1/nodeclaims/pool-00-1"].(map[string]any)
 	claim["status"] = map[string]any{"conditions": []any{map[string]any{"type": "Drifted", "status": "True"}}}
 	got := plumbline(t, "status", "prod", "--all", "--kubeconfig", kubeconfig).out
-	for _, row := range []string{"pool-00   True        2         1          0   100% of 0 nodes   2d", "pool-01   True        2         0          0   51% of 100Gi memory   2d", "pool-10   True"} {
+	for _, row := range []string{"pool-00   True        2         1          0   nodes limited to 0   2d", "pool-01   True        2         0          0   51% of 100Gi memory   2d", "pool-10   True"} {
 		if !strings.Contains(strings.Join(strings.Fields(got), " "), strings.Join(strings.Fields(row), " ")) {
 			t.Errorf("no row %q in\n%s", row, got)
 		}

@@ -491,33 +491,56 @@ func (t *teardownCommand) confirm(ctx context.Context, what, name string) error 
 	return nil
 }
 
-// withoutDaemon says why nobody would end the nodes; empty if a daemon leads, or nobody can tell.
-// One that runs outside the cluster without --leader-elect is not noticed.
+// withoutDaemon reports why no daemon would terminate the nodes; empty if one leads, or if that is unknown.
+// A daemon outside the cluster that runs without --leader-elect is not noticed.
 func (c *clusterAccess) withoutDaemon(ctx context.Context, now func() time.Time) string {
+	if why, _ := c.daemonMissing(ctx, now); why != "" {
+		return "no daemon leads: " + why
+	}
+	return ""
+}
+
+// noDaemon reports why no daemon handles a request, or handles what comes after it; runs is false if that is unknown. Without a
+// lease, a daemon that runs outside the cluster without --leader-elect is not seen; it runs if it has handled the request.
+func (c *clusterAccess) noDaemon(ctx context.Context, handled bool) (why string, runs bool) {
+	why, elected := c.daemonMissing(ctx, time.Now)
+	switch {
+	case why == "":
+		return "", true
+	case elected:
+		return "no daemon leads: " + why, false
+	case handled:
+		return "", false
+	}
+	return "no daemon was found: " + why, false
+}
+
+// daemonMissing reports why no daemon leads; empty if one does, or if that is unknown. Elected is true if there is a lease.
+func (c *clusterAccess) daemonMissing(ctx context.Context, now func() time.Time) (why string, elected bool) {
 	namespace := c.in(ctx)
 	if why := unled(ctx, c, namespace, now); why != "" {
-		why, _, _ = strings.Cut(why, "; what follows is of then")
-		return why
+		why, _, _ = strings.Cut(strings.TrimPrefix(why, "no daemon leads: "), "; what follows is of then")
+		return why, true
 	}
 	lease := &coordinationv1.Lease{}
 	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: leaseName}, lease)
-	is := "was released"
+	is, elected := "was released", true
 	switch {
 	case apierrors.IsNotFound(err):
-		is = "does not exist"
+		is, elected = "does not exist", false
 	case err != nil || ptr.Deref(lease.Spec.HolderIdentity, "") != "":
-		return ""
+		return "", true
 	}
 	pods := &corev1.PodList{}
 	if err := c.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels{"app.kubernetes.io/name": "plumbline"}); err != nil {
-		return ""
+		return "", elected
 	}
 	for i := range pods.Items {
 		for _, condition := range pods.Items[i].Status.Conditions {
 			if condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue {
-				return ""
+				return "", elected
 			}
 		}
 	}
-	return fmt.Sprintf("no daemon leads: lease %s/%s %s, and no pod of plumbline is Ready there", namespace, leaseName, is)
+	return fmt.Sprintf("lease %s/%s %s, and no pod of plumbline is Ready there", namespace, leaseName, is), elected
 }

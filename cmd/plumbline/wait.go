@@ -63,7 +63,7 @@ func (c *clusterAccess) waitReconciled(cmd *cobra.Command, name, requested strin
 		}
 		if sync.Status.LastHandledReconcileAt != requested {
 			if time.Since(began) > sayUnseenAfter {
-				p.say("the daemon has not looked at it yet")
+				p.say("the daemon has not handled the request yet")
 			}
 			return false, nil
 		}
@@ -92,12 +92,13 @@ func (c *clusterAccess) waitReconciled(cmd *cobra.Command, name, requested strin
 func (c *clusterAccess) stopped(ctx context.Context, last *v1alpha1.NodeSync, requested string) string {
 	ctx, stop := context.WithTimeout(ctx, askEvery)
 	defer stop()
-	why := c.withoutDaemon(ctx, time.Now)
+	handled := last != nil && last.Status.LastHandledReconcileAt == requested
+	why, _ := c.noDaemon(ctx, handled)
 	switch {
 	case why != "":
 		return "stopped waiting; " + why
-	case last == nil || last.Status.LastHandledReconcileAt != requested:
-		return "stopped waiting; the daemon has not looked at it yet"
+	case !handled:
+		return "stopped waiting; the daemon has not handled the request yet"
 	default:
 		return "stopped waiting"
 	}
@@ -124,16 +125,19 @@ func (c *contact) lost(err error, now time.Time) bool {
 func (c *clusterAccess) notDone(ctx context.Context, name string, last *v1alpha1.NodeSync, requested string, until waitFor, timeout time.Duration) string {
 	words := fmt.Sprintf("%s is not done after %s", nodeSyncWord(name), short(timeout.Round(time.Millisecond)))
 	if last == nil || last.Status.LastHandledReconcileAt != requested {
-		if why := c.withoutDaemon(ctx, time.Now); why != "" {
+		if why, _ := c.noDaemon(ctx, false); why != "" {
 			return words + ": " + why
 		}
-		return words + ": the daemon has not looked at it; see what it logs: plumbline logs"
+		return words + ": the daemon has not handled the request; see its log: plumbline logs"
 	}
 	words += ": " + oneLine(until.message(last))
-	if why := c.withoutDaemon(ctx, time.Now); why != "" {
+	switch why, runs := c.noDaemon(ctx, true); {
+	case why != "":
 		return words + "; " + why
+	case runs:
+		return words + "; the daemon continues"
 	}
-	return words + "; the daemon continues"
+	return words
 }
 
 // countPools counts the NodePools of a NodeSync, and those that are Ready; none if they cannot

@@ -107,7 +107,7 @@ func whyPool(ctx context.Context, c *clusterAccess, name string, out io.Writer, 
 // printPool shows it to people.
 func printPool(out io.Writer, r why.Pool, now time.Time) {
 	fmt.Fprintf(out, "%s leaves by nodesync/%s: %s, %s\n\n", plan.Moved("NodePool/"+r.Name, r.MovesTo), r.NodeSync, summary.PhaseWord(r.Removal), english.Plural(int(r.Remaining), "node left", "nodes left"))
-	fmt.Fprintf(out, "kept by     %s\n", summary.WaitsFor(r.Removal, now))
+	fmt.Fprintf(out, "kept by     %s\n", summary.WaitsFor(r.Removal, r.Grace, now))
 	if r.Revision != "" {
 		fmt.Fprintf(out, "commit      %s, the first one without the pool\n", render.ShortRevision(r.Revision))
 	}

@@ -105,7 +105,7 @@ func nodeSyncOf(w *World, q query, sync *v1alpha1.NodeSync) nodeSync {
 	if status.Rollout != nil {
 		n.Rollout = rolloutOf(*status.Rollout, w.Now)
 	}
-	n.leave(status.Removals, q, w.Now)
+	n.leave(status.Removals, status.RemovalGrace, q, w.Now)
 	owned := w.poolsOf(sync)
 	pools := summary.Notable(summary.Pools(owned, w.Claims))
 	shown = n.first("pools", len(pools), q, most)
@@ -134,11 +134,14 @@ func (n *nodeSync) first(kind string, all int, q query, some int) int {
 }
 
 // leave shows the removals, and those that are held as well by themselves.
-func (n *nodeSync) leave(all []v1alpha1.Removal, q query, now time.Time) {
+func (n *nodeSync) leave(all []v1alpha1.Removal, grace time.Duration, q query, now time.Time) {
 	for _, r := range all[:n.first("removals", len(all), q, most)] {
 		row := removal{
 			Object: plan.Moved(r.Kind+"/"+r.Name, r.MovesTo), Phase: summary.PhaseWord(r), Says: r.Message, Commit: render.ShortRevision(r.Revision),
 			Stalled: r.Stalled != nil, Left: r.Remaining, Since: ago(&r.Since, now), Progress: ago(&r.LastProgress, now),
+		}
+		if r.Reason == v1alpha1.ReasonGrace {
+			row.Says = summary.WaitsFor(r, grace, now)
 		}
 		n.Removals = append(n.Removals, row)
 		if r.Phase == v1alpha1.RemovalHeld {
@@ -169,7 +172,7 @@ func rolloutOf(r v1alpha1.Rollout, now time.Time) *rolloutView {
 // Of counts the nodes that are replaced.
 func (r rolloutView) Of() string { return rollout.Replaced(r.Rollout) }
 
-// planned is what is about to be done, as far as the status has it: removals that are open and the
+// planned is what the status reports as about to be done: removals that are open and the
 // rollout stand by themselves.
 type planned struct {
 	// Commit is the one that is not applied yet; empty if there is none, or it is refused.

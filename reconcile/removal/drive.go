@@ -176,7 +176,7 @@ func (s *Step) stays(uid types.UID) bool {
 	return false
 }
 
-// reachPhases reports each phase that a removal came to.
+// reachPhases reports each phase that a removal has entered.
 func (s *Step) reachPhases(before, after []v1alpha1.Removal) {
 	for i, r := range after {
 		if r.Phase != before[i].Phase {
@@ -300,7 +300,7 @@ func (s *Step) reportDriven(result DriveResult) {
 
 // nameOf names what was removed; an object that was recreated under its name is another.
 func (s *Step) nameOf(r v1alpha1.Removal) string {
-	ref := plan.RefOf(r)
+	ref := refOf(r)
 	if live := s.Live.Objects[ref]; live != nil && live.GetUID() != r.UID {
 		return "the former " + ref.String()
 	}

@@ -16,7 +16,6 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
-	"github.com/plumbline-dev/plumbline/reconcile/rollout"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -47,7 +46,11 @@ type Home struct {
 }
 
 // EC2 is asked about instances.
-type EC2 = rollout.EC2
+type EC2 interface {
+	Instances(ctx context.Context, query cloud.Query) ([]cloud.Instance, error)
+	// TerminationProtected reports whether an instance is protected from being terminated.
+	TerminationProtected(ctx context.Context, providerID string) (bool, error)
+}
 
 // Pass is what a pass brings along.
 type Pass struct {
@@ -107,7 +110,7 @@ type Pass struct {
 	Counts map[types.UID]bool
 }
 
-// DriveResult is what a pass over all removals came to. It is good also where there
+// DriveResult is the result of a reconcile of all removals. It is valid even if there
 // was an error: what an earlier removal has gained is not lost by a later one.
 type DriveResult struct {
 	// Removals are all that were given, in their order, as they are to be
@@ -241,7 +244,7 @@ func (d *drive) run(ctx context.Context) error {
 	return failure
 }
 
-// open returns the removals that have not come to their end and that this version
+// open returns the removals that are not complete and that this version
 // can carry out.
 func (d *drive) open() []*item {
 	var open []*item

@@ -20,22 +20,16 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// defaultGrace is that of the CRD, for a NodeSync that is older than it is.
-const defaultGrace = 30 * time.Second
-
 // pace is how fast this NodeSync has NodeClaims ended.
 func (s *Step) pace() Pace {
 	policy := s.Sync.Spec.Removal
 	lastPool := slices.ContainsFunc(s.Sync.Status.Removals, func(r v1alpha1.Removal) bool { return r.LastPool })
 	pace := Pace{
-		Grace:          defaultGrace,
+		Grace:          s.Sync.GetRemovalGrace(),
 		MaxUnavailable: policy.Most(),
 		AwaitPods:      s.successorWanted(v1alpha1.Removal{LastPool: lastPool}),
 	}
 	pace.Replaces = pace.AwaitPods && policy.Strategy != v1alpha1.RemovalAtOnce
-	if policy.Grace != nil {
-		pace.Grace = policy.Grace.Duration
-	}
 	return pace
 }
 

@@ -157,7 +157,7 @@ func restrainedUnlabelled(ctx context.Context, reader client.Reader, sync *v1alp
 		removed[uid] = render.Ref{Kind: entry.Kind, Name: entry.Name}
 	}
 	for _, r := range sync.Status.Removals {
-		removed[r.UID] = plan.RefOf(r)
+		removed[r.UID] = render.Ref{Kind: r.Kind, Name: r.Name}
 	}
 	var found []*unstructured.Unstructured
 	for uid, ref := range removed {
@@ -340,7 +340,7 @@ func regrow(now, before Growth, known bool) []Operation {
 }
 
 // unreplaced has the nodes of a pool match it again, and gives it its disruption budgets back: those that
-// are recorded, or where nobody knows them any more what is left of them.
+// are recorded, or, if the record is lost, those that are left.
 func unreplaced(object *unstructured.Unstructured, before Growth) (patch []Operation) {
 	labels, _, _ := unstructured.NestedMap(object.Object, "spec", "template", "metadata", "labels")
 	if _, bears := labels[v1alpha1.LeavingLabel]; bears {

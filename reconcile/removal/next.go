@@ -17,7 +17,7 @@ import (
 // The reasons of a Removal that is in progress. A held one has the guard's.
 const (
 	ReasonRecording          = "Recording"
-	ReasonGrace              = "Grace"
+	ReasonGrace              = v1alpha1.ReasonGrace
 	ReasonStoppingGrowth     = "StoppingGrowth"
 	ReasonControllerNotReady = "ControllerNotReady"
 	ReasonCloudUnverified    = v1alpha1.ReasonCloudUnverified
@@ -42,7 +42,7 @@ const (
 	ReasonNodePoolHeld       = "NodePoolHeld"
 )
 
-// Next takes one removal as far as what is seen allows. It returns the removal
+// Next advances one removal as much as the observation allows. It returns the removal
 // as it is to be written and what is to be done, in this order. While a question
 // is among the actions (AskEC2, Reread), answer it and ask Next again from the
 // same removal: what else it returned still holds, but more may follow. now is
@@ -478,7 +478,7 @@ func (o Observation) emptyFirst(claims []Claim) []Claim {
 	return sorted
 }
 
-// evictedFrom are the workloads, as far as the record lacks them, whose pods the end of NodeClaims evicts.
+// evictedFrom are the workloads, without those in the record, whose pods are evicted when NodeClaims are terminated.
 func (o Observation) evictedFrom(claims []Claim) []Workload {
 	if o.Pods == nil || !o.Turn.AwaitPods {
 		return nil

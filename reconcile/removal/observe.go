@@ -270,7 +270,7 @@ func add(sum, more corev1.ResourceList) {
 	}
 }
 
-// requests are what a pod asks of its node, as far as limits of a NodePool count it.
+// requests are what a pod asks of its node that the limits of a NodePool count.
 func requests(pod *corev1.Pod) corev1.ResourceList {
 	sum := corev1.ResourceList{}
 	for i := range pod.Spec.Containers {

@@ -25,7 +25,7 @@ type Pace struct {
 	MaxUnavailable intstr.IntOrString
 	// AwaitPods has the next NodeClaims wait for the pods of those before.
 	AwaitPods bool
-	// Replaces has Karpenter replace nodes rather than end them, as far as it can.
+	// Replaces has Karpenter replace nodes instead of terminating them, if it can.
 	Replaces bool
 }
 
@@ -44,12 +44,12 @@ type Turn struct {
 
 func (t Turn) message() string {
 	if t.Most == 0 {
-		return "its NodeClaims drain and end"
+		return "its NodeClaims are drained and terminated"
 	}
 	if t.Replaces {
-		return fmt.Sprintf("its NodeClaims are replaced, drain and end, at most %d at a time", t.Most)
+		return fmt.Sprintf("its NodeClaims are replaced, drained and terminated, at most %d at a time", t.Most)
 	}
-	return fmt.Sprintf("its NodeClaims drain and end, at most %d at a time", t.Most)
+	return fmt.Sprintf("its NodeClaims are drained and terminated, at most %d at a time", t.Most)
 }
 
 // share is what one removal has to do with the pace of all.

@@ -29,8 +29,8 @@ type Pods struct {
 	// Waiting says which pod has to run before another NodeClaim is ended; empty
 	// if none has to.
 	Waiting string
-	// Workloads are those with pods on the nodes that are ended next, as far as the
-	// record lacks them.
+	// Workloads are those with pods on the nodes that are terminated next, without
+	// those in the record.
 	Workloads []Workload
 	// On are the nodes of each of these, by the workload's UID, and Empty the nodes that have no pod
 	// which is evicted.

@@ -23,7 +23,7 @@ func gated(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 		s = s.recall(o)
 	}
 	if s.reason == ReasonFrozen && len(o.undeleted()) < len(o.NodeClaims) {
-		s.reason, s.message = ReasonNodeClaimsLeaving, "its NodeClaims that are deleted already drain and end; "+s.message
+		s.reason, s.message = ReasonNodeClaimsLeaving, "its deleted NodeClaims are being drained and terminated; "+s.message
 	}
 	return s.asking(o), false
 }

@@ -34,7 +34,7 @@ type record struct {
 	Kind string `json:"kind"`
 	Name string `json:"name"`
 	// Instances are the provider IDs ever seen, with the last state in which EC2
-	// has shown each, as far as it matters: shown, and shown ending.
+	// has shown each: shown, or shown shutting down.
 	Instances map[string]Seen `json:"instances,omitempty"`
 	// Growth is what stopping growth has overwritten.
 	Growth Growth `json:"growth"`
@@ -478,8 +478,8 @@ func (d *drive) undriven(open []*item) []share {
 const (
 	// recordMost is how many bytes the record of a NodeSync's removals may have.
 	recordMost = 1000 << 10
-	// budgetsMost is up to how many bytes it takes disruption budgets in. The rest is for instances and workloads, which
-	// the removals that have begun come to.
+	// budgetsMost is up to how many bytes it takes disruption budgets in. The rest is for the instances and workloads
+	// of the removals that have started.
 	budgetsMost = 768 << 10
 	// budgetsEach is how many bytes the disruption budgets of one pool may have. Where it has more, its nodes end without
 	// being replaced, as where it has too many.

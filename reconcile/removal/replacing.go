@@ -79,7 +79,7 @@ func pacedBudgets(git []any, nodes int, until time.Time) []any {
 	return append(budgets, map[string]any{"nodes": strconv.Itoa(nodes), "reasons": []any{drifted}})
 }
 
-// kept are Git's disruption budgets as far as they stay.
+// kept are Git's disruption budgets that stay.
 func kept(git []any) []any {
 	var budgets []any
 	for _, b := range git {

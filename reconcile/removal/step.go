@@ -61,7 +61,7 @@ type Tools struct {
 	Denied func(context.Context) string
 	// StillLeader returns an error when the lease is no longer ours.
 	StillLeader func(context.Context) error
-	// Reached gets each phase that a removal comes to.
+	// Reached gets each phase that a removal enters.
 	Reached func(kind, phase string)
 }
 
@@ -112,7 +112,7 @@ type Step struct {
 	Left func(ctx context.Context, live plan.Live) (*plan.Plan, error)
 }
 
-// Result is what a Step comes to.
+// Result is the result of a Step.
 type Result struct {
 	// Writes are the writes to the cluster.
 	Writes []Write
@@ -157,6 +157,7 @@ func wants(set *render.Set, ref render.Ref) bool {
 func (s *Step) owner() plan.Owner { return plan.OwnerOf(s.Sync.Namespace, s.Sync.Name) }
 
 // refOf is the entry of a removal.
+func refOf(r v1alpha1.Removal) render.Ref { return render.Ref{Kind: r.Kind, Name: r.Name} }
 
 // recallApplied reads the record of what was applied, once in the life of the
 // process: from then on it is what this process has written.
@@ -272,8 +273,8 @@ func (s *Step) RecordNames(ctx context.Context) (Result, error) {
 	return Result{}, nil
 }
 
-// Recorded are the objects that this NodeSync has applied, as far as its record was read; nil
-// before. The map is read only.
+// Recorded are the objects that this NodeSync has applied, by its record; nil before it was
+// read. The map is read only.
 func (s *Step) Recorded() map[render.Ref]types.UID {
 	if s.Memory.applied == nil {
 		return nil

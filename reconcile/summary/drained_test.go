@@ -37,12 +37,30 @@ func TestWhatARemovalWaitsFor(t *testing.T) {
 	now := time.Date(2026, 1, 2, 15, 0, 0, 0, time.UTC)
 	at := metav1.NewTime(now.Add(-time.Hour))
 	r := v1alpha1.Removal{Message: "a pod\nof web", LastProgress: at}
-	if got := summary.WaitsFor(r, now); got != "a pod …" {
+	if got := summary.WaitsFor(r, 30*time.Second, now); got != "a pod …" {
 		t.Errorf("it goes on: %q", got)
 	}
 	r.Stalled = &at
-	if got := summary.WaitsFor(r, now); got != "no progress since 14:00 UTC (60m): a pod …" {
+	if got := summary.WaitsFor(r, 30*time.Second, now); got != "no progress since 14:00 UTC (60m): a pod …" {
 		t.Errorf("stalled: %q", got)
+	}
+}
+
+// TestARemovalCountsDown until its grace is over.
+func TestARemovalCountsDown(t *testing.T) {
+	now := time.Date(2026, 1, 2, 15, 0, 0, 0, time.UTC)
+	for since, want := range map[time.Duration]string{
+		0: "starts in 30s, unless it is put back into Git", 18 * time.Second: "starts in 12s, unless it is put back into Git",
+		30 * time.Second: "as recorded", time.Hour: "as recorded",
+	} {
+		r := v1alpha1.Removal{Phase: v1alpha1.RemovalPacing, Reason: v1alpha1.ReasonGrace, RecordedAt: metav1.NewTime(now.Add(-since)), Message: "as recorded"}
+		if got := summary.WaitsFor(r, 30*time.Second, now); got != want {
+			t.Errorf("after %s: %q, want %q", since, got, want)
+		}
+		r.Reason = "PodsPending"
+		if got := summary.WaitsFor(r, 30*time.Second, now); got != "as recorded" {
+			t.Errorf("for another reason: %q", got)
+		}
 	}
 }
 

@@ -82,7 +82,7 @@ func nextOfDeletion(sync *v1alpha1.NodeSync) string {
 	if sync.Spec.OnDelete == v1alpha1.OnDeleteDrain {
 		return "removes every pool, verified in EC2, and then the NodeSync (onDelete: Drain)"
 	}
-	return "takes plumbline's label off the objects, leaves the nodes, and removes the NodeSync (onDelete: Orphan)"
+	return "removes plumbline's label from the objects, keeps the nodes, and deletes the NodeSync (onDelete: Orphan)"
 }
 
 // nextOfRemoval says what ends the phase of the first removal that is open.
@@ -96,7 +96,7 @@ func nextOfRemoval(sync *v1alpha1.NodeSync) string {
 			return "starts the removal of " + of + " once those that it waits for are complete"
 		}
 		if r.Reason == plan.ReasonFrozen {
-			return "ends the NodeClaims of " + of + " once spec.guard lets it: `plumbline calendar` lists when"
+			return "terminates the NodeClaims of " + of + " when spec.guard allows it: `plumbline calendar` lists when"
 		}
 		switch {
 		case r.Drained():
@@ -106,13 +106,13 @@ func nextOfRemoval(sync *v1alpha1.NodeSync) string {
 		}
 		switch r.Phase {
 		case v1alpha1.RemovalPacing:
-			return "ends the NodeClaims of " + of + " once all arrivals are Ready, the controller runs and EC2 can be asked"
+			return "terminates the NodeClaims of " + of + " once everything that the commit adds is Ready, Karpenter runs and EC2 answers"
 		case v1alpha1.RemovalDraining:
-			return "asks EC2 for the instances of " + of + " once its nodes have drained"
+			return "queries EC2 for the instances of " + of + " once its nodes are drained"
 		case v1alpha1.RemovalVerifyingCloud:
 			return "deletes " + of + " once EC2 reports that every instance is terminated"
 		case v1alpha1.RemovalFinalizing:
-			return "is done with " + of + " once the object has vanished"
+			return "completes once the object " + of + " is gone"
 		case v1alpha1.RemovalHeld, v1alpha1.RemovalGone:
 		}
 	}

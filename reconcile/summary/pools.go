@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
@@ -82,7 +81,7 @@ func conditionOf(claim *karpv1.NodeClaim, kind string) metav1.ConditionStatus {
 	return ""
 }
 
-// LimitUsed says how much is used of the limit that is used most: 37% of 100 cpu.
+// LimitUsed describes the limit that is used most: 37% of 100 cpu, or cpu limited to 0.
 func LimitUsed(pool *unstructured.Unstructured) string {
 	limits, used := fieldsAt(pool, "spec", "limits"), fieldsAt(pool, "status", "resources")
 	most, words := -1.0, ""
@@ -101,6 +100,9 @@ func LimitUsed(pool *unstructured.Unstructured) string {
 		}
 		if share > most {
 			most, words = share, fmt.Sprintf("%.0f%% of %s %s", 100*share, limit.String(), name)
+			if limit.IsZero() {
+				words = fmt.Sprintf("%s limited to 0", name)
+			}
 		}
 	}
 	return words
@@ -141,5 +143,5 @@ func OtherPools(pools []Pool) string {
 			unready++
 		}
 	}
-	return fmt.Sprintf("%s: %d not Ready, %s, %d draining", shortlist.More("", len(pools)), unready, english.Plural(nodes, "node", ""), draining)
+	return fmt.Sprintf("and %d more: %d not Ready, %s, %d draining", len(pools), unready, english.Plural(nodes, "node", ""), draining)
 }

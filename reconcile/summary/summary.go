@@ -44,6 +44,8 @@ type Status struct {
 	// Missing names the nodes that NodePools do not have because their launches fail.
 	Missing   string `json:"missingNodes,omitempty"`
 	NodeDrift string `json:"nodeDrift,omitempty"`
+	// RemovalGrace is spec.removal.grace, by which removals that have not started count down.
+	RemovalGrace time.Duration `json:"-"`
 	// Stuck names what has been terminating for longer than expected, and Terminations are these.
 	Stuck        string                 `json:"terminationStalled,omitempty"`
 	Terminations []v1alpha1.Termination `json:"terminations,omitempty"`
@@ -82,13 +84,16 @@ func Of(sync *v1alpha1.NodeSync) Status {
 		Reason: conditions.GetReason(sync, meta.ReadyCondition), Message: conditions.GetMessage(sync, meta.ReadyCondition),
 		Since:     Since(sync),
 		Attempted: s.LastAttemptedRevision, Applied: s.LastAppliedRevision, Suspended: sync.Spec.Suspend,
-		Waiting: s.Waiting, Karpenter: s.Karpenter, Stages: s.Stages, Removals: s.Removals, Rollout: s.Rollout, PoolRollouts: s.PoolRollouts, Pools: []Pool{},
+		RemovalGrace: sync.GetRemovalGrace(),
+		Waiting:      s.Waiting, Karpenter: s.Karpenter, Stages: s.Stages, Removals: s.Removals, Rollout: s.Rollout, PoolRollouts: s.PoolRollouts, Pools: []Pool{},
 	}
 	if verified := conditions.Get(sync, v1alpha1.SourceVerifiedCondition); verified != nil {
-		status.Source = fmt.Sprintf("%s (%s)", verified.Status, verified.Message)
+		status.Source = verifiedWords(verified)
 	}
 	if verified := conditions.Get(sync, v1alpha1.CloudVerifiedCondition); verified != nil {
-		status.Cloud = fmt.Sprintf("%s (%s)", verified.Status, verified.Reason)
+		if status.Cloud = verifiedWords(verified); verified.Status == metav1.ConditionTrue {
+			status.Cloud = "verified"
+		}
 	}
 	status.Launches = conditions.GetMessage(sync, v1alpha1.LaunchFailingCondition)
 	status.Missing = finding.Few(missingNodes(sync), ", ")
@@ -109,6 +114,19 @@ func Of(sync *v1alpha1.NodeSync) Status {
 	return status
 }
 
+// verifiedWords describes a condition that reports whether something is verified. Its message describes what was verified, or why
+// it is not.
+func verifiedWords(verified *metav1.Condition) string {
+	switch words := cmp.Or(verified.Message, verified.Reason); verified.Status {
+	case metav1.ConditionTrue:
+		return words
+	case metav1.ConditionFalse:
+		return "not verified: " + words
+	default:
+		return "unknown: " + words
+	}
+}
+
 // Line is one fact: what it is about, what is so, and since when where that is known.
 type Line struct {
 	About, Text string
@@ -119,7 +137,7 @@ type Line struct {
 func (s Status) Lines() []Line {
 	lines := []Line{{About: "commit", Text: s.Commit()}}
 	if s.Source != "" {
-		lines = append(lines, Line{About: "source", Text: "verified: " + OneLine(s.Source)})
+		lines = append(lines, Line{About: "source", Text: OneLine(s.Source)})
 	}
 	if w := s.Waiting; w != nil {
 		lines = append(lines, Line{"waiting", "for " + w.For, &w.Since})
@@ -131,7 +149,7 @@ func (s Status) Lines() []Line {
 			lines = append(lines, Line{"charts", fmt.Sprintf("%s: %s", t.Version, t.Step), &t.Since})
 		}
 	}
-	lines = append(lines, Line{About: "cloud", Text: "verified: " + OrNone(s.Cloud)})
+	lines = append(lines, Line{About: "cloud", Text: OneLine(cmp.Or(s.Cloud, "not verified yet"))})
 	if s.Launches != "" {
 		lines = append(lines, Line{About: "launches", Text: "fail: " + s.Launches})
 	}
@@ -193,7 +211,7 @@ func (s Status) Commit() string {
 	return text + ", on the way to " + render.ShortRevision(s.Attempted)
 }
 
-// ReadyWord is the status of Ready, as far as it counts.
+// ReadyWord is the status of Ready; Unknown if it is not current.
 func ReadyWord(sync *v1alpha1.NodeSync) string {
 	if StateOf(sync) == Unknown {
 		return "Unknown"
@@ -232,8 +250,12 @@ func (s Status) Headline() string {
 	return s.State
 }
 
-// WaitsFor says in one line what a removal waits for, and of one that is stalled since when nothing of it moves.
-func WaitsFor(r v1alpha1.Removal, now time.Time) string {
+// WaitsFor is one line about what a removal waits for: with the time until it starts, or, if it is stalled, with the time of its last
+// progress. Grace is spec.removal.grace. Neither time is part of the condition, which is stable.
+func WaitsFor(r v1alpha1.Removal, grace time.Duration, now time.Time) string {
+	if left := r.RecordedAt.Add(grace).Sub(now).Round(time.Second); r.Reason == v1alpha1.ReasonGrace && left > 0 {
+		return fmt.Sprintf("starts in %s, unless it is put back into Git", plan.Short(left))
+	}
 	if r.Stalled == nil || r.LastProgress.IsZero() {
 		return OneLine(r.Message)
 	}
@@ -261,7 +283,7 @@ const (
 	Deleted   State = "being deleted"
 	Suspended State = "suspended"
 	Drained   State = "drained"
-	Unseen    State = "not looked at yet"
+	Unseen    State = "not reconciled yet"
 	Unknown   State = "unknown"
 	Stuck     State = "termination stalled"
 	InSync    State = "in sync"

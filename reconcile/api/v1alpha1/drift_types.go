@@ -10,7 +10,7 @@ type DriftedObject struct {
 	Name string `json:"name"`
 	// Message says which fields, from Git's value to the one found.
 	Message string `json:"message"`
-	// By are the field managers of those fields, as far as they are known.
+	// By are the field managers of those fields, if they are known.
 	// +optional
 	By []string `json:"by,omitempty"`
 	// Since is when it was seen first.

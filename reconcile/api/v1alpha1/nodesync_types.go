@@ -288,8 +288,9 @@ func AppliedName(nodeSync string) string { return ObjectName("plumbline.applied-
 
 // The times that hold where a NodeSync names none.
 const (
-	defaultTimeout    = 2 * time.Minute
-	defaultStallAfter = 15 * time.Minute
+	defaultTimeout      = 2 * time.Minute
+	defaultRemovalGrace = 30 * time.Second
+	defaultStallAfter   = 15 * time.Minute
 )
 
 // GetTimeout is how long one fetch, one chart pull or one exchange with a Git host may take.
@@ -307,6 +308,14 @@ func (n *NodeSync) GetRetryInterval() time.Duration {
 		return n.Spec.Interval.Duration
 	}
 	return n.Spec.RetryInterval.Duration
+}
+
+// GetRemovalGrace is how long a removal is recorded before the first of its NodeClaims is terminated.
+func (n *NodeSync) GetRemovalGrace() time.Duration {
+	if n.Spec.Removal.Grace == nil {
+		return defaultRemovalGrace
+	}
+	return n.Spec.Removal.Grace.Duration
 }
 
 // GetStallAfter is how long something may make no progress until it counts as stalled.

@@ -28,6 +28,9 @@ const (
 // ReasonQueued is the reason of a removal that fits into the guard's limits, and waits for earlier removals to complete.
 const ReasonQueued = "Queued"
 
+// ReasonGrace is the reason of a removal that is recorded and starts once spec.removal.grace is over.
+const ReasonGrace = "Grace"
+
 // IsOf reports whether the guard has allowed this removal, and not an earlier one of the same NodePool, which was reverted.
 func (r *RecentRemoval) IsOf(removal *Removal) bool {
 	return r.UID == removal.UID && !r.At.Time.Before(removal.RecordedAt.Time)

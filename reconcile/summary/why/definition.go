@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/dustin/go-humanize/english"
@@ -116,6 +117,9 @@ type Pool struct {
 	NodeSync string `json:"nodeSync"`
 
 	v1alpha1.Removal `json:",inline"`
+
+	// Grace is spec.removal.grace of the NodeSync.
+	Grace time.Duration `json:"-"`
 }
 
 // breakGlassOf are the commands for a node, by its name or its NodeClaim's.
@@ -130,7 +134,7 @@ func Removals(syncs []v1alpha1.NodeSync, pool string) (found []Pool) {
 	for i := range syncs {
 		for _, removal := range syncs[i].Status.Removals {
 			if removal.Kind == render.NodePool && removal.Name == pool {
-				found = append(found, Pool{NodeSync: syncs[i].Name, Removal: removal})
+				found = append(found, Pool{NodeSync: syncs[i].Name, Removal: removal, Grace: syncs[i].GetRemovalGrace()})
 			}
 		}
 	}

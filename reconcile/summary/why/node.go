@@ -97,7 +97,7 @@ func (r *Report) Keep(syncs []v1alpha1.NodeSync, now time.Time) {
 	for _, removal := range Removals(syncs, r.Pool) {
 		of := removal.breakGlassOf(r.Node, r.NodeClaim)
 		if removal.Stalled != nil || len(of) > 0 || r.isIn(removal.Message) {
-			r.Blocked, r.BreakGlass = summary.WaitsFor(removal.Removal, now), append(r.BreakGlass, of...)
+			r.Blocked, r.BreakGlass = summary.WaitsFor(removal.Removal, removal.Grace, now), append(r.BreakGlass, of...)
 		}
 	}
 	for i := range syncs {
