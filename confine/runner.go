@@ -230,7 +230,7 @@ func (c *child) killed() bool {
 	return state != nil && !state.Exited()
 }
 
-// exceeded says which limit a child that failed has come to; empty for none.
+// exceeded names the limit that a failed child has reached; empty for none.
 func (c *child) exceeded(limits Limits) string {
 	switch {
 	case c.out.over:

@@ -20,7 +20,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 )
 
-// outcome is what a reconcile has come to: the last phase concludes it.
+// outcome is the result of a reconcile: the last phase concludes it.
 type outcome struct {
 	done
 	// mode is what the reconcile was to do.

@@ -29,7 +29,7 @@ func TestAReportOnACommitThatIsReverted(t *testing.T) {
 	on(broken, "", stopped(t, &render.EmptyError{Path: "./prod"}))
 	pending := b.queued()
 	on(revert, "1", func(p *pass) { p.sync.Status.LastAppliedRevision = p.snapshot.Revision })
-	want := "gitea https://git.example.com/acme/fleet.git plumbline/prod-eu/prod failure: reverted by 3333333: it had not come to its end"
+	want := "gitea https://git.example.com/acme/fleet.git plumbline/prod-eu/prod failure: reverted by 3333333: it was not complete"
 	if got := b.queued(); slices.Contains(pending, want) || !slices.Contains(got, want) {
 		t.Errorf("queued %q, then %q", pending, got)
 	}

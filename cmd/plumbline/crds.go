@@ -268,7 +268,7 @@ func (r *rendered) check() error {
 	return &exitError{code: exitFailed, message: fmt.Sprintf("not validated against %s: give its CRDs with --crds DIR", r.unvalidated)}
 }
 
-// loginStore takes charts with what the NodeSync has for their host, as far as the user may
+// loginStore takes charts with what the NodeSync has for their host, if the user may
 // read that, and otherwise with the credentials of docker login.
 type loginStore struct {
 	*charts.Store

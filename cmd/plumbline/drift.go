@@ -29,7 +29,7 @@ which fields, from Git's value to the one found, by which field managers, and wh
 that was corrected, which is listed for a day. Below it stand the nodes that Karpenter
 has found outdated, with its reason: those that it is going to replace. Where no commit has
 outdated them, the inputs that changed are listed: the AMI, subnets, security groups, labels
-or hash that nodes have, and what their definitions come to now. Beside both stand
+or hash that nodes have, and what their definitions resolve to now. Beside both stand
 EC2 instances that Karpenter takes to be right and that are not: with edited tags or
 security groups, ended by hand, or without a NodeClaim. The daemon compares them every
 ten minutes (--compare-instances), and only reports them. The last table lists NodeClaims,

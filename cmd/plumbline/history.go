@@ -32,7 +32,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// historyReport is which nodes have ended, the newest first.
+// historyReport lists the nodes that were terminated, the newest first.
 type historyReport struct {
 	Since   metav1.Time   `json:"since,omitzero"`
 	Records []endedNode   `json:"records"`
@@ -54,7 +54,7 @@ type historyGap struct {
 	recorder.Gap `json:",inline"`
 }
 
-// historyCounts is how many have ended, or are ending.
+// historyCounts is how many were terminated, or are terminating.
 type historyCounts struct {
 	Total    int            `json:"total"`
 	ByCause  map[string]int `json:"byCause"`
@@ -65,11 +65,11 @@ type historyCounts struct {
 func newHistoryCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "history [NODESYNC]",
-		Short: "List the nodes that have ended, and why",
-		Long: `List the NodeClaims that have ended, the newest first, each with its cause and the
-commit that was in force, and how many ended by cause, pool and commit. Of each
-NodeSync the newest 2,000 are kept. What ended while no daemon led is not recorded;
-that time is listed.`,
+		Short: "List the nodes that were terminated, and why",
+		Long: `List the NodeClaims that were terminated, the newest first, each with its cause and
+the commit that was in force, and their number by cause, pool and commit. The newest
+2,000 of each NodeSync are kept. What was terminated while no daemon was running is
+not recorded; that time is listed.`,
 		Example: `  plumbline history
   plumbline history prod-eu --since 168h --pool general
   plumbline history prod-eu -o json`,
@@ -100,7 +100,7 @@ that time is listed.`,
 		}
 		report, err := historyOf(cmd.Context(), c, of, *pool, from)
 		if err == nil && len(report.began) == 0 {
-			err = c.installed(cmd.Context(), "read which nodes have ended")
+			err = c.installed(cmd.Context(), "read which nodes were terminated")
 		}
 		if err != nil {
 			return err
@@ -116,11 +116,11 @@ that time is listed.`,
 	return cmd
 }
 
-// historyOf reads what has ended since a time, of one NodeSync or all, of one pool or all.
+// historyOf reads what was terminated since a time, of one NodeSync or all, of one pool or all.
 func historyOf(ctx context.Context, c *clusterAccess, of, pool string, from time.Time) (*historyReport, error) {
 	logs, err := recorder.Read(ctx, c, c.in(ctx))
 	if err != nil {
-		return nil, explain(err, "read which nodes have ended")
+		return nil, explain(err, "read which nodes were terminated")
 	}
 	report := &historyReport{
 		Since: metav1.NewTime(from), Records: []endedNode{}, began: map[string]metav1.Time{},
@@ -154,16 +154,16 @@ func (c *historyCounts) count(r recorder.Record) {
 	c.ByCommit[cmp.Or(render.ShortRevision(r.Revision), "none")]++
 }
 
-// nothing reports that nothing has ended, and since when that would be known.
+// nothing reports that no node was terminated, and since when that is recorded.
 func (r *historyReport) nothing() string {
 	if len(r.began) == 0 {
-		return "no ended nodes, and nothing is recorded yet"
+		return "no terminated nodes are recorded yet"
 	}
 	var since []string
 	for _, name := range slices.Sorted(maps.Keys(r.began)) {
 		since = append(since, fmt.Sprintf("nodesync/%s is recorded since %s", name, stamp(r.began[name])))
 	}
-	return "no ended nodes; " + strings.Join(since, ", ")
+	return "no terminated nodes; " + strings.Join(since, ", ")
 }
 
 // print shows it to people.
@@ -217,7 +217,7 @@ func listed(counts map[string]int) string {
 	return strings.Join(words, ", ")
 }
 
-// completeEnded completes the names of NodeClaims, those that run and those that have ended.
+// completeEnded completes the names of NodeClaims, those that run and those that were terminated.
 func completeEnded(kubeconfig *genericclioptions.ConfigFlags) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 {
@@ -247,7 +247,7 @@ func completeEnded(kubeconfig *genericclioptions.ConfigFlags) cobra.CompletionFu
 	}
 }
 
-// pastPools are the NodePools of the nodes that have ended.
+// pastPools are the NodePools of the nodes that were terminated.
 func pastPools(ctx context.Context, c *clusterAccess, args []string) ([]string, error) {
 	of := ""
 	if len(args) > 0 {

@@ -38,7 +38,7 @@ type planOptions struct {
 	crds, against string
 	// exitCode reports whether the exit code tells what would change.
 	exitCode bool
-	// aws asks AWS what selectors come to.
+	// aws queries AWS for what selectors resolve to.
 	aws    bool
 	whatIf whatIfOptions
 }
@@ -238,7 +238,7 @@ const (
 	awsPatience = 30 * time.Second
 )
 
-// askAWS asks AWS, with the credentials of who runs the command, what selectors come to. They have
+// askAWS asks AWS, with the credentials of the user, what selectors resolve to. They have
 // to be of the account that has the cluster, whose authority is that of the kubeconfig.
 func askAWS(authority []byte) asking {
 	return ask(func(ctx context.Context, region string) (account.Cloud, error) {
@@ -246,7 +246,7 @@ func askAWS(authority []byte) asking {
 	}, authority)
 }
 
-// asking asks AWS what selectors come to.
+// asking queries AWS for what selectors resolve to.
 type asking func(ctx context.Context, cluster, region string, questions []plan.Question) map[render.Ref]plan.Answer
 
 // ask asks it by a client, whose account has to have the cluster.
@@ -460,7 +460,7 @@ func (o *planOptions) planCommit(ctx context.Context, c *clusterAccess, sync *v1
 	return whole, nil
 }
 
-// asks has a preview ask AWS, as far as the user says so.
+// asks has a preview query AWS for what the user allows.
 func (o *planOptions) asks(step *review.Step, c *clusterAccess, authority []byte) {
 	if step.NotAsked = notAsked; !o.aws {
 		return

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -17,7 +18,6 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/plan/planjson"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
@@ -160,11 +160,12 @@ func (r planReport) printFields(out io.Writer, paint painter) {
 		}
 		fmt.Fprintf(out, "\n%s\n", redact.Visible(c.Object))
 		for _, field := range c.Fields[:min(mostFields, len(c.Fields))] {
-			from, to := redact.Visible(orNothing(field.From)), redact.Visible(orNothing(field.To))
-			fmt.Fprintf(out, "  %s: %s → %s\n", redact.Visible(field.Path), paint(from, text.FgRed), paint(to, text.FgGreen))
+			red := func(words string) string { return paint(redact.Visible(words), text.FgRed) }
+			green := func(words string) string { return paint(redact.Visible(words), text.FgGreen) }
+			fmt.Fprintf(out, "  %s: %s\n", redact.Visible(field.Path), fieldWords(field.From, field.To, red, green))
 		}
-		if more := shortlist.More("  ", len(c.Fields)-mostFields); more != "" {
-			fmt.Fprintf(out, "%s (-o json has all)\n", more)
+		if more := len(c.Fields) - mostFields; more > 0 {
+			fmt.Fprintf(out, "  and %d more (-o json has all)\n", more)
 		}
 	}
 }
@@ -289,7 +290,51 @@ func whatOf(c planjson.Change) string {
 		return c.Message
 	}
 	first := c.Fields[0]
-	return fmt.Sprintf("%s: %s → %s%s", first.Path, orNothing(first.From), orNothing(first.To), shortlist.More(" ", len(c.Fields)-1))
+	plain := func(words string) string { return words }
+	text := first.Path + ": " + fieldWords(first.From, first.To, plain, plain)
+	if more := len(c.Fields) - 1; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// fieldWords describes how a field changes: of a list only the entries that are removed and added. Old and fresh paint each part.
+func fieldWords(from, to string, old, fresh func(string) string) string {
+	was, isList := listOf(from)
+	wanted, wantsList := listOf(to)
+	if isList && wantsList {
+		without := func(list, other []string) []string {
+			return slices.DeleteFunc(slices.Clone(list), func(one string) bool { return slices.Contains(other, one) })
+		}
+		var words []string
+		if removed := without(was, wanted); len(removed) > 0 {
+			words = append(words, "removed "+old(strings.Join(removed, ", ")))
+		}
+		if added := without(wanted, was); len(added) > 0 {
+			words = append(words, "added "+fresh(strings.Join(added, ", ")))
+		}
+		if len(words) > 0 {
+			return strings.Join(words, ", ")
+		}
+	}
+	return old(orNothing(from)) + " → " + fresh(orNothing(to))
+}
+
+// listOf are the entries of a list in JSON, each as it is written there; false for any other value.
+func listOf(value string) ([]string, bool) {
+	var raw []json.RawMessage
+	if !strings.HasPrefix(value, "[") || json.Unmarshal([]byte(value), &raw) != nil {
+		return nil, false
+	}
+	entries := make([]string, 0, len(raw))
+	for _, one := range raw {
+		var word string
+		if json.Unmarshal(one, &word) != nil {
+			word = string(one)
+		}
+		entries = append(entries, word)
+	}
+	return entries, true
 }
 
 func orNothing(value string) string {

@@ -168,3 +168,20 @@ func TestAPlanSaysThatTheDaemonSimulates(t *testing.T) {
 		})
 	}
 }
+
+// TestAListThatChanges is shown by what is removed from it and added to it.
+func TestAListThatChanges(t *testing.T) {
+	plain := func(words string) string { return words }
+	for name, c := range map[string]struct{ from, to, want string }{
+		"an entry more":  {`[{"key":"a","operator":"In"},{"key":"b","operator":"In"}]`, `[{"key":"a","operator":"In"},{"key":"c","operator":"In"},{"key":"b","operator":"In"}]`, `added {"key":"c","operator":"In"}`},
+		"another entry":  {`["spot"]`, `["on-demand","reserved"]`, "removed spot, added on-demand, reserved"},
+		"an entry fewer": {`["a","b"]`, `["b"]`, "removed a"},
+		"another order":  {`["a","b"]`, `["b","a"]`, `["a","b"] → ["b","a"]`},
+		"a new list":     {"", `["a"]`, `– → ["a"]`},
+		"a text":         {"[a", "b", "[a → b"},
+	} {
+		if got := fieldWords(c.from, c.to, plain, plain); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}

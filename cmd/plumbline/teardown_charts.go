@@ -170,7 +170,7 @@ func (t *teardownCommand) objectsOf(ctx context.Context, crd *apiextensionsv1.Cu
 		}
 	}
 	if list.GetKind() == "" {
-		return nil, fmt.Errorf("no version of crd %s is served, and nobody knows whether objects of it are left; nothing was changed", crd.Name)
+		return nil, fmt.Errorf("no version of crd %s is served, and whether objects of it are left is unknown; nothing was changed", crd.Name)
 	}
 	if err := t.c.List(ctx, list); err != nil {
 		return nil, explain(err, "list "+crd.Spec.Names.Kind+"s")

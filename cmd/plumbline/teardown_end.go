@@ -20,7 +20,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/removal/teardown"
 )
 
-// ender is AWS, as far as it ends what is left of a cluster; it returns why, by the ID of each that it does not.
+// ender deletes in AWS what is left of a cluster. It returns the reason for each ID that it does not delete.
 type ender interface {
 	End(ctx context.Context, cluster string, resources []cloud.Resource) map[string]error
 }
@@ -83,7 +83,7 @@ func (t *teardownCommand) endPass(ctx context.Context, aws remains, run *endRun)
 	if run.renew != nil {
 		switch err := run.renew(ctx); {
 		case errors.Is(err, errUnreachable):
-			return true, false, nil // nobody knows what stays: it is read again
+			return true, false, nil // what stays is unknown: it is read again
 		case err != nil:
 			return false, false, err
 		}
@@ -328,7 +328,7 @@ func (t *teardownCommand) endShown(ctx context.Context, sync *v1alpha1.NodeSync,
 	return err
 }
 
-// unfinished says what is left of the NodeSync, and how it comes to its end: Karpenter's finalizers are Karpenter's.
+// unfinished says what is left of the NodeSync, and how its deletion completes: only Karpenter removes Karpenter's finalizers.
 func (t *teardownCommand) unfinished(ctx context.Context, sync *v1alpha1.NodeSync, found []removal.Stranded) error {
 	t.show.end()
 	report, err := t.v.once(ctx)

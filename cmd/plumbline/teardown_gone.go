@@ -117,7 +117,7 @@ func (t *teardownCommand) showDry(answers []cloud.Answer, known leftover.Known) 
 	t.saySpared(ending)
 }
 
-// unknownToEKS makes sure that EKS has no cluster of the name. Where it may not be asked, nobody knows.
+// unknownToEKS makes sure that EKS has no cluster of the name. If the user may not query it, that is unknown.
 func (t *teardownCommand) unknownToEKS(ctx context.Context, aws remains) error {
 	_, err := aws.Cluster(ctx, t.v.cluster)
 	var missing *cloud.NotFoundError

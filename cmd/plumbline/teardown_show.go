@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/provision/leftover"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/removal/teardown"
@@ -149,7 +148,7 @@ func (s *barShow) progress(all teardown.Departures, message string) {
 	s.lines = len(rows)
 }
 
-// bars are a row for each definition that is not gone, and for each pool, as far as a screen has room.
+// bars are a row for each definition that is not gone, and for each pool, as many as fit on the screen.
 func bars(all teardown.Departures) (rows []string) {
 	longest, hidden := 0, 0
 	for _, d := range all {
@@ -178,8 +177,8 @@ func bars(all teardown.Departures) (rows []string) {
 		}
 		rows = append(rows, strings.TrimRight(row, " "))
 	}
-	if more := shortlist.More("", hidden); more != "" {
-		rows = append(rows, more)
+	if hidden > 0 {
+		rows = append(rows, fmt.Sprintf("and %d more", hidden))
 	}
 	return rows
 }

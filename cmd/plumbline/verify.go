@@ -37,7 +37,7 @@ const (
 	goneTwice = 2
 )
 
-// remains is AWS, as far as it says what is left of a cluster.
+// remains queries AWS for what is left of a cluster.
 type remains interface {
 	Identity(ctx context.Context) (cloud.Identity, error)
 	Cluster(ctx context.Context, name string) (cloud.Cluster, error)
@@ -68,7 +68,7 @@ volumes of PersistentVolumes that are retained are listed, and do not count; so
 they do with --cluster where --context or --kubeconfig names the cluster too. A
 volume with the tag plumbline.dev/keep never counts.
 
-What is left has to be deleted by you: a NodeClaim drains and ends its instance
+What is left has to be deleted by you: deleting a NodeClaim drains its node and terminates its instance
 where Karpenter runs; an instance, volume, interface, launch template or instance
 profile that nothing owns any more is deleted in AWS. The rights that the
 questions need are in manifests/iam-policy-verify.json.
@@ -106,7 +106,7 @@ this region while IAM has instance profiles of the cluster's name for another on
 	return cmd
 }
 
-// exitOfReport says by the exit code what is left. Where AWS has not answered a question, nobody knows.
+// exitOfReport says by the exit code what is left. If AWS has not answered a question, that is unknown.
 func exitOfReport(report leftover.Report) error {
 	switch misplaced := report.Misplaced(); {
 	case misplaced != "":

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/provision/cloud/offers"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -44,7 +43,7 @@ func (o *whatIfOptions) check(of string, isFolder bool, against string) error {
 	return nil
 }
 
-// whatIfReport is what a what-if comes to.
+// whatIfReport is the result of a what-if.
 type whatIfReport struct {
 	// Unavailable is why there is none.
 	Unavailable string `json:"unavailable,omitempty"`
@@ -177,7 +176,7 @@ func (r *whatIfReport) printMarkdown(out io.Writer) {
 	fmt.Fprint(out, "\n</details>\n")
 }
 
-// lines are what it comes to. quote is for names and words of the cluster; two blanks begin what
+// lines are its result. quote is for names and words of the cluster; two blanks begin what
 // belongs to the line before.
 func (r *whatIfReport) lines(quote func(string) string) []string {
 	if r.Unavailable != "" {
@@ -212,8 +211,8 @@ func bulleted[T any](heading string, of []T, say func(T) string) []string {
 	for _, one := range of[:min(len(of), mostPods)] {
 		lines = append(lines, "  "+say(one))
 	}
-	if more := shortlist.More("  ", len(of)-mostPods); more != "" {
-		lines = append(lines, more+" (-o json has all)")
+	if more := len(of) - mostPods; more > 0 {
+		lines = append(lines, fmt.Sprintf("  and %d more (-o json has all)", more))
 	}
 	return lines
 }

@@ -147,7 +147,7 @@ func TestHistory(t *testing.T) {
 		}
 		golden(t, "history-"+name+".table", stamped.ReplaceAllString(got.out, "TIME"))
 	}
-	if got := plumbline(t, "history", "--kubeconfig", kubeconfig); got.code != exitDone || got.out != "" || !strings.Contains(got.err, "no ended nodes; nodesync/prod is recorded since") {
+	if got := plumbline(t, "history", "--kubeconfig", kubeconfig); got.code != exitDone || got.out != "" || !strings.Contains(got.err, "no terminated nodes; nodesync/prod is recorded since") {
 		t.Errorf("none in a day: code %d, %q, %q", got.code, got.out, got.err)
 	}
 	got := plumbline(t, "history", "--since", "72h", "-o", "json", "--kubeconfig", kubeconfig)

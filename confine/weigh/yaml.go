@@ -109,7 +109,7 @@ func Node(node *yaml.Node, bytes int) error {
 	return err
 }
 
-// load is what a node comes to when it is written out.
+// load is the size of a node when it is written out.
 type load struct {
 	values, bytes int64
 	depth         int

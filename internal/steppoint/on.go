@@ -28,7 +28,7 @@ type Options struct {
 }
 
 // Killed ends the line of a point at which the process was killed. It does not
-// count: the next process comes to it again.
+// count: the next process reaches it again.
 const Killed = " killed"
 
 // BindFlags adds the flags of this build.
@@ -75,7 +75,7 @@ func New(o Options) (Points, error) {
 // Step is reached before a step of a pass is taken.
 func (p Points) Step(name string) { p.reach("step " + name) }
 
-// Phase is reached when a removal comes to a phase, which nothing has written
+// Phase is reached when a removal enters a phase, which nothing has written
 // down yet.
 func (p Points) Phase(kind, phase string) { p.reach("phase " + kind + " " + phase) }
 
@@ -86,7 +86,7 @@ func (p Points) Request(name string) { p.reach(name) }
 // point before and after.
 func (p Points) Watch(config *rest.Config) { config.Wrap(p.transport) }
 
-// reach holds up every other goroutine that comes to a point until the process is dead, if it
+// reach holds up every other goroutine that reaches a point until the process is dead, if it
 // is to die here.
 func (p Points) reach(name string) {
 	if p.points == nil {

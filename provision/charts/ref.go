@@ -264,7 +264,7 @@ func (i Installation) env(env any) ([]any, error) {
 	return append(slices.Clone(list), map[string]any{"name": regionVariable, "value": i.Region}), nil
 }
 
-// Public is the Installation as far as it may be hashed: without its values, where
+// Public is the part of the Installation that may be hashed: without its values, where
 // a Secret has some of them.
 func (i Installation) Public() Installation {
 	if i.Sealed != "" {

@@ -111,7 +111,7 @@ func judgeInterface(r cloud.Resource) (what string, where place) {
 	return what, left
 }
 
-// Volume is a PersistentVolume, or a pod that names an EBS volume itself, as far as it reports whether that is to stay.
+// Volume is a PersistentVolume, or a pod that names an EBS volume itself, with what reports whether that is to stay.
 type Volume struct {
 	Name string
 	// Pod is the namespace and the name of such a pod; empty for a PersistentVolume.

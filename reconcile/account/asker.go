@@ -262,7 +262,7 @@ func (q *question) compare(ctx context.Context) (*v1alpha1.InstanceDrift, error)
 	return &v1alpha1.InstanceDrift{Count: int32(len(found)), Instances: found, Orphaned: orphans, Volumes: volumes, Left: left}, nil
 }
 
-// groups are the security groups that a class comes to; nil if they are not compared, or where
+// groups are the security groups that a class resolves to; nil if they are not compared, or where
 // there are none, which Karpenter says of the class.
 func (q *question) groups(ctx context.Context, aws InstanceCloud, class *awsv1.EC2NodeClass) ([]string, error) {
 	if q.rolling {

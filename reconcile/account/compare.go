@@ -45,7 +45,7 @@ type Class struct {
 	// Tags are those of its spec, and Hash is Karpenter's hash of it.
 	Tags map[string]string
 	Hash plan.Hash
-	// Groups are the IDs of the security groups that its selectors come to; nil if they are not
+	// Groups are the IDs of the security groups that its selectors resolve to; nil if they are not
 	// compared.
 	Groups []string
 }

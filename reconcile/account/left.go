@@ -25,7 +25,7 @@ import (
 )
 
 // live notes whose things in AWS are in use. A cluster in which each EC2NodeClass names its instance profile has
-// none of Karpenter's; of a NodeClaim whose class is gone nobody knows which profile its instance has.
+// none of Karpenter's; for a NodeClaim whose class is gone, the profile of its instance is unknown.
 func (q *question) live(live plan.Live) {
 	l := leftover.Living{Classes: map[string]bool{}, UIDs: map[string]bool{}, Profiles: map[string]bool{}, Instances: map[string]bool{}}
 	classes, named := 0, 0

@@ -70,7 +70,7 @@ func refused(questions []plan.Question, why string) map[render.Ref]plan.Answer {
 	return answers
 }
 
-// answer asks what one class comes to.
+// answer queries what one class resolves to.
 func (s *Resolution) answer(ctx context.Context, aws ResolutionCloud, q *plan.Question) (a plan.Answer) {
 	if q.AMIs {
 		a.AMIs = resolved(aws.AMIs(ctx, q.Class, s.Kubernetes))

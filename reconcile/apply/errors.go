@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -98,7 +97,10 @@ func (e *MutatedError) Changes() string {
 	for _, f := range e.Fields[:min(mostFields, len(e.Fields))] {
 		parts = append(parts, fmt.Sprintf("%s is %q in Git and comes back as %q", f.Path, f.To, f.From))
 	}
-	return strings.Join(parts, ", ") + moreFields(", ", e.Fields)
+	if more := len(e.Fields) - mostFields; more > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more fields", more))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // FoughtError reports that edits of an object were reverted again and again, by which its nodes
@@ -127,15 +129,11 @@ func (e *FoughtError) Changes() string {
 	if len(e.Editors) > 0 {
 		by = strings.Join(e.Editors, ", ")
 	}
-	return strings.Join(paths, ", ") + moreFields(" ", e.Fields) + " changed by " + by
-}
-
-// moreFields counts the fields that are not named.
-func moreFields[T any](before string, fields []T) string {
-	if more := shortlist.More(before, len(fields)-mostFields); more != "" {
-		return more + " fields"
+	text := strings.Join(paths, ", ")
+	if more := len(e.Fields) - mostFields; more > 0 {
+		text += fmt.Sprintf(" and %d more fields", more)
 	}
-	return ""
+	return text + " changed by " + by
 }
 
 // StaleError reports that the object has changed, or gone, since it was planned.

@@ -122,7 +122,7 @@ type RecordStore struct {
 	revised bool
 }
 
-// Exists reports whether there is a record: without one, nobody knows what was applied.
+// Exists reports whether there is a record: without one, what was applied is unknown.
 func (s *RecordStore) Exists() bool { return s.object != nil }
 
 // Lost reports whether what was applied is not known, if only in part: there is no record, or it lacks

@@ -171,7 +171,7 @@ func childless(set *fieldpath.Set, parent fieldpath.Path) bool {
 	return !found
 }
 
-// begins reports whether a path and some keys are the same as far as both go.
+// begins reports whether a path and some keys are the same up to the end of the shorter one.
 func begins(path fieldpath.Path, top []string) bool {
 	for i := range min(len(path), len(top)) {
 		if path[i].FieldName == nil || *path[i].FieldName != top[i] {

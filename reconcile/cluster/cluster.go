@@ -84,7 +84,7 @@ type Clients struct {
 	Uncached client.Reader
 	// Refusals are the watches behind Client that the API server refuses.
 	Refusals *Refusals
-	// Launches are the pools that get no nodes, as far as NodeClaims tell; Ends hears of those that end.
+	// Launches are the pools that get no nodes, by their NodeClaims; Ends hears of those that end.
 	Launches *Launches
 	Ends     Ends
 }

@@ -22,7 +22,7 @@ type hosts struct {
 	running []plan.Host
 }
 
-// PoolHosts are those of the pods of Karpenter's controller, as far as it is installed, and
+// PoolHosts are those of the pods of Karpenter's controller, if it is installed, and
 // of the daemon's own, that run on nodes of a NodePool, of any owner.
 func (v *View) PoolHosts(ctx context.Context, installed *v1alpha1.KarpenterStatus, own plan.Host, claims []plan.NodeClaim) ([]plan.Host, error) {
 	if len(claims) == 0 {

@@ -33,7 +33,7 @@ type Definitions struct {
 }
 
 // fields is where the fields of an object are: two lists of the cache share them, and nothing
-// else. An Object that is known keeps its own alive, so that nothing else comes to stand there.
+// else. An Object that is known keeps its own alive, so that nothing else takes its place.
 type fields = unsafe.Pointer
 
 // read lists the definitions of all kinds, by name. Nil remembers none.
@@ -199,14 +199,14 @@ func Rewritten() predicate.Predicate {
 	}}
 }
 
-// Claim is a NodeClaim as far as a change of Karpenter may touch it.
+// Claim is the part of a NodeClaim that a change of Karpenter may affect.
 type Claim struct {
 	NodeClaim, Node, Pool string
 	Created               metav1.Time
 	// Ending reports whether it is being deleted, and EndingSince since when.
 	Ending      bool
 	EndingSince metav1.Time
-	// Drifted is why Karpenter calls it drifted, and Since when it came to it; empty
+	// Drifted is why Karpenter calls it drifted, and Since when; empty
 	// if it does not.
 	Drifted string
 	Since   metav1.Time

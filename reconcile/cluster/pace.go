@@ -57,7 +57,7 @@ func (p *Pace) Took(request reconcile.Request, d time.Duration) {
 type turn struct {
 	at     time.Time
 	moment time.Duration
-	// longest is the longest that a moment gets; zero if no pass has come to its end since there were turns.
+	// longest is the longest that a moment gets; zero if no reconcile has completed since there were turns.
 	longest time.Duration
 }
 

@@ -157,7 +157,7 @@ func causes(obj *plan.Object) string {
 }
 
 // Unexplained reports whether no condition of an object that is not Ready has a reason: its controller has met an error that it
-// does not report there, or has not come to it yet.
+// does not report there, or has not reported yet.
 func Unexplained(obj *plan.Object) bool {
 	ready, _ := condition(obj, readyCondition)
 	return obj.GetDeletionTimestamp() == nil && ready.Status != metav1.ConditionFalse && causes(obj) == ""

@@ -356,7 +356,7 @@ type sentNodeClaim struct {
 	} `json:"status"`
 }
 
-// readNodeClaim reads the JSON of a NodeClaim, as far as it is kept.
+// readNodeClaim reads the fields of a NodeClaim that are kept from its JSON.
 func readNodeClaim(raw []byte) (runtime.Object, error) {
 	var sent sentNodeClaim
 	if err := json.Unmarshal(raw, &sent); err != nil {

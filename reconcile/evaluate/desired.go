@@ -23,7 +23,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
-// Desired is what Git wants. What a Step has not come to yet is zero.
+// Desired is what Git wants. What a Step has not set yet is zero.
 type Desired struct {
 	Karpenter *render.Karpenter
 	// Files are those of the checkout that charts and values are read from.
@@ -115,7 +115,7 @@ type DesiredTools struct {
 type DesiredStep struct {
 	DesiredTools
 	finding.Findings
-	// Desired is what the steps before have come to, and what this one adds.
+	// Desired is the result of the steps before, and what this one adds.
 	*Desired
 
 	Snapshot *render.Snapshot

@@ -133,7 +133,7 @@ func (s *PlanStep) askForOrder(ctx context.Context, planned Planned) (doubt *v1a
 	}), true
 }
 
-// unasked reports whether nobody knows how HEAD stands to what was applied, and the Git host has
+// unasked reports whether the order of HEAD and of what was applied is unknown, and the Git host has
 // not answered yet.
 func (s *PlanStep) unasked(doubt *v1alpha1.Withheld) bool {
 	if s.reviews() || !is(doubt, v1alpha1.ReasonHistoryUnknown) {
@@ -143,7 +143,7 @@ func (s *PlanStep) unasked(doubt *v1alpha1.Withheld) bool {
 	return !asked.untold || asked.head != s.Snapshot.Commit || asked.other != render.CommitOf(doubt.From)
 }
 
-// endsNodes reports whether a change of the Plan that ends nodes is held, as nobody knows how HEAD
+// endsNodes reports whether a change of the Plan that terminates nodes is held, as it is unknown how HEAD
 // stands to what was applied.
 func (p Planned) endsNodes() bool {
 	return slices.ContainsFunc(p.Changes, func(c plan.Change) bool { return c.Action == plan.Hold && c.Reason == v1alpha1.ReasonHistoryUnknown })

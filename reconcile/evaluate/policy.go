@@ -131,7 +131,7 @@ type Planned struct {
 	*plan.Plan
 	// Doubt is why what HEAD lacks may not have been taken out of Git; nil if it was.
 	Doubt *v1alpha1.Withheld
-	// Older reports whether HEAD is older than what was applied, or may be as far as nobody was asked
+	// Older reports whether HEAD is older than what was applied, or may be because nobody was asked
 	// yet: no change of Karpenter's charts begins for it.
 	Older bool
 

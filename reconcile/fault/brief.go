@@ -8,7 +8,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/provision/allowance"
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/charts/release"
@@ -144,7 +143,9 @@ func briefOfSeveral(errs []error) Brief {
 			n++
 		}
 	}
-	b.Where = strings.TrimPrefix(b.Where+shortlist.More(", ", n-1), ", ")
+	if n > 1 {
+		b.Where = strings.TrimPrefix(fmt.Sprintf("%s, and %d more", b.Where, n-1), ", ")
+	}
 	return b
 }
 
@@ -242,7 +243,7 @@ func briefsOfCommits() []shortener {
 			if len(e) == 0 {
 				return Brief{What: e.Error()}
 			}
-			return inFile(e[0], len(e)-1)
+			return inFile(e.Distinct()[0], len(e)-1)
 		}),
 		of(func(e *source.SymlinkError) Brief {
 			return Brief{What: fmt.Sprintf("symlink %s %s", e.Name, e.Reason), Where: "to " + e.Target}
@@ -272,7 +273,9 @@ func inFile(e render.Error, more int) Brief {
 	if cause, fails := strings.CutPrefix(e.Message, kustomizeFails); fails {
 		b.What, b.Cause = "kustomize cannot build it", cause
 	}
-	b.Where += shortlist.More(", ", more)
+	if more > 0 {
+		b.Where += fmt.Sprintf(", and %d more", more)
+	}
 	return b
 }
 
@@ -444,7 +447,10 @@ func ofRefusals(refusals []allowance.Refusal) Brief {
 	if len(refusals) == 0 {
 		return Brief{What: "refused"}
 	}
-	first, more := refusals[0], inBrackets(len(refusals)-1)
+	first, more := refusals[0], ""
+	if len(refusals) > 1 {
+		more = fmt.Sprintf(" (and %d more)", len(refusals)-1)
+	}
 	if first.Field == "" {
 		return Brief{What: first.What + " " + first.Why + more}
 	}
@@ -453,16 +459,11 @@ func ofRefusals(refusals []allowance.Refusal) Brief {
 
 // firstOf is the first of several, and how many more there are.
 func firstOf(all []string) string {
-	if len(all) == 0 {
+	switch len(all) {
+	case 0:
 		return ""
+	case 1:
+		return all[0]
 	}
-	return all[0] + inBrackets(len(all)-1)
-}
-
-// inBrackets is how many more there are, after the first.
-func inBrackets(more int) string {
-	if more <= 0 {
-		return ""
-	}
-	return shortlist.More(" (", more) + ")"
+	return fmt.Sprintf("%s (and %d more)", all[0], len(all)-1)
 }

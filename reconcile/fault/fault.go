@@ -9,7 +9,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
-	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/provision/allowance"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
@@ -151,11 +150,14 @@ func Several(errs []error) error {
 
 // Error has the words of the first few, and says how many there are beside.
 func (m manyErrors) Error() string {
-	words := make([]string, 0, len(m))
-	for _, err := range m {
+	words := make([]string, 0, told+1)
+	for _, err := range m[:min(told, len(m))] {
 		words = append(words, err.Error())
 	}
-	return shortlist.Items(words, told, "; ")
+	if more := len(m) - told; more > 0 {
+		words = append(words, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(words, "; ")
 }
 
 // Unwrap returns all of them.

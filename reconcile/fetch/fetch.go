@@ -170,7 +170,7 @@ type Source interface {
 	// asking anybody; FindSince asks the host.
 	Since(ctx context.Context, key, applied string, read render.Read, limit int) (commits []string, known bool)
 	FindSince(ctx context.Context, req source.Request, applied string, read render.Read, limit int) ([]string, error)
-	// Order says how the last Snapshot stands to a commit, as far as that is known
+	// Order says how the last Snapshot stands to a commit, if that is known
 	// without asking anybody; FindOrder asks the host.
 	Order(key, commit string) source.Order
 	FindOrder(ctx context.Context, req source.Request, commit string) (source.Order, error)

@@ -15,7 +15,7 @@ const (
 	historyTimeout = 15 * time.Second
 )
 
-// Branch is the history of what a Step has fetched, as far as it changed some inputs.
+// Branch is the history of what a Step has fetched: the commits that changed some inputs.
 type Branch struct {
 	*Step
 	Read render.Read
@@ -43,7 +43,7 @@ func (b Branch) Ask(ctx context.Context, applied string) ([]string, error) {
 	return b.Source.FindSince(ctx, request, applied, b.Read, mostCommits)
 }
 
-// Order says how what was fetched stands to a commit, as far as the store knows.
+// Order says how what was fetched stands to a commit, by what the store has.
 func (s *Step) Order(commit string) source.Order { return s.Source.Order(s.name().String(), commit) }
 
 // FindOrder asks the Git host for it.

@@ -184,7 +184,7 @@ func (f Files) resources(file string) ([]string, error) {
 	return found, nil
 }
 
-// unlist takes a file that is gone out of the kustomizations above it, as far as a folder; of these those
+// unlist removes a file that is gone from the kustomizations above it, up to a folder; of these those
 // that are left empty go as well.
 func (f Files) unlist(folder, file string) error {
 	for above := path.Dir(file); below(folder, path.Join(above, "x")); above = path.Dir(above) {

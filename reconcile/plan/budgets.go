@@ -283,7 +283,7 @@ func pacesOf(live Live) (paces map[string]*PoolPace, pools map[types.UID]*PoolPa
 	return paces, pools
 }
 
-// MayGrow reports whether a NodePool launches nodes for pods, as far as its spec
+// MayGrow reports whether a NodePool launches nodes for pods, by what its spec
 // tells: a static one has a fixed number of nodes, and a limit of 0 allows none
 // (sigs.k8s.io/karpenter pkg/apis/v1/nodepool.go).
 func MayGrow(pool *unstructured.Unstructured) bool {

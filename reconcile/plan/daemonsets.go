@@ -158,7 +158,7 @@ func pluginImages() []string {
 // (github.com/containernetworking/cni, and containerd's defaults).
 func pluginFolders() []string { return []string{"/opt/cni/bin", "/etc/cni/net.d"} }
 
-// driversOf are the CSI drivers that pods run, as far as their names are known, and whether they
+// driversOf are the CSI drivers that pods run, if their names are known, and whether they
 // run one. A driver is known by its socket, /var/lib/kubelet/plugins/DRIVER/csi.sock, whose folder
 // is mounted from the node; by the registrar, and by its image.
 func driversOf(spec *corev1.PodSpec, known []string) (drivers []string, runs bool) {
@@ -242,7 +242,7 @@ func mayRunOnKarpenters(spec *corev1.PodSpec) bool {
 const ReasonIntolerantDaemonSets = "IntolerantDaemonSets"
 
 // holdIntolerant holds what would end nodes, where guard.intolerantDaemonSets says so, while a
-// DaemonSet of a CSI driver or a CNI plugin lacks its toleration, or nobody knows whether one does.
+// DaemonSet of a CSI driver or a CNI plugin lacks its toleration, or whether one does is unknown.
 func (m *maker) holdIntolerant(p *Plan) {
 	if m.policy.Guard.IntolerantDaemonSets != v1alpha1.IntolerantDaemonSetsHold || m.policy.Deleting {
 		return

@@ -289,7 +289,7 @@ func (o *Object) GetDeletionTimestamp() *metav1.Time { return o.deleted }
 // GetGeneration is that of the object.
 func (o *Object) GetGeneration() int64 { return o.generation }
 
-// Conditions are those of its status, as far as the watch cache keeps them.
+// Conditions are those of its status that the watch cache keeps.
 func (o *Object) Conditions() []metav1.Condition { return o.conditions }
 
 // OwnerLabel is the value of its ownership label.

@@ -167,7 +167,7 @@ func (m *maker) knownOf(ref render.Ref, of edit, claims []*NodeClaim) known {
 	return by
 }
 
-// NodeClaims are those that the Effect of a Change is on, as far as they are known: with UpTo it
+// NodeClaims are those affected by a Change that are known: with UpTo it
 // is on some of them, or on none.
 func (c *Change) NodeClaims() []types.UID { return slices.Clone(c.touched) }
 
@@ -297,7 +297,7 @@ func loweredLimits(before, after *karpv1.NodePool) []corev1.ResourceName {
 }
 
 // shutWarning reports that disruption budgets, by a change, never allow a node to be replaced for drift,
-// as far as windows are looked for; empty if they do.
+// within the time in which windows are looked for; empty if they do.
 func shutWarning(before, after *karpv1.NodePool, nodes int, now time.Time) string {
 	if nodes == 0 || now.IsZero() || slices.EqualFunc(before.Spec.Disruption.Budgets, after.Spec.Disruption.Budgets, sameBudget) {
 		return ""

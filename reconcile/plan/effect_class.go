@@ -115,7 +115,7 @@ func Hashable(class *awsv1.EC2NodeClass) bool {
 }
 
 // resolvedFields are the fields that Karpenter leaves out of the hash, and by which nodes drift all
-// the same once AWS has said what they come to, in the order in which it looks (AMIDrift,
+// the same once AWS has reported what they resolve to, in the order in which it looks (AMIDrift,
 // SecurityGroupDrift, SubnetDrift and CapacityReservationDrift in karpenter-provider-aws
 // pkg/cloudprovider/drift.go, 1.14.1).
 func resolvedFields() []resolvedField {

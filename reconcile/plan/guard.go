@@ -9,7 +9,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -62,7 +61,7 @@ func (p Policy) guard() []check {
 }
 
 // statusLost holds what may have been in Git all the time: without a status
-// nobody knows whether the entry left, or was never ours to take.
+// it is unknown whether the entry was removed from Git, or was never ours to remove.
 func statusLost(c Candidate, w weighing) (reason, message string, hold bool) {
 	lost := w.policy.StatusLost && (!c.Recorded || c.undecided) || c.record.Reason == v1alpha1.ReasonStatusLost
 	if !lost || w.policy.Released[c.UID] {
@@ -73,15 +72,8 @@ func statusLost(c Candidate, w weighing) (reason, message string, hold bool) {
 		c.Ref, w.policy.howToRelease(c.UID)), true
 }
 
-// What messages say first about a HEAD that is, or may be, older than what was applied.
-const (
-	headOlder      = "HEAD is older than what was applied (the branch was set back, or a mirror lags behind), and "
-	headMayBeOlder = "HEAD may be older than what was applied, as the Git host does not serve the history in between, and "
-)
-
-// olderRevision holds what an older commit lacks: it is not what a commit has taken
-// out, but what was added since. It is held until a newer commit, or a person, reports
-// that it is to go. What may be an older commit counts as one, as long as nobody knows.
+// olderRevision holds what an older commit does not contain: no commit has removed it, it was added
+// since. It is held until a newer commit, or a person, removes it. A commit that may be older counts as older.
 func olderRevision(c Candidate, w weighing) (reason, message string, hold bool) {
 	still := c.record.Reason == v1alpha1.ReasonOlderRevision && c.record.Revision == w.revision
 	switch {
@@ -89,11 +81,11 @@ func olderRevision(c Candidate, w weighing) (reason, message string, hold bool) 
 		return "", "", false
 	case still, w.policy.SetBack:
 		return v1alpha1.ReasonOlderRevision, fmt.Sprintf(
-			headOlder+"lacks %s: push a newer commit, or %s",
+			"HEAD is older than what was applied (the branch was set back, or a mirror lags behind), and lacks %s: push a newer commit, or %s",
 			c.Ref, w.policy.howToRelease(c.UID)), true
 	case w.policy.HistoryUnknown:
 		return v1alpha1.ReasonHistoryUnknown, fmt.Sprintf(
-			headMayBeOlder+"lacks %s: put it back into Git, or %s",
+			"HEAD may be older than what was applied, as the Git host does not serve the history in between, and lacks %s: put it back into Git, or %s",
 			c.Ref, w.policy.howToRelease(c.UID)), true
 	}
 	return "", "", false
@@ -146,7 +138,12 @@ func hostsController(c Candidate, w weighing) (reason, message string, hold bool
 const named = 5
 
 // someOf names the first few, and counts the rest.
-func someOf(names []string) string { return shortlist.Join(names, named, ", ") }
+func someOf(names []string) string {
+	if len(names) <= named {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:named], ", "), len(names)-named)
+}
 
 // lastPool holds every NodePool while Git has none left that may grow.
 func lastPool(c Candidate, w weighing) (reason, message string, hold bool) {
@@ -335,7 +332,7 @@ func (c *Change) hold(reason, message string) {
 	c.Holds = withHold(c.Holds, reason, message)
 	c.Action, c.Reason, c.Message = Hold, c.Holds[0].Reason, messageOf(c.Holds)
 	if c.Unavailable != "" {
-		c.Message += fmt.Sprintf("; %s counts with all of its nodes, as it is unavailable which it is on: %s", c.Ref, c.Unavailable)
+		c.Message += fmt.Sprintf("; all nodes of %s count, because which of them it changes is unknown: %s", c.Ref, c.Unavailable)
 	}
 	if len(c.Editors) > 0 {
 		c.Message += fmt.Sprintf("; until then what %s changed on %s is not reverted", strings.Join(c.Editors, ", "), c.Ref)

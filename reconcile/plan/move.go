@@ -444,7 +444,7 @@ func (m *maker) keep() []Kept {
 }
 
 // keptByOther reports whether an entry stays because of another NodeSync. One of which
-// nobody knows what it has is waited for, unless a person has released the entry. A removal that
+// it is unknown what it has, is waited for, unless a person has released the entry. A removal that
 // has ended NodeClaims already was decided on when all others were known: it pauses only where
 // nothing of another is known at all, as after a restart of the daemon. One that fails is waited for as well, also where our NodeSync is deleted with its nodes:
 // after a restart of the daemon a Git host that is away for a moment tells of no entry.
@@ -479,11 +479,11 @@ func (m *maker) keptByOther(ref render.Ref, uid types.UID, record v1alpha1.Remov
 // passedOn reports whether a recorded removal is of an object that is another
 // NodeSync's by now, or becomes that.
 func (m *maker) passedOn(r v1alpha1.Removal) bool {
-	object := m.live.object(RefOf(r))
+	object := m.live.object(refOf(r))
 	if object == nil || object.GetUID() != r.UID || terminating(object) {
 		return false
 	}
-	if _, wanted := m.wantedBy(RefOf(r)); wanted && m.kept[r.UID] {
+	if _, wanted := m.wantedBy(refOf(r)); wanted && m.kept[r.UID] {
 		return true
 	}
 	owner, _ := m.ownership(object)

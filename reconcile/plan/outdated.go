@@ -15,7 +15,6 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/scheduling"
 
-	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -421,7 +420,7 @@ func (m Match) inputOfRequirements(c *NodeClaim, pool render.Ref) Input {
 	return Input{From: strings.Join(from, ", "), To: strings.Join(to, ", ")}
 }
 
-// inputOfAMI is the AMI that a NodeClaim runs, and the one that its class has come to for it, with
+// inputOfAMI is the AMI that a NodeClaim runs, and the one that its class resolves to for it, with
 // the terms that name one which moves.
 func (m Match) inputOfAMI(c *NodeClaim, class render.Ref) Input {
 	t := m.Memory.templates[class]
@@ -483,8 +482,11 @@ func (m Match) resolved(ref render.Ref, list string) string {
 // idList are IDs in an order that does not change, the first of them.
 func idList(ids []string) string {
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
-	if len(ids) == 0 {
+	switch more := len(ids) - maxInputs; {
+	case len(ids) == 0:
 		return "none"
+	case more > 0:
+		return fmt.Sprintf("%s and %d more", strings.Join(ids[:maxInputs], ", "), more)
 	}
-	return shortlist.Join(ids, maxInputs, ", ")
+	return strings.Join(ids, ", ")
 }

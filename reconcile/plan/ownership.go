@@ -37,7 +37,7 @@ type OtherSync struct {
 	Since time.Time
 }
 
-// has reports whether its Git has an entry, as far as is known.
+// has reports whether its Git has an entry; false if that is unknown.
 func (o OtherSync) has(ref render.Ref) bool { return o.Known && o.Entries[ref] }
 
 // unheard reports whether is unknown yet what its Git has.
@@ -138,7 +138,7 @@ func (m *maker) wantedBy(ref render.Ref) (OtherSync, bool) {
 // GoesTo returns the NodeSync that an object goes to: its label is on it, as
 // plumbline's apply has written that, or its Git has the object's entry.
 func GoesTo(object *unstructured.Unstructured, others []OtherSync) (to Owner, ok bool) {
-	ref := render.RefOf(object)
+	ref := render.Ref{Kind: object.GetKind(), Name: object.GetName()}
 	for _, other := range others {
 		if other.Entries[ref] { // also where that may be of yesterday: it costs nothing to wait
 			return other.Owner, true

@@ -332,7 +332,7 @@ type maker struct {
 	claims func() map[render.Ref][]*NodeClaim
 	// memo is for the next Plan.
 	memo Memo
-	// most is how many nodes of each NodePool may be replaced at one time, as far as that was needed.
+	// most is how many nodes of each NodePool may be replaced at one time, for the NodePools for which that was needed.
 	most map[string]atOnce
 	// inForce are what people have approved of the same terms, and the Plan has not outgrown.
 	inForce []v1alpha1.ApprovedPlan
@@ -451,7 +451,7 @@ func (m *maker) returned() []v1alpha1.Removal {
 
 // noNodes reports whether a removal is of a definition that stays, as only nodes go.
 func (m *maker) noNodes(r v1alpha1.Removal) bool {
-	object := m.live.object(RefOf(r))
+	object := m.live.object(refOf(r))
 	return m.policy.Keeps && r.Kind != render.NodePool && object != nil && object.GetUID() == r.UID && !terminating(object)
 }
 
@@ -460,7 +460,7 @@ func stageIndex(ref render.Ref) int {
 }
 
 // InForce is what a NodeSync has in the cluster, as a Set, and a Plan that changes nothing of it: what
-// goes by these goes on where nobody knows what Git wants, or where that is refused. What leaves is not
+// goes by these goes on if it is unknown what Git wants, or where that is refused. What leaves is not
 // in the Set, and the disruption budgets of its NodePools are without the brake.
 func InForce(live Live, policy Policy, now time.Time) (*render.Set, *Plan, error) {
 	policy.Now = now
@@ -623,7 +623,7 @@ func specOf(object *unstructured.Unstructured) map[string]any {
 type mark int
 
 const (
-	// unmarked: plumbline has not applied it, as far as can be read.
+	// unmarked: by its managedFields, plumbline has not applied it.
 	unmarked mark = iota
 	// unlabelled: it has, and the ownership label is not from that.
 	unlabelled

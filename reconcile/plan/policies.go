@@ -190,7 +190,7 @@ type Policy struct {
 	// PEM in base64; empty if it is not known.
 	CABundle string
 	// Answers are what AWS says to the Questions of a Plan that was made without them. NotAsked is
-	// why it was not asked; empty if nobody knows more.
+	// why it was not asked; empty if nothing more is known.
 	Answers  map[render.Ref]Answer
 	NotAsked string
 	// Loads are what Karpenter's consolidation reads of nodes, for the LoadQuestions of a Plan that was made without

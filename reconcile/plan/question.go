@@ -14,7 +14,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Question is what only AWS can tell of a changed EC2NodeClass: what its selectors come to, and
+// Question is what only AWS can tell of a changed EC2NodeClass: what its selectors resolve to, and
 // what its instances run.
 type Question struct {
 	Ref render.Ref
@@ -70,7 +70,7 @@ func MakeExact(ctx context.Context, set *render.Set, live Live, policy Policy, s
 	return Make(ctx, set, live, policy, schema)
 }
 
-// Answer is what AWS says to a Question. Of each selector there is what it comes to, or why that
+// Answer is what AWS says to a Question. Of each selector there is what it resolves to, or why that
 // is unavailable.
 type Answer struct {
 	AMIs                                  Resolved[awsv1.AMI]
@@ -81,7 +81,7 @@ type Answer struct {
 	Unavailable string
 }
 
-// Resolved is what a selector comes to: AMIs in the order of Karpenter's preference, or IDs.
+// Resolved is what a selector resolves to: AMIs in the order of Karpenter's preference, or IDs.
 type Resolved[T any] struct {
 	Found []T
 	// Unavailable is why nothing is known; empty if Found is what there is. Empty reports that it is because AWS has nothing

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -229,7 +228,7 @@ func RescueWords(r render.Rescue) string {
 		r.Class, english.WordSeries(refNames(r.Pools), "and"), r.By, english.PluralWord(len(r.Pools), "it", "them"), commitWords(r, "rename the class to"))
 }
 
-// commitWords are what a commit has to change, and where. copies says how the class comes to its other name.
+// commitWords are what a commit has to change, and where. copies describes how the class gets its other name.
 func commitWords(r render.Rescue, copies string) string {
 	var files []string
 	for _, origin := range r.Origins[1:] {
@@ -313,7 +312,10 @@ func (u InUse) wayOut() string {
 // Brief is the Message for a commit status.
 func (u InUse) Brief() string {
 	pools := slices.Concat(u.Ours, u.Others)
-	users := render.Ref{Kind: render.NodePool, Name: pools[0]}.String() + shortlist.More(" ", len(pools)-1)
+	users := render.Ref{Kind: render.NodePool, Name: pools[0]}.String()
+	if more := len(pools) - 1; more > 0 {
+		users += fmt.Sprintf(" and %d more", more)
+	}
 	return fmt.Sprintf("%s is being deleted and in use by %s: add a class under another name and point nodeClassRef at it", u.Class, users)
 }
 

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan/calendar"
 )
@@ -28,7 +27,7 @@ const MaxEmergency = 24 * time.Hour
 type Frozen struct {
 	// Message says it, and what to do in an emergency. It does not change by itself.
 	Message string
-	// Until is when that ends; zero if nobody knows.
+	// Until is when that ends; zero if unknown.
 	Until time.Time
 	// Begins is when it does, where it does not yet; zero if that is more than a day ahead.
 	Begins time.Time
@@ -267,8 +266,11 @@ func (p PoolPace) WindowWords(now time.Time) string {
 			parts = append(parts, fmt.Sprintf("%s to %s (up to %d at a time)", ClockTime(w.From, now), ClockTime(w.To, now), w.AtATime))
 		}
 	}
-	return fmt.Sprintf("NodePool/%s: %s in 30 days, %s in all: %s%s", p.Pool, english.Plural(len(p.Windows), "window", ""), hours(open), strings.Join(parts, "; "),
-		shortlist.More(" ", len(p.Windows)-listed))
+	words := fmt.Sprintf("NodePool/%s: %s in 30 days, %s in all: %s", p.Pool, english.Plural(len(p.Windows), "window", ""), hours(open), strings.Join(parts, "; "))
+	if more := len(p.Windows) - listed; more > 0 {
+		words += fmt.Sprintf(" and %d more", more)
+	}
+	return words
 }
 
 // hours writes a duration by the hour, or by the minute where it is under one.

@@ -137,7 +137,7 @@ func TestAPolicyInAPullRequest(t *testing.T) {
 	}{
 		"allows": {v1alpha1.PolicyDeny, "change.kind != 'NodePool' || change.spec.weight <= 60", "a success 2 objects change, no node is touched; no hold", "2 objects change"},
 		"denies": {v1alpha1.PolicyDeny, heavy, "a failure refused: policy light denies NodePool/general: too heavy", "policy light denies NodePool/general: too heavy"},
-		"holds":  {v1alpha1.PolicyHold, heavy, "a failure held: NodePool/general, 0 nodes", "held: NodePool/general: policy light: too heavy"},
+		"holds":  {v1alpha1.PolicyHold, heavy, "a failure held: NodePool/general (0 nodes)", "held: NodePool/general: policy light: too heavy"},
 		"wrong":  {v1alpha1.PolicyDeny, "change.kin != ''", "a failure refused: policy light: ", "undefined field"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -85,7 +85,7 @@ func (f *Follower) next() (one *pull, wait time.Duration) {
 		wait = min(wait, max(r.listAt.Sub(now), 0))
 		for _, p := range r.pulls {
 			if p.Number == 0 || p.waits || r.listedAt.IsZero() || r.failures > 0 {
-				continue // of a daemon before, or nobody knows whether it is open
+				continue // of an earlier daemon, or it is unknown whether it is open
 			}
 			at, fresh := p.due()
 			if at.After(now) {

@@ -79,7 +79,7 @@ func (w wire) send(ctx context.Context, r request, as credentials) (answer, erro
 	if err != nil {
 		return answer{}, unavailable(ctx, r.task, req.URL.Host, err, as)
 	}
-	defer func() { _ = res.Body.Close() }() // read as far as it is wanted
+	defer func() { _ = res.Body.Close() }() // the rest is not read
 	text, err := io.ReadAll(io.LimitReader(res.Body, cmp.Or(r.most, maxAnswer)))
 	if err != nil {
 		return answer{}, unavailable(ctx, r.task, req.URL.Host, err, as)

@@ -36,7 +36,7 @@ type Tools struct {
 	Confine *confine.Runner
 	// CABundle is the cluster's authorities, PEM in base64; empty if they are not known.
 	CABundle string
-	// Ask asks AWS, of the EKS cluster of a name in a region, what selectors come to; nil does not
+	// Ask asks AWS, of the EKS cluster of a name in a region, what selectors resolve to; nil does not
 	// ask. NotAsked says then what would.
 	Ask      func(ctx context.Context, cluster, region string, questions []plan.Question) map[render.Ref]plan.Answer
 	NotAsked string

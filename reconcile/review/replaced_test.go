@@ -103,8 +103,8 @@ func TestNodesThatAreReplaced(t *testing.T) {
 		"in minutes":  {wide, []string{"a"}, report.Success, "replaces 10 of 10 nodes in a (NodePoolDrifted), 5 rounds, ~12m at least; no hold", "| `a` | 10 of 10 | Replace | `NodePoolDrifted` | `5 rounds, ~12m at least` |", map[string]time.Duration{"a": 150 * time.Second}},
 		"the slowest": {wide, []string{"a", "b"}, report.Success, "replaces 20 of 20 nodes in 2 pools (NodePoolDrifted), 5 rounds, ~50s at least; no hold", "| `b` | 10 of 10 | Replace | `NodePoolDrifted` | `5 rounds, ~50s at least` |", map[string]time.Duration{"a": time.Second, "b": 10 * time.Second}},
 		"two pools":   {wide, []string{"a", "b"}, report.Success, "replaces 20 of 20 nodes in 2 pools (NodePoolDrifted), 5 rounds at least; no hold", "| `b` | 10 of 10 | Replace | `NodePoolDrifted` | `5 rounds at least` |", nil},
-		"held":        {narrow, []string{"a"}, report.Failure, "held: NodePool/a, 10 nodes", "| `a` | 10 of 10 | held: Replace | `NodePoolDrifted` | `5 rounds at least` |", nil},
-		"frozen":      {frozen, []string{"a"}, report.Success, "waits: NodePool/a, 10 nodes: no node is removed or replaced within a year (spec.guard.freeze: audit)", "| `a` | 10 of 10 | waits: Replace | `NodePoolDrifted` | `5 rounds at least` |", nil},
+		"held":        {narrow, []string{"a"}, report.Failure, "held: NodePool/a (10 nodes)", "| `a` | 10 of 10 | held: Replace | `NodePoolDrifted` | `5 rounds at least` |", nil},
+		"frozen":      {frozen, []string{"a"}, report.Success, "waits: NodePool/a (10 nodes): no node is removed or replaced within a year (spec.guard.freeze: audit)", "| `a` | 10 of 10 | waits: Replace | `NodePoolDrifted` | `5 rounds at least` |", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := replacingPools(t, c.allowed, c.pools...)

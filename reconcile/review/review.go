@@ -2,6 +2,7 @@ package review
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,7 +11,6 @@ import (
 	"github.com/dustin/go-humanize/english"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
@@ -46,7 +46,7 @@ type Input struct {
 	Now  time.Time
 }
 
-// Of says what a Preview comes to.
+// Of reviews a Preview.
 func Of(in Input) Review {
 	r := Review{State: report.Success, of: in}
 	if in.Plan == nil {
@@ -85,12 +85,18 @@ func (r *Review) stopped(err error) {
 		r.State, r.Line = report.Pending, report.Truncate("waits: "+strings.TrimPrefix(r.brief(err), "waiting for "))
 		return
 	}
-	r.fail("refused: " + strings.TrimPrefix(r.brief(err), "refused: "))
+	brief := strings.TrimPrefix(r.brief(err), "refused: ")
+	if r.fail("refused: " + brief); len(r.checks) == 1 && !strings.Contains(r.Line, "…") {
+		r.checks = nil // the line has all of it
+	}
 }
 
-// whole is all that an error says, in lines.
+// whole is all that an error says, in lines: of mistakes in files one for each, without the line that sums them up.
 func (r *Review) whole(err error) []string {
 	text := err.Error()
+	if mistakes := (render.Errors)(nil); errors.As(err, &mistakes) && len(mistakes) > 1 && mistakes.Error() == text {
+		_, text, _ = strings.Cut(text, "\n")
+	}
 	if !fault.Classify(err).OnlyGit() {
 		text = r.of.Hide.Hide(text)
 	}
@@ -118,13 +124,13 @@ func (r *Review) weigh() {
 			refused, first = append(refused, c.Ref.String()), cmp.Or(first, c.Err)
 			r.checks = append(r.checks, check("refused: ", c.Ref.String(), c.Message))
 		case c.Action == plan.Hold:
-			held = append(held, fmt.Sprintf("%s, %s", c.Ref, touched(c)))
+			held = append(held, fmt.Sprintf("%s (%s)", c.Ref, touched(c)))
 			r.checks = append(r.checks, check("held: ", c.Ref.String(), c.Message))
 		}
 	}
 	for i := range p.Removals {
 		if c := &p.Removals[i]; c.Held {
-			held = append(held, fmt.Sprintf("removal of %s, %s", c.Ref, nodes(c.Nodes)))
+			held = append(held, fmt.Sprintf("removal of %s (%s)", c.Ref, nodes(c.Nodes)))
 			r.checks = append(r.checks, check("held: removal of ", c.Ref.String(), c.Message))
 		}
 	}
@@ -135,7 +141,7 @@ func (r *Review) weigh() {
 	case r.of.VersionChanges != "":
 		r.fail("Karpenter " + r.of.VersionChanges + ": what its charts do is not known here")
 	case len(held) > 0 && !r.of.ApprovedInGit:
-		r.fail("held: " + held[0] + andMore(len(held)))
+		r.fail("held: " + held[0] + strings.TrimPrefix(andMore(len(held)), ";"))
 	case len(waits) > 0:
 		r.Line = report.Truncate("waits: " + waits[0] + andMore(len(waits)))
 	case len(held) > 0:
@@ -156,7 +162,7 @@ func (r *Review) waits() []string {
 	var found []string
 	wait := func(what string, touched int, message string) {
 		if r.checks = append(r.checks, check("waits: ", what, message)); touched > 0 {
-			what += ", " + nodes(touched)
+			what += " (" + nodes(touched) + ")"
 		}
 		why, _, _ := strings.Cut(message, "; ")
 		found = append(found, check("", what, why))
@@ -187,7 +193,12 @@ func check(what, name, message string) string {
 	return what + name + ": " + strings.TrimPrefix(strings.TrimPrefix(message, name), ": ")
 }
 
-func andMore(n int) string { return shortlist.More("; ", n-1) }
+func andMore(n int) string {
+	if n < 2 {
+		return ""
+	}
+	return fmt.Sprintf("; and %d more", n-1)
+}
 
 // touched is how many nodes a Change is on.
 func touched(c *plan.Change) string {

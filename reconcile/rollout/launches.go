@@ -36,7 +36,7 @@ type LaunchFailure struct {
 
 // Launches looks for pools that get no nodes.
 type Launches struct {
-	// Known are the launches that failed, as far as NodeClaims tell.
+	// Known are the launches that failed by their NodeClaims.
 	Known *cluster.Launches
 	// Events reads Karpenter's events past the cache.
 	Events client.Reader

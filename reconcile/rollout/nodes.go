@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
@@ -67,15 +66,9 @@ func Classes(set *render.Set, live map[render.Ref]*plan.Object) []*plan.Object {
 	return classes
 }
 
-// Instances reads instances from EC2.
-type Instances interface {
-	Instances(ctx context.Context, query cloud.Query) ([]cloud.Instance, error)
-}
-
-// EC2 reads instances from EC2, and whether they may be terminated.
+// EC2 is what is asked what instances run in.
 type EC2 interface {
-	Instances
-
+	Instances(ctx context.Context, query cloud.Query) ([]cloud.Instance, error)
 	// TerminationProtected reports whether an instance is protected from being terminated.
 	TerminationProtected(ctx context.Context, providerID string) (bool, error)
 }
@@ -114,7 +107,7 @@ func (r *Rollouts) inputs(ctx context.Context, outdated []plan.Outdated) []v1alp
 	return slices.DeleteFunc(found[:maxInputs], func(i v1alpha1.DriftInput) bool { return i.Pool == first.Pool && i.Reason == first.Reason })
 }
 
-// inputOf is what has outdated one node, as far as EC2 was asked.
+// inputOf is what has outdated one node, by what EC2 was queried for.
 func (r *Rollouts) inputOf(o plan.Outdated) v1alpha1.DriftInput {
 	known := &r.Memory.instances
 	running, answered := known.running[o.Claim.ProviderID]
@@ -266,7 +259,7 @@ func Drifted(k v1alpha1.KarpenterStatus, claims []cluster.Claim, pools []string,
 	return k, found
 }
 
-// drifts reports whether a NodeClaim has come to be drifted while it was watched.
+// drifts reports whether a NodeClaim has become drifted while it was watched.
 func drifts(w *v1alpha1.NodeDriftWatch, c cluster.Claim) bool {
 	within := w.Until == nil || !c.Since.After(w.Until.Time)
 	return c.Drifted != "" && within && !c.Since.Time.Before(w.Since.Time)
@@ -321,7 +314,10 @@ func Outcome(k v1alpha1.KarpenterStatus, claims []cluster.Claim) string {
 	}
 	words := fmt.Sprintf(", and of %d NodeClaims %d drifted or were deleted since the change began", w.Claims, w.TouchedClaims)
 	if len(w.Touched) > 0 {
-		words += ": " + strings.Join(w.Touched, ", ") + shortlist.More(" ", int(w.TouchedClaims)-len(w.Touched))
+		words += ": " + strings.Join(w.Touched, ", ")
+	}
+	if more := int(w.TouchedClaims) - len(w.Touched); more > 0 && len(w.Touched) > 0 {
+		words += fmt.Sprintf(" and %d more", more)
 	}
 	return words
 }

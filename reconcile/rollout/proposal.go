@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plumbline-dev/plumbline/confine"
-	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
@@ -302,7 +301,7 @@ func list[T any](b *strings.Builder, title string, of []T, write func(T) string)
 	fmt.Fprintf(b, "%s\n\n", title)
 	for i, one := range of {
 		if i == mostListed {
-			fmt.Fprintln(b, shortlist.More("- ", len(of)-i))
+			fmt.Fprintf(b, "- and %d more\n", len(of)-i)
 			break
 		}
 		fmt.Fprintf(b, "- %s\n", write(one))

@@ -30,7 +30,7 @@ type Commit struct {
 	Touched map[types.UID]bool
 }
 
-// CommitOf is what a Plan comes to, with what the guard holds of it: the definitions that are there
+// CommitOf is the result of a Plan, with what the guard holds of it: the definitions that are there
 // once it is in force, and the NodeClaims that it touches. The notes say of which nodes it cannot be
 // told.
 func CommitOf(made *plan.Plan, live plan.Live, definitions []map[string]any) (commit Commit, notes []string) {
@@ -99,7 +99,7 @@ func after(definitions []map[string]any, written map[render.Ref]*unstructured.Un
 	known := map[render.Ref]bool{}
 	for _, definition := range definitions {
 		object := unstructured.Unstructured{Object: definition}
-		ref := render.RefOf(&object)
+		ref := render.Ref{Kind: object.GetKind(), Name: object.GetName()}
 		known[ref] = true
 		switch desired := written[ref]; {
 		case gone[ref]:

@@ -96,7 +96,7 @@ type Cost struct {
 	PricesOf string `json:"pricesOf,omitempty"`
 	// Before is that of the nodes of pools today.
 	Before float64 `json:"before"`
-	// Lowest and Highest are what the same and the new ones come to.
+	// Lowest and Highest are the totals of the same ones and the new ones.
 	Lowest  float64 `json:"lowestAfter"`
 	Highest float64 `json:"highestAfter"`
 	// Unpriced is how many nodes are in neither sum, as there is no price for them.

@@ -12,7 +12,7 @@ type Artifact struct {
 	Revision string
 	// Updated is when Flux has made it.
 	Updated time.Time
-	// Before are artifacts that there were before, by their commits, and when Flux had made each, as far as that is known.
+	// Before are artifacts that there were before, by their commits, and when Flux had made each, if that is known.
 	Before map[string]time.Time
 	// Asked is when the API server was asked for it, before it answered: what changes after that is not in it.
 	Asked time.Time

@@ -302,7 +302,7 @@ func (g *Git) abandoned(before hold) []*slot {
 	return left
 }
 
-// answer is what the last fetch of a slot came to.
+// answer is the result of the last fetch of a slot.
 type answer struct {
 	// began is zero if there was none yet.
 	began time.Time
@@ -366,7 +366,7 @@ const (
 	mostKept = 96 << 20
 )
 
-// load is what a pack comes to, as its objects say.
+// load is the size of a pack, by its objects.
 type load struct {
 	objects int64
 	// content is the sum of all objects, and largest the largest of them, in bytes.

@@ -33,7 +33,7 @@ type history struct {
 	store *store
 	seen  map[plumbing.Hash]*visit
 	next  []*visit
-	// whole is false if the store lacks a commit that was come to.
+	// whole is false if a commit that was reached is not in the store.
 	whole bool
 	// met is true if a commit was reached from both.
 	met bool
@@ -125,7 +125,7 @@ func (h *history) age(v *visit) {
 	}
 }
 
-// popNewest takes the newest commit; of two of one second the one that was come to
+// popNewest takes the newest commit; of two of one second the one that was reached
 // first.
 func popNewest(rest *[]*visit) *visit {
 	newest := 0
@@ -351,7 +351,7 @@ func (o *ordering) open() bool {
 	return false
 }
 
-// come reaches a commit from a side, and from there what was come to before.
+// come reaches a commit from a side, and from there what was reached before.
 func (o *ordering) come(child *visit, at plumbing.Hash, from side) error {
 	if v, ok := o.seen[at]; ok {
 		o.mark(v, from)

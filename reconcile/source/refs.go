@@ -30,7 +30,7 @@ type target struct {
 	label string
 	// want is the object to ask for: the commit, or the tag that names it.
 	want plumbing.Hash
-	// commit is what want comes to.
+	// commit is what want resolves to.
 	commit plumbing.Hash
 	// tag is the name of a tag, without refs/tags/; empty if it is none.
 	tag string

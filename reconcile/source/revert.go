@@ -48,7 +48,7 @@ type Reverted struct {
 	// Files are those that are taken back, and Newer those of them that other commits have changed
 	// since Bad. Left are those that have been changed too, and are not within the Revert.
 	Files, Newer, Left []string
-	// Undone are the commits that have changed Files since From, the newest first, as far as they
+	// Undone are the commits that have changed Files since From, the newest first, if they
 	// are known. More reports that there may be others.
 	Undone []Undone
 	More   bool

@@ -255,7 +255,7 @@ func (s *Step) writeStatus(ctx context.Context) error {
 	return nil
 }
 
-// stored is the NodeSync as the API server has it, as far as this pass knows.
+// stored is the NodeSync as this reconcile has last seen it on the API server.
 func (s *Step) stored() *v1alpha1.NodeSync { return cmp.Or(s.Stored, s.Before) }
 
 func (s *Step) patch() client.Patch {

@@ -33,7 +33,7 @@ type Drift struct {
 	Ref render.Ref `redact:"-"`
 	// What says which fields, from what to what.
 	What string
-	// By are the field managers that own them, as far as they are known.
+	// By are the field managers that own them, if they are known.
 	By []string `redact:"-"`
 	// Corrected reports whether this pass has corrected it, and Reported that it is left, as
 	// spec.drift says.

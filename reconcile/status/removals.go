@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
@@ -67,7 +66,7 @@ func (s *Step) heldVerdict(removals []v1alpha1.Removal) Verdict {
 	var changed, what []string
 	changes, held := s.Held, slices.Clone(s.Held)
 	for _, r := range mostSevere(removals) {
-		held = append(held, Held{Ref: plan.RefOf(r), Message: r.Message})
+		held = append(held, Held{Ref: render.Ref{Kind: r.Kind, Name: r.Name}, Message: r.Message})
 	}
 	for _, c := range changes {
 		changed = append(changed, c.Ref.String())
@@ -142,7 +141,12 @@ func firstName(removals []v1alpha1.Removal) string {
 	return firstOf(names)
 }
 
-func firstOf(names []string) string { return shortlist.Join(names, 1, ", ") }
+func firstOf(names []string) string {
+	if len(names) == 1 {
+		return names[0]
+	}
+	return fmt.Sprintf("%s and %d more", names[0], len(names)-1)
+}
 
 // verb is what is done to all of them.
 func (s *Step) verb() string {
@@ -167,7 +171,10 @@ func (s *Step) describeRemovals() string {
 	for _, r := range removals {
 		parts = append(parts, plan.Moved(removalName(r), r.MovesTo)+": "+progressOf(r))
 	}
-	return s.verb() + shortlist.Items(parts, finding.MaxNamed, "; ")
+	if len(parts) > finding.MaxNamed {
+		parts = append(parts[:finding.MaxNamed], fmt.Sprintf("and %d more", len(removals)-finding.MaxNamed))
+	}
+	return s.verb() + strings.Join(parts, "; ")
 }
 
 // describeSuspended says which removals do not go on while the NodeSync is suspended.
@@ -188,7 +195,7 @@ func describePaused(removals []v1alpha1.Removal) string {
 	return "no removal goes on, NodeClaims that are deleted already end all the same: " + finding.Some(parts)
 }
 
-// withPaused adds to what has ended a pass which removals it has not come to.
+// withPaused adds, to the error that ended a reconcile, the removals that it has not reached.
 func (s *Step) withPaused(v Verdict) Verdict {
 	begun := filter(s.Sync.Status.Removals, func(r v1alpha1.Removal) bool {
 		return r.Phase != v1alpha1.RemovalHeld && r.Phase != v1alpha1.RemovalGone
@@ -222,7 +229,17 @@ func briefOfRemovals(removals []v1alpha1.Removal, commit string) fault.Brief {
 	for _, r := range open {
 		names = append(names, plan.Moved(removalName(r), r.MovesTo))
 	}
-	return fault.Brief{What: fmt.Sprintf("%s%s: %s", removing(open), firstOf(names), progressOf(open[0]))}
+	return fault.Brief{What: removing(open) + firstOf(names), Cause: briefProgress(open[0])}
+}
+
+// briefProgress is progressOf for a commit status. Of nodes that wait it has what the first one waits for, whose end names the
+// PodDisruptionBudget: a Cause keeps its end.
+func briefProgress(r v1alpha1.Removal) string {
+	if node, waits, found := strings.Cut(r.Message, ") waits for "); found && strings.HasPrefix(node, "node ") {
+		first, _, _ := strings.Cut(waits, "; ")
+		r.Message = "waits for " + first
+	}
+	return progressOf(r)
 }
 
 // progressOf says what a removal waits for, and what is still there of it.

@@ -156,7 +156,7 @@ func (s *Step) commitVerdict() (Verdict, extent) {
 	return Verdict{}, onlyDrift
 }
 
-// SaysNothingOfTheCommit reports whether the pass came to no end for a Git host that
+// SaysNothingOfTheCommit reports whether the reconcile did not complete for a Git host that
 // cannot be reached, or an API server that is busy or away. What was reported of the
 // commit stands: a failure would be a final word.
 func (s *Step) SaysNothingOfTheCommit() bool {

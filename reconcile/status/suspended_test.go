@@ -15,7 +15,7 @@ import (
 
 // TestSuspendedWithRemovals: nothing goes on, and what is open is reported.
 func TestSuspendedWithRemovals(t *testing.T) {
-	draining := v1alpha1.Removal{Kind: render.NodePool, Name: "old", Phase: v1alpha1.RemovalDraining, Message: "its NodeClaims drain and end", Remaining: 2}
+	draining := v1alpha1.Removal{Kind: render.NodePool, Name: "old", Phase: v1alpha1.RemovalDraining, Message: "its NodeClaims are drained and terminated", Remaining: 2}
 	const want = "suspended: no removal goes on, NodeClaims that are deleted already end all the same: NodePool/old (draining, 2 nodes left)"
 	for name, c := range map[string]struct {
 		before   func(*v1alpha1.NodeSync)

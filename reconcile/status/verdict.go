@@ -18,7 +18,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// State is what a pass comes to, in kstatus' sense.
+// State is the result of a reconcile, in kstatus' sense.
 type State int
 
 // The states, the gravest last.
@@ -29,7 +29,7 @@ const (
 	Stuck                 // a person has to do something
 )
 
-// Verdict is what a pass comes to, in the words that the condition, the event
+// Verdict is the result of a reconcile, in the words that the condition, the event
 // and the commit status share. No word in it changes while nothing changes.
 type Verdict struct {
 	Class           State

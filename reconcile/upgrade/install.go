@@ -50,11 +50,11 @@ func (s *Step) Run(ctx context.Context) (Installed, error) {
 	return s.out, err
 }
 
-// awaitLive has the definitions wait where Karpenter's kinds are served only since the pass has
-// read what lives of them: to a plan without that everything would be new.
+// awaitLive has the definitions wait for the next reconcile if Karpenter's kinds are served only since this one has observed the
+// cluster: in its plan every object would be new.
 func (s *Step) awaitLive() {
 	if s.out.CRDs.Ready && !s.Live.Served {
-		s.out.CRDs = cluster.Readiness{Message: "Karpenter's kinds were not served when this pass began: what lives of them is read next"}
+		s.out.CRDs = cluster.Readiness{Message: "Karpenter's CRDs are served now; reading the existing NodePools and EC2NodeClasses next"}
 		s.WakeBy(s.Now)
 	}
 }
@@ -89,8 +89,8 @@ func (s *Step) Controller(ctx context.Context) (rollout cluster.Readiness, alive
 	return rollout, s.out.Alive, err
 }
 
-// unseen is what a pass says of a Stage that it has not come to.
-var unseen = cluster.Readiness{Message: "not looked at yet: what comes before it is not done"}
+// unseen is reported of a Stage that a reconcile has not reached.
+var unseen = cluster.Readiness{Message: "not checked yet: an earlier stage is not done"}
 
 // see reads whether the CRDs are served and the controller is up, from the
 // cache.
@@ -364,7 +364,7 @@ func (s *Step) goesBack(identity string) error {
 	return fault.Held(fmt.Errorf("HEAD is older than what was applied, or may be (the branch was set back, or a mirror lags behind), and its charts differ: %s; push a newer commit", known))
 }
 
-// finishNewer takes the steps of a change that a newer revision has begun, as far as that goes
+// finishNewer takes the steps of a change that a newer revision has begun that are possible
 // without its charts: the controller comes up, or the release before it comes back. held is the
 // outcome.
 func (s *Step) finishNewer(held error) func(context.Context, Action, *Seen) (bool, error) {

@@ -12,7 +12,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/rollout"
 )
 
-// Next takes the charts as far as what is seen allows. It returns the status as
+// Next advances the charts as much as the observation allows. It returns the status as
 // it is to be written and what is to be done. timeout is how long a controller
 // may take to come up.
 func Next(k v1alpha1.KarpenterStatus, want Want, s Seen, now time.Time, timeout time.Duration) (v1alpha1.KarpenterStatus, Action) {

@@ -96,7 +96,7 @@ type Step struct {
 	Timeout, Retry time.Duration
 	// Insist reports whether a person has asked for this pass.
 	Insist bool
-	// Confirm returns why the charts may not be changed, as far as AWS can tell whose
+	// Confirm returns why the charts may not be changed, if AWS reports whose
 	// cluster this is.
 	Confirm func(context.Context) error
 	// Hide takes what came out of Secrets from a message.
@@ -112,7 +112,7 @@ const leastRollout = 30 * time.Second
 
 func (s *Step) rolloutTimeout() time.Duration { return max(s.Timeout, leastRollout) }
 
-// Installed is what a Step comes to.
+// Installed is the result of a Step.
 type Installed struct {
 	// CRDs and Controller say how far the first two Stages are.
 	CRDs, Controller cluster.Readiness
@@ -138,7 +138,7 @@ type Memory struct {
 	repairedAt             time.Time
 	// releasesAskedAt is when Helm was asked last whether its releases are there.
 	releasesAskedAt time.Time
-	// downSince is since when no controller has been seen at work, as far as its Deployment does not say.
+	// downSince is since when no controller has been seen at work, if its Deployment does not report it.
 	downSince time.Time
 	// fought is what of them is left as another client goes on changing it.
 	fought []survey.Drift
@@ -151,7 +151,7 @@ type Memory struct {
 // k is how far the charts are.
 func (s *Step) k() *v1alpha1.KarpenterStatus { return s.Sync.Status.Karpenter }
 
-// WhyNot says why the charts are not changed to what Git has, as far as that shows without a
+// WhyNot says why the charts are not changed to what Git has, by what is found without a
 // write: the gates, and of the rehearsal what the NodeSync does not allow, which is found without
 // having the API server try it. Nil if they are, or where there is nothing to change. It writes
 // only to Sync.

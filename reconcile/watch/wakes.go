@@ -30,7 +30,7 @@ type Wakes struct {
 	Cached client.Reader
 	// Namespace is the daemon's; NodeSyncs are served there only.
 	Namespace string
-	// Launches are the pools that get no nodes, as far as NodeClaims tell.
+	// Launches are the pools that get no nodes, by their NodeClaims.
 	Launches *cluster.Launches
 	// Ends hears of NodeClaims that end; nil hears nothing.
 	Ends      cluster.Ends

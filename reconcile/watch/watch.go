@@ -129,7 +129,7 @@ func (w *Watches) listenToDefinitions(ctx context.Context) (filled bool, err err
 	return w.Nodes.filled(ctx, w.definitions())
 }
 
-// Took notes when a pass began that has come to its end: while events do not cease the next one is the later the
+// Took notes when a reconcile began that is complete: while events do not cease the next one is the later the
 // longer it took.
 func (w *Watches) Took(request reconcile.Request, began time.Time) {
 	if w != nil && w.Pace != nil {

@@ -95,7 +95,7 @@ func New(o Options) http.Handler {
 	return inbound.New(o.Now, allRequests, requestsOfOne).Handler(from.of, mux)
 }
 
-// answer is what a request comes to.
+// answer is the result of a request.
 type answer struct {
 	status int
 	// Woken is how many NodeSyncs are fetched now.

@@ -48,9 +48,9 @@ func (s *scene) pushNodes(ctx context.Context) error {
 	return s.follow(ctx)
 }
 
-// runWorkloads has pods that find no room, so that Karpenter launches instances.
+// runWorkloads creates pods that no node can take, so that Karpenter launches instances.
 func (s *scene) runWorkloads(ctx context.Context) error {
-	s.begin("Pods that find no room: web has 2, jobs has 3 that would rather be on %s", removed)
+	s.begin("Pending pods: web has 2, jobs has 3 that prefer %s", removed)
 	if err := s.kubectl(ctx, []byte(workloads), "apply", "-f", "-"); err != nil {
 		return err
 	}
@@ -119,11 +119,11 @@ func (s *scene) removePool(ctx context.Context) error {
 	if left := s.instances(removed); len(left) > 0 {
 		return fmt.Errorf("plumbline is done, and EC2 still has %s of pool %s", strings.Join(left, ", "), removed)
 	}
-	s.done("EC2 has no instance of pool %s any more (it had %s)", removed, strings.Join(before, ", "))
+	s.done("EC2 reports no instance of pool %s (it had %s)", removed, strings.Join(before, ", "))
 	return s.untilPodsRun(ctx)
 }
 
-// instances are those of a pool that EC2 has not ended.
+// instances are those of a pool that EC2 has not terminated.
 func (s *scene) instances(pool string) []string {
 	var ids []string
 	for _, i := range s.sandbox.AWS.Instances() {
@@ -134,9 +134,9 @@ func (s *scene) instances(pool string) []string {
 	return ids
 }
 
-// showStatuses shows what stands on each commit.
+// showStatuses shows the statuses of each commit.
 func (s *scene) showStatuses(ctx context.Context) error {
-	s.begin("What stands on the commits, by the Git host: %s/commits/branch/main", s.repo.Page())
+	s.begin("Commit statuses at the Git host: %s/commits/branch/main", s.repo.Page())
 	for _, c := range s.commits {
 		statuses, err := s.endedStatuses(ctx, c.hash)
 		if err != nil {
@@ -202,12 +202,12 @@ func (s *scene) clear(ctx context.Context) error {
 func (s *scene) showLeft() error {
 	left := s.sandbox.AWS.Left(s.sandbox.Cluster)
 	if s.staying {
-		s.begin("Left in AWS, as Git says: %d instances with their interfaces and volumes, %d launch templates, %d instance profile",
+		s.begin("Running in AWS, as in Git: %d instances with their interfaces and volumes, %d launch templates, %d instance profile",
 			len(left.Instances), len(left.LaunchTemplates), len(left.InstanceProfiles))
 	} else {
 		s.begin("Left in AWS: %s", left)
 	}
-	s.say(fmt.Sprintf("The whole story took %.0f seconds.\n", time.Since(s.began).Seconds()))
+	s.say(fmt.Sprintf("The demo took %.0f seconds.\n", time.Since(s.began).Seconds()))
 	if !s.staying && !left.Empty() {
 		return fmt.Errorf("left in AWS, and nobody will take it away: %s", left)
 	}

@@ -3,7 +3,7 @@
 //
 // It starts an empty cluster, pushes examples/basic to a Git host, lets pods
 // make Karpenter launch instances, removes a NodePool by a commit, and shows
-// what EC2 says, what stands on the commits and what is left in AWS at the end.
+// what EC2 reports, the commit statuses, and what is left in AWS at the end.
 // Ctrl-C ends everything at any time. With KEEP=1 the sandbox stays up behind
 // one process, whose id is printed.
 package main

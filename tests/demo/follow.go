@@ -106,13 +106,13 @@ func (f follower) removals(sync *unstructured.Unstructured) {
 		if message != "" {
 			message = ": " + message
 		}
-		f.going("removal of %s is %s%s", who, phase, message)
+		f.going("removal of %s (%s)%s", who, phase, message)
 	}
 	for who, phase := range f.said {
 		gone := !slices.ContainsFunc(open, func(r map[string]any) bool { return text(r, "kind")+"/"+text(r, "name") == who })
 		if strings.Contains(who, "/") && gone && phase != "Gone" {
 			f.said[who] = "Gone"
-			f.done("removal of %s is Gone: drained, terminated in EC2, then forgotten", who)
+			f.done("%s is removed: its nodes were drained, and EC2 confirms that their instances are terminated", who)
 		}
 	}
 }

@@ -122,7 +122,7 @@ func (s *scene) askFirst(ctx context.Context) error {
 	if s.camera == nil {
 		return nil
 	}
-	s.begin("What there is, and what an edit of nodes/general.yaml would come to")
+	s.begin("The objects, and the plan of an edit of nodes/general.yaml")
 	if err := s.until(ctx, s.initialized); err != nil {
 		return err
 	}

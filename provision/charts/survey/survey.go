@@ -59,7 +59,7 @@ func (o Object) String() string {
 	return fmt.Sprintf("%s %s/%s", o.Kind, o.Namespace, o.Name)
 }
 
-// Listed is what a cluster has, as far as it was read.
+// Listed is what was read of a cluster.
 type Listed struct {
 	// Namespace of both releases.
 	Namespace string
@@ -426,7 +426,7 @@ func (e *OtherChartError) Error() string {
 }
 
 // NewerError reports that CRDs of no release are those of a newer version than Git's,
-// as far as is known: they would be downgraded.
+// by what is known: they would be downgraded.
 type NewerError struct {
 	Runs, Version string
 }

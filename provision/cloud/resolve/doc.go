@@ -1,4 +1,4 @@
-// Package resolve says what the selectors of an EC2NodeClass come to in AWS: AMIs, subnets,
+// Package resolve queries AWS for what the selectors of an EC2NodeClass resolve to: AMIs, subnets,
 // security groups and capacity reservations, as Karpenter would find them. A class, as Git has it
 // with the schema's defaults, goes in, IDs come out, or a typed error that says why they are
 // unavailable.

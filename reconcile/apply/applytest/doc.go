@@ -1,4 +1,4 @@
-// Package applytest is an API server in memory, as far as applying definitions
+// Package applytest is an API server in memory with what applying definitions
 // goes, for tests.
 //
 // In go the CRDs of the linked Karpenter modules. Out comes a Server that

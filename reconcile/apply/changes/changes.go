@@ -67,7 +67,7 @@ type Step struct {
 	applied apply.Result
 }
 
-// Result is what a Step comes to.
+// Result is the result of a Step.
 type Result struct {
 	Written []apply.Written
 	// Unwritten joins the errors of objects that could not be written; the rest of the

@@ -468,7 +468,7 @@ func (l *Ledger) bound(now time.Time) {
 		}
 		for i := range l.Lanes {
 			if lane := &l.Lanes[i]; lane.Context == l.Context {
-				lane.put(c.ID, Word{State: report.Failure, Description: "superseded before it came to an end"}, "", now)
+				lane.put(c.ID, Word{State: report.Failure, Description: "superseded before it was complete"}, "", now)
 			}
 		}
 		return true

@@ -30,7 +30,7 @@ type Update struct {
 	Inputs, From string
 	// Begun reports whether something of Head is applied.
 	Begun bool
-	// Before are the definitions that Head changes, as they were before it, as far as a pass has found them.
+	// Before are the definitions that Head changes, as they were before it, if a reconcile has found them.
 	Before []Definition
 	// Now is the digest of a definition as Head has it, empty if it has none; nil if that is not known.
 	Now func(definition string) string
@@ -307,7 +307,7 @@ func (l *Ledger) takeBack(s Update) {
 			}
 			if undone := c.undone(s.Now); back || undone != "" {
 				words := slices.DeleteFunc([]string{s.Came[c.ID], undone}, func(w string) bool { return w == "" })
-				c.Reverted = revertedBy(head.ID, cmp.Or(strings.Join(words, "; "), "it had not come to its end"))
+				c.Reverted = revertedBy(head.ID, cmp.Or(strings.Join(words, "; "), "it was not complete"))
 			}
 		}
 	}

@@ -331,7 +331,7 @@ func TestACommitWhoseRolloutIsTakenBack(t *testing.T) {
 	s.with(told("c", report.Pending, "waits: frozen", "3", "2", "c"))
 	s.posts("c pending waits: frozen")
 	s.with(told("d", report.Success, "applied", "1", "2", "d", "c"))
-	s.posts("d success applied", "c failure reverted by d: it had not come to its end", "b failure reverted by d: it had not come to its end")
+	s.posts("d success applied", "c failure reverted by d: it was not complete", "b failure reverted by d: it was not complete")
 
 	s = begun(t) // the revert waits, and something else comes: b was never taken back
 	s.with(told("c", report.Pending, "waits: frozen", "1", "2", "c"))
@@ -344,12 +344,12 @@ func TestACommitWhoseRolloutIsTakenBack(t *testing.T) {
 	s.with(told("c", report.Pending, "rolling out", "3", "1", "c"))
 	s.deliver()
 	s.with(told("d", report.Success, "applied", "2", "3", "d"))
-	s.posts("d success applied", "c failure reverted by d: it had not come to its end", "b success superseded by d: applied")
+	s.posts("d success applied", "c failure reverted by d: it was not complete", "b success superseded by d: applied")
 
 	s = begun(t) // the revert is reverted: what it was about is in force
 	s.with(revert)
 	s.with(told("d", report.Success, "applied", "2", "1", "d"))
-	s.posts("c failure reverted by d: it had not come to its end", "d success applied", "b success superseded by d: applied")
+	s.posts("c failure reverted by d: it was not complete", "d success applied", "b success superseded by d: applied")
 }
 
 // TestCommitsThatComeTogether are taken back together: only the newest of them was rendered.
@@ -381,7 +381,7 @@ func TestCommitsThatComeTogether(t *testing.T) {
 	s.with(told("b", report.Pending, "rolling out: 0 of 2", "2", "1", "b"))
 	s.deliver()
 	s.with(told("d", report.Success, "applied", "1", "2", "d", "c"))
-	s.posts("d success applied", "c success superseded by d: applied", "b failure reverted by d: it had not come to its end")
+	s.posts("d success applied", "c success superseded by d: applied", "b failure reverted by d: it was not complete")
 }
 
 // TestNothingIsTakenBack where the inputs are others, where they are the same, and where nobody knows them.

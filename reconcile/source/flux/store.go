@@ -132,7 +132,7 @@ func (s *Store) unpack(ctx context.Context, dir string, a source.Artifact) (byte
 	fetcher := fetch.New(fetch.WithMaxDownloadSize(int(s.options.MaxBytes)), fetch.WithFileName(packed))
 	if err := fetcher.FetchWithContext(ctx, a.URL, a.Digest, dir); err != nil {
 		if ctx.Err() != nil {
-			return 0, &source.ArtifactError{Of: a.Of, Problem: "has an artifact that did not come to its end within spec.timeout: see whether source-controller can be reached from here", Err: ctx.Err()}
+			return 0, &source.ArtifactError{Of: a.Of, Problem: "has an artifact that was not downloaded within spec.timeout: see whether source-controller can be reached from here", Err: ctx.Err()}
 		}
 		return 0, &source.ArtifactError{Of: a.Of, Problem: "has an artifact that cannot be fetched", Err: err}
 	}

@@ -17,7 +17,7 @@ var Deployed = release.State{
 	Controller: release.Release{Name: charts.ControllerChart, Status: release.Deployed, Revision: 1},
 }
 
-// Helm is a cluster's, as far as a test has set it.
+// Helm is a cluster's, as a test has set it.
 type Helm struct {
 	Known  release.State
 	Result release.Result

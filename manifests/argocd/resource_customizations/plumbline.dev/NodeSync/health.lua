@@ -1,4 +1,4 @@
-hs = {status = "Progressing", message = "not looked at yet"}
+hs = {status = "Progressing", message = "not reconciled yet"}
 if obj.status == nil or obj.status.conditions == nil or obj.status.observedGeneration ~= obj.metadata.generation then return hs end
 for _, c in ipairs(obj.status.conditions) do
   if c.type == "Ready" then
