@@ -117,11 +117,13 @@ func TestSubstituteTyped(t *testing.T) {
 		want       []any // weight, values, label, limit
 		errs       []string
 	}{
-		"JSON":           {`{W: "10", ZONES: '["eu-west-1a", "eu-west-1b"]'}`, []any{int64(10), []any{"eu-west-1a", "eu-west-1b"}, "10", "10"}, nil},
-		"YAML":           {`{W: "10", ZONES: "[eu-west-1a]"}`, []any{int64(10), []any{"eu-west-1a"}, "10", "10"}, nil},
-		"no number":      {`{W: ten, ZONES: "[eu-west-1a]"}`, nil, []string{`nodes.yaml:7: spec.weight has to be of type integer, and ${W} is "ten" under substitute in plumbline.yaml: correct it there`}},
-		"no list":        {`{W: "10", ZONES: eu-west-1a}`, nil, []string{`nodes.yaml:13: spec.template.spec.requirements[0].values has to be of type array, and ${ZONES} is "eu-west-1a"`}},
-		"two documents":  {`{W: "10\n---\n11\n", ZONES: "[eu-west-1a]"}`, nil, []string{`nodes.yaml:7: spec.weight has to be of type integer`}},
+		"JSON":      {`{W: "10", ZONES: '["eu-west-1a", "eu-west-1b"]'}`, []any{int64(10), []any{"eu-west-1a", "eu-west-1b"}, "10", "10"}, nil},
+		"YAML":      {`{W: "10", ZONES: "[eu-west-1a]"}`, []any{int64(10), []any{"eu-west-1a"}, "10", "10"}, nil},
+		"no number": {`{W: ten, ZONES: "[eu-west-1a]"}`, nil, []string{`nodes.yaml:7: spec.weight has to be of type integer, and ${W} is "ten" under substitute in plumbline.yaml: correct it there`, `nodes.yaml:8: NodePool/general: spec.limits.cpu: Invalid value: "ten"`}},
+		"no list":   {`{W: "10", ZONES: eu-west-1a}`, nil, []string{`nodes.yaml:13: spec.template.spec.requirements[0].values has to be of type array, and ${ZONES} is "eu-west-1a"`}},
+		"two documents": {`{W: "10\n---\n11\n", ZONES: "[eu-west-1a]"}`, nil, []string{
+			`nodes.yaml:5: NodePool/general: metadata.labels: Invalid value: "10\n---\n11\n"`, `nodes.yaml:7: spec.weight has to be of type integer`, `nodes.yaml:8: NodePool/general: spec.limits.cpu: Invalid value: "10\n---\n11\n"`,
+		}},
 		"unknown":        {`{W: "10"}`, nil, []string{`nodes.yaml:13: ${ZONES} is not known`}},
 		"more than fits": {`{W: "10", ZONES: "[` + strings.Repeat("a,", 10_001) + `]"}`, nil, []string{"nodes.yaml:1: it has more than 10000 values"}},
 	} {
@@ -179,7 +181,7 @@ func TestSubstituteRefuses(t *testing.T) {
 func TestAnUnknownVariableHidesNoOtherMistake(t *testing.T) {
 	text := strings.Replace(pool("general"), "requirements: []", "requirements: []\n      expireAfter: ${AGE}\n  weight: ${WEIGHT}\n  oops: 1", 1)
 	_, err := renderAll(t, folder(map[string]string{"plumbline.yaml": withTeam, "pool.yaml": text}), ".", embedded(t))
-	expectErrors(t, err, []string{"${AGE} is not known", "${WEIGHT} is not known", "NodePool/general: spec.oops: Forbidden: unknown field"})
+	expectErrors(t, err, []string{"pool.yaml:10: ${AGE} is not known", "pool.yaml:11: ${WEIGHT} is not known", "pool.yaml:12: NodePool/general: spec.oops: Forbidden: unknown field"})
 }
 
 // TestSubstituteIsWeighed: a value of a megabyte in a thousand places is no definition, in

@@ -300,8 +300,8 @@ func whatOf(c planjson.Change) string {
 
 // fieldWords describes how a field changes: of a list only the entries that are removed and added. Old and fresh paint each part.
 func fieldWords(from, to string, old, fresh func(string) string) string {
-	was, isList := listOf(from)
-	wanted, wantsList := listOf(to)
+	was, isList := entriesOf(from)
+	wanted, wantsList := entriesOf(to)
 	if isList && wantsList {
 		without := func(list, other []string) []string {
 			return slices.DeleteFunc(slices.Clone(list), func(one string) bool { return slices.Contains(other, one) })
@@ -320,8 +320,8 @@ func fieldWords(from, to string, old, fresh func(string) string) string {
 	return old(orNothing(from)) + " → " + fresh(orNothing(to))
 }
 
-// listOf are the entries of a list in JSON, each as it is written there; false for any other value.
-func listOf(value string) ([]string, bool) {
+// entriesOf are the entries of a list in JSON, each as it is written there; false for any other value.
+func entriesOf(value string) ([]string, bool) {
 	var raw []json.RawMessage
 	if !strings.HasPrefix(value, "[") || json.Unmarshal([]byte(value), &raw) != nil {
 		return nil, false
