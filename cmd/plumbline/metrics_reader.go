@@ -11,6 +11,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
 	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/client-go/rest"
@@ -27,6 +28,8 @@ type reviewer struct {
 }
 
 func newReviewer(config *rest.Config, httpClient *http.Client) (*reviewer, error) {
+	config = rest.CopyConfig(config)
+	config.ContentType = runtime.ContentTypeJSON
 	authentication, err := authenticationclient.NewForConfigAndClient(config, httpClient)
 	if err != nil {
 		return nil, fmt.Errorf("review who may read metrics: %w", err)

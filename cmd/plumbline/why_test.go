@@ -134,7 +134,7 @@ func TestWhyOfANodeThatRuns(t *testing.T) {
 
 func TestHistory(t *testing.T) {
 	s, kubeconfig := serve(t, verdicts()["in-sync"])
-	if got := plumbline(t, "history", "--kubeconfig", kubeconfig); got.code != exitDone || got.out != "" || !strings.Contains(got.err, "nothing is recorded yet") {
+	if got := plumbline(t, "history", "--kubeconfig", kubeconfig); got.code != exitDone || got.out != "" || !strings.Contains(got.err, "no terminated nodes are recorded yet") {
 		t.Errorf("none: code %d, %q, %q", got.code, got.out, got.err)
 	}
 	ends(s)
