@@ -176,7 +176,7 @@ func inOrder(t *testing.T, text string, words []string) {
 	}
 }
 
-// TestABriefNamesTheBudget: a commit status has 140 characters, and the PodDisruptionBudget stands at the end of a long message.
+// TestABriefNamesTheBudget: a commit status has 140 characters, and a long message names the PodDisruptionBudget at its end.
 func TestABriefNamesTheBudget(t *testing.T) {
 	removals := []v1alpha1.Removal{{
 		Kind: render.NodePool, Name: "batch", Phase: v1alpha1.RemovalDraining, Remaining: 2,
@@ -184,7 +184,7 @@ func TestABriefNamesTheBudget(t *testing.T) {
 			" (healthy: 2 of 2, 2 needed); node ip-10-0-0-8.eu-west-1.compute.internal (NodeClaim/batch-x2) waits for Karpenter to terminate it",
 	}}
 	text := briefOfRemovals(removals, "").String()
-	if !strings.HasPrefix(text, "removing NodePool/batch: waits for pod default/front-") || !strings.Contains(text, "PodDisruptionBudget default/front allows no disruption") || !strings.HasSuffix(text, "(2 nodes left)") {
+	if !strings.HasPrefix(text, "removing NodePool/batch: waits for PodDisruptionBudget default/front, which allows no disruption") || !strings.HasSuffix(text, "(2 nodes left)") {
 		t.Errorf("%d characters: %s", len([]rune(text)), text)
 	}
 }

@@ -232,11 +232,14 @@ func briefOfRemovals(removals []v1alpha1.Removal, commit string) fault.Brief {
 	return fault.Brief{What: removing(open) + firstOf(names), Cause: briefProgress(open[0])}
 }
 
-// briefProgress is progressOf for a commit status. Of nodes that wait it has what the first one waits for, whose end names the
-// PodDisruptionBudget: a Cause keeps its end.
+// briefProgress is progressOf for a commit status. Of nodes that wait it has what the first one waits for, and of a pod whose
+// PodDisruptionBudget keeps it only the budget.
 func briefProgress(r v1alpha1.Removal) string {
 	if node, waits, found := strings.Cut(r.Message, ") waits for "); found && strings.HasPrefix(node, "node ") {
 		first, _, _ := strings.Cut(waits, "; ")
+		if _, budget, found := strings.Cut(first, ", of which PodDisruptionBudget "); found {
+			first = "PodDisruptionBudget " + strings.Replace(budget, " allows", ", which allows", 1)
+		}
 		r.Message = "waits for " + first
 	}
 	return progressOf(r)
