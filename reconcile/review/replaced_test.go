@@ -146,7 +146,7 @@ func TestNodesThatKarpenterMayConsolidate(t *testing.T) {
 	}{
 		"one pool":  {&many, []string{"a"}, report.Success, "lets Karpenter consolidate up to 10 of 10 nodes of a; no hold", "| `a` | up to 10 of 10 | Consolidate | `empty or underused` |"},
 		"two pools": {&many, []string{"a", "b"}, report.Success, "lets Karpenter consolidate up to 20 nodes of 2 pools; no hold", "| `b` | up to 10 of 10 | Consolidate | `empty or underused` |"},
-		"held":      {&few, []string{"a"}, report.Failure, "held: NodePool/a, up to 10 nodes", "| `a` | up to 10 of 10 | held: Consolidate | `empty or underused` |"},
+		"held":      {&few, []string{"a"}, report.Failure, "held: NodePool/a (up to 10 nodes)", "| `a` | up to 10 of 10 | held: Consolidate | `empty or underused` |"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := Of(Input{Preview: previewOf(t, v1alpha1.Guard{MaxDisruptedNodes: c.limit}, never, c.pools...), Now: time.Now()})
