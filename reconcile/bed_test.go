@@ -26,7 +26,6 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/notify"
 	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
-	"github.com/plumbline-dev/plumbline/reconcile/settings"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade/installtest"
 )
 
@@ -87,7 +86,7 @@ func newBed(t *testing.T, sync *v1alpha1.NodeSync, objects ...client.Object) *be
 			}
 			return b.cloud, nil
 		}},
-		Settings: settings.Daemon{Namespace: namespace, Now: b.clock.now, StillLeader: func(context.Context) error { return nil }},
+		Settings: Settings{Namespace: namespace, Now: b.clock.now, StillLeader: func(context.Context) error { return nil }},
 	}
 	b.uses(c)
 	return b

@@ -4,7 +4,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/settings"
 )
 
 // mode is what a reconcile of a NodeSync is to do. It is decided once, before anything is read.
@@ -33,7 +32,7 @@ const (
 
 // modeOf decides what a reconcile is to do. filled reports whether the watch caches have everything, and unheard is why watches
 // could not begin.
-func modeOf(sync *v1alpha1.NodeSync, daemon settings.Daemon, filled bool, unheard error) mode {
+func modeOf(sync *v1alpha1.NodeSync, daemon Settings, filled bool, unheard error) mode {
 	deleted := !sync.DeletionTimestamp.IsZero()
 	switch {
 	case !filled && unheard == nil:

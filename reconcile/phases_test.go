@@ -8,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/settings"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -18,7 +17,7 @@ func TestModeOf(t *testing.T) {
 	suspends := func(n *v1alpha1.NodeSync) { n.Spec.Suspend = true }
 	for name, c := range map[string]struct {
 		change    []func(*v1alpha1.NodeSync)
-		daemon    settings.Daemon
+		daemon    Settings
 		unfilled  bool
 		unwatched error
 		want      mode
@@ -26,11 +25,11 @@ func TestModeOf(t *testing.T) {
 		"normal":                            {want: normal},
 		"caches fill":                       {unfilled: true, change: []func(*v1alpha1.NodeSync){deleted}, want: filling},
 		"no watch, and caches do not fill":  {unfilled: true, unwatched: errors.New("forbidden"), want: unwatched},
-		"another command's":                 {daemon: settings.Daemon{Concludes: "another"}, want: answering},
+		"another command's":                 {daemon: Settings{Concludes: "another"}, want: answering},
 		"in another namespace":              {change: []func(*v1alpha1.NodeSync){func(n *v1alpha1.NodeSync) { n.Namespace = "default" }, deleted}, want: elsewhere},
 		"deleted":                           {change: []func(*v1alpha1.NodeSync){deleted}, want: ending},
 		"deleted and suspended":             {change: []func(*v1alpha1.NodeSync){deleted, suspends}, want: ending},
-		"deleted, and its charts come back": {change: []func(*v1alpha1.NodeSync){deleted}, daemon: settings.Daemon{Concludes: "11", Installs: func() bool { return true }}, want: normal},
+		"deleted, and its charts come back": {change: []func(*v1alpha1.NodeSync){deleted}, daemon: Settings{Concludes: "11", Installs: func() bool { return true }}, want: normal},
 		"new":                               {change: []func(*v1alpha1.NodeSync){func(n *v1alpha1.NodeSync) { n.Finalizers = nil }, suspends}, want: adopting},
 		"suspended":                         {change: []func(*v1alpha1.NodeSync){suspends, func(n *v1alpha1.NodeSync) { n.Spec.Drain = true }}, want: suspended},
 		"drained":                           {change: []func(*v1alpha1.NodeSync){func(n *v1alpha1.NodeSync) { n.Spec.Drain = true }}, want: draining},

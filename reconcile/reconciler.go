@@ -28,7 +28,6 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/evaluate"
 	"github.com/plumbline-dev/plumbline/reconcile/fetch"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
-	"github.com/plumbline-dev/plumbline/reconcile/settings"
 	"github.com/plumbline-dev/plumbline/reconcile/simulate"
 	"github.com/plumbline-dev/plumbline/reconcile/status"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
@@ -68,7 +67,7 @@ type Reconciler struct {
 	Clouds  account.Clouds
 	Landing *simulate.Simulator
 
-	Settings settings.Daemon
+	Settings Settings
 	// Meter measures what passes do; nil measures nothing.
 	Meter *status.Meter
 	// Points are where a test may kill the daemon; none in a release.

@@ -48,7 +48,6 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
 	"github.com/plumbline-dev/plumbline/reconcile/review"
-	"github.com/plumbline-dev/plumbline/reconcile/settings"
 	"github.com/plumbline-dev/plumbline/reconcile/simulate"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/reconcile/source/flux"
@@ -307,7 +306,7 @@ func newReconciler(mgr ctrl.Manager, config *rest.Config, leading func(context.C
 			return cloud.New(ctx, cloud.Options{Region: region, UserAgent: config.UserAgent})
 		}},
 		Meter: meter,
-		Settings: settings.Daemon{
+		Settings: reconcile.Settings{
 			Namespace:            o.namespace,
 			Own:                  o.host(),
 			KarpenterNamespaces:  o.karpenterNamespaces,

@@ -179,7 +179,9 @@ func (p *Plan) addVanished(sync *v1alpha1.NodeSync, c Cluster) error {
 }
 
 // hasPool reports whether the plan knows a NodePool, of any owner.
-func (p *Plan) hasPool(name string) bool { return p.Known.Pools[name] || p.deletes(render.NodePool, name) }
+func (p *Plan) hasPool(name string) bool {
+	return p.Known.Pools[name] || p.deletes(render.NodePool, name)
+}
 
 // keepProfiles notes the instance profiles of NodeClaims that stay, as Karpenter does before it deletes one
 // (karpenter-provider-aws pkg/controllers/nodeclass/garbagecollection): an EC2NodeClass has only its newest. Releases
@@ -267,7 +269,9 @@ func (p *Plan) ClassInUse(sync *v1alpha1.NodeSync, pools []unstructured.Unstruct
 
 // NeedsHosts reports whether it matters where Karpenter's controller and the daemon run. A teardown that an earlier run has
 // begun goes on, and the daemon holds a NodePool that runs them.
-func (p *Plan) NeedsHosts(sync *v1alpha1.NodeSync) bool { return len(p.claims) > 0 && !p.DownTo.Begun(sync) }
+func (p *Plan) NeedsHosts(sync *v1alpha1.NodeSync) bool {
+	return len(p.claims) > 0 && !p.DownTo.Begun(sync)
+}
 
 // Hosted returns an error if one of the pods runs on a node that would be drained: once it is evicted, nothing drains the rest.
 func (p *Plan) Hosted(running []plan.Host) error {

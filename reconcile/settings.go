@@ -1,5 +1,4 @@
-// Package settings is what the daemon was started with, the same for all NodeSyncs.
-package settings
+package reconcile
 
 import (
 	"context"
@@ -13,8 +12,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
-// Daemon are the settings of one daemon.
-type Daemon struct {
+// Settings are what the daemon was started with, the same for all NodeSyncs.
+type Settings struct {
 	// Namespace is the daemon's; NodeSyncs and their Secrets live there.
 	Namespace string
 	// Own is the daemon's own pod, and the node that it runs on; zero outside a cluster.
@@ -36,10 +35,10 @@ type Daemon struct {
 	// PageURL is where users find the page of the daemon, which commit statuses then link to;
 	// empty if there is none.
 	PageURL string
-	// Concludes, where it is set, is the only NodeSync that passes are made over, and only once it
+	// Concludes, where it is set, is the only NodeSync that is reconciled, and only once it
 	// is being deleted, or drained: a command stands in for a daemon that does not run.
 	Concludes types.UID
-	// Installs says, with Concludes, that passes over it only bring back Karpenter's charts until it does not, as its end needs the
+	// Installs says, with Concludes, that reconciling it only brings back Karpenter's charts until it does not, as its end needs the
 	// controller: whether it is suspended, being deleted, or neither. Nil never does.
 	Installs func() bool
 	// Now tells the time.
@@ -49,13 +48,13 @@ type Daemon struct {
 }
 
 // CABundle is the CertificateAuthority as Karpenter has it in its hash of an EC2NodeClass.
-func (d Daemon) CABundle() string { return plan.CABundle(d.CertificateAuthority) }
+func (s Settings) CABundle() string { return plan.CABundle(s.CertificateAuthority) }
 
-// Takes reports whether passes are made over a NodeSync. Of the others it is only asked what they have in Git.
-func (d Daemon) Takes(sync *v1alpha1.NodeSync) bool {
+// Takes reports whether a NodeSync is reconciled. The others are only asked what they have in Git.
+func (s Settings) Takes(sync *v1alpha1.NodeSync) bool {
 	ends := !sync.DeletionTimestamp.IsZero() || sync.Spec.Drain
-	return d.Concludes == "" || d.Concludes == sync.UID && (ends || d.Installing())
+	return s.Concludes == "" || s.Concludes == sync.UID && (ends || s.Installing())
 }
 
-// Installing reports whether passes only bring back Karpenter's charts.
-func (d Daemon) Installing() bool { return d.Installs != nil && d.Installs() }
+// Installing reports whether reconciles only bring back Karpenter's charts.
+func (s Settings) Installing() bool { return s.Installs != nil && s.Installs() }
