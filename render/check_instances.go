@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/plumbline-dev/plumbline/internal/shortlist"
 )
 
 // The labels that Karpenter makes of the name of an instance type (computeRequirements in
@@ -126,10 +128,7 @@ func others(requirements []map[string]any, labels map[string]string) []string {
 // someNames names the first few, and counts the rest.
 func someNames(names []string) string {
 	const few = 5
-	if len(names) <= few {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:few], ", "), len(names)-few)
+	return shortlist.Join(names, few, ", ")
 }
 
 // instanceTypes are those that the EC2 API of the linked SDK lists (InstanceType in

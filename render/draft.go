@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 
+	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/render/document"
 	"github.com/plumbline-dev/plumbline/render/kustomize"
 	"github.com/plumbline-dev/plumbline/render/legacy"
@@ -396,7 +397,7 @@ func (m *maker) object(ctx context.Context, d draft) (Object, Errors) {
 		errs = append(errs, Error{File: d.origin.File, Line: d.lineOf(p.path), Message: p.message})
 	}
 	if more := len(problems) - mostListed; more > 0 {
-		errs = append(errs, Error{File: d.origin.File, Line: errs[mostListed-1].Line, Message: fmt.Sprintf("and %d more mistakes in this object", more)})
+		errs = append(errs, Error{File: d.origin.File, Line: errs[mostListed-1].Line, Message: shortlist.More("", more) + " mistakes in this object"})
 	}
 	return made, errs
 }

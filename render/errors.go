@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/redact"
 )
 
@@ -50,7 +51,7 @@ func (e Errors) Error() string {
 	all := e.Distinct()
 	head, rest := short(all[0].Error()), ""
 	if len(e) > 1 {
-		rest = fmt.Sprintf(" (and %d more)", len(e)-1)
+		rest = shortlist.More(" (", len(e)-1) + ")"
 	}
 	if len(e) == 1 && head == all[0].Error() {
 		return head
@@ -60,9 +61,8 @@ func (e Errors) Error() string {
 	for _, one := range all[:min(len(all), mostListed)] {
 		text.WriteString("\n" + one.Error())
 	}
-	if more := len(all) - mostListed; more > 0 {
-		fmt.Fprintf(&text, "\n… and %d more", more)
-	}
+	text.WriteString(shortlist.More("
+… ", len(all)-mostListed))
 	return text.String()
 }
 

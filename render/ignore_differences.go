@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/redact"
 	"github.com/plumbline-dev/plumbline/render/legacy"
 )
@@ -210,9 +211,5 @@ func (r *remarks) sentence() string {
 		return ""
 	}
 	all := slices.Sorted(slices.Values(r.ignored))
-	named := strings.Join(all[:min(len(all), mostWarned)], ", ")
-	if more := len(all) - mostWarned; more > 0 {
-		named += fmt.Sprintf(" and %d more", more)
-	}
-	return "left to other tools by ignoreKinds: " + named
+	return "left to other tools by ignoreKinds: " + shortlist.Join(all, mostWarned, ", ")
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/plumbline-dev/plumbline/confine"
+	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/internal/workers"
 )
 
@@ -274,7 +275,7 @@ func warningsOn(files remarks, objects []Object) []string {
 	}
 	warnings := all[:min(len(all), mostWarned)]
 	if more := len(all) - len(warnings); more > 0 {
-		warnings = append(warnings, fmt.Sprintf("and %d more warnings like these", more))
+		warnings = append(warnings, shortlist.More("", more)+" warnings like these")
 	}
 	if ignored := files.sentence(); ignored != "" {
 		warnings = append(slices.Clone(warnings), ignored)

@@ -18,6 +18,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/plan/planjson"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
@@ -164,8 +165,8 @@ func (r planReport) printFields(out io.Writer, paint painter) {
 			green := func(words string) string { return paint(redact.Visible(words), text.FgGreen) }
 			fmt.Fprintf(out, "  %s: %s\n", redact.Visible(field.Path), fieldWords(field.From, field.To, red, green))
 		}
-		if more := len(c.Fields) - mostFields; more > 0 {
-			fmt.Fprintf(out, "  and %d more (-o json has all)\n", more)
+		if more := shortlist.More("  ", len(c.Fields)-mostFields); more != "" {
+			fmt.Fprintf(out, "%s (-o json has all)\n", more)
 		}
 	}
 }
@@ -291,11 +292,7 @@ func whatOf(c planjson.Change) string {
 	}
 	first := c.Fields[0]
 	plain := func(words string) string { return words }
-	text := first.Path + ": " + fieldWords(first.From, first.To, plain, plain)
-	if more := len(c.Fields) - 1; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
+	return first.Path + ": " + fieldWords(first.From, first.To, plain, plain) + shortlist.More(" ", len(c.Fields)-1)
 }
 
 // fieldWords describes how a field changes: of a list only the entries that are removed and added. Old and fresh paint each part.

@@ -3,10 +3,10 @@ package main
 import (
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/redact"
 	"github.com/plumbline-dev/plumbline/render"
@@ -86,9 +86,5 @@ func untracked(root, name string) []string {
 	for i := range names {
 		names[i] = redact.VisibleName(names[i])
 	}
-	more := ""
-	if n := len(names) - mostNamed; n > 0 {
-		names, more = names[:mostNamed], fmt.Sprintf(" and %d more", n)
-	}
-	return []string{"the daemon sees only files that Git tracks, and not " + strings.Join(names, ", ") + more}
+	return []string{"the daemon sees only files that Git tracks, and not " + shortlist.Join(names, mostNamed, ", ")}
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/summary"
@@ -238,8 +239,8 @@ func (r statusReport) printRemovals(out io.Writer) {
 		t.AppendRow([]any{plan.Moved(removal.Kind+"/"+removal.Name, removal.MovesTo), summary.PhaseWord(removal), removal.Remaining, summary.Age(removal.RecordedAt, r.now()), summary.WaitsFor(removal, r.RemovalGrace, r.now())})
 	}
 	t.Render()
-	if more := len(r.Removals) - rows; more > 0 {
-		fmt.Fprintf(out, "and %d more (--all)\n", more)
+	if more := shortlist.More("", len(r.Removals)-rows); more != "" {
+		fmt.Fprintf(out, "%s (--all)\n", more)
 	}
 }
 

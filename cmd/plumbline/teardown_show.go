@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/provision/leftover"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/removal/teardown"
@@ -177,8 +178,8 @@ func bars(all teardown.Departures) (rows []string) {
 		}
 		rows = append(rows, strings.TrimRight(row, " "))
 	}
-	if hidden > 0 {
-		rows = append(rows, fmt.Sprintf("and %d more", hidden))
+	if more := shortlist.More("", hidden); more != "" {
+		rows = append(rows, more)
 	}
 	return rows
 }

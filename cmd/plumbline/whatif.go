@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/provision/cloud/offers"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -211,8 +212,8 @@ func bulleted[T any](heading string, of []T, say func(T) string) []string {
 	for _, one := range of[:min(len(of), mostPods)] {
 		lines = append(lines, "  "+say(one))
 	}
-	if more := len(of) - mostPods; more > 0 {
-		lines = append(lines, fmt.Sprintf("  and %d more (-o json has all)", more))
+	if more := shortlist.More("  ", len(of)-mostPods); more != "" {
+		lines = append(lines, more+" (-o json has all)")
 	}
 	return lines
 }

@@ -10,10 +10,7 @@ import (
 // Join joins the first words, at most so many, and counts the rest after them: "a, b and 3 more".
 func Join(words []string, most int, separator string) string {
 	named := strings.Join(words[:min(most, len(words))], separator)
-	if more := More(len(words) - most); more != "" {
-		return named + " " + more
-	}
-	return named
+	return named + More(" ", len(words)-most)
 }
 
 // Items is Join with the count as an item of its own: "a; b; and 3 more".
@@ -26,13 +23,13 @@ func Cut(words []string, most int) []string {
 	if len(words) <= most {
 		return words
 	}
-	return append(slices.Clone(words[:most]), More(len(words)-most))
+	return append(slices.Clone(words[:most]), More("", len(words)-most))
 }
 
-// More is the count of what is not named: "and 3 more". It is empty if everything is named.
-func More(count int) string {
+// More is the count of what is not named, after something that separates it: "and 3 more". It is empty if everything is named.
+func More(before string, count int) string {
 	if count <= 0 {
 		return ""
 	}
-	return fmt.Sprintf("and %d more", count)
+	return fmt.Sprintf("%sand %d more", before, count)
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
+
+	"github.com/plumbline-dev/plumbline/internal/shortlist"
 )
 
 // PublicRepository is where Karpenter is released, and the one that charts come from
@@ -109,14 +111,10 @@ const most = 5
 // Error names each of them, with the line of the NodeSync that would allow it.
 func (e *RefusedError) Error() string {
 	var words []string
-	for _, refusal := range e.Refusals[:min(most, len(e.Refusals))] {
+	for _, refusal := range e.Refusals {
 		words = append(words, refusal.String())
 	}
-	text := "refused, this may not come from Git: " + strings.Join(words, "; ")
-	if more := len(e.Refusals) - most; more > 0 {
-		text += fmt.Sprintf("; and %d more", more)
-	}
-	return text
+	return "refused, this may not come from Git: " + shortlist.Items(words, most, "; ")
 }
 
 // OnlyGit reports whether what is refused is what Git asks for, in Git's words.

@@ -17,6 +17,7 @@ import (
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/errcode"
 
+	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/redact"
 )
 
@@ -333,12 +334,7 @@ func schemaProblem(err error) string {
 	if len(names) == 0 {
 		return "the values do not fit the chart's values.schema.json"
 	}
-	more := ""
-	if len(names) > most {
-		more = fmt.Sprintf(" and %d more", len(names)-most)
-		names = names[:most]
-	}
-	return strings.Join(names, ", ") + more + " do not fit the chart's values.schema.json"
+	return shortlist.Join(names, most, ", ") + " do not fit the chart's values.schema.json"
 }
 
 // classify turns an error of a registry or a Helm repository into one of ours.

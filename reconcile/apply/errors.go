@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -97,10 +98,7 @@ func (e *MutatedError) Changes() string {
 	for _, f := range e.Fields[:min(mostFields, len(e.Fields))] {
 		parts = append(parts, fmt.Sprintf("%s is %q in Git and comes back as %q", f.Path, f.To, f.From))
 	}
-	if more := len(e.Fields) - mostFields; more > 0 {
-		parts = append(parts, fmt.Sprintf("and %d more fields", more))
-	}
-	return strings.Join(parts, ", ")
+	return strings.Join(parts, ", ") + moreFields(", ", e.Fields)
 }
 
 // FoughtError reports that edits of an object were reverted again and again, by which its nodes
@@ -129,11 +127,15 @@ func (e *FoughtError) Changes() string {
 	if len(e.Editors) > 0 {
 		by = strings.Join(e.Editors, ", ")
 	}
-	text := strings.Join(paths, ", ")
-	if more := len(e.Fields) - mostFields; more > 0 {
-		text += fmt.Sprintf(" and %d more fields", more)
+	return strings.Join(paths, ", ") + moreFields(" ", e.Fields) + " changed by " + by
+}
+
+// moreFields counts the fields that are not named.
+func moreFields[T any](before string, fields []T) string {
+	if more := shortlist.More(before, len(fields)-mostFields); more != "" {
+		return more + " fields"
 	}
-	return text + " changed by " + by
+	return ""
 }
 
 // StaleError reports that the object has changed, or gone, since it was planned.

@@ -8,6 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/provision/allowance"
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/charts/release"
@@ -143,9 +144,7 @@ func briefOfSeveral(errs []error) Brief {
 			n++
 		}
 	}
-	if n > 1 {
-		b.Where = strings.TrimPrefix(fmt.Sprintf("%s, and %d more", b.Where, n-1), ", ")
-	}
+	b.Where = strings.TrimPrefix(b.Where+shortlist.More(", ", n-1), ", ")
 	return b
 }
 
@@ -273,9 +272,7 @@ func inFile(e render.Error, more int) Brief {
 	if cause, fails := strings.CutPrefix(e.Message, kustomizeFails); fails {
 		b.What, b.Cause = "kustomize cannot build it", cause
 	}
-	if more > 0 {
-		b.Where += fmt.Sprintf(", and %d more", more)
-	}
+	b.Where += shortlist.More(", ", more)
 	return b
 }
 
@@ -447,10 +444,7 @@ func ofRefusals(refusals []allowance.Refusal) Brief {
 	if len(refusals) == 0 {
 		return Brief{What: "refused"}
 	}
-	first, more := refusals[0], ""
-	if len(refusals) > 1 {
-		more = fmt.Sprintf(" (and %d more)", len(refusals)-1)
-	}
+	first, more := refusals[0], inBrackets(len(refusals)-1)
 	if first.Field == "" {
 		return Brief{What: first.What + " " + first.Why + more}
 	}
@@ -459,11 +453,16 @@ func ofRefusals(refusals []allowance.Refusal) Brief {
 
 // firstOf is the first of several, and how many more there are.
 func firstOf(all []string) string {
-	switch len(all) {
-	case 0:
+	if len(all) == 0 {
 		return ""
-	case 1:
-		return all[0]
 	}
-	return fmt.Sprintf("%s (and %d more)", all[0], len(all)-1)
+	return all[0] + inBrackets(len(all)-1)
+}
+
+// inBrackets is how many more there are, after the first.
+func inBrackets(more int) string {
+	if more <= 0 {
+		return ""
+	}
+	return shortlist.More(" (", more) + ")"
 }

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
+	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/provision/allowance"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
@@ -150,14 +151,11 @@ func Several(errs []error) error {
 
 // Error has the words of the first few, and says how many there are beside.
 func (m manyErrors) Error() string {
-	words := make([]string, 0, told+1)
-	for _, err := range m[:min(told, len(m))] {
+	words := make([]string, 0, len(m))
+	for _, err := range m {
 		words = append(words, err.Error())
 	}
-	if more := len(m) - told; more > 0 {
-		words = append(words, fmt.Sprintf("and %d more", more))
-	}
-	return strings.Join(words, "; ")
+	return shortlist.Items(words, told, "; ")
 }
 
 // Unwrap returns all of them.

@@ -3,6 +3,8 @@ package finding
 import (
 	"fmt"
 	"strings"
+
+	"github.com/plumbline-dev/plumbline/internal/shortlist"
 )
 
 // MaxNamed is how many objects one message names.
@@ -21,12 +23,7 @@ func SomeOf[T fmt.Stringer](values []T) string {
 }
 
 // Few is Some for words that are separated by something other than a comma.
-func Few(words []string, separator string) string {
-	if len(words) <= MaxNamed {
-		return strings.Join(words, separator)
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(words[:MaxNamed], separator), len(words)-MaxNamed)
-}
+func Few(words []string, separator string) string { return shortlist.Join(words, MaxNamed, separator) }
 
 // First names the first three, without the number of the rest.
 func First(names []string) string {

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -138,12 +139,7 @@ func hostsController(c Candidate, w weighing) (reason, message string, hold bool
 const named = 5
 
 // someOf names the first few, and counts the rest.
-func someOf(names []string) string {
-	if len(names) <= named {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:named], ", "), len(names)-named)
-}
+func someOf(names []string) string { return shortlist.Join(names, named, ", ") }
 
 // lastPool holds every NodePool while Git has none left that may grow.
 func lastPool(c Candidate, w weighing) (reason, message string, hold bool) {

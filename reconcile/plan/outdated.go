@@ -15,6 +15,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/scheduling"
 
+	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -482,11 +483,8 @@ func (m Match) resolved(ref render.Ref, list string) string {
 // idList are IDs in an order that does not change, the first of them.
 func idList(ids []string) string {
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
-	switch more := len(ids) - maxInputs; {
-	case len(ids) == 0:
+	if len(ids) == 0 {
 		return "none"
-	case more > 0:
-		return fmt.Sprintf("%s and %d more", strings.Join(ids[:maxInputs], ", "), more)
 	}
-	return strings.Join(ids, ", ")
+	return shortlist.Join(ids, maxInputs, ", ")
 }

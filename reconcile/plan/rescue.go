@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -312,10 +313,7 @@ func (u InUse) wayOut() string {
 // Brief is the Message for a commit status.
 func (u InUse) Brief() string {
 	pools := slices.Concat(u.Ours, u.Others)
-	users := render.Ref{Kind: render.NodePool, Name: pools[0]}.String()
-	if more := len(pools) - 1; more > 0 {
-		users += fmt.Sprintf(" and %d more", more)
-	}
+	users := render.Ref{Kind: render.NodePool, Name: pools[0]}.String() + shortlist.More(" ", len(pools)-1)
 	return fmt.Sprintf("%s is being deleted and in use by %s: add a class under another name and point nodeClassRef at it", u.Class, users)
 }
 

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan/calendar"
 )
@@ -266,11 +267,8 @@ func (p PoolPace) WindowWords(now time.Time) string {
 			parts = append(parts, fmt.Sprintf("%s to %s (up to %d at a time)", ClockTime(w.From, now), ClockTime(w.To, now), w.AtATime))
 		}
 	}
-	words := fmt.Sprintf("NodePool/%s: %s in 30 days, %s in all: %s", p.Pool, english.Plural(len(p.Windows), "window", ""), hours(open), strings.Join(parts, "; "))
-	if more := len(p.Windows) - listed; more > 0 {
-		words += fmt.Sprintf(" and %d more", more)
-	}
-	return words
+	return fmt.Sprintf("NodePool/%s: %s in 30 days, %s in all: %s%s", p.Pool, english.Plural(len(p.Windows), "window", ""), hours(open), strings.Join(parts, "; "),
+		shortlist.More(" ", len(p.Windows)-listed))
 }
 
 // hours writes a duration by the hour, or by the minute where it is under one.

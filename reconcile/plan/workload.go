@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/internal/shortlist"
 )
 
 // Named is how many pods and workloads are named of those that there are.
@@ -252,11 +254,8 @@ func (i Impact) Blocks() string {
 
 // some names the first few, and counts the others.
 func some(names []string, count int) string {
-	words := strings.Join(names[:min(len(names), Named)], ", ")
-	if more := count - min(len(names), Named); more > 0 {
-		words += fmt.Sprintf(" and %d more", more)
-	}
-	return words
+	names = names[:min(len(names), Named)]
+	return strings.Join(names, ", ") + shortlist.More(" ", count-len(names))
 }
 
 func (p Pods) words() string { return some(p.Names, p.Count) }

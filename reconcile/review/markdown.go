@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/redact"
@@ -75,7 +76,7 @@ func (r Review) Markdown(t Title, m report.Markup) string {
 	r.writeWhatIf(&out, t)
 	for i, check := range r.checks {
 		if i == mostRows {
-			fmt.Fprintf(&out, "- and %d more\n", len(r.checks)-i)
+			fmt.Fprintln(&out, shortlist.More("- ", len(r.checks)-i))
 			break
 		}
 		fmt.Fprintf(&out, "- %s\n", code(check))
@@ -112,7 +113,7 @@ func (r Review) writePools(out *strings.Builder) {
 	out.WriteString("| pool | nodes | effect | reason | lower bound of the time |\n|---|---|---|---|---|\n")
 	for i, p := range r.pools {
 		if i == mostRows {
-			fmt.Fprintf(out, "| and %d more | | | | |\n", len(r.pools)-i)
+			fmt.Fprintln(out, shortlist.More("| ", len(r.pools)-i)+" | | | | |")
 			break
 		}
 		fmt.Fprintf(out, "| %s | %s | %s | %s | %s |\n", cell(p.Name), p.Nodes, p.Effect, cell(p.Reason), cell(p.AtLeast))

@@ -11,6 +11,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
@@ -193,12 +194,7 @@ func check(what, name, message string) string {
 	return what + name + ": " + strings.TrimPrefix(strings.TrimPrefix(message, name), ": ")
 }
 
-func andMore(n int) string {
-	if n < 2 {
-		return ""
-	}
-	return fmt.Sprintf("; and %d more", n-1)
-}
+func andMore(n int) string { return shortlist.More("; ", n-1) }
 
 // touched is how many nodes a Change is on.
 func touched(c *plan.Change) string {

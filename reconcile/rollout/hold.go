@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/internal/trust"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
@@ -181,7 +182,7 @@ func ofAlertmanager(body []byte) (words string, err error) {
 	slices.Sort(names)
 	names = slices.Compact(names)
 	if len(names) > 3 {
-		return fmt.Sprintf("alerts %s and %d more are active", strings.Join(names[:3], ", "), len(names)-3), nil
+		return fmt.Sprintf("alerts %s are active", shortlist.Join(names, 3, ", ")), nil
 	}
 	return fmt.Sprintf("%s active: %s", map[bool]string{true: "alert", false: "alerts"}[len(names) == 1], strings.Join(names, ", ")), nil
 }

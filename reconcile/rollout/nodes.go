@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
@@ -314,10 +315,7 @@ func Outcome(k v1alpha1.KarpenterStatus, claims []cluster.Claim) string {
 	}
 	words := fmt.Sprintf(", and of %d NodeClaims %d drifted or were deleted since the change began", w.Claims, w.TouchedClaims)
 	if len(w.Touched) > 0 {
-		words += ": " + strings.Join(w.Touched, ", ")
-	}
-	if more := int(w.TouchedClaims) - len(w.Touched); more > 0 && len(w.Touched) > 0 {
-		words += fmt.Sprintf(" and %d more", more)
+		words += ": " + strings.Join(w.Touched, ", ") + shortlist.More(" ", int(w.TouchedClaims)-len(w.Touched))
 	}
 	return words
 }

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plumbline-dev/plumbline/confine"
+	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
@@ -301,7 +302,7 @@ func list[T any](b *strings.Builder, title string, of []T, write func(T) string)
 	fmt.Fprintf(b, "%s\n\n", title)
 	for i, one := range of {
 		if i == mostListed {
-			fmt.Fprintf(b, "- and %d more\n", len(of)-i)
+			fmt.Fprintln(b, shortlist.More("- ", len(of)-i))
 			break
 		}
 		fmt.Fprintf(b, "- %s\n", write(one))

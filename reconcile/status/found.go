@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/approval"
@@ -419,9 +420,6 @@ func (s *Step) rescuedBrief() fault.Brief {
 		return fault.Brief{}
 	}
 	r := s.Set.Rescues[0]
-	users := r.Pools[0].String()
-	if more := len(r.Pools) - 1; more > 0 {
-		users += fmt.Sprintf(" and %d more", more)
-	}
+	users := r.Pools[0].String() + shortlist.More(" ", len(r.Pools)-1)
 	return fault.Brief{What: fmt.Sprintf("applied; %s was deleted: have Git name %s for %s", r.Class, r.By.Name, users)}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
@@ -141,12 +142,7 @@ func firstName(removals []v1alpha1.Removal) string {
 	return firstOf(names)
 }
 
-func firstOf(names []string) string {
-	if len(names) == 1 {
-		return names[0]
-	}
-	return fmt.Sprintf("%s and %d more", names[0], len(names)-1)
-}
+func firstOf(names []string) string { return shortlist.Join(names, 1, ", ") }
 
 // verb is what is done to all of them.
 func (s *Step) verb() string {
@@ -171,10 +167,7 @@ func (s *Step) describeRemovals() string {
 	for _, r := range removals {
 		parts = append(parts, plan.Moved(removalName(r), r.MovesTo)+": "+progressOf(r))
 	}
-	if len(parts) > finding.MaxNamed {
-		parts = append(parts[:finding.MaxNamed], fmt.Sprintf("and %d more", len(removals)-finding.MaxNamed))
-	}
-	return s.verb() + strings.Join(parts, "; ")
+	return s.verb() + shortlist.Items(parts, finding.MaxNamed, "; ")
 }
 
 // describeSuspended says which removals do not go on while the NodeSync is suspended.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
@@ -143,5 +144,5 @@ func OtherPools(pools []Pool) string {
 			unready++
 		}
 	}
-	return fmt.Sprintf("and %d more: %d not Ready, %s, %d draining", len(pools), unready, english.Plural(nodes, "node", ""), draining)
+	return fmt.Sprintf("%s: %d not Ready, %s, %d draining", shortlist.More("", len(pools)), unready, english.Plural(nodes, "node", ""), draining)
 }

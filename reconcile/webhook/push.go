@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
@@ -102,10 +103,7 @@ func (p push) name() string {
 // moved are the references in words.
 func (p push) moved() string {
 	const most = 3
-	if n := len(p.refs); n > most {
-		return fmt.Sprintf("%s and %d more", strings.Join(p.refs[:most], ", "), n-most)
-	}
-	return strings.Join(p.refs, ", ")
+	return shortlist.Join(p.refs, most, ", ")
 }
 
 // names reports whether a URL is one of the repository's.

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
+
+	"github.com/plumbline-dev/plumbline/internal/shortlist"
 )
 
 // Drift is what was changed of an object that a chart made.
@@ -37,10 +39,7 @@ func (d Drift) String() string {
 	if d.Deleted {
 		return d.Object + " was deleted by an unknown client"
 	}
-	fields := strings.Join(d.Fields[:min(maxFields, len(d.Fields))], ", ")
-	if more := len(d.Fields) - maxFields; more > 0 {
-		fields += fmt.Sprintf(" and %d more", more)
-	}
+	fields := shortlist.Join(d.Fields, maxFields, ", ")
 	if d.Editor == "" {
 		return fmt.Sprintf("%s: %s was changed by an unknown client", d.Object, fields)
 	}

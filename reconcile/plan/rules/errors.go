@@ -1,6 +1,10 @@
 package rules
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/plumbline-dev/plumbline/internal/shortlist"
+)
 
 // InvalidError is a policy that cannot be asked. Nothing is done by a Plan that it could deny.
 type InvalidError struct {
@@ -42,14 +46,10 @@ func (e *DeniedError) Error() string {
 
 // What names the policy and what it denies.
 func (e *DeniedError) What() string {
-	more := ""
-	if e.More > 0 {
-		more = fmt.Sprintf(" and %d more", e.More)
-	}
 	if e.Object == "" {
 		return fmt.Sprintf("policy %s denies the commit", e.Policy)
 	}
-	return fmt.Sprintf("policy %s denies %s%s", e.Policy, e.Object, more)
+	return fmt.Sprintf("policy %s denies %s%s", e.Policy, e.Object, shortlist.More(" ", e.More))
 }
 
 func of(object string) string {

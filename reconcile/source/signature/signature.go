@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/ProtonMail/go-crypto/openpgp"
+
+	"github.com/plumbline-dev/plumbline/internal/shortlist"
 )
 
 // kind of a signature.
@@ -131,10 +133,7 @@ func shortHash(hash string) string { return hash[:min(12, len(hash))] }
 // some names at most five of several.
 func some(names []string) string {
 	const most = 5
-	if len(names) <= most {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	return shortlist.Join(names, most, ", ")
 }
 
 // Commit is a commit to be verified.
