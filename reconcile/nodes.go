@@ -181,7 +181,7 @@ func (r *reconciliation) brake(ctx context.Context, d done, inForce bool) (done,
 		Writer: r.Nodes.Client, Secrets: r.Uncached, StillLeader: r.Settings.StillLeader, Grants: r.Settings.Grants, Launches: r.Nodes.Launches, Gate: r.chartStep(*ev).On, Holds: &r.memory.holds,
 		Sync: r.sync, Set: ev.Desired.Set, Live: ev.Live, Changes: ev.Plan.Changes,
 		Rollout: d.Nodes.Rollout, Outdated: look.Outdated, Unknown: look.Unknown, Frozen: ev.Plan.Frozen, InForce: inForce, Now: r.now,
-		EC2: func(ctx context.Context, region string) (rollout.BrakeEC2, error) { return r.cloud()(ctx, region) },
+		EC2: func(ctx context.Context, region string) (rollout.Instances, error) { return r.cloud()(ctx, region) },
 	}
 	pools := stop.Run(ctx)
 	d.Join(look.Findings)
@@ -208,7 +208,7 @@ func leavingPools(removals []v1alpha1.Removal, live map[render.Ref]*plan.Object)
 	var found []*plan.Object
 	for i := range removals {
 		r := &removals[i]
-		pool := live[render.Ref{Kind: r.Kind, Name: r.Name}]
+		pool := live[plan.RefOf(*r)]
 		if r.Kind == render.NodePool && pool != nil && pool.GetUID() == r.UID && !r.Begun() && r.Reason != removal.ReasonNodeClaimsLeaving {
 			found = append(found, pool)
 		}

@@ -237,7 +237,7 @@ func (v *Values) last(object *unstructured.Unstructured) map[string]any {
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if last := v.named.of[refOf(object)].Value(); last != nil {
+	if last := v.named.of[RefOf(object)].Value(); last != nil {
 		return last.Object
 	}
 	return nil
@@ -253,14 +253,15 @@ func (v *Values) see(object *unstructured.Unstructured) {
 	if v.named.of == nil {
 		v.named.of = map[Ref]weak.Pointer[unstructured.Unstructured]{}
 	}
-	v.named.of[refOf(object)] = weak.Make(object)
+	v.named.of[RefOf(object)] = weak.Make(object)
 	if len(v.named.of) > max(2*v.named.kept, leastNamed) {
 		maps.DeleteFunc(v.named.of, func(_ Ref, of weak.Pointer[unstructured.Unstructured]) bool { return of.Value() == nil })
 		v.named.kept = len(v.named.of)
 	}
 }
 
-func refOf(object *unstructured.Unstructured) Ref {
+// RefOf is the name of an object in a Set.
+func RefOf(object *unstructured.Unstructured) Ref {
 	return Ref{Kind: object.GetKind(), Name: object.GetName()}
 }
 

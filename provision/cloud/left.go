@@ -399,37 +399,47 @@ const profilesPage = 1000
 func (c *Client) profilesLeft(ctx context.Context, q Query, found map[string]Resource) (elsewhere []string, err error) {
 	path := c.profilePath(q.Cluster)
 	legacy := regexp.MustCompile("^" + regexp.QuoteMeta(q.Cluster) + `_\d+$`)
-	pages := iam.NewListInstanceProfilesPaginator(c.iam, &iam.ListInstanceProfilesInput{MaxItems: aws.Int32(profilesPage)})
+	all, err := c.listProfiles(ctx, &iam.ListInstanceProfilesInput{})
+	if err != nil {
+		return nil, err
+	}
+	for _, profile := range all {
+		if strings.HasPrefix(profile.Name, path) {
+			found[profile.ID] = profile
+			continue
+		}
+		if region := regionOf(profile.Name, q.Cluster); region != "" {
+			elsewhere = append(elsewhere, region)
+		}
+		if strings.HasPrefix(profile.Name, "/karpenter/") || !legacy.MatchString(profile.ID) {
+			continue
+		}
+		whole, err := c.profile(ctx, profile.ID)
+		if err != nil {
+			return nil, err
+		}
+		profile.Tags = profileTags(whole)
+		if ofRegion(profile.Tags, q.Cluster, c.region) {
+			found[profile.ID] = profile
+		}
+	}
+	return distinct(elsewhere), nil
+}
+
+// listProfiles lists instance profiles, page by page: their names (ID) and paths (Name).
+func (c *Client) listProfiles(ctx context.Context, in *iam.ListInstanceProfilesInput) (found []Resource, err error) {
+	in.MaxItems = aws.Int32(profilesPage)
+	pages := iam.NewListInstanceProfilesPaginator(c.iam, in)
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
 			return nil, c.named("iam:ListInstanceProfiles", err)
 		}
-		for i := range page.InstanceProfiles {
-			p := &page.InstanceProfiles[i]
-			name := aws.ToString(p.InstanceProfileName)
-			profile := Resource{Kind: KindInstanceProfile, ID: name, Name: aws.ToString(p.Path)}
-			if strings.HasPrefix(profile.Name, path) {
-				found[name] = profile
-				continue
-			}
-			if region := regionOf(profile.Name, q.Cluster); region != "" {
-				elsewhere = append(elsewhere, region)
-			}
-			if strings.HasPrefix(profile.Name, "/karpenter/") || !legacy.MatchString(name) {
-				continue
-			}
-			whole, err := c.profile(ctx, name)
-			if err != nil {
-				return nil, err
-			}
-			profile.Tags = profileTags(whole)
-			if ofRegion(profile.Tags, q.Cluster, c.region) {
-				found[name] = profile
-			}
+		for _, p := range page.InstanceProfiles {
+			found = append(found, Resource{Kind: KindInstanceProfile, ID: aws.ToString(p.InstanceProfileName), Name: aws.ToString(p.Path)})
 		}
 	}
-	return distinct(elsewhere), nil
+	return found, nil
 }
 
 // profilePath is where Karpenter has the instance profiles of a cluster; below it are folders by the UID of their EC2NodeClass.
@@ -439,18 +449,11 @@ func (c *Client) profilePath(cluster string) string {
 
 // profilesBelow are those of the cluster by their path, without those of older releases.
 func (c *Client) profilesBelow(ctx context.Context, q Query, found map[string]Resource) error {
-	pages := iam.NewListInstanceProfilesPaginator(c.iam, &iam.ListInstanceProfilesInput{PathPrefix: aws.String(c.profilePath(q.Cluster)), MaxItems: aws.Int32(profilesPage)})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return c.named("iam:ListInstanceProfiles", err)
-		}
-		for i := range page.InstanceProfiles {
-			name := aws.ToString(page.InstanceProfiles[i].InstanceProfileName)
-			found[name] = Resource{Kind: KindInstanceProfile, ID: name, Name: aws.ToString(page.InstanceProfiles[i].Path)}
-		}
+	below, err := c.listProfiles(ctx, &iam.ListInstanceProfilesInput{PathPrefix: aws.String(c.profilePath(q.Cluster))})
+	for _, profile := range below {
+		found[profile.ID] = profile
 	}
-	return nil
+	return err
 }
 
 // regionOf is the region in the path of a cluster's instance profile; empty if it is not this cluster's.

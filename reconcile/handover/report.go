@@ -101,7 +101,7 @@ func (q Query) Look(appliers []Applier, definitions []unstructured.Unstructured)
 
 // object is one that is handed over; ok is false for any other.
 func (q Query) object(appliers []Applier, live *unstructured.Unstructured) (o Handed, ok bool, err error) {
-	ref := render.Ref{Kind: live.GetKind(), Name: live.GetName()}
+	ref := render.RefOf(live)
 	named := slices.Contains(q.Refs, ref)
 	if len(q.Refs) > 0 && !named {
 		return o, false, nil

@@ -249,11 +249,11 @@ func (m *maker) endsForOlder(change *Change) (reason, message string, ends bool)
 	case change.Nodes == 0 || change.intended() != Update && change.intended() != Adopt || change.Effect != EffectDrain && change.Effect != EffectConsolidate && !replaces:
 		return "", "", false
 	case m.policy.SetBack:
-		return v1alpha1.ReasonOlderRevision, fmt.Sprintf("HEAD is older than what was applied (the branch was set back, or a mirror lags behind), and %s would end with %s: push a newer commit", english.Plural(change.Nodes, "node", ""), change.Ref), true
+		return v1alpha1.ReasonOlderRevision, fmt.Sprintf(headOlder+"%s would end with %s: push a newer commit", english.Plural(change.Nodes, "node", ""), change.Ref), true
 	case change.Drift:
 		return "", "", false
 	case m.policy.HistoryUnknown && (!replaces || m.policy.Unasked):
-		return v1alpha1.ReasonHistoryUnknown, fmt.Sprintf("HEAD may be older than what was applied, as the Git host does not serve the history in between, and %s would end with %s: push a newer commit", english.Plural(change.Nodes, "node", ""), change.Ref), true
+		return v1alpha1.ReasonHistoryUnknown, fmt.Sprintf(headMayBeOlder+"%s would end with %s: push a newer commit", english.Plural(change.Nodes, "node", ""), change.Ref), true
 	}
 	return "", "", false
 }
@@ -286,7 +286,7 @@ func (m *maker) ending() map[types.UID]bool {
 	}
 	for _, r := range m.live.Removals {
 		if r.Kind == render.NodePool && m.begun(r) && !m.back(r) && !m.passedOn(r) {
-			for _, c := range m.claims()[refOf(r)] {
+			for _, c := range m.claims()[RefOf(r)] {
 				found[c.UID] = true
 			}
 		}

@@ -73,6 +73,12 @@ func statusLost(c Candidate, w weighing) (reason, message string, hold bool) {
 		c.Ref, w.policy.howToRelease(c.UID)), true
 }
 
+// What messages say first about a HEAD that is, or may be, older than what was applied.
+const (
+	headOlder      = "HEAD is older than what was applied (the branch was set back, or a mirror lags behind), and "
+	headMayBeOlder = "HEAD may be older than what was applied, as the Git host does not serve the history in between, and "
+)
+
 // olderRevision holds what an older commit does not contain: no commit has removed it, it was added
 // since. It is held until a newer commit, or a person, removes it. A commit that may be older counts as older.
 func olderRevision(c Candidate, w weighing) (reason, message string, hold bool) {
@@ -82,11 +88,11 @@ func olderRevision(c Candidate, w weighing) (reason, message string, hold bool) 
 		return "", "", false
 	case still, w.policy.SetBack:
 		return v1alpha1.ReasonOlderRevision, fmt.Sprintf(
-			"HEAD is older than what was applied (the branch was set back, or a mirror lags behind), and lacks %s: push a newer commit, or %s",
+			headOlder+"lacks %s: push a newer commit, or %s",
 			c.Ref, w.policy.howToRelease(c.UID)), true
 	case w.policy.HistoryUnknown:
 		return v1alpha1.ReasonHistoryUnknown, fmt.Sprintf(
-			"HEAD may be older than what was applied, as the Git host does not serve the history in between, and lacks %s: put it back into Git, or %s",
+			headMayBeOlder+"lacks %s: put it back into Git, or %s",
 			c.Ref, w.policy.howToRelease(c.UID)), true
 	}
 	return "", "", false

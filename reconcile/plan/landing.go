@@ -46,7 +46,7 @@ func (p *Plan) Leaving(live Live) []render.Ref {
 	for _, r := range live.Removals {
 		returned := slices.ContainsFunc(p.Returned, func(b v1alpha1.Removal) bool { return b.UID == r.UID })
 		if r.Kind == render.NodePool && r.Begun() && !returned {
-			found[refOf(r)] = true
+			found[RefOf(r)] = true
 		}
 	}
 	for _, ref := range live.LeavingElsewhere {
@@ -214,7 +214,7 @@ func LeavingElsewhere(all []v1alpha1.NodeSync, sync *v1alpha1.NodeSync) []render
 		before := goesBefore(other, sync)
 		for _, r := range other.Status.Removals {
 			if r.Kind == render.NodePool && (r.Begun() || before && r.Phase == v1alpha1.RemovalPacing) {
-				found = append(found, refOf(r))
+				found = append(found, RefOf(r))
 			}
 		}
 	}

@@ -135,7 +135,7 @@ func (l Labels) Map() map[string]string {
 
 // recorded reports whether the NodeSync has applied this very object.
 func (l Live) recorded(object *unstructured.Unstructured) bool {
-	uid, known := l.Recorded[render.Ref{Kind: object.GetKind(), Name: object.GetName()}]
+	uid, known := l.Recorded[render.RefOf(object)]
 	return known && uid == object.GetUID()
 }
 
@@ -176,7 +176,8 @@ func (l Live) removal(uid types.UID) (v1alpha1.Removal, bool) {
 	return v1alpha1.Removal{}, false
 }
 
-func refOf(r v1alpha1.Removal) render.Ref { return render.Ref{Kind: r.Kind, Name: r.Name} }
+// RefOf is the entry of a removal.
+func RefOf(r v1alpha1.Removal) render.Ref { return render.Ref{Kind: r.Kind, Name: r.Name} }
 
 // Write is an object that a pass has written.
 type Write struct {

@@ -479,11 +479,11 @@ func (m *maker) keptByOther(ref render.Ref, uid types.UID, record v1alpha1.Remov
 // passedOn reports whether a recorded removal is of an object that is another
 // NodeSync's by now, or becomes that.
 func (m *maker) passedOn(r v1alpha1.Removal) bool {
-	object := m.live.object(refOf(r))
+	object := m.live.object(RefOf(r))
 	if object == nil || object.GetUID() != r.UID || terminating(object) {
 		return false
 	}
-	if _, wanted := m.wantedBy(refOf(r)); wanted && m.kept[r.UID] {
+	if _, wanted := m.wantedBy(RefOf(r)); wanted && m.kept[r.UID] {
 		return true
 	}
 	owner, _ := m.ownership(object)

@@ -138,7 +138,7 @@ func (m *maker) wantedBy(ref render.Ref) (OtherSync, bool) {
 // GoesTo returns the NodeSync that an object goes to: its label is on it, as
 // plumbline's apply has written that, or its Git has the object's entry.
 func GoesTo(object *unstructured.Unstructured, others []OtherSync) (to Owner, ok bool) {
-	ref := render.Ref{Kind: object.GetKind(), Name: object.GetName()}
+	ref := render.RefOf(object)
 	for _, other := range others {
 		if other.Entries[ref] { // also where that may be of yesterday: it costs nothing to wait
 			return other.Owner, true

@@ -451,7 +451,7 @@ func (m *maker) returned() []v1alpha1.Removal {
 
 // noNodes reports whether a removal is of a definition that stays, as only nodes go.
 func (m *maker) noNodes(r v1alpha1.Removal) bool {
-	object := m.live.object(refOf(r))
+	object := m.live.object(RefOf(r))
 	return m.policy.Keeps && r.Kind != render.NodePool && object != nil && object.GetUID() == r.UID && !terminating(object)
 }
 

@@ -147,7 +147,7 @@ func (m *maker) leftUnbegun(object *Object) bool {
 // forgotten reports whether a removal that has not begun is of an object that is not ours by its
 // label, and that is not recorded as ours either: a person has had it forgotten, to keep it.
 func (m *maker) forgotten(r v1alpha1.Removal) bool {
-	object := m.live.object(refOf(r))
+	object := m.live.object(RefOf(r))
 	return object != nil && object.GetUID() == r.UID && !m.begun(r) &&
 		m.live.Recorded != nil && !m.live.recorded(object.Unstructured) && !m.owns(object)
 }
@@ -216,11 +216,11 @@ func (m *maker) emptying(ref render.Ref) bool {
 
 // back reports whether Git has an entry again that is not past saving.
 func (m *maker) back(r v1alpha1.Removal) bool {
-	if m.changes[refOf(r)].Reason == ReasonRecreated {
+	if m.changes[RefOf(r)].Reason == ReasonRecreated {
 		return false
 	}
-	object := m.live.object(refOf(r))
-	return m.inSet[refOf(r)] && object != nil && object.GetUID() == r.UID && !terminating(object)
+	object := m.live.object(RefOf(r))
+	return m.inSet[RefOf(r)] && object != nil && object.GetUID() == r.UID && !terminating(object)
 }
 
 // poolsInSet reports whether Git has a NodePool left that may grow.

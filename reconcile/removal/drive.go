@@ -300,7 +300,7 @@ func (s *Step) reportDriven(result DriveResult) {
 
 // nameOf names what was removed; an object that was recreated under its name is another.
 func (s *Step) nameOf(r v1alpha1.Removal) string {
-	ref := refOf(r)
+	ref := plan.RefOf(r)
 	if live := s.Live.Objects[ref]; live != nil && live.GetUID() != r.UID {
 		return "the former " + ref.String()
 	}

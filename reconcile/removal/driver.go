@@ -16,6 +16,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/rollout"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -46,11 +47,7 @@ type Home struct {
 }
 
 // EC2 is asked about instances.
-type EC2 interface {
-	Instances(ctx context.Context, query cloud.Query) ([]cloud.Instance, error)
-	// TerminationProtected reports whether an instance is protected from being terminated.
-	TerminationProtected(ctx context.Context, providerID string) (bool, error)
-}
+type EC2 = rollout.EC2
 
 // Pass is what a pass brings along.
 type Pass struct {

@@ -157,7 +157,7 @@ func restrainedUnlabelled(ctx context.Context, reader client.Reader, sync *v1alp
 		removed[uid] = render.Ref{Kind: entry.Kind, Name: entry.Name}
 	}
 	for _, r := range sync.Status.Removals {
-		removed[r.UID] = render.Ref{Kind: r.Kind, Name: r.Name}
+		removed[r.UID] = plan.RefOf(r)
 	}
 	var found []*unstructured.Unstructured
 	for uid, ref := range removed {

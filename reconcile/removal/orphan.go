@@ -87,7 +87,7 @@ func (s *Step) leftAsIs(uid types.UID) bool {
 // leftUnmanaged reports that a removal has ended by leaving its object to itself, and of how many nodes; empty
 // if it has not.
 func (s *Step) leftUnmanaged(r v1alpha1.Removal) string {
-	object := s.Live.Objects[refOf(r)]
+	object := s.Live.Objects[plan.RefOf(r)]
 	if object == nil || object.GetUID() != r.UID || !object.IsOrphaned(s.owner()) {
 		return ""
 	}
@@ -97,7 +97,7 @@ func (s *Step) leftUnmanaged(r v1alpha1.Removal) string {
 			nodes++
 		}
 	}
-	return fmt.Sprintf("%s is left to itself with %s, as was approved: no NodeSync manages it", refOf(r), english.Plural(nodes, "node", ""))
+	return fmt.Sprintf("%s is left to itself with %s, as was approved: no NodeSync manages it", plan.RefOf(r), english.Plural(nodes, "node", ""))
 }
 
 // Orphaned are the NodePools with nodes that were no longer managed, and that nobody has adopted since.

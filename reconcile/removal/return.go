@@ -26,7 +26,7 @@ func (s *Step) takeBack(ctx context.Context, pace Pace) ([]Write, error) {
 	}
 	var back []v1alpha1.Removal
 	for _, r := range s.Plan.Returned {
-		if pending[refOf(r)] {
+		if pending[plan.RefOf(r)] {
 			continue
 		}
 		back = append(back, r)
@@ -49,7 +49,7 @@ func (s *Step) takeBack(ctx context.Context, pace Pace) ([]Write, error) {
 			return true
 		}
 		s.Event(v1alpha1.ReasonRemovalReverted, s.whyReturned(open))
-		if s.wants(refOf(open)) {
+		if s.wants(plan.RefOf(open)) {
 			reverted = append(reverted, s.reverted(open, claims[open.UID]))
 		}
 		return true
@@ -123,7 +123,7 @@ func (s *Step) reverted(r v1alpha1.Removal, claims Unrecorded) Write {
 
 // whyReturned says why a removal has ended before its time.
 func (s *Step) whyReturned(r v1alpha1.Removal) string {
-	ref := refOf(r)
+	ref := plan.RefOf(r)
 	for _, k := range s.Plan.Kept {
 		if k.Ref == ref {
 			return k.Message

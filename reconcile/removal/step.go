@@ -157,7 +157,6 @@ func wants(set *render.Set, ref render.Ref) bool {
 func (s *Step) owner() plan.Owner { return plan.OwnerOf(s.Sync.Namespace, s.Sync.Name) }
 
 // refOf is the entry of a removal.
-func refOf(r v1alpha1.Removal) render.Ref { return render.Ref{Kind: r.Kind, Name: r.Name} }
 
 // recallApplied reads the record of what was applied, once in the life of the
 // process: from then on it is what this process has written.

@@ -33,7 +33,7 @@ type BrakeStep struct {
 	StillLeader func(context.Context) error
 	// Launches tell which nodes join, and EC2 why an instance has ended; nil asks nobody.
 	Launches *cluster.Launches
-	EC2      func(ctx context.Context, region string) (BrakeEC2, error)
+	EC2      func(ctx context.Context, region string) (Instances, error)
 	// Gate reports whether one of Karpenter's feature gates is on; nil asks nobody.
 	Gate func(ctx context.Context, gate string) (on bool, err error)
 	// Holds asks the conditions of spec.rollout.holdWhile.

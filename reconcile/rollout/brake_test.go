@@ -123,7 +123,7 @@ func (w *world) pass(saved bool) rollout.BrakeStep {
 		Rollout: w.rollout, Outdated: map[string]bool{"general": true}, Frozen: w.frozen, InForce: w.inForce, Now: w.now, Holds: &w.holds,
 	}
 	if w.ec2 != nil {
-		s.EC2 = func(context.Context, string) (rollout.BrakeEC2, error) { return w.ec2, nil }
+		s.EC2 = func(context.Context, string) (rollout.Instances, error) { return w.ec2, nil }
 	}
 	next := s.Run(w.t.Context())
 	if saved {

@@ -220,11 +220,6 @@ func (s BrakeSeen) failure(launch cluster.Join, pool BrakePool) (words string, a
 	return words, time.Time{}
 }
 
-// BrakeEC2 is what is asked why an instance has ended.
-type BrakeEC2 interface {
-	Instances(ctx context.Context, query cloud.Query) ([]cloud.Instance, error)
-}
-
 // explain adds EC2's words on the instance of the last launch that failed to a stop that begins.
 // Where it has none, or does not answer, only those of Karpenter stand there.
 func (s *BrakeStep) explain(ctx context.Context, e *v1alpha1.PoolRollout) {

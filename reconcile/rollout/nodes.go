@@ -67,9 +67,15 @@ func Classes(set *render.Set, live map[render.Ref]*plan.Object) []*plan.Object {
 	return classes
 }
 
-// EC2 is what is asked what instances run in.
-type EC2 interface {
+// Instances reads instances from EC2.
+type Instances interface {
 	Instances(ctx context.Context, query cloud.Query) ([]cloud.Instance, error)
+}
+
+// EC2 reads instances from EC2, and whether they may be terminated.
+type EC2 interface {
+	Instances
+
 	// TerminationProtected reports whether an instance is protected from being terminated.
 	TerminationProtected(ctx context.Context, providerID string) (bool, error)
 }

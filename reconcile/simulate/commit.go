@@ -99,7 +99,7 @@ func after(definitions []map[string]any, written map[render.Ref]*unstructured.Un
 	known := map[render.Ref]bool{}
 	for _, definition := range definitions {
 		object := unstructured.Unstructured{Object: definition}
-		ref := render.Ref{Kind: object.GetKind(), Name: object.GetName()}
+		ref := render.RefOf(&object)
 		known[ref] = true
 		switch desired := written[ref]; {
 		case gone[ref]:

@@ -67,7 +67,7 @@ func (s *Step) heldVerdict(removals []v1alpha1.Removal) Verdict {
 	var changed, what []string
 	changes, held := s.Held, slices.Clone(s.Held)
 	for _, r := range mostSevere(removals) {
-		held = append(held, Held{Ref: render.Ref{Kind: r.Kind, Name: r.Name}, Message: r.Message})
+		held = append(held, Held{Ref: plan.RefOf(r), Message: r.Message})
 	}
 	for _, c := range changes {
 		changed = append(changed, c.Ref.String())
