@@ -61,8 +61,7 @@ func (e Errors) Error() string {
 	for _, one := range all[:min(len(all), mostListed)] {
 		text.WriteString("\n" + one.Error())
 	}
-	text.WriteString(shortlist.More("
-… ", len(all)-mostListed))
+	text.WriteString(shortlist.More("\n… ", len(all)-mostListed))
 	return text.String()
 }
 
