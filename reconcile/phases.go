@@ -81,6 +81,18 @@ func (r *Reconciler) start(sync *v1alpha1.NodeSync) *reconciliation {
 
 func (r *reconciliation) name() types.NamespacedName { return client.ObjectKeyFromObject(r.sync) }
 
+// worked is how long the reconcile has taken so far. The time that writes of definitions take does not count: it is the API server's, and
+// the events that follow a commit of thousands of objects have to trigger the reconcile that reports them.
+func (r *reconciliation) worked() time.Duration {
+	worked := r.Settings.Now().Sub(r.now)
+	for _, timing := range r.trace.Timings {
+		if timing.Step == step.ApplyPlan {
+			worked -= timing.Duration
+		}
+	}
+	return worked
+}
+
 // run does what the mode says, and concludes it. A phase that fails ends the reconcile: what it and those before it have found is
 // concluded, and what must not wait for the next commit is attended to. unheard is why watches could not begin.
 func (r *reconciliation) run(ctx context.Context, mode mode, unheard error) (ctrl.Result, error) {

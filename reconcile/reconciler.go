@@ -111,7 +111,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	defer r.lanes.End(repository, r.Look)
 	ctx = confine.For(ctx, repository)
-	defer r.watches.Took(req, reconcile.now)
+	defer func() { r.watches.Took(req, reconcile.worked()) }()
 	switch mode := modeOf(sync, r.Settings, filled, unheard); mode {
 	case filling:
 		reconcile.prepare(ctx)

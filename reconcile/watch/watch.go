@@ -129,11 +129,10 @@ func (w *Watches) listenToDefinitions(ctx context.Context) (filled bool, err err
 	return w.Nodes.filled(ctx, w.definitions())
 }
 
-// Took notes when a reconcile began that is complete: while events do not cease the next one is the later the
-// longer it took.
-func (w *Watches) Took(request reconcile.Request, began time.Time) {
+// Took notes how long a reconcile took: while events keep coming, the next one waits in proportion to that.
+func (w *Watches) Took(request reconcile.Request, d time.Duration) {
 	if w != nil && w.Pace != nil {
-		w.Pace.Took(request, w.Now().Sub(began))
+		w.Pace.Took(request, d)
 	}
 }
 
