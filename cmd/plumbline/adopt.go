@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
+	"github.com/plumbline-dev/plumbline/cmd/plumbline/display"
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/charts/release"
 	"github.com/plumbline-dev/plumbline/provision/charts/survey"
@@ -190,7 +191,7 @@ func printAdoption(out io.Writer, r *upgrade.Adoption) {
 
 // printFound lists what is there, with whose it is.
 func printFound(out io.Writer, found survey.Found) {
-	t := newFittedTable(out, "WHAT", "VERSION", "WHOSE")
+	t := display.NewFittedTable(out, "WHAT", "VERSION", "WHOSE")
 	for _, release := range found.Releases {
 		whose := "not readable"
 		if release.Revision > 0 {

@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
+	"github.com/plumbline-dev/plumbline/cmd/plumbline/display"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/approval"
 	"github.com/plumbline-dev/plumbline/reconcile/evaluate"
@@ -160,7 +161,7 @@ func noMoreNodes(now, shown v1alpha1.ApprovedEntry) bool {
 func printHeld(out io.Writer, sync *v1alpha1.NodeSync) {
 	held := sync.Status.Held
 	fmt.Fprintf(out, "%s: %s\n", render.ShownDigest(held.Digest), held.Summary)
-	t := newFittedTable(out, "HELD", "OBJECT", "NODES", "DETAILS")
+	t := display.NewFittedTable(out, "HELD", "OBJECT", "NODES", "DETAILS")
 	for _, e := range held.Entries {
 		what := "change"
 		switch {

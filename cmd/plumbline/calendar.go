@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
+	"github.com/plumbline-dev/plumbline/cmd/plumbline/display"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/plan/calendar"
@@ -129,7 +130,7 @@ func zoneOf(guard v1alpha1.Guard) *time.Location {
 
 // printCalendars has a row for each period.
 func printCalendars(out io.Writer, all []syncCalendar) {
-	t := newFittedTable(out, "NODESYNC", "FROM", "TO", "NODES", "WHY")
+	t := display.NewFittedTable(out, "NODESYNC", "FROM", "TO", "NODES", "WHY")
 	for _, one := range all {
 		for _, p := range one.Periods {
 			nodes, why := "may be replaced", p.By

@@ -12,6 +12,7 @@ import (
 	"github.com/fluxcd/pkg/apis/meta"
 	"github.com/spf13/cobra"
 
+	"github.com/plumbline-dev/plumbline/cmd/plumbline/display"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/summary"
 )
@@ -233,7 +234,7 @@ func TestCompletionOfFlags(t *testing.T) {
 func TestWidth(t *testing.T) {
 	var wide, narrow strings.Builder
 	for out, width := range map[*strings.Builder]int{&wide: 0, &narrow: 40} {
-		table := newTableOf(out, width, "NAME", "STATUS")
+		table := display.NewTableOf(out, width, "NAME", "STATUS")
 		table.AppendRow([]any{"prod", strings.Repeat("nodes/general.yaml ", 8)})
 		table.Render()
 	}
@@ -250,7 +251,7 @@ func TestWidth(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	if width := widthOf(file); width != 0 {
+	if width := display.Width(file); width != 0 {
 		t.Errorf("a file is %d wide", width)
 	}
 }

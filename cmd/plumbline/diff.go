@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
+	"github.com/plumbline-dev/plumbline/cmd/plumbline/display"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/review"
 )
@@ -40,7 +41,7 @@ Exit codes: 0 no difference, 1 error, 2 differences, 3 held by the guard.`,
 			return err
 		}
 		report := newPlanReport(made)
-		if err := made.printDiff(report, cmd.OutOrStdout(), &visibleWriter{cmd.ErrOrStderr()}); err != nil {
+		if err := made.printDiff(report, cmd.OutOrStdout(), &display.Visible{Writer: cmd.ErrOrStderr()}); err != nil {
 			return err
 		}
 		return o.exit(report)
@@ -51,7 +52,7 @@ Exit codes: 0 no difference, 1 error, 2 differences, 3 held by the guard.`,
 // printDiff prints the objects that differ, and aside what of the report a diff cannot show.
 func (p *planned) printDiff(report planReport, out, aside io.Writer) error {
 	report.printRefusals(aside)
-	paint := paintOn(out)
+	paint := display.Paint(out)
 	for i := range p.Changes {
 		c := &p.Changes[i]
 		if c.Action == plan.Hold || c.Action == plan.Conflict || c.Action == plan.Refuse || c.Action == plan.Wait {
@@ -81,7 +82,7 @@ func (p *planned) printDiff(report planReport, out, aside io.Writer) error {
 }
 
 // printObjectDiff prints one object as it is and as it becomes; nil is nothing.
-func printObjectDiff(out io.Writer, paint painter, name, revision string, live, after *unstructured.Unstructured) error {
+func printObjectDiff(out io.Writer, paint display.Painter, name, revision string, live, after *unstructured.Unstructured) error {
 	for line := range strings.Lines(review.Diff(name, revision, live, after)) {
 		if _, err := fmt.Fprintln(out, paint(strings.TrimSuffix(line, "\n"), colourOfLine(line))); err != nil {
 			return err

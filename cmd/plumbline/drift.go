@@ -14,6 +14,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/plumbline-dev/plumbline/cmd/plumbline/display"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/rollout"
 	"github.com/plumbline-dev/plumbline/reconcile/summary"
@@ -173,7 +174,7 @@ func (r driftReport) print(out io.Writer, markdown bool) {
 // tables are those that have rows: objects, nodes and instances.
 func (r driftReport) tables(out io.Writer) (tables []table.Writer) {
 	if len(r.Objects) > 0 {
-		t := newFittedTable(out, "OBJECT", "STATE", "SINCE", "BY", "GIT → CLUSTER")
+		t := display.NewFittedTable(out, "OBJECT", "STATE", "SINCE", "BY", "GIT → CLUSTER")
 		for _, o := range r.Objects {
 			state := "differs"
 			if o.CorrectedAt != nil {
@@ -184,21 +185,21 @@ func (r driftReport) tables(out io.Writer) (tables []table.Writer) {
 		tables = append(tables, t)
 	}
 	if len(r.Nodes) > 0 {
-		t := newNarrowedTable(out, 0, []int{2, 4, 5}, "NODE", "NODECLAIM", "POOL", "REASON", "SINCE", "STATE")
+		t := display.NewNarrowedTable(out, 0, []int{2, 4, 5}, "NODE", "NODECLAIM", "POOL", "REASON", "SINCE", "STATE")
 		for _, n := range r.Nodes {
 			t.AppendRow(table.Row{orNone(n.Node), n.NodeClaim, n.Pool, n.Reason, age(n.Since), n.State()})
 		}
 		tables = append(tables, t)
 	}
 	if len(r.Instances) > 0 {
-		t := newFittedTable(out, "INSTANCE", "NODECLAIM", "POOL", "SINCE", "WHAT DIFFERS")
+		t := display.NewFittedTable(out, "INSTANCE", "NODECLAIM", "POOL", "SINCE", "WHAT DIFFERS")
 		for _, i := range r.Instances {
 			t.AppendRow(table.Row{i.ID, cmp.Or(i.NodeClaim, "none"), i.Pool, age(i.Since), oneLine(i.Message)})
 		}
 		tables = append(tables, t)
 	}
 	if len(r.Terminations) > 0 {
-		t := newFittedTable(out, "TERMINATING", "NODE", "POOL", "SINCE", "WHAT IT WAITS FOR")
+		t := display.NewFittedTable(out, "TERMINATING", "NODE", "POOL", "SINCE", "WHAT IT WAITS FOR")
 		for _, one := range r.Terminations {
 			t.AppendRow(table.Row{one.Kind + "/" + one.Name, cmp.Or(one.Node, "none"), one.Pool, age(one.Since), oneLine(one.Message)})
 		}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/plumbline-dev/plumbline/cmd/plumbline/display"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/summary"
 	"github.com/plumbline-dev/plumbline/render"
@@ -141,7 +142,7 @@ func warnUnled(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlags, li
 type columns struct{ header, namespace, wide bool }
 
 func printNodeSyncs(out io.Writer, syncs []v1alpha1.NodeSync, show columns) {
-	width := widthOf(out)
+	width := display.Width(out)
 	if show.wide {
 		width = 0 // the terminal wraps it
 	}
@@ -167,7 +168,7 @@ func printNodeSyncs(out io.Writer, syncs []v1alpha1.NodeSync, show columns) {
 // table is one whose last column, the message, is cut where the terminal ends.
 func (show columns) table(out io.Writer, width int, names []any) table.Writer {
 	if width == 0 || !show.header {
-		return newTableOf(out, width, names...)
+		return display.NewTableOf(out, width, names...)
 	}
 	var drop []int
 	for _, name := range []string{"AGE", "REVISION"} {
@@ -175,7 +176,7 @@ func (show columns) table(out io.Writer, width int, names []any) table.Writer {
 			drop = append(drop, at)
 		}
 	}
-	return newNarrowedTable(out, len(names)-1, drop, names...)
+	return display.NewNarrowedTable(out, len(names)-1, drop, names...)
 }
 
 // column is one of the table of NodeSyncs. least is how wide a terminal has to be to show it: what

@@ -18,6 +18,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/plumbline-dev/plumbline/cmd/plumbline/display"
 	"github.com/plumbline-dev/plumbline/reconcile/handover"
 	"github.com/plumbline-dev/plumbline/reconcile/watch"
 	"github.com/plumbline-dev/plumbline/render"
@@ -361,7 +362,7 @@ func (r *handoverReport) print(out io.Writer) error {
 			r.Tool.Kind, r.Tool.Tool, r.NodeSync, r.Owned)
 		return nil
 	}
-	t := newFittedTable(out, "OBJECT", "APPLIED BY", "STEP")
+	t := display.NewFittedTable(out, "OBJECT", "APPLIED BY", "STEP")
 	for i := range r.Objects {
 		o := &r.Objects[i]
 		by := o.AppliedBy

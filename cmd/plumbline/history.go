@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/plumbline-dev/plumbline/cmd/plumbline/display"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/recorder"
 	"github.com/plumbline-dev/plumbline/reconcile/summary"
@@ -173,9 +174,9 @@ func (r *historyReport) print(out io.Writer, wide bool) {
 		if wide {
 			header = append(header, "NODESYNC", "NODE", "INSTANCE", "TYPE", "ZONE", "CAPACITY", "PODS", "LASTED")
 		}
-		t := newNarrowedTable(out, 3, []int{2, 4}, header...)
+		t := display.NewNarrowedTable(out, 3, []int{2, 4}, header...)
 		if wide {
-			t = newTableOf(out, 0, header...) // the terminal wraps it
+			t = display.NewTableOf(out, 0, header...) // the terminal wraps it
 		}
 		for _, e := range r.Records {
 			t.AppendRow(e.row(wide))
@@ -291,7 +292,7 @@ refused and repaired. The cluster keeps events for an hour, unless it is set up 
 			return nil
 		}
 		return output.write(cmd.OutOrStdout(), found, func(out io.Writer) error {
-			t := newFittedTable(out, "LAST SEEN", "TYPE", "REASON", "MESSAGE")
+			t := display.NewFittedTable(out, "LAST SEEN", "TYPE", "REASON", "MESSAGE")
 			for i := range found.Items {
 				e := &found.Items[i]
 				t.AppendRow([]any{age(seenAt(e)), e.Type, e.Reason, oneLine(e.Message)})

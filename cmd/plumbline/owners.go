@@ -12,6 +12,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/plumbline-dev/plumbline/cmd/plumbline/display"
 	"github.com/plumbline-dev/plumbline/provision/owners"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -129,7 +130,7 @@ func (o ownedObject) String() string {
 
 // printOwners has a row for each object, and below them what to do about those with two appliers.
 func printOwners(out io.Writer, found []ownedObject) {
-	t := newFittedTable(out, "OBJECT", "NODESYNC", "APPLIED BY")
+	t := display.NewFittedTable(out, "OBJECT", "NODESYNC", "APPLIED BY")
 	for _, o := range found {
 		var by []string
 		for _, owner := range o.AppliedBy {

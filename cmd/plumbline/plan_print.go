@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +17,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/plumbline-dev/plumbline/cmd/plumbline/display"
 	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/plan/planjson"
@@ -33,7 +33,7 @@ const mostFields = 20
 func (r planReport) print(out io.Writer) error {
 	r.printRefusals(out)
 	r.printCharts(out)
-	paint := paintOn(out)
+	paint := display.Paint(out)
 	before := ""
 	if t := r.table(out, paint, oneLine); t.Length() > 0 {
 		t.Render()
@@ -73,7 +73,7 @@ func (r planReport) printMarkdown(out io.Writer) error {
 	if first.Len() > 0 {
 		fmt.Fprintf(out, "```\n%s```\n\n", strings.ReplaceAll(first.String(), "```", "\u02cb\u02cb\u02cb"))
 	}
-	if t := r.table(out, plain, code); t.Length() > 0 {
+	if t := r.table(out, display.Plain, code); t.Length() > 0 {
 		t.RenderMarkdown()
 		if len(r.beside())+len(r.unknown())+len(r.Warnings) > 0 {
 			fmt.Fprintln(out)
@@ -112,11 +112,11 @@ func (r planReport) printCharts(out io.Writer) {
 }
 
 // table has a row for each change and each removal.
-func (r planReport) table(out io.Writer, paint painter, quote func(string) string) table.Writer {
+func (r planReport) table(out io.Writer, paint display.Painter, quote func(string) string) table.Writer {
 	if r.Offline {
 		return r.offlineTable(out, paint)
 	}
-	t := newFittedTable(painted(out), "ACTION", "OBJECT", "EFFECT", "NODES", "WHAT")
+	t := display.NewFittedTable(display.Painted(out), "ACTION", "OBJECT", "EFFECT", "NODES", "WHAT")
 	targets := review.Targets(r.Plan)
 	for _, c := range r.Changes {
 		if targets[c.Object] && c.Action == string(plan.Create) {
@@ -144,8 +144,8 @@ func (r planReport) table(out io.Writer, paint painter, quote func(string) strin
 }
 
 // offlineTable has what is known without a cluster.
-func (r planReport) offlineTable(out io.Writer, paint painter) table.Writer {
-	t := newTable(painted(out), "ACTION", "OBJECT")
+func (r planReport) offlineTable(out io.Writer, paint display.Painter) table.Writer {
+	t := display.NewTable(display.Painted(out), "ACTION", "OBJECT")
 	for _, c := range r.Changes {
 		t.AppendRow([]any{paint(c.Action, colourOf(plan.Action(c.Action))), redact.Visible(c.Object)})
 	}
@@ -153,8 +153,8 @@ func (r planReport) offlineTable(out io.Writer, paint painter) table.Writer {
 }
 
 // printFields lists the fields of what changes in more than one.
-func (r planReport) printFields(out io.Writer, paint painter) {
-	out = painted(out)
+func (r planReport) printFields(out io.Writer, paint display.Painter) {
+	out = display.Painted(out)
 	for _, c := range r.Changes {
 		if len(c.Fields) < 2 {
 			continue
@@ -208,32 +208,6 @@ func (r planReport) summary() string {
 		upTo = "up to "
 	}
 	return strings.Join(words, ", ") + fmt.Sprintf("; %s%d %s", upTo, t.Nodes, english.PluralWord(t.Nodes, "node drains or is replaced", "nodes drain or are replaced"))
-}
-
-// painter colours a word on a terminal.
-type painter func(word string, colour text.Color) string
-
-func plain(word string, _ text.Color) string { return word }
-
-// paintOn colours words where they go to a terminal that takes colours (https://no-color.org).
-func paintOn(out io.Writer) painter {
-	if widthOf(out) == 0 || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
-		return plain
-	}
-	return func(word string, colour text.Color) string {
-		if colour == text.Reset {
-			return word
-		}
-		return text.Colors{colour}.Sprint(word)
-	}
-}
-
-// painted is where coloured words go: what else is written to it was made visible before.
-func painted(out io.Writer) io.Writer {
-	if visible, ok := out.(*visibleWriter); ok {
-		return visible.Writer
-	}
-	return out
 }
 
 func colourOf(action plan.Action) text.Color {

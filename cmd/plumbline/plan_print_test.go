@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/plumbline-dev/plumbline/cmd/plumbline/display"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/plan/planjson"
@@ -54,7 +55,7 @@ func aPlan() planReport {
 func TestPlanPrints(t *testing.T) {
 	for name, print := range map[string]func(planReport, io.Writer) error{"plan.table": planReport.print, "plan.md": planReport.printMarkdown} {
 		var out bytes.Buffer
-		if err := print(aPlan(), &visibleWriter{&out}); err != nil {
+		if err := print(aPlan(), &display.Visible{Writer: &out}); err != nil {
 			t.Fatal(err)
 		}
 		golden(t, name, out.String())

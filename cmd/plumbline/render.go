@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/plumbline-dev/plumbline/cmd/plumbline/display"
 	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/redact"
@@ -48,7 +49,7 @@ at once, each with file and line.`,
 func printSet(out io.Writer, output format, set *render.Set) error {
 	switch output {
 	case formatTable:
-		t := newFittedTable(&visibleWriter{out}, "KIND", "NAME", "FROM")
+		t := display.NewFittedTable(&display.Visible{Writer: out}, "KIND", "NAME", "FROM")
 		for _, object := range set.Objects {
 			t.AppendRow([]any{object.Ref.Kind, object.Ref.Name, redact.VisibleName(object.Origin.String())})
 		}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/plumbline-dev/plumbline/cmd/plumbline/display"
 	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -192,7 +193,7 @@ func (r statusReport) printStages(out io.Writer) {
 		return
 	}
 	fmt.Fprintln(out)
-	t := newFittedTable(out, "STAGE", "STATE", "MESSAGE")
+	t := display.NewFittedTable(out, "STAGE", "STATE", "MESSAGE")
 	for _, s := range r.Stages {
 		t.AppendRow([]any{s.Name, s.State, oneLine(s.Message)})
 	}
@@ -208,7 +209,7 @@ func (r statusReport) printPools(out io.Writer) {
 		return
 	}
 	fmt.Fprintln(out)
-	t := newNarrowedTable(out, 0, []int{6, 5, 3}, "POOL", "READY", "NODES", "DRIFTED", "DRAINING", "LIMIT USED", "AGE")
+	t := display.NewNarrowedTable(out, 0, []int{6, 5, 3}, "POOL", "READY", "NODES", "DRIFTED", "DRAINING", "LIMIT USED", "AGE")
 	all := summary.Notable(r.Pools)
 	rows := min(r.rows(), len(all))
 	for _, p := range all[:rows] {
@@ -233,7 +234,7 @@ func (r statusReport) printRemovals(out io.Writer) {
 		return
 	}
 	fmt.Fprintln(out)
-	t := newFittedTable(out, "REMOVAL", "PHASE", "LEFT", "AGE", "WAITS FOR")
+	t := display.NewFittedTable(out, "REMOVAL", "PHASE", "LEFT", "AGE", "WAITS FOR")
 	rows := min(r.rows(), len(r.Removals))
 	for _, removal := range r.Removals[:rows] {
 		t.AppendRow([]any{plan.Moved(removal.Kind+"/"+removal.Name, removal.MovesTo), summary.PhaseWord(removal), removal.Remaining, summary.Age(removal.RecordedAt, r.now()), summary.WaitsFor(removal, r.RemovalGrace, r.now())})

@@ -19,6 +19,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/plumbline-dev/plumbline/cmd/plumbline/display"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	sees "github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/summary"
@@ -289,12 +290,12 @@ func watchNodeSyncs(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlag
 	if err != nil {
 		return err
 	}
-	out := &visibleWriter{cmd.OutOrStdout()}
+	out := &display.Visible{Writer: cmd.OutOrStdout()}
 	show := columns{header: true, namespace: all, wide: output.wide()}
-	live, printed := widthOf(out) > 0, map[string]string{}
+	live, printed := display.Width(out) > 0, map[string]string{}
 	return c.follow(cmd.Context(), all, args, func(syncs []v1alpha1.NodeSync) error {
 		if live {
-			_, err := io.WriteString(cmd.OutOrStdout(), clearScreen) // not through the visibleWriter
+			_, err := io.WriteString(cmd.OutOrStdout(), clearScreen) // not through display.Visible
 			printNodeSyncs(out, syncs, show)
 			return err
 		}
@@ -312,10 +313,10 @@ func (c *clusterAccess) watchStatus(cmd *cobra.Command, output format, args []st
 	if output != formatTable {
 		return errors.New("--watch prints text: leave -o out")
 	}
-	if widthOf(cmd.OutOrStdout()) > 0 {
+	if display.Width(cmd.OutOrStdout()) > 0 {
 		return c.watchLive(cmd, args, all)
 	}
-	out, said := &visibleWriter{cmd.OutOrStdout()}, map[string]string{}
+	out, said := &display.Visible{Writer: cmd.OutOrStdout()}, map[string]string{}
 	return c.follow(cmd.Context(), false, args, func(syncs []v1alpha1.NodeSync) error {
 		for i := range syncs {
 			if line := statusLine(&syncs[i]); said[syncs[i].Name] != line {

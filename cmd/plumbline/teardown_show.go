@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/plumbline-dev/plumbline/cmd/plumbline/display"
 	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/provision/leftover"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -42,7 +43,7 @@ func newShow(cmd *cobra.Command, output format, now func() time.Time) teardownSh
 		return &eventShow{out: cmd.OutOrStdout(), now: now, said: map[string]teardown.Departure{}}
 	}
 	people := peopleShow{out: cmd.OutOrStdout(), err: cmd.ErrOrStderr()}
-	if width := widthOf(people.err); width > 0 {
+	if width := display.Width(people.err); width > 0 {
 		return &barShow{peopleShow: people, width: width}
 	}
 	return &lineShow{peopleShow: people, said: map[string]teardown.Departure{}}
@@ -52,7 +53,7 @@ func newShow(cmd *cobra.Command, output format, now func() time.Time) teardownSh
 type peopleShow struct{ out, err io.Writer }
 
 func (s *peopleShow) plan(l *teardown.Plan) error {
-	printTeardown(&visibleWriter{s.out}, l)
+	printTeardown(&display.Visible{Writer: s.out}, l)
 	return nil
 }
 
@@ -163,7 +164,7 @@ func bars(all teardown.Departures) (rows []string) {
 			hidden++
 			continue
 		}
-		row := d.Ref() + strings.Repeat(" ", longest-len([]rune(d.Ref()))+between)
+		row := d.Ref() + strings.Repeat(" ", longest-len([]rune(d.Ref()))+display.Between)
 		if d.Kind == render.NodePool {
 			row += barOf(d) + "  "
 		}
@@ -273,7 +274,7 @@ func printTeardown(out io.Writer, l *teardown.Plan) {
 	if l.DownTo.Keeps() {
 		ends = "LOSES ITS NODES"
 	}
-	t := newTable(out, ends, "NODECLAIMS")
+	t := display.NewTable(out, ends, "NODECLAIMS")
 	for _, object := range l.Objects {
 		count := ""
 		if object.Kind == render.NodePool {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/creack/pty"
 
+	"github.com/plumbline-dev/plumbline/cmd/plumbline/display"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
@@ -105,7 +106,7 @@ func shows(t *testing.T) map[string]func(tty *os.File) {
 		"plan-markdown": func(tty *os.File) { show(t, aPlan().printMarkdown(tty)) },
 		"diff": func(tty *os.File) {
 			made := aDiff(t)
-			show(t, made.printDiff(newPlanReport(made), tty, &visibleWriter{tty}))
+			show(t, made.printDiff(newPlanReport(made), tty, &display.Visible{Writer: tty}))
 		},
 		"waiting": func(tty *os.File) {
 			p := newProgress(tty, func() time.Time { return time.Unix(0, 0) })

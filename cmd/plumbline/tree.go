@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/plumbline-dev/plumbline/cmd/plumbline/display"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -191,7 +192,7 @@ func (n *treeNode) print(out io.Writer) {
 	drawn.SetStyle(list.StyleConnectedLight)
 	var rows []*treeNode
 	n.draw(drawn, &rows)
-	t := newNarrowedTable(out, 1, []int{2}, "NAME", "STATE", "AGE")
+	t := display.NewNarrowedTable(out, 1, []int{2}, "NAME", "STATE", "AGE")
 	for i, line := range strings.Split(drawn.Render(), "\n") {
 		t.AppendRow([]any{string([]rune(line)[len(indent):]), oneLine(rows[i].State), age(rows[i].Created)})
 	}

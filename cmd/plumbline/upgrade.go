@@ -14,6 +14,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/plumbline-dev/plumbline/cmd/plumbline/display"
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
@@ -322,7 +323,7 @@ func (f *upgradeForecast) print(out io.Writer) {
 		fmt.Fprintln(out, "refused: "+f.Refused)
 	}
 	if len(f.Pools) > 0 {
-		t := newFittedTable(out, "POOL", "NODES", "THE UPGRADE LEAVES THEM")
+		t := display.NewFittedTable(out, "POOL", "NODES", "THE UPGRADE LEAVES THEM")
 		for _, pool := range f.Pools {
 			t.AppendRow([]any{pool.Pool, pool.Nodes, oneLine(pool.Means)})
 		}

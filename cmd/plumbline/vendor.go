@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"oras.land/oras-go/v2/registry/remote/credentials"
 
+	"github.com/plumbline-dev/plumbline/cmd/plumbline/display"
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -207,7 +208,7 @@ func (r *vendorReport) edit() error {
 
 // print shows the digests to people, and what is left to do.
 func (r *vendorReport) print(out io.Writer) error {
-	t := newFittedTable(out, "CHART", "FILE", "DIGEST")
+	t := display.NewFittedTable(out, "CHART", "FILE", "DIGEST")
 	for _, one := range r.Charts {
 		t.AppendRow([]any{one.Chart, filepath.Join(r.Folder, one.File), one.Digest})
 	}

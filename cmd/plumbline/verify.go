@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/plumbline-dev/plumbline/cmd/plumbline/display"
 	"github.com/plumbline-dev/plumbline/internal/steppoint"
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/provision/leftover"
@@ -377,7 +378,7 @@ func writeReport(out io.Writer, output format, report leftover.Report) error {
 		return err
 	default:
 	}
-	printReport(&visibleWriter{out}, report)
+	printReport(&display.Visible{Writer: out}, report)
 	return nil
 }
 
@@ -385,7 +386,7 @@ func writeReport(out io.Writer, output format, report leftover.Report) error {
 // answer in full.
 func printReport(out io.Writer, report leftover.Report) {
 	fmt.Fprintf(out, "cluster %s in %s of account %s\n", report.Cluster, report.Region, report.Account)
-	t, rows := newFittedTable(out, "LEFT", "ID", "ZONE", "STATE", "WHAT"), 0
+	t, rows := display.NewFittedTable(out, "LEFT", "ID", "ZONE", "STATE", "WHAT"), 0
 	add := func(kind string, items []leftover.Item) {
 		for _, item := range items {
 			t.AppendRow([]any{kind, item.ID, orNone(item.Zone), orNone(item.State), orNone(item.What)})

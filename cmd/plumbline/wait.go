@@ -16,6 +16,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/plumbline-dev/plumbline/cmd/plumbline/display"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -173,7 +174,7 @@ type progress struct {
 }
 
 func newProgress(out io.Writer, now func() time.Time) *progress {
-	return &progress{out: out, width: widthOf(out), now: now}
+	return &progress{out: out, width: display.Width(out), now: now}
 }
 
 // say says what is waited for, once.

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/plumbline-dev/plumbline/cmd/plumbline/display"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/blocker"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -71,7 +72,7 @@ commit that moves these nodes to a copy of it.`,
 			return err
 		}
 		return output.write(cmd.OutOrStdout(), report, func(out io.Writer) error {
-			printWhy(painted(out), report, paintOn(out))
+			printWhy(display.Painted(out), report, display.Paint(out))
 			return nil
 		})
 	}
@@ -203,7 +204,7 @@ func nodeClaimNamed(ctx context.Context, c *clusterAccess, name string) (*karpv1
 }
 
 // printWhyState says in one line how it is.
-func printWhyState(out io.Writer, r *why.Report, paint painter) {
+func printWhyState(out io.Writer, r *why.Report, paint display.Painter) {
 	name := redact.Visible(r.NodeClaim)
 	switch {
 	case r.State == why.Ended && r.Late:
@@ -226,8 +227,8 @@ func printWhyState(out io.Writer, r *why.Report, paint painter) {
 }
 
 // printWhy shows it to people.
-func printWhy(out io.Writer, r *why.Report, paint painter) {
-	visible := &visibleWriter{out}
+func printWhy(out io.Writer, r *why.Report, paint display.Painter) {
+	visible := &display.Visible{Writer: out}
 	printWhyState(out, r, paint)
 	if words := r.Cause.Words(); words != "" {
 		fmt.Fprintf(out, "  %s\n", words)
@@ -256,7 +257,7 @@ func printWhy(out io.Writer, r *why.Report, paint painter) {
 // printStages shows when each stage was that was seen.
 func printStages(out io.Writer, r *why.Report) {
 	fmt.Fprintln(out)
-	t := newNarrowedTable(out, 0, []int{2}, "STAGE", "AT", "AFTER")
+	t := display.NewNarrowedTable(out, 0, []int{2}, "STAGE", "AT", "AFTER")
 	before := r.Created
 	for _, s := range []struct {
 		name string

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/plumbline-dev/plumbline/cmd/plumbline/display"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/summary"
 	"github.com/plumbline-dev/plumbline/reconcile/summary/why"
@@ -41,7 +42,7 @@ func whyClass(ctx context.Context, c *clusterAccess, name string, out io.Writer,
 		return err
 	}
 	return output.write(out, report, func(out io.Writer) error {
-		printClass(&visibleWriter{out}, report)
+		printClass(&display.Visible{Writer: out}, report)
 		return nil
 	})
 }
@@ -99,7 +100,7 @@ func whyPool(ctx context.Context, c *clusterAccess, name string, out io.Writer, 
 		return fmt.Errorf("no NodeSync in %s removes NodePool/%s, or ends its nodes: see plumbline why NODE of one of them", c.in(ctx), name)
 	}
 	return output.write(out, removals[0], func(out io.Writer) error {
-		printPool(&visibleWriter{out}, removals[0], time.Now())
+		printPool(&display.Visible{Writer: out}, removals[0], time.Now())
 		return nil
 	})
 }
