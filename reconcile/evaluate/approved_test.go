@@ -213,7 +213,7 @@ func (c approving) weigh(t *testing.T) {
 		t.Fatal(err)
 	}
 	if c.approved != nil {
-		want := []v1alpha1.ApprovedPlan{{Digest: digest, By: c.approved, At: metav1.NewTime(s.Now), Entries: shown().Entries}}
+		want := []v1alpha1.ApprovedPlan{{Digest: digest, By: c.approved, At: metav1.NewTime(s.Now), Nodes: int32(shown().Nodes()), Entries: shown().Entries}}
 		if diff := cmp.Diff(want, planned.approvals.approved); diff != "" || planned.approvals.held != nil || s.WakeAt != s.Now || len(planned.approvals.used) == 0 {
 			t.Errorf("held %v, used %v, wakes at %s, approved (-want +got):\n%s", planned.approvals.held, planned.approvals.used, s.WakeAt, diff)
 		}
