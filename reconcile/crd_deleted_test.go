@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -92,7 +93,7 @@ func TestWithoutACRDNothingIsKnown(t *testing.T) {
 		t.Fatal(err)
 	}
 	rolledOut := conditions.Get(p.sync, v1alpha1.RolledOutCondition)
-	if rolledOut.Status != metav1.ConditionUnknown || !strings.Contains(rolledOut.Message, says) || p.sync.Status.Rollout != rollout {
+	if rolledOut.Status != metav1.ConditionUnknown || !strings.Contains(rolledOut.Message, says) || !reflect.DeepEqual(p.sync.Status.Rollout, rollout) {
 		t.Errorf("RolledOut %+v, rollout %+v", rolledOut, p.sync.Status.Rollout)
 	}
 }
