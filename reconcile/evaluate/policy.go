@@ -175,14 +175,7 @@ func (s *PlanStep) Make(ctx context.Context) (Planned, error) {
 			return Planned{}, err
 		}
 	}
-	if s.statusIsOlder(planned.Doubt) {
-		s.Warn(v1alpha1.ReasonStatusOlder, fmt.Sprintf("the status is older than the record of what was applied, which has %s: it was restored, or changed by hand. What %s lacks is held",
-			render.ShortRevision(s.Recorded), render.ShortRevision(s.Snapshot.Revision)))
-	}
-	if s.RecordLost && len(planned.unrecorded(s.Sync, "")) > 0 {
-		s.Warn(v1alpha1.ReasonRecordLost, fmt.Sprintf("the record of what was applied was deleted, restored or changed by hand, so that nobody knows what has left Git. What %s lacks is held",
-			render.ShortRevision(s.Snapshot.Revision)))
-	}
+	s.warnOfRecord(planned)
 	s.awaitWindow(planned.Plan)
 	s.awaitOthers(planned.Plan, all, holdsNodes(planned.Plan))
 	if err := s.weighApprovals(ctx, &planned); err != nil {
@@ -197,6 +190,18 @@ func (s *PlanStep) Make(ctx context.Context) (Planned, error) {
 		}
 	}
 	return planned, nil
+}
+
+// warnOfRecord reports that the status is older than the record of what was applied, or that this record is lost.
+func (s *PlanStep) warnOfRecord(planned Planned) {
+	if s.statusIsOlder(planned.Doubt) {
+		s.Warn(v1alpha1.ReasonStatusOlder, fmt.Sprintf("the status is older than the record of what was applied, which has %s: it was restored, or changed by hand. What %s lacks is held",
+			render.ShortRevision(s.Recorded), render.ShortRevision(s.Snapshot.Revision)))
+	}
+	if s.RecordLost && len(planned.unrecorded(s.Sync, "")) > 0 {
+		s.Warn(v1alpha1.ReasonRecordLost, fmt.Sprintf("the record of what was applied was deleted, restored or changed by hand, so that nobody knows what has left Git. What %s lacks is held",
+			render.ShortRevision(s.Snapshot.Revision)))
+	}
 }
 
 // planWith makes the Plan, by what is known of other NodeSyncs and what AWS says. What is held and

@@ -271,6 +271,7 @@ func (r *Report) Due() (found []*Handed) {
 	return found
 }
 
+// Waits reports whether there is nothing to do now.
 func (r *Report) Waits() bool { return len(r.Due()) == 0 }
 
 // Why is what is waited for.

@@ -194,14 +194,9 @@ func (m *maker) addExpected(found map[types.UID]bool, outdated []Outdated) {
 	if !r.Settling(m.policy.Now) {
 		return
 	}
-	known, touched := map[types.UID]bool{}, map[types.UID]bool{}
+	known := map[types.UID]bool{}
 	for _, o := range outdated {
 		known[o.Claim.UID] = true
-	}
-	for _, change := range m.changes {
-		for _, uid := range change.touched {
-			touched[uid] = true
-		}
 	}
 	left := int(r.Outdated) - len(outdated)
 	for i := range m.live.NodeClaims {
@@ -209,15 +204,28 @@ func (m *maker) addExpected(found map[types.UID]bool, outdated []Outdated) {
 			left-- // of a pool that is removed, which counts with its removal
 		}
 	}
-	for _, first := range []bool{true, false} {
-		for i := range m.live.NodeClaims {
-			c := &m.live.NodeClaims[i]
-			may := left > 0 && !known[c.UID] && !c.Deleting && !r.Since.Time.Before(c.Created) && m.inSet[poolRefOf(c.Pool)]
-			if may && touched[c.UID] != first && !m.reselects(c.Class) {
-				found[c.UID], left = true, left-1
-			}
+	var may []types.UID
+	for i := range m.live.NodeClaims {
+		c := &m.live.NodeClaims[i]
+		if !known[c.UID] && !c.Deleting && !r.Since.Time.Before(c.Created) && m.inSet[poolRefOf(c.Pool)] && !m.reselects(c.Class) {
+			may = append(may, c.UID)
 		}
 	}
+	for _, uid := range m.untouchedFirst(may)[:min(max(left, 0), len(may))] {
+		found[uid] = true
+	}
+}
+
+// untouchedFirst are NodeClaims, those first that no Change of the Plan touches.
+func (m *maker) untouchedFirst(claims []types.UID) []types.UID {
+	touched := map[types.UID]int{}
+	for _, change := range m.changes {
+		for _, uid := range change.touched {
+			touched[uid] = 1
+		}
+	}
+	slices.SortStableFunc(claims, func(a, b types.UID) int { return touched[a] - touched[b] })
+	return claims
 }
 
 // reselects reports whether the Plan changes what an EC2NodeClass selects, so that it decides itself which nodes are outdated.

@@ -93,12 +93,19 @@ func (p *preview) changeCharts(ctx context.Context, in evaluate.Inputs, ev evalu
 		return ev, err
 	case OutOfReach(why):
 		p.unknown(ev, "whether the charts can be changed is not known here: %v", why)
-		return ev, nil
 	case !upgrade.StaysInForce(p.sync.Status.Karpenter, why):
 		return ev, why
-	case upgrade.IsFrozen(why):
-		p.out.ChartsChange = why.Error()
 	default:
+		return p.evaluateInForce(ctx, in, ev, why)
+	}
+	return ev, nil
+}
+
+// evaluateInForce evaluates the commit under the release that is installed, because a change of the charts is held or refused.
+func (p *preview) evaluateInForce(ctx context.Context, in evaluate.Inputs, ev evaluate.Evaluation, why error) (evaluate.Evaluation, error) {
+	if upgrade.IsFrozen(why) {
+		p.out.ChartsChange = why.Error()
+	} else {
 		p.out.ChartsRefused = why
 	}
 	return evaluate.InForce(ctx, in, ev, why)

@@ -95,7 +95,7 @@ func (r *Review) stopped(err error) {
 // whole is all that an error says, in lines: of mistakes in files one for each, without the line that sums them up.
 func (r *Review) whole(err error) []string {
 	text := err.Error()
-	if mistakes := (render.Errors)(nil); errors.As(err, &mistakes) && len(mistakes) > 1 && mistakes.Error() == text {
+	if mistakes := render.Errors(nil); errors.As(err, &mistakes) && len(mistakes) > 1 && mistakes.Error() == text {
 		_, text, _ = strings.Cut(text, "\n")
 	}
 	if !fault.Classify(err).OnlyGit() {
