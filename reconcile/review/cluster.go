@@ -80,10 +80,6 @@ func (p *preview) withoutCharts(ctx context.Context, ev evaluate.Evaluation, err
 // changeCharts finds out whether the charts are changed. If they are not, and a release is installed, the commit is evaluated
 // once more under that release.
 func (p *preview) changeCharts(ctx context.Context, in evaluate.Inputs, ev evaluate.Evaluation) (evaluate.Evaluation, error) {
-	p.sync.Status.Karpenter = ev.Desired.Fixed(p.sync.Status.Karpenter)
-	if p.out.ChartsRefused != nil {
-		return ev, nil
-	}
 	charts := in.ChartStep(ev)
 	why := charts.WhyNot(ctx)
 	switch {

@@ -162,7 +162,8 @@ func (p *preview) evaluate(ctx context.Context) (evaluate.Evaluation, error) {
 	in = p.inputs(ev)
 	ev, err = evaluate.Evaluate(ctx, in, ev)
 	p.seeCharts(ev)
-	if err != nil {
+	p.sync.Status.Karpenter = ev.Desired.Fixed(p.sync.Status.Karpenter)
+	if err != nil || p.out.ChartsRefused != nil {
 		return ev, err
 	}
 	return p.changeCharts(ctx, in, ev)
