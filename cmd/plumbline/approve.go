@@ -146,7 +146,8 @@ func (c *clusterAccess) unchanged(ctx context.Context, shown *v1alpha1.NodeSync)
 	if err != nil {
 		return err
 	}
-	if held := sync.Status.Held; held != nil && held.Digest == shown.Status.Held.Digest && sync.UID == shown.UID && slices.EqualFunc(held.Entries, shown.Status.Held.Entries, noMoreNodes) {
+	now, read := sync.Status.Held, shown.Status.Held
+	if now != nil && sync.UID == shown.UID && now.Digest == read.Digest && slices.EqualFunc(now.Entries, read.Entries, noMoreNodes) {
 		return nil
 	}
 	return fmt.Errorf("%s does not hold any more what was shown: nothing was approved; see what it holds now: plumbline approve %s -n %s", nodeSyncWord(sync.Name), sync.Name, sync.Namespace)

@@ -2,12 +2,12 @@ package plan
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/scheduling"
 
@@ -75,19 +75,12 @@ func targetOf(c *Change) (target, bool) {
 	why := "is new"
 	if c.Live != nil {
 		before, err := typed[karpv1.NodePool](c.Live)
-		if err != nil || weightOf(before) >= weightOf(pool) {
+		if err != nil || ptr.Deref(before.Spec.Weight, 0) >= ptr.Deref(pool.Spec.Weight, 0) {
 			return target{}, false
 		}
 		why = "has a higher weight"
 	}
 	return target{change: c, why: why, taints: pool.Spec.Template.Spec.Taints, requirements: requirementsOf(pool)}, true
-}
-
-func weightOf(pool *karpv1.NodePool) int32 {
-	if pool.Spec.Weight == nil {
-		return 0
-	}
-	return *pool.Spec.Weight
 }
 
 // requirementsOf are those of the nodes of a NodePool, its labels included.
@@ -100,12 +93,7 @@ func requirementsOf(pool *karpv1.NodePool) scheduling.Requirements {
 // fits reports whether pods of a NodePool may fit on nodes of the target: their requirements overlap, and it has no taint that
 // these pods need not tolerate already.
 func (t target) fits(s source) bool {
-	for _, taint := range t.taints {
-		if taint.Effect != corev1.TaintEffectPreferNoSchedule && !slices.ContainsFunc(s.taints, func(has corev1.Taint) bool { return has.MatchTaint(&taint) && has.Value == taint.Value }) {
-			return false
-		}
-	}
-	return s.requirements.Intersects(t.requirements) == nil
+	return onlyTaintsOf(t.taints, s.taints) && s.requirements.Intersects(t.requirements) == nil
 }
 
 // consolidationSources are the NodePools of the cluster, of any owner, with nodes that Karpenter may consolidate because they are

@@ -255,23 +255,9 @@ func (p *preview) weighApprovals() {
 		return
 	}
 	held := approval.Publish(p.Sync.Status.Held, made.Approvable, p.Sync.GetNeededApprovals())
-	p.out.ApprovedInGit = len(made.Approvable.Entries) == holds(made) &&
+	all, _ := Counts(made)
+	p.out.ApprovedInGit = len(made.Approvable.Entries) == all &&
 		approval.InGit(held, p.Sync.Spec.Guard, p.out.Karpenter.Approve, p.Sync.Status.UsedGitApprovals, p.Snapshot.Revision)
-}
-
-// holds is how much of a Plan is held, for whatever reason.
-func holds(p *plan.Plan) (n int) {
-	for i := range p.Changes {
-		if p.Changes[i].Action == plan.Hold {
-			n++
-		}
-	}
-	for i := range p.Removals {
-		if p.Removals[i].Held {
-			n++
-		}
-	}
-	return n
 }
 
 // land finds out which pods of the pools that a Plan removes cannot be scheduled elsewhere.
