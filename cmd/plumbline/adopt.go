@@ -176,7 +176,7 @@ func (r *adoptReport) print(out io.Writer) error {
 	return nil
 }
 
-// printAdoption is what a plan says of it.
+// printAdoption prints what a plan reports about the adoption of charts.
 func printAdoption(out io.Writer, r *upgrade.Adoption) {
 	printFound(out, r.Found)
 	switch {

@@ -152,7 +152,7 @@ func (s *PlanStep) reviews() bool { return s.Registry == nil }
 // errNothing keeps what was not rendered from counting as what Git lacks.
 var errNothing = errors.New("plan the revision: nothing was rendered of it")
 
-// Make weighs the Set against what lives, or, where all nodes are to end, nothing.
+// Make plans the Set against what lives, or an empty one if all nodes are to be terminated.
 func (s *PlanStep) Make(ctx context.Context) (Planned, error) {
 	all, err := s.nodeSyncs(ctx)
 	switch {
@@ -199,7 +199,7 @@ func (s *PlanStep) warnOfRecord(planned Planned) {
 			render.ShortRevision(s.Recorded), render.ShortRevision(s.Snapshot.Revision)))
 	}
 	if s.RecordLost && len(planned.unrecorded(s.Sync, "")) > 0 {
-		s.Warn(v1alpha1.ReasonRecordLost, fmt.Sprintf("the record of what was applied was deleted, restored or changed by hand, so that nobody knows what has left Git. What %s lacks is held",
+		s.Warn(v1alpha1.ReasonRecordLost, fmt.Sprintf("the record of what was applied was deleted, restored or changed by hand, so that it is unknown what has left Git. What %s lacks is held",
 			render.ShortRevision(s.Snapshot.Revision)))
 	}
 }

@@ -139,12 +139,12 @@ func TestMissingNodesHaveOneState(t *testing.T) {
 		text     string
 		state    summary.State
 	}{
-		"it has all of its nodes":    {want: report.Success, text: "applied; the newest launch of NodePool/web failed: no capacity", state: summary.InSync},
-		"one is missing":             {missing: map[string]rollout.Shortage{"web": {Ready: 1, Replicas: 2}}, want: report.Pending, text: "launch failing: " + short + ": no capacity", state: summary.LaunchFailing},
-		"another pool's is missing":  {missing: map[string]rollout.Shortage{"idle": {}}, want: report.Success, text: "applied; the newest launch of NodePool/web failed: no capacity", state: summary.InSync},
-		"for less than the timeout":  {missing: map[string]rollout.Shortage{"web": {Ready: 1, Replicas: 2}}, limit: 6 * time.Second, want: report.Pending, text: "launch failing: " + short + ": no capacity", state: summary.LaunchFailing},
-		"for as long as the timeout": {missing: map[string]rollout.Shortage{"web": {Ready: 1, Replicas: 2}}, limit: 5 * time.Second, want: report.Failure, text: "not rolled out within 5s: " + short + ": no capacity", state: summary.RolloutFailing},
-		"another commit counts anew": {missing: map[string]rollout.Shortage{"web": {Ready: 1, Replicas: 2}}, limit: 5 * time.Second, revision: "b", want: report.Pending, text: "launch failing: " + short + ": no capacity", state: summary.LaunchFailing},
+		"it has all of its nodes":              {want: report.Success, text: "applied; the newest launch of NodePool/web failed: no capacity", state: summary.InSync},
+		"one is missing":                       {missing: map[string]rollout.Shortage{"web": {Ready: 1, Replicas: 2}}, want: report.Pending, text: "launch failing: " + short + ": no capacity", state: summary.LaunchFailing},
+		"another pool's is missing":            {missing: map[string]rollout.Shortage{"idle": {}}, want: report.Success, text: "applied; the newest launch of NodePool/web failed: no capacity", state: summary.InSync},
+		"for less than the timeout":            {missing: map[string]rollout.Shortage{"web": {Ready: 1, Replicas: 2}}, limit: 6 * time.Second, want: report.Pending, text: "launch failing: " + short + ": no capacity", state: summary.LaunchFailing},
+		"for as long as the timeout":           {missing: map[string]rollout.Shortage{"web": {Ready: 1, Replicas: 2}}, limit: 5 * time.Second, want: report.Failure, text: "not rolled out within 5s: " + short + ": no capacity", state: summary.RolloutFailing},
+		"another commit starts the time again": {missing: map[string]rollout.Shortage{"web": {Ready: 1, Replicas: 2}}, limit: 5 * time.Second, revision: "b", want: report.Pending, text: "launch failing: " + short + ": no capacity", state: summary.LaunchFailing},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sync := &v1alpha1.NodeSync{}
