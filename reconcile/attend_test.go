@@ -121,8 +121,8 @@ func TestABrokenHEADKeepsTheTerminations(t *testing.T) {
 // TestABrakeThatFailsIsReported: where HEAD is broken, and what is in force cannot be read either.
 func TestABrakeThatFailsIsReported(t *testing.T) {
 	m := newMirror(t)
-	c, away := m.Nodes.Client, errors.New("the cache is gone")
-	m.Nodes.Client = interceptor.NewClient(m.client, interceptor.Funcs{
+	c, away := m.Cluster.Client, errors.New("the cache is gone")
+	m.Cluster.Client = interceptor.NewClient(m.client, interceptor.Funcs{
 		Get: func(ctx context.Context, _ client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
 			return c.Get(ctx, key, object, options...)
 		},

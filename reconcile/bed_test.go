@@ -78,14 +78,16 @@ func newBed(t *testing.T, sync *v1alpha1.NodeSync, objects ...client.Object) *be
 		events: record.NewFakeRecorder(100), patches: &patches,
 	}
 	b.Reconciler = &Reconciler{
-		Nodes:  cluster.Clients{Launches: &cluster.Launches{Now: clock.now}},
-		Events: b.events, Source: b.source, Reports: queue.New(c, c), Notices: &notify.Sender{Secrets: c}, Charts: b.charts, Install: b.install,
-		Clouds: account.Clouds{Dial: func(_ context.Context, region string) (account.Cloud, error) {
-			if region == "" {
-				return nil, errors.New("no region")
-			}
-			return b.cloud, nil
-		}},
+		Cluster: Cluster{
+			Clients: cluster.Clients{Launches: &cluster.Launches{Now: clock.now}}, Helm: b.install,
+			Clouds: &account.Clouds{Dial: func(_ context.Context, region string) (account.Cloud, error) {
+				if region == "" {
+					return nil, errors.New("no region")
+				}
+				return b.cloud, nil
+			}},
+		},
+		Events: b.events, Source: b.source, Reports: queue.New(c, c), Notices: &notify.Sender{Secrets: c}, Charts: b.charts,
 		Settings: Settings{Namespace: namespace, Now: b.clock.now, StillLeader: func(context.Context) error { return nil }},
 	}
 	b.uses(c)
@@ -96,7 +98,7 @@ func newBed(t *testing.T, sync *v1alpha1.NodeSync, objects ...client.Object) *be
 func (b *bed) uses(c client.WithWatch) {
 	home, nodes := side(c, true), side(c, false)
 	b.Client, b.Standby, b.Uncached, b.Labelled = home, home, home, home
-	b.Nodes.Client, b.Nodes.Uncached = nodes, nodes
+	b.Cluster.Client, b.Cluster.Uncached = nodes, nodes
 }
 
 // nodeSync is one that plumbline has taken charge of.

@@ -36,7 +36,7 @@ func TestLiveSchemasAreReadOnce(t *testing.T) {
 	}
 	b := newBed(t, nodeSync(unchanged), crds...)
 	uncached := &readsCounted{Reader: b.client}
-	b.Nodes.Uncached = uncached
+	b.Cluster.Uncached = uncached
 	resolve := func() (*pass, error) {
 		p := b.pass()
 		p.want.Karpenter = &render.Karpenter{Management: render.External}

@@ -27,7 +27,7 @@ func prodEU(account, authority string) cloud.Cluster {
 // inAccount has AWS answer with a cluster, and the API server with authority "ours".
 func (b *bed) inAccount(cluster cloud.Cluster) {
 	b.cloud.err, b.cloud.cluster = nil, cluster
-	b.Settings.CertificateAuthority = pemOf("ours")
+	b.Cluster.CertificateAuthority = pemOf("ours")
 }
 
 // atTheCharts is a pass that comes to the charts, after AWS was asked.

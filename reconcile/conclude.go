@@ -39,9 +39,9 @@ func (r *reconciliation) conclude(ctx context.Context, out outcome) (ctrl.Result
 	if ev := &out.evaluation; ev.Plan.Plan != nil && ev.revision.Snapshot != nil {
 		ev.Plan.Note(ctx, r.sync, r.removalStep(&out.done).Relabelled)
 	}
-	out.guard = r.Settings.DeletionGuard.Beside(ctx, r.Nodes.Uncached, r.Settings.Namespace, out.evaluation.Desired.Karpenter, r.now)
+	out.guard = r.Cluster.DeletionGuard.Beside(ctx, r.Cluster.Uncached, r.Settings.Namespace, out.evaluation.Desired.Karpenter, r.now)
 	if accounts, err := r.accounts(ctx); err == nil && len(accounts) > 0 {
-		out.denial = r.Settings.DeletionGuard.DeniedLately(ctx, r.Nodes.Uncached, accounts, r.now)
+		out.denial = r.Cluster.DeletionGuard.DeniedLately(ctx, r.Cluster.Uncached, accounts, r.now)
 	}
 	return r.conclusion(&out).Conclude(ctx)
 }

@@ -51,7 +51,7 @@ func leaving(t *testing.T, change func(*v1alpha1.NodeSync)) *bed {
 		objects = append(objects, installtest.Served(name))
 	}
 	b := newBed(t, sync, objects...)
-	b.Settings.CertificateAuthority = []byte(certificate)
+	b.Cluster.CertificateAuthority = []byte(certificate)
 	b.Settings.CloudInterval = time.Second
 	b.cloud.err, b.cloud.cluster = nil, cloud.Cluster{Name: "prod-eu", CertificateAuthority: []byte(certificate)}
 	b.cloud.running = []cloud.Instance{{ID: "i-0123456789abcdef0", Zone: "eu-west-1a", State: "running", Pool: "general"}}

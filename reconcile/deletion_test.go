@@ -208,7 +208,7 @@ func TestDrainOfNothing(t *testing.T) {
 				c.change(n)
 			})
 			c.prepare(b)
-			b.Clouds.Dial = func(context.Context, string) (account.Cloud, error) { return nil, errUnreachable }
+			b.Cluster.Clouds.Dial = func(context.Context, string) (account.Cloud, error) { return nil, errUnreachable }
 			pool := b.livePool()
 			pool.SetLabels(nil)
 			if err := b.client.Update(t.Context(), pool); err != nil {

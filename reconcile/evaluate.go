@@ -60,9 +60,9 @@ func (r *reconciliation) inputs(ev evaluation) evaluate.Inputs {
 func (r *reconciliation) wanted(rev revision) evaluate.DesiredStep {
 	return evaluate.DesiredStep{
 		DesiredTools: evaluate.DesiredTools{
-			Cached: r.Client, Uncached: r.Uncached, Store: r.Charts, Releases: r.Install, Schemas: &r.schemas,
-			Confine: r.Confine, Shared: r.Values, Grants: r.Settings.Grants, CABundle: r.Settings.CABundle(),
-			KarpenterNamespaces: r.Settings.KarpenterNamespaces,
+			Cached: r.Client, Uncached: r.Uncached, Store: r.Charts, Releases: r.Cluster.Helm, Schemas: &r.schemas,
+			Confine: r.Confine, Shared: r.Values, Grants: r.Settings.Grants, CABundle: r.Cluster.CABundle(),
+			KarpenterNamespaces: r.Cluster.KarpenterNamespaces,
 		},
 		Snapshot: rev.Snapshot, Sync: r.sync, Observed: r.before.Status.ObservedGeneration, View: r.view, Memory: &r.memory.desired,
 		Now: r.now, Timeout: r.sync.GetTimeout(), Retry: r.sync.GetRetryInterval(), Attempt: fmt.Sprint(r.memory.fetch.Attempt()),
@@ -81,7 +81,7 @@ func (r *reconciliation) planning(rev revision, obs observed) evaluate.PlanStep 
 	return evaluate.PlanStep{
 		PlanTools: evaluate.PlanTools{
 			Cached: r.Client, Uncached: r.Uncached, Expire: r.Client, ServesApprovals: r.watches.ServesApprovals, Registry: &r.registry, Namespace: r.Settings.Namespace, Takes: r.Settings.Takes, Confine: r.Confine,
-			CABundle: r.Settings.CABundle(), Fetch: r.fetchFor, Look: r.Look,
+			CABundle: r.Cluster.CABundle(), Fetch: r.fetchFor, Look: r.Look,
 		},
 		Sync: r.sync, Before: r.before.Status, Snapshot: cmp.Or(rev.Snapshot, last), Applied: r.memory.changes.Forms(), Memory: &r.memory.policy,
 		Now: r.now, Retry: retry,
@@ -89,7 +89,7 @@ func (r *reconciliation) planning(rev revision, obs observed) evaluate.PlanStep 
 		Resolve:    r.resolveStep(rev.Config, obs.Account).Answers,
 		Loads:      cluster.Loads(r.view.Uncached),
 		DaemonSets: r.view.DaemonSetsOf(obs.Live.NodeClaims, r.now, retry),
-		Landing:    r.memory.landing.For(r.Landing, r.now, r.sync.GetAnnotations()[meta.ReconcileRequestAnnotation], func() { r.Look(r.name()) }),
+		Landing:    r.memory.landing.For(r.Cluster.Landing, r.now, r.sync.GetAnnotations()[meta.ReconcileRequestAnnotation], func() { r.Look(r.name()) }),
 		Order:      branch.Order, FindOrder: branch.FindOrder, Read: branch.Read,
 	}
 }
@@ -97,7 +97,7 @@ func (r *reconciliation) planning(rev revision, obs observed) evaluate.PlanStep 
 // charts is the work on Karpenter's charts.
 func (r *reconciliation) charts(rev revision) upgrade.Step {
 	return upgrade.Step{
-		Tools:  upgrade.Tools{Client: r.Nodes.Client, Helm: r.Install, Logs: r.Logs, Schemas: &r.schemas, StillLeader: r.Settings.StillLeader},
+		Tools:  upgrade.Tools{Client: r.Cluster.Client, Helm: r.Cluster.Helm, Logs: r.Cluster.Logs, Schemas: &r.schemas, StillLeader: r.Settings.StillLeader},
 		Wanted: upgrade.Wanted{Revision: r.revisionOf(rev)},
 		Sync:   r.sync, View: r.view, Memory: &r.memory.install,
 		Now: r.now, Timeout: r.sync.GetTimeout(), Retry: r.sync.GetRetryInterval(), Insist: r.insists(),
@@ -122,7 +122,7 @@ type appliedRecord struct{ r *reconciliation }
 func (c appliedRecord) See(ctx context.Context, live plan.Live, set *render.Set) (plan.Live, finding.Findings, error) {
 	r := c.r
 	work := &removal.Step{
-		Tools: removal.Tools{Client: r.Client, Uncached: r.Uncached, Nodes: r.Nodes},
+		Tools: removal.Tools{Client: r.Client, Uncached: r.Uncached, Nodes: r.Cluster.Clients},
 		Sync:  r.sync, Before: r.before, View: r.view, Memory: &r.memory.removal, Now: r.now, Set: set, Live: live, Served: live.Served,
 	}
 	var err error

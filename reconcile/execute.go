@@ -169,7 +169,7 @@ func (r *reconciliation) notePartlyApplied(ev evaluation) {
 func (r *reconciliation) changesStep(d *done) *changes.Step {
 	ev := &d.evaluation
 	return &changes.Step{
-		Tools: changes.Tools{Client: r.Nodes.Client, Uncached: r.Nodes.Uncached, Arrivals: &r.arrivals, StillLeader: r.Settings.StillLeader},
+		Tools: changes.Tools{Client: r.Cluster.Client, Uncached: r.Cluster.Uncached, Arrivals: &r.arrivals, StillLeader: r.Settings.StillLeader},
 		Owner: plan.OwnerOf(r.sync.Namespace, r.sync.Name), Plan: ev.Plan.Plan, Set: ev.Desired.Set, Live: ev.Live,
 		CRDs: d.Charts.CRDs, Controller: d.Charts.Controller, Changing: d.Charts.Changing,
 		Memory: &r.memory.changes,
@@ -211,7 +211,7 @@ func (r *reconciliation) removalStep(d *done) *removal.Step {
 	planning, revision := r.policyStep(*ev), r.revisionOf(ev.revision)
 	return &removal.Step{
 		Tools: removal.Tools{
-			Client: r.Client, Uncached: r.Uncached, Nodes: r.Nodes, Log: r.controllerLog, Gate: r.chartStep(*ev).On, Denied: r.denied,
+			Client: r.Client, Uncached: r.Uncached, Nodes: r.Cluster.Clients, Log: r.controllerLog, Gate: r.chartStep(*ev).On, Denied: r.denied,
 			EC2:      func(ctx context.Context, region string) (removal.EC2, error) { return r.cloud()(ctx, region) },
 			AskEvery: r.Settings.CloudInterval, StillLeader: r.Settings.StillLeader, Reached: r.Points.Phase,
 		},
@@ -231,7 +231,7 @@ func (r *reconciliation) denied(ctx context.Context) string {
 	if err != nil {
 		return err.Error()
 	}
-	return r.Settings.DeletionGuard.Denied(ctx, r.Nodes.Uncached, accounts).Message()
+	return r.Cluster.DeletionGuard.Denied(ctx, r.Cluster.Uncached, accounts).Message()
 }
 
 // accounts are the ServiceAccounts that Karpenter's controller runs under; none while its namespace is unknown.

@@ -125,7 +125,7 @@ func TestALaunchOfWhichNothingIsSaid(t *testing.T) {
 	if _, again = b.looksAtLaunches(); again < time.Minute {
 		t.Errorf("no event comes, and it is looked for again in %s", again)
 	}
-	if _, failed := b.Nodes.Launches.Failed("cheap"); failed {
+	if _, failed := b.Cluster.Launches.Failed("cheap"); failed {
 		t.Error("it counts as failed for ever")
 	}
 }

@@ -37,7 +37,7 @@ func (m *mirror) lends() {
 			}},
 		},
 	}}
-	err := m.Nodes.Client.Apply(m.t.Context(), client.ApplyConfigurationFromUnstructured(pool), client.FieldOwner(v1alpha1.RemovalFieldManager), client.ForceOwnership)
+	err := m.Cluster.Client.Apply(m.t.Context(), client.ApplyConfigurationFromUnstructured(pool), client.FieldOwner(v1alpha1.RemovalFieldManager), client.ForceOwnership)
 	if err != nil {
 		m.t.Fatal(err)
 	}

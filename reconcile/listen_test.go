@@ -23,10 +23,10 @@ func listeningBed(t *testing.T, objects ...client.Object) (*bed, *watchtest.Cach
 	t.Helper()
 	b := newBed(t, nodeSync(unchanged), objects...)
 	b.source.files = files(karpenterYAML)
-	b.Nodes.Refusals = &cluster.Refusals{}
+	b.Cluster.Refusals = &cluster.Refusals{}
 	f := watchtest.NewCache()
-	f.Objects = b.Nodes.Client
-	b.watches = f.Watches(b.Client.Scheme(), b.wakes(), b.Nodes.Refusals, b.clock.now)
+	f.Objects = b.Cluster.Client
+	b.watches = f.Watches(b.Client.Scheme(), b.wakes(), b.Cluster.Refusals, b.clock.now)
 	return b, f
 }
 
@@ -91,7 +91,7 @@ func TestARefusedWatchIsReported(t *testing.T) {
 	b, _ := listeningBed(t)
 	watch := &reflector{}
 	words := errors.New(`User "system:serviceaccount:plumbline-system:plumbline" cannot list resource "nodeclaims" in API group "karpenter.sh" at the cluster scope`)
-	b.Nodes.Refusals.Note(watch, apierrors.NewForbidden(schema.GroupResource{Group: "karpenter.sh", Resource: "nodeclaims"}, "", words))
+	b.Cluster.Refusals.Note(watch, apierrors.NewForbidden(schema.GroupResource{Group: "karpenter.sh", Resource: "nodeclaims"}, "", words))
 	result := b.reconcile()
 	ready := conditions.Get(b.read(), fluxmeta.ReadyCondition)
 	if ready == nil || ready.Reason != "Forbidden" || !strings.Contains(ready.Message, "watch *v1.NodeClaim") || !strings.Contains(ready.Message, `resources: ["nodeclaims"], verbs: ["list"]`) {

@@ -65,10 +65,10 @@ func (r *reconciliation) seeReady(ctx context.Context, d done) (done, error) {
 
 // controllerLog is what Karpenter's controller has logged last; empty if it cannot be read.
 func (r *reconciliation) controllerLog(ctx context.Context) string {
-	if r.Logs == nil || r.sync.Status.Karpenter == nil {
+	if r.Cluster.Logs == nil || r.sync.Status.Karpenter == nil {
 		return ""
 	}
-	return upgrade.ControllerLog(ctx, r.Nodes.Uncached, r.Logs, r.karpenterNamespace())
+	return upgrade.ControllerLog(ctx, r.Cluster.Uncached, r.Cluster.Logs, r.karpenterNamespace())
 }
 
 // karpenterNamespace is that of Karpenter's controller; empty before it is known.
@@ -84,7 +84,7 @@ func (r *reconciliation) classNotReadySince(ctx context.Context, name string) ti
 	kind, _ := render.KindOf(render.EC2NodeClass)
 	class := &unstructured.Unstructured{}
 	class.SetGroupVersionKind(kind.GVK)
-	if err := r.Nodes.Uncached.Get(ctx, client.ObjectKey{Name: name}, class); err != nil {
+	if err := r.Cluster.Uncached.Get(ctx, client.ObjectKey{Name: name}, class); err != nil {
 		return time.Time{}
 	}
 	return cluster.NotReadySince(class)
@@ -105,7 +105,7 @@ func (r *reconciliation) seeHeartbeat(ctx context.Context, d done) done {
 	if !d.Charts.Controller.Ready {
 		return d
 	}
-	stopped, err := r.memory.heartbeat.Look(ctx, r.Nodes.Uncached, r.karpenterNamespace(), r.now)
+	stopped, err := r.memory.heartbeat.Look(ctx, r.Cluster.Uncached, r.karpenterNamespace(), r.now)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).V(1).Info("whether Karpenter renews its lease is unknown", "error", err.Error())
 	}
@@ -125,7 +125,7 @@ func (r *reconciliation) elects(ctx context.Context) bool {
 	controllers, err := r.view.Controllers(ctx, r.karpenterNamespace())
 	off := false
 	if err == nil {
-		off, err = upgrade.ElectionOff(ctx, r.Nodes.Uncached, controllers)
+		off, err = upgrade.ElectionOff(ctx, r.Cluster.Uncached, controllers)
 	}
 	if err != nil {
 		ctrl.LoggerFrom(ctx).V(1).Info("whether Karpenter elects a leader is unknown", "error", err.Error())
@@ -137,7 +137,7 @@ func (r *reconciliation) elects(ctx context.Context) bool {
 func (r *reconciliation) seeLaunches(ctx context.Context, d done) (_ done, err error) {
 	live := d.evaluation.Live
 	pools := rollout.Pools(d.evaluation.Desired.Set, live.Objects)
-	look := rollout.Launches{Known: r.Nodes.Launches, Events: r.Nodes.Uncached, Now: r.now, Retry: r.sync.GetRetryInterval(), Claims: live.NodeClaims, Off: r.chartStep(d.evaluation).Off}
+	look := rollout.Launches{Known: r.Cluster.Launches, Events: r.Cluster.Uncached, Now: r.now, Retry: r.sync.GetRetryInterval(), Claims: live.NodeClaims, Off: r.chartStep(d.evaluation).Off}
 	d.Nodes.LaunchFailures, err = look.See(ctx, pools, &d.Findings)
 	d.Nodes.SawLaunches = err == nil
 	return d, err
@@ -178,7 +178,7 @@ func (r *reconciliation) brake(ctx context.Context, d done, inForce bool) (done,
 	d.Nodes.Restored = look.Restored
 	d.Nodes.SawRollout = d.Charts.Controller.Ready || d.Nodes.Rollout != nil
 	stop := rollout.BrakeStep{
-		Writer: r.Nodes.Client, Secrets: r.Uncached, StillLeader: r.Settings.StillLeader, Grants: r.Settings.Grants, Launches: r.Nodes.Launches, Gate: r.chartStep(*ev).On, Holds: &r.memory.holds,
+		Writer: r.Cluster.Client, Secrets: r.Uncached, StillLeader: r.Settings.StillLeader, Grants: r.Settings.Grants, Launches: r.Cluster.Launches, Gate: r.chartStep(*ev).On, Holds: &r.memory.holds,
 		Sync: r.sync, Set: ev.Desired.Set, Live: ev.Live, Changes: ev.Plan.Changes,
 		Rollout: d.Nodes.Rollout, Outdated: look.Outdated, Unknown: look.Unknown, Frozen: ev.Plan.Frozen, InForce: inForce, Now: r.now,
 		EC2: func(ctx context.Context, region string) (rollout.Instances, error) { return r.cloud()(ctx, region) },
@@ -195,8 +195,8 @@ func (r *reconciliation) rollouts(d *done) *rollout.Rollouts {
 	set, live := ev.Desired.Set, ev.Live
 	_, region := ev.Desired.Cluster(r.sync.Status.Karpenter)
 	return &rollout.Rollouts{
-		Live: live, Pools: rollout.Pools(set, live.Objects), Leaving: leavingPools(r.sync.Status.Removals, live.Objects), Classes: rollout.Classes(set, live.Objects), Events: r.Nodes.Uncached,
-		CABundle: r.Settings.CABundle(), DaemonSets: r.view.DaemonSetsOf(live.NodeClaims, r.now, r.sync.GetRetryInterval()),
+		Live: live, Pools: rollout.Pools(set, live.Objects), Leaving: leavingPools(r.sync.Status.Removals, live.Objects), Classes: rollout.Classes(set, live.Objects), Events: r.Cluster.Uncached,
+		CABundle: r.Cluster.CABundle(), DaemonSets: r.view.DaemonSetsOf(live.NodeClaims, r.now, r.sync.GetRetryInterval()),
 		Before: r.sync.Status.Rollout, Said: r.before.Status.Rollout, Changes: ev.Plan.Changes, Revision: r.revisionOf(ev.revision), Applied: r.before.Status.LastAppliedRevision,
 		Now: r.now, LaunchFailures: d.Nodes.LaunchFailures, Memory: &r.memory.rollout,
 		EC2: func(ctx context.Context) (rollout.EC2, error) { return r.cloud()(ctx, region) },
@@ -221,7 +221,7 @@ func (r *reconciliation) seeInstances(ctx context.Context, d done) (done, error)
 	ev := &d.evaluation
 	cluster, region := ev.Desired.Cluster(r.sync.Status.Karpenter)
 	d.Nodes.Instances = r.memory.instances.See(ctx, account.InstanceLook{
-		Cloud: func(ctx context.Context) (account.InstanceCloud, error) { return r.cloud()(ctx, region) }, Reader: r.Nodes.Uncached, Cluster: cluster, Unverified: account.Unverified(d.account()),
+		Cloud: func(ctx context.Context) (account.InstanceCloud, error) { return r.cloud()(ctx, region) }, Reader: r.Cluster.Uncached, Cluster: cluster, Unverified: account.Unverified(d.account()),
 		Set: ev.Desired.Set, Live: ev.Live, Rolling: d.Nodes.Rollout != nil, Removals: len(r.sync.Status.Removals), Urgent: r.memory.terminations.NeedsInstances(),
 		Before: r.before.Status.Instances, Now: r.now, Every: r.Settings.CompareInstances,
 	}, &d.Findings)

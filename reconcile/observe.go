@@ -98,7 +98,7 @@ func (r *reconciliation) seeCollision(ctx context.Context, rev revision, obs obs
 func (r *reconciliation) accountStep(config evaluate.Desired, live plan.Live) *account.Step {
 	name, region := config.Cluster(r.sync.Status.Karpenter)
 	return &account.Step{
-		Cloud: r.cloud(), CertificateAuthority: r.Settings.CertificateAuthority, View: r.view, Memory: &r.memory.account,
+		Cloud: r.cloud(), CertificateAuthority: r.Cluster.CertificateAuthority, View: r.view, Memory: &r.memory.account,
 		Name: name, Region: region, ClusterARN: r.sync.Status.Karpenter.GetClusterARN(), Generation: r.sync.Generation,
 		Claims: live.NodeClaims, Removals: r.sync.Status.Removals,
 		Now: r.now, Interval: r.Settings.CloudInterval, Retry: r.sync.GetRetryInterval(), Patience: account.Patience(r.sync.GetTimeout()),
@@ -117,5 +117,5 @@ func (r *reconciliation) resolveStep(config evaluate.Desired, verdict *cloud.Ver
 
 // cloud dials AWS, whose answers about instances are not waited for long.
 func (r *reconciliation) cloud() account.Dialer {
-	return r.Clouds.Within(account.Patience(r.sync.GetTimeout()))
+	return r.Cluster.Clouds.Within(account.Patience(r.sync.GetTimeout()))
 }

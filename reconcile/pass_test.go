@@ -69,7 +69,7 @@ func TestPassStopsAtTheFirstError(t *testing.T) {
 func TestCloudIsAskedNowAndThen(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))
 	b.source.files = files(karpenterYAML)
-	b.Settings.CertificateAuthority = []byte(certificate)
+	b.Cluster.CertificateAuthority = []byte(certificate)
 	looks := func(want int, status, reason string) {
 		t.Helper()
 		b.reconcile()

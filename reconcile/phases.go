@@ -73,7 +73,7 @@ func (r *Reconciler) start(sync *v1alpha1.NodeSync) *reconciliation {
 		sync:       sync,
 		before:     sync.DeepCopy(),
 		memory:     known,
-		view:       r.Nodes.View(&r.definitions, &known.cluster),
+		view:       r.Cluster.View(&r.definitions, &known.cluster),
 		now:        r.Settings.Now(),
 		trace:      &step.Trace{Now: r.Settings.Now, Begin: func(name step.Name) { r.Points.Step(string(name)) }},
 	}

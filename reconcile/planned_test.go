@@ -136,7 +136,7 @@ func (w *plannedWorld) preview(t *testing.T, b *bed) (said plannedOutcome, renam
 
 func (w *plannedWorld) previewStep(b *bed) *review.Step {
 	return &review.Step{
-		Tools: review.Tools{Client: b.Client, Nodes: b.Nodes.Client, Store: b.Charts, Helm: b.Install, Schemas: &b.schemas, NotAsked: "AWS is not asked: the account is not verified"},
+		Tools: review.Tools{Client: b.Client, Nodes: b.Cluster.Client, Store: b.Charts, Helm: b.Cluster.Helm, Schemas: &b.schemas, NotAsked: "AWS is not asked: the account is not verified"},
 		Sync:  b.read(), Snapshot: &render.Snapshot{Revision: nextRevision, Commit: render.CommitOf(nextRevision), FS: w.files}, Now: b.clock.now(),
 		HideValues: func([]string) {}, HideCredential: func(string) {},
 	}

@@ -25,7 +25,7 @@ func TestALongApplyReadsNoLog(t *testing.T) {
 		Status:     corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
 	})
 	reads := 0
-	b.Logs = func(context.Context, string, string, string, bool) (string, error) {
+	b.Cluster.Logs = func(context.Context, string, string, string, bool) (string, error) {
 		reads++
 		return "", nil
 	}

@@ -21,16 +21,13 @@ import (
 
 	"github.com/plumbline-dev/plumbline/confine"
 	"github.com/plumbline-dev/plumbline/internal/steppoint"
-	"github.com/plumbline-dev/plumbline/reconcile/account"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/evaluate"
 	"github.com/plumbline-dev/plumbline/reconcile/fetch"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
-	"github.com/plumbline-dev/plumbline/reconcile/simulate"
 	"github.com/plumbline-dev/plumbline/reconcile/status"
-	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 	"github.com/plumbline-dev/plumbline/reconcile/watch"
 	"github.com/plumbline-dev/plumbline/render"
 	"github.com/plumbline-dev/plumbline/render/schema"
@@ -52,10 +49,8 @@ type Reconciler struct {
 	// Values are what definitions in Git share with those in the cache; nil shares nothing.
 	Values *render.Values
 
-	// Nodes is the cluster whose nodes are kept, Install its Helm, and Logs reads the end of a log there; nil reads none.
-	Nodes   cluster.Clients
-	Install upgrade.Helm
-	Logs    upgrade.Logs
+	// Cluster is the cluster whose nodes are managed.
+	Cluster Cluster
 
 	Source  fetch.Source
 	Charts  evaluate.Store
@@ -63,9 +58,6 @@ type Reconciler struct {
 	Notices status.Notices
 	// Confine builds kustomizations in child processes; nil builds them in this one.
 	Confine *confine.Runner
-	// Clouds are the clients of AWS. Landing simulates where pods can go; nil if nobody asks.
-	Clouds  account.Clouds
-	Landing *simulate.Simulator
 
 	Settings Settings
 	// Meter measures what passes do; nil measures nothing.
@@ -151,18 +143,18 @@ func (r *Reconciler) newest(ctx context.Context, cached *v1alpha1.NodeSync) (syn
 	return newest.Sync, newest.Wait, err
 }
 
-// SetupWithManager registers the controller, for so many passes at a time. nodes is the cluster behind the clients of Nodes.
+// SetupWithManager registers the controller, for so many passes at a time. nodes is the cluster behind the clients of Cluster.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, nodes ctrlcluster.Cluster, concurrent int) error {
 	r.lanes.Among(concurrent)
 	r.lanes.Heavy = r.Confine.Heavy
 	r.waker = watch.NewWaker(mgr.Elected())
-	r.watches = &watch.Watches{Refusals: r.Nodes.Refusals, Wakes: r.wakes(), Pace: &cluster.Pace{Now: r.Settings.Now}, Now: r.Settings.Now}
+	r.watches = &watch.Watches{Refusals: r.Cluster.Refusals, Wakes: r.wakes(), Pace: &cluster.Pace{Now: r.Settings.Now}, Now: r.Settings.Now}
 	return r.watches.Control(mgr, nodes, r, r.waker.Events, concurrent)
 }
 
 // wakes finds the NodeSyncs that an event wakes.
 func (r *Reconciler) wakes() watch.Wakes {
-	return watch.Wakes{Cached: r.Client, Namespace: r.Settings.Namespace, Launches: r.Nodes.Launches, Ends: r.Nodes.Ends, Interests: &r.registry}
+	return watch.Wakes{Cached: r.Client, Namespace: r.Settings.Namespace, Launches: r.Cluster.Launches, Ends: r.Cluster.Ends, Interests: &r.registry}
 }
 
 // Serves reports whether NodePools and NodeClaims are watched: they can be read from the cache then.

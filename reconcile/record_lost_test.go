@@ -162,7 +162,7 @@ func (b *bed) passWithout(pool *unstructured.Unstructured) *pass {
 func (b *bed) forgetAll() {
 	fresh := newBed(b.t, nodeSync(unchanged)).Reconciler
 	fresh.Client, fresh.Standby, fresh.Uncached, fresh.Labelled = b.Client, b.Standby, b.Uncached, b.Labelled
-	fresh.Nodes = b.Nodes
+	fresh.Cluster = b.Cluster
 	fresh.Events, fresh.Source, fresh.Reports, fresh.Settings = b.Events, b.Source, b.Reports, b.Settings
 	b.Reconciler = fresh
 }

@@ -72,7 +72,7 @@ func TestAFewPassesAtOnceDoNotWait(t *testing.T) {
 func TestLaunchesWithoutAnEventDoNotSpin(t *testing.T) {
 	const pools = 8
 	b := newBed(t, nodeSync(unchanged), eventOn("claim-7", "insufficient capacity"))
-	b.Nodes.Uncached = interceptor.NewClient(b.client, interceptor.Funcs{
+	b.Cluster.Uncached = interceptor.NewClient(b.client, interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 			events, ok := list.(*corev1.EventList)
 			if !ok {
@@ -91,7 +91,7 @@ func TestLaunchesWithoutAnEventDoNotSpin(t *testing.T) {
 		set.Objects = append(set.Objects, render.Object{Ref: render.Ref{Kind: render.NodePool, Name: name}})
 		claim := refusedLaunch(fmt.Sprintf("claim-%d", i))
 		claim.Labels["karpenter.sh/nodepool"] = name
-		b.Nodes.Launches.See(claim)
+		b.Cluster.Launches.See(claim)
 	}
 	explained := false
 	n := b.passesIn(time.Second, func() time.Duration {

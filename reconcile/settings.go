@@ -7,7 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/deletion"
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
@@ -18,18 +17,11 @@ type Settings struct {
 	Namespace string
 	// Own is the daemon's own pod, and the node that it runs on; zero outside a cluster.
 	Own plan.Host
-	// KarpenterNamespaces are the namespaces in which the daemon reads Karpenter's objects; none: all.
-	KarpenterNamespaces []string
 	// CloudInterval is the least time between two questions to EC2.
 	CloudInterval time.Duration
 	// CompareInstances is the least time between two comparisons of EC2 instances with their
 	// definitions; 0 for none.
 	CompareInstances time.Duration
-	// DeletionGuard looks for the policies of the deletion guard; nil if nobody looks.
-	DeletionGuard *deletion.Asker
-	// CertificateAuthority is the bundle, in PEM, that the API server's certificate is
-	// checked against.
-	CertificateAuthority []byte
 	// Grants report whether a Secret has to name the hosts that it is for.
 	Grants grant.Policy
 	// PageURL is where users find the page of the daemon, which commit statuses then link to;
@@ -46,9 +38,6 @@ type Settings struct {
 	// StillLeader returns an error when the lease is no longer ours.
 	StillLeader func(context.Context) error
 }
-
-// CABundle is the CertificateAuthority as Karpenter has it in its hash of an EC2NodeClass.
-func (s Settings) CABundle() string { return plan.CABundle(s.CertificateAuthority) }
 
 // Takes reports whether a NodeSync is reconciled. The others are only asked what they have in Git.
 func (s Settings) Takes(sync *v1alpha1.NodeSync) bool {

@@ -242,6 +242,6 @@ func TestNothingChangedAsksNothing(t *testing.T) {
 	if got := b.install.Asked[charts.ControllerChart]; got != 1 {
 		t.Errorf("Helm was asked %d times at first, want once", got)
 	}
-	b.Install, b.Nodes.Uncached = nil, nil
+	b.Cluster.Helm, b.Cluster.Uncached = nil, nil
 	look()
 }

@@ -129,11 +129,15 @@ func newDaemon(ctx context.Context, config *rest.Config, o *runOptions) (*daemon
 		return nil, err
 	}
 	d.reports = queue.New(d.mgr.GetAPIReader(), d.mgr.GetClient())
-	if d.reconciler, err = newReconciler(d.mgr, config, leading, d.reports, logged(confined(ctx)), o); err != nil {
+	runner := logged(confined(ctx))
+	managed, err := newCluster(d.mgr, config, leading, refusals, runner, o)
+	if err != nil {
 		return nil, err
 	}
-	d.reconciler.Landing = simulator(d.mgr.GetAPIReader(), o.karpenterNamespaces, d.reconciler.Confine, &d.reconciler.Clouds)
-	d.reconciler.Nodes.Refusals, d.reconciler.Values, d.reconciler.Points = refusals, values, points
+	if d.reconciler, err = newReconciler(d.mgr, managed, leading, d.reports, runner, o); err != nil {
+		return nil, err
+	}
+	d.reconciler.Values, d.reconciler.Points = values, points
 	d.space = &source.Space{Limit: o.storeLimit}
 	d.git = source.NewGit(source.Options{
 		Dir: filepath.Join(o.cacheDir, "git"), MaxBytes: o.storeLimit, Space: d.space,
@@ -164,7 +168,7 @@ func (d *daemon) run(ctx context.Context, concurrent int) error {
 	}
 	if err := d.mgr.Start(ctx); err != nil {
 		// Where NodeSyncs themselves are refused, no NodeSync can tell.
-		return fault.Classify(fmt.Errorf("run the controller: %w", errors.Join(err, d.reconciler.Nodes.Refusals.Err())))
+		return fault.Classify(fmt.Errorf("run the controller: %w", errors.Join(err, d.reconciler.Cluster.Refusals.Err())))
 	}
 	return nil
 }
@@ -263,7 +267,7 @@ func registerMetrics(reports *queue.Queue) (*metrics.Recorder, *status.Meter, er
 	return gauges, meter, nil
 }
 
-func newReconciler(mgr ctrl.Manager, config *rest.Config, leading func(context.Context) error, reports *queue.Queue, runner *confine.Runner, o *runOptions) (*reconcile.Reconciler, error) {
+func newReconciler(mgr ctrl.Manager, managed reconcile.Cluster, leading func(context.Context) error, reports *queue.Queue, runner *confine.Runner, o *runOptions) (*reconcile.Reconciler, error) {
 	recorder, err := newEventRecorder(mgr, o.eventsAddr)
 	if err != nil {
 		return nil, err
@@ -272,6 +276,33 @@ func newReconciler(mgr ctrl.Manager, config *rest.Config, leading func(context.C
 	if err != nil {
 		return nil, err
 	}
+	return &reconcile.Reconciler{
+		Metrics:  controller.NewMetrics(mgr, gauges, v1alpha1.Finalizer),
+		Client:   mgr.GetClient(),
+		Uncached: mgr.GetAPIReader(),
+		Labelled: mgr.GetCache(),
+		Events:   recorder,
+		Charts:   newChartStore("charts", runner, o),
+		Confine:  runner,
+		Reports:  reports,
+		Notices:  &notify.Sender{Secrets: mgr.GetAPIReader(), Grants: o.grants()},
+		Cluster:  managed,
+		Meter:    meter,
+		Settings: reconcile.Settings{
+			Namespace:        o.namespace,
+			Own:              o.host(),
+			CloudInterval:    o.cloudInterval,
+			CompareInstances: o.compareInstances,
+			Grants:           o.grants(),
+			PageURL:          o.pageURL,
+			Now:              time.Now,
+			StillLeader:      leading,
+		},
+	}, nil
+}
+
+// newCluster returns the cluster whose nodes are managed: the one that has the NodeSyncs.
+func newCluster(mgr ctrl.Manager, config *rest.Config, leading func(context.Context) error, refusals *cluster.Refusals, runner *confine.Runner, o *runOptions) (reconcile.Cluster, error) {
 	installer, err := release.NewInstaller(release.InstallerOptions{
 		Config:      config,
 		StillLeader: leading,
@@ -280,49 +311,24 @@ func newReconciler(mgr ctrl.Manager, config *rest.Config, leading func(context.C
 		Confine:     runner,
 	})
 	if err != nil {
-		return nil, err
+		return reconcile.Cluster{}, err
 	}
 	logs, err := upgrade.PodLogs(config)
 	if err != nil {
-		return nil, err
+		return reconcile.Cluster{}, err
 	}
 	authority, err := certificateAuthority(config)
 	if err != nil {
-		return nil, err
+		return reconcile.Cluster{}, err
 	}
-	made := &reconcile.Reconciler{
-		Metrics:  controller.NewMetrics(mgr, gauges, v1alpha1.Finalizer),
-		Client:   mgr.GetClient(),
-		Uncached: mgr.GetAPIReader(),
-		Labelled: mgr.GetCache(),
-		Events:   recorder,
-		Charts:   newChartStore("charts", runner, o),
-		Confine:  runner,
-		Install:  installer,
-		Reports:  reports,
-		Notices:  &notify.Sender{Secrets: mgr.GetAPIReader(), Grants: o.grants()},
-		Logs:     logs,
-		Clouds: account.Clouds{Dial: func(ctx context.Context, region string) (account.Cloud, error) {
-			return cloud.New(ctx, cloud.Options{Region: region, UserAgent: config.UserAgent})
-		}},
-		Meter: meter,
-		Settings: reconcile.Settings{
-			Namespace:            o.namespace,
-			Own:                  o.host(),
-			KarpenterNamespaces:  o.karpenterNamespaces,
-			CloudInterval:        o.cloudInterval,
-			CompareInstances:     o.compareInstances,
-			DeletionGuard:        o.guards(),
-			CertificateAuthority: authority,
-			Grants:               o.grants(),
-			PageURL:              o.pageURL,
-			Now:                  time.Now,
-			StillLeader:          leading,
-		},
-	}
-	// The NodeSyncs are in the cluster whose nodes they keep.
-	made.Nodes.Client, made.Nodes.Uncached, made.Nodes.Launches = made.Client, made.Uncached, &cluster.Launches{Now: time.Now}
-	return made, nil
+	clouds := &account.Clouds{Dial: func(ctx context.Context, region string) (account.Cloud, error) {
+		return cloud.New(ctx, cloud.Options{Region: region, UserAgent: config.UserAgent})
+	}}
+	return reconcile.Cluster{
+		Clients: cluster.Clients{Client: mgr.GetClient(), Uncached: mgr.GetAPIReader(), Refusals: refusals, Launches: &cluster.Launches{Now: time.Now}},
+		Helm:    installer, Logs: logs, Clouds: clouds, Landing: simulator(mgr.GetAPIReader(), o.karpenterNamespaces, runner, clouds),
+		DeletionGuard: o.guards(), KarpenterNamespaces: o.karpenterNamespaces, CertificateAuthority: authority,
+	}, nil
 }
 
 // newChartStore keeps charts in a folder of the cache.
@@ -375,10 +381,10 @@ func (d *daemon) addBeside() (*recorder.Recorder, error) {
 		Cached: d.mgr.GetClient(), Uncached: d.mgr.GetAPIReader(), Writer: d.mgr.GetClient(),
 		Namespace: d.reconciler.Settings.Namespace, Now: d.reconciler.Settings.Now,
 		EC2: func(ctx context.Context, region string) (recorder.EC2, error) {
-			return d.reconciler.Clouds.Within(awsPatience)(ctx, region)
+			return d.reconciler.Cluster.Clouds.Within(awsPatience)(ctx, region)
 		},
 	})
-	d.reconciler.Nodes.Ends = ended
+	d.reconciler.Cluster.Ends = ended
 	for what, runs := range map[string]manager.Runnable{
 		"posts commit statuses": newDeliverer(d.mgr, d.reconciler, d.reports), "records ended nodes": ended, "releases memory": &releaser{elected: d.mgr.Elected()},
 		"keeps what a restart need not do once more": keeper{d.git},
@@ -404,10 +410,10 @@ func newFollower(mgr ctrl.Manager, reconciler *reconcile.Reconciler, reports *qu
 		Cached: mgr.GetClient(), Secrets: mgr.GetAPIReader(), Namespace: settings.Namespace,
 		Hosts: &report.Hosts{Now: settings.Now}, Source: git, Queue: reports,
 		Preview: review.Tools{
-			Client: reconciler.Uncached, Cached: reconciler.Client, Nodes: reconciler.Nodes.Uncached, CachedNodes: reconciler.Nodes.Client, Definitions: definitions, Store: newChartStore("charts-of-pull-requests", reconciler.Confine, o), Helm: reconciler.Install,
+			Client: reconciler.Uncached, Cached: reconciler.Client, Nodes: reconciler.Cluster.Uncached, CachedNodes: reconciler.Cluster.Client, Definitions: definitions, Store: newChartStore("charts-of-pull-requests", reconciler.Confine, o), Helm: reconciler.Cluster.Helm,
 			CRDs: (&planOptions{}).knownCRDs, Schemas: schemas, Confine: reconciler.Confine,
-			CABundle: settings.CABundle(), Ask: ask(reconciler.Clouds.Within(awsPatience), settings.CertificateAuthority), Own: &settings.Own, Grants: &settings.Grants,
-			InstanceTypes: reconciler.Landing.InstanceTypes,
+			CABundle: reconciler.Cluster.CABundle(), Ask: ask(reconciler.Cluster.Clouds.Within(awsPatience), reconciler.Cluster.CertificateAuthority), Own: &settings.Own, Grants: &settings.Grants,
+			InstanceTypes: reconciler.Cluster.Landing.InstanceTypes,
 		},
 		Grants: settings.Grants, StillLeader: settings.StillLeader, Trouble: reconciler.Look, Now: settings.Now,
 	})
