@@ -85,10 +85,12 @@ func (r *reconciliation) planning(rev revision, obs observed) evaluate.PlanStep 
 		},
 		Sync: r.sync, Before: r.before.Status, Snapshot: cmp.Or(rev.Snapshot, last), Applied: r.memory.changes.Forms(), Memory: &r.memory.policy,
 		Now: r.now, Retry: retry,
-		Hosts:      r.view.PoolHostsOf(r.sync.Status.Karpenter, r.Settings.Own, obs.Live.NodeClaims),
-		Resolve:    r.resolveStep(rev.Config, obs.Account).Answers,
+		Hosts: func(ctx context.Context, claims []plan.NodeClaim) ([]plan.Host, error) {
+			return r.view.PoolHosts(ctx, r.sync.Status.Karpenter, r.Settings.Own, claims)
+		},
+		Ask:        r.resolves(obs.Account),
 		Loads:      cluster.Loads(r.view.Uncached),
-		DaemonSets: r.view.DaemonSetsOf(obs.Live.NodeClaims, r.now, retry),
+		DaemonSets: r.daemonSets,
 		Landing:    r.memory.landing.For(r.Cluster.Landing, r.now, r.sync.GetAnnotations()[meta.ReconcileRequestAnnotation], func() { r.Look(r.name()) }),
 		Order:      branch.Order, FindOrder: branch.FindOrder, Read: branch.Read,
 	}

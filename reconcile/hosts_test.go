@@ -31,7 +31,7 @@ func TestHosts(t *testing.T) {
 		t.Helper()
 		p := b.pass()
 		p.live.NodeClaims = []plan.NodeClaim{{Pool: "general", Node: "n1"}, {Pool: "batch", Node: "n2"}, {Pool: "batch"}}
-		found, err := p.policyStep().Hosts(t.Context())
+		found, err := p.policyStep().Hosts(t.Context(), p.live.NodeClaims)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/fluxcd/pkg/runtime/conditions"
 
@@ -105,14 +106,20 @@ func (r *reconciliation) accountStep(config evaluate.Desired, live plan.Live) *a
 	}
 }
 
-// resolveStep is the question what selectors resolve to. It is asked in the account that was verified.
-func (r *reconciliation) resolveStep(config evaluate.Desired, verdict *cloud.Verdict) *account.Resolution {
-	name, region := config.Cluster(r.sync.Status.Karpenter)
-	return &account.Resolution{
-		Cloud:   func(ctx context.Context) (account.ResolutionCloud, error) { return r.cloud()(ctx, region) },
-		Cluster: name, Kubernetes: r.memory.account.Kubernetes(), Patience: account.Patience(r.sync.GetTimeout()),
-		Unverified: account.Unverified(verdict),
+// resolves asks AWS what selectors resolve to, in the account that was verified.
+func (r *reconciliation) resolves(verdict *cloud.Verdict) func(cluster, region string) plan.Ask {
+	return func(name, region string) plan.Ask {
+		return (&account.Resolution{
+			Cloud:   func(ctx context.Context) (account.ResolutionCloud, error) { return r.cloud()(ctx, region) },
+			Cluster: name, Kubernetes: r.memory.account.Kubernetes(), Patience: account.Patience(r.sync.GetTimeout()),
+			Unverified: account.Unverified(verdict),
+		}).Answers
 	}
+}
+
+// daemonSets are those that nodes need until their last pod has stopped, and when to ask again.
+func (r *reconciliation) daemonSets(ctx context.Context, claims []plan.NodeClaim) (plan.DaemonSets, time.Time) {
+	return r.view.DaemonSets(ctx, claims, r.now, r.sync.GetRetryInterval())
 }
 
 // cloud dials AWS, whose answers about instances are not waited for long.

@@ -240,28 +240,27 @@ const (
 
 // askAWS asks AWS, with the credentials of the user, what selectors resolve to. They have
 // to be of the account that has the cluster, whose authority is that of the kubeconfig.
-func askAWS(authority []byte) asking {
+func askAWS(authority []byte) func(cluster, region string) plan.Ask {
 	return ask(func(ctx context.Context, region string) (account.Cloud, error) {
 		return cloud.New(ctx, cloud.Options{Region: region, UserAgent: "plumbline-cli/" + version})
 	}, authority)
 }
 
-// asking queries AWS for what selectors resolve to.
-type asking func(ctx context.Context, cluster, region string, questions []plan.Question) map[render.Ref]plan.Answer
-
 // ask asks it by a client, whose account has to have the cluster.
-func ask(dial account.Dialer, authority []byte) asking {
-	return func(ctx context.Context, cluster, region string, questions []plan.Question) map[render.Ref]plan.Answer {
-		step := &account.Resolution{Cluster: cluster, Patience: awsPatience}
-		aws, err := dial(ctx, region)
-		if err == nil {
-			step.Cloud = func(context.Context) (account.ResolutionCloud, error) { return aws, nil }
-			step.Kubernetes, err = confirm(ctx, aws, cluster, authority)
+func ask(dial account.Dialer, authority []byte) func(cluster, region string) plan.Ask {
+	return func(cluster, region string) plan.Ask {
+		return func(ctx context.Context, questions []plan.Question) map[render.Ref]plan.Answer {
+			step := &account.Resolution{Cluster: cluster, Patience: awsPatience}
+			aws, err := dial(ctx, region)
+			if err == nil {
+				step.Cloud = func(context.Context) (account.ResolutionCloud, error) { return aws, nil }
+				step.Kubernetes, err = confirm(ctx, aws, cluster, authority)
+			}
+			if err != nil {
+				step.Unverified = err.Error()
+			}
+			return step.Answers(ctx, questions)
 		}
-		if err != nil {
-			step.Unverified = err.Error()
-		}
-		return step.Answers(ctx, questions)
 	}
 }
 

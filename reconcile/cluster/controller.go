@@ -39,11 +39,6 @@ func (v *View) PoolHosts(ctx context.Context, installed *v1alpha1.KarpenterStatu
 	return Placed(append(slices.Clip(running), own), claims), nil
 }
 
-// PoolHostsOf is PoolHosts, to be asked later.
-func (v *View) PoolHostsOf(installed *v1alpha1.KarpenterStatus, own plan.Host, claims []plan.NodeClaim) func(context.Context) ([]plan.Host, error) {
-	return func(ctx context.Context) ([]plan.Host, error) { return v.PoolHosts(ctx, installed, own, claims) }
-}
-
 // Placed are those of some pods whose node is a NodeClaim's, with its NodePool.
 func Placed(running []plan.Host, claims []plan.NodeClaim) []plan.Host {
 	var hosts []plan.Host

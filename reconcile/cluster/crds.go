@@ -149,11 +149,6 @@ func (v *View) DaemonSets(ctx context.Context, claims []plan.NodeClaim, now time
 	return last.found, again
 }
 
-// DaemonSetsOf is DaemonSets, to be asked later.
-func (v *View) DaemonSetsOf(claims []plan.NodeClaim, now time.Time, retry time.Duration) func(context.Context) (plan.DaemonSets, time.Time) {
-	return func(ctx context.Context) (plan.DaemonSets, time.Time) { return v.DaemonSets(ctx, claims, now, retry) }
-}
-
 // daemonSetsPage is how many DaemonSets one answer of the API server has.
 const daemonSetsPage = 100
 

@@ -147,6 +147,9 @@ func (in Inputs) DesiredStep(ev Evaluation) *DesiredStep {
 func (in Inputs) PlanStep(ev Evaluation) *PlanStep {
 	work := in.Planning
 	work.Set, work.Karpenter, work.Schema, work.Live = ev.Desired.Set, ev.Desired.Karpenter, ev.Desired.Schema, ev.Live
+	if in.Planning.Ask != nil {
+		work.Resolve = in.Planning.Ask(ev.Desired.Cluster(in.Planning.Sync.Status.Karpenter))
+	}
 	work.Recorded = in.Record.Revision()
 	work.ChangesCharts = func() bool { return in.ChartStep(ev).Changes() }
 	return &work

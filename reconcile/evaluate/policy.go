@@ -80,19 +80,20 @@ type PlanStep struct {
 	// Retry is how long a Git host that did not answer is not asked again.
 	Retry time.Duration
 
-	// Resolve asks AWS what selectors resolve to; nil if it is not asked. NotAsked is then why; empty if there is nothing to tell.
-	Resolve  plan.Ask
+	// Ask asks AWS, of the EKS cluster of a name in a region, what selectors resolve to; nil if it is not asked. NotAsked is then why;
+	// empty if there is nothing to tell. Resolve asks it for the cluster that Git names.
+	Ask      func(cluster, region string) plan.Ask
 	NotAsked string
+	Resolve  plan.Ask
 	// Loads reads what Karpenter's consolidation looks at of nodes; nil reads nothing.
 	Loads plan.ReadLoads
 	// Landing reports whether the pods of pools that a Plan of the Set removes can be scheduled elsewhere, and when to look again; nil
 	// if that is not asked.
 	Landing func(ctx context.Context, set *render.Set, made *plan.Plan, live plan.Live) (plan.Landing, time.Time)
-	// Hosts are the pods of Karpenter's controller and of the daemon that run on nodes of
-	// a NodePool.
-	Hosts func(context.Context) ([]plan.Host, error)
-	// DaemonSets are those that nodes need until their last pod has ended, and when to ask again.
-	DaemonSets func(context.Context) (plan.DaemonSets, time.Time)
+	// Hosts are the pods of Karpenter's controller and of the daemon that run on nodes of a NodePool.
+	Hosts func(ctx context.Context, claims []plan.NodeClaim) ([]plan.Host, error)
+	// DaemonSets are those that nodes need until their last pod has stopped, and when to ask again.
+	DaemonSets func(ctx context.Context, claims []plan.NodeClaim) (plan.DaemonSets, time.Time)
 	// Order says how HEAD stands to a commit by what is available; FindOrder asks the Git
 	// host.
 	Order     func(commit string) source.Order
@@ -311,11 +312,11 @@ func (s *PlanStep) policy(ctx context.Context, all []v1alpha1.NodeSync, doubt *v
 	policy.SetBack, policy.HistoryUnknown = is(doubt, v1alpha1.ReasonOlderRevision), is(doubt, v1alpha1.ReasonHistoryUnknown)
 	policy.StatusOlder = s.statusIsOlder(doubt)
 	var again time.Time
-	if policy.DaemonSets, again = s.DaemonSets(ctx); !again.IsZero() {
+	if policy.DaemonSets, again = s.DaemonSets(ctx, s.Live.NodeClaims); !again.IsZero() {
 		s.WakeBy(again)
 	}
 	var err error
-	policy.Hosts, err = s.Hosts(ctx)
+	policy.Hosts, err = s.Hosts(ctx, s.Live.NodeClaims)
 	return policy, err
 }
 

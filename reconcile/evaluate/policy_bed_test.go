@@ -43,8 +43,10 @@ func planStep(sync *v1alpha1.NodeSync) *PlanStep {
 		PlanTools: PlanTools{Registry: &Registry{}, Namespace: namespace, Takes: func(*v1alpha1.NodeSync) bool { return true }, ServesApprovals: func() (bool, error) { return true, nil }, Fetch: func(types.NamespacedName, time.Time) {}},
 		Memory:    &PlanMemory{}, Sync: sync, Before: sync.Status,
 		Now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), Retry: time.Minute,
-		Hosts:      func(context.Context) ([]plan.Host, error) { return nil, nil },
-		DaemonSets: func(context.Context) (plan.DaemonSets, time.Time) { return plan.DaemonSets{}, time.Time{} },
-		Order:      func(string) source.Order { return source.OrderNewer }, ChangesCharts: func() bool { return false },
+		Hosts: func(context.Context, []plan.NodeClaim) ([]plan.Host, error) { return nil, nil },
+		DaemonSets: func(context.Context, []plan.NodeClaim) (plan.DaemonSets, time.Time) {
+			return plan.DaemonSets{}, time.Time{}
+		},
+		Order: func(string) source.Order { return source.OrderNewer }, ChangesCharts: func() bool { return false },
 	}
 }

@@ -188,12 +188,12 @@ func (r *record) Lost(live plan.Live, set *render.Set) bool {
 func (r *record) Revision() string { return "" }
 
 // hosts are the pods of Karpenter's controller and of plumbline that run on nodes of a NodePool. If they cannot be read, the preview says so.
-func (p *preview) hosts(ctx context.Context, claims []plan.NodeClaim) []plan.Host {
+func (p *preview) hosts(ctx context.Context, claims []plan.NodeClaim) ([]plan.Host, error) {
 	found, err := p.findHosts(ctx, claims)
 	if err != nil {
 		p.warn("whether a NodePool that leaves hosts Karpenter's controller is not known: %v", err)
 	}
-	return found
+	return found, nil
 }
 
 func (p *preview) findHosts(ctx context.Context, claims []plan.NodeClaim) ([]plan.Host, error) {

@@ -37,8 +37,8 @@ type Tools struct {
 	// CABundle is the cluster's authorities, PEM in base64; empty if they are not known.
 	CABundle string
 	// Ask asks AWS, of the EKS cluster of a name in a region, what selectors resolve to; nil does not
-	// ask. NotAsked says then what would.
-	Ask      func(ctx context.Context, cluster, region string, questions []plan.Question) map[render.Ref]plan.Answer
+	// ask. NotAsked is then why.
+	Ask      func(cluster, region string) plan.Ask
 	NotAsked string
 	// Landing says which pods of the pools that leave by a Plan find no place elsewhere, by pool; nil if nobody asks.
 	Landing func(ctx context.Context, made *plan.Plan, live plan.Live) (map[string][]plan.Unschedulable, error)
@@ -145,7 +145,7 @@ type readError struct{ error }
 
 // evaluate evaluates the commit as the daemon would, until it would begin to change the charts, and finds out whether it would.
 func (p *preview) evaluate(ctx context.Context) (evaluate.Evaluation, error) {
-	in := p.inputs(evaluate.Evaluation{})
+	in := p.inputs()
 	ev, err := evaluate.Configure(ctx, in, evaluate.Evaluation{})
 	if err != nil {
 		ev.Desired.Renamed = nil
@@ -159,7 +159,6 @@ func (p *preview) evaluate(ctx context.Context) (evaluate.Evaluation, error) {
 		return ev, &readError{fmt.Errorf("read what lives: %w", err)}
 	}
 	ev.Live = live.With(&p.sync.Status)
-	in = p.inputs(ev)
 	ev, err = evaluate.Evaluate(ctx, in, ev)
 	p.seeCharts(ev)
 	p.sync.Status.Karpenter = ev.Desired.Fixed(p.sync.Status.Karpenter)
@@ -188,7 +187,7 @@ func (p *preview) warnOfNodes(ctx context.Context, ev evaluate.Evaluation) {
 	if len(nodes) == 0 {
 		return
 	}
-	switch on, err := p.inputs(ev).ChartStep(ev).On(ctx, plan.TerminateFirst); {
+	switch on, err := p.inputs().ChartStep(ev).On(ctx, plan.TerminateFirst); {
 	case err != nil:
 		p.warn("whether Karpenter's feature gate %s is on is not known: %v", plan.TerminateFirst, err)
 	case on:
@@ -213,7 +212,7 @@ func (p *preview) warn(format string, args ...any) {
 }
 
 // inputs are what the commit is evaluated with. It has nothing of what other NodeSyncs have in Git, how commits stand to each other, and who approves.
-func (p *preview) inputs(ev evaluate.Evaluation) evaluate.Inputs {
+func (p *preview) inputs() evaluate.Inputs {
 	timeout, retry := p.sync.GetTimeout(), p.sync.GetRetryInterval()
 	in := evaluate.Inputs{
 		Wanted: evaluate.DesiredStep{
@@ -227,20 +226,16 @@ func (p *preview) inputs(ev evaluate.Evaluation) evaluate.Inputs {
 		Planning: evaluate.PlanStep{
 			PlanTools: evaluate.PlanTools{Cached: p.Cached, Uncached: p.Client, CABundle: p.CABundle, Confine: p.Confine},
 			Sync:      p.sync, Before: p.sync.Status, Snapshot: p.Snapshot, Memory: &evaluate.PlanMemory{}, Now: p.Now, Retry: retry,
-			NotAsked: p.NotAsked, Loads: cluster.Loads(p.Nodes), DaemonSets: p.view.DaemonSetsOf(ev.Live.NodeClaims, p.Now, retry),
-			Hosts: func(ctx context.Context) ([]plan.Host, error) { return p.hosts(ctx, ev.Live.NodeClaims), nil },
+			Ask: p.Ask, NotAsked: p.NotAsked, Loads: cluster.Loads(p.Nodes), Hosts: p.hosts,
+			DaemonSets: func(ctx context.Context, claims []plan.NodeClaim) (plan.DaemonSets, time.Time) {
+				return p.view.DaemonSets(ctx, claims, p.Now, retry)
+			},
 		},
 		Charts: upgrade.Step{
 			Tools: upgrade.Tools{Helm: p.Helm, Schemas: p.Schemas}, Wanted: upgrade.Wanted{Revision: p.Snapshot.Revision},
 			Sync: p.sync, View: p.view, Memory: &upgrade.Memory{}, Now: p.Now, Timeout: timeout, Retry: retry,
 		},
 		Record: &record{preview: p}, WithoutCharts: p.withoutCharts,
-	}
-	if p.Ask != nil {
-		name, region := ev.Desired.Cluster(p.sync.Status.Karpenter)
-		in.Planning.Resolve = func(ctx context.Context, questions []plan.Question) map[render.Ref]plan.Answer {
-			return p.Ask(ctx, name, region, questions)
-		}
 	}
 	if p.Landing != nil {
 		in.Planning.Landing = p.land

@@ -354,7 +354,7 @@ func (r *Rollouts) blockerLook() blocker.Look {
 		if r.DaemonSets == nil {
 			return plan.DaemonSets{}
 		}
-		found, _ := r.DaemonSets(ctx)
+		found, _ := r.DaemonSets(ctx, r.Live.NodeClaims)
 		return found
 	}}
 	if r.EC2 != nil {

@@ -73,7 +73,7 @@ type Rollouts struct {
 	Events client.Reader
 	// DaemonSets are those of CSI drivers and CNI plugins. They are asked for only where a volume
 	// keeps a node.
-	DaemonSets func(context.Context) (plan.DaemonSets, time.Time)
+	DaemonSets func(ctx context.Context, claims []plan.NodeClaim) (plan.DaemonSets, time.Time)
 	// EC2 returns the client of the region, which is asked what instances run in, and whether one is
 	// protected; nil asks nobody.
 	EC2      func(ctx context.Context) (EC2, error)
