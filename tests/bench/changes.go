@@ -214,14 +214,18 @@ func (b *bench) restarted(how string, limit time.Duration, away func() error) fu
 	}
 }
 
-// memory reads what the daemon holds after that.
-func (b *bench) memory(ctx context.Context) error {
-	if err := b.profileHeap(ctx, "changes"); err != nil {
+// resting is how long the daemon is left alone before its memory is read: it looks every 10 s whether it rests.
+const resting = 30 * time.Second
+
+// memory reads what the daemon holds after that, at rest.
+func (b *bench) memory(ctx context.Context) (err error) {
+	if err := pass(ctx, resting); err != nil {
 		return err
 	}
-	var err error
-	b.table.Resident, b.table.Peak, err = watched(b.plumbline.daemon.PID()).memory()
-	return err
+	if b.table.Memory, err = watched(b.plumbline.daemon.PID()).memory(); err != nil {
+		return err
+	}
+	return b.profileHeap(ctx, "changes")
 }
 
 // write puts definitions into the engineer's clone.

@@ -64,8 +64,8 @@ func (c *children) look(parent int) {
 		}
 		for _, id := range strings.Fields(string(ids)) {
 			if child, err := strconv.Atoi(id); err == nil {
-				_, peak, _ := watched(child).memory() // 0 of one that has ended
-				c.peaks[child] = max(c.peaks[child], peak)
+				held, _ := watched(child).memory() // 0 of one that has ended
+				c.peaks[child] = max(c.peaks[child], held.Peak)
 			}
 		}
 	}

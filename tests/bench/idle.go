@@ -107,10 +107,11 @@ func (b *bench) readMemory(ctx context.Context, state string, resident *int64) e
 	if err := pass(ctx, min(warm, b.options.Idle)); err != nil {
 		return err
 	}
-	var err error
-	if *resident, _, err = watched(b.plumbline.daemon.PID()).memory(); err != nil {
+	held, err := watched(b.plumbline.daemon.PID()).memory()
+	if err != nil {
 		return err
 	}
+	*resident = held.Resident
 	return b.profileHeap(ctx, state)
 }
 
@@ -142,8 +143,8 @@ func (b *bench) idleBeating(ctx context.Context) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	var err error
-	i.End, _, err = watched(b.plumbline.daemon.PID()).memory()
+	held, err := watched(b.plumbline.daemon.PID()).memory()
+	i.End = held.Resident
 	return err
 }
 

@@ -43,11 +43,11 @@ func (p programsOf) cpu() (time.Duration, error) {
 func (p programsOf) memory() ([]int64, error) {
 	var each []int64
 	for _, one := range p.Processes {
-		resident, _, err := watched(one.PID()).memory()
+		held, err := watched(one.PID()).memory()
 		if err != nil {
 			return nil, err
 		}
-		each = append(each, resident)
+		each = append(each, held.Resident)
 	}
 	return each, nil
 }

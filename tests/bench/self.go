@@ -28,6 +28,6 @@ func (s self) end(ctx context.Context) error {
 func (s self) settings() string { return strings.Join(s.flags(), " ") }
 
 func (s self) memory() ([]int64, error) {
-	resident, _, err := watched(s.daemon.PID()).memory()
-	return []int64{resident}, err
+	held, err := watched(s.daemon.PID()).memory()
+	return []int64{held.Resident}, err
 }

@@ -22,9 +22,8 @@ type Table struct {
 	// Plans and WhatIf are measured without a cluster; empty if they were not.
 	Plans  []Planned
 	WhatIf *WhatIf
-	// Resident and Peak are the daemon's memory after the changes, in bytes; 0
-	// where they were not measured.
-	Resident, Peak int64
+	// Memory is the daemon's after the changes, at rest; zero if it was not measured.
+	Memory memory
 	// RawFirst and RawAll are all measurements of the raw apply of all objects.
 	RawFirst, RawAll []time.Duration
 }
@@ -41,6 +40,7 @@ var columns = []struct {
 }{
 	{"work", func(r *Row) string { return r.Work }},
 	{"wall", func(r *Row) string { return seconds(r.Wall) }},
+	{"reported", func(r *Row) string { return some(r.Told) }},
 	{"CPU", func(r *Row) string { return seconds(r.CPU) }},
 	{"children", (*Row).children},
 	{"writes", func(r *Row) string { return fmt.Sprint(r.Writes) }},
@@ -59,7 +59,7 @@ var columns = []struct {
 }
 
 // legend says what the columns are.
-const legend = `CPU: that of children, too; children: child processes, and the most memory of one; wall: from the branch's move on the server to the answer to the last object write; patches: writes of the NodeSync; queue: writes of ConfigMaps
+const legend = `CPU: that of children, too; children: child processes, and the most memory of one; wall: from the branch's move on the server to the answer to the last object write; reported: to the answer to the last write of the NodeSync; patches: writes of the NodeSync; queue: writes of ConfigMaps
 (the queue of commit statuses, records of removals), counted apart; posts: commit statuses; fetches: packs asked of the Git host; raw fetch: git fetch
 of the same push; raw apply: server-side apply of the same objects over 8 connections; ÷ raw: wall ÷ (raw fetch + krusty + raw apply)
 `
@@ -127,8 +127,9 @@ func (t *Table) lines() []string {
 	if t.WhatIf != nil {
 		lines = append(lines, t.WhatIf.line())
 	}
-	if t.Resident > 0 {
-		lines = append(lines, fmt.Sprintf("the daemon's memory after the changes: %d MB, %d MB at its peak", t.Resident>>20, t.Peak>>20))
+	if m := t.Memory; m.Resident > 0 {
+		lines = append(lines, fmt.Sprintf("the daemon's memory after the changes, at rest: %d MB, %d MB of it not mapped from the program; %d MB at its peak",
+			m.Resident>>20, m.Anonymous>>20, m.Peak>>20))
 	}
 	if t.Idle != nil {
 		lines = append(lines, t.Idle.lines()...)

@@ -39,25 +39,29 @@ func (w watched) cpu() (time.Duration, error) {
 	return sum, nil
 }
 
-// memory is the resident memory in bytes, now and at its peak.
-func (w watched) memory() (resident, peak int64, err error) {
+// memory is the memory of a process, in bytes: what is resident, what of that is not mapped from a file such as the program
+// itself, and the most that was resident.
+type memory struct{ Resident, Anonymous, Peak int64 }
+
+func (w watched) memory() (memory, error) {
+	var m memory
 	status, err := os.ReadFile(w.file("status"))
 	if err != nil {
-		return 0, 0, fmt.Errorf("read a process's memory: %w", err)
+		return m, fmt.Errorf("read a process's memory: %w", err)
 	}
 	for line := range strings.Lines(string(status)) {
 		name, value, _ := strings.Cut(line, ":")
-		into := map[string]*int64{"VmRSS": &resident, "VmHWM": &peak}[name]
+		into := map[string]*int64{"VmRSS": &m.Resident, "RssAnon": &m.Anonymous, "VmHWM": &m.Peak}[name]
 		if into == nil {
 			continue
 		}
 		kilobytes, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
 		if err != nil {
-			return 0, 0, fmt.Errorf("read a process's memory: %w", err)
+			return m, fmt.Errorf("read a process's memory: %w", err)
 		}
 		*into = kilobytes << 10
 	}
-	return resident, peak, nil
+	return m, nil
 }
 
 // load is how busy the machine is, beside what is measured.
