@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/client-go/dynamic"
@@ -39,6 +40,8 @@ type ground struct {
 	// plumbline is the daemon, which does not run yet.
 	plumbline *plumbline
 	closers   []func()
+	// ready is when what stands for Karpenter last set an object Ready, in nanoseconds since 1970.
+	ready atomic.Int64
 }
 
 // open starts the ground. On an error, what was started is ended.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -97,7 +98,7 @@ func (g *ground) playReady(ctx context.Context) error {
 	factory := dynamicinformer.NewDynamicSharedInformerFactory(g.objects, 0)
 	for _, kind := range []schema.GroupVersionResource{nodeClasses, nodePools} {
 		r := &readier{
-			client: g.objects.Resource(kind), store: factory.ForResource(kind).Informer().GetStore(),
+			client: g.objects.Resource(kind), last: &g.ready, store: factory.ForResource(kind).Informer().GetStore(),
 			queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]()),
 		}
 		g.onClose(r.queue.ShutDown)
@@ -121,6 +122,7 @@ func (g *ground) playReady(ctx context.Context) error {
 type readier struct {
 	client dynamic.ResourceInterface
 	store  cache.Store
+	last   *atomic.Int64
 	queue  workqueue.TypedRateLimitingInterface[string]
 }
 
@@ -172,6 +174,7 @@ func (r *readier) setReady(ctx context.Context, name string) error {
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
+	r.last.Store(time.Now().UnixNano())
 	return err
 }
 

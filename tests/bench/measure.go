@@ -69,6 +69,9 @@ func (b *bench) measure(ctx context.Context, by follower, begin func(context.Con
 	row := count(requests, began)
 	row.Children, row.ChildPeak = started.stop()
 	row.CPU = after - cpu
+	if ready := time.Unix(0, b.ready.Load()); ready.After(began) && row.Told > 0 {
+		row.Late = row.Told - max(row.Wall, ready.Sub(began))
+	}
 	row.Statuses, row.Fetches = int(b.host.statuses.Load()-statuses), int(b.host.fetched.Load()-fetched)
 	return row, nil
 }

@@ -14,6 +14,8 @@ type Row struct {
 	// work, to the answer to the last write of an object; where there is none, and
 	// for a removal, of the status. Told is until the status.
 	Wall, Told time.Duration
+	// Late is how long after the last write, and after Karpenter set the last object Ready, that status comes; 0 if none became Ready.
+	Late time.Duration
 	// CPU is the processor time until all was quiet, of child processes, too, in steps
 	// of 10 ms.
 	CPU time.Duration

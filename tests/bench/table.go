@@ -41,6 +41,7 @@ var columns = []struct {
 	{"work", func(r *Row) string { return r.Work }},
 	{"wall", func(r *Row) string { return seconds(r.Wall) }},
 	{"reported", func(r *Row) string { return some(r.Told) }},
+	{"after Ready", func(r *Row) string { return some(r.Late) }},
 	{"CPU", func(r *Row) string { return seconds(r.CPU) }},
 	{"children", (*Row).children},
 	{"writes", func(r *Row) string { return fmt.Sprint(r.Writes) }},
@@ -59,7 +60,8 @@ var columns = []struct {
 }
 
 // legend says what the columns are.
-const legend = `CPU: that of children, too; children: child processes, and the most memory of one; wall: from the branch's move on the server to the answer to the last object write; reported: to the answer to the last write of the NodeSync; patches: writes of the NodeSync; queue: writes of ConfigMaps
+const legend = `CPU: that of children, too; children: child processes, and the most memory of one; wall: from the branch's move on the server to the answer to the last object write; reported: to the answer to the last write of the NodeSync;
+after Ready: how long that is after the last object write and after Karpenter's last status of an object; patches: writes of the NodeSync; queue: writes of ConfigMaps
 (the queue of commit statuses, records of removals), counted apart; posts: commit statuses; fetches: packs asked of the Git host; raw fetch: git fetch
 of the same push; raw apply: server-side apply of the same objects over 8 connections; ÷ raw: wall ÷ (raw fetch + krusty + raw apply)
 `

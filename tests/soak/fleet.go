@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/plumbline-dev/plumbline/tests/sandbox/binaries"
 )
 
 // fleet is what the repository says at one commit.
@@ -79,11 +81,11 @@ func (f fleet) files(at place) map[string]string {
 		"plumbline.yaml": fmt.Sprintf(`apiVersion: config.plumbline.dev/v1alpha1
 kind: Karpenter
 cluster: {name: %s, region: %s}
-version: 1.14.1
+version: %s
 repository: %s
 values: {replicas: 1}
 nodes: [./nodes]
-`, at.cluster, at.region, at.charts),
+`, at.cluster, at.region, binaries.KarpenterVersion, at.charts),
 	}
 	for name, p := range f.pools {
 		if f.emptied {

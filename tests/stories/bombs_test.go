@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/plumbline-dev/plumbline/tests/sandbox/binaries"
 )
 
 // bombs are small commits that are a great deal of work to read, by name:
@@ -93,7 +95,7 @@ func writeCharts(s *story, folder string, more map[string][]byte) error {
 	if err != nil {
 		return err
 	}
-	return s.repo.Write(filepath.Join(folder, "karpenter-1.14.1.tgz"), archive)
+	return s.repo.Write(filepath.Join(folder, "karpenter-"+binaries.KarpenterVersion+".tgz"), archive)
 }
 
 // chartOf packs a chart.
@@ -101,7 +103,7 @@ func chartOf(more map[string][]byte) ([]byte, error) {
 	var packed bytes.Buffer
 	zipped := gzip.NewWriter(&packed)
 	folder := tar.NewWriter(zipped)
-	files := map[string][]byte{"Chart.yaml": []byte("apiVersion: v2\nname: karpenter\nversion: 1.14.1\n"), "values.yaml": []byte("{}\n")}
+	files := map[string][]byte{"Chart.yaml": []byte("apiVersion: v2\nname: karpenter\nversion: " + binaries.KarpenterVersion + "\n"), "values.yaml": []byte("{}\n")}
 	for name, content := range more {
 		files[name] = content
 	}

@@ -9,7 +9,8 @@
 // A story has a repository of its own on the Git host, cloned in $WORK/repo, and a kubeconfig of the administrator
 // whose namespace is plumbline-system, and whom the deletion guard lets through; $MANIFESTS is the folder manifests of
 // the checkout. Its first comment says what the user does and sees; its last line asks what is left in AWS. In its
-// files of YAML @REPOSITORY@, @CHARTS@, @CLUSTER@ and @REGION@ stand for those of the sandbox. Nothing sleeps: what is
+// files of YAML @REPOSITORY@, @CHARTS@, @CLUSTER@ and @REGION@ stand for those of the sandbox; @KARPENTER@ is the newest version
+// of Karpenter, in its commands too. Nothing sleeps: what is
 // to come is waited for, with a deadline (-t, default 30s). The daemon ends, and the story fails, where it changes an
 // object of its watch cache. A story fails, too, in which plumbline says for 15 s of nodes what is not so, by package
 // witness: a commit is a success while a removal is open, say, or a removal that is Held goes on. These commands come

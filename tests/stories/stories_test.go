@@ -1,6 +1,7 @@
 package stories_test
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"flag"
@@ -138,10 +139,18 @@ func checkout(t *testing.T) string {
 	return filepath.Join(source, "..", "..", "..")
 }
 
-// tell runs the story's script.
+// tell runs the story's script, in which @KARPENTER@ stands for the newest version of Karpenter.
 func (s *story) tell(t *testing.T) {
+	script, err := os.ReadFile(s.script())
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := filepath.Join(t.TempDir(), filepath.Base(s.script()))
+	if err := os.WriteFile(told, bytes.ReplaceAll(script, []byte("@KARPENTER@"), []byte(binaries.KarpenterVersion)), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	testscript.RunT(shim{t}, testscript.Params{
-		Files: []string{s.script()}, Setup: s.setup, Cmds: commands(), Condition: condition, Deadline: s.began.Add(patience()),
+		Files: []string{told}, Setup: s.setup, Cmds: commands(), Condition: condition, Deadline: s.began.Add(patience()),
 		RequireUniqueNames: true, TestWork: *keep,
 	})
 }

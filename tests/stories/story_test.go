@@ -16,6 +16,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/plumbline-dev/plumbline/tests/sandbox/binaries"
 	"github.com/plumbline-dev/plumbline/tests/sandbox/peers"
 	"github.com/plumbline-dev/plumbline/tests/stories/apiproxy"
 	"github.com/plumbline-dev/plumbline/tests/stories/daemon"
@@ -144,7 +145,7 @@ func (s *story) expandAll(dir string) error {
 
 // expand puts in what only the sandbox knows.
 func (s *story) expand(text string) string {
-	return strings.NewReplacer("@CLUSTER@", s.c.Cluster, "@REGION@", s.c.Region, "@CHARTS@", s.c.Charts.Repository, "@REPOSITORY@", s.repo.HTTPURL, "@API@", s.repo.API()).Replace(text)
+	return strings.NewReplacer("@CLUSTER@", s.c.Cluster, "@REGION@", s.c.Region, "@CHARTS@", s.c.Charts.Repository, "@REPOSITORY@", s.repo.HTTPURL, "@API@", s.repo.API(), "@KARPENTER@", binaries.KarpenterVersion).Replace(text)
 }
 
 // close ends what the story has started, however it went.
