@@ -316,7 +316,7 @@ func (b *budget) spend(cpu time.Duration) {
 const mostFailures = 256
 
 // failures are the questions that took more than a child may, so that a commit that
-// stays does not cost as much at each pass.
+// stays does not cost as much at each reconcile.
 type failures struct {
 	mu    sync.Mutex
 	known map[[sha256.Size]byte]*LimitError

@@ -131,7 +131,7 @@ func (b *bed) read() *v1alpha1.NodeSync {
 	return sync
 }
 
-// reconcile runs a whole pass.
+// reconcile runs a whole reconcile.
 func (b *bed) reconcile() ctrl.Result {
 	b.t.Helper()
 	result, err := b.Reconcile(b.t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: namespace, Name: "prod"}})

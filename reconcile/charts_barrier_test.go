@@ -30,7 +30,7 @@ func (b *bed) inAccount(cluster cloud.Cluster) {
 	b.Cluster.CertificateAuthority = pemOf("ours")
 }
 
-// atTheCharts is a pass that comes to the charts, after AWS was asked.
+// atTheCharts is a reconcile that comes to the charts, after AWS was asked.
 func (b *bed) atTheCharts(change func(*v1alpha1.KarpenterStatus)) *pass {
 	b.t.Helper()
 	p := b.installing()

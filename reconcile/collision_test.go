@@ -55,7 +55,7 @@ func TestCollision(t *testing.T) {
 	}
 }
 
-// TestACollisionIsReportedOnce, as a warning, and stands while a pass stops before
+// TestACollisionIsReportedOnce, as a warning, and stands while a reconcile stops before
 // it can look.
 func TestACollisionIsReportedOnce(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged), append(installtest.Installed()[1:], runningAs("prod-eu", 2))...)

@@ -135,7 +135,7 @@ func TestConclusionOfAStalePass(t *testing.T) {
 	}
 }
 
-// TestLostRaceWakesAgain: also a pass that has nothing more to do, such as one
+// TestLostRaceWakesAgain: also a reconcile that has nothing more to do, such as one
 // that takes the finalizer off, has to be made again when its write was refused.
 func TestLostRaceWakesAgain(t *testing.T) {
 	for name, f := range map[string]found{

@@ -6,7 +6,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/status"
 )
 
-// verdict is what the pass comes to.
+// verdict is what the reconcile comes to.
 func (p *pass) verdict() status.Verdict { return p.conclusion().Verdict() }
 
 // summarize sets the conditions and the lists of the status.

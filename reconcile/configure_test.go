@@ -49,7 +49,7 @@ func TestFixed(t *testing.T) {
 	}
 }
 
-// TestFixIsWrittenOnce: a second pass must not fix what a commit has moved.
+// TestFixIsWrittenOnce: a second reconcile must not fix what a commit has moved.
 func TestFixIsWrittenOnce(t *testing.T) {
 	p := newBed(t, nodeSync(func(n *v1alpha1.NodeSync) {
 		n.Status.Karpenter = &v1alpha1.KarpenterStatus{Cluster: "old", Identity: "i"}

@@ -25,7 +25,7 @@ func (b *bed) fetched(sync *v1alpha1.NodeSync) (p *pass, asked bool, err error) 
 	return p, len(b.source.requests) > before, err
 }
 
-// look is one pass: what happened before it, and whether it has to ask.
+// look is one reconcile: what happened before it, and whether it has to ask.
 type look struct {
 	after  time.Duration
 	change func(*bed, *v1alpha1.NodeSync)
@@ -34,7 +34,7 @@ type look struct {
 	behind time.Duration
 	// fails: there is no Snapshot to go on with; goesOn: there is the last one.
 	fails, goesOn bool
-	// wake is when the next pass is wanted.
+	// wake is when the next reconcile is wanted.
 	wake time.Duration
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// holds is a pass in which changes of these pools are held.
+// holds is a reconcile in which changes of these pools are held.
 func holds(pools ...string) found {
 	return func(p *pass) {
 		p.Held = []status.Held{}
@@ -55,7 +55,7 @@ func TestEachHoldHasAnEvent(t *testing.T) {
 	}
 }
 
-// TestAnApprovalIsNoNewHold: the pass that records an approval was planned without it. Its condition names who has approved, and
+// TestAnApprovalIsNoNewHold: the reconcile that records an approval was planned without it. Its condition names who has approved, and
 // no event warns of the hold again.
 func TestAnApprovalIsNoNewHold(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))
@@ -85,7 +85,7 @@ func TestAnApprovalIsNoNewHold(t *testing.T) {
 	}
 }
 
-// TestHeldChangesAreCounted, also after a pass that has planned nothing: they are held still.
+// TestHeldChangesAreCounted, also after a reconcile that has planned nothing: they are held still.
 func TestHeldChangesAreCounted(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))
 	registry := metered(b)

@@ -105,7 +105,7 @@ func TestTheHistoryIsKeptUntilItIsSaid(t *testing.T) {
 }
 
 // TestTheStatusDoesNotWaitForTheHistory: it is saved before the Git host is asked, and
-// the commits are told of in the same pass.
+// the commits are told of in the same reconcile.
 func TestTheStatusDoesNotWaitForTheHistory(t *testing.T) {
 	b := newBed(t, reporting(func(n *v1alpha1.NodeSync) { n.Status.LastAppliedRevision = "main@sha1:" + applied }))
 	b.source.commits = []string{commit, strings.Repeat("1", 40)}

@@ -131,7 +131,7 @@ func TestTheRestGoesOnWhileTheWayBackIsStalled(t *testing.T) {
 	}
 }
 
-// TestARefusalIsNotFoundOutTwice: the pass after goes by what is in force at once.
+// TestARefusalIsNotFoundOutTwice: the reconcile after goes by what is in force at once.
 func TestARefusalIsNotFoundOutTwice(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged), append(established(installtest.PoolCRD("weight", "v1")), running("1.8.6"))...)
 	b.install.Refusal = &release.ForbiddenError{Refusals: []string{"rule x"}}
@@ -186,7 +186,7 @@ func (b *bed) changing(spec string) *pass {
 	return p
 }
 
-// identityOf is that of a version with this pass's values.
+// identityOf is that of a version with this reconcile's values.
 func (p *pass) identityOf(b *bed, version string) (string, error) {
 	found, err := b.Charts.Resolve(b.t.Context(), charts.Ref{Version: version}, charts.Access{})
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// installing is a pass that has come as far as the charts.
+// installing is a reconcile that has come as far as the charts.
 func (b *bed) installing() *pass {
 	p := b.pass()
 	p.live.Served = true
@@ -97,7 +97,7 @@ func TestInstalledChartsGoOnWithoutTheRegistry(t *testing.T) {
 	cases := map[string]struct {
 		state release.State
 		first bool
-		// goesOn is whether the pass comes to the live CRDs.
+		// goesOn is whether the reconcile comes to the live CRDs.
 		goesOn bool
 	}{
 		"the version is installed":       {state: release.State{CRDs: of("1.14.1"), Controller: of("1.14.1")}, goesOn: true},

@@ -50,7 +50,7 @@ func (m *mirror) lends() {
 
 const leasedOne = "map[nodes:1 reasons:[Drifted]]"
 
-// TestWhatIsLentIsCalledBack by each pass that does not go on with the removals: Karpenter would replace one node
+// TestWhatIsLentIsCalledBack by each reconcile that does not go on with the removals: Karpenter would replace one node
 // after another as long as it is lent, whatever has begun since.
 func TestWhatIsLentIsCalledBack(t *testing.T) {
 	for name, stops := range map[string]func(m *mirror) fstest.MapFS{

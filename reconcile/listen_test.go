@@ -85,7 +85,7 @@ type reflector struct{ at string }
 func (r *reflector) LastSyncResourceVersion() string { return r.at }
 func (*reflector) TypeDescription() string           { return "*v1.NodeClaim" }
 
-// TestARefusedWatchIsReported and ends the pass before anything is done by what the
+// TestARefusedWatchIsReported and ends the reconcile before anything is done by what the
 // cache does not say. It ends with the refusal.
 func TestARefusedWatchIsReported(t *testing.T) {
 	b, _ := listeningBed(t)

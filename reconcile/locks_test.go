@@ -43,7 +43,7 @@ func overtaken(c client.WithWatch) client.WithWatch {
 	})
 }
 
-// TestAnOvertakenStatusIsMadeAnew: nothing of it is written, and the next pass
+// TestAnOvertakenStatusIsMadeAnew: nothing of it is written, and the next reconcile
 // comes at once and goes by what was written.
 func TestAnOvertakenStatusIsMadeAnew(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))

@@ -167,7 +167,7 @@ func TestMetricsGoWithTheNodeSync(t *testing.T) {
 				t.Fatalf("before: %v", before)
 			}
 			end(b)
-			for range 4 { // what is let go is seen to be gone in a later pass
+			for range 4 { // what is let go is seen to be gone in a later reconcile
 				b.reconcile()
 			}
 			if left := named(); len(left) > 0 {

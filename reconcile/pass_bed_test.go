@@ -215,7 +215,7 @@ func (p *pass) policyStep() *evaluate.PlanStep {
 	return p.reconciliation.policyStep(out.evaluation)
 }
 
-// desiredStep works on what the pass has of the wishes in Git.
+// desiredStep works on what the reconcile has of the wishes in Git.
 func (p *pass) desiredStep() *evaluate.DesiredStep {
 	out := p.outcome()
 	work := p.inputs(out.evaluation).DesiredStep(out.evaluation.Evaluation)
@@ -233,7 +233,7 @@ func (p *pass) removalStep() *removal.Step {
 	return p.reconciliation.removalStep(&out.done)
 }
 
-// takes has a pass take steps until one fails.
+// takes has a reconcile take steps until one fails.
 func (p *pass) takes(ctx context.Context, steps ...func(context.Context) error) {
 	for _, do := range steps {
 		if p.Fault == nil {

@@ -65,7 +65,7 @@ func TestPassStopsAtTheFirstError(t *testing.T) {
 }
 
 // TestCloudIsAskedNowAndThen: a bad answer is asked for again finding.Soon, a good one
-// holds for a while, and neither ends a pass.
+// holds for a while, and neither ends a reconcile.
 func TestCloudIsAskedNowAndThen(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))
 	b.source.files = files(karpenterYAML)
@@ -98,7 +98,7 @@ func TestCloudIsAskedNowAndThen(t *testing.T) {
 	looks(5, "False", "CertificateAuthorityDiffers")
 }
 
-// TestAnAnswerOutlivesAnOvertakenStatus: the next pass goes by what AWS said last, though
+// TestAnAnswerOutlivesAnOvertakenStatus: the next reconcile goes by what AWS said last, though
 // the status still has the answer of before.
 func TestAnAnswerOutlivesAnOvertakenStatus(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))

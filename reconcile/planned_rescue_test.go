@@ -15,7 +15,7 @@ import (
 )
 
 // TestPlanAndPassOfADeletedClass: with removal.rescue its NodePools are pointed at a copy, by the plan as
-// by the pass; without it the commit that does so is printed.
+// by the reconcile; without it the commit that does so is printed.
 func TestPlanAndPassOfADeletedClass(t *testing.T) {
 	shared := newPlannedShelf(t)
 	for name, rescue := range map[string]bool{"rescued": true, "reported": false} {

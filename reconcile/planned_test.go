@@ -104,7 +104,7 @@ func TestPlanAndPassOfWhatChartsRenderTo(t *testing.T) {
 	}
 }
 
-// compare is what a pass comes to, and how what the plan says differs from it.
+// compare is what a reconcile comes to, and how what the plan says differs from it.
 func (w *plannedWorld) compare(t *testing.T, shared *plannedShelf) (passed plannedOutcome, difference string) {
 	t.Helper()
 	b := w.bed(t, shared)
@@ -172,7 +172,7 @@ func TestPlanNamesAChangeOfTheCharts(t *testing.T) {
 	}
 }
 
-// pass is what the daemon comes to: in the first pass that writes definitions, or after which
+// pass is what the daemon comes to: in the first reconcile that writes definitions, or after which
 // it only waits for the charts.
 func (w *plannedWorld) pass(b *bed) plannedOutcome {
 	b.t.Helper()

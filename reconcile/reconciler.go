@@ -39,7 +39,7 @@ type Reconciler struct {
 	// Client reads NodeSyncs and what belongs to them from the watch cache and writes it to the API server; their nodes
 	// have clients of their own.
 	Client client.Client
-	// Standby writes what a replica may write that does not lead: that a pass is wanted.
+	// Standby writes what a replica may write that does not lead: that a reconcile is wanted.
 	Standby client.Writer
 	// Uncached reads from the API server itself.
 	Uncached client.Reader
@@ -132,7 +132,7 @@ func (r *Reconciler) forget(name types.NamespacedName) {
 	r.Reports.Forget(name)
 }
 
-// newest returns the NodeSync that a pass goes by, or how long to wait for a cache that lags.
+// newest returns the NodeSync that a reconcile goes by, or how long to wait for a cache that lags.
 func (r *Reconciler) newest(ctx context.Context, cached *v1alpha1.NodeSync) (sync *v1alpha1.NodeSync, wait time.Duration, err error) {
 	name := client.ObjectKeyFromObject(cached)
 	m := r.recall(name, cached.UID)
@@ -143,7 +143,7 @@ func (r *Reconciler) newest(ctx context.Context, cached *v1alpha1.NodeSync) (syn
 	return newest.Sync, newest.Wait, err
 }
 
-// SetupWithManager registers the controller, for so many passes at a time. nodes is the cluster behind the clients of Cluster.
+// SetupWithManager registers the controller, for so many reconciles at a time. nodes is the cluster behind the clients of Cluster.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, nodes ctrlcluster.Cluster, concurrent int) error {
 	r.lanes.Among(concurrent)
 	r.lanes.Heavy = r.Confine.Heavy
@@ -165,8 +165,8 @@ func (r *Reconciler) Wake(ctx context.Context, syncs []v1alpha1.NodeSync) error 
 	return r.waker.Wake(ctx, syncs, &r.memories, r.Standby, r.Settings.Now())
 }
 
-// Look has a pass made over a NodeSync, which reports what has become known beside
-// the passes. It never blocks: at the worst the next pass comes at its time.
+// Look has a reconcile made over a NodeSync, which reports what has become known beside
+// the reconciles. It never blocks: at the worst the next reconcile comes at its time.
 func (r *Reconciler) Look(name types.NamespacedName) { r.waker.Look(name) }
 
 // fetchFor has a NodeSync fetch what is not newer than a time.
@@ -175,7 +175,7 @@ func (r *Reconciler) fetchFor(name types.NamespacedName, at time.Time) {
 	r.Look(name)
 }
 
-// Shared is what plans beside the passes share with them.
+// Shared is what plans beside the reconciles share with them.
 func (r *Reconciler) Shared() (*schema.Cache, *cluster.Definitions) {
 	return &r.schemas, &r.definitions
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade/installtest"
 )
 
-// TestAReleaseUninstalledByHand is installed again when a person asks for a pass, and
+// TestAReleaseUninstalledByHand is installed again when a person asks for a reconcile, and
 // without one after an interval, though every object of it may be there still.
 func TestAReleaseUninstalledByHand(t *testing.T) {
 	byHelm := release.Release{Name: charts.CRDChart, Status: release.Deployed, Revision: 2, Edited: true}

@@ -36,7 +36,7 @@ func reporting(change func(*v1alpha1.NodeSync)) *v1alpha1.NodeSync {
 	})
 }
 
-// reports runs a pass that has fetched the commit, and concludes it.
+// reports runs a reconcile that has fetched the commit, and concludes it.
 func (b *bed) reports(sync *v1alpha1.NodeSync, f ...found) *pass {
 	p := b.begin(sync)
 	p.snapshot = &render.Snapshot{Revision: "main@sha1:" + commit, Commit: commit}
@@ -116,7 +116,7 @@ func TestReportSaysTheVerdict(t *testing.T) {
 				Provider: "gitea", URL: lane.URL, Context: lane.Context, Commit: commit, State: string(e.State), Description: e.Description,
 			}
 			list := []v1alpha1.Reported{told}
-			if c.applied != "" { // of a pass that has not come so far nothing is said
+			if c.applied != "" { // of a reconcile that has not come so far nothing is said
 				told.Context += "/applied"
 				told.State = string(c.applied)
 				list = append(list, told)
@@ -155,7 +155,7 @@ func (b *bed) ledgerVersion() string {
 	return object.ResourceVersion
 }
 
-// TestReportThatCannotBeQueued fails no pass: an event says it, and it is tried
+// TestReportThatCannotBeQueued fails no reconcile: an event says it, and it is tried
 // again.
 func TestReportThatCannotBeQueued(t *testing.T) {
 	b := newBed(t, reporting(unchanged))
@@ -226,7 +226,7 @@ func TestNothingIsReported(t *testing.T) {
 	}
 }
 
-// TestWhatIsFoundWhileGitIsAway is reported on the last commit, where the pass has come so far; a success is
+// TestWhatIsFoundWhileGitIsAway is reported on the last commit, where the reconcile has come so far; a success is
 // not, as there may be a newer one.
 func TestWhatIsFoundWhileGitIsAway(t *testing.T) {
 	looked := func(p *pass) {

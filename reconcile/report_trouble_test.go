@@ -60,7 +60,7 @@ func TestTroubleIsToldOnce(t *testing.T) {
 	}
 }
 
-// TestAReconcileRequestTriesStatuses: who asks for a pass need not wait for them.
+// TestAReconcileRequestTriesStatuses: who asks for a reconcile need not wait for them.
 func TestAReconcileRequestTriesStatuses(t *testing.T) {
 	b := newBed(t, reporting(unchanged))
 	f := &fakeReports{Reports: b.Reports}

@@ -17,7 +17,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// passesIn counts the passes that one wakes after the other within a time, of which
+// passesIn counts the reconciles that one wakes after the other within a time, of which
 // nothing but what they ask for passes.
 func (b *bed) passesIn(during time.Duration, pass func() time.Duration) int {
 	b.t.Helper()
@@ -32,10 +32,10 @@ func (b *bed) passesIn(during time.Duration, pass func() time.Duration) int {
 	return n
 }
 
-// requeueBurst is how many passes are let through at once.
+// requeueBurst is how many reconciles are let through at once.
 const requeueBurst = 20
 
-// TestNothingSpins: whatever a pass asks for again and again, it gets a few at once
+// TestNothingSpins: whatever a reconcile asks for again and again, it gets a few at once
 // and then one each second.
 func TestNothingSpins(t *testing.T) {
 	cases := map[string]func(*pass){

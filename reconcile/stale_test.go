@@ -14,7 +14,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/watch"
 )
 
-// A cache that has not got what the last pass wrote is waited for: its
+// A cache that has not got what the last reconcile wrote is waited for: its
 // conditions and removals are of before.
 func TestNoPassOverAnOlderNodeSync(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))
@@ -50,7 +50,7 @@ func TestNoPassOverAnOlderNodeSync(t *testing.T) {
 }
 
 // TestAWriteIsReportedThoughTheStatusIsNot: where somebody has changed the NodeSync
-// meanwhile, the next pass finds again all but what this one has written.
+// meanwhile, the next reconcile finds again all but what this one has written.
 func TestAWriteIsReportedThoughTheStatusIsNot(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))
 	p := b.pass()

@@ -215,7 +215,7 @@ func TestConfigureReadsValuesFiles(t *testing.T) {
 }
 
 // TestNothingChangedAsksNothing: once installed, neither Helm nor the API server is
-// asked, by whose absence the second pass would be ended. Values come from the cache;
+// asked, by whose absence the second reconcile would be ended. Values come from the cache;
 // that the charts do too is the Store's to hold.
 func TestNothingChangedAsksNothing(t *testing.T) {
 	objects := append(installtest.Installed(), secretWith("s", true, map[string]string{"values.yaml": "replicas: 3\n"}))

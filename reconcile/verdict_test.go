@@ -24,10 +24,10 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// found is what a pass has come across before it concludes.
+// found is what a reconcile has come across before it concludes.
 type found func(*pass)
 
-// stopped is a pass that ends with an error.
+// stopped is a reconcile that ends with an error.
 func stopped(t *testing.T, err error) found {
 	return func(p *pass) { p.takes(t.Context(), func(context.Context) error { return err }) }
 }
@@ -120,7 +120,7 @@ func compute(t *testing.T, sync *v1alpha1.NodeSync) *status.Result {
 	return result
 }
 
-// TestNewSpecIsInProgress: until a pass has looked at it, no old verdict counts.
+// TestNewSpecIsInProgress: until a reconcile has looked at it, no old verdict counts.
 func TestNewSpecIsInProgress(t *testing.T) {
 	p := newBed(t, nodeSync(unchanged)).pass()
 	p.summarize(t.Context())

@@ -11,7 +11,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade/installtest"
 )
 
-// TestNoWaitWithoutAReason: at each step of a change of the charts a pass says what it
+// TestNoWaitWithoutAReason: at each step of a change of the charts a reconcile says what it
 // waits for, and why, and so does each Stage.
 func TestNoWaitWithoutAReason(t *testing.T) {
 	steps := []v1alpha1.ChartStep{

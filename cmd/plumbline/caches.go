@@ -29,7 +29,7 @@ func cacheOptions(config *rest.Config, refusals *cluster.Refusals, values *rende
 }
 
 // lockCache makes a cache folder and keeps it for this process, until that ends or unlock is called: what another daemon
-// fetches into the stores, or takes out of them, would be missing amid a pass. Where the file system has no locks
+// fetches into the stores, or takes out of them, would be missing amid a reconcile. Where the file system has no locks
 // nothing is kept.
 func lockCache(dir string) (unlock func(), err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {

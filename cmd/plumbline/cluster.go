@@ -105,7 +105,7 @@ func (c *clusterAccess) nodeSync(ctx context.Context, arg string) (*v1alpha1.Nod
 }
 
 // takeStandIn has a NodeSync say, as its annotation would, that its status is that of an
-// earlier pass, where the daemon could not annotate it. Who may not read ConfigMaps does not
+// earlier reconcile, where the daemon could not annotate it. Who may not read ConfigMaps does not
 // get to know.
 func (c *clusterAccess) takeStandIn(ctx context.Context, sync *v1alpha1.NodeSync) {
 	if message, err := status.StandIn(ctx, c, sync); err == nil && message != "" {

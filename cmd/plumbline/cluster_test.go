@@ -219,7 +219,7 @@ func nodesDrift(n *v1alpha1.NodeSync) {
 	})
 }
 
-// verdicts are NodeSyncs in each state that a pass can leave one in.
+// verdicts are NodeSyncs in each state that a reconcile can leave one in.
 func verdicts() map[string]*v1alpha1.NodeSync {
 	const t, f, u = metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown
 	installed := func(n *v1alpha1.NodeSync) {

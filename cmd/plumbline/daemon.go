@@ -374,7 +374,7 @@ func newBroadcaster() record.EventBroadcaster {
 	return record.NewBroadcasterWithCorrelatorOptions(record.CorrelatorOptions{BurstSize: burstOfEvents, QPS: eventsPerSecond, MaxEvents: alike})
 }
 
-// addBeside adds what runs beside the passes: what posts commit statuses, records ended nodes,
+// addBeside adds what runs beside the reconciles: what posts commit statuses, records ended nodes,
 // releases memory, and keeps on disk what was fetched and rendered. It returns what records.
 func (d *daemon) addBeside() (*recorder.Recorder, error) {
 	ended := recorder.New(recorder.Options{

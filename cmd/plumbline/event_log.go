@@ -70,7 +70,7 @@ func newEventRecorder(mgr ctrl.Manager, address string) (record.EventRecorder, e
 }
 
 // forwarder forwards each event as Flux's controllers do, by their recorder. That one tries again for
-// up to half a minute while the address does not answer, which no pass waits for.
+// up to half a minute while the address does not answer, which no reconcile waits for.
 type forwarder struct {
 	record.EventRecorder
 

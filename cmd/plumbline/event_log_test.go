@@ -46,7 +46,7 @@ func (s *slow) AnnotatedEventf(_ runtime.Object, annotations map[string]string, 
 	s.got <- reason + " " + annotations["plumbline.dev/revision"]
 }
 
-// TestEventsAreForwardedBesidePasses: one that hangs keeps no pass waiting, and gets them in order;
+// TestEventsAreForwardedBesidePasses: one that hangs keeps no reconcile waiting, and gets them in order;
 // what is too much is recorded all the same.
 func TestEventsAreForwardedBesidePasses(t *testing.T) {
 	recorded := record.NewFakeRecorder(maxForwarded + 10)

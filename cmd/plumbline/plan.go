@@ -518,7 +518,7 @@ func (p *planned) survey(ctx context.Context, c *clusterAccess, sync *v1alpha1.N
 	}
 }
 
-// waits reports whether what stopped a pass goes by itself.
+// waits reports whether what stopped a reconcile goes by itself.
 func waits(err error) bool {
 	f := fault.Classify(err)
 	return f != nil && f.Class == fault.Waiting

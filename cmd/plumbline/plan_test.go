@@ -10,7 +10,7 @@ import (
 	"github.com/plumbline-dev/plumbline/redact"
 )
 
-// TestPlanPrintsRefusals: what stops a pass stands by itself, and a refusal of the charts
+// TestPlanPrintsRefusals: what stops a reconcile stands by itself, and a refusal of the charts
 // before what is done all the same.
 func TestPlanPrintsRefusals(t *testing.T) {
 	change := &plan.Plan{Changes: []plan.Change{{Action: plan.Create}}}

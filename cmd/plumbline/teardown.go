@@ -62,7 +62,7 @@ type teardownCommand struct {
 	stand  standInStarter
 	stands *standIn
 	as     string
-	// steps are the points that its passes and its own writes reach, and points its own; none in a release.
+	// steps are the points that its reconciles and its own writes reach, and points its own; none in a release.
 	steps  steppoint.Options
 	points steppoint.Points
 	// stopped is why Karpenter's controller does not run; nil if it does.

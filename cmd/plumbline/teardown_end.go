@@ -35,7 +35,7 @@ func (t *teardownCommand) scope() leftover.Scope {
 	return leftover.Scope{Cluster: t.v.cluster, Instances: t.terminate, Leftovers: t.sweep}
 }
 
-// endRun ends what the user has confirmed, pass by pass.
+// endRun ends what the user has confirmed, pass by reconcile.
 type endRun struct {
 	scope  leftover.Scope
 	ending *teardown.Ending

@@ -31,7 +31,7 @@ import (
 type endingAWS struct {
 	asked  []string
 	failed map[string]error
-	// passes are the same, by the pass.
+	// passes are the same, by the reconcile.
 	passes [][]string
 }
 

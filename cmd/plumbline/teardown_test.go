@@ -355,7 +355,7 @@ func TestTeardownBringsTheControllerBack(t *testing.T) {
 	}
 }
 
-// TestTeardownInstallsTheController where it is gone, and no daemon leads: by the daemon's passes, before anything is deleted, whether the
+// TestTeardownInstallsTheController where it is gone, and no daemon leads: by the daemon's reconciles, before anything is deleted, whether the
 // NodeSync is suspended, or being deleted, or neither.
 func TestTeardownInstallsTheController(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -112,21 +112,21 @@ func (t *teardownCommand) late(answers contact, message string) error {
 		nodeSyncWord(t.name), map[bool]string{true: "drained", false: "gone"}[t.downTo.Keeps()], short(t.timeout.Round(time.Millisecond)), oneLine(message), t.goesOn())}
 }
 
-// standIn makes the daemon's passes in this process where no daemon leads: the same passes, under the
+// standIn makes the daemon's reconciles in this process where no daemon leads: the same reconciles, under the
 // same lease, and only over one NodeSync that is deleted.
 type standIn struct {
 	stop context.CancelFunc
 	// installed has passes end the nodes from now on, and no more only install Karpenter's charts.
 	installed func()
-	// ended is closed when no pass is made any more and the lease is released; err says why.
+	// ended is closed when no reconcile is made any more and the lease is released; err says why.
 	ended chan struct{}
 	err   error
 }
 
-// startStandIn has the passes made, where installs is set those that only install Karpenter's charts first. The lease is
+// startStandIn has the reconciles made, where installs is set those that only install Karpenter's charts first. The lease is
 // waited for.
 func startStandIn(ctx context.Context, config *rest.Config, sync *v1alpha1.NodeSync, installs bool, steps steppoint.Options) (*standIn, error) {
-	logger.SetLogger(logr.Discard()) // what the passes have to say is in the NodeSync's status
+	logger.SetLogger(logr.Discard()) // what the reconciles have to say is in the NodeSync's status
 	dir, err := os.MkdirTemp("", "plumbline-teardown-")
 	if err != nil {
 		return nil, fmt.Errorf("make a folder for the passes: %w", err)
@@ -169,7 +169,7 @@ func standInOptions(sync *v1alpha1.NodeSync, dir string) *runOptions {
 	}
 }
 
-// over reports that the passes have ended by themselves, and why.
+// over reports that the reconciles have ended by themselves, and why.
 func (s *standIn) over() error {
 	if s == nil {
 		return nil
@@ -185,7 +185,7 @@ func (s *standIn) over() error {
 	}
 }
 
-// end stops the passes, and waits until the lease is released.
+// end stops the reconciles, and waits until the lease is released.
 func (s *standIn) end() {
 	if s != nil {
 		s.stop()

@@ -63,7 +63,7 @@ func undaemoned(t *testing.T, dead bool) (*apiServer, string) {
 	return s, kubeconfig
 }
 
-// TestTeardownStandsIn: where no daemon leads, the nodes are ended here, as whoever may, and the passes are
+// TestTeardownStandsIn: where no daemon leads, the nodes are ended here, as whoever may, and the reconciles are
 // stopped before AWS is asked.
 func TestTeardownStandsIn(t *testing.T) {
 	const daemon = "system:serviceaccount:fleet:plumbline"
@@ -97,7 +97,7 @@ func TestTeardownStandsIn(t *testing.T) {
 	}
 }
 
-// TestTeardownStandsInNoMore: how it is stopped, and what is said where the passes end by themselves.
+// TestTeardownStandsInNoMore: how it is stopped, and what is said where the reconciles end by themselves.
 func TestTeardownStandsInNoMore(t *testing.T) {
 	const goesOn = "the lease is released, and what was begun waits for a daemon or for this command. To go on:\n  plumbline teardown prod -n fleet --yes --cluster demo"
 	for name, c := range map[string]struct {

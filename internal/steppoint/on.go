@@ -72,7 +72,7 @@ func New(o Options) (Points, error) {
 	return Points{p}, nil
 }
 
-// Step is reached before a step of a pass is taken.
+// Step is reached before a step of a reconcile is taken.
 func (p Points) Step(name string) { p.reach("step " + name) }
 
 // Phase is reached when a removal enters a phase, which nothing has written

@@ -34,7 +34,7 @@ func (r *roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// beside are written at any time, beside what a pass does.
+// beside are written at any time, beside what a reconcile does.
 var beside = []string{"leases", "events"}
 
 // change is "patch nodesyncs/status" of a request that changes something, empty

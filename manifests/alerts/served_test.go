@@ -127,7 +127,7 @@ func (p *prometheus) alerts(t *testing.T) {
 	var during, after []string
 	for _, rule := range read(t) {
 		found := p.asked(t, rule.Expr)
-		if len(found) > 0 && rule.Alert != "PlumblineNotReconciling" { // which is so until two passes were scraped
+		if len(found) > 0 && rule.Alert != "PlumblineNotReconciling" { // which is so until two reconciles were scraped
 			during = append(during, rule.Alert)
 		}
 		for _, one := range found {

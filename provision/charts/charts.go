@@ -172,7 +172,7 @@ func (c *Charts) CRDs(ctx context.Context) ([]*apiextensionsv1.CustomResourceDef
 	return crds, nil
 }
 
-// renderedCRDs renders the CRD chart once for these Charts, which last for a pass: it is
+// renderedCRDs renders the CRD chart once for these Charts, which last for a reconcile: it is
 // asked for several times in one.
 func (c *Charts) renderedCRDs(ctx context.Context) (Documents, error) {
 	c.mu.Lock()

@@ -106,7 +106,7 @@ func New(ctx context.Context, o Options) (*Client, error) {
 }
 
 // maxBackoff is the longest pause between two tries of one request: all of them
-// together stay below what a pass has for AWS, so that what AWS answered is reported,
+// together stay below what a reconcile has for AWS, so that what AWS answered is reported,
 // and not that time ran out.
 const maxBackoff = 2 * time.Second
 

@@ -13,7 +13,7 @@ import (
 )
 
 // Ender ends what is left of a cluster's nodes, for a command whose user asks for that. It is the only one
-// here that changes anything in AWS; no pass has one.
+// here that changes anything in AWS; no reconcile has one.
 type Ender struct {
 	client  *Client
 	reached func(point string)

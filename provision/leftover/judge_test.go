@@ -207,7 +207,7 @@ func idsOf(all []cloud.Resource) (ids []string) {
 	return ids
 }
 
-// TestNow: an instance profile is ended in a pass whose answer has no instance any more that may use it.
+// TestNow: an instance profile is ended in a reconcile whose answer has no instance any more that may use it.
 func TestNow(t *testing.T) {
 	tags := map[string]string{"kubernetes.io/cluster/demo": "owned", poolTag: "general"}
 	instance := cloud.Resource{Kind: cloud.KindInstance, ID: "i-1", State: "running", Tags: tags}

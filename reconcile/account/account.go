@@ -112,7 +112,7 @@ func (m *Memory) Note(k *v1alpha1.KarpenterStatus, verdict *cloud.Verdict) {
 // Kubernetes is the version of the EKS cluster (1.36); empty if AWS did not say.
 func (m *Memory) Kubernetes() string { return m.kubernetes }
 
-// aboutToEnd reports whether a removal may delete its NodeClaims in this pass, or
+// aboutToEnd reports whether a removal may delete its NodeClaims in this reconcile, or
 // count its instances as ended: neither can be taken back, so it is not done on
 // an old answer. An account that has become another one shows no instance.
 func aboutToEnd(removals []v1alpha1.Removal) bool {
@@ -207,12 +207,12 @@ func (c *Clouds) in(ctx context.Context, region string) (Cloud, error) {
 	return client, nil
 }
 
-// maxPatience is the longest that AWS may hold up a pass: a push or a drift
+// maxPatience is the longest that AWS may hold up a reconcile: a push or a drift
 // must not wait for a cloud that does not answer.
 const maxPatience = 15 * time.Second
 
-// Patience is how long one of a pass's two questions may take, that about the account
-// and that about removals, given how long a pass may take.
+// Patience is how long one of a reconcile's two questions may take, that about the account
+// and that about removals, given how long a reconcile may take.
 func Patience(timeout time.Duration) time.Duration { return min(timeout, maxPatience) / 2 }
 
 // Within returns the clients, whose answers about instances are waited for no longer than

@@ -175,7 +175,7 @@ func TestTheClustersARN(t *testing.T) {
 }
 
 // TestACloudThatHangsHoldsUpNoPass: its two questions together have no longer
-// than the pass may take, and never longer than a quarter of a minute.
+// than the reconcile may take, and never longer than a quarter of a minute.
 func TestACloudThatHangsHoldsUpNoPass(t *testing.T) {
 	for name, c := range map[string]struct{ timeout, most time.Duration }{
 		"a long timeout":  {time.Hour, maxPatience},

@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	// patience is how long one comparison may take, and soon is when a pass looks for its answer.
+	// patience is how long one comparison may take, and soon is when a reconcile looks for its answer.
 	patience, soon = 30 * time.Second, 2 * time.Second
 	// again is when what AWS was too busy for is asked again.
 	again = time.Minute
@@ -42,7 +42,7 @@ type InstanceCloud interface {
 	LeftBehind(ctx context.Context, cluster string, profiles bool) ([]cloud.Answer, error)
 }
 
-// InstanceLook is what a pass knows when it looks for the last answer.
+// InstanceLook is what a reconcile knows when it looks for the last answer.
 type InstanceLook struct {
 	// Cloud returns the client of the region. It makes no request.
 	Cloud func(ctx context.Context) (InstanceCloud, error)
@@ -69,7 +69,7 @@ type InstanceLook struct {
 	Every time.Duration
 }
 
-// InstanceAsker compares the instances of one NodeSync beside its passes, and keeps the last answer. The zero
+// InstanceAsker compares the instances of one NodeSync beside its reconciles, and keeps the last answer. The zero
 // value has asked nothing.
 type InstanceAsker struct {
 	mu sync.Mutex
@@ -81,7 +81,7 @@ type InstanceAsker struct {
 	known *v1alpha1.InstanceDrift
 	// left are the Nodes and instances that were terminating by that answer, and that no NodeClaim has.
 	left []removal.LeftInstance
-	// removals is how many were recorded when a pass looked last.
+	// removals is how many were recorded when a reconcile looked last.
 	removals int
 	// seen are the resources that were left by the last answer, and had is what the cluster has had since the daemon started.
 	seen seen
@@ -89,7 +89,7 @@ type InstanceAsker struct {
 }
 
 // See returns the last answer; nil if there is none yet. Where it is time AWS is asked
-// again, in a goroutine that no pass waits for: the next one has the answer.
+// again, in a goroutine that no reconcile waits for: the next one has the answer.
 func (a *InstanceAsker) See(ctx context.Context, l InstanceLook, found *finding.Findings) *v1alpha1.InstanceDrift {
 	switch {
 	case l.Every <= 0:

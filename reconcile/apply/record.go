@@ -46,7 +46,7 @@ type RecordEntry struct {
 // Objects are live ones, by name.
 type Objects = map[render.Ref]*plan.Object
 
-// NextRecord is the record after a pass. owned are the live objects that are the
+// NextRecord is the record after a reconcile. owned are the live objects that are the
 // NodeSync's; live are all. An entry stays while its object is missing, unless
 // gone reports that nothing of it is left, whatever a cache still has. An object that
 // lives and is no longer the NodeSync's is not its to take away, and of a kind
@@ -111,7 +111,7 @@ const (
 )
 
 // RecordStore is the record of one NodeSync as it was read or written last. It is kept
-// between passes; a write over what another client has changed fails, and the
+// between reconciles; a write over what another client has changed fails, and the
 // record has to be loaded again.
 type RecordStore struct {
 	Record Record

@@ -149,7 +149,7 @@ type Evidence struct {
 	Budgets []policyv1.PodDisruptionBudget
 	// DaemonSets are those of CSI drivers and CNI plugins, where a volume keeps a node.
 	DaemonSets plan.DaemonSets
-	// Now is the time of the pass.
+	// Now is the time of the reconcile.
 	Now time.Time
 }
 

@@ -24,21 +24,21 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// View is one cluster as one pass sees it. Each fact out of the watch cache is read
+// View is one cluster as one reconcile sees it. Each fact out of the watch cache is read
 // once, so that two steps never see two answers.
 type View struct {
 	// Cached is the watch cache, and Uncached the API server itself.
 	Cached, Uncached client.Reader
 	// Definitions is shared by all passes over the watch cache; nil remembers none.
 	Definitions *Definitions
-	// Memory is what earlier passes have read.
+	// Memory is what earlier reconciles have read.
 	Memory *Memory
 
 	established *Readiness
 	controllers map[string][]appsv1.Deployment
 }
 
-// Memory is what one pass leaves to the next so that unchanged things are not read again.
+// Memory is what one reconcile leaves to the next so that unchanged things are not read again.
 // The zero value remembers nothing.
 type Memory struct {
 	templates templates
@@ -47,7 +47,7 @@ type Memory struct {
 	daemonSets daemonSets
 }
 
-// Changed forgets what was read: the pass has changed the charts.
+// Changed forgets what was read: the reconcile has changed the charts.
 func (v *View) Changed() { v.established, v.controllers = nil, nil }
 
 // Controllers are the Deployments of Karpenter's controller in a namespace, found by
@@ -89,7 +89,7 @@ type Clients struct {
 	Ends     Ends
 }
 
-// View is the cluster as one pass sees it.
+// View is the cluster as one reconcile sees it.
 func (c Clients) View(definitions *Definitions, memory *Memory) *View {
 	return &View{Cached: c.Client, Uncached: c.Uncached, Definitions: definitions, Memory: memory}
 }
@@ -106,7 +106,7 @@ func (v *View) Live(ctx context.Context) (live plan.Live, err error) {
 	return live, err
 }
 
-// Fingerprint is equal for two passes between which nobody has deleted or changed what
+// Fingerprint is equal for two reconciles between which nobody has deleted or changed what
 // the charts made, or what of it is ignored. All of it is watched, so that it costs no
 // request.
 func (v *View) Fingerprint(ctx context.Context, namespace string, ignored []render.IgnoreDifference) (string, error) {
@@ -135,7 +135,7 @@ func (v *View) Fingerprint(ctx context.Context, namespace string, ignored []rend
 	return digest(versions), nil
 }
 
-// CRDFingerprint is equal for two passes between which nobody has deleted or changed a CRD of the charts. It asks for
+// CRDFingerprint is equal for two reconciles between which nobody has deleted or changed a CRD of the charts. It asks for
 // nothing else that they make: who does not install them has no right to watch it, and a cache waits for a watch.
 func (v *View) CRDFingerprint(ctx context.Context) (string, error) {
 	versions, err := v.crdVersions(ctx)

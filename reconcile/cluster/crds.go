@@ -129,7 +129,7 @@ type daemonSets struct {
 // DaemonSets are those that nodes need until their last pod has ended. They are read again where
 // the answer is old, and sooner, after retry, where one lacks its toleration or they could not be
 // read. Without nodes nothing is asked. again is when it is worth to ask again; zero if that can
-// wait for the next pass.
+// wait for the next reconcile.
 func (v *View) DaemonSets(ctx context.Context, claims []plan.NodeClaim, now time.Time, retry time.Duration) (found plan.DaemonSets, again time.Time) {
 	if len(claims) == 0 {
 		return plan.DaemonSets{}, time.Time{}

@@ -74,7 +74,7 @@ func NodeClaimChanged() predicate.Predicate {
 	}}
 }
 
-// waking are the conditions of a NodeClaim that a pass goes by. Whether it is initialized is only
+// waking are the conditions of a NodeClaim that a reconcile goes by. Whether it is initialized is only
 // shown.
 func waking(conditions []status.Condition) []status.Condition {
 	shown := func(c status.Condition) bool { return c.Type == karpv1.ConditionTypeInitialized }

@@ -15,15 +15,15 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// The least and the longest time between two passes that watch events wake.
+// The least and the longest time between two reconciles that watch events wake.
 // Karpenter answers a change of a thousand pools with thousands of events, over
-// seconds: a pass for each would write a status for each.
+// seconds: a reconcile for each would write a status for each.
 const (
 	moment        = 50 * time.Millisecond
 	longestMoment = time.Second
 )
 
-// If a pass itself takes long, as over thousands of objects, the next one that events trigger waits for so many times its
+// If a reconcile itself takes long, as over thousands of objects, the next one that events trigger waits for so many times its
 // duration, up to a limit. So passes take at most a fifth of a core while events keep coming, and the status is never older
 // than that wait.
 const (
@@ -42,7 +42,7 @@ type Pace struct {
 	of map[reconcile.Request]turn
 }
 
-// Took notes how long the last pass of a NodeSync took that watches have woken.
+// Took notes how long the last reconcile of a NodeSync took that watches have woken.
 func (p *Pace) Took(request reconcile.Request, d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -87,7 +87,7 @@ func TestPaceOfAStorm(t *testing.T) {
 	}
 }
 
-// TestPaceOfLongPasses: the longer a pass takes, the less often events wake the next one, down to once in ten
+// TestPaceOfLongPasses: the longer a reconcile takes, the less often events wake the next one, down to once in ten
 // seconds; a short one is not held back for more than one.
 func TestPaceOfLongPasses(t *testing.T) {
 	const ms, storm = time.Millisecond, 60 * time.Second

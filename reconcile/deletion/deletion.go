@@ -138,7 +138,7 @@ type asked struct {
 }
 
 // Beside is what is known of the guard now, by what Git wants of Karpenter: nothing where that is not known,
-// as in a deletion that reads no Git any more. It may take a dozen requests: no write of a pass waits for it.
+// as in a deletion that reads no Git any more. It may take a dozen requests: no write of a reconcile waits for it.
 func (a *Asker) Beside(ctx context.Context, reader client.Reader, namespace string, k *render.Karpenter, now time.Time) Answer {
 	if k == nil || a == nil {
 		return Answer{}

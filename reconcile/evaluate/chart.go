@@ -89,7 +89,7 @@ func (s *DesiredStep) TakeSchema(ctx context.Context) error {
 }
 
 // Pull asks the store for the charts of the version in Git. What fails is
-// not tried for a while: a registry can take as long as a pass may. What the try
+// not tried for a while: a registry can take as long as a reconcile may. What the try
 // was made with makes another one due at once, and so does who asks for it.
 func (s *DesiredStep) Pull(ctx context.Context) (*charts.Charts, error) {
 	repository, inside, err := s.Karpenter.ChartRepository(s.Sync.Spec.Path)
@@ -159,7 +159,7 @@ func inForce(k *v1alpha1.KarpenterStatus, repository, version string) charts.Dig
 // pull is what a try to have the charts is made with.
 type pull struct {
 	ref charts.Ref
-	// by is the NodeSync's generation, and who asked for a pass.
+	// by is the NodeSync's generation, and who asked for a reconcile.
 	by string
 	// revision that has the charts in it; empty if they come from elsewhere.
 	revision string
@@ -344,7 +344,7 @@ func (s *DesiredStep) withheld(err error) error {
 }
 
 // openHost returns what the NodeSync has for a host that charts come from. It is
-// asked when a host is, so that a pass without a pull reads no Secret, and each
+// asked when a host is, so that a reconcile without a pull reads no Secret, and each
 // pull reads them again.
 func (s *DesiredStep) openHost(ctx context.Context, host string) (charts.Credentials, error) {
 	registry := s.registry(host)
@@ -409,7 +409,7 @@ type signedCharts struct {
 }
 
 // verifyCharts checks that the charts have the signatures that the NodeSync asks for.
-// What has them is not verified again in this process, so that a pass reads no Secret.
+// What has them is not verified again in this process, so that a reconcile reads no Secret.
 func (s *DesiredStep) verifyCharts(ctx context.Context, ref charts.Ref, resolved *charts.Charts, access charts.Access) error {
 	if s.Sync.Spec.Charts == nil || s.Sync.Spec.Charts.Verify == nil {
 		return nil

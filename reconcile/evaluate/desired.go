@@ -34,7 +34,7 @@ type Desired struct {
 	Charts *charts.Charts
 
 	Schema *schema.Validator
-	// SchemaIdentity is equal for two passes with the same schema.
+	// SchemaIdentity is equal for two reconciles with the same schema.
 	SchemaIdentity string
 	// Older is the schema of the version in Git where the CRDs in the cluster are
 	// newer: definitions have to pass both. Nil if they are not.
@@ -45,7 +45,7 @@ type Desired struct {
 	// Serving is the version of the release that stays in force, where a change of the
 	// charts is not made.
 	Serving string
-	// Unpulled is why the charts are unavailable, where the pass goes on with those that
+	// Unpulled is why the charts are unavailable, where the reconcile goes on with those that
 	// are installed.
 	Unpulled error
 	// Renamed is what a commit may not do unless AWS confirms the new name of the
@@ -133,14 +133,14 @@ type DesiredStep struct {
 	// tried again. Another Attempt makes it due at once.
 	Timeout, Retry time.Duration
 	Attempt        string
-	// NotUpgraded is why a change of the charts is not made, where the pass goes on under
+	// NotUpgraded is why a change of the charts is not made, where the reconcile goes on under
 	// the release in force.
 	NotUpgraded error
 
 	// Secret reads a Secret of the NodeSync's namespace.
 	Secret func(ctx context.Context, name string) (*corev1.Secret, error)
 	// Labelled reads the objects that are labelled for values of the chart. listed learns
-	// that they could be listed, and says when the next pass is wanted for that; zero for
+	// that they could be listed, and says when the next reconcile is wanted for that; zero for
 	// none.
 	Labelled func(context.Context) (reader client.Reader, listed func() time.Duration, err error)
 	// HideValues and HideCredential get what came out of Secrets, before anything
@@ -149,7 +149,7 @@ type DesiredStep struct {
 	HideCredential func(string)
 }
 
-// DesiredMemory is what one pass leaves to the next so that unchanged things are not done
+// DesiredMemory is what one reconcile leaves to the next so that unchanged things are not done
 // again. The zero value remembers nothing.
 type DesiredMemory struct {
 	// Set is the last one that was rendered.

@@ -10,7 +10,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
-// TestLoadsAreReadOnceAMinute for the same nodes, however many passes plan a commit that is held.
+// TestLoadsAreReadOnceAMinute for the same nodes, however many reconciles plan a commit that is held.
 func TestLoadsAreReadOnceAMinute(t *testing.T) {
 	now, reads := time.Unix(1000, 0), 0
 	s := &PlanStep{Memory: &PlanMemory{}, Now: now, Loads: func(context.Context, []plan.LoadQuestion) map[types.UID]plan.Load {

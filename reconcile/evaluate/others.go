@@ -16,7 +16,7 @@ import (
 )
 
 // otherSyncs says of each other NodeSync what is known of its Git. A daemon that
-// was restarted knows of none until each has had a pass.
+// was restarted knows of none until each has had a reconcile.
 func (s *PlanStep) otherSyncs(all []v1alpha1.NodeSync) []plan.OtherSync {
 	others := make([]plan.OtherSync, 0, len(all))
 	for i := range all {
@@ -47,7 +47,7 @@ func (s *PlanStep) otherSync(sync *v1alpha1.NodeSync) plan.OtherSync {
 	return other
 }
 
-// onlyAsked reports whether no pass is made over another NodeSync that renders it: it is asked what it has in Git.
+// onlyAsked reports whether no reconcile is made over another NodeSync that renders it: it is asked what it has in Git.
 func (s *PlanStep) onlyAsked(sync *v1alpha1.NodeSync) bool { return sync.Rests() || !s.Takes(sync) }
 
 // failureOf says why another NodeSync fails; empty if it does not.
@@ -63,7 +63,7 @@ func (s *PlanStep) failureOf(sync *v1alpha1.NodeSync, known latest) string {
 
 // waitedSince is since when another NodeSync is waited for; zero if that begins now. Of
 // one that fails the status says so, too: a restart must not begin the time again. One that
-// does not has only to have its first pass after the restart.
+// does not has only to have its first reconcile after the restart.
 func (s *PlanStep) waitedSince(sync *v1alpha1.NodeSync) time.Time {
 	since, written := s.Memory.unheard[sync.UID], s.Before.Waiting
 	known := s.Registry.latest(client.ObjectKeyFromObject(sync), sync.UID)
@@ -156,7 +156,7 @@ func (s *PlanStep) waitSince(uid types.UID, since time.Time) {
 }
 
 // askOther has another NodeSync fetched that is behind. One that is only asked, as it is suspended, is looked at,
-// once in its interval as long as something waits, as no pass of its own does.
+// once in its interval as long as something waits, as no reconcile of its own does.
 func (s *PlanStep) askOther(other *v1alpha1.NodeSync, known latest) {
 	name, heard, notBefore := client.ObjectKeyFromObject(other), s.heard(other, known), s.newsAt()
 	if !s.onlyAsked(other) {

@@ -143,7 +143,7 @@ func TestOneThatWaitsIsWokenByNews(t *testing.T) {
 	}
 }
 
-// TestOneThatIsNotHeardIsWaitedForSince the first pass that has waited for it, so that the
+// TestOneThatIsNotHeardIsWaitedForSince the first reconcile that has waited for it, so that the
 // wait can count as stalled, until it is heard.
 func TestOneThatIsNotHeardIsWaitedForSince(t *testing.T) {
 	s, other := planStep(nodeSync(unchanged)), another(unchanged)

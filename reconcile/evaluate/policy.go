@@ -44,7 +44,7 @@ type PlanTools struct {
 	CABundle string
 	// Confine builds kustomizations in child processes; nil builds them in this one.
 	Confine *confine.Runner
-	// Fetch has a pass made over a NodeSync that fetches what is not newer than a time, and
+	// Fetch has a reconcile made over a NodeSync that fetches what is not newer than a time, and
 	// Look has one made.
 	Fetch func(name types.NamespacedName, at time.Time)
 	Look  func(name types.NamespacedName)
@@ -55,7 +55,7 @@ type PlanStep struct {
 	PlanTools
 	finding.Findings
 
-	// Sync is the NodeSync, which is only read, and Before its status before this pass.
+	// Sync is the NodeSync, which is only read, and Before its status before this reconcile.
 	Sync   *v1alpha1.NodeSync
 	Before v1alpha1.NodeSyncStatus
 	// Recorded is the newest revision of which anything was written, by the record of what was
@@ -105,7 +105,7 @@ type PlanStep struct {
 	Read func(ctx context.Context, notBefore time.Time) (*render.Snapshot, time.Time, error)
 }
 
-// PlanMemory is what one pass leaves to the next so that unchanged things are not done
+// PlanMemory is what one reconcile leaves to the next so that unchanged things are not done
 // again. The zero value remembers nothing.
 type PlanMemory struct {
 	// compared is what the last Plan has found as Git says.
@@ -272,7 +272,7 @@ func (s *PlanStep) empty(ctx context.Context, all []v1alpha1.NodeSync, live plan
 	return plan.Make(ctx, nil, live, policy, nil)
 }
 
-// awaitWindow asks for a pass when what waits for a window may go on.
+// awaitWindow asks for a reconcile when what waits for a window may go on.
 func (s *PlanStep) awaitWindow(made *plan.Plan) {
 	waits := len(made.Removals)+len(s.Before.Removals) > 0 ||
 		slices.ContainsFunc(made.Changes, func(c plan.Change) bool { return c.Reason == plan.ReasonFrozen })
@@ -474,7 +474,7 @@ func (s *PlanStep) asksLanding(made *plan.Plan, guard v1alpha1.Guard) bool {
 	return s.Landing != nil && guard.UnschedulablePods.Holds() && made.Refused == nil && len(made.Lands()) > 0
 }
 
-// loadsLast is how long what was read of nodes counts: a commit may be held for hours, and many passes plan it again.
+// loadsLast is how long what was read of nodes counts: a commit may be held for hours, and many reconciles plan it again.
 const loadsLast = time.Minute
 
 // loads are what was read of nodes, about which, and when.

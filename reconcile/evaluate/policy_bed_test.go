@@ -37,7 +37,7 @@ func another(change func(*v1alpha1.NodeSync)) *v1alpha1.NodeSync {
 	})
 }
 
-// step is the planning of a first pass.
+// step is the planning of a first reconcile.
 func planStep(sync *v1alpha1.NodeSync) *PlanStep {
 	return &PlanStep{
 		PlanTools: PlanTools{Registry: &Registry{}, Namespace: namespace, Takes: func(*v1alpha1.NodeSync) bool { return true }, ServesApprovals: func() (bool, error) { return true, nil }, Fetch: func(types.NamespacedName, time.Time) {}},

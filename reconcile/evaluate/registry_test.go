@@ -113,7 +113,7 @@ func TestASuspendedNodeSyncIsRead(t *testing.T) {
 	}
 }
 
-// TestACommandAsksTheOthers: where it stands in for the daemon, no pass of their own says what they have.
+// TestACommandAsksTheOthers: where it stands in for the daemon, no reconcile of their own says what they have.
 func TestACommandAsksTheOthers(t *testing.T) {
 	for name, change := range map[string]func(*v1alpha1.NodeSync){
 		"one that is suspended": unchanged,

@@ -21,7 +21,7 @@ func TestAWaitOutlivesARestart(t *testing.T) {
 	for name, c := range map[string]struct {
 		other   func(*v1alpha1.NodeSync)
 		waiting *v1alpha1.Waiting
-		// first and then are since when it is waited for in the first pass, and in later ones.
+		// first and then are since when it is waited for in the first reconcile, and in later ones.
 		first, then time.Time
 	}{
 		"it was waited for":               {fails, &v1alpha1.Waiting{For: "NodeSync/gpu", Since: metav1.NewTime(since)}, since, since},

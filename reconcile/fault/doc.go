@@ -5,7 +5,7 @@
 // help: the commit, the NodeSync or the cluster has to change), Waiting (nothing
 // is wrong, something is not there yet), Transient (try again after
 // retryInterval) or Superseded (a newer state of the world is known: look again
-// at once). Only the class decides when the next pass comes.
+// at once). Only the class decides when the next reconcile comes.
 //
 // It never touches conditions, events or requeues.
 package fault

@@ -19,7 +19,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Class says what an error means for the next pass.
+// Class says what an error means for the next reconcile.
 type Class int
 
 // The classes, the gravest last.

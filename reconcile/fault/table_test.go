@@ -42,7 +42,7 @@ type meaning struct {
 	reason string
 }
 
-// meanings has a row for every error that a step of a pass can return.
+// meanings has a row for every error that a step of a reconcile can return.
 func meanings() []meaning {
 	return []meaning{
 		{&source.UnreachableError{Err: fs.ErrClosed}, fault.Transient, "SourceFailed"},

@@ -51,7 +51,7 @@ func (s *Step) Fetch(ctx context.Context) (Fetched, error) {
 	return found, nil
 }
 
-// timed is a Snapshot for the reads of this pass.
+// timed is a Snapshot for the reads of this reconcile.
 func (s *Step) timed(ctx context.Context, snapshot *render.Snapshot) *render.Snapshot {
 	within := snapshot.Within(ctx, s.Sync.Spec.Path, render.Reading)
 	return &within
@@ -82,7 +82,7 @@ func (s *Step) fetchDue(key Attempt) time.Time {
 	return m.fetchedAt.Add(s.Sync.Spec.Interval.Duration)
 }
 
-// ReadSince reports whether Git was read since a time; if not, why, and when the next pass is
+// ReadSince reports whether Git was read since a time; if not, why, and when the next reconcile is
 // wanted, which reads it: zero if the last read has failed, and the next is a retry.
 func (s *Step) ReadSince(at time.Time) (read bool, why string, wake time.Time) {
 	m := s.Memory
@@ -190,7 +190,7 @@ type Tools struct {
 	HideCredential func(secret string)
 }
 
-// Step fetches for one pass, and notes in the status what it has fetched and verified.
+// Step fetches for one reconcile, and notes in the status what it has fetched and verified.
 type Step struct {
 	Tools
 	finding.Findings
@@ -204,7 +204,7 @@ type Step struct {
 	Unverified error
 }
 
-// Fetched is what a pass goes by.
+// Fetched is what a reconcile goes by.
 type Fetched struct {
 	Snapshot *render.Snapshot
 	// Unfetched is why the source could not be fetched, where the Snapshot is the last
@@ -249,7 +249,7 @@ func (m *Memory) Last() (snapshot *render.Snapshot, generation int64, began time
 // Attempt is what was fetched for last.
 func (m *Memory) Attempt() Attempt { return m.fetchedFor }
 
-// Lose has the next pass fetch what is available once more: its store is gone.
+// Lose has the next reconcile fetch what is available once more: its store is gone.
 func (m *Memory) Lose() { m.snapshot = nil }
 
 func (s *Step) name() types.NamespacedName { return client.ObjectKeyFromObject(s.Sync) }

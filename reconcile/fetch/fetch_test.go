@@ -187,7 +187,7 @@ func TestReadForAnother(t *testing.T) {
 	}
 }
 
-// TestReadsEndWithTheirPass: a Snapshot is read no longer than the pass lasts that has it.
+// TestReadsEndWithTheirPass: a Snapshot is read no longer than the reconcile lasts that has it.
 func TestReadsEndWithTheirPass(t *testing.T) {
 	sync := &v1alpha1.NodeSync{Spec: v1alpha1.NodeSyncSpec{Source: v1alpha1.Source{Git: &v1alpha1.GitSource{URL: "https://git.example.com/acme/fleet.git"}}}}
 	step := func() *Step {
@@ -218,7 +218,7 @@ func TestReadsEndWithTheirPass(t *testing.T) {
 	}
 }
 
-// TestWhatOpensTheSourceIsHidden whoever asks the Git host; a revert is pushed beside the passes, which hide theirs.
+// TestWhatOpensTheSourceIsHidden whoever asks the Git host; a revert is pushed beside the reconciles, which hide theirs.
 func TestWhatOpensTheSourceIsHidden(t *testing.T) {
 	for name, c := range map[string]struct {
 		ask  func(context.Context, *Step) error

@@ -57,10 +57,10 @@ func (s *Step) FindOrder(ctx context.Context, commit string) (source.Order, erro
 	return s.Source.FindOrder(ctx, request, commit)
 }
 
-// Revert is what pushes a commit that takes files of the source back, beside the passes.
+// Revert is what pushes a commit that takes files of the source back, beside the reconciles.
 func (s *Step) Revert() func(context.Context, source.Revert) (source.Reverted, error) {
 	apart := &Step{Tools: s.Tools, Sync: s.Sync.DeepCopy(), Memory: &Memory{}, Now: s.Now}
-	apart.HideCredential = func(string) {} // it is the passes' own, and the source hides what it reports itself
+	apart.HideCredential = func(string) {} // it is the reconciles' own, and the source hides what it reports itself
 	return func(ctx context.Context, r source.Revert) (source.Reverted, error) {
 		request, err := apart.request(ctx)
 		if err != nil {

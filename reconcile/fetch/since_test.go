@@ -27,7 +27,7 @@ func (a *away) Fetch(ctx context.Context, req source.Request) (*render.Snapshot,
 	return a.host.Fetch(ctx, req)
 }
 
-// TestReadSince: a step wants Git to have been read since a time. The next pass reads it,
+// TestReadSince: a step wants Git to have been read since a time. The next reconcile reads it,
 // whatever the interval, and tries again at the retry interval where that fails.
 func TestReadSince(t *testing.T) {
 	at := &away{host: host{files: fstest.MapFS{}}}

@@ -8,5 +8,5 @@ func Due(now, last time.Time, every time.Duration) bool {
 	return now.Before(last) || !now.Before(last.Add(every))
 }
 
-// Soon is how long a pass that was overtaken waits for the cache to catch up.
+// Soon is how long a reconcile that was overtaken waits for the cache to catch up.
 const Soon = 100 * time.Millisecond

@@ -1,5 +1,5 @@
-// Package finding is what each step of a pass may find beside its result: what it
-// waits for, what an event is to say, and when the next pass is wanted. The pass
+// Package finding is what each step of a reconcile may find beside its result: what it
+// waits for, what an event is to say, and when the next reconcile is wanted. The reconcile
 // joins the findings of all steps, and its conclusion says them.
 package finding
 
@@ -9,14 +9,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Findings are those of one step, or of a whole pass. The zero value has found
+// Findings are those of one step, or of a whole reconcile. The zero value has found
 // nothing.
 type Findings struct {
 	// Waits are what is not there yet, the most important first.
 	Waits []Wait
 	// Notes become events.
 	Notes []Note
-	// WakeAt is the earliest time at which the next pass is wanted; zero if only a
+	// WakeAt is the earliest time at which the next reconcile is wanted; zero if only a
 	// watch or the interval has to wake it.
 	WakeAt time.Time
 }
@@ -36,7 +36,7 @@ type Note struct {
 	Type    string `redact:"-"`
 	Reason  string `redact:"-"`
 	Message string
-	// Written reports whether it is about what the pass has written to the cluster: no later
+	// Written reports whether it is about what the reconcile has written to the cluster: no later
 	// pass finds that again.
 	Written bool
 }
@@ -66,12 +66,12 @@ func (f *Findings) Warn(reason, message string) {
 	f.Notes = append(f.Notes, Note{Type: corev1.EventTypeWarning, Reason: reason, Message: message})
 }
 
-// Wrote notes an event about what the pass has written to the cluster.
+// Wrote notes an event about what the reconcile has written to the cluster.
 func (f *Findings) Wrote(eventType, reason, message string) {
 	f.Notes = append(f.Notes, Note{Type: eventType, Reason: reason, Message: message, Written: true})
 }
 
-// WakeBy asks for a pass at a time, or sooner.
+// WakeBy asks for a reconcile at a time, or sooner.
 func (f *Findings) WakeBy(at time.Time) {
 	if f.WakeAt.IsZero() || at.Before(f.WakeAt) {
 		f.WakeAt = at

@@ -72,7 +72,7 @@ func isTrue(kind string) func(*v1alpha1.NodeSync) (string, bool) {
 	}
 }
 
-// Next is what is new of a NodeSync that a pass has found before and leaves after: the record
+// Next is what is new of a NodeSync that a reconcile has found before and leaves after: the record
 // of open troubles, as it is to be, and the Notices that are new. Nothing is recorded where nobody is
 // to be notified, and nothing changes while the NodeSync is suspended.
 func Next(before, after *v1alpha1.NodeSync, cluster string, at metav1.Time) ([]v1alpha1.Notified, []Notice) {

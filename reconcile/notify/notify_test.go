@@ -12,7 +12,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/notify"
 )
 
-// pass is what one pass leaves: Ready, RolledOut and NodeDrift as STATUS:REASON:MESSAGE.
+// pass is what one reconcile leaves: Ready, RolledOut and NodeDrift as STATUS:REASON:MESSAGE.
 type pass struct {
 	ready, rolled, drift string
 	stuck                bool

@@ -41,7 +41,7 @@ func delays() []time.Duration {
 	return []time.Duration{time.Second, 5 * time.Second, 30 * time.Second, 2 * time.Minute, 5 * time.Minute}
 }
 
-// Sender posts Notices beside the passes. It may be used by several goroutines.
+// Sender posts Notices beside the reconciles. It may be used by several goroutines.
 type Sender struct {
 	// Secrets reads past the cache.
 	Secrets client.Reader
@@ -162,7 +162,7 @@ func (s *Sender) pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// fail notes what was not sent, for the next pass to report.
+// fail notes what was not sent, for the next reconcile to report.
 func (s *Sender) fail(at receiver, n Notice, err error) {
 	if s.failed == nil {
 		s.failed = map[types.NamespacedName][]string{}

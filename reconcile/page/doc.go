@@ -5,8 +5,8 @@
 // In come values out of the watch cache and what the recorder keeps in memory (World); out comes
 // HTML that needs no script and nothing from elsewhere, in the words of `plumbline status`
 // (reconcile/summary). An answer is good for a second, and there is one render at a time, so that
-// any number of requests costs the API server nothing and the passes little.
+// any number of requests costs the API server nothing and the reconciles little.
 //
 // It never writes, reads no Secret, sets no cookie and runs no script. It shows statuses, which the
-// conclusion of each pass has redacted, names and counts; no message of other objects.
+// conclusion of each reconcile has redacted, names and counts; no message of other objects.
 package page

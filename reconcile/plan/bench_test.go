@@ -46,8 +46,8 @@ func timed(b *testing.B, set *render.Set, live plan.Live, schema plan.Schema) (*
 	return p, time.Since(began)
 }
 
-// BenchmarkUnchanged plans 400 NodePools that are as Git says, as a pass does
-// that follows another. The ratio is to the first pass, which compares all.
+// BenchmarkUnchanged plans 400 NodePools that are as Git says, as a reconcile does
+// that follows another. The ratio is to the first reconcile, which compares all.
 func BenchmarkUnchanged(b *testing.B) {
 	server := applytest.New(b)
 	set, live := applied(b, server, 400)
@@ -64,7 +64,7 @@ func BenchmarkUnchanged(b *testing.B) {
 var fleetClaims = flag.Int("claims", 10_000, "number of NodeClaims of BenchmarkFleet")
 
 // BenchmarkFleet plans a commit that changes each of 100 NodePools, which have 10,000 NodeClaims, out
-// of the watch cache: without the memory of an earlier plan, as after a start; again, as each pass
+// of the watch cache: without the memory of an earlier plan, as after a start; again, as each reconcile
 // does while the commit is held; and with policies. CPU-ns is processor time, decode/plan how many
 // times as much of that it takes to decode the LIST of these NodeClaims once, as client-go does, and
 // B-peak the most memory that the process had in the while.

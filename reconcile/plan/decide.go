@@ -236,7 +236,7 @@ func paths(differences []difference) []string {
 	return found
 }
 
-// Object is a live object. It is read only, and what every pass asks of each of thousands is
+// Object is a live object. It is read only, and what every reconcile asks of each of thousands is
 // beside its fields: to look for it in them costs more than all else that is done with an
 // object that has not changed.
 type Object struct {

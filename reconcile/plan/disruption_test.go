@@ -199,7 +199,7 @@ func TestFlappingCommitsDrainOnePool(t *testing.T) {
 	}
 }
 
-// TestOneThatHasEndedNoNodeIsWeighedAgain at each pass: a lower limit holds it.
+// TestOneThatHasEndedNoNodeIsWeighedAgain at each reconcile: a lower limit holds it.
 func TestOneThatHasEndedNoNodeIsWeighedAgain(t *testing.T) {
 	for _, phase := range []v1alpha1.RemovalPhase{v1alpha1.RemovalPacing, v1alpha1.RemovalDraining} {
 		c := newCluster(t)

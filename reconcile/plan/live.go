@@ -179,7 +179,7 @@ func (l Live) removal(uid types.UID) (v1alpha1.Removal, bool) {
 // RefOf is the entry of a removal.
 func RefOf(r v1alpha1.Removal) render.Ref { return render.Ref{Kind: r.Kind, Name: r.Name} }
 
-// Write is an object that a pass has written.
+// Write is an object that a reconcile has written.
 type Write struct {
 	Ref render.Ref
 	// New reports whether it was created, and CreatedAt when.
@@ -195,7 +195,7 @@ type Memo struct {
 	schema Schema
 	clean  map[render.Ref]cleanObject
 	// others were compared and found to differ. Where the guard holds a commit, they are
-	// many, and stay so for hours while NodeClaims wake one pass after another.
+	// many, and stay so for hours while NodeClaims wake one reconcile after another.
 	others map[render.Ref]compared
 	// rules are the policies, compiled.
 	rules *rules.Rules

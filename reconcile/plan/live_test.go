@@ -36,7 +36,7 @@ func (c *comparing) ValidateTransition(ctx context.Context, object, old *unstruc
 	return c.Server.ValidateTransition(ctx, object, old)
 }
 
-// TestWhatIsHeldIsComparedOnce: while the guard holds a change, NodeClaims wake one pass
+// TestWhatIsHeldIsComparedOnce: while the guard holds a change, NodeClaims wake one reconcile
 // after another.
 func TestWhatIsHeldIsComparedOnce(t *testing.T) {
 	for name, tc := range map[string]struct {

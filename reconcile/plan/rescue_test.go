@@ -20,7 +20,7 @@ func copyOf(of, name string) string {
 	return strings.Replace(class(name), "metadata: {name: "+name+"}", "metadata: {name: "+name+", annotations: {plumbline.dev/rescues: "+of+"}}", 1)
 }
 
-// rescued is the Set of definitions in Git as a pass plans it.
+// rescued is the Set of definitions in Git as a reconcile plans it.
 func (c *drawnCluster) rescued(t *testing.T, r *plan.Rescuer, git ...string) *render.Set {
 	t.Helper()
 	live := c.live

@@ -2,11 +2,11 @@
 // what it would do to nodes.
 //
 // It lists them at the Git host (reconcile/report), fetches the head of one (reconcile/source),
-// has the plan made that a pass would make (reconcile/review), and says it as a status of the
+// has the plan made that a reconcile would make (reconcile/review), and says it as a status of the
 // head (reconcile/report/queue) and as a comment that it keeps editing. A plan is made where the
 // head, the NodeSync, or what is in force has changed, and again after a while.
 //
-// It runs on the leader only, beside the passes and never in their way: one plan at a time, so
+// It runs on the leader only, beside the reconciles and never in their way: one plan at a time, so
 // many a minute in all and of one author, each for so long at the most. What it has in memory
 // may be lost at any time: words are in the queue's ledger, comments are found by their marker.
 // It changes nothing in the cluster but that ledger.

@@ -183,7 +183,7 @@ func (f *Follower) note(syncs []v1alpha1.NodeSync) {
 	}
 }
 
-// ready reports whether a pass has seen the cluster, and what is in force there is known.
+// ready reports whether a reconcile has seen the cluster, and what is in force there is known.
 func ready(s *v1alpha1.NodeSync) bool {
 	return s.DeletionTimestamp.IsZero() && !s.Rests() && s.Status.ObservedGeneration == s.Generation &&
 		s.Status.Karpenter != nil && s.Status.Karpenter.Cluster != "" && s.Status.LastAppliedRevision != ""

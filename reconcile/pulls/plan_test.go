@@ -125,7 +125,7 @@ func (w *world) planning() {
 	w.follower.Preview = review.Tools{Client: c, Cached: c, Helm: &installtest.Helm{}, Schemas: &schema.Cache{}}
 }
 
-// TestAPolicyInAPullRequest: spec.policies weigh the plan of a head as they weigh that of a pass, and
+// TestAPolicyInAPullRequest: spec.policies weigh the plan of a head as they weigh that of a reconcile, and
 // its status and its comment have the words.
 func TestAPolicyInAPullRequest(t *testing.T) {
 	const heavy = "change.kind != 'NodePool' || change.spec.weight <= 50"

@@ -7,7 +7,7 @@
 // is decided by one table of rules over what was seen (cause.go), each with its source in
 // Karpenter; what no rule tells is Unknown. EC2 is asked where nothing in the cluster tells. Pods are
 // counted as the deletion begins, of some nodes a second. The table and the ring are pure; Recorder
-// does the I/O, on the leader only, in batches, beside the passes: none waits for it.
+// does the I/O, on the leader only, in batches, beside the reconciles: none waits for it.
 //
 // A Record is written when its end begins, and again as it proceeds, so that a daemon that is
 // killed has written who was ending; what ended while nobody led is a Gap in the log.

@@ -372,7 +372,7 @@ func revisionOf(sync *v1alpha1.NodeSync) (revision string, rollout bool) {
 }
 
 // noticed is how long after the first deletion it may be noted that a removal ends NodeClaims:
-// status is saved at the end of a pass.
+// status is saved at the end of a reconcile.
 const noticed = 10 * time.Second
 
 // removing is the revision of the removal that was ending the NodeClaims of a pool.

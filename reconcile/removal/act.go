@@ -64,7 +64,7 @@ func (d *drive) act(ctx context.Context, items []*item) (overtaken []*item, err 
 }
 
 // actAgain looks once more at removals that were overtaken, by Karpenter's writes
-// to a status above all, and does what is to be done then. In the next pass they
+// to a status above all, and does what is to be done then. In the next reconcile they
 // would have to wait until EC2 may be asked again. What has to be recorded first
 // waits for that all the same.
 func (d *drive) actAgain(ctx context.Context, overtaken []*item) error {
@@ -76,7 +76,7 @@ func (d *drive) actAgain(ctx context.Context, overtaken []*item) error {
 	}
 	for _, it := range overtaken {
 		it.seen.Fresh = true
-		it.seen.Turn = Turn{Most: it.seen.Turn.Most} // what others end in this pass is not seen yet
+		it.seen.Turn = Turn{Most: it.seen.Turn.Most} // what others end in this reconcile is not seen yet
 		var after v1alpha1.Removal
 		after, it.actions = Next(it.before, it.seen, d.Now, d.StallAfter)
 		if asksFor[Note](it) || asksFor[Forget](it) {
@@ -157,7 +157,7 @@ func growthStopped(answer *unstructured.Unstructured) error {
 }
 
 // deleteClaim ends a NodeClaim as it was seen past the cache. One that is gone or
-// has changed is looked at in the next pass.
+// has changed is looked at in the next reconcile.
 func (d *drive) deleteClaim(ctx context.Context, it *item, a DeleteNodeClaim) error {
 	if err := d.mayWrite(ctx, it, a); err != nil {
 		return err
@@ -223,7 +223,7 @@ func (d *drive) lookAgain(err error) error {
 
 // Action is something that Next wants done. The questions AskEC2, Reread,
 // ReadPods and AskLeader only make the Observation better and are answered in
-// the same pass.
+// the same reconcile.
 type Action interface {
 	fmt.Stringer
 	action()

@@ -81,7 +81,7 @@ func TestRestoreOfAReplacedPool(t *testing.T) {
 	}
 }
 
-// TestCallBack: Karpenter begins to replace no more, and a pass that goes on lends again. What has not been lent, or
+// TestCallBack: Karpenter begins to replace no more, and a reconcile that goes on lends again. What has not been lent, or
 // belongs to another pool of the name, is not written.
 func TestCallBack(t *testing.T) {
 	s, batch := replaced(t, map[string]any{"team": "a"}, "a", "b")

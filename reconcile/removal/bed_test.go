@@ -104,7 +104,7 @@ func (b *bed) record() *apply.RecordStore {
 	return store
 }
 
-// step is that of a pass in which Git has some pools, over what lives.
+// step is that of a reconcile in which Git has some pools, over what lives.
 func (b *bed) step(wanted ...render.Ref) *Step {
 	b.t.Helper()
 	live, err := cluster.Live(b.t.Context(), b.client)

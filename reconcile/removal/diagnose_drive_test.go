@@ -15,7 +15,7 @@ import (
 )
 
 // A removal that stands still says which node, which pod and which budget, by
-// what it reads at that moment, and says the same in every pass.
+// what it reads at that moment, and says the same in every reconcile.
 func TestDriveDiagnosesAStall(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", Labels: map[string]string{"app": "web"}}, Spec: corev1.PodSpec{NodeName: "node-a"}}
 	elsewhere := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-2"}, Spec: corev1.PodSpec{NodeName: "node-b"}}
@@ -103,7 +103,7 @@ func TestDriveWhileTheControllerIsGone(t *testing.T) {
 }
 
 // What keeps a node is named a minute after its drain began, long before it
-// counts as a stall, and is not looked for in every pass.
+// counts as a stall, and is not looked for in every reconcile.
 func TestDriveNamesWhatKeepsASlowDrain(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", Labels: map[string]string{"app": "web"}}, Spec: corev1.PodSpec{NodeName: "node-a"}}
 	budget := &policyv1.PodDisruptionBudget{

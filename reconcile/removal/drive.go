@@ -18,7 +18,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Run records what has left the repository, and takes what an earlier pass has recorded
+// Run records what has left the repository, and takes what an earlier reconcile has recorded
 // one step further.
 func (s *Step) Run(ctx context.Context) (Result, error) {
 	reverted, err := s.takeBack(ctx, s.pace())
@@ -207,7 +207,7 @@ func (s *Step) queued() map[types.UID]string {
 	return queued
 }
 
-// wakeQueued asks for a pass at once if a removal is complete for which others may wait.
+// wakeQueued asks for a reconcile at once if a removal is complete for which others may wait.
 func (s *Step) wakeQueued(driven []v1alpha1.Removal) {
 	complete := slices.ContainsFunc(driven, func(r v1alpha1.Removal) bool { return r.Phase == v1alpha1.RemovalGone })
 	if complete && slices.ContainsFunc(s.Plan.Removals, func(c plan.Candidate) bool { return c.Queued }) {
@@ -223,12 +223,12 @@ type LeasedBudgets struct {
 	now  time.Time
 }
 
-// LeasedBudgets is what the removals have lent before this pass.
+// LeasedBudgets is what the removals have lent before this reconcile.
 func (s *Step) LeasedBudgets() LeasedBudgets {
 	return LeasedBudgets{world: s.world(), sync: s.Before, now: s.Now}
 }
 
-// Revoke calls it back, where this pass, or none, goes on with the removals.
+// Revoke calls it back, where this reconcile, or none, goes on with the removals.
 func (l LeasedBudgets) Revoke(ctx context.Context, found *finding.Findings) {
 	if err := Revoke(ctx, l.world, l.sync, l.now); err != nil {
 		found.Warn(v1alpha1.ReasonBrakeFailed, "no removal goes on, and Karpenter may begin to replace nodes for five minutes at most: "+err.Error())
@@ -236,11 +236,11 @@ func (l LeasedBudgets) Revoke(ctx context.Context, found *finding.Findings) {
 	}
 }
 
-// slow is how long a pass may take until what is lent is called back meanwhile: a Git host that does not answer, say, keeps
+// slow is how long a reconcile may take until what is lent is called back meanwhile: a Git host that does not answer, say, keeps
 // it from seeing that a freeze has begun.
 const slow = 15 * time.Second
 
-// Unless calls it back once the pass takes long, unless it was ended before; ending waits for that.
+// Unless calls it back once the reconcile takes long, unless it was ended before; ending waits for that.
 func (l LeasedBudgets) Unless(ctx context.Context) (ended func()) {
 	if len(l.sync.Status.Removals) == 0 {
 		return func() {}
@@ -252,7 +252,7 @@ func (l LeasedBudgets) Unless(ctx context.Context) (ended func()) {
 		select {
 		case <-ctx.Done():
 		case <-time.After(slow):
-			_ = Revoke(ctx, l.world, l.sync, l.now) // the pass, or the next one, tries again
+			_ = Revoke(ctx, l.world, l.sync, l.now) // the reconcile, or the next one, tries again
 		}
 	}()
 	return func() {

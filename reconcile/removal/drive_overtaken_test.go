@@ -174,7 +174,7 @@ func TestDriveByAClockThatIsPutBack(t *testing.T) {
 }
 
 // TestDriveOvertaken: Karpenter writes a pool's status just before it is deleted.
-// It is looked at again in the same pass, and EC2 is not asked once more.
+// It is looked at again in the same reconcile, and EC2 is not asked once more.
 func TestDriveOvertaken(t *testing.T) {
 	s := newStage(t, pool("batch", "batch-uid", map[string]any{"limits": map[string]any{"cpu": "0"}}))
 	s.find(render.NodePool, "batch", "batch-uid")

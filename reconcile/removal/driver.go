@@ -49,10 +49,10 @@ type Home struct {
 // EC2 is asked about instances.
 type EC2 = rollout.EC2
 
-// Pass is what a pass brings along.
+// Pass is what a reconcile brings along.
 type Pass struct {
 	Now time.Time
-	// Sync is the NodeSync as the pass has it.
+	// Sync is the NodeSync as the reconcile has it.
 	Sync *v1alpha1.NodeSync
 	// Cluster is the name by which Karpenter tags instances.
 	Cluster string
@@ -121,7 +121,7 @@ type DriveResult struct {
 	Evicted map[types.UID]bool
 	// DiagnosedAt is when what keeps nodes was looked for last, for the next Pass.
 	DiagnosedAt time.Time
-	// Again is when the next pass is wanted, beyond what watches bring; zero
+	// Again is when the next reconcile is wanted, beyond what watches bring; zero
 	// if nothing but a watch is.
 	Again time.Time
 	// Writes are the writes to the cluster, for events.
@@ -136,7 +136,7 @@ type Write struct {
 	Action     Action
 }
 
-// soon is when a pass looks again after another writer was faster.
+// soon is when a reconcile looks again after another writer was faster.
 const soon = time.Second
 
 // Drive takes each removal one step further: it observes, has Next decide, asks
@@ -179,11 +179,11 @@ type drive struct {
 	leaving map[types.UID][]types.UID
 	// endsFirst is what EndsFirst has answered.
 	endsFirst bool
-	// leader is what Leader has answered in this pass.
+	// leader is what Leader has answered in this reconcile.
 	leader *Gate
 }
 
-// item is one removal on its way through a pass.
+// item is one removal on its way through a reconcile.
 type item struct {
 	before, after v1alpha1.Removal
 	seen          Observation
@@ -253,7 +253,7 @@ func (d *drive) open() []*item {
 	return open
 }
 
-// wake asks for a pass when EC2 may be asked again, and when the removal would
+// wake asks for a reconcile when EC2 may be asked again, and when the removal would
 // have stood still for too long.
 func (d *drive) wake(it *item) {
 	d.wakeForBudgets(it)
@@ -276,21 +276,21 @@ func (d *drive) wake(it *item) {
 	}
 	d.wakeForReplacing(it)
 	d.wakeForDiagnosis(it)
-	// A stall that is overdue was not seen: the pass failed before, and is repeated
+	// A stall that is overdue was not seen: the reconcile failed before, and is repeated
 	// for that.
 	if at := it.after.LastProgress.Add(d.StallAfter); it.after.Stalled == nil && !inLine(it.after.Reason) && at.After(d.Now) {
 		d.wakeAt(at)
 	}
 }
 
-// wakeForBudgets asks for a pass when disruption budgets are to be given back later.
+// wakeForBudgets asks for a reconcile when disruption budgets are to be given back later.
 func (d *drive) wakeForBudgets(it *item) {
 	if slices.ContainsFunc(it.actions, func(a Action) bool { restore, is := a.(RestoreGrowth); return is && restore.Paced }) {
 		d.wakeAt(d.Now.Add(patience(it.after, d.Now)))
 	}
 }
 
-// wakeForReplacing asks for a pass when what Karpenter may replace is to be lent again, what it does
+// wakeForReplacing asks for a reconcile when what Karpenter may replace is to be lent again, what it does
 // not replace is to be looked for, or a window of the pool's budgets may have opened.
 func (d *drive) wakeForReplacing(it *item) {
 	r := it.seen.Replacing

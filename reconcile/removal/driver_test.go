@@ -100,7 +100,7 @@ func (b blind) List(ctx context.Context, list client.ObjectList, options ...clie
 	return b.Reader.List(ctx, list, options...)
 }
 
-// A removal that the status has no more was reverted, whatever this pass believes.
+// A removal that the status has no more was reverted, whatever this reconcile believes.
 func TestDriveAfterARevert(t *testing.T) {
 	s := newStage(t, pool("batch", "batch-uid", dynamic()))
 	s.launch("a", "batch", "batch-uid")

@@ -85,7 +85,7 @@ func (it *item) drainsSince() time.Time {
 	return since
 }
 
-// wakeForDiagnosis asks for a pass when what keeps a node is to be looked for:
+// wakeForDiagnosis asks for a reconcile when what keeps a node is to be looked for:
 // no watch tells of budgets.
 func (d *drive) wakeForDiagnosis(it *item) {
 	since := it.drainsSince()

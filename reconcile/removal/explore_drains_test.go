@@ -12,7 +12,7 @@ import (
 // What is checked beside the promises of removals where all nodes are drained, and the definitions stay:
 //
 //   - A node ends, and growth is stopped, without a commit only while the NodeSync is drained, by a removal
-//     that an earlier pass has recorded, and while the controller leads and the account is verified: mayStop, mayEnd.
+//     that an earlier reconcile has recorded, and while the controller leads and the account is verified: mayStop, mayEnd.
 //   - No definition is deleted, written or made: mayDelete, mayWriteDrained. A pool of which a node was ended does
 //     not grow again: mayWriteDrained.
 //   - Drained is one of which no NodeClaim and no instance is left, as EC2 says: drained. It stays so, without
@@ -75,7 +75,7 @@ func (s *shelf) restsDrained(w *world) bool {
 // wants reports whether Git has a pool, and that its nodes are to stay.
 func (x *explored) wants(p int) bool { return x.before.git[p] && !x.before.known.drain }
 
-// takesBack reports whether a pass may end the removal of an entry which lives: Git has it, or is drained of nodes only.
+// takesBack reports whether a reconcile may end the removal of an entry which lives: Git has it, or is drained of nodes only.
 func (x *explored) takesBack(p int) bool { return x.wants(p) || x.before.known.drain && p == ownClass }
 
 // released are the entries that the guard has let go, once the status is written.
@@ -87,7 +87,7 @@ func (x *explored) released(w *world) (all [mostPools + 1]bool) {
 	return all
 }
 
-// weighed checks that the guard has let go what no drain ends, in this pass or an earlier one.
+// weighed checks that the guard has let go what no drain ends, in this reconcile or an earlier one.
 func (x *explored) weighed(p int, what string) {
 	if !x.before.known.drain && !x.before.released[p] && !x.lets[p] {
 		x.breaks("%s, and the guard has not let it go", what)

@@ -10,7 +10,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// event is something that may happen in a world, beside a pass.
+// event is something that may happen in a world, beside a reconcile.
 type event struct {
 	what string
 	do   func(*world)

@@ -108,7 +108,7 @@ func (s *shelf) plan(ctx context.Context, w *world, set *render.Set, live plan.L
 	return made, err
 }
 
-// expectedIn are errors of passes that another client's write overtakes.
+// expectedIn are errors of reconciles that another client's write overtakes.
 func expectedIn(err error) bool {
 	var joined interface{ Unwrap() []error }
 	if errors.As(err, &joined) {
@@ -189,7 +189,7 @@ type successor struct {
 	broken string
 }
 
-// passes are the ways in which a pass may go from a world: to its end, to any crash within it,
+// passes are the ways in which a reconcile may go from a world: to its end, to any crash within it,
 // and with any other event in its midst.
 func (s *shelf) passes(ctx context.Context, w world) []successor {
 	x := s.pass(ctx, w, nil)
@@ -209,7 +209,7 @@ func (s *shelf) passes(ctx context.Context, w world) []successor {
 	return found
 }
 
-// describe says what a pass has written.
+// describe says what a reconcile has written.
 func (x *explored) describe(what string) string {
 	words := make([]string, 0, len(x.effects))
 	for _, e := range x.effects {
@@ -224,7 +224,7 @@ func (x *explored) describe(what string) string {
 	return what + ": " + strings.Join(words, ", ")
 }
 
-// crashes are the worlds in which a pass leaves off that is killed: after each of the writes
+// crashes are the worlds in which a reconcile leaves off that is killed: after each of the writes
 // that are made in order, and after any of those that are made side by side.
 func (x *explored) crashes() (found []successor) {
 	acts := x.acts

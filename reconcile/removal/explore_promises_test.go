@@ -16,8 +16,8 @@ import (
 // What is checked in every world of manifests/SPEC.md ("How a NodePool leaves"), ARCHITECTURE.md and docs/decisions, and where:
 //
 //   - No node that Git wants ends, its pool neither stops growing nor goes: mayEnd, mayStop, mayDelete.
-//   - Write-ahead: what a pass stops, ends or deletes, and each instance that it ends, an earlier pass
-//     has recorded in the status and in the record (mayStop, mayEnd, mayDelete), and what a pass
+//   - Write-ahead: what a reconcile stops, ends or deletes, and each instance that it ends, an earlier reconcile
+//     has recorded in the status and in the record (mayStop, mayEnd, mayDelete), and what a reconcile
 //     records it writes before it ends anything (wrote).
 //   - A removal begins after its grace: mayStop, mayEnd.
 //   - No more than maxUnavailable of all removals leave at a time, those of reverted ones included: mayEnd.
@@ -41,7 +41,7 @@ import (
 //     bound to happen leads there: rests, mustRest, comeToRest.
 
 // checked checks that the lease was looked at before a write that ends or stops something, and that
-// the spec by which it is made was still the NodeSync's as the pass began.
+// the spec by which it is made was still the NodeSync's as the reconcile began.
 func (x *explored) checked(what string) {
 	if x.before.spec != x.before.known {
 		x.breaks("%s by a spec that is not the NodeSync's any more", what)
@@ -52,7 +52,7 @@ func (x *explored) checked(what string) {
 	x.asks--
 }
 
-// Pool p's object and removal, as an earlier pass has left them: what a pass deletes, it has
+// Pool p's object and removal, as an earlier reconcile has left them: what a reconcile deletes, it has
 // not recorded itself.
 func (x *explored) openBefore(p int) (uid types.UID, r *v1alpha1.Removal) {
 	if x.world.pools[p] == nowhere {
@@ -224,7 +224,7 @@ func shownEnding(record map[string]string, n int) bool {
 	return false
 }
 
-// leaving are the NodeClaims that were ending as the pass began, of removals that are open or by
+// leaving are the NodeClaims that were ending as the reconcile began, of removals that are open or by
 // one that was, and those that it has ended: what others end in its midst it cannot know.
 func (x *explored) leaving() int {
 	leaving := x.ends

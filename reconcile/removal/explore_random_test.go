@@ -172,7 +172,7 @@ func (w *wanderer) pass(meanwhile func(*world)) {
 	w.world, w.broken = x.world, x.broken
 }
 
-// killed is a pass that is killed somewhere.
+// killed is a reconcile that is killed somewhere.
 func (w *wanderer) killed() {
 	x := w.shelf.pass(w.t.Context(), w.world, nil)
 	crashes := x.crashes()

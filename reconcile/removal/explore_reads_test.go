@@ -26,7 +26,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// reads answers a pass from the world, or from what its caches have of it.
+// reads answers a reconcile from the world, or from what its caches have of it.
 type reads struct {
 	client.Client // answers nothing else
 	*explored

@@ -128,7 +128,7 @@ func (s *shelf) idleness(w *world, fair may) {
 	}
 }
 
-// granted is how many nodes Karpenter may begin to replace at any time, as the pass began, or with another
+// granted is how many nodes Karpenter may begin to replace at any time, as the reconcile began, or with another
 // form of one pool.
 func (x *explored) granted(of, form int) (n int) {
 	for p, number := range x.before.pools[:mostPools] {

@@ -93,7 +93,7 @@ func (w *world) lastSaid() bool {
 	return slices.ContainsFunc(w.removals, func(r v1alpha1.Removal) bool { return r.LastPool })
 }
 
-// undeleted reports whether a pool has a node that nothing ends yet, as the pass sees it.
+// undeleted reports whether a pool has a node that nothing ends yet, as the reconcile sees it.
 func (x *explored) undeleted(p int) bool {
 	for n, c := range x.before.cachedClaims()[:x.before.nodes()] {
 		if x.before.of[n] == p && there(c.claim) && !c.deleting {
@@ -171,7 +171,7 @@ func TestExploreWords(t *testing.T) {
 	}
 }
 
-// takesPods reports whether a pool of Git could take the pods of others, as the pass sees it, or none
+// takesPods reports whether a pool of Git could take the pods of others, as the reconcile sees it, or none
 // has to.
 func (x *explored) takesPods() bool {
 	if x.before.known.drain || (x.before.known.allows || x.before.lastSaid() || x.before.approved != nil) && x.before.noPools() {

@@ -25,7 +25,7 @@ const (
 
 var (
 	exploredOwner = plan.OwnerOf(namespace, "prod")
-	// exploredNow is the time of every pass. That time passes is an event.
+	// exploredNow is the time of every reconcile. That time passes is an event.
 	exploredNow = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 )
 
@@ -252,7 +252,7 @@ func (w *world) key() string {
 	return string(b)
 }
 
-// still has what a pass has written without the times and numbers by which worlds would differ
+// still has what a reconcile has written without the times and numbers by which worlds would differ
 // that go on alike.
 func (w *world) still() {
 	removals := make([]v1alpha1.Removal, len(w.removals))

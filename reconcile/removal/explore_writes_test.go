@@ -28,7 +28,7 @@ type explored struct {
 	meanwhile func(*world)
 	// asks is how often it was asked whether the lease is still held.
 	asks int
-	// effects are what the pass has written, in order; those from the number acts on are
+	// effects are what the reconcile has written, in order; those from the number acts on are
 	// written side by side.
 	effects []effect
 	acts    int
@@ -39,7 +39,7 @@ type explored struct {
 	holds      map[types.UID]bool
 	// ends is how many NodeClaims it has ended.
 	ends int
-	// broken is the promise that the pass has broken; empty if it has kept all.
+	// broken is the promise that the reconcile has broken; empty if it has kept all.
 	broken string
 }
 

@@ -35,7 +35,7 @@ type LeftPod struct {
 func (d *drive) forget(ctx context.Context, it *item) error {
 	entry, exists := d.records.entries[it.before.UID]
 	if !exists || entry.over() {
-		return nil // or an earlier pass has, which was killed before it wrote the status
+		return nil // or an earlier reconcile has, which was killed before it wrote the status
 	}
 	left := record{Kind: entry.Kind, Name: entry.Name}
 	if !d.Pace.All {
@@ -142,7 +142,7 @@ func (d *drive) awaitLeft(ctx context.Context) (string, error) {
 // Settle looks at what removals have left, pods without a node and NodeClaims that end, while none is
 // open, and reports whether any still is: what is recorded of the others goes. A pod that has not run for as long as a
 // removal may stand still waits for something else than its node. So goes the record of an object
-// that stays and that the status has no removal of: the pass that recorded it was killed before it
+// that stays and that the status has no removal of: the reconcile that recorded it was killed before it
 // wrote the status, and Git has the entry again.
 func Settle(ctx context.Context, w World, p Pass, stays func(types.UID) bool) (left bool, err error) {
 	d := newDrive(w, p)

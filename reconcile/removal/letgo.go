@@ -34,7 +34,7 @@ type Owner interface {
 
 // LetGo leaves every object of a NodeSync to itself, with its nodes, and drops
 // the record of its removals. It is done when nothing bears the NodeSync's label
-// any more; else the next pass, a moment later, goes on. Objects are read past
+// any more; else the next reconcile, a moment later, goes on. Objects are read past
 // the cache: one that is overlooked would bear the label of nobody.
 func LetGo(ctx context.Context, w World, sync *v1alpha1.NodeSync, owner Owner) (done bool, err error) {
 	owned, err := ownedBy(ctx, w.Live, owner)
@@ -63,7 +63,7 @@ func LetGo(ctx context.Context, w World, sync *v1alpha1.NodeSync, owner Owner) (
 }
 
 // Orphan leaves some objects of a NodeSync to themselves, with their nodes, labelled as that. It is
-// done when none of them bears the NodeSync's label any more; else the next pass, a moment later, goes on.
+// done when none of them bears the NodeSync's label any more; else the next reconcile, a moment later, goes on.
 // Objects are read past the cache.
 func Orphan(ctx context.Context, w World, sync *v1alpha1.NodeSync, owner Owner, uids map[types.UID]bool) (done bool, err error) {
 	owned, err := ownedBy(ctx, w.Live, owner)
@@ -112,7 +112,7 @@ func (r *records) growth(sync *v1alpha1.NodeSync) map[types.UID]Growth {
 }
 
 // dropRecords deletes the record of removals. One that another writer has changed is
-// read again in the next pass; one that goes with its namespace is released.
+// read again in the next reconcile; one that goes with its namespace is released.
 func (w World) dropRecords(ctx context.Context, kept *records) (done bool, err error) {
 	err = kept.drop(ctx, w.Home)
 	switch {

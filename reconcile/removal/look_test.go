@@ -39,7 +39,7 @@ func (c *counting) List(ctx context.Context, list client.ObjectList, options ...
 	return c.Reader.List(ctx, list, options...)
 }
 
-// TestDriveManyPools: however many pools leave, a pass reads them once, and a pool
+// TestDriveManyPools: however many pools leave, a reconcile reads them once, and a pool
 // of which only the API server knows that it has a node stays.
 func TestDriveManyPools(t *testing.T) {
 	const pools, busy = namesAtOnce + many, namesAtOnce + 3

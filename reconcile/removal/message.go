@@ -49,7 +49,7 @@ func (o Observation) recorded() string {
 const unansweredSince = "; EC2 gave no answer since: "
 
 // unanswered is the reason and the message of a removal about which EC2, asked in
-// this pass, gave no answer. What it answered last, an instance that lives above
+// this reconcile, gave no answer. What it answered last, an instance that lives above
 // all, is not forgotten for that.
 func (o Observation) unanswered(r v1alpha1.Removal) (reason, message string) {
 	if r.Reason != ReasonInstancesLeaving && r.Reason != ReasonUnverifiable {

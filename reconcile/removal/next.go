@@ -174,7 +174,7 @@ func Deleted(r v1alpha1.Removal, now time.Time, stallAfter time.Duration) v1alph
 }
 
 // decide asks Next about every removal, and again as long as it has questions
-// that can be answered. A question is answered once in a pass.
+// that can be answered. A question is answered once in a reconcile.
 func (d *drive) decide(ctx context.Context) (map[*item]v1alpha1.Removal, error) {
 	for {
 		next := d.consult()
@@ -204,7 +204,7 @@ func (d *drive) decide(ctx context.Context) (map[*item]v1alpha1.Removal, error) 
 
 // stale are the removals that are to be read past the cache: those that want it and, where the
 // next NodeClaim of a pool is about to be ended, all pools, since what they end together is
-// bounded, and the cache may lack what an earlier pass has ended of another.
+// bounded, and the cache may lack what an earlier reconcile has ended of another.
 func (d *drive) stale() []*item {
 	open := d.open()
 	ends := !d.Pace.All && slices.ContainsFunc(open, func(it *item) bool { return it.ending() > 0 })
@@ -272,7 +272,7 @@ func asksFor[A Action](it *item) bool {
 	return false
 }
 
-// leads is what Leader answers, asked once in a pass.
+// leads is what Leader answers, asked once in a reconcile.
 func (d *drive) leads(ctx context.Context) *Gate {
 	if d.leader == nil {
 		leads := d.Leader(ctx)
@@ -297,7 +297,7 @@ func held(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	return s, false
 }
 
-// recording writes the removal down and does nothing else in this pass.
+// recording writes the removal down and does nothing else in this reconcile.
 func recording(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	if o.Recorded {
 		return step{}, true
@@ -434,7 +434,7 @@ func elsewhere(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	return s.recall(o), false
 }
 
-// looksAtOnce is among how many NodeClaims of a pool a pass looks for nodes without pods, with one LIST
+// looksAtOnce is among how many NodeClaims of a pool a reconcile looks for nodes without pods, with one LIST
 // for each.
 const looksAtOnce = 50
 

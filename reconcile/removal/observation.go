@@ -10,13 +10,13 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 )
 
-// Observation is what one pass sees of one removal's object.
+// Observation is what one reconcile sees of one removal's object.
 type Observation struct {
 	// Fresh reports whether the object, and what hangs on it, was read past the cache
-	// in this pass.
+	// in this reconcile.
 	Fresh bool
 	// Recorded reports whether the removal stands in the NodeSync's status and in its
-	// record, both read back past the cache, so written by an earlier pass.
+	// record, both read back past the cache, so written by an earlier reconcile.
 	Recorded bool
 	// Noted are the provider IDs in the record, with the last state in which EC2
 	// has shown each.
@@ -24,7 +24,7 @@ type Observation struct {
 	// Unaskable are those of them that are not EC2's, sorted: no answer proves
 	// that they have ended.
 	Unaskable []string
-	// Absent are those of them that EC2's answers lack, this pass's among them. A
+	// Absent are those of them that EC2's answers lack, this reconcile's among them. A
 	// restart begins again.
 	Absent map[string]Absence
 
@@ -92,21 +92,21 @@ type Observation struct {
 	Frozen string
 	// EndsFirst reports whether Karpenter ends nodes in reserved capacity before their replacements are there.
 	EndsFirst bool
-	// Turn is how many NodeClaims may be ended in this pass.
+	// Turn is how many NodeClaims may be ended in this reconcile.
 	Turn Turn
 	// Leader is open while a pod of Karpenter's controller holds its lease; nil
-	// if that was not asked in this pass.
+	// if that was not asked in this reconcile.
 	Leader *Gate
 	// Pods are those of the nodes that are ended next, and of those that were; nil
-	// if they were not read in this pass.
+	// if they were not read in this reconcile.
 	Pods *Pods
 	// Evicted are workloads that the record lacks, with pods on nodes that another than the
 	// removal ends meanwhile.
 	Evicted []Workload
 
-	// EC2 is its answer in this pass; nil if it has none.
+	// EC2 is its answer in this reconcile; nil if it has none.
 	EC2 *Answer
-	// Silence says why EC2, asked in this pass, gave no answer.
+	// Silence says why EC2, asked in this reconcile, gave no answer.
 	Silence string
 	// Shown are instances that EC2 has shown beside its Silence. That is no answer:
 	// an instance that is not among them may run.

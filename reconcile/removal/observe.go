@@ -24,7 +24,7 @@ import (
 )
 
 // observe reads what there is of some removals. What the record and EC2 have said
-// in this pass stays.
+// in this reconcile stays.
 func (d *drive) observe(ctx context.Context, items []*item, reader client.Reader) error {
 	l, err := lookAt(ctx, reader, items)
 	if err != nil {

@@ -43,7 +43,7 @@ func TestOrphanNamesWhatEndsAllTheSame(t *testing.T) {
 	}
 }
 
-// TestAnEntryIsLeftToItself once that is approved, and the pass after ends its removal: the object has
+// TestAnEntryIsLeftToItself once that is approved, and the reconcile after ends its removal: the object has
 // lost our label, the record of what was applied lacks it, and its nodes are counted.
 func TestAnEntryIsLeftToItself(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -10,7 +10,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// endsAtOnce is how many NodeClaims of a pool one pass ends where the pods of
+// endsAtOnce is how many NodeClaims of a pool one reconcile ends where the pods of
 // their nodes are read before.
 const endsAtOnce = 20
 
@@ -29,7 +29,7 @@ type Pace struct {
 	Replaces bool
 }
 
-// Turn is what one removal may end in a pass.
+// Turn is what one removal may end in a reconcile.
 type Turn struct {
 	// Ends is how many NodeClaims may be ended now.
 	Ends int

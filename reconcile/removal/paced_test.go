@@ -126,7 +126,7 @@ func TestDriveOneStepForAll(t *testing.T) {
 	s.expect("its turn", "batch Finalizing", "spot Draining", "delete the object", "delete NodeClaim/b")
 }
 
-// TestDriveManyNodes: the pods of a bounded number of nodes are read in a pass.
+// TestDriveManyNodes: the pods of a bounded number of nodes are read in a reconcile.
 func TestDriveManyNodes(t *testing.T) {
 	s := pacedPool(t, pool("batch", "batch-uid", map[string]any{"limits": map[string]any{"cpu": "0"}}))
 	s.pace.MaxUnavailable = intstr.FromString("100%")
@@ -171,7 +171,7 @@ func TestDriveGivesGrowthBack(t *testing.T) {
 	}
 }
 
-// TestDriveWithinTheGrace: nothing is written to the pool, and the pass after it
+// TestDriveWithinTheGrace: nothing is written to the pool, and the reconcile after it
 // comes by itself.
 func TestDriveWithinTheGrace(t *testing.T) {
 	s := pacedPool(t, pool("batch", "batch-uid", dynamic()))

@@ -58,8 +58,8 @@ func (p *slowPages) client(t *testing.T, patience time.Duration) *cloud.Client {
 	return client
 }
 
-// TestDriveOverSeveralPages: a pass has time for one page of EC2's answer, and the
-// removal ends all the same: each pass goes on where the last one stopped.
+// TestDriveOverSeveralPages: a reconcile has time for one page of EC2's answer, and the
+// removal ends all the same: each reconcile goes on where the last one stopped.
 func TestDriveOverSeveralPages(t *testing.T) {
 	s := newStage(t, pool("batch", "batch-uid", dynamic()))
 	pages := &slowPages{}

@@ -61,7 +61,7 @@ type Workload struct {
 
 func (w Workload) String() string { return w.Kind + " " + w.Namespace + "/" + w.Name }
 
-// podReader reads pods for one pass, those of one phase in a namespace once.
+// podReader reads pods for one reconcile, those of one phase in a namespace once.
 type podReader struct {
 	reader client.Reader
 	read   map[podsOf][]ownedPod
@@ -315,7 +315,7 @@ func (d *drive) observeEvicted(ctx context.Context) error {
 				d.evicted[c.UID] = true
 				continue
 			case left == 0:
-				continue // in the next pass
+				continue // in the next reconcile
 			}
 			left--
 			found, err := d.pods.evicted(ctx, c, d.ownOf(it), append(d.records.workloads(), noted...))
@@ -330,7 +330,7 @@ func (d *drive) observeEvicted(ctx context.Context) error {
 	return nil
 }
 
-// ownOf are the workloads that a removal has noted itself, in its record and in this pass.
+// ownOf are the workloads that a removal has noted itself, in its record and in this reconcile.
 func (d *drive) ownOf(it *item) []Workload {
 	return slices.Concat(it.seen.Evicted, d.records.entries[it.before.UID].Workloads)
 }
@@ -394,7 +394,7 @@ func (d *drive) evictedAreNoted() {
 	}
 }
 
-// evictedOf are the workloads of all removals that observeEvicted has found in this pass.
+// evictedOf are the workloads of all removals that observeEvicted has found in this reconcile.
 func (d *drive) evictedOf() []Workload {
 	var all []Workload
 	for _, it := range d.open() {

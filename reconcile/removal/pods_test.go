@@ -78,7 +78,7 @@ func TestDriveWaitsForPodsOfInterruptedNodes(t *testing.T) {
 	}
 }
 
-// TestDriveReadsThePodsOfANodeOnce: what leaves for long is not looked at in each pass.
+// TestDriveReadsThePodsOfANodeOnce: what leaves for long is not looked at in each reconcile.
 func TestDriveReadsThePodsOfANodeOnce(t *testing.T) {
 	s := pacedPool(t, pool("batch", "batch-uid", dynamic()))
 	for _, name := range []string{"a", "b", "c"} {

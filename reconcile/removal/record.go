@@ -227,7 +227,7 @@ func exactly(uid types.UID, resourceVersion string) client.Preconditions {
 // readBack reads the NodeSync and the record past the cache, and returns the
 // removals that stand in both. A removal that was reverted stands in the status
 // no more, whatever the cache says. Where the NodeSync's spec is another one by
-// now, none does: this pass goes by a policy that is over.
+// now, none does: this reconcile goes by a policy that is over.
 func (d *drive) readBack(ctx context.Context) (map[types.UID]bool, error) {
 	sync := &v1alpha1.NodeSync{}
 	if err := d.Home.Get(ctx, client.ObjectKeyFromObject(d.Sync), sync); err != nil {
@@ -266,8 +266,8 @@ func inStatus(sync *v1alpha1.NodeSync, r v1alpha1.Removal) bool {
 	return false
 }
 
-// saveRecords writes what the removals of this pass have to note, in one write.
-// Another writer's change is not overwritten: the next pass reads it first.
+// saveRecords writes what the removals of this reconcile have to note, in one write.
+// Another writer's change is not overwritten: the next reconcile reads it first.
 func (d *drive) saveRecords(ctx context.Context) error {
 	noted := false
 	for _, it := range d.open() {
@@ -297,7 +297,7 @@ func (d *drive) saveRecords(ctx context.Context) error {
 // What stays recorded is what no commit takes back: the NodeClaims that are ending, and the pods
 // that they evict.
 // A write that another client overtook is an error like any other: the record is
-// dropped by the pass after. It returns what each record had of NodeClaims.
+// dropped by the reconcile after. It returns what each record had of NodeClaims.
 func Unrecord(ctx context.Context, w World, p Pass, back ...v1alpha1.Removal) (map[types.UID]Unrecorded, error) {
 	if len(back) == 0 {
 		return nil, nil
@@ -394,7 +394,7 @@ func (d *drive) leave(ctx context.Context, key types.UID, left record) error {
 	return nil
 }
 
-// observeLeaving reads, past the cache, which NodeClaims are ending of removals that this pass does
+// observeLeaving reads, past the cache, which NodeClaims are ending of removals that this reconcile does
 // not drive: those that were taken back, and those that are about to be. They count against
 // removal.maxUnavailable as long as they are there.
 func (d *drive) observeLeaving(ctx context.Context) error {
@@ -426,7 +426,7 @@ func (d *drive) observeLeaving(ctx context.Context) error {
 	return nil
 }
 
-// undrivenPools are the pools whose NodeClaims may be ending by a removal that this pass does not drive.
+// undrivenPools are the pools whose NodeClaims may be ending by a removal that this reconcile does not drive.
 func (d *drive) undrivenPools() (pools []string) {
 	for uid, entry := range d.records.entries {
 		if entry.Kind == render.NodePool && (entry.Leaving != nil || d.stands(uid)) {
@@ -436,7 +436,7 @@ func (d *drive) undrivenPools() (pools []string) {
 	return pools
 }
 
-// stands reports whether a record is of a removal that is neither over nor driven in this pass.
+// stands reports whether a record is of a removal that is neither over nor driven in this reconcile.
 func (d *drive) stands(uid types.UID) bool {
 	return !d.records.entries[uid].over() && !slices.ContainsFunc(d.items, func(it *item) bool { return it.before.UID == uid })
 }

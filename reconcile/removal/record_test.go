@@ -21,7 +21,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// takeBack is a pass in which Git has an entry again that leaves.
+// takeBack is a reconcile in which Git has an entry again that leaves.
 func (s *stage) takeBack(name string) {
 	s.t.Helper()
 	for i, r := range s.sync.Status.Removals {
@@ -253,7 +253,7 @@ func TestADrainKeepsNoBudgets(t *testing.T) {
 }
 
 // TestEachRemovalEndsWhateverBudgetsItHas: Karpenter replaces the nodes of as many pools at a time as the record has room
-// for, and no budget is overwritten that is not recorded. A restart may come between any two passes.
+// for, and no budget is overwritten that is not recorded. A restart may come between any two reconciles.
 func TestEachRemovalEndsWhateverBudgetsItHas(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

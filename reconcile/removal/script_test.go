@@ -18,7 +18,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the scripts' answers under testdata")
 
-// The scripts are plays: what a pass sees, and under ---- where the removal is
+// The scripts are plays: what a reconcile sees, and under ---- where the removal is
 // then and what is to be done.
 //
 //	removal KIND/NAME [PHASE]   begin
@@ -34,7 +34,7 @@ var update = flag.Bool("update", false, "rewrite the scripts' answers under test
 // stopped by the removal), scaled (likewise its replicas lowered), elsewhere=NAMESPACE/NAME (the NodeSync that it goes to), replicas=N (of a static pool), paced=N (at most N at a
 // time), replaces (Karpenter is to replace the nodes, after paced), replacing=N (it may replace N at a time, lent just
 // now), lapsing (that ends soon), closed (a budget of the pool allows none), stays=a,b (Karpenter cannot replace their nodes), behind=NodePool/x (another has used that up), budgets=N (so many disruption budgets that the record lacks), full=NodePool/x (which has the room that they need there), pods=ok, pods=pending or
-// pods=NAME,NAME (their workloads, read in this pass), unasked (who leads was not
+// pods=NAME,NAME (their workloads, read in this reconcile), unasked (who leads was not
 // asked), leaderless, kept (only the nodes are to go).
 func TestScripts(t *testing.T) {
 	scripts, err := filepath.Glob("testdata/*.txt")

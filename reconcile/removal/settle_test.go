@@ -50,7 +50,7 @@ func TestWhatARemovalHasLeftIsLookedAtAgain(t *testing.T) {
 	}
 }
 
-// TestWhatWasRecordedInVainIsForgotten: a pass that was killed after it wrote the record, and before
+// TestWhatWasRecordedInVainIsForgotten: a reconcile that was killed after it wrote the record, and before
 // it wrote the status, leaves a record that no removal has. It goes where Git has the entry again,
 // and stays where the object is another by now, or is being deleted: its instances are known by
 // nothing else.

@@ -87,7 +87,7 @@ func (s *stage) Instances(_ context.Context, q cloud.Query) ([]cloud.Instance, e
 	return found, nil
 }
 
-// find records a removal in the status, as the pass that finds it does.
+// find records a removal in the status, as the reconcile that finds it does.
 func (s *stage) find(kind, name string, uid types.UID) {
 	s.t.Helper()
 	at := metav1.NewTime(s.now)

@@ -149,7 +149,7 @@ func (s *stage) write() {
 	}
 }
 
-// drive runs one pass and does not write what it came to.
+// drive runs one reconcile and does not write what it came to.
 func (s *stage) drive() error {
 	var err error
 	s.last, err = Drive(s.t.Context(), s.world(), Pass{
@@ -185,13 +185,13 @@ func (s *stage) world() World {
 	}
 }
 
-// pass runs one pass, when EC2 may be asked again since the last, and writes its status.
+// pass runs one reconcile, when EC2 may be asked again since the last, and writes its status.
 func (s *stage) pass() []string {
 	s.t.Helper()
 	return s.passAfter(11 * time.Second)
 }
 
-// passAfter runs one pass, some time after the last, and writes its status.
+// passAfter runs one reconcile, some time after the last, and writes its status.
 func (s *stage) passAfter(pause time.Duration) []string {
 	s.t.Helper()
 	s.now = s.now.Add(pause)

@@ -84,7 +84,7 @@ type Step struct {
 	Served bool
 	Plan   *plan.Plan
 	// Revision is the Set's. Applied reports that every arrival and change of it stands in
-	// the cluster, Written are those of this pass, and Ready how far each definition is.
+	// the cluster, Written are those of this reconcile, and Ready how far each definition is.
 	Revision string
 	Applied  bool
 	Written  []plan.Write
@@ -100,7 +100,7 @@ type Step struct {
 	Account *cloud.Verdict
 	// GoesTo returns what names the NodeSync that an object goes to.
 	GoesTo func(context.Context) (func(*unstructured.Unstructured) string, error)
-	// ReadSince reports whether Git was read since a time; if not, why, and when the next pass
+	// ReadSince reports whether Git was read since a time; if not, why, and when the next reconcile
 	// is wanted, which reads it: zero if that is a retry.
 	ReadSince func(at time.Time) (read bool, why string, wake time.Time)
 	// Withheld is why it is in doubt that what the revision lacks was taken out of Git, as
@@ -120,7 +120,7 @@ type Result struct {
 	Ended string
 }
 
-// Memory is what one pass leaves to the next so that unchanged things are not done
+// Memory is what one reconcile leaves to the next so that unchanged things are not done
 // again. The zero value remembers nothing.
 type Memory struct {
 	// applied is the record of what was applied; nil until it is read.
@@ -141,10 +141,10 @@ type Memory struct {
 	diagnosedAt time.Time
 }
 
-// wakeNow asks for a pass at once.
+// wakeNow asks for a reconcile at once.
 func (s *Step) wakeNow() { s.WakeBy(s.Now) }
 
-// timestamp is the pass's time as status holds it.
+// timestamp is the reconcile's time as status holds it.
 func (s *Step) timestamp() metav1.Time { return metav1.NewTime(s.Now.Truncate(time.Second)) }
 
 // wants reports whether Git has an entry. A NodeSync that is being deleted has none.
@@ -173,7 +173,7 @@ func (s *Step) recallApplied(ctx context.Context) error {
 }
 
 // RecordApplied records what of the NodeSync lives, which after the apply is what
-// was applied. An object that this pass has created and that vanishes before the
+// was applied. An object that this reconcile has created and that vanishes before the
 // next one would be known to nobody else.
 func (s *Step) RecordApplied(ctx context.Context) (Result, error) {
 	return Result{}, s.saveApplied(ctx, nil)
@@ -194,7 +194,7 @@ func (s *Step) forgetGone(ctx context.Context, removals []v1alpha1.Removal) erro
 }
 
 // saveApplied writes the record where it changes. What another writer has made of
-// it is read by the next pass.
+// it is read by the next reconcile.
 func (s *Step) saveApplied(ctx context.Context, gone map[types.UID]bool) error {
 	store, owned := s.Memory.applied, s.owned()
 	relabelled, err := s.relabelled(ctx)
@@ -367,7 +367,7 @@ func heldAsOlder(c plan.Candidate) bool {
 	return slices.Contains([]string{v1alpha1.ReasonOlderRevision, v1alpha1.ReasonHistoryUnknown}, c.Reason)
 }
 
-// predate lets no removal be younger than what this pass has made: that is new to
+// predate lets no removal be younger than what this reconcile has made: that is new to
 // each of them. The times are those of two clocks, one of which may have jumped.
 func (s *Step) predate() {
 	for _, w := range s.Written {

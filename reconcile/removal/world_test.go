@@ -70,7 +70,7 @@ func newModel(nodes int) *model {
 	return m
 }
 
-// find writes the removal down, as the pass that finds it does.
+// find writes the removal down, as the reconcile that finds it does.
 func (m *model) find() {
 	at := metav1.NewTime(m.now)
 	m.status = &v1alpha1.Removal{Kind: render.NodePool, Name: "batch", UID: "uid", Phase: v1alpha1.RemovalPacing, RecordedAt: at, Since: at, LastProgress: at}
@@ -162,8 +162,8 @@ func (m *model) amazon() {
 	}
 }
 
-// observe makes the Observation of a pass, from the cache or past it. before is
-// the status as the pass has read it back.
+// observe makes the Observation of a reconcile, from the cache or past it. before is
+// the status as the reconcile has read it back.
 func (m *model) observe(fresh bool, recorded bool) Observation {
 	seen := m.cache
 	if fresh {

@@ -84,7 +84,7 @@ type Preview struct {
 	// Plan is what is done with definitions; nil if Stopped reports that nothing is, unless
 	// that only waits for the cluster.
 	Plan *plan.Plan
-	// Stopped is why nothing of the commit is done, as the pass says it.
+	// Stopped is why nothing of the commit is done, as the reconcile says it.
 	Stopped error
 	// ApprovedInGit reports whether plumbline.yaml approves all that is held, and that this counts;
 	// ApprovesInGit that a commit may.

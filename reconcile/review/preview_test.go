@@ -36,7 +36,7 @@ func TestWhatIsKnownOfInstanceTypesIsAWarning(t *testing.T) {
 	}
 }
 
-// TestPodsThatFindNoPlace are held for where somebody asks, as by a pass.
+// TestPodsThatFindNoPlace are held for where somebody asks, as by a reconcile.
 func TestPodsThatFindNoPlace(t *testing.T) {
 	nowhere := map[string][]plan.Unschedulable{"general": {{Pod: "web/a", Reason: "no capacity"}}}
 	for name, c := range map[string]struct {

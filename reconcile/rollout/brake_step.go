@@ -39,7 +39,7 @@ type BrakeStep struct {
 	// Holds asks the conditions of spec.rollout.holdWhile.
 	Holds *HoldAsker
 
-	// Sync is the NodeSync, with the status of its last pass.
+	// Sync is the NodeSync, with the status of its last reconcile.
 	Sync *v1alpha1.NodeSync
 	Set  *render.Set
 	Live plan.Live
@@ -59,7 +59,7 @@ type BrakeStep struct {
 }
 
 // Run says what the status is to say of the pools of the rollout, and brakes those of which it
-// says so already. What cannot be written stands in the pool's entry: nothing else of the pass
+// says so already. What cannot be written stands in the pool's entry: nothing else of the reconcile
 // waits for it.
 func (s *BrakeStep) Run(ctx context.Context) []v1alpha1.PoolRollout {
 	before := s.Sync.Status.PoolRollouts

@@ -141,7 +141,7 @@ func (w *world) failThree() {
 	}
 }
 
-// TestTheStatusSaysItFirst: the pass that decides writes nothing, however often it is killed before
+// TestTheStatusSaysItFirst: the reconcile that decides writes nothing, however often it is killed before
 // it is saved; the next writes Git's budgets with the brake.
 func TestTheStatusSaysItFirst(t *testing.T) {
 	w := newWorld(t)

@@ -64,7 +64,7 @@ type DriftSeen struct {
 }
 
 // SeeDrift looks for unexpected drift while it is watched for; claims reads the NodeClaims, and
-// written are the definitions that this pass has.
+// written are the definitions that this reconcile has.
 func SeeDrift(ctx context.Context, k v1alpha1.KarpenterStatus, claims func(context.Context) ([]cluster.Claim, error), of *Rollouts, written map[render.Ref]bool) (seen DriftSeen, err error) {
 	seen.Karpenter = k
 	all, err := claims(ctx)

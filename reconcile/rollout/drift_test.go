@@ -35,7 +35,7 @@ func TestReplacing(t *testing.T) {
 }
 
 // TestUnexpectedDrift names the nodes of Git's pools that nothing has had replaced, and
-// asks for a pass at the end of the watch.
+// asks for a reconcile at the end of the watch.
 func TestUnexpectedDrift(t *testing.T) {
 	now := time.Unix(1000, 0)
 	until := metav1.NewTime(now.Add(time.Minute))

@@ -190,13 +190,13 @@ func ofAlertmanager(body []byte) (words string, err error) {
 const (
 	// Every is how often a condition is asked while a rollout goes on.
 	Every = 15 * time.Second
-	// soon is how long after a question a pass looks for its answer.
+	// soon is how long after a question a reconcile looks for its answer.
 	holdSoon = time.Second
 	// maxFailure is how long the words of a failure are, in bytes.
 	maxFailure = 256
 )
 
-// HoldAsker asks the conditions of one NodeSync beside its passes, and keeps the last answer to each. The
+// HoldAsker asks the conditions of one NodeSync beside its reconciles, and keeps the last answer to each. The
 // zero value has asked nothing.
 type HoldAsker struct {
 	mu    sync.Mutex
@@ -223,7 +223,7 @@ type HoldAnswer struct {
 }
 
 // Answers are the last ones to the conditions of a NodeSync. Those that are due are asked again, in
-// goroutines that a pass does not wait for; they end with their time-outs.
+// goroutines that a reconcile does not wait for; they end with their time-outs.
 func (a *HoldAsker) Answers(ctx context.Context, with Secrets, holds []v1alpha1.RolloutHold, now time.Time) HoldAnswer {
 	if len(holds) == 0 {
 		a.Forget()

@@ -22,7 +22,7 @@ const (
 	// eventComes is how long after a NodeClaim's end Karpenter's event on it may
 	// come: it is sent separately.
 	eventComes = 5 * time.Second
-	// eventsRead is how many launches one pass asks about, and eventsEvery how long
+	// eventsRead is how many launches one reconcile asks about, and eventsEvery how long
 	// the others wait for the next.
 	eventsRead  = 3
 	eventsEvery = time.Second
@@ -141,7 +141,7 @@ func (l Launches) why(ctx context.Context, s silentLaunch) (words string, again 
 // lateBy is how long after a write Karpenter may still launch by what was there before: its cache lags.
 const lateBy = time.Minute
 
-// bare are definitions that a pass has written while no NodeClaim was of them. One may have been made
+// bare are definitions that a reconcile has written while no NodeClaim was of them. One may have been made
 // meanwhile, by what was there before, and then the commit has outdated it like any other.
 type bare struct {
 	revision, from string
@@ -149,7 +149,7 @@ type bare struct {
 	refs           map[render.Ref]bool
 }
 
-// noteBare notes what this pass writes of that.
+// noteBare notes what this reconcile writes of that.
 func (r *Rollouts) noteBare() {
 	of := map[render.Ref]bool{}
 	for i := range r.Live.NodeClaims {

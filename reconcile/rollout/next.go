@@ -32,7 +32,7 @@ type BrakePool struct {
 	// created whose node has.
 	Launches []cluster.Join
 	Joined   metav1.Time
-	// Reverted reports whether this pass takes its definition back from one that is being rolled out.
+	// Reverted reports whether this reconcile takes its definition back from one that is being rolled out.
 	Reverted bool
 	// Unhealthy reports whether Karpenter says so of the nodes of the pool: they do not register.
 	Unhealthy bool

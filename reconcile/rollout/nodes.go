@@ -277,7 +277,7 @@ const maxTouched = 5
 
 // note adds to a watch which of the NodeClaims that were there before are drifted or
 // being deleted since it began, by name up to maxTouched. Those that are gone have been one of these
-// in a pass before, or are known by their number.
+// in a reconcile before, or are known by their number.
 func note(k v1alpha1.KarpenterStatus, claims []cluster.Claim) v1alpha1.KarpenterStatus {
 	w := *k.NodeDrift
 	if w.Until != nil {

@@ -328,7 +328,7 @@ func code(words string) string {
 }
 
 const (
-	// soon is when a pass looks for the answer.
+	// soon is when a reconcile looks for the answer.
 	proposalSoon = 2 * time.Second
 	// first is how long after a failure it is tried again, twice as long after each, and longest
 	// the most. recheck is how often an open pull request is looked at: others may push to its branch.
@@ -356,11 +356,11 @@ type ProposalTools struct {
 	StillLeader func(context.Context) error
 }
 
-// ProposalLook is what a pass knows of its rollout.
+// ProposalLook is what a reconcile knows of its rollout.
 type ProposalLook struct {
 	ProposalTools
 	Sync *v1alpha1.NodeSync
-	// Recorded are the pools as the status has them, and Pools as this pass has found them.
+	// Recorded are the pools as the status has them, and Pools as this reconcile has found them.
 	Recorded, Pools []v1alpha1.PoolRollout
 	// Cluster is the name of the EKS cluster.
 	Cluster string
@@ -369,7 +369,7 @@ type ProposalLook struct {
 	Now    time.Time
 }
 
-// ProposalAsker opens pull requests for one NodeSync beside its passes, and keeps the last answer. The zero
+// ProposalAsker opens pull requests for one NodeSync beside its reconciles, and keeps the last answer. The zero
 // value has asked nothing.
 type ProposalAsker struct {
 	mu    sync.Mutex
@@ -391,7 +391,7 @@ type proposalState struct {
 }
 
 // See returns the pools with what has become of their pull requests. Those that are due are asked
-// for in a goroutine that no pass waits for: a later one has the answer.
+// for in a goroutine that no reconcile waits for: a later one has the answer.
 func (a *ProposalAsker) See(ctx context.Context, l ProposalLook, found *finding.Findings) []v1alpha1.PoolRollout {
 	reverts, none := l.due()
 	answers := map[string]*v1alpha1.RevertProposal{}
@@ -448,7 +448,7 @@ func (a *ProposalAsker) begin(ctx context.Context, l ProposalLook, r *revert, br
 	}
 	if !s.asking && !l.Now.Before(s.due) && !ended(s.answer) {
 		s.asking, s.due = true, l.Now.Add(first)
-		l.Sync = l.Sync.DeepCopy() // the pass goes on with the other
+		l.Sync = l.Sync.DeepCopy() // the reconcile goes on with the other
 		go a.ask(context.WithoutCancel(ctx), s, proposal{ProposalLook: l, revert: *r, branch: branch, push: l.Revert()})
 	}
 	return s

@@ -310,7 +310,7 @@ func (w *world) revert(_ context.Context, r source.Revert) (source.Reverted, err
 	return w.reverted, w.pushing
 }
 
-// look is one pass; recorded is what the one before has left in the status.
+// look is one reconcile; recorded is what the one before has left in the status.
 func (w *world) look(t *testing.T, recorded v1alpha1.PoolRollout) (v1alpha1.PoolRollout, finding.Findings) {
 	t.Helper()
 	var found finding.Findings
@@ -469,7 +469,7 @@ func TestALimitIsKept(t *testing.T) {
 	}
 }
 
-// TestNoPassWaits for a host that does not answer; a pass comes soon to look.
+// TestNoPassWaits for a host that does not answer; a reconcile comes soon to look.
 func TestNoPassWaits(t *testing.T) {
 	w := newWorld()
 	w.stuck = make(chan struct{})

@@ -112,7 +112,7 @@ func (o Outdating) Any() bool { return len(o.Claims)+o.Unnamed > 0 || o.UpTo || 
 
 // Seen is what a Rollout is followed by.
 type Seen struct {
-	// Changes are what this pass writes.
+	// Changes are what this reconcile writes.
 	Changes Outdating
 	// Matched are the NodeClaims that do not match what lives, and Excess is how many a static
 	// pool has above its replicas.

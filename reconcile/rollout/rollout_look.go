@@ -78,7 +78,7 @@ type Rollouts struct {
 	// protected; nil asks nobody.
 	EC2      func(ctx context.Context) (EC2, error)
 	CABundle string
-	// Before is the rollout as it is recorded, and Said the one of the last pass, that events
+	// Before is the rollout as it is recorded, and Said the one of the last reconcile, that events
 	// have told of; both nil if there is none.
 	Before, Said *v1alpha1.Rollout
 	Changes      []plan.Change

@@ -57,7 +57,7 @@ func outdating(upTo bool, names ...string) rollout.Outdating {
 	return o
 }
 
-// TestRoll tells rollouts from their first pass to the last.
+// TestRoll tells rollouts from their first reconcile to the last.
 func TestRoll(t *testing.T) {
 	const drift = "NodePoolDrifted"
 	type seen struct {

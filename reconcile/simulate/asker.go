@@ -33,7 +33,7 @@ const (
 	patience = 2 * time.Minute
 )
 
-// LandingAsker asks for one NodeSync beside its passes, one question at a time, and keeps the last answer. The
+// LandingAsker asks for one NodeSync beside its reconciles, one question at a time, and keeps the last answer. The
 // zero value has asked nothing.
 type LandingAsker struct {
 	mu     sync.Mutex

@@ -36,7 +36,7 @@ func TestLongWaysOfSymlinks(t *testing.T) {
 }
 
 // TestHistoryEndsWithItsContext: which of fifty commits have changed one of many thousand
-// inputs may take minutes to find out, and a pass does not wait for it.
+// inputs may take minutes to find out, and a reconcile does not wait for it.
 func TestHistoryEndsWithItsContext(t *testing.T) {
 	h := newHost(t)
 	c := newClient(t, h.url, source.Options{})

@@ -16,7 +16,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestAFolderHasTheIdentitiesOfItsCommit: what a plan of a checkout has read is what a pass
+// TestAFolderHasTheIdentitiesOfItsCommit: what a plan of a checkout has read is what a reconcile
 // over its commit reads.
 func TestAFolderHasTheIdentitiesOfItsCommit(t *testing.T) {
 	content := files{"prod/plumbline.yaml": "kind: Karpenter\n", "prod/nodes/a.yaml": "a", "prod/link.yaml": "-> nodes/a.yaml", "base/b.yaml": "b"}

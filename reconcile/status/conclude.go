@@ -22,8 +22,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 )
 
-// Conclude is the one place where what a pass found becomes status, events,
-// metrics, commit statuses and the time of the next pass.
+// Conclude is the one place where what a reconcile found becomes status, events,
+// metrics, commit statuses and the time of the next reconcile.
 func (s *Step) Conclude(ctx context.Context) (ctrl.Result, error) {
 	s.postFinalStatus(ctx)
 	s.recallLaunches()
@@ -77,7 +77,7 @@ func (s *Step) Summarize() {
 			status.OpenRemovals++
 		}
 	}
-	// One that was suspended before its first pass has been looked at by none.
+	// One that was suspended before its first reconcile has been looked at by none.
 	unseen := s.Suspended && !conditions.Has(s.Sync, meta.ReadyCondition)
 	if !s.Elsewhere && !unseen {
 		status.ObservedGeneration = s.Sync.Generation
@@ -90,7 +90,7 @@ func (s *Step) Summarize() {
 	bound(status)
 }
 
-// timestamp is the pass's time as status holds it.
+// timestamp is the reconcile's time as status holds it.
 func (s *Step) timestamp() metav1.Time { return metav1.NewTime(s.Began.Truncate(time.Second)) }
 
 // setWaiting says what is waited for, and since when. What may not come by itself stays there
@@ -125,7 +125,7 @@ func (s *Step) record(ctx context.Context) {
 
 func (s *Step) superseded() bool { return s.Fault != nil && s.Fault.Class == fault.Superseded }
 
-// result says when the next pass comes, where no watch wakes us before.
+// result says when the next reconcile comes, where no watch wakes us before.
 func (s *Step) result() ctrl.Result {
 	if s.superseded() {
 		return ctrl.Result{RequeueAfter: s.Memory.requeues.pace(s.Now(), finding.Soon)}
@@ -154,9 +154,9 @@ const manyWrites = 8
 // Many reports whether a number of changes takes long to write.
 func Many(writes int) bool { return writes > manyWrites }
 
-// Announce writes what a pass is about to do, where that takes long: until it ends, the
+// Announce writes what a reconcile is about to do, where that takes long: until it ends, the
 // status would go on saying Ready of the revision before. The conclusion writes over it.
-// The error is the API server's; a conflict reports that the pass goes by an old NodeSync.
+// The error is the API server's; a conflict reports that the reconcile goes by an old NodeSync.
 func (s *Step) Announce(ctx context.Context) error {
 	s.Redact()
 	s.SawRollout = s.Sync.Status.Rollout != nil // one that begins is recorded
@@ -283,7 +283,7 @@ func (s *Step) stale(err error) error {
 	return err
 }
 
-// A pass may ask for the next one at once, and most that do are through with it after
+// A reconcile may ask for the next one at once, and most that do are through with it after
 // a few. What asks for it again and again, for whatever reason, gets one each
 // requeueEvery after the first requeueBurst.
 const (
@@ -295,7 +295,7 @@ const (
 // value has let none through yet.
 type requeueLimiter struct{ limit *rate.Limiter }
 
-// pace is how long to wait where a pass is wanted after a time: that, or longer where
+// pace is how long to wait where a reconcile is wanted after a time: that, or longer where
 // too many have been wanted at once.
 func (l *requeueLimiter) pace(now time.Time, wanted time.Duration) time.Duration {
 	if wanted >= requeueEvery {

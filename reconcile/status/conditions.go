@@ -65,7 +65,7 @@ func (s *Step) setConditions(v Verdict) {
 		return
 	}
 	// A condition that stays is not taken off and set again: it would be new
-	// each time, and the status would be written at each pass.
+	// each time, and the status would be written at each reconcile.
 	switch v.Class {
 	case Done:
 		conditions.Delete(s.Sync, meta.ReconcilingCondition)
@@ -104,7 +104,7 @@ func (s *Step) suspendConditions() {
 }
 
 // setCloudVerified reports whether EC2 can be asked, and is the account that this cluster's
-// nodes are in. A pass that has not come so far leaves what was there.
+// nodes are in. A reconcile that has not come so far leaves what was there.
 func (s *Step) setCloudVerified() {
 	switch verdict := s.CloudVerified; {
 	case verdict == nil:
@@ -135,7 +135,7 @@ func (s *Step) setRemoving() {
 	conditions.MarkTrue(s.Sync, v1alpha1.RemovingCondition, v1alpha1.ReasonRemoving, "%s", s.describeRemovals())
 }
 
-// setNodeDrift tells of unexpected node drift, for as long as it lasts. A pass
+// setNodeDrift tells of unexpected node drift, for as long as it lasts. A reconcile
 // that has not come so far leaves what was reported.
 func (s *Step) setNodeDrift() {
 	k := s.Sync.Status.Karpenter
@@ -281,7 +281,7 @@ func missing(now, before []v1alpha1.StageStatus) []string {
 	return found
 }
 
-// uncharted says why the charts are not as Git has them, where the pass went on over
+// uncharted says why the charts are not as Git has them, where the reconcile went on over
 // what is installed; nil if they are, or where Verdict has said it first.
 func (s *Step) uncharted() *fault.Error {
 	switch {
@@ -346,7 +346,7 @@ func (v Verdict) and(second Verdict, brief string) Verdict {
 	return both
 }
 
-// Notices notifies the receivers of a NodeSync, and keeps no pass waiting.
+// Notices notifies the receivers of a NodeSync, and keeps no reconcile waiting.
 type Notices interface {
 	Send(ctx context.Context, to []v1alpha1.Notify, notices []notify.Notice)
 	// Failed is what was not sent since it was asked last.
@@ -367,7 +367,7 @@ func (s *Step) noteNotices() []notify.Notice {
 }
 
 // notify sends them once the status stands in the cluster that records them: where it does not, the
-// next pass finds the same change.
+// next reconcile finds the same change.
 func (s *Step) notify(ctx context.Context, notices []notify.Notice) {
 	if len(notices) > 0 && equality.Semantic.DeepEqual(s.stored().Status, s.Sync.Status) {
 		s.Notices.Send(ctx, s.Sync.Spec.Notify, notices)
@@ -375,7 +375,7 @@ func (s *Step) notify(ctx context.Context, notices []notify.Notice) {
 }
 
 // setIntolerantDaemonSets tells of DaemonSets that a drain evicts too early, for as long as they
-// lack their toleration. A pass that has not come so far leaves what was reported.
+// lack their toleration. A reconcile that has not come so far leaves what was reported.
 func (s *Step) setIntolerantDaemonSets() {
 	const kind = v1alpha1.IntolerantDaemonSetsCondition
 	switch doubt := s.DaemonSets.Doubt(); {
@@ -392,7 +392,7 @@ func (s *Step) setIntolerantDaemonSets() {
 func denied(err error) bool { return apierrors.IsForbidden(err) || fault.Unstorable(err) }
 
 // reportUnsaved reports, where that can be done without the status, that no status could be
-// written: the one of an earlier pass stands there, and would be believed. An annotation
+// written: the one of an earlier reconcile stands there, and would be believed. An annotation
 // tells the CLI, an event and the commit status people.
 func (s *Step) reportUnsaved(ctx context.Context, refused error) {
 	s.Fault = fault.StatusNotWritten(fmt.Errorf(
@@ -416,7 +416,7 @@ func (s *Step) reportUnsaved(ctx context.Context, refused error) {
 }
 
 // unmark takes the annotation off, and the stand-in away, once the status tells the truth
-// again. What fails is tried again in the next pass.
+// again. What fails is tried again in the next reconcile.
 func (s *Step) unmark(ctx context.Context) {
 	if s.Finished || s.superseded() {
 		return

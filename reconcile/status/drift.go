@@ -35,7 +35,7 @@ type Drift struct {
 	What string
 	// By are the field managers that own them, if they are known.
 	By []string `redact:"-"`
-	// Corrected reports whether this pass has corrected it, and Reported that it is left, as
+	// Corrected reports whether this reconcile has corrected it, and Reported that it is left, as
 	// spec.drift says.
 	Corrected, Reported bool
 }
@@ -305,7 +305,7 @@ func TerminationWords(status *v1alpha1.NodeSyncStatus) string {
 }
 
 // setOrphaned tells of NodePools that were no longer managed, as long as they have nodes: nobody manages
-// these, and they cost. A pass that has not come so far leaves what was reported.
+// these, and they cost. A reconcile that has not come so far leaves what was reported.
 func (s *Step) setOrphaned() {
 	if !s.Planned {
 		return
@@ -325,7 +325,7 @@ func (s *Step) setOrphaned() {
 }
 
 // setOtherAppliers names, while a NodeSync is deleted with its nodes, the other clients that apply something of it: what they
-// create again nobody drains. A pass that has not come so far leaves what was reported.
+// create again nobody drains. A reconcile that has not come so far leaves what was reported.
 func (s *Step) setOtherAppliers() {
 	if !s.Planned {
 		return

@@ -23,7 +23,7 @@ import (
 
 var general = render.Ref{Kind: render.NodePool, Name: "general"}
 
-// TestDriftsOf: what another client has changed, and whether this pass has put it right.
+// TestDriftsOf: what another client has changed, and whether this reconcile has put it right.
 func TestDriftsOf(t *testing.T) {
 	edited := plan.Change{Ref: general, Drift: true, Live: &unstructured.Unstructured{}, Editors: []string{"kubectl-edit"}, Fields: []plan.Field{{Path: "spec.weight", From: "7"}, {Path: "spec.limits.cpu", From: "200", To: "100"}}}
 	with := func(c plan.Change, action plan.Action) plan.Change { c.Action = action; return c }
@@ -52,7 +52,7 @@ func TestDriftsOf(t *testing.T) {
 	}
 }
 
-// TestDriftIsKeptForADay: what differs stays from pass to pass with its first time; what was put
+// TestDriftIsKeptForADay: what differs stays from one reconcile to the next with its first time; what was put
 // right is named for a day.
 func TestDriftIsKeptForADay(t *testing.T) {
 	sync := &v1alpha1.NodeSync{}
@@ -213,7 +213,7 @@ func TestInstancesThatDiffer(t *testing.T) {
 }
 
 // TestTerminationsThatAreStalled are in the status, a condition with an event when they change, and the drift status of the
-// commit, until they are over; a pass that has not come so far leaves what was there without its command.
+// commit, until they are over; a reconcile that has not come so far leaves what was there without its command.
 func TestTerminationsThatAreStalled(t *testing.T) {
 	one := v1alpha1.Termination{
 		Kind: "NodeClaim", Name: "general-1", Node: "ip-1", Pool: "general", Since: metav1.NewTime(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)),

@@ -22,7 +22,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// tell sends the pass's events, and one for a verdict that nothing else has told.
+// tell sends the reconcile's events, and one for a verdict that nothing else has told.
 func (s *Step) tell() {
 	for _, n := range s.Notes {
 		if n.Reason == v1alpha1.ReasonApplied {
@@ -73,7 +73,7 @@ type hidden struct {
 	public func(object string) bool
 }
 
-// remembered are the secrets of the last pass that had other ones, and of the one
+// remembered are the secrets of the last reconcile that had other ones, and of the one
 // before: a controller that runs with the latter may still be reported.
 type remembered struct {
 	last     []string
@@ -151,7 +151,7 @@ func (h *hidden) error(err error) error {
 func (m *Memory) HideValues(secrets []string) { m.hidden.addValues(secrets) }
 
 // HideCredential hides one of those that open the source and the registries. All of a
-// pass are hidden once it is concluded, and until another pass has read other ones.
+// pass are hidden once it is concluded, and until another reconcile has read other ones.
 func (m *Memory) HideCredential(secret string) {
 	if !slices.Contains(m.read, secret) {
 		m.read = append(m.read, secret)
@@ -161,7 +161,7 @@ func (m *Memory) HideCredential(secret string) {
 // Hide takes all of them out of a message, and writes out what would not be seen in it.
 func (m *Memory) Hide(message string) string { return m.hidden.hide(message) }
 
-// Redact takes what came out of Secrets from all that a pass has found, before any of it is
+// Redact takes what came out of Secrets from all that a reconcile has found, before any of it is
 // reported, and writes out what would not be seen. Text that is made after it goes through
 // Memory.Hide.
 func (s *Step) Redact() {
@@ -328,7 +328,7 @@ func (s *Step) least(whole v1alpha1.NodeSyncStatus, removals []v1alpha1.Removal)
 	return least
 }
 
-// shorten cuts the messages in records: those that a pass finds again are left out.
+// shorten cuts the messages in records: those that a reconcile finds again are left out.
 func shorten(s *v1alpha1.NodeSyncStatus) {
 	for i := range s.Removals {
 		s.Removals[i].Message = ""

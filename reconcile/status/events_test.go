@@ -247,7 +247,7 @@ func TestRedactedErrorsKeepTheirClass(t *testing.T) {
 	}
 }
 
-// mayBeLost are the fields of a status that the least of one does not have, as the next pass finds
+// mayBeLost are the fields of a status that the least of one does not have, as the next reconcile finds
 // what they say again.
 func mayBeLost() []string {
 	return []string{
@@ -265,7 +265,7 @@ func mayBeLost() []string {
 	}
 }
 
-// kept are those that it has: a pass goes by them, and finds them nowhere else.
+// kept are those that it has: a reconcile goes by them, and finds them nowhere else.
 func kept() []string {
 	return []string{
 		"ReconcileRequestStatus",

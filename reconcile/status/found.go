@@ -28,15 +28,15 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Found is what a pass has found, the words of it not redacted yet. Every string and
+// Found is what a reconcile has found, the words of it not redacted yet. Every string and
 // every error in it is redacted, in structs, slices and pointers however deep, but for what is
 // tagged
 // `redact:"-"`: names, by which an object is known.
 type Found struct {
 	finding.Findings
 
-	// Revision is the one that the pass is about, and Commit its commit; both empty
-	// if no pass has fetched one since the daemon started.
+	// Revision is the one that the reconcile is about, and Commit its commit; both empty
+	// if no reconcile has fetched one since the daemon started.
 	Revision string `redact:"-"`
 	Commit   string `redact:"-"`
 	// Cluster is the name of the EKS cluster; empty while it is not known.
@@ -46,13 +46,13 @@ type Found struct {
 	// suspended, is in a namespace that is not watched, or its deletion is concluded.
 	Suspended, Elsewhere, Finished bool
 
-	// Fault is what stopped the pass.
+	// Fault is what stopped the reconcile.
 	Fault *fault.Error
-	// Unfetched is why the source could not be fetched, where the pass went on with the
+	// Unfetched is why the source could not be fetched, where the reconcile went on with the
 	// last Snapshot, and Unverified why the revision lacks a signature that it needs.
 	Unfetched, Unverified error
 	// Unpulled is why the charts could not be pulled, Unkept why what they made may not
-	// be corrected, and NotUpgraded why they are not changed; the pass went on under
+	// be corrected, and NotUpgraded why they are not changed; the reconcile went on under
 	// what is installed.
 	Unpulled, Unkept, NotUpgraded error
 	// Unwritten joins the errors of objects that could not be written.
@@ -76,7 +76,7 @@ type Found struct {
 	// reports that they were looked for.
 	Extra   []plan.Extra `redact:"-"`
 	Planned bool
-	// Changed are the first MostBefore definitions that the pass planned to change, as they were.
+	// Changed are the first MostBefore definitions that the reconcile planned to change, as they were.
 	Changed []plan.Before `redact:"-"`
 	// Orphaned are the NodePools with nodes that the NodeSync has no longer managed.
 	Orphaned []plan.OrphanedPool `redact:"-"`
@@ -90,19 +90,19 @@ type Found struct {
 	Denial deletion.Denial
 	// Fought is what the charts made and another client keeps changing, in words.
 	Fought string
-	// Drifts are the objects that another client has changed or deleted; nil if the pass has
+	// Drifts are the objects that another client has changed or deleted; nil if the reconcile has
 	// not come so far.
 	Drifts []Drift
 	// Instances are the EC2 instances that differ from their definitions and NodeClaims; nil if
 	// that is not known.
 	Instances *v1alpha1.InstanceDrift
-	// Terminations are what has been terminating for longer than expected, the oldest first; nil if the pass has not come so
+	// Terminations are what has been terminating for longer than expected, the oldest first; nil if the reconcile has not come so
 	// far.
 	Terminations []v1alpha1.Termination
 	// Unserved is why one of Karpenter's kinds is not served, so that nothing is known of its objects; empty if all are, or
-	// the pass has not come so far.
+	// the reconcile has not come so far.
 	Unserved string
-	// Held are the changes that the guard or a policy holds; nil if the pass has not come so far.
+	// Held are the changes that the guard or a policy holds; nil if the reconcile has not come so far.
 	Held []Held
 	// LaunchFailures are the pools that get no nodes, each with why, and Missing the pools of Git that have too few nodes.
 	// Looked reports that launches were looked at.
@@ -153,7 +153,7 @@ func HeldChanges(changes []plan.Change) []Held {
 	return held
 }
 
-// Work are what a pass has done.
+// Work are what a reconcile has done.
 type Work struct {
 	// Durations is how long each step took.
 	Durations []step.Timing
@@ -202,17 +202,17 @@ type Tools struct {
 	PageURL string
 }
 
-// Step concludes one pass.
+// Step concludes one reconcile.
 type Step struct {
 	Tools
 	Found
 	Work
 	// Set is what Git has; nil if that is not known.
 	Set *render.Set
-	// Sync is the NodeSync as the pass leaves it, Before as it was read.
+	// Sync is the NodeSync as the reconcile leaves it, Before as it was read.
 	Sync, Before *v1alpha1.NodeSync
 	Memory       *Memory
-	// Began is the pass's time.
+	// Began is the reconcile's time.
 	Began time.Time
 }
 
@@ -233,7 +233,7 @@ type Memory struct {
 	counted        counted
 	hidden         hidden
 	standIn        standInMemory
-	// read are the credentials that this pass has read.
+	// read are the credentials that this reconcile has read.
 	read []string
 }
 
@@ -336,8 +336,8 @@ func (s *Step) withApproval(v Verdict) Verdict {
 	return v
 }
 
-// approvedNow is what this pass records as approved; nil if there is none. The plan of the pass was made without it, so
-// that it still holds what the next pass does.
+// approvedNow is what this reconcile records as approved; nil if there is none. The plan of the reconcile was made without it, so
+// that it still holds what the next reconcile does.
 func (s *Step) approvedNow() *v1alpha1.ApprovedPlan {
 	held, approved := s.Before.Status.Held, s.Sync.Status.Approved
 	if held == nil || s.Sync.Status.Held != nil {
@@ -358,7 +358,7 @@ func (s *Step) approvedVerdict(approved *v1alpha1.ApprovedPlan) Verdict {
 }
 
 // setDeletionUnguarded tells of a deletion guard that is missing or altered, for as long as it is, and
-// when it is there again. A pass that has not looked leaves what was reported.
+// when it is there again. A reconcile that has not looked leaves what was reported.
 func (s *Step) setDeletionUnguarded() {
 	const kind = v1alpha1.DeletionUnguardedCondition
 	words, reason := s.Guard.Words(), s.Guard.Reason()
@@ -375,7 +375,7 @@ func (s *Step) setDeletionUnguarded() {
 }
 
 // setKarpenterDenied tells of a deletion guard that denies Karpenter's controller the removal of its own finalizers, for as
-// long as it does. A pass that has not looked leaves what was reported.
+// long as it does. A reconcile that has not looked leaves what was reported.
 func (s *Step) setKarpenterDenied() {
 	const kind = v1alpha1.KarpenterDeniedCondition
 	switch {
@@ -402,7 +402,7 @@ func (s *Step) setChartsUnguarded() {
 }
 
 // setNodeClassRescued tells of NodePools that name a copy of the class that Git names for them, for as
-// long as they do. A pass that has not come so far leaves what was reported.
+// long as they do. A reconcile that has not come so far leaves what was reported.
 func (s *Step) setNodeClassRescued() {
 	if s.Set == nil {
 		return

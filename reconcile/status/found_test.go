@@ -94,7 +94,7 @@ func TestEveryPoolThatGetsNoNodesIsRecalled(t *testing.T) {
 }
 
 // TestDeletionUnguarded: the condition lasts as long as what it says, an event says when that ends, and
-// a pass that has not looked changes nothing.
+// a reconcile that has not looked changes nothing.
 func TestDeletionUnguarded(t *testing.T) {
 	missing := deletion.Answer{Looked: true, Known: true, Missing: []string{"the binding is missing"}}
 	altered := deletion.Answer{Looked: true, Known: true, Altered: []string{"the policy was altered: spec.validations"}}
@@ -128,7 +128,7 @@ func TestDeletionUnguarded(t *testing.T) {
 	}
 }
 
-// TestKarpenterDenied: the condition lasts as long as the policy denies Karpenter's controller, and a pass that has not
+// TestKarpenterDenied: the condition lasts as long as the policy denies Karpenter's controller, and a reconcile that has not
 // looked changes nothing.
 func TestKarpenterDenied(t *testing.T) {
 	denied := deletion.Denial{Looked: true, Accounts: []string{"system:serviceaccount:karpenter:blue"}}
@@ -185,7 +185,7 @@ func TestChartsUnguarded(t *testing.T) {
 	}
 }
 
-// TestARescueIsReported in a condition, with an event as it begins, and in the commit status; a pass without
+// TestARescueIsReported in a condition, with an event as it begins, and in the commit status; a reconcile without
 // a Set changes nothing of it.
 func TestARescueIsReported(t *testing.T) {
 	pool := func(name string) render.Ref { return render.Ref{Kind: render.NodePool, Name: name} }

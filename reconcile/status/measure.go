@@ -20,7 +20,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// measure tells the Meter what a pass has done and found.
+// measure tells the Meter what a reconcile has done and found.
 func (m *Meter) measure(s *Step) {
 	if m == nil {
 		return
@@ -95,7 +95,7 @@ func leftBehind(found *v1alpha1.InstanceDrift) (instances, volumes, others int32
 	return found.Orphaned, volumes, others
 }
 
-// heldChanges is how many changes are held. A pass that has not come so far leaves what was known before;
+// heldChanges is how many changes are held. A reconcile that has not come so far leaves what was known before;
 // where nothing is applied any more, none is.
 func (s *Step) heldChanges(before int) int {
 	switch {

@@ -17,7 +17,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// measured are the metrics of a NodeSync after a pass, but for those that are 0, by their name and their labels besides
+// measured are the metrics of a NodeSync after a reconcile, but for those that are 0, by their name and their labels besides
 // the NodeSync's.
 func measured(t *testing.T, change func(*v1alpha1.NodeSync)) map[string]float64 {
 	t.Helper()

@@ -16,7 +16,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// inputs is the fingerprint of what the pass has rendered; empty if it has not come so far.
+// inputs is the fingerprint of what the reconcile has rendered; empty if it has not come so far.
 func (s *Step) inputs() string {
 	if s.Set == nil {
 		return ""
@@ -57,7 +57,7 @@ func (s *Step) begun() bool {
 	return render.CommitOf(status.LastAppliedRevision) == s.Commit || render.CommitOf(status.PartlyAppliedRevision) == s.Commit
 }
 
-// rolling is the commit whose nodes are being replaced, or were when this pass began; empty if there is none.
+// rolling is the commit whose nodes are being replaced, or were when this reconcile began; empty if there is none.
 func (s *Step) rolling() string {
 	for _, r := range []*v1alpha1.Rollout{s.Sync.Status.Rollout, s.Before.Status.Rollout} {
 		if r != nil && r.Revision != "" {
@@ -197,7 +197,7 @@ func (s *Step) overtaken() map[string]string {
 	return map[string]string{render.CommitOf(was.Revision): words}
 }
 
-// came says of the commit whose nodes were being replaced, and of the one that the last pass was about,
+// came says of the commit whose nodes were being replaced, and of the one that the last reconcile was about,
 // how far they had come.
 func (s *Step) came() map[string]string {
 	before := s.Before.Status

@@ -25,7 +25,7 @@ import (
 )
 
 // Reports keeps what the Git hosts are to be told until they have been. It
-// speaks to no host while a pass waits.
+// speaks to no host while a reconcile waits.
 type Reports interface {
 	// Head is the commit that was spoken of last.
 	Head(ctx context.Context, sync *v1alpha1.NodeSync) (string, error)
@@ -41,7 +41,7 @@ type Reports interface {
 }
 
 // report has the verdict told as a commit status. What fails there never fails
-// the pass: an event and the status say why. It returns false if a host has to be
+// the reconcile: an event and the status say why. It returns false if a host has to be
 // asked first which commits the revision added: the status does not wait for that.
 func (s *Step) report(ctx context.Context) bool {
 	told, err := s.say(ctx)
@@ -59,12 +59,12 @@ func (s *Step) report(ctx context.Context) bool {
 // reportHistory asks which commits the revision added, and reports on them.
 func (s *Step) reportHistory(ctx context.Context) {
 	if s.nothingToReport() {
-		return // the status was older than the pass knew
+		return // the status was older than the reconcile knew
 	}
 	s.askHistory(ctx)
 	_, err := s.say(ctx)
 	s.warnOfReport(err)
-	s.WakeBy(s.Began) // the next pass shows in the status what was reported
+	s.WakeBy(s.Began) // the next reconcile shows in the status what was reported
 }
 
 func (s *Step) warnOfReport(err error) {
@@ -125,13 +125,13 @@ func (s *Step) say(ctx context.Context) (bool, error) {
 	return true, errors.Join(errs...)
 }
 
-// nothingToReport reports whether the pass is about no commit of which anything is reported.
+// nothingToReport reports whether the reconcile is about no commit of which anything is reported.
 func (s *Step) nothingToReport() bool {
 	nobody := len(s.Sync.Spec.Report) == 0 && len(s.Sync.Status.Reported) == 0
 	return s.Commit == "" || s.Suspended || s.Elsewhere || s.superseded() || nobody
 }
 
-// extent is how much a pass reports of its commit.
+// extent is how much a reconcile reports of its commit.
 type extent int
 
 const (
@@ -141,7 +141,7 @@ const (
 )
 
 // commitVerdict is the verdict on the commit, and how much of it is reported. Where only the Git host
-// is away, the pass has looked at the cluster all the same: what it has found against the last commit is
+// is away, the reconcile has looked at the cluster all the same: what it has found against the last commit is
 // reported, and a success is not, as there may be a newer one.
 func (s *Step) commitVerdict() (Verdict, extent) {
 	switch looked := s.SawRollout && s.Drifts != nil && s.Fault == nil; {
@@ -348,12 +348,12 @@ func (s *Step) askHistory(ctx context.Context) {
 const standInKey = "message"
 
 // standIn is the ConfigMap that says, where the NodeSync can be neither written nor annotated,
-// that its status is that of an earlier pass. It goes with the NodeSync.
+// that its status is that of an earlier reconcile. It goes with the NodeSync.
 func standIn(sync *v1alpha1.NodeSync) *corev1.ConfigMap {
 	return configmap.New(sync, v1alpha1.ObjectName("plumbline.status-not-written-", sync.Name))
 }
 
-// StandIn reads why the status of a NodeSync is that of an earlier pass, where the NodeSync
+// StandIn reads why the status of a NodeSync is that of an earlier reconcile, where the NodeSync
 // itself could not be made to say so; empty if it can.
 func StandIn(ctx context.Context, reader client.Reader, sync *v1alpha1.NodeSync) (string, error) {
 	object := standIn(sync)
@@ -396,7 +396,7 @@ func (s *Step) rewriteStandIn(ctx context.Context, next *corev1.ConfigMap) error
 }
 
 // dropStandIn deletes it once the NodeSync tells the truth itself. What fails is tried again
-// in the next pass.
+// in the next reconcile.
 func (s *Step) dropStandIn(ctx context.Context) {
 	last := &s.Memory.standIn
 	if !last.known {

@@ -49,7 +49,7 @@ func TestACredentialReadForTheHistoryIsHidden(t *testing.T) {
 	}
 }
 
-// TestACredentialCountsOnce: one that is read twice in a pass is no other one, so that the one before it stays
+// TestACredentialCountsOnce: one that is read twice in a reconcile is no other one, so that the one before it stays
 // hidden.
 func TestACredentialCountsOnce(t *testing.T) {
 	s := &Step{Sync: &v1alpha1.NodeSync{}, Before: &v1alpha1.NodeSync{}, Memory: &Memory{}}

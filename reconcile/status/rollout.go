@@ -17,7 +17,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// setRolledOut reports whether each node matches its definitions. A pass that has not come so far
+// setRolledOut reports whether each node matches its definitions. A reconcile that has not come so far
 // leaves what was reported, unless Karpenter's kinds are no longer served: then it is unknown.
 func (s *Step) setRolledOut() {
 	switch {

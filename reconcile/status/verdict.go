@@ -59,7 +59,7 @@ func (s *Step) Verdict() Verdict {
 	return s.foundVerdict()
 }
 
-// foundVerdict weighs what was found by a pass that has taken all steps, whether over the newest revision
+// foundVerdict weighs what was found by a reconcile that has taken all steps, whether over the newest revision
 // or not.
 func (s *Step) foundVerdict() Verdict {
 	status := s.Sync.Status
@@ -80,7 +80,7 @@ func (s *Step) foundVerdict() Verdict {
 	return s.withRollout(s.stateVerdict())
 }
 
-// stateVerdict weighs what was found by a pass in which nothing failed.
+// stateVerdict weighs what was found by a reconcile in which nothing failed.
 func (s *Step) stateVerdict() Verdict {
 	status := s.Sync.Status
 	switch {
@@ -254,7 +254,7 @@ func (s *Step) classInUse(u plan.InUse) Verdict {
 	return v
 }
 
-// revision is the one that the pass is about, or that the last one was.
+// revision is the one that the reconcile is about, or that the last one was.
 func (s *Step) revision() string { return cmp.Or(s.Revision, s.Sync.Status.LastAttemptedRevision) }
 
 // CommitState is the verdict as a commit status.
@@ -293,7 +293,7 @@ func (s *Step) fight() Verdict {
 	}
 }
 
-// openCollision is the emergency as this pass has seen it, or, where the pass
+// openCollision is the emergency as this reconcile has seen it, or, where the reconcile
 // stopped before it could look, as the last one did.
 func (s *Step) openCollision() string {
 	before := conditions.Get(s.Before, meta.ReadyCondition)

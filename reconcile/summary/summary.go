@@ -396,7 +396,7 @@ func rolloutFails(s State) bool {
 // OfNodes reports whether a state is one of the nodes, which are outdated or missing: the definitions are applied.
 func (s State) OfNodes() bool { return s == RollingOut || s == LaunchFailing || rolloutFails(s) }
 
-// unwritten says why the status, whatever it says, is that of an earlier pass; empty if
+// unwritten says why the status, whatever it says, is that of an earlier reconcile; empty if
 // the daemon could write it.
 func unwritten(sync *v1alpha1.NodeSync) string {
 	return OneLine(sync.Annotations[v1alpha1.StatusNotWrittenAnnotation])

@@ -60,7 +60,7 @@ func newBed(t *testing.T, objects ...client.Object) *bed {
 // retry is how long what was refused is left alone.
 const retry = time.Minute
 
-// step is one of a pass in which Git has the charts of 1.14.1.
+// step is one of a reconcile in which Git has the charts of 1.14.1.
 func (b *bed) step() *Step {
 	return &Step{
 		Tools: Tools{Client: b.client, Helm: b.helm, Schemas: &b.schemas},

@@ -61,7 +61,7 @@ func TestExternalWaitsForItsVersion(t *testing.T) {
 	}
 }
 
-// awaiting is a step of a pass in which another tool installs the charts.
+// awaiting is a step of a reconcile in which another tool installs the charts.
 func (b *bed) awaiting(t *testing.T, version string) *Step {
 	t.Helper()
 	s := b.step()

@@ -24,7 +24,7 @@ import (
 // Run brings the first two Stages: the CRD chart, and once every CRD is Established
 // the main chart, and sees whether its rollout is complete. With management External it
 // looks whether another tool has. An error for which InForce is true leaves a release
-// in force, under which the rest of a pass may go on.
+// in force, under which the rest of a reconcile may go on.
 func (s *Step) Run(ctx context.Context) (Installed, error) {
 	s.out = Installed{CRDs: unseen, Controller: unseen}
 	if err := s.sameClusterName(ctx); err != nil {
@@ -109,7 +109,7 @@ func (s *Step) see(ctx context.Context) (Seen, error) {
 }
 
 // change does what upgrade.Next says until there is nothing more to do in
-// this pass.
+// this reconcile.
 func (s *Step) change(ctx context.Context, seen Seen) error {
 	identity, err := s.Identity()
 	if err != nil {
@@ -182,7 +182,7 @@ func (s *Step) takeChartStep(ctx context.Context, action Action, seen *Seen) (ag
 }
 
 // pauseCharts notes an Action after which nothing more is done to the charts in
-// this pass: one that waits for its record or for the cluster, or one that failed.
+// this reconcile: one that waits for its record or for the cluster, or one that failed.
 func (s *Step) pauseCharts(action Action) error {
 	switch a := action.(type) {
 	case Record:
@@ -292,7 +292,7 @@ func (s *Step) resolved() *v1alpha1.ResolvedCharts {
 	return &v1alpha1.ResolvedCharts{Repository: s.Charts.Repository, CRDDigest: s.Charts.CRDDigest, Digest: s.Charts.Digest}
 }
 
-// Identity is equal for two passes that would install the same.
+// Identity is equal for two reconciles that would install the same.
 func (s *Step) Identity() (string, error) {
 	if s.Charts == nil {
 		return "", nil
@@ -305,7 +305,7 @@ func (s *Step) Identity() (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// Refused is why an earlier pass has found that the change in Git is not made;
+// Refused is why an earlier reconcile has found that the change in Git is not made;
 // nil if that has to be found out.
 func (s *Step) Refused() (why, err error) {
 	k := s.k()
@@ -327,7 +327,7 @@ func (s *Step) Refused() (why, err error) {
 }
 
 // StaysInForce reports whether a change that failed leaves a release in force, under which the
-// rest of the pass goes on.
+// rest of the reconcile goes on.
 func StaysInForce(k *v1alpha1.KarpenterStatus, failed error) bool {
 	f := fault.Classify(failed)
 	return f != nil && (f.Class == fault.Terminal || IsFrozen(failed)) && InForce(*k) != ""
@@ -403,7 +403,7 @@ const releasesEvery = time.Minute
 // askReleases asks Helm whether both releases are there as plumbline has left them, and
 // forgets that they are installed where they are not. Nothing tells of a release: the CRDs
 // outlive theirs, by helm.sh/resource-policy, and its Secrets are not watched. It asks when a
-// person wants a pass, and once per interval.
+// person wants a reconcile, and once per interval.
 func (s *Step) askReleases(ctx context.Context) error {
 	every := max(s.Sync.Spec.Interval.Duration, releasesEvery)
 	if s.Memory.installed == "" || !s.Insist && !finding.Due(s.Now, s.Memory.releasesAskedAt, every) {

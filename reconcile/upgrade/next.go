@@ -192,7 +192,7 @@ func Settle(k v1alpha1.KarpenterStatus, definitions cluster.Readiness) v1alpha1.
 }
 
 // Action is what Next wants done. After all but Keep, Record, Wait, Hold, Stall and
-// Fail it is asked again in the same pass.
+// Fail it is asked again in the same reconcile.
 type Action interface {
 	fmt.Stringer
 	action()
@@ -204,7 +204,7 @@ type Keep struct{}
 // Check finds out whether the change may be made.
 type Check struct{}
 
-// Record ends the pass, so that the status is written before more is done.
+// Record ends the reconcile, so that the status is written before more is done.
 type Record struct{}
 
 // Migrate rewrites the objects of CRDs that would lose a stored version.
@@ -226,17 +226,17 @@ type FindEarlier struct{}
 // RollBack brings the main chart again as it was at a revision.
 type RollBack struct{ Revision int32 }
 
-// Wait ends the pass: nothing more can be done for now.
+// Wait ends the reconcile: nothing more can be done for now.
 type Wait struct{ On, Message string }
 
-// Hold ends the pass until a person has given a word.
+// Hold ends the reconcile until a person has given a word.
 type Hold struct{ Message string }
 
 // Stall ends the change for now: a person has to do something, and it is looked at
 // again.
 type Stall struct{ Message string }
 
-// Fail ends the pass: it went wrong, and a person has to do something.
+// Fail ends the reconcile: it went wrong, and a person has to do something.
 type Fail struct{ Message string }
 
 func (Keep) action()              {}
@@ -277,7 +277,7 @@ type Want struct {
 	Charts *v1alpha1.ResolvedCharts
 }
 
-// Seen is what a pass has seen and done so far.
+// Seen is what a reconcile has seen and done so far.
 type Seen struct {
 	// Checked reports whether nothing forbids the change.
 	Checked bool
@@ -291,7 +291,7 @@ type Seen struct {
 	Claims []cluster.Claim
 	// Migrated reports whether the new CRDs lose no stored version.
 	Migrated bool
-	// CRDs and Controller are the releases that this pass has installed.
+	// CRDs and Controller are the releases that this reconcile has installed.
 	CRDs, Controller *v1alpha1.ReleaseStatus
 	// Established reports whether every CRD is served.
 	Established cluster.Readiness
@@ -305,7 +305,7 @@ type Seen struct {
 	// that; nil if there is none.
 	Searched bool
 	Earlier  *v1alpha1.ReleaseStatus
-	// RolledBack is the release that this pass has gone back to.
+	// RolledBack is the release that this reconcile has gone back to.
 	RolledBack *v1alpha1.ReleaseStatus
 	// Lost reports whether there is no such release to go back to any more: a user has
 	// uninstalled it.

@@ -21,7 +21,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the scripts' answers under testdata")
 
-// The scripts are plays: what a pass meets, and under ---- what it does and
+// The scripts are plays: what a reconcile meets, and under ---- what it does and
 // where the charts are then.
 //
 //	installed VERSION|nothing   begin
@@ -38,7 +38,7 @@ var update = flag.Bool("update", false, "rewrite the scripts' answers under test
 //	ends NODECLAIM              it is being deleted
 //	gone NODECLAIM              it is there no more
 //
-// The words of pass: refused (by a gate), no-way-back, approved, unmigrated,
+// The words of reconcile: refused (by a gate), no-way-back, approved, unmigrated,
 // stuck-migration, establishing, starting (the rollout is not complete), one-leads
 // (one replica of it is ready and leads), uninstalled (the release of before is not there
 // any more), again.
@@ -81,7 +81,7 @@ type player struct {
 	claims  []cluster.Claim
 }
 
-// play keeps the lines of a script and answers its passes.
+// play keeps the lines of a script and answers its reconciles.
 func play(t *testing.T, script string) string {
 	t.Helper()
 	p := &player{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}

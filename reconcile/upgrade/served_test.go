@@ -7,7 +7,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade/installtest"
 )
 
-// TestWhatIsServedSinceIsReadFirst: a pass that has its kinds served again has not seen what
+// TestWhatIsServedSinceIsReadFirst: a reconcile that has its kinds served again has not seen what
 // lives of them. To a plan made before all of it would be new, and another's as well.
 func TestWhatIsServedSinceIsReadFirst(t *testing.T) {
 	for name, take := range map[string]func(*Step) (Installed, error){

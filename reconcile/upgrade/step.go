@@ -94,7 +94,7 @@ type Step struct {
 	// Timeout is how long a controller may take to come up, leastRollout at least, and Retry
 	// how long what was refused is not tried again.
 	Timeout, Retry time.Duration
-	// Insist reports whether a person has asked for this pass.
+	// Insist reports whether a person has asked for this reconcile.
 	Insist bool
 	// Confirm returns why the charts may not be changed, if AWS reports whose
 	// cluster this is.
@@ -123,11 +123,11 @@ type Installed struct {
 	Alive bool
 	// Fought is what the charts made and another client changes again and again.
 	Fought []survey.Drift
-	// Unkept is why what the charts made may not be corrected, where the pass goes on.
+	// Unkept is why what the charts made may not be corrected, where the reconcile goes on.
 	Unkept error
 }
 
-// Memory is what one pass leaves to the next so that unchanged things are not done
+// Memory is what one reconcile leaves to the next so that unchanged things are not done
 // again. The zero value remembers nothing.
 type Memory struct {
 	// The change of the charts that was refused or held last.

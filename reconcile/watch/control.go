@@ -19,7 +19,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// The least and the longest time until a pass whose end could not be written is
+// The least and the longest time until a reconcile whose end could not be written is
 // run again. It is short: the API server was away, and nothing else wakes us when
 // it is back.
 const (
@@ -28,7 +28,7 @@ const (
 )
 
 // Control registers the controller that has passes made: so many at a time, when a NodeSync
-// has changed or an event says so. The nodes may be in a cluster of their own. The watches of Watches begin with the first pass, so that
+// has changed or an event says so. The nodes may be in a cluster of their own. The watches of Watches begin with the first reconcile, so that
 // a NodeSync can tell where one of them is refused.
 func (w *Watches) Control(mgr ctrl.Manager, nodes cluster.Cluster, passes reconcile.Reconciler, events chan event.GenericEvent, concurrent int) error {
 	built, err := ctrl.NewControllerManagedBy(promptly{mgr}).

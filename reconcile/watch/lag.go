@@ -20,13 +20,13 @@ const (
 	patience = time.Second
 )
 
-// CacheLag follows how long the watch cache has lacked what the last pass wrote. The zero value
+// CacheLag follows how long the watch cache has lacked what the last reconcile wrote. The zero value
 // has seen no lag.
 type CacheLag struct {
 	since time.Time
 }
 
-// Newest is the NodeSync that a pass goes by.
+// Newest is the NodeSync that a reconcile goes by.
 type Newest struct {
 	// Sync is that NodeSync; nil if it is to be looked at again after Wait.
 	Sync *v1alpha1.NodeSync
@@ -37,7 +37,7 @@ type Newest struct {
 }
 
 // Newest returns the cached NodeSync, unless that is older than the resourceVersion that the
-// last pass wrote. A pass over it would go by conditions and removals of before: it could end
+// last reconcile wrote. A reconcile over it would go by conditions and removals of before: it could end
 // nodes on an answer that has been taken back. When the cache has lagged for long, the API
 // server's is taken. It returns an error where the API server cannot be read.
 func (l *CacheLag) Newest(ctx context.Context, cached *v1alpha1.NodeSync, written string, server client.Reader, now time.Time) (Newest, error) {

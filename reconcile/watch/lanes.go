@@ -13,7 +13,7 @@ import (
 const Crowded = 10 * time.Second
 
 // Lanes bound how many passes over NodeSyncs of one repository run at a time, and how many
-// of all heavy repositories together. A pass may wait for a child process while another one
+// of all heavy repositories together. A reconcile may wait for a child process while another one
 // has the place: heavy commits must not hold every worker. The zero value bounds nothing.
 type Lanes struct {
 	// Heavy reports whether the children of a repository have taken long lately; nil if
@@ -24,7 +24,7 @@ type Lanes struct {
 	most int
 
 	mu sync.Mutex
-	// running are the passes of each repository.
+	// running are the reconciles of each repository.
 	running map[string]int
 	// waiting are the NodeSyncs that found no lane, the longest first.
 	waiting []waiter
@@ -39,7 +39,7 @@ type waiter struct {
 // Among leaves one of so many workers to other repositories.
 func (l *Lanes) Among(workers int) { l.most = max(1, workers-1) }
 
-// Enter begins a pass, unless the repository has as many as it may: then the NodeSync
+// Enter begins a reconcile, unless the repository has as many as it may: then the NodeSync
 // waits. What began has to leave.
 func (l *Lanes) Enter(repository string, who types.NamespacedName) bool {
 	l.mu.Lock()
@@ -79,14 +79,14 @@ func (l *Lanes) open(repository string) bool {
 	return running < l.most
 }
 
-// End ends a pass, and has the one woken that waits for that.
+// End ends a reconcile, and has the one woken that waits for that.
 func (l *Lanes) End(repository string, look func(types.NamespacedName)) {
 	if next, waits := l.Leave(repository); waits {
 		look(next)
 	}
 }
 
-// Leave ends a pass. It returns the NodeSync that waits longest of those that have a lane
+// Leave ends a reconcile. It returns the NodeSync that waits longest of those that have a lane
 // now, if any.
 func (l *Lanes) Leave(repository string) (next types.NamespacedName, waits bool) {
 	l.mu.Lock()

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestOneRepositoryLeavesAWorker: its passes are as many as there are workers, less one.
+// TestOneRepositoryLeavesAWorker: its reconciles are as many as there are workers, less one.
 func TestOneRepositoryLeavesAWorker(t *testing.T) {
 	who := types.NamespacedName{Namespace: "plumbline-system", Name: "prod"}
 	for name, c := range map[string]struct{ workers, want int }{"four workers": {4, 3}, "two workers": {2, 1}, "one worker": {1, 1}} {

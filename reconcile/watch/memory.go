@@ -52,7 +52,7 @@ func (s *Memories[T]) Len() int {
 }
 
 // Push notes that a Git host has something new for a NodeSync. Nothing is noted for one
-// that no pass was made over: its source is fetched by the first.
+// that no reconcile was made over: its source is fetched by the first.
 func (s *Memories[T]) Push(name types.NamespacedName, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

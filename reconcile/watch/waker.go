@@ -32,8 +32,8 @@ func NewWaker(elected <-chan struct{}) Waker {
 	return Waker{Elected: elected, Events: make(chan event.GenericEvent, line)}
 }
 
-// Look has a pass made over a NodeSync, which tells what has become known beside
-// the passes. It never blocks: at the worst the next pass comes at its time.
+// Look has a reconcile made over a NodeSync, which tells what has become known beside
+// the reconciles. It never blocks: at the worst the next reconcile comes at its time.
 func (w Waker) Look(name types.NamespacedName) {
 	sync := &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}
 	select {
@@ -42,7 +42,7 @@ func (w Waker) Look(name types.NamespacedName) {
 	}
 }
 
-// Pushes notes pushes for the passes of this process.
+// Pushes notes pushes for the reconciles of this process.
 type Pushes interface {
 	// Push notes that a host has something new for a NodeSync.
 	Push(name types.NamespacedName, at time.Time)

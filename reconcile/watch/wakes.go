@@ -172,7 +172,7 @@ func (w Wakes) managesCharts(ctx context.Context) (bool, error) {
 var approvalType = fmt.Sprintf("%T", &v1alpha1.Approval{})
 
 // listenToApprovals watches Approvals where their CRD is served, and ends that watch where it no
-// longer is. A new daemon may run with the CRDs or the roles of an older one: no pass waits for this one.
+// longer is. A new daemon may run with the CRDs or the roles of an older one: no reconcile waits for this one.
 func (w *Watches) listenToApprovals(ctx context.Context) (filled bool, err error) {
 	approvals := []watched{{&v1alpha1.Approval{}, w.Wakes.OnApproval, nil}}
 	if w.Home.Cache != w.Nodes.Cache {

@@ -193,8 +193,8 @@ func (w *Watches) WantLabelled() {
 
 // Labelled returns what the objects that hold values are read from: their watch cache, and
 // the API server until that is filled. listed is to be called once they could be listed from
-// there: a watch of them will not be refused then, which no pass would get past. It returns
-// how soon the next pass is wanted for that.
+// there: a watch of them will not be refused then, which no reconcile would get past. It returns
+// how soon the next reconcile is wanted for that.
 func (w *Watches) Labelled(ctx context.Context, cached, server client.Reader) (reader client.Reader, listed func() time.Duration, err error) {
 	heard, err := w.HearsLabelled(ctx)
 	if err != nil || heard {

@@ -27,7 +27,7 @@ func (b *bench) removal(ctx context.Context) error {
 	row.Work = fmt.Sprintf("%d objects, %d pools without nodes removed", b.options.Objects, n)
 	b.table.add(row)
 	// Growth is stopped, and the pool deleted. One LIST has the NodeClaims of a hundred
-	// pools, and one has all pools if many of them leave. A pass has
+	// pools, and one has all pools if many of them leave. A reconcile has
 	// one event for each thing that it does, however many pools it does it to.
 	// Karpenter, who is played, writes the status of a pool whose growth was stopped
 	// while the pools are deleted.

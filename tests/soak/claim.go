@@ -49,7 +49,7 @@ func condition(object *unstructured.Unstructured, kind string) map[string]any {
 }
 
 // untruth says what is not as the NodeSync says, and what of it is no edit by hand.
-// What a later commit says may be there already: its pass has not ended yet.
+// What a later commit says may be there already: its reconcile has not ended yet.
 func (c claim) untruth(h *history, live fleet) (stale, lie string) {
 	if !c.ready {
 		return "", ""

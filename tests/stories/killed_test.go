@@ -147,7 +147,7 @@ func (k *killing) playRound(round int) error {
 
 // outcome is what is to be said of all plays.
 func (k *killing) outcome() error {
-	// How often a pass runs is not the same each time, so the last of many may not
+	// How often a reconcile runs is not the same each time, so the last of many may not
 	// come. That few do not is what makes the others worth something.
 	if n := len(k.points.missed); n > 1+k.points.all/10 {
 		return errors.Join(k.failed, fmt.Errorf("%s: %d of %d points were not reached: %q", k.name, n, k.points.all, k.points.missed))

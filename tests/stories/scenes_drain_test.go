@@ -41,7 +41,7 @@ func drainScene() scene {
 	}
 }
 
-// standInScene has `plumbline teardown` do that where no daemon leads: it makes the passes itself.
+// standInScene has `plumbline teardown` do that where no daemon leads: it makes the reconciles itself.
 func standInScene() scene {
 	s := drainScene()
 	s.begin = func(*story, *testscript.TestScript) error { return nil }

@@ -13,7 +13,7 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox"
 )
 
-// ownPoints are those of what `plumbline teardown` does beside passes: what it ends in AWS, and the NodeSync. Its passes are
+// ownPoints are those of what `plumbline teardown` does beside reconciles: what it ends in AWS, and the NodeSync. Its passes are
 // killed in other scenes.
 var ownPoints = regexp.MustCompile(`(ec2|iam):|(patch|delete) nodesyncs#`)
 

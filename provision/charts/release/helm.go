@@ -64,7 +64,7 @@ func newHelm(config *rest.Config, namespace string, logger logr.Logger) (*helm, 
 	return &helm{config: configuration, kube: client, getter: getter}, nil
 }
 
-// install makes the first revision. Wait, Atomic and Replace stay off: a pass
+// install makes the first revision. Wait, Atomic and Replace stay off: a reconcile
 // does not wait, and nothing is ever uninstalled. Hooks stay off because Helm
 // waits for their Jobs; Karpenter's charts have none that an install needs.
 func (h *helm) install(ctx context.Context, t task, loaded *chart.Chart, labels map[string]string) error {

@@ -23,7 +23,7 @@ import (
 )
 
 // Uninstall deletes a release of plumbline's, and what it made but CRDs: those stay. Nothing is
-// deleted where the API server refuses any of it. It is for a person's teardown: no pass calls it.
+// deleted where the API server refuses any of it. It is for a person's teardown: no reconcile calls it.
 // Whether anything still needs Karpenter is for the caller to know. Errors: *survey.ForeignReleaseError,
 // *BusyError, or one of the API server's.
 func (i *Installer) Uninstall(ctx context.Context, namespace, name string) error {

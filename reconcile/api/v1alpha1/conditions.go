@@ -196,11 +196,11 @@ func (n *NodeSync) SetConditions(conditions []metav1.Condition) { n.Status.Condi
 
 // Reasons of events that are the reason of no condition.
 const (
-	// ReasonApplied is that of the one event on what a pass has written, and ReasonDeleted that of the one on a
+	// ReasonApplied is that of the one event on what a reconcile has written, and ReasonDeleted that of the one on a
 	// deletion that is concluded: other parts go by them.
 	ReasonApplied = "Applied"
 	ReasonDeleted = "Deleted"
-	// ReasonWarning is what a pass warns of, and does not refuse.
+	// ReasonWarning is what a reconcile warns of, and does not refuse.
 	ReasonWarning = "Warning"
 
 	ReasonAllowsEverything       = "AllowsEverything"

@@ -204,7 +204,7 @@ const (
 	StageDone    StageState = "Done"
 )
 
-// Waiting says what a pass found not yet done.
+// Waiting says what a reconcile found not yet done.
 type Waiting struct {
 	// For names the thing: "karpenter-crd established", "nodeclass/default".
 	For string `json:"for"`

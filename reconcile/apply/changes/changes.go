@@ -1,4 +1,4 @@
-// Package changes takes one pass's Plan to the cluster: which of its Changes are due, what
+// Package changes takes one reconcile's Plan to the cluster: which of its Changes are due, what
 // became of them, and how far the definitions are. A Plan, the readiness of the charts' Stages
 // and what lives go in; what was written, held, drifted or could not be written comes out.
 // Package apply below it writes. It decides nothing that a Plan decides, and never waits.
@@ -61,7 +61,7 @@ type Step struct {
 	Timeout, Retry time.Duration
 	// StallAfter is how long another NodeSync may be waited for until that counts as stalled.
 	StallAfter time.Duration
-	// Insist reports whether a person has asked for this pass.
+	// Insist reports whether a person has asked for this reconcile.
 	Insist bool
 
 	applied apply.Result
@@ -81,7 +81,7 @@ type Result struct {
 	Held []plan.Change
 }
 
-// Memory is what one pass leaves to the next so that unchanged things are not done
+// Memory is what one reconcile leaves to the next so that unchanged things are not done
 // again. The zero value remembers nothing.
 type Memory struct {
 	// forms are the definitions as each was in the cluster last.
@@ -210,7 +210,7 @@ func (s *Step) failedWrites() error {
 	return fault.Several(errs)
 }
 
-// written are the objects that this pass has written.
+// written are the objects that this reconcile has written.
 func (s *Step) written() map[render.Ref]bool {
 	written := map[render.Ref]bool{}
 	for _, w := range s.applied.Written {
@@ -236,7 +236,7 @@ func (s *Step) wholeWritten() bool {
 const lagLasts = 10 * time.Second
 
 // answers are the definitions as the API server has answered the last writes, for as long as
-// the watch cache has older ones. A pass over those would take what it has written itself for
+// the watch cache has older ones. A reconcile over those would take what it has written itself for
 // an edit by another client, and write it again.
 type answers map[render.Ref]answer
 
@@ -245,7 +245,7 @@ type answer struct {
 	at     time.Time
 }
 
-// noteAnswers keeps what this pass has written.
+// noteAnswers keeps what this reconcile has written.
 func (s *Step) noteAnswers() {
 	for _, w := range s.applied.Written {
 		if w.Object == nil {
@@ -359,7 +359,7 @@ func (s *Step) writes(ref render.Ref) bool {
 	return slices.ContainsFunc(s.Plan.Changes, func(c plan.Change) bool { return c.Ref == ref && c.Action.Writes() })
 }
 
-// ready reports whether an object is as the pass has found it.
+// ready reports whether an object is as the reconcile has found it.
 func (s *Step) ready(ref render.Ref) bool {
 	object := s.Live.Objects[ref]
 	return object != nil && cluster.Ready(object).Ready

@@ -162,7 +162,7 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// TestWhatWasWrittenIsNotTakenForAnEdit: the watch cache may lag behind what the last pass has
+// TestWhatWasWrittenIsNotTakenForAnEdit: the watch cache may lag behind what the last reconcile has
 // written, and is believed again once it has caught up, or has lagged for long.
 func TestWhatWasWrittenIsNotTakenForAnEdit(t *testing.T) {
 	at := func(uid types.UID, version string) *unstructured.Unstructured {

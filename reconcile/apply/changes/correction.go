@@ -57,7 +57,7 @@ func costsNodes(c plan.Change) bool {
 	return false
 }
 
-// noteReverts counts the edits that this pass has reverted.
+// noteReverts counts the edits that this reconcile has reverted.
 func (s *Step) noteReverts() {
 	planned := map[render.Ref]plan.Change{}
 	for _, c := range s.Plan.Changes {
@@ -65,7 +65,7 @@ func (s *Step) noteReverts() {
 	}
 	next := fights{}
 	for ref, r := range s.Memory.fights {
-		if !r.over(s.Now) { // also while a pass finds nothing to correct
+		if !r.over(s.Now) { // also while a reconcile finds nothing to correct
 			next[ref] = r
 		}
 	}
@@ -146,7 +146,7 @@ func (s *Step) stillMutated(c plan.Change) error {
 	return known.err
 }
 
-// attemptedNow reports whether this pass has tried to write an object.
+// attemptedNow reports whether this reconcile has tried to write an object.
 func (s *Step) attemptedNow(ref render.Ref) bool {
 	return slices.ContainsFunc(s.applied.Failed, func(f apply.Failure) bool { return f.Ref == ref })
 }

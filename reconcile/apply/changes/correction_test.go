@@ -53,7 +53,7 @@ func TestAFightOverNodesPauses(t *testing.T) {
 				} else if paused && (s.WakeAt.IsZero() || !s.wholeWritten()) {
 					t.Errorf("nothing ends the pause, or the revision does not count as applied")
 				}
-				// The watch wakes a pass for what was written, which finds nothing to do.
+				// The watch wakes a reconcile for what was written, which finds nothing to do.
 				quiet := newStep(api)
 				quiet.Memory, quiet.Now = memory, now
 				quiet.Run(t.Context())

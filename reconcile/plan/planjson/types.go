@@ -101,7 +101,7 @@ type Removal struct {
 	// Labels and Spec are the object's in the cluster; empty if it is not there any more.
 	Labels map[string]string `json:"labels,omitempty"`
 	Spec   map[string]any    `json:"spec,omitempty"`
-	// Recorded reports whether an earlier pass has recorded it.
+	// Recorded reports whether an earlier reconcile has recorded it.
 	Recorded bool `json:"recorded,omitempty"`
 	// Terminating reports whether another client has deleted the object already: its nodes end with it.
 	Terminating bool `json:"terminating,omitempty"`

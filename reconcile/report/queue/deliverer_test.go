@@ -247,7 +247,7 @@ func TestAVerdictThatFlapsIsSpaced(t *testing.T) {
 	l := &Lane{}
 	broken := Word{State: report.Failure, Description: "broken"}
 	posted := []string{}
-	for i := range 120 { // half a minute, a pass each quarter of a second
+	for i := range 120 { // half a minute, a reconcile each quarter of a second
 		now := noon.Add(time.Duration(i) * 250 * time.Millisecond)
 		l.put("a", []Word{waiting, broken}[i%2], "", now)
 		if e, ok := l.next(now); ok {

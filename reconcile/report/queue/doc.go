@@ -11,5 +11,5 @@
 //
 // The Ledger's own rules are pure. The Queue reads and writes it, the Deliverer
 // posts. Neither speaks to people: a Lane's trouble is reported by the NodeSync's
-// next pass.
+// next reconcile.
 package queue

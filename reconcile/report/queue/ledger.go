@@ -41,7 +41,7 @@ type Commit struct {
 	Word
 	Phase Phase `json:"standing,omitempty"`
 	// Inputs is the fingerprint of what it is rendered from, and From of what was applied before
-	// it came; empty if no pass has rendered it as HEAD.
+	// it came; empty if no reconcile has rendered it as HEAD.
 	Inputs string `json:"inputs,omitempty"`
 	From   string `json:"from,omitempty"`
 	// Before are the first of the definitions that it changed, or was to, as they were before it.

@@ -138,7 +138,7 @@ func (q *Queue) load(ctx context.Context, namespace string) error {
 		b := q.book(has)
 		b.mu.Lock()
 		if err := b.take(&list.Items[i]); err != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "commit statuses wait") // the NodeSync's next pass says so
+			ctrl.LoggerFrom(ctx).Error(err, "commit statuses wait") // the NodeSync's next reconcile says so
 		}
 		b.mu.Unlock()
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 )
 
-// Update is the verdict of a pass, for commit statuses.
+// Update is the verdict of a reconcile, for commit statuses.
 type Update struct {
 	// Subject is what the statuses are about.
 	Subject Subject
@@ -100,7 +100,7 @@ func (l *Ledger) say(s Update) {
 // goesOn begins what stands on a commit from when a newer one is refused: what it says of nodes would grow old.
 const goesOn = "goes on under "
 
-// together are the commits that a pass has rendered by those that came with each, itself among them: what was fetched
+// together are the commits that a reconcile has rendered by those that came with each, itself among them: what was fetched
 // with a newer one shares its fate. Those that came with the newest one are not among them.
 func (l *Ledger) together() map[string]string {
 	all, with := map[string]string{}, ""
@@ -131,7 +131,7 @@ func (c *Commit) next(newest string, s Update, with string) (next Word, news boo
 	return next, c.wants(next, false) || c.Phase != Settled && s.Left[c.ID] != ""
 }
 
-// goes is what is to be reported of a commit that goes on under a newer one that is refused: what a pass has begun for it is
+// goes is what is to be reported of a commit that goes on under a newer one that is refused: what a reconcile has begun for it is
 // carried out.
 func (c *Commit) goes(newest string, s Update, with string) (next Word, news bool) {
 	told := strings.HasPrefix(c.Description, goesOn)
@@ -313,7 +313,7 @@ func (l *Ledger) takeBack(s Update) {
 	}
 }
 
-// takeBackTogether notes how far commits had come that Head has taken back, and gives those that no pass has
+// takeBackTogether notes how far commits had come that Head has taken back, and gives those that no reconcile has
 // rendered as HEAD, as they were fetched with a newer one, the fate of that: which of them did what is not known.
 func (l *Ledger) takeBackTogether(s Update) {
 	with := l.newest()

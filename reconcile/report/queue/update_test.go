@@ -23,7 +23,7 @@ type script struct {
 
 func newScript(t *testing.T) *script { return &script{t: t, now: noon} }
 
-// says tells a verdict, as a pass would.
+// says tells a verdict, as a reconcile would.
 func (s *script) says(head string, state report.State, text string, commits ...string) {
 	s.with(Update{Context: "plumbline/prod/x", Head: head, State: state, Description: text, Commits: commits})
 }
@@ -296,7 +296,7 @@ func TestTheQueueIsBounded(t *testing.T) {
 	}
 }
 
-// told is a verdict on a commit that a pass has rendered.
+// told is a verdict on a commit that a reconcile has rendered.
 func told(head string, state report.State, text, inputs, from string, commits ...string) Update {
 	begun := state != report.Failure && !strings.HasPrefix(text, "waits")
 	return Update{Context: "plumbline/prod/x", Head: head, State: state, Description: text, Begun: begun, Inputs: inputs, From: from, Commits: commits}

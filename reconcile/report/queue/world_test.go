@@ -59,7 +59,7 @@ type world struct {
 	// tokens are those that hosts were sent, in order, under mu.
 	tokens []string
 	mu     sync.Mutex
-	// looks is how many passes were asked for.
+	// looks is how many reconciles were asked for.
 	looks int
 
 	queue     *Queue
@@ -142,7 +142,7 @@ func (w *world) start() {
 	}
 }
 
-// say tells a verdict, as a pass does: its status is saved after it.
+// say tells a verdict, as a reconcile does: its status is saved after it.
 func (w *world) say(s Update) error {
 	if s.Hosts == nil {
 		s.Hosts = []Target{gitea}

@@ -199,7 +199,7 @@ var resources = map[string]string{
 	"GitRepository": "gitrepositories", "OCIRepository": "ocirepositories", "Bucket": "buckets", "ExternalArtifact": "externalartifacts",
 }
 
-// follow has a NodeSync woken by one source, and by no other, for longer than the pass that asks for it.
+// follow has a NodeSync woken by one source, and by no other, for longer than the reconcile that asks for it.
 func (s *Sources) follow(ctx context.Context, of types.NamespacedName, ref v1alpha1.SourceRef) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
