@@ -15,7 +15,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// writing is a pass over a NodeSync that is Ready, at so many changes of a new commit.
+// writing is a reconcile of a NodeSync that is Ready, at so many changes of a new commit.
 func (b *bed) writing(action plan.Action, changes int) *pass {
 	p := b.pass()
 	p.stages.CRDs.Ready, p.stages.Controller.Ready = true, true

@@ -160,7 +160,7 @@ func TestARefusalIsNotFoundOutTwice(t *testing.T) {
 	looks("when a retry is due", 2)
 }
 
-// changing is a pass over a commit with a pool and Karpenter 1.14.1, where 1.8.6 is
+// changing is a reconcile over a commit with a pool and Karpenter 1.14.1, where 1.8.6 is
 // in force.
 func (b *bed) changing(spec string) *pass {
 	if spec == "" {

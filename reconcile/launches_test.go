@@ -36,7 +36,7 @@ func eventOn(claim, message string) client.Object {
 	}
 }
 
-// looksAtLaunches runs that step of a pass over a Set with the pools cheap and
+// looksAtLaunches runs that step of a reconcile over a Set with the pools cheap and
 // general, and concludes.
 func (b *bed) looksAtLaunches() (*v1alpha1.NodeSync, time.Duration) {
 	b.t.Helper()

@@ -46,7 +46,7 @@ func (b *bed) vanish() {
 	}
 }
 
-// staysWhile runs passes over a NodeSync that must not go, and has to say why.
+// staysWhile reconciles a NodeSync that must not go, and has to say why.
 func (b *bed) staysWhile(why string) {
 	b.t.Helper()
 	for range 8 {

@@ -31,7 +31,7 @@ func driftedClaim(name, pool string, since time.Time) *karpv1.NodeClaim {
 	return claim
 }
 
-// watchesDrift runs that step of a pass over a Set with the pools general and batch,
+// watchesDrift runs that step of a reconcile over a Set with the pools general and batch,
 // after Karpenter went from 1.8.6 to 1.14.1, and concludes.
 func (b *bed) watchesDrift(change func(*pass)) (*v1alpha1.NodeSync, time.Duration) {
 	b.t.Helper()

@@ -76,7 +76,7 @@ type Reconciler struct {
 	lanes       watch.Lanes
 }
 
-// Reconcile runs one pass over one NodeSync.
+// Reconcile reconciles a NodeSync.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	sync := &v1alpha1.NodeSync{}
 	if err := r.Client.Get(ctx, req.NamespacedName, sync); err != nil {

@@ -32,7 +32,7 @@ func verifying(mode v1alpha1.VerificationMode) func(*v1alpha1.NodeSync) {
 	}
 }
 
-// at is a pass over a commit that was fetched.
+// at is a reconcile over a commit that was fetched.
 func (b *bed) at(commit string) *pass {
 	b.t.Helper()
 	p := b.pass()

@@ -29,7 +29,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 )
 
-// Step is the question about the account of one pass over one NodeSync.
+// Step is the question about the account of one reconcile of one NodeSync.
 type Step struct {
 	finding.Findings
 

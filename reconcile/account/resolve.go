@@ -22,7 +22,7 @@ type ResolutionCloud interface {
 	Running(ctx context.Context, query cloud.Query) (map[string]cloud.Instance, error)
 }
 
-// Resolution is the resolution of one pass over one NodeSync.
+// Resolution is the resolution of one reconcile of one NodeSync.
 type Resolution struct {
 	// Cloud returns the client of the region. It makes no request.
 	Cloud func(ctx context.Context) (ResolutionCloud, error)

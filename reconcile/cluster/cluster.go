@@ -29,7 +29,7 @@ import (
 type View struct {
 	// Cached is the watch cache, and Uncached the API server itself.
 	Cached, Uncached client.Reader
-	// Definitions is shared by all passes over the watch cache; nil remembers none.
+	// Definitions is shared by all reconciles; nil remembers none.
 	Definitions *Definitions
 	// Memory is what earlier reconciles have read.
 	Memory *Memory

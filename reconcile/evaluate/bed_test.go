@@ -68,7 +68,7 @@ func desiredNodeSync(change func(*v1alpha1.NodeSync)) *v1alpha1.NodeSync {
 
 func desiredUnchanged(*v1alpha1.NodeSync) {}
 
-// step is one of a pass over the NodeSync as the cluster has it.
+// step is one of a reconcile of the NodeSync as the cluster has it.
 func (b *bed) step() *DesiredStep {
 	b.t.Helper()
 	sync := &v1alpha1.NodeSync{}

@@ -191,7 +191,7 @@ func (d *Desired) InForce(why error) error {
 	return fmt.Errorf("%w; definitions are still applied under Karpenter %s, which is in force", why, d.Serving)
 }
 
-// Prepare does what takes a first reconcile longest, while that pass still has to wait for what lives in
+// Prepare does what takes a first reconcile longest, while that reconcile still has to wait for what lives in
 // the cluster: it compiles the schema and renders. What it leaves is what sources render to,
 // which the reconcile takes where they have not changed, by a schema that has not changed; all else
 // the reconcile finds by itself. It does so once, and writes nothing.

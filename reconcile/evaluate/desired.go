@@ -111,7 +111,7 @@ type DesiredTools struct {
 	CABundle string
 }
 
-// DesiredStep is the work on what Git wants, of one pass over one NodeSync.
+// DesiredStep is the work on what Git wants, of one reconcile of one NodeSync.
 type DesiredStep struct {
 	DesiredTools
 	finding.Findings

@@ -50,7 +50,7 @@ type PlanTools struct {
 	Look  func(name types.NamespacedName)
 }
 
-// PlanStep is the planning of one pass over one NodeSync.
+// PlanStep is the planning of one reconcile of one NodeSync.
 type PlanStep struct {
 	PlanTools
 	finding.Findings

@@ -14,7 +14,7 @@ import (
 )
 
 // Registry says of each NodeSync what it has in Git, and what it waits for, for the
-// passes over the others. Losing it costs a pass over each. The zero value knows none.
+// reconciles of the others. Losing it costs a reconcile of each. The zero value knows none.
 type Registry struct {
 	mu sync.Mutex
 	of map[types.NamespacedName]*entry
@@ -184,7 +184,7 @@ func (r *Registry) Holds(name types.NamespacedName) bool {
 	return ok && known.holds
 }
 
-// Answer is what a pass over a NodeSync does that is suspended or only loses its nodes: it lists what the
+// Answer is what a reconcile of a NodeSync does that is suspended or only loses its nodes: it lists what the
 // NodeSync has in Git where another one has asked, and wakes those that wait to know. An entry may have
 // moved from there to here, and such a NodeSync renders nothing for itself. Nothing is
 // written.

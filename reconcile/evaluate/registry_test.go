@@ -42,7 +42,7 @@ func newFrozen(change func(*v1alpha1.NodeSync)) *frozen {
 	return f
 }
 
-// answers is the pass over the suspended NodeSync.
+// answers is the reconcile of the suspended NodeSync.
 func (f *frozen) answers(t *testing.T) (woken []types.NamespacedName) {
 	t.Helper()
 	s := planStep(&f.all[1])

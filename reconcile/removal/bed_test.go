@@ -30,7 +30,7 @@ var (
 	now     = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 )
 
-// bed is a cluster with a pool of NodeSync prod, and what the passes over it remember.
+// bed is a cluster with a pool of NodeSync prod, and what its reconciles remember.
 type bed struct {
 	t      *testing.T
 	client client.Client

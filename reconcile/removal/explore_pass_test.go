@@ -21,7 +21,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// pass runs one pass over a world, by the product's own plan, apply, removal and teardown.
+// pass runs one reconcile over a world, by the product's own plan, apply, removal and teardown.
 // meanwhile happens within it; nil if nothing does.
 func (s *shelf) pass(ctx context.Context, before world, meanwhile func(*world)) *explored {
 	x := &explored{shelf: s, before: before, world: before, meanwhile: meanwhile, acts: -1, holds: map[types.UID]bool{}}

@@ -18,7 +18,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// explored is one pass over a world: it changes world, and before is what it was.
+// explored is one reconcile over a world: it changes world, and before is what it was.
 type explored struct {
 	mu     sync.Mutex
 	shelf  *shelf

@@ -18,7 +18,7 @@ import (
 
 const modelStall = 10 * time.Minute
 
-// pass is one pass over the model: questions answered, then each action done,
+// pass is one reconcile over the model: questions answered, then each action done,
 // with the world going on between them, and a crash before the action of the
 // given number. What it writes down, it writes at its end.
 func (m *model) pass(t *rapid.T, crashBefore int, between func()) {

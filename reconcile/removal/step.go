@@ -65,7 +65,7 @@ type Tools struct {
 	Reached func(kind, phase string)
 }
 
-// Step is the work on removals of one pass over one NodeSync.
+// Step is the work on removals of one reconcile of one NodeSync.
 type Step struct {
 	Tools
 	finding.Findings

@@ -20,7 +20,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// BrakeStep is the brake of one pass over one NodeSync.
+// BrakeStep is the brake of one reconcile of one NodeSync.
 type BrakeStep struct {
 	finding.Findings
 

@@ -43,7 +43,7 @@ type filesOnDisk interface {
 }
 
 // folder is a folder on disk whose content has the identities that a commit of it would
-// have: a plan of it, and a pass over that commit, have read the same. Git's own files, which
+// have: a plan of it, and a reconcile over that commit, have read the same. Git's own files, which
 // may have credentials in them, are not there, whichever symlink leads to them.
 type folder struct{ filesOnDisk }
 

@@ -291,7 +291,7 @@ const (
 	requeueBurst = 20
 )
 
-// requeueLimiter bounds how often passes over one NodeSync follow each other at once. The zero
+// requeueLimiter bounds how often reconciles of one NodeSync follow each other at once. The zero
 // value has let none through yet.
 type requeueLimiter struct{ limit *rate.Limiter }
 

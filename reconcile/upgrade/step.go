@@ -76,7 +76,7 @@ type Wanted struct {
 	Older bool
 }
 
-// Step is the work on the charts of one pass over one NodeSync.
+// Step is the work on the charts of one reconcile of one NodeSync.
 type Step struct {
 	Tools
 	Wanted

@@ -12,7 +12,7 @@ import (
 // that waits longest is woken as soon as there is one.
 const Crowded = 10 * time.Second
 
-// Lanes bound how many passes over NodeSyncs of one repository run at a time, and how many
+// Lanes bound how many reconciles of NodeSyncs of one repository run at a time, and how many
 // of all heavy repositories together. A reconcile may wait for a child process while another one
 // has the place: heavy commits must not hold every worker. The zero value bounds nothing.
 type Lanes struct {

@@ -84,7 +84,7 @@ func requestAll(ctx context.Context, syncs []v1alpha1.NodeSync, standby client.W
 	return nil
 }
 
-// Request asks for a pass over a NodeSync in the cluster, by Flux's annotation,
+// Request asks for a reconcile of a NodeSync in the cluster, by Flux's annotation,
 // and returns its value: status.lastHandledReconcileAt is equal when it was
 // handled. The error is the API server's.
 func Request(ctx context.Context, to client.Writer, name types.NamespacedName, at time.Time) (requested string, err error) {

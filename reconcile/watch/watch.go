@@ -80,7 +80,7 @@ type watched struct {
 const Filling = 20 * time.Millisecond
 
 // Listen begins the watches that can begin, and reports whether what has begun has
-// filled its cache: to a pass over an empty one everything is gone. A watch that
+// filled its cache: to a reconcile over an empty one everything is gone. A watch that
 // is refused never fills it, and is an error, but for that of Approvals.
 func (w *Watches) Listen(ctx context.Context) (filled bool, err error) {
 	if w == nil {
@@ -184,7 +184,7 @@ func (w *Watches) labelledObjects() []watched {
 	}
 }
 
-// WantLabelled has what holds values watched from the next pass on.
+// WantLabelled has what holds values watched from the next reconcile on.
 func (w *Watches) WantLabelled() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -39,7 +39,7 @@ type Tools struct {
 	StillLeader func(context.Context) error
 }
 
-// Step is the work on the definitions of one pass over one NodeSync.
+// Step is the work on the definitions of one reconcile of one NodeSync.
 type Step struct {
 	Tools
 	finding.Findings

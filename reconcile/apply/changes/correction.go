@@ -181,7 +181,7 @@ func (s *Step) noteForms() {
 	s.Memory.forms = s.Memory.forms.next(s.Set, behind)
 }
 
-// next are the forms after a pass over a Set, of which some are behind.
+// next are the forms after a reconcile over a Set, of which some are behind.
 func (f forms) next(set *render.Set, behind map[render.Ref]bool) forms {
 	if len(set.Objects) == 0 || len(f.objects) != len(set.Objects) || &f.objects[0] != &set.Objects[0] {
 		return f.over(set, behind)

@@ -1,6 +1,6 @@
 // Package queue keeps commit statuses until their Git hosts have them.
 //
-// In goes an Update, the verdict of a pass on a commit; out go Posts on the
+// In goes an Update, the verdict of a reconcile on a commit; out go Posts on the
 // hosts, at some later time. In between it stands in a Ledger, one for each
 // NodeSync, in a ConfigMap that the NodeSync owns: a daemon that dies loses
 // nothing of it and repeats nothing.
