@@ -31,7 +31,7 @@ const (
 // has changed or an event says so. The nodes may be in a cluster of their own. The watches of Watches begin with the first reconcile, so that
 // a NodeSync can tell where one of them is refused.
 func (w *Watches) Control(mgr ctrl.Manager, nodes cluster.Cluster, passes reconcile.Reconciler, events chan event.GenericEvent, concurrent int) error {
-	built, err := ctrl.NewControllerManagedBy(promptly{mgr}).
+	built, err := ctrl.NewControllerManagedBy(mgr).
 		Named("nodesync").
 		For(&v1alpha1.NodeSync{}, builder.WithPredicates(predicate.Or(
 			predicate.GenerationChangedPredicate{},
