@@ -61,7 +61,7 @@ func (r *reconciliation) wanted(rev revision) evaluate.DesiredStep {
 	return evaluate.DesiredStep{
 		DesiredTools: evaluate.DesiredTools{
 			Cached: r.Client, Uncached: r.Uncached, Store: r.Charts, Releases: r.Cluster.Helm, Schemas: &r.schemas,
-			Confine: r.Confine, Shared: r.Values, Grants: r.Settings.Grants, CABundle: r.Cluster.CABundle(),
+			Confine: r.Confine, Grants: r.Settings.Grants, CABundle: r.Cluster.CABundle(),
 			KarpenterNamespaces: r.Cluster.KarpenterNamespaces,
 		},
 		Snapshot: rev.Snapshot, Sync: r.sync, Observed: r.before.Status.ObservedGeneration, View: r.view, Memory: &r.memory.desired,

@@ -29,7 +29,6 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/status"
 	"github.com/plumbline-dev/plumbline/reconcile/watch"
-	"github.com/plumbline-dev/plumbline/render"
 	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
@@ -46,8 +45,6 @@ type Reconciler struct {
 	// Labelled reads, out of their watch cache, what is labelled for values of the chart.
 	Labelled client.Reader
 	Events   record.EventRecorder
-	// Values are what definitions in Git share with those in the cache; nil shares nothing.
-	Values *render.Values
 
 	// Cluster is the cluster whose nodes are managed.
 	Cluster Cluster

@@ -385,7 +385,6 @@ type Validator interface {
 type maker struct {
 	variables map[string]string
 	validator Validator
-	values    *Values
 	left      *allowance
 }
 
@@ -434,8 +433,6 @@ func (m *maker) build(ctx context.Context, d draft) (Object, []problem) {
 		return Object{}, append(unknown, besides(problems, unknown)...)
 	}
 	desired := &unstructured.Unstructured{Object: content}
-	last := m.values.last(desired)
-	desired.Object = m.values.like(content, last, nil)
 	made := Object{
 		Ref:       Ref{Kind: kind.GVK.Kind, Name: desired.GetName()},
 		Origin:    d.origin,
@@ -458,8 +455,6 @@ func (m *maker) build(ctx context.Context, d draft) (Object, []problem) {
 	var unignored []problem
 	made.Ignored, unignored = m.ignored(ctx, made)
 	problems = append(problems, unignored...)
-	made.Defaulted.Object = m.values.like(made.Defaulted.Object, desired.Object, last)
-	m.values.see(made.Defaulted)
 	if len(problems) == 0 {
 		problems = checkReadable(made)
 	}

@@ -69,7 +69,7 @@ func (s settings) run(snap Snapshot, of wanted, k *Karpenter, v Validator, befor
 		snap:      snap,
 		tree:      newTree(snap.FS, left),
 		karpenter: k,
-		maker:     &maker{variables: k.variables(), validator: v, values: s.values, left: left},
+		maker:     &maker{variables: k.variables(), validator: v, left: left},
 		before:    before,
 		failed:    s.cache.failures(),
 		runner:    s.confined(),
@@ -297,7 +297,6 @@ type Option func(*settings)
 type settings struct {
 	limits Limits
 	cache  *Cache
-	values *Values
 	inputs Inputs
 	runner *confine.Runner
 }
@@ -328,12 +327,6 @@ func WithLimits(limits Limits) Option {
 // leaves in it what the next one may need.
 func WithCache(cache *Cache) Option {
 	return func(s *settings) { s.cache = cache }
-}
-
-// WithValues has the objects share what they have in common, among each other and
-// with whatever else is held there.
-func WithValues(values *Values) Option {
-	return func(s *settings) { s.values = values }
 }
 
 // WithInputs adds what was read, beside the render, to make what it renders with:

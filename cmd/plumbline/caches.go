@@ -12,16 +12,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
-	"github.com/plumbline-dev/plumbline/render"
 )
 
 // cacheOptions say what the daemon watches, and how what is sent of it is read.
-func cacheOptions(config *rest.Config, refusals *cluster.Refusals, values *render.Values, o *runOptions) (cache.Options, error) {
+func cacheOptions(config *rest.Config, refusals *cluster.Refusals, o *runOptions) (cache.Options, error) {
 	informers, err := cluster.NewInformers(config)
 	if err != nil {
 		return cache.Options{}, err
 	}
-	options := cluster.CacheOptions(refusals, values)
+	options := cluster.CacheOptions(refusals)
 	options.NewInformer = informers.New
 	maps.Copy(options.ByObject, cluster.Labelled(o.namespace))
 	cluster.Narrow(options.ByObject, o.karpenterNamespaces)

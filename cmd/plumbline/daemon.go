@@ -54,7 +54,6 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/status"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 	"github.com/plumbline-dev/plumbline/reconcile/webhook"
-	"github.com/plumbline-dev/plumbline/render"
 )
 
 // controllerName is the daemon's in events, metrics and requests.
@@ -117,8 +116,8 @@ func newDaemon(ctx context.Context, config *rest.Config, o *runOptions) (*daemon
 	if o.leaderElect {
 		config = fenced(config, leading)
 	}
-	refusals, values := &cluster.Refusals{}, &render.Values{}
-	objects, err := cacheOptions(config, refusals, values, o)
+	refusals := &cluster.Refusals{}
+	objects, err := cacheOptions(config, refusals, o)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +136,7 @@ func newDaemon(ctx context.Context, config *rest.Config, o *runOptions) (*daemon
 	if d.reconciler, err = newReconciler(d.mgr, managed, leading, d.reports, runner, o); err != nil {
 		return nil, err
 	}
-	d.reconciler.Values, d.reconciler.Points = values, points
+	d.reconciler.Points = points
 	d.space = &source.Space{Limit: o.storeLimit}
 	d.git = source.NewGit(source.Options{
 		Dir: filepath.Join(o.cacheDir, "git"), MaxBytes: o.storeLimit, Space: d.space,

@@ -120,7 +120,7 @@ func TestRewritten(t *testing.T) {
 // TestTrimCharted: of what a chart made the cache keeps a few hundred bytes each,
 // of Karpenter's alone.
 func TestTrimCharted(t *testing.T) {
-	options := cluster.CacheOptions(&cluster.Refusals{}, &render.Values{})
+	options := cluster.CacheOptions(&cluster.Refusals{})
 	seen := 0
 	for of, rule := range options.ByObject {
 		full, ok := of.(*metav1.PartialObjectMetadata)

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
-	"github.com/plumbline-dev/plumbline/render"
 )
 
 // reflector is one that a test moves.
@@ -90,7 +89,7 @@ func TestNarrow(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			objects := cluster.CacheOptions(&cluster.Refusals{}, &render.Values{}).ByObject
+			objects := cluster.CacheOptions(&cluster.Refusals{}).ByObject
 			cluster.Narrow(objects, c.namespaces)
 			got := map[string][]string{}
 			for object, rule := range objects {

@@ -232,7 +232,7 @@ func TestPoolsWithoutAnInstanceType(t *testing.T) {
 
 // TestPoolEventsOnly: of the events of a cluster the cache holds those that SeeEvent reads.
 func TestPoolEventsOnly(t *testing.T) {
-	for of, rule := range cluster.CacheOptions(&cluster.Refusals{}, nil).ByObject {
+	for of, rule := range cluster.CacheOptions(&cluster.Refusals{}).ByObject {
 		if _, is := of.(*corev1.Event); !is {
 			continue
 		}

@@ -58,7 +58,7 @@ spec:
 // TestWhatAnObjectInGitTakes holds the memory of a definition that is in Git and, as Git
 // says, in the cluster, after a first Plan: most of it is held once.
 func TestWhatAnObjectInGitTakes(t *testing.T) {
-	const pairs, most = 500, 6000
+	const pairs, most = 500, 25_000
 	files := fstest.MapFS{"nodes/plumbline.yaml": {Data: []byte("apiVersion: config.plumbline.dev/v1alpha1\nkind: Karpenter\ncluster: {name: test, region: eu-west-1}\nmanagement: External\n")}}
 	for i := range pairs {
 		name := fmt.Sprintf("pair-%04d", i)
@@ -73,12 +73,12 @@ func TestWhatAnObjectInGitTakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := &world{validator: validator, files: files}
-	w.render(t, &render.Values{}) // rules are compiled
+	w.render(t) // rules are compiled
 	live := w.server(t)
 	w.set, w.cache = nil, render.Cache{}
 
-	values, before := &render.Values{}, heap()
-	transform := cluster.CacheOptions(&cluster.Refusals{}, values).DefaultTransform
+	before := heap()
+	transform := cluster.CacheOptions(&cluster.Refusals{}).DefaultTransform
 	stores := map[string]toolscache.Indexer{}
 	for _, kind := range render.Kinds() {
 		stores[kind.GVK.Kind] = toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
@@ -97,12 +97,11 @@ func TestWhatAnObjectInGitTakes(t *testing.T) {
 		}
 	}
 	inCluster := heap()
-	w.render(t, values)
+	w.render(t)
 	inGit := heap()
 	memo := w.plan(t, stores)
 	planned := heap()
 	runtime.KeepAlive(stores)
-	runtime.KeepAlive(values)
 	runtime.KeepAlive(memo)
 	runtime.KeepAlive(w)
 	each := func(from, to uint64) int64 { return (int64(to) - int64(from)) / int64(len(live)) }
@@ -120,11 +119,11 @@ type world struct {
 	set       *render.Set
 }
 
-func (w *world) render(t *testing.T, values *render.Values) {
+func (w *world) render(t *testing.T) {
 	t.Helper()
 	snapshot := render.Snapshot{Revision: "main@sha1:1", Commit: "1", FS: w.files}
 	karpenter := &render.Karpenter{Nodes: []string{"."}}
-	set, err := render.Render(t.Context(), snapshot, "./nodes", karpenter, w.validator, render.WithCache(&w.cache), render.WithValues(values))
+	set, err := render.Render(t.Context(), snapshot, "./nodes", karpenter, w.validator, render.WithCache(&w.cache))
 	if err != nil {
 		t.Fatal(err)
 	}

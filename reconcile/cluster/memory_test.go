@@ -12,12 +12,10 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
-	"github.com/plumbline-dev/plumbline/render"
 )
 
 // TestWhatTheCacheTakes holds the memory of each object that is watched: the
-// daemon's grows with NodeClaims and with what Git has, and with nothing else. Of
-// definitions that differ by their names alone, all but these is held once.
+// daemon's grows with NodeClaims and with what Git has, and with nothing else.
 func TestWhatTheCacheTakes(t *testing.T) {
 	node := claim()
 	definition, err := json.Marshal(full())
@@ -42,11 +40,11 @@ func TestWhatTheCacheTakes(t *testing.T) {
 			}
 			u.SetName(fmt.Sprintf("general-%05d", i))
 			return u
-		}, 1200},
+		}, 5000},
 	} {
 		t.Run(name, func(t *testing.T) {
 			const objects = 2000
-			transform := cluster.CacheOptions(&cluster.Refusals{}, &render.Values{}).DefaultTransform
+			transform := cluster.CacheOptions(&cluster.Refusals{}).DefaultTransform
 			cached := make([]any, objects)
 			before := heap()
 			for i := range cached {

@@ -24,13 +24,12 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
-	"github.com/plumbline-dev/plumbline/render"
 )
 
 // CacheOptions say what the watch cache holds, and cut each object down to what
 // plumbline asks about: memory grows with NodeClaims, so that each counts.
-// refusals hear of watches that fail; values hold what definitions have in common.
-func CacheOptions(refusals *Refusals, values *render.Values) cache.Options {
+// refusals hear of watches that fail.
+func CacheOptions(refusals *Refusals) cache.Options {
 	karpenters := labels.SelectorFromSet(ControllerLabels())
 	objects := map[client.Object]cache.ByObject{
 		&apiextensionsv1.CustomResourceDefinition{}: {Transform: trimCRD},
@@ -50,7 +49,7 @@ func CacheOptions(refusals *Refusals, values *render.Values) cache.Options {
 			case *karpv1.NodeClaim:
 				return trimNodeClaim(o), nil
 			case *unstructured.Unstructured:
-				return trimDefinition(o, values)
+				return trimDefinition(o)
 			}
 			return obj, nil
 		},
@@ -104,10 +103,9 @@ func trimMetadata(object client.Object) {
 }
 
 // trimDefinition keeps of a NodePool or EC2NodeClass what is compared with Git,
-// who owns its fields, and whether it is Ready. What many have in common is held
-// once. What it is given stays as it is: it is trimmed once more where a watch is opened again, and
+// who owns its fields, and whether it is Ready. It does not change its argument: that is trimmed again when a watch is opened again, and
 // others read it by then.
-func trimDefinition(full *unstructured.Unstructured, values *render.Values) (any, error) {
+func trimDefinition(full *unstructured.Unstructured) (any, error) {
 	obj := &unstructured.Unstructured{Object: maps.Clone(full.Object)}
 	if metadata, ok := obj.Object["metadata"].(map[string]any); ok {
 		metadata = maps.Clone(metadata)
@@ -123,7 +121,6 @@ func trimDefinition(full *unstructured.Unstructured, values *render.Values) (any
 		return nil, fmt.Errorf("trim %s/%s: %w", obj.GetKind(), obj.GetName(), err)
 	}
 	trimStatus(obj)
-	values.Share(obj)
 	return obj, nil
 }
 

@@ -33,7 +33,7 @@ import (
 // kept is what the watch cache keeps of an object, by the rules for its type.
 func kept[T client.Object](t *testing.T, obj T) T {
 	t.Helper()
-	options := cluster.CacheOptions(&cluster.Refusals{}, &render.Values{})
+	options := cluster.CacheOptions(&cluster.Refusals{})
 	transform := options.DefaultTransform
 	for of, rule := range options.ByObject {
 		if _, ok := of.(T); ok {
@@ -164,7 +164,7 @@ func TestTrimDeployment(t *testing.T) {
 
 // TestCacheSeesKarpenterAlone: other Deployments cost no memory.
 func TestCacheSeesKarpenterAlone(t *testing.T) {
-	for of, rule := range cluster.CacheOptions(&cluster.Refusals{}, &render.Values{}).ByObject {
+	for of, rule := range cluster.CacheOptions(&cluster.Refusals{}).ByObject {
 		if _, ok := of.(*appsv1.Deployment); !ok {
 			continue
 		}
@@ -204,7 +204,7 @@ func full() *unstructured.Unstructured {
 
 // TestTrimmingLeavesTheObjectAlone: what is trimmed again is shared, and read, by then.
 func TestTrimmingLeavesTheObjectAlone(t *testing.T) {
-	transform := cluster.CacheOptions(&cluster.Refusals{}, &render.Values{}).DefaultTransform
+	transform := cluster.CacheOptions(&cluster.Refusals{}).DefaultTransform
 	for _, name := range []string{"as it came", "trimmed"} {
 		object := full()
 		if name == "trimmed" {
@@ -313,7 +313,7 @@ func thin(t *rapid.T, fields map[string]any) {
 }
 
 func trimmed(t *rapid.T, object runtime.Object) any {
-	kept, err := cluster.CacheOptions(&cluster.Refusals{}, nil).DefaultTransform(object)
+	kept, err := cluster.CacheOptions(&cluster.Refusals{}).DefaultTransform(object)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -64,7 +64,7 @@ func watchPools(t *testing.T) *watched {
 		kinds.Add(gvk, meta.RESTScopeRoot)
 	}
 	w := &watched{t: t, server: s, refusals: &cluster.Refusals{}, weights: map[string]int64{}}
-	options := cluster.CacheOptions(w.refusals, nil)
+	options := cluster.CacheOptions(w.refusals)
 	config := &rest.Config{Host: server.URL}
 	informers, err := cluster.NewInformers(config)
 	if err != nil {

@@ -101,8 +101,6 @@ type DesiredTools struct {
 	Schemas *schema.Cache
 	// Confine builds kustomizations in child processes; nil builds them in this one.
 	Confine *confine.Runner
-	// Shared are the values that definitions in Git share with those in the cache.
-	Shared *render.Values
 	// Grants report whether a Secret has to name the hosts that it is for.
 	Grants grant.Policy
 	// KarpenterNamespaces are those in which Karpenter's objects can be read; none: all.

@@ -53,7 +53,7 @@ func newFleet(t testing.TB, pools, claims int) *fleet {
 		t.Fatal(err)
 	}
 	f := &fleet{pools: pools, claims: claims, cached: map[string][]runtime.Object{}}
-	f.trim = cluster.CacheOptions(&cluster.Refusals{}, &render.Values{}).DefaultTransform
+	f.trim = cluster.CacheOptions(&cluster.Refusals{}).DefaultTransform
 	if f.schema, err = schema.New(crds); err != nil {
 		t.Fatal(err)
 	}
