@@ -208,12 +208,31 @@ func (c *check) variables(all []corev1.EnvVar) {
 		if why := c.unlike(variable); why != "" {
 			c.unless(at, "has the variable "+variable.Name+", which "+why)
 		}
-		if variable.Name == featureGates && c.rendered.InGit && !c.allowance.allows(at) {
-			for _, path := range c.allowance.closedGates(variable.Value) {
-				c.unless(path, "turns on "+path+", which "+closed[path].why)
-			}
+		if c.rendered.InGit && !c.allowance.allows(at) {
+			c.terminates(variable, at)
 		}
 	}
+}
+
+// terminates refuses what makes Karpenter terminate nodes that it keeps without it, if a chart in Git has it by default or in a template.
+func (c *check) terminates(variable corev1.EnvVar, at string) {
+	if variable.Name == featureGates {
+		for _, path := range c.allowance.closedGates(variable.Value) {
+			c.unless(path, "turns on "+path+", which "+closed[path].why)
+		}
+	}
+	if word := loosens[at]; word != "" && variable.Value == word {
+		c.unless(settingOf(variable.Name), "has "+variable.Name+" "+word+", which "+whyTerminates)
+	}
+}
+
+// settingOf is the value of the chart that sets a variable: settings.preferencePolicy sets PREFERENCE_POLICY.
+func settingOf(variable string) string {
+	words := strings.Split(strings.ToLower(variable), "_")
+	for i := 1; i < len(words); i++ {
+		words[i] = strings.ToUpper(words[i][:1]) + words[i][1:]
+	}
+	return "settings." + strings.Join(words, "")
 }
 
 // ownNamespace is the one field of the pod that a variable of the charts takes.

@@ -183,6 +183,40 @@ func TestGatesThatTerminateNodes(t *testing.T) {
 	}
 }
 
+// TestSettingsThatTerminateNodes: a setting with which Karpenter consolidates nodes that it keeps by default needs the NodeSync,
+// by a value, by a variable, and in a chart in Git; its default, and taking it back, need nothing.
+func TestSettingsThatTerminateNodes(t *testing.T) {
+	for setting, c := range map[string]struct{ variable, loose, strict string }{
+		"preferencePolicy": {"PREFERENCE_POLICY", "Ignore", "Respect"},
+		"minValuesPolicy":  {"MIN_VALUES_POLICY", "BestEffort", "Strict"},
+	} {
+		path, at := "settings."+setting, "controller.env["+c.variable+"]"
+		for text, entry := range map[string]string{
+			fmt.Sprintf("settings: {%s: %s}", setting, c.loose):                             path,
+			fmt.Sprintf("settings: {%s: %s}", setting, c.strict):                            "",
+			fmt.Sprintf("settings: {%s: null}", setting):                                    "",
+			fmt.Sprintf("controller: {env: [{name: %s, value: %s}]}", c.variable, c.loose):  at,
+			fmt.Sprintf("controller: {env: [{name: %s, value: %s}]}", c.variable, c.strict): "",
+		} {
+			found := (Allowance{}).CheckValues(read(t, text))
+			if entry == "" && len(found) > 0 || entry != "" && (len(found) != 1 || found[0].Entry != entry || found[0].Why != whyTerminates) {
+				t.Errorf("%s: %v, want %q", text, found, entry)
+			}
+			if found := (Allowance{Values: []string{path, at}}).CheckValues(read(t, text)); len(found) > 0 {
+				t.Errorf("%s, which the NodeSync allows: %v", text, found)
+			}
+		}
+		objects := realChart(t, map[string]any{"settings": map[string]any{setting: c.loose}})
+		rendered := Rendered{Namespace: "kube-system", Version: "1.14.1", InGit: true, Objects: objects}
+		if found := (Allowance{}).CheckObjects(rendered); len(found) != 1 || found[0].Entry != path {
+			t.Errorf("%s in a chart in Git: %v", setting, found)
+		}
+		if found := (Allowance{Values: []string{path}}).CheckObjects(rendered); len(found) > 0 {
+			t.Errorf("%s in a chart in Git, which the NodeSync allows: %v", setting, found)
+		}
+	}
+}
+
 // TestGatesThatAChartInGitTurnsOn: its own values and templates need the same as values of a commit.
 func TestGatesThatAChartInGitTurnsOn(t *testing.T) {
 	const path = "settings.featureGates.spotToSpotConsolidation"

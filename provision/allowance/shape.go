@@ -331,11 +331,14 @@ func (w *walk) look(at string, value any) {
 	}
 }
 
-// shaped judges an open value by its shape, and the feature gates that it turns on.
+// shaped judges an open value by its shape, the word that it has, and the feature gates that it turns on.
 func (w *walk) shaped(at string, value any, wants shape) {
 	if value != nil && !wants.fits(value) {
 		w.refuse(at, Refusal{Why: "is not " + wants.is})
 		return
+	}
+	if word := loosens[at]; word != "" && value == word {
+		w.refuse(at, Refusal{Why: whyTerminates})
 	}
 	if list, isText := value.(string); isText && at == variableAt(featureGates) {
 		for _, path := range w.allowance.closedGates(list) {

@@ -203,5 +203,13 @@ var closed = map[string]limit{
 	"settings.featureGates.terminateFirstRepair":    {why: whyTerminates, harmless: off},
 }
 
+// loosens are the words of open settings with which Karpenter consolidates nodes that it keeps without them.
+var loosens = map[string]string{
+	"settings.preferencePolicy":         "Ignore",
+	"controller.env[PREFERENCE_POLICY]": "Ignore",
+	"settings.minValuesPolicy":          "BestEffort",
+	"controller.env[MIN_VALUES_POLICY]": "BestEffort",
+}
+
 // publicImage is the repository of Karpenter's image.
 const publicImage = "public.ecr.aws/karpenter/controller"

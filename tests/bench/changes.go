@@ -214,7 +214,7 @@ func (b *bench) restarted(how string, limit time.Duration, away func() error) fu
 	}
 }
 
-// resting is how long the daemon is left alone before its memory is read: it looks every 10 s whether it rests.
+// resting is how long the daemon has nothing to do before its memory is read: it looks every 10 s whether it rests.
 const resting = 30 * time.Second
 
 // memory reads what the daemon holds after that, at rest.
