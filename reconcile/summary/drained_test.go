@@ -80,6 +80,13 @@ func TestATerminationThatIsStalled(t *testing.T) {
 	if status := summary.Of(sync); status.Stuck != "1 node is terminating" || len(status.Terminations) != 1 {
 		t.Errorf("%+v", status)
 	}
+	if message := summary.Message(sync); message != "termination stalled: 1 node is terminating" {
+		t.Errorf("message %q", message)
+	}
+	conditions.MarkFalse(sync, v1alpha1.RolledOutCondition, v1alpha1.ReasonRollingOut, "0 of 1 nodes replaced")
+	if message := summary.Message(sync); message != "termination stalled: 1 node is terminating; rolling out: 0 of 1 nodes replaced" {
+		t.Errorf("message of a rollout that waits for it: %q", message)
+	}
 	conditions.MarkFalse(sync, meta.ReadyCondition, v1alpha1.ReasonHeld, "held")
 	conditions.MarkStalled(sync, v1alpha1.ReasonHeld, "held")
 	if state := summary.StateOf(sync); state != summary.Held {

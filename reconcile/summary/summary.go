@@ -223,11 +223,17 @@ func ReadyWord(sync *v1alpha1.NodeSync) string {
 }
 
 // Message is the state of a NodeSync in one line, with what it waits for: that of Ready or, once the definitions are
-// applied, that of the nodes.
+// applied, that of the nodes; of a termination that has stalled its cause, and of the rollout that waits for it.
 func Message(sync *v1alpha1.NodeSync) string {
 	switch state := StateOf(sync); {
 	case state == Unknown:
 		return "unknown: " + WhyUnknown(sync)
+	case state == Stuck:
+		words := string(Stuck) + ": " + OneLine(conditions.GetMessage(sync, v1alpha1.TerminationStalledCondition))
+		if conditions.IsFalse(sync, v1alpha1.RolledOutCondition) {
+			words += "; " + string(stateOfNodes(sync)) + ": " + OneLine(conditions.GetMessage(sync, v1alpha1.RolledOutCondition))
+		}
+		return words
 	case state.OfNodes() && !conditions.IsFalse(sync, v1alpha1.RolledOutCondition):
 		return OneLine(string(state) + ": " + conditions.GetMessage(sync, v1alpha1.LaunchFailingCondition))
 	case state == RollingOut:
