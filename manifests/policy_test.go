@@ -239,15 +239,40 @@ func TestThePoliciesOnNodeClaims(t *testing.T) {
 	}
 }
 
+// TestThePoliciesOnCRDs: with another schema the API server hides fields from Karpenter, which then loses nodes.
+func TestThePoliciesOnCRDs(t *testing.T) {
+	p := compile(t)
+	const schema = "{openAPIV3Schema: {type: object, properties: {status: {type: object, properties: {conditions: {type: array}, nodeName: {type: string}, providerID: {type: string}, imageID: {type: string}}}}}}"
+	crd := parse(t, "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: nodeclaims.karpenter.sh}, spec: {conversion: {strategy: None}, "+
+		"versions: [{name: v1, served: true, schema: "+schema+"}, {name: v1beta1, served: true}]}, status: {storedVersions: [v1]}}")
+	const fields = "/spec/versions/0/schema/openAPIV3Schema/properties/status/properties"
+	for patch, want := range map[string]string{
+		"[]": "",
+		"[{op: remove, path: " + fields + "/imageID}]":                                            "",
+		"[{op: replace, path: /spec/versions/1/served, value: false}]":                            "", // nothing is stored in it
+		"[{op: remove, path: " + fields + "/providerID}]":                                         "finds their instances",
+		"[{op: remove, path: " + fields + "/nodeName}]":                                           "finds their instances",
+		"[{op: add, path: " + fields + "/providerID/default, value: i-1}]":                        "finds their instances",
+		"[{op: replace, path: /spec/versions/0/served, value: false}]":                            "in which Karpenter's objects are stored",
+		"[{op: add, path: /metadata/annotations, value: {plumbline.dev/allow-deletion: 'true'}}]": "let people delete",
+	} {
+		messages := strings.Join(p.denied(write{operation: admission.Update, resource: "customresourcedefinitions", object: patched(t, crd, patch), old: crd}), "; ")
+		if (messages == "") != (want == "") || !strings.Contains(messages, want) {
+			t.Errorf("%s: denied %q, want %q", patch, messages, want)
+		}
+	}
+}
+
 // TestThePoliciesOnNodeSyncs: the daemon writes a finalizer, and no setting.
 func TestThePoliciesOnNodeSyncs(t *testing.T) {
 	p := compile(t)
 	sync := parse(t, "{apiVersion: plumbline.dev/v1alpha1, kind: NodeSync, metadata: {name: prod, namespace: plumbline-system}, spec: {path: ./a}}")
 	for patch, denied := range map[string]bool{
-		"[{op: add, path: /metadata/finalizers, value: [plumbline.dev/nodesync]}]":                   false,
-		"[{op: add, path: /metadata/annotations, value: {reconcile.fluxcd.io/requestedAt: now}}]":    false,
-		"[{op: add, path: /spec/charts, value: {allow: {values: ['*']}}}]":                           true,
-		"[{op: add, path: /spec/source, value: {git: {url: 'https://evil.example.com/fleet.git'}}}]": true,
+		"[{op: add, path: /metadata/finalizers, value: [plumbline.dev/nodesync]}]":                                     false,
+		"[{op: add, path: /metadata/annotations, value: {reconcile.fluxcd.io/requestedAt: now}}]":                      false,
+		"[{op: add, path: /metadata/ownerReferences, value: [{apiVersion: v1, kind: ConfigMap, name: none, uid: a}]}]": true,
+		"[{op: add, path: /spec/charts, value: {allow: {values: ['*']}}}]":                                             true,
+		"[{op: add, path: /spec/source, value: {git: {url: 'https://evil.example.com/fleet.git'}}}]":                   true,
 	} {
 		w := write{operation: admission.Update, resource: "nodesyncs", object: patched(t, sync, patch), old: sync}
 		if messages := p.denied(w); (len(messages) > 0) != denied {

@@ -161,6 +161,7 @@ func objectPolicy() policy {
 			{"plumbline makes no Service that is reached from outside of the cluster, or leads to other pods than Karpenter's", "request.kind.kind != 'Service' || " +
 				"(object.spec.type == 'ClusterIP' && !has(object.spec.externalIPs) && has(object.spec.selector) && " + fmt.Sprintf(selects, "object.spec.selector") + ")"},
 			{"plumbline gives no ServiceAccount Secrets", "request.kind.kind != 'ServiceAccount' || !has(object.secrets) || (request.operation == 'UPDATE' && has(oldObject.secrets) && object.secrets == oldObject.secrets)"},
+			{"plumbline gives no ServiceAccount credentials for images", "request.kind.kind != 'ServiceAccount' || !has(object.imagePullSecrets) || (request.operation == 'UPDATE' && has(oldObject.imagePullSecrets) && object.imagePullSecrets == oldObject.imagePullSecrets)"},
 			{"plumbline has Prometheus ask Karpenter for metrics, and hand nothing over", "request.kind.kind != 'ServiceMonitor' || (" +
 				"object.spec.endpoints.all(e, e.all(field, field in ['port', 'path', 'interval', 'metricRelabelings'])) && has(object.spec.namespaceSelector) && !has(object.spec.namespaceSelector.any) && " +
 				"has(object.spec.namespaceSelector.matchNames) && object.spec.namespaceSelector.matchNames.all(n, n == object.metadata.namespace))"},
@@ -204,6 +205,12 @@ func crdPolicy(charted allowance.Charted) policy {
 			{"plumbline writes no CRD but those of Karpenter", "object.metadata.name in variables.names"},
 			{"plumbline has no objects converted but by Karpenter", "!has(object.spec.conversion) || object.spec.conversion.strategy == 'None' || " +
 				"(has(object.spec.conversion.webhook.clientConfig.service) && object.spec.conversion.webhook.clientConfig.service.name == 'karpenter' && object.spec.conversion.webhook.clientConfig.service.namespace == variables.home)"},
+			{"plumbline keeps the versions served in which Karpenter's objects are stored", "request.operation != 'UPDATE' || !has(oldObject.status) || !has(oldObject.status.storedVersions) || " +
+				"oldObject.spec.versions.all(o, !o.served || !(o.name in oldObject.status.storedVersions) || object.spec.versions.exists(v, v.name == o.name && v.served))"},
+			{"plumbline keeps the fields of NodeClaims by which Karpenter finds their instances and nodes", "object.metadata.name != 'nodeclaims.karpenter.sh' || object.spec.versions.all(v, v.name != 'v1' || " +
+				"['conditions', 'nodeName', 'providerID'].all(f, f in v.schema.openAPIV3Schema.properties.status.properties && !has(v.schema.openAPIV3Schema.properties.status.properties[f].default)))"},
+			{"plumbline does not let people delete Karpenter's CRDs", "!('plumbline.dev/allow-deletion' in object.metadata.?annotations.orValue({})) || " +
+				"(request.operation == 'UPDATE' && 'plumbline.dev/allow-deletion' in oldObject.metadata.?annotations.orValue({}))"},
 		},
 	}
 }
@@ -259,6 +266,7 @@ func nodeSyncPolicy() policy {
 		Resources: []matched{{"plumbline.dev", writes, "nodesyncs"}},
 		Validations: []validation{
 			{"plumbline changes no NodeSync's spec", "request.operation == 'UPDATE' && object.spec == oldObject.spec"},
+			{"plumbline changes no NodeSync's owners: with one that does not exist the NodeSync would be deleted", "request.operation == 'UPDATE' && object.metadata.?ownerReferences.orValue([]) == oldObject.metadata.?ownerReferences.orValue([])"},
 		},
 	}
 }
