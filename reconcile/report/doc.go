@@ -3,7 +3,7 @@
 //
 // In go a Report of a NodeSync, the URL of the repository and the Secret with a
 // token; out comes a Poster for that host. Each kind of host is one adapter, in a
-// file of its own, and the table of them is in hosts.go. Each Post is one request
+// file of its own, and the table of them is in host.go. Each Post is one request
 // (as a GitHub App two, where the token ends) and ends in nil or in one of this
 // package's errors, which tell a caller whether and when to try again.
 //
