@@ -214,6 +214,7 @@ func (s *PlanStep) planWith(ctx context.Context, all []v1alpha1.NodeSync, doubt 
 	}
 	live := s.Live
 	live.Memo, live.LeavingElsewhere = s.Memory.compared, plan.LeavingElsewhere(all, s.Sync)
+	live.RecentTerminations = plan.TerminationsOf(s.Set, live, all, s.Sync)
 	made, err := plan.MakeExact(ctx, s.Set, live, policy, s.Schema, s.Resolve, s.readLoads())
 	if err != nil {
 		return Planned{}, err

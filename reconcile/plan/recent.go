@@ -183,6 +183,32 @@ func RecordTerminations(recent []v1alpha1.RecentTermination, revision string, du
 	return recent
 }
 
+// TerminationsOf returns status.recentTerminations of a NodeSync, with those that other NodeSyncs have recorded of the NodePools
+// that it has in Git now: a NodePool that moves between NodeSyncs takes its count along.
+func TerminationsOf(set *render.Set, live Live, all []v1alpha1.NodeSync, of *v1alpha1.NodeSync) []v1alpha1.RecentTermination {
+	found := slices.Clone(live.RecentTerminations)
+	if set == nil {
+		return found
+	}
+	pools := map[types.UID]bool{}
+	for i := range set.Objects {
+		if object := live.Objects[set.Objects[i].Ref]; object != nil && set.Objects[i].Ref.Kind == render.NodePool {
+			pools[object.GetUID()] = true
+		}
+	}
+	for i := range all {
+		if all[i].UID == of.UID {
+			continue
+		}
+		for _, r := range all[i].Status.RecentTerminations {
+			if pools[r.UID] {
+				found = append(found, r)
+			}
+		}
+	}
+	return found
+}
+
 // recentTerminations is how many nodes Karpenter has terminated, or may still terminate, by changes that earlier commits have
 // made within a span, by the name of their NodePool. Those that are terminating now, and those that the removal of their NodePool
 // drains, count there.

@@ -7,12 +7,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // recently is a cluster with the pools a to d, all of which are ours, at a time.
@@ -449,5 +451,32 @@ func TestATerminationIsRecordedOnce(t *testing.T) {
 	held := c.plan(t, git...)
 	if got := plan.RecordTerminations(nil, held.Revision, held.Changes, metav1.NewTime(c.policy.Now)); len(got) > 0 {
 		t.Errorf("what is held is recorded: %v", got)
+	}
+}
+
+// TestAPoolThatMovesTakesItsCountAlong: what one NodeSync has had terminated of a NodePool counts for the NodeSync that has the pool in
+// Git now, and for no other pool.
+func TestAPoolThatMovesTakesItsCountAlong(t *testing.T) {
+	pool := func(name, uid string) *plan.Object {
+		u := &unstructured.Unstructured{}
+		u.SetKind(render.NodePool)
+		u.SetName(name)
+		u.SetUID(types.UID(uid))
+		return plan.NewObject(u)
+	}
+	ref := func(name string) render.Ref { return render.Ref{Kind: render.NodePool, Name: name} }
+	set := &render.Set{Objects: []render.Object{{Ref: ref("moved")}, {Ref: ref("new")}}}
+	live := plan.Live{
+		Objects:            map[render.Ref]*plan.Object{ref("moved"): pool("moved", "1"), ref("theirs"): pool("theirs", "2")},
+		RecentTerminations: []v1alpha1.RecentTermination{{Name: "own", UID: "3"}},
+	}
+	here, there := v1alpha1.NodeSync{}, v1alpha1.NodeSync{}
+	here.UID, there.UID = "here", "there"
+	here.Status.RecentTerminations = live.RecentTerminations
+	there.Status.RecentTerminations = []v1alpha1.RecentTermination{{Name: "moved", UID: "1", Nodes: 1}, {Name: "theirs", UID: "2", Nodes: 4}, {Name: "moved", UID: "0", Nodes: 9}}
+	got := plan.TerminationsOf(set, live, []v1alpha1.NodeSync{here, there}, &here)
+	want := []v1alpha1.RecentTermination{{Name: "own", UID: "3"}, {Name: "moved", UID: "1", Nodes: 1}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }
