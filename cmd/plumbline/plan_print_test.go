@@ -163,7 +163,7 @@ func TestAPlanSaysThatTheDaemonSimulates(t *testing.T) {
 			}
 			p.seePods(t.Context(), c, time.Now())
 			warning := review.NotSimulated(p.Plan, p.pods, v1alpha1.Guard{UnschedulablePods: test.guard}, test.simulates)
-			if says := strings.HasPrefix(warning, "where the pods of NodePool/batch go is simulated"); says != test.says || !says && warning != "" {
+			if says := strings.HasPrefix(warning, "the daemon simulates where the pods of NodePool/batch can be scheduled"); says != test.says || !says && warning != "" {
 				t.Errorf("%q", warning)
 			}
 		})

@@ -192,7 +192,7 @@ func NotSimulated(p *plan.Plan, pods []Pods, guard v1alpha1.Guard, simulates boo
 	if len(moved) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("where the pods of %s go is simulated before the removal begins or can be approved, and it is held where one finds no place: --what-if --aws simulates it now", finding.Some(moved))
+	return fmt.Sprintf("the daemon simulates where the pods of %s can be scheduled before it begins the removal or takes an approval, and holds it if a pod cannot be scheduled: to simulate it now, add --what-if --aws", finding.Some(moved))
 }
 
 // Counts are how many objects of a Plan are held, and how many are refused.

@@ -155,11 +155,20 @@ type LimitError struct {
 	// Limit in Unit; empty for bytes.
 	Limit int64
 	Unit  string
+	// Flag of the daemon sets the limit; empty if it is fixed.
+	Flag string
 }
+
+// StoreLimitFlag is the flag of the daemon that limits what its stores of fetched revisions take.
+const StoreLimitFlag = "--git-store-limit"
 
 // Error names what is too large and the limit.
 func (e *LimitError) Error() string {
-	return fmt.Sprintf("%s is larger than the limit of %d %s: take it out of the repository, or raise the limit", e.What, e.Limit, cmp.Or(e.Unit, "bytes"))
+	words := fmt.Sprintf("%s is larger than the limit of %d %s: make it smaller, or take it out of the repository", e.What, e.Limit, cmp.Or(e.Unit, "bytes"))
+	if e.Flag != "" {
+		words += ", or raise " + e.Flag
+	}
+	return words
 }
 
 // MissingError reports that the host has sent a revision without all of its

@@ -140,7 +140,7 @@ func (g *Git) fill(ctx context.Context, fresh *store, c *conversation, req Reque
 	fresh.shallow = res.Shallows
 	err = fresh.ingest(ctx, unpacked(r, res), g.limits())
 	if errors.Is(err, errTooMuch) {
-		return &LimitError{What: "the repository " + bare(req.URL), Limit: g.options.MaxBytes}
+		return &LimitError{What: "the repository " + bare(req.URL), Limit: g.options.MaxBytes, Flag: StoreLimitFlag}
 	}
 	if err != nil {
 		return err

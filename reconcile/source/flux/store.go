@@ -200,7 +200,7 @@ func (s *Store) weigh(a source.Artifact, name string) (bytes int64, err error) {
 		}
 		files++
 		if bytes += entry.Size; bytes > s.options.MaxBytes {
-			return 0, &source.LimitError{What: "the artifact of " + a.Of, Limit: s.options.MaxBytes}
+			return 0, &source.LimitError{What: "the artifact of " + a.Of, Limit: s.options.MaxBytes, Flag: source.StoreLimitFlag}
 		}
 		if files > s.options.MaxFiles {
 			return 0, &source.LimitError{What: "the artifact of " + a.Of, Limit: int64(s.options.MaxFiles), Unit: "files"}
