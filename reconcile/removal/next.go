@@ -14,7 +14,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// The reasons of a Removal that is in progress. A held one has the guard's.
+// A removal in progress has one of these reasons. A held removal has the guard's reason.
 const (
 	ReasonRecording          = "Recording"
 	ReasonGrace              = v1alpha1.ReasonGrace
@@ -42,11 +42,10 @@ const (
 	ReasonNodePoolHeld       = "NodePoolHeld"
 )
 
-// Next advances one removal as much as the observation allows. It returns the removal
-// as it is to be written and what is to be done, in this order. While a question
-// is among the actions (AskEC2, Reread), answer it and ask Next again from the
-// same removal: what else it returned still holds, but more may follow. now is
-// only compared, and written where something moved.
+// Next advances one removal as far as the observation allows. It returns the removal to write, and the actions to take in
+// this order. If the actions include a question (AskEC2, Reread), answer it and call Next again with the same removal: the
+// other actions remain valid, and more may follow. Next only compares now with other times, and writes it if something
+// changed.
 func Next(r v1alpha1.Removal, o Observation, now time.Time, stallAfter time.Duration) (v1alpha1.Removal, []Action) {
 	var s step
 	if r.Kind == render.EC2NodeClass {
@@ -57,12 +56,11 @@ func Next(r v1alpha1.Removal, o Observation, now time.Time, stallAfter time.Dura
 	return s.kept(r, now, stallAfter), s.actions
 }
 
-// check is one reason why a removal goes no further for now, and the step it is
-// at by that. Where it does not apply, it lets the removal pass.
+// check is one reason that stops a removal for now. It returns the step at which the removal stops, or pass if the reason
+// does not apply.
 type check func(r v1alpha1.Removal, o Observation, now time.Time) (s step, pass bool)
 
-// first returns the step of the first check that lets the removal not pass. The
-// last one never does.
+// first returns the step of the first check that stops the removal. The last check always stops it.
 func first(r v1alpha1.Removal, o Observation, now time.Time, checks ...check) step {
 	for _, look := range checks {
 		if s, pass := look(r, o, now); !pass {
@@ -72,23 +70,23 @@ func first(r v1alpha1.Removal, o Observation, now time.Time, checks ...check) st
 	return step{phase: r.Phase, reason: r.Reason, message: r.Message, remaining: unknown}
 }
 
-// step is where one look at a removal leads.
+// step is the result of one evaluation of a removal.
 type step struct {
 	phase           v1alpha1.RemovalPhase
 	reason, message string
-	// reasons are all reasons to hold it, if there is more than one.
+	// reasons are all reasons to hold the removal, if there is more than one.
 	reasons []string
-	// remaining is what is still there; unknown leaves it as it was.
+	// remaining is the number of objects that are left; unknown keeps the previous number.
 	remaining int
 	actions   []Action
-	// moves reports whether the actions end something.
+	// moves reports whether the actions terminate something.
 	moves bool
 }
 
 const unknown = -1
 
-// kept writes a step into the removal. What did not move is not touched, so
-// that an idle removal is never written.
+// kept writes a step into the removal. It does not touch fields that did not change, so that an idle removal is never
+// written.
 func (s step) kept(r v1alpha1.Removal, now time.Time, stallAfter time.Duration) v1alpha1.Removal {
 	at := metav1.NewTime(now).Rfc3339Copy()
 	progress := s.moves || rank(s.phase) > rank(r.Phase)
@@ -116,14 +114,14 @@ func (s step) kept(r v1alpha1.Removal, now time.Time, stallAfter time.Duration) 
 	return r
 }
 
-// inLine says of a reason that a removal waits for its time or its turn, or for a person who has the
-// pool grow again or releases it: that is no stall.
+// inLine reports whether a removal with this reason waits for its time or its turn, or for a person to release it or to let
+// the pool grow again. Such a wait is not a stall.
 func inLine(reason string) bool {
 	return slices.Contains([]string{ReasonGrace, ReasonQueued, ReasonTurnPending, ReasonRecordFull, ReasonFrozen, ReasonDrained, ReasonNodePoolHeld}, reason)
 }
 
-// rewound brings times that lie ahead, since the clock was put back, to now: until
-// then the removal would count as stalled never, and its grace would last.
+// rewound sets times in the future, which exist after the clock was set back, to now. Otherwise the removal would not count
+// as stalled until then, and its grace period would last that long.
 func rewound(r v1alpha1.Removal, now metav1.Time) v1alpha1.Removal {
 	if r.RecordedAt.After(now.Time) {
 		r.RecordedAt = now
@@ -134,7 +132,7 @@ func rewound(r v1alpha1.Removal, now metav1.Time) v1alpha1.Removal {
 	return r
 }
 
-// rank orders the phases. Only a step forward is progress.
+// rank returns the position of a phase in their order. Only a step forward is progress.
 func rank(phase v1alpha1.RemovalPhase) int {
 	switch phase {
 	case v1alpha1.RemovalPacing:
@@ -153,8 +151,8 @@ func rank(phase v1alpha1.RemovalPhase) int {
 	return 0
 }
 
-// upTo returns the phase as it is, but not before Pacing, since a removal that
-// is looked at is not held, and not past last.
+// upTo returns the phase, limited to the range from Pacing to last. Pacing is the minimum because a removal that gets this
+// far is not held.
 func upTo(phase, last v1alpha1.RemovalPhase) v1alpha1.RemovalPhase {
 	switch {
 	case rank(phase) < rank(v1alpha1.RemovalPacing):
@@ -165,16 +163,16 @@ func upTo(phase, last v1alpha1.RemovalPhase) v1alpha1.RemovalPhase {
 	return phase
 }
 
-// pastPacing reports whether the removal has ended NodeClaims, or may have, or is over.
+// pastPacing reports whether the removal has terminated NodeClaims, or may have, or is complete.
 func pastPacing(r v1alpha1.Removal) bool { return rank(r.Phase) > rank(v1alpha1.RemovalPacing) }
 
-// Deleted is a removal whose object was deleted just now.
+// Deleted returns the removal after its object was deleted just now.
 func Deleted(r v1alpha1.Removal, now time.Time, stallAfter time.Duration) v1alpha1.Removal {
 	return Observation{}.terminating().kept(r, now, stallAfter)
 }
 
-// decide asks Next about every removal, and again as long as it has questions
-// that can be answered. A question is answered once in a reconcile.
+// decide calls Next for every removal, and repeats this while Next has questions that can be answered. Each question is
+// answered once in a reconcile.
 func (d *drive) decide(ctx context.Context) (map[*item]v1alpha1.Removal, error) {
 	for {
 		next := d.consult()
@@ -202,9 +200,9 @@ func (d *drive) decide(ctx context.Context) (map[*item]v1alpha1.Removal, error) 
 	}
 }
 
-// stale are the removals that are to be read past the cache: those that want it and, where the
-// next NodeClaim of a pool is about to be ended, all pools, since what they end together is
-// bounded, and the cache may lack what an earlier reconcile has ended of another.
+// stale returns the removals to read past the cache: those that request it and, if the next NodeClaim of a pool is about to be
+// terminated, all pools. The limit on terminations applies to all pools together, and the cache may not show yet what an
+// earlier reconcile has terminated in another pool.
 func (d *drive) stale() []*item {
 	open := d.open()
 	ends := !d.Pace.All && slices.ContainsFunc(open, func(it *item) bool { return it.ending() > 0 })
@@ -213,8 +211,7 @@ func (d *drive) stale() []*item {
 	})
 }
 
-// consult asks Next about every removal. What the older ones end counts against
-// the turn of those after.
+// consult calls Next for every removal. What older removals terminate counts against the turn of those after them.
 func (d *drive) consult() map[*item]v1alpha1.Removal {
 	open := d.open()
 	shares := make([]share, len(open))
@@ -232,7 +229,7 @@ func (d *drive) consult() map[*item]v1alpha1.Removal {
 		shares[i].leaving += it.ending()
 		shares[i].waits = next[it].Reason == ReasonTurnPending
 		for _, a := range it.actions {
-			if r, is := a.(Replace); is { // until it is lowered both may hold
+			if r, is := a.(Replace); is { // until the budget is lowered, the old number may still apply
 				shares[i].granted = max(shares[i].granted, min(r.Nodes-it.seen.disrupting(), shares[i].left))
 			}
 		}
@@ -240,7 +237,7 @@ func (d *drive) consult() map[*item]v1alpha1.Removal {
 	return next
 }
 
-// answer answers what Next wants to know before NodeClaims are ended.
+// answer answers the questions that Next has before it terminates NodeClaims.
 func (d *drive) answer(ctx context.Context) (answered bool, err error) {
 	for _, it := range d.open() {
 		for _, a := range it.actions {
@@ -272,7 +269,7 @@ func asksFor[A Action](it *item) bool {
 	return false
 }
 
-// leads is what Leader answers, asked once in a reconcile.
+// leads returns the result of Leader, which is called once in a reconcile.
 func (d *drive) leads(ctx context.Context) *Gate {
 	if d.leader == nil {
 		leads := d.Leader(ctx)
@@ -281,23 +278,23 @@ func (d *drive) leads(ctx context.Context) *Gate {
 	return d.leader
 }
 
-// held keeps an object for which a person's word is wanted. Where the object is
-// gone and its NodeClaims end with it, there is nothing left to hold.
+// held stops the removal of an object that needs an approval. If the object is gone and its NodeClaims are being deleted,
+// there is nothing left to hold.
 func held(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	if o.Hold == nil || !o.Exists && len(o.undeleted()) == 0 {
 		return step{}, true
 	}
 	s := step{phase: v1alpha1.RemovalHeld, reason: o.Hold.Reason, reasons: o.Hold.Reasons, message: o.Hold.Message, remaining: len(o.NodeClaims)}
-	if o.withholds() || o.alive() && o.Scaled { // it was stopped before it was held
+	if o.withholds() || o.alive() && o.Scaled { // growth was stopped before the removal was held
 		s.actions = []Action{RestoreGrowth{Paced: o.drifting(r)}}
-		if !o.Recorded { // another client has deleted the record: it is written again first
+		if !o.Recorded { // another client has deleted the record: write it again first
 			s.actions = []Action{Note{}}
 		}
 	}
 	return s, false
 }
 
-// recording writes the removal down and does nothing else in this reconcile.
+// recording writes the record of the removal, and does nothing else in this reconcile.
 func recording(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	if o.Recorded {
 		return step{}, true
@@ -311,7 +308,7 @@ func recording(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	}, false
 }
 
-// ending watches the object vanish, once EC2 was asked and the object deleted.
+// ending waits until the object is gone, after EC2 was queried and the object deleted.
 func ending(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	switch {
 	case r.Phase != v1alpha1.RemovalFinalizing:
@@ -326,8 +323,7 @@ func ending(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	return step{}, true
 }
 
-// deleting deletes an object that owns nothing any more, as it stands past the
-// cache at this moment.
+// deleting deletes an object that owns nothing any more, in the version that was just read past the cache.
 func deleting(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	switch {
 	case !o.Exists:
@@ -349,7 +345,7 @@ func deleting(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 
 const ownsNothing = "nothing hangs on it any more"
 
-// gone ends a removal whose object is, past the cache, not there.
+// gone completes a removal whose object does not exist; it reads past the cache first.
 func gone(o Observation) step {
 	if !o.Fresh {
 		s := o.terminating()
@@ -359,7 +355,7 @@ func gone(o Observation) step {
 	return step{phase: v1alpha1.RemovalGone, actions: []Action{Forget{}}}
 }
 
-// terminating waits for the finalizers of an object that is deleted.
+// terminating returns the step that waits for the finalizers of a deleted object.
 func (o Observation) terminating() step {
 	s := step{phase: v1alpha1.RemovalFinalizing, reason: ReasonTerminating, message: "deleted", remaining: 0}
 	switch {
@@ -371,7 +367,7 @@ func (o Observation) terminating() step {
 	return s
 }
 
-// gate is a Gate with the reason for which it is closed.
+// gate is a Gate with the reason that the removal has while the gate is closed.
 type gate struct {
 	Gate
 	reason string
@@ -393,7 +389,7 @@ func (o Observation) window() gate {
 	return gate{Gate{Open: message == "", Message: message}, ReasonFrozen}
 }
 
-// closed returns a step that waits before the first gate that is closed.
+// closed returns a step that waits for the first closed gate.
 func closed(phase v1alpha1.RemovalPhase, remaining int, gates ...gate) (step, bool) {
 	for _, g := range gates {
 		if !g.Open {
@@ -403,7 +399,7 @@ func closed(phase v1alpha1.RemovalPhase, remaining int, gates ...gate) (step, bo
 	return step{}, true
 }
 
-// noting adds to a step what the record lacks.
+// noting adds to a step what is missing in the record.
 func (s step) noting(o Observation) step {
 	fresh, seen := o.news()
 	for i, a := range s.actions {
@@ -421,8 +417,8 @@ func (s step) noting(o Observation) step {
 	return s
 }
 
-// elsewhere pauses the removal of what goes to another NodeSync, or has gone to it
-// since the Plan was made: nothing more of it is ended, or changed, from here.
+// elsewhere pauses the removal of an object that moves to another NodeSync, or has moved there since the Plan was made. This
+// NodeSync terminates and changes nothing more of it.
 func elsewhere(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	if o.GoesTo == "" || !o.alive() {
 		return step{}, true
@@ -434,11 +430,11 @@ func elsewhere(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	return s.recall(o), false
 }
 
-// looksAtOnce is among how many NodeClaims of a pool a reconcile looks for nodes without pods, with one LIST
-// for each.
+// looksAtOnce is the number of NodeClaims of a pool among which a reconcile looks for nodes without pods. Each takes one
+// LIST.
 const looksAtOnce = 50
 
-// next are the NodeClaims whose turn it is, those first whose end moves no pod. Of a static pool it may be
+// next returns the NodeClaims whose turn it is; those whose termination moves no pod come first. For a static pool it may be
 // any: Karpenter chooses, and takes empty nodes first as well (resolvedDeprovisioningCandidates in
 // sigs.k8s.io/karpenter pkg/controllers/static/deprovisioning/controller.go).
 func (o Observation) next(left []Claim) []Claim {
@@ -449,8 +445,8 @@ func (o Observation) next(left []Claim) []Claim {
 	return sorted[:min(o.Turn.Ends, len(sorted))]
 }
 
-// looked are the NodeClaims whose pods are read before: where not all of them end, others than those whose
-// turn it is may have no pods.
+// looked returns the NodeClaims whose pods are read first. If not all NodeClaims are terminated, they are more than those whose
+// turn it is, because others may have no pods.
 func (o Observation) looked(left []Claim) []Claim {
 	next := o.next(left)
 	if o.karpenterChooses() || len(next) == 0 || len(next) == len(left) || next[len(next)-1].Node == "" {
@@ -461,8 +457,8 @@ func (o Observation) looked(left []Claim) []Claim {
 
 func (o Observation) karpenterChooses() bool { return o.alive() && o.Static && o.Replicas > 0 }
 
-// emptyFirst sorts NodeClaims: those without a node have no pods, and of the others those that are known
-// to have none which is evicted come first.
+// emptyFirst sorts NodeClaims: first those without a node, which have no pods, then those whose node is known to have no pod
+// that would be evicted.
 func (o Observation) emptyFirst(claims []Claim) []Claim {
 	rank := func(c Claim) int {
 		switch {
@@ -478,7 +474,7 @@ func (o Observation) emptyFirst(claims []Claim) []Claim {
 	return sorted
 }
 
-// evictedFrom are the workloads, without those in the record, whose pods are evicted when NodeClaims are terminated.
+// evictedFrom returns the workloads that the record does not contain and whose pods are evicted when NodeClaims are terminated.
 func (o Observation) evictedFrom(claims []Claim) []Workload {
 	if o.Pods == nil || !o.Turn.AwaitPods {
 		return nil

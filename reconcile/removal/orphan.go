@@ -21,7 +21,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Orphan leaves every object and its nodes, and takes our label off.
+// Orphan keeps every object and its nodes, and removes our label.
 func (s *Step) Orphan(ctx context.Context) (Result, error) {
 	goes, err := s.namespaceGoes(ctx)
 	if err != nil {
@@ -39,7 +39,7 @@ func (s *Step) Orphan(ctx context.Context) (Result, error) {
 		return Result{}, nil
 	}
 	if goes {
-		s.Memory.applied = &apply.RecordStore{} // it is deleted with the namespace
+		s.Memory.applied = &apply.RecordStore{} // the record is deleted with the namespace
 	}
 	if err := s.recallApplied(ctx); err != nil {
 		return Result{}, err
@@ -52,9 +52,9 @@ func (s *Step) Orphan(ctx context.Context) (Result, error) {
 	return Result{Ended: how}, nil
 }
 
-// orphanEntries leaves the entries to themselves of which people have approved that. What was applied is
-// recorded without them first: of what stands there another client would have taken our label off. Their removals
-// end when the cache has them without the label.
+// orphanEntries orphans the entries for which people have approved that. It saves the record of applied objects without these
+// entries first; otherwise an object in the record without our label looks as if another client had removed the label. Each removal
+// is complete when the cache shows the object without the label.
 func (s *Step) orphanEntries(ctx context.Context) error {
 	uids := map[types.UID]bool{}
 	for i := range s.Plan.Removals {
@@ -75,17 +75,16 @@ func (s *Step) orphanEntries(ctx context.Context) error {
 	return err
 }
 
-// leavesAsIs reports whether an entry is recorded as one that leaves, and people have approved that it is left to
-// itself.
+// leavesAsIs reports whether the removal of an entry is recorded, and people have approved that the entry is orphaned.
 func leavesAsIs(c *plan.Candidate) bool { return c.Orphan && c.Recorded && !c.Held }
 
-// leftAsIs reports whether of the entry of a removal.
+// leftAsIs reports whether the entry of a removal is orphaned.
 func (s *Step) leftAsIs(uid types.UID) bool {
 	return slices.ContainsFunc(s.Plan.Removals, func(c plan.Candidate) bool { return c.UID == uid && leavesAsIs(&c) })
 }
 
-// leftUnmanaged reports that a removal has ended by leaving its object to itself, and of how many nodes; empty
-// if it has not.
+// leftUnmanaged returns the message that a removal is complete because its object was orphaned, with the number of nodes; empty
+// if the object is not orphaned.
 func (s *Step) leftUnmanaged(r v1alpha1.Removal) string {
 	object := s.Live.Objects[plan.RefOf(r)]
 	if object == nil || object.GetUID() != r.UID || !object.IsOrphaned(s.owner()) {
@@ -100,11 +99,11 @@ func (s *Step) leftUnmanaged(r v1alpha1.Removal) string {
 	return fmt.Sprintf("%s is left to itself with %s, as was approved: no NodeSync manages it", plan.RefOf(r), english.Plural(nodes, "node", ""))
 }
 
-// Orphaned are the NodePools with nodes that were no longer managed, and that nobody has adopted since.
+// Orphaned returns the NodePools with nodes that this NodeSync no longer manages and that no other tool applies.
 func (s *Step) Orphaned() []plan.OrphanedPool { return s.Live.Orphaned(s.owner()) }
 
-// leftNodes says what becomes of the nodes. What is terminating cannot be taken
-// back, and is not waited for.
+// leftNodes returns the message about the nodes that keep running. A NodeClaim that is already terminating cannot be kept,
+// and Orphan does not wait for it.
 func (s *Step) leftNodes() string {
 	const left = "its objects and nodes are left as they are"
 	pools := map[types.UID]bool{}
@@ -129,8 +128,8 @@ func (s *Step) leftNodes() string {
 	return fmt.Sprintf("%s; Karpenter ends %s that %s terminating already", left, english.Plural(ending, "NodeClaim", ""), english.PluralWord(ending, "was", "were"))
 }
 
-// world is what a teardown reads and writes. What is not served has no watch, and
-// a cache would wait for one.
+// world returns what a teardown reads and writes. It reads past the cache if the API is not served: such an API has no watch,
+// and the cache would wait for one.
 func (s *Step) world() World {
 	cache := client.Reader(s.Nodes.Client)
 	if !s.Served {
@@ -142,9 +141,8 @@ func (s *Step) world() World {
 	}
 }
 
-// relabelled are the live objects that this NodeSync has applied and whose ownership
-// label was changed by hand, by name: they are not plumbline's to take away, and not
-// another NodeSync's either.
+// relabelled returns the live objects that this NodeSync has applied and whose ownership label was changed by hand, by
+// reference. plumbline must not remove them, and they are not another NodeSync's either.
 func (s *Step) relabelled(ctx context.Context) (map[render.Ref]types.UID, error) {
 	if s.Memory.applied == nil {
 		return nil, nil
@@ -171,8 +169,8 @@ func (s *Step) relabelled(ctx context.Context) (map[render.Ref]types.UID, error)
 	return found, nil
 }
 
-// leftRelabelled are those of them that have left Git, in order. What is being deleted ends
-// by itself.
+// leftRelabelled returns the relabelled objects that were removed from Git, in order. It omits objects that are being
+// deleted, since they need no action.
 func (s *Step) leftRelabelled(ctx context.Context) ([]render.Ref, error) {
 	found, err := s.relabelled(ctx)
 	if err != nil {
@@ -184,15 +182,14 @@ func (s *Step) leftRelabelled(ctx context.Context) ([]render.Ref, error) {
 	return slices.SortedFunc(maps.Keys(found), func(a, b render.Ref) int { return cmp.Compare(a.String(), b.String()) }), nil
 }
 
-// Relabelled reports whether anything has left Git that is relabelled: once its label is set
-// again it is a candidate like any other.
+// Relabelled reports whether a relabelled object was removed from Git. Once its label is set again, the object is a removal
+// candidate like any other.
 func (s *Step) Relabelled(ctx context.Context) (bool, error) {
 	left, err := s.leftRelabelled(ctx)
 	return len(left) > 0, err
 }
 
-// awaitRelabelled notes what has left Git and is relabelled, and reports whether there is
-// anything.
+// awaitRelabelled records a wait for each relabelled object that was removed from Git, and reports whether there is any.
 func (s *Step) awaitRelabelled(ctx context.Context) (waits bool, err error) {
 	left, err := s.leftRelabelled(ctx)
 	if err != nil {
@@ -204,13 +201,13 @@ func (s *Step) awaitRelabelled(ctx context.Context) (waits bool, err error) {
 	return len(left) > 0, nil
 }
 
-// wayOut says of an object why it is not removed, and what to do.
+// wayOut returns the reason why a relabelled object is not removed, and what to do.
 func (s *Step) wayOut() string {
 	return fmt.Sprintf("its label %s was changed by hand, %s", v1alpha1.OwnerLabel, s.owner().LabelAgain())
 }
 
-// unremoved says of what is relabelled and has left Git why it is not removed: an
-// EC2NodeClass waits for a NodePool that names it.
+// unremoved returns, for each relabelled object that was removed from Git, why it is not removed. The removal of
+// an EC2NodeClass reports this if such a NodePool references it.
 func (s *Step) unremoved(ctx context.Context) (map[string]string, error) {
 	left, err := s.leftRelabelled(ctx)
 	if err != nil {
@@ -223,8 +220,8 @@ func (s *Step) unremoved(ctx context.Context) (map[string]string, error) {
 	return why, nil
 }
 
-// Appliers are the other clients that apply something of a NodeSync that is deleted with its nodes, each with what it
-// applies: they would create it again. They are found as `plumbline teardown` finds them.
+// Appliers returns the other clients that apply objects of a NodeSync that is deleted with its nodes, each with the objects it
+// applies: they would recreate the objects. `plumbline teardown` finds them the same way.
 func (s *Step) Appliers() []string {
 	if s.Sync.DeletionTimestamp.IsZero() || !s.Sync.Drains() {
 		return nil
@@ -252,14 +249,14 @@ func (s *Step) Appliers() []string {
 	return found
 }
 
-// leaves reports whether an object is the NodeSync's, or one whose removal is recorded.
+// leaves reports whether the NodeSync owns an object, or the object's removal is recorded.
 func (s *Step) leaves(object metav1.Object) bool {
 	return s.owner().Owns(object) ||
 		slices.ContainsFunc(s.Sync.Status.Removals, func(r v1alpha1.Removal) bool { return r.UID == object.GetUID() })
 }
 
-// createdAgain reports whether another client has created a NodePool of the NodeSync again since that was deleted. One that
-// stood before is not meant, nor one of another NodeSync.
+// createdAgain reports whether another client has recreated a NodePool of the NodeSync since the NodeSync was deleted. A NodePool
+// that was created before does not count, nor does one of another NodeSync.
 func (s *Step) createdAgain(ref render.Ref, object *plan.Object) bool {
 	store := s.Memory.applied
 	if ref.Kind != render.NodePool || store == nil || !store.Record.Pools[ref.Name] || s.leaves(object) {
@@ -269,7 +266,7 @@ func (s *Step) createdAgain(ref render.Ref, object *plan.Object) bool {
 	return !owned && !object.GetCreationTimestamp().Time.Before(s.Sync.DeletionTimestamp.Time)
 }
 
-// again says who has created a NodePool again.
+// again returns the message that names the client that has recreated a NodePool.
 func (s *Step) again(ref render.Ref, object metav1.Object) string {
 	by := "another client"
 	if all := owners.All(object); len(all) > 0 {
@@ -280,8 +277,8 @@ func (s *Step) again(ref render.Ref, object metav1.Object) string {
 	return fmt.Sprintf("%s was created again by %s", ref, by)
 }
 
-// seeAgain waits for a NodePool that was created again, and has nodes: the drain has not ended what it was to end. One
-// without a node is only named, in what it returns.
+// seeAgain waits for a NodePool that was recreated and has nodes, because the drain is not complete while these run. It only
+// returns the message about one without a node.
 func (s *Step) seeAgain(live plan.Live) (named []string, waits bool) {
 	for _, ref := range slices.SortedFunc(maps.Keys(live.Objects), func(a, b render.Ref) int { return cmp.Compare(a.Name, b.Name) }) {
 		object := live.Objects[ref]

@@ -10,52 +10,51 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 )
 
-// Update is the verdict of a reconcile, for commit statuses.
+// Update is the verdict of a reconcile, from which commit statuses are made.
 type Update struct {
-	// Subject is what the statuses are about.
+	// Subject is the subject of the statuses.
 	Subject Subject
-	// Hosts are to have it.
+	// Hosts receive the statuses.
 	Hosts []Target
-	// Context of the statuses on the whole; a Subject adds its own word. Empty if it is not known yet: then the last one
-	// that was, or else Fallback.
+	// Context is the context of the statuses on the Whole; each other Subject adds its own suffix. If Context is empty, it is
+	// unknown yet: the last known context applies, or else Fallback.
 	Context, Fallback string
-	// Head is the commit that the verdict is on.
+	// Head is the commit that the verdict applies to.
 	Head string
-	// Commits get it, newest first. They count only when Head is new.
+	// Commits receive the verdict, newest first. They count only if Head is new.
 	Commits     []string
 	State       report.State
 	Description string
-	// Inputs is the fingerprint of what Head is rendered from, and From of what was applied before;
-	// empty if that is not known.
+	// Inputs is the fingerprint of what Head is rendered from, and From that of what was applied before;
+	// empty if unknown.
 	Inputs, From string
-	// Begun reports whether something of Head is applied.
+	// Begun reports whether any part of Head is applied.
 	Begun bool
-	// Before are the definitions that Head changes, as they were before it, if a reconcile has found them.
+	// Before are the definitions that Head changes, as they were before Head, if a reconcile has found them.
 	Before []Definition
-	// Now is the digest of a definition as Head has it, empty if it has none; nil if that is not known.
+	// Now returns the digest of a definition in Head, empty if Head does not contain it; nil if unknown.
 	Now func(definition string) string
-	// Refused reports whether Head has failed, and that nothing of it is applied.
+	// Refused reports whether Head has failed and nothing of it is applied.
 	Refused bool
-	// Ended says how older commits have ended by themselves: that go on under a Head that is Refused, or whose rollouts
-	// fail while Head waits for these.
+	// Ended contains the final results of older commits that complete independently of Head: they continue while Head is Refused,
+	// or their rollouts fail while Head waits for them.
 	Ended map[string]Word
-	// Settled says how an older commit has ended that goes on under a Head that is Refused; the word is empty while it goes on.
-	// nil if that is unknown.
+	// Settled returns the final result of an older commit that continues while Head is Refused; the result is empty while it
+	// continues. nil if unknown.
 	Settled func(commit string) Word
-	// Reverted says of older commits, which Head has taken back, how far each had come, and Came
-	// says so of those that it may have: their inputs tell.
+	// Reverted contains, for each older commit that Head has reverted, how far it had progressed. Came contains the same for those
+	// that Head may have reverted: their inputs decide.
 	Reverted, Came map[string]string
-	// Left says of older commits, which Head goes on with, what is left of each. That is
-	// reported at once.
+	// Left contains, for each older commit that Head continues, what remains of it. It is reported at once.
 	Left map[string]string
-	// Retry has what failed tried again at once.
+	// Retry retries at once what has failed.
 	Retry bool
-	// At is now.
+	// At is the current time.
 	At time.Time
 }
 
-// Definition is an object of Git, KIND/NAME, and a digest of what its nodes were made by; empty if there was none.
-// After is the digest by the commit that changes it.
+// Definition is an object in Git, KIND/NAME, and a digest of the fields that its nodes were created from; empty if there was none.
+// After is the digest in the commit that changes it.
 type Definition struct {
 	Name   string `json:"name"`
 	Digest string `json:"digest,omitempty"`
@@ -68,7 +67,7 @@ type Target struct {
 	Page string
 }
 
-// say notes a verdict. What was reported already changes nothing.
+// say records a verdict. A verdict that was reported already changes nothing.
 func (l *Ledger) say(s Update) {
 	if l.Head != s.Head {
 		l.turn(s.Head, s.Commits)
@@ -97,11 +96,12 @@ func (l *Ledger) say(s Update) {
 	l.bound(s.At)
 }
 
-// goesOn begins what stands on a commit from when a newer one is refused: what it says of nodes would grow old.
+// goesOn starts the status of a commit that continues while a newer one is refused. It does not mention nodes: that would
+// become stale.
 const goesOn = "goes on under "
 
-// together are the commits that a reconcile has rendered by those that came with each, itself among them: what was fetched
-// with a newer one shares its fate. Those that came with the newest one are not among them.
+// together maps each commit to the commit that a reconcile has rendered and that it was fetched with; a rendered commit maps to
+// itself. Commits fetched together share one result. It omits those that were fetched with the newest commit.
 func (l *Ledger) together() map[string]string {
 	all, with := map[string]string{}, ""
 	for _, c := range l.Commits { // the newest first
@@ -115,7 +115,7 @@ func (l *Ledger) together() map[string]string {
 	return all
 }
 
-// next is what is to be reported of a commit, which came with one that was rendered, and whether that is news.
+// next returns what to report for a commit that was fetched with a rendered one, and whether that is new.
 func (c *Commit) next(newest string, s Update, with string) (next Word, news bool) {
 	if c.ID == newest {
 		next = Word{State: s.State, Description: report.Truncate(s.Description)}
@@ -131,8 +131,8 @@ func (c *Commit) next(newest string, s Update, with string) (next Word, news boo
 	return next, c.wants(next, false) || c.Phase != Settled && s.Left[c.ID] != ""
 }
 
-// goes is what is to be reported of a commit that goes on under a newer one that is refused: what a reconcile has begun for it is
-// carried out.
+// goes returns what to report for a commit that continues while a newer one is refused: plumbline completes what a reconcile has
+// begun for it.
 func (c *Commit) goes(newest string, s Update, with string) (next Word, news bool) {
 	told := strings.HasPrefix(c.Description, goesOn)
 	if told && s.Settled != nil {
@@ -144,14 +144,14 @@ func (c *Commit) goes(newest string, s Update, with string) (next Word, news boo
 	return next, !c.final() && c.Left == "" && !told
 }
 
-// superseded is the word on a commit that is not the newest. One that was taken back has not
-// succeeded, whatever becomes of the newest.
+// superseded returns the status of a commit that is not the newest. A reverted commit has not succeeded, whatever the result
+// of the newest one.
 func (c *Commit) superseded(newest string, s Update) Word {
 	if words := s.Left[c.ID]; words != "" {
 		c.Left = ", " + words
 	}
 	w := Word{State: s.State, Description: report.Truncate(fmt.Sprintf("superseded by %s%s: %s", Short(newest), c.Left, s.Description))}
-	if c.Left != "" && !w.final() { // what the newer one waits for would stand there for as long as it takes
+	if c.Left != "" && !w.final() { // what the newer commit waits for would be shown for that whole time
 		w.Description = fmt.Sprintf("superseded by %s%s", Short(newest), c.Left)
 	}
 	if c.Reverted != "" {
@@ -163,8 +163,8 @@ func (c *Commit) superseded(newest string, s Update) Word {
 	return w
 }
 
-// wants reports whether a commit is to be told a word. On all but the newest, and on
-// those that were overtaken, a pending is news once: what is waited for is of interest only on the newest.
+// wants reports whether to report a status for a commit. For commits other than the newest, a pending status is reported only
+// once: only for the newest does it matter what is waited for.
 func (c *Commit) wants(w Word, newest bool) bool {
 	switch {
 	case c.Phase == Settled:
@@ -178,7 +178,7 @@ func (c *Commit) wants(w Word, newest bool) bool {
 // turn makes another commit the head.
 func (l *Ledger) turn(head string, commits []string) {
 	if !slices.Contains(commits, head) {
-		commits = append([]string{head}, commits...) // who waits for a push waits for its last commit
+		commits = append([]string{head}, commits...) // a client that waits for a push waits for its last commit
 	}
 	var told, older []Commit
 	for _, id := range commits {
@@ -190,7 +190,7 @@ func (l *Ledger) turn(head string, commits []string) {
 			told = append(told, Commit{ID: id, Inputs: known.Inputs, From: known.From, Before: known.Before, Reverted: known.Reverted, Left: known.Left})
 		}
 	}
-	if len(told) == 0 { // all that changed something has its final word
+	if len(told) == 0 { // every commit that changed something has its final status
 		told = []Commit{{ID: head}}
 	}
 	for _, c := range l.Commits {
@@ -212,7 +212,7 @@ func (l *Ledger) turn(head string, commits []string) {
 	}
 }
 
-// setHosts makes the lanes those of the hosts that are to be told.
+// setHosts makes the lanes match the hosts that receive statuses.
 func (l *Ledger) setHosts(s Update) {
 	l.Lanes = slices.DeleteFunc(l.Lanes, func(lane Lane) bool {
 		return !slices.ContainsFunc(s.Hosts, func(t Target) bool { return t.is(lane.Host) })
@@ -232,14 +232,14 @@ func (l *Ledger) setHosts(s Update) {
 	}
 }
 
-// without are the lanes with something in them that lead to none of the hosts.
+// without returns the lanes with waiting entries that lead to none of the hosts.
 func (l *Ledger) without(hosts []Target) []Lane {
 	return slices.DeleteFunc(slices.Clone(l.Lanes), func(lane Lane) bool {
 		return len(lane.Waiting) == 0 || slices.ContainsFunc(hosts, func(t Target) bool { return t.is(lane.Host) })
 	})
 }
 
-// retry has what failed tried at once.
+// retry retries at once what failed.
 func (l *Lane) retry() {
 	l.NotBefore, l.Refused, l.RefusedAt = time.Time{}, "", time.Time{}
 	for i := range l.Waiting {
@@ -249,7 +249,7 @@ func (l *Lane) retry() {
 	}
 }
 
-// is reports whether two hosts are the same, whatever the Secret.
+// is reports whether two hosts are the same, regardless of the Secret.
 func (h Host) is(other Host) bool { return h.Provider == other.Provider && h.URL == other.URL }
 
 func (s Update) target(h Host) Target {
@@ -263,8 +263,7 @@ func (s Update) secret(h Host) string { return s.target(h).Secret }
 
 func (s Update) page(h Host) string { return s.target(h).Page }
 
-// forget drops the commits that were overtaken and have their final word, and
-// what is known of commits that are of no interest any more.
+// forget drops the overtaken commits that have their final status, and what was recorded of commits that are no longer needed.
 func (l *Ledger) forget() {
 	l.Commits = slices.DeleteFunc(l.Commits, func(c Commit) bool { return c.Phase == Overtaken && c.final() })
 	for i := range l.Lanes {
@@ -278,9 +277,9 @@ func (l *Ledger) forget() {
 	}
 }
 
-// takeBack notes the inputs of Head, and, once anything of it is applied, which older commits these take back: one
-// whose inputs they are not, and before which they were applied, and what came after that one, or after an older
-// one with these inputs; and one of whose definitions one is again as it was before it.
+// takeBack records the inputs of Head. Once any part of Head is applied, it also records which older commits Head reverts: a
+// commit that has other inputs and was applied on top of Head's inputs, every commit after that one or after an older one
+// with Head's inputs, and a commit of which a definition is again as it was before it.
 func (l *Ledger) takeBack(s Update) {
 	head := l.newest()
 	if s.Inputs == "" || head.ID != s.Head {
@@ -291,7 +290,7 @@ func (l *Ledger) takeBack(s Update) {
 	}
 	head.note(l.introduced(head, s))
 	if !s.Begun {
-		return // it may never be
+		return // it may never be applied
 	}
 	back := false
 	for i := len(l.Commits) - 1; i >= 0; i-- { // the oldest first
@@ -313,8 +312,8 @@ func (l *Ledger) takeBack(s Update) {
 	}
 }
 
-// takeBackTogether notes how far commits had come that Head has taken back, and gives those that no reconcile has
-// rendered as HEAD, as they were fetched with a newer one, the fate of that: which of them did what is not known.
+// takeBackTogether records how far the commits that Head has reverted had progressed. Commits that no reconcile has rendered as
+// HEAD, because they were fetched with a newer one, get the result of that one: it is unknown which of them caused it.
 func (l *Ledger) takeBackTogether(s Update) {
 	with := l.newest()
 	head := with.ID
@@ -332,11 +331,11 @@ func (l *Ledger) takeBackTogether(s Update) {
 	}
 }
 
-// MaxBefore is how many definitions are noted of a commit.
+// MaxBefore is the maximum number of definitions recorded for a commit.
 const MaxBefore = 100
 
-// introduced are the definitions that Head changes by itself: what an older commit has changed likewise, and waits, is that
-// one's.
+// introduced returns the definitions that Head itself changes. If an older commit has made the same change and still waits, the
+// change belongs to that commit.
 func (l *Ledger) introduced(head *Commit, s Update) []Definition {
 	var all []Definition
 	for _, d := range s.Before {
@@ -351,7 +350,7 @@ func (l *Ledger) introduced(head *Commit, s Update) []Definition {
 	return all
 }
 
-// note notes how definitions were before a commit changed them.
+// note records how definitions were before a commit changed them.
 func (c *Commit) note(before []Definition) {
 	for _, d := range before {
 		known := slices.ContainsFunc(c.Before, func(k Definition) bool { return k.Name == d.Name })
@@ -361,7 +360,7 @@ func (c *Commit) note(before []Definition) {
 	}
 }
 
-// undone names a definition that is again as it was before the commit; empty if none is.
+// undone returns a message naming a definition that is again as it was before the commit; empty if there is none.
 func (c *Commit) undone(now func(string) string) string {
 	if now == nil {
 		return ""
@@ -378,7 +377,7 @@ func (c *Commit) undone(now func(string) string) string {
 	return ""
 }
 
-// revertedBy says which commit took another one back, and how far that had come.
+// revertedBy returns the message that names the commit that reverted another one, and how far that one had progressed.
 func revertedBy(commit, words string) string {
 	return fmt.Sprintf("reverted by %s: %s", Short(commit), words)
 }
