@@ -1,12 +1,12 @@
-// Package account asks AWS about the cluster's account and its instances.
+// Package account queries AWS about the cluster's account and its instances.
 //
 // Step reports whether EC2 can be queried and is the account that this cluster's nodes are in, and whether a controller runs here under
-// another cluster's name. Resolution finds what the selectors of EC2NodeClasses resolve to, where a Plan cannot tell without it which
+// another cluster's name. Resolution finds what the selectors of EC2NodeClasses resolve to, if a Plan needs it to tell which
 // nodes a change replaces. An InstanceAsker compares EC2's instances with NodeClaims and definitions in the background, within the
 // budget of queries that only serve a report: edited tags or security groups, an instance that was terminated by hand, one without
-// a NodeClaim, volumes that were left attached. Nodes that Karpenter has found Drifted are not its concern.
+// a NodeClaim, volumes that were left attached. It ignores nodes that Karpenter reports as Drifted.
 //
-// Nothing is changed in AWS or the cluster, and no reconcile waits for an answer longer than its patience.
+// The package changes nothing in AWS or the cluster, and no reconcile waits for an answer longer than its patience.
 package account
 
 import (
@@ -29,52 +29,51 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 )
 
-// Step is the question about the account of one reconcile of one NodeSync.
+// Step verifies the account in one reconcile of one NodeSync.
 type Step struct {
 	finding.Findings
 
 	// Cloud returns the client of a region. It makes no request.
 	Cloud Dialer
 	// CertificateAuthority is the bundle, in PEM, that the API server's certificate is
-	// checked against.
+	// verified against.
 	CertificateAuthority []byte
 	View                 *cluster.View
 	Memory               *Memory
 
-	// Name and Region are the EKS cluster's, as Git or the first install has them.
+	// Name and Region identify the EKS cluster, as Git or the first install defines them.
 	Name, Region string
-	// ClusterARN is the EKS cluster that was verified to be this one; empty before.
+	// ClusterARN is the ARN of the EKS cluster that was verified to be this one; empty before.
 	ClusterARN string
-	// Generation is that of the NodeSync: an answer is for one.
+	// Generation is the NodeSync's generation: an answer is valid for one generation.
 	Generation int64
 	Claims     []plan.NodeClaim
 	Removals   []v1alpha1.Removal
 
 	Now time.Time
-	// Interval is the least time between two questions to EC2, Retry when a bad answer is
-	// asked for again, and Patience how long an answer is waited for.
+	// Interval is the minimum time between two queries to EC2, Retry is the time after which a failed query is repeated,
+	// and Patience is the timeout of a query.
 	Interval, Retry, Patience time.Duration
 }
 
-// Memory is what AWS said last about the cluster that plumbline.yaml names. The zero value
-// has not asked.
+// Memory is the last answer of AWS about the cluster that plumbline.yaml names. The zero value contains no answer.
 type Memory struct {
 	at           time.Time
 	name, region string
 	generation   int64
-	// arn of the EKS cluster of that name, and its version of Kubernetes; empty if AWS did not
-	// say.
+	// arn is the ARN of the EKS cluster with that name, and kubernetes its version; both are empty if AWS did not report
+	// them.
 	arn, kubernetes string
 	verdict         cloud.Verdict
-	// foreign are the NodeClaims, by name, that were reported not to be EC2's.
+	// foreign are the names of the NodeClaims that were reported because they are not EC2 instances.
 	foreign map[string]bool
 }
 
-// goodFor is how long a good answer about the account holds.
+// goodFor is how long a successful answer about the account is valid.
 const goodFor = 10 * time.Minute
 
-// Verify reports whether EC2 can be asked, and is the account that this cluster's nodes are
-// in. AWS is asked where its last answer is too old, or was about something else.
+// Verify reports whether EC2 can be queried, and is the account that this cluster's nodes are
+// in. It queries AWS if the last answer is too old, or was about another cluster.
 func (s *Step) Verify(ctx context.Context) cloud.Verdict {
 	good, interval := s.Memory.verdict.OK, s.Retry
 	if good {
@@ -92,8 +91,8 @@ func (s *Step) Verify(ctx context.Context) cloud.Verdict {
 	return s.Memory.verdict
 }
 
-// Confirm is Verify before what must not be done on an old answer: a good one is asked for
-// again after the interval of questions, since the account may have become another one.
+// Confirm is Verify for actions that must not rely on an old answer: it repeats a successful query after
+// Interval, since the credentials may now belong to another account.
 func (s *Step) Confirm(ctx context.Context) cloud.Verdict {
 	if s.Memory.verdict.OK && !s.known(s.Interval) {
 		s.ask(ctx)
@@ -101,33 +100,33 @@ func (s *Step) Confirm(ctx context.Context) cloud.Verdict {
 	return s.Memory.verdict
 }
 
-// Note records which EKS cluster was verified to be the one that is installed, where the
-// last answer is about that.
+// Note records which EKS cluster was verified to be the one that is installed, if the last answer is about that
+// cluster.
 func (m *Memory) Note(k *v1alpha1.KarpenterStatus, verdict *cloud.Verdict) {
 	if verdict != nil && verdict.OK && m.arn != "" && m.name == k.Cluster && m.region == k.Region {
 		k.ClusterARN = m.arn
 	}
 }
 
-// Kubernetes is the version of the EKS cluster (1.36); empty if AWS did not say.
+// Kubernetes returns the version of the EKS cluster (1.36); empty if AWS did not report it.
 func (m *Memory) Kubernetes() string { return m.kubernetes }
 
 // aboutToEnd reports whether a removal may delete its NodeClaims in this reconcile, or
-// count its instances as ended: neither can be taken back, so it is not done on
-// an old answer. An account that has become another one shows no instance.
+// count its instances as terminated. Neither can be reverted, so neither relies on
+// an old answer: an account that is no longer the right one shows no instance.
 func aboutToEnd(removals []v1alpha1.Removal) bool {
 	phases := []v1alpha1.RemovalPhase{v1alpha1.RemovalPacing, v1alpha1.RemovalDraining, v1alpha1.RemovalVerifyingCloud}
 	return slices.ContainsFunc(removals, func(r v1alpha1.Removal) bool { return slices.Contains(phases, r.Phase) })
 }
 
 // known reports whether the last answer is about this cluster, and not older than an
-// interval. An answer about another name says nothing.
+// interval. An answer about another name does not count.
 func (s *Step) known(interval time.Duration) bool {
 	last := s.Memory
 	return last.generation == s.Generation && last.name == s.Name && last.region == s.Region && !finding.Due(s.Now, last.at, interval)
 }
 
-// ask asks AWS about the account.
+// ask queries AWS about the account.
 func (s *Step) ask(ctx context.Context) {
 	s.tellForeign()
 	last := s.Memory
@@ -153,7 +152,7 @@ func (s *Step) answer(ctx context.Context) (cloud.Verdict, error) {
 		return cloud.Verdict{}, err
 	}
 	s.Memory.arn, s.Memory.kubernetes = found.ARN, found.Version
-	// Another cluster is one whether EC2 answers or not.
+	// A cluster with another authority is the wrong one, whether EC2 answers or not.
 	if verdict := cloud.Verify(found, s.CertificateAuthority, nil, nil); !verdict.OK {
 		return verdict, nil
 	}
@@ -165,7 +164,7 @@ func (s *Step) answer(ctx context.Context) (cloud.Verdict, error) {
 	return cloud.Verify(found, s.CertificateAuthority, ids, visible), nil
 }
 
-// Cloud is what is asked of AWS: what this room asks, and what others do that share its clients.
+// Cloud is the AWS client interface of this package and of those that share its clients.
 type Cloud interface {
 	Cluster(ctx context.Context, name string) (cloud.Cluster, error)
 	Instances(ctx context.Context, query cloud.Query) ([]cloud.Instance, error)
@@ -177,9 +176,9 @@ type Cloud interface {
 	Catalog(ctx context.Context) (*offers.Catalog, error)
 }
 
-// Clouds are the clients in use, by region; it has none at first.
+// Clouds are the clients in use, by region. Each is created when it is first needed.
 type Clouds struct {
-	// Dial makes the client of a region. It makes no request.
+	// Dial creates the client of a region. It makes no request.
 	Dial Dialer
 
 	mu sync.Mutex
@@ -189,7 +188,7 @@ type Clouds struct {
 // Dialer returns the client of a region.
 type Dialer func(ctx context.Context, region string) (Cloud, error)
 
-// in returns the client of a region, dialled the first time.
+// in returns the client of a region, and creates it the first time.
 func (c *Clouds) in(ctx context.Context, region string) (Cloud, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -207,15 +206,15 @@ func (c *Clouds) in(ctx context.Context, region string) (Cloud, error) {
 	return client, nil
 }
 
-// maxPatience is the longest that AWS may hold up a reconcile: a push or a drift
+// maxPatience is the longest that AWS may delay a reconcile: a push or a drift
 // must not wait for a cloud that does not answer.
 const maxPatience = 15 * time.Second
 
-// Patience is how long one of a reconcile's two questions may take, that about the account
-// and that about removals, given how long a reconcile may take.
+// Patience returns the timeout of each of a reconcile's two queries, one about the account
+// and one about removals, given the timeout of the reconcile.
 func Patience(timeout time.Duration) time.Duration { return min(timeout, maxPatience) / 2 }
 
-// Within returns the clients, whose answers about instances are waited for no longer than
+// Within returns a Dialer whose clients wait for answers about instances no longer than
 // patience.
 func (c *Clouds) Within(patience time.Duration) Dialer {
 	return func(ctx context.Context, region string) (Cloud, error) {
@@ -238,12 +237,12 @@ func (c impatient) Instances(ctx context.Context, query cloud.Query) ([]cloud.In
 	return c.Cloud.Instances(ctx, query)
 }
 
-// maxProviderIDs bounds the question whether live instances can be seen: a few
-// tell an account as well as all.
+// maxProviderIDs limits the query that checks whether live instances are visible: a few
+// identify an account as well as all do.
 const maxProviderIDs = 50
 
-// providerIDs are some of those that live. A cache lists in no order; the same
-// world makes the same question, and the same words about its answer.
+// providerIDs returns some of the live provider IDs. A cache lists in no order; sorting gives the same
+// query, and the same message about its answer, for the same state.
 func providerIDs(claims []plan.NodeClaim) []string {
 	var ids []string
 	for _, claim := range claims {
@@ -255,7 +254,7 @@ func providerIDs(claims []plan.NodeClaim) []string {
 	return ids[:min(len(ids), maxProviderIDs)]
 }
 
-// tellForeign reports, once, which NodeClaims EC2 cannot be asked about.
+// tellForeign reports, once, the NodeClaims about which EC2 cannot be queried.
 func (s *Step) tellForeign() {
 	var fresh []string
 	foreign := map[string]bool{}
@@ -276,10 +275,10 @@ func (s *Step) tellForeign() {
 	s.Warn(v1alpha1.ReasonUnknownProviderID, finding.Some(fresh)+": not an instance of EC2, which cannot report whether it is terminated: a removal of its pool is not verified by itself")
 }
 
-// Collides looks for Karpenter's controller where the verdict is that this
-// is not the cluster of that name: it terminates the other cluster's instances
-// while it runs, whichever tool installed it. A cluster that was verified before under
-// another ARN is another matter: then plumbline's own role has changed accounts.
+// Collides looks for Karpenter's controller if the verdict is that this is not the
+// cluster of that name: while it runs, it terminates the other cluster's instances,
+// whichever tool installed it. It ignores a cluster that was verified before under
+// another ARN: in that case plumbline's own role has changed accounts.
 func (s *Step) Collides(ctx context.Context, verdict *cloud.Verdict) (emergency string, err error) {
 	if verdict == nil || verdict.Reason != cloud.ReasonAuthorityDiffers || s.otherAccount() {
 		return "", nil
@@ -304,13 +303,13 @@ func (s *Step) Collides(ctx context.Context, verdict *cloud.Verdict) (emergency 
 	return "", nil
 }
 
-// collision is the message of a controller that runs under another cluster's name.
+// collision returns the message about a controller that runs under another cluster's name.
 func collision(deployment *appsv1.Deployment, cluster, why string) string {
 	return fmt.Sprintf("Karpenter runs here as another cluster, %s, and terminates its instances: kubectl scale deployment %s -n %s --replicas=0; "+
 		"then correct cluster.name, or the account of plumbline's role if that is wrong: %s", cluster, deployment.Name, deployment.Namespace, why)
 }
 
-// otherAccount reports whether AWS has shown another EKS cluster than the one that was
+// otherAccount reports whether AWS has returned an EKS cluster other than the one that was
 // verified to be this one.
 func (s *Step) otherAccount() bool {
 	return s.ClusterARN != "" && s.Memory.arn != "" && s.ClusterARN != s.Memory.arn

@@ -25,135 +25,133 @@ import (
 	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
-// PlanTools are what a Step works with, the same for all NodeSyncs.
+// PlanTools are the dependencies of a PlanStep, the same for all NodeSyncs.
 type PlanTools struct {
-	// Cached reads the NodeSyncs and Approvals, Uncached what the API server enforces of these, and
-	// Expire deletes those that have expired.
+	// Cached reads the NodeSyncs and Approvals, Uncached reads what the API server enforces for Approvals, and
+	// Expire deletes the Approvals that have expired.
 	Cached   client.Reader
 	Uncached client.Reader
 	Expire   client.Writer
-	// ServesApprovals reports whether Cached has Approvals: their CRD may not be there yet, or their watch
-	// refused.
+	// ServesApprovals reports whether Cached has Approvals: their CRD may not be installed yet, or their watch may
+	// be refused.
 	ServesApprovals func() (serves bool, refused error)
-	// Registry is what NodeSyncs have in Git; nil if a commit is only reviewed.
+	// Registry contains what each NodeSync has in Git; nil if a commit is only reviewed.
 	Registry *Registry
-	// Namespace is where NodeSyncs are served, and Takes says of one whether passes are made over it.
+	// Namespace is the one in which NodeSyncs are served, and Takes reports whether the daemon reconciles a NodeSync.
 	Namespace string
 	Takes     func(*v1alpha1.NodeSync) bool
-	// CABundle is the cluster's authorities, PEM in base64; empty if they are not known.
+	// CABundle contains the cluster's certificate authorities, PEM in base64; empty if unknown.
 	CABundle string
 	// Confine builds kustomizations in child processes; nil builds them in this one.
 	Confine *confine.Runner
-	// Fetch has a reconcile made over a NodeSync that fetches what is not newer than a time, and
-	// Look has one made.
+	// Fetch requests a reconcile of a NodeSync that fetches no older state than that of a time, and Look requests any
+	// reconcile.
 	Fetch func(name types.NamespacedName, at time.Time)
 	Look  func(name types.NamespacedName)
 }
 
-// PlanStep is the planning of one reconcile of one NodeSync.
+// PlanStep makes the Plan in one reconcile of one NodeSync.
 type PlanStep struct {
 	PlanTools
 	finding.Findings
 
-	// Sync is the NodeSync, which is only read, and Before its status before this reconcile.
+	// Sync is the NodeSync, which is only read, and Before is its status before this reconcile.
 	Sync   *v1alpha1.NodeSync
 	Before v1alpha1.NodeSyncStatus
-	// Recorded is the newest revision of which anything was written, by the record of what was
-	// applied; empty if that does not say.
+	// Recorded is the newest revision of which anything was written, according to the record of what was
+	// applied; empty if the record does not contain one.
 	Recorded string
-	// RecordLost reports whether this record is not the one of what lives: it was deleted, restored, or
+	// RecordLost reports whether this record does not match the live objects: it was deleted, restored, or
 	// has lost its revision.
 	RecordLost bool
-	// Snapshot is the last one that was fetched; nil if there is none.
+	// Snapshot is the last fetched snapshot; nil if there is none.
 	Snapshot *render.Snapshot
 	// Set is nil if the NodeSync is being deleted, or drained.
 	Set *render.Set
-	// Karpenter is what Git wants of its charts.
+	// Karpenter is the part of Git that defines Karpenter's charts.
 	Karpenter *render.Karpenter
 	Schema    *schema.Validator
 	Live      plan.Live
-	// Applied are the definitions as each was in the cluster last.
+	// Applied are the definitions in the form that each last had in the cluster.
 	Applied map[render.Ref]*unstructured.Unstructured
 	Memory  *PlanMemory
 
 	Now time.Time
-	// Retry is how long a Git host that did not answer is not asked again.
+	// Retry is how long plumbline waits before it queries a Git host again that did not answer.
 	Retry time.Duration
 
-	// Ask asks AWS, of the EKS cluster of a name in a region, what selectors resolve to; nil if it is not asked. NotAsked is then why;
-	// empty if there is nothing to tell. Resolve asks it for the cluster that Git names.
+	// Ask asks AWS what the selectors resolve to for the EKS cluster with a name in a region; nil if AWS is not asked. NotAsked is the
+	// reason then; empty if there is nothing to report. Resolve asks the same for the cluster that Git names.
 	Ask      func(cluster, region string) plan.Ask
 	NotAsked string
 	Resolve  plan.Ask
-	// Loads reads what Karpenter's consolidation looks at of nodes; nil reads nothing.
+	// Loads reads the facts about nodes that Karpenter's consolidation uses; nil reads nothing.
 	Loads plan.ReadLoads
-	// Landing reports whether the pods of pools that a Plan of the Set removes can be scheduled elsewhere, and when to look again; nil
-	// if that is not asked.
+	// Landing reports whether the pods of pools that a Plan of the Set removes can be scheduled elsewhere, and when to check again; nil
+	// if this is not simulated.
 	Landing func(ctx context.Context, set *render.Set, made *plan.Plan, live plan.Live) (plan.Landing, time.Time)
-	// Hosts are the pods of Karpenter's controller and of the daemon that run on nodes of a NodePool.
+	// Hosts returns the pods of Karpenter's controller and of the daemon that run on nodes of a NodePool.
 	Hosts func(ctx context.Context, claims []plan.NodeClaim) ([]plan.Host, error)
-	// DaemonSets are those that nodes need until their last pod has stopped, and when to ask again.
+	// DaemonSets returns those that nodes need until their last pod has stopped, and when to query them again.
 	DaemonSets func(ctx context.Context, claims []plan.NodeClaim) (plan.DaemonSets, time.Time)
-	// Order says how HEAD stands to a commit by what is available; FindOrder asks the Git
-	// host.
+	// Order compares HEAD to a commit using the cached history; FindOrder queries the Git host.
 	Order     func(commit string) source.Order
 	FindOrder func(ctx context.Context, commit string) (source.Order, error)
-	// ChangesCharts reports whether Karpenter's charts would be changed.
+	// ChangesCharts reports whether Karpenter's charts would change.
 	ChangesCharts func() bool
-	// Read fetches what a suspended NodeSync follows, no older than a time, and verifies it.
+	// Read fetches the source of a suspended NodeSync, no older than a time, and verifies it.
 	// It returns when that fetch began.
 	Read func(ctx context.Context, notBefore time.Time) (*render.Snapshot, time.Time, error)
 }
 
-// PlanMemory is what one reconcile leaves to the next so that unchanged things are not done
-// again. The zero value remembers nothing.
+// PlanMemory is kept from one reconcile to the next, so that unchanged work is not repeated. The zero value remembers
+// nothing.
 type PlanMemory struct {
-	// compared is what the last Plan has found as Git says.
+	// compared contains the objects that matched Git in the last Plan.
 	compared plan.Memo
-	// commitAt is when the fetch began that came first to the commit, and deletedAt when
-	// the NodeSync was first seen to be deleted.
+	// commitAt is when the first fetch of the current commit began, and deletedAt when the NodeSync was first seen being deleted.
 	commitAt, deletedAt time.Time
-	// unheard is since when each NodeSync is waited for of which is unknown what it has.
+	// unheard maps each NodeSync whose entries in Git are unknown to the time since when this one waits for it.
 	unheard map[types.UID]time.Time
-	// moves are what takes the place of NodePools, by their UID, whose removal is not recorded yet: of one that waits for
-	// other NodeSyncs it is found only while it arrives.
+	// moves maps the UID of each NodePool whose removal is not recorded yet to the entries that replace it. For a NodePool that waits
+	// for other NodeSyncs, they can be found only while the replacement arrives.
 	moves map[types.UID][]string
-	// ordered is when a host was asked last how two commits stand to each other.
+	// ordered is when a host was last asked for the order of two commits.
 	ordered ordered
-	// loads are what was read last of nodes.
+	// loads is the last result of Loads.
 	loads loads
 }
 
-// Fetched notes when the fetch began that found another commit.
+// Fetched records when the fetch began that found another commit.
 func (m *PlanMemory) Fetched(at time.Time) { m.commitAt = at }
 
-// Planned is a Plan, and what is in doubt about it.
+// Planned is a Plan, with the doubt about it.
 type Planned struct {
 	*plan.Plan
-	// Doubt is why what HEAD lacks may not have been taken out of Git; nil if it was.
+	// Doubt is why entries that HEAD does not contain may not have been removed from Git; nil if they were removed.
 	Doubt *v1alpha1.Withheld
-	// Older reports whether HEAD is older than what was applied, or may be because nobody was asked
+	// Older reports whether HEAD is older than what was applied, or may be because the Git host was not asked
 	// yet: no change of Karpenter's charts begins for it.
 	Older bool
 
 	approvals approvals
 }
 
-// Note keeps in the status what is in doubt, which releases are used up, and what is approved.
+// Note writes into the status the doubt, the releases that are used up, and the approvals.
 func (p Planned) Note(ctx context.Context, sync *v1alpha1.NodeSync, relabelled func(context.Context) (bool, error)) {
 	sync.Status.Withheld, sync.Status.UsedReleases = p.Withheld(ctx, sync, relabelled), p.UsedReleases
 	sync.Status.Held, sync.Status.Approved = p.approvals.held, p.approvals.approved
 	sync.Status.UsedApprovals, sync.Status.UsedGitApprovals = p.approvals.used, p.approvals.usedInGit
 }
 
-// reviews reports whether a commit is planned that is not pushed, or by a person. What other NodeSyncs have in Git, how commits stand
-// to each other and what people have approved is the daemon's to find out.
+// reviews reports whether the Plan is for a commit that is not pushed, or is made by a person. Only the daemon finds out what other
+// NodeSyncs have in Git, how commits are ordered, and what people have approved.
 func (s *PlanStep) reviews() bool { return s.Registry == nil }
 
-// errNothing keeps what was not rendered from counting as what Git lacks.
+// errNothing prevents a revision that was not rendered from counting as an empty one.
 var errNothing = errors.New("plan the revision: nothing was rendered of it")
 
-// Make plans the Set against what lives, or an empty one if all nodes are to be terminated.
+// Make plans the Set against the live objects, or an empty Set if all nodes are to be terminated.
 func (s *PlanStep) Make(ctx context.Context) (Planned, error) {
 	all, err := s.nodeSyncs(ctx)
 	switch {
@@ -193,7 +191,7 @@ func (s *PlanStep) Make(ctx context.Context) (Planned, error) {
 	return planned, nil
 }
 
-// warnOfRecord reports that the status is older than the record of what was applied, or that this record is lost.
+// warnOfRecord warns if the status is older than the record of what was applied, or if this record is lost.
 func (s *PlanStep) warnOfRecord(planned Planned) {
 	if s.statusIsOlder(planned.Doubt) {
 		s.Warn(v1alpha1.ReasonStatusOlder, fmt.Sprintf("the status is older than the record of what was applied, which has %s: it was restored, or changed by hand. What %s lacks is held",
@@ -205,8 +203,9 @@ func (s *PlanStep) warnOfRecord(planned Planned) {
 	}
 }
 
-// planWith makes the Plan, by what is known of other NodeSyncs and what AWS says. What is held and
-// could be exact is looked at again soon. An error reports that nothing of it may be done.
+// planWith makes the Plan from what is known about other NodeSyncs and from the answers of AWS. If something is held
+// and AWS could still give an exact answer, it schedules another reconcile soon. If it returns an error, nothing of the Plan may be
+// applied.
 func (s *PlanStep) planWith(ctx context.Context, all []v1alpha1.NodeSync, doubt *v1alpha1.Withheld) (Planned, error) {
 	policy, err := s.policy(ctx, all, doubt)
 	if err != nil {
@@ -230,7 +229,7 @@ func (s *PlanStep) planWith(ctx context.Context, all []v1alpha1.NodeSync, doubt 
 	return Planned{Plan: made, Doubt: doubt, Older: policy.SetBack || policy.Unasked}, made.Refused
 }
 
-// movesOf are what a Plan has found to take the place of NodePools whose removal is not recorded yet.
+// movesOf returns the entries that a Plan has found to replace NodePools whose removal is not recorded yet.
 func movesOf(made *plan.Plan) map[types.UID][]string {
 	moves := map[types.UID][]string{}
 	for _, k := range made.Kept {
@@ -244,7 +243,7 @@ func movesOf(made *plan.Plan) map[types.UID][]string {
 	return moves
 }
 
-// makeEmpty plans for a NodeSync that loses all of its nodes, and is deleted or not: as if it had nothing in
+// makeEmpty plans for a NodeSync that loses all of its nodes, whether it is deleted or not, as if it had nothing in
 // Git.
 func (s *PlanStep) makeEmpty(ctx context.Context, all []v1alpha1.NodeSync) (Planned, error) {
 	made, err := s.empty(ctx, all, s.Live)
@@ -255,7 +254,7 @@ func (s *PlanStep) makeEmpty(ctx context.Context, all []v1alpha1.NodeSync) (Plan
 	return Planned{Plan: made}, nil
 }
 
-// Left plans likewise, for what was read past the cache.
+// Left makes the same Plan from objects that were read past the cache.
 func (s *PlanStep) Left(ctx context.Context, live plan.Live) (*plan.Plan, error) {
 	all, err := s.nodeSyncs(ctx)
 	if err != nil {
@@ -273,7 +272,7 @@ func (s *PlanStep) empty(ctx context.Context, all []v1alpha1.NodeSync, live plan
 	return plan.Make(ctx, nil, live, policy, nil)
 }
 
-// awaitWindow asks for a reconcile when what waits for a window may go on.
+// awaitWindow schedules a reconcile for when changes that wait for a window may proceed.
 func (s *PlanStep) awaitWindow(made *plan.Plan) {
 	waits := len(made.Removals)+len(s.Before.Removals) > 0 ||
 		slices.ContainsFunc(made.Changes, func(c plan.Change) bool { return c.Reason == plan.ReasonFrozen })
@@ -282,7 +281,7 @@ func (s *PlanStep) awaitWindow(made *plan.Plan) {
 	}
 }
 
-// holdsNodes reports whether something is held that may go when nodes have ended.
+// holdsNodes reports whether something is held that may be released once nodes are terminated.
 func holdsNodes(made *plan.Plan) bool {
 	return slices.ContainsFunc(made.Changes, func(c plan.Change) bool { return c.Action == plan.Hold }) ||
 		slices.ContainsFunc(made.Removals, func(c plan.Candidate) bool {
@@ -290,8 +289,7 @@ func holdsNodes(made *plan.Plan) bool {
 		})
 }
 
-// nodeSyncs are all that exist, in every namespace. They are the cache's own and
-// read only.
+// nodeSyncs returns all NodeSyncs, in every namespace. They are the cache's own objects: do not change them.
 func (s *PlanStep) nodeSyncs(ctx context.Context) ([]v1alpha1.NodeSync, error) {
 	all := &v1alpha1.NodeSyncList{}
 	if err := s.Cached.List(ctx, all, client.UnsafeDisableDeepCopy); err != nil {
@@ -300,7 +298,7 @@ func (s *PlanStep) nodeSyncs(ctx context.Context) ([]v1alpha1.NodeSync, error) {
 	return all.Items, nil
 }
 
-// policy is what the NodeSync allows, beside all NodeSyncs that exist.
+// policy returns what the NodeSync allows, given all NodeSyncs that exist.
 func (s *PlanStep) policy(ctx context.Context, all []v1alpha1.NodeSync, doubt *v1alpha1.Withheld) (plan.Policy, error) {
 	policy := plan.PolicyOf(s.Sync, all, s.Set)
 	policy.Applied, policy.Karpenter, policy.Moves = s.Applied, s.Karpenter, s.Memory.moves
@@ -323,8 +321,8 @@ func (s *PlanStep) policy(ctx context.Context, all []v1alpha1.NodeSync, doubt *v
 
 func (s *PlanStep) name() types.NamespacedName { return client.ObjectKeyFromObject(s.Sync) }
 
-// approvals are what of a Plan is held, what people have approved of it, and which of their
-// Approvals have counted, as the status has them.
+// approvals are what is held of a Plan, what people have approved of it, and which of their Approvals have counted, in the
+// form of the status.
 type approvals struct {
 	held     *v1alpha1.HeldPlan
 	approved []v1alpha1.ApprovedPlan
@@ -333,8 +331,7 @@ type approvals struct {
 	usedInGit []string
 }
 
-// weighApprovals looks for Approvals of what is held. What they approve is recorded, and the next
-// pass does it.
+// weighApprovals looks for Approvals of what is held. It records what they approve, and the next reconcile applies it.
 func (s *PlanStep) weighApprovals(ctx context.Context, planned *Planned) error {
 	before, was := s.Before, &planned.approvals
 	was.held = approval.Publish(before.Held, planned.Approvable, s.Sync.GetNeededApprovals())
@@ -375,8 +372,8 @@ func (s *PlanStep) weighApprovals(ctx context.Context, planned *Planned) error {
 	return s.expire(ctx, of)
 }
 
-// approvesInGit reports whether HEAD approves what is held, and notes that its digest has counted then: what
-// it approves goes on by what is recorded as approved.
+// approvesInGit reports whether HEAD approves what is held. If so, it records that this digest has counted: from then on the
+// recorded approval applies.
 func (s *PlanStep) approvesInGit(was *approvals) bool {
 	if s.Karpenter == nil || s.Snapshot == nil {
 		return false
@@ -390,7 +387,7 @@ func (s *PlanStep) approvesInGit(was *approvals) bool {
 	return true
 }
 
-// approved records what is held as approved.
+// approved records that what is held was approved.
 func (s *PlanStep) approved(was *approvals) {
 	was.approved = approval.Record(was.approved, was.held, s.Now)
 	s.Event(v1alpha1.ReasonApproved, fmt.Sprintf("%s approved %s: %s", strings.Join(was.held.Approvers, ", "), render.ShownDigest(was.held.Digest), was.held.Summary))
@@ -398,7 +395,7 @@ func (s *PlanStep) approved(was *approvals) {
 	was.held = nil
 }
 
-// unserved says why nothing can be approved where Approvals are not watched.
+// unserved returns why nothing can be approved if Approvals are not watched.
 func unserved(refused error) string {
 	if refused == nil {
 		return approval.NotServed
@@ -406,7 +403,7 @@ func unserved(refused error) string {
 	return approval.Nothing + fault.Classify(refused).Error()
 }
 
-// prove reads, past the cache, whether the API server checks who makes an Approval.
+// prove reads, past the cache, whether the API server verifies who creates an Approval.
 func (s *PlanStep) prove(ctx context.Context) (approval.Proof, error) {
 	proof, err := ReadProof(ctx, s.Uncached)
 	if apierrors.IsForbidden(err) {
@@ -418,7 +415,7 @@ func (s *PlanStep) prove(ctx context.Context) (approval.Proof, error) {
 	return proof, nil
 }
 
-// ReadProof reads whether the API server checks who makes an Approval; the error is the API server's.
+// ReadProof reads whether the API server verifies who creates an Approval; the error is the API server's.
 func ReadProof(ctx context.Context, c client.Reader) (approval.Proof, error) {
 	policy, binding := &admissionv1.ValidatingAdmissionPolicy{}, &admissionv1.ValidatingAdmissionPolicyBinding{}
 	for _, object := range []client.Object{policy, binding} {
@@ -446,7 +443,7 @@ func (s *PlanStep) expire(ctx context.Context, of []v1alpha1.Approval) error {
 		err := s.Expire.Delete(ctx, a, client.Preconditions{UID: &a.UID})
 		switch {
 		case err == nil, apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		case apierrors.IsForbidden(err): // it counts no more anyway
+		case apierrors.IsForbidden(err): // it no longer counts in any case
 			forbidden := fault.Classify(fmt.Errorf("delete Approval %s, which has expired: %w", a.Name, err))
 			s.Warn(forbidden.Reason, forbidden.Error())
 		default:
@@ -456,7 +453,7 @@ func (s *PlanStep) expire(ctx context.Context, of []v1alpha1.Approval) error {
 	return nil
 }
 
-// land makes a Plan once more by which pools with nodes leave, or would if people approved it, with what is known of where their pods can go.
+// land makes a Plan again if it removes pools with nodes, or would if people approved it, with the result of simulating where their pods can be scheduled.
 func (s *PlanStep) land(ctx context.Context, made *plan.Plan, live plan.Live, policy plan.Policy) (*plan.Plan, error) {
 	if !s.asksLanding(made, policy.Guard) {
 		return made, nil
@@ -470,22 +467,22 @@ func (s *PlanStep) land(ctx context.Context, made *plan.Plan, live plan.Live, po
 	return plan.MakeExact(ctx, s.Set, live, policy, s.Schema, s.Resolve, s.readLoads())
 }
 
-// asksLanding reports whether a Plan has removals that are held for pods that find no place elsewhere.
+// asksLanding reports whether a Plan has removals that the guard holds if their pods cannot be scheduled elsewhere.
 func (s *PlanStep) asksLanding(made *plan.Plan, guard v1alpha1.Guard) bool {
 	return s.Landing != nil && guard.UnschedulablePods.Holds() && made.Refused == nil && len(made.Lands()) > 0
 }
 
-// loadsLast is how long what was read of nodes counts: a commit may be held for hours, and many reconciles plan it again.
+// loadsLast is how long the result of Loads is valid: a commit may be held for hours, and many reconciles plan it again.
 const loadsLast = time.Minute
 
-// loads are what was read of nodes, about which, and when.
+// loads is the result of Loads, with the questions that it answers, and its time.
 type loads struct {
 	about string
 	at    time.Time
 	found map[types.UID]plan.Load
 }
 
-// readLoads reads what Karpenter's consolidation looks at of nodes, at most once a minute for the same nodes; nil reads nothing.
+// readLoads returns a function that calls Loads at most once a minute for the same nodes; nil reads nothing.
 func (s *PlanStep) readLoads() plan.ReadLoads {
 	if s.Loads == nil {
 		return nil
