@@ -14,7 +14,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Reasons for which a removal is held, beside those of a v1alpha1.Withheld.
+// A removal is held for one of these reasons, or for one of a v1alpha1.Withheld.
 const (
 	ReasonLastPool        = "LastPool"
 	ReasonMaxRemovedPools = "MaxRemovedPools"
@@ -22,22 +22,22 @@ const (
 	ReasonLabelChanged    = "LabelChanged"
 )
 
-// weighing is what the guard's checks see.
+// weighing is the input of the guard's checks.
 type weighing struct {
 	policy   Policy
 	revision string
 	// total are the NodePools that count together with the candidate: those that were removed within
 	// guard.removalPeriod before it, those that are pending before it, and all of its own revision. now are
-	// those that would be leaving at one time. Both have names by UID.
+	// those that would be leaving at one time. Both map UIDs to names.
 	total, now map[types.UID]string
 	// together are the NodePools of the candidate's revision.
 	together []string
 }
 
-// leaving is how many NodePools count for guard.maxRemovedPools.
+// leaving returns how many NodePools count for guard.maxRemovedPools.
 func (w weighing) leaving() int { return len(w.total) }
 
-// before names the NodePools of earlier commits among those that count, sorted.
+// before returns the names of the NodePools of earlier commits that count, sorted.
 func (w weighing) before() []string {
 	var names []string
 	for _, name := range w.total {
@@ -52,8 +52,8 @@ func (w weighing) before() []string {
 // check is one reason to hold a candidate.
 type check func(Candidate, weighing) (reason, message string, hold bool)
 
-// guard is the chain, whose checks all have to pass. A deletion was requested explicitly, so that only
-// what carries it out is looked at.
+// guard returns the checks, all of which must pass. A deletion was requested explicitly, so its only check is whether the
+// nodes run the workloads that carry it out.
 func (p Policy) guard() []check {
 	if p.Deleting {
 		return []check{hostsController}
@@ -61,7 +61,7 @@ func (p Policy) guard() []check {
 	return []check{statusLost, olderRevision, hostsController, lastPool, maxRemovedPools}
 }
 
-// statusLost holds what may have been in Git all the time: without a status
+// statusLost holds an entry that may have been in Git all the time: without a status
 // it is unknown whether the entry was removed from Git, or was never ours to remove.
 func statusLost(c Candidate, w weighing) (reason, message string, hold bool) {
 	lost := w.policy.StatusLost && (!c.Recorded || c.undecided) || c.record.Reason == v1alpha1.ReasonStatusLost
@@ -73,14 +73,14 @@ func statusLost(c Candidate, w weighing) (reason, message string, hold bool) {
 		c.Ref, w.policy.howToRelease(c.UID)), true
 }
 
-// What messages say first about a HEAD that is, or may be, older than what was applied.
+// Messages start with one of these if HEAD is, or may be, older than what was applied.
 const (
 	headOlder      = "HEAD is older than what was applied (the branch was set back, or a mirror lags behind), and "
 	headMayBeOlder = "HEAD may be older than what was applied, as the Git host does not serve the history in between, and "
 )
 
-// olderRevision holds what an older commit does not contain: no commit has removed it, it was added
-// since. It is held until a newer commit, or a person, removes it. A commit that may be older counts as older.
+// olderRevision holds an entry that an older commit does not contain: no commit has removed it, it was added
+// later. It is held until a newer commit, or a person, removes it. A commit that may be older counts as older.
 func olderRevision(c Candidate, w weighing) (reason, message string, hold bool) {
 	still := c.record.Reason == v1alpha1.ReasonOlderRevision && c.record.Revision == w.revision
 	switch {
@@ -98,7 +98,7 @@ func olderRevision(c Candidate, w weighing) (reason, message string, hold bool) 
 	return "", "", false
 }
 
-// ofOlderRevision reports whether a removal is held since HEAD was, or may be, older than
+// ofOlderRevision reports whether a removal is held because HEAD was, or may be, older than
 // what was applied.
 func ofOlderRevision(r v1alpha1.Removal) bool {
 	return r.Reason == v1alpha1.ReasonOlderRevision || r.Reason == v1alpha1.ReasonHistoryUnknown
@@ -112,13 +112,13 @@ func requiresApproval(c Candidate, w weighing) bool {
 	return lost || older
 }
 
-// doubts reports whether a removal is held since Git may not lack the entry.
+// doubts reports whether a removal is held because the entry may not have been removed from Git.
 func doubts(reason string) bool {
 	return slices.Contains([]string{v1alpha1.ReasonStatusLost, v1alpha1.ReasonOlderRevision, v1alpha1.ReasonHistoryUnknown}, reason)
 }
 
 // hostsController holds the NodePool whose nodes run Karpenter's controller or
-// plumbline: its removal would end what carries it out.
+// plumbline: its removal would terminate the controllers that carry it out.
 func hostsController(c Candidate, w weighing) (reason, message string, hold bool) {
 	if c.Ref.Kind != render.NodePool {
 		return "", "", false
@@ -141,13 +141,13 @@ func hostsController(c Candidate, w weighing) (reason, message string, hold bool
 	return ReasonHostsController, fmt.Sprintf("its nodes run %s: move it to nodes that Karpenter does not manage, or %s", someOf(names), instead), true
 }
 
-// named is how many objects one message names.
+// named is the number of objects that one message names.
 const named = 5
 
-// someOf names the first few, and counts the rest.
+// someOf returns the first few names, and the number of the others.
 func someOf(names []string) string { return shortlist.Join(names, named, ", ") }
 
-// lastPool holds every NodePool while Git has none left that may grow.
+// lastPool holds every NodePool while Git has no NodePool left that may grow.
 func lastPool(c Candidate, w weighing) (reason, message string, hold bool) {
 	if !c.Last || c.approved.covers(ReasonLastPool) || w.policy.Guard.AllowLastPool {
 		return "", "", false
@@ -155,9 +155,9 @@ func lastPool(c Candidate, w weighing) (reason, message string, hold bool) {
 	return ReasonLastPool, "Git has no NodePool left that may grow (not static, no limit of 0): put one back, or set guard.allowLastPool", true
 }
 
-// maxRemovedPools holds all NodePools of a revision that together with those of its period are too many: half of an
-// accident is one too, and so is one that is split into commits. One without nodes that
-// was to take the place of a NodePool which Git has again does not count: a revert needs nothing.
+// maxRemovedPools holds all NodePools of a revision if they and those of its period exceed the limit. It holds all of them
+// because half of an accident is still an accident, and counts a period because an accident may be split into
+// commits. A NodePool without nodes that was to replace a NodePool which Git contains again does not count: a revert needs no approval.
 func maxRemovedPools(c Candidate, w weighing) (reason, message string, hold bool) {
 	limit := w.policy.maxRemovedPools()
 	if c.Ref.Kind != render.NodePool || c.undoes || w.leaving() <= limit || c.approved.covers(ReasonMaxRemovedPools) {
@@ -172,9 +172,9 @@ func maxRemovedPools(c Candidate, w weighing) (reason, message string, hold bool
 		w.leaving(), limit, w.leaving(), someOf(w.together), before), true
 }
 
-// weigh holds the candidates that the guard does not release. Those of one
-// revision are weighed together, after those of revisions before it, held or
-// not: an accident that goes on is not overtaken by its own tail.
+// weigh holds the candidates that the guard does not release. It weighs those of one
+// revision together, after those of earlier revisions, whether these are held or
+// not. In this way the later commits of an accident do not pass before its first one.
 func (m *maker) weigh(candidates []Candidate, revision string) {
 	for i := range candidates {
 		if c := &candidates[i]; c.taken && !c.Terminating {
@@ -195,8 +195,8 @@ func (m *maker) weigh(candidates []Candidate, revision string) {
 	}
 }
 
-// labelChanged says what is held for the mark that another client has taken from it, and what
-// to do.
+// labelChanged returns the message about a removal that is held because another client has removed the object's mark,
+// and what to do.
 func (m *maker) labelChanged(ref render.Ref) string {
 	if m.live.object(ref).mark() == unmarked {
 		return fmt.Sprintf("the managedFields of %s were taken away by hand, and with them that plumbline has applied it: put %s back into Git; it can be removed from there", ref, ref)
@@ -204,8 +204,8 @@ func (m *maker) labelChanged(ref render.Ref) string {
 	return fmt.Sprintf("the label %s of %s was changed by hand, %s", v1alpha1.OwnerLabel, ref, m.policy.Owner.LabelAgain())
 }
 
-// weighTogether weighs the candidates of one revision, and adds their NodePools to those that are pending. open are those whose
-// nodes are leaving.
+// weighTogether weighs the candidates of one revision, and adds their NodePools to pending. open are the NodePools whose nodes are
+// leaving.
 func (m *maker) weighTogether(candidates []Candidate, pending, open map[types.UID]string, revision string) {
 	w := weighing{policy: m.policy, revision: revision}
 	for _, c := range candidates {
@@ -219,7 +219,7 @@ func (m *maker) weighTogether(candidates []Candidate, pending, open map[types.UI
 	maps.Copy(w.total, m.poolsWithin(m.spanOf(candidates), open))
 	maps.Copy(w.now, open)
 	for i := range candidates {
-		// There is nothing left to hold of what another client has deleted.
+		// Another client has deleted a terminating object: there is nothing left to hold.
 		if candidates[i].Terminating || candidates[i].Held {
 			continue
 		}
@@ -232,7 +232,7 @@ func (m *maker) weighTogether(candidates []Candidate, pending, open map[types.UI
 			if hold {
 				candidates[i].hold(reason, message)
 			}
-			if doubts(reason) { // what else holds it counts once a person has released it
+			if doubts(reason) { // other reasons count once a person has released it
 				break
 			}
 		}
@@ -240,7 +240,7 @@ func (m *maker) weighTogether(candidates []Candidate, pending, open map[types.UI
 	}
 }
 
-// queueBehind queues a NodePool that would be one too many at one time.
+// queueBehind queues a NodePool that would exceed the number that may be leaving at one time.
 func (m *maker) queueBehind(c *Candidate, w weighing) {
 	exempt := m.policy.Deleting || c.Ref.Kind != render.NodePool || c.Orphan || c.undoes || c.approved.covers(ReasonMaxRemovedPools)
 	if exempt || len(w.now) <= m.policy.maxRemovedPools() {
@@ -255,13 +255,13 @@ func (m *maker) queueBehind(c *Candidate, w weighing) {
 	c.queue(behind)
 }
 
-// HoldReason is one reason for which a Change or a removal is held, and what releases it.
+// HoldReason is one reason to hold a Change or a removal, and what releases it.
 type HoldReason struct {
 	// Reason is one CamelCase word.
 	Reason, Message string
 }
 
-// severity has the reasons in the order in which they are shown: first those that nobody may approve, then
+// severity lists the reasons in the order in which they are shown: first those that nobody may approve, then
 // those whose approval does the most harm.
 var severity = []string{
 	ReasonUnpublishedAMI,
@@ -270,7 +270,7 @@ var severity = []string{
 	ReasonMaxDisruptedNodes, ReasonMaxDisruptedNodesPerPool, ReasonMaxReplacedNodes, ReasonPolicy, ReasonOrphan,
 }
 
-// withHold adds a reason, the most severe first. A reason that is there keeps its message; only policies can hold an
+// withHold adds a reason; the most severe comes first. An existing reason keeps its message; only policies can hold an
 // object more than once.
 func withHold(holds []HoldReason, reason, message string) []HoldReason {
 	holds = slices.Clone(holds)
@@ -285,10 +285,10 @@ func withHold(holds []HoldReason, reason, message string) []HoldReason {
 	return holds
 }
 
-// Severity orders reasons: the most severe comes first.
+// Severity returns the position of a reason in their order: the most severe comes first.
 func Severity(reason string) int { return slices.Index(severity, reason) }
 
-// messageOf has all reasons.
+// messageOf joins the messages of all reasons.
 func messageOf(holds []HoldReason) string {
 	messages := make([]string, 0, len(holds))
 	for _, h := range holds {
@@ -297,7 +297,7 @@ func messageOf(holds []HoldReason) string {
 	return strings.Join(messages, "; also held: ")
 }
 
-// reasonsOf are the reasons, sorted by their name.
+// reasonsOf returns the reasons, sorted by their name.
 func reasonsOf(holds []HoldReason) []string {
 	var reasons []string
 	for _, h := range holds {
@@ -307,7 +307,7 @@ func reasonsOf(holds []HoldReason) []string {
 	return reasons
 }
 
-// approvableHolds reports whether people may approve all reasons of what is held.
+// approvableHolds reports whether people may approve all reasons to hold an object.
 func approvableHolds(holds []HoldReason) bool {
 	return len(holds) > 0 && !slices.ContainsFunc(holds, func(h HoldReason) bool { return !approvable(h.Reason) })
 }
@@ -325,8 +325,8 @@ func (c *Candidate) hold(reason, message string) {
 	c.Held, c.Queued, c.Reason, c.Message = true, false, c.Holds[0].Reason, messageOf(c.Holds)
 }
 
-// hold adds a reason to hold the Change. What another client has changed on the object meanwhile stays as long, and
-// is named.
+// hold adds a reason to hold the Change. The edits of other clients to the object remain as long as it is held, and the message
+// names these clients.
 func (c *Change) hold(reason, message string) {
 	if c.Action != Hold {
 		c.unheld = c.Action
@@ -341,7 +341,7 @@ func (c *Change) hold(reason, message string) {
 	}
 }
 
-// intended is the Action of a Change if nothing held it.
+// intended returns the Action of a Change if nothing held it.
 func (c *Change) intended() Action {
 	if c.Action == Hold {
 		return c.unheld
@@ -349,7 +349,7 @@ func (c *Change) intended() Action {
 	return c.Action
 }
 
-// holdUnlessApproved adds a reason to hold a Change that people have not approved for that reason.
+// holdUnlessApproved returns a function that adds a reason to hold a Change, unless people have approved it for that reason.
 func (m *maker) holdUnlessApproved(c *Change) func(reason, message string) {
 	approved := m.approvedAs(c.entryOf())
 	return func(reason, message string) {
@@ -359,7 +359,7 @@ func (m *maker) holdUnlessApproved(c *Change) func(reason, message string) {
 	}
 }
 
-// AsApproved is the Plan if people approved all of it that they may.
+// AsApproved returns the Plan as if people had approved everything that they may.
 func (p *Plan) AsApproved() *Plan {
 	approved := *p
 	approved.Changes, approved.Removals = slices.Clone(p.Changes), slices.Clone(p.Removals)
@@ -376,8 +376,8 @@ func (p *Plan) AsApproved() *Plan {
 	return &approved
 }
 
-// weighHeld adds to what is held for other reasons that it would disrupt too many nodes, if all of what is held were
-// approved at once: one digest covers it all. What people have approved is weighed for the reasons that they were not
+// weighHeld adds a reason to objects that are held for other reasons if approving all of them at once would disrupt too many
+// nodes: one digest covers them all. It weighs what people have approved for the reasons that they were not
 // shown.
 func (m *maker) weighHeld(p *Plan, d disruption) {
 	held, approved := m.heldShares(p)
@@ -393,8 +393,8 @@ func (m *maker) weighHeld(p *Plan, d disruption) {
 	}
 }
 
-// heldShares are what held objects would do to nodes that people may approve, and what those that were approved to
-// disrupt many do, whose nodes are counted already.
+// heldShares returns what held objects that people may approve would do to nodes, and what the objects do that were approved to
+// disrupt many nodes, which are counted already.
 func (m *maker) heldShares(p *Plan) (held, approved []share) {
 	for i := range p.Removals {
 		c := &p.Removals[i]

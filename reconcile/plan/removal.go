@@ -17,65 +17,65 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Candidate is one entry that has left the repository and has not ended a node yet.
+// Candidate is an entry that was removed from the repository and of which no node was terminated yet.
 type Candidate struct {
 	Ref render.Ref
 	UID types.UID
 	// Revision is the first revision without the entry.
 	Revision string
-	// Recorded reports whether the status has it already.
+	// Recorded reports whether the status contains the removal already.
 	Recorded bool
-	// Held reports whether the guard does not let it go; Reason is one word for why,
-	// and Message says what releases it. Empty if it may go.
+	// Held reports whether the guard blocks the removal; Reason is one word for why,
+	// and Message describes what releases it. Both are empty if the removal may proceed.
 	Held            bool
 	Reason, Message string
-	// Holds are all reasons for which it is held, the most severe first, which is Reason.
+	// Holds are all reasons to hold the removal, the most severe first, which is Reason.
 	Holds []HoldReason
-	// Queued reports whether it fits into the guard's limits, but not before removals that are in progress are
-	// complete: it starts by itself then. Reason and Message are set, too. What is held is not queued.
+	// Queued reports whether the removal is within the guard's limits, but only after removals in progress are
+	// complete: then it starts by itself. Reason and Message are set, too. A held removal is not queued.
 	Queued bool
-	// Approved is the digest of what was held of it and was approved; empty if nothing was.
+	// Approved is the digest of the held part that was approved; empty if there is none.
 	Approved string
-	// Nodes is the number of NodeClaims of a NodePool: they go with it.
+	// Nodes is the number of a NodePool's NodeClaims, which are removed with it.
 	Nodes int
-	// Orphan reports whether it is left to itself instead, and Leaves is how many NodeClaims are left then:
-	// none goes with it. Keeper is what else has it stay, as a sentence of which it is the subject.
+	// Orphan reports whether the entry is orphaned instead, and Leaves is the number of NodeClaims that keep running then:
+	// none is removed with it. Keeper is another reason to keep the object, as a sentence of which the object is the subject.
 	Orphan bool
 	Leaves int
 	Keeper string
-	// Terminating reports whether another client has deleted the object already, and that its
-	// NodeClaims end with it.
+	// Terminating reports whether another client has deleted the object already, so that its
+	// NodeClaims are deleted with it.
 	Terminating bool
-	// Vanished reports whether the object is not there any more.
+	// Vanished reports whether the object no longer exists.
 	Vanished bool
-	// MovesTo are the names of the near-equal entries of Git that take its place, the most alike
-	// first; empty if none does.
+	// MovesTo are the names of the similar entries of Git that replace this one, the most similar
+	// first; empty if there is none.
 	MovesTo []string
 
-	// Last says of a NodePool that Git has none left that may grow.
+	// Last reports whether the entry is a NodePool and Git has no NodePool left that may grow.
 	Last bool
 
 	record v1alpha1.Removal
-	// undoes reports whether it has no node and was to take the place of a NodePool that Git has again.
+	// undoes reports whether it has no node and was to replace a NodePool that Git contains again.
 	undoes bool
 	// approved are the reasons and pods for which people have approved it.
 	approved approved
-	// pods are those that would be pending.
+	// pods are the pods that would be pending.
 	pods []v1alpha1.PendingPods
-	// policies are those that hold it.
+	// policies are the policies that hold it.
 	policies []string
-	// taken reports whether the object was ours when its removal was recorded, and has not the mark
-	// any more by which that is known.
+	// taken reports whether the object was ours when its removal was recorded, but has lost the mark
+	// that identifies it as ours.
 	taken bool
-	// undecided reports whether only a drain has recorded its removal, which is over: what a commit lacks is
-	// weighed as if it had left now.
+	// undecided reports whether only a drain, which is over, has recorded its removal. The guard then weighs the removal
+	// as if the entry had been removed from Git now.
 	undecided bool
 }
 
-// candidates are the owned objects that the Set lacks, weighed by the guard: those
-// that were recorded and have not ended a NodeClaim yet, oldest first, then those
-// that are Held, and the new ones by name. What was recorded stays one where a person
-// changes its label: the guard would forget it, and its removal would go on.
+// candidates returns the owned objects that the Set does not contain, weighed by the guard: first the
+// recorded ones that have not terminated a NodeClaim yet, oldest first, then those
+// that are Held, then the new ones by name. A recorded candidate remains one if a person
+// changes its label: otherwise the guard would forget it, and its removal would go on.
 func (m *maker) candidates(revision string) []Candidate {
 	var found []Candidate
 	for ref, object := range m.live.Objects {
@@ -124,12 +124,12 @@ func (m *maker) candidates(revision string) []Candidate {
 	return found
 }
 
-// stays reports whether an object does not leave, whether it is the NodeSync's or not.
+// stays reports whether an object is not removed, whether the NodeSync owns it or not.
 func (m *maker) stays(ref render.Ref, object *Object) bool {
 	return m.inSet[ref] || m.kept[object.GetUID()] || m.policy.Keeps && ref.Kind != render.NodePool
 }
 
-// findLast finds which candidates would leave Git without a NodePool that may grow.
+// findLast marks the candidates whose removal leaves Git without a NodePool that may grow.
 func (m *maker) findLast(candidates []Candidate) {
 	last := len(candidates) > 0 && !m.poolsInSet()
 	for i := range candidates {
@@ -138,22 +138,22 @@ func (m *maker) findLast(candidates []Candidate) {
 }
 
 // leftUnbegun reports whether an object that is not ours by its label has a removal that has not
-// ended a node, and goes to no other NodeSync.
+// terminated a node, and does not move to another NodeSync.
 func (m *maker) leftUnbegun(object *Object) bool {
 	record, ok := m.live.removal(object.GetUID())
 	return ok && !m.begun(record) && !m.passedOn(record) && !m.forgotten(record)
 }
 
-// forgotten reports whether a removal that has not begun is of an object that is not ours by its
-// label, and that is not recorded as ours either: a person has had it forgotten, to keep it.
+// forgotten reports whether a removal that has not begun is for an object that is not ours by its
+// label, and is not recorded as ours either: a person has removed it from the record, to keep it.
 func (m *maker) forgotten(r v1alpha1.Removal) bool {
 	object := m.live.object(RefOf(r))
 	return object != nil && object.GetUID() == r.UID && !m.begun(r) &&
 		m.live.Recorded != nil && !m.live.recorded(object.Unstructured) && !m.owns(object)
 }
 
-// recorded takes what the status has of a candidate. It is none if its removal
-// has ended NodeClaims, unless that was before the status was restored.
+// recorded copies into a candidate what the status contains about it. It returns false if the removal
+// has terminated NodeClaims, unless that was before the status was restored.
 func (m *maker) recorded(c *Candidate) bool {
 	record, ok := m.live.removal(c.UID)
 	if !ok {
@@ -161,8 +161,8 @@ func (m *maker) recorded(c *Candidate) bool {
 		return true
 	}
 	c.Recorded, c.record, c.undecided = true, record, m.undecided(record)
-	setBack := ofOlderRevision(record) && (m.policy.SetBack || m.policy.HistoryUnknown) // once more
-	drained := m.policy.Keeps && record.Phase == v1alpha1.RemovalHeld                   // whatever has held it
+	setBack := ofOlderRevision(record) && (m.policy.SetBack || m.policy.HistoryUnknown) // as before
+	drained := m.policy.Keeps && record.Phase == v1alpha1.RemovalHeld                   // regardless of the reason to hold it
 	if !setBack && !drained && !c.undecided {
 		c.Revision = record.Revision
 	}
@@ -174,12 +174,12 @@ func (m *maker) undecided(r v1alpha1.Removal) bool {
 	return r.Revision == RevisionDeleted && !m.policy.Deleting
 }
 
-// begun reports whether a removal has ended NodeClaims, or may have, and that it goes on by that.
+// begun reports whether a removal has terminated NodeClaims, or may have, and continues for that reason.
 func (m *maker) begun(r v1alpha1.Removal) bool { return r.Begun() && !m.undecided(r) }
 
-// remains counts the NodeClaims that a vanished pool has left, and reports whether
-// all of them are ending: those of one that was deleted with --cascade=orphan run
-// on.
+// remains returns the number of NodeClaims that a vanished pool has left, and whether
+// all of them are terminating: those of a pool that was deleted with --cascade=orphan keep
+// running.
 func (m *maker) remains(v Vanished) (nodes int, ending bool) {
 	ending = true
 	taken := m.live.object(v.Ref) != nil
@@ -193,7 +193,7 @@ func (m *maker) remains(v Vanished) (nodes int, ending bool) {
 	return nodes, ending
 }
 
-// turn is when a candidate is weighed: what is in progress, what is held, what is new.
+// turn is a candidate's place in the order of evaluation: 0 in progress, 1 held, 2 new.
 func (c Candidate) turn() int {
 	switch {
 	case !c.Recorded, c.undecided:
@@ -204,9 +204,9 @@ func (c Candidate) turn() int {
 	return 0
 }
 
-// emptying reports whether all nodes of a pool end, and not by Karpenter's own
-// disruption: commits that take a pool out and put it back would otherwise drain
-// one after another.
+// emptying reports whether all nodes of a pool are terminating, and not because of Karpenter's own
+// disruption. Such a pool counts as leaving: otherwise commits that remove pools and add them
+// again could drain one pool after another.
 func (m *maker) emptying(ref render.Ref) bool {
 	claims := m.claims()[ref]
 	running := func(c *NodeClaim) bool { return !c.Deleting }
@@ -214,7 +214,7 @@ func (m *maker) emptying(ref render.Ref) bool {
 	return !slices.ContainsFunc(claims, running) && slices.ContainsFunc(claims, ended)
 }
 
-// back reports whether Git has an entry again that is not past saving.
+// back reports whether Git contains an entry again that can still be kept.
 func (m *maker) back(r v1alpha1.Removal) bool {
 	if m.changes[RefOf(r)].Reason == ReasonRecreated {
 		return false
@@ -230,10 +230,10 @@ func (m *maker) poolsInSet() bool {
 	})
 }
 
-// A person releases a removal for once: as soon as Git has the object, the release is used up,
-// or else the same UID would release the next removal as well, which nobody was asked about.
+// A person releases a removal once: as soon as Git contains the object, the release is used up.
+// Otherwise the same UID would release the next removal as well, which no person has decided on.
 
-// annotated are the UIDs in the annotation, which stand between commas.
+// annotated returns the UIDs in the annotation, which are separated by commas.
 func annotated(sync *v1alpha1.NodeSync) map[types.UID]bool {
 	uids := map[types.UID]bool{}
 	for uid := range strings.SplitSeq(sync.Annotations[v1alpha1.RemoveAnnotation], ",") {
@@ -244,8 +244,8 @@ func annotated(sync *v1alpha1.NodeSync) map[types.UID]bool {
 	return uids
 }
 
-// usedUp are the UIDs in the annotation that release nothing any more. Where the status was
-// lost, it is unknown which: only a removal that is recorded since can have been released since.
+// usedUp returns the UIDs in the annotation that no longer release anything. If the status was
+// lost, it is unknown which they are: only a removal that was recorded since can have been released since.
 func usedUp(sync *v1alpha1.NodeSync) map[types.UID]bool {
 	lost := sync.Status.LastAppliedRevision == ""
 	uids := annotated(sync)
@@ -256,7 +256,7 @@ func usedUp(sync *v1alpha1.NodeSync) map[types.UID]bool {
 	return uids
 }
 
-// released are the removals that a person has released by name.
+// released returns the removals that a person has released explicitly.
 func released(sync *v1alpha1.NodeSync) map[types.UID]bool {
 	uids := annotated(sync)
 	for uid := range usedUp(sync) {
@@ -265,8 +265,8 @@ func released(sync *v1alpha1.NodeSync) map[types.UID]bool {
 	return uids
 }
 
-// usedReleases are the releases that are used up with this Plan, sorted. What the annotation
-// lacks is not among them: put in again, it counts again.
+// usedReleases returns the releases that are used up with this Plan, sorted. It omits a UID that the annotation does not
+// contain: if it is added again, it counts again.
 func (m *maker) usedReleases(now []Used) []types.UID {
 	all := map[types.UID]bool{}
 	maps.Copy(all, m.policy.UsedUp)
@@ -279,7 +279,7 @@ func (m *maker) usedReleases(now []Used) []types.UID {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// used are the released objects that Git has.
+// used returns the released objects that Git contains.
 func (m *maker) used() []Used {
 	if len(m.policy.Released) == 0 {
 		return nil
@@ -294,7 +294,7 @@ func (m *maker) used() []Used {
 	return found
 }
 
-// howToRelease says how a person releases a removal.
+// howToRelease returns the instruction by which a person releases a removal.
 func (p Policy) howToRelease(uid types.UID) string {
 	if p.UsedUp[uid] {
 		return fmt.Sprintf("take %s out of the annotation %s of the NodeSync, where its release was used up when Git had it, and put it in again once status.usedReleases lacks it",
@@ -303,23 +303,23 @@ func (p Policy) howToRelease(uid types.UID) string {
 	return fmt.Sprintf("annotate the NodeSync with %s=%s", v1alpha1.RemoveAnnotation, uid)
 }
 
-// Definition is a digest of an object's spec. Fields that a CRD has defaults for are there in
-// what lives, and in render.Object's Defaulted.
+// Definition returns a digest of an object's spec. Both a live object and render.Object's Defaulted contain the fields
+// that a CRD has defaults for.
 func Definition(object *unstructured.Unstructured) string {
 	sum := sha256.Sum256([]byte(canonical(object.Object["spec"])))
 	return hex.EncodeToString(sum[:])
 }
 
-// asRecorded reports whether Git has an entry again just as it lived when its removal was recorded.
-// Where that is not known it counts as changed: a commit that takes a pool out and the next
-// that brings another of its name pass neither guard nor policies by that.
+// asRecorded reports whether Git contains an entry again exactly as it was in the cluster when its removal was recorded.
+// If that is unknown, the entry counts as changed: otherwise a commit that removes a pool and a later one
+// that adds another pool with its name would bypass guard and policies.
 func (m *maker) asRecorded(change *Change) bool {
 	record, recorded := m.live.removal(change.Live.GetUID())
 	return recorded && record.Definition != "" && record.Definition == Definition(change.Object.Defaulted)
 }
 
-// onlyTheBrake reports whether the brake goes from a NodePool, and nothing else becomes other than
-// it was with it.
+// onlyTheBrake reports whether the brake is removed from a NodePool, and nothing else changes with
+// it.
 func onlyTheBrake(change *Change) bool {
 	return change.onlyBudgets() && reflect.DeepEqual(WithoutBrake(change.Live), BudgetsOf(change.Object.Defaulted))
 }
