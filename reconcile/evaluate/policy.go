@@ -453,7 +453,8 @@ func (s *PlanStep) expire(ctx context.Context, of []v1alpha1.Approval) error {
 	return nil
 }
 
-// land makes a Plan again if it removes pools with nodes, or would if people approved it, with the result of simulating where their pods can be scheduled.
+// land makes a Plan again if it removes pools with nodes, or would if people approved it. The second Plan includes the result
+// of simulating where their pods can be scheduled.
 func (s *PlanStep) land(ctx context.Context, made *plan.Plan, live plan.Live, policy plan.Policy) (*plan.Plan, error) {
 	if !s.asksLanding(made, policy.Guard) {
 		return made, nil

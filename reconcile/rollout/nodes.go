@@ -21,15 +21,15 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Pool is a NodePool as Git has it, and as it is in the cluster; nil if it is not there. Class is the EC2NodeClass that it
-// names there.
+// Pool is a NodePool as Git defines it, and as it is in the cluster; nil if it does not exist there. Class is the EC2NodeClass that
+// the pool in the cluster references.
 type Pool struct {
 	Name        string
 	Git         *unstructured.Unstructured
 	Live, Class *plan.Object
 }
 
-// definitions are equal as long as the specs of the pool and its class in the cluster are.
+// definitions returns a string that stays the same as long as the specs of the pool and its class in the cluster do.
 func (p Pool) definitions() string {
 	var generations [2]int64
 	for i, object := range []*plan.Object{p.Live, p.Class} {
@@ -40,7 +40,7 @@ func (p Pool) definitions() string {
 	return fmt.Sprint(generations)
 }
 
-// Pools are the NodePools of a Set.
+// Pools returns the NodePools of a Set.
 func Pools(set *render.Set, live map[render.Ref]*plan.Object) []Pool {
 	var pools []Pool
 	for _, object := range set.Objects {
@@ -56,7 +56,7 @@ func Pools(set *render.Set, live map[render.Ref]*plan.Object) []Pool {
 	return pools
 }
 
-// Classes are the EC2NodeClasses of a Set that are in the cluster.
+// Classes returns the EC2NodeClasses of a Set that are in the cluster.
 func Classes(set *render.Set, live map[render.Ref]*plan.Object) []*plan.Object {
 	var classes []*plan.Object
 	for _, object := range set.Objects {
@@ -72,7 +72,7 @@ type Instances interface {
 	Instances(ctx context.Context, query cloud.Query) ([]cloud.Instance, error)
 }
 
-// EC2 reads instances from EC2, and whether they may be terminated.
+// EC2 reads instances from EC2, and whether they are protected from termination.
 type EC2 interface {
 	Instances
 
@@ -81,21 +81,21 @@ type EC2 interface {
 }
 
 const (
-	// maxAsked is how many instances EC2 is asked about: one request.
+	// maxAsked is the maximum number of instances that EC2 is asked about, which is one request.
 	maxAsked = 100
-	// maxInputs is how many inputs a status has, and maxInput how many bytes each side of one.
+	// maxInputs is the maximum number of inputs in the status, and maxInput the maximum number of bytes of each side of one.
 	maxInputs, maxInput = 20, 300
 )
 
-// instanceMemory is what EC2 has said of instances that are outdated, by provider ID.
+// instanceMemory is what EC2 has reported about outdated instances, by provider ID.
 type instanceMemory struct {
 	running map[string]plan.Running
-	// refused is why there is no answer of the others, and asked when it was asked for.
+	// refused is why there is no answer about the others, and asked is when EC2 was last asked.
 	refused string
 	asked   time.Time
 }
 
-// inputs are what has outdated nodes, each once, by pool and reason.
+// inputs returns the differences that have outdated nodes, each once, by pool and reason.
 func (r *Rollouts) inputs(ctx context.Context, outdated []plan.Outdated) []v1alpha1.DriftInput {
 	r.askInstances(ctx, outdated)
 	is := map[v1alpha1.DriftInput]bool{}
@@ -108,13 +108,13 @@ func (r *Rollouts) inputs(ctx context.Context, outdated []plan.Outdated) []v1alp
 	if len(found) <= maxInputs {
 		return found
 	}
-	// What is left out is left out for all nodes of a pool with that reason: the only one counts as
-	// that of each.
+	// If an input is omitted, omit all inputs of that pool with that reason: a single remaining input would seem to
+	// apply to each of its nodes.
 	first := found[maxInputs]
 	return slices.DeleteFunc(found[:maxInputs], func(i v1alpha1.DriftInput) bool { return i.Pool == first.Pool && i.Reason == first.Reason })
 }
 
-// inputOf is what has outdated one node, by what EC2 was queried for.
+// inputOf returns the difference that has outdated one node, using the answers of EC2.
 func (r *Rollouts) inputOf(o plan.Outdated) v1alpha1.DriftInput {
 	known := &r.Memory.instances
 	running, answered := known.running[o.Claim.ProviderID]
@@ -126,8 +126,8 @@ func (r *Rollouts) inputOf(o plan.Outdated) v1alpha1.DriftInput {
 	return v1alpha1.DriftInput{Pool: o.Claim.Pool, Reason: o.Reason, From: finding.Bounded(input.From, maxInput), To: finding.Bounded(input.To, maxInput)}
 }
 
-// askInstances asks EC2 what instances run in that are outdated by that, each once. An answer that
-// does not come is asked for again after a minute.
+// askInstances asks EC2 in what subnets, security groups and reservations outdated instances run, once for each. If an answer
+// is missing, it asks again after a minute.
 func (r *Rollouts) askInstances(ctx context.Context, outdated []plan.Outdated) {
 	known := &r.Memory.instances
 	query := cloud.Query{}
@@ -163,8 +163,8 @@ func (r *Rollouts) askInstances(ctx context.Context, outdated []plan.Outdated) {
 	}
 }
 
-// forget leaves what is known of the instances of nodes that are outdated: one that is outdated later
-// may run in something else by then.
+// forget drops the answers about instances of all nodes that are not outdated: if such a node becomes outdated later, its
+// instance may have changed by then.
 func (m *instanceMemory) forget(but []plan.Outdated) {
 	kept := map[string]bool{}
 	for _, o := range but {
@@ -181,14 +181,14 @@ func (r *Rollouts) shown(ctx context.Context, query cloud.Query) ([]cloud.Instan
 	return ec2.Instances(ctx, query)
 }
 
-// watched is for how long after a controller came into force node drift is laid to
-// it: two rounds of Karpenter's, which looks at each NodeClaim every five minutes
+// watched is how long plumbline attributes node drift to a new controller after that starts: two rounds
+// of Karpenter, which checks each NodeClaim every five minutes
 // (sigs.k8s.io/karpenter pkg/controllers/nodeclaim/disruption/drift.go).
 const watched = 10 * time.Minute
 
-// Watch begins the watch over nodes before anything of a change moves, where there
-// are nodes or a controller that have to come through it. One that is in progress for
-// an earlier change goes on: what that was expected to do it may have done.
+// Watch begins the watch over nodes before a change starts, if there are nodes or a controller that the
+// change can affect. A watch that is in progress for an earlier change continues, with its expected
+// pools: that change may have taken effect already.
 func Watch(k v1alpha1.KarpenterStatus, to string, expected []string, claims []cluster.Claim, now time.Time) v1alpha1.KarpenterStatus {
 	if w := k.NodeDrift; w != nil && w.Until == nil {
 		going := *w
@@ -215,7 +215,7 @@ func Watch(k v1alpha1.KarpenterStatus, to string, expected []string, claims []cl
 	return k
 }
 
-// EndWatch has a watch last for a while longer: the change is over.
+// EndWatch lets a watch last for a while longer, because the change is complete.
 func EndWatch(k v1alpha1.KarpenterStatus, now time.Time) v1alpha1.KarpenterStatus {
 	if k.NodeDrift == nil || k.NodeDrift.Until != nil {
 		return k
@@ -226,7 +226,7 @@ func EndWatch(k v1alpha1.KarpenterStatus, now time.Time) v1alpha1.KarpenterStatu
 	return k
 }
 
-// Expect notes pools whose nodes drift because a commit changes them.
+// Expect records pools whose nodes drift because a commit changes them.
 func Expect(k v1alpha1.KarpenterStatus, pools []string) v1alpha1.KarpenterStatus {
 	if k.NodeDrift == nil || len(pools) == 0 {
 		return k
@@ -237,16 +237,16 @@ func Expect(k v1alpha1.KarpenterStatus, pools []string) v1alpha1.KarpenterStatus
 	return k
 }
 
-// union is sorted.
+// union returns the elements of both, sorted, each once.
 func union(a, b []string) []string {
 	all := slices.Concat(a, b)
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-// Drifted finds those of the drifted NodeClaims of pools where none was expected,
-// by name, and notes what was touched of all that were there before. The watch ends
-// with its time, or once the last that it has found is gone or drifted no more.
+// Drifted returns the drifted NodeClaims of pools where no drift was expected, by name, and
+// records which of all previous NodeClaims were affected. The watch ends at its deadline, or later, once no
+// NodeClaim that it has found is drifted or exists.
 func Drifted(k v1alpha1.KarpenterStatus, claims []cluster.Claim, pools []string, now time.Time) (v1alpha1.KarpenterStatus, []cluster.Claim) {
 	if k.NodeDrift == nil {
 		return k, nil
@@ -266,22 +266,22 @@ func Drifted(k v1alpha1.KarpenterStatus, claims []cluster.Claim, pools []string,
 	return k, found
 }
 
-// drifts reports whether a NodeClaim has become drifted while it was watched.
+// drifts reports whether a NodeClaim has drifted during the watch.
 func drifts(w *v1alpha1.NodeDriftWatch, c cluster.Claim) bool {
 	within := w.Until == nil || !c.Since.After(w.Until.Time)
 	return c.Drifted != "" && within && !c.Since.Time.Before(w.Since.Time)
 }
 
-// maxTouched is how many NodeClaims a watch names.
+// maxTouched is the maximum number of NodeClaims that a watch names.
 const maxTouched = 5
 
-// note adds to a watch which of the NodeClaims that were there before are drifted or
-// being deleted since it began, by name up to maxTouched. Those that are gone have been one of these
-// in a reconcile before, or are known by their number.
+// note adds to a watch which of the previous NodeClaims have drifted or are being deleted
+// since it began, by name up to maxTouched. NodeClaims that are gone were in one of these states
+// in an earlier reconcile, or only their number is known.
 func note(k v1alpha1.KarpenterStatus, claims []cluster.Claim) v1alpha1.KarpenterStatus {
 	w := *k.NodeDrift
 	if w.Until != nil {
-		return k // the change is over, and its outcome was reported
+		return k // the change is complete, and its outcome was reported
 	}
 	var names []string
 	left := int32(0)
@@ -304,13 +304,13 @@ func note(k v1alpha1.KarpenterStatus, claims []cluster.Claim) v1alpha1.Karpenter
 	return k
 }
 
-// before reports whether a NodeClaim was there when a watch began.
+// before reports whether a NodeClaim existed when a watch began.
 func before(w *v1alpha1.NodeDriftWatch, c cluster.Claim) bool {
 	return w.Newest != nil && !w.Newest.Before(&c.Created)
 }
 
-// Outcome says what became of the nodes since a change began; empty if nobody has
-// watched.
+// Outcome returns what happened to the nodes since a change began; empty if there was no
+// watch.
 func Outcome(k v1alpha1.KarpenterStatus, claims []cluster.Claim) string {
 	if k.NodeDrift == nil || k.NodeDrift.Until != nil {
 		return ""

@@ -23,36 +23,36 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Settles is how long after a change Karpenter may find a node outdated that nobody else can
-// tell: it looks at each NodeClaim every five minutes (sigs.k8s.io/karpenter
+// Settles is how long after a change Karpenter may find a node outdated that no other observer can
+// predict: it checks each NodeClaim every five minutes (sigs.k8s.io/karpenter
 // pkg/controllers/nodeclaim/disruption/drift.go).
 const Settles = 6 * time.Minute
 
-// Outdating is what the Changes that are written, or wait to be, do to nodes.
+// Outdating is the effect on nodes of the Changes that are written, or wait to be written.
 type Outdating struct {
-	// Claims are the NodeClaims that are outdated by them, and Unnamed is how many more.
+	// Claims are the NodeClaims that the Changes outdate, and Unnamed is the number of others.
 	Claims  map[types.UID]bool
 	Unnamed int
-	// Expected are those of Claims that Karpenter finds when it next looks at them, each with the reasons for which
-	// it may.
+	// Expected are those of Claims that Karpenter finds when it next checks them, each with the possible
+	// reasons.
 	Expected map[types.UID][]string
 	// Reselected are the EC2NodeClasses, by name, whose selectors are written, with Karpenter's reasons that depend
-	// on these: what was expected by the former selectors no longer applies.
+	// on these: what was expected from the previous selectors no longer applies.
 	Reselected map[string][]string
-	// UpTo reports whether AWS decides which of them. Images reports that Karpenter knows as soon as it has
-	// looked for the AMIs.
+	// UpTo reports whether AWS decides which nodes are outdated. Images reports whether Karpenter knows as soon as it has
+	// looked up the AMIs.
 	UpTo, Images bool
-	// Unhashed are the definitions, as Kind/name, that get another hash by them, while NodeClaims of
-	// them may have none.
+	// Unhashed are the definitions, as Kind/name, whose hash the Changes alter, while some of their NodeClaims
+	// may have none.
 	Unhashed []string
-	// Committed reports whether a commit wants it, and not only that another client's change is
-	// reverted.
+	// Committed reports whether a commit requests a Change; it is false if the Changes only revert those of another
+	// client.
 	Committed bool
-	// Static are the static NodePools that are written, by name, and whether a commit does.
+	// Static are the static NodePools that are written, by name, and whether a commit writes them.
 	Static map[string]bool
 }
 
-// OutdatedBy is what some Changes do to nodes.
+// OutdatedBy returns the effect of some Changes on nodes.
 func OutdatedBy(changes []plan.Change) Outdating {
 	o := Outdating{Claims: map[types.UID]bool{}}
 	for i := range changes {
@@ -67,7 +67,7 @@ func OutdatedBy(changes []plan.Change) Outdating {
 			o.Unhashed = append(o.Unhashed, c.Ref.String())
 		}
 		if c.UpTo {
-			// Where Karpenter has a reason, nobody can tell yet for which nodes; where it has none,
+			// If Karpenter has a reason, it is still unknown for which nodes. If it has none,
 			// as with wider budgets, the nodes are outdated already.
 			images := c.ByImages()
 			o.Images, o.UpTo = o.Images || images, o.UpTo || len(c.DriftReasons) > 0 && !images
@@ -83,7 +83,7 @@ func OutdatedBy(changes []plan.Change) Outdating {
 	return o
 }
 
-// expect notes a NodeClaim that is outdated by what AWS reports; no definition shows it.
+// expect records a NodeClaim that AWS reports as outdated; no definition shows it.
 func (o *Outdating) expect(c *plan.Change, uid types.UID) {
 	reasons := c.Resolves()
 	if len(reasons) == 0 {
@@ -95,7 +95,7 @@ func (o *Outdating) expect(c *plan.Change, uid types.UID) {
 	o.Expected[uid] = reasons
 }
 
-// reselect notes the selectors that a Change writes.
+// reselect records the selectors that a Change writes.
 func (o *Outdating) reselect(c *plan.Change) {
 	reasons := c.Reselects()
 	if !c.Action.Writes() || len(reasons) == 0 {
@@ -110,36 +110,36 @@ func (o *Outdating) reselect(c *plan.Change) {
 // Any reports whether there are such nodes, or may be.
 func (o Outdating) Any() bool { return len(o.Claims)+o.Unnamed > 0 || o.UpTo || o.Images }
 
-// Seen is what a Rollout is followed by.
+// Seen is the input from which a Rollout is updated.
 type Seen struct {
-	// Changes are what this reconcile writes.
+	// Changes are the effect of what this reconcile writes.
 	Changes Outdating
-	// Matched are the NodeClaims that do not match what lives, and Excess is how many a static
+	// Matched contains the NodeClaims that do not match the live definitions, and Excess is how many a static
 	// pool has above its replicas.
 	plan.Matched
 	Excess int
-	// Short are the static pools of Git that have fewer nodes than replicas, by whatever.
+	// Short are the static pools of Git that have fewer nodes than replicas, for any reason.
 	Short []v1alpha1.StaticPool
-	// Full are those that have just as many.
+	// Full are those that have exactly as many.
 	Full []v1alpha1.StaticPool
-	// Revision is the one that is applied, and Applied the one that was before.
+	// Revision is the applied one, and Applied the one before it.
 	Revision, Applied string
 	Now               time.Time
-	// Late is the revision that has outdated all of these, though no node was known when it was written,
-	// and LateFrom the one that was applied before it; both empty if none has.
+	// Late is the revision that has outdated all of these nodes, though none was known when it was written,
+	// and LateFrom the one that was applied before it; both are empty if there is none.
 	Late, LateFrom string
-	// Settled reports whether all nodes that AWS has said are outdated are gone, and that these were all.
+	// Settled reports whether all nodes that AWS has reported as outdated are gone, and there are no others.
 	Settled bool
 }
 
-// Roll takes a rollout on by what is seen; nil if each node matches.
+// Roll updates a rollout from what is seen; it returns nil if each node matches.
 func Roll(before *v1alpha1.Rollout, seen Seen) *v1alpha1.Rollout {
 	outdated, draining, reasons := seen.count()
-	if before != nil && before.Revision != "" && len(seen.Changes.Unhashed) == 0 { // else these count them
-		outdated += int32(len(seen.Unknown)) // nothing tells that they match
+	if before != nil && before.Revision != "" && len(seen.Changes.Unhashed) == 0 { // otherwise the Changes count these
+		outdated += int32(len(seen.Unknown)) // nothing shows that they match
 	}
 	if before != nil && seen.awaits() {
-		outdated = max(outdated, before.Outdated) // nothing is known of the others
+		outdated = max(outdated, before.Outdated) // nothing is known about the other nodes
 	}
 	next := begun(before, seen, outdated)
 	if next == nil {
@@ -168,8 +168,8 @@ func (s Seen) over(of *v1alpha1.Rollout) bool {
 	return len(of.StaticPools) == 0 && !s.awaits() && settled
 }
 
-// settlesAt is until when Karpenter may find nodes outdated that no object tells of; nil if that
-// is over, or never was. What another commit has outdated before is among them.
+// settlesAt returns the time until which Karpenter may find nodes outdated that no object shows; nil if that time
+// has passed, or there was none. This includes nodes that an earlier commit has outdated.
 func (s Seen) settlesAt(before, of *v1alpha1.Rollout, outdated int32) *metav1.Time {
 	asked := of.SettlesAt != nil && !of.SettlesAt.Time.Before(of.Since.Add(Settles))
 	asks := s.Changes.UpTo || len(s.Changes.Expected) > 0 || s.Unsure && !asked
@@ -185,11 +185,11 @@ func (s Seen) settlesAt(before, of *v1alpha1.Rollout, outdated int32) *metav1.Ti
 	return of.SettlesAt
 }
 
-// awaits reports whether Karpenter's answer is yet to come, which nodes run an AMI that is outdated.
+// awaits reports whether Karpenter has yet to find out which nodes run an outdated AMI.
 func (s Seen) awaits() bool { return s.Changes.Images || len(s.Unresolved) > 0 }
 
-// begun is the rollout that goes on, or that begins: with a commit that outdates nodes, with nodes that are
-// outdated by none, or with a static pool that is to have more. It is nil if there is none.
+// begun returns the rollout that continues, or that begins: with a commit that outdates nodes, with nodes that
+// no commit has outdated, or with a static pool that gets more nodes. It returns nil if there is none.
 func begun(before *v1alpha1.Rollout, seen Seen, outdated int32) *v1alpha1.Rollout {
 	now := metav1.NewTime(seen.Now).Rfc3339Copy()
 	switch {
@@ -199,7 +199,7 @@ func begun(before *v1alpha1.Rollout, seen Seen, outdated int32) *v1alpha1.Rollou
 			next.Unhashed = before.Unhashed
 		}
 		if before != nil && before.Revision != "" && before.SettlesAt != nil {
-			next.From = before.From // which nodes that one has outdated may not be known yet
+			next.From = before.From // it may be unknown yet which nodes that rollout has outdated
 		}
 		return next
 	case before != nil:
@@ -216,7 +216,7 @@ func begun(before *v1alpha1.Rollout, seen Seen, outdated int32) *v1alpha1.Rollou
 	return nil
 }
 
-// count sums up the nodes that do not match, those of them that drain, and why.
+// count returns the number of nodes that do not match, how many of them drain, and the reasons.
 func (s Seen) count() (outdated, draining int32, reasons []string) {
 	all := map[types.UID]bool{}
 	for uid := range s.Changes.Claims {
@@ -235,7 +235,7 @@ func (s Seen) count() (outdated, draining int32, reasons []string) {
 	return int32(len(all) + max(s.Changes.Unnamed, s.Excess)), draining, reasons
 }
 
-// excess is how many nodes static pools have above their replicas, beside those that are outdated.
+// excess returns how many nodes static pools have above their replicas, not counting outdated ones.
 func excess(pools []Pool, claims []plan.NodeClaim, outdated []plan.Outdated) int {
 	wanted := map[string]int{}
 	for _, pool := range pools {
@@ -263,12 +263,12 @@ func excess(pools []Pool, claims []plan.NodeClaim, outdated []plan.Outdated) int
 	return n
 }
 
-// slowDrain is after how long of draining that is named, too, which each drain waits for for a while:
-// a pod that ends, an instance that is shutting down.
+// slowDrain is the time after which a drain also reports the causes that each drain waits for briefly:
+// a pod that terminates, an instance that is shutting down.
 const slowDrain = 2 * time.Minute
 
-// hangs says what keeps nodes that drain, once the rollout makes no progress; empty if nothing is
-// known to. While such a node is there it stands in the message whatever other nodes do, and it is asked again.
+// hangs returns what blocks draining nodes, once the rollout makes no progress; empty if nothing is
+// known to. While such a node exists it remains in the message, whatever other nodes do, and is diagnosed again.
 func (r *Rollouts) hangs(ctx context.Context, of v1alpha1.Rollout, ending []*plan.NodeClaim) string {
 	m := r.Memory
 	if m.hanging != nil && !slices.ContainsFunc(ending, func(c *plan.NodeClaim) bool { return m.hanging[c.UID] }) {
@@ -283,7 +283,7 @@ func (r *Rollouts) hangs(ctx context.Context, of v1alpha1.Rollout, ending []*pla
 	})
 }
 
-// diagnose finds out what keeps the nodes that have been draining for longest, and which those are.
+// diagnose finds out what blocks the nodes that have been draining for longest, and which nodes these are.
 func (r *Rollouts) diagnose(ctx context.Context, ending []*plan.NodeClaim) (words string, hanging map[types.UID]bool) {
 	slices.SortFunc(ending, func(a, b *plan.NodeClaim) int {
 		return cmp.Or(a.Deleted.Compare(b.Deleted), cmp.Compare(a.Name, b.Name))
@@ -294,7 +294,7 @@ func (r *Rollouts) diagnose(ctx context.Context, ending []*plan.NodeClaim) (word
 	for _, c := range ending[:min(blocker.Most, len(ending))] {
 		n, err := r.nodeOf(ctx, c)
 		if apierrors.IsNotFound(err) {
-			continue // it has gone meanwhile
+			continue // it was deleted meanwhile
 		}
 		oldest[c.Name], nodes, failures = c, append(nodes, n), append(failures, err)
 	}
@@ -324,7 +324,7 @@ func (r *Rollouts) diagnose(ctx context.Context, ending []*plan.NodeClaim) (word
 	return "", nil
 }
 
-// keeps says what keeps a node, without what each drain waits for unless it is slow.
+// keeps returns what blocks a node; it omits what each drain waits for, unless the drain is slow.
 func keeps(n *blocker.Node, e blocker.Evidence, slow bool) string {
 	var words, passing []string
 	for _, c := range n.Causes(e) {
@@ -340,7 +340,7 @@ func keeps(n *blocker.Node, e blocker.Evidence, slow bool) string {
 	return finding.Few(words, " and ")
 }
 
-// nodeOf is the node of a NodeClaim, with its conditions where they can be read.
+// nodeOf returns the node of a NodeClaim, with its conditions if they can be read.
 func (r *Rollouts) nodeOf(ctx context.Context, c *plan.NodeClaim) (blocker.Node, error) {
 	claim := &karpv1.NodeClaim{}
 	if err := r.Events.Get(ctx, client.ObjectKey{Name: c.Name}, claim); err != nil {
@@ -369,7 +369,7 @@ func (r *Rollouts) blockerLook() blocker.Look {
 	return look
 }
 
-// Words say how far a rollout has come, and what it waits for.
+// Words returns how far a rollout has progressed, and what it waits for.
 func Words(r v1alpha1.Rollout) string {
 	words := Replaced(r)
 	if r.Outdated > 0 {
@@ -387,7 +387,7 @@ func Words(r v1alpha1.Rollout) string {
 	return words
 }
 
-// Replaced counts the nodes that are replaced: 1 of 2 nodes replaced.
+// Replaced returns the number of replaced nodes: 1 of 2 nodes replaced.
 func Replaced(r v1alpha1.Rollout) string {
 	if short := StaticReady(r); short != "" && r.Nodes == 0 && r.SettlesAt == nil {
 		return short
@@ -398,7 +398,7 @@ func Replaced(r v1alpha1.Rollout) string {
 	return fmt.Sprintf("%d of %d nodes replaced", r.Nodes-r.Outdated, r.Nodes)
 }
 
-// causes are Karpenter's reasons, and whether a commit is behind them.
+// causes returns Karpenter's reasons, and notes if no commit of this NodeSync is the cause.
 func causes(r v1alpha1.Rollout) string {
 	why := strings.Join(r.Reasons, ", ")
 	if r.Revision == "" {
@@ -410,8 +410,8 @@ func causes(r v1alpha1.Rollout) string {
 	return " (" + why + ")"
 }
 
-// Uncommitted says what has outdated the nodes of a rollout that no commit has begun: Karpenter's
-// reasons, with the inputs that differ where they are known.
+// Uncommitted returns what has outdated the nodes of a rollout that no commit has begun: Karpenter's
+// reasons, with the inputs that differ if they are known.
 func Uncommitted(r v1alpha1.Rollout) string {
 	var words []string
 	for _, reason := range r.Reasons {
@@ -428,7 +428,7 @@ func Uncommitted(r v1alpha1.Rollout) string {
 	return finding.Few(words, "; ")
 }
 
-// announce says by an event that a rollout begins, or is over.
+// announce sends an event when a rollout begins or is complete.
 func (r *Rollouts) announce(next *v1alpha1.Rollout) {
 	switch {
 	case next == nil && r.Said != nil:
@@ -438,7 +438,7 @@ func (r *Rollouts) announce(next *v1alpha1.Rollout) {
 	}
 }
 
-// started is the event on a rollout that begins.
+// started returns the message of the event when a rollout begins.
 func started(r v1alpha1.Rollout) string {
 	switch short := StaticReady(r); {
 	case r.Nodes == 0 && short != "" && r.Revision == "":
@@ -453,7 +453,7 @@ func started(r v1alpha1.Rollout) string {
 	return fmt.Sprintf("%s outdates %s: Karpenter replaces them at the pace of their disruption budgets", render.ShortRevision(r.Revision), english.Plural(int(r.Nodes), "node", ""))
 }
 
-// finished is the event on a rollout that has ended.
+// finished returns the message of the event when a rollout is complete.
 func finished(r v1alpha1.Rollout, now time.Time) string {
 	of := "no node was outdated"
 	if r.Nodes > 0 {
