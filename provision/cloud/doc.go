@@ -1,13 +1,13 @@
-// Package cloud asks AWS, and is the one home of the AWS SDK.
+// Package cloud queries AWS, and is the only package that uses the AWS SDK.
 //
-// In go names (a cluster, NodePools, provider IDs), out come plain values
+// Its input is names (a cluster, NodePools, provider IDs). Its output is plain values
 // (Instance, Cluster, Identity) and typed errors: *DeniedError,
 // *CredentialsError, *ThrottledError, *UnreachableError, *PartialError,
 // *NotFoundError. Their
-// messages carry no request ID and no time, so that a condition made from one
-// does not change by itself. Whether the answers are those of the right account
-// is Verify's to say, a function from values to a value.
+// messages contain no request ID and no time, so that a condition made from one
+// does not change by itself. Verify, a function from values to a value, decides whether
+// the answers come from the right account.
 //
-// It reads and never writes, but for Ender, which a command has whose user asks for it. Retries are the SDK's, and every call is bounded
-// in time.
+// The package only reads, except for Ender, which a command uses if its user asks for it. The SDK retries, and every call has a
+// timeout.
 package cloud

@@ -8,17 +8,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Owner is what keeps an object as it is, or wrote it last.
+// Owner keeps an object in its state, or wrote it last.
 type Owner struct {
-	// Tool that reconciles it, such as Flux or Argo CD; empty if none does.
+	// Tool reconciles the object, such as Flux or Argo CD; empty if none does.
 	Tool string `json:"tool,omitempty"`
-	// Kind, Namespace and Name of what it belongs to: a HelmRelease, Kustomization or
-	// Application, or a Release of Helm's own. Argo CD's marks do not always have the
+	// Kind, Namespace and Name identify what it belongs to: a HelmRelease, Kustomization or
+	// Application, or a Release of Helm itself. Argo CD's marks do not always contain the
 	// namespace.
 	Kind      string `json:"kind,omitempty"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"`
-	// Manager is the field manager that wrote its spec last, or by which the tool is known that
+	// Manager is the field manager that wrote its spec last, or that identifies a tool which
 	// left no other mark.
 	Manager string `json:"manager,omitempty"`
 }
@@ -34,7 +34,7 @@ func (o Owner) IsRelease(name, namespace string) bool {
 	return o.Tool == "" && o.Kind == ReleaseKind && o.Name == name && o.Namespace == namespace
 }
 
-// String names the owner in messages.
+// String returns the owner's name for messages.
 func (o Owner) String() string {
 	name := strings.TrimPrefix(o.Namespace+"/"+o.Name, "/")
 	switch {
@@ -50,8 +50,8 @@ func (o Owner) String() string {
 	return "managed by an unknown client"
 }
 
-// Of reads the owner that counts from an object's labels and annotations; where it has no mark of
-// any tool, that is the client that wrote it last.
+// Of returns the owner that takes precedence by an object's labels and annotations. If the object has no mark of
+// any tool, it returns the client that wrote it last.
 func Of(object metav1.Object) Owner {
 	if found := marked(object); len(found) > 0 {
 		return found[0]
@@ -59,8 +59,8 @@ func Of(object metav1.Object) Owner {
 	return Owner{Manager: lastManager(object)}
 }
 
-// All are the tools that apply an object: by their marks, in the order of Of, then those that are
-// known by a field manager only, by name.
+// All returns the tools that apply an object: those with marks, in the order of Of, then those that
+// only a field manager identifies, by name.
 func All(object metav1.Object) []Owner {
 	found := marked(object)
 	known := map[string]bool{}
@@ -80,7 +80,7 @@ func All(object metav1.Object) []Owner {
 	return append(found, managers...)
 }
 
-// tool is what people call what keeps it, Helm's own releases too.
+// tool returns the name of the tool that keeps the object; Helm, too, for its own releases.
 func (o Owner) tool() string {
 	if o.Kind == ReleaseKind {
 		return helm
@@ -88,8 +88,8 @@ func (o Owner) tool() string {
 	return o.Tool
 }
 
-// lastManager is the field manager that wrote the spec last; of an object whose entries have none, that
-// wrote the object last, its status aside. Karpenter annotates each NodePool, and Kubernetes each
+// lastManager returns the field manager that wrote the spec last. If no entry has a spec, it returns the one that
+// wrote the object last, ignoring the status. The spec decides because Karpenter annotates each NodePool, and Kubernetes each
 // Deployment, after the client that applies it.
 func lastManager(object metav1.Object) string {
 	var last metav1.ManagedFieldsEntry
@@ -101,7 +101,7 @@ func lastManager(object metav1.Object) string {
 	return last.Manager
 }
 
-// counts reports whether an entry says more of who applies an object than another one.
+// counts reports whether an entry is better evidence of who applies an object than another one.
 func counts(entry, than metav1.ManagedFieldsEntry) bool {
 	if writesSpec(entry) != writesSpec(than) {
 		return writesSpec(entry)
@@ -113,15 +113,15 @@ func writesSpec(entry metav1.ManagedFieldsEntry) bool {
 	return entry.FieldsV1 != nil && strings.Contains(entry.FieldsV1.GetRawString(), `"f:spec"`)
 }
 
-// The labels and annotations by which tools mark what they reconcile.
+// Tools mark what they reconcile with these labels and annotations.
 const (
-	// Argo CD annotates, or in its older way takes a label, by default one that charts have as
+	// Argo CD sets an annotation. Its older method uses a label, by default one that charts set as
 	// well: https://argo-cd.readthedocs.io/en/stable/user-guide/resource_tracking/.
 	argoTracking = "argocd.argoproj.io/tracking-id"
 	argoInstance = "argocd.argoproj.io/instance"
 	instance     = "app.kubernetes.io/instance"
 
-	// What makes an object Helm's: pkg/action/validate.go of Helm.
+	// These make an object Helm's: pkg/action/validate.go of Helm.
 	managedBy        = "app.kubernetes.io/managed-by"
 	releaseName      = "meta.helm.sh/release-name"
 	releaseNamespace = "meta.helm.sh/release-namespace"
@@ -133,7 +133,7 @@ const (
 	helm   = "Helm"
 )
 
-// fluxKinds are the kinds of Flux that apply objects, and the group of each, which is the prefix
+// fluxKinds returns the kinds of Flux that apply objects, and the group of each, which is the prefix
 // of the labels on them: https://fluxcd.io/flux/components/helm/helmreleases/ and
 // https://fluxcd.io/flux/components/kustomize/kustomizations/.
 func fluxKinds() []struct{ group, kind string } {
@@ -143,7 +143,7 @@ func fluxKinds() []struct{ group, kind string } {
 	}
 }
 
-// marked are the owners that an object has marks of, what reconciles it first: a HelmRelease's
+// marked returns the owners that an object has marks of, first the one that reconciles it: a HelmRelease's
 // objects, and those of an Application from a chart, look like Helm's, too.
 func marked(object metav1.Object) []Owner {
 	labels, annotations := object.GetLabels(), object.GetAnnotations()
@@ -155,7 +155,7 @@ func marked(object metav1.Object) []Owner {
 	}
 	if application := argoApplication(object); application != "" {
 		owner := Owner{Tool: argoCD, Kind: "Application", Name: application}
-		// An Application outside of Argo CD's own namespace has it in its mark.
+		// An Application outside of Argo CD's own namespace has its namespace in its mark.
 		if namespace, name, ok := strings.Cut(application, "_"); ok {
 			owner.Namespace, owner.Name = namespace, name
 		}
@@ -167,9 +167,9 @@ func marked(object metav1.Object) []Owner {
 	return found
 }
 
-// argoApplication is the name of an Application as an object's marks have it, by each of Argo
+// argoApplication returns the name of an Application from an object's marks, by each of Argo
 // CD's three methods: annotation, label, and both, of which the annotation counts. The label's key
-// can be set; the default one is a chart's as well, and counts only on what Argo CD wrote.
+// can be configured; charts set the default one as well, so it counts only on objects that Argo CD wrote.
 func argoApplication(object metav1.Object) string {
 	annotations, labels := object.GetAnnotations(), object.GetLabels()
 	if id, _, ok := strings.Cut(annotations[argoTracking], ":"); ok {
@@ -191,17 +191,17 @@ func argoApplication(object metav1.Object) string {
 // manager is one row of the tables of field managers.
 type manager struct {
 	name string
-	// prefix reports whether every manager beginning with name is meant.
+	// prefix reports whether the row matches every manager that begins with name.
 	prefix bool
-	// tool is what people call it.
+	// tool is the tool's common name.
 	tool string
 }
 
-// appliers keep an object as their own source says. Taking a field from one
-// starts a fight that nobody wins.
+// appliers returns the managers that keep an object as their own source defines it. If plumbline
+// changed a field of one, both would revert each other without end.
 //
-// Each row has where its tool says its name. A client that says none is called after its user agent, up to
-// the first slash, which is the name of its program where it sets none either (apiserver
+// Each row cites where its tool sets its name. A client that sets none is named after its user agent, up to
+// the first slash, which is the name of its program if it sets none either (apiserver
 // pkg/endpoints/handlers/create.go managerOrUserAgent, client-go rest.DefaultKubernetesUserAgent).
 func appliers() []manager {
 	return []manager{
@@ -221,10 +221,10 @@ func appliers() []manager {
 		{name: "terraform", prefix: true, tool: "Terraform"},
 		// hashicorp/terraform-provider-kubernetes kubernetes/provider.go, user agent HashiCorp/1.0, 2.38.
 		{name: "HashiCorp", tool: "Terraform"},
-		// opentofu/opentofu internal/httpclient/useragent.go, 1.10: of a client of its own. Providers under
-		// it say the names of Terraform's, above.
+		// opentofu/opentofu internal/httpclient/useragent.go, 1.10: from a client of its own. Providers that
+		// it runs set the names of Terraform's, above.
 		{name: "OpenTofu", prefix: true, tool: "OpenTofu"},
-		// pulumi/pulumi-kubernetes provider/pkg/provider/provider.go fieldManagerName, 4.0: with a random end.
+		// pulumi/pulumi-kubernetes provider/pkg/provider/provider.go fieldManagerName, 4.0: with a random suffix.
 		{name: "pulumi", prefix: true, tool: "Pulumi"},
 		// carvel-dev/kapp the flag --ssa-field-manager, 0.40; else the program's name.
 		{name: "kapp", prefix: true, tool: "kapp"},
@@ -240,12 +240,12 @@ func appliers() []manager {
 	}
 }
 
-// interactive are people at work. What they wrote into a spec becomes ours, so
-// that it goes where Git does not have it.
+// interactive returns the managers that people use by hand. plumbline adopts the fields that they wrote into a
+// spec, so that it removes those that Git does not contain.
 func interactive() []manager {
 	return []manager{
 		{name: "kubectl", prefix: true},
-		// What kube-apiserver calls the manager that wrote before the first apply
+		// kube-apiserver uses this name for the manager that wrote before the first apply
 		// (apimachinery pkg/util/managedfields/internal/skipnonapplied.go).
 		{name: "before-first-apply"},
 		{name: "k9s"},
@@ -262,13 +262,13 @@ func interactive() []manager {
 	}
 }
 
-// Applier returns the tool behind a field manager that keeps objects by itself.
+// Applier returns the tool of a field manager that keeps objects in their state by itself.
 func Applier(name string) (tool string, ok bool) {
 	row, ok := find(appliers(), name)
 	return row.tool, ok
 }
 
-// Interactive reports whether a field manager is a person at work.
+// Interactive reports whether a person uses a field manager by hand.
 func Interactive(name string) bool {
 	_, ok := find(interactive(), name)
 	return ok
@@ -283,15 +283,15 @@ func find(rows []manager, name string) (manager, bool) {
 	return manager{}, false
 }
 
-// Mark is an annotation with which a tool leaves an object in the cluster that leaves its source.
-// Each tool reads it from the object as it lives, at the time of its prune.
+// Mark is an annotation that makes a tool keep an object in the cluster when the object is removed from its source.
+// Each tool reads it from the live object when it prunes.
 type Mark struct {
 	Key string
-	// Words are those that its value has, which may have others beside them.
+	// Words must all be in the value, which may contain others.
 	Words []string
 }
 
-// marks of the kinds that apply objects: deleteObjects in kustomize-controller 1.9.5; pruneObject
+// marks returns the mark of each kind that applies objects: deleteObjects in kustomize-controller 1.9.5; pruneObject
 // in gitops-engine, and shouldBeDeleted in Argo CD 3.2 for an Application that is deleted;
 // pkg/kube/resource_policy.go of Helm.
 func marks() map[string]Mark {
@@ -304,13 +304,13 @@ func marks() map[string]Mark {
 	}
 }
 
-// Mark is the one that this owner reads; ok is false if it has none.
+// Mark returns the mark that this owner reads; ok is false if it reads none.
 func (o Owner) Mark() (mark Mark, ok bool) {
 	mark, ok = marks()[o.Kind]
 	return mark, ok
 }
 
-// Kept is the mark that an object has; ok is false if it has none.
+// Kept returns the mark that an object has; ok is false if it has none.
 func Kept(object metav1.Object) (mark Mark, ok bool) {
 	for _, kind := range []string{"Kustomization", "Application", ReleaseKind} {
 		if mark := marks()[kind]; mark.On(object) {
@@ -323,25 +323,25 @@ func Kept(object metav1.Object) (mark Mark, ok bool) {
 // On reports whether an object has the mark.
 func (m Mark) On(object metav1.Object) bool { return m.In(object.GetAnnotations()[m.Key]) }
 
-// In reports whether a value of the annotation has the words.
+// In reports whether a value of the annotation contains the words.
 func (m Mark) In(value string) bool {
 	there := words(value)
 	return !slices.ContainsFunc(m.Words, func(word string) bool { return !slices.Contains(there, word) })
 }
 
-// With is a value of the annotation with the words.
+// With returns a value of the annotation with the words.
 func (m Mark) With(value string) string {
 	return strings.Join(slices.Concat(m.others(value), m.Words), ",")
 }
 
-// Without is a value of the annotation without them; empty if nothing else is in it.
+// Without returns a value of the annotation without the words; empty if it contains nothing else.
 func (m Mark) Without(value string) string { return strings.Join(m.others(value), ",") }
 
 func (m Mark) others(value string) []string {
 	return slices.DeleteFunc(words(value), func(word string) bool { return slices.Contains(m.Words, word) })
 }
 
-// String is the annotation as people write it.
+// String returns the annotation as people write it.
 func (m Mark) String() string { return m.Key + ": " + strings.Join(m.Words, ",") }
 
 func words(value string) []string {
@@ -354,7 +354,7 @@ func words(value string) []string {
 	return found
 }
 
-// Left are the labels and annotations by which an owner is recognised, as an object has them.
+// Left returns the labels and annotations of an object that identify the owner.
 func (o Owner) Left(object metav1.Object) (labels, annotations []string) {
 	for _, of := range fluxKinds() {
 		if of.kind != o.Kind {
@@ -373,7 +373,7 @@ func (o Owner) Left(object metav1.Object) (labels, annotations []string) {
 		annotations = append(annotations, argoTracking)
 	}
 	for _, key := range []string{argoInstance, instance} {
-		// That of an Application outside of Argo CD's own namespace has it before its name.
+		// An Application outside of Argo CD's own namespace has that namespace before its name in the label.
 		if value := object.GetLabels()[key]; value != "" && (value == o.Name || value == o.Namespace+"_"+o.Name) {
 			labels = append(labels, key)
 		}
