@@ -25,51 +25,51 @@ import (
 const (
 	// teardownTime is how long a teardown is watched by default.
 	teardownTime = time.Hour
-	// goneWithin is how long AWS is asked again after the NodeSync is gone: interfaces and launch
-	// templates may end a little later than the instances.
+	// goneWithin is how long AWS is queried again after the NodeSync is deleted: interfaces and launch
+	// templates may be deleted a little later than the instances.
 	goneWithin = 2 * time.Minute
 )
 
-// standInStarter starts a stand-in for the daemon, over a NodeSync. It ends its nodes, or first only installs Karpenter's charts.
+// standInStarter starts a stand-in for the daemon for a NodeSync. It terminates the nodes, or first only installs Karpenter's charts.
 type standInStarter func(ctx context.Context, config *rest.Config, sync *v1alpha1.NodeSync, installs bool, steps steppoint.Options) (*standIn, error)
 
-// teardown takes a NodeSync away by the daemon that leads, or in its place.
+// teardownCommand deletes a NodeSync using the daemon that leads, or in its place.
 type teardownCommand struct {
 	c          *clusterAccess
 	kubeconfig *genericclioptions.ConfigFlags
 	cmd        *cobra.Command
-	// v is who asks AWS.
+	// v queries AWS.
 	v       verification
 	yes     bool
 	timeout time.Duration
-	// gone reports whether there is no cluster any more, terminate that instances are to be ended which Karpenter
-	// does not end, and sweep that leftovers are to be deleted.
+	// gone reports whether the cluster no longer exists, terminate whether to terminate instances that Karpenter
+	// does not terminate, and sweep whether to delete leftovers.
 	gone, terminate, sweep bool
-	// suspends reports whether other appliers of what ends are suspended first.
+	// suspends reports whether to suspend other appliers of the deleted objects first.
 	suspends bool
-	// strands are those instances, where there is a cluster.
+	// strands tracks those instances if there is a cluster.
 	strands teardown.Stranding
-	// downTo is how much is taken away, and charts are Karpenter's where they are.
+	// downTo is how much is deleted, and charts are Karpenter's charts if they are deleted, too.
 	downTo teardown.Level
 	charts karpenterCharts
 	show   teardownShow
-	// name is that of the NodeSync; empty if none was named and there is none.
+	// name is the name of the NodeSync; empty if none was given and none exists.
 	name string
-	// until is when the time to watch is over.
+	// until is when the watch times out.
 	until time.Time
-	// stand starts what makes passes where no daemon leads, and stands is what it has started. It
-	// writes as the user, or as another one.
+	// stand starts the process that reconciles if no daemon leads, and stands is the one it has started. It
+	// writes as the user, or as the identity in as.
 	stand  standInStarter
 	stands *standIn
 	as     string
-	// steps are the points that its reconciles and its own writes reach, and points its own; none in a release.
+	// steps are the points that its reconciles and its own writes reach, and points its own; a release has none.
 	steps  steppoint.Options
 	points steppoint.Points
 	// stopped is why Karpenter's controller does not run; nil if it does.
 	stopped *teardown.Stopped
 }
 
-// connect reaches the cluster. The passes have a connection of their own.
+// connect connects to the cluster. The reconciles have a connection of their own.
 func (t *teardownCommand) connect(ctx context.Context) (err error) {
 	if t.c, err = connect(ctx, t.kubeconfig); err != nil {
 		return err
@@ -79,7 +79,7 @@ func (t *teardownCommand) connect(ctx context.Context) (err error) {
 	return err
 }
 
-// run takes it away, or goes on where an earlier run has stopped.
+// run deletes the NodeSync, or continues from where an earlier run has stopped.
 func (t *teardownCommand) run(ctx context.Context, args []string) error {
 	sync, err := t.find(ctx, args)
 	if err != nil {
@@ -112,7 +112,7 @@ func (t *teardownCommand) run(ctx context.Context, args []string) error {
 		t.stands.end()
 		return t.ended(ctx, err)
 	}
-	t.until = t.v.now().Add(t.timeout) // a confirmation may take its time
+	t.until = t.v.now().Add(t.timeout) // waiting for the confirmation does not count
 	err = t.watch(ctx, sync, leaves)
 	t.stands.end()
 	if err != nil {
@@ -122,7 +122,7 @@ func (t *teardownCommand) run(ctx context.Context, args []string) error {
 	return t.finish(ctx)
 }
 
-// finish asks AWS what is left, after it was swept, and takes Karpenter away where nothing is.
+// finish sweeps the leftovers, queries AWS for the rest, and uninstalls Karpenter if there is none.
 func (t *teardownCommand) finish(ctx context.Context) error {
 	if err := t.sweepLeft(ctx); err != nil {
 		return t.ended(ctx, err)
@@ -136,7 +136,7 @@ func (t *teardownCommand) finish(ctx context.Context) error {
 	return nil
 }
 
-// prepare checks, before anything is changed, that the nodes can be ended and that AWS answers each question.
+// prepare checks, before anything is changed, that the nodes can be terminated and that AWS answers each query.
 func (t *teardownCommand) prepare(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardown.Plan) error {
 	if leaves.WithoutDaemon = t.c.withoutDaemon(ctx, t.v.now); leaves.WithoutDaemon != "" {
 		if err := t.mayEnd(ctx, sync, leaves); err != nil {
@@ -171,7 +171,7 @@ func (t *teardownCommand) prepare(ctx context.Context, sync *v1alpha1.NodeSync, 
 	return nil
 }
 
-// begin deletes the NodeSync, and ends its nodes where no daemon does.
+// begin deletes the NodeSync, and terminates its nodes if no daemon does.
 func (t *teardownCommand) begin(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardown.Plan) error {
 	begin := t.delete
 	if t.downTo.Keeps() {
@@ -188,7 +188,7 @@ func (t *teardownCommand) begin(ctx context.Context, sync *v1alpha1.NodeSync, le
 	return t.takeOver(ctx, sync, false)
 }
 
-// delete deletes the NodeSync, with onDelete: Drain, unless an earlier run has.
+// delete deletes the NodeSync, with onDelete: Drain, unless an earlier run has deleted it.
 func (t *teardownCommand) delete(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardown.Plan) error {
 	drains, deleting := sync.Spec.OnDelete == v1alpha1.OnDeleteDrain, sync.DeletionTimestamp != nil
 	if drains && deleting {
@@ -225,7 +225,7 @@ func (t *teardownCommand) delete(ctx context.Context, sync *v1alpha1.NodeSync, l
 	return nil
 }
 
-// verify asks AWS what is left, and again for a while.
+// verify queries AWS for what is left, repeatedly for a while.
 func (t *teardownCommand) verify(ctx context.Context) error {
 	t.show.say("asking AWS what is left")
 	t.v.timeout = min(goneWithin, max(t.until.Sub(t.v.now()), 0))
@@ -239,7 +239,7 @@ func (t *teardownCommand) verify(ctx context.Context) error {
 	return exitOfReport(report)
 }
 
-// ended says how to go on where the user has ended the watching.
+// ended returns the error, with instructions on how to continue if the user has stopped the watch.
 func (t *teardownCommand) ended(ctx context.Context, err error) error {
 	t.show.end()
 	if ctx.Err() == nil || errors.Is(err, errUnconfirmed) {
@@ -248,7 +248,7 @@ func (t *teardownCommand) ended(ctx context.Context, err error) error {
 	return &exitError{code: exitFailed, message: "stopped; " + t.goesOn()}
 }
 
-// goesOn says what becomes of what was begun, and how to go on.
+// goesOn returns what happens to actions in progress, and how to continue.
 func (t *teardownCommand) goesOn() string {
 	if t.gone {
 		return "what EC2 is ending ends. To go on:\n  " + t.again()
@@ -259,7 +259,7 @@ func (t *teardownCommand) goesOn() string {
 	return "what was begun goes on. To go on watching:\n  " + t.again()
 }
 
-// again is the command that goes on from wherever this one has stopped.
+// again returns the command that continues from wherever this one has stopped.
 func (t *teardownCommand) again() string {
 	words := "plumbline teardown --cluster-gone"
 	if !t.gone {
@@ -389,7 +389,7 @@ func newTeardownCommand(kubeconfig *genericclioptions.ConfigFlags, v verificatio
 	return cmd
 }
 
-// addFlags adds what says how far the teardown goes, and which cluster it is.
+// addFlags adds the flags that set how far the teardown goes, and which cluster it applies to.
 func (t *teardownCommand) addFlags(cmd *cobra.Command) {
 	t.steps.BindFlags(cmd.Flags())
 	cmd.Flags().Var(&t.downTo, "down-to", "what is taken away: nodes, and then their definitions, and then Karpenter's controller, and then its CRDs, too")
@@ -404,8 +404,8 @@ func (t *teardownCommand) addFlags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&t.sweep, "sweep", false, "delete what only this cluster's tags are on: free volumes and interfaces, launch templates, instance profiles")
 }
 
-// find reads the NodeSync and takes the cluster's names of it. It is nil if there is none and the
-// flags say the names: an earlier run may have ended it.
+// find reads the NodeSync and takes the cluster's names from it. It returns nil if there is none and the
+// flags contain the names: an earlier run may have deleted it.
 func (t *teardownCommand) find(ctx context.Context, args []string) (*v1alpha1.NodeSync, error) {
 	sync, err := t.read(ctx, args)
 	if err != nil || sync == nil {
@@ -426,7 +426,7 @@ func (t *teardownCommand) find(ctx context.Context, args []string) (*v1alpha1.No
 	return sync, t.v.take(sync)
 }
 
-// read reads the NodeSync that is named, or the only one of the namespace.
+// read reads the named NodeSync, or the only one of the namespace.
 func (t *teardownCommand) read(ctx context.Context, args []string) (*v1alpha1.NodeSync, error) {
 	if len(args) == 0 {
 		return t.onlyOne(ctx)
@@ -470,13 +470,13 @@ func (t *teardownCommand) onlyOne(ctx context.Context) (*v1alpha1.NodeSync, erro
 	return nil, fmt.Errorf("there are several NodeSyncs in %s: name one of %s", t.c.in(ctx), strings.Join(names, ", "))
 }
 
-// whole reads a NodeSync with what wrote its fields; its errors are the API server's.
+// whole reads a NodeSync including its managed fields; its errors are the API server's.
 func (c *clusterAccess) whole(ctx context.Context, name string) (*v1alpha1.NodeSync, error) {
 	sync := &v1alpha1.NodeSync{}
 	return sync, c.Get(ctx, client.ObjectKey{Namespace: c.in(ctx), Name: name}, sync)
 }
 
-// confirm has the user type a name, after what has been shown of it.
+// confirm makes the user type a name, after the command has shown what it will do.
 func (t *teardownCommand) confirm(ctx context.Context, what, name string) error {
 	if t.yes {
 		return nil
@@ -491,8 +491,8 @@ func (t *teardownCommand) confirm(ctx context.Context, what, name string) error 
 	return nil
 }
 
-// withoutDaemon reports why no daemon would terminate the nodes; empty if one leads, or if that is unknown.
-// A daemon outside the cluster that runs without --leader-elect is not noticed.
+// withoutDaemon returns why no daemon would terminate the nodes; empty if one leads, or if that is unknown.
+// It does not detect a daemon outside the cluster that runs without --leader-elect.
 func (c *clusterAccess) withoutDaemon(ctx context.Context, now func() time.Time) string {
 	if why, _ := c.daemonMissing(ctx, now); why != "" {
 		return "no daemon leads: " + why
@@ -500,8 +500,8 @@ func (c *clusterAccess) withoutDaemon(ctx context.Context, now func() time.Time)
 	return ""
 }
 
-// noDaemon reports why no daemon handles a request, or handles what comes after it; runs is false if that is unknown. Without a
-// lease, a daemon that runs outside the cluster without --leader-elect is not seen; it runs if it has handled the request.
+// noDaemon returns why no daemon handles a request, or what follows it; runs is false if that is unknown. Without a
+// lease, it does not detect a daemon outside the cluster that runs without --leader-elect, unless that has handled the request.
 func (c *clusterAccess) noDaemon(ctx context.Context, handled bool) (why string, runs bool) {
 	why, elected := c.daemonMissing(ctx, time.Now)
 	switch {
@@ -515,7 +515,7 @@ func (c *clusterAccess) noDaemon(ctx context.Context, handled bool) (why string,
 	return "no daemon was found: " + why, false
 }
 
-// daemonMissing reports why no daemon leads; empty if one does, or if that is unknown. Elected is true if there is a lease.
+// daemonMissing returns why no daemon leads; empty if one does, or if that is unknown. elected is true if there is a lease.
 func (c *clusterAccess) daemonMissing(ctx context.Context, now func() time.Time) (why string, elected bool) {
 	namespace := c.in(ctx)
 	if why := unled(ctx, c, namespace, now); why != "" {

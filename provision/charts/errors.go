@@ -21,23 +21,23 @@ import (
 	"github.com/plumbline-dev/plumbline/redact"
 )
 
-// InvalidRefError reports that a Ref cannot be asked for.
+// InvalidRefError reports that a Ref cannot be requested.
 type InvalidRefError struct {
 	Ref    Ref
 	Reason string
 }
 
-// Error says what is wrong with the Ref.
+// Error returns the reason why the Ref is invalid.
 func (e *InvalidRefError) Error() string { return "charts of karpenter: " + e.Reason }
 
-// NotFoundError reports that the repository has no such chart or version.
+// NotFoundError reports that the repository does not contain the chart or version.
 type NotFoundError struct {
 	Ref   Ref
 	Chart string
-	// Near are versions that the repository has, the nearest first. Empty if
+	// Near are versions that the repository contains, the nearest first. Empty if
 	// they could not be listed cheaply.
 	Near []string
-	// Reason says more, where the repository itself is what is missing.
+	// Reason gives details if the repository itself does not exist.
 	Reason string
 	Err    error
 }
@@ -64,7 +64,7 @@ type UnreachableError struct {
 	Err   error
 }
 
-// Error names the registry and what it said.
+// Error names the registry and the registry's error.
 func (e *UnreachableError) Error() string {
 	return fmt.Sprintf("pull chart %s %s from %s: %v", e.Chart, e.Ref.Version, e.Ref.Repository, e.Err)
 }
@@ -72,17 +72,17 @@ func (e *UnreachableError) Error() string {
 // Unwrap returns the cause.
 func (e *UnreachableError) Unwrap() error { return e.Err }
 
-// AuthError reports that a host refused the credentials, or their absence.
+// AuthError reports that a host rejected the credentials, or a request without credentials.
 type AuthError struct {
 	Ref   Ref
 	Chart string
-	// Host that refuses, and what its credentials were read from: "secret mirror";
+	// Host rejects the request, and Origin is where its credentials were read from: "secret mirror";
 	// empty if the request was anonymous.
 	Host, Origin string
 	Err          error
 }
 
-// Error names the host and the Secret, and never what is in it.
+// Error names the host and the Secret, and never the Secret's contents.
 func (e *AuthError) Error() string {
 	text := fmt.Sprintf("pull chart %s %s from %s: %s refuses ", e.Chart, e.Ref.Version, e.Ref.Repository, e.Host)
 	if e.Origin == "" {
@@ -101,20 +101,20 @@ type CertificateError struct {
 	Err   error
 }
 
-// Error says where the authority goes.
+// Error describes where to configure the authority.
 func (e *CertificateError) Error() string {
 	return fmt.Sprintf("pull chart %s %s from %s: the host's certificate is not trusted: %v: put its CA into the key %s of a Secret, and name that as certSecretRef under spec.charts.registries of the NodeSync",
 		e.Chart, e.Ref.Version, e.Ref.Repository, e.Err, keyCA)
 }
 
-// Unwrap returns what the verification said.
+// Unwrap returns the error of the verification.
 func (e *CertificateError) Unwrap() error { return e.Err }
 
-// PinnedError reports that a chart is another than the one that plumbline.yaml pins.
+// PinnedError reports that a chart is not the one that plumbline.yaml pins.
 type PinnedError struct {
 	Ref   Ref
 	Chart string
-	// Found is the digest of what is there; Pinned is that of plumbline.yaml.
+	// Found is the digest in the repository; Pinned is the digest in plumbline.yaml.
 	Found, Pinned string
 }
 
@@ -124,16 +124,16 @@ func (e *PinnedError) Error() string {
 		e.Chart, e.Ref.Version, e.Ref.Repository, e.Found, e.Chart, e.Pinned)
 }
 
-// MovedError reports that the repository does not have the chart that is in force any more.
+// MovedError reports that the repository no longer contains the installed chart.
 type MovedError struct {
 	Ref   Ref
 	Chart string
 	// Found is the digest that the version has there now, empty if it has none. InForce is the
-	// one that is installed.
+	// digest of the installed chart.
 	Found, InForce string
 }
 
-// Error names both digests, and how a commit requests the other one.
+// Error names both digests, and describes how a commit requests the other one.
 func (e *MovedError) Error() string {
 	text := fmt.Sprintf("chart %s %s that is installed (%s) is not in %s any more", e.Chart, e.Ref.Version, e.InForce, e.Ref.Repository)
 	if e.Found == "" {
@@ -142,14 +142,14 @@ func (e *MovedError) Error() string {
 	return fmt.Sprintf("%s: the version stands for %s now, which no commit has requested; to install that, commit digests.%s: %s in plumbline.yaml", text, e.Found, e.Chart, e.Found)
 }
 
-// DigestError reports that content is not what its digest says.
+// DigestError reports that content does not match its digest.
 type DigestError struct {
 	Ref   Ref
 	Chart string
 	Err   error
 }
 
-// Error names the chart whose content does not fit.
+// Error names the chart whose content does not match.
 func (e *DigestError) Error() string {
 	return fmt.Sprintf("chart %s %s from %s does not match its digest, so it is not used: %v", e.Chart, e.Ref.Version, e.Ref.Repository, e.Err)
 }
@@ -157,13 +157,13 @@ func (e *DigestError) Error() string {
 // Unwrap returns the mismatch.
 func (e *DigestError) Unwrap() error { return e.Err }
 
-// MalformedError reports that a chart is whole but not the chart that was asked for.
+// MalformedError reports that a chart is complete but is not the requested chart.
 type MalformedError struct {
 	Chart, Version string
 	Err            error
 }
 
-// Error says what is wrong with the chart.
+// Error describes what is wrong with the chart.
 func (e *MalformedError) Error() string {
 	return fmt.Sprintf("chart %s %s cannot be used: %v", e.Chart, e.Version, e.Err)
 }
@@ -171,13 +171,13 @@ func (e *MalformedError) Error() string {
 // Unwrap returns the cause.
 func (e *MalformedError) Unwrap() error { return e.Err }
 
-// RenderError reports that a chart does not render with the values it was given.
+// RenderError reports that a chart does not render with the given values.
 type RenderError struct {
 	Chart, Version string
 	Err            error
 }
 
-// Error has plumbline's words: those of a template may have a secret in them.
+// Error uses plumbline's own words: the message of a template may contain a secret.
 func (e *RenderError) Error() string {
 	return fmt.Sprintf("chart %s %s does not render with these values: %v", e.Chart, e.Version, e.Err)
 }
@@ -185,23 +185,23 @@ func (e *RenderError) Error() string {
 // Unwrap returns the cause.
 func (e *RenderError) Unwrap() error { return e.Err }
 
-// ForeignCRDsError reports that the CRD chart has CRDs that are not Karpenter's.
+// ForeignCRDsError reports that the CRD chart contains CRDs that are not Karpenter's.
 type ForeignCRDsError struct {
 	Version string
 	Names   []string
 }
 
-// Error names them.
+// Error names these CRDs.
 func (e *ForeignCRDsError) Error() string {
 	return fmt.Sprintf("refused: chart %s %s has CRDs that are not Karpenter's: %s: nothing of it is installed; use the chart as released, and install these by other means",
 		CRDChart, e.Version, strings.Join(e.Names, ", "))
 }
 
-// failure is why a chart does not render. It has no word that a template has made:
-// fail, required and tpl can say anything, values of Secrets included.
+// failure is why a chart does not render. It contains no text that a template has produced:
+// fail, required and tpl can print anything, including values from Secrets.
 type failure struct {
 	Kind failureKind
-	// File is the template, and Line that in it; empty and 0 where they are unknown.
+	// File is the template, and Line the line in it; empty and 0 if unknown.
 	File string
 	Line int
 	// Words are plumbline's own.
@@ -222,10 +222,10 @@ const (
 	failedSchema       failureKind = "schema"
 )
 
-// notShown says why the template's message is missing, and how to see it.
+// notShown explains why the template's message is missing, and how to see it.
 const notShown = "its message is not shown, since it may contain a secret: run helm template with these values to see it"
 
-// error is the failure of a chart.
+// error returns the failure as an error of the chart.
 func (f *failure) error(c *chart.Metadata) error {
 	at := f.File
 	if at == "" {
@@ -261,7 +261,7 @@ func (f *failure) error(c *chart.Metadata) error {
 // LookupError reports that a chart's template reads objects of the cluster.
 type LookupError struct {
 	Chart, Version string
-	// File is the template; Line is 0 where it is unknown.
+	// File is the template; Line is 0 if unknown.
 	File string
 	Line int
 }
@@ -279,7 +279,7 @@ func (e *LookupError) Error() string {
 		e.Chart, e.Version, at)
 }
 
-// HookError reports that a chart has a hook, which none of Karpenter's has.
+// HookError reports that a chart contains a hook; none of Karpenter's charts does.
 type HookError struct {
 	Chart, Version string
 	// File is the template.
@@ -294,12 +294,12 @@ func (e *HookError) Error() string {
 
 var templatePlace = regexp.MustCompile(`([^\s():"<>]+):(\d+)`)
 
-// longestSearched bounds how much of an error is searched for a place: the first
-// template that is named is the outermost one.
+// longestSearched limits how much of an error is searched for a place: the first
+// template that it names is the outermost one.
 const longestSearched = 4 << 10
 
-// placeOf is the template and the line that an error begins with. Only names of the
-// chart's own templates count: a template can put anything into its error.
+// placeOf returns the template and the line with which an error begins. Only names of the
+// chart's own templates count: a template can write anything into its error.
 func placeOf(err error, known map[string]bool) (file string, line int) {
 	text := err.Error()
 	text = text[:min(len(text), longestSearched)]
@@ -319,7 +319,7 @@ func placeOf(err error, known map[string]bool) (file string, line int) {
 
 var schemaPath = regexp.MustCompile(`at '(/[^']*)'`)
 
-// schemaProblem names the values that do not fit a chart's schema, without what they hold.
+// schemaProblem names the values that do not match a chart's schema, without their contents.
 func schemaProblem(err error) string {
 	const most = 5
 	var names []string
@@ -337,7 +337,7 @@ func schemaProblem(err error) string {
 	return shortlist.Join(names, most, ", ") + " do not fit the chart's values.schema.json"
 }
 
-// classify turns an error of a registry or a Helm repository into one of ours.
+// classify converts an error of a registry or a Helm repository into an error of this package.
 func classify(ref Ref, chart string, with *session, err error) error {
 	var keys *keysError
 	if errors.As(err, &keys) {
@@ -372,8 +372,8 @@ func classify(ref Ref, chart string, with *session, err error) error {
 	return &UnreachableError{Ref: ref, Chart: chart, Err: said}
 }
 
-// scrub takes out of an error what changes from try to try: signed queries of
-// redirects, which are secrets besides, and local ports.
+// scrub removes the parts of an error that change with each attempt: signed queries of
+// redirects, which are also secrets, and local ports.
 func scrub(err error) {
 	var answer *errcode.ErrorResponse
 	if errors.As(err, &answer) && answer.URL != nil {
