@@ -56,10 +56,10 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/webhook"
 )
 
-// controllerName is the daemon's in events, metrics and requests.
+// controllerName identifies the daemon in events, metrics and requests.
 const controllerName = "plumbline"
 
-// runDaemon runs until the context ends.
+// runDaemon runs the daemon until the context is done.
 func runDaemon(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, o *runOptions) error {
 	collect(often)
 	logger.SetLogger(logger.NewLogger(o.log))
@@ -90,7 +90,7 @@ func runDaemon(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, o
 	return d.run(ctx, o.concurrent)
 }
 
-// daemon is what makes passes, and what it works with.
+// daemon contains the reconciler and its dependencies.
 type daemon struct {
 	mgr        ctrl.Manager
 	reconciler *reconcile.Reconciler
@@ -100,7 +100,7 @@ type daemon struct {
 	seen       *leaseSeen
 }
 
-// newDaemon makes it. It asks the cluster for nothing but what is served.
+// newDaemon creates the daemon. It only asks the cluster which APIs are served.
 func newDaemon(ctx context.Context, config *rest.Config, o *runOptions) (*daemon, error) {
 	points, err := steppoint.New(o.steps)
 	if err != nil {
@@ -151,7 +151,7 @@ func newDaemon(ctx context.Context, config *rest.Config, o *runOptions) (*daemon
 	return d, nil
 }
 
-// addMetrics has the manager serve the metrics.
+// addMetrics adds the metrics server to the manager.
 func addMetrics(ctx context.Context, mgr ctrl.Manager, o *runOptions) error {
 	server, err := newMetricsServer(ctx, mgr.GetConfig(), mgr.GetHTTPClient(), o)
 	if err != nil || server == nil {
@@ -160,20 +160,20 @@ func addMetrics(ctx context.Context, mgr ctrl.Manager, o *runOptions) error {
 	return mgr.Add(server)
 }
 
-// run makes passes until the context ends.
+// run reconciles until the context is done.
 func (d *daemon) run(ctx context.Context, concurrent int) error {
 	if err := d.reconciler.SetupWithManager(d.mgr, d.mgr, concurrent); err != nil {
 		return err
 	}
 	if err := d.mgr.Start(ctx); err != nil {
-		// Where NodeSyncs themselves are refused, no NodeSync can tell.
+		// If the API server denies access to NodeSyncs, no NodeSync can report that.
 		return fault.Classify(fmt.Errorf("run the controller: %w", errors.Join(err, d.reconciler.Cluster.Refusals.Err())))
 	}
 	return nil
 }
 
-// election is the lease that the manager elects a leader with, and the question
-// whether it is ours.
+// election returns the lease that the manager uses for leader election, and a function that checks whether this process
+// holds it.
 func election(config *rest.Config, seen *leaseSeen, o *runOptions) (lease resourcelock.Interface, leading func(context.Context) error, err error) {
 	identity, err := newIdentity()
 	if err != nil {
@@ -193,7 +193,7 @@ func election(config *rest.Config, seen *leaseSeen, o *runOptions) (lease resour
 	return lease, stillLeader(asked), nil
 }
 
-// restConfig is the kubeconfig's, or in a Pod the ServiceAccount's.
+// restConfig returns the kubeconfig's client configuration, or in a Pod that of the ServiceAccount.
 func restConfig(kubeconfig *genericclioptions.ConfigFlags, o *runOptions) (*rest.Config, error) {
 	config, err := kubeconfig.ToRESTConfig()
 	if err != nil {
@@ -255,7 +255,7 @@ func newManager(config *rest.Config, lease resourcelock.Interface, objects cache
 	return mgr, nil
 }
 
-// registerMetrics registers what the reconciler measures.
+// registerMetrics registers the reconciler's metrics.
 func registerMetrics(reports *queue.Queue) (*metrics.Recorder, *status.Meter, error) {
 	gauges, meter := metrics.NewRecorder(), status.NewMeter(time.Now, reports.Depths)
 	for _, c := range append(gauges.Collectors(), meter) {
@@ -300,7 +300,7 @@ func newReconciler(mgr ctrl.Manager, managed reconcile.Cluster, leading func(con
 	}, nil
 }
 
-// newCluster returns the cluster whose nodes are managed: the one that has the NodeSyncs.
+// newCluster returns the cluster whose nodes are managed: the one that contains the NodeSyncs.
 func newCluster(mgr ctrl.Manager, config *rest.Config, leading func(context.Context) error, refusals *cluster.Refusals, runner *confine.Runner, o *runOptions) (reconcile.Cluster, error) {
 	installer, err := release.NewInstaller(release.InstallerOptions{
 		Config:      config,
@@ -330,12 +330,12 @@ func newCluster(mgr ctrl.Manager, config *rest.Config, leading func(context.Cont
 	}, nil
 }
 
-// newChartStore keeps charts in a folder of the cache.
+// newChartStore returns a store that keeps charts in a folder of the cache.
 func newChartStore(folder string, runner *confine.Runner, o *runOptions) *charts.Store {
 	return charts.NewStore(charts.StoreOptions{Dir: filepath.Join(o.cacheDir, folder), Logger: ctrl.Log.WithName(folder), Confine: runner})
 }
 
-// certificateAuthority is the bundle that the API server is trusted by.
+// certificateAuthority returns the bundle that verifies the API server's certificate.
 func certificateAuthority(config *rest.Config) ([]byte, error) {
 	if len(config.CAData) > 0 || config.CAFile == "" {
 		return config.CAData, nil
@@ -347,7 +347,7 @@ func certificateAuthority(config *rest.Config) ([]byte, error) {
 	return bundle, nil
 }
 
-// eitherSource is where definitions come from: Git hosts, and the artifacts of Flux.
+// eitherSource returns the source of definitions: Git hosts, and the artifacts of Flux.
 func (d *daemon) eitherSource(config *rest.Config, o *runOptions) (flux.Either, error) {
 	watcher, err := dynamic.NewForConfig(config)
 	if err != nil {
@@ -360,21 +360,21 @@ func (d *daemon) eitherSource(config *rest.Config, o *runOptions) (flux.Either, 
 
 const (
 	// burstOfEvents is how many events of one NodeSync are sent at once, and eventsPerSecond how many
-	// after them; client-go's own 25, and one in five minutes, are fewer than one commit can bring.
+	// after them; client-go's defaults, 25 and one in five minutes, are too few for one commit.
 	burstOfEvents   = 300
 	eventsPerSecond = 1
-	// alike is how many events of one reason are sent one by one in ten minutes; what comes
-	// after them is sent as one that counts.
+	// alike is how many events of one reason are sent separately in ten minutes; further events
+	// are combined into one that counts them.
 	alike = 100
 )
 
-// newBroadcaster sends events to the API server.
+// newBroadcaster returns a broadcaster that sends events to the API server.
 func newBroadcaster() record.EventBroadcaster {
 	return record.NewBroadcasterWithCorrelatorOptions(record.CorrelatorOptions{BurstSize: burstOfEvents, QPS: eventsPerSecond, MaxEvents: alike})
 }
 
-// addBeside adds what runs beside the reconciles: what posts commit statuses, records ended nodes,
-// releases memory, and keeps on disk what was fetched and rendered. It returns what records.
+// addBeside adds the background tasks: they post commit statuses, record terminated nodes,
+// release memory, and save on disk what was fetched and rendered. It returns the recorder of terminated nodes.
 func (d *daemon) addBeside() (*recorder.Recorder, error) {
 	ended := recorder.New(recorder.Options{
 		Cached: d.mgr.GetClient(), Uncached: d.mgr.GetAPIReader(), Writer: d.mgr.GetClient(),
@@ -395,12 +395,12 @@ func (d *daemon) addBeside() (*recorder.Recorder, error) {
 	return ended, nil
 }
 
-// newFollower says on pull requests what they would do, by what the reconciler works with.
-// The charts that pull requests ask for are in a store of their own, in which they evict none that a NodeSync needs.
+// newFollower returns a Follower that reports on pull requests what they would do, using the reconciler's dependencies.
+// The charts of pull requests have a store of their own, so that they evict none that a NodeSync needs.
 func newFollower(mgr ctrl.Manager, reconciler *reconcile.Reconciler, reports *queue.Queue, space *source.Space, o *runOptions) *pulls.Follower {
 	schemas, definitions := reconciler.Shared()
 	settings := reconciler.Settings
-	// Pull requests, from forks too, take no more than half of the space, so that NodeSyncs can always fetch.
+	// Pull requests, including those from forks, use at most half of the space, so that NodeSyncs can always fetch.
 	git := source.NewGit(source.Options{
 		Dir: filepath.Join(o.cacheDir, "git-of-pull-requests"), MaxBytes: o.storeLimit / 2, Space: &source.Space{Limit: o.storeLimit / 2, Of: space},
 		OnFetch: func(s source.FetchStats) { reconciler.Meter.Fetched(s.Received) },
@@ -418,7 +418,7 @@ func newFollower(mgr ctrl.Manager, reconciler *reconcile.Reconciler, reports *qu
 	})
 }
 
-// newDeliverer posts what the reconciler has said.
+// newDeliverer returns a Deliverer that posts the reconciler's reports.
 func newDeliverer(mgr ctrl.Manager, reconciler *reconcile.Reconciler, reports *queue.Queue) *queue.Deliverer {
 	return &queue.Deliverer{
 		Queue:       reports,
@@ -433,7 +433,7 @@ func newDeliverer(mgr ctrl.Manager, reconciler *reconcile.Reconciler, reports *q
 	}
 }
 
-// simulator simulates for the daemon where pods can go.
+// simulator returns the daemon's simulator of where pods can be scheduled.
 func simulator(uncached client.Reader, namespaces []string, runner *confine.Runner, clouds *account.Clouds) *simulate.Simulator {
 	return &simulate.Simulator{Reader: uncached, Namespaces: namespaces, Confine: runner, Now: time.Now, Catalogs: &simulate.Catalogs{
 		Ask: func(ctx context.Context, region string) (*offers.Catalog, error) {
@@ -446,7 +446,7 @@ func simulator(uncached client.Reader, namespaces []string, runner *confine.Runn
 	}}
 }
 
-// addPage serves the page, on every replica: one that does not lead says which one does.
+// addPage serves the page, on every replica: one that does not lead names the leader.
 func addPage(ctx context.Context, mgr ctrl.Manager, reconciler *reconcile.Reconciler, ended *recorder.Recorder, seen *leaseSeen, o *runOptions) error {
 	host, err := page.CheckURL(o.pageURL)
 	if err != nil || o.pageAddr == "0" {
@@ -479,7 +479,7 @@ func addPage(ctx context.Context, mgr ctrl.Manager, reconciler *reconcile.Reconc
 	return mgr.Add(server)
 }
 
-// addWebhook serves the receiver of what Git hosts tell, on every replica.
+// addWebhook serves the receiver of webhooks from Git hosts, on every replica.
 func addWebhook(ctx context.Context, mgr ctrl.Manager, reconciler *reconcile.Reconciler, followed *pulls.Follower, o *runOptions) error {
 	if o.webhookAddr == "0" {
 		return nil
@@ -502,20 +502,20 @@ func addWebhook(ctx context.Context, mgr ctrl.Manager, reconciler *reconcile.Rec
 	return mgr.Add(server)
 }
 
-// When what was fetched is saved while the daemon runs: once soon, and then so seldom that it costs nothing. What is missing is
-// fetched again by the next process.
+// The fetched data is saved at these times while the daemon runs: once soon, and then so rarely that it costs nothing. The next
+// process fetches again what is missing.
 const (
 	keepFirst = time.Minute
 	keepEvery = 15 * time.Minute
 )
 
-// keeper saves what was fetched for the process after this one.
+// keeper saves the fetched data for the next process.
 type keeper struct{ fetched interface{ Save() error } }
 
-// NeedLeaderElection reports whether a replica that does not lead, which has nothing, does so, too.
+// NeedLeaderElection reports whether only the leader saves. A replica that does not lead saves as well, though it has nothing to save.
 func (keeper) NeedLeaderElection() bool { return false }
 
-// Start writes now and then, and once more when the context ends.
+// Start saves from time to time, and once more when the context is done.
 func (k keeper) Start(ctx context.Context) error {
 	for wait := keepFirst; ctx.Err() == nil; wait = keepEvery {
 		select {

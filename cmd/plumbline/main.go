@@ -1,4 +1,4 @@
-// Command plumbline keeps a cluster's Karpenter nodes true to Git: as a daemon
+// Command plumbline keeps a cluster's Karpenter nodes in sync with Git: as a daemon
 // in the cluster (plumbline run), and as a CLI on a laptop or in CI.
 package main
 
@@ -32,24 +32,24 @@ var version = "dev"
 func main() { os.Exit(run()) }
 
 func run() int {
-	confined := confinement(os.Args) // a child goes no further
+	confined := confinement(os.Args) // a child process does its work here and exits
 	if info, ok := debug.ReadBuildInfo(); ok {
 		version = versionOf(version, info.Main.Version)
 	}
-	// A limit on the size of files is an error of the write, as a full disk is, and
-	// not the end of the process.
+	// If a file exceeds the size limit, the write fails, as on a full disk; the
+	// process does not exit.
 	signal.Ignore(syscall.SIGXFSZ)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	// The first signal ends it politely; a second one ends it at once.
+	// The first signal stops the command gracefully; a second one stops it at once.
 	context.AfterFunc(ctx, stop)
 	root, out := newRootCommand(), &standardOutput{file: os.Stdout}
 	root.SetOut(out)
 	return exitCode(out.outcome(root.ExecuteContext(withConfinement(ctx, confined))), os.Stderr)
 }
 
-// versionOf is the version that the build has set, or else that of the module, as `go install
-// …@v1.2.3` has it.
+// versionOf returns the version that the build has set, or else the module's version, as with `go install
+// …@v1.2.3`.
 func versionOf(built, module string) string {
 	if built != "dev" || module == "" || module == "(devel)" {
 		return built
@@ -77,11 +77,11 @@ func exitCode(err error, out io.Writer) int {
 	return exitFailed
 }
 
-// inWords says what is wrong: of a commit each mistake once, and how many there are.
+// inWords returns the message of an error: for a commit, each mistake once, and how many there are.
 func inWords(err error) string {
 	var mistakes render.Errors
 	if !errors.As(err, &mistakes) || mistakes.Error() != err.Error() {
-		return "plumbline: " + strings.TrimSpace(err.Error()) // of a kubelet it ends a line
+		return "plumbline: " + strings.TrimSpace(err.Error()) // an error of a kubelet ends with a newline
 	}
 	if len(mistakes) == 1 {
 		return "plumbline: " + mistakes[0].Error()
@@ -98,7 +98,7 @@ func inWords(err error) string {
 	return text.String()
 }
 
-// The exit codes of the CLI.
+// The CLI exits with one of these codes.
 const (
 	exitDone    = 0 // done, or no change
 	exitFailed  = 1 // an error
@@ -107,8 +107,8 @@ const (
 	exitStalled = 4 // stalled, or timed out
 )
 
-// gravest is, of the results of several NodeSyncs, the one that a person has to look at first: an error, what
-// stalls, what is held, changes.
+// gravest returns, from the results of several NodeSyncs, the one that a person has to handle first: an error, then
+// a stalled one, a held one, changes.
 func gravest(ends ...error) error {
 	rank := func(err error) int {
 		var exit *exitError
@@ -123,8 +123,8 @@ func gravest(ends ...error) error {
 	return slices.MaxFunc(ends, func(a, b error) int { return cmp.Compare(rank(a), rank(b)) })
 }
 
-// exitError ends the program with a code of its own. The command has said
-// already what there is to say, but for message.
+// exitError exits the program with a specific code. Except for message, the command has
+// printed everything already.
 type exitError struct {
 	code    int
 	message string
@@ -133,14 +133,14 @@ type exitError struct {
 // Error returns the message.
 func (e *exitError) Error() string { return e.message }
 
-// standardOutput remembers that something could not be written, as on a full disk. What prints
-// line by line does not look, and who reads a file that ends early would take it for the whole.
+// standardOutput remembers that a write failed, as on a full disk. Code that prints line by line
+// does not check, and the reader of a truncated file would consider it complete.
 type standardOutput struct {
 	file *os.File
 	err  error
 }
 
-// Fd is what a terminal is asked its width by.
+// Fd returns the file descriptor, from which a terminal's width is read.
 func (o *standardOutput) Fd() uintptr { return o.file.Fd() }
 
 // Write writes, and keeps the first error.
@@ -152,8 +152,8 @@ func (o *standardOutput) Write(text []byte) (int, error) {
 	return n, err
 }
 
-// outcome is the result of a command: what could not be printed is an error, whatever the
-// exit code of what was to be printed.
+// outcome returns the result of a command: a failed write is an error, regardless of the
+// command's exit code.
 func (o *standardOutput) outcome(err error) error {
 	var exit *exitError
 	if o.err != nil && (err == nil || errors.As(err, &exit)) {
@@ -162,7 +162,7 @@ func (o *standardOutput) outcome(err error) error {
 	return err
 }
 
-// versions is what `plumbline version` prints.
+// versions is the output of `plumbline version`.
 type versions struct {
 	Version   string `json:"version"`
 	Go        string `json:"go"`
@@ -236,13 +236,13 @@ guard, 4 stalled or timed out.`,
 	showBoolsPlainly(root)
 	help := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
-		showBoolsPlainly(cmd) // those that cobra adds as it runs
+		showBoolsPlainly(cmd) // cobra adds flags when it runs
 		help(cmd, args)
 	})
 	return root
 }
 
-// newClusterCommands are the commands that take kubectl's flags.
+// newClusterCommands returns the commands that accept kubectl's flags.
 func newClusterCommands(kubeconfig *genericclioptions.ConfigFlags) []*cobra.Command {
 	return []*cobra.Command{
 		newRunCommand(kubeconfig),
@@ -272,7 +272,7 @@ func newClusterCommands(kubeconfig *genericclioptions.ConfigFlags) []*cobra.Comm
 	}
 }
 
-// addQuiet gives a command the flag --quiet.
+// addQuiet adds the flag --quiet to a command.
 func addQuiet(cmd *cobra.Command) {
 	run := cmd.RunE
 	if run == nil || cmd.Name() == "run" {
@@ -287,7 +287,7 @@ func addQuiet(cmd *cobra.Command) {
 	}
 }
 
-// sayUsage has a command that is called wrongly say how it is called.
+// sayUsage makes a command print its usage if it is called incorrectly.
 func sayUsage(cmd *cobra.Command) {
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return &usageError{cmd: cmd, err: err} })
 	if check := cmd.Args; check != nil {
@@ -300,42 +300,42 @@ func sayUsage(cmd *cobra.Command) {
 	}
 }
 
-// withoutClusterFlags is the form of the help of a command that asks no cluster: the flags of kubectl
-// are root's, and are left out.
+// withoutClusterFlags returns the usage template of a command that does not access a cluster: it omits kubectl's flags, which
+// the root command defines.
 func withoutClusterFlags(usage string) string {
 	before, after, _ := strings.Cut(strings.ReplaceAll(usage, ".LocalFlags.", ".LocalNonPersistentFlags."), "{{if .HasAvailableInheritedFlags}}")
 	_, after, _ = strings.Cut(after, "{{end}}")
 	return before + after
 }
 
-// usageError says how a command is called that was called otherwise.
+// usageError reports that a command was called incorrectly, and how to call it.
 type usageError struct {
 	cmd *cobra.Command
 	err error
 }
 
-// Error is what is wrong, and the line that would be right.
+// Error returns the mistake, and the correct usage.
 func (e *usageError) Error() string {
 	return fmt.Sprintf("%v\nUsage: %s\n`%s --help` has more", e.err, e.cmd.UseLine(), e.cmd.CommandPath())
 }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the mistake.
 func (e *usageError) Unwrap() error { return e.err }
 
 // plainBool is a boolean flag that help shows as --watch: pflag shows values that have IsBoolFlag as
 // --watch[=true|false]. Both are parsed alike.
 type plainBool struct{ value pflag.Value }
 
-// String is the flag's value.
+// String returns the flag's value.
 func (b plainBool) String() string { return b.value.String() }
 
 // Set sets the flag's value.
 func (b plainBool) Set(value string) error { return b.value.Set(value) }
 
-// Type is that of a boolean.
+// Type returns the type of a boolean flag.
 func (b plainBool) Type() string { return b.value.Type() }
 
-// showBoolsPlainly has help show the boolean flags of a command, and of those below it, without their values.
+// showBoolsPlainly makes help show the boolean flags of a command, and of its subcommands, without their values.
 func showBoolsPlainly(cmd *cobra.Command) {
 	cmd.InitDefaultHelpFlag()
 	plain := func(f *pflag.Flag) {
@@ -350,8 +350,8 @@ func showBoolsPlainly(cmd *cobra.Command) {
 	}
 }
 
-// mistakes are the lines of what is wrong with a commit, each once: the first line of the message, which
-// is for places with room for one, says the first of them again, and how many more there are.
+// mistakes returns the lines of a message about a commit, each mistake once: if the message has several lines, the first one is
+// a summary for places with little room, which repeats the first mistake and the number of others.
 func mistakes(message string) []string {
 	lines := strings.Split(strings.TrimSpace(message), "\n")
 	if len(lines) > 1 && repeats(lines[0], lines[1]) {
@@ -360,7 +360,7 @@ func mistakes(message string) []string {
 	return lines
 }
 
-// repeats reports whether a line is the beginning of the next one, but for "(and 2 more)".
+// repeats reports whether a line is the beginning of the next one, apart from "(and 2 more)".
 func repeats(first, next string) bool {
 	if at := strings.LastIndex(first, " (and "); at > 0 && strings.HasSuffix(first, " more)") {
 		first = first[:at]
@@ -368,7 +368,7 @@ func repeats(first, next string) bool {
 	return strings.HasPrefix(next, strings.TrimSuffix(first, "…"))
 }
 
-// printRefusals says what the daemon does not do, and why.
+// printRefusals prints what the daemon does not do, and why.
 func (r planReport) printRefusals(out io.Writer) {
 	refused := func(why string) string {
 		return redact.Visible(strings.TrimPrefix(strings.TrimPrefix(why, "refused: "), "refused, "))
