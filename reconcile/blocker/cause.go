@@ -22,24 +22,24 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
-// Cause is what keeps a node.
+// Cause is a reason why a node is not terminated or replaced.
 type Cause struct {
-	// Words say it after "waits for". Short says the same with what is to be known first: the
+	// Words complete the phrase "waits for". Short is the same with the most important part first: the
 	// budget, and then its pod.
 	Words, Short string
-	// Kind is the same as one word, where a person could end the node all the same.
+	// Kind is the cause as one word, if a person could terminate the node in spite of it.
 	Kind v1alpha1.BreakGlassCause
-	// Namespace and Name are those of the pod that keeps it.
+	// Namespace and Name identify the pod that blocks the node.
 	Namespace, Name string
-	// Object is what has a finalizer of another controller, as kubectl names it: kind/name.
+	// Object has a finalizer of another controller. It is written as for kubectl: kind/name.
 	Object string
-	// Passing reports whether each drain waits for such as that for a while: a pod that ends, a volume
+	// Passing reports whether each drain waits briefly for such a cause: a pod that terminates, a volume
 	// that is detached, Karpenter itself.
 	Passing bool
 }
 
-// WaitsFor names what keeps a node, the first few of several pods. What could be done goes by the
-// first.
+// WaitsFor names what blocks a node, or the first few of several pods. The other fields are those of the
+// first cause.
 func (n *Node) WaitsFor(e Evidence) Cause {
 	all := n.Causes(e)
 	words := make([]string, 0, len(all))
@@ -51,7 +51,7 @@ func (n *Node) WaitsFor(e Evidence) Cause {
 	return first
 }
 
-// Causes are what keeps a node, in the order of their words: several where that is pods, else one.
+// Causes returns what blocks a node, sorted by their words: one Cause for each pod if pods do, otherwise one.
 func (n *Node) Causes(e Evidence) []Cause {
 	if denied := n.denied(); denied != "" {
 		return one(Cause{Words: "AWS: " + denied})
@@ -80,8 +80,8 @@ func (n *Node) Causes(e Evidence) []Cause {
 	return one(Cause{Words: "Karpenter to terminate it", Passing: true})
 }
 
-// finalizers names those of other controllers on the NodeClaim or its Node, once Karpenter has removed its own: nothing
-// but these is left to wait for.
+// finalizers returns the wait for other controllers' finalizers on the NodeClaim or its Node, if Karpenter has removed its own
+// and only these are left.
 func (n *Node) finalizers() (Cause, bool) {
 	switch {
 	case Held(n.Finalizers):
@@ -92,14 +92,14 @@ func (n *Node) finalizers() (Cause, bool) {
 	return Cause{}, false
 }
 
-// Held reports whether only finalizers of other controllers than Karpenter keep an object that is terminating.
+// Held reports whether only finalizers of controllers other than Karpenter block the deletion of a terminating object.
 func Held(finalizers []string) bool {
 	return len(finalizers) > 0 && !slices.Contains(finalizers, karpv1.TerminationFinalizer)
 }
 
-// foreign is the wait for other controllers' finalizers. Karpenter removes its own once the instance is terminated, but so can
-// anyone: it has finished only if EC2 has accepted the termination. Otherwise no command is offered, by which an instance
-// that runs would lose its NodeClaim.
+// foreign returns the wait for other controllers' finalizers. Karpenter removes its own once the instance is terminated, but other
+// clients can remove it, too: Karpenter has finished only if EC2 has accepted the termination. Otherwise the Cause offers no
+// command, because the command could remove the NodeClaim of a running instance.
 func (n *Node) foreign(resource, kind, name string, finalizers []string) Cause {
 	waits := fmt.Sprintf("%s of %s/%s", WaitsForFinalizers(finalizers), kind, name)
 	if !n.Terminating {
@@ -112,7 +112,7 @@ func (n *Node) foreign(resource, kind, name string, finalizers []string) Cause {
 	}
 }
 
-// WaitsForFinalizers names finalizers after "waits for", and who removes them.
+// WaitsForFinalizers names finalizers for the phrase "waits for", and who removes them.
 func WaitsForFinalizers(finalizers []string) string {
 	var karpenters, others []string
 	for _, f := range finalizers {
@@ -137,7 +137,7 @@ func one(c Cause) []Cause {
 	return []Cause{c}
 }
 
-// pods are those that are not evicted.
+// pods returns one Cause for each pod that is not evicted.
 func (n *Node) pods(e Evidence) []Cause {
 	var all []Cause
 	for i := range n.Pods {
@@ -149,8 +149,8 @@ func (n *Node) pods(e Evidence) []Cause {
 	return all
 }
 
-// stays says why Karpenter does not replace a node: the pod that it waits for, where that is known,
-// else Karpenter's own words.
+// stays returns why Karpenter does not replace a node: the pod that it waits for, if that is known,
+// otherwise Karpenter's own message.
 func (n *Node) stays(e Evidence) Cause {
 	kept := slices.DeleteFunc(n.pods(e), func(c Cause) bool { return c.bare() })
 	if len(kept) > 0 {
@@ -166,7 +166,7 @@ func (n *Node) stays(e Evidence) Cause {
 
 func byWords(a, b Cause) int { return cmp.Compare(a.Words, b.Words) }
 
-// volumes names those that are not detached, and says where that is since their driver was evicted
+// volumes names the volumes that are not detached, and explains it if the reason is that their driver was evicted
 // from the node.
 func (n *Node) volumes(sets plan.DaemonSets) Cause {
 	var volumes []string
@@ -191,11 +191,11 @@ func (n *Node) volumes(sets plan.DaemonSets) Cause {
 	return Cause{Words: words, Kind: v1alpha1.CauseVolume, Passing: len(evicted) == 0}
 }
 
-// deniedAction finds the action in AWS's sentence, and in the SDK's:
+// deniedAction finds the action in AWS's message, and in the SDK's:
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html
 var deniedAction = regexp.MustCompile(`not authorized to perform: ([a-z0-9-]+:[A-Za-z]+)|operation error ([A-Za-z0-9]+): ([A-Za-z]+)`)
 
-// actionOf is the action that AWS has refused by its sentence, else the last one that the SDK names; empty if there
+// actionOf returns the action that AWS's message reports as denied, otherwise the last one that the SDK names; empty if there
 // is none.
 func actionOf(message string) string {
 	action := ""
@@ -208,7 +208,7 @@ func actionOf(message string) string {
 	return action
 }
 
-// denied finds what AWS has refused to Karpenter, and names the action that its role lacks.
+// denied returns what AWS has denied to Karpenter, with the action that is missing in its role.
 func (n *Node) denied() string {
 	for i := range slices.Backward(n.Events) {
 		message, _, _ := strings.Cut(n.Events[i].Message, " Encoded authorization failure message")
@@ -227,10 +227,10 @@ func (n *Node) denied() string {
 
 const waitsFor = "waits for "
 
-// Say is the part of a message that says what nodes wait for: its last one.
+// Say returns the last part of a message, which names what nodes wait for.
 func Say(all []string) string { return waitsFor + finding.Few(all, "; ") }
 
-// Beside joins what else there is to say and what nodes wait for. Either may be empty.
+// Beside joins another message with what nodes wait for. Either may be empty.
 func Beside(first, say string) string {
 	if first == "" || say == "" {
 		return first + say
@@ -238,7 +238,7 @@ func Beside(first, say string) string {
 	return first + "; " + say
 }
 
-// Said is what a message reports that nodes wait for; empty if it does not.
+// Said returns the part of a message that names what nodes wait for; empty if there is none.
 func Said(message string) string {
 	if strings.HasPrefix(message, waitsFor) {
 		return message
@@ -253,24 +253,24 @@ func Said(message string) string {
 // (sigs.k8s.io/karpenter pkg/controllers/disruption/events/events.go).
 const disruptionBlocked = "DisruptionBlocked"
 
-// repeatedWithin is how old an event of Karpenter may be that still holds: it repeats one every two minutes while it is so
-// (defaultDedupeTimeout in sigs.k8s.io/karpenter pkg/events/recorder.go), and passes over its nodes take a while.
+// repeatedWithin is the maximum age of a Karpenter event that still applies: Karpenter repeats it every two minutes while it applies
+// (defaultDedupeTimeout in sigs.k8s.io/karpenter pkg/events/recorder.go), and needs some time to check all its nodes.
 const repeatedWithin = 5 * time.Minute
 
-// notYet are what Karpenter reports of a node that is not there yet, or not initialized
+// Karpenter reports one of these if the node does not exist yet, or is not initialized
 // (sigs.k8s.io/karpenter pkg/controllers/state/statenode.go, ValidateNodeDisruptable).
 const (
 	noNode        = "does not have an associated node"
 	uninitialized = "isn't initialized"
 )
 
-// budgetNamed finds the PodDisruptionBudget that an event of Karpenter names
+// budgetNamed finds the PodDisruptionBudget that a Karpenter event names
 // (sigs.k8s.io/karpenter pkg/controllers/state/statenode.go, ValidatePodsDisruptable).
 var budgetNamed = regexp.MustCompile(`PodDisruptionBudget=\[?([a-z0-9.-]+)/([a-z0-9.-]+)`)
 
-// WhyNotDisrupted reads what Karpenter reported last of why it does not replace a NodeClaim; empty if it has reported nothing
-// since a time. hasNode reports whether it has a node. A PodDisruptionBudget that an event names is read again: one that is gone, or
-// allows a disruption, is not quoted.
+// WhyNotDisrupted returns Karpenter's last report of why it does not replace a NodeClaim; empty if it has reported nothing
+// since a time. hasNode reports whether the NodeClaim has a node. A PodDisruptionBudget that an event names is read again: the event
+// is not quoted if the budget no longer exists, or allows a disruption.
 func WhyNotDisrupted(ctx context.Context, reader client.Reader, nodeClaim string, hasNode bool, since, now time.Time) (string, error) {
 	events := &corev1.EventList{}
 	about := client.MatchingFields{"involvedObject.name": nodeClaim}
@@ -294,7 +294,7 @@ func WhyNotDisrupted(ctx context.Context, reader client.Reader, nodeClaim string
 	return "", nil
 }
 
-// NamesBudget reports whether Karpenter gives a PodDisruptionBudget as the reason in what WhyNotDisrupted returned.
+// NamesBudget reports whether the text that WhyNotDisrupted returned names a PodDisruptionBudget as the reason.
 func NamesBudget(words string) bool { return budgetNamed.MatchString(words) }
 
 // budgetBlocks reports whether the PodDisruptionBudget that a message names allows no disruption; true if it names none.
@@ -303,14 +303,14 @@ func budgetBlocks(ctx context.Context, reader client.Reader, message string) (bo
 	if named == nil {
 		return true, nil
 	}
-	budgets := &policyv1.PodDisruptionBudgetList{} // listed, as for a drain: the daemon has no right to get one
+	budgets := &policyv1.PodDisruptionBudgetList{} // listed, as for a drain: the daemon has no permission to get one
 	if err := reader.List(ctx, budgets, client.InNamespace(named[1])); err != nil {
 		return false, fmt.Errorf("list PodDisruptionBudgets of namespace %s: %w", named[1], err)
 	}
 	return Evidence{Budgets: budgets.Items}.blocks(named[1], named[2]), nil
 }
 
-// quoted is what an event says, with its time if Karpenter has not repeated it: that may not be so any more.
+// quoted returns an event's message, with its time if Karpenter has not repeated it and it may no longer apply.
 func quoted(e *corev1.Event, now time.Time) string {
 	message, at := strings.TrimSuffix(e.Message, "."), reportedAt(e)
 	if at.IsZero() || now.Sub(at) <= repeatedWithin {
@@ -319,10 +319,10 @@ func quoted(e *corev1.Event, now time.Time) string {
 	return fmt.Sprintf("%s (reported at %s, and not since)", message, at.UTC().Format(time.RFC3339))
 }
 
-// reportedAt is when an event was reported last; zero if it does not tell.
+// reportedAt returns when an event was last reported; zero if the event does not contain a time.
 func reportedAt(e *corev1.Event) time.Time { return cmp.Or(e.LastTimestamp.Time, e.EventTime.Time) }
 
-// over reports whether what an event reports of a node no longer holds.
+// over reports whether the report of an event about a node no longer applies.
 func (n *Node) over(event *corev1.Event, e Evidence) bool {
 	at := reportedAt(event)
 	if named := budgetNamed.FindStringSubmatch(event.Message); named != nil && !e.blocks(named[1], named[2]) {

@@ -19,7 +19,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Hosts makes the client of a Git host.
+// Hosts returns the client of a Git host.
 type Hosts interface {
 	Reviewer(provider, repository string, secret map[string][]byte, comments bool) (report.Reviewer, error)
 }
@@ -37,54 +37,54 @@ type Queue interface {
 	Heads(ctx context.Context, sync *v1alpha1.NodeSync, of queue.Host) ([]queue.Commit, error)
 }
 
-// Options say what a Follower works with.
+// Options are the dependencies of a Follower.
 type Options struct {
-	// Cached reads the NodeSyncs, and Secrets what they name, past any cache.
+	// Cached reads the NodeSyncs, and Secrets reads the Secrets that they reference, past any cache.
 	Cached, Secrets client.Reader
 	Namespace       string
 	Hosts           Hosts
 	Source          Source
 	Queue           Queue
-	// Preview has a plan made.
+	// Preview makes plans.
 	Preview review.Tools
 	Grants  grant.Policy
 	// StillLeader returns an error when the lease is no longer ours.
 	StillLeader func(context.Context) error
-	// Trouble is called when what keeps pull requests from being known has changed.
+	// Trouble is called when the error that prevents access to pull requests has changed.
 	Trouble func(types.NamespacedName)
 	Now     func() time.Time
 }
 
-// Follower follows pull requests. Make it with New.
+// Follower follows pull requests. Create it with New.
 type Follower struct {
 	Options
 	limits *limits
 	woken  chan struct{}
-	// make has a plan made.
+	// make makes a plan.
 	make func(*review.Step, context.Context) (*review.Preview, error)
 
 	mu    sync.Mutex
 	poked map[types.NamespacedName]bool
 
-	// What follows belongs to Start.
+	// Only Start uses these fields.
 	followed map[place]*repository
 	dropped  map[types.UID]bool
 }
 
-// place is a host of a NodeSync.
+// place is a Git host of a NodeSync.
 type place struct {
 	types.NamespacedName
 	provider, url string
 }
 
 const (
-	// longestSleep is how long it looks at nothing.
+	// longestSleep is the longest time without a turn.
 	longestSleep = 30 * time.Second
-	// lookAgain is when what could not be read or written in the cluster is tried again.
+	// lookAgain is the time after which a failed read or write in the cluster is retried.
 	lookAgain = 10 * time.Second
 )
 
-// New makes a Follower.
+// New returns a Follower.
 func New(o Options) *Follower {
 	return &Follower{
 		Options: o, limits: newLimits(), make: (*review.Step).Make, woken: make(chan struct{}, 1), poked: map[types.NamespacedName]bool{},
@@ -92,10 +92,10 @@ func New(o Options) *Follower {
 	}
 }
 
-// NeedLeaderElection has it run only on the leader.
+// NeedLeaderElection returns true: the Follower runs only on the leader.
 func (*Follower) NeedLeaderElection() bool { return true }
 
-// Look has the pull requests of NodeSyncs listed soon: their host has told of something. It
+// Look requests that the pull requests of NodeSyncs are listed soon, because their host has sent an event. It
 // never blocks.
 func (f *Follower) Look(names []types.NamespacedName) {
 	f.mu.Lock()
@@ -109,7 +109,7 @@ func (f *Follower) Look(names []types.NamespacedName) {
 	}
 }
 
-// Start follows until the context ends.
+// Start follows pull requests until the context is done.
 func (f *Follower) Start(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -124,7 +124,7 @@ func (f *Follower) Start(ctx context.Context) error {
 	}
 }
 
-// turn lists what is due and makes one plan. It says when the next turn is.
+// turn lists what is due and makes one plan. It returns the time until the next turn.
 func (f *Follower) turn(ctx context.Context) time.Duration {
 	list := &v1alpha1.NodeSyncList{}
 	if err := f.Cached.List(ctx, list, client.InNamespace(f.Namespace)); err != nil {
@@ -151,7 +151,7 @@ func (f *Follower) turn(ctx context.Context) time.Duration {
 	return 0
 }
 
-// note takes the NodeSyncs as they are now.
+// note records the current NodeSyncs.
 func (f *Follower) note(syncs []v1alpha1.NodeSync) {
 	f.mu.Lock()
 	poked := f.poked
@@ -183,13 +183,13 @@ func (f *Follower) note(syncs []v1alpha1.NodeSync) {
 	}
 }
 
-// ready reports whether a reconcile has seen the cluster, and what is in force there is known.
+// ready reports whether a reconcile has observed the cluster and recorded what is applied there.
 func ready(s *v1alpha1.NodeSync) bool {
 	return s.DeletionTimestamp.IsZero() && !s.Rests() && s.Status.ObservedGeneration == s.Generation &&
 		s.Status.Karpenter != nil && s.Status.Karpenter.Cluster != "" && s.Status.LastAppliedRevision != ""
 }
 
-// stop has the statuses go that a NodeSync has no wish for any more.
+// stop drops the statuses that a NodeSync no longer requests.
 func (f *Follower) stop(ctx context.Context, s *v1alpha1.NodeSync) {
 	wants := false
 	for _, to := range s.Spec.Report {
@@ -207,7 +207,7 @@ func (f *Follower) stop(ctx context.Context, s *v1alpha1.NodeSync) {
 	}
 }
 
-// contextOf is that of the statuses of a NodeSync on the whole.
+// contextOf returns the context of the statuses on a NodeSync as a whole.
 func contextOf(s *v1alpha1.NodeSync) string {
 	cluster := s.Namespace
 	if k := s.Status.Karpenter; k != nil && k.Cluster != "" {
@@ -216,7 +216,7 @@ func contextOf(s *v1alpha1.NodeSync) string {
 	return queue.ContextOf(cluster, s.Name)
 }
 
-// secret reads what a host is opened with, if it may be sent there.
+// secret reads the Secret with a host's credentials, and checks whether it may be sent there.
 func (f *Follower) secret(ctx context.Context, s *v1alpha1.NodeSync, name, address string) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
 	if err := f.Secrets.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: name}, secret); err != nil {
