@@ -21,30 +21,30 @@ import (
 // State is the result of a reconcile, in kstatus' sense.
 type State int
 
-// The states, the gravest last.
+// A State has one of these values, the most severe last.
 const (
-	Done     State = iota // as Git says
-	Working               // on the way; a watch or a time wakes us
-	Retrying              // went wrong, tried again by itself
-	Stuck                 // a person has to do something
+	Done     State = iota // as in Git
+	Working               // in progress; a watch or a timer triggers the next reconcile
+	Retrying              // failed, retried automatically
+	Stuck                 // a person has to act
 )
 
-// Verdict is the result of a reconcile, in the words that the condition, the event
-// and the commit status share. No word in it changes while nothing changes.
+// Verdict is the result of a reconcile. The condition, the event and the commit status share its text, which does not
+// change as long as nothing changes.
 type Verdict struct {
 	Class           State
 	Reason, Message string
-	// Brief is the message for a commit status, which holds little; the message
-	// itself where there is none.
+	// Brief is the message for a commit status, which is short; if it is empty, the status uses the
+	// message.
 	Brief fault.Brief
-	// told is the commit status where it is not that of the Class: nothing is wrong with the
-	// definitions, and the commit is not done all the same.
+	// told is the state of the commit status if it differs from that of the Class: nothing is wrong with the
+	// definitions, but the commit is not done.
 	told report.State
-	// ofNodes reports whether it is the nodes' of a rollout: the definitions are as Git says.
+	// ofNodes reports whether the verdict is about the nodes of a rollout: the definitions match Git.
 	ofNodes bool
 }
 
-// Verdict weighs what was found: the gravest speaks.
+// Verdict returns the most severe result of what was found.
 func (s *Step) Verdict() Verdict {
 	switch {
 	case s.Elsewhere:
@@ -59,7 +59,7 @@ func (s *Step) Verdict() Verdict {
 	return s.foundVerdict()
 }
 
-// foundVerdict weighs what was found by a reconcile that has taken all steps, whether over the newest revision
+// foundVerdict returns the verdict of a reconcile that has completed all steps, whether for the newest revision
 // or not.
 func (s *Step) foundVerdict() Verdict {
 	status := s.Sync.Status
@@ -80,7 +80,7 @@ func (s *Step) foundVerdict() Verdict {
 	return s.withRollout(s.stateVerdict())
 }
 
-// stateVerdict weighs what was found by a reconcile in which nothing failed.
+// stateVerdict returns the verdict of a reconcile in which nothing failed.
 func (s *Step) stateVerdict() Verdict {
 	status := s.Sync.Status
 	switch {
@@ -106,9 +106,9 @@ func (s *Step) stateVerdict() Verdict {
 	return s.doneVerdict()
 }
 
-// doneVerdict is the verdict on a revision that is applied. Its commit status names a pool whose newest launch failed,
-// first one that has too few nodes: then the status is pending, and failure after spec.rollout.timeout, as
-// summary.StateOf has it. Ready does not depend on it: the pods may fit elsewhere.
+// doneVerdict returns the verdict on a revision that is applied. Its commit status names a pool whose newest launch failed,
+// and prefers one that has too few nodes: then the status is pending, and failure after spec.rollout.timeout, as in
+// summary.StateOf. Ready does not depend on it, because the pods may fit elsewhere.
 func (s *Step) doneVerdict() Verdict {
 	v := Verdict{Class: Done, Reason: v1alpha1.ReasonSucceeded, Message: "applied, Ready, no removal open: " + render.ShortRevision(s.revision())}
 	if len(s.LaunchFailures) == 0 {
@@ -128,7 +128,7 @@ func (s *Step) doneVerdict() Verdict {
 	return v
 }
 
-// applying says what is about to be written.
+// applying reports the changes that are about to be written.
 func (s *Step) applying() Verdict {
 	words := fmt.Sprintf("applying %s of %s", english.Plural(s.Applying, "change", ""), render.ShortRevision(s.revision()))
 	return Verdict{Class: Working, Reason: meta.ProgressingReason, Message: words, Brief: fault.Brief{What: words}}
@@ -146,7 +146,7 @@ func verdictOf(f *fault.Error) Verdict {
 	return v
 }
 
-// waitingVerdict says what is waited for, once: most messages begin with it.
+// waitingVerdict names what the NodeSync waits for, once: most messages begin with it.
 func waitingVerdict(w finding.Wait) Verdict {
 	v := Verdict{Class: Working, Reason: v1alpha1.ReasonWaiting, Message: "waiting for " + w.On}
 	switch {
@@ -159,9 +159,9 @@ func waitingVerdict(w finding.Wait) Verdict {
 	return v
 }
 
-// firstWait is what is reported of all that is waited for: what may not come by itself, or
-// else an object that was waited for before, as long as it is. Where two of them come and
-// go, the words would alternate.
+// firstWait returns the wait to report: one that may not end by itself, or
+// otherwise an object that was already waited for, as long as that lasts. Without this, the message would alternate if two
+// waits come and go.
 func (s *Step) firstWait() finding.Wait {
 	first, before := s.Waits[0], s.Before.Status.Waiting
 	if !isObject(first.On) {
@@ -171,7 +171,7 @@ func (s *Step) firstWait() finding.Wait {
 		return *lasting
 	}
 	waits := s.classWaits()
-	if len(waits) == 0 { // else the pools wait for these
+	if len(waits) == 0 { // otherwise the pools wait for these
 		waits = s.Waits
 	}
 	if before == nil {
@@ -183,13 +183,13 @@ func (s *Step) firstWait() finding.Wait {
 	return waits[0]
 }
 
-// classWaits are the waits for EC2NodeClasses.
+// classWaits returns the waits for EC2NodeClasses.
 func (s *Step) classWaits() []finding.Wait {
 	return slices.DeleteFunc(slices.Clone(s.Waits), func(w finding.Wait) bool { return !strings.HasPrefix(w.On, render.EC2NodeClass+"/") })
 }
 
-// withClasses names all EC2NodeClasses that are waited for, if a wait is for one of several: each reason, and then the classes
-// that it is of.
+// withClasses names all EC2NodeClasses that are waited for, if a wait is for one of several: each reason, followed by its
+// classes.
 func (s *Step) withClasses(w finding.Wait) finding.Wait {
 	classes := s.classWaits()
 	if len(classes) < 2 || !strings.HasPrefix(w.On, render.EC2NodeClass+"/") {
@@ -214,10 +214,10 @@ func (s *Step) withClasses(w finding.Wait) finding.Wait {
 	return w
 }
 
-// isObject reports whether an object is waited for, and not a Stage, on which all objects hang.
+// isObject reports whether the wait is for an object, and not for a Stage, on which all objects depend.
 func isObject(on string) bool { return strings.Contains(on, "/") }
 
-// lastingWait is the first wait that may not end by itself; nil if there is none.
+// lastingWait returns the first wait that may not end by itself; nil if there is none.
 func (s *Step) lastingWait() *finding.Wait {
 	for i := range s.Waits {
 		if !s.Waits[i].Since.IsZero() {
@@ -227,7 +227,7 @@ func (s *Step) lastingWait() *finding.Wait {
 	return nil
 }
 
-// stalledWait is the first wait that may not end by itself, and has lasted for long; nil
+// stalledWait returns the first wait that may not end by itself and has exceeded its time limit; nil
 // if there is none.
 func (s *Step) stalledWait() *finding.Wait {
 	for i, w := range s.Waits {
@@ -244,8 +244,8 @@ func stalledWaitVerdict(w finding.Wait) Verdict {
 	return v
 }
 
-// classInUse says who keeps a class that was deleted, and the way out. It is a person's
-// to take from the start; it counts as stalled after as long as a removal does.
+// classInUse names what keeps a deleted class, and how to release it. A person has to do that
+// from the start; the class counts as stalled after the same time as a removal.
 func (s *Step) classInUse(u plan.InUse) Verdict {
 	v := Verdict{Class: Retrying, Reason: v1alpha1.ReasonClassTerminating, Message: u.Message(), Brief: fault.Brief{What: u.Brief()}}
 	if !s.Began.Before(u.Since.Add(s.Sync.GetStallAfter())) {
@@ -254,10 +254,10 @@ func (s *Step) classInUse(u plan.InUse) Verdict {
 	return v
 }
 
-// revision is the one that the reconcile is about, or that the last one was.
+// revision returns the revision of this reconcile, or that of the last one.
 func (s *Step) revision() string { return cmp.Or(s.Revision, s.Sync.Status.LastAttemptedRevision) }
 
-// CommitState is the verdict as a commit status.
+// CommitState returns the verdict as the state of a commit status.
 func (v Verdict) CommitState() report.State {
 	if v.told != "" {
 		return v.told
@@ -272,7 +272,7 @@ func (v Verdict) CommitState() report.State {
 	return report.Failure
 }
 
-// CommitText is the verdict for a commit status, the most important first.
+// CommitText returns the verdict as the text of a commit status, the most important part first.
 func (v Verdict) CommitText() string {
 	switch {
 	case v.Brief != fault.Brief{}:
@@ -283,7 +283,7 @@ func (v Verdict) CommitText() string {
 	return fault.Brief{What: v.Message}.String()
 }
 
-// fight is the message of it until Git changes, the fight ends, or a person asks.
+// fight returns the verdict on a conflict, until Git changes, the other client stops, or a person requests a reconcile.
 func (s *Step) fight() Verdict {
 	return Verdict{
 		Class: Stuck, Reason: v1alpha1.ReasonConflict,
@@ -293,8 +293,8 @@ func (s *Step) fight() Verdict {
 	}
 }
 
-// openCollision is the emergency as this reconcile has seen it, or, where the reconcile
-// stopped before it could look, as the last one did.
+// openCollision returns the collision that this reconcile has found, or, if the reconcile
+// stopped before it could check, the one from the last reconcile.
 func (s *Step) openCollision() string {
 	before := conditions.Get(s.Before, meta.ReadyCondition)
 	if s.SawAccount || s.Fault == nil || before == nil || !s.Sync.DeletionTimestamp.IsZero() {

@@ -20,7 +20,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// gated is what the gates said last of a change of the charts, and when.
+// gated is the last result of the gates for a change of the charts, and its time.
 type gated struct {
 	change gatedChange
 	at     time.Time
@@ -29,16 +29,16 @@ type gated struct {
 	noWayBack string
 }
 
-// gatedChange is what the gates have looked at: another one is looked at at once.
+// gatedChange identifies the change that the gates have checked: another change is checked at once.
 type gatedChange struct {
 	identity, revision string
-	// generation of the NodeSync: it may allow more by now.
+	// generation is the NodeSync's generation: a later one may allow more.
 	generation int64
 }
 
-// checkCharts finds out whether a change of the charts may be made, while nothing
-// has moved. What is refused or held stands for a while: finding it out takes some
-// hundred requests. What releases it counts at once.
+// checkCharts checks whether a change of the charts may be made, before anything has
+// changed. A refusal or a hold remains valid for a while, because the check takes some
+// hundred requests. What releases it takes effect at once.
 func (s *Step) checkCharts(ctx context.Context, seen *Seen) error {
 	last := &s.Memory.gated
 	identity := s.k().Target.Identity
@@ -60,8 +60,8 @@ func (s *Step) checkCharts(ctx context.Context, seen *Seen) error {
 	return err
 }
 
-// gatesStand reports whether what the gates said last is of this change, and counts for
-// a while longer.
+// gatesStand reports whether the last result of the gates is for this change, and remains valid for
+// a while.
 func (s *Step) gatesStand(identity string) bool {
 	last := &s.Memory.gated
 	released := s.Insist || last.noWayBack != "" && s.approved()
@@ -72,8 +72,8 @@ func (s *Step) changeGated(identity string) gatedChange {
 	return gatedChange{identity: identity, revision: s.Revision, generation: s.Sync.Generation}
 }
 
-// gatesRefused is why the gates have refused or held a change, for as long as that
-// counts.
+// gatesRefused returns why the gates have refused or held a change, for as long as that
+// result is valid.
 func (s *Step) gatesRefused(identity string) error {
 	last := &s.Memory.gated
 	f := fault.Classify(last.err)
@@ -95,7 +95,7 @@ func (s *Step) approved() bool {
 	return s.Sync.Annotations[v1alpha1.NoWayBackAnnotation] == s.Karpenter.Version
 }
 
-// passGates goes from what costs nothing to what costs most.
+// passGates runs the gates, the cheapest first.
 func (s *Step) passGates(ctx context.Context, seen *Seen) error {
 	if err := s.weigh(ctx, seen); err != nil {
 		return err
@@ -103,7 +103,7 @@ func (s *Step) passGates(ctx context.Context, seen *Seen) error {
 	return s.Helm.Rehearse(ctx, s.Charts, s.installation())
 }
 
-// weigh are the gates that go by what is read.
+// weigh runs the gates that only read.
 func (s *Step) weigh(ctx context.Context, seen *Seen) error {
 	if err := s.checkOwners(ctx); err != nil {
 		return err
@@ -133,8 +133,8 @@ func (s *Step) weigh(ctx context.Context, seen *Seen) error {
 	return nil
 }
 
-// inForce is the version that runs now: that of the last change or of what is adopted,
-// and where no status tells, that of a controller that is there. Empty if none is.
+// inForce returns the version that runs now: the version of the last change or of the adopted installation,
+// or, if the status contains none, that of an existing controller. Empty if there is none.
 func (s *Step) inForce(ctx context.Context) (string, error) {
 	if version := s.k().Version; version != "" {
 		return version, nil
@@ -150,13 +150,13 @@ func (s *Step) inForce(ctx context.Context) (string, error) {
 		}
 		if _, err := karpenter.KubernetesOf(version); err == nil {
 			return version, nil
-		} // a custom tag is no version
+		} // a custom tag is not a version
 	}
 	return "", nil
 }
 
-// checkVersions checks that the cluster's Kubernetes is known to the version, that
-// both are known here or accepted, and that no version is skipped which must not be.
+// checkVersions checks that the version supports the cluster's Kubernetes, that
+// plumbline knows both or the user accepts them untested, and that no version is skipped that must not be.
 func (s *Step) checkVersions(ctx context.Context, from, to string) error {
 	kubernetes, err := s.Helm.ServerVersion(ctx)
 	if err != nil {
@@ -177,7 +177,7 @@ func (s *Step) checkVersions(ctx context.Context, from, to string) error {
 	return karpenter.CheckHop(from, to)
 }
 
-// checkValues checks that the chart knows each value.
+// checkValues checks that the chart defines each value.
 func (s *Step) checkValues(from, to string) error {
 	chart, err := s.Charts.Values()
 	if err != nil {
@@ -210,9 +210,9 @@ func (s *Step) forecast(seen *Seen, live, next []*apiextensionsv1.CustomResource
 	return nil
 }
 
-// Barrier says why the charts may not be changed, given what AWS says of the account; nil
-// if they may. Karpenter's controller terminates every instance with its
-// cluster's tag that has no NodeClaim here, so none is installed or changed under
+// Barrier returns why the charts may not be changed, given what AWS reports about the account; nil
+// if they may. Karpenter's controller terminates every instance that has its
+// cluster's tag but no NodeClaim here. Therefore no controller is installed or changed under
 // the name of another cluster, and none is installed for the first time, or
 // adopted, while AWS cannot confirm the name.
 func Barrier(k v1alpha1.KarpenterStatus, verdict cloud.Verdict, allowUnverified bool) error {
@@ -229,7 +229,7 @@ func Barrier(k v1alpha1.KarpenterStatus, verdict cloud.Verdict, allowUnverified 
 		"EKS cluster %s is not confirmed to be this cluster: %s; Karpenter is installed or adopted once it is, or with spec.guard.allowUnverifiedAccount: true", k.Cluster, verdict.Message))
 }
 
-// firstInstall reports whether no controller of plumbline's was ever installed.
+// firstInstall reports whether plumbline never installed a controller.
 func firstInstall(k v1alpha1.KarpenterStatus) bool {
 	if k.Identity != "" {
 		return false
@@ -245,7 +245,7 @@ func firstInstall(k v1alpha1.KarpenterStatus) bool {
 	return false
 }
 
-// changesCharts reports whether an action writes to the charts, or prepares that.
+// changesCharts reports whether an action changes the charts, or prepares a change.
 func changesCharts(action Action) bool {
 	switch action.(type) {
 	case Check, Migrate, InstallCRDs, InstallController, RollBack:
@@ -254,13 +254,13 @@ func changesCharts(action Action) bool {
 	return false
 }
 
-// Off reports whether the controller's environment switches one of Karpenter's feature gates
-// off.
+// Off reports whether the controller's environment disables one of Karpenter's feature
+// gates.
 func (s *Step) Off(ctx context.Context, gate string) (bool, error) {
 	return s.switches(ctx, gate, false)
 }
 
-// On reports whether it switches one on.
+// On reports whether the controller's environment enables a feature gate.
 func (s *Step) On(ctx context.Context, gate string) (bool, error) {
 	return s.switches(ctx, gate, true)
 }
@@ -286,23 +286,23 @@ func (s *Step) switches(ctx context.Context, gate string, to bool) (bool, error)
 	return false, nil
 }
 
-// frozenError is a change of the charts that waits for a window of spec.guard.
+// frozenError reports a change of the charts that waits for a window of spec.guard.
 type frozenError struct{ change, until string }
 
-// Error says what waits, and until when.
+// Error returns which change waits, and until when.
 func (e *frozenError) Error() string { return e.change + "; this waits: " + e.until }
 
-// frozen says why a change of the charts waits for a window of spec.guard; nil if it does not. A new
-// controller may find every node drifted. What brings a controller back does not wait: an install, the
-// way back to what is in force, the rest of a change that has begun, and any change while no
-// controller is at work.
+// frozen returns why a change of the charts waits for a window of spec.guard; nil if it does not. A new
+// controller may find every node drifted. A change that restores a controller does not wait: an install, the
+// return to the installed version, the rest of a change that has begun, and any change while no
+// controller runs.
 func (s *Step) frozen(ctx context.Context, identity string) error {
 	k := s.k()
 	if s.Frozen.Message == "" || identity == k.Identity || !Begins(*k, identity) {
 		return nil
 	}
 	if k.Target != nil && InProgress(*k.Target) {
-		return nil // half a change is nothing to stay with: what corrects it goes on
+		return nil // a partial change must not remain: its correction continues
 	}
 	if down, err := s.down(ctx); err != nil || down {
 		return err
@@ -319,7 +319,7 @@ func (s *Step) frozen(ctx context.Context, identity string) error {
 	return fault.Waits(frozen)
 }
 
-// down reports that no controller has been at work for as long as a new one may take to come up.
+// down reports whether no controller has run for as long as a new one may take to start.
 func (s *Step) down(ctx context.Context) (bool, error) {
 	deployments, err := s.View.Controllers(ctx, s.k().Namespace)
 	if err != nil || len(deployments) == 0 {
@@ -345,7 +345,7 @@ func (s *Step) down(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// unavailableSince is since when all Deployments have had too few replicas; zero if one does not say.
+// unavailableSince returns since when all Deployments have had too few replicas; zero if one of them does not report it.
 func unavailableSince(deployments []appsv1.Deployment) (last time.Time) {
 	for i := range deployments {
 		conditions := deployments[i].Status.Conditions
