@@ -186,22 +186,15 @@ func RecordTerminations(recent []v1alpha1.RecentTermination, revision string, du
 // TerminationsOf returns status.recentTerminations of a NodeSync, with those that other NodeSyncs have recorded of the NodePools
 // that it has in Git now: a NodePool that moves between NodeSyncs takes its count along.
 func TerminationsOf(set *render.Set, live Live, all []v1alpha1.NodeSync, of *v1alpha1.NodeSync) []v1alpha1.RecentTermination {
-	found := slices.Clone(live.RecentTerminations)
-	if set == nil {
-		return found
-	}
-	pools := map[types.UID]bool{}
-	for i := range set.Objects {
-		if object := live.Objects[set.Objects[i].Ref]; object != nil && set.Objects[i].Ref.Kind == render.NodePool {
-			pools[object.GetUID()] = true
-		}
-	}
+	found := slices.Clip(live.RecentTerminations)
 	for i := range all {
 		if all[i].UID == of.UID {
 			continue
 		}
 		for _, r := range all[i].Status.RecentTerminations {
-			if pools[r.UID] {
+			ref := poolRefOf(r.Name)
+			object, inGit := live.Objects[ref], func(o render.Object) bool { return o.Ref == ref }
+			if object != nil && object.GetUID() == r.UID && slices.ContainsFunc(set.Objects, inGit) {
 				found = append(found, r)
 			}
 		}
