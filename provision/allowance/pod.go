@@ -221,18 +221,9 @@ func (c *check) terminates(variable corev1.EnvVar, at string) {
 			c.unless(path, "turns on "+path+", which "+closed[path].why)
 		}
 	}
-	if word := loosens[at]; word != "" && variable.Value == word {
-		c.unless(settingOf(variable.Name), "has "+variable.Name+" "+word+", which "+whyTerminates)
+	if is, loosens := loosens[at]; loosens && variable.Value == is.word {
+		c.unless(is.setting, "has "+variable.Name+" "+is.word+", which "+whyTerminates)
 	}
-}
-
-// settingOf is the value of the chart that sets a variable: settings.preferencePolicy sets PREFERENCE_POLICY.
-func settingOf(variable string) string {
-	words := strings.Split(strings.ToLower(variable), "_")
-	for i := 1; i < len(words); i++ {
-		words[i] = strings.ToUpper(words[i][:1]) + words[i][1:]
-	}
-	return "settings." + strings.Join(words, "")
 }
 
 // ownNamespace is the one field of the pod that a variable of the charts takes.

@@ -337,7 +337,7 @@ func (w *walk) shaped(at string, value any, wants shape) {
 		w.refuse(at, Refusal{Why: "is not " + wants.is})
 		return
 	}
-	if word := loosens[at]; word != "" && value == word {
+	if is, loosens := loosens[at]; loosens && value == is.word {
 		w.refuse(at, Refusal{Why: whyTerminates})
 	}
 	if list, isText := value.(string); isText && at == variableAt(featureGates) {

@@ -203,12 +203,15 @@ var closed = map[string]limit{
 	"settings.featureGates.terminateFirstRepair":    {why: whyTerminates, harmless: off},
 }
 
-// loosens are the words of open settings with which Karpenter consolidates nodes that it keeps without them.
-var loosens = map[string]string{
-	"settings.preferencePolicy":         "Ignore",
-	"controller.env[PREFERENCE_POLICY]": "Ignore",
-	"settings.minValuesPolicy":          "BestEffort",
-	"controller.env[MIN_VALUES_POLICY]": "BestEffort",
+// loosening is a word of an open value with which Karpenter consolidates nodes that it keeps without it, and the setting that
+// the NodeSync has to allow if a chart in Git has it.
+type loosening struct{ word, setting string }
+
+var loosens = map[string]loosening{
+	"settings.preferencePolicy":         {"Ignore", "settings.preferencePolicy"},
+	"controller.env[PREFERENCE_POLICY]": {"Ignore", "settings.preferencePolicy"},
+	"settings.minValuesPolicy":          {"BestEffort", "settings.minValuesPolicy"},
+	"controller.env[MIN_VALUES_POLICY]": {"BestEffort", "settings.minValuesPolicy"},
 }
 
 // publicImage is the repository of Karpenter's image.
