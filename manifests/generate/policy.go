@@ -149,6 +149,9 @@ func metadataPolicy() policy {
 // objectPolicy is about what else the main chart has.
 func objectPolicy() policy {
 	const selects = "'app.kubernetes.io/name' in %[1]s && %[1]s['app.kubernetes.io/name'] == 'karpenter'"
+	gives := func(field string) string { // no ServiceAccount has anything in a field that it did not have before
+		return strings.ReplaceAll("request.kind.kind != 'ServiceAccount' || !has(object.FIELD) || (request.operation == 'UPDATE' && has(oldObject.FIELD) && object.FIELD == oldObject.FIELD)", "FIELD", field)
+	}
 	return policy{
 		Name: "plumbline-charts-objects",
 		Resources: []matched{
@@ -160,8 +163,8 @@ func objectPolicy() policy {
 			{"plumbline writes no objects but those of Karpenter's charts", "object.metadata.name == 'karpenter'"},
 			{"plumbline makes no Service that is reached from outside of the cluster, or leads to other pods than Karpenter's", "request.kind.kind != 'Service' || " +
 				"(object.spec.type == 'ClusterIP' && !has(object.spec.externalIPs) && has(object.spec.selector) && " + fmt.Sprintf(selects, "object.spec.selector") + ")"},
-			{"plumbline gives no ServiceAccount Secrets", "request.kind.kind != 'ServiceAccount' || !has(object.secrets) || (request.operation == 'UPDATE' && has(oldObject.secrets) && object.secrets == oldObject.secrets)"},
-			{"plumbline gives no ServiceAccount credentials for images", "request.kind.kind != 'ServiceAccount' || !has(object.imagePullSecrets) || (request.operation == 'UPDATE' && has(oldObject.imagePullSecrets) && object.imagePullSecrets == oldObject.imagePullSecrets)"},
+			{"plumbline gives no ServiceAccount Secrets", gives("secrets")},
+			{"plumbline gives no ServiceAccount credentials for images", gives("imagePullSecrets")},
 			{"plumbline has Prometheus ask Karpenter for metrics, and hand nothing over", "request.kind.kind != 'ServiceMonitor' || (" +
 				"object.spec.endpoints.all(e, e.all(field, field in ['port', 'path', 'interval', 'metricRelabelings'])) && has(object.spec.namespaceSelector) && !has(object.spec.namespaceSelector.any) && " +
 				"has(object.spec.namespaceSelector.matchNames) && object.spec.namespaceSelector.matchNames.all(n, n == object.metadata.namespace))"},
