@@ -122,7 +122,7 @@ func TestWhatIsHeldUntestedNamesALine(t *testing.T) {
 	}
 }
 
-// upgrading is a reconcile that has come as far as the charts, and finds another
+// upgrading returns a reconcile that has evaluated the commit, and finds another
 // version in force.
 func (b *bed) upgrading(to *charts.Charts, from string) *pass {
 	p := b.pass()

@@ -18,7 +18,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// installing is a reconcile that has come as far as the charts.
+// installing returns a reconcile that has evaluated the commit and has not changed the charts yet.
 func (b *bed) installing() *pass {
 	p := b.pass()
 	p.live.Served = true

@@ -399,7 +399,7 @@ func (d *daemon) addBeside() (*recorder.Recorder, error) {
 // The charts of pull requests have a store of their own, so that they evict none that a NodeSync needs.
 func newFollower(mgr ctrl.Manager, reconciler *reconcile.Reconciler, reports *queue.Queue, space *source.Space, o *runOptions) *pulls.Follower {
 	schemas, definitions := reconciler.Shared()
-	settings := reconciler.Settings
+	settings, managed := reconciler.Settings, reconciler.Cluster
 	// Pull requests, including those from forks, use at most half of the space, so that NodeSyncs can always fetch.
 	git := source.NewGit(source.Options{
 		Dir: filepath.Join(o.cacheDir, "git-of-pull-requests"), MaxBytes: o.storeLimit / 2, Space: &source.Space{Limit: o.storeLimit / 2, Of: space},
@@ -409,10 +409,11 @@ func newFollower(mgr ctrl.Manager, reconciler *reconcile.Reconciler, reports *qu
 		Cached: mgr.GetClient(), Secrets: mgr.GetAPIReader(), Namespace: settings.Namespace,
 		Hosts: &report.Hosts{Now: settings.Now}, Source: git, Queue: reports,
 		Preview: review.Tools{
-			Client: reconciler.Uncached, Cached: reconciler.Client, Nodes: reconciler.Cluster.Uncached, CachedNodes: reconciler.Cluster.Client, Definitions: definitions, Store: newChartStore("charts-of-pull-requests", reconciler.Confine, o), Helm: reconciler.Cluster.Helm,
-			CRDs: (&planOptions{}).knownCRDs, Schemas: schemas, Confine: reconciler.Confine,
-			CABundle: reconciler.Cluster.CABundle(), Ask: ask(reconciler.Cluster.Clouds.Within(awsPatience), reconciler.Cluster.CertificateAuthority), Own: &settings.Own, Grants: &settings.Grants,
-			InstanceTypes: reconciler.Cluster.Landing.InstanceTypes,
+			Client: reconciler.Uncached, Cached: reconciler.Client, Nodes: managed.Uncached, CachedNodes: managed.Client,
+			Definitions: definitions, Schemas: schemas, Confine: reconciler.Confine, CRDs: (&planOptions{}).knownCRDs,
+			Store: newChartStore("charts-of-pull-requests", reconciler.Confine, o), Helm: managed.Helm,
+			CABundle: managed.CABundle(), Ask: ask(managed.Clouds.Within(awsPatience), managed.CertificateAuthority),
+			InstanceTypes: managed.Landing.InstanceTypes, Own: &settings.Own, Grants: &settings.Grants,
 		},
 		Grants: settings.Grants, StillLeader: settings.StillLeader, Trouble: reconciler.Look, Now: settings.Now,
 	})

@@ -197,8 +197,8 @@ func (s *Step) overtaken() map[string]string {
 	return map[string]string{render.CommitOf(was.Revision): words}
 }
 
-// came says of the commit whose nodes were being replaced, and of the one that the last reconcile was about,
-// how far they had come.
+// came returns the progress, by commit, of the commit whose nodes were being replaced and of the one that the last reconcile
+// evaluated.
 func (s *Step) came() map[string]string {
 	before := s.Before.Status
 	if before.LastAttemptedRevision == "" {
