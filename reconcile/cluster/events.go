@@ -69,7 +69,8 @@ func NodeClaimChanged() predicate.Predicate {
 			return true
 		}
 		return (before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) ||
-			before.Status.ProviderID != after.Status.ProviderID ||
+			before.Status.ProviderID != after.Status.ProviderID || before.Status.NodeName != after.Status.NodeName ||
+			(joinOf(before) == nil) != (joinOf(after) == nil) ||
 			!reflect.DeepEqual(waking(before.Status.Conditions), waking(after.Status.Conditions))
 	}}
 }

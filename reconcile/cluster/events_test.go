@@ -114,6 +114,7 @@ func TestNodeClaimChanged(t *testing.T) {
 		"instance":   {func(n *karpv1.NodeClaim) { n.Status.ProviderID = "aws:///eu-west-1a/i-2" }, true},
 		"deletion":   {func(n *karpv1.NodeClaim) { n.DeletionTimestamp = &metav1.Time{} }, true},
 		"condition":  {func(n *karpv1.NodeClaim) { n.Status.Conditions = []awsstatus.Condition{{Type: "Drained"}} }, true},
+		"node":       {func(n *karpv1.NodeClaim) { n.Status.NodeName = "node-1" }, true},
 		"initialized": {func(n *karpv1.NodeClaim) {
 			n.Status.Conditions = []awsstatus.Condition{{Type: "Initialized", Status: metav1.ConditionUnknown}}
 		}, false},

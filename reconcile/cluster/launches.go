@@ -33,10 +33,13 @@ type Launches struct {
 	mu     sync.Mutex
 	failed map[string]FailedLaunch
 	joins  map[string]*joins
-	// launched and registered are when the newest NodeClaim of each pool was created that got an instance, and whose
-	// node registered: one that was created no later and fails, or is still ending, is no news of the pool.
-	launched, registered map[string]metav1.Time
+	// launched and registered are the newest successes of each pool: NodeClaims that got an instance, and whose node registered.
+	launched, registered map[string]success
 }
+
+// success is when the newest NodeClaim was created of those that succeeded, and when the last of them did. These may be two:
+// a NodeClaim that is older than another may be launched after it.
+type success struct{ created, at metav1.Time }
 
 // FailedLaunch is the newest launch of a pool, which failed.
 type FailedLaunch struct {
@@ -44,8 +47,9 @@ type FailedLaunch struct {
 	// type, and when it said so.
 	NodeClaim string
 	made      metav1.Time
-	// At is when it was seen.
-	At time.Time
+	// At is when it was seen, and failed is when it failed.
+	At     time.Time
+	failed metav1.Time
 	// Words are Karpenter's; empty while nobody has read the event.
 	Words string
 	// Asked is when the event was last looked for; zero if it never was.
@@ -78,7 +82,7 @@ func (l *Launches) seeLaunch(pool string, claim *karpv1.NodeClaim) (news bool) {
 	if claim.Status.ProviderID != "" {
 		return l.seeLaunched(pool, claim)
 	}
-	if claim.DeletionTimestamp != nil && superseded(l.launched, pool, claim) {
+	if claim.DeletionTimestamp != nil && l.launched[pool].supersedes(claim.CreationTimestamp, *claim.DeletionTimestamp) {
 		return false
 	}
 	before, known := l.failed[pool]
@@ -92,7 +96,11 @@ func (l *Launches) seeLaunch(pool string, claim *karpv1.NodeClaim) (news bool) {
 	if l.failed == nil {
 		l.failed = map[string]FailedLaunch{}
 	}
-	l.failed[pool] = FailedLaunch{NodeClaim: claim.Name, made: claim.CreationTimestamp, At: l.Now(), Words: words}
+	failed := metav1.NewTime(l.Now()) // the condition does not say when: it has the time of the NodeClaim's creation
+	if claim.DeletionTimestamp != nil {
+		failed = *claim.DeletionTimestamp
+	}
+	l.failed[pool] = FailedLaunch{NodeClaim: claim.Name, made: claim.CreationTimestamp, At: l.Now(), failed: failed, Words: words}
 	return true
 }
 
@@ -103,32 +111,44 @@ func (l *Launches) seeLaunched(pool string, claim *karpv1.NodeClaim) (news bool)
 	}
 	l.succeeded(pool, claim)
 	before, known := l.failed[pool]
-	better := claim.Status.NodeName != "" || !before.unregistered
-	if known && better && !claim.CreationTimestamp.Before(&before.made) {
+	newest := l.launched[pool]
+	if before.unregistered {
+		newest = l.registered[pool]
+	}
+	if known && newest.supersedes(before.made, before.failed) {
 		delete(l.failed, pool)
 		return true
 	}
 	return false
 }
 
-// superseded reports whether a NodeClaim was created no later than the newest of its pool that succeeded.
-func superseded(newest map[string]metav1.Time, pool string, claim *karpv1.NodeClaim) bool {
-	at, known := newest[pool]
-	return known && !at.Before(&claim.CreationTimestamp)
+// supersedes reports whether a launch of a NodeClaim that was created and that failed at given times is no news of the pool:
+// a NodeClaim that was created no earlier has succeeded, or another has since. Both times are of whole seconds.
+func (s success) supersedes(created, failed metav1.Time) bool {
+	return !s.created.Before(&created) || !s.at.Time.Before(failed.Truncate(time.Second))
 }
 
-// succeeded notes when the newest NodeClaim of a pool was created that got an instance, or a node.
+// succeeded notes that a NodeClaim of a pool has an instance, and perhaps a node.
 func (l *Launches) succeeded(pool string, claim *karpv1.NodeClaim) {
 	if l.launched == nil {
-		l.launched, l.registered = map[string]metav1.Time{}, map[string]metav1.Time{}
+		l.launched, l.registered = map[string]success{}, map[string]success{}
 	}
-	made := claim.CreationTimestamp
-	if newest := l.launched[pool]; newest.Before(&made) {
-		l.launched[pool] = made
+	l.launched[pool] = l.launched[pool].and(claim, karpv1.ConditionTypeLaunched)
+	if claim.Status.NodeName != "" {
+		l.registered[pool] = l.registered[pool].and(claim, karpv1.ConditionTypeRegistered)
 	}
-	if newest := l.registered[pool]; claim.Status.NodeName != "" && newest.Before(&made) {
-		l.registered[pool] = made
+}
+
+// and adds a NodeClaim that succeeded when a condition became True.
+func (s success) and(claim *karpv1.NodeClaim, condition string) success {
+	created := claim.CreationTimestamp
+	if s.created.Before(&created) {
+		s.created = created
 	}
+	if at := metav1.NewTime(created.Add(took(claim, condition))); s.at.Before(&at) {
+		s.at = at
+	}
+	return s
 }
 
 // RegistersWithin is how long a node may take from its NodeClaim to its registration until its
@@ -147,14 +167,14 @@ func endedUnregistered(claim *karpv1.NodeClaim) bool {
 // note notes a NodeClaim that ends unregistered, and reports whether that is news.
 func (l *Launches) note(pool string, claim *karpv1.NodeClaim) (news bool) {
 	before, known := l.failed[pool]
-	if superseded(l.registered, pool, claim) || known && (before.NodeClaim == claim.Name || claim.CreationTimestamp.Before(&before.made)) {
+	if l.registered[pool].supersedes(claim.CreationTimestamp, *claim.DeletionTimestamp) || known && (before.NodeClaim == claim.Name || claim.CreationTimestamp.Before(&before.made)) {
 		return false
 	}
 	if l.failed == nil {
 		l.failed = map[string]FailedLaunch{}
 	}
 	l.failed[pool] = FailedLaunch{
-		NodeClaim: claim.Name, made: claim.CreationTimestamp, At: l.Now(), unregistered: true,
+		NodeClaim: claim.Name, made: claim.CreationTimestamp, At: l.Now(), failed: *claim.DeletionTimestamp, unregistered: true,
 		Words: "NodeClaim/" + claim.Name + " had an instance, and its node did not register",
 	}
 	return true
@@ -277,13 +297,14 @@ func (l *Launches) SeeEvent(e *corev1.Event) (news bool) {
 	pool := e.InvolvedObject.Name
 	before, known := l.failed[pool]
 	known = known && l.Now().Before(before.At.Add(FailedLaunchLasts))
-	if known && (before.NodeClaim != "" || !before.At.Before(e.LastTimestamp.Time)) || !l.Now().Before(e.LastTimestamp.Add(FailedLaunchLasts)) {
+	if known && (before.NodeClaim != "" || !before.At.Before(e.LastTimestamp.Time)) || !l.Now().Before(e.LastTimestamp.Add(FailedLaunchLasts)) ||
+		l.launched[pool].supersedes(e.LastTimestamp, e.LastTimestamp) {
 		return false
 	}
 	if l.failed == nil {
 		l.failed = map[string]FailedLaunch{}
 	}
-	now := FailedLaunch{made: e.LastTimestamp, At: e.LastTimestamp.Time, Words: "Karpenter finds no instance type for it: " + e.Message}
+	now := FailedLaunch{made: e.LastTimestamp, failed: e.LastTimestamp, At: e.LastTimestamp.Time, Words: "Karpenter finds no instance type for it: " + e.Message}
 	if known {
 		now.under = before.under
 	}

@@ -40,6 +40,13 @@ func unregistered(n *karpv1.NodeClaim) {
 	n.DeletionTimestamp = &metav1.Time{Time: time.Unix(600, 0)}
 }
 
+// at is a NodeClaim of which a condition became True in a second of the test.
+func at(condition string, second int64, change func(*karpv1.NodeClaim)) func(*karpv1.NodeClaim) {
+	return then(change, func(n *karpv1.NodeClaim) {
+		n.Status.Conditions = append(n.Status.Conditions, awsstatus.Condition{Type: condition, Status: metav1.ConditionTrue, LastTransitionTime: metav1.Unix(second, 0)})
+	})
+}
+
 // says has the condition Launched say something.
 func says(reason, message string) func(*karpv1.NodeClaim) {
 	return func(n *karpv1.NodeClaim) {
@@ -49,7 +56,7 @@ func says(reason, message string) func(*karpv1.NodeClaim) {
 
 // TestLaunches: what NodeClaims tell, one after another.
 func TestLaunches(t *testing.T) {
-	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	start := time.Unix(9, 0)
 	type see struct {
 		claim *karpv1.NodeClaim
 		news  bool
@@ -59,6 +66,10 @@ func TestLaunches(t *testing.T) {
 	const without = "NodeClaim/a had an instance, and its node did not register"
 	made := func(name string, second int64, change func(*karpv1.NodeClaim)) *karpv1.NodeClaim {
 		return launch(t, name, second, change)
+	}
+	var eight []see
+	for i := range 8 {
+		eight = append(eight, see{made(fmt.Sprintf("b%d", i), 1, at("Launched", 11, launched)), false})
 	}
 	cases := map[string]struct {
 		seen  []see
@@ -92,11 +103,22 @@ func TestLaunches(t *testing.T) {
 		"one of many of the same second ends":          {seen: []see{{made("a", 1, launched), false}, {made("b", 1, launched), false}, {made("c", 1, ended), false}}},
 		"the next one ends":                            {seen: []see{{made("a", 1, launched), false}, {made("b", 2, ended), true}}, want: "b "},
 		"another registers after it":                   {seen: []see{{made("a", 1, unregistered), true}, {made("b", 601, registered), true}}},
-		"one without a pool":                           {seen: []see{{made("a", 1, func(n *karpv1.NodeClaim) { ended(n); n.Labels = nil }), false}}},
+		"nine that were created before it are launched after it": {
+			seen: append([]see{{made("z", 2, ended), true}, {made("a", 1, at("Launched", 10, launched)), true}, {made("z", 2, ended), false}}, eight...),
+		},
+		"of one that is refused": {seen: []see{{made("z", 2, denied), true}, {made("a", 1, at("Launched", 10, launched)), true}}},
+		"one that was launched before it registers after it": {
+			seen: []see{{made("z", 2, ended), true}, {made("a", 1, at("Registered", 10, at("Launched", 8, registered))), false}}, want: "z ",
+		},
+		"an older one registers after one that does not": {seen: []see{
+			{made("a", 2, unregistered), true}, {made("b", 1, at("Launched", 601, launched)), false}, {made("b", 1, at("Registered", 601, registered)), true},
+			{made("a", 2, unregistered), false},
+		}},
+		"one without a pool": {seen: []see{{made("a", 1, func(n *karpv1.NodeClaim) { ended(n); n.Labels = nil }), false}}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			now := at
+			now := start
 			l := &cluster.Launches{Now: func() time.Time { return now }}
 			for i, s := range c.seen {
 				if news := l.See(s.claim); news != s.news {
@@ -177,7 +199,7 @@ func TestWhyNotLaunched(t *testing.T) {
 func TestPoolsWithoutAnInstanceType(t *testing.T) {
 	const filtered = "NodePool requirements filtered out all compatible available instance types"
 	const words = "Karpenter finds no instance type for it: " + filtered
-	at := time.Unix(1000, 0)
+	now := time.Unix(1000, 0)
 	event := func(second int64, reason string) *corev1.Event {
 		return &corev1.Event{InvolvedObject: corev1.ObjectReference{Kind: "NodePool", Name: "cheap"}, Reason: reason, Message: filtered, LastTimestamp: metav1.Unix(second, 0)}
 	}
@@ -194,8 +216,11 @@ func TestPoolsWithoutAnInstanceType(t *testing.T) {
 		return func(t *testing.T, l *cluster.Launches) bool {
 			t.Helper()
 			change := launched
-			if how == "ended" {
+			switch how {
+			case "ended":
 				change = ended
+			case "launched after it":
+				change = at("Launched", 991, launched)
 			}
 			return l.See(launch(t, name, second, change))
 		}
@@ -211,13 +236,14 @@ func TestPoolsWithoutAnInstanceType(t *testing.T) {
 		"another reason":                 {[]step{func(_ *testing.T, l *cluster.Launches) bool { return l.SeeEvent(event(990, "Ready")) }}, []bool{false}, ""},
 		"then a node comes":              {[]step{says(990), sees("a", 995, "launched")}, []bool{true, true}, ""},
 		"then an older node comes":       {[]step{says(990), sees("a", 980, "launched")}, []bool{true, false}, words},
+		"then an older one is launched":  {[]step{says(990), sees("a", 980, "launched after it"), says(990)}, []bool{true, true, false}, ""},
 		"the definitions stay":           {[]step{says(990), under("1"), under("1")}, []bool{true, false, false}, words},
 		"the definitions change":         {[]step{says(990), under("1"), under("2")}, []bool{true, false, false}, ""},
 		"it is repeated before":          {[]step{says(930), under("1"), says(990), under("2")}, []bool{true, false, false, false}, ""},
 		"a launch that failed says more": {[]step{sees("a", 980, "ended"), says(990)}, []bool{true, false}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := &cluster.Launches{Now: func() time.Time { return at }}
+			l := &cluster.Launches{Now: func() time.Time { return now }}
 			for i, step := range c.steps {
 				if news := step(t, l); news != c.news[i] {
 					t.Errorf("step %d: news %t", i+1, news)

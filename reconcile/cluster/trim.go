@@ -224,10 +224,12 @@ func trimNodeClaim(claim *karpv1.NodeClaim) *karpv1.NodeClaim {
 	}}
 	if pool, found := claim.Labels[karpv1.NodePoolLabelKey]; found {
 		trimmed.Labels = map[string]string{
-			karpv1.NodePoolLabelKey: shared(pool),
-			packedLabels:            string(shared(labelsOf(claim))),
-			packedHashes:            string(shared(hashesOf(claim))),
-			packedLaunch:            shared(launchOf(claim).String()),
+			karpv1.NodePoolLabelKey:         shared(pool),
+			packedLabels:                    string(shared(labelsOf(claim))),
+			packedHashes:                    string(shared(hashesOf(claim))),
+			karpv1.ConditionTypeLaunched:    shared(took(claim, karpv1.ConditionTypeLaunched).String()),
+			karpv1.ConditionTypeRegistered:  shared(took(claim, karpv1.ConditionTypeRegistered).String()),
+			karpv1.ConditionTypeInitialized: shared(took(claim, karpv1.ConditionTypeInitialized).String()),
 		}
 	}
 	for _, finalizer := range claim.Finalizers {
@@ -263,17 +265,15 @@ const packedLabels = "labels"
 // packedHashes is the key of Karpenter's hashes, likewise.
 const packedHashes = "hashes"
 
-// packedLaunch is the key of how long the launch has taken: many have taken as many seconds.
-const packedLaunch = "launch"
-
-// launchOf is how long the launch of a NodeClaim, trimmed or not, has taken; 0 where it has not ended.
-func launchOf(claim *karpv1.NodeClaim) time.Duration {
-	if packed, trimmed := claim.Labels[packedLaunch]; trimmed {
+// took is how long after the creation of a NodeClaim, trimmed or not, a condition became True; 0 where it is not. The cache
+// keeps it under the condition's name, likewise: many have taken as many seconds.
+func took(claim *karpv1.NodeClaim, condition string) time.Duration {
+	if packed, trimmed := claim.Labels[condition]; trimmed {
 		took, _ := time.ParseDuration(packed) // it is a Duration's own text
 		return took
 	}
 	for _, c := range claim.Status.Conditions {
-		if c.Type == karpv1.ConditionTypeInitialized && c.Status == metav1.ConditionTrue {
+		if c.Type == condition && c.Status == metav1.ConditionTrue {
 			return max(0, c.LastTransitionTime.Sub(claim.CreationTimestamp.Time).Truncate(time.Second))
 		}
 	}

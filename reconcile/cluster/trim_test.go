@@ -101,7 +101,7 @@ func TestTrimNodeClaim(t *testing.T) {
 	if diff := cmp.Diff(full.Finalizers, trimmed.Finalizers); diff != "" || trimmed.ResourceVersion != full.ResourceVersion {
 		t.Errorf("what a delete's precondition needs: %q %s", trimmed.ResourceVersion, diff)
 	}
-	const most = 2300
+	const most = 2350
 	if after := size(t, trimmed); after > most || before < 2*after {
 		t.Errorf("a NodeClaim of %d bytes is kept with %d, want at most %d", before, after, most)
 	}
