@@ -79,7 +79,7 @@ func readFile(files *tree, name string) ([]draft, Errors, error) {
 			return nil, nil, err
 		}
 	}
-	return draftsOf(name, documents), errs, nil
+	return draftsOf(name, documents), append(errs, refuseHollow(name, documents)...), nil
 }
 
 // asTemplate says of text that is not YAML that it looks like a Helm template, where it does.
@@ -115,7 +115,7 @@ func parse(name string, data []byte) ([]document.Document, error) {
 	if path.Ext(name) == ".json" {
 		return document.ParseJSON(data)
 	}
-	return document.Parse(data)
+	return document.ParseWithNulls(data)
 }
 
 func draftsOf(name string, documents []document.Document) []draft {
@@ -128,8 +128,11 @@ func draftsOf(name string, documents []document.Document) []draft {
 	return drafts
 }
 
-// unpack takes lists of objects apart.
+// unpack takes lists of objects apart, and leaves out what refuseHollow refuses.
 func unpack(doc document.Document) []document.Document {
+	if doc.Value == nil {
+		return nil
+	}
 	object, _ := doc.Value.(map[string]any)
 	if kind, _ := object["kind"].(string); !strings.HasSuffix(kind, "List") {
 		return []document.Document{doc}

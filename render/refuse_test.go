@@ -306,9 +306,8 @@ func TestErrorsInOneLine(t *testing.T) {
 
 func TestEmpty(t *testing.T) {
 	for name, files := range map[string]map[string]string{
-		"nothing":      {"a/plumbline.yaml": plumblineYAML},
-		"no objects":   {"a/plumbline.yaml": plumblineYAML, "a/README.md": "x", "a/b.yaml": "# nothing\n"},
-		"an empty one": {"a/plumbline.yaml": plumblineYAML, "a/b.yaml": "apiVersion: v1\nkind: List\nitems: []\n"},
+		"nothing":    {"a/plumbline.yaml": plumblineYAML},
+		"no objects": {"a/plumbline.yaml": plumblineYAML, "a/README.md": "x", "a/b.yaml": "# nothing\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := renderAll(t, folder(files), "./a", nil)

@@ -365,7 +365,7 @@ func (d *drawn) ReadFile(name string) ([]byte, error) {
 // lookBeside looks at a file that is no resource: a patch, most often.
 func (d *drawn) lookBeside(name string, data []byte) {
 	switch {
-	case d.kustomization.IsPatch(name) && isEmptied(data):
+	case d.kustomization.IsPatch(name) && (isEmptied(data) || isNull(name, data)):
 		d.errs = append(d.errs, Error{File: name, Message: "the patch is empty, and what it set would be taken back: restore its text, or take it out of the kustomization"})
 	case d.kustomization.IsPatch(name) && onlyComments(data):
 		d.warnings = append(d.warnings, redact.VisibleName(name)+": the patch has only comments or empty documents: what it set counts as removed; take it out of the kustomization if that is meant")
@@ -386,7 +386,7 @@ func (d *drawn) lookAtResource(name string, data []byte) {
 	default:
 		if documents, err := parse(name, data); err == nil { // else kustomize says what is wrong
 			drafts := draftsOf(name, documents)
-			d.errs = append(d.errs, refuseLocal(drafts)...)
+			d.errs = append(append(d.errs, refuseLocal(drafts)...), refuseHollow(name, documents)...)
 			d.define(name, drafts)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/plumbline-dev/plumbline/redact"
+	"github.com/plumbline-dev/plumbline/render/document"
 	"github.com/plumbline-dev/plumbline/render/kustomize"
 )
 
@@ -174,6 +175,33 @@ func isEmptied(data []byte) bool {
 
 func emptied(name string) Error {
 	return Error{File: name, Message: "the file is empty, and its definitions would be removed with their nodes: restore its text, or delete the file to remove them"}
+}
+
+// refuseHollow refuses documents that say null, and lists without items: a template or an export that failed leaves these.
+func refuseHollow(name string, documents []document.Document) Errors {
+	var errs Errors
+	for _, doc := range documents {
+		object, _ := doc.Value.(map[string]any)
+		kind, _ := object["kind"].(string)
+		items, isList := doc.Items()
+		what := ""
+		switch {
+		case doc.Value == nil:
+			what = "the document is null"
+		case strings.HasSuffix(kind, "List") && isList && len(items) == 0:
+			what = "the " + kind + " has no items"
+		default:
+			continue
+		}
+		errs = append(errs, Error{File: name, Line: doc.Line, Message: what + ", and what it defined would be removed with its nodes: restore its text, or delete the document or the file to remove it"})
+	}
+	return errs
+}
+
+// isNull reports whether a file says null and nothing else.
+func isNull(name string, data []byte) bool {
+	documents, err := parse(name, data)
+	return err == nil && len(documents) > 0 && !slices.ContainsFunc(documents, func(d document.Document) bool { return d.Value != nil })
 }
 
 // withoutDefinition warns of a file with comments and nothing else.

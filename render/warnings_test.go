@@ -1,6 +1,7 @@
 package render_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -135,10 +136,24 @@ func TestAnEmptiedFileIsRefused(t *testing.T) {
 	local := func(at string) string {
 		return at + ": NodePool/b has the annotation config.kubernetes.io/local-config, by which kustomize leaves it out, and its nodes would be drained: remove the annotation to keep it, or take the definition out of Git to remove it"
 	}
+	hollow := func(line int, what string) []string {
+		return []string{fmt.Sprintf("x/b.yaml:%d: %s, and what it defined would be removed with its nodes: restore its text, or delete the document or the file to remove it", line, what)}
+	}
+	const list = "apiVersion: v1\nkind: List\nitems: []\n"
 	for name, tc := range map[string]struct {
 		kustomization, text string
 		want                []string
 	}{
+		"null":                                     {"", "null\n", hollow(1, "the document is null")},
+		"null beside comments":                     {"", "# no pools\n---\n~ # none\n", hollow(3, "the document is null")},
+		"null beside a definition":                 {"", pool("b") + "---\nnull\n", hollow(1+strings.Count(pool("b"), "\n")+1, "the document is null")},
+		"null, listed by a kustomization":          {"resources: [b.yaml]\n", "null\n", hollow(1, "the document is null")},
+		"null, built by a kustomization":           {"namePrefix: my-\nresources: [b.yaml]\n", "null\n", hollow(1, "the document is null")},
+		"a list without items":                     {"", "---\n" + list, hollow(2, "the List has no items")},
+		"a list of pools without any":              {"", strings.Replace(list, "List", "NodePoolList", 1), hollow(1, "the NodePoolList has no items")},
+		"a list without items, listed":             {"resources: [b.yaml]\n", list, hollow(1, "the List has no items")},
+		"a list without items, built":              {"namePrefix: my-\nresources: [b.yaml]\n", list, hollow(1, "the List has no items")},
+		"a patch that is null":                     {"resources: [../base]\npatches: [{path: b.yaml}]\n", "null\n", []string{"x/b.yaml: the patch is empty, and what it set would be taken back: restore its text, or take it out of the kustomization"}},
 		"no bytes":                                 {"", "", []string{empty}},
 		"blanks":                                   {"", " \n\t\n", []string{empty}},
 		"a byte order mark":                        {"", "\ufeff\n", []string{empty}},
@@ -156,6 +171,9 @@ func TestAnEmptiedFileIsRefused(t *testing.T) {
 			if strings.Contains(tc.kustomization, "../base") {
 				files["base/kustomization.yaml"], files["base/b.yaml"] = "nameSuffix: -x\nresources: [b.yaml]\n", tc.text
 			}
+			if strings.Contains(tc.kustomization, "patches") {
+				files["base/b.yaml"] = pool("b")
+			}
 			_, err := renderAll(t, folder(files), ".", nil)
 			expectErrors(t, err, tc.want)
 		})
@@ -169,7 +187,7 @@ func TestAFileOfCommentsIsWarnedOf(t *testing.T) {
 	for name, tc := range map[string]struct{ kustomization, text string }{
 		"comments":                  {"", "# " + strings.ReplaceAll(strings.TrimSpace(pool("b")), "\n", "\n# ") + "\n"},
 		"an empty document":         {"", "---\n# none\n---\n"},
-		"an empty list":             {"", "apiVersion: karpenter.sh/v1\nkind: NodePoolList\nitems: []\n"},
+		"empty documents":           {"", "---\n---\n# none\n---\n"},
 		"listed by a kustomization": {"resources: [b.yaml]\n", "# none\n"},
 		"built by a kustomization":  {"namePrefix: my-\nresources: [b.yaml, c.yaml]\n", "---\n# none\n"},
 	} {

@@ -59,7 +59,13 @@ func (r Repeated) Unwrap() []error {
 
 // Parse reads all documents of a YAML file; empty ones are left out. With an error that is a
 // Repeated there are the documents, too, each key with the value that is written first.
-func Parse(data []byte) ([]Document, error) {
+func Parse(data []byte) ([]Document, error) { return parse(data, isEmpty) }
+
+// ParseWithNulls is Parse with the documents that say null in words; their Value is nil.
+func ParseWithNulls(data []byte) ([]Document, error) { return parse(data, isBlank) }
+
+// parse reads all documents that are not left out.
+func parse(data []byte, leavesOut func(*yaml.Node) bool) ([]Document, error) {
 	if err := weigh.Breaks(data); err != nil {
 		return nil, heavy(err)
 	}
@@ -77,7 +83,7 @@ func Parse(data []byte) ([]Document, error) {
 		if err != nil {
 			return nil, placed(err, data)
 		}
-		if isEmpty(node) {
+		if leavesOut(node) {
 			continue
 		}
 		if len(documents) == MaxDocuments {
@@ -141,7 +147,7 @@ func failsWith(data []byte, message string) bool {
 	}
 }
 
-// ParseJSON reads the one document of a JSON file. JSON is YAML but for tabs
+// ParseJSON reads the one document of a JSON file as ParseWithNulls does. JSON is YAML but for tabs
 // between the values, which YAML does not take for blanks.
 func ParseJSON(data []byte) ([]Document, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
@@ -155,7 +161,7 @@ func ParseJSON(data []byte) ([]Document, error) {
 		}
 		return nil, &Error{Message: "not JSON: " + err.Error()}
 	}
-	return Parse(bytes.ReplaceAll(data, []byte("\t"), []byte(" ")))
+	return ParseWithNulls(bytes.ReplaceAll(data, []byte("\t"), []byte(" ")))
 }
 
 // next reads a document as nodes. The YAML library is known to panic on some
@@ -195,6 +201,11 @@ func isEmpty(node *yaml.Node) bool {
 	}
 	content := node.Content[0]
 	return content.Kind == yaml.ScalarNode && content.ShortTag() == "!!null"
+}
+
+// isBlank reports whether a document has no text but comments.
+func isBlank(node *yaml.Node) bool {
+	return isEmpty(node) && (len(node.Content) == 0 || node.Content[0].Value == "")
 }
 
 // heavy is an error of weighing as one of reading.
