@@ -70,6 +70,26 @@ func TestATreeThatDoubles(t *testing.T) {
 	}
 }
 
+// TestALongMessageStopsNothing: neither its own commit, nor one after it, whose history has it.
+func TestALongMessageStopsNothing(t *testing.T) {
+	h := newHost(t)
+	first := h.commit(t, "main", files{"a.yaml": "1"})
+	tree := strings.TrimSpace(git(t, h.repository, "", "rev-parse", first+"^{tree}"))
+	message := "subject\n\n" + strings.Repeat("every word of it\n", 200_000)
+	long := strings.TrimSpace(git(t, h.repository, message, "-c", "user.name=T", "-c", "user.email=t@example.com", "commit-tree", "-p", first, "-F", "-", tree))
+	git(t, h.repository, "", "update-ref", "refs/heads/main", long)
+	c := newClient(t, h.url, source.Options{})
+	if s := c.mustFetch(t, v1alpha1.GitRef{}); s.Commit != long {
+		t.Errorf("fetched %s, want %s", s.Commit, long)
+	}
+	next := h.commit(t, "main", files{"a.yaml": "2"})
+	s := c.mustFetch(t, v1alpha1.GitRef{})
+	got, err := c.since(t, first, inputsOf(t, s, "a.yaml"), 50)
+	if err != nil || len(got) != 1 || got[0] != next {
+		t.Errorf("since %s: %v, %v; want %s", first, got, err, next)
+	}
+}
+
 // TestFetchLimitsTheNumberOfObjects: each takes memory of its own, however small.
 func TestFetchLimitsTheNumberOfObjects(t *testing.T) {
 	h := newHost(t)

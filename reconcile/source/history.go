@@ -1,14 +1,18 @@
 package source
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"time"
 
+	"github.com/go-git/go-billy/v5/osfs"
 	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/cache"
 	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
@@ -139,17 +143,62 @@ func popNewest(rest *[]*visit) *visit {
 	return v
 }
 
-// maxCommit is the largest commit or tag that is read on the way through a history,
-// in bytes. Of one that changes nothing but its message GitHub takes 64 KiB.
+// maxCommit is how much of a commit is read, and the largest tag that is, in bytes. Of a commit that changes nothing but its
+// message GitHub takes 64 KiB.
 const maxCommit = 1 << 20
 
-// commit reads a commit.
+// cutMessage ends a message that is longer than is read.
+const cutMessage = "\n\n[the message is longer than 1 MiB: the rest is not read]\n"
+
+// commit reads a commit. A longer message is cut: whoever may push could otherwise stop every commit after it.
 func (s *store) commit(h plumbing.Hash) (commit *object.Commit, err error) {
-	err = s.small(h, "the commit "+h.String(), func(objects *filesystem.Storage) error {
+	name := "the commit " + h.String()
+	err = s.small(h, name, func(objects *filesystem.Storage) error {
 		commit, err = object.GetCommit(objects, h)
 		return err
 	})
+	if errors.As(err, new(*LimitError)) {
+		return s.cut(h, name)
+	}
 	return commit, err
+}
+
+// cut reads the beginning of a large commit, which has all but its message, without loading the rest.
+func (s *store) cut(h plumbing.Hash, name string) (*object.Commit, error) {
+	lazy := filesystem.NewStorageWithOptions(osfs.New(s.dir, osfs.WithBoundOS()), cache.NewObjectLRU(objectCache), filesystem.Options{ExclusiveAccess: true, LargeObjectThreshold: maxCommit})
+	defer func() { _ = lazy.Close() }() // only reading: nothing can be lost
+	data, err := beginning(lazy, h)
+	if err != nil {
+		return nil, &StoreError{Err: err}
+	}
+	if !bytes.Contains(data, []byte("\n\n")) {
+		return nil, &LimitError{What: name + " without its message", Limit: maxCommit}
+	}
+	head := &plumbing.MemoryObject{}
+	head.SetType(plumbing.CommitObject)
+	if _, err := head.Write(append(bytes.ToValidUTF8(data, nil), cutMessage...)); err != nil {
+		return nil, &StoreError{Err: err}
+	}
+	commit := &object.Commit{}
+	if err := commit.Decode(head); err != nil {
+		return nil, &StoreError{Err: err}
+	}
+	commit.Hash = h
+	return commit, nil
+}
+
+// beginning reads as much of a commit as is read.
+func beginning(objects *filesystem.Storage, h plumbing.Hash) ([]byte, error) {
+	encoded, err := objects.EncodedObject(plumbing.CommitObject, h)
+	if err != nil {
+		return nil, err
+	}
+	reader, err := encoded.Reader()
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(io.LimitReader(reader, maxCommit))
+	return data, errors.Join(err, reader.Close())
 }
 
 // small reads an object that is no larger than a commit may be.

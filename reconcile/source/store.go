@@ -228,15 +228,11 @@ func (s *store) folder(h plumbing.Hash) (entries []object.TreeEntry, err error) 
 
 // root of a commit's tree.
 func (s *store) root(commit plumbing.Hash) (root plumbing.Hash, err error) {
-	err = s.small(commit, "the commit "+commit.String(), func(objects *filesystem.Storage) error {
-		c, err := object.GetCommit(objects, commit)
-		if err != nil {
-			return err
-		}
-		root = c.TreeHash
-		return nil
-	})
-	return root, err
+	c, err := s.commit(commit)
+	if err != nil {
+		return root, err
+	}
+	return c.TreeHash, nil
 }
 
 const (
