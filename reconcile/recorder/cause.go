@@ -63,6 +63,8 @@ type Facts struct {
 	PoolGone, Static bool
 	// Removing is the revision of the removal of its pool, where that was ending NodeClaims.
 	Removing string
+	// NodeGone reports that its Node did not exist any more when its deletion began: Karpenter drains nothing then.
+	NodeGone bool
 	// Events are the reasons of Karpenter's warnings about it; NoEvents reports that they could not be
 	// read.
 	Events   []string
@@ -127,7 +129,7 @@ var rules = []rule{
 	}},
 	// Karpenter ends an instance only after Drained is True, grace period or not.
 	{InstanceGone, "karpenter pkg/controllers/node/termination/controller.go: a node that is not Ready is drained no further where EC2 has no such instance", func(f Facts) (string, bool) {
-		return "its instance was gone from EC2 before it was drained" + inBrackets(f.EC2.Code), f.Node != "" && !f.InstanceTerminating.IsZero() && f.Drained.IsZero() && !f.Missed
+		return "its instance was gone from EC2 before it was drained" + inBrackets(f.EC2.Code), f.Node != "" && !f.InstanceTerminating.IsZero() && f.Drained.IsZero() && !f.Missed && !f.nodeless()
 	}},
 	{InstanceGone, "EC2: StateTransitionReason, https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/troubleshooting-instances-termination.html", endedBefore},
 	{Unknown, "what cannot be told", untold},
@@ -136,6 +138,9 @@ var rules = []rule{
 	}},
 	{Unknown, "karpenter pkg/controllers/nodeclaim/garbagecollection/controller.go deletes what EC2 has ended, without a trace", func(f Facts) (string, bool) {
 		return "EC2 does not report whether it terminated the instance before" + inBrackets(f.EC2.Code), !f.EC2.Ran && f.EC2.Began.IsZero()
+	}},
+	{ByHand, "karpenter pkg/controllers/nodeclaim/lifecycle/controller.go: finalize terminates the instance at once if there is no Node", func(f Facts) (string, bool) {
+		return "its Node was gone already", f.nodeless() && f.Drained.IsZero()
 	}},
 	{ByHand, "none of the above", func(Facts) (string, bool) { return "", true }},
 }
@@ -156,6 +161,11 @@ func (f Facts) age() time.Duration { return f.Deleted.Sub(f.Created.Time) }
 // hurried reports whether it was annotated to end at once when its deletion began, or before.
 func (f Facts) hurried() bool {
 	return !f.Terminate.IsZero() && !f.Terminate.After(f.Deleted.Time)
+}
+
+// nodeless reports whether its Node was gone while its instance ran: that it was not drained says nothing of the instance.
+func (f Facts) nodeless() bool {
+	return f.NodeGone && (f.EC2.Ran || !f.EC2.Began.IsZero() && !f.EC2.Began.Before(f.Deleted.Time))
 }
 
 func (f Facts) has(event string) bool { return slices.Contains(f.Events, event) }

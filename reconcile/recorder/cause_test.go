@@ -37,6 +37,8 @@ func silent(f *Facts) { f.EC2 = Answer{} }
 // undrained are those of a node whose instance Karpenter did not find.
 func undrained(f *Facts) { f.Drained = metav1.Time{} }
 
+func nodeless(f *Facts) { f.NodeGone = true }
+
 func unlaunched(f *Facts) {
 	undrained(f)
 	f.Node, f.Instance, f.InstanceTerminating = "", "", metav1.Time{}
@@ -76,6 +78,10 @@ func TestJudge(t *testing.T) {
 		"stopped in EC2":            {drained(says("InstanceStopping", "TerminatingOnInterruption")), InstanceGone, "InstanceStopping"},
 		"Karpenter's own end":       {drained(says("InstanceTerminating")), ByHand, ""},
 		"ended in EC2":              {drained(undrained), InstanceGone, "its instance was gone from EC2 before it was drained"},
+		"by hand, without a Node":   {drained(undrained, nodeless), ByHand, "its Node was gone already"},
+		"so, as EC2 ends it after":  {drained(undrained, nodeless, ec2("Client.UserInitiatedShutdown", time.Second)), ByHand, "its Node was gone already"},
+		"so, EC2 ended it before":   {drained(undrained, nodeless, ec2("Server.InternalError", -time.Minute)), InstanceGone, "its instance was gone from EC2 before it was drained (Server.InternalError)"},
+		"so, and EC2 is silent":     {drained(undrained, nodeless, silent), InstanceGone, "its instance was gone from EC2 before it was drained"},
 		"ended in EC2, unwatched":   {drained(undrained, func(f *Facts) { f.Missed = true }), Unknown, "its end was not watched"},
 		"ended in EC2, by whom":     {drained(undrained, ec2("Server.InternalError", -time.Minute)), InstanceGone, "its instance was gone from EC2 before it was drained (Server.InternalError)"},
 		"collected, drained":        {drained(ec2("Client.UserInitiatedShutdown", -time.Second)), InstanceGone, "EC2 ended the instance before (Client.UserInitiatedShutdown)"},

@@ -412,6 +412,20 @@ func TestPodsAreCountedAtOnce(t *testing.T) {
 	})
 }
 
+// TestANodeClaimWithoutItsNode is deleted by hand: Karpenter drains nothing then, and that says nothing of the instance.
+func TestANodeClaimWithoutItsNode(t *testing.T) {
+	w := newWorld(t)
+	w.launch("a")
+	must(t, w.after(time.Second))
+	w.nodeless = map[string]bool{"node-a": true}
+	w.delete("a")
+	must(t, w.after(batch))
+	condition(w.claims["a"], karpv1.ConditionTypeInstanceTerminating, karpv1.ConditionTypeInstanceTerminating, w.now)
+	w.see(w.claims["a"])
+	must(t, w.after(batch))
+	wants(t, w, "a ending ByHand its Node was gone already main@sha1:1")
+}
+
 // TestEC2IsAsked: an instance that EC2 had ended before its NodeClaim was deleted is distinguished from one that Karpenter ended
 // afterwards; and nothing is asked of one whose NodeClaim says why it ended.
 func TestEC2IsAsked(t *testing.T) {

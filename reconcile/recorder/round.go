@@ -78,7 +78,7 @@ func (r *Recorder) keep(all map[types.UID]ending) {
 		f := &e.facts
 		f.PoolGone, f.Static, f.Removing, f.Condition = found.facts.PoolGone, found.facts.Static, found.facts.Removing, found.facts.Condition
 		f.Revision, f.ByRevision, f.DriftInputs, f.EC2 = found.facts.Revision, found.facts.ByRevision, found.facts.DriftInputs, found.facts.EC2
-		f.Pods = found.facts.Pods
+		f.Pods, f.NodeGone = found.facts.Pods, found.facts.NodeGone
 	}
 }
 

@@ -59,6 +59,8 @@ type world struct {
 	pods      map[string][]metav1.ObjectMeta
 	counted   int
 	uncounted error
+	// nodeless are the nodes that are gone.
+	nodeless map[string]bool
 }
 
 func newWorld(t tester) *world {
@@ -80,6 +82,12 @@ func newWorld(t tester) *world {
 			return w.burn(func() error { return c.Update(ctx, o, opts...) })
 		},
 		List: w.list,
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			if node, is := o.(*metav1.PartialObjectMetadata); is && node.Kind == "Node" && !w.nodeless[key.Name] {
+				return nil
+			}
+			return c.Get(ctx, key, o, opts...)
+		},
 	}).Build()
 	w.start()
 	return w
