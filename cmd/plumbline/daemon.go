@@ -124,6 +124,11 @@ func newDaemon(ctx context.Context, config *rest.Config, o *runOptions) (*daemon
 	if d.mgr, err = newManager(config, lease, objects, o); err != nil {
 		return nil, err
 	}
+	if !o.leaderElect {
+		if err := d.mgr.Add(releaseOld{lease: lease, every: leaseDuration}); err != nil {
+			return nil, err
+		}
+	}
 	if err := addMetrics(ctx, d.mgr, o); err != nil {
 		return nil, err
 	}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -124,6 +125,44 @@ func fenced(config *rest.Config, stillLeader func(context.Context) error) *rest.
 	config = rest.CopyConfig(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &fence{next: next, stillLeader: stillLeader} })
 	return config
+}
+
+// releaseOld releases the lease of a daemon that is gone, for one that elects no leader: by a lease that nobody renews, the
+// commands would report that no daemon leads.
+type releaseOld struct {
+	lease resourcelock.Interface
+	// every is how long a lease is not renewed until it is released.
+	every time.Duration
+}
+
+// Start looks at the lease until it is released, or there is none.
+func (r releaseOld) Start(ctx context.Context) error {
+	var last *resourcelock.LeaderElectionRecord
+	for {
+		found, _, err := r.lease.Get(ctx)
+		switch {
+		case apierrors.IsNotFound(err), err == nil && found.HolderIdentity == "":
+			return nil
+		case err != nil:
+			ctrl.Log.V(1).Info("whether an old lease is left is unknown", "error", err.Error())
+		case last != nil && found.HolderIdentity == last.HolderIdentity && found.RenewTime.Equal(&last.RenewTime):
+			now := metav1.Now()
+			released := resourcelock.LeaderElectionRecord{LeaderTransitions: found.LeaderTransitions, LeaseDurationSeconds: 1, RenewTime: now, AcquireTime: now}
+			if err := r.lease.Update(ctx, released); err != nil {
+				ctrl.Log.V(1).Info("the old lease is not released", "error", err.Error())
+			}
+		default:
+			seen := *found
+			last = &seen
+		}
+		again := time.NewTimer(r.every)
+		select {
+		case <-ctx.Done():
+			again.Stop()
+			return nil
+		case <-again.C:
+		}
+	}
 }
 
 // pulse is how long a daemon that leads takes at most to renew its lease, when all is

@@ -36,6 +36,52 @@ func lease(holder string, renewed time.Time) *fakeLease {
 	}}
 }
 
+// oldLease is renewed at each of the first looks, and not any more then.
+type oldLease struct {
+	fakeLease
+	renewals int
+	// released is after how many looks it was.
+	released int
+}
+
+func (o *oldLease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	if o.asked < o.renewals {
+		o.record.RenewTime = metav1.NewTime(o.record.RenewTime.Add(time.Second))
+	}
+	return o.fakeLease.Get(ctx)
+}
+
+func (o *oldLease) Update(_ context.Context, record resourcelock.LeaderElectionRecord) error {
+	o.record, o.released = record, o.asked
+	return nil
+}
+
+// TestAnOldLeaseIsReleased by a daemon that elects no leader, once nobody renews it: else nobody would lead, by what is printed.
+func TestAnOldLeaseIsReleased(t *testing.T) {
+	for name, c := range map[string]struct {
+		holder   string
+		err      error
+		renewals int
+		released int
+	}{
+		"left over":                {holder: "gone", released: 2},
+		"of one that still renews": {holder: "other", renewals: 4, released: 5},
+		"released":                 {},
+		"there is none":            {holder: "gone", err: apierrors.NewNotFound(schema.GroupResource{Resource: "leases"}, "plumbline")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := &oldLease{fakeLease: *lease(c.holder, time.Now()), renewals: c.renewals}
+			l.err = c.err
+			if err := (releaseOld{lease: l, every: time.Microsecond}).Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if l.released != c.released || c.released > 0 && l.record.HolderIdentity != "" {
+				t.Errorf("released at look %d, want %d; holder %q", l.released, c.released, l.record.HolderIdentity)
+			}
+		})
+	}
+}
+
 func TestHeld(t *testing.T) {
 	now := time.Now()
 	cases := map[string]struct {
