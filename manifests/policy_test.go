@@ -288,19 +288,33 @@ func TestThePoliciesOnNodeSyncs(t *testing.T) {
 func TestThePolicyOnRecords(t *testing.T) {
 	p := compile(t)
 	const head = "{apiVersion: v1, kind: ConfigMap, metadata: {namespace: plumbline-system, name: "
-	labelled := parse(t, head+"a, labels: {app.kubernetes.io/managed-by: plumbline}}}")
-	owned := parse(t, head+"b, ownerReferences: [{apiVersion: plumbline.dev/v1alpha1, kind: NodeSync, name: prod, uid: u}]}}")
+	const (
+		label = "labels: {app.kubernetes.io/managed-by: plumbline}"
+		owner = "ownerReferences: [{apiVersion: plumbline.dev/v1alpha1, kind: NodeSync, name: prod, uid: u}]"
+	)
+	record := parse(t, head+"plumbline.applied-prod, "+label+", "+owner+"}}")
+	removals := parse(t, head+"plumbline-prod, "+label+", "+owner+"}}")
+	labelled := parse(t, head+"plumbline.applied-prod, "+label+"}}")
+	owned := parse(t, head+"plumbline.applied-prod, "+owner+"}}")
+	named := parse(t, head+"settings, "+label+", "+owner+"}}")
 	foreign := parse(t, head+"kube-root-ca.crt}}")
 	for name, c := range map[string]struct {
 		write  write
 		denied bool
 	}{
-		"create a record":              {write{operation: admission.Create, resource: "configmaps", object: labelled}, false},
-		"update one without its label": {write{operation: admission.Update, resource: "configmaps", object: labelled, old: owned}, false},
-		"delete a record":              {write{operation: admission.Delete, resource: "configmaps", old: labelled}, false},
-		"create another ConfigMap":     {write{operation: admission.Create, resource: "configmaps", object: foreign}, true},
-		"make another one a record":    {write{operation: admission.Update, resource: "configmaps", object: labelled, old: foreign}, true},
-		"delete another one":           {write{operation: admission.Delete, resource: "configmaps", old: foreign}, true},
+		"create a record":                 {write{operation: admission.Create, resource: "configmaps", object: record}, false},
+		"create the record of removals":   {write{operation: admission.Create, resource: "configmaps", object: removals}, false},
+		"create one of no NodeSync":       {write{operation: admission.Create, resource: "configmaps", object: labelled}, true},
+		"create one without its label":    {write{operation: admission.Create, resource: "configmaps", object: owned}, true},
+		"create one of another name":      {write{operation: admission.Create, resource: "configmaps", object: named}, true},
+		"update one without its label":    {write{operation: admission.Update, resource: "configmaps", object: record, old: owned}, false},
+		"update one without its owner":    {write{operation: admission.Update, resource: "configmaps", object: record, old: labelled}, false},
+		"update a labelled one of a user": {write{operation: admission.Update, resource: "configmaps", object: named, old: named}, true},
+		"delete a record":                 {write{operation: admission.Delete, resource: "configmaps", old: labelled}, false},
+		"delete a labelled one of a user": {write{operation: admission.Delete, resource: "configmaps", old: named}, true},
+		"create another ConfigMap":        {write{operation: admission.Create, resource: "configmaps", object: foreign}, true},
+		"make another one a record":       {write{operation: admission.Update, resource: "configmaps", object: record, old: foreign}, true},
+		"delete another one":              {write{operation: admission.Delete, resource: "configmaps", old: foreign}, true},
 	} {
 		if messages := p.denied(c.write); (len(messages) > 0) != c.denied {
 			t.Errorf("%s: denied %q", name, messages)
