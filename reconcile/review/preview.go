@@ -136,6 +136,9 @@ func (s *Step) Make(ctx context.Context) (*Preview, error) {
 	p.out.Desired, p.out.Live, p.out.Plan = ev.Desired, ev.Live, ev.Plan.Plan
 	p.warnOfNodes(ctx, ev)
 	p.warnOfInstanceTypes(ctx, ev)
+	for _, words := range switchedOff(ev.Desired.Set, ev.Desired.Values.Merged) {
+		p.warn("%s", words)
+	}
 	p.weighApprovals()
 	return p.out, nil
 }
