@@ -101,7 +101,7 @@ func (r *reconciliation) found(out *outcome) status.Found {
 		Instances: out.Nodes.Instances, Terminations: out.Nodes.Terminations,
 	}
 	if git.Set != nil {
-		found.Missing = rollout.Missing(rollout.Pools(git.Set, ev.Live.Objects), ev.Live.NodeClaims)
+		found.Missing = rollout.Missing(rollout.Pools(git.Set, ev.Live.Objects), rollout.Present(ev.Live.NodeClaims, out.Nodes.Lost))
 	}
 	found.Cluster, _ = git.Cluster(r.sync.Status.Karpenter)
 	if rev.Snapshot != nil {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -28,6 +29,8 @@ type nodesSeen struct {
 	// LaunchFailures are the pools that get no nodes; SawLaunches reports that they were looked for.
 	LaunchFailures []rollout.LaunchFailure
 	SawLaunches    bool
+	// Lost are the NodeClaims of static pools whose Node was deleted while they stay.
+	Lost map[types.UID]bool
 	// Drifting says which nodes drift unexpectedly after a change of Karpenter; SawDrift reports that they were looked for.
 	Drifting string
 	SawDrift bool
@@ -134,12 +137,17 @@ func (r *reconciliation) elects(ctx context.Context) bool {
 }
 
 // seeLaunches finds the pools of Git that get no nodes.
-func (r *reconciliation) seeLaunches(ctx context.Context, d done) (_ done, err error) {
+func (r *reconciliation) seeLaunches(ctx context.Context, d done) (done, error) {
 	live := d.evaluation.Live
 	pools := rollout.Pools(d.evaluation.Desired.Set, live.Objects)
-	look := rollout.Launches{Known: r.Cluster.Launches, Events: r.Cluster.Uncached, Now: r.now, Retry: r.sync.GetRetryInterval(), Claims: live.NodeClaims, Off: r.chartStep(d.evaluation).Off}
-	d.Nodes.LaunchFailures, err = look.See(ctx, pools, &d.Findings)
-	d.Nodes.SawLaunches = err == nil
+	static := rollout.StaticLook{Memory: &r.memory.static, Pools: pools, Claims: live.NodeClaims, Nodes: r.Cluster.Uncached, Now: r.now}
+	d.Nodes.Lost = static.Lost(ctx, &d.Findings)
+	look := rollout.Launches{
+		Known: r.Cluster.Launches, Events: r.Cluster.Uncached, Now: r.now, Retry: r.sync.GetRetryInterval(),
+		Claims: rollout.Present(live.NodeClaims, d.Nodes.Lost), Off: r.chartStep(d.evaluation).Off,
+	}
+	launches, err := look.See(ctx, pools, &d.Findings)
+	d.Nodes.LaunchFailures, d.Nodes.SawLaunches = static.Add(launches, d.Nodes.Lost, &d.Findings), err == nil
 	return d, err
 }
 

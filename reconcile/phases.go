@@ -54,6 +54,7 @@ type remembered struct {
 	landing   simulate.LandingAsker
 	removal   removal.Memory
 	rollout   rollout.Memory
+	static    rollout.StaticMemory
 	holds     rollout.HoldAsker
 	proposals rollout.ProposalAsker
 	instances account.InstanceAsker

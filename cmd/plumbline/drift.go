@@ -11,7 +11,9 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/cmd/plumbline/display"
@@ -84,6 +86,8 @@ type driftReport struct {
 	InstancesUnavailable string                     `json:"instancesUnavailable,omitempty"`
 	// Terminations are what has been terminating for longer than expected, no matter which client deleted it.
 	Terminations []v1alpha1.Termination `json:"terminations"`
+	// Missing are the static NodePools that have lost nodes by no commit.
+	Missing []v1alpha1.LaunchFailure `json:"missing,omitempty"`
 	// Rollout is what plumbline knows of nodes that do not match, also before Karpenter does.
 	Rollout *v1alpha1.Rollout `json:"rollout,omitempty"`
 }
@@ -98,6 +102,11 @@ func driftOf(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync) (dri
 	}
 	if drift := sync.Status.Instances; drift != nil {
 		report.Instances, report.InstancesUnavailable = append(report.Instances, drift.Instances...), drift.Failure
+	}
+	for _, l := range sync.Status.LaunchFailing {
+		if l.Lost {
+			report.Missing = append(report.Missing, l)
+		}
 	}
 	report.Uncompared = uncompared(ctx, c, sync)
 	pools, claims, err := poolsWithClaims(ctx, c, sync)
@@ -135,7 +144,7 @@ func uncompared(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync) s
 
 // drifts reports whether something differs now.
 func (r driftReport) drifts() bool {
-	return len(r.Nodes) > 0 || r.outdates() || len(r.Instances)+len(r.Terminations) > 0 || slices.ContainsFunc(r.Objects, func(o v1alpha1.DriftedObject) bool { return o.CorrectedAt == nil })
+	return len(r.Nodes) > 0 || r.outdates() || len(r.Instances)+len(r.Terminations)+len(r.Missing) > 0 || slices.ContainsFunc(r.Objects, func(o v1alpha1.DriftedObject) bool { return o.CorrectedAt == nil })
 }
 
 // outdates reports whether plumbline knows of nodes that do not match, though Karpenter may not yet.
@@ -202,6 +211,13 @@ func (r driftReport) tables(out io.Writer) (tables []table.Writer) {
 		t := display.NewFittedTable(out, "TERMINATING", "NODE", "POOL", "SINCE", "WHAT IT WAITS FOR")
 		for _, one := range r.Terminations {
 			t.AppendRow(table.Row{one.Kind + "/" + one.Name, cmp.Or(one.Node, "none"), one.Pool, age(one.Since), oneLine(one.Message)})
+		}
+		tables = append(tables, t)
+	}
+	if len(r.Missing) > 0 {
+		t := display.NewFittedTable(out, "MISSING", "SINCE", "WHY")
+		for _, one := range r.Missing {
+			t.AppendRow(table.Row{one.Missing, age(ptr.Deref(one.Since, metav1.Time{})), oneLine(one.Message)})
 		}
 		tables = append(tables, t)
 	}

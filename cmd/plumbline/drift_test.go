@@ -18,6 +18,23 @@ func outdated(s *apiServer, claim, node string) {
 	}}
 }
 
+// TestDriftNamesMissingNodes: those that a static pool has lost by no commit, and not those whose launch failed.
+func TestDriftNamesMissingNodes(t *testing.T) {
+	at := metav1.NewTime(midday.Add(-time.Hour))
+	for name, c := range map[string]struct {
+		lost bool
+		code int
+	}{"lost": {true, exitChanges}, "not launched": {false, exitDone}} {
+		sync := verdicts()["in-sync"]
+		sync.Status.LaunchFailing = []v1alpha1.LaunchFailure{{Pool: "pool-00", Missing: "1 of 2 nodes of NodePool/pool-00", Message: "its Node was deleted", Lost: c.lost, Since: &at}}
+		_, kubeconfig := serve(t, sync)
+		got := plumbline(t, "drift", "prod", "--kubeconfig", kubeconfig)
+		if got.code != c.code || strings.Contains(got.out, "1 of 2 nodes of NodePool/pool-00") != c.lost {
+			t.Errorf("%s: code %d, %s%s", name, got.code, got.out, got.err)
+		}
+	}
+}
+
 // TestDrift lists objects that another client has changed, nodes that Karpenter has found
 // outdated, of this NodeSync's pools only, and instances.
 func TestDrift(t *testing.T) {

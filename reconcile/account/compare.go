@@ -170,10 +170,10 @@ func groupsDiffer(has, wanted []string, class string) []string {
 }
 
 // nodes finds the Nodes of the NodeSync's pools, or of a pool that does not exist, that no NodeClaim has and whose instance is
-// not there either: nothing deletes these. One whose instance runs is among the instances that no NodeClaim has, and one that is
+// not there either, and the NodeClaims whose Node was deleted while their instance runs: nothing deletes these. One whose instance runs is among the instances that no NodeClaim has, and one that is
 // terminating among what is left.
 func (q *question) nodes(ctx context.Context) ([]v1alpha1.DriftedInstance, error) {
-	claimed, runs, gone := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	claimed, runs, gone, there := map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for i := range q.fleet.Claims {
 		claimed[q.fleet.Claims[i].Node] = true
 	}
@@ -190,6 +190,7 @@ func (q *question) nodes(ctx context.Context) ([]v1alpha1.DriftedInstance, error
 		}
 		for i := range list.Items {
 			n := &list.Items[i]
+			there[n.Name] = true
 			pool := n.Labels[karpv1.NodePoolLabelKey]
 			if claimed[n.Name] || q.fleet.Others[pool] || n.CreationTimestamp.After(q.fleet.Settled) {
 				continue
@@ -207,9 +208,32 @@ func (q *question) nodes(ctx context.Context) ([]v1alpha1.DriftedInstance, error
 			}
 		}
 		if page = list.Continue; page == "" {
-			return found, nil
+			lost, err := q.lost(ctx, there, runs)
+			return append(found, lost...), err
 		}
 	}
+}
+
+// lost finds the instances of the NodeSync's pools that run for a NodeClaim whose Node was deleted. there are the Nodes with the
+// label of a NodePool, and runs the instances that run.
+func (q *question) lost(ctx context.Context, there, runs map[string]bool) (found []v1alpha1.DriftedInstance, err error) {
+	for i := range q.fleet.Claims {
+		c := &q.fleet.Claims[i]
+		_, id, err := cloud.ParseProviderID(c.ProviderID)
+		if err != nil || c.Node == "" || there[c.Node] || c.Deleting || !runs[id] || !q.fleet.Pools[c.Pool] || c.Created.After(q.fleet.Settled) {
+			continue
+		}
+		switch gone, err := q.isGone(ctx, c.Node); { // its label may have been removed
+		case err != nil:
+			return nil, err
+		case gone:
+			found = append(found, v1alpha1.DriftedInstance{
+				ID: id, NodeClaim: c.Name, Pool: c.Pool,
+				Message: fmt.Sprintf("it runs, and its Node %s was deleted while its NodeClaim remains: kubectl delete nodeclaim %s", c.Node, c.Name),
+			})
+		}
+	}
+	return found, nil
 }
 
 // instanceOf is the ID of a Node's instance, and its providerID; the Node's name and nothing if it has none of EC2.

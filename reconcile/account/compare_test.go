@@ -149,8 +149,18 @@ func TestNodesThatNobodyHas(t *testing.T) {
 	system.Labels = nil
 	fleet := Fleet{
 		Pools: map[string]bool{"general": true}, Others: map[string]bool{"theirs": true}, Settled: settled.Time,
-		Claims: []plan.NodeClaim{{Node: "claimed"}},
-		Shown:  []cloud.Instance{{ID: "i-00000000000000001", State: "running"}, {ID: "i-00000000000000002", State: "terminated"}, {ID: "i-00000000000000007", State: "shutting-down"}},
+		Claims: []plan.NodeClaim{
+			{Node: "claimed"},
+			{Name: "lost", Pool: "general", Node: "deleted", ProviderID: "aws:///eu-west-1a/i-00000000000000010"},
+			{Name: "unlabelled", Pool: "general", Node: "system", ProviderID: "aws:///eu-west-1a/i-00000000000000010"},
+			{Name: "ends", Pool: "general", Node: "deleted", ProviderID: "aws:///eu-west-1a/i-00000000000000010", Deleting: true},
+			{Name: "ended", Pool: "general", Node: "deleted", ProviderID: "aws:///eu-west-1a/i-00000000000000007"},
+			{Name: "theirs", Pool: "theirs", Node: "deleted", ProviderID: "aws:///eu-west-1a/i-00000000000000010"},
+		},
+		Shown: []cloud.Instance{
+			{ID: "i-00000000000000001", State: "running"}, {ID: "i-00000000000000002", State: "terminated"}, {ID: "i-00000000000000007", State: "shutting-down"},
+			{ID: "i-00000000000000010", State: "running"},
+		},
 	}
 	q := &question{fleet: fleet, cluster: clusterOf(t,
 		system, node("claimed", "general", "i-00000000000000009"), node("runs", "general", "i-00000000000000001"), node("theirs", "theirs", "i-00000000000000003"),
@@ -169,6 +179,7 @@ func TestNodesThatNobodyHas(t *testing.T) {
 	}
 	want := []v1alpha1.DriftedInstance{
 		{ID: "bare", Pool: "general", Message: says("bare")}, {ID: "i-00000000000000002", Pool: "general", Message: says("ended")}, {ID: "i-00000000000000004", Pool: "gone", Message: says("unknown")},
+		{ID: "i-00000000000000010", NodeClaim: "lost", Pool: "general", Message: "it runs, and its Node deleted was deleted while its NodeClaim remains: kubectl delete nodeclaim lost"},
 	}
 	if diff := cmp.Diff(want, found); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

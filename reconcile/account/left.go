@@ -234,7 +234,7 @@ func (q *question) isGone(ctx context.Context, name string) (bool, error) {
 	node := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}}
 	err := q.cluster.Get(ctx, client.ObjectKey{Name: name}, node)
 	if client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("read whether node %s, which a VolumeAttachment names, is there: %w", name, err)
+		return false, fmt.Errorf("read whether Node %s is there: %w", name, err)
 	}
 	return apierrors.IsNotFound(err), nil
 }

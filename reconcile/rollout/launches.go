@@ -32,6 +32,8 @@ const (
 type LaunchFailure struct {
 	Pool string `redact:"-"`
 	Why  string
+	// Lost reports that no launch failed: the pool has lost nodes, by no commit, and gets no others.
+	Lost bool
 }
 
 // Launches looks for pools that get no nodes.

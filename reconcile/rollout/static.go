@@ -239,7 +239,7 @@ func (r *Rollouts) launchesNone(of v1alpha1.Rollout) string {
 		i := slices.IndexFunc(r.LaunchFailures, func(l LaunchFailure) bool { return l.Pool == short.Pool })
 		if i >= 0 {
 			words = append(words, fmt.Sprintf("%s/%s launches no node: %s", render.NodePool, short.Pool, r.LaunchFailures[i].Why))
-		} else if limit := r.limitOf(short.Pool); limit != nil && limit.CmpInt64(int64(short.Replicas)) < 0 {
+		} else if limit := limitOf(r.Pools, short.Pool); limit != nil && limit.CmpInt64(int64(short.Replicas)) < 0 {
 			words = append(words, fmt.Sprintf("spec.limits.nodes of %s/%s is %s", render.NodePool, short.Pool, limit))
 		}
 	}
@@ -247,12 +247,12 @@ func (r *Rollouts) launchesNone(of v1alpha1.Rollout) string {
 }
 
 // limitOf is how many nodes a static pool may have; nil if it says nothing of that.
-func (r *Rollouts) limitOf(name string) *resource.Quantity {
-	i := slices.IndexFunc(r.Pools, func(p Pool) bool { return p.Name == name && p.Git != nil })
+func limitOf(pools []Pool, name string) *resource.Quantity {
+	i := slices.IndexFunc(pools, func(p Pool) bool { return p.Name == name && p.Git != nil })
 	if i < 0 {
 		return nil
 	}
-	value, found, _ := unstructured.NestedFieldNoCopy(r.Pools[i].Git.Object, "spec", "limits", "nodes")
+	value, found, _ := unstructured.NestedFieldNoCopy(pools[i].Git.Object, "spec", "limits", "nodes")
 	limit, err := resource.ParseQuantity(fmt.Sprint(value))
 	if !found || err != nil {
 		return nil

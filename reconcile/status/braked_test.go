@@ -133,6 +133,7 @@ func TestMissingNodesHaveOneState(t *testing.T) {
 	before := v1alpha1.LaunchFailure{Pool: "web", Message: "no capacity", Missing: short, Since: &began}
 	for name, c := range map[string]struct {
 		missing  map[string]rollout.Shortage
+		lost     bool
 		limit    time.Duration
 		revision string
 		want     report.State
@@ -144,6 +145,7 @@ func TestMissingNodesHaveOneState(t *testing.T) {
 		"another pool's is missing":            {missing: map[string]rollout.Shortage{"idle": {}}, want: report.Success, text: "applied; the newest launch of NodePool/web failed: no capacity", state: summary.InSync},
 		"for less than the timeout":            {missing: map[string]rollout.Shortage{"web": {Ready: 1, Replicas: 2}}, limit: 6 * time.Second, want: report.Pending, text: "launch failing: " + short + ": no capacity", state: summary.LaunchFailing},
 		"for as long as the timeout":           {missing: map[string]rollout.Shortage{"web": {Ready: 1, Replicas: 2}}, limit: 5 * time.Second, want: report.Failure, text: "not rolled out within 5s: " + short + ": no capacity", state: summary.RolloutFailing},
+		"one is lost by no commit":             {missing: map[string]rollout.Shortage{"web": {Ready: 1, Replicas: 2}}, lost: true, limit: 5 * time.Second, want: report.Success, text: "applied, Ready, no removal open, each node matches", state: summary.LaunchFailing},
 		"another commit starts the time again": {missing: map[string]rollout.Shortage{"web": {Ready: 1, Replicas: 2}}, limit: 5 * time.Second, revision: "b", want: report.Pending, text: "launch failing: " + short + ": no capacity", state: summary.LaunchFailing},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -152,7 +154,7 @@ func TestMissingNodesHaveOneState(t *testing.T) {
 			sync.Status.LaunchFailing = []v1alpha1.LaunchFailure{before}
 			s := &Step{Sync: sync, Before: sync.DeepCopy(), Memory: &Memory{}, Began: time.Unix(10, 0)}
 			s.SawRollout, s.Looked, s.Missing = true, true, c.missing
-			s.LaunchFailures = []rollout.LaunchFailure{{Pool: "web", Why: "no capacity"}}
+			s.LaunchFailures = []rollout.LaunchFailure{{Pool: "web", Why: "no capacity", Lost: c.lost}}
 			if c.limit > 0 {
 				sync.Spec.Rollout.Timeout = &metav1.Duration{Duration: c.limit}
 			}
@@ -168,6 +170,10 @@ func TestMissingNodesHaveOneState(t *testing.T) {
 				t.Errorf("the next reconcile is at %v", s.WakeAt)
 			}
 			s.setConditions(v)
+			s.Drifts = []Drift{}
+			if u, _ := s.sayDrift(queue.Update{}); (u.State == report.Failure) != c.lost || c.lost && u.Description != "nodes are missing by no commit of this NodeSync: "+short+": no capacity" {
+				t.Errorf("the drift status is %s %q", u.State, u.Description)
+			}
 			if state := summary.StateOf(s.Sync); state != c.state {
 				t.Errorf("the commit status is %s, and plumbline status shows %s", c.want, state)
 			}

@@ -166,6 +166,8 @@ func (s *Step) sayDrift(u queue.Update) (queue.Update, bool) {
 		u.State, u.Description = report.Failure, "nodes are outdated by no commit of this NodeSync: "+rollout.Uncommitted(*r)
 	case len(s.Sync.Status.Terminations) > 0:
 		u.State, u.Description = report.Failure, TerminationWords(&s.Sync.Status)
+	case lostNodes(s.Sync.Status.LaunchFailing) != "":
+		u.State, u.Description = report.Failure, "nodes are missing by no commit of this NodeSync: "+lostNodes(s.Sync.Status.LaunchFailing)
 	case len(corrected) > 0:
 		u.Description = "no drift; edits corrected: " + finding.Few(corrected, "; ")
 	}
@@ -173,6 +175,17 @@ func (s *Step) sayDrift(u queue.Update) (queue.Update, bool) {
 		s.sayInstances(&u)
 	}
 	return u, true
+}
+
+// lostNodes names the nodes that static pools have lost by no commit; empty if there are none.
+func lostNodes(failing []v1alpha1.LaunchFailure) string {
+	var words []string
+	for _, l := range failing {
+		if l.Lost {
+			words = append(words, l.Missing+": "+l.Message)
+		}
+	}
+	return finding.Few(words, "; ")
 }
 
 // differ reports that so many do.

@@ -260,7 +260,7 @@ func (s *Step) recallLaunches() {
 			return o.Ref == render.Ref{Kind: render.NodePool, Name: before.Pool}
 		})
 		if wanted && s.missing(before.Pool) != "" && !s.Memory.launchFailures[before.Pool] && !slices.ContainsFunc(s.LaunchFailures, is) {
-			s.LaunchFailures = append(s.LaunchFailures, rollout.LaunchFailure{Pool: before.Pool, Why: before.Message})
+			s.LaunchFailures = append(s.LaunchFailures, rollout.LaunchFailure{Pool: before.Pool, Why: before.Message, Lost: before.Lost})
 			s.WakeBy(known)
 		}
 	}
@@ -276,7 +276,11 @@ func (s *Step) setLaunchFailing() {
 	var words []string
 	for _, l := range s.LaunchFailures {
 		why := finding.Bounded(l.Why, maxEventMessage) // Karpenter's events have no more
-		failing = append(failing, v1alpha1.LaunchFailure{Pool: l.Pool, Message: why, Missing: s.missing(l.Pool), Since: s.missingSince(l.Pool)})
+		failing = append(failing, v1alpha1.LaunchFailure{Pool: l.Pool, Message: why, Missing: s.missing(l.Pool), Lost: l.Lost, Since: s.missingSince(l.Pool)})
+		if l.Lost {
+			words = append(words, fmt.Sprintf("%s, by no commit: %s", s.missing(l.Pool), why))
+			continue
+		}
 		words = append(words, fmt.Sprintf("%s/%s gets no nodes: %s", render.NodePool, l.Pool, why))
 	}
 	s.Sync.Status.LaunchFailing = failing
@@ -312,9 +316,14 @@ func (s *Step) missingSince(pool string) *metav1.Time {
 	return &now
 }
 
-// launchesMissing are the pools whose launches fail and that have too few nodes.
+// launchesFailed are the pools of which a launch failed: a pool that has lost nodes is no failure of a commit.
+func (s *Step) launchesFailed() []rollout.LaunchFailure {
+	return slices.DeleteFunc(slices.Clone(s.LaunchFailures), func(l rollout.LaunchFailure) bool { return l.Lost })
+}
+
+// launchesMissing are those that have too few nodes.
 func (s *Step) launchesMissing() []rollout.LaunchFailure {
-	return slices.DeleteFunc(slices.Clone(s.LaunchFailures), func(l rollout.LaunchFailure) bool { return s.missing(l.Pool) == "" })
+	return slices.DeleteFunc(s.launchesFailed(), func(l rollout.LaunchFailure) bool { return s.missing(l.Pool) == "" })
 }
 
 // launchTimedOut reports whether a pool has too few nodes for longer than spec.rollout.timeout because its launches fail.

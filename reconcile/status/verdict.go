@@ -111,7 +111,8 @@ func (s *Step) stateVerdict() Verdict {
 // summary.StateOf. Ready does not depend on it, because the pods may fit elsewhere.
 func (s *Step) doneVerdict() Verdict {
 	v := Verdict{Class: Done, Reason: v1alpha1.ReasonSucceeded, Message: "applied, Ready, no removal open: " + render.ShortRevision(s.revision())}
-	if len(s.LaunchFailures) == 0 {
+	failed := s.launchesFailed()
+	if len(failed) == 0 {
 		v.Brief = s.rescuedBrief()
 		return v
 	}
@@ -123,7 +124,7 @@ func (s *Step) doneVerdict() Verdict {
 		}
 		return v
 	}
-	first := s.LaunchFailures[0]
+	first := failed[0]
 	v.Brief = fault.Brief{What: fmt.Sprintf("applied; the newest launch of %s/%s failed", render.NodePool, first.Pool), Cause: first.Why}
 	return v
 }

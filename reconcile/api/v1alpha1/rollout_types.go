@@ -304,6 +304,10 @@ type LaunchFailure struct {
 	// of a static pool, else "no node of NodePool/web". Empty if only the newest launch failed.
 	// +optional
 	Missing string `json:"missing,omitempty" redact:"-"`
+	// Lost reports that no launch failed: a static pool has lost nodes, by no commit, and Karpenter launches no others. The commit
+	// status does not depend on it; the drift status does.
+	// +optional
+	Lost bool `json:"lost,omitempty"`
 	// Since is since when nodes are missing under the revision that is applied; spec.rollout.timeout counts from here. Nil
 	// if none is missing.
 	// +optional
