@@ -8,23 +8,17 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 )
 
-// cacheOptions say what the daemon watches, and how what is sent of it is read.
-func cacheOptions(config *rest.Config, refusals *cluster.Refusals, o *runOptions) (cache.Options, error) {
-	informers, err := cluster.NewInformers(config)
-	if err != nil {
-		return cache.Options{}, err
-	}
+// cacheOptions are what the daemon watches and keeps in memory.
+func cacheOptions(refusals *cluster.Refusals, o *runOptions) cache.Options {
 	options := cluster.CacheOptions(refusals)
-	options.NewInformer = informers.New
 	maps.Copy(options.ByObject, cluster.Labelled(o.namespace))
 	cluster.Narrow(options.ByObject, o.karpenterNamespaces)
-	return options, nil
+	return options
 }
 
 // lockCache makes a cache folder and keeps it for this process, until that ends or unlock is called: what another daemon

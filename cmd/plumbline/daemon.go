@@ -117,10 +117,7 @@ func newDaemon(ctx context.Context, config *rest.Config, o *runOptions) (*daemon
 		config = fenced(config, leading)
 	}
 	refusals := &cluster.Refusals{}
-	objects, err := cacheOptions(config, refusals, o)
-	if err != nil {
-		return nil, err
-	}
+	objects := cacheOptions(refusals, o)
 	if d.mgr, err = newManager(config, lease, objects, o); err != nil {
 		return nil, err
 	}

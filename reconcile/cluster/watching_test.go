@@ -66,11 +66,7 @@ func watchPools(t *testing.T) *watched {
 	w := &watched{t: t, server: s, refusals: &cluster.Refusals{}, weights: map[string]int64{}}
 	options := cluster.CacheOptions(w.refusals)
 	config := &rest.Config{Host: server.URL}
-	informers, err := cluster.NewInformers(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	options.Scheme, options.Mapper, options.NewInformer = scheme, kinds, informers.New
+	options.Scheme, options.Mapper = scheme, kinds
 	c, err := cache.New(config, options)
 	if err != nil {
 		t.Fatal(err)

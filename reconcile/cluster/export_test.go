@@ -1,4 +1,0 @@
-package cluster
-
-// ReadNodeClaim is for tests.
-var ReadNodeClaim = readNodeClaim

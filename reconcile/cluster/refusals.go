@@ -1,0 +1,92 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	toolscache "k8s.io/client-go/tools/cache"
+)
+
+// Refusals are the watches that the API server refuses us, or cannot serve for want
+// of a conversion. A cache whose watch is refused is empty, or stands still, and looks like any other. The zero value
+// is ready for use.
+type Refusals struct {
+	mu sync.Mutex
+	of map[Reflector]refused
+}
+
+// Reflector fills one cache. It is *cache.Reflector of client-go.
+type Reflector interface {
+	LastSyncResourceVersion() string
+	TypeDescription() string
+}
+
+// refused is one watch, and how far its cache had come.
+type refused struct {
+	err error
+	at  string
+}
+
+// Handle is the cache's handler of watches that fail. It goes on to client-go's
+// own, which logs.
+func (r *Refusals) Handle(ctx context.Context, reflector *toolscache.Reflector, err error) {
+	r.Note(reflector, err)
+	toolscache.DefaultWatchErrorHandler(ctx, reflector, err)
+}
+
+// Note keeps an error of a watch, if it is a refusal.
+func (r *Refusals) Note(reflector Reflector, err error) {
+	if _, unconverted := Unconverted(err.Error()); !unconverted && !apierrors.IsForbidden(err) {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.of == nil {
+		r.of = map[Reflector]refused{}
+	}
+	r.of[reflector] = refused{err: err, at: reflector.LastSyncResourceVersion()}
+}
+
+// Err says which watches are refused; nil if none is. A watch that has moved
+// its cache since is refused no more: nobody calls to say so.
+func (r *Refusals) Err() error {
+	_, err := r.Apart("")
+	return err
+}
+
+// Apart is Err, with the watches of one type, by its description, apart from all others.
+func (r *Refusals) Apart(description string) (of, others error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var errs []error
+	for reflector, watch := range r.of {
+		if reflector.LastSyncResourceVersion() != watch.at {
+			delete(r.of, reflector)
+			continue
+		}
+		err := fmt.Errorf("watch %s: %w", reflector.TypeDescription(), watch.err)
+		if reflector.TypeDescription() == description {
+			of = errors.Join(of, err)
+			continue
+		}
+		errs = append(errs, err)
+	}
+	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return of, errors.Join(errs...)
+}
+
+// Forget forgets the watches of one type: they have ended, and their caches move no more.
+func (r *Refusals) Forget(description string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for reflector := range r.of {
+		if reflector.TypeDescription() == description {
+			delete(r.of, reflector)
+		}
+	}
+}
