@@ -125,6 +125,9 @@ func (l *Launches) seeLaunched(pool string, claim *karpv1.NodeClaim) (news bool)
 // supersedes reports whether a launch of a NodeClaim that was created and that failed at given times is no news of the pool:
 // a NodeClaim that was created no earlier has succeeded, or another has since. Both times are of whole seconds.
 func (s success) supersedes(created, failed metav1.Time) bool {
+	if s.created.IsZero() {
+		return false // none has succeeded
+	}
 	return !s.created.Before(&created) || !s.at.Time.Before(failed.Truncate(time.Second))
 }
 
