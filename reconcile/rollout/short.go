@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -82,28 +83,9 @@ func (l StaticLook) Lost(ctx context.Context, into *finding.Findings) map[types.
 
 // list finds the NodeClaims of some pools whose Node is gone.
 func (l StaticLook) list(ctx context.Context, pools map[string]bool) (map[types.UID]bool, error) {
-	var names []string
-	for pool := range pools {
-		names = append(names, pool)
-	}
-	of, err := labels.NewRequirement(karpv1.NodePoolLabelKey, selection.In, names)
+	there, err := l.nodesOf(ctx, pools)
 	if err != nil {
 		return nil, fmt.Errorf("list the Nodes of static NodePools: %w", err)
-	}
-	there := map[string]bool{}
-	for page := ""; ; {
-		list := &metav1.PartialObjectMetadataList{}
-		list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
-		selected := client.MatchingLabelsSelector{Selector: labels.NewSelector().Add(*of)}
-		if err := l.Nodes.List(ctx, list, selected, client.Limit(nodesPage), client.Continue(page)); err != nil {
-			return nil, fmt.Errorf("list the Nodes of static NodePools: %w", err)
-		}
-		for i := range list.Items {
-			there[list.Items[i].Name] = true
-		}
-		if page = list.Continue; page == "" {
-			break
-		}
 	}
 	lost := map[types.UID]bool{}
 	for i := range l.Claims {
@@ -120,6 +102,29 @@ func (l StaticLook) list(ctx context.Context, pools map[string]bool) (map[types.
 		}
 	}
 	return lost, nil
+}
+
+// nodesOf lists the names of the Nodes that have the label of one of some pools.
+func (l StaticLook) nodesOf(ctx context.Context, pools map[string]bool) (map[string]bool, error) {
+	of, err := labels.NewRequirement(karpv1.NodePoolLabelKey, selection.In, slices.Collect(maps.Keys(pools)))
+	if err != nil {
+		return nil, err
+	}
+	there := map[string]bool{}
+	for page := ""; ; {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
+		selected := client.MatchingLabelsSelector{Selector: labels.NewSelector().Add(*of)}
+		if err := l.Nodes.List(ctx, list, selected, client.Limit(nodesPage), client.Continue(page)); err != nil {
+			return nil, err
+		}
+		for i := range list.Items {
+			there[list.Items[i].Name] = true
+		}
+		if page = list.Continue; page == "" {
+			return there, nil
+		}
+	}
 }
 
 // Present are NodeClaims as they are without the Nodes that are lost.
