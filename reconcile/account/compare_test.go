@@ -158,7 +158,9 @@ func TestNodesThatNobodyHas(t *testing.T) {
 			{Name: "theirs", Pool: "theirs", Node: "deleted", ProviderID: "aws:///eu-west-1a/i-00000000000000010"},
 		},
 		Shown: []cloud.Instance{
-			{ID: "i-00000000000000001", State: "running"}, {ID: "i-00000000000000002", State: "terminated"}, {ID: "i-00000000000000007", State: "shutting-down"},
+			{ID: "i-00000000000000001", State: "running"},
+			{ID: "i-00000000000000002", State: "terminated"},
+			{ID: "i-00000000000000007", State: "shutting-down"},
 			{ID: "i-00000000000000010", State: "running"},
 		},
 	}
@@ -178,7 +180,9 @@ func TestNodesThatNobodyHas(t *testing.T) {
 		return "Node " + name + " is there, and neither a NodeClaim nor an instance in EC2: kubectl delete node " + name
 	}
 	want := []v1alpha1.DriftedInstance{
-		{ID: "bare", Pool: "general", Message: says("bare")}, {ID: "i-00000000000000002", Pool: "general", Message: says("ended")}, {ID: "i-00000000000000004", Pool: "gone", Message: says("unknown")},
+		{ID: "bare", Pool: "general", Message: says("bare")},
+		{ID: "i-00000000000000002", Pool: "general", Message: says("ended")},
+		{ID: "i-00000000000000004", Pool: "gone", Message: says("unknown")},
 		{ID: "i-00000000000000010", NodeClaim: "lost", Pool: "general", Message: "it runs, and its Node deleted was deleted while its NodeClaim remains: kubectl delete nodeclaim lost"},
 	}
 	if diff := cmp.Diff(want, found); diff != "" {

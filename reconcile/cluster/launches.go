@@ -39,7 +39,11 @@ type Launches struct {
 
 // success is when the newest NodeClaim was created of those that succeeded, and when the last of them did. These may be two:
 // a NodeClaim that is older than another may be launched after it.
-type success struct{ created, at metav1.Time }
+type success struct {
+	// any is false while none has succeeded.
+	any         bool
+	created, at metav1.Time
+}
 
 // FailedLaunch is the newest launch of a pool, which failed.
 type FailedLaunch struct {
@@ -125,8 +129,8 @@ func (l *Launches) seeLaunched(pool string, claim *karpv1.NodeClaim) (news bool)
 // supersedes reports whether a launch of a NodeClaim that was created and that failed at given times is no news of the pool:
 // a NodeClaim that was created no earlier has succeeded, or another has since. Both times are of whole seconds.
 func (s success) supersedes(created, failed metav1.Time) bool {
-	if s.created.IsZero() {
-		return false // none has succeeded
+	if !s.any {
+		return false
 	}
 	return !s.created.Before(&created) || !s.at.Time.Before(failed.Truncate(time.Second))
 }
@@ -144,6 +148,7 @@ func (l *Launches) succeeded(pool string, claim *karpv1.NodeClaim) {
 
 // and adds a NodeClaim that succeeded when a condition became True.
 func (s success) and(claim *karpv1.NodeClaim, condition string) success {
+	s.any = true
 	created := claim.CreationTimestamp
 	if s.created.Before(&created) {
 		s.created = created

@@ -111,7 +111,9 @@ func TestLaunches(t *testing.T) {
 			seen: []see{{made("z", 2, ended), true}, {made("a", 1, at("Registered", 10, at("Launched", 8, registered))), false}}, want: "z ",
 		},
 		"an older one registers after one that does not": {seen: []see{
-			{made("a", 2, unregistered), true}, {made("b", 1, at("Launched", 601, launched)), false}, {made("b", 1, at("Registered", 601, registered)), true},
+			{made("a", 2, unregistered), true},
+			{made("b", 1, at("Launched", 601, launched)), false},
+			{made("b", 1, at("Registered", 601, registered)), true},
 			{made("a", 2, unregistered), false},
 		}},
 		"one without a pool": {seen: []see{{made("a", 1, func(n *karpv1.NodeClaim) { ended(n); n.Labels = nil }), false}}},
