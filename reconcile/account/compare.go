@@ -17,6 +17,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/removal"
 	"github.com/plumbline-dev/plumbline/render"
@@ -170,8 +171,8 @@ func groupsDiffer(has, wanted []string, class string) []string {
 }
 
 // nodes finds the Nodes of the NodeSync's pools, or of a pool that does not exist, that no NodeClaim has and whose instance is
-// not there either, and the NodeClaims whose Node was deleted while their instance runs: nothing deletes these. One whose instance runs is among the instances that no NodeClaim has, and one that is
-// terminating among what is left.
+// not there either, and the NodeClaims whose Node was deleted while their instance runs: nothing deletes these. A Node whose
+// instance runs is among the instances that no NodeClaim has, and one that is terminating among what is left.
 func (q *question) nodes(ctx context.Context) ([]v1alpha1.DriftedInstance, error) {
 	claimed, runs, gone, there := map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for i := range q.fleet.Claims {
@@ -182,36 +183,30 @@ func (q *question) nodes(ctx context.Context) ([]v1alpha1.DriftedInstance, error
 		runs[shown.ID], gone[shown.ID] = !ends(shown), shown.Gone()
 	}
 	var found []v1alpha1.DriftedInstance
-	for page := ""; ; {
-		list := &metav1.PartialObjectMetadataList{}
-		list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
-		if err := q.cluster.List(ctx, list, client.HasLabels{karpv1.NodePoolLabelKey}, client.Limit(pageSize), client.Continue(page)); err != nil {
-			return nil, fmt.Errorf("list Nodes: %w", err)
+	err := cluster.EachNode(ctx, q.cluster, client.HasLabels{karpv1.NodePoolLabelKey}, func(n *metav1.PartialObjectMetadata) error {
+		there[n.Name] = true
+		pool := n.Labels[karpv1.NodePoolLabelKey]
+		if claimed[n.Name] || q.fleet.Others[pool] || n.CreationTimestamp.After(q.fleet.Settled) {
+			return nil
 		}
-		for i := range list.Items {
-			n := &list.Items[i]
-			there[n.Name] = true
-			pool := n.Labels[karpv1.NodePoolLabelKey]
-			if claimed[n.Name] || q.fleet.Others[pool] || n.CreationTimestamp.After(q.fleet.Settled) {
-				continue
-			}
-			id, providerID, err := q.instanceOf(ctx, n.Name)
-			if client.IgnoreNotFound(err) != nil {
-				return nil, err
-			}
-			switch {
-			case err != nil:
-			case n.DeletionTimestamp != nil:
-				q.left = append(q.left, removal.LeftInstance{Kind: removal.Node, Name: n.Name, Pool: pool, Instance: id, ProviderID: providerID, Gone: gone[id], Since: n.DeletionTimestamp.Time})
-			case !runs[id]:
-				found = append(found, v1alpha1.DriftedInstance{ID: id, Pool: pool, Message: fmt.Sprintf("Node %s is there, and neither a NodeClaim nor an instance in EC2: kubectl delete node %[1]s", n.Name)})
-			}
+		id, providerID, err := q.instanceOf(ctx, n.Name)
+		if client.IgnoreNotFound(err) != nil {
+			return err
 		}
-		if page = list.Continue; page == "" {
-			lost, err := q.lost(ctx, there, runs)
-			return append(found, lost...), err
+		switch {
+		case err != nil:
+		case n.DeletionTimestamp != nil:
+			q.left = append(q.left, removal.LeftInstance{Kind: removal.Node, Name: n.Name, Pool: pool, Instance: id, ProviderID: providerID, Gone: gone[id], Since: n.DeletionTimestamp.Time})
+		case !runs[id]:
+			found = append(found, v1alpha1.DriftedInstance{ID: id, Pool: pool, Message: fmt.Sprintf("Node %s is there, and neither a NodeClaim nor an instance in EC2: kubectl delete node %[1]s", n.Name)})
 		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
+	lost, err := q.lost(ctx, there, runs)
+	return append(found, lost...), err
 }
 
 // lost finds the instances of the NodeSync's pools that run for a NodeClaim whose Node was deleted. there are the Nodes with the
@@ -223,7 +218,7 @@ func (q *question) lost(ctx context.Context, there, runs map[string]bool) (found
 		if err != nil || c.Node == "" || there[c.Node] || c.Deleting || !runs[id] || !q.fleet.Pools[c.Pool] || c.Created.After(q.fleet.Settled) {
 			continue
 		}
-		switch gone, err := q.isGone(ctx, c.Node); { // its label may have been removed
+		switch gone, err := cluster.NodeGone(ctx, q.cluster, c.Node); { // its label may have been removed
 		case err != nil:
 			return nil, err
 		case gone:

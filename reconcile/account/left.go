@@ -10,8 +10,6 @@ import (
 	"strings"
 
 	storagev1 "k8s.io/api/storage/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -19,6 +17,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/cloud/resolve"
 	"github.com/plumbline-dev/plumbline/provision/leftover"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
@@ -214,7 +213,7 @@ func (q *question) attachments(ctx context.Context) ([]storagev1.VolumeAttachmen
 			v := &list.Items[i]
 			if _, known := gone[v.Spec.NodeName]; !known {
 				var err error
-				if gone[v.Spec.NodeName], err = q.isGone(ctx, v.Spec.NodeName); err != nil {
+				if gone[v.Spec.NodeName], err = cluster.NodeGone(ctx, q.cluster, v.Spec.NodeName); err != nil {
 					return nil, err
 				}
 			}
@@ -227,16 +226,6 @@ func (q *question) attachments(ctx context.Context) ([]storagev1.VolumeAttachmen
 			return found, nil
 		}
 	}
-}
-
-// isGone reports whether there is no Node of a name.
-func (q *question) isGone(ctx context.Context, name string) (bool, error) {
-	node := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}}
-	err := q.cluster.Get(ctx, client.ObjectKey{Name: name}, node)
-	if client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("read whether Node %s is there: %w", name, err)
-	}
-	return apierrors.IsNotFound(err), nil
 }
 
 // ofAttachment says what is left of a node that is gone.

@@ -471,21 +471,11 @@ func (r *Recorder) countPods(ctx context.Context, all map[types.UID]ending, now 
 			return
 		}
 		e.facts.Pods = &pods
-		if e.facts.NodeGone, err = r.nodeGone(ctx, e.facts.Node); err != nil {
+		if e.facts.NodeGone, err = cluster.NodeGone(ctx, r.Uncached, e.facts.Node); err != nil {
 			ctrl.LoggerFrom(ctx).V(1).Info("whether nodes that end are there is unknown", "error", err.Error())
 		}
 		all[uid] = e
 	}
-}
-
-// nodeGone reports whether there is no Node of a name.
-func (r *Recorder) nodeGone(ctx context.Context, name string) (bool, error) {
-	node := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}}
-	err := r.Uncached.Get(ctx, types.NamespacedName{Name: name}, node)
-	if client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("read Node %s: %w", name, err)
-	}
-	return err != nil, nil
 }
 
 // mayCount reports whether the end of a node has just begun.

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
@@ -19,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
@@ -34,7 +33,6 @@ const (
 	nodesEvery = 2 * time.Minute
 	// mostConfirmed is how many Nodes that the list does not have are read by name in one look.
 	mostConfirmed = 25
-	nodesPage     = 500
 )
 
 // StaticMemory is what one look at static pools leaves to the next.
@@ -93,12 +91,11 @@ func (l StaticLook) list(ctx context.Context, pools map[string]bool) (map[types.
 		if c.Deleting || !c.Initialized || c.Node == "" || there[c.Node] || !pools[c.Pool] || len(lost) == mostConfirmed {
 			continue
 		}
-		node := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}}
-		switch err := l.Nodes.Get(ctx, client.ObjectKey{Name: c.Node}, node); { // its label may have been removed
-		case apierrors.IsNotFound(err):
-			lost[c.UID] = true
+		switch gone, err := cluster.NodeGone(ctx, l.Nodes, c.Node); { // its label may have been removed
 		case err != nil:
-			return nil, fmt.Errorf("read whether Node %s is there: %w", c.Node, err)
+			return nil, err
+		case gone:
+			lost[c.UID] = true
 		}
 	}
 	return lost, nil
@@ -111,20 +108,11 @@ func (l StaticLook) nodesOf(ctx context.Context, pools map[string]bool) (map[str
 		return nil, err
 	}
 	there := map[string]bool{}
-	for page := ""; ; {
-		list := &metav1.PartialObjectMetadataList{}
-		list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
-		selected := client.MatchingLabelsSelector{Selector: labels.NewSelector().Add(*of)}
-		if err := l.Nodes.List(ctx, list, selected, client.Limit(nodesPage), client.Continue(page)); err != nil {
-			return nil, err
-		}
-		for i := range list.Items {
-			there[list.Items[i].Name] = true
-		}
-		if page = list.Continue; page == "" {
-			return there, nil
-		}
-	}
+	err = cluster.EachNode(ctx, l.Nodes, client.MatchingLabelsSelector{Selector: labels.NewSelector().Add(*of)}, func(n *metav1.PartialObjectMetadata) error {
+		there[n.Name] = true
+		return nil
+	})
+	return there, err
 }
 
 // Present are NodeClaims as they are without the Nodes that are lost.
