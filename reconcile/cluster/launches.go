@@ -34,16 +34,15 @@ type Launches struct {
 	failed map[string]FailedLaunch
 	joins  map[string]*joins
 	// launched and registered are the newest successes of each pool: NodeClaims that got an instance, and whose node registered.
-	launched, registered map[string]success
+	launched, registered successes
 }
 
 // success is when the newest NodeClaim was created of those that succeeded, and when the last of them did. These may be two:
 // a NodeClaim that is older than another may be launched after it.
-type success struct {
-	// any is false while none has succeeded.
-	any         bool
-	created, at metav1.Time
-}
+type success struct{ created, at metav1.Time }
+
+// successes are the newest success of each pool that has one.
+type successes map[string]success
 
 // FailedLaunch is the newest launch of a pool, which failed.
 type FailedLaunch struct {
@@ -86,7 +85,7 @@ func (l *Launches) seeLaunch(pool string, claim *karpv1.NodeClaim) (news bool) {
 	if claim.Status.ProviderID != "" {
 		return l.seeLaunched(pool, claim)
 	}
-	if claim.DeletionTimestamp != nil && l.launched[pool].supersedes(claim.CreationTimestamp, *claim.DeletionTimestamp) {
+	if claim.DeletionTimestamp != nil && l.launched.supersede(pool, claim.CreationTimestamp, *claim.DeletionTimestamp) {
 		return false
 	}
 	before, known := l.failed[pool]
@@ -115,30 +114,28 @@ func (l *Launches) seeLaunched(pool string, claim *karpv1.NodeClaim) (news bool)
 	}
 	l.succeeded(pool, claim)
 	before, known := l.failed[pool]
-	newest := l.launched[pool]
+	newest := l.launched
 	if before.unregistered {
-		newest = l.registered[pool]
+		newest = l.registered
 	}
-	if known && newest.supersedes(before.made, before.failed) {
+	if known && newest.supersede(pool, before.made, before.failed) {
 		delete(l.failed, pool)
 		return true
 	}
 	return false
 }
 
-// supersedes reports whether a launch of a NodeClaim that was created and that failed at given times is no news of the pool:
+// supersede reports whether a launch of a NodeClaim that was created and that failed at given times is no news of its pool:
 // a NodeClaim that was created no earlier has succeeded, or another has since. Both times are of whole seconds.
-func (s success) supersedes(created, failed metav1.Time) bool {
-	if !s.any {
-		return false
-	}
-	return !s.created.Before(&created) || !s.at.Time.Before(failed.Truncate(time.Second))
+func (s successes) supersede(pool string, created, failed metav1.Time) bool {
+	newest, known := s[pool]
+	return known && (!newest.created.Before(&created) || !newest.at.Time.Before(failed.Truncate(time.Second)))
 }
 
 // succeeded notes that a NodeClaim of a pool has an instance, and perhaps a node.
 func (l *Launches) succeeded(pool string, claim *karpv1.NodeClaim) {
 	if l.launched == nil {
-		l.launched, l.registered = map[string]success{}, map[string]success{}
+		l.launched, l.registered = successes{}, successes{}
 	}
 	l.launched[pool] = l.launched[pool].and(claim, karpv1.ConditionTypeLaunched)
 	if claim.Status.NodeName != "" {
@@ -148,7 +145,6 @@ func (l *Launches) succeeded(pool string, claim *karpv1.NodeClaim) {
 
 // and adds a NodeClaim that succeeded when a condition became True.
 func (s success) and(claim *karpv1.NodeClaim, condition string) success {
-	s.any = true
 	created := claim.CreationTimestamp
 	if s.created.Before(&created) {
 		s.created = created
@@ -175,7 +171,7 @@ func endedUnregistered(claim *karpv1.NodeClaim) bool {
 // note notes a NodeClaim that ends unregistered, and reports whether that is news.
 func (l *Launches) note(pool string, claim *karpv1.NodeClaim) (news bool) {
 	before, known := l.failed[pool]
-	if l.registered[pool].supersedes(claim.CreationTimestamp, *claim.DeletionTimestamp) || known && (before.NodeClaim == claim.Name || claim.CreationTimestamp.Before(&before.made)) {
+	if l.registered.supersede(pool, claim.CreationTimestamp, *claim.DeletionTimestamp) || known && (before.NodeClaim == claim.Name || claim.CreationTimestamp.Before(&before.made)) {
 		return false
 	}
 	if l.failed == nil {
@@ -306,7 +302,7 @@ func (l *Launches) SeeEvent(e *corev1.Event) (news bool) {
 	before, known := l.failed[pool]
 	known = known && l.Now().Before(before.At.Add(FailedLaunchLasts))
 	if known && (before.NodeClaim != "" || !before.At.Before(e.LastTimestamp.Time)) || !l.Now().Before(e.LastTimestamp.Add(FailedLaunchLasts)) ||
-		l.launched[pool].supersedes(e.LastTimestamp, e.LastTimestamp) {
+		l.launched.supersede(pool, e.LastTimestamp, e.LastTimestamp) {
 		return false
 	}
 	if l.failed == nil {
