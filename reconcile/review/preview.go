@@ -18,6 +18,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/evaluate"
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/rollout"
 	"github.com/plumbline-dev/plumbline/reconcile/simulate"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 	"github.com/plumbline-dev/plumbline/render"
@@ -136,8 +137,10 @@ func (s *Step) Make(ctx context.Context) (*Preview, error) {
 	p.out.Desired, p.out.Live, p.out.Plan = ev.Desired, ev.Live, ev.Plan.Plan
 	p.warnOfNodes(ctx, ev)
 	p.warnOfInstanceTypes(ctx, ev)
-	for _, words := range switchedOff(ev.Desired.Set, ev.Desired.Values.Merged) {
-		p.warn("%s", words)
+	if ev.Desired.Set != nil {
+		for _, words := range rollout.SwitchedOff(rollout.Pools(ev.Desired.Set, nil), ev.Desired.Values.Merged) {
+			p.warn("%s", words)
+		}
 	}
 	p.weighApprovals()
 	return p.out, nil

@@ -313,3 +313,18 @@ func PassedOver(ctx context.Context, found []LaunchFailure, pools []Pool, claims
 	slices.SortFunc(all, func(a, b LaunchFailure) int { return strings.Compare(a.Pool, b.Pool) })
 	return all, nil
 }
+
+// SwitchedOff names the static pools of a commit for which the values of the charts turn StaticGate off. The daemon finds that
+// (PassedOver) once such a pool is short of nodes, which may be long after the commit.
+func SwitchedOff(pools []Pool, values map[string]any) []string {
+	on, known, err := unstructured.NestedBool(values, "settings", "featureGates", "staticCapacity")
+	if err != nil || !known || on {
+		return nil
+	}
+	var words []string
+	for _, pool := range wanting(pools) {
+		words = append(words, fmt.Sprintf("%s/%s is static (spec.replicas), and the chart's values have settings.featureGates.staticCapacity: false: Karpenter launches no node for it any more, "+
+			"and replaces none that it loses: set it to true", render.NodePool, pool.Pool))
+	}
+	return words
+}

@@ -1,4 +1,4 @@
-package review
+package rollout_test
 
 import (
 	"strings"
@@ -6,13 +6,14 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/plumbline-dev/plumbline/reconcile/rollout"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
 // TestStaticPoolsWithoutTheirGate: a commit that turns it off is reported with the pools that get no nodes by it.
 func TestStaticPoolsWithoutTheirGate(t *testing.T) {
 	pool := func(name string, spec map[string]any) render.Object {
-		return render.Object{Ref: render.Ref{Kind: render.NodePool, Name: name}, Desired: &unstructured.Unstructured{Object: map[string]any{"spec": spec}}}
+		return render.Object{Ref: render.Ref{Kind: render.NodePool, Name: name}, Defaulted: &unstructured.Unstructured{Object: map[string]any{"spec": spec}}}
 	}
 	set := &render.Set{Objects: []render.Object{
 		pool("dynamic", map[string]any{}), pool("fixed", map[string]any{"replicas": int64(2)}), pool("none", map[string]any{"replicas": int64(0)}),
@@ -26,7 +27,7 @@ func TestStaticPoolsWithoutTheirGate(t *testing.T) {
 		"another gate": {map[string]any{"nodeRepair": false}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			found := switchedOff(set, map[string]any{"settings": map[string]any{"featureGates": c.gates}})
+			found := rollout.SwitchedOff(rollout.Pools(set, nil), map[string]any{"settings": map[string]any{"featureGates": c.gates}})
 			if (len(found) == 1) != c.warns || c.warns && !strings.HasPrefix(found[0], "NodePool/fixed is static") {
 				t.Errorf("warns %q, want of one pool: %t", found, c.warns)
 			}
