@@ -190,11 +190,10 @@ func (q *question) nodes(ctx context.Context) ([]v1alpha1.DriftedInstance, error
 			return nil
 		}
 		id, providerID, err := q.instanceOf(ctx, n.Name)
-		if client.IgnoreNotFound(err) != nil {
-			return err
+		if err != nil {
+			return client.IgnoreNotFound(err)
 		}
 		switch {
-		case err != nil:
 		case n.DeletionTimestamp != nil:
 			q.left = append(q.left, removal.LeftInstance{Kind: removal.Node, Name: n.Name, Pool: pool, Instance: id, ProviderID: providerID, Gone: gone[id], Since: n.DeletionTimestamp.Time})
 		case !runs[id]:
