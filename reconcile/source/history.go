@@ -150,7 +150,7 @@ const maxCommit = 1 << 20
 // cutMessage ends a message that is longer than is read.
 const cutMessage = "\n\n[the message is longer than 1 MiB: the rest is not read]\n"
 
-// commit reads a commit. A longer message is cut: whoever may push could otherwise stop every commit after it.
+// commit reads a commit. A longer message is cut: a user who may push could otherwise stop all later commits.
 func (s *store) commit(h plumbing.Hash) (commit *object.Commit, err error) {
 	name := "the commit " + h.String()
 	err = s.small(h, name, func(objects *filesystem.Storage) error {
