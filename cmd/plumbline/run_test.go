@@ -256,18 +256,8 @@ func TestFewScrapesAtATime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var open, most atomic.Int32
-	server.Server.ConnState = func(_ net.Conn, state http.ConnState) {
-		switch state {
-		case http.StateNew:
-			if n := open.Add(1); n > most.Load() {
-				most.Store(n)
-			}
-		case http.StateClosed:
-			open.Add(-1)
-		case http.StateActive, http.StateIdle, http.StateHijacked:
-		}
-	}
+	counted := &countedListener{Listener: server.Listener}
+	server.Listener = counted
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Start(ctx) }()
@@ -298,9 +288,43 @@ func TestFewScrapesAtATime(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	if n := most.Load(); n == 0 || n > maxScrapes {
+	if n := counted.most; n == 0 || n > maxScrapes {
 		t.Errorf("%d connections were open at a time, want at most %d", n, maxScrapes)
 	}
+}
+
+// countedListener counts the connections that are open at a time. It counts a connection as closed before the listener
+// below lets the next one in: http.Server.ConnState reports StateClosed only after that.
+type countedListener struct {
+	net.Listener
+	mu         sync.Mutex
+	open, most int
+}
+
+func (l *countedListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open++
+	l.most = max(l.most, l.open)
+	return &countedConn{Conn: conn, closed: sync.OnceFunc(func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.open--
+	})}, nil
+}
+
+type countedConn struct {
+	net.Conn
+	closed func()
+}
+
+func (c *countedConn) Close() error {
+	c.closed()
+	return c.Conn.Close()
 }
 
 func TestProfilesAreServedOnLoopbackOnly(t *testing.T) {
