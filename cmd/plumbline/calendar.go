@@ -13,7 +13,6 @@ import (
 	"github.com/plumbline-dev/plumbline/cmd/plumbline/display"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
-	"github.com/plumbline-dev/plumbline/reconcile/plan/calendar"
 )
 
 // mostDays is how many days `plumbline calendar` shows at the most.
@@ -24,9 +23,9 @@ const calendarTime = "Mon 2006-01-02 15:04 MST"
 
 // syncCalendar is what is printed of one NodeSync.
 type syncCalendar struct {
-	Namespace string            `json:"namespace"`
-	NodeSync  string            `json:"nodeSync"`
-	Periods   []calendar.Period `json:"periods"`
+	Namespace string                `json:"namespace"`
+	NodeSync  string                `json:"nodeSync"`
+	Periods   []plan.CalendarPeriod `json:"periods"`
 
 	// zone is the time zone in which the periods are printed.
 	zone *time.Location
@@ -84,7 +83,7 @@ themselves. Reverts do not wait.`,
 
 // calendarOf reads the calendar of a NodeSync. An annotation that does not count is named.
 func calendarOf(errs io.Writer, sync *v1alpha1.NodeSync, now, to time.Time) (syncCalendar, error) {
-	days, err := calendar.Of(sync.Spec.Guard, now)
+	days, err := plan.CalendarOf(sync.Spec.Guard, now)
 	if err != nil {
 		return syncCalendar{}, err
 	}
@@ -94,14 +93,14 @@ func calendarOf(errs io.Writer, sync *v1alpha1.NodeSync, now, to time.Time) (syn
 		fmt.Fprintf(errs, "%s: the annotation %s does not count: it %s\n", nodeSyncWord(sync.Name), v1alpha1.EmergencyAnnotation, mistake)
 	}
 	if !until.IsZero() {
-		emergency := calendar.Period{From: now, To: until.UTC(), Open: true, By: v1alpha1.EmergencyAnnotation}
+		emergency := plan.CalendarPeriod{From: now, To: until.UTC(), Open: true, By: v1alpha1.EmergencyAnnotation}
 		if by := sync.Annotations[v1alpha1.EmergencyByAnnotation]; by != "" {
 			emergency.Reason = "declared by " + by
 			if why := sync.Annotations[v1alpha1.EmergencyReasonAnnotation]; why != "" {
 				emergency.Reason += ": " + why
 			}
 		}
-		found.Periods = []calendar.Period{emergency}
+		found.Periods = []plan.CalendarPeriod{emergency}
 		now = until.UTC()
 	}
 	found.Periods = append(found.Periods, days.Periods(now, to)...)
@@ -123,7 +122,7 @@ func zoneOf(guard v1alpha1.Guard) *time.Location {
 	}
 	zone, err := time.LoadLocation(names[0])
 	if err != nil {
-		return time.UTC // calendar.Of has refused it
+		return time.UTC // plan.CalendarOf has refused it
 	}
 	return zone
 }

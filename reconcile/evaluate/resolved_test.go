@@ -14,7 +14,6 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply/applytest"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
-	"github.com/plumbline-dev/plumbline/reconcile/plan/rules"
 	"github.com/plumbline-dev/plumbline/render"
 	"github.com/plumbline-dev/plumbline/render/schema"
 )
@@ -90,7 +89,7 @@ func TestAWSIsAskedForSuchAChangeOnly(t *testing.T) {
 				s.Sync.Spec.Policies = []v1alpha1.Policy{{Name: "one", Expression: "change.nodes <= 1", Action: v1alpha1.PolicyDeny}}
 			}
 			made, err := s.Make(t.Context())
-			if refused := new(rules.DeniedError); errors.As(err, &refused) != c.denied || err != nil && !c.denied {
+			if refused := new(plan.PolicyDeniedError); errors.As(err, &refused) != c.denied || err != nil && !c.denied {
 				t.Fatal(err)
 			}
 			if c.denied {

@@ -16,8 +16,6 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
-	"github.com/plumbline-dev/plumbline/reconcile/plan/calendar"
-	"github.com/plumbline-dev/plumbline/reconcile/plan/rules"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/reconcile/source/signature"
 	"github.com/plumbline-dev/plumbline/render"
@@ -257,9 +255,9 @@ func briefsOfCommits() []shortener {
 			}
 			return Brief{What: what, Where: e.Origin.String()}
 		}),
-		of(func(e *rules.DeniedError) Brief { return Brief{What: e.What() + ": " + e.Message} }),
-		of(func(e *rules.InvalidError) Brief { return Brief{What: e.What(), Cause: e.Problem} }),
-		of(func(e *calendar.InvalidError) Brief { return Brief{What: e.Field, Cause: e.Problem} }),
+		of(func(e *plan.PolicyDeniedError) Brief { return Brief{What: e.What() + ": " + e.Message} }),
+		of(func(e *plan.InvalidPolicyError) Brief { return Brief{What: e.What(), Cause: e.Problem} }),
+		of(func(e *plan.InvalidCalendarError) Brief { return Brief{What: e.Field, Cause: e.Problem} }),
 	}
 }
 

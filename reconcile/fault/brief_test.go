@@ -22,8 +22,6 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
-	"github.com/plumbline-dev/plumbline/reconcile/plan/calendar"
-	"github.com/plumbline-dev/plumbline/reconcile/plan/rules"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/reconcile/source/signature"
@@ -56,9 +54,9 @@ func briefsOfCommits() []brief {
 	unsupported := `NodePool/general-purpose-arm64: spec.template.spec.requirements[0].operator: Unsupported value: "Inn": supported values: "In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"`
 	kustomize := `kustomize cannot build it: accumulating resources: accumulation err='accumulating resources from '../../../base/general-purpose': read /clusters/base: no such directory': open general-purpose.yaml: no such file or directory`
 	return []brief{
-		{&rules.DeniedError{Policy: "little-spot-in-zone-a", Object: pool.String(), More: 2, Message: "more than 5 % of the nodes are spot in eu-west-1a"}, []string{"policy little-spot-in-zone-a denies " + pool.String() + " and 2 more: more than 5 %"}},
-		{&rules.InvalidError{Policy: "little-spot-in-zone-a", Field: "expression", Problem: "1:10: undefined field 'chnages'"}, []string{"policy little-spot-in-zone-a: expression does not compile: 1:10: undefined field 'chnages'"}},
-		{&calendar.InvalidError{Field: "spec.guard.windows[0].timeZone", Problem: "there is no time zone Europe/Berln: name one of the IANA database, such as Europe/Berlin"}, []string{"spec.guard.windows[0].timeZone: there is no time zone Europe/Berln"}},
+		{&plan.PolicyDeniedError{Policy: "little-spot-in-zone-a", Object: pool.String(), More: 2, Message: "more than 5 % of the nodes are spot in eu-west-1a"}, []string{"policy little-spot-in-zone-a denies " + pool.String() + " and 2 more: more than 5 %"}},
+		{&plan.InvalidPolicyError{Policy: "little-spot-in-zone-a", Field: "expression", Problem: "1:10: undefined field 'chnages'"}, []string{"policy little-spot-in-zone-a: expression does not compile: 1:10: undefined field 'chnages'"}},
+		{&plan.InvalidCalendarError{Field: "spec.guard.windows[0].timeZone", Problem: "there is no time zone Europe/Berln: name one of the IANA database, such as Europe/Berlin"}, []string{"spec.guard.windows[0].timeZone: there is no time zone Europe/Berln"}},
 		{render.Error{File: longFile, Line: 17, Message: unsupported}, []string{"NodePool/general-purpose-arm64: spec.template.spec.requirements[0].operator", at}},
 		{render.Errors{{File: longFile, Line: 17, Message: unsupported}, {File: "z.yaml", Line: 1, Message: "odd"}}, []string{"NodePool/general-purpose-arm64: spec", "requirements[0]"}},
 		{render.Errors{{File: "prod/a.yaml", Line: 17, Message: "NodePool/a: unknown field spec.limit"}, {File: "z.yaml", Line: 1}}, []string{"NodePool/a: unknown field spec.limit (prod/a.yaml:17, and 1 more)"}},

@@ -23,8 +23,6 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
-	"github.com/plumbline-dev/plumbline/reconcile/plan/calendar"
-	"github.com/plumbline-dev/plumbline/reconcile/plan/rules"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/reconcile/source/signature"
 	"github.com/plumbline-dev/plumbline/render"
@@ -182,9 +180,9 @@ func ofCommit() []rule {
 		as[*plan.MissingClassError](Terminal, v1alpha1.ReasonInvalid),
 		as[*plan.RefusedError](Terminal, v1alpha1.ReasonRefused),
 		as[*plan.ConflictError](Terminal, v1alpha1.ReasonConflict),
-		as[*rules.DeniedError](Terminal, v1alpha1.ReasonPolicyDenied),
-		as[*rules.InvalidError](Terminal, v1alpha1.ReasonPolicyInvalid),
-		as[*calendar.InvalidError](Terminal, v1alpha1.ReasonGuardInvalid),
+		as[*plan.PolicyDeniedError](Terminal, v1alpha1.ReasonPolicyDenied),
+		as[*plan.InvalidPolicyError](Terminal, v1alpha1.ReasonPolicyInvalid),
+		as[*plan.InvalidCalendarError](Terminal, v1alpha1.ReasonGuardInvalid),
 	}
 }
 

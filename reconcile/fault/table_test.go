@@ -27,8 +27,6 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
-	"github.com/plumbline-dev/plumbline/reconcile/plan/calendar"
-	"github.com/plumbline-dev/plumbline/reconcile/plan/rules"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/reconcile/source/signature"
 	"github.com/plumbline-dev/plumbline/render"
@@ -63,8 +61,8 @@ func meanings() []meaning {
 		{&signature.Error{}, fault.Terminal, "VerificationError"},
 		{&signature.KeysError{}, fault.Terminal, "VerificationError"},
 		{&source.HistoryError{}, fault.Terminal, "VerificationError"},
-		{&rules.DeniedError{}, fault.Terminal, "PolicyDenied"},
-		{&rules.InvalidError{}, fault.Terminal, "PolicyInvalid"},
+		{&plan.PolicyDeniedError{}, fault.Terminal, "PolicyDenied"},
+		{&plan.InvalidPolicyError{}, fault.Terminal, "PolicyInvalid"},
 		{&grant.RefusedError{Secret: "fleet-auth"}, fault.Terminal, "SecretRefused"},
 		{&source.SymlinkError{}, fault.Terminal, "Invalid"},
 
@@ -93,7 +91,7 @@ func meanings() []meaning {
 		{&allowance.RefusedError{}, fault.Terminal, "Refused"},
 		{&confine.LimitError{}, fault.Terminal, "Refused"},
 		{&confine.ChildError{Err: fs.ErrClosed}, fault.Transient, "Failed"},
-		{&calendar.InvalidError{}, fault.Terminal, "GuardInvalid"},
+		{&plan.InvalidCalendarError{}, fault.Terminal, "GuardInvalid"},
 		{&contradiction.Error{}, fault.Terminal, "Refused"},
 		{&charts.ValuesError{}, fault.Terminal, "Invalid"},
 		{&charts.LayerError{}, fault.Terminal, "Invalid"},

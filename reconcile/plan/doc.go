@@ -6,6 +6,13 @@
 // Effect and the nodes it touches; the entries that have left the repository,
 // weighed by the guard; and a Digest that names all of it.
 //
+// A Calendar says when nodes may be removed or replaced: within spec.guard.windows, which are as in
+// Karpenter's disruption budgets, in a time zone of their own, and not on the dates of spec.guard.freeze.
+//
+// CompiledPolicies are spec.policies: CEL with Kubernetes' libraries, checked against the types of planjson
+// and bounded in what they may cost. They fail closed: a policy that does not compile, or a Deny that cannot be
+// evaluated, is an error, by which nothing of the Plan is done; a Hold that cannot be evaluated holds.
+//
 // It is a function from values to values. It reads no clock, asks no cluster and
 // writes nothing. One broken object never keeps the others from their Change.
 package plan

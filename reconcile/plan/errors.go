@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -74,4 +75,57 @@ func (e *ConflictError) handOver() string {
 		return fmt.Sprintf("hand it over with plumbline adopt --from %s %s", from, e.Ref)
 	}
 	return "stop it from applying this object and take its entry off metadata.managedFields"
+}
+
+// InvalidPolicyError is a policy that cannot be asked. Nothing is done by a Plan that it could deny.
+type InvalidPolicyError struct {
+	Policy string
+	// Field is the one of the policy that is wrong; empty if it compiles and cannot be evaluated.
+	Field string
+	// Object is what it was asked for then; empty for the whole plan.
+	Object  string
+	Problem string
+}
+
+// Error names the policy, what is wrong and what to do.
+func (e *InvalidPolicyError) Error() string {
+	return fmt.Sprintf("%s: %s: nothing is written or removed until spec.policies of the NodeSync is corrected", e.What(), e.Problem)
+}
+
+// What names the policy and how far it comes.
+func (e *InvalidPolicyError) What() string {
+	if e.Field != "" {
+		return fmt.Sprintf("policy %s: %s does not compile", e.Policy, e.Field)
+	}
+	return fmt.Sprintf("policy %s cannot be evaluated%s", e.Policy, forObject(e.Object))
+}
+
+// PolicyDeniedError is a Plan that a policy denies.
+type PolicyDeniedError struct {
+	Policy string
+	// Object is the first that it denies, and More how many others; empty for the whole plan.
+	Object string
+	More   int
+	// Message is the policy's.
+	Message string
+}
+
+// Error names the policy, what it denies, its message and what to do.
+func (e *PolicyDeniedError) Error() string {
+	return fmt.Sprintf("%s: %s: change the commit, or spec.policies of the NodeSync", e.What(), e.Message)
+}
+
+// What names the policy and what it denies.
+func (e *PolicyDeniedError) What() string {
+	if e.Object == "" {
+		return fmt.Sprintf("policy %s denies the commit", e.Policy)
+	}
+	return fmt.Sprintf("policy %s denies %s%s", e.Policy, e.Object, shortlist.More(" ", e.More))
+}
+
+func forObject(object string) string {
+	if object == "" {
+		return ""
+	}
+	return " for " + object
 }

@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/karpenter/pkg/scheduling"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/plan/rules"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -198,7 +197,7 @@ type Memo struct {
 	// many, and stay so for hours while NodeClaims wake one reconcile after another.
 	others map[render.Ref]compared
 	// rules are the policies, compiled.
-	rules *rules.Rules
+	rules *CompiledPolicies
 	// matches are the definitions that live, as NodeClaims are compared with them.
 	matches *MatchMemory
 }

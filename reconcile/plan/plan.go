@@ -19,7 +19,6 @@ import (
 	"github.com/plumbline-dev/plumbline/internal/workers"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan/planjson"
-	"github.com/plumbline-dev/plumbline/reconcile/plan/rules"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -337,7 +336,7 @@ type maker struct {
 	// inForce are what people have approved of the same terms, and the Plan has not outgrown.
 	inForce []v1alpha1.ApprovedPlan
 	// rules are the policies, compiled.
-	rules *rules.Rules
+	rules *CompiledPolicies
 }
 
 // change decides on each object of the Set. Classes come before the pools that

@@ -11,7 +11,6 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan/planjson"
-	"github.com/plumbline-dev/plumbline/reconcile/plan/rules"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -22,7 +21,7 @@ const ReasonPolicy = "Policy"
 func (m *maker) compile() (err error) {
 	m.rules = m.live.Memo.rules
 	if !m.rules.Of(m.policy.Policies) {
-		m.rules, err = rules.Compile(m.policy.Policies)
+		m.rules, err = CompilePolicies(m.policy.Policies)
 	}
 	return err
 }
@@ -47,16 +46,16 @@ func (m *maker) judge(ctx context.Context, p *Plan) error {
 }
 
 // holdChanges holds the Changes that a policy holds, and that nobody has approved.
-func (m *maker) holdChanges(p *Plan, h rules.Hold, document *planjson.Plan) {
+func (m *maker) holdChanges(p *Plan, h PolicyHold, document *planjson.Plan) {
 	for i := range p.Changes {
-		if h.Removal == nil && (h.Change == nil || *h.Change == i) && rules.Asked(&document.Changes[i]) && !m.approvedBefore(h.Policy, &p.Changes[i]) {
+		if h.Removal == nil && (h.Change == nil || *h.Change == i) && askedAboutChange(&document.Changes[i]) && !m.approvedBefore(h.Policy, &p.Changes[i]) {
 			p.Changes[i].holdByPolicy(h)
 		}
 	}
 }
 
 // holdRemovals holds the removals likewise.
-func (m *maker) holdRemovals(p *Plan, h rules.Hold) {
+func (m *maker) holdRemovals(p *Plan, h PolicyHold) {
 	for i := range p.Removals {
 		if h.Change == nil && (h.Removal == nil || *h.Removal == i) && !m.approvedBefore(h.Policy, &p.Removals[i]) {
 			p.Removals[i].holdByPolicy(h)
@@ -66,7 +65,7 @@ func (m *maker) holdRemovals(p *Plan, h rules.Hold) {
 
 // holdByPolicy holds a Change that is written, or will be; what is refused is not written anyway. The message of the
 // first policy is shown, and all are noted: people approve them together.
-func (c *Change) holdByPolicy(h rules.Hold) {
+func (c *Change) holdByPolicy(h PolicyHold) {
 	if !c.Action.Writes() && c.Action != Wait && c.Action != Hold {
 		return
 	}
@@ -77,7 +76,7 @@ func (c *Change) holdByPolicy(h rules.Hold) {
 
 // noted adds a policy, which may hold an object several times, and returns what to report of it; empty if it is
 // noted already.
-func noted(policies *[]string, h rules.Hold) (message string) {
+func noted(policies *[]string, h PolicyHold) (message string) {
 	if slices.Contains(*policies, h.Policy) {
 		return ""
 	}
@@ -91,7 +90,7 @@ func noted(policies *[]string, h rules.Hold) (message string) {
 
 // holdByPolicy holds a removal that has not terminated a node yet; there is nothing left to hold of what
 // another client has deleted.
-func (c *Candidate) holdByPolicy(h rules.Hold) {
+func (c *Candidate) holdByPolicy(h PolicyHold) {
 	if c.Terminating {
 		return
 	}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
-	"github.com/plumbline-dev/plumbline/reconcile/plan/rules"
 )
 
 // governed is a cluster with three pools of two nodes each, and a policy.
@@ -152,10 +151,10 @@ func TestNoPlan(t *testing.T) {
 		git        []string
 		want       any
 	}{
-		"denied":              {v1alpha1.PolicyDeny, "change.name != 'a'", []string{class("default"), taints("a"), pool("b", "default"), pool("c", "default")}, new(*rules.DeniedError)},
-		"denied for a wait":   {v1alpha1.PolicyDeny, "change.name != 'd'", []string{class("default"), class("bad-class"), pool("a", "default"), pool("b", "default"), pool("c", "default"), pool("d", "bad-class")}, new(*rules.DeniedError)},
-		"not compiled":        {v1alpha1.PolicyHold, "change.nme != 'a'", []string{class("default"), pool("a", "default"), pool("b", "default"), pool("c", "default")}, new(*rules.InvalidError)},
-		"not to be evaluated": {v1alpha1.PolicyDeny, "change.spec.nothing > 1", []string{class("default"), taints("a"), pool("b", "default"), pool("c", "default")}, new(*rules.InvalidError)},
+		"denied":              {v1alpha1.PolicyDeny, "change.name != 'a'", []string{class("default"), taints("a"), pool("b", "default"), pool("c", "default")}, new(*plan.PolicyDeniedError)},
+		"denied for a wait":   {v1alpha1.PolicyDeny, "change.name != 'd'", []string{class("default"), class("bad-class"), pool("a", "default"), pool("b", "default"), pool("c", "default"), pool("d", "bad-class")}, new(*plan.PolicyDeniedError)},
+		"not compiled":        {v1alpha1.PolicyHold, "change.nme != 'a'", []string{class("default"), pool("a", "default"), pool("b", "default"), pool("c", "default")}, new(*plan.InvalidPolicyError)},
+		"not to be evaluated": {v1alpha1.PolicyDeny, "change.spec.nothing > 1", []string{class("default"), taints("a"), pool("b", "default"), pool("c", "default")}, new(*plan.InvalidPolicyError)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cluster := governed(t, c.action, c.expression)

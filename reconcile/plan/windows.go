@@ -12,7 +12,6 @@ import (
 
 	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/plan/calendar"
 )
 
 // ReasonFrozen is the reason of what waits for spec.guard.windows, or for the end of a freeze.
@@ -66,7 +65,7 @@ func (p Policy) frozen() (Frozen, error) {
 	if p.Deleting || p.Offline {
 		return Frozen{}, nil
 	}
-	days, err := calendar.Of(p.Guard, p.Now)
+	days, err := CalendarOf(p.Guard, p.Now)
 	if err != nil {
 		return Frozen{}, err
 	}

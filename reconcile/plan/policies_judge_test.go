@@ -1,4 +1,4 @@
-package rules_test
+package plan_test
 
 import (
 	"errors"
@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/plan/planjson"
-	"github.com/plumbline-dev/plumbline/reconcile/plan/rules"
 )
 
 // sample is a Plan with three changes, one of them a correction of drift, and two removals.
@@ -90,7 +90,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-func nameOf(h rules.Hold) string {
+func nameOf(h plan.PolicyHold) string {
 	switch {
 	case h.Change != nil:
 		return sample().Changes[*h.Change].Object
@@ -100,9 +100,9 @@ func nameOf(h rules.Hold) string {
 	return "all"
 }
 
-func compile(t *testing.T, policies ...v1alpha1.Policy) *rules.Rules {
+func compile(t *testing.T, policies ...v1alpha1.Policy) *plan.CompiledPolicies {
 	t.Helper()
-	r, err := rules.Compile(policies)
+	r, err := plan.CompilePolicies(policies)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,11 +121,11 @@ func TestNothingNewBreaksNoPolicy(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, holds, err)
 		}
 	}
-	var denied *rules.DeniedError
+	var denied *plan.PolicyDeniedError
 	if _, err := never.Judge(t.Context(), sample()); !errors.As(err, &denied) {
 		t.Errorf("%v, want one that is denied", err)
 	}
-	if _, err := (*rules.Rules)(nil).Judge(t.Context(), sample()); err != nil {
+	if _, err := (*plan.CompiledPolicies)(nil).Judge(t.Context(), sample()); err != nil {
 		t.Error(err)
 	}
 }

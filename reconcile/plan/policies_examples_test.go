@@ -1,4 +1,4 @@
-package rules_test
+package plan_test
 
 import (
 	"slices"
@@ -52,7 +52,9 @@ func onSpec(spec map[string]any) *planjson.Plan {
 
 func template(fields map[string]any) map[string]any { return map[string]any{"template": fields} }
 
-func limits(cpu any) map[string]any { return map[string]any{"limits": map[string]any{"cpu": cpu}} }
+func exampleLimits(cpu any) map[string]any {
+	return map[string]any{"limits": map[string]any{"cpu": cpu}}
+}
 
 var tier = map[string]string{"tier": "critical"}
 
@@ -80,10 +82,10 @@ func TestDocumentedPoliciesAreNotEvaded(t *testing.T) {
 		"the class, without an effect":           {"critical-pools-stay", critical(planjson.Change{Kind: "EC2NodeClass", Name: "default", Effect: "None"}), false},
 		"the class of another pool":              {"critical-pools-stay", critical(planjson.Change{Kind: "EC2NodeClass", Name: "other", Effect: "Replace"}), false},
 		"another pool":                           {"critical-pools-stay", critical(planjson.Change{Kind: "NodePool", Name: "b", Effect: "Replace"}), false},
-		"a limit that grows, and no limits":      {"limits-grow-slowly", from(limits("100"), none), true},
-		"a limit that grows, and only of memory": {"limits-grow-slowly", from(limits("100"), memory), true},
-		"a limit that grows, and no spec.limits": {"limits-grow-slowly", from(limits("100"), map[string]any{}), true},
-		"a pool that had no limit":               {"limits-grow-slowly", from(none, limits("100")), false},
+		"a limit that grows, and no limits":      {"limits-grow-slowly", from(exampleLimits("100"), none), true},
+		"a limit that grows, and only of memory": {"limits-grow-slowly", from(exampleLimits("100"), memory), true},
+		"a limit that grows, and no spec.limits": {"limits-grow-slowly", from(exampleLimits("100"), map[string]any{}), true},
+		"a pool that had no limit":               {"limits-grow-slowly", from(none, exampleLimits("100")), false},
 		"limits of nothing":                      {"pools-have-limits", onSpec(none), true},
 		"limits of memory":                       {"pools-have-limits", onSpec(memory), true},
 	} {
@@ -109,10 +111,10 @@ func TestDocumentedPolicies(t *testing.T) {
 		return template(map[string]any{"spec": map[string]any{"expireAfter": after}})
 	}
 	for name, plans := range map[string]struct{ right, wrong *planjson.Plan }{
-		"pools-have-limits":            {onSpec(limits("1")), onSpec(map[string]any{})},
+		"pools-have-limits":            {onSpec(exampleLimits("1")), onSpec(map[string]any{})},
 		"few-nodes-at-a-time":          {&planjson.Plan{Changes: onSpec(nil).Changes, Totals: planjson.Totals{Nodes: 10, DisruptedNodes: 1}}, &planjson.Plan{Changes: onSpec(nil).Changes, Totals: planjson.Totals{Nodes: 10, DisruptedNodes: 2}}},
 		"little-spot-in-a":             {withNodes(onSpec(nil), slices.Repeat([]planjson.NodeClaim{{}}, 20)...), withNodes(onSpec(nil), spot, planjson.NodeClaim{})},
-		"limits-grow-slowly":           {onChange(planjson.Change{Name: "a", Spec: limits("150"), LiveSpec: limits(int64(100))}), onChange(planjson.Change{Name: "a", Spec: limits("151"), LiveSpec: limits("100")})},
+		"limits-grow-slowly":           {onChange(planjson.Change{Name: "a", Spec: exampleLimits("150"), LiveSpec: exampleLimits(int64(100))}), onChange(planjson.Change{Name: "a", Spec: exampleLimits("151"), LiveSpec: exampleLimits("100")})},
 		"critical-pools-stay":          {critical(planjson.Change{Kind: "NodePool", Name: "a", Effect: "None", Labels: tier}), critical(planjson.Change{Kind: "NodePool", Name: "a", Effect: "Replace", Labels: tier})},
 		"critical-pools-leave-by-hand": {&planjson.Plan{Removals: []planjson.Removal{{Object: "NodePool/b"}}}, &planjson.Plan{Removals: []planjson.Removal{{Object: "NodePool/a", Labels: tier}}}},
 		"big-pools-leave-by-hand":      {&planjson.Plan{Removals: []planjson.Removal{{Object: "NodePool/a", Nodes: 19}}}, &planjson.Plan{Removals: []planjson.Removal{{Object: "NodePool/a", Nodes: 20}}}},

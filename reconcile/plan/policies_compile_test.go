@@ -1,4 +1,4 @@
-package rules_test
+package plan_test
 
 import (
 	"errors"
@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/plan/rules"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
 // TestWhatDoesNotCompile names the policy, the field and the place.
@@ -23,8 +23,8 @@ func TestWhatDoesNotCompile(t *testing.T) {
 		"a message of more":   {expression: "plan.cluster == ''", message: "change.name", want: "undeclared reference to 'change'"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := rules.Compile([]v1alpha1.Policy{{Name: "p", Expression: c.expression, MessageExpression: c.message, Action: v1alpha1.PolicyHold}})
-			var invalid *rules.InvalidError
+			_, err := plan.CompilePolicies([]v1alpha1.Policy{{Name: "p", Expression: c.expression, MessageExpression: c.message, Action: v1alpha1.PolicyHold}})
+			var invalid *plan.InvalidPolicyError
 			if !errors.As(err, &invalid) || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "nothing is written or removed until spec.policies") || strings.Contains(err.Error(), "\n") {
 				t.Errorf("%v, want %q", err, c.want)
 			}
@@ -37,7 +37,7 @@ func TestCompiledOnce(t *testing.T) {
 	policies := []v1alpha1.Policy{{Name: "p", Expression: "plan.cluster == ''", Action: v1alpha1.PolicyHold}}
 	r := compile(t, policies...)
 	policies[0].Action = v1alpha1.PolicyDeny
-	if r.Of(policies) || (*rules.Rules)(nil).Of(nil) {
+	if r.Of(policies) || (*plan.CompiledPolicies)(nil).Of(nil) {
 		t.Error("others count as compiled")
 	}
 	policies[0].Action = v1alpha1.PolicyHold

@@ -1,4 +1,4 @@
-package rules
+package plan
 
 import (
 	"context"
@@ -15,42 +15,42 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan/planjson"
 )
 
-// budget is what all policies over one Plan may cost, in Kubernetes' units: about a second. To look at
+// policyBudget is what all policies over one Plan may cost, in Kubernetes' units: about a second. To look at
 // one field of each of 10,000 nodes costs 60,000.
-const budget = 2 * celconfig.PerCallLimit
+const policyBudget = 2 * celconfig.PerCallLimit
 
-// Hold is what a policy holds.
-type Hold struct {
+// PolicyHold is what a policy holds.
+type PolicyHold struct {
 	Policy  string
 	Message string
 	// Change and Removal are the index of what it holds; both nil if that is all of the Plan.
 	Change, Removal *int
 }
 
-// Asked reports whether policies are asked about a Change. To correct what another client changed
+// askedAboutChange reports whether policies are asked about a Change. To correct what another client changed
 // brings nothing new; nor does what is taken back from a removal as it was.
-func Asked(c *planjson.Change) bool { return !c.Drift && !c.Restores }
+func askedAboutChange(c *planjson.Change) bool { return !c.Drift && !c.Restores }
 
-// asked reports whether they are asked about a removal: of what another client has deleted nothing is
+// askedAboutRemoval reports whether they are asked about a removal: of what another client has deleted nothing is
 // left to decide.
-func asked(r *planjson.Removal) bool { return !r.Terminating }
+func askedAboutRemoval(r *planjson.Removal) bool { return !r.Terminating }
 
-// subject is what one evaluation is about.
-type subject struct {
+// policySubject is what one evaluation is about.
+type policySubject struct {
 	object          string
 	change, removal *int
 }
 
 // Judge asks each policy about a Plan, and returns what is held. A Plan that has nothing new breaks
-// no policy. An error is an *InvalidError or a *DeniedError, or that of the context.
-func (r *Rules) Judge(ctx context.Context, p *planjson.Plan) ([]Hold, error) {
-	j := &judge{left: budget}
-	j.subjects[ofChange], j.subjects[ofRemoval] = changesOf(p), removalsOf(p)
-	if r == nil || len(r.all) == 0 || len(j.subjects[ofChange])+len(j.subjects[ofRemoval]) == 0 {
+// no policy. An error is an *InvalidPolicyError or a *PolicyDeniedError, or that of the context.
+func (r *CompiledPolicies) Judge(ctx context.Context, p *planjson.Plan) ([]PolicyHold, error) {
+	j := &policyJudge{left: policyBudget}
+	j.subjects[scopeChange], j.subjects[scopeRemoval] = changeSubjects(p), removalSubjects(p)
+	if r == nil || len(r.all) == 0 || len(j.subjects[scopeChange])+len(j.subjects[scopeRemoval]) == 0 {
 		return nil, nil
 	}
-	j.subjects[ofPlan] = []subject{{}}
-	j.plan, _ = values(reflect.ValueOf(p).Elem()).(map[string]any)
+	j.subjects[scopePlan] = []policySubject{{}}
+	j.plan, _ = celValues(reflect.ValueOf(p).Elem()).(map[string]any)
 	j.changes, _ = j.plan["changes"].([]any)
 	j.removals, _ = j.plan["removals"].([]any)
 	for i := range r.all {
@@ -61,35 +61,35 @@ func (r *Rules) Judge(ctx context.Context, p *planjson.Plan) ([]Hold, error) {
 	return j.holds, nil
 }
 
-// judge is what the asking about one Plan carries along.
-type judge struct {
+// policyJudge is what the asking about one Plan carries along.
+type policyJudge struct {
 	// plan is the whole as CEL reads it, and changes and removals are parts of it.
 	plan              map[string]any
 	changes, removals []any
 
-	subjects [3][]subject
+	subjects [3][]policySubject
 	// left is what the evaluations may cost yet.
 	left  uint64
-	holds []Hold
+	holds []PolicyHold
 }
 
 // ask asks one policy.
-func (j *judge) ask(ctx context.Context, r *rule) error {
-	var denied *DeniedError
+func (j *policyJudge) ask(ctx context.Context, r *compiledPolicy) error {
+	var denied *PolicyDeniedError
 	for _, s := range j.subjects[r.scope] {
 		ok, err := j.evaluate(ctx, r, s)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil && r.Action == v1alpha1.PolicyDeny:
-			return &InvalidError{Policy: r.Name, Object: s.object, Problem: err.Error()}
+			return &InvalidPolicyError{Policy: r.Name, Object: s.object, Problem: err.Error()}
 		case err != nil:
-			j.hold(r, s, fmt.Sprintf("it cannot be evaluated%s: %v", of(s.object), err))
+			j.hold(r, s, fmt.Sprintf("it cannot be evaluated%s: %v", forObject(s.object), err))
 		case ok:
 		case r.Action == v1alpha1.PolicyHold:
 			j.hold(r, s, j.message(ctx, r, s))
 		case denied == nil:
-			denied = &DeniedError{Policy: r.Name, Object: s.object, Message: j.message(ctx, r, s)}
+			denied = &PolicyDeniedError{Policy: r.Name, Object: s.object, Message: j.message(ctx, r, s)}
 		default:
 			denied.More++
 		}
@@ -100,15 +100,15 @@ func (j *judge) ask(ctx context.Context, r *rule) error {
 	return nil
 }
 
-func (j *judge) hold(r *rule, s subject, message string) {
-	j.holds = append(j.holds, Hold{
+func (j *policyJudge) hold(r *compiledPolicy, s policySubject, message string) {
+	j.holds = append(j.holds, PolicyHold{
 		Policy: r.Name, Change: s.change, Removal: s.removal,
 		Message: fmt.Sprintf("policy %s: %s: change the commit, or spec.policies of the NodeSync", r.Name, message),
 	})
 }
 
 // evaluate reports whether a policy is true for a subject.
-func (j *judge) evaluate(ctx context.Context, r *rule, s subject) (bool, error) {
+func (j *policyJudge) evaluate(ctx context.Context, r *compiledPolicy, s policySubject) (bool, error) {
 	value, err := j.run(ctx, r.holds, s)
 	if err != nil {
 		return false, err
@@ -121,7 +121,7 @@ func (j *judge) evaluate(ctx context.Context, r *rule, s subject) (bool, error) 
 }
 
 // message is what a policy says of a subject.
-func (j *judge) message(ctx context.Context, r *rule, s subject) string {
+func (j *policyJudge) message(ctx context.Context, r *compiledPolicy, s policySubject) string {
 	if r.message != nil {
 		if value, err := j.run(ctx, r.message, s); err == nil {
 			if text, isText := value.(string); isText && strings.TrimSpace(text) != "" {
@@ -135,10 +135,10 @@ func (j *judge) message(ctx context.Context, r *rule, s subject) string {
 	return "it is false: " + oneLine(r.Expression)
 }
 
-var errBudget = errors.New("the policies cost too much over this plan: have them look at fewer lists within lists")
+var errPolicyBudget = errors.New("the policies cost too much over this plan: have them look at fewer lists within lists")
 
 // run evaluates a program, and pays for it.
-func (j *judge) run(ctx context.Context, program cel.Program, s subject) (any, error) {
+func (j *policyJudge) run(ctx context.Context, program cel.Program, s policySubject) (any, error) {
 	known := map[string]any{"plan": j.plan}
 	if s.change != nil {
 		known["change"] = j.changes[*s.change]
@@ -147,13 +147,13 @@ func (j *judge) run(ctx context.Context, program cel.Program, s subject) (any, e
 		known["removal"] = j.removals[*s.removal]
 	}
 	value, details, err := program.ContextEval(ctx, known)
-	cost := uint64(budget)
+	cost := uint64(policyBudget)
 	if details != nil && details.ActualCost() != nil {
 		cost = *details.ActualCost()
 	}
 	if cost >= j.left {
 		j.left = 0
-		return nil, errBudget
+		return nil, errPolicyBudget
 	}
 	j.left -= cost
 	switch {
@@ -165,21 +165,21 @@ func (j *judge) run(ctx context.Context, program cel.Program, s subject) (any, e
 	return value.Value(), nil
 }
 
-func changesOf(p *planjson.Plan) []subject {
-	var found []subject
+func changeSubjects(p *planjson.Plan) []policySubject {
+	var found []policySubject
 	for i := range p.Changes {
-		if Asked(&p.Changes[i]) {
-			found = append(found, subject{object: p.Changes[i].Object, change: &i})
+		if askedAboutChange(&p.Changes[i]) {
+			found = append(found, policySubject{object: p.Changes[i].Object, change: &i})
 		}
 	}
 	return found
 }
 
-func removalsOf(p *planjson.Plan) []subject {
-	var found []subject
+func removalSubjects(p *planjson.Plan) []policySubject {
+	var found []policySubject
 	for i := range p.Removals {
-		if asked(&p.Removals[i]) {
-			found = append(found, subject{object: p.Removals[i].Object, removal: &i})
+		if askedAboutRemoval(&p.Removals[i]) {
+			found = append(found, policySubject{object: p.Removals[i].Object, removal: &i})
 		}
 	}
 	return found

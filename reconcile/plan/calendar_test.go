@@ -1,4 +1,4 @@
-package calendar_test
+package plan_test
 
 import (
 	"errors"
@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/plan/calendar"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
 // at reads a time of 2026.
@@ -60,7 +60,7 @@ func TestOpen(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := at(t, c.now)
-			days, err := calendar.Of(c.guard, now)
+			days, err := plan.CalendarOf(c.guard, now)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -85,10 +85,10 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestWords name what closes it, and the time in UTC.
-func TestWords(t *testing.T) {
+// TestClosedWords name what closes it, and the time in UTC.
+func TestClosedWords(t *testing.T) {
 	now := at(t, "12-21 12:00")
-	days, err := calendar.Of(v1alpha1.Guard{Freeze: []v1alpha1.GuardFreeze{christmas("Europe/Berlin")}}, now)
+	days, err := plan.CalendarOf(v1alpha1.Guard{Freeze: []v1alpha1.GuardFreeze{christmas("Europe/Berlin")}}, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,8 +122,8 @@ func TestWhatCannotBeRead(t *testing.T) {
 		"a freeze in an unknown one": {freeze("2026-12-20", "2026-12-27", "Nowhere"), "spec.guard.freeze[0].timeZone"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := calendar.Of(c.guard, at(t, "11-25 12:00"))
-			var invalid *calendar.InvalidError
+			_, err := plan.CalendarOf(c.guard, at(t, "11-25 12:00"))
+			var invalid *plan.InvalidCalendarError
 			if !errors.As(err, &invalid) || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "until it is corrected") {
 				t.Errorf("says %v, want %q", err, c.says)
 			}
@@ -138,18 +138,18 @@ func TestPeriods(t *testing.T) {
 		Freeze:  []v1alpha1.GuardFreeze{{From: "2026-03-30", To: "2026-03-30", TimeZone: "Europe/Berlin", Reason: "stocktaking"}},
 	}
 	from := at(t, "03-28 12:00")
-	days, err := calendar.Of(guard, from)
+	days, err := plan.CalendarOf(guard, from)
 	if err != nil {
 		t.Fatal(err)
 	}
-	window := func(from, to string) calendar.Period {
-		return calendar.Period{From: at(t, from), To: at(t, to), Open: true}
+	window := func(from, to string) plan.CalendarPeriod {
+		return plan.CalendarPeriod{From: at(t, from), To: at(t, to), Open: true}
 	}
-	closed := func(from, to string) calendar.Period {
-		return calendar.Period{From: at(t, from), To: at(t, to), By: "spec.guard.windows"}
+	closed := func(from, to string) plan.CalendarPeriod {
+		return plan.CalendarPeriod{From: at(t, from), To: at(t, to), By: "spec.guard.windows"}
 	}
-	frozen := calendar.Period{From: at(t, "03-29 22:00"), To: at(t, "03-30 22:00"), By: "spec.guard.freeze", Reason: "stocktaking"}
-	want := []calendar.Period{
+	frozen := plan.CalendarPeriod{From: at(t, "03-29 22:00"), To: at(t, "03-30 22:00"), By: "spec.guard.freeze", Reason: "stocktaking"}
+	want := []plan.CalendarPeriod{
 		closed("03-28 12:00", "03-29 00:00"), window("03-29 00:00", "03-29 02:00"), // 01:00 to 04:00 summer time
 		closed("03-29 02:00", "03-29 22:00"), frozen,
 		closed("03-30 22:00", "03-30 23:00"), window("03-30 23:00", "03-31 01:00"), closed("03-31 01:00", "03-31 12:00"),
@@ -158,11 +158,11 @@ func TestPeriods(t *testing.T) {
 	if diff := cmp.Diff(want, days.Periods(from, at(t, "03-31 12:00")), utc); diff != "" {
 		t.Errorf("periods (-want +got):\n%s", diff)
 	}
-	always, err := calendar.Of(v1alpha1.Guard{}, from)
+	always, err := plan.CalendarOf(v1alpha1.Guard{}, from)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]calendar.Period{window("03-28 12:00", "03-31 12:00")}, always.Periods(from, at(t, "03-31 12:00")), utc); diff != "" {
+	if diff := cmp.Diff([]plan.CalendarPeriod{window("03-28 12:00", "03-31 12:00")}, always.Periods(from, at(t, "03-31 12:00")), utc); diff != "" {
 		t.Errorf("without any (-want +got):\n%s", diff)
 	}
 }
@@ -179,7 +179,7 @@ func TestPeriodsAgreeWithTheTime(t *testing.T) {
 		Freeze: []v1alpha1.GuardFreeze{{From: "2026-11-03", To: "2026-11-03"}, {From: "2026-11-03", To: "2026-11-04", TimeZone: "Asia/Tokyo"}},
 	}
 	from, to := at(t, "10-30 00:00"), at(t, "11-09 00:00")
-	days, err := calendar.Of(guard, from)
+	days, err := plan.CalendarOf(guard, from)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +203,7 @@ func TestCloses(t *testing.T) {
 	guard := v1alpha1.Guard{Windows: []v1alpha1.GuardWindow{nightly(""), {Schedule: "0 3 * * *", Duration: metav1.Duration{Duration: 2 * time.Hour}}}, Freeze: []v1alpha1.GuardFreeze{christmas("")}}
 	for from, want := range map[string]string{"11-25 22:00": "11-26 05:00", "11-26 04:30": "11-26 05:00", "12-19 04:00": "12-19 05:00", "12-25 12:00": ""} {
 		now := at(t, from)
-		days, err := calendar.Of(guard, now)
+		days, err := plan.CalendarOf(guard, now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -215,7 +215,7 @@ func TestCloses(t *testing.T) {
 			t.Errorf("at %s it closes at %s, want %s", from, got, want)
 		}
 	}
-	always, err := calendar.Of(v1alpha1.Guard{Freeze: []v1alpha1.GuardFreeze{christmas("")}}, at(t, "12-01 00:00"))
+	always, err := plan.CalendarOf(v1alpha1.Guard{Freeze: []v1alpha1.GuardFreeze{christmas("")}}, at(t, "12-01 00:00"))
 	if err != nil {
 		t.Fatal(err)
 	}

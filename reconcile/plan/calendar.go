@@ -1,0 +1,279 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"time"
+	_ "time/tzdata" // the image has no time zones
+
+	"github.com/robfig/cron/v3"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+)
+
+// calendarHorizon is how far ahead it is looked for a time at which it is open.
+const calendarHorizon = 366 * 24 * time.Hour
+
+// dateLayout is how a date is written.
+const dateLayout = time.DateOnly
+
+// InvalidCalendarError is a window or a freeze that cannot be read, or never comes. Nothing is done by a
+// calendar that is unknown.
+type InvalidCalendarError struct {
+	// Field is the path of what is wrong, and Problem what is wrong with it.
+	Field, Problem string
+}
+
+// Error names the field, what is wrong and what to do.
+func (e *InvalidCalendarError) Error() string {
+	return fmt.Sprintf("%s: %s: nothing is written or removed until it is corrected in the NodeSync", e.Field, e.Problem)
+}
+
+// Calendar is what a NodeSync says of when nodes may be removed or replaced. The zero value is
+// always open.
+type Calendar struct {
+	windows []guardWindow
+	freezes []freeze
+}
+
+// guardWindow is one of spec.guard.windows: it is open for a duration after each time of a schedule.
+type guardWindow struct {
+	schedule cron.Schedule
+	duration time.Duration
+}
+
+// freeze is one of spec.guard.freeze, from its first date on and before the day after its last.
+type freeze struct {
+	from, before time.Time
+	reason       string
+}
+
+// CalendarOf reads the calendar of a NodeSync. The error is an *InvalidCalendarError.
+func CalendarOf(guard v1alpha1.Guard, now time.Time) (Calendar, error) {
+	var c Calendar
+	for i, w := range guard.Windows {
+		field := fmt.Sprintf("spec.guard.windows[%d]", i)
+		zone, err := zoneOf(field, w.TimeZone)
+		if err != nil {
+			return Calendar{}, err
+		}
+		schedule, err := cron.ParseStandard("TZ=" + zone.String() + " " + w.Schedule)
+		switch {
+		case err != nil:
+			return Calendar{}, &InvalidCalendarError{field + ".schedule", fmt.Sprintf("%q is no cron schedule (%s), such as 0 22 * * mon-fri", w.Schedule, err)}
+		case schedule.Next(now).IsZero():
+			return Calendar{}, &InvalidCalendarError{field + ".schedule", fmt.Sprintf("%q comes at no time", w.Schedule)}
+		case w.Duration.Duration < time.Minute:
+			return Calendar{}, &InvalidCalendarError{field + ".duration", fmt.Sprintf("%s is less than a minute", w.Duration.Duration)}
+		}
+		c.windows = append(c.windows, guardWindow{schedule, w.Duration.Duration})
+	}
+	for i, f := range guard.Freeze {
+		field := fmt.Sprintf("spec.guard.freeze[%d]", i)
+		zone, err := zoneOf(field, f.TimeZone)
+		if err != nil {
+			return Calendar{}, err
+		}
+		from, err := dateOf(field+".from", f.From, zone)
+		if err != nil {
+			return Calendar{}, err
+		}
+		to, err := dateOf(field+".to", f.To, zone)
+		if err != nil {
+			return Calendar{}, err
+		}
+		if to.Before(from) {
+			return Calendar{}, &InvalidCalendarError{field, fmt.Sprintf("to (%s) is before from (%s)", f.To, f.From)}
+		}
+		c.freezes = append(c.freezes, freeze{from, to.AddDate(0, 0, 1), f.Reason})
+	}
+	return c, nil
+}
+
+func zoneOf(field, name string) (*time.Location, error) {
+	if name == "Local" { // which is the daemon's, or the user's
+		return nil, &InvalidCalendarError{field + ".timeZone", "Local is another one on each machine: name one, such as Europe/Berlin"}
+	}
+	zone, err := time.LoadLocation(name) // UTC where it is empty
+	if err != nil {
+		return nil, &InvalidCalendarError{field + ".timeZone", fmt.Sprintf("there is no time zone %s: name one of the IANA database, such as Europe/Berlin", name)}
+	}
+	return zone, nil
+}
+
+func dateOf(field, text string, zone *time.Location) (time.Time, error) {
+	date, err := time.ParseInLocation(dateLayout, text, zone)
+	if err != nil {
+		return time.Time{}, &InvalidCalendarError{field, fmt.Sprintf("%q is no date, such as 2026-12-24", text)}
+	}
+	return date, nil
+}
+
+// Closed is why no node may be removed or replaced at a time. The zero value is that it may.
+type Closed struct {
+	// By is the field that closes it; empty if it is open.
+	By string
+	// Reason is that of a freeze.
+	Reason string
+	// Until is when it is open next; zero if that is not within the calendarHorizon.
+	Until time.Time
+}
+
+// String says it in words that do not change by themselves; empty if it is open.
+func (c Closed) String() string {
+	if c.By == "" {
+		return ""
+	}
+	why := c.By
+	if c.Reason != "" {
+		why += ": " + c.Reason
+	}
+	if c.Until.IsZero() {
+		return fmt.Sprintf("no node is removed or replaced within a year (%s)", why)
+	}
+	return fmt.Sprintf("no node is removed or replaced before %s (%s)", c.Until.UTC().Format("2006-01-02 15:04 UTC"), why)
+}
+
+// At reports whether nodes may be removed or replaced at a time, and when next where they may not.
+func (c Calendar) At(now time.Time) Closed {
+	closed := c.closedBy(now)
+	if closed.By == "" {
+		return closed
+	}
+	closed.Until = c.opens(now)
+	return closed
+}
+
+// closedBy is what closes it at a time.
+func (c Calendar) closedBy(t time.Time) Closed {
+	if f := c.frozen(t); f != nil {
+		return Closed{By: "spec.guard.freeze", Reason: f.reason}
+	}
+	if len(c.windows) == 0 || slices.ContainsFunc(c.windows, func(w guardWindow) bool { return w.open(t) }) {
+		return Closed{}
+	}
+	return Closed{By: "spec.guard.windows"}
+}
+
+// open reports whether a window is open at a time: up to its duration after a time of its schedule, as
+// Karpenter's budgets are active (sigs.k8s.io/karpenter pkg/apis/v1/nodepool.go IsActive).
+func (w guardWindow) open(t time.Time) bool {
+	hit := w.schedule.Next(t.Add(-w.duration))
+	return !hit.IsZero() && !hit.After(t)
+}
+
+// frozen is the freeze that a time is in, the one that lasts longest; nil if it is in none.
+func (c Calendar) frozen(t time.Time) *freeze {
+	var found *freeze
+	for i := range c.freezes {
+		f := &c.freezes[i]
+		if !t.Before(f.from) && t.Before(f.before) && (found == nil || f.before.After(found.before)) {
+			found = f
+		}
+	}
+	return found
+}
+
+// opens is the next time at which it is open; zero if there is none within the calendarHorizon.
+func (c Calendar) opens(from time.Time) time.Time {
+	for t := from; t.Before(from.Add(calendarHorizon)); {
+		if f := c.frozen(t); f != nil {
+			t = f.before
+			continue
+		}
+		if c.closedBy(t).By == "" {
+			return t
+		}
+		if t = earliest(c.windows, func(w guardWindow) time.Time { return w.schedule.Next(t) }); t.IsZero() {
+			break
+		}
+	}
+	return time.Time{}
+}
+
+// Closes is when it closes next, where it is open at a time; zero if that is not before another.
+func (c Calendar) Closes(from, before time.Time) time.Time {
+	at := from
+	for range mostTurns {
+		if at = c.turns(at); at.IsZero() || !at.Before(before) {
+			break
+		}
+		if c.closedBy(at).By != "" {
+			return at
+		}
+	}
+	return time.Time{}
+}
+
+// turns is the next time after one at which it may close, or be closed by something else: a window
+// begins or ends, or a freeze does. Zero is that there is none.
+func (c Calendar) turns(t time.Time) time.Time {
+	next := earliest(c.windows, func(w guardWindow) time.Time {
+		begins, ends := w.schedule.Next(t), w.schedule.Next(t.Add(-w.duration)).Add(w.duration)
+		if begins.Before(ends) {
+			return begins
+		}
+		return ends
+	})
+	for _, f := range c.freezes {
+		for _, turn := range []time.Time{f.from, f.before} {
+			if turn.After(t) && (next.IsZero() || turn.Before(next)) {
+				next = turn
+			}
+		}
+	}
+	return next
+}
+
+// earliest is the earliest time of some windows; zero if there is none.
+func earliest(windows []guardWindow, of func(guardWindow) time.Time) time.Time {
+	var first time.Time
+	for _, w := range windows {
+		if t := of(w); !t.IsZero() && (first.IsZero() || t.Before(first)) {
+			first = t
+		}
+	}
+	return first
+}
+
+// CalendarPeriod is a time in which it is open, or closed by one thing.
+type CalendarPeriod struct {
+	From time.Time `json:"from"`
+	To   time.Time `json:"to"`
+	Open bool      `json:"open"`
+	// By is the field that closes it, and Reason that of a freeze, or who has declared an emergency.
+	By     string `json:"by,omitempty"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// mostTurns is how many turns are looked at: those of a window that begins each minute, for 90 days.
+const mostTurns = 300_000
+
+// Periods are those from a time to another, one after the other. The first and the last are cut off.
+func (c Calendar) Periods(from, to time.Time) []CalendarPeriod {
+	var found []CalendarPeriod
+	at := from
+	for range mostTurns {
+		if !at.Before(to) {
+			break
+		}
+		until := c.turns(at)
+		if until.IsZero() || until.After(to) {
+			until = to
+		}
+		closed := c.closedBy(at)
+		p := CalendarPeriod{From: at, To: until, Open: closed.By == "", By: closed.By, Reason: closed.Reason}
+		if last := len(found) - 1; last >= 0 && samePeriod(found[last], p) {
+			found[last].To = until
+		} else {
+			found = append(found, p)
+		}
+		at = until
+	}
+	return found
+}
+
+// samePeriod reports whether one period goes on in the next.
+func samePeriod(a, b CalendarPeriod) bool {
+	return a.Open == b.Open && a.By == b.By && a.Reason == b.Reason
+}
