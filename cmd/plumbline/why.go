@@ -26,7 +26,6 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/recorder"
 	"github.com/plumbline-dev/plumbline/reconcile/summary"
-	"github.com/plumbline-dev/plumbline/reconcile/summary/why"
 	"github.com/plumbline-dev/plumbline/redact"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -81,15 +80,15 @@ commit that moves these nodes to a copy of it.`,
 
 // whyOf finds what is known of a NodeClaim by its name, its Node's or its instance's: that it runs,
 // else the newest Record.
-func whyOf(ctx context.Context, c *clusterAccess, name string) (*why.Report, error) {
+func whyOf(ctx context.Context, c *clusterAccess, name string) (*summary.NodeReport, error) {
 	claim, err := nodeClaimNamed(ctx, c, name)
 	if err != nil {
 		return nil, err
 	}
 	logs, recordErr := recorder.Read(ctx, c, c.in(ctx))
-	found := why.Recorded(logs, func(r recorder.Record) bool {
+	found := summary.RecordedNode(logs, func(r recorder.Record) bool {
 		if claim == nil {
-			return why.Named(r, name)
+			return summary.RecordHasName(r, name)
 		}
 		return r.NodeClaim == claim.Name && r.Created.Equal(&claim.CreationTimestamp)
 	})
@@ -99,14 +98,14 @@ func whyOf(ctx context.Context, c *clusterAccess, name string) (*why.Report, err
 	case claim != nil && claim.DeletionTimestamp == nil:
 		return runs(ctx, c, claim, syncs)
 	case found != nil:
-		if found.State == why.Ending {
+		if found.State == summary.NodeEnding {
 			found.Keep(syncs, time.Now())
 		}
 		return found, nil
 	case recordErr != nil:
 		return nil, explain(recordErr, "read which nodes have ended")
 	case claim != nil:
-		return why.Of(claim, why.Ending, syncs, time.Now()), nil
+		return summary.NodeReportOf(claim, summary.NodeEnding, syncs, time.Now()), nil
 	}
 	if err := c.installed(ctx, "read why "+name+" has ended"); err != nil {
 		return nil, err
@@ -115,8 +114,8 @@ func whyOf(ctx context.Context, c *clusterAccess, name string) (*why.Report, err
 }
 
 // runs is what is known of a NodeClaim that is not being deleted.
-func runs(ctx context.Context, c *clusterAccess, claim *karpv1.NodeClaim, syncs []v1alpha1.NodeSync) (*why.Report, error) {
-	report := why.Of(claim, why.Running, syncs, time.Now())
+func runs(ctx context.Context, c *clusterAccess, claim *karpv1.NodeClaim, syncs []v1alpha1.NodeSync) (*summary.NodeReport, error) {
+	report := summary.NodeReportOf(claim, summary.NodeRunning, syncs, time.Now())
 	if !report.Drifted(claim, syncs) {
 		if err := compare(ctx, c, report, claim, syncs); err != nil {
 			return nil, err
@@ -138,9 +137,9 @@ func runs(ctx context.Context, c *clusterAccess, claim *karpv1.NodeClaim, syncs 
 }
 
 // compare reads the definitions of a NodeClaim, and compares it with them.
-func compare(ctx context.Context, c *clusterAccess, report *why.Report, claim *karpv1.NodeClaim, syncs []v1alpha1.NodeSync) error {
+func compare(ctx context.Context, c *clusterAccess, report *summary.NodeReport, claim *karpv1.NodeClaim, syncs []v1alpha1.NodeSync) error {
 	lives := map[render.Ref]*plan.Object{}
-	made := why.Definitions(claim)
+	made := summary.DefinitionsOf(claim)
 	for _, ref := range made {
 		kind, _ := render.KindOf(ref.Kind)
 		object := &unstructured.Unstructured{}
@@ -183,7 +182,7 @@ func unrecorded(ctx context.Context, c *clusterAccess, name string, logs map[str
 			return fmt.Errorf("%[1]s not found: no NodeClaim, Node or instance has this name; %[2]s/%[1]s has: plumbline why %[3]s/%[1]s", name, kind.GVK.Kind, strings.ToLower(kind.GVK.Kind))
 		}
 	}
-	return errors.New(why.NotRecorded(name, c.in(ctx), logs))
+	return errors.New(summary.NotRecorded(name, c.in(ctx), logs))
 }
 
 // nodeClaimNamed is the NodeClaim that runs or ends by this name; nil if there is none.
@@ -196,7 +195,7 @@ func nodeClaimNamed(ctx context.Context, c *clusterAccess, name string) (*karpv1
 		return nil, explain(err, "list NodeClaims")
 	}
 	for i := range claims.Items {
-		if why.Named(recorder.RecordOf(&claims.Items[i]), name) {
+		if summary.RecordHasName(recorder.RecordOf(&claims.Items[i]), name) {
 			return &claims.Items[i], nil
 		}
 	}
@@ -204,16 +203,16 @@ func nodeClaimNamed(ctx context.Context, c *clusterAccess, name string) (*karpv1
 }
 
 // printWhyState says in one line how it is.
-func printWhyState(out io.Writer, r *why.Report, paint display.Painter) {
+func printWhyState(out io.Writer, r *summary.NodeReport, paint display.Painter) {
 	name := redact.Visible(r.NodeClaim)
 	switch {
-	case r.State == why.Ended && r.Late:
+	case r.State == summary.NodeEnded && r.Late:
 		fmt.Fprintf(out, "NodeClaim/%s ended by %s: %s\n", name, stamp(r.Gone), paint(summary.Cause(r.Record), colourOfCause(r.Cause)))
-	case r.State == why.Ended:
+	case r.State == summary.NodeEnded:
 		fmt.Fprintf(out, "NodeClaim/%s ended %s ago: %s\n", name, age(r.Gone), paint(summary.Cause(r.Record), colourOfCause(r.Cause)))
-	case r.State == why.Ending && r.Cause != "":
+	case r.State == summary.NodeEnding && r.Cause != "":
 		fmt.Fprintf(out, "NodeClaim/%s has been ending for %s: %s so far\n", name, age(r.Deleted), paint(summary.Cause(r.Record), colourOfCause(r.Cause)))
-	case r.State == why.Ending:
+	case r.State == summary.NodeEnding:
 		fmt.Fprintf(out, "NodeClaim/%s has been ending for %s: it is not recorded why\n", name, age(r.Deleted))
 	case r.Outdated != "" && r.OutdatedSince.IsZero():
 		fmt.Fprintf(out, "NodeClaim/%s has run for %s, and is %s, which Karpenter has not found yet: %s\n", name, age(r.Created), paint("outdated", text.FgYellow), redact.Visible(r.Outdated))
@@ -227,7 +226,7 @@ func printWhyState(out io.Writer, r *why.Report, paint display.Painter) {
 }
 
 // printWhy shows it to people.
-func printWhy(out io.Writer, r *why.Report, paint display.Painter) {
+func printWhy(out io.Writer, r *summary.NodeReport, paint display.Painter) {
 	visible := &display.Visible{Writer: out}
 	printWhyState(out, r, paint)
 	if words := r.Cause.Words(); words != "" {
@@ -249,13 +248,13 @@ func printWhy(out io.Writer, r *why.Report, paint display.Painter) {
 	for _, g := range r.BreakGlass {
 		fmt.Fprintf(visible, "at your own risk   %s (%s)\n", g.Command, g.Risk)
 	}
-	if r.State != why.Running {
+	if r.State != summary.NodeRunning {
 		printStages(visible, r)
 	}
 }
 
 // printStages shows when each stage was that was seen.
-func printStages(out io.Writer, r *why.Report) {
+func printStages(out io.Writer, r *summary.NodeReport) {
 	fmt.Fprintln(out)
 	t := display.NewNarrowedTable(out, 0, []int{2}, "STAGE", "AT", "AFTER")
 	before := r.Created

@@ -16,7 +16,6 @@ import (
 	"github.com/plumbline-dev/plumbline/cmd/plumbline/display"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/summary"
-	"github.com/plumbline-dev/plumbline/reconcile/summary/why"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -48,7 +47,7 @@ func whyClass(ctx context.Context, c *clusterAccess, name string, out io.Writer,
 }
 
 // classOf reads who uses a class that is being deleted.
-func classOf(ctx context.Context, c *clusterAccess, name string) (*why.Class, error) {
+func classOf(ctx context.Context, c *clusterAccess, name string) (*summary.ClassReport, error) {
 	classKind, _ := render.KindOf(render.EC2NodeClass)
 	poolKind, _ := render.KindOf(render.NodePool)
 	classes, err := definitionsOf(ctx, c, classKind)
@@ -63,11 +62,11 @@ func classOf(ctx context.Context, c *clusterAccess, name string) (*why.Class, er
 	if err := c.List(ctx, claims); err != nil && !apimeta.IsNoMatchError(err) {
 		return nil, explain(err, "list NodeClaims")
 	}
-	return why.OfClass(name, classes, pools, claims.Items)
+	return summary.ClassReportOf(name, classes, pools, claims.Items)
 }
 
 // printClass shows it to people.
-func printClass(out io.Writer, r *why.Class) {
+func printClass(out io.Writer, r *summary.ClassReport) {
 	fmt.Fprintf(out, "%s was deleted %s ago, and %s on it: no node is launched from it, and the deletion cannot be undone\n",
 		r.Class, age(r.Deleted), english.Plural(r.NodeClaims, "NodeClaim is", "NodeClaims are"))
 	if r.Commit == "" {
@@ -90,7 +89,7 @@ func whyPool(ctx context.Context, c *clusterAccess, name string, out io.Writer, 
 	if err != nil {
 		return err
 	}
-	removals := why.Removals(syncs, name)
+	removals := summary.RemovalsOfPool(syncs, name)
 	if len(removals) == 0 {
 		kind, _ := render.KindOf(render.NodePool)
 		pools, err := definitionsOf(ctx, c, kind)
@@ -106,7 +105,7 @@ func whyPool(ctx context.Context, c *clusterAccess, name string, out io.Writer, 
 }
 
 // printPool shows it to people.
-func printPool(out io.Writer, r why.Pool, now time.Time) {
+func printPool(out io.Writer, r summary.PoolRemoval, now time.Time) {
 	fmt.Fprintf(out, "%s leaves by nodesync/%s: %s, %s\n\n", plan.Moved("NodePool/"+r.Name, r.MovesTo), r.NodeSync, summary.PhaseWord(r.Removal), english.Plural(int(r.Remaining), "node left", "nodes left"))
 	fmt.Fprintf(out, "kept by     %s\n", summary.WaitsFor(r.Removal, r.Grace, now))
 	if r.Revision != "" {

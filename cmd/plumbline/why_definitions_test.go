@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/summary/why"
+	"github.com/plumbline-dev/plumbline/reconcile/summary"
 )
 
 // TestWhyOfAClass prints the commit that moves nodes off one that was deleted.
@@ -42,7 +42,7 @@ func TestWhyOfAClass(t *testing.T) {
 	_, words, _ := strings.Cut(got.out, ", and ")
 	golden(t, "why-class.txt", words)
 	got = plumbline(t, "why", "ec2nodeclasses.karpenter.k8s.aws/default", "-o", "json", "--kubeconfig", kubeconfig)
-	var report why.Class
+	var report summary.ClassReport
 	if err := json.Unmarshal([]byte(got.out), &report); err != nil || report.NodeClaims != 1 || len(report.NodePools) != 1 || !strings.Contains(report.Commit, "name: default-rescued-2") {
 		t.Errorf("%+v: %v", report, err)
 	}
@@ -78,7 +78,7 @@ func TestWhyOfAStalledPool(t *testing.T) {
 	got = plumbline(t, "why", "NodePool/moved", "--kubeconfig", kubeconfig)
 	golden(t, "why-pool.txt", got.out)
 	got = plumbline(t, "why", "nodepools/moved", "-o", "json", "--kubeconfig", kubeconfig)
-	var report why.Pool
+	var report summary.PoolRemoval
 	if err := json.Unmarshal([]byte(got.out), &report); err != nil || report.NodeSync != "prod" || report.Remaining != 1 || len(report.BreakGlass) != 1 {
 		t.Errorf("%+v: %v", report, err)
 	}

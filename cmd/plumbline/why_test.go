@@ -14,7 +14,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/recorder"
-	"github.com/plumbline-dev/plumbline/reconcile/summary/why"
+	"github.com/plumbline-dev/plumbline/reconcile/summary"
 )
 
 // ends puts on a server what is recorded of prod: lines as the daemon writes them, and a gap.
@@ -71,8 +71,8 @@ func TestWhy(t *testing.T) {
 		golden(t, "why-"+name+".txt", stamped.ReplaceAllString(got.out, "TIME"))
 	}
 	got := plumbline(t, "why", "i-2", "-o", "json", "--kubeconfig", kubeconfig)
-	var report why.Report
-	if err := json.Unmarshal([]byte(got.out), &report); err != nil || report.Cause != recorder.InstanceGone || report.NodeSync != "prod" || report.State != why.Ended || !report.Drained.IsZero() || report.Pods != nil {
+	var report summary.NodeReport
+	if err := json.Unmarshal([]byte(got.out), &report); err != nil || report.Cause != recorder.InstanceGone || report.NodeSync != "prod" || report.State != summary.NodeEnded || !report.Drained.IsZero() || report.Pods != nil {
 		t.Errorf("%+v: %v", report, err)
 	}
 	got = plumbline(t, "why", "nobody", "--kubeconfig", kubeconfig)

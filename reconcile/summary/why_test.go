@@ -1,4 +1,4 @@
-package why_test
+package summary_test
 
 import (
 	"strings"
@@ -11,7 +11,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/recorder"
-	"github.com/plumbline-dev/plumbline/reconcile/summary/why"
+	"github.com/plumbline-dev/plumbline/reconcile/summary"
 )
 
 // TestKeep: the status of a node or of its NodeClaim reports what keeps the node; the removal of its NodePool does so only if it is stalled or
@@ -38,7 +38,7 @@ func TestKeep(t *testing.T) {
 			Terminations: []v1alpha1.Termination{{Name: "general-a", Message: "waits for a finalizer"}},
 		}}, "waits for a finalizer"},
 	} {
-		r := &why.Report{Record: recorder.Record{NodeClaim: "general-a", Node: "ip-1", Pool: "general"}, State: why.Ending}
+		r := &summary.NodeReport{Record: recorder.Record{NodeClaim: "general-a", Node: "ip-1", Pool: "general"}, State: summary.NodeEnding}
 		r.Keep([]v1alpha1.NodeSync{c.sync}, at.Time)
 		if (r.Blocked == "") != (c.want == "") || !strings.Contains(r.Blocked, c.want) {
 			t.Errorf("%s: %q", name, r.Blocked)
@@ -55,7 +55,7 @@ func TestRecorded(t *testing.T) {
 	}
 	for name, want := range map[string]string{"ip-1": "b prod ending", "a": "a prod ended", "ip-2": "c stage ended", "ip-3": ""} {
 		got := ""
-		if r := why.Recorded(logs, func(r recorder.Record) bool { return why.Named(r, name) }); r != nil {
+		if r := summary.RecordedNode(logs, func(r recorder.Record) bool { return summary.RecordHasName(r, name) }); r != nil {
 			got = r.NodeClaim + " " + r.NodeSync + " " + r.State
 		}
 		if got != want {
@@ -69,15 +69,15 @@ func TestOfClass(t *testing.T) {
 	class := unstructured.Unstructured{}
 	class.SetKind("EC2NodeClass")
 	class.SetName("default")
-	if _, err := why.OfClass("default", []unstructured.Unstructured{class}, nil, nil); err == nil {
+	if _, err := summary.ClassReportOf("default", []unstructured.Unstructured{class}, nil, nil); err == nil {
 		t.Error("a class that is not deleted is explained")
 	}
-	if _, err := why.OfClass("other", []unstructured.Unstructured{class}, nil, nil); err == nil {
+	if _, err := summary.ClassReportOf("other", []unstructured.Unstructured{class}, nil, nil); err == nil {
 		t.Error("a class that does not exist is explained")
 	}
 	class.SetDeletionTimestamp(&metav1.Time{Time: time.Unix(1, 0)})
 	claim := karpv1.NodeClaim{Spec: karpv1.NodeClaimSpec{NodeClassRef: &karpv1.NodeClassReference{Name: "default"}}}
-	got, err := why.OfClass("default", []unstructured.Unstructured{class}, nil, []karpv1.NodeClaim{claim, {}})
+	got, err := summary.ClassReportOf("default", []unstructured.Unstructured{class}, nil, []karpv1.NodeClaim{claim, {}})
 	if err != nil || got.NodeClaims != 1 || got.Commit != "" || !strings.Contains(got.WaitsFor(), "that NodeClaim to be deleted") {
 		t.Errorf("%+v: %v", got, err)
 	}

@@ -1,4 +1,4 @@
-package why
+package summary
 
 import (
 	"cmp"
@@ -8,27 +8,31 @@ import (
 	"strings"
 	"time"
 
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/dustin/go-humanize/english"
 	"github.com/fluxcd/pkg/runtime/conditions"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/blocker"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/recorder"
-	"github.com/plumbline-dev/plumbline/reconcile/summary"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
 // The states of a NodeClaim, as `plumbline why` has them.
 const (
-	Running = "running"
-	Ending  = "ending"
-	Ended   = "ended"
+	NodeRunning = "running"
+	NodeEnding  = "ending"
+	NodeEnded   = "ended"
 )
 
-// Report is what is known of one NodeClaim.
-type Report struct {
+// NodeReport is what is known of one NodeClaim.
+type NodeReport struct {
 	recorder.Record `json:",inline"`
 
 	// NodeSync is whose record it is in; empty if it is in none.
@@ -47,24 +51,24 @@ type Report struct {
 	BreakGlass []v1alpha1.BreakGlass `json:"breakGlass,omitempty"`
 }
 
-// Recorded returns the newest Record that is looked for; nil if there is none. logs are by NodeSync.
-func Recorded(logs map[string]*recorder.Log, is func(recorder.Record) bool) (found *Report) {
+// RecordedNode returns the newest Record that is looked for; nil if there is none. logs are by NodeSync.
+func RecordedNode(logs map[string]*recorder.Log, is func(recorder.Record) bool) (found *NodeReport) {
 	for _, sync := range slices.Sorted(maps.Keys(logs)) {
 		for _, r := range logs[sync].Records {
 			if !is(r) || found != nil && !found.End().Before(r.End()) {
 				continue
 			}
-			found = &Report{Record: r, NodeSync: sync, State: Ended}
+			found = &NodeReport{Record: r, NodeSync: sync, State: NodeEnded}
 			if r.Gone.IsZero() {
-				found.State = Ending
+				found.State = NodeEnding
 			}
 		}
 	}
 	return found
 }
 
-// Named reports whether a NodeClaim, its Node or its instance has a name.
-func Named(r recorder.Record, name string) bool {
+// RecordHasName reports whether a NodeClaim, its Node or its instance has a name.
+func RecordHasName(r recorder.Record, name string) bool {
 	return slices.Contains([]string{r.NodeClaim, r.Node, r.Instance}, name)
 }
 
@@ -73,17 +77,17 @@ func NotRecorded(name, namespace string, logs map[string]*recorder.Log) string {
 	words := fmt.Sprintf("%s not found: no NodeClaim, Node or instance has this name, and none that is terminated is recorded in %s", name, namespace)
 	for _, sync := range slices.Sorted(maps.Keys(logs)) {
 		log := logs[sync]
-		words += fmt.Sprintf("; nodesync/%s: recorded since %s", sync, summary.Stamp(log.Since))
+		words += fmt.Sprintf("; nodesync/%s: recorded since %s", sync, Stamp(log.Since))
 		for _, gap := range log.Gaps {
-			words += fmt.Sprintf(", but not from %s to %s, as the leader changed", summary.Stamp(gap.From), summary.Stamp(gap.To))
+			words += fmt.Sprintf(", but not from %s to %s, as the leader changed", Stamp(gap.From), Stamp(gap.To))
 		}
 	}
 	return words
 }
 
-// Of returns what the NodeClaim and the statuses of NodeSyncs tell of it.
-func Of(claim *karpv1.NodeClaim, state string, syncs []v1alpha1.NodeSync, now time.Time) *Report {
-	report := &Report{Record: recorder.RecordOf(claim), State: state}
+// NodeReportOf returns what the NodeClaim and the statuses of NodeSyncs tell of it.
+func NodeReportOf(claim *karpv1.NodeClaim, state string, syncs []v1alpha1.NodeSync, now time.Time) *NodeReport {
+	report := &NodeReport{Record: recorder.RecordOf(claim), State: state}
 	report.Keep(syncs, now)
 	return report
 }
@@ -92,12 +96,12 @@ func Of(claim *karpv1.NodeClaim, state string, syncs []v1alpha1.NodeSync, now ti
 // all the same: the policy that denies Karpenter's controller the removal of its finalizer; what a rollout or a removal
 // waits for, if that names the node or its NodeClaim or is stalled; and what a node that has been terminating for longer
 // than expected waits for.
-func (r *Report) Keep(syncs []v1alpha1.NodeSync, now time.Time) {
+func (r *NodeReport) Keep(syncs []v1alpha1.NodeSync, now time.Time) {
 	r.Blocked = r.reported(syncs)
-	for _, removal := range Removals(syncs, r.Pool) {
+	for _, removal := range RemovalsOfPool(syncs, r.Pool) {
 		of := removal.breakGlassOf(r.Node, r.NodeClaim)
 		if removal.Stalled != nil || len(of) > 0 || r.isIn(removal.Message) {
-			r.Blocked, r.BreakGlass = summary.WaitsFor(removal.Removal, removal.Grace, now), append(r.BreakGlass, of...)
+			r.Blocked, r.BreakGlass = WaitsFor(removal.Removal, removal.Grace, now), append(r.BreakGlass, of...)
 		}
 	}
 	for i := range syncs {
@@ -105,7 +109,7 @@ func (r *Report) Keep(syncs []v1alpha1.NodeSync, now time.Time) {
 			if t.Name != r.NodeClaim && (t.Node == "" || t.Node != r.Node) {
 				continue
 			}
-			r.Blocked = summary.OneLine(t.Message)
+			r.Blocked = OneLine(t.Message)
 			if t.BreakGlass != nil {
 				r.BreakGlass = append(r.BreakGlass, *t.BreakGlass)
 			}
@@ -114,10 +118,10 @@ func (r *Report) Keep(syncs []v1alpha1.NodeSync, now time.Time) {
 }
 
 // reported is what keeps the node by a condition or the rollout of a NodeSync; empty if no status names a cause.
-func (r *Report) reported(syncs []v1alpha1.NodeSync) string {
+func (r *NodeReport) reported(syncs []v1alpha1.NodeSync) string {
 	for i := range syncs {
 		sync := &syncs[i]
-		if r.State == Ending && conditions.IsTrue(sync, v1alpha1.KarpenterDeniedCondition) {
+		if r.State == NodeEnding && conditions.IsTrue(sync, v1alpha1.KarpenterDeniedCondition) {
 			return conditions.GetMessage(sync, v1alpha1.KarpenterDeniedCondition)
 		}
 		if rollout := sync.Status.Rollout; rollout != nil && r.isIn(rollout.Message) {
@@ -128,7 +132,7 @@ func (r *Report) reported(syncs []v1alpha1.NodeSync) string {
 }
 
 // isIn reports whether a message names the node or its NodeClaim.
-func (r *Report) isIn(message string) bool {
+func (r *NodeReport) isIn(message string) bool {
 	return names(message, r.Node) || names(message, "NodeClaim/"+r.NodeClaim)
 }
 
@@ -139,7 +143,7 @@ func names(message, name string) bool {
 
 // Drifted adds by what the NodeClaim is outdated, if Karpenter has found it Drifted: what a NodeSync reports as the input that changed,
 // else Karpenter's reason. It returns false if Karpenter has not.
-func (r *Report) Drifted(claim *karpv1.NodeClaim, syncs []v1alpha1.NodeSync) bool {
+func (r *NodeReport) Drifted(claim *karpv1.NodeClaim, syncs []v1alpha1.NodeSync) bool {
 	drifted := claim.StatusConditions().Get(karpv1.ConditionTypeDrifted)
 	if !drifted.IsTrue() {
 		return false
@@ -154,8 +158,8 @@ func (r *Report) Drifted(claim *karpv1.NodeClaim, syncs []v1alpha1.NodeSync) boo
 	return true
 }
 
-// Definitions are those that a NodeClaim is made by, to read them for Compare.
-func Definitions(claim *karpv1.NodeClaim) []render.Ref {
+// DefinitionsOf are those that a NodeClaim is made by, to read them for Compare.
+func DefinitionsOf(claim *karpv1.NodeClaim) []render.Ref {
 	if claim.Status.ProviderID == "" {
 		return nil // it is being launched
 	}
@@ -167,7 +171,7 @@ func Definitions(claim *karpv1.NodeClaim) []render.Ref {
 // Compare adds of a NodeClaim that Karpenter has not found outdated whether it matches its definitions all the same:
 // Karpenter looks at each within minutes of a change, and never finds one without a hash. A definition that the cluster does not
 // have is not in lives.
-func (r *Report) Compare(claim *karpv1.NodeClaim, lives map[render.Ref]*plan.Object, syncs []v1alpha1.NodeSync, now time.Time) {
+func (r *NodeReport) Compare(claim *karpv1.NodeClaim, lives map[render.Ref]*plan.Object, syncs []v1alpha1.NodeSync, now time.Time) {
 	seen := cluster.NodeClaim(claim)
 	var definitions []*plan.Object
 	match := plan.Match{Exact: true, Since: now, Memory: &plan.MatchMemory{}, Live: plan.Live{Objects: lives, NodeClaims: []plan.NodeClaim{seen}}}
@@ -205,13 +209,13 @@ func settling(pool *plan.Object, syncs []v1alpha1.NodeSync, now time.Time) strin
 }
 
 // Type is what is known of the instance's type: none before it is launched.
-func (r *Report) Type() string {
+func (r *NodeReport) Type() string {
 	known := slices.DeleteFunc([]string{r.InstanceType, r.CapacityType, r.Zone}, func(word string) bool { return word == "" })
 	return cmp.Or(strings.Join(known, ", "), "unknown")
 }
 
 // Of names the NodeSync in whose record it is, after its NodePool.
-func (r *Report) Of() string {
+func (r *NodeReport) Of() string {
 	if r.NodeSync == "" {
 		return ""
 	}
@@ -219,7 +223,7 @@ func (r *Report) Of() string {
 }
 
 // Commit says which commit it ended by, or which one was in force.
-func (r *Report) Commit() string {
+func (r *NodeReport) Commit() string {
 	commit := render.ShortRevision(r.Revision)
 	switch {
 	case r.ByRevision && r.Cause == recorder.Removed:
@@ -228,4 +232,126 @@ func (r *Report) Commit() string {
 		return commit + ", whose rollout was in progress"
 	}
 	return commit + ", in force when the deletion began"
+}
+
+// ClassReport is what keeps an EC2NodeClass that was deleted.
+type ClassReport struct {
+	Class   string      `json:"class"`
+	Deleted metav1.Time `json:"deleted"`
+	// NodeClaims are how many are on it, and NodePools those that name it.
+	NodeClaims int      `json:"nodeClaims"`
+	NodePools  []string `json:"nodePools,omitempty"`
+	// Finalizers are those that the class still has: it is gone once each was removed.
+	Finalizers []string `json:"finalizers,omitempty"`
+	// Commit is YAML of what Git has to say to move them to a copy; empty if no NodePool names it.
+	Commit string `json:"commit,omitempty"`
+}
+
+// ClassReportOf returns what uses an EC2NodeClass that is being deleted, and the commit that moves its nodes to a copy.
+func ClassReportOf(name string, classes, pools []unstructured.Unstructured, claims []karpv1.NodeClaim) (*ClassReport, error) {
+	ref := render.Ref{Kind: render.EC2NodeClass, Name: name}
+	has := func(name string) int {
+		return slices.IndexFunc(classes, func(o unstructured.Unstructured) bool { return o.GetName() == name })
+	}
+	at := has(name)
+	if at < 0 {
+		return nil, fmt.Errorf("%s not found", ref)
+	}
+	class := classes[at]
+	if class.GetDeletionTimestamp() == nil {
+		return nil, fmt.Errorf("%s is not being deleted: nothing keeps nodes from being launched from it by that", ref)
+	}
+	report := &ClassReport{Class: ref.String(), Deleted: *class.GetDeletionTimestamp(), Finalizers: class.GetFinalizers()}
+	for i := range claims {
+		if names := claims[i].Spec.NodeClassRef; names != nil && names.Name == name {
+			report.NodeClaims++
+		}
+	}
+	copied := plan.CopyName(name, func(name string) bool { return has(name) >= 0 })
+	documents := []any{map[string]any{
+		"apiVersion": class.GetAPIVersion(), "kind": class.GetKind(), "metadata": map[string]any{"name": copied}, "spec": class.Object["spec"],
+	}}
+	for i := range pools {
+		ref := render.Ref{Kind: render.NodePool, Name: pools[i].GetName()}
+		if named, ok := render.Reference(ref, &pools[i]); ok && named.Name == name {
+			report.NodePools = append(report.NodePools, ref.String())
+			documents = append(documents, pointed(&pools[i], copied))
+		}
+	}
+	if len(report.NodePools) > 0 {
+		commit, err := yamlOf(documents)
+		if err != nil {
+			return nil, err
+		}
+		report.Commit = commit
+	}
+	return report, nil
+}
+
+// pointed are the fields by which a NodePool names a class.
+func pointed(pool *unstructured.Unstructured, class string) any {
+	fields := &unstructured.Unstructured{Object: map[string]any{}}
+	fields.SetAPIVersion(pool.GetAPIVersion())
+	fields.SetKind(pool.GetKind())
+	fields.SetName(pool.GetName())
+	kind, _ := render.KindOf(render.NodePool)
+	_ = unstructured.SetNestedField(fields.Object, class, kind.RefPath...) // each map on the way is new
+	return fields.Object
+}
+
+// yamlOf are documents of one file.
+func yamlOf(documents []any) (string, error) {
+	var texts []string
+	for _, d := range documents {
+		text, err := yaml.Marshal(d)
+		if err != nil {
+			return "", fmt.Errorf("write YAML: %w", err)
+		}
+		texts = append(texts, string(text))
+	}
+	return strings.Join(texts, "---\n"), nil
+}
+
+// WaitsFor is what a class that no NodePool names waits for. Karpenter removes its finalizer once no NodeClaim names the
+// class and its instance profiles are deleted (karpenter-provider-aws pkg/controllers/nodeclass/controller.go); why it
+// does not stands only in its log.
+func (r *ClassReport) WaitsFor() string {
+	if r.NodeClaims > 0 {
+		return english.PluralWord(r.NodeClaims, "that NodeClaim", "these NodeClaims") + " to be deleted"
+	}
+	words := blocker.WaitsForFinalizers(r.Finalizers)
+	if slices.Contains(r.Finalizers, awsv1.TerminationFinalizer) {
+		words += "; where that does not happen within a minute, the log of Karpenter's controller has its message"
+	}
+	return words
+}
+
+// PoolRemoval is what keeps a NodePool that leaves.
+type PoolRemoval struct {
+	// NodeSync is the one that removes it.
+	NodeSync string `json:"nodeSync"`
+
+	v1alpha1.Removal `json:",inline"`
+
+	// Grace is spec.removal.grace of the NodeSync.
+	Grace time.Duration `json:"-"`
+}
+
+// breakGlassOf are the commands for a node, by its name or its NodeClaim's.
+func (r PoolRemoval) breakGlassOf(node, claim string) []v1alpha1.BreakGlass {
+	return slices.DeleteFunc(slices.Clone(r.BreakGlass), func(g v1alpha1.BreakGlass) bool {
+		return g.Node == "" || g.Node != node && g.Node != claim
+	})
+}
+
+// RemovalsOfPool are those of a NodePool, by the statuses of NodeSyncs.
+func RemovalsOfPool(syncs []v1alpha1.NodeSync, pool string) (found []PoolRemoval) {
+	for i := range syncs {
+		for _, removal := range syncs[i].Status.Removals {
+			if removal.Kind == render.NodePool && removal.Name == pool {
+				found = append(found, PoolRemoval{NodeSync: syncs[i].Name, Removal: removal, Grace: syncs[i].GetRemovalGrace()})
+			}
+		}
+	}
+	return found
 }
