@@ -25,7 +25,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/notify"
-	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
+	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade/installtest"
 )
 
@@ -87,7 +87,7 @@ func newBed(t *testing.T, sync *v1alpha1.NodeSync, objects ...client.Object) *be
 				return b.cloud, nil
 			}},
 		},
-		Events: b.events, Source: b.source, Reports: queue.New(c, c), Notices: &notify.Sender{Secrets: c}, Charts: b.charts,
+		Events: b.events, Source: b.source, Reports: report.NewQueue(c, c), Notices: &notify.Sender{Secrets: c}, Charts: b.charts,
 		Settings: Settings{Namespace: namespace, Now: b.clock.now, StillLeader: func(context.Context) error { return nil }},
 	}
 	b.uses(c)

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
+	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/reconcile/status"
 )
 
@@ -70,7 +70,7 @@ func TestTheLastWordIsPosted(t *testing.T) {
 					t.Errorf("told before it is so: %s", e)
 				}
 			}
-			if took := b.untilGone(); took > queue.FinalStatusPatience+time.Second {
+			if took := b.untilGone(); took > report.FinalStatusPatience+time.Second {
 				t.Errorf("a host that is away keeps the NodeSync for %s", took)
 			}
 			if got := strings.Join(b.told(), "\n"); !strings.Contains(got, "Deleted") {
@@ -95,6 +95,6 @@ func TestALastWordThatCannotBeQueued(t *testing.T) {
 // unqueued takes no last word.
 type unqueued struct{ status.Reports }
 
-func (unqueued) PostFinalStatus(context.Context, *v1alpha1.NodeSync, queue.FinalStatus) (bool, error) {
+func (unqueued) PostFinalStatus(context.Context, *v1alpha1.NodeSync, report.FinalStatus) (bool, error) {
 	return false, errors.New("the namespace is being deleted")
 }

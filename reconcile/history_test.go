@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
+	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/reconcile/status"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -84,7 +84,7 @@ func TestCommitsThatARevisionBrought(t *testing.T) {
 // deafReports take nothing.
 type deafReports struct{ status.Reports }
 
-func (deafReports) Say(context.Context, *v1alpha1.NodeSync, queue.Update) error {
+func (deafReports) Say(context.Context, *v1alpha1.NodeSync, report.Update) error {
 	return errUnreachable
 }
 

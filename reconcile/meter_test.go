@@ -22,7 +22,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/removal"
-	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
+	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/reconcile/status"
 	"github.com/plumbline-dev/plumbline/reconcile/step"
 	"github.com/plumbline-dev/plumbline/render"
@@ -32,11 +32,11 @@ import (
 func metered(b *bed) *prometheus.Registry {
 	registry := prometheus.NewPedanticRegistry()
 	recorder := metrics.NewRecorder()
-	b.Meter = status.NewMeter(b.clock.now, func() map[types.NamespacedName]queue.Depth {
+	b.Meter = status.NewMeter(b.clock.now, func() map[types.NamespacedName]report.QueueDepth {
 		if b.client.Get(b.t.Context(), client.ObjectKey{Namespace: namespace, Name: "prod"}, &v1alpha1.NodeSync{}) != nil {
 			return nil // as the queue forgets a NodeSync that is gone
 		}
-		return map[types.NamespacedName]queue.Depth{{Namespace: namespace, Name: "prod"}: {Length: 3, Oldest: b.clock.at.Add(-time.Hour)}}
+		return map[types.NamespacedName]report.QueueDepth{{Namespace: namespace, Name: "prod"}: {Length: 3, Oldest: b.clock.at.Add(-time.Hour)}}
 	})
 	b.Metrics = controller.Metrics{Scheme: b.client.Scheme(), MetricsRecorder: recorder}
 	registry.MustRegister(append(recorder.Collectors(), b.Meter)...)

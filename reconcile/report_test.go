@@ -20,7 +20,6 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
-	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/reconcile/status"
 	"github.com/plumbline-dev/plumbline/render"
@@ -51,11 +50,11 @@ func (b *bed) reports(sync *v1alpha1.NodeSync, f ...found) *pass {
 }
 
 // ledger is what is to be told, as the cluster has it.
-func (b *bed) ledger() queue.Ledger {
+func (b *bed) ledger() report.Ledger {
 	b.t.Helper()
-	var l queue.Ledger
+	var l report.Ledger
 	object := &corev1.ConfigMap{}
-	err := b.client.Get(b.t.Context(), client.ObjectKey{Namespace: namespace, Name: queue.Whole.ObjectName("prod")}, object)
+	err := b.client.Get(b.t.Context(), client.ObjectKey{Namespace: namespace, Name: report.SubjectWhole.ObjectName("prod")}, object)
 	if client.IgnoreNotFound(err) != nil {
 		b.t.Fatal(err)
 	}
@@ -105,7 +104,7 @@ func TestReportSaysTheVerdict(t *testing.T) {
 			if e.State != c.state || !strings.HasPrefix(e.Description, c.text) || e.Commit != commit {
 				t.Errorf("%s %s %q", e.Commit, e.State, e.Description)
 			}
-			want := queue.Host{Provider: "gitea", URL: "https://git.example.com/acme/fleet.git", Secret: "token"}
+			want := report.Host{Provider: "gitea", URL: "https://git.example.com/acme/fleet.git", Secret: "token"}
 			if lane.Host != want || lane.Context != "plumbline/prod-eu/prod" {
 				t.Errorf("to %+v as %s", lane.Host, lane.Context)
 			}
@@ -149,7 +148,7 @@ func TestReportIsSaidOnce(t *testing.T) {
 func (b *bed) ledgerVersion() string {
 	b.t.Helper()
 	object := &corev1.ConfigMap{}
-	if err := b.client.Get(b.t.Context(), client.ObjectKey{Namespace: namespace, Name: queue.Whole.ObjectName("prod")}, object); err != nil {
+	if err := b.client.Get(b.t.Context(), client.ObjectKey{Namespace: namespace, Name: report.SubjectWhole.ObjectName("prod")}, object); err != nil {
 		b.t.Fatal(err)
 	}
 	return object.ResourceVersion
@@ -160,7 +159,7 @@ func (b *bed) ledgerVersion() string {
 func TestReportThatCannotBeQueued(t *testing.T) {
 	b := newBed(t, reporting(unchanged))
 	inTheWay := &corev1.ConfigMap{}
-	inTheWay.Namespace, inTheWay.Name = namespace, queue.Whole.ObjectName("prod")
+	inTheWay.Namespace, inTheWay.Name = namespace, report.SubjectWhole.ObjectName("prod")
 	if err := b.client.Create(t.Context(), inTheWay); err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/internal/configmap"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
+	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/reconcile/status"
 )
 
@@ -18,13 +18,13 @@ import (
 type fakeReports struct {
 	status.Reports
 	list []v1alpha1.Reported
-	said []queue.Update
+	said []report.Update
 	fail error
 }
 
 func (f *fakeReports) Reported(*v1alpha1.NodeSync) ([]v1alpha1.Reported, bool) { return f.list, true }
 
-func (f *fakeReports) Say(_ context.Context, _ *v1alpha1.NodeSync, s queue.Update) error {
+func (f *fakeReports) Say(_ context.Context, _ *v1alpha1.NodeSync, s report.Update) error {
 	f.said = append(f.said, s)
 	return f.fail
 }

@@ -46,7 +46,6 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/pulls"
 	"github.com/plumbline-dev/plumbline/reconcile/recorder"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
-	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
 	"github.com/plumbline-dev/plumbline/reconcile/review"
 	"github.com/plumbline-dev/plumbline/reconcile/simulate"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
@@ -96,7 +95,7 @@ type daemon struct {
 	reconciler *reconcile.Reconciler
 	git        *source.Git
 	space      *source.Space
-	reports    *queue.Queue
+	reports    *report.Queue
 	seen       *leaseSeen
 }
 
@@ -129,7 +128,7 @@ func newDaemon(ctx context.Context, config *rest.Config, o *runOptions) (*daemon
 	if err := addMetrics(ctx, d.mgr, o); err != nil {
 		return nil, err
 	}
-	d.reports = queue.New(d.mgr.GetAPIReader(), d.mgr.GetClient())
+	d.reports = report.NewQueue(d.mgr.GetAPIReader(), d.mgr.GetClient())
 	runner := logged(confined(ctx))
 	managed, err := newCluster(d.mgr, config, leading, refusals, runner, o)
 	if err != nil {
@@ -258,7 +257,7 @@ func newManager(config *rest.Config, lease resourcelock.Interface, objects cache
 }
 
 // registerMetrics registers the reconciler's metrics.
-func registerMetrics(reports *queue.Queue) (*metrics.Recorder, *status.Meter, error) {
+func registerMetrics(reports *report.Queue) (*metrics.Recorder, *status.Meter, error) {
 	gauges, meter := metrics.NewRecorder(), status.NewMeter(time.Now, reports.Depths)
 	for _, c := range append(gauges.Collectors(), meter) {
 		if err := ctrlmetrics.Registry.Register(c); err != nil {
@@ -268,7 +267,7 @@ func registerMetrics(reports *queue.Queue) (*metrics.Recorder, *status.Meter, er
 	return gauges, meter, nil
 }
 
-func newReconciler(mgr ctrl.Manager, managed reconcile.Cluster, leading func(context.Context) error, reports *queue.Queue, runner *confine.Runner, o *runOptions) (*reconcile.Reconciler, error) {
+func newReconciler(mgr ctrl.Manager, managed reconcile.Cluster, leading func(context.Context) error, reports *report.Queue, runner *confine.Runner, o *runOptions) (*reconcile.Reconciler, error) {
 	recorder, err := newEventRecorder(mgr, o.eventsAddr)
 	if err != nil {
 		return nil, err
@@ -399,7 +398,7 @@ func (d *daemon) addBeside() (*recorder.Recorder, error) {
 
 // newFollower returns a Follower that reports on pull requests what they would do, using the reconciler's dependencies.
 // The charts of pull requests have a store of their own, so that they evict none that a NodeSync needs.
-func newFollower(mgr ctrl.Manager, reconciler *reconcile.Reconciler, reports *queue.Queue, space *source.Space, o *runOptions) *pulls.Follower {
+func newFollower(mgr ctrl.Manager, reconciler *reconcile.Reconciler, reports *report.Queue, space *source.Space, o *runOptions) *pulls.Follower {
 	schemas, definitions := reconciler.Shared()
 	settings, managed := reconciler.Settings, reconciler.Cluster
 	// Pull requests, including those from forks, use at most half of the space, so that NodeSyncs can always fetch.
@@ -422,8 +421,8 @@ func newFollower(mgr ctrl.Manager, reconciler *reconcile.Reconciler, reports *qu
 }
 
 // newDeliverer returns a Deliverer that posts the reconciler's reports.
-func newDeliverer(mgr ctrl.Manager, reconciler *reconcile.Reconciler, reports *queue.Queue) *queue.Deliverer {
-	return &queue.Deliverer{
+func newDeliverer(mgr ctrl.Manager, reconciler *reconcile.Reconciler, reports *report.Queue) *report.Deliverer {
+	return &report.Deliverer{
 		Queue:       reports,
 		Hosts:       &report.Hosts{Now: reconciler.Settings.Now},
 		Secrets:     mgr.GetAPIReader(),

@@ -11,7 +11,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/plumbline-dev/plumbline/reconcile/report"
-	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
 )
 
 // commentTimeout bounds the requests for one comment.
@@ -53,7 +52,7 @@ func (f *Follower) comment(ctx context.Context, p *pull) {
 		// The plan is renewed with it: what it says may be old by then.
 		p.comment, p.tries, p.basis = report.Comment{}, p.tries+1, ""
 		p.notBefore = f.Now().Add(min(again, leastInterval<<min(p.tries, 6)))
-		p.of.uncommented = queue.Stable(err)
+		p.of.uncommented = report.StableMessage(err)
 		return
 	}
 	p.written, p.of.uncommented = whole, ""

@@ -3,7 +3,7 @@
 //
 // It lists them at the Git host (reconcile/report), fetches the head of one (reconcile/source),
 // has the plan made that a reconcile would make (reconcile/review), and says it as a status of the
-// head (reconcile/report/queue) and as a comment that it keeps editing. A plan is made where the
+// head (reconcile/report) and as a comment that it keeps editing. A plan is made where the
 // head, the NodeSync, or what is in force has changed, and again after a while.
 //
 // It runs on the leader only, beside the reconciles and never in their way: one plan at a time, so

@@ -13,7 +13,6 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
-	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
 	"github.com/plumbline-dev/plumbline/reconcile/review"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/render"
@@ -33,8 +32,8 @@ type Source interface {
 
 // Queue keeps statuses until their hosts have them.
 type Queue interface {
-	SayHeads(ctx context.Context, sync *v1alpha1.NodeSync, h queue.Heads) (changed bool, err error)
-	Heads(ctx context.Context, sync *v1alpha1.NodeSync, of queue.Host) ([]queue.Commit, error)
+	SayHeads(ctx context.Context, sync *v1alpha1.NodeSync, h report.Heads) (changed bool, err error)
+	Heads(ctx context.Context, sync *v1alpha1.NodeSync, of report.Host) ([]report.Commit, error)
 }
 
 // Options are the dependencies of a Follower.
@@ -167,7 +166,7 @@ func (f *Follower) note(syncs []v1alpha1.NodeSync) {
 			if to.PullRequests == nil {
 				continue
 			}
-			host := queue.HostOf(s, to)
+			host := report.HostOf(s, to)
 			at := place{client.ObjectKeyFromObject(s), host.Provider, host.URL}
 			there[at] = true
 			if known := f.followed[at]; known == nil || known.sync.UID != s.UID {
@@ -202,7 +201,7 @@ func (f *Follower) stop(ctx context.Context, s *v1alpha1.NodeSync) {
 	if f.dropped[s.UID] {
 		return
 	}
-	if _, err := f.Queue.SayHeads(ctx, s, queue.Heads{Context: contextOf(s), At: f.Now()}); err == nil {
+	if _, err := f.Queue.SayHeads(ctx, s, report.Heads{Context: contextOf(s), At: f.Now()}); err == nil {
 		f.dropped[s.UID] = true
 	}
 }
@@ -213,7 +212,7 @@ func contextOf(s *v1alpha1.NodeSync) string {
 	if k := s.Status.Karpenter; k != nil && k.Cluster != "" {
 		cluster = k.Cluster
 	}
-	return queue.ContextOf(cluster, s.Name)
+	return report.ContextOf(cluster, s.Name)
 }
 
 // secret reads the Secret with a host's credentials, and checks whether it may be sent there.

@@ -12,7 +12,6 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
-	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
 	"github.com/plumbline-dev/plumbline/reconcile/review"
 	"github.com/plumbline-dev/plumbline/reconcile/simulate"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
@@ -48,7 +47,7 @@ func (f *Follower) plan(ctx context.Context, p *pull) {
 		return
 	}
 	p.basis, p.plannedAt, p.since, p.notBefore, p.tries = basis, now, now, time.Time{}, 0
-	p.word = queue.Word{State: made.State, Description: made.Line}
+	p.word = report.Word{State: made.State, Description: made.Line}
 	p.page = report.Page(p.of.host.Provider, p.of.host.URL, p.Head, p.of.sync.Spec.Path)
 	p.text = ""
 	if p.of.comments {
@@ -149,7 +148,7 @@ func (f *Follower) behind(ctx context.Context, p *pull, request source.Request) 
 // force, by what the head approves, say.
 func (f *Follower) lacks(ctx context.Context, p *pull, request source.Request) string {
 	if waiting := outstanding(p.of.sync); waiting != "" && f.without(ctx, request, waiting) {
-		return queue.Short(render.CommitOf(waiting))
+		return report.ShortCommit(render.CommitOf(waiting))
 	}
 	return ""
 }

@@ -12,13 +12,12 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
-	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
 )
 
 // repository is one on a host, whose pull requests one NodeSync follows.
 type repository struct {
 	sync     *v1alpha1.NodeSync
-	host     queue.Host
+	host     report.Host
 	base     string
 	comments bool
 	forks    bool
@@ -43,7 +42,7 @@ type pull struct {
 	// waits reports whether too many others are followed.
 	waits bool
 	// word is what is reported of the head; none if it has no state.
-	word queue.Word
+	word report.Word
 	page string
 	// basis is what the plan was made from, at plannedAt.
 	basis     string
@@ -71,7 +70,7 @@ const (
 )
 
 // take takes the NodeSync as it is now.
-func (r *repository) take(s *v1alpha1.NodeSync, to v1alpha1.Report, host queue.Host, poked bool, now time.Time) {
+func (r *repository) take(s *v1alpha1.NodeSync, to v1alpha1.Report, host report.Host, poked bool, now time.Time) {
 	if r.sync != nil && r.sync.Generation != s.Generation {
 		r.listAt, r.failures = now, 0
 	}
@@ -154,13 +153,13 @@ func (r *repository) failed(err error, now time.Time) {
 	if shift := r.failures - 1; shift < 8 {
 		wait = min(longestBackoff, leastInterval<<shift)
 	}
-	r.listAt = now.Add(max(wait, queue.LimitOf(err), leastInterval))
-	r.unlisted = queue.Stable(err)
+	r.listAt = now.Add(max(wait, report.RateLimitOf(err), leastInterval))
+	r.unlisted = report.StableMessage(err)
 }
 
 // say has the hosts told, all of those of the NodeSync.
 func (f *Follower) say(ctx context.Context, r *repository) {
-	heads := queue.Heads{Context: contextOf(r.sync), At: f.Now()}
+	heads := report.Heads{Context: contextOf(r.sync), At: f.Now()}
 	for at, one := range f.followed {
 		if at.NamespacedName != r.name() {
 			continue
@@ -168,15 +167,15 @@ func (f *Follower) say(ctx context.Context, r *repository) {
 		if err := f.seed(ctx, one); err != nil {
 			return // what stands there is not known, and must not be dropped
 		}
-		of := queue.HostHeads{Host: one.host, Unlisted: cmp.Or(one.unlisted, one.uncommented)}
+		of := report.HostHeads{Host: one.host, Unlisted: cmp.Or(one.unlisted, one.uncommented)}
 		for _, p := range one.pulls {
 			if p.word.State != "" {
-				of.Heads = append(of.Heads, queue.Head{Commit: p.Head, Word: p.word, Page: p.page})
+				of.Heads = append(of.Heads, report.Head{Commit: p.Head, Word: p.word, Page: p.page})
 			}
 		}
 		heads.Of = append(heads.Of, of)
 	}
-	slices.SortFunc(heads.Of, func(a, b queue.HostHeads) int { return cmp.Compare(a.URL, b.URL) })
+	slices.SortFunc(heads.Of, func(a, b report.HostHeads) int { return cmp.Compare(a.URL, b.URL) })
 	if err := f.StillLeader(ctx); err != nil {
 		return
 	}

@@ -6,11 +6,10 @@ import (
 	"time"
 
 	"github.com/plumbline-dev/plumbline/reconcile/report"
-	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
 )
 
 // crowded is reported of a head that no plan is made of, in place of what was planned before.
-var crowded = queue.Word{State: report.Pending, Description: "waits: 50 open pull requests are planned, the newest of the repository, then of forks"}
+var crowded = report.Word{State: report.Pending, Description: "waits: 50 open pull requests are planned, the newest of the repository, then of forks"}
 
 // settle takes the open ones as the host has them now. What is known of those that it does not
 // list any more is dropped.
@@ -74,7 +73,7 @@ func (r *repository) known(one report.PullRequest, before []*pull, now time.Time
 		next = before[i]
 	}
 	if next.Head != one.Head {
-		next.word, next.notBefore, next.tries = queue.Word{}, time.Time{}, 0
+		next.word, next.notBefore, next.tries = report.Word{}, time.Time{}, 0
 	}
 	if i := slices.IndexFunc(before, func(p *pull) bool { return p.Head == one.Head && p.word.State != "" }); i >= 0 {
 		next.word, next.page = before[i].word, cmp.Or(next.page, before[i].page)

@@ -21,7 +21,6 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
-	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
 	"github.com/plumbline-dev/plumbline/reconcile/review"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/render"
@@ -51,7 +50,7 @@ type world struct {
 	order  source.Order
 	orders map[string]source.Order // of single commits
 	kept   map[string]bool
-	latest queue.Heads
+	latest report.Heads
 	looks  int
 	// plans are the commits of which a plan was made, and makes what that says.
 	plans []string
@@ -218,16 +217,16 @@ func (g git) Forget(key string) error {
 
 type ledger struct{ w *world }
 
-func (l ledger) SayHeads(_ context.Context, _ *v1alpha1.NodeSync, h queue.Heads) (bool, error) {
+func (l ledger) SayHeads(_ context.Context, _ *v1alpha1.NodeSync, h report.Heads) (bool, error) {
 	l.w.latest = h
 	return false, nil
 }
 
-func (l ledger) Heads(context.Context, *v1alpha1.NodeSync, queue.Host) ([]queue.Commit, error) {
-	var known []queue.Commit
+func (l ledger) Heads(context.Context, *v1alpha1.NodeSync, report.Host) ([]report.Commit, error) {
+	var known []report.Commit
 	for _, of := range l.w.latest.Of {
 		for _, h := range of.Heads {
-			known = append(known, queue.Commit{ID: h.Commit, Word: h.Word})
+			known = append(known, report.Commit{ID: h.Commit, Word: h.Word})
 		}
 	}
 	return known, nil

@@ -81,7 +81,7 @@ func (h *Hosts) open(provider, repository string, secret map[string][]byte, righ
 	if err != nil {
 		return nil, err
 	}
-	client, err := client(secret[keyCA])
+	client, err := httpClient(secret[keyCA])
 	if err != nil {
 		return nil, err
 	}
@@ -130,10 +130,10 @@ func (p *poster) ask(ctx context.Context, r request) (answer, error) {
 	return a, err
 }
 
-// client trusts the system's authorities and that of the secret, and goes through the
+// httpClient trusts the system's authorities and that of the secret, and goes through the
 // proxy of HTTP_PROXY, HTTPS_PROXY and NO_PROXY, as the source does. A status is one
 // request now and then, so no connection is kept.
-func client(ca []byte) (*http.Client, error) {
+func httpClient(ca []byte) (*http.Client, error) {
 	transport, trusted := trust.Transport(ca)
 	if !trusted {
 		return nil, &SecretError{Key: keyCA, Reason: "holds no certificate in PEM form"}

@@ -20,7 +20,6 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
-	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/redact"
 	"github.com/plumbline-dev/plumbline/render"
@@ -224,7 +223,7 @@ func (p proposal) ask(ctx context.Context, question exchange) (*report.Proposed,
 	ctx, cancel := context.WithTimeout(ctx, p.Sync.GetTimeout())
 	defer cancel()
 	to, _ := host(p.Sync)
-	at := queue.HostOf(p.Sync, to)
+	at := report.HostOf(p.Sync, to)
 	secret, err := p.Secret(ctx, at.Secret)
 	if err != nil {
 		return nil, fmt.Errorf("open a pull request: read secret %s, which spec.report names: %w", at.Secret, err)

@@ -12,7 +12,6 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
-	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
 	"github.com/plumbline-dev/plumbline/reconcile/rollout"
 	"github.com/plumbline-dev/plumbline/reconcile/summary"
 )
@@ -96,14 +95,14 @@ func TestACommitUponAFailingRollout(t *testing.T) {
 		limit   time.Duration
 		pools   []v1alpha1.PoolRollout
 		want    string
-		older   map[string]queue.Word
+		older   map[string]report.Word
 	}{
 		"its own":         {rollout: "a", pools: []v1alpha1.PoolRollout{of("x", "a")}, want: "failure " + stopped + "x: no node joins"},
-		"an older one's":  {rollout: "a", pools: []v1alpha1.PoolRollout{of("x", "0123456789"), {Pool: "y", Revision: "main@sha1:a"}}, want: "pending waits for 0123456: " + stopped + "x: no node joins", older: map[string]queue.Word{"0123456789": {State: report.Failure, Description: stopped + "x: no node joins"}}},
+		"an older one's":  {rollout: "a", pools: []v1alpha1.PoolRollout{of("x", "0123456789"), {Pool: "y", Revision: "main@sha1:a"}}, want: "pending waits for 0123456: " + stopped + "x: no node joins", older: map[string]report.Word{"0123456789": {State: report.Failure, Description: stopped + "x: no node joins"}}},
 		"both":            {rollout: "a", pools: []v1alpha1.PoolRollout{of("x", "b"), of("y", "a")}, want: "failure " + stopped + "x, y: no node joins"},
 		"of no commit":    {rollout: "a", pools: []v1alpha1.PoolRollout{of("x", "")}, want: "failure " + stopped + "x: no node joins"},
 		"it took long":    {rollout: "a", limit: time.Second, want: "failure not rolled out within 1s: 1 of 3 nodes replaced"},
-		"another's did":   {rollout: "b", limit: time.Second, want: "pending waits for b: not rolled out within 1s: 1 of 3 nodes replaced", older: map[string]queue.Word{"b": {State: report.Failure, Description: "not rolled out within 1s: 1 of 3 nodes replaced"}}},
+		"another's did":   {rollout: "b", limit: time.Second, want: "pending waits for b: not rolled out within 1s: 1 of 3 nodes replaced", older: map[string]report.Word{"b": {State: report.Failure, Description: "not rolled out within 1s: 1 of 3 nodes replaced"}}},
 		"drift took long": {limit: time.Second, want: "failure not rolled out within 1s: 1 of 3 nodes replaced (outdated, by no commit of this NodeSync)"},
 		"nothing fails":   {rollout: "b", want: "pending rolling out: 1 of 3 nodes replaced"},
 	} {

@@ -16,7 +16,6 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
-	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
 	"github.com/plumbline-dev/plumbline/reconcile/rollout"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -140,11 +139,11 @@ func (s *Step) drifted(o v1alpha1.DriftedObject) *v1alpha1.DriftedObject {
 }
 
 // sayDrift has the commit told what differs from it by no commit: objects, nodes, and instances.
-func (s *Step) sayDrift(u queue.Update) (queue.Update, bool) {
+func (s *Step) sayDrift(u report.Update) (report.Update, bool) {
 	if s.Drifts == nil {
 		return u, false
 	}
-	u.Subject, u.State, u.Description = queue.Drift, report.Success, "no drift"
+	u.Subject, u.State, u.Description = report.SubjectDrift, report.Success, "no drift"
 	u.Inputs = "" // what becomes of older commits is not drift
 	var open, corrected []string
 	for _, o := range s.Sync.Status.Drift {
@@ -194,8 +193,8 @@ func differ(n int, what string) string {
 }
 
 // sayApplied has the commit told whether all of it is applied, whatever the verdict on its nodes.
-func (s *Step) sayApplied(u queue.Update, v Verdict) (queue.Update, bool) {
-	u.Subject = queue.Applied
+func (s *Step) sayApplied(u report.Update, v Verdict) (report.Update, bool) {
+	u.Subject = report.SubjectApplied
 	if v.ofNodes {
 		v = s.stateVerdict()
 		u.State, u.Description = v.CommitState(), v.CommitText()
@@ -262,7 +261,7 @@ func (s *Step) instanceWords() string {
 }
 
 // sayInstances has an update about drift tell of instances, where no object and no node drifts.
-func (s *Step) sayInstances(u *queue.Update) {
+func (s *Step) sayInstances(u *report.Update) {
 	switch words := s.instanceWords(); {
 	case words != "":
 		u.State, u.Description = report.Failure, words

@@ -17,7 +17,6 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
-	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -67,7 +66,7 @@ func TestDriftIsKeptForADay(t *testing.T) {
 			}
 			list += ";"
 		}
-		update, _ := s.sayDrift(queue.Update{})
+		update, _ := s.sayDrift(report.Update{})
 		return list + " " + string(update.State) + ": " + update.Description
 	}
 	const day = 24 * 60 * 60
@@ -96,7 +95,7 @@ func TestNodesThatDriftByNoCommitAreDrift(t *testing.T) {
 		sync := &v1alpha1.NodeSync{}
 		sync.Status.Rollout = &v1alpha1.Rollout{Revision: revision, Nodes: 1, Outdated: 1, Since: metav1.Now()}
 		s := &Step{Sync: sync, Before: sync, Found: Found{Drifts: []Drift{}}}
-		if update, said := s.sayDrift(queue.Update{}); !said || update.State != want || update.Subject != queue.Drift {
+		if update, said := s.sayDrift(report.Update{}); !said || update.State != want || update.Subject != report.SubjectDrift {
 			t.Errorf("%q: %+v", revision, update)
 		}
 	}
@@ -134,7 +133,7 @@ func TestAppliedIsSaidOfWhatIsApplied(t *testing.T) {
 		sync.Status.LastAppliedRevision, sync.Status.Removals = c.applied, c.removals
 		s := &Step{Sync: sync, Before: sync, Found: c.found}
 		s.Commit = "a"
-		if update, said := s.sayApplied(queue.Update{State: c.state}, s.Verdict()); !said || update.State != c.want || update.Subject != queue.Applied {
+		if update, said := s.sayApplied(report.Update{State: c.state}, s.Verdict()); !said || update.State != c.want || update.Subject != report.SubjectApplied {
 			t.Errorf("%s: %t %+v", name, said, update)
 		}
 	}
@@ -147,7 +146,7 @@ func TestNodeDriftNamesItsInputs(t *testing.T) {
 		{Pool: "a", Reason: "AMIDrift", From: "ami-1", To: "ami-2 (al2023@latest)"}, {Pool: "b", Reason: "AMIDrift", From: "ami-1", To: "ami-2 (al2023@latest)"},
 	}}
 	s := &Step{Sync: sync, Before: sync.DeepCopy(), Found: Found{Drifts: []Drift{}}}
-	update, _ := s.sayDrift(queue.Update{})
+	update, _ := s.sayDrift(report.Update{})
 	if want := "nodes are outdated by no commit of this NodeSync: AMIDrift: ami-1 → ami-2 (al2023@latest); NodePoolDrifted"; update.Description != want || update.State != report.Failure {
 		t.Errorf("%s: %s", update.State, update.Description)
 	}
@@ -198,7 +197,7 @@ func TestInstancesThatDiffer(t *testing.T) {
 			if diff := cmp.Diff(tc.since, since); diff != "" {
 				t.Errorf("since (-want +got):\n%s", diff)
 			}
-			u, said := s.sayDrift(queue.Update{})
+			u, said := s.sayDrift(report.Update{})
 			if !said || u.Description != tc.says || u.State != tc.state {
 				t.Errorf("said %t: %s %q", said, u.State, u.Description)
 			}
@@ -259,7 +258,7 @@ func TestTerminationsThatAreStalled(t *testing.T) {
 			if len(s.Notes) != tc.events {
 				t.Errorf("events: %+v", s.Notes)
 			}
-			update, _ := s.sayDrift(queue.Update{})
+			update, _ := s.sayDrift(report.Update{})
 			want := report.Success
 			if tc.count > 0 {
 				want = report.Failure

@@ -16,7 +16,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/removal"
-	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
+	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -176,7 +176,7 @@ func stalledSince(sync *v1alpha1.NodeSync) time.Time {
 type Meter struct {
 	now func() time.Time
 	// depths tells how many commit statuses of each NodeSync wait.
-	depths func() map[types.NamespacedName]queue.Depth
+	depths func() map[types.NamespacedName]report.QueueDepth
 
 	steps    *prometheus.HistogramVec
 	writes   *prometheus.CounterVec
@@ -235,7 +235,7 @@ type gauges struct {
 
 // NewMeter makes a Meter, which is to be registered. It asks at each scrape how
 // many commit statuses wait.
-func NewMeter(now func() time.Time, depths func() map[types.NamespacedName]queue.Depth) *Meter {
+func NewMeter(now func() time.Time, depths func() map[types.NamespacedName]report.QueueDepth) *Meter {
 	ofSync := []string{"namespace", "name"}
 	return &Meter{
 		now: now, depths: depths,

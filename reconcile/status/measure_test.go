@@ -13,7 +13,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/removal"
-	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
+	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -21,7 +21,7 @@ import (
 // the NodeSync's.
 func measured(t *testing.T, change func(*v1alpha1.NodeSync)) map[string]float64 {
 	t.Helper()
-	m := NewMeter(time.Now, func() map[types.NamespacedName]queue.Depth { return nil })
+	m := NewMeter(time.Now, func() map[types.NamespacedName]report.QueueDepth { return nil })
 	sync := &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Namespace: "plumbline-system", Name: "prod"}}
 	change(sync)
 	m.measure(&Step{Sync: sync, Before: sync})

@@ -12,7 +12,6 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/removal"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
-	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -25,13 +24,13 @@ func (s *Step) inputs() string {
 }
 
 // MostBefore is how many definitions that a commit changes are noted as they were before it.
-const MostBefore = queue.MaxBefore
+const MostBefore = report.MaxBefore
 
 // changed are definitions that the commit changes, as they were before it.
-func (s *Step) changed() []queue.Definition {
-	var all []queue.Definition
+func (s *Step) changed() []report.Definition {
+	var all []report.Definition
 	for _, b := range s.Changed {
-		all = append(all, queue.Definition{Name: b.Ref.String(), Digest: b.Content})
+		all = append(all, report.Definition{Name: b.Ref.String(), Digest: b.Content})
 	}
 	return all
 }
@@ -78,11 +77,11 @@ func (s *Step) refused(v Verdict) bool {
 
 // ended says how the commit that is in force under one that is refused has ended, where that is known, and that
 // older ones have failed whose rollouts go wrong.
-func (s *Step) ended(v Verdict) map[string]queue.Word {
+func (s *Step) ended(v Verdict) map[string]report.Word {
 	if v.ofNodes && v.CommitState() == report.Pending && s.rolloutFails() {
-		all := map[string]queue.Word{}
+		all := map[string]report.Word{}
 		for _, commit := range s.olderThatFail() {
-			all[commit] = queue.Word{State: report.Failure, Description: s.failureBrief().String()}
+			all[commit] = report.Word{State: report.Failure, Description: s.failureBrief().String()}
 		}
 		return all
 	}
@@ -94,7 +93,7 @@ func (s *Step) ended(v Verdict) map[string]queue.Word {
 		return nil
 	}
 	if word := s.settled(commit); word.State != "" {
-		return map[string]queue.Word{commit: word}
+		return map[string]report.Word{commit: word}
 	}
 	return nil
 }
@@ -102,28 +101,28 @@ func (s *Step) ended(v Verdict) map[string]queue.Word {
 // settled returns how an older commit has ended. Removals of other commits neither keep it pending nor fail it. While nodes of
 // another commit are being replaced, it stays pending: nodes that it outdated may be among them. The word is empty while
 // the end is unknown, or something of the commit is in progress or held.
-func (s *Step) settled(commit string) queue.Word {
+func (s *Step) settled(commit string) report.Word {
 	own := filter(s.Sync.Status.Removals, func(r v1alpha1.Removal) bool { return render.CommitOf(r.Revision) == commit })
 	rollout := s.Sync.Status.Rollout
 	rolls := rollout != nil && render.CommitOf(rollout.Revision) == commit
 	switch {
 	case !s.SawRollout:
-		return queue.Word{}
+		return report.Word{}
 	case rolls && s.rolloutFails():
-		return queue.Word{State: report.Failure, Description: s.failureBrief().String()}
+		return report.Word{State: report.Failure, Description: s.failureBrief().String()}
 	case len(stalled(own)) > 0:
-		return queue.Word{State: report.Failure, Description: s.stalledVerdict(stalled(own)).Brief.String()}
+		return report.Word{State: report.Failure, Description: s.stalledVerdict(stalled(own)).Brief.String()}
 	case rollout != nil || s.brakes(commit) || len(own) > 0 || s.Fault != nil || s.Unwritten != nil || s.NotUpgraded != nil:
-		return queue.Word{}
+		return report.Word{}
 	}
 	state := s.stateVerdict()
 	if state.Reason == v1alpha1.ReasonRemoving {
 		state = s.doneVerdict()
 	}
 	if state.CommitState() != report.Success {
-		return queue.Word{}
+		return report.Word{}
 	}
-	return queue.Word{State: report.Success, Description: "applied, Ready, each node matches"}
+	return report.Word{State: report.Success, Description: "applied, Ready, each node matches"}
 }
 
 // brakes reports whether the brake holds nodes of a commit.

@@ -11,7 +11,6 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
-	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
 	"github.com/plumbline-dev/plumbline/reconcile/rollout"
 )
 
@@ -126,9 +125,9 @@ func TestHowOneEndsUnderOneThatIsRefused(t *testing.T) {
 		sync.Status = v1alpha1.NodeSyncStatus{LastAppliedRevision: "main@sha1:a", PartlyAppliedRevision: c.partly, Rollout: c.rollout, PoolRollouts: c.pools}
 		s := &Step{Sync: sync, Before: sync.DeepCopy(), Found: c.found}
 		s.Commit = "b"
-		var want map[string]queue.Word
+		var want map[string]report.Word
 		if c.want != "" {
-			want = map[string]queue.Word{"a": {State: c.want, Description: map[report.State]string{
+			want = map[string]report.Word{"a": {State: c.want, Description: map[report.State]string{
 				report.Success: "applied, Ready, each node matches", report.Failure: "rollout fails in general: no node joins",
 			}[c.want]}}
 		}

@@ -20,7 +20,6 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
-	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -30,12 +29,12 @@ type Reports interface {
 	// Head is the commit that was spoken of last.
 	Head(ctx context.Context, sync *v1alpha1.NodeSync) (string, error)
 	// Say notes a verdict; it stands in the cluster when Say returns.
-	Say(ctx context.Context, sync *v1alpha1.NodeSync, s queue.Update) error
+	Say(ctx context.Context, sync *v1alpha1.NodeSync, s report.Update) error
 	// Reported is what was reported last, and what the hosts are in trouble with.
 	Reported(sync *v1alpha1.NodeSync) (list []v1alpha1.Reported, known bool)
 	// PostFinalStatus notes the last word on a NodeSync that is being deleted, and reports whether
 	// there is nothing more to wait for.
-	PostFinalStatus(ctx context.Context, sync *v1alpha1.NodeSync, f queue.FinalStatus) (done bool, err error)
+	PostFinalStatus(ctx context.Context, sync *v1alpha1.NodeSync, f report.FinalStatus) (done bool, err error)
 	// Forget drops what is held of a NodeSync that is gone.
 	Forget(name types.NamespacedName)
 }
@@ -84,7 +83,7 @@ func (s *Step) say(ctx context.Context) (bool, error) {
 	if err != nil || s.Unfetched != nil && head != s.Commit {
 		return true, err
 	}
-	update := queue.Update{
+	update := report.Update{
 		Hosts:       s.hosts(),
 		Context:     s.statusContext(),
 		Fallback:    s.contextIn(s.Sync.Namespace),
@@ -176,11 +175,11 @@ func (s *Step) serverUnavailable() bool {
 }
 
 // hosts are those that are to be told, each with the page that a status links to.
-func (s *Step) hosts() []queue.Target {
-	var hosts []queue.Target
+func (s *Step) hosts() []report.Target {
+	var hosts []report.Target
 	for _, to := range s.Sync.Spec.Report {
-		host := queue.HostOf(s.Sync, to)
-		hosts = append(hosts, queue.Target{Host: host, Page: s.linkOf(to, host.URL, s.Commit)})
+		host := report.HostOf(s.Sync, to)
+		hosts = append(hosts, report.Target{Host: host, Page: s.linkOf(to, host.URL, s.Commit)})
 	}
 	return hosts
 }
@@ -203,7 +202,7 @@ func (s *Step) statusContext() string {
 	return s.contextIn(s.Cluster)
 }
 
-func (s *Step) contextIn(cluster string) string { return queue.ContextOf(cluster, s.Sync.Name) }
+func (s *Step) contextIn(cluster string) string { return report.ContextOf(cluster, s.Sync.Name) }
 
 // stuck says why the queue cannot be kept until a person does something; empty if it can.
 func (s *Step) stuck(err error) string {
@@ -273,7 +272,7 @@ func (s *Step) postFinalStatus(ctx context.Context) {
 	if s.Sync.Spec.OnDelete == v1alpha1.OnDeleteDrain {
 		words = "NodeSync deleted; none of its nodes is left"
 	}
-	done, err := s.Reports.PostFinalStatus(ctx, s.Sync, queue.FinalStatus{Description: words, Page: s.pageOf, At: s.Began})
+	done, err := s.Reports.PostFinalStatus(ctx, s.Sync, report.FinalStatus{Description: words, Page: s.pageOf, At: s.Began})
 	if err != nil {
 		s.Warn(v1alpha1.ReasonReportFailed, fmt.Sprintf("the last commit status: %v", err))
 		return
@@ -284,12 +283,12 @@ func (s *Step) postFinalStatus(ctx context.Context) {
 	s.Finished = false
 	s.Sync.Finalizers = slices.Clone(s.Before.Finalizers)
 	s.Notes = slices.DeleteFunc(s.Notes, func(n finding.Note) bool { return n.Reason == v1alpha1.ReasonDeleted })
-	s.Wait("commit statuses", fmt.Sprintf("reporting to the Git hosts how the deletion ended, for %s at most", queue.FinalStatusPatience))
+	s.Wait("commit statuses", fmt.Sprintf("reporting to the Git hosts how the deletion ended, for %s at most", report.FinalStatusPatience))
 	s.WakeBy(s.Began.Add(finalStatusEvery))
 }
 
 // pageOf is where a status on a commit links to.
-func (s *Step) pageOf(h queue.Host, commit string) string {
+func (s *Step) pageOf(h report.Host, commit string) string {
 	for _, to := range s.Sync.Spec.Report {
 		if to.Provider == h.Provider && report.Clean(cmp.Or(to.URL, s.Sync.Spec.Source.Repository())) == h.URL {
 			return s.linkOf(to, h.URL, commit)

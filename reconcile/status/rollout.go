@@ -12,7 +12,6 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
-	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
 	"github.com/plumbline-dev/plumbline/reconcile/rollout"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -132,7 +131,7 @@ func (s *Step) olderThatFail() []string {
 func shortened(commits []string) []string {
 	all := make([]string, len(commits))
 	for i, commit := range commits {
-		all[i] = queue.Short(commit)
+		all[i] = report.ShortCommit(commit)
 	}
 	return all
 }

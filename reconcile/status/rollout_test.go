@@ -10,7 +10,6 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
-	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
 	"github.com/plumbline-dev/plumbline/reconcile/rollout"
 )
 
@@ -97,11 +96,11 @@ func TestTheCommitWaitsForStaticPools(t *testing.T) {
 		t.Errorf("the condition: %+v", c)
 	}
 	s.Drifts = []Drift{}
-	if drift, known := s.sayDrift(queue.Update{}); !known || drift.State != report.Success {
+	if drift, known := s.sayDrift(report.Update{}); !known || drift.State != report.Success {
 		t.Errorf("the drift of a commit: %+v", drift)
 	}
 	s.Sync.Status.Rollout.Revision = ""
-	if drift, known := s.sayDrift(queue.Update{}); !known || drift.State != report.Success {
+	if drift, known := s.sayDrift(report.Update{}); !known || drift.State != report.Success {
 		t.Errorf("the drift where another client's replicas are corrected: %+v", drift)
 	}
 }

@@ -1,4 +1,4 @@
-package queue
+package report
 
 import (
 	"context"
@@ -18,7 +18,6 @@ import (
 
 	"github.com/plumbline-dev/plumbline/internal/configmap"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/report"
 )
 
 // Queue holds the ledgers of all NodeSyncs. What is reported stands in the cluster
@@ -33,17 +32,17 @@ type Queue struct {
 	books map[bookKey]*book
 }
 
-// New makes an empty Queue. The reader must not be a cache.
-func New(reader client.Reader, writer client.Writer) *Queue {
+// NewQueue makes an empty Queue. The reader must not be a cache.
+func NewQueue(reader client.Reader, writer client.Writer) *Queue {
 	return &Queue{reader: reader, writer: writer, woken: make(chan struct{}, 1), books: map[bookKey]*book{}}
 }
 
 // Head is the commit that was spoken of last; empty if none was.
 func (q *Queue) Head(ctx context.Context, sync *v1alpha1.NodeSync) (string, error) {
-	b := q.book(ownerOf(sync, Whole))
+	b := q.book(ownerOf(sync, SubjectWhole))
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if err := b.open(ctx, Whole.of(sync.Status.Reported)); err != nil {
+	if err := b.open(ctx, SubjectWhole.of(sync.Status.Reported)); err != nil {
 		return "", err
 	}
 	return b.ledger.Head, nil
@@ -82,7 +81,7 @@ func (q *Queue) Reported(sync *v1alpha1.NodeSync) (list []v1alpha1.Reported, kno
 		b.mu.Lock()
 		if b.opened {
 			list = append(list, b.ledger.reported()...)
-			known = known || subject == Whole
+			known = known || subject == SubjectWhole
 		} else {
 			list = append(list, subject.of(sync.Status.Reported)...)
 		}
@@ -101,15 +100,15 @@ func (q *Queue) Forget(name types.NamespacedName) {
 	}
 }
 
-// Depth is how many statuses of a NodeSync wait, and since when the oldest does.
-type Depth struct {
+// QueueDepth is how many statuses of a NodeSync wait, and since when the oldest does.
+type QueueDepth struct {
 	Length int
 	Oldest time.Time
 }
 
 // Depths are those of all NodeSyncs that are known.
-func (q *Queue) Depths() map[types.NamespacedName]Depth {
-	depths := map[types.NamespacedName]Depth{}
+func (q *Queue) Depths() map[types.NamespacedName]QueueDepth {
+	depths := map[types.NamespacedName]QueueDepth{}
 	for _, b := range q.all() {
 		b.mu.Lock()
 		n, oldest := b.ledger.length()
@@ -460,7 +459,7 @@ const (
 func (l *Ledger) bound(now time.Time) {
 	overtaken := 0
 	l.Commits = slices.DeleteFunc(l.Commits, func(c Commit) bool {
-		if c.Phase != Overtaken {
+		if c.Phase != PhaseOvertaken {
 			return false
 		}
 		if overtaken++; overtaken <= mostOvertaken {
@@ -468,7 +467,7 @@ func (l *Ledger) bound(now time.Time) {
 		}
 		for i := range l.Lanes {
 			if lane := &l.Lanes[i]; lane.Context == l.Context {
-				lane.put(c.ID, Word{State: report.Failure, Description: "superseded before it was complete"}, "", now)
+				lane.put(c.ID, Word{State: Failure, Description: "superseded before it was complete"}, "", now)
 			}
 		}
 		return true

@@ -1,4 +1,4 @@
-package queue
+package report
 
 import (
 	"errors"
@@ -11,7 +11,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/plumbline-dev/plumbline/internal/property"
-	"github.com/plumbline-dev/plumbline/reconcile/report"
 )
 
 // TestKilledAnywhere: whatever hosts answer and wherever the process is killed,
@@ -50,12 +49,12 @@ type life struct {
 
 func newLife(t *rapid.T) *life {
 	l := &life{world: newWorld(t), commits: 1}
-	l.told = l.update(report.Pending)
+	l.told = l.update(Pending)
 	l.tell()
 	return l
 }
 
-func (l *life) update(state report.State) Update {
+func (l *life) update(state State) Update {
 	l.verdicts++
 	s := Update{Head: fmt.Sprintf("c%d", l.commits), State: state, Description: fmt.Sprintf("v%d", l.verdicts)}
 	for i := l.commits; i > l.applied && l.commits-i < 50; i-- {
@@ -79,7 +78,7 @@ func (l *life) push(t *rapid.T) {
 }
 
 func (l *life) verdict(t *rapid.T) {
-	l.told = l.update(rapid.SampledFrom([]report.State{report.Pending, report.Success, report.Failure}).Draw(t, "state"))
+	l.told = l.update(rapid.SampledFrom([]State{Pending, Success, Failure}).Draw(t, "state"))
 	l.tell()
 }
 
@@ -96,9 +95,9 @@ func (l *life) wait(t *rapid.T) {
 }
 
 func (l *life) hostChanges(t *rapid.T) {
-	answers := []error{nil, &report.UnavailableError{Code: 503}, &report.UnavailableError{Code: 500}, &report.RateLimitedError{RetryAfter: time.Minute}, &report.UnauthorizedError{}}
+	answers := []error{nil, &UnavailableError{Code: 503}, &UnavailableError{Code: 500}, &RateLimitedError{RetryAfter: time.Minute}, &UnauthorizedError{}}
 	err := rapid.SampledFrom(answers).Draw(t, "answer")
-	l.answer = func(string, report.Status) error { return err }
+	l.answer = func(string, Status) error { return err }
 }
 
 func (l *life) lightFuse(t *rapid.T) { l.fuse = rapid.IntRange(0, 6).Draw(t, "fuse") }
@@ -114,7 +113,7 @@ func (l *life) bury() {
 
 func (l *life) end(t *rapid.T) {
 	l.fuse, l.answer = -1, nil
-	l.told = l.update(report.Success)
+	l.told = l.update(Success)
 	l.told.Retry = true
 	l.tell()
 	for range 3 {
@@ -124,7 +123,7 @@ func (l *life) end(t *rapid.T) {
 	if stored, _ := l.stored(); len(stored.Lanes[0].Waiting) > 0 {
 		t.Fatalf("still waiting: %+v", stored.Lanes[0])
 	}
-	last, twice := map[string]report.Status{}, 0
+	last, twice := map[string]Status{}, 0
 	for _, s := range l.posted {
 		before, known := last[s.Commit]
 		if known && before == s {
@@ -139,18 +138,18 @@ func (l *life) end(t *rapid.T) {
 		t.Fatalf("%d are posted twice, and kills excuse %d", twice, l.excused)
 	}
 	for commit, s := range last {
-		if s.State == report.Pending {
+		if s.State == Pending {
 			t.Fatalf("%s is left pending: %q", commit, s.Description)
 		}
 	}
-	if got := last[l.told.Head]; got.State != report.Success || got.Description != l.told.Description {
+	if got := last[l.told.Head]; got.State != Success || got.Description != l.told.Description {
 		t.Fatalf("HEAD is told %+v, want %+v", got, l.told)
 	}
 }
 
 var verdictNumber = regexp.MustCompile(`v(\d+)$`)
 
-func number(s report.Status) int {
+func number(s Status) int {
 	found := verdictNumber.FindStringSubmatch(s.Description)
 	if found == nil {
 		return 0

@@ -1,4 +1,4 @@
-package queue
+package report
 
 import (
 	"cmp"
@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/plumbline-dev/plumbline/reconcile/report"
 )
 
 // Update is the verdict of a reconcile, from which commit statuses are made.
@@ -23,7 +21,7 @@ type Update struct {
 	Head string
 	// Commits receive the verdict, newest first. They count only if Head is new.
 	Commits     []string
-	State       report.State
+	State       State
 	Description string
 	// Inputs is the fingerprint of what Head is rendered from, and From that of what was applied before;
 	// empty if unknown.
@@ -86,7 +84,7 @@ func (l *Ledger) say(s Update) {
 		}
 		for j := range l.Lanes {
 			lane := &l.Lanes[j]
-			if lane.Context == l.Context && (news || lane.fresh && c.Phase == Told && c.State != "") {
+			if lane.Context == l.Context && (news || lane.fresh && c.Phase == PhaseTold && c.State != "") {
 				lane.put(c.ID, c.Word, s.page(lane.Host), s.At)
 			}
 		}
@@ -118,7 +116,7 @@ func (l *Ledger) together() map[string]string {
 // next returns what to report for a commit that was fetched with a rendered one, and whether that is new.
 func (c *Commit) next(newest string, s Update, with string) (next Word, news bool) {
 	if c.ID == newest {
-		next = Word{State: s.State, Description: report.Truncate(s.Description)}
+		next = Word{State: s.State, Description: Truncate(s.Description)}
 		return next, c.wants(next, true)
 	}
 	if ended := s.Ended[with]; ended.final() {
@@ -128,7 +126,7 @@ func (c *Commit) next(newest string, s Update, with string) (next Word, news boo
 	if s.Refused && with != "" && c.Reverted == "" {
 		return c.goes(newest, s, with)
 	}
-	return next, c.wants(next, false) || c.Phase != Settled && s.Left[c.ID] != ""
+	return next, c.wants(next, false) || c.Phase != PhaseSettled && s.Left[c.ID] != ""
 }
 
 // goes returns what to report for a commit that continues while a newer one is refused: plumbline completes what a reconcile has
@@ -140,7 +138,7 @@ func (c *Commit) goes(newest string, s Update, with string) (next Word, news boo
 			return ended, c.wants(ended, false)
 		}
 	}
-	next = Word{State: report.Pending, Description: goesOn + Short(newest) + ": see plumbline status"}
+	next = Word{State: Pending, Description: goesOn + ShortCommit(newest) + ": see plumbline status"}
 	return next, !c.final() && c.Left == "" && !told
 }
 
@@ -150,14 +148,14 @@ func (c *Commit) superseded(newest string, s Update) Word {
 	if words := s.Left[c.ID]; words != "" {
 		c.Left = ", " + words
 	}
-	w := Word{State: s.State, Description: report.Truncate(fmt.Sprintf("superseded by %s%s: %s", Short(newest), c.Left, s.Description))}
+	w := Word{State: s.State, Description: Truncate(fmt.Sprintf("superseded by %s%s: %s", ShortCommit(newest), c.Left, s.Description))}
 	if c.Left != "" && !w.final() { // what the newer commit waits for would be shown for that whole time
-		w.Description = fmt.Sprintf("superseded by %s%s", Short(newest), c.Left)
+		w.Description = fmt.Sprintf("superseded by %s%s", ShortCommit(newest), c.Left)
 	}
 	if c.Reverted != "" {
-		w.Description = report.Truncate(c.Reverted)
+		w.Description = Truncate(c.Reverted)
 		if w.final() {
-			w.State = report.Failure
+			w.State = Failure
 		}
 	}
 	return w
@@ -167,7 +165,7 @@ func (c *Commit) superseded(newest string, s Update) Word {
 // once: only for the newest does it matter what is waited for.
 func (c *Commit) wants(w Word, newest bool) bool {
 	switch {
-	case c.Phase == Settled:
+	case c.Phase == PhaseSettled:
 		return false
 	case newest:
 		return c.Word != w
@@ -198,9 +196,9 @@ func (l *Ledger) turn(head string, commits []string) {
 		case slices.ContainsFunc(told, func(t Commit) bool { return t.ID == c.ID }):
 			continue
 		case !c.final():
-			c.Phase = Overtaken
+			c.Phase = PhaseOvertaken
 		case slices.Contains(commits, c.ID):
-			c.Phase, c.Before = Settled, nil
+			c.Phase, c.Before = PhaseSettled, nil
 		default:
 			continue
 		}
@@ -265,7 +263,7 @@ func (s Update) page(h Host) string { return s.target(h).Page }
 
 // forget drops the overtaken commits that have their final status, and what was recorded of commits that are no longer needed.
 func (l *Ledger) forget() {
-	l.Commits = slices.DeleteFunc(l.Commits, func(c Commit) bool { return c.Phase == Overtaken && c.final() })
+	l.Commits = slices.DeleteFunc(l.Commits, func(c Commit) bool { return c.Phase == PhaseOvertaken && c.final() })
 	for i := range l.Lanes {
 		lane := &l.Lanes[i]
 		lane.fresh = false
@@ -296,7 +294,7 @@ func (l *Ledger) takeBack(s Update) {
 	for i := len(l.Commits) - 1; i >= 0; i-- { // the oldest first
 		c := &l.Commits[i]
 		switch {
-		case c.ID == head.ID, c.Phase == Settled, c.Inputs == "":
+		case c.ID == head.ID, c.Phase == PhaseSettled, c.Inputs == "":
 		case c.Inputs == s.Inputs:
 			c.Reverted, back = "", true
 		default:
@@ -325,7 +323,7 @@ func (l *Ledger) takeBackTogether(s Update) {
 		switch {
 		case c.Inputs != "":
 			with = c
-		case c.Phase != Settled && with.ID != head:
+		case c.Phase != PhaseSettled && with.ID != head:
 			c.Reverted = with.Reverted
 		}
 	}
@@ -379,5 +377,5 @@ func (c *Commit) undone(now func(string) string) string {
 
 // revertedBy returns the message that names the commit that reverted another one, and how far that one had progressed.
 func revertedBy(commit, words string) string {
-	return fmt.Sprintf("reverted by %s: %s", Short(commit), words)
+	return fmt.Sprintf("reverted by %s: %s", ShortCommit(commit), words)
 }

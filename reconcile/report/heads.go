@@ -1,4 +1,4 @@
-package queue
+package report
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/report"
 )
 
 // Heads are what is reported of the open pull requests of one NodeSync.
@@ -40,10 +39,10 @@ type Head struct {
 // reported of a commit that is the head of none any more is dropped. It returns whether the
 // NodeSync's status shows something else by it.
 func (q *Queue) SayHeads(ctx context.Context, sync *v1alpha1.NodeSync, h Heads) (changed bool, err error) {
-	b := q.book(ownerOf(sync, Plan))
+	b := q.book(ownerOf(sync, SubjectPlan))
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	reported := Plan.of(sync.Status.Reported)
+	reported := SubjectPlan.of(sync.Status.Reported)
 	if err := b.open(ctx, reported); err != nil {
 		return false, err
 	}
@@ -57,10 +56,10 @@ func (q *Queue) SayHeads(ctx context.Context, sync *v1alpha1.NodeSync, h Heads) 
 
 // Heads are those that something was reported of on a host, as a daemon before may have done.
 func (q *Queue) Heads(ctx context.Context, sync *v1alpha1.NodeSync, of Host) ([]Commit, error) {
-	b := q.book(ownerOf(sync, Plan))
+	b := q.book(ownerOf(sync, SubjectPlan))
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if err := b.open(ctx, Plan.of(sync.Status.Reported)); err != nil {
+	if err := b.open(ctx, SubjectPlan.of(sync.Status.Reported)); err != nil {
 		return nil, err
 	}
 	for i := range b.ledger.Lanes {
@@ -73,7 +72,7 @@ func (q *Queue) Heads(ctx context.Context, sync *v1alpha1.NodeSync, of Host) ([]
 
 // sayHeads notes the words. What was reported already changes nothing.
 func (l *Ledger) sayHeads(h Heads) {
-	context := Plan.Of(h.Context)
+	context := SubjectPlan.Of(h.Context)
 	l.Context, l.Head, l.Commits = context, "", nil
 	l.Lanes = slices.DeleteFunc(l.Lanes, func(lane Lane) bool {
 		return lane.Context != context || !slices.ContainsFunc(h.Of, func(of HostHeads) bool { return of.is(lane.Host) })
@@ -101,7 +100,7 @@ func (l *Lane) sayHeads(heads []Head, at time.Time) {
 		if slices.ContainsFunc(l.Heads, func(c Commit) bool { return c.ID == head.Commit }) {
 			continue // two pull requests have one head: the newest speaks
 		}
-		word := Word{State: head.State, Description: report.Truncate(head.Description)}
+		word := Word{State: head.State, Description: Truncate(head.Description)}
 		l.Heads = append(l.Heads, Commit{ID: head.Commit, Word: word})
 		known := slices.ContainsFunc(before, func(c Commit) bool { return c.ID == head.Commit && c.Word == word })
 		if !known {

@@ -1,11 +1,10 @@
-package queue
+package report
 
 import (
 	"context"
 	"time"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/report"
 )
 
 // FinalStatusPatience is how long a NodeSync that is being deleted waits for its Git hosts
@@ -56,7 +55,7 @@ func (q *Queue) postFinal(ctx context.Context, sync *v1alpha1.NodeSync, subject 
 }
 
 // noPlans is the last word on pull requests.
-var noPlans = Word{State: report.Success, Description: "the NodeSync is deleted: nothing is planned any more"}
+var noPlans = Word{State: Success, Description: "the NodeSync is deleted: nothing is planned any more"}
 
 // finish gives the newest commit the last word, and each that is still pending.
 func (l *Ledger) finish(f FinalStatus) {
@@ -64,7 +63,7 @@ func (l *Ledger) finish(f FinalStatus) {
 		return
 	}
 	l.FinalStatusAt = f.At
-	last := Word{State: report.Success, Description: report.Truncate(f.Description)}
+	last := Word{State: Success, Description: Truncate(f.Description)}
 	newest := l.newest()
 	for i := range l.Commits {
 		c := &l.Commits[i]
@@ -81,12 +80,12 @@ func (l *Ledger) finish(f FinalStatus) {
 	for i := range l.Lanes {
 		lane := &l.Lanes[i]
 		for _, c := range lane.Heads {
-			if c.State != report.Success {
+			if c.State != Success {
 				lane.put(c.ID, noPlans, f.Page(lane.Host, c.ID), f.At)
 			}
 		}
 		for _, c := range lane.Moved {
-			if c.State != report.Success {
+			if c.State != Success {
 				lane.put(c.ID, last, f.Page(lane.Host, c.ID), f.At)
 			}
 		}

@@ -1,12 +1,10 @@
-package queue
+package report
 
 import (
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/plumbline-dev/plumbline/reconcile/report"
 )
 
 // TestFarewell gives the newest commit, and each that is still pending, the last word:
@@ -14,12 +12,12 @@ import (
 func TestFarewell(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	host := Host{Provider: "gitea", URL: "https://git.example.com/acme/fleet", Secret: "token"}
-	pending := Word{State: report.Pending, Description: "removing NodePool/a"}
-	failed := Word{State: report.Failure, Description: "odd"}
-	last := Word{State: report.Success, Description: "drained and deleted"}
+	pending := Word{State: Pending, Description: "removing NodePool/a"}
+	failed := Word{State: Failure, Description: "odd"}
+	last := Word{State: Success, Description: "drained and deleted"}
 	l := Ledger{
 		Context: "plumbline/prod/x", Head: "3",
-		Commits: []Commit{{ID: "3", Word: pending}, {ID: "2", Word: pending, Phase: Overtaken}, {ID: "1", Word: failed, Phase: Settled}},
+		Commits: []Commit{{ID: "3", Word: pending}, {ID: "2", Word: pending, Phase: PhaseOvertaken}, {ID: "1", Word: failed, Phase: PhaseSettled}},
 		Lanes: []Lane{
 			{Host: host, Context: "plumbline/prod/x", Waiting: []Entry{{Commit: "3", Word: pending, Since: now}}},
 			{Host: host, Context: "plumbline/ns/x", Moved: []Commit{{ID: "0", Word: pending}}},

@@ -1,4 +1,4 @@
-package queue
+package report
 
 import (
 	"errors"
@@ -48,9 +48,9 @@ func TestSomebodyDeletesTheLedger(t *testing.T) {
 func TestAnotherWriter(t *testing.T) {
 	w := newWorld(t)
 	must(t, w.say(applied("a")))
-	other := New(w.client, w.client)
+	other := NewQueue(w.client, w.client)
 	b := applied("b")
-	b.Hosts, b.Context, b.At = []Target{gitea}, "plumbline/prod/x", noon
+	b.Hosts, b.Context, b.At = []Target{onGitea}, "plumbline/prod/x", noon
 	must(t, other.Say(t.Context(), w.sync, b))
 
 	w.deliver()
@@ -123,7 +123,7 @@ func TestADeliveryThatCannotBeWritten(t *testing.T) {
 
 func TestAnObjectInTheWay(t *testing.T) {
 	w := newWorld(t)
-	foreign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.sync.Namespace, Name: Whole.ObjectName(w.sync.Name)}}
+	foreign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.sync.Namespace, Name: SubjectWhole.ObjectName(w.sync.Name)}}
 	must(t, w.client.Create(t.Context(), foreign))
 	if err := w.say(applied("a")); err == nil || !strings.Contains(err.Error(), "in the way") {
 		t.Errorf("error %v", err)
@@ -169,7 +169,7 @@ func TestAnImmutableLedger(t *testing.T) {
 	must(t, w.client.Update(t.Context(), object))
 	for _, read := range []string{"before", "after"} {
 		var stuck *configmap.StuckError
-		if err := w.say(applied("b")); !errors.As(err, &stuck) || !strings.Contains(err.Error(), "kubectl get configmap -n "+w.sync.Namespace+" "+Whole.ObjectName(w.sync.Name)+" -o yaml |") {
+		if err := w.say(applied("b")); !errors.As(err, &stuck) || !strings.Contains(err.Error(), "kubectl get configmap -n "+w.sync.Namespace+" "+SubjectWhole.ObjectName(w.sync.Name)+" -o yaml |") {
 			t.Fatalf("it was read %s: error %v", read, err)
 		}
 		w.start()

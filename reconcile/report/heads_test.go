@@ -1,4 +1,4 @@
-package queue
+package report
 
 import (
 	"fmt"
@@ -6,18 +6,16 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/plumbline-dev/plumbline/reconcile/report"
 )
 
-func head(commit string, state report.State, words string) Head {
+func head(commit string, state State, words string) Head {
 	return Head{Commit: commit, Word: Word{State: state, Description: words}, Page: "https://page/" + commit}
 }
 
 func (w *world) sayHeads(t *testing.T, unlisted string, heads ...Head) bool {
 	t.Helper()
 	changed, err := w.queue.SayHeads(t.Context(), w.sync, Heads{
-		Context: "plumbline/prod/x", Of: []HostHeads{{Host: gitea.Host, Heads: heads, Unlisted: unlisted}}, At: w.now,
+		Context: "plumbline/prod/x", Of: []HostHeads{{Host: onGitea.Host, Heads: heads, Unlisted: unlisted}}, At: w.now,
 	})
 	must(t, err)
 	return changed
@@ -27,9 +25,9 @@ func (w *world) sayHeads(t *testing.T, unlisted string, heads ...Head) bool {
 // is closed; the statuses on the whole are another ledger's.
 func TestEachHeadHasItsWord(t *testing.T) {
 	w := newWorld(t)
-	w.sayHeads(t, "", head("b", report.Success, "no change"), head("a", report.Failure, "held"))
+	w.sayHeads(t, "", head("b", Success, "no change"), head("a", Failure, "held"))
 	w.deliver()
-	w.sayHeads(t, "", head("b", report.Success, "no change"), head("a", report.Failure, "held"))
+	w.sayHeads(t, "", head("b", Success, "no change"), head("a", Failure, "held"))
 	w.deliver()
 	want := []string{"b success no change", "a failure held"}
 	if diff := cmp.Diff(want, w.said(0)); diff != "" {
@@ -39,7 +37,7 @@ func TestEachHeadHasItsWord(t *testing.T) {
 		t.Errorf("context %s, page %s", s.Context, s.TargetURL)
 	}
 	w.now = w.now.Add(time.Minute)
-	w.sayHeads(t, "", head("a", report.Success, "no change"))
+	w.sayHeads(t, "", head("a", Success, "no change"))
 	w.sayHeads(t, "") // closed before it was posted
 	w.deliver()
 	if len(w.posted) != 2 {
@@ -50,19 +48,19 @@ func TestEachHeadHasItsWord(t *testing.T) {
 // TestWordsOfHeadsLastOverARestart: what waited is posted, and what was said is known.
 func TestWordsOfHeadsLastOverARestart(t *testing.T) {
 	w := newWorld(t)
-	w.sayHeads(t, "", head("a", report.Failure, "held"))
+	w.sayHeads(t, "", head("a", Failure, "held"))
 	w.start()
 	w.deliver()
 	if diff := cmp.Diff([]string{"a failure held"}, w.said(0)); diff != "" {
 		t.Errorf("posted (-want +got):\n%s", diff)
 	}
 	w.start()
-	known, err := w.queue.Heads(t.Context(), w.sync, gitea.Host)
+	known, err := w.queue.Heads(t.Context(), w.sync, onGitea.Host)
 	must(t, err)
 	if len(known) != 1 || known[0].ID != "a" || known[0].Description != "held" {
 		t.Errorf("known: %v", known)
 	}
-	w.sayHeads(t, "", head("a", report.Failure, "held"))
+	w.sayHeads(t, "", head("a", Failure, "held"))
 	w.deliver()
 	if len(w.posted) != 1 {
 		t.Errorf("posted again: %v", w.said(1))
@@ -72,7 +70,7 @@ func TestWordsOfHeadsLastOverARestart(t *testing.T) {
 // TestTheStatusShowsTheNewestPullRequest, and why the open ones are not known.
 func TestTheStatusShowsTheNewestPullRequest(t *testing.T) {
 	w := newWorld(t)
-	if !w.sayHeads(t, "", head("b", report.Success, "no change"), head("a", report.Failure, "held")) {
+	if !w.sayHeads(t, "", head("b", Success, "no change"), head("a", Failure, "held")) {
 		t.Error("that the first was said is no change of the status")
 	}
 	list, _ := w.queue.Reported(w.sync)
@@ -90,10 +88,10 @@ func TestTheStatusShowsTheNewestPullRequest(t *testing.T) {
 // TestWhoStopsFollowingLeavesNoLedger.
 func TestWhoStopsFollowingLeavesNoLedger(t *testing.T) {
 	w := newWorld(t)
-	w.sayHeads(t, "", head("a", report.Failure, "held"))
+	w.sayHeads(t, "", head("a", Failure, "held"))
 	_, err := w.queue.SayHeads(t.Context(), w.sync, Heads{Context: "plumbline/prod/x", At: w.now})
 	must(t, err)
-	s := store{reader: w.client, writer: w.client, owner: ownerOf(w.sync, Plan)}
+	s := store{reader: w.client, writer: w.client, owner: ownerOf(w.sync, SubjectPlan)}
 	if _, found, err := s.load(t.Context()); found || err != nil {
 		t.Errorf("found %v, error %v", found, err)
 	}
@@ -102,7 +100,7 @@ func TestWhoStopsFollowingLeavesNoLedger(t *testing.T) {
 // TestADeletedNodeSyncHoldsNoPullRequestUp: what had failed is let go.
 func TestADeletedNodeSyncHoldsNoPullRequestUp(t *testing.T) {
 	w := newWorld(t)
-	w.sayHeads(t, "", head("b", report.Success, "no change"), head("a", report.Failure, "held"))
+	w.sayHeads(t, "", head("b", Success, "no change"), head("a", Failure, "held"))
 	w.deliver()
 	w.now = w.now.Add(time.Minute)
 	last := FinalStatus{Description: "orphaned", Page: func(Host, string) string { return "" }, At: w.now}
@@ -123,11 +121,11 @@ func TestALedgerOfManyHeadsFits(t *testing.T) {
 	var heads []Head
 	for i := range 50 {
 		heads = append(heads, Head{
-			Commit: fmt.Sprintf("%040d", i), Word: Word{State: report.Failure, Description: fmt.Sprintf("%0140d", i)}, Page: fmt.Sprintf("%0255d", i),
+			Commit: fmt.Sprintf("%040d", i), Word: Word{State: Failure, Description: fmt.Sprintf("%0140d", i)}, Page: fmt.Sprintf("%0255d", i),
 		})
 	}
 	l := Ledger{}
-	l.sayHeads(Heads{Context: "plumbline/prod/x", Of: []HostHeads{{Host: gitea.Host, Heads: heads}}, At: noon})
+	l.sayHeads(Heads{Context: "plumbline/prod/x", Of: []HostHeads{{Host: onGitea.Host, Heads: heads}}, At: noon})
 	if n := len(encoded(t, l)); n > 100_000 {
 		t.Errorf("the ledger takes %d bytes", n)
 	}

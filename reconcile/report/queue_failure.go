@@ -1,4 +1,4 @@
-package queue
+package report
 
 import (
 	"errors"
@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
-	"github.com/plumbline-dev/plumbline/reconcile/report"
 )
 
 const (
@@ -41,7 +40,7 @@ type attempt struct {
 // failed notes why the host has not taken an entry, and when it is tried again. current reports that
 // the host is to show it, and no other one after it.
 func (l *Lane) failed(a attempt, err error, current bool) {
-	why := Stable(err)
+	why := StableMessage(err)
 	switch outcomeOf(err) {
 	case giveUp:
 		l.reach()
@@ -71,12 +70,12 @@ func (l *Lane) lose(a attempt, why string, current bool) {
 	case same && current:
 		e := &l.Waiting[i]
 		e.Attempts, e.NotBefore = max(e.Attempts+1, tellAfter), a.at.Add(lostAgain)
-		e.Failure = fmt.Sprintf("the status on commit %s is not taken, and tried again every %s: %s", Short(e.Commit), lostAgain, why)
+		e.Failure = fmt.Sprintf("the status on commit %s is not taken, and tried again every %s: %s", ShortCommit(e.Commit), lostAgain, why)
 		return
 	case same:
 		l.Waiting = slices.Delete(l.Waiting, i, i+1)
 	}
-	l.Lost = fmt.Sprintf("given up on commit %s: %s", Short(a.entry.Commit), why)
+	l.Lost = fmt.Sprintf("given up on commit %s: %s", ShortCommit(a.entry.Commit), why)
 }
 
 // absent has the lane wait, unless the host was silent on this one commit only: it looks at what a commit has
@@ -91,7 +90,7 @@ func (l *Lane) absent(a attempt, err error, why string) {
 	if i := l.index(a.entry.Commit); silent && i >= 0 {
 		l.Waiting[i].Attempts++
 	}
-	l.stop(a, why, LimitOf(err))
+	l.stop(a, why, RateLimitOf(err))
 }
 
 // stop has the lane wait.
@@ -133,17 +132,17 @@ func backoff(attempts int, jitter float64) time.Duration {
 	return wait - time.Duration(jitter*float64(wait)/4)
 }
 
-// LimitOf is how long the host wants no requests.
-func LimitOf(err error) time.Duration {
-	var limited *report.RateLimitedError
+// RateLimitOf is how long the host wants no requests.
+func RateLimitOf(err error) time.Duration {
+	var limited *RateLimitedError
 	if errors.As(err, &limited) {
 		return min(limited.RetryAfter, longestLimit)
 	}
 	return 0
 }
 
-// Stable is an error on one line, short enough for a status.
-func Stable(err error) string {
+// StableMessage is an error on one line, short enough for a status.
+func StableMessage(err error) string {
 	const longest = 300
 	line := strings.Join(strings.Fields(err.Error()), " ")
 	if len(line) > longest {
@@ -184,18 +183,18 @@ type rule struct {
 // rule that matches speaks.
 func outcomes() []rule {
 	return []rule{
-		{as[*report.RateLimitedError](), retryHost},    // 429; 403 with a limit
-		{as[*report.UnauthorizedError](), awaitChange}, // 401; 403 without a limit
-		{as[*report.SecretError](), awaitChange},       // no token in the Secret
-		{as[*grant.RefusedError](), awaitChange},       // a Secret that is not for this host
-		{apierrors.IsNotFound, awaitChange},            // no Secret
-		{as[*report.RepositoryError](), awaitChange},   // a URL that names no repository
-		{as[*report.MovedError](), awaitChange},        // 3xx to another host
-		{as[*report.NotFoundError](), retryAWhile},     // 404; GitHub's 422 of an unknown commit
-		{rejected(http.StatusConflict), retryEntry},    // 409: GitLab is busy with this commit
-		{as[*report.RejectedError](), giveUp},          // 400, 422 and the like
-		{away, retryHost},                              // no answer; a gateway's 502, 503, 504; 408
-		{as[*report.UnavailableError](), retryEntry},   // 500 and the like: it may be this status
+		{as[*RateLimitedError](), retryHost},        // 429; 403 with a limit
+		{as[*UnauthorizedError](), awaitChange},     // 401; 403 without a limit
+		{as[*SecretError](), awaitChange},           // no token in the Secret
+		{as[*grant.RefusedError](), awaitChange},    // a Secret that is not for this host
+		{apierrors.IsNotFound, awaitChange},         // no Secret
+		{as[*RepositoryError](), awaitChange},       // a URL that names no repository
+		{as[*MovedError](), awaitChange},            // 3xx to another host
+		{as[*NotFoundError](), retryAWhile},         // 404; GitHub's 422 of an unknown commit
+		{rejected(http.StatusConflict), retryEntry}, // 409: GitLab is busy with this commit
+		{as[*RejectedError](), giveUp},              // 400, 422 and the like
+		{away, retryHost},                           // no answer; a gateway's 502, 503, 504; 408
+		{as[*UnavailableError](), retryEntry},       // 500 and the like: it may be this status
 	}
 }
 
@@ -218,20 +217,20 @@ func as[E error]() func(error) bool {
 
 func rejected(code int) func(error) bool {
 	return func(err error) bool {
-		var e *report.RejectedError
+		var e *RejectedError
 		return errors.As(err, &e) && e.Code == code
 	}
 }
 
 // noAnswer is of a host that gave none.
 func noAnswer(err error) bool {
-	var e *report.UnavailableError
+	var e *UnavailableError
 	return errors.As(err, &e) && e.Code == 0
 }
 
 // away is a host that gave no answer, or a gateway's in its stead.
 func away(err error) bool {
-	var e *report.UnavailableError
+	var e *UnavailableError
 	if !errors.As(err, &e) {
 		return false
 	}

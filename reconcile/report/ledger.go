@@ -1,4 +1,4 @@
-package queue
+package report
 
 import (
 	"cmp"
@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/report"
 )
 
 // Ledger is what the Git hosts of one NodeSync get.
@@ -28,12 +27,12 @@ type Ledger struct {
 
 // Word is what is reported of a commit.
 type Word struct {
-	State       report.State `json:"state,omitempty"`
-	Description string       `json:"description,omitempty"`
+	State       State  `json:"state,omitempty"`
+	Description string `json:"description,omitempty"`
 }
 
 // final reports whether the word ends something.
-func (w Word) final() bool { return w.State != "" && w.State != report.Pending }
+func (w Word) final() bool { return w.State != "" && w.State != Pending }
 
 // Commit is one that something was reported of.
 type Commit struct {
@@ -57,21 +56,21 @@ type Phase string
 
 // The standings of a commit.
 const (
-	// Told is a commit that Head's verdict is reported on.
-	Told Phase = ""
-	// Overtaken is one that was pending when another Head came. It gets the final
+	// PhaseTold is a commit that Head's verdict is reported on.
+	PhaseTold Phase = ""
+	// PhaseOvertaken is one that was pending when another Head came. It gets the final
 	// word of what overtook it.
-	Overtaken Phase = "overtaken"
-	// Settled is one that got a final word of its own before another Head came,
+	PhaseOvertaken Phase = "overtaken"
+	// PhaseSettled is one that got a final word of its own before another Head came,
 	// and keeps it. It is noted for as long as the history since the last applied
 	// revision has it.
-	Settled Phase = "settled"
+	PhaseSettled Phase = "settled"
 )
 
 // newest is the newest commit that Head's verdict is reported on.
 func (l *Ledger) newest() *Commit {
 	for i := range l.Commits {
-		if l.Commits[i].Phase == Told {
+		if l.Commits[i].Phase == PhaseTold {
 			return &l.Commits[i]
 		}
 	}
@@ -111,7 +110,7 @@ func (l *Ledger) reported() []v1alpha1.Reported {
 		if len(lane.Heads) > 0 {
 			newest = &lane.Heads[0]
 		} else if lane.Unlisted != "" {
-			newest = &Commit{Word: Word{State: report.Pending}}
+			newest = &Commit{Word: Word{State: Pending}}
 		}
 		if newest != nil && lane.Context == l.Context {
 			list = append(list, v1alpha1.Reported{
@@ -129,7 +128,7 @@ func restored(from []v1alpha1.Reported) Ledger {
 	l := Ledger{}
 	for _, r := range from {
 		l.Context, l.Head = r.Context, r.Commit
-		l.Commits = []Commit{{ID: r.Commit, Word: Word{State: report.State(r.State), Description: r.Description}}}
+		l.Commits = []Commit{{ID: r.Commit, Word: Word{State: State(r.State), Description: r.Description}}}
 		l.Lanes = append(l.Lanes, Lane{Host: Host{Provider: r.Provider, URL: r.URL}, Context: r.Context})
 	}
 	return l
@@ -153,22 +152,22 @@ type Subject string
 
 // The subjects.
 const (
-	// Whole is what becomes of a commit, until its nodes match.
-	Whole Subject = ""
-	// Applied is whether all of it is applied: for pipelines that wait for nothing else.
-	Applied Subject = "applied"
-	// Drift is what differs from it in the cluster by no commit.
-	Drift Subject = "drift"
-	// Plan is what open pull requests would do, each on its head.
-	Plan Subject = "plan"
+	// SubjectWhole is what becomes of a commit, until its nodes match.
+	SubjectWhole Subject = ""
+	// SubjectApplied is whether all of it is applied: for pipelines that wait for nothing else.
+	SubjectApplied Subject = "applied"
+	// SubjectDrift is what differs from it in the cluster by no commit.
+	SubjectDrift Subject = "drift"
+	// SubjectPlan is what open pull requests would do, each on its head.
+	SubjectPlan Subject = "plan"
 )
 
 // subjects are all of them.
-func subjects() []Subject { return []Subject{Whole, Applied, Drift, Plan} }
+func subjects() []Subject { return []Subject{SubjectWhole, SubjectApplied, SubjectDrift, SubjectPlan} }
 
 // Of is the context of a subject, from that of the whole.
 func (s Subject) Of(context string) string {
-	if s == Whole || context == "" {
+	if s == SubjectWhole || context == "" {
 		return context
 	}
 	return context + "/" + string(s)
@@ -180,7 +179,7 @@ func (s Subject) names(context string) bool {
 	if words := strings.SplitN(context, "/", parts); len(words) == parts {
 		return words[parts-1] == string(s)
 	}
-	return s == Whole
+	return s == SubjectWhole
 }
 
 // of are those of a list of statuses that are on the subject.
@@ -197,7 +196,7 @@ func (s Subject) of(reported []v1alpha1.Reported) []v1alpha1.Reported {
 // ObjectName is the name of the ConfigMap that holds the ledger of a NodeSync on the subject.
 // No record of removals can have it: those begin with "plumbline-".
 func (s Subject) ObjectName(nodeSync string) string {
-	if s == Whole {
+	if s == SubjectWhole {
 		return v1alpha1.ObjectName("plumbline.reports-", nodeSync)
 	}
 	return v1alpha1.ObjectName("plumbline.reports."+string(s)+"-", nodeSync)
@@ -217,13 +216,13 @@ func (l *Ledger) setContext(s Update) {
 	}
 	for i := range l.Lanes {
 		for _, c := range l.Commits {
-			if lane := &l.Lanes[i]; lane.Context == l.Context && c.Phase != Settled && c.State != report.Success && c.State != "" {
+			if lane := &l.Lanes[i]; lane.Context == l.Context && c.Phase != PhaseSettled && c.State != Success && c.State != "" {
 				lane.Moved = append(lane.Moved, c)
 			}
 		}
 	}
 	l.Context = context
-	l.Commits = slices.DeleteFunc(l.Commits, func(c Commit) bool { return c.Phase != Told })
+	l.Commits = slices.DeleteFunc(l.Commits, func(c Commit) bool { return c.Phase != PhaseTold })
 	for i := range l.Commits {
 		l.Commits[i].Word = Word{} // nothing of it was reported in the new one
 	}
@@ -235,18 +234,18 @@ func (l *Ledger) setContext(s Update) {
 func (l *Ledger) letGo(s Update) {
 	for i := range l.Lanes {
 		lane := &l.Lanes[i]
-		if lane.Context == l.Context || s.State == report.Pending {
+		if lane.Context == l.Context || s.State == Pending {
 			continue
 		}
 		for j := range lane.Moved {
 			if c := &lane.Moved[j]; c.State != s.State {
-				c.Word = Word{State: s.State, Description: report.Truncate(fmt.Sprintf("reported as %s now: %s", l.Context, s.Description))}
+				c.Word = Word{State: s.State, Description: Truncate(fmt.Sprintf("reported as %s now: %s", l.Context, s.Description))}
 				lane.put(c.ID, c.Word, s.page(lane.Host), s.At)
 			}
 		}
 		lane.Moved = slices.DeleteFunc(lane.Moved, func(c Commit) bool {
 			known := l.commit(c.ID)
-			return c.State == report.Success || known == nil || known.Phase != Told
+			return c.State == Success || known == nil || known.Phase != PhaseTold
 		})
 	}
 	l.Lanes = slices.DeleteFunc(l.Lanes, func(lane Lane) bool {

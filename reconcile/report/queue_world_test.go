@@ -1,4 +1,4 @@
-package queue
+package report
 
 import (
 	"context"
@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/report"
 )
 
 func encoded(t *testing.T, l Ledger) string {
@@ -51,9 +50,9 @@ type world struct {
 	write, read func() error
 
 	// posted are the statuses that hosts have got, in order.
-	posted []report.Status
+	posted []Status
 	// answer, if set, is a host's.
-	answer func(host string, s report.Status) error
+	answer func(host string, s Status) error
 	// hang is the URL of a host that never answers.
 	hang string
 	// tokens are those that hosts were sent, in order, under mu.
@@ -132,7 +131,7 @@ func (w *world) burn() error {
 // start starts the process: it has no memory.
 func (w *world) start() {
 	w.fuse = -1
-	w.queue = New(w.client, w.client)
+	w.queue = NewQueue(w.client, w.client)
 	w.deliverer = &Deliverer{
 		Queue: w.queue, Hosts: hosts{w}, Secrets: w.client, Namespace: w.sync.Namespace,
 		StillLeader: func(context.Context) error { return nil },
@@ -145,7 +144,7 @@ func (w *world) start() {
 // say tells a verdict, as a reconcile does: its status is saved after it.
 func (w *world) say(s Update) error {
 	if s.Hosts == nil {
-		s.Hosts = []Target{gitea}
+		s.Hosts = []Target{onGitea}
 	}
 	s.Context, s.At = "plumbline/prod/x", w.now
 	if err := w.queue.Say(context.Background(), w.sync, s); err != nil { //nolint:forbidigo // a test without a T
@@ -184,7 +183,7 @@ func (w *world) deliver() {
 
 // stored is the ledger as the cluster has it.
 func (w *world) stored() (Ledger, bool) {
-	s := store{reader: w.client, writer: w.client, owner: ownerOf(w.sync, Whole)}
+	s := store{reader: w.client, writer: w.client, owner: ownerOf(w.sync, SubjectWhole)}
 	l, found, err := s.load(context.Background()) //nolint:forbidigo // a test without a T
 	if err != nil {
 		w.t.Fatal(err)
@@ -204,25 +203,25 @@ func (w *world) said(from int) []string {
 // hosts are the Git hosts of a world.
 type hosts struct{ w *world }
 
-func (h hosts) Host(_, repository string, secret map[string][]byte) (report.Poster, error) {
+func (h hosts) Host(_, repository string, secret map[string][]byte) (Poster, error) {
 	if len(secret["token"]) == 0 {
-		return nil, &report.SecretError{Key: "token", Reason: "is missing"}
+		return nil, &SecretError{Key: "token", Reason: "is missing"}
 	}
 	h.w.mu.Lock() // lanes ask at the same time
 	h.w.tokens = append(h.w.tokens, string(secret["token"]))
 	h.w.mu.Unlock()
-	return poster{h.w, repository}, nil
+	return fakePoster{h.w, repository}, nil
 }
 
-type poster struct {
+type fakePoster struct {
 	w    *world
 	host string
 }
 
-func (p poster) Post(ctx context.Context, s report.Status) error {
+func (p fakePoster) Post(ctx context.Context, s Status) error {
 	if p.host == p.w.hang {
 		<-ctx.Done()
-		return &report.UnavailableError{Err: ctx.Err()}
+		return &UnavailableError{Err: ctx.Err()}
 	}
 	if err := p.w.burn(); err != nil {
 		return err
@@ -233,7 +232,7 @@ func (p poster) Post(ctx context.Context, s report.Status) error {
 		}
 	}
 	if err := ctx.Err(); err != nil {
-		return &report.UnavailableError{Err: err}
+		return &UnavailableError{Err: err}
 	}
 	p.w.posted = append(p.w.posted, s)
 	return nil

@@ -1,4 +1,4 @@
-package queue
+package report
 
 import (
 	"cmp"
@@ -18,18 +18,17 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
-	"github.com/plumbline-dev/plumbline/reconcile/report"
 )
 
-// Hosts makes the client of a Git host.
-type Hosts interface {
-	Host(provider, repository string, secret map[string][]byte) (report.Poster, error)
+// HostClients makes the client of a Git host.
+type HostClients interface {
+	Host(provider, repository string, secret map[string][]byte) (Poster, error)
 }
 
 // Deliverer posts what is in a Queue. It runs only on the leader.
 type Deliverer struct {
 	Queue *Queue
-	Hosts Hosts
+	Hosts HostClients
 	// Secrets reads past any cache: a token is read when a post is due, and not
 	// kept.
 	Secrets   client.Reader
@@ -166,7 +165,7 @@ type Host struct {
 
 // HostOf is where the statuses of a NodeSync go by an entry of its spec.report.
 func HostOf(sync *v1alpha1.NodeSync, to v1alpha1.Report) Host {
-	return Host{Provider: to.Provider, URL: report.Clean(cmp.Or(to.URL, sync.Spec.Source.Repository())), Secret: to.SecretRef.Name}
+	return Host{Provider: to.Provider, URL: Clean(cmp.Or(to.URL, sync.Spec.Source.Repository())), Secret: to.SecretRef.Name}
 }
 
 // Lane leads to one host, for one context. What is in it is posted one after
@@ -351,8 +350,8 @@ func (l *Lane) trouble() string {
 	return cmp.Or(failure, l.Unlisted, l.Lost)
 }
 
-// Short is a commit as people write it.
-func Short(commit string) string {
+// ShortCommit is a commit as people write it.
+func ShortCommit(commit string) string {
 	const digits = 7
 	return commit[:min(digits, len(commit))]
 }
@@ -442,7 +441,7 @@ func (d *Deliverer) send(ctx context.Context, b *book, host Lane, a *attempt) er
 	if err != nil {
 		return err
 	}
-	return poster.Post(ctx, report.Status{
+	return poster.Post(ctx, Status{
 		Commit: a.entry.Commit, Context: host.Context, State: a.entry.State, Description: a.entry.Description, TargetURL: a.entry.TargetURL,
 	})
 }

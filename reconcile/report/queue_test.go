@@ -1,4 +1,4 @@
-package queue
+package report
 
 import (
 	"context"
@@ -16,18 +16,17 @@ import (
 
 	"github.com/plumbline-dev/plumbline/internal/configmap"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/report"
 )
 
 // applied is the verdict that most tests tell.
 func applied(head string, commits ...string) Update {
-	return Update{Head: head, Commits: commits, State: report.Success, Description: "applied"}
+	return Update{Head: head, Commits: commits, State: Success, Description: "applied"}
 }
 
 func (w *world) object(t *testing.T) *corev1.ConfigMap {
 	t.Helper()
 	object := &corev1.ConfigMap{}
-	key := types.NamespacedName{Namespace: w.sync.Namespace, Name: Whole.ObjectName(w.sync.Name)}
+	key := types.NamespacedName{Namespace: w.sync.Namespace, Name: SubjectWhole.ObjectName(w.sync.Name)}
 	if err := w.client.Get(t.Context(), key, object); err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +55,7 @@ func TestTwoWritesForAStatus(t *testing.T) {
 	if w.writes != 2 || len(w.posted) != 3 {
 		t.Errorf("nothing is new: %d writes, %d posts", w.writes, len(w.posted))
 	}
-	want := report.Status{Commit: "c", Context: "plumbline/prod/x", State: report.Success, Description: "applied", TargetURL: gitea.Page}
+	want := Status{Commit: "c", Context: "plumbline/prod/x", State: Success, Description: "applied", TargetURL: onGitea.Page}
 	if diff := cmp.Diff(want, w.posted[0]); diff != "" {
 		t.Error(diff)
 	}
@@ -152,7 +151,7 @@ func TestOneRoundOfALaneAtATime(t *testing.T) {
 func TestASecretThatIsRefused(t *testing.T) {
 	w := newWorld(t)
 	tries := 0
-	w.answer = func(string, report.Status) error { tries++; return &report.UnauthorizedError{Host: "git.example.com"} }
+	w.answer = func(string, Status) error { tries++; return &UnauthorizedError{Host: "git.example.com"} }
 	must(t, w.say(applied("a")))
 	w.deliver()
 	for range 6 {
@@ -192,7 +191,7 @@ func TestASecretThatIsRefused(t *testing.T) {
 func TestASecretThatIsMissing(t *testing.T) {
 	w := newWorld(t)
 	missing := applied("a")
-	missing.Hosts = []Target{{Host: Host{Provider: "gitea", URL: gitea.URL, Secret: "absent"}}}
+	missing.Hosts = []Target{{Host: Host{Provider: "gitea", URL: onGitea.URL, Secret: "absent"}}}
 	must(t, w.say(missing))
 	w.deliver()
 	must(t, w.say(missing))
@@ -210,16 +209,16 @@ func TestASecretThatIsMissing(t *testing.T) {
 // TestHostsDoNotWaitForEachOther.
 func TestHostsDoNotWaitForEachOther(t *testing.T) {
 	w := newWorld(t)
-	mirror := gitea
+	mirror := onGitea
 	mirror.URL = "https://mirror.example.com/acme/fleet"
-	w.answer = func(host string, _ report.Status) error {
-		if host == gitea.URL {
-			return &report.UnavailableError{Code: 503}
+	w.answer = func(host string, _ Status) error {
+		if host == onGitea.URL {
+			return &UnavailableError{Code: 503}
 		}
 		return nil
 	}
 	both := applied("a")
-	both.Hosts = []Target{gitea, mirror}
+	both.Hosts = []Target{onGitea, mirror}
 	must(t, w.say(both))
 	w.deliver()
 	if diff := cmp.Diff([]string{"a success applied"}, w.said(0)); diff != "" {
@@ -233,13 +232,13 @@ func TestHostsDoNotWaitForEachOther(t *testing.T) {
 // TestTheHostIsAwayForAnHour loses nothing, and posts what is left.
 func TestTheHostIsAwayForAnHour(t *testing.T) {
 	w := newWorld(t)
-	w.answer = func(string, report.Status) error { return &report.UnavailableError{Err: errors.New("no route")} }
+	w.answer = func(string, Status) error { return &UnavailableError{Err: errors.New("no route")} }
 	var want []string
 	for minute := range 60 {
 		w.now = noon.Add(time.Duration(minute) * time.Minute)
 		commit := string(rune('A' + minute))
 		pending := applied(commit, commit)
-		pending.State, pending.Description = report.Pending, "waiting"
+		pending.State, pending.Description = Pending, "waiting"
 		must(t, w.say(pending))
 		w.deliver()
 		must(t, w.say(applied(commit)))
@@ -275,7 +274,7 @@ func TestAPausedLeaderPostsNothing(t *testing.T) {
 
 func TestNamesDoNotMeet(t *testing.T) {
 	long := strings.Repeat("a.", 120) + "b"
-	if a, b := Whole.ObjectName(long+"c"), Whole.ObjectName(long+"d"); a == b || len(a) > 253 {
+	if a, b := SubjectWhole.ObjectName(long+"c"), SubjectWhole.ObjectName(long+"d"); a == b || len(a) > 253 {
 		t.Errorf("%s, %s", a, b)
 	}
 }

@@ -1,4 +1,4 @@
-package queue
+package report
 
 import (
 	"fmt"
@@ -8,11 +8,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/plumbline-dev/plumbline/reconcile/report"
 )
 
-var gitea = Target{Host: Host{Provider: "gitea", URL: "https://git.example.com/acme/fleet", Secret: "token"}, Page: "https://git.example.com/page"}
+var onGitea = Target{Host: Host{Provider: "gitea", URL: "https://git.example.com/acme/fleet", Secret: "token"}, Page: "https://git.example.com/page"}
 
 // ledgerOf is one to which a script of verdicts was said.
 type script struct {
@@ -24,13 +22,13 @@ type script struct {
 func newScript(t *testing.T) *script { return &script{t: t, now: noon} }
 
 // says tells a verdict, as a reconcile would.
-func (s *script) says(head string, state report.State, text string, commits ...string) {
+func (s *script) says(head string, state State, text string, commits ...string) {
 	s.with(Update{Context: "plumbline/prod/x", Head: head, State: state, Description: text, Commits: commits})
 }
 
 func (s *script) with(said Update) {
 	if said.Hosts == nil {
-		said.Hosts = []Target{gitea}
+		said.Hosts = []Target{onGitea}
 	}
 	said.At = s.now
 	s.l.say(said)
@@ -64,32 +62,32 @@ func (s *script) posts(want ...string) {
 
 func TestSayNews(t *testing.T) {
 	s := newScript(t)
-	s.says("a", report.Pending, "waiting for CRDs")
+	s.says("a", Pending, "waiting for CRDs")
 	s.posts("a pending waiting for CRDs")
-	s.says("a", report.Pending, "waiting for CRDs")
+	s.says("a", Pending, "waiting for CRDs")
 	s.posts()
-	s.says("a", report.Pending, "waiting for Controller")
-	s.says("a", report.Success, "applied")
+	s.says("a", Pending, "waiting for Controller")
+	s.says("a", Success, "applied")
 	s.posts("a success applied")
-	s.says("a", report.Success, "applied")
+	s.says("a", Success, "applied")
 	s.posts()
-	s.says("b", report.Success, "applied")
+	s.says("b", Success, "applied")
 	s.posts("b success applied")
-	s.says("b", report.Failure, "stalled")
-	s.says("b", report.Success, "applied")
+	s.says("b", Failure, "stalled")
+	s.says("b", Success, "applied")
 	s.posts("b success applied")
 }
 
 func TestEveryCommitThatChangedAnything(t *testing.T) {
 	s := newScript(t)
-	s.says("d", report.Pending, "waiting", "d", "c", "b")
+	s.says("d", Pending, "waiting", "d", "c", "b")
 	s.posts("d pending waiting", "c pending superseded by d: waiting", "b pending superseded by d: waiting")
-	s.says("d", report.Pending, "removing")
+	s.says("d", Pending, "removing")
 	s.posts("d pending removing")
-	s.says("d", report.Success, "applied")
+	s.says("d", Success, "applied")
 	s.posts("d success applied", "c success superseded by d: applied", "b success superseded by d: applied")
-	s.says("d", report.Pending, "removing again")
-	s.says("d", report.Failure, "held")
+	s.says("d", Pending, "removing again")
+	s.says("d", Failure, "held")
 	s.posts("d failure held", "c failure superseded by d: held", "b failure superseded by d: held")
 }
 
@@ -97,24 +95,24 @@ func TestEveryCommitThatChangedAnything(t *testing.T) {
 // last commit, and to those that did.
 func TestHeadChangedNothing(t *testing.T) {
 	s := newScript(t)
-	s.says("d", report.Success, "applied", "c", "b")
+	s.says("d", Success, "applied", "c", "b")
 	s.posts("d success applied", "c success superseded by d: applied", "b success superseded by d: applied")
 	if got := s.l.reported(); len(got) != 1 || got[0].Commit != "d" {
 		t.Errorf("reported %v", got)
 	}
-	s.says("d", report.Success, "applied")
+	s.says("d", Success, "applied")
 	s.posts()
 }
 
 func TestAPendingThatIsOvertaken(t *testing.T) {
 	s := newScript(t)
-	s.says("a", report.Pending, "removing")
+	s.says("a", Pending, "removing")
 	s.posts("a pending removing")
-	s.says("b", report.Pending, "waiting")
+	s.says("b", Pending, "waiting")
 	s.posts("b pending waiting")
-	s.says("c", report.Failure, "broken", "c", "b")
+	s.says("c", Failure, "broken", "c", "b")
 	s.posts("c failure broken", "b failure superseded by c: broken", "a failure superseded by c: broken")
-	s.says("c", report.Success, "applied")
+	s.says("c", Success, "applied")
 	s.posts("c success applied", "b success superseded by c: applied")
 	if len(s.l.Commits) != 2 {
 		t.Errorf("kept: %+v", s.l.Commits)
@@ -124,13 +122,13 @@ func TestAPendingThatIsOvertaken(t *testing.T) {
 // TestAFinalWordIsKept: a commit that was broken stays so when another one heals.
 func TestAFinalWordIsKept(t *testing.T) {
 	s := newScript(t)
-	s.says("a", report.Success, "applied")
-	s.says("b", report.Failure, "broken", "b")
+	s.says("a", Success, "applied")
+	s.says("b", Failure, "broken", "b")
 	s.posts("a success applied", "b failure broken")
-	s.says("c", report.Failure, "broken", "c", "b")
-	s.says("d", report.Success, "applied", "d", "c", "b")
+	s.says("c", Failure, "broken", "c", "b")
+	s.says("d", Success, "applied", "d", "c", "b")
 	s.posts("c failure broken", "d success applied")
-	s.says("e", report.Success, "applied", "e")
+	s.says("e", Success, "applied", "e")
 	s.posts("e success applied")
 	if len(s.l.Commits) != 1 {
 		t.Errorf("kept: %+v", s.l.Commits)
@@ -140,35 +138,35 @@ func TestAFinalWordIsKept(t *testing.T) {
 // TestHeadGoesBack: after a force-push to an older commit it is reported again.
 func TestHeadGoesBack(t *testing.T) {
 	s := newScript(t)
-	s.says("a", report.Failure, "broken")
-	s.says("b", report.Pending, "waiting")
+	s.says("a", Failure, "broken")
+	s.says("b", Pending, "waiting")
 	s.posts("a failure broken", "b pending waiting")
-	s.says("a", report.Success, "applied")
+	s.says("a", Success, "applied")
 	s.posts("a success applied", "b success superseded by a: applied")
 }
 
 func TestAllThatChangedIsSettled(t *testing.T) {
 	s := newScript(t)
-	s.says("b", report.Failure, "broken", "b")
+	s.says("b", Failure, "broken", "b")
 	s.posts("b failure broken")
-	s.says("c", report.Failure, "broken", "b") // c is outside of the inputs
+	s.says("c", Failure, "broken", "b") // c is outside of the inputs
 	s.posts("c failure broken")
 }
 
 func TestAHostThatIsAdded(t *testing.T) {
 	s := newScript(t)
-	s.says("b", report.Success, "applied", "b", "a")
+	s.says("b", Success, "applied", "b", "a")
 	s.posts("b success applied", "a success superseded by b: applied")
-	mirror := gitea
+	mirror := onGitea
 	mirror.URL = "https://mirror.example.com/acme/fleet"
-	s.with(Update{Hosts: []Target{gitea, mirror}, Context: "plumbline/prod/x", Head: "b", State: report.Success, Description: "applied"})
+	s.with(Update{Hosts: []Target{onGitea, mirror}, Context: "plumbline/prod/x", Head: "b", State: Success, Description: "applied"})
 	s.posts("b success applied", "a success superseded by b: applied")
-	s.with(Update{Hosts: []Target{mirror}, Context: "plumbline/prod/x", Head: "c", State: report.Success, Description: "applied"})
+	s.with(Update{Hosts: []Target{mirror}, Context: "plumbline/prod/x", Head: "c", State: Success, Description: "applied"})
 	s.posts("c success applied")
 	if len(s.l.Lanes) != 1 || s.l.Lanes[0].URL != mirror.URL {
 		t.Errorf("lanes %+v", s.l.Lanes)
 	}
-	s.with(Update{Hosts: []Target{}, Head: "d", State: report.Success, Description: "applied"})
+	s.with(Update{Hosts: []Target{}, Head: "d", State: Success, Description: "applied"})
 	if len(s.l.Lanes) != 0 {
 		t.Errorf("nobody is told, and there is %+v", s.l.Lanes)
 	}
@@ -177,19 +175,19 @@ func TestAHostThatIsAdded(t *testing.T) {
 func TestAnotherSecretIsTriedAtOnce(t *testing.T) {
 	for name, change := range map[string]func(*Update){
 		"another secret": func(s *Update) {
-			s.Hosts = []Target{{Host: Host{Provider: gitea.Provider, URL: gitea.URL, Secret: "other"}}}
+			s.Hosts = []Target{{Host: Host{Provider: onGitea.Provider, URL: onGitea.URL, Secret: "other"}}}
 		},
 		"somebody asks for it": func(s *Update) { s.Retry = true },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScript(t)
-			s.says("a", report.Success, "applied")
+			s.says("a", Success, "applied")
 			lane := &s.l.Lanes[0]
-			lane.failed(try(t, lane, noon), &report.UnauthorizedError{}, true)
+			lane.failed(try(t, lane, noon), &UnauthorizedError{}, true)
 			if _, ok := s.l.Lanes[0].next(noon); ok {
 				t.Fatal("it is tried with the same secret")
 			}
-			said := Update{Context: "plumbline/prod/x", Head: "a", State: report.Success, Description: "applied"}
+			said := Update{Context: "plumbline/prod/x", Head: "a", State: Success, Description: "applied"}
 			change(&said)
 			s.with(said)
 			if _, ok := s.l.Lanes[0].next(noon); !ok || s.l.Lanes[0].distrusts("1", noon) {
@@ -201,27 +199,27 @@ func TestAnotherSecretIsTriedAtOnce(t *testing.T) {
 
 // TestTheContextBecomesKnown: what was said in a former context is let go.
 func TestTheContextBecomesKnown(t *testing.T) {
-	unknown := func(head string, state report.State, text string) Update {
+	unknown := func(head string, state State, text string) Update {
 		return Update{Fallback: "plumbline/ns/x", Head: head, State: state, Description: text}
 	}
 	t.Run("on the same commit", func(t *testing.T) {
 		s := newScript(t)
-		s.with(unknown("a", report.Failure, "no plumbline.yaml"))
+		s.with(unknown("a", Failure, "no plumbline.yaml"))
 		s.posts("a failure no plumbline.yaml")
-		s.says("a", report.Pending, "waiting")
+		s.says("a", Pending, "waiting")
 		s.posts("a pending waiting")
-		s.says("a", report.Success, "applied")
+		s.says("a", Success, "applied")
 		s.posts("plumbline/ns/x a success reported as plumbline/prod/x now: applied", "a success applied")
-		s.says("a", report.Success, "applied")
+		s.says("a", Success, "applied")
 		if len(s.l.Lanes) != 1 {
 			t.Errorf("lanes %+v", s.l.Lanes)
 		}
 	})
 	t.Run("on a later one", func(t *testing.T) {
 		s := newScript(t)
-		s.with(unknown("a", report.Failure, "no plumbline.yaml"))
+		s.with(unknown("a", Failure, "no plumbline.yaml"))
 		s.posts("a failure no plumbline.yaml")
-		s.says("b", report.Success, "applied")
+		s.says("b", Success, "applied")
 		s.posts("b success applied")
 		if len(s.l.Lanes) != 1 {
 			t.Errorf("lanes %+v", s.l.Lanes)
@@ -229,11 +227,11 @@ func TestTheContextBecomesKnown(t *testing.T) {
 	})
 	t.Run("of a pending", func(t *testing.T) {
 		s := newScript(t)
-		s.with(unknown("a", report.Pending, "waiting"))
+		s.with(unknown("a", Pending, "waiting"))
 		s.posts("a pending waiting")
-		s.says("b", report.Failure, "broken")
+		s.says("b", Failure, "broken")
 		s.posts("plumbline/ns/x a failure reported as plumbline/prod/x now: broken", "b failure broken")
-		s.says("b", report.Success, "applied")
+		s.says("b", Success, "applied")
 		s.posts("b success applied")
 		if len(s.l.Lanes) != 1 {
 			t.Errorf("lanes %+v", s.l.Lanes)
@@ -241,8 +239,8 @@ func TestTheContextBecomesKnown(t *testing.T) {
 	})
 	t.Run("and is not known again", func(t *testing.T) {
 		s := newScript(t)
-		s.says("a", report.Success, "applied")
-		s.with(unknown("b", report.Failure, "broken"))
+		s.says("a", Success, "applied")
+		s.with(unknown("b", Failure, "broken"))
 		if s.l.Context != "plumbline/prod/x" {
 			t.Errorf("context %s", s.l.Context)
 		}
@@ -251,12 +249,12 @@ func TestTheContextBecomesKnown(t *testing.T) {
 
 func TestALongDescription(t *testing.T) {
 	s := newScript(t)
-	s.says("b", report.Failure, strings.Repeat("word ", 100), "b", "a")
+	s.says("b", Failure, strings.Repeat("word ", 100), "b", "a")
 	for _, e := range s.l.Lanes[0].Waiting {
-		if n := len([]rune(e.Description)); n > report.MaxDescription {
+		if n := len([]rune(e.Description)); n > MaxDescription {
 			t.Errorf("%s: %d characters", e.Commit, n)
 		}
-		if e.TargetURL != gitea.Page {
+		if e.TargetURL != onGitea.Page {
 			t.Errorf("%s links to %q", e.Commit, e.TargetURL)
 		}
 	}
@@ -265,9 +263,9 @@ func TestALongDescription(t *testing.T) {
 // TestTheQueueIsBounded, however long a host is away.
 func TestTheQueueIsBounded(t *testing.T) {
 	s := newScript(t)
-	said := Update{Context: "plumbline/prod/x", State: report.Success, Description: strings.Repeat("ü", report.MaxDescription)}
+	said := Update{Context: "plumbline/prod/x", State: Success, Description: strings.Repeat("ü", MaxDescription)}
 	for i := range 8 {
-		host := gitea
+		host := onGitea
 		host.URL = fmt.Sprintf("https://git%d.example.com/acme/fleet", i)
 		said.Hosts = append(said.Hosts, host)
 	}
@@ -283,7 +281,7 @@ func TestTheQueueIsBounded(t *testing.T) {
 	if newest := s.l.Lanes[0].Waiting; newest[len(newest)-1].Commit != said.Head {
 		t.Errorf("the newest was given up")
 	}
-	said.State = report.Pending
+	said.State = Pending
 	for i := range 300 {
 		said.Head = fmt.Sprintf("%040d", 1000+i)
 		s.with(said)
@@ -297,8 +295,8 @@ func TestTheQueueIsBounded(t *testing.T) {
 }
 
 // told is a verdict on a commit that a reconcile has rendered.
-func told(head string, state report.State, text, inputs, from string, commits ...string) Update {
-	begun := state != report.Failure && !strings.HasPrefix(text, "waits")
+func told(head string, state State, text, inputs, from string, commits ...string) Update {
+	begun := state != Failure && !strings.HasPrefix(text, "waits")
 	return Update{Context: "plumbline/prod/x", Head: head, State: state, Description: text, Begun: begun, Inputs: inputs, From: from, Commits: commits}
 }
 
@@ -306,61 +304,61 @@ func told(head string, state report.State, text, inputs, from string, commits ..
 func TestACommitWhoseRolloutIsTakenBack(t *testing.T) {
 	begun := func(t *testing.T) *script {
 		s := newScript(t)
-		s.with(told("a", report.Success, "applied", "1", ""))
+		s.with(told("a", Success, "applied", "1", ""))
 		s.posts("a success applied")
-		s.with(told("b", report.Pending, "rolling out: 5 of 40", "2", "1", "b"))
+		s.with(told("b", Pending, "rolling out: 5 of 40", "2", "1", "b"))
 		s.posts("b pending rolling out: 5 of 40")
 		return s
 	}
 	came := map[string]string{"b": "5 of its 40 nodes were replaced"}
 
 	s := begun(t)
-	revert := told("c", report.Pending, "rolling out", "1", "2", "c")
+	revert := told("c", Pending, "rolling out", "1", "2", "c")
 	revert.Came = came
 	s.with(revert)
 	s.posts("c pending rolling out")
-	s.with(told("c", report.Success, "applied", "1", "1"))
+	s.with(told("c", Success, "applied", "1", "1"))
 	s.posts("c success applied", "b failure reverted by c: 5 of its 40 nodes were replaced")
 
 	s = begun(t) // and the revert is overtaken itself
 	s.with(revert)
-	s.with(told("d", report.Success, "applied", "3", "1", "d"))
+	s.with(told("d", Success, "applied", "3", "1", "d"))
 	s.posts("c success superseded by d: applied", "d success applied", "b failure reverted by c: 5 of its 40 nodes were replaced")
 
 	s = begun(t) // of two the newer one goes with the older
-	s.with(told("c", report.Pending, "waits: frozen", "3", "2", "c"))
+	s.with(told("c", Pending, "waits: frozen", "3", "2", "c"))
 	s.posts("c pending waits: frozen")
-	s.with(told("d", report.Success, "applied", "1", "2", "d", "c"))
+	s.with(told("d", Success, "applied", "1", "2", "d", "c"))
 	s.posts("d success applied", "c failure reverted by d: it was not complete", "b failure reverted by d: it was not complete")
 
 	s = begun(t) // the revert waits, and something else comes: b was never taken back
-	s.with(told("c", report.Pending, "waits: frozen", "1", "2", "c"))
+	s.with(told("c", Pending, "waits: frozen", "1", "2", "c"))
 	s.deliver()
-	s.with(told("d", report.Success, "applied", "4", "2", "d", "c"))
+	s.with(told("d", Success, "applied", "4", "2", "d", "c"))
 	s.posts("d success applied", "c success superseded by d: applied", "b success superseded by d: applied")
 
 	s = newScript(t) // what is gone back to waits as well
-	s.with(told("b", report.Pending, "waits: frozen", "2", "1", "b"))
-	s.with(told("c", report.Pending, "rolling out", "3", "1", "c"))
+	s.with(told("b", Pending, "waits: frozen", "2", "1", "b"))
+	s.with(told("c", Pending, "rolling out", "3", "1", "c"))
 	s.deliver()
-	s.with(told("d", report.Success, "applied", "2", "3", "d"))
+	s.with(told("d", Success, "applied", "2", "3", "d"))
 	s.posts("d success applied", "c failure reverted by d: it was not complete", "b success superseded by d: applied")
 
 	s = begun(t) // the revert is reverted: what it was about is in force
 	s.with(revert)
-	s.with(told("d", report.Success, "applied", "2", "1", "d"))
+	s.with(told("d", Success, "applied", "2", "1", "d"))
 	s.posts("c failure reverted by d: it was not complete", "d success applied", "b success superseded by d: applied")
 }
 
 // TestCommitsThatComeTogether are taken back together: only the newest of them was rendered.
 func TestCommitsThatComeTogether(t *testing.T) {
 	s := newScript(t)
-	s.with(told("a", report.Success, "applied", "1", ""))
-	s.with(told("c", report.Pending, "rolling out: 0 of 2", "2", "1", "c", "b"))
+	s.with(told("a", Success, "applied", "1", ""))
+	s.with(told("c", Pending, "rolling out: 0 of 2", "2", "1", "c", "b"))
 	s.deliver()
-	revert := told("e", report.Success, "applied", "3", "2", "e", "d")
+	revert := told("e", Success, "applied", "3", "2", "e", "d")
 	revert.Before, revert.Now = nil, func(string) string { return "was" }
-	back := told("c", report.Pending, "rolling out: 0 of 2", "2", "1")
+	back := told("c", Pending, "rolling out: 0 of 2", "2", "1")
 	back.Before = []Definition{{Name: "NodePool/general", Digest: "was"}}
 	s.with(back)
 	s.with(revert)
@@ -368,19 +366,19 @@ func TestCommitsThatComeTogether(t *testing.T) {
 	s.posts("e success applied", "d success superseded by e: applied", "c"+why, "b"+why)
 
 	s = newScript(t) // their nodes match again, under a third value
-	s.with(told("a", report.Success, "applied", "1", ""))
-	s.with(told("c", report.Pending, "rolling out: 0 of 2", "2", "1", "c", "b"))
+	s.with(told("a", Success, "applied", "1", ""))
+	s.with(told("c", Pending, "rolling out: 0 of 2", "2", "1", "c", "b"))
 	s.deliver()
-	third := told("d", report.Success, "applied", "3", "2", "d")
+	third := told("d", Success, "applied", "3", "2", "d")
 	third.Reverted = map[string]string{"c": "0 of its 2 nodes were replaced"}
 	s.with(third)
 	s.posts("d success applied", "c failure reverted by d: 0 of its 2 nodes were replaced", "b failure reverted by d: 0 of its 2 nodes were replaced")
 
 	s = newScript(t) // what comes with the newest one is a part of it
-	s.with(told("a", report.Success, "applied", "1", ""))
-	s.with(told("b", report.Pending, "rolling out: 0 of 2", "2", "1", "b"))
+	s.with(told("a", Success, "applied", "1", ""))
+	s.with(told("b", Pending, "rolling out: 0 of 2", "2", "1", "b"))
 	s.deliver()
-	s.with(told("d", report.Success, "applied", "1", "2", "d", "c"))
+	s.with(told("d", Success, "applied", "1", "2", "d", "c"))
 	s.posts("d success applied", "c success superseded by d: applied", "b failure reverted by d: it was not complete")
 }
 
@@ -394,10 +392,10 @@ func TestNothingIsTakenBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScript(t)
-			s.with(told("a", report.Success, "applied", "1", ""))
-			s.with(told("b", report.Pending, "rolling out", c.second, "1", "b"))
+			s.with(told("a", Success, "applied", "1", ""))
+			s.with(told("b", Pending, "rolling out", c.second, "1", "b"))
 			s.deliver()
-			s.with(told("c", report.Success, "applied", c.third, c.second, "c"))
+			s.with(told("c", Success, "applied", c.third, c.second, "c"))
 			s.posts("c success applied", "b success superseded by c: applied")
 		})
 	}
@@ -408,17 +406,17 @@ func TestACommitThatIsRefused(t *testing.T) {
 	for name, commits := range map[string][]string{"applied": {"c"}, "not applied yet": {"c", "b"}} {
 		t.Run(name, func(t *testing.T) {
 			s := newScript(t)
-			s.with(told("b", report.Pending, "rolling out", "2", "1", "b"))
+			s.with(told("b", Pending, "rolling out", "2", "1", "b"))
 			s.posts("b pending rolling out")
-			refused := told("c", report.Failure, "broken", "", "", commits...)
+			refused := told("c", Failure, "broken", "", "", commits...)
 			refused.Refused = true
 			s.with(refused)
 			s.posts("c failure broken", "b pending goes on under c: see plumbline status")
 			s.with(refused)
 			s.posts()
-			mirror := gitea
+			mirror := onGitea
 			mirror.URL = "https://mirror.example.com/acme/fleet"
-			refused.Hosts = []Target{gitea, mirror}
+			refused.Hosts = []Target{onGitea, mirror}
 			s.with(refused)
 			for _, e := range s.l.Lanes[1].Waiting {
 				if e.State == "" {
@@ -431,15 +429,15 @@ func TestACommitThatIsRefused(t *testing.T) {
 				if commit != "b" {
 					t.Errorf("how %s has ended is asked for", commit)
 				}
-				return Word{State: report.Success, Description: "applied, complete"}
+				return Word{State: Success, Description: "applied, complete"}
 			}
 			ended := refused
-			ended.Ended = map[string]Word{"b": {State: report.Failure, Description: "stopped"}}
+			ended.Ended = map[string]Word{"b": {State: Failure, Description: "stopped"}}
 			for _, c := range []struct {
 				said Update
 				want string
 			}{
-				{told("d", report.Success, "applied", "3", "2", append([]string{"d"}, commits...)...), "b success superseded by d: applied"},
+				{told("d", Success, "applied", "3", "2", append([]string{"d"}, commits...)...), "b success superseded by d: applied"},
 				{ended, "b failure stopped"},
 				{settled, "b success applied, complete"},
 			} {
@@ -468,17 +466,17 @@ func TestACommitWhoseDefinitionIsAsBefore(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScript(t)
-			s.with(told("a", report.Success, "applied", "1", ""))
+			s.with(told("a", Success, "applied", "1", ""))
 			s.posts("a success applied")
-			b := told("b", report.Pending, "not Ready", "2", "1", "b")
+			b := told("b", Pending, "not Ready", "2", "1", "b")
 			b.Before = []Definition{{Name: "EC2NodeClass/new"}, {Name: "NodePool/x", Digest: "1"}, {Name: "NodePool/new"}}
 			s.with(b)
 			b.Before = []Definition{{Name: "NodePool/x", Digest: "2"}} // by now it is applied
 			s.with(b)
 			s.posts("b pending not Ready")
-			s.with(told("c", report.Pending, "not Ready", "3", "2", "c"))
+			s.with(told("c", Pending, "not Ready", "3", "2", "c"))
 			s.posts("c pending not Ready")
-			d := told("d", report.Success, "applied", "4", "3", "d")
+			d := told("d", Success, "applied", "4", "3", "d")
 			if d.Now = func(definition string) string { return c.now[definition] }; c.now == nil {
 				d.Now = nil
 			}
@@ -491,33 +489,33 @@ func TestACommitWhoseDefinitionIsAsBefore(t *testing.T) {
 // TestACommitUponOneWhoseRolloutFails waits for that one, which fails by itself, and with it what was fetched with it;
 // once a third one has taken that back, the second has not failed.
 func TestACommitUponOneWhoseRolloutFails(t *testing.T) {
-	stopped := Word{State: report.Failure, Description: "rollout stopped, in a"}
+	stopped := Word{State: Failure, Description: "rollout stopped, in a"}
 	s := newScript(t)
-	s.with(told("a", report.Success, "applied", "1", ""))
-	s.with(told("c", report.Pending, "rolling out: 0 of 2", "2", "1", "c", "b"))
+	s.with(told("a", Success, "applied", "1", ""))
+	s.with(told("c", Pending, "rolling out: 0 of 2", "2", "1", "c", "b"))
 	s.deliver()
-	upon := told("d", report.Pending, "waits for c: rollout stopped, in a", "3", "2", "d")
+	upon := told("d", Pending, "waits for c: rollout stopped, in a", "3", "2", "d")
 	upon.Ended = map[string]Word{"c": stopped}
 	s.with(upon)
 	s.posts("d pending waits for c: rollout stopped, in a", "c failure rollout stopped, in a", "b failure rollout stopped, in a")
 	s.with(upon)
 	s.posts()
-	s.with(told("e", report.Success, "applied", "4", "3", "e"))
+	s.with(told("e", Success, "applied", "4", "3", "e"))
 	s.posts("e success applied", "d success superseded by e: applied")
 }
 
 // TestARefusedCommitUponSomeThatCameTogether: they go on together, and end together.
 func TestARefusedCommitUponSomeThatCameTogether(t *testing.T) {
 	s := newScript(t)
-	s.with(told("a", report.Success, "applied", "1", ""))
-	s.with(told("c", report.Pending, "rolling out: 0 of 2", "2", "1", "c", "b"))
+	s.with(told("a", Success, "applied", "1", ""))
+	s.with(told("c", Pending, "rolling out: 0 of 2", "2", "1", "c", "b"))
 	s.deliver()
-	broken := told("e", report.Failure, "not YAML", "", "", "e", "d")
+	broken := told("e", Failure, "not YAML", "", "", "e", "d")
 	broken.Refused = true
 	s.with(broken)
 	const goes = " pending goes on under e: see plumbline status"
 	s.posts("e failure not YAML", "d failure superseded by e: not YAML", "c"+goes, "b"+goes)
-	broken.Ended = map[string]Word{"c": {State: report.Success, Description: "each node matches"}}
+	broken.Ended = map[string]Word{"c": {State: Success, Description: "each node matches"}}
 	s.with(broken)
 	s.posts("c success each node matches", "b success each node matches")
 }
@@ -536,12 +534,12 @@ func TestAWaitingCommitIsTakenBack(t *testing.T) {
 		slices.SortFunc(u.Before, func(a, b Definition) int { return strings.Compare(a.Name, b.Name) })
 		return u
 	}
-	s.with(in(told("a", report.Success, "applied", "1", ""), "1", "1"))
-	s.with(in(told("b", report.Pending, "waits: frozen", "2", "1", "b"), "2", "1"))
-	s.with(in(told("c", report.Pending, "waits: frozen", "3", "1", "c"), "2", "1"))
-	s.with(in(told("d", report.Pending, "waits: frozen", "4", "1", "d"), "3", "2"))
+	s.with(in(told("a", Success, "applied", "1", ""), "1", "1"))
+	s.with(in(told("b", Pending, "waits: frozen", "2", "1", "b"), "2", "1"))
+	s.with(in(told("c", Pending, "waits: frozen", "3", "1", "c"), "2", "1"))
+	s.with(in(told("d", Pending, "waits: frozen", "4", "1", "d"), "3", "2"))
 	s.deliver()
-	s.with(in(told("e", report.Success, "applied", "5", "1", "e"), "1", "1"))
+	s.with(in(told("e", Success, "applied", "5", "1", "e"), "1", "1"))
 	const why = " failure reverted by e: NodePool/e is again as it was before"
 	s.posts("e success applied", "d"+why, "c success superseded by e: applied", "b"+why)
 }

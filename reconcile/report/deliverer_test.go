@@ -1,4 +1,4 @@
-package queue
+package report
 
 import (
 	"context"
@@ -12,8 +12,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/plumbline-dev/plumbline/reconcile/report"
 )
 
 // runs has the world's deliverer run, by the bubble's clock, until stop.
@@ -35,14 +33,14 @@ func TestADelivererPostsByItself(t *testing.T) {
 		w := newWorld(t)
 		w.now = time.Now()
 		var down atomic.Bool
-		w.answer = func(string, report.Status) error {
+		w.answer = func(string, Status) error {
 			if down.Load() {
-				return &report.UnavailableError{Code: 503}
+				return &UnavailableError{Code: 503}
 			}
 			return nil
 		}
 		must(t, w.say(applied("a"))) // before the start
-		w.queue = New(w.client, w.client)
+		w.queue = NewQueue(w.client, w.client)
 		w.deliverer.Queue = w.queue
 		stop := w.runs(t)
 		synctest.Wait()
@@ -76,11 +74,11 @@ func TestAHostThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.now = time.Now()
-		w.hang = gitea.URL
-		mirror := gitea
+		w.hang = onGitea.URL
+		mirror := onGitea
 		mirror.URL = "https://mirror.example.com/acme/fleet"
 		both := applied("a")
-		both.Hosts = []Target{gitea, mirror}
+		both.Hosts = []Target{onGitea, mirror}
 		must(t, w.say(both))
 		stop := w.runs(t)
 		synctest.Wait()
@@ -104,7 +102,7 @@ func TestAStopLetsAPostEnd(t *testing.T) {
 		w := newWorld(t)
 		w.now = time.Now()
 		began := make(chan struct{})
-		w.answer = func(string, report.Status) error {
+		w.answer = func(string, Status) error {
 			close(began)
 			time.Sleep(shutdownTimeout / 2) //nolint:forbidigo // the bubble's clock
 			return nil
@@ -125,8 +123,8 @@ func TestAHostThatLosesSightOfTheRepository(t *testing.T) {
 	w := newWorld(t)
 	must(t, w.say(applied("a")))
 	w.deliver()
-	w.answer = func(string, report.Status) error { return &report.NotFoundError{Repository: "acme/fleet"} }
-	must(t, w.say(Update{Head: "a", State: report.Failure, Description: "rollout stopped"}))
+	w.answer = func(string, Status) error { return &NotFoundError{Repository: "acme/fleet"} }
+	must(t, w.say(Update{Head: "a", State: Failure, Description: "rollout stopped"}))
 	ask := func(until time.Duration) {
 		for end := w.now.Add(until); w.now.Before(end); w.now = w.now.Add(time.Minute) {
 			w.deliver()
@@ -142,20 +140,20 @@ func TestAHostThatLosesSightOfTheRepository(t *testing.T) {
 		t.Errorf("posted (-want +got):\n%s", diff)
 	}
 
-	w.answer = func(string, report.Status) error { return &report.RejectedError{Code: 422} }
-	must(t, w.say(Update{Head: "a", State: report.Failure, Description: "rollout stopped again"}))
+	w.answer = func(string, Status) error { return &RejectedError{Code: 422} }
+	must(t, w.say(Update{Head: "a", State: Failure, Description: "rollout stopped again"}))
 	w.deliver()
-	must(t, w.say(Update{Head: "b", State: report.Success, Description: "applied"}))
+	must(t, w.say(Update{Head: "b", State: Success, Description: "applied"}))
 	ask(2 * lostAgain)
 	if l, _ := w.stored(); len(l.Lanes[0].Waiting) != 1 || l.Lanes[0].Waiting[0].Commit != "b" {
 		t.Errorf("waiting %+v", l.Lanes[0].Waiting)
 	}
 
-	heads := Heads{Context: "plumbline/prod/x", Of: []HostHeads{{Host: gitea.Host, Heads: []Head{{Commit: "c", Word: fine}}}}, At: w.now}
+	heads := Heads{Context: "plumbline/prod/x", Of: []HostHeads{{Host: onGitea.Host, Heads: []Head{{Commit: "c", Word: fine}}}}, At: w.now}
 	_, err := w.queue.SayHeads(t.Context(), w.sync, heads)
 	must(t, err)
 	w.deliver()
-	if waiting, _ := w.queue.Heads(t.Context(), w.sync, gitea.Host); len(waiting) != 1 || w.queue.Depths()[client.ObjectKeyFromObject(w.sync)].Length != 2 {
+	if waiting, _ := w.queue.Heads(t.Context(), w.sync, onGitea.Host); len(waiting) != 1 || w.queue.Depths()[client.ObjectKeyFromObject(w.sync)].Length != 2 {
 		t.Errorf("heads %+v, %+v wait", waiting, w.queue.Depths())
 	}
 }
@@ -164,8 +162,8 @@ func TestAHostThatLosesSightOfTheRepository(t *testing.T) {
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 var (
-	waiting = Word{State: report.Pending, Description: "waiting"}
-	fine    = Word{State: report.Success, Description: "fine"}
+	waiting = Word{State: Pending, Description: "waiting"}
+	fine    = Word{State: Success, Description: "fine"}
 )
 
 // waitingIn lists a lane's entries.
@@ -200,7 +198,7 @@ func TestANewerWordOvertakesOneThatWaits(t *testing.T) {
 func TestAWordThatOvertakesAPostIsKept(t *testing.T) {
 	for name, end := range map[string]func(*Lane, attempt){
 		"delivered": func(l *Lane, a attempt) { l.delivered(a.entry, noon) },
-		"given up":  func(l *Lane, a attempt) { l.failed(a, &report.RejectedError{Code: 422}, false) },
+		"given up":  func(l *Lane, a attempt) { l.failed(a, &RejectedError{Code: 422}, false) },
 		"failed":    func(l *Lane, a attempt) { l.failed(a, errors.New("odd"), false) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -223,7 +221,7 @@ func TestPendingNowAndThen(t *testing.T) {
 	l := &Lane{}
 	l.put("a", waiting, "", noon)
 	l.delivered(try(t, l, noon).entry, noon)
-	l.put("a", Word{State: report.Pending, Description: "waiting for more"}, "", noon.Add(time.Second))
+	l.put("a", Word{State: Pending, Description: "waiting for more"}, "", noon.Add(time.Second))
 	l.put("b", waiting, "", noon.Add(time.Second))
 	if e := try(t, l, noon.Add(time.Second)).entry; e.Commit != "b" {
 		t.Errorf("%s is posted, want another commit's", e.Commit)
@@ -236,7 +234,7 @@ func TestPendingNowAndThen(t *testing.T) {
 		t.Errorf("in its time: %s", e.Commit)
 	}
 	l.put("a", fine, "", noon.Add(time.Second))
-	if e := try(t, l, noon.Add(time.Second)).entry; e.Commit != "a" || e.State != report.Success {
+	if e := try(t, l, noon.Add(time.Second)).entry; e.Commit != "a" || e.State != Success {
 		t.Errorf("a final word waits: %+v", e)
 	}
 }
@@ -245,7 +243,7 @@ func TestPendingNowAndThen(t *testing.T) {
 // then no more than one pending and one final word in five seconds.
 func TestAVerdictThatFlapsIsSpaced(t *testing.T) {
 	l := &Lane{}
-	broken := Word{State: report.Failure, Description: "broken"}
+	broken := Word{State: Failure, Description: "broken"}
 	posted := []string{}
 	for i := range 120 { // half a minute, a reconcile each quarter of a second
 		now := noon.Add(time.Duration(i) * 250 * time.Millisecond)
@@ -275,7 +273,7 @@ func TestAPendingThatWasPostedLate(t *testing.T) {
 	l := &Lane{}
 	l.put("a", waiting, "", noon)
 	a := try(t, l, noon)
-	l.put("a", Word{State: report.Pending, Description: "more"}, "", noon.Add(time.Second))
+	l.put("a", Word{State: Pending, Description: "more"}, "", noon.Add(time.Second))
 	l.delivered(a.entry, noon.Add(3*time.Second))
 	if at, _ := l.due(); !at.Equal(noon.Add(3*time.Second + postEvery)) {
 		t.Errorf("due %s after noon", at.Sub(noon))
@@ -288,7 +286,7 @@ func TestTheHostIsAway(t *testing.T) {
 	l.put("b", fine, "", noon)
 	at := noon
 	for i, want := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 32 * time.Second, 64 * time.Second, 128 * time.Second, 256 * time.Second, longestWait, longestWait} {
-		l.failed(try(t, l, at), &report.UnavailableError{Code: 503}, false)
+		l.failed(try(t, l, at), &UnavailableError{Code: 503}, false)
 		next, _ := l.due()
 		if next.Sub(at) != want {
 			t.Errorf("after %d failures it is tried in %s, want %s", i+1, next.Sub(at), want)
@@ -326,7 +324,7 @@ func TestTheHostSaysWhen(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := &Lane{}
 			l.put("a", fine, "", noon)
-			l.failed(try(t, l, noon), &report.RateLimitedError{RetryAfter: c.says}, false)
+			l.failed(try(t, l, noon), &RateLimitedError{RetryAfter: c.says}, false)
 			if at, _ := l.due(); at.Sub(noon) != c.want {
 				t.Errorf("tried again in %s, want %s", at.Sub(noon), c.want)
 			}
@@ -339,7 +337,7 @@ func TestTheHostSaysWhen(t *testing.T) {
 
 // TestOneStatusThatFails does not hold up the others.
 func TestOneStatusThatFails(t *testing.T) {
-	for name, err := range map[string]error{"500": &report.UnavailableError{Code: 500}, "404": &report.NotFoundError{}, "409": &report.RejectedError{Code: 409}} {
+	for name, err := range map[string]error{"500": &UnavailableError{Code: 500}, "404": &NotFoundError{}, "409": &RejectedError{Code: 409}} {
 		t.Run(name, func(t *testing.T) {
 			l := &Lane{}
 			l.put("a", fine, "", noon)
@@ -361,7 +359,7 @@ func TestAStatusThatIsRejected(t *testing.T) {
 	l := &Lane{}
 	l.put("a", fine, "", noon)
 	l.put("b", fine, "", noon)
-	l.failed(try(t, l, noon), &report.RejectedError{Code: 422, Said: "too many"}, false)
+	l.failed(try(t, l, noon), &RejectedError{Code: 422, Said: "too many"}, false)
 	b := try(t, l, noon)
 	l.delivered(b.entry, noon)
 	if got := l.trouble(); !strings.Contains(got, "given up on commit a") || !strings.Contains(got, "too many") || len(l.Waiting) != 0 {
@@ -375,7 +373,7 @@ func TestARefusedSecret(t *testing.T) {
 	if l.distrusts("1", noon) {
 		t.Error("a secret is distrusted that was never refused")
 	}
-	l.failed(try(t, l, noon), &report.UnauthorizedError{Host: "git.example.com"}, false)
+	l.failed(try(t, l, noon), &UnauthorizedError{Host: "git.example.com"}, false)
 	if !strings.Contains(l.trouble(), "git.example.com") {
 		t.Errorf("it is told at once, and: %q", l.trouble())
 	}
@@ -404,7 +402,7 @@ func TestTroubleDoesNotTick(t *testing.T) {
 	l.put("a", fine, "", noon)
 	at, told := noon, map[string]bool{}
 	for range 20 {
-		l.failed(try(t, l, at), &report.UnavailableError{Host: "git.example.com", Err: errors.New("dial: no route\n to host")}, false)
+		l.failed(try(t, l, at), &UnavailableError{Host: "git.example.com", Err: errors.New("dial: no route\n to host")}, false)
 		at, _ = l.due()
 		told[l.trouble()] = true
 	}
