@@ -49,7 +49,6 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/review"
 	"github.com/plumbline-dev/plumbline/reconcile/simulate"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
-	"github.com/plumbline-dev/plumbline/reconcile/source/flux"
 	"github.com/plumbline-dev/plumbline/reconcile/status"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 	"github.com/plumbline-dev/plumbline/reconcile/webhook"
@@ -349,14 +348,14 @@ func certificateAuthority(config *rest.Config) ([]byte, error) {
 }
 
 // eitherSource returns the source of definitions: Git hosts, and the artifacts of Flux.
-func (d *daemon) eitherSource(config *rest.Config, o *runOptions) (flux.Either, error) {
+func (d *daemon) eitherSource(config *rest.Config, o *runOptions) (source.GitOrFlux, error) {
 	watcher, err := dynamic.NewForConfig(config)
 	if err != nil {
-		return flux.Either{}, fmt.Errorf("make the client that watches sources of Flux: %w", err)
+		return source.GitOrFlux{}, fmt.Errorf("make the client that watches sources of Flux: %w", err)
 	}
-	sources := &flux.Sources{Reader: d.mgr.GetAPIReader(), Watcher: watcher, Namespaces: o.sourceNamespaces, Wake: d.reconciler.Wake}
-	artifacts := flux.NewStore(flux.Options{Dir: filepath.Join(o.cacheDir, "artifacts"), MaxBytes: o.storeLimit, Space: d.space})
-	return flux.Either{Git: d.git, Sources: sources, Artifacts: artifacts}, nil
+	sources := &source.FluxSources{Reader: d.mgr.GetAPIReader(), Watcher: watcher, Namespaces: o.sourceNamespaces, Wake: d.reconciler.Wake}
+	artifacts := source.NewFluxStore(source.FluxOptions{Dir: filepath.Join(o.cacheDir, "artifacts"), MaxBytes: o.storeLimit, Space: d.space})
+	return source.GitOrFlux{Git: d.git, FluxSources: sources, Artifacts: artifacts}, nil
 }
 
 const (

@@ -26,7 +26,6 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/review"
 	"github.com/plumbline-dev/plumbline/reconcile/simulate"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
-	"github.com/plumbline-dev/plumbline/reconcile/source/flux"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 	"github.com/plumbline-dev/plumbline/redact"
 	"github.com/plumbline-dev/plumbline/render"
@@ -360,12 +359,12 @@ func fetchFor(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync, dir
 // artifactFor reads what Flux has fetched, where that is within reach from here: source-controller is reached in the cluster.
 func artifactFor(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync, dir string) (*render.Snapshot, error) {
 	ref := sync.SourceRef()
-	sources := &flux.Sources{Reader: c, Namespaces: []string{ref.Namespace}}
+	sources := &source.FluxSources{Reader: c, Namespaces: []string{ref.Namespace}}
 	a, err := sources.Artifact(ctx, client.ObjectKeyFromObject(sync), *ref)
 	if err != nil {
 		return nil, err
 	}
-	snapshot, _, err := flux.NewStore(flux.Options{Dir: dir}).Fetch(ctx, sync.Name, *a)
+	snapshot, _, err := source.NewFluxStore(source.FluxOptions{Dir: dir}).Fetch(ctx, sync.Name, *a)
 	if snapshot == nil {
 		return nil, fmt.Errorf("%w: from outside of the cluster, plan a checkout: plumbline plan FOLDER --against %s", err, sync.Name)
 	}

@@ -1,4 +1,4 @@
-package flux
+package source
 
 import (
 	"archive/tar"
@@ -18,12 +18,10 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/plumbline-dev/plumbline/reconcile/source"
 )
 
-// archive is what source-controller makes of files; a name that ends in @ is a symlink.
-func archive(t *testing.T, files map[string]string) []byte {
+// archiveOf is what source-controller makes of files; a name that ends in @ is a symlink.
+func archiveOf(t *testing.T, files map[string]string) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	zipped := gzip.NewWriter(&out)
@@ -48,15 +46,15 @@ func archive(t *testing.T, files map[string]string) []byte {
 	return out.Bytes()
 }
 
-// controller serves artifacts by their paths, and counts what it is asked for.
-type controller struct {
+// sourceController serves artifacts by their paths, and counts what it is asked for.
+type sourceController struct {
 	*httptest.Server
 	serves map[string][]byte
 	asked  atomic.Int64
 }
 
-func newController(t *testing.T) *controller {
-	c := &controller{serves: map[string][]byte{}}
+func newSourceController(t *testing.T) *sourceController {
+	c := &sourceController{serves: map[string][]byte{}}
 	c.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c.asked.Add(1)
 		if data, there := c.serves[r.URL.Path]; there {
@@ -70,22 +68,22 @@ func newController(t *testing.T) *controller {
 }
 
 // has is an artifact of a commit that the controller serves.
-func (c *controller) has(t *testing.T, commit string, files map[string]string) source.Artifact {
-	data := archive(t, files)
+func (c *sourceController) has(t *testing.T, commit string, files map[string]string) Artifact {
+	data := archiveOf(t, files)
 	path := "/gitrepository/flux-system/fleet/" + commit + ".tar.gz"
 	c.serves[path] = data
-	return source.Artifact{
+	return Artifact{
 		Of: "GitRepository/flux-system/fleet", URL: c.URL + path, Digest: fmt.Sprintf("sha256:%x", sha256.Sum256(data)), Revision: "main@sha1:" + commit,
 	}
 }
 
-func newStore(t *testing.T, o Options) *Store {
+func newFluxStore(t *testing.T, o FluxOptions) *FluxStore {
 	o.Dir = filepath.Join(t.TempDir(), "artifacts")
-	return NewStore(o)
+	return NewFluxStore(o)
 }
 
 func TestAnArtifactIsASnapshot(t *testing.T) {
-	c, s := newController(t), newStore(t, Options{})
+	c, s := newSourceController(t), newFluxStore(t, FluxOptions{})
 	a := c.has(t, "c0ffee", map[string]string{"clusters/prod/a.yaml": "kind: NodePool", "README.md": "hello"})
 	snapshot, _, err := s.Fetch(t.Context(), "plumbline-system/prod", a)
 	if err != nil {
@@ -106,18 +104,18 @@ func TestAnArtifactIsASnapshot(t *testing.T) {
 // was as it was.
 func TestWhatCannotBeHad(t *testing.T) {
 	for name, test := range map[string]struct {
-		spoil func(c *controller, a *source.Artifact)
-		limit Options
+		spoil func(c *sourceController, a *Artifact)
+		limit FluxOptions
 		want  string
 	}{
-		"another digest":          {spoil: func(_ *controller, a *source.Artifact) { a.Digest = "sha256:" + strings.Repeat("0", 64) }, want: "computed digest doesn't match"},
-		"no digest that is known": {spoil: func(_ *controller, a *source.Artifact) { a.Digest = "crc:1" }, want: "digest"},
-		"gone":                    {spoil: func(c *controller, _ *source.Artifact) { clear(c.serves) }, want: "file not found"},
-		"server away":             {spoil: func(c *controller, _ *source.Artifact) { c.Close() }, want: "cannot be fetched"},
-		"too large as packed":     {limit: Options{MaxBytes: 50}, want: "max download size"},
-		"too large":               {limit: Options{MaxBytes: 4000}, want: "is larger than the limit of 4000 bytes"},
-		"too many files":          {limit: Options{MaxFiles: 1}, want: "is larger than the limit of 1 files"},
-		"no archive": {spoil: func(c *controller, a *source.Artifact) {
+		"another digest":          {spoil: func(_ *sourceController, a *Artifact) { a.Digest = "sha256:" + strings.Repeat("0", 64) }, want: "computed digest doesn't match"},
+		"no digest that is known": {spoil: func(_ *sourceController, a *Artifact) { a.Digest = "crc:1" }, want: "digest"},
+		"gone":                    {spoil: func(c *sourceController, _ *Artifact) { clear(c.serves) }, want: "file not found"},
+		"server away":             {spoil: func(c *sourceController, _ *Artifact) { c.Close() }, want: "cannot be fetched"},
+		"too large as packed":     {limit: FluxOptions{MaxBytes: 50}, want: "max download size"},
+		"too large":               {limit: FluxOptions{MaxBytes: 4000}, want: "is larger than the limit of 4000 bytes"},
+		"too many files":          {limit: FluxOptions{MaxFiles: 1}, want: "is larger than the limit of 1 files"},
+		"no archive": {spoil: func(c *sourceController, a *Artifact) {
 			data := []byte("hello")
 			for path := range c.serves {
 				c.serves[path] = data
@@ -126,7 +124,7 @@ func TestWhatCannotBeHad(t *testing.T) {
 		}, want: "is no .tar.gz"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, s := newController(t), newStore(t, test.limit)
+			c, s := newSourceController(t), newFluxStore(t, test.limit)
 			a := c.has(t, "bad", map[string]string{"a.yaml": strings.Repeat("a", 5000), "b.yaml": "b"})
 			if test.spoil != nil {
 				test.spoil(c, &a)
@@ -144,7 +142,7 @@ func TestWhatCannotBeHad(t *testing.T) {
 
 // TestASymlinkIsLeftOut: source-controller packs none, and one leads nowhere.
 func TestASymlinkIsLeftOut(t *testing.T) {
-	c, s := newController(t), newStore(t, Options{})
+	c, s := newSourceController(t), newFluxStore(t, FluxOptions{})
 	a := c.has(t, "c0ffee", map[string]string{"a.yaml@": "/etc/passwd", "up@": "../../..", "b.yaml": "b"})
 	snapshot, _, err := s.Fetch(t.Context(), "plumbline-system/prod", a)
 	if err != nil {
@@ -159,9 +157,9 @@ func TestASymlinkIsLeftOut(t *testing.T) {
 
 // TestWhatWasReplacedIsStale: a file that is being removed from disk has not left the source.
 func TestWhatWasReplacedIsStale(t *testing.T) {
-	c, s := newController(t), newStore(t, Options{})
+	c, s := newSourceController(t), newFluxStore(t, FluxOptions{})
 	first, second := c.has(t, "1", map[string]string{"a.yaml": "1"}), c.has(t, "2", map[string]string{"a.yaml": "2"})
-	get := func(key string, a source.Artifact) fs.FS {
+	get := func(key string, a Artifact) fs.FS {
 		t.Helper()
 		snapshot, _, err := s.Fetch(t.Context(), key, a)
 		if err != nil {
@@ -176,13 +174,13 @@ func TestWhatWasReplacedIsStale(t *testing.T) {
 		t.Errorf("another one goes by it still: %q, %v", data, err)
 	}
 	get("x/other", second)
-	var stale *source.StaleError
+	var stale *StaleError
 	for what, read := range map[string]func() error{
 		"open":     func() error { _, err := before.Open("a.yaml"); return err },
 		"read":     func() error { _, err := fs.ReadFile(before, "a.yaml"); return err },
 		"list":     func() error { _, err := fs.ReadDir(before, "."); return err },
 		"stat":     func() error { _, err := fs.Stat(before, "a.yaml"); return err },
-		"identity": func() error { _, err := before.(*tree).Identity("a.yaml"); return err },
+		"identity": func() error { _, err := before.(*artifactTree).Identity("a.yaml"); return err },
 		"absent":   func() error { _, err := fs.Stat(before, "none"); return err },
 	} {
 		if err := read(); !errors.As(err, &stale) {
@@ -199,7 +197,7 @@ func TestWhatWasReplacedIsStale(t *testing.T) {
 
 // TestWhatAnEarlierProcessHasLeft is removed.
 func TestWhatAnEarlierProcessHasLeft(t *testing.T) {
-	c, s := newController(t), newStore(t, Options{})
+	c, s := newSourceController(t), newFluxStore(t, FluxOptions{})
 	if err := os.MkdirAll(filepath.Join(s.options.Dir, "1", "files", "old.yaml"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +212,7 @@ func TestWhatAnEarlierProcessHasLeft(t *testing.T) {
 
 // TestWhenArtifactsWereMade says how they stand to each other.
 func TestWhenArtifactsWereMade(t *testing.T) {
-	c, s := newController(t), newStore(t, Options{})
+	c, s := newSourceController(t), newFluxStore(t, FluxOptions{})
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for i, commit := range []string{"1", "2"} {
 		a := c.has(t, commit, map[string]string{"a.yaml": commit})
@@ -223,7 +221,7 @@ func TestWhenArtifactsWereMade(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := s.Order("x/prod", "1"); got != source.OrderNewer {
+	if got := s.Order("x/prod", "1"); got != OrderNewer {
 		t.Errorf("the second is %q to the first", got)
 	}
 	restored := c.has(t, "1", map[string]string{"a.yaml": "1"})
@@ -231,31 +229,31 @@ func TestWhenArtifactsWereMade(t *testing.T) {
 	if _, _, err := s.Fetch(t.Context(), "x/prod", restored); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.Order("x/prod", "2"); got != source.OrderOlder {
+	if got := s.Order("x/prod", "2"); got != OrderOlder {
 		t.Errorf("the one before is %q to the second", got)
 	}
-	if got := s.Order("x/prod", "3"); got != source.OrderUnknown {
+	if got := s.Order("x/prod", "3"); got != OrderUnknown {
 		t.Errorf("it is %q to one that never was", got)
 	}
 }
 
 // TestWhenArtifactsWereMadeBeforeARestart: what the status knows of them counts, and what nobody knows is said.
 func TestWhenArtifactsWereMadeBeforeARestart(t *testing.T) {
-	c, s := newController(t), newStore(t, Options{})
+	c, s := newSourceController(t), newFluxStore(t, FluxOptions{})
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	a := c.has(t, "2", map[string]string{"a.yaml": "2"})
 	a.Updated, a.Before = at, map[string]time.Time{"1": at.Add(-time.Hour), "3": at.Add(time.Hour)}
-	either, request := Either{Artifacts: s}, source.Request{Key: "x/prod", Artifact: &a}
+	either, request := GitOrFlux{Artifacts: s}, Request{Key: "x/prod", Artifact: &a}
 	if _, _, err := s.Fetch(t.Context(), "x/prod", a); err != nil {
 		t.Fatal(err)
 	}
-	for commit, want := range map[string]source.Order{"1": source.OrderNewer, "2": source.OrderNewer, "3": source.OrderOlder} {
+	for commit, want := range map[string]Order{"1": OrderNewer, "2": OrderNewer, "3": OrderOlder} {
 		if got, err := either.FindOrder(t.Context(), request, commit); got != want || err != nil || s.Order("x/prod", commit) != want {
 			t.Errorf("it is %q to %s, %v", got, commit, err)
 		}
 	}
-	var unknown *source.HistoryError
-	if got, err := either.FindOrder(t.Context(), request, "4"); got != source.OrderUnknown || !errors.As(err, &unknown) {
+	var unknown *HistoryError
+	if got, err := either.FindOrder(t.Context(), request, "4"); got != OrderUnknown || !errors.As(err, &unknown) {
 		t.Errorf("it is %q to one that nobody knows, %v", got, err)
 	}
 }

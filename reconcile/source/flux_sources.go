@@ -1,4 +1,4 @@
-package flux
+package source
 
 import (
 	"context"
@@ -25,15 +25,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// groupVersion is the one that is read: Flux 2.6 has it for OCIRepository, 2.7 for ExternalArtifact.
-var groupVersion = schema.GroupVersion{Group: "source.toolkit.fluxcd.io", Version: "v1"}
+// fluxGroupVersion is the one that is read: Flux 2.6 has it for OCIRepository, 2.7 for ExternalArtifact.
+var fluxGroupVersion = schema.GroupVersion{Group: "source.toolkit.fluxcd.io", Version: "v1"}
 
-// Sources are those of one cluster.
-type Sources struct {
+// FluxSources are those of one cluster.
+type FluxSources struct {
 	// Reader asks the API server, and Watcher watches.
 	Reader  client.Reader
 	Watcher dynamic.Interface
@@ -45,27 +44,27 @@ type Sources struct {
 	Now func() time.Time
 
 	mu      sync.Mutex
-	watches map[v1alpha1.SourceRef]*watched
+	watches map[v1alpha1.SourceRef]*watchedSource
 }
 
 // Artifact returns the newest artifact of a source, for a NodeSync, which is woken from then on when there is
-// another one. The error is a *source.ArtifactError or a *source.FluxRefError, or the API server's.
-func (s *Sources) Artifact(ctx context.Context, of types.NamespacedName, ref v1alpha1.SourceRef) (*source.Artifact, error) {
+// another one. The error is a *ArtifactError or a *FluxRefError, or the API server's.
+func (s *FluxSources) Artifact(ctx context.Context, of types.NamespacedName, ref v1alpha1.SourceRef) (*Artifact, error) {
 	if ref.Namespace != of.Namespace && !slices.Contains(s.Namespaces, ref.Namespace) {
-		return nil, &source.FluxRefError{Ref: ref.String(), Problem: fmt.Sprintf("is in namespace %s, and the daemon's --source-namespaces does not list that", ref.Namespace)}
+		return nil, &FluxRefError{Ref: ref.String(), Problem: fmt.Sprintf("is in namespace %s, and the daemon's --source-namespaces does not list that", ref.Namespace)}
 	}
 	if s.Wake != nil {
 		s.follow(ctx, of, ref)
 	}
 	object := &unstructured.Unstructured{}
-	object.SetGroupVersionKind(groupVersion.WithKind(ref.Kind))
+	object.SetGroupVersionKind(fluxGroupVersion.WithKind(ref.Kind))
 	asked := s.now()
 	err := s.Reader.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, object)
 	switch {
 	case meta.IsNoMatchError(err):
-		return nil, &source.FluxRefError{Ref: ref.String(), Problem: fmt.Sprintf("is of a kind that the API server does not serve as %s: install Flux's source-controller, 2.7 or later", groupVersion)}
+		return nil, &FluxRefError{Ref: ref.String(), Problem: fmt.Sprintf("is of a kind that the API server does not serve as %s: install Flux's source-controller, 2.7 or later", fluxGroupVersion)}
 	case apierrors.IsNotFound(err):
-		return nil, &source.FluxRefError{Ref: ref.String(), Problem: "does not exist: create it, or change spec.source.sourceRef"}
+		return nil, &FluxRefError{Ref: ref.String(), Problem: "does not exist: create it, or change spec.source.sourceRef"}
 	case err != nil:
 		return nil, fmt.Errorf("read %s: %w", ref, err)
 	}
@@ -77,15 +76,33 @@ func (s *Sources) Artifact(ctx context.Context, of types.NamespacedName, ref v1a
 	return found, nil
 }
 
-func (s *Sources) now() time.Time {
+func (s *FluxSources) now() time.Time {
 	if s.Now != nil {
 		return s.Now()
 	}
 	return time.Now()
 }
 
-// state is what is read of a source's status.
-type state struct {
+// Artifact is what Flux has fetched of a source.
+type Artifact struct {
+	// Of is the source: kind/namespace/name.
+	Of string
+	// URL is where source-controller serves it, and Digest that of its bytes: algorithm:hex.
+	URL, Digest string
+	// Revision in Flux's form: main@sha1:<commit>, latest@sha256:<digest>.
+	Revision string
+	// Updated is when Flux has made it.
+	Updated time.Time
+	// Before are artifacts that there were before, by their commits, and when Flux had made each, if that is known.
+	Before map[string]time.Time
+	// Asked is when the API server was asked for it, before it answered: what changes after that is not in it.
+	Asked time.Time
+	// Unready is why Flux has not made a newer one; nil if it would have.
+	Unready error
+}
+
+// fluxState is what is read of a source's status.
+type fluxState struct {
 	Status struct {
 		Artifact   *fluxmeta.Artifact `json:"artifact,omitempty"`
 		Conditions []struct {
@@ -97,15 +114,15 @@ type state struct {
 }
 
 // artifactOf is the artifact that a source has.
-func artifactOf(ref v1alpha1.SourceRef, object *unstructured.Unstructured) (*source.Artifact, error) {
-	var of state
+func artifactOf(ref v1alpha1.SourceRef, object *unstructured.Unstructured) (*Artifact, error) {
+	var of fluxState
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &of); err != nil {
 		return nil, fmt.Errorf("read the status of %s: %w", ref, err)
 	}
 	var unready error
 	for _, c := range of.Status.Conditions {
 		if c.Type == fluxmeta.ReadyCondition && c.Status == "False" { // Unknown is one that is being fetched
-			unready = &source.ArtifactError{Of: ref.String(), Problem: "is not Ready: " + c.Message}
+			unready = &ArtifactError{Of: ref.String(), Problem: "is not Ready: " + c.Message}
 		}
 	}
 	a := of.Status.Artifact
@@ -113,23 +130,23 @@ func artifactOf(ref v1alpha1.SourceRef, object *unstructured.Unstructured) (*sou
 	case a == nil && unready != nil:
 		return nil, unready
 	case a == nil:
-		return nil, &source.ArtifactError{Of: ref.String(), Problem: "has no artifact yet"}
+		return nil, &ArtifactError{Of: ref.String(), Problem: "has no artifact yet"}
 	case a.URL == "" || a.Digest == "" || a.Revision == "":
-		return nil, &source.ArtifactError{Of: ref.String(), Problem: "has an artifact without a url, a digest or a revision"}
+		return nil, &ArtifactError{Of: ref.String(), Problem: "has an artifact without a url, a digest or a revision"}
 	}
-	return &source.Artifact{Of: ref.String(), URL: a.URL, Digest: a.Digest, Revision: a.Revision, Updated: a.LastUpdateTime.Time, Unready: unready}, nil
+	return &Artifact{Of: ref.String(), URL: a.URL, Digest: a.Digest, Revision: a.Revision, Updated: a.LastUpdateTime.Time, Unready: unready}, nil
 }
 
-// Either fetches from a Git host, or takes what Flux has fetched, as a request says. Of an artifact no
+// GitOrFlux fetches from a Git host, or takes what Flux has fetched, as a request says. Of an artifact no
 // history is known: a verdict on it is reported on its own commit only.
-type Either struct {
-	*source.Git
-	*Sources
-	Artifacts *Store
+type GitOrFlux struct {
+	*Git
+	*FluxSources
+	Artifacts *FluxStore
 }
 
-// Fetch is that of source.Git, or of Store.
-func (e Either) Fetch(ctx context.Context, req source.Request) (*render.Snapshot, time.Time, error) {
+// Fetch is that of Git, or of FluxStore.
+func (e GitOrFlux) Fetch(ctx context.Context, req Request) (*render.Snapshot, time.Time, error) {
 	if req.Artifact == nil {
 		if err := e.leave(req.Key); err != nil {
 			return nil, time.Time{}, err
@@ -143,42 +160,42 @@ func (e Either) Fetch(ctx context.Context, req source.Request) (*render.Snapshot
 }
 
 // leave drops what is of Flux for a key that follows it no more.
-func (e Either) leave(key string) error {
+func (e GitOrFlux) leave(key string) error {
 	namespace, name, _ := strings.Cut(key, "/")
-	e.Sources.Forget(types.NamespacedName{Namespace: namespace, Name: name})
+	e.FluxSources.Forget(types.NamespacedName{Namespace: namespace, Name: name})
 	return e.Artifacts.Forget(key)
 }
 
-// Since is that of source.Git.
-func (e Either) Since(ctx context.Context, key, applied string, read render.Read, limit int) (commits []string, known bool) {
+// Since is that of Git.
+func (e GitOrFlux) Since(ctx context.Context, key, applied string, read render.Read, limit int) (commits []string, known bool) {
 	if e.Artifacts.Holds(key) {
 		return nil, true
 	}
 	return e.Git.Since(ctx, key, applied, read, limit)
 }
 
-// FindSince is that of source.Git.
-func (e Either) FindSince(ctx context.Context, req source.Request, applied string, read render.Read, limit int) ([]string, error) {
+// FindSince is that of Git.
+func (e GitOrFlux) FindSince(ctx context.Context, req Request, applied string, read render.Read, limit int) ([]string, error) {
 	if req.Artifact != nil {
 		return nil, nil
 	}
 	return e.Git.FindSince(ctx, req, applied, read, limit)
 }
 
-// Order is that of source.Git, or of Store.
-func (e Either) Order(key, commit string) source.Order {
+// Order is that of Git, or of FluxStore.
+func (e GitOrFlux) Order(key, commit string) Order {
 	if e.Artifacts.Holds(key) {
 		return e.Artifacts.Order(key, commit)
 	}
 	return e.Git.Order(key, commit)
 }
 
-// FindOrder is that of source.Git, or Order: nobody else can be asked of an artifact.
-func (e Either) FindOrder(ctx context.Context, req source.Request, commit string) (source.Order, error) {
+// FindOrder is that of Git, or Order: nobody else can be asked of an artifact.
+func (e GitOrFlux) FindOrder(ctx context.Context, req Request, commit string) (Order, error) {
 	if req.Artifact != nil {
 		order := e.Artifacts.Order(req.Key, commit)
-		if order == source.OrderUnknown {
-			return order, &source.HistoryError{Since: commit, Reason: "Flux keeps no artifact but the newest, and when it had made that one is not known"}
+		if order == OrderUnknown {
+			return order, &HistoryError{Since: commit, Reason: "Flux keeps no artifact but the newest, and when it had made that one is not known"}
 		}
 		return order, nil
 	}
@@ -186,21 +203,21 @@ func (e Either) FindOrder(ctx context.Context, req source.Request, commit string
 }
 
 // Forget drops what is stored for a NodeSync that is gone.
-func (e Either) Forget(key string) error { return errors.Join(e.leave(key), e.Git.Forget(key)) }
+func (e GitOrFlux) Forget(key string) error { return errors.Join(e.leave(key), e.Git.Forget(key)) }
 
-// watched is a source that is watched, and for whom.
-type watched struct {
+// watchedSource is a source that is watched, and for whom.
+type watchedSource struct {
 	followers map[types.NamespacedName]bool
 	end       context.CancelFunc
 }
 
-// resources are the kinds' names in the API server's paths.
-var resources = map[string]string{
+// fluxResources are the kinds' names in the API server's paths.
+var fluxResources = map[string]string{
 	"GitRepository": "gitrepositories", "OCIRepository": "ocirepositories", "Bucket": "buckets", "ExternalArtifact": "externalartifacts",
 }
 
 // follow has a NodeSync woken by one source, and by no other, for longer than the reconcile that asks for it.
-func (s *Sources) follow(ctx context.Context, of types.NamespacedName, ref v1alpha1.SourceRef) {
+func (s *FluxSources) follow(ctx context.Context, of types.NamespacedName, ref v1alpha1.SourceRef) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for other := range s.watches {
@@ -214,14 +231,14 @@ func (s *Sources) follow(ctx context.Context, of types.NamespacedName, ref v1alp
 	}
 	ctx, end := context.WithCancel(context.WithoutCancel(ctx))
 	if s.watches == nil {
-		s.watches = map[v1alpha1.SourceRef]*watched{}
+		s.watches = map[v1alpha1.SourceRef]*watchedSource{}
 	}
-	s.watches[ref] = &watched{followers: map[types.NamespacedName]bool{of: true}, end: end}
+	s.watches[ref] = &watchedSource{followers: map[types.NamespacedName]bool{of: true}, end: end}
 	go s.watch(ctx, ref)
 }
 
 // Forget ends what a NodeSync has begun that is gone, or follows no source any more.
-func (s *Sources) Forget(of types.NamespacedName) {
+func (s *FluxSources) Forget(of types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for ref := range s.watches {
@@ -229,7 +246,7 @@ func (s *Sources) Forget(of types.NamespacedName) {
 	}
 }
 
-func (s *Sources) leave(of types.NamespacedName, ref v1alpha1.SourceRef) {
+func (s *FluxSources) leave(of types.NamespacedName, ref v1alpha1.SourceRef) {
 	w := s.watches[ref]
 	delete(w.followers, of)
 	if len(w.followers) == 0 {
@@ -240,15 +257,15 @@ func (s *Sources) leave(of types.NamespacedName, ref v1alpha1.SourceRef) {
 
 // watch wakes the followers of a source at each change of its artifact, until the context ends, and when it
 // begins: the look before that may have come too early.
-func (s *Sources) watch(ctx context.Context, ref v1alpha1.SourceRef) {
-	resource := groupVersion.WithResource(resources[ref.Kind])
+func (s *FluxSources) watch(ctx context.Context, ref v1alpha1.SourceRef) {
+	resource := fluxGroupVersion.WithResource(fluxResources[ref.Kind])
 	informer := dynamicinformer.NewFilteredDynamicInformer(s.Watcher, resource, ref.Namespace, 0, cache.Indexers{}, func(o *metav1.ListOptions) {
 		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, ref.Name).String()
 	}).Informer()
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { s.wake(ctx, ref) },
 		UpdateFunc: func(before, after any) {
-			if says(before) != says(after) {
+			if readOfSource(before) != readOfSource(after) {
 				s.wake(ctx, ref)
 			}
 		},
@@ -259,8 +276,8 @@ func (s *Sources) watch(ctx context.Context, ref v1alpha1.SourceRef) {
 	}
 }
 
-// says is what of a source a look at it could find another answer by.
-func says(object any) string {
+// readOfSource is what of a source a look at it could find another answer by.
+func readOfSource(object any) string {
 	u, is := object.(*unstructured.Unstructured)
 	if !is {
 		return ""
@@ -280,7 +297,7 @@ func says(object any) string {
 	return strings.Join(words, "\n")
 }
 
-func (s *Sources) wake(ctx context.Context, ref v1alpha1.SourceRef) {
+func (s *FluxSources) wake(ctx context.Context, ref v1alpha1.SourceRef) {
 	var syncs []v1alpha1.NodeSync
 	s.mu.Lock()
 	if w := s.watches[ref]; w != nil {

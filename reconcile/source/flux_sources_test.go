@@ -1,4 +1,4 @@
-package flux
+package source
 
 import (
 	"context"
@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/source"
 )
 
 var (
@@ -27,29 +26,29 @@ var (
 	fleet = v1alpha1.SourceRef{Kind: "GitRepository", Namespace: "flux-system", Name: "fleet"}
 )
 
-// repository is a GitRepository with a status.
-func repository(status map[string]any) *unstructured.Unstructured {
+// gitRepository is a GitRepository with a status.
+func gitRepository(status map[string]any) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{Object: map[string]any{"status": status}}
-	object.SetGroupVersionKind(groupVersion.WithKind(fleet.Kind))
+	object.SetGroupVersionKind(fluxGroupVersion.WithKind(fleet.Kind))
 	object.SetNamespace(fleet.Namespace)
 	object.SetName(fleet.Name)
 	return object
 }
 
-// artifact is that of a commit, as source-controller writes it.
-func artifact(commit string) map[string]any {
+// artifactStatus is that of a commit, as source-controller writes it.
+func artifactStatus(commit string) map[string]any {
 	return map[string]any{
 		"url": "http://source-controller.flux-system.svc.cluster.local./" + commit, "digest": "sha256:" + commit, "revision": "main@sha1:" + commit,
 		"path": "gitrepository/flux-system/fleet/" + commit, "lastUpdateTime": "2026-03-01T12:00:00Z",
 	}
 }
 
-func ready(state, message string) []any {
+func readyConditions(state, message string) []any {
 	return []any{map[string]any{"type": "Reconciling", "status": "True"}, map[string]any{"type": "Ready", "status": state, "message": message}}
 }
 
 func TestTheArtifactOfASource(t *testing.T) {
-	refused := &meta.NoKindMatchError{GroupKind: groupVersion.WithKind(fleet.Kind).GroupKind()}
+	refused := &meta.NoKindMatchError{GroupKind: fluxGroupVersion.WithKind(fleet.Kind).GroupKind()}
 	for name, test := range map[string]struct {
 		object     *unstructured.Unstructured
 		namespaces []string
@@ -57,17 +56,17 @@ func TestTheArtifactOfASource(t *testing.T) {
 		want       string // of the error
 		unready    string
 	}{
-		"there":                        {object: repository(map[string]any{"artifact": artifact("1"), "conditions": ready("True", "stored")})},
-		"another namespace":            {object: repository(map[string]any{"artifact": artifact("1")}), namespaces: []string{"flux"}, want: "the daemon's --source-namespaces does not list that"},
+		"there":                        {object: gitRepository(map[string]any{"artifact": artifactStatus("1"), "conditions": readyConditions("True", "stored")})},
+		"another namespace":            {object: gitRepository(map[string]any{"artifact": artifactStatus("1")}), namespaces: []string{"flux"}, want: "the daemon's --source-namespaces does not list that"},
 		"absent":                       {want: "does not exist"},
 		"of no kind that is served":    {answer: refused, want: "install Flux's source-controller"},
-		"nothing was fetched yet":      {object: repository(map[string]any{}), want: "has no artifact yet"},
-		"nothing can be fetched":       {object: repository(map[string]any{"conditions": ready("False", "authentication required")}), want: "is not Ready: authentication required"},
-		"one is being fetched":         {object: repository(map[string]any{"artifact": artifact("1"), "conditions": ready("Unknown", "building artifact")})},
-		"the first is being fetched":   {object: repository(map[string]any{"conditions": ready("Unknown", "building artifact")}), want: "has no artifact yet"},
-		"nothing newer can be fetched": {object: repository(map[string]any{"artifact": artifact("1"), "conditions": ready("False", "host is away")}), unready: "is not Ready: host is away"},
-		"without a digest":             {object: repository(map[string]any{"artifact": map[string]any{"url": "http://a", "revision": "1"}}), want: "without a url, a digest or a revision"},
-		"of another shape":             {object: repository(map[string]any{"artifact": "1"}), want: "read the status of GitRepository/flux-system/fleet"},
+		"nothing was fetched yet":      {object: gitRepository(map[string]any{}), want: "has no artifact yet"},
+		"nothing can be fetched":       {object: gitRepository(map[string]any{"conditions": readyConditions("False", "authentication required")}), want: "is not Ready: authentication required"},
+		"one is being fetched":         {object: gitRepository(map[string]any{"artifact": artifactStatus("1"), "conditions": readyConditions("Unknown", "building artifact")})},
+		"the first is being fetched":   {object: gitRepository(map[string]any{"conditions": readyConditions("Unknown", "building artifact")}), want: "has no artifact yet"},
+		"nothing newer can be fetched": {object: gitRepository(map[string]any{"artifact": artifactStatus("1"), "conditions": readyConditions("False", "host is away")}), unready: "is not Ready: host is away"},
+		"without a digest":             {object: gitRepository(map[string]any{"artifact": map[string]any{"url": "http://a", "revision": "1"}}), want: "without a url, a digest or a revision"},
+		"of another shape":             {object: gitRepository(map[string]any{"artifact": "1"}), want: "read the status of GitRepository/flux-system/fleet"},
 		"the API server is away":       {answer: errors.New("connection refused"), want: "read GitRepository/flux-system/fleet: connection refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -80,7 +79,7 @@ func TestTheArtifactOfASource(t *testing.T) {
 			if test.object != nil {
 				b = b.WithObjects(test.object)
 			}
-			s := &Sources{Reader: b.Build(), Namespaces: []string{"flux-system"}}
+			s := &FluxSources{Reader: b.Build(), Namespaces: []string{"flux-system"}}
 			if test.namespaces != nil {
 				s.Namespaces = test.namespaces
 			}
@@ -106,12 +105,12 @@ func TestTheArtifactOfASource(t *testing.T) {
 
 // TestFollowersAreWoken by another artifact of their source, and by no other change of it, as long as they follow it.
 func TestFollowersAreWoken(t *testing.T) {
-	object := repository(map[string]any{"artifact": artifact("1"), "conditions": ready("True", "stored")})
+	object := gitRepository(map[string]any{"artifact": artifactStatus("1"), "conditions": readyConditions("True", "stored")})
 	watcher := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
-		groupVersion.WithResource("gitrepositories"): "GitRepositoryList",
+		fluxGroupVersion.WithResource("gitrepositories"): "GitRepositoryList",
 	}, object)
 	woken := make(chan string, 100)
-	s := &Sources{
+	s := &FluxSources{
 		Reader: fake.NewClientBuilder().WithScheme(runtime.NewScheme()).WithObjects(object).Build(), Watcher: watcher, Namespaces: []string{"flux-system"},
 		Wake: func(_ context.Context, syncs []v1alpha1.NodeSync) error {
 			for i := range syncs {
@@ -139,23 +138,23 @@ func TestFollowersAreWoken(t *testing.T) {
 	}
 	update := func(status map[string]any) {
 		t.Helper()
-		changed := repository(status)
-		if _, err := watcher.Resource(groupVersion.WithResource("gitrepositories")).Namespace(fleet.Namespace).Update(t.Context(), changed, metav1.UpdateOptions{}); err != nil {
+		changed := gitRepository(status)
+		if _, err := watcher.Resource(fluxGroupVersion.WithResource("gitrepositories")).Namespace(fleet.Namespace).Update(t.Context(), changed, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	ask()
 	ask()
 	heard("the watch begins")
-	update(map[string]any{"artifact": artifact("1"), "conditions": ready("True", "stored once more")})
-	update(map[string]any{"artifact": artifact("2"), "conditions": ready("True", "stored")})
+	update(map[string]any{"artifact": artifactStatus("1"), "conditions": readyConditions("True", "stored once more")})
+	update(map[string]any{"artifact": artifactStatus("2"), "conditions": readyConditions("True", "stored")})
 	heard("another artifact")
-	update(map[string]any{"artifact": artifact("2"), "conditions": ready("False", "host is away")})
+	update(map[string]any{"artifact": artifactStatus("2"), "conditions": readyConditions("False", "host is away")})
 	heard("it is not Ready")
 	if len(woken) != 0 {
 		t.Error("woken by what says nothing new")
 	}
-	if err := (Either{Git: source.NewGit(source.Options{Dir: t.TempDir()}), Sources: s, Artifacts: newStore(t, Options{})}).Forget(prod.String()); err != nil {
+	if err := (GitOrFlux{Git: NewGit(Options{Dir: t.TempDir()}), Sources: s, Artifacts: newFluxStore(t, FluxOptions{})}).Forget(prod.String()); err != nil {
 		t.Fatal(err)
 	}
 	if len(s.watches) != 0 {
@@ -167,22 +166,22 @@ func TestFollowersAreWoken(t *testing.T) {
 // due then.
 func TestAnAnswerIsAsOldAsItsQuestion(t *testing.T) {
 	now := time.Unix(1000, 0)
-	reader := fake.NewClientBuilder().WithScheme(runtime.NewScheme()).WithObjects(repository(map[string]any{"artifact": artifact("1")}))
-	s := &Sources{Namespaces: []string{"flux-system"}, Now: func() time.Time { return now }, Reader: reader.WithInterceptorFuncs(interceptor.Funcs{
+	reader := fake.NewClientBuilder().WithScheme(runtime.NewScheme()).WithObjects(gitRepository(map[string]any{"artifact": artifactStatus("1")}))
+	s := &FluxSources{Namespaces: []string{"flux-system"}, Now: func() time.Time { return now }, Reader: reader.WithInterceptorFuncs(interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, o ...client.GetOption) error {
 			err := c.Get(ctx, key, object, o...)
 			now = now.Add(time.Second)
 			return err
 		},
 	}).Build()}
-	c := newController(t)
+	c := newSourceController(t)
 	a, err := s.Artifact(t.Context(), prod, fleet)
 	if err != nil {
 		t.Fatal(err)
 	}
 	served := c.has(t, "1", map[string]string{"a.yaml": "1"})
 	a.URL, a.Digest = served.URL, served.Digest
-	if _, began, err := newStore(t, Options{}).Fetch(t.Context(), prod.String(), *a); err != nil || !began.Equal(time.Unix(1000, 0)) {
+	if _, began, err := newFluxStore(t, FluxOptions{}).Fetch(t.Context(), prod.String(), *a); err != nil || !began.Equal(time.Unix(1000, 0)) {
 		t.Errorf("asked at %s, %v", began, err)
 	}
 }
