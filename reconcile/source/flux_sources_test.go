@@ -154,7 +154,7 @@ func TestFollowersAreWoken(t *testing.T) {
 	if len(woken) != 0 {
 		t.Error("woken by what says nothing new")
 	}
-	if err := (GitOrFlux{Git: NewGit(Options{Dir: t.TempDir()}), Sources: s, Artifacts: newFluxStore(t, FluxOptions{})}).Forget(prod.String()); err != nil {
+	if err := (GitOrFlux{Git: NewGit(Options{Dir: t.TempDir()}), FluxSources: s, Artifacts: newFluxStore(t, FluxOptions{})}).Forget(prod.String()); err != nil {
 		t.Fatal(err)
 	}
 	if len(s.watches) != 0 {
