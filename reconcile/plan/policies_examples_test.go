@@ -15,7 +15,7 @@ import (
 // documented are the policies of the how-to, by name.
 func documented(t *testing.T) map[string]v1alpha1.Policy {
 	t.Helper()
-	all, err := markdown.All("../../..")
+	all, err := markdown.All("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
