@@ -95,6 +95,7 @@ func TestMeasuresOfAStatus(t *testing.T) {
 		"what else is left":                  {compared(v1alpha1.InstanceDrift{Left: &v1alpha1.LeftResources{Count: 5}}), map[string]float64{"resources_left": 5}},
 		"AWS does not say what else is left": {compared(v1alpha1.InstanceDrift{Left: &v1alpha1.LeftResources{Failure: "denied"}}), map[string]float64{}},
 		"pools left to themselves":           {func(n *v1alpha1.NodeSync) { n.Status.OrphanedNodes = 6 }, map[string]float64{"orphaned_nodes": 6}},
+		"terminations that are stalled":      {func(n *v1alpha1.NodeSync) { n.Status.StalledTerminations = 7 }, map[string]float64{"terminations_stalled": 7}},
 		"outdated nodes":                     {func(n *v1alpha1.NodeSync) { n.Status.Rollout = &v1alpha1.Rollout{Nodes: 9, Outdated: 8} }, map[string]float64{"outdated_nodes": 8}},
 		"no deletion guard": {func(n *v1alpha1.NodeSync) {
 			conditions.MarkTrue(n, v1alpha1.DeletionUnguardedCondition, "PolicyMissing", "gone")

@@ -147,6 +147,8 @@
 //		Deployment gives.
 //	metrics, and then metrics watch
 //		Sets $METRICS, a free address for the daemon's --metrics-addr; scrapes it each second.
+//	metrics [-t D] ~ REGEX
+//		Waits until a metric of the daemon matches, which serves them without authentication.
 //	metrics shown
 //		Ends that, and checks with Prometheus' library that each panel of the dashboard shows something of what was
 //		scraped, and which alerts it would have led to.

@@ -16,10 +16,21 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/process"
 )
 
-// metricsCommand is `metrics`, `metrics watch` and `metrics shown`.
+// metricsCommand is `metrics`, `metrics ~ REGEX`, `metrics watch` and `metrics shown`.
 func (s *story) metricsCommand(ts *testscript.TestScript, args []string) error {
-	folder := filepath.Join(s.dir, "scrapes")
+	folder, address := filepath.Join(s.dir, "scrapes"), "http://"+ts.Getenv("METRICS")+"/metrics"
+	timeout, args, pattern, err := options(args)
 	switch {
+	case err != nil:
+		return err
+	case pattern != nil && len(args) == 0:
+		return s.poll(timeout, func(context.Context) error {
+			text, err := s.page(address)
+			if err == nil && !pattern.MatchString(text) {
+				err = fmt.Errorf("no metric matches %q", pattern)
+			}
+			return err
+		})
 	case len(args) == 0:
 		ports, err := process.FreePorts(1)
 		if err != nil {
@@ -33,13 +44,13 @@ func (s *story) metricsCommand(ts *testscript.TestScript, args []string) error {
 		if err := os.Mkdir(folder, 0o700); err != nil {
 			return err
 		}
-		go s.scrape(ctx, "http://"+ts.Getenv("METRICS")+"/metrics", folder)
+		go s.scrape(ctx, address, folder)
 		return nil
 	case len(args) == 1 && args[0] == "shown" && s.unwatch != nil:
 		s.unwatch()
 		return s.shown(ts, folder)
 	}
-	return errors.New("usage: metrics [watch | shown], watched before they are shown")
+	return errors.New("usage: metrics [watch | shown | [-t D] ~ REGEX], watched before they are shown")
 }
 
 // scrape keeps what the daemon serves each second, as Prometheus does, once it serves.
