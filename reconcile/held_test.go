@@ -55,10 +55,10 @@ func TestEachHoldHasAnEvent(t *testing.T) {
 	}
 }
 
-// TestAnApprovalIsNoNewHold: the reconcile that records an approval was planned without it. Its condition names who has approved, and
-// no event warns of the hold again.
+// TestAnApprovalIsNoNewHold: the reconcile that records an approval was planned without it. Its condition and its commit status name
+// who has approved, and no event warns of the hold again.
 func TestAnApprovalIsNoNewHold(t *testing.T) {
-	b := newBed(t, nodeSync(unchanged))
+	b := newBed(t, reporting(unchanged))
 	approvable := func(p *pass) {
 		p.sync.Status.Held = &v1alpha1.HeldPlan{Digest: "sha256:1", Needed: 1, Summary: "replaces 4 of 4 nodes in 1 pool"}
 	}
@@ -66,10 +66,17 @@ func TestAnApprovalIsNoNewHold(t *testing.T) {
 		p.sync.Status.Held = nil
 		p.sync.Status.Approved = []v1alpha1.ApprovedPlan{{Digest: "sha256:1", By: []string{"ann"}}}
 	}
-	b.concluded(b.pass(), holds("a"), approvable)
+	status := func(want string) {
+		t.Helper()
+		if diff := cmp.Diff([]string{"gitea https://git.example.com/acme/fleet.git plumbline/prod-eu/prod " + want}, b.queued()); diff != "" {
+			t.Errorf("commit statuses (-want +got):\n%s", diff)
+		}
+	}
+	b.reports(b.read(), holds("a"), approvable)
+	status("failure: held: replaces 4 of 4 nodes in 1 pool; approve sha256:1 (change of NodePool/a)")
 	b.told()
-	p := b.pass()
-	b.concluded(p, holds("a"), approved)
+	p := b.reports(b.read(), holds("a"), approved)
+	status("pending: approved by ann: replaces 4 of 4 nodes in 1 pool")
 	for _, event := range b.told() {
 		if strings.HasPrefix(event, "Warning") {
 			t.Errorf("event %q", event)
