@@ -88,7 +88,7 @@ func served() map[string][]metav1.APIResource {
 		return metav1.APIResource{Name: name, Kind: kind, Namespaced: namespaced, Verbs: metav1.Verbs{"get", "list", "patch"}}
 	}
 	return map[string][]metav1.APIResource{
-		"v1":                     {of("namespaces", "Namespace", false), of("pods", "Pod", true), of("events", "Event", true), of("nodes", "Node", false), of("configmaps", "ConfigMap", true), of("secrets", "Secret", true), of("persistentvolumes", "PersistentVolume", false)},
+		"v1":                     {of("namespaces", "Namespace", false), of("pods", "Pod", true), of("events", "Event", true), of("nodes", "Node", false), of("configmaps", "ConfigMap", true), of("secrets", "Secret", true), of("serviceaccounts", "ServiceAccount", true), of("services", "Service", true), of("persistentvolumes", "PersistentVolume", false)},
 		"plumbline.dev/v1alpha1": {of("nodesyncs", "NodeSync", true), of("approvals", "Approval", true)},
 		"admissionregistration.k8s.io/v1": {
 			of("validatingadmissionpolicies", "ValidatingAdmissionPolicy", false),
@@ -97,6 +97,8 @@ func served() map[string][]metav1.APIResource {
 		"authentication.k8s.io/v1":       {of("selfsubjectreviews", "SelfSubjectReview", false)},
 		"coordination.k8s.io/v1":         {of("leases", "Lease", true)},
 		"apps/v1":                        {of("deployments", "Deployment", true), of("daemonsets", "DaemonSet", true)},
+		"rbac.authorization.k8s.io/v1":   {of("clusterrolebindings", "ClusterRoleBinding", false), of("clusterroles", "ClusterRole", false), of("rolebindings", "RoleBinding", true), of("roles", "Role", true)},
+		"policy/v1":                      {of("poddisruptionbudgets", "PodDisruptionBudget", true)},
 		"storage.k8s.io/v1":              {of("csidrivers", "CSIDriver", false)},
 		"apiextensions.k8s.io/v1":        {of("customresourcedefinitions", "CustomResourceDefinition", false)},
 		"karpenter.sh/v1":                {of("nodepools", "NodePool", false), of("nodeclaims", "NodeClaim", false)},

@@ -1,11 +1,20 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"path/filepath"
 	"testing"
+	"testing/fstest"
 
+	"github.com/fluxcd/pkg/runtime/metrics"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/record"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/charts/chartstest"
 )
 
 // sink takes events as the API server does.
@@ -38,5 +47,38 @@ func TestEventsOfALargeCommit(t *testing.T) {
 		if got, want := <-sent, fmt.Sprintf("NodePool/%d is gone", i); got != want {
 			t.Fatalf("%q, want %q", got, want)
 		}
+	}
+}
+
+// TestPullRequestsHaveAChartStoreOfTheirOwn, so that their charts evict none that a NodeSync needs.
+func TestPullRequestsHaveAChartStoreOfTheirOwn(t *testing.T) {
+	_, kubeconfig := serve(t)
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := standInOptions(nodeSync("prod"), t.TempDir())
+	d, err := newDaemon(t.Context(), config, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		for _, c := range append(metrics.NewRecorder().Collectors(), d.reconciler.Meter) {
+			ctrlmetrics.Registry.Unregister(c)
+		}
+	}()
+	followed := newFollower(d.mgr, d.reconciler, d.reports, d.space, o)
+	checkout := fstest.MapFS{
+		"charts/karpenter-1.14.1.tgz":     {Data: chartstest.Controller(t, "1.14.1")},
+		"charts/karpenter-crd-1.14.1.tgz": {Data: chartstest.CRDs(t, "1.14.1")},
+	}
+	for _, resolve := range []func(context.Context, charts.Ref, charts.Access) (*charts.Charts, error){d.reconciler.Charts.Resolve, followed.Preview.Store.Resolve} {
+		if _, err := resolve(t.Context(), charts.Ref{Repository: "charts", Version: "1.14.1"}, charts.Access{Files: checkout}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kept, err := filepath.Glob(filepath.Join(o.cacheDir, "*", "versions", "*.json"))
+	if err != nil || len(kept) != 2 {
+		t.Errorf("the stores keep %q, want the version in a folder each: %v", kept, err)
 	}
 }
