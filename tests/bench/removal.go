@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -25,6 +26,7 @@ func (b *bench) removal(ctx context.Context) error {
 	}
 	row.Wall = row.Told // until the daemon reports that they are Gone
 	row.Work = fmt.Sprintf("%d objects, %d pools without nodes removed", b.options.Objects, n)
+	row.CPULimit = time.Duration(n) * 2 * time.Second / 180 // 2 s for 180 of 2,000
 	b.table.add(row)
 	// Growth is stopped, and the pool deleted. One LIST has the NodeClaims of a hundred
 	// pools, and one has all pools if many of them leave. A reconcile has

@@ -3,9 +3,11 @@ package bench
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 )
+
+// lateLimit is how long after the last object became Ready the status may say so.
+const lateLimit = 2 * time.Second
 
 // Row is what one kind of commit costs.
 type Row struct {
@@ -37,27 +39,17 @@ type Row struct {
 	// the same objects over eight connections, Build krusty's of the same files.
 	Fetch, Apply, Build time.Duration
 	// Limit, CPULimit, FetchLimit and BusiestLimit are what Wall, CPU, Fetches and
-	// Busiest are meant to stay within; 0 is no limit.
+	// Busiest are meant to stay within; 0 is no limit. Late has lateLimit.
 	Limit, CPULimit          time.Duration
 	FetchLimit, BusiestLimit int
 }
 
-// bars say of each limit whether it was kept.
-func (r Row) bars() string {
-	var all []string
-	if r.Limit > 0 {
-		all = append(all, "≤ "+seconds(r.Limit)+" "+verdict(r.Wall <= r.Limit))
+// within is a figure and, if it has a limit, the bar and whether it is met.
+func within[T time.Duration | int](figure, limit T, print func(T) string) string {
+	if limit == 0 {
+		return print(figure)
 	}
-	if r.CPULimit > 0 {
-		all = append(all, "CPU ≤ "+seconds(r.CPULimit)+" "+verdict(r.CPU <= r.CPULimit))
-	}
-	if r.FetchLimit > 0 {
-		all = append(all, fmt.Sprintf("≤ %d fetch %s", r.FetchLimit, verdict(r.Fetches <= r.FetchLimit)))
-	}
-	if r.BusiestLimit > 0 {
-		all = append(all, fmt.Sprintf("%d patches in a second, ≤ %d %s", r.Busiest, r.BusiestLimit, verdict(r.Busiest <= r.BusiestLimit)))
-	}
-	return strings.Join(all, ", ")
+	return fmt.Sprintf("%s ≤ %s %s", print(figure), print(limit), verdict(figure <= limit))
 }
 
 func verdict(met bool) string {

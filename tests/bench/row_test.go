@@ -21,7 +21,7 @@ func TestMiddle(t *testing.T) {
 }
 
 func TestTableSaysWhichBarsAreMet(t *testing.T) {
-	one := &Row{Work: "1 changed", Wall: time.Second, CPU: time.Second, Limit: 2 * time.Second, CPULimit: time.Second / 2}
+	one := &Row{Work: "1 changed", Wall: time.Second, CPU: time.Second, Late: 3 * time.Second, Limit: 2 * time.Second, CPULimit: time.Second / 2, Fetches: 1, FetchLimit: 1}
 	table := &Table{Objects: 400, Rows: []*Row{one}, Peers: []*Peer{
 		{Name: ownName, Rows: map[work]Row{oneChanged: {Wall: time.Second}, poolsRemoved: {Wall: time.Second, Told: 2 * time.Second}}},
 		{Name: "flux", Rows: map[work]Row{oneChanged: {Wall: 9 * time.Second}, poolsRemoved: {Wall: 8 * time.Second}}},
@@ -33,7 +33,7 @@ func TestTableSaysWhichBarsAreMet(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"≤ 2.000 s met", "CPU ≤ 0.500 s MISSED", "9.0×         ≥ 10× MISSED", "7.0×         ≥ 6× met", "4.0×",
+		"1.000 s ≤ 2.000 s met", "3.000 s ≤ 2.000 s MISSED", "1.000 s ≤ 0.500 s MISSED", "1 ≤ 1 met", "9.0×         ≥ 10× MISSED", "7.0×         ≥ 6× met", "4.0×",
 		"other was not measured: it is not available here",
 	} {
 		if !strings.Contains(out.String(), want) {

@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -39,10 +40,10 @@ var columns = []struct {
 	cell func(*Row) string
 }{
 	{"work", func(r *Row) string { return r.Work }},
-	{"wall", func(r *Row) string { return seconds(r.Wall) }},
+	{"wall", func(r *Row) string { return within(r.Wall, r.Limit, seconds) }},
 	{"reported", func(r *Row) string { return some(r.Told) }},
-	{"after Ready", func(r *Row) string { return some(r.Late) }},
-	{"CPU", func(r *Row) string { return seconds(r.CPU) }},
+	{"after Ready", (*Row).late},
+	{"CPU", func(r *Row) string { return within(r.CPU, r.CPULimit, seconds) }},
 	{"children", (*Row).children},
 	{"writes", func(r *Row) string { return fmt.Sprint(r.Writes) }},
 	{"patches", func(r *Row) string { return fmt.Sprint(r.Patches) }},
@@ -51,12 +52,12 @@ var columns = []struct {
 	{"GET", func(r *Row) string { return fmt.Sprint(r.Gets) }},
 	{"queue", func(r *Row) string { return fmt.Sprint(r.ConfigMaps) }},
 	{"posts", func(r *Row) string { return fmt.Sprint(r.Statuses) }},
-	{"fetches", func(r *Row) string { return fmt.Sprint(r.Fetches) }},
+	{"patches in a second", func(r *Row) string { return within(r.Busiest, r.BusiestLimit, strconv.Itoa) }},
+	{"fetches", func(r *Row) string { return within(r.Fetches, r.FetchLimit, strconv.Itoa) }},
 	{"raw fetch", func(r *Row) string { return some(r.Fetch) }},
 	{"raw apply", func(r *Row) string { return some(r.Apply) }},
 	{"krusty", func(r *Row) string { return some(r.Build) }},
 	{"÷ raw", (*Row).ratio},
-	{"bars", (*Row).bars},
 }
 
 // legend says what the columns are.
@@ -65,6 +66,14 @@ after Ready: how long that is after the last object write and after Karpenter's 
 (the queue of commit statuses, records of removals), counted apart; posts: commit statuses; fetches: packs asked of the Git host; raw fetch: git fetch
 of the same push; raw apply: server-side apply of the same objects over 8 connections; ÷ raw: wall ÷ (raw fetch + krusty + raw apply)
 `
+
+// late is how long after Ready the status came, with its bar; empty if nothing became Ready.
+func (r *Row) late() string {
+	if r.Late == 0 {
+		return ""
+	}
+	return within(r.Late, lateLimit, seconds)
+}
 
 // children says how many child processes there were, and the most memory of one.
 func (r *Row) children() string {
