@@ -143,11 +143,14 @@ func TestThePolicyAndTheDaemonDecideAlike(t *testing.T) {
 			text := "[" + strings.Join(patch, ", ") + "]"
 			object := patched(t, base, text)
 			refusals := allowance.Allowance{Values: allowed}.CheckObjects(allowance.Rendered{Namespace: "kube-system", Version: "1.14.1", Objects: []*unstructured.Unstructured{object}})
-			messages := p.denied(write{operation: admission.Create, resource: "deployments", object: object})
-			if (len(refusals) > 0) != (len(messages) > 0) {
-				t.Errorf("allowed %v: %s: the daemon refuses %v, and the policies deny %q", allowed, text, refusals, messages)
+			for _, w := range []write{{operation: admission.Create}, {operation: admission.Update, old: base}} {
+				w.resource, w.object = "deployments", object
+				messages := p.denied(w)
+				if (len(refusals) > 0) != (len(messages) > 0) {
+					t.Errorf("allowed %v: %s of %s: the daemon refuses %v, and the policies deny %q", allowed, w.operation, text, refusals, messages)
+				}
 			}
-			if len(messages) > 0 {
+			if len(refusals) > 0 {
 				denied++
 			}
 		}
