@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -139,7 +140,7 @@ func TestBadFolders(t *testing.T) {
 
 // TestAClassThatNoFileDefines is warned of, by render and by a plan without a cluster, neither of which knows what a cluster has.
 func TestAClassThatNoFileDefines(t *testing.T) {
-	pool := strings.ReplaceAll(`apiVersion: karpenter.sh/v1
+	const pool = `apiVersion: karpenter.sh/v1
 kind: NodePool
 metadata: {name: web}
 spec:
@@ -147,14 +148,30 @@ spec:
     spec:
       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: CLASS}
       requirements: []
-`, "CLASS", "defualt")
-	dir := folder(t, map[string]string{"plumbline.yaml": karpenterYAML, "class.yaml": classYAML, "web.yaml": pool})
-	const want = "web.yaml:1: NodePool/web names EC2NodeClass/defualt, which no file of this folder defines; did you mean default?"
-	for command, code := range map[string]int{"render": exitDone, "plan": exitChanges} {
-		got := plumbline(t, command, dir)
-		if got.code != code || strings.Count(got.out+got.err, want) != 1 || strings.Contains(got.out+got.err, "in the cluster") {
-			t.Errorf("%s: code %d, want %d and once %q:\n%s%s", command, got.code, code, want, got.out, got.err)
-		}
+`
+	for name, c := range map[string]struct {
+		class string
+		more  map[string]string
+		want  string
+	}{
+		"a typing error": {"defualt", nil, "web.yaml:1: NodePool/web names EC2NodeClass/defualt, which no file of this folder defines; did you mean default?"},
+		// kustomize changes the names of objects, and not the nodeClassRef, which it does not know.
+		"a name that namePrefix changed": {
+			"default", map[string]string{"kustomization.yaml": "namePrefix: eu-\nresources: [class.yaml, web.yaml]\n"},
+			"web.yaml: NodePool/eu-web names EC2NodeClass/default, which no file of this folder defines",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := map[string]string{"plumbline.yaml": karpenterYAML, "class.yaml": classYAML, "web.yaml": strings.ReplaceAll(pool, "CLASS", c.class)}
+			maps.Copy(files, c.more)
+			dir := folder(t, files)
+			for command, code := range map[string]int{"render": exitDone, "plan": exitChanges} {
+				got := plumbline(t, command, dir)
+				if got.code != code || strings.Count(got.out+got.err, c.want) != 1 || strings.Contains(got.out+got.err, "in the cluster") {
+					t.Errorf("%s: code %d, want %d and once %q:\n%s%s", command, got.code, code, c.want, got.out, got.err)
+				}
+			}
+		})
 	}
 }
 
