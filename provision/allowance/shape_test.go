@@ -38,6 +38,8 @@ func TestValuesThatMayComeFromGit(t *testing.T) {
 		"known env":     "controller: {env: [{name: AWS_REGION, value: eu-west-1}, {name: KUBE_CLIENT_QPS, value: \"50\"}]}",
 		"monitoring":    "serviceMonitor: {enabled: true, additionalLabels: {release: prometheus}, endpointConfig: {interval: 30s}}\nservice: {annotations: {prometheus.io/scrape: \"true\"}}",
 		"as by default": "serviceAccount: {create: true, name: karpenter, annotations: {}}\nhostNetwork: false\nextraVolumes: []\nfullnameOverride: karpenter\npodSecurityContext: {}",
+		// values.yaml of each chart has it, and a commit may repeat the whole file.
+		"node affinity": "affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: karpenter.sh/nodepool, operator: DoesNotExist}]}]}}}",
 		"null":          "settings: {interruptionQueue: null}\ntopologySpreadConstraints: null",
 		"a bundle":      "settings: {clusterEndpoint: \"https://ABC.gr7.eu-west-1.eks.amazonaws.com\"}",
 	} {
@@ -112,6 +114,7 @@ func TestValuesThatMayNot(t *testing.T) {
 		"a resolver":                          {"dnsPolicy: None\ndnsConfig: {nameservers: [6.6.6.6]}", []string{"dnsConfig.nameservers", "dnsPolicy"}},
 		"Prometheus's token":                  {"serviceMonitor: {relabelings: [{targetLabel: __address__, replacement: evil}], endpointConfig: {proxyUrl: \"http://evil\"}}", []string{"serviceMonitor.endpointConfig.proxyUrl", "serviceMonitor.relabelings"}},
 		"a node of its own":                   {"affinity: null\n", []string{"affinity"}},
+		"Karpenter's own nodes":               {"affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: karpenter.sh/nodepool, operator: Exists}]}]}}}", []string{"affinity.nodeAffinity"}},
 		"all settings away":                   {"settings: null", []string{"settings"}},
 		"a template":                          {"settings: {interruptionQueue: '{{ .Values | toYaml }}'}", []string{"settings.interruptionQueue"}},
 		"YAML in a text":                      {"settings: {batchIdleDuration: \"1s\\\"\\n          envFrom: [{secretRef: {name: theirs}}]\\n#\"}", []string{"settings.batchIdleDuration"}},
