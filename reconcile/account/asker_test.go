@@ -10,7 +10,10 @@ import (
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/provision/cloud/resolve"
@@ -170,4 +173,20 @@ func TestNothingIsAsked(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestTheFirstComparisonIsAtTheStart: a Node whose NodeClaim disappeared while no daemon ran is found by nothing else.
+func TestTheFirstComparisonIsAtTheStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		at := metav1.NewTime(time.Now().Add(-time.Hour))
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+			Name: "leaving", Labels: map[string]string{karpv1.NodePoolLabelKey: "general"}, CreationTimestamp: at, DeletionTimestamp: &at, Finalizers: []string{karpv1.TerminationFinalizer},
+		}}
+		ec2, asker := &instancesAWS{none: true, cluster: clusterOf(t, node)}, &InstanceAsker{}
+		_, wake := ec2.pass(t, asker, func(l *InstanceLook) { l.Before = &v1alpha1.InstanceDrift{} }) // the status has an earlier one
+		synctest.Wait()
+		if left := asker.Left(); wake != soon || len(left) != 1 || left[0].Name != "leaving" {
+			t.Errorf("next in %s, terminating %+v", wake, left)
+		}
+	})
 }
