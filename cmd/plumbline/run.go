@@ -112,7 +112,7 @@ func (o *runOptions) bind(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.deletionGuard, "deletion-guard", true, "report while the policies that deny the deletion of what plumbline manages are missing or altered; false if they are not installed on purpose")
 	flags.StringSliceVar(&o.sourceNamespaces, "source-namespaces", nil, "namespaces, beside its own, whose sources of Flux a NodeSync may follow (spec.source.sourceRef), such as flux-system")
 	flags.StringSliceVar(&o.karpenterNamespaces, "karpenter-namespaces", []string{"kube-system"}, "namespaces that Karpenter may be in: only there are Deployments and what the charts make watched; empty for all, which needs a ClusterRole")
-	flags.Int64Var(&o.storeLimit, "git-store-limit", 1<<30, "largest size of all Git stores and artifacts of Flux together, in bytes; while one is replaced there may be twice as much on disk")
+	flags.Int64Var(&o.storeLimit, "git-store-limit", 1<<30, "largest size of all Git stores and artifacts of Flux together, without cached charts, in bytes; while one is replaced there may be twice as much on disk")
 	o.log.BindFlags(flags)
 	o.client.BindFlags(flags)
 	o.steps.BindFlags(flags)
