@@ -1,14 +1,21 @@
 package changes
 
 import (
+	"context"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -72,5 +79,38 @@ func TestReasonsFromTheLog(t *testing.T) {
 	step("ten seconds after it", 210*time.Second, explained, 4, 240*time.Second)
 	if _, found := look(210 * time.Second); !found.Waits[0].Stalls.Equal(since.Add(15*time.Minute)) || !found.Waits[0].Since.Equal(since) {
 		t.Errorf("it is not Ready since %s and stalls at %s", found.Waits[0].Since, found.Waits[0].Stalls)
+	}
+}
+
+// TestTheLogMayNotBeRead: without charts.controllerLogs the daemon has no right to Karpenter's log, and the message names the command.
+func TestTheLogMayNotBeRead(t *testing.T) {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "karpenter", Name: "karpenter-1", Labels: cluster.ControllerLabels()},
+		Status:     corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
+	}
+	reader, denied := fake.NewClientBuilder().WithObjects(pod).Build(), 0
+	logs := func(_ context.Context, namespace, name, _ string, _ bool) (string, error) {
+		denied++
+		return "", apierrors.NewForbidden(schema.GroupResource{Resource: "pods/log"}, namespace+"/"+name, nil)
+	}
+	u := object("default")
+	u.SetKind(render.EC2NodeClass)
+	u.SetGeneration(1)
+	_ = unstructured.SetNestedSlice(u.Object, []any{map[string]any{"type": "Ready", "status": "Unknown", "reason": "ReconcilingDependents", "message": "object is awaiting reconciliation", "observedGeneration": int64(1)}}, "status", "conditions")
+	ref := render.Ref{Kind: render.EC2NodeClass, Name: "default"}
+	live := plan.Live{Objects: map[render.Ref]*plan.Object{ref: plan.NewObject(u)}}
+	var reasons Reasons
+	var got string
+	for _, at := range []time.Time{time.Unix(0, 0), time.Unix(10, 0)} {
+		ready, found := Ready(&render.Set{Objects: []render.Object{{Ref: ref}}}, live, nil)
+		reasons.Explain(
+			Waiting{Live: live, Ready: ready, Found: &found, Namespace: "karpenter", Now: at, Since: func(string) time.Time { return time.Time{} }},
+			func() string { return upgrade.ControllerLog(t.Context(), reader, logs, "karpenter") },
+		)
+		got = ready[ref].Message
+	}
+	const want = "EC2NodeClass/default is not Ready: ReconcilingDependents: object is awaiting reconciliation; Karpenter's log may have the reason: kubectl logs -n karpenter -l app.kubernetes.io/name=karpenter"
+	if got != want || denied != 1 {
+		t.Errorf("%q after %d denials, want %q", got, denied, want)
 	}
 }
