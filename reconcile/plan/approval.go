@@ -67,7 +67,7 @@ func (a *Approvable) Summary() string {
 		does = append(does, fmt.Sprintf("leaves %d unmanaged", a.Left))
 	}
 	if len(does) == 0 {
-		return fmt.Sprintf("changes %s, no node", english.Plural(len(a.Entries), "object", ""))
+		return fmt.Sprintf("changes %s and no nodes", english.Plural(len(a.Entries), "object", ""))
 	}
 	summary := fmt.Sprintf("%s of %s in %s", strings.Join(does, " and "), a.whose(), english.Plural(a.Pools, "pool", ""))
 	if a.Pods > 0 {

@@ -40,7 +40,7 @@ func Braked(object render.Object) ([]any, error) {
 		})
 	}
 	if len(budgets) >= MaxBudgets {
-		return nil, fmt.Errorf("%s has %d disruption budgets, and Karpenter allows no more: there is no room for the one that stops a rollout; write fewer of them in Git", object.Ref, len(budgets))
+		return nil, fmt.Errorf("%s has %d disruption budgets, the maximum that Karpenter allows, so plumbline cannot add the one that stops a rollout: remove a budget in Git", object.Ref, len(budgets))
 	}
 	return append(slices.Clone(budgets), brake()), nil
 }

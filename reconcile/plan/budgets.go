@@ -192,7 +192,7 @@ func (p PoolPace) LowerBound() string {
 // Words say it to people.
 func (p PoolPace) Words(now time.Time) string {
 	if p.Leaves {
-		return fmt.Sprintf("NodePool/%s: %s to end, up to %d at a time: %s (a round has a drain, and a launch where pods find no room)",
+		return fmt.Sprintf("NodePool/%s: %s to terminate, up to %d at a time: %s (each round drains nodes, and launches others if pods are pending)",
 			p.Pool, english.Plural(p.Nodes, "node", ""), p.Allowed.Now, p.LowerBound())
 	}
 	words := fmt.Sprintf("NodePool/%s: %d of %d nodes to replace, ", p.Pool, p.Nodes, p.Of)
@@ -201,17 +201,17 @@ func (p PoolPace) Words(now time.Time) string {
 	}
 	switch {
 	case p.Allowed.Unreadable:
-		return words + "and a disruption budget cannot be read: Karpenter disrupts none"
+		return words + "but a disruption budget cannot be parsed: Karpenter disrupts none"
 	case p.Rounds() == 0:
-		return words + "and its disruption budgets allow none"
+		return words + "but its disruption budgets allow none"
 	case p.Allowed.Now == 0:
 		words += fmt.Sprintf("none until %s, then ", ClockTime(p.Allowed.At, now))
 	}
 	words += fmt.Sprintf("up to %d at a time: %s", cmp.Or(p.Allowed.Now, p.Allowed.Next), p.LowerBound())
 	if p.AtLeast() > 0 {
-		return words + fmt.Sprintf(" (a round has a launch, of which the fastest took %s, and a drain)", Short(p.Launch))
+		return words + fmt.Sprintf(" (each round launches and drains nodes; the fastest launch took %s)", Short(p.Launch))
 	}
-	return words + " (a round has a launch and a drain)"
+	return words + " (each round launches and drains nodes)"
 }
 
 // Paces are those of the NodePools whose nodes the Changes of a Plan outdate, by name. Where AWS

@@ -114,13 +114,13 @@ func TestPaces(t *testing.T) {
 		want          []string
 	}{
 		"none is outdated": {[]string{pool("a", "default")}, []string{pool("a", "default", "weight: 7")}, nil},
-		"by percentage":    {[]string{pool("a", "default")}, []string{tainted("a", budget(`[{nodes: "20%"}]`))}, []string{"NodePool/a: 10 of 10 nodes to replace, up to 2 at a time: 5 rounds at least (a round has a launch and a drain)"}},
-		"at once":          {[]string{pool("a", "default")}, []string{tainted("a", budget(`[{nodes: "100%"}]`))}, []string{"NodePool/a: 10 of 10 nodes to replace, up to 10 at a time: 1 round at least (a round has a launch and a drain)"}},
-		"none":             {[]string{pool("a", "default")}, []string{tainted("a", budget(`[{nodes: "0"}]`))}, []string{"NodePool/a: 10 of 10 nodes to replace, and its disruption budgets allow none"}},
+		"by percentage":    {[]string{pool("a", "default")}, []string{tainted("a", budget(`[{nodes: "20%"}]`))}, []string{"NodePool/a: 10 of 10 nodes to replace, up to 2 at a time: 5 rounds at least (each round launches and drains nodes)"}},
+		"at once":          {[]string{pool("a", "default")}, []string{tainted("a", budget(`[{nodes: "100%"}]`))}, []string{"NodePool/a: 10 of 10 nodes to replace, up to 10 at a time: 1 round at least (each round launches and drains nodes)"}},
+		"none":             {[]string{pool("a", "default")}, []string{tainted("a", budget(`[{nodes: "0"}]`))}, []string{"NodePool/a: 10 of 10 nodes to replace, but its disruption budgets allow none"}},
 		"in a window": {
 			[]string{pool("a", "default")},
 			[]string{tainted("a", budget(`[{nodes: "0", schedule: "0 9 * * *", duration: 8h}, {nodes: "3"}]`))},
-			[]string{"NodePool/a: 10 of 10 nodes to replace, none until 17:00 UTC, then up to 3 at a time: 4 rounds at least (a round has a launch and a drain)"},
+			[]string{"NodePool/a: 10 of 10 nodes to replace, none until 17:00 UTC, then up to 3 at a time: 4 rounds at least (each round launches and drains nodes)"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -213,10 +213,10 @@ func TestRemovalPaces(t *testing.T) {
 		policy v1alpha1.RemovalPolicy
 		want   string
 	}{
-		"by default": {40, v1alpha1.RemovalPolicy{}, "NodePool/batch: 40 nodes to end, up to 4 at a time: 10 rounds at least (a round has a drain, and a launch where pods find no room)"},
-		"a few":      {4, v1alpha1.RemovalPolicy{}, "NodePool/batch: 4 nodes to end, up to 1 at a time: 4 rounds at least (a round has a drain, and a launch where pods find no room)"},
-		"by number":  {7, v1alpha1.RemovalPolicy{MaxUnavailable: &most}, "NodePool/batch: 7 nodes to end, up to 3 at a time: 3 rounds at least (a round has a drain, and a launch where pods find no room)"},
-		"at once":    {7, v1alpha1.RemovalPolicy{Strategy: v1alpha1.RemovalAtOnce, MaxUnavailable: &two}, "NodePool/batch: 7 nodes to end, up to 2 at a time: 4 rounds at least (a round has a drain, and a launch where pods find no room)"},
+		"by default": {40, v1alpha1.RemovalPolicy{}, "NodePool/batch: 40 nodes to terminate, up to 4 at a time: 10 rounds at least (each round drains nodes, and launches others if pods are pending)"},
+		"a few":      {4, v1alpha1.RemovalPolicy{}, "NodePool/batch: 4 nodes to terminate, up to 1 at a time: 4 rounds at least (each round drains nodes, and launches others if pods are pending)"},
+		"by number":  {7, v1alpha1.RemovalPolicy{MaxUnavailable: &most}, "NodePool/batch: 7 nodes to terminate, up to 3 at a time: 3 rounds at least (each round drains nodes, and launches others if pods are pending)"},
+		"at once":    {7, v1alpha1.RemovalPolicy{Strategy: v1alpha1.RemovalAtOnce, MaxUnavailable: &two}, "NodePool/batch: 7 nodes to terminate, up to 2 at a time: 4 rounds at least (each round drains nodes, and launches others if pods are pending)"},
 		"orphaned":   {7, v1alpha1.RemovalPolicy{Strategy: v1alpha1.RemovalOrphan}, ""},
 		"empty":      {0, v1alpha1.RemovalPolicy{}, ""},
 	} {

@@ -60,9 +60,9 @@ func CalendarOf(guard v1alpha1.Guard, now time.Time) (Calendar, error) {
 		schedule, err := cron.ParseStandard("TZ=" + zone.String() + " " + w.Schedule)
 		switch {
 		case err != nil:
-			return Calendar{}, &InvalidCalendarError{field + ".schedule", fmt.Sprintf("%q is no cron schedule (%s), such as 0 22 * * mon-fri", w.Schedule, err)}
+			return Calendar{}, &InvalidCalendarError{field + ".schedule", fmt.Sprintf("%q is not a valid cron schedule (%s), for example 0 22 * * mon-fri", w.Schedule, err)}
 		case schedule.Next(now).IsZero():
-			return Calendar{}, &InvalidCalendarError{field + ".schedule", fmt.Sprintf("%q comes at no time", w.Schedule)}
+			return Calendar{}, &InvalidCalendarError{field + ".schedule", fmt.Sprintf("%q never matches", w.Schedule)}
 		case w.Duration.Duration < time.Minute:
 			return Calendar{}, &InvalidCalendarError{field + ".duration", fmt.Sprintf("%s is less than a minute", w.Duration.Duration)}
 		}
@@ -92,11 +92,11 @@ func CalendarOf(guard v1alpha1.Guard, now time.Time) (Calendar, error) {
 
 func zoneOf(field, name string) (*time.Location, error) {
 	if name == "Local" { // which is the daemon's, or the user's
-		return nil, &InvalidCalendarError{field + ".timeZone", "Local is another one on each machine: name one, such as Europe/Berlin"}
+		return nil, &InvalidCalendarError{field + ".timeZone", "Local depends on the machine: name a time zone, for example Europe/Berlin"}
 	}
 	zone, err := time.LoadLocation(name) // UTC where it is empty
 	if err != nil {
-		return nil, &InvalidCalendarError{field + ".timeZone", fmt.Sprintf("there is no time zone %s: name one of the IANA database, such as Europe/Berlin", name)}
+		return nil, &InvalidCalendarError{field + ".timeZone", fmt.Sprintf("unknown time zone %s: use a name from the IANA database, for example Europe/Berlin", name)}
 	}
 	return zone, nil
 }
@@ -104,7 +104,7 @@ func zoneOf(field, name string) (*time.Location, error) {
 func dateOf(field, text string, zone *time.Location) (time.Time, error) {
 	date, err := time.ParseInLocation(dateLayout, text, zone)
 	if err != nil {
-		return time.Time{}, &InvalidCalendarError{field, fmt.Sprintf("%q is no date, such as 2026-12-24", text)}
+		return time.Time{}, &InvalidCalendarError{field, fmt.Sprintf("%q is not a date, for example 2026-12-24", text)}
 	}
 	return date, nil
 }

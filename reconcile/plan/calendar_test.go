@@ -109,15 +109,15 @@ func TestWhatCannotBeRead(t *testing.T) {
 		guard v1alpha1.Guard
 		says  string
 	}{
-		"no schedule":                {window("now and then", "", time.Hour), `spec.guard.windows[1].schedule: "now and then" is no cron schedule`},
+		"no schedule":                {window("now and then", "", time.Hour), `spec.guard.windows[1].schedule: "now and then" is not a valid cron schedule`},
 		"a schedule out of range":    {window("0 25 * * *", "", time.Hour), "spec.guard.windows[1].schedule"},
-		"a schedule that never is":   {window("0 0 31 2 *", "", time.Hour), "comes at no time"},
-		"an unknown time zone":       {window("0 0 * * *", "Europe/Berln", time.Hour), "spec.guard.windows[1].timeZone: there is no time zone Europe/Berln"},
-		"the zone of the machine":    {window("0 0 * * *", "Local", time.Hour), "Local is another one on each machine"},
-		"a path":                     {window("0 0 * * *", "../etc/passwd", time.Hour), "there is no time zone"},
+		"a schedule that never is":   {window("0 0 31 2 *", "", time.Hour), "never matches"},
+		"an unknown time zone":       {window("0 0 * * *", "Europe/Berln", time.Hour), "spec.guard.windows[1].timeZone: unknown time zone Europe/Berln"},
+		"the zone of the machine":    {window("0 0 * * *", "Local", time.Hour), "Local depends on the machine"},
+		"a path":                     {window("0 0 * * *", "../etc/passwd", time.Hour), "unknown time zone"},
 		"no duration":                {window("0 0 * * *", "", 0), "spec.guard.windows[1].duration: 0s is less than a minute"},
-		"another form of a date":     {freeze("20.12.2026", "2026-12-27", ""), `spec.guard.freeze[0].from: "20.12.2026" is no date`},
-		"a date that is none":        {freeze("2026-02-28", "2026-02-30", ""), `spec.guard.freeze[0].to: "2026-02-30" is no date`},
+		"another form of a date":     {freeze("20.12.2026", "2026-12-27", ""), `spec.guard.freeze[0].from: "20.12.2026" is not a date`},
+		"a date that is none":        {freeze("2026-02-28", "2026-02-30", ""), `spec.guard.freeze[0].to: "2026-02-30" is not a date`},
 		"it ends before it begins":   {freeze("2026-12-27", "2026-12-20", ""), "spec.guard.freeze[0]: to (2026-12-20) is before from (2026-12-27)"},
 		"a freeze in an unknown one": {freeze("2026-12-20", "2026-12-27", "Nowhere"), "spec.guard.freeze[0].timeZone"},
 	} {

@@ -56,7 +56,7 @@ func (m *maker) noteTargets(p *Plan) {
 			}
 		}
 		if nodes > 0 {
-			t.change.Notes = append(t.change.Notes, fmt.Sprintf("%s %s: Karpenter may consolidate up to %s of %s onto it, within their budgets, if their pods fit and it is cheaper; these nodes do not count for the guard",
+			t.change.Notes = append(t.change.Notes, fmt.Sprintf("%s %s: Karpenter may consolidate up to %s of %s onto it within their disruption budgets, if their pods fit and the new nodes are cheaper; the guard does not count these nodes",
 				t.change.Ref, t.why, english.Plural(nodes, "node", ""), someOf(names)))
 		}
 	}

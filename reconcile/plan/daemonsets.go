@@ -109,7 +109,7 @@ func (d DaemonSets) Doubt() string {
 	if d.Unread == "" {
 		return ""
 	}
-	return "whether the DaemonSets of CSI drivers and CNI plugins tolerate a drain is not known: " + d.Unread
+	return "unknown whether the DaemonSets of CSI drivers and CNI plugins tolerate a drain: " + d.Unread
 }
 
 // Trouble is the warning about them: that is unknown, or which lack the toleration. It is empty
@@ -131,7 +131,7 @@ func (d DaemonSets) Untolerated() string {
 	if len(names) > 1 {
 		does = "do not tolerate"
 	}
-	return fmt.Sprintf("%s %s %s:NoSchedule: Karpenter evicts their pods from a node that it drains, and volumes stay attached or pods lose their network; add the toleration where they are installed from, or by hand: %s",
+	return fmt.Sprintf("%s %s %s:NoSchedule: Karpenter evicts their pods from a node that it drains, so that volumes stay attached or pods lose their network; add the toleration in the chart or manifest that installs them, or by hand: %s",
 		someOf(names), does, karpv1.DisruptedTaintKey, strings.Join(patches[:min(named, len(patches))], "; "))
 }
 

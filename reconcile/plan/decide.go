@@ -116,7 +116,7 @@ func (m *maker) create(change *Change) {
 	change.Action, change.Reason = Create, ReasonMissing
 	change.Message = fmt.Sprintf("%s is not in the cluster", change.Ref)
 	if m.policy.Offline {
-		change.Message = fmt.Sprintf("%s arrives", change.Ref)
+		change.Message = fmt.Sprintf("%s is created", change.Ref)
 	}
 }
 
@@ -125,12 +125,12 @@ func (m *maker) compare(ctx context.Context, d *decision) error {
 	change := &d.change
 	if terminating(change.Live) {
 		change.Action, change.Reason, change.WaitsFor = Wait, ReasonTerminating, change.Ref.String()
-		change.Message = fmt.Sprintf("%s is being deleted, which cannot be taken back; it is created again when it is gone", change.Ref)
+		change.Message = fmt.Sprintf("%s is terminating and will be recreated once deleted", change.Ref)
 		if n := len(m.claims()[change.Ref]); n > 0 {
-			change.Message += fmt.Sprintf(", and %d %s on it", n, english.PluralWord(n, "NodeClaim hangs", "NodeClaims hang"))
+			change.Message += fmt.Sprintf("; %d %s it", n, english.PluralWord(n, "NodeClaim still references", "NodeClaims still reference"))
 		}
 		if r := m.rescueOf(change.Ref); r != nil {
-			change.Message += fmt.Sprintf("; %s %s %s instead", english.WordSeries(refNames(r.Pools), "and"), english.PluralWord(len(r.Pools), "names", "name"), r.By)
+			change.Message += fmt.Sprintf("; %s %s %s instead", english.WordSeries(refNames(r.Pools), "and"), english.PluralWord(len(r.Pools), "references", "reference"), r.By)
 		}
 		return nil
 	}
@@ -175,7 +175,7 @@ func (m *maker) choose(d *decision, j judgement, live *Object) {
 		change.Restores = m.asRecorded(change)
 	case j.brake && !m.policy.Braked[change.Ref.Name]:
 		change.Action, change.Reason, change.Force = TakeBack, ReasonBrakeEnds, true
-		change.Message = fmt.Sprintf("the disruption budgets of %s are those of Git again", change.Ref)
+		change.Message = fmt.Sprintf("the disruption budgets of %s are restored from Git", change.Ref)
 		change.Restores = onlyTheBrake(change)
 	case !j.clean():
 		change.update(j)
@@ -187,9 +187,9 @@ func (m *maker) choose(d *decision, j judgement, live *Object) {
 // returns says why an object is taken back.
 func (m *maker) returns(change *Change) string {
 	if r, _ := m.live.removal(change.Live.GetUID()); m.undecided(r) {
-		return fmt.Sprintf("%s was drained, and makes nodes again, as Git says", change.Ref)
+		return fmt.Sprintf("the drain of %s is reverted: Karpenter may launch its nodes again", change.Ref)
 	}
-	return fmt.Sprintf("Git has %s again", change.Ref)
+	return fmt.Sprintf("%s is in Git again: its removal is reverted", change.Ref)
 }
 
 // note keeps what was found for the readers of the Plan.
@@ -210,7 +210,7 @@ func (c *Change) update(j judgement) {
 	c.Action, c.Reason, c.Force = Update, ReasonDiffers, true
 	if len(c.Fields) == 0 {
 		c.Reason = ReasonOwnership
-		c.Message = fmt.Sprintf("%s is as Git says, but not all of its fields are ours", c.Ref)
+		c.Message = fmt.Sprintf("%s matches Git, but another field manager owns some of its fields", c.Ref)
 		return
 	}
 	c.Message = fmt.Sprintf("%s differs at %s", c.Ref, someOf(paths(j.change)))

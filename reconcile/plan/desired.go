@@ -144,7 +144,7 @@ func (m *maker) refuse(ctx context.Context, change *Change, found *compared) {
 func (c *Change) recreate() {
 	var refused *RefusedError
 	if errors.As(c.Err, &refused) {
-		c.Message = fmt.Sprintf("%s is leaving, and is created again when it is gone: %s", c.Ref, strings.Join(refused.Problems, "; "))
+		c.Message = fmt.Sprintf("%s is being removed, and is recreated from Git once it is deleted: %s", c.Ref, strings.Join(refused.Problems, "; "))
 	}
 	c.Action, c.Reason, c.WaitsFor, c.Err, c.Force = Wait, ReasonRecreated, c.Ref.String(), nil, false
 }
@@ -203,10 +203,10 @@ func (m *maker) needClass(change *Change) {
 	live, before := m.live.object(class), m.changes[class]
 	switch {
 	case live != nil && terminating(live):
-		change.wait(ReasonTerminating, class, fmt.Sprintf("%s names %s, which is being deleted", change.Ref, class))
+		change.wait(ReasonTerminating, class, fmt.Sprintf("%s references %s, which is being deleted", change.Ref, class))
 	case live != nil || before.Action == Create:
 	case m.inSet[class]:
-		change.wait(ReasonClassNotMade, class, fmt.Sprintf("%s names %s, which could not be made: %s", change.Ref, class, before.Message))
+		change.wait(ReasonClassNotMade, class, fmt.Sprintf("%s references %s, which could not be created: %s", change.Ref, class, before.Message))
 	default:
 		m.needForeignClass(change, class)
 	}
@@ -220,10 +220,10 @@ func (m *maker) needForeignClass(change *Change, class render.Ref) {
 	switch {
 	case wanted:
 		change.await(brings)
-		change.Message = fmt.Sprintf("%s names %s: waiting for %s", change.Ref, class, brings.applying())
+		change.Message = fmt.Sprintf("%s references %s: waiting for %s", change.Ref, class, brings.applying())
 	case unheard:
 		change.await(waitsFor)
-		change.Message = fmt.Sprintf("%s names %s, which is neither in our Git nor in the cluster: waiting for %s", change.Ref, class, waitsFor.waiting())
+		change.Message = fmt.Sprintf("%s references %s, which is neither in this NodeSync's Git nor in the cluster: waiting for %s", change.Ref, class, waitsFor.waiting())
 	default:
 		err := &MissingClassError{Ref: change.Ref, Class: class, Origin: change.Object.Origin}
 		change.Action, change.Reason, change.Message, change.Err = Refuse, ReasonClassMissing, err.Error(), err

@@ -350,7 +350,7 @@ type extraField struct {
 func (f extraField) String() string {
 	by := "a webhook or policy"
 	if f.unknown {
-		by = "unknown: its managedFields are empty"
+		by = "unknown (managedFields is empty)"
 	} else if len(f.managers) > 0 {
 		managers := slices.Sorted(slices.Values(f.managers))
 		by = strings.Join(slices.Compact(managers), ", ")

@@ -56,7 +56,7 @@ func TestFieldsThatGitDoesNotWrite(t *testing.T) {
 			git: []string{class("default"), limited},
 			want: []string{
 				"Adopt NodePool/general Unowned",
-				"Extra NodePool/general: spec.weight (unknown: its managedFields are empty)",
+				"Extra NodePool/general: spec.weight (unknown (managedFields is empty))",
 			},
 		},
 	}

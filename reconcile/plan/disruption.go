@@ -139,7 +139,7 @@ func (m *maker) holdDisrupting(group []share, already disruption) (held bool) {
 	if nodes <= limit {
 		return false
 	}
-	message := fmt.Sprintf("%s would be disrupted, and guard.maxDisruptedNodes allows %d: set it to %d (it is %s%s%s), or change less in one commit: %s",
+	message := fmt.Sprintf("%s would be disrupted, but guard.maxDisruptedNodes allows %d: set it to %d (it is %s%s%s), or change less in one commit: %s",
 		english.Plural(nodes, "node", ""), limit, nodes, shareOf(m.policy.disruptedNodes(), of),
 		disruptedAlready(m.countAll(already, limit), already.recent), m.inTotal(group, limit), m.namesOf(group, limit))
 	for _, s := range group {
@@ -172,7 +172,7 @@ func (m *maker) holdReplacing(group []share, already disruption) []share {
 	for _, s := range replacing {
 		names = append(names, fmt.Sprintf("%s (%d)", s.ref, len(s.claims)+s.more))
 	}
-	message := fmt.Sprintf("%s would be replaced in total, and guard.maxReplacedNodes allows %d: set it to %d (it is %s%s), or change less in one commit: %s",
+	message := fmt.Sprintf("%s would be replaced in total, but guard.maxReplacedNodes allows %d: set it to %d (it is %s%s), or change less in one commit: %s",
 		english.Plural(nodes, "node", ""), limit, nodes, shareOf(written, of), outdatedAlready(already.replacedInTotal()), someOf(names))
 	for _, s := range replacing {
 		if s.hold(ReasonMaxReplacedNodes, message); s.change.Action != Hold {
@@ -198,16 +198,16 @@ func disruptedAlready(nodes int, recent bool) string {
 	case nodes == 0:
 		return ""
 	case recent:
-		return fmt.Sprintf("; %d of the nodes are terminating or outdated already, or count for earlier commits within guard.removalPeriod", nodes)
+		return fmt.Sprintf("; %d of these nodes are already terminating or outdated, or count for earlier commits within guard.removalPeriod", nodes)
 	}
-	return fmt.Sprintf("; %d of the nodes are terminating or outdated already", nodes)
+	return fmt.Sprintf("; %d of these nodes are already terminating or outdated", nodes)
 }
 
 func outdatedAlready(nodes int) string {
 	if nodes == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; %d of the nodes are outdated already", nodes)
+	return fmt.Sprintf("; %d of these nodes are already outdated", nodes)
 }
 
 // holdsByItself reports whether a Change is held for itself, whatever else the Plan does to nodes.
@@ -249,11 +249,11 @@ func (m *maker) endsForOlder(change *Change) (reason, message string, ends bool)
 	case change.Nodes == 0 || change.intended() != Update && change.intended() != Adopt || change.Effect != EffectDrain && change.Effect != EffectConsolidate && !replaces:
 		return "", "", false
 	case m.policy.SetBack:
-		return v1alpha1.ReasonOlderRevision, fmt.Sprintf(headOlder+"%s would end with %s: push a newer commit", english.Plural(change.Nodes, "node", ""), change.Ref), true
+		return v1alpha1.ReasonOlderRevision, fmt.Sprintf(headOlder+"%s would disrupt %s: push a newer commit", change.Ref, english.Plural(change.Nodes, "node", "")), true
 	case change.Drift:
 		return "", "", false
 	case m.policy.HistoryUnknown && (!replaces || m.policy.Unasked):
-		return v1alpha1.ReasonHistoryUnknown, fmt.Sprintf(headMayBeOlder+"%s would end with %s: push a newer commit", english.Plural(change.Nodes, "node", ""), change.Ref), true
+		return v1alpha1.ReasonHistoryUnknown, fmt.Sprintf(headMayBeOlder+"%s would disrupt %s: push a newer commit", change.Ref, english.Plural(change.Nodes, "node", "")), true
 	}
 	return "", "", false
 }
@@ -535,7 +535,7 @@ func shareOf(limit *intstr.IntOrString, nodes percentOf) string {
 	}
 	without := ""
 	if nodes.added > 0 {
-		without = fmt.Sprintf(" without %d that earlier commits within guard.removalPeriod may have added", nodes.added)
+		without = fmt.Sprintf(", not counting %d that earlier commits within guard.removalPeriod may have added", nodes.added)
 	}
 	return fmt.Sprintf("%s of %s%s, at least %d", limit, english.Plural(nodes.of, "node", ""), without, leastDisrupted)
 }

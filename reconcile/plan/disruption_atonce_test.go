@@ -116,7 +116,7 @@ func TestAClassIsReplacedByTheBudgetsOfBefore(t *testing.T) {
 	if diff := cmp.Diff(want, script(p)); diff != "" {
 		t.Errorf("plan (-want +got):\n%s", diff)
 	}
-	if says := p.Changes[0].Message; !strings.Contains(says, "replacements count in total where disruption budgets allow more at one time: NodePool/a (40)") {
+	if says := p.Changes[0].Message; !strings.Contains(says, "replacements count in total because disruption budgets allow more at a time: NodePool/a (40)") {
 		t.Errorf("it says %q", says)
 	}
 }
@@ -143,7 +143,7 @@ func TestReplacementsOfSeveralPoolsAddUp(t *testing.T) {
 			if diff := cmp.Diff(test.want, script(p)); diff != "" {
 				t.Errorf("plan (-want +got):\n%s", diff)
 			}
-			if test.limit == 8 && !strings.HasPrefix(p.Changes[0].Message, "9 nodes would be disrupted, and guard.maxDisruptedNodes allows 8: set it to 9 (it is 8), or change less in one commit: NodePool/c (5), NodePool/a (2), NodePool/b (2)") {
+			if test.limit == 8 && !strings.HasPrefix(p.Changes[0].Message, "9 nodes would be disrupted, but guard.maxDisruptedNodes allows 8: set it to 9 (it is 8), or change less in one commit: NodePool/c (5), NodePool/a (2), NodePool/b (2)") {
 				t.Errorf("it says %q", p.Changes[0].Message)
 			}
 		})
@@ -241,7 +241,7 @@ func TestMaxReplacedNodesHoldsWhatReplaces(t *testing.T) {
 	if diff := cmp.Diff([]string{"Hold NodePool/a MaxReplacedNodes" + taintsOf + " replaces 8", "Remove NodePool/b"}, script(p)); diff != "" {
 		t.Errorf("plan (-want +got):\n%s", diff)
 	}
-	want := "8 nodes would be replaced in total, and guard.maxReplacedNodes allows 3: set it to 8 (it is 10% of 13 nodes, at least 3), or change less in one commit: NodePool/a (8)"
+	want := "8 nodes would be replaced in total, but guard.maxReplacedNodes allows 3: set it to 8 (it is 10% of 13 nodes, at least 3), or change less in one commit: NodePool/a (8)"
 	if p.Changes[0].Message != want {
 		t.Errorf("it says %q, want %q", p.Changes[0].Message, want)
 	}
@@ -304,7 +304,7 @@ func TestNodesThatExpireCountByTheirTotal(t *testing.T) {
 		period *metav1.Duration
 		says   string
 	}{
-		"within the period":       {before: "720h", after: "5m", want: 40, says: "expireAfter 5m: Karpenter terminates about 40 nodes in each 30m, whatever its disruption budgets say"},
+		"within the period":       {before: "720h", after: "5m", want: 40, says: "expireAfter 5m: Karpenter terminates about 40 nodes in each 30m, regardless of disruption budgets"},
 		"half of them within it":  {before: "720h", after: "1h", want: 20 + 4, says: "about 20 nodes in each 30m"},
 		"within another period":   {before: "720h", after: "1h", period: &metav1.Duration{Duration: time.Hour}, want: 40, says: "about 40 nodes in each 1h"},
 		"without one":             {before: "720h", after: "1h", period: &metav1.Duration{}, want: 20 + 4},

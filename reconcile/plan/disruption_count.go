@@ -141,11 +141,11 @@ func (m *maker) inTotal(group []share, limit int) string {
 	case !slices.ContainsFunc(group, func(s share) bool { return s.replaces }):
 		return ""
 	case !m.policy.Brakes:
-		return "; replacements count in total, as spec.rollout.onFailure is Report"
+		return "; replacements count in total because spec.rollout.onFailure is Report"
 	case len(wide) == 0:
 		return ""
 	}
-	return "; replacements count in total where disruption budgets allow more at one time: " + someOf(wide)
+	return "; replacements count in total because disruption budgets allow more at a time: " + someOf(wide)
 }
 
 // poolsOf are the NodePools whose nodes a share disrupts, sorted.
@@ -356,7 +356,7 @@ func (m *maker) tooManyOf(s share, over []share, found []beyond, pools map[types
 	first := mine[0]
 	most := slices.MaxFunc(found, func(a, b beyond) int { return cmp.Compare(a.nodes, b.nodes) }).nodes
 	mineOver := slices.DeleteFunc(slices.Clone(over), func(s share) bool { return !concerns(first)(s) })
-	message := fmt.Sprintf("%s of NodePool/%s would be disrupted, and guard.maxDisruptedNodesPerPool allows %d: set it to %d (it is %s%s), or change less in one commit: %s",
+	message := fmt.Sprintf("%s of NodePool/%s would be disrupted, but guard.maxDisruptedNodesPerPool allows %d: set it to %d (it is %s%s), or change less in one commit: %s",
 		english.Plural(first.nodes, "node", ""), first.pool, first.limit, most, shareOf(m.policy.Guard.MaxDisruptedNodesPerPool, first.of),
 		disruptedAlready(first.already, recent)+m.inTotal(mineOver, first.limit), m.namesOf(mineOver, first.limit))
 	if len(mine) == 1 {
@@ -364,9 +364,9 @@ func (m *maker) tooManyOf(s share, over []share, found []beyond, pools map[types
 	}
 	var others []string
 	for _, b := range mine[1:] {
-		others = append(others, fmt.Sprintf("%d of NodePool/%s (it allows %d)", b.nodes, b.pool, b.limit))
+		others = append(others, fmt.Sprintf("%d of NodePool/%s (limit %d)", b.nodes, b.pool, b.limit))
 	}
-	return message + "; likewise " + someOf(others)
+	return message + "; also " + someOf(others)
 }
 
 // poolOfEach is the NodePool of each NodeClaim.

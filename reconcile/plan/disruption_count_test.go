@@ -124,8 +124,8 @@ func TestWhatIsHeldForAPoolSaysWhatReleasesIt(t *testing.T) {
 	for _, change := range held.Changes {
 		said[change.Ref.String()] = change.Message
 	}
-	const first = "5 nodes of NodePool/a would be disrupted, and guard.maxDisruptedNodesPerPool allows 3: set it to 5 (it is 50% of 5 nodes, at least 3; 1 of the nodes are terminating or outdated already; replacements count in total, as spec.rollout.onFailure is Report), or change less in one commit: EC2NodeClass/default (10), NodePool/a (5)"
-	want := map[string]string{"NodePool/a": first, "EC2NodeClass/default": first + "; likewise 5 of NodePool/b (it allows 3)"}
+	const first = "5 nodes of NodePool/a would be disrupted, but guard.maxDisruptedNodesPerPool allows 3: set it to 5 (it is 50% of 5 nodes, at least 3; 1 of these nodes are already terminating or outdated; replacements count in total because spec.rollout.onFailure is Report), or change less in one commit: EC2NodeClass/default (10), NodePool/a (5)"
+	want := map[string]string{"NodePool/a": first, "EC2NodeClass/default": first + "; also 5 of NodePool/b (limit 3)"}
 	if diff := cmp.Diff(want, said); diff != "" {
 		t.Errorf("it says (-want +got):\n%s", diff)
 	}

@@ -248,7 +248,7 @@ func TestWhatIsEditedWhileHeldIsNamed(t *testing.T) {
 	c.edit(t, poolRef("a"), "kubectl-edit", int64(7), "spec", "weight")
 	c.live.NodeClaims = claims("a", 4)
 	p := c.plan(t, class("default"), tainted("a"))
-	want := "; until then what kubectl-edit changed on NodePool/a is not reverted"
+	want := "; until then the edits by kubectl-edit to NodePool/a are not reverted"
 	if len(p.Changes) != 1 || !strings.HasSuffix(p.Changes[0].Message, want) {
 		t.Errorf("%+v", p.Changes)
 	}
@@ -259,7 +259,7 @@ func TestWhatIsHeldForItsNodesSaysWhatReleasesIt(t *testing.T) {
 	c.have(t, owner, class("default"), pool("a", "default"), pool("b", "default"))
 	c.live.NodeClaims = slices.Concat(claims("a", 4), claims("b", 4))
 	p := c.plan(t, class("default"), tainted("a"), pool("b", "default"))
-	want := "4 nodes would be disrupted, and guard.maxDisruptedNodes allows 3: set it to 4 (it is 25% of 8 nodes, at least 3; replacements count in total, as spec.rollout.onFailure is Report), or change less in one commit: NodePool/a (4)"
+	want := "4 nodes would be disrupted, but guard.maxDisruptedNodes allows 3: set it to 4 (it is 25% of 8 nodes, at least 3; replacements count in total because spec.rollout.onFailure is Report), or change less in one commit: NodePool/a (4)"
 	if len(p.Changes) != 1 || p.Changes[0].Message != want {
 		t.Errorf("%+v", p.Changes)
 	}
@@ -280,7 +280,7 @@ func TestNodesThatACommitAddsRaiseNoLimit(t *testing.T) {
 		limit int
 		says  string
 	}{
-		"a static pool is added":                            {pools: old, static: young, nodes: young, limit: 4, says: "25% of 16 nodes without 400 that earlier commits within guard.removalPeriod may have added"},
+		"a static pool is added":                            {pools: old, static: young, nodes: young, limit: 4, says: "25% of 16 nodes, not counting 400 that earlier commits within guard.removalPeriod may have added"},
 		"a static pool has more replicas":                   {pools: old, static: old, nodes: young, limit: 4},
 		"it has had them for the period":                    {pools: old, static: old, nodes: 31 * time.Minute},
 		"all pools are new":                                 {pools: young, static: young, nodes: young},

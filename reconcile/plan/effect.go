@@ -144,7 +144,7 @@ func (m *maker) effect(change *Change, found *compared) {
 	change.unnamed, change.Warnings, change.DriftReasons = i.unnamed, i.warnings, i.reasons
 	change.Notes, change.blind = i.notes, i.blind
 	if i.effect == EffectReplace && len(change.rewritten) > 0 {
-		change.Warnings = append(change.Warnings, fmt.Sprintf("%s: the values of %s are equal, only written in another way, but Karpenter's hash of the object changes with them: nodes are replaced for it", change.Ref, someOf(change.rewritten)))
+		change.Warnings = append(change.Warnings, fmt.Sprintf("%s: %s changed in form only, not in value, but Karpenter's hash of the object changes, so Karpenter replaces its nodes", change.Ref, someOf(change.rewritten)))
 	}
 	for _, c := range i.claims {
 		change.touched = append(change.touched, c.UID)
@@ -281,7 +281,7 @@ func limitWarnings(before, after *karpv1.NodePool) []string {
 	var found []string
 	for _, name := range loweredLimits(before, after) {
 		limit, runs := after.Spec.Limits[name], before.Status.Resources[name]
-		found = append(found, fmt.Sprintf("limits.%s %s is below the %s that run: it launches no node until less runs, and no node ends for it; a node that is to be replaced gets its replacement elsewhere or waits",
+		found = append(found, fmt.Sprintf("limits.%s %s is below the current usage of %s: no node is terminated, but Karpenter launches none here until usage is below the limit; replacements come from another NodePool or wait",
 			name, limit.String(), runs.String()))
 	}
 	return found
@@ -304,18 +304,18 @@ func shutWarning(before, after *karpv1.NodePool, nodes int, now time.Time) strin
 	}
 	allowed := allowedOf(after, nodes, now)
 	if allowed.Unreadable {
-		return "a schedule of its disruption budgets cannot be read: Karpenter disrupts none of its nodes"
+		return "the schedule of a disruption budget cannot be parsed: Karpenter disrupts none of its nodes"
 	}
 	if allowed.Now > 0 || !allowed.At.IsZero() {
 		return ""
 	}
 	if schedule := neverMatches(after, now); schedule != "" {
-		return fmt.Sprintf("the schedule %q of a disruption budget never matches, and Karpenter takes such a budget to be active at all times: it allows no node to be replaced for drift", schedule)
+		return fmt.Sprintf("the schedule %q of a disruption budget never matches, and Karpenter treats such a budget as always active: no node can be replaced for drift", schedule)
 	}
 	if allowed.Partly {
 		return ""
 	}
-	return fmt.Sprintf("its disruption budgets allow none of its %s to be replaced for drift within 31 days: what a commit changes does not reach them", english.Plural(nodes, "node", ""))
+	return fmt.Sprintf("its disruption budgets allow Karpenter to replace none of its %s for drift within 31 days: changes in Git do not reach these nodes", english.Plural(nodes, "node", ""))
 }
 
 // neverMatches is a schedule of a pool's budgets that has no next time; empty if there is none.
@@ -348,19 +348,19 @@ func poolNotes(before, after *karpv1.NodePool) []string {
 		note("consolidateAfter %s to %s: %s", waitWords(was), waitWords(is), consolidates(is))
 	}
 	if was, is := before.Spec.Disruption.ConsolidationPolicy, after.Spec.Disruption.ConsolidationPolicy; was != is {
-		note("consolidationPolicy %s to %s: which of its nodes Karpenter may consolidate changes at once, within its budgets", cmp.Or(was, "none"), cmp.Or(is, "none"))
+		note("consolidationPolicy %s to %s: changes which nodes Karpenter may consolidate, at once and within its disruption budgets", cmp.Or(was, "none"), cmp.Or(is, "none"))
 	}
 	if was, is := ptr.Deref(before.Spec.Weight, 0), ptr.Deref(after.Spec.Weight, 0); was != is {
-		note("weight %d to %d: new nodes come from the pool with the highest weight whose requirements fit; those that run stay", was, is)
+		note("weight %d to %d: Karpenter launches new nodes from the compatible NodePool with the highest weight; running nodes stay", was, is)
 	}
 	return notes
 }
 
 func consolidates(after karpv1.NillableDuration) string {
 	if after.Duration == nil {
-		return "Karpenter consolidates none of its nodes any more"
+		return "Karpenter no longer consolidates its nodes"
 	}
-	return "how long Karpenter waits after a pod was added or removed before it consolidates a node"
+	return "the time that Karpenter waits after a pod is added or removed before it consolidates a node"
 }
 
 func waitWords(d karpv1.NillableDuration) string {

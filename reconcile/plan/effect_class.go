@@ -20,7 +20,7 @@ func editOfClass(live, desired *unstructured.Unstructured, bundle string) edit {
 		if equal(specField(live), specField(desired)) {
 			return allOrNone{none: true}
 		}
-		return unknown("Karpenter here hashes EC2NodeClasses by %s, and this plumbline by %s", noted, awsv1.EC2NodeClassHashVersion)
+		return unknown("this Karpenter uses hash version %s for EC2NodeClasses, and this plumbline uses %s", noted, awsv1.EC2NodeClassHashVersion)
 	}
 	before, err := typed[awsv1.EC2NodeClass](live)
 	if err != nil {
@@ -31,7 +31,7 @@ func editOfClass(live, desired *unstructured.Unstructured, bundle string) edit {
 		return unknown("%v", err)
 	}
 	if !Hashable(before) || !Hashable(after) {
-		return unknown("an alias in amiSelectorTerms cannot be read")
+		return unknown("an alias in amiSelectorTerms cannot be parsed")
 	}
 	e := classEdit{after: after, outdated: classHash(before, bundle) != classHash(after, bundle)}
 	// Where the hash that Karpenter has noted comes out with this bundle, so does the one after.
@@ -195,8 +195,8 @@ func inOrderOf(order, found []string) []string {
 // The reasons that are one NodeClaim's, and not AWS's.
 const (
 	unlaunched = "not launched yet"
-	noLabels   = "without the labels of an instance type"
-	unseen     = "not shown by EC2"
+	noLabels   = "no instance type labels"
+	unseen     = "not found in EC2"
 )
 
 func whyUnavailable(whys map[string]int) []string {
@@ -229,7 +229,7 @@ func (a *Answer) judge(reason string) func(*NodeClaim) verdict {
 		})
 	}
 	return func(*NodeClaim) verdict {
-		return verdict{why: "plumbline does not know what Karpenter compares for " + reason}
+		return verdict{why: "plumbline does not support the drift reason " + reason}
 	}
 }
 

@@ -83,12 +83,12 @@ func TestWhatAWSSaysMakesAnEffectExact(t *testing.T) {
 		"AMIs and subnets":      {git: withSelectors("ami al2023@v20250904", "subnet subnet-0001"), want: "Replace [1 2] exact AMIDrift"},
 		"subnets denied":        {git: withSelectors("subnet subnet-0001"), change: func(_ *drawnCluster, a *plan.Answer) { a.Subnets = plan.Resolved[string]{Unavailable: denied} }, want: "Replace [1 2 3] up to SubnetDrift: " + denied},
 		"AMIs, subnets denied":  {git: withSelectors("ami al2023@v20250904", "subnet subnet-0001"), change: func(_ *drawnCluster, a *plan.Answer) { a.Subnets = plan.Resolved[string]{Unavailable: denied} }, want: "Replace [1 2 3] up to AMIDrift SubnetDrift: " + denied},
-		"an instance not shown": {git: withSelectors("subnet subnet-0001"), change: func(_ *drawnCluster, a *plan.Answer) { delete(a.Running, "aws:///a/i-1") }, want: "Replace [1 2] up to SubnetDrift: 1 NodeClaim: not shown by EC2"},
+		"an instance not shown": {git: withSelectors("subnet subnet-0001"), change: func(_ *drawnCluster, a *plan.Answer) { delete(a.Running, "aws:///a/i-1") }, want: "Replace [1 2] up to SubnetDrift: 1 NodeClaim: not found in EC2"},
 		"instances denied": {git: withSelectors("subnet subnet-0001"), change: func(_ *drawnCluster, a *plan.Answer) {
 			a.Running, a.Unavailable = nil, "AWS denies ec2:DescribeInstances"
 		}, want: "Replace [1 2 3] up to SubnetDrift: AWS denies ec2:DescribeInstances"},
 		"what is in the hash":    {git: class("default", "userData: hello"), want: "Replace [1 2 3] exact NodeClassDrift"},
-		"AWS was not asked":      {git: withSelectors("subnet subnet-0001"), change: func(c *drawnCluster, _ *plan.Answer) { c.policy.Answers = nil }, want: "Replace [1 2 3] up to SubnetDrift: AWS was not asked"},
+		"AWS was not asked":      {git: withSelectors("subnet subnet-0001"), change: func(c *drawnCluster, _ *plan.Answer) { c.policy.Answers = nil }, want: "Replace [1 2 3] up to SubnetDrift: AWS was not queried"},
 		"how to have it asked":   {git: withSelectors("subnet subnet-0001"), change: func(c *drawnCluster, _ *plan.Answer) { c.policy.Answers, c.policy.NotAsked = nil, "use --aws" }, want: "Replace [1 2 3] up to SubnetDrift: use --aws"},
 		"a class that none uses": {git: withSelectors("subnet subnet-0001"), change: func(c *drawnCluster, _ *plan.Answer) { c.live.NodeClaims = nil }, want: "None [] exact"},
 	} {

@@ -205,7 +205,7 @@ func (c *Change) consolidates(claims []*NodeClaim) {
 	if c.Effect == EffectNone {
 		c.Effect, c.Nodes, c.UpTo = EffectConsolidate, len(claims), true
 	}
-	c.Notes = append(c.Notes, fmt.Sprintf("%s: Karpenter may terminate up to %s that it could not consolidate before, or not at one time, if they are empty or their pods fit elsewhere or on a cheaper node",
+	c.Notes = append(c.Notes, fmt.Sprintf("%s: Karpenter may consolidate up to %s more than before (in total or at a time), if they are empty or their pods fit elsewhere or on a cheaper node",
 		c.Ref, english.Plural(len(claims), "node", "")))
 }
 

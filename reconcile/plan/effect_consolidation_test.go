@@ -80,7 +80,7 @@ func TestWhatKarpenterMayConsolidateCounts(t *testing.T) {
 			if asked != test.asks {
 				t.Errorf("asks for pods: %t, want %t", asked, test.asks)
 			}
-			if notes := strings.Join(change.Notes, "\n"); strings.Contains(notes, fmt.Sprintf("Karpenter may terminate up to %d node", test.want)) != (test.want > 0) {
+			if notes := strings.Join(change.Notes, "\n"); strings.Contains(notes, fmt.Sprintf("Karpenter may consolidate up to %d node", test.want)) != (test.want > 0) {
 				t.Errorf("notes are %q", notes)
 			}
 			if test.want == 0 {

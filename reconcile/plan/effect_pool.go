@@ -61,7 +61,7 @@ func (e poolEdit) impact(claims []*NodeClaim, by known) impact {
 		i, rest = outdatedBy(e.hash, claims, Hashes.Pool, DriftOfPool)
 	} else if e.outdated {
 		i, rest = replaces(claims, true, DriftOfPool), nil
-		i.unavailable = []string{fmt.Sprintf("Karpenter here does not hash NodePools by %s, as this plumbline does", karpv1.NodePoolHashVersion)}
+		i.unavailable = []string{fmt.Sprintf("this Karpenter does not use hash version %s for NodePools, which this plumbline uses", karpv1.NodePoolHashVersion)}
 	}
 	if e.requirements {
 		i = i.and(unfit(rest, after.Spec.Template.Spec.Requirements))
@@ -151,11 +151,11 @@ func poolWarnings(before, after *karpv1.NodePool, claims []*NodeClaim, by known)
 		warnings = append(warnings, "NodePool/"+after.Name+": "+fmt.Sprintf(format, args...))
 	}
 	if n := scaledDown(before, after, claims); n > 0 {
-		warn("replicas %d to %d ends %s at once, whatever its disruption budgets say", *before.Spec.Replicas, *after.Spec.Replicas, english.Plural(n, "node", ""))
+		warn("replicas %d to %d: Karpenter terminates %s at once, regardless of disruption budgets", *before.Spec.Replicas, *after.Spec.Replicas, english.Plural(n, "node", ""))
 	}
 	was, is := before.Spec.Template.Spec, after.Spec.Template.Spec
 	if grace := is.TerminationGracePeriod; grace != nil && (was.TerminationGracePeriod == nil || grace.Duration < was.TerminationGracePeriod.Duration) {
-		warn("terminationGracePeriod %s: the drain of a node that it makes overrides every PodDisruptionBudget and karpenter.sh/do-not-disrupt after that time", Short(grace.Duration))
+		warn("terminationGracePeriod %s: after that time, the drain of a new node overrides PodDisruptionBudgets and karpenter.sh/do-not-disrupt", Short(grace.Duration))
 	}
 	if warning := expiryWarning(before, after, claims, by); warning != "" {
 		warn("%s", warning)
@@ -167,7 +167,7 @@ func poolWarnings(before, after *karpv1.NodePool, claims []*NodeClaim, by known)
 		warn("%s", warning)
 	}
 	if opened(before, after, len(claims)) {
-		warn("its disruption budgets let Karpenter disrupt all of its %s at a time", english.Plural(len(claims), "node", ""))
+		warn("its disruption budgets allow Karpenter to disrupt all of its %s at the same time", english.Plural(len(claims), "node", ""))
 	}
 	return warnings
 }
@@ -181,10 +181,10 @@ func expiryWarning(before, after *karpv1.NodePool, claims []*NodeClaim, by known
 	nodes, n := older(claims, by.now, *is), len(expiring(before, after, claims, by.period))
 	switch {
 	case nodes > 0:
-		return fmt.Sprintf("expireAfter %s is under the age of %d of its %s: each node that it makes ends at that age, whatever its disruption budgets say, and again and again",
+		return fmt.Sprintf("expireAfter %s is less than the age of %d of its %s: Karpenter terminates each new node at that age, again and again, regardless of disruption budgets",
 			Short(*is), nodes, english.Plural(len(claims), "node", ""))
 	case n > 0:
-		return fmt.Sprintf("expireAfter %s: Karpenter terminates about %s in each %s, whatever its disruption budgets say", Short(*is), english.Plural(n, "node", ""), Short(by.period))
+		return fmt.Sprintf("expireAfter %s: Karpenter terminates about %s in each %s, regardless of disruption budgets", Short(*is), english.Plural(n, "node", ""), Short(by.period))
 	}
 	return ""
 }
@@ -314,7 +314,7 @@ func (e poolEdit) noRoomWarnings(replaced []*NodeClaim) []string {
 			continue
 		}
 		found = append(found, fmt.Sprintf(
-			"limits.%s %s leaves no room for a replacement: %s run, a new node has at least %s, and a node that is replaced frees at most %s: Karpenter launches none here before nodes are removed; raise the limit first",
+			"limits.%s %s does not allow a replacement: usage is %s, a new node has at least %s, and replacing a node frees at most %s: Karpenter launches none here until nodes are removed; raise the limit first",
 			name, limit.String(), runs.String(), smallest.String(), frees.String()))
 	}
 	return found

@@ -13,17 +13,17 @@ import (
 // TestALargerMinimumAtTheLimits: a pool of three nodes with 4 processors and 16Gi each is at its limits, and a change asks for
 // larger nodes. Karpenter frees one node for a replacement; if that is too little, the plan says so.
 func TestALargerMinimumAtTheLimits(t *testing.T) {
-	const warns = "leaves no room for a replacement: "
+	const warns = "does not allow a replacement: usage is "
 	for name, c := range map[string]struct {
 		limits, requirement string
 		labels              map[string]string
 		want                []string
 	}{
-		"more processors":             {limits: `{cpu: "12"}`, requirement: `{key: karpenter.k8s.aws/instance-cpu, operator: Gt, values: ["7"]}`, want: []string{"NodePool/a: limits.cpu 12 " + warns + "12 run, a new node has at least 8, and a node that is replaced frees at most 4"}},
-		"a larger size":               {limits: `{cpu: "14"}`, requirement: `{key: karpenter.k8s.aws/instance-size, operator: In, values: [4xlarge, 8xlarge]}`, want: []string{"NodePool/a: limits.cpu 14 " + warns + "12 run, a new node has at least 8"}},
-		"a larger size that is known": {limits: `{cpu: "15"}`, requirement: `{key: karpenter.k8s.aws/instance-size, operator: In, values: [2xlarge]}, {key: karpenter.k8s.aws/instance-category, operator: In, values: [m]}`, want: []string{"NodePool/a: limits.cpu 15 " + warns + "12 run, a new node has at least 8"}},
+		"more processors":             {limits: `{cpu: "12"}`, requirement: `{key: karpenter.k8s.aws/instance-cpu, operator: Gt, values: ["7"]}`, want: []string{"NodePool/a: limits.cpu 12 " + warns + "12, a new node has at least 8, and replacing a node frees at most 4"}},
+		"a larger size":               {limits: `{cpu: "14"}`, requirement: `{key: karpenter.k8s.aws/instance-size, operator: In, values: [4xlarge, 8xlarge]}`, want: []string{"NodePool/a: limits.cpu 14 " + warns + "12, a new node has at least 8"}},
+		"a larger size that is known": {limits: `{cpu: "15"}`, requirement: `{key: karpenter.k8s.aws/instance-size, operator: In, values: [2xlarge]}, {key: karpenter.k8s.aws/instance-category, operator: In, values: [m]}`, want: []string{"NodePool/a: limits.cpu 15 " + warns + "12, a new node has at least 8"}},
 		"a larger type":               {limits: `{cpu: "12"}`, requirement: `{key: node.kubernetes.io/instance-type, operator: In, values: [m5.4xlarge]}`, want: []string{"NodePool/a: limits.cpu 12 " + warns}},
-		"more memory":                 {limits: `{cpu: "12", memory: 48Gi}`, requirement: `{key: karpenter.k8s.aws/instance-memory, operator: Gt, values: ["65535"]}`, want: []string{"NodePool/a: limits.memory 48Gi " + warns + "48Gi run, a new node has at least 32Gi, and a node that is replaced frees at most 16Gi"}},
+		"more memory":                 {limits: `{cpu: "12", memory: 48Gi}`, requirement: `{key: karpenter.k8s.aws/instance-memory, operator: Gt, values: ["65535"]}`, want: []string{"NodePool/a: limits.memory 48Gi " + warns + "48Gi, a new node has at least 32Gi, and replacing a node frees at most 16Gi"}},
 		"room for one":                {limits: `{cpu: "16"}`, requirement: `{key: karpenter.k8s.aws/instance-cpu, operator: Gt, values: ["7"]}`},
 		"the same size":               {limits: `{cpu: "12"}`, requirement: `{key: karpenter.k8s.aws/instance-generation, operator: Gt, values: ["7"]}`},
 		"no limits":                   {limits: `{}`, requirement: `{key: karpenter.k8s.aws/instance-cpu, operator: Gt, values: ["7"]}`},

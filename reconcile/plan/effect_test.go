@@ -200,16 +200,16 @@ func TestWarningsOfAPool(t *testing.T) {
 	tests := map[string]struct{ before, after, want string }{
 		"replicas": {
 			pool("general", "default", "replicas: 2"), pool("general", "default", "replicas: 0"),
-			"NodePool/general: replicas 2 to 0 ends 2 nodes at once, whatever its disruption budgets say",
+			"NodePool/general: replicas 2 to 0: Karpenter terminates 2 nodes at once, regardless of disruption budgets",
 		},
 		"a grace period": {
 			pool("general", "default"), lives("terminationGracePeriod: 1s"),
-			"NodePool/general: terminationGracePeriod 1s: the drain of a node that it makes overrides every PodDisruptionBudget and karpenter.sh/do-not-disrupt after that time",
+			"NodePool/general: terminationGracePeriod 1s: after that time, the drain of a new node overrides PodDisruptionBudgets and karpenter.sh/do-not-disrupt",
 		},
 		"a longer grace period": {lives("terminationGracePeriod: 1s"), lives("terminationGracePeriod: 2s"), ""},
-		"an age":                {lives("expireAfter: 720h"), lives("expireAfter: 30m"), "NodePool/general: expireAfter 30m is under the age of 2 of its 2 nodes: each node that it makes ends at that age, whatever its disruption budgets say, and again and again"},
+		"an age":                {lives("expireAfter: 720h"), lives("expireAfter: 30m"), "NodePool/general: expireAfter 30m is less than the age of 2 of its 2 nodes: Karpenter terminates each new node at that age, again and again, regardless of disruption budgets"},
 		"an age that none has":  {lives("expireAfter: 720h"), lives("expireAfter: 24h"), ""},
-		"no budget":             {pool("general", "default"), pool("general", "default", "disruption: {budgets: [{nodes: 100%}]}"), "NodePool/general: its disruption budgets let Karpenter disrupt all of its 2 nodes at a time"},
+		"no budget":             {pool("general", "default"), pool("general", "default", "disruption: {budgets: [{nodes: 100%}]}"), "NodePool/general: its disruption budgets allow Karpenter to disrupt all of its 2 nodes at the same time"},
 		"a budget that limits":  {pool("general", "default"), pool("general", "default", "disruption: {budgets: [{nodes: 100%}, {nodes: 20%}]}"), ""},
 	}
 	for name, test := range tests {
@@ -236,16 +236,16 @@ func TestWhatAChangeSaysBesideItsEffect(t *testing.T) {
 		warnings, notes []string
 	}{
 		"limits above what runs":     {after: `limits: {cpu: "13"}`},
-		"limits below what runs":     {after: `limits: {cpu: "11", memory: 100Gi}`, warnings: []string{"NodePool/a: limits.cpu 11 is below the 12 that run"}},
+		"limits below what runs":     {after: `limits: {cpu: "11", memory: 100Gi}`, warnings: []string{"NodePool/a: limits.cpu 11 is below the current usage of 12"}},
 		"limits that were below":     {before: `limits: {cpu: "11"}`, after: `limits: {cpu: "10"}`},
-		"limits raised, still below": {before: `limits: {cpu: "20"}`, after: `limits: {cpu: "5"}`, warnings: []string{"NodePool/a: limits.cpu 5 is below the 12 that run"}},
-		"budgets that allow none":    {after: budgets(`{nodes: "0"}`), warnings: []string{"NodePool/a: its disruption budgets allow none of its 3 nodes to be replaced for drift within 31 days"}},
+		"limits raised, still below": {before: `limits: {cpu: "20"}`, after: `limits: {cpu: "5"}`, warnings: []string{"NodePool/a: limits.cpu 5 is below the current usage of 12"}},
+		"budgets that allow none":    {after: budgets(`{nodes: "0"}`), warnings: []string{"NodePool/a: its disruption budgets allow Karpenter to replace none of its 3 nodes for drift within 31 days"}},
 		"a window that comes":        {after: budgets(`{nodes: "0", schedule: "0 0 * * 0-5", duration: 24h}, {nodes: "2"}`)},
-		"a window of no day":         {after: budgets(`{nodes: "0", schedule: "0 0 * * *", duration: 24h}, {nodes: "2"}`), warnings: []string{"NodePool/a: its disruption budgets allow none"}},
-		"a day that never comes":     {after: budgets(`{nodes: "0", schedule: "0 0 30 2 *", duration: 24h}, {nodes: "2"}`), warnings: []string{"NodePool/a: the schedule \"0 0 30 2 *\" of a disruption budget never matches, and Karpenter takes such a budget to be active at all times"}},
+		"a window of no day":         {after: budgets(`{nodes: "0", schedule: "0 0 * * *", duration: 24h}, {nodes: "2"}`), warnings: []string{"NodePool/a: its disruption budgets allow Karpenter to replace none"}},
+		"a day that never comes":     {after: budgets(`{nodes: "0", schedule: "0 0 30 2 *", duration: 24h}, {nodes: "2"}`), warnings: []string{"NodePool/a: the schedule \"0 0 30 2 *\" of a disruption budget never matches, and Karpenter treats such a budget as always active"}},
 		"budgets that allowed none":  {before: budgets(`{nodes: "0"}`), after: budgets(`{nodes: "0"}`) + "\n  weight: 7", notes: []string{"NodePool/a: weight 0 to 7"}},
-		"consolidateAfter":           {before: disruption("consolidateAfter: 30s"), after: disruption("consolidateAfter: 1h"), notes: []string{"NodePool/a: consolidateAfter 30s to 1h: how long Karpenter waits"}},
-		"no consolidation":           {before: disruption("consolidateAfter: 30s"), after: disruption("consolidateAfter: Never"), notes: []string{"NodePool/a: consolidateAfter 30s to Never: Karpenter consolidates none of its nodes any more"}},
+		"consolidateAfter":           {before: disruption("consolidateAfter: 30s"), after: disruption("consolidateAfter: 1h"), notes: []string{"NodePool/a: consolidateAfter 30s to 1h: the time that Karpenter waits"}},
+		"no consolidation":           {before: disruption("consolidateAfter: 30s"), after: disruption("consolidateAfter: Never"), notes: []string{"NodePool/a: consolidateAfter 30s to Never: Karpenter no longer consolidates its nodes"}},
 		"consolidationPolicy":        {before: disruption("consolidateAfter: 0s, consolidationPolicy: WhenEmpty"), after: disruption("consolidateAfter: 0s, consolidationPolicy: WhenEmptyOrUnderutilized"), notes: []string{"NodePool/a: consolidationPolicy WhenEmpty to WhenEmptyOrUnderutilized"}},
 		"weight":                     {before: "weight: 10", after: "weight: 90", notes: []string{"NodePool/a: weight 10 to 90"}},
 	} {

@@ -56,7 +56,7 @@ func TestEqualValuesAreNoWrite(t *testing.T) {
 			class("default", "kubelet: {kubeReserved: {cpu: 100m}}"), class("default", `kubelet: {kubeReserved: {cpu: "0.1"}}`),
 			[]string{
 				"Update EC2NodeClass/default Differs spec.kubelet.kubeReserved.cpu:100m→0.1 replaces 1",
-				"warning EC2NodeClass/default: the values of spec.kubelet.kubeReserved.cpu are equal, only written in another way, but Karpenter's hash of the object changes with them: nodes are replaced for it",
+				"warning EC2NodeClass/default: spec.kubelet.kubeReserved.cpu changed in form only, not in value, but Karpenter's hash of the object changes, so Karpenter replaces its nodes",
 			},
 		},
 	} {

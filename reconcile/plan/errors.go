@@ -17,7 +17,7 @@ type MissingClassError struct {
 
 // Error names the pool, the class and where the pool is written.
 func (e *MissingClassError) Error() string {
-	return fmt.Sprintf("%s names %s, which is neither in Git nor in the cluster (%s): add it or correct the nodeClassRef", e.Ref, e.Class, e.Origin)
+	return fmt.Sprintf("%s references %s, which is neither in Git nor in the cluster (%s): add it or correct the nodeClassRef", e.Ref, e.Class, e.Origin)
 }
 
 // RefusedError reports that the API server would refuse a change, whenever it is
@@ -57,15 +57,15 @@ type ConflictError struct {
 func (e *ConflictError) Error() string {
 	switch {
 	case e.Owner != "":
-		return fmt.Sprintf("%s belongs to NodeSync %s: take it out of one of the two repositories", e.Ref, e.Owner)
+		return fmt.Sprintf("%s belongs to NodeSync %s: remove it from one of the two repositories", e.Ref, e.Owner)
 	case len(e.Tools) > 0:
 		tools := strings.Join(e.Tools, " and ")
-		return fmt.Sprintf("%s: %s keeps %s: %s, or take the object out of Git and leave it to %s; where %[2]s installs Karpenter's charts, too, management: External leaves these to it",
+		return fmt.Sprintf("%s: fields managed by %s: %s: %s, or remove the object from Git and keep it in %s; set management: External if Karpenter's charts come from %[2]s, too",
 			e.Ref, tools, someOf(e.Fields), e.handOver(), tools)
 	case e.Adopt == v1alpha1.AdoptNever:
-		return fmt.Sprintf("%s exists already, not made by this NodeSync, and adopt is Never: delete it, rename the one in Git, or change adopt", e.Ref)
+		return fmt.Sprintf("%s already exists, was not created by this NodeSync, and adopt is Never: delete it, rename the one in Git, or change adopt", e.Ref)
 	}
-	return fmt.Sprintf("%s exists already, not made by this NodeSync, and would change at %s: make Git say what it is, or set adopt to Always",
+	return fmt.Sprintf("%s already exists, was not created by this NodeSync, and differs from Git at %s: change Git to match it, or set adopt to Always",
 		e.Ref, someOf(e.Fields))
 }
 
@@ -74,7 +74,7 @@ func (e *ConflictError) handOver() string {
 	if from, ok := map[string]string{"Flux": "flux", "Argo CD": "argocd"}[e.Tools[0]]; ok && len(e.Tools) == 1 {
 		return fmt.Sprintf("hand it over with plumbline adopt --from %s %s", from, e.Ref)
 	}
-	return "stop it from applying this object and take its entry off metadata.managedFields"
+	return "stop it from applying this object and remove its entry from metadata.managedFields"
 }
 
 // InvalidPolicyError is a policy that cannot be asked. Nothing is done by a Plan that it could deny.

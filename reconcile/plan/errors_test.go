@@ -118,10 +118,10 @@ func TestAClassOfAnotherNodeSync(t *testing.T) {
 		waits string // empty: it is refused
 	}{
 		"the other has it":           {has(classRef("theirs")), ": waiting for NodeSync plumbline-system/other to apply it"},
-		"the other is suspended":     {theirs(func(o *plan.OtherSync) { o.Suspended = true }), ": waiting for NodeSync plumbline-system/other, which has it in Git and is suspended: resume it"},
-		"the other cannot apply it":  {theirs(func(o *plan.OtherSync) { o.Failure = "Conflict" }), ": waiting for NodeSync plumbline-system/other, which has it in Git and fails (Conflict): correct it"},
-		"the other is not heard yet": {unheard(""), ", which is neither in our Git nor in the cluster: waiting for NodeSync plumbline-system/other to render its newest revision"},
-		"the other fails":            {unheard("SourceFailed"), ", which is neither in our Git nor in the cluster: waiting for NodeSync plumbline-system/other, which fails (SourceFailed): correct it"},
+		"the other is suspended":     {theirs(func(o *plan.OtherSync) { o.Suspended = true }), ": waiting for NodeSync plumbline-system/other, which has the object in Git but is suspended: resume it"},
+		"the other cannot apply it":  {theirs(func(o *plan.OtherSync) { o.Failure = "Conflict" }), ": waiting for NodeSync plumbline-system/other, which has the object in Git but fails (Conflict): correct it"},
+		"the other is not heard yet": {unheard(""), ", which is neither in this NodeSync's Git nor in the cluster: waiting for NodeSync plumbline-system/other to render its newest revision"},
+		"the other fails":            {unheard("SourceFailed"), ", which is neither in this NodeSync's Git nor in the cluster: waiting for NodeSync plumbline-system/other, which fails (SourceFailed): correct it"},
 		"the other has another":      {has(classRef("default")), ""},
 		"there is none":              {nil, ""},
 	} {
@@ -138,7 +138,7 @@ func TestAClassOfAnotherNodeSync(t *testing.T) {
 				t.Fatalf("error %v", p.Err())
 			}
 			for _, change := range p.Changes {
-				want := "NodePool/a names EC2NodeClass/theirs" + test.waits
+				want := "NodePool/a references EC2NodeClass/theirs" + test.waits
 				if change.Ref == poolRef("a") && test.waits != "" && (change.Message != want || change.WaitsFor != "NodeSync/other" || !change.WaitsSince.Equal(since)) {
 					t.Errorf("%+v", change)
 				}
@@ -149,8 +149,8 @@ func TestAClassOfAnotherNodeSync(t *testing.T) {
 
 // TestConflictNamesThreeWays: to hand the object over, to leave it to the other tool, and what is so of charts.
 func TestConflictNamesThreeWays(t *testing.T) {
-	const rest = ", or take the object out of Git and leave it to %s; where %[1]s installs Karpenter's charts, too, management: External leaves these to it"
-	byHand := "stop it from applying this object and take its entry off metadata.managedFields"
+	const rest = ", or remove the object from Git and keep it in %s; set management: External if Karpenter's charts come from %[1]s, too"
+	byHand := "stop it from applying this object and remove its entry from metadata.managedFields"
 	for name, c := range map[string]struct {
 		tools []string
 		keeps string
@@ -162,7 +162,7 @@ func TestConflictNamesThreeWays(t *testing.T) {
 		"more than one": {[]string{"Flux", "Helm"}, "Flux and Helm", byHand},
 	} {
 		err := &plan.ConflictError{Ref: render.Ref{Kind: "NodePool", Name: "a"}, Tools: c.tools, Fields: []string{"spec.limits.cpu"}}
-		want := "NodePool/a: " + c.keeps + " keeps spec.limits.cpu: " + c.way + fmt.Sprintf(rest, c.keeps)
+		want := "NodePool/a: fields managed by " + c.keeps + ": spec.limits.cpu: " + c.way + fmt.Sprintf(rest, c.keeps)
 		if got := err.Error(); got != want {
 			t.Errorf("%s: it says %q, want %q", name, got, want)
 		}

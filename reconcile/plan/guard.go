@@ -69,14 +69,14 @@ func statusLost(c Candidate, w weighing) (reason, message string, hold bool) {
 		return "", "", false
 	}
 	return v1alpha1.ReasonStatusLost, fmt.Sprintf(
-		"the status knows of no revision that had %s: put it back into Git, or %s",
+		"no applied revision is recorded for %s: add it back to Git, or %s",
 		c.Ref, w.policy.howToRelease(c.UID)), true
 }
 
 // Messages start with one of these if HEAD is, or may be, older than what was applied.
 const (
-	headOlder      = "HEAD is older than what was applied (the branch was set back, or a mirror lags behind), and "
-	headMayBeOlder = "HEAD may be older than what was applied, as the Git host does not serve the history in between, and "
+	headOlder      = "HEAD is older than the applied revision (the branch was reset, or a mirror lags behind), and "
+	headMayBeOlder = "HEAD may be older than the applied revision, because the Git host does not serve the history in between, and "
 )
 
 // olderRevision holds an entry that an older commit does not contain: no commit has removed it, it was added
@@ -88,11 +88,11 @@ func olderRevision(c Candidate, w weighing) (reason, message string, hold bool) 
 		return "", "", false
 	case still, w.policy.SetBack:
 		return v1alpha1.ReasonOlderRevision, fmt.Sprintf(
-			headOlder+"lacks %s: push a newer commit, or %s",
+			headOlder+"does not contain %s: push a newer commit, or %s",
 			c.Ref, w.policy.howToRelease(c.UID)), true
 	case w.policy.HistoryUnknown:
 		return v1alpha1.ReasonHistoryUnknown, fmt.Sprintf(
-			headMayBeOlder+"lacks %s: put it back into Git, or %s",
+			headMayBeOlder+"does not contain %s: add it back to Git, or %s",
 			c.Ref, w.policy.howToRelease(c.UID)), true
 	}
 	return "", "", false
@@ -131,7 +131,7 @@ func hostsController(c Candidate, w weighing) (reason, message string, hold bool
 	for _, h := range hosted {
 		names = append(names, fmt.Sprintf("%s (pod %s on node %s)", h.Workload, h.Pod, h.Node))
 	}
-	instead := fmt.Sprintf("put %s back into Git", c.Ref)
+	instead := fmt.Sprintf("add %s back to Git", c.Ref)
 	switch {
 	case w.policy.Keeps:
 		instead = "set drain: false to keep the nodes"
@@ -152,7 +152,7 @@ func lastPool(c Candidate, w weighing) (reason, message string, hold bool) {
 	if !c.Last || c.approved.covers(ReasonLastPool) || w.policy.Guard.AllowLastPool {
 		return "", "", false
 	}
-	return ReasonLastPool, "Git has no NodePool left that may grow (not static, no limit of 0): put one back, or set guard.allowLastPool", true
+	return ReasonLastPool, "Git has no NodePool left that can launch nodes for pods (not static, no limit of 0): add one back, or set guard.allowLastPool", true
 }
 
 // maxRemovedPools holds all NodePools of a revision if they and those of its period exceed the limit. It holds all of them
@@ -165,10 +165,10 @@ func maxRemovedPools(c Candidate, w weighing) (reason, message string, hold bool
 	}
 	before := ""
 	if names := w.before(); len(names) > 0 {
-		before = fmt.Sprintf(", together with those of earlier commits (%s) that count for guard.removalPeriod", someOf(names))
+		before = fmt.Sprintf(", including those that earlier commits removed within guard.removalPeriod (%s)", someOf(names))
 	}
 	return ReasonMaxRemovedPools, fmt.Sprintf(
-		"%d NodePools would be leaving, guard.maxRemovedPools is %d: set it to %d, or put entries back: %s%s",
+		"%d NodePools would be removed, but guard.maxRemovedPools allows %d: set it to %d, or add NodePools back to Git: %s%s",
 		w.leaving(), limit, w.leaving(), someOf(w.together), before), true
 }
 
@@ -199,9 +199,9 @@ func (m *maker) weigh(candidates []Candidate, revision string) {
 // and what to do.
 func (m *maker) labelChanged(ref render.Ref) string {
 	if m.live.object(ref).mark() == unmarked {
-		return fmt.Sprintf("the managedFields of %s were taken away by hand, and with them that plumbline has applied it: put %s back into Git; it can be removed from there", ref, ref)
+		return fmt.Sprintf("another client deleted the managedFields of %s, which show that plumbline applied it: add %s back to Git, then remove it again", ref, ref)
 	}
-	return fmt.Sprintf("the label %s of %s was changed by hand, %s", v1alpha1.OwnerLabel, ref, m.policy.Owner.LabelAgain())
+	return fmt.Sprintf("another client changed the label %s of %s, %s", v1alpha1.OwnerLabel, ref, m.policy.Owner.LabelAgain())
 }
 
 // weighTogether weighs the candidates of one revision, and adds their NodePools to pending. open are the NodePools whose nodes are
@@ -334,10 +334,10 @@ func (c *Change) hold(reason, message string) {
 	c.Holds = withHold(c.Holds, reason, message)
 	c.Action, c.Reason, c.Message = Hold, c.Holds[0].Reason, messageOf(c.Holds)
 	if c.Unavailable != "" {
-		c.Message += fmt.Sprintf("; all nodes of %s count, because which of them it changes is unknown: %s", c.Ref, c.Unavailable)
+		c.Message += fmt.Sprintf("; all nodes of %s count, because it is unknown which of them change: %s", c.Ref, c.Unavailable)
 	}
 	if len(c.Editors) > 0 {
-		c.Message += fmt.Sprintf("; until then what %s changed on %s is not reverted", strings.Join(c.Editors, ", "), c.Ref)
+		c.Message += fmt.Sprintf("; until then the edits by %s to %s are not reverted", strings.Join(c.Editors, ", "), c.Ref)
 	}
 }
 

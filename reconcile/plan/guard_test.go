@@ -275,7 +275,7 @@ func TestWhatIsHeldSaysWhatReleasesIt(t *testing.T) {
 	c := newCluster(t)
 	c.have(t, owner, class("default"), pool("a", "default"), pool("b", "default"), pool("c", "default"))
 	p := c.plan(t, class("default"), pool("a", "default"))
-	want := "2 NodePools would be leaving, guard.maxRemovedPools is 1: set it to 2, or put entries back: b, c"
+	want := "2 NodePools would be removed, but guard.maxRemovedPools allows 1: set it to 2, or add NodePools back to Git: b, c"
 	for _, r := range p.Removals {
 		if r.Message != want {
 			t.Errorf("%s: %q", r.Ref, r.Message)
@@ -287,7 +287,7 @@ func TestHeldForWhomItHosts(t *testing.T) {
 	c := newCluster(t)
 	c.have(t, owner, class("default"), pool("a", "default"), pool("b", "default"))
 	c.policy.Hosts = []plan.Host{{NodePool: "b", Node: "n1", Workload: "Karpenter's controller", Pod: "kube-system/karpenter-1"}}
-	want := "its nodes run Karpenter's controller (pod kube-system/karpenter-1 on node n1): move it to nodes that Karpenter does not manage, or put NodePool/b back into Git"
+	want := "its nodes run Karpenter's controller (pod kube-system/karpenter-1 on node n1): move it to nodes that Karpenter does not manage, or add NodePool/b back to Git"
 	if got := c.plan(t, class("default"), pool("a", "default")).Removals[0].Message; got != want {
 		t.Errorf("got %q", got)
 	}
@@ -349,7 +349,7 @@ func TestAnApprovalShowsEveryGate(t *testing.T) {
 		t.Errorf("held (-want +got):\n%s", diff)
 	}
 	message := shown.Removals[0].Message
-	if !strings.Contains(message, "default/one-a (no pool has the label)") || !strings.Contains(message, "guard.maxRemovedPools is 1") {
+	if !strings.Contains(message, "default/one-a (no pool has the label)") || !strings.Contains(message, "guard.maxRemovedPools allows 1") {
 		t.Errorf("it says %q", message)
 	}
 	if got := shown.Approvable.Summary(); got != "drains 2 of 2 nodes in 2 pools, 1 pod pending" {

@@ -14,7 +14,7 @@ func TestEachReasonIsJudged(t *testing.T) {
 	}
 	for reason, judged := range known {
 		v := (&Answer{}).judge(reason)(&NodeClaim{})
-		if unknown := strings.Contains(v.why, "does not know"); unknown == judged || v.drifts {
+		if unknown := strings.Contains(v.why, "does not support"); unknown == judged || v.drifts {
 			t.Errorf("%s: drifts %v, why %q", reason, v.drifts, v.why)
 		}
 	}

@@ -131,7 +131,7 @@ func (m *maker) holdUnschedulable(p *Plan) {
 				c.hold(ReasonUnschedulablePods, nowhere(pods))
 			}
 		case before && !p.Landing.Known && !c.approved.covers(ReasonUnschedulablePods):
-			c.hold(ReasonUnschedulablePods, "pods of its nodes found no place elsewhere when that was simulated last")
+			c.hold(ReasonUnschedulablePods, "the last simulation found pods of its nodes that would be pending")
 			if slices.Equal(reasonsOf(c.Holds), reasonsOf(recordedHolds(c.record))) {
 				c.Message = c.record.Message
 			}
@@ -197,7 +197,7 @@ func nowhere(pods []Unschedulable) string {
 	for _, pod := range pods {
 		names = append(names, fmt.Sprintf("%s (%s)", pod.Pod, strings.TrimSuffix(pod.Reason, ".")))
 	}
-	return fmt.Sprintf("%s would find no place elsewhere: give a NodePool that takes them, or set guard.unschedulablePods to Ignore: %s",
+	return fmt.Sprintf("%s would be pending: add a NodePool that can run them, or set guard.unschedulablePods to Ignore: %s",
 		english.Plural(len(pods), "pod of its nodes", "pods of its nodes"), someOf(names))
 }
 

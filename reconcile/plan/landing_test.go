@@ -18,7 +18,7 @@ import (
 // approved.
 func TestPodsWithoutAPlace(t *testing.T) {
 	lost := plan.Landing{Known: true, Nowhere: map[string][]plan.Unschedulable{"b": {{Pod: "web/x", Reason: "no instance type fits."}}}}
-	const words = "1 pod of its nodes would find no place elsewhere: give a NodePool that takes them, or set guard.unschedulablePods to Ignore: web/x (no instance type fits)"
+	const words = "1 pod of its nodes would be pending: add a NodePool that can run them, or set guard.unschedulablePods to Ignore: web/x (no instance type fits)"
 	removed := []string{class("default"), pool("a", "default")}
 	held := func(c *drawnCluster) {
 		c.removal(poolRef("b"), v1alpha1.RemovalHeld, "main@sha1:new")

@@ -20,7 +20,7 @@ var malformed = []string{"al2023", "@latest", "bottlerocket@v1@v2", "plan9@lates
 // TestMalformedAliasesInAPlan ends with its process where a Plan asks Karpenter's library about one.
 // What such a class does to nodes is not known: the guard counts all of them.
 func TestMalformedAliasesInAPlan(t *testing.T) {
-	const unread = "an alias in amiSelectorTerms cannot be read"
+	const unread = "an alias in amiSelectorTerms cannot be parsed"
 	good := class("default")
 	for _, alias := range malformed {
 		bad := strings.Replace(good, "al2023@latest", "'"+alias+"'", 1)

@@ -451,7 +451,7 @@ func (m *maker) keep() []Kept {
 func (m *maker) keptByOther(ref render.Ref, uid types.UID, record v1alpha1.Removal) (Kept, bool) {
 	if other, wanted := m.wantedBy(ref); wanted {
 		k := Kept{Ref: ref, UID: uid, By: other.String(), HandedOver: true}
-		k.Message = fmt.Sprintf("%s is in the Git of NodeSync %s and is handed over, with its nodes", ref, other.Owner)
+		k.Message = fmt.Sprintf("%s is in the Git of NodeSync %s and is handed over to it with its nodes", ref, other.Owner)
 		if other.Suspended {
 			k.Message += ": resume that NodeSync"
 		}
@@ -462,14 +462,14 @@ func (m *maker) keptByOther(ref render.Ref, uid types.UID, record v1alpha1.Remov
 		other, waits = m.unread()
 	}
 	if waits && !m.policy.Released[uid] {
-		why := "has left Git"
+		why := "was removed from Git"
 		switch {
 		case m.policy.Keeps:
 			why = "is drained"
 		case m.policy.Deleting:
-			why = "goes with its NodeSync"
+			why = "is removed with its NodeSync"
 		}
-		message := fmt.Sprintf("%s %s, and another NodeSync may have it: waiting for %s; to remove %s without that, %s",
+		message := fmt.Sprintf("%s %s, but another NodeSync may contain it: waiting for %s; to remove %s without waiting, %s",
 			ref, why, other.waiting(), ref, m.policy.howToRelease(uid))
 		return Kept{Ref: ref, UID: uid, By: other.String(), Message: message, Since: other.Since}, true
 	}

@@ -306,7 +306,7 @@ func (m *maker) settle(change *Change) {
 	change.Settles = budgets
 	if change.onlyBudgets() && !Replaced(change.Live) && reflect.DeepEqual(BudgetsOf(change.Live), budgets) {
 		change.Action, change.Reason, change.Force, change.WaitsFor = Wait, ReasonSettling, false, "NodeClaims of "+change.Ref.String()
-		change.Message = fmt.Sprintf("Git has %s again; its disruption budgets come back once Karpenter finds that its nodes match", change.Ref)
+		change.Message = fmt.Sprintf("%s is in Git again; plumbline restores its disruption budgets once Karpenter finds that its nodes match", change.Ref)
 	}
 }
 
@@ -373,12 +373,12 @@ func (m Match) Input(o Outdated, running Running, unknown string) Input {
 	case driftOfReservation:
 		return Input{From: cmp.Or(running.Reservation, "none"), To: m.resolved(class, "capacityReservations")}
 	case driftOfPlacement:
-		return Input{From: cmp.Or(c.Labels.Map()[awsv1.LabelPlacementGroupID], "none"), To: "another, which no object names"}
+		return Input{From: cmp.Or(c.Labels.Map()[awsv1.LabelPlacementGroupID], "none"), To: "another placement group"}
 	case typeNotFound:
 		labels := c.Labels.Map()
-		return Input{From: strings.Join([]string{labels[corev1.LabelInstanceTypeStable], labels[karpv1.CapacityTypeLabelKey], labels[corev1.LabelTopologyZone]}, " "), To: "not among what AWS offers"}
+		return Input{From: strings.Join([]string{labels[corev1.LabelInstanceTypeStable], labels[karpv1.CapacityTypeLabelKey], labels[corev1.LabelTopologyZone]}, " "), To: "not offered by AWS"}
 	}
-	return Input{To: "plumbline does not know what Karpenter compares for it"}
+	return Input{To: "plumbline does not support this drift reason"}
 }
 
 // inputOfHash is that of a hash, which does not tell which field it is of.
@@ -386,7 +386,7 @@ func (m Match) inputOfHash(ref render.Ref, made Hash, count bool, of string) Inp
 	t := m.Memory.templates[ref]
 	switch {
 	case t == nil:
-		return Input{To: ref.String() + " is not there"}
+		return Input{To: ref.String() + " does not exist"}
 	case made == "":
 		return Input{To: "the NodeClaim has no hash"}
 	}
@@ -395,16 +395,16 @@ func (m Match) inputOfHash(ref render.Ref, made Hash, count bool, of string) Inp
 		now = t.counted
 	}
 	if !now.comparable(made) {
-		return Input{To: "the hash of " + ref.String() + " is of another version, or missing"}
+		return Input{To: "the hash of " + ref.String() + " is missing or has another version"}
 	}
-	return from("hash "+made.sum(), "hash "+now.sum(), fmt.Sprintf("%s, of %s; a hash does not tell which field", now.version(), of))
+	return from("hash "+made.sum(), "hash "+now.sum(), fmt.Sprintf("%s, hash of %s; the hash does not show which field changed", now.version(), of))
 }
 
 // inputOfRequirements names the requirements that labels do not fit.
 func (m Match) inputOfRequirements(c *NodeClaim, pool render.Ref) Input {
 	t := m.Memory.templates[pool]
 	if t == nil || c.Labels == "" {
-		return Input{To: "the labels of the NodeClaim, or its NodePool, are not there"}
+		return Input{To: "the NodeClaim has no labels, or its NodePool does not exist"}
 	}
 	labels := c.Labels.Map()
 	has := scheduling.NewLabelRequirements(labels)
@@ -416,7 +416,7 @@ func (m Match) inputOfRequirements(c *NodeClaim, pool render.Ref) Input {
 		}
 	}
 	if len(from) == 0 {
-		return Input{To: "its labels fit by now"}
+		return Input{To: "its labels match now"}
 	}
 	return Input{From: strings.Join(from, ", "), To: strings.Join(to, ", ")}
 }
@@ -429,9 +429,9 @@ func (m Match) inputOfAMI(c *NodeClaim, class render.Ref) Input {
 	case t == nil || t.images == nil || len(t.images.amis) == 0:
 		return Input{To: class.String() + " lists no AMI in its status"}
 	case c.Image == "" || c.Labels == "":
-		return Input{To: "the NodeClaim does not say which AMI it runs"}
+		return Input{To: "the NodeClaim has no AMI in its status"}
 	}
-	return from(c.Image, cmp.Or(t.images.choose(c.Labels), "none of its class"), movingTerms(m.Live.object(class)))
+	return from(c.Image, cmp.Or(t.images.choose(c.Labels), "no AMI of its class"), movingTerms(m.Live.object(class)))
 }
 
 // from is an Input with a remark on what is called for.
@@ -466,7 +466,7 @@ func movingTerms(class *Object) string {
 func (m Match) resolved(ref render.Ref, list string) string {
 	class := m.Live.object(ref)
 	if class == nil {
-		return ref.String() + " is not there"
+		return ref.String() + " does not exist"
 	}
 	value, _, _ := unstructured.NestedFieldNoCopy(class.Object, "status", list)
 	found, _ := value.([]any)

@@ -311,27 +311,27 @@ func TestInput(t *testing.T) {
 	}{
 		"an alias that moved":   {reason: "AMIDrift", want: plan.Input{From: "ami-1", To: "ami-2 (al2023@latest)"}},
 		"one that moved back":   {reason: "AMIDrift", change: func(c *plan.NodeClaim) { c.Image = "ami-2" }, want: plan.Input{From: "ami-2", To: "ami-2"}},
-		"no AMI for its labels": {reason: "AMIDrift", change: func(c *plan.NodeClaim) { c.Labels = plan.PackLabels(map[string]string{"a": "b"}) }, want: plan.Input{From: "ami-1", To: "none of its class (al2023@latest)"}},
+		"no AMI for its labels": {reason: "AMIDrift", change: func(c *plan.NodeClaim) { c.Labels = plan.PackLabels(map[string]string{"a": "b"}) }, want: plan.Input{From: "ami-1", To: "no AMI of its class (al2023@latest)"}},
 		"an AMI that is not noted": {
-			reason: "AMIDrift", change: func(c *plan.NodeClaim) { c.Image = "" }, want: plan.Input{To: "the NodeClaim does not say which AMI it runs"},
+			reason: "AMIDrift", change: func(c *plan.NodeClaim) { c.Image = "" }, want: plan.Input{To: "the NodeClaim has no AMI in its status"},
 		},
 		"groups":                 {reason: "SecurityGroupDrift", running: running, want: plan.Input{From: "sg-1, sg-2", To: "sg-1, sg-3"}},
 		"groups that EC2 hides":  {reason: "SecurityGroupDrift", unknown: "AWS denies it", want: plan.Input{To: "AWS denies it"}},
 		"a subnet, of many":      {reason: "SubnetDrift", running: running, want: plan.Input{From: "subnet-1", To: "subnet-2, subnet-3, subnet-4, subnet-5, subnet-6 and 1 more"}},
 		"a reservation":          {reason: "CapacityReservationDrift", running: plan.Running{Reservation: "cr-1"}, want: plan.Input{From: "cr-1", To: "none"}},
-		"a placement group":      {reason: "PlacementGroupDrift", want: plan.Input{From: "none", To: "another, which no object names"}},
-		"the hash of its pool":   {reason: "NodePoolDrifted", pool: tainted("general"), want: plan.Input{From: "hash POOL", To: "hash NOTED (v3, of spec.template; a hash does not tell which field)"}},
-		"another hash's version": {reason: "NodePoolDrifted", change: func(c *plan.NodeClaim) { c.Hashes = "v0 1\nv0 2" }, want: plan.Input{To: "the hash of NodePool/general is of another version, or missing"}},
-		"the hash of its class":  {reason: "NodeClassDrift", change: func(c *plan.NodeClaim) { c.Hashes = "\nv5 2" }, want: plan.Input{From: "hash 2", To: "hash CLASS (v5, of the spec and the cluster's CA bundle; a hash does not tell which field)"}},
+		"a placement group":      {reason: "PlacementGroupDrift", want: plan.Input{From: "none", To: "another placement group"}},
+		"the hash of its pool":   {reason: "NodePoolDrifted", pool: tainted("general"), want: plan.Input{From: "hash POOL", To: "hash NOTED (v3, hash of spec.template; the hash does not show which field changed)"}},
+		"another hash's version": {reason: "NodePoolDrifted", change: func(c *plan.NodeClaim) { c.Hashes = "v0 1\nv0 2" }, want: plan.Input{To: "the hash of NodePool/general is missing or has another version"}},
+		"the hash of its class":  {reason: "NodeClassDrift", change: func(c *plan.NodeClaim) { c.Hashes = "\nv5 2" }, want: plan.Input{From: "hash 2", To: "hash CLASS (v5, hash of the spec and the cluster's CA bundle; the hash does not show which field changed)"}},
 		"a hash that was taken":  {reason: "NodeClassDrift", change: func(c *plan.NodeClaim) { c.Hashes = "" }, want: plan.Input{To: "the NodeClaim has no hash"}},
 		"requirements": {reason: "RequirementsDrifted", change: func(c *plan.NodeClaim) {
 			c.Labels = plan.PackLabels(map[string]string{"karpenter.sh/capacity-type": "on-demand"})
 		}, want: plan.Input{From: "karpenter.sh/capacity-type=on-demand", To: "karpenter.sh/capacity-type In [spot]"}},
-		"requirements that fit": {reason: "RequirementsDrifted", want: plan.Input{To: "its labels fit by now"}},
+		"requirements that fit": {reason: "RequirementsDrifted", want: plan.Input{To: "its labels match now"}},
 		"a type that AWS dropped": {reason: "InstanceTypeNotFound", change: func(c *plan.NodeClaim) {
 			c.Labels = plan.PackLabels(map[string]string{"node.kubernetes.io/instance-type": "m1.small", "karpenter.sh/capacity-type": "spot", "topology.kubernetes.io/zone": "a"})
-		}, want: plan.Input{From: "m1.small spot a", To: "not among what AWS offers"}},
-		"a reason to come": {reason: "WeatherDrifted", want: plan.Input{To: "plumbline does not know what Karpenter compares for it"}},
+		}, want: plan.Input{From: "m1.small spot a", To: "not offered by AWS"}},
+		"a reason to come": {reason: "WeatherDrifted", want: plan.Input{To: "plumbline does not support this drift reason"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t)

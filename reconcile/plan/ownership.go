@@ -50,9 +50,9 @@ func (o OtherSync) unread() bool { return o.unheard() && o.Entries == nil }
 func (o OtherSync) waiting() string {
 	switch {
 	case o.Suspended && o.Failure != "":
-		return fmt.Sprintf("NodeSync %s, which is suspended or drained, and whose Git cannot be read (%s): correct its source", o.Owner, o.Failure)
+		return fmt.Sprintf("NodeSync %s, which is suspended or drained and whose Git cannot be fetched (%s): correct its source", o.Owner, o.Failure)
 	case o.Suspended:
-		return fmt.Sprintf("the Git of NodeSync %s, which is suspended or drained, to be read", o.Owner)
+		return fmt.Sprintf("plumbline to fetch the Git of NodeSync %s, which is suspended or drained", o.Owner)
 	case o.Failure != "":
 		return fmt.Sprintf("NodeSync %s, which fails (%s): correct it", o.Owner, o.Failure)
 	}
@@ -63,9 +63,9 @@ func (o OtherSync) waiting() string {
 func (o OtherSync) applying() string {
 	switch {
 	case o.Suspended:
-		return fmt.Sprintf("NodeSync %s, which has it in Git and is suspended: resume it", o.Owner)
+		return fmt.Sprintf("NodeSync %s, which has the object in Git but is suspended: resume it", o.Owner)
 	case o.Failure != "":
-		return fmt.Sprintf("NodeSync %s, which has it in Git and fails (%s): correct it", o.Owner, o.Failure)
+		return fmt.Sprintf("NodeSync %s, which has the object in Git but fails (%s): correct it", o.Owner, o.Failure)
 	}
 	return fmt.Sprintf("NodeSync %s to apply it", o.Owner)
 }
@@ -181,7 +181,7 @@ func (m *maker) takeFromOther(change *Change, j judgement, other OtherSync) {
 		if j.residue || j.brake {
 			change.Action = TakeBack // its removal had begun, or its rollout was stopped
 		}
-		change.Message = fmt.Sprintf("%s is handed over by NodeSync %s, whose Git no longer has it", change.Ref, other.Owner)
+		change.Message = fmt.Sprintf("%s is handed over by NodeSync %s, whose Git no longer contains it", change.Ref, other.Owner)
 	}
 }
 
@@ -200,7 +200,7 @@ func (m *maker) relabel(change *Change, j judgement) {
 		change.conflict(ReasonOtherSync, &ConflictError{Ref: change.Ref, Owner: other.String()})
 	case unheard:
 		change.await(waitsFor)
-		change.Message = fmt.Sprintf("another client has changed the label %s of %s: waiting for %s", v1alpha1.OwnerLabel, change.Ref, waitsFor.waiting())
+		change.Message = fmt.Sprintf("another client changed the label %s of %s: waiting for %s", v1alpha1.OwnerLabel, change.Ref, waitsFor.waiting())
 	case j.foreign != nil:
 		change.conflict(ReasonOtherApplier, &ConflictError{Ref: change.Ref, Tools: j.tools, Fields: paths(j.foreign)})
 	default:
@@ -258,7 +258,7 @@ func (o Owner) named(label, annotation string) bool {
 // follows from it, and what to do.
 func (o Owner) LabelAgain() string {
 	label, _ := o.Label()
-	return fmt.Sprintf("so that it is not removed: set the label to %s again, or, to keep the object, delete ConfigMap %s", label, v1alpha1.AppliedName(o.Name))
+	return fmt.Sprintf("so plumbline does not remove it: set the label back to %s, or, to keep the object, delete ConfigMap %s", label, v1alpha1.AppliedName(o.Name))
 }
 
 // adopt decides on an object that exists without an owner.
@@ -277,7 +277,7 @@ func (m *maker) adopt(change *Change, j judgement) {
 		// Nothing of it changes, so nothing has to be forced: should another client
 		// write to it in between, the API server says so.
 		change.Action, change.Reason, change.Takeover, change.Taken = Adopt, ReasonUnowned, false, nil
-		change.Message = fmt.Sprintf("%s exists without an owner, as Git says, and gets our label", change.Ref)
+		change.Message = fmt.Sprintf("%s exists without an owner and matches Git: plumbline adds its label", change.Ref)
 	}
 }
 
@@ -291,9 +291,9 @@ func orphans(c Candidate, w weighing) (reason, message string, hold bool) {
 		return "", "", false
 	}
 	if c.Keeper != "" {
-		return ReasonOrphan, fmt.Sprintf("%s has left Git, and %s: no node of it is ended; approve that it stays without a NodeSync, or put it back into Git", c.Ref, c.Keeper), true
+		return ReasonOrphan, fmt.Sprintf("%s was removed from Git, but %s: plumbline does not delete it, and its nodes keep running; approve that no NodeSync manages it, or add it back to Git", c.Ref, c.Keeper), true
 	}
-	return ReasonOrphan, fmt.Sprintf("removal.strategy is Orphan: %s stays in the cluster with its nodes, and no NodeSync manages it: approve that, or put it back into Git, or set another strategy", c.Ref), true
+	return ReasonOrphan, fmt.Sprintf("removal.strategy is Orphan: %s stays in the cluster, its nodes keep running, and no NodeSync manages it: approve that, add it back to Git, or set another strategy", c.Ref), true
 }
 
 // keeper says of an object that Flux or Argo CD applies it as well, or that it is annotated to stay when

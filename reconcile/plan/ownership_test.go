@@ -166,7 +166,7 @@ func TestAnEntryIsReleasedThoughAnotherIsNotHeard(t *testing.T) {
 			c.policy.OtherSyncs[0].Since = time.Unix(1_800_000_000, 0)
 			git := []string{class("default"), pool("stays", "default")}
 			uid := c.Object(poolRef("moves")).GetUID()
-			release := fmt.Sprintf("to remove NodePool/moves without that, annotate the NodeSync with plumbline.dev/remove=%s", uid)
+			release := fmt.Sprintf("to remove NodePool/moves without waiting, annotate the NodeSync with plumbline.dev/remove=%s", uid)
 			for _, k := range c.plan(t, git...).Kept {
 				if !k.HandedOver && (!strings.Contains(k.Message, release) || !k.Since.Equal(c.policy.OtherSyncs[0].Since)) {
 					t.Errorf("waits since %s: %s; want %q in it", k.Since, k.Message, release)

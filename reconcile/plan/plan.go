@@ -255,7 +255,7 @@ func (p *Plan) Err() error {
 const RevisionDeleted = "deleted"
 
 // errEmpty guards against a Set that would take everything away by mistake.
-var errEmpty = errors.New("plan: the Set has no object; an empty Set is refused before it comes here, nothing was planned")
+var errEmpty = errors.New("plan: empty set")
 
 // Make compares a Set with what lives. With policy.Deleting there is no Set.
 // An error means that there is no Plan at all; what is wrong with one object is

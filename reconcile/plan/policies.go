@@ -82,7 +82,7 @@ func noted(policies *[]string, h PolicyHold) (message string) {
 	}
 	message = h.Message
 	if len(*policies) > 0 {
-		message = fmt.Sprintf("policy %s holds it, too", h.Policy)
+		message = fmt.Sprintf("policy %s also holds it", h.Policy)
 	}
 	*policies = append(*policies, h.Policy)
 	return message
@@ -112,7 +112,7 @@ func (m *maker) awaitHeldClasses(p *Plan) {
 		c := &p.Changes[i]
 		class, names := render.Reference(c.Ref, c.Object.Desired)
 		if names && held[class.String()] && c.Action.Writes() {
-			c.wait(ReasonClassNotMade, class, fmt.Sprintf("%s names %s, which is held", c.Ref, class))
+			c.wait(ReasonClassNotMade, class, fmt.Sprintf("%s references %s, which is held", c.Ref, class))
 			c.Effect, c.Nodes, c.UpTo, c.touched, c.unnamed, c.consolidated, c.expiring, c.DriftReasons, c.Warnings = EffectBlocked, 0, false, nil, 0, nil, nil, nil, nil
 		}
 	}

@@ -125,7 +125,7 @@ func (k *policyEnvironments) compile(policy v1alpha1.Policy) (compiledPolicy, er
 		}
 	}
 	if ast == nil {
-		return invalid("expression", "it mentions both change and removal: write a policy for each")
+		return invalid("expression", "it uses both change and removal: write one policy for each")
 	}
 	env := k.byScope[r.scope]
 	var err error
@@ -157,7 +157,7 @@ func compileExpression(env *cel.Env, expression string, want *cel.Type) (ast *ce
 	}
 	// A field of a spec has no type before it is read: that it is a bool is seen then.
 	if got := ast.OutputType(); !got.IsExactType(want) && !got.IsExactType(cel.DynType) {
-		return nil, fmt.Sprintf("it is a %s, and must be a %s", got, want)
+		return nil, fmt.Sprintf("it is a %s, but must be a %s", got, want)
 	}
 	return ast, ""
 }

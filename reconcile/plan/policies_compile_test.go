@@ -16,10 +16,10 @@ func TestWhatDoesNotCompile(t *testing.T) {
 		"a misspelt field":    {expression: "size(plan.chnages) == 0", want: "expression does not compile: 1:10: undefined field 'chnages'"},
 		"a misspelt variable": {expression: "plan.cluster == 'a' && chnage.nodes == 0", want: "undeclared reference to 'chnage'"},
 		"another type":        {expression: "plan.totals.nodes > '5'", want: "found no matching overload"},
-		"not a bool":          {expression: "plan.totals.nodes", want: "it is a int, and must be a bool"},
-		"change and removal":  {expression: "change.nodes < removal.nodes", want: "it mentions both change and removal: write a policy for each"},
+		"not a bool":          {expression: "plan.totals.nodes", want: "it is a int, but must be a bool"},
+		"change and removal":  {expression: "change.nodes < removal.nodes", want: "it uses both change and removal: write one policy for each"},
 		"a wrong message":     {expression: "plan.cluster == ''", message: "plan.cluster + 1", want: "messageExpression does not compile"},
-		"no text as message":  {expression: "plan.cluster == ''", message: "plan.totals.nodes", want: "messageExpression does not compile: it is a int, and must be a string"},
+		"no text as message":  {expression: "plan.cluster == ''", message: "plan.totals.nodes", want: "messageExpression does not compile: it is a int, but must be a string"},
 		"a message of more":   {expression: "plan.cluster == ''", message: "change.name", want: "undeclared reference to 'change'"},
 	} {
 		t.Run(name, func(t *testing.T) {

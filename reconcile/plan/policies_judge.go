@@ -115,7 +115,7 @@ func (j *policyJudge) evaluate(ctx context.Context, r *compiledPolicy, s policyS
 	}
 	ok, isBool := value.(bool)
 	if !isBool {
-		return false, fmt.Errorf("it is a %T, and must be a bool", value)
+		return false, fmt.Errorf("it is a %T, but must be a bool", value)
 	}
 	return ok, nil
 }
@@ -135,7 +135,7 @@ func (j *policyJudge) message(ctx context.Context, r *compiledPolicy, s policySu
 	return "it is false: " + oneLine(r.Expression)
 }
 
-var errPolicyBudget = errors.New("the policies cost too much over this plan: have them look at fewer lists within lists")
+var errPolicyBudget = errors.New("the CEL cost budget is exceeded for this plan: use fewer nested list operations in spec.policies")
 
 // run evaluates a program, and pays for it.
 func (j *policyJudge) run(ctx context.Context, program cel.Program, s policySubject) (any, error) {

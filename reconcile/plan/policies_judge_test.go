@@ -65,8 +65,8 @@ func TestJudge(t *testing.T) {
 		"no message":                {expression: "plan.totals.removedPools\n < 2", held: []string{"all: it is false: plan.totals.removedPools < 2"}, denied: "policy p denies the commit: it is false: plan.totals.removedPools < 2"},
 		"a variable named change":   {expression: "plan.changes.all(change, change.nodes < 2)", message: "one by one", held: []string{"all: one by one"}, denied: "policy p denies the commit: one by one"},
 		"what fails":                {expression: "change.spec.weight < 11", held: []string{"NodePool/new: it cannot be evaluated for NodePool/new: no such key: weight"}, denied: "policy p cannot be evaluated for NodePool/new: no such key: weight: nothing is written or removed"},
-		"what is no bool after all": {expression: "change.spec.weight", held: []string{"NodePool/spot: it cannot be evaluated for NodePool/spot: it is a int64, and must be a bool", "NodePool/new: it cannot be evaluated for NodePool/new: no such key: weight"}, denied: "policy p cannot be evaluated for NodePool/spot: it is a int64"},
-		"what costs too much":       {expression: "plan.nodeClaims.all(a, " + strings.Repeat("plan.nodeClaims.all(b, ", 10) + "a.name != 'x'" + strings.Repeat(")", 11), held: []string{"all: it cannot be evaluated: the policies cost too much"}, denied: "policy p cannot be evaluated: the policies cost too much"},
+		"what is no bool after all": {expression: "change.spec.weight", held: []string{"NodePool/spot: it cannot be evaluated for NodePool/spot: it is a int64, but must be a bool", "NodePool/new: it cannot be evaluated for NodePool/new: no such key: weight"}, denied: "policy p cannot be evaluated for NodePool/spot: it is a int64"},
+		"what costs too much":       {expression: "plan.nodeClaims.all(a, " + strings.Repeat("plan.nodeClaims.all(b, ", 10) + "a.name != 'x'" + strings.Repeat(")", 11), held: []string{"all: it cannot be evaluated: the CEL cost budget is exceeded"}, denied: "policy p cannot be evaluated: the CEL cost budget is exceeded"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			policy := v1alpha1.Policy{Name: "p", Expression: c.expression, Message: c.message, MessageExpression: c.messageExpression, Action: v1alpha1.PolicyHold}
@@ -145,7 +145,7 @@ func TestAllPoliciesShareOneBudget(t *testing.T) {
 		t.Fatalf("one alone: %v, %v", one, err)
 	}
 	all, err := compile(t, policies...).Judge(t.Context(), p)
-	if err != nil || len(all) == 0 || !strings.Contains(all[0].Message, "cost too much") {
+	if err != nil || len(all) == 0 || !strings.Contains(all[0].Message, "cost budget") {
 		t.Errorf("all of them: %v, %v; want those beyond the budget to hold", all, err)
 	}
 }

@@ -99,7 +99,7 @@ type Running struct {
 	Reservation string
 }
 
-// Unanswered is the Answer where AWS was not asked, or says nothing.
+// Unanswered is the Answer where AWS was not queried, or says nothing.
 func Unanswered(why string) *Answer {
 	no := Resolved[string]{Unavailable: why}
 	return &Answer{AMIs: Resolved[awsv1.AMI]{Unavailable: why}, SecurityGroups: no, Subnets: no, Reservations: no}
@@ -113,7 +113,7 @@ func (p Policy) answer(ref render.Ref) *Answer {
 	if p.NotAsked != "" {
 		return Unanswered(p.NotAsked)
 	}
-	return Unanswered("AWS was not asked")
+	return Unanswered("AWS was not queried")
 }
 
 // ReasonUnpublishedAMI is the reason of an EC2NodeClass whose alias, or SSM parameter, names no AMI that AWS publishes.
@@ -145,7 +145,7 @@ func (m *maker) holdUnpublished(change *Change) {
 	change.Effect, change.Nodes, change.UpTo, change.Unavailable, change.DriftReasons = EffectBlocked, 0, false, "", nil
 	change.touched, change.unnamed, change.blind = nil, 0, false
 	change.hold(ReasonUnpublishedAMI, fmt.Sprintf(
-		"AWS publishes no AMI for %s of %s: no node could be launched with it; correct it, or wait until AWS publishes it for the cluster's Kubernetes version", named, change.Ref))
+		"AWS publishes no AMI for %s of %s, so no node could be launched: correct it, or wait until AWS publishes one for the cluster's Kubernetes version", named, change.Ref))
 }
 
 // namedAMI is the alias or the SSM parameter by which a class names all of its AMIs; empty if it has other terms.
@@ -175,9 +175,9 @@ func EndFirst(nodes []string) string {
 	case 0:
 		return ""
 	case 1:
-		return "reserved capacity: Karpenter ends node " + nodes[0] + " before its replacement is there, where the reservation is full (feature gate " + TerminateFirst + ")"
+		return "reserved capacity: if the reservation is full, Karpenter terminates node " + nodes[0] + " before its replacement is launched (feature gate " + TerminateFirst + ")"
 	}
-	return "reserved capacity: Karpenter ends nodes " + finding.First(nodes) + " before their replacements are there, where the reservation is full (feature gate " + TerminateFirst + ")"
+	return "reserved capacity: if the reservation is full, Karpenter terminates nodes " + finding.First(nodes) + " before their replacements are launched (feature gate " + TerminateFirst + ")"
 }
 
 // Reserved are the nodes of a pool in reserved capacity that nobody has ended, by name.

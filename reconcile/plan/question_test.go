@@ -16,7 +16,7 @@ import (
 // TestAnAliasThatAWSDoesNotPublish is held, whether nodes run or not, and a NodePool that names a class that is not created
 // for it waits. An answer that fails holds nothing.
 func TestAnAliasThatAWSDoesNotPublish(t *testing.T) {
-	const held = "AWS publishes no AMI for alias al2023@v20261115 of EC2NodeClass/default: no node could be launched with it"
+	const held = "AWS publishes no AMI for alias al2023@v20261115 of EC2NodeClass/default, so no node could be launched"
 	empty := plan.Resolved[awsv1.AMI]{Empty: true, Unavailable: "AWS has no AMI"}
 	failed := plan.Resolved[awsv1.AMI]{Unavailable: "AWS throttles ssm:GetParameter; it is tried again"}
 	found := plan.Resolved[awsv1.AMI]{Found: []awsv1.AMI{amiOf("ami-1", "amd64")}}
@@ -29,7 +29,7 @@ func TestAnAliasThatAWSDoesNotPublish(t *testing.T) {
 		asked bool
 		want  map[render.Ref]string // action, and how the message begins
 	}{
-		"a class that is new": {nil, bad, empty, 0, true, map[render.Ref]string{classRef("default"): "Hold " + held, poolRef("general"): "Wait NodePool/general names EC2NodeClass/default, which could not be made: " + held}},
+		"a class that is new": {nil, bad, empty, 0, true, map[render.Ref]string{classRef("default"): "Hold " + held, poolRef("general"): "Wait NodePool/general references EC2NodeClass/default, which could not be created: " + held}},
 		"without nodes":       {[]string{class("default"), pool("general", "default")}, bad, empty, 0, true, map[render.Ref]string{classRef("default"): "Hold " + held}},
 		"with nodes":          {[]string{class("default"), pool("general", "default")}, bad, empty, 3, true, map[render.Ref]string{classRef("default"): "Hold " + held}},
 		"AWS does not answer": {[]string{class("default"), pool("general", "default")}, bad, failed, 0, true, map[render.Ref]string{classRef("default"): "Update "}},
@@ -93,8 +93,8 @@ func TestReservedThatLeave(t *testing.T) {
 	}
 	for want, nodes := range map[string][]string{
 		"": nil,
-		"reserved capacity: Karpenter ends node a before its replacement is there, where the reservation is full (feature gate TerminateFirstDrift)":                       {"a"},
-		"reserved capacity: Karpenter ends nodes a, b, c and others before their replacements are there, where the reservation is full (feature gate TerminateFirstDrift)": {"a", "b", "c", "d"},
+		"reserved capacity: if the reservation is full, Karpenter terminates node a before its replacement is launched (feature gate TerminateFirstDrift)":                       {"a"},
+		"reserved capacity: if the reservation is full, Karpenter terminates nodes a, b, c and others before their replacements are launched (feature gate TerminateFirstDrift)": {"a", "b", "c", "d"},
 	} {
 		if got := plan.EndFirst(nodes); got != want {
 			t.Errorf("got  %q\nwant %q", got, want)

@@ -22,7 +22,7 @@ func TestAReleaseEndsInGit(t *testing.T) {
 	}
 	c.policy.Released, c.policy.UsedUp = nil, map[types.UID]bool{gone: true}
 	p = c.plan(t, class("default"), pool("a", "default"))
-	want := "take " + string(gone) + " out of the annotation plumbline.dev/remove of the NodeSync"
+	want := "remove " + string(gone) + " from the annotation plumbline.dev/remove of the NodeSync"
 	if len(p.Removals) != 1 || !strings.Contains(p.Removals[0].Message, want) {
 		t.Errorf("removals: %+v\nwant %q", p.Removals, want)
 	}

@@ -297,7 +297,7 @@ func (m *maker) used() []Used {
 // howToRelease returns the instruction by which a person releases a removal.
 func (p Policy) howToRelease(uid types.UID) string {
 	if p.UsedUp[uid] {
-		return fmt.Sprintf("take %s out of the annotation %s of the NodeSync, where its release was used up when Git had it, and put it in again once status.usedReleases lacks it",
+		return fmt.Sprintf("remove %s from the annotation %s of the NodeSync, because that release was used up when Git contained the object, and add it again once status.usedReleases no longer lists it",
 			uid, v1alpha1.RemoveAnnotation)
 	}
 	return fmt.Sprintf("annotate the NodeSync with %s=%s", v1alpha1.RemoveAnnotation, uid)

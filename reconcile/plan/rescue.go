@@ -225,7 +225,7 @@ func namePath() []string {
 
 // RescueWords say which NodePools name another class than in Git, why, and the commit that has Git say so.
 func RescueWords(r render.Rescue) string {
-	return fmt.Sprintf("%s was deleted while nodes were on it: plumbline points %s at %s, a copy of it, until Git names another class for %s. %s",
+	return fmt.Sprintf("%s was deleted while nodes use it: plumbline changes %s to reference %s, a copy of it, until Git sets another class for %s. %s",
 		r.Class, english.WordSeries(refNames(r.Pools), "and"), r.By, english.PluralWord(len(r.Pools), "it", "them"), commitWords(r, "rename the class to"))
 }
 
@@ -298,23 +298,23 @@ func (u InUse) Message() string {
 	if u.NodeClaims > 0 {
 		holders = append(holders, english.Plural(u.NodeClaims, "NodeClaim", ""))
 	}
-	return fmt.Sprintf("%s is being deleted, which cannot be taken back, and no node is launched from it: it is in use by %s. %s: "+
-		"their nodes are replaced, and this class then goes by itself", u.Class, strings.Join(holders, ", "), u.wayOut())
+	return fmt.Sprintf("%s is terminating, which cannot be undone, and Karpenter launches no node from it: it is in use by %s. %s: "+
+		"Karpenter then replaces their nodes, and the deletion of this class completes", u.Class, strings.Join(holders, ", "), u.wayOut())
 }
 
 // wayOut is the commit that ends it.
 func (u InUse) wayOut() string {
 	if u.Commit.Class == (render.Ref{}) || len(u.Commit.Pools) == 0 {
-		return "Add an EC2NodeClass under another name and point spec.template.spec.nodeClassRef.name of these NodePools at it, in one commit"
+		return "In one commit, add an EC2NodeClass under another name and set spec.template.spec.nodeClassRef.name of these NodePools to it"
 	}
-	return fmt.Sprintf("%s (plumbline why %s prints it; with spec.removal.rescue: true plumbline does it by itself)", commitWords(u.Commit, "copy the class to"), u.Class)
+	return fmt.Sprintf("%s (plumbline why %s prints the change; with spec.removal.rescue: true plumbline makes it automatically)", commitWords(u.Commit, "copy the class to"), u.Class)
 }
 
 // Brief is the Message for a commit status.
 func (u InUse) Brief() string {
 	pools := slices.Concat(u.Ours, u.Others)
 	users := render.Ref{Kind: render.NodePool, Name: pools[0]}.String() + shortlist.More(" ", len(pools)-1)
-	return fmt.Sprintf("%s is being deleted and in use by %s: add a class under another name and point nodeClassRef at it", u.Class, users)
+	return fmt.Sprintf("%s is terminating but in use by %s: add a class under another name and set nodeClassRef to it", u.Class, users)
 }
 
 // inUse finds the classes that the Set has, or that a NodePool of it names, and that

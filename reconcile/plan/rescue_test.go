@@ -209,7 +209,7 @@ func TestARescueIsPlanned(t *testing.T) {
 			if len(p.InUse) > 0 {
 				t.Errorf("a person is asked for what plumbline does: %s", p.InUse[0].Message())
 			}
-			if words := p.Changes[0].Message; !strings.Contains(words, "NodePool/a names EC2NodeClass/default-rescued instead") {
+			if words := p.Changes[0].Message; !strings.Contains(words, "NodePool/a references EC2NodeClass/default-rescued instead") {
 				t.Error(words)
 			}
 		})
@@ -221,7 +221,7 @@ func TestRescueWords(t *testing.T) {
 		Class: classRef("default"), By: classRef("default-rescued"), Pools: []render.Ref{poolRef("a"), poolRef("b")},
 		Origins: []render.Origin{{File: "nodes/default.yaml", Line: 1}, {File: "nodes/a.yaml", Line: 1}, {File: "nodes/b.yaml", Line: 7}},
 	}
-	const want = "EC2NodeClass/default was deleted while nodes were on it: plumbline points NodePool/a and NodePool/b at EC2NodeClass/default-rescued, a copy of it, until Git names another class for them. " +
+	const want = "EC2NodeClass/default was deleted while nodes use it: plumbline changes NodePool/a and NodePool/b to reference EC2NodeClass/default-rescued, a copy of it, until Git sets another class for them. " +
 		"In one commit, rename the class to default-rescued (nodes/default.yaml:1), and set spec.template.spec.nodeClassRef.name to that in nodes/a.yaml:1, nodes/b.yaml:7"
 	if diff := cmp.Diff(want, plan.RescueWords(r)); diff != "" {
 		t.Error(diff)
@@ -279,7 +279,7 @@ func TestAClassInUseIsNamed(t *testing.T) {
 			ours: []string{class("default"), class("second"), pool("a", "second")}, git: []string{class("default"), class("second"), pool("a", "second")}, deletes: "default",
 		},
 		"nobody uses it": {ours: []string{class("default")}, git: []string{class("default"), class("second")}, deletes: "default"},
-		"it has left Git, and no pool of Git names it": {
+		"it was removed from Git, but no pool of Git names it": {
 			ours: []string{class("default"), class("second"), pool("a", "second")}, theirs: []string{pool("theirs", "default")}, git: []string{class("second"), pool("a", "second")}, deletes: "default",
 		},
 		"it is not deleted": {ours: []string{class("default"), pool("a", "default")}, git: []string{class("default"), pool("a", "default")}},
@@ -313,14 +313,14 @@ func TestAClassInUseIsNamed(t *testing.T) {
 func TestInUseNamesAFew(t *testing.T) {
 	u := plan.InUse{Class: render.Ref{Kind: render.EC2NodeClass, Name: "default"}, Ours: []string{"a", "b", "c", "d"}, Others: []string{"x", "y", "z"}, NodeClaims: 40}
 	for _, words := range []string{
-		"EC2NodeClass/default is being deleted, which cannot be taken back", "NodePool/d, NodePool/x (not of this NodeSync), 2 more NodePools, 40 NodeClaims",
-		"nodeClassRef.name", "in one commit",
+		"EC2NodeClass/default is terminating, which cannot be undone", "NodePool/d, NodePool/x (not of this NodeSync), 2 more NodePools, 40 NodeClaims",
+		"nodeClassRef.name", "In one commit",
 	} {
 		if !strings.Contains(u.Message(), words) {
 			t.Errorf("lacks %q: %s", words, u.Message())
 		}
 	}
-	if got, want := u.Brief(), "EC2NodeClass/default is being deleted and in use by NodePool/a and 6 more: add a class under another name and point nodeClassRef at it"; got != want {
+	if got, want := u.Brief(), "EC2NodeClass/default is terminating but in use by NodePool/a and 6 more: add a class under another name and set nodeClassRef to it"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }

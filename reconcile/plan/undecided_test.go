@@ -46,7 +46,7 @@ func TestADrainThatIsOver(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			for i := range p.Changes {
-				if want := "was drained, and makes nodes again, as Git says"; !strings.HasSuffix(p.Changes[i].Message, want) {
+				if want := "is reverted: Karpenter may launch its nodes again"; !strings.HasSuffix(p.Changes[i].Message, want) {
 					t.Errorf("%s: %s", p.Changes[i].Ref, p.Changes[i].Message)
 				}
 			}

@@ -50,9 +50,9 @@ func Emergency(annotation string, now time.Time) (until time.Time, mistake strin
 	until, err := time.Parse(time.RFC3339, annotation)
 	switch {
 	case err != nil:
-		return time.Time{}, "has to be a time, such as 2026-12-24T20:00:00Z"
+		return time.Time{}, "must be a time, for example 2026-12-24T20:00:00Z"
 	case until.After(now.Add(MaxEmergency)):
-		return time.Time{}, fmt.Sprintf("has to be within %d hours", int(MaxEmergency.Hours()))
+		return time.Time{}, fmt.Sprintf("must be within %d hours", int(MaxEmergency.Hours()))
 	case !until.After(now):
 		return time.Time{}, ""
 	}
@@ -79,7 +79,7 @@ func (p Policy) frozen() (Frozen, error) {
 	}
 	message := fmt.Sprintf("%s; in an emergency: plumbline emergency %s -n %s --until 2h --reason TEXT", closed, p.Owner.Name, p.Owner.Namespace)
 	if mistake != "" {
-		message = closed.String() + "; the annotation " + v1alpha1.EmergencyAnnotation + " of the NodeSync does not count: it " + mistake
+		message = closed.String() + "; the annotation " + v1alpha1.EmergencyAnnotation + " of the NodeSync is ignored: it " + mistake
 	}
 	return Frozen{Message: message, Until: closed.Until}, nil
 }
@@ -100,7 +100,7 @@ func (m *maker) freeze(p *Plan) {
 		c.Action, c.Reason, c.WaitsFor = Wait, ReasonFrozen, awaitsWindow
 		c.Message = p.Frozen.Message
 		if len(c.Editors) > 0 {
-			c.Message += fmt.Sprintf("; until then what %s changed on %s is not reverted", strings.Join(c.Editors, ", "), c.Ref)
+			c.Message += fmt.Sprintf("; until then the edits by %s to %s are not reverted", strings.Join(c.Editors, ", "), c.Ref)
 		}
 	}
 }

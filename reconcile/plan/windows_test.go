@@ -118,8 +118,8 @@ func TestWhatWaitsForAWindow(t *testing.T) {
 		},
 		"an emergency":               {git: []string{tainted("a"), pool("b", "default")}, given: emergency("2026-11-25T13:00:00Z"), want: []string{writes}},
 		"an emergency that is over":  {git: []string{tainted("a"), pool("b", "default")}, given: emergency("2026-11-25T12:00:00Z"), want: []string{waits}, says: "in an emergency", until: "2026-11-25 22:00"},
-		"one for ever":               {git: []string{tainted("a"), pool("b", "default")}, given: emergency("2027-11-25T12:00:00Z"), want: []string{waits}, says: "emergency-until of the NodeSync does not count: it has to be within 24 hours", until: "2026-11-25 22:00"},
-		"one that is no time":        {git: []string{tainted("a"), pool("b", "default")}, given: emergency("true"), want: []string{waits}, says: "it has to be a time, such as", until: "2026-11-25 22:00"},
+		"one for ever":               {git: []string{tainted("a"), pool("b", "default")}, given: emergency("2027-11-25T12:00:00Z"), want: []string{waits}, says: "emergency-until of the NodeSync is ignored: it must be within 24 hours", until: "2026-11-25 22:00"},
+		"one that is no time":        {git: []string{tainted("a"), pool("b", "default")}, given: emergency("true"), want: []string{waits}, says: "it must be a time, for example", until: "2026-11-25 22:00"},
 		"a NodeSync that is deleted": {given: func(c *drawnCluster) { c.policy.Deleting = true }, want: []string{"Remove NodePool/a", "Remove NodePool/b", "Remove EC2NodeClass/default"}},
 	} {
 		t.Run(name, func(t *testing.T) {

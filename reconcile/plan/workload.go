@@ -204,10 +204,10 @@ func (i Impact) Words() []string {
 		lines = append(lines, "karpenter.sh/do-not-disrupt: "+i.DoNotDisrupt.words())
 	}
 	if i.Single.Count > 0 {
-		lines = append(lines, "the only pod of a workload, which has a gap until a new one runs: "+i.Single.words())
+		lines = append(lines, "workloads with a single pod, unavailable until a new pod runs: "+i.Single.words())
 	}
 	if i.Bare.Count > 0 {
-		lines = append(lines, "pods without a controller, which nothing recreates: "+i.Bare.words())
+		lines = append(lines, "pods without a controller, which are not recreated: "+i.Bare.words())
 	}
 	return lines
 }

@@ -108,8 +108,8 @@ func TestWords(t *testing.T) {
 		"PodDisruptionBudget web/a allows no disruption now: 1 of these pods waits for it",
 		"PodDisruptionBudget web/b allows no disruption now: 2 of these pods wait for it",
 		"karpenter.sh/do-not-disrupt: web/j",
-		"the only pod of a workload, which has a gap until a new one runs: web/a, web/b and 5 more",
-		"pods without a controller, which nothing recreates: web/c",
+		"workloads with a single pod, unavailable until a new pod runs: web/a, web/b and 5 more",
+		"pods without a controller, which are not recreated: web/c",
 	}
 	if diff := cmp.Diff(want, i.Words()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
