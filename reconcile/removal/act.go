@@ -152,8 +152,8 @@ func growthStopped(answer *unstructured.Unstructured) error {
 	if !found || fmt.Sprint(cpu) == "0" {
 		return nil
 	}
-	return fmt.Errorf("stop growth of %s/%s: spec.limits.cpu is written as 0 and comes back as %v: a mutating webhook or policy of this cluster changes it: "+
-		"exempt NodePools from that; no NodeClaim is ended before", answer.GetKind(), answer.GetName(), cpu)
+	return fmt.Errorf("stop growth of %s/%s: a mutating webhook or policy changed spec.limits.cpu from 0 to %v: "+
+		"exempt NodePools from it; plumbline deletes no NodeClaim until then", answer.GetKind(), answer.GetName(), cpu)
 }
 
 // deleteClaim ends a NodeClaim as it was seen past the cache. One that is gone or
@@ -314,9 +314,9 @@ func (DeleteNodeClaim) action() {}
 func (DeleteObject) action()    {}
 
 func (r Reverted) String() string {
-	return fmt.Sprintf("reverted when %d of %d nodes were ended", r.Ended, r.NodeClaims)
+	return fmt.Sprintf("reverted when %d of %d nodes were terminated", r.Ended, r.NodeClaims)
 }
-func (AskEC2) String() string { return "ask EC2" }
+func (AskEC2) String() string { return "query EC2" }
 func (Reread) String() string { return "read past the cache" }
 func (n Note) String() string {
 	words := []string{"note"}
@@ -352,7 +352,7 @@ func (r Replace) String() string {
 }
 func (s ScaleTo) String() string         { return fmt.Sprintf("scale to %d", s.Replicas) }
 func (r ReadPods) String() string        { return "read the pods of " + strings.Join(r.Nodes, ",") }
-func (AskLeader) String() string         { return "ask who leads" }
+func (AskLeader) String() string         { return "check the leader" }
 func (d DeleteNodeClaim) String() string { return "delete NodeClaim/" + d.Name }
 func (DeleteObject) String() string      { return "delete the object" }
 
@@ -428,7 +428,7 @@ func Revoke(ctx context.Context, w World, sync *v1alpha1.NodeSync, now time.Time
 			continue
 		}
 		if err := d.revoke(ctx, r); err != nil && !apierrors.IsConflict(err) && !absent(err) {
-			failures = append(failures, fmt.Errorf("call back what Karpenter may replace of NodePool/%s: %w", r.Name, err))
+			failures = append(failures, fmt.Errorf("set the disruption budget of NodePool/%s back to 0 nodes: %w", r.Name, err))
 		}
 	}
 	return errors.Join(failures...)

@@ -26,7 +26,7 @@ func TestGrowthThatAWebhookGivesBack(t *testing.T) {
 		"as it was written": {map[string]any{"cpu": "0"}, ""},
 		"as a number":       {map[string]any{"cpu": int64(0)}, ""},
 		"beside others":     {map[string]any{"cpu": "0", "memory": "1Gi"}, ""},
-		"otherwise":         {map[string]any{"cpu": "77"}, "stop growth of NodePool/batch: spec.limits.cpu is written as 0 and comes back as 77: a mutating webhook or policy"},
+		"otherwise":         {map[string]any{"cpu": "77"}, "stop growth of NodePool/batch: a mutating webhook or policy changed spec.limits.cpu from 0 to 77: exempt NodePools from it"},
 	} {
 		answer := &unstructured.Unstructured{Object: map[string]any{
 			"kind": "NodePool", "metadata": map[string]any{"name": "batch"}, "spec": map[string]any{"limits": c.limits},

@@ -21,7 +21,7 @@ func TestDriveKeepsRemovalsApart(t *testing.T) {
 		says       string
 	}{
 		"a name that no NodeClaim can have": {kind: render.NodePool, name: long, prepare: func(*stage) {}},
-		"a kind of a later version":         {kind: "NodeGroup", name: "batch", prepare: func(*stage) {}, says: "does not know the kind"},
+		"a kind of a later version":         {kind: "NodeGroup", name: "batch", prepare: func(*stage) {}, says: "does not support the kind"},
 		"a provider ID that is none of AWS": {kind: render.NodePool, name: "odd", says: "kwok://odd", prepare: func(s *stage) {
 			s.launch("odd", "odd", "odd-uid")
 			claims := s.claims()
@@ -80,14 +80,14 @@ func TestAThrottleHidesNoInstance(t *testing.T) {
 			t.Errorf("%s: %s %q, want %s %q", what, r.Reason, r.Message, reason, message)
 		}
 	}
-	lives := "EC2 has not ended every instance yet: i-x (running)"
+	lives := "EC2 has not terminated all instances yet: i-x (running)"
 	s.pass()
 	s.pass()
 	says("it is shown", ReasonInstancesLeaving, lives)
 	s.silence = errors.New("AWS throttles ec2:DescribeInstances")
 	for range 3 {
 		s.pass()
-		says("no answer", ReasonInstancesLeaving, lives+"; EC2 gave no answer since: AWS throttles ec2:DescribeInstances")
+		says("no answer", ReasonInstancesLeaving, lives+"; EC2 has not answered since: AWS throttles ec2:DescribeInstances")
 	}
 	s.silence = nil
 	s.pass()

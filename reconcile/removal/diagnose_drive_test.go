@@ -73,14 +73,14 @@ func TestDriveNamesARefusedTermination(t *testing.T) {
 	}
 	says := func(what string, want bool) {
 		t.Helper()
-		if r := s.sync.Status.Removals[0]; strings.Contains(r.Message, "EC2 to take the termination of") != want || r.Stalled != nil {
+		if r := s.sync.Status.Removals[0]; strings.Contains(r.Message, "EC2 to accept the termination of") != want || r.Stalled != nil {
 			t.Errorf("%s: %+v", what, r)
 		}
 	}
 	conditions(karpv1.ConditionTypeDrained, karpv1.ConditionTypeVolumesDetached)
 	s.pass()
 	says("11 seconds after the drain", true)
-	if r := s.sync.Status.Removals[0]; !strings.Contains(r.Message, "EC2 does not protect it") {
+	if r := s.sync.Status.Removals[0]; !strings.Contains(r.Message, "although the instance is not protected") {
 		t.Errorf("unprotected: %+v", r)
 	}
 	conditions(karpv1.ConditionTypeDrained, karpv1.ConditionTypeVolumesDetached, karpv1.ConditionTypeInstanceTerminating)

@@ -41,8 +41,8 @@ func (s *Step) recordable(ctx context.Context) error {
 		return err
 	}
 	return fault.NamespaceTerminating(fmt.Errorf(
-		"namespace %s is being deleted, and no ConfigMap can be created in it: a removal is recorded in one before it begins, so nothing is drained; "+
-			"set onDelete: Orphan to leave the nodes and let the namespace go (kubectl patch nodesync %s -n %s --type=merge -p '{\"spec\":{\"onDelete\":\"Orphan\"}}')",
+		"namespace %s is terminating, so plumbline cannot create the ConfigMap that records a removal, and drains no node; "+
+			"set onDelete: Orphan to keep the nodes and let the namespace be deleted (kubectl patch nodesync %s -n %s --type=merge -p '{\"spec\":{\"onDelete\":\"Orphan\"}}')",
 		s.Sync.Namespace, s.Sync.Name, s.Sync.Namespace))
 }
 
@@ -79,7 +79,7 @@ func (s *Step) servedOrGone(ctx context.Context) error {
 		return err
 	}
 	if left != "" {
-		left = ", and " + left + " is left"
+		left = ", but " + left + " still exists"
 	}
 	return fault.Waits(fmt.Errorf(
 		"drain the nodes: %s%s: install Karpenter's CRDs again, or set onDelete: Orphan to keep the nodes", established.Message, left))
@@ -99,10 +99,10 @@ func (s *Step) leftBeside(ctx context.Context, missing []string) (string, error)
 		list.SetGroupVersionKind(kind.GVK.GroupVersion().WithKind(kind.GVK.Kind + "List"))
 		err := s.Nodes.Uncached.List(ctx, list)
 		if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
-			return "what may be there of " + kind.CRD, nil
+			return "an object of CRD " + kind.CRD + " possibly", nil
 		}
 		if err != nil {
-			return "", fmt.Errorf("find out what is left beside the CRDs that are gone: %w", err)
+			return "", fmt.Errorf("list the remaining objects of Karpenter's kinds: %w", err)
 		}
 		for i := range list.Items {
 			if object := &list.Items[i]; s.mayBeOurs(kind, object) {
@@ -169,7 +169,7 @@ func (s *Step) nothingLives(ctx context.Context) (again []string, done bool, err
 		return nil, false, nil
 	}
 	if len(left.Removals) > 0 {
-		s.Wait(left.Removals[0].Ref.String(), "it is still there")
+		s.Wait(left.Removals[0].Ref.String(), "it still exists")
 		s.wakeNow()
 		return nil, false, nil
 	}
@@ -190,15 +190,15 @@ func (s *Step) nothingRuns(ctx context.Context) (how string, err error) {
 		return "it has applied no NodePool", nil
 	}
 	if s.Cluster == "" {
-		s.Wait("EC2", "which cluster the NodePools were of is not known any more, so EC2 cannot be asked whether their instances have ended: set onDelete: Orphan to leave them")
+		s.Wait("EC2", "the cluster name of the NodePools is no longer recorded, so plumbline cannot verify in EC2 that their instances are terminated: set onDelete: Orphan to keep them")
 		return "", nil
 	}
 	if gate := s.cloudGate(); !gate.Open {
-		s.Wait("EC2", "whether an instance is left cannot be verified: "+gate.Message+"; set onDelete: Orphan to leave the nodes")
+		s.Wait("EC2", "plumbline cannot verify in EC2 that no instance is left: "+gate.Message+"; set onDelete: Orphan to keep the nodes")
 		return "", nil
 	}
 	if !finding.Due(s.Now, s.Memory.askedAt, s.AskEvery) {
-		s.Wait("EC2", "EC2 is asked whether an instance is left")
+		s.Wait("EC2", "plumbline queries EC2 for remaining instances")
 		s.WakeBy(s.Memory.askedAt.Add(s.AskEvery))
 		return "", nil
 	}
@@ -214,11 +214,11 @@ func (s *Step) nothingRuns(ctx context.Context) (how string, err error) {
 		s.recordLeftover(left)
 		return "", nil
 	case err != nil:
-		s.Wait("EC2", fmt.Sprintf("ask EC2 whether an instance is left: %s", err))
+		s.Wait("EC2", fmt.Sprintf("query EC2 for remaining instances: %s", err))
 		s.WakeBy(s.Now.Add(s.AskEvery))
 		return "", nil
 	}
-	return "EC2 has ended every instance of it", nil
+	return "EC2 has terminated all of its instances", nil
 }
 
 // countedPools says of which pools an instance keeps a drain from its end: those
@@ -252,9 +252,9 @@ func (s *Step) recordLeftover(left map[string]int) {
 		s.Sync.Status.Removals = append(s.Sync.Status.Removals, v1alpha1.Removal{
 			Kind: render.NodePool, Name: pool, UID: types.UID("instances-of-" + pool), Revision: plan.RevisionDeleted,
 			RecordedAt: now, Phase: v1alpha1.RemovalPacing, Since: now, LastProgress: now,
-			Remaining: int32(left[pool]), Reason: reasonInstancesLeft, Message: "its NodePool is gone, and EC2 has instances of it that run",
+			Remaining: int32(left[pool]), Reason: reasonInstancesLeft, Message: "its NodePool is deleted, but instances of it still run in EC2",
 		})
-		s.Warn(reasonInstancesLeft, fmt.Sprintf("NodePool/%s is gone, and EC2 has %s of it that did not end", pool, english.Plural(left[pool], "instance", "")))
+		s.Warn(reasonInstancesLeft, fmt.Sprintf("NodePool/%s is deleted, but EC2 still has %s of it that are not terminated", pool, english.Plural(left[pool], "instance", "")))
 		s.wakeNow()
 	}
 }

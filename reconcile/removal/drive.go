@@ -231,7 +231,7 @@ func (s *Step) LeasedBudgets() LeasedBudgets {
 // Revoke calls it back, where this reconcile, or none, goes on with the removals.
 func (l LeasedBudgets) Revoke(ctx context.Context, found *finding.Findings) {
 	if err := Revoke(ctx, l.world, l.sync, l.now); err != nil {
-		found.Warn(v1alpha1.ReasonBrakeFailed, "no removal goes on, and Karpenter may begin to replace nodes for five minutes at most: "+err.Error())
+		found.Warn(v1alpha1.ReasonBrakeFailed, "removals are paused, but Karpenter may still start to replace nodes for up to five minutes: "+err.Error())
 		found.WakeBy(l.now.Add(l.sync.GetRetryInterval()))
 	}
 }
@@ -282,7 +282,7 @@ func (s *Step) reportDriven(result DriveResult) {
 		s.Wrote(corev1.EventTypeNormal, v1alpha1.ReasonRemoving, fmt.Sprintf("%s: %s", finding.Some(written[words]), words))
 	}
 	for ref, n := range ended {
-		s.Wrote(corev1.EventTypeNormal, v1alpha1.ReasonRemoving, fmt.Sprintf("%s: %d %s", ref, n, english.PluralWord(n, "NodeClaim is deleted and drains", "NodeClaims are deleted and drain")))
+		s.Wrote(corev1.EventTypeNormal, v1alpha1.ReasonRemoving, fmt.Sprintf("%s: %d %s", ref, n, english.PluralWord(n, "NodeClaim deleted, draining", "NodeClaims deleted, draining")))
 	}
 	for _, r := range result.Removals {
 		if r.Phase == v1alpha1.RemovalGone {
@@ -291,7 +291,7 @@ func (s *Step) reportDriven(result DriveResult) {
 	}
 	for _, kind := range slices.Sorted(maps.Keys(gone)) {
 		names := gone[kind]
-		s.Event(v1alpha1.ReasonRemoved, fmt.Sprintf("%s %s gone%s", finding.Some(names), english.PluralWord(len(names), "is", "are"), proof(kind, len(names))))
+		s.Event(v1alpha1.ReasonRemoved, fmt.Sprintf("%s %s deleted%s", finding.Some(names), english.PluralWord(len(names), "is", "are"), proof(kind, len(names))))
 	}
 	if result.Undiagnosed != nil {
 		s.Warn(v1alpha1.ReasonDiagnosisFailed, result.Undiagnosed.Error())
@@ -310,7 +310,7 @@ func (s *Step) nameOf(r v1alpha1.Removal) string {
 // proof is by what it is known that n objects of a kind are gone.
 func proof(kind string, n int) string {
 	if kind == render.NodePool {
-		return ", and EC2 has ended every instance of " + english.PluralWord(n, "it", "them")
+		return ", and EC2 has terminated all instances of " + english.PluralWord(n, "it", "them")
 	}
 	return ""
 }

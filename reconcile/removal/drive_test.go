@@ -14,7 +14,7 @@ import (
 
 // TestWhatIsGoneIsNamed: nobody is told that a pool is gone whose name a living one has.
 func TestWhatIsGoneIsNamed(t *testing.T) {
-	for uid, want := range map[types.UID]string{"p1": "NodePool/general is gone, and", "p0": "the former NodePool/general is gone, and"} {
+	for uid, want := range map[types.UID]string{"p1": "NodePool/general is deleted, and", "p0": "the former NodePool/general is deleted, and"} {
 		s := newBed(t).step(general)
 		s.reportDriven(DriveResult{Removals: []v1alpha1.Removal{{Kind: general.Kind, Name: general.Name, UID: uid, Phase: v1alpha1.RemovalGone}}})
 		if len(s.Notes) != 1 || !strings.HasPrefix(s.Notes[0].Message, want) {
@@ -40,7 +40,7 @@ func TestManyRemovalsShareEvents(t *testing.T) {
 	}
 	want := []string{
 		"Removing NodePool/one: delete the object", "Removing " + names + ": stop growth",
-		"Removed " + names + " are gone, and EC2 has ended every instance of them",
+		"Removed " + names + " are deleted, and EC2 has terminated all instances of them",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)

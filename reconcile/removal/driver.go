@@ -146,7 +146,7 @@ func Drive(ctx context.Context, w World, p Pass, removals []v1alpha1.Removal) (D
 	for _, r := range removals {
 		it := &item{before: r, after: r}
 		if _, it.known = render.KindOf(r.Kind); !it.known {
-			it.after.Reason, it.after.Message = ReasonUnknownKind, "this version of plumbline does not know the kind: run the version that recorded the removal"
+			it.after.Reason, it.after.Message = ReasonUnknownKind, "this version of plumbline does not support the kind: run the version that recorded the removal"
 		}
 		d.items = append(d.items, it)
 	}
@@ -389,7 +389,7 @@ func (d *drive) ask(ctx context.Context) {
 		}
 	}
 	var found []cloud.Instance
-	silence := "the cluster's region is not known"
+	silence := "the cluster's region is unknown"
 	if d.EC2 != nil {
 		var err error
 		if found, err = d.EC2.Instances(ctx, query); err == nil {

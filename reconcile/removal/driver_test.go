@@ -288,7 +288,7 @@ func TestDriveNamesWhatEndsFirst(t *testing.T) {
 			s.claim("b", func(claim *karpv1.NodeClaim) { claim.Labels[karpv1.CapacityTypeLabelKey] = c.capacity })
 			s.replica("web-1", "web", "node-a")
 			s.replica("web-2", "web", "node-b")
-			const words = "reserved capacity: Karpenter ends node node-b before its replacement is there"
+			const words = "reserved capacity: if the reservation is full, Karpenter terminates node node-b before its replacement is launched"
 			says := func(when string) {
 				t.Helper()
 				if r := s.sync.Status.Removals[0]; strings.Contains(r.Message, words) != c.names {
@@ -326,7 +326,7 @@ func TestWhatEndsFirstOfAPoolThatStays(t *testing.T) {
 	stalled := v1alpha1.Removal{Reason: ReasonNodeClaimsLeaving, Stalled: &metav1.Time{}}
 	e := Evidence{Evidence: blocker.Evidence{Nodes: []blocker.Node{{Claim: "a", Stays: true}}}, Leader: Gate{Open: true}}
 	o.Controller = Gate{Open: true}
-	if got, _ := Diagnose(stalled, o, e); !strings.Contains(got, "waits for Karpenter to replace it; reserved capacity: Karpenter ends node a before") {
+	if got, _ := Diagnose(stalled, o, e); !strings.Contains(got, "waits for Karpenter to replace it; reserved capacity: if the reservation is full, Karpenter terminates node a before") {
 		t.Errorf("%q", got)
 	}
 }

@@ -115,7 +115,7 @@ func (s *Step) otherVersion(ctx context.Context, deployments []appsv1.Deployment
 	for i := range deployments {
 		containers, err := s.View.Containers(ctx, &deployments[i])
 		if tag := upgrade.Tag(containers); err == nil && karpenter.OtherRelease(tag, wanted) && karpenter.OtherRelease(tag, k.Version) {
-			return fmt.Sprintf("the image of deployment/%s is of version %s, and Git wants %s", deployments[i].Name, tag, wanted)
+			return fmt.Sprintf("deployment/%s runs version %s, but Git has %s", deployments[i].Name, tag, wanted)
 		}
 	}
 	return ""
@@ -123,7 +123,7 @@ func (s *Step) otherVersion(ctx context.Context, deployments []appsv1.Deployment
 
 func (s *Step) cloudGate() Gate {
 	if s.Account == nil {
-		return Gate{Message: "EC2 was not asked yet"}
+		return Gate{Message: "EC2 has not been queried yet"}
 	}
 	return Gate{Open: s.Account.OK, Message: s.Account.Message}
 }
@@ -137,7 +137,7 @@ func (s *Step) arrivalsGate() func(v1alpha1.Removal) Gate {
 		}
 		for _, ref := range s.targets(r) {
 			if !s.Ready[ref].Ready {
-				return Gate{Message: "waiting for " + ref.String() + ", to which it moves"}
+				return Gate{Message: "waiting for " + ref.String() + ", its replacement"}
 			}
 		}
 		return s.gitGate(r)
@@ -183,7 +183,7 @@ func (s *Step) gitGate(r v1alpha1.Removal) Gate {
 	if !wake.IsZero() {
 		s.WakeBy(wake)
 	}
-	message := "waiting for one more fetch of Git, as removal.grace is over"
+	message := "removal.grace is over; waiting for one more fetch of Git"
 	if why != "" {
 		message += ": " + why
 	}
@@ -228,7 +228,7 @@ func (s *Step) onlyHeldSince(r v1alpha1.Removal) bool {
 // not waited for.
 func (s *Step) arrivalsDone(r v1alpha1.Removal, unready func() []unreadyPool) (done bool, waitingFor string) {
 	if !s.Applied && !s.onlyHeldSince(r) {
-		return false, "the arrivals and changes of " + s.Revision + s.firstThatWaits()
+		return false, "the other changes of " + s.Revision + s.firstThatWaits()
 	}
 	for _, pool := range unready() {
 		if pool.created.After(r.RecordedAt.Add(-clocksDiffer)) {
@@ -280,13 +280,13 @@ func (s *Step) takenBy(targets []render.Ref) Gate {
 		return Gate{Open: true, Room: &room}
 	}
 	if len(unfit) == 0 {
-		return Gate{Message: "Git has no NodePool that could take the pods: add one, or set guard.allowLastPool"}
+		return Gate{Message: "Git has no NodePool that can run the pods: add one, or set guard.allowLastPool"}
 	}
 	slices.Sort(unfit)
 	if len(targets) > 0 {
-		return Gate{Message: "no NodePool to which it moves could take the pods: " + finding.Some(unfit)}
+		return Gate{Message: "none of its replacement NodePools can run the pods: " + finding.Some(unfit)}
 	}
-	return Gate{Message: "no NodePool could take the pods: " + finding.Some(unfit)}
+	return Gate{Message: "no NodePool can run the pods: " + finding.Some(unfit)}
 }
 
 // joins adds to the room what a NodePool that could take pods has left of its limits, and reports
@@ -294,10 +294,10 @@ func (s *Step) takenBy(targets []render.Ref) Gate {
 func (s *Step) joins(room *Room, ref render.Ref) bool {
 	left := plan.LimitsLeft(s.Live.Objects[ref].Unstructured)
 	if room.Pools == "" {
-		room.Pools, room.Left = ref.String()+" has", left
+		room.Pools, room.Left = ref.String(), left
 		return len(left) > 0
 	}
-	room.Pools = "the NodePools of Git together have"
+	room.Pools = "all NodePools in Git together"
 	for name, before := range room.Left {
 		more, limited := left[name]
 		if !limited {
@@ -332,13 +332,13 @@ func (s *Step) unfit(ref render.Ref) string {
 		return "is not Ready"
 	}
 	if !plan.MayGrow(live.Unstructured) {
-		return "may not grow: it is static or has a limit of 0"
+		return "cannot launch nodes (it is static or has a limit of 0)"
 	}
 	if limit := plan.LimitReached(live.Unstructured); limit != "" {
 		return "has reached its limit of " + limit
 	}
 	if _, failing := s.Nodes.Launches.Failed(ref.Name); failing {
-		return "fails to launch nodes"
+		return "cannot launch nodes (recent launches failed)"
 	}
 	if late := s.unregistered(ref.Name); late != "" {
 		return "has nodes that do not register: NodeClaim/" + late

@@ -70,13 +70,13 @@ func TestNothingBeginsBeforeGitIsReadAgain(t *testing.T) {
 		"within the grace": {grace: time.Hour, readAt: recorded.Add(-time.Second), want: Gate{Open: true}},
 		"not read since": {
 			grace: 30 * time.Second, readAt: over.Add(-time.Second), wakes: true,
-			want: Gate{Message: "waiting for one more fetch of Git, as removal.grace is over"},
+			want: Gate{Message: "removal.grace is over; waiting for one more fetch of Git"},
 		},
 		"it could not be read": {
 			grace: 30 * time.Second, readAt: over.Add(-time.Second), why: "no route to host",
-			want: Gate{Message: "waiting for one more fetch of Git, as removal.grace is over: no route to host"},
+			want: Gate{Message: "removal.grace is over; waiting for one more fetch of Git: no route to host"},
 		},
-		"read since": {grace: 30 * time.Second, readAt: over, want: Gate{Open: true, Message: "waiting for one more fetch of Git, as removal.grace is over"}},
+		"read since": {grace: 30 * time.Second, readAt: over, want: Gate{Open: true, Message: "removal.grace is over; waiting for one more fetch of Git"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := living(t).step(general)
@@ -105,8 +105,8 @@ func TestTheGateOfArrivalsSaysWhatWaits(t *testing.T) {
 	s := living(t).step(general)
 	s.Applied, s.Revision = false, "main@sha1:1"
 	for want, made := range map[string]*plan.Plan{
-		"the arrivals and changes of main@sha1:1": nil,
-		"the arrivals and changes of main@sha1:1: NodePool/a names EC2NodeClass/b": {Changes: []plan.Change{
+		"the other changes of main@sha1:1": nil,
+		"the other changes of main@sha1:1: NodePool/a names EC2NodeClass/b": {Changes: []plan.Change{
 			{Action: plan.Update, Message: "no"}, {Action: plan.Wait, Message: "NodePool/a names EC2NodeClass/b"}, {Action: plan.Wait, Message: "another"},
 		}},
 	} {
@@ -205,16 +205,16 @@ func TestSuccessorGate(t *testing.T) {
 		"it is not Ready":                      {change: set([]string{"status", "conditions"}, []any{}), want: "NodePool/new is not Ready"},
 		"it is terminating":                    {change: func(u *unstructured.Unstructured) { now := metav1.Now(); u.SetDeletionTimestamp(&now) }, want: "NodePool/new is not Ready"},
 		"it has no limits":                     {change: set([]string{"spec", "limits"}, map[string]any{})},
-		"its limit is 0":                       {change: set([]string{"spec", "limits", "cpu"}, "0"), want: "NodePool/new may not grow"},
+		"its limit is 0":                       {change: set([]string{"spec", "limits", "cpu"}, "0"), want: "NodePool/new cannot launch nodes"},
 		"it is full":                           {change: set([]string{"status", "resources", "cpu"}, "100"), want: "NodePool/new has reached its limit of cpu"},
-		"it is static":                         {change: set([]string{"spec", "replicas"}, int64(3)), want: "NodePool/new may not grow"},
-		"it gets no nodes":                     {failing: true, want: "NodePool/new fails to launch nodes"},
+		"it is static":                         {change: set([]string{"spec", "replicas"}, int64(3)), want: "NodePool/new cannot launch nodes"},
+		"it gets no nodes":                     {failing: true, want: "NodePool/new cannot launch nodes (recent launches failed)"},
 		"no node of it registers":              {change: set([]string{"status", "conditions"}, []any{map[string]any{"type": "Ready", "status": "True"}, map[string]any{"type": "NodeRegistrationHealthy", "status": "False"}}), want: "NodePool/new has nodes that do not register"},
-		"Git has no other":                     {none: true, want: "Git has no NodePool that could take the pods"},
+		"Git has no other":                     {none: true, want: "Git has no NodePool that can run the pods"},
 		"Git has no other, and none is wanted": {none: true, allowed: true},
 		"Git has no other, as was approved":    {none: true, approved: true},
-		"as was approved, and there is one":    {failing: true, approved: true, want: "NodePool/new fails to launch nodes"},
-		"none is wanted, and there is one":     {failing: true, allowed: true, want: "NodePool/new fails to launch nodes"},
+		"as was approved, and there is one":    {failing: true, approved: true, want: "NodePool/new cannot launch nodes (recent launches failed)"},
+		"none is wanted, and there is one":     {failing: true, allowed: true, want: "NodePool/new cannot launch nodes (recent launches failed)"},
 		"none is wanted where none could":      {change: set([]string{"spec", "replicas"}, int64(3)), allowed: true},
 		"none is wanted, and it is not Ready":  {change: set([]string{"status", "conditions"}, []any{}), allowed: true, want: "NodePool/new is not Ready"},
 		"a class needs none":                   {none: true, want: ""},
@@ -289,11 +289,11 @@ func TestTheRoomOfSuccessors(t *testing.T) {
 		limits []map[string]any
 		want   string
 	}{
-		"one":                        {[]map[string]any{{"cpu": "100", "memory": "10Gi"}}, "NodePool/new-0 has: 5 cpu, 10Gi memory"},
-		"two":                        {[]map[string]any{{"cpu": "100"}, {"cpu": "200"}}, "the NodePools of Git together have: 110 cpu, - memory"},
+		"one":                        {[]map[string]any{{"cpu": "100", "memory": "10Gi"}}, "NodePool/new-0: 5 cpu, 10Gi memory"},
+		"two":                        {[]map[string]any{{"cpu": "100"}, {"cpu": "200"}}, "all NodePools in Git together: 110 cpu, - memory"},
 		"two, by different limits":   {[]map[string]any{{"cpu": "100"}, {"memory": "10Gi"}}, ""},
 		"one of two without a limit": {[]map[string]any{{"cpu": "100"}, {}}, ""},
-		"one of two is full":         {[]map[string]any{{"cpu": "95"}, {"cpu": "200"}}, "NodePool/new-1 has: 105 cpu, - memory"},
+		"one of two is full":         {[]map[string]any{{"cpu": "95"}, {"cpu": "200"}}, "NodePool/new-1: 105 cpu, - memory"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newBed(t).step()

@@ -53,7 +53,7 @@ func TestDriveAClassInUse(t *testing.T) {
 	s.find(render.EC2NodeClass, "default", "class-uid")
 	s.pass()
 	s.pass()
-	if r := s.sync.Status.Removals[0]; r.Message != "still named by NodePool/batch, NodeClaim/a" {
+	if r := s.sync.Status.Removals[0]; r.Message != "still referenced by NodePool/batch, NodeClaim/a" {
 		t.Errorf("removal %+v", r)
 	}
 	if err := s.client.Delete(t.Context(), user, exactly(user.GetUID(), user.GetResourceVersion())); err != nil {
@@ -93,7 +93,7 @@ func TestDriveAStaticPoolThatKarpenterPassesOver(t *testing.T) {
 	s.expect("recorded", "fixed Pacing")
 	s.expect("one less", "fixed Draining", "scale to 2")
 	s.expect("Karpenter does nothing", "fixed Draining")
-	const want = "waiting for Karpenter to end the nodes beyond spec.replicas: it ends none while its feature gate StaticCapacity is off"
+	const want = "waiting for Karpenter to terminate the nodes beyond spec.replicas: it terminates none while its feature gate StaticCapacity is off"
 	if r := s.sync.Status.Removals[0]; r.Message != want {
 		t.Errorf("it says %q", r.Message)
 	}

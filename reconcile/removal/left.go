@@ -128,7 +128,7 @@ func (d *drive) awaitLeft(ctx context.Context) (string, error) {
 				continue
 			}
 			open = true
-			if words := fmt.Sprintf("waiting for pod %s/%s to run before the next NodeClaim is ended: the removal of %s/%s has left it without a node", pod.Namespace, pod.Name, entry.Kind, entry.Name); waiting == "" || words < waiting {
+			if words := fmt.Sprintf("waiting for pod %s/%s to run before deleting the next NodeClaim: it has been pending since the removal of %s/%s", pod.Namespace, pod.Name, entry.Kind, entry.Name); waiting == "" || words < waiting {
 				waiting = words
 			}
 		}
@@ -200,7 +200,7 @@ func stays(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	}
 	return step{
 		phase: v1alpha1.RemovalVerifyingCloud, reason: ReasonDrained,
-		message: "none of its nodes is left, by EC2 too, and it makes no new one", remaining: 0,
+		message: "drained: EC2 has terminated all of its instances, and it launches no new ones", remaining: 0,
 	}, false
 }
 
@@ -261,7 +261,7 @@ func Strands(claims []karpv1.NodeClaim, by Standing) (found []Stranded, busy int
 	for _, providerID := range by.Noted {
 		if _, id, err := cloud.ParseProviderID(providerID); err == nil && !named[id] {
 			named[id] = true
-			found = append(found, Stranded{ID: id, Why: "its NodeClaim is gone"})
+			found = append(found, Stranded{ID: id, Why: "its NodeClaim no longer exists"})
 		}
 	}
 	slices.SortFunc(found, func(a, b Stranded) int { return strings.Compare(a.ID, b.ID) })
@@ -285,9 +285,9 @@ func whyLeaves(claim *karpv1.NodeClaim, by Standing) string {
 	case drains == "" && by.Ready[claim.Status.NodeName]:
 		return ""
 	case drains == "":
-		return "its NodeClaim is deleted, and Karpenter does not drain it"
+		return "its NodeClaim is deleted, but Karpenter does not drain it"
 	case !blocker.Drained(claim).IsZero():
-		return "Karpenter has drained it, and does not end it"
+		return "Karpenter has drained it but does not terminate it"
 	}
 	return ""
 }

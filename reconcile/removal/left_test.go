@@ -27,7 +27,7 @@ func TestDriveWaitsForPodsOfTheRemovalBefore(t *testing.T) {
 	s.evict("web-a")
 	s.replica("web-b", "web", "")
 	s.karpenter("terminated")
-	s.expect("nothing hangs on it", "batch Finalizing", "delete the object")
+	s.expect("no longer referenced", "batch Finalizing", "delete the object")
 	before := slices.Clone(s.sync.Status.Removals)
 	s.expect("over", "batch Gone")
 	s.sync.Status.Removals = before
@@ -45,7 +45,7 @@ func TestDriveWaitsForPodsOfTheRemovalBefore(t *testing.T) {
 	s.expect("growth is stopped", "spot Pacing", "stop growth")
 	s.expect("a pod is without a node", "spot Pacing")
 	r := s.sync.Status.Removals[0]
-	if want := "waiting for pod default/web-b to run before the next NodeClaim is ended: the removal of NodePool/batch has left it without a node"; r.Reason != ReasonPodsPending || r.Message != want {
+	if want := "waiting for pod default/web-b to run before deleting the next NodeClaim: it has been pending since the removal of NodePool/batch"; r.Reason != ReasonPodsPending || r.Message != want {
 		t.Errorf("it says %s: %s", r.Reason, r.Message)
 	}
 	s.evict("web-b")
@@ -95,7 +95,7 @@ func TestDriveWaitsForNoPodOfTheRemovedPoolOnly(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.karpenter("terminated")
-			s.expect("nothing hangs on it", "batch Finalizing", "delete the object")
+			s.expect("no longer referenced", "batch Finalizing", "delete the object")
 			s.expect("over", "batch Gone")
 			if _, waits := s.record()["batch-uid"]; waits != c.waits {
 				t.Errorf("recorded %v", s.record())
@@ -113,8 +113,8 @@ func TestDriveCountsTheRoomOfASuccessor(t *testing.T) {
 	}{
 		"no limit":                 {},
 		"room for one node":        {cpu: "1500m"},
-		"too few processors":       {cpu: "1", waits: "the pods of node node-a request more cpu than NodePool/new has left of its limits: raise them"},
-		"too little memory":        {cpu: "4", memory: "1Gi", waits: "the pods of node node-a request more memory than NodePool/new has left of its limits: raise them"},
+		"too few processors":       {cpu: "1", waits: "cpu insufficient for the pods of node node-a within the limits of NodePool/new: increase spec.limits"},
+		"too little memory":        {cpu: "4", memory: "1Gi", waits: "memory insufficient for the pods of node node-a within the limits of NodePool/new: increase spec.limits"},
 		"a limit that is too wide": {cpu: "100", memory: "100Gi"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -126,7 +126,7 @@ func TestDriveCountsTheRoomOfASuccessor(t *testing.T) {
 					left[resourceName] = resource.MustParse(of)
 				}
 			}
-			s.successor.Room = &Room{Pools: "NodePool/new has", Left: left}
+			s.successor.Room = &Room{Pools: "NodePool/new", Left: left}
 			for _, name := range []string{"a", "b"} {
 				s.launch(name, "batch", "batch-uid")
 				s.requests("web-"+name, "web", "node-"+name, corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1500m"), corev1.ResourceMemory: resource.MustParse("2Gi")})

@@ -56,7 +56,7 @@ func lookAt(ctx context.Context, reader client.Reader, items []*item) (*look, er
 	names := map[string][]string{}
 	for _, it := range items {
 		if _, known := render.KindOf(it.before.Kind); !known {
-			return nil, fmt.Errorf("observe the removal of %s/%s: it is of no kind that is removed", it.before.Kind, it.before.Name)
+			return nil, fmt.Errorf("observe the removal of %s/%s: unsupported kind", it.before.Kind, it.before.Name)
 		}
 		names[it.before.Kind] = append(names[it.before.Kind], it.before.Name)
 	}
@@ -127,7 +127,7 @@ func absent(err error) bool { return apierrors.IsNotFound(err) || meta.IsNoMatch
 func (l *look) readClaims(ctx context.Context, pools []string) error {
 	labelled, err := labels.NewRequirement(karpv1.NodePoolLabelKey, selection.In, pools)
 	if err != nil {
-		return fmt.Errorf("ask for the NodeClaims of NodePools %v: %w", pools, err)
+		return fmt.Errorf("select the NodeClaims of NodePools %v: %w", pools, err)
 	}
 	list := &karpv1.NodeClaimList{}
 	selector := client.MatchingLabelsSelector{Selector: labels.NewSelector().Add(*labelled)}
@@ -159,7 +159,7 @@ func (l *look) readReferences(ctx context.Context, class render.Kind) error {
 	}
 	claims := &karpv1.NodeClaimList{}
 	if err := l.reader.List(ctx, claims, client.UnsafeDisableDeepCopy); err != nil && !absent(err) {
-		return fmt.Errorf("read the NodeClaims that name an %s: %w", class.GVK.Kind, err)
+		return fmt.Errorf("read the NodeClaims that reference an %s: %w", class.GVK.Kind, err)
 	}
 	for i := range claims.Items {
 		if ref := claims.Items[i].Spec.NodeClassRef; ref != nil && ref.Kind == class.GVK.Kind && ref.Group == class.GVK.Group {
@@ -284,7 +284,7 @@ func referenced(_ v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	}
 	s := step{
 		phase: v1alpha1.RemovalDraining, reason: ReasonReferenced,
-		message: "still named by " + finding.First(o.ReferencedBy), remaining: len(o.ReferencedBy),
+		message: "still referenced by " + finding.First(o.ReferencedBy), remaining: len(o.ReferencedBy),
 	}
 	switch {
 	case o.Unremoved != "":
@@ -334,7 +334,7 @@ func classGates(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 }
 
 // strayEnds ends what a message says of NodeClaims before what it says of instances.
-const strayEnds = " to end its node; "
+const strayEnds = " to terminate its node; "
 
 // nameStrays says of removals that wait for instances which of these nobody ends: those of
 // NodeClaims whose label of the pool was changed by hand, by which Karpenter and plumbline
@@ -351,11 +351,11 @@ func (d *drive) nameStrays(ctx context.Context) error {
 		if all == nil {
 			all = &karpv1.NodeClaimList{}
 			if err := d.Cache.List(ctx, all, client.UnsafeDisableDeepCopy); err != nil && !absent(err) {
-				return fmt.Errorf("find the NodeClaims of instances that run on: %w", err)
+				return fmt.Errorf("find the NodeClaims of instances that keep running: %w", err)
 			}
 		}
 		if stray := it.stray(all.Items); stray != nil {
-			it.after.Message = fmt.Sprintf("NodeClaim/%s has %s, and its label %s was changed by hand to %q: set it to %s again, or delete the NodeClaim%s",
+			it.after.Message = fmt.Sprintf("NodeClaim/%s (%s) has its label %s changed by another client to %q: set it back to %s, or delete the NodeClaim%s",
 				stray.Name, cloud.InstanceID(stray.Status.ProviderID), karpv1.NodePoolLabelKey, stray.Labels[karpv1.NodePoolLabelKey], it.before.Name, strayEnds) + it.after.Message
 		}
 	}

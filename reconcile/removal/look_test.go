@@ -168,7 +168,7 @@ func TestDriveNamesARelabelledNodeClaim(t *testing.T) {
 	s.karpenter("terminated")
 	s.pass()
 	s.pass()
-	const stray = `NodeClaim/b has i-b, and its label karpenter.sh/nodepool was changed by hand to "other": set it to batch again, or delete the NodeClaim to end its node; `
+	const stray = `NodeClaim/b (i-b) has its label karpenter.sh/nodepool changed by another client to "other": set it back to batch, or delete the NodeClaim to terminate its node; `
 	said := func(what string, want bool) {
 		t.Helper()
 		if r := s.sync.Status.Removals[0]; r.Reason != ReasonInstancesLeaving || strings.HasPrefix(r.Message, stray) != want || strings.Count(r.Message, "NodeClaim/b") > 1 {
@@ -217,12 +217,12 @@ func TestDriveNamesWhatAClassWaitsFor(t *testing.T) {
 	s.find(render.EC2NodeClass, "default", "class-uid")
 	s.pass()
 	s.pass()
-	if r := s.sync.Status.Removals[0]; r.Reason != ReasonReferenced || r.Message != "NodePool/b names it, and its label was changed by hand: set it again" {
+	if r := s.sync.Status.Removals[0]; r.Reason != ReasonReferenced || r.Message != "NodePool/b references it, but its label was changed by hand: set it again" {
 		t.Errorf("it says %s: %s", r.Reason, r.Message)
 	}
 	s.unremoved = nil
 	s.pass()
-	if r := s.sync.Status.Removals[0]; r.Message != "still named by NodePool/a, NodePool/b" {
+	if r := s.sync.Status.Removals[0]; r.Message != "still referenced by NodePool/a, NodePool/b" {
 		t.Errorf("it says %s: %s", r.Reason, r.Message)
 	}
 }
@@ -256,7 +256,7 @@ func TestDriveNoClassStallsBeforeItsPool(t *testing.T) {
 				return s.sync.Status.Removals[1]
 			}
 			wait(s, true)
-			if r := after(72 * time.Hour); r.Stalled != nil || r.Reason != reason || r.Message != "still named by NodePool/a, NodeClaim/n" {
+			if r := after(72 * time.Hour); r.Stalled != nil || r.Reason != reason || r.Message != "still referenced by NodePool/a, NodeClaim/n" {
 				t.Errorf("while the pool waits: %s: %s, stalled %v", r.Reason, r.Message, r.Stalled)
 			}
 			wait(s, false)

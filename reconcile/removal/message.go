@@ -31,11 +31,11 @@ func (o Observation) recorded() string {
 		case slices.ContainsFunc(o.Shown, func(i Instance) bool { return i.ProviderID == id }):
 		case seen.ending():
 		case seen == "":
-			words = append(words, cloud.InstanceID(id)+" (never in EC2's answers)")
+			words = append(words, cloud.InstanceID(id)+" (never found in EC2)")
 		case seen == seenOnce:
 			words = append(words, cloud.InstanceID(id))
 		default:
-			words = append(words, cloud.InstanceID(id)+" (last "+string(seen)+")")
+			words = append(words, cloud.InstanceID(id)+" (last seen "+string(seen)+")")
 		}
 	}
 	if len(words) == 0 {
@@ -46,7 +46,7 @@ func (o Observation) recorded() string {
 }
 
 // unansweredSince stands between what EC2 answered last and why it does not now.
-const unansweredSince = "; EC2 gave no answer since: "
+const unansweredSince = "; EC2 has not answered since: "
 
 // unanswered is the reason and the message of a removal about which EC2, asked in
 // this reconcile, gave no answer. What it answered last, an instance that lives above
@@ -86,13 +86,13 @@ func nodesLeft(r v1alpha1.Removal, o Observation, e Evidence) (string, []v1alpha
 	var found []string
 	switch {
 	case !o.Controller.Open:
-		found = append(found, "nothing drains without Karpenter's controller: "+o.Controller.Message)
+		found = append(found, "no node drains because Karpenter's controller does not run: "+o.Controller.Message)
 	case !e.Leader.Open:
-		found = append(found, "nothing drains while no pod of Karpenter's controller leads: "+e.Leader.Message)
+		found = append(found, "no node drains because Karpenter's controller has no leader: "+e.Leader.Message)
 	case o.Controller.Message != "":
-		found = append(found, "Karpenter's controller is not as the chart says: "+o.Controller.Message)
+		found = append(found, "Karpenter's controller differs from its chart: "+o.Controller.Message)
 	case e.Leader.Message != "":
-		found = append(found, "Karpenter's controller is not as Git says: "+e.Leader.Message)
+		found = append(found, "Karpenter's controller differs from Git: "+e.Leader.Message)
 	}
 	var commands []v1alpha1.BreakGlass
 	for i := range e.Nodes {
@@ -114,7 +114,7 @@ func nodesLeft(r v1alpha1.Removal, o Observation, e Evidence) (string, []v1alpha
 	}
 	words := strings.Join(found, "; ")
 	if len(commands) > 0 {
-		words += fmt.Sprintf("; to end it all the same, at your own risk (%s): %s", commands[0].Risk, commands[0].Command)
+		words += fmt.Sprintf("; to terminate it anyway, at your own risk (%s): %s", commands[0].Risk, commands[0].Command)
 	}
 	return words, commands
 }

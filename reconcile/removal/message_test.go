@@ -38,15 +38,15 @@ func TestDiagnose(t *testing.T) {
 	elsewhere.Namespace = "other"
 	volume := "pv-1"
 	glass := func(risk, command string) string {
-		return "; to end it all the same, at your own risk (" + risk + "): " + command
+		return "; to terminate it anyway, at your own risk (" + risk + "): " + command
 	}
 	const annotate = "kubectl annotate nodeclaim a --overwrite karpenter.sh/nodeclaim-termination-timestamp=$(date -u +%Y-%m-%dT%H:%M:%SZ)"
-	pastBudgets := glass("Karpenter deletes all pods of the node whatever PodDisruptionBudgets say: the workload has fewer than it needs until they run elsewhere", annotate)
-	pastPods := glass("Karpenter deletes all pods of the node, without PodDisruptionBudgets and without the rest of their grace period", annotate)
-	undisrupted := glass("the pod is evicted, and what it was at is lost unless it can go on elsewhere", "kubectl annotate pod web-1 -n shop karpenter.sh/do-not-disrupt-")
-	mounted := glass("the instance ends with the volume mounted: what was not written yet is lost, and the file system may need a repair", annotate)
+	pastBudgets := glass("Karpenter deletes all pods of the node regardless of PodDisruptionBudgets: the workload has too few pods until they run elsewhere", annotate)
+	pastPods := glass("Karpenter deletes all pods of the node, regardless of PodDisruptionBudgets and of the remaining grace period", annotate)
+	undisrupted := glass("the pod is evicted, and its work is lost unless it can resume elsewhere", "kubectl annotate pod web-1 -n shop karpenter.sh/do-not-disrupt-")
+	mounted := glass("the instance is terminated with the volume mounted: unwritten data is lost, and the file system may need repair", annotate)
 	unfinished := func(object string) string {
-		return glass("whatever the finalizer's controller still has to do for the object is not done", "kubectl patch "+object+` --type=merge --patch '{"metadata":{"finalizers":null}}'`)
+		return glass("the finalizer's controller does not finish its work for the object", "kubectl patch "+object+` --type=merge --patch '{"metadata":{"finalizers":null}}'`)
 	}
 	attached := storagev1.VolumeAttachment{
 		ObjectMeta: metav1.ObjectMeta{Name: "csi-1"},
@@ -93,7 +93,7 @@ func TestDiagnose(t *testing.T) {
 			node: blocker.Node{Pods: []corev1.Pod{pod(func(p *corev1.Pod) {
 				p.DeletionTimestamp, p.Finalizers = &metav1.Time{Time: time.Unix(1, 0)}, []string{"example.com/keep"}
 			})}},
-			want: node + "pod shop/web-1, which waits for its finalizer example.com/keep" + glass("the node ends before the finalizer's controller is done with the pod; the pod's object stays until it is", annotate),
+			want: node + "pod shop/web-1, which waits for its finalizer example.com/keep" + glass("the node terminates before the finalizer's controller is done with the pod; the Pod object stays until then", annotate),
 		},
 		"pods that Karpenter does not wait for": {
 			node: blocker.Node{Pods: []corev1.Pod{
@@ -115,45 +115,45 @@ func TestDiagnose(t *testing.T) {
 		},
 		"a volume whose driver was evicted": {
 			node: blocker.Node{Volumes: []storagev1.VolumeAttachment{attached}}, sets: []plan.NodeDaemonSet{driver},
-			want: node + "volume pv-1 (VolumeAttachment csi-1) to be detached by ebs.csi.aws.com; DaemonSet kube-system/ebs-csi-node (CSI driver ebs.csi.aws.com) does not tolerate karpenter.sh/disrupted:NoSchedule, so that no pod of it is on the node to unmount: " +
+			want: node + "volume pv-1 (VolumeAttachment csi-1) to be detached by ebs.csi.aws.com; DaemonSet kube-system/ebs-csi-node (CSI driver ebs.csi.aws.com) does not tolerate karpenter.sh/disrupted:NoSchedule, so none of its pods is left on the node to unmount the volume: " +
 				driver.Patch() + mounted,
 		},
 		"AWS denies it": {
 			node: blocker.Node{Pods: []corev1.Pod{pod()}, Events: []corev1.Event{{
 				Type: corev1.EventTypeWarning, Message: "UnauthorizedOperation: not authorized to perform: ec2:TerminateInstances. Encoded authorization failure message: x8s",
 			}}},
-			want: node + "AWS: UnauthorizedOperation: not authorized to perform: ec2:TerminateInstances; Karpenter's role lacks ec2:TerminateInstances",
+			want: node + "AWS: UnauthorizedOperation: not authorized to perform: ec2:TerminateInstances; Karpenter's role does not allow ec2:TerminateInstances",
 		},
 		"AWS denies it without naming the action": {
 			node: blocker.Node{Events: []corev1.Event{{
 				Type: corev1.EventTypeWarning, Message: "terminating instance, operation error EC2: TerminateInstances, https response error StatusCode: 403, RequestID: 1, api error UnauthorizedOperation: You are not authorized to perform this operation.",
 			}}},
-			want: node + "AWS: terminating instance, operation error EC2: TerminateInstances, https response error StatusCode: 403, RequestID: 1, api error UnauthorizedOperation: You are not authorized to perform this operation; Karpenter's role lacks ec2:TerminateInstances",
+			want: node + "AWS: terminating instance, operation error EC2: TerminateInstances, https response error StatusCode: 403, RequestID: 1, api error UnauthorizedOperation: You are not authorized to perform this operation; Karpenter's role does not allow ec2:TerminateInstances",
 		},
 		"EC2 refuses its termination": {
 			node: blocker.Node{ProviderID: "aws:///eu-west-1a/i-0123456789abcdef0", Drained: time.Unix(1, 0)},
-			want: node + "EC2 to take the termination of i-0123456789abcdef0: it is drained, and EC2 refuses it (OperationNotPermitted for termination protection, UnauthorizedOperation without ec2:TerminateInstances, RequestLimitExceeded where it throttles); the log of Karpenter's controller has its message",
+			want: node + "EC2 to accept the termination of i-0123456789abcdef0: the node is drained, but EC2 refuses it (OperationNotPermitted: termination protection; UnauthorizedOperation: ec2:TerminateInstances is not allowed; RequestLimitExceeded: throttling); see the log of Karpenter's controller",
 		},
 		"EC2 protects it": {
 			node: blocker.Node{ProviderID: "aws:///eu-west-1a/i-0123456789abcdef0", Drained: time.Unix(1, 0), Protection: blocker.Protected},
-			want: node + "EC2 to take the termination of i-0123456789abcdef0: it is drained, and EC2 protects it from termination (disableApiTermination)" +
-				glass("the instance was protected on purpose: find out by whom, and what is on it", "aws ec2 modify-instance-attribute --instance-id i-0123456789abcdef0 --no-disable-api-termination"),
+			want: node + "EC2 to accept the termination of i-0123456789abcdef0: the node is drained, but EC2 protects it from termination (disableApiTermination)" +
+				glass("the instance was protected on purpose: find out who protected it and what runs on it", "aws ec2 modify-instance-attribute --instance-id i-0123456789abcdef0 --no-disable-api-termination"),
 		},
 		"EC2 does not protect it": {
 			node: blocker.Node{ProviderID: "aws:///eu-west-1a/i-0123456789abcdef0", Drained: time.Unix(1, 0), Protection: blocker.Unprotected},
-			want: node + "EC2 to take the termination of i-0123456789abcdef0: it is drained, and EC2 does not protect it, so that it refuses Karpenter's role ec2:TerminateInstances, or that role is gone, or it throttles Karpenter; the log of Karpenter's controller has its message" +
-				glass("it is done with your rights, past the policy that denies it to Karpenter, which denies it for the next node as well", "aws ec2 terminate-instances --instance-ids i-0123456789abcdef0"),
+			want: node + "EC2 to accept the termination of i-0123456789abcdef0: the node is drained, but EC2 does not accept it, although the instance is not protected: EC2 denies ec2:TerminateInstances to Karpenter's role, the role is deleted, or EC2 throttles Karpenter; see the log of Karpenter's controller" +
+				glass("the command uses your AWS credentials and bypasses the policy that denies it to Karpenter; that policy denies it for the next node, too", "aws ec2 terminate-instances --instance-ids i-0123456789abcdef0"),
 		},
 		"EC2 throttles it": {
 			node: blocker.Node{
 				ProviderID: "aws:///eu-west-1a/i-0123456789abcdef0", Drained: time.Unix(1, 0), Protection: blocker.Unprotected,
 				Logged: "terminating instance, operation error EC2: TerminateInstances, exceeded maximum number of attempts, 3, https response error StatusCode: 503, RequestID: 1, api error RequestLimitExceeded: Request limit exceeded.",
 			},
-			want: node + "EC2 to take the termination of i-0123456789abcdef0: it is drained, and EC2 throttles Karpenter's requests (RequestLimitExceeded), and Karpenter tries again by itself",
+			want: node + "EC2 to accept the termination of i-0123456789abcdef0: the node is drained, but EC2 throttles Karpenter's requests (RequestLimitExceeded), and Karpenter retries",
 		},
 		"Karpenter does not replace it, and says why": {
 			node: blocker.Node{Stays: true, Pods: []corev1.Pod{pod()}, Events: []corev1.Event{{Reason: "DisruptionBlocked", Message: "No node would fit."}}},
-			want: node + "Karpenter to replace it, which says: No node would fit",
+			want: node + "Karpenter to replace it; Karpenter reports: No node would fit",
 		},
 		"what Karpenter said of it before it was initialized": {
 			node: blocker.Node{Stays: true, Initialized: true, Events: said("Node isn't initialized", 1)},
@@ -161,7 +161,7 @@ func TestDiagnose(t *testing.T) {
 		},
 		"it is not initialized": {
 			node: blocker.Node{Stays: true, Events: said("Node isn't initialized", 1)},
-			want: node + "Karpenter to replace it, which says: Node isn't initialized",
+			want: node + "Karpenter to replace it; Karpenter reports: Node isn't initialized",
 		},
 		"what Karpenter said before there was a node": {
 			node: blocker.Node{Stays: true, Events: said("Nodeclaim does not have an associated node", 1)},
@@ -173,11 +173,11 @@ func TestDiagnose(t *testing.T) {
 		},
 		"what Karpenter said since then": {
 			node: blocker.Node{Stays: true, Since: saidAt(2), Initialized: true, Events: append(said("Node isn't initialized", 3), said("No node would fit.", 2)...)},
-			want: node + "Karpenter to replace it, which says: No node would fit",
+			want: node + "Karpenter to replace it; Karpenter reports: No node would fit",
 		},
 		"Karpenter has not repeated what it said": {
 			node: blocker.Node{Stays: true, Events: said("No node would fit.", -600)},
-			want: node + "Karpenter to replace it, which says: No node would fit (reported at 2026-01-01T11:49:00Z, and not since)",
+			want: node + "Karpenter to replace it; Karpenter reports: No node would fit (last reported at 2026-01-01T11:49:00Z)",
 		},
 		"Karpenter named a budget that is gone": {
 			node: blocker.Node{Stays: true, Events: said("Pdb prevents pod evictions (PodDisruptionBudget=[shop/api])", 1)}, budgets: []policyv1.PodDisruptionBudget{budget},
@@ -189,19 +189,19 @@ func TestDiagnose(t *testing.T) {
 		},
 		"Karpenter named a budget that allows nothing": {
 			node: blocker.Node{Stays: true, Events: said("Pdb prevents pod evictions (PodDisruptionBudget=[shop/web])", 1)}, budgets: []policyv1.PodDisruptionBudget{budget},
-			want: node + "Karpenter to replace it, which says: Pdb prevents pod evictions (PodDisruptionBudget=[shop/web])",
+			want: node + "Karpenter to replace it; Karpenter reports: Pdb prevents pod evictions (PodDisruptionBudget=[shop/web])",
 		},
 		"a NodeClaim with a finalizer of another controller, once its instance is terminated": {
 			node: blocker.Node{Finalizers: []string{"acme.io/hold"}, Terminating: true, Pods: []corev1.Pod{pod()}},
-			want: node + "another controller to remove finalizer acme.io/hold of NodeClaim/a, with which Karpenter has finished" + unfinished("nodeclaim/a"),
+			want: node + "another controller to remove finalizer acme.io/hold of NodeClaim/a; Karpenter is done with it" + unfinished("nodeclaim/a"),
 		},
 		"a NodeClaim that has lost Karpenter's finalizer while its instance runs": {
 			node: blocker.Node{Finalizers: []string{"acme.io/hold"}},
-			want: node + "another controller to remove finalizer acme.io/hold of NodeClaim/a; Karpenter's own finalizer is gone, and whether EC2 has terminated the instance is unknown",
+			want: node + "another controller to remove finalizer acme.io/hold of NodeClaim/a; Karpenter's own finalizer was removed, and it is unknown whether EC2 has terminated the instance",
 		},
 		"a Node with a finalizer of another controller": {
 			node: blocker.Node{Finalizers: []string{karpv1.TerminationFinalizer}, NodeFinalizers: []string{"acme.io/hold"}, Terminating: true},
-			want: node + "another controller to remove finalizer acme.io/hold of Node/node-a, with which Karpenter has finished" + unfinished("node/node-a"),
+			want: node + "another controller to remove finalizer acme.io/hold of Node/node-a; Karpenter is done with it" + unfinished("node/node-a"),
 		},
 		"a finalizer of another controller while Karpenter is at it": {
 			node: blocker.Node{Finalizers: []string{karpv1.TerminationFinalizer, "acme.io/hold"}, Pods: []corev1.Pod{pod()}}, budgets: []policyv1.PodDisruptionBudget{budget},
@@ -209,7 +209,7 @@ func TestDiagnose(t *testing.T) {
 		},
 		"EC2 terminates it": {
 			node: blocker.Node{ProviderID: "aws:///eu-west-1a/i-0123456789abcdef0", Finalizers: []string{karpv1.TerminationFinalizer}, Terminating: true},
-			want: node + "EC2 to terminate i-0123456789abcdef0: it has accepted the termination",
+			want: node + "EC2 to terminate i-0123456789abcdef0 (the request is accepted)",
 		},
 		"Karpenter does not replace it": {node: blocker.Node{Stays: true}, want: node + "Karpenter to replace it"},
 		"only Karpenter knows": {
@@ -252,10 +252,10 @@ func said(message string, at int64) []corev1.Event {
 func TestDiagnoseNamesTheController(t *testing.T) {
 	open := Gate{Open: true}
 	for want, c := range map[string]struct{ controller, leader Gate }{
-		"nothing drains without Karpenter's controller: deployment/karpenter is scaled to 0; ":                           {Gate{Message: "deployment/karpenter is scaled to 0"}, open},
-		"nothing drains while no pod of Karpenter's controller leads: no pod holds the lease; ":                          {open, Gate{Message: "no pod holds the lease"}},
-		"Karpenter's controller is not as the chart says: deployment/karpenter: 1 of 2 replicas updated and available; ": {Gate{Open: true, Message: "deployment/karpenter: 1 of 2 replicas updated and available"}, open},
-		"Karpenter's controller is not as Git says: its image is of version 1.8.6; ":                                     {open, Gate{Open: true, Message: "its image is of version 1.8.6"}},
+		"no node drains because Karpenter's controller does not run: deployment/karpenter is scaled to 0; ":                           {Gate{Message: "deployment/karpenter is scaled to 0"}, open},
+		"no node drains because Karpenter's controller has no leader: no pod holds the lease; ":                          {open, Gate{Message: "no pod holds the lease"}},
+		"Karpenter's controller differs from its chart: deployment/karpenter: 1 of 2 replicas updated and available; ": {Gate{Open: true, Message: "deployment/karpenter: 1 of 2 replicas updated and available"}, open},
+		"Karpenter's controller differs from Git: its image is of version 1.8.6; ":                                     {open, Gate{Open: true, Message: "its image is of version 1.8.6"}},
 		"": {open, open},
 	} {
 		e := Evidence{Evidence: blocker.Evidence{Nodes: []blocker.Node{{Claim: "a", Name: "node-a"}}}, Leader: c.leader}
@@ -292,9 +292,9 @@ func TestKeptAreThoseThatOccupyTheSlots(t *testing.T) {
 // TestADeletedObjectNamesItsFinalizers: and who removes each.
 func TestADeletedObjectNamesItsFinalizers(t *testing.T) {
 	for want, finalizers := range map[string][]string{
-		"deleted": nil,
-		"deleted; waits for another controller to remove finalizer acme.io/hold": {"acme.io/hold"},
-		"deleted; waits for Karpenter to remove finalizer karpenter.k8s.aws/termination, and another controller to remove finalizer acme.io/hold": {
+		"terminating": nil,
+		"terminating; waiting for another controller to remove finalizer acme.io/hold": {"acme.io/hold"},
+		"terminating; waiting for Karpenter to remove finalizer karpenter.k8s.aws/termination, and another controller to remove finalizer acme.io/hold": {
 			"karpenter.k8s.aws/termination", "acme.io/hold",
 		},
 	} {

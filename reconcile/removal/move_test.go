@@ -42,16 +42,16 @@ func TestAMoveWaitsForItsTargets(t *testing.T) {
 		"it is Ready": {git: []string{"new", "other"}, to: []string{"new"}, arrivals: Gate{Open: true}, successor: Gate{Open: true}},
 		"it is not Ready": {
 			git: []string{"broken", "other"}, to: []string{"broken"},
-			arrivals:  Gate{Message: "waiting for NodePool/broken, to which it moves"},
-			successor: Gate{Message: "no NodePool to which it moves could take the pods: NodePool/broken is not Ready"},
+			arrivals:  Gate{Message: "waiting for NodePool/broken, its replacement"},
+			successor: Gate{Message: "none of its replacement NodePools can run the pods: NodePool/broken is not Ready"},
 		},
 		"one of two is not Ready": {
 			git: []string{"broken", "new"}, to: []string{"broken", "new"},
-			arrivals: Gate{Message: "waiting for NodePool/broken, to which it moves"}, successor: Gate{Open: true},
+			arrivals: Gate{Message: "waiting for NodePool/broken, its replacement"}, successor: Gate{Open: true},
 		},
 		"it is full, another is not": {
 			git: []string{"full", "other"}, to: []string{"full"}, arrivals: Gate{Open: true},
-			successor: Gate{Message: "no NodePool to which it moves could take the pods: NodePool/full has reached its limit of cpu"},
+			successor: Gate{Message: "none of its replacement NodePools can run the pods: NodePool/full has reached its limit of cpu"},
 		},
 		"one of two is full":      {git: []string{"full", "new"}, to: []string{"full", "new"}, arrivals: Gate{Open: true}, successor: Gate{Open: true}},
 		"it has left Git as well": {git: []string{"other"}, to: []string{"new"}, arrivals: Gate{Open: true}, successor: Gate{Open: true}},

@@ -343,7 +343,7 @@ func deleting(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	return s, false
 }
 
-const ownsNothing = "nothing hangs on it any more"
+const ownsNothing = "no longer referenced"
 
 // gone completes a removal whose object does not exist; it reads past the cache first.
 func gone(o Observation) step {
@@ -357,12 +357,12 @@ func gone(o Observation) step {
 
 // terminating returns the step that waits for the finalizers of a deleted object.
 func (o Observation) terminating() step {
-	s := step{phase: v1alpha1.RemovalFinalizing, reason: ReasonTerminating, message: "deleted", remaining: 0}
+	s := step{phase: v1alpha1.RemovalFinalizing, reason: ReasonTerminating, message: "terminating", remaining: 0}
 	switch {
 	case len(o.ReferencedBy) > 0:
-		s.message = "it is deleted and named by " + finding.First(o.ReferencedBy)
+		s.message = "terminating, but still referenced by " + finding.First(o.ReferencedBy)
 	case len(o.Finalizers) > 0:
-		s.message = "deleted; waits for " + blocker.WaitsForFinalizers(o.Finalizers)
+		s.message = "terminating; waiting for " + blocker.WaitsForFinalizers(o.Finalizers)
 	}
 	return s
 }
@@ -425,7 +425,7 @@ func elsewhere(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	}
 	s := step{
 		phase: upTo(r.Phase, v1alpha1.RemovalDraining), reason: ReasonOtherNodeSync,
-		message: "NodeSync " + o.GoesTo + " has it: it is handed over, and nothing more of it is ended", remaining: unknown,
+		message: "NodeSync " + o.GoesTo + " has it in Git: it is handed over, and no more of its nodes are terminated", remaining: unknown,
 	}
 	return s.recall(o), false
 }

@@ -21,7 +21,7 @@ type Observation struct {
 	// Noted are the provider IDs in the record, with the last state in which EC2
 	// has shown each.
 	Noted map[string]Seen
-	// Unaskable are those of them that are not EC2's, sorted: no answer proves
+	// Unaskable are those of them that are not an EC2 instance, sorted: no answer proves
 	// that they have ended.
 	Unaskable []string
 	// Absent are those of them that EC2's answers lack, this reconcile's among them. A
@@ -205,8 +205,8 @@ func (o Observation) unended(now time.Time) []Instance {
 // The states of instances that an answer lacks: for no reason, and because EC2
 // cannot be asked about them.
 const (
-	unlisted = "not in EC2's answer"
-	unasked  = "not EC2's"
+	unlisted = "not found in EC2"
+	unasked  = "not an EC2 instance"
 )
 
 // silence says why there is no answer, and what is known all the same.
@@ -218,7 +218,7 @@ func (o Observation) silence() string {
 	for _, i := range o.Shown {
 		words = append(words, i.ProviderID+" ("+i.State+")")
 	}
-	return o.Silence + "; asked by ID, EC2 shows " + finding.First(words)
+	return o.Silence + "; queried by ID, EC2 returns " + finding.First(words)
 }
 
 // news returns what the record lacks: provider IDs that it has not, and what EC2

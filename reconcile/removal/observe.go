@@ -66,7 +66,7 @@ func (d *drive) observeOne(it *item, l *look) {
 		it.seen.ReferencedBy = l.referencing(it.before.Name)
 		for _, by := range it.seen.ReferencedBy {
 			if why := d.Unremoved[by]; why != "" {
-				it.seen.Unremoved = by + " names it, and " + why
+				it.seen.Unremoved = by + " references it, but " + why
 				break
 			}
 		}
@@ -218,7 +218,7 @@ func claimOf(claim *karpv1.NodeClaim) Claim {
 func (d *drive) grace(r v1alpha1.Removal) Gate {
 	return Gate{
 		Open:    !d.Now.Before(r.RecordedAt.Add(d.Pace.Grace)),
-		Message: fmt.Sprintf("starts after removal.grace (%s), unless it is put back into Git", d.Pace.Grace),
+		Message: fmt.Sprintf("starts after removal.grace (%s), unless it is added back to Git", d.Pace.Grace),
 	}
 }
 

@@ -34,7 +34,7 @@ func (s *Step) Orphan(ctx context.Context) (Result, error) {
 		return Result{}, err
 	}
 	if !done {
-		s.Wait("objects", "they are released: the label of plumbline is removed")
+		s.Wait("objects", "plumbline removes its label from them")
 		s.wakeNow()
 		return Result{}, nil
 	}
@@ -96,7 +96,7 @@ func (s *Step) leftUnmanaged(r v1alpha1.Removal) string {
 			nodes++
 		}
 	}
-	return fmt.Sprintf("%s is left to itself with %s, as was approved: no NodeSync manages it", plan.RefOf(r), english.Plural(nodes, "node", ""))
+	return fmt.Sprintf("%s is no longer managed by any NodeSync, as approved; %s keep running", plan.RefOf(r), english.Plural(nodes, "node", ""))
 }
 
 // Orphaned returns the NodePools with nodes that this NodeSync no longer manages and that no other tool applies.
@@ -105,7 +105,7 @@ func (s *Step) Orphaned() []plan.OrphanedPool { return s.Live.Orphaned(s.owner()
 // leftNodes returns the message about the nodes that keep running. A NodeClaim that is already terminating cannot be kept,
 // and Orphan does not wait for it.
 func (s *Step) leftNodes() string {
-	const left = "its objects and nodes are left as they are"
+	const left = "its objects are no longer managed; their nodes keep running"
 	pools := map[types.UID]bool{}
 	for _, uid := range s.owned() {
 		pools[uid] = true
@@ -125,7 +125,7 @@ func (s *Step) leftNodes() string {
 	if ending == 0 {
 		return left
 	}
-	return fmt.Sprintf("%s; Karpenter ends %s that %s terminating already", left, english.Plural(ending, "NodeClaim", ""), english.PluralWord(ending, "was", "were"))
+	return fmt.Sprintf("%s; Karpenter still terminates %s that %s already terminating", left, english.Plural(ending, "NodeClaim", ""), english.PluralWord(ending, "was", "were"))
 }
 
 // world returns what a teardown reads and writes. It reads past the cache if the API is not served: such an API has no watch,
@@ -196,14 +196,14 @@ func (s *Step) awaitRelabelled(ctx context.Context) (waits bool, err error) {
 		return false, err
 	}
 	for _, ref := range left {
-		s.Wait(ref.String(), "it has left Git, and "+s.wayOut())
+		s.Wait(ref.String(), "it was removed from Git, but "+s.wayOut())
 	}
 	return len(left) > 0, nil
 }
 
 // wayOut returns the reason why a relabelled object is not removed, and what to do.
 func (s *Step) wayOut() string {
-	return fmt.Sprintf("its label %s was changed by hand, %s", v1alpha1.OwnerLabel, s.owner().LabelAgain())
+	return fmt.Sprintf("another client changed its label %s, %s", v1alpha1.OwnerLabel, s.owner().LabelAgain())
 }
 
 // unremoved returns, for each relabelled object that was removed from Git, why it is not removed. The removal of
@@ -274,7 +274,7 @@ func (s *Step) again(ref render.Ref, object metav1.Object) string {
 	} else if manager := owners.Of(object).Manager; manager != "" {
 		by += " (field manager " + manager + ")"
 	}
-	return fmt.Sprintf("%s was created again by %s", ref, by)
+	return fmt.Sprintf("%s was recreated by %s", ref, by)
 }
 
 // seeAgain waits for a NodePool that was recreated and has nodes, because the drain is not complete while these run. It only
@@ -287,7 +287,7 @@ func (s *Step) seeAgain(live plan.Live) (named []string, waits bool) {
 		}
 		words := s.again(ref, object)
 		if slices.ContainsFunc(live.NodeClaims, func(c plan.NodeClaim) bool { return c.PoolUID == object.GetUID() }) {
-			s.WaitFor(ref.String(), words+" while this drain went on, and has nodes: take it out there and delete it, or set onDelete: Orphan to leave it",
+			s.WaitFor(ref.String(), words+" during this drain, and it has nodes: remove it there and delete it, or set onDelete: Orphan to keep it",
 				object.GetCreationTimestamp().Time, s.Sync.GetStallAfter())
 			s.WakeBy(s.Now.Add(s.AskEvery))
 			return nil, true

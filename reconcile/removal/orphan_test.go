@@ -16,8 +16,8 @@ func TestOrphanNamesWhatEndsAllTheSame(t *testing.T) {
 		terminating bool
 		want        string
 	}{
-		"none": {want: "its objects and nodes are left as they are"},
-		"one":  {terminating: true, want: "its objects and nodes are left as they are; Karpenter ends 1 NodeClaim that was terminating already"},
+		"none": {want: "its objects are no longer managed; their nodes keep running"},
+		"one":  {terminating: true, want: "its objects are no longer managed; their nodes keep running; Karpenter still terminates 1 NodeClaim that was already terminating"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := living(t)
@@ -77,7 +77,7 @@ func TestAnEntryIsLeftToItself(t *testing.T) {
 			}
 			s = b.looks()
 			r := v1alpha1.Removal{Kind: general.Kind, Name: general.Name, UID: "p1"}
-			if words := s.leftUnmanaged(r); (words != "") != c.left || c.left && !strings.Contains(words, "left to itself with 1 node") {
+			if words := s.leftUnmanaged(r); (words != "") != c.left || c.left && !strings.Contains(words, "no longer managed by any NodeSync, as approved; 1 node") {
 				t.Errorf("said: %q", words)
 			}
 			if pools := s.Orphaned(); (len(pools) == 1) != c.left {
@@ -138,12 +138,12 @@ func TestADrainNamesWhatWasRelabelled(t *testing.T) {
 	if _, err := s.Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	const want = "it has left Git, and its label plumbline.dev/nodesync was changed by hand, so that it is not removed: set the label to plumbline-system.prod again"
+	const want = "it was removed from Git, but another client changed its label plumbline.dev/nodesync, so plumbline does not remove it: set the label back to plumbline-system.prod, or"
 	if len(s.Waits) != 1 || s.Waits[0].On != "NodePool/general" || !strings.HasPrefix(s.Waits[0].Message, want) {
 		t.Errorf("waits %+v", s.Waits)
 	}
 	why, err := s.unremoved(t.Context())
-	if err != nil || !strings.HasPrefix(why["NodePool/general"], "its label plumbline.dev/nodesync was changed by hand") {
+	if err != nil || !strings.HasPrefix(why["NodePool/general"], "another client changed its label plumbline.dev/nodesync") {
 		t.Errorf("unremoved %v, error %v", why, err)
 	}
 }

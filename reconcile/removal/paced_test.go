@@ -90,7 +90,7 @@ func TestDrivePaced(t *testing.T) {
 	s.karpenter("terminated")
 	s.expect("the other one waits for the pod", "batch Draining")
 	r := s.sync.Status.Removals[0]
-	if want := "waiting for pod default/web-c of ReplicaSet web to run before the next NodeClaim is ended"; r.Reason != ReasonPodsPending || r.Message != want {
+	if want := "waiting for pod default/web-c of ReplicaSet web to run before deleting the next NodeClaim"; r.Reason != ReasonPodsPending || r.Message != want {
 		t.Errorf("it says %s: %s", r.Reason, r.Message)
 	}
 	if s.last.Again.After(s.now.Add(30 * time.Second)) {
@@ -154,7 +154,7 @@ func TestDriveGivesGrowthBack(t *testing.T) {
 			s.find(render.NodePool, "batch", "batch-uid")
 			s.expect("recorded", "batch Pacing")
 			s.expect("growth is stopped", "batch Pacing", "stop growth")
-			s.successor = Gate{Message: "NodePool/new fails to launch nodes"}
+			s.successor = Gate{Message: "NodePool/new cannot launch nodes (recent launches failed)"}
 			s.expect("growth is restored", "batch Pacing", "restore growth")
 			s.exists(batch)
 			if got, want := limits(t, batch)["cpu"], limits(t, pool("", "", spec))["cpu"]; got != want {

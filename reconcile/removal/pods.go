@@ -139,7 +139,7 @@ func (p *podReader) onNodes(ctx context.Context, nodes []string) ([]Workload, er
 	for _, node := range nodes {
 		pods := &corev1.PodList{}
 		if err := p.reader.List(ctx, pods, client.MatchingFields{"spec.nodeName": node}); err != nil {
-			return nil, fmt.Errorf("read the pods of node %s before its NodeClaim is ended: %w", node, err)
+			return nil, fmt.Errorf("read the pods of node %s before deleting its NodeClaim: %w", node, err)
 		}
 		needs := corev1.ResourceList{}
 		p.needs[node], p.empty[node] = needs, true
@@ -209,7 +209,7 @@ func (p *podReader) waiting(ctx context.Context, w Workload) (string, error) {
 	if first.pending {
 		to = "run"
 	}
-	return fmt.Sprintf("waiting for pod %s/%s of %s %s to %s before the next NodeClaim is ended", w.Namespace, first.name, w.Kind, w.Name, to), nil
+	return fmt.Sprintf("waiting for pod %s/%s of %s %s to %s before deleting the next NodeClaim", w.Namespace, first.name, w.Kind, w.Name, to), nil
 }
 
 // unfinished are those pods: the ones that do not run, or where all do those that are not Ready.

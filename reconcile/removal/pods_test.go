@@ -30,9 +30,9 @@ func TestDriveWaitsForPodsOfInterruptedNodes(t *testing.T) {
 		ready     corev1.ConditionStatus
 		says      string
 	}{
-		"a pod is Pending":           {says: "waiting for pod default/db-2 of ReplicaSet db to run before the next NodeClaim is ended"},
-		"a pod is not Ready":         {ready: corev1.ConditionFalse, says: "waiting for pod default/db-2 of ReplicaSet db to be Ready before the next NodeClaim is ended"},
-		"a restart in between":       {forgotten: true, says: "waiting for pod default/db-2 of ReplicaSet db to run before the next NodeClaim is ended"},
+		"a pod is Pending":           {says: "waiting for pod default/db-2 of ReplicaSet db to run before deleting the next NodeClaim"},
+		"a pod is not Ready":         {ready: corev1.ConditionFalse, says: "waiting for pod default/db-2 of ReplicaSet db to be Ready before deleting the next NodeClaim"},
+		"a restart in between":       {forgotten: true, says: "waiting for pod default/db-2 of ReplicaSet db to run before deleting the next NodeClaim"},
 		"its pods are Ready at once": {ready: corev1.ConditionTrue},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -100,14 +100,14 @@ func draining(r v1alpha1.Removal, o Observation, now time.Time) (step, bool) {
 	fresh, _ := o.news()
 	switch {
 	case o.passedOver(left):
-		s.message = "waiting for Karpenter to end the nodes beyond spec.replicas: it ends none while its feature gate StaticCapacity is off"
+		s.message = "waiting for Karpenter to terminate the nodes beyond spec.replicas: it terminates none while its feature gate StaticCapacity is off"
 	case len(left) == 0, len(fresh) > 0:
 	case o.replaces():
 		s = s.replace(r, o, now)
 	case o.Turn.Ends > 0:
 		s = s.ends(o, left)
 	case o.Turn.Behind != "":
-		s.reason, s.message = ReasonTurnPending, "waiting for the NodeClaims of "+o.Turn.Behind+": removal.maxUnavailable counts for all removals together"
+		s.reason, s.message = ReasonTurnPending, "waiting for the NodeClaims of "+o.Turn.Behind+": removal.maxUnavailable is shared by all removals"
 	}
 	return s.asking(o), false
 }
@@ -204,7 +204,7 @@ func verifying(r v1alpha1.Removal, o Observation, now time.Time) (step, bool) {
 	case o.Silence != "":
 		s.reason, s.message = o.unanswered(r)
 	case o.EC2 == nil:
-		s.reason, s.message = ReasonAskingEC2, "EC2 is asked whether every instance has ended"+o.recorded()
+		s.reason, s.message = ReasonAskingEC2, "verifying in EC2 that all instances are terminated"+o.recorded()
 		if r.Reason == ReasonInstancesLeaving || r.Reason == ReasonEC2NotAnswering || r.Reason == ReasonUnverifiable {
 			// The last answer stands until the next one: it may not be time to ask.
 			s.reason, s.message = r.Reason, r.Message
@@ -212,9 +212,9 @@ func verifying(r v1alpha1.Removal, o Observation, now time.Time) (step, bool) {
 		s.actions = []Action{AskEC2{}}
 	case len(left) > 0 && len(left) == len(o.Unaskable):
 		s.reason, s.remaining = ReasonUnverifiable, len(left)
-		s.message = finding.First(o.Unaskable) + ": not an instance of EC2, which cannot report whether it is terminated: check that it has, then delete it from the removal's record in ConfigMap plumbline-<name of the NodeSync>"
+		s.message = finding.First(o.Unaskable) + ": not an EC2 instance, so EC2 cannot report whether it is terminated: check that it is, then delete it from the removal's record in ConfigMap plumbline-<name of the NodeSync>"
 	case len(left) > 0:
-		s.reason, s.message, s.remaining = ReasonInstancesLeaving, "EC2 has not ended every instance yet: "+describe(left), len(left)
+		s.reason, s.message, s.remaining = ReasonInstancesLeaving, "EC2 has not terminated all instances yet: "+describe(left), len(left)
 	default:
 		return step{}, true
 	}

@@ -80,7 +80,7 @@ func TestDriveWaitsForReadyPods(t *testing.T) {
 			}
 			s.expect("the other one waits for the pod", "batch Draining")
 			r := s.sync.Status.Removals[0]
-			if want := "waiting for pod default/web-c of ReplicaSet web to be Ready before the next NodeClaim is ended"; r.Reason != ReasonPodsPending || r.Message != want {
+			if want := "waiting for pod default/web-c of ReplicaSet web to be Ready before deleting the next NodeClaim"; r.Reason != ReasonPodsPending || r.Message != want {
 				t.Errorf("it says %s: %s", r.Reason, r.Message)
 			}
 			s.now = s.now.Add(time.Hour)

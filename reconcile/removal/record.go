@@ -114,7 +114,7 @@ func loadRecords(ctx context.Context, reader client.Reader, sync *v1alpha1.NodeS
 	for uid, data := range stored.Data {
 		var entry record
 		if err := json.Unmarshal([]byte(data), &entry); err != nil {
-			return nil, configmap.Unreadable(stored, holds, fmt.Errorf("key %s: %w", uid, err), "the instances and limits of removals that are open")
+			return nil, configmap.Unreadable(stored, holds, fmt.Errorf("key %s: %w", uid, err), "the instances and limits of removals in progress")
 		}
 		r.entries[types.UID(uid)] = entry
 	}
@@ -231,7 +231,7 @@ func exactly(uid types.UID, resourceVersion string) client.Preconditions {
 func (d *drive) readBack(ctx context.Context) (map[types.UID]bool, error) {
 	sync := &v1alpha1.NodeSync{}
 	if err := d.Home.Get(ctx, client.ObjectKeyFromObject(d.Sync), sync); err != nil {
-		return nil, fmt.Errorf("read back the removals in the status of NodeSync %s/%s: %w", d.Sync.Namespace, d.Sync.Name, err)
+		return nil, fmt.Errorf("read the removals in the status of NodeSync %s/%s: %w", d.Sync.Namespace, d.Sync.Name, err)
 	}
 	records, err := loadRecords(ctx, d.Home, d.Sync)
 	if err != nil {

@@ -198,7 +198,7 @@ func (s step) replace(r v1alpha1.Removal, o Observation, now time.Time) step {
 	switch {
 	case o.Turn.Ends == 0:
 		if s = s.recall(o); o.Turn.Behind != "" {
-			s.reason, s.message = ReasonTurnPending, "waiting for the NodeClaims of "+o.Turn.Behind+": removal.maxUnavailable counts for all removals together"
+			s.reason, s.message = ReasonTurnPending, "waiting for the NodeClaims of "+o.Turn.Behind+": removal.maxUnavailable is shared by all removals"
 		} else if words := o.replacedBefore(bare); words != "" {
 			s.message += ": " + words
 		}
@@ -229,7 +229,7 @@ func (o Observation) replacedBefore(bare []Claim) string {
 	if i < 0 || len(bare) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("Karpenter replaces node %s, and waits for NodeClaim/%s to join; it gives that up after ten minutes at least", cmp.Or(o.NodeClaims[i].Node, o.NodeClaims[i].Name), bare[0].Name)
+	return fmt.Sprintf("Karpenter is replacing node %s and waits for NodeClaim/%s to join; it gives up after at least ten minutes", cmp.Or(o.NodeClaims[i].Node, o.NodeClaims[i].Name), bare[0].Name)
 }
 
 // lends reports whether Karpenter may replace nodes, and isLeased that it may as many as it is to, for a while.
@@ -267,7 +267,7 @@ func (s step) grant(r v1alpha1.Removal, o Observation, left []Claim, now time.Ti
 		return s
 	}
 	if o.Full != "" {
-		s.reason, s.message = ReasonRecordFull, "waiting until "+o.Full+" or another pool is gone: the record of removals has no room for more disruption budgets"
+		s.reason, s.message = ReasonRecordFull, "waiting for the removal of "+o.Full+" or another NodePool: the record of removals cannot hold more disruption budgets"
 		return s
 	}
 	if len(o.Pods.Workloads) > 0 || o.Budgets != nil {
@@ -287,5 +287,5 @@ func (o Observation) stays(c Claim, pool string) bool {
 
 // lacking says of which resource there is too little for the pods of a node.
 func lacking(c Claim, resource corev1.ResourceName, o Observation) string {
-	return fmt.Sprintf("the pods of node %s request more %s than %s left of its limits: raise them", c.Node, resource, o.Successor.Room.Pools)
+	return fmt.Sprintf("%[2]s insufficient for the pods of node %[1]s within the limits of %[3]s: increase spec.limits", c.Node, resource, o.Successor.Room.Pools)
 }

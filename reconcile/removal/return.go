@@ -133,11 +133,11 @@ func (s *Step) whyReturned(r v1alpha1.Removal) string {
 	case s.Sync.Keeps() && r.Kind != render.NodePool:
 		return fmt.Sprintf("%s stays while its NodeSync is drained", ref)
 	case s.wants(ref) && drained:
-		return fmt.Sprintf("%s is drained no more, and makes nodes as Git says", ref)
+		return fmt.Sprintf("the drain of %s is reverted: Karpenter may launch its nodes again", ref)
 	case s.wants(ref):
-		return fmt.Sprintf("%s is in Git again and stays", ref)
+		return fmt.Sprintf("%s is in Git again: its removal is reverted", ref)
 	}
-	return fmt.Sprintf("%s is not this NodeSync's any more, and stays", ref)
+	return fmt.Sprintf("%s no longer belongs to this NodeSync and stays", ref)
 }
 
 // notDriven reports whether a removal stands still: Git has its entry again, another

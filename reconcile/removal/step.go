@@ -324,7 +324,7 @@ func (s *Step) recordCandidates() {
 		}
 		if c.Vanished {
 			removal.Reason = reasonVanished
-			s.Warn(reasonVanished, fmt.Sprintf("%s was deleted by hand, and Git has no entry for it: its %d %s to end, and EC2 is asked for its instances", c.Ref, c.Nodes, english.PluralWord(c.Nodes, "NodeClaim has", "NodeClaims have")))
+			s.Warn(reasonVanished, fmt.Sprintf("%s was deleted by hand and is not in Git: plumbline waits until its %d %s and EC2 has terminated its instances", c.Ref, c.Nodes, english.PluralWord(c.Nodes, "NodeClaim is gone", "NodeClaims are gone")))
 		}
 		s.Sync.Status.Removals = append(s.Sync.Status.Removals, removal)
 		s.wakeNow()

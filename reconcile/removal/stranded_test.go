@@ -52,8 +52,8 @@ func TestStrands(t *testing.T) {
 		want  []removal.Stranded
 		busy  int
 	}{
-		"drained, and left":           {claimed("general", true, drained), nil, true, only(true, "Karpenter has drained it, and does not end it"), 0},
-		"not drained at all":          {claimed("general", true, nil), nil, true, only(false, "its NodeClaim is deleted, and Karpenter does not drain it"), 0},
+		"drained, and left":           {claimed("general", true, drained), nil, true, only(true, "Karpenter has drained it but does not terminate it"), 0},
+		"not drained at all":          {claimed("general", true, nil), nil, true, only(false, "its NodeClaim is deleted, but Karpenter does not drain it"), 0},
 		"an older Karpenter drains":   {ready(claimed("general", true, nil)), nil, true, nil, 1},
 		"its removal is held":         {claimed("held", false, nil), nil, false, nil, 1},
 		"held, and ended by another":  {claimed("held", true, nil), nil, false, only(false, "Karpenter's controller does not run"), 0},
@@ -65,7 +65,7 @@ func TestStrands(t *testing.T) {
 		"no controller, and draining": {claimed("general", true, map[string]metav1.ConditionStatus{karpv1.ConditionTypeDrained: unknown}), nil, false, only(false, "Karpenter's controller does not run"), 0},
 		"of another pool":             {claimed("other", true, drained), []string{"aws:///eu-west-1a/i-0a1"}, true, nil, 0},
 		"never launched":              {unlaunched, nil, false, nil, 1},
-		"noted only":                  {claimed("other", true, nil), []string{"aws:///eu-west-1a/i-0b2", "kwok://b"}, true, []removal.Stranded{{ID: "i-0b2", Why: "its NodeClaim is gone"}}, 0},
+		"noted only":                  {claimed("other", true, nil), []string{"aws:///eu-west-1a/i-0b2", "kwok://b"}, true, []removal.Stranded{{ID: "i-0b2", Why: "its NodeClaim no longer exists"}}, 0},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

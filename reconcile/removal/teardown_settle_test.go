@@ -32,7 +32,7 @@ func TestSettle(t *testing.T) {
 			s.evict("web-a")
 			s.replica("web-b", "web", "")
 			s.karpenter("terminated")
-			s.expect("nothing hangs on it", "batch Finalizing", "delete the object")
+			s.expect("no longer referenced", "batch Finalizing", "delete the object")
 			s.expect("over", "batch Gone")
 			s.sync.Status.Removals = nil
 			if s.recorded() == nil {

@@ -87,10 +87,10 @@ func (l *TerminationLook) staying(ctx context.Context, nodes []LeftInstance) []v
 // terminated the instance; otherwise the instance would keep running without a Node.
 func (l *TerminationLook) ofNode(n LeftInstance, live *metav1.PartialObjectMetadata) v1alpha1.Termination {
 	t := v1alpha1.Termination{Kind: Node, Name: n.Name, Node: n.Name, Instance: n.Instance, Pool: n.Pool, Since: *live.DeletionTimestamp}
-	waits := l.withController("no NodeClaim; waits for " + blocker.WaitsForFinalizers(live.Finalizers))
+	waits := l.withController("no NodeClaim; waiting for " + blocker.WaitsForFinalizers(live.Finalizers))
 	instance := cmp.Or(n.Instance, "its instance")
 	if !n.Gone {
-		t.Message = waits + "; whether EC2 has terminated " + instance + " is unknown"
+		t.Message = waits + "; unknown whether EC2 has terminated " + instance
 		return t
 	}
 	t.Message = waits + "; EC2 has terminated " + instance

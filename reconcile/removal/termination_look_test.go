@@ -136,10 +136,10 @@ func TestANodeThatStaysIsNamed(t *testing.T) {
 		t.Fatalf("while it has a NodeClaim: %+v", found)
 	}
 	b.claims, b.objects = nil, b.objects[1:]
-	const waits = "no NodeClaim; waits for Karpenter to remove finalizer karpenter.sh/termination, and another controller to remove finalizer acme.io/hold; "
+	const waits = "no NodeClaim; waiting for Karpenter to remove finalizer karpenter.sh/termination, and another controller to remove finalizer acme.io/hold; "
 	found, _ := b.see(t, 6*time.Minute+time.Second)
 	if len(found) != 1 || found[0].Kind != Node || found[0].Pool != "general" || found[0].BreakGlass != nil || !b.memory.NeedsInstances() ||
-		found[0].Message != waits+"whether EC2 has terminated i-0123456789abcdef0 is unknown" {
+		found[0].Message != waits+"unknown whether EC2 has terminated i-0123456789abcdef0" {
 		t.Fatalf("once it has none: %+v", found)
 	}
 	b.left = []LeftInstance{{Kind: Node, Name: "node-a", Pool: "general", Instance: "i-0123456789abcdef0", Gone: true, Since: start}}

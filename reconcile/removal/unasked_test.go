@@ -37,7 +37,7 @@ func TestDriveADisruptedZone(t *testing.T) {
 			t.Fatalf("got %q", got)
 		}
 	}
-	if got := s.message(); !strings.Contains(got, "InternalError") || !strings.Contains(got, "i-b (terminated)") || !strings.Contains(got, "not verified: i-a (last running)") || strings.Contains(got, "i-b (last") {
+	if got := s.message(); !strings.Contains(got, "InternalError") || !strings.Contains(got, "i-b (terminated)") || !strings.Contains(got, "not verified: i-a (last seen running)") || strings.Contains(got, "i-b (last") {
 		t.Errorf("it says %q", got)
 	}
 	s.silence = nil
@@ -79,7 +79,7 @@ func TestDriveAForeignProvider(t *testing.T) {
 	if s.exists(other) {
 		t.Error("the other pool waits for it")
 	}
-	if !s.exists(batch) || !strings.Contains(s.message(), "kwok://node: not an instance of EC2") {
+	if !s.exists(batch) || !strings.Contains(s.message(), "kwok://node: not an EC2 instance") {
 		t.Errorf("it says %q", s.message())
 	}
 }

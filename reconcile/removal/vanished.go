@@ -105,7 +105,7 @@ func (s *Step) reportLostPools(ctx context.Context, pools []apply.RecordEntry) e
 		}
 		if orphans := s.orphans(e); len(orphans) > 0 {
 			s.Memory.lost[e.UID] = true
-			s.Warn(v1alpha1.ReasonNodesOrphaned, fmt.Sprintf("a NodePool was deleted by hand with --cascade=orphan, and %d %s on without an owner: %s: delete those that are not wanted", len(orphans), english.PluralWord(len(orphans), "NodeClaim runs", "NodeClaims run"), finding.Some(orphans)))
+			s.Warn(v1alpha1.ReasonNodesOrphaned, fmt.Sprintf("a NodePool was deleted by hand with --cascade=orphan, and %d %s running without an owner: %s: delete those that you do not need", len(orphans), english.PluralWord(len(orphans), "NodeClaim keeps", "NodeClaims keep"), finding.Some(orphans)))
 			continue
 		}
 		lost := s.nodesLost(e)
@@ -127,12 +127,12 @@ func (s *Step) reportLostPools(ctx context.Context, pools []apply.RecordEntry) e
 	if crd.DeletionTimestamp != nil {
 		return nil
 	}
-	after := "it is recreated from Git, its nodes end all the same"
+	after := "plumbline recreates it from Git, but these nodes terminate"
 	if s.Sync.Spec.Drift == v1alpha1.DriftReport {
-		after = "it is not recreated, since drift is Report"
+		after = "plumbline does not recreate it, because drift is Report"
 	}
 	slices.Sort(names)
-	s.Warn(v1alpha1.ReasonNodesLost, fmt.Sprintf("a NodePool was deleted by hand, and %d %s with it: %s: %s", nodes, english.PluralWord(nodes, "NodeClaim ends", "NodeClaims end"), finding.Some(names), after))
+	s.Warn(v1alpha1.ReasonNodesLost, fmt.Sprintf("a NodePool was deleted by hand, so %d %s: %s: %s", nodes, english.PluralWord(nodes, "NodeClaim terminates", "NodeClaims terminate"), finding.Some(names), after))
 	return nil
 }
 

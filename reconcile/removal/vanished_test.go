@@ -58,8 +58,8 @@ func TestNodesThatGoWithAPoolAreNamed(t *testing.T) {
 		drift v1alpha1.DriftPolicy
 		want  string
 	}{
-		"corrected": {v1alpha1.DriftCorrect, "it is recreated from Git"},
-		"reported":  {v1alpha1.DriftReport, "it is not recreated, since drift is Report"},
+		"corrected": {v1alpha1.DriftCorrect, "plumbline recreates it from Git"},
+		"reported":  {v1alpha1.DriftReport, "plumbline does not recreate it, because drift is Report"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := living(t)
@@ -71,7 +71,7 @@ func TestNodesThatGoWithAPoolAreNamed(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := warnings(b.looks(general))
-			for _, want := range []string{"NodesLost: ", "1 NodeClaim ends with it", "NodePool/general: general-1 (node-1)", c.want} {
+			for _, want := range []string{"NodesLost: ", "so 1 NodeClaim terminates", "NodePool/general: general-1 (node-1)", c.want} {
 				if !strings.Contains(got, want) {
 					t.Errorf("it tells %q, want %q", got, want)
 				}

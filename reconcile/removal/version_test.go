@@ -23,12 +23,12 @@ func TestAControllerOfAnotherVersion(t *testing.T) {
 		want   string
 	}{
 		"as it should be":            {status: v1alpha1.KarpenterStatus{Version: "1.14.1"}, image: image + ":1.14.1@sha256:1234"},
-		"edited by hand":             {status: v1alpha1.KarpenterStatus{Version: "1.14.1"}, image: image + ":1.8.6", want: "the image of deployment/karpenter is of version 1.8.6, and Git wants 1.14.1"},
+		"edited by hand":             {status: v1alpha1.KarpenterStatus{Version: "1.14.1"}, image: image + ":1.8.6", want: "deployment/karpenter runs version 1.8.6, but Git has 1.14.1"},
 		"a build of its own":         {status: v1alpha1.KarpenterStatus{Version: "1.14.1"}, image: "registry.example/karpenter:v1.14.1-fips"},
 		"an image without a version": {status: v1alpha1.KarpenterStatus{Version: "1.14.1"}, image: image + "@sha256:1234"},
 		"on its way":                 {status: v1alpha1.KarpenterStatus{Version: "1.8.6", Target: changing}, image: image + ":1.14.1"},
 		"not on its way yet":         {status: v1alpha1.KarpenterStatus{Version: "1.8.6", Target: changing}, image: image + ":1.8.6"},
-		"neither":                    {status: v1alpha1.KarpenterStatus{Version: "1.8.6", Target: changing}, image: image + ":1.6.3", want: "the image of deployment/karpenter is of version 1.6.3, and Git wants 1.14.1"},
+		"neither":                    {status: v1alpha1.KarpenterStatus{Version: "1.8.6", Target: changing}, image: image + ":1.6.3", want: "deployment/karpenter runs version 1.6.3, but Git has 1.14.1"},
 		"another tool's":             {image: image + ":1.8.6"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -37,7 +37,7 @@ func (p *Plan) NeedsController(sync *v1alpha1.NodeSync) bool {
 
 // StoppedOf returns why Karpenter's controller does not run, from its Deployments in a namespace; nil if it runs.
 func StoppedOf(namespace string, deployments []appsv1.Deployment) *Stopped {
-	stopped := &Stopped{Why: "no Deployment of it is in namespace " + namespace, Missing: true}
+	stopped := &Stopped{Why: "it has no Deployment in namespace " + namespace, Missing: true}
 	for i := range deployments {
 		d := &deployments[i]
 		switch {
@@ -58,12 +58,12 @@ func (p *Plan) NoteStopped(s *Stopped, sync *v1alpha1.NodeSync, terminates bool,
 	switch {
 	case err != nil && terminates:
 		s.Abandoned = true
-		p.Controller = fmt.Sprintf("Karpenter's controller does not run (%s), and nobody starts it: --terminate ends its instances without a drain", s.Why)
+		p.Controller = fmt.Sprintf("Karpenter's controller does not run (%s) and is not started: --terminate terminates its instances without draining them", s.Why)
 		return nil
 	case err != nil:
-		return fmt.Errorf("%w. Where Karpenter cannot run any more, as its role is gone, --terminate ends its instances with your AWS rights", err)
+		return fmt.Errorf("%w. If Karpenter can no longer run, for example because its role is deleted, use --terminate to terminate its instances with your AWS credentials", err)
 	case terminates:
-		p.Controller += fmt.Sprintf("; where it does not run within %s, --terminate ends its instances without a drain", plan.Short(after))
+		p.Controller += fmt.Sprintf("; if it does not run within %s, --terminate terminates its instances without draining them", plan.Short(after))
 	}
 	return nil
 }
@@ -71,25 +71,25 @@ func (p *Plan) NoteStopped(s *Stopped, sync *v1alpha1.NodeSync, terminates bool,
 // response is what is done about a controller that does not run, or, as an error, what the user has to do.
 func (s *Stopped) response(sync *v1alpha1.NodeSync, withoutDaemon string) (words string, err error) {
 	k := sync.Status.Karpenter
-	hand := fmt.Sprintf("bring it up by hand, with the values that it had (karpenter.values of plumbline.yaml) in values.yaml: helm upgrade --install %s oci://public.ecr.aws/karpenter/%[1]s --version %s -n %s --set settings.clusterName=%s -f values.yaml",
+	hand := fmt.Sprintf("start it by hand, with its previous values (karpenter.values of plumbline.yaml) in values.yaml: helm upgrade --install %s oci://public.ecr.aws/karpenter/%[1]s --version %s -n %s --set settings.clusterName=%s -f values.yaml",
 		charts.ControllerChart, k.Version, k.Namespace, k.Cluster)
-	is := "Karpenter's controller does not run (" + s.Why + "), and nothing else ends the nodes"
+	is := "Karpenter's controller does not run (" + s.Why + "), and nothing else terminates the nodes"
 	switch {
 	case s.Scaled != nil:
-		return is + ": it is scaled to 1 first", nil
+		return is + ": the teardown scales it to 1 first", nil
 	case !s.Missing:
 		return is + ": the teardown waits for it", nil
 	case k.Management == string(render.External):
-		return "", fmt.Errorf("%s: bring it up with the tool that installs it; nothing was changed", is)
+		return "", fmt.Errorf("%s: start it with the tool that installs it; nothing was changed", is)
 	case withoutDaemon != "":
-		return is + ": this command installs it again first, as the NodeSync's Git says", nil
+		return is + ": this command reinstalls it first, with the version and values in the NodeSync's Git", nil
 	case unread(sync):
 		// What is recorded goes on by itself then.
-		return fmt.Sprintf("%s: stop the daemon (kubectl scale deployment plumbline -n %s --replicas=0) and run this again, which installs it with its values from Git; or %s", is, sync.Namespace, hand), nil
+		return fmt.Sprintf("%s: stop the daemon (kubectl scale deployment plumbline -n %s --replicas=0) and run this command again, which reinstalls it with its values from Git; or %s", is, sync.Namespace, hand), nil
 	case sync.Spec.Suspend:
-		return "", fmt.Errorf("%s: run `plumbline resume %s -n %s`, and the daemon installs Karpenter %s again, or %s; nothing was changed", is, sync.Name, sync.Namespace, k.Version, hand)
+		return "", fmt.Errorf("%s: run `plumbline resume %s -n %s`, so that the daemon reinstalls Karpenter %s, or %s; nothing was changed", is, sync.Name, sync.Namespace, k.Version, hand)
 	}
-	return fmt.Sprintf("%s: the daemon installs Karpenter %s again first", is, k.Version), nil
+	return fmt.Sprintf("%s: the daemon reinstalls Karpenter %s first", is, k.Version), nil
 }
 
 // unread reports whether the daemon no longer reads Git for a NodeSync.
@@ -130,16 +130,16 @@ func (s *Stopped) Start(sync *v1alpha1.NodeSync, withoutDaemon string) Start {
 // NoteRefused notes in the plan that AWS refuses the credentials of a controller that runs: it drains nodes, and terminates no
 // instance. It is an error unless the command may terminate what the controller leaves, or the teardown has begun.
 func (p *Plan) NoteRefused(refused *blocker.Refusal, sync *v1alpha1.NodeSync, terminates bool) error {
-	is := fmt.Sprintf("Karpenter's controller runs, and AWS refuses its credentials (by its log at %s: %s): it drains nodes, and ends no instance",
+	is := fmt.Sprintf("Karpenter's controller runs, but AWS refuses its credentials (its log at %s: %s): it drains nodes but terminates no instance",
 		refused.Time.UTC().Format(time.TimeOnly), summary.OneLine(redact.Visible(refused.Words)))
-	mend := fmt.Sprintf("have its ServiceAccount get its role again, and then restart it (kubectl rollout restart deployment karpenter -n %s)", sync.Status.Karpenter.Namespace)
+	mend := fmt.Sprintf("restore the IAM role of its ServiceAccount, then restart it (kubectl rollout restart deployment karpenter -n %s)", sync.Status.Karpenter.Namespace)
 	switch {
 	case terminates:
-		p.Controller = is + ": --terminate ends what it leaves"
+		p.Controller = is + ": --terminate terminates the instances that remain"
 		return nil
 	case unread(sync):
 		p.Controller = is + ": " + mend // what is recorded goes on by itself
 		return nil
 	}
-	return fmt.Errorf("%s: %s; nothing was changed. Where it cannot have a role any more, --terminate ends what it leaves with your AWS rights", is, mend)
+	return fmt.Errorf("%s: %s; nothing was changed. If the role cannot be restored, use --terminate to terminate the instances that remain with your AWS credentials", is, mend)
 }

@@ -54,7 +54,7 @@ func (e *Ending) Attempted(resources []cloud.Resource, failed map[string]error) 
 			words = "is being terminated"
 		}
 		if err := failed[r.ID]; err != nil {
-			words = "is not ended: " + leftover.Explain(err, leftover.EndingPolicy)
+			words = "is not deleted: " + leftover.Explain(err, leftover.EndingPolicy)
 			if cloud.Refused(err) {
 				e.refused[r.ID]++
 			}

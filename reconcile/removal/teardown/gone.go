@@ -33,14 +33,14 @@ func NodeOf(nodes []corev1.Node, answers []cloud.Answer) string {
 func NameKnown(name string, syncs []v1alpha1.NodeSync, deployments []appsv1.Deployment) string {
 	for i := range syncs {
 		if k := syncs[i].Status.Karpenter; k != nil && k.Cluster == name {
-			return fmt.Sprintf("nodesync/%s there is of cluster %s", syncs[i].Name, name)
+			return fmt.Sprintf("nodesync/%s in it belongs to cluster %s", syncs[i].Name, name)
 		}
 	}
 	for i := range deployments {
 		for _, container := range deployments[i].Spec.Template.Spec.Containers {
 			for _, variable := range container.Env {
 				if variable.Name == "CLUSTER_NAME" && variable.Value == name {
-					return fmt.Sprintf("deployment/%s there is Karpenter of cluster %s", deployments[i].Name, name)
+					return fmt.Sprintf("deployment/%s in it runs Karpenter for cluster %s", deployments[i].Name, name)
 				}
 			}
 		}

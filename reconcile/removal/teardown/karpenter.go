@@ -42,7 +42,7 @@ func (l Level) OthersNeed(all []v1alpha1.NodeSync, leaves *v1alpha1.NodeSync) er
 	if len(others) == 0 {
 		return nil
 	}
-	return fmt.Errorf("karpenter stays as long as another NodeSync needs it: %s; tear that down first, or leave --down-to %s out. Nothing was changed", strings.Join(others, ", "), l)
+	return fmt.Errorf("karpenter cannot be removed while another NodeSync needs it: %s; tear that down first, or omit --down-to %s. Nothing was changed", strings.Join(others, ", "), l)
 }
 
 // ObjectsNeed returns an error if objects of Karpenter's kinds are left, of any owner: without the controller no instance is
@@ -76,7 +76,7 @@ func ObjectsNeed(objects []unstructured.Unstructured, leaves *v1alpha1.NodeSync,
 	if len(left) == 0 {
 		return nil
 	}
-	return fmt.Errorf("karpenter stays as long as objects of its kinds are left in the cluster: %s; delete them first, and run the command again", shortlist.Join(left, mostNamed, ", "))
+	return fmt.Errorf("karpenter cannot be removed while objects of its kinds exist in the cluster: %s; delete them first, then run the command again", shortlist.Join(left, mostNamed, ", "))
 }
 
 // OfCRDChart reports whether a CRD is of a Helm release of the CRD chart, and not of another tool's object of that
@@ -92,13 +92,13 @@ func NotInstalled(deployments []appsv1.Deployment, why error) error {
 	if len(deployments) == 0 && why == nil {
 		return nil
 	}
-	words := "plumbline has not installed Karpenter"
+	words := "plumbline did not install Karpenter"
 	for i := range deployments {
 		d := &deployments[i]
-		words = fmt.Sprintf("plumbline has not installed Karpenter: deployment %s/%s is %s", d.Namespace, d.Name, owners.Of(d))
+		words = fmt.Sprintf("plumbline did not install Karpenter: deployment %s/%s is %s", d.Namespace, d.Name, owners.Of(d))
 	}
 	if why != nil {
 		words += " (" + why.Error() + ")"
 	}
-	return fmt.Errorf("%s: uninstall it there, after a teardown with --down-to %s; nothing was changed", words, ToDefinitions)
+	return fmt.Errorf("%s: uninstall it with the tool that installed it, after a teardown with --down-to %s; nothing was changed", words, ToDefinitions)
 }

@@ -74,7 +74,7 @@ func TestObjectsNeedKarpenter(t *testing.T) {
 			got = err.Error()
 		}
 		if c.want != "" {
-			want = "karpenter stays as long as objects of its kinds are left in the cluster: " + c.want + "; delete them first, and run the command again"
+			want = "karpenter cannot be removed while objects of its kinds exist in the cluster: " + c.want + "; delete them first, then run the command again"
 		}
 		if got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)

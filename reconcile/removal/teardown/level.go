@@ -25,7 +25,7 @@ func (l *Level) String() string { return string(*l) }
 // Set takes the name of a level.
 func (l *Level) Set(value string) error {
 	if !slices.Contains(levels, Level(value)) {
-		return fmt.Errorf("%q is none of %s", value, levelNames(", "))
+		return fmt.Errorf("%q is not one of %s", value, levelNames(", "))
 	}
 	*l = Level(value)
 	return nil

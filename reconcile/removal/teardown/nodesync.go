@@ -15,9 +15,9 @@ func (l Level) Drainable(sync *v1alpha1.NodeSync) error {
 	case !l.Keeps():
 		return nil
 	case sync.DeletionTimestamp != nil:
-		return fmt.Errorf("nodesync/%s is being deleted: its definitions go as well; leave --down-to %s out to go on", sync.Name, ToNodes)
+		return fmt.Errorf("nodesync/%s is being deleted with its definitions; omit --down-to %s to continue", sync.Name, ToNodes)
 	case sync.Spec.Suspend:
-		return fmt.Errorf("nodesync/%[1]s is suspended, and nothing is drained then: `plumbline resume %[1]s -n %[2]s` first; nothing was changed", sync.Name, sync.Namespace)
+		return fmt.Errorf("nodesync/%[1]s is suspended, so it cannot be drained: run `plumbline resume %[1]s -n %[2]s` first; nothing was changed", sync.Name, sync.Namespace)
 	}
 	return nil
 }
@@ -39,13 +39,13 @@ func (l Level) Complete(sync *v1alpha1.NodeSync) bool {
 func (l Level) Undone(began, sync *v1alpha1.NodeSync) error {
 	switch keeps := l.Keeps(); {
 	case sync.UID != began.UID:
-		return fmt.Errorf("nodesync/%s is gone, and another client has created one by its name: it applies the nodes again. Take it out where it is applied from, and run the command again", sync.Name)
+		return fmt.Errorf("another client recreated nodesync/%s, which applies the nodes again: remove it where that client applies it from, then run the command again", sync.Name)
 	case keeps && (!sync.Spec.Drain || sync.DeletionTimestamp != nil):
-		return fmt.Errorf("another client has set drain: false on nodesync/%s, or has deleted it: it goes by that now", sync.Name)
+		return fmt.Errorf("another client set drain: false on nodesync/%s or deleted it, so this command stopped", sync.Name)
 	case keeps && sync.Spec.Suspend:
-		return fmt.Errorf("another client has suspended nodesync/%[1]s: what is left of its nodes stays until `plumbline resume %[1]s -n %[2]s`, by which nodes start again", sync.Name, sync.Namespace)
+		return fmt.Errorf("another client suspended nodesync/%[1]s: its remaining nodes stay until `plumbline resume %[1]s -n %[2]s`, after which Karpenter may launch nodes again", sync.Name, sync.Namespace)
 	case !keeps && sync.Spec.OnDelete != v1alpha1.OnDeleteDrain:
-		return fmt.Errorf("another client has set onDelete: %s on nodesync/%s: what is left of it stays", sync.Spec.OnDelete, sync.Name)
+		return fmt.Errorf("another client set onDelete: %s on nodesync/%s: its remaining nodes stay", sync.Spec.OnDelete, sync.Name)
 	}
 	return nil
 }
@@ -55,5 +55,5 @@ func (l Level) Conclusion(sync *v1alpha1.NodeSync) string {
 	if !l.Keeps() {
 		return "nodesync/" + sync.Name + " is gone"
 	}
-	return fmt.Sprintf("nodesync/%s is drained: its NodePools make no node until `plumbline resume %s -n %s`", sync.Name, sync.Name, sync.Namespace)
+	return fmt.Sprintf("nodesync/%s is drained: its NodePools launch no nodes until `plumbline resume %s -n %s`", sync.Name, sync.Name, sync.Namespace)
 }

@@ -263,7 +263,7 @@ func (p *Plan) ClassInUse(sync *v1alpha1.NodeSync, pools []unstructured.Unstruct
 	if len(users) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s/%s goes with nodesync/%s, and %s stays and names it: tear that down first, or use --down-to %s. Nothing was changed",
+	return fmt.Errorf("%s/%s would be deleted with nodesync/%s, but %s stays and references it: tear that down first, or use --down-to %s. Nothing was changed",
 		kind.RefersTo, class, sync.Name, finding.First(users), ToNodes)
 }
 
@@ -283,8 +283,8 @@ func (p *Plan) Hosted(running []plan.Host) error {
 	for _, h := range hosts {
 		names = append(names, fmt.Sprintf("%s (pod %s on node %s of NodePool/%s)", h.Workload, h.Pod, h.Node, h.NodePool))
 	}
-	return fmt.Errorf("the nodes that would end run %s, and once that ends nothing ends the rest: move it to nodes that Karpenter does not manage, such as a managed node group; "+
-		"or, where the cluster goes as well, delete that, and end its instances by `plumbline teardown --cluster-gone --terminate`; nothing was changed", strings.Join(names, ", "))
+	return fmt.Errorf("the nodes to drain run %s, and draining them would stop the teardown itself: move it to nodes that Karpenter does not manage, such as a managed node group; "+
+		"or, if you delete the cluster too, delete it, then terminate its instances with `plumbline teardown --cluster-gone --terminate`; nothing was changed", strings.Join(names, ", "))
 }
 
 // poolOf is the NodePool of a NodeClaim.

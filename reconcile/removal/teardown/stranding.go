@@ -142,7 +142,7 @@ func (p *Plan) Unfinished(found []removal.Stranded, report leftover.Report, agai
 		}
 	}
 	return fmt.Sprintf("left in AWS: %s; left in the cluster: %s, NodeSync/%s. "+
-		"Karpenter has its finalizers on these and takes them off once its controller runs and may ask EC2: have its ServiceAccount get a role again, and then\n  %s\n"+
-		"Where the cluster is to go as well, delete it instead, and then\n  plumbline teardown --cluster-gone --cluster %s --region %s --account %s --sweep",
+		"These have finalizers that Karpenter removes once its controller runs and may query EC2: restore the IAM role of its ServiceAccount, then run\n  %s\n"+
+		"If you delete the cluster too, delete it instead, then run\n  plumbline teardown --cluster-gone --cluster %s --region %s --account %s --sweep",
 		report.String(), shortlist.Join(left, mostNamed, ", "), p.NodeSync, again, p.Cluster, p.Region, report.Account)
 }
