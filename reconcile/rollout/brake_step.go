@@ -163,7 +163,7 @@ func (s *BrakeStep) edited(live *unstructured.Unstructured) error {
 	}
 	editor, err := plan.BudgetsEditedBy(live)
 	if err == nil && editor != "" {
-		err = fmt.Errorf("the disruption budgets of NodePool/%s were changed by %s, and spec.drift is Report: they stay as they are; set budgets: [{nodes: \"0\"}] to stop the rollout", live.GetName(), editor)
+		err = fmt.Errorf("%[2]s changed the disruption budgets of NodePool/%[1]s, and plumbline does not revert that because spec.drift is Report: set budgets: [{nodes: \"0\"}] to stop the rollout", live.GetName(), editor)
 	}
 	return err
 }
@@ -212,9 +212,9 @@ func (s *BrakeStep) endsFirst(ctx context.Context, pool string) (words string) {
 	on, err := s.Gate(ctx, plan.TerminateFirst)
 	switch {
 	case err != nil:
-		return fmt.Sprintf("; whether Karpenter ends %s before its replacement is launched is not known: %v", which, err)
+		return fmt.Sprintf("; unknown whether Karpenter terminates %s before it launches the replacement: %v", which, err)
 	case on:
-		return fmt.Sprintf("; with Karpenter's feature gate %s %s ends before its replacement is launched, and one that has ended is not given back", plan.TerminateFirst, which)
+		return fmt.Sprintf("; with feature gate %s, Karpenter terminates %s before it launches the replacement, and stopping the rollout does not restore it", plan.TerminateFirst, which)
 	}
 	return ""
 }

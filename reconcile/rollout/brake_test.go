@@ -182,7 +182,7 @@ func TestWhatIsOnlyReportedStays(t *testing.T) {
 			t.Errorf("drift %q: applied %q", drift, w.applied)
 		}
 		failure := w.sync.Status.PoolRollouts[0].Failure
-		if told := strings.Contains(failure, "were changed by kubectl-edit, and spec.drift is Report"); told != (want == 0) {
+		if told := strings.Contains(failure, "kubectl-edit changed the disruption budgets of NodePool/general, and plumbline does not revert that because spec.drift is Report"); told != (want == 0) {
 			t.Errorf("drift %q: failure %q", drift, failure)
 		}
 	}
@@ -236,7 +236,7 @@ func TestALostLease(t *testing.T) {
 	if len(w.applied) > 0 || !strings.Contains(w.sync.Status.PoolRollouts[0].Failure, "another's") || s.WakeAt.IsZero() {
 		t.Errorf("applied %q, status %+v, next pass at %s", w.applied, w.sync.Status.PoolRollouts, s.WakeAt)
 	}
-	if !strings.Contains(rollout.BrakeWords(w.sync.Status.PoolRollouts), "is to be stopped, and is not: stop the rollout in NodePool/general: the lease is another's") {
+	if !strings.Contains(rollout.BrakeWords(w.sync.Status.PoolRollouts), "cannot be stopped: stop the rollout in NodePool/general: the lease is another's") {
 		t.Errorf("it says %q", rollout.BrakeWords(w.sync.Status.PoolRollouts))
 	}
 	w.lease = nil
@@ -313,11 +313,11 @@ func TestWhatEndsBeforeItsReplacement(t *testing.T) {
 		want   string
 		asked  int
 	}{
-		"none":            {pool: poolYAML, claims: of(karpv1.CapacityTypeOnDemand), on: true, want: "removals go on"},
-		"reserved":        {pool: poolYAML, claims: of(karpv1.CapacityTypeReserved), on: true, want: "removals go on; with Karpenter's feature gate TerminateFirstDrift a node of a full capacity reservation ends before its replacement is launched, and one that has ended is not given back", asked: 1},
-		"the gate is off": {pool: poolYAML, claims: of(karpv1.CapacityTypeReserved), want: "removals go on", asked: 1},
-		"static":          {pool: static, on: true, want: "removals go on; with Karpenter's feature gate TerminateFirstDrift a node of a static pool at its limit ends before its replacement is launched, and one that has ended is not given back", asked: 1},
-		"not known":       {pool: static, err: errors.New("no answer"), want: "removals go on; whether Karpenter ends a node of a static pool at its limit before its replacement is launched is not known: no answer", asked: 1},
+		"none":            {pool: poolYAML, claims: of(karpv1.CapacityTypeOnDemand), on: true, want: "removals continue"},
+		"reserved":        {pool: poolYAML, claims: of(karpv1.CapacityTypeReserved), on: true, want: "removals continue; with feature gate TerminateFirstDrift, Karpenter terminates a node of a full capacity reservation before it launches the replacement, and stopping the rollout does not restore it", asked: 1},
+		"the gate is off": {pool: poolYAML, claims: of(karpv1.CapacityTypeReserved), want: "removals continue", asked: 1},
+		"static":          {pool: static, on: true, want: "removals continue; with feature gate TerminateFirstDrift, Karpenter terminates a node of a static pool at its limit before it launches the replacement, and stopping the rollout does not restore it", asked: 1},
+		"not known":       {pool: static, err: errors.New("no answer"), want: "removals continue; unknown whether Karpenter terminates a node of a static pool at its limit before it launches the replacement: no answer", asked: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

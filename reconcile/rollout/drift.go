@@ -121,11 +121,11 @@ func changeWords(k v1alpha1.KarpenterStatus) string {
 	rolledBack := k.Target != nil && (k.Target.Step == v1alpha1.ChartRollingBack || k.Target.Step == v1alpha1.ChartRolledBack)
 	switch {
 	case w.From == to:
-		return fmt.Sprintf("Karpenter %s got other values", to)
+		return fmt.Sprintf("the values of Karpenter %s changed", to)
 	case rolledBack:
-		return fmt.Sprintf("Karpenter went from %s to %s and back", w.From, to)
+		return fmt.Sprintf("Karpenter changed from %s to %s and was rolled back", w.From, to)
 	case w.From == "":
 		return fmt.Sprintf("Karpenter %s was installed", to)
 	}
-	return fmt.Sprintf("Karpenter went from %s to %s", w.From, to)
+	return fmt.Sprintf("Karpenter changed from %s to %s", w.From, to)
 }

@@ -45,7 +45,7 @@ func TestUnexpectedDrift(t *testing.T) {
 	why := func(c cluster.Claim) string { return c.Drifted + ": a → b" }
 
 	_, words, found := rollout.UnexpectedDrift(k, claims, pools, nil, why, now)
-	if !strings.HasPrefix(words, "unexpected node drift since Karpenter went from 1.8.6 to 1.14.1: ip-1 of general (NodeClaim general-1: NodePoolDrifted: a → b)") {
+	if !strings.HasPrefix(words, "unexpected node drift since Karpenter changed from 1.8.6 to 1.14.1: ip-1 of general (NodeClaim general-1: NodePoolDrifted: a → b)") {
 		t.Errorf("words: %s", words)
 	}
 	if !found.WakeAt.Equal(until.Time) {

@@ -65,7 +65,7 @@ func ask(ctx context.Context, of v1alpha1.RolloutHold, with credentials) (words 
 	return ofAlertmanager(body)
 }
 
-var errRedirect = errors.New("it redirects to another address, which is not followed: name that address in the NodeSync")
+var errRedirect = errors.New("it redirects to another address, and redirects are not followed: set that address in the NodeSync")
 
 func refuse(*http.Request, []*http.Request) error { return errRedirect }
 
@@ -105,9 +105,9 @@ func fetch(ctx context.Context, caller *http.Client, of v1alpha1.RolloutHold, wi
 	case err != nil:
 		return nil, err
 	case len(body) > maxAnswer:
-		return nil, fmt.Errorf("its answer is over %d bytes: narrow the query", maxAnswer)
+		return nil, fmt.Errorf("its response exceeds %d bytes: narrow the query", maxAnswer)
 	case response.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("it answers %s%s", response.Status, reasonIn(body))
+		return nil, fmt.Errorf("it responds with %s%s", response.Status, reasonIn(body))
 	}
 	return body, nil
 }
@@ -134,7 +134,7 @@ func ofPrometheus(body []byte) (words string, err error) {
 		} `json:"data"`
 	}
 	if err := json.Unmarshal(body, &answer); err != nil {
-		return "", fmt.Errorf("its answer is not Prometheus' JSON: %w", err)
+		return "", fmt.Errorf("its response is not Prometheus JSON: %w", err)
 	}
 	if answer.Status != "success" {
 		return "", fmt.Errorf("the query fails: %s", answer.Error)
@@ -145,7 +145,7 @@ func ofPrometheus(body []byte) (words string, err error) {
 			Metric map[string]string `json:"metric"`
 		}
 		if err := json.Unmarshal(answer.Data.Result, &series); err != nil {
-			return "", fmt.Errorf("its answer is not Prometheus' JSON: %w", err)
+			return "", fmt.Errorf("its response is not Prometheus JSON: %w", err)
 		}
 		if len(series) > 0 {
 			return "the query has a result", nil
@@ -154,14 +154,14 @@ func ofPrometheus(body []byte) (words string, err error) {
 	case "scalar":
 		var value []any
 		if err := json.Unmarshal(answer.Data.Result, &value); err != nil || len(value) != 2 {
-			return "", errors.New("its answer is not Prometheus' JSON: a scalar is a time and a value")
+			return "", errors.New("its response is not Prometheus JSON: a scalar is a time and a value")
 		}
 		if value[1] != "0" {
 			return fmt.Sprintf("the query is %v", value[1]), nil
 		}
 		return "", nil
 	}
-	return "", fmt.Errorf("the query has a result of the type %q: it has to be an instant vector or a scalar", answer.Data.Type)
+	return "", fmt.Errorf("the result of the query has type %q, but must be an instant vector or a scalar", answer.Data.Type)
 }
 
 // ofAlertmanager reads Alertmanager's list of alerts.
@@ -170,7 +170,7 @@ func ofAlertmanager(body []byte) (words string, err error) {
 		Labels map[string]string `json:"labels"`
 	}
 	if err := json.Unmarshal(body, &alerts); err != nil {
-		return "", fmt.Errorf("its answer is not Alertmanager's JSON: %w", err)
+		return "", fmt.Errorf("its response is not Alertmanager JSON: %w", err)
 	}
 	var names []string
 	for _, alert := range alerts {
@@ -240,7 +240,7 @@ func (a *HoldAsker) Answers(ctx context.Context, with Secrets, holds []v1alpha1.
 		case !s.answers:
 			answer.Unasked = true
 		case s.failure != "" && of.Unreachable != v1alpha1.UnreachableIgnore:
-			held = append(held, fmt.Sprintf("%s cannot be asked (%s), and its unreachable is Hold", of.Name, s.failure))
+			held = append(held, fmt.Sprintf("%s cannot be queried (%s), and its unreachable is Hold", of.Name, s.failure))
 		case s.failure == "" && s.words != "":
 			held = append(held, fmt.Sprintf("%s: %s", of.Name, s.words))
 		}

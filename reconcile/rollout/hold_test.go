@@ -22,7 +22,7 @@ const (
 	none    = `{"status":"success","data":{"resultType":"vector","result":[]}}`
 	one     = `{"status":"success","data":{"resultType":"vector","result":[{"metric":{"job":"web"},"value":[1767225600,"1"]}]}}`
 	secret  = "s3cr3t-t0k3n-0f-prom"
-	problem = "problem cannot be asked ("
+	problem = "problem cannot be queried ("
 )
 
 var prod = types.NamespacedName{Namespace: "plumbline-system", Name: "prod"}
@@ -66,21 +66,21 @@ func TestAnswers(t *testing.T) {
 		"a result":            {host: says(200, one), want: "problem: the query has a result"},
 		"a scalar of 0":       {host: says(200, `{"status":"success","data":{"resultType":"scalar","result":[1,"0"]}}`)},
 		"a scalar":            {host: says(200, `{"status":"success","data":{"resultType":"scalar","result":[1,"0.2"]}}`), want: "problem: the query is 0.2"},
-		"a matrix":            {host: says(200, `{"status":"success","data":{"resultType":"matrix","result":[]}}`), want: problem + `the query has a result of the type "matrix": it has to be an instant vector or a scalar)`},
-		"a mistake":           {host: says(400, `{"status":"error","errorType":"bad_data","error":"parse error"}`), want: problem + "it answers 400 Bad Request: parse error)"},
+		"a matrix":            {host: says(200, `{"status":"success","data":{"resultType":"matrix","result":[]}}`), want: problem + `the result of the query has type "matrix", but must be an instant vector or a scalar)`},
+		"a mistake":           {host: says(400, `{"status":"error","errorType":"bad_data","error":"parse error"}`), want: problem + "it responds with 400 Bad Request: parse error)"},
 		"no alert":            {host: says(200, `[]`), alerts: true},
 		"alerts":              {host: says(200, `[{"labels":{"alertname":"B"}},{"labels":{"alertname":"A"}},{"labels":{"alertname":"A"}}]`), alerts: true, want: "problem: alerts active: A, B"},
-		"broken":              {host: says(500, "<html>"), want: problem + "it answers 500 Internal Server Error)"},
+		"broken":              {host: says(500, "<html>"), want: problem + "it responds with 500 Internal Server Error)"},
 		"broken, and ignored": {host: says(500, ""), ignores: true},
-		"garbage":             {host: says(200, "\x00<html>"), want: problem + "its answer is not Prometheus' JSON"},
-		"garbage for alerts":  {host: says(200, `{"status":"success"}`), alerts: true, want: problem + "its answer is not Alertmanager's JSON"},
-		"too much":            {host: says(200, strings.Repeat(" ", 1<<20+1)), want: problem + "its answer is over 1048576 bytes"},
+		"garbage":             {host: says(200, "\x00<html>"), want: problem + "its response is not Prometheus JSON"},
+		"garbage for alerts":  {host: says(200, `{"status":"success"}`), alerts: true, want: problem + "its response is not Alertmanager JSON"},
+		"too much":            {host: says(200, strings.Repeat(" ", 1<<20+1)), want: problem + "its response exceeds 1048576 bytes"},
 		"slow":                {host: func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, want: problem + "no answer within 200ms)"},
 		"gone":                {host: says(200, none), gone: true, want: problem + "dial tcp"},
 		"elsewhere":           {host: func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/other", http.StatusFound) }, want: problem + "it redirects to another address"},
 		"it repeats the token": {host: func(w http.ResponseWriter, r *http.Request) {
 			says(403, `{"error":"not `+r.Header.Get("Authorization")+`"}`)(w, r)
-		}, want: problem + "it answers 403 Forbidden: not Bearer"},
+		}, want: problem + "it responds with 403 Forbidden: not Bearer"},
 	}
 	for name, test := range cases {
 		t.Run(name, func(t *testing.T) {

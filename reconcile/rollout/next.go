@@ -148,7 +148,7 @@ func (s BrakeSeen) weigh(e *v1alpha1.PoolRollout, was v1alpha1.PoolRollout) {
 func (s BrakeSeen) stops(e *v1alpha1.PoolRollout, was v1alpha1.PoolRollout) bool {
 	switch {
 	case s.Uncommitted != "" && s.Policy.UnexpectedDrift == v1alpha1.RolloutBrake:
-		e.Reason, e.Message = v1alpha1.BrakeUnexpectedDrift, fmt.Sprintf("its nodes are outdated by no commit of this NodeSync (%s)", s.Uncommitted)
+		e.Reason, e.Message = v1alpha1.BrakeUnexpectedDrift, fmt.Sprintf("its nodes are outdated, but no commit of this NodeSync caused that (%s)", s.Uncommitted)
 	case s.Held != "":
 		e.Reason, e.Message = v1alpha1.BrakeHeldByCondition, s.Held
 	case s.Unasked && was.Reason == v1alpha1.BrakeHeldByCondition:
@@ -208,9 +208,9 @@ func (s BrakeSeen) failure(launch cluster.Join, pool BrakePool) (words string, a
 	case launch.Failed != "":
 		return launch.Failed, time.Time{}
 	case launch.Registered:
-		within, words = InitializesWithin, fmt.Sprintf("its node has registered, and is not initialized %s after its launch began", InitializesWithin)
+		within, words = InitializesWithin, fmt.Sprintf("its node registered but is not initialized %s after the launch began", InitializesWithin)
 	case pool.Unhealthy && launch.ProviderID != "":
-		within, words = cluster.RegistersWithin, "it has an instance, its node has not registered, and Karpenter says the same of others of the NodePool"
+		within, words = cluster.RegistersWithin, "it has an instance, but its node has not registered, and Karpenter reports the same for other nodes of the NodePool"
 	default:
 		return "", time.Time{}
 	}
@@ -253,7 +253,7 @@ func BrakeWords(pools []v1alpha1.PoolRollout) string {
 		case p.BrakedAt != nil:
 			words := fmt.Sprintf("stopped in NodePool/%s: %s", p.Pool, p.Message)
 			if p.Failure != "" {
-				words = fmt.Sprintf("NodePool/%s is to be stopped, and is not: %s", p.Pool, p.Failure)
+				words = fmt.Sprintf("NodePool/%s cannot be stopped: %s", p.Pool, p.Failure)
 			}
 			braked = append(braked, words)
 		case p.Reason != "":
@@ -295,7 +295,7 @@ func OnlyHeld(pools []v1alpha1.PoolRollout) bool {
 // remedy says what resumes the rollouts that are stopped.
 func remedy(pools []v1alpha1.PoolRollout) string {
 	if OnlyHeld(pools) {
-		return "it goes on when that is over, or with plumbline resume-rollout"
+		return "it resumes when the condition clears, or with plumbline resume-rollout"
 	}
 	if urls := Proposals(pools); len(urls) > 0 {
 		return "merge " + finding.Few(urls, ", ") + ", or correct the definition, or run plumbline resume-rollout"
@@ -305,11 +305,11 @@ func remedy(pools []v1alpha1.PoolRollout) string {
 		switch p := pools[i].Proposal; {
 		case p == nil || pools[i].BrakedAt == nil:
 		case p.Changed:
-			return words + "; the branch of " + p.URL + " has another commit than the revert that plumbline has made: read it before you merge it"
+			return words + "; the branch of " + p.URL + " has a commit other than the revert that plumbline created: review it before you merge it"
 		case p.Merged:
-			return words + "; " + p.URL + " was merged: if nothing resumes when that is applied, something else is to be corrected"
+			return words + "; " + p.URL + " was merged: if the rollout does not resume once it is applied, something else needs correction"
 		case p.Message != "":
-			return words + "; no pull request is open for that: " + p.Message
+			return words + "; plumbline has opened no pull request: " + p.Message
 		}
 	}
 	return words
@@ -332,9 +332,9 @@ func (s *BrakeStep) tell(ctx context.Context, before, next []v1alpha1.PoolRollou
 		was := entryOf(before, e.Pool)
 		switch {
 		case frozen(e) && begins(was, e):
-			s.Event(v1alpha1.ReasonRollingOut, fmt.Sprintf("NodePool/%s: %s. Expiry, interruption and repair go on", e.Pool, e.Message))
+			s.Event(v1alpha1.ReasonRollingOut, fmt.Sprintf("NodePool/%s: %s. Expiry, interruption and repair continue", e.Pool, e.Message))
 		case begins(was, e):
-			s.Warn(v1alpha1.ReasonRolloutBraked, fmt.Sprintf("Karpenter is to replace no more nodes of NodePool/%s: %s. Expiry, interruption, repair and removals go on%s", e.Pool, e.Message, s.endsFirst(ctx, e.Pool)))
+			s.Warn(v1alpha1.ReasonRolloutBraked, fmt.Sprintf("rollout of NodePool/%s stopped: %s. Expiry, interruption, repair and removals continue%s", e.Pool, e.Message, s.endsFirst(ctx, e.Pool)))
 		case e.BrakedAt == nil && e.Reason != "" && (was == nil || was.Reason == ""):
 			s.Warn(v1alpha1.ReasonRolloutFailing, fmt.Sprintf("NodePool/%s: %s", e.Pool, e.Message))
 		}
@@ -356,15 +356,15 @@ func begins(was *v1alpha1.PoolRollout, e v1alpha1.PoolRollout) bool {
 func (s *BrakeStep) tellResumed(was v1alpha1.PoolRollout, now *v1alpha1.PoolRollout) {
 	switch {
 	case now == nil:
-		s.Event(v1alpha1.ReasonRolloutResumed, fmt.Sprintf("NodePool/%s: no node is to be replaced any more", was.Pool))
+		s.Event(v1alpha1.ReasonRolloutResumed, fmt.Sprintf("NodePool/%s: no outdated nodes are left", was.Pool))
 	case now.BrakedAt != nil:
 	case now.ResumedAt != nil && !now.ResumedAt.Equal(was.ResumedAt):
-		s.Event(v1alpha1.ReasonRolloutResumed, fmt.Sprintf("NodePool/%s: a person has resumed its rollout", was.Pool))
+		s.Event(v1alpha1.ReasonRolloutResumed, fmt.Sprintf("NodePool/%s: a user resumed its rollout", was.Pool))
 	case now.DespiteFreeze:
-		s.Event(v1alpha1.ReasonRolloutResumed, fmt.Sprintf("NodePool/%s: what its nodes are made by is reverted, and that does not wait", was.Pool))
+		s.Event(v1alpha1.ReasonRolloutResumed, fmt.Sprintf("NodePool/%s: change reverted; reverts bypass freezes", was.Pool))
 	case now.Definition != was.Definition:
-		s.Event(v1alpha1.ReasonRolloutResumed, fmt.Sprintf("NodePool/%s: what its nodes are made by has changed", was.Pool))
+		s.Event(v1alpha1.ReasonRolloutResumed, fmt.Sprintf("NodePool/%s: the NodePool or its EC2NodeClass changed", was.Pool))
 	default:
-		s.Event(v1alpha1.ReasonRolloutResumed, fmt.Sprintf("NodePool/%s: what stopped its rollout is over", was.Pool))
+		s.Event(v1alpha1.ReasonRolloutResumed, fmt.Sprintf("NodePool/%s: the condition that stopped its rollout cleared", was.Pool))
 	}
 }

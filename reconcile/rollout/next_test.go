@@ -19,7 +19,7 @@ func at(minute int) metav1.Time {
 }
 
 func failed(name string, minute int) cluster.Join {
-	return cluster.Join{NodeClaim: name, Created: at(minute), ProviderID: "aws:///a/i-" + name, Failed: "its instance ended before its node registered"}
+	return cluster.Join{NodeClaim: name, Created: at(minute), ProviderID: "aws:///a/i-" + name, Failed: "its instance was terminated before its node registered"}
 }
 
 func waiting(name string, minute int, registered bool) cluster.Join {
@@ -225,7 +225,7 @@ func TestWordsNameThePullRequest(t *testing.T) {
 		"of two":   {[]v1alpha1.PoolRollout{open, open}, "merge https://git.example.com/1, or correct the definition, or run plumbline resume-rollout"},
 		"closed":   {[]v1alpha1.PoolRollout{of(&v1alpha1.RevertProposal{URL: "https://git.example.com/1", Closed: true})}, "revert or correct the definition, or run plumbline resume-rollout"},
 		"none yet": {[]v1alpha1.PoolRollout{of(nil)}, "revert or correct the definition, or run plumbline resume-rollout"},
-		"refused":  {[]v1alpha1.PoolRollout{of(&v1alpha1.RevertProposal{Message: "403"})}, "revert or correct the definition, or run plumbline resume-rollout; no pull request is open for that: 403"},
+		"refused":  {[]v1alpha1.PoolRollout{of(&v1alpha1.RevertProposal{Message: "403"})}, "revert or correct the definition, or run plumbline resume-rollout; plumbline has opened no pull request: 403"},
 	} {
 		if got := rollout.BrakeWords(c.pools); !strings.HasSuffix(got, ": fails; "+c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
@@ -236,7 +236,7 @@ func TestWordsNameThePullRequest(t *testing.T) {
 // TestWords name the pool, the number, the cause and what resumes it.
 func TestWords(t *testing.T) {
 	entries, _ := rollout.Next(nil, rollout.BrakeSeen{Pools: []rollout.BrakePool{{Name: "general", Launches: []cluster.Join{failed("a", 1), failed("b", 2), failed("c", 3)}}}, Since: at(0), Now: at(3).Time})
-	want := "stopped in NodePool/general: the nodes of 3 launches in a row have not joined the cluster, the last: NodeClaim/c: its instance ended before its node registered; " +
+	want := "stopped in NodePool/general: the nodes of 3 launches in a row have not joined the cluster, the last: NodeClaim/c: its instance was terminated before its node registered; " +
 		"revert or correct the definition, or run plumbline resume-rollout"
 	if diff := cmp.Diff(want, rollout.BrakeWords(entries)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

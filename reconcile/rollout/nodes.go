@@ -120,7 +120,7 @@ func (r *Rollouts) inputOf(o plan.Outdated) v1alpha1.DriftInput {
 	running, answered := known.running[o.Claim.ProviderID]
 	unknown := ""
 	if o.OfInstance() && !answered {
-		unknown = cmp.Or(known.refused, "EC2 was not asked about its instance")
+		unknown = cmp.Or(known.refused, "EC2 was not queried for its instance")
 	}
 	input := r.matching(true).Input(o, running, unknown)
 	return v1alpha1.DriftInput{Pool: o.Claim.Pool, Reason: o.Reason, From: finding.Bounded(input.From, maxInput), To: finding.Bounded(input.To, maxInput)}
@@ -156,7 +156,7 @@ func (r *Rollouts) askInstances(ctx context.Context, outdated []plan.Outdated) {
 	case err != nil:
 		known.refused = strings.TrimSuffix(err.Error(), "\n")
 	case missing:
-		known.refused = "EC2 does not show its instance"
+		known.refused = "EC2 does not return its instance"
 	}
 	if known.refused != "" {
 		r.WakeBy(r.Now.Add(askEvery))

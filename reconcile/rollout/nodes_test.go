@@ -100,7 +100,7 @@ func TestInputsThatOnlyEC2Knows(t *testing.T) {
 	look(5*time.Minute, 2)
 	wants(4, "SecurityGroupDrift: sg-9 → sg-1, sg-2")
 	look(6*time.Minute, 300)
-	if ec2.asked != 5 || !strings.Contains(rollout.Uncommitted(*before), "inputs unknown: EC2 was not asked about its instance") {
+	if ec2.asked != 5 || !strings.Contains(rollout.Uncommitted(*before), "inputs unknown: EC2 was not queried for its instance") {
 		t.Errorf("of 300: asked %d times: %s", ec2.asked, rollout.Uncommitted(*before))
 	}
 }

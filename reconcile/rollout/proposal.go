@@ -87,13 +87,13 @@ func (l ProposalLook) impossible(e *v1alpha1.PoolRollout) string {
 	_, can := host(l.Sync)
 	switch {
 	case e.Revision == "":
-		return "no commit has outdated its nodes: there is none to revert"
+		return "no commit made its nodes out of date, so there is none to revert"
 	case e.From == "" || e.From == e.Revision:
-		return fmt.Sprintf("no revision is known that was applied before %s: revert or correct it by hand", render.ShortRevision(e.Revision))
+		return fmt.Sprintf("no revision is recorded before %s: revert or correct it by hand", render.ShortRevision(e.Revision))
 	case !can:
-		return fmt.Sprintf("revert %s by hand: no report of this NodeSync is on a host where pull requests are opened (GitHub, GitLab, Gitea, Forgejo)", render.ShortRevision(e.Revision))
+		return fmt.Sprintf("revert %s by hand: spec.report of this NodeSync names no host where plumbline can open pull requests (GitHub, GitLab, Gitea, Forgejo)", render.ShortRevision(e.Revision))
 	case l.Sync.Spec.Source.FollowedBranch() == "":
-		return fmt.Sprintf("revert %s by hand: spec.source.git.ref names no branch that a pull request could go into", render.ShortRevision(e.Revision))
+		return fmt.Sprintf("revert %s by hand: spec.source.git.ref names no branch that a pull request could target", render.ShortRevision(e.Revision))
 	}
 	return ""
 }
@@ -190,11 +190,11 @@ func (p proposal) make(ctx context.Context) (v1alpha1.RevertProposal, error) {
 	})
 	switch {
 	case err != nil && found != nil && errors.As(err, new(*source.BranchError)):
-		return v1alpha1.RevertProposal{}, fmt.Errorf("%s is open and does not have the commit that plumbline would make: read it, and merge or close it: %w", found.URL, err)
+		return v1alpha1.RevertProposal{}, fmt.Errorf("%s is open but does not contain the commit that plumbline would create: review it, then merge or close it: %w", found.URL, err)
 	case err != nil:
 		return v1alpha1.RevertProposal{}, err
 	case reverted.Commit == "":
-		return v1alpha1.RevertProposal{Message: fmt.Sprintf("in %s nothing is left to take back: the files that NodeSync is made of are as they were in %s", into, render.ShortRevision(p.revert.From))}, nil
+		return v1alpha1.RevertProposal{Message: fmt.Sprintf("%s has nothing left to revert: the files of the NodeSync match %s", into, render.ShortRevision(p.revert.From))}, nil
 	case found != nil:
 		return of(found, reverted.Commit), nil
 	}
@@ -255,28 +255,28 @@ func (p proposal) title() string {
 // message of the commit. It says nothing that another try would say in other words: by it a commit
 // that is pushed already is known.
 func (p proposal) message() string {
-	return fmt.Sprintf("%s\n\nThis takes the definitions of NodeSync %s back to %s.\n", p.title(), p.Sync.Name, p.revert.From)
+	return fmt.Sprintf("%s\n\nThis reverts the definitions of NodeSync %s to %s.\n", p.title(), p.Sync.Name, p.revert.From)
 }
 
 // body of the pull request, in Markdown.
 func (p proposal) body(of source.Reverted) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "plumbline has stopped the rollout of %s in the cluster %s, in %s: %s.\n\n", code(render.ShortRevision(p.revert.Bad)), code(p.Cluster), pools(p.revert.Pools), code(p.revert.Why))
-	fmt.Fprintf(&b, "This takes the files of NodeSync %s back to what they were in %s, the revision that was applied before. When it is merged, the brake goes and nodes are made by the definitions of before. "+
-		"To go on otherwise, close it, and push a correction or run `plumbline resume-rollout %s`.\n\n", code(p.Sync.Name), code(render.ShortRevision(p.revert.From)), p.Sync.Name)
+	fmt.Fprintf(&b, "This reverts the files of NodeSync %s to %s, the revision that was applied before. Once it is merged, the rollout resumes and Karpenter launches nodes from the previous definitions. "+
+		"To continue without the revert, close this pull request and push a correction, or run `plumbline resume-rollout %s`.\n\n", code(p.Sync.Name), code(render.ShortRevision(p.revert.From)), p.Sync.Name)
 	list(&b, "Files:", of.Files, code)
-	list(&b, "**Not reverted**, as this NodeSync is not made of these files, which were changed as well:", of.Left, code)
-	list(&b, "Commits whose changes of these files are taken back, the newest first:", of.Undone, func(c source.Undone) string {
+	list(&b, "**Not reverted**, because these changed files do not belong to this NodeSync:", of.Left, code)
+	list(&b, "Commits whose changes to these files are reverted, newest first:", of.Undone, func(c source.Undone) string {
 		return fmt.Sprintf("%.8s %s", c.Commit, code(c.Subject))
 	})
 	if of.More {
-		b.WriteString("There may be others, as the history in between is not known as a whole.\n\n")
+		b.WriteString("There may be others, because the history in between is incomplete.\n\n")
 	}
-	list(&b, "**Changed again since then.** What newer commits have changed in these files is taken back with it:", of.Newer, code)
+	list(&b, "**Changed again since then.** Newer changes to these files are also reverted:", of.Newer, code)
 	unsigned := p.unsigned()
 	text := b.String()
 	if most := maxBody - len(unsigned); len(text) > most {
-		text = text[:strings.LastIndexByte(text[:most], '\n')+1] + "\nThe rest of the lists is too long for a pull request: its commit has all of it.\n\n"
+		text = text[:strings.LastIndexByte(text[:most], '\n')+1] + "\nThe lists are too long for a pull request: see its commit for the rest.\n\n"
 	}
 	return text + unsigned
 }
@@ -288,9 +288,9 @@ func (p proposal) unsigned() string {
 	case verify == nil:
 		return ""
 	case verify.Mode == v1alpha1.VerifyRange:
-		return "**The commit is not signed**, and this NodeSync wants each commit signed that is new: make the same change with a commit that a trusted key has signed, or squash this into one.\n"
+		return "**The commit is not signed**, but this NodeSync requires a signature on each new commit: make the same change in a commit signed by a trusted key, or squash this into one.\n"
 	}
-	return "**The commit is not signed**, and this NodeSync wants a signature: merge it with a commit that a trusted key has signed.\n"
+	return "**The commit is not signed**, but this NodeSync requires a signature: merge it with a commit signed by a trusted key.\n"
 }
 
 // list writes some of a list; nothing where it is empty.
@@ -486,14 +486,14 @@ func announce(pool string, was, is v1alpha1.RevertProposal, found *finding.Findi
 	}
 	switch {
 	case is.URL != "" && is.Changed:
-		found.Warn(v1alpha1.ReasonRevertNotProposed, fmt.Sprintf("NodePool/%s: the branch of %s has another commit than the revert that plumbline has made: read it before you merge it", pool, is.URL))
+		found.Warn(v1alpha1.ReasonRevertNotProposed, fmt.Sprintf("NodePool/%s: the branch of %s has a commit other than the revert that plumbline created: review it before you merge it", pool, is.URL))
 	case is.URL != "" && is.Merged:
-		found.Event(v1alpha1.ReasonRevertProposed, fmt.Sprintf("NodePool/%s: %s, which takes back what has failed, was merged", pool, is.URL))
+		found.Event(v1alpha1.ReasonRevertProposed, fmt.Sprintf("NodePool/%s: %s, which reverts the failed change, was merged", pool, is.URL))
 	case is.URL != "" && is.Closed:
-		found.Warn(v1alpha1.ReasonRevertNotProposed, fmt.Sprintf("NodePool/%s: the pull request that takes back what has failed was closed, and is not opened again: %s", pool, is.URL))
+		found.Warn(v1alpha1.ReasonRevertNotProposed, fmt.Sprintf("NodePool/%s: the pull request that reverts the failed change was closed and is not reopened: %s", pool, is.URL))
 	case is.URL != "":
-		found.Event(v1alpha1.ReasonRevertProposed, fmt.Sprintf("NodePool/%s: %s takes back what has failed: merge it, or correct the definition", pool, is.URL))
+		found.Event(v1alpha1.ReasonRevertProposed, fmt.Sprintf("NodePool/%s: %s reverts the failed change: merge it, or correct the definition", pool, is.URL))
 	default:
-		found.Warn(v1alpha1.ReasonRevertNotProposed, fmt.Sprintf("NodePool/%s: no pull request takes back what has failed: %s", pool, is.Message))
+		found.Warn(v1alpha1.ReasonRevertNotProposed, fmt.Sprintf("NodePool/%s: plumbline opened no pull request to revert the failed change: %s", pool, is.Message))
 	}
 }

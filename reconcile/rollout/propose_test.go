@@ -84,10 +84,10 @@ func TestDue(t *testing.T) {
 		"it was merged":                                   {pools: []v1alpha1.PoolRollout{changed(func(e *v1alpha1.PoolRollout) { e.Proposal = &v1alpha1.RevertProposal{URL: "https://x", Merged: true} })}},
 		"it was closed by a person":                       {pools: []v1alpha1.PoolRollout{changed(func(e *v1alpha1.PoolRollout) { e.Proposal = &v1alpha1.RevertProposal{URL: "https://x", Closed: true} })}},
 		"it has failed before":                            {pools: []v1alpha1.PoolRollout{changed(func(e *v1alpha1.PoolRollout) { e.Proposal = &v1alpha1.RevertProposal{Message: "403"} })}, want: []string{"1..2 a since 3: a fails"}},
-		"by no commit":                                    {pools: []v1alpha1.PoolRollout{changed(func(e *v1alpha1.PoolRollout) { e.Revision = "" })}, none: "no commit has outdated its nodes: there is none to revert"},
-		"the first commit":                                {pools: []v1alpha1.PoolRollout{changed(func(e *v1alpha1.PoolRollout) { e.From = "" })}, none: "no revision is known that was applied before main@sha1:22222222: revert or correct it by hand"},
-		"no host opens any":                               {sync: func(n *v1alpha1.NodeSync) { n.Spec.Report = n.Spec.Report[:1] }, pools: []v1alpha1.PoolRollout{braked("a", 3)}, none: "revert main@sha1:22222222 by hand: no report of this NodeSync is on a host where pull requests are opened (GitHub, GitLab, Gitea, Forgejo)"},
-		"no branch is followed":                           {sync: func(n *v1alpha1.NodeSync) { n.Spec.Source.Git.Ref.Tag = "v1" }, pools: []v1alpha1.PoolRollout{braked("a", 3)}, none: "revert main@sha1:22222222 by hand: spec.source.git.ref names no branch that a pull request could go into"},
+		"by no commit":                                    {pools: []v1alpha1.PoolRollout{changed(func(e *v1alpha1.PoolRollout) { e.Revision = "" })}, none: "no commit made its nodes out of date, so there is none to revert"},
+		"the first commit":                                {pools: []v1alpha1.PoolRollout{changed(func(e *v1alpha1.PoolRollout) { e.From = "" })}, none: "no revision is recorded before main@sha1:22222222: revert or correct it by hand"},
+		"no host opens any":                               {sync: func(n *v1alpha1.NodeSync) { n.Spec.Report = n.Spec.Report[:1] }, pools: []v1alpha1.PoolRollout{braked("a", 3)}, none: "revert main@sha1:22222222 by hand: spec.report of this NodeSync names no host where plumbline can open pull requests (GitHub, GitLab, Gitea, Forgejo)"},
+		"no branch is followed":                           {sync: func(n *v1alpha1.NodeSync) { n.Spec.Source.Git.Ref.Tag = "v1" }, pools: []v1alpha1.PoolRollout{braked("a", 3)}, none: "revert main@sha1:22222222 by hand: spec.source.git.ref names no branch that a pull request could target"},
 		"an unrelated commit came since": {
 			sync:  func(n *v1alpha1.NodeSync) { n.Status.Rollout = &v1alpha1.Rollout{Revision: next, From: bad} },
 			pools: []v1alpha1.PoolRollout{braked("a", 3)}, want: []string{"1..2 a since 3: a fails"},
@@ -189,12 +189,12 @@ func TestBody(t *testing.T) {
 	})
 	for _, want := range []string{
 		"rollout of `main@sha1:22222222` in the cluster `prod`, in `NodePool/a`, `NodePool/b`: `no node joins @team <img> # x 'y'`.",
-		"back to what they were in `main@sha1:11111111`",
+		"This reverts the files of NodeSync `prod.eu` to `main@sha1:11111111`",
 		"`plumbline resume-rollout prod.eu`",
 		"Files:\n\n- `fleet/a.yaml`\n- `fleet/b'c.yaml`\n\n",
 		"- 33333333 `closes #1 [x](http://evil)`\n",
 		"There may be others",
-		"**Changed again since then.** What newer commits have changed in these files is taken back with it:\n\n- `fleet/a.yaml`\n",
+		"**Changed again since then.** Newer changes to these files are also reverted:\n\n- `fleet/a.yaml`\n",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the text lacks %q:\n%s", want, got)
@@ -229,7 +229,7 @@ func TestLongBodies(t *testing.T) {
 // TestUnsigned: where signatures are verified, the pull request says who has to sign.
 func TestUnsigned(t *testing.T) {
 	for mode, want := range map[v1alpha1.VerificationMode]string{
-		v1alpha1.VerifyHEAD: "merge it with a commit that a trusted key has signed", v1alpha1.VerifyRange: "wants each commit signed",
+		v1alpha1.VerifyHEAD: "merge it with a commit signed by a trusted key", v1alpha1.VerifyRange: "requires a signature on each new commit",
 	} {
 		if got := proposalOf(&v1alpha1.GitVerification{Mode: mode}, "x").body(source.Reverted{}); !strings.Contains(got, "**The commit is not signed**") || !strings.Contains(got, want) {
 			t.Errorf("%s:\n%s", mode, got)
@@ -370,7 +370,7 @@ func TestAPullRequestIsOpened(t *testing.T) {
 	if e.Proposal == nil || e.Proposal.URL != page || e.Proposal.Branch != "plumbline/revert-prod_prod.eu-22222222" || e.Proposal.Message != "" {
 		t.Fatalf("proposal %+v after %s", e.Proposal, w.said())
 	}
-	if want := "RevertProposed: NodePool/general: " + page + " takes back what has failed: merge it, or correct the definition"; events(found) != want {
+	if want := "RevertProposed: NodePool/general: " + page + " reverts the failed change: merge it, or correct the definition"; events(found) != want {
 		t.Errorf("events %q, want %q", events(found), want)
 	}
 	if w.pushed.From != strings.Repeat("1", 40) || w.pushed.Bad != strings.Repeat("2", 40) || !w.pushed.At.Equal(at(3).Time) {
@@ -385,7 +385,7 @@ func TestAPullRequestIsOpened(t *testing.T) {
 // TestTheStatusWasLost: the pull request is found by its branch, whatever became of it.
 func TestTheStatusWasLost(t *testing.T) {
 	for state, says := range map[report.ProposedState]string{
-		report.ProposedOpen: "RevertProposed", report.ProposedMerged: "RevertProposed", report.ProposedClosed: "RevertNotProposed: NodePool/general: the pull request that takes back what has failed was closed, and is not opened again: " + page,
+		report.ProposedOpen: "RevertProposed", report.ProposedMerged: "RevertProposed", report.ProposedClosed: "RevertNotProposed: NodePool/general: the pull request that reverts the failed change was closed and is not reopened: " + page,
 	} {
 		w := newWorld()
 		w.there = &report.Proposed{URL: page, State: state}
@@ -402,7 +402,7 @@ func TestAPullRequestOfSomebodyElse(t *testing.T) {
 	w := newWorld()
 	w.there, w.pushing = &report.Proposed{URL: page, State: report.ProposedOpen}, &source.BranchError{URL: "https://git.example.com/acme/fleet", Branch: "b"}
 	e, found := w.settle(t, braked("general", 3))
-	if e.Proposal == nil || e.Proposal.URL != "" || !strings.Contains(e.Proposal.Message, page+" is open and does not have the commit that plumbline would make") || !strings.HasPrefix(events(found), "RevertNotProposed") {
+	if e.Proposal == nil || e.Proposal.URL != "" || !strings.Contains(e.Proposal.Message, page+" is open but does not contain the commit that plumbline would create") || !strings.HasPrefix(events(found), "RevertNotProposed") {
 		t.Errorf("%+v, calls %s, events %q", e.Proposal, w.said(), events(found))
 	}
 }
@@ -445,7 +445,7 @@ func TestWhatFailsIsSaid(t *testing.T) {
 		"the lease is lost":        {func(w *world) { w.lease = errors.New("no longer the leader") }, "no longer the leader", "find"},
 		"the token may not":        {func(w *world) { w.opening = &report.UnauthorizedError{Host: "git.example.com"} }, "the host refuses the token", "find push open"},
 		"no such secret":           {func(w *world) { w.sync.Spec.Report[1].SecretRef.Name = "gone" }, "read secret gone, which spec.report names: no such secret", ""},
-		"nothing is left":          {func(w *world) { w.reverted = source.Reverted{} }, "in main nothing is left to take back", "find push"},
+		"nothing is left":          {func(w *world) { w.reverted = source.Reverted{} }, "main has nothing left to revert", "find push"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -18,7 +18,7 @@ func TestAnOpenPullRequestIsLookedAt(t *testing.T) {
 	if e.Proposal.Commit != "c0ffee" || !found.WakeAt.Equal(w.now.Add(recheck)) {
 		t.Fatalf("proposal %+v, next %s", e.Proposal, found.WakeAt)
 	}
-	changed := "RevertNotProposed: NodePool/general: the branch of " + page + " has another commit than the revert that plumbline has made: read it before you merge it"
+	changed := "RevertNotProposed: NodePool/general: the branch of " + page + " has a commit other than the revert that plumbline created: review it before you merge it"
 	for i, step := range []struct {
 		there   *report.Proposed
 		finding error
@@ -28,8 +28,8 @@ func TestAnOpenPullRequestIsLookedAt(t *testing.T) {
 		{there: &report.Proposed{URL: page, State: report.ProposedOpen, Head: "c0ffee"}},
 		{there: &report.Proposed{URL: page, State: report.ProposedOpen, Head: "bad"}, want: v1alpha1.RevertProposal{Changed: true}, events: changed},
 		{finding: errors.New("503"), want: v1alpha1.RevertProposal{Changed: true}},
-		{there: &report.Proposed{URL: page, State: report.ProposedOpen, Head: "c0ffee"}, events: "RevertProposed: NodePool/general: " + page + " takes back what has failed: merge it, or correct the definition"},
-		{there: &report.Proposed{URL: page, State: report.ProposedMerged, Head: "c0ffee"}, want: v1alpha1.RevertProposal{Merged: true}, events: "RevertProposed: NodePool/general: " + page + ", which takes back what has failed, was merged"},
+		{there: &report.Proposed{URL: page, State: report.ProposedOpen, Head: "c0ffee"}, events: "RevertProposed: NodePool/general: " + page + " reverts the failed change: merge it, or correct the definition"},
+		{there: &report.Proposed{URL: page, State: report.ProposedMerged, Head: "c0ffee"}, want: v1alpha1.RevertProposal{Merged: true}, events: "RevertProposed: NodePool/general: " + page + ", which reverts the failed change, was merged"},
 	} {
 		if step.there != nil {
 			w.there = step.there

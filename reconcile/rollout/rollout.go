@@ -393,7 +393,7 @@ func Replaced(r v1alpha1.Rollout) string {
 		return short
 	}
 	if r.Nodes == 0 {
-		return "no node is known to be outdated yet"
+		return "no outdated nodes found yet"
 	}
 	return fmt.Sprintf("%d of %d nodes replaced", r.Nodes-r.Outdated, r.Nodes)
 }
@@ -402,7 +402,7 @@ func Replaced(r v1alpha1.Rollout) string {
 func causes(r v1alpha1.Rollout) string {
 	why := strings.Join(r.Reasons, ", ")
 	if r.Revision == "" {
-		why = cmp.Or(why, "outdated") + ", by no commit of this NodeSync"
+		why = cmp.Or(why, "outdated") + ", not caused by a commit"
 	}
 	if why == "" {
 		return ""
@@ -446,18 +446,18 @@ func started(r v1alpha1.Rollout) string {
 	case r.Nodes == 0 && short != "":
 		return render.ShortRevision(r.Revision) + ": " + short
 	case r.Nodes == 0:
-		return render.ShortRevision(r.Revision) + " may outdate nodes: Karpenter asks AWS which"
+		return render.ShortRevision(r.Revision) + " may make nodes out of date: Karpenter queries AWS"
 	case r.Revision == "":
-		return fmt.Sprintf("outdated by no commit of this NodeSync: %s (%s); Karpenter replaces them at the pace of their disruption budgets", english.Plural(int(r.Nodes), "node", ""), Uncommitted(r))
+		return fmt.Sprintf("%s outdated, not caused by a commit of this NodeSync (%s); Karpenter replaces them at the pace of their disruption budgets", english.Plural(int(r.Nodes), "node", ""), Uncommitted(r))
 	}
-	return fmt.Sprintf("%s outdates %s: Karpenter replaces them at the pace of their disruption budgets", render.ShortRevision(r.Revision), english.Plural(int(r.Nodes), "node", ""))
+	return fmt.Sprintf("%s makes %s out of date: Karpenter replaces them at the pace of their disruption budgets", render.ShortRevision(r.Revision), english.Plural(int(r.Nodes), "node", ""))
 }
 
 // finished returns the message of the event when a rollout is complete.
 func finished(r v1alpha1.Rollout, now time.Time) string {
 	of := "no node was outdated"
 	if r.Nodes > 0 {
-		of = fmt.Sprintf("each of %s matches or is gone", english.Plural(int(r.Nodes), "node", ""))
+		of = fmt.Sprintf("%s up to date or deleted", english.Plural(int(r.Nodes), "node", ""))
 	}
 	if full := filled(r); full != "" && r.Nodes == 0 {
 		of = full

@@ -270,7 +270,7 @@ func (r *Rollouts) waits(ctx context.Context, of v1alpha1.Rollout, matched plan.
 	}
 	for _, l := range r.LaunchFailures {
 		if staying[l.Pool] > 0 {
-			return blocker.Beside(fmt.Sprintf("no replacement comes in NodePool/%s: %s", l.Pool, l.Why), hangs)
+			return blocker.Beside(fmt.Sprintf("NodePool/%s launches no replacements: %s", l.Pool, l.Why), hangs)
 		}
 	}
 	if len(ending) > 0 {
@@ -390,13 +390,13 @@ func (r *Rollouts) blocked(of v1alpha1.Rollout, goesOn bool, ask func() string) 
 // unanswered says what a rollout waits for where no node is known to wait.
 func (r *Rollouts) unanswered(of v1alpha1.Rollout, matched plan.Matched) string {
 	if len(matched.Unresolved) > 0 {
-		return fmt.Sprintf("Karpenter looks for the AMIs of %s", finding.Few(matched.Unresolved, ", "))
+		return fmt.Sprintf("Karpenter is resolving the AMIs of %s", finding.Few(matched.Unresolved, ", "))
 	}
 	if len(matched.Unknown) > 0 && of.Revision != "" {
-		return fmt.Sprintf("whether NodeClaim %s matches is unknown, as it lacks the hash by which Karpenter compares it: delete it to have it replaced", finding.Few(matched.Unknown, ", "))
+		return fmt.Sprintf("unknown whether NodeClaim %s is up to date, because it has no hash for Karpenter to compare: delete it to have Karpenter replace it", finding.Few(matched.Unknown, ", "))
 	}
 	if of.Outdated == 0 && of.SettlesAt != nil {
-		return fmt.Sprintf("Karpenter asks AWS whether other nodes are outdated, until %s", plan.ClockTime(of.SettlesAt.Time, r.Now))
+		return fmt.Sprintf("Karpenter queries AWS for other outdated nodes until %s", plan.ClockTime(of.SettlesAt.Time, r.Now))
 	}
 	return ""
 }
@@ -417,15 +417,15 @@ func (r *Rollouts) closed(staying map[string]int, beside bool) string {
 		var long, short string
 		switch opens := plan.ClockTime(allowed.At, r.Now); {
 		case allowed.Unreadable:
-			short = fmt.Sprintf("NodePool/%s has a disruption budget that cannot be read", pool.Name)
+			short = fmt.Sprintf("NodePool/%s has a disruption budget that cannot be parsed", pool.Name)
 			long = short + ": Karpenter disrupts no node until it is corrected"
 		case allowed.Now > 0:
 			return ""
 		case allowed.At.IsZero():
-			long = fmt.Sprintf("the disruption budgets of NodePool/%s allow none", pool.Name)
-			short = fmt.Sprintf("NodePool/%s allows none", pool.Name)
+			long = fmt.Sprintf("the disruption budgets of NodePool/%s allow no replacement", pool.Name)
+			short = fmt.Sprintf("NodePool/%s allows no replacement", pool.Name)
 		default:
-			long = fmt.Sprintf("the disruption budgets of NodePool/%s allow none until %s", pool.Name, opens)
+			long = fmt.Sprintf("the disruption budgets of NodePool/%s allow no replacement until %s", pool.Name, opens)
 			short = fmt.Sprintf("next window of NodePool/%s %s", pool.Name, opens)
 			r.WakeBy(allowed.At)
 		}

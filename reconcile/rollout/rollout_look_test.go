@@ -70,11 +70,11 @@ func TestWhatARolloutWaitsFor(t *testing.T) {
 	}{
 		"it has just begun":          {pools: []rollout.Pool{pool("a", open)}, claims: []plan.NodeClaim{drifted("1", "a", false)}, since: now},
 		"it drains":                  {pools: []rollout.Pool{pool("a", open)}, claims: []plan.NodeClaim{drifted("1", "a", false), drifted("2", "a", true)}, since: now},
-		"budgets":                    {pools: []rollout.Pool{pool("a", shut)}, claims: []plan.NodeClaim{drifted("1", "a", false)}, since: now, want: "the disruption budgets of NodePool/a allow none"},
-		"a window":                   {pools: []rollout.Pool{pool("a", window)}, claims: []plan.NodeClaim{drifted("1", "a", false)}, since: long, want: "the disruption budgets of NodePool/a allow none until 17:00 UTC"},
+		"budgets":                    {pools: []rollout.Pool{pool("a", shut)}, claims: []plan.NodeClaim{drifted("1", "a", false)}, since: now, want: "the disruption budgets of NodePool/a allow no replacement"},
+		"a window":                   {pools: []rollout.Pool{pool("a", window)}, claims: []plan.NodeClaim{drifted("1", "a", false)}, since: long, want: "the disruption budgets of NodePool/a allow no replacement until 17:00 UTC"},
 		"a window of one of two":     {pools: []rollout.Pool{pool("a", window), pool("b", open)}, claims: []plan.NodeClaim{drifted("1", "a", false), drifted("2", "b", false)}, since: now},
-		"a schedule that is broken":  {pools: []rollout.Pool{pool("a", map[string]any{"nodes": "0", "schedule": "at night", "duration": "8h"})}, claims: []plan.NodeClaim{drifted("1", "a", false)}, since: long, want: "NodePool/a has a disruption budget that cannot be read: Karpenter disrupts no node until it is corrected"},
-		"no replacement is launched": {pools: []rollout.Pool{pool("a", open)}, claims: []plan.NodeClaim{drifted("1", "a", false)}, since: long, launchFailures: []rollout.LaunchFailure{{Pool: "a", Why: "no capacity"}}, want: "no replacement comes in NodePool/a: no capacity"},
+		"a schedule that is broken":  {pools: []rollout.Pool{pool("a", map[string]any{"nodes": "0", "schedule": "at night", "duration": "8h"})}, claims: []plan.NodeClaim{drifted("1", "a", false)}, since: long, want: "NodePool/a has a disruption budget that cannot be parsed: Karpenter disrupts no node until it is corrected"},
+		"no replacement is launched": {pools: []rollout.Pool{pool("a", open)}, claims: []plan.NodeClaim{drifted("1", "a", false)}, since: long, launchFailures: []rollout.LaunchFailure{{Pool: "a", Why: "no capacity"}}, want: "NodePool/a launches no replacements: no capacity"},
 		"what Karpenter says":        {pools: []rollout.Pool{pool("a", open)}, claims: []plan.NodeClaim{drifted("1", "a", false)}, since: long, events: spoken{events: []corev1.Event{blocked, {Reason: "Other", Message: "else"}}}, want: "NodeClaim/1: PDB default/web prevents pod evictions", asked: 1},
 		"what it said before":        {pools: []rollout.Pool{pool("a", open)}, claims: []plan.NodeClaim{drifted("1", "a", false)}, since: long, events: spoken{events: []corev1.Event{before, noNode}}, asked: 1},
 		"Karpenter says nothing":     {pools: []rollout.Pool{pool("a", open)}, claims: []plan.NodeClaim{drifted("1", "a", false)}, since: long, asked: 1},
@@ -199,7 +199,7 @@ func TestARolloutIsToldOnce(t *testing.T) {
 			told = append(told, note.Reason+": "+note.Message)
 		}
 	}
-	want := "RollingOut: outdated by no commit of this NodeSync: 1 node (AMIDrift: inputs unknown: EC2NodeClass/c lists no AMI in its status); Karpenter replaces them at the pace of their disruption budgets | RolledOut: each of 1 node matches or is gone, after 2s"
+	want := "RollingOut: 1 node outdated, not caused by a commit of this NodeSync (AMIDrift: inputs unknown: EC2NodeClass/c lists no AMI in its status); Karpenter replaces them at the pace of their disruption budgets | RolledOut: 1 node up to date or deleted, after 2s"
 	if got := strings.Join(told, " | "); got != want {
 		t.Errorf("told %s", got)
 	}

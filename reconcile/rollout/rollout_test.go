@@ -91,25 +91,25 @@ func TestRoll(t *testing.T) {
 			{at: 2, revision: "b", outdated: outdated(drift, "2"), want: "a since 1: 1 of 2 nodes replaced (NodePoolDrifted)"},
 		},
 		"AWS decides which": {
-			{at: 1, revision: "a", changes: outdating(true), want: "a since 1: no node is known to be outdated yet settles 361"},
-			{at: 2, revision: "a", want: "a since 1: no node is known to be outdated yet settles 361"},
+			{at: 1, revision: "a", changes: outdating(true), want: "a since 1: no outdated nodes found yet settles 361"},
+			{at: 2, revision: "a", want: "a since 1: no outdated nodes found yet settles 361"},
 			{at: 9, revision: "a", outdated: outdated("AMIDrift", "1", "2"), want: "a since 1: 0 of 2 nodes replaced (AMIDrift) settles 361"},
 			{at: 60, revision: "a", want: "a since 1: 2 of 2 nodes replaced settles 361"},
 			{at: 361, revision: "a", want: "none"},
 		},
 		"another commit while AWS decides": {
-			{at: 1, revision: "a", changes: outdating(true), want: "a since 1: no node is known to be outdated yet settles 361"},
+			{at: 1, revision: "a", changes: outdating(true), want: "a since 1: no outdated nodes found yet settles 361"},
 			{at: 100, revision: "b", changes: outdating(false, "1"), want: "b since 100: 0 of 1 nodes replaced settles 361"},
 			{at: 200, revision: "b", want: "b since 100: 1 of 1 nodes replaced settles 361"},
 			{at: 300, revision: "b", outdated: outdated("SubnetDrift", "2"), want: "b since 100: 0 of 1 nodes replaced (SubnetDrift) settles 361"},
 			{at: 361, revision: "b", want: "none"},
 		},
 		"another commit, on which AWS decides, too": {
-			{at: 1, revision: "a", changes: outdating(true), want: "a since 1: no node is known to be outdated yet settles 361"},
-			{at: 100, revision: "b", changes: outdating(true), want: "b since 100: no node is known to be outdated yet settles 460"},
+			{at: 1, revision: "a", changes: outdating(true), want: "a since 1: no outdated nodes found yet settles 361"},
+			{at: 100, revision: "b", changes: outdating(true), want: "b since 100: no outdated nodes found yet settles 460"},
 		},
 		"another commit, of which Karpenter has not noted all": {
-			{at: 1, revision: "a", changes: outdating(true), want: "a since 1: no node is known to be outdated yet settles 361"},
+			{at: 1, revision: "a", changes: outdating(true), want: "a since 1: no outdated nodes found yet settles 361"},
 			{at: 100, revision: "b", changes: outdating(false, "1"), want: "b since 100: 0 of 1 nodes replaced settles 361"},
 			{at: 101, revision: "b", unsure: true, want: "b since 100: 1 of 1 nodes replaced settles 461"},
 			{at: 300, revision: "b", unsure: true, want: "b since 100: 1 of 1 nodes replaced settles 461"},
@@ -121,8 +121,8 @@ func TestRoll(t *testing.T) {
 			{at: 401, revision: "b", want: "none"},
 		},
 		"Karpenter looks for the AMIs": {
-			{at: 1, revision: "a", changes: rollout.Outdating{Images: true, Committed: true}, want: "a since 1: no node is known to be outdated yet"},
-			{at: 2, revision: "a", unresolved: []string{"default"}, want: "a since 1: no node is known to be outdated yet"},
+			{at: 1, revision: "a", changes: rollout.Outdating{Images: true, Committed: true}, want: "a since 1: no outdated nodes found yet"},
+			{at: 2, revision: "a", unresolved: []string{"default"}, want: "a since 1: no outdated nodes found yet"},
 			{at: 3, revision: "a", outdated: outdated("AMIDrift", "1", "2"), want: "a since 1: 0 of 2 nodes replaced (AMIDrift)"},
 			{at: 4, revision: "a", outdated: outdated("AMIDrift", "2"), unresolved: []string{"default"}, want: "a since 1: 0 of 2 nodes replaced (AMIDrift)"},
 			{at: 5, revision: "a", unresolved: []string{"default"}, want: "a since 1: 0 of 2 nodes replaced"},
@@ -135,7 +135,7 @@ func TestRoll(t *testing.T) {
 			{at: 4, revision: "a", want: "none"},
 		},
 		"it finds those that it had": {
-			{at: 1, revision: "a", changes: rollout.Outdating{Images: true, Committed: true}, want: "a since 1: no node is known to be outdated yet"},
+			{at: 1, revision: "a", changes: rollout.Outdating{Images: true, Committed: true}, want: "a since 1: no outdated nodes found yet"},
 			{at: 2, revision: "a", want: "none"},
 		},
 		"what Karpenter has not noted yet": {
@@ -151,12 +151,12 @@ func TestRoll(t *testing.T) {
 		},
 		"without a hash, and no commit": {{at: 1, revision: "a", unknown: []string{"2"}, want: "none"}},
 		"nodes that drift by no commit": {
-			{at: 1, revision: "a", outdated: outdated("AMIDrift", "1"), want: " since 1: 0 of 1 nodes replaced (AMIDrift, by no commit of this NodeSync)"},
-			{at: 2, revision: "a", outdated: outdated("AMIDrift", "1-", "2"), want: " since 1: 0 of 2 nodes replaced (AMIDrift, by no commit of this NodeSync), 1 draining"},
+			{at: 1, revision: "a", outdated: outdated("AMIDrift", "1"), want: " since 1: 0 of 1 nodes replaced (AMIDrift, not caused by a commit)"},
+			{at: 2, revision: "a", outdated: outdated("AMIDrift", "1-", "2"), want: " since 1: 0 of 2 nodes replaced (AMIDrift, not caused by a commit), 1 draining"},
 			{at: 3, revision: "a", want: "none"},
 		},
 		"a commit after nodes drifted by themselves": {
-			{at: 1, revision: "a", outdated: outdated("AMIDrift", "1"), want: " since 1: 0 of 1 nodes replaced (AMIDrift, by no commit of this NodeSync)"},
+			{at: 1, revision: "a", outdated: outdated("AMIDrift", "1"), want: " since 1: 0 of 1 nodes replaced (AMIDrift, not caused by a commit)"},
 			{at: 2, revision: "b", changes: outdating(false, "1", "2"), outdated: outdated("AMIDrift", "1"), want: "b since 2: 0 of 2 nodes replaced (AMIDrift)"},
 		},
 		"fewer replicas": {
@@ -372,7 +372,7 @@ func TestWhatKeepsNodesThatDrain(t *testing.T) {
 		"a pod":                      {objects: []client.Object{webPod()}, slow: "waits for pod web/web-0" + at},
 		"a volume":                   {objects: []client.Object{attached}, slow: "waits for volume pv-1 (VolumeAttachment csi-1) to be detached by ebs.csi.aws.com" + at},
 		"an instance":                {conditions: []opstatus.Condition{{Type: karpv1.ConditionTypeInstanceTerminating, Status: "Unknown", Message: "it shuts down"}}, slow: "waits for InstanceTerminating: it shuts down" + at},
-		"EC2 protects it":            {conditions: drained, quiet: "waits for EC2 to take the termination of i-0123456789abcdef0: it is drained, and EC2 protects it from termination (disableApiTermination)" + at, slow: "waits for EC2 to take the termination of i-0123456789abcdef0: it is drained, and EC2 protects it from termination (disableApiTermination)" + at},
+		"EC2 protects it":            {conditions: drained, quiet: "waits for EC2 to accept the termination of i-0123456789abcdef0: the node is drained, but EC2 protects it from termination (disableApiTermination)" + at, slow: "waits for EC2 to accept the termination of i-0123456789abcdef0: the node is drained, but EC2 protects it from termination (disableApiTermination)" + at},
 		"its pods may not be listed": {objects: []client.Object{webPod(), webBudget()}, refuses: "pods is forbidden", quiet: "read what keeps NodeClaim/1: pods is forbidden", slow: "waits for Karpenter to terminate it" + at},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -437,9 +437,9 @@ func TestAHangingDrainIsSaidBesideTheRest(t *testing.T) {
 		all            bool
 	}{
 		"next window of NodePool/a 17:00 UTC; ":                    {budget: map[string]any{"nodes": "0", "schedule": "0 9 * * *", "duration": "8h"}},
-		"NodePool/a allows none; ":                                 {budget: map[string]any{"nodes": "0"}},
-		"NodePool/a has a disruption budget that cannot be read; ": {budget: map[string]any{"nodes": "0", "schedule": "at night", "duration": "8h"}},
-		"no replacement comes in NodePool/a: no capacity; ":        {budget: map[string]any{"nodes": "1"}, launchFailures: []rollout.LaunchFailure{{Pool: "a", Why: "no capacity"}}},
+		"NodePool/a allows no replacement; ":                                 {budget: map[string]any{"nodes": "0"}},
+		"NodePool/a has a disruption budget that cannot be parsed; ": {budget: map[string]any{"nodes": "0", "schedule": "at night", "duration": "8h"}},
+		"NodePool/a launches no replacements: no capacity; ":        {budget: map[string]any{"nodes": "1"}, launchFailures: []rollout.LaunchFailure{{Pool: "a", Why: "no capacity"}}},
 		"": {budget: map[string]any{"nodes": "0"}, all: true},
 	} {
 		d := newDrains(t, webPod(), webBudget())

@@ -75,7 +75,7 @@ func TestRollStaticPools(t *testing.T) {
 			{at: 4, revision: "a", want: "none"},
 		},
 		"nodes drift by no commit": {
-			{at: 1, revision: "a", outdated: outdated(drift, "1-"), short: []v1alpha1.StaticPool{short("general", 0, 1)}, want: " since 1: 0 of 1 nodes replaced (NodePoolDrifted, by no commit of this NodeSync), 1 draining"},
+			{at: 1, revision: "a", outdated: outdated(drift, "1-"), short: []v1alpha1.StaticPool{short("general", 0, 1)}, want: " since 1: 0 of 1 nodes replaced (NodePoolDrifted, not caused by a commit), 1 draining"},
 			{at: 2, revision: "a", short: []v1alpha1.StaticPool{short("general", 0, 1)}, want: "none"},
 		},
 		"another commit gives it more amid a rollout": {

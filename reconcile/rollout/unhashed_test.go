@@ -34,10 +34,10 @@ func TestANodeClaimWithoutAHash(t *testing.T) {
 		claims   []plan.NodeClaim
 		want     string // of the status; empty: it is over
 	}{
-		"it was there before":           {before.Unhashed, []plan.NodeClaim{old}, "1 of 2 nodes replaced: whether NodeClaim old matches is unknown, as it lacks the hash by which Karpenter compares it: delete it to have it replaced"},
-		"and another one has come":      {before.Unhashed, []plan.NodeClaim{old, young}, "1 of 2 nodes replaced: whether NodeClaim old matches is unknown, as it lacks the hash by which Karpenter compares it: delete it to have it replaced"},
+		"it was there before":           {before.Unhashed, []plan.NodeClaim{old}, "1 of 2 nodes replaced: unknown whether NodeClaim old is up to date, because it has no hash for Karpenter to compare: delete it to have Karpenter replace it"},
+		"and another one has come":      {before.Unhashed, []plan.NodeClaim{old, young}, "1 of 2 nodes replaced: unknown whether NodeClaim old is up to date, because it has no hash for Karpenter to compare: delete it to have Karpenter replace it"},
 		"it is gone":                    {before.Unhashed, []plan.NodeClaim{young}, ""},
-		"another pool's hash was given": {[]string{"NodePool/b"}, []plan.NodeClaim{old}, "2 of 2 nodes replaced: Karpenter asks AWS whether other nodes are outdated, until 12:06 UTC"},
+		"another pool's hash was given": {[]string{"NodePool/b"}, []plan.NodeClaim{old}, "2 of 2 nodes replaced: Karpenter queries AWS for other outdated nodes until 12:06 UTC"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			from := before.DeepCopy()
