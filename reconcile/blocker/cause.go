@@ -72,7 +72,7 @@ func (n *Node) Causes(e Evidence) []Cause {
 		return one(n.refused(e))
 	}
 	if n.Terminating {
-		return one(Cause{Words: fmt.Sprintf("EC2 to terminate %s: it has accepted the termination", cloud.InstanceID(n.ProviderID)), Passing: true})
+		return one(Cause{Words: fmt.Sprintf("EC2 to terminate %s (the request is accepted)", cloud.InstanceID(n.ProviderID)), Passing: true})
 	}
 	if len(n.Waits) > 0 {
 		return one(Cause{Words: n.Waits[0], Passing: true})
@@ -103,10 +103,10 @@ func Held(finalizers []string) bool {
 func (n *Node) foreign(resource, kind, name string, finalizers []string) Cause {
 	waits := fmt.Sprintf("%s of %s/%s", WaitsForFinalizers(finalizers), kind, name)
 	if !n.Terminating {
-		return Cause{Words: waits + "; Karpenter's own finalizer is gone, and whether EC2 has terminated the instance is unknown"}
+		return Cause{Words: waits + "; Karpenter's own finalizer was removed, and it is unknown whether EC2 has terminated the instance"}
 	}
 	return Cause{
-		Words:  waits + ", with which Karpenter has finished",
+		Words:  waits + "; Karpenter is done with it",
 		Kind:   v1alpha1.CauseObjectFinalizer,
 		Object: resource + "/" + name,
 	}
@@ -158,7 +158,7 @@ func (n *Node) stays(e Evidence) Cause {
 	}
 	for i := range slices.Backward(n.Events) {
 		if n.Events[i].Reason == disruptionBlocked && !n.over(&n.Events[i], e) {
-			return Cause{Words: "Karpenter to replace it, which says: " + quoted(&n.Events[i], e.Now)}
+			return Cause{Words: "Karpenter to replace it; Karpenter reports: " + quoted(&n.Events[i], e.Now)}
 		}
 	}
 	return Cause{Words: "Karpenter to replace it"}
@@ -179,7 +179,7 @@ func (n *Node) volumes(sets plan.DaemonSets) Cause {
 		volumes = append(volumes, "volume "+volume+" to be detached by "+v.Spec.Attacher)
 		for _, set := range sets.Intolerant() {
 			if slices.Contains(set.Drivers, v.Spec.Attacher) {
-				evicted[fmt.Sprintf("%s does not tolerate %s:NoSchedule, so that no pod of it is on the node to unmount: %s", set, karpv1.DisruptedTaintKey, set.Patch())] = true
+				evicted[fmt.Sprintf("%s does not tolerate %s:NoSchedule, so none of its pods is left on the node to unmount the volume: %s", set, karpv1.DisruptedTaintKey, set.Patch())] = true
 			}
 		}
 	}
@@ -217,7 +217,7 @@ func (n *Node) denied() string {
 				continue
 			}
 			if action := actionOf(message); action != "" && code != notPermitted {
-				return fmt.Sprintf("%s; Karpenter's role lacks %s", strings.TrimSuffix(message, "."), action)
+				return fmt.Sprintf("%s; Karpenter's role does not allow %s", strings.TrimSuffix(message, "."), action)
 			}
 			return message
 		}
@@ -316,7 +316,7 @@ func quoted(e *corev1.Event, now time.Time) string {
 	if at.IsZero() || now.Sub(at) <= repeatedWithin {
 		return message
 	}
-	return fmt.Sprintf("%s (reported at %s, and not since)", message, at.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("%s (last reported at %s)", message, at.UTC().Format(time.RFC3339))
 }
 
 // reportedAt returns when an event was last reported; zero if the event does not contain a time.

@@ -32,7 +32,7 @@ func TestWhyNotDisrupted(t *testing.T) {
 	}{
 		"nothing":                        {nil, ""},
 		"the newest":                     {[]client.Object{event("1", "No node would fit.", time.Minute), event("2", "Node is nominated", 2*time.Minute)}, "NodeClaim/a: No node would fit"},
-		"not repeated":                   {[]client.Object{event("1", "No node would fit.", 10*time.Minute)}, "NodeClaim/a: No node would fit (reported at 2026-01-01T11:50:00Z, and not since)"},
+		"not repeated":                   {[]client.Object{event("1", "No node would fit.", 10*time.Minute)}, "NodeClaim/a: No node would fit (last reported at 2026-01-01T11:50:00Z)"},
 		"of before":                      {[]client.Object{event("1", "No node would fit.", 2*time.Hour)}, ""},
 		"no node, which there is":        {[]client.Object{event("1", "Nodeclaim does not have an associated node", time.Minute)}, ""},
 		"a budget that allows nothing":   {[]client.Object{event("1", byBudget, time.Minute), budget(0)}, "NodeClaim/a: " + byBudget},

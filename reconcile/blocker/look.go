@@ -291,7 +291,7 @@ func why(pod *corev1.Pod, e Evidence) Cause {
 		if len(pod.Finalizers) > 0 {
 			return c.because(v1alpha1.CauseFinalizer, ", which waits for its finalizer "+strings.Join(pod.Finalizers, ", "))
 		}
-		c = c.because(v1alpha1.CausePod, ", which is ending")
+		c = c.because(v1alpha1.CausePod, ", which is terminating")
 		c.Passing = true
 		return c
 	}

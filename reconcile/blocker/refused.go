@@ -27,9 +27,9 @@ const (
 // and no event (finalize in sigs.k8s.io/karpenter pkg/controllers/nodeclaim/lifecycle/controller.go). Where
 // the log cannot be read, it goes by whether EC2 protects the instance.
 func (n *Node) refused(e Evidence) Cause {
-	waits := fmt.Sprintf("EC2 to take the termination of %s: it is drained, and EC2 ", cloud.InstanceID(n.ProviderID))
+	waits := fmt.Sprintf("EC2 to accept the termination of %s: the node is drained, but EC2 ", cloud.InstanceID(n.ProviderID))
 	if code := n.throttled(); code != "" {
-		return Cause{Words: waits + "throttles Karpenter's requests (" + code + "), and Karpenter tries again by itself", Passing: true}
+		return Cause{Words: waits + "throttles Karpenter's requests (" + code + "), and Karpenter retries", Passing: true}
 	}
 	logged := apiError.FindStringSubmatch(n.Logged)
 	switch {
@@ -38,14 +38,14 @@ func (n *Node) refused(e Evidence) Cause {
 	case logged != nil && (logged[1] == unauthorized || strings.HasPrefix(logged[1], "AccessDenied")):
 		return Cause{Words: fmt.Sprintf("%srefuses Karpenter's role %s (%s)", waits, cmp.Or(actionOf(n.Logged), "ec2:TerminateInstances"), logged[1]), Kind: v1alpha1.CauseDenied}
 	case logged != nil:
-		return Cause{Words: fmt.Sprintf("%sanswers Karpenter with %s: %s", waits, logged[1], strings.TrimSuffix(logged[2], "."))}
+		return Cause{Words: fmt.Sprintf("%sreturns %s to Karpenter: %s", waits, logged[1], strings.TrimSuffix(logged[2], "."))}
 	case strings.Contains(n.Logged, zonalShift):
-		return Cause{Words: fmt.Sprintf("Karpenter to end instance %s: it is drained, and in a zone from which traffic is shifted away, where Karpenter ends none", cloud.InstanceID(n.ProviderID))}
+		return Cause{Words: fmt.Sprintf("Karpenter to terminate instance %s: the node is drained, but Karpenter terminates no instance in a zone with an active zonal shift", cloud.InstanceID(n.ProviderID))}
 	case n.Protection == Unprotected:
-		return Cause{Words: waits + "does not protect it, so that it refuses Karpenter's role ec2:TerminateInstances, or that role is gone, or it throttles Karpenter; the log of Karpenter's controller has its message", Kind: v1alpha1.CauseDenied}
+		return Cause{Words: waits + "does not accept it, although the instance is not protected: EC2 denies ec2:TerminateInstances to Karpenter's role, the role is deleted, or EC2 throttles Karpenter; see the log of Karpenter's controller", Kind: v1alpha1.CauseDenied}
 	}
 	return Cause{
-		Words:   waits + "refuses it (OperationNotPermitted for termination protection, UnauthorizedOperation without ec2:TerminateInstances, RequestLimitExceeded where it throttles); the log of Karpenter's controller has its message",
+		Words:   waits + "refuses it (OperationNotPermitted: termination protection; UnauthorizedOperation: ec2:TerminateInstances is not allowed; RequestLimitExceeded: throttling); see the log of Karpenter's controller",
 		Passing: e.Now.Before(n.Drained.Add(RefusedAfter)),
 	}
 }
@@ -182,30 +182,30 @@ func BreakGlass(n *Node, c Cause) (v1alpha1.BreakGlass, bool) {
 	instance := cloud.InstanceID(n.ProviderID)
 	switch c.Kind {
 	case v1alpha1.CauseBudget:
-		g.Risk = "Karpenter deletes all pods of the node whatever PodDisruptionBudgets say: the workload has fewer than it needs until they run elsewhere"
+		g.Risk = "Karpenter deletes all pods of the node regardless of PodDisruptionBudgets: the workload has too few pods until they run elsewhere"
 	case v1alpha1.CauseDoNotDisrupt:
 		g.Command = fmt.Sprintf("kubectl annotate pod %s -n %s %s-", c.Name, c.Namespace, karpv1.DoNotDisruptAnnotationKey)
-		g.Risk = "the pod is evicted, and what it was at is lost unless it can go on elsewhere"
+		g.Risk = "the pod is evicted, and its work is lost unless it can resume elsewhere"
 	case v1alpha1.CauseFinalizer:
-		g.Risk = "the node ends before the finalizer's controller is done with the pod; the pod's object stays until it is"
+		g.Risk = "the node terminates before the finalizer's controller is done with the pod; the Pod object stays until then"
 	case v1alpha1.CausePod:
-		g.Risk = "Karpenter deletes all pods of the node, without PodDisruptionBudgets and without the rest of their grace period"
+		g.Risk = "Karpenter deletes all pods of the node, regardless of PodDisruptionBudgets and of the remaining grace period"
 	case v1alpha1.CauseVolume:
-		g.Risk = "the instance ends with the volume mounted: what was not written yet is lost, and the file system may need a repair"
+		g.Risk = "the instance is terminated with the volume mounted: unwritten data is lost, and the file system may need repair"
 	case v1alpha1.CauseProtected:
 		g.Command = fmt.Sprintf("aws ec2 modify-instance-attribute --instance-id %s --no-disable-api-termination", instance)
-		g.Risk = "the instance was protected on purpose: find out by whom, and what is on it"
+		g.Risk = "the instance was protected on purpose: find out who protected it and what runs on it"
 	case v1alpha1.CauseObjectFinalizer:
 		g.Command = RemoveFinalizers(c.Object)
-		g.Risk = "whatever the finalizer's controller still has to do for the object is not done"
+		g.Risk = "the finalizer's controller does not finish its work for the object"
 	case v1alpha1.CauseDenied:
 		g.Command = "aws ec2 terminate-instances --instance-ids " + instance
-		g.Risk = "it is done with your rights, past the policy that denies it to Karpenter, which denies it for the next node as well"
+		g.Risk = "the command uses your AWS credentials and bypasses the policy that denies it to Karpenter; that policy denies it for the next node, too"
 	default:
 		return v1alpha1.BreakGlass{}, false
 	}
 	if strings.HasPrefix(g.Command, deletes) {
-		g.Risk = "Karpenter launches no replacement first; " + g.Risk
+		g.Risk = "Karpenter does not launch a replacement first; " + g.Risk
 	}
 	return g, true
 }

@@ -21,7 +21,7 @@ var drained = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 func TestRefused(t *testing.T) {
 	const sdk = "terminating instance, operation error EC2: TerminateInstances, https response error StatusCode: 400, RequestID: 7f, "
 	throttles := func(code string) string {
-		return "EC2 to take the termination of i-1: it is drained, and EC2 throttles Karpenter's requests (" + code + "), and Karpenter tries again by itself"
+		return "EC2 to accept the termination of i-1: the node is drained, but EC2 throttles Karpenter's requests (" + code + "), and Karpenter retries"
 	}
 	event := func(age time.Duration, message string) []corev1.Event {
 		return []corev1.Event{{Type: corev1.EventTypeNormal, LastTimestamp: metav1.NewTime(drained.Add(-age)), Message: message}}
@@ -37,7 +37,7 @@ func TestRefused(t *testing.T) {
 		"throttled, in a condition":     {node: Node{Waits: []string{"InstanceTerminating: api error Throttling: Rate exceeded"}}, want: throttles("Throttling")},
 		"throttled before, at its launch": {
 			node: Node{Events: event(time.Hour, "api error RequestLimitExceeded: Request limit exceeded")},
-			want: "EC2 does not protect it, so that it refuses Karpenter's role ec2:TerminateInstances, or that role is gone, or it throttles Karpenter", kind: v1alpha1.CauseDenied,
+			want: "EC2 does not accept it, although the instance is not protected: EC2 denies ec2:TerminateInstances to Karpenter's role, the role is deleted, or EC2 throttles Karpenter", kind: v1alpha1.CauseDenied,
 		},
 		"denied": {
 			node: Node{Logged: sdk + "api error UnauthorizedOperation: You are not authorized to perform this operation. User: arn:aws:sts::1:assumed-role/k/2 is not authorized to perform: ec2:TerminateInstances on resource: i-1"},
@@ -55,10 +55,10 @@ func TestRefused(t *testing.T) {
 			node: Node{Logged: sdk + "api error OperationNotPermitted: The instance 'i-1' may not be terminated."},
 			want: "EC2 protects it from termination", kind: v1alpha1.CauseProtected,
 		},
-		"something else": {node: Node{Logged: sdk + "api error InternalError: An internal error has occurred."}, want: "EC2 answers Karpenter with InternalError: An internal error has occurred"},
+		"something else": {node: Node{Logged: sdk + "api error InternalError: An internal error has occurred."}, want: "EC2 returns InternalError to Karpenter: An internal error has occurred"},
 		"a zonal shift": {
 			node: Node{Logged: "instance i-1 is in zonally shifted availability zone eu-west-1a (euw1-az1), skipping termination"},
-			want: "Karpenter to end instance i-1: it is drained, and in a zone from which traffic is shifted away, where Karpenter ends none",
+			want: "Karpenter to terminate instance i-1: the node is drained, but Karpenter terminates no instance in a zone with an active zonal shift",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -166,16 +166,16 @@ func TestGlass(t *testing.T) {
 		first    = "kubectl delete nodeclaim general-1 --wait=false && " + annotate
 		free     = "kubectl annotate pod web -n shop karpenter.sh/do-not-disrupt-"
 		patch    = `kubectl patch node/node-1 --type=merge --patch '{"metadata":{"finalizers":null}}'`
-		without  = "Karpenter launches no replacement first; "
+		without  = "Karpenter does not launch a replacement first; "
 	)
 	risks := map[v1alpha1.BreakGlassCause]string{
-		v1alpha1.CauseBudget:       "Karpenter deletes all pods of the node whatever PodDisruptionBudgets say: the workload has fewer than it needs until they run elsewhere",
-		v1alpha1.CauseDoNotDisrupt: "the pod is evicted, and what it was at is lost unless it can go on elsewhere",
-		v1alpha1.CauseFinalizer:    "the node ends before the finalizer's controller is done with the pod; the pod's object stays until it is",
-		v1alpha1.CausePod:          "Karpenter deletes all pods of the node, without PodDisruptionBudgets and without the rest of their grace period",
-		v1alpha1.CauseVolume:       "the instance ends with the volume mounted: what was not written yet is lost, and the file system may need a repair",
-		v1alpha1.CauseProtected:    "the instance was protected on purpose: find out by whom, and what is on it",
-		v1alpha1.CauseDenied:       "it is done with your rights, past the policy that denies it to Karpenter, which denies it for the next node as well",
+		v1alpha1.CauseBudget:       "Karpenter deletes all pods of the node regardless of PodDisruptionBudgets: the workload has too few pods until they run elsewhere",
+		v1alpha1.CauseDoNotDisrupt: "the pod is evicted, and its work is lost unless it can resume elsewhere",
+		v1alpha1.CauseFinalizer:    "the node terminates before the finalizer's controller is done with the pod; the Pod object stays until then",
+		v1alpha1.CausePod:          "Karpenter deletes all pods of the node, regardless of PodDisruptionBudgets and of the remaining grace period",
+		v1alpha1.CauseVolume:       "the instance is terminated with the volume mounted: unwritten data is lost, and the file system may need repair",
+		v1alpha1.CauseProtected:    "the instance was protected on purpose: find out who protected it and what runs on it",
+		v1alpha1.CauseDenied:       "the command uses your AWS credentials and bypasses the policy that denies it to Karpenter; that policy denies it for the next node, too",
 	}
 	for kind, c := range map[v1alpha1.BreakGlassCause]struct{ ending, stays string }{
 		v1alpha1.CauseBudget:       {annotate, first},
