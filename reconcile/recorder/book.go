@@ -140,7 +140,7 @@ func (r *Recorder) begin(ctx context.Context, heard bool, all map[types.UID]endi
 func lost(record Record, now metav1.Time) Record {
 	record.Gone, record.Late = now, true
 	if record.Cause == ByHand {
-		record.Cause, record.Detail, record.ByRevision = Unknown, "its end was not watched", false
+		record.Cause, record.Detail, record.ByRevision = Unknown, "its termination was not observed", false
 	}
 	return record
 }
@@ -167,7 +167,7 @@ func (r *Recorder) present(ctx context.Context) (map[claimKey]bool, error) {
 			return present, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read which NodeClaims are left: %w", err)
+			return nil, fmt.Errorf("read the remaining NodeClaims: %w", err)
 		}
 		for i := range list.Items {
 			present[keyOf(list.Items[i].Name, list.Items[i].CreationTimestamp)] = true
@@ -260,7 +260,7 @@ func parseSegment(text string) segment {
 }
 
 // holds is what the ConfigMaps are for.
-const holds = "the record of ended nodes"
+const holds = "the record of terminated nodes"
 
 // What the ConfigMaps of a NodeSync have: each its Records; that of segment 0 the Gaps, too.
 const (

@@ -129,7 +129,7 @@ var rules = []rule{
 	}},
 	// Karpenter ends an instance only after Drained is True, grace period or not.
 	{InstanceGone, "karpenter pkg/controllers/node/termination/controller.go: a node that is not Ready is drained no further where EC2 has no such instance", func(f Facts) (string, bool) {
-		return "its instance was gone from EC2 before it was drained" + inBrackets(f.EC2.Code), f.Node != "" && !f.InstanceTerminating.IsZero() && f.Drained.IsZero() && !f.Missed && !f.nodeless()
+		return "its EC2 instance no longer existed before the node was drained" + inBrackets(f.EC2.Code), f.Node != "" && !f.InstanceTerminating.IsZero() && f.Drained.IsZero() && !f.Missed && !f.nodeless()
 	}},
 	{InstanceGone, "EC2: StateTransitionReason, https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/troubleshooting-instances-termination.html", endedBefore},
 	{Unknown, "what cannot be told", untold},
@@ -140,7 +140,7 @@ var rules = []rule{
 		return "EC2 does not report whether it terminated the instance before" + inBrackets(f.EC2.Code), !f.EC2.Ran && f.EC2.Began.IsZero()
 	}},
 	{ByHand, "karpenter pkg/controllers/nodeclaim/lifecycle/controller.go: finalize terminates the instance at once if there is no Node", func(f Facts) (string, bool) {
-		return "its Node was gone already", f.nodeless() && f.Drained.IsZero()
+		return "its Node was already deleted", f.nodeless() && f.Drained.IsZero()
 	}},
 	{ByHand, "none of the above", func(Facts) (string, bool) { return "", true }},
 }
@@ -158,7 +158,7 @@ func Judge(f Facts) (cause Cause, detail string) {
 // age is how old it was when its deletion began.
 func (f Facts) age() time.Duration { return f.Deleted.Sub(f.Created.Time) }
 
-// hurried reports whether it was annotated to end at once when its deletion began, or before.
+// hurried reports whether it was annotated for immediate termination when its deletion began, or before.
 func (f Facts) hurried() bool {
 	return !f.Terminate.IsZero() && !f.Terminate.After(f.Deleted.Time)
 }
@@ -227,7 +227,7 @@ func launchFailed(f Facts) (string, bool) {
 // endedBefore: EC2 had ended the instance before its NodeClaim was deleted, by whom or what its code says. When
 // Karpenter ends one, that is after the deletion.
 func endedBefore(f Facts) (string, bool) {
-	return "EC2 ended the instance before" + inBrackets(f.EC2.Code), !f.EC2.Began.IsZero() && f.EC2.Began.Before(f.Deleted.Time)
+	return "EC2 had already terminated the instance" + inBrackets(f.EC2.Code), !f.EC2.Began.IsZero() && f.EC2.Began.Before(f.Deleted.Time)
 }
 
 func inBrackets(code string) string {
@@ -241,15 +241,15 @@ func inBrackets(code string) string {
 func untold(f Facts) (string, bool) {
 	switch {
 	case f.Missed:
-		return "its end was not watched", true
+		return "its termination was not observed", true
 	case f.NoEvents:
 		return "Karpenter's events could not be read", true
 	case f.Instance == "":
 		return "it had no instance yet", true
 	case f.hurried():
-		return "it was annotated to end at once", true
+		return "it was annotated for immediate termination", true
 	case f.Static:
-		return "its pool is static: fewer replicas, or by hand", true
+		return "its NodePool is static: replicas were reduced, or it was deleted by hand", true
 	}
 	return "", false
 }

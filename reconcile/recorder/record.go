@@ -223,7 +223,7 @@ func parse(line string) (seq int, r Record, err error) {
 	}
 	created, err := strconv.ParseInt(all[8], 10, 64)
 	if err != nil {
-		return 0, Record{}, fmt.Errorf("decode when NodeClaim %s was made: %w", r.NodeClaim, err)
+		return 0, Record{}, fmt.Errorf("decode the creation time of NodeClaim %s: %w", r.NodeClaim, err)
 	}
 	r.Created = metav1.NewTime(time.Unix(created, 0).UTC())
 	since := created
@@ -258,16 +258,16 @@ var causes = []struct {
 	{Drifted, "it did not match its NodePool or EC2NodeClass, and Karpenter replaced it"},
 	{Empty, "it was empty, and Karpenter consolidated it"},
 	{Underutilized, "it was underutilized, and Karpenter consolidated it"},
-	{Expired, "it was older than its expireAfter, and Karpenter ended it"},
-	{Interrupted, "AWS announced that the instance would end or fail, and Karpenter drained it"},
+	{Expired, "it was older than its expireAfter, and Karpenter terminated it"},
+	{Interrupted, "AWS announced an interruption or a failure of the instance, and Karpenter drained it"},
 	{Unhealthy, "its node was unhealthy for too long, and Karpenter repaired it"},
-	{Removed, "its NodePool left Git, and plumbline removed it"},
-	{PoolDeleted, "another client deleted its NodePool, and Kubernetes deleted it with the pool"},
+	{Removed, "its NodePool was removed from Git, and plumbline removed the node"},
+	{PoolDeleted, "another client deleted its NodePool, and Kubernetes deleted the NodeClaim with it"},
 	{LaunchFailed, "no instance could be launched for it"},
 	{NotRegistered, "its instance did not join the cluster within 15 minutes"},
-	{InstanceGone, "its instance ended in EC2 before Karpenter had drained it"},
-	{ByHand, "another client deleted it: nothing of Karpenter or plumbline says why"},
-	{Unknown, "what was seen does not say why"},
+	{InstanceGone, "EC2 terminated the instance before Karpenter drained the node"},
+	{ByHand, "another client deleted it; neither Karpenter nor plumbline recorded a reason"},
+	{Unknown, "the observed facts do not show why"},
 }
 
 // Causes are all causes.

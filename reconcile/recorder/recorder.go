@@ -204,7 +204,7 @@ func (r *Recorder) Start(ctx context.Context) error {
 			ending, stop := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 			defer stop()
 			if _, err := r.round(ending, true); err != nil {
-				ctrl.LoggerFrom(ctx).Error(err, "what has ended last may not be recorded")
+				ctrl.LoggerFrom(ctx).Error(err, "the last terminated nodes may not be recorded")
 			}
 			return nil
 		case <-r.woken:
@@ -229,7 +229,7 @@ func (r *Recorder) once(ctx context.Context) time.Duration {
 	wait, err := r.round(bounded, false)
 	if err != nil {
 		if ctx.Err() == nil {
-			ctrl.LoggerFrom(ctx).Error(err, "ended nodes are recorded later")
+			ctrl.LoggerFrom(ctx).Error(err, "failed to record terminated nodes; retrying")
 		}
 		return batch
 	}
@@ -467,7 +467,7 @@ func (r *Recorder) countPods(ctx context.Context, all map[types.UID]ending, now 
 		}
 		pods, err := r.podsOn(ctx, e.facts)
 		if err != nil {
-			ctrl.LoggerFrom(ctx).V(1).Info("the pods of nodes that end are not counted", "error", err.Error())
+			ctrl.LoggerFrom(ctx).V(1).Info("failed to count the pods of terminating nodes", "error", err.Error())
 			return
 		}
 		e.facts.Pods = &pods
@@ -599,7 +599,7 @@ func (r *Recorder) askEC2(ctx context.Context, all map[types.UID]ending, now tim
 	for region, some := range byRegion {
 		shown, err := r.instances(ctx, region, some, all)
 		if err != nil {
-			ctrl.LoggerFrom(ctx).V(1).Info("EC2 does not say how instances have ended", "region", region, "error", err.Error())
+			ctrl.LoggerFrom(ctx).V(1).Info("EC2 did not report why instances were terminated", "region", region, "error", err.Error())
 		}
 		for _, uid := range some {
 			e := all[uid]

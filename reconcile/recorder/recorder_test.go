@@ -159,7 +159,7 @@ func TestStaticAndRepair(t *testing.T) {
 	sick.Annotations = map[string]string{karpv1.NodeClaimTerminationTimestampAnnotationKey: w.now.Format(time.RFC3339)}
 	w.delete("b")
 	must(t, w.after(batch))
-	wants(t, w, "b ending Unhealthy KernelReady=False main@sha1:1", "a ending Unknown its pool is static: fewer replicas, or by hand main@sha1:1")
+	wants(t, w, "b ending Unhealthy KernelReady=False main@sha1:1", "a ending Unknown its NodePool is static: replicas were reduced, or it was deleted by hand main@sha1:1")
 	node.Status.Conditions[0].LastTransitionTime = metav1.NewTime(w.now)
 	if words := unhealthy(node, w.now.Add(29*time.Minute)); words != "" {
 		t.Errorf("repaired too early: %s", words)
@@ -185,13 +185,13 @@ func TestNobodyLed(t *testing.T) {
 	w.now = w.now.Add(time.Hour)
 	w.start()
 	must(t, w.after(batch))
-	wants(t, w, "b ending ByHand  main@sha1:1", "a gone Unknown its end was not watched main@sha1:1")
+	wants(t, w, "b ending ByHand  main@sha1:1", "a gone Unknown its termination was not observed main@sha1:1")
 	if diff := cmp.Diff([]Gap{{metav1.NewTime(left), metav1.NewTime(w.now)}}, w.log().Gaps); diff != "" {
 		t.Errorf("gaps (-want +got):\n%s", diff)
 	}
 	w.end("b")
 	must(t, w.after(batch))
-	wants(t, w, "b gone ByHand  main@sha1:1", "a gone Unknown its end was not watched main@sha1:1")
+	wants(t, w, "b gone ByHand  main@sha1:1", "a gone Unknown its termination was not observed main@sha1:1")
 	for range maxGaps + 5 {
 		w.start()
 		w.launch("d")
@@ -441,7 +441,7 @@ func TestEC2IsAsked(t *testing.T) {
 		w.delete(name)
 	}
 	must(t, w.after(batch))
-	wants(t, w, "killed ending InstanceGone EC2 ended the instance before (Client.UserInitiatedShutdown) main@sha1:1", "drifted ending Drifted  main@sha1:1", "deleted ending ByHand  main@sha1:1")
+	wants(t, w, "killed ending InstanceGone EC2 had already terminated the instance (Client.UserInitiatedShutdown) main@sha1:1", "drifted ending Drifted  main@sha1:1", "deleted ending ByHand  main@sha1:1")
 	must(t, w.after(batch))
 	if w.asked != 1 {
 		t.Errorf("asked %d times while nothing has changed", w.asked)
@@ -451,7 +451,7 @@ func TestEC2IsAsked(t *testing.T) {
 		w.end(name)
 	}
 	must(t, w.after(batch))
-	wants(t, w, "killed gone InstanceGone EC2 ended the instance before (Client.UserInitiatedShutdown) main@sha1:1", "drifted gone Drifted  main@sha1:1", "deleted gone ByHand  main@sha1:1")
+	wants(t, w, "killed gone InstanceGone EC2 had already terminated the instance (Client.UserInitiatedShutdown) main@sha1:1", "drifted gone Drifted  main@sha1:1", "deleted gone ByHand  main@sha1:1")
 	must(t, w.after(settles))
 	if w.asked != 2 || len(w.r.seen) != 0 {
 		t.Errorf("asked %d times, %d kept", w.asked, len(w.r.seen))
@@ -481,13 +481,13 @@ func TestEC2DoesNotAnswer(t *testing.T) {
 	w.unasked = nil
 	w.ec2["i-late"] = cloud.Instance{ID: "i-late", Zone: "eu-west-1a", State: "terminated", Since: w.now.Add(-time.Hour), Reason: "Server.SpotInstanceTermination: Spot instance termination"}
 	must(t, w.after(asksAgain))
-	wants(t, w, "never"+unknown, "late gone InstanceGone EC2 ended the instance before (Server.SpotInstanceTermination) main@sha1:1")
+	wants(t, w, "never"+unknown, "late gone InstanceGone EC2 had already terminated the instance (Server.SpotInstanceTermination) main@sha1:1")
 	must(t, w.after(asksFor))
 	never.State = "terminated"
 	w.ec2["i-never"] = never
 	asked := w.asked
 	must(t, w.after(asksAgain))
-	wants(t, w, "never"+unknown, "late gone InstanceGone EC2 ended the instance before (Server.SpotInstanceTermination) main@sha1:1")
+	wants(t, w, "never"+unknown, "late gone InstanceGone EC2 had already terminated the instance (Server.SpotInstanceTermination) main@sha1:1")
 	if w.asked != asked || len(w.r.seen) != 0 {
 		t.Errorf("asked %d times more, %d kept", w.asked-asked, len(w.r.seen))
 	}
