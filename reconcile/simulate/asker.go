@@ -219,7 +219,7 @@ func (s *Simulator) byPool(ctx context.Context, made *plan.Plan, live plan.Live,
 			continue
 		}
 		for pool := range begins {
-			found[pool] = append(found[pool], plan.Unschedulable{Pod: pod.Pod + " of NodePool/" + pod.Pool + ", which leaves as well", Workload: pod.Workload, Reason: pod.Reason})
+			found[pool] = append(found[pool], plan.Unschedulable{Pod: pod.Pod + " of NodePool/" + pod.Pool + ", which is also being removed", Workload: pod.Workload, Reason: pod.Reason})
 		}
 	}
 	return found, nil

@@ -39,7 +39,7 @@ type Capture struct {
 	Unread []string `json:"unread,omitempty"`
 	// Settings are those of Karpenter's controller that scheduling depends on.
 	Settings Settings `json:"settings"`
-	// Catalog is what EC2 offers in the cluster's region; nil if AWS was not asked.
+	// Catalog is what EC2 offers in the cluster's region; nil if AWS was not queried.
 	Catalog *offers.Catalog `json:"catalog,omitempty"`
 	// Definitions are NodePools, EC2NodeClasses and NodeOverlays.
 	Definitions []map[string]any               `json:"definitions"`
@@ -97,13 +97,13 @@ func decode(in io.Reader, most int64) (*Capture, error) {
 	case bounded.N <= 0:
 		return nil, fmt.Errorf("it unpacks to more than %d MiB", most>>20)
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, errors.New("it is cut off: make it again with plumbline snapshot")
+		return nil, errors.New("it is truncated: create it again with plumbline snapshot")
 	case c.Version != Version && c.Version != 0: // it is the first field, and is read where the others are not
-		return nil, fmt.Errorf("it is of version %d, and this plumbline reads version %d: make it again with this one", c.Version, Version)
+		return nil, fmt.Errorf("it has version %d, but this plumbline reads version %d: create it again with this plumbline", c.Version, Version)
 	case err != nil:
 		return nil, fmt.Errorf("it is no file of plumbline snapshot: %w", err)
 	case c.Version == 0:
-		return nil, errors.New("it is no file of plumbline snapshot: it has no version")
+		return nil, errors.New("it is not a file written by plumbline snapshot: it has no version")
 	}
 	return c, nil
 }
@@ -119,7 +119,7 @@ func (r *reading) settings(ctx context.Context, namespaces []string) error {
 		found := &appsv1.DeploymentList{}
 		err := r.reader.List(ctx, found, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: cluster.ControllerLabels().AsSelector()})
 		if err != nil {
-			return r.may("deployments.apps", "the settings of Karpenter's controller, for which its defaults are taken", err)
+			return r.may("deployments.apps", "the settings of Karpenter's controller (using the defaults)", err)
 		}
 		for i := range found.Items {
 			for _, container := range found.Items[i].Spec.Template.Spec.Containers {
@@ -211,7 +211,7 @@ func ReadNodes(ctx context.Context, reader client.Reader, now time.Time, keep fu
 			return r.may("namespaces", "namespaceSelectors of pods", read(ctx, r, &corev1.NamespaceList{}, func(l *corev1.NamespaceList) []corev1.Namespace { return l.Items }, all(trimNamespace), &c.Namespaces))
 		},
 		func() error {
-			return r.may("daemonsets.apps", "what DaemonSets take of a new node", read(ctx, r, &appsv1.DaemonSetList{}, func(l *appsv1.DaemonSetList) []appsv1.DaemonSet { return l.Items }, all(trimDaemonSet), &c.DaemonSets))
+			return r.may("daemonsets.apps", "resources that DaemonSets use on a new node", read(ctx, r, &appsv1.DaemonSetList{}, func(l *appsv1.DaemonSetList) []appsv1.DaemonSet { return l.Items }, all(trimDaemonSet), &c.DaemonSets))
 		},
 		func() error {
 			return r.may("poddisruptionbudgets.policy", "PodDisruptionBudgets", read(ctx, r, &policyv1.PodDisruptionBudgetList{}, func(l *policyv1.PodDisruptionBudgetList) []policyv1.PodDisruptionBudget { return l.Items }, all(trimBudget), &c.Budgets))
@@ -223,10 +223,10 @@ func ReadNodes(ctx context.Context, reader client.Reader, now time.Time, keep fu
 			return r.may("persistentvolumes", "zones of volumes", read(ctx, r, &corev1.PersistentVolumeList{}, func(l *corev1.PersistentVolumeList) []corev1.PersistentVolume { return l.Items }, all(trimVolume), &c.Volumes))
 		},
 		func() error {
-			return r.may("storageclasses.storage.k8s.io", "zones of volumes that are not made yet", read(ctx, r, &storagev1.StorageClassList{}, func(l *storagev1.StorageClassList) []storagev1.StorageClass { return l.Items }, all(trimClass), &c.Classes))
+			return r.may("storageclasses.storage.k8s.io", "zones of volumes that are not provisioned yet", read(ctx, r, &storagev1.StorageClassList{}, func(l *storagev1.StorageClassList) []storagev1.StorageClass { return l.Items }, all(trimClass), &c.Classes))
 		},
 		func() error {
-			return r.may("csinodes.storage.k8s.io", "how many volumes a node takes", read(ctx, r, &storagev1.CSINodeList{}, func(l *storagev1.CSINodeList) []storagev1.CSINode { return l.Items }, all(trimCSINode), &c.CSINodes))
+			return r.may("csinodes.storage.k8s.io", "the number of volumes that a node can attach", read(ctx, r, &storagev1.CSINodeList{}, func(l *storagev1.CSINodeList) []storagev1.CSINode { return l.Items }, all(trimCSINode), &c.CSINodes))
 		},
 	} {
 		if err := read(); err != nil {
@@ -304,7 +304,7 @@ func (r *reading) may(resource, what string, err error) error {
 	if !apierrors.IsForbidden(err) {
 		return must(err)
 	}
-	r.into.Unread = append(r.into.Unread, fmt.Sprintf("%s, as reading them is forbidden: allow list of %s", what, resource))
+	r.into.Unread = append(r.into.Unread, fmt.Sprintf("%s, because reading them is forbidden: allow list of %s", what, resource))
 	return nil
 }
 

@@ -39,7 +39,7 @@ func TestAFileIsReadAsItWasWritten(t *testing.T) {
 	if diff := cmp.Diff(c, got); diff != "" {
 		t.Error(diff)
 	}
-	if _, err := simulate.DecodeCapture(bytes.NewReader(whole[:len(whole)/2])); err == nil || !strings.Contains(err.Error(), "cut off") {
+	if _, err := simulate.DecodeCapture(bytes.NewReader(whole[:len(whole)/2])); err == nil || !strings.Contains(err.Error(), "truncated") {
 		t.Errorf("half a file: %v", err)
 	}
 }

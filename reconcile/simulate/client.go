@@ -66,7 +66,7 @@ func NewCaptureClient(c *Capture) (*CaptureClient, error) {
 func (c *CaptureClient) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
 	kind, known := c.kinds[nameOf(into)]
 	if !known {
-		return fmt.Errorf("a what-if has no %T", into)
+		return fmt.Errorf("the what-if client does not support %T", into)
 	}
 	if !kind.get(key, into) {
 		return apierrors.NewNotFound(schema.GroupResource{Resource: nameOf(into)}, key.Name)
@@ -89,7 +89,7 @@ func (c *CaptureClient) List(_ context.Context, into client.ObjectList, options 
 		return nil
 	}
 	if !known {
-		return fmt.Errorf("a what-if has no %T", into)
+		return fmt.Errorf("the what-if client does not support %T", into)
 	}
 	return kind.list(asked, into)
 }
@@ -178,7 +178,7 @@ func (k *kind[T, P]) get(key client.ObjectKey, into client.Object) bool {
 
 func (k *kind[T, P]) list(asked client.ListOptions, into client.ObjectList) error {
 	if asked.FieldSelector != nil && !asked.FieldSelector.Empty() {
-		return fmt.Errorf("a what-if cannot list %T by %s", into, asked.FieldSelector)
+		return fmt.Errorf("the what-if client cannot list %T by %s", into, asked.FieldSelector)
 	}
 	var found []T
 	for i := range k.items {
@@ -216,7 +216,7 @@ func (r *raw) get(key client.ObjectKey, into client.Object) bool {
 func (r *raw) list(asked client.ListOptions, into client.ObjectList) error {
 	list, ok := into.(*unstructured.UnstructuredList)
 	if !ok {
-		return fmt.Errorf("a what-if cannot list %T", into)
+		return fmt.Errorf("the what-if client cannot list %T", into)
 	}
 	list.Items = nil
 	for i := range r.items {

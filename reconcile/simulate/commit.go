@@ -45,7 +45,7 @@ func CommitOf(made *plan.Plan, live plan.Live, definitions []map[string]any) (co
 	for i := range made.Changes {
 		change := &made.Changes[i]
 		if more := change.Nodes - len(change.NodeClaims()); writes(change) && touches(change) && change.UpTo && more > 0 {
-			notes = append(notes, fmt.Sprintf("%s: up to %d more nodes are replaced, nobody can say which; their pods are not moved here", change.Ref, more))
+			notes = append(notes, fmt.Sprintf("%s: up to %d more nodes are replaced, but it is unknown which, so their pods are not simulated", change.Ref, more))
 		}
 	}
 	return commit, notes
@@ -126,7 +126,7 @@ func withStatusOf(desired, live map[string]any) map[string]any {
 type unzoned struct{ pool, class string }
 
 func (u unzoned) why() string {
-	return fmt.Sprintf("the zones of EC2NodeClass/%s are not known before Karpenter has found its subnets", u.class)
+	return fmt.Sprintf("the zones of EC2NodeClass/%s are unknown until Karpenter has resolved its subnets", u.class)
 }
 
 // ready has each NodePool of a commit count as Ready that will be once its EC2NodeClass is known to
@@ -153,7 +153,7 @@ func ready(before, after []map[string]any) (definitions []map[string]any, unknow
 		case !zoned[class]:
 			unknown = append(unknown, unzoned{pool: object.GetName(), class: class})
 		case unchangedAndUnready(object, before):
-			notes = append(notes, fmt.Sprintf("NodePool/%s gets no pod: it is not Ready today, and the commit does not change it", object.GetName()))
+			notes = append(notes, fmt.Sprintf("NodePool/%s gets no pods: it is not Ready now, and the commit does not change it", object.GetName()))
 		default:
 			definitions = append(definitions, withReady(definition))
 		}

@@ -34,8 +34,8 @@ func TestAPlanNamesPoolsThatNoInstanceTypeMeets(t *testing.T) {
 		"one fits":          {change: change(plan.Create, "default", "m5.large"), asked: 1},
 		"none fits":         {change: change(plan.Update, "default", "m5.huge"), asked: 1, want: []string{"no instance type of us-east-1 meets NodePool/web: it can launch no node"}},
 		"it is held":        {change: change(plan.Hold, "default", "m5.huge"), asked: 1, want: []string{"no instance type of us-east-1 meets NodePool/web: it can launch no node"}},
-		"a new class":       {change: change(plan.Create, "new", "m5.large"), asked: 1, want: []string{unknown + "the zones of EC2NodeClass/new are not known before Karpenter has found its subnets"}},
-		"EC2 is down":       {change: change(plan.Create, "default", "m5.large"), err: errors.New("EC2 is down"), asked: 1, want: []string{unknown + "ask EC2 in us-east-1 for its instance types: EC2 is down"}},
+		"a new class":       {change: change(plan.Create, "new", "m5.large"), asked: 1, want: []string{unknown + "the zones of EC2NodeClass/new are unknown until Karpenter has resolved its subnets"}},
+		"EC2 is down":       {change: change(plan.Create, "default", "m5.large"), err: errors.New("EC2 is down"), asked: 1, want: []string{unknown + "query EC2 in us-east-1 for its instance types: EC2 is down"}},
 		"an unknown region": {change: change(plan.Create, "default", "m5.large"), region: "none", want: []string{"unknown whether an instance type of an unknown region meets NodePool/web: EC2 cannot be queried"}},
 		"nothing is new":    {change: change(plan.None, "default", "m5.huge")},
 	} {

@@ -42,7 +42,7 @@ type packed struct {
 // of is the Catalog of a region, as it was at most half a day ago.
 func (c *Catalogs) of(ctx context.Context, region string, now time.Time) (string, error) {
 	if region == "" {
-		return "", errors.New("no node says its region (label topology.kubernetes.io/region): EC2 cannot be asked")
+		return "", errors.New("no node has a region (label topology.kubernetes.io/region), so EC2 cannot be queried")
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock() // another one that waits has the same question
@@ -51,7 +51,7 @@ func (c *Catalogs) of(ctx context.Context, region string, now time.Time) (string
 	}
 	found, err := c.Ask(ctx, region)
 	if err != nil {
-		return "", fmt.Errorf("ask EC2 in %s for its instance types: %w", region, err)
+		return "", fmt.Errorf("query EC2 in %s for its instance types: %w", region, err)
 	}
 	text, err := pack(found)
 	if err != nil {

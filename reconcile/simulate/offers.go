@@ -43,14 +43,14 @@ type provider struct {
 }
 
 var (
-	errClass = errors.New("it is not there")
-	errAlias = errors.New("the AMI alias is none that Karpenter knows")
+	errClass = errors.New("it does not exist")
+	errAlias = errors.New("Karpenter does not support the AMI alias")
 )
 
 // failures say of which classes there are no instance types, and why.
 func (p *provider) failures() (notes []string) {
 	for _, name := range slices.Sorted(maps.Keys(p.failed)) {
-		notes = append(notes, fmt.Sprintf("unavailable: pools of EC2NodeClass/%s get no pod here: %v", name, p.failed[name]))
+		notes = append(notes, fmt.Sprintf("unavailable: NodePools of EC2NodeClass/%s get no pods in this simulation: %v", name, p.failed[name]))
 	}
 	return notes
 }
@@ -186,7 +186,7 @@ func (s *simulation) note() {
 		s.out.Notes = append(s.out.Notes, "not counted: "+unread)
 	}
 	if overlays := s.overlays(); overlays > 0 && !s.capture.Settings.NodeOverlay {
-		s.out.Notes = append(s.out.Notes, fmt.Sprintf("%d NodeOverlays do nothing: the feature gate NodeOverlay is closed", overlays))
+		s.out.Notes = append(s.out.Notes, fmt.Sprintf("%d NodeOverlays have no effect: the feature gate NodeOverlay is off", overlays))
 	}
 }
 

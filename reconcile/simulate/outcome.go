@@ -169,7 +169,7 @@ func (s *simulation) reason(ctx context.Context, reasons map[client.ObjectKey]st
 	if err := scheduling.NewVolumeTopology(s.after.client).ValidatePersistentVolumeClaims(ctx, pod); err != nil {
 		return err.Error()
 	}
-	return "Karpenter does not take it up"
+	return "Karpenter does not schedule it"
 }
 
 // launches sums up the nodes that would be launched: those of earlier rounds, and of the last one.
@@ -229,7 +229,7 @@ func (s *simulation) unlaunchable(ctx context.Context, region string) {
 		case err != nil:
 			s.unknown(region, name, fmt.Sprintf("EC2NodeClass/%s: %v", pool.Spec.Template.Spec.NodeClassRef.Name, err))
 		case reservedOnly(pool):
-			s.unknown(region, name, "it takes reserved instances only, and capacity reservations are not simulated")
+			s.unknown(region, name, "it allows reserved capacity only, and capacity reservations are not simulated")
 		default:
 			s.out.Unlaunchable = append(s.out.Unlaunchable, name)
 		}

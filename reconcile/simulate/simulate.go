@@ -74,7 +74,7 @@ func (s *simulation) land(ctx context.Context, offers Offers) (err error) {
 	s.out = &Outcome{}
 	for _, u := range unknown {
 		s.out.undecided(u.pool, u.why())
-		s.out.Unknown = append(s.out.Unknown, fmt.Sprintf("unavailable: NodePool/%s gets no pod here: %s", u.pool, u.why()))
+		s.out.Unknown = append(s.out.Unknown, fmt.Sprintf("unavailable: NodePool/%s gets no pods in this simulation: %s", u.pool, u.why()))
 	}
 	s.out.Notes = slices.Concat(s.out.Unknown, notes)
 	return s.take(ctx)
@@ -100,7 +100,7 @@ func (s *simulation) repeat(ctx context.Context, offers Offers) error {
 	last := s
 	for round := 1; len(last.out.Nowhere) > 0 && len(last.results.NewNodeClaims) > 0; round++ {
 		if round == mostRounds {
-			s.out.Notes = append(s.out.Notes, fmt.Sprintf("not determined in %d rounds: where %d more pods go", mostRounds, len(last.out.Nowhere)))
+			s.out.Notes = append(s.out.Notes, fmt.Sprintf("the simulation stopped after %d rounds with %d more pods not scheduled yet", mostRounds, len(last.out.Nowhere)))
 			s.out.Nowhere = nil
 			break
 		}
@@ -263,7 +263,7 @@ func (s *simulation) none(leaving map[client.ObjectKey]*corev1.Pod, pending map[
 	for key, why := range pending {
 		s.out.Nowhere = append(s.out.Nowhere, Stranded{Pod: key.String(), Already: why != "", Reason: err.Error()})
 	}
-	s.out.Notes = append(s.out.Notes, "no NodePool is left that could launch a node: Karpenter does not simulate, and what fits on the nodes that stay is up to kube-scheduler")
+	s.out.Notes = append(s.out.Notes, "no NodePool is left that can launch nodes: only kube-scheduler decides which pods fit on the remaining nodes, so nothing is simulated")
 	s.sort()
 }
 
@@ -555,7 +555,7 @@ func roomOf(definitions []map[string]any, c *Capture) (rooms, error) {
 		for name, limit := range limits {
 			l, ok := quantity(limit)
 			if !ok {
-				return nil, fmt.Errorf("the limits of NodePool/%s: %s is %v, which is no quantity", object.GetName(), name, limit)
+				return nil, fmt.Errorf("the limits of NodePool/%s: %s is %v, which is not a quantity", object.GetName(), name, limit)
 			}
 			if u, known := quantity(used[name]); known {
 				if u.Sub(counted[object.GetName()][corev1.ResourceName(name)]); u.Sign() > 0 {
