@@ -170,7 +170,7 @@ func OneLeads(ctx context.Context, reader client.Reader, deployment *appsv1.Depl
 			return cluster.Readiness{}, err
 		}
 		if is.Ready && !ready(leads) {
-			is = cluster.Readiness{Message: fmt.Sprintf("pod/%s leads, and is not ready", leads.Name)}
+			is = cluster.Readiness{Message: fmt.Sprintf("the leader pod/%s is not Ready", leads.Name)}
 		}
 		if !is.Ready {
 			return cluster.Readiness{Message: message + "; " + is.Message}, nil
@@ -196,13 +196,13 @@ func leader(ctx context.Context, reader client.Reader, deployment *appsv1.Deploy
 	host, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_") // client-go: <host name>_<UUID>
 	pod := podOn(pods, host)
 	if pod == nil {
-		return nil, cluster.Readiness{Message: fmt.Sprintf("lease %s is held by %s, which is gone, until it runs out", leaseName, host)}, nil
+		return nil, cluster.Readiness{Message: fmt.Sprintf("lease %s is held by %s, which no longer exists, until it expires", leaseName, host)}, nil
 	}
 	if has, want := image(pod.Spec.Containers), image(deployment.Spec.Template.Spec.Containers); has != want {
-		return pod, cluster.Readiness{Message: fmt.Sprintf("pod/%s still leads, with image %s", pod.Name, has)}, nil
+		return pod, cluster.Readiness{Message: fmt.Sprintf("pod/%s is still the leader, with image %s", pod.Name, has)}, nil
 	}
 	if pod.DeletionTimestamp != nil {
-		return pod, cluster.Readiness{Message: fmt.Sprintf("pod/%s still leads, and is terminating", pod.Name)}, nil
+		return pod, cluster.Readiness{Message: fmt.Sprintf("pod/%s is still the leader, but is terminating", pod.Name)}, nil
 	}
 	return pod, cluster.Readiness{Ready: true}, nil
 }
@@ -263,7 +263,7 @@ func Alive(ctx context.Context, reader client.Reader, namespace string, deployme
 	case off && len(ready) == 1:
 		return cluster.Readiness{Ready: true}, nil
 	case off:
-		return cluster.Readiness{Message: "leader election of Karpenter's controller is off, and more than one pod of it runs: set values.replicas to 1, or leave the election on"}, nil
+		return cluster.Readiness{Message: "leader election of Karpenter's controller is off, but more than one of its pods runs: set values.replicas to 1, or enable leader election"}, nil
 	}
 	lease := &coordinationv1.Lease{}
 	err = reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: leaseName}, lease)
@@ -283,7 +283,7 @@ func holds(lease *coordinationv1.Lease, ready []corev1.Pod, now time.Time, last 
 		return cluster.Readiness{Message: fmt.Sprintf("lease %s is held by %s, which is not a Ready pod of Karpenter's controller", leaseName, holder)}
 	}
 	if lease.Spec.RenewTime == nil || !last.fresh(lease, now) {
-		return cluster.Readiness{Message: fmt.Sprintf("pod %s holds lease %s and does not renew it", holder, leaseName)}
+		return cluster.Readiness{Message: fmt.Sprintf("pod %s holds lease %s but does not renew it", holder, leaseName)}
 	}
 	return cluster.Readiness{Ready: true}
 }

@@ -103,9 +103,9 @@ func TestLeads(t *testing.T) {
 		"the new one leads":             {objects: []client.Object{leaseOf("karpenter-a_1f"), replica("karpenter-a")}, ready: true},
 		"no lease":                      {message: "no replica of deployment/karpenter leads yet"},
 		"given up":                      {objects: []client.Object{leaseOf("")}, message: "leads yet"},
-		"its holder is gone":            {objects: []client.Object{leaseOf("karpenter-b_1f"), replica("karpenter-a")}, message: "held by karpenter-b, which is gone"},
-		"the one before leads":          {objects: []client.Object{leaseOf("karpenter-a_1f"), replica("karpenter-a", older)}, message: "pod/karpenter-a still leads, with image controller:1.8.6"},
-		"one that ends leads":           {objects: []client.Object{leaseOf("karpenter-a_1f"), replica("karpenter-a", ending)}, message: "pod/karpenter-a still leads, and is terminating"},
+		"its holder is gone":            {objects: []client.Object{leaseOf("karpenter-b_1f"), replica("karpenter-a")}, message: "held by karpenter-b, which no longer exists"},
+		"the one before leads":          {objects: []client.Object{leaseOf("karpenter-a_1f"), replica("karpenter-a", older)}, message: "pod/karpenter-a is still the leader, with image controller:1.8.6"},
+		"one that ends leads":           {objects: []client.Object{leaseOf("karpenter-a_1f"), replica("karpenter-a", ending)}, message: "pod/karpenter-a is still the leader, but is terminating"},
 		"on the host's network":         {objects: []client.Object{leaseOf("ip-10-0-0-1.ec2.internal_1f"), replica("karpenter-a", onHost("ip-10-0-0-1.ec2.internal"))}, ready: true},
 		"by a short host name":          {objects: []client.Object{leaseOf("ip-10-0-0-1_1f"), replica("karpenter-a", onHost("ip-10-0-0-1.ec2.internal"))}, ready: true},
 		"the election is off":           {deployment: controller(withEnv("DISABLE_LEADER_ELECTION", "true")), ready: true},
@@ -132,7 +132,7 @@ func TestOneLeads(t *testing.T) {
 		},
 		"the other is not there":          {objects: []client.Object{leaseOf("karpenter-a_1f"), replica("karpenter-a")}, ready: true, message: "1 of 2 replicas"},
 		"none leads":                      {objects: []client.Object{replica("karpenter-a"), stuck}, message: "1 of 2 replicas updated and available; no replica of deployment/karpenter leads yet"},
-		"the one that leads is not ready": {objects: []client.Object{leaseOf("karpenter-b_1f"), replica("karpenter-a"), replica("karpenter-b", unready)}, message: "pod/karpenter-b leads, and is not ready"},
+		"the one that leads is not ready": {objects: []client.Object{leaseOf("karpenter-b_1f"), replica("karpenter-a"), replica("karpenter-b", unready)}, message: "pod/karpenter-b is not Ready"},
 		"an earlier one is left":          {deployment: controller(beside), objects: []client.Object{leaseOf("karpenter-a_1f"), replica("karpenter-a")}, message: "1 of 2"},
 		"none is ready":                   {deployment: controller(func(d *appsv1.Deployment) { d.Status.ReadyReplicas, d.Status.AvailableReplicas = 0, 0 }), message: "0 of 2"},
 		"it was scaled to 0":              {deployment: controller(func(d *appsv1.Deployment) { *d.Spec.Replicas = 0 }), message: "scaled to 0"},
@@ -190,7 +190,7 @@ func TestAlive(t *testing.T) {
 		"it does not renew":                 {objects: []client.Object{deployment(), pod("a", "True"), lease("a_1f", -2*time.Minute)}, want: "does not renew it"},
 		"nobody leads":                      {objects: []client.Object{deployment(), pod("a", "True")}, want: "no pod of Karpenter's controller holds lease karpenter-leader-election"},
 		"the election is off, and one runs": {objects: []client.Object{deployment(off), pod("a", "True")}},
-		"the election is off, and two run":  {objects: []client.Object{deployment(off), pod("a", "True"), pod("b", "True")}, want: "more than one pod of it runs"},
+		"the election is off, and two run":  {objects: []client.Object{deployment(off), pod("a", "True"), pod("b", "True")}, want: "more than one of its pods runs"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			reader := fake.NewClientBuilder().WithObjects(c.objects...).Build()

@@ -74,7 +74,7 @@ func (s *Step) noWayBack(ctx context.Context, live, next []*apiextensionsv1.Cust
 		return "", nil
 	}
 	k := s.k()
-	return fmt.Sprintf("no way back from Karpenter %s to %s: %s; make the upgrade and the change of the definitions two commits, or accept it: kubectl annotate nodesync %s -n %s %s=%s --overwrite",
+	return fmt.Sprintf("Karpenter %s cannot be rolled back to %s: %s; split the upgrade and the change of the definitions into two commits, or accept it: kubectl annotate nodesync %s -n %s %s=%s --overwrite",
 		s.Charts.Version, k.Version, finding.Some(reasons), s.Sync.Name, s.Sync.Namespace, v1alpha1.NoWayBackAnnotation, s.Charts.Version), nil
 }
 
@@ -107,7 +107,7 @@ func (s *Step) migrateStored(ctx context.Context, seen *Seen) error {
 			failed = errors.Join(failed, err)
 			continue
 		}
-		s.Event(v1alpha1.ReasonStoredVersionsMigrated, fmt.Sprintf("crd %s: %d %s stored as %s, and %s is out of storedVersions",
+		s.Event(v1alpha1.ReasonStoredVersionsMigrated, fmt.Sprintf("crd %s: %d %s stored as %s; %s removed from storedVersions",
 			migration.CRD, rewritten, english.PluralWord(rewritten, "object is", "objects are"), migration.Storage, strings.Join(migration.Drop, ", ")))
 	}
 	seen.Migrated = failed == nil
@@ -129,11 +129,11 @@ func (s *Step) tellLost(ctx context.Context) error {
 		}
 		claims := &karpv1.NodeClaimList{}
 		if err := s.View.Uncached.List(ctx, claims); err != nil && !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("find the nodes that go with crd %s: %w", name, err)
+			return fmt.Errorf("find the nodes that are deleted with crd %s: %w", name, err)
 		}
 		s.Memory.lost = crd.UID
 		if len(claims.Items) > 0 {
-			s.Warn(v1alpha1.ReasonNodesLost, fmt.Sprintf("crd %s was deleted, and with it go the nodes of %s: the CRD and Git's definitions are recreated once it is gone", name, byPool(claims.Items)))
+			s.Warn(v1alpha1.ReasonNodesLost, fmt.Sprintf("crd %s was deleted, which terminates the nodes of %s: plumbline recreates the CRD and the definitions in Git once it is gone", name, byPool(claims.Items)))
 		}
 	}
 	return nil
@@ -230,7 +230,7 @@ func (s *Step) ofTheAwaited(ctx context.Context, deployment *appsv1.Deployment) 
 	if err != nil || version == s.Karpenter.Version {
 		return cluster.Readiness{Ready: err == nil}, err
 	}
-	return cluster.Readiness{Message: fmt.Sprintf("deployment/%s is of Karpenter %s, and plumbline.yaml waits for %s; %s", deployment.Name, version, s.Karpenter.Version, Theirs)}, nil
+	return cluster.Readiness{Message: fmt.Sprintf("deployment/%s runs Karpenter %s, but plumbline.yaml requires %s; %s", deployment.Name, version, s.Karpenter.Version, Theirs)}, nil
 }
 
 // versionOf is the version of Karpenter that a Deployment runs: by the labels of the

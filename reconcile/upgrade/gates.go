@@ -219,14 +219,14 @@ func Barrier(k v1alpha1.KarpenterStatus, verdict cloud.Verdict, allowUnverified 
 	switch {
 	case verdict.Reason == cloud.ReasonAuthorityDiffers:
 		return fault.Refused(fmt.Errorf(
-			"cluster.name %s is another cluster's, so Karpenter's charts are not changed: %s; a controller of that name terminates the other cluster's instances", k.Cluster, verdict.Message))
+			"cluster.name %s is the name of another cluster, so plumbline does not change Karpenter's charts: %s; a controller with that name would terminate the other cluster's instances", k.Cluster, verdict.Message))
 	case verdict.OK, verdict.Reason == cloud.ReasonInstancesInvisible:
 		return nil // the certificate authority is that of the cluster
 	case allowUnverified || !firstInstall(k):
 		return nil
 	}
 	return fault.CloudUnverified(fmt.Errorf(
-		"EKS cluster %s is not confirmed to be this cluster: %s; Karpenter is installed or adopted once it is, or with spec.guard.allowUnverifiedAccount: true", k.Cluster, verdict.Message))
+		"cannot verify that EKS cluster %s is this cluster: %s; plumbline installs or adopts Karpenter once it is verified, or with spec.guard.allowUnverifiedAccount: true", k.Cluster, verdict.Message))
 }
 
 // firstInstall reports whether plumbline never installed a controller.
@@ -290,7 +290,7 @@ func (s *Step) switches(ctx context.Context, gate string, to bool) (bool, error)
 type frozenError struct{ change, until string }
 
 // Error returns which change waits, and until when.
-func (e *frozenError) Error() string { return e.change + "; this waits: " + e.until }
+func (e *frozenError) Error() string { return e.change + "; waiting: " + e.until }
 
 // frozen returns why a change of the charts waits for a window of spec.guard; nil if it does not. A new
 // controller may find every node drifted. A change that restores a controller does not wait: an install, the

@@ -35,10 +35,10 @@ func TestBarrier(t *testing.T) {
 		want string
 	}{
 		"the cluster":                                 {verdict: verdict(true, cloud.ReasonVerified)},
-		"another cluster, first install":              {verdict: verdict(false, cloud.ReasonAuthorityDiffers), class: fault.Terminal, want: "another cluster's"},
-		"another cluster, allowed":                    {verdict: verdict(false, cloud.ReasonAuthorityDiffers), allow: true, class: fault.Terminal, want: "another cluster's"},
-		"another cluster, upgrade":                    {verdict: verdict(false, cloud.ReasonAuthorityDiffers), identity: "i", target: at(v1alpha1.ChartChecking), class: fault.Terminal, want: "another cluster's"},
-		"another cluster, way back":                   {verdict: verdict(false, cloud.ReasonAuthorityDiffers), identity: "i", target: at(v1alpha1.ChartRollingBack), class: fault.Terminal, want: "another cluster's"},
+		"another cluster, first install":              {verdict: verdict(false, cloud.ReasonAuthorityDiffers), class: fault.Terminal, want: "the name of another cluster"},
+		"another cluster, allowed":                    {verdict: verdict(false, cloud.ReasonAuthorityDiffers), allow: true, class: fault.Terminal, want: "the name of another cluster"},
+		"another cluster, upgrade":                    {verdict: verdict(false, cloud.ReasonAuthorityDiffers), identity: "i", target: at(v1alpha1.ChartChecking), class: fault.Terminal, want: "the name of another cluster"},
+		"another cluster, way back":                   {verdict: verdict(false, cloud.ReasonAuthorityDiffers), identity: "i", target: at(v1alpha1.ChartRollingBack), class: fault.Terminal, want: "the name of another cluster"},
 		"no answer, first install":                    {verdict: verdict(false, "Unreachable"), class: fault.Waiting, want: "AWS says so"},
 		"no answer, adoption is being checked":        {verdict: verdict(false, "Denied"), target: at(v1alpha1.ChartChecking), class: fault.Waiting, want: "AWS says so"},
 		"no answer, the controller is to come":        {verdict: verdict(false, "Denied"), target: at(v1alpha1.ChartController), class: fault.Waiting, want: "AWS says so"},
@@ -122,7 +122,7 @@ func TestAFreezeKeepsChartsAsTheyAre(t *testing.T) {
 			if waits := IsFrozen(err); waits != c.waits || !waits && err != nil {
 				t.Fatalf("frozen: %v, want it to wait: %t", err, c.waits)
 			}
-			if c.waits && !strings.Contains(err.Error(), "Karpenter 1.14.0 is upgraded to 1.14.1: chart karpenter-crd, then chart karpenter; this waits: not before ten") {
+			if c.waits && !strings.Contains(err.Error(), "Karpenter 1.14.0 is upgraded to 1.14.1: chart karpenter-crd, then chart karpenter; waiting: not before ten") {
 				t.Errorf("it says %v", err)
 			}
 			if wakes := s.Now.Add(cmp.Or(c.wakes, time.Hour)); c.waits && !s.WakeAt.Equal(wakes) {

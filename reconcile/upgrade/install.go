@@ -54,7 +54,7 @@ func (s *Step) Run(ctx context.Context) (Installed, error) {
 // cluster: in its plan every object would be new.
 func (s *Step) awaitLive() {
 	if s.out.CRDs.Ready && !s.Live.Served {
-		s.out.CRDs = cluster.Readiness{Message: "Karpenter's CRDs are served now; reading the existing NodePools and EC2NodeClasses next"}
+		s.out.CRDs = cluster.Readiness{Message: "Karpenter's CRDs are served; reading the existing NodePools and EC2NodeClasses next"}
 		s.WakeBy(s.Now)
 	}
 }
@@ -173,7 +173,7 @@ func (s *Step) takeChartStep(ctx context.Context, action Action, seen *Seen) (ag
 		seen.RolledBack, err = s.rollBack(ctx, a.Revision, seen)
 		if lost := (*release.NoRevisionError)(nil); errors.As(err, &lost) {
 			seen.Lost, err = true, nil
-			s.Warn(v1alpha1.ReasonReleaseLost, fmt.Sprintf("helm release %s has no revision %d to go back to: Karpenter %s is installed from the beginning", lost.Release, lost.Revision, s.Karpenter.Version))
+			s.Warn(v1alpha1.ReasonReleaseLost, fmt.Sprintf("helm release %s has no revision %d to roll back to: plumbline reinstalls Karpenter %s", lost.Release, lost.Revision, s.Karpenter.Version))
 		}
 	default:
 		return false, s.pauseCharts(action)
@@ -361,7 +361,7 @@ func (s *Step) goesBack(identity string) error {
 	if t := k.Target; t != nil && InProgress(*t) {
 		known = fmt.Sprintf("a change to Karpenter %s is in progress", t.Version)
 	}
-	return fault.Held(fmt.Errorf("HEAD is older than what was applied, or may be (the branch was set back, or a mirror lags behind), and its charts differ: %s; push a newer commit", known))
+	return fault.Held(fmt.Errorf("HEAD is, or may be, older than the applied revision (the branch was reset, or a mirror lags behind), and its charts differ: %s; push a newer commit", known))
 }
 
 // finishNewer takes the steps of a change that a newer revision has begun that are possible

@@ -48,7 +48,7 @@ func (s *Step) newerCRDs(ctx context.Context, seen *Seen) (*v1alpha1.ReleaseStat
 	}
 	kept := *k.CRDs
 	if kept.Revision > 0 {
-		s.Warn(v1alpha1.ReasonReleaseLost, fmt.Sprintf("helm release %[1]s was uninstalled by hand; its CRDs are of %[2]s, and chart %[1]s %[3]s is not installed over them, because CRDs never go back: the release comes again with version %[2]s or a newer one in Git", charts.CRDChart, kept.Version, s.Charts.Version))
+		s.Warn(v1alpha1.ReasonReleaseLost, fmt.Sprintf("helm release %[1]s was uninstalled by hand; its CRDs have version %[2]s, and chart %[1]s %[3]s is not installed over them, because CRDs are never downgraded: plumbline reinstalls the release once Git has version %[2]s or newer", charts.CRDChart, kept.Version, s.Charts.Version))
 	}
 	kept.Revision = 0
 	return &kept, nil
@@ -63,7 +63,7 @@ func (s *Step) installController(ctx context.Context, seen *Seen) (*v1alpha1.Rel
 	s.reportInstalled(charts.ControllerChart, result)
 	if result.Changed {
 		s.View.Changed()
-		seen.Rollout = cluster.Readiness{Message: "deployment/karpenter: its rollout begins"}
+		seen.Rollout = cluster.Readiness{Message: "deployment/karpenter: rollout started"}
 	}
 	return s.releaseStatus(result, s.Charts.Digest, s.k().Controller), nil
 }
@@ -89,8 +89,8 @@ func (s *Step) rollBack(ctx context.Context, revision int32, seen *Seen) (*v1alp
 	k := s.k()
 	if result.Changed {
 		s.View.Changed()
-		seen.Rollout = cluster.Readiness{Message: "deployment/karpenter: its rollout begins"}
-		s.Wrote(corev1.EventTypeWarning, v1alpha1.ReasonChartRolledBack, fmt.Sprintf("chart %s goes back to %s (revision %d): %s", charts.ControllerChart, k.Version, result.Revision, k.Target.Message))
+		seen.Rollout = cluster.Readiness{Message: "deployment/karpenter: rollout started"}
+		s.Wrote(corev1.EventTypeWarning, v1alpha1.ReasonChartRolledBack, fmt.Sprintf("chart %s is rolled back to %s (revision %d): %s", charts.ControllerChart, k.Version, result.Revision, k.Target.Message))
 	}
 	status := *k.Controller
 	status.Revision = int32(result.Revision)
@@ -115,7 +115,7 @@ func (s *Step) reportInstalled(chart string, result release.Result) {
 	s.noteFight(result)
 	switch {
 	case s.reinstalled(chart, result):
-		s.Wrote(corev1.EventTypeWarning, v1alpha1.ReasonChartRepaired, fmt.Sprintf("helm release %s was uninstalled by hand: chart %s %s is installed again (revision %d)", chart, chart, result.Version, result.Revision))
+		s.Wrote(corev1.EventTypeWarning, v1alpha1.ReasonChartRepaired, fmt.Sprintf("helm release %s was uninstalled by hand: chart %s %s is reinstalled (revision %d)", chart, chart, result.Version, result.Revision))
 	case result.Step == release.Repair:
 		s.Memory.repairedAt = s.Now
 		s.Wrote(corev1.EventTypeWarning, v1alpha1.ReasonChartRepaired, fmt.Sprintf("chart %s %s is reinstalled (revision %d): %s", chart, result.Version, result.Revision, survey.Drifts(result.Drifted)))
@@ -190,7 +190,7 @@ func (s *Step) ofTheVersion(ctx context.Context, deployment *appsv1.Deployment) 
 	}
 	want := charts.ControllerChart + "-" + strings.ReplaceAll(version, "+", "_")
 	if is := deployment.Labels[survey.ChartLabel]; is != want {
-		return cluster.Readiness{Message: fmt.Sprintf("deployment/%s is of chart %q, and has to be of %s", deployment.Name, is, want)}, nil
+		return cluster.Readiness{Message: fmt.Sprintf("deployment/%s has chart %q, but must have %s", deployment.Name, is, want)}, nil
 	}
 	return cluster.Readiness{Ready: true}, nil
 }

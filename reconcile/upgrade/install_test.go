@@ -19,7 +19,7 @@ import (
 // TestAnOlderRevisionChangesNoCharts: no change begins for it. One that a newer revision has
 // begun comes to its end, or goes back, as far as that needs no charts of its own.
 func TestAnOlderRevisionChangesNoCharts(t *testing.T) {
-	const older = "HEAD is older than what was applied"
+	const older = "HEAD is, or may be, older than the applied revision"
 	newer := func(step v1alpha1.ChartStep, since time.Duration) *v1alpha1.ChartTarget {
 		return &v1alpha1.ChartTarget{Version: "1.15.0", Identity: "newer", Step: step, Since: metav1.NewTime(time.Unix(1_000_000, 0).Add(-since))}
 	}

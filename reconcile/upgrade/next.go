@@ -112,7 +112,7 @@ func installController(k v1alpha1.KarpenterStatus, s Seen, now time.Time) (v1alp
 	}
 	message := s.Rollout.Message
 	if s.Rollout.Ready {
-		message = "whether a replica of Karpenter " + k.Target.Version + " leads is looked at next"
+		message = "checking next whether a replica of Karpenter " + k.Target.Version + " is the leader"
 	}
 	return at(k, v1alpha1.ChartRollingOut, now), Wait{On: "Controller", Message: message}
 }
@@ -136,9 +136,9 @@ func rollOut(k v1alpha1.KarpenterStatus, s Seen, now time.Time, timeout time.Dur
 	case k.Controller == nil && !s.Searched:
 		return k, FindEarlier{}
 	case k.Controller == nil && s.Earlier == nil:
-		return k, Fail{Message: fmt.Sprintf("Karpenter %s does not come up, and there is no earlier release to go back to: %s", k.Target.Version, s.Cause)}
+		return k, Fail{Message: fmt.Sprintf("Karpenter %s does not become ready, and there is no earlier release to roll back to: %s", k.Target.Version, s.Cause)}
 	}
-	message := fmt.Sprintf("Karpenter %s did not come up: %s", k.Target.Version, s.Cause)
+	message := fmt.Sprintf("Karpenter %s did not become ready: %s", k.Target.Version, s.Cause)
 	if k.Controller == nil {
 		k.Version, k.Identity, k.Charts, k.Controller = s.Earlier.Version, earlier, nil, s.Earlier
 	}
@@ -166,19 +166,19 @@ func rollBack(k v1alpha1.KarpenterStatus, s Seen, now time.Time, timeout time.Du
 	case s.RolledBack == nil || s.Rollout.Ready:
 	case !overdue:
 		k.Controller = s.RolledBack
-		return k, Wait{On: "Controller", Message: fmt.Sprintf("going back to Karpenter %s: %s", k.Version, s.Rollout.Message)}
+		return k, Wait{On: "Controller", Message: fmt.Sprintf("rolling back to Karpenter %s: %s", k.Version, s.Rollout.Message)}
 	case s.Cause == "":
 		return k, Diagnose{}
 	default:
 		k.Controller = s.RolledBack
-		return k, Stall{Message: fmt.Sprintf("%s; the release before, %s, does not come up either: %s", message, k.Version, s.Cause)}
+		return k, Stall{Message: fmt.Sprintf("%s; the previous release, %s, does not become ready either: %s", message, k.Version, s.Cause)}
 	}
 	if s.RolledBack != nil {
 		k.Controller = s.RolledBack
 	}
 	outcome := rollout.Outcome(k, s.Claims)
 	k = at(rollout.EndWatch(k, now), v1alpha1.ChartRolledBack, now)
-	k.Target.Message = fmt.Sprintf("%s; the release before, %s, is in force again%s", message, k.Version, outcome)
+	k.Target.Message = fmt.Sprintf("%s; rolled back to the previous release, %s%s", message, k.Version, outcome)
 	return k, Fail{Message: k.Target.Message}
 }
 

@@ -203,7 +203,7 @@ func (s *Step) Change() (string, error) {
 	case k.Version != s.Karpenter.Version:
 		return fmt.Sprintf("Karpenter %s is upgraded to %s: chart karpenter-crd, then chart karpenter", k.Version, s.Karpenter.Version), nil
 	}
-	return fmt.Sprintf("the charts of Karpenter %s are upgraded: their values or their content differ from what is installed, and the controller may be rolled out again", k.Version), nil
+	return fmt.Sprintf("the charts of Karpenter %s are upgraded: their values or content differ from the installed release, and the controller may be rolled out again", k.Version), nil
 }
 
 // inProgress reports whether a change to what Git has is past its gates.
