@@ -165,8 +165,8 @@ func (a *Arrivals) end(ref render.Ref) {
 }
 
 var (
-	errBeingMade = errors.New("another NodeSync is making it")
-	errExists    = errors.New("it exists by now")
+	errBeingMade = errors.New("another NodeSync is creating it")
+	errExists    = errors.New("it exists now")
 )
 
 // begin notes the arrivals of a stage as being made, but for those that another client
@@ -333,7 +333,7 @@ func (a *applier) desired(change *plan.Change) (*unstructured.Unstructured, erro
 	object.SetUID(change.Live.GetUID())
 	kept, err := change.LeaveIgnored(object)
 	if err != nil {
-		return nil, fmt.Errorf("leave the ignored fields of %s out: %w", change.Ref, err)
+		return nil, fmt.Errorf("omit the ignored fields of %s: %w", change.Ref, err)
 	}
 	if kept || change.Action == plan.Adopt {
 		object.SetResourceVersion(change.Live.GetResourceVersion())

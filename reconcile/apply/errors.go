@@ -26,7 +26,7 @@ type ConflictError struct {
 
 // Error names the managers and the fields.
 func (e *ConflictError) Error() string {
-	return fmt.Sprintf("apply %s: %s belongs to %s: it is compared again, and Git's value wins where the policy lets it", e.Ref, strings.Join(e.Fields, ", "), strings.Join(e.Managers, ", "))
+	return fmt.Sprintf("apply %s: %s is owned by %s: plumbline compares it again, and applies the value in Git if the policy allows it", e.Ref, strings.Join(e.Fields, ", "), strings.Join(e.Managers, ", "))
 }
 
 // InvalidError reports that the API server, or a policy of the cluster, refuses
@@ -69,7 +69,7 @@ type WebhookError struct {
 
 // Error names the object and the webhook.
 func (e *WebhookError) Error() string {
-	return fmt.Sprintf("apply %s: webhook %s has to be asked and gives no answer: %v: repair it, or take its webhook configuration away", e.Ref, e.Webhook, e.Err)
+	return fmt.Sprintf("apply %s: webhook %s does not answer: %v: repair it, or delete its webhook configuration", e.Ref, e.Webhook, e.Err)
 }
 
 // Unwrap returns the API server's answer.
@@ -89,14 +89,14 @@ const mostFields = 5
 
 // Error names the object and the fields, and what to do.
 func (e *MutatedError) Error() string {
-	return fmt.Sprintf("apply %s: %s: a mutating webhook or policy of this cluster changes it: exempt NodePools and EC2NodeClasses from that, or write its value into Git", e.Ref, e.Changes())
+	return fmt.Sprintf("apply %s: %s: a mutating webhook or policy of this cluster changes it: exempt NodePools and EC2NodeClasses from it, or set its value in Git", e.Ref, e.Changes())
 }
 
 // Changes are the first few fields: what Git has, and what the cluster has.
 func (e *MutatedError) Changes() string {
 	var parts []string
 	for _, f := range e.Fields[:min(mostFields, len(e.Fields))] {
-		parts = append(parts, fmt.Sprintf("%s is %q in Git and comes back as %q", f.Path, f.To, f.From))
+		parts = append(parts, fmt.Sprintf("%s is %q in Git and %q after the apply", f.Path, f.To, f.From))
 	}
 	return strings.Join(parts, ", ") + moreFields(", ", e.Fields)
 }
@@ -113,7 +113,7 @@ type FoughtError struct {
 
 // Error names the object, the fields, who changes them, and what to do.
 func (e *FoughtError) Error() string {
-	return fmt.Sprintf("%s: %s: it was reverted %d times within an hour, and each time its nodes may be replaced; correction is paused: stop what changes it, or write its value into Git; plumbline reconcile corrects it again",
+	return fmt.Sprintf("%s: %s: plumbline reverted it %d times within an hour, and each time may replace its nodes; correction is paused: stop the client that changes it, or set its value in Git; run plumbline reconcile to correct it again",
 		e.Ref, e.Changes(), e.Times)
 }
 
@@ -146,7 +146,7 @@ type StaleError struct {
 
 // Error names the object.
 func (e *StaleError) Error() string {
-	return fmt.Sprintf("apply %s: it has changed since it was compared, and is compared again", e.Ref)
+	return fmt.Sprintf("apply %s: it changed since it was compared, and is compared again", e.Ref)
 }
 
 // Unwrap returns the API server's answer.
@@ -158,7 +158,7 @@ type TerminatingError struct{ Ref render.Ref }
 
 // Error names the object.
 func (e *TerminatingError) Error() string {
-	return fmt.Sprintf("apply %s: it is being deleted, and is recreated when it is gone", e.Ref)
+	return fmt.Sprintf("apply %s: it is terminating and will be recreated once deleted", e.Ref)
 }
 
 // WaitingError reports that an object was left out because what it names could
@@ -167,7 +167,7 @@ type WaitingError struct{ Ref, For render.Ref }
 
 // Error names both.
 func (e *WaitingError) Error() string {
-	return fmt.Sprintf("apply %s: it names %s, which could not be made", e.Ref, e.For)
+	return fmt.Sprintf("apply %s: it references %s, which could not be created", e.Ref, e.For)
 }
 
 // NotServedError reports that the API server does not serve the kind.

@@ -129,7 +129,7 @@ func TestARecordOfTenThousandFits(t *testing.T) {
 	}
 	unpacked, _, err := decode(packed)
 	if err != nil || !unpacked.Equal(r) {
-		t.Errorf("it comes back as another one: error %v", err)
+		t.Errorf("it and another one: error %v", err)
 	}
 }
 
@@ -151,7 +151,7 @@ func FuzzDecode(f *testing.F) {
 			t.Fatal(err)
 		}
 		if back, _, err := decode(again); err != nil || len(back.Objects) != len(r.Objects) {
-			t.Errorf("%v comes back as %v, error %v", r, back, err)
+			t.Errorf("%v and %v, error %v", r, back, err)
 		}
 	})
 }

@@ -47,7 +47,7 @@ func TestWhatComesBackOtherwise(t *testing.T) {
 		"a taint is added": {change: map[string]any{"spec.template.spec.taints": []any{map[string]any{"key": "x", "effect": "NoSchedule"}}}},
 		"a field is changed": {
 			change: map[string]any{"spec.limits.cpu": "77"},
-			says:   `apply NodePool/general: spec.limits.cpu is "200" in Git and comes back as "77": a mutating webhook or policy of this cluster changes it`,
+			says:   `apply NodePool/general: spec.limits.cpu is "200" in Git and "77" after the apply: a mutating webhook or policy of this cluster changes it`,
 		},
 		"the label is taken off": {
 			change: map[string]any{"metadata.labels": map[string]any{}},

@@ -144,7 +144,7 @@ func LoadRecord(ctx context.Context, reader client.Reader, sync *v1alpha1.NodeSy
 	}
 	record, revised, err := decode(object.BinaryData[dataKey])
 	if err != nil {
-		return nil, configmap.Unreadable(object, holds, err, "pools that have vanished from the cluster")
+		return nil, configmap.Unreadable(object, holds, err, "NodePools that no longer exist in the cluster")
 	}
 	record.Revision = object.Annotations[revisionKey]
 	object.BinaryData = nil // it is in Record
@@ -311,7 +311,7 @@ func find(ctx context.Context, reader client.Reader, name string, entries []Reco
 		list.SetGroupVersionKind(kind.GVK.GroupVersion().WithKind(name + "List"))
 		err := reader.List(ctx, list)
 		if err != nil && !absent(err) {
-			return fmt.Errorf("find out which %ss are missing: %w", name, err)
+			return fmt.Errorf("list the %ss that are missing: %w", name, err)
 		}
 		for i := range list.Items {
 			found[render.Ref{Kind: name, Name: list.Items[i].Name}] = list.Items[i].UID
@@ -323,7 +323,7 @@ func find(ctx context.Context, reader client.Reader, name string, entries []Reco
 		object.SetGroupVersionKind(kind.GVK)
 		err := reader.Get(ctx, types.NamespacedName{Name: e.Ref.Name}, object)
 		if err != nil && !absent(err) {
-			return fmt.Errorf("find out whether %s is missing: %w", e.Ref, err)
+			return fmt.Errorf("check whether %s is missing: %w", e.Ref, err)
 		}
 		if err == nil {
 			found[e.Ref] = object.UID

@@ -76,7 +76,7 @@ func (a *applier) whole(ctx context.Context, change *plan.Change) (*unstructured
 	return live, nil
 }
 
-var errChanged = errors.New("another client has changed it")
+var errChanged = errors.New("another client changed it")
 
 // takenOver moves the spec fields of interactive managers into our entry, and of any other
 // manager those at some paths. Labels and annotations stay theirs, and so do the fields that are

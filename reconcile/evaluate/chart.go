@@ -218,7 +218,7 @@ func (s *DesiredStep) resolveLive(ctx context.Context) error {
 	s.Schema, err = s.Schemas.Get(s.SchemaIdentity, func() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 		crds, err := s.readCRDs(ctx, s.View.CRDs)
 		if err == nil && cluster.Generations(crds) != s.SchemaIdentity {
-			err = fault.ReadAgain(errors.New("the CRDs have changed while they were read: they are read again"))
+			err = fault.ReadAgain(errors.New("the CRDs changed during the read: reading them again"))
 		}
 		return crds, err
 	})
@@ -250,9 +250,9 @@ func (s *DesiredStep) lacks(crd string) error {
 	switch {
 	case s.Karpenter.Management != render.Managed:
 	case s.Unpulled != nil:
-		return fmt.Errorf("waiting for the schema: crd %s is gone, and its chart installs it again: %w", crd, s.Unpulled)
+		return fmt.Errorf("waiting for the schema: crd %s was deleted, and its chart reinstalls it: %w", crd, s.Unpulled)
 	default:
-		return fmt.Errorf("waiting for the schema: crd %s is gone, and is reinstalled with the next change of the charts that is made", crd)
+		return fmt.Errorf("waiting for the schema: crd %s was deleted, and plumbline reinstalls it with the next change of the charts", crd)
 	}
 	return fmt.Errorf("waiting for the schema: crd %s is not installed yet; %s", crd, upgrade.Theirs)
 }
@@ -290,7 +290,7 @@ func (s *DesiredStep) schemaInForce(ctx context.Context) *schema.Validator {
 	found, err := s.pullSchema(ctx, s.Serving)
 	*last = servedSchema{version: s.Serving, at: s.Now, schema: found}
 	if err != nil {
-		s.Warn(v1alpha1.ReasonWarning, fmt.Sprintf("definitions are checked against the CRDs in the cluster and not against those of Karpenter %s, which is in force: %v", s.Serving, err))
+		s.Warn(v1alpha1.ReasonWarning, fmt.Sprintf("definitions are validated against the CRDs in the cluster, not against those of Karpenter %s, which is in force: %v", s.Serving, err))
 	}
 	return found
 }
@@ -337,7 +337,7 @@ func (s *DesiredStep) withheld(err error) error {
 	}
 	switch fault.Classify(err).Class {
 	case fault.Terminal, fault.Waiting:
-		return fmt.Errorf("%w; Karpenter %s stays in force, and under it definitions wait: %s", why, s.Serving, err.Error())
+		return fmt.Errorf("%w; Karpenter %s stays in force, and definitions wait: %s", why, s.Serving, err.Error())
 	case fault.Transient, fault.Superseded:
 	}
 	return err
@@ -561,6 +561,6 @@ func (s *DesiredStep) warnOfEverything() {
 		return
 	}
 	s.Warn(v1alpha1.ReasonAllowsEverything, fmt.Sprintf(
-		"spec.charts.allow.values of NodeSync %s/%s has %q: everyone who can push commits may choose the image, the identity, the volumes and the Secrets of Karpenter's controller; name the values that are needed",
+		"spec.charts.allow.values of NodeSync %s/%s has %q, so everyone who can push commits can choose the image, the identity, the volumes and the Secrets of Karpenter's controller: list only the values that you need",
 		s.Sync.Namespace, s.Sync.Name, allowance.Everything))
 }

@@ -49,7 +49,7 @@ func CheckNamespace(namespace string, served []string) error {
 	if len(served) == 0 || slices.Contains(served, namespace) {
 		return nil
 	}
-	return fault.Refused(fmt.Errorf("refused: namespace is %q, but the daemon reads Karpenter's objects only in %s: set karpenterNamespace of plumbline's chart, "+
+	return fault.Refused(fmt.Errorf("refused: namespace is %q, but the daemon reads Karpenter's objects only in %s: set karpenterNamespace in the values of plumbline's chart, "+
 		"or without Helm --karpenter-namespaces, and move the Role plumbline-karpenter there", namespace, strings.Join(served, ", ")))
 }
 
@@ -76,7 +76,7 @@ func CheckManager(all []v1alpha1.NodeSync, sync *v1alpha1.NodeSync) error {
 			continue
 		}
 		return fault.Conflict(fmt.Errorf(
-			"NodeSync %s/%s installs Karpenter's charts already: set management: External in this one's plumbline.yaml, or delete the other", other.Namespace, other.Name))
+			"NodeSync %s/%s already installs Karpenter's charts: set management: External in the plumbline.yaml of this NodeSync, or delete the other one", other.Namespace, other.Name))
 	}
 	return nil
 }
@@ -106,7 +106,7 @@ type FixedError struct {
 
 // Error names the field and what would happen.
 func (e *FixedError) Error() string {
-	return fmt.Sprintf("refused: %s is fixed at %q by the first install, the commit says %q: %s", e.Field, e.From, e.To, e.Why)
+	return fmt.Sprintf("refused: the first install fixed %s to %q, but the commit has %q: %s", e.Field, e.From, e.To, e.Why)
 }
 
 // CheckFixed refuses what moves what the first install has fixed. A name of the cluster
@@ -145,7 +145,7 @@ func fixedInstall(k *v1alpha1.KarpenterStatus, wanted *render.Karpenter) error {
 		return nil
 	}
 	return moved(
-		FixedError{"management", k.Management, string(wanted.Management), "the charts would change hands"},
+		FixedError{"management", k.Management, string(wanted.Management), "the charts would change their owner"},
 		FixedError{"namespace", k.Namespace, wanted.Namespace, "a second controller would be installed"},
 	)
 }

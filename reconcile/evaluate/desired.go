@@ -293,7 +293,7 @@ func labelled(ctx context.Context, reader client.Reader, namespace, nodeSync str
 func (s *DesiredStep) missingValues(ctx context.Context, from render.ValuesFrom, there bool) error {
 	message := fmt.Sprintf("it does not exist in namespace %s: create it with label %s=true", s.Sync.Namespace, v1alpha1.ValuesLabel)
 	if there {
-		message = "it has no such key"
+		message = "the key does not exist"
 	} else {
 		object := &metav1.PartialObjectMetadata{}
 		object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(from.Kind))
@@ -302,7 +302,7 @@ func (s *DesiredStep) missingValues(ctx context.Context, from render.ValuesFrom,
 			return fmt.Errorf("look for %s: %w", from, err)
 		}
 		if err == nil {
-			message = fmt.Sprintf("it has not the label that lets a commit use it: kubectl label %s %s -n %s %s=true", from.Kind, from.Name, s.Sync.Namespace, v1alpha1.ValuesLabel)
+			message = fmt.Sprintf("it does not have the label that allows a commit to use it: kubectl label %s %s -n %s %s=true", from.Kind, from.Name, s.Sync.Namespace, v1alpha1.ValuesLabel)
 		}
 	}
 	return fault.Waits(fmt.Errorf("values of %s: %s", from, message))

@@ -121,7 +121,7 @@ func (s *PlanStep) askForOrder(ctx context.Context, planned Planned) (doubt *v1a
 	if err != nil {
 		var unknown *source.HistoryError
 		s.Memory.ordered.untold = errors.As(err, &unknown)
-		s.Warn(v1alpha1.ReasonHistoryUnknown, fmt.Sprintf("what would end nodes is held, as %s may be older than what was applied: %v", render.ShortRevision(s.Snapshot.Revision), err))
+		s.Warn(v1alpha1.ReasonHistoryUnknown, fmt.Sprintf("changes that would terminate nodes are held, because %s may be older than the applied revision: %v", render.ShortRevision(s.Snapshot.Revision), err))
 		s.WakeBy(s.Now.Add(s.Retry))
 		return nil, false
 	}

@@ -85,7 +85,7 @@ func TestWhereItsPodsGoIsAsked(t *testing.T) {
 				t.Fatal(err)
 			}
 			held := slices.ContainsFunc(planned.Removals, func(r plan.Candidate) bool { return r.Reason == plan.ReasonUnschedulablePods })
-			warns := strings.Contains(strings.Join(notes(s), "\n"), "is not known, and not held for: no right")
+			warns := strings.Contains(strings.Join(notes(s), "\n"), "so the removals are not held for it: no right")
 			if asked != c.asked || held != c.held || warns != c.warns || (asked > 0) != s.WakeAt.Equal(wake) {
 				t.Errorf("asked %d times, held: %v, warns: %v, looks again at %s", asked, held, warns, s.WakeAt)
 			}

@@ -18,7 +18,7 @@ func TestTwoFirstInstallsInOneInstant(t *testing.T) {
 	})
 	b := newBed(t, younger, older)
 	b.cached = newBed(t, younger.DeepCopy()).client
-	if err := b.step().soleManager(t.Context()); err == nil || !strings.Contains(err.Error(), "/other installs") {
+	if err := b.step().soleManager(t.Context()); err == nil || !strings.Contains(err.Error(), "/other already installs") {
 		t.Errorf("before the first install: %v", err)
 	}
 	s := b.step()
@@ -55,7 +55,7 @@ func TestOneNodeSyncManagesTheCharts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBed(t, desiredNodeSync(func(n *v1alpha1.NodeSync) { n.CreationTimestamp = metav1.Unix(200, 0) }), c.other)
 			err := b.step().soleManager(t.Context())
-			if c.want != (err != nil) || err != nil && !strings.Contains(err.Error(), "/other installs") {
+			if c.want != (err != nil) || err != nil && !strings.Contains(err.Error(), "/other already installs") {
 				t.Errorf("soleManager() = %v, want a refusal: %t", err, c.want)
 			}
 		})

@@ -149,7 +149,7 @@ func (p Planned) Note(ctx context.Context, sync *v1alpha1.NodeSync, relabelled f
 func (s *PlanStep) reviews() bool { return s.Registry == nil }
 
 // errNothing prevents a revision that was not rendered from counting as an empty one.
-var errNothing = errors.New("plan the revision: nothing was rendered of it")
+var errNothing = errors.New("plan the revision: nothing was rendered")
 
 // Make plans the Set against the live objects, or an empty Set if all nodes are to be terminated.
 func (s *PlanStep) Make(ctx context.Context) (Planned, error) {
@@ -181,7 +181,7 @@ func (s *PlanStep) Make(ctx context.Context) (Planned, error) {
 		return Planned{}, err
 	}
 	for _, used := range planned.Used {
-		s.Event(v1alpha1.ReasonReleaseUsed, fmt.Sprintf("%s is in Git: its release by the annotation %s counts no more", used.Ref, v1alpha1.RemoveAnnotation))
+		s.Event(v1alpha1.ReasonReleaseUsed, fmt.Sprintf("%s is in Git again: its release in the annotation %s no longer applies", used.Ref, v1alpha1.RemoveAnnotation))
 	}
 	for _, u := range planned.InUse {
 		if stalls := u.Since.Add(s.Sync.GetStallAfter()); s.Now.Before(stalls) {
@@ -194,11 +194,11 @@ func (s *PlanStep) Make(ctx context.Context) (Planned, error) {
 // warnOfRecord warns if the status is older than the record of what was applied, or if this record is lost.
 func (s *PlanStep) warnOfRecord(planned Planned) {
 	if s.statusIsOlder(planned.Doubt) {
-		s.Warn(v1alpha1.ReasonStatusOlder, fmt.Sprintf("the status is older than the record of what was applied, which has %s: it was restored, or changed by hand. What %s lacks is held",
+		s.Warn(v1alpha1.ReasonStatusOlder, fmt.Sprintf("the status is older than the record of applied objects, which has %s: the status was restored or changed by hand. Removals of objects that %s does not contain are held",
 			render.ShortRevision(s.Recorded), render.ShortRevision(s.Snapshot.Revision)))
 	}
 	if s.RecordLost && len(planned.unrecorded(s.Sync, "")) > 0 {
-		s.Warn(v1alpha1.ReasonRecordLost, fmt.Sprintf("the record of what was applied was deleted, restored or changed by hand, so that it is unknown what has left Git. What %s lacks is held",
+		s.Warn(v1alpha1.ReasonRecordLost, fmt.Sprintf("the record of applied objects was deleted, restored or changed by hand, so it is unknown which objects were removed from Git. Removals of objects that %s does not contain are held",
 			render.ShortRevision(s.Snapshot.Revision)))
 	}
 }
@@ -407,10 +407,10 @@ func unserved(refused error) string {
 func (s *PlanStep) prove(ctx context.Context) (approval.Proof, error) {
 	proof, err := ReadProof(ctx, s.Uncached)
 	if apierrors.IsForbidden(err) {
-		return approval.Proof{Missing: fault.Classify(fmt.Errorf("read whether the API server checks who approves: %w", err)).Error()}, nil
+		return approval.Proof{Missing: fault.Classify(fmt.Errorf("read the admission policy for Approvals: %w", err)).Error()}, nil
 	}
 	if err != nil {
-		return approval.Proof{}, fmt.Errorf("read whether the API server checks who approves: %w", err)
+		return approval.Proof{}, fmt.Errorf("read the admission policy for Approvals: %w", err)
 	}
 	return proof, nil
 }
@@ -462,7 +462,7 @@ func (s *PlanStep) land(ctx context.Context, made *plan.Plan, live plan.Live, po
 	landing, wake := s.Landing(ctx, s.Set, made, live)
 	s.WakeBy(wake)
 	if landing.Unknown != "" {
-		s.Warn(v1alpha1.ReasonNotSimulated, "whether the pods of "+strings.Join(made.Lands(), ", ")+" find a place elsewhere is not known, and not held for: "+landing.Unknown)
+		s.Warn(v1alpha1.ReasonNotSimulated, "unknown whether the pods of "+strings.Join(made.Lands(), ", ")+" can be scheduled elsewhere, so the removals are not held for it: "+landing.Unknown)
 	}
 	live.Memo, policy.Landing = made.Memo, landing
 	return plan.MakeExact(ctx, s.Set, live, policy, s.Schema, s.Resolve, s.readLoads())

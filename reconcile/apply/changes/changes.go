@@ -104,7 +104,7 @@ func (s *Step) Run(ctx context.Context) Result {
 		return Result{}
 	}
 	if !s.Controller.Ready {
-		s.Wait("Controller", cmp.Or(s.Controller.Message, "it is looked at once the charts are as Git says"))
+		s.Wait("Controller", cmp.Or(s.Controller.Message, "plumbline checks it once the charts match Git"))
 	}
 	if s.Changing {
 		return Result{}
@@ -168,7 +168,7 @@ func (s *Step) noteUnwritten() (drifted []render.Ref, held []plan.Change) {
 			held = append(held, c)
 		case plan.Create:
 			if !s.Controller.Ready {
-				s.Wait("Controller", c.Ref.String()+" arrives when the controller is there")
+				s.Wait("Controller", c.Ref.String()+" is created once the controller is ready")
 			}
 		case plan.Update, plan.Adopt, plan.TakeBack:
 			if class, message, waits := s.repoints(c); waits {
@@ -285,7 +285,7 @@ func (s *Step) tellWritten() {
 		case c.Drift && c.Action == plan.Create:
 			s.Wrote(corev1.EventTypeWarning, v1alpha1.ReasonDriftCorrected, fmt.Sprintf("%s was missing and is recreated", w.Ref))
 		case c.Drift && c.Action == plan.Update, len(c.Editors) > 0:
-			s.Wrote(corev1.EventTypeWarning, v1alpha1.ReasonDriftCorrected, fmt.Sprintf("%s: %s, edited by %s, is as Git says again", w.Ref, fieldPaths(c.Fields), editors(c.Editors)))
+			s.Wrote(corev1.EventTypeWarning, v1alpha1.ReasonDriftCorrected, fmt.Sprintf("%s: reverted %s, edited by %s, to Git", w.Ref, fieldPaths(c.Fields), editors(c.Editors)))
 		default:
 			applied = append(applied, fmt.Sprintf("%s: %s", w.Ref, c.Action))
 		}
@@ -351,7 +351,7 @@ func (s *Step) repoints(c plan.Change) (class render.Ref, message string, waits 
 	if !named || !names || before == after || !s.ready(before) || s.ready(after) && !s.writes(after) {
 		return render.Ref{}, "", false
 	}
-	return after, fmt.Sprintf("%s stays with %s until %s is Ready", c.Ref, before, after), true
+	return after, fmt.Sprintf("%s keeps referencing %s until %s is Ready", c.Ref, before, after), true
 }
 
 // writes reports whether the Plan writes an object: what is known of it is of another one by then.

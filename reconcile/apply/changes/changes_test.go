@@ -90,7 +90,7 @@ func TestWhatWaitsForTheCharts(t *testing.T) {
 		"no controller": {
 			func(s *Step) { s.Controller = cluster.Readiness{Message: "0 of 2 replicas"} },
 			[]string{"old"},
-			[]finding.Wait{{On: "Controller", Message: "0 of 2 replicas"}, {On: "Controller", Message: "NodePool/new arrives when the controller is there"}},
+			[]finding.Wait{{On: "Controller", Message: "0 of 2 replicas"}, {On: "Controller", Message: "NodePool/new is created once the controller is ready"}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -127,7 +127,7 @@ func TestWhatIsReported(t *testing.T) {
 	)
 	result := s.Run(t.Context())
 	want := []finding.Note{
-		{Type: "Warning", Reason: "DriftCorrected", Message: "NodePool/edited: spec.limits.cpu, edited by kubectl-edit, is as Git says again", Written: true},
+		{Type: "Warning", Reason: "DriftCorrected", Message: "NodePool/edited: reverted spec.limits.cpu, edited by kubectl-edit, to Git", Written: true},
 		{Type: "Normal", Reason: "Applied", Message: "NodePool/updated: Update", Written: true},
 		{Type: "Warning", Reason: "NodesDisrupted", Message: "NodePool/updated: 3 nodes are replaced", Written: true},
 	}
@@ -272,7 +272,7 @@ func TestAPoolStaysWithItsClassUntilTheNewOneIsReady(t *testing.T) {
 			}
 			var want []string
 			if !c.wantWritten {
-				want = []string{"EC2NodeClass/new: NodePool/a stays with EC2NodeClass/old until EC2NodeClass/new is Ready"}
+				want = []string{"EC2NodeClass/new: NodePool/a keeps referencing EC2NodeClass/old until EC2NodeClass/new is Ready"}
 			}
 			if written := slices.Contains(server.written, "a"); written != c.wantWritten || result.Whole != (c.wantWritten && c.class != plan.Hold) {
 				t.Errorf("written %t, whole %t, want %t", written, result.Whole, c.wantWritten)

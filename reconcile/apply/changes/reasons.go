@@ -122,7 +122,7 @@ func (r *Reasons) say(w Waiting) {
 		case !is || !known.sought:
 			continue
 		case known.logged == "":
-			wait.Message += fmt.Sprintf("; Karpenter's log may have the reason: kubectl logs -n %s -l %s", w.Namespace, cluster.ControllerLabels())
+			wait.Message += fmt.Sprintf("; see Karpenter's log for the reason: kubectl logs -n %s -l %s", w.Namespace, cluster.ControllerLabels())
 		default:
 			wait.Message = fmt.Sprintf("%s is not Ready: %s (Karpenter's log)", ref, known.logged)
 			wait.Since, wait.Stalls = known.began(), known.began().Add(w.StallAfter)

@@ -67,7 +67,7 @@ func TestReasonsFromTheLog(t *testing.T) {
 	generation = 2
 	conditions[0].(map[string]any)["observedGeneration"] = int64(2)
 	step("another generation", 50*time.Second, unexplained, 2, 70*time.Second)
-	step("its error is older", 70*time.Second, unexplained+"; Karpenter's log may have the reason: kubectl logs -n kube-system -l app.kubernetes.io/name=karpenter", 3, 100*time.Second)
+	step("its error is older", 70*time.Second, unexplained+"; see Karpenter's log for the reason: kubectl logs -n kube-system -l app.kubernetes.io/name=karpenter", 3, 100*time.Second)
 	conditions = append(conditions, map[string]any{"type": "SubnetsReady", "status": "False", "reason": "SubnetsNotFound", "message": "no subnet"})
 	step("a condition has a reason", 100*time.Second, unexplained+"; SubnetsReady: SubnetsNotFound: no subnet", 3, 0)
 	conditions = []any{map[string]any{"type": "Ready", "status": "True", "observedGeneration": int64(2)}}
