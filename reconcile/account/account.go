@@ -272,7 +272,7 @@ func (s *Step) tellForeign() {
 		return
 	}
 	slices.Sort(fresh)
-	s.Warn(v1alpha1.ReasonUnknownProviderID, finding.Some(fresh)+": not an instance of EC2, which cannot report whether it is terminated: a removal of its pool is not verified by itself")
+	s.Warn(v1alpha1.ReasonUnknownProviderID, finding.Some(fresh)+": not an EC2 instance, so EC2 cannot report whether it is terminated: the removal of its NodePool needs a manual check")
 }
 
 // Collides looks for Karpenter's controller if the verdict is that this is not the
@@ -305,7 +305,7 @@ func (s *Step) Collides(ctx context.Context, verdict *cloud.Verdict) (emergency 
 
 // collision returns the message about a controller that runs under another cluster's name.
 func collision(deployment *appsv1.Deployment, cluster, why string) string {
-	return fmt.Sprintf("Karpenter runs here as another cluster, %s, and terminates its instances: kubectl scale deployment %s -n %s --replicas=0; "+
+	return fmt.Sprintf("Karpenter runs here with the name of another cluster, %s, and terminates that cluster's instances: kubectl scale deployment %s -n %s --replicas=0; "+
 		"then correct cluster.name, or the account of plumbline's role if that is wrong: %s", cluster, deployment.Name, deployment.Namespace, why)
 }
 

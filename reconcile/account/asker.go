@@ -95,7 +95,7 @@ func (a *InstanceAsker) See(ctx context.Context, l InstanceLook, found *finding.
 	case l.Every <= 0:
 		return &v1alpha1.InstanceDrift{}
 	case l.Unverified != "":
-		return &v1alpha1.InstanceDrift{Failure: "AWS is not asked: " + l.Unverified}
+		return &v1alpha1.InstanceDrift{Failure: "AWS is not queried: " + l.Unverified}
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()

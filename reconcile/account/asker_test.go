@@ -163,7 +163,7 @@ func TestNothingIsAsked(t *testing.T) {
 		want   *v1alpha1.InstanceDrift
 	}{
 		"never":        {func(l *InstanceLook) { l.Every = 0 }, &v1alpha1.InstanceDrift{}},
-		"not verified": {func(l *InstanceLook) { l.Unverified = "the account is not verified" }, &v1alpha1.InstanceDrift{Failure: "AWS is not asked: the account is not verified"}},
+		"not verified": {func(l *InstanceLook) { l.Unverified = "the account is not verified" }, &v1alpha1.InstanceDrift{Failure: "AWS is not queried: the account is not verified"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ec2 := &instancesAWS{}

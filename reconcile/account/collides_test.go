@@ -34,7 +34,7 @@ func TestForeignProviderIDs(t *testing.T) {
 		s := a.step()
 		s.Claims = claims
 		s.Verify(t.Context())
-		want := []finding.Note{{Type: "Warning", Reason: "UnknownProviderID", Message: "NodeClaim/b of NodePool/batch (kwok://node), NodeClaim/c of NodePool/batch (aws:////i-3): not an instance of EC2, which cannot report whether it is terminated: a removal of its pool is not verified by itself"}}
+		want := []finding.Note{{Type: "Warning", Reason: "UnknownProviderID", Message: "NodeClaim/b of NodePool/batch (kwok://node), NodeClaim/c of NodePool/batch (aws:////i-3): not an EC2 instance, so EC2 cannot report whether it is terminated: the removal of its NodePool needs a manual check"}}
 		if round > 0 {
 			want = nil
 		}

@@ -90,11 +90,11 @@ func (f *Fleet) stray(i *cloud.Instance) bool {
 // strayWords say what to do about an instance that no NodeClaim has. Its tags have the cluster's name, and so have those of
 // another cluster of the name.
 func (f *Fleet) strayWords(i *cloud.Instance) string {
-	words := "no NodeClaim has it, and it is " + i.State
+	words := "it has no NodeClaim and is " + i.State
 	if f.Had[i.ID] {
-		return words + "; this cluster had a NodeClaim of it: if nobody needs it, terminate it in EC2"
+		return words + "; this cluster had a NodeClaim for it: if it is not needed, terminate it in EC2"
 	}
-	return words + "; this cluster is not known to have had a NodeClaim of it: find out whether another cluster has the name " + f.Cluster + " before you terminate it"
+	return words + "; no NodeClaim of this cluster is recorded for it: find out whether another cluster has the name " + f.Cluster + " before you terminate it"
 }
 
 // ends reports whether an instance has ended, or is about to.
@@ -105,11 +105,11 @@ func ends(i *cloud.Instance) bool { return i.Gone() || i.State == "shutting-down
 func (f *Fleet) differs(c *plan.NodeClaim, i *cloud.Instance) string {
 	switch {
 	case i == nil:
-		return "EC2 has no such instance, and its NodeClaim is there still"
+		return "EC2 has no such instance, but its NodeClaim still exists"
 	case ends(i), i.State == "stopping", i.State == "stopped":
-		words := "it is " + i.State + " in EC2, and its NodeClaim is there still"
+		words := "it is " + i.State + " in EC2, but its NodeClaim still exists"
 		if i.Reason != "" {
-			words = fmt.Sprintf("it is %s in EC2 (%s), and its NodeClaim is there still", i.State, i.Reason)
+			words = fmt.Sprintf("it is %s in EC2 (%s), but its NodeClaim still exists", i.State, i.Reason)
 		}
 		return words
 	}
@@ -153,9 +153,9 @@ func tagsDiffer(has, wanted map[string]string, by string) []string {
 	for _, key := range slices.Sorted(maps.Keys(wanted)) {
 		switch value, there := has[key]; {
 		case !there:
-			words = append(words, fmt.Sprintf("tag %s is missing, and %q by %s", key, wanted[key], by))
+			words = append(words, fmt.Sprintf("tag %s is missing, expected %q from %s", key, wanted[key], by))
 		case value != wanted[key]:
-			words = append(words, fmt.Sprintf("tag %s is %q, and %q by %s", key, value, wanted[key], by))
+			words = append(words, fmt.Sprintf("tag %s is %q, expected %q from %s", key, value, wanted[key], by))
 		}
 	}
 	return words
@@ -167,7 +167,7 @@ func groupsDiffer(has, wanted []string, class string) []string {
 	if slices.Equal(has, wanted) {
 		return nil
 	}
-	return []string{fmt.Sprintf("its security groups are %s, and %s by %s/%s", strings.Join(has, ", "), strings.Join(wanted, ", "), render.EC2NodeClass, class)}
+	return []string{fmt.Sprintf("its security groups are %s, expected %s from %s/%s", strings.Join(has, ", "), strings.Join(wanted, ", "), render.EC2NodeClass, class)}
 }
 
 // nodes finds the Nodes of the NodeSync's pools, or of a pool that does not exist, that no NodeClaim has and whose instance is
@@ -197,7 +197,7 @@ func (q *question) nodes(ctx context.Context) ([]v1alpha1.DriftedInstance, error
 		case n.DeletionTimestamp != nil:
 			q.left = append(q.left, removal.LeftInstance{Kind: removal.Node, Name: n.Name, Pool: pool, Instance: id, ProviderID: providerID, Gone: gone[id], Since: n.DeletionTimestamp.Time})
 		case !runs[id]:
-			found = append(found, v1alpha1.DriftedInstance{ID: id, Pool: pool, Message: fmt.Sprintf("Node %s is there, and neither a NodeClaim nor an instance in EC2: kubectl delete node %[1]s", n.Name)})
+			found = append(found, v1alpha1.DriftedInstance{ID: id, Pool: pool, Message: fmt.Sprintf("Node %s exists, but has neither a NodeClaim nor an EC2 instance: kubectl delete node %[1]s", n.Name)})
 		}
 		return nil
 	})

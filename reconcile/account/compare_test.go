@@ -73,27 +73,27 @@ func TestDifferences(t *testing.T) {
 	none := func(c *plan.NodeClaim) { c.ProviderID = "" }
 	alone := claim(none)
 	as := func(*plan.NodeClaim) {}
-	const stray = ": no NodeClaim has it, and it is running; this cluster is not known to have had a NodeClaim of it: find out whether another cluster has the name demo before you terminate it"
+	const stray = ": it has no NodeClaim and is running; no NodeClaim of this cluster is recorded for it: find out whether another cluster has the name demo before you terminate it"
 	for name, tc := range map[string]struct {
 		instance cloud.Instance
 		claim    plan.NodeClaim
 		want     string
 	}{
 		"as it should be":                 {instance(same), claim(as), ""},
-		"a tag of its class":              {tagged(map[string]string{"team": "b"}), claim(as), `general-1: tag team is "b", and "a" by EC2NodeClass/default`},
-		"a tag of its class is gone":      {tagged(map[string]string{"team": ""}), claim(as), `general-1: tag team is missing, and "a" by EC2NodeClass/default`},
+		"a tag of its class":              {tagged(map[string]string{"team": "b"}), claim(as), `general-1: tag team is "b", expected "a" from EC2NodeClass/default`},
+		"a tag of its class is gone":      {tagged(map[string]string{"team": ""}), claim(as), `general-1: tag team is missing, expected "a" from EC2NodeClass/default`},
 		"a tag of an older class":         {tagged(map[string]string{"team": "b"}), claim(func(c *plan.NodeClaim) { c.Hashes = hashes("0") }), ""},
 		"a tag, and Karpenter replaces":   {tagged(map[string]string{"team": "b"}), claim(func(c *plan.NodeClaim) { c.Drifted = true }), ""},
-		"a tag of Karpenter's":            {tagged(map[string]string{"karpenter.sh/nodepool": "batch"}), claim(as), `general-1: tag karpenter.sh/nodepool is "batch", and "general" by Karpenter`},
-		"Karpenter's, of an older class":  {tagged(map[string]string{"eks:eks-cluster-name": ""}), claim(func(c *plan.NodeClaim) { c.Hashes = hashes("0") }), `general-1: tag eks:eks-cluster-name is missing, and "demo" by Karpenter`},
-		"the cluster's":                   {tagged(map[string]string{"kubernetes.io/cluster/demo": "shared"}), claim(as), `general-1: tag kubernetes.io/cluster/demo is "shared", and "owned" by Karpenter`},
+		"a tag of Karpenter's":            {tagged(map[string]string{"karpenter.sh/nodepool": "batch"}), claim(as), `general-1: tag karpenter.sh/nodepool is "batch", expected "general" from Karpenter`},
+		"Karpenter's, of an older class":  {tagged(map[string]string{"eks:eks-cluster-name": ""}), claim(func(c *plan.NodeClaim) { c.Hashes = hashes("0") }), `general-1: tag eks:eks-cluster-name is missing, expected "demo" from Karpenter`},
+		"the cluster's":                   {tagged(map[string]string{"kubernetes.io/cluster/demo": "shared"}), claim(as), `general-1: tag kubernetes.io/cluster/demo is "shared", expected "owned" from Karpenter`},
 		"a tag of another client":         {tagged(map[string]string{"cost": "other", "Name": "mine"}), claim(as), ""},
-		"security groups":                 {groups, claim(as), "general-1: its security groups are sg-1, and sg-1, sg-2 by EC2NodeClass/default"},
+		"security groups":                 {groups, claim(as), "general-1: its security groups are sg-1, expected sg-1, sg-2 from EC2NodeClass/default"},
 		"groups, and Karpenter replaces":  {groups, claim(func(c *plan.NodeClaim) { c.Drifted = true }), ""},
-		"ended by hand":                   {state("terminated", "Client.UserInitiatedShutdown: User initiated shutdown"), claim(as), "general-1: it is terminated in EC2 (Client.UserInitiatedShutdown: User initiated shutdown), and its NodeClaim is there still"},
-		"stopped by hand":                 {state("stopped", ""), claim(as), "general-1: it is stopped in EC2, and its NodeClaim is there still"},
+		"ended by hand":                   {state("terminated", "Client.UserInitiatedShutdown: User initiated shutdown"), claim(as), "general-1: it is terminated in EC2 (Client.UserInitiatedShutdown: User initiated shutdown), but its NodeClaim still exists"},
+		"stopped by hand":                 {state("stopped", ""), claim(as), "general-1: it is stopped in EC2, but its NodeClaim still exists"},
 		"ended by Karpenter":              {state("shutting-down", ""), claim(func(c *plan.NodeClaim) { c.Deleting = true }), ""},
-		"EC2 does not show it":            {instance(func(i *cloud.Instance) { i.ID = "i-2"; i.Pool = "batch" }), claim(as), "general-1: EC2 has no such instance, and its NodeClaim is there still"},
+		"EC2 does not show it":            {instance(func(i *cloud.Instance) { i.ID = "i-2"; i.Pool = "batch" }), claim(as), "general-1: EC2 has no such instance, but its NodeClaim still exists"},
 		"EC2 does not show it yet":        {instance(func(i *cloud.Instance) { i.ID = "i-2"; i.Pool = "batch" }), claim(func(c *plan.NodeClaim) { c.Created = noon }), ""},
 		"no NodeClaim":                    {instance(same), alone, stray},
 		"no NodeClaim, of another's pool": {instance(func(i *cloud.Instance) { i.Pool = "batch" }), alone, ""},
@@ -177,7 +177,7 @@ func TestNodesThatNobodyHas(t *testing.T) {
 		t.Fatal(err)
 	}
 	says := func(name string) string {
-		return "Node " + name + " is there, and neither a NodeClaim nor an instance in EC2: kubectl delete node " + name
+		return "Node " + name + " exists, but has neither a NodeClaim nor an EC2 instance: kubectl delete node " + name
 	}
 	want := []v1alpha1.DriftedInstance{
 		{ID: "bare", Pool: "general", Message: says("bare")},

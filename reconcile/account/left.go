@@ -93,7 +93,7 @@ func unanswered(answers []cloud.Answer) string {
 		}
 	}
 	if len(denies) > 0 {
-		words = append([]string{"AWS denies " + strings.Join(denies, ", ") + " to plumbline's role: allow it, as manifests/iam-policy.json does"}, words...)
+		words = append([]string{"AWS denies " + strings.Join(denies, ", ") + " to plumbline's role: allow it (see manifests/iam-policy.json)"}, words...)
 	}
 	return strings.Join(words, "; ")
 }
@@ -106,7 +106,7 @@ func behindWords(f leftover.Found, owned bool) string {
 		of = " (" + f.What + ")"
 	}
 	if !owned {
-		return fmt.Sprintf("%s %s%s: its tags have this cluster's name, and nothing proves that this cluster made it: find out whether another cluster has the name, or had it, before you delete it", leftover.Noun(f.Kind), f.ID, of)
+		return fmt.Sprintf("%s %s%s: its tags have this cluster's name, but it is unknown whether this cluster created it: find out whether another cluster has or had the name before you delete it", leftover.Noun(f.Kind), f.ID, of)
 	}
 	does := ""
 	switch f.Kind {
@@ -115,10 +115,10 @@ func behindWords(f leftover.Found, owned bool) string {
 	case cloud.KindLaunchTemplate:
 		does = "aws ec2 delete-launch-template --launch-template-id " + f.ID
 	case cloud.KindInstanceProfile:
-		does = "take its role off it, then aws iam delete-instance-profile --instance-profile-name " + f.ID
+		does = "remove its role, then aws iam delete-instance-profile --instance-profile-name " + f.ID
 	case cloud.KindInstance, cloud.KindVolume:
 	}
-	return fmt.Sprintf("%s %s%s: where it stays so, %s", leftover.Noun(f.Kind), f.ID, of, does)
+	return fmt.Sprintf("%s %s%s: if it stays, %s", leftover.Noun(f.Kind), f.ID, of, does)
 }
 
 // seen are the resources that the last answer has shown as left, by kind and ID.
@@ -235,11 +235,11 @@ func ofAttachment(v *storagev1.VolumeAttachment) v1alpha1.LeftVolume {
 	if name := v.Spec.Source.PersistentVolumeName; name != nil {
 		left.Volume, what = *name, "PersistentVolume "+*name
 	}
-	does := "see whether the controller of " + v.Spec.Attacher + " runs, and what it says of it: kubectl describe volumeattachment " + v.Name
+	does := "check whether the controller of " + v.Spec.Attacher + " runs, and what it reports: kubectl describe volumeattachment " + v.Name
 	if failed := v.Status.DetachError; failed != nil && failed.Message != "" {
-		does = "its driver could not detach it: " + finding.Bounded(failed.Message, maxMessage/2)
+		does = "its driver failed to detach it: " + finding.Bounded(failed.Message, maxMessage/2)
 	}
-	left.Message = fmt.Sprintf("VolumeAttachment %s still has %s on node %s, which is gone: %s", v.Name, what, v.Spec.NodeName, does)
+	left.Message = fmt.Sprintf("VolumeAttachment %s still attaches %s to node %s, which no longer exists: %s", v.Name, what, v.Spec.NodeName, does)
 	return left
 }
 
@@ -249,9 +249,9 @@ func ofVolume(v *cloud.Resource, owned bool) (v1alpha1.LeftVolume, bool) {
 	if v.Alive {
 		return v1alpha1.LeftVolume{}, false
 	}
-	does := "nothing proves that this cluster had that instance: find out whether another cluster has the name, or had it, before you detach it"
+	does := "it is unknown whether this cluster had that instance: find out whether another cluster has or had the name before you detach it"
 	if owned {
-		does = "where it stays so, aws ec2 detach-volume --volume-id " + v.ID
+		does = "if it stays, aws ec2 detach-volume --volume-id " + v.ID
 	}
 	return v1alpha1.LeftVolume{
 		Name: v.ID, Node: v.Instance,

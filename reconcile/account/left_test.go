@@ -86,7 +86,7 @@ func TestWhatIsLeftIsSeenTwice(t *testing.T) {
 		look(again, []string{"lt-1"}, 10*time.Minute)
 		// one question has no answer, and what it answered last stands
 		ec2.behind[0].Resources, ec2.behind[0].Err = nil, &cloud.DeniedError{Action: "ec2:DescribeLaunchTemplates"}
-		look(10*time.Minute, []string{"lt-1", "AWS denies ec2:DescribeLaunchTemplates to plumbline's role: allow it, as manifests/iam-policy.json does"}, 10*time.Minute)
+		look(10*time.Minute, []string{"lt-1", "AWS denies ec2:DescribeLaunchTemplates to plumbline's role: allow it (see manifests/iam-policy.json)"}, 10*time.Minute)
 		ec2.behind = templates(template("lt-2", "default"))
 		look(10*time.Minute, nil, 10*time.Minute)
 		// something else passes by
@@ -147,7 +147,7 @@ func TestProfilesAreAskedFor(t *testing.T) {
 // TestUnanswered names what is denied in one sentence.
 func TestUnanswered(t *testing.T) {
 	got := unanswered([]cloud.Answer{{Err: &cloud.DeniedError{Action: "a"}}, {Err: errors.New("no answer to c")}, {Err: &cloud.DeniedError{Action: "b"}}, {}})
-	if diff := cmp.Diff("AWS denies a, b to plumbline's role: allow it, as manifests/iam-policy.json does; no answer to c", got); diff != "" {
+	if diff := cmp.Diff("AWS denies a, b to plumbline's role: allow it (see manifests/iam-policy.json); no answer to c", got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -202,7 +202,7 @@ func TestACommandOnlyForWhatIsOurs(t *testing.T) {
 // TestAnInstanceThatIsNotKnown may be another cluster's.
 func TestAnInstanceThatIsNotKnown(t *testing.T) {
 	f := Fleet{Cluster: "demo", Had: map[string]bool{"i-1": true}}
-	if words := f.strayWords(&cloud.Instance{ID: "i-1", State: "running"}); !strings.HasSuffix(words, "this cluster had a NodeClaim of it: if nobody needs it, terminate it in EC2") {
+	if words := f.strayWords(&cloud.Instance{ID: "i-1", State: "running"}); !strings.HasSuffix(words, "this cluster had a NodeClaim for it: if it is not needed, terminate it in EC2") {
 		t.Error(words)
 	}
 	if words := f.strayWords(&cloud.Instance{ID: "i-2", State: "running"}); !strings.HasSuffix(words, "find out whether another cluster has the name demo before you terminate it") {
@@ -254,25 +254,25 @@ func TestVolumesLeft(t *testing.T) {
 		"of a node that is gone": {
 			cluster: []client.Object{attachment("b", "gone"), attachment("a", "gone"), attachment("c", "claimed")},
 			want: []string{
-				"a: VolumeAttachment a still has PersistentVolume pv-a on node gone, which is gone: see whether the controller of ebs.csi.aws.com runs, and what it says of it: kubectl describe volumeattachment a",
-				"b: VolumeAttachment b still has PersistentVolume pv-b on node gone, which is gone: see whether the controller of ebs.csi.aws.com runs, and what it says of it: kubectl describe volumeattachment b",
+				"a: VolumeAttachment a still attaches PersistentVolume pv-a to node gone, which no longer exists: check whether the controller of ebs.csi.aws.com runs, and what it reports: kubectl describe volumeattachment a",
+				"b: VolumeAttachment b still attaches PersistentVolume pv-b to node gone, which no longer exists: check whether the controller of ebs.csi.aws.com runs, and what it reports: kubectl describe volumeattachment b",
 			},
 		},
 		"that its driver could not detach": {
 			cluster: []client.Object{attachment("a", "gone", undetached)},
-			want:    []string{"a: VolumeAttachment a still has PersistentVolume pv-a on node gone, which is gone: its driver could not detach it: volume is busy"},
+			want:    []string{"a: VolumeAttachment a still attaches PersistentVolume pv-a to node gone, which no longer exists: its driver failed to detach it: volume is busy"},
 		},
 		"in EC2": {
 			volumes: []cloud.Resource{{ID: "vol-1", State: "in-use", Instance: "i-1", Alive: true}, {ID: "vol-2", State: "in-use", Instance: "i-2"}, {ID: "vol-3", State: "in-use", Instance: "i-3"}},
 			want: []string{
-				"vol-2: EBS volume vol-2 is in-use, attached to i-2, which EC2 has terminated: where it stays so, aws ec2 detach-volume --volume-id vol-2",
-				"vol-3: EBS volume vol-3 is in-use, attached to i-3, which EC2 has terminated: nothing proves that this cluster had that instance: find out whether another cluster has the name, or had it, before you detach it",
+				"vol-2: EBS volume vol-2 is in-use, attached to i-2, which EC2 has terminated: if it stays, aws ec2 detach-volume --volume-id vol-2",
+				"vol-3: EBS volume vol-3 is in-use, attached to i-3, which EC2 has terminated: it is unknown whether this cluster had that instance: find out whether another cluster has or had the name before you detach it",
 			},
 		},
 		"in EC2, which denies the question": {
 			cluster: []client.Object{attachment("a", "gone", undetached)}, unasked: errors.New("AWS denies ec2:DescribeVolumes"),
 			want: []string{
-				"a: VolumeAttachment a still has PersistentVolume pv-a on node gone, which is gone: its driver could not detach it: volume is busy",
+				"a: VolumeAttachment a still attaches PersistentVolume pv-a to node gone, which no longer exists: its driver failed to detach it: volume is busy",
 				"failure: AWS denies ec2:DescribeVolumes",
 			},
 		},

@@ -49,7 +49,7 @@ func (s *Resolution) Answers(ctx context.Context, questions []plan.Question) map
 	ctx, cancel := context.WithTimeout(ctx, s.Patience)
 	defer cancel()
 	if s.Unverified != "" {
-		return refused(questions, "AWS is not asked: "+s.Unverified)
+		return refused(questions, "AWS is not queried: "+s.Unverified)
 	}
 	aws, err := s.Cloud(ctx)
 	if err != nil {

@@ -111,7 +111,7 @@ func TestInstancesBesideAnError(t *testing.T) {
 func TestNotAsked(t *testing.T) {
 	a := &resolutionAWS{}
 	answer := ask(t, a, func(s *Resolution) { s.Unverified = Unverified(&cloud.Verdict{}) }, plan.Question{AMIs: true})
-	if len(a.asked) > 0 || answer.AMIs.Unavailable != "AWS is not asked: the account is not verified" {
+	if len(a.asked) > 0 || answer.AMIs.Unavailable != "AWS is not queried: the account is not verified" {
 		t.Errorf("asked %v: %+v", a.asked, answer)
 	}
 	if Unverified(nil) == "" || Unverified(&cloud.Verdict{OK: true}) != "" {

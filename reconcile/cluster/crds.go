@@ -53,7 +53,7 @@ func (v *View) readEstablished(ctx context.Context) (Readiness, error) {
 		crd := &apiextensionsv1.CustomResourceDefinition{}
 		err := v.Cached.Get(ctx, client.ObjectKey{Name: kind.CRD}, crd)
 		if apierrors.IsNotFound(err) {
-			return Readiness{Message: "crd " + kind.CRD + " is not there yet"}, nil
+			return Readiness{Message: "crd " + kind.CRD + " does not exist yet"}, nil
 		}
 		if err != nil {
 			return Readiness{}, fmt.Errorf("read crd %s: %w", kind.CRD, err)
@@ -178,7 +178,7 @@ func readDaemonSets(ctx context.Context, reader client.Reader) plan.DaemonSets {
 // missing. It does not change from one try to the next.
 func unread(kind string, err error) string {
 	if apierrors.IsForbidden(err) || meta.IsNoMatchError(err) {
-		return fmt.Sprintf("the right to list %s in all namespaces is missing: apply plumbline's own manifests of this version, or grant it", kind)
+		return fmt.Sprintf("permission to list %s in all namespaces is missing: apply the manifests of this plumbline version, or grant it", kind)
 	}
 	return fmt.Sprintf("list %s: %v", kind, err)
 }

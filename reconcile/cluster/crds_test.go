@@ -71,6 +71,6 @@ func TestDaemonSetsAreReadAgain(t *testing.T) {
 	look("once it has the toleration", one, time.Minute, 1, 0, "")
 	look("nine minutes later", one, 10*time.Minute, 0, 0, "")
 	forbidden = true
-	look("without the right", one, 11*time.Minute, 1, 12*time.Minute, "the right to list daemonsets.apps")
-	look("with a clock that was set back", one, 0, 1, time.Minute, "the right to list")
+	look("without the right", one, 11*time.Minute, 1, 12*time.Minute, "permission to list daemonsets.apps")
+	look("with a clock that was set back", one, 0, 1, time.Minute, "permission to list")
 }

@@ -179,7 +179,7 @@ func (l *Launches) note(pool string, claim *karpv1.NodeClaim) (news bool) {
 	}
 	l.failed[pool] = FailedLaunch{
 		NodeClaim: claim.Name, made: claim.CreationTimestamp, At: l.Now(), failed: *claim.DeletionTimestamp, unregistered: true,
-		Words: "NodeClaim/" + claim.Name + " had an instance, and its node did not register",
+		Words: "NodeClaim/" + claim.Name + " had an instance, but its node did not register",
 	}
 	return true
 }
@@ -444,14 +444,14 @@ func joinOf(claim *karpv1.NodeClaim) *Join {
 	}
 	switch {
 	case j.Registered:
-		j.Failed = "its node was not initialized until it ended"
+		j.Failed = "its node terminated before it was initialized"
 	case j.ProviderID != "":
-		j.Failed = "its instance ended before its node registered"
+		j.Failed = "its instance was terminated before its node registered"
 		if endedUnregistered(claim) {
-			j.Failed = "it had an instance, and its node did not register in time"
+			j.Failed = "it had an instance, but its node did not register in time"
 		}
 	case claim.DeletionTimestamp.Sub(claim.CreationTimestamp.Time) >= launchTimeout:
-		j.Failed = "it got no instance: " + cmp.Or(launchTrouble(claim), "Karpenter does not say why")
+		j.Failed = "it got no instance: " + cmp.Or(launchTrouble(claim), "Karpenter gives no reason")
 	}
 	return j
 }

@@ -63,7 +63,7 @@ func TestLaunches(t *testing.T) {
 	}
 	denied := says("Unauthorized", "User is not authorized")
 	const words = "Unauthorized: User is not authorized"
-	const without = "NodeClaim/a had an instance, and its node did not register"
+	const without = "NodeClaim/a had an instance, but its node did not register"
 	made := func(name string, second int64, change func(*karpv1.NodeClaim)) *karpv1.NodeClaim {
 		return launch(t, name, second, change)
 	}
@@ -98,7 +98,7 @@ func TestLaunches(t *testing.T) {
 				launched(n)
 				n.DeletionTimestamp = &metav1.Time{Time: time.Unix(1300, 0)}
 			}), true},
-		}, want: "c NodeClaim/c had an instance, and its node did not register"},
+		}, want: "c NodeClaim/c had an instance, but its node did not register"},
 		"one that was refused ends after another runs": {seen: []see{{made("a", 1, denied), true}, {made("b", 2, launched), true}, {made("a", 1, ended), false}}},
 		"one of many of the same second ends":          {seen: []see{{made("a", 1, launched), false}, {made("b", 1, launched), false}, {made("c", 1, ended), false}}},
 		"the next one ends":                            {seen: []see{{made("a", 1, launched), false}, {made("b", 2, ended), true}}, want: "b "},
@@ -311,15 +311,15 @@ func TestJoins(t *testing.T) {
 		want string
 	}{
 		"one that is launched":             {[]see{{"a", 1, launched}}, "a"},
-		"its instance ends":                {[]see{{"a", 1, launched}, {"a", 1, then(launched, ended)}}, "a: its instance ended before its node registered"},
-		"its node does not register":       {[]see{{"a", 1, unregistered}}, "a: it had an instance, and its node did not register in time"},
+		"its instance ends":                {[]see{{"a", 1, launched}, {"a", 1, then(launched, ended)}}, "a: its instance was terminated before its node registered"},
+		"its node does not register":       {[]see{{"a", 1, unregistered}}, "a: it had an instance, but its node did not register in time"},
 		"no capacity":                      {[]see{{"a", 1, func(*karpv1.NodeClaim) {}}, {"a", 1, ended}}, ""},
 		"AWS refuses it until it is given": {[]see{{"a", 1, denied}, {"a", 1, then(denied, late)}}, "a: it got no instance: Unauthorized: User is not authorized"},
 		"it registers":                     {[]see{{"a", 1, uninitialized}}, "a registered"},
 		"it is initialized":                {[]see{{"a", 1, uninitialized}, {"a", 1, initialized}}, "joined 1"},
-		"it ends uninitialized":            {[]see{{"a", 1, then(uninitialized, ended)}}, "a registered: its node was not initialized until it ended"},
+		"it ends uninitialized":            {[]see{{"a", 1, then(uninitialized, ended)}}, "a registered: its node terminated before it was initialized"},
 		"another joins after it":           {[]see{{"a", 1, unregistered}, {"b", 2, initialized}}, "joined 2"},
-		"another has joined before it":     {[]see{{"b", 1, initialized}, {"a", 2, unregistered}}, "a: it had an instance, and its node did not register in time, joined 1"},
+		"another has joined before it":     {[]see{{"b", 1, initialized}, {"a", 2, unregistered}}, "a: it had an instance, but its node did not register in time, joined 1"},
 		"an older one is seen again":       {[]see{{"b", 2, initialized}, {"a", 1, unregistered}}, "joined 2"},
 		"one that has joined ends":         {[]see{{"b", 2, initialized}, {"b", 2, then(initialized, ended)}}, "joined 2"},
 		"in the order of their launch":     {[]see{{"b", 2, launched}, {"a", 1, launched}}, "a, b"},

@@ -31,7 +31,7 @@ type Readiness struct {
 // Established reports whether a CRD is served.
 func Established(crd *apiextensionsv1.CustomResourceDefinition) Readiness {
 	if crd.DeletionTimestamp != nil {
-		return Readiness{Message: crd.Name + " is being deleted, and every object of its kind with it"}
+		return Readiness{Message: crd.Name + " is being deleted with every object of its kind"}
 	}
 	for _, c := range crd.Status.Conditions {
 		if c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue {
@@ -127,7 +127,7 @@ func Ready(obj *plan.Object) Readiness {
 		return Readiness{Message: name() + ": newest spec not observed yet"}
 	case ready.Status != metav1.ConditionTrue:
 		why := strings.Trim(ready.Reason+": "+Stable(ready.Message), ": ")
-		return Readiness{Message: fmt.Sprintf("%s is not Ready: %s", name(), cmp.Or(why, "its controller says no reason")) + causes(obj)}
+		return Readiness{Message: fmt.Sprintf("%s is not Ready: %s", name(), cmp.Or(why, "its controller gives no reason")) + causes(obj)}
 	}
 	return Readiness{Ready: true}
 }

@@ -100,7 +100,7 @@ func TestEstablished(t *testing.T) {
 		"not established": {status: condition(apiextensionsv1.Established, apiextensionsv1.ConditionFalse), want: "nodepools.karpenter.sh is not Established yet"},
 		"names alone":     {status: condition(apiextensionsv1.NamesAccepted, apiextensionsv1.ConditionTrue), want: "nodepools.karpenter.sh is not Established yet"},
 		"new":             {want: "nodepools.karpenter.sh is not Established yet"},
-		"being deleted":   {status: condition(apiextensionsv1.Established, apiextensionsv1.ConditionTrue), deleted: &metav1.Time{}, want: "nodepools.karpenter.sh is being deleted, and every object of its kind with it"},
+		"being deleted":   {status: condition(apiextensionsv1.Established, apiextensionsv1.ConditionTrue), deleted: &metav1.Time{}, want: "nodepools.karpenter.sh is being deleted with every object of its kind"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

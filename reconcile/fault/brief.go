@@ -246,7 +246,7 @@ func briefsOfCommits() []shortener {
 			return Brief{What: fmt.Sprintf("symlink %s %s", e.Name, e.Reason), Where: "to " + e.Target}
 		}),
 		of(func(e *plan.MissingClassError) Brief {
-			return Brief{What: fmt.Sprintf("%s names %s, which is neither in Git nor in the cluster", e.Ref, e.Class), Where: e.Origin.String()}
+			return Brief{What: fmt.Sprintf("%s references %s, which is neither in Git nor in the cluster", e.Ref, e.Class), Where: e.Origin.String()}
 		}),
 		of(func(e *plan.RefusedError) Brief {
 			what := fmt.Sprintf("%s: %s", e.Ref, firstOf(e.Problems))
@@ -281,7 +281,7 @@ func briefsOfSources() []shortener {
 		}),
 		of(func(e *source.AuthError) Brief {
 			if e.Anonymous {
-				return Brief{What: "the Git host wants credentials: name a Secret in spec.source.git.secretRef", Where: repository(e.URL)}
+				return Brief{What: "the Git host requires credentials: set a Secret in spec.source.git.secretRef", Where: repository(e.URL)}
 			}
 			return Brief{What: "the Git host refuses the credentials", Cause: e.Err.Error(), Where: repository(e.URL)}
 		}),
@@ -329,7 +329,7 @@ func briefsOfCharts() []shortener {
 	return []shortener{
 		of(func(e *allowance.RefusedError) Brief { return ofRefusals(e.Refusals) }),
 		of(func(e *charts.HookError) Brief {
-			return Brief{What: fmt.Sprintf("chart %s %s: %s is a hook of Helm, and Karpenter's charts have none", e.Chart, e.Version, e.File)}
+			return Brief{What: fmt.Sprintf("chart %s %s: %s is a Helm hook, and Karpenter's charts have none", e.Chart, e.Version, e.File)}
 		}),
 		of(func(e *charts.AuthError) Brief {
 			what := fmt.Sprintf("chart %s %s: %s refuses access without credentials", e.Chart, e.Ref.Version, e.Host)
@@ -342,16 +342,16 @@ func briefsOfCharts() []shortener {
 		of(func(e *charts.CertificateError) Brief {
 			return pulled(e.Chart, e.Ref, "the registry's certificate is not trusted", e.Err)
 		}),
-		of(func(e *charts.DigestError) Brief { return pulled(e.Chart, e.Ref, "is not what its digest says", e.Err) }),
+		of(func(e *charts.DigestError) Brief { return pulled(e.Chart, e.Ref, "does not match its digest", e.Err) }),
 		of(func(e *charts.UnsignedError) Brief {
-			return Brief{What: fmt.Sprintf("chart %s %s has no signature by a key of secret %s", e.Chart, e.Ref.Version, e.Secret), Cause: e.Reason}
+			return Brief{What: fmt.Sprintf("chart %s %s has no signature from a key in secret %s", e.Chart, e.Ref.Version, e.Secret), Cause: e.Reason}
 		}),
 		of(func(e *charts.PinnedError) Brief {
 			return Brief{What: fmt.Sprintf("chart %s %s has digest %s, and digests.%s in plumbline.yaml pins %s", e.Chart, e.Ref.Version, shortDigest(e.Found), e.Chart, shortDigest(e.Pinned))}
 		}),
 		of(moved),
 		of(func(e *karpenter.UntestedError) Brief {
-			return Brief{What: fmt.Sprintf("%s is not in the tables: use a newer plumbline, or acceptUntested", strings.Join(e.Names, ", ")), Cause: firstOf(e.Unknown)}
+			return Brief{What: fmt.Sprintf("%s is not tested with this plumbline: use a newer one, or set acceptUntested", strings.Join(e.Names, ", ")), Cause: firstOf(e.Unknown)}
 		}),
 		of(heavy),
 		of(func(e *charts.MalformedError) Brief {
@@ -361,13 +361,13 @@ func briefsOfCharts() []shortener {
 			return Brief{What: fmt.Sprintf("chart %s %s does not render with these values", e.Chart, e.Version), Cause: e.Err.Error()}
 		}),
 		of(func(e *release.RejectedError) Brief {
-			return Brief{What: "the API server rejects what the chart renders to", Cause: firstOf(e.Rejections)}
+			return Brief{What: "the API server rejects the rendered chart", Cause: firstOf(e.Rejections)}
 		}),
 		of(func(e *release.ForbiddenError) Brief {
-			return Brief{What: "ClusterRole plumbline-charts lacks rules for the chart", Cause: firstOf(e.Refusals)}
+			return Brief{What: "ClusterRole plumbline-charts is missing rules for the chart", Cause: firstOf(e.Refusals)}
 		}),
 		of(func(e *survey.ForeignObjectsError) Brief {
-			return Brief{What: firstOf(e.Objects) + ": not made by this helm release, and not adopted"}
+			return Brief{What: firstOf(e.Objects) + ": not created by this helm release, and not adopted"}
 		}),
 		of(func(e *survey.ReconciledError) Brief {
 			return Brief{What: fmt.Sprintf("%s reconciles %s: set management: External, or have it release them", e.Owner, firstOf(e.Objects))}
@@ -379,7 +379,7 @@ func briefsOfCharts() []shortener {
 			return Brief{What: fmt.Sprintf("the chart renders crd %s without helm.sh/resource-policy: keep: use a newer version", firstOf(e.Names))}
 		}),
 		of(func(e *release.TerminatingError) Brief {
-			return Brief{What: firstOf(e.Objects) + ": being deleted, and created again once gone"}
+			return Brief{What: firstOf(e.Objects) + ": terminating, recreated once deleted"}
 		}),
 		of(func(e *charts.ForeignCRDsError) Brief {
 			return Brief{What: fmt.Sprintf("chart %s %s has CRDs that are not Karpenter's: %s", charts.CRDChart, e.Version, firstOf(e.Names))}
@@ -388,7 +388,7 @@ func briefsOfCharts() []shortener {
 }
 
 func moved(e *charts.MovedError) Brief {
-	return Brief{What: fmt.Sprintf("chart %s %s that is installed (%s) is not in the repository any more", e.Chart, e.Ref.Version, shortDigest(e.InForce)), Where: repository(e.Ref.Repository)}
+	return Brief{What: fmt.Sprintf("the installed chart %s %s (%s) is no longer in the repository", e.Chart, e.Ref.Version, shortDigest(e.InForce)), Where: repository(e.Ref.Repository)}
 }
 
 func heavy(e *schema.HeavyError) Brief {
@@ -422,7 +422,7 @@ func briefsOfWrites() []shortener {
 			return Brief{What: fmt.Sprintf("%s: denied by %s", e.Ref, by), Cause: reason}
 		}),
 		of(func(e *apply.WebhookError) Brief {
-			return Brief{What: fmt.Sprintf("%s: webhook %s gives no answer", e.Ref, e.Webhook), Cause: e.Err.Error()}
+			return Brief{What: fmt.Sprintf("%s: webhook %s does not answer", e.Ref, e.Webhook), Cause: e.Err.Error()}
 		}),
 		of(func(e *apply.MutatedError) Brief {
 			return Brief{What: fmt.Sprintf("%s: a mutating webhook or policy changes it", e.Ref), Cause: e.Changes()}
@@ -446,7 +446,7 @@ func ofRefusals(refusals []allowance.Refusal) Brief {
 	if first.Field == "" {
 		return Brief{What: first.What + " " + first.Why + more}
 	}
-	return Brief{What: fmt.Sprintf("%s may not come from Git%s: see %s", first.What, more, first.Field)}
+	return Brief{What: fmt.Sprintf("%s must not come from Git%s: see %s", first.What, more, first.Field)}
 }
 
 // firstOf is the first of several, and how many more there are.

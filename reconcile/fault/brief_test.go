@@ -56,7 +56,7 @@ func briefsOfCommits() []brief {
 	return []brief{
 		{&plan.PolicyDeniedError{Policy: "little-spot-in-zone-a", Object: pool.String(), More: 2, Message: "more than 5 % of the nodes are spot in eu-west-1a"}, []string{"policy little-spot-in-zone-a denies " + pool.String() + " and 2 more: more than 5 %"}},
 		{&plan.InvalidPolicyError{Policy: "little-spot-in-zone-a", Field: "expression", Problem: "1:10: undefined field 'chnages'"}, []string{"policy little-spot-in-zone-a: expression does not compile: 1:10: undefined field 'chnages'"}},
-		{&plan.InvalidCalendarError{Field: "spec.guard.windows[0].timeZone", Problem: "there is no time zone Europe/Berln: name one of the IANA database, such as Europe/Berlin"}, []string{"spec.guard.windows[0].timeZone: there is no time zone Europe/Berln"}},
+		{&plan.InvalidCalendarError{Field: "spec.guard.windows[0].timeZone", Problem: "unknown time zone Europe/Berln: use a name from the IANA database, for example Europe/Berlin"}, []string{"spec.guard.windows[0].timeZone: unknown time zone Europe/Berln"}},
 		{render.Error{File: longFile, Line: 17, Message: unsupported}, []string{"NodePool/general-purpose-arm64: spec.template.spec.requirements[0].operator", at}},
 		{render.Errors{{File: longFile, Line: 17, Message: unsupported}, {File: "z.yaml", Line: 1, Message: "odd"}}, []string{"NodePool/general-purpose-arm64: spec", "requirements[0]"}},
 		{render.Errors{{File: "prod/a.yaml", Line: 17, Message: "NodePool/a: unknown field spec.limit"}, {File: "z.yaml", Line: 1}}, []string{"NodePool/a: unknown field spec.limit (prod/a.yaml:17, and 1 more)"}},
@@ -65,11 +65,11 @@ func briefsOfCommits() []brief {
 		{&render.MissingError{Path: "./clusters/production/eu-west-1", File: "clusters/production/eu-west-1/plumbline.yaml"}, []string{"clusters/production/eu-west-1/plumbline.yaml is not in the repository"}},
 		{&render.EmptyError{Path: "./clusters/production/eu-west-1"}, []string{"holds no NodePool and no EC2NodeClass", "refused"}},
 		{&source.SymlinkError{Name: longFile, Target: "../../../../etc/passwd", Reason: "leads out of the repository"}, []string{longFile + " leads out of the repository"}},
-		{&plan.MissingClassError{Ref: pool, Class: class, Origin: origin}, []string{pool.String() + " names " + class.String() + ", which is neither"}},
+		{&plan.MissingClassError{Ref: pool, Class: class, Origin: origin}, []string{pool.String() + " references " + class.String() + ", which is neither"}},
 		{&plan.RefusedError{Ref: pool, Origin: origin, Immutable: true, Problems: []string{`nodeClassRef.kind is immutable, "EC2NodeClass" cannot become "OtherNodeClass"`}}, []string{pool.String() + ": nodeClassRef.kind is immutable", at}},
 		{&plan.RefusedError{Ref: pool, Origin: render.Origin{File: "a.yaml", Line: 3}, Problems: []string{"spec.weight: Invalid value: 101: must be at most 100", "spec.replicas: odd"}}, []string{"NodePool/general-purpose-arm64: spec.weight: Invalid value: 101: must be at most 100 (and 1 more) (a.yaml:3)"}},
-		{&plan.ConflictError{Ref: pool, Owner: "plumbline-system.other"}, []string{"belongs to NodeSync plumbline-system.other: take it out"}},
-		{&plan.ConflictError{Ref: pool, Tools: []string{"Flux", "Argo CD"}, Fields: []string{"spec.limits.cpu", "spec.template.spec.requirements", "spec.disruption.budgets"}}, []string{pool.String() + ": Flux and Argo CD keeps spec.limits.cpu"}},
+		{&plan.ConflictError{Ref: pool, Owner: "plumbline-system.other"}, []string{"belongs to NodeSync plumbline-system.other: remove it"}},
+		{&plan.ConflictError{Ref: pool, Tools: []string{"Flux", "Argo CD"}, Fields: []string{"spec.limits.cpu", "spec.template.spec.requirements", "spec.disruption.budgets"}}, []string{pool.String() + ": fields managed by Flux and Argo CD: spec.limits.cpu"}},
 	}
 }
 
@@ -81,7 +81,7 @@ func briefsOfSources() []brief {
 		{&source.ArtifactError{Of: longRef, Problem: "is not Ready: " + strings.Repeat("the host is away, ", 20)}, []string{"is not Ready: the host is away"}},
 		{&source.RefError{Field: "semver", Value: ">= 1.0.0-rc.1 <", Err: errors.New("improper constraint: >= 1.0.0-rc.1 <")}, []string{"ref.semver", "improper constraint"}},
 		{&source.AuthError{URL: longURL, Err: refused}, []string{"the Git host refuses the credentials: authentication", "Git operations"}},
-		{&source.AuthError{URL: longURL, Anonymous: true, Err: refused}, []string{"the Git host wants credentials: name a Secret in spec.source.git.secretRef"}},
+		{&source.AuthError{URL: longURL, Anonymous: true, Err: refused}, []string{"the Git host requires credentials: set a Secret in spec.source.git.secretRef"}},
 		{&source.NotFoundError{URL: longURL, What: "repository"}, []string{"the host has no such repository"}},
 		{&source.NotFoundError{URL: longURL, What: "branch release-2026-11"}, []string{"the repository has no branch release-2026-11: push it, or change source.git.ref"}},
 		{&source.UnreachableError{URL: longURL, Err: errors.New("dial tcp: lookup git.internal.example.com on 10.96.0.10:53: no such host")}, []string{"cannot be reached: dial tcp", "no such host"}},
@@ -109,10 +109,10 @@ func briefsOfCharts() []brief {
 		{&charts.AuthError{Ref: mirror, Chart: "karpenter", Host: "registry.internal.example.com", Origin: "secret mirror", Err: errors.New("unauthorized: authentication required")}, []string{"registry.internal.example.com refuses the credentials of secret mirror", "required"}},
 		{&charts.AuthError{Ref: mirror, Chart: "karpenter", Host: "registry.internal.example.com", Err: errors.New("unauthorized")}, []string{"refuses access without credentials: unauthorized"}},
 		{&charts.CertificateError{Ref: mirror, Chart: "karpenter", Err: errors.New("x509: certificate signed by unknown authority")}, []string{"certificate is not trusted", "unknown authority"}},
-		{&charts.UnsignedError{Ref: mirror, Chart: "karpenter", Secret: "cosign", Digest: longDigest("a")}, []string{"chart karpenter", "has no signature by a key of secret cosign"}},
+		{&charts.UnsignedError{Ref: mirror, Chart: "karpenter", Secret: "cosign", Digest: longDigest("a")}, []string{"chart karpenter", "has no signature from a key in secret cosign"}},
 		{&charts.PinnedError{Ref: mirror, Chart: "karpenter", Found: longDigest("a"), Pinned: longDigest("b")}, []string{"has digest sha256:aaaaaaaaaaaa…", "digests.karpenter in plumbline.yaml pins sha256:bbbbbbbbbbbb…"}},
-		{&charts.MovedError{Ref: mirror, Chart: "karpenter", Found: longDigest("a"), InForce: longDigest("b")}, []string{"chart karpenter 1.14.1 that is installed (sha256:bbbbbbbbbbbb…) is not in the repository any more"}},
-		{&charts.DigestError{Ref: mirror, Chart: "karpenter", Err: errors.New("want " + longDigest("a") + ", have " + longDigest("b"))}, []string{"chart karpenter 1.14.1 is not what its digest says"}},
+		{&charts.MovedError{Ref: mirror, Chart: "karpenter", Found: longDigest("a"), InForce: longDigest("b")}, []string{"the installed chart karpenter 1.14.1 (sha256:bbbbbbbbbbbb…) is no longer in the repository"}},
+		{&charts.DigestError{Ref: mirror, Chart: "karpenter", Err: errors.New("want " + longDigest("a") + ", have " + longDigest("b"))}, []string{"chart karpenter 1.14.1 does not match its digest"}},
 		{&schema.HeavyError{CRD: "capacitybuffers.autoscaling.x-k8s.io", Path: "v1: spec.template.metadata.labels.*.allOf[3]"}, []string{"crd capacitybuffers.autoscaling.x-k8s.io: its patterns are too large: v1: spec.template.metadata.labels.*.allOf[3]"}},
 		{&charts.MalformedError{Chart: "karpenter", Version: "1.14.1", Err: unresolved}, []string{"chart karpenter 1.14.1 cannot be used: ", "no such host"}},
 		{&charts.RenderError{Chart: "karpenter", Version: "1.14.1", Err: helm}, []string{"does not render with these values: ", "tag must not be empty"}},
@@ -121,25 +121,25 @@ func briefsOfCharts() []brief {
 		{&charts.ValuesError{Value: "settings.clusterName", Reason: "is no text"}, []string{"values.settings.clusterName is no text"}},
 		{&charts.LayerError{Origin: "Secret/karpenter-values", Reason: "it is no YAML"}, []string{"values of Secret/karpenter-values: it is no YAML"}},
 		{&survey.ForeignReleaseError{Release: "karpenter", Revision: 3}, []string{"helm release karpenter", "is left unchanged"}},
-		{&survey.ForeignObjectsError{Objects: []string{"ClusterRole/karpenter (nobody's)", "ClusterRoleBinding/karpenter (nobody's)", "Deployment/karpenter (nobody's)"}}, []string{"ClusterRole/karpenter (nobody's) (and 2 more): not made by this helm release"}},
+		{&survey.ForeignObjectsError{Objects: []string{"ClusterRole/karpenter (nobody's)", "ClusterRoleBinding/karpenter (nobody's)", "Deployment/karpenter (nobody's)"}}, []string{"ClusterRole/karpenter (nobody's) (and 2 more): not created by this helm release"}},
 		{&survey.ReconciledError{Objects: []string{"HelmRelease/karpenter", "Deployment/karpenter"}}, []string{"reconciles HelmRelease/karpenter (and 1 more): set management: External"}},
 		{&survey.ElsewhereError{Object: "deployment/karpenter in namespace karpenter", Namespace: "karpenter"}, []string{"deployment/karpenter in namespace karpenter", "already belongs to Karpenter"}},
 		{&survey.OtherChartError{Release: "karpenter", Chart: "platform-addons"}, []string{"helm release karpenter was made from chart platform-addons, which is not Karpenter's own"}},
 		{&survey.NewerError{Runs: "1.14.1", Version: "1.8.6"}, []string{"karpenter 1.14.1 runs here", "CRDs are never downgraded"}},
 		{&release.RejectedError{Rejections: []string{"Deployment/karpenter: spec.replicas: Invalid value: -1: must be greater than or equal to 0", "odd"}}, []string{"the API server rejects", "greater than or equal to 0 (and 1 more)"}},
-		{&release.ForbiddenError{Refusals: []string{`ClusterRole/karpenter: {apiGroups: ["karpenter.k8s.aws"], resources: ["ec2nodeclasses/status"], verbs: ["patch", "update"]}`}}, []string{"ClusterRole plumbline-charts lacks rules", "ClusterRole/karpenter"}},
+		{&release.ForbiddenError{Refusals: []string{`ClusterRole/karpenter: {apiGroups: ["karpenter.k8s.aws"], resources: ["ec2nodeclasses/status"], verbs: ["patch", "update"]}`}}, []string{"ClusterRole plumbline-charts is missing rules", "ClusterRole/karpenter"}},
 		{&release.DroppedCRDsError{Names: crds}, []string{"leaves out crd ec2nodeclasses.karpenter.k8s.aws (and 2 more): Helm would delete it, and every node"}},
 		{&release.UnprotectedCRDsError{Names: crds}, []string{"without helm.sh/resource-policy: keep: use a newer version"}},
 		{&charts.ForeignCRDsError{Version: "1.14.1", Names: []string{"widgets.example.com", "gadgets.example.com"}}, []string{"has CRDs that are not Karpenter's: widgets.example.com (and 1 more)"}},
 		{&charts.LookupError{Chart: "karpenter", Version: "1.14.1", File: "karpenter/templates/deployment.yaml", Line: 112}, []string{"karpenter/templates/deployment.yaml, line 112, calls lookup"}},
-		{&charts.HookError{Chart: "karpenter", Version: "1.14.1", File: "karpenter/templates/post-install.yaml"}, []string{"karpenter/templates/post-install.yaml is a hook of Helm"}},
-		{&allowance.RefusedError{Refusals: []allowance.Refusal{{What: "values.controller.extraVolumeMounts", Why: "gives the controller files of the node or of other objects", Field: "spec.charts.allow.values", Entry: "controller.extraVolumeMounts"}, {What: "b"}}}, []string{"values.controller.extraVolumeMounts may not come from Git (and 1 more): see spec.charts.allow.values"}},
+		{&charts.HookError{Chart: "karpenter", Version: "1.14.1", File: "karpenter/templates/post-install.yaml"}, []string{"karpenter/templates/post-install.yaml is a Helm hook"}},
+		{&allowance.RefusedError{Refusals: []allowance.Refusal{{What: "values.controller.extraVolumeMounts", Why: "gives the controller files of the node or of other objects", Field: "spec.charts.allow.values", Entry: "controller.extraVolumeMounts"}, {What: "b"}}}, []string{"values.controller.extraVolumeMounts must not come from Git (and 1 more): see spec.charts.allow.values"}},
 		{&allowance.RefusedError{Refusals: []allowance.Refusal{{What: "CronJob nightly", Why: "is no object of Karpenter's charts"}}}, []string{"CronJob nightly is no object of Karpenter's charts"}},
 		{&confine.LimitError{What: "the kustomization of ./clusters/production-eu-west-1/nodes", Limit: "20 s of processor time"}, []string{"the kustomization of ./clusters", "took more than 20 s of processor time"}},
 		{&release.NoRevisionError{Release: "karpenter", Revision: 3}, []string{"revision 3 of helm release karpenter no longer exists"}},
-		{&release.TerminatingError{Objects: crds}, []string{"ec2nodeclasses.karpenter.k8s.aws (and 2 more): being deleted"}},
+		{&release.TerminatingError{Objects: crds}, []string{"ec2nodeclasses.karpenter.k8s.aws (and 2 more): terminating"}},
 		{&karpenter.KubernetesError{Karpenter: "1.8.6", Minor: 36, Use: "1.13.0"}, []string{"karpenter 1.8.6 knows kubernetes", "the cluster's is 1.36", "set version 1.13.0"}},
-		{&karpenter.UntestedError{Names: []string{"karpenter 1.15.0"}, Unknown: []string{"which IAM actions karpenter 1.15.0 needs is not known, nor what its upgrade does to nodes, nor which values it has", "b"}}, []string{"karpenter 1.15.0 is not in the tables: use a newer plumbline, or acceptUntested: which IAM"}},
+		{&karpenter.UntestedError{Names: []string{"karpenter 1.15.0"}, Unknown: []string{"which IAM actions karpenter 1.15.0 needs is not known, nor what its upgrade does to nodes, nor which values it has", "b"}}, []string{"karpenter 1.15.0 is not tested with this plumbline: use a newer one, or set acceptUntested: which IAM"}},
 		{&karpenter.VersionError{Version: "~1.14"}, []string{`version of karpenter is "~1.14": give one full version`}},
 		{&karpenter.SkippedHopError{From: "0.32.10", To: "1.14.1", Next: "1.0.8"}, []string{"cannot be upgraded to 1.14.1 at once: set version 1.0.8"}},
 		{&karpenter.DowngradeError{From: "1.0.8", To: "0.37.6"}, []string{"karpenter 1.0.8 cannot be taken back to 0.37.6"}},
@@ -155,7 +155,7 @@ func briefsOfWrites() []brief {
 		{&apply.InvalidError{Ref: pool, Problems: []string{"spec.weight: must be at most 100", "odd"}}, []string{pool.String() + ": the API server refuses it: spec.weight: must be at most 100 (and 1 more)"}},
 		{&apply.AdmissionError{Ref: pool, Err: errors.New(`admission webhook "validate.kyverno.svc-fail" denied the request: resource NodePool//general-purpose-arm64 was blocked due to the following policies require-team-label: label team is required`)}, []string{pool.String() + ": denied by webhook validate.kyverno.svc-fail: ", "label team is required"}},
 		{&apply.AdmissionError{Ref: pool, Err: errors.New(`nodepools.karpenter.sh "general-purpose-arm64" is forbidden: ValidatingAdmissionPolicy 'nodepool-limits' with binding 'nodepool-limits-prod' denied request: limits.cpu is required`)}, []string{"denied by ValidatingAdmissionPolicy nodepool-limits: limits.cpu is required"}},
-		{&apply.WebhookError{Ref: pool, Webhook: "validate.kyverno.svc-fail", Err: errors.New(`Internal error occurred: failed calling webhook "validate.kyverno.svc-fail": failed to call webhook: Post "https://kyverno-svc.kyverno.svc:443/validate/fail?timeout=10s": dial tcp 10.0.0.7:443: connect: connection refused`)}, []string{pool.String() + ": webhook validate.kyverno.svc-fail gives no answer", "connection refused"}},
+		{&apply.WebhookError{Ref: pool, Webhook: "validate.kyverno.svc-fail", Err: errors.New(`Internal error occurred: failed calling webhook "validate.kyverno.svc-fail": failed to call webhook: Post "https://kyverno-svc.kyverno.svc:443/validate/fail?timeout=10s": dial tcp 10.0.0.7:443: connect: connection refused`)}, []string{pool.String() + ": webhook validate.kyverno.svc-fail does not answer", "connection refused"}},
 		{&apply.MutatedError{Ref: pool, Fields: []plan.Field{{Path: "spec.limits.cpu", From: "77", To: "200"}}}, []string{pool.String() + ": a mutating webhook or policy changes it: ", `spec.limits.cpu is "200" in Git`}},
 		{&apply.FoughtError{Ref: pool, Fields: []plan.Field{{Path: "spec.template.spec.expireAfter"}}, Editors: []string{"tuner"}, Times: 3}, []string{pool.String() + ": reverted 3 times within an hour; correction is paused: ", "spec.template.spec.expireAfter changed by tuner"}},
 		{&configmap.StuckError{Name: types.NamespacedName{Namespace: "plumbline-system", Name: "plumbline-prod"}, Holds: "the record of removals", Why: "is immutable: recreate it with what it has: kubectl get configmap -n plumbline-system plumbline-prod -o yaml | sed"}, []string{"ConfigMap plumbline-system/plumbline-prod (the record of removals) is immutable: recreate it with what it has"}},
@@ -214,7 +214,7 @@ func TestEveryRefusalIsBrief(t *testing.T) {
 func TestBriefOfSeveral(t *testing.T) {
 	pool := render.Ref{Kind: render.NodePool, Name: "a"}
 	err := errors.Join(errors.New("odd"), &plan.ConflictError{Ref: pool, Owner: "x.y"}, &apply.NotServedError{Ref: pool})
-	if got, want := fault.BriefOf(err).String(), "NodePool/a belongs to NodeSync x.y: take it out of one of the two repositories (and 2 more)"; got != want {
+	if got, want := fault.BriefOf(err).String(), "NodePool/a belongs to NodeSync x.y: remove it from one of the two repositories (and 2 more)"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }

@@ -186,7 +186,7 @@ func missingRule(message string) string {
 		if namespace != "" {
 			role = "a Role in namespace " + namespace
 		}
-		rules = append(rules, fmt.Sprintf("give %s, in %s, the rule {apiGroups: [%q], resources: [%q], verbs: [%q]}", account(user), role, group, resource, verb))
+		rules = append(rules, fmt.Sprintf("grant %s the rule {apiGroups: [%[3]q], resources: [%[4]q], verbs: [%[5]q]} in %[2]s", account(user), role, group, resource, verb))
 	}
 	slices.Sort(rules)
 	return strings.Join(slices.Compact(rules), "; ")
@@ -233,8 +233,8 @@ func conversion(message string) string {
 	}
 	resource, _ := meta.UnsafeGuessKindToResource(kind)
 	crd := resource.GroupResource().String()
-	return fmt.Sprintf("no controller serves the conversion webhook of crd %s, so that its objects stored as %s can be neither read nor written: "+
-		"start the controller that serves it, or, where these objects are as the storage version has them, take it out: "+
+	return fmt.Sprintf("no controller serves the conversion webhook of crd %s, so its objects stored as %s can be neither read nor written: "+
+		"start the controller that serves it, or, if these objects match the storage version, remove the webhook: "+
 		`kubectl patch crd %s --type=merge -p '{"spec":{"conversion":{"strategy":"None","webhook":null}}}'`, crd, kind.Version, crd)
 }
 

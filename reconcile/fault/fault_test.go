@@ -65,7 +65,7 @@ func cannot(verb, resource, group, where string) error {
 // TestForbiddenNamesTheRule: who reads the condition can add the rule.
 func TestForbiddenNamesTheRule(t *testing.T) {
 	pools := cannot("patch", "nodepools", "karpenter.sh", "at the cluster scope")
-	const rule = `: give ServiceAccount plumbline-system/plumbline, in a ClusterRole, the rule {apiGroups: ["karpenter.sh"], resources: ["nodepools"], verbs: ["patch"]}`
+	const rule = `: grant ServiceAccount plumbline-system/plumbline the rule {apiGroups: ["karpenter.sh"], resources: ["nodepools"], verbs: ["patch"]} in a ClusterRole`
 	cases := map[string]struct {
 		err  error
 		tail string
@@ -73,12 +73,12 @@ func TestForbiddenNamesTheRule(t *testing.T) {
 		"in the cluster": {fmt.Errorf("apply NodePool/a: %w", pools), rule},
 		"in a namespace": {
 			cannot("get", "secrets", "", `in the namespace "team"`),
-			`: give ServiceAccount plumbline-system/plumbline, in a Role in namespace team, the rule {apiGroups: [""], resources: ["secrets"], verbs: ["get"]}`,
+			`: grant ServiceAccount plumbline-system/plumbline the rule {apiGroups: [""], resources: ["secrets"], verbs: ["get"]} in a Role in namespace team`,
 		},
 		"many objects, one rule": {errors.Join(pools, pools), rule},
 		"two rules": {
 			errors.Join(pools, cannot("list", "nodeclaims", "karpenter.sh", "at the cluster scope")),
-			`["nodeclaims"], verbs: ["list"]}; ` + strings.TrimPrefix(rule, ": "),
+			`["nodeclaims"], verbs: ["list"]} in a ClusterRole; ` + strings.TrimPrefix(rule, ": "),
 		},
 		"a chart's words": {&release.ForbiddenError{Refusals: []string{pools.Error()}}, rule},
 		"said once":       {fmt.Errorf("see: %w", fault.Classify(pools)), rule},
