@@ -91,7 +91,7 @@ func (f Files) annotate(folders []string, ref render.Ref, edit func(text []byte,
 }
 
 func missing(ref render.Ref, folders []string) error {
-	return fmt.Errorf("%s is in no file of YAML below %s: it is generated, or the clone is of another repository or branch; make this commit by hand", ref, strings.Join(cleaned(folders), " or "))
+	return fmt.Errorf("%s is in no YAML file below %s: it is generated, or the clone is of another repository or branch; make this commit by hand", ref, strings.Join(cleaned(folders), " or "))
 }
 
 // Move are the files with definitions moved from one folder to the other, unchanged. What another file
@@ -112,10 +112,10 @@ func (f Files) Move(from, to string, refs []render.Ref, lives map[render.Ref]map
 		case len(there) == 0:
 			return nil, missing(ref, []string{from})
 		case len(there) > 1:
-			return nil, fmt.Errorf("%s is written twice: in %s and %s; take one of them out first", ref, there[0].file, there[1].file)
+			return nil, fmt.Errorf("%s is defined twice, in %s and %s: remove one of them first", ref, there[0].file, there[1].file)
 		}
 		if at := differs(there[0].value["spec"], lives[ref]["spec"], "spec"); at != "" {
-			return nil, fmt.Errorf("%s in %s is not what is applied: they differ at %s (a patch, a variable, or a commit that is not applied yet); have the file say what is in the cluster, and try again", ref, there[0].file, at)
+			return nil, fmt.Errorf("%s in %s differs from the cluster at %s (a patch, a variable, or a commit that is not applied yet): change the file to match the cluster, then try again", ref, there[0].file, at)
 		}
 		if moving[there[0].file] == nil {
 			moving[there[0].file] = map[int]bool{}
@@ -159,7 +159,7 @@ func (f Files) moveOut(file string, documents map[int]bool, from, to string) err
 	}
 	into := path.Join(to, path.Base(file))
 	if _, exists := f[into]; exists {
-		return fmt.Errorf("%s exists, and %s would move there: rename one of them first", into, file)
+		return fmt.Errorf("%s exists, but %s would move there: rename one of them first", into, file)
 	}
 	f[into] = text
 	return f.list(to, into)

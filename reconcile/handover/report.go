@@ -93,7 +93,7 @@ func (q Query) Look(appliers []Applier, definitions []unstructured.Unstructured)
 	}
 	for _, ref := range q.Refs {
 		if !slices.ContainsFunc(r.Objects, func(o Handed) bool { return o.Ref == ref }) {
-			return nil, fmt.Errorf("%s is not in the cluster: `plumbline owners` lists what is", ref)
+			return nil, fmt.Errorf("%s is not in the cluster: run `plumbline owners` to list the objects that are", ref)
 		}
 	}
 	return r, nil
@@ -148,19 +148,19 @@ func (q Query) refuse(o *Handed) error {
 	owner, labelled := plan.OwnerNamed(o.Live)
 	switch {
 	case o.Live.GetDeletionTimestamp() != nil:
-		return fmt.Errorf("%s is being deleted, which cannot be taken back", o.Ref)
+		return fmt.Errorf("%s is terminating, which cannot be undone", o.Ref)
 	case labelled && owner != plan.OwnerOf(sync.Namespace, sync.Name):
-		return fmt.Errorf("%s belongs to NodeSync %s: name that one with --nodesync, or move the file between the two NodeSyncs' folders", o.Ref, owner)
+		return fmt.Errorf("%s belongs to NodeSync %s: set it with --nodesync, or move the file between the folders of the two NodeSyncs", o.Ref, owner)
 	case !q.Back && sync.Spec.Adopt == v1alpha1.AdoptNever:
-		return fmt.Errorf("spec.adopt of nodesync/%s is Never: it would adopt nothing; set it to IfIdentical", sync.Name)
+		return fmt.Errorf("spec.adopt of nodesync/%s is Never, so it would adopt nothing: set it to IfIdentical", sync.Name)
 	case helmed(o.Live):
-		return fmt.Errorf("%s is of %s, whose chart has it: hand it over by hand, as docs/how-to/beside-flux-or-argo-cd.md says", o.Ref, owners.Of(o.Live))
+		return fmt.Errorf("%s is part of the chart of %s: hand it over by hand, see docs/how-to/beside-flux-or-argo-cd.md", o.Ref, owners.Of(o.Live))
 	case o.By == nil && q.Back:
-		return fmt.Errorf("%s is applied by no %s: say which one gets it back with --owner [NAMESPACE/]NAME", o.Ref, o.owner.Kind)
+		return fmt.Errorf("no %[2]s applies %[1]s: set the one that gets it back with --owner [NAMESPACE/]NAME", o.Ref, o.owner.Kind)
 	case o.By == nil && !o.State.To.Applies:
-		return fmt.Errorf("%s is applied by no %s of %s: `plumbline owners` says by which tool it is", o.Ref, o.owner.Kind, o.owner.Tool)
+		return fmt.Errorf("no %[2]s of %[3]s applies %[1]s: run `plumbline owners` to see which tool does", o.Ref, o.owner.Kind, o.owner.Tool)
 	case o.By != nil && o.By.nested(sync.Spec.Path):
-		return fmt.Errorf("%s applies %s, and nodesync/%s follows %s: one is in the other, and a file that moves would stay with both; give each a folder of its own", o.By, o.By.folder, sync.Name, path.Clean(sync.Spec.Path))
+		return fmt.Errorf("%s applies %s, and nodesync/%s follows %s: one folder contains the other, so both would still apply a moved file; give each its own folder", o.By, o.By.folder, sync.Name, path.Clean(sync.Spec.Path))
 	case o.By != nil:
 		return o.By.refuse(o.Ref)
 	}
@@ -170,7 +170,7 @@ func (q Query) refuse(o *Handed) error {
 // FollowsBranch returns an error if the NodeSync follows another branch than the one that is checked out in a clone.
 func (r *Report) FollowsBranch(checkedOut, root string) error {
 	if branch := r.Sync.Spec.Source.FollowedBranch(); branch != "" && branch != checkedOut {
-		return fmt.Errorf("nodesync/%s follows branch %s, and %s is on %s: git switch %s", r.Sync.Name, branch, root, checkedOut, branch)
+		return fmt.Errorf("nodesync/%s follows branch %s, but %s is on %s: git switch %s", r.Sync.Name, branch, root, checkedOut, branch)
 	}
 	return nil
 }
@@ -327,7 +327,7 @@ func (r *Report) Edited() (files Files, err error) {
 	from, to := due[0].folders(r)
 	for _, o := range due {
 		if f, t := o.folders(r); f != from || t != to || f == "" || t == "" {
-			return nil, fmt.Errorf("%s and %s are not of the same folders, or these are not known: hand them over one after another, by their names", due[0].Ref, o.Ref)
+			return nil, fmt.Errorf("%s and %s come from different or unknown folders: hand them over one at a time, by name", due[0].Ref, o.Ref)
 		}
 	}
 	return files.Move(from, to, moving, lives)
@@ -395,11 +395,11 @@ func (r *Report) waitsFor(o *Handed) string {
 	}
 	switch {
 	case o.Step == Mark:
-		return fmt.Sprintf("the annotation of %s is committed: waiting for %s", o.Ref, from)
+		return fmt.Sprintf("the annotation on %s is committed: waiting for %s", o.Ref, from)
 	case o.Step == Unmark:
-		return fmt.Sprintf("the annotation is taken out of the file of %s: waiting for %s", o.Ref, to)
+		return fmt.Sprintf("the annotation is removed from the file of %s: waiting for %s", o.Ref, to)
 	case r.Back && o.State.From.Applies && heldAsIs(sync, o.Ref):
-		return fmt.Sprintf("NodeSync %s/%s holds that %s leaves it until people approve that: %s", sync.Namespace, sync.Name, o.Ref, approval.Command(sync, sync.Status.Held.Digest))
+		return fmt.Sprintf("NodeSync %s/%s holds the removal of %s until people approve it: %s", sync.Namespace, sync.Name, o.Ref, approval.Command(sync, sync.Status.Held.Digest))
 	case r.Back && o.State.From.Applies, !r.Back && !o.State.To.Applies:
 		return fmt.Sprintf("the file of %s has moved: waiting for %s", o.Ref, ours)
 	}
@@ -440,11 +440,11 @@ func (r *Report) locate(o *Handed) error {
 	case len(having) == 1:
 		o.folder = having[0]
 	case len(having) > 1:
-		return fmt.Errorf("%s of %s is in more than one folder of its sources: %s; leave it in one", o.Ref, o.By, strings.Join(having, ", "))
+		return fmt.Errorf("%s of %s is in more than one folder of its sources: %s; keep it in one", o.Ref, o.By, strings.Join(having, ", "))
 	case !ours:
-		return fmt.Errorf("%s of %s is in none of the folders of its sources in %s: %s; give a clone of the repository that has it", o.Ref, o.By, r.Root, strings.Join(o.By.several, ", "))
+		return fmt.Errorf("%s of %s is in none of the folders of its sources in %s: %s; use a clone of the repository that contains it", o.Ref, o.By, r.Root, strings.Join(o.By.several, ", "))
 	case r.Back:
-		return fmt.Errorf("%s has sources with several folders (%s): move the file of %s, as it is and with the annotation, from %s to the right one, and run this again",
+		return fmt.Errorf("%s has sources with several folders (%s): move the file of %s, unchanged and with the annotation, from %s to the right folder, then run this command again",
 			o.By, strings.Join(o.By.several, ", "), o.Ref, r.Sync.Spec.Path)
 	}
 	return nil
@@ -462,7 +462,7 @@ func (r *Report) applies(o *Handed) string {
 func (r *Report) keeps(after Files) []string {
 	for _, name := range r.Files.Differing(after) {
 		if path.Base(name) == KeepFile && r.Files[name] == nil {
-			return []string{"", fmt.Sprintf("Nothing else is left in %s, and Git has no empty folders: without %s, %s would fail, since its path is gone.",
+			return []string{"", fmt.Sprintf("%s would be empty, and Git has no empty folders: without %s, %s would fail because its path does not exist.",
 				path.Dir(name), KeepFile, r.applies(r.Due()[0]))}
 		}
 	}
@@ -472,7 +472,7 @@ func (r *Report) keeps(after Files) []string {
 // keepByHand says likewise what to do in a commit by hand.
 func (r *Report) keepByHand(o *Handed) string {
 	from, _ := o.folders(r)
-	return fmt.Sprintf("Where it is the last file in %s, put an empty file %s there in the same commit: Git has no empty folders, and %s would fail, since its path is gone.",
+	return fmt.Sprintf("If it is the last file in %s, add an empty file %s there in the same commit: Git has no empty folders, and %s would fail because its path does not exist.",
 		folderWord(from), KeepFile, r.applies(o))
 }
 
@@ -493,7 +493,7 @@ func (r *Report) tell(unpushed []string) error {
 		if err != nil {
 			return err
 		}
-		r.Next = append([]string{"In " + r.Root + ", commit and push (or have --write, or --push, do it): " + r.Message(), ""}, r.Files.Diff(after)...)
+		r.Next = append([]string{"In " + r.Root + ", commit and push (or use --write or --push): " + r.Message(), ""}, r.Files.Diff(after)...)
 		r.Next = append(r.Next, r.keeps(after)...)
 		return nil
 	}
@@ -501,12 +501,12 @@ func (r *Report) tell(unpushed []string) error {
 		from, to := o.folders(r)
 		switch {
 		case r.Step() == Mark:
-			r.Next = append(r.Next, fmt.Sprintf("Annotate %s in %s, and push that:\n\n  metadata:\n    annotations:\n      %s: %s\n", o.Ref, folderWord(from), o.mark.Key, strings.Join(o.mark.Words, ",")))
+			r.Next = append(r.Next, fmt.Sprintf("Annotate %s in %s, and push it:\n\n  metadata:\n    annotations:\n      %s: %s\n", o.Ref, folderWord(from), o.mark.Key, strings.Join(o.mark.Words, ",")))
 		case r.Step() == Move:
-			r.Next = append(r.Next, fmt.Sprintf("Move the file of %s, as it is, from %s to %s, in one commit, and push that.", o.Ref, folderWord(from), folderWord(to)), r.keepByHand(o))
+			r.Next = append(r.Next, fmt.Sprintf("Move the file of %s, unchanged, from %s to %s in one commit, and push it.", o.Ref, folderWord(from), folderWord(to)), r.keepByHand(o))
 		case r.Commits() && !o.inGit:
 		case r.Commits():
-			r.Next = append(r.Next, fmt.Sprintf("Take the annotation %s off %s in %s, and push that.", o.mark.Key, o.Ref, folderWord(to)))
+			r.Next = append(r.Next, fmt.Sprintf("Remove the annotation %s from %s in %s, and push it.", o.mark.Key, o.Ref, folderWord(to)))
 		default:
 			body, err := json.Marshal(r.Patch(o))
 			if err != nil {

@@ -41,11 +41,11 @@ func TestLook(t *testing.T) {
 		"it begins":            {folder: "apps", step: handover.Mark},
 		"named":                {folder: "apps", named: []render.Ref{ref("team")}, step: handover.Mark},
 		"named, and not there": {folder: "apps", named: []render.Ref{ref("other")}, says: "NodePool/other is not in the cluster"},
-		"named, and nobody's":  {folder: "apps", named: []render.Ref{ref("free")}, says: "NodePool/free is applied by no Kustomization of Flux"},
-		"one is in the other":  {folder: "nodes/more", says: "one is in the other"},
-		"the root":             {folder: "", says: "one is in the other"},
+		"named, and nobody's":  {folder: "apps", named: []render.Ref{ref("free")}, says: "no Kustomization of Flux applies NodePool/free"},
+		"one is in the other":  {folder: "nodes/more", says: "one folder contains the other"},
+		"the root":             {folder: "", says: "one folder contains the other"},
 		"nothing is adopted":   {folder: "apps", adopt: v1alpha1.AdoptNever, says: "spec.adopt of nodesync/prod is Never"},
-		"given back to nobody": {folder: "apps", named: []render.Ref{ref("free")}, back: true, says: "say which one gets it back with --owner"},
+		"given back to nobody": {folder: "apps", named: []render.Ref{ref("free")}, back: true, says: "set the one that gets it back with --owner"},
 		"given back already":   {folder: "apps", back: true, step: handover.Done},
 	} {
 		sync := &v1alpha1.NodeSync{}

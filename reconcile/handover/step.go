@@ -247,9 +247,9 @@ func (f Files) relist(in string, text []byte, name string, more bool) error {
 
 func byHand(in, name string, more bool) error {
 	if more {
-		return fmt.Errorf("%s has to name %s among its resources, and its text is of another form: make this commit by hand", in, name)
+		return fmt.Errorf("%s must list %s in its resources, but its format is not supported: make this commit by hand", in, name)
 	}
-	return fmt.Errorf("%s names %s among its resources in another form than a line of its own: make this commit by hand", in, name)
+	return fmt.Errorf("%s lists %s in its resources, but not on a line of its own: make this commit by hand", in, name)
 }
 
 const (
