@@ -88,10 +88,10 @@ func TestDrainWaitsForAPoolThatWasCreatedAgain(t *testing.T) {
 		t.Fatalf("the drain ends: %s", strings.Join(b.told(), "\n"))
 	}
 	ready := conditions.GetMessage(b.read(), meta.ReadyCondition)
-	if want := "NodePool/general was created again by Flux's Kustomization flux-system/fleet while this drain went on, and has nodes: take it out there and delete it, or set onDelete: Orphan to leave it"; !strings.Contains(ready, want) {
+	if want := "NodePool/general was recreated by Flux's Kustomization flux-system/fleet during this drain, and it has nodes: remove it there and delete it, or set onDelete: Orphan to keep it"; !strings.Contains(ready, want) {
 		t.Errorf("Ready says %q", ready)
 	}
-	if got := conditions.GetMessage(b.read(), v1alpha1.OtherAppliersCondition); !strings.Contains(got, "NodePool/general was created again by Flux's Kustomization flux-system/fleet") {
+	if got := conditions.GetMessage(b.read(), v1alpha1.OtherAppliersCondition); !strings.Contains(got, "NodePool/general was recreated by Flux's Kustomization flux-system/fleet") {
 		t.Errorf("condition %q", got)
 	}
 	b.told()
@@ -100,7 +100,7 @@ func TestDrainWaitsForAPoolThatWasCreatedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.passes("the NodeSync goes", func() bool { return !b.exists() })
-	if told := strings.Join(b.told(), "\n"); !strings.Contains(told, "the deletion is concluded: EC2 has ended every instance of it; NodePool/general was created again by Flux's Kustomization flux-system/fleet") {
+	if told := strings.Join(b.told(), "\n"); !strings.Contains(told, "the deletion is concluded: EC2 has terminated all of its instances; NodePool/general was recreated by Flux's Kustomization flux-system/fleet") {
 		t.Errorf("events %s", told)
 	}
 }

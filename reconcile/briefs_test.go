@@ -33,7 +33,7 @@ func poolsLeaving(n int, phase v1alpha1.RemovalPhase, remaining int32, message s
 // what is waited for: the object and the reason are in the 140 characters that a Git
 // host takes, and nothing is in them twice.
 func TestCommitStatusSaysTheReason(t *testing.T) {
-	const guard = "2 NodePools would be leaving, guard.maxRemovedPools is 1: set it to 2, or put entries back: general-purpose-0, general-purpose-1"
+	const guard = "2 NodePools would be removed, but guard.maxRemovedPools allows 1: set it to 2, or add NodePools back to Git: general-purpose-0, general-purpose-1"
 	const blocked = "node ip-10-0-12-34.eu-west-1.compute.internal (NodeClaim/general-purpose-0-x7k2p) waits for pod web/web-7d9f, of which PodDisruptionBudget web/web allows no disruption (healthy: 2 of 3, 2 needed)"
 	stall := func(p *pass) {
 		poolsLeaving(1, v1alpha1.RemovalDraining, 2, blocked)(p)
@@ -47,14 +47,14 @@ func TestCommitStatusSaysTheReason(t *testing.T) {
 	changeHeld := func(p *pass) {
 		p.Held = []status.Held{{
 			Ref:     render.Ref{Kind: render.NodePool, Name: strings.Repeat("a", 63)},
-			Message: "1234 nodes would be disrupted, and guard.maxDisruptedNodes allows 1000: set it to 1234 (it is 1000), or change less in one commit: NodePool/a (1234)",
+			Message: "1234 nodes would be disrupted, but guard.maxDisruptedNodes allows 1000: set it to 1234 (it is 1000), or change less in one commit: NodePool/a (1234)",
 		}}
 	}
 	cases := map[string]struct {
 		found found
 		want  string
 	}{
-		"held":           {poolsLeaving(2, v1alpha1.RemovalHeld, 3, guard), "held: 2 NodePools would be leaving, guard.maxRemovedPools is 1: set it to 2, or put entries back… (…/general-purpose-0 and 1 more)"},
+		"held":           {poolsLeaving(2, v1alpha1.RemovalHeld, 3, guard), "held: 2 NodePools would be removed, but guard.maxRemovedPools allows 1: set it to 2, or add NodePools… (…/general-purpose-0 and 1 more)"},
 		"500 held":       {poolsLeaving(500, v1alpha1.RemovalHeld, 3, "guard.maxRemovedPools is 1"), "held: guard.maxRemovedPools is 1 (removal of NodePool/general-purpose-0 and 499 more)"},
 		"a long name":    {changeHeld, "guard.maxDisruptedNodes allows 1000: set it to 1234"},
 		"stalled":        {stall, "NodePool/general-purpose-0: removal stalled: node ip-10-0-12-34.eu-west-1.compute.internal"},

@@ -62,7 +62,7 @@ func TestACollisionIsReportedOnce(t *testing.T) {
 	b.inAccount(prodEU("111122223333", "theirs"))
 	b.concluded(b.atTheCharts(inForce))
 	told := b.told()
-	if len(told) != 1 || !strings.HasPrefix(told[0], "Warning ClusterNameCollision Karpenter runs here as another cluster") {
+	if len(told) != 1 || !strings.HasPrefix(told[0], "Warning ClusterNameCollision Karpenter runs here with the name of another cluster") {
 		t.Errorf("told %q", told)
 	}
 	b.concluded(b.atTheCharts(inForce))

@@ -124,7 +124,7 @@ func join(phases ...finding.Findings) (all finding.Findings) {
 	return all
 }
 
-// verified is AWS's answer about the account, for the condition CloudVerified; nil if AWS was not asked.
+// verified is AWS's answer about the account, for the condition CloudVerified; nil if AWS was not queried.
 func verified(verdict *cloud.Verdict) *status.CloudVerified {
 	if verdict == nil {
 		return nil

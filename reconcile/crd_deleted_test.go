@@ -53,8 +53,8 @@ func TestNodesThatGoWithACRDAreNamed(t *testing.T) {
 	if err := b.client.Delete(t.Context(), crd); err != nil {
 		t.Fatal(err)
 	}
-	tells("it is being deleted", "NodesLost: crd nodepools.karpenter.sh was deleted, and with it go the nodes of "+
-		"NodePool/batch: batch-1, NodePool/general: general-1 (ip-10-0-0-1): the CRD and Git's definitions are recreated once it is gone")
+	tells("it is being deleted", "NodesLost: crd nodepools.karpenter.sh was deleted, which terminates the nodes of "+
+		"NodePool/batch: batch-1, NodePool/general: general-1 (ip-10-0-0-1): plumbline recreates the CRD and the definitions in Git once it is gone")
 	tells("and was told")
 }
 
@@ -70,7 +70,7 @@ func TestWithoutACRDNothingIsKnown(t *testing.T) {
 	p := b.pass()
 	conditions.MarkTrue(p.before, meta.ReadyCondition, v1alpha1.ReasonSucceeded, "applied")
 	conditions.MarkTrue(p.sync, v1alpha1.RolledOutCondition, v1alpha1.ReasonSucceeded, "each node matches its definitions")
-	const says = "nodepools.karpenter.sh is not there yet"
+	const says = "nodepools.karpenter.sh does not exist yet"
 	err := p.see(t.Context())
 	if f := fault.Classify(err); f == nil || f.Class != fault.Waiting || !strings.Contains(err.Error(), says) {
 		t.Fatalf("a Ready NodeSync: %v", err)

@@ -114,7 +114,7 @@ func TestDeleteWithDrain(t *testing.T) {
 	if b.livePool() != nil {
 		t.Error("the pool is still there")
 	}
-	if told := strings.Join(b.told(), "\n"); !strings.Contains(told, "NodePool/general is gone, and EC2 has ended every instance of it") || !strings.Contains(told, "the deletion is concluded") {
+	if told := strings.Join(b.told(), "\n"); !strings.Contains(told, "NodePool/general is deleted, and EC2 has terminated all instances of it") || !strings.Contains(told, "the deletion is concluded") {
 		t.Errorf("told:\n%s", told)
 	}
 	if len(b.source.requests) > 0 {

@@ -51,7 +51,7 @@ func (b *bed) untilGone() time.Duration {
 // NodeSync for no longer than it may.
 func TestTheLastWordIsPosted(t *testing.T) {
 	for onDelete, want := range map[v1alpha1.OnDelete]string{
-		v1alpha1.OnDeleteOrphan: "success: NodeSync deleted; its objects and nodes are left as they are",
+		v1alpha1.OnDeleteOrphan: "success: NodeSync deleted; its objects are no longer managed; their nodes keep running",
 		v1alpha1.OnDeleteDrain:  "success: NodeSync deleted; none of its nodes is left",
 	} {
 		t.Run(string(onDelete), func(t *testing.T) {

@@ -45,7 +45,7 @@ func TestGates(t *testing.T) {
 		"a value that it does not have":                      {change: func(_ *bed, p *pass) { p.want.Values.Merged = map[string]any{"replica": 3} }, want: "replica: the chart has no such value; did you mean replicas?"},
 		"a right that is missing":                            {change: func(b *bed, _ *pass) { b.install.Refusal = &release.ForbiddenError{Refusals: []string{"rule x"}} }, want: "rule x"},
 		"a stored version that goes":                         {live: installtest.PoolCRD("weight", "v1beta1"), want: "stores objects as v1beta1"},
-		"a new field in the same commit":                     {next: installtest.PoolCRD("height", "v1"), field: "height", want: "no way back from Karpenter 1.14.1 to 1.8.6: NodePool/general: spec.height: Forbidden: unknown field"},
+		"a new field in the same commit":                     {next: installtest.PoolCRD("height", "v1"), field: "height", want: "Karpenter 1.14.1 cannot be rolled back to 1.8.6: NodePool/general: spec.height: Forbidden: unknown field"},
 		"nothing":                                            {},
 	}
 	for name, c := range cases {
@@ -172,7 +172,7 @@ func TestAHoldStandsForAWhile(t *testing.T) {
 			change(p)
 		}
 		err := p.installCharts(t.Context())
-		if got := strings.Contains(fmtErr(err), "no way back"); got != held || !held && err != nil {
+		if got := strings.Contains(fmtErr(err), "cannot be rolled back"); got != held || !held && err != nil {
 			t.Errorf("%s: held %v, error %v", what, got, err)
 		}
 		if b.install.Rehearsed != rehearsals {

@@ -22,7 +22,7 @@ func holds(pools ...string) found {
 		for _, pool := range pools {
 			p.Held = append(p.Held, status.Held{
 				Ref:     render.Ref{Kind: render.NodePool, Name: pool},
-				Message: "4 nodes would be disrupted, and guard.maxDisruptedNodes allows 3: set it to 4",
+				Message: "4 nodes would be disrupted, but guard.maxDisruptedNodes allows 3: set it to 4",
 			})
 		}
 	}
@@ -34,7 +34,7 @@ func TestEachHoldHasAnEvent(t *testing.T) {
 		found found
 		want  string
 	}{
-		"of changes":   {holds("a", "b"), "Warning Held held: change of NodePool/a, NodePool/b: 4 nodes would be disrupted, and guard.maxDisruptedNodes allows 3: set it to 4"},
+		"of changes":   {holds("a", "b"), "Warning Held held: change of NodePool/a, NodePool/b: 4 nodes would be disrupted, but guard.maxDisruptedNodes allows 3: set it to 4"},
 		"of a removal": {poolsLeaving(1, v1alpha1.RemovalHeld, 3, "guard.maxRemovedPools is 0: set it to 1"), "Warning Held held: removal of NodePool/general-purpose-0: guard.maxRemovedPools is 0: set it to 1"},
 	} {
 		t.Run(name, func(t *testing.T) {

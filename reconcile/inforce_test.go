@@ -72,9 +72,9 @@ func TestTheRestGoesOnUnderWhatIsInForce(t *testing.T) {
 		"refused":                            {change: refused, reason: "Forbidden", words: "rule x; definitions are still applied under Karpenter 1.8.6, which is in force"},
 		"rolled back":                        {change: rolledBack, reason: "UpgradeFailed", words: "did not come up; definitions are still applied under Karpenter 1.8.6"},
 		"mistyped":                           {change: mistyped, reason: "ChartFailed", words: "the charts stay as they are installed, and definitions are applied"},
-		"refused, with a field of the new":   {change: refused, spec: "{depth: 1}", reason: "Forbidden", words: "rule x; Karpenter 1.8.6 stays in force, and under it definitions wait: prod/pool.yaml", stops: true},
-		"rolled back, with one of the new":   {change: rolledBack, spec: "{height: 1}", reason: "UpgradeFailed", words: "under it definitions wait: prod/pool.yaml", stops: true},
-		"mistyped, with a field of no CRD":   {change: mistyped, spec: "{depth: 1}", reason: "ChartFailed", words: "under it definitions wait: prod/pool.yaml", stops: true},
+		"refused, with a field of the new":   {change: refused, spec: "{depth: 1}", reason: "Forbidden", words: "rule x; Karpenter 1.8.6 stays in force, and definitions wait: prod/pool.yaml", stops: true},
+		"rolled back, with one of the new":   {change: rolledBack, spec: "{height: 1}", reason: "UpgradeFailed", words: "and definitions wait: prod/pool.yaml", stops: true},
+		"mistyped, with a field of no CRD":   {change: mistyped, spec: "{depth: 1}", reason: "ChartFailed", words: "and definitions wait: prod/pool.yaml", stops: true},
 		"refused, and nothing was installed": {change: func(b *bed, p *pass) { refused(b, p); p.sync.Status.Karpenter.Identity = "" }, reason: "Forbidden", words: "rule x", stops: true},
 	}
 	for name, c := range cases {
@@ -120,7 +120,7 @@ func TestTheRestGoesOnWhileTheWayBackIsStalled(t *testing.T) {
 		Since: metav1.NewTime(b.clock.now().Add(-time.Hour)),
 	}
 	p.takes(t.Context(), p.see, p.resolveCharts, p.render, p.makePlan, p.installCharts)
-	if p.Fault != nil || p.NotUpgraded == nil || !strings.Contains(p.NotUpgraded.Error(), "the release before, 1.8.6, does not come up either") {
+	if p.Fault != nil || p.NotUpgraded == nil || !strings.Contains(p.NotUpgraded.Error(), "the previous release, 1.8.6, does not become ready either") {
 		t.Fatalf("fault %v, not upgraded for %v", p.Fault, p.NotUpgraded)
 	}
 	if p.stages.Changing || !p.stages.CRDs.Ready || p.stages.Controller.Ready {

@@ -83,7 +83,7 @@ func TestDrainAfterThePoolsWereDeleted(t *testing.T) {
 			b.staysWhile("i-0123456789abcdef0 (running)")
 			b.cloud.running[0].State = "terminated"
 			b.passes("the NodeSync goes", func() bool { return !b.exists() })
-			if told := strings.Join(b.told(), "\n"); !strings.Contains(told, "the deletion is concluded: EC2 has ended every instance of it") {
+			if told := strings.Join(b.told(), "\n"); !strings.Contains(told, "the deletion is concluded: EC2 has terminated all of its instances") {
 				t.Errorf("told:\n%s", told)
 			}
 		})
@@ -109,7 +109,7 @@ func TestDrainEndsWithAQuestion(t *testing.T) {
 	b.vanish()
 	b.staysWhile("i-0123456789abcdef0 (running)")
 	b.cloud.running = nil // absent, and it was never shown to end
-	b.staysWhile("i-0123456789abcdef0 (not in EC2's answer)")
+	b.staysWhile("i-0123456789abcdef0 (not found in EC2)")
 	b.clock.forward(10 * time.Minute)
 	b.passes("the NodeSync goes", func() bool { return !b.exists() })
 }
@@ -120,5 +120,5 @@ func TestDrainWithoutAnAccount(t *testing.T) {
 	b.recordApplied(apply.Record{Pools: map[string]bool{"general": true}})
 	b.vanish()
 	b.cloud.err = &cloud.DeniedError{Action: "ec2:DescribeInstances", Err: errUnreachable}
-	b.staysWhile("set onDelete: Orphan to leave the nodes")
+	b.staysWhile("set onDelete: Orphan to keep the nodes")
 }

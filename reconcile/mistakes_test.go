@@ -70,9 +70,9 @@ func TestNoMistakeEndsNodesUnheld(t *testing.T) {
 		missing  = "amiFamily: AL2023\n  amiSelectorTerms: [{id: ami-00000000000000000}]"
 		onDemand = "substitute: {CAPACITY: on-demand}\n"
 		markers  = "<<<<<<< HEAD\n  weight: 1\n=======\n  weight: 2\n>>>>>>> feature\n"
-		tooMany  = "12 nodes would be disrupted, and guard.maxDisruptedNodes allows 3: set it to 12"
-		four     = "4 nodes would be disrupted, and guard.maxDisruptedNodes allows 3: set it to 4"
-		leaving  = "3 NodePools would be leaving, guard.maxRemovedPools is 1"
+		tooMany  = "12 nodes would be disrupted, but guard.maxDisruptedNodes allows 3: set it to 12"
+		four     = "4 nodes would be disrupted, but guard.maxDisruptedNodes allows 3: set it to 4"
+		leaving  = "3 NodePools would be removed, but guard.maxRemovedPools allows 1"
 	)
 	for name, c := range map[string]struct {
 		// change makes the mistake in the files, or in the NodeSync.

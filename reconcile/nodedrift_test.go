@@ -71,7 +71,7 @@ func TestUnexpectedNodeDriftIsReported(t *testing.T) {
 	if drift == nil || drift.Status != "True" || drift.Reason != v1alpha1.ReasonUnexpectedNodeDrift {
 		t.Fatalf("condition: %+v", drift)
 	}
-	for _, words := range []string{"unexpected node drift since Karpenter went from 1.8.6 to 1.14.1", "ip-general-1 of general (NodeClaim general-1: NodePoolDrifted);", "karpenter.sh/do-not-disrupt", "git revert"} {
+	for _, words := range []string{"unexpected node drift since Karpenter changed from 1.8.6 to 1.14.1", "ip-general-1 of general (NodeClaim general-1: NodePoolDrifted);", "karpenter.sh/do-not-disrupt", "git revert"} {
 		if !strings.Contains(drift.Message, words) {
 			t.Errorf("it lacks %q: %s", words, drift.Message)
 		}

@@ -23,7 +23,7 @@ type observed struct {
 	Live plan.Live
 	// Unserved is why one of Karpenter's kinds is not served, so that nothing is known of its objects; empty if all are.
 	Unserved string
-	// Account is AWS's answer about the account; nil if AWS was not asked.
+	// Account is AWS's answer about the account; nil if AWS was not queried.
 	Account *cloud.Verdict
 	// Collision is the emergency of a controller that runs under another cluster's name, and SawCollision reports that it was
 	// looked for.

@@ -136,7 +136,7 @@ func (w *plannedWorld) preview(t *testing.T, b *bed) (said plannedOutcome, renam
 
 func (w *plannedWorld) previewStep(b *bed) *review.Step {
 	return &review.Step{
-		Tools: review.Tools{Client: b.Client, Nodes: b.Cluster.Client, Store: b.Charts, Helm: b.Cluster.Helm, Schemas: &b.schemas, NotAsked: "AWS is not asked: the account is not verified"},
+		Tools: review.Tools{Client: b.Client, Nodes: b.Cluster.Client, Store: b.Charts, Helm: b.Cluster.Helm, Schemas: &b.schemas, NotAsked: "AWS is not queried: the account is not verified"},
 		Sync:  b.read(), Snapshot: &render.Snapshot{Revision: nextRevision, Commit: render.CommitOf(nextRevision), FS: w.files}, Now: b.clock.now(),
 		HideValues: func([]string) {}, HideCredential: func(string) {},
 	}
@@ -153,7 +153,7 @@ func TestPlanNamesAChangeOfTheCharts(t *testing.T) {
 	}{
 		"nothing is installed": {text: plannedYAML, want: "Karpenter 1.14.1 is installed: chart karpenter-crd, then chart karpenter"},
 		"as it is":             {text: plannedYAML, installed: true},
-		"another value":        {text: plannedYAML + "values: {replicas: 3}\n", installed: true, want: "the charts of Karpenter 1.14.1 are upgraded: their values or their content differ from what is installed, and the controller may be rolled out again"},
+		"another value":        {text: plannedYAML + "values: {replicas: 3}\n", installed: true, want: "the charts of Karpenter 1.14.1 are upgraded: their values or content differ from the installed release, and the controller may be rolled out again"},
 		"a refused value":      {text: plannedYAML + "values: {hostNetwork: true}\n", installed: true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -54,7 +54,7 @@ func TestAReleaseUninstalledByHand(t *testing.T) {
 				t.Errorf("Helm was asked for %v, want a second look: %t", got, c.looks)
 			}
 			told := slices.ContainsFunc(p.Notes, func(n finding.Note) bool {
-				return n.Reason == "ChartRepaired" && strings.Contains(n.Message, "helm release karpenter-crd was uninstalled by hand: chart karpenter-crd 1.14.1 is installed again (revision 1)")
+				return n.Reason == "ChartRepaired" && strings.Contains(n.Message, "helm release karpenter-crd was uninstalled by hand: chart karpenter-crd 1.14.1 is reinstalled (revision 1)")
 			})
 			if told != c.looks {
 				t.Errorf("it says %+v", p.Notes)
@@ -91,7 +91,7 @@ func TestCRDsNeverGoBackWithoutTheirRelease(t *testing.T) {
 				t.Errorf("Helm was asked %d times for the CRD chart, want %d", got, c.asked)
 			}
 			said := slices.ContainsFunc(p.Notes, func(n finding.Note) bool {
-				return n.Reason == "ReleaseLost" && strings.Contains(n.Message, "its CRDs are of 1.15.0, and chart karpenter-crd 1.14.1 is not installed over them")
+				return n.Reason == "ReleaseLost" && strings.Contains(n.Message, "its CRDs have version 1.15.0, and chart karpenter-crd 1.14.1 is not installed over them")
 			})
 			if kept := c.asked == 0; said != kept || kept && p.sync.Status.Karpenter.CRDs.Version != newer {
 				t.Errorf("says %+v; the status has %+v", p.Notes, p.sync.Status.Karpenter.CRDs)

@@ -232,7 +232,7 @@ func TestWhatIsFoundWhileGitIsAway(t *testing.T) {
 		p.Unfetched, p.SawRollout, p.Drifts = &source.UnreachableError{Err: errUnreachable}, true, []status.Drift{}
 	}
 	rolls := func(p *pass) { p.Rollout = &v1alpha1.Rollout{Nodes: 2, Outdated: 1, Reasons: []string{"AMIDrift"}} }
-	const done, rolling = " plumbline/prod-eu/prod success: applied, Ready, no removal open, each node matches", " plumbline/prod-eu/prod pending: rolling out: 1 of 2 nodes replaced (AMIDrift, by no commit of this NodeSync)"
+	const done, rolling = " plumbline/prod-eu/prod success: applied, Ready, no removal open, each node matches", " plumbline/prod-eu/prod pending: rolling out: 1 of 2 nodes replaced (AMIDrift, not caused by a commit)"
 	for name, c := range map[string]struct {
 		found []found
 		want  string

@@ -124,7 +124,7 @@ func TestValuesThatAreNotThere(t *testing.T) {
 		"no object":    {configWith("other", true, nil), from(render.FromSecret, "s"), "values of secret s, key values.yaml: it does not exist in namespace plumbline-system: create it with label plumbline.dev/values=true"},
 		"another kind": {configWith("s", true, nil), from(render.FromSecret, "s"), "it does not exist"},
 		"no label":     {secretWith("s", false, map[string]string{"values.yaml": "a: b"}), from(render.FromSecret, "s"), "kubectl label Secret s -n plumbline-system plumbline.dev/values=true"},
-		"no key":       {configWith("s", true, map[string]string{"other.yaml": "a: b"}), from(render.FromConfigMap, "s"), "it has no such key"},
+		"no key":       {configWith("s", true, map[string]string{"other.yaml": "a: b"}), from(render.FromConfigMap, "s"), "the key does not exist"},
 		"elsewhere":    {&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "s", Labels: map[string]string{v1alpha1.ValuesLabel: "true"}}}, from(render.FromSecret, "s"), "it does not exist"},
 	} {
 		t.Run(name, func(t *testing.T) {

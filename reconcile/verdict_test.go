@@ -63,7 +63,7 @@ func TestVerdict(t *testing.T) {
 		"done":                 {nil, "Succeeded", "applied, Ready, no removal open: main@sha1:01234567", current, report.Success},
 		"waits":                {[]found{waits}, "Waiting", "waiting for Controller: deployment/karpenter is scaled to 0", inProgress, report.Pending},
 		"a step waits":         {[]found{stopped(t, &release.BusyError{})}, "Waiting", "", inProgress, report.Pending},
-		"a race was lost":      {[]found{stopped(t, &apply.StaleError{Err: errors.New("moved")})}, "ApplyFailed", "it has changed since it was compared", inProgress, report.Pending},
+		"a race was lost":      {[]found{stopped(t, &apply.StaleError{Err: errors.New("moved")})}, "ApplyFailed", "it changed since it was compared", inProgress, report.Pending},
 		"tried again":          {[]found{stopped(t, &source.UnreachableError{Err: errors.New("no route")})}, "SourceFailed", "no route", inProgress, report.Failure},
 		"not known":            {[]found{stopped(t, errors.New("odd"))}, "Failed", "odd", inProgress, report.Failure},
 		"broken commit":        {[]found{stopped(t, render.Errors{{File: "a.yaml", Line: 3, Message: "odd"}})}, "Invalid", "a.yaml:3: odd", failed, report.Failure},

@@ -32,7 +32,7 @@ func TestCalendar(t *testing.T) {
 	if lines := strings.Split(strings.TrimSpace(got.out), "\n"); got.code != exitDone || len(lines) != 2 || !strings.Contains(lines[1], "stay") || !strings.Contains(lines[1], "spec.guard.freeze: audit") {
 		t.Errorf("a freeze: code %d, prints\n%s", got.code, got.out)
 	}
-	if got = plumbline(t, "calendar", "urgent", "hasty", "--kubeconfig", kubeconfig); !strings.Contains(got.out, "may be replaced   plumbline.dev/emergency-until: declared by ann@example.com") || !strings.Contains(got.err, "nodesync/hasty: the annotation plumbline.dev/emergency-until does not count: it has to be a time") {
+	if got = plumbline(t, "calendar", "urgent", "hasty", "--kubeconfig", kubeconfig); !strings.Contains(got.out, "may be replaced   plumbline.dev/emergency-until: declared by ann@example.com") || !strings.Contains(got.err, "nodesync/hasty: the annotation plumbline.dev/emergency-until does not count: it must be a time") {
 		t.Errorf("emergencies: prints\n%s%s", got.out, got.err)
 	}
 	got = plumbline(t, "calendar", "nightly", "--days", "2", "-o", "json", "--kubeconfig", kubeconfig)
@@ -87,7 +87,7 @@ func TestCalendarMistakes(t *testing.T) {
 	}{
 		"too many days":    {[]string{"wrong", "--days", "91"}, "--days 91: has to be from 1 to 90"},
 		"no day":           {[]string{"wrong", "--days", "0"}, "--days 0"},
-		"a bad window":     {[]string{"wrong"}, "nodesync/wrong: spec.guard.windows[0].schedule: \"0 0 31 2 *\" comes at no time"},
+		"a bad window":     {[]string{"wrong"}, "nodesync/wrong: spec.guard.windows[0].schedule: \"0 0 31 2 *\" never matches"},
 		"no such NodeSync": {[]string{"stage"}, "does not exist"},
 	} {
 		if got := plumbline(t, append([]string{"calendar", "--kubeconfig", kubeconfig}, c.args...)...); got.code != exitFailed || !strings.Contains(got.err, c.says) || strings.Count(got.err, "\n") != 1 {

@@ -215,7 +215,7 @@ func rollsOut(reason, message string, pools ...v1alpha1.PoolRollout) func(*v1alp
 func nodesDrift(n *v1alpha1.NodeSync) {
 	n.Status.Conditions = append(n.Status.Conditions, metav1.Condition{
 		Type: v1alpha1.NodeDriftCondition, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonUnexpectedNodeDrift,
-		Message: "unexpected node drift since Karpenter went from 1.8.6 to 1.14.1: ip-10-0-0-1 of general",
+		Message: "unexpected node drift since Karpenter changed from 1.8.6 to 1.14.1: ip-10-0-0-1 of general",
 	})
 }
 

@@ -51,7 +51,7 @@ func TestDrift(t *testing.T) {
 	}
 	sync.Status.Instances = &v1alpha1.InstanceDrift{Failure: "AWS denies ec2:DescribeSecurityGroups", Count: 2, Instances: []v1alpha1.DriftedInstance{
 		{ID: "i-0a", NodeClaim: "pool-00-0", Pool: "pool-00", Message: `tag team is "b", and "a" by EC2NodeClass/default`, Since: at},
-		{ID: "i-0b", Pool: "pool-00", Message: "no NodeClaim has it, and it is running: if nobody needs it, end it in EC2", Since: at},
+		{ID: "i-0b", Pool: "pool-00", Message: "it has no NodeClaim and is running: if nobody needs it, end it in EC2", Since: at},
 	}}
 	sync.Status.Rollout = &v1alpha1.Rollout{Since: at, LastProgress: at, Nodes: 1, Outdated: 1, Reasons: []string{"AMIDrift"}, Inputs: []v1alpha1.DriftInput{
 		{Pool: "pool-00", Reason: "AMIDrift", From: "ami-0123456789abcdef0", To: "ami-0123456789abcdef1 (al2023@latest)"},

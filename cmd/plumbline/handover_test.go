@@ -138,7 +138,7 @@ func TestHandOver(t *testing.T) {
 	b := newBeside(t)
 	repo := []string{"--repo", b.repo}
 	write := append([]string{"--write"}, repo...)
-	b.adopt(exitChanges, "Annotate NodePool/team in clusters/apps, and push that")
+	b.adopt(exitChanges, "Annotate NodePool/team in clusters/apps, and push it")
 	b.adopt(exitChanges, "+  annotations:\n+    "+flagged+": disabled", repo...)
 	b.adopt(exitChanges, "1 of 5: mark it, so that it stays (committed)", write...)
 	b.adopt(exitChanges, "is committed: waiting for Flux's Kustomization flux-system/apps", write...)
@@ -146,7 +146,7 @@ func TestHandOver(t *testing.T) {
 		t.Fatal(got)
 	}
 	b.annotated()
-	b.adopt(exitChanges, "Move the file of NodePool/team, as it is, from clusters/apps to clusters/nodes, in one commit, and push that.\nWhere it is the last file in clusters/apps, put an empty file .gitkeep there")
+	b.adopt(exitChanges, "Move the file of NodePool/team, unchanged, from clusters/apps to clusters/nodes in one commit, and push it.\nIf it is the last file in clusters/apps, add an empty file .gitkeep there")
 	b.adopt(exitChanges, "git mv clusters/apps/team.yaml clusters/nodes/team.yaml", repo...)
 	b.adopt(exitChanges, "3 of 5", write...)
 	if b.read("clusters/apps/team.yaml") != "" || b.read("clusters/nodes/team.yaml") == "" {
@@ -162,7 +162,7 @@ func TestHandOver(t *testing.T) {
 	if got := b.read("clusters/nodes/team.yaml"); got != teamYAML {
 		t.Fatalf("the file is not as it was:\n%s", got)
 	}
-	b.adopt(exitChanges, "is taken out of the file of NodePool/team: waiting for NodeSync fleet/prod", write...)
+	b.adopt(exitChanges, "is removed from the file of NodePool/team: waiting for NodeSync fleet/prod", write...)
 	b.change(teamPath, func(_, metadata map[string]any) {
 		delete(metadata, "annotations")
 		if labels := metadata["labels"].(map[string]any); labels["team"] != "a" || len(labels) != 2 || len(metadata["managedFields"].([]any)) != 2 {
@@ -191,7 +191,7 @@ func TestHandOverRefuses(t *testing.T) {
 		"no such owner":            {args: []string{"--owner", "none"}, says: "--owner none: there is no such Kustomization"},
 		"it is being deleted": {so: func(b *beside) {
 			b.change(teamPath, func(_, metadata map[string]any) { metadata["deletionTimestamp"] = "2026-01-02T03:04:05Z" })
-		}, says: "NodePool/team is being deleted, which cannot be taken back"},
+		}, says: "NodePool/team is terminating, which cannot be undone"},
 		"of another NodeSync": {so: func(b *beside) {
 			b.change(teamPath, func(_, metadata map[string]any) {
 				metadata["labels"].(map[string]any)[v1alpha1.OwnerLabel] = "fleet.other"
@@ -199,33 +199,33 @@ func TestHandOverRefuses(t *testing.T) {
 		}, says: "belongs to NodeSync fleet/other"},
 		"a folder in the other": {so: func(b *beside) {
 			b.change(appsPath, func(object, _ map[string]any) { object["spec"].(map[string]any)["path"] = "./clusters" })
-		}, says: "one is in the other"},
+		}, says: "one folder contains the other"},
 		"the root, which Flux applies": {so: func(b *beside) {
 			b.change(appsPath, func(object, _ map[string]any) { object["spec"].(map[string]any)["path"] = "./" })
-		}, says: "one is in the other"},
+		}, says: "one folder contains the other"},
 		"the root, which the NodeSync follows": {so: func(b *beside) {
 			for at := range b.objects {
 				if strings.HasSuffix(at, "/nodesyncs/prod") {
 					b.change(at, func(object, _ map[string]any) { delete(object["spec"].(map[string]any), "path") })
 				}
 			}
-		}, says: "nodesync/prod follows .: one is in the other"},
+		}, says: "nodesync/prod follows .: one folder contains the other"},
 		"Flux applies something else": {args: []string{"REPO"}, so: func(b *beside) {
 			b.annotated()
 			b.write("clusters/apps/team.yaml", strings.Replace(teamYAML, "100", "${cpu}", 1))
 			b.git("commit", "--quiet", "--all", "--message", "a variable")
-		}, says: "they differ at spec.limits.cpu"},
+		}, says: "differs from the cluster at spec.limits.cpu"},
 		"changes that are not committed": {args: []string{"REPO"}, so: func(b *beside) { b.write("clusters/apps/team.yaml", "") }, says: "that are not committed"},
 		"another branch":                 {args: []string{"REPO"}, so: func(b *beside) { b.git("switch", "--quiet", "--create", "other") }, says: "git switch main"},
 		"of a HelmRelease": {args: []string{"nodepool/team"}, so: func(b *beside) {
 			b.change(teamPath, func(_, metadata map[string]any) {
 				metadata["labels"] = map[string]any{"helm.toolkit.fluxcd.io/name": "pools"}
 			})
-		}, says: "is of Flux's HelmRelease pools, whose chart has it"},
+		}, says: "is part of the chart of Flux's HelmRelease pools"},
 		"of another applier": {args: []string{"nodepool/team"}, so: func(b *beside) {
 			b.lists(false)
 			b.change(teamPath, func(_, metadata map[string]any) { metadata["labels"] = map[string]any{} })
-		}, says: "NodePool/team is applied by no Kustomization of Flux"},
+		}, says: "no Kustomization of Flux applies NodePool/team"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBeside(t)

@@ -232,7 +232,7 @@ func newPlanReport(p *planned) planReport {
 
 const (
 	// notAsked is why a plan does not know what AWS would say.
-	notAsked = "AWS was not asked, --aws asks it with your credentials"
+	notAsked = "AWS was not queried; --aws queries it with your credentials"
 	// awsPatience is how long AWS is waited for.
 	awsPatience = 30 * time.Second
 )

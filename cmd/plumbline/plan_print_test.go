@@ -38,7 +38,7 @@ func aPlan() planReport {
 				{Object: "NodePool/g2", Action: "Create", Effect: "None"},
 				{Object: "NodePool/a", Action: "Update", Effect: "None", Message: "NodePool/a differs at spec.limits.cpu", Fields: []planjson.Field{{Path: "spec.limits.cpu", From: "100", To: "200"}, {Path: "spec.weight", To: "10"}}},
 				{Object: "NodePool/b", Action: "Update", Effect: "Replace", Nodes: 3, UpTo: true, Fields: []planjson.Field{{Path: "spec.template.spec.taints", From: "", To: "a\u202eb|c"}}},
-				{Object: "NodePool/c", Action: "Hold", Effect: "Replace", Nodes: 4, Message: "4 nodes would be disrupted, and guard.maxDisruptedNodes allows 3: set it to 4"},
+				{Object: "NodePool/c", Action: "Hold", Effect: "Replace", Nodes: 4, Message: "4 nodes would be disrupted, but guard.maxDisruptedNodes allows 3: set it to 4"},
 			},
 			Removals: []planjson.Removal{
 				{Object: "NodePool/d", Nodes: 2},
@@ -106,7 +106,7 @@ func TestAPlanSaysWhatRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	for form, out := range map[string]string{"text": text.String(), "markdown": md.String()} {
-		for _, want := range []string{"NodePool/batch: 1 pod is evicted from these nodes", "NodePool/batch: PodDisruptionBudget web/web allows no disruption now: 1 of these pods waits for it", "which nothing recreates: web/a"} {
+		for _, want := range []string{"NodePool/batch: 1 pod is evicted from these nodes", "NodePool/batch: PodDisruptionBudget web/web allows no disruption now: 1 of these pods waits for it", "which are not recreated: web/a"} {
 			if !strings.Contains(out, want) {
 				t.Errorf("%s lacks %q:\n%s", form, want, out)
 			}

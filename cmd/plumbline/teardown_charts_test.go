@@ -39,7 +39,7 @@ func TestTeardownOfAClassInUse(t *testing.T) {
 			}
 			aws := &remainsOf{account: "111122223333", answers: [][]cloud.Answer{nothingLeft}}
 			got := teardownWith(t.Context(), t, aws, append([]string{"prod", "--kubeconfig", kubeconfig, "--timeout", "10ms"}, c.args...)...)
-			const says = "EC2NodeClass/default goes with nodesync/prod, and NodePool/other of NodeSync fleet.theirs stays and names it: tear that down first, or use --down-to nodes. Nothing was changed"
+			const says = "EC2NodeClass/default would be deleted with nodesync/prod, but NodePool/other of NodeSync fleet.theirs stays and references it: tear that down first, or use --down-to nodes. Nothing was changed"
 			if denied := strings.Contains(got.err, says); denied != c.denied || c.denied && got.code != exitFailed {
 				t.Errorf("code %d, says %s", got.code, got.err)
 			}

@@ -36,11 +36,11 @@ func TestTeardownOfAControllerWithoutARole(t *testing.T) {
 		"refused": {
 			time.Minute, refused, nil, nil, exitFailed,
 			[]string{
-				"Karpenter's controller runs, and AWS refuses its credentials (by its log at ", "ec2:DescribeInstances: AuthFailure: AWS was not able to validate the provided access credentials",
-				"kubectl rollout restart deployment karpenter -n kube-system", "nothing was changed", "--terminate ends what it leaves with your AWS rights",
+				"Karpenter's controller runs, but AWS refuses its credentials (its log at ", "ec2:DescribeInstances: AuthFailure: AWS was not able to validate the provided access credentials",
+				"kubectl rollout restart deployment karpenter -n kube-system", "nothing was changed", "use --terminate to terminate the instances that remain with your AWS credentials",
 			},
 		},
-		"refused, with --terminate":  {time.Minute, refused, nil, []string{"--terminate"}, exitDone, []string{"AWS refuses its credentials", ": --terminate ends what it leaves"}},
+		"refused, with --terminate":  {time.Minute, refused, nil, []string{"--terminate"}, exitDone, []string{"AWS refuses its credentials", ": --terminate terminates the instances that remain"}},
 		"refused, and begun already": {time.Minute, refused, begunToLeave, nil, exitStalled, []string{"AWS refuses its credentials", "restart it"}},
 		"long ago":                   {time.Hour, refused, nil, nil, exitDone, nil},
 		"another error":              {time.Minute, "operation error EC2: CreateFleet, api error UnauthorizedOperation: You are not authorized", nil, nil, exitDone, nil},

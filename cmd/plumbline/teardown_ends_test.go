@@ -205,8 +205,8 @@ func TestTeardownEnds(t *testing.T) {
 		"Ctrl-C":           {"1h", func(_ *apiServer, stop func()) { stop() }, exitFailed, []string{"stopped; what was begun goes on", again}},
 		"it is kept by Orphan": {"1h", func(s *apiServer, _ func()) {
 			s.objects[syncPath+"prod"].(*v1alpha1.NodeSync).Spec.OnDelete = v1alpha1.OnDeleteOrphan
-		}, exitFailed, []string{"another client has set onDelete: Orphan on nodesync/prod"}},
-		"it was created again": {"1h", func(s *apiServer, _ func()) { s.objects[syncPath+"prod"].(*v1alpha1.NodeSync).UID = "uid-2" }, exitFailed, []string{"another client has created one by its name"}},
+		}, exitFailed, []string{"another client set onDelete: Orphan on nodesync/prod"}},
+		"it was created again": {"1h", func(s *apiServer, _ func()) { s.objects[syncPath+"prod"].(*v1alpha1.NodeSync).UID = "uid-2" }, exitFailed, []string{"another client recreated nodesync/prod"}},
 		"access was withdrawn": {"1h", func(s *apiServer, _ func()) { s.refused[syncPath] = http.StatusForbidden }, exitFailed, []string{"read NodeSync prod: you are not allowed to"}},
 		"the API server ended": {"1s", func(s *apiServer, _ func()) {
 			if err := s.close(); err != nil {

@@ -106,11 +106,11 @@ func TestClusterGoneEndsNothing(t *testing.T) {
 		args   []string
 		says   string
 	}{
-		"a NodeSync of the cluster": {func(*apiServer) {}, nil, nil, "answers, and nodesync/prod there is of cluster demo; nothing was changed"},
+		"a NodeSync of the cluster": {func(*apiServer) {}, nil, nil, "answers, and nodesync/prod in it belongs to cluster demo; nothing was changed"},
 		"Karpenter of the cluster": {func(s *apiServer) {
 			delete(s.objects, syncPath+"prod")
 			s.objects[controllerPath] = karpenterOf("demo")
-		}, nil, nil, "deployment/karpenter there is Karpenter of cluster demo"},
+		}, nil, nil, "deployment/karpenter in it runs Karpenter for cluster demo"},
 		"one of the instances":        {func(s *apiServer) { s.objects["/api/v1/nodes/n"] = node }, nil, nil, "answers, and i-0a1 is a Node of it"},
 		"it does not say whose it is": {func(s *apiServer) { s.refused["/api/v1/nodes"] = http.StatusForbidden }, nil, nil, "answers, and does not say whose it is"},
 		"it does not know the user":   {func(s *apiServer) { s.refused["/"] = http.StatusUnauthorized }, nil, nil, "answers, and does not say whose it is"},
@@ -308,10 +308,10 @@ func TestTeardownDownToNodesRefuses(t *testing.T) {
 		says         string
 		did          int
 	}{
-		"it is suspended":     {before: func(n *v1alpha1.NodeSync) { n.Spec.Suspend = true }, says: "nodesync/prod is suspended, and nothing is drained then: `plumbline resume prod -n fleet` first"},
-		"it is being deleted": {before: func(n *v1alpha1.NodeSync) { n.DeletionTimestamp = &now }, says: "nodesync/prod is being deleted: its definitions go as well"},
-		"resumed meanwhile":   {then: func(n *v1alpha1.NodeSync) { n.Spec.Drain = false }, says: "another client has set drain: false on nodesync/prod", did: 1},
-		"suspended meanwhile": {then: func(n *v1alpha1.NodeSync) { n.Spec.Suspend = true }, says: "another client has suspended nodesync/prod", did: 1},
+		"it is suspended":     {before: func(n *v1alpha1.NodeSync) { n.Spec.Suspend = true }, says: "nodesync/prod is suspended, so it cannot be drained: run `plumbline resume prod -n fleet` first"},
+		"it is being deleted": {before: func(n *v1alpha1.NodeSync) { n.DeletionTimestamp = &now }, says: "nodesync/prod is being deleted with its definitions"},
+		"resumed meanwhile":   {then: func(n *v1alpha1.NodeSync) { n.Spec.Drain = false }, says: "another client set drain: false on nodesync/prod", did: 1},
+		"suspended meanwhile": {then: func(n *v1alpha1.NodeSync) { n.Spec.Suspend = true }, says: "another client suspended nodesync/prod", did: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, kubeconfig, sync := fleetToLeave(t)

@@ -154,7 +154,7 @@ func TestTeardownBeginsNothing(t *testing.T) {
 		"Karpenter runs on what ends": {
 			func(s *apiServer) { hosts(s, "kube-system", "karpenter-1") }, nothingLeft,
 			[]string{"--yes"},
-			"run Karpenter's controller (pod kube-system/karpenter-1 on node ip-1 of NodePool/general), and once that ends nothing ends the rest: move it",
+			"run Karpenter's controller (pod kube-system/karpenter-1 on node ip-1 of NodePool/general), and draining them would stop the teardown itself: move it",
 		},
 		"the daemon runs on what ends": {
 			func(s *apiServer) { hosts(s, "fleet", "a") }, nothingLeft,
@@ -264,20 +264,20 @@ func TestTeardownKeepsKarpenter(t *testing.T) {
 		change func(s *apiServer, sync *v1alpha1.NodeSync)
 		says   string
 	}{
-		"another pool": {func(*apiServer, *v1alpha1.NodeSync) {}, "objects of its kinds are left in the cluster: NodePool/other (managed by an unknown client); delete them first"},
+		"another pool": {func(*apiServer, *v1alpha1.NodeSync) {}, "objects of its kinds exist in the cluster: NodePool/other (managed by an unknown client); delete them first"},
 		"a pool of another NodeSync": {func(s *apiServer, sync *v1alpha1.NodeSync) {
 			delete(s.objects, "/apis/karpenter.sh/v1/nodepools/other")
 			other := sync.DeepCopy()
 			other.Name, other.UID = "stage", "2"
 			s.objects[syncPath+"stage"] = other
-		}, "karpenter stays as long as another NodeSync needs it: fleet/stage"},
+		}, "karpenter cannot be removed while another NodeSync needs it: fleet/stage"},
 		"it is External": {func(s *apiServer, sync *v1alpha1.NodeSync) {
 			delete(s.objects, "/apis/karpenter.sh/v1/nodepools/other")
 			sync.Status.Karpenter.Management = "External"
-		}, "plumbline has not installed Karpenter: deployment kube-system/karpenter is helm release infra/karpenter (the NodeSync's Git says management: External): uninstall it there"},
+		}, "plumbline did not install Karpenter: deployment kube-system/karpenter is helm release infra/karpenter (the NodeSync's Git says management: External): uninstall it with the tool that installed it"},
 		"Helm knows none": {func(s *apiServer, _ *v1alpha1.NodeSync) {
 			delete(s.objects, "/apis/karpenter.sh/v1/nodepools/other")
-		}, "plumbline has not installed Karpenter: deployment kube-system/karpenter is helm release infra/karpenter: uninstall it there"},
+		}, "plumbline did not install Karpenter: deployment kube-system/karpenter is helm release infra/karpenter: uninstall it with the tool that installed it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -309,7 +309,7 @@ func TestTeardownWithoutKarpenter(t *testing.T) {
 	if got := teardownWith(t.Context(), t, aws, append(args, "crds")...); got.code != exitDone {
 		t.Errorf("code %d: %s", got.code, got.err)
 	}
-	if got := teardownWith(t.Context(), t, aws, append(args, "everything")...); got.code != exitFailed || !strings.Contains(got.err, `"everything" is none of nodes, definitions, controller, crds`) {
+	if got := teardownWith(t.Context(), t, aws, append(args, "everything")...); got.code != exitFailed || !strings.Contains(got.err, `"everything" is not one of nodes, definitions, controller, crds`) {
 		t.Errorf("code %d: %s", got.code, got.err)
 	}
 }
@@ -324,11 +324,11 @@ func TestTeardownBringsTheControllerBack(t *testing.T) {
 		patches string
 		says    string
 	}{
-		"scaled to 0":               {false, func(*v1alpha1.NodeSync) {}, exitDone, controllerPath, "(deployment kube-system/karpenter is scaled to 0), and nothing else ends the nodes: it is scaled to 1 first"},
-		"gone":                      {true, func(*v1alpha1.NodeSync) {}, exitDone, leavingPath, "and nothing else ends the nodes: the daemon installs Karpenter 1.14.1 again first"},
+		"scaled to 0":               {false, func(*v1alpha1.NodeSync) {}, exitDone, controllerPath, "(deployment kube-system/karpenter is scaled to 0), and nothing else terminates the nodes: the teardown scales it to 1 first"},
+		"gone":                      {true, func(*v1alpha1.NodeSync) {}, exitDone, leavingPath, "and nothing else terminates the nodes: the daemon reinstalls Karpenter 1.14.1 first"},
 		"gone, and suspended":       {true, func(sync *v1alpha1.NodeSync) { sync.Spec.Suspend = true }, exitFailed, "", "run `plumbline resume prod -n fleet`"},
-		"gone, and External":        {true, func(sync *v1alpha1.NodeSync) { sync.Status.Karpenter.Management = "External" }, exitFailed, "", "bring it up with the tool that installs it; nothing was changed"},
-		"gone, and deleted already": {true, begunToLeave, exitStalled, "", "stop the daemon (kubectl scale deployment plumbline -n fleet --replicas=0) and run this again, which installs it with its values from Git; or bring it up by hand"},
+		"gone, and External":        {true, func(sync *v1alpha1.NodeSync) { sync.Status.Karpenter.Management = "External" }, exitFailed, "", "start it with the tool that installs it; nothing was changed"},
+		"gone, and deleted already": {true, begunToLeave, exitStalled, "", "stop the daemon (kubectl scale deployment plumbline -n fleet --replicas=0) and run this command again, which reinstalls it with its values from Git; or start it by hand"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -367,8 +367,8 @@ func TestTeardownInstallsTheController(t *testing.T) {
 	}{
 		"gone":                         {func(*v1alpha1.NodeSync) {}, false, exitDone, "patch " + leavingPath, "Karpenter's controller runs"},
 		"gone, and suspended":          {func(sync *v1alpha1.NodeSync) { sync.Spec.Suspend = true }, false, exitDone, "patch " + leavingPath, "Karpenter's controller runs"},
-		"gone, and External":           {func(sync *v1alpha1.NodeSync) { sync.Status.Karpenter.Management = "External" }, true, exitFailed, "", "bring it up with the tool that installs it; nothing was changed"},
-		"gone, and it does not start":  {func(*v1alpha1.NodeSync) {}, true, exitStalled, "", "waiting for Karpenter's controller: no Deployment of it is in namespace kube-system"},
+		"gone, and External":           {func(sync *v1alpha1.NodeSync) { sync.Status.Karpenter.Management = "External" }, true, exitFailed, "", "start it with the tool that installs it; nothing was changed"},
+		"gone, and it does not start":  {func(*v1alpha1.NodeSync) {}, true, exitStalled, "", "waiting for Karpenter's controller: it has no Deployment in namespace kube-system"},
 		"gone, and begun, and removed": {begunToLeave, false, exitDone, "", "Karpenter's controller runs"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -59,7 +59,7 @@ func TestWhyOfAStalledPool(t *testing.T) {
 	sync := verdicts()["in-sync"]
 	sync.Status.Removals = []v1alpha1.Removal{{
 		Kind: "NodePool", Name: "pool-00", Phase: v1alpha1.RemovalDraining, Remaining: 2, Revision: applied, Stalled: &at, LastProgress: at,
-		Message: "nothing drains without Karpenter's controller: deployment/karpenter is scaled to 0",
+		Message: "no node drains because Karpenter's controller does not run: deployment/karpenter is scaled to 0",
 	}, {
 		Kind: "NodePool", Name: "moved", Phase: v1alpha1.RemovalDraining, Remaining: 1, MovesTo: []string{"pool-01"}, LastProgress: at,
 		Message: "node ip-9 (NodeClaim/moved-1) waits for pod shop/web-1", BreakGlass: []v1alpha1.BreakGlass{

@@ -22,8 +22,8 @@ func ends(s *apiServer) {
 	made := midday.Unix() - 3600
 	lines := []string{
 		fmt.Sprintf("7\tgeneral-aaaaa\t\tip-10-0-0-1~\ti-1\tm5.large\teu-west-1a\tspot\t%d\t3600\t5\t5\t6\t1800\tDrifted/rp12\tAMIDrift\t%s", made, applied),
-		fmt.Sprintf("8\tgeneral-bbbbb\t\tip-10-0-0-2~\ti-2\tm5.large\teu-west-1a\ton-demand\t%d\t3600\t\t\t\t2400\tInstanceGone\tits instance was gone from EC2 before it was drained\t%s", made, applied),
-		fmt.Sprintf("9\tbatch-ccccc\t\tip-10-0-0-3~\ti-3\tm5.large\teu-west-1b\ton-demand\t%d\t3600\t\t\t\t5400\tUnknown/l\tits end was not watched\t%s", made, applied),
+		fmt.Sprintf("8\tgeneral-bbbbb\t\tip-10-0-0-2~\ti-2\tm5.large\teu-west-1a\ton-demand\t%d\t3600\t\t\t\t2400\tInstanceGone\tits EC2 instance no longer existed before the node was drained\t%s", made, applied),
+		fmt.Sprintf("9\tbatch-ccccc\t\tip-10-0-0-3~\ti-3\tm5.large\teu-west-1b\ton-demand\t%d\t3600\t\t\t\t5400\tUnknown/l\tits termination was not observed\t%s", made, applied),
 		fmt.Sprintf("10\tbatch-ddddd\t\t\t\t\t\t\t%d\t3600\t\t\t\t\tByHand\t\t%s", made, applied),
 		"what another client has written",
 	}

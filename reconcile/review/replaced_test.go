@@ -156,8 +156,8 @@ func TestNodesThatKarpenterMayConsolidate(t *testing.T) {
 			text := r.Markdown(Title{NodeSync: "prod", Namespace: "fleet", Path: "clusters/eu/", Cluster: "eu", Commit: "c0ffee"}, report.MarkupOf("github"))
 			for _, want := range []string{
 				c.row,
-				"- `NodePool/a: consolidateAfter Never to 0s: how long Karpenter waits",
-				"- `NodePool/a: Karpenter may terminate up to 10 nodes that it could not consolidate before",
+				"- `NodePool/a: consolidateAfter Never to 0s: the time that Karpenter waits",
+				"- `NodePool/a: Karpenter may consolidate up to 10 nodes more than before",
 			} {
 				if !strings.Contains(text, want) {
 					t.Errorf("the comment has no %q:\n%s", want, text)

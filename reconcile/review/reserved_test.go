@@ -27,7 +27,7 @@ import (
 
 // TestReservedNodesThatEndFirst are named where a commit takes their pool away, and Karpenter's feature gate is on.
 func TestReservedNodesThatEndFirst(t *testing.T) {
-	const words = "reserved capacity: Karpenter ends node node-1 before its replacement is there, where the reservation is full (feature gate TerminateFirstDrift)"
+	const words = "reserved capacity: if the reservation is full, Karpenter terminates node node-1 before its replacement is launched (feature gate TerminateFirstDrift)"
 	for name, c := range map[string]struct {
 		gates, capacity string
 		names           bool

@@ -24,7 +24,7 @@ func TestAMissingReplicaIsReportedOnce(t *testing.T) {
 		{"one replica leads", Stage{Ready: true, Message: short}, []string{"ReplicaMissing Controller: " + short}},
 		{"a pass later", Stage{Ready: true, Message: short}, nil},
 		{"an upgrade rolls out", Stage{Message: "0 of 2 replicas"}, nil},
-		{"it is rolled back", Stage{Message: "going back to Karpenter 1.8.6: 0 of 2 replicas"}, nil},
+		{"it is rolled back", Stage{Message: "rolling back to Karpenter 1.8.6: 0 of 2 replicas"}, nil},
 		{"one replica leads again", Stage{Ready: true, Message: short}, []string{"ReplicaMissing Controller: " + short}},
 		{"a pass later again", Stage{Ready: true, Message: short}, nil},
 		{"nothing was looked at", Stage{}, nil},

@@ -268,7 +268,7 @@ func (s *Step) postFinalStatus(ctx context.Context) {
 	if !s.Finished {
 		return
 	}
-	words := "NodeSync deleted; its objects and nodes are left as they are"
+	words := "NodeSync deleted; its objects are no longer managed; their nodes keep running"
 	if s.Sync.Spec.OnDelete == v1alpha1.OnDeleteDrain {
 		words = "NodeSync deleted; none of its nodes is left"
 	}

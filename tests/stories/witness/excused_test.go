@@ -49,7 +49,7 @@ func TestExcused(t *testing.T) {
 			set(&s.fleet.Pools[0], "2", "metadata", "annotations", "karpenter.sh/nodepool-hash")
 			set(&s.fleet.Pools[0], "v4", "metadata", "annotations", "karpenter.sh/nodepool-hash-version")
 		})},
-		"a brake that cannot be written": {scene: sceneOf("RolledOut", "False", "RolloutBraked", "general is to be stopped, and is not: why")},
+		"a brake that cannot be written": {scene: sceneOf("RolledOut", "False", "RolloutBraked", "general cannot be stopped: why")},
 		"a brake of another's pool":      {with(sceneOf("RolledOut", "False", "RolloutBraked", "").but(braking), theirs), "no NodePool has a budget of 0"},
 		"budgets are the brake's": {scene: with(sceneOf("", "", "", "").says("applied", "success", "").but(braking), func(s *scene) {
 			set(&s.told.Git.Objects[0], []any{map[string]any{"nodes": "10%"}}, "spec", "disruption", "budgets")
