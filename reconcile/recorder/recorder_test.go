@@ -423,7 +423,7 @@ func TestANodeClaimWithoutItsNode(t *testing.T) {
 	condition(w.claims["a"], karpv1.ConditionTypeInstanceTerminating, karpv1.ConditionTypeInstanceTerminating, w.now)
 	w.see(w.claims["a"])
 	must(t, w.after(batch))
-	wants(t, w, "a ending ByHand its Node was gone already main@sha1:1")
+	wants(t, w, "a ending ByHand its Node was already deleted main@sha1:1")
 }
 
 // TestEC2IsAsked: an instance that EC2 had ended before its NodeClaim was deleted is distinguished from one that Karpenter ended
