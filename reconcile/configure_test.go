@@ -38,7 +38,7 @@ func TestFixed(t *testing.T) {
 			switch {
 			case c.field == "" && err != nil:
 				t.Error(err)
-			case c.field != "" && (!errors.As(err, &moved) || moved.Field != c.field || !strings.Contains(err.Error(), "refused: "+c.field)):
+			case c.field != "" && (!errors.As(err, &moved) || moved.Field != c.field || !strings.Contains(err.Error(), "refused: the first install fixed "+c.field)):
 				t.Errorf("err = %v, want one about %s", err, c.field)
 			}
 			p.sync.Status.Karpenter = nil

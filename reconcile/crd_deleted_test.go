@@ -70,7 +70,7 @@ func TestWithoutACRDNothingIsKnown(t *testing.T) {
 	p := b.pass()
 	conditions.MarkTrue(p.before, meta.ReadyCondition, v1alpha1.ReasonSucceeded, "applied")
 	conditions.MarkTrue(p.sync, v1alpha1.RolledOutCondition, v1alpha1.ReasonSucceeded, "each node matches its definitions")
-	const says = "nodepools.karpenter.sh does not exist yet"
+	const says = "nodepools.karpenter.sh does not exist"
 	err := p.see(t.Context())
 	if f := fault.Classify(err); f == nil || f.Class != fault.Waiting || !strings.Contains(err.Error(), says) {
 		t.Fatalf("a Ready NodeSync: %v", err)

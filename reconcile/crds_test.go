@@ -39,8 +39,8 @@ func TestDrainWithoutCRDs(t *testing.T) {
 		lacks func(*bed)
 		want  string
 	}{
-		"one is gone":       {func(b *bed) { drops(b, "nodepools.karpenter.sh") }, "nodepools.karpenter.sh does not exist yet, and NodeClaim/general-1 is left"},
-		"another is gone":   {func(b *bed) { drops(b, cluster.NodeClaimCRD) }, "nodeclaims.karpenter.sh does not exist yet, and NodePool/general is left"},
+		"one is gone":       {func(b *bed) { drops(b, "nodepools.karpenter.sh") }, "nodepools.karpenter.sh does not exist, but NodeClaim/general-1 still exists"},
+		"another is gone":   {func(b *bed) { drops(b, cluster.NodeClaimCRD) }, "nodeclaims.karpenter.sh does not exist, but NodePool/general still exists"},
 		"one is not served": {hides, "nodeclaims.karpenter.sh does not serve v1 of NodeClaim"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -31,7 +31,7 @@ func TestAFreezeKeepsTheController(t *testing.T) {
 	if !m.is("on-demand") {
 		t.Error("the rest of the commit was not applied")
 	}
-	const says = "this waits: no node is removed or replaced within a year (spec.guard.freeze: audit)"
+	const says = "waiting: no node is removed or replaced within a year (spec.guard.freeze: audit)"
 	if ready := conditions.Get(m.read(), meta.ReadyCondition); ready.Status != metav1.ConditionUnknown || ready.Reason != v1alpha1.ReasonWaiting || !strings.Contains(ready.Message, says) {
 		t.Errorf("Ready is %+v", ready)
 	}

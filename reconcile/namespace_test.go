@@ -78,7 +78,7 @@ func TestTheNamespaceGoes(t *testing.T) {
 			t.Fatal("something was ended")
 		}
 		waiting := b.read().Status.Waiting
-		if waiting == nil || !strings.Contains(waiting.Message, "namespace plumbline-system is being deleted") || !strings.Contains(waiting.Message, "onDelete: Orphan") || strings.Contains(waiting.Message, "forbidden") {
+		if waiting == nil || !strings.Contains(waiting.Message, "namespace plumbline-system is terminating") || !strings.Contains(waiting.Message, "onDelete: Orphan") || strings.Contains(waiting.Message, "forbidden") {
 			t.Errorf("waiting: %+v", waiting)
 		}
 	})

@@ -39,7 +39,7 @@ func TestPassStopsAtTheFirstError(t *testing.T) {
 		"the source":        {func(b *bed, _ *v1alpha1.NodeSync) { b.source.err = errUnreachable }, "Failed", "no route", false},
 		"no plumbline.yaml": {func(b *bed, _ *v1alpha1.NodeSync) { b.source.files = fstest.MapFS{"prod/pool.yaml": {}} }, "Refused", "plumbline.yaml is not in the repository", false},
 		"a broken one":      {func(b *bed, _ *v1alpha1.NodeSync) { b.source.files = files("kind: [") }, "Invalid", "prod/plumbline.yaml", false},
-		"another cluster":   {func(_ *bed, n *v1alpha1.NodeSync) { n.Status.Karpenter = fixed }, "Refused", `cluster.name is fixed at "prod-us"`, false},
+		"another cluster":   {func(_ *bed, n *v1alpha1.NodeSync) { n.Status.Karpenter = fixed }, "Refused", `the first install fixed cluster.name to "prod-us"`, false},
 		"the charts":        {func(*bed, *v1alpha1.NodeSync) {}, "ChartFailed", "no route", true},
 	}
 	for name, c := range cases {

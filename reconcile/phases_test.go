@@ -57,7 +57,7 @@ func TestAFailedPhaseKeepsWhatWasFound(t *testing.T) {
 	b.source.files = files(karpenterYAML)
 	p := b.pass()
 	d, err := p.phases(t.Context())
-	if err == nil || !strings.Contains(err.Error(), `cluster.name is fixed at "prod-us"`) {
+	if err == nil || !strings.Contains(err.Error(), `the first install fixed cluster.name to "prod-us"`) {
 		t.Fatalf("error %v, want the renamed cluster refused after AWS was asked", err)
 	}
 	if found := p.found(&outcome{done: d}); found.Cluster != "prod-eu" || found.CloudVerified == nil || found.Revision == "" {

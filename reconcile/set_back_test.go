@@ -101,7 +101,7 @@ func (m *mirror) is(capacity string) bool {
 // the record is lost.
 func TestPlanAndPassOfAnOlderCommit(t *testing.T) {
 	m := newMirror(t)
-	const older = "HEAD is older than what was applied"
+	const older = "HEAD is, or may be, older than the applied revision"
 	for name, c := range map[string]struct {
 		withheld *v1alpha1.Withheld
 		recorded *apply.Record
@@ -154,7 +154,7 @@ func TestAMirrorThatAlternates(t *testing.T) {
 	}
 	for range 3 {
 		p := m.passes(m.before, m.read().Status.LastAppliedRevision)
-		if p.Fault != nil || p.NotUpgraded == nil || !strings.Contains(p.NotUpgraded.Error(), "HEAD is older") {
+		if p.Fault != nil || p.NotUpgraded == nil || !strings.Contains(p.NotUpgraded.Error(), "HEAD is, or may be, older") {
 			t.Fatalf("fault %v, charts %v", p.Fault, p.NotUpgraded)
 		}
 		if got := p.plan.Changes; len(got) != 1 || got[0].Action != plan.Hold || got[0].Reason != v1alpha1.ReasonOlderRevision {
@@ -186,7 +186,7 @@ func TestAMirrorThatAlternatesAmidARollout(t *testing.T) {
 		t.Fatalf("partly applied: %q, want %s", got, p.snapshot.Revision)
 	}
 	p = m.passes(m.before, p.snapshot.Revision)
-	if p.Fault == nil || p.Fault.Reason != v1alpha1.ReasonHeld || !strings.Contains(p.Fault.Error(), "HEAD is older") {
+	if p.Fault == nil || p.Fault.Reason != v1alpha1.ReasonHeld || !strings.Contains(p.Fault.Error(), "HEAD is, or may be, older") {
 		t.Errorf("fault %v", p.Fault)
 	}
 	if got := m.read().Status.Karpenter.Target; got == nil || got.Identity != target.Identity || got.Step == v1alpha1.ChartChecking || m.install.Asked[charts.ControllerChart] != changed {

@@ -69,8 +69,8 @@ func TestApproveRefuses(t *testing.T) {
 		"no such NodeSync": {sync: nodeSync("stage"), args: []string{"--digest", short}, code: exitFailed, says: []string{"read NodeSync fleet/prod", "does not exist", "plumbline get -A"}},
 		"nothing is held":  {sync: nodeSync("prod", ready("True", "Succeeded", "applied")), args: []string{"--digest", short}, code: exitFailed, says: []string{"nothing is held of", "plumbline status prod -n fleet"}},
 		"what nobody may approve": {
-			sync: nodeSync("prod", ready("False", v1alpha1.ReasonHeld, "NodePool/batch: HEAD is older than what was applied")), args: []string{"--digest", short}, code: exitFailed,
-			says: []string{"cannot be approved", "HEAD is older than what was applied"},
+			sync: nodeSync("prod", ready("False", v1alpha1.ReasonHeld, "NodePool/batch: HEAD is older than the applied revision")), args: []string{"--digest", short}, code: exitFailed,
+			says: []string{"cannot be approved", "HEAD is older than the applied revision"},
 		},
 		"another digest":     {sync: heldSync(), args: []string{"--digest", strings.Repeat("a", 26)}, code: exitFailed, says: []string{strings.Repeat("a", 26) + " is not what is held", "--digest " + short}},
 		"too few letters":    {sync: heldSync(), args: []string{"--digest", short[:len(short)-1]}, code: exitFailed, says: []string{"is not what is held"}},

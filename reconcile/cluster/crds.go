@@ -53,7 +53,7 @@ func (v *View) readEstablished(ctx context.Context) (Readiness, error) {
 		crd := &apiextensionsv1.CustomResourceDefinition{}
 		err := v.Cached.Get(ctx, client.ObjectKey{Name: kind.CRD}, crd)
 		if apierrors.IsNotFound(err) {
-			return Readiness{Message: "crd " + kind.CRD + " does not exist yet"}, nil
+			return Readiness{Message: "crd " + kind.CRD + " does not exist"}, nil
 		}
 		if err != nil {
 			return Readiness{}, fmt.Errorf("read crd %s: %w", kind.CRD, err)

@@ -134,8 +134,8 @@ func fixedCluster(k *v1alpha1.KarpenterStatus, wanted *render.Karpenter) error {
 		return nil
 	}
 	return moved(
-		FixedError{"cluster.name", k.Cluster, wanted.Cluster.Name, "Karpenter would lose sight of every node it has made"},
-		FixedError{"cluster.region", k.Region, wanted.Cluster.Region, "Karpenter would lose sight of every node it has made"},
+		FixedError{"cluster.name", k.Cluster, wanted.Cluster.Name, "Karpenter would no longer find the nodes that it created"},
+		FixedError{"cluster.region", k.Region, wanted.Cluster.Region, "Karpenter would no longer find the nodes that it created"},
 	)
 }
 

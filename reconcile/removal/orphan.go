@@ -96,7 +96,7 @@ func (s *Step) leftUnmanaged(r v1alpha1.Removal) string {
 			nodes++
 		}
 	}
-	return fmt.Sprintf("%s is no longer managed by any NodeSync, as approved; %s keep running", plan.RefOf(r), english.Plural(nodes, "node", ""))
+	return fmt.Sprintf("%s is no longer managed by any NodeSync, as approved; %s running", plan.RefOf(r), english.Plural(nodes, "node keeps", "nodes keep"))
 }
 
 // Orphaned returns the NodePools with nodes that this NodeSync no longer manages and that no other tool applies.

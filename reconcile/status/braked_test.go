@@ -102,7 +102,7 @@ func TestACommitUponAFailingRollout(t *testing.T) {
 		"both":            {rollout: "a", pools: []v1alpha1.PoolRollout{of("x", "b"), of("y", "a")}, want: "failure " + stopped + "x, y: no node joins"},
 		"of no commit":    {rollout: "a", pools: []v1alpha1.PoolRollout{of("x", "")}, want: "failure " + stopped + "x: no node joins"},
 		"it took long":    {rollout: "a", limit: time.Second, want: "failure not rolled out within 1s: 1 of 3 nodes replaced"},
-		"another's did":   {rollout: "b", limit: time.Second, want: "pending waits for b: not rolled out within 1s: 1 of 3 nodes replaced", older: map[string]queue.Word{"b": {State: report.Failure, Description: "not rolled out within 1s: 1 of 3 nodes replaced"}}},
+		"another's did":   {rollout: "b", limit: time.Second, want: "pending waits for b: not rolled out within 1s: 1 of 3 nodes replaced", older: map[string]report.Word{"b": {State: report.Failure, Description: "not rolled out within 1s: 1 of 3 nodes replaced"}}},
 		"drift took long": {limit: time.Second, want: "failure not rolled out within 1s: 1 of 3 nodes replaced (outdated, not caused by a commit)"},
 		"nothing fails":   {rollout: "b", want: "pending rolling out: 1 of 3 nodes replaced"},
 	} {

@@ -109,7 +109,7 @@ func TestTheLogMayNotBeRead(t *testing.T) {
 		)
 		got = ready[ref].Message
 	}
-	const want = "EC2NodeClass/default is not Ready: ReconcilingDependents: object is awaiting reconciliation; Karpenter's log may have the reason: kubectl logs -n karpenter -l app.kubernetes.io/name=karpenter"
+	const want = "EC2NodeClass/default is not Ready: ReconcilingDependents: object is awaiting reconciliation; see Karpenter's log for the reason: kubectl logs -n karpenter -l app.kubernetes.io/name=karpenter"
 	if got != want || denied != 1 {
 		t.Errorf("%q after %d denials, want %q", got, denied, want)
 	}
