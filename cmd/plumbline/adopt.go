@@ -29,38 +29,38 @@ func newAdoptCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
 	o, over := &adoptOptions{}, &handoverOptions{}
 	cmd := &cobra.Command{
 		Use:   "adopt [PATH | --from flux|argocd [KIND/NAME...]]",
-		Short: "Show what a cluster has of Karpenter already, and ask to adopt it",
-		Long: `Look for what other tools have installed of Karpenter in the cluster of the
-kubeconfig: Helm releases, CRDs, controllers, each with its owner; and say what
-the plumbline.yaml of a folder has to say so that plumbline adopts it, with
-nothing deleted and nothing recreated. It only reads. PATH is the current folder
-by default.
+		Short: "Show an existing Karpenter installation, and how to adopt it",
+		Long: `Search the cluster of the kubeconfig for a Karpenter that another tool has installed:
+Helm releases, CRDs and controllers, each with its owner. Print the lines that the
+plumbline.yaml of a folder needs so that plumbline adopts it. Adoption deletes and
+recreates nothing. The command only reads. PATH is the current folder by default.
 
-With --write it is written into plumbline.yaml: adopt: true, and namespace and
-version where they have to differ; every other byte stays as it is. Commit it.
+With --write the command adds these lines to plumbline.yaml: adopt: true, and namespace
+and version if they have to change. It changes nothing else in the file. Commit the file.
 
-With --from it says how NodePools and EC2NodeClasses change hands from Flux or
-Argo CD to a NodeSync, without a node lost: those that are named, or all that the
-tool applies. They are marked, so that neither tool removes them; their files move
-to the NodeSync's folder; once the other tool has let them go and plumbline has
-adopted them, what is left of the other on them is taken off; the marks go. Each
-step is seen in the cluster and in Git: ended anywhere, the command goes on where
-the hand-over stands. --back is the same in the other direction, in which people
-approve that plumbline leaves them (plumbline approve).
+With --from the command shows how to hand NodePools and EC2NodeClasses over from Flux
+or Argo CD to a NodeSync without losing a node: those that you name, or all that the tool
+applies. The hand-over has five steps: annotate the objects so that neither tool deletes
+them; move their files to the NodeSync's folder; wait until plumbline has adopted them;
+remove the other tool's labels and field ownership; remove the annotations. The command
+finds the current step in the cluster and in Git, so you can interrupt it and run it again.
+--back hands them over in the other direction; people have to approve that
+plumbline stops managing them (plumbline approve).
 
-With --repo the next commit is shown as a diff of a clone; with --write the next
-step is taken: the commit is made, or what is left is released. With --push all of
-them are taken: commits are made and pushed, and waited for. Nothing is forced.
+With --repo the command shows the next commit as a diff of a clone. With --write it
+performs the next step: it makes the commit, or removes what the other tool left on the
+objects. With --push it performs all steps: it makes and pushes each commit and waits
+until the tools have applied it. It never forces a push.
 
-Exit codes: 0 nothing to adopt, or written, or all has changed hands; 1 something
-stands in the way; 2 there is something to do; 3 plumbline holds it until people
-approve that it leaves; 4 --push waited too long.`,
+Exit codes: 0 nothing to adopt, or written, or the hand-over is complete; 1 something
+blocks it; 2 there is something to do; 3 the removal from plumbline is held until people
+approve it; 4 --push timed out.`,
 		Example:           "  plumbline adopt ./clusters/prod-eu --write\n  plumbline adopt --from flux nodepool/team --repo ~/fleet --push\n  plumbline adopt --from argocd --back --owner prod nodepool/team",
 		Args:              over.args,
 		ValidArgsFunction: onlyFolders,
 	}
 	output := addOutput(cmd)
-	cmd.Flags().BoolVar(&o.write, "write", false, "write adopt: true into plumbline.yaml, or take the next step of a hand-over")
+	cmd.Flags().BoolVar(&o.write, "write", false, "write adopt: true into plumbline.yaml, or perform the next step of a hand-over")
 	over.add(cmd, kubeconfig)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		over.write = o.write
@@ -90,7 +90,7 @@ func (o *adoptOptions) adopt(ctx context.Context, kubeconfig *genericclioptions.
 	}
 	git := at.karpenter
 	if git.Management == render.External {
-		return nil, fmt.Errorf("management is External in %s: nothing is adopted then", folder)
+		return nil, fmt.Errorf("management is External in %s, so nothing is adopted", folder)
 	}
 	c, err := connect(ctx, kubeconfig)
 	if err != nil {
@@ -157,21 +157,21 @@ func (r *adoptReport) print(out io.Writer) error {
 	}
 	printFound(out, r.Found)
 	if len(r.ValuesNotInGit) > 0 {
-		fmt.Fprintf(out, "\nValues of the release that plumbline.yaml has not, or has otherwise; they go with its next revision:\n  %s\nhelm get values %s shows them.\n",
+		fmt.Fprintf(out, "\nValues of the Helm release that are missing or different in plumbline.yaml; the next revision drops them:\n  %s\nhelm get values %s shows them.\n",
 			strings.Join(r.ValuesNotInGit, "\n  "), charts.ControllerChart)
 	}
 	switch {
 	case r.Refused != "":
 		fmt.Fprintf(out, "\nNot adopted: %s\n", r.Refused)
 	case r.Written:
-		fmt.Fprintf(out, "\nplumbline.yaml says so now:\n\n%s\nCommit it.\n", r.Set)
+		fmt.Fprintf(out, "\nplumbline.yaml now contains:\n\n%s\nCommit it.\n", r.Set)
 	case r.Set != nil:
-		fmt.Fprintf(out, "\nWrite into plumbline.yaml, or have --write do it, and commit it:\n\n%s", r.Set)
+		fmt.Fprintf(out, "\nAdd to plumbline.yaml (or use --write), and commit it:\n\n%s", r.Set)
 	default:
-		fmt.Fprintln(out, "\nplumbline.yaml asks for it already.")
+		fmt.Fprintln(out, "\nplumbline.yaml already requests the adoption.")
 	}
 	if r.Refused == "" && r.Runs != "" && r.Runs != r.Git {
-		fmt.Fprintf(out, "\nIt is a change of Karpenter from %s to %s, with every gate of one.\n", r.Runs, r.Git)
+		fmt.Fprintf(out, "\nThe adoption changes Karpenter from %s to %s; all checks of an upgrade apply.\n", r.Runs, r.Git)
 	}
 	return nil
 }
@@ -183,7 +183,7 @@ func printAdoption(out io.Writer, r *upgrade.Adoption) {
 	case r.Refused != "":
 		fmt.Fprintf(out, "Refused: %s\n", r.Refused)
 	case r.Set != nil:
-		fmt.Fprintf(out, "Refused, until plumbline.yaml says\n%s", r.Set)
+		fmt.Fprintf(out, "Refused until plumbline.yaml contains\n%s", r.Set)
 	default:
 		fmt.Fprintf(out, "Adopted at version %s: nothing is deleted or recreated.\n", r.Git)
 	}

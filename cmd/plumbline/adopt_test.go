@@ -66,7 +66,7 @@ func TestAdopt(t *testing.T) {
 		},
 		"an older one": {
 			git: git, there: theirs("kube-system", "1.12.1", nil), code: exitChanges,
-			says: []string{"a change of Karpenter from 1.12.1 to 1.14.1"}, written: git + "adopt: true\n",
+			says: []string{"changes Karpenter from 1.12.1 to 1.14.1"}, written: git + "adopt: true\n",
 		},
 		"one that cannot be skipped from": {
 			git: git, there: theirs("kube-system", "1.0.1", nil), code: exitChanges,
@@ -105,7 +105,7 @@ func TestAdopt(t *testing.T) {
 				t.Errorf("plumbline.yaml is\n%s\nwant\n%s%v", file, want, err)
 			}
 			if c.written != "" {
-				if again := plumbline(t, "adopt", dir, "--kubeconfig", kubeconfig); again.code != exitDone || !strings.Contains(again.out, "asks for it already") {
+				if again := plumbline(t, "adopt", dir, "--kubeconfig", kubeconfig); again.code != exitDone || !strings.Contains(again.out, "already requests the adoption") {
 					t.Errorf("once it is written: code %d, %s%s", again.code, again.out, again.err)
 				}
 			}
@@ -130,11 +130,11 @@ func TestPlanShowsWhatIsTakenOver(t *testing.T) {
 		says      string
 	}{
 		"asked for":         {adopt: true, there: theirs("kube-system", "1.14.1", nil), code: exitChanges, says: "Adopted at version 1.14.1"},
-		"not asked for":     {there: theirs("kube-system", "1.14.1", nil), code: exitFailed, says: "Refused, until plumbline.yaml says\nadopt: true"},
+		"not asked for":     {there: theirs("kube-system", "1.14.1", nil), code: exitFailed, says: "Refused until plumbline.yaml contains\nadopt: true"},
 		"Flux":              {adopt: true, there: theirs("kube-system", "1.14.1", flux), code: exitFailed, says: "Refused: Flux's HelmRelease flux-system/karpenter"},
 		"nothing":           {adopt: true, code: exitDone},
 		"ours by now":       {installed: true, there: theirs("kube-system", "1.14.1", nil), code: exitDone},
-		"may not be looked": {adopt: true, there: nil, code: exitDone, says: "warning: whether Karpenter is there already is not known"},
+		"may not be looked": {adopt: true, there: nil, code: exitDone, says: "warning: unknown whether Karpenter is installed already"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

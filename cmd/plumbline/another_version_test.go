@@ -16,10 +16,10 @@ func TestAnotherVersion(t *testing.T) {
 		code         int
 		says         string
 	}{
-		"render":                {"render", looseCRD, exitFailed, "not validated against 1.13.0: give its CRDs with --crds DIR"},
+		"render":                {"render", looseCRD, exitFailed, "not validated against 1.13.0: provide its CRDs with --crds DIR"},
 		"pulled":                {"plan", looseCRD, exitChanges, ""},
 		"pulled, and it is not": {"plan", strict, exitFailed, "EC2NodeClass/default: spec.role: Invalid value"},
-		"out of reach":          {"plan", "", exitChanges, "warning: the CRDs of Karpenter 1.13.0 are unavailable, so fields of definitions are not checked; give them with --crds DIR"},
+		"out of reach":          {"plan", "", exitChanges, "warning: the CRDs of Karpenter 1.13.0 are unavailable, so fields of definitions are not validated; provide them with --crds DIR"},
 		"out of reach, a diff":  {"diff", "", exitChanges, "warning: the CRDs of Karpenter 1.13.0 are unavailable"},
 	} {
 		t.Run(name, func(t *testing.T) {

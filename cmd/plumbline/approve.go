@@ -41,25 +41,25 @@ func newApproveCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command
 	o := &approveOptions{}
 	cmd := &cobra.Command{
 		Use:   "approve NODESYNC",
-		Short: "Approve what the guard holds",
-		Long: `Show what the guard holds of a NodeSync, and approve it after a confirmation.
+		Short: "Approve changes that the guard holds",
+		Long: `Show the changes of a NodeSync that the guard holds, and approve them after a confirmation.
 
 The digest identifies what is held. The commit status, ` + "`plumbline status`" + ` and ` + "`plumbline plan`" + `
-show it as 26 letters and digits, which are 130 bits of its SHA-256. --digest takes these, or
-the whole sha256:<hex>, and never fewer: the command refuses to approve anything else. If the
-plan changes while you are asked, nothing is approved.
+show it as 26 letters and digits, which are 130 bits of its SHA-256. --digest takes these 26
+characters or the full sha256:<hex>; the command then approves only that digest. If the
+plan changes while you confirm, nothing is approved.
 
-The digest covers the result, not the commit: another result, or over a tenth more nodes, has
-another digest and needs another approval, while an amended commit with the same files has the
-same one. If Git's history or the status is in doubt, or Karpenter runs on the nodes,
-what is held cannot be approved.
+The digest covers the result, not the commit. If the result changes, or the number of nodes
+grows by more than 10%, the digest changes and you must approve again. An amended commit with
+the same files keeps its digest. Nothing can be approved while Git's history or the status is
+in doubt, or if Karpenter runs on the affected nodes.
 
-An Approval is created in your name. It expires after --expires; what it has released by then goes
-on. RBAC decides who may create one (ClusterRole
-plumbline-approver); the API server checks the name. Each principal has one vote: all sessions
-of an IAM role are one, unless spec.guard.trustedSessions lists the role.
+The command creates an Approval in your name. It expires after --expires; changes that it has
+already released continue. RBAC decides who may create an Approval (ClusterRole
+plumbline-approver), and the API server verifies the name. Each principal has one vote. All
+sessions of an IAM role share one vote, unless spec.guard.trustedSessions lists the role.
 
-In a script, where nobody can answer, give --yes and the digest of what you have reviewed.
+In a script, use --yes and --digest with the digest that you have reviewed.
 
 Exit codes: 0 approved, with --wait also counted, 1 error, 3 still held, 4 timed out.`,
 		Example: "  plumbline approve prod-eu\n  plumbline approve prod-eu --digest d4gjuo35eepqzgr3puqr6de2hn --reason 'batch moves to prod-us' --wait\n" +
@@ -67,11 +67,11 @@ Exit codes: 0 approved, with --wait also counted, 1 error, 3 still held, 4 timed
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeNodeSyncs(kubeconfig, 1),
 	}
-	cmd.Flags().StringVar(&o.digest, "digest", "", "what is approved, by its digest as it is shown, or the whole sha256:<hex>")
-	cmd.Flags().StringVar(&o.reason, "reason", "", "why, for those who read it later")
-	cmd.Flags().BoolVar(&o.yes, "yes", false, "ask for no confirmation; needs --digest")
-	cmd.Flags().DurationVar(&o.expires, "expires", 24*time.Hour, "how long the Approval may begin to count, at most 168h")
-	cmd.Flags().BoolVar(&o.waits, "wait", false, "wait until the daemon has counted it")
+	cmd.Flags().StringVar(&o.digest, "digest", "", "digest to approve, as shown, or the full sha256:<hex>")
+	cmd.Flags().StringVar(&o.reason, "reason", "", "reason, recorded in the Approval")
+	cmd.Flags().BoolVar(&o.yes, "yes", false, "skip the confirmation; needs --digest")
+	cmd.Flags().DurationVar(&o.expires, "expires", 24*time.Hour, "time within which the Approval can take effect, at most 168h")
+	cmd.Flags().BoolVar(&o.waits, "wait", false, "wait until the daemon has counted the Approval")
 	cmd.Flags().DurationVar(&o.timeout, "wait-timeout", time.Minute, "longest time that --wait waits")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if o.expires <= 0 || o.expires > approval.MaxAge {
@@ -104,7 +104,7 @@ func (c *clusterAccess) approve(cmd *cobra.Command, name string, o *approveOptio
 		return &exitError{code: exitHeld, message: "nothing was approved: the input is no terminal to confirm on; in a script: " + approval.Command(sync, held.Digest) + " --yes"}
 	}
 	if o.digest != "" && !render.NamesDigest(o.digest, held.Digest) {
-		return fmt.Errorf("%s is not what is held of %s now: that is shown above; if it is what you mean: %s", o.digest, nodeSyncWord(sync.Name), approval.Command(sync, held.Digest))
+		return fmt.Errorf("%s is not the digest of what %s holds now, which is shown above; to approve that: %s", o.digest, nodeSyncWord(sync.Name), approval.Command(sync, held.Digest))
 	}
 	if strings.HasPrefix(held.Message, approval.Nothing) {
 		return errors.New(held.Message)
@@ -150,7 +150,7 @@ func (c *clusterAccess) unchanged(ctx context.Context, shown *v1alpha1.NodeSync)
 	if now != nil && sync.UID == shown.UID && now.Digest == read.Digest && slices.EqualFunc(now.Entries, read.Entries, noMoreNodes) {
 		return nil
 	}
-	return fmt.Errorf("%s does not hold any more what was shown: nothing was approved; see what it holds now: plumbline approve %s -n %s", nodeSyncWord(sync.Name), sync.Name, sync.Namespace)
+	return fmt.Errorf("%s no longer holds the changes that were shown, so nothing was approved; to see what it holds now: plumbline approve %s -n %s", nodeSyncWord(sync.Name), sync.Name, sync.Namespace)
 }
 
 // noMoreNodes reports whether an object has no more nodes now than were shown.
@@ -198,7 +198,7 @@ func details(e v1alpha1.ApprovedEntry) []string {
 		found = append(found, "pending: "+strings.Join(pods, ", "))
 	}
 	if e.LastPool {
-		found = append(found, "no other NodePool is left that may grow")
+		found = append(found, "it is the last NodePool that may launch nodes")
 	}
 	if len(e.Policies) > 0 {
 		found = append(found, "held by policy "+strings.Join(e.Policies, ", "))
@@ -219,7 +219,7 @@ func (c *clusterAccess) checkProof(ctx context.Context) error {
 		return fmt.Errorf("an Approval would not count: %s", proof.Missing)
 	}
 	if wait := proof.Wait(time.Now()); wait > 0 {
-		return fmt.Errorf("an Approval would not count yet: ValidatingAdmissionPolicy %s, or its binding, was changed just now: approve again in %s", approval.PolicyName, short(wait.Truncate(time.Second)+time.Second))
+		return fmt.Errorf("an Approval does not count yet, because ValidatingAdmissionPolicy %s or its binding was changed just now: approve again in %s", approval.PolicyName, short(wait.Truncate(time.Second)+time.Second))
 	}
 	return nil
 }
@@ -233,7 +233,7 @@ func (c *clusterAccess) createApproval(ctx context.Context, sync *v1alpha1.NodeS
 	user := who.Status.UserInfo
 	author := user.Username
 	if strings.HasPrefix(author, "system:serviceaccount:") {
-		return nil, fmt.Errorf("you are %s: a person approves, not a ServiceAccount; use a kubeconfig of your own", author)
+		return nil, fmt.Errorf("you are %s: a ServiceAccount cannot approve; use a kubeconfig with your own user", author)
 	}
 	created := &v1alpha1.Approval{
 		ObjectMeta: metav1.ObjectMeta{Namespace: sync.Namespace, GenerateName: sync.Name + "-"},
@@ -247,7 +247,7 @@ func (c *clusterAccess) createApproval(ctx context.Context, sync *v1alpha1.NodeS
 	case apimeta.IsNoMatchError(err):
 		return nil, errors.New(approval.NotServed)
 	case apierrors.IsForbidden(err) && !strings.Contains(err.Error(), approval.PolicyName):
-		return nil, fmt.Errorf("you are %s, and not allowed to approve in namespace %s: an administrator allows it with `kubectl create rolebinding NAME --clusterrole plumbline-approver --user %s -n %s` (%w)",
+		return nil, fmt.Errorf("you are %s, who may not approve in namespace %s: an administrator can allow it with `kubectl create rolebinding NAME --clusterrole plumbline-approver --user %s -n %s` (%w)",
 			author, sync.Namespace, author, sync.Namespace, err)
 	case err != nil:
 		return nil, explain(err, "create an Approval")
@@ -281,7 +281,7 @@ func (c *clusterAccess) waitApproved(cmd *cobra.Command, before *v1alpha1.NodeSy
 		return counted(sync, made)
 	})
 	if errors.Is(err, context.DeadlineExceeded) {
-		return &exitError{code: exitStalled, message: fmt.Sprintf("%s: the daemon has not counted the Approval after %s; see what it logs: plumbline logs", name, short(timeout))}
+		return &exitError{code: exitStalled, message: fmt.Sprintf("%s: the daemon has not counted the Approval after %s; see its log: plumbline logs", name, short(timeout))}
 	}
 	return err
 }
@@ -292,7 +292,7 @@ func counted(sync *v1alpha1.NodeSync, made *v1alpha1.Approval) (bool, error) {
 	held, name := sync.Status.Held, nodeSyncWord(sync.Name)
 	switch {
 	case held == nil || held.Digest != made.Spec.Digest:
-		return false, &exitError{code: exitHeld, message: fmt.Sprintf("%s: something else is held by now, or nothing: plumbline approve %s -n %s", name, sync.Name, sync.Namespace)}
+		return false, &exitError{code: exitHeld, message: fmt.Sprintf("%s: the held changes are different now, or nothing is held: plumbline approve %s -n %s", name, sync.Name, sync.Namespace)}
 	case strings.Contains(held.Message, made.Name):
 		return false, errors.New(held.Message)
 	case slices.Contains(held.Approvers, made.Spec.Author):

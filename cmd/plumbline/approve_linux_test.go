@@ -74,16 +74,16 @@ func TestApproveOnATerminal(t *testing.T) {
 		"y":            {line: "y", args: []string{"--digest", heldDigest}, says: "approval/prod-1 created by ann", approved: true},
 		"no":           {line: "no", code: exitFailed, says: "not confirmed: nothing was changed"},
 		"nothing":      {line: "", code: exitFailed, says: "not confirmed: nothing was changed"},
-		"another plan": {line: "yes", then: func(s *apiServer) { s.holds(other) }, code: exitFailed, says: "does not hold any more what was shown: nothing was approved"},
+		"another plan": {line: "yes", then: func(s *apiServer) { s.holds(other) }, code: exitFailed, says: "no longer holds the changes that were shown, so nothing was approved"},
 		"more nodes": {
 			line: "yes", then: func(s *apiServer) {
 				s.objects[syncPath+"prod"] = heldSync(func(n *v1alpha1.NodeSync) { n.Status.Held.Entries[0].Nodes++ })
-			}, code: exitFailed, says: "does not hold any more what was shown: nothing was approved",
+			}, code: exitFailed, says: "no longer holds the changes that were shown, so nothing was approved",
 		},
-		"nothing is held": {line: "yes", then: func(s *apiServer) { s.holds("") }, code: exitFailed, says: "does not hold any more what was shown: nothing was approved"},
+		"nothing is held": {line: "yes", then: func(s *apiServer) { s.holds("") }, code: exitFailed, says: "no longer holds the changes that were shown, so nothing was approved"},
 		"another NodeSync of the name": {
 			line: "yes", then: func(s *apiServer) { s.objects[syncPath+"prod"] = heldSync(func(n *v1alpha1.NodeSync) { n.UID = "12" }) },
-			code: exitFailed, says: "does not hold any more what was shown",
+			code: exitFailed, says: "no longer holds the changes that were shown",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -65,19 +65,19 @@ func TestApproveRefuses(t *testing.T) {
 		"no digest":        {sync: heldSync(), code: exitHeld, says: []string{"nothing was approved: the input is no terminal to confirm on; in a script: plumbline approve prod -n fleet --digest " + short + " --yes"}},
 		"no confirmation":  {sync: heldSync(), args: []string{"--digest", short}, code: exitFailed, says: []string{"no terminal to confirm on: add --yes"}},
 		"yes to anything":  {sync: heldSync(), args: []string{"--yes"}, code: exitFailed, says: []string{"--yes needs --digest"}},
-		"twelve digits":    {sync: heldSync(), args: []string{"--digest", heldDigest[:19], "--yes"}, code: exitFailed, says: []string{heldDigest[:19] + " is not what is held", "--digest " + short}},
+		"twelve digits":    {sync: heldSync(), args: []string{"--digest", heldDigest[:19], "--yes"}, code: exitFailed, says: []string{heldDigest[:19] + " is not the digest of what", "--digest " + short}},
 		"no such NodeSync": {sync: nodeSync("stage"), args: []string{"--digest", short}, code: exitFailed, says: []string{"read NodeSync fleet/prod", "does not exist", "plumbline get -A"}},
 		"nothing is held":  {sync: nodeSync("prod", ready("True", "Succeeded", "applied")), args: []string{"--digest", short}, code: exitFailed, says: []string{"nothing is held of", "plumbline status prod -n fleet"}},
 		"what nobody may approve": {
 			sync: nodeSync("prod", ready("False", v1alpha1.ReasonHeld, "NodePool/batch: HEAD is older than the applied revision")), args: []string{"--digest", short}, code: exitFailed,
 			says: []string{"cannot be approved", "HEAD is older than the applied revision"},
 		},
-		"another digest":     {sync: heldSync(), args: []string{"--digest", strings.Repeat("a", 26)}, code: exitFailed, says: []string{strings.Repeat("a", 26) + " is not what is held", "--digest " + short}},
-		"too few letters":    {sync: heldSync(), args: []string{"--digest", short[:len(short)-1]}, code: exitFailed, says: []string{"is not what is held"}},
+		"another digest":     {sync: heldSync(), args: []string{"--digest", strings.Repeat("a", 26)}, code: exitFailed, says: []string{strings.Repeat("a", 26) + " is not the digest of what", "--digest " + short}},
+		"too few letters":    {sync: heldSync(), args: []string{"--digest", short[:len(short)-1]}, code: exitFailed, says: []string{"is not the digest of what"}},
 		"not for so long":    {sync: heldSync(), args: []string{"--digest", short, "--expires", "169h"}, code: exitFailed, says: []string{"--expires 169h0m0s", "at most 168h"}},
 		"not for no time":    {sync: heldSync(), args: []string{"--digest", short, "--expires", "0s"}, code: exitFailed, says: []string{"has to be more than 0"}},
-		"no right":           {sync: heldSync(), given: func(s *apiServer) { s.refused[approvalsPath] = http.StatusForbidden }, args: []string{"--digest", short, "--yes"}, code: exitFailed, says: []string{"you are ann, and not allowed to approve in namespace fleet", "kubectl create rolebinding NAME --clusterrole plumbline-approver --user ann -n fleet"}},
-		"a ServiceAccount":   {sync: heldSync(), given: func(s *apiServer) { s.user = "system:serviceaccount:ci:deployer" }, args: []string{"--digest", short, "--yes"}, code: exitFailed, says: []string{"a person approves, not a ServiceAccount"}},
+		"no right":           {sync: heldSync(), given: func(s *apiServer) { s.refused[approvalsPath] = http.StatusForbidden }, args: []string{"--digest", short, "--yes"}, code: exitFailed, says: []string{"you are ann, who may not approve in namespace fleet", "kubectl create rolebinding NAME --clusterrole plumbline-approver --user ann -n fleet"}},
+		"a ServiceAccount":   {sync: heldSync(), given: func(s *apiServer) { s.user = "system:serviceaccount:ci:deployer" }, args: []string{"--digest", short, "--yes"}, code: exitFailed, says: []string{"a ServiceAccount cannot approve"}},
 		"the CRD is missing": {sync: heldSync(), given: func(s *apiServer) { s.unlisted = map[string]bool{v1alpha1.ApprovalKind: true} }, args: []string{"--digest", short, "--yes"}, code: exitFailed, says: []string{"the CRD approvals.plumbline.dev is missing", "manifests/crd"}},
 		"the daemon cannot": {
 			sync: heldSync(func(n *v1alpha1.NodeSync) { n.Status.Held.Message = approval.Nothing + "give it the rule" }), args: []string{"--digest", short}, code: exitFailed,
@@ -85,7 +85,7 @@ func TestApproveRefuses(t *testing.T) {
 		},
 		"the policy is missing":  {sync: heldSync(), given: func(s *apiServer) { delete(s.objects, policiesPath+approval.PolicyName) }, args: []string{"--digest", short}, code: exitFailed, says: []string{"an Approval would not count", "ValidatingAdmissionPolicy plumbline-guard-approvals is missing", "manifests/guard"}},
 		"the binding is missing": {sync: heldSync(), given: func(s *apiServer) { delete(s.objects, bindingsPath+approval.PolicyName) }, args: []string{"--digest", short}, code: exitFailed, says: []string{"ValidatingAdmissionPolicyBinding plumbline-guard-approvals is missing"}},
-		"the policy is too new":  {sync: heldSync(), given: func(s *apiServer) { s.guard(time.Now()) }, args: []string{"--digest", short}, code: exitFailed, says: []string{"would not count yet", "approve again in"}},
+		"the policy is too new":  {sync: heldSync(), given: func(s *apiServer) { s.guard(time.Now()) }, args: []string{"--digest", short}, code: exitFailed, says: []string{"does not count yet", "approve again in"}},
 		"a server in alarm":      {sync: heldSync(), given: func(s *apiServer) { s.refused[policiesPath] = http.StatusInternalServerError }, args: []string{"--digest", short}, code: exitFailed, says: []string{"read ValidatingAdmissionPolicy plumbline-guard-approvals"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -131,7 +131,7 @@ func TestApprove(t *testing.T) {
 		"counted":                 {args: []string{"--wait"}, then: used, code: exitDone, says: "approved, it goes ahead"},
 		"one of two":              {args: []string{"--wait"}, then: func(n *v1alpha1.NodeSync) { n.Status.Held.Needed, n.Status.Held.Approvers = 2, []string{"ann"} }, code: exitHeld, says: "1 of 2 have approved: ann"},
 		"it does not count":       {args: []string{"--wait"}, then: func(n *v1alpha1.NodeSync) { n.Status.Held.Message = "Approval prod-1 by ann does not count" }, code: exitFailed, says: "does not count"},
-		"something else is held":  {args: []string{"--wait"}, then: func(n *v1alpha1.NodeSync) { n.Status.Held.Digest = "sha256:2" }, code: exitHeld, says: "something else is held by now"},
+		"something else is held":  {args: []string{"--wait"}, then: func(n *v1alpha1.NodeSync) { n.Status.Held.Digest = "sha256:2" }, code: exitHeld, says: "the held changes are different now"},
 		"the daemon says nothing": {args: []string{"--wait", "--wait-timeout", "1ms"}, code: exitStalled, says: "the daemon has not counted the Approval"},
 	} {
 		t.Run(name, func(t *testing.T) {

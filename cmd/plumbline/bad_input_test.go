@@ -14,7 +14,7 @@ import (
 // A new command is in these tests by itself: they walk the tree, and read off its usage what it takes.
 
 // podless is what logs says of a cluster without plumbline: it asks for the daemon's pods alone.
-const podless = "no pod of plumbline is in fleet"
+const podless = "no pod of plumbline runs in fleet"
 
 // commands are all that print something, but the daemon and what cobra brings.
 func commands(root *cobra.Command) []*cobra.Command {

@@ -34,7 +34,7 @@ func lockCache(dir string) (unlock func(), err error) {
 	}
 	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
 		_ = file.Close()
-		return nil, fmt.Errorf("another plumbline daemon on this machine uses the folder %s: give this one another by --cache-dir", dir)
+		return nil, fmt.Errorf("another plumbline daemon on this machine uses the folder %s: set a different --cache-dir", dir)
 	}
 	return func() { _ = file.Close() }, nil
 }

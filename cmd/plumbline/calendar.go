@@ -35,17 +35,17 @@ func newCalendarCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Comman
 	cmd := &cobra.Command{
 		Use:   "calendar [NODESYNC...]",
 		Short: "List when nodes may be removed or replaced",
-		Long: `List when nodes of a NodeSync may be removed or replaced, by its spec.guard.windows and
-spec.guard.freeze, and by an emergency that is on, from now on. Times are in the time zone
-of the NodeSync's windows and freezes, or in UTC if these have several; -o json has UTC.
-Without a name it lists all NodeSyncs of the namespace.
+		Long: `List the times, from now on, at which nodes of a NodeSync may be removed or replaced. They
+result from spec.guard.windows, spec.guard.freeze, and an active emergency. Times are in
+the time zone of the windows and freezes, or in UTC if these have several time zones; -o json
+uses UTC. Without a name the command lists all NodeSyncs of the namespace.
 
-Removals, and changes that replace or end nodes, wait while it is closed, and go on by
-themselves. Reverts do not wait.`,
+Outside these times, removals and changes that replace nodes wait, and then continue
+automatically. Reverts do not wait.`,
 		Example:           "  plumbline calendar prod-eu\n  plumbline calendar --days 7 -o json",
 		ValidArgsFunction: completeNodeSyncs(kubeconfig, 100),
 	}
-	days := cmd.Flags().Int("days", 30, fmt.Sprintf("how many days are listed, at most %d", mostDays))
+	days := cmd.Flags().Int("days", 30, fmt.Sprintf("number of days to list, at most %d", mostDays))
 	output := addOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *days < 1 || *days > mostDays {

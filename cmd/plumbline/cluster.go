@@ -126,9 +126,9 @@ func hasCluster(folder string) error {
 		return nil
 	}
 	if found := clustersBelow(folder); len(found) > 0 {
-		return fmt.Errorf("%s has no %s: it is in %s; name the folder of one cluster", folder, render.FileName, strings.Join(found, ", "))
+		return fmt.Errorf("%s contains no %s; these folders do: %s; give the folder of one cluster", folder, render.FileName, strings.Join(found, ", "))
 	}
-	return fmt.Errorf("%s has no %s, nor has a folder below it: name the folder of a cluster, or write one (docs/reference/plumbline-yaml.md)", folder, render.FileName)
+	return fmt.Errorf("neither %s nor a folder below it contains %s: give the folder of a cluster, or create the file (docs/reference/plumbline-yaml.md)", folder, render.FileName)
 }
 
 // clustersBelow are the first few folders that have a plumbline.yaml.
@@ -175,7 +175,7 @@ func explain(err error, doing string) error {
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("%s: you are not allowed to: %w", doing, err)
 	case apierrors.IsUnauthorized(err):
-		return fmt.Errorf("%s: the cluster does not know you (%w): log in again", doing, err)
+		return fmt.Errorf("%s: authentication failed (%w): log in again", doing, err)
 	}
 	return fmt.Errorf("%s: %w", doing, err)
 }

@@ -107,7 +107,7 @@ func (d *onDisk) pullCRDs(ctx context.Context, known []*apiextensionsv1.CustomRe
 
 // noCRDsOffline says what is not known of definitions without a cluster and without their CRDs.
 func noCRDsOffline(version string, err error) string {
-	return fmt.Sprintf("the CRDs of Karpenter %s are unavailable, so fields of definitions are not checked; give them with --crds DIR, or compare with a cluster by --against NODESYNC: %v", version, err)
+	return fmt.Sprintf("the CRDs of Karpenter %s are unavailable, so fields of definitions are not validated; provide them with --crds DIR, or compare with a cluster with --against NODESYNC: %v", version, err)
 }
 
 // crdsInFolder are those in the YAML files of a folder.
@@ -198,7 +198,7 @@ type onDisk struct {
 func (d *onDisk) unknown() []string {
 	var words []string
 	for _, from := range d.karpenter.ValuesFrom {
-		words = append(words, fmt.Sprintf("values of %s are in the cluster, and not known here", from))
+		words = append(words, fmt.Sprintf("values of %s are stored in the cluster and unknown here", from))
 	}
 	return words
 }
@@ -265,7 +265,7 @@ func (r *rendered) check() error {
 	if r.unvalidated == "" {
 		return nil
 	}
-	return &exitError{code: exitFailed, message: fmt.Sprintf("not validated against %s: give its CRDs with --crds DIR", r.unvalidated)}
+	return &exitError{code: exitFailed, message: fmt.Sprintf("not validated against %s: provide its CRDs with --crds DIR", r.unvalidated)}
 }
 
 // loginStore takes charts with what the NodeSync has for their host, if the user may

@@ -115,7 +115,7 @@ func TestBadFolders(t *testing.T) {
 		files map[string]string
 		says  []string
 	}{
-		"nothing in it":     {nil, []string{"has no plumbline.yaml, nor has a folder below it: name the folder of a cluster"}},
+		"nothing in it":     {nil, []string{"contains plumbline.yaml: give the folder of a cluster"}},
 		"no definition":     {map[string]string{"plumbline.yaml": karpenterYAML}, []string{"holds no NodePool and no EC2NodeClass"}},
 		"two errors":        {map[string]string{"plumbline.yaml": karpenterYAML, "a.yaml": classYAML + "  rolle: b\n", "b.yaml": "kind: Pod\napiVersion: v1\nmetadata: {name: x}\n"}, []string{"a.yaml:", "rolle", "b.yaml:1: ", "Pod"}},
 		"unknown field":     {map[string]string{"plumbline.yaml": karpenterYAML + "chart: x\n"}, []string{"plumbline.yaml:5: ", "chart"}},

@@ -26,21 +26,26 @@ import (
 func newDriftCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "drift NODESYNC",
-		Short: "List what differs from Git by no commit, and nodes that are outdated",
-		Long: `List the NodePools and EC2NodeClasses that another client has changed or deleted:
-which fields, from Git's value to the one found, by which field managers, and whether
-that was corrected, which is listed for a day. Below it stand the nodes that Karpenter
-has found outdated, with its reason: those that it is going to replace. Where no commit has
-outdated them, the inputs that changed are listed: the AMI, subnets, security groups, labels
-or hash that nodes have, and what their definitions resolve to now. Beside both stand
-EC2 instances that Karpenter takes to be right and that are not: with edited tags or
-security groups, ended by hand, or without a NodeClaim. The daemon compares them every
-ten minutes (--compare-instances), and only reports them. The last table lists NodeClaims,
-Nodes and instances that have been terminating for longer than five minutes, or
-spec.removal.stallAfter if that is shorter, no matter which client deleted them, and what each waits for.
+		Short: "List differences from Git that no commit explains, and outdated nodes",
+		Long: `Print four tables.
 
-Exit codes: 0 no drift, 1 error, or unknown as nothing is compared with Git now (the last
-commit was refused, Git is out of reach, the NodeSync is suspended, no daemon leads), 2 something
+  objects       NodePools and EC2NodeClasses that another client has changed or deleted: the
+                fields, Git's value and the value found, the field managers, and whether
+                plumbline has corrected them. Corrections are listed for a day.
+  nodes         nodes that Karpenter has found drifted and will replace, with its reason. If no
+                commit caused the drift, the inputs that changed are listed: the AMI, subnets,
+                security groups, labels or hash of the nodes, and what their definitions
+                resolve to now.
+  instances     EC2 instances that Karpenter considers in sync but that differ: their tags or
+                security groups were edited, someone terminated them, or they have no NodeClaim.
+                The daemon compares them every ten minutes (--compare-instances) and only
+                reports them.
+  terminations  NodeClaims, Nodes and instances that have been terminating for longer than
+                five minutes (or spec.removal.stallAfter if that is shorter), no matter which
+                client deleted them, and what each waits for.
+
+Exit codes: 0 no drift; 1 error, or unknown because nothing is compared with Git now (the last
+commit was refused, Git is unreachable, the NodeSync is suspended, no daemon leads); 2 something
 differs from Git, a node is outdated, an instance differs, or a termination is stalled.`,
 		Example:           "  plumbline drift prod-eu\n  plumbline drift prod-eu -o markdown",
 		Args:              cobra.ExactArgs(1),
@@ -123,7 +128,7 @@ func uncompared(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync) s
 		return why
 	}
 	if is := summary.Resting(sync); is != "" && sync.DeletionTimestamp.IsZero() {
-		return "it is " + is + ", and compared with Git no more: plumbline resume " + sync.Name
+		return "it is " + is + " and no longer compared with Git: plumbline resume " + sync.Name
 	}
 	switch status := summary.Of(sync); summary.State(status.State) { //nolint:exhaustive // in all others it does
 	case summary.Deleted, summary.Unseen:
@@ -132,11 +137,11 @@ func uncompared(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync) s
 		return summary.WhyUnknown(sync)
 	case summary.Failed, summary.Retrying:
 		if status.Attempted != status.Applied {
-			return fmt.Sprintf("%s is not applied, and nothing is compared with Git until it or a newer commit is; plumbline status %s says why",
+			return fmt.Sprintf("%s is not applied, and nothing is compared with Git until it or a newer commit is; plumbline status %s shows the reason",
 				orNone(render.ShortRevision(status.Attempted)), sync.Name)
 		}
 		if status.Reason == v1alpha1.ReasonSourceFailed {
-			return fmt.Sprintf("Git is out of reach, and may have a newer commit than %s: %s", orNone(render.ShortRevision(status.Applied)), oneLine(status.Message))
+			return fmt.Sprintf("Git is unreachable, and may have a newer commit than %s: %s", orNone(render.ShortRevision(status.Applied)), oneLine(status.Message))
 		}
 	}
 	return ""
@@ -153,7 +158,7 @@ func (r driftReport) outdates() bool { return r.Rollout != nil && r.Rollout.Outd
 // print shows the report to people.
 func (r driftReport) print(out io.Writer, markdown bool) {
 	if r.Uncompared != "" && r.drifts() {
-		fmt.Fprintf(out, "objects are as they were compared last: %s\n", r.Uncompared)
+		fmt.Fprintf(out, "objects are shown as of the last comparison: %s\n", r.Uncompared)
 	}
 	if r.Rollout != nil {
 		fmt.Fprintf(out, "rollout: %s\n", oneLine(rollout.Words(*r.Rollout)))
@@ -170,7 +175,7 @@ func (r driftReport) print(out io.Writer, markdown bool) {
 	}
 	tables := r.tables(out)
 	if len(tables) == 0 && r.Uncompared == "" && !r.outdates() {
-		fmt.Fprintf(out, "no drift: the definitions of nodesync/%s differ from Git by no other client, and Karpenter has found no node outdated\n", r.Name)
+		fmt.Fprintf(out, "no drift: no other client has changed the definitions of nodesync/%s, and Karpenter has found no drifted node\n", r.Name)
 	}
 	for i, t := range tables {
 		if i > 0 {

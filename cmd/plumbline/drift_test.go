@@ -40,7 +40,7 @@ func TestDriftNamesMissingNodes(t *testing.T) {
 func TestDrift(t *testing.T) {
 	sync := verdicts()["in-sync"]
 	_, kubeconfig := serve(t, sync)
-	if got := plumbline(t, "drift", "prod", "--kubeconfig", kubeconfig); got.code != exitDone || got.out != "no drift: the definitions of nodesync/prod differ from Git by no other client, and Karpenter has found no node outdated\n" {
+	if got := plumbline(t, "drift", "prod", "--kubeconfig", kubeconfig); got.code != exitDone || got.out != "no drift: no other client has changed the definitions of nodesync/prod, and Karpenter has found no drifted node\n" {
 		t.Errorf("none: code %d, %q, %q", got.code, got.out, got.err)
 	}
 	at := metav1.NewTime(midday.Add(-time.Hour))
@@ -79,8 +79,8 @@ func TestDrift(t *testing.T) {
 func TestDriftIsUnknown(t *testing.T) {
 	for name, want := range map[string]string{
 		"invalid":   "main@sha1:89abcdef is not applied",
-		"retrying":  "Git is out of reach, and may have a newer commit than main@sha1:01234567: fetch https://git.example.com/acme/fleet.git: no route to host",
-		"suspended": "it is suspended, and compared with Git no more: plumbline resume prod",
+		"retrying":  "Git is unreachable, and may have a newer commit than main@sha1:01234567: fetch https://git.example.com/acme/fleet.git: no route to host",
+		"suspended": "it is suspended and no longer compared with Git: plumbline resume prod",
 		"new":       "it is not reconciled yet",
 		"changed":   "it is not reconciled yet",
 		"requested": "the reconciliation that was requested has not been handled",
@@ -96,7 +96,7 @@ func TestDriftIsUnknown(t *testing.T) {
 		}
 		sync.Status.Drift = []v1alpha1.DriftedObject{{Kind: "NodePool", Name: "pool-00", Message: "spec.weight: 1 → 2", Since: midday}}
 		_, kubeconfig = serve(t, sync)
-		if got := plumbline(t, "drift", "prod", "--kubeconfig", kubeconfig); got.code != exitChanges || !strings.HasPrefix(got.out, "objects are as they were compared last: ") || !strings.Contains(got.out, want) {
+		if got := plumbline(t, "drift", "prod", "--kubeconfig", kubeconfig); got.code != exitChanges || !strings.HasPrefix(got.out, "objects are shown as of the last comparison: ") || !strings.Contains(got.out, want) {
 			t.Errorf("%s, with an object: code %d, %q, %q", name, got.code, got.out, got.err)
 		}
 	}

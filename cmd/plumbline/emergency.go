@@ -30,20 +30,20 @@ func newEmergencyCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Comma
 24 hours ahead: nodes may be removed and replaced at once. Your name and the reason are
 recorded in annotations of the NodeSync; ` + "`plumbline calendar`" + ` shows them.
 
-RBAC decides who may declare an emergency: the ClusterRole plumbline-emergency, and the
-right to patch the NodeSync. Another call replaces the time and the reason. Anyone who may
-patch the NodeSync ends the emergency:
+You need the ClusterRole plumbline-emergency and permission to patch the NodeSync. A second
+call replaces the time and the reason. Anyone who may patch the NodeSync can end the
+emergency:
 
   kubectl annotate nodesync NODESYNC ` + v1alpha1.EmergencyAnnotation + `-
 
-The guard's limits still apply: what it holds needs an approval.`,
-		Example: `  plumbline emergency prod-eu --until 2h --reason 'the AMI of yesterday loses its network'
+The guard's limits still apply: changes that it holds need an approval.`,
+		Example: `  plumbline emergency prod-eu --until 2h --reason 'nodes of the latest AMI lose their network'
   plumbline emergency prod-eu --until 2026-12-24T20:00:00Z`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeNodeSyncs(kubeconfig, 1),
 	}
 	cmd.Flags().StringVar(&until, "until", "1h", "when it ends: how long from now, or a time, such as 2026-12-24T20:00:00Z; at most 24h ahead")
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for those who read it later")
+	cmd.Flags().StringVar(&reason, "reason", "", "reason, recorded in an annotation")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		end, err := emergencyEnd(until, time.Now())
 		if err != nil {
@@ -104,7 +104,7 @@ func (c *clusterAccess) declareEmergency(ctx context.Context, name, end, reason 
 	err = c.Patch(ctx, sync, client.RawPatch("application/merge-patch+json", patch))
 	switch {
 	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), emergencyPolicy):
-		return "", fmt.Errorf("you are %s, and not allowed to declare an emergency in namespace %s: an administrator allows it with `kubectl create rolebinding NAME --clusterrole plumbline-emergency --user %s -n %s` (%w)",
+		return "", fmt.Errorf("you are %s, who may not declare an emergency in namespace %s: an administrator can allow it with `kubectl create rolebinding NAME --clusterrole plumbline-emergency --user %s -n %s` (%w)",
 			author, sync.Namespace, author, sync.Namespace, err)
 	case err != nil:
 		return "", explain(err, "write NodeSync "+sync.Name)
@@ -118,7 +118,7 @@ const emergencyPolicy = "plumbline-guard-emergency"
 func newSuspendCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:               "suspend NODESYNC...",
-		Short:             "Stop a NodeSync: nothing is fetched, applied or removed until it is resumed",
+		Short:             "Suspend a NodeSync: nothing is fetched, applied or removed until it is resumed",
 		Example:           "  plumbline suspend prod-eu",
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeNodeSyncs(kubeconfig, math.MaxInt),
@@ -175,8 +175,8 @@ func newResumeRolloutCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.C
 		Use:   "resume-rollout NODESYNC",
 		Short: "Resume the replacement of nodes that plumbline has stopped",
 		Long: `Resume the replacement of nodes that plumbline has stopped (RolledOut is False,
-reason RolloutBraked), in all NodePools or in those of --pool. Failed launches
-are counted from zero: after as many again it stops once more.`,
+reason RolloutBraked), in all NodePools or in those of --pool. plumbline resets its count
+of failed launches, and stops the rollout again if it reaches the limit again.`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeNodeSyncs(kubeconfig, 1),
 	}

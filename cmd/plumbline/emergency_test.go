@@ -58,7 +58,7 @@ func TestEmergencyMistakes(t *testing.T) {
 		"too long":    {sync: frozenSync, until: "25h", says: `--until "25h": it must be within 24 hours`},
 		"over":        {sync: frozenSync, until: "2020-01-01T00:00:00Z", says: "has to be in the future"},
 		"no calendar": {sync: func(*v1alpha1.NodeSync) {}, until: "1h", says: "nodesync/prod has neither windows nor freezes"},
-		"no right":    {sync: frozenSync, until: "1h", given: func(s *apiServer) { s.unpatchable = emergencyPolicy }, says: "you are ann@example.com, and not allowed to declare an emergency in namespace fleet: an administrator allows it with `kubectl create rolebinding NAME --clusterrole plumbline-emergency --user ann@example.com -n fleet`"},
+		"no right":    {sync: frozenSync, until: "1h", given: func(s *apiServer) { s.unpatchable = emergencyPolicy }, says: "you are ann@example.com, who may not declare an emergency in namespace fleet: an administrator can allow it with `kubectl create rolebinding NAME --clusterrole plumbline-emergency --user ann@example.com -n fleet`"},
 		"no patch":    {sync: frozenSync, until: "1h", given: func(s *apiServer) { s.unpatchable = "RBAC" }, says: "write NodeSync prod: you are not allowed to"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -85,7 +85,7 @@ func (f *forwarder) AnnotatedEventf(object runtime.Object, annotations map[strin
 	select {
 	case f.waiting <- func() { f.to.AnnotatedEventf(object, annotations, kind, reason, format, args...) }:
 	default:
-		ctrl.Log.Info("an event is not forwarded: too many wait", "reason", reason, "waiting", maxForwarded)
+		ctrl.Log.Info("event not forwarded: the queue is full", "reason", reason, "waiting", maxForwarded)
 	}
 }
 

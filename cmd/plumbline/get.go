@@ -27,21 +27,21 @@ func newGetCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get [NODESYNC...]",
 		Short: "List NodeSyncs",
-		Long: `List NodeSyncs: those of the namespace of -n; without it those of the kubeconfig's
-namespace, where there are some, else those of the daemon's. With --watch it stays, and
-prints each change: on a terminal the whole list, in a pipe one line.`,
+		Long: `List the NodeSyncs of the namespace given with -n. The default is the kubeconfig's
+namespace if it contains NodeSyncs, else the daemon's. With --watch the command keeps
+running and prints each change: on a terminal the whole list, in a pipe one line.`,
 		Example:           "  plumbline get\n  plumbline get prod-eu -o jsonpath='{.status.lastAppliedRevision}'\n  plumbline get -A --watch",
 		ValidArgsFunction: completeNodeSyncs(kubeconfig, math.MaxInt),
 	}
 	output := addObjectOutput(cmd)
-	cmd.Flags().BoolVarP(&all, "all-namespaces", "A", false, "list those of all namespaces")
-	cmd.Flags().BoolVarP(&watches, "watch", "w", false, "stay, and print each change")
+	cmd.Flags().BoolVarP(&all, "all-namespaces", "A", false, "list the NodeSyncs of all namespaces")
+	cmd.Flags().BoolVarP(&watches, "watch", "w", false, "keep running, and print each change")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := output.check(); err != nil {
 			return err
 		}
 		if all && len(args) > 0 {
-			return errors.New("a name and --all-namespaces do not go together")
+			return errors.New("a name and --all-namespaces cannot be combined")
 		}
 		if watches {
 			return watchNodeSyncs(cmd, kubeconfig, output, all, args)

@@ -33,12 +33,12 @@ type handoverOptions struct {
 
 func (o *handoverOptions) add(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlags) {
 	flags := cmd.Flags()
-	flags.StringVar(&o.from, "from", "", "hand definitions over from the tool that applies them: flux or argocd")
-	flags.StringVar(&o.to, "nodesync", "", "the NodeSync that gets them; by default the one of the namespace")
-	flags.StringVar(&o.owner, "owner", "", "the Kustomization or Application, as [NAMESPACE/]NAME; by default the one that applies them")
-	flags.StringVar(&o.repo, "repo", "", "a clone of the repository that both follow: the next commit is shown, or made")
-	flags.BoolVar(&o.back, "back", false, "give them back to the other tool")
-	flags.BoolVar(&o.push, "push", false, "make and push every commit, wait in between, and go on until all is done")
+	flags.StringVar(&o.from, "from", "", "tool that applies the definitions to hand over: flux or argocd")
+	flags.StringVar(&o.to, "nodesync", "", "NodeSync that receives the definitions; default: the only one in the namespace")
+	flags.StringVar(&o.owner, "owner", "", "Kustomization or Application, as [NAMESPACE/]NAME; default: the one that applies the definitions")
+	flags.StringVar(&o.repo, "repo", "", "clone of the repository that both tools follow; the next commit is shown or made there")
+	flags.BoolVar(&o.back, "back", false, "hand the definitions back to the other tool")
+	flags.BoolVar(&o.push, "push", false, "make and push every commit, and wait for each step, until the hand-over is complete")
 	flags.DurationVar(&o.timeout, "wait-timeout", 10*time.Minute, "longest time that --push waits")
 	// These flags exist: they were added in the lines before.
 	_ = cmd.RegisterFlagCompletionFunc("from", cobra.FixedCompletions([]string{"flux", "argocd"}, cobra.ShellCompDirectiveNoFileComp))
@@ -66,7 +66,7 @@ func (o *handoverOptions) check(args []string) error {
 	case o.push && o.repo == "":
 		return errors.New("--push needs --repo, a clone of the repository")
 	case o.back && len(args) == 0:
-		return errors.New("say what is given back: plumbline adopt --from " + o.from + " --back NodePool/NAME")
+		return errors.New("name what is handed back: plumbline adopt --from " + o.from + " --back NodePool/NAME")
 	}
 	return nil
 }
@@ -194,10 +194,10 @@ func (o *handoverOptions) begin(ctx context.Context, kubeconfig *genericclioptio
 		return nil, err
 	}
 	if len(list.Items) == 0 {
-		return nil, fmt.Errorf("there is no NodeSync in namespace %s: first create the one that gets the definitions, as %s says, or name its namespace with --namespace", h.in(ctx), o.page())
+		return nil, fmt.Errorf("there is no NodeSync in namespace %s: first create the one that receives the definitions (see %s), or give its namespace with --namespace", h.in(ctx), o.page())
 	}
 	if len(list.Items) > 1 {
-		return nil, fmt.Errorf("there are %d NodeSyncs in namespace %s: say which one with --nodesync", len(list.Items), h.in(ctx))
+		return nil, fmt.Errorf("there are %d NodeSyncs in namespace %s: choose one with --nodesync", len(list.Items), h.in(ctx))
 	}
 	h.sync = list.Items[0].Name
 	return h, nil
@@ -309,7 +309,7 @@ func (h *handing) readFiles(ctx context.Context, r *handover.Report) error {
 func (h *handing) take(ctx context.Context, r *handover.Report) (did string, err error) {
 	if r.Commits() {
 		if h.clone == nil {
-			return "", fmt.Errorf("the next step is a commit: give a clone of the repository with --repo, or commit by hand what `plumbline adopt --from %s` shows", h.from)
+			return "", fmt.Errorf("the next step is a commit: give a clone of the repository with --repo, or manually commit what `plumbline adopt --from %s` shows", h.from)
 		}
 		after, err := r.Edited()
 		if err != nil {
@@ -333,7 +333,7 @@ func (h *handing) take(ctx context.Context, r *handover.Report) (did string, err
 		}
 		err = h.Patch(ctx, o.Live, client.RawPatch(types.JSONPatchType, body), client.FieldOwner("kubectl-plumbline"))
 		if apierrors.IsInvalid(err) || apierrors.IsConflict(err) {
-			return "another client has changed " + o.Ref.String() + ": looking again", pauseFor(ctx, askEvery)
+			return "another client has changed " + o.Ref.String() + ": checking again", pauseFor(ctx, askEvery)
 		}
 		if err != nil {
 			return "", explain(err, "release "+o.Ref.String())
@@ -346,8 +346,8 @@ func (h *handing) take(ctx context.Context, r *handover.Report) (did string, err
 // stepWords say each step in the table.
 func stepWords(o *handover.Handed) string {
 	word := map[handover.Step]string{
-		handover.Mark: "1 of 5: mark it, so that it stays", handover.Move: "2 of 5: move its file", handover.LetGo: "3 of 5: change hands",
-		handover.Release: "4 of 5: release what is left", handover.Unmark: "5 of 5: take the mark off", handover.Done: "done",
+		handover.Mark: "1 of 5: annotate it, so that it is kept", handover.Move: "2 of 5: move its file", handover.LetGo: "3 of 5: wait for the change of owner",
+		handover.Release: "4 of 5: remove the other tool's labels and fields", handover.Unmark: "5 of 5: remove the annotation", handover.Done: "done",
 	}[o.Step]
 	if o.Waits && o.Step != handover.LetGo {
 		word += " (committed)"

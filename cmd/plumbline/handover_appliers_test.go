@@ -78,7 +78,7 @@ func TestHandOverFromArgoCD(t *testing.T) {
 	b := newBesideArgo(t)
 	write := []string{"--write", "--repo", b.repo}
 	b.adopt(exitChanges, "argocd.argoproj.io/sync-options: Prune=false,Delete=false")
-	b.adopt(exitChanges, "1 of 5: mark it, so that it stays (committed)", write...)
+	b.adopt(exitChanges, "1 of 5: annotate it, so that it is kept (committed)", write...)
 	b.adopt(exitChanges, "is committed: waiting for Argo CD's Application argocd/apps", write...)
 	b.kept("argocd-controller")
 	b.adopt(exitChanges, "3 of 5", write...)
@@ -100,7 +100,7 @@ func TestHandOverFromArgoCD(t *testing.T) {
 	back := append([]string{"--back", "nodepool/team"}, write...)
 	b.adopt(exitFailed, "set the one that gets it back with --owner", back...)
 	back = append(back, "--owner", "argocd/apps")
-	b.adopt(exitChanges, "1 of 5: mark it, so that it stays (committed)", back...)
+	b.adopt(exitChanges, "1 of 5: annotate it, so that it is kept (committed)", back...)
 	b.kept(v1alpha1.FieldManager)
 	b.adopt(exitChanges, "3 of 5", back...)
 	if b.read("clusters/apps/team.yaml") == "" || b.read("clusters/nodes/team.yaml") != "" {
@@ -250,7 +250,7 @@ func TestHandOverIsNotPushed(t *testing.T) {
 	b := newBeside(t)
 	b.tracked()
 	write := []string{"--write", "--repo", b.repo}
-	ahead := " is 1 commit ahead of origin/main: push that first, or have it merged by a pull request:\n\n  git -C "
+	ahead := " is 1 commit ahead of origin/main: push it, or merge it with a pull request, first:\n\n  git -C "
 	b.adopt(exitChanges, ahead, write...)
 	b.adopt(exitChanges, ahead, write...)
 	b.adopt(exitChanges, " push origin main\n\nthe annotation on NodePool/team is committed: waiting for Flux's", write...)
@@ -287,7 +287,7 @@ func TestHandOverWithoutNodeSync(t *testing.T) {
 			delete(b.objects, path)
 		}
 	}
-	b.adopt(exitFailed, "first create the one that gets the definitions, as docs/how-to/beside-flux.md says, or name its namespace with --namespace")
+	b.adopt(exitFailed, "first create the one that receives the definitions (see docs/how-to/beside-flux.md), or give its namespace with --namespace")
 	if _, err := os.Stat("../../docs/how-to/beside-argo-cd.md"); err != nil {
 		t.Error(err)
 	}

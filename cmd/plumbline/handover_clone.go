@@ -73,7 +73,7 @@ func (c *clone) files(ctx context.Context, folders []string) (handover.Files, er
 	found := handover.Files{}
 	for _, folder := range folders {
 		if !filepath.IsLocal(filepath.Clean(strings.TrimPrefix(folder, "/"))) {
-			return nil, fmt.Errorf("the folder %s is not one of a repository", folder)
+			return nil, fmt.Errorf("the folder %s is not in a Git repository", folder)
 		}
 		folder = filepath.Clean(strings.TrimPrefix(folder, "/"))
 		changed, err := c.git(ctx, "status", "--porcelain", "--", folder)
@@ -81,7 +81,7 @@ func (c *clone) files(ctx context.Context, folders []string) (handover.Files, er
 			return nil, err
 		}
 		if changed != "" {
-			return nil, fmt.Errorf("%s has changes below %s that are not committed: commit them, or put them aside (git stash) first", c.root, folder)
+			return nil, fmt.Errorf("%s has uncommitted changes below %s: commit or stash them first", c.root, folder)
 		}
 		names, err := c.git(ctx, "ls-files", "-z", "--", folder)
 		if err != nil {
@@ -131,7 +131,7 @@ func (c *clone) unpushed(ctx context.Context) []string {
 	if n == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("Branch %s of %s is %s ahead of %s/%[1]s: push that first, or have it merged by a pull request:\n\n  git -C %[2]s push %[4]s %[1]s\n",
+	return []string{fmt.Sprintf("Branch %s of %s is %s ahead of %s/%[1]s: push it, or merge it with a pull request, first:\n\n  git -C %[2]s push %[4]s %[1]s\n",
 		c.branch, c.root, english.Plural(n, "commit", "commits"), c.remote)}
 }
 

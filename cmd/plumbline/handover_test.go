@@ -140,7 +140,7 @@ func TestHandOver(t *testing.T) {
 	write := append([]string{"--write"}, repo...)
 	b.adopt(exitChanges, "Annotate NodePool/team in clusters/apps, and push it")
 	b.adopt(exitChanges, "+  annotations:\n+    "+flagged+": disabled", repo...)
-	b.adopt(exitChanges, "1 of 5: mark it, so that it stays (committed)", write...)
+	b.adopt(exitChanges, "1 of 5: annotate it, so that it is kept (committed)", write...)
 	b.adopt(exitChanges, "is committed: waiting for Flux's Kustomization flux-system/apps", write...)
 	if got := b.git("log", "--format=%s"); got != "Keep NodePool/team in the cluster while it changes hands\na\n" {
 		t.Fatal(got)
@@ -183,7 +183,7 @@ func TestHandOverRefuses(t *testing.T) {
 		"another tool":             {args: []string{"--from", "helm"}, says: `--from "helm": give flux or argocd`},
 		"no definition":            {args: []string{"deployment/web"}, says: `"deployment/web" is no definition`},
 		"nothing of the name":      {args: []string{"nodepool/none"}, says: "NodePool/none is not in the cluster"},
-		"nothing is given back":    {args: []string{"--back"}, says: "say what is given back"},
+		"nothing is given back":    {args: []string{"--back"}, says: "name what is handed back"},
 		"push of no clone":         {args: []string{"--push"}, says: "--push needs --repo"},
 		"no clone":                 {args: []string{"--repo", os.TempDir()}, says: "is no clone of a repository"},
 		"a commit without a clone": {args: []string{"--write"}, says: "give a clone of the repository with --repo"},
@@ -214,9 +214,9 @@ func TestHandOverRefuses(t *testing.T) {
 			b.annotated()
 			b.write("clusters/apps/team.yaml", strings.Replace(teamYAML, "100", "${cpu}", 1))
 			b.git("commit", "--quiet", "--all", "--message", "a variable")
-		}, says: "differs from the cluster at spec.limits.cpu"},
-		"changes that are not committed": {args: []string{"REPO"}, so: func(b *beside) { b.write("clusters/apps/team.yaml", "") }, says: "that are not committed"},
-		"another branch":                 {args: []string{"REPO"}, so: func(b *beside) { b.git("switch", "--quiet", "--create", "other") }, says: "git switch main"},
+		}, says: "they differ at spec.limits.cpu"},
+		"uncommitted changes": {args: []string{"REPO"}, so: func(b *beside) { b.write("clusters/apps/team.yaml", "") }, says: "uncommitted changes"},
+		"another branch":      {args: []string{"REPO"}, so: func(b *beside) { b.git("switch", "--quiet", "--create", "other") }, says: "git switch main"},
 		"of a HelmRelease": {args: []string{"nodepool/team"}, so: func(b *beside) {
 			b.change(teamPath, func(_, metadata map[string]any) {
 				metadata["labels"] = map[string]any{"helm.toolkit.fluxcd.io/name": "pools"}

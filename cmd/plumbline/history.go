@@ -67,10 +67,10 @@ func newHistoryCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command
 	cmd := &cobra.Command{
 		Use:   "history [NODESYNC]",
 		Short: "List the nodes that were terminated, and why",
-		Long: `List the NodeClaims that were terminated, the newest first, each with its cause and
-the commit that was in force, and their number by cause, pool and commit. The newest
-2,000 of each NodeSync are kept. What was terminated while no daemon was running is
-not recorded; that time is listed.`,
+		Long: `List the NodeClaims that were terminated, newest first, each with its cause and the
+commit applied at the time, and count them by cause, pool and commit. plumbline keeps
+the newest 2,000 of each NodeSync. Terminations while no daemon was running are not
+recorded; the command lists those gaps.`,
 		Example: `  plumbline history
   plumbline history prod-eu --since 168h --pool general
   plumbline history prod-eu -o json`,
@@ -78,7 +78,7 @@ not recorded; that time is listed.`,
 		ValidArgsFunction: completeNodeSyncs(kubeconfig, 1),
 	}
 	output := addOutput(cmd, formatWide)
-	since := cmd.Flags().Duration("since", 24*time.Hour, "how far to look back; 0 for all that is recorded")
+	since := cmd.Flags().Duration("since", 24*time.Hour, "how far to look back; 0 shows all records")
 	pool := cmd.Flags().String("pool", "", "only the nodes of this NodePool")
 	_ = cmd.RegisterFlagCompletionFunc("pool", completePools(kubeconfig, pastPools))                                                            // the flag exists
 	_ = cmd.RegisterFlagCompletionFunc("since", cobra.FixedCompletions([]string{"1h", "24h", "168h", "0"}, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
@@ -162,7 +162,7 @@ func (r *historyReport) nothing() string {
 	}
 	var since []string
 	for _, name := range slices.Sorted(maps.Keys(r.began)) {
-		since = append(since, fmt.Sprintf("nodesync/%s is recorded since %s", name, stamp(r.began[name])))
+		since = append(since, fmt.Sprintf("terminations of nodesync/%s are recorded since %s", name, stamp(r.began[name])))
 	}
 	return "no terminated nodes; " + strings.Join(since, ", ")
 }
@@ -265,8 +265,8 @@ func newEventsCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command 
 	cmd := &cobra.Command{
 		Use:   "events NODESYNC",
 		Short: "List the events of a NodeSync, the newest last",
-		Long: `List what plumbline has reported of a NodeSync: what it applied, removed, held,
-refused and repaired. The cluster keeps events for an hour, unless it is set up otherwise.`,
+		Long: `List the Kubernetes events of a NodeSync: what plumbline applied, removed, held,
+refused and corrected. By default the API server keeps events for an hour.`,
 		Example:           "  plumbline events prod-eu",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeNodeSyncs(kubeconfig, 1),
@@ -322,16 +322,16 @@ func newLogsCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
 	var since time.Duration
 	cmd := &cobra.Command{
 		Use:   "logs [NODESYNC]",
-		Short: "Print what the daemon logs, of one NodeSync or all",
-		Long: `Print what the pods of the daemon log: of one NodeSync, or everything. Each line
-begins with its time and its level. -o json prints the lines as they are.`,
+		Short: "Print the daemon's log, for one NodeSync or all",
+		Long: `Print the logs of the daemon's pods, for one NodeSync or all. Each line starts with
+its time and level. -o json prints the lines unchanged.`,
 		Example:           "  plumbline logs prod-eu --since 1h\n  plumbline logs -f",
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: completeNodeSyncs(kubeconfig, 1),
 	}
 	output := addOutput(cmd)
-	cmd.Flags().BoolVarP(&options.Follow, "follow", "f", false, "stay, and print what is logged")
-	cmd.Flags().DurationVar(&since, "since", 0, "only what is newer than this, such as 5m; 0 for everything")
+	cmd.Flags().BoolVarP(&options.Follow, "follow", "f", false, "keep running, and print new lines")
+	cmd.Flags().DurationVar(&since, "since", 0, "print only lines newer than this, such as 5m; 0 prints all")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *output == formatYAML {
 			return errors.New("-o is table or json for logs")
@@ -389,7 +389,7 @@ func (c *clusterAccess) logs(ctx context.Context, options corev1.PodLogOptions, 
 		if err := c.installed(ctx, "read the logs of plumbline"); err != nil {
 			return nil, err
 		}
-		return nil, fmt.Errorf("no pod of plumbline is in %s: give the namespace of the daemon with -n", namespace)
+		return nil, fmt.Errorf("no pod of plumbline runs in %s: give the daemon's namespace with -n", namespace)
 	}
 	return lines, nil
 }

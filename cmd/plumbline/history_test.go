@@ -42,7 +42,7 @@ func TestEvents(t *testing.T) {
 
 func TestLogs(t *testing.T) {
 	s, kubeconfig := serve(t, verdicts()["in-sync"])
-	if got := plumbline(t, "logs", "--kubeconfig", kubeconfig); got.code != exitFailed || !strings.Contains(got.err, "no pod of plumbline is in fleet") {
+	if got := plumbline(t, "logs", "--kubeconfig", kubeconfig); got.code != exitFailed || !strings.Contains(got.err, "no pod of plumbline runs in fleet") {
 		t.Errorf("without a pod: code %d, %q", got.code, got.err)
 	}
 	for pod, log := range map[string]string{

@@ -89,7 +89,7 @@ func held(ctx context.Context, lease resourcelock.Interface, now time.Time) erro
 	}
 	lasts := time.Duration(record.LeaseDurationSeconds) * time.Second
 	if now.After(record.RenewTime.Add(lasts)) {
-		return fmt.Errorf("lease %s has run out", lease.Describe())
+		return fmt.Errorf("lease %s has expired", lease.Describe())
 	}
 	return nil
 }
@@ -198,7 +198,7 @@ func unled(ctx context.Context, c client.Reader, namespace string, now func() ti
 	}
 	holder := *first.Spec.HolderIdentity
 	if lasts := time.Duration(ptr.Deref(first.Spec.LeaseDurationSeconds, 0)) * time.Second; lasts > leaseDuration && renewedWithin(first, now(), lasts) {
-		return fmt.Sprintf("no daemon leads: lease %[1]s/%[2]s of %[3]s is not renewed and keeps others from leading for %[4]s; if %[3]s runs no more: kubectl delete lease %[2]s -n %[1]s", namespace, leaseName, holder, short(lasts))
+		return fmt.Sprintf("no daemon leads: %[3]s does not renew lease %[1]s/%[2]s, which keeps others from leading for %[4]s; if %[3]s no longer runs: kubectl delete lease %[2]s -n %[1]s", namespace, leaseName, holder, short(lasts))
 	}
 	return fmt.Sprintf("no daemon leads: lease %s/%s of %s %s", namespace, leaseName, holder, renewed(first, now()))
 }
@@ -219,13 +219,13 @@ func readLease(ctx context.Context, c client.Reader, namespace string) (*coordin
 // renewed says when a lease was held last.
 func renewed(lease *coordinationv1.Lease, now time.Time) string {
 	if lease.Spec.RenewTime == nil {
-		return "has run out"
+		return "has expired"
 	}
 	ago := now.Sub(lease.Spec.RenewTime.Time).Truncate(time.Second)
 	if ago < 0 {
-		return fmt.Sprintf("is not renewed, and its renewTime is %s ahead of this machine's clock", short(-ago))
+		return fmt.Sprintf("is not renewed; its renewTime is %s ahead of this machine's clock", short(-ago))
 	}
-	return fmt.Sprintf("has run out, %s ago; what follows is of then", short(ago))
+	return fmt.Sprintf("expired %s ago; the following was current at that time", short(ago))
 }
 
 // lastLease is a lease that may be deleted with its namespace. Nothing can be created in a

@@ -219,12 +219,12 @@ func TestWithoutADaemon(t *testing.T) {
 		"it leads":            {lease: leaseOf("a", time.Second), renewed: func() map[string]any { return leaseOf("a", 0) }},
 		"there is no lease":   {},
 		"it may not be read":  {lease: leaseOf("a", time.Hour), refused: http.StatusForbidden},
-		"it was killed":       {lease: leaseOf("pod-1_a", time.Minute), says: "no daemon leads: lease fleet/plumbline of pod-1_a has run out, 1m"},
+		"it was killed":       {lease: leaseOf("pod-1_a", time.Minute), says: "no daemon leads: lease fleet/plumbline of pod-1_a expired 1m"},
 		"it stopped":          {lease: leaseOf("", time.Minute)},
 		"its clock is behind": {lease: leaseOf("a", time.Minute), renewed: func() map[string]any { return leaseOf("a", time.Minute-time.Second) }},
-		"another's, for days": {lease: lasting(leaseOf("stranger", time.Minute), 11*24*60*60), says: "no daemon leads: lease fleet/plumbline of stranger is not renewed and keeps others from leading for 264h"},
-		"of another year":     {lease: leaseOf("stranger", -365*24*time.Hour), says: "no daemon leads: lease fleet/plumbline of stranger is not renewed, and its renewTime is 8759h"},
-		"without a time":      {lease: lasting(leaseOf("stranger", 0), 0), says: "no daemon leads: lease fleet/plumbline of stranger has run out"},
+		"another's, for days": {lease: lasting(leaseOf("stranger", time.Minute), 11*24*60*60), says: "no daemon leads: stranger does not renew lease fleet/plumbline, which keeps others from leading for 264h"},
+		"of another year":     {lease: leaseOf("stranger", -365*24*time.Hour), says: "no daemon leads: lease fleet/plumbline of stranger is not renewed; its renewTime is 8759h"},
+		"without a time":      {lease: lasting(leaseOf("stranger", 0), 0), says: "no daemon leads: lease fleet/plumbline of stranger has expired"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -204,13 +204,14 @@ func newRootCommand() *cobra.Command {
 	kubeconfig.CacheDir = nil // discovery is not cached on disk
 	root := &cobra.Command{
 		Use:   "plumbline",
-		Short: "Keep a cluster's Karpenter nodes true to Git",
-		Long: `plumbline keeps a cluster's Karpenter nodes true to Git: it installs Karpenter's
-charts in the only safe order, applies NodePools and EC2NodeClasses, and takes
-away what leaves the repository: drained, terminated and verified gone in EC2.
+		Short: "Keep a cluster's Karpenter nodes in sync with Git",
+		Long: `plumbline keeps a cluster's Karpenter nodes in sync with Git. It installs Karpenter's
+charts in the only safe order and applies NodePools and EC2NodeClasses. When they are
+removed from the repository, it drains and terminates their nodes and verifies in EC2
+that the instances are gone.
 
-Commands that speak to a cluster take the flags of kubectl, such as --context,
---kubeconfig and -n; without -n they find the namespace of the daemon.
+Commands that connect to a cluster take kubectl's flags, such as --context,
+--kubeconfig and -n. Without -n they find the daemon's namespace.
 
 Exit codes: 0 done or no change, 1 error, 2 changes or drift, 3 held by the
 guard, 4 stalled or timed out.`,

@@ -48,7 +48,7 @@ func (f formatFlag) String() string {
 // Set takes one of the formats' names.
 func (f formatFlag) Set(value string) error {
 	if !slices.Contains(f.of, value) {
-		return fmt.Errorf("%q is none of %s", value, strings.Join(f.of, ", "))
+		return fmt.Errorf("%q is not one of %s", value, strings.Join(f.of, ", "))
 	}
 	*f.format = format(value)
 	return nil
@@ -150,7 +150,7 @@ func (o *objectOutput) wide() bool { return o.format == formatWide }
 func (o *objectOutput) byTemplate() (printers.ResourcePrinter, error) {
 	printer, err := o.template.ToPrinter(o.format)
 	if genericclioptions.IsNoCompatiblePrinterError(err) {
-		return nil, fmt.Errorf("%q is none of %s", o.format, strings.Join(o.formats(), ", "))
+		return nil, fmt.Errorf("%q is not one of %s", o.format, strings.Join(o.formats(), ", "))
 	}
 	return printer, err
 }

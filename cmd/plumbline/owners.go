@@ -35,14 +35,15 @@ func newOwnersCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command 
 	cmd := &cobra.Command{
 		Use:   "owners",
 		Short: "Show who applies NodePools, EC2NodeClasses, NodeSyncs and Karpenter",
-		Long: `Show of each NodePool and EC2NodeClass of the cluster, of NodeSyncs, and of Karpenter's
-CRDs and controller which NodeSync it belongs to and which other tools apply it: Flux,
-Argo CD, a Helm release, Terraform. They are known by their labels and annotations, and
-by metadata.managedFields. It only reads.
+		Long: `Show which NodeSync owns each NodePool and EC2NodeClass of the cluster, and which other
+tools apply it: Flux, Argo CD, a Helm release, Terraform. The same is shown for NodeSyncs
+and for Karpenter's CRDs and controller. plumbline recognizes the tools by labels,
+annotations and metadata.managedFields. The command only reads.
 
-A definition that a NodeSync and another tool both apply is named, with the ways out.
+If a NodeSync and another tool both apply a definition, the command lists the possible
+solutions.
 
-Exit codes: 0 nothing has two appliers, 1 error, 2 something has.`,
+Exit codes: 0 no object has two appliers, 1 error, 2 at least one has.`,
 		Example:           "  plumbline owners\n  plumbline owners -o json",
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -144,7 +145,7 @@ func printOwners(out io.Writer, found []ownedObject) {
 			continue
 		}
 		for _, owner := range o.AppliedBy {
-			fmt.Fprintf(out, "\n%s belongs to NodeSync %s and is applied by %s. Ways out:\n", o, o.NodeSync, owner)
+			fmt.Fprintf(out, "\n%s belongs to NodeSync %s and is applied by %s. Possible solutions:\n", o, o.NodeSync, owner)
 			for i, way := range waysOut(o.String(), owner) {
 				fmt.Fprintf(out, "  %d. %s\n", i+1, way)
 			}
@@ -163,7 +164,7 @@ func printCharts(out io.Writer, found []ownedObject) {
 				continue
 			}
 			told[owner] = true
-			fmt.Fprintf(out, "\n%s applies Karpenter's charts: leave them to it with management: External in plumbline.yaml\n", owner)
+			fmt.Fprintf(out, "\n%s applies Karpenter's charts: to keep it that way, set management: External in plumbline.yaml\n", owner)
 		}
 	}
 }
@@ -174,13 +175,13 @@ func waysOut(object string, of owners.Owner) []string {
 		return []string{
 			fmt.Sprintf("hand it over to plumbline: plumbline adopt --from %s %s", tool, object),
 			fmt.Sprintf("leave it to %s: plumbline adopt --from %s --back %s; or all of them: delete the NodeSync with onDelete: Orphan", of.Tool, tool, object),
-			fmt.Sprintf("where %s installs Karpenter's charts, too, leave these to it: management: External in plumbline.yaml", of.Tool),
+			fmt.Sprintf("if %s installs Karpenter's charts as well, set management: External in plumbline.yaml", of.Tool),
 		}
 	}
 	return []string{
 		"hand it over to plumbline: " + released(of) + "; then release its fields (docs/how-to/beside-flux-or-argo-cd.md)",
-		"leave it to that tool: delete the NodeSync with onDelete: Orphan, which leaves objects and nodes and takes plumbline's label off",
-		"where that tool installs Karpenter's charts, too, leave these to it: management: External in plumbline.yaml",
+		"leave it to that tool: delete the NodeSync with onDelete: Orphan, which keeps objects and nodes and removes plumbline's label",
+		"if that tool installs Karpenter's charts as well, set management: External in plumbline.yaml",
 	}
 }
 
@@ -190,5 +191,5 @@ func released(of owners.Owner) string {
 	if !ok {
 		return "stop " + of.String() + " from applying it, without deleting it"
 	}
-	return fmt.Sprintf("annotate it with %s in the chart of %s, wait until that is upgraded, and take it out there", mark, of)
+	return fmt.Sprintf("annotate it with %s in the chart of %s, wait for the upgrade, and then remove it from the chart", mark, of)
 }

@@ -41,7 +41,7 @@ func TestOwners(t *testing.T) {
 	crd := s.objects["/apis/apiextensions.k8s.io/v1/customresourcedefinitions/nodepools.karpenter.sh"].(map[string]any)["metadata"].(map[string]any)
 	crd["labels"] = map[string]any{"helm.toolkit.fluxcd.io/name": "karpenter-crd", "helm.toolkit.fluxcd.io/namespace": "flux-system"}
 	got = plumbline(t, "owners", "--kubeconfig", kubeconfig)
-	if want := "Flux's HelmRelease flux-system/karpenter-crd applies Karpenter's charts: leave them to it with management: External"; strings.Count(got.out, want) != 1 {
+	if want := "Flux's HelmRelease flux-system/karpenter-crd applies Karpenter's charts: to keep it that way, set management: External"; strings.Count(got.out, want) != 1 {
 		t.Errorf("once it should say %q:\n%s", want, got.out)
 	}
 }

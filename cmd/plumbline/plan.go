@@ -49,30 +49,31 @@ func newPlanCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
 		Short: "Show what a folder or a NodeSync would change",
 		Long: `Show what would change, and what it would do to nodes, and change nothing.
 
-With a PATH, a folder of a checkout, the comparison is with nothing: everything
-arrives, and neither values of the chart nor effects on nodes are known. With
---against NODESYNC it is with that NodeSync's cluster: what a push of this folder
-would do. With the name of a NodeSync, the revision
-that its source has now is fetched and compared. Where that changes Karpenter's
-version, it says of each pool what the upgrade does to its nodes. The CRDs of a version
-other than ` + embeddedVersion() + ` are those of its chart; where it cannot be pulled, the output says so.
+With a PATH, a folder of a checkout, the folder is compared with an empty cluster:
+every object is created, and chart values and effects on nodes are unknown. Add
+--against NODESYNC to compare it with that NodeSync's cluster: the plan then shows what
+a push of this folder would do. With the name of a NodeSync, the command fetches the
+current revision of its source and compares that. If the revision changes Karpenter's
+version, the plan shows what the upgrade does to the nodes of each pool. The CRDs of a
+version other than ` + embeddedVersion() + ` come from its chart; if the chart cannot be pulled, the output says so.
 
-Which nodes a change of AMIs, subnets, security groups or capacity reservations
-replaces, AWS has to say. The daemon asks it with its own rights; this command does
-so with --aws, by the credentials of the environment, and says "up to" so many nodes
-without.
+Only AWS knows which nodes a change of AMIs, subnets, security groups or capacity
+reservations replaces. The daemon queries AWS with its own permissions. This command
+does so with --aws, with the credentials of the environment; without --aws it prints
+"up to" and the highest possible number of nodes.
 
-The steps are the daemon's, in its order. Where the daemon would do nothing of
-the commit (another cluster's name, what spec.charts.allow does not allow, a
-definition that is not valid), the reason is printed and no change. Where it
-would refuse only the change of the charts, that is printed first, and then what
-it does under the Karpenter that is in force.
+The plan lists the daemon's steps in the daemon's order. If the daemon would refuse the
+whole commit (the name of another cluster, a chart that spec.charts.allow does not allow,
+an invalid definition), the command prints the reason and no changes. If it would refuse
+only the change of the charts, the command prints that first, and then the changes
+under the current Karpenter version.
 
-With --what-if Karpenter's own scheduling is simulated with all nodes that the change
-ends gone at once: pods that move, pods with nowhere to go and why, nodes that would be
-launched, and list prices before and after. It reads nodes and pods of the cluster, or with
---snapshot a file of plumbline snapshot, and the instance types of the region, with --aws.
-A removal whose pods find no place is held then, as the daemon holds it.
+With --what-if the command runs Karpenter's scheduling simulation as if all nodes that the
+change terminates were gone at once. It shows which pods move, which pods become
+unschedulable and why, which nodes would be launched, and list prices before and after. It
+reads nodes and pods from the cluster, or with --snapshot from a file of plumbline snapshot,
+and with --aws the instance types of the region. As in the daemon, a removal whose pods
+would be unschedulable is then held.
 
 Exit codes: 0 no change, 1 error, 2 changes, 3 held by the guard.`,
 		Example: "  plumbline plan ./clusters/prod-eu --against prod-eu -n plumbline-system\n  plumbline plan prod-eu -n plumbline-system\n  plumbline plan ./clusters/prod-eu --what-if --snapshot prod-eu.json.gz",
@@ -80,7 +81,7 @@ Exit codes: 0 no change, 1 error, 2 changes, 3 held by the guard.`,
 	}
 	output := addOutput(cmd, formatMarkdown)
 	o.addFlags(cmd, kubeconfig)
-	cmd.Flags().BoolVar(&o.aws, "aws", false, "ask AWS, with your own credentials, which AMIs, subnets, security groups and reservations the selectors of an EC2NodeClass match, and for --what-if the instance types of its region")
+	cmd.Flags().BoolVar(&o.aws, "aws", false, "query AWS with your own credentials for the AMIs, subnets, security groups and reservations that the selectors of an EC2NodeClass match, and for --what-if the instance types of its region")
 	o.whatIf.addFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		made, err := o.make(cmd.Context(), kubeconfig, args[0])
@@ -104,7 +105,7 @@ Exit codes: 0 no change, 1 error, 2 changes, 3 held by the guard.`,
 func (o *planOptions) addFlags(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlags) {
 	cmd.Flags().StringVar(&o.crds, "crds", "", "folder with the CRDs of the version in Git, where it is not "+embeddedVersion()+" and its charts are out of reach")
 	cmd.Flags().StringVar(&o.against, "against", "", "compare the folder with the cluster of this NodeSync")
-	cmd.Flags().BoolVar(&o.exitCode, "exit-code", true, "end with 2 or 3 where something would change or is held; with =false only errors end it with more than 0")
+	cmd.Flags().BoolVar(&o.exitCode, "exit-code", true, "exit with code 2 if something would change and 3 if something is held; with =false only errors give a code above 0")
 	cmd.ValidArgsFunction = completeFolders(completeNodeSyncs(kubeconfig, 1))
 	// The flag exists: it was added a few lines above.
 	_ = cmd.RegisterFlagCompletionFunc("against", func(cmd *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -127,7 +128,7 @@ func (o *planOptions) make(ctx context.Context, kubeconfig *genericclioptions.Co
 	info, err := os.Stat(of)
 	isFolder := err == nil && info.IsDir()
 	if _, err := nameOf(of); !isFolder && err != nil {
-		return nil, fmt.Errorf("%s is not a folder, and no name of a NodeSync", of)
+		return nil, fmt.Errorf("%s is neither a folder nor a valid name of a NodeSync", of)
 	}
 	if err := o.whatIf.check(of, isFolder, o.against); err != nil {
 		return nil, err
@@ -232,7 +233,7 @@ func newPlanReport(p *planned) planReport {
 
 const (
 	// notAsked is why a plan does not know what AWS would say.
-	notAsked = "AWS was not queried; --aws queries it with your credentials"
+	notAsked = "AWS was not queried; use --aws to query it with your credentials"
 	// awsPatience is how long AWS is waited for.
 	awsPatience = 30 * time.Second
 )
@@ -366,7 +367,7 @@ func artifactFor(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync, 
 	}
 	snapshot, _, err := source.NewFluxStore(source.FluxOptions{Dir: dir}).Fetch(ctx, sync.Name, *a)
 	if snapshot == nil {
-		return nil, fmt.Errorf("%w: from outside of the cluster, plan a checkout: plumbline plan FOLDER --against %s", err, sync.Name)
+		return nil, fmt.Errorf("%w: outside the cluster, plan a checkout instead: plumbline plan FOLDER --against %s", err, sync.Name)
 	}
 	return snapshot, nil
 }
@@ -479,7 +480,7 @@ func (o *planOptions) knownCRDs(version string) ([]*apiextensionsv1.CustomResour
 		return crdsInFolder(o.crds)
 	}
 	if version != schema.EmbeddedVersion {
-		return nil, fmt.Errorf("this plumbline has only the CRDs of Karpenter %s", schema.EmbeddedVersion)
+		return nil, fmt.Errorf("this version of plumbline contains only the CRDs of Karpenter %s", schema.EmbeddedVersion)
 	}
 	crds, _, err := schema.Embedded()
 	return crds, err
@@ -511,7 +512,7 @@ func (p *planned) survey(ctx context.Context, c *clusterAccess, sync *v1alpha1.N
 	report, err := surveyFor(ctx, c, git)
 	switch {
 	case err != nil:
-		p.Warnings = append(p.Warnings, "whether Karpenter is there already is not known: "+err.Error())
+		p.Warnings = append(p.Warnings, "unknown whether Karpenter is installed already: "+err.Error())
 	case !report.Empty():
 		p.adoption = report
 	}

@@ -125,13 +125,13 @@ func (r planReport) table(out io.Writer, paint display.Painter, quote func(strin
 		t.AppendRow([]any{paint(c.Action, colourOf(plan.Action(c.Action))), redact.Visible(c.Object), c.Effect, nodesOf(c), quote(whatOf(c))})
 	}
 	for _, removal := range r.Removals {
-		action, colour, why := "Remove", text.FgRed, "it left Git"
+		action, colour, why := "Remove", text.FgRed, "removed from Git"
 		if len(removal.MovesTo) > 0 {
-			action, colour, why = "Move", text.FgYellow, "it left Git, and "+strings.Join(removal.MovesTo, ", ")+english.PluralWord(len(removal.MovesTo), " takes", " take")+" its place"
+			action, colour, why = "Move", text.FgYellow, "removed from Git, replaced by "+strings.Join(removal.MovesTo, ", ")
 		}
 		effect, nodes := plan.EffectDrain, removal.Nodes
 		if removal.Orphan {
-			action, colour, why, effect, nodes = "Orphan", text.FgYellow, "it left Git, and stays without a NodeSync", plan.EffectNone, removal.Leaves
+			action, colour, why, effect, nodes = "Orphan", text.FgYellow, "removed from Git; kept, no longer managed", plan.EffectNone, removal.Leaves
 		}
 		if removal.Held {
 			action, colour = string(plan.Hold), colourOf(plan.Hold)
@@ -201,7 +201,7 @@ func (r planReport) summary() string {
 		return "no change"
 	}
 	if r.Offline {
-		return strings.Join(words, ", ") + "; compared with nothing, --against NODESYNC compares with a cluster"
+		return strings.Join(words, ", ") + "; not compared with a cluster (use --against NODESYNC)"
 	}
 	upTo := ""
 	if t.UpTo {
@@ -244,7 +244,7 @@ func (r planReport) unknown() []string {
 	var found []string
 	for _, c := range r.Changes {
 		if c.Unavailable != "" {
-			found = append(found, fmt.Sprintf("%s: which nodes is unavailable: %s", c.Object, c.Unavailable))
+			found = append(found, fmt.Sprintf("%s: the affected nodes are unknown: %s", c.Object, c.Unavailable))
 		}
 	}
 	return found
@@ -329,7 +329,7 @@ func (p *planned) seePods(ctx context.Context, c client.Reader, now time.Time) {
 		err = c.List(ctx, budgets)
 	}
 	if err != nil {
-		p.Warnings = append(p.Warnings, "what runs on these nodes is unavailable: "+explain(err, "list pods and PodDisruptionBudgets").Error()+": ask for the right to list both in all namespaces")
+		p.Warnings = append(p.Warnings, "pods on these nodes are unknown: "+explain(err, "list pods and PodDisruptionBudgets").Error()+": you need permission to list both in all namespaces")
 		return
 	}
 	p.pods = touched.Pods(document, pods.Items, budgets.Items, now)

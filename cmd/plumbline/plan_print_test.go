@@ -130,7 +130,7 @@ func TestPodsThatMayNotBeRead(t *testing.T) {
 	p := leaving()
 	p.seePods(t.Context(), c, time.Now())
 	if asked != 1 || len(p.pods) > 0 || !slices.ContainsFunc(p.Warnings, func(w string) bool {
-		return strings.Contains(w, "is unavailable") && strings.Contains(w, "ask for the right to list both")
+		return strings.Contains(w, "are unknown") && strings.Contains(w, "need permission to list both")
 	}) {
 		t.Errorf("%d asked, %v: %v", asked, p.pods, p.Warnings)
 	}

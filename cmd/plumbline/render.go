@@ -18,10 +18,10 @@ func newRenderCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "render PATH",
 		Short: "Render a folder as the daemon would, and print its objects",
-		Long: `Render a folder of a checkout as the daemon would, without a cluster or a
-network: kustomize, substitute, validate against the CRDs of Karpenter. It prints
-the objects as YAML in the order in which they would be applied. All errors come
-at once, each with file and line.`,
+		Long: `Render a folder of a checkout as the daemon would, without a cluster or network
+access: run kustomize, substitute variables, and validate against Karpenter's CRDs. The
+command prints the objects as YAML, in the order in which they would be applied. It
+reports all errors at once, each with file and line.`,
 		Example:           "  plumbline render ./clusters/prod-eu",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: onlyFolders,
@@ -80,12 +80,12 @@ func untracked(root, name string) []string {
 	names, err := source.Untracked(root, name)
 	switch {
 	case err != nil:
-		return []string{"whether Git tracks all files here is not known: " + err.Error()}
+		return []string{"unknown whether Git tracks all files here: " + err.Error()}
 	case len(names) == 0:
 		return nil
 	}
 	for i := range names {
 		names[i] = redact.VisibleName(names[i])
 	}
-	return []string{"the daemon sees only files that Git tracks, and not " + shortlist.Join(names, mostNamed, ", ")}
+	return []string{"the daemon sees only files that Git tracks; untracked here: " + shortlist.Join(names, mostNamed, ", ")}
 }

@@ -41,7 +41,7 @@ func TestUntrackedFilesAreWarnedOf(t *testing.T) {
 			}
 			write(filepath.Join(folder, "..", "beside.txt"), "")
 			write(filepath.Join(folder, "ignored.txt"), "")
-			want := "the daemon sees only files that Git tracks, and not examples/basic/ignored.txt"
+			want := "the daemon sees only files that Git tracks; untracked here: examples/basic/ignored.txt"
 			if got := plumbline(t, "render", folder); got.code != exitDone || got.err != "warning: "+want+"\n" {
 				t.Errorf("code %d, says %s", got.code, got.err)
 			}

@@ -70,11 +70,11 @@ func newRunCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Run the daemon that reconciles the NodeSyncs of its namespace",
-		Long: `Run the daemon. It serves the NodeSyncs of one namespace, its own, and stops
-cleanly on SIGTERM: what was begun is finished, nothing new is started.
+		Long: `Run the daemon. It serves the NodeSyncs of its own namespace. On SIGTERM it completes
+the operations in progress, starts no new ones, and exits.
 
-It speaks to the cluster that the kubeconfig flags or, in a Pod, the
-ServiceAccount name, and to AWS by the SDK's default chain of credentials.`,
+It connects to the cluster of the kubeconfig flags, or in a Pod with its ServiceAccount,
+and to AWS with the default credential chain of the AWS SDK.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runDaemon(cmd.Context(), kubeconfig, o)
@@ -92,27 +92,27 @@ func (o *runOptions) guards() *deletion.Asker {
 func (o *runOptions) bind(flags *pflag.FlagSet) {
 	flags.StringVar(&o.namespace, "watch-namespace", envOr("POD_NAMESPACE", "plumbline-system"), "namespace of the NodeSyncs and of the leader's Lease; default from $POD_NAMESPACE")
 	flags.StringVar(&o.podName, "pod-name", envOr("POD_NAME", ""), "name of the daemon's own Pod; default from $POD_NAME, empty outside a cluster")
-	flags.StringVar(&o.nodeName, "node-name", envOr("NODE_NAME", ""), "node that the daemon runs on, whose NodePool is then not removed; default from $NODE_NAME, empty outside a cluster")
-	flags.StringVar(&o.cacheDir, "cache-dir", filepath.Join(os.TempDir(), "plumbline"), "folder for Git stores and charts, of one daemon at a time; losing it costs time and nothing else")
-	flags.StringVar(&o.metricsAddr, "metrics-addr", ":8080", "address of /metrics; 0 for none")
-	flags.BoolVar(&o.metricsAuth, "metrics-auth", true, "serve /metrics over HTTPS, to those whose token may get the non-resource URL /metrics; false serves it to everyone over plain HTTP")
-	flags.StringVar(&o.profilingAddr, "profiling-addr", "0", "loopback address of /debug/pprof, such as localhost:6060; 0 for none")
-	flags.StringVar(&o.healthAddr, "health-addr", ":9440", "address of /healthz and /readyz; 0 for none")
-	flags.StringVar(&o.eventsAddr, "events-addr", "", "URL of Flux's notification-controller, which events are forwarded to, such as http://notification-controller.flux-system.svc.cluster.local./; empty for none")
-	flags.StringVar(&o.webhookAddr, "webhook-addr", "0", "address of "+webhook.Path+", where Git hosts announce pushes; 0 for none")
-	flags.StringVar(&o.webhookSecret, "webhook-secret", "plumbline-webhook", "Secret of the namespace whose key token webhooks are checked with; it can be made and changed while the daemon runs")
-	flags.IPNetSliceVar(&o.webhookProxies, "webhook-trusted-proxies", nil, "networks, as CIDRs, of the proxies before the webhook whose X-Forwarded-For is believed when requests are counted by address")
-	flags.StringVar(&o.pageAddr, "page-addr", "0", "loopback address of a page that shows the NodeSyncs, such as localhost:8090; 0 for none")
-	flags.StringVar(&o.pageURL, "page-url", "", "URL at which users find that page, through a proxy or a port that is forwarded; commit statuses link to it")
+	flags.StringVar(&o.nodeName, "node-name", envOr("NODE_NAME", ""), "node that the daemon runs on; plumbline does not remove its NodePool; default from $NODE_NAME, empty outside a cluster")
+	flags.StringVar(&o.cacheDir, "cache-dir", filepath.Join(os.TempDir(), "plumbline"), "folder for Git stores and charts, used by one daemon at a time; it can be deleted safely and is then downloaded again")
+	flags.StringVar(&o.metricsAddr, "metrics-addr", ":8080", "address of /metrics; 0 disables it")
+	flags.BoolVar(&o.metricsAuth, "metrics-auth", true, "serve /metrics over HTTPS to clients whose token may get the non-resource URL /metrics; false serves it to everyone over plain HTTP")
+	flags.StringVar(&o.profilingAddr, "profiling-addr", "0", "loopback address of /debug/pprof, such as localhost:6060; 0 disables it")
+	flags.StringVar(&o.healthAddr, "health-addr", ":9440", "address of /healthz and /readyz; 0 disables them")
+	flags.StringVar(&o.eventsAddr, "events-addr", "", "URL of Flux's notification-controller to forward events to, such as http://notification-controller.flux-system.svc.cluster.local./; empty disables forwarding")
+	flags.StringVar(&o.webhookAddr, "webhook-addr", "0", "address of "+webhook.Path+", to which Git hosts send push webhooks; 0 disables it")
+	flags.StringVar(&o.webhookSecret, "webhook-secret", "plumbline-webhook", "Secret in the daemon's namespace whose key token authenticates webhooks; it can be created and changed while the daemon runs")
+	flags.IPNetSliceVar(&o.webhookProxies, "webhook-trusted-proxies", nil, "CIDRs of the proxies in front of the webhook that are trusted for X-Forwarded-For when rate limiting")
+	flags.StringVar(&o.pageAddr, "page-addr", "0", "loopback address of a page that shows the NodeSyncs, such as localhost:8090; 0 disables it")
+	flags.StringVar(&o.pageURL, "page-url", "", "URL at which users open that page, through a proxy or a forwarded port; commit statuses link to it")
 	flags.IntVar(&o.concurrent, "concurrent", 4, "number of NodeSyncs reconciled at a time")
 	flags.BoolVar(&o.leaderElect, "leader-elect", false, "elect a leader, so that several replicas can run")
-	flags.BoolVar(&o.anyHost, "secrets-for-any-host", false, "send what is in a Secret without the annotation "+v1alpha1.HostsAnnotation+" to whatever host a NodeSync names")
-	flags.DurationVar(&o.cloudInterval, "cloud-interval", 10*time.Second, "least time between two questions to EC2 about removals")
-	flags.DurationVar(&o.compareInstances, "compare-instances", 10*time.Minute, "least time between two comparisons of EC2 instances with their definitions and NodeClaims; 0 for none")
-	flags.BoolVar(&o.deletionGuard, "deletion-guard", true, "report while the policies that deny the deletion of what plumbline manages are missing or altered; false if they are not installed on purpose")
-	flags.StringSliceVar(&o.sourceNamespaces, "source-namespaces", nil, "namespaces, beside its own, whose sources of Flux a NodeSync may follow (spec.source.sourceRef), such as flux-system")
-	flags.StringSliceVar(&o.karpenterNamespaces, "karpenter-namespaces", []string{"kube-system"}, "namespaces that Karpenter may be in: only there are Deployments and what the charts make watched; empty for all, which needs a ClusterRole")
-	flags.Int64Var(&o.storeLimit, "git-store-limit", 1<<30, "largest size of all Git stores and artifacts of Flux together, without cached charts, in bytes; while one is replaced there may be twice as much on disk")
+	flags.BoolVar(&o.anyHost, "secrets-for-any-host", false, "send the contents of a Secret without the annotation "+v1alpha1.HostsAnnotation+" to any host that a NodeSync names")
+	flags.DurationVar(&o.cloudInterval, "cloud-interval", 10*time.Second, "minimum time between two EC2 queries about removals")
+	flags.DurationVar(&o.compareInstances, "compare-instances", 10*time.Minute, "minimum time between two comparisons of EC2 instances with their definitions and NodeClaims; 0 disables them")
+	flags.BoolVar(&o.deletionGuard, "deletion-guard", true, "report if the policies that deny the deletion of objects managed by plumbline are missing or altered; set to false if you deliberately do not install them")
+	flags.StringSliceVar(&o.sourceNamespaces, "source-namespaces", nil, "namespaces, in addition to the daemon's own, whose Flux sources a NodeSync may follow (spec.source.sourceRef), such as flux-system")
+	flags.StringSliceVar(&o.karpenterNamespaces, "karpenter-namespaces", []string{"kube-system"}, "namespaces that Karpenter may run in: Deployments and the charts' objects are watched only there; empty for all, which needs a ClusterRole")
+	flags.Int64Var(&o.storeLimit, "git-store-limit", 1<<30, "maximum total size of all Git stores and Flux artifacts, without cached charts, in bytes; while one is replaced, disk usage can be twice as high")
 	o.log.BindFlags(flags)
 	o.client.BindFlags(flags)
 	o.steps.BindFlags(flags)
@@ -260,7 +260,7 @@ func newMetricsServer(ctx context.Context, config *rest.Config, httpClient *http
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.metricsAddr)
 	if err != nil {
-		return nil, fmt.Errorf("listen for scrapes (--metrics-addr): %w", err)
+		return nil, fmt.Errorf("listen on --metrics-addr: %w", err)
 	}
 	listener = netutil.LimitListener(listener, maxScrapes)
 	if o.metricsAuth {
@@ -296,11 +296,11 @@ func metricsHandler(config *rest.Config, httpClient *http.Client, reviewed bool,
 func ownCertificate() (*tls.Config, error) {
 	cert, key, err := certutil.GenerateSelfSignedCertKeyWithFixtures("localhost", []net.IP{{127, 0, 0, 1}}, nil, "")
 	if err != nil {
-		return nil, fmt.Errorf("make the certificate of the metrics: %w", err)
+		return nil, fmt.Errorf("create the certificate for /metrics: %w", err)
 	}
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
-		return nil, fmt.Errorf("make the certificate of the metrics: %w", err)
+		return nil, fmt.Errorf("create the certificate for /metrics: %w", err)
 	}
 	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, Certificates: []tls.Certificate{pair}}, nil
 }
@@ -316,7 +316,7 @@ func checkProfilingAddr(addr string) error {
 		return fmt.Errorf("--profiling-addr %q is no address: give localhost:PORT, or 0 for none", addr)
 	}
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return fmt.Errorf("--profiling-addr %s is not a loopback address: profiles may hold what Secrets hold; give localhost:PORT and use kubectl port-forward", addr)
+		return fmt.Errorf("--profiling-addr %s is not a loopback address: profiles can contain the contents of Secrets; give localhost:PORT and use kubectl port-forward", addr)
 	}
 	return nil
 }

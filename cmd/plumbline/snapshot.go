@@ -26,26 +26,26 @@ func newSnapshotCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Comman
 	var aws bool
 	cmd := &cobra.Command{
 		Use:   "snapshot",
-		Short: "Write what scheduling reads of a cluster to a file",
-		Long: `Write what Karpenter's scheduling reads of a cluster to a file, for
-plumbline plan --what-if --snapshot, which then needs no cluster.
+		Short: "Write a cluster's scheduling data to a file",
+		Long: `Write the objects that Karpenter's scheduling simulation reads to a file.
+plumbline plan --what-if --snapshot reads that file and needs no cluster.
 
-The file has nodes, NodeClaims, NodePools, EC2NodeClasses, NodeOverlays, DaemonSets,
+The file contains nodes, NodeClaims, NodePools, EC2NodeClasses, NodeOverlays, DaemonSets,
 PodDisruptionBudgets, volumes and their claims, the labels of namespaces, and pods
-without their commands, environment, images and volumes. It has no Secret and no
-ConfigMap; of user data it has a digest, and of Karpenter's own pods nothing that values
-of the chart set, which may come out of a Secret. Names, labels and resource requests
-are in it.
+without their commands, environment, images and volumes. It contains no Secrets and no
+ConfigMaps. User data is replaced by a digest. Fields of Karpenter's own pods that chart
+values set are left out, because values can come from a Secret. Names, labels and resource
+requests are included.
 
-It needs to list these kinds, and changes nothing. What may not be read is printed, and
-left out. With --aws it asks EC2 for the instance types of the region as well, with the
-credentials of the AWS CLI (ec2:DescribeInstanceTypes, ec2:DescribeInstanceTypeOfferings):
-without them a what-if cannot know which nodes could come.`,
+You need permission to list these kinds; the command changes nothing. It prints the kinds
+that you may not list, and leaves them out. With --aws it also queries EC2 for the instance
+types of the region, with the credentials of the AWS CLI (ec2:DescribeInstanceTypes,
+ec2:DescribeInstanceTypeOfferings). A what-if needs them to know which nodes could be launched.`,
 		Example: "  plumbline snapshot --aws -f prod-eu.json.gz --context prod-eu",
 		Args:    cobra.NoArgs,
 	}
 	cmd.Flags().StringVarP(&file, "file", "f", defaultSnapshot, "file to write")
-	cmd.Flags().BoolVar(&aws, "aws", false, "ask EC2 for the instance types of the region")
+	cmd.Flags().BoolVar(&aws, "aws", false, "query EC2 for the instance types of the region")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, err := connect(cmd.Context(), kubeconfig)
 		if err != nil {
@@ -69,10 +69,10 @@ without them a what-if cannot know which nodes could come.`,
 		}
 		fmt.Fprintf(cmd.OutOrStdout(), "%s: %d nodes, %d pods, %s\n", redact.Visible(file), len(taken.Nodes), len(taken.Pods), humanize.IBytes(uint64(packed.Len())))
 		for _, unread := range taken.Unread {
-			fmt.Fprintln(cmd.OutOrStdout(), "not in it: "+redact.Visible(unread))
+			fmt.Fprintln(cmd.OutOrStdout(), "not included: "+redact.Visible(unread))
 		}
 		if taken.Catalog == nil {
-			fmt.Fprintln(cmd.OutOrStdout(), "not in it: instance types; with --aws they are")
+			fmt.Fprintln(cmd.OutOrStdout(), "not included: instance types; add --aws to include them")
 		}
 		return nil
 	}
@@ -82,7 +82,7 @@ without them a what-if cannot know which nodes could come.`,
 // catalogOf asks EC2 for what it offers in a region, as the user.
 func catalogOf(ctx context.Context, region string) (*offers.Catalog, error) {
 	if region == "" {
-		return nil, errors.New("no node says its region (label topology.kubernetes.io/region): EC2 cannot be asked")
+		return nil, errors.New("no node has the label topology.kubernetes.io/region, so the region to query in EC2 is unknown")
 	}
 	asked, err := cloud.New(ctx, cloud.Options{Region: region, UserAgent: "plumbline-cli"})
 	if err != nil {
@@ -90,7 +90,7 @@ func catalogOf(ctx context.Context, region string) (*offers.Catalog, error) {
 	}
 	found, err := asked.Catalog(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("ask EC2 in %s for its instance types: %w", region, err)
+		return nil, fmt.Errorf("query EC2 in %s for its instance types: %w", region, err)
 	}
 	return found, nil
 }

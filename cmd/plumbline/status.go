@@ -36,25 +36,25 @@ func newStatusCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command 
 	var watches, all bool
 	cmd := &cobra.Command{
 		Use:   "status NODESYNC...",
-		Short: "Show on one screen how far a NodeSync has come and what it waits for",
+		Short: "Show the progress of a NodeSync and what it waits for",
 		Long: `Show whether the cluster matches Git, at which commit, how many nodes are
 replaced, what the NodeSync waits for and since when, and what happens next; then
-the stages, the pools with their nodes and the removals. -o json has all of it.
-With --watch the command stays: on a terminal the screen is drawn each second from
-watches, in a pipe each change is one line. A kind that you may not watch is read
-every 5s, and named below.
+the stages, the pools with their nodes, and the removals. -o json contains everything.
+With --watch the command keeps running: on a terminal it redraws the screen each second,
+in a pipe it prints each change as one line. Kinds that you may not watch are read
+every 5s and listed at the bottom.
 
-Exit codes: 0 in sync or in progress, 1 failed, or unknown because the status does
-not describe the newest commit or request, or no daemon leads, 2 drifted, 3 held by
-the guard, or a rollout is held, 4 stalled, a rollout fails or is stopped, or
+Exit codes: 0 in sync or in progress; 1 failed, or unknown because the status does
+not describe the newest commit or request, or because no daemon leads; 2 drifted; 3 held
+by the guard, or a rollout is held; 4 stalled, a rollout fails or is stopped, or
 something has been terminating for longer than expected.`,
 		Example:           "  plumbline status prod-eu\n  plumbline status prod-eu --watch",
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeNodeSyncs(kubeconfig, math.MaxInt),
 	}
 	output := addOutput(cmd)
-	cmd.Flags().BoolVar(&all, "all", false, "show all pools and removals, and not only what fits on a screen")
-	cmd.Flags().BoolVarP(&watches, "watch", "w", false, "stay, and show each change")
+	cmd.Flags().BoolVar(&all, "all", false, "show all pools and removals, not only those that fit on a screen")
+	cmd.Flags().BoolVarP(&watches, "watch", "w", false, "keep running, and show each change")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c, err := connect(cmd.Context(), kubeconfig)
 		if err != nil {
@@ -124,7 +124,7 @@ func statusReportOf(ctx context.Context, c client.Client, sync *v1alpha1.NodeSyn
 	report := statusReport{Status: summary.Of(sync)}
 	if report.Unled = unled; report.Unled != "" {
 		report.State = string(summary.Unknown)
-		report.Next = "nothing, until a daemon leads: see whether it runs, and what it logs: kubectl get pods -n " + sync.Namespace
+		report.Next = "nothing until a daemon leads; check its pods and their logs: kubectl get pods -n " + sync.Namespace
 	}
 	pools, err := poolsOf(ctx, c, sync)
 	if err != nil {
@@ -257,7 +257,7 @@ func (r statusReport) printBreakGlass(out io.Writer) {
 		}
 	}
 	if len(all) > 0 {
-		fmt.Fprint(out, "\nto end what is stalled all the same, at your own risk; plumbline runs none of these:\n")
+		fmt.Fprint(out, "\nto force stalled terminations, at your own risk (plumbline never runs these commands):\n")
 	}
 	for _, g := range all {
 		fmt.Fprintf(out, "  %s, %s: %s\n    # risk: %s\n", redact.Visible(g.Node), g.Cause, redact.Visible(g.Command), redact.Visible(g.Risk))

@@ -39,7 +39,7 @@ const (
 func (c *clusterAccess) watchLive(cmd *cobra.Command, args []string, all bool) error {
 	screen, ok := cmd.OutOrStdout().(terminal)
 	if !ok {
-		return fmt.Errorf("%T is no terminal", cmd.OutOrStdout())
+		return fmt.Errorf("%T is not a terminal", cmd.OutOrStdout())
 	}
 	ctx, stop := context.WithCancel(cmd.Context())
 	defer stop()

@@ -287,75 +287,78 @@ func (t *teardownCommand) again() string {
 	return words
 }
 
-const teardownHelp = `Show what a NodeSync has, and after a confirmation delete it with onDelete: Drain:
-the daemon ends its NodeClaims, asks EC2, and deletes NodePools and EC2NodeClasses;
-no guard weighs it, PodDisruptionBudgets hold, and nothing is forced. When the
-NodeSync is gone, AWS is asked with your credentials what is left, as by
-` + "`plumbline verify`" + `. What other NodePools and EC2NodeClasses of the cluster
-have stays, and does not count. --sweep deletes leftovers that nothing in the cluster
-has any more, and that have only this cluster's tags.
+const teardownHelp = `Show what a NodeSync owns, and after a confirmation delete it with onDelete: Drain. The
+daemon deletes its NodeClaims, verifies in EC2 that the instances are terminated, and deletes
+its NodePools and EC2NodeClasses. The guard does not apply. PodDisruptionBudgets are
+respected, and nothing is forced. When the NodeSync is deleted, the command queries AWS
+with your credentials for leftovers, like
+` + "`plumbline verify`" + `. Resources of other NodePools and EC2NodeClasses
+of the cluster are kept and do not count. --sweep deletes leftovers that nothing in the
+cluster uses any more and that carry only this cluster's tags.
 
---down-to says how far it goes, each level after the one before:
-  nodes        NodeClaims and EC2 instances; the NodeSync stays, by drain: true, and so
-               do its definitions: its NodePools make no node, and nothing is fetched
+--down-to sets how much is deleted. Each level includes the ones before it:
+  nodes        NodeClaims and EC2 instances. The NodeSync, with drain: true, and its
+               definitions are kept. Its NodePools launch no nodes, and nothing is fetched
                or applied, until ` + "`plumbline resume`" + `
   definitions  NodePools with their NodeClaims and EC2 instances, EC2NodeClasses, and
-               the NodeSync; Karpenter and its CRDs stay (the default)
-  controller   and then, once AWS has nothing left, Karpenter's main chart
-  crds         and then its CRDs, and their chart
-Karpenter goes only where plumbline has installed it, no other NodeSync needs it, and
-no object of its kinds is left in the cluster, of any owner; that is checked before
-anything is deleted, too. plumbline itself stays. Its own Git is not asked; where there
-are other NodeSyncs, theirs is, as an entry may have moved there. AWS has to answer
-before anything is deleted.
+               the NodeSync. Karpenter and its CRDs are kept (the default)
+  controller   Karpenter's main chart, once AWS reports that nothing is left
+  crds         Karpenter's CRDs and their chart
+plumbline uninstalls Karpenter only if plumbline installed it, no other NodeSync needs it,
+and the cluster contains no object of Karpenter's kinds, whoever owns it. The command also
+checks this before it deletes anything. plumbline itself is kept. The command does not read
+the NodeSync's own Git repository. If there are other NodeSyncs, it reads theirs, because an
+object may have moved there. AWS must answer before anything is deleted.
 
-Where Flux or Argo CD applies something of this, it is named, since it would create that
-again. --suspend-appliers suspends them first: spec.suspend of a Kustomization or
-HelmRelease, and spec.syncPolicy.automated of an Application; the command that takes it
-back is printed. What applies these may set that again from Git.
+If Flux or Argo CD applies one of the objects, the command names it, because that tool would
+create the object again. --suspend-appliers suspends these tools first: it sets spec.suspend
+of a Kustomization or HelmRelease, or removes spec.syncPolicy.automated of an Application,
+and prints the command that resumes it. If another tool applies the Kustomization, HelmRelease
+or Application from Git, that tool may undo the suspension.
 
-Karpenter's controller has to run, as nothing else ends the nodes. Where it is scaled to
-0 it is scaled up first; where it is gone, the daemon, or where none leads this command,
-installs it again first, at its version and with its values, from Git; where neither is
-possible, the command says what to do. One that runs and whose credentials
-AWS refuses, by its own log, is found before anything is deleted, and nothing is begun
-without --terminate. Where it, or the daemon, runs on a node that would end, nothing is
-begun: move it to nodes that Karpenter does not manage.
+Karpenter's controller must run, because only Karpenter drains and terminates the nodes. If
+it is scaled to 0, the command scales it up first. If it is missing, the daemon (or this
+command, if no daemon leads) first reinstalls it from Git, at its version and with its
+values. If neither is possible, the command prints what to do. If the controller's log shows
+that AWS refuses its credentials, the command does not start without --terminate. If the
+controller or the daemon runs on a node that would be terminated, the command does not
+start either: move it to nodes that Karpenter does not manage.
 
---terminate is for a Karpenter whose role or credentials are gone: it drains nodes, and
-may not end their instances. An instance that it has drained and left for a minute, or
-every one where its controller does not run for a minute, is listed and, after another
-confirmation, ended with your AWS rights: only where a NodeClaim or the record of a
-removal names it, and its tags are this cluster's and no other's. A node whose pods are
-still being evicted is not touched. Karpenter's finalizers stay: what they keep in the
-cluster is listed, with exit code 4.
+Use --terminate if Karpenter's role or credentials are gone, so that it drains nodes but
+cannot terminate their instances. The command then lists the instances that Karpenter drained
+at least a minute ago, or all instances if the controller has not run for a minute. After
+another confirmation it terminates them with your AWS permissions. It terminates only
+instances that a NodeClaim or the record of a removal names and that carry only this
+cluster's tags. It does not touch a node whose pods are still being evicted. Karpenter's
+finalizers remain; the objects that they block are listed, with exit code 4.
 
-Where no daemon leads, this command takes the daemon's lease and ends the nodes
-itself, by the daemon's own passes, with your rights and AWS credentials; a daemon
-that starts meanwhile waits. Where the deletion guard lets only the daemon delete, it
-acts as the daemon's ServiceAccount, which you need the right to impersonate.
+If no daemon leads, this command takes the daemon's lease and runs the daemon's reconcile
+itself, with your permissions and AWS credentials. A daemon that starts meanwhile waits. If
+the deletion guard lets only the daemon delete, the command impersonates the daemon's
+ServiceAccount; you need permission for that.
 
-Ctrl-C and --timeout end the watching, not the teardown, as long as a daemon leads;
-else the lease is released, and what was begun waits. The same command goes on;
-where the NodeSync is gone already it needs --cluster and --region, and asks AWS only.
+While a daemon leads, Ctrl-C and --timeout stop only the command, not the teardown. Otherwise
+the command releases the lease, and the teardown pauses. Run the same command again to
+continue. If the NodeSync is already deleted, add --cluster and --region; the command then
+queries only AWS.
 
---cluster-gone is for a cluster that has no API server any more, and then only AWS is
-asked. Without more flags it only shows what AWS has of the cluster. --terminate ends
-its instances, --sweep deletes its volumes and network interfaces that are attached to
-nothing, its launch templates and instance profiles, each only with the tags of this
-cluster and of no other one, and only what was listed before: the volume that an
-instance leaves is for the next run. EKS has to report that there is no such cluster, each
-time, and the API server of the kubeconfig, if there is one, must not know it. Nothing
-is drained: who would do that is gone. The rights are in
+Use --cluster-gone for a cluster whose API server no longer exists. The command then queries
+only AWS, and without other flags only lists the cluster's resources. --terminate terminates
+its instances. --sweep deletes its unattached volumes and network interfaces, launch templates
+and instance profiles. Both delete only resources that carry only this cluster's tags and
+that were listed before the confirmation; a volume that a terminated instance leaves behind is
+listed by the next run. EKS must report each time that the cluster does not exist, and the
+API server of the kubeconfig, if any, must not belong to it. Nodes are not drained, because
+neither the API server nor Karpenter exists. The required permissions are in
 manifests/iam-policy-teardown.json.
 
-Exit codes: 0 AWS was asked and nothing is left; 1 an error, nothing was confirmed,
-or AWS has not answered; 4 something is left, or it is not done after --timeout.`
+Exit codes: 0 AWS was queried and nothing is left; 1 an error, nothing was confirmed,
+or AWS did not answer; 4 something is left, or the teardown did not complete in --timeout.`
 
 func newTeardownCommand(kubeconfig *genericclioptions.ConfigFlags, v verification, stand standInStarter) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "teardown [NODESYNC]",
-		Short: "Take a NodeSync away with all of its nodes, and ask AWS what is left",
+		Short: "Delete a NodeSync with all its nodes, and verify in AWS that nothing is left",
 		Long:  teardownHelp,
 		Example: `  plumbline teardown prod-eu
   plumbline teardown dev --down-to nodes
@@ -392,16 +395,16 @@ func newTeardownCommand(kubeconfig *genericclioptions.ConfigFlags, v verificatio
 // addFlags adds the flags that set how far the teardown goes, and which cluster it applies to.
 func (t *teardownCommand) addFlags(cmd *cobra.Command) {
 	t.steps.BindFlags(cmd.Flags())
-	cmd.Flags().Var(&t.downTo, "down-to", "what is taken away: nodes, and then their definitions, and then Karpenter's controller, and then its CRDs, too")
-	cmd.Flags().BoolVar(&t.yes, "yes", false, "ask for no confirmation")
-	cmd.Flags().DurationVar(&t.timeout, "timeout", teardownTime, "longest time to watch")
-	cmd.Flags().StringVar(&t.v.cluster, "cluster", "", "name of the EKS cluster; needed where the NodeSync does not say it, or is gone")
+	cmd.Flags().Var(&t.downTo, "down-to", "how much to delete: nodes; also their definitions; also Karpenter's controller; also its CRDs")
+	cmd.Flags().BoolVar(&t.yes, "yes", false, "skip the confirmation")
+	cmd.Flags().DurationVar(&t.timeout, "timeout", teardownTime, "maximum time to watch")
+	cmd.Flags().StringVar(&t.v.cluster, "cluster", "", "name of the EKS cluster; needed if the NodeSync does not have it or is deleted")
 	cmd.Flags().StringVar(&t.v.region, "region", "", "region of the cluster, with --cluster")
-	cmd.Flags().StringVar(&t.v.account, "account", "", "account that AWS has to be, by its number")
-	cmd.Flags().BoolVar(&t.gone, "cluster-gone", false, "the cluster has no API server any more: ask AWS only")
-	cmd.Flags().BoolVar(&t.terminate, "terminate", false, "end instances with your AWS rights: of a cluster that is gone, or those that Karpenter has left for a minute")
-	cmd.Flags().BoolVar(&t.suspends, "suspend-appliers", false, "suspend first the Kustomizations, HelmReleases and Applications that apply what is deleted, and would create it again")
-	cmd.Flags().BoolVar(&t.sweep, "sweep", false, "delete what only this cluster's tags are on: free volumes and interfaces, launch templates, instance profiles")
+	cmd.Flags().StringVar(&t.v.account, "account", "", "ID of the AWS account that the credentials must belong to")
+	cmd.Flags().BoolVar(&t.gone, "cluster-gone", false, "the cluster's API server no longer exists: query only AWS")
+	cmd.Flags().BoolVar(&t.terminate, "terminate", false, "terminate instances with your AWS permissions: those of a deleted cluster, or those that Karpenter drained and has not terminated for a minute")
+	cmd.Flags().BoolVar(&t.suspends, "suspend-appliers", false, "first suspend the Kustomizations, HelmReleases and Applications that apply the deleted objects and would create them again")
+	cmd.Flags().BoolVar(&t.sweep, "sweep", false, "delete leftovers that carry only this cluster's tags: unattached volumes and interfaces, launch templates, instance profiles")
 }
 
 // find reads the NodeSync and takes the cluster's names from it. It returns nil if there is none and the
@@ -519,7 +522,7 @@ func (c *clusterAccess) noDaemon(ctx context.Context, handled bool) (why string,
 func (c *clusterAccess) daemonMissing(ctx context.Context, now func() time.Time) (why string, elected bool) {
 	namespace := c.in(ctx)
 	if why := unled(ctx, c, namespace, now); why != "" {
-		why, _, _ = strings.Cut(strings.TrimPrefix(why, "no daemon leads: "), "; what follows is of then")
+		why, _, _ = strings.Cut(strings.TrimPrefix(why, "no daemon leads: "), "; the following was current at that time")
 		return why, true
 	}
 	lease := &coordinationv1.Lease{}

@@ -149,8 +149,8 @@ func TestTeardownChangesNothing(t *testing.T) {
 		says    string
 	}{
 		"another region":      {append(yes, "--cluster", "demo", "--region", "us-east-1"), runningLeft, nil, "and not of demo in us-east-1"},
-		"another account":     {append(yes, "--account", "999"), runningLeft, nil, "AWS answers for account 111122223333, and the cluster is in 999"},
-		"its cluster unknown": {yes, runningLeft, func(_ *apiServer, sync *v1alpha1.NodeSync) { sync.Status.Karpenter = nil }, "nodesync/prod does not say the cluster's name yet: give --cluster and --region"},
+		"another account":     {append(yes, "--account", "999"), runningLeft, nil, "the AWS credentials are for account 111122223333, but the cluster is in 999"},
+		"its cluster unknown": {yes, runningLeft, func(_ *apiServer, sync *v1alpha1.NodeSync) { sync.Status.Karpenter = nil }, "nodesync/prod does not have the cluster's name yet: give --cluster and --region"},
 		"several": {yes[1:], runningLeft, func(s *apiServer, sync *v1alpha1.NodeSync) {
 			stage := sync.DeepCopy()
 			stage.Name = "stage"

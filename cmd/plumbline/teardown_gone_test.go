@@ -118,12 +118,12 @@ func TestClusterGoneEndsNothing(t *testing.T) {
 		"EKS may not be asked": {nil, func(aws *remainsOf) {
 			aws.eks = map[string]error{"demo": &cloud.DeniedError{Action: "eks:DescribeCluster"}}
 		}, nil, "allow eks:DescribeCluster to the credentials in use, as manifests/iam-policy-verify.json does"},
-		"another account":             {nil, nil, []string{"--account", "444455556666"}, "AWS answers for account 111122223333, and the cluster is in 444455556666"},
+		"another account":             {nil, nil, []string{"--account", "444455556666"}, "the AWS credentials are for account 111122223333, but the cluster is in 444455556666"},
 		"the clusters of everybody":   {nil, nil, []string{"--cluster", "*"}, `--cluster "*" is no name of an EKS cluster`},
 		"no account":                  {nil, nil, []string{"--account", ""}, "--cluster-gone needs --cluster, --region and --account"},
 		"a NodeSync":                  {nil, nil, []string{"prod"}, "--cluster-gone and a NodeSync do not go together"},
 		"Karpenter's charts":          {nil, nil, []string{"--down-to", "crds"}, "--cluster-gone and --down-to do not go together"},
-		"a question is not answered":  {nil, func(aws *remainsOf) { aws.answers = [][]cloud.Answer{denied} }, nil, "AWS has not answered every question"},
+		"a question is not answered":  {nil, func(aws *remainsOf) { aws.answers = [][]cloud.Answer{denied} }, nil, "AWS did not answer every query"},
 		"AWS denies to end instances": {nil, nil, nil, "allow ec2:TerminateInstances to the credentials in use, as manifests/iam-policy-teardown.json does"},
 	}
 	for name, c := range cases {

@@ -37,9 +37,8 @@ func newTreeCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tree NODESYNC",
 		Short: "Show a NodeSync's pools with their NodeClaims and Nodes",
-		Long: `Show what there is in the cluster because of a NodeSync: its EC2NodeClasses and
-NodePools, of each pool its NodeClaims, and of each NodeClaim its Node, with the
-state of each.`,
+		Long: `Show the EC2NodeClasses and NodePools of a NodeSync, the NodeClaims of each pool, and
+the Node of each NodeClaim, with the state of each.`,
 		Example:           "  plumbline tree prod-eu",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeNodeSyncs(kubeconfig, 1),

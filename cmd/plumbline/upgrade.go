@@ -35,30 +35,30 @@ func newUpgradeCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command
 	o := &upgradeOptions{}
 	cmd := &cobra.Command{
 		Use:   "upgrade [PATH]",
-		Short: "Print the way to another version of Karpenter, hop by hop",
-		Long: `Print the way from the version in the plumbline.yaml of a folder to another
-one, hop by hop: which versions to stop at, because Karpenter cannot skip them,
-and what each hop needs: Kubernetes, IAM, values that are gone, what is to be
-done first, and what it does to nodes. PATH is the current folder by default.
-With --from no folder is read, and values that are gone are named whether they
-are used or not. Neither a cluster nor a network is asked, unless --against names
-a NodeSync: then the NodePools in its cluster are looked at, and each hop says of
-each of them what happens to its nodes: annotated again, replaced, or why that
-cannot be known.
+		Short: "Print the upgrade path to another version of Karpenter",
+		Long: `Print the upgrade path from the version in the plumbline.yaml of a folder to another
+version. The path lists the versions that Karpenter cannot skip. For each hop it lists the
+requirements (Kubernetes version, IAM, chart values that were removed, manual steps) and the
+effect on nodes. PATH is the current folder by default. With --from no folder is read,
+and removed chart values are listed whether you use them or not.
 
-With --write the version of the next hop is written into plumbline.yaml, every
-other byte stays as it is. Commit it, wait until it has succeeded, go on.
+The command needs neither a cluster nor a network, unless --against names a NodeSync. Then it
+reads the NodePools in that cluster and shows for each hop and pool what happens to the
+nodes: annotated again, replaced, or unknown and why.
 
-Exit codes: 0 nothing to do, or written; 1 refused; 2 there is a way to go.`,
+With --write the command writes the version of the next hop into plumbline.yaml and changes
+nothing else in it. Commit the file, wait until the upgrade has succeeded, and repeat.
+
+Exit codes: 0 nothing to do, or written; 1 refused; 2 hops remain.`,
 		Example:           "  plumbline upgrade ./clusters/prod-eu --to " + karpenter.Newest() + " --write\n  plumbline upgrade ./clusters/prod-eu --against prod-eu -n plumbline-system\n  plumbline upgrade --from 0.31.4",
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: onlyFolders,
 	}
 	output := addOutput(cmd)
-	cmd.Flags().StringVar(&o.to, "to", karpenter.Newest(), "the version to go to; by default the newest that is known here")
-	cmd.Flags().StringVar(&o.from, "from", "", "the version to go from, instead of that of a folder")
+	cmd.Flags().StringVar(&o.to, "to", karpenter.Newest(), "target version; default: the newest one that this plumbline knows")
+	cmd.Flags().StringVar(&o.from, "from", "", "current version, instead of the one in a folder")
 	cmd.Flags().BoolVar(&o.write, "write", false, "write the version of the next hop into plumbline.yaml")
-	cmd.Flags().StringVar(&o.against, "against", "", "say what becomes of the nodes in the cluster of this NodeSync")
+	cmd.Flags().StringVar(&o.against, "against", "", "show what happens to the nodes in the cluster of this NodeSync")
 	cmd.MarkFlagsMutuallyExclusive("from", "write")
 	cmd.MarkFlagsMutuallyExclusive("from", "against")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -82,7 +82,7 @@ Exit codes: 0 nothing to do, or written; 1 refused; 2 there is a way to go.`,
 func (o *upgradeOptions) make(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, args []string) (*upgradeReport, error) {
 	if o.from != "" {
 		if len(args) > 0 {
-			return nil, errors.New("a folder and --from do not go together")
+			return nil, errors.New("a folder and --from cannot be combined")
 		}
 		return newUpgradeReport(o.from, o.to, nil)
 	}
@@ -93,10 +93,10 @@ func (o *upgradeOptions) make(ctx context.Context, kubeconfig *genericclioptions
 	}
 	git := at.karpenter
 	if git.Management == render.External {
-		return nil, fmt.Errorf("management is External in %s: the tool that installs Karpenter upgrades it; --from VERSION prints the way", folder)
+		return nil, fmt.Errorf("management is External in %s: the tool that installs Karpenter upgrades it; --from VERSION prints the upgrade path", folder)
 	}
 	if !o.chosen && karpenter.Newer(git.Version, o.to) {
-		return nil, fmt.Errorf("%s has version %s, and the newest that is known here is %s: give --to VERSION to go there, or back", folder, git.Version, o.to)
+		return nil, fmt.Errorf("%s has version %s, and the newest version that this plumbline knows is %s: choose one with --to VERSION", folder, git.Version, o.to)
 	}
 	report, err := newUpgradeReport(git.Version, o.to, at.values)
 	if err != nil {
@@ -130,7 +130,7 @@ func (o *upgradeOptions) forecast(ctx context.Context, kubeconfig *genericcliopt
 	}
 	live, err := cluster.Live(ctx, c)
 	if err != nil {
-		return explain(err, "read what lives")
+		return explain(err, "read the cluster")
 	}
 	for i := range report.Hops {
 		hop := &report.Hops[i]
@@ -221,7 +221,7 @@ func (r *upgradeReport) print(out io.Writer) error {
 	if r.Written != "" {
 		fmt.Fprintf(out, "\nwritten: version %s\n", r.Written)
 		if r.Written != r.To {
-			fmt.Fprintf(out, "commit it, and once it has succeeded ask for %s again\n", r.To)
+			fmt.Fprintf(out, "commit it, and after it has succeeded, upgrade to %s again\n", r.To)
 		}
 	}
 	return nil
@@ -295,7 +295,7 @@ func upgrades(sync *v1alpha1.NodeSync, git *render.Karpenter) bool {
 
 // noCRDs says what is not known without the CRDs of a version.
 func noCRDs(version string, err error) string {
-	return fmt.Sprintf("the CRDs of Karpenter %s are unavailable, so definitions are checked against others, and defaults that differ are not known: %v", version, err)
+	return fmt.Sprintf("the CRDs of Karpenter %s are unavailable: definitions are validated against those of another version, and changed defaults are unknown: %v", version, err)
 }
 
 // forecastPools says of each live NodePool what becomes of its nodes, by name.
@@ -323,7 +323,7 @@ func (f *upgradeForecast) print(out io.Writer) {
 		fmt.Fprintln(out, "refused: "+f.Refused)
 	}
 	if len(f.Pools) > 0 {
-		t := display.NewFittedTable(out, "POOL", "NODES", "THE UPGRADE LEAVES THEM")
+		t := display.NewFittedTable(out, "POOL", "NODES", "EFFECT OF THE UPGRADE")
 		for _, pool := range f.Pools {
 			t.AppendRow([]any{pool.Pool, pool.Nodes, oneLine(pool.Means)})
 		}

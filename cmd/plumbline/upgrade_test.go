@@ -62,7 +62,7 @@ func TestValuesOfAFolder(t *testing.T) {
 		"v.yaml": "webhook: {enabled: false}\n",
 	}
 	got := plumbline(t, "upgrade", folder(t, files))
-	for _, want := range []string{"webhook.enabled", "values of secret s, key values.yaml are in the cluster, and not known here"} {
+	for _, want := range []string{"webhook.enabled", "values of secret s, key values.yaml are stored in the cluster and unknown here"} {
 		if got.code != exitChanges || !strings.Contains(got.out, want) {
 			t.Errorf("code %d, prints %s%s; want %q", got.code, got.out, got.err, want)
 		}
@@ -104,7 +104,7 @@ func TestUpgradeWrites(t *testing.T) {
 	}
 	text := string(want)
 	for _, step := range []struct{ was, is, says string }{
-		{"1.0.3", "1.0.14", "written: version 1.0.14\ncommit it, and once it has succeeded ask for 1.14.1 again\n"},
+		{"1.0.3", "1.0.14", "written: version 1.0.14\ncommit it, and after it has succeeded, upgrade to 1.14.1 again\n"},
 		{"1.0.14", "1.14.1", "written: version 1.14.1\n"},
 		{"1.14.1", "1.14.1", "nothing to do: the version is 1.14.1\n"},
 	} {

@@ -28,12 +28,12 @@ func newVendorCommand() *cobra.Command {
 		Use:   "vendor [PATH]",
 		Short: "Put Karpenter's charts into the repository, for clusters that reach no registry",
 		Long: `Pull both charts of the version in PATH/plumbline.yaml, write them into a folder
-of the checkout, and print their digests and what plumbline.yaml has to say to
-have them installed from there, by clusters that reach no registry. With --write
-plumbline.yaml is edited at once; every other byte stays as it is. Commit both.
+of the checkout, and print their digests and the lines that plumbline.yaml needs to
+install them from there. Use it for clusters that cannot reach a registry. With --write
+the command edits plumbline.yaml and changes nothing else in it. Commit both.
 
-The charts come from the repository that plumbline.yaml names or, where that is a
-folder already, from ` + render.DefaultRepository + `. Credentials are those of
+The charts come from the repository that plumbline.yaml names or, if that is already a
+folder, from ` + render.DefaultRepository + `. Credentials are those of
 docker login.`,
 		Example:           "  plumbline vendor ./clusters/prod-eu --write",
 		Args:              cobra.MaximumNArgs(1),
@@ -42,7 +42,7 @@ docker login.`,
 	output := addOutput(cmd)
 	cmd.Flags().StringVar(&o.to, "to", "", "folder to write to; default charts, beside plumbline.yaml")
 	cmd.Flags().StringVar(&o.from, "from", "", "repository to pull from: oci://… or https://…")
-	cmd.Flags().StringVar(&o.caFile, "ca-file", "", "file with authorities in PEM form, trusted beside the system's")
+	cmd.Flags().StringVar(&o.caFile, "ca-file", "", "PEM file with certificate authorities to trust in addition to the system's")
 	cmd.Flags().BoolVar(&o.write, "write", false, "set repository and digests in plumbline.yaml")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		report, err := o.vendor(cmd.Context(), folderOf(args))
@@ -198,7 +198,7 @@ func (r *vendorReport) edit() error {
 		}
 	}
 	if text, err = render.SetCharts(r.File, text, r.Repository, digests); err != nil {
-		return fmt.Errorf("the charts are in %s, and plumbline.yaml is as it was: %w", r.Folder, err)
+		return fmt.Errorf("the charts are in %s, but plumbline.yaml was not changed: %w", r.Folder, err)
 	}
 	if err := os.WriteFile(r.File, text, 0o644); err != nil {
 		return fmt.Errorf("write %s: %w", r.File, err)
@@ -214,11 +214,11 @@ func (r *vendorReport) print(out io.Writer) error {
 	}
 	t.Render()
 	if r.Written {
-		fmt.Fprintf(out, "\n%s says so now. Commit it together with %s.\n", r.File, r.Folder)
+		fmt.Fprintf(out, "\n%s is updated. Commit it together with %s.\n", r.File, r.Folder)
 		r.printAllow(out)
 		return nil
 	}
-	fmt.Fprintf(out, "\nWrite into %s, and commit it together with %s:\n\nrepository: %s\ndigests:\n", r.File, r.Folder, r.Repository)
+	fmt.Fprintf(out, "\nAdd to %s, and commit it together with %s:\n\nrepository: %s\ndigests:\n", r.File, r.Folder, r.Repository)
 	for _, one := range r.Charts {
 		fmt.Fprintf(out, "  %s: %s\n", one.Chart, one.Digest)
 	}
@@ -233,6 +233,6 @@ func (r *vendorReport) printAllow(out io.Writer) {
 	for _, one := range r.Charts {
 		digests = append(digests, one.Digest)
 	}
-	fmt.Fprintf(out, "\nLet the NodeSync take charts from there, of these digests only:\n\nspec: {charts: {allow: {repositories: [%s], digests: [%s]}}}\n",
+	fmt.Fprintf(out, "\nAllow the NodeSync to use charts from there, with these digests only:\n\nspec: {charts: {allow: {repositories: [%s], digests: [%s]}}}\n",
 		r.Repository, strings.Join(digests, ", "))
 }

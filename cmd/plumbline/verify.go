@@ -58,26 +58,25 @@ func dialRemains(ctx context.Context, region string) (remains, error) {
 func newVerifyCommand(kubeconfig *genericclioptions.ConfigFlags, v verification) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify [NODESYNC]",
-		Short: "Ask AWS what of a cluster's Karpenter is left",
-		Long: `Ask EC2 and IAM, with your AWS credentials, what of a cluster's Karpenter is left:
-instances in any state but terminated, volumes and network interfaces that are
-attached to none, launch templates, instance profiles. Nothing is deleted.
+		Short: "Query AWS for leftover resources of a cluster's Karpenter",
+		Long: `Query EC2 and IAM, with your AWS credentials, for leftover resources of a cluster's
+Karpenter: instances in any state except terminated, unattached volumes and network
+interfaces, launch templates, and instance profiles. The command deletes nothing.
 
-With --cluster and --region only AWS is asked: the cluster may be gone. Else the
-names are those of the NodeSync, AWS has to be the account of its cluster, and
-volumes of PersistentVolumes that are retained are listed, and do not count; so
-they do with --cluster where --context or --kubeconfig names the cluster too. A
-volume with the tag plumbline.dev/keep never counts.
+With --cluster and --region only AWS is queried, so the cluster may already be gone.
+Otherwise cluster and region come from the NodeSync, and your AWS credentials must belong to
+the account of its cluster. Volumes of retained PersistentVolumes are then listed but do not
+count as leftovers. The same applies if you give --cluster together with --context or
+--kubeconfig. A volume with the tag plumbline.dev/keep never counts.
 
-What is left has to be deleted by you: deleting a NodeClaim drains its node and terminates its instance
-where Karpenter runs; an instance, volume, interface, launch template or instance
-profile that nothing owns any more is deleted in AWS. The rights that the
-questions need are in manifests/iam-policy-verify.json.
+You have to delete the leftovers yourself. If Karpenter still runs, delete the NodeClaim:
+that drains its node and terminates its instance. Delete instances, volumes, interfaces, launch
+templates and instance profiles without an owner in AWS. The required permissions are in
+manifests/iam-policy-verify.json.
 
-Exit codes: 0 AWS has answered every question, twice, and nothing is left;
-1 an error, a question without an answer, such as one that AWS denies, or nothing in
-this region while IAM has instance profiles of the cluster's name for another one;
-4 something is left.`,
+Exit codes: 0 AWS has answered every query, twice, and nothing is left; 1 an error, a query
+that AWS did not answer or denied, or nothing in this region while IAM has instance
+profiles of a cluster of this name in another region; 4 something is left.`,
 		Example: `  plumbline verify prod-eu
   plumbline verify --cluster prod-eu --region eu-west-1 --account 111122223333 -o junit > gone.xml`,
 		Args:              cobra.MaximumNArgs(1),
@@ -87,10 +86,10 @@ this region while IAM has instance profiles of the cluster's name for another on
 	cmd.Flags().VarP(formatFlag{&output, []string{string(formatText), string(formatJSON), string(formatJUnit)}}, "output", "o", "how to print")
 	cmd.Flags().Bool("gone", true, "verify that nothing is left; the only check, and the default")
 	_ = cmd.Flags().MarkHidden("gone") // the flag exists
-	cmd.Flags().StringVar(&v.cluster, "cluster", "", "name of the EKS cluster, for where no NodeSync says it")
+	cmd.Flags().StringVar(&v.cluster, "cluster", "", "name of the EKS cluster, if no NodeSync has it")
 	cmd.Flags().StringVar(&v.region, "region", "", "region of the cluster, with --cluster")
-	cmd.Flags().StringVar(&v.account, "account", "", "account that AWS has to be, by its number")
-	cmd.Flags().DurationVar(&v.timeout, "timeout", 0, "how long to ask again while something is left; 0 does not")
+	cmd.Flags().StringVar(&v.account, "account", "", "ID of the AWS account that the credentials must belong to")
+	cmd.Flags().DurationVar(&v.timeout, "timeout", 0, "how long to repeat the queries while something is left; 0 queries once")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := v.find(cmd.Context(), kubeconfig, args); err != nil {
 			return err
@@ -113,7 +112,7 @@ func exitOfReport(report leftover.Report) error {
 	case misplaced != "":
 		return &exitError{code: exitFailed, message: "plumbline: " + misplaced}
 	case report.Unanswered():
-		return &exitError{code: exitFailed, message: "plumbline: AWS has not answered every question: what is left is not known"}
+		return &exitError{code: exitFailed, message: "plumbline: AWS did not answer every query, so it is unknown whether something is left"}
 	case !report.Gone:
 		return &exitError{code: exitStalled, message: "left in AWS: " + report.String()}
 	}
@@ -234,11 +233,11 @@ func (v *verification) placed(answers []cloud.Answer) []cloud.Answer {
 func (v *verification) confirmed(ctx context.Context, aws remains) (account string, err error) {
 	who, err := aws.Identity(ctx)
 	if err != nil {
-		return "", fmt.Errorf("find out which AWS account is asked: %w", err)
+		return "", fmt.Errorf("find the AWS account of the credentials: %w", err)
 	}
 	if v.account != "" {
 		if who.Account != v.account {
-			return "", fmt.Errorf("AWS answers for account %s, and the cluster is in %s: use credentials of that account (AWS_PROFILE)", who.Account, v.account)
+			return "", fmt.Errorf("the AWS credentials are for account %s, but the cluster is in %s: use credentials of that account (AWS_PROFILE)", who.Account, v.account)
 		}
 		return who.Account, nil
 	}
@@ -254,7 +253,7 @@ func (v *verification) confirmed(ctx context.Context, aws remains) (account stri
 func (v *verification) sameCluster(ctx context.Context, aws remains) error {
 	found, err := aws.Cluster(ctx, v.cluster)
 	if err != nil {
-		return fmt.Errorf("check that AWS answers for this cluster: %w; --account says which account it is in", err)
+		return fmt.Errorf("check that the AWS credentials are for this cluster's account: %w; give the account with --account", err)
 	}
 	if verdict := cloud.Verify(found, v.authority, nil, nil); !verdict.OK {
 		return errors.New(verdict.Message)
@@ -279,9 +278,9 @@ func pauseFor(ctx context.Context, d time.Duration) error {
 func (v *verification) find(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, args []string) error {
 	switch {
 	case v.cluster == "" && v.region != "":
-		return errors.New("--region goes with --cluster: the region of a NodeSync is known")
+		return errors.New("--region needs --cluster: the region of a NodeSync is known")
 	case v.cluster != "" && len(args) > 0:
-		return errors.New("a NodeSync and --cluster do not go together")
+		return errors.New("a NodeSync and --cluster cannot be combined")
 	case v.cluster != "" && v.region == "":
 		return errors.New("--cluster needs --region: give the region of the cluster")
 	case v.cluster != "" && *kubeconfig.KubeConfig == "" && *kubeconfig.Context == "":
@@ -318,14 +317,14 @@ func (c *clusterAccess) oneNodeSync(ctx context.Context, args []string) (*v1alph
 			return &list.Items[i], nil
 		}
 	}
-	return nil, fmt.Errorf("no NodeSync in namespace %s says the cluster's name: give --cluster and --region", c.in(ctx))
+	return nil, fmt.Errorf("no NodeSync in namespace %s has the cluster's name: give --cluster and --region", c.in(ctx))
 }
 
 // take takes the names of a NodeSync, and the account that its daemon has confirmed.
 func (v *verification) take(sync *v1alpha1.NodeSync) error {
 	k := sync.Status.Karpenter
 	if k == nil || k.Cluster == "" || k.Region == "" {
-		return fmt.Errorf("nodesync/%s does not say the cluster's name yet: give --cluster and --region", sync.Name)
+		return fmt.Errorf("nodesync/%s does not have the cluster's name yet: give --cluster and --region", sync.Name)
 	}
 	v.cluster, v.region = k.Cluster, k.Region
 	if v.account == "" {
@@ -415,7 +414,7 @@ func printReport(out io.Writer, report leftover.Report) {
 		fmt.Fprintln(out, "\n"+words)
 	}
 	if report.Gone {
-		fmt.Fprintln(out, "nothing is left: AWS was asked about instances, volumes, network interfaces, launch templates and instance profiles")
+		fmt.Fprintln(out, "nothing is left: AWS was queried for instances, volumes, network interfaces, launch templates and instance profiles")
 	}
 }
 

@@ -172,7 +172,7 @@ func TestVerifyByNodeSync(t *testing.T) {
 		t.Errorf("asked about %+v in %s, want demo in eu-west-1 and the instance %s", q, aws.region, claim.Status.ProviderID)
 	}
 	aws.account = "444455556666"
-	if got := verifyWith(t, aws, "--kubeconfig", kubeconfig); got.code != exitFailed || !strings.Contains(got.err, "AWS answers for account 444455556666, and the cluster is in 111122223333") {
+	if got := verifyWith(t, aws, "--kubeconfig", kubeconfig); got.code != exitFailed || !strings.Contains(got.err, "the AWS credentials are for account 444455556666, but the cluster is in 111122223333") {
 		t.Errorf("another account: code %d, prints %s, says %s", got.code, got.out, got.err)
 	}
 }

@@ -309,7 +309,7 @@ the nodes that are replaced. If you interrupt the command, the daemon continues.
 
 Exit codes: 0 done, or without --wait requested, 1 error, 3 held by the guard,
 4 stalled, timed out, or a rollout that fails or is stopped.`,
-		Example: `  # Reconcile, and wait until each node is replaced that the newest commit makes out of date
+		Example: `  # Reconcile, and wait until each node that the newest commit makes out of date is replaced
   plumbline reconcile prod-eu --wait --wait-timeout 1h
 
   # Wait only until the definitions are applied

@@ -30,16 +30,16 @@ type whatIfOptions struct {
 
 func (o *whatIfOptions) addFlags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&o.on, "what-if", false, "simulate with Karpenter's own scheduling where pods would go, and what nodes would cost")
-	cmd.Flags().StringVar(&o.snapshot, "snapshot", "", "compare the folder with this file of plumbline snapshot, not with a cluster")
+	cmd.Flags().StringVar(&o.snapshot, "snapshot", "", "compare the folder with this file, written by plumbline snapshot, instead of a cluster")
 }
 
 // check says what a what-if lacks.
 func (o *whatIfOptions) check(of string, isFolder bool, against string) error {
 	if !isFolder && o.snapshot != "" {
-		return fmt.Errorf("%s is not a folder: --snapshot compares a folder with a file of plumbline snapshot", of)
+		return fmt.Errorf("%s is not a folder: --snapshot compares a folder with a file written by plumbline snapshot", of)
 	}
 	if o.on && isFolder && against == "" && o.snapshot == "" {
-		return errors.New("--what-if needs a cluster, by --against NODESYNC, or a file of plumbline snapshot, by --snapshot FILE")
+		return errors.New("--what-if needs a cluster (--against NODESYNC) or a file written by plumbline snapshot (--snapshot FILE)")
 	}
 	return nil
 }
@@ -77,7 +77,7 @@ func (o *planOptions) simulate(ctx context.Context, c *clusterAccess, p *planned
 
 func (o *planOptions) outcome(ctx context.Context, p *planned, taken *simulate.Capture) (*simulate.Outcome, error) {
 	if taken.Catalog == nil && !o.aws {
-		return nil, fmt.Errorf("the instance types of %s are not known without AWS: add --aws, here or to plumbline snapshot", orUnknown(taken.Region()))
+		return nil, fmt.Errorf("the instance types of %s are unknown without AWS: add --aws, here or to plumbline snapshot", orUnknown(taken.Region()))
 	}
 	if taken.Catalog == nil {
 		var err error
@@ -130,7 +130,7 @@ func (o *planOptions) planSnapshot(ctx context.Context, folder string) (*planned
 		return nil, err
 	}
 	made.Warnings = append(made.Warnings, r.set.Warnings...)
-	made.Warnings = append(made.Warnings, fmt.Sprintf("compared with a snapshot of %s: charts, other NodeSyncs and the guard's settings are not known", taken.TakenAt.Format(time.DateTime+" MST")))
+	made.Warnings = append(made.Warnings, fmt.Sprintf("compared with a snapshot of %s: charts, other NodeSyncs and the guard's settings are unknown", taken.TakenAt.Format(time.DateTime+" MST")))
 	if r.unchecked != "" {
 		made.Warnings = append(made.Warnings, r.unchecked)
 	}
@@ -159,7 +159,7 @@ func (r *whatIfReport) print(out io.Writer) {
 	if r == nil {
 		return
 	}
-	fmt.Fprintln(out, "\nWhat if all nodes that change ended at once (Karpenter's own simulation):")
+	fmt.Fprintln(out, "\nWhat if all affected nodes were terminated at once (Karpenter's own simulation):")
 	for _, line := range r.lines(redact.Visible) {
 		fmt.Fprintln(out, "  "+line)
 	}
@@ -170,7 +170,7 @@ func (r *whatIfReport) printMarkdown(out io.Writer) {
 	if r == nil {
 		return
 	}
-	fmt.Fprint(out, "\n<details><summary>What if all nodes that change ended at once (Karpenter's own simulation)</summary>\n\n")
+	fmt.Fprint(out, "\n<details><summary>What if all affected nodes were terminated at once (Karpenter's own simulation)</summary>\n\n")
 	for _, line := range r.lines(code) {
 		fmt.Fprintln(out, strings.Replace("- "+line, "-   ", "  - ", 1))
 	}
@@ -183,19 +183,19 @@ func (r *whatIfReport) lines(quote func(string) string) []string {
 	if r.Unavailable != "" {
 		return []string{"unavailable: " + quote(r.Unavailable)}
 	}
-	lines := []string{fmt.Sprintf("%s end, %s scheduled again", english.Plural(r.Ending, "node", ""), isOrAre(r.Leaving))}
+	lines := []string{fmt.Sprintf("%s terminated, %s rescheduled", english.Plural(r.Ending, "node", ""), isOrAre(r.Leaving))}
 	for _, pool := range r.Unlaunchable {
 		lines = append(lines, simulate.NoInstanceType(quote(r.Region), quote("NodePool/"+pool)))
 	}
 	lines = append(lines, bulleted("pods that move:", r.Moves, func(m simulate.Move) string { return moved(quote, m) })...)
-	lines = append(lines, bulleted(english.Plural(len(r.Nowhere), "pod", "")+" with nowhere to go:", r.Nowhere, func(s simulate.Stranded) string {
+	lines = append(lines, bulleted(english.Plural(len(r.Nowhere), "pod", "")+" unschedulable afterwards:", r.Nowhere, func(s simulate.Stranded) string {
 		return fmt.Sprintf("%s (%s): %s", quote(s.Pod), place(quote, s), quote(s.Reason))
 	})...)
-	lines = append(lines, bulleted("pods that may not be evicted, and keep their nodes:", r.Staying, func(b simulate.Blocked) string {
+	lines = append(lines, bulleted("pods that cannot be evicted and keep their nodes:", r.Staying, func(b simulate.Blocked) string {
 		return fmt.Sprintf("%s on %s: %s", quote(b.Pod), quote(b.Node), quote(b.Why))
 	})...)
-	lines = append(lines, bulleted("pending pods that get a place by this change:", r.Placed, quote)...)
-	lines = append(lines, bulleted("new nodes (EC2 Fleet has the last word on the type):", r.New, func(n simulate.NewNodes) string { return launched(quote, n) })...)
+	lines = append(lines, bulleted("pending pods that can be scheduled after this change:", r.Placed, quote)...)
+	lines = append(lines, bulleted("new nodes (EC2 Fleet chooses the type):", r.New, func(n simulate.NewNodes) string { return launched(quote, n) })...)
 	lines = append(lines, costs(r.Cost)...)
 	for _, note := range r.Notes {
 		lines = append(lines, "note: "+quote(note))
@@ -219,7 +219,7 @@ func bulleted[T any](heading string, of []T, say func(T) string) []string {
 }
 
 func moved(quote func(string) string, m simulate.Move) string {
-	where := "nodes that are there"
+	where := "existing nodes"
 	if m.New {
 		where = "new nodes"
 	}
@@ -250,9 +250,9 @@ func ofPool(quote func(string) string, pool string) string {
 func place(quote func(string) string, s simulate.Stranded) string {
 	switch {
 	case s.Already:
-		return "pending today, and not helped"
+		return "pending now, and still unschedulable"
 	case s.Node == "":
-		return "pending today, and would get a place without this change"
+		return "pending now, and schedulable without this change"
 	}
 	return quote(s.Pool) + ", node " + quote(s.Node)
 }
@@ -271,15 +271,15 @@ func launched(quote func(string) string, n simulate.NewNodes) string {
 
 // costs are list prices before and after.
 func costs(c simulate.Cost) []string {
-	lines := []string{fmt.Sprintf("list prices of Karpenter %s an hour: %.2f today, %.2f to %.2f after", embeddedVersion(), c.Before, c.Lowest, c.Highest)}
+	lines := []string{fmt.Sprintf("hourly list prices (Karpenter %s): %.2f now, %.2f to %.2f afterwards", embeddedVersion(), c.Before, c.Lowest, c.Highest)}
 	if c.PricesOf != "" {
-		lines = append(lines, fmt.Sprintf("  they are those of %s, as the list has none of this region: good to compare by, and for nothing else", c.PricesOf))
+		lines = append(lines, fmt.Sprintf("  these are prices of %s, because the list has none for this region: use them only to compare", c.PricesOf))
 	}
 	if c.Spot > 0 {
-		lines = append(lines, fmt.Sprintf("  %s counted by the on-demand price, as the list has none of spot", english.Plural(c.Spot, "spot node is", "spot nodes are")))
+		lines = append(lines, fmt.Sprintf("  %s counted at the on-demand price, because the list has no spot prices", english.Plural(c.Spot, "spot node is", "spot nodes are")))
 	}
 	if c.Unpriced > 0 {
-		lines = append(lines, fmt.Sprintf("  %s without a price in the list in neither sum", english.Plural(c.Unpriced, "node", "")))
+		lines = append(lines, fmt.Sprintf("  %s without a list price, not included in either sum", english.Plural(c.Unpriced, "node", "")))
 	}
 	return lines
 }

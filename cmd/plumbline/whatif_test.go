@@ -71,8 +71,8 @@ func TestWhatIfOfASnapshot(t *testing.T) {
 		edit func(*simulate.Capture)
 		want []string
 	}{
-		"with instance types": {withTypes(t), []string{"NodePool/gone", "2 nodes end, 2 pods are scheduled again", "2 pods with nowhere to go", "web/of-n1 (gone, node n1)", "compared with a snapshot of 2026-11-24 12:00:00 UTC"}},
-		"without":             {func(*simulate.Capture) {}, []string{"NodePool/gone", "unavailable: the instance types of us-east-1 are not known without AWS"}},
+		"with instance types": {withTypes(t), []string{"NodePool/gone", "2 nodes terminated, 2 pods are rescheduled", "2 pods unschedulable afterwards", "web/of-n1 (gone, node n1)", "compared with a snapshot of 2026-11-24 12:00:00 UTC"}},
+		"without":             {func(*simulate.Capture) {}, []string{"NodePool/gone", "unavailable: the instance types of us-east-1 are unknown without AWS"}},
 		"a broken catalog":    {func(c *simulate.Capture) { withTypes(t)(c); c.Catalog.Types[0].VCpuInfo = nil }, []string{`"m5.large" lacks its vCPUs`}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -88,16 +88,16 @@ func TestWhatIfOfASnapshot(t *testing.T) {
 
 // TestCostsSayWhatTheyLack, in one line for each.
 func TestCostsSayWhatTheyLack(t *testing.T) {
-	whole := "list prices of Karpenter " + embeddedVersion() + " an hour: 1.50 today, 0.50 to 2.25 after"
+	whole := "hourly list prices (Karpenter " + embeddedVersion() + "): 1.50 now, 0.50 to 2.25 afterwards"
 	for name, c := range map[string]struct {
 		cost simulate.Cost
 		want []string
 	}{
 		"nothing":            {simulate.Cost{}, nil},
-		"a price":            {simulate.Cost{Unpriced: 1}, []string{"  1 node without a price in the list in neither sum"}},
-		"prices":             {simulate.Cost{Unpriced: 12}, []string{"  12 nodes without a price in the list in neither sum"}},
-		"those of a region":  {simulate.Cost{PricesOf: "us-east-1"}, []string{"  they are those of us-east-1, as the list has none of this region: good to compare by, and for nothing else"}},
-		"those of spot, too": {simulate.Cost{Spot: 1, Unpriced: 1}, []string{"  1 spot node is counted by the on-demand price, as the list has none of spot", "  1 node without a price in the list in neither sum"}},
+		"a price":            {simulate.Cost{Unpriced: 1}, []string{"  1 node without a list price, not included in either sum"}},
+		"prices":             {simulate.Cost{Unpriced: 12}, []string{"  12 nodes without a list price, not included in either sum"}},
+		"those of a region":  {simulate.Cost{PricesOf: "us-east-1"}, []string{"  these are prices of us-east-1, because the list has none for this region: use them only to compare"}},
+		"those of spot, too": {simulate.Cost{Spot: 1, Unpriced: 1}, []string{"  1 spot node is counted at the on-demand price, because the list has no spot prices", "  1 node without a list price, not included in either sum"}},
 	} {
 		c.cost.Before, c.cost.Lowest, c.cost.Highest = 1.5, 0.5, 2.25
 		if diff := cmp.Diff(append([]string{whole}, c.want...), costs(c.cost)); diff != "" {

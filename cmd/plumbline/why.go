@@ -33,19 +33,19 @@ import (
 func newWhyCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "why NODE|NODECLAIM|INSTANCE-ID|NodePool/NAME|EC2NodeClass/NAME",
-		Short: "Say why a node ended, or what keeps one that still runs",
-		Long: `Say why a node ended: what it was, the cause, the commit, how many pods it had, and
-when each stage of its end was. The daemon records the newest 2,000 NodeClaims of
-each NodeSync that end; what it could not see is Unknown.
+		Short: "Show why a node was terminated, or why one still runs",
+		Long: `For a terminated node, show what it was, the cause, the commit, how many pods it had, and
+the time of each stage of its termination. The daemon records the newest 2,000 terminated
+NodeClaims of each NodeSync; causes that it could not observe are Unknown.
 
-Of a node that still runs: what it is, whether it is outdated, and what Karpenter
-says of why it is not replaced now.
+For a running node, show what it is, whether it is outdated, and Karpenter's reason for
+not replacing it now.
 
-Of a NodePool that leaves: how far it is, what it waits for, since when where that
-is stalled, and the commands that would end its nodes all the same.
+For a NodePool that is being removed, show its progress, what it waits for, since when it
+is stalled, and the commands that would force the termination of its nodes.
 
-Of an EC2NodeClass that was deleted while nodes are on it: what keeps it, and the
-commit that moves these nodes to a copy of it.`,
+For an EC2NodeClass that was deleted while nodes use it, show what blocks its deletion, and
+the commit that moves these nodes to a copy of it.`,
 		Example: `  plumbline why ip-10-0-0-1.eu-west-1.compute.internal
   plumbline why general-x7k2p
   plumbline why i-0123456789abcdef0 -o json
@@ -103,11 +103,11 @@ func whyOf(ctx context.Context, c *clusterAccess, name string) (*summary.NodeRep
 		}
 		return found, nil
 	case recordErr != nil:
-		return nil, explain(recordErr, "read which nodes have ended")
+		return nil, explain(recordErr, "read which nodes were terminated")
 	case claim != nil:
 		return summary.NodeReportOf(claim, summary.NodeEnding, syncs, time.Now()), nil
 	}
-	if err := c.installed(ctx, "read why "+name+" has ended"); err != nil {
+	if err := c.installed(ctx, "read why "+name+" was terminated"); err != nil {
 		return nil, err
 	}
 	return nil, unrecorded(ctx, c, name, logs)
@@ -207,15 +207,15 @@ func printWhyState(out io.Writer, r *summary.NodeReport, paint display.Painter) 
 	name := redact.Visible(r.NodeClaim)
 	switch {
 	case r.State == summary.NodeEnded && r.Late:
-		fmt.Fprintf(out, "NodeClaim/%s ended by %s: %s\n", name, stamp(r.Gone), paint(summary.Cause(r.Record), colourOfCause(r.Cause)))
+		fmt.Fprintf(out, "NodeClaim/%s was terminated by %s: %s\n", name, stamp(r.Gone), paint(summary.Cause(r.Record), colourOfCause(r.Cause)))
 	case r.State == summary.NodeEnded:
-		fmt.Fprintf(out, "NodeClaim/%s ended %s ago: %s\n", name, age(r.Gone), paint(summary.Cause(r.Record), colourOfCause(r.Cause)))
+		fmt.Fprintf(out, "NodeClaim/%s was terminated %s ago: %s\n", name, age(r.Gone), paint(summary.Cause(r.Record), colourOfCause(r.Cause)))
 	case r.State == summary.NodeEnding && r.Cause != "":
-		fmt.Fprintf(out, "NodeClaim/%s has been ending for %s: %s so far\n", name, age(r.Deleted), paint(summary.Cause(r.Record), colourOfCause(r.Cause)))
+		fmt.Fprintf(out, "NodeClaim/%s has been terminating for %s: %s so far\n", name, age(r.Deleted), paint(summary.Cause(r.Record), colourOfCause(r.Cause)))
 	case r.State == summary.NodeEnding:
-		fmt.Fprintf(out, "NodeClaim/%s has been ending for %s: it is not recorded why\n", name, age(r.Deleted))
+		fmt.Fprintf(out, "NodeClaim/%s has been terminating for %s: the cause is not recorded\n", name, age(r.Deleted))
 	case r.Outdated != "" && r.OutdatedSince.IsZero():
-		fmt.Fprintf(out, "NodeClaim/%s has run for %s, and is %s, which Karpenter has not found yet: %s\n", name, age(r.Created), paint("outdated", text.FgYellow), redact.Visible(r.Outdated))
+		fmt.Fprintf(out, "NodeClaim/%s has run for %s, and is %s, which Karpenter has not detected yet: %s\n", name, age(r.Created), paint("outdated", text.FgYellow), redact.Visible(r.Outdated))
 	case r.Unknown != "":
 		fmt.Fprintf(out, "NodeClaim/%s has run for %s; whether it is outdated is unknown: %s\n", name, age(r.Created), redact.Visible(r.Unknown))
 	case r.Outdated != "":

@@ -67,14 +67,14 @@ func classOf(ctx context.Context, c *clusterAccess, name string) (*summary.Class
 
 // printClass shows it to people.
 func printClass(out io.Writer, r *summary.ClassReport) {
-	fmt.Fprintf(out, "%s was deleted %s ago, and %s on it: no node is launched from it, and the deletion cannot be undone\n",
-		r.Class, age(r.Deleted), english.Plural(r.NodeClaims, "NodeClaim is", "NodeClaims are"))
+	fmt.Fprintf(out, "%s was deleted %s ago, and %s it: Karpenter launches no node from it, and the deletion cannot be undone\n",
+		r.Class, age(r.Deleted), english.Plural(r.NodeClaims, "NodeClaim still uses", "NodeClaims still use"))
 	if r.Commit == "" {
-		fmt.Fprintf(out, "\nno NodePool names it: it waits for %s\n", r.WaitsFor())
+		fmt.Fprintf(out, "\nno NodePool references it: it waits for %s\n", r.WaitsFor())
 		return
 	}
-	fmt.Fprintf(out, "\n%s\n", "named by  "+strings.Join(r.NodePools, ", "))
-	fmt.Fprintf(out, "\n# With spec.removal.rescue: true the NodeSync does this by itself. Otherwise commit a copy of the class,\n# and in these NodePools its name: Karpenter replaces their nodes, and the deleted class then goes.\n%s", r.Commit)
+	fmt.Fprintf(out, "\n%s\n", "used by   "+strings.Join(r.NodePools, ", "))
+	fmt.Fprintf(out, "\n# With spec.removal.rescue: true the NodeSync does this automatically. Otherwise commit a copy of the class,\n# and reference it in these NodePools: Karpenter then replaces their nodes, and the deleted class is removed.\n%s", r.Commit)
 }
 
 // poolNamed is the NodePool that an argument names as kind/name; false if it names another kind.
@@ -96,7 +96,7 @@ func whyPool(ctx context.Context, c *clusterAccess, name string, out io.Writer, 
 		if err == nil && !slices.ContainsFunc(pools, func(o unstructured.Unstructured) bool { return o.GetName() == name }) {
 			return fmt.Errorf("NodePool/%s not found", name)
 		}
-		return fmt.Errorf("no NodeSync in %s removes NodePool/%s, or ends its nodes: see plumbline why NODE of one of them", c.in(ctx), name)
+		return fmt.Errorf("no NodeSync in %s removes NodePool/%s or drains its nodes: run plumbline why NODE for one of its nodes", c.in(ctx), name)
 	}
 	return output.write(out, removals[0], func(out io.Writer) error {
 		printPool(&display.Visible{Writer: out}, removals[0], time.Now())
@@ -106,7 +106,7 @@ func whyPool(ctx context.Context, c *clusterAccess, name string, out io.Writer, 
 
 // printPool shows it to people.
 func printPool(out io.Writer, r summary.PoolRemoval, now time.Time) {
-	fmt.Fprintf(out, "%s leaves by nodesync/%s: %s, %s\n\n", plan.Moved("NodePool/"+r.Name, r.MovesTo), r.NodeSync, summary.PhaseWord(r.Removal), english.Plural(int(r.Remaining), "node left", "nodes left"))
+	fmt.Fprintf(out, "%s is being removed by nodesync/%s: %s, %s\n\n", plan.Moved("NodePool/"+r.Name, r.MovesTo), r.NodeSync, summary.PhaseWord(r.Removal), english.Plural(int(r.Remaining), "node left", "nodes left"))
 	fmt.Fprintf(out, "kept by     %s\n", summary.WaitsFor(r.Removal, r.Grace, now))
 	if r.Revision != "" {
 		fmt.Fprintf(out, "commit      %s, the first one without the pool\n", render.ShortRevision(r.Revision))

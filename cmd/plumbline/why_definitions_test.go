@@ -26,7 +26,7 @@ func TestWhyOfAClass(t *testing.T) {
 	}
 	metadata["deletionTimestamp"] = midday
 	got = plumbline(t, "why", "ec2nodeclass/default", "--kubeconfig", kubeconfig)
-	if got.code != exitDone || !strings.Contains(got.out, "no NodePool names it") || strings.Contains(got.out, "kind:") {
+	if got.code != exitDone || !strings.Contains(got.out, "no NodePool references it") || strings.Contains(got.out, "kind:") {
 		t.Errorf("nothing names it: code %d, %q: %s", got.code, got.err, got.out)
 	}
 	of := map[string]any{"nodeClassRef": map[string]any{"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}}
@@ -70,7 +70,7 @@ func TestWhyOfAStalledPool(t *testing.T) {
 	pools(s, 1, 2)
 	got := plumbline(t, "why", "nodepool/pool-00", "--kubeconfig", kubeconfig)
 	since := "no progress since " + midday.UTC().Format("Mon 2 Jan 15:04 UTC")
-	for _, want := range []string{"NodePool/pool-00 leaves by nodesync/prod: Draining, Stalled, 2 nodes left", since, "scaled to 0", "the first one without the pool"} {
+	for _, want := range []string{"NodePool/pool-00 is being removed by nodesync/prod: Draining, Stalled, 2 nodes left", since, "scaled to 0", "the first one without the pool"} {
 		if got.code != exitDone || !strings.Contains(got.out, want) {
 			t.Errorf("code %d: %s%s\nwant %s", got.code, got.out, got.err, want)
 		}

@@ -100,7 +100,7 @@ func TestWhyOfANodeThatRuns(t *testing.T) {
 		want        string
 	}{
 		"it matches":          {map[string]any{karpv1.NodePoolHashAnnotationKey: hash, karpv1.NodePoolHashVersionAnnotationKey: version}, 0, 0, "and is up to date"},
-		"it does not":         {map[string]any{karpv1.NodePoolHashAnnotationKey: "1", karpv1.NodePoolHashVersionAnnotationKey: version}, 0, 0, "and is outdated, which Karpenter has not found yet: NodePoolDrifted"},
+		"it does not":         {map[string]any{karpv1.NodePoolHashAnnotationKey: "1", karpv1.NodePoolHashVersionAnnotationKey: version}, 0, 0, "and is outdated, which Karpenter has not detected yet: NodePoolDrifted"},
 		"it has no hash":      {nil, 0, 0, "whether it is outdated is unknown: it lacks the hash"},
 		"AWS decides":         {map[string]any{karpv1.NodePoolHashAnnotationKey: hash, karpv1.NodePoolHashVersionAnnotationKey: version}, time.Minute, 0, "whether it is outdated is unknown: Karpenter asks AWS which nodes main@sha1:01234567 outdates, until "},
 		"it may not be known": {nil, 0, http.StatusForbidden, "whether it is outdated is unknown: you are not allowed to read NodePool/pool-00"},
@@ -147,7 +147,7 @@ func TestHistory(t *testing.T) {
 		}
 		golden(t, "history-"+name+".table", stamped.ReplaceAllString(got.out, "TIME"))
 	}
-	if got := plumbline(t, "history", "--kubeconfig", kubeconfig); got.code != exitDone || got.out != "" || !strings.Contains(got.err, "no terminated nodes; nodesync/prod is recorded since") {
+	if got := plumbline(t, "history", "--kubeconfig", kubeconfig); got.code != exitDone || got.out != "" || !strings.Contains(got.err, "no terminated nodes; terminations of nodesync/prod are recorded since") {
 		t.Errorf("none in a day: code %d, %q, %q", got.code, got.out, got.err)
 	}
 	got := plumbline(t, "history", "--since", "72h", "-o", "json", "--kubeconfig", kubeconfig)

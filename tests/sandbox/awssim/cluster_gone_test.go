@@ -118,8 +118,8 @@ func TestClusterGoneEndsNothing(t *testing.T) {
 		}, nil, 1, "EKS cluster " + clusterName + " exists in " + region + ": it is not gone"},
 		"EKS may not be asked":   {g.faulty("eks", "DescribeCluster", awssim.Deny), nil, 1, "is gone: AWS denies eks:DescribeCluster"},
 		"EKS is throttled":       {g.faulty("eks", "DescribeCluster", awssim.Throttle), nil, 1, "AWS throttles eks:DescribeCluster"},
-		"another account":        {nil, []string{"--account", "111122223333"}, 1, "AWS answers for account 000000000000"},
-		"a question is denied":   {g.faulty("ec2", "DescribeVolumes", awssim.Deny), nil, 1, "has not answered every question"},
+		"another account":        {nil, []string{"--account", "111122223333"}, 1, "the AWS credentials are for account 000000000000"},
+		"a question is denied":   {g.faulty("ec2", "DescribeVolumes", awssim.Deny), nil, 1, "did not answer every query"},
 		"may not terminate":      {g.faulty("ec2", "TerminateInstances", awssim.Deny), nil, 1, "allow ec2:TerminateInstances to the credentials in use, as manifests/iam-policy-teardown.json does"},
 		"terminate is throttled": {g.faulty("ec2", "TerminateInstances", awssim.Throttle), nil, 4, "left in AWS: 1 instance (" + id + ")"},
 		"protected": {func(t *testing.T) func() {

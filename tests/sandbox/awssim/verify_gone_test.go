@@ -155,7 +155,7 @@ func TestVerifyGoneNeedsEveryAnswer(t *testing.T) {
 		}
 		v.RemoveFaults("")
 	}
-	if code, out, errs := v.run(t, "--account", "111122223333"); code != 1 || !strings.Contains(errs, "AWS answers for account 000000000000") {
+	if code, out, errs := v.run(t, "--account", "111122223333"); code != 1 || !strings.Contains(errs, "the AWS credentials are for account 000000000000") {
 		t.Errorf("another account: exit code %d, %s%s", code, out, errs)
 	}
 }
