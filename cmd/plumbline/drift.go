@@ -37,7 +37,7 @@ func newDriftCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
                 security groups, labels or hash of the nodes, and what their definitions
                 resolve to now.
   instances     EC2 instances that Karpenter considers in sync but that differ: their tags or
-                security groups were edited, someone terminated them, or they have no NodeClaim.
+                security groups were edited, another client terminated them, or they have no NodeClaim.
                 The daemon compares them every ten minutes (--compare-instances) and only
                 reports them.
   terminations  NodeClaims, Nodes and instances that have been terminating for longer than

@@ -214,7 +214,7 @@ func TestHandOverRefuses(t *testing.T) {
 			b.annotated()
 			b.write("clusters/apps/team.yaml", strings.Replace(teamYAML, "100", "${cpu}", 1))
 			b.git("commit", "--quiet", "--all", "--message", "a variable")
-		}, says: "they differ at spec.limits.cpu"},
+		}, says: "differs from the cluster at spec.limits.cpu"},
 		"uncommitted changes": {args: []string{"REPO"}, so: func(b *beside) { b.write("clusters/apps/team.yaml", "") }, says: "uncommitted changes"},
 		"another branch":      {args: []string{"REPO"}, so: func(b *beside) { b.git("switch", "--quiet", "--create", "other") }, says: "git switch main"},
 		"of a HelmRelease": {args: []string{"nodepool/team"}, so: func(b *beside) {

@@ -305,7 +305,7 @@ cluster uses any more and that carry only this cluster's tags.
   controller   Karpenter's main chart, once AWS reports that nothing is left
   crds         Karpenter's CRDs and their chart
 plumbline uninstalls Karpenter only if plumbline installed it, no other NodeSync needs it,
-and the cluster contains no object of Karpenter's kinds, whoever owns it. The command also
+and the cluster contains no object of Karpenter's kinds, of any owner. The command also
 checks this before it deletes anything. plumbline itself is kept. The command does not read
 the NodeSync's own Git repository. If there are other NodeSyncs, it reads theirs, because an
 object may have moved there. AWS must answer before anything is deleted.

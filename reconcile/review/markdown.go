@@ -150,7 +150,7 @@ func (r Review) notes() []string {
 		c := &r.of.Plan.Changes[i]
 		found = append(found, c.Notes...)
 		if c.Unavailable != "" && c.Action != plan.Hold {
-			found = append(found, fmt.Sprintf("%s: which nodes is unavailable: %s", c.Ref, r.of.Hide.Hide(c.Unavailable)))
+			found = append(found, fmt.Sprintf("%s: the affected nodes are unknown: %s", c.Ref, r.of.Hide.Hide(c.Unavailable)))
 		}
 	}
 	return found

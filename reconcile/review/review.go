@@ -369,9 +369,9 @@ func consolidated(c *plan.Change, in Input) pool {
 // left says why an entry leaves.
 func left(c *plan.Candidate) string {
 	if len(c.MovesTo) > 0 {
-		return "it moves to " + strings.Join(c.MovesTo, ", ")
+		return "removed from Git, replaced by " + strings.Join(c.MovesTo, ", ")
 	}
-	return "it left Git"
+	return "removed from Git"
 }
 
 // stays is an effect, with whether it is held or waits.

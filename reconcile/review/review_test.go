@@ -122,7 +122,7 @@ func TestTheTimeOfARemoval(t *testing.T) {
 	most := intstr.FromInt32(3)
 	in := Preview{Plan: &plan.Plan{Removals: []plan.Candidate{leavingPool("b", 7, false)}}, Removal: v1alpha1.RemovalPolicy{MaxUnavailable: &most}}
 	got := Of(Input{Preview: &in}).Markdown(Title{NodeSync: "prod", Commit: "c0ffee"}, report.MarkupOf("github"))
-	if !strings.Contains(got, "| 7 of 7 | Drain | `it left Git` | `3 rounds at least` |") {
+	if !strings.Contains(got, "| 7 of 7 | Drain | `removed from Git` | `3 rounds at least` |") {
 		t.Error(got)
 	}
 }
