@@ -7,8 +7,11 @@ import (
 	"slices"
 	"time"
 
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/provision/cloud/offers"
+	"github.com/plumbline-dev/plumbline/provision/cloud/resolve"
 	"github.com/plumbline-dev/plumbline/reconcile/account"
 )
 
@@ -27,6 +30,8 @@ type fakeCloud struct {
 	silence error
 	// running are the account's instances.
 	running []cloud.Instance
+	// publishes reports whether AWS publishes AMIs for a version of Kubernetes.
+	publishes func(version string) bool
 }
 
 func (f *fakeCloud) Cluster(ctx context.Context, _ string) (cloud.Cluster, error) {
@@ -78,3 +83,10 @@ func (*fakeCloud) Catalog(context.Context) (*offers.Catalog, error) {
 func (*fakeCloud) AttachedVolumes(context.Context, string) ([]cloud.Resource, error) { return nil, nil }
 
 func (*fakeCloud) LeftBehind(context.Context, string, bool) ([]cloud.Answer, error) { return nil, nil }
+
+func (f *fakeCloud) AMIs(_ context.Context, class *awsv1.EC2NodeClass, version string) ([]awsv1.AMI, error) {
+	if !f.publishes(version) {
+		return nil, &resolve.EmptyError{What: "AMI", Field: "amiSelectorTerms", Class: class.Name}
+	}
+	return []awsv1.AMI{{ID: "ami-1"}}, nil
+}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fluxcd/pkg/apis/meta"
@@ -19,6 +20,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/reconcile/rollout"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade/installtest"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -238,5 +240,50 @@ func TestAPoolWithoutAnInstanceTypeIsNamed(t *testing.T) {
 	b.clock.forward(cluster.FailedLaunchLasts)
 	if sync, _ := b.looksAtLaunches(); conditions.Has(sync, v1alpha1.LaunchFailingCondition) {
 		t.Errorf("ten minutes later it says %+v", conditions.Get(sync, v1alpha1.LaunchFailingCondition))
+	}
+}
+
+// TestAClassWithoutAMIHasItsPoolsNamed once AWS, in the account and for the Kubernetes version of the cluster, has answered that it
+// publishes none.
+func TestAClassWithoutAMIHasItsPoolsNamed(t *testing.T) {
+	pool, class := render.Ref{Kind: render.NodePool, Name: "web"}, render.Ref{Kind: render.EC2NodeClass, Name: "default"}
+	object := func(ref render.Ref, spec map[string]any) *plan.Object {
+		return plan.NewObject(&unstructured.Unstructured{Object: map[string]any{"kind": ref.Kind, "metadata": map[string]any{"name": ref.Name}, "spec": spec}})
+	}
+	for name, c := range map[string]struct {
+		version string
+		want    string
+	}{
+		"the version is known":   {"1.36", "AWS publishes no AMI for alias al2023@v20261115 of EC2NodeClass/default, so no node can be launched"},
+		"the version is unknown": {"", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b, at := newBed(t, nodeSync(unchanged), installtest.Installed()...), prodEU("111122223333", "ours")
+				at.Version, b.cloud.publishes = c.version, func(string) bool { return false }
+				b.inAccount(at)
+				p := b.atTheCharts(inForce)
+				p.want.Set = &render.Set{Objects: []render.Object{{Ref: pool}}}
+				p.live.Objects = map[render.Ref]*plan.Object{
+					pool:  object(pool, map[string]any{"template": map[string]any{"spec": map[string]any{"nodeClassRef": map[string]any{"kind": class.Kind, "group": "karpenter.k8s.aws", "name": class.Name}}}}),
+					class: object(class, map[string]any{"amiSelectorTerms": []any{map[string]any{"alias": "al2023@v20261115"}}}),
+				}
+				for range 3 { // Karpenter may resolve it; AWS is queried; the answer is there
+					p.takes(t.Context(), p.seeLaunches)
+					synctest.Wait()
+					p.now = p.now.Add(10 * time.Second)
+				}
+				if p.Fault != nil {
+					t.Fatal(p.Fault)
+				}
+				got := ""
+				for _, l := range p.LaunchFailures {
+					got += l.Pool + ": " + l.Why
+				}
+				if (got != "") != (c.want != "") || !strings.HasPrefix(strings.TrimPrefix(got, "web: "), c.want) {
+					t.Errorf("launches fail: %q, want %q", got, c.want)
+				}
+			})
+		})
 	}
 }

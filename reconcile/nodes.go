@@ -2,6 +2,8 @@ package reconcile
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -145,10 +147,30 @@ func (r *reconciliation) seeLaunches(ctx context.Context, d done) (done, error) 
 	look := rollout.Launches{
 		Known: r.Cluster.Launches, Events: r.Cluster.Uncached, Now: r.now, Retry: r.sync.GetRetryInterval(),
 		Claims: rollout.Present(live.NodeClaims, d.Nodes.Lost), Off: r.chartStep(d.evaluation).Off,
+		NoAMI: r.seeAMIs(ctx, &d, pools),
 	}
 	launches, err := look.See(ctx, pools, &d.Findings)
 	d.Nodes.LaunchFailures, d.Nodes.SawLaunches = static.Add(launches, d.Nodes.Lost, &d.Findings), err == nil
 	return d, err
+}
+
+// seeAMIs finds EC2NodeClasses of NodePools for which AWS publishes no AMI, and why no node can be launched with them.
+func (r *reconciliation) seeAMIs(ctx context.Context, d *done, pools []rollout.Pool) map[string]string {
+	cluster, region := d.evaluation.Desired.Cluster(r.sync.Status.Karpenter)
+	version := r.memory.account.Kubernetes()
+	if version == "" {
+		return nil // which AMIs AWS publishes for the cluster is unknown
+	}
+	classes := map[string]*plan.Object{}
+	for _, pool := range pools {
+		if pool.Class != nil {
+			classes[pool.Class.GetName()] = pool.Class
+		}
+	}
+	return r.memory.amis.See(ctx, account.AMILook{
+		Ask: r.resolves(d.account())(cluster, region), In: region + " " + version,
+		Classes: slices.Collect(maps.Values(classes)), Now: r.now,
+	}, &d.Findings)
 }
 
 // seeNodeDrift finds unexpected node drift after a change of Karpenter.

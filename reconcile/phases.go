@@ -58,6 +58,7 @@ type remembered struct {
 	holds     rollout.HoldAsker
 	proposals rollout.ProposalAsker
 	instances account.InstanceAsker
+	amis      account.AMIAsker
 	// reasons are why EC2NodeClasses are not Ready, from Karpenter's log.
 	reasons changes.Reasons
 	// terminations are what is terminating, and heartbeat is what was seen of the lease of Karpenter's controller.

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -144,8 +145,36 @@ func (m *maker) holdUnpublished(change *Change) {
 	}
 	change.Effect, change.Nodes, change.UpTo, change.Unavailable, change.DriftReasons = EffectBlocked, 0, false, "", nil
 	change.touched, change.unnamed, change.blind = nil, 0, false
-	change.hold(ReasonUnpublishedAMI, fmt.Sprintf(
-		"AWS publishes no AMI for %s of %s, so no node could be launched: correct it, or wait until AWS publishes one for the cluster's Kubernetes version", named, change.Ref))
+	change.hold(ReasonUnpublishedAMI, fmt.Sprintf("AWS publishes no AMI for %s of %s, so no node could be launched: %s", named, change.Ref, correctAMI))
+}
+
+// correctAMI is what a person does about an alias or an SSM parameter that names no AMI.
+const correctAMI = "correct it, or wait until AWS publishes one for the cluster's Kubernetes version"
+
+// UnresolvedAMI returns the Question whether AWS publishes an AMI for the alias, or at the SSM parameter, of an EC2NodeClass in
+// the cluster, if Karpenter has not resolved that since the spec changed; nil if it has, or if the class has other terms. If AWS
+// publishes none, Karpenter reports that only in its log, and the class keeps the AMIsReady condition of its last spec
+// (Reconcile in karpenter-provider-aws pkg/controllers/nodeclass/ami.go, 1.14.1). Until the spec changes, nodes are launched
+// with the AMIs of the status, whatever AWS publishes.
+func UnresolvedAMI(live *Object) *Question {
+	if live.GetDeletionTimestamp() != nil || slices.ContainsFunc(live.Conditions(), func(c metav1.Condition) bool {
+		return c.Type == awsv1.ConditionTypeAMIsReady && c.Status != metav1.ConditionUnknown && c.ObservedGeneration == live.GetGeneration()
+	}) {
+		return nil
+	}
+	class, err := typed[awsv1.EC2NodeClass](live.Unstructured)
+	if err != nil || !Hashable(class) || namedAMI(class) == "" {
+		return nil
+	}
+	return &Question{Ref: render.Ref{Kind: render.EC2NodeClass, Name: live.GetName()}, Class: class, AMIs: true}
+}
+
+// Named is the alias or the SSM parameter that a Question is about; empty if its class has other terms.
+func (q *Question) Named() string { return namedAMI(q.Class) }
+
+// Unpublished reports that no node can be launched with the class of a Question, as AWS publishes no AMI for what it names.
+func (q *Question) Unpublished() string {
+	return fmt.Sprintf("AWS publishes no AMI for %s of %s, so no node can be launched: %s", q.Named(), q.Ref, correctAMI)
 }
 
 // namedAMI is the alias or the SSM parameter by which a class names all of its AMIs; empty if it has other terms.

@@ -48,6 +48,8 @@ type Launches struct {
 	// Claims are the NodeClaims, and Off reports whether a feature gate of Karpenter is.
 	Claims []plan.NodeClaim
 	Off    func(ctx context.Context, gate string) (bool, error)
+	// NoAMI is why no node can be launched with EC2NodeClasses, by their names, as AWS publishes no AMI for them.
+	NoAMI map[string]string
 }
 
 // See is Look without static pools that have all of their nodes, and finds those that Karpenter passes over. Events that could not
@@ -76,6 +78,11 @@ func (l Launches) Look(ctx context.Context, pools []Pool) ([]LaunchFailure, find
 			words[pool.Name] = cluster.Registers(pool.Live).Message
 		}
 		l.Known.Under(pool.Name, pool.definitions())
+		if pool.Class != nil && l.NoAMI[pool.Class.GetName()] != "" {
+			// The class is not Ready, so Karpenter has not tried: a launch that failed before has another cause.
+			words[pool.Name] = l.NoAMI[pool.Class.GetName()]
+			continue
+		}
 		failed, is := l.Known.Failed(pool.Name)
 		if !is {
 			continue

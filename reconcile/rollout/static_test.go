@@ -2,9 +2,13 @@ package rollout_test
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -221,6 +225,28 @@ func TestAStaticPoolThatWantsNoNode(t *testing.T) {
 				t.Errorf("says %v, %v; want something: %t", found, err, c.said)
 			}
 		})
+	}
+}
+
+// TestAPoolWhoseClassHasNoAMI gets no nodes, and that is the reason, whatever an earlier launch failed for.
+func TestAPoolWhoseClassHasNoAMI(t *testing.T) {
+	class := func(name string) *plan.Object {
+		return plan.NewObject(&unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": name}}})
+	}
+	known := &cluster.Launches{Now: time.Now}
+	known.SeeEvent(&corev1.Event{
+		InvolvedObject: corev1.ObjectReference{Kind: render.NodePool, Name: "web"}, Reason: "NoCompatibleInstanceTypes",
+		Message: "NodePool requirements filtered out all compatible available instance types", LastTimestamp: metav1.Now(),
+	})
+	look := rollout.Launches{Known: known, NoAMI: map[string]string{"default": "AWS publishes no AMI"}, Now: time.Now()}
+	pools := []rollout.Pool{{Name: "web"}, {Name: "batch", Class: class("other")}}
+	if found, _, err := look.Look(t.Context(), pools); err != nil || len(found) != 1 || !strings.Contains(found[0].Why, "instance type") {
+		t.Fatalf("without an answer: %+v, %v", found, err)
+	}
+	pools[0].Class = class("default")
+	found, _, err := look.Look(t.Context(), pools)
+	if want := []rollout.LaunchFailure{{Pool: "web", Why: "AWS publishes no AMI"}}; err != nil || !slices.Equal(want, found) {
+		t.Errorf("found %+v, %v; want %+v", found, err, want)
 	}
 }
 

@@ -253,6 +253,8 @@
 //	aws publishes VERSION
 //		Publishes a release of AL2023, such as v20251103, which becomes the newest. A controller that runs asks for
 //		it within a day.
+//	aws withdraws VERSION
+//		Deletes the images of a release of AL2023, and the SSM parameters that name them.
 //	aws tags|untags GROUP KEY=VALUE, aws role gone|back
 //		Puts a tag on a security group of the cluster's VPC, or takes it off; deletes the role of Karpenter's
 //		controller, or has it back.

@@ -9,11 +9,14 @@ import (
 
 // What moves in AWS by no commit.
 
-// awsCommand is `aws publishes VERSION`, `aws tags GROUP KEY=VALUE`, `aws untags GROUP KEY` and `aws role gone|back`.
+// awsCommand is `aws publishes|withdraws VERSION`, `aws tags GROUP KEY=VALUE`, `aws untags GROUP KEY` and `aws role gone|back`.
 func (s *story) awsCommand(_ *testscript.TestScript, args []string) error {
 	switch word := strings.Join(args[:min(1, len(args))], ""); {
 	case word == "publishes" && len(args) == 2:
 		s.c.AWS.PublishAL2023(args[1])
+		return nil
+	case word == "withdraws" && len(args) == 2:
+		s.c.AWS.WithdrawAL2023(args[1])
 		return nil
 	case (word == "tags" || word == "untags") && len(args) == 3:
 		group, err := s.c.AWS.SecurityGroup(s.c.Cluster, args[1])
@@ -28,5 +31,5 @@ func (s *story) awsCommand(_ *testscript.TestScript, args []string) error {
 	case word == "role" && len(args) == 2 && (args[1] == "gone" || args[1] == "back"):
 		return s.c.AWS.SetRoleGone("KarpenterControllerRole-"+s.c.Cluster, args[1] == "gone")
 	}
-	return errors.New("usage: aws publishes VERSION, aws tags GROUP KEY=VALUE, aws untags GROUP KEY, aws role gone|back")
+	return errors.New("usage: aws publishes|withdraws VERSION, aws tags GROUP KEY=VALUE, aws untags GROUP KEY, aws role gone|back")
 }

@@ -1,6 +1,7 @@
 package awssim
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -46,6 +47,19 @@ func (s *Simulator) PublishAL2023(version string) {
 	s.locked(func(a *account) {
 		for _, i := range catalog.Later(version, a.now) {
 			a.publishImage(i)
+		}
+	})
+}
+
+// WithdrawAL2023 deletes the images of a release of AL2023, and the SSM parameters that name them.
+func (s *Simulator) WithdrawAL2023(version string) {
+	s.locked(func(a *account) {
+		for id, i := range a.images {
+			if !strings.HasPrefix(i.name, "amazon-eks-node-al2023-") || !strings.HasSuffix(i.name, "-"+version) {
+				continue
+			}
+			delete(a.images, id)
+			maps.DeleteFunc(a.parameters, func(_ string, p *parameter) bool { return p.value == id })
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package awssim_test
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -34,6 +35,27 @@ func TestANewerRelease(t *testing.T) {
 	images, err := a.ec2().DescribeImages(t.Context(), &ec2.DescribeImagesInput{ImageIds: []string{*after.Value}})
 	if err != nil || len(images.Images) != 1 || *images.Images[0].Name != newer {
 		t.Errorf("its image: %v (%v)", images, err)
+	}
+}
+
+// TestAReleaseIsWithdrawn: neither its image nor a parameter that names it is there, and the release before it stays.
+func TestAReleaseIsWithdrawn(t *testing.T) {
+	a := newAccount(t, awssim.Options{})
+	client := ssm.NewFromConfig(a.config("karpenter"))
+	const prefix = "/aws/service/eks/optimized-ami/1.36/amazon-linux-2023/x86_64/standard/"
+	a.WithdrawAL2023("v20251002")
+	for name, there := range map[string]bool{
+		"amazon-eks-node-al2023-x86_64-standard-1.36-v20251002": false, "recommended": false, "amazon-eks-node-al2023-x86_64-standard-1.36-v20250904": true,
+	} {
+		_, err := client.GetParameter(t.Context(), &ssm.GetParameterInput{Name: aws.String(prefix + name + "/image_id")})
+		if gone := errors.As(err, new(*ssmtypes.ParameterNotFound)); gone == there || !gone && err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		images, err := a.ec2().DescribeImages(t.Context(), &ec2.DescribeImagesInput{Filters: []ec2types.Filter{{Name: aws.String("name"), Values: []string{name}}}})
+		noError(t, err)
+		if (len(images.Images) > 0) != there {
+			t.Errorf("%s: images %v", name, images.Images)
+		}
 	}
 }
 

@@ -1,0 +1,113 @@
+package account
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+)
+
+const (
+	// resolves is how long Karpenter has to resolve the AMIs of a spec that has changed, before AWS is queried.
+	resolves = 10 * time.Second
+	// amiEvery is how long an answer about an AMI is valid: a query costs up to five requests to SSM.
+	amiEvery = 10 * time.Minute
+	// amisAtOnce is how many aliases and SSM parameters are queried at once, and then not until a minute later. Plans need the
+	// same budget of requests.
+	amisAtOnce = 3
+)
+
+// AMILook is what a reconcile knows when it looks for the last answers about AMIs.
+type AMILook struct {
+	// Ask queries AWS.
+	Ask plan.Ask
+	// In is the region and the Kubernetes version of the cluster: under others, AWS publishes other AMIs.
+	In string
+	// Classes are the EC2NodeClasses in the cluster that NodePools of the NodeSync reference.
+	Classes []*plan.Object
+	Now     time.Time
+}
+
+// AMIAsker finds out, beside the reconciles of one NodeSync, whether AWS publishes an AMI for the alias or SSM parameter of
+// each EC2NodeClass whose AMIs Karpenter does not resolve. It makes no request about another class. The zero value has asked
+// nothing.
+type AMIAsker struct {
+	mu     sync.Mutex
+	asking bool
+	// next is when AWS may be queried again.
+	next time.Time
+	// known are the answers, by In and by what classes name.
+	known map[[2]string]*amiAnswer
+}
+
+// amiAnswer is the last answer about one alias or SSM parameter.
+type amiAnswer struct {
+	// due is when AWS is queried again. unpublished reports that it publishes no AMI; false if that is unknown.
+	due         time.Time
+	unpublished bool
+}
+
+// See returns why no node can be launched with EC2NodeClasses, by their names: those for which AWS publishes no AMI by the last
+// answer. A class about which AWS has not answered is not among them. AWS is queried in a goroutine that no reconcile
+// waits for: the next one has the answer.
+func (a *AMIAsker) See(ctx context.Context, l AMILook, found *finding.Findings) map[string]string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	why, known, due := map[string]string{}, map[[2]string]*amiAnswer{}, map[*amiAnswer]plan.Question{}
+	for _, class := range l.Classes {
+		q := plan.UnresolvedAMI(class)
+		if q == nil {
+			continue
+		}
+		key := [2]string{l.In, q.Named()}
+		answer := a.known[key]
+		if answer == nil {
+			answer = &amiAnswer{due: l.Now.Add(resolves)}
+		}
+		known[key] = answer
+		if answer.unpublished {
+			why[class.GetName()] = q.Unpublished()
+		}
+		switch _, several := due[answer]; {
+		case l.Now.Before(answer.due):
+			found.WakeBy(answer.due)
+		case several:
+		case a.asking:
+			found.WakeBy(l.Now.Add(soon))
+		case l.Now.Before(a.next):
+			found.WakeBy(a.next)
+		case len(due) == amisAtOnce:
+			found.WakeBy(l.Now.Add(again))
+		default:
+			due[answer] = *q
+		}
+	}
+	if a.known = known; len(due) > 0 {
+		a.asking, a.next = true, l.Now.Add(again)
+		found.WakeBy(l.Now.Add(soon))
+		go a.ask(context.WithoutCancel(ctx), l, due)
+	}
+	return why
+}
+
+// ask queries AWS, and keeps the answers. If AWS does not answer about an AMI, the last answer stands, and AWS is queried again
+// sooner.
+func (a *AMIAsker) ask(ctx context.Context, l AMILook, due map[*amiAnswer]plan.Question) {
+	var questions []plan.Question
+	for _, q := range due {
+		questions = append(questions, q)
+	}
+	said := l.Ask(ctx, questions)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.asking = false
+	for answer, q := range due {
+		if amis := said[q.Ref].AMIs; amis.Unavailable == "" || amis.Empty {
+			answer.unpublished, answer.due = amis.Empty, l.Now.Add(amiEvery)
+		} else {
+			answer.due = l.Now.Add(again)
+		}
+	}
+}
