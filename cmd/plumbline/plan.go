@@ -227,7 +227,7 @@ func newPlanReport(p *planned) planReport {
 		r.Warnings = append(r.Warnings, "removals wait: "+p.Frozen.Message)
 	}
 	r.Approve, r.Approval = p.approve, p.approval
-	r.Pace, r.Pods, r.WhatIf = review.Paces(p.Plan, p.live, p.removal, time.Now()), p.pods, p.whatIf
+	r.Pace, r.Pods, r.WhatIf = review.Paces(p.Plan, p.live, p.removal, p.unlaunchable, time.Now()), p.pods, p.whatIf
 	return r
 }
 
@@ -393,6 +393,8 @@ type planned struct {
 	offline bool
 	// removal is how entries leave that the commit removes.
 	removal v1alpha1.RemovalPolicy
+	// unlaunchable are the NodePools that no instance type meets, as far as AWS was queried.
+	unlaunchable []string
 	// pods are those on the nodes that are touched, by object.
 	pods []review.Pods
 	// taken is the snapshot that the comparison is with; nil if it is with a cluster.
@@ -432,7 +434,7 @@ func (o *planOptions) planCommit(ctx context.Context, c *clusterAccess, sync *v1
 	if err != nil {
 		return nil, explain(hidden.Error(err), "plan with NodeSync "+sync.Name)
 	}
-	whole := &planned{Plan: seen.Plan, stopped: words(seen.Stopped, hidden), chartsRefused: words(seen.ChartsRefused, hidden), charts: hidden.Hide(seen.ChartsChange), waits: waits(seen.Stopped), live: seen.Live, removal: seen.Removal}
+	whole := &planned{Plan: seen.Plan, stopped: words(seen.Stopped, hidden), chartsRefused: words(seen.ChartsRefused, hidden), charts: hidden.Hide(seen.ChartsChange), waits: waits(seen.Stopped), live: seen.Live, removal: seen.Removal, unlaunchable: seen.Unlaunchable}
 	if seen.Plan != nil {
 		whole.seePods(ctx, c, step.Now)
 		if warning := review.NotSimulated(whole.Plan, whole.pods, sync.Spec.Guard, o.whatIf.on && o.aws); warning != "" {

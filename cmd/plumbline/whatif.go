@@ -69,6 +69,9 @@ func (o *planOptions) simulate(ctx context.Context, c *clusterAccess, p *planned
 		return ctx.Err()
 	}
 	p.whatIf = &whatIfReport{Outcome: out}
+	if out != nil {
+		p.unlaunchable = out.Unlaunchable
+	}
 	if err != nil {
 		p.whatIf.Unavailable = err.Error()
 	}

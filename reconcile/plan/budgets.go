@@ -145,6 +145,8 @@ type PoolPace struct {
 	// the Nodes are. Leaves reports that the pool leaves.
 	Nodes, Of    int
 	UpTo, Leaves bool
+	// Unlaunchable reports that no instance type meets the pool: no replacement can be launched.
+	Unlaunchable bool
 	// Launch is how long the fastest launch of its nodes has taken; 0 where none is known.
 	Launch time.Duration
 	// Allowed is by the disruption budgets as they are after the Plan, or by spec.removal.
@@ -155,7 +157,7 @@ type PoolPace struct {
 }
 
 // Rounds is the least number of rounds, each as long as a launch and a drain, in which the nodes
-// can be replaced; 0 where the budgets allow none.
+// can be replaced; 0 if the budgets allow none, or no replacement can be launched.
 func (p PoolPace) Rounds() int {
 	at := cmp.Or(p.Allowed.Now, p.Allowed.Next)
 	if at == 0 {
@@ -200,6 +202,8 @@ func (p PoolPace) Words(now time.Time) string {
 		words = fmt.Sprintf("NodePool/%s: up to %d of %d nodes to replace, ", p.Pool, p.Nodes, p.Of)
 	}
 	switch {
+	case p.Unlaunchable:
+		return words + "but no instance type meets it: Karpenter launches no replacement"
 	case p.Allowed.Unreadable:
 		return words + "but a disruption budget cannot be parsed: Karpenter disrupts none"
 	case p.Rounds() == 0:
@@ -215,8 +219,8 @@ func (p PoolPace) Words(now time.Time) string {
 }
 
 // Paces are those of the NodePools whose nodes the Changes of a Plan outdate, by name. Where AWS
-// decides which nodes these are, all count.
-func Paces(changes []Change, live Live, now time.Time) []PoolPace {
+// decides which nodes these are, all count. unlaunchable are the NodePools that no instance type meets.
+func Paces(changes []Change, live Live, unlaunchable []string, now time.Time) []PoolPace {
 	paces, pools := pacesOf(live)
 	outdated, budgets := map[types.UID]bool{}, map[string]*Object{}
 	for i := range changes {
@@ -243,7 +247,9 @@ func Paces(changes []Change, live Live, now time.Time) []PoolPace {
 	for _, pace := range paces {
 		object := cmp.Or(budgets[pace.Pool], live.object(render.Ref{Kind: render.NodePool, Name: pace.Pool}))
 		if pace.Nodes > 0 && object != nil {
-			pace.Allowed, pace.Windows = AllowedDisruptions(object, pace.Of, now), Windows(object, pace.Of, now)
+			if pace.Unlaunchable = slices.Contains(unlaunchable, pace.Pool); !pace.Unlaunchable {
+				pace.Allowed, pace.Windows = AllowedDisruptions(object, pace.Of, now), Windows(object, pace.Of, now)
+			}
 			found = append(found, *pace)
 		}
 	}

@@ -111,15 +111,20 @@ func TestPaces(t *testing.T) {
 	budget := func(budgets string) string { return "disruption: {consolidateAfter: 0s, budgets: " + budgets + "}" }
 	for name, test := range map[string]struct {
 		before, after []string
+		unlaunchable  []string
 		want          []string
 	}{
-		"none is outdated": {[]string{pool("a", "default")}, []string{pool("a", "default", "weight: 7")}, nil},
-		"by percentage":    {[]string{pool("a", "default")}, []string{tainted("a", budget(`[{nodes: "20%"}]`))}, []string{"NodePool/a: 10 of 10 nodes to replace, up to 2 at a time: 5 rounds at least (each round launches and drains nodes)"}},
-		"at once":          {[]string{pool("a", "default")}, []string{tainted("a", budget(`[{nodes: "100%"}]`))}, []string{"NodePool/a: 10 of 10 nodes to replace, up to 10 at a time: 1 round at least (each round launches and drains nodes)"}},
-		"none":             {[]string{pool("a", "default")}, []string{tainted("a", budget(`[{nodes: "0"}]`))}, []string{"NodePool/a: 10 of 10 nodes to replace, but its disruption budgets allow none"}},
+		"none is outdated": {[]string{pool("a", "default")}, []string{pool("a", "default", "weight: 7")}, nil, nil},
+		"no instance type": {
+			[]string{pool("a", "default")}, []string{tainted("a", budget(`[{nodes: "20%"}]`))}, []string{"b", "a"},
+			[]string{"NodePool/a: 10 of 10 nodes to replace, but no instance type meets it: Karpenter launches no replacement"},
+		},
+		"by percentage": {[]string{pool("a", "default")}, []string{tainted("a", budget(`[{nodes: "20%"}]`))}, nil, []string{"NodePool/a: 10 of 10 nodes to replace, up to 2 at a time: 5 rounds at least (each round launches and drains nodes)"}},
+		"at once":       {[]string{pool("a", "default")}, []string{tainted("a", budget(`[{nodes: "100%"}]`))}, nil, []string{"NodePool/a: 10 of 10 nodes to replace, up to 10 at a time: 1 round at least (each round launches and drains nodes)"}},
+		"none":          {[]string{pool("a", "default")}, []string{tainted("a", budget(`[{nodes: "0"}]`))}, nil, []string{"NodePool/a: 10 of 10 nodes to replace, but its disruption budgets allow none"}},
 		"in a window": {
 			[]string{pool("a", "default")},
-			[]string{tainted("a", budget(`[{nodes: "0", schedule: "0 9 * * *", duration: 8h}, {nodes: "3"}]`))},
+			[]string{tainted("a", budget(`[{nodes: "0", schedule: "0 9 * * *", duration: 8h}, {nodes: "3"}]`))}, nil,
 			[]string{"NodePool/a: 10 of 10 nodes to replace, none until 17:00 UTC, then up to 3 at a time: 4 rounds at least (each round launches and drains nodes)"},
 		},
 	} {
@@ -132,7 +137,7 @@ func TestPaces(t *testing.T) {
 			p := c.plan(t, append(test.after, class("default"))...)
 			live := plan.Live{Objects: map[render.Ref]*plan.Object{poolRef("a"): plan.NewObject(c.Object(poolRef("a")))}, NodeClaims: c.live.NodeClaims}
 			var got []string
-			for _, pace := range plan.Paces(p.Changes, live, now) {
+			for _, pace := range plan.Paces(p.Changes, live, test.unlaunchable, now) {
 				got = append(got, pace.Words(now))
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
@@ -155,7 +160,7 @@ func TestPacesOfAClass(t *testing.T) {
 		live.Objects[poolRef(name)] = plan.NewObject(c.Object(poolRef(name)))
 	}
 	var got []int
-	for _, pace := range plan.Paces(p.Changes, live, time.Now()) {
+	for _, pace := range plan.Paces(p.Changes, live, nil, time.Now()) {
 		got = append(got, pace.Nodes, pace.Rounds())
 	}
 	if diff := cmp.Diff([]int{3, 3, 2, 2}, got); diff != "" {
@@ -194,7 +199,7 @@ func TestPacesInTime(t *testing.T) {
 				p.Changes[i].UpTo = test.upTo
 			}
 			live := plan.Live{Objects: map[render.Ref]*plan.Object{poolRef("a"): plan.NewObject(c.Object(poolRef("a")))}, NodeClaims: c.live.NodeClaims}
-			paces := plan.Paces(p.Changes, live, time.Now())
+			paces := plan.Paces(p.Changes, live, nil, time.Now())
 			if len(paces) != 1 || paces[0].LowerBound() != test.want {
 				t.Errorf("%+v, want %s", paces, test.want)
 			}

@@ -60,8 +60,11 @@ func TestForksAreIgnored(t *testing.T) {
 			t.Errorf("plan of %s: withheld %v", s.Snapshot.Commit, s.Withheld)
 		}
 		made := &plan.Plan{Changes: []plan.Change{{Ref: render.Ref{Kind: render.NodePool, Name: "web"}, Action: plan.Create}}}
-		if s.Withheld && (s.Ask != nil || !strings.Contains(strings.Join(s.InstanceTypes(t.Context(), "eu-west-1", made, plan.Live{}), ""), "meets NodePool/web: AWS is not asked")) {
-			t.Error("AWS is asked for a pull request from a fork")
+		if s.Withheld {
+			_, words := s.InstanceTypes(t.Context(), "eu-west-1", made, plan.Live{})
+			if s.Ask != nil || !strings.Contains(strings.Join(words, ""), "meets NodePool/web: AWS is not asked") {
+				t.Error("AWS is asked for a pull request from a fork")
+			}
 		}
 		return &review.Preview{}, nil
 	}

@@ -74,6 +74,8 @@ type Pace struct {
 	Of      int  `json:"of"`
 	AtATime int  `json:"atATime"`
 	Leaves  bool `json:"leaves,omitempty"`
+	// Unlaunchable reports that no instance type meets the pool, so that none of the nodes is replaced.
+	Unlaunchable bool `json:"unlaunchable,omitempty"`
 	// Rounds is the least number of rounds, and From when the first can begin, where that is later.
 	Rounds int `json:"rounds"`
 	// UpTo reports whether Nodes and Rounds are at most those, as AWS decides which nodes are outdated. AtLeast
@@ -88,11 +90,11 @@ type Pace struct {
 	Lines   []string      `json:"-"`
 }
 
-// Paces are those of a Plan.
-func Paces(p *plan.Plan, live plan.Live, removal v1alpha1.RemovalPolicy, now time.Time) []Pace {
+// Paces are those of a Plan. unlaunchable are the NodePools that no instance type meets.
+func Paces(p *plan.Plan, live plan.Live, removal v1alpha1.RemovalPolicy, unlaunchable []string, now time.Time) []Pace {
 	var found []Pace
-	for _, pace := range append(plan.Paces(p.Changes, live, now), plan.RemovalPaces(p.Removals, removal)...) {
-		r := Pace{Pool: pace.Pool, Leaves: pace.Leaves, Nodes: pace.Nodes, Of: pace.Of, AtATime: cmp.Or(pace.Allowed.Now, pace.Allowed.Next), Rounds: pace.Rounds(), UpTo: pace.UpTo, AtLeast: int(pace.AtLeast().Seconds()), Windows: pace.Windows, Lines: []string{pace.Words(now)}}
+	for _, pace := range append(plan.Paces(p.Changes, live, unlaunchable, now), plan.RemovalPaces(p.Removals, removal)...) {
+		r := Pace{Pool: pace.Pool, Leaves: pace.Leaves, Unlaunchable: pace.Unlaunchable, Nodes: pace.Nodes, Of: pace.Of, AtATime: cmp.Or(pace.Allowed.Now, pace.Allowed.Next), Rounds: pace.Rounds(), UpTo: pace.UpTo, AtLeast: int(pace.AtLeast().Seconds()), Windows: pace.Windows, Lines: []string{pace.Words(now)}}
 		if !pace.Allowed.At.IsZero() {
 			r.From = &pace.Allowed.At
 		}

@@ -43,8 +43,9 @@ type Tools struct {
 	NotAsked string
 	// Landing says which pods of the pools that leave by a Plan find no place elsewhere, by pool; nil if nobody asks.
 	Landing func(ctx context.Context, made *plan.Plan, live plan.Live) (map[string][]plan.Unschedulable, error)
-	// InstanceTypes reports on NodePools that a Plan writes and that no instance type of a region meets; nil if nobody asks.
-	InstanceTypes func(ctx context.Context, region string, made *plan.Plan, live plan.Live) []string
+	// InstanceTypes returns the NodePools that no instance type of a region meets once a Plan is applied, and a sentence on each,
+	// and on those of which that is unknown; nil if nobody asks.
+	InstanceTypes func(ctx context.Context, region string, made *plan.Plan, live plan.Live) (unlaunchable, words []string)
 
 	// Nodes is the API server of the cluster whose nodes are kept, and CachedNodes its watch cache; nil if they
 	// are the NodeSync's own.
@@ -100,6 +101,8 @@ type Preview struct {
 	// ChartsRefused is why the charts stay as they are, where definitions are applied all the
 	// same.
 	ChartsRefused error
+	// Unlaunchable are the NodePools that no instance type meets once the Plan is applied, as far as somebody asks.
+	Unlaunchable []string
 	// Warnings are sentences on what a person should know, and on what could not be found
 	// out here.
 	Warnings []string
@@ -208,9 +211,8 @@ func (p *preview) warnOfInstanceTypes(ctx context.Context, ev evaluate.Evaluatio
 		return
 	}
 	_, region := ev.Desired.Cluster(p.sync.Status.Karpenter)
-	for _, words := range p.InstanceTypes(ctx, region, ev.Plan.Plan, ev.Live) {
-		p.warn("%s", words)
-	}
+	unlaunchable, words := p.InstanceTypes(ctx, region, ev.Plan.Plan, ev.Live)
+	p.out.Unlaunchable, p.out.Warnings = unlaunchable, append(p.out.Warnings, words...)
 }
 
 func (p *preview) warn(format string, args ...any) {

@@ -20,13 +20,16 @@ import (
 func TestWhatIsKnownOfInstanceTypesIsAWarning(t *testing.T) {
 	words, asked := "no instance type of eu-west-1 meets NodePool/web: it can launch no node", ""
 	made := withoutAPool(t, "", karpv1.CapacityTypeOnDemand, func(s *review.Step) {
-		s.InstanceTypes = func(_ context.Context, region string, made *plan.Plan, live plan.Live) []string {
+		s.InstanceTypes = func(_ context.Context, region string, made *plan.Plan, live plan.Live) (unlaunchable, said []string) {
 			if asked = region; made == nil || len(live.Objects) == 0 {
 				t.Error("it is asked without a Plan or without what lives")
 			}
-			return []string{words}
+			return []string{"web"}, []string{words}
 		}
 	})
+	if !slices.Equal(made.Unlaunchable, []string{"web"}) {
+		t.Errorf("no instance type meets %q", made.Unlaunchable)
+	}
 	if made.Stopped != nil || asked == "" || !slices.Contains(made.Warnings, words) {
 		t.Errorf("asked of region %q, stopped by %v, warnings %q", asked, made.Stopped, made.Warnings)
 	}

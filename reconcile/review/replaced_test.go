@@ -2,6 +2,7 @@ package review
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -124,6 +125,42 @@ func TestNodesThatAreReplaced(t *testing.T) {
 			plain := r.Markdown(Title{NodeSync: "prod", Cluster: "eu", Commit: "c0ffee"}, report.MarkupOf("bitbucket"))
 			if strings.Contains(plain, "<") || !strings.Contains(plain, "Objects that differ: ") || !strings.Contains(plain, "\n+        a: c\n") || !strings.Contains(text, "<details>") {
 				t.Errorf("the comment where tags are shown as text:\n%s", plain)
+			}
+		})
+	}
+}
+
+// TestAPoolThatNoInstanceTypeMeets replaces no node: neither the line nor the table nor the document counts rounds of it.
+func TestAPoolThatNoInstanceTypeMeets(t *testing.T) {
+	many := intstr.FromInt32(100)
+	for name, c := range map[string]struct {
+		unlaunchable []string
+		line         string
+		row          string
+		rounds       []int
+	}{
+		"one of two": {[]string{"a"}, "no instance type meets a: no node is launched or replaced there; replaces 10 of 10 nodes in b (NodePoolDrifted), 5 rounds at least; no hold", "| `a` | 10 of 10 | Replace | `NodePoolDrifted` | `no instance type meets it` |", []int{0, 5}},
+		"both":       {[]string{"a", "b"}, "no instance type meets a, b: no node is launched or replaced there; no hold", "| `b` | 10 of 10 | Replace | `NodePoolDrifted` | `no instance type meets it` |", []int{0, 0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen := replacingPools(t, v1alpha1.Guard{MaxDisruptedNodes: &many}, "a", "b")
+			seen.Unlaunchable = c.unlaunchable
+			r := Of(Input{Preview: seen, Now: time.Now()})
+			if r.Line != c.line {
+				t.Errorf("%q, want %q", r.Line, c.line)
+			}
+			text := r.Markdown(Title{NodeSync: "prod", Namespace: "fleet", Path: "clusters/eu/", Cluster: "eu", Commit: "c0ffee"}, report.MarkupOf("github"))
+			if !strings.Contains(text, c.row) {
+				t.Errorf("the comment does not contain %q:\n%s", c.row, text)
+			}
+			var rounds []int
+			for _, pace := range Paces(seen.Plan, seen.Live, v1alpha1.RemovalPolicy{}, seen.Unlaunchable, time.Now()) {
+				if rounds = append(rounds, pace.Rounds); pace.Unlaunchable != (pace.Rounds == 0) || pace.Unlaunchable && pace.AtLeast != 0 {
+					t.Errorf("%+v", pace)
+				}
+			}
+			if !slices.Equal(rounds, c.rounds) {
+				t.Errorf("rounds %v, want %v", rounds, c.rounds)
 			}
 		})
 	}

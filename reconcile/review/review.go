@@ -13,6 +13,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/redact"
@@ -213,7 +214,10 @@ func (r *Review) effect() string {
 		what, _, _ := strings.Cut(charts, ":")
 		parts = append(parts, what+" (nodes: plumbline plan)")
 	}
-	replaced := slices.DeleteFunc(slices.Clone(r.pools), func(p pool) bool { return p.Effect != string(plan.EffectReplace) })
+	if pools := r.of.Unlaunchable; len(pools) > 0 {
+		parts = append(parts, "no instance type meets "+finding.Some(pools)+": no node is launched or replaced there")
+	}
+	replaced := slices.DeleteFunc(slices.Clone(r.pools), func(p pool) bool { return p.Effect != string(plan.EffectReplace) || p.pace.Unlaunchable })
 	drained := slices.DeleteFunc(slices.Clone(r.pools), func(p pool) bool { return p.Effect != string(plan.EffectDrain) })
 	if words := replacing(replaced); words != "" {
 		parts = append(parts, words)
@@ -411,7 +415,7 @@ func replaced(in Input, action plan.Action) []pool {
 		}
 	}
 	var found []pool
-	for _, pace := range plan.Paces(changes, in.Live, in.Now) {
+	for _, pace := range plan.Paces(changes, in.Live, in.Unlaunchable, in.Now) {
 		p := pool{
 			Name: pace.Pool, Nodes: fmt.Sprintf("%d of %d", pace.Nodes, pace.Of), Effect: stays(action, plan.EffectReplace),
 			Reason: joined(reasons[pace.Pool]), reasons: reasons[pace.Pool], AtLeast: atLeast(pace, in), pace: pace, count: pace.Nodes,
@@ -427,6 +431,8 @@ func replaced(in Input, action plan.Action) []pool {
 // atLeast is the lower bound of the time.
 func atLeast(pace plan.PoolPace, in Input) string {
 	switch {
+	case pace.Unlaunchable:
+		return "no instance type meets it"
 	case pace.Allowed.Unreadable:
 		return "a disruption budget cannot be read"
 	case pace.Rounds() == 0:

@@ -47,6 +47,7 @@ func TestOneLine(t *testing.T) {
 	}{
 		"nothing":             {Preview{Plan: &plan.Plan{}}, report.Success, "no change"},
 		"objects":             {Preview{Plan: &plan.Plan{Changes: []plan.Change{change, change}}}, report.Success, "2 objects change, no node is touched; no hold"},
+		"no instance type":    {Preview{Plan: &plan.Plan{Changes: []plan.Change{change}}, Unlaunchable: []string{"a", "b"}}, report.Success, "no instance type meets a, b: no node is launched or replaced there; no hold"},
 		"a removal":           {Preview{Plan: &plan.Plan{Removals: []plan.Candidate{leavingPool("b", 3, false)}}}, report.Success, "drains 3 of 3 nodes of b; no hold"},
 		"a move":              {Preview{Plan: &plan.Plan{Removals: []plan.Candidate{move("b", 12, "b2")}}}, report.Success, "moves 12 of 12 nodes of b to b2; no hold"},
 		"a split":             {Preview{Plan: &plan.Plan{Removals: []plan.Candidate{move("b", 1, "b2", "b3")}}}, report.Success, "moves 1 of 1 nodes of b to b2, b3; no hold"},

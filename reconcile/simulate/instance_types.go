@@ -8,42 +8,52 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// InstanceTypes returns a sentence for each NodePool that a Plan writes and whose requirements no instance type meets that EC2
-// offers in a region, and for those of which that is unknown. It reads the definitions of the cluster and the instance types only
-// if the Plan writes a NodePool.
-func (s *Simulator) InstanceTypes(ctx context.Context, region string, made *plan.Plan, live plan.Live) []string {
-	pools := writtenPools(made)
+// InstanceTypes returns the NodePools, by name, that no instance type meets which EC2 offers in a region, once a Plan is applied, and
+// a sentence on each, and on those of which that is unknown. It is about NodePools whose requirements, or whose EC2NodeClass, the
+// Plan writes. Only if there are some, it reads the definitions of the cluster and the instance types.
+func (s *Simulator) InstanceTypes(ctx context.Context, region string, made *plan.Plan, live plan.Live) (unlaunchable, words []string) {
+	pools := writtenPools(made, live)
 	if len(pools) == 0 {
-		return nil
+		return nil, nil
 	}
 	found, err := s.instanceTypes(ctx, region, made, live)
 	if err != nil {
-		return []string{Undecided(region, finding.Some(pools), err.Error())}
+		return nil, []string{Undecided(region, finding.Some(pools), err.Error())}
 	}
-	var words []string
+	undecided := map[string][]string{}
+	var reasons []string
 	for _, name := range pools {
 		pool := strings.TrimPrefix(name, render.NodePool+"/")
 		if slices.Contains(found.Unlaunchable, pool) {
-			words = append(words, NoInstanceType(region, name))
+			unlaunchable, words = append(unlaunchable, pool), append(words, NoInstanceType(region, name))
 		} else if why := found.Undecided[pool]; why != "" {
-			words = append(words, Undecided(region, name, why))
+			if undecided[why] == nil {
+				reasons = append(reasons, why)
+			}
+			undecided[why] = append(undecided[why], name)
 		}
 	}
-	return words
+	for _, why := range reasons {
+		words = append(words, Undecided(region, finding.Some(undecided[why]), why))
+	}
+	return unlaunchable, words
 }
 
 // NotAsked returns what InstanceTypes returns if EC2 is not queried, and why.
-func NotAsked(why string) func(context.Context, string, *plan.Plan, plan.Live) []string {
-	return func(_ context.Context, region string, made *plan.Plan, _ plan.Live) []string {
-		if pools := writtenPools(made); len(pools) > 0 {
-			return []string{Undecided(region, finding.Some(pools), why)}
+func NotAsked(why string) func(context.Context, string, *plan.Plan, plan.Live) (unlaunchable, words []string) {
+	return func(_ context.Context, region string, made *plan.Plan, live plan.Live) (unlaunchable, words []string) {
+		if pools := writtenPools(made, live); len(pools) > 0 {
+			return nil, []string{Undecided(region, finding.Some(pools), why)}
 		}
-		return nil
+		return nil, nil
 	}
 }
 
@@ -74,14 +84,67 @@ func (s *Simulator) instanceTypes(ctx context.Context, region string, made *plan
 	return simulate(ctx, s.Confine, r.into, catalog, commit)
 }
 
-// writtenPools returns the NodePools that a Plan creates or changes, as Kind/name.
-func writtenPools(made *plan.Plan) []string {
+// writtenPools returns the NodePools that a Plan creates or changes, and those in the cluster that stay and whose EC2NodeClass it
+// creates, or changes in a field that instance types depend on; as Kind/name.
+func writtenPools(made *plan.Plan, live plan.Live) []string {
 	var pools []string
+	classes, known := map[render.Ref]bool{}, map[render.Ref]bool{}
+	for i := range made.Removals {
+		known[made.Removals[i].Ref] = !made.Removals[i].Orphan
+	}
 	for i := range made.Changes {
 		c := &made.Changes[i]
-		if c.Ref.Kind == render.NodePool && c.Err == nil && slices.Contains([]plan.Action{plan.Create, plan.Update, plan.Adopt, plan.Hold}, c.Action) {
-			pools = append(pools, c.Ref.String())
+		if c.Err != nil || !slices.Contains([]plan.Action{plan.Create, plan.Update, plan.Adopt, plan.Hold}, c.Action) {
+			continue
+		}
+		switch c.Ref.Kind {
+		case render.NodePool:
+			known[c.Ref], pools = true, append(pools, c.Ref.String())
+		case render.EC2NodeClass:
+			classes[c.Ref] = c.Live == nil || !sameInstanceTypes(c.Live, cmp.Or(c.Wanted(), c.Object.Desired))
 		}
 	}
-	return pools
+	var others []string
+	for ref, object := range live.Objects {
+		if ref.Kind != render.NodePool || known[ref] {
+			continue
+		}
+		if class, ok := render.Reference(ref, object.Unstructured); ok && classes[class] {
+			others = append(others, ref.String())
+		}
+	}
+	slices.Sort(others)
+	return append(pools, others...)
+}
+
+// sameInstanceTypes reports whether two versions of an EC2NodeClass have the same instance types for all that their specs show. Of
+// their AMIs only the family counts.
+func sameInstanceTypes(before, after *unstructured.Unstructured) bool {
+	return family(before) == family(after) && equality.Semantic.DeepEqual(relevant(before), relevant(after))
+}
+
+// relevant is the spec of an EC2NodeClass without the fields that its instance types do not depend on (karpenter-provider-aws
+// pkg/providers/instancetype, 1.14.1). They may depend on a field of a later version.
+func relevant(class *unstructured.Unstructured) map[string]any {
+	spec, _, _ := unstructured.NestedMap(class.Object, "spec")
+	for _, field := range []string{
+		"amiSelectorTerms", "associatePublicIPAddress", "context", "detailedMonitoring", "instanceProfile", "metadataOptions", "role",
+		"securityGroupSelectorTerms", "tags", "userData",
+	} {
+		delete(spec, field)
+	}
+	return spec
+}
+
+// family is that of the AMI alias; empty if the class has other terms.
+func family(class *unstructured.Unstructured) string {
+	terms, _, _ := unstructured.NestedSlice(class.Object, "spec", "amiSelectorTerms")
+	for _, term := range terms {
+		fields, _ := term.(map[string]any)
+		if alias, _ := fields["alias"].(string); alias != "" {
+			name, _, _ := strings.Cut(alias, "@")
+			return name
+		}
+	}
+	return ""
 }

@@ -61,6 +61,7 @@ const landingCluster = `
 version: 1
 definitions:
 - {apiVersion: karpenter.k8s.aws/v1, kind: EC2NodeClass, metadata: {name: default}, spec: {subnetSelectorTerms: [{id: a}]}, status: {subnets: [{id: a, zone: us-east-1a, zoneID: use1-az1}, {id: b, zone: us-east-1b, zoneID: use1-az2}]}}
+- {apiVersion: karpenter.k8s.aws/v1, kind: EC2NodeClass, metadata: {name: narrow}, spec: {subnetSelectorTerms: [{id: c}]}, status: {subnets: [{id: c, zone: us-east-1a, zoneID: use1-az1}]}}
 - {apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: general}, spec: {template: {spec: {nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}, requirements: []}}}}
 - {apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: batch}, spec: {LIMITS template: {spec: {TAINTS nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}, requirements: [ZONE]}}}, status: {resources: {cpu: 8}}}
 persistentVolumes:
