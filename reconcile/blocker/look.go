@@ -31,6 +31,15 @@ const (
 	RefusedAfter = 10 * time.Second
 )
 
+const (
+	readSoonest = 5 * time.Second
+	readSlowest = time.Minute
+)
+
+// ReadAgain returns after how long the causes are read again that have kept nodes for some time: a new one is reported within
+// seconds, and one that lasts costs a read a minute. No watch reports a change of a PodDisruptionBudget or a finalizer.
+func ReadAgain(kept time.Duration) time.Duration { return min(max(kept/6, readSoonest), readSlowest) }
+
 // Look finds out what hangs on nodes.
 type Look struct {
 	// Reader reads past the watch cache.

@@ -5,24 +5,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
 	"github.com/plumbline-dev/plumbline/reconcile/blocker"
 )
 
-const (
-	// slowDrain is after how long of draining what keeps a node is looked for.
-	slowDrain = time.Minute
-	// diagnoseEvery is the least time between two looks at what keeps nodes.
-	diagnoseEvery = 30 * time.Second
-)
+// slowDrain is after how long of draining what keeps a node is looked for.
+const slowDrain = time.Minute
 
 // diagnose says why removals stand still, and what keeps nodes that drain slowly.
 // It only reads; what cannot be read is left out, since a removal's progress
 // never hangs on its diagnosis.
 func (d *drive) diagnose(ctx context.Context) error {
-	due := d.DiagnosedAt.IsZero() || d.Now.Before(d.DiagnosedAt) || !d.Now.Before(d.DiagnosedAt.Add(diagnoseEvery))
+	due := d.DiagnosedAt.IsZero() || d.Now.Before(d.DiagnosedAt) || !d.Now.Before(d.DiagnosedAt.Add(d.readAgain()))
 	var unread []error
 	for _, it := range d.open() {
 		slow := it.drainsSlowly(d.Now)
@@ -46,6 +43,21 @@ func (d *drive) diagnose(ctx context.Context) error {
 		}
 	}
 	return errors.Join(unread...)
+}
+
+// readAgain returns after how long what keeps nodes is read again, by the removal that a node has kept for the shortest time.
+func (d *drive) readAgain() time.Duration {
+	kept := time.Duration(math.MaxInt64)
+	for _, it := range d.open() {
+		since := it.drainsSince()
+		if since.IsZero() {
+			since = it.after.LastProgress.Time
+		}
+		if it.after.Stalled != nil || it.drainsSlowly(d.Now) {
+			kept = min(kept, d.Now.Sub(since))
+		}
+	}
+	return blocker.ReadAgain(kept)
 }
 
 // drainsSlowly reports whether a NodeClaim of a removal has been ending for a while, or
@@ -92,7 +104,7 @@ func (d *drive) wakeForDiagnosis(it *item) {
 	switch {
 	case it.after.Reason != ReasonNodeClaimsLeaving || since.IsZero() && !it.seen.idles(it.after, d.Now):
 	case it.drainsSlowly(d.Now):
-		d.wakeAt(d.result.DiagnosedAt.Add(diagnoseEvery))
+		d.wakeAt(d.result.DiagnosedAt.Add(d.readAgain()))
 	default:
 		d.wakeAt(it.slowAt())
 	}

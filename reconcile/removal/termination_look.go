@@ -31,8 +31,6 @@ const (
 const (
 	// expected is how long a termination may take, unless removal.stallAfter is shorter.
 	expected = 5 * time.Minute
-	// readEvery is how often the causes are read again: no watch reports a change of a PodDisruptionBudget or a finalizer.
-	readEvery = time.Minute
 	// diagnosed is how many NodeClaims get a diagnosis, which takes several reads each.
 	diagnosed = 20
 )
@@ -61,8 +59,9 @@ type TerminationLook struct {
 
 // TerminationMemory is what one Look leaves to the next. If it is lost, the comparison with EC2 finds Nodes without a NodeClaim again.
 type TerminationMemory struct {
-	// read is the time of the last read, subjects are what was read then, and known is the result.
+	// read is the time of the last read, subjects are what was read then, the same since, and known is the result.
 	read     time.Time
+	since    time.Time
 	subjects []string
 	known    []v1alpha1.Termination
 	// nodes are the Nodes of NodeClaims that are or were terminating, by name, until they are gone.
@@ -79,12 +78,15 @@ func (l *TerminationLook) See(ctx context.Context) []v1alpha1.Termination {
 	for _, n := range nodes {
 		subjects = append(subjects, fmt.Sprintf("%s/%s terminated=%t", Node, n.Name, n.Gone))
 	}
-	if !slices.Equal(subjects, m.subjects) || finding.Due(l.Now, m.read, readEvery) {
+	if !slices.Equal(subjects, m.subjects) {
+		m.read, m.since = time.Time{}, l.Now
+	}
+	if finding.Due(l.Now, m.read, blocker.ReadAgain(l.Now.Sub(m.since))) {
 		m.read, m.subjects = l.Now, subjects
 		m.known = append(l.diagnose(ctx, claims), l.staying(ctx, nodes)...)
 	}
 	if len(subjects) > 0 {
-		l.WakeBy(m.read.Add(readEvery))
+		l.WakeBy(m.read.Add(blocker.ReadAgain(l.Now.Sub(m.since))))
 	}
 	found := append(l.instances(), m.known...)
 	slices.SortFunc(found, func(a, b v1alpha1.Termination) int {

@@ -25,9 +25,9 @@ import (
 
 const (
 	// quiet is how long a rollout makes no progress until Karpenter's events are asked why, or what
-	// keeps the nodes that drain; askOften is how often at first, and askEvery how often once that lasts.
-	quiet    = 30 * time.Second
-	askOften = 5 * time.Second
+	// keeps the nodes that drain.
+	quiet = 30 * time.Second
+	// askEvery is the longest time between two looks.
 	askEvery = time.Minute
 	// earlyEvery is how often they are asked before that, for causes that do not pass by themselves.
 	earlyEvery = 3 * time.Second
@@ -378,7 +378,7 @@ func (r *Rollouts) blocked(of v1alpha1.Rollout, goesOn bool, ask func() string) 
 		m.blocked = ""
 		return ""
 	}
-	every := min(max(r.Now.Sub(of.LastProgress.Time)/6, askOften), askEvery)
+	every := blocker.ReadAgain(r.Now.Sub(of.LastProgress.Time))
 	if finding.Due(r.Now, m.asked, every) {
 		m.asked = r.Now
 		m.blocked = ask()
