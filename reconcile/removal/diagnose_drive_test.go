@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/plumbline-dev/plumbline/reconcile/blocker"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -130,15 +131,21 @@ func TestDriveNamesWhatKeepsASlowDrain(t *testing.T) {
 	if r.Message != want || r.Stalled != nil {
 		t.Errorf("after a minute: %+v", r)
 	}
-	live := &counting{Reader: s.client}
-	s.live = live
-	s.pass()
-	if again := s.sync.Status.Removals[0]; again.Message != want || live.lists > 0 {
-		t.Errorf("11 seconds later it says %q, after %d LISTs", again.Message, live.lists)
-	}
-	s.pass()
-	s.pass()
-	if again := s.sync.Status.Removals[0]; again.Message != want || live.lists == 0 {
-		t.Errorf("30 seconds later it says %q, after %d LISTs", again.Message, live.lists)
+	began := s.claims()[0].DeletionTimestamp.Time
+	for _, kept := range []time.Duration{3 * time.Minute, 5 * time.Minute} {
+		live := &counting{Reader: s.client}
+		s.live = live
+		every := blocker.ReadAgain(kept)
+		s.now = began.Add(kept)
+		s.diagnosed = s.now.Add(-every + time.Second)
+		s.passAfter(0)
+		if again := s.sync.Status.Removals[0]; again.Message != want || live.lists > 0 || s.last.Again.After(s.now.Add(2*time.Second)) {
+			t.Errorf("after %s, a second early, it says %q, after %d LISTs; next at %s", kept, again.Message, live.lists, s.last.Again)
+		}
+		s.diagnosed = s.now.Add(-every)
+		s.passAfter(0)
+		if again := s.sync.Status.Removals[0]; again.Message != want || live.lists == 0 || s.last.Again.After(s.now.Add(every)) {
+			t.Errorf("after %s, once that is due, it says %q, after %d LISTs; next at %s", kept, again.Message, live.lists, s.last.Again)
+		}
 	}
 }

@@ -114,6 +114,38 @@ func TestANodeClaimIsNamedOnceItIsOverdue(t *testing.T) {
 	}
 }
 
+// TestCausesOfTerminationsAreReadAgain at the interval of blocker.ReadAgain, from the time on at which the same are overdue. Between
+// two reads the last result stands.
+func TestCausesOfTerminationsAreReadAgain(t *testing.T) {
+	b := &terminationBed{}
+	b.claim("a", "general")
+	overdue := 5 * time.Minute
+	for _, c := range []struct {
+		after   time.Duration
+		more    string
+		stopped string
+		says    string
+		again   time.Duration
+	}{
+		{after: 0, stopped: "one", says: "one", again: 5 * time.Second},
+		{after: 4 * time.Second, stopped: "two", says: "one", again: time.Second},
+		{after: 5 * time.Second, stopped: "two", says: "two", again: 5 * time.Second},
+		{after: time.Minute, stopped: "three", says: "three", again: 10 * time.Second},
+		{after: 69 * time.Second, stopped: "four", says: "three", again: 2500 * time.Millisecond},
+		{after: time.Hour, stopped: "five", says: "five", again: time.Minute},
+		{after: time.Hour + time.Second, more: "b", stopped: "six", says: "six", again: 5 * time.Second},
+	} {
+		if c.more != "" {
+			b.claim(c.more, "general")
+		}
+		b.stopped = c.stopped
+		found, wake := b.see(t, overdue+c.after)
+		if len(found) == 0 || !strings.HasPrefix(found[0].Message, c.says+"; ") || !wake.Equal(start.Add(overdue+c.after+c.again)) {
+			t.Errorf("after %s: %+v, next at %s; want %q, in %s", c.after, found, wake, c.says, c.again)
+		}
+	}
+}
+
 // TestAllThatAreOverdueAreNamed: of the first twenty it is read what they wait for.
 func TestAllThatAreOverdueAreNamed(t *testing.T) {
 	b := &terminationBed{}
