@@ -154,10 +154,10 @@ func TestHandOverOfSeveralSources(t *testing.T) {
 		code int
 		says string
 	}{
-		"one has a folder":    {so: func(b *beside) { b.sources("clusters/apps") }, code: exitChanges, says: "committed: Keep NodePool/team"},
-		"two have folders":    {so: func(b *beside) { b.sources("clusters/web", "clusters/apps") }, code: exitChanges, says: "committed: Keep NodePool/team"},
-		"only charts":         {so: func(b *beside) { b.sources() }, code: exitFailed, says: "Argo CD's Application argocd/apps applies only charts, no folder of a repository"},
-		"none has the file":   {so: func(b *beside) { b.sources("clusters/web", "clusters/db") }, code: exitFailed, says: "is in none of the folders of its sources in"},
+		"one has a folder":              {so: func(b *beside) { b.sources("clusters/apps") }, code: exitChanges, says: "committed: Keep NodePool/team"},
+		"two have folders":              {so: func(b *beside) { b.sources("clusters/web", "clusters/apps") }, code: exitChanges, says: "committed: Keep NodePool/team"},
+		"only charts":                   {so: func(b *beside) { b.sources() }, code: exitFailed, says: "Argo CD's Application argocd/apps applies only charts, no folder of a repository"},
+		"none has the file":             {so: func(b *beside) { b.sources("clusters/web", "clusters/db") }, code: exitFailed, says: "is in none of the folders of its sources in"},
 		"one folder contains the other": {so: func(b *beside) { b.sources("clusters/apps", "clusters/nodes/more") }, code: exitFailed, says: "one folder contains the other"},
 		"both have the file": {so: func(b *beside) {
 			b.sources("clusters/apps", "clusters/more")

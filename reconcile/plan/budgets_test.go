@@ -116,7 +116,9 @@ func TestPaces(t *testing.T) {
 	}{
 		"none is outdated": {[]string{pool("a", "default")}, []string{pool("a", "default", "weight: 7")}, nil, nil},
 		"no instance type": {
-			[]string{pool("a", "default")}, []string{tainted("a", budget(`[{nodes: "20%"}]`))}, []string{"b", "a"},
+			[]string{pool("a", "default")},
+			[]string{tainted("a", budget(`[{nodes: "20%"}]`))},
+			[]string{"b", "a"},
 			[]string{"NodePool/a: 10 of 10 nodes to replace, but no instance type meets it: Karpenter launches no replacement"},
 		},
 		"by percentage": {[]string{pool("a", "default")}, []string{tainted("a", budget(`[{nodes: "20%"}]`))}, nil, []string{"NodePool/a: 10 of 10 nodes to replace, up to 2 at a time: 5 rounds at least (each round launches and drains nodes)"}},
@@ -124,7 +126,8 @@ func TestPaces(t *testing.T) {
 		"none":          {[]string{pool("a", "default")}, []string{tainted("a", budget(`[{nodes: "0"}]`))}, nil, []string{"NodePool/a: 10 of 10 nodes to replace, but its disruption budgets allow none"}},
 		"in a window": {
 			[]string{pool("a", "default")},
-			[]string{tainted("a", budget(`[{nodes: "0", schedule: "0 9 * * *", duration: 8h}, {nodes: "3"}]`))}, nil,
+			[]string{tainted("a", budget(`[{nodes: "0", schedule: "0 9 * * *", duration: 8h}, {nodes: "3"}]`))},
+			nil,
 			[]string{"NodePool/a: 10 of 10 nodes to replace, none until 17:00 UTC, then up to 3 at a time: 4 rounds at least (each round launches and drains nodes)"},
 		},
 	} {

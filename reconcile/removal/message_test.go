@@ -252,8 +252,8 @@ func said(message string, at int64) []corev1.Event {
 func TestDiagnoseNamesTheController(t *testing.T) {
 	open := Gate{Open: true}
 	for want, c := range map[string]struct{ controller, leader Gate }{
-		"no node drains because Karpenter's controller does not run: deployment/karpenter is scaled to 0; ":                           {Gate{Message: "deployment/karpenter is scaled to 0"}, open},
-		"no node drains because Karpenter's controller has no leader: no pod holds the lease; ":                          {open, Gate{Message: "no pod holds the lease"}},
+		"no node drains because Karpenter's controller does not run: deployment/karpenter is scaled to 0; ":            {Gate{Message: "deployment/karpenter is scaled to 0"}, open},
+		"no node drains because Karpenter's controller has no leader: no pod holds the lease; ":                        {open, Gate{Message: "no pod holds the lease"}},
 		"Karpenter's controller differs from its chart: deployment/karpenter: 1 of 2 replicas updated and available; ": {Gate{Open: true, Message: "deployment/karpenter: 1 of 2 replicas updated and available"}, open},
 		"Karpenter's controller differs from Git: its image is of version 1.8.6; ":                                     {open, Gate{Open: true, Message: "its image is of version 1.8.6"}},
 		"": {open, open},

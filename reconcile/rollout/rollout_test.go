@@ -436,10 +436,10 @@ func TestAHangingDrainIsSaidBesideTheRest(t *testing.T) {
 		launchFailures []rollout.LaunchFailure
 		all            bool
 	}{
-		"next window of NodePool/a 17:00 UTC; ":                    {budget: map[string]any{"nodes": "0", "schedule": "0 9 * * *", "duration": "8h"}},
-		"NodePool/a allows no replacement; ":                                 {budget: map[string]any{"nodes": "0"}},
+		"next window of NodePool/a 17:00 UTC; ":                      {budget: map[string]any{"nodes": "0", "schedule": "0 9 * * *", "duration": "8h"}},
+		"NodePool/a allows no replacement; ":                         {budget: map[string]any{"nodes": "0"}},
 		"NodePool/a has a disruption budget that cannot be parsed; ": {budget: map[string]any{"nodes": "0", "schedule": "at night", "duration": "8h"}},
-		"NodePool/a launches no replacements: no capacity; ":        {budget: map[string]any{"nodes": "1"}, launchFailures: []rollout.LaunchFailure{{Pool: "a", Why: "no capacity"}}},
+		"NodePool/a launches no replacements: no capacity; ":         {budget: map[string]any{"nodes": "1"}, launchFailures: []rollout.LaunchFailure{{Pool: "a", Why: "no capacity"}}},
 		"": {budget: map[string]any{"nodes": "0"}, all: true},
 	} {
 		d := newDrains(t, webPod(), webBudget())
