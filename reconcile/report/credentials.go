@@ -302,7 +302,7 @@ func (a *app) self(ctx context.Context) (string, error) {
 	}
 	task := readsSelf("be the key of the app")
 	r := reads(join(a.of.api, "app"), githubHeader())
-	r.task, r.most = task, maxListing
+	r.task, r.long = task, true
 	got, err := a.wire.send(ctx, r, proof)
 	if err == nil {
 		err = judge(got, a.repository, task, "")

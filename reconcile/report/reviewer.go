@@ -157,7 +157,7 @@ func (p *poster) Comment(ctx context.Context, number int, of Comment, text strin
 
 // get makes a request of a task, and judges the answer.
 func (p *poster) get(ctx context.Context, task Task, r request) (answer, error) {
-	r.task, r.most = task, maxListing
+	r.task, r.long = task, true
 	a, err := p.ask(ctx, r)
 	if err == nil {
 		err = p.judge(a, task, Status{})

@@ -36,9 +36,9 @@ type request struct {
 	header http.Header
 	// body is nil if nothing is sent.
 	body any
-	// task is what it is for, and most how much of the answer is read; 0 for maxAnswer.
+	// task is what it is for, and long reports whether maxListing of the answer is read, instead of maxAnswer.
 	task Task
-	most int64
+	long bool
 }
 
 // answer is what a host said.
@@ -80,7 +80,11 @@ func (w wire) send(ctx context.Context, r request, as credentials) (answer, erro
 		return answer{}, unavailable(ctx, r.task, req.URL.Host, err, as)
 	}
 	defer func() { _ = res.Body.Close() }() // the rest is not read
-	text, err := io.ReadAll(io.LimitReader(res.Body, cmp.Or(r.most, maxAnswer)))
+	body := io.LimitReader(res.Body, maxAnswer)
+	if r.long {
+		body = io.LimitReader(&shortened{from: io.LimitReader(res.Body, maxReceived), most: maxString}, maxListing)
+	}
+	text, err := io.ReadAll(body)
 	if err != nil {
 		return answer{}, unavailable(ctx, r.task, req.URL.Host, err, as)
 	}
@@ -198,8 +202,11 @@ type listing[T any] struct {
 }
 
 const (
-	// maxListing bounds what is read of a page: GitHub takes some 25 KB for each pull request.
-	maxListing = 8 << 20
+	// maxListing bounds what is kept of a page: GitHub takes some 25 KB for each pull request, beside what its author wrote. maxString
+	// bounds a string in it, such as a description; a comment on GitHub has up to 65,536 characters of 4 bytes.
+	maxListing, maxString = 16 << 20, 256 << 10
+	// maxReceived bounds what is received of a page: GitLab takes descriptions of 1 MiB.
+	maxReceived = 128 << 20
 	// mostPages is how many pages of one list are read.
 	mostPages = 20
 	// perPage is how many entries every host gives at a time.
