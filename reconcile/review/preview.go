@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -101,7 +102,7 @@ type Preview struct {
 	// ChartsRefused is why the charts stay as they are, where definitions are applied all the
 	// same.
 	ChartsRefused error
-	// Unlaunchable are the NodePools that no instance type meets once the Plan is applied, as far as somebody asks.
+	// Unlaunchable are the NodePools that no instance type meets once the Plan is applied, if AWS was queried.
 	Unlaunchable []string
 	// Warnings are sentences on what a person should know, and on what could not be found
 	// out here.
@@ -254,13 +255,31 @@ func (p *preview) inputs() evaluate.Inputs {
 // weighApprovals finds out whether the commit approves itself what it is held for.
 func (p *preview) weighApprovals() {
 	made := p.out.Plan
-	if p.out.ApprovesInGit = approval.FromGit(p.Sync.Spec.Guard); made == nil || made.Approvable == nil || p.out.Karpenter == nil {
+	if p.out.ApprovesInGit = approval.FromGit(p.Sync.Spec.Guard); !p.out.ApprovesInGit || made == nil || p.out.Karpenter == nil {
+		return
+	}
+	p.warnOfOtherApprovals(made)
+	if made.Approvable == nil {
 		return
 	}
 	held := approval.Publish(p.Sync.Status.Held, made.Approvable, p.Sync.GetNeededApprovals())
 	all, _ := Counts(made)
 	p.out.ApprovedInGit = len(made.Approvable.Entries) == all &&
 		approval.InGit(held, p.Sync.Spec.Guard, p.out.Karpenter.Approve, p.Sync.Status.UsedGitApprovals, p.Snapshot.Revision)
+}
+
+// warnOfOtherApprovals names digests in plumbline.yaml that approve another plan than this one: once the commit is merged, a later commit
+// with that plan is not held.
+func (p *preview) warnOfOtherApprovals(made *plan.Plan) {
+	used := p.Sync.Status.UsedGitApprovals
+	if made.Approvable != nil {
+		used = append(slices.Clone(used), made.Approvable.Digest)
+	}
+	for _, typed := range p.out.Karpenter.Approve {
+		if !slices.ContainsFunc(used, func(digest string) bool { return render.NamesDigest(typed, digest) }) {
+			p.warn("%s approves %s, which is not the digest of this plan: a commit that has it would not be held", render.FileName, typed)
+		}
+	}
 }
 
 // land finds out which pods of the pools that a Plan removes cannot be scheduled elsewhere.

