@@ -172,6 +172,10 @@ func TestWhatIsSaidOfAFetch(t *testing.T) {
 	w.after(2 * time.Minute)
 	lacks := []string{"c failure lacks 0123456 of main, which is not in force yet: update the branch; as it is: no change"}
 	equal(t, "said of one that lacks what is held", lacks, w.said())
+	w.unordered = &source.HistoryError{Reason: "its base is too old"}
+	w.after(11 * time.Minute)
+	equal(t, "said of one of which the history does not tell", lacks, w.said())
+	w.unordered = nil
 	w.makes = func(*review.Step) (*review.Preview, error) {
 		return &review.Preview{Plan: &plan.Plan{}, Desired: evaluate.Desired{Set: &render.Set{Sum: "inputs"}}}, nil
 	}

@@ -161,10 +161,14 @@ func outstanding(s *v1alpha1.NodeSync) string {
 	return s.Status.LastAttemptedRevision
 }
 
-// without reports whether the head that was fetched last lacks a revision.
+// without reports whether the head that was fetched last lacks a revision. It counts as lacking if the history that the host gives out,
+// or that is read, does not show it, as an older revision does (docs/decisions/0003).
 func (f *Follower) without(ctx context.Context, request source.Request, revision string) bool {
 	ctx, cancel := context.WithTimeout(ctx, orderTimeout)
 	defer cancel()
 	order, err := f.Source.FindOrder(ctx, request, render.CommitOf(revision))
+	if errors.As(err, new(*source.HistoryError)) {
+		return true
+	}
 	return err == nil && order != source.OrderNewer
 }

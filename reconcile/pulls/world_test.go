@@ -49,9 +49,11 @@ type world struct {
 	fetch  error
 	order  source.Order
 	orders map[string]source.Order // of single commits
-	kept   map[string]bool
-	latest report.Heads
-	looks  int
+	// unordered is why the history tells no order.
+	unordered error
+	kept      map[string]bool
+	latest    report.Heads
+	looks     int
 	// plans are the commits of which a plan was made, and makes what that says.
 	plans []string
 	makes func(*review.Step) (*review.Preview, error)
@@ -207,6 +209,9 @@ func (g git) Fetch(_ context.Context, req source.Request) (*render.Snapshot, tim
 }
 
 func (g git) FindOrder(_ context.Context, _ source.Request, commit string) (source.Order, error) {
+	if g.w.unordered != nil {
+		return source.OrderUnknown, g.w.unordered
+	}
 	return cmp.Or(g.w.orders[commit], g.w.order), nil
 }
 
