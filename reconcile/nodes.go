@@ -225,7 +225,7 @@ func (r *reconciliation) rollouts(d *done) *rollout.Rollouts {
 	set, live := ev.Desired.Set, ev.Live
 	_, region := ev.Desired.Cluster(r.sync.Status.Karpenter)
 	return &rollout.Rollouts{
-		Live: live, Pools: rollout.Pools(set, live.Objects), Leaving: leavingPools(r.sync.Status.Removals, live.Objects), Classes: rollout.Classes(set, live.Objects), Events: r.Cluster.Uncached,
+		Live: live, Pools: rollout.Pools(set, live.Objects), Lost: d.Nodes.Lost, Leaving: leavingPools(r.sync.Status.Removals, live.Objects), Classes: rollout.Classes(set, live.Objects), Events: r.Cluster.Uncached,
 		CABundle: r.Cluster.CABundle(), DaemonSets: r.daemonSets,
 		Before: r.sync.Status.Rollout, Said: r.before.Status.Rollout, Changes: ev.Plan.Changes, Revision: r.revisionOf(ev.revision), Applied: r.before.Status.LastAppliedRevision,
 		Now: r.now, LaunchFailures: d.Nodes.LaunchFailures, Memory: &r.memory.rollout,

@@ -64,6 +64,8 @@ type Rollouts struct {
 
 	Live  plan.Live
 	Pools []Pool
+	// Lost are the NodeClaims of static pools whose Node is gone.
+	Lost map[types.UID]bool
 	// Leaving are NodePools that have left Git and whose removal has not begun: Karpenter goes on to replace their nodes.
 	Leaving []*plan.Object
 	// Classes are the EC2NodeClasses of Git that are there: pools of other NodeSyncs may name them.
@@ -149,7 +151,7 @@ func (r *Rollouts) Look(ctx context.Context) *v1alpha1.Rollout {
 	var settled bool
 	matched.Outdated, settled = r.expect(changes, matched.Outdated)
 	late, from := r.late(ctx, matched.Outdated)
-	short, full := staticOf(r.Pools, r.Live.NodeClaims)
+	short, full := staticOf(r.Pools, Present(r.Live.NodeClaims, r.Lost))
 	next := Roll(r.Before, Seen{
 		Changes: changes, Matched: matched, Excess: excess(r.Pools, r.Live.NodeClaims, matched.Outdated), Short: short, Full: full,
 		Revision: r.Revision, Applied: r.Applied, Now: r.Now, Settled: settled, Late: late, LateFrom: from,

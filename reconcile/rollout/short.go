@@ -31,7 +31,8 @@ const (
 	startsWithin = 5 * time.Minute
 	// nodesEvery is how often the Nodes of static pools are listed. No watch reports that one is deleted.
 	nodesEvery = 2 * time.Minute
-	// mostConfirmed is how many Nodes that the list does not have are read by name in one look.
+	// mostConfirmed is how many Nodes of one pool that the list does not have are read by name in one look. Of a pool that has lost so
+	// many, the others that the list does not have count as lost, too.
 	mostConfirmed = 25
 )
 
@@ -85,10 +86,14 @@ func (l StaticLook) list(ctx context.Context, pools map[string]bool) (map[types.
 	if err != nil {
 		return nil, fmt.Errorf("list the Nodes of static NodePools: %w", err)
 	}
-	lost := map[types.UID]bool{}
+	lost, confirmed := map[types.UID]bool{}, map[string]int{}
 	for i := range l.Claims {
 		c := &l.Claims[i]
-		if c.Deleting || !c.Initialized || c.Node == "" || there[c.Node] || !pools[c.Pool] || len(lost) == mostConfirmed {
+		if c.Deleting || !c.Initialized || c.Node == "" || there[c.Node] || !pools[c.Pool] {
+			continue
+		}
+		if confirmed[c.Pool] == mostConfirmed {
+			lost[c.UID] = true
 			continue
 		}
 		switch gone, err := cluster.NodeGone(ctx, l.Nodes, c.Node); { // its label may have been removed
@@ -96,6 +101,7 @@ func (l StaticLook) list(ctx context.Context, pools map[string]bool) (map[types.
 			return nil, err
 		case gone:
 			lost[c.UID] = true
+			confirmed[c.Pool]++
 		}
 	}
 	return lost, nil

@@ -1,6 +1,8 @@
 package rollout_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,9 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/rollout"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // TestStaticPoolsThatStayShort are found although no launch failed, once Karpenter had the time to launch.
@@ -91,5 +95,61 @@ func TestStaticPoolsThatStayShort(t *testing.T) {
 				t.Error("nothing looks again")
 			}
 		})
+	}
+}
+
+// TestALostNodeIsNotReady: a commit that has a static pool grow is not rolled out while the Node of one of its NodeClaims is gone.
+func TestALostNodeIsNotReady(t *testing.T) {
+	now := time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
+	ready := func(name string) plan.NodeClaim {
+		return plan.NodeClaim{Name: name, UID: types.UID(name), Pool: "st", PoolUID: "st", Node: "node-" + name, Initialized: true, Created: now.Add(-time.Hour)}
+	}
+	change := plan.Change{Ref: render.Ref{Kind: render.NodePool, Name: "st"}, Action: plan.Update, Object: render.Object{Defaulted: static("st", 3, nil).Git}, Live: static("st", 2, nil).Git}
+	var status v1alpha1.NodeSyncStatus
+	memory := &rollout.Memory{}
+	words := func(changes []plan.Change, lost map[types.UID]bool, claims ...plan.NodeClaim) string {
+		now = now.Add(time.Minute)
+		r := rollout.Rollouts{
+			Live: plan.Live{NodeClaims: claims}, Pools: []rollout.Pool{static("st", 3, nil)}, Lost: lost, Before: status.Rollout, Said: status.Rollout, Changes: changes,
+			Revision: "main@sha1:2222222222", Applied: "main@sha1:1", Now: now, Memory: memory, Events: &spoken{},
+		}
+		r.Begin(&status)
+		r.Before = status.Rollout
+		if status.Rollout = r.Look(t.Context()); status.Rollout == nil {
+			return ""
+		}
+		return rollout.Words(*status.Rollout)
+	}
+	lost := map[types.UID]bool{"a": true}
+	words([]plan.Change{change}, lost, ready("a"), ready("b"))
+	for range 3 {
+		if got := words(nil, lost, ready("a"), ready("b"), ready("c")); !strings.Contains(got, "2 of 3 nodes of NodePool/st are Ready") {
+			t.Errorf("with two nodes of three: %q", got)
+		}
+	}
+	words(nil, nil, ready("b"), ready("c"), ready("d"))
+	if got := words(nil, nil, ready("b"), ready("c"), ready("d")); got != "" {
+		t.Errorf("with three: %q", got)
+	}
+}
+
+// TestManyLostNodes: the Nodes of one pool, however many are gone, keep those of another from no look.
+func TestManyLostNodes(t *testing.T) {
+	now := time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
+	claim := func(pool, name string) plan.NodeClaim {
+		return plan.NodeClaim{Name: name, UID: types.UID(name), Pool: pool, Node: "node-" + name, Initialized: true, Created: now.Add(-time.Hour)}
+	}
+	claims := []plan.NodeClaim{}
+	for i := range 30 {
+		claims = append(claims, claim("big", fmt.Sprint("big-", i)))
+	}
+	claims = append(claims, claim("small", "s"))
+	scheme := runtime.NewScheme()
+	if err := corev1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	look := rollout.StaticLook{Memory: &rollout.StaticMemory{}, Pools: []rollout.Pool{static("big", 30, nil), static("small", 1, nil)}, Claims: claims, Nodes: fake.NewClientBuilder().WithScheme(scheme).Build(), Now: now}
+	if lost := look.Lost(t.Context(), &finding.Findings{}); len(lost) != len(claims) {
+		t.Errorf("%d of %d are lost", len(lost), len(claims))
 	}
 }
