@@ -68,6 +68,18 @@ type FailedLaunch struct {
 // (karpenter-provider-aws pkg/cache/cache.go), and then asks again.
 const FailedLaunchLasts = 10 * time.Minute
 
+// unregisteredLasts is how long it counts that a node did not register: Karpenter ends the NodeClaim that comes next after 15 minutes, and
+// nothing else reports before that that its node does not register either.
+const unregisteredLasts = 20 * time.Minute
+
+// Until is when a launch that failed no longer counts, unless another one fails.
+func (f FailedLaunch) Until() time.Time {
+	if f.unregistered {
+		return f.At.Add(unregisteredLasts)
+	}
+	return f.At.Add(FailedLaunchLasts)
+}
+
 // See looks at a NodeClaim, and reports whether it has news of its pool.
 func (l *Launches) See(claim *karpv1.NodeClaim) (news bool) {
 	pool := claim.Labels[karpv1.NodePoolLabelKey]
@@ -205,7 +217,7 @@ func (l *Launches) Failed(pool string) (f FailedLaunch, failed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f, failed = l.failed[pool]
-	if failed && !l.Now().Before(f.At.Add(FailedLaunchLasts)) {
+	if failed && !l.Now().Before(f.Until()) {
 		delete(l.failed, pool)
 		return FailedLaunch{}, false
 	}
@@ -300,7 +312,7 @@ func (l *Launches) SeeEvent(e *corev1.Event) (news bool) {
 	defer l.mu.Unlock()
 	pool := e.InvolvedObject.Name
 	before, known := l.failed[pool]
-	known = known && l.Now().Before(before.At.Add(FailedLaunchLasts))
+	known = known && l.Now().Before(before.Until())
 	if known && (before.NodeClaim != "" || !before.At.Before(e.LastTimestamp.Time)) || !l.Now().Before(e.LastTimestamp.Add(FailedLaunchLasts)) ||
 		l.launched.supersede(pool, e.LastTimestamp, e.LastTimestamp) {
 		return false

@@ -87,7 +87,7 @@ func (l Launches) Look(ctx context.Context, pools []Pool) ([]LaunchFailure, find
 		if !is {
 			continue
 		}
-		found.WakeBy(failed.At.Add(cluster.FailedLaunchLasts))
+		found.WakeBy(failed.Until())
 		if failed.Words != "" {
 			words[pool.Name] = failed.Words
 			continue
