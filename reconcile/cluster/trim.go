@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
@@ -47,6 +48,10 @@ func CacheOptions(refusals *Refusals) cache.Options {
 				return trimNodeClaim(o), nil
 			case *unstructured.Unstructured:
 				return trimDefinition(o)
+			case *v1alpha1.Approval:
+				// Who may create Approvals decides how much is in them, and plumbline reads none of it.
+				o.Labels, o.Annotations, o.ManagedFields = nil, nil, nil
+				return o, nil
 			}
 			return obj, nil
 		},

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
@@ -45,6 +46,16 @@ func kept[T client.Object](t *testing.T, obj T) T {
 		t.Errorf("trimmed twice:\n%s", diff)
 	}
 	return trimmed.(T)
+}
+
+// TestTrimApproval: of an Approval only what plumbline reads is kept, as who may create one decides what it has.
+func TestTrimApproval(t *testing.T) {
+	labels := map[string]string{"a": strings.Repeat("x", 63)}
+	of := &v1alpha1.Approval{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "1", Labels: labels, Annotations: labels, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}}, Spec: v1alpha1.ApprovalSpec{Digest: "sha256:1"}}
+	want := &v1alpha1.Approval{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "1"}, Spec: v1alpha1.ApprovalSpec{Digest: "sha256:1"}}
+	if diff := cmp.Diff(want, kept(t, of.DeepCopy())); diff != "" {
+		t.Error(diff)
+	}
 }
 
 // claim is a NodeClaim in the size that Karpenter makes them: 60 instance types
