@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
@@ -38,12 +39,24 @@ func editOfClass(live, desired *unstructured.Unstructured, bundle string) edit {
 	if classHash(before, bundle) == notedOfClass(live.GetAnnotations()) {
 		e.hash = classHash(after, bundle)
 	}
+	// It is neither in the hash, nor does Karpenter compare instances with it (EC2NodeClassSpec and isNodeClassDrifted in
+	// karpenter-provider-aws pkg/apis/v1/ec2nodeclass.go and pkg/cloudprovider/drift.go, 1.14.1).
+	if was, is := prefixes(before), prefixes(after); was != is {
+		e.notes = append(e.notes, fmt.Sprintf("%s/%s: ipPrefixCount %s to %s: only nodes that are launched from now on have it; Karpenter replaces no running node for it", render.EC2NodeClass, after.Name, was, is))
+	}
 	for _, field := range resolvedFields() {
 		if !equal(specField(live, field.name), specField(desired, field.name)) && !slices.Contains(e.resolved, field.reason) {
 			e.resolved = append(e.resolved, field.reason)
 		}
 	}
 	return e
+}
+
+func prefixes(class *awsv1.EC2NodeClass) string {
+	if class.Spec.IPPrefixCount == nil {
+		return "none"
+	}
+	return strconv.Itoa(int(*class.Spec.IPPrefixCount))
 }
 
 // classEdit is an EC2NodeClass before and after.
@@ -55,6 +68,8 @@ type classEdit struct {
 	hash     Hash
 	// resolved are the reasons for which nodes may drift once AWS has answered.
 	resolved []string
+	// notes are on fields for which Karpenter replaces no node.
+	notes []string
 }
 
 func (e classEdit) impact(claims []*NodeClaim, by known) impact {
@@ -62,6 +77,7 @@ func (e classEdit) impact(claims []*NodeClaim, by known) impact {
 	if len(e.resolved) > 0 {
 		i = i.and(driftsBy(rest, e.resolved, by.answer))
 	}
+	i.notes = e.notes
 	return i
 }
 

@@ -268,3 +268,23 @@ func TestWhatAChangeSaysBesideItsEffect(t *testing.T) {
 		})
 	}
 }
+
+// TestPrefixesReachNewNodesOnly: Karpenter replaces no node for ipPrefixCount, and the plan says so.
+func TestPrefixesReachNewNodesOnly(t *testing.T) {
+	prefixes := func(n string) string { return class("default", "ipPrefixCount: "+n) }
+	for name, test := range map[string]struct{ before, after, want string }{
+		"more":      {prefixes("1"), prefixes("8"), "EC2NodeClass/default: ipPrefixCount 1 to 8: only nodes that are launched from now on have it; Karpenter replaces no running node for it"},
+		"the first": {class("default"), prefixes("1"), "EC2NodeClass/default: ipPrefixCount none to 1: only nodes that are launched from now on have it; Karpenter replaces no running node for it"},
+		"another":   {prefixes("1"), class("default", "ipPrefixCount: 1", "detailedMonitoring: true"), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			c.have(t, owner, test.before, pool("a", "default"))
+			c.live.NodeClaims = claims("a", 3)
+			p := c.plan(t, test.after, pool("a", "default"))
+			if got := strings.Join(p.Changes[0].Notes, "\n"); got != test.want {
+				t.Errorf("%s: notes %q, want %q", p.Changes[0].Ref, got, test.want)
+			}
+		})
+	}
+}
