@@ -67,11 +67,14 @@ func checkTags(object Object) []problem {
 // (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-add-user-data.html).
 const maxUserData = 16 << 10
 
+// maxTOML bounds Bottlerocket's user data with its comments: the time to parse it grows with the square of its keys.
+const maxTOML = 4 * maxUserData
+
 // checkUserData refuses user data that no instance could be launched with: Karpenter adds its own to it. Of
 // Bottlerocket's it keeps the settings without comments, so that these may be longer.
 func checkUserData(object Object) []problem {
 	data, _, _ := unstructured.NestedString(object.Desired.Object, "spec", "userData")
-	if len(data) <= maxUserData || isBottlerocket(object.Desired) {
+	if len(data) <= maxUserData || isBottlerocket(object.Desired) && len(data) <= maxTOML {
 		return nil
 	}
 	return []problem{{"spec.userData", fmt.Sprintf(
@@ -82,7 +85,7 @@ func checkUserData(object Object) []problem {
 // only in its log (NewBottlerocketConfig in karpenter-provider-aws pkg/providers/amifamily/bootstrap, 1.14.1).
 func checkTOML(object Object) []problem {
 	data, _, _ := unstructured.NestedString(object.Desired.Object, "spec", "userData")
-	if !isBottlerocket(object.Desired) {
+	if !isBottlerocket(object.Desired) || len(data) > maxTOML {
 		return nil
 	}
 	err := toml.Unmarshal([]byte(data), &map[string]any{})

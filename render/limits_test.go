@@ -81,7 +81,8 @@ func TestUserDataThatNoInstanceTakes(t *testing.T) {
 	for name, tc := range map[string]struct{ text, want string }{
 		"as much as EC2 takes":     {with("a", "al2023@latest", 16384), ""},
 		"a byte more":              {with("a", "al2023@latest", 16385), "a.yaml:10: EC2NodeClass/a: spec.userData has 16385 bytes, and EC2 takes no more than 16384: have the nodes download the rest, or put it into the AMI"},
-		"comments of Bottlerocket": {with("a", "bottlerocket@latest", 16385), ""},
+		"comments of Bottlerocket": {with("a", "bottlerocket@latest", 65536), ""},
+		"more than are parsed":     {with("a", "bottlerocket@latest", 65537), "EC2NodeClass/a: spec.userData has 65537 bytes, and EC2 takes no more than 16384: have the nodes download the rest, or put it into the AMI"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := renderAll(t, folder(map[string]string{"plumbline.yaml": plumblineYAML, "a.yaml": tc.text}), ".", nil)
