@@ -46,11 +46,16 @@ func IsVisible(text string) bool { return !strings.ContainsFunc(text, unseenInJS
 // written out by itself.
 func unseenInJSON(r rune) bool { return unseen(r) && r != '\n' && r != '\t' && r != '\r' }
 
+const (
+	blankBraille = '\u2800' // a symbol without dots
+	emoji        = '\ufe0f' // has the symbol before it shown in colours
+)
+
 func unseen(r rune) bool {
 	if r < unicode.MaxASCII { // most are, and the tables take long
 		return r < ' '
 	}
-	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point) && r != emoji || r == blankBraille
 }
 
 func writtenOut(text string, which func(rune) bool, as func(rune) string) string {

@@ -18,6 +18,7 @@ func TestVisible(t *testing.T) {
 		"embedded direction":   {"\u202aa\u202eb\u202c", `\u202aa\u202eb\u202c`, `\u202aa\u202eb\u202c`},
 		"isolated direction":   {"\u2066a\u2067b\u2068c\u2069", `\u2066a\u2067b\u2068c\u2069`, `\u2066a\u2067b\u2068c\u2069`},
 		"marks of direction":   {"\u200ea\u200fb\u061c", `\u200ea\u200fb\u061c`, `\u200ea\u200fb\u061c`},
+		"not drawn":            {"a\ufe01\U000e0100\u3164\u115f\uffa0\u034f\u2800b \u26a0\ufe0f", `a\ufe01\U000e0100\u3164\u115f\uffa0\u034f\u2800b ⚠` + "\ufe0f", `a\ufe01\U000e0100\u3164\u115f\uffa0\u034f\u2800b ⚠` + "\ufe0f"},
 		"no width":             {"gen\u200beral\u200c\u200d\ufeff\u2060\u00ad", `gen\u200beral\u200c\u200d\ufeff\u2060\u00ad`, `gen\u200beral\u200c\u200d\ufeff\u2060\u00ad`},
 		"lines of other kinds": {"a\u2028b\u2029", `a\u2028b\u2029`, `a\u2028b\u2029`},
 		"beyond the plane":     {"a\U000e0041", `a\U000e0041`, `a\U000e0041`},
