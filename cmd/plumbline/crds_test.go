@@ -157,7 +157,8 @@ spec:
 		"a typing error": {"defualt", nil, "web.yaml:1: NodePool/web names EC2NodeClass/defualt, which no file of this folder defines; did you mean default?"},
 		// kustomize changes the names of objects, and not the nodeClassRef, which it does not know.
 		"a name that namePrefix changed": {
-			"default", map[string]string{"kustomization.yaml": "namePrefix: eu-\nresources: [class.yaml, web.yaml]\n"},
+			"default",
+			map[string]string{"kustomization.yaml": "namePrefix: eu-\nresources: [class.yaml, web.yaml]\n"},
 			"web.yaml: NodePool/eu-web names EC2NodeClass/default, which no file of this folder defines",
 		},
 	} {
