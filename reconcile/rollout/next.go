@@ -149,6 +149,9 @@ func (s BrakeSeen) stops(e *v1alpha1.PoolRollout, was v1alpha1.PoolRollout) bool
 	switch {
 	case s.Uncommitted != "" && s.Policy.UnexpectedDrift == v1alpha1.RolloutBrake:
 		e.Reason, e.Message = v1alpha1.BrakeUnexpectedDrift, fmt.Sprintf("its nodes are outdated, but no commit of this NodeSync caused that (%s)", s.Uncommitted)
+	case was.Reason == v1alpha1.BrakeUnexpectedDrift && s.Policy.UnexpectedDrift == v1alpha1.RolloutBrake:
+		// A commit outdates nodes of another pool: the rollout is that commit's now, and these nodes are none of its.
+		e.Reason, e.Message = was.Reason, was.Message
 	case s.Held != "":
 		e.Reason, e.Message = v1alpha1.BrakeHeldByCondition, s.Held
 	case s.Unasked && was.Reason == v1alpha1.BrakeHeldByCondition:

@@ -97,6 +97,7 @@ func TestNext(t *testing.T) {
 		}},
 		"drift by no commit is reported":                {looks: []look{{minute: 1, pool: pool("1"), drift: "AMIDrift"}}},
 		"drift by no commit stops":                      {policy: unexpected, looks: []look{{minute: 1, pool: pool("1"), drift: "AMIDrift", want: "braked 1"}, {minute: 2, pool: pool("1"), drift: "AMIDrift", want: "braked 1"}, {minute: 3, pool: pool("2")}}},
+		"while a commit rolls out elsewhere":            {policy: unexpected, looks: []look{{minute: 1, pool: pool("1"), drift: "AMIDrift", want: "braked 1"}, {minute: 2, pool: pool("1"), want: "braked 1"}, {minute: 3, pool: pool("1"), resumed: "2026-03-01T12:01:00Z", want: "resumed 3"}, {minute: 4, pool: pool("1"), want: "resumed 3"}}},
 		"drift by no commit is resumed":                 {policy: unexpected, looks: []look{{minute: 1, pool: pool("1"), drift: "AMIDrift", want: "braked 1"}, {minute: 2, pool: pool("1"), resumed: "2026-03-01T12:01:00Z", drift: "AMIDrift", want: "resumed 2"}, {minute: 3, pool: pool("1"), drift: "AMIDrift", want: "resumed 2"}}},
 		"a condition, until it is over":                 {looks: []look{{minute: 1, pool: pool("1"), held: "errors", want: "braked 1"}, {minute: 2, pool: pool("1"), held: "errors", want: "braked 1"}, {minute: 3, pool: pool("1")}}},
 		"a condition, and a restart":                    {looks: []look{{minute: 1, pool: pool("1"), held: "errors", want: "braked 1"}, {minute: 2, pool: pool("1"), unasked: true, want: "braked 1"}, {minute: 3, pool: pool("1")}}},

@@ -163,6 +163,8 @@ func (s *Step) sayDrift(u report.Update) (report.Update, bool) {
 		u.State, u.Description = report.Failure, fmt.Sprintf("%s: %s", differ(len(open), "object"), finding.Few(open, "; "))
 	case r != nil && r.Revision == "" && (r.Outdated > 0 || len(r.StaticPools) == 0):
 		u.State, u.Description = report.Failure, "nodes are outdated by no commit of this NodeSync: "+rollout.Uncommitted(*r)
+	case unexpected(s.Sync.Status.PoolRollouts) != "":
+		u.State, u.Description = report.Failure, unexpected(s.Sync.Status.PoolRollouts)
 	case len(s.Sync.Status.Terminations) > 0:
 		u.State, u.Description = report.Failure, TerminationWords(&s.Sync.Status)
 	case lostNodes(s.Sync.Status.LaunchFailing) != "":
@@ -174,6 +176,17 @@ func (s *Step) sayDrift(u report.Update) (report.Update, bool) {
 		s.sayInstances(&u)
 	}
 	return u, true
+}
+
+// unexpected names the NodePools that are stopped since no commit has outdated their nodes; empty if there are none.
+func unexpected(pools []v1alpha1.PoolRollout) string {
+	var words []string
+	for _, p := range pools {
+		if p.Reason == v1alpha1.BrakeUnexpectedDrift {
+			words = append(words, "NodePool/"+p.Pool+": "+p.Message)
+		}
+	}
+	return finding.Few(words, "; ")
 }
 
 // lostNodes names the nodes that static pools have lost by no commit; empty if there are none.

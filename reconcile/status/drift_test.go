@@ -98,6 +98,10 @@ func TestNodesThatDriftByNoCommitAreDrift(t *testing.T) {
 		if update, said := s.sayDrift(report.Update{}); !said || update.State != want || update.Subject != report.SubjectDrift {
 			t.Errorf("%q: %+v", revision, update)
 		}
+		sync.Status.PoolRollouts = []v1alpha1.PoolRollout{{Pool: "a", Reason: v1alpha1.BrakeUnexpectedDrift, Message: "its nodes are outdated"}, {Pool: "b"}}
+		if update, _ := s.sayDrift(report.Update{}); update.State != report.Failure || revision != "" && update.Description != "NodePool/a: its nodes are outdated" {
+			t.Errorf("%q, and a pool is stopped: %+v", revision, update)
+		}
 	}
 }
 
