@@ -94,7 +94,7 @@ func (t *Told) rolledOut(f *Fleet) (words []string) {
 				words = append(words, "RolledOut is True, but NodeClaim/"+claim.GetName()+" "+why)
 			}
 		}
-	case said["reason"] == "RolloutBraked" && !strings.Contains(said["message"], "is to be stopped, and is not"):
+	case said["reason"] == "RolloutBraked" && !strings.Contains(said["message"], "cannot be stopped"):
 		for i := range f.Pools {
 			if f.owns(t, &f.Pools[i]) && braked(&f.Pools[i]) {
 				return nil
