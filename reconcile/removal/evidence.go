@@ -49,15 +49,20 @@ func (d *drive) diagnose(ctx context.Context) error {
 func (d *drive) readAgain() time.Duration {
 	kept := time.Duration(math.MaxInt64)
 	for _, it := range d.open() {
-		since := it.drainsSince()
-		if since.IsZero() {
-			since = it.after.LastProgress.Time
-		}
 		if it.after.Stalled != nil || it.drainsSlowly(d.Now) {
-			kept = min(kept, d.Now.Sub(since))
+			kept = min(kept, it.keptFor(d.Now))
 		}
 	}
 	return blocker.ReadAgain(kept)
+}
+
+// keptFor is how long the first node that drains has been draining, or since when none has begun to.
+func (it *item) keptFor(now time.Time) time.Duration {
+	since := it.drainsSince()
+	if since.IsZero() {
+		since = it.after.LastProgress.Time
+	}
+	return now.Sub(since)
 }
 
 // drainsSlowly reports whether a NodeClaim of a removal has been ending for a while, or
@@ -104,7 +109,7 @@ func (d *drive) wakeForDiagnosis(it *item) {
 	switch {
 	case it.after.Reason != ReasonNodeClaimsLeaving || since.IsZero() && !it.seen.idles(it.after, d.Now):
 	case it.drainsSlowly(d.Now):
-		d.wakeAt(d.result.DiagnosedAt.Add(d.readAgain()))
+		d.wakeAt(d.result.DiagnosedAt.Add(blocker.ReadAgain(it.keptFor(d.Now)))) // of all, the soonest counts
 	default:
 		d.wakeAt(it.slowAt())
 	}
