@@ -135,7 +135,7 @@ func checkAliases(object Object) []problem {
 	return found
 }
 
-func isBottlerocket(class *unstructured.Unstructured) bool { return familyOf(class) == "bottlerocket" }
+func isBottlerocket(class *unstructured.Unstructured) bool { return AMIFamily(class) == "bottlerocket" }
 
 // autoMode is the group of the classes of EKS Auto Mode, whose nodes AWS manages by itself.
 const autoMode = "eks.amazonaws.com"

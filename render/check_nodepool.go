@@ -302,7 +302,7 @@ func unlaunchable(objects []Object) Errors {
 func mismatch(requirements []map[string]any, name string, class *unstructured.Unstructured) string {
 	const capacityType = "karpenter.sh/capacity-type"
 	allows := func(key, value string) bool { return fitsAll(requirements, map[string]string{key: value}) }
-	family := familyOf(class)
+	family := AMIFamily(class)
 	system := "linux"
 	if strings.HasPrefix(family, "windows") {
 		system = "windows"
@@ -316,8 +316,8 @@ func mismatch(requirements []map[string]any, name string, class *unstructured.Un
 	return ""
 }
 
-// familyOf is the AMI family of a class in lower case, as its alias or its amiFamily has it; empty if neither is there.
-func familyOf(class *unstructured.Unstructured) string {
+// AMIFamily is the AMI family of an EC2NodeClass in lower case, by its amiFamily or its alias; empty if it has neither.
+func AMIFamily(class *unstructured.Unstructured) string {
 	if family, _, _ := unstructured.NestedString(class.Object, "spec", "amiFamily"); family != "" {
 		return strings.ToLower(family)
 	}

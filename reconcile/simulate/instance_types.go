@@ -120,7 +120,7 @@ func writtenPools(made *plan.Plan, live plan.Live) []string {
 // sameInstanceTypes reports whether two versions of an EC2NodeClass have the same instance types for all that their specs show. Of
 // their AMIs only the family counts.
 func sameInstanceTypes(before, after *unstructured.Unstructured) bool {
-	return family(before) == family(after) && equality.Semantic.DeepEqual(relevant(before), relevant(after))
+	return render.AMIFamily(before) == render.AMIFamily(after) && equality.Semantic.DeepEqual(relevant(before), relevant(after))
 }
 
 // relevant is the spec of an EC2NodeClass without the fields that its instance types do not depend on (karpenter-provider-aws
@@ -134,17 +134,4 @@ func relevant(class *unstructured.Unstructured) map[string]any {
 		delete(spec, field)
 	}
 	return spec
-}
-
-// family is that of the AMI alias; empty if the class has other terms.
-func family(class *unstructured.Unstructured) string {
-	terms, _, _ := unstructured.NestedSlice(class.Object, "spec", "amiSelectorTerms")
-	for _, term := range terms {
-		fields, _ := term.(map[string]any)
-		if alias, _ := fields["alias"].(string); alias != "" {
-			name, _, _ := strings.Cut(alias, "@")
-			return name
-		}
-	}
-	return ""
 }
