@@ -125,9 +125,9 @@ func (r planReport) table(out io.Writer, paint display.Painter, quote func(strin
 		t.AppendRow([]any{paint(c.Action, colourOf(plan.Action(c.Action))), redact.Visible(c.Object), c.Effect, nodesOf(c), quote(whatOf(c))})
 	}
 	for _, removal := range r.Removals {
-		action, colour, why := "Remove", text.FgRed, "removed from Git"
+		action, colour, why := "Remove", text.FgRed, review.Left(removal.MovesTo)
 		if len(removal.MovesTo) > 0 {
-			action, colour, why = "Move", text.FgYellow, "removed from Git, replaced by "+strings.Join(removal.MovesTo, ", ")
+			action, colour = "Move", text.FgYellow
 		}
 		effect, nodes := plan.EffectDrain, removal.Nodes
 		if removal.Orphan {

@@ -371,7 +371,7 @@ func poolsOf(in Input) []pool {
 		case c.Queued, in.Plan.Frozen.Message != "":
 			action = plan.Wait
 		}
-		p := pool{Name: c.Ref.Name, Nodes: fmt.Sprintf("%d of %d", c.Nodes, c.Nodes), Effect: stays(action, plan.EffectDrain), Reason: cmp.Or(c.Reason, left(c)), count: c.Nodes, to: c.MovesTo}
+		p := pool{Name: c.Ref.Name, Nodes: fmt.Sprintf("%d of %d", c.Nodes, c.Nodes), Effect: stays(action, plan.EffectDrain), Reason: cmp.Or(c.Reason, Left(c.MovesTo)), count: c.Nodes, to: c.MovesTo}
 		if pace, is := ends[p.Name]; is {
 			p.AtLeast, p.pace = pace.LowerBound(), pace
 		}
@@ -395,10 +395,10 @@ func consolidated(c *plan.Change, in Input) pool {
 	}
 }
 
-// left says why an entry leaves.
-func left(c *plan.Candidate) string {
-	if len(c.MovesTo) > 0 {
-		return "removed from Git, replaced by " + strings.Join(c.MovesTo, ", ")
+// Left says why an entry is removed. movesTo are the entries that take its place.
+func Left(movesTo []string) string {
+	if len(movesTo) > 0 {
+		return "removed from Git, replaced by " + strings.Join(movesTo, ", ")
 	}
 	return "removed from Git"
 }
