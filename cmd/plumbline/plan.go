@@ -393,7 +393,7 @@ type planned struct {
 	offline bool
 	// removal is how entries leave that the commit removes.
 	removal v1alpha1.RemovalPolicy
-	// unlaunchable are the NodePools that no instance type meets, as far as AWS was queried.
+	// unlaunchable are the NodePools that no instance type meets, if AWS was queried.
 	unlaunchable []string
 	// pods are those on the nodes that are touched, by object.
 	pods []review.Pods

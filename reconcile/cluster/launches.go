@@ -68,8 +68,8 @@ type FailedLaunch struct {
 // (karpenter-provider-aws pkg/cache/cache.go), and then asks again.
 const FailedLaunchLasts = 10 * time.Minute
 
-// unregisteredLasts is how long it counts that a node did not register: Karpenter ends the NodeClaim that comes next after 15 minutes, and
-// nothing else reports before that that its node does not register either.
+// unregisteredLasts is how long a node that did not register counts: longer than the 15 minutes after which Karpenter deletes the next
+// NodeClaim, if its node does not register either.
 const unregisteredLasts = 20 * time.Minute
 
 // Until is when a launch that failed no longer counts, unless another one fails.

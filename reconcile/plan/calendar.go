@@ -29,8 +29,7 @@ func (e *InvalidCalendarError) Error() string {
 	return fmt.Sprintf("%s: %s: nothing is written or removed until it is corrected in the NodeSync", e.Field, e.Problem)
 }
 
-// Calendar is what a NodeSync says of when nodes may be removed or replaced. The zero value is
-// always open.
+// Calendar is when spec.guard.windows and spec.guard.freeze let nodes be removed or replaced. The zero value is always open.
 type Calendar struct {
 	windows []guardWindow
 	freezes []freeze
