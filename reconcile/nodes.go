@@ -307,7 +307,7 @@ func (r *reconciliation) attend(ctx context.Context, out outcome) outcome {
 	out.Nodes.Instances, out.Nodes.Terminations = at.Nodes.Instances, at.Nodes.Terminations
 	out.Join(at.Findings)
 	if f := at.fault; may.brake && f != nil && f.Class != fault.Superseded && f.Error() != out.fault.Error() {
-		out.Warn(v1alpha1.ReasonBrakeFailed, "the revision fails, and whether a rollout is to be stopped is not known: "+f.Error())
+		out.Warn(v1alpha1.ReasonBrakeFailed, "the revision failed, and plumbline cannot determine whether to stop its rollout: "+f.Error())
 		out.WakeBy(r.now.Add(r.sync.GetRetryInterval()))
 	}
 	return out

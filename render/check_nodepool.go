@@ -32,7 +32,7 @@ func checkBudgets(object Object) []problem {
 		return nil
 	}
 	return []problem{{"spec.disruption.budgets", fmt.Sprintf(
-		"%s: it has %d disruption budgets, and may have %d: one of the 50 that Karpenter allows is kept for the budget that stops a rollout, or keeps nodes in a freeze", object.Ref, n, maxBudgets)}}
+		"%s: it has %d disruption budgets, but at most %d are allowed: one of the 50 that Karpenter allows is kept for the budget that stops a rollout, or keeps nodes in a freeze", object.Ref, n, maxBudgets)}}
 }
 
 // warnOfBudgets names the reasons for which no disruption budget limits Karpenter, or none outside certain hours; empty if all are

@@ -34,7 +34,7 @@ func TestRoomForTheBudgetThatStopsARollout(t *testing.T) {
 					says = append(says, text)
 				}
 			}
-			if (len(says) > 0) != c.refused || c.refused && !strings.Contains(says[0], "NodePool/general: it has 50 disruption budgets, and may have 49") {
+			if (len(says) > 0) != c.refused || c.refused && !strings.Contains(says[0], "NodePool/general: it has 50 disruption budgets, but at most 49 are allowed") {
 				t.Errorf("it says %q", says)
 			}
 		})

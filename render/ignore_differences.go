@@ -31,7 +31,7 @@ func neverIgnored() map[string]string {
 	return map[string]string{
 		"/spec/limits/cpu":                 "a removal stops the growth of a NodePool by it, and gives it back",
 		"/spec/replicas":                   "a removal ends the nodes of a static NodePool by it, and gives them back",
-		"/spec/disruption/budgets":         "a rollout that fails is stopped by a budget there, and the guard weighs a commit by them",
+		"/spec/disruption/budgets":         "plumbline stops a failing rollout with a budget in it, and the guard counts disrupted nodes by its budgets",
 		"/spec/template/spec/nodeClassRef": "an EC2NodeClass is kept as long as a NodePool of Git names it",
 	}
 }

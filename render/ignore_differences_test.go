@@ -58,7 +58,7 @@ func TestIgnoredDifferencesRefused(t *testing.T) {
 		"/spec/limits":                                            "/spec/limits: it cannot be ignored, for it contains /spec/limits/cpu (a removal",
 		"/spec/replicas":                                          "/spec/replicas: it cannot be ignored: a removal ends the nodes",
 		"/spec/disruption":                                        "/spec/disruption: it cannot be ignored, for it contains /spec/disruption/budgets (",
-		"/spec/disruption/budgets/0":                              "/spec/disruption/budgets/0: it cannot be ignored: a rollout that fails",
+		"/spec/disruption/budgets/0":                              "/spec/disruption/budgets/0: it cannot be ignored: plumbline stops a failing rollout",
 		"/spec/template":                                          "/spec/template: it cannot be ignored, for it contains /spec/template/spec/nodeClassRef",
 		"/spec/template/spec/nodeClassRef/name":                   "it cannot be ignored: an EC2NodeClass is kept as long as",
 		"/spec/template/spec/requirements/0/values":               "it leads into a list, which has one owner as a whole: name /spec/template/spec/requirements",

@@ -304,10 +304,10 @@ func (k *Karpenter) check(folder string) []problem {
 		found = append(found, problem{path, fmt.Sprintf(format, args...)})
 	}
 	if k.APIVersion != ConfigAPIVersion {
-		add("apiVersion", "apiVersion is %q, and has to be %s", k.APIVersion, ConfigAPIVersion)
+		add("apiVersion", "apiVersion is %q, but must be %s", k.APIVersion, ConfigAPIVersion)
 	}
 	if k.Kind != ConfigKind {
-		add("kind", "kind is %q, and has to be %s", k.Kind, ConfigKind)
+		add("kind", "kind is %q, but must be %s", k.Kind, ConfigKind)
 	}
 	if !clusterName.MatchString(k.Cluster.Name) {
 		add("cluster.name", "cluster.name is %q: give the name of the EKS cluster", k.Cluster.Name)
@@ -342,7 +342,7 @@ func (k *Karpenter) checkManagement() []problem {
 	case External:
 		found = append(found, k.checkExternal()...)
 	default:
-		found = append(found, problem{"management", fmt.Sprintf("management is %q, and has to be %s or %s", k.Management, Managed, External)})
+		found = append(found, problem{"management", fmt.Sprintf("management is %q, but must be %s or %s", k.Management, Managed, External)})
 	}
 	return found
 }
@@ -398,7 +398,7 @@ func (k *Karpenter) checkCharts(folder string) []problem {
 	var found []problem
 	for _, pin := range []struct{ chart, digest string }{{"karpenter-crd", k.Digests.CRD}, {"karpenter", k.Digests.Controller}} {
 		if pin.digest != "" && !sha256Digest.MatchString(pin.digest) {
-			found = append(found, problem{"digests." + pin.chart, fmt.Sprintf("digests.%s is %q, and has to be sha256: and 64 hexadecimal digits", pin.chart, pin.digest)})
+			found = append(found, problem{"digests." + pin.chart, fmt.Sprintf("digests.%s is %q, but must be sha256: and 64 hexadecimal digits", pin.chart, pin.digest)})
 		}
 	}
 	place, isPath := k.chartFolder(folder)
@@ -495,12 +495,12 @@ const mostValues = 32
 func (k *Karpenter) checkValuesFrom() []problem {
 	var found []problem
 	if n := len(k.ValuesFrom); n > mostValues {
-		return append(found, problem{"valuesFrom", fmt.Sprintf("valuesFrom has %d entries, and may have %d", n, mostValues)})
+		return append(found, problem{"valuesFrom", fmt.Sprintf("valuesFrom has %d entries: at most %d are allowed", n, mostValues)})
 	}
 	for i, from := range k.ValuesFrom {
 		at := fmt.Sprintf("valuesFrom[%d]", i)
 		if from.Kind != FromConfigMap && from.Kind != FromSecret {
-			found = append(found, problem{at + ".kind", fmt.Sprintf("%s.kind is %q, and has to be %s or %s", at, from.Kind, FromConfigMap, FromSecret)})
+			found = append(found, problem{at + ".kind", fmt.Sprintf("%s.kind is %q, but must be %s or %s", at, from.Kind, FromConfigMap, FromSecret)})
 		}
 		if len(validation.IsDNS1123Subdomain(from.Name)) > 0 {
 			found = append(found, problem{at + ".name", fmt.Sprintf("%s.name is %q: give the name of a %s in the NodeSync's namespace", at, from.Name, from.Kind)})
@@ -522,7 +522,7 @@ func (k *Karpenter) checkValuesFrom() []problem {
 func (k *Karpenter) checkValuesFiles(folder string) []problem {
 	var found []problem
 	if n := len(k.ValuesFiles); n > mostValues {
-		return append(found, problem{"valuesFiles", fmt.Sprintf("valuesFiles has %d entries, and may have %d", n, mostValues)})
+		return append(found, problem{"valuesFiles", fmt.Sprintf("valuesFiles has %d entries: at most %d are allowed", n, mostValues)})
 	}
 	for i, name := range k.valuesFiles(folder) {
 		entry := k.ValuesFiles[i]
@@ -569,7 +569,7 @@ func NamesDigest(typed, digest string) bool {
 // checkApprove accepts digests in full only: a prefix can belong to two plans.
 func (k *Karpenter) checkApprove() []problem {
 	if n := len(k.Approve); n > maxApprove {
-		return []problem{{"approve", fmt.Sprintf("approve has %d digests, and may have %d: remove those of what was done", n, maxApprove)}}
+		return []problem{{"approve", fmt.Sprintf("approve has %d digests, but at most %d are allowed: remove those of what was done", n, maxApprove)}}
 	}
 	var found []problem
 	for i, digest := range k.Approve {

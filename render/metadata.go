@@ -124,7 +124,7 @@ func checkAnnotations(annotations map[string]any) (found []problem) {
 		add(allowDeletionKey, "the annotation %s opens the deletion guard, and is not for Git to set: leave it out, and set it by kubectl annotate right before a deletion", allowDeletionKey)
 	}
 	if value, given := annotations[SubstituteAnnotation]; given && value != "disabled" && value != "enabled" {
-		add(SubstituteAnnotation, "%s is %v, and has to be disabled or enabled", SubstituteAnnotation, value)
+		add(SubstituteAnnotation, "%s is %v, but must be disabled or enabled", SubstituteAnnotation, value)
 	}
 	return found
 }

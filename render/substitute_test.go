@@ -167,7 +167,7 @@ func TestSubstituteRefuses(t *testing.T) {
 		"no name":      {"    a: ${}\n", []string{"pool.yaml:6: ${} is not understood"}},
 		"in a key":     {"    x: y\n    ${A}: x\n", []string{"pool.yaml:7: ${A} is not known"}},
 		"a key twice":  {"    data: x\n    ${TEAM}: y\n", []string{`pool.yaml:6: two keys become "data" once they are substituted`}},
-		"another word": {"    plumbline.dev/substitute: \"off\"\n", []string{"pool.yaml:6: plumbline.dev/substitute is off, and has to be disabled or enabled"}},
+		"another word": {"    plumbline.dev/substitute: \"off\"\n", []string{"pool.yaml:6: plumbline.dev/substitute is off, but must be disabled or enabled"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata:\n  name: general\n  annotations:\n" + tc.annotations

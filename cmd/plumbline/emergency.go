@@ -74,7 +74,7 @@ func emergencyEnd(until string, now time.Time) (string, error) {
 	case mistake != "":
 		return "", fmt.Errorf("--until %q: it %s, or a duration, such as 2h", until, mistake)
 	case at.IsZero():
-		return "", fmt.Errorf("--until %q: it has to be in the future", until)
+		return "", fmt.Errorf("--until %q: must be in the future", until)
 	}
 	return at.UTC().Format(time.RFC3339), nil
 }

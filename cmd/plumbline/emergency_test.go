@@ -56,7 +56,7 @@ func TestEmergencyMistakes(t *testing.T) {
 	}{
 		"no duration": {sync: frozenSync, until: "soon", says: `--until "soon": it must be a time, for example 2026-12-24T20:00:00Z, or a duration, such as 2h`},
 		"too long":    {sync: frozenSync, until: "25h", says: `--until "25h": it must be within 24 hours`},
-		"over":        {sync: frozenSync, until: "2020-01-01T00:00:00Z", says: "has to be in the future"},
+		"over":        {sync: frozenSync, until: "2020-01-01T00:00:00Z", says: "must be in the future"},
 		"no calendar": {sync: func(*v1alpha1.NodeSync) {}, until: "1h", says: "nodesync/prod has neither windows nor freezes"},
 		"no right":    {sync: frozenSync, until: "1h", given: func(s *apiServer) { s.unpatchable = emergencyPolicy }, says: "you are ann@example.com, who may not declare an emergency in namespace fleet: an administrator can allow it with `kubectl create rolebinding NAME --clusterrole plumbline-emergency --user ann@example.com -n fleet`"},
 		"no patch":    {sync: frozenSync, until: "1h", given: func(s *apiServer) { s.unpatchable = "RBAC" }, says: "write NodeSync prod: you are not allowed to"},

@@ -173,7 +173,7 @@ type versions struct {
 func newVersionCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
-		Short: "Print the version of plumbline and of the libraries it predicts with",
+		Short: "Print the versions of plumbline, Go, and the Karpenter and Helm libraries that it is built with",
 		Args:  cobra.NoArgs,
 	}
 	output := addOutput(cmd)

@@ -398,7 +398,7 @@ func (t *teardownCommand) addFlags(cmd *cobra.Command) {
 	cmd.Flags().Var(&t.downTo, "down-to", "how much to delete: nodes; also their definitions; also Karpenter's controller; also its CRDs")
 	cmd.Flags().BoolVar(&t.yes, "yes", false, "skip the confirmation")
 	cmd.Flags().DurationVar(&t.timeout, "timeout", teardownTime, "maximum time to watch")
-	cmd.Flags().StringVar(&t.v.cluster, "cluster", "", "name of the EKS cluster; needed if the NodeSync does not have it or is deleted")
+	cmd.Flags().StringVar(&t.v.cluster, "cluster", "", "name of the EKS cluster; required if the NodeSync does not record it or is deleted")
 	cmd.Flags().StringVar(&t.v.region, "region", "", "region of the cluster, with --cluster")
 	cmd.Flags().StringVar(&t.v.account, "account", "", "ID of the AWS account that the credentials must belong to")
 	cmd.Flags().BoolVar(&t.gone, "cluster-gone", false, "the cluster's API server no longer exists: query only AWS")
@@ -486,7 +486,7 @@ func (t *teardownCommand) confirm(ctx context.Context, what, name string) error 
 	}
 	terminal := terminalOf(t.cmd)
 	if terminal == nil {
-		return &usageError{cmd: t.cmd, err: fmt.Errorf("%s: where nobody can type its name, confirm that by --yes", what)}
+		return &usageError{cmd: t.cmd, err: fmt.Errorf("%s: without a terminal to type the name in, confirm with --yes", what)}
 	}
 	if typedLine(ctx, t.cmd, terminal, fmt.Sprintf("\nType %s to end all of this: ", name)) != name {
 		return errUnconfirmed

@@ -238,7 +238,7 @@ func (t *teardownCommand) suspendAppliers(ctx context.Context, leaves *teardown.
 }
 
 // findApplier reads the object that applies: one that is known by its name only, as Argo CD's label has it, is looked for
-// in all namespaces, and has to be the only one.
+// in all namespaces, but must be the only one.
 func (t *teardownCommand) findApplier(ctx context.Context, kind schema.GroupVersionKind, by owners.Owner) (*unstructured.Unstructured, error) {
 	if by.Namespace != "" {
 		found := &unstructured.Unstructured{}

@@ -172,7 +172,7 @@ func (t *teardownCommand) sweepLeft(ctx context.Context) error {
 		return err
 	}
 	asked := t.v.now()
-	switch err := t.confirm(ctx, "this is deleted in AWS for good", t.v.cluster); {
+	switch err := t.confirm(ctx, "this permanently deletes the resources above from AWS", t.v.cluster); {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, errUnconfirmed):

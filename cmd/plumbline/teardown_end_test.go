@@ -80,7 +80,7 @@ func TestTeardownSweeps(t *testing.T) {
 		"with --terminate":        {false, []string{"--yes", "--terminate"}, []string{"vol-1", "lt-gone"}, exitStalled, "volume vol-1 is deleted"},
 		"of another cluster":      {true, []string{"--yes"}, nil, exitFailed, "EKS cluster demo () has another certificate authority"},
 		"with the account's name": {true, []string{"--yes", "--account", "111122223333"}, nil, exitFailed, "nothing was swept: EKS cluster demo () has another certificate authority"},
-		"nobody has confirmed it": {false, nil, nil, exitFailed, "this is deleted in AWS for good: where nobody can type its name, confirm that by --yes"},
+		"nobody has confirmed it": {false, nil, nil, exitFailed, "this permanently deletes the resources above from AWS: without a terminal to type the name in, confirm with --yes"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

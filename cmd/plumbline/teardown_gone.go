@@ -78,7 +78,7 @@ func (t *teardownCommand) runGone(ctx context.Context) error {
 
 // endGone ends what was shown, once that is confirmed, and as long as EKS has no cluster of the name.
 func (t *teardownCommand) endGone(ctx context.Context, ending leftover.Ending) error {
-	if err := t.confirm(ctx, "this ends in AWS for good", t.v.cluster); err != nil {
+	if err := t.confirm(ctx, "this permanently deletes the resources above from AWS", t.v.cluster); err != nil {
 		return err
 	}
 	t.until = t.v.now().Add(t.timeout) // a confirmation may take its time
@@ -123,7 +123,7 @@ func (t *teardownCommand) unknownToEKS(ctx context.Context, aws remains) error {
 	var missing *cloud.NotFoundError
 	switch {
 	case err == nil:
-		return fmt.Errorf("EKS cluster %s exists in %s: it is not gone. Tear it down by its API server, or wait until EKS has deleted it", t.v.cluster, t.v.region)
+		return fmt.Errorf("EKS cluster %s still exists in %s: run the teardown against its API server, without --cluster-gone, or wait until EKS has deleted the cluster", t.v.cluster, t.v.region)
 	case errors.As(err, &missing):
 		return nil
 	}

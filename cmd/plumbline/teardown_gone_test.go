@@ -79,7 +79,7 @@ func TestClusterGone(t *testing.T) {
 		"--terminate":       {[]string{"--terminate", "--yes"}, []string{"i-0a1"}, exitDone, []string{"ends in AWS: 1 instance (i-0a1)", "instance i-0a1 is being terminated"}},
 		"--sweep":           {[]string{"--sweep", "--yes"}, []string{"vol-1"}, exitDone, []string{"volume vol-1 is deleted"}},
 		"both":              {[]string{"--terminate", "--sweep", "--yes"}, []string{"i-0a1", "vol-1"}, exitDone, nil},
-		"not confirmed":     {[]string{"--terminate"}, nil, exitFailed, []string{"confirm that by --yes"}},
+		"not confirmed":     {[]string{"--terminate"}, nil, exitFailed, []string{"confirm with --yes"}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -114,7 +114,7 @@ func TestClusterGoneEndsNothing(t *testing.T) {
 		"one of the instances":        {func(s *apiServer) { s.objects["/api/v1/nodes/n"] = node }, nil, nil, "answers, and i-0a1 is a Node of it"},
 		"it does not say whose it is": {func(s *apiServer) { s.refused["/api/v1/nodes"] = http.StatusForbidden }, nil, nil, "answers, and does not say whose it is"},
 		"it does not know the user":   {func(s *apiServer) { s.refused["/"] = http.StatusUnauthorized }, nil, nil, "answers, and does not say whose it is"},
-		"EKS has it":                  {nil, func(aws *remainsOf) { aws.eks = map[string]error{"demo": nil} }, nil, "EKS cluster demo exists in eu-west-1: it is not gone"},
+		"EKS has it":                  {nil, func(aws *remainsOf) { aws.eks = map[string]error{"demo": nil} }, nil, "EKS cluster demo still exists in eu-west-1: run the teardown against its API server"},
 		"EKS may not be asked": {nil, func(aws *remainsOf) {
 			aws.eks = map[string]error{"demo": &cloud.DeniedError{Action: "eks:DescribeCluster"}}
 		}, nil, "allow eks:DescribeCluster to the credentials in use, as manifests/iam-policy-verify.json does"},

@@ -71,7 +71,7 @@ func TestClusterGoneAsksEKSAgain(t *testing.T) {
 		aws, by := awsAnswers(left), &endingAWS{}
 		aws.existsFrom = from
 		got := endGone(t, aws, by, "--terminate", "--yes")
-		if got.code != exitFailed || !slices.Equal(by.asked, want) || !strings.Contains(got.err, "EKS cluster demo exists in eu-west-1") || strings.Contains(got.err, "nothing was changed") {
+		if got.code != exitFailed || !slices.Equal(by.asked, want) || !strings.Contains(got.err, "EKS cluster demo still exists in eu-west-1") || strings.Contains(got.err, "nothing was changed") {
 			t.Errorf("from question %d: code %d, ends %v, want %v: %s", from, got.code, by.asked, want, got.err)
 		}
 	}

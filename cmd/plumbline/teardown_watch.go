@@ -232,7 +232,7 @@ func (t *teardownCommand) mayEnd(ctx context.Context, sync *v1alpha1.NodeSync, l
 		return explain(err, "connect as "+as)
 	}
 	if err := tryEnd(ctx, daemon, sync, leaves); err != nil {
-		return fmt.Errorf("no daemon leads, and you are not allowed to end the nodes in its place (%w), nor to act as its ServiceAccount for that (%w): start the daemon, or have the right to impersonate serviceaccounts/%s in namespace %s; nothing was changed",
+		return fmt.Errorf("no plumbline daemon holds the leader lease, and you are not allowed to terminate the nodes yourself (%w) or to impersonate its ServiceAccount (%w); nothing was changed. Start the daemon, or get permission to impersonate serviceaccounts/%s in namespace %s",
 			refused, err, daemonAccount, sync.Namespace)
 	}
 	t.as = as

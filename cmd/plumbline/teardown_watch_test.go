@@ -133,7 +133,7 @@ func TestTeardownMayNotStandIn(t *testing.T) {
 	s, kubeconfig := undaemoned(t, false)
 	s.undeletable = true
 	got := teardownWith(t.Context(), t, awsAnswers(runningLeft), "prod", "--yes", "--kubeconfig", kubeconfig)
-	want := "or have the right to impersonate serviceaccounts/plumbline in namespace fleet; nothing was changed"
+	want := "or get permission to impersonate serviceaccounts/plumbline in namespace fleet"
 	if got.code != exitFailed || !strings.Contains(got.err, want) {
 		t.Errorf("code %d, says %s", got.code, got.err)
 	}

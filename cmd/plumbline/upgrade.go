@@ -96,7 +96,7 @@ func (o *upgradeOptions) make(ctx context.Context, kubeconfig *genericclioptions
 		return nil, fmt.Errorf("management is External in %s: the tool that installs Karpenter upgrades it; --from VERSION prints the upgrade path", folder)
 	}
 	if !o.chosen && karpenter.Newer(git.Version, o.to) {
-		return nil, fmt.Errorf("%s has version %s, and the newest version that this plumbline knows is %s: choose one with --to VERSION", folder, git.Version, o.to)
+		return nil, fmt.Errorf("%s has version %s, which is newer than the newest version that this plumbline supports, %s: choose the target with --to VERSION", folder, git.Version, o.to)
 	}
 	report, err := newUpgradeReport(git.Version, o.to, at.values)
 	if err != nil {

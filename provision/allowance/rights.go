@@ -33,7 +33,7 @@ func (c *check) role() error {
 		return nil
 	}
 	more := beyond[:min(most, len(beyond))]
-	c.unless("additionalClusterRoleRules", "gives rights that it has in no chart of Karpenter's: "+strings.Join(more, ", "))
+	c.unless("additionalClusterRoleRules", "grants permissions that it does not have in any of Karpenter's charts: "+strings.Join(more, ", "))
 	return nil
 }
 

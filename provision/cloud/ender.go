@@ -119,7 +119,7 @@ func (e *Ender) delete(ctx context.Context, r Resource) error {
 		})
 	case KindInstance, KindInstanceProfile:
 	}
-	return fmt.Errorf("delete %s %s: this is no way to end it", r.Kind, r.ID)
+	return fmt.Errorf("delete %s %s: not supported for a resource of this kind", r.Kind, r.ID)
 }
 
 // deleteProfile takes the roles out of an instance profile, and deletes it.

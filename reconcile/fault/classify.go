@@ -64,7 +64,7 @@ func Classify(err error) *Error {
 		return &Error{Class: known.Class, Reason: known.Reason, Err: err}
 	}
 	for _, r := range table() {
-		// What matches below the joint is one of several, and has to be weighed.
+		// What matches below the joint is one of several, but must be weighed.
 		if r.matches(err) && (joined == nil || !r.matches(joined)) {
 			return &Error{Class: r.class, Reason: r.reason, Err: err}
 		}

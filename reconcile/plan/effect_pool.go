@@ -314,7 +314,7 @@ func (e poolEdit) noRoomWarnings(replaced []*NodeClaim) []string {
 			continue
 		}
 		found = append(found, fmt.Sprintf(
-			"limits.%s %s does not allow a replacement: usage is %s, a new node has at least %s, and replacing a node frees at most %s: Karpenter launches none here until nodes are removed; raise the limit first",
+			"limits.%s %s does not allow a replacement (usage is %s, a new node has at least %s, and replacing a node frees at most %s): raise the limit first, otherwise Karpenter launches no replacement in this NodePool until nodes are removed",
 			name, limit.String(), runs.String(), smallest.String(), frees.String()))
 	}
 	return found

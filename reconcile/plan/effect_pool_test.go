@@ -13,7 +13,7 @@ import (
 // TestALargerMinimumAtTheLimits: a pool of three nodes with 4 processors and 16Gi each is at its limits, and a change asks for
 // larger nodes. Karpenter frees one node for a replacement; if that is too little, the plan says so.
 func TestALargerMinimumAtTheLimits(t *testing.T) {
-	const warns = "does not allow a replacement: usage is "
+	const warns = "does not allow a replacement (usage is "
 	for name, c := range map[string]struct {
 		limits, requirement string
 		labels              map[string]string

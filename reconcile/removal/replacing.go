@@ -229,7 +229,7 @@ func (o Observation) replacedBefore(bare []Claim) string {
 	if i < 0 || len(bare) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("Karpenter is replacing node %s and waits for NodeClaim/%s to join; it gives up after at least ten minutes", cmp.Or(o.NodeClaims[i].Node, o.NodeClaims[i].Name), bare[0].Name)
+	return fmt.Sprintf("Karpenter is replacing node %s and waits for NodeClaim/%s to be initialized; it gives up after ten minutes or more", cmp.Or(o.NodeClaims[i].Node, o.NodeClaims[i].Name), bare[0].Name)
 }
 
 // lends reports whether Karpenter may replace nodes, and isLeased that it may as many as it is to, for a while.

@@ -98,7 +98,7 @@ func TestWhatKarpenterReplacedBefore(t *testing.T) {
 		claims []Claim
 		want   string
 	}{
-		"its replacement has not joined": {[]Claim{replaced, bare, other}, "paced: Karpenter is replacing node n1 and waits for NodeClaim/b to join; it gives up after at least ten minutes"},
+		"its replacement has not joined": {[]Claim{replaced, bare, other}, "paced: Karpenter is replacing node n1 and waits for NodeClaim/b to be initialized; it gives up after ten minutes or more"},
 		"all have":                       {[]Claim{replaced, other}, "paced"},
 		"another one ends":               {[]Claim{{Name: "a", Node: "n1", Deleting: now, Replacing: now}, bare, other}, "paced"},
 	} {

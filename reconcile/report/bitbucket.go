@@ -21,7 +21,7 @@ func bitbucket() adapter {
 			at, reason := lastTwo(host, path)
 			switch {
 			case host != "bitbucket.org" && host != "www.bitbucket.org":
-				return place{}, "is not on bitbucket.org (the provider of Bitbucket Data Center is bitbucketserver)"
+				return place{}, "is not on bitbucket.org (for Bitbucket Data Center, set report.provider to bitbucketserver)"
 			case len(at.below) > 0:
 				return place{}, noRepository
 			}

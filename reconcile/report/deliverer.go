@@ -384,7 +384,7 @@ func (d *Deliverer) write(ctx context.Context, b *book) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
 	if err := b.write(ctx, d.Now()); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "what was posted is written down later", "nodesync", b.store.owner.NamespacedName)
+		ctrl.LoggerFrom(ctx).Error(err, "cannot record which statuses were posted; retrying later", "nodesync", b.store.owner.NamespacedName)
 	}
 }
 

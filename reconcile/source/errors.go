@@ -37,7 +37,7 @@ type RefError struct {
 
 // Error names the field.
 func (e *RefError) Error() string {
-	return fmt.Sprintf("the source's ref.%s %q cannot be read: %v", e.Field, e.Value, e.Err)
+	return fmt.Sprintf("the source's ref.%s %q is invalid: %v", e.Field, e.Value, e.Err)
 }
 
 // Unwrap returns what the parser said.
@@ -54,7 +54,7 @@ type AuthError struct {
 // Error says what to look at.
 func (e *AuthError) Error() string {
 	if e.Anonymous {
-		return fmt.Sprintf("fetch %s: the host wants credentials, and there are none: %s", e.URL, giveSecret)
+		return fmt.Sprintf("fetch %s: the host requires credentials, and none are configured: %s", e.URL, giveSecret)
 	}
 	return fmt.Sprintf("fetch %s: the host refuses the credentials: %v: check the secret that source.git.secretRef names and its rights on the repository", e.URL, e.Err)
 }
@@ -229,7 +229,7 @@ type StoreError struct {
 
 // Error says what to look at.
 func (e *StoreError) Error() string {
-	return fmt.Sprintf("the store of fetched revisions on disk: %v: see whether its volume is full or read-only", e.Err)
+	return fmt.Sprintf("cannot access the store of fetched revisions on disk: %v: check whether its volume is full or read-only", e.Err)
 }
 
 // Unwrap returns what the operating system said.

@@ -237,7 +237,7 @@ func readKnownHosts(data []byte, dir string) (*knownhosts.HostKeyDB, error) {
 	}
 	db, err := knownhosts.NewDB(f.Name())
 	if err != nil {
-		return nil, &SecretError{Key: keyKnownHosts, Reason: "is not written as ssh writes it"}
+		return nil, &SecretError{Key: keyKnownHosts, Reason: "is not in the known_hosts format of OpenSSH"}
 	}
 	return db, nil
 }

@@ -33,7 +33,7 @@ func Next(sync *v1alpha1.NodeSync) string {
 	case Held:
 		return nextOfHold(sync)
 	case Stalled:
-		return "continues by itself once what it names is out of the way; nothing is forced"
+		return "continues by itself once the cause in the message is removed; nothing is forced"
 	case Drifted:
 		return "nothing is written while spec.drift is Report: revert the edits, or set spec.drift to Correct"
 	case Failed, Retrying:
@@ -80,7 +80,7 @@ func nextOfRollout(sync *v1alpha1.NodeSync) string {
 // nextOfDeletion says what a deletion does before the NodeSync goes.
 func nextOfDeletion(sync *v1alpha1.NodeSync) string {
 	if sync.Spec.OnDelete == v1alpha1.OnDeleteDrain {
-		return "removes every pool, verified in EC2, and then the NodeSync (onDelete: Drain)"
+		return "removes every pool, verifies in EC2 that no instance is left, and then deletes the NodeSync (onDelete: Drain)"
 	}
 	return "removes plumbline's label from the objects, keeps the nodes, and deletes the NodeSync (onDelete: Orphan)"
 }
@@ -93,7 +93,7 @@ func nextOfRemoval(sync *v1alpha1.NodeSync) string {
 			return "deletes " + of + " once no NodePool and no NodeClaim names it"
 		}
 		if r.Queued() {
-			return "starts the removal of " + of + " once those that it waits for are complete"
+			return "starts the removal of " + of + " once the removals that it waits for are complete"
 		}
 		if r.Reason == plan.ReasonFrozen {
 			return "terminates the NodeClaims of " + of + " when spec.guard allows it: `plumbline calendar` lists when"
