@@ -17,7 +17,7 @@ func TestAnApprovalRecordsItsAuthor(t *testing.T) {
 	const role, uid = "arn:aws:iam::111122223333:role/ops", "aws-iam-authenticator:111122223333:AROA"
 	extra := map[string][]string{"canonicalArn": {role}, "sessionName": {"ann"}, "authentication.kubernetes.io/credential-id": {"x"}}
 	oidc, iam := &user.DefaultInfo{Name: "ann"}, &user.DefaultInfo{Name: "ann", UID: uid, Extra: extra}
-	const wrongAuthor, wrongUID, wrongExtra = "spec.author has to be just that", "spec.authorUID has to be your UID", "spec.authorExtra has to be"
+	const wrongAuthor, wrongUID, wrongExtra = "spec.author must be your user name", "spec.authorUID must be your UID", "spec.authorExtra must be"
 	for name, c := range map[string]struct {
 		by   user.Info
 		spec string

@@ -18,7 +18,7 @@ func TestAnEmergencyIsDeclaredByWhoMay(t *testing.T) {
 		return sync("plumbline.dev/emergency-until: '2026-12-24T" + hour + ":00:00Z', plumbline.dev/emergency-by: '" + by + "'")
 	}
 	ann, bob := &user.DefaultInfo{Name: "ann@example.com"}, &user.DefaultInfo{Name: "bob@example.com"}
-	const may, recorded = "not allowed to declare an emergency", "set the annotation plumbline.dev/emergency-by in the same write to "
+	const may, recorded = "must not declare an emergency", "set it in the same write to "
 	for name, c := range map[string]struct {
 		// before is empty if the NodeSync is created.
 		before, after string
@@ -52,7 +52,7 @@ func TestAnEmergencyIsDeclaredByWhoMay(t *testing.T) {
 			}
 			var messages []string
 			for _, message := range p.denied(w) {
-				if !strings.HasPrefix(message, "plumbline changes no NodeSync's spec") { // by another policy
+				if !strings.HasPrefix(message, "plumbline must not change the spec of a NodeSync") { // by another policy
 					messages = append(messages, message)
 				}
 			}

@@ -43,7 +43,7 @@ func TestTheDeletionGuard(t *testing.T) {
 		by               user.Info
 		want             string
 	}{
-		"a pool, by a person":                {"nodepools", guardedPool, person, "NodePool/general is managed by plumbline: take it out of Git"},
+		"a pool, by a person":                {"nodepools", guardedPool, person, "NodePool/general is managed by plumbline and must not be deleted: remove it from Git"},
 		"a pool, by Flux's prune":            {"nodepools", guardedPool, flux, "NodePool/general is managed by plumbline"},
 		"a pool, with an owner that went":    {"nodepools", guardedPool, collector, "NodePool/general is managed by plumbline"},
 		"a pool, by Karpenter":               {"nodepools", guardedPool, karpenter, "NodePool/general is managed by plumbline"},
@@ -52,12 +52,12 @@ func TestTheDeletionGuard(t *testing.T) {
 		"a pool that was released":           {"nodepools", annotated(guardedPool, "true"), person, ""},
 		"a pool that was not":                {"nodepools", annotated(guardedPool, "false"), person, "NodePool/general is managed by plumbline"},
 		"a class":                            {"ec2nodeclasses", guardedClass, person, "EC2NodeClass/default is managed by plumbline"},
-		"a CRD":                              {"customresourcedefinitions", guardedCRD, person, "with the CRD nodepools.karpenter.sh the API server would delete"},
-		"a CRD, by plumbline":                {"customresourcedefinitions", guardedCRD, plumbline, "with the CRD nodepools.karpenter.sh"},
+		"a CRD":                              {"customresourcedefinitions", guardedCRD, person, "CRD nodepools.karpenter.sh must not be deleted: the API server would delete"},
+		"a CRD, by plumbline":                {"customresourcedefinitions", guardedCRD, plumbline, "CRD nodepools.karpenter.sh must not be deleted"},
 		"a CRD that was released":            {"customresourcedefinitions", annotated(guardedCRD, "true"), person, ""},
-		"plumbline's namespace":              {"namespaces", guardedHome, person, "nodes are managed from the namespace plumbline-system"},
-		"Karpenter's namespace":              {"namespaces", karpentersHome, person, "nodes are managed from the namespace kube-system"},
-		"Karpenter's namespace, by Flux":     {"namespaces", karpentersHome, flux, "nodes are managed from the namespace kube-system"},
+		"plumbline's namespace":              {"namespaces", guardedHome, person, "namespace plumbline-system must not be deleted: nodes are managed from it"},
+		"Karpenter's namespace":              {"namespaces", karpentersHome, person, "namespace kube-system must not be deleted: nodes are managed from it"},
+		"Karpenter's namespace, by Flux":     {"namespaces", karpentersHome, flux, "namespace kube-system must not be deleted: nodes are managed from it"},
 		"Karpenter's namespace, released":    {"namespaces", annotated(karpentersHome, "true"), person, ""},
 		"Karpenter's, by who breaks glass":   {"namespaces", karpentersHome, glassBreak, ""},
 		"a release's record":                 {"secrets", guardedRecord, person, "Secret/sh.helm.release.v1.karpenter.v3 is the record"},
@@ -80,7 +80,7 @@ func TestTheDeletionGuardKeepsNamespacesOfTheChart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := write{operation: admission.Delete, resource: "namespaces", old: parse(t, "apiVersion: v1\nkind: Namespace\nmetadata: {name: "+name+"}"), by: person}
 			if kept {
-				expect(t, policies{t, p.byOf}.denied(w), "nodes are managed from the namespace "+name)
+				expect(t, policies{t, p.byOf}.denied(w), "namespace "+name+" must not be deleted")
 				return
 			}
 			for _, c := range p.byOf {
@@ -132,7 +132,7 @@ func TestTheDeletionGuardKeepsTheChart(t *testing.T) {
 		for _, by := range []user.Info{person, glassBreak, plumbline} {
 			kept := false
 			for _, message := range p.denied(write{operation: admission.Delete, resource: resource, old: object, by: by}) {
-				kept = kept || strings.Contains(message, "belongs to Karpenter: without it no instance is ended")
+				kept = kept || strings.Contains(message, "belongs to Karpenter: it must not be deleted")
 			}
 			if want := by == person; kept != want {
 				t.Errorf("%s, deleted by %s %v: kept %v, want %v", name, by.GetName(), by.GetGroups(), kept, want)
@@ -162,7 +162,7 @@ func TestTheDeletionGuardOnUpdates(t *testing.T) {
 		by                      user.Info
 		want                    string
 	}{
-		"of a NodeClaim, by a person":        {"nodeclaims", guardedClaim, "[{op: remove, path: /metadata/finalizers}]", person, "the finalizer karpenter.sh/termination of NodeClaim/general-abcde keeps its instances"},
+		"of a NodeClaim, by a person":        {"nodeclaims", guardedClaim, "[{op: remove, path: /metadata/finalizers}]", person, "the finalizer karpenter.sh/termination of NodeClaim/general-abcde must not be removed by hand"},
 		"of a NodeClaim, by Karpenter":       {"nodeclaims", guardedClaim, "[{op: remove, path: /metadata/finalizers}]", karpenter, ""},
 		"by Karpenter of another namespace":  {"nodeclaims", guardedClaim, "[{op: remove, path: /metadata/finalizers}]", elsewhere, "the finalizer karpenter.sh/termination"},
 		"by an account of such a name":       {"nodeclaims", guardedClaim, "[{op: remove, path: /metadata/finalizers}]", impostor, "the finalizer karpenter.sh/termination"},
@@ -170,9 +170,9 @@ func TestTheDeletionGuardOnUpdates(t *testing.T) {
 		"another's of a class":               {"ec2nodeclasses", guardedClass, "[{op: remove, path: /metadata/finalizers/1}]", person, ""},
 		"of a NodeSync, by a person":         {"nodesyncs", guardedSync, "[{op: remove, path: /metadata/finalizers}]", person, "the finalizer plumbline.dev/nodesync of NodeSync/prod"},
 		"of a NodeSync, by plumbline":        {"nodesyncs", guardedSync, "[{op: remove, path: /metadata/finalizers}]", plumbline, ""},
-		"of a class, by plumbline":           {"ec2nodeclasses", guardedClass, "[{op: remove, path: /metadata/finalizers/0}]", plumbline, "plumbline removes no finalizer but its own"},
-		"another's of a class, by plumbline": {"ec2nodeclasses", guardedClass, "[{op: remove, path: /metadata/finalizers/1}]", plumbline, "plumbline removes no finalizer but its own"},
-		"released, by plumbline":             {"ec2nodeclasses", annotated(guardedClass, "true"), "[{op: remove, path: /metadata/finalizers}]", plumbline, "plumbline removes no finalizer but its own"},
+		"of a class, by plumbline":           {"ec2nodeclasses", guardedClass, "[{op: remove, path: /metadata/finalizers/0}]", plumbline, "plumbline must not remove finalizers other than its own"},
+		"another's of a class, by plumbline": {"ec2nodeclasses", guardedClass, "[{op: remove, path: /metadata/finalizers/1}]", plumbline, "plumbline must not remove finalizers other than its own"},
+		"released, by plumbline":             {"ec2nodeclasses", annotated(guardedClass, "true"), "[{op: remove, path: /metadata/finalizers}]", plumbline, "plumbline must not remove finalizers other than its own"},
 		"none, by plumbline":                 {"ec2nodeclasses", guardedClass, "[{op: add, path: /metadata/annotations, value: {a: b}}]", plumbline, ""},
 		"of one that was released":           {"nodeclaims", annotated(guardedClaim, "true"), "[{op: remove, path: /metadata/finalizers}]", person, ""},
 		"released in the same write":         {"nodeclaims", guardedClaim, "[{op: remove, path: /metadata/finalizers}, {op: add, path: /metadata/annotations, value: {plumbline.dev/allow-deletion: 'true'}}]", person, "the finalizer karpenter.sh/termination"},
@@ -181,7 +181,7 @@ func TestTheDeletionGuardOnUpdates(t *testing.T) {
 		"a release that loses its name":      {"secrets", guardedRecord, "[{op: remove, path: /metadata/labels/name}]", person, "Secret/sh.helm.release.v1.karpenter.v3 is the record"},
 		"another's release":                  {"secrets", foreignRecord, "[{op: remove, path: /metadata/labels}]", person, ""},
 		"a release that is upgraded":         {"secrets", guardedRecord, "[{op: add, path: /metadata/labels/status, value: superseded}]", person, ""},
-		"the label of a pool":                {"nodepools", guardedPool, "[{op: remove, path: /metadata/labels}]", person, "the label plumbline.dev/nodesync of NodePool/general says which NodeSync manages it"},
+		"the label of a pool":                {"nodepools", guardedPool, "[{op: remove, path: /metadata/labels}]", person, "the label plumbline.dev/nodesync of NodePool/general must not be removed or changed"},
 		"the label of a pool, by Flux":       {"nodepools", guardedPool, changedLabel, flux, "the label plumbline.dev/nodesync of NodePool/general"},
 		"the label of a pool, by Karpenter":  {"nodepools", guardedPool, changedLabel, karpenter, "the label plumbline.dev/nodesync of NodePool/general"},
 		"the label of a class":               {"ec2nodeclasses", guardedClass, changedLabel, person, "the label plumbline.dev/nodesync of EC2NodeClass/default"},

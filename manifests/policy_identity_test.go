@@ -61,17 +61,17 @@ func TestThePoliciesOnAnnotations(t *testing.T) {
 		denied              string
 	}{
 		"created by Helm":              {"ServiceAccount", "", helm, ""},
-		"created with an audience":     {"ServiceAccount", "", "{eks.amazonaws.com/audience: nobody}", "no annotations but Helm's"},
-		"an audience":                  {"ServiceAccount", none, "{eks.amazonaws.com/audience: nobody}", "no annotations but Helm's"},
-		"a global endpoint":            {"ServiceAccount", regional, "{eks.amazonaws.com/sts-regional-endpoints: 'false'}", "no annotations but Helm's"},
-		"a short token":                {"ServiceAccount", none, "{eks.amazonaws.com/token-expiration: '1'}", "no annotations but Helm's"},
-		"another program's":            {"ServiceAccount", none, "{iam.gke.io/gcp-service-account: a}", "no annotations but Helm's"},
-		"another release":              {"ServiceAccount", helm, "{meta.helm.sh/release-name: other, meta.helm.sh/release-namespace: kube-system}", "no annotations but Helm's"},
+		"created with an audience":     {"ServiceAccount", "", "{eks.amazonaws.com/audience: nobody}", "annotations of Karpenter's ServiceAccount other than Helm's"},
+		"an audience":                  {"ServiceAccount", none, "{eks.amazonaws.com/audience: nobody}", "annotations of Karpenter's ServiceAccount other than Helm's"},
+		"a global endpoint":            {"ServiceAccount", regional, "{eks.amazonaws.com/sts-regional-endpoints: 'false'}", "annotations of Karpenter's ServiceAccount other than Helm's"},
+		"a short token":                {"ServiceAccount", none, "{eks.amazonaws.com/token-expiration: '1'}", "annotations of Karpenter's ServiceAccount other than Helm's"},
+		"another program's":            {"ServiceAccount", none, "{iam.gke.io/gcp-service-account: a}", "annotations of Karpenter's ServiceAccount other than Helm's"},
+		"another release":              {"ServiceAccount", helm, "{meta.helm.sh/release-name: other, meta.helm.sh/release-namespace: kube-system}", "annotations of Karpenter's ServiceAccount other than Helm's"},
 		"what an administrator set":    {"ServiceAccount", regional, "{eks.amazonaws.com/sts-regional-endpoints: 'true', meta.helm.sh/release-name: karpenter}", ""},
-		"without what EKS reads":       {"ServiceAccount", regional, none, "keeps the annotations"},
+		"without what EKS reads":       {"ServiceAccount", regional, none, "must not remove the annotations"},
 		"without what nobody reads":    {"ServiceAccount", "{a: b}", none, ""},
 		"a Service for Prometheus":     {"Service", none, "{prometheus.io/scrape: 'true'}", ""},
-		"a Service with a name in DNS": {"Service", none, "{external-dns.alpha.kubernetes.io/hostname: bank.example.com}", "Service no annotations"},
+		"a Service with a name in DNS": {"Service", none, "{external-dns.alpha.kubernetes.io/hostname: bank.example.com}", "annotations of Karpenter's Service other than"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := policies{t, p.byOf}

@@ -75,10 +75,10 @@ func rolePolicy(charted allowance.Charted) policy {
 			{"unchanged", "request.operation == 'UPDATE' && has(object.rules) && has(oldObject.rules) && object.rules == oldObject.rules"},
 		},
 		Validations: []validation{
-			{"plumbline writes no role but those of Karpenter's charts", "variables.role in variables.rights"},
-			{"plumbline gives a role no right that is not in Karpenter's charts", "variables.unchanged || variables.rules.all(r, !has(r.nonResourceURLs) && r.verbs.all(v, r.apiGroups.all(g, r.resources.all(x, " +
+			{"plumbline must not write roles other than those of Karpenter's charts", "variables.role in variables.rights"},
+			{"plumbline must not grant a role permissions that are not in Karpenter's charts", "variables.unchanged || variables.rules.all(r, !has(r.nonResourceURLs) && r.verbs.all(v, r.apiGroups.all(g, r.resources.all(x, " +
 				given + " || (has(r.resourceNames) && r.resourceNames.size() > 0 && r.resourceNames.all(n, (g + '/' + x + '[' + n + '] ' + v) in variables.mine))))))"},
-			{"plumbline writes no role that takes its rules from others, or gives them to others", "!has(object.aggregationRule) && (!has(object.metadata.labels) || object.metadata.labels.all(l, " +
+			{"plumbline must not write a role that aggregates the rules of other roles, or is aggregated into them", "!has(object.aggregationRule) && (!has(object.metadata.labels) || object.metadata.labels.all(l, " +
 				"!l.startsWith('rbac.authorization.k8s.io/') || (l == 'rbac.authorization.k8s.io/aggregate-to-admin' && object.metadata.name == 'karpenter-admin')))"},
 		},
 	}
@@ -96,8 +96,8 @@ func bindingPolicy(charted allowance.Charted) policy {
 			{"names", quoted(slices.Compact(names))},
 		},
 		Validations: []validation{
-			{"plumbline binds no role but those of Karpenter's charts", "object.metadata.name in variables.names && object.roleRef.name == object.metadata.name && object.roleRef.kind + 'Binding' == request.kind.kind"},
-			{"plumbline gives rights to Karpenter's ServiceAccount only", "!has(object.subjects) || object.subjects.all(s, s.kind == 'ServiceAccount' && s.name == 'karpenter' && has(s.namespace) && s.namespace == variables.home)"},
+			{"plumbline must not bind roles other than those of Karpenter's charts", "object.metadata.name in variables.names && object.roleRef.name == object.metadata.name && object.roleRef.kind + 'Binding' == request.kind.kind"},
+			{"plumbline must not grant permissions to subjects other than Karpenter's ServiceAccount", "!has(object.subjects) || object.subjects.all(s, s.kind == 'ServiceAccount' && s.name == 'karpenter' && has(s.namespace) && s.namespace == variables.home)"},
 		},
 	}
 }
@@ -136,10 +136,10 @@ func metadataPolicy() policy {
 			{"annotationsBefore", before("annotations", "{}")},
 		},
 		Validations: append([]validation{
-			{"plumbline gives no object of Karpenter's charts an owner, and takes none away", same("ownerReferences")},
-			{"plumbline gives no object of Karpenter's charts a finalizer, and takes none away", same("finalizers")},
-			{"plumbline leaves the labels by which the objects of Karpenter's charts are known", quoted(identity) + ".all(l, !(l in variables.before) || (l in variables.labels && (variables.labels[l] == variables.before[l] || " + labels + ")))"},
-			{"plumbline gives no object of Karpenter's charts labels but those of the charts", "request.kind.kind == 'ServiceMonitor' || variables.labels.all(l, (l in variables.before && variables.labels[l] == variables.before[l]) || " +
+			{"plumbline must not add or remove owner references of objects of Karpenter's charts", same("ownerReferences")},
+			{"plumbline must not add or remove finalizers of objects of Karpenter's charts", same("finalizers")},
+			{"plumbline must not remove or change the labels that identify objects of Karpenter's charts", quoted(identity) + ".all(l, !(l in variables.before) || (l in variables.labels && (variables.labels[l] == variables.before[l] || " + labels + ")))"},
+			{"plumbline must not set labels other than those of Karpenter's charts on their objects", "request.kind.kind == 'ServiceMonitor' || variables.labels.all(l, (l in variables.before && variables.labels[l] == variables.before[l]) || " +
 				labels + " || (l == 'rbac.authorization.k8s.io/aggregate-to-admin' && object.metadata.name == 'karpenter-admin') || " +
 				"['*', 'additionalLabels', 'additionalLabels.' + l, 'additionalLabels[' + l + ']'].exists(p, p in variables.allowed))"},
 		}, annotations...),
@@ -160,15 +160,15 @@ func objectPolicy() policy {
 			{"monitoring.coreos.com", writes, "servicemonitors"},
 		},
 		Validations: []validation{
-			{"plumbline writes no objects but those of Karpenter's charts", "object.metadata.name == 'karpenter'"},
-			{"plumbline makes no Service that is reached from outside of the cluster, or leads to other pods than Karpenter's", "request.kind.kind != 'Service' || " +
+			{"plumbline must not write objects other than those of Karpenter's charts", "object.metadata.name == 'karpenter'"},
+			{"plumbline must not write a Service that is reachable from outside of the cluster, or that selects pods other than Karpenter's", "request.kind.kind != 'Service' || " +
 				"(object.spec.type == 'ClusterIP' && !has(object.spec.externalIPs) && has(object.spec.selector) && " + fmt.Sprintf(selects, "object.spec.selector") + ")"},
-			{"plumbline gives no ServiceAccount Secrets", gives("secrets")},
-			{"plumbline gives no ServiceAccount credentials for images", gives("imagePullSecrets")},
-			{"plumbline has Prometheus ask Karpenter for metrics, and hand nothing over", "request.kind.kind != 'ServiceMonitor' || (" +
+			{"plumbline must not add Secrets to a ServiceAccount", gives("secrets")},
+			{"plumbline must not add image pull secrets to a ServiceAccount", gives("imagePullSecrets")},
+			{"plumbline must not write a ServiceMonitor that scrapes other namespaces, or sends credentials", "request.kind.kind != 'ServiceMonitor' || (" +
 				"object.spec.endpoints.all(e, e.all(field, field in ['port', 'path', 'interval', 'metricRelabelings'])) && has(object.spec.namespaceSelector) && !has(object.spec.namespaceSelector.any) && " +
 				"has(object.spec.namespaceSelector.matchNames) && object.spec.namespaceSelector.matchNames.all(n, n == object.metadata.namespace))"},
-			{"plumbline keeps no pods but Karpenter's from being evicted", "request.kind.kind != 'PodDisruptionBudget' || (has(object.spec.selector) && has(object.spec.selector.matchLabels) && " + fmt.Sprintf(selects, "object.spec.selector.matchLabels") + ")"},
+			{"plumbline must not write a PodDisruptionBudget for pods other than Karpenter's", "request.kind.kind != 'PodDisruptionBudget' || (has(object.spec.selector) && has(object.spec.selector.matchLabels) && " + fmt.Sprintf(selects, "object.spec.selector.matchLabels") + ")"},
 		},
 	}
 }
@@ -188,7 +188,7 @@ func identityPolicy() policy {
 		},
 		Validations: []validation{
 			{
-				"plumbline sets the IAM role of Karpenter's ServiceAccount only if RBAC allows it: grant it the verb use on controllerroles of plumbline.dev with the ARN as resource name, or change the annotation by hand",
+				"plumbline must not set this IAM role on Karpenter's ServiceAccount, because RBAC does not allow it: grant plumbline the verb use on controllerroles of plumbline.dev with the ARN as resource name, or change the annotation by hand",
 				"variables.role == variables.roleBefore || authorizer.group('plumbline.dev').resource('controllerroles').name(variables.role).check('use').allowed()",
 			},
 		},
@@ -205,14 +205,14 @@ func crdPolicy(charted allowance.Charted) policy {
 			{"names", quoted(charted.CRDs)},
 		},
 		Validations: []validation{
-			{"plumbline writes no CRD but those of Karpenter", "object.metadata.name in variables.names"},
-			{"plumbline has no objects converted but by Karpenter", "!has(object.spec.conversion) || object.spec.conversion.strategy == 'None' || " +
+			{"plumbline must not write CRDs other than Karpenter's", "object.metadata.name in variables.names"},
+			{"plumbline must not set a conversion webhook other than Karpenter's", "!has(object.spec.conversion) || object.spec.conversion.strategy == 'None' || " +
 				"(has(object.spec.conversion.webhook.clientConfig.service) && object.spec.conversion.webhook.clientConfig.service.name == 'karpenter' && object.spec.conversion.webhook.clientConfig.service.namespace == variables.home)"},
-			{"plumbline keeps the versions served in which Karpenter's objects are stored", "request.operation != 'UPDATE' || !has(oldObject.status) || !has(oldObject.status.storedVersions) || " +
+			{"plumbline must not stop serving a version in which Karpenter's objects are stored", "request.operation != 'UPDATE' || !has(oldObject.status) || !has(oldObject.status.storedVersions) || " +
 				"oldObject.spec.versions.all(o, !o.served || !(o.name in oldObject.status.storedVersions) || object.spec.versions.exists(v, v.name == o.name && v.served))"},
-			{"plumbline keeps the fields of NodeClaims by which Karpenter finds their instances and nodes", "object.metadata.name != 'nodeclaims.karpenter.sh' || object.spec.versions.all(v, v.name != 'v1' || " +
+			{"plumbline must not remove or default the fields of NodeClaims by which Karpenter finds their instances and nodes", "object.metadata.name != 'nodeclaims.karpenter.sh' || object.spec.versions.all(v, v.name != 'v1' || " +
 				"['conditions', 'nodeName', 'providerID'].all(f, f in v.schema.openAPIV3Schema.properties.status.properties && !has(v.schema.openAPIV3Schema.properties.status.properties[f].default)))"},
-			{"plumbline does not let people delete Karpenter's CRDs", "!('plumbline.dev/allow-deletion' in object.metadata.?annotations.orValue({})) || " +
+			{"plumbline must not allow the deletion of Karpenter's CRDs", "!('plumbline.dev/allow-deletion' in object.metadata.?annotations.orValue({})) || " +
 				"(request.operation == 'UPDATE' && 'plumbline.dev/allow-deletion' in oldObject.metadata.?annotations.orValue({}))"},
 		},
 	}
@@ -226,7 +226,7 @@ func secretPolicy() policy {
 		Resources: []matched{{`""`, writes + ", DELETE", "secrets"}},
 		Variables: []variable{{"secret", "request.operation == 'DELETE' ? oldObject : object"}},
 		Validations: []validation{
-			{"plumbline writes and deletes no Secrets but Helm's releases of Karpenter", "variables.secret.type == 'helm.sh/release.v1' && variables.secret.metadata.name.matches('^sh[.]helm[.]release[.]v1[.]karpenter(-crd)?[.]v[0-9]+$')"},
+			{"plumbline must not write or delete Secrets other than Helm's records of Karpenter's releases", "variables.secret.type == 'helm.sh/release.v1' && variables.secret.metadata.name.matches('^sh[.]helm[.]release[.]v1[.]karpenter(-crd)?[.]v[0-9]+$')"},
 		},
 	}
 }
@@ -251,7 +251,7 @@ func handedOnPolicy() policy {
 			{"coordination.k8s.io", "CREATE, UPDATE, DELETE", "leases"},
 		},
 		Validations: []validation{
-			{"plumbline has this right to hand it on to Karpenter, and does not use it", "(request.resource.resource == 'leases' && request.namespace == 'plumbline-system') || " +
+			{"plumbline must not use this permission, which it holds only to grant it to Karpenter", "(request.resource.resource == 'leases' && request.namespace == 'plumbline-system') || " +
 				"(request.resource.resource == 'nodeclaims' && request.operation == 'UPDATE' && (!has(request.subResource) || request.subResource == '') && " +
 				strings.Join([]string{
 					same("?spec"), same("?status"), same("metadata.?labels"), same("metadata.?annotations"),
@@ -268,8 +268,8 @@ func nodeSyncPolicy() policy {
 		Name:      "plumbline-charts-nodesyncs",
 		Resources: []matched{{"plumbline.dev", writes, "nodesyncs"}},
 		Validations: []validation{
-			{"plumbline changes no NodeSync's spec", "request.operation == 'UPDATE' && object.spec == oldObject.spec"},
-			{"plumbline changes no NodeSync's owners: with one that does not exist the NodeSync would be deleted", "request.operation == 'UPDATE' && object.metadata.?ownerReferences.orValue([]) == oldObject.metadata.?ownerReferences.orValue([])"},
+			{"plumbline must not change the spec of a NodeSync", "request.operation == 'UPDATE' && object.spec == oldObject.spec"},
+			{"plumbline must not change the owner references of a NodeSync: an owner that does not exist would cause its deletion", "request.operation == 'UPDATE' && object.metadata.?ownerReferences.orValue([]) == oldObject.metadata.?ownerReferences.orValue([])"},
 		},
 	}
 }

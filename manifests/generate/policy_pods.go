@@ -41,24 +41,24 @@ func podPolicy() policy {
 			{"annotationsBefore", "request.operation == 'UPDATE' ? oldObject.spec.template.?metadata.?annotations.orValue({}) : {}"},
 		},
 		Validations: append([]validation{
-			{"plumbline writes no Deployment but Karpenter's", "object.metadata.name == 'karpenter'"},
-			{"Karpenter's pods share nothing with the node", held(
+			{"plumbline must not write Deployments other than Karpenter's", "object.metadata.name == 'karpenter'"},
+			{"Karpenter's pods must not use namespaces, ports or paths of the node", held(
 				"!variables.pod.?hostNetwork.orValue(false)", "!variables.pod.?hostPID.orValue(false)", "!variables.pod.?hostIPC.orValue(false)",
 				each("c.?ports.orValue([]).all(p, p.?hostPort.orValue(0) == 0)"),
 				"variables.pod.?volumes.orValue([]).all(v, v.all(f, f in ['name', 'configMap', 'csi', 'downwardAPI', 'emptyDir', 'ephemeral', 'persistentVolumeClaim', 'projected', 'secret']))",
 			)},
-			{"Karpenter's containers are not privileged and gain no privileges", held(
+			{"Karpenter's containers must not be privileged, or gain privileges", held(
 				each(container+".?privileged.orValue(false) == false"), each(container+".?allowPrivilegeEscalation.orValue(true) == false"),
 				each(container+".?windowsOptions.?hostProcess.orValue(false) == false"), pod+".?windowsOptions.?hostProcess.orValue(false) == false",
 			)},
-			{"Karpenter's containers are not root", held(
+			{"Karpenter's containers must not run as root", held(
 				each(container+".?runAsNonRoot.orValue("+pod+".?runAsNonRoot.orValue(false))"),
 				each(container+".?runAsUser.orValue(1) != 0"), pod+".?runAsUser.orValue(1) != 0",
 			)},
-			{"Karpenter's containers have no capabilities", held(
+			{"Karpenter's containers must drop all capabilities", held(
 				each("'ALL' in "+container+".?capabilities.?drop.orValue([])"), each(container+".?capabilities.?add.orValue([]).all(a, a == 'NET_BIND_SERVICE')"),
 			)},
-			{"Karpenter's containers are confined", held(
+			{"Karpenter's containers must be confined: no Unconfined seccomp or AppArmor profile, and no SELinux options, procMount or sysctls", held(
 				"["+pod+".?seccompProfile.?type.orValue('')].all(p, (p == '' || p in "+profiles+") && "+
 					each("["+container+".?seccompProfile.?type.orValue(p)].all(s, s in "+profiles+" || (s == '' && "+older+"))")+")",
 				pod+".?appArmorProfile.?type.orValue('') != 'Unconfined'", each(container+".?appArmorProfile.?type.orValue('') != 'Unconfined'"),
@@ -66,9 +66,9 @@ func podPolicy() policy {
 				each(container+".?procMount.orValue('Default') == 'Default'"), pod+".?sysctls.orValue([]).size() == 0",
 			)},
 			// Other programs act on them: they inject containers, or give roles.
-			{"Karpenter's pods have no labels but those of its charts", "variables.labels.all(l, (l in ['app.kubernetes.io/name', 'app.kubernetes.io/instance'] && variables.labels[l] == 'karpenter') || " +
+			{"Karpenter's pods must not have labels other than those of its charts", "variables.labels.all(l, (l in ['app.kubernetes.io/name', 'app.kubernetes.io/instance'] && variables.labels[l] == 'karpenter') || " +
 				"(l in variables.labelsBefore && variables.labelsBefore[l] == variables.labels[l]))"},
-			{"Karpenter's pods have no annotations but those that its charts have, or may have", "variables.annotations.all(a, a.startsWith('prometheus.io/') || a.startsWith('checksum/') || a.startsWith('karpenter.sh/') || " +
+			{"Karpenter's pods must not have annotations other than those that its charts set or allow", "variables.annotations.all(a, a.startsWith('prometheus.io/') || a.startsWith('checksum/') || a.startsWith('karpenter.sh/') || " +
 				"(a in variables.annotationsBefore && variables.annotationsBefore[a] == variables.annotations[a]))"},
 		}, rules...),
 	}

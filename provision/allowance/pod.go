@@ -367,32 +367,32 @@ func PodExpressions() []Expression {
 	const update, unchanged = "request.operation == 'UPDATE' && ", "variables.unchanged"
 	return []Expression{
 		{
-			"Karpenter's Deployment has no fields but those that its charts have, and is not paused", deploymentRule.expression("object.spec", 0),
+			"Karpenter's Deployment must not have fields other than those of its charts, or be paused", deploymentRule.expression("object.spec", 0),
 			update + "object.spec.all(f, f == 'template' || (f in oldObject.spec && object.spec[f] == oldObject.spec[f]))",
 		},
 		{
-			"Karpenter's pods have labels and annotations, and nothing else in their metadata", "object.spec.template.?metadata.orValue({}).all(f, f in ['labels', 'annotations', 'creationTimestamp'])",
+			"Karpenter's pods must not have metadata other than labels and annotations", "object.spec.template.?metadata.orValue({}).all(f, f in ['labels', 'annotations', 'creationTimestamp'])",
 			update + "object.spec.template.?metadata == oldObject.spec.template.?metadata",
 		},
 		{
-			fmt.Sprintf("Karpenter's Deployment has 1 to %d replicas", mostReplicas),
+			fmt.Sprintf("Karpenter's Deployment must have 1 to %d replicas", mostReplicas),
 			fmt.Sprintf("%s || (object.spec.?replicas.orValue(1) >= 1 && object.spec.?replicas.orValue(1) <= %d)", opened("replicas"), mostReplicas),
 			update + "object.spec.?replicas == oldObject.spec.?replicas",
 		},
 		{
-			fmt.Sprintf("an update of Karpenter's Deployment makes at most %d more replicas", mostReplicas),
+			fmt.Sprintf("an update of Karpenter's Deployment must not create more than %d additional replicas", mostReplicas),
 			fmt.Sprintf("%s || string(object.spec.?strategy.?rollingUpdate.?maxSurge.orValue(0)).matches(r'^([0-9]|%d|[0-9]{1,2}%%|100%%)$')", opened("strategy"), mostReplicas),
 			update + "object.spec.?strategy == oldObject.spec.?strategy",
 		},
-		{"Karpenter's pods have no fields but those of its charts, and values that the policy's variable allowed does not list", podRule.expression("variables.pod", 0), unchanged},
-		{"Karpenter's pods have one container", opened("controller.sidecarContainer") + " || variables.pod.containers.size() == 1", unchanged},
+		{"Karpenter's pods must not have fields other than those of its charts, except for values that the policy's variable allowed lists", podRule.expression("variables.pod", 0), unchanged},
+		{"Karpenter's pods must have only one container", opened("controller.sidecarContainer") + " || variables.pod.containers.size() == 1", unchanged},
 		{
-			"Karpenter's container runs Karpenter's image, by tag", opened("controller.image") + " || (variables.images.exists(i, " + container + ".image.startsWith(i + ':')) && " +
+			"Karpenter's container must run Karpenter's image, with a tag", opened("controller.image") + " || (variables.images.exists(i, " + container + ".image.startsWith(i + ':')) && " +
 				container + `.image.matches(r'^[^@]+:[A-Za-z0-9._-]+(@sha256:[0-9a-f]{64})?$'))`, unchanged,
 		},
-		{"Karpenter's variables are those of its charts, and lead to this cluster and to AWS", container + ".?env.orValue([]).all(e, " + variableExpression("e") + ")", unchanged},
+		{"Karpenter's environment variables must be those of its charts, and refer to this cluster and to AWS", container + ".?env.orValue([]).all(e, " + variableExpression("e") + ")", unchanged},
 		{
-			"Karpenter's pods stay off the nodes that Karpenter makes", opened("affinity.nodeAffinity") +
+			"Karpenter's pods must not run on nodes that Karpenter manages", opened("affinity.nodeAffinity") +
 				" || [variables.pod.?affinity.?nodeAffinity.?requiredDuringSchedulingIgnoredDuringExecution.?nodeSelectorTerms.orValue([])].all(terms, terms.size() > 0 && terms.all(t, " +
 				"t.?matchExpressions.orValue([]).exists(r, r.key == 'karpenter.sh/nodepool' && r.operator == 'DoesNotExist')))", unchanged,
 		},

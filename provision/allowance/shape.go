@@ -176,15 +176,15 @@ func AnnotationExpressions() []Expression {
 	accounts := allowed("serviceAccount.annotations", "additionalAnnotations")
 	return []Expression{
 		{
-			"plumbline gives Karpenter's ServiceAccount no annotations but Helm's and its IAM role",
+			"plumbline must not set annotations of Karpenter's ServiceAccount other than Helm's and its IAM role",
 			"variables.annotations.all(a, " + same + " || " + role + " || " + helm + " || " + accounts + ")", "request.kind.kind != 'ServiceAccount'",
 		},
 		{
-			"plumbline keeps the annotations of Karpenter's ServiceAccount that EKS reads",
+			"plumbline must not remove the annotations of Karpenter's ServiceAccount that EKS reads",
 			"variables.annotationsBefore.all(a, !a.startsWith('" + eksAnnotations + "') || " + role + " || a in variables.annotations || " + accounts + ")", "request.kind.kind != 'ServiceAccount'",
 		},
 		{
-			"plumbline gives Karpenter's Service no annotations but Helm's and those for Prometheus",
+			"plumbline must not set annotations of Karpenter's Service other than Helm's and those for Prometheus",
 			"variables.annotations.all(a, " + same + " || a.startsWith('prometheus.io/') || " + helm + " || " + allowed("service.annotations", "additionalAnnotations") + ")", "request.kind.kind != 'Service'",
 		},
 	}
