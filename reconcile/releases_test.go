@@ -54,7 +54,7 @@ func TestAReleaseUninstalledByHand(t *testing.T) {
 				t.Errorf("Helm was asked for %v, want a second look: %t", got, c.looks)
 			}
 			told := slices.ContainsFunc(p.Notes, func(n finding.Note) bool {
-				return n.Reason == "ChartRepaired" && strings.Contains(n.Message, "helm release karpenter-crd was uninstalled by hand: chart karpenter-crd 1.14.1 is reinstalled (revision 1)")
+				return n.Reason == "ChartRepaired" && strings.Contains(n.Message, "Helm release karpenter-crd was uninstalled by hand: chart karpenter-crd 1.14.1 is reinstalled (revision 1)")
 			})
 			if told != c.looks {
 				t.Errorf("it says %+v", p.Notes)

@@ -282,7 +282,7 @@ func decodeKarpenter(file string, data []byte) (*Karpenter, error) {
 		return nil, Errors{textError(file, err)}
 	}
 	if len(documents) != 1 {
-		return nil, Errors{{File: file, Message: fmt.Sprintf("it holds %d documents, and has to hold one", len(documents))}}
+		return nil, Errors{{File: file, Message: fmt.Sprintf("it holds %d documents, but must hold one", len(documents))}}
 	}
 	doc := documents[0]
 	karpenter := &Karpenter{}
@@ -328,7 +328,7 @@ func textsOnly(doc document.Document) []problem {
 	for name, value := range entries {
 		if _, ok := value.(string); !ok {
 			text, _ := json.Marshal(value) // what was read from YAML always is JSON
-			problems = append(problems, problem{"substitute." + name, fmt.Sprintf("substitute.%s has to be text: write '%s' in quotes", name, excerpt(string(text)))})
+			problems = append(problems, problem{"substitute." + name, fmt.Sprintf("substitute.%s must be text: write '%s' in quotes", name, excerpt(string(text)))})
 		}
 	}
 	return problems
@@ -349,7 +349,7 @@ func decodeStrictly(doc document.Document, into any) []problem {
 	var mismatch *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &mismatch):
-		return []problem{{mismatch.Field, fmt.Sprintf("%s has to be of type %s, not %s", mismatch.Field, mismatch.Type, mismatch.Value)}}
+		return []problem{{mismatch.Field, fmt.Sprintf("%s must be of type %s, not %s", mismatch.Field, mismatch.Type, mismatch.Value)}}
 	case err != nil:
 		return []problem{{"", err.Error()}}
 	}

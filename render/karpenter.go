@@ -231,7 +231,7 @@ func (k *Karpenter) decodeValues(file string, data []byte) (map[string]any, Erro
 	case len(documents) == 0:
 		return nil, nil // an empty file has no values, as with Helm
 	case len(documents) > 1:
-		return nil, Errors{{File: file, Line: documents[1].Line, Message: fmt.Sprintf("it holds %d documents, and has to hold one", len(documents))}}
+		return nil, Errors{{File: file, Line: documents[1].Line, Message: fmt.Sprintf("it holds %d documents, but must hold one", len(documents))}}
 	}
 	doc := documents[0]
 	whole, err := doc.WithNulls()

@@ -21,7 +21,7 @@ const ownerKey = "plumbline.dev/nodesync"
 // Git it would have the NodePools of another class pointed at this one.
 const rescuesKey = "plumbline.dev/rescues"
 
-// orphanedKey is the annotation by which a NodePool is known that was left to itself, and leavingKey the label
+// orphanedKey is the annotation that marks an orphaned NodePool, and leavingKey the label
 // by which the nodes of one that leaves have drifted: plumbline writes another value of it onto the template.
 const (
 	orphanedKey = "plumbline.dev/orphaned"

@@ -119,10 +119,10 @@ func TestSubstituteTyped(t *testing.T) {
 	}{
 		"JSON":      {`{W: "10", ZONES: '["eu-west-1a", "eu-west-1b"]'}`, []any{int64(10), []any{"eu-west-1a", "eu-west-1b"}, "10", "10"}, nil},
 		"YAML":      {`{W: "10", ZONES: "[eu-west-1a]"}`, []any{int64(10), []any{"eu-west-1a"}, "10", "10"}, nil},
-		"no number": {`{W: ten, ZONES: "[eu-west-1a]"}`, nil, []string{`nodes.yaml:7: spec.weight has to be of type integer, and ${W} is "ten" under substitute in plumbline.yaml: correct it there`, `nodes.yaml:8: NodePool/general: spec.limits.cpu: Invalid value: "ten"`}},
-		"no list":   {`{W: "10", ZONES: eu-west-1a}`, nil, []string{`nodes.yaml:13: spec.template.spec.requirements[0].values has to be of type array, and ${ZONES} is "eu-west-1a"`}},
+		"no number": {`{W: ten, ZONES: "[eu-west-1a]"}`, nil, []string{`nodes.yaml:7: spec.weight must be of type integer, and ${W} is "ten" under substitute in plumbline.yaml: correct it there`, `nodes.yaml:8: NodePool/general: spec.limits.cpu: Invalid value: "ten"`}},
+		"no list":   {`{W: "10", ZONES: eu-west-1a}`, nil, []string{`nodes.yaml:13: spec.template.spec.requirements[0].values must be of type array, and ${ZONES} is "eu-west-1a"`}},
 		"two documents": {`{W: "10\n---\n11\n", ZONES: "[eu-west-1a]"}`, nil, []string{
-			`nodes.yaml:5: NodePool/general: metadata.labels: Invalid value: "10\n---\n11\n"`, `nodes.yaml:7: spec.weight has to be of type integer`, `nodes.yaml:8: NodePool/general: spec.limits.cpu: Invalid value: "10\n---\n11\n"`,
+			`nodes.yaml:5: NodePool/general: metadata.labels: Invalid value: "10\n---\n11\n"`, `nodes.yaml:7: spec.weight must be of type integer`, `nodes.yaml:8: NodePool/general: spec.limits.cpu: Invalid value: "10\n---\n11\n"`,
 		}},
 		"unknown":        {`{W: "10"}`, nil, []string{`nodes.yaml:13: ${ZONES} is not known`}},
 		"more than fits": {`{W: "10", ZONES: "[` + strings.Repeat("a,", 10_001) + `]"}`, nil, []string{"nodes.yaml:1: it has more than 10000 values"}},

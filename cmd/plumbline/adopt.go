@@ -197,7 +197,7 @@ func printFound(out io.Writer, found survey.Found) {
 		if release.Revision > 0 {
 			whose = fmt.Sprintf("revision %d", release.Revision)
 		}
-		t.AppendRow([]any{"helm release " + release.String(), orNothing(release.Version), whose})
+		t.AppendRow([]any{"Helm release " + release.String(), orNothing(release.Version), whose})
 	}
 	for _, object := range found.Controllers {
 		t.AppendRow([]any{object, orNothing(object.Version), object.Owner})

@@ -61,7 +61,7 @@ func TestAdopt(t *testing.T) {
 		"nothing": {git: git, code: exitDone, says: []string{"no other tool has installed anything of Karpenter here"}},
 		"as Git has it": {
 			git: git, there: theirs("kube-system", "1.14.1", nil), code: exitChanges,
-			says:    []string{"helm release kube-system/karpenter-crd", "helm release kube-system/karpenter ", "revision 1", "adopt: true"},
+			says:    []string{"Helm release kube-system/karpenter-crd", "Helm release kube-system/karpenter ", "revision 1", "adopt: true"},
 			written: git + "adopt: true\n",
 		},
 		"an older one": {
@@ -74,7 +74,7 @@ func TestAdopt(t *testing.T) {
 		},
 		"elsewhere": {
 			git: git, there: theirs("karpenter", "1.14.1", nil), code: exitChanges,
-			says: []string{"helm release karpenter/karpenter", "namespace: karpenter"}, written: git + "adopt: true\nnamespace: karpenter\n",
+			says: []string{"Helm release karpenter/karpenter", "namespace: karpenter"}, written: git + "adopt: true\nnamespace: karpenter\n",
 		},
 		"not asked for": {git: git + "adopt: false\n", there: theirs("kube-system", "1.14.1", nil), code: exitChanges, written: git + "adopt: true\n"},
 		"Flux":          {git: git, there: theirs("kube-system", "1.14.1", flux), code: exitFailed, says: []string{"Not adopted: Flux's HelmRelease flux-system/karpenter reconciles"}},
@@ -170,7 +170,7 @@ func TestPlanShowsWhatIsTakenOver(t *testing.T) {
 			if code != c.code || !strings.Contains(out.String(), c.says) {
 				t.Errorf("code %d, want %d; prints\n%s", code, c.code, out.String())
 			}
-			if told := strings.Contains(out.String(), "helm release kube-system/karpenter"); told == (c.there == nil || c.installed) {
+			if told := strings.Contains(out.String(), "Helm release kube-system/karpenter"); told == (c.there == nil || c.installed) {
 				t.Errorf("what is there is told: %t\n%s", told, out.String())
 			}
 		})

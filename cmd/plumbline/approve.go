@@ -75,7 +75,7 @@ Exit codes: 0 approved, with --wait also counted, 1 error, 3 still held, 4 timed
 	cmd.Flags().DurationVar(&o.timeout, "wait-timeout", time.Minute, "longest time that --wait waits")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if o.expires <= 0 || o.expires > approval.MaxAge {
-			return fmt.Errorf("--expires %s: has to be more than 0 and at most %s", o.expires, approval.MaxAge)
+			return fmt.Errorf("--expires %s: must be more than 0 and at most %s", o.expires, approval.MaxAge)
 		}
 		if o.yes && o.digest == "" {
 			return errors.New("--yes needs --digest: the digest of what you have reviewed")

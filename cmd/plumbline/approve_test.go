@@ -75,7 +75,7 @@ func TestApproveRefuses(t *testing.T) {
 		"another digest":     {sync: heldSync(), args: []string{"--digest", strings.Repeat("a", 26)}, code: exitFailed, says: []string{strings.Repeat("a", 26) + " is not the digest of what", "--digest " + short}},
 		"too few letters":    {sync: heldSync(), args: []string{"--digest", short[:len(short)-1]}, code: exitFailed, says: []string{"is not the digest of what"}},
 		"not for so long":    {sync: heldSync(), args: []string{"--digest", short, "--expires", "169h"}, code: exitFailed, says: []string{"--expires 169h0m0s", "at most 168h"}},
-		"not for no time":    {sync: heldSync(), args: []string{"--digest", short, "--expires", "0s"}, code: exitFailed, says: []string{"has to be more than 0"}},
+		"not for no time":    {sync: heldSync(), args: []string{"--digest", short, "--expires", "0s"}, code: exitFailed, says: []string{"must be more than 0"}},
 		"no right":           {sync: heldSync(), given: func(s *apiServer) { s.refused[approvalsPath] = http.StatusForbidden }, args: []string{"--digest", short, "--yes"}, code: exitFailed, says: []string{"you are ann, who may not approve in namespace fleet", "kubectl create rolebinding NAME --clusterrole plumbline-approver --user ann -n fleet"}},
 		"a ServiceAccount":   {sync: heldSync(), given: func(s *apiServer) { s.user = "system:serviceaccount:ci:deployer" }, args: []string{"--digest", short, "--yes"}, code: exitFailed, says: []string{"a ServiceAccount cannot approve"}},
 		"the CRD is missing": {sync: heldSync(), given: func(s *apiServer) { s.unlisted = map[string]bool{v1alpha1.ApprovalKind: true} }, args: []string{"--digest", short, "--yes"}, code: exitFailed, says: []string{"the CRD approvals.plumbline.dev is missing", "manifests/crd"}},

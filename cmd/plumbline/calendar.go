@@ -49,7 +49,7 @@ automatically. Reverts do not wait.`,
 	output := addOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *days < 1 || *days > mostDays {
-			return fmt.Errorf("--days %d: has to be from 1 to %d", *days, mostDays)
+			return fmt.Errorf("--days %d: must be from 1 to %d", *days, mostDays)
 		}
 		list, missing := listNodeSyncs(cmd, kubeconfig, false, args)
 		if missing != nil && (list == nil || len(list.Items) == 0) {

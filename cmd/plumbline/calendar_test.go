@@ -85,7 +85,7 @@ func TestCalendarMistakes(t *testing.T) {
 		args []string
 		says string
 	}{
-		"too many days":    {[]string{"wrong", "--days", "91"}, "--days 91: has to be from 1 to 90"},
+		"too many days":    {[]string{"wrong", "--days", "91"}, "--days 91: must be from 1 to 90"},
 		"no day":           {[]string{"wrong", "--days", "0"}, "--days 0"},
 		"a bad window":     {[]string{"wrong"}, "nodesync/wrong: spec.guard.windows[0].schedule: \"0 0 31 2 *\" never matches"},
 		"no such NodeSync": {[]string{"stage"}, "does not exist"},

@@ -201,7 +201,7 @@ func (t *teardownCommand) uninstallController(ctx context.Context) error {
 	if err := t.charts.installer.Uninstall(ctx, t.charts.namespace, charts.ControllerChart); err != nil {
 		return err
 	}
-	return t.awaits(ctx, "helm release "+charts.ControllerChart+" is uninstalled", func() (string, error) {
+	return t.awaits(ctx, "Helm release "+charts.ControllerChart+" is uninstalled", func() (string, error) {
 		pods := &corev1.PodList{}
 		err := t.c.List(ctx, pods, client.InNamespace(t.charts.namespace), client.MatchingLabels(cluster.ControllerLabels()))
 		if err != nil || len(pods.Items) == 0 {
@@ -242,7 +242,7 @@ func (t *teardownCommand) uninstallCRDs(ctx context.Context) error {
 	if err := t.charts.installer.Uninstall(ctx, t.charts.namespace, charts.CRDChart); err != nil {
 		return err
 	}
-	t.show.say("helm release " + charts.CRDChart + " is uninstalled")
+	t.show.say("Helm release " + charts.CRDChart + " is uninstalled")
 	left, err := karpenterCRDs(ctx, t.c)
 	for i := range left {
 		t.show.say(fmt.Sprintf("crd %s stays: it is %s", left[i].Name, owners.Of(&left[i])))

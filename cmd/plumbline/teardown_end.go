@@ -164,7 +164,7 @@ func (t *teardownCommand) sweepLeft(ctx context.Context) error {
 	}
 	words := "left in AWS: " + leftover.Listed(first)
 	if t.until.Sub(t.v.now()) < t.v.sweepAfter {
-		t.show.say(words + "; nothing is swept: less than " + short(t.v.sweepAfter) + " is left of --timeout, and what is deleted has to be left that long")
+		t.show.say(words + "; nothing is swept: less than " + short(t.v.sweepAfter) + " is left of --timeout, and resources must be left for that time before they are deleted")
 		return nil
 	}
 	t.show.say(words + "; what is so in " + short(t.v.sweepAfter) + " is deleted")

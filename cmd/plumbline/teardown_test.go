@@ -274,10 +274,10 @@ func TestTeardownKeepsKarpenter(t *testing.T) {
 		"it is External": {func(s *apiServer, sync *v1alpha1.NodeSync) {
 			delete(s.objects, "/apis/karpenter.sh/v1/nodepools/other")
 			sync.Status.Karpenter.Management = "External"
-		}, "plumbline did not install Karpenter: deployment kube-system/karpenter is helm release infra/karpenter (the NodeSync's Git says management: External): uninstall it with the tool that installed it"},
+		}, "plumbline did not install Karpenter: deployment kube-system/karpenter is Helm release infra/karpenter (the NodeSync's Git says management: External): uninstall it with the tool that installed it"},
 		"Helm knows none": {func(s *apiServer, _ *v1alpha1.NodeSync) {
 			delete(s.objects, "/apis/karpenter.sh/v1/nodepools/other")
-		}, "plumbline did not install Karpenter: deployment kube-system/karpenter is helm release infra/karpenter: uninstall it with the tool that installed it"},
+		}, "plumbline did not install Karpenter: deployment kube-system/karpenter is Helm release infra/karpenter: uninstall it with the tool that installed it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -155,7 +155,7 @@ var cases = map[string][]struct {
 		{"a moment in each of several removals", `plumbline_resources_left` + ofOwn + `} 1x40 0x10 1x40 0x30`, 90 * time.Minute, nil},
 	},
 	"PlumblineOrphanedNodes": {
-		{"for long", `plumbline_orphaned_nodes` + ofOwn + `} 2x1500`, 25 * time.Hour, []string{"nodes that " + prod + " has left to themselves have been there for a day"}},
+		{"for long", `plumbline_orphaned_nodes` + ofOwn + `} 2x1500`, 25 * time.Hour, []string{"NodePools that " + prod + " has orphaned have had nodes for a day"}},
 		{"handed over within hours", `plumbline_orphaned_nodes` + ofOwn + `} 2x300 0x1200`, 25 * time.Hour, nil},
 	},
 	"PlumblineDeletionUnguarded": {

@@ -249,7 +249,7 @@ func (f *failure) error(c *chart.Metadata) error {
 	case failedName:
 		text = "a chart within it has a name with other characters than letters, digits and . _ + @ -"
 	case failedSchema:
-		text = "its values.schema.json, or that of a chart within it, is no schema by itself: no other file and no URL is read for it, so that a $ref has to stay within it"
+		text = "its values.schema.json, or that of a chart within it, is no schema by itself: no other file and no URL is read for it, so a $ref must stay within it"
 	case failedTemplate:
 		text = at + " fails: " + notShown
 	default:

@@ -315,7 +315,7 @@ type ThrottledError struct {
 }
 
 func (e *ThrottledError) Error() string {
-	return fmt.Sprintf("AWS throttles %s; it is tried again", e.Action)
+	return fmt.Sprintf("AWS throttles %s; plumbline retries", e.Action)
 }
 
 // Unwrap returns the SDK's error.
@@ -330,7 +330,7 @@ type UnreachableError struct {
 }
 
 func (e *UnreachableError) Error() string {
-	return fmt.Sprintf("AWS gives no answer to %s: %s; it is tried again", e.Action, e.Detail)
+	return fmt.Sprintf("AWS did not respond to %s: %s; plumbline retries", e.Action, e.Detail)
 }
 
 // Unwrap returns the SDK's error.

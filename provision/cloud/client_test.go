@@ -175,7 +175,7 @@ func TestCausesAreKept(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			err := named("ec2:DescribeInstances", &smithyhttp.RequestSendError{Err: &url.Error{Op: "Post", URL: "https://ec2.eu-west-1.amazonaws.com/", Err: c.err}})
 			var unreachable *UnreachableError
-			if want := "AWS gives no answer to ec2:DescribeInstances: no connection to " + c.want + ";"; !errors.As(err, &unreachable) || !strings.Contains(err.Error(), want) {
+			if want := "AWS did not respond to ec2:DescribeInstances: no connection to " + c.want + ";"; !errors.As(err, &unreachable) || !strings.Contains(err.Error(), want) {
 				t.Errorf("got %T %v, want %s", err, err, want)
 			}
 		})

@@ -468,7 +468,7 @@ var changes = []row[string]{
 	{"1.0.0", "two replicas need two zones, or nodes: topologySpreadConstraints are required by default"},
 	{"1.0.0", "the metrics port is 8080 by default, and metrics have other names"},
 	{"1.6.0", "the feature gate reservedCapacity is on by default: open capacity reservations are used only where an EC2NodeClass has capacityReservationSelectorTerms"},
-	{"1.7.0", "new instance profiles have the path /karpenter/{region}/{cluster}/{uid}/: a policy that names them by path has to allow it"},
+	{"1.7.0", "new instance profiles have the path /karpenter/{region}/{cluster}/{uid}/: a policy that names them by path must allow it"},
 	{"1.10.0", "interruptible capacity reservations need one more EventBridge rule: EC2 Capacity Reservation Instance Interruption Warning"},
 	{"1.14.0", "karpenter-crd adds a fifth CRD, capacitybuffers.autoscaling.x-k8s.io"},
 }

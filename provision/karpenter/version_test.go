@@ -230,7 +230,7 @@ func TestHop(t *testing.T) {
 		"to the version itself": {"1.6.8", "1.7.0", Hop{
 			Kubernetes:  Kubernetes{26, 33},
 			Permissions: []Permission{{"iam:ListInstanceProfiles", "1.7.0", ""}},
-			Notes:       []string{"since 1.7.0 new instance profiles have the path /karpenter/{region}/{cluster}/{uid}/: a policy that names them by path has to allow it"},
+			Notes:       []string{"since 1.7.0 new instance profiles have the path /karpenter/{region}/{cluster}/{uid}/: a policy that names them by path must allow it"},
 		}},
 		"a patch": {"1.8.0", "1.8.6", Hop{Kubernetes: Kubernetes{26, 34}}},
 		"not known": {"1.14.1", "1.17.0", Hop{

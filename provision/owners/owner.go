@@ -43,7 +43,7 @@ func (o Owner) String() string {
 	case o.Tool != "":
 		return fmt.Sprintf("%s (field manager %s)", o.Tool, o.Manager)
 	case o.Kind == ReleaseKind:
-		return "helm release " + name
+		return "Helm release " + name
 	case o.Manager != "":
 		return "managed by " + o.Manager
 	}

@@ -58,12 +58,12 @@ func TestOf(t *testing.T) {
 		"the chart's own label alone": {
 			metav1.ObjectMeta{Labels: map[string]string{"app.kubernetes.io/instance": "karpenter", "app.kubernetes.io/managed-by": "Helm"}, Annotations: release},
 			Owner{Kind: "Release", Namespace: "kube-system", Name: "karpenter"},
-			"helm release kube-system/karpenter",
+			"Helm release kube-system/karpenter",
 		},
 		"Helm, and Terraform through it": {
 			metav1.ObjectMeta{Labels: helms, Annotations: release, ManagedFields: []metav1.ManagedFieldsEntry{wrote("terraform-provider-helm_v2", 1, "")}},
 			Owner{Kind: "Release", Namespace: "kube-system", Name: "karpenter"},
-			"helm release kube-system/karpenter",
+			"Helm release kube-system/karpenter",
 		},
 		"kubectl, whatever the API server writes later": {
 			metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{wrote("helm", 1, ""), wrote("kubectl-client-side-apply", 2, ""), wrote("kube-apiserver", 3, "status")}},
@@ -125,7 +125,7 @@ func TestAll(t *testing.T) {
 				Annotations:   map[string]string{"meta.helm.sh/release-name": "karpenter", "meta.helm.sh/release-namespace": "kube-system"},
 				ManagedFields: wrote("helm", "terraform-provider-helm_v2"),
 			},
-			[]string{"helm release kube-system/karpenter", "Terraform (field manager terraform-provider-helm_v2)"},
+			[]string{"Helm release kube-system/karpenter", "Terraform (field manager terraform-provider-helm_v2)"},
 		},
 	}
 	for name, test := range tests {

@@ -102,7 +102,7 @@ func TestOnlyWhatIsAsked(t *testing.T) {
 // TestInstancesBesideAnError: what EC2 shows is known, and why the others are not.
 func TestInstancesBesideAnError(t *testing.T) {
 	answer := ask(t, &resolutionAWS{gone: &cloud.ThrottledError{Action: "ec2:DescribeInstances"}}, unchanged, plan.Question{SecurityGroups: true, Claims: []*plan.NodeClaim{{ProviderID: "aws:///a/i-1"}}})
-	if len(answer.Running) != 1 || answer.Unavailable != "AWS throttles ec2:DescribeInstances; it is tried again" {
+	if len(answer.Running) != 1 || answer.Unavailable != "AWS throttles ec2:DescribeInstances; plumbline retries" {
 		t.Errorf("%+v", answer)
 	}
 }

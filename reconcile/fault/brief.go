@@ -367,7 +367,7 @@ func briefsOfCharts() []shortener {
 			return Brief{What: "ClusterRole plumbline-charts is missing rules for the chart", Cause: firstOf(e.Refusals)}
 		}),
 		of(func(e *survey.ForeignObjectsError) Brief {
-			return Brief{What: firstOf(e.Objects) + ": not created by this helm release, and not adopted"}
+			return Brief{What: firstOf(e.Objects) + ": not created by this Helm release, and not adopted"}
 		}),
 		of(func(e *survey.ReconciledError) Brief {
 			return Brief{What: fmt.Sprintf("%s reconciles %s: set management: External, or have it release them", e.Owner, firstOf(e.Objects))}

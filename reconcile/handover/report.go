@@ -291,7 +291,7 @@ func (r *Report) Approvable() bool {
 	})
 }
 
-// heldAsIs reports whether a NodeSync holds that an entry is left to itself.
+// heldAsIs reports whether a NodeSync holds the orphaning of an entry.
 func heldAsIs(sync *v1alpha1.NodeSync, ref render.Ref) bool {
 	return sync.Status.Held != nil && slices.ContainsFunc(sync.Status.Held.Entries, func(e v1alpha1.ApprovedEntry) bool {
 		return e.Orphan && e.Kind == ref.Kind && e.Name == ref.Name

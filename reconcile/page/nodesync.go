@@ -224,7 +224,7 @@ func entryOf(e v1alpha1.ApprovedEntry, state string, held bool) plannedEntry {
 	does := "changed"
 	switch {
 	case e.Orphan:
-		does = "left to itself, with its nodes"
+		does = "orphaned, with its nodes"
 	case e.Definition == "":
 		does = "removed"
 	}

@@ -57,7 +57,7 @@ type write struct {
 	UpTo    bool        `json:"upTo,omitempty"`
 }
 
-// removes is the Action of an entry that leaves, and orphaned of one that is left to itself.
+// removes is the Action of an entry that is removed, and orphaned of one that is orphaned.
 const (
 	removes  Action = "Remove"
 	orphaned Action = "Orphan"

@@ -281,10 +281,10 @@ func (m *maker) adopt(change *Change, j judgement) {
 	}
 }
 
-// ReasonOrphan is the reason of what is left to itself, and waits for people to approve that.
+// ReasonOrphan is the reason of an entry that would be orphaned, and waits until people approve that.
 const ReasonOrphan = "Orphan"
 
-// orphans holds what is left to itself until people have approved that: nobody would manage its nodes.
+// orphans holds what would be orphaned until people have approved that: nobody would manage its nodes.
 // No node ends, so that no limit of the guard is about it.
 func orphans(c Candidate, w weighing) (reason, message string, hold bool) {
 	if c.approved.covers(ReasonOrphan) {
@@ -314,14 +314,14 @@ func appliedBesides(object *Object) (owners.Owner, bool) {
 	return owner, owner.Reconciles() && owner.Kind != ""
 }
 
-// unorphan has an object that is adopted again lose the label of one that was left to itself.
+// unorphan removes the label of an orphaned object when it is adopted again.
 func (c *Change) unorphan() {
 	if c.Action == Adopt && c.Live.GetLabels()[v1alpha1.OrphanedLabel] != "" {
 		c.Takeover, c.Taken = true, append(c.Taken, []string{"metadata", "labels", v1alpha1.OrphanedLabel})
 	}
 }
 
-// OrphanedPool is a NodePool that a NodeSync has left to itself, and how many NodeClaims it has.
+// OrphanedPool is a NodePool that a NodeSync has orphaned, and how many NodeClaims it has.
 type OrphanedPool struct {
 	Name  string
 	Nodes int

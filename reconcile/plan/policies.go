@@ -152,7 +152,7 @@ type Policy struct {
 	StatusOlder bool
 	// Keeps says, with Deleting, that only the nodes go: the definitions stay.
 	Keeps bool
-	// Orphans reports whether what leaves is left to itself, with its nodes.
+	// Orphans reports whether what is removed from Git is orphaned, with its nodes.
 	Orphans bool
 	// Brakes reports whether a rollout whose launches fail is stopped (spec.rollout.onFailure): only then
 	// do replacements count by what may be replaced at one time.

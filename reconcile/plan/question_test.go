@@ -18,7 +18,7 @@ import (
 func TestAnAliasThatAWSDoesNotPublish(t *testing.T) {
 	const held = "AWS publishes no AMI for alias al2023@v20261115 of EC2NodeClass/default, so no node could be launched"
 	empty := plan.Resolved[awsv1.AMI]{Empty: true, Unavailable: "AWS has no AMI"}
-	failed := plan.Resolved[awsv1.AMI]{Unavailable: "AWS throttles ssm:GetParameter; it is tried again"}
+	failed := plan.Resolved[awsv1.AMI]{Unavailable: "AWS throttles ssm:GetParameter; plumbline retries"}
 	found := plan.Resolved[awsv1.AMI]{Found: []awsv1.AMI{amiOf("ami-1", "amd64")}}
 	bad := withSelectors("ami al2023@v20261115")
 	for name, test := range map[string]struct {

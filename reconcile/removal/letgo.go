@@ -32,7 +32,7 @@ type Owner interface {
 	Owns(object metav1.Object) bool
 }
 
-// LetGo leaves every object of a NodeSync to itself, with its nodes, and drops
+// LetGo orphans every object of a NodeSync, with its nodes, and drops
 // the record of its removals. It is done when nothing bears the NodeSync's label
 // any more; else the next reconcile, a moment later, goes on. Objects are read past
 // the cache: one that is overlooked would bear the label of nobody.

@@ -141,7 +141,7 @@ func (s *Step) whyReturned(r v1alpha1.Removal) string {
 }
 
 // notDriven reports whether a removal stands still: Git has its entry again, another
-// NodeSync has it, or may have it, it is left to itself, or it stays without nodes.
+// NodeSync has it, or may have it, it is orphaned, or it stays without nodes.
 func (s *Step) notDriven(r v1alpha1.Removal) bool {
 	return s.leftAsIs(r.UID) || slices.ContainsFunc(s.Plan.Returned, func(back v1alpha1.Removal) bool { return back.UID == r.UID }) ||
 		slices.ContainsFunc(s.Plan.Kept, func(k plan.Kept) bool { return k.UID == r.UID })

@@ -31,7 +31,7 @@ func TestDriveADisruptedZone(t *testing.T) {
 		s.pass()
 	}
 	s.karpenter("terminated")
-	s.silence, s.shown = errors.New("AWS gives no answer to ec2:DescribeInstances: InternalError"), []string{"i-b"}
+	s.silence, s.shown = errors.New("AWS did not respond to ec2:DescribeInstances: InternalError"), []string{"i-b"}
 	for range 3 {
 		if got := s.pass(); len(got) != 1 || got[0] != "batch VerifyingCloud" {
 			t.Fatalf("got %q", got)

@@ -57,7 +57,7 @@ func TestTheNewestIsNotGivenUp(t *testing.T) {
 				}
 				at = next
 			}
-			if !strings.Contains(told, "0123456 is not taken, and tried again every 15m0s: "+err.Error()) {
+			if !strings.Contains(told, "0123456 was not accepted, and plumbline retries every 15m0s: "+err.Error()) {
 				t.Errorf("it tells %q", told)
 			}
 			l.retry()

@@ -70,7 +70,7 @@ func (l *Lane) lose(a attempt, why string, current bool) {
 	case same && current:
 		e := &l.Waiting[i]
 		e.Attempts, e.NotBefore = max(e.Attempts+1, tellAfter), a.at.Add(lostAgain)
-		e.Failure = fmt.Sprintf("the status on commit %s is not taken, and tried again every %s: %s", ShortCommit(e.Commit), lostAgain, why)
+		e.Failure = fmt.Sprintf("the status on commit %s was not accepted, and plumbline retries every %s: %s", ShortCommit(e.Commit), lostAgain, why)
 		return
 	case same:
 		l.Waiting = slices.Delete(l.Waiting, i, i+1)

@@ -410,7 +410,7 @@ type RateLimitedError struct {
 
 // Error names the host. How long it takes changes at each try, so it is not said.
 func (e *RateLimitedError) Error() string {
-	return fmt.Sprintf("%s on %s: the host limits the rate of requests: it is tried again later", e.what(), e.Host)
+	return fmt.Sprintf("%s on %s: the host limits the rate of requests; plumbline retries later", e.what(), e.Host)
 }
 
 // NotFoundError reports that the host has no such repository or commit. Repository is empty
@@ -467,9 +467,9 @@ type UnavailableError struct {
 // Error says what happened.
 func (e *UnavailableError) Error() string {
 	if e.Err != nil {
-		return fmt.Sprintf("%s on %s: %v: it is tried again later", e.what(), e.Host, e.Err)
+		return fmt.Sprintf("%s on %s: %v; plumbline retries later", e.what(), e.Host, e.Err)
 	}
-	return fmt.Sprintf("%s on %s: the host answers with code %d: it is tried again later", e.what(), e.Host, e.Code)
+	return fmt.Sprintf("%s on %s: the host responded with HTTP status %d; plumbline retries later", e.what(), e.Host, e.Code)
 }
 
 // Unwrap returns what the network said.

@@ -441,7 +441,7 @@ func TestWhatFailsIsSaid(t *testing.T) {
 		says   string
 		calls  string
 	}{
-		"the host cannot be asked": {func(w *world) { w.finding = &report.UnavailableError{Host: "git.example.com", Code: 500} }, "the host answers with code 500", "find"},
+		"the host cannot be asked": {func(w *world) { w.finding = &report.UnavailableError{Host: "git.example.com", Code: 500} }, "the host responded with HTTP status 500", "find"},
 		"the lease is lost":        {func(w *world) { w.lease = errors.New("no longer the leader") }, "no longer the leader", "find"},
 		"the token may not":        {func(w *world) { w.opening = &report.UnauthorizedError{Host: "git.example.com"} }, "the host refuses the token", "find push open"},
 		"no such secret":           {func(w *world) { w.sync.Spec.Report[1].SecretRef.Name = "gone" }, "read secret gone, which spec.report names: no such secret", ""},

@@ -329,8 +329,8 @@ func TerminationWords(status *v1alpha1.NodeSyncStatus) string {
 	return fmt.Sprintf("%s terminating for longer than expected: %s", english.Plural(n, "node is", "nodes are"), finding.Few(words, "; "))
 }
 
-// setOrphaned tells of NodePools that were no longer managed, as long as they have nodes: nobody manages
-// these, and they cost. A reconcile that has not come so far leaves what was reported.
+// setOrphaned reports orphaned NodePools as long as they have nodes: nobody manages these, and they are billed.
+// A reconcile that did not get to the plan keeps what was reported.
 func (s *Step) setOrphaned() {
 	if !s.Planned {
 		return
@@ -342,8 +342,8 @@ func (s *Step) setOrphaned() {
 		named = append(named, "NodePool/"+pool.Name)
 	}
 	if len(named) > 0 {
-		words = fmt.Sprintf("%s %s left to %s with nodes, and no NodeSync manages %s: put %s back into Git, or delete %s with kubectl",
-			finding.Some(named), english.PluralWord(len(named), "was", "were"), english.PluralWord(len(named), "itself", "themselves"),
+		words = fmt.Sprintf("%s %s orphaned with nodes, and no NodeSync manages %s: add %s to Git again, or delete %s with kubectl",
+			finding.Some(named), english.PluralWord(len(named), "was", "were"),
 			english.PluralWord(len(named), "it", "them"), english.PluralWord(len(named), "it", "them"), english.PluralWord(len(named), "it", "them"))
 	}
 	s.setTrouble(v1alpha1.OrphanedCondition, v1alpha1.ReasonOrphaned, words)

@@ -237,10 +237,10 @@ func TestOrphansAreReported(t *testing.T) {
 		event    string
 	}{
 		{planned: true},
-		{planned: true, orphaned: []plan.OrphanedPool{{Name: "a", Nodes: 2}}, nodes: 2, event: "Orphaned", says: "NodePool/a was left to itself with nodes, and no NodeSync manages it: put it back into Git, or delete it with kubectl"},
-		{planned: true, orphaned: []plan.OrphanedPool{{Name: "a", Nodes: 3}}, nodes: 3, says: "NodePool/a was left to itself"},
-		{nodes: 3, says: "NodePool/a was left to itself"},
-		{planned: true, orphaned: []plan.OrphanedPool{{Name: "a", Nodes: 1}, {Name: "b", Nodes: 1}}, nodes: 2, event: "Orphaned", says: "NodePool/a, NodePool/b were left to themselves with nodes, and no NodeSync manages them"},
+		{planned: true, orphaned: []plan.OrphanedPool{{Name: "a", Nodes: 2}}, nodes: 2, event: "Orphaned", says: "NodePool/a was orphaned with nodes, and no NodeSync manages it: add it to Git again, or delete it with kubectl"},
+		{planned: true, orphaned: []plan.OrphanedPool{{Name: "a", Nodes: 3}}, nodes: 3, says: "NodePool/a was orphaned"},
+		{nodes: 3, says: "NodePool/a was orphaned"},
+		{planned: true, orphaned: []plan.OrphanedPool{{Name: "a", Nodes: 1}, {Name: "b", Nodes: 1}}, nodes: 2, event: "Orphaned", says: "NodePool/a, NodePool/b were orphaned with nodes, and no NodeSync manages them"},
 		{planned: true},
 	} {
 		s := &Step{Sync: sync, Before: sync.DeepCopy(), Found: Found{Planned: c.planned, Orphaned: c.orphaned}}

@@ -271,7 +271,7 @@ func NewMeter(now func() time.Time, depths func() map[types.NamespacedName]repor
 		unguarded:   prometheus.NewDesc("plumbline_deletion_unguarded", "1 while a policy of the deletion guard, or its binding, is missing or altered.", ofSync, nil),
 		removing:    prometheus.NewDesc("plumbline_removal_nodes", "Nodes that a NodeSync's removals have left, by the removals' phase.", append(ofSync, "phase"), nil),
 		orphaned:    prometheus.NewDesc("plumbline_orphaned_instances", "EC2 instances in a NodeSync's pools for which no NodeClaim exists.", ofSync, nil),
-		unmanaged:   prometheus.NewDesc("plumbline_orphaned_nodes", "Nodes of NodePools that a NodeSync has left to themselves, and that no NodeSync has adopted since.", ofSync, nil),
+		unmanaged:   prometheus.NewDesc("plumbline_orphaned_nodes", "Nodes of NodePools that a NodeSync has orphaned, and that no NodeSync has adopted since.", ofSync, nil),
 		attached:    prometheus.NewDesc("plumbline_volume_attachments_left", "Volumes that are attached to nodes or instances that are gone.", ofSync, nil),
 		left:        prometheus.NewDesc("plumbline_resources_left", "Interfaces, launch templates and instance profiles in AWS of nodes and EC2NodeClasses that are gone.", ofSync, nil),
 		terminating: prometheus.NewDesc("plumbline_terminations_stalled", "NodeClaims, Nodes and EC2 instances of a NodeSync's pools that have been terminating for longer than expected, other than those of removals.", ofSync, nil),

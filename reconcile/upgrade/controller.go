@@ -407,4 +407,4 @@ func (h *Heartbeat) stopped(namespace string) *Stopped {
 }
 
 // Theirs says who provides what is not there with management External.
-const Theirs = "management is External, so the tool that installs Karpenter has to provide it"
+const Theirs = "management is External, so the tool that installs Karpenter must provide it"

@@ -173,7 +173,7 @@ func (s *Step) takeChartStep(ctx context.Context, action Action, seen *Seen) (ag
 		seen.RolledBack, err = s.rollBack(ctx, a.Revision, seen)
 		if lost := (*release.NoRevisionError)(nil); errors.As(err, &lost) {
 			seen.Lost, err = true, nil
-			s.Warn(v1alpha1.ReasonReleaseLost, fmt.Sprintf("helm release %s has no revision %d to roll back to: plumbline reinstalls Karpenter %s", lost.Release, lost.Revision, s.Karpenter.Version))
+			s.Warn(v1alpha1.ReasonReleaseLost, fmt.Sprintf("Helm release %s has no revision %d to roll back to: plumbline reinstalls Karpenter %s", lost.Release, lost.Revision, s.Karpenter.Version))
 		}
 	default:
 		return false, s.pauseCharts(action)

@@ -48,7 +48,7 @@ func (s *Step) newerCRDs(ctx context.Context, seen *Seen) (*v1alpha1.ReleaseStat
 	}
 	kept := *k.CRDs
 	if kept.Revision > 0 {
-		s.Warn(v1alpha1.ReasonReleaseLost, fmt.Sprintf("helm release %[1]s was uninstalled by hand; its CRDs have version %[2]s, and chart %[1]s %[3]s is not installed over them, because CRDs are never downgraded: plumbline reinstalls the release once Git has version %[2]s or newer", charts.CRDChart, kept.Version, s.Charts.Version))
+		s.Warn(v1alpha1.ReasonReleaseLost, fmt.Sprintf("Helm release %[1]s was uninstalled by hand; its CRDs have version %[2]s, and chart %[1]s %[3]s is not installed over them, because CRDs are never downgraded: plumbline reinstalls the release once Git has version %[2]s or newer", charts.CRDChart, kept.Version, s.Charts.Version))
 	}
 	kept.Revision = 0
 	return &kept, nil
@@ -115,7 +115,7 @@ func (s *Step) reportInstalled(chart string, result release.Result) {
 	s.noteFight(result)
 	switch {
 	case s.reinstalled(chart, result):
-		s.Wrote(corev1.EventTypeWarning, v1alpha1.ReasonChartRepaired, fmt.Sprintf("helm release %s was uninstalled by hand: chart %s %s is reinstalled (revision %d)", chart, chart, result.Version, result.Revision))
+		s.Wrote(corev1.EventTypeWarning, v1alpha1.ReasonChartRepaired, fmt.Sprintf("Helm release %s was uninstalled by hand: chart %s %s is reinstalled (revision %d)", chart, chart, result.Version, result.Revision))
 	case result.Step == release.Repair:
 		s.Memory.repairedAt = s.Now
 		s.Wrote(corev1.EventTypeWarning, v1alpha1.ReasonChartRepaired, fmt.Sprintf("chart %s %s is reinstalled (revision %d): %s", chart, result.Version, result.Revision, survey.Drifts(result.Drifted)))

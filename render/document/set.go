@@ -40,7 +40,7 @@ func only(data []byte) (*yaml.Node, map[string]any, error) {
 		return nil, nil, err
 	}
 	if len(documents) != 1 {
-		return nil, nil, &Error{Message: fmt.Sprintf("it holds %d documents, and has to hold one", len(documents))}
+		return nil, nil, &Error{Message: fmt.Sprintf("it holds %d documents, but must hold one", len(documents))}
 	}
 	value, ok := documents[0].Value.(map[string]any)
 	if !ok {
@@ -275,7 +275,7 @@ func Replace(data []byte, path, value string) ([]byte, error) {
 		return nil, err
 	}
 	if len(documents) != 1 {
-		return nil, &Error{Message: fmt.Sprintf("it holds %d documents, and has to hold one", len(documents))}
+		return nil, &Error{Message: fmt.Sprintf("it holds %d documents, but must hold one", len(documents))}
 	}
 	node := documents[0].field(path)
 	if node == nil {

@@ -28,7 +28,7 @@ func (s *story) breakRevision(args []string) error {
 	secrets := s.c.objects.Resource(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}).Namespace(sandbox.ChartNamespace)
 	list, err := secrets.List(s.ctx, metav1.ListOptions{LabelSelector: "owner=helm,name=" + args[0]})
 	if err != nil || len(list.Items) == 0 {
-		return errors.Join(err, fmt.Errorf("helm release %s has %d revisions", args[0], len(list.Items)))
+		return errors.Join(err, fmt.Errorf("the Helm release %s has %d revisions", args[0], len(list.Items)))
 	}
 	secret := slices.MaxFunc(list.Items, func(a, b unstructured.Unstructured) int { return cmp.Compare(revisionOf(a), revisionOf(b)) })
 	release, _, err := unstructured.NestedString(secret.Object, "data", "release")

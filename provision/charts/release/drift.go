@@ -145,14 +145,14 @@ func (i *Installer) drifted(t task) (drifted, left []survey.Drift, err error) {
 	}
 	all, err := helm.drifted(t)
 	if err != nil {
-		return nil, nil, fmt.Errorf("compare helm release %s with the cluster: %w", t.Name, err)
+		return nil, nil, fmt.Errorf("compare Helm release %s with the cluster: %w", t.Name, err)
 	}
 	if len(all) == 0 || t.correctPaused {
 		return all, nil, nil
 	}
 	corrected, err := helm.corrections(t.Name)
 	if err != nil {
-		return nil, nil, fmt.Errorf("read how often helm release %s was corrected: %w", t.Name, err)
+		return nil, nil, fmt.Errorf("read how often Helm release %s was corrected: %w", t.Name, err)
 	}
 	for _, d := range all {
 		if paused(d, corrected[d.Object], i.options.Now()) {

@@ -150,11 +150,11 @@ func (i *Installer) ensure(ctx context.Context, t task) (Result, error) {
 		t.description, t.paused = describeRepair(drifted), paused
 	}
 	if err := i.options.StillLeader(ctx); err != nil {
-		return Result{}, fmt.Errorf("%s helm release %s: %w", step, t.Name, err)
+		return Result{}, fmt.Errorf("%s Helm release %s: %w", step, t.Name, err)
 	}
-	i.options.Logger.Info("changing a helm release", "release", t.Name, "step", step, "version", version, "revision", r.Readable+1, "drifted", survey.Drifts(drifted))
+	i.options.Logger.Info("changing a Helm release", "release", t.Name, "step", step, "version", version, "revision", r.Readable+1, "drifted", survey.Drifts(drifted))
 	if err := i.carryOut(ctx, t, step, r, want); err != nil {
-		return r.result(step), fmt.Errorf("%s helm release %s at version %s: %w", step, t.Name, version, err)
+		return r.result(step), fmt.Errorf("%s Helm release %s at version %s: %w", step, t.Name, version, err)
 	}
 	return Result{Step: step, Changed: true, Revision: r.Readable + 1, Version: version, Drifted: drifted, Paused: paused}, nil
 }
@@ -315,7 +315,7 @@ type BusyError struct {
 
 // Error names the revision that is waited for.
 func (e *BusyError) Error() string {
-	return fmt.Sprintf("revision %d of helm release %s was started by another Helm client and is not finished", e.Revision, e.Release)
+	return fmt.Sprintf("revision %d of Helm release %s was started by another Helm client and is not finished", e.Revision, e.Release)
 }
 
 // controllerLabel is what Karpenter's chart labels its controller with.

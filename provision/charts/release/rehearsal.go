@@ -222,7 +222,7 @@ func (i *Installer) Rehearse(ctx context.Context, c *charts.Charts, request Requ
 		}
 		t.dry = true
 		if err := i.carryOut(ctx, t, step, r, want); err != nil {
-			return fmt.Errorf("rehearse helm release %s at version %s: %w", t.Name, t.Version, err)
+			return fmt.Errorf("rehearse Helm release %s at version %s: %w", t.Name, t.Version, err)
 		}
 	}
 	return nil

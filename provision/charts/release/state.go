@@ -216,7 +216,7 @@ func (h *helm) readable(name string) ([]*helmrelease.Release, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the revisions of helm release %s: %w", name, err)
+		return nil, fmt.Errorf("read the revisions of Helm release %s: %w", name, err)
 	}
 	return history, nil
 }
@@ -251,7 +251,7 @@ func (i *Installer) lastReadable(t task) (int, error) {
 func (i *Installer) discard(ctx context.Context, t task, r Release) error {
 	for revision := r.Readable + 1; revision <= r.Revision; revision++ {
 		name := recordName(t.Name, revision)
-		i.options.Logger.Info("deleting a revision of a helm release that cannot be read", "secret", name, "namespace", t.namespace)
+		i.options.Logger.Info("deleting a revision of a Helm release that cannot be read", "secret", name, "namespace", t.namespace)
 		if err := i.records(t.namespace).Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("delete secret %s/%s, which cannot be read: %w", t.namespace, name, err)
 		}
@@ -330,11 +330,11 @@ func (i *Installer) RollBack(ctx context.Context, request Request, revision int)
 		step = Recover
 	}
 	if err := i.options.StillLeader(ctx); err != nil {
-		return Result{}, fmt.Errorf("roll helm release %s back: %w", t.Name, err)
+		return Result{}, fmt.Errorf("roll Helm release %s back: %w", t.Name, err)
 	}
-	i.options.Logger.Info("rolling a helm release back", "release", t.Name, "to", revision, "version", t.Version, "revision", last.Readable+1)
+	i.options.Logger.Info("rolling a Helm release back", "release", t.Name, "to", revision, "version", t.Version, "revision", last.Readable+1)
 	if err := i.carryOut(ctx, t, step, last, mark); err != nil {
-		return last.result(step), fmt.Errorf("roll helm release %s back to revision %d at version %s: %w", t.Name, revision, t.Version, err)
+		return last.result(step), fmt.Errorf("roll Helm release %s back to revision %d at version %s: %w", t.Name, revision, t.Version, err)
 	}
 	return Result{Step: step, Changed: true, Revision: last.Readable + 1, Version: t.Version}, nil
 }
@@ -347,5 +347,5 @@ type NoRevisionError struct {
 
 // Error names the revision.
 func (e *NoRevisionError) Error() string {
-	return fmt.Sprintf("revision %d of helm release %s no longer exists, so it cannot be rolled back to: commit a version that works", e.Revision, e.Release)
+	return fmt.Sprintf("revision %d of Helm release %s no longer exists, so it cannot be rolled back to: commit a version that works", e.Revision, e.Release)
 }

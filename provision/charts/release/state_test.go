@@ -195,7 +195,7 @@ func TestARollbackPassesOverWhatCannotBeRead(t *testing.T) {
 		t.Errorf("the release is %+v", last)
 	}
 	b.cutOff("sh.helm.release.v1.karpenter.v1")
-	if _, err := b.installer.RollBack(b.Context(), b.want, 1); err == nil || !strings.Contains(err.Error(), "revision 1 of helm release karpenter no longer exists") {
+	if _, err := b.installer.RollBack(b.Context(), b.want, 1); err == nil || !strings.Contains(err.Error(), "revision 1 of Helm release karpenter no longer exists") {
 		t.Errorf("RollBack to what cannot be read: %v", err)
 	}
 }

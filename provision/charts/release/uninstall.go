@@ -32,7 +32,7 @@ func (i *Installer) Uninstall(ctx context.Context, namespace, name string) error
 		return err
 	}
 	if err := i.options.StillLeader(ctx); err != nil {
-		return fmt.Errorf("uninstall helm release %s: %w", name, err)
+		return fmt.Errorf("uninstall Helm release %s: %w", name, err)
 	}
 	if last := newest(revisions); last.Info.Status != helmrelease.StatusUninstalled {
 		if err := i.delete(helm, last); err != nil {
@@ -59,7 +59,7 @@ func (i *Installer) delete(helm *helm, last *helmrelease.Release) error {
 	uninstall.DisableHooks = true
 	uninstall.KeepHistory = true
 	if _, err := uninstall.Run(last.Name); err != nil {
-		return fmt.Errorf("uninstall helm release %s: %w", last.Name, err)
+		return fmt.Errorf("uninstall Helm release %s: %w", last.Name, err)
 	}
 	return nil
 }
@@ -84,12 +84,12 @@ func (i *Installer) deleteRecords(ctx context.Context, namespace string, revisio
 		if i.options.Allow != "" {
 			_, err := i.records(namespace).Patch(ctx, record, types.MergePatchType, i.allowance(), metav1.PatchOptions{})
 			if client.IgnoreNotFound(err) != nil {
-				return fmt.Errorf("annotate Secret %s of helm release %s: %w", record, r.Name, err)
+				return fmt.Errorf("annotate Secret %s of Helm release %s: %w", record, r.Name, err)
 			}
 		}
 		err := i.records(namespace).Delete(ctx, record, metav1.DeleteOptions{})
 		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("delete Secret %s of helm release %s: %w", record, r.Name, err)
+			return fmt.Errorf("delete Secret %s of Helm release %s: %w", record, r.Name, err)
 		}
 	}
 	return nil
@@ -125,7 +125,7 @@ func (i *Installer) uninstallable(ctx context.Context, namespace, name string) (
 	}
 	revisions, err := helm.config.Releases.History(name)
 	if err != nil {
-		return nil, nil, fmt.Errorf("read the history of helm release %s: %w", name, err)
+		return nil, nil, fmt.Errorf("read the history of Helm release %s: %w", name, err)
 	}
 	last := newest(revisions)
 	if until := r.Since.Add(patience); r.Status == Pending && r.Edited && last.Info.Status != helmrelease.StatusUninstalling && i.options.Now().Before(until) {
@@ -146,7 +146,7 @@ func (i *Installer) rehearseUninstall(ctx context.Context, helm *helm, namespace
 	}
 	record := recordName(last.Name, last.Version)
 	if err := i.unlessAllowed(i.records(namespace).Delete(ctx, record, dry)); err != nil {
-		return fmt.Errorf("delete Secret %s of helm release %s: %w", record, last.Name, err)
+		return fmt.Errorf("delete Secret %s of Helm release %s: %w", record, last.Name, err)
 	}
 	return nil
 }
@@ -174,7 +174,7 @@ func foreign(info *resource.Info, namespace, release string) string {
 func eachDeleted(what string, helm *helm, of *helmrelease.Release, do func(*resource.Info) error) error {
 	resources, err := helm.kube.Build(strings.NewReader(of.Manifest), false)
 	if err != nil {
-		return fmt.Errorf("read what helm release %s made: %w", of.Name, err)
+		return fmt.Errorf("read what Helm release %s made: %w", of.Name, err)
 	}
 	for _, info := range resources {
 		kept, err := keeps(info)
@@ -185,11 +185,11 @@ func eachDeleted(what string, helm *helm, of *helmrelease.Release, do func(*reso
 			continue
 		}
 		if why := foreign(info, of.Namespace, of.Name); why != "" {
-			return fmt.Errorf("helm release %s would delete %s with it, which %s: nothing was deleted; see who has changed the release's record (helm get manifest %s -n %s)",
+			return fmt.Errorf("uninstalling Helm release %s would delete %s with it, which %s: nothing was deleted; see who has changed the release's record (helm get manifest %s -n %s)",
 				of.Name, describe(info), why, of.Name, of.Namespace)
 		}
 		if err := do(info); err != nil {
-			return fmt.Errorf("%s %s %s of helm release %s: %w", what, info.Mapping.GroupVersionKind.Kind, info.Name, of.Name, err)
+			return fmt.Errorf("%s %s %s of Helm release %s: %w", what, info.Mapping.GroupVersionKind.Kind, info.Name, of.Name, err)
 		}
 	}
 	return nil

@@ -56,10 +56,10 @@ func TestUninstallDeletesNothing(t *testing.T) {
 		is      func(error) bool
 	}{
 		"the API server refuses": {func(b *bed) { b.api.refuseWith(refused) }, func(err error) bool {
-			return strings.Contains(err.Error(), "delete Deployment karpenter of helm release karpenter: ") && strings.Contains(err.Error(), "belongs to Karpenter")
+			return strings.Contains(err.Error(), "delete Deployment karpenter of Helm release karpenter: ") && strings.Contains(err.Error(), "belongs to Karpenter")
 		}},
 		"its record names another's object": {func(b *bed) { b.forge("sh.helm.release.v1.karpenter.v1", precious) }, func(err error) bool {
-			return strings.Contains(err.Error(), "helm release karpenter would delete ConfigMap default/precious with it, which is no object of Karpenter's charts: nothing was deleted")
+			return strings.Contains(err.Error(), "Helm release karpenter would delete ConfigMap default/precious with it, which is no object of Karpenter's charts: nothing was deleted")
 		}},
 		"its record names Karpenter's name elsewhere": {func(b *bed) {
 			b.forge("sh.helm.release.v1.karpenter.v1", "{apiVersion: apps/v1, kind: Deployment, metadata: {name: karpenter, namespace: default}}")

@@ -421,7 +421,7 @@ type OtherChartError struct {
 
 // Error names the chart.
 func (e *OtherChartError) Error() string {
-	return fmt.Sprintf("helm release %s was made from chart %s, which is not Karpenter's own: adopting it would delete its other objects: "+
+	return fmt.Sprintf("Helm release %s was made from chart %s, which is not Karpenter's own: adopting it would delete its other objects: "+
 		"set management: External in plumbline.yaml", e.Release, e.Chart)
 }
 
@@ -433,7 +433,7 @@ type NewerError struct {
 
 // Error says what to do first.
 func (e *NewerError) Error() string {
-	return fmt.Sprintf("karpenter %s runs here with CRDs of no helm release, and CRDs are never downgraded: set version: %s in plumbline.yaml to adopt them, and change it to %s in a later commit",
+	return fmt.Sprintf("karpenter %s runs here with CRDs of no Helm release, and CRDs are never downgraded: set version: %s in plumbline.yaml to adopt them, and change it to %s in a later commit",
 		e.Runs, e.Runs, e.Version)
 }
 
@@ -445,7 +445,7 @@ type ForeignReleaseError struct {
 
 // Error says what can be done about it.
 func (e *ForeignReleaseError) Error() string {
-	return fmt.Sprintf("helm release %s (revision %d) was not installed by plumbline and is left unchanged: %s", e.Release, e.Revision, waysOut)
+	return fmt.Sprintf("Helm release %s (revision %d) was not installed by plumbline and is left unchanged: %s", e.Release, e.Revision, waysOut)
 }
 
 // ForeignObjectsError reports that objects of the chart exist and are not this
@@ -464,7 +464,7 @@ func newForeignObjectsError(objects []Object) *ForeignObjectsError {
 
 // Error names them.
 func (e *ForeignObjectsError) Error() string {
-	return fmt.Sprintf("%s: not part of this helm release, and left unchanged: %s", strings.Join(e.Objects, ", "), waysOut)
+	return fmt.Sprintf("%s: not part of this Helm release, and left unchanged: %s", strings.Join(e.Objects, ", "), waysOut)
 }
 
 // ValuesNotIn are the values of a release that Git lacks or has otherwise, by their paths

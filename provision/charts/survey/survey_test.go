@@ -46,7 +46,7 @@ func TestWhatMayBeTakenOver(t *testing.T) {
 		says           string
 	}{
 		"nothing":                     {found: Found{}},
-		"two releases":                {found: both, unasked: new(*ForeignReleaseError), says: "helm release karpenter-crd (revision 3) was not installed by plumbline and is left unchanged: set adopt: true"},
+		"two releases":                {found: both, unasked: new(*ForeignReleaseError), says: "Helm release karpenter-crd (revision 3) was not installed by plumbline and is left unchanged: set adopt: true"},
 		"CRDs by kubectl":             {found: Found{CRDs: []Object{crd(kubectl)}}, unasked: new(*ForeignObjectsError), says: "nodepools.karpenter.sh (managed by kubectl)"},
 		"CRDs of the main release":    {found: Found{CRDs: []Object{crd(helms("kube-system", charts.ControllerChart))}}, unasked: new(*ForeignObjectsError), says: "management: External"},
 		"a Deployment by kubectl":     {found: Found{Controllers: []Object{controller("kube-system", "karpenter", "1.8.6", kubectl)}}, unasked: new(*ForeignObjectsError), says: "Deployment kube-system/karpenter"},

@@ -94,7 +94,7 @@ type HeldPlan struct {
 	// of when Digest was made.
 	// +optional
 	Entries []ApprovedEntry `json:"entries,omitempty"`
-	// Needed is how many different people have to approve it, and Approvers are those who have.
+	// Needed is how many different people must approve it, and Approvers are those who have.
 	Needed int32 `json:"needed"`
 	// +optional
 	Approvers []string `json:"approvers,omitempty" redact:"-"`
@@ -140,7 +140,7 @@ type ApprovedEntry struct {
 	// LastPool reports whether Git had no NodePool left that may grow, so that the author knew.
 	// +optional
 	LastPool bool `json:"lastPool,omitempty"`
-	// Orphan reports whether the object is left to itself, with its nodes.
+	// Orphan reports whether the object is orphaned, with its nodes.
 	// +optional
 	Orphan bool `json:"orphan,omitempty"`
 	// Reasons are those for which it is held, by name, sorted: MaxRemovedPools, UnschedulablePods. An approval covers
@@ -165,7 +165,7 @@ type PendingPods struct {
 	Pods int32 `json:"pods"`
 }
 
-// GetNeededApprovals is how many different people have to approve what is held.
+// GetNeededApprovals is how many different people must approve what is held.
 func (n *NodeSync) GetNeededApprovals() int32 {
 	if needed := n.Spec.Guard.Approvals; needed != nil {
 		return *needed

@@ -28,7 +28,7 @@ const (
 	// RescuesAnnotation on an EC2NodeClass is the name of the one that it is a copy of: that was deleted
 	// while nodes were on it.
 	RescuesAnnotation = "plumbline.dev/rescues"
-	// OrphanedLabel on a definition is the NodeSync that has left it to itself, with its nodes, as the
+	// OrphanedLabel on a definition is the NodeSync that has orphaned it, with its nodes, as the
 	// ownership label has it.
 	OrphanedLabel = "plumbline.dev/orphaned"
 	// EmergencyAnnotation on a NodeSync is the time, at most a day ahead, until which spec.guard.windows

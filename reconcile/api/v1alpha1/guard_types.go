@@ -105,7 +105,7 @@ type Guard struct {
 	// +optional
 	UnschedulablePods UnschedulablePods `json:"unschedulablePods,omitempty"`
 
-	// Approvals is how many different principals have to approve what is held (plumbline approve). An IAM
+	// Approvals is how many different principals must approve what is held (plumbline approve). An IAM
 	// role counts once, whatever its sessions are called; see trustedSessions.
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
@@ -126,7 +126,7 @@ type Guard struct {
 
 	// ApproveFrom is where what is held may be approved: in the cluster (plumbline approve), or also in Git.
 	//
-	// In Git, the list approve of plumbline.yaml names the digest. Everyone who may push then has to be trusted to
+	// In Git, the list approve of plumbline.yaml names the digest. Everyone who may push must then be trusted to
 	// approve.
 	// +kubebuilder:default=Cluster
 	// +optional
@@ -154,7 +154,7 @@ type GuardWindow struct {
 	// +kubebuilder:validation:Pattern=`^((([0-9]+(h|m))|([0-9]+h[0-9]+m))(0s)?)$`
 	// +kubebuilder:validation:Type="string"
 	// +kubebuilder:validation:MaxLength=16
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m') && duration(self) <= duration('744h')",message="has to be from 1m to 744h"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m') && duration(self) <= duration('744h')",message="must be from 1m to 744h"
 	Duration metav1.Duration `json:"duration"`
 	// TimeZone is that of the schedule, by its name in the IANA database; UTC without one.
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$`

@@ -132,13 +132,13 @@ const (
 	ChartChecking ChartStep = "Checking"
 	// ChartMigrating: objects are rewritten in the version that the new CRDs store.
 	ChartMigrating ChartStep = "Migrating"
-	// ChartCRDs: the CRD chart is installed, and every CRD has to be Established.
+	// ChartCRDs: the CRD chart is installed, and every CRD must be Established.
 	ChartCRDs ChartStep = "CRDs"
 	// ChartController: the main chart is installed.
 	ChartController ChartStep = "Controller"
-	// ChartRollingOut: the new controller has to come up, and to lead.
+	// ChartRollingOut: the new controller must become ready, and the leader.
 	ChartRollingOut ChartStep = "RollingOut"
-	// ChartSettling: it is in force; definitions have to be Ready under it.
+	// ChartSettling: it is in force; definitions must be Ready under it.
 	ChartSettling ChartStep = "Settling"
 	// ChartRollingBack: it did not come up; the last good release is reinstalled.
 	ChartRollingBack ChartStep = "RollingBack"

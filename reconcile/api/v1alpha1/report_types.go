@@ -26,7 +26,7 @@ type Report struct {
 	SecretRef LocalReference `json:"secretRef"`
 
 	// URL of the repository's web page; for the provider generic the URL that takes the
-	// statuses. Default: the source's URL, which has to be http or https for that.
+	// statuses. Default: the source's URL, which must be http or https for that.
 	// +kubebuilder:validation:Pattern=`^https?://.+$`
 	// +kubebuilder:validation:MaxLength=2048
 	// +optional

@@ -35,7 +35,7 @@ type SourceRef struct {
 	// +required
 	Name string `json:"name"`
 
-	// Namespace of the source. Default: that of the NodeSync. Another one has to be among those of
+	// Namespace of the source. Default: that of the NodeSync. Another one must be among those of
 	// the daemon's --source-namespaces.
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
@@ -139,7 +139,7 @@ type GitSource struct {
 // GitVerification says which signatures a revision needs before anything of it is
 // read.
 type GitVerification struct {
-	// Mode says what has to be signed.
+	// Mode is what must be signed.
 	// +kubebuilder:default=HEAD
 	// +optional
 	Mode VerificationMode `json:"mode,omitempty"`
@@ -153,7 +153,7 @@ type GitVerification struct {
 	SecretRef LocalReference `json:"secretRef"`
 }
 
-// VerificationMode says what has to be signed.
+// VerificationMode is what must be signed.
 //
 // +kubebuilder:validation:Enum=HEAD;Tag;Range
 type VerificationMode string

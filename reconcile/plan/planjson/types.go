@@ -94,7 +94,7 @@ type Removal struct {
 	Nodes int `json:"nodes"`
 	// NodeClaims are these nodes.
 	NodeClaims []NodeClaim `json:"nodeClaims,omitempty"`
-	// Orphan reports whether it is left to itself instead, by spec.removal.strategy, and Leaves is how many
+	// Orphan reports whether it is orphaned instead (spec.removal.strategy), and Leaves is how many
 	// nodes nobody manages then.
 	Orphan bool `json:"orphan,omitempty"`
 	Leaves int  `json:"leaves,omitempty"`
