@@ -91,8 +91,8 @@ var cases = map[string][]struct {
 	fires        []string
 }{
 	"PlumblineAbsent": {
-		{"none has ever answered", `up{job="other"} 1x60`, 20 * time.Minute, []string{"plumbline is not running, or is not scraped"}},
-		{"none answers", `up{job="plumbline-metrics"} 0x60`, 20 * time.Minute, []string{"plumbline is not running, or is not scraped"}},
+		{"none has ever answered", `up{job="other"} 1x60`, 20 * time.Minute, []string{"plumbline is not running, or Prometheus cannot scrape it"}},
+		{"none answers", `up{job="plumbline-metrics"} 0x60`, 20 * time.Minute, []string{"plumbline is not running, or Prometheus cannot scrape it"}},
 		{"one of two answers", "up{job=\"plumbline-metrics\", pod=\"a\"} 0x60\nup{job=\"plumbline-metrics\", pod=\"b\"} 1x60", 30 * time.Minute, nil},
 		{"it was restarted", `up{job="plumbline-metrics"} 1x5 0x5 1x40`, 30 * time.Minute, nil},
 	},
@@ -132,9 +132,9 @@ var cases = map[string][]struct {
 	},
 	"PlumblineDrift": {
 		{"reported for long", `plumbline_drift` + ofOwn + `, kind="NodePool", object="general"} 1x60
-			plumbline_drift` + ofOwn + `, kind="Instance", object="i-1"} 1x60`, 30 * time.Minute, []string{"what " + prod + " manages is not as Git says"}},
+			plumbline_drift` + ofOwn + `, kind="Instance", object="i-1"} 1x60`, 30 * time.Minute, []string{"objects or instances of " + prod + " differ from Git"}},
 		{"one object after another", `plumbline_drift` + ofOwn + `, kind="NodePool", object="general"} 1x10 _x50
-			plumbline_drift` + ofOwn + `, kind="NodePool", object="batch"} _x8 1x52`, 30 * time.Minute, []string{"what " + prod + " manages is not as Git says"}},
+			plumbline_drift` + ofOwn + `, kind="NodePool", object="batch"} _x8 1x52`, 30 * time.Minute, []string{"objects or instances of " + prod + " differ from Git"}},
 		{"corrected in time", `plumbline_drift` + ofOwn + `, kind="NodePool", object="general"} 1x10 _x50`, 30 * time.Minute, nil},
 	},
 	"PlumblineOrphanedInstances": {
@@ -146,11 +146,11 @@ var cases = map[string][]struct {
 		{"terminated in time", `plumbline_terminations_stalled` + ofOwn + `} 1x10 0x50`, 30 * time.Minute, nil},
 	},
 	"PlumblineVolumesLeft": {
-		{"for long", `plumbline_volume_attachments_left` + ofOwn + `} 1x60`, 40 * time.Minute, []string{"volumes of " + prod + " are attached to nodes that are gone"}},
+		{"for long", `plumbline_volume_attachments_left` + ofOwn + `} 1x60`, 40 * time.Minute, []string{"volumes of " + prod + " are attached to nodes that no longer exist"}},
 		{"detached in time", `plumbline_volume_attachments_left` + ofOwn + `} 1x20 0x40`, 50 * time.Minute, nil},
 	},
 	"PlumblineResourcesLeft": {
-		{"for long", `plumbline_resources_left` + ofOwn + `} 3x120`, 90 * time.Minute, []string{"nodes of " + prod + " that are gone have left something in AWS"}},
+		{"for long", `plumbline_resources_left` + ofOwn + `} 3x120`, 90 * time.Minute, []string{"terminated nodes of " + prod + " have left resources in AWS"}},
 		{"deleted in time", `plumbline_resources_left` + ofOwn + `} 3x40 0x80`, 90 * time.Minute, nil},
 		{"a moment in each of several removals", `plumbline_resources_left` + ofOwn + `} 1x40 0x10 1x40 0x30`, 90 * time.Minute, nil},
 	},
@@ -159,7 +159,7 @@ var cases = map[string][]struct {
 		{"handed over within hours", `plumbline_orphaned_nodes` + ofOwn + `} 2x300 0x1200`, 25 * time.Hour, nil},
 	},
 	"PlumblineDeletionUnguarded": {
-		{"for long", `plumbline_deletion_unguarded` + ofOwn + `} 1x60`, 40 * time.Minute, []string{"what " + prod + " manages may be deleted by accident"}},
+		{"for long", `plumbline_deletion_unguarded` + ofOwn + `} 1x60`, 40 * time.Minute, []string{"objects of " + prod + " may be deleted by accident"}},
 		{"restored in time", `plumbline_deletion_unguarded` + ofOwn + `} 1x10 0x40`, 40 * time.Minute, nil},
 	},
 	"PlumblineNotReconciling": {

@@ -1,4 +1,4 @@
-# What Karpenter needs in AWS: roles for the controller and for its nodes, the
+# What Karpenter needs in AWS: roles for the controller and for its nodes, and the
 # queue of spot interruptions. plumbline installs the charts, not Terraform.
 
 module "karpenter" {

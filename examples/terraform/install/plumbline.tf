@@ -1,4 +1,4 @@
-# plumbline's role may look at EC2 and change nothing.
+# plumbline's role only reads EC2.
 
 data "aws_caller_identity" "this" {}
 
@@ -46,7 +46,7 @@ module "plumbline" {
   cluster_name = var.cluster_name
   region       = data.aws_region.this.region
 
-  # On the way down the nodes go first, while both controllers have their roles.
+  # terraform destroy removes the nodes first, while both controllers have their roles.
   depends_on = [
     module.karpenter,
     aws_iam_role_policy.plumbline,

@@ -1,6 +1,6 @@
-# The cluster is yours, and stands: terraform-aws-modules/eks/aws or any other,
-# with the add-on eks-pod-identity-agent and a managed node group for what
-# Karpenter's own nodes must not carry, Karpenter first of all.
+# The cluster exists already, from terraform-aws-modules/eks/aws or any other module. It has
+# the add-on eks-pod-identity-agent, and a managed node group for pods that must not run on
+# Karpenter's nodes, above all Karpenter itself.
 
 variable "cluster_name" {
   type        = string
@@ -20,6 +20,6 @@ variable "repository" {
 
 variable "path" {
   type        = string
-  description = "The folder of plumbline.yaml in it."
+  description = "Folder of plumbline.yaml in the repository."
   default     = "./"
 }

@@ -1,4 +1,4 @@
-# What you have already. removed blocks need Terraform 1.7.
+# Your existing providers. removed blocks need Terraform 1.7.
 terraform {
   required_version = ">= 1.7"
   required_providers {

@@ -22,6 +22,6 @@ variable "queue_name" {
 
 variable "karpenter_repository" {
   type        = string
-  description = "Where both charts are."
+  description = "Repository of both charts."
   default     = "oci://public.ecr.aws/karpenter"
 }

@@ -1,5 +1,5 @@
-# Beside the modules and releases that you have: names of yours go into depends_on. What stands there goes after
-# the nodes, whatever else depends on what.
+# Add this to your modules and releases, and list them in depends_on: Terraform destroys what is listed there after
+# the nodes, whatever the other dependencies are.
 
 module "teardown" {
   source = "./nodes"
@@ -9,10 +9,10 @@ module "teardown" {
   region       = "eu-west-1"
 
   depends_on = [
-    helm_release.karpenter,     # the controller ends the instances
-    helm_release.karpenter_crd, # with the CRDs every node would go
+    helm_release.karpenter,     # the controller terminates the instances
+    helm_release.karpenter_crd, # deleting the CRDs would delete every node
     module.karpenter,           # its roles, and that of the nodes
     module.eks,                 # the API server, and the nodes that Karpenter runs on
-    module.vpc,                 # the subnets and the way to AWS
+    module.vpc,                 # the subnets, and the connection to AWS
   ]
 }

@@ -7,7 +7,7 @@ variable "kubeconfig" {
 
 variable "manifests" {
   type        = string
-  description = "The folder for kubectl apply -k."
+  description = "Folder for kubectl apply -k."
 }
 
 variable "repository" {
@@ -17,7 +17,7 @@ variable "repository" {
 
 variable "path" {
   type        = string
-  description = "The folder of plumbline.yaml in it."
+  description = "Folder of plumbline.yaml in the repository."
 }
 
 variable "cluster_name" {
@@ -33,7 +33,7 @@ variable "region" {
 locals {
   kubeconfig = pathexpand(var.kubeconfig)
 
-  # Drain, not the default Orphan: terraform destroy is to leave no node behind.
+  # Drain, not the default Orphan: terraform destroy must leave no node behind.
   nodesync = jsonencode({
     apiVersion = "plumbline.dev/v1alpha1"
     kind       = "NodeSync"
@@ -46,7 +46,7 @@ locals {
   })
 }
 
-# Another image or tag in the overlay has it applied again.
+# It is applied again if the image or tag in the overlay changes.
 resource "terraform_data" "manifests" {
   triggers_replace = [for file in sort(fileset(var.manifests, "**")) : filesha256("${var.manifests}/${file}")]
 
@@ -67,8 +67,8 @@ resource "terraform_data" "nodesync" {
   depends_on = [terraform_data.manifests]
 }
 
-# On its own, with nothing that replaces it: a NodeSync that changes is applied,
-# and only terraform destroy drains.
+# A separate resource that nothing replaces: a changed NodeSync is applied, and only
+# terraform destroy drains nodes.
 resource "terraform_data" "drained" {
   input = { KUBECONFIG = local.kubeconfig, CLUSTER = var.cluster_name, REGION = var.region }
 

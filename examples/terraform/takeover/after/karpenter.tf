@@ -1,6 +1,6 @@
-# In the place of the two helm_release blocks. Terraform forgets both releases and
-# touches neither. Without a removed block, or without destroy = false, it would
-# uninstall them, and with the CRDs every node would go.
+# These blocks replace the two helm_release blocks. Terraform removes both releases from its
+# state and changes neither. Without a removed block, or without destroy = false, it would
+# uninstall them, and deleting the CRDs would delete every node.
 
 removed {
   from = helm_release.karpenter

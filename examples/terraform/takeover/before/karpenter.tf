@@ -1,5 +1,5 @@
-# Karpenter by two Helm releases that have to be kept together by hand: the CRDs
-# first, one version for both, and the main chart's own copy of the CRDs left out.
+# Karpenter as two Helm releases that must be kept in sync by hand: the CRDs first,
+# one version for both, and without the main chart's own copy of the CRDs.
 
 locals {
   karpenter_version = "1.14.1"

@@ -1,5 +1,5 @@
-# terraform destroy calls plumbline before anything else goes. It ends only when AWS has no node left, and
-# keeps the rest where that does not come to an end.
+# terraform destroy calls plumbline before it destroys anything else. It continues only when no node is left in
+# AWS; otherwise it keeps the rest.
 
 variable "kubeconfig" {
   type        = string
@@ -30,7 +30,7 @@ variable "namespace" {
 
 variable "down_to" {
   type        = string
-  description = "How far: definitions, controller or crds, as `plumbline teardown --help` says. Not nodes: the definitions would stay, and hang once Karpenter goes."
+  description = "How far: definitions, controller or crds, see `plumbline teardown --help`. Not nodes: the definitions would stay, and hang once Karpenter goes."
   default     = "definitions"
 
   validation {
@@ -39,7 +39,7 @@ variable "down_to" {
   }
 }
 
-# Nothing replaces it: a change of an input is noted, and only terraform destroy drains.
+# Nothing replaces it: a changed input is only recorded, and only terraform destroy drains nodes.
 resource "terraform_data" "teardown" {
   input = {
     KUBECONFIG = pathexpand(var.kubeconfig)
