@@ -30,12 +30,12 @@ variable "namespace" {
 
 variable "down_to" {
   type        = string
-  description = "How far: definitions, controller or crds, see `plumbline teardown --help`. Not nodes: the definitions would stay, and hang once Karpenter goes."
+  description = "How far: definitions, controller or crds, see `plumbline teardown --help`. Not nodes: the definitions would stay, and their deletion would hang without Karpenter."
   default     = "definitions"
 
   validation {
     condition     = contains(["definitions", "controller", "crds"], var.down_to)
-    error_message = "down_to has to be definitions, controller or crds."
+    error_message = "down_to must be definitions, controller or crds."
   }
 }
 
