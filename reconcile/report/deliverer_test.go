@@ -131,7 +131,7 @@ func TestAHostThatLosesSightOfTheRepository(t *testing.T) {
 		}
 	}
 	ask(2 * patience)
-	if list, _ := w.queue.Reported(w.sync); len(list) != 1 || !strings.Contains(list[0].Failure, "commit a is not taken") {
+	if list, _ := w.queue.Reported(w.sync); len(list) != 1 || !strings.Contains(list[0].Failure, "commit a was not accepted") {
 		t.Errorf("reported %+v", list)
 	}
 	w.answer = nil
