@@ -44,7 +44,7 @@ applies. The hand-over has five steps: annotate the objects so that neither tool
 them; move their files to the NodeSync's folder; wait until plumbline has adopted them;
 remove the other tool's labels and field ownership; remove the annotations. The command
 finds the current step in the cluster and in Git, so you can interrupt it and run it again.
---back hands them over in the other direction; people have to approve that
+--back hands them over in the other direction; people must approve that
 plumbline stops managing them (plumbline approve).
 
 With --repo the command shows the next commit as a diff of a clone. With --write it
