@@ -362,14 +362,20 @@ func (i *images) choose(of Labels) string {
 // those of its spec as it is, and not of one before: until Karpenter has looked at that, nobody
 // knows which nodes are outdated by it.
 func ResolvedAMIs(class *unstructured.Unstructured) (amis []awsv1.AMI, current bool) {
-	var status awsv1.EC2NodeClassStatus
-	if read, err := typed[awsv1.EC2NodeClass](&unstructured.Unstructured{Object: map[string]any{"status": class.Object["status"]}}); err == nil {
-		status = read.Status
-	}
+	status := statusOf(class)
 	for _, c := range status.Conditions {
 		if c.Type == awsv1.ConditionTypeAMIsReady {
 			current = c.ObservedGeneration == class.GetGeneration() && c.Status != metav1.ConditionUnknown
 		}
 	}
 	return status.AMIs, current
+}
+
+// statusOf returns the status of an EC2NodeClass; the zero value if it cannot be read.
+func statusOf(class *unstructured.Unstructured) awsv1.EC2NodeClassStatus {
+	read, err := typed[awsv1.EC2NodeClass](&unstructured.Unstructured{Object: map[string]any{"status": class.Object["status"]}})
+	if err != nil {
+		return awsv1.EC2NodeClassStatus{}
+	}
+	return read.Status
 }

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	operator "github.com/awslabs/operatorpkg/status"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/scheduling"
@@ -343,6 +345,46 @@ type Input struct{ From, To string }
 // an instance runs in is on no object.
 func (o Outdated) OfInstance() bool {
 	return slices.Contains([]string{driftOfGroup, driftOfSubnet, driftOfReservation}, o.Reason)
+}
+
+// ByAWS reports whether what AWS says outdates a NodeClaim, which changes without a change of its definitions.
+func (o Outdated) ByAWS() bool {
+	return o.Reason != DriftOfPool && o.Reason != driftOfRequirements && o.Reason != driftOfClass
+}
+
+// InstanceReasons returns Karpenter's reasons for which an instance does not match its EC2NodeClass, of those that only
+// EC2 knows the inputs of. known is false while the status of the class is not of its spec, as Karpenter has not queried
+// AWS since. Source: karpenter-provider-aws pkg/cloudprovider/drift.go.
+func (m Match) InstanceReasons(c *NodeClaim, running Running) (reasons []string, known bool) {
+	class := m.Live.object(render.Ref{Kind: render.EC2NodeClass, Name: c.Class})
+	if class == nil {
+		return nil, false
+	}
+	status := statusOf(class.Unstructured)
+	for _, kind := range []string{awsv1.ConditionTypeSubnetsReady, awsv1.ConditionTypeSecurityGroupsReady} {
+		current := func(c operator.Condition) bool {
+			return c.Type == kind && c.ObservedGeneration == class.GetGeneration() && c.Status == metav1.ConditionTrue
+		}
+		if !slices.ContainsFunc(status.Conditions, current) {
+			return nil, false
+		}
+	}
+	a := Answer{Running: map[string]Running{c.ProviderID: running}}
+	for _, s := range status.Subnets {
+		a.Subnets.Found = append(a.Subnets.Found, s.ID)
+	}
+	for _, g := range status.SecurityGroups {
+		a.SecurityGroups.Found = append(a.SecurityGroups.Found, g.ID)
+	}
+	for _, r := range status.CapacityReservations {
+		a.Reservations.Found = append(a.Reservations.Found, r.ID)
+	}
+	for _, reason := range []string{driftOfGroup, driftOfSubnet, driftOfReservation} {
+		if a.judge(reason)(c).drifts {
+			reasons = append(reasons, reason)
+		}
+	}
+	return reasons, true
 }
 
 // maxInputs is how many IDs an Input lists on each side.

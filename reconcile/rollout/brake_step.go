@@ -1,7 +1,6 @@
 package rollout
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -45,10 +44,9 @@ type BrakeStep struct {
 	Live plan.Live
 	// Changes are those of the Plan.
 	Changes []plan.Change
-	// Rollout is the one that goes on; nil if none does. Outdated are the pools in which it has
-	// nodes to replace, and Unknown reports that there may be others.
+	// Rollout is the one that goes on; nil if none does. Outdated and Unknown are those of Rollouts.
 	Rollout  *v1alpha1.Rollout
-	Outdated map[string]bool
+	Outdated map[string][]string
 	Unknown  bool
 	// Frozen is why no node may be replaced now.
 	Frozen plan.Frozen
@@ -73,7 +71,7 @@ func (s *BrakeStep) Run(ctx context.Context) []v1alpha1.PoolRollout {
 		s.WakeBy(held.Next)
 	}
 	next, wake := Next(before, BrakeSeen{
-		Pools: s.pools(), Policy: s.Sync.Spec.Rollout, Since: s.Rollout.Since, Revision: s.Rollout.Revision, From: s.Rollout.From, Uncommitted: s.uncommitted(), Held: held.Held, Unasked: held.Unasked, Frozen: s.Frozen.Message, InForce: s.InForce,
+		Pools: s.pools(), Policy: s.Sync.Spec.Rollout, Since: s.Rollout.Since, Held: held.Held, Unasked: held.Unasked, Frozen: s.Frozen.Message, InForce: s.InForce,
 		Resume: Resumed(s.Sync.Annotations[v1alpha1.ResumeRolloutAnnotation]), Now: s.Now,
 	})
 	for _, at := range []time.Time{wake, s.Frozen.Until, s.Frozen.Begins} {
@@ -124,24 +122,20 @@ func (s *BrakeStep) pools() []BrakePool {
 	var pools []BrakePool
 	for _, object := range s.Set.Objects {
 		name := object.Ref.Name
-		known := s.Outdated[name] || s.Unknown && entryOf(s.Sync.Status.PoolRollouts, name) != nil
+		reasons, known := s.Outdated[name]
+		known = known || s.Unknown && entryOf(s.Sync.Status.PoolRollouts, name) != nil
 		live := s.Live.Objects[object.Ref]
 		if object.Ref.Kind != render.NodePool || !known || live == nil {
 			continue
 		}
-		pool := BrakePool{Name: name, Definition: plan.MadeBy(live, s.Live.Objects), Edited: s.InForce || plan.MadeByEdited(live, s.Changes), Reverted: reverted(live, s.Changes), Unhealthy: !cluster.Registers(live).Ready}
+		pool := BrakePool{Name: name, Definition: plan.MadeBy(live, s.Live.Objects), Edited: s.InForce || plan.MadeByEdited(live, s.Changes), Reverted: reverted(live, s.Changes), Unhealthy: !cluster.Registers(live).Ready, Uncommitted: strings.Join(reasons, ", ")}
+		if s.Rollout.Changes(name) || len(reasons) == 0 {
+			pool.Revision, pool.From = s.Rollout.Revision, s.Rollout.From
+		}
 		pool.Launches, pool.Joined = s.Launches.Joins(name)
 		pools = append(pools, pool)
 	}
 	return pools
-}
-
-// uncommitted are the reasons of a rollout that no commit has begun.
-func (s *BrakeStep) uncommitted() string {
-	if s.Rollout.Revision != "" || s.Rollout.Outdated == 0 {
-		return ""
-	}
-	return cmp.Or(strings.Join(s.Rollout.Reasons, ", "), "outdated")
 }
 
 // Resumed reads the annotation that resumes rollouts: which pools, each with when it was stopped.

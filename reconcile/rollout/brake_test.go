@@ -62,7 +62,9 @@ type world struct {
 	gate     func(context.Context, string) (bool, error)
 	changes  []plan.Change
 	frozen   plan.Frozen
-	inForce  bool
+	// reasons are those of the nodes of general that no commit has outdated.
+	reasons []string
+	inForce bool
 }
 
 func object(t *testing.T, text string) *unstructured.Unstructured {
@@ -120,7 +122,7 @@ func (w *world) pass(saved bool) rollout.BrakeStep {
 	s := rollout.BrakeStep{
 		Writer: writer, StillLeader: func(context.Context) error { return w.lease }, Launches: w.launches, Sync: w.sync, Set: w.set,
 		Live: plan.Live{Objects: plan.NewObjects(w.live), NodeClaims: w.claims}, Changes: w.changes, Gate: w.gate,
-		Rollout: w.rollout, Outdated: map[string]bool{"general": true}, Frozen: w.frozen, InForce: w.inForce, Now: w.now, Holds: &w.holds,
+		Rollout: w.rollout, Outdated: map[string][]string{"general": w.reasons}, Frozen: w.frozen, InForce: w.inForce, Now: w.now, Holds: &w.holds,
 	}
 	if w.ec2 != nil {
 		s.EC2 = func(context.Context, string) (rollout.Instances, error) { return w.ec2, nil }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,20 +20,44 @@ import (
 func Replacing(changes []plan.Change, written map[render.Ref]bool, claims []plan.NodeClaim) []string {
 	var pools []string
 	for _, change := range changes {
-		if change.Effect != plan.EffectReplace || !written[change.Ref] {
-			continue
-		}
-		if change.Ref.Kind == render.NodePool {
-			pools = append(pools, change.Ref.Name)
-			continue
-		}
-		for i := range claims {
-			if claims[i].Class == change.Ref.Name {
-				pools = append(pools, claims[i].Pool)
-			}
+		if change.Effect == plan.EffectReplace && written[change.Ref] {
+			pools = append(pools, poolsOf(change.Ref, claims)...)
 		}
 	}
 	return pools
+}
+
+// poolsOf returns the NodePools whose NodeClaims a definition makes, with repetitions.
+func poolsOf(ref render.Ref, claims []plan.NodeClaim) []string {
+	if ref.Kind == render.NodePool {
+		return []string{ref.Name}
+	}
+	var pools []string
+	for i := range claims {
+		if claims[i].Class == ref.Name {
+			pools = append(pools, claims[i].Pool)
+		}
+	}
+	return pools
+}
+
+// changedPools returns the NodePools that commits among the Changes write, themselves or by their EC2NodeClass, sorted.
+func changedPools(changes []plan.Change, pools []Pool, claims []plan.NodeClaim) []string {
+	var all []string
+	for i := range changes {
+		c := &changes[i]
+		if !c.Action.Writes() || c.Drift || c.Rescue {
+			continue
+		}
+		all = append(all, poolsOf(c.Ref, claims)...)
+		for _, pool := range pools {
+			if c.Ref.Kind == render.EC2NodeClass && pool.Class != nil && pool.Class.GetName() == c.Ref.Name {
+				all = append(all, pool.Name)
+			}
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // UnexpectedDrift finds the nodes that drift after a change of Karpenter though nothing
@@ -91,7 +116,7 @@ func (r *Rollouts) why(ctx context.Context) func(cluster.Claim) string {
 			return claim.Drifted
 		}
 		o := plan.Outdated{Claim: known, Reason: claim.Drifted}
-		r.askInstances(ctx, []plan.Outdated{o})
+		r.askInstances(ctx, instanceIDs([]plan.Outdated{o}))
 		return r.inputOf(o).Words()
 	}
 }

@@ -36,6 +36,9 @@ type BrakePool struct {
 	Reverted bool
 	// Unhealthy reports whether Karpenter says so of the nodes of the pool: they do not register.
 	Unhealthy bool
+	// Revision has outdated its nodes, and From is what was applied before it; both empty if no commit has.
+	// Uncommitted are Karpenter's reasons for the nodes that no commit has outdated.
+	Revision, From, Uncommitted string
 }
 
 // BrakeSeen is what is known of a rollout.
@@ -43,11 +46,8 @@ type BrakeSeen struct {
 	// Pools are those in which nodes are to be replaced, or may be.
 	Pools  []BrakePool
 	Policy v1alpha1.RolloutPolicy
-	// Since is when the rollout began, by Revision, and From is what was applied before it.
-	Since          metav1.Time
-	Revision, From string
-	// Uncommitted are Karpenter's reasons where no commit has outdated the nodes; empty if one has.
-	Uncommitted string
+	// Since is when the rollout began.
+	Since metav1.Time
 	// Held says which conditions hold the rollout; empty if none does. Unasked reports that nobody
 	// knows yet: what is held stays so.
 	Held    string
@@ -87,7 +87,7 @@ func entryOf(entries []v1alpha1.PoolRollout, pool string) *v1alpha1.PoolRollout 
 // begin is one pool before its launches are counted. before is nil if it is new to the rollout.
 func (s BrakeSeen) begin(before *v1alpha1.PoolRollout, pool BrakePool) v1alpha1.PoolRollout {
 	now := metav1.NewTime(s.Now).Rfc3339Copy()
-	e := v1alpha1.PoolRollout{Pool: pool.Name, Definition: pool.Definition, Since: s.Since, Revision: s.Revision, From: s.From}
+	e := v1alpha1.PoolRollout{Pool: pool.Name, Definition: pool.Definition, Since: s.Since, Revision: pool.Revision, From: pool.From}
 	resumed := before != nil && before.BrakedAt != nil && s.Resume[pool.Name] == Token(*before.BrakedAt)
 	switch {
 	case before == nil:
@@ -117,7 +117,7 @@ func (s BrakeSeen) next(before *v1alpha1.PoolRollout, pool BrakePool) (v1alpha1.
 		was := e
 		e.Reason, e.Message = "", ""
 		wake = s.count(&e, pool)
-		s.weigh(&e, was)
+		s.weigh(&e, was, pool)
 	}
 	reported := e.Reason == v1alpha1.BrakeFailedLaunches && s.Policy.OnFailure == v1alpha1.RolloutReport && !s.freezes(&e)
 	switch {
@@ -135,23 +135,20 @@ func (s BrakeSeen) freezes(e *v1alpha1.PoolRollout) bool { return s.Frozen != ""
 // weigh finds what stops a pool in which no launches fail: nodes that no commit has outdated, a
 // condition, or a freeze. What a person has resumed neither of the first two stops again. A freeze
 // comes last, as it ends by itself.
-func (s BrakeSeen) weigh(e *v1alpha1.PoolRollout, was v1alpha1.PoolRollout) {
+func (s BrakeSeen) weigh(e *v1alpha1.PoolRollout, was v1alpha1.PoolRollout, pool BrakePool) {
 	switch {
 	case e.Reason != "":
-	case e.ResumedAt == nil && s.stops(e, was):
+	case e.ResumedAt == nil && s.stops(e, was, pool.Uncommitted):
 	case s.freezes(e):
 		e.Reason, e.Message = v1alpha1.BrakeFrozen, s.Frozen
 	}
 }
 
 // stops reports whether nodes that no commit has outdated, or a condition, stop a pool.
-func (s BrakeSeen) stops(e *v1alpha1.PoolRollout, was v1alpha1.PoolRollout) bool {
+func (s BrakeSeen) stops(e *v1alpha1.PoolRollout, was v1alpha1.PoolRollout, uncommitted string) bool {
 	switch {
-	case s.Uncommitted != "" && s.Policy.UnexpectedDrift == v1alpha1.RolloutBrake:
-		e.Reason, e.Message = v1alpha1.BrakeUnexpectedDrift, fmt.Sprintf("its nodes are outdated, but no commit of this NodeSync caused that (%s)", s.Uncommitted)
-	case was.Reason == v1alpha1.BrakeUnexpectedDrift && s.Policy.UnexpectedDrift == v1alpha1.RolloutBrake:
-		// A commit outdates nodes of another pool: the rollout is that commit's now, and these nodes are none of its.
-		e.Reason, e.Message = was.Reason, was.Message
+	case uncommitted != "" && s.Policy.UnexpectedDrift == v1alpha1.RolloutBrake:
+		e.Reason, e.Message = v1alpha1.BrakeUnexpectedDrift, fmt.Sprintf("its nodes are outdated, but no commit of this NodeSync caused that (%s)", uncommitted)
 	case s.Held != "":
 		e.Reason, e.Message = v1alpha1.BrakeHeldByCondition, s.Held
 	case s.Unasked && was.Reason == v1alpha1.BrakeHeldByCondition:

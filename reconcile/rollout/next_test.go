@@ -97,7 +97,6 @@ func TestNext(t *testing.T) {
 		}},
 		"drift by no commit is reported":                {looks: []look{{minute: 1, pool: pool("1"), drift: "AMIDrift"}}},
 		"drift by no commit stops":                      {policy: unexpected, looks: []look{{minute: 1, pool: pool("1"), drift: "AMIDrift", want: "braked 1"}, {minute: 2, pool: pool("1"), drift: "AMIDrift", want: "braked 1"}, {minute: 3, pool: pool("2")}}},
-		"while a commit rolls out elsewhere":            {policy: unexpected, looks: []look{{minute: 1, pool: pool("1"), drift: "AMIDrift", want: "braked 1"}, {minute: 2, pool: pool("1"), want: "braked 1"}, {minute: 3, pool: pool("1"), resumed: "2026-03-01T12:01:00Z", want: "resumed 3"}, {minute: 4, pool: pool("1"), want: "resumed 3"}}},
 		"drift by no commit is resumed":                 {policy: unexpected, looks: []look{{minute: 1, pool: pool("1"), drift: "AMIDrift", want: "braked 1"}, {minute: 2, pool: pool("1"), resumed: "2026-03-01T12:01:00Z", drift: "AMIDrift", want: "resumed 2"}, {minute: 3, pool: pool("1"), drift: "AMIDrift", want: "resumed 2"}}},
 		"a condition, until it is over":                 {looks: []look{{minute: 1, pool: pool("1"), held: "errors", want: "braked 1"}, {minute: 2, pool: pool("1"), held: "errors", want: "braked 1"}, {minute: 3, pool: pool("1")}}},
 		"a condition, and a restart":                    {looks: []look{{minute: 1, pool: pool("1"), held: "errors", want: "braked 1"}, {minute: 2, pool: pool("1"), unasked: true, want: "braked 1"}, {minute: 3, pool: pool("1")}}},
@@ -135,7 +134,8 @@ func TestNext(t *testing.T) {
 			var entries []v1alpha1.PoolRollout
 			for i, l := range test.looks {
 				seen := rollout.BrakeSeen{Policy: test.policy, Since: at(0), Now: at(l.minute).Time, Resume: map[string]string{"general": l.resumed}}
-				seen.Uncommitted, seen.Held, seen.Frozen, seen.Unasked = l.drift, l.held, l.frozen, l.unasked
+				l.pool.Uncommitted = l.drift
+				seen.Held, seen.Frozen, seen.Unasked = l.held, l.frozen, l.unasked
 				if !l.gone {
 					seen.Pools = []rollout.BrakePool{l.pool}
 				}
@@ -182,7 +182,7 @@ func TestNextKeepsWhatHasFailed(t *testing.T) {
 	fails := []cluster.Join{failed("a", 1), failed("b", 2), failed("c", 3)}
 	look := func(before []v1alpha1.PoolRollout, minute int, from, revision, definition, resumed string, launches ...cluster.Join) []v1alpha1.PoolRollout {
 		next, _ := rollout.Next(before, rollout.BrakeSeen{
-			Pools: []rollout.BrakePool{{Name: "general", Definition: definition, Launches: launches}}, Since: at(0), From: from, Revision: revision,
+			Pools: []rollout.BrakePool{{Name: "general", Definition: definition, Launches: launches, From: from, Revision: revision}}, Since: at(0),
 			Resume: map[string]string{"general": resumed}, Now: at(minute).Time,
 		})
 		return next

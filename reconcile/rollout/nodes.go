@@ -97,7 +97,7 @@ type instanceMemory struct {
 
 // inputs returns the differences that have outdated nodes, each once, by pool and reason.
 func (r *Rollouts) inputs(ctx context.Context, outdated []plan.Outdated) []v1alpha1.DriftInput {
-	r.askInstances(ctx, outdated)
+	r.askInstances(ctx, instanceIDs(outdated))
 	is := map[v1alpha1.DriftInput]bool{}
 	for _, o := range outdated {
 		is[r.inputOf(o)] = true
@@ -126,14 +126,24 @@ func (r *Rollouts) inputOf(o plan.Outdated) v1alpha1.DriftInput {
 	return v1alpha1.DriftInput{Pool: o.Claim.Pool, Reason: o.Reason, From: finding.Bounded(input.From, maxInput), To: finding.Bounded(input.To, maxInput)}
 }
 
-// askInstances asks EC2 in what subnets, security groups and reservations outdated instances run, once for each. If an answer
-// is missing, it asks again after a minute.
-func (r *Rollouts) askInstances(ctx context.Context, outdated []plan.Outdated) {
+// instanceIDs returns the provider IDs of the NodeClaims that are outdated for a reason that only EC2 knows the inputs of.
+func instanceIDs(outdated []plan.Outdated) []string {
+	var ids []string
+	for _, o := range outdated {
+		if o.OfInstance() && o.Claim.ProviderID != "" {
+			ids = append(ids, o.Claim.ProviderID)
+		}
+	}
+	return ids
+}
+
+// askInstances asks EC2 in what subnets, security groups and reservations instances run, by provider ID, once for each. If an
+// answer is missing, it asks again after a minute.
+func (r *Rollouts) askInstances(ctx context.Context, ids []string) {
 	known := &r.Memory.instances
 	query := cloud.Query{}
-	for _, o := range outdated {
-		id := o.Claim.ProviderID
-		if _, answered := known.running[id]; o.OfInstance() && id != "" && !answered && len(known.running)+len(query.ProviderIDs) < maxAsked {
+	for _, id := range ids {
+		if _, answered := known.running[id]; !answered && len(known.running)+len(query.ProviderIDs) < maxAsked {
 			query.ProviderIDs = append(query.ProviderIDs, id)
 		}
 	}

@@ -118,6 +118,8 @@ type Seen struct {
 	// pool has above its replicas.
 	plan.Matched
 	Excess int
+	// Pools are the NodePools that commits among the Changes write, themselves or by their EC2NodeClass.
+	Pools []string
 	// Short are the static pools of Git that have fewer nodes than replicas, for any reason.
 	Short []v1alpha1.StaticPool
 	// Full are those that have exactly as many.
@@ -128,6 +130,8 @@ type Seen struct {
 	// Late is the revision that has outdated all of these nodes, though none was known when it was written,
 	// and LateFrom the one that was applied before it; both are empty if there is none.
 	Late, LateFrom string
+	// Forgot reports whether it is not known, after a restart, which nodes AWS has reported as outdated.
+	Forgot bool
 	// Settled reports whether all nodes that AWS has reported as outdated are gone, and there are no others.
 	Settled bool
 }
@@ -138,7 +142,7 @@ func Roll(before *v1alpha1.Rollout, seen Seen) *v1alpha1.Rollout {
 	if before != nil && before.Revision != "" && len(seen.Changes.Unhashed) == 0 { // otherwise the Changes count these
 		outdated += int32(len(seen.Unknown)) // nothing shows that they match
 	}
-	if before != nil && seen.awaits() {
+	if before != nil && (seen.awaits() || seen.Forgot) {
 		outdated = max(outdated, before.Outdated) // nothing is known about the other nodes
 	}
 	next := begun(before, seen, outdated)
@@ -152,14 +156,58 @@ func Roll(before *v1alpha1.Rollout, seen Seen) *v1alpha1.Rollout {
 	if outdated > 0 || !seen.onlyStatic(before, next) {
 		next.SettlesAt = seen.settlesAt(before, next, outdated)
 	}
-	if outdated == 0 && seen.over(next) {
+	next.Pools = seen.pools(before, next)
+	switch {
+	case outdated == 0 && seen.over(next):
 		return nil
+	case next.Revision != "" && seen.over(next) && !seen.commits(next):
+		next = &v1alpha1.Rollout{Since: metav1.NewTime(seen.Now).Rfc3339Copy()} // what is left is none of its commit's
 	}
 	if next.Outdated != outdated || next.Draining != draining || filling(before, next) {
 		next.LastProgress = metav1.NewTime(seen.Now).Rfc3339Copy()
 	}
 	next.Nodes, next.Outdated, next.Draining, next.Reasons = max(next.Nodes, outdated), outdated, draining, reasons
 	return next
+}
+
+// pools returns the NodePools that the revision of a rollout changes. Of another revision, those are left whose nodes it
+// has outdated and that are not replaced yet.
+func (s Seen) pools(before, of *v1alpha1.Rollout) []string {
+	if of.Revision == "" {
+		return nil
+	}
+	all := slices.Clone(s.Pools)
+	switch {
+	case before == nil, before.Revision == "":
+	case len(before.Pools) == 0:
+		return nil // a rollout of unknown pools goes on
+	case before.Revision == of.Revision:
+		all = append(all, before.Pools...)
+	default:
+		for _, o := range s.Outdated {
+			if slices.Contains(before.Pools, o.Claim.Pool) {
+				all = append(all, o.Claim.Pool)
+			}
+		}
+	}
+	if before == nil { // Late has outdated all of these
+		for _, o := range s.Outdated {
+			all = append(all, o.Claim.Pool)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// commits reports whether the commit of a rollout has outdated any node that does not match, or may have.
+func (s Seen) commits(of *v1alpha1.Rollout) bool {
+	return s.Changes.Any() || s.Excess > 0 || len(s.Unknown) > 0 || slices.ContainsFunc(s.Outdated, func(o plan.Outdated) bool { return !uncommitted(of, o) })
+}
+
+// uncommitted reports whether no commit has outdated a node: AWS has another answer, as with an alias that moved, and
+// the commit of the rollout changes neither its NodePool nor its EC2NodeClass.
+func uncommitted(of *v1alpha1.Rollout, o plan.Outdated) bool {
+	return of.Revision == "" || o.ByAWS() && !of.Changes(o.Claim.Pool)
 }
 
 // over reports whether a rollout without outdated nodes waits for nothing else.

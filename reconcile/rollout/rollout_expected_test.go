@@ -1,14 +1,17 @@
 package rollout_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply/applytest"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -211,4 +214,70 @@ func TestANodeThatMatchesAgainIsNotOfTheRollout(t *testing.T) {
 			t.Errorf("look %d: %s, want %s", i+1, got, c.want)
 		}
 	}
+}
+
+// inSubnets is an EC2 that shows in which subnet each instance runs.
+type inSubnets map[string]string
+
+func (s inSubnets) TerminationProtected(context.Context, string) (bool, error) { return false, nil }
+
+func (s inSubnets) Instances(_ context.Context, query cloud.Query) (found []cloud.Instance, err error) {
+	for _, id := range query.ProviderIDs {
+		instance := strings.TrimPrefix(id, "aws:///a/")
+		found = append(found, cloud.Instance{ID: instance, Zone: "a", Subnet: s[instance], SecurityGroups: []string{"sg-1"}})
+	}
+	return found, nil
+}
+
+// TestOutdatedNodesThatKarpenterDoesNotFind stay outdated while EC2 says so, after the time that Karpenter needs and after a restart.
+func TestOutdatedNodesThatKarpenterDoesNotFind(t *testing.T) {
+	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+	claim := func(name string) plan.NodeClaim {
+		return plan.NodeClaim{Name: name, UID: types.UID(name), Pool: "a", Class: "default", ProviderID: "aws:///a/i-" + name, Created: now}
+	}
+	claims := []plan.NodeClaim{claim("1"), claim("2")}
+	made := otherSubnets(t, claims)
+	ec2 := inSubnets{"i-1": "subnet-0001", "i-2": "subnet-0002"}
+	resolved := func(generation int64, subnet string) *plan.Object {
+		var conditions []any
+		for _, kind := range []string{"AMIsReady", "SubnetsReady", "SecurityGroupsReady"} {
+			conditions = append(conditions, map[string]any{"type": kind, "status": "True", "observedGeneration": int64(2), "reason": kind, "message": "", "lastTransitionTime": "2026-11-24T12:00:00Z"})
+		}
+		return plan.NewObject(&unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "karpenter.k8s.aws/v1", "kind": render.EC2NodeClass, "metadata": map[string]any{"name": "default", "generation": generation, "resourceVersion": fmt.Sprint(generation, subnet)},
+			"status": map[string]any{"subnets": []any{map[string]any{"id": subnet, "zone": "a"}}, "securityGroups": []any{map[string]any{"id": "sg-1"}}, "conditions": conditions},
+		}})
+	}
+	memory := &rollout.Memory{}
+	var status v1alpha1.NodeSyncStatus
+	look := func(what string, after time.Duration, class *plan.Object, changes []plan.Change, want string) {
+		t.Helper()
+		now = now.Add(after)
+		live := plan.Live{NodeClaims: claims, Objects: map[render.Ref]*plan.Object{{Kind: render.EC2NodeClass, Name: "default"}: class}}
+		r := rollout.Rollouts{
+			Live: live, Pools: []rollout.Pool{pool("a")}, Before: status.Rollout, Said: status.Rollout, Changes: changes, EC2: func(context.Context) (rollout.EC2, error) { return ec2, nil },
+			Revision: "main@sha1:2", Now: now, Memory: memory, Events: &spoken{},
+		}
+		r.Begin(&status)
+		r.Before = status.Rollout
+		status.Rollout = r.Look(t.Context())
+		got := "over"
+		if status.Rollout != nil {
+			got = rollout.Replaced(*status.Rollout)
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s: %+v", what, got, want, status.Rollout)
+		}
+	}
+	look("with the commit", 0, resolved(2, "subnet-0001"), made.Changes, "0 of 1 nodes replaced")
+	memory = &rollout.Memory{}
+	look("after a restart, before Karpenter has resolved the class", time.Second, resolved(3, "subnet-0001"), nil, "0 of 1 nodes replaced")
+	look("after a restart", time.Minute, resolved(2, "subnet-0002"), nil, "0 of 1 nodes replaced")
+	look("Karpenter does not look at its nodes", rollout.Settles, resolved(2, "subnet-0002"), nil, "0 of 1 nodes replaced")
+	if words := status.Rollout.Message; !strings.Contains(words, "EC2 reports that 1 node is outdated (SubnetDrift), but Karpenter has not marked") {
+		t.Errorf("message: %s", words)
+	}
+	look("nor later", 3*rollout.Settles, resolved(2, "subnet-0002"), nil, "0 of 1 nodes replaced")
+	ec2["i-1"] = "subnet-0002"
+	look("its instance matches", rollout.Settles, resolved(2, "subnet-0002"), nil, "over")
 }

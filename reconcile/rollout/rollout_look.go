@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -39,8 +38,13 @@ type Memory struct {
 	// expected are NodeClaims that are outdated by what AWS has reported, each with the reasons for which it may be,
 	// until Karpenter has had the time to look at them.
 	expected map[types.UID][]string
-	// answered is true if AWS has reported such NodeClaims, and whole if these are all.
+	// answered is true if AWS has reported such NodeClaims, and whole if these are all. compared is when they were
+	// last compared with EC2.
 	answered, whole bool
+	compared        time.Time
+	// looked is true from the first look on. forgot is true after a restart, until the NodeClaims that were expected
+	// before it are known again.
+	looked, forgot bool
 	// bare is what was written last of definitions without NodeClaims, and began is when the first look was.
 	bare  bare
 	began time.Time
@@ -91,9 +95,9 @@ type Rollouts struct {
 	LaunchFailures []LaunchFailure
 	Memory         *Memory
 
-	// Outdated are the NodePools that Look has found nodes in that do not match, and Unknown reports
-	// that there may be others.
-	Outdated map[string]bool
+	// Outdated are the NodePools that Look has found nodes in that do not match, each with Karpenter's reasons for
+	// the nodes that no commit has outdated; Unknown reports that there may be other pools.
+	Outdated map[string][]string
 	Unknown  bool
 	// Restored are nodes that Look has found to be outdated no more.
 	Restored Restored
@@ -106,7 +110,7 @@ func (r *Rollouts) Begin(status *v1alpha1.NodeSyncStatus) bool {
 		r.Memory.remembered.remember(r.Before, r.match(true).Outdated, r.makers(), true)
 	}
 	short, full := staticOf(r.Pools, r.Live.NodeClaims)
-	seen := Seen{Changes: OutdatedBy(r.Changes), Short: short, Full: full, Revision: r.Revision, Applied: r.Applied, Now: r.Now}
+	seen := Seen{Changes: OutdatedBy(r.Changes), Short: short, Full: full, Pools: changedPools(r.Changes, r.Pools, r.Live.NodeClaims), Revision: r.Revision, Applied: r.Applied, Now: r.Now}
 	_, fills := seen.fills()
 	if outdates := seen.Changes.Any() && seen.Changes.Committed && (r.Before == nil || r.Before.Revision != r.Revision); !outdates && !fills {
 		return false
@@ -149,27 +153,23 @@ func (r *Rollouts) Look(ctx context.Context) *v1alpha1.Rollout {
 		matched = r.match(true)
 	}
 	var settled bool
-	matched.Outdated, settled = r.expect(changes, matched.Outdated)
+	matched.Outdated, settled = r.expect(ctx, changes, matched.Outdated)
 	late, from := r.late(ctx, matched.Outdated)
 	short, full := staticOf(r.Pools, Present(r.Live.NodeClaims, r.Lost))
 	next := Roll(r.Before, Seen{
 		Changes: changes, Matched: matched, Excess: excess(r.Pools, r.Live.NodeClaims, matched.Outdated), Short: short, Full: full,
-		Revision: r.Revision, Applied: r.Applied, Now: r.Now, Settled: settled, Late: late, LateFrom: from,
+		Pools: changedPools(r.Changes, r.Pools, r.Live.NodeClaims), Revision: r.Revision, Applied: r.Applied, Now: r.Now, Settled: settled, Forgot: r.Memory.forgot, Late: late, LateFrom: from,
 	})
-	r.Outdated, r.Unknown = map[string]bool{}, len(matched.Unresolved)+len(matched.Unknown) > 0
-	for _, o := range matched.Outdated {
-		r.Outdated[o.Claim.Pool] = true
+	r.Outdated, r.Unknown = outdatedPools(next, matched.Outdated), len(matched.Unresolved)+len(matched.Unknown) > 0
+	if r.Memory.looked = true; !r.Memory.forgot {
+		r.Memory.instances.forget(matched.Outdated)
 	}
-	r.Memory.instances.forget(matched.Outdated)
 	r.Restored = r.Memory.remembered.follow(r, next, matched.Outdated)
 	if next != nil && !r.Unknown && !changes.Any() {
 		r.Memory.remembered.recount(next, matched.Outdated, r.staying())
 	}
 	if next != nil {
-		next.Inputs = nil
-		if next.Revision == "" {
-			next.Inputs = r.inputs(ctx, matched.Outdated)
-		}
+		next.Inputs = r.inputs(ctx, slices.DeleteFunc(slices.Clone(matched.Outdated), func(o plan.Outdated) bool { return !uncommitted(next, o) }))
 	}
 	r.announce(next)
 	if next != nil {
@@ -184,51 +184,19 @@ func (r *Rollouts) Look(ctx context.Context) *v1alpha1.Rollout {
 	return next
 }
 
-// expect adds the NodeClaims that AWS has said are outdated and that Karpenter has not looked at
-// yet. settled reports that all of them are gone, and that there are no others.
-func (r *Rollouts) expect(changes Outdating, found []plan.Outdated) (all []plan.Outdated, settled bool) {
-	if r.Before == nil || r.Before.SettlesAt == nil || !r.Now.Before(r.Before.SettlesAt.Time) {
-		r.Memory.expected, r.Memory.answered = nil, false
-	}
-	r.supersede(changes.Reselected)
-	if changes.Any() {
-		r.Memory.whole = !changes.UpTo && (r.Memory.whole || !r.Said.Settling(r.Now))
-		expected := map[types.UID][]string{}
-		maps.Copy(expected, changes.Expected)
-		maps.Copy(expected, r.Memory.expected)
-		r.Memory.expected, r.Memory.answered = expected, r.Memory.answered || len(changes.Expected) > 0
-	}
-	known := map[types.UID]bool{}
-	for _, o := range found {
-		known[o.Claim.UID] = true
-	}
-	there := false
-	for i := range r.Live.NodeClaims {
-		c := &r.Live.NodeClaims[i]
-		reasons := r.Memory.expected[c.UID]
-		there = there || len(reasons) > 0
-		if len(reasons) > 0 && !known[c.UID] {
-			found = append(found, plan.Outdated{Claim: c, Reason: reasons[len(reasons)-1]})
+// outdatedPools returns the NodePools of some outdated nodes, each with Karpenter's reasons for those that no commit has
+// outdated; of is nil if no rollout goes on.
+func outdatedPools(of *v1alpha1.Rollout, outdated []plan.Outdated) map[string][]string {
+	all := map[string][]string{}
+	for _, o := range outdated {
+		reasons := all[o.Claim.Pool]
+		if of != nil && uncommitted(of, o) && !slices.Contains(reasons, o.Reason) {
+			reasons = append(reasons, o.Reason)
+			slices.Sort(reasons)
 		}
+		all[o.Claim.Pool] = reasons
 	}
-	slices.SortFunc(found, func(a, b plan.Outdated) int { return cmp.Compare(a.Claim.Name, b.Claim.Name) })
-	return found, r.Memory.answered && r.Memory.whole && !there
-}
-
-// supersede drops what was expected by selectors that are written again, as by a revert: the answer of AWS about the
-// new ones is in the Changes.
-func (r *Rollouts) supersede(reselected map[string][]string) {
-	for i := range r.Live.NodeClaims {
-		c := &r.Live.NodeClaims[i]
-		reasons := slices.DeleteFunc(slices.Clone(r.Memory.expected[c.UID]), func(reason string) bool {
-			return slices.Contains(reselected[c.Class], reason)
-		})
-		if len(reasons) == 0 {
-			delete(r.Memory.expected, c.UID)
-			continue
-		}
-		r.Memory.expected[c.UID] = reasons
-	}
+	return all
 }
 
 // match finds the nodes of the pools, and those of the classes, that do not match what lives.
@@ -278,7 +246,7 @@ func (r *Rollouts) waits(ctx context.Context, of v1alpha1.Rollout, matched plan.
 	if len(ending) > 0 {
 		return hangs
 	}
-	return r.undisrupted(ctx, of, next)
+	return cmp.Or(r.undisrupted(ctx, of, next), r.unfound(next))
 }
 
 // undisrupted returns why Karpenter does not begin to replace nodes: its event on the first of them, once the rollout makes no

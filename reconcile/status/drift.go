@@ -162,7 +162,9 @@ func (s *Step) sayDrift(u report.Update) (report.Update, bool) {
 	case len(open) > 0:
 		u.State, u.Description = report.Failure, fmt.Sprintf("%s: %s", differ(len(open), "object"), finding.Few(open, "; "))
 	case r != nil && r.Revision == "" && (r.Outdated > 0 || len(r.StaticPools) == 0):
-		u.State, u.Description = report.Failure, "nodes are outdated by no commit of this NodeSync: "+rollout.Uncommitted(*r)
+		u.State, u.Description = report.Failure, outdatedByNoCommit+rollout.Uncommitted(*r)
+	case r != nil && r.Revision != "" && len(r.Inputs) > 0:
+		u.State, u.Description = report.Failure, outdatedByNoCommit+inputWords(r.Inputs)
 	case unexpected(s.Sync.Status.PoolRollouts) != "":
 		u.State, u.Description = report.Failure, unexpected(s.Sync.Status.PoolRollouts)
 	case len(s.Sync.Status.Terminations) > 0:
@@ -176,6 +178,17 @@ func (s *Step) sayDrift(u report.Update) (report.Update, bool) {
 		s.sayInstances(&u)
 	}
 	return u, true
+}
+
+const outdatedByNoCommit = "nodes are outdated by no commit of this NodeSync: "
+
+// inputWords say what has outdated nodes of which NodePools.
+func inputWords(inputs []v1alpha1.DriftInput) string {
+	words := make([]string, 0, len(inputs))
+	for _, i := range inputs {
+		words = append(words, "NodePool/"+i.Pool+": "+i.Words())
+	}
+	return finding.Few(words, "; ")
 }
 
 // unexpected names the NodePools that are stopped since no commit has outdated their nodes; empty if there are none.

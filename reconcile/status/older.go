@@ -181,7 +181,7 @@ func replaced(n, all int) string {
 // to be outdated while Karpenter still queried AWS, that is not reported as none.
 func (s *Step) overtaken() map[string]string {
 	was, is := s.Before.Status.Rollout, s.Sync.Status.Rollout
-	if was == nil || is == nil || was.Revision == "" || was.Revision == is.Revision {
+	if was == nil || is == nil || was.Revision == "" || is.Revision == "" || was.Revision == is.Revision {
 		return nil
 	}
 	words := ""

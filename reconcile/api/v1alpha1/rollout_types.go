@@ -123,6 +123,11 @@ type Rollout struct {
 	// From is the revision that was applied before that one; empty if none was.
 	// +optional
 	From string `json:"from,omitempty" redact:"-"`
+	// Pools are the NodePools that the revision changes, itself or by their EC2NodeClass. Empty if they are not
+	// known, or if no commit has outdated the nodes.
+	// +listType=atomic
+	// +optional
+	Pools []string `json:"pools,omitempty" redact:"-"`
 	// Since is when it began.
 	Since metav1.Time `json:"since"`
 	// Nodes is how many nodes it is on.
@@ -146,7 +151,7 @@ type Rollout struct {
 	// +listType=atomic
 	// +optional
 	Unhashed []string `json:"unhashed,omitempty" redact:"-"`
-	// Inputs are what has outdated the nodes, where no commit has.
+	// Inputs are what has outdated the nodes that no commit has outdated.
 	// +listType=atomic
 	// +optional
 	Inputs []DriftInput `json:"inputs,omitempty"`
@@ -181,6 +186,11 @@ type DriftInput struct {
 	From string `json:"from,omitempty" redact:"hide"`
 	// To is what their definitions call for now, or why that is not known.
 	To string `json:"to" redact:"hide"`
+}
+
+// Changes reports whether the commit of a rollout changes a NodePool or its EC2NodeClass.
+func (r *Rollout) Changes(pool string) bool {
+	return r.Revision != "" && (len(r.Pools) == 0 || slices.Contains(r.Pools, pool))
 }
 
 // Words say it: AMIDrift: ami-1 → ami-2 (al2023@latest).

@@ -1,0 +1,160 @@
+package rollout
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize/english"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+)
+
+// expect adds the NodeClaims that AWS has said are outdated and that Karpenter has not looked at
+// yet. settled reports that all of them are gone, and that there are no others.
+func (r *Rollouts) expect(ctx context.Context, changes Outdating, found []plan.Outdated) (all []plan.Outdated, settled bool) {
+	m := r.Memory
+	switch {
+	case r.Before == nil || r.Before.SettlesAt == nil:
+		m.expected, m.answered, m.forgot, m.compared = nil, false, false, time.Time{}
+	case !r.Now.Before(r.Before.SettlesAt.Time):
+		m.forgot = false
+		if m.expected = r.stillExpected(ctx); len(m.expected) == 0 {
+			m.answered = false
+		}
+	default:
+		m.forgot = (m.forgot || !m.looked && r.Said.Settling(r.Now)) && !r.recall(ctx)
+	}
+	r.supersede(changes.Reselected)
+	if changes.Any() {
+		r.Memory.whole = !changes.UpTo && (r.Memory.whole || !r.Said.Settling(r.Now))
+		expected := map[types.UID][]string{}
+		maps.Copy(expected, changes.Expected)
+		maps.Copy(expected, r.Memory.expected)
+		r.Memory.expected, r.Memory.answered = expected, r.Memory.answered || len(changes.Expected) > 0
+	}
+	known := map[types.UID]bool{}
+	for _, o := range found {
+		known[o.Claim.UID] = true
+	}
+	there := false
+	for i := range r.Live.NodeClaims {
+		c := &r.Live.NodeClaims[i]
+		reasons := r.Memory.expected[c.UID]
+		there = there || len(reasons) > 0
+		if len(reasons) > 0 && !known[c.UID] {
+			found = append(found, plan.Outdated{Claim: c, Reason: reasons[len(reasons)-1]})
+		}
+	}
+	slices.SortFunc(found, func(a, b plan.Outdated) int { return cmp.Compare(a.Claim.Name, b.Claim.Name) })
+	return found, r.Memory.answered && r.Memory.whole && !there
+}
+
+// supersede drops what was expected by selectors that are written again, as by a revert: the answer of AWS about the
+// new ones is in the Changes.
+func (r *Rollouts) supersede(reselected map[string][]string) {
+	for i := range r.Live.NodeClaims {
+		c := &r.Live.NodeClaims[i]
+		reasons := slices.DeleteFunc(slices.Clone(r.Memory.expected[c.UID]), func(reason string) bool {
+			return slices.Contains(reselected[c.Class], reason)
+		})
+		if len(reasons) == 0 {
+			delete(r.Memory.expected, c.UID)
+			continue
+		}
+		r.Memory.expected[c.UID] = reasons
+	}
+}
+
+// stillExpected returns what is left of the expected NodeClaims after the time that Karpenter needs to find them: those
+// whose instances EC2 still reports to differ. Karpenter may be denied to look, and then they are outdated as before.
+func (r *Rollouts) stillExpected(ctx context.Context) map[types.UID][]string {
+	m := r.Memory
+	if !finding.Due(r.Now, m.compared, Settles) || len(m.expected) == 0 {
+		return m.expected
+	}
+	m.compared = r.Now
+	claims := r.claims(func(c *plan.NodeClaim) bool { return len(m.expected[c.UID]) > 0 })
+	for _, c := range claims {
+		delete(m.instances.running, c.ProviderID)
+	}
+	found, left := r.differing(ctx, claims), map[types.UID][]string{}
+	for _, c := range claims {
+		reasons, known := found[c.UID]
+		if !known {
+			reasons = m.expected[c.UID]
+		}
+		if len(reasons) > 0 {
+			left[c.UID] = reasons
+			r.WakeBy(m.compared.Add(Settles))
+		}
+	}
+	return left
+}
+
+// unfound says which of some NodeClaims Karpenter has not found to be outdated within the time that it needs; empty if it
+// has found all, or still has time.
+func (r *Rollouts) unfound(claims []*plan.NodeClaim) string {
+	n, why := 0, map[string]bool{}
+	for _, c := range claims {
+		if reasons := r.Memory.expected[c.UID]; len(reasons) > 0 && !c.Drifted {
+			n++
+			for _, reason := range reasons {
+				why[reason] = true
+			}
+		}
+	}
+	if n == 0 || r.Memory.compared.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf("EC2 reports that %s outdated (%s), but Karpenter has not marked %s as drifted: its log says which query of AWS fails",
+		english.Plural(n, "node is", "nodes are"), strings.Join(slices.Sorted(maps.Keys(why)), ", "), english.PluralWord(n, "it", "them"))
+}
+
+// recall finds the NodeClaims again that were expected before a restart, and reports whether that has succeeded.
+func (r *Rollouts) recall(ctx context.Context) bool {
+	claims := r.claims(func(c *plan.NodeClaim) bool {
+		return r.Before.Changes(c.Pool) && slices.ContainsFunc(r.Pools, func(p Pool) bool { return p.Name == c.Pool })
+	})
+	found := r.differing(ctx, claims)
+	if len(found) < len(claims) {
+		return false
+	}
+	maps.DeleteFunc(found, func(_ types.UID, reasons []string) bool { return len(reasons) == 0 })
+	r.Memory.expected, r.Memory.answered = found, len(found) > 0
+	return true
+}
+
+// claims returns the NodeClaims with an instance that are wanted.
+func (r *Rollouts) claims(wanted func(*plan.NodeClaim) bool) []*plan.NodeClaim {
+	var found []*plan.NodeClaim
+	for i := range r.Live.NodeClaims {
+		if c := &r.Live.NodeClaims[i]; c.ProviderID != "" && wanted(c) {
+			found = append(found, c)
+		}
+	}
+	return found
+}
+
+// differing returns, for each NodeClaim that EC2 has answered about and whose EC2NodeClass Karpenter has resolved, for which
+// of Karpenter's reasons its instance does not match the class; there are none if it matches.
+func (r *Rollouts) differing(ctx context.Context, claims []*plan.NodeClaim) map[types.UID][]string {
+	ids, found := make([]string, 0, len(claims)), map[types.UID][]string{}
+	for _, c := range claims {
+		ids = append(ids, c.ProviderID)
+	}
+	r.askInstances(ctx, ids)
+	for _, c := range claims {
+		running, answered := r.Memory.instances.running[c.ProviderID]
+		if reasons, known := r.matching(true).InstanceReasons(c, running); answered && known {
+			found[c.UID] = reasons
+		}
+	}
+	return found
+}

@@ -1,0 +1,86 @@
+package rollout_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/rollout"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// TestNodesThatNoCommitHasOutdatedBesideARollout: an alias of AMIs moves before or while a commit's rollout of another pool goes on.
+// The nodes are none of the commit's, which is complete once its own are replaced.
+func TestNodesThatNoCommitHasOutdatedBesideARollout(t *testing.T) {
+	claim := func(name, of, reason string) plan.NodeClaim {
+		return plan.NodeClaim{Name: name, UID: types.UID(name), Pool: of, Class: "c", ProviderID: "aws:///a/i-" + name, Drifted: reason != "", DriftReason: reason}
+	}
+	other := plan.Change{Ref: render.Ref{Kind: render.NodePool, Name: "other"}, Action: plan.Update, Effect: plan.EffectReplace, Nodes: 1}
+	type look struct {
+		changes        []plan.Change
+		general, other string
+		// revision is that of the rollout, and uncommitted are the pools with nodes that no commit has outdated.
+		revision    string
+		uncommitted []string
+	}
+	for name, looks := range map[string][]look{
+		"the alias moves first": {
+			{general: "AMIDrift", uncommitted: []string{"general"}},
+			{changes: []plan.Change{other}, general: "AMIDrift", revision: "main@sha1:2", uncommitted: []string{"general"}},
+			{general: "AMIDrift", other: "NodePoolDrifted", revision: "main@sha1:2", uncommitted: []string{"general"}},
+			{general: "AMIDrift", uncommitted: []string{"general"}},
+		},
+		"the alias moves while the commit rolls out": {
+			{changes: []plan.Change{other}, revision: "main@sha1:2"},
+			{general: "AMIDrift", other: "NodePoolDrifted", revision: "main@sha1:2", uncommitted: []string{"general"}},
+			{general: "AMIDrift", uncommitted: []string{"general"}},
+		},
+		"the commit's own pool drifts by AWS, too": {
+			{changes: []plan.Change{other}, revision: "main@sha1:2"},
+			{other: "AMIDrift", revision: "main@sha1:2"},
+		},
+		"a node that was launched as its definition was written": {
+			{changes: []plan.Change{other}, revision: "main@sha1:2"},
+			{general: "NodePoolDrifted", other: "NodePoolDrifted", revision: "main@sha1:2"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			memory, now := &rollout.Memory{}, time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+			var status v1alpha1.NodeSyncStatus
+			for i, l := range looks {
+				revision := "main@sha1:1"
+				if i > 0 || len(l.changes) > 0 {
+					revision = "main@sha1:2"
+				}
+				r := rollout.Rollouts{
+					Live: plan.Live{NodeClaims: []plan.NodeClaim{claim("g1", "general", l.general), claim("o1", "other", l.other)}}, Pools: []rollout.Pool{pool("general"), pool("other")},
+					Before: status.Rollout, Said: status.Rollout, Changes: l.changes, Revision: revision, Applied: "main@sha1:1", Now: now.Add(time.Duration(i) * 10 * time.Minute), Memory: memory, Events: &spoken{},
+				}
+				r.Begin(&status)
+				r.Before = status.Rollout
+				status.Rollout = r.Look(t.Context())
+				if got := status.Rollout; got == nil || got.Revision != l.revision {
+					t.Fatalf("look %d: %+v, want revision %q", i+1, got, l.revision)
+				}
+				var uncommitted []string
+				for pool, reasons := range r.Outdated {
+					if len(reasons) > 0 {
+						uncommitted = append(uncommitted, pool)
+					}
+				}
+				slices.Sort(uncommitted)
+				if diff := cmp.Diff(l.uncommitted, uncommitted); diff != "" {
+					t.Errorf("look %d (-want +got):\n%s", i+1, diff)
+				}
+				if inputs := status.Rollout.Inputs; (len(inputs) > 0) != (len(uncommitted) > 0) {
+					t.Errorf("look %d: %+v", i+1, inputs)
+				}
+			}
+		})
+	}
+}
