@@ -1,8 +1,10 @@
 package account
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -10,6 +12,7 @@ import (
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
@@ -30,6 +33,8 @@ const (
 	// settles is how long EC2 and Karpenter have to know of each other, unless comparisons are
 	// more frequent.
 	settles = time.Minute
+	// busyFor is how long AWS may be too busy until that is reported.
+	busyFor = 30 * time.Minute
 	// maxMessage is how long the words on one instance are, in bytes.
 	maxMessage = 512
 )
@@ -73,10 +78,11 @@ type InstanceLook struct {
 // value has asked nothing.
 type InstanceAsker struct {
 	mu sync.Mutex
-	// due is when AWS is asked again, and asked when it was asked last.
-	due, asked time.Time
-	asking     bool
-	cluster    string
+	// due is when AWS is asked again, asked when it was asked last, and answered when it has answered last, or was
+	// first asked.
+	due, asked, answered time.Time
+	asking               bool
+	cluster              string
 	// known is the last answer, which is read only; nil before the first.
 	known *v1alpha1.InstanceDrift
 	// left are the Nodes and instances that were terminating by that answer, and that no NodeClaim has.
@@ -100,7 +106,7 @@ func (a *InstanceAsker) See(ctx context.Context, l InstanceLook, found *finding.
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.cluster != l.Cluster && !a.asking {
-		a.cluster, a.known, a.due, a.seen, a.left, a.had = l.Cluster, nil, time.Time{}, nil, nil, had{}
+		a.cluster, a.known, a.due, a.answered, a.seen, a.left, a.had = l.Cluster, nil, time.Time{}, time.Time{}, nil, nil, had{}
 	}
 	if a.seen == nil {
 		a.seen = reported(l.Before)
@@ -115,6 +121,7 @@ func (a *InstanceAsker) See(ctx context.Context, l InstanceLook, found *finding.
 	}
 	if !a.asking && !l.Now.Before(a.due) {
 		a.asking, a.asked, a.due = true, l.Now, l.Now.Add(l.Every)
+		a.answered = cmp.Or(a.answered, l.Now)
 		q := l.question()
 		q.before, q.leftBefore, q.now, q.had = a.seen, a.left, l.Now, a.had.clone()
 		go a.ask(context.WithoutCancel(ctx), q, l.Now.Add(min(again, l.Every)))
@@ -127,8 +134,8 @@ func (a *InstanceAsker) See(ctx context.Context, l InstanceLook, found *finding.
 	return a.known
 }
 
-// ask compares, and keeps the answer. Where AWS was too busy, the last one stands, and it is asked
-// again sooner.
+// ask compares, and keeps the answer. If AWS was too busy, the last answer stands and AWS is asked again sooner; after a while
+// the answer has the failure, too.
 func (a *InstanceAsker) ask(ctx context.Context, q *question, sooner time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -139,6 +146,14 @@ func (a *InstanceAsker) ask(ctx context.Context, q *question, sooner time.Time) 
 	switch {
 	case errors.As(err, new(*resolve.BusyError)), errors.As(err, new(*cloud.PartialError)):
 		a.due = sooner
+		if q.now.Sub(a.answered) >= busyFor {
+			stale := a.known.DeepCopy()
+			if stale == nil {
+				stale = &v1alpha1.InstanceDrift{}
+			}
+			stale.Failure = finding.Bounded(fmt.Sprintf("no complete answer since %s: %v", a.answered.UTC().Format(time.RFC3339), err), maxMessage)
+			a.known = stale
+		}
 	case err != nil:
 		a.known = &v1alpha1.InstanceDrift{Failure: finding.Bounded(err.Error(), maxMessage)}
 	default:
@@ -147,7 +162,7 @@ func (a *InstanceAsker) ask(ctx context.Context, q *question, sooner time.Time) 
 		if found.Left, others = a.seen.confirm(found.Left); others || found.Count > 0 || len(q.left) > 0 {
 			a.due = sooner
 		}
-		a.known, a.left = found, q.left
+		a.known, a.left, a.answered = found, q.left, q.now
 	}
 }
 
@@ -187,11 +202,16 @@ type question struct {
 func (l *InstanceLook) question() *question {
 	q := &question{
 		cloud: l.Cloud, cluster: l.Reader, query: cloud.Query{Cluster: l.Cluster, AllPools: true}, classes: map[string]*plan.Object{}, rolling: l.Rolling,
-		fleet: Fleet{Cluster: l.Cluster, Claims: l.Live.NodeClaims, Pools: map[string]bool{}, Others: map[string]bool{}, Classes: map[string]Class{}, Settled: l.Now.Add(-min(settles, l.Every))},
+		fleet: Fleet{Cluster: l.Cluster, Claims: l.Live.NodeClaims, Pools: map[string]bool{}, UIDs: map[types.UID]string{}, Others: map[string]bool{}, Classes: map[string]Class{}, Settled: l.Now.Add(-min(settles, l.Every))},
 	}
 	for i := range l.Set.Objects {
-		if ref := l.Set.Objects[i].Ref; ref.Kind == render.NodePool {
-			q.fleet.Pools[ref.Name] = true
+		ref := l.Set.Objects[i].Ref
+		if ref.Kind != render.NodePool {
+			continue
+		}
+		q.fleet.Pools[ref.Name] = true
+		if live := l.Live.Objects[ref]; live != nil {
+			q.fleet.UIDs[live.GetUID()] = ref.Name
 		}
 	}
 	for ref := range l.Live.Objects {

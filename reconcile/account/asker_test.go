@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -152,6 +153,20 @@ func TestABusyAWS(t *testing.T) {
 			if drift, wake := ec2.pass(t, asker, as); drift.Count != 1 || wake != again {
 				t.Errorf("%T: %v, next in %s", err, drift, wake)
 			}
+		}
+		look := func() *v1alpha1.InstanceDrift {
+			<-time.After(10 * time.Minute)
+			ec2.pass(t, asker, as)
+			synctest.Wait()
+			drift, _ := ec2.pass(t, asker, as)
+			return drift
+		}
+		if drift := look(); drift.Count != 1 || !strings.HasPrefix(drift.Failure, "no complete answer since ") {
+			t.Errorf("after half an hour: %+v", drift)
+		}
+		ec2.err = nil
+		if drift := look(); drift.Count != 1 || drift.Failure != "" {
+			t.Errorf("once AWS answers: %+v", drift)
 		}
 	})
 }

@@ -12,6 +12,7 @@ import (
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -33,6 +34,8 @@ type Fleet struct {
 	Claims []plan.NodeClaim
 	// Pools are the NodePools of the NodeSync, and Others those of the cluster beside them.
 	Pools, Others map[string]bool
+	// UIDs are the names of Pools by the UIDs of those that are in the cluster.
+	UIDs map[types.UID]string
 	// Classes are the EC2NodeClasses of the cluster.
 	Classes map[string]Class
 	// Had are the IDs of instances that NodeClaims of this cluster are known to have had.
@@ -61,15 +64,19 @@ func (f *Fleet) Differences() []v1alpha1.DriftedInstance {
 	for i := range f.Claims {
 		c := &f.Claims[i]
 		claimed[c.ProviderID] = true
-		if c.ProviderID == "" || c.Deleting || !f.Pools[c.Pool] || c.Created.After(f.Settled) {
+		pool := cmp.Or(f.UIDs[c.PoolUID], c.Pool)
+		if c.ProviderID == "" || c.Deleting || !f.Pools[pool] || c.Created.After(f.Settled) {
 			continue
 		}
-		if words := f.differs(c, shown[c.ProviderID]); words != "" {
-			_, id, err := cloud.ParseProviderID(c.ProviderID)
-			if err != nil {
-				continue // it is not EC2's
-			}
-			found = append(found, v1alpha1.DriftedInstance{ID: id, NodeClaim: c.Name, Pool: c.Pool, Message: words})
+		words := relabelled(c, pool)
+		if words == "" {
+			words = f.differs(c, shown[c.ProviderID])
+		}
+		if words == "" {
+			continue
+		}
+		if _, id, err := cloud.ParseProviderID(c.ProviderID); err == nil { // else it is not EC2's
+			found = append(found, v1alpha1.DriftedInstance{ID: id, NodeClaim: c.Name, Pool: pool, Message: words})
 		}
 	}
 	for id, i := range shown {
@@ -79,6 +86,19 @@ func (f *Fleet) Differences() []v1alpha1.DriftedInstance {
 	}
 	slices.SortFunc(found, func(a, b v1alpha1.DriftedInstance) int { return cmp.Compare(a.ID, b.ID) })
 	return found
+}
+
+// relabelled says that a NodeClaim of a pool has the label of another pool, or none; empty if it has the pool's. Karpenter
+// finds the NodeClaims of a NodePool by this label, and replaces, drains and counts no others for it.
+func relabelled(c *plan.NodeClaim, pool string) string {
+	if c.Pool == pool {
+		return ""
+	}
+	label := fmt.Sprintf("its NodeClaim's label %s is %q", karpv1.NodePoolLabelKey, c.Pool)
+	if c.Pool == "" {
+		label = "its NodeClaim has no label " + karpv1.NodePoolLabelKey
+	}
+	return fmt.Sprintf("%s, although NodePool/%s owns it: kubectl label nodeclaim %s %s=%s --overwrite", label, pool, c.Name, karpv1.NodePoolLabelKey, pool)
 }
 
 // stray reports whether an instance that no NodeClaim has runs for one of the NodeSync's pools, or

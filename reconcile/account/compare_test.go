@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
@@ -47,6 +48,29 @@ func fleet(i cloud.Instance, c plan.NodeClaim) *Fleet {
 		Cluster: "demo", Shown: []cloud.Instance{i}, Claims: []plan.NodeClaim{c}, Pools: map[string]bool{"general": true}, Others: map[string]bool{"batch": true},
 		Classes: map[string]Class{"default": {Tags: map[string]string{"team": "a", "karpenter.sh/nodepool": "x"}, Hash: hashes("1").Class(), Groups: []string{"sg-1", "sg-2"}}},
 		Settled: noon.Add(-time.Minute),
+	}
+}
+
+// TestARelabelledNodeClaim is reported for the pool that owns it: Karpenter finds the NodeClaims of a pool by their label.
+func TestARelabelledNodeClaim(t *testing.T) {
+	i := cloud.Instance{ID: "i-1", Zone: "a", State: "running", Pool: "general", SecurityGroups: []string{"sg-2", "sg-1"}, Tags: tags(nil), Launched: began}
+	for label, want := range map[string]string{
+		"general": "",
+		"":        "its NodeClaim has no label karpenter.sh/nodepool, although NodePool/general owns it: kubectl label nodeclaim general-1 karpenter.sh/nodepool=general --overwrite",
+		"nowhere": `its NodeClaim's label karpenter.sh/nodepool is "nowhere", although NodePool/general owns it: kubectl label nodeclaim general-1 karpenter.sh/nodepool=general --overwrite`,
+	} {
+		f := fleet(i, plan.NodeClaim{Name: "general-1", Pool: label, PoolUID: "uid", Class: "default", ProviderID: "aws:///a/i-1", Hashes: hashes("1"), Created: began})
+		f.UIDs = map[types.UID]string{"uid": "general"}
+		got := ""
+		for _, d := range f.Differences() {
+			got += d.Message
+			if d.Pool != "general" {
+				t.Errorf("%q is reported for pool %q", label, d.Pool)
+			}
+		}
+		if got != want {
+			t.Errorf("%q: %s, want %s", label, got, want)
+		}
 	}
 }
 
