@@ -2,6 +2,7 @@ package summary
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/fluxcd/pkg/runtime/conditions"
 
@@ -63,8 +64,12 @@ func nextOfHold(sync *v1alpha1.NodeSync) string {
 
 // nextOfRollout is what happens next to nodes that are not replaced yet.
 func nextOfRollout(sync *v1alpha1.NodeSync) string {
+	missing := len(missingNodes(sync)) > 0 && !conditions.IsFalse(sync, v1alpha1.RolledOutCondition)
+	lost := func(l v1alpha1.LaunchFailure) bool { return l.Lost }
 	switch state := StateOf(sync); {
-	case len(missingNodes(sync)) > 0 && !conditions.IsFalse(sync, v1alpha1.RolledOutCondition):
+	case missing && slices.ContainsFunc(sync.Status.LaunchFailing, lost):
+		return "Karpenter launches no other node until you have done what the message says"
+	case missing:
 		return "Karpenter tries again; what keeps it from launching nodes is in the message"
 	case state == RolloutHeld:
 		return "continues by itself when what holds the rollout is over"
