@@ -154,6 +154,17 @@ func TestNodeDriftNamesItsInputs(t *testing.T) {
 	if want := "nodes are outdated by no commit of this NodeSync: AMIDrift: ami-1 → ami-2 (al2023@latest); NodePoolDrifted"; update.Description != want || update.State != report.Failure {
 		t.Errorf("%s: %s", update.State, update.Description)
 	}
+
+	// Beside the rollout of a commit, only the pools that it has not outdated are named.
+	sync.Status.Rollout.Revision, sync.Status.Rollout.Inputs = "main@sha1:2", sync.Status.Rollout.Inputs[:1]
+	update, _ = s.sayDrift(report.Update{})
+	if want := "nodes are outdated by no commit of this NodeSync: NodePool/a: AMIDrift: ami-1 → ami-2 (al2023@latest)"; update.Description != want || update.State != report.Failure {
+		t.Errorf("%s: %s", update.State, update.Description)
+	}
+	sync.Status.Rollout.Inputs = nil
+	if update, _ = s.sayDrift(report.Update{}); update.State != report.Success {
+		t.Errorf("of a commit only: %s: %s", update.State, update.Description)
+	}
 }
 
 // TestInstancesThatDiffer are in the status with since when, in a condition with an event when they

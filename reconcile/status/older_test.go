@@ -37,6 +37,7 @@ func TestWhatIsLeftOfAnOvertakenCommit(t *testing.T) {
 		"it is over":                {was: of("a", 2)},
 		"the first":                 {is: of("a", 2)},
 		"none had been begun":       {was: of("a", 0), is: of("b", 3)},
+		"the rest is none of its":   {was: of("a", 2), is: &v1alpha1.Rollout{Nodes: 2, Outdated: 2}},
 		"drift by no commit":        {was: &v1alpha1.Rollout{Nodes: 3, Outdated: 2}, is: of("b", 3)},
 	} {
 		s := &Step{Sync: &v1alpha1.NodeSync{}, Before: &v1alpha1.NodeSync{}, Began: began}
