@@ -392,10 +392,10 @@ func (r *Rollouts) closed(staying map[string]int, beside bool) string {
 		case allowed.Now > 0:
 			return ""
 		case allowed.At.IsZero():
-			long = fmt.Sprintf("the disruption budgets of NodePool/%s allow no replacement", pool.Name)
+			long = fmt.Sprintf("budgets of NodePool/%s allow no replacement", pool.Name)
 			short = fmt.Sprintf("NodePool/%s allows no replacement", pool.Name)
 		default:
-			long = fmt.Sprintf("the disruption budgets of NodePool/%s allow no replacement until %s", pool.Name, opens)
+			long = fmt.Sprintf("budgets of NodePool/%s allow no replacement until %s", pool.Name, opens)
 			short = fmt.Sprintf("next window of NodePool/%s %s", pool.Name, opens)
 			r.WakeBy(allowed.At)
 		}

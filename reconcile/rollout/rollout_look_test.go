@@ -70,8 +70,8 @@ func TestWhatARolloutWaitsFor(t *testing.T) {
 	}{
 		"it has just begun":          {pools: []rollout.Pool{pool("a", open)}, claims: []plan.NodeClaim{drifted("1", "a", false)}, since: now},
 		"it drains":                  {pools: []rollout.Pool{pool("a", open)}, claims: []plan.NodeClaim{drifted("1", "a", false), drifted("2", "a", true)}, since: now},
-		"budgets":                    {pools: []rollout.Pool{pool("a", shut)}, claims: []plan.NodeClaim{drifted("1", "a", false)}, since: now, want: "the disruption budgets of NodePool/a allow no replacement"},
-		"a window":                   {pools: []rollout.Pool{pool("a", window)}, claims: []plan.NodeClaim{drifted("1", "a", false)}, since: long, want: "the disruption budgets of NodePool/a allow no replacement until 17:00 UTC"},
+		"budgets":                    {pools: []rollout.Pool{pool("a", shut)}, claims: []plan.NodeClaim{drifted("1", "a", false)}, since: now, want: "budgets of NodePool/a allow no replacement"},
+		"a window":                   {pools: []rollout.Pool{pool("a", window)}, claims: []plan.NodeClaim{drifted("1", "a", false)}, since: long, want: "budgets of NodePool/a allow no replacement until 17:00 UTC"},
 		"a window of one of two":     {pools: []rollout.Pool{pool("a", window), pool("b", open)}, claims: []plan.NodeClaim{drifted("1", "a", false), drifted("2", "b", false)}, since: now},
 		"a schedule that is broken":  {pools: []rollout.Pool{pool("a", map[string]any{"nodes": "0", "schedule": "at night", "duration": "8h"})}, claims: []plan.NodeClaim{drifted("1", "a", false)}, since: long, want: "NodePool/a has a disruption budget that cannot be parsed: Karpenter disrupts no node until it is corrected"},
 		"no replacement is launched": {pools: []rollout.Pool{pool("a", open)}, claims: []plan.NodeClaim{drifted("1", "a", false)}, since: long, launchFailures: []rollout.LaunchFailure{{Pool: "a", Why: "no capacity"}}, want: "NodePool/a launches no replacements: no capacity"},

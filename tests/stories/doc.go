@@ -255,6 +255,7 @@
 //		it within a day.
 //	aws withdraws VERSION
 //		Deletes the images of a release of AL2023, and the SSM parameters that name them.
+//		They are there again after the story.
 //	aws tags|untags GROUP KEY=VALUE, aws role gone|back
 //		Puts a tag on a security group of the cluster's VPC, or takes it off; deletes the role of Karpenter's
 //		controller, or has it back.

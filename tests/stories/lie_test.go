@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -35,16 +36,16 @@ func (s *story) publish(ts *testscript.TestScript, args []string) error {
 	if err != nil {
 		return err
 	}
-	s.lies = append(s.lies, withdraw)
+	s.undo = append(s.undo, withdraw)
 	return nil
 }
 
-// withdrawLies has the registry serve the releases again, the last lie first.
-func (s *story) withdrawLies() error {
+// undoAll has the registry and AWS be as they were for the next story, the last change first.
+func (s *story) undoAll() error {
 	var failed error
-	for i := len(s.lies) - 1; i >= 0; i-- {
-		failed = errors.Join(failed, s.lies[i](context.WithoutCancel(s.ctx)))
+	for _, undo := range slices.Backward(s.undo) {
+		failed = errors.Join(failed, undo(context.WithoutCancel(s.ctx)))
 	}
-	s.lies = nil
+	s.undo = nil
 	return failed
 }

@@ -1,6 +1,7 @@
 package stories_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 
@@ -16,7 +17,8 @@ func (s *story) awsCommand(_ *testscript.TestScript, args []string) error {
 		s.c.AWS.PublishAL2023(args[1])
 		return nil
 	case word == "withdraws" && len(args) == 2:
-		s.c.AWS.WithdrawAL2023(args[1])
+		restore := s.c.AWS.WithdrawAL2023(args[1])
+		s.undo = append(s.undo, func(context.Context) error { restore(); return nil })
 		return nil
 	case (word == "tags" || word == "untags") && len(args) == 3:
 		group, err := s.c.AWS.SecurityGroup(s.c.Cluster, args[1])

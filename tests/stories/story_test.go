@@ -70,7 +70,7 @@ type story struct {
 	available map[string]*fewest            // workloads that `available` watches
 	volumes   *followedVolumes              // nil until `volumes follow`
 	mend      func()                        // ends what `registry` has begun; nil: nothing
-	lies      []func(context.Context) error // withdraw what `registry publishes` has published
+	undo      []func(context.Context) error // what `registry publishes` and `aws withdraws` have changed for other stories
 	witness   *watcher                      // of what the Git host says of commits
 }
 
@@ -160,7 +160,7 @@ func (s *story) close() {
 		s.second.Close()
 	}
 	s.stopPeers()
-	err := errors.Join(s.restoreRoles(), s.endAdmission(), s.withdrawLies(), s.c.AWS.SetClusterGone(s.c.Cluster, false))
+	err := errors.Join(s.restoreRoles(), s.endAdmission(), s.undoAll(), s.c.AWS.SetClusterGone(s.c.Cluster, false))
 	if s.elsewhere != "" {
 		err = errors.Join(err, s.c.AWS.Terminate(s.elsewhere))
 	}

@@ -51,17 +51,30 @@ func (s *Simulator) PublishAL2023(version string) {
 	})
 }
 
-// WithdrawAL2023 deletes the images of a release of AL2023, and the SSM parameters that name them.
-func (s *Simulator) WithdrawAL2023(version string) {
+// WithdrawAL2023 deletes the images of a release of AL2023, and the SSM parameters that name them. restore publishes them again.
+func (s *Simulator) WithdrawAL2023(version string) (restore func()) {
+	images, parameters := map[string]*image{}, map[string]*parameter{}
 	s.locked(func(a *account) {
 		for id, i := range a.images {
 			if !strings.HasPrefix(i.name, "amazon-eks-node-al2023-") || !strings.HasSuffix(i.name, "-"+version) {
 				continue
 			}
-			delete(a.images, id)
-			maps.DeleteFunc(a.parameters, func(_ string, p *parameter) bool { return p.value == id })
+			images[id] = i
+			for name, p := range a.parameters {
+				if p.value == id {
+					parameters[name] = p
+				}
+			}
 		}
+		maps.DeleteFunc(a.images, func(id string, _ *image) bool { return images[id] != nil })
+		maps.DeleteFunc(a.parameters, func(name string, _ *parameter) bool { return parameters[name] != nil })
 	})
+	return func() {
+		s.locked(func(a *account) {
+			maps.Copy(a.images, images)
+			maps.Copy(a.parameters, parameters)
+		})
+	}
 }
 
 func (a *account) describeImages(r *request, in *ec2.DescribeImagesInput) (*ec2.DescribeImagesOutput, error) {
