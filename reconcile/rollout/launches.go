@@ -3,11 +3,13 @@ package rollout
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -85,6 +87,11 @@ func (l Launches) Look(ctx context.Context, pools []Pool) ([]LaunchFailure, find
 		}
 		failed, is := l.Known.Failed(pool.Name)
 		if !is {
+			if why, again := l.uninitialized(pool.Name); why != "" {
+				words[pool.Name] = why
+			} else if !again.IsZero() {
+				found.WakeBy(again)
+			}
 			continue
 		}
 		found.WakeBy(failed.Until())
@@ -112,6 +119,26 @@ func (l Launches) Look(ctx context.Context, pools []Pool) ([]LaunchFailure, find
 		}
 	}
 	return launchFailures(words), found, errors.Join(errs...)
+}
+
+// uninitialized returns why the newest nodes of a pool cannot be used, though they registered: they have not been initialized in
+// time. again is when that may be so; both are empty if none of them waits.
+func (l Launches) uninitialized(pool string) (why string, again time.Time) {
+	launches, _ := l.Known.Joins(pool)
+	for _, launch := range launches {
+		late := launch.Created.Add(InitializesWithin)
+		switch {
+		case !launch.Registered || launch.Failed != "":
+		case l.Now.Before(late):
+			if again.IsZero() || late.Before(again) {
+				again = late
+			}
+		default:
+			return fmt.Sprintf("the node of NodeClaim/%s registered, but is not initialized %s after its launch began: kubectl describe nodeclaim %[1]s shows why in its condition Initialized",
+				launch.NodeClaim, duration.HumanDuration(InitializesWithin)), time.Time{}
+		}
+	}
+	return "", again
 }
 
 // launchFailures are the pools of which there are words, by name.

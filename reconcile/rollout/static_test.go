@@ -7,10 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/awslabs/operatorpkg/status"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
@@ -290,5 +292,37 @@ func TestAStaticPoolThatIsToHaveFewer(t *testing.T) {
 		if words != look.want {
 			t.Errorf("look %d: %s\nwant %s", i, words, look.want)
 		}
+	}
+}
+
+// TestANodeThatIsNeverInitialized, as one that keeps a startup taint, is reported after the time that nodes need, until another joins.
+func TestANodeThatIsNeverInitialized(t *testing.T) {
+	created := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
+	known, now := &cluster.Launches{}, created
+	known.Now = func() time.Time { return now }
+	node := func(name string, at time.Time, conditions ...status.Condition) {
+		known.See(&karpv1.NodeClaim{
+			ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(at), Labels: map[string]string{karpv1.NodePoolLabelKey: "web"}},
+			Status:     karpv1.NodeClaimStatus{ProviderID: "aws:///a/i-" + name, NodeName: "node-" + name, Conditions: conditions},
+		})
+	}
+	node("web-1", created, status.Condition{Type: karpv1.ConditionTypeInitialized, Status: metav1.ConditionUnknown})
+	look := func(after time.Duration) ([]rollout.LaunchFailure, time.Time) {
+		now = created.Add(after)
+		found, wakes, err := rollout.Launches{Known: known, Now: now}.Look(t.Context(), []rollout.Pool{{Name: "web"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found, wakes.WakeAt
+	}
+	if found, wake := look(time.Minute); len(found) > 0 || !wake.Equal(created.Add(rollout.InitializesWithin)) {
+		t.Errorf("in time: %+v, wakes at %s", found, wake)
+	}
+	if found, _ := look(rollout.InitializesWithin); len(found) != 1 || !strings.HasPrefix(found[0].Why, "the node of NodeClaim/web-1 registered, but is not initialized 15m after its launch began: kubectl describe") {
+		t.Errorf("too late: %+v", found)
+	}
+	node("web-2", created.Add(time.Hour))
+	if found, _ := look(2 * time.Hour); len(found) > 0 {
+		t.Errorf("another has joined: %+v", found)
 	}
 }
