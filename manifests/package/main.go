@@ -67,7 +67,7 @@ func release(c *chart.Chart, version, image string) error {
 	if err != nil {
 		return err
 	}
-	const built = "# The image that you made with `make image` and pushed.\nimage:\n  repository: plumbline\n"
+	const built = "# The image that you built with `make image` and pushed.\nimage:\n  repository: plumbline\n"
 	for _, file := range c.Raw {
 		switch file.Name {
 		case "Chart.yaml":

@@ -213,7 +213,7 @@ func TestWhyThereAreNoCredentials(t *testing.T) {
 		},
 		"STS throttles":   {sts: answer(400, "Throttling", "Rate exceeded"), token: token, as: new(*ThrottledError), want: "AWS throttles sts:AssumeRoleWithWebIdentity"},
 		"STS is down":     {sts: answer(503, "ServiceUnavailable", "request 4711"), token: token, as: new(*UnreachableError), want: "sts:AssumeRoleWithWebIdentity: ServiceUnavailable"},
-		"STS is away":     {token: token, as: new(*UnreachableError), want: "no answer to sts:AssumeRoleWithWebIdentity: no connection to 127.0.0.1:1: connection refused"},
+		"STS is away":     {token: token, as: new(*UnreachableError), want: "AWS did not respond to sts:AssumeRoleWithWebIdentity: no connection to 127.0.0.1:1: connection refused"},
 		"there is no JWT": {sts: answer(0, "", ""), token: token + "-gone", as: new(*CredentialsError), want: "no such file or directory; give plumbline"},
 	} {
 		t.Run(name, func(t *testing.T) {
