@@ -229,7 +229,7 @@ func (r *reconciliation) rollouts(d *done) *rollout.Rollouts {
 		CABundle: r.Cluster.CABundle(), DaemonSets: r.daemonSets,
 		Before: r.sync.Status.Rollout, Said: r.before.Status.Rollout, Changes: ev.Plan.Changes, Revision: r.revisionOf(ev.revision), Applied: r.before.Status.LastAppliedRevision,
 		Now: r.now, LaunchFailures: d.Nodes.LaunchFailures, Memory: &r.memory.rollout,
-		EC2: func(ctx context.Context) (rollout.EC2, error) { return r.cloud()(ctx, region) },
+		EC2: func(ctx context.Context) (rollout.EC2, error) { return r.cloud()(ctx, region) }, Off: r.chartStep(*ev).Off,
 	}
 }
 

@@ -82,7 +82,9 @@ type Rollouts struct {
 	DaemonSets func(ctx context.Context, claims []plan.NodeClaim) (plan.DaemonSets, time.Time)
 	// EC2 returns the client of the region, which is asked what instances run in, and whether one is
 	// protected; nil asks nobody.
-	EC2      func(ctx context.Context) (EC2, error)
+	EC2 func(ctx context.Context) (EC2, error)
+	// Off reports whether one of Karpenter's feature gates is off; nil asks nobody.
+	Off      func(ctx context.Context, gate string) (bool, error)
 	CABundle string
 	// Before is the rollout as it is recorded, and Said the one of the last reconcile, that events
 	// have told of; both nil if there is none.
@@ -233,7 +235,7 @@ func (r *Rollouts) waits(ctx context.Context, of v1alpha1.Rollout, matched plan.
 	}
 	hangs := r.hangs(ctx, of, ending)
 	if len(staying) == 0 {
-		return cmp.Or(blocker.Beside(r.launchesNone(of), hangs), r.unanswered(of, matched))
+		return cmp.Or(blocker.Beside(r.launchesNone(of), hangs), r.terminatesNone(ctx), r.unanswered(of, matched))
 	}
 	if words := r.closed(staying, hangs != ""); words != "" {
 		return blocker.Beside(words, hangs)

@@ -246,6 +246,17 @@ func (r *Rollouts) launchesNone(of v1alpha1.Rollout) string {
 	return finding.Few(words, "; ")
 }
 
+// terminatesNone says which static pools keep more nodes than they have replicas, as StaticGate is off; empty if none does.
+func (r *Rollouts) terminatesNone(ctx context.Context) string {
+	if excess(r.Pools, r.Live.NodeClaims, nil) == 0 || r.Off == nil {
+		return ""
+	}
+	if off, err := r.Off(ctx, StaticGate); err != nil || !off {
+		return ""
+	}
+	return "Karpenter's feature gate " + StaticGate + " is off, so it terminates no node of a static NodePool: set settings.featureGates.staticCapacity: true in the chart's values"
+}
+
 // limitOf is how many nodes a static pool may have; nil if it says nothing of that.
 func limitOf(pools []Pool, name string) *resource.Quantity {
 	i := slices.IndexFunc(pools, func(p Pool) bool { return p.Name == name && p.Git != nil })

@@ -326,3 +326,22 @@ func TestANodeThatIsNeverInitialized(t *testing.T) {
 		t.Errorf("another has joined: %+v", found)
 	}
 }
+
+// TestFewerReplicasWithoutTheGate: Karpenter terminates no node of a static pool while its feature gate is off, and the rollout says so.
+func TestFewerReplicasWithoutTheGate(t *testing.T) {
+	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+	var claims []plan.NodeClaim
+	for _, n := range []string{"1", "2", "3"} {
+		claims = append(claims, plan.NodeClaim{Name: n, UID: types.UID(n), Pool: "st", Node: "node-" + n, ProviderID: "aws:///a/i-" + n, Initialized: true, Created: now.Add(-time.Hour)})
+	}
+	for off, want := range map[bool]string{false: "", true: "Karpenter's feature gate StaticCapacity is off, so it terminates no node of a static NodePool: "} {
+		before := &v1alpha1.Rollout{Revision: "a", Since: metav1.NewTime(now.Add(-time.Hour)), LastProgress: metav1.NewTime(now.Add(-time.Hour)), Nodes: 2, Outdated: 2}
+		r := rollout.Rollouts{
+			Live: plan.Live{NodeClaims: claims}, Pools: []rollout.Pool{static("st", 1, nil)}, Before: before, Said: before, Revision: "a", Now: now, Memory: &rollout.Memory{}, Events: &spoken{},
+			Off: func(_ context.Context, gate string) (bool, error) { return off && gate == rollout.StaticGate, nil },
+		}
+		if got := r.Look(t.Context()); got == nil || got.Outdated != 2 || !strings.HasPrefix(got.Message, want) || want == "" && got.Message != "" {
+			t.Errorf("off %t: %+v", off, got)
+		}
+	}
+}
