@@ -19,18 +19,7 @@ import (
 // expect adds the NodeClaims that AWS has said are outdated and that Karpenter has not looked at
 // yet. settled reports that all of them are gone, and that there are no others.
 func (r *Rollouts) expect(ctx context.Context, changes Outdating, found []plan.Outdated) (all []plan.Outdated, settled bool) {
-	m := r.Memory
-	switch {
-	case r.Before == nil || r.Before.SettlesAt == nil:
-		m.expected, m.answered, m.forgot, m.compared = nil, false, false, time.Time{}
-	case !r.Now.Before(r.Before.SettlesAt.Time):
-		m.forgot = false
-		if m.expected = r.stillExpected(ctx); len(m.expected) == 0 {
-			m.answered = false
-		}
-	default:
-		m.forgot = (m.forgot || !m.looked && r.Said.Settling(r.Now)) && !r.recall(ctx)
-	}
+	r.renew(ctx)
 	r.supersede(changes.Reselected)
 	if changes.Any() {
 		r.Memory.whole = !changes.UpTo && (r.Memory.whole || !r.Said.Settling(r.Now))
@@ -69,6 +58,23 @@ func (r *Rollouts) supersede(reselected map[string][]string) {
 			continue
 		}
 		r.Memory.expected[c.UID] = reasons
+	}
+}
+
+// renew has the memory expect what still holds of what was expected before: nothing once a rollout settles, what EC2 still reports
+// after the time that Karpenter needs, and after a restart what EC2 reports.
+func (r *Rollouts) renew(ctx context.Context) {
+	m := r.Memory
+	switch {
+	case r.Before == nil || r.Before.SettlesAt == nil:
+		m.expected, m.answered, m.forgot, m.compared = nil, false, false, time.Time{}
+	case !r.Now.Before(r.Before.SettlesAt.Time):
+		m.forgot = false
+		if m.expected = r.stillExpected(ctx); len(m.expected) == 0 {
+			m.answered = false
+		}
+	default:
+		m.forgot = (m.forgot || !m.looked && r.Said.Settling(r.Now)) && !r.recall(ctx)
 	}
 }
 

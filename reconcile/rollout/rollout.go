@@ -139,12 +139,7 @@ type Seen struct {
 // Roll updates a rollout from what is seen; it returns nil if each node matches.
 func Roll(before *v1alpha1.Rollout, seen Seen) *v1alpha1.Rollout {
 	outdated, draining, reasons := seen.count()
-	if before != nil && before.Revision != "" && len(seen.Changes.Unhashed) == 0 { // otherwise the Changes count these
-		outdated += int32(len(seen.Unknown)) // nothing shows that they match
-	}
-	if before != nil && (seen.awaits() || seen.Forgot) {
-		outdated = max(outdated, before.Outdated) // nothing is known about the other nodes
-	}
+	outdated = seen.withUnknown(before, outdated)
 	next := begun(before, seen, outdated)
 	if next == nil {
 		return nil
@@ -168,6 +163,20 @@ func Roll(before *v1alpha1.Rollout, seen Seen) *v1alpha1.Rollout {
 	}
 	next.Nodes, next.Outdated, next.Draining, next.Reasons = max(next.Nodes, outdated), outdated, draining, reasons
 	return next
+}
+
+// withUnknown adds to the nodes that are known to be outdated those of a rollout of which nothing shows that they match.
+func (s Seen) withUnknown(before *v1alpha1.Rollout, outdated int32) int32 {
+	if before == nil {
+		return outdated
+	}
+	if before.Revision != "" && len(s.Changes.Unhashed) == 0 { // otherwise the Changes count these
+		outdated += int32(len(s.Unknown))
+	}
+	if s.awaits() || s.Forgot {
+		outdated = max(outdated, before.Outdated)
+	}
+	return outdated
 }
 
 // pools returns the NodePools that the revision of a rollout changes. Of another revision, those are left whose nodes it

@@ -157,20 +157,12 @@ func (s *Step) sayDrift(u report.Update) (report.Update, bool) {
 			corrected = append(corrected, words)
 		}
 	}
-	r := s.Sync.Status.Rollout
+	nodes := s.nodeDrift()
 	switch {
 	case len(open) > 0:
 		u.State, u.Description = report.Failure, fmt.Sprintf("%s: %s", differ(len(open), "object"), finding.Few(open, "; "))
-	case r != nil && r.Revision == "" && (r.Outdated > 0 || len(r.StaticPools) == 0):
-		u.State, u.Description = report.Failure, outdatedByNoCommit+rollout.Uncommitted(*r)
-	case r != nil && r.Revision != "" && len(r.Inputs) > 0:
-		u.State, u.Description = report.Failure, outdatedByNoCommit+inputWords(r.Inputs)
-	case unexpected(s.Sync.Status.PoolRollouts) != "":
-		u.State, u.Description = report.Failure, unexpected(s.Sync.Status.PoolRollouts)
-	case len(s.Sync.Status.Terminations) > 0:
-		u.State, u.Description = report.Failure, TerminationWords(&s.Sync.Status)
-	case lostNodes(s.Sync.Status.LaunchFailing) != "":
-		u.State, u.Description = report.Failure, "nodes are missing by no commit of this NodeSync: "+lostNodes(s.Sync.Status.LaunchFailing)
+	case nodes != "":
+		u.State, u.Description = report.Failure, nodes
 	case len(corrected) > 0:
 		u.Description = "no drift; edits corrected: " + finding.Few(corrected, "; ")
 	}
@@ -178,6 +170,26 @@ func (s *Step) sayDrift(u report.Update) (report.Update, bool) {
 		s.sayInstances(&u)
 	}
 	return u, true
+}
+
+// nodeDrift says which nodes are not as a commit wants them, by no commit: outdated, terminating for too long, or missing; empty
+// if there are none.
+func (s *Step) nodeDrift() string {
+	status := &s.Sync.Status
+	switch r, stopped := status.Rollout, unexpected(status.PoolRollouts); {
+	case r != nil && r.Revision == "" && (r.Outdated > 0 || len(r.StaticPools) == 0):
+		return outdatedByNoCommit + rollout.Uncommitted(*r)
+	case r != nil && r.Revision != "" && len(r.Inputs) > 0:
+		return outdatedByNoCommit + inputWords(r.Inputs)
+	case stopped != "":
+		return stopped
+	case len(status.Terminations) > 0:
+		return TerminationWords(status)
+	}
+	if lost := lostNodes(status.LaunchFailing); lost != "" {
+		return "nodes are missing by no commit of this NodeSync: " + lost
+	}
+	return ""
 }
 
 const outdatedByNoCommit = "nodes are outdated by no commit of this NodeSync: "
