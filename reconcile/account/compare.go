@@ -88,7 +88,7 @@ func (f *Fleet) Differences() []v1alpha1.DriftedInstance {
 	return found
 }
 
-// relabelled says that a NodeClaim of a pool has the label of another pool, or none; empty if it has the pool's. Karpenter
+// relabelled reports that a NodeClaim of a pool has the label of another pool, or none; empty if it has the pool's. Karpenter
 // finds the NodeClaims of a NodePool by this label, and replaces, drains and counts no others for it.
 func relabelled(c *plan.NodeClaim, pool string) string {
 	if c.Pool == pool {
