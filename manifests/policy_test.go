@@ -186,7 +186,7 @@ func TestThePoliciesOnOtherObjects(t *testing.T) {
 		"that of 1.0":            {crd("nodepools.karpenter.sh", "{strategy: Webhook, webhook: {clientConfig: {service: {name: karpenter, namespace: kube-system}}}}"), "", admission.Create},
 		"one that converts":      {crd("nodepools.karpenter.sh", "{strategy: Webhook, webhook: {clientConfig: {url: 'https://evil'}}}"), "conversion webhook other than Karpenter's", admission.Create},
 		"another CRD":            {crd("widgets.example.com", "{strategy: None}"), "CRDs other than Karpenter's", admission.Create},
-		"a CRD with an owner":    {"{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: nodepools.karpenter.sh, ownerReferences: [{apiVersion: v1, kind: Namespace, name: none, uid: a}]}, spec: {}}", "an owner", admission.Create},
+		"a CRD with an owner":    {"{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: nodepools.karpenter.sh, ownerReferences: [{apiVersion: v1, kind: Namespace, name: none, uid: a}]}, spec: {}}", "owner references", admission.Create},
 		"Karpenter's metrics":    {monitor("namespaceSelector: {matchNames: [kube-system]}, endpoints: [{port: http-metrics, path: /metrics}]"), "", admission.Create},
 		"metrics with a token":   {monitor("namespaceSelector: {matchNames: [kube-system]}, endpoints: [{port: http-metrics, bearerTokenFile: /var/run/t}]"), "scrapes other namespaces, or sends credentials", admission.Create},
 		"metrics relabelled":     {monitor("namespaceSelector: {matchNames: [kube-system]}, endpoints: [{port: http-metrics, relabelings: [{targetLabel: __address__, replacement: evil}]}]"), "scrapes other namespaces, or sends credentials", admission.Create},
