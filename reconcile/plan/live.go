@@ -363,12 +363,17 @@ func (i *images) choose(of Labels) string {
 // knows which nodes are outdated by it.
 func ResolvedAMIs(class *unstructured.Unstructured) (amis []awsv1.AMI, current bool) {
 	status := statusOf(class)
+	return status.AMIs, currentCondition(class, status, awsv1.ConditionTypeAMIsReady) != metav1.ConditionUnknown
+}
+
+// currentCondition returns the status of a condition of an EC2NodeClass, if it is about the spec as it is; Unknown otherwise.
+func currentCondition(class *unstructured.Unstructured, status awsv1.EC2NodeClassStatus, kind string) metav1.ConditionStatus {
 	for _, c := range status.Conditions {
-		if c.Type == awsv1.ConditionTypeAMIsReady {
-			current = c.ObservedGeneration == class.GetGeneration() && c.Status != metav1.ConditionUnknown
+		if c.Type == kind && c.ObservedGeneration == class.GetGeneration() {
+			return c.Status
 		}
 	}
-	return status.AMIs, current
+	return metav1.ConditionUnknown
 }
 
 // statusOf returns the status of an EC2NodeClass; the zero value if it cannot be read.

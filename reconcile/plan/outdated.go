@@ -10,7 +10,6 @@ import (
 	"time"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
-	operator "github.com/awslabs/operatorpkg/status"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -362,10 +361,7 @@ func (m Match) InstanceReasons(c *NodeClaim, running Running) (reasons []string,
 	}
 	status := statusOf(class.Unstructured)
 	for _, kind := range []string{awsv1.ConditionTypeSubnetsReady, awsv1.ConditionTypeSecurityGroupsReady} {
-		current := func(c operator.Condition) bool {
-			return c.Type == kind && c.ObservedGeneration == class.GetGeneration() && c.Status == metav1.ConditionTrue
-		}
-		if !slices.ContainsFunc(status.Conditions, current) {
+		if currentCondition(class.Unstructured, status, kind) != metav1.ConditionTrue {
 			return nil, false
 		}
 	}

@@ -187,7 +187,11 @@ func (s Seen) pools(before, of *v1alpha1.Rollout) []string {
 	}
 	all := slices.Clone(s.Pools)
 	switch {
-	case before == nil, before.Revision == "":
+	case before == nil: // Late has outdated all of these
+		for _, o := range s.Outdated {
+			all = append(all, o.Claim.Pool)
+		}
+	case before.Revision == "":
 	case len(before.Pools) == 0:
 		return nil // a rollout of unknown pools goes on
 	case before.Revision == of.Revision:
@@ -197,11 +201,6 @@ func (s Seen) pools(before, of *v1alpha1.Rollout) []string {
 			if slices.Contains(before.Pools, o.Claim.Pool) {
 				all = append(all, o.Claim.Pool)
 			}
-		}
-	}
-	if before == nil { // Late has outdated all of these
-		for _, o := range s.Outdated {
-			all = append(all, o.Claim.Pool)
 		}
 	}
 	slices.Sort(all)

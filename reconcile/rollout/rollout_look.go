@@ -163,7 +163,8 @@ func (r *Rollouts) Look(ctx context.Context) *v1alpha1.Rollout {
 		Pools: changedPools(r.Changes, r.Pools, r.Live.NodeClaims), Revision: r.Revision, Applied: r.Applied, Now: r.Now, Settled: settled, Forgot: r.Memory.forgot, Late: late, LateFrom: from,
 	})
 	r.Outdated, r.Unknown = outdatedPools(next, matched.Outdated), len(matched.Unresolved)+len(matched.Unknown) > 0
-	if r.Memory.looked = true; !r.Memory.forgot {
+	r.Memory.looked = true
+	if !r.Memory.forgot {
 		r.Memory.instances.forget(matched.Outdated)
 	}
 	r.Restored = r.Memory.remembered.follow(r, next, matched.Outdated)
