@@ -115,7 +115,7 @@ func TestClusterGoneEndsNothing(t *testing.T) {
 		"EKS has it": {func(t *testing.T) func() {
 			noError(t, g.SetClusterGone(clusterName, false))
 			return func() { noError(t, g.SetClusterGone(clusterName, true)) }
-		}, nil, 1, "EKS cluster " + clusterName + " exists in " + region + ": it is not gone"},
+		}, nil, 1, "EKS cluster " + clusterName + " still exists in " + region},
 		"EKS may not be asked":   {g.faulty("eks", "DescribeCluster", awssim.Deny), nil, 1, "is gone: AWS denies eks:DescribeCluster"},
 		"EKS is throttled":       {g.faulty("eks", "DescribeCluster", awssim.Throttle), nil, 1, "AWS throttles eks:DescribeCluster"},
 		"another account":        {nil, []string{"--account", "111122223333"}, 1, "the AWS credentials are for account 000000000000"},
