@@ -82,7 +82,7 @@ approve it; 4 --push timed out.`,
 	return cmd
 }
 
-// adopt surveys the cluster, and edits plumbline.yaml where it is asked to.
+// adopt surveys the cluster, and edits plumbline.yaml with --write.
 func (o *adoptOptions) adopt(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, folder string) (*adoptReport, error) {
 	at, err := openOnDisk(folder)
 	if err != nil {
@@ -119,7 +119,7 @@ func (o *adoptOptions) adopt(ctx context.Context, kubeconfig *genericclioptions.
 	return report, nil
 }
 
-// surveyFor looks at the cluster with plumbline.yaml in hand.
+// surveyFor surveys the cluster for the Karpenter section of plumbline.yaml.
 func surveyFor(ctx context.Context, c *clusterAccess, git *render.Karpenter) (*upgrade.Adoption, error) {
 	installer, err := release.NewInstaller(release.InstallerOptions{Config: c.config, Logger: logr.FromContextOrDiscard(ctx), Confine: confined(ctx)})
 	if err != nil {
@@ -138,7 +138,7 @@ type adoptReport struct {
 	Written bool `json:"written"`
 }
 
-// exit says by the exit code whether there is something to do.
+// exit returns an exit code that tells whether something is left to do.
 func (r *adoptReport) exit() error {
 	switch {
 	case r.Refused != "":
@@ -149,7 +149,7 @@ func (r *adoptReport) exit() error {
 	return nil
 }
 
-// print shows what is there to people, and what is left to do.
+// print prints what is installed, and what is left to do.
 func (r *adoptReport) print(out io.Writer) error {
 	if r.Empty() {
 		fmt.Fprintln(out, "no other tool has installed anything of Karpenter here")
@@ -176,7 +176,7 @@ func (r *adoptReport) print(out io.Writer) error {
 	return nil
 }
 
-// printAdoption prints what a plan reports about the adoption of charts.
+// printAdoption prints a plan's report on the adoption of charts.
 func printAdoption(out io.Writer, r *upgrade.Adoption) {
 	printFound(out, r.Found)
 	switch {
@@ -189,7 +189,7 @@ func printAdoption(out io.Writer, r *upgrade.Adoption) {
 	}
 }
 
-// printFound lists what is there, with whose it is.
+// printFound lists what is installed, and its owners.
 func printFound(out io.Writer, found survey.Found) {
 	t := display.NewFittedTable(out, "WHAT", "VERSION", "WHOSE")
 	for _, release := range found.Releases {

@@ -14,7 +14,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// theirs are objects that another tool has installed, in a namespace.
+// theirs returns objects that another tool has installed in a namespace.
 func theirs(namespace, version string, labels map[string]any) map[string]any {
 	helms := map[string]any{
 		"app.kubernetes.io/name": "karpenter", "app.kubernetes.io/managed-by": "Helm", "helm.sh/chart": "karpenter-" + version,
@@ -45,8 +45,8 @@ func theirs(namespace, version string, labels map[string]any) map[string]any {
 	}
 }
 
-// TestAdopt: it says what is there and what plumbline.yaml has to say, and says so
-// itself where it is asked to. The cluster is only read.
+// TestAdopt: it prints what is installed and what plumbline.yaml must contain, and writes the latter with --write. It
+// only reads the cluster.
 func TestAdopt(t *testing.T) {
 	const git = "# ours\napiVersion: config.plumbline.dev/v1alpha1\nkind: Karpenter\ncluster: {name: prod-eu, region: eu-west-1}\nversion: 1.14.1 # the newest\n"
 	flux := map[string]any{"helm.toolkit.fluxcd.io/name": "karpenter", "helm.toolkit.fluxcd.io/namespace": "flux-system"}
@@ -55,7 +55,7 @@ func TestAdopt(t *testing.T) {
 		there map[string]any
 		code  int
 		says  []string
-		// written is the file with --write; empty if it stays as it is.
+		// written is the file with --write; empty if it does not change.
 		written string
 	}{
 		"nothing": {git: git, code: exitDone, says: []string{"no other tool has installed anything of Karpenter here"}},
@@ -118,8 +118,7 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
-// TestPlanShowsWhatIsTakenOver before it is: what is there, whose it is, and what
-// comes of it.
+// TestPlanShowsWhatIsTakenOver: before an adoption, a plan shows the existing objects, their owners and the effect.
 func TestPlanShowsWhatIsTakenOver(t *testing.T) {
 	flux := map[string]any{"helm.toolkit.fluxcd.io/name": "karpenter", "helm.toolkit.fluxcd.io/namespace": "flux-system"}
 	cases := map[string]struct {

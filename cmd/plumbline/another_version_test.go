@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestAnotherVersion of Karpenter than the one that is built in: render needs its CRDs, and plan pulls
+// TestAnotherVersion: with a version of Karpenter other than the embedded one, render needs its CRDs, and plan pulls
 // them with its chart, or reports that fields are not checked.
 func TestAnotherVersion(t *testing.T) {
 	strict := strings.Replace(looseCRD, "x-kubernetes-preserve-unknown-fields: true", "properties: {role: {type: integer}}", 1)
@@ -34,7 +34,7 @@ func TestAnotherVersion(t *testing.T) {
 	}
 }
 
-// chartsWith is a repository with a CRD in the chart of 1.13.0; without one nobody answers.
+// chartsWith starts a repository with a CRD in the chart of 1.13.0; with an empty crd, none responds.
 func chartsWith(t *testing.T, crd string) string {
 	t.Helper()
 	packed, index := map[string][]byte{}, "apiVersion: v1\nentries:\n"
@@ -55,7 +55,7 @@ func chartsWith(t *testing.T, crd string) string {
 	return server.URL
 }
 
-// TestExitCodeOfChanges: git's flag.
+// TestExitCodeOfChanges: --exit-code works like git's flag.
 func TestExitCodeOfChanges(t *testing.T) {
 	basic := examples(t)["basic"]
 	for _, command := range []string{"plan", "diff"} {

@@ -17,36 +17,35 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// apiServer serves objects by their path, as far as the commands ask.
+// apiServer serves objects by path, to the extent that the commands need.
 type apiServer struct {
 	t *testing.T
 	// objects by path, such as /apis/plumbline.dev/v1alpha1/namespaces/fleet/nodesyncs/prod
 	objects map[string]any
-	// texts are answers that are no objects, by path.
+	// texts are responses that are not objects, by path.
 	texts map[string]string
-	// refused are answered with a status, by the path's beginning.
+	// refused are statuses to respond with, by the prefix of the path.
 	refused map[string]int
 	// patched, if set, is called after each patch.
 	patched func(s *apiServer, path string)
-	// user is who asks, and unlisted are the kinds that discovery does not tell of.
+	// user is the requesting user; unlisted are the kinds that discovery omits.
 	user     string
 	unlisted map[string]bool
-	// undeletable has it refuse each deletion, and only one who is this user may delete definitions.
+	// undeletable makes it refuse each deletion; if deleter is set, only that user may delete definitions.
 	undeletable bool
 	deleter     string
-	// unpatchable, if set, has it refuse each patch with this message.
+	// unpatchable, if set, makes it refuse each patch with this message.
 	unpatchable string
-	// created, if set, is called after an object was created.
+	// created, if set, is called after an object is created.
 	created func(s *apiServer)
 	// deleted, if set, is called for each deletion that is not a dry run.
 	deleted func(s *apiServer, path string)
-	// answered, if set, is called after an object was read.
+	// answered, if set, is called after an object is read.
 	answered func(path string)
-	// watched, if set, is called with each watch, which ends after it with the NodeSync that it
-	// returns as news.
+	// watched, if set, is called with each watch. The watch returns the returned NodeSync as an event, and ends.
 	watched func(s *apiServer, since string) *v1alpha1.NodeSync
 	asked   []string
-	// close has it refuse connections.
+	// close makes it refuse connections.
 	close func() error
 
 	mu sync.Mutex
@@ -54,8 +53,7 @@ type apiServer struct {
 
 const syncPath = "/apis/plumbline.dev/v1alpha1/namespaces/fleet/nodesyncs/"
 
-// serve starts a server that has NodeSyncs and other objects, and returns it
-// with a kubeconfig whose namespace is fleet.
+// serve starts a server with NodeSyncs and other objects, and returns it with a kubeconfig whose namespace is fleet.
 func serve(t *testing.T, syncs ...*v1alpha1.NodeSync) (*apiServer, string) {
 	t.Helper()
 	s := &apiServer{t: t, objects: map[string]any{}, texts: map[string]string{}, refused: map[string]int{}}
@@ -71,7 +69,7 @@ func serve(t *testing.T, syncs ...*v1alpha1.NodeSync) (*apiServer, string) {
 	return s, kubeconfigFor(t, server.URL)
 }
 
-// kubeconfigFor names a server, and the namespace fleet.
+// kubeconfigFor returns a kubeconfig with a server and the namespace fleet.
 func kubeconfigFor(t *testing.T, url string) string {
 	t.Helper()
 	return folder(t, map[string]string{"config": fmt.Sprintf(`apiVersion: v1
@@ -82,7 +80,7 @@ current-context: a
 `, url)}) + "/config"
 }
 
-// served are the kinds that discovery tells of, by group and version.
+// served returns the kinds that discovery lists, by group and version.
 func served() map[string][]metav1.APIResource {
 	of := func(name, kind string, namespaced bool) metav1.APIResource {
 		return metav1.APIResource{Name: name, Kind: kind, Namespaced: namespaced, Verbs: metav1.Verbs{"get", "list", "patch"}}
@@ -179,7 +177,7 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// discover answers what a RESTMapper asks; nil for another path.
+// discover responds to the requests of a RESTMapper; nil for another path.
 func discover(path string) any {
 	group, isGroup := strings.CutPrefix(path, "/apis/")
 	switch {
@@ -211,7 +209,7 @@ func discover(path string) any {
 	return nil
 }
 
-// list are the objects below a path that is a kind's; nil for another path.
+// list returns the objects of the kind that a path names; nil for another path.
 func (s *apiServer) list(path string) map[string]any {
 	resource := path[strings.LastIndexByte(path, '/')+1:]
 	all := served()
@@ -232,9 +230,9 @@ func (s *apiServer) list(path string) map[string]any {
 	return nil
 }
 
-// create keeps an object, and says of a SelfSubjectReview who asks.
+// create stores an object, and responds to a SelfSubjectReview with the user.
 func (s *apiServer) create(w http.ResponseWriter, r *http.Request) {
-	if strings.HasSuffix(r.URL.Path, "/selfsubjectreviews") { // asked in protobuf
+	if strings.HasSuffix(r.URL.Path, "/selfsubjectreviews") { // requested in protobuf
 		s.answer(w, map[string]any{
 			"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview",
 			"status": map[string]any{"userInfo": map[string]any{"username": s.user}},
@@ -269,7 +267,7 @@ func (s *apiServer) patch(r *http.Request, object any) any {
 	}
 	var after []byte
 	if r.Header.Get("Content-Type") == "application/json-patch+json" {
-		operations, _ := jsonpatch.DecodePatch(change) // one that is none changes nothing
+		operations, _ := jsonpatch.DecodePatch(change) // an invalid patch changes nothing
 		after, err = operations.Apply(before)
 	} else {
 		after, err = jsonpatch.MergePatch(before, change)

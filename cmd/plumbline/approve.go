@@ -89,7 +89,7 @@ Exit codes: 0 approved, with --wait also counted, 1 error, 3 still held, 4 timed
 	return cmd
 }
 
-// approve shows what is held of a NodeSync, and approves that once the user has confirmed it.
+// approve shows what a NodeSync holds, and approves it once the user has confirmed.
 func (c *clusterAccess) approve(cmd *cobra.Command, name string, o *approveOptions) error {
 	sync, err := c.nodeSync(cmd.Context(), name)
 	if err != nil {
@@ -131,7 +131,7 @@ func (c *clusterAccess) approve(cmd *cobra.Command, name string, o *approveOptio
 	return c.waitApproved(cmd, sync, created, o.timeout)
 }
 
-// nothingHeld says why there is nothing to approve.
+// nothingHeld returns why there is nothing to approve.
 func nothingHeld(sync *v1alpha1.NodeSync) error {
 	status := summary.Of(sync)
 	if status.Reason == v1alpha1.ReasonHeld {
@@ -140,7 +140,7 @@ func nothingHeld(sync *v1alpha1.NodeSync) error {
 	return fmt.Errorf("nothing is held of %s: plumbline status %s -n %s", nodeSyncWord(sync.Name), sync.Name, sync.Namespace)
 }
 
-// unchanged reads a NodeSync again, and returns an error if something else is held by now than was shown.
+// unchanged rereads a NodeSync, and returns an error if it now holds something other than what was shown.
 func (c *clusterAccess) unchanged(ctx context.Context, shown *v1alpha1.NodeSync) error {
 	sync, err := c.nodeSync(ctx, shown.Name)
 	if err != nil {
@@ -153,12 +153,12 @@ func (c *clusterAccess) unchanged(ctx context.Context, shown *v1alpha1.NodeSync)
 	return fmt.Errorf("%s no longer holds the changes that were shown, so nothing was approved; to see what it holds now: plumbline approve %s -n %s", nodeSyncWord(sync.Name), sync.Name, sync.Namespace)
 }
 
-// noMoreNodes reports whether an object has no more nodes now than were shown.
+// noMoreNodes reports whether an object now has at most as many nodes as shown.
 func noMoreNodes(now, shown v1alpha1.ApprovedEntry) bool {
 	return now.Kind == shown.Kind && now.Name == shown.Name && now.Nodes <= shown.Nodes
 }
 
-// printHeld shows what a NodeSync holds, and what it does.
+// printHeld prints what a NodeSync holds, and its effects.
 func printHeld(out io.Writer, sync *v1alpha1.NodeSync) {
 	held := sync.Status.Held
 	fmt.Fprintf(out, "%s: %s\n", render.ShownDigest(held.Digest), held.Summary)
@@ -183,7 +183,7 @@ func printHeld(out io.Writer, sync *v1alpha1.NodeSync) {
 	}
 }
 
-// details are what an Approval of an object covers besides its nodes: the reasons for which it is held, and the pods that
+// details returns what an Approval of an object covers besides its nodes: the reasons for holding it, and the pods that
 // would be pending.
 func details(e v1alpha1.ApprovedEntry) []string {
 	var found []string
@@ -206,8 +206,8 @@ func details(e v1alpha1.ApprovedEntry) []string {
 	return found
 }
 
-// checkProof asks whether the API server checks who approves. Who may not read that goes on: the
-// daemon reads it, and says what it finds.
+// checkProof checks that the API server verifies who approves. A user who may not read the policy continues: the daemon
+// reads it, and reports the result.
 func (c *clusterAccess) checkProof(ctx context.Context) error {
 	proof, err := evaluate.ReadProof(ctx, c)
 	switch {
@@ -224,7 +224,7 @@ func (c *clusterAccess) checkProof(ctx context.Context) error {
 	return nil
 }
 
-// createApproval creates an Approval of what is held, by the user who asks.
+// createApproval creates an Approval of what is held, in the name of the user.
 func (c *clusterAccess) createApproval(ctx context.Context, sync *v1alpha1.NodeSync, o *approveOptions) (*v1alpha1.Approval, error) {
 	who := &authenticationv1.SelfSubjectReview{}
 	if err := c.Create(ctx, who); err != nil {
@@ -255,7 +255,7 @@ func (c *clusterAccess) createApproval(ctx context.Context, sync *v1alpha1.NodeS
 	return created, nil
 }
 
-// authorExtra is what an Approval records of a user's extra fields.
+// authorExtra converts a user's extra fields to what an Approval records.
 func authorExtra(of map[string]authenticationv1.ExtraValue) map[string]v1alpha1.AuthorExtraValue {
 	found := map[string]v1alpha1.AuthorExtraValue{}
 	for _, key := range approval.ExtraKeys() {
@@ -266,7 +266,7 @@ func authorExtra(of map[string]authenticationv1.ExtraValue) map[string]v1alpha1.
 	return found
 }
 
-// waitApproved stays until the daemon has counted an Approval, or says why it does not.
+// waitApproved waits until the daemon has counted an Approval, or reports why it does not.
 func (c *clusterAccess) waitApproved(cmd *cobra.Command, before *v1alpha1.NodeSync, made *v1alpha1.Approval, timeout time.Duration) error {
 	name := nodeSyncWord(before.Name)
 	err := wait.PollUntilContextTimeout(cmd.Context(), askEvery, timeout, true, func(ctx context.Context) (bool, error) {
@@ -286,8 +286,8 @@ func (c *clusterAccess) waitApproved(cmd *cobra.Command, before *v1alpha1.NodeSy
 	return err
 }
 
-// counted says what else the daemon makes of an Approval, as an error that ends the wait: too few
-// people have approved, it does not count, or something else is held by now.
+// counted reports whether the daemon has counted an Approval. It returns an error that stops the wait if too few people
+// have approved, the Approval does not count, or something else is held by now.
 func counted(sync *v1alpha1.NodeSync, made *v1alpha1.Approval) (bool, error) {
 	held, name := sync.Status.Held, nodeSyncWord(sync.Name)
 	switch {
@@ -301,7 +301,7 @@ func counted(sync *v1alpha1.NodeSync, made *v1alpha1.Approval) (bool, error) {
 	return false, nil
 }
 
-// seeHeld says how what the Plan holds is approved, once the daemon holds it.
+// seeHeld records how to approve what the Plan holds, once the daemon holds it.
 func (p *planned) seeHeld(sync *v1alpha1.NodeSync) {
 	held := approval.Publish(sync.Status.Held, p.Approvable, sync.GetNeededApprovals())
 	if held == nil {
@@ -310,10 +310,10 @@ func (p *planned) seeHeld(sync *v1alpha1.NodeSync) {
 	p.approve, p.approval = held.Digest, fmt.Sprintf("held, once the daemon has this commit: %s; to approve just that: %s", held.Summary, approval.Command(sync, held.Digest))
 }
 
-// errUnconfirmed is returned if the user does not confirm what a command asks.
+// errUnconfirmed is returned if the user does not confirm.
 var errUnconfirmed = errors.New("not confirmed: nothing was changed")
 
-// terminalOf returns the terminal that the user types into; nil if the command's input is none.
+// terminalOf returns the terminal that the user types into; nil if the command's input is not a terminal.
 func terminalOf(cmd *cobra.Command) *os.File {
 	in, isFile := cmd.InOrStdin().(*os.File)
 	if !isFile || !term.IsTerminal(int(in.Fd())) {
@@ -322,7 +322,8 @@ func terminalOf(cmd *cobra.Command) *os.File {
 	return in
 }
 
-// typedLine prints a question and returns the line that the user types; empty if the input or the context ends first.
+// typedLine prints a question and returns the line that the user types; empty if the input closes or the context is
+// done first.
 func typedLine(ctx context.Context, cmd *cobra.Command, terminal *os.File, question string) string {
 	fmt.Fprint(cmd.ErrOrStderr(), question)
 	lines := make(chan string, 1)
@@ -341,7 +342,7 @@ func typedLine(ctx context.Context, cmd *cobra.Command, terminal *os.File, quest
 	}
 }
 
-// confirmYes asks a question that only "yes" or "y" confirms. Where nobody can answer, --yes has to be given.
+// confirmYes asks a question that only "yes" or "y" confirms. Without a terminal, --yes is required.
 func confirmYes(cmd *cobra.Command, question string) error {
 	terminal := terminalOf(cmd)
 	if terminal == nil {

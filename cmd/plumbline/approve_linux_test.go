@@ -13,8 +13,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// person reads what a terminal shows. Once it asks, then runs, and the person types a line. What was shown comes once the
-// other side is closed.
+// person reads what a terminal shows. When asks appears, then runs, and the person types a line. The channel returns
+// what was shown once the other side is closed.
 func person(screen *os.File, asks, line string, then func()) <-chan string {
 	read := make(chan string)
 	go func() {
@@ -37,7 +37,7 @@ func person(screen *os.File, asks, line string, then func()) <-chan string {
 	return read
 }
 
-// answers runs a command on a terminal. Once the command asks, then runs, and a person types a line.
+// answers runs a command on a terminal. When the command asks, then runs, and a person types a line.
 func answers(t *testing.T, asks, line string, then func(), args ...string) (shown string, code int) {
 	t.Helper()
 	screen, tty, err := pty.Open()
@@ -58,7 +58,7 @@ func answers(t *testing.T, asks, line string, then func(), args ...string) (show
 	return strings.ReplaceAll(<-read, "\r\n", "\n"), code
 }
 
-// TestApproveOnATerminal: what is approved is what was shown and confirmed, and nothing that came in between.
+// TestApproveOnATerminal: an Approval covers what was shown and confirmed, and nothing that was added in between.
 func TestApproveOnATerminal(t *testing.T) {
 	other := "sha256:" + strings.Repeat("2b", 32)
 	for name, c := range map[string]struct {
@@ -116,7 +116,7 @@ func TestApproveOnATerminal(t *testing.T) {
 	}
 }
 
-// holds has the NodeSync hold another plan, or nothing.
+// holds makes the NodeSync hold another plan, or nothing.
 func (s *apiServer) holds(digest string) {
 	s.objects[syncPath+"prod"] = heldSync(func(n *v1alpha1.NodeSync) {
 		if n.Status.Held.Digest = digest; digest == "" {

@@ -23,7 +23,7 @@ const (
 	bindingsPath  = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/"
 )
 
-// heldSync is a NodeSync of which something is held that people may approve.
+// heldSync returns a NodeSync that holds something that people may approve.
 func heldSync(changes ...func(*v1alpha1.NodeSync)) *v1alpha1.NodeSync {
 	return nodeSync("prod", append([]func(*v1alpha1.NodeSync){ready("False", v1alpha1.ReasonHeld, "held"), func(n *v1alpha1.NodeSync) {
 		n.UID = "11"
@@ -34,7 +34,7 @@ func heldSync(changes ...func(*v1alpha1.NodeSync)) *v1alpha1.NodeSync {
 	}}, changes...)...)
 }
 
-// guard has the server check who approves, by the policy that is shipped.
+// guard makes the server verify who approves, with the policy of the manifests.
 func (s *apiServer) guard(created time.Time) {
 	raw, err := os.ReadFile("../../manifests/guard/approvals.yaml")
 	if err != nil {
@@ -52,7 +52,7 @@ func (s *apiServer) guard(created time.Time) {
 	}
 }
 
-// TestApproveRefuses: each mistake is one line that says what to do, and no Approval is created.
+// TestApproveRefuses: each mistake is one line with instructions, and no Approval is created.
 func TestApproveRefuses(t *testing.T) {
 	short := render.ShownDigest(heldDigest)
 	for name, c := range map[string]struct {
@@ -113,8 +113,8 @@ func TestApproveRefuses(t *testing.T) {
 	}
 }
 
-// TestApprove: what is created names just what is held, and who asks; who may not read the policy
-// approves all the same, as the daemon reads it. With --wait it ends with what the daemon makes of it.
+// TestApprove: the Approval names exactly what is held, and the user; a user who may not read the policy can approve,
+// because the daemon reads it. With --wait, it prints what the daemon makes of it.
 func TestApprove(t *testing.T) {
 	used := func(n *v1alpha1.NodeSync) {
 		n.Status.Held, n.Status.UsedApprovals = nil, []types.UID{"prod-1"}
@@ -158,7 +158,7 @@ func TestApprove(t *testing.T) {
 	}
 }
 
-// checkApproval compares the Approval that was created.
+// checkApproval compares the created Approval.
 func (s *apiServer) checkApproval(t *testing.T) {
 	t.Helper()
 	created, _ := s.objects[approvalsPath+"/prod-1"].(map[string]any)
@@ -179,7 +179,7 @@ func asText(value any) string {
 	return text
 }
 
-// TestApproveShowsWhatItCovers: the reasons, and the pods that would be pending, are in the table.
+// TestApproveShowsWhatItCovers: the table contains the reasons, and the pods that would be pending.
 func TestApproveShowsWhatItCovers(t *testing.T) {
 	_, kubeconfig := serve(t, heldSync(func(n *v1alpha1.NodeSync) {
 		e := &n.Status.Held.Entries[0]

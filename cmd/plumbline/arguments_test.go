@@ -57,7 +57,7 @@ func TestWrongArguments(t *testing.T) {
 	}
 }
 
-// TestHelp holds each command's help to what a person looks for in it.
+// TestHelp checks that each command's help contains what users look for.
 func TestHelp(t *testing.T) {
 	words := map[string][]string{
 		"plumbline":                {"in sync with Git", "Exit codes", "--kubeconfig"},
@@ -122,7 +122,7 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// TestVersionOf: a release's own, that of `go install`, or none.
+// TestVersionOf: the version is that of a release, that of `go install`, or unknown.
 func TestVersionOf(t *testing.T) {
 	for _, c := range []struct{ built, module, want string }{
 		{"v1.2.3", "(devel)", "v1.2.3"},

@@ -11,12 +11,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// A new command is in these tests by itself: they walk the tree, and read off its usage what it takes.
+// These tests include new commands automatically: they walk the command tree, and derive the arguments from its usage.
 
-// podless is what logs says of a cluster without plumbline: it asks for the daemon's pods alone.
+// podless is what logs prints for a cluster without plumbline: it only needs the daemon's pods.
 const podless = "no pod of plumbline runs in fleet"
 
-// commands are all that print something, but the daemon and what cobra brings.
+// commands returns all that print something, except the daemon and cobra's own.
 func commands(root *cobra.Command) []*cobra.Command {
 	var all []*cobra.Command
 	for _, cmd := range root.Commands() {
@@ -28,8 +28,8 @@ func commands(root *cobra.Command) []*cobra.Command {
 	return all
 }
 
-// given are arguments that a command takes, by what its usage names: a folder, a NodeSync, a word out of
-// several. asks reports that it asks a cluster with them.
+// given returns arguments for a command, according to its usage: a folder, a NodeSync, or one of several words. asks
+// reports whether it accesses a cluster with them.
 func given(cmd *cobra.Command, path, sync string) (args []string, asks bool) {
 	words := strings.Fields(cmd.Use)[1:]
 	for _, word := range words {
@@ -51,7 +51,7 @@ func given(cmd *cobra.Command, path, sync string) (args []string, asks bool) {
 	return args, asks
 }
 
-// needs reports whether a command cannot do without an argument.
+// needs reports whether a command requires an argument.
 func needs(cmd *cobra.Command) bool {
 	words := strings.Fields(strings.ReplaceAll(cmd.Use, "[flags]", ""))
 	return len(words) > 1 && !strings.HasPrefix(words[1], "[")
@@ -61,8 +61,8 @@ func line(cmd *cobra.Command, args ...string) []string {
 	return append(strings.Fields(cmd.CommandPath())[1:], args...)
 }
 
-// graceful checks what holds of each answer: a code of ours, no trace of a crash, and an error in a few
-// lines that begin with the program's name.
+// graceful checks each result: an exit code of plumbline's, no stack trace, and an error of a few lines that start with
+// the program's name.
 func graceful(t *testing.T, got said) {
 	t.Helper()
 	for _, crash := range []string{"panic", "goroutine ", "runtime error", "nil pointer", "%!"} {
@@ -81,7 +81,7 @@ func graceful(t *testing.T, got said) {
 	}
 }
 
-// each calls a test for each command.
+// each runs a test for each command.
 func each(t *testing.T, test func(t *testing.T, cmd *cobra.Command)) {
 	t.Helper()
 	root := newRootCommand()
@@ -118,8 +118,8 @@ func TestBadArguments(t *testing.T) {
 	})
 }
 
-// TestBadClusters: none that answers, one without plumbline, one that knows the user no more, and one that
-// talks nonsense.
+// TestBadClusters: a cluster that does not respond, one without plumbline, one that no longer knows the user, and one
+// that returns nonsense.
 func TestBadClusters(t *testing.T) {
 	dead, address := unreachable(t)
 	bare, bareConfig := serve(t)
@@ -150,7 +150,7 @@ func TestBadClusters(t *testing.T) {
 	})
 }
 
-// TestOddFolders: a path with blanks and letters beyond ASCII does as well as any.
+// TestOddFolders: a path may contain blanks and non-ASCII letters.
 func TestOddFolders(t *testing.T) {
 	plain := examples(t)["basic"]
 	odd := filepath.Join(t.TempDir(), "Flotte für Äpfel & Birnen", "été 'n' \"co\"")
@@ -160,7 +160,7 @@ func TestOddFolders(t *testing.T) {
 	each(t, func(t *testing.T, cmd *cobra.Command) {
 		args, asks := given(cmd, plain, "prod")
 		if asks || len(args) == 0 || cmd.Name() == "adopt" || cmd.Name() == "vendor" {
-			return // adopt and vendor ask a cluster and a registry
+			return // adopt and vendor access a cluster and a registry
 		}
 		other, _ := given(cmd, odd, "prod")
 		want, got := plumbline(t, line(cmd, args...)...), plumbline(t, line(cmd, other...)...)
@@ -171,7 +171,7 @@ func TestOddFolders(t *testing.T) {
 	})
 }
 
-// TestClosedOutput: where nothing can be written the command says so, once.
+// TestClosedOutput: if the output cannot be written, the command reports that once.
 func TestClosedOutput(t *testing.T) {
 	_, kubeconfig := serve(t, nodeSync("prod"))
 	each(t, func(t *testing.T, cmd *cobra.Command) {
@@ -190,7 +190,7 @@ func TestClosedOutput(t *testing.T) {
 	})
 }
 
-// TestWithoutPlumbline: a command that asks for something else than a NodeSync says so, too.
+// TestWithoutPlumbline: a command that reads other kinds than NodeSyncs reports that plumbline is missing, too.
 func TestWithoutPlumbline(t *testing.T) {
 	s, kubeconfig := serve(t)
 	s.refused["/apis/plumbline.dev"] = http.StatusNotFound

@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// process is plumbline as a process of its own, with the environment of this one but HOME.
+// process returns plumbline as a process, with this process's environment except HOME.
 func process(t *testing.T, home []string, args ...string) (cmd *exec.Cmd, errs *bytes.Buffer) {
 	t.Helper()
 	cmd, errs = exec.CommandContext(t.Context(), os.Args[0], args...), &bytes.Buffer{}
@@ -27,7 +27,7 @@ func process(t *testing.T, home []string, args ...string) (cmd *exec.Cmd, errs *
 	return cmd, errs
 }
 
-// ended is how a process has ended: by a signal, or with a code.
+// ended returns how a process has exited: the signal, or the code.
 func ended(t *testing.T, err error) (code int, by syscall.Signal) {
 	t.Helper()
 	var exit *exec.ExitError
@@ -43,7 +43,7 @@ func ended(t *testing.T, err error) (code int, by syscall.Signal) {
 	return exit.ExitCode(), 0
 }
 
-// TestClosedPipe: `plumbline … | head` ends in peace.
+// TestClosedPipe: `plumbline … | head` exits without an error.
 func TestClosedPipe(t *testing.T) {
 	_, kubeconfig := serve(t, nodeSync("prod"))
 	each(t, func(t *testing.T, cmd *cobra.Command) {
@@ -66,7 +66,7 @@ func TestClosedPipe(t *testing.T) {
 	})
 }
 
-// TestHomeless: neither without HOME nor with one that cannot be written does a command do anything else.
+// TestHomeless: commands work without HOME, and with one that is not writable.
 func TestHomeless(t *testing.T) {
 	_, kubeconfig := serve(t, nodeSync("prod"))
 	each(t, func(t *testing.T, cmd *cobra.Command) {
@@ -87,7 +87,7 @@ func TestHomeless(t *testing.T) {
 	})
 }
 
-// TestInterruptedAnywhere: Ctrl-C ends a command at once, with a line, whatever the cluster does.
+// TestInterruptedAnywhere: Ctrl-C stops a command immediately, with one line, whatever the cluster does.
 func TestInterruptedAnywhere(t *testing.T) {
 	each(t, func(t *testing.T, cmd *cobra.Command) {
 		args, asks := given(cmd, examples(t)["basic"], "prod")
@@ -98,7 +98,7 @@ func TestInterruptedAnywhere(t *testing.T) {
 		asked, over := make(chan struct{}), make(chan struct{})
 		server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 			once.Do(func() { close(asked) })
-			<-over // no answer
+			<-over // no response
 		}))
 		defer server.Close()
 		defer close(over)

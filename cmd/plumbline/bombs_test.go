@@ -16,15 +16,14 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// runVariable has the test's binary be plumbline itself, with less memory than a bomb takes.
+// runVariable makes the test's binary run as plumbline, with less memory than a bomb takes.
 const runVariable = "PLUMBLINE_TEST_RUN"
 
-// mostMemory is what plumbline may take of memory, and its children: CI runs it on pull
-// requests of people who are not trusted.
+// mostMemory limits the memory of plumbline and its children: CI runs it on pull requests of untrusted people.
 const mostMemory = 512 << 20
 
 func TestMain(m *testing.M) {
-	confinement(os.Args) // a child of plumbline, as the test's binary, goes no further
+	confinement(os.Args) // a child process of plumbline, here the test's binary, exits in this call
 	if os.Getenv(runVariable) != "" {
 		if err := syscall.Setrlimit(syscall.RLIMIT_DATA, &syscall.Rlimit{Cur: mostMemory, Max: mostMemory}); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -35,8 +34,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestBombsAtTheCommandLine: a commit that is a great deal of work to read is refused by name,
-// by render and by plan, at once and in little memory.
+// TestBombsAtTheCommandLine: render and plan reject a commit that is too expensive to read, immediately and with little
+// memory.
 func TestBombsAtTheCommandLine(t *testing.T) {
 	laughs := "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
 	for i := 1; i < 12; i++ {
@@ -80,8 +79,7 @@ func TestBombsAtTheCommandLine(t *testing.T) {
 	}
 }
 
-// inLittleMemory runs plumbline in a process of its own, and returns the most that it, or one of
-// its children, has had of memory.
+// inLittleMemory runs plumbline in a process, and returns the maximum memory of it or of one of its children.
 func inLittleMemory(t *testing.T, args ...string) (said, int64) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -103,8 +101,7 @@ func inLittleMemory(t *testing.T, args ...string) (said, int64) {
 	return said{out: out.String(), err: errs.String(), code: cmd.ProcessState.ExitCode()}, usage.Maxrss << 10
 }
 
-// patterns puts charts beside a folder whose CRD has, in 63 kilobytes, repetitions that are
-// gigabytes once they are written out.
+// patterns creates charts next to a folder. In 63 kilobytes, their CRD contains repetitions that expand to gigabytes.
 func patterns(dir string) error {
 	allOf := ""
 	for i := range 4 {
@@ -126,7 +123,7 @@ func patterns(dir string) error {
 	return nil
 }
 
-// folders makes as many folders, which in a tree of Git may be one object under many names.
+// folders creates this many folders, which a Git tree can represent with one object under many names.
 func folders(dir string, count int) error {
 	for i := range count {
 		if err := os.Mkdir(filepath.Join(dir, fmt.Sprint(i)), 0o700); err != nil {

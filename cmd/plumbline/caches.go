@@ -13,7 +13,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 )
 
-// cacheOptions are what the daemon watches and keeps in memory.
+// cacheOptions returns what the daemon watches and caches.
 func cacheOptions(refusals *cluster.Refusals, o *runOptions) cache.Options {
 	options := cluster.CacheOptions(refusals)
 	maps.Copy(options.ByObject, cluster.Labelled(o.namespace))
@@ -21,9 +21,9 @@ func cacheOptions(refusals *cluster.Refusals, o *runOptions) cache.Options {
 	return options
 }
 
-// lockCache makes a cache folder and keeps it for this process, until that ends or unlock is called: what another daemon
-// fetches into the stores, or takes out of them, would be missing amid a reconcile. Where the file system has no locks
-// nothing is kept.
+// lockCache creates a cache folder and locks it for this process, until the process exits or calls unlock: if another
+// daemon fetched into the stores, or evicted from them, data would disappear during a reconcile. It locks nothing if
+// the file system does not support locks.
 func lockCache(dir string) (unlock func(), err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make --cache-dir: %w", err)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestACacheFolderIsOfOneDaemon: another one is refused, until the first has ended.
+// TestACacheFolderIsOfOneDaemon: a second daemon is refused until the first has exited.
 func TestACacheFolderIsOfOneDaemon(t *testing.T) {
 	dir := t.TempDir()
 	unlock, err := lockCache(dir)

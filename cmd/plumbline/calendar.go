@@ -15,19 +15,19 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
-// mostDays is how many days `plumbline calendar` shows at the most.
+// mostDays is the maximum number of days that `plumbline calendar` shows.
 const mostDays = 90
 
-// calendarTime is how a time is printed.
+// calendarTime is the format of printed times.
 const calendarTime = "Mon 2006-01-02 15:04 MST"
 
-// syncCalendar is what is printed of one NodeSync.
+// syncCalendar is the calendar of one NodeSync as printed.
 type syncCalendar struct {
 	Namespace string                `json:"namespace"`
 	NodeSync  string                `json:"nodeSync"`
 	Periods   []plan.CalendarPeriod `json:"periods"`
 
-	// zone is the time zone in which the periods are printed.
+	// zone is the time zone of the printed periods.
 	zone *time.Location
 }
 
@@ -81,7 +81,7 @@ automatically. Reverts do not wait.`,
 	return cmd
 }
 
-// calendarOf reads the calendar of a NodeSync. An annotation that does not count is named.
+// calendarOf reads the calendar of a NodeSync. It prints the annotations that do not count to errs.
 func calendarOf(errs io.Writer, sync *v1alpha1.NodeSync, now, to time.Time) (syncCalendar, error) {
 	days, err := plan.CalendarOf(sync.Spec.Guard, now)
 	if err != nil {
@@ -107,7 +107,7 @@ func calendarOf(errs io.Writer, sync *v1alpha1.NodeSync, now, to time.Time) (syn
 	return found, nil
 }
 
-// zoneOf is the time zone of all windows and freezes; UTC if they have several.
+// zoneOf returns the time zone of all windows and freezes; UTC if they have several.
 func zoneOf(guard v1alpha1.Guard) *time.Location {
 	var names []string
 	for _, w := range guard.Windows {
@@ -122,12 +122,12 @@ func zoneOf(guard v1alpha1.Guard) *time.Location {
 	}
 	zone, err := time.LoadLocation(names[0])
 	if err != nil {
-		return time.UTC // plan.CalendarOf has refused it
+		return time.UTC // plan.CalendarOf has rejected it
 	}
 	return zone
 }
 
-// printCalendars has a row for each period.
+// printCalendars prints a row for each period.
 func printCalendars(out io.Writer, all []syncCalendar) {
 	t := display.NewFittedTable(out, "NODESYNC", "FROM", "TO", "NODES", "WHY")
 	for _, one := range all {

@@ -12,7 +12,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// TestCalendar lists what is open and what is not, of one NodeSync and of all.
+// TestCalendar lists open and closed periods, of one NodeSync and of all.
 func TestCalendar(t *testing.T) {
 	frozen := func(n *v1alpha1.NodeSync) {
 		n.Spec.Guard.Freeze = []v1alpha1.GuardFreeze{{From: "2020-01-01", To: "2999-12-31", Reason: "audit"}}
@@ -54,7 +54,7 @@ func TestCalendar(t *testing.T) {
 	}
 }
 
-// TestCalendarIsReadable: an empty one says so, and times are in the time zone of the windows.
+// TestCalendarIsReadable: an empty calendar says so, and times are in the windows' time zone.
 func TestCalendarIsReadable(t *testing.T) {
 	in := func(zones ...string) func(*v1alpha1.NodeSync) {
 		return func(n *v1alpha1.NodeSync) {
@@ -75,7 +75,7 @@ func TestCalendarIsReadable(t *testing.T) {
 	}
 }
 
-// TestCalendarMistakes: each is one line that names what is wrong.
+// TestCalendarMistakes: each mistake is one line that names the problem.
 func TestCalendarMistakes(t *testing.T) {
 	wrong := nodeSync("wrong", func(n *v1alpha1.NodeSync) {
 		n.Spec.Guard.Windows = []v1alpha1.GuardWindow{{Schedule: "0 0 31 2 *", Duration: metav1.Duration{Duration: time.Hour}}}

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// pipeline is what is looked at of a pipeline: a workflow of GitHub's or Gitea's, or, of GitLab, a job.
+// pipeline is the tested part of a pipeline: a workflow of GitHub or Gitea, or a job of GitLab.
 type pipeline struct {
 	Permissions map[string]string
 	Jobs        map[string]struct {
@@ -26,7 +26,7 @@ type pipeline struct {
 	} `json:"plumbline-plan"`
 }
 
-// scripts are what its jobs run.
+// scripts returns what its jobs run.
 func (p pipeline) scripts() []string {
 	all := p.Plan.Script
 	for _, job := range p.Jobs {
@@ -60,7 +60,8 @@ func pipelines(t *testing.T) map[string]pipeline {
 	return all
 }
 
-// TestPipelinesCallWhatThereIs: their commands and flags are those of this plumbline, and the plan is made alike in all.
+// TestPipelinesCallWhatThereIs: their commands and flags exist in this plumbline, and all make the plan in the same
+// way.
 func TestPipelinesCallWhatThereIs(t *testing.T) {
 	var plan string
 	for name, p := range pipelines(t) {
@@ -92,8 +93,8 @@ func TestPipelinesCallWhatThereIs(t *testing.T) {
 	}
 }
 
-// TestPipelinesHaveFewRights: no secret of the repository, no right to write where the files of a branch are,
-// no action that its owner can replace, and no text of a pull request in a script.
+// TestPipelinesHaveFewRights: no repository secret, no write permission together with a branch's files, no action that
+// its owner can replace, and no text of a pull request in a script.
 func TestPipelinesHaveFewRights(t *testing.T) {
 	pinned := regexp.MustCompile(`@[0-9a-f]{40}$`)
 	for name, p := range pipelines(t) {

@@ -30,23 +30,23 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// clusterAccess is the cluster of a command: uncached, and with the user's rights.
+// clusterAccess accesses the cluster of a command, uncached and with the user's permissions.
 type clusterAccess struct {
 	client.WithWatch
 	config *rest.Config
-	// namespace is that of -n, or of the kubeconfig's context; settled reports that it is the one
-	// whose NodeSyncs are meant.
+	// namespace is that of -n, or of the kubeconfig's context. settled is true once it is the namespace whose NodeSyncs
+	// the command uses.
 	namespace string
 	settled   bool
 }
 
-// nowhere is the server of client-go where nothing names one.
+// nowhere is client-go's default server if no configuration specifies one.
 const nowhere = "http://localhost:8080"
 
-// errNoKubeconfig reports that nothing names a cluster.
+// errNoKubeconfig is returned if no configuration specifies a cluster.
 var errNoKubeconfig = errors.New("no kubeconfig")
 
-// connect finds the cluster of the kubeconfig flags. It asks nothing yet. With ctx every request ends.
+// connect finds the cluster of the kubeconfig flags, without sending a request. Requests are cancelled with ctx.
 func connect(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags) (*clusterAccess, error) {
 	loader := kubeconfig.ToRawKubeConfigLoader()
 	config, err := kubeconfig.ToRESTConfig()
@@ -66,7 +66,7 @@ func connect(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags) (*c
 	if err != nil {
 		return nil, err
 	}
-	ctrl.SetLogger(logr.Discard()) // else controller-runtime warns on the terminal after 30 s that nobody has
+	ctrl.SetLogger(logr.Discard()) // otherwise, after 30 s, controller-runtime warns on the terminal that nobody has
 	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
 	if err != nil {
 		return nil, explain(err, "connect to "+config.Host)
@@ -74,21 +74,21 @@ func connect(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags) (*c
 	return &clusterAccess{WithWatch: c, config: config, namespace: namespace, settled: *kubeconfig.Namespace != ""}, nil
 }
 
-// interruptible ends requests with a context: client-go's discovery takes none.
+// interruptible cancels requests with a context: client-go's discovery takes none.
 type interruptible struct {
 	//nolint:containedctx // a RoundTripper gets no other one
 	ctx  context.Context
 	next http.RoundTripper
 }
 
-// RoundTrip is that of the next one. What is left of a request ends with the command.
+// RoundTrip sends the request; it is cancelled together with the command.
 func (i interruptible) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, stop := context.WithCancel(r.Context())
 	context.AfterFunc(i.ctx, stop)
 	return i.next.RoundTrip(r.WithContext(ctx))
 }
 
-// nodeSync reads one NodeSync, which is named as kubectl names objects: prod or nodesync/prod.
+// nodeSync reads one NodeSync by its name in kubectl's notation: prod or nodesync/prod.
 func (c *clusterAccess) nodeSync(ctx context.Context, arg string) (*v1alpha1.NodeSync, error) {
 	name, err := nameOf(arg)
 	if err != nil {
@@ -104,9 +104,8 @@ func (c *clusterAccess) nodeSync(ctx context.Context, arg string) (*v1alpha1.Nod
 	return sync, nil
 }
 
-// takeStandIn has a NodeSync say, as its annotation would, that its status is that of an
-// earlier reconcile, where the daemon could not annotate it. Who may not read ConfigMaps does not
-// get to know.
+// takeStandIn annotates a NodeSync (in memory) as the daemon would have: its status is that of an earlier reconcile,
+// but the daemon could not write the annotation. Without permission to read ConfigMaps it does nothing.
 func (c *clusterAccess) takeStandIn(ctx context.Context, sync *v1alpha1.NodeSync) {
 	if message, err := status.StandIn(ctx, c, sync); err == nil && message != "" {
 		metav1.SetMetaDataAnnotation(&sync.ObjectMeta, v1alpha1.StatusNotWrittenAnnotation, message)
@@ -114,13 +113,13 @@ func (c *clusterAccess) takeStandIn(ctx context.Context, sync *v1alpha1.NodeSync
 }
 
 const (
-	// mostBelow is how many folders with a plumbline.yaml are named.
+	// mostBelow is the maximum number of folders with a plumbline.yaml to list.
 	mostBelow = 5
-	// mostLooked is how many files are looked at to find them, and deepest how many folders down.
+	// To find them, it looks at up to mostLooked files, and deepest folders down.
 	mostLooked, deepest = 20_000, 6
 )
 
-// hasCluster refuses a folder that is no cluster's, and names those below it that are.
+// hasCluster returns an error if a folder has no plumbline.yaml; it lists those below it that have one.
 func hasCluster(folder string) error {
 	if _, err := os.Lstat(filepath.Join(folder, render.FileName)); err == nil {
 		return nil
@@ -131,11 +130,11 @@ func hasCluster(folder string) error {
 	return fmt.Errorf("neither %s nor a folder below it contains %s: give the folder of a cluster, or create the file (docs/reference/plumbline-yaml.md)", folder, render.FileName)
 }
 
-// clustersBelow are the first few folders that have a plumbline.yaml.
+// clustersBelow returns the first few folders that contain a plumbline.yaml.
 func clustersBelow(folder string) []string {
 	var found []string
 	looked := 0
-	// What cannot be read is not found.
+	// Unreadable folders are skipped.
 	_ = filepath.WalkDir(folder, func(name string, entry fs.DirEntry, err error) error {
 		looked++
 		switch {
@@ -159,8 +158,7 @@ func hiddenOrDeep(folder, name string) bool {
 	return err != nil || strings.HasPrefix(filepath.Base(name), ".") || strings.Count(below, string(filepath.Separator)) >= deepest
 }
 
-// explain adds to an error of the API server what to do about it.
-// errUnreachable reports that no answer comes from the cluster.
+// explain adds instructions to an error of the API server. errUnreachable means that the cluster does not respond.
 var errUnreachable = errors.New("the cluster cannot be reached")
 
 func explain(err error, doing string) error {
@@ -188,10 +186,10 @@ func hostOf(address string) string {
 	return parsed.Host
 }
 
-// home is the namespace that the manifests make for the daemon.
+// home is the namespace that the manifests create for the daemon.
 const home = "plumbline-system"
 
-// nameOf takes a NodeSync's name as kubectl does: prod, nodesync/prod or nodesyncs/prod.
+// nameOf parses a NodeSync's name in kubectl's notation: prod, nodesync/prod or nodesyncs/prod.
 func nameOf(arg string) (string, error) {
 	kind, name, typed := strings.Cut(arg, "/")
 	switch {
@@ -205,7 +203,7 @@ func nameOf(arg string) (string, error) {
 	return name, nil
 }
 
-// refOfArgument reads KIND/NAME of a definition, the kind as kubectl takes it.
+// refOfArgument parses KIND/NAME of a definition, with the kind in kubectl's notation.
 func refOfArgument(arg string) (render.Ref, error) {
 	kind, name, _ := strings.Cut(arg, "/")
 	for _, known := range render.Kinds() {
@@ -217,7 +215,7 @@ func refOfArgument(arg string) (render.Ref, error) {
 	return render.Ref{}, fmt.Errorf("%q is no definition: give NodePool/NAME or EC2NodeClass/NAME", arg)
 }
 
-// nodeSyncWord names a NodeSync in messages, however it was named.
+// nodeSyncWord names a NodeSync in messages, in whichever notation the user named it.
 func nodeSyncWord(arg string) string {
 	if name, err := nameOf(arg); err == nil {
 		return "nodesync/" + name
@@ -225,8 +223,8 @@ func nodeSyncWord(arg string) string {
 	return arg
 }
 
-// in is the namespace whose NodeSyncs are meant: that of -n; that of the kubeconfig's context, where
-// it has some; else that of the daemon, which serves no other, whether it has some or not.
+// in returns the namespace whose NodeSyncs the command uses: that of -n; that of the kubeconfig's context if it
+// contains any; otherwise that of the daemon, which serves no other namespace, even if it contains none yet.
 func (c *clusterAccess) in(ctx context.Context) string {
 	if c.settled {
 		return c.namespace
@@ -243,20 +241,20 @@ func (c *clusterAccess) in(ctx context.Context) string {
 		}
 	}
 	if len(daemons) > 0 {
-		c.namespace = daemons[0] // where the first NodeSync will be
+		c.namespace = daemons[0] // the first NodeSync will be created here
 	}
 	return c.namespace
 }
 
-// has reports whether there is a NodeSync in a namespace.
+// has reports whether a namespace contains a NodeSync.
 func (c *clusterAccess) has(ctx context.Context, namespace string) (bool, error) {
 	list := &v1alpha1.NodeSyncList{}
 	err := c.List(ctx, list, client.InNamespace(namespace), client.Limit(1))
 	return len(list.Items) > 0, err
 }
 
-// installed is an error where NodeSyncs are not served: a command that asks for something else would find
-// nothing, and not say why.
+// installed returns an error if the API server does not serve NodeSyncs: otherwise commands that read other kinds would
+// find nothing, and not tell why.
 func (c *clusterAccess) installed(ctx context.Context, doing string) error {
 	if _, err := c.has(ctx, c.in(ctx)); err != nil && !apierrors.IsForbidden(err) {
 		return explain(err, doing)
@@ -264,7 +262,7 @@ func (c *clusterAccess) installed(ctx context.Context, doing string) error {
 	return nil
 }
 
-// daemons are the namespaces with a Deployment of plumbline; none if they may not be listed.
+// daemons returns the namespaces with a Deployment of plumbline; none if the user may not list them.
 func (c *clusterAccess) daemons(ctx context.Context) (namespaces []string) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("DeploymentList"))
@@ -278,7 +276,8 @@ func (c *clusterAccess) daemons(ctx context.Context) (namespaces []string) {
 	return namespaces
 }
 
-// definitionsOf are a cluster's objects of a kind, of any owner; none if it does not serve the kind.
+// definitionsOf returns a cluster's objects of a kind, regardless of owner; none if the cluster does not serve the
+// kind.
 func definitionsOf(ctx context.Context, c client.Reader, kind render.Kind) ([]unstructured.Unstructured, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kind.GVK)
@@ -313,7 +312,7 @@ func poolsWithClaims(ctx context.Context, c client.Client, sync *v1alpha1.NodeSy
 	return pools, claims, nil
 }
 
-// poolOf is the NodePool of a NodeClaim.
+// poolOf returns the name of a NodeClaim's NodePool.
 func poolOf(claim *karpv1.NodeClaim) string { return claim.Labels[karpv1.NodePoolLabelKey] }
 
 // poolsOf counts the NodeClaims of each pool that the NodeSync owns.

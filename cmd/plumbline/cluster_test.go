@@ -17,7 +17,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// unreachable is a kubeconfig of a server that does not listen.
+// unreachable returns a kubeconfig of a server that does not listen.
 func unreachable(t *testing.T) (kubeconfig, address string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -31,7 +31,7 @@ func unreachable(t *testing.T) (kubeconfig, address string) {
 	return kubeconfigFor(t, "http://"+address), address
 }
 
-// onCluster are the commands that need one.
+// onCluster returns the commands that need a cluster.
 func onCluster(t *testing.T) map[string][]string {
 	t.Helper()
 	return map[string][]string{
@@ -81,7 +81,7 @@ func TestNoKubeconfig(t *testing.T) {
 	}
 }
 
-// TestWithoutAKubeconfig: the files that were looked for are named, and localhost is not asked.
+// TestWithoutAKubeconfig: the message lists the files that were looked for; localhost is not contacted.
 func TestWithoutAKubeconfig(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("HOME", dir)
@@ -94,7 +94,7 @@ func TestWithoutAKubeconfig(t *testing.T) {
 	}
 }
 
-// TestAFolderAboveTheClusters: commands on a folder name the folders that it could have been.
+// TestAFolderAboveTheClusters: commands on such a folder list the folders of clusters below it.
 func TestAFolderAboveTheClusters(t *testing.T) {
 	root := t.TempDir()
 	place := func(names ...string) {
@@ -121,7 +121,7 @@ func TestAFolderAboveTheClusters(t *testing.T) {
 	}
 }
 
-// midday is two days ago, and so it is for an hour.
+// midday is two days ago, and stays so for an hour.
 var midday = metav1.NewTime(time.Now().Add(-48 * time.Hour).Truncate(time.Second))
 
 const (
@@ -129,7 +129,7 @@ const (
 	pushed  = "main@sha1:89abcdef0123456789abcdef0123456789abcdef"
 )
 
-// nodeSync is one in the namespace fleet, of the second generation.
+// nodeSync returns a NodeSync in the namespace fleet, at its second generation.
 func nodeSync(name string, changes ...func(*v1alpha1.NodeSync)) *v1alpha1.NodeSync {
 	sync := &v1alpha1.NodeSync{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.NodeSyncKind},
@@ -145,7 +145,7 @@ func nodeSync(name string, changes ...func(*v1alpha1.NodeSync)) *v1alpha1.NodeSy
 	return sync
 }
 
-// ready gives it the conditions of a verdict, as a conclusion does.
+// ready sets the conditions of a result, as the end of a reconcile does.
 func ready(status metav1.ConditionStatus, reason, message string) func(*v1alpha1.NodeSync) {
 	return func(n *v1alpha1.NodeSync) {
 		n.Status.ObservedGeneration = n.Generation
@@ -164,7 +164,7 @@ func ready(status metav1.ConditionStatus, reason, message string) func(*v1alpha1
 	}
 }
 
-// revisions are those that it has applied and works on.
+// revisions sets the applied and the attempted revision.
 func revisions(applied, attempted string) func(*v1alpha1.NodeSync) {
 	return func(n *v1alpha1.NodeSync) {
 		n.Status.LastAppliedRevision, n.Status.LastAttemptedRevision = applied, attempted
@@ -173,7 +173,7 @@ func revisions(applied, attempted string) func(*v1alpha1.NodeSync) {
 
 func suspended(n *v1alpha1.NodeSync) { n.Spec.Suspend = true }
 
-// leaves are removals, one a phase.
+// leaves adds a removal for each phase.
 func leaves(phases ...v1alpha1.RemovalPhase) func(*v1alpha1.NodeSync) {
 	return func(n *v1alpha1.NodeSync) {
 		for i, phase := range phases {
@@ -185,14 +185,14 @@ func leaves(phases ...v1alpha1.RemovalPhase) func(*v1alpha1.NodeSync) {
 	}
 }
 
-// breaksGlass has a command for the node of the first removal.
+// breaksGlass adds a command for the node of the first removal.
 func breaksGlass(n *v1alpha1.NodeSync) {
 	n.Status.Removals[0].BreakGlass = []v1alpha1.BreakGlass{{
 		Node: "ip-10-0-0-1", Cause: v1alpha1.CauseDoNotDisrupt, Command: "kubectl annotate pod web-0 -n web karpenter.sh/do-not-disrupt-", Risk: "the pod is evicted",
 	}}
 }
 
-// launchesFail has no capacity for a pool.
+// launchesFail adds a launch failure for lack of capacity.
 func launchesFail(n *v1alpha1.NodeSync) {
 	n.Status.Conditions = append(n.Status.Conditions, metav1.Condition{
 		Type: v1alpha1.LaunchFailingCondition, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonLaunchFailed,
@@ -200,7 +200,7 @@ func launchesFail(n *v1alpha1.NodeSync) {
 	})
 }
 
-// rollsOut has nodes that do not match their definitions: RolledOut is False, for this reason.
+// rollsOut adds nodes that do not match their definitions: RolledOut is False, for this reason.
 func rollsOut(reason, message string, pools ...v1alpha1.PoolRollout) func(*v1alpha1.NodeSync) {
 	return func(n *v1alpha1.NodeSync) {
 		n.Status.Conditions = append(n.Status.Conditions, metav1.Condition{
@@ -211,7 +211,7 @@ func rollsOut(reason, message string, pools ...v1alpha1.PoolRollout) func(*v1alp
 	}
 }
 
-// nodesDrift though an upgrade was not expected to replace them.
+// nodesDrift adds nodes that drift although the upgrade was expected to keep them.
 func nodesDrift(n *v1alpha1.NodeSync) {
 	n.Status.Conditions = append(n.Status.Conditions, metav1.Condition{
 		Type: v1alpha1.NodeDriftCondition, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonUnexpectedNodeDrift,
@@ -219,7 +219,7 @@ func nodesDrift(n *v1alpha1.NodeSync) {
 	})
 }
 
-// verdicts are NodeSyncs in each state that a reconcile can leave one in.
+// verdicts returns a NodeSync for each state that a reconcile can result in.
 func verdicts() map[string]*v1alpha1.NodeSync {
 	const t, f, u = metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown
 	installed := func(n *v1alpha1.NodeSync) {
@@ -267,7 +267,7 @@ func verdicts() map[string]*v1alpha1.NodeSync {
 	}
 }
 
-// TestTheNamespaceThatIsMeant: without -n that of the context where it has NodeSyncs, else that of the
+// TestTheNamespaceThatIsMeant: without -n it is that of the context if that contains NodeSyncs, otherwise that of the
 // daemon.
 func TestTheNamespaceThatIsMeant(t *testing.T) {
 	in := func(namespace string) *v1alpha1.NodeSync {
@@ -310,7 +310,7 @@ func TestTheNamespaceThatIsMeant(t *testing.T) {
 	}
 }
 
-// TestTheNamespaceOfADaemonWithoutANodeSync: that is where the first one will be.
+// TestTheNamespaceOfADaemonWithoutANodeSync: it is the daemon's, where the first NodeSync will be created.
 func TestTheNamespaceOfADaemonWithoutANodeSync(t *testing.T) {
 	s, kubeconfig := serve(t)
 	s.objects["/apis/apps/v1/namespaces/ours/deployments/plumbline"] = map[string]any{
@@ -322,7 +322,7 @@ func TestTheNamespaceOfADaemonWithoutANodeSync(t *testing.T) {
 	}
 }
 
-// TestOutputOfObjects: -o as kubectl has it.
+// TestOutputOfObjects: -o works as in kubectl.
 func TestOutputOfObjects(t *testing.T) {
 	hidden := nodeSync("odd", ready("False", "Invalid", "a\u202eb"))
 	hidden.ManagedFields = append(hidden.ManagedFields, hidden.ManagedFields...)
@@ -350,7 +350,7 @@ func TestOutputOfObjects(t *testing.T) {
 	}
 }
 
-// TestSeveralNames: each is done, and the exit code is that of the gravest.
+// TestSeveralNames: each is handled, and the exit code is the gravest one.
 func TestSeveralNames(t *testing.T) {
 	other := verdicts()["held"]
 	other.Name = "other"
@@ -367,7 +367,7 @@ func TestSeveralNames(t *testing.T) {
 	}
 }
 
-// TestNamesThatAreNotThere: what is there is printed, and what is not is an error each, as kubectl does it.
+// TestNamesThatAreNotThere: as in kubectl, existing objects are printed, and each missing one is an error.
 func TestNamesThatAreNotThere(t *testing.T) {
 	_, kubeconfig := serve(t, verdicts()["in-sync"])
 	for _, command := range []string{"get", "status"} {

@@ -17,7 +17,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the goldens")
 
-// said is what a command has printed and how it ended.
+// said is the output and the exit code of a command.
 type said struct {
 	out, err string
 	code     int
@@ -39,7 +39,7 @@ func plumblineIn(ctx context.Context, args ...string) said {
 	return said{out: out.String(), err: errs.String(), code: code}
 }
 
-// golden compares with a file under testdata.
+// golden compares with a file in testdata.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name)

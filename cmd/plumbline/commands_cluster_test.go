@@ -17,7 +17,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/summary"
 )
 
-// TestClusterRefuses: each command says in one line what was tried, and what to do.
+// TestClusterRefuses: each command prints in one line what it tried, and what to do.
 func TestClusterRefuses(t *testing.T) {
 	cases := map[string]struct {
 		path   string
@@ -91,13 +91,12 @@ func TestSuspendAndResume(t *testing.T) {
 	}
 }
 
-// TestReconcileWaits: the exit code says what came of it, and stderr what it
-// waited for.
+// TestReconcileWaits: the exit code shows the result, and stderr what it waited for.
 func TestReconcileWaits(t *testing.T) {
 	for name, after := range verdicts() {
 		switch name {
 		case "waiting", "removing", "new", "changed", "retrying", "suspended", "deleted", "requested", "ahead", "unwritten", "rolling-out", "rollout-held":
-			continue // no end yet
+			continue // does not complete yet
 		}
 		t.Run(name, func(t *testing.T) {
 			s, kubeconfig := serve(t, verdicts()["waiting"])
@@ -123,7 +122,7 @@ func TestReconcileWaits(t *testing.T) {
 	}
 }
 
-// TestReconcileWaitsForNodes unless it waits only until the definitions are applied.
+// TestReconcileWaitsForNodes: it waits for nodes, too, unless it waits only until the definitions are applied.
 func TestReconcileWaitsForNodes(t *testing.T) {
 	for name, c := range map[string]struct {
 		flag, verdict string
@@ -163,7 +162,7 @@ func TestReconcileEnds(t *testing.T) {
 	}
 }
 
-// TestInterrupted: Ctrl-C ends each command at once, with one line.
+// TestInterrupted: Ctrl-C stops each command immediately, with one line.
 func TestInterrupted(t *testing.T) {
 	s, kubeconfig := serve(t, verdicts()["waiting"])
 	ctx, interrupt := context.WithCancel(t.Context())
@@ -213,7 +212,7 @@ func TestCompletionOfNames(t *testing.T) {
 	}
 }
 
-// TestCompletionOfFlags: what kubectl's flags take, and folders.
+// TestCompletionOfFlags completes the values of kubectl's flags, and folders.
 func TestCompletionOfFlags(t *testing.T) {
 	s, kubeconfig := serve(t)
 	s.objects["/api/v1/namespaces/fleet"] = map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "fleet"}}

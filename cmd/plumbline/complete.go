@@ -17,9 +17,9 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 )
 
-// What a shell completes.
+// Shell completion.
 
-// completeNodeSyncs completes the names of NodeSyncs in a shell, as many as a command takes.
+// completeNodeSyncs completes the names of NodeSyncs, up to the number that a command takes.
 func completeNodeSyncs(kubeconfig *genericclioptions.ConfigFlags, most int) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) >= most {
@@ -39,7 +39,7 @@ func completeNodeSyncs(kubeconfig *genericclioptions.ConfigFlags, most int) cobr
 	}
 }
 
-// completePools completes the names of some NodePools, which depend on the arguments.
+// completePools completes the names of the NodePools that pools returns for the arguments.
 func completePools(kubeconfig *genericclioptions.ConfigFlags, pools func(context.Context, *clusterAccess, []string) ([]string, error)) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		c, err := connect(cmd.Context(), kubeconfig)
@@ -54,14 +54,14 @@ func completePools(kubeconfig *genericclioptions.ConfigFlags, pools func(context
 	}
 }
 
-// completeFolders completes folders, beside what else is completed.
+// completeFolders completes folders, in addition to names.
 func completeFolders(names cobra.CompletionFunc) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		found, _ := names(cmd, args, typed)
-		below, _ := filepath.Glob(typed + "*") // a pattern that is none finds nothing
+		below, _ := filepath.Glob(typed + "*") // an invalid pattern matches nothing
 		for _, path := range below {
 			if info, err := os.Stat(path); err == nil && info.IsDir() && filepath.Base(path)[0] != '.' {
 				found = append(found, path+"/")
@@ -120,7 +120,7 @@ func completeKubeconfig(root *cobra.Command, kubeconfig *genericclioptions.Confi
 
 //go:generate go run . reference markdown ../../docs/reference/cli
 
-// newReferenceCommand writes the reference of all commands. It is for who builds plumbline, and is hidden.
+// newReferenceCommand returns a hidden command, for developers of plumbline, that writes the reference of all commands.
 func newReferenceCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:       "reference markdown|man FOLDER",
@@ -144,7 +144,7 @@ func knownForm(form string) error {
 	return nil
 }
 
-// writeReference writes a page of each command. The flags of kubectl are on root's page, and not repeated.
+// writeReference writes a page for each command. Only the root command's page documents kubectl's flags.
 func writeReference(root *cobra.Command, form, folder string) error {
 	root.DisableAutoGenTag = true
 	root.InitDefaultVersionFlag()
@@ -156,7 +156,7 @@ func writeReference(root *cobra.Command, form, folder string) error {
 	return below(root, func(cmd *cobra.Command) error { return writePage(cmd, form, folder) })
 }
 
-// below calls each for the commands below one that help lists.
+// below calls each for the subcommands that help lists.
 func below(parent *cobra.Command, each func(*cobra.Command) error) error {
 	for _, cmd := range parent.Commands() {
 		if !cmd.IsAvailableCommand() || cmd.IsAdditionalHelpTopicCommand() {
@@ -172,7 +172,7 @@ func below(parent *cobra.Command, each func(*cobra.Command) error) error {
 	return nil
 }
 
-// withoutThisMachine takes the folders of the machine out of defaults.
+// withoutThisMachine removes this machine's folders from the defaults of flags.
 func withoutThisMachine(root *cobra.Command) {
 	_ = below(root, func(cmd *cobra.Command) error {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
@@ -182,7 +182,6 @@ func withoutThisMachine(root *cobra.Command) {
 	})
 }
 
-// writePage writes one page.
 func writePage(cmd *cobra.Command, form, folder string) error {
 	var page bytes.Buffer
 	name := strings.ReplaceAll(cmd.CommandPath(), " ", "_") + ".md"

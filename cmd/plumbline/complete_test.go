@@ -10,8 +10,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// TestEachArgumentCompletes: names of NodeSyncs and folders, wherever a command takes one. A new command
-// is in it by itself.
+// TestEachArgumentCompletes completes names of NodeSyncs and folders, wherever a command accepts one. It includes new
+// commands automatically.
 func TestEachArgumentCompletes(t *testing.T) {
 	_, kubeconfig := serve(t, nodeSync("prod"))
 	tried := 0
@@ -35,7 +35,7 @@ func TestEachArgumentCompletes(t *testing.T) {
 	}
 }
 
-// TestStoppedPoolsComplete: those whose rollout can be resumed, and no other.
+// TestStoppedPoolsComplete completes the pools whose rollout can be resumed, and no others.
 func TestStoppedPoolsComplete(t *testing.T) {
 	sync := nodeSync("prod")
 	now := metav1.Now()

@@ -12,8 +12,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render/kustomize"
 )
 
-// confinement is what runs the work on other people's files in child processes. In a
-// child of this very program it does that work, and ends the process.
+// confinement returns the Runner that processes untrusted files in child processes. In such a child process, it does
+// that work and exits.
 func confinement(arguments []string) *confine.Runner {
 	return confine.Serve(arguments, confine.Options{Jobs: map[string]confine.Job{
 		charts.JobName:    charts.Job,
@@ -24,27 +24,26 @@ func confinement(arguments []string) *confine.Runner {
 
 type confinementKey struct{}
 
-// withConfinement hands a Runner to the commands.
+// withConfinement adds a Runner to the context of commands.
 func withConfinement(ctx context.Context, runner *confine.Runner) context.Context {
 	return context.WithValue(ctx, confinementKey{}, runner)
 }
 
-// confined is the Runner of a command; nil in tests that have none.
+// confined returns the Runner of a command; nil in tests without one.
 func confined(ctx context.Context) *confine.Runner {
 	runner, _ := ctx.Value(confinementKey{}).(*confine.Runner)
 	return runner
 }
 
-// logged is a Runner that logs what it has to tell.
+// logged returns a Runner that logs its reports.
 func logged(runner *confine.Runner) *confine.Runner { return runner.Telling(unconfined, childEnded) }
 
-// unconfined logs what the kernel refuses of the confinement of charts and
-// kustomizations.
+// unconfined logs a confinement of charts and kustomizations that the kernel does not support.
 func unconfined(refused string) {
 	ctrl.Log.Info("charts and kustomizations are rendered with less confinement than there could be", "refused", refused)
 }
 
-// childEnded logs what a child process was for, and what it took.
+// childEnded logs what a child process did, and its CPU time.
 func childEnded(what string, cpu time.Duration) {
 	ctrl.Log.V(1).Info("a child process has ended", "work", what, "cpu", cpu.String())
 }

@@ -19,8 +19,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
-// crdsOf are the CRDs of the version in Git: those that this program was built
-// with, or those of its chart.
+// crdsOf returns the CRDs of the version in Git: those that this program was built with, or those of its chart.
 func crdsOf(ctx context.Context, git *render.Karpenter, path string, files *render.Snapshot) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	if git.Version == schema.EmbeddedVersion {
 		embedded, _, err := schema.Embedded()
@@ -37,7 +36,7 @@ func crdsOf(ctx context.Context, git *render.Karpenter, path string, files *rend
 	return chartCRDs(ctx, git, repository, charts.Access{Keys: keys, Files: render.NewFiles(*files)})
 }
 
-// chartCRDs are those of the chart of the version in Git.
+// chartCRDs returns the CRDs of the chart of the version in Git.
 func chartCRDs(ctx context.Context, git *render.Karpenter, repository string, access charts.Access) (crds []*apiextensionsv1.CustomResourceDefinition, err error) {
 	err = withChart(ctx, git, repository, access, func(pulled *charts.Charts) (err error) {
 		crds, err = pulled.CRDs(ctx)
@@ -46,7 +45,7 @@ func chartCRDs(ctx context.Context, git *render.Karpenter, repository string, ac
 	return crds, err
 }
 
-// withChart uses the charts of the version in Git, by way of a cache of its own.
+// withChart uses the charts of the version in Git, with a temporary cache.
 func withChart(ctx context.Context, git *render.Karpenter, repository string, access charts.Access, use func(*charts.Charts) error) error {
 	cache, err := os.MkdirTemp("", "plumbline-charts-")
 	if err != nil {
@@ -63,9 +62,9 @@ func withChart(ctx context.Context, git *render.Karpenter, repository string, ac
 	return use(pulled)
 }
 
-// offlineCRDs are those of a folder, where one is given; of the charts in the
-// checkout, as the daemon would take them; or those that this program was built with.
-// version is the one they are for: what is given is for whatever Git says.
+// offlineCRDs returns the CRDs in the given folder, if there is one; otherwise those of the charts in the checkout, as
+// the daemon would use them; otherwise those that this program was built with. version is the version that they belong
+// to; those of a given folder count as the version in Git.
 func (d *onDisk) offlineCRDs(ctx context.Context, given string) (crds []*apiextensionsv1.CustomResourceDefinition, version string, err error) {
 	git := d.karpenter
 	if given != "" {
@@ -87,11 +86,11 @@ func (d *onDisk) offlineCRDs(ctx context.Context, given string) (crds []*apiexte
 	return crds, version, err
 }
 
-// pullTime is how long a chart is waited for, for a plan that can do without it.
+// pullTime limits the time to pull a chart for a plan that works without it.
 const pullTime = 30 * time.Second
 
-// pullCRDs are those of the chart of the version in Git. Where that is out of reach, unavailable says
-// why, and those that are known remain.
+// pullCRDs returns the CRDs of the chart of the version in Git. If the chart is unavailable, it returns the known ones,
+// and the reason in unavailable.
 func (d *onDisk) pullCRDs(ctx context.Context, known []*apiextensionsv1.CustomResourceDefinition) (crds []*apiextensionsv1.CustomResourceDefinition, version string, unavailable, err error) {
 	limited, stop := context.WithTimeout(ctx, pullTime)
 	defer stop()
@@ -105,12 +104,12 @@ func (d *onDisk) pullCRDs(ctx context.Context, known []*apiextensionsv1.CustomRe
 	return nil, "", nil, err
 }
 
-// noCRDsOffline says what is not known of definitions without a cluster and without their CRDs.
+// noCRDsOffline returns a warning about what is unknown without a cluster and without the CRDs of a version.
 func noCRDsOffline(version string, err error) string {
 	return fmt.Sprintf("the CRDs of Karpenter %s are unavailable, so fields of definitions are not validated; provide them with --crds DIR, or compare with a cluster with --against NODESYNC: %v", version, err)
 }
 
-// crdsInFolder are those in the YAML files of a folder.
+// crdsInFolder returns the CRDs in the YAML files of a folder.
 func crdsInFolder(dir string) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.y*ml"))
 	if err != nil {
@@ -134,18 +133,18 @@ func crdsInFolder(dir string) ([]*apiextensionsv1.CustomResourceDefinition, erro
 	return crds, nil
 }
 
-// rendered is what a folder on disk renders to.
+// rendered is the result of rendering a folder on disk.
 type rendered struct {
 	set    *render.Set
 	schema *schema.Validator
-	// unvalidated says against which version the Set could not be checked.
+	// unvalidated is the version against which the Set could not be validated.
 	unvalidated string
-	// unchecked is a sentence on why it was checked against none; empty if it was.
+	// unchecked is a sentence on why the Set was not validated; empty if it was.
 	unchecked string
 }
 
-// renderFolder renders a folder on disk, without a cluster or a network. With pull the CRDs of a
-// version that this program was not built with are those of its chart, unless it is unavailable.
+// renderFolder renders a folder on disk, without a cluster or network. With pull, it pulls the chart of a version that
+// this program was not built with to get its CRDs, if available.
 func renderFolder(ctx context.Context, folder, crds string, pull bool) (*rendered, error) {
 	at, err := openOnDisk(folder)
 	if err != nil {
@@ -171,7 +170,7 @@ func renderFolder(ctx context.Context, folder, crds string, pull bool) (*rendere
 	}
 	var checks render.Validator = r.schema
 	if unavailable != nil {
-		checks = nil // those of another version would refuse what is right
+		checks = nil // the checks of another version would reject valid fields
 		r.unchecked = noCRDsOffline(r.unvalidated, unavailable)
 	}
 	r.set, err = render.Render(ctx, *at.snapshot, at.name, at.karpenter, checks, render.WithInputs(at.files.Inputs()), render.WithConfinement(confined(ctx)))
@@ -184,17 +183,16 @@ func renderFolder(ctx context.Context, folder, crds string, pull bool) (*rendere
 
 // onDisk is a folder on disk with a plumbline.yaml.
 type onDisk struct {
-	// root of the repository that it is in, and its place there.
+	// root is the root of the repository, and name the folder's path in it.
 	root, name string
 	snapshot   *render.Snapshot
 	karpenter  *render.Karpenter
-	// files are those with values, and values what these and plumbline.yaml have,
-	// merged.
+	// files contains the values files; values contains their values merged with those of plumbline.yaml.
 	files  *render.Files
 	values map[string]any
 }
 
-// unknown names the values that are only in the cluster.
+// unknown returns the names of the values that only the cluster has.
 func (d *onDisk) unknown() []string {
 	var words []string
 	for _, from := range d.karpenter.ValuesFrom {
@@ -203,7 +201,7 @@ func (d *onDisk) unknown() []string {
 	return words
 }
 
-// folderOf is the folder that an optional argument names: the current one by default.
+// folderOf returns the folder given as an optional argument; the current one by default.
 func folderOf(args []string) string {
 	if len(args) == 0 {
 		return "."
@@ -238,9 +236,8 @@ func openOnDisk(path string) (*onDisk, error) {
 	return d, err
 }
 
-// repositoryOf finds the root of the repository that a folder is in, so that
-// bases beside it are found, and the folder's place in it. Where no repository
-// is, the folder itself is the root.
+// repositoryOf returns the root of the repository that contains a folder, so that bases in sibling folders are found,
+// and the folder's path in it. Outside of a repository, the folder itself is the root.
 func repositoryOf(folder string) (root, name string, err error) {
 	absolute, err := filepath.Abs(folder)
 	if err != nil {
@@ -260,7 +257,7 @@ func repositoryOf(folder string) (root, name string, err error) {
 	}
 }
 
-// check reports that a Set was not validated against the version that Git names.
+// check returns an error if the Set was not validated against the version in Git.
 func (r *rendered) check() error {
 	if r.unvalidated == "" {
 		return nil
@@ -268,14 +265,14 @@ func (r *rendered) check() error {
 	return &exitError{code: exitFailed, message: fmt.Sprintf("not validated against %s: provide its CRDs with --crds DIR", r.unvalidated)}
 }
 
-// loginStore takes charts with what the NodeSync has for their host, if the user may
-// read that, and otherwise with the credentials of docker login.
+// loginStore pulls charts with the NodeSync's credentials for their host, if the user may read these, and otherwise
+// with those of docker login.
 type loginStore struct {
 	*charts.Store
 	login charts.Keys
 }
 
-// newLoginStore keeps charts in a folder.
+// newLoginStore returns a store that keeps charts in a folder.
 func newLoginStore(ctx context.Context, dir string) (*loginStore, error) {
 	login, err := dockerLogin(nil)
 	if err != nil {
@@ -284,12 +281,12 @@ func newLoginStore(ctx context.Context, dir string) (*loginStore, error) {
 	return &loginStore{Store: charts.NewStore(charts.StoreOptions{Dir: dir, Confine: confined(ctx)}), login: login}, nil
 }
 
-// Resolve is the Store's.
+// Resolve implements Store.
 func (s *loginStore) Resolve(ctx context.Context, ref charts.Ref, access charts.Access) (*charts.Charts, error) {
 	return s.Store.Resolve(ctx, ref, s.with(access))
 }
 
-// Verify is the Store's.
+// Verify implements Store.
 func (s *loginStore) Verify(ctx context.Context, ref charts.Ref, c *charts.Charts, access charts.Access, by charts.Signers) error {
 	return s.Store.Verify(ctx, ref, c, s.with(access), by)
 }

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// examples copies the examples into a repository of their own, and names the
-// folders that can be rendered: files are named from a repository's root.
+// examples copies the examples into a repository, because files are named from its root, and returns the folders that
+// can be rendered.
 func examples(t *testing.T) map[string]string {
 	t.Helper()
 	root := t.TempDir()
@@ -45,7 +45,7 @@ func TestRenderExamples(t *testing.T) {
 	}
 }
 
-// TestRenderFormatsAgree: the same objects in the same order in each.
+// TestRenderFormatsAgree: each format contains the same objects in the same order.
 func TestRenderFormatsAgree(t *testing.T) {
 	basic := examples(t)["basic"]
 	var objects []map[string]any
@@ -85,7 +85,7 @@ func TestPlanExamples(t *testing.T) {
 	golden(t, "plan-basic.json", got.out)
 }
 
-// folder writes files into a folder of its own.
+// folder writes files into a temporary folder.
 func folder(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -138,7 +138,8 @@ func TestBadFolders(t *testing.T) {
 	}
 }
 
-// TestAClassThatNoFileDefines is warned of, by render and by a plan without a cluster, neither of which knows what a cluster has.
+// TestAClassThatNoFileDefines: render, and a plan without a cluster, warn about it; neither knows what the cluster
+// contains.
 func TestAClassThatNoFileDefines(t *testing.T) {
 	const pool = `apiVersion: karpenter.sh/v1
 kind: NodePool
@@ -155,7 +156,7 @@ spec:
 		want  string
 	}{
 		"a typing error": {"defualt", nil, "web.yaml:1: NodePool/web names EC2NodeClass/defualt, which no file of this folder defines; did you mean default?"},
-		// kustomize changes the names of objects, and not the nodeClassRef, which it does not know.
+		// kustomize renames objects, but not their reference in nodeClassRef, which it does not know.
 		"a name that namePrefix changed": {
 			"default",
 			map[string]string{"kustomization.yaml": "namePrefix: eu-\nresources: [class.yaml, web.yaml]\n"},
@@ -176,7 +177,7 @@ spec:
 	}
 }
 
-// TestGivenCRDs: --crds stands in for a version that is not linked in.
+// TestGivenCRDs: --crds replaces the CRDs of a version that is not embedded.
 func TestGivenCRDs(t *testing.T) {
 	dir := folder(t, map[string]string{"plumbline.yaml": strings.Replace(karpenterYAML, "1.14.1", "1.13.0", 1), "a.yaml": classYAML})
 	crds := folder(t, map[string]string{"ec2nodeclasses.yaml": looseCRD})
@@ -192,8 +193,7 @@ func TestGivenCRDs(t *testing.T) {
 	}
 }
 
-// TestVendoredCRDs: charts in the checkout bring the CRDs of their version, as in the
-// cluster.
+// TestVendoredCRDs: charts in the checkout provide the CRDs of their version, as in the cluster.
 func TestVendoredCRDs(t *testing.T) {
 	vendored := strings.Replace(karpenterYAML, "1.14.1", "1.13.0", 1) + "repository: ./charts\n"
 	with := func(template string) string {

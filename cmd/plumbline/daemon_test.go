@@ -17,7 +17,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts/chartstest"
 )
 
-// sink takes events as the API server does.
+// sink accepts events like the API server.
 type sink chan string
 
 func (s sink) Create(e *corev1.Event) (*corev1.Event, error) {
@@ -29,7 +29,7 @@ func (s sink) Patch(e *corev1.Event, _ []byte) (*corev1.Event, error) {
 	return s.Create(e)
 }
 
-// TestEventsOfALargeCommit all arrive.
+// TestEventsOfALargeCommit: all of them arrive.
 func TestEventsOfALargeCommit(t *testing.T) {
 	scheme, err := newScheme()
 	if err != nil {
@@ -50,7 +50,7 @@ func TestEventsOfALargeCommit(t *testing.T) {
 	}
 }
 
-// TestPullRequestsHaveAChartStoreOfTheirOwn, so that their charts evict none that a NodeSync needs.
+// TestPullRequestsHaveAChartStoreOfTheirOwn: their charts evict none that a NodeSync needs.
 func TestPullRequestsHaveAChartStoreOfTheirOwn(t *testing.T) {
 	_, kubeconfig := serve(t)
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)

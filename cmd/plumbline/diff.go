@@ -49,7 +49,7 @@ Exit codes: 0 no difference, 1 error, 2 differences, 3 held by the guard.`,
 	return cmd
 }
 
-// printDiff prints the objects that differ, and aside what of the report a diff cannot show.
+// printDiff prints the objects that differ; to aside, it prints the parts of the report that a diff cannot show.
 func (p *planned) printDiff(report planReport, out, aside io.Writer) error {
 	report.printRefusals(aside)
 	paint := display.Paint(out)
@@ -81,7 +81,7 @@ func (p *planned) printDiff(report planReport, out, aside io.Writer) error {
 	return nil
 }
 
-// printObjectDiff prints one object as it is and as it becomes; nil is nothing.
+// printObjectDiff prints the difference between the live object and the one after the change; nil is absent.
 func printObjectDiff(out io.Writer, paint display.Painter, name, revision string, live, after *unstructured.Unstructured) error {
 	for line := range strings.Lines(review.Diff(name, revision, live, after)) {
 		if _, err := fmt.Fprintln(out, paint(strings.TrimSuffix(line, "\n"), colourOfLine(line))); err != nil {
@@ -91,7 +91,7 @@ func printObjectDiff(out io.Writer, paint display.Painter, name, revision string
 	return nil
 }
 
-// colourOfLine is that of git's diffs.
+// colourOfLine returns the colour that git diff uses.
 func colourOfLine(line string) text.Color {
 	switch {
 	case strings.HasPrefix(line, "--- "), strings.HasPrefix(line, "+++ "):

@@ -16,7 +16,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
-// poolYAML is a NodePool as a cluster has it.
+// poolYAML returns a live NodePool.
 func poolYAML(name, spec string) string {
 	return `apiVersion: karpenter.sh/v1
 kind: NodePool
@@ -40,8 +40,8 @@ func object(t *testing.T, text string) *unstructured.Unstructured {
 	return object
 }
 
-// aDiff has an object that is created, one that changes, one that is written in another way, one
-// that has a text that no terminal shows, and one that goes.
+// aDiff returns a Plan with an object that is created, one that changes, one in a different notation, one with text
+// that no terminal shows, and one that is removed.
 func aDiff(t *testing.T) *planned {
 	t.Helper()
 	crds, _, err := schema.Embedded()
@@ -90,7 +90,7 @@ func TestDiffPrints(t *testing.T) {
 	}
 }
 
-// TestDiffOfAFolder: without a cluster everything arrives.
+// TestDiffOfAFolder: without a cluster, everything is new.
 func TestDiffOfAFolder(t *testing.T) {
 	got := plumbline(t, "diff", examples(t)["basic"])
 	if got.code != exitChanges || got.err != "" {

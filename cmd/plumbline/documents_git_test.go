@@ -8,7 +8,7 @@ import (
 	"github.com/plumbline-dev/plumbline/internal/markdown"
 )
 
-// TestPagesLeaveGitsConfigurationAlone: a reader's own is for the reader to change.
+// TestPagesLeaveGitsConfigurationAlone: commands in documents do not change the reader's Git configuration.
 func TestPagesLeaveGitsConfigurationAlone(t *testing.T) {
 	all, err := markdown.All("../..")
 	if err != nil {
@@ -25,7 +25,7 @@ func TestPagesLeaveGitsConfigurationAlone(t *testing.T) {
 	}
 }
 
-// TestTheTutorialsTokenReachesGit, in the terminal of the tutorial.
+// TestTheTutorialsTokenReachesGit: it does in the tutorial's terminal.
 func TestTheTutorialsTokenReachesGit(t *testing.T) {
 	all, err := markdown.All("../..")
 	if err != nil {

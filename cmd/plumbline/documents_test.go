@@ -15,7 +15,7 @@ import (
 	"github.com/plumbline-dev/plumbline/internal/markdown"
 )
 
-// TestTheReferenceIsFresh: the pages are those of the commands as they are.
+// TestTheReferenceIsFresh: the pages match the commands.
 func TestTheReferenceIsFresh(t *testing.T) {
 	made, kept := t.TempDir(), "../../docs/reference/cli"
 	if got := plumbline(t, "reference", "markdown", made); got.code != 0 {
@@ -26,7 +26,7 @@ func TestTheReferenceIsFresh(t *testing.T) {
 	}
 }
 
-// TestManPages: one of each command, which release archives have.
+// TestManPages: there is one for each command, for release archives.
 func TestManPages(t *testing.T) {
 	made := t.TempDir()
 	if got := plumbline(t, "reference", "man", made); got.code != 0 {
@@ -47,7 +47,7 @@ func TestTheReferenceHasTwoForms(t *testing.T) {
 	}
 }
 
-// filesIn are the files of a folder, by name.
+// filesIn returns the files of a folder, by name.
 func filesIn(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	names, err := filepath.Glob(dir + "/*")
@@ -65,7 +65,7 @@ func filesIn(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-// calls are the command lines of plumbline in a script, with an x for what only a shell knows.
+// calls returns the command lines of plumbline in a script, with an x for what only a shell can expand.
 func calls(script string) (found [][]string, err error) {
 	parsed, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(script), "")
 	if err != nil {
@@ -91,7 +91,7 @@ func calls(script string) (found [][]string, err error) {
 	return found, nil
 }
 
-// wordOf is a word as a command gets it.
+// wordOf returns a word as a command receives it.
 func wordOf(word *syntax.Word) string {
 	if lit := word.Lit(); lit != "" {
 		return lit
@@ -112,7 +112,7 @@ func wordOf(word *syntax.Word) string {
 	return text.String()
 }
 
-// parse reports whether a command can be called so, and does not call it.
+// parse checks the arguments of a command without running it.
 func parse(args []string) error {
 	root := newRootCommand()
 	root.InitDefaultCompletionCmd(args...)
@@ -147,7 +147,7 @@ func TestCommandsInDocumentsParse(t *testing.T) {
 		for _, block := range document.Blocks {
 			text := block.Text
 			switch block.Language {
-			case "console": // only what stands after the prompt is typed
+			case "console": // only the text after the prompt is typed
 				text = typedText(text)
 			case "sh":
 			default:

@@ -76,28 +76,28 @@ differs from Git, a node is outdated, an instance differs, or a termination is s
 	return cmd
 }
 
-// driftReport is what differs from Git by no commit, and the nodes that are outdated.
+// driftReport lists the differences from Git that no commit caused, and the nodes that are outdated.
 type driftReport struct {
 	Name      string                   `json:"name"`
 	Namespace string                   `json:"namespace"`
 	Revision  string                   `json:"revision"`
 	Objects   []v1alpha1.DriftedObject `json:"objects"`
 	Nodes     []summary.OutdatedNode   `json:"nodes"`
-	// Uncompared is why the definitions are not compared with Git now: Objects are of before.
+	// Uncompared is why the definitions are not compared with Git now; Objects are from the last comparison.
 	Uncompared string `json:"uncompared,omitempty"`
-	// Instances are EC2 instances that are not what their definitions and NodeClaims say, and
-	// InstancesUnavailable is why they could not be compared.
+	// Instances are EC2 instances that differ from their definitions and NodeClaims; InstancesUnavailable is why they
+	// could not be compared.
 	Instances            []v1alpha1.DriftedInstance `json:"instances"`
 	InstancesUnavailable string                     `json:"instancesUnavailable,omitempty"`
-	// Terminations are what has been terminating for longer than expected, no matter which client deleted it.
+	// Terminations are objects that have been terminating for longer than expected, whichever client deleted them.
 	Terminations []v1alpha1.Termination `json:"terminations"`
-	// Missing are the static NodePools that have lost nodes by no commit.
+	// Missing are the static NodePools that have lost nodes without a commit.
 	Missing []v1alpha1.LaunchFailure `json:"missing,omitempty"`
-	// Rollout is what plumbline knows of nodes that do not match, also before Karpenter does.
+	// Rollout is the rollout of nodes that do not match, even if Karpenter has not yet marked them drifted.
 	Rollout *v1alpha1.Rollout `json:"rollout,omitempty"`
 }
 
-// driftOf reads what a NodeSync's daemon has found, and which nodes of its pools are outdated.
+// driftOf reads the drift that a NodeSync's daemon has found, and which nodes of its pools are outdated.
 func driftOf(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync) (driftReport, error) {
 	report := driftReport{
 		Name: sync.Name, Namespace: sync.Namespace, Revision: sync.Status.LastAppliedRevision,
@@ -122,7 +122,7 @@ func driftOf(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync) (dri
 	return report, nil
 }
 
-// uncompared says why nobody compares the definitions with Git now; empty if the daemon does.
+// uncompared returns why the definitions are not compared with Git now; empty if the daemon does.
 func uncompared(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync) string {
 	if why := unled(ctx, c, sync.Namespace, time.Now); why != "" {
 		return why
@@ -147,15 +147,14 @@ func uncompared(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync) s
 	return ""
 }
 
-// drifts reports whether something differs now.
+// drifts reports whether anything differs now.
 func (r driftReport) drifts() bool {
 	return len(r.Nodes) > 0 || r.outdates() || len(r.Instances)+len(r.Terminations)+len(r.Missing) > 0 || slices.ContainsFunc(r.Objects, func(o v1alpha1.DriftedObject) bool { return o.CorrectedAt == nil })
 }
 
-// outdates reports whether plumbline knows of nodes that do not match, though Karpenter may not yet.
+// outdates reports whether plumbline has found nodes that do not match, though Karpenter may not have yet.
 func (r driftReport) outdates() bool { return r.Rollout != nil && r.Rollout.Outdated > 0 }
 
-// print shows the report to people.
 func (r driftReport) print(out io.Writer, markdown bool) {
 	if r.Uncompared != "" && r.drifts() {
 		fmt.Fprintf(out, "objects are shown as of the last comparison: %s\n", r.Uncompared)
@@ -185,7 +184,7 @@ func (r driftReport) print(out io.Writer, markdown bool) {
 	}
 }
 
-// tables are those that have rows: objects, nodes and instances.
+// tables returns the tables that have rows: objects, nodes and instances.
 func (r driftReport) tables(out io.Writer) (tables []table.Writer) {
 	if len(r.Objects) > 0 {
 		t := display.NewFittedTable(out, "OBJECT", "STATE", "SINCE", "BY", "GIT → CLUSTER")

@@ -11,14 +11,14 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// outdated has Karpenter find a node outdated.
+// outdated makes Karpenter mark a node as drifted.
 func outdated(s *apiServer, claim, node string) {
 	s.objects["/apis/karpenter.sh/v1/nodeclaims/"+claim].(map[string]any)["status"] = map[string]any{"nodeName": node, "conditions": []any{
 		map[string]any{"type": "Drifted", "status": "True", "reason": "AMIDrift", "lastTransitionTime": midday},
 	}}
 }
 
-// TestDriftNamesMissingNodes: those that a static pool has lost by no commit, and not those whose launch failed.
+// TestDriftNamesMissingNodes: it lists those that a static pool has lost without a commit, but not failed launches.
 func TestDriftNamesMissingNodes(t *testing.T) {
 	at := metav1.NewTime(midday.Add(-time.Hour))
 	for name, c := range map[string]struct {
@@ -35,8 +35,7 @@ func TestDriftNamesMissingNodes(t *testing.T) {
 	}
 }
 
-// TestDrift lists objects that another client has changed, nodes that Karpenter has found
-// outdated, of this NodeSync's pools only, and instances.
+// TestDrift lists objects that another client has changed, drifted nodes of this NodeSync's pools only, and instances.
 func TestDrift(t *testing.T) {
 	sync := verdicts()["in-sync"]
 	_, kubeconfig := serve(t, sync)
@@ -75,7 +74,7 @@ func TestDrift(t *testing.T) {
 	}
 }
 
-// TestDriftIsUnknown while nothing is compared with Git; what was found before is listed with that.
+// TestDriftIsUnknown while definitions are not compared with Git; it lists what was found before, and says so.
 func TestDriftIsUnknown(t *testing.T) {
 	for name, want := range map[string]string{
 		"invalid":   "main@sha1:89abcdef is not applied",
@@ -102,7 +101,7 @@ func TestDriftIsUnknown(t *testing.T) {
 	}
 }
 
-// TestDriftWithoutADaemon: what its status says is of before.
+// TestDriftWithoutADaemon: its status is out of date.
 func TestDriftWithoutADaemon(t *testing.T) {
 	s, kubeconfig := serve(t, verdicts()["in-sync"])
 	s.objects[leasePath] = leaseOf("pod-1", time.Hour)
@@ -112,7 +111,7 @@ func TestDriftWithoutADaemon(t *testing.T) {
 	}
 }
 
-// TestDriftOfNodesThatKarpenterHasNotFoundYet: plumbline has.
+// TestDriftOfNodesThatKarpenterHasNotFoundYet lists nodes that so far only plumbline has found.
 func TestDriftOfNodesThatKarpenterHasNotFoundYet(t *testing.T) {
 	sync := verdicts()["in-sync"]
 	sync.Status.Rollout = &v1alpha1.Rollout{Revision: applied, Since: midday, LastProgress: midday, Nodes: 2, Outdated: 1}

@@ -63,7 +63,7 @@ The guard's limits still apply: changes that it holds need an approval.`,
 	return cmd
 }
 
-// emergencyEnd is the time at which an emergency ends, in RFC 3339 and UTC, by --until: a duration from now, or a time.
+// emergencyEnd parses --until, a duration from now or a time, and returns the end of the emergency in RFC 3339 and UTC.
 func emergencyEnd(until string, now time.Time) (string, error) {
 	end := until
 	if lasts, err := time.ParseDuration(until); err == nil {
@@ -79,7 +79,7 @@ func emergencyEnd(until string, now time.Time) (string, error) {
 	return at.UTC().Format(time.RFC3339), nil
 }
 
-// declareEmergency writes the annotations of an emergency, and returns the user in whose name that is.
+// declareEmergency writes the annotations of an emergency, and returns the user who is recorded as its author.
 func (c *clusterAccess) declareEmergency(ctx context.Context, name, end, reason string) (author string, err error) {
 	sync, err := c.nodeSync(ctx, name)
 	if err != nil {
@@ -201,8 +201,8 @@ of failed launches, and stops the rollout again if it reaches the limit again.`,
 	return cmd
 }
 
-// resumeRollout annotates a NodeSync so that the rollouts of some pools, or of all, are resumed that
-// are stopped now, and returns the pools.
+// resumeRollout annotates a NodeSync to resume the rollouts that are stopped now, of some pools or of all, and returns
+// the pools.
 func (c *clusterAccess) resumeRollout(ctx context.Context, name string, pools []string) (resumed []string, err error) {
 	sync, err := c.nodeSync(ctx, name)
 	if err != nil {
@@ -233,7 +233,7 @@ func (c *clusterAccess) resumeRollout(ctx context.Context, name string, pools []
 	return resumed, nil
 }
 
-// stoppedPools are the NodePools of a NodeSync whose rollout is stopped; none without a name.
+// stoppedPools returns the NodePools of a NodeSync whose rollout is stopped; none without a name.
 func stoppedPools(ctx context.Context, c *clusterAccess, args []string) ([]string, error) {
 	if len(args) == 0 {
 		return nil, nil

@@ -10,12 +10,13 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// frozenSync is a NodeSync of whose nodes none may be removed or replaced.
+// frozenSync freezes removals and replacements of all nodes.
 func frozenSync(n *v1alpha1.NodeSync) {
 	n.Spec.Guard.Freeze = []v1alpha1.GuardFreeze{{From: "2020-01-01", To: "2999-12-31", Reason: "audit"}}
 }
 
-// TestEmergency writes the annotations that the admission policy wants together: the time, who declares it, and why.
+// TestEmergency writes the annotations that the admission policy requires together: the time, the author, and the
+// reason.
 func TestEmergency(t *testing.T) {
 	s, kubeconfig := serve(t, nodeSync("prod", frozenSync))
 	s.user = "ann@example.com"
@@ -46,7 +47,7 @@ func TestEmergency(t *testing.T) {
 	}
 }
 
-// TestEmergencyMistakes: each is an error that says what to do, and nothing is written.
+// TestEmergencyMistakes: each is an error with instructions, and nothing is written.
 func TestEmergencyMistakes(t *testing.T) {
 	for name, c := range map[string]struct {
 		sync  func(*v1alpha1.NodeSync)

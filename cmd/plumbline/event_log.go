@@ -16,15 +16,14 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// eventLog logs each event of a NodeSync as well: what happened stays in the log when events
-// have expired.
+// eventLog also logs each event of a NodeSync: the log is kept after events expire.
 type eventLog struct {
 	record.EventRecorder
 
 	log logr.Logger
 }
 
-// loggedName is an object as controller-runtime's lines name it.
+// loggedName names an object in the form of controller-runtime's log lines.
 type loggedName struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
@@ -47,11 +46,11 @@ func (l eventLog) AnnotatedEventf(object runtime.Object, annotations map[string]
 	l.log.Info(fmt.Sprintf(format, args...), values...)
 }
 
-// maxForwarded is how many events wait to be forwarded; what comes after them is logged only.
+// maxForwarded is the number of events that may wait to be forwarded; further ones are only logged.
 const maxForwarded = 256
 
-// newEventRecorder sends events to the API server, logs them, and forwards them to Flux's
-// notification-controller where it has an address.
+// newEventRecorder returns a recorder that sends events to the API server, logs them, and, if there is an address,
+// forwards them to Flux's notification-controller.
 func newEventRecorder(mgr ctrl.Manager, address string) (record.EventRecorder, error) {
 	recorder, err := events.NewRecorder(mgr, ctrl.Log, address, controllerName)
 	if err != nil {
@@ -69,8 +68,8 @@ func newEventRecorder(mgr ctrl.Manager, address string) (record.EventRecorder, e
 	return f, nil
 }
 
-// forwarder forwards each event as Flux's controllers do, by their recorder. That one tries again for
-// up to half a minute while the address does not answer, which no reconcile waits for.
+// forwarder forwards events using the recorder of Flux's controllers, in the background: that recorder retries for up
+// to half a minute if the address does not respond, which must not delay a reconcile.
 type forwarder struct {
 	record.EventRecorder
 
@@ -78,7 +77,7 @@ type forwarder struct {
 	waiting chan func()
 }
 
-// AnnotatedEventf records an event, and has it forwarded.
+// AnnotatedEventf records an event, and queues it for forwarding.
 func (f *forwarder) AnnotatedEventf(object runtime.Object, annotations map[string]string, kind, reason, format string, args ...any) {
 	f.EventRecorder.AnnotatedEventf(object, annotations, kind, reason, format, args...)
 	object = object.DeepCopyObject()
@@ -89,7 +88,7 @@ func (f *forwarder) AnnotatedEventf(object runtime.Object, annotations map[strin
 	}
 }
 
-// run forwards one event after another until the daemon ends.
+// run forwards one event after another until the daemon stops.
 func (f *forwarder) run(ctx context.Context) error {
 	for {
 		select {

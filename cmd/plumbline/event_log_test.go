@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/tools/record"
 )
 
-// TestEventsAreLogged: the log says what happened, of which NodeSync and revision.
+// TestEventsAreLogged: the log contains what happened, the NodeSync and the revision.
 func TestEventsAreLogged(t *testing.T) {
 	var logged []string
 	log := funcr.New(func(_, line string) { logged = append(logged, line) }, funcr.Options{})
@@ -33,7 +33,7 @@ func TestEventsAreLogged(t *testing.T) {
 	}
 }
 
-// slow is a notification-controller that does not answer until it is let.
+// slow is a notification-controller that does not respond until it is released.
 type slow struct {
 	record.EventRecorder
 
@@ -46,8 +46,8 @@ func (s *slow) AnnotatedEventf(_ runtime.Object, annotations map[string]string, 
 	s.got <- reason + " " + annotations["plumbline.dev/revision"]
 }
 
-// TestEventsAreForwardedBesidePasses: one that hangs keeps no reconcile waiting, and gets them in order;
-// what is too much is recorded all the same.
+// TestEventsAreForwardedBesidePasses: a receiver that hangs does not delay reconciles, and gets events in order; those
+// beyond the queue are still recorded.
 func TestEventsAreForwardedBesidePasses(t *testing.T) {
 	recorded := record.NewFakeRecorder(maxForwarded + 10)
 	to := &slow{answer: make(chan struct{}), got: make(chan string, maxForwarded+10)}
@@ -70,7 +70,7 @@ func TestEventsAreForwardedBesidePasses(t *testing.T) {
 	if n := len(recorded.Events); n != maxForwarded+2 {
 		t.Errorf("%d events are recorded", n)
 	}
-	go func() { _ = f.run(t.Context()) }() // it ends with the test
+	go func() { _ = f.run(t.Context()) }() // it stops with the test
 	close(to.answer)
 	for _, want := range []string{"Held 1", "Succeeded 2", "Applied "} {
 		if got := <-to.got; got != want {

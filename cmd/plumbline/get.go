@@ -72,7 +72,7 @@ running and prints each change: on a terminal the whole list, in a pipe one line
 
 var listKind = v1alpha1.GroupVersion.WithKind(v1alpha1.NodeSyncKind + "List")
 
-// listNodeSyncs reads the NodeSyncs of these names, or all of the namespace, or of all namespaces.
+// listNodeSyncs reads the named NodeSyncs, or all of the namespace, or of all namespaces.
 func listNodeSyncs(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlags, all bool, names []string) (*v1alpha1.NodeSyncList, error) {
 	c, err := connect(cmd.Context(), kubeconfig)
 	if err != nil {
@@ -84,7 +84,7 @@ func listNodeSyncs(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlags
 	return c.listed(cmd.Context(), all)
 }
 
-// named reads NodeSyncs by their names: those that there are, and an error for each other.
+// named reads NodeSyncs by name. It returns those that exist, and an error for each of the others.
 func (c *clusterAccess) named(ctx context.Context, names []string) (*v1alpha1.NodeSyncList, error) {
 	list := &v1alpha1.NodeSyncList{}
 	var missing []error
@@ -100,7 +100,7 @@ func (c *clusterAccess) named(ctx context.Context, names []string) (*v1alpha1.No
 	return list, errors.Join(missing...)
 }
 
-// listed reads the NodeSyncs of the namespace, or of all.
+// listed reads the NodeSyncs of the namespace, or of all namespaces.
 func (c *clusterAccess) listed(ctx context.Context, all bool) (*v1alpha1.NodeSyncList, error) {
 	list := &v1alpha1.NodeSyncList{}
 	var options []client.ListOption
@@ -120,7 +120,7 @@ func (c *clusterAccess) listed(ctx context.Context, all bool) (*v1alpha1.NodeSyn
 	return list, nil
 }
 
-// warnUnled says of each namespace in which no daemon leads that its list is of before.
+// warnUnled warns about each namespace without a leading daemon: its statuses may be out of date.
 func warnUnled(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlags, list *v1alpha1.NodeSyncList) error {
 	c, err := connect(cmd.Context(), kubeconfig)
 	if err != nil {
@@ -138,7 +138,7 @@ func warnUnled(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlags, li
 	return nil
 }
 
-// columns are those of a table of NodeSyncs.
+// columns selects the columns of a table of NodeSyncs.
 type columns struct{ header, namespace, wide bool }
 
 func printNodeSyncs(out io.Writer, syncs []v1alpha1.NodeSync, show columns) {
@@ -165,7 +165,7 @@ func printNodeSyncs(out io.Writer, syncs []v1alpha1.NodeSync, show columns) {
 	t.Render()
 }
 
-// table is one whose last column, the message, is cut where the terminal ends.
+// table returns a table whose last column, the message, is cut at the terminal's width.
 func (show columns) table(out io.Writer, width int, names []any) table.Writer {
 	if width == 0 || !show.header {
 		return display.NewTableOf(out, width, names...)
@@ -179,15 +179,15 @@ func (show columns) table(out io.Writer, width int, names []any) table.Writer {
 	return display.NewNarrowedTable(out, len(names)-1, drop, names...)
 }
 
-// column is one of the table of NodeSyncs. least is how wide a terminal has to be to show it: what
-// a NodeSync is at has to find its place.
+// column is a column of the table of NodeSyncs. least is the minimum terminal width to show it: the message needs
+// space.
 type column struct {
 	name  string
 	least int
 	of    func(*v1alpha1.NodeSync) any
 }
 
-// fit are the columns for a terminal so wide; 0 is everything else.
+// fit returns the columns for a terminal of a width; 0 means that it is not a terminal.
 func (show columns) fit(width int) []column {
 	all := []column{
 		{"NAME", 0, func(n *v1alpha1.NodeSync) any { return n.Name }},
@@ -208,7 +208,7 @@ func (show columns) fit(width int) []column {
 	return slices.DeleteFunc(all, func(c column) bool { return width > 0 && width < c.least })
 }
 
-// removals are how many are open, and how many beside these wait for a person.
+// removals returns the number of open removals, and how many more wait for a person.
 func removals(sync *v1alpha1.NodeSync) any {
 	held := 0
 	for i := range sync.Status.Removals {
@@ -222,7 +222,7 @@ func removals(sync *v1alpha1.NodeSync) any {
 	return fmt.Sprintf("%d, %d held", sync.Status.OpenRemovals, held)
 }
 
-// age is how long ago something began, as kubectl says it.
+// age returns the time since then, in kubectl's format.
 func age(at metav1.Time) string { return summary.Age(at, time.Now()) }
 
 func karpenterVersion(sync *v1alpha1.NodeSync) string {

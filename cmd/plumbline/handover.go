@@ -40,13 +40,13 @@ func (o *handoverOptions) add(cmd *cobra.Command, kubeconfig *genericclioptions.
 	flags.BoolVar(&o.back, "back", false, "hand the definitions back to the other tool")
 	flags.BoolVar(&o.push, "push", false, "make and push every commit, and wait for each step, until the hand-over is complete")
 	flags.DurationVar(&o.timeout, "wait-timeout", 10*time.Minute, "longest time that --push waits")
-	// These flags exist: they were added in the lines before.
+	// These flags exist: the lines above add them.
 	_ = cmd.RegisterFlagCompletionFunc("from", cobra.FixedCompletions([]string{"flux", "argocd"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("nodesync", completeNodeSyncs(kubeconfig, 1))
 	_ = cmd.MarkFlagDirname("repo")
 }
 
-// args are a folder, or with --from as many definitions as there are.
+// args accepts a folder, or with --from any number of definitions.
 func (o *handoverOptions) args(cmd *cobra.Command, args []string) error {
 	if o.from != "" {
 		return nil
@@ -54,7 +54,7 @@ func (o *handoverOptions) args(cmd *cobra.Command, args []string) error {
 	return cobra.MaximumNArgs(1)(cmd, args)
 }
 
-// check says which flags do not go together.
+// check returns an error for flags that cannot be combined.
 func (o *handoverOptions) check(args []string) error {
 	switch {
 	case o.from == "" && (o.to != "" || o.owner != "" || o.repo != "" || o.back || o.push):
@@ -71,7 +71,7 @@ func (o *handoverOptions) check(args []string) error {
 	return nil
 }
 
-// page is the one that says how to run beside the tool.
+// page returns the document on how to run next to the tool.
 func (o *handoverOptions) page() string {
 	if o.from == "argocd" {
 		return "docs/how-to/beside-argo-cd.md"
@@ -79,11 +79,10 @@ func (o *handoverOptions) page() string {
 	return "docs/how-to/beside-flux.md"
 }
 
-// takes reports whether steps are taken, and not only shown.
+// takes reports whether the command takes steps, instead of only showing them.
 func (o *handoverOptions) takes() bool { return o.write || o.push }
 
-// hand is `plumbline adopt --from`: it shows where a hand-over stands, or takes its next step, or all
-// of them.
+// hand runs `plumbline adopt --from`: it shows the state of a hand-over, or takes its next step, or all steps.
 func (o *handoverOptions) hand(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlags, output format, args []string) error {
 	ctx := cmd.Context()
 	h, err := o.begin(ctx, kubeconfig, args)
@@ -100,7 +99,7 @@ func (o *handoverOptions) hand(cmd *cobra.Command, kubeconfig *genericclioptions
 	return report.exit()
 }
 
-// walk takes as many steps as were asked for, and returns where the hand-over stands then.
+// walk takes as many steps as the flags ask for, and returns the resulting state of the hand-over.
 func (h *handing) walk(cmd *cobra.Command) (*handoverReport, error) {
 	ctx, p, ends := cmd.Context(), newProgress(cmd.ErrOrStderr(), time.Now), time.Now().Add(h.timeout)
 	defer p.end()
@@ -136,14 +135,14 @@ func (h *handing) walk(cmd *cobra.Command) (*handoverReport, error) {
 	}
 }
 
-// handoverReport is where a hand-over stands when the command ends.
+// handoverReport is the state of a hand-over when the command exits.
 type handoverReport struct {
 	*handover.Report
-	// late reports whether --push waited too long, and held that people have to approve something first.
+	// late is true if --push timed out, held if people have to approve something first.
 	late, held bool
 }
 
-// exit says by the exit code whether something is left to do.
+// exit returns an exit code that tells whether something is left to do.
 func (r *handoverReport) exit() error {
 	switch {
 	case r.late:
@@ -156,18 +155,18 @@ func (r *handoverReport) exit() error {
 	return nil
 }
 
-// handing is a hand-over that a command sees through.
+// handing is the hand-over that a command performs.
 type handing struct {
 	*clusterAccess
 	*handoverOptions
-	refs  []render.Ref // those that were named
+	refs  []render.Ref // those named as arguments
 	sync  string       // the NodeSync's name
 	clone *clone       // nil if there is none
-	// pulled is when others' commits were pulled into the clone.
+	// pulled is when it last pulled other people's commits into the clone.
 	pulled time.Time
 }
 
-// begin finds what is handed over to whom.
+// begin finds the objects to hand over, and the NodeSync that gets them.
 func (o *handoverOptions) begin(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, args []string) (*handing, error) {
 	h := &handing{handoverOptions: o}
 	for _, arg := range args {
@@ -203,7 +202,7 @@ func (o *handoverOptions) begin(ctx context.Context, kubeconfig *genericclioptio
 	return h, nil
 }
 
-// look reads where each object stands.
+// look reads the state of each object.
 func (h *handing) look(ctx context.Context) (*handover.Report, error) {
 	sync, err := h.nodeSync(ctx, h.sync)
 	if err != nil {
@@ -243,7 +242,7 @@ func listOf(ctx context.Context, c client.Reader, kind schema.GroupVersionKind) 
 	return list, c.List(ctx, list)
 }
 
-// appliers reads all of a tool.
+// appliers reads all appliers of a tool.
 func (h *handing) appliers(ctx context.Context, from string) ([]handover.Applier, error) {
 	kind := handover.KustomizationKind
 	if from == "argocd" {
@@ -258,8 +257,8 @@ func (h *handing) appliers(ctx context.Context, from string) ([]handover.Applier
 	return handover.Appliers(handover.OwnerOf(from), list.Items), nil
 }
 
-// nudge has the other tool and plumbline look at Git now. Who may not write to them waits for
-// their intervals.
+// nudge requests a reconcile from the other tool and from plumbline. Without permission to write to them, the command
+// waits for their intervals.
 func (h *handing) nudge(ctx context.Context, r *handover.Report) {
 	nudged := map[string]bool{}
 	for i := range r.Objects {
@@ -274,16 +273,16 @@ func (h *handing) nudge(ctx context.Context, r *handover.Report) {
 		}
 		for _, object := range by.Wake {
 			patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, by.WakeKey, value))
-			_ = h.Patch(ctx, object.DeepCopy(), patch) // it is only faster
+			_ = h.Patch(ctx, object.DeepCopy(), patch) // it only saves time
 		}
 	}
 	_, _ = watch.Request(ctx, h, client.ObjectKeyFromObject(r.Sync), time.Now()) // likewise
 }
 
-// pullEvery is how often others' commits are looked for while something is waited for.
+// pullEvery is how often the command pulls other people's commits while it waits.
 const pullEvery = 15 * time.Second
 
-// readFiles reads the clone, with what others have pushed where commits are pushed.
+// readFiles reads the clone, after pulling if the command pushes commits.
 func (h *handing) readFiles(ctx context.Context, r *handover.Report) error {
 	if err := r.FollowsBranch(h.clone.branch, h.clone.root); err != nil {
 		return err
@@ -305,7 +304,7 @@ func (h *handing) readFiles(ctx context.Context, r *handover.Report) error {
 	return r.Read(files, h.clone.root)
 }
 
-// take takes the step that is next, and says what it did.
+// take takes the next step, and returns what it did.
 func (h *handing) take(ctx context.Context, r *handover.Report) (did string, err error) {
 	if r.Commits() {
 		if h.clone == nil {
@@ -343,7 +342,7 @@ func (h *handing) take(ctx context.Context, r *handover.Report) (did string, err
 	return "released: " + strings.Join(names, ", "), nil
 }
 
-// stepWords say each step in the table.
+// stepWords describes each step in the table.
 func stepWords(o *handover.Handed) string {
 	word := map[handover.Step]string{
 		handover.Mark: "1 of 5: annotate it, so that it is kept", handover.Move: "2 of 5: move its file", handover.LetGo: "3 of 5: wait for the change of owner",
@@ -355,7 +354,6 @@ func stepWords(o *handover.Handed) string {
 	return word
 }
 
-// print shows it to people.
 func (r *handoverReport) print(out io.Writer) error {
 	if len(r.Objects) == 0 {
 		fmt.Fprintf(out, "nothing is left to hand over: no %s of %s applies a NodePool or EC2NodeClass, and NodeSync %s has %d of them\n",

@@ -16,7 +16,7 @@ const (
 	argoKeep = "argocd.argoproj.io/sync-options"
 )
 
-// newBesideArgo is a pool that an Application applies, and a clone that has its file.
+// newBesideArgo returns a pool that an Application applies, and a clone with its file.
 func newBesideArgo(t *testing.T) *beside {
 	t.Helper()
 	b := newBeside(t)
@@ -38,14 +38,14 @@ func newBesideArgo(t *testing.T) *beside {
 	return b
 }
 
-// argoLists has the Application list the pool, or not.
+// argoLists adds the pool to the Application's status, or removes it.
 func (b *beside) argoLists(team bool) {
 	b.change(argoPath, func(object, _ map[string]any) {
 		object["status"] = map[string]any{"resources": []any{map[string]any{"group": "karpenter.sh", "kind": "NodePool", "name": "team", "requiresPruning": !team}}}
 	})
 }
 
-// kept has the pool have the mark in the cluster, applied by a field manager, or no mark.
+// kept adds the annotation to the pool in the cluster, applied by a field manager, or removes it.
 func (b *beside) kept(manager string) {
 	b.change(teamPath, func(_, metadata map[string]any) {
 		annotations := metadata["annotations"].(map[string]any)
@@ -64,7 +64,7 @@ func (b *beside) kept(manager string) {
 	})
 }
 
-// owned has plumbline's label on the pool, or not.
+// owned adds plumbline's label to the pool, or removes it.
 func (b *beside) owned(owned bool) {
 	b.change(teamPath, func(_, metadata map[string]any) {
 		if delete(metadata["labels"].(map[string]any), v1alpha1.OwnerLabel); owned {
@@ -73,7 +73,7 @@ func (b *beside) owned(owned bool) {
 	})
 }
 
-// TestHandOverFromArgoCD walks from one step to the next, and back to the Application.
+// TestHandOverFromArgoCD takes one step after another, and goes back to the Application.
 func TestHandOverFromArgoCD(t *testing.T) {
 	b := newBesideArgo(t)
 	write := []string{"--write", "--repo", b.repo}
@@ -120,7 +120,7 @@ func TestHandOverFromArgoCD(t *testing.T) {
 	}
 }
 
-// sources has the Application have several.
+// sources gives the Application several sources.
 func (b *beside) sources(paths ...string) {
 	b.change(argoPath, func(object, _ map[string]any) {
 		all := []any{map[string]any{"chart": "web", "repoURL": "https://example.com/charts"}, map[string]any{"ref": "values"}}
@@ -133,7 +133,7 @@ func (b *beside) sources(paths ...string) {
 	})
 }
 
-// inSet has Applications made by an ApplicationSet.
+// inSet makes an ApplicationSet the owner of Applications.
 func (b *beside) inSet(paths ...string) {
 	for _, path := range paths {
 		b.change(path, func(_, metadata map[string]any) {
@@ -142,8 +142,8 @@ func (b *beside) inSet(paths ...string) {
 	}
 }
 
-// TestHandOverOfSeveralSources finds the source whose folder has the file, and says so where none or several have it; Applications that an ApplicationSet
-// makes from one folder are refused.
+// TestHandOverOfSeveralSources finds the source whose folder contains the file, and reports if none or several do; it
+// refuses Applications that an ApplicationSet generates from one folder.
 func TestHandOverOfSeveralSources(t *testing.T) {
 	second := func(b *beside) {
 		b.objects[elsePath] = b.objects[argoPath]
@@ -193,7 +193,7 @@ func TestHandOverOfSeveralSources(t *testing.T) {
 	}
 }
 
-// tracked has the clone push to a remote, which has all that is committed.
+// tracked makes the clone push to a remote that has all commits.
 func (b *beside) tracked() {
 	b.t.Helper()
 	remote := b.t.TempDir()
@@ -202,7 +202,7 @@ func (b *beside) tracked() {
 	b.git("push", "--quiet", "origin", "main")
 }
 
-// TestHandOverOfAFolder keeps the folder whose last file moves, says so before, and has it as it was on the way back.
+// TestHandOverOfAFolder keeps the folder whose last file moves, announces that, and restores it on the way back.
 func TestHandOverOfAFolder(t *testing.T) {
 	b := newBeside(t)
 	repo := []string{"--repo", b.repo}
@@ -221,7 +221,8 @@ func TestHandOverOfAFolder(t *testing.T) {
 	}
 }
 
-// TestHandOverInAFolderWithOthers leaves no file in a folder that has one that is not YAML, and one that Git ignores does not count.
+// TestHandOverInAFolderWithOthers leaves no placeholder in a folder with a file that is not YAML; a file that Git
+// ignores does not count.
 func TestHandOverInAFolderWithOthers(t *testing.T) {
 	for name, test := range map[string]struct {
 		ignore string
@@ -245,7 +246,7 @@ func TestHandOverInAFolderWithOthers(t *testing.T) {
 	}
 }
 
-// TestHandOverIsNotPushed reports that a commit is not pushed yet, before it says what is waited for.
+// TestHandOverIsNotPushed reports that a commit is not pushed yet, before what it waits for.
 func TestHandOverIsNotPushed(t *testing.T) {
 	b := newBeside(t)
 	b.tracked()
@@ -261,7 +262,7 @@ func TestHandOverIsNotPushed(t *testing.T) {
 	}
 }
 
-// TestHandOverOfSeveral names them in the plural.
+// TestHandOverOfSeveral uses the plural.
 func TestHandOverOfSeveral(t *testing.T) {
 	b := newBeside(t)
 	other := strings.Replace(teamPath, "team", "more", 1)
@@ -273,7 +274,8 @@ func TestHandOverOfSeveral(t *testing.T) {
 	b.adopt(exitChanges, "committed: Keep NodePool/more, NodePool/team in the cluster while they change hands", "--write", "--repo", b.repo)
 }
 
-// TestHandOverWithoutNodeSync says what comes first; where a Kustomization's path is gone already it says how that is mended.
+// TestHandOverWithoutNodeSync prints the first step; if a Kustomization's path is gone already, it prints how to fix
+// that.
 func TestHandOverWithoutNodeSync(t *testing.T) {
 	b := newBeside(t)
 	b.change(appsPath, func(object, _ map[string]any) {

@@ -17,11 +17,10 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/handover"
 )
 
-// clone is a user's clone of a repository. Git is the user's own program, with its
-// identity, hooks and credentials.
+// clone is a user's clone of a repository. It runs the user's own git, with its identity, hooks and credentials.
 type clone struct{ root, branch, remote string }
 
-// openClone finds the branch that is checked out, and where it is pushed to.
+// openClone returns the clone with its current branch, and the remote that it pushes to.
 func openClone(ctx context.Context, folder string) (*clone, error) {
 	c := &clone{root: folder}
 	root, err := c.git(ctx, "rev-parse", "--show-toplevel")
@@ -33,12 +32,12 @@ func openClone(ctx context.Context, folder string) (*clone, error) {
 		return nil, fmt.Errorf("--repo %s has no branch checked out: git switch BRANCH", folder)
 	}
 	if c.remote, err = c.git(ctx, "config", "branch."+c.branch+".remote"); err != nil {
-		c.remote = "origin" // as git has it where nothing is set
+		c.remote = "origin" // git's default
 	}
 	return c, nil
 }
 
-// git runs it in the clone, and returns what it prints.
+// git runs git in the clone, and returns what it prints.
 func (c *clone) git(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "git", args...)
 	var out, errs bytes.Buffer
@@ -52,7 +51,7 @@ func (c *clone) git(ctx context.Context, args ...string) (string, error) {
 	return strings.TrimSpace(out.String()), nil
 }
 
-// pull gets what others have pushed. It merges nothing.
+// pull fast-forwards to what others have pushed. It never merges.
 func (c *clone) pull(ctx context.Context) error {
 	if _, err := c.git(ctx, "pull", "--quiet", "--ff-only", c.remote, c.branch); err != nil {
 		return fmt.Errorf("bring %s up to date: %w", c.root, err)
@@ -60,7 +59,7 @@ func (c *clone) pull(ctx context.Context) error {
 	return nil
 }
 
-// push pushes the branch, and forces nothing. An interrupted run may have left a commit.
+// push pushes the branch, never by force. An interrupted run may have left a commit.
 func (c *clone) push(ctx context.Context) error {
 	if _, err := c.git(ctx, "push", "--quiet", c.remote, "HEAD:refs/heads/"+c.branch); err != nil {
 		return fmt.Errorf("push %s to %s: %w", c.branch, c.remote, err)
@@ -68,7 +67,7 @@ func (c *clone) push(ctx context.Context) error {
 	return nil
 }
 
-// files are those in some folders, as they are committed; of others than YAML only that they are there.
+// files returns the committed files of some folders; files other than YAML are empty.
 func (c *clone) files(ctx context.Context, folders []string) (handover.Files, error) {
 	found := handover.Files{}
 	for _, folder := range folders {
@@ -99,12 +98,12 @@ func (c *clone) files(ctx context.Context, folders []string) (handover.Files, er
 	return found, nil
 }
 
-// read is the text of a file that is read; of any other, and of links, it is empty.
+// read returns the text of a file that matters; it is empty for any other, and for links.
 func (c *clone) read(name string) ([]byte, error) {
 	file := filepath.Join(c.root, filepath.FromSlash(name))
 	info, err := os.Lstat(file)
 	switch {
-	case errors.Is(err, fs.ErrNotExist): // a sparse checkout has not all of them
+	case errors.Is(err, fs.ErrNotExist): // a sparse checkout does not contain all files
 		return []byte{}, nil
 	case err != nil:
 		return nil, err
@@ -114,18 +113,18 @@ func (c *clone) read(name string) ([]byte, error) {
 	return []byte{}, nil
 }
 
-// ahead is how many commits of the clone are not pushed yet.
+// ahead returns the number of commits that are not pushed yet.
 func (c *clone) ahead(ctx context.Context) int {
 	for _, pushed := range []string{"refs/remotes/" + c.remote + "/" + c.branch, "@{upstream}"} {
 		if count, err := c.git(ctx, "rev-list", "--count", pushed+"..HEAD"); err == nil {
-			n, _ := strconv.Atoi(count) // git counts in digits
+			n, _ := strconv.Atoi(count) // git prints digits
 			return n
 		}
 	}
 	return 0
 }
 
-// unpushed reports that commits are not pushed yet; nothing where they are.
+// unpushed returns a message if commits are not pushed yet; otherwise nothing.
 func (c *clone) unpushed(ctx context.Context) []string {
 	n := c.ahead(ctx)
 	if n == 0 {
@@ -135,7 +134,7 @@ func (c *clone) unpushed(ctx context.Context) []string {
 		c.branch, c.root, english.Plural(n, "commit", "commits"), c.remote)}
 }
 
-// commit writes what differs, and commits just that.
+// commit writes the files that differ, and commits only those.
 func (c *clone) commit(ctx context.Context, before, after handover.Files, message string) error {
 	changed := before.Differing(after)
 	for _, name := range changed {

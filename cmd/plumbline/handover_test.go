@@ -18,7 +18,7 @@ const (
 	flagged  = "kustomize.toolkit.fluxcd.io/prune"
 )
 
-// beside is a pool that a Kustomization applies, and a clone that has its file.
+// beside is a pool that a Kustomization applies, and a clone with its file.
 type beside struct {
 	*apiServer
 	t          *testing.T
@@ -77,11 +77,11 @@ func (b *beside) write(name, text string) {
 }
 
 func (b *beside) read(name string) string {
-	text, _ := os.ReadFile(filepath.Join(b.repo, name)) // one that is gone has none
+	text, _ := os.ReadFile(filepath.Join(b.repo, name)) // a deleted file reads as empty
 	return string(text)
 }
 
-// change edits an object of the cluster.
+// change edits an object in the cluster.
 func (b *beside) change(path string, edit func(object, metadata map[string]any)) {
 	b.t.Helper()
 	raw, err := json.Marshal(b.objects[path])
@@ -96,7 +96,7 @@ func (b *beside) change(path string, edit func(object, metadata map[string]any))
 	b.objects[path] = object
 }
 
-// lists has the Kustomization list the pool, or not.
+// lists adds the pool to the Kustomization's inventory, or removes it.
 func (b *beside) lists(team bool) {
 	b.change(appsPath, func(object, _ map[string]any) {
 		entries := []any{map[string]any{"id": "default_web_apps_Deployment", "v": "v1"}}
@@ -107,12 +107,12 @@ func (b *beside) lists(team bool) {
 	})
 }
 
-// annotated has the pool have the mark in the cluster.
+// annotated adds the annotation to the pool in the cluster.
 func (b *beside) annotated() {
 	b.change(teamPath, func(_, metadata map[string]any) { metadata["annotations"] = map[string]any{flagged: "disabled"} })
 }
 
-// adopted has plumbline have it.
+// adopted makes plumbline own the pool.
 func (b *beside) adopted() {
 	b.change(teamPath, func(_, metadata map[string]any) {
 		metadata["labels"].(map[string]any)[v1alpha1.OwnerLabel] = "fleet.prod"
@@ -133,7 +133,8 @@ func (b *beside) adopt(wantCode int, says string, args ...string) {
 	}
 }
 
-// TestHandOver walks from one step to the next. In between the command is asked without a clone, and twice, and changes nothing.
+// TestHandOver takes one step after another. In between, it runs the command without a clone, and twice, which changes
+// nothing.
 func TestHandOver(t *testing.T) {
 	b := newBeside(t)
 	repo := []string{"--repo", b.repo}
@@ -173,7 +174,7 @@ func TestHandOver(t *testing.T) {
 	b.adopt(exitDone, "NodeSync fleet/prod   done", append(repo, "nodepool/team")...)
 }
 
-// TestHandOverRefuses what cannot be done without a loss, or not at all, and says what to do.
+// TestHandOverRefuses what is impossible, or loses something, and prints instructions.
 func TestHandOverRefuses(t *testing.T) {
 	for name, test := range map[string]struct {
 		so   func(b *beside)
@@ -247,7 +248,7 @@ func TestHandOverRefuses(t *testing.T) {
 	}
 }
 
-// TestHandOverWaits for a Kustomization that is suspended, and says so; what it lists while that lasts is of before.
+// TestHandOverWaits for a suspended Kustomization, and says so; its inventory is out of date meanwhile.
 func TestHandOverWaits(t *testing.T) {
 	b := newBeside(t)
 	b.change(appsPath, func(object, _ map[string]any) { object["spec"].(map[string]any)["suspend"] = true })

@@ -33,14 +33,14 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// historyReport lists the nodes that were terminated, the newest first.
+// historyReport lists terminated nodes, the newest first.
 type historyReport struct {
 	Since   metav1.Time   `json:"since,omitzero"`
 	Records []endedNode   `json:"records"`
 	Gaps    []historyGap  `json:"gaps,omitempty"`
 	Summary historyCounts `json:"summary"`
 
-	// began is since when a NodeSync is recorded.
+	// began is when the record of each NodeSync starts.
 	began map[string]metav1.Time
 }
 
@@ -55,7 +55,7 @@ type historyGap struct {
 	recorder.Gap `json:",inline"`
 }
 
-// historyCounts is how many were terminated, or are terminating.
+// historyCounts counts the nodes that were terminated, or are terminating.
 type historyCounts struct {
 	Total    int            `json:"total"`
 	ByCause  map[string]int `json:"byCause"`
@@ -117,7 +117,7 @@ recorded; the command lists those gaps.`,
 	return cmd
 }
 
-// historyOf reads what was terminated since a time, of one NodeSync or all, of one pool or all.
+// historyOf reads what was terminated since a time, for one NodeSync or all, and one pool or all.
 func historyOf(ctx context.Context, c *clusterAccess, of, pool string, from time.Time) (*historyReport, error) {
 	logs, err := recorder.Read(ctx, c, c.in(ctx))
 	if err != nil {
@@ -155,7 +155,7 @@ func (c *historyCounts) count(r recorder.Record) {
 	c.ByCommit[cmp.Or(render.ShortRevision(r.Revision), "none")]++
 }
 
-// nothing reports that no node was terminated, and since when that is recorded.
+// nothing returns that no node was terminated, and since when terminations are recorded.
 func (r *historyReport) nothing() string {
 	if len(r.began) == 0 {
 		return "no terminated nodes are recorded yet"
@@ -167,7 +167,6 @@ func (r *historyReport) nothing() string {
 	return "no terminated nodes; " + strings.Join(since, ", ")
 }
 
-// print shows it to people.
 func (r *historyReport) print(out io.Writer, wide bool) {
 	if len(r.Records) > 0 {
 		header := []any{"GONE", "NODECLAIM", "POOL", "CAUSE", "COMMIT"}
@@ -206,7 +205,7 @@ func (e endedNode) row(wide bool) []any {
 	return row
 }
 
-// listed are counts in words, the most first.
+// listed returns counts in words, the largest first.
 func listed(counts map[string]int) string {
 	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
 		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
@@ -218,7 +217,7 @@ func listed(counts map[string]int) string {
 	return strings.Join(words, ", ")
 }
 
-// completeEnded completes the names of NodeClaims, those that run and those that were terminated.
+// completeEnded completes the names of NodeClaims, both running and terminated.
 func completeEnded(kubeconfig *genericclioptions.ConfigFlags) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 {
@@ -248,7 +247,7 @@ func completeEnded(kubeconfig *genericclioptions.ConfigFlags) cobra.CompletionFu
 	}
 }
 
-// pastPools are the NodePools of the nodes that were terminated.
+// pastPools returns the NodePools of terminated nodes.
 func pastPools(ctx context.Context, c *clusterAccess, args []string) ([]string, error) {
 	of := ""
 	if len(args) > 0 {
@@ -304,7 +303,7 @@ refused and corrected. By default the API server keeps events for an hour.`,
 	return cmd
 }
 
-// seenAt is when an event was reported last.
+// seenAt returns when an event was last reported.
 func seenAt(e *corev1.Event) metav1.Time {
 	for _, at := range []time.Time{e.LastTimestamp.Time, e.EventTime.Time, e.FirstTimestamp.Time} {
 		if !at.IsZero() {
@@ -314,7 +313,7 @@ func seenAt(e *corev1.Event) metav1.Time {
 	return e.CreationTimestamp
 }
 
-// longestLine is how long a line of the daemon's log may be, in bytes.
+// longestLine is the maximum length of a line of the daemon's log, in bytes.
 const longestLine = 1 << 20
 
 func newLogsCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
@@ -359,7 +358,7 @@ its time and level. -o json prints the lines unchanged.`,
 	return cmd
 }
 
-// logLines are those of the daemon's pods, of one NodeSync or all.
+// logLines are the log lines of the daemon's pods, for one NodeSync or all.
 type logLines struct {
 	streams []io.ReadCloser
 	of      string
@@ -394,7 +393,7 @@ func (c *clusterAccess) logs(ctx context.Context, options corev1.PodLogOptions, 
 	return lines, nil
 }
 
-// print prints the lines: as they come, or all in the order of their times.
+// print prints the lines: as they arrive, or sorted by time.
 func (l *logLines) print(ctx context.Context, out io.Writer, raw bool) error {
 	var mu sync.Mutex
 	var all []logLine
@@ -431,7 +430,7 @@ func (l *logLines) print(ctx context.Context, out io.Writer, raw bool) error {
 	return err
 }
 
-// logLine is one line of the daemon's log: JSON, or else only text.
+// logLine is one line of the daemon's log: JSON, or plain text.
 type logLine struct {
 	text   string
 	fields map[string]any
@@ -440,12 +439,12 @@ type logLine struct {
 func parseLine(text string) logLine {
 	line := logLine{text: text}
 	if json.Unmarshal([]byte(text), &line.fields) != nil {
-		line.fields = nil // what the Go runtime says is no JSON
+		line.fields = nil // the Go runtime does not log JSON
 	}
 	return line
 }
 
-// at is when it was logged, in RFC 3339.
+// at returns when the line was logged, in RFC 3339.
 func (l logLine) at() string { return l.word("ts") }
 
 func (l logLine) word(field string) string {
@@ -453,7 +452,7 @@ func (l logLine) word(field string) string {
 	return word
 }
 
-// of is the NodeSync that it speaks of; empty if it speaks of none.
+// of returns the NodeSync that the line is about; empty if none.
 func (l logLine) of() string {
 	for _, field := range []string{"NodeSync", "object"} {
 		object, _ := l.fields[field].(map[string]any)
@@ -467,10 +466,10 @@ func (l logLine) of() string {
 	return ""
 }
 
-// known are the fields that are printed in words of their own, or say where a line comes from.
+// known lists the fields that are printed separately, or that only tell where a line comes from.
 var known = []string{"ts", "level", "msg", "logger", "controller", "controllerGroup", "controllerKind", "NodeSync", "namespace", "name", "reconcileID", "object", "type"}
 
-// words are what a person reads of it.
+// words returns the line in readable form.
 func (l logLine) words(raw bool) string {
 	if raw || l.fields == nil {
 		return redact.Visible(l.text)

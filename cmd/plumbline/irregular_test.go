@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestPipesAreNamed: a folder may have a named pipe where a file is looked for; render and plan
-// say which, and do not wait for another process to write to it.
+// TestPipesAreNamed: if a folder contains a named pipe in place of a file, render and plan name it, and do not wait for
+// another process to write to it.
 func TestPipesAreNamed(t *testing.T) {
 	for name, c := range map[string]struct{ pipe, kustomization string }{
 		"a definition":           {"nodes/general.yaml", ""},
@@ -52,7 +52,7 @@ func TestPipesAreNamed(t *testing.T) {
 	}
 }
 
-// TestPipesOfGitAreNamed: so may the folder with Git's own files, which say what is tracked.
+// TestPipesOfGitAreNamed: the same applies to the folder with Git's own files.
 func TestPipesOfGitAreNamed(t *testing.T) {
 	for name, pipe := range map[string]string{"the index": ".git/index", "the folder": ".git", "the folder of a work tree": "linked/index"} {
 		t.Run(name, func(t *testing.T) {

@@ -23,9 +23,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// The times of the leader's lease: a hand-over after a kill takes at most the
-// lease and a retry, and one after a clean stop a retry. client-go makes a retry
-// longer by up to 1.2 times itself (leaderelection.JitterFactor).
+// Durations of the leader's lease: after a kill, another replica leads within the lease duration and one retry; after a
+// clean stop, within one retry. client-go adds up to 1.2 times its length to a retry (leaderelection.JitterFactor).
 const (
 	leaseName     = "plumbline"
 	leaseDuration = 10 * time.Second
@@ -33,7 +32,7 @@ const (
 	retryPeriod   = 800 * time.Millisecond
 )
 
-// newIdentity is by what this process is known to hold the lease.
+// newIdentity returns the identity with which this process holds the lease.
 func newIdentity() (string, error) {
 	host, err := os.Hostname()
 	if err != nil {
@@ -42,8 +41,8 @@ func newIdentity() (string, error) {
 	return host + "_" + string(uuid.NewUUID()), nil
 }
 
-// newLease is the lease that replicas elect a leader with. It is not for use by
-// two at a time: the election has one, and who asks about it has another.
+// newLease returns the lease for leader election. It is not safe for concurrent use: the election uses one, and those
+// who check the lease use another.
 func newLease(config *rest.Config, namespace, identity string, seen *leaseSeen) (resourcelock.Interface, error) {
 	who := resourcelock.ResourceLockConfig{Identity: identity}
 	lease, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, namespace, leaseName, who, config, renewDeadline)
@@ -53,13 +52,12 @@ func newLease(config *rest.Config, namespace, identity string, seen *leaseSeen) 
 	return newLastLease(lease, seen, config, namespace)
 }
 
-// trusted is how long a good answer about the lease is good for: so short that
-// the lease cannot have passed to another in between, and long enough that many
-// writes in a row do not ask each time.
+// trusted is how long a positive check of the lease is valid: too short for the lease to pass to another replica, and
+// long enough to share one check among many writes in a row.
 const trusted = time.Second
 
-// stillLeader asks the API server whether the lease is ours: a process that
-// slept through it must not delete anything.
+// stillLeader returns a check with the API server that this process holds the lease: one that was suspended past its
+// expiry must not delete anything.
 func stillLeader(lease resourcelock.Interface) func(context.Context) error {
 	var mu sync.Mutex
 	var asked time.Time
@@ -78,7 +76,7 @@ func stillLeader(lease resourcelock.Interface) func(context.Context) error {
 	}
 }
 
-// held returns an error unless the lease is ours now.
+// held returns an error unless this process holds the lease now.
 func held(ctx context.Context, lease resourcelock.Interface, now time.Time) error {
 	record, _, err := lease.Get(ctx)
 	if err != nil {
@@ -94,15 +92,14 @@ func held(ctx context.Context, lease resourcelock.Interface, now time.Time) erro
 	return nil
 }
 
-// fence asks before each write whether the lease is ours, and sends none when it
-// is not: a process that was frozen, or cut off, finds out at its first write that
-// another replica leads.
+// fence checks before each write that this process holds the lease, and otherwise does not send it: a process that was
+// frozen, or cut off, finds out at its first write that another replica leads.
 type fence struct {
 	next        http.RoundTripper
 	stillLeader func(context.Context) error
 }
 
-// RoundTrip sends a request that may be sent.
+// RoundTrip sends the request if it is allowed.
 func (f *fence) RoundTrip(request *http.Request) (*http.Response, error) {
 	if writes(request) {
 		if err := f.stillLeader(request.Context()); err != nil {
@@ -120,22 +117,22 @@ func writes(request *http.Request) bool {
 	return request.Method != http.MethodGet && request.Method != http.MethodHead && request.Method != http.MethodOptions
 }
 
-// fenced is a configuration whose clients write nothing without the lease.
+// fenced returns a configuration whose clients write only while this process holds the lease.
 func fenced(config *rest.Config, stillLeader func(context.Context) error) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &fence{next: next, stillLeader: stillLeader} })
 	return config
 }
 
-// releaseOld releases the lease of a daemon that is gone, for one that elects no leader: by a lease that nobody renews, the
-// commands would report that no daemon leads.
+// releaseOld releases a stale lease for a daemon without leader election: otherwise the commands would see a lease that
+// is not renewed, and report that no daemon leads.
 type releaseOld struct {
 	lease resourcelock.Interface
-	// every is how long a lease is not renewed until it is released.
+	// every is the interval between checks; a lease not renewed between two of them is released.
 	every time.Duration
 }
 
-// Start looks at the lease until it is released, or there is none.
+// Start checks the lease until it is released or missing.
 func (r releaseOld) Start(ctx context.Context) error {
 	var last *resourcelock.LeaderElectionRecord
 	for {
@@ -165,26 +162,24 @@ func (r releaseOld) Start(ctx context.Context) error {
 	}
 }
 
-// pulse is how long a daemon that leads takes at most to renew its lease, when all is
-// well.
+// pulse is the maximum time that a healthy leader takes to renew its lease.
 const pulse = 3 * retryPeriod
 
-// unled reports that no daemon leads in a namespace, so that what statuses say there is of
-// before; empty if one does, or nobody can tell: without --leader-elect there is no
-// lease or a released one of before, and not everybody may read it. A daemon renews its lease
-// within leaseDuration, whatever duration stands in a lease that another has written.
+// unled returns that no daemon leads in a namespace, so that its statuses may be out of date; empty if one does, or if
+// that is unknown: without --leader-elect there is no lease, or a released one from earlier, and not everybody may read
+// it. A daemon renews its lease within leaseDuration, whatever duration a lease that another client wrote contains.
 func unled(ctx context.Context, c client.Reader, namespace string, now func() time.Time) string {
 	first, ok := readLease(ctx, c, namespace)
 	if !ok {
 		return ""
 	}
 	if holder := first.Spec.HolderIdentity; holder == nil || *holder == "" {
-		return "" // who stopped in peace may have been followed by one without --leader-elect
+		return "" // after a clean stop, a daemon without --leader-elect may have followed
 	}
 	if renewedWithin(first, now(), leaseDuration) {
 		return ""
 	}
-	// Its time may be that of another clock: one that is still renewed is held.
+	// The renew time may come from another clock: a lease that is still being renewed is held.
 	again := time.NewTimer(pulse)
 	defer again.Stop()
 	select {
@@ -203,8 +198,8 @@ func unled(ctx context.Context, c client.Reader, namespace string, now func() ti
 	return fmt.Sprintf("no daemon leads: lease %s/%s of %s %s", namespace, leaseName, holder, renewed(first, now()))
 }
 
-// renewedWithin reports whether by our clock a lease was renewed so long ago at most. A time that lies
-// further ahead than that is nobody's.
+// renewedWithin reports whether, by this machine's clock, a lease was renewed at most this long ago. A time further
+// ahead than that does not count.
 func renewedWithin(lease *coordinationv1.Lease, now time.Time, lasts time.Duration) bool {
 	renew := lease.Spec.RenewTime
 	return renew != nil && now.Sub(renew.Time).Abs() < lasts
@@ -216,7 +211,7 @@ func readLease(ctx context.Context, c client.Reader, namespace string) (*coordin
 	return lease, err == nil
 }
 
-// renewed says when a lease was held last.
+// renewed describes when a lease was last held.
 func renewed(lease *coordinationv1.Lease, now time.Time) string {
 	if lease.Spec.RenewTime == nil {
 		return "has expired"
@@ -228,26 +223,26 @@ func renewed(lease *coordinationv1.Lease, now time.Time) string {
 	return fmt.Sprintf("expired %s ago; the following was current at that time", short(ago))
 }
 
-// lastLease is a lease that may be deleted with its namespace. Nothing can be created in a
-// namespace that is being deleted, so that the replica that held the lease when it went leads until
-// its process ends: it is left to conclude the NodeSyncs that are deleted with the namespace.
+// lastLease is a lease that may be deleted with its namespace. Nothing can be created in a terminating namespace, so
+// the replica that held the lease when it was deleted leads until its process exits: it has to finalize the NodeSyncs
+// that are deleted with the namespace.
 type lastLease struct {
 	resourcelock.Interface
-	// namespaceGoes asks whether the lease's namespace is being deleted.
+	// namespaceGoes reports whether the lease's namespace is being deleted.
 	namespaceGoes func(context.Context) (bool, error)
 	now           func() time.Time
 	seen          *leaseSeen
 }
 
-// leaseSeen is what this process has seen of its lease: the election renews it, and who
-// asks whether it is held may not have asked for a while.
+// leaseSeen is what this process last saw of its lease. The election that renews it and the checks that read it share
+// it, because a check may not have read the lease for a while.
 type leaseSeen struct {
 	mu sync.Mutex
-	// ours is the record as it was seen last, where it was ours then.
+	// ours is the record as last seen, if this process held it then.
 	ours *resourcelock.LeaderElectionRecord
-	// holder is whose it was when it was seen last.
+	// holder is the last known holder.
 	holder string
-	// gone reports whether the lease went while it was ours.
+	// gone is true if the lease was deleted while this process held it.
 	gone bool
 }
 
@@ -267,7 +262,7 @@ func newLastLease(lease resourcelock.Interface, seen *leaseSeen, config *rest.Co
 
 func goes(namespace *corev1.Namespace) bool { return namespace.DeletionTimestamp != nil }
 
-// Get reads the record: the last one, where the lease went while it was ours.
+// Get returns the record; the last known one if the lease was deleted while this process held it.
 func (l *lastLease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	if last := l.seen.last(l.now()); last != nil {
 		return encoded(*last)
@@ -290,11 +285,11 @@ func (l *lastLease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord
 	return encoded(*l.seen.last(l.now()))
 }
 
-// deleted says of an error that the lease may be gone with its namespace. The right to read
-// it, a Role of the same namespace, goes with it, too, in no order.
+// deleted reports whether an error may mean that the lease was deleted with its namespace. The Role that allows reading
+// it is in the same namespace, and may be deleted first.
 func deleted(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) }
 
-// Create makes the lease.
+// Create creates the lease.
 func (l *lastLease) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	err := l.Interface.Create(ctx, record)
 	if err == nil {
@@ -303,7 +298,7 @@ func (l *lastLease) Create(ctx context.Context, record resourcelock.LeaderElecti
 	return err
 }
 
-// Update renews the lease, or gives it up. One that is gone is only remembered.
+// Update renews or releases the lease. For a deleted lease, it only remembers the record.
 func (l *lastLease) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	if l.seen.last(l.now()) != nil {
 		return nil
@@ -323,7 +318,7 @@ func encoded(record resourcelock.LeaderElectionRecord) (*resourcelock.LeaderElec
 	return &record, raw, nil
 }
 
-// note notes a record that the API server has.
+// note remembers a record that the API server has stored.
 func (s *leaseSeen) note(record resourcelock.LeaderElectionRecord, identity string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -336,21 +331,21 @@ func (s *leaseSeen) note(record resourcelock.LeaderElectionRecord, identity stri
 	}
 }
 
-// leader is who held it when it was seen last; empty if nobody did.
+// leader returns the last known holder; empty if there was none.
 func (s *leaseSeen) leader() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.holder
 }
 
-// held reports whether nobody else can have held the lease before it went: it had not run out.
+// held reports whether no other replica can have held the lease before it was deleted, because it had not expired.
 func (s *leaseSeen) held(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.ours != nil && now.Before(s.ours.RenewTime.Add(time.Duration(s.ours.LeaseDurationSeconds)*time.Second))
 }
 
-// lose notes that the lease went while it was ours; false if it is another's by now.
+// lose notes that the lease was deleted while this process held it; false if another replica holds it by now.
 func (s *leaseSeen) lose() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -358,7 +353,7 @@ func (s *leaseSeen) lose() bool {
 	return s.gone
 }
 
-// last is the record of a lease that is gone; nil of one that is not.
+// last returns the last record of a deleted lease; nil if it was not deleted.
 func (s *leaseSeen) last(now time.Time) *resourcelock.LeaderElectionRecord {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// fakeLease is a lease as the API server would tell of it.
+// fakeLease is a lease as the API server returns it.
 type fakeLease struct {
 	resourcelock.Interface
 	record resourcelock.LeaderElectionRecord
@@ -36,11 +36,11 @@ func lease(holder string, renewed time.Time) *fakeLease {
 	}}
 }
 
-// oldLease is renewed at each of the first looks, and not any more then.
+// oldLease is renewed before each of the first reads, and not after that.
 type oldLease struct {
 	fakeLease
 	renewals int
-	// released is after how many looks it was.
+	// released is the number of reads before it was released.
 	released int
 }
 
@@ -56,7 +56,8 @@ func (o *oldLease) Update(_ context.Context, record resourcelock.LeaderElectionR
 	return nil
 }
 
-// TestAnOldLeaseIsReleased by a daemon that elects no leader, once nobody renews it: else nobody would lead, by what is printed.
+// TestAnOldLeaseIsReleased: a daemon without leader election releases a lease that is not renewed; otherwise commands
+// would report that no daemon leads.
 func TestAnOldLeaseIsReleased(t *testing.T) {
 	for name, c := range map[string]struct {
 		holder   string
@@ -125,7 +126,7 @@ func TestStillLeaderTrustsOnlyAGoodAnswer(t *testing.T) {
 	}
 }
 
-// roundTripper counts what is sent.
+// roundTripper records the requests.
 type roundTripper struct{ sent []string }
 
 func (r *roundTripper) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -133,8 +134,7 @@ func (r *roundTripper) RoundTrip(request *http.Request) (*http.Response, error) 
 	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
 }
 
-// TestFence: without the lease everything can be read and nothing written, and
-// nobody is asked about the lease for a read.
+// TestFence: without the lease, reads are sent and writes are not; a read does not check the lease.
 func TestFence(t *testing.T) {
 	lost := errors.New("the lease is another's")
 	cases := map[string]struct {
@@ -177,7 +177,7 @@ func TestFence(t *testing.T) {
 	}
 }
 
-// closed is a body that knows whether it was closed.
+// closed is a body that records that it was closed.
 type closed struct{ done bool }
 
 func (*closed) Read([]byte) (int, error) { return 0, io.EOF }
@@ -188,7 +188,7 @@ func (c *closed) Close() error {
 
 const leasePath = "/apis/coordination.k8s.io/v1/namespaces/fleet/leases/plumbline"
 
-// leaseOf is the leader's lease, renewed so long ago.
+// leaseOf returns the leader's lease, renewed this long ago.
 func leaseOf(holder string, ago time.Duration) map[string]any {
 	return map[string]any{
 		"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
@@ -197,7 +197,7 @@ func leaseOf(holder string, ago time.Duration) map[string]any {
 	}
 }
 
-// lasting is a lease with another duration; one of none has no time either.
+// lasting returns a lease with another duration; with 0 seconds, it has no times either.
 func lasting(lease map[string]any, seconds int) map[string]any {
 	spec := lease["spec"].(map[string]any)
 	spec["leaseDurationSeconds"] = seconds
@@ -208,11 +208,11 @@ func lasting(lease map[string]any, seconds int) map[string]any {
 	return lease
 }
 
-// TestWithoutADaemon: what a status says while nobody leads is of before, and no success.
+// TestWithoutADaemon: while no daemon leads, a status is out of date, and the command fails.
 func TestWithoutADaemon(t *testing.T) {
 	cases := map[string]struct {
 		lease   any
-		renewed func() map[string]any // what the lease is once it was read
+		renewed func() map[string]any // the lease after it was read
 		refused int
 		says    string
 	}{
@@ -259,14 +259,13 @@ func TestWithoutADaemon(t *testing.T) {
 	}
 }
 
-// TestALeaseThatGoesWithItsNamespace stays with the one who held it when it went, and with
-// nobody who may have lost it before.
+// TestALeaseThatGoesWithItsNamespace: the holder keeps it, unless it may have lost it before.
 func TestALeaseThatGoesWithItsNamespace(t *testing.T) {
 	leases := schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
 	notFound, forbidden := apierrors.NewNotFound(leases, leaseName), apierrors.NewForbidden(leases, leaseName, nil)
 	cases := map[string]struct {
 		holder string
-		// idle is how long the lease was not looked at before it was gone.
+		// idle is the time between the last read of the lease and its deletion.
 		idle  time.Duration
 		goes  bool
 		err   error
@@ -294,7 +293,7 @@ func TestALeaseThatGoesWithItsNamespace(t *testing.T) {
 			if !c.leads {
 				return
 			}
-			// It is renewed for as long as the process runs, and given up by nobody.
+			// It is renewed for as long as the process runs, and never released.
 			now = now.Add(time.Hour)
 			if err := l.Update(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: "us"}); err != nil {
 				t.Errorf("renewed: %v", err)
@@ -306,7 +305,7 @@ func TestALeaseThatGoesWithItsNamespace(t *testing.T) {
 	}
 }
 
-// TestWhoLeads: the page of another replica names it.
+// TestWhoLeads: another replica's page names the leader.
 func TestWhoLeads(t *testing.T) {
 	seen := &leaseSeen{}
 	for _, holder := range []string{"", "us", "them"} {

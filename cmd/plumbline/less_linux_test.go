@@ -16,12 +16,11 @@ import (
 	"github.com/plumbline-dev/plumbline/render/kustomize"
 )
 
-// less has this test run where the kernel gives less.
+// less runs this test on a kernel without Landlock.
 var less = flag.Bool("less", false, "run where the kernel refuses Landlock")
 
-// TestLessConfinementIsLogged in the words that docs/explanation/threat-model.md has, and each child that has ended,
-// by the Runner that the daemon has: where the kernel refuses Landlock a kustomization is built
-// all the same.
+// TestLessConfinementIsLogged: the daemon's Runner logs it in the words of docs/explanation/threat-model.md, and each
+// child process that has exited; without Landlock, a kustomization is still built.
 func TestLessConfinementIsLogged(t *testing.T) {
 	if !*less {
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestLessConfinementIsLogged$", "-test.v", "-less")

@@ -12,9 +12,9 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestWhatCannotBePrintedIsAnError: of each command that prints line by line, too.
+// TestWhatCannotBePrintedIsAnError: this includes commands that print line by line.
 func TestWhatCannotBePrintedIsAnError(t *testing.T) {
-	full, err := os.Open(os.DevNull) // for reading: nothing can be written to it
+	full, err := os.Open(os.DevNull) // read-only: writing to it fails
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func TestOutcomeOfACommand(t *testing.T) {
 	}
 }
 
-// TestTheFirstErrorStays: a disk that has room again later does not make the output whole.
+// TestTheFirstErrorStays: if the disk has space again later, the output is still incomplete.
 func TestTheFirstErrorStays(t *testing.T) {
 	file, err := os.Create(filepath.Join(t.TempDir(), "out"))
 	if err != nil {
@@ -60,7 +60,7 @@ func TestTheFirstErrorStays(t *testing.T) {
 	}
 }
 
-// TestMistakesAreSaidOnce: the summary of a message is not printed beside what it sums up.
+// TestMistakesAreSaidOnce: a message's summary is not printed together with what it summarizes.
 func TestMistakesAreSaidOnce(t *testing.T) {
 	long := "a rather long sentence about a field, its value and what it should be, which is longer than a commit status may have characters"
 	for name, c := range map[string]struct {

@@ -20,8 +20,8 @@ import (
 // reviewTimeout bounds the requests to the API server for one scrape.
 const reviewTimeout = 10 * time.Second
 
-// reviewer has the API server decide who may read the metrics. controller-runtime's filter answers 500 to a forged token, as
-// if the API server had failed, and asks again and again while it does.
+// reviewer lets the API server decide who may read the metrics. controller-runtime's filter answers 500 to a forged
+// token, as if the API server had failed, and retries while it does.
 type reviewer struct {
 	tokens authenticationclient.TokenReviewInterface
 	access authorizationclient.SubjectAccessReviewInterface
@@ -59,7 +59,7 @@ func (r *reviewer) handler(log logr.Logger, next http.Handler) http.Handler {
 	})
 }
 
-// review returns the status of the answer to a request; 200 if it is allowed. The error is the API server's.
+// review returns the HTTP status for a request; 200 if it is allowed. The error is the API server's.
 func (r *reviewer) review(ctx context.Context, request *http.Request) (int, error) {
 	scheme, token, _ := strings.Cut(request.Header.Get("Authorization"), " ")
 	if token = strings.TrimSpace(token); !strings.EqualFold(scheme, "Bearer") || token == "" {

@@ -27,25 +27,25 @@ const (
 	formatTable format = "table"
 	formatJSON  format = "json"
 	formatYAML  format = "yaml"
-	// formatMarkdown is for comments on pull requests, where a command has it.
+	// formatMarkdown is for comments on pull requests, in commands that support it.
 	formatMarkdown format = "markdown"
 )
 
-// formatFlag is -o, which takes one of some formats.
+// formatFlag is the flag -o, which accepts some of the formats.
 type formatFlag struct {
 	format *format
 	of     []string
 }
 
-// String, Set and Type make it a flag.
+// String, Set and Type implement pflag.Value.
 func (f formatFlag) String() string {
 	if f.format == nil {
-		return "" // pflag makes one to look at its default
+		return "" // pflag creates a zero value to compare with the default
 	}
 	return string(*f.format)
 }
 
-// Set takes one of the formats' names.
+// Set accepts the name of one of the formats.
 func (f formatFlag) Set(value string) error {
 	if !slices.Contains(f.of, value) {
 		return fmt.Errorf("%q is not one of %s", value, strings.Join(f.of, ", "))
@@ -54,10 +54,10 @@ func (f formatFlag) Set(value string) error {
 	return nil
 }
 
-// Type names the values in help texts.
+// Type returns the values as help shows them.
 func (f formatFlag) Type() string { return strings.Join(f.of, "|") }
 
-// addOutput gives a command the flag -o, with the formats that it has beside those of all.
+// addOutput adds the flag -o to a command, with additional formats.
 func addOutput(cmd *cobra.Command, more ...format) *format {
 	f := formatTable
 	of := []string{string(formatTable), string(formatJSON), string(formatYAML)}
@@ -65,12 +65,12 @@ func addOutput(cmd *cobra.Command, more ...format) *format {
 		of = append(of, string(one))
 	}
 	cmd.Flags().VarP(formatFlag{&f, of}, "output", "o", "how to print")
-	// The flag exists: it was added in the line before.
+	// The flag exists: the line above adds it.
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(of, cobra.ShellCompDirectiveNoFileComp))
 	return &f
 }
 
-// write prints a value as -o says; people prints it as a table.
+// write prints a value in the format of -o; people prints the table.
 func (f format) write(out io.Writer, value any, people func(io.Writer) error) error {
 	switch f {
 	case formatJSON:
@@ -82,7 +82,7 @@ func (f format) write(out io.Writer, value any, people func(io.Writer) error) er
 	return people(&display.Visible{Writer: out})
 }
 
-// writeJSON prints a value as JSON that shows what it has, and reads as the same.
+// writeJSON prints a value as JSON that shows invisible characters and decodes to the same value.
 func writeJSON(out io.Writer, value any, visible func(string) string) error {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
@@ -94,11 +94,10 @@ func writeJSON(out io.Writer, value any, visible func(string) string) error {
 	return err
 }
 
-// writeYAML prints a value as YAML; in JSON's form, which is YAML too, where characters have to
-// be written out.
+// writeYAML prints a value as YAML, or as JSON, which is valid YAML, if characters have to be escaped.
 func writeYAML(out io.Writer, value any) error {
 	raw, err := yaml.Marshal(value)
-	if err != nil || !redact.IsVisible(string(raw)) { // a reader of YAML takes no control characters
+	if err != nil || !redact.IsVisible(string(raw)) { // YAML does not allow control characters
 		return writeJSON(out, value, redact.VisibleFlow)
 	}
 	_, err = out.Write(raw)
@@ -111,29 +110,29 @@ const (
 	formatName = "name"
 )
 
-// objectOutput is -o for objects of a cluster: as kubectl has it.
+// objectOutput is the flag -o for objects of a cluster, as in kubectl.
 type objectOutput struct {
 	format   string
 	template *genericclioptions.KubeTemplatePrintFlags
 }
 
-// addObjectOutput gives a command the flags -o and --template.
+// addObjectOutput adds the flags -o and --template to a command.
 func addObjectOutput(cmd *cobra.Command) *objectOutput {
 	o := &objectOutput{template: genericclioptions.NewKubeTemplatePrintFlags()}
 	o.template.AddFlags(cmd)
 	cmd.Flags().StringVarP(&o.format, "output", "o", string(formatTable), "how to print: "+strings.Join(o.formats(), "|"))
-	// The flag exists: it was added in the line before.
+	// The flag exists: the line above adds it.
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(o.formats(), cobra.ShellCompDirectiveNoFileComp))
 	return o
 }
 
-// formats are all that -o takes.
+// formats returns all values that -o accepts.
 func (o *objectOutput) formats() []string {
 	own := []string{string(formatTable), formatWide, formatName, string(formatJSON), string(formatYAML)}
 	return append(own, slices.Sorted(slices.Values(o.template.AllowedFormats()))...)
 }
 
-// check says what is wrong with -o before anything is asked.
+// check returns an error for an invalid -o, before any request.
 func (o *objectOutput) check() error {
 	if o.human() || slices.Contains([]string{formatName, string(formatJSON), string(formatYAML)}, o.format) {
 		return nil
@@ -142,7 +141,7 @@ func (o *objectOutput) check() error {
 	return err
 }
 
-// human reports whether it is a table.
+// human reports whether the output is a table.
 func (o *objectOutput) human() bool { return o.format == string(formatTable) || o.wide() }
 
 func (o *objectOutput) wide() bool { return o.format == formatWide }
@@ -155,7 +154,7 @@ func (o *objectOutput) byTemplate() (printers.ResourcePrinter, error) {
 	return printer, err
 }
 
-// write prints NodeSyncs as -o says: a list, or the one object that was named.
+// write prints NodeSyncs in the format of -o: a list, or the one named object.
 func (o *objectOutput) write(out io.Writer, list *v1alpha1.NodeSyncList, single bool, people func(io.Writer) error) error {
 	var value runtime.Object = list
 	if single && len(list.Items) == 1 {

@@ -19,15 +19,15 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// ownedObject is an object, and who applies it.
+// ownedObject is an object and its appliers.
 type ownedObject struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
-	// NodeSync that it belongs to by its label, as namespace/name; empty if it has none.
+	// NodeSync is the owner according to its label, as namespace/name; empty if it has none.
 	NodeSync string `json:"nodeSync,omitempty"`
-	// AppliedBy are the other tools that apply it. Where there are none and no NodeSync, it is the
-	// client that wrote it last.
+	// AppliedBy are the other tools that apply the object. Without any, and without a NodeSync, it is the client that
+	// wrote it last.
 	AppliedBy []owners.Owner `json:"appliedBy,omitempty"`
 }
 
@@ -72,7 +72,7 @@ Exit codes: 0 no object has two appliers, 1 error, 2 at least one has.`,
 	return cmd
 }
 
-// ownersIn reads what the cluster has.
+// ownersIn reads the objects of the cluster.
 func ownersIn(ctx context.Context, c client.Reader) ([]ownedObject, error) {
 	found := []ownedObject{}
 	for _, kind := range render.Kinds() {
@@ -119,7 +119,7 @@ func ownedOf(kind string, object client.Object) ownedObject {
 	return o
 }
 
-// contested reports whether a NodeSync has it, and another tool applies it as well.
+// contested reports whether a NodeSync owns the object and another tool applies it, too.
 func (o ownedObject) contested() bool { return o.NodeSync != "" && len(o.AppliedBy) > 0 }
 
 func (o ownedObject) String() string {
@@ -129,7 +129,7 @@ func (o ownedObject) String() string {
 	return o.Kind + "/" + o.Name
 }
 
-// printOwners has a row for each object, and below them what to do about those with two appliers.
+// printOwners prints a row for each object, and what to do about those with two appliers.
 func printOwners(out io.Writer, found []ownedObject) {
 	t := display.NewFittedTable(out, "OBJECT", "NODESYNC", "APPLIED BY")
 	for _, o := range found {
@@ -154,8 +154,8 @@ func printOwners(out io.Writer, found []ownedObject) {
 	printCharts(out, found)
 }
 
-// printCharts says of each tool that reconciles what Karpenter's charts consist of how they are left to it.
-// These objects have no NodeSync's mark, so that nothing shows here whether plumbline is to install them.
+// printCharts prints, for each tool that reconciles objects of Karpenter's charts, how to leave them to it. These
+// objects have no label of a NodeSync, so it is unknown here whether plumbline is to install them.
 func printCharts(out io.Writer, found []ownedObject) {
 	told := map[owners.Owner]bool{}
 	for _, o := range found {
@@ -169,7 +169,7 @@ func printCharts(out io.Writer, found []ownedObject) {
 	}
 }
 
-// waysOut are what can be done where a tool applies what a NodeSync has. Each keeps the nodes.
+// waysOut returns the options if a tool applies an object that a NodeSync owns. Each keeps the nodes.
 func waysOut(object string, of owners.Owner) []string {
 	if tool, ok := map[string]string{"Kustomization": "flux", "Application": "argocd"}[of.Kind]; ok {
 		return []string{
@@ -185,7 +185,7 @@ func waysOut(object string, of owners.Owner) []string {
 	}
 }
 
-// released is how another tool is made to leave an object without deleting it.
+// released returns how to make another tool release an object without deleting it.
 func released(of owners.Owner) string {
 	mark, ok := of.Mark()
 	if !ok {

@@ -7,7 +7,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/owners"
 )
 
-// TestOwners shows who applies what, and what to do where two tools apply one object.
+// TestOwners prints who applies what, and what to do if two tools apply one object.
 func TestOwners(t *testing.T) {
 	s, kubeconfig := serve(t, verdicts()["in-sync"])
 	pools(s, 3, 0)
@@ -46,8 +46,8 @@ func TestOwners(t *testing.T) {
 	}
 }
 
-// TestWaysOutKeepNodes: each tool is made to keep the object by the mark that this tool itself reads.
-// Helm deletes what leaves a chart, whatever Flux's annotation for Kustomizations says.
+// TestWaysOutKeepNodes: each tool keeps the object because of the annotation that this tool reads. Helm deletes what is
+// removed from a chart, regardless of Flux's annotation for Kustomizations.
 func TestWaysOutKeepNodes(t *testing.T) {
 	for kind, way := range map[string]string{
 		"Kustomization":    "plumbline adopt --from flux NodePool/a",

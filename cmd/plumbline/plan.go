@@ -35,7 +35,7 @@ import (
 // planOptions are the flags of `plumbline plan`.
 type planOptions struct {
 	crds, against string
-	// exitCode reports whether the exit code tells what would change.
+	// exitCode makes the exit code tell what would change.
 	exitCode bool
 	// aws queries AWS for what selectors resolve to.
 	aws    bool
@@ -101,19 +101,19 @@ Exit codes: 0 no change, 1 error, 2 changes, 3 held by the guard.`,
 	return cmd
 }
 
-// addFlags gives a command the flags that say what is compared with what.
+// addFlags adds the flags that select what to compare.
 func (o *planOptions) addFlags(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlags) {
 	cmd.Flags().StringVar(&o.crds, "crds", "", "folder with the CRDs of the version in Git, where it is not "+embeddedVersion()+" and its charts are out of reach")
 	cmd.Flags().StringVar(&o.against, "against", "", "compare the folder with the cluster of this NodeSync")
 	cmd.Flags().BoolVar(&o.exitCode, "exit-code", true, "exit with code 2 if something would change and 3 if something is held; with =false only errors give a code above 0")
 	cmd.ValidArgsFunction = completeFolders(completeNodeSyncs(kubeconfig, 1))
-	// The flag exists: it was added a few lines above.
+	// The flag exists: it is added a few lines above.
 	_ = cmd.RegisterFlagCompletionFunc("against", func(cmd *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return completeNodeSyncs(kubeconfig, 1)(cmd, nil, typed)
 	})
 }
 
-// exit says by the exit code what the Plan would do, unless only errors are asked for.
+// exit returns an exit code that tells what the Plan would do, with --exit-code.
 func (o *planOptions) exit(report planReport) error {
 	err := report.exit()
 	var exit *exitError
@@ -123,7 +123,7 @@ func (o *planOptions) exit(report planReport) error {
 	return err
 }
 
-// make decides by the argument: a folder on disk, or a NodeSync.
+// make plans a folder on disk or a NodeSync, depending on the argument.
 func (o *planOptions) make(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, of string) (*planned, error) {
 	info, err := os.Stat(of)
 	isFolder := err == nil && info.IsDir()
@@ -160,7 +160,7 @@ func (o *planOptions) make(ctx context.Context, kubeconfig *genericclioptions.Co
 	return &planned{Plan: made, offline: true}, nil
 }
 
-// embeddedVersion is the version of Karpenter that this program was built with.
+// embeddedVersion returns the version of Karpenter that this program was built with.
 func embeddedVersion() string {
 	_, version, err := schema.Embedded()
 	if err != nil {
@@ -169,7 +169,7 @@ func embeddedVersion() string {
 	return version
 }
 
-// exit says by the exit code what the Plan would do.
+// exit returns an exit code that tells what the Plan would do.
 func (r planReport) exit() error {
 	switch {
 	case r.Refused > 0, r.Stopped != "", r.ChartsRefused != "", r.Adoption != nil && !r.Adoption.Asked(), r.Upgrade != nil && r.Upgrade.Refused != "":
@@ -182,35 +182,33 @@ func (r planReport) exit() error {
 	return nil
 }
 
-// planReport is what `plumbline plan` prints: the Plan as policies see it, and what else is known of
-// the commit.
+// planReport is what `plumbline plan` prints: the Plan as policies see it, and further information about the commit.
 type planReport struct {
 	planjson.Plan
-	// Offline reports whether the comparison is with nothing: effects on nodes are not known.
+	// Offline is true if the folder is not compared with a cluster: effects on nodes are unknown.
 	Offline bool `json:"offline,omitempty"`
 	// Pace is how fast Karpenter may replace the nodes that the changes outdate, by NodePool.
 	Pace []review.Pace `json:"pace,omitempty"`
-	// Pods are those on the nodes that a change or a removal touches, by its object.
+	// Pods are those on the nodes that a change or removal affects, by object.
 	Pods []review.Pods `json:"pods,omitempty"`
-	// Upgrade is what a change of Karpenter's version does to nodes.
+	// Upgrade is the effect of a change of Karpenter's version on nodes.
 	Upgrade *upgradeForecast `json:"upgrade,omitempty"`
-	// Adoption is what other tools have installed of Karpenter, and what comes of it.
+	// Adoption lists the Karpenter objects that other tools have installed, and what plumbline does with them.
 	Adoption *upgrade.Adoption `json:"adoption,omitempty"`
 	Warnings []string          `json:"warnings,omitempty"`
-	// WhatIf is where pods would go, where that was asked for.
+	// WhatIf is where pods would be scheduled, with --what-if.
 	WhatIf *whatIfReport `json:"whatIf,omitempty"`
-	// Stopped is why the daemon does nothing of the commit. Waits reports that it goes on by
-	// itself once what it names is there.
+	// Stopped is why the daemon does not apply the commit. Waits is true if the daemon continues without a person once
+	// the cause is gone.
 	Stopped string `json:"stopped,omitempty"`
 	Waits   bool   `json:"waits,omitempty"`
 	// Charts is what the daemon does with the charts; empty if nothing.
 	Charts string `json:"charts,omitempty"`
-	// ChartsRefused is why the daemon leaves the charts as they are; it applies the
-	// definitions all the same.
+	// ChartsRefused is why the daemon does not change the charts; it applies the definitions regardless.
 	ChartsRefused string `json:"chartsRefused,omitempty"`
 	Digest        string `json:"digest"`
-	// Approve is the digest by which people may approve what is held, and Approval says how; empty
-	// if nothing of it can be approved.
+	// Approve is the digest to approve what is held, and Approval the instructions; empty if none of it can be
+	// approved.
 	Approve  string `json:"approve,omitempty"`
 	Approval string `json:"approval,omitempty"`
 	Held     int    `json:"held"`
@@ -232,21 +230,21 @@ func newPlanReport(p *planned) planReport {
 }
 
 const (
-	// notAsked is why a plan does not know what AWS would say.
+	// notAsked is why the plan does not contain AWS's results.
 	notAsked = "AWS was not queried; use --aws to query it with your credentials"
-	// awsPatience is how long AWS is waited for.
+	// awsPatience limits the time to wait for AWS.
 	awsPatience = 30 * time.Second
 )
 
-// askAWS asks AWS, with the credentials of the user, what selectors resolve to. They have
-// to be of the account that has the cluster, whose authority is that of the kubeconfig.
+// askAWS returns a function that queries AWS, with the user's credentials, for what selectors resolve to. They must
+// belong to the account with the cluster whose certificate authority the kubeconfig contains.
 func askAWS(authority []byte) func(cluster, region string) plan.Ask {
 	return ask(func(ctx context.Context, region string) (account.Cloud, error) {
 		return cloud.New(ctx, cloud.Options{Region: region, UserAgent: "plumbline-cli/" + version})
 	}, authority)
 }
 
-// ask asks it by a client, whose account has to have the cluster.
+// ask queries AWS with a client, whose account must contain the cluster.
 func ask(dial account.Dialer, authority []byte) func(cluster, region string) plan.Ask {
 	return func(cluster, region string) plan.Ask {
 		return func(ctx context.Context, questions []plan.Question) map[render.Ref]plan.Answer {
@@ -264,8 +262,7 @@ func ask(dial account.Dialer, authority []byte) func(cluster, region string) pla
 	}
 }
 
-// confirm reports whether AWS, as it answers, has this very cluster, and of which version of
-// Kubernetes that is.
+// confirm checks that the AWS account contains this very cluster, and returns the cluster's Kubernetes version.
 func confirm(ctx context.Context, aws account.Cloud, cluster string, authority []byte) (kubernetes string, err error) {
 	found, err := aws.Cluster(ctx, cluster)
 	if err != nil {
@@ -277,7 +274,7 @@ func confirm(ctx context.Context, aws account.Cloud, cluster string, authority [
 	return found.Version, nil
 }
 
-// planNodeSync fetches what a NodeSync's source has now, and plans it.
+// planNodeSync fetches the current revision of a NodeSync's source, and plans it.
 func (o *planOptions) planNodeSync(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, name string) (*planned, error) {
 	c, sync, err := nodeSyncOf(ctx, kubeconfig, name)
 	if err != nil {
@@ -295,7 +292,7 @@ func (o *planOptions) planNodeSync(ctx context.Context, kubeconfig *genericcliop
 	return o.planCommit(ctx, c, sync, snapshot)
 }
 
-// planFolder plans a folder on disk as the commit that it would be.
+// planFolder plans a folder on disk as if it were committed.
 func (o *planOptions) planFolder(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, folder string) (*planned, error) {
 	root, name, err := repositoryOf(folder)
 	if err != nil {
@@ -342,7 +339,7 @@ func fetchFor(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync, dir
 		if err := c.Get(ctx, client.ObjectKey{Namespace: sync.Namespace, Name: git.SecretRef.Name}, secret); err != nil {
 			return nil, explain(err, "read secret "+git.SecretRef.Name)
 		}
-		// Who reads the Secret with rights of their own is believed where it says nothing.
+		// The user reads the Secret with their own permissions, so a Secret without annotations is allowed.
 		own := grant.Policy{Unannotated: true}
 		if err := own.Check(secret, grant.Use{NodeSync: sync.Name, Address: git.URL}); err != nil {
 			return nil, err
@@ -357,7 +354,7 @@ func fetchFor(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync, dir
 	return snapshot, err
 }
 
-// artifactFor reads what Flux has fetched, where that is within reach from here: source-controller is reached in the cluster.
+// artifactFor reads Flux's artifact, if source-controller is reachable from here: its address is inside the cluster.
 func artifactFor(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync, dir string) (*render.Snapshot, error) {
 	ref := sync.SourceRef()
 	sources := &source.FluxSources{Reader: c, Namespaces: []string{ref.Namespace}}
@@ -372,34 +369,33 @@ func artifactFor(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync, 
 	return snapshot, nil
 }
 
-// planned is a Plan, and what it says beside definitions.
+// planned is a Plan, and further information for the report.
 type planned struct {
 	*plan.Plan
-	// upgrade is what a change of Karpenter's version does to nodes; nil if there is none.
+	// upgrade is the effect of a change of Karpenter's version on nodes; nil if it does not change.
 	upgrade *upgradeForecast
-	// adoption is what there is of Karpenter that another tool has installed; nil if there
-	// is nothing.
+	// adoption lists the Karpenter objects that another tool has installed; nil if there are none.
 	adoption *upgrade.Adoption
-	// stopped is why the daemon does nothing of the commit, and waits reports that it goes on by
-	// itself. chartsRefused is why it leaves the charts as they are and applies the definitions.
+	// stopped is why the daemon does not apply the commit; waits is true if it continues without a person.
+	// chartsRefused is why it applies the definitions, but does not change the charts.
 	stopped, chartsRefused string
-	// charts is what is done with the charts; empty if nothing is.
+	// charts is what the daemon does with the charts; empty if nothing.
 	charts string
 	waits  bool
-	// approve is the digest of what is held and people may approve, and approval says how.
+	// approve is the digest to approve what is held, and approval the instructions.
 	approve, approval string
-	// live is what there is; nothing where the comparison is with nothing, and offline says so.
+	// live is the live state. If offline is true, there is none to compare with.
 	live    plan.Live
 	offline bool
-	// removal is how entries leave that the commit removes.
+	// removal is the policy for entries that the commit removes.
 	removal v1alpha1.RemovalPolicy
-	// unlaunchable are the NodePools that no instance type meets, if AWS was queried.
+	// unlaunchable lists the NodePools that no instance type satisfies, if AWS was queried.
 	unlaunchable []string
-	// pods are those on the nodes that are touched, by object.
+	// pods are those on affected nodes, by object.
 	pods []review.Pods
-	// taken is the snapshot that the comparison is with; nil if it is with a cluster.
+	// taken is the snapshot to compare with; nil when comparing with a cluster.
 	taken *simulate.Capture
-	// whatIf is where pods would go; nil if nobody asks.
+	// whatIf is where pods would be scheduled; nil without --what-if.
 	whatIf *whatIfReport
 }
 
@@ -461,7 +457,7 @@ func (o *planOptions) planCommit(ctx context.Context, c *clusterAccess, sync *v1
 	return whole, nil
 }
 
-// asks has a preview query AWS for what the user allows.
+// asks makes a preview query AWS, if the user allows it.
 func (o *planOptions) asks(step *review.Step, c *clusterAccess, authority []byte) {
 	if step.NotAsked = notAsked; !o.aws {
 		return
@@ -469,14 +465,14 @@ func (o *planOptions) asks(step *review.Step, c *clusterAccess, authority []byte
 	step.Ask = askAWS(authority)
 	simulator := &simulate.Simulator{Reader: c, Catalogs: &simulate.Catalogs{Ask: catalogOf}, Now: time.Now}
 	if o.whatIf.on {
-		step.Landing = simulator.Ask // the what-if names the NodePools that no instance type meets
+		step.Landing = simulator.Ask // the what-if names the NodePools that no instance type satisfies
 	} else {
 		step.InstanceTypes = simulator.InstanceTypes
 	}
 }
 
-// knownCRDs are those of a version that need no registry: those that --crds gives, or that
-// this program was built with.
+// knownCRDs returns the CRDs of a version that need no registry: those in the folder of --crds, or those that this
+// program was built with.
 func (o *planOptions) knownCRDs(version string) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	if o.crds != "" {
 		return crdsInFolder(o.crds)
@@ -488,7 +484,7 @@ func (o *planOptions) knownCRDs(version string) ([]*apiextensionsv1.CustomResour
 	return crds, err
 }
 
-// liveCRDs are those of all kinds that are ours; none if one is not there.
+// liveCRDs returns the CRDs of all kinds that plumbline manages; none if one is missing.
 func liveCRDs(ctx context.Context, c client.Client) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	var crds []*apiextensionsv1.CustomResourceDefinition
 	for _, kind := range render.Kinds() {
@@ -505,8 +501,8 @@ func liveCRDs(ctx context.Context, c client.Client) ([]*apiextensionsv1.CustomRe
 	return crds, nil
 }
 
-// survey looks for what is adopted, as long as no charts are installed. A user who may not
-// read that gets a warning, and the rest of the plan.
+// survey looks for objects to adopt, unless charts are installed already. If the user may not read them, the plan
+// contains a warning instead.
 func (p *planned) survey(ctx context.Context, c *clusterAccess, sync *v1alpha1.NodeSync, git *render.Karpenter) {
 	if k := sync.Status.Karpenter; git.Management != render.Managed || k != nil && k.Identity != "" {
 		return
@@ -520,20 +516,20 @@ func (p *planned) survey(ctx context.Context, c *clusterAccess, sync *v1alpha1.N
 	}
 }
 
-// waits reports whether what stopped a reconcile goes by itself.
+// waits reports whether what stopped a reconcile resolves without a person.
 func waits(err error) bool {
 	f := fault.Classify(err)
 	return f != nil && f.Class == fault.Waiting
 }
 
-// words are those of an error as the daemon says it; empty for none.
+// words returns an error in the daemon's words; empty for none.
 func words(err error, hidden redact.Redactor) string {
 	if err == nil {
 		return ""
 	}
 	found := fault.Classify(err)
 	if found.OnlyGit() {
-		return found.Error() // hiding a value in it would confirm that it is a Secret's
+		return found.Error() // redacting a value in it would confirm that it is a Secret's
 	}
 	return hidden.Hide(found.Error())
 }

@@ -26,10 +26,10 @@ import (
 	"github.com/plumbline-dev/plumbline/redact"
 )
 
-// mostFields is how many fields of one object are listed.
+// mostFields is the maximum number of fields listed for one object.
 const mostFields = 20
 
-// print shows the Plan to people.
+// print prints the Plan as text.
 func (r planReport) print(out io.Writer) error {
 	r.printRefusals(out)
 	r.printCharts(out)
@@ -62,7 +62,7 @@ func (r planReport) print(out io.Writer) error {
 	return nil
 }
 
-// printMarkdown shows the Plan in a comment on a pull request.
+// printMarkdown prints the Plan as a comment on a pull request.
 func (r planReport) printMarkdown(out io.Writer) error {
 	if r.Revision != "" {
 		fmt.Fprintf(out, "**plumbline plan** of `%s`\n\n", redact.Visible(r.Revision))

@@ -27,7 +27,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// aPlan has a row of each kind.
+// aPlan returns a report with a row of each kind.
 func aPlan() planReport {
 	return planReport{
 		Plan: planjson.Plan{
@@ -79,7 +79,7 @@ func TestPlanSummary(t *testing.T) {
 	}
 }
 
-// leaving is a Plan by which a pool of two nodes leaves.
+// leaving returns a Plan that removes a pool of two nodes.
 func leaving() *planned {
 	return &planned{
 		Plan: &plan.Plan{Removals: []plan.Candidate{{Ref: render.Ref{Kind: render.NodePool, Name: "batch"}, Nodes: 2}}},
@@ -94,7 +94,7 @@ func running(name, node string) *corev1.Pod {
 	}
 }
 
-// TestAPlanSaysWhatRuns on the nodes that it is on, in each form, with the rights of who asks.
+// TestAPlanSaysWhatRuns on the affected nodes, in each format, with the user's permissions.
 func TestAPlanSaysWhatRuns(t *testing.T) {
 	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "web"}, Spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{}}}
 	c := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(running("a", "n1"), running("b", "n3"), budget).Build()
@@ -117,8 +117,7 @@ func TestAPlanSaysWhatRuns(t *testing.T) {
 	}
 }
 
-// TestPodsThatMayNotBeRead are a warning that names the right; where no node is touched they are not
-// asked for.
+// TestPodsThatMayNotBeRead: a warning names the permission; if no node is affected, pods are not read.
 func TestPodsThatMayNotBeRead(t *testing.T) {
 	asked := 0
 	c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme.Scheme).Build(), interceptor.Funcs{
@@ -141,7 +140,7 @@ func TestPodsThatMayNotBeRead(t *testing.T) {
 	}
 }
 
-// TestAPlanSaysThatTheDaemonSimulates of a removal with pods, where it does not do so itself.
+// TestAPlanSaysThatTheDaemonSimulates a removal with pods, if the plan does not do so itself.
 func TestAPlanSaysThatTheDaemonSimulates(t *testing.T) {
 	c := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(running("a", "n1")).Build()
 	for name, test := range map[string]struct {
@@ -170,7 +169,7 @@ func TestAPlanSaysThatTheDaemonSimulates(t *testing.T) {
 	}
 }
 
-// TestAListThatChanges is shown by what is removed from it and added to it.
+// TestAListThatChanges is shown by the removed and the added items.
 func TestAListThatChanges(t *testing.T) {
 	plain := func(words string) string { return words }
 	for name, c := range map[string]struct{ from, to, want string }{

@@ -10,8 +10,8 @@ import (
 	"github.com/plumbline-dev/plumbline/redact"
 )
 
-// TestPlanPrintsRefusals: what stops a reconcile stands by itself, and a refusal of the charts
-// before what is done all the same.
+// TestPlanPrintsRefusals: what stops a reconcile is printed alone, and a refusal of the charts before what is done
+// anyway.
 func TestPlanPrintsRefusals(t *testing.T) {
 	change := &plan.Plan{Changes: []plan.Change{{Action: plan.Create}}}
 	terminal := &fault.Error{Class: fault.Terminal, Err: errors.New("refused: cluster.name is fixed")}

@@ -10,8 +10,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestUpToSoManyNodes: a number of nodes that is a bound is printed as one, and one
-// that is known is not.
+// TestUpToSoManyNodes: an upper bound on the number of nodes is printed as "up to", an exact number is not.
 func TestUpToSoManyNodes(t *testing.T) {
 	report := newPlanReport(&planned{Plan: &plan.Plan{Changes: []plan.Change{
 		{Ref: render.Ref{Kind: render.NodePool, Name: "batch"}, Action: plan.Update, Effect: plan.EffectReplace, Nodes: 7, UpTo: true},

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestQuiet: nothing but errors is on stderr.
+// TestQuiet: stderr contains nothing but errors.
 func TestQuiet(t *testing.T) {
 	_, kubeconfig := serve(t, nodeSync("prod"))
 	pods := folder(t, map[string]string{"plumbline.yaml": karpenterYAML + "ignoreKinds: [Pod]\n", "a.yaml": classYAML + "---\napiVersion: v1\nkind: Pod\nmetadata: {name: x}\n"})

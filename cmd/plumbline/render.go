@@ -72,10 +72,10 @@ func printSet(out io.Writer, output format, set *render.Set) error {
 	return output.write(out, objects, nil)
 }
 
-// mostNamed is how many files a warning names.
+// mostNamed is the maximum number of files that a warning names.
 const mostNamed = 5
 
-// untracked warns of files below a folder that the daemon does not see, as no commit has them.
+// untracked warns about files below a folder that the daemon does not see, because they are not committed.
 func untracked(root, name string) []string {
 	names, err := source.Untracked(root, name)
 	switch {

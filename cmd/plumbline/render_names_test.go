@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestNamesOfFilesAreNoOutput: a pull request may name a file so that its name reads as
-// another object, or commands the terminal.
+// TestNamesOfFilesAreNoOutput: in a pull request, a file's name may look like another object, or contain terminal
+// escapes.
 func TestNamesOfFilesAreNoOutput(t *testing.T) {
 	basic := examples(t)["basic"]
 	name := filepath.Join(basic, "nodes", "a\n---\napiVersion: rbac.authorization.k8s.io", "v1\nkind: ClusterRoleBinding\n#\x1b[2K\u202e.yaml")
@@ -33,8 +33,7 @@ func TestNamesOfFilesAreNoOutput(t *testing.T) {
 	}
 }
 
-// TestValuesAreVisible: what a definition says is printed so that it reads as what it is, and is
-// the same value to a program.
+// TestValuesAreVisible: values are printed so that people see what they are, and programs decode the same value.
 func TestValuesAreVisible(t *testing.T) {
 	const team = "safe\u202e\u2066txt\u2069\u200b"
 	basic := examples(t)["basic"]
@@ -62,7 +61,7 @@ func TestValuesAreVisible(t *testing.T) {
 	}
 }
 
-// readsAs reports whether one of the documents of a text has the annotation with a value.
+// readsAs reports whether a document of a text has the annotation with a value.
 func readsAs(t *testing.T, text, team string) bool {
 	t.Helper()
 	for _, part := range strings.Split(text, "---\n") {

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestUntrackedFilesAreWarnedOf: CI may leave files in a checkout that no commit has.
+// TestUntrackedFilesAreWarnedOf: CI may leave uncommitted files in a checkout.
 func TestUntrackedFilesAreWarnedOf(t *testing.T) {
 	basic := examples(t)["basic"]
 	root := filepath.Dir(filepath.Dir(basic))

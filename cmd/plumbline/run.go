@@ -58,7 +58,7 @@ type runOptions struct {
 	deletionGuard    bool
 	storeLimit       int64
 	sourceNamespaces []string
-	// karpenterNamespaces are those that Karpenter may be in; none: all.
+	// karpenterNamespaces are those that Karpenter may run in; if empty, any.
 	karpenterNamespaces []string
 	log                 logger.Options
 	client              client.Options
@@ -84,7 +84,7 @@ and to AWS with the default credential chain of the AWS SDK.`,
 	return cmd
 }
 
-// guards looks for the policies of the deletion guard.
+// guards returns what looks up the policies of the deletion guard.
 func (o *runOptions) guards() *deletion.Asker {
 	return &deletion.Asker{WithoutGuard: !o.deletionGuard}
 }
@@ -116,7 +116,7 @@ func (o *runOptions) bind(flags *pflag.FlagSet) {
 	o.log.BindFlags(flags)
 	o.client.BindFlags(flags)
 	o.steps.BindFlags(flags)
-	// The API server's priority and fairness is what limits us.
+	// The API server's priority and fairness limits the requests.
 	o.client.QPS = -1
 	flags.Lookup("kube-api-qps").DefValue = "-1"
 }
@@ -128,7 +128,7 @@ func envOr(name, otherwise string) string {
 	return otherwise
 }
 
-// host is the daemon's own pod; zero outside a cluster.
+// host returns the daemon's own pod; zero outside a cluster.
 func (o *runOptions) host() plan.Host {
 	if o.nodeName == "" {
 		return plan.Host{}
@@ -136,41 +136,40 @@ func (o *runOptions) host() plan.Host {
 	return plan.Host{Workload: "plumbline", Pod: o.namespace + "/" + o.podName, Node: o.nodeName}
 }
 
-// grants is what the daemon lets Secrets be sent to.
+// grants returns the policy on which hosts Secrets may be sent to.
 func (o *runOptions) grants() grant.Policy { return grant.Policy{Unannotated: o.anyHost} }
 
 const (
-	// restInterval is how often the daemon looks whether it is at rest.
+	// restInterval is how often the daemon checks whether it is idle.
 	restInterval = 10 * time.Second
-	// little is what a daemon at rest allocates in that time at most.
+	// little is the maximum that an idle daemon allocates in that time.
 	little = 16 << 20
-	// trifle is what is not worth the trouble of giving back: a collection takes some
-	// 30 ms of a processor, and a daemon at rest allocates this much in a minute.
+	// trifle is too little to be worth releasing: a collection takes about 30 ms of CPU, and an idle daemon allocates
+	// this much in a minute.
 	trifle = 4 << 20
 )
 
-// How much garbage there may be, in percent of what is in use, until it is collected, unless GOGC
-// in the environment says another one; GOMEMLIMIT bounds both.
+// GC percentages: how much garbage may accumulate, relative to the heap in use, before a collection. GOGC in the
+// environment overrides them; GOMEMLIMIT bounds both.
 const (
-	// often is that until a daemon that leads first rests: what its first look keeps lies
-	// between what it does not, and nothing moves it later.
+	// often applies until a leading daemon is first idle: what its first reconciles keep lies between what they do not
+	// keep, and Go does not move objects later.
 	often = 70
-	// seldom is that afterwards: at work a daemon is twice as seldom at it as other programs,
-	// and at rest the releaser keeps it small.
+	// seldom applies afterwards: a busy daemon collects half as often as other programs, and when idle the releaser
+	// keeps it small.
 	seldom = 200
 )
 
-// collect trades memory at work for processor time.
+// collect trades memory for CPU time while the daemon is busy.
 func collect(percent int) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(percent)
 	}
 }
 
-// releaser releases memory to the system after work: a large render or a first
-// look at 10,000 nodes takes several times what is kept of it, and a daemon that
-// then has nothing to do collects and returns none of it for minutes. What the
-// daemon needs while it works is not made less by that.
+// releaser releases memory to the system after work: a large render or the first reconcile of 10,000 nodes takes
+// several times what is kept of it, and a daemon that is idle afterwards would not collect or return it for minutes. It
+// does not reduce what the daemon needs while busy.
 type releaser struct {
 	// elected is closed when this replica leads.
 	elected <-chan struct{}
@@ -179,15 +178,15 @@ type releaser struct {
 
 // usage is the process's memory, in bytes.
 type usage struct {
-	// allocated is all that was ever allocated, garbage what is known to be in use
-	// no more or was made since the last collection, free what is kept for later.
+	// allocated is the total ever allocated; garbage is what is known to be unused, or was allocated since the last
+	// collection; free is what the runtime keeps for later.
 	allocated, garbage, free uint64
 }
 
-// NeedLeaderElection reports whether a replica that does not lead gives back, too.
+// NeedLeaderElection returns false: replicas that do not lead release memory, too.
 func (*releaser) NeedLeaderElection() bool { return false }
 
-// Start looks until the context ends.
+// Start checks until the context is done.
 func (r *releaser) Start(ctx context.Context) error {
 	ticker := time.NewTicker(restInterval)
 	defer ticker.Stop()
@@ -204,8 +203,8 @@ func (r *releaser) Start(ctx context.Context) error {
 	}
 }
 
-// settle collects seldom from now on, if the first look is over: one that does not lead has it
-// before it.
+// settle makes collections rarer from now on, once this replica leads: one that does not lead still has its first
+// reconciles ahead.
 func (r *releaser) settle() {
 	select {
 	case <-r.elected:
@@ -214,8 +213,8 @@ func (r *releaser) settle() {
 	}
 }
 
-// worthwhile reports whether the daemon has been idle since the last look, and
-// holds much that it does not need.
+// worthwhile reports whether the daemon has been idle since the last check, and holds much memory that it does not
+// need.
 func (r *releaser) worthwhile(now usage) bool {
 	rested := now.allocated-r.before.allocated < little
 	r.before = now
@@ -234,22 +233,22 @@ func measure() usage {
 	return usage{allocated: allocated, garbage: objects - min(live, objects), free: free}
 }
 
-// Any pod may be able to connect, and the API server reviews each token that it sends. These limits apply before that:
-// a Prometheus scrapes every few seconds, and a few of them may.
+// Any pod may be able to connect, and the API server reviews each token that it sends. These limits apply before that.
+// They suffice for a few instances of Prometheus, each of which scrapes every few seconds.
 var metricsTotal, metricsSender = inbound.Rate{PerSecond: 5, Burst: 20}, inbound.Rate{PerSecond: 1, Burst: 5}
 
 const (
-	// maxScrapes is how many connections there are at a time. Each has one request, so that the API server reviews
-	// no more tokens than that at a time.
+	// maxScrapes is the maximum number of concurrent connections. Each has one request, so the API server reviews at
+	// most that many tokens at a time.
 	maxScrapes = 16
-	// A request that comes in more slowly, or an answer that takes longer to write, is none of a Prometheus.
+	// Prometheus does not send requests, or read answers, more slowly than this.
 	scrapeReadTimeout, scrapeTimeout = 5 * time.Second, 30 * time.Second
 	maxScrapeHeader                  = 16 << 10
 )
 
-// newMetricsServer serves the metrics, on each replica. They name NodeSyncs, pools and Git hosts, so that by default the
-// API server decides who may read them (TokenReview and SubjectAccessReview), over HTTPS with a certificate of the
-// process' own. Nil if --metrics-addr is 0.
+// newMetricsServer returns the metrics server of each replica. Metrics name NodeSyncs, pools and Git hosts, so by
+// default the API server decides who may read them (TokenReview and SubjectAccessReview), over HTTPS with a self-signed
+// certificate. It returns nil if --metrics-addr is 0.
 func newMetricsServer(ctx context.Context, config *rest.Config, httpClient *http.Client, o *runOptions) (*manager.Server, error) {
 	if o.metricsAddr == "0" {
 		return nil, nil
@@ -274,12 +273,12 @@ func newMetricsServer(ctx context.Context, config *rest.Config, httpClient *http
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", handler)
 	server := &http.Server{Handler: mux, ReadTimeout: scrapeReadTimeout, WriteTimeout: scrapeTimeout, MaxHeaderBytes: maxScrapeHeader}
-	// A connection that is kept would take one of the few from others.
+	// An idle connection would block one of the few slots.
 	server.SetKeepAlivesEnabled(false)
 	return &manager.Server{Name: "metrics", Server: server, Listener: listener}, nil
 }
 
-// metricsHandler limits requests first, and has the API server review the token of the rest.
+// metricsHandler limits requests first, then lets the API server review the token of the rest.
 func metricsHandler(config *rest.Config, httpClient *http.Client, reviewed bool, now func() time.Time) (http.Handler, error) {
 	handler := promhttp.HandlerFor(ctrlmetrics.Registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError})
 	if reviewed {
@@ -292,7 +291,8 @@ func metricsHandler(config *rest.Config, httpClient *http.Client, reviewed bool,
 	return inbound.New(now, metricsTotal, metricsSender).Handler(inbound.Peer, handler), nil
 }
 
-// ownCertificate is one that the process makes for itself. Without HTTP/2 a connection has one request at a time.
+// ownCertificate returns a configuration with a self-signed certificate. It disables HTTP/2, so that each connection
+// has one request at a time.
 func ownCertificate() (*tls.Config, error) {
 	cert, key, err := certutil.GenerateSelfSignedCertKeyWithFixtures("localhost", []net.IP{{127, 0, 0, 1}}, nil, "")
 	if err != nil {
@@ -305,8 +305,8 @@ func ownCertificate() (*tls.Config, error) {
 	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, Certificates: []tls.Certificate{pair}}, nil
 }
 
-// checkProfilingAddr refuses an address that others can reach: a heap profile may
-// hold what Secrets hold. kubectl port-forward reaches loopback.
+// checkProfilingAddr rejects an address that others can reach: a heap profile may contain the contents of Secrets.
+// kubectl port-forward reaches loopback.
 func checkProfilingAddr(addr string) error {
 	if addr == "0" {
 		return nil

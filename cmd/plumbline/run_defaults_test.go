@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// TestWhatIsServedByDefault: profiles nowhere, and metrics to those who may read them.
+// TestWhatIsServedByDefault: profiles are not served, and metrics only to those who may read them.
 func TestWhatIsServedByDefault(t *testing.T) {
 	o := &runOptions{}
 	flags := pflag.NewFlagSet("run", pflag.ContinueOnError)

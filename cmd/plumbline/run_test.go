@@ -24,7 +24,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
 )
 
-// TestSecretsForAnyHostAreAskedFor: without the flag a Secret that names no host goes to none.
+// TestSecretsForAnyHostAreAskedFor: without the flag, a Secret that names no host is not sent to any.
 func TestSecretsForAnyHostAreAskedFor(t *testing.T) {
 	for name, c := range map[string]struct {
 		args []string
@@ -73,7 +73,7 @@ func TestMemoryIsGivenBackAtRest(t *testing.T) {
 	}
 }
 
-// collected is how much garbage there may be now, in percent.
+// collected returns the current GC percentage.
 func collected() int {
 	now := debug.SetGCPercent(100)
 	debug.SetGCPercent(now)
@@ -94,7 +94,7 @@ func TestTheEnvironmentSaysHowOftenIsCollected(t *testing.T) {
 	}
 }
 
-// TestCollectedOftenUntilTheFirstRest: one that does not lead has its first look before it.
+// TestCollectedOftenUntilTheFirstRest: a replica that does not lead still has its first reconciles ahead.
 func TestCollectedOftenUntilTheFirstRest(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(often))
 	t.Setenv("GOGC", "")
@@ -111,9 +111,9 @@ func TestCollectedOftenUntilTheFirstRest(t *testing.T) {
 	}
 }
 
-// TestMeasureSeesGarbage: what it reads are the runtime's own figures, by their names.
+// TestMeasureSeesGarbage: it reads the runtime's own metrics by name.
 func TestMeasureSeesGarbage(t *testing.T) {
-	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // nothing is collected in between
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // no collection in between
 	runtime.GC()
 	before := measure()
 	waste := make([]byte, 4*little)
@@ -128,8 +128,8 @@ func TestMeasureSeesGarbage(t *testing.T) {
 	}
 }
 
-// reviewingServer is an API server that knows two tokens, of which one may read metrics, and counts the tokens it reviews. It
-// fails for the token "alarm".
+// reviewingServer is an API server that knows two tokens, one of which may read metrics, and counts the tokens it
+// reviews. It fails for the token "alarm".
 func reviewingServer(t *testing.T, reviews *atomic.Int32) *rest.Config {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -146,7 +146,7 @@ func reviewingServer(t *testing.T, reviews *atomic.Int32) *rest.Config {
 			review.Status.Authenticated = review.Spec.Token == "prometheus" || review.Spec.Token == "stranger"
 			review.Status.User.Username = review.Spec.Token
 			switch review.Spec.Token {
-			case "forged": // as the API server answers
+			case "forged": // as the API server responds
 				review.Status.Error = "[invalid bearer token, square/go-jose: error in cryptographic primitive]"
 			case "alarm":
 				http.Error(w, "etcd is away", http.StatusInternalServerError)
@@ -216,7 +216,7 @@ func TestMetricsForEveryoneAreAskedForByName(t *testing.T) {
 	}
 }
 
-// TestAFloodOfScrapes: whatever strangers send, the API server reviews few tokens.
+// TestAFloodOfScrapes: whatever clients send, the API server reviews few tokens.
 func TestAFloodOfScrapes(t *testing.T) {
 	for name, c := range map[string]struct {
 		from func(int) string
@@ -250,7 +250,7 @@ func TestAFloodOfScrapes(t *testing.T) {
 	}
 }
 
-// TestFewScrapesAtATime: connections that do nothing keep others waiting, and no more than so many are open.
+// TestFewScrapesAtATime: idle connections make others wait, and the number of open ones is limited.
 func TestFewScrapesAtATime(t *testing.T) {
 	server, err := newMetricsServer(t.Context(), reviewingServer(t, nil), http.DefaultClient, &runOptions{metricsAddr: "127.0.0.1:0", metricsAuth: true})
 	if err != nil {
@@ -293,8 +293,8 @@ func TestFewScrapesAtATime(t *testing.T) {
 	}
 }
 
-// countedListener counts the connections that are open at a time. It counts a connection as closed before the listener
-// below lets the next one in: http.Server.ConnState reports StateClosed only after that.
+// countedListener counts concurrent connections. It counts a connection as closed before the listener below accepts the
+// next one: http.Server.ConnState reports StateClosed only after that.
 type countedListener struct {
 	net.Listener
 	mu         sync.Mutex

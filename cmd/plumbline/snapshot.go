@@ -18,7 +18,7 @@ import (
 	"github.com/plumbline-dev/plumbline/redact"
 )
 
-// defaultSnapshot is the file that a snapshot is written to.
+// defaultSnapshot is the default name of a snapshot's file.
 const defaultSnapshot = "plumbline-snapshot.json.gz"
 
 func newSnapshotCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
@@ -79,7 +79,7 @@ ec2:DescribeInstanceTypeOfferings). A what-if needs them to know which nodes cou
 	return cmd
 }
 
-// catalogOf asks EC2 for what it offers in a region, as the user.
+// catalogOf queries EC2, as the user, for its offerings in a region.
 func catalogOf(ctx context.Context, region string) (*offers.Catalog, error) {
 	if region == "" {
 		return nil, errors.New("no node has the label topology.kubernetes.io/region, so the region to query in EC2 is unknown")
@@ -95,7 +95,7 @@ func catalogOf(ctx context.Context, region string) (*offers.Catalog, error) {
 	return found, nil
 }
 
-// readSnapshot reads a file of plumbline snapshot.
+// readSnapshot reads a file that `plumbline snapshot` has written.
 func readSnapshot(file string) (*simulate.Capture, error) {
 	in, err := os.Open(file)
 	if err != nil {

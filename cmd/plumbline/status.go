@@ -27,8 +27,8 @@ import (
 type statusReport struct {
 	summary.Status `json:",inline"`
 
-	all bool // everything is shown, and not only what fits on a screen
-	// at is when it is printed, for ages; zero: now.
+	all bool // show everything, instead of what fits on a screen
+	// at is the time to compute ages with; if zero, now.
 	at time.Time
 }
 
@@ -82,7 +82,7 @@ something has been terminating for longer than expected.`,
 	return cmd
 }
 
-// writeStatuses prints a report, or several: as a list where programs read them.
+// writeStatuses prints one or several reports: several as a list in formats for programs.
 func writeStatuses(out io.Writer, output format, reports []statusReport) error {
 	var value any = reports
 	if len(reports) == 1 {
@@ -99,7 +99,7 @@ func writeStatuses(out io.Writer, output format, reports []statusReport) error {
 	})
 }
 
-// exit says by the exit code how a NodeSync is.
+// exit returns an exit code for the state of a NodeSync.
 func (r statusReport) exit(sync *v1alpha1.NodeSync) error {
 	if summary.StateOf(sync) == summary.Unknown || r.Unled != "" {
 		return &exitError{code: exitFailed}
@@ -118,8 +118,8 @@ func newStatusReport(ctx context.Context, c client.Client, sync *v1alpha1.NodeSy
 	return statusReportOf(ctx, c, sync, unled(ctx, c, sync.Namespace, time.Now))
 }
 
-// statusReportOf is likewise; unled says why no daemon leads, and is empty if one does. A user who may read the
-// NodeSync and not the pools gets the rest.
+// statusReportOf is like newStatusReport; unled is why no daemon leads, empty if one does. A user who may read the
+// NodeSync but not the pools gets the rest.
 func statusReportOf(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync, unled string) statusReport {
 	report := statusReport{Status: summary.Of(sync)}
 	if report.Unled = unled; report.Unled != "" {
@@ -135,10 +135,10 @@ func statusReportOf(ctx context.Context, c client.Client, sync *v1alpha1.NodeSyn
 	return report
 }
 
-// screenful is how many pools and removals fit on one screen with the rest.
+// screenful is how many pools and removals fit on one screen together with the rest.
 const screenful = 10
 
-// rows is how many of them are shown.
+// rows returns how many of them to show.
 func (r statusReport) rows() int {
 	if r.all {
 		return math.MaxInt
@@ -146,7 +146,7 @@ func (r statusReport) rows() int {
 	return screenful
 }
 
-// now is when the report is printed.
+// now returns the time to compute ages with.
 func (r statusReport) now() time.Time {
 	if r.at.IsZero() {
 		return time.Now()
@@ -154,7 +154,7 @@ func (r statusReport) now() time.Time {
 	return r.at
 }
 
-// print shows the report to people.
+// print prints the report as text.
 func (r statusReport) print(out io.Writer) {
 	if r.Unled != "" {
 		fmt.Fprintln(out, r.Unled)
@@ -173,7 +173,7 @@ func (r statusReport) print(out io.Writer) {
 	r.printBreakGlass(out)
 }
 
-// printMessage shows what the daemon says: of many mistakes in a commit, the first.
+// printMessage prints the daemon's message; if a commit contains many mistakes, only the first.
 func (r statusReport) printMessage(out io.Writer) {
 	if r.Message == "" {
 		return
@@ -200,7 +200,7 @@ func (r statusReport) printStages(out io.Writer) {
 	t.Render()
 }
 
-// printPools shows the pools that a person looks for, and sums the others up.
+// printPools prints the pools that need attention, and sums up the others.
 func (r statusReport) printPools(out io.Writer) {
 	if r.Unread != "" {
 		fmt.Fprintf(out, "\npools      not shown: %s\n", r.Unread)
@@ -221,7 +221,6 @@ func (r statusReport) printPools(out io.Writer) {
 	}
 }
 
-// truth is a condition's status.
 func truth(is bool) metav1.ConditionStatus {
 	if is {
 		return metav1.ConditionTrue
@@ -245,7 +244,7 @@ func (r statusReport) printRemovals(out io.Writer) {
 	}
 }
 
-// printBreakGlass shows the commands that would terminate nodes past what keeps them, each with its risk.
+// printBreakGlass prints the commands that would terminate nodes despite what blocks them, each with its risk.
 func (r statusReport) printBreakGlass(out io.Writer) {
 	var all []v1alpha1.BreakGlass
 	for _, removal := range r.Removals {
@@ -264,8 +263,8 @@ func (r statusReport) printBreakGlass(out io.Writer) {
 	}
 }
 
-// orNone is a word, or that there is none yet.
+// orNone returns a word, or that there is none yet.
 func orNone(word string) string { return summary.OrNone(word) }
 
-// short is a duration without the zeros that Go prints.
+// short formats a duration without the zeros that Go prints.
 func short(d time.Duration) string { return plan.Short(d) }

@@ -26,15 +26,15 @@ import (
 )
 
 const (
-	// redrawEvery is how often a live status is drawn, and leaderEvery how often its lease is read.
+	// A live status is redrawn every redrawEvery, and its lease read every leaderEvery.
 	redrawEvery, leaderEvery = time.Second, 5 * time.Second
-	// refusedEvery is how often a kind is read that cannot be watched.
+	// refusedEvery is how often to read a kind that cannot be watched.
 	refusedEvery = 5 * time.Second
-	// handledWithin is how long a daemon may take to handle a request while the state of before is shown.
+	// handledWithin is how long the previous state is shown while the daemon handles a request.
 	handledWithin = 10 * time.Second
 )
 
-// watchLive draws the status of NodeSyncs each second until the user stops it. What it shows is read again when a watch
+// watchLive draws the status of NodeSyncs each second until the user stops it. It rereads the status when a watch
 // reports a change of a NodeSync or of one of Karpenter's kinds.
 func (c *clusterAccess) watchLive(cmd *cobra.Command, args []string, all bool) error {
 	screen, ok := cmd.OutOrStdout().(terminal)
@@ -53,7 +53,7 @@ func (c *clusterAccess) watchLive(cmd *cobra.Command, args []string, all bool) e
 	return board.follow(ctx, c, screen, news, leader, time.Now(), tick.C)
 }
 
-// follow draws the board at once and with each tick, until the context ends.
+// follow draws the board immediately and with each tick, until the context is done.
 func (b *statusBoard) follow(ctx context.Context, c *clusterAccess, screen terminal, news *newsOf, leader *leaderSight, now time.Time, ticks <-chan time.Time) error {
 	if _, err := io.WriteString(screen, clearScreen); err != nil {
 		return err
@@ -69,19 +69,19 @@ func (b *statusBoard) follow(ctx context.Context, c *clusterAccess, screen termi
 		}
 		select {
 		case <-ctx.Done():
-			return nil // the user has seen enough
+			return nil // the user has stopped it
 		case now = <-ticks:
 		}
 	}
 }
 
-// terminal is a file that is one.
+// terminal is a file that is a terminal.
 type terminal interface {
 	io.Writer
 	Fd() uintptr
 }
 
-// newsOf is what watches report: that something has changed, once, however much has, and which kinds cannot be watched.
+// newsOf collects what watches report: that something has changed, however often, and which kinds cannot be watched.
 type newsOf struct {
 	changed chan struct{}
 
@@ -93,7 +93,7 @@ func newNews() *newsOf {
 	return &newsOf{changed: make(chan struct{}, 1), refused: map[string]bool{}}
 }
 
-// came reports whether something has changed since it was asked last.
+// came reports whether something has changed since the last call.
 func (n *newsOf) came() bool {
 	select {
 	case <-n.changed:
@@ -110,7 +110,7 @@ func (n *newsOf) tell() {
 	}
 }
 
-// note says which kinds cannot be watched; empty if all can.
+// note returns which kinds cannot be watched; empty if all can.
 func (n *newsOf) note() string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -128,7 +128,7 @@ func (n *newsOf) refuse(kind string, refused bool) {
 	}
 }
 
-// follow watches NodeSyncs of a namespace, and Karpenter's kinds.
+// follow watches a namespace's NodeSyncs, and Karpenter's kinds.
 func (n *newsOf) follow(ctx context.Context, c *clusterAccess, namespace string) {
 	go n.followKind(ctx, c, v1alpha1.GroupVersion.WithKind(v1alpha1.NodeSyncKind), client.InNamespace(namespace))
 	for _, kind := range sees.Kinds() {
@@ -136,7 +136,8 @@ func (n *newsOf) follow(ctx context.Context, c *clusterAccess, namespace string)
 	}
 }
 
-// followKind tells each change that a watch reports. One that ends is begun again, and may have missed a change.
+// followKind reports each change that a watch returns. When a watch ends, it starts another and reports a change,
+// because it may have missed one.
 func (n *newsOf) followKind(ctx context.Context, c *clusterAccess, kind schema.GroupVersionKind, options ...client.ListOption) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
@@ -161,10 +162,10 @@ func (n *newsOf) followKind(ctx context.Context, c *clusterAccess, kind schema.G
 	}
 }
 
-// leaderSight is whether a daemon leads, which takes some seconds to find out.
+// leaderSight knows whether a daemon leads, which takes some seconds to find out.
 type leaderSight struct{ words atomic.Value }
 
-// unled says why no daemon leads; empty if one does, or that is unknown yet.
+// unled returns why no daemon leads; empty if one does, or if that is unknown so far.
 func (l *leaderSight) unled() string {
 	words, _ := l.words.Load().(string)
 	return words
@@ -188,18 +189,18 @@ type statusBoard struct {
 	args  []string
 	all   bool
 	shown steady
-	// unled is that of the reports; until is when they have to be read again at the latest, zero if at no time.
+	// unled is the value used in the reports; until is when they must be reread, zero if only after a change.
 	unled   string
 	until   time.Time
 	reports []statusReport
 }
 
-// stale reports whether what is shown is not what it would be if it were read now, though no object has changed.
+// stale reports whether a reread would show something else, although no object has changed.
 func (b *statusBoard) stale(unled string, now time.Time) bool {
 	return b.reports == nil || b.unled != unled || !b.until.IsZero() && !now.Before(b.until)
 }
 
-// read reads what is shown.
+// read reads the reports.
 func (b *statusBoard) read(ctx context.Context, c *clusterAccess, unled string, now time.Time) error {
 	list, err := c.listed(ctx, false)
 	if err != nil {
@@ -222,7 +223,7 @@ func (b *statusBoard) read(ctx context.Context, c *clusterAccess, unled string, 
 	return nil
 }
 
-// draw draws it over what is on the screen, without clearing that first, which would flicker (ECMA-48: CUP, EL, ED).
+// draw overwrites what is on the screen, without clearing it first, which would flicker (ECMA-48: CUP, EL, ED).
 func (b *statusBoard) draw(screen terminal, note string, now time.Time) error {
 	next := &frame{terminal: screen}
 	for i := range b.reports {
@@ -238,27 +239,27 @@ func (b *statusBoard) draw(screen terminal, note string, now time.Time) error {
 	return err
 }
 
-// frame is what is drawn next, as wide as the terminal.
+// frame is the next output, as wide as the terminal.
 type frame struct {
 	bytes.Buffer
 
 	terminal terminal
 }
 
-// Fd is that of the terminal.
+// Fd returns the terminal's file descriptor.
 func (f *frame) Fd() uintptr { return f.terminal.Fd() }
 
-// steady are the NodeSyncs that are shown, by name. While the daemon has not handled a request, the state of before is
-// shown for a moment, and not "unknown".
+// steady holds the shown NodeSyncs, by name. While the daemon has not handled a request, it shows the previous state
+// for a moment, instead of "unknown".
 type steady map[string]steadySync
 
 type steadySync struct {
 	sync *v1alpha1.NodeSync
-	// awaits is since when the request is not handled; zero if there is none.
+	// awaits is when the unhandled request was first seen; zero if there is none.
 	awaits time.Time
 }
 
-// of returns what is shown of a NodeSync, and until when if that is the state of before.
+// of returns what to show of a NodeSync, and, if that is the previous state, until when.
 func (s steady) of(sync *v1alpha1.NodeSync, now time.Time) (shown *v1alpha1.NodeSync, until time.Time) {
 	before, known := s[sync.Name]
 	if !known || !summary.AwaitsRequest(sync) {
@@ -275,13 +276,13 @@ func (s steady) of(sync *v1alpha1.NodeSync, now time.Time) (shown *v1alpha1.Node
 	return sync, time.Time{}
 }
 
-// clearScreen has a terminal begin at its top again (ECMA-48: CUP, ED).
+// clearScreen clears a terminal and moves the cursor to its top (ECMA-48: CUP, ED).
 const clearScreen = "\x1b[H\x1b[2J"
 
-// again is how long a watch that was refused or cut is not begun again.
+// again is the pause before restarting a watch that was refused or cut.
 const again = time.Second
 
-// watchNodeSyncs prints the list, and each change of it until the user ends it.
+// watchNodeSyncs prints the list, and each change of it, until the user stops it.
 func watchNodeSyncs(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlags, output *objectOutput, all bool, args []string) error {
 	if !output.human() {
 		return errors.New("--watch prints a table: -o table or -o wide")
@@ -307,8 +308,8 @@ func watchNodeSyncs(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlag
 	})
 }
 
-// watchStatus shows the status of NodeSyncs, and again after each change: on a terminal each second, in a pipe one line for
-// each change.
+// watchStatus prints the status of NodeSyncs, and again after each change: on a terminal each second, in a pipe one
+// line for each change.
 func (c *clusterAccess) watchStatus(cmd *cobra.Command, output format, args []string, all bool) error {
 	if output != formatTable {
 		return errors.New("--watch prints text: leave -o out")
@@ -328,7 +329,7 @@ func (c *clusterAccess) watchStatus(cmd *cobra.Command, output format, args []st
 	})
 }
 
-// statusLine is the status of a NodeSync in one line.
+// statusLine returns the status of a NodeSync in one line.
 func statusLine(sync *v1alpha1.NodeSync) string {
 	state := summary.StateOf(sync)
 	line := "nodesync/" + sync.Name + ": " + stateWith(state, summary.Message(sync))
@@ -338,7 +339,7 @@ func statusLine(sync *v1alpha1.NodeSync) string {
 	return line
 }
 
-// changed are the NodeSyncs whose version was not printed yet, which it notes.
+// changed returns the NodeSyncs whose resource version was not printed yet, and marks them as printed.
 func changed(syncs []v1alpha1.NodeSync, printed map[string]string) (news []v1alpha1.NodeSync) {
 	for i := range syncs {
 		name := client.ObjectKeyFromObject(&syncs[i]).String()
@@ -350,14 +351,14 @@ func changed(syncs []v1alpha1.NodeSync, printed map[string]string) (news []v1alp
 	return news
 }
 
-// follow calls seen with NodeSyncs, and again after each change of one, until the user ends it.
+// follow calls seen with the NodeSyncs, and again after each change, until the user stops it.
 func (c *clusterAccess) follow(ctx context.Context, all bool, args []string, seen func([]v1alpha1.NodeSync) error) error {
 	for ctx.Err() == nil {
 		if err := c.followOnce(ctx, all, args, seen); err != nil && ctx.Err() == nil {
 			return err
 		}
 	}
-	return nil // the user has seen enough
+	return nil // the user has stopped it
 }
 
 // followOnce calls seen, and waits for the next change.
@@ -376,7 +377,7 @@ func (c *clusterAccess) followOnce(ctx context.Context, all bool, args []string,
 	return c.nextChange(ctx, all, list.ResourceVersion)
 }
 
-// only are the NodeSyncs of these names; without names all of them.
+// only returns the NodeSyncs of these names; without names all of them.
 func only(syncs []v1alpha1.NodeSync, args []string) (found []v1alpha1.NodeSync, err error) {
 	if len(args) == 0 {
 		return syncs, nil
@@ -395,8 +396,8 @@ func only(syncs []v1alpha1.NodeSync, args []string) (found []v1alpha1.NodeSync, 
 	return found, nil
 }
 
-// nextChange returns when something has happened to a NodeSync since a list was read, or a while
-// after the watch has ended without news.
+// nextChange returns when a NodeSync has changed since a list was read, or a while after the watch has ended without a
+// change.
 func (c *clusterAccess) nextChange(ctx context.Context, all bool, since string) error {
 	options := &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: since}}
 	if !all {
@@ -424,7 +425,7 @@ func (c *clusterAccess) nextChange(ctx context.Context, all bool, since string) 
 	return nil
 }
 
-// stateWith is a state and what there is to say of it, which may begin with the same word.
+// stateWith joins a state and its message, which may start with the same word.
 func stateWith(is summary.State, words string) string {
 	if strings.HasPrefix(words, string(is)) {
 		return words

@@ -16,7 +16,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// connected is a cluster by a kubeconfig.
+// connected connects to a cluster with a kubeconfig.
 func connected(t *testing.T, kubeconfig string) *clusterAccess {
 	t.Helper()
 	flags := genericclioptions.NewConfigFlags(false)
@@ -28,22 +28,22 @@ func connected(t *testing.T, kubeconfig string) *clusterAccess {
 	return c
 }
 
-// heardTerminal tells of each write to a terminal.
+// heardTerminal reports each write to a terminal.
 type heardTerminal struct {
 	terminal
 
 	wrote chan<- struct{}
 }
 
-// Write writes, and tells of it.
+// Write writes, and reports it.
 func (h *heardTerminal) Write(text []byte) (int, error) {
 	n, err := h.terminal.Write(text)
 	h.wrote <- struct{}{}
 	return n, err
 }
 
-// TestStatusIsLive: on a terminal it is drawn each second over what stands there. Ages advance though nothing changes,
-// and nodes are counted again when a watch reports a change.
+// TestStatusIsLive: on a terminal, the status is redrawn each second. Ages advance without changes, and nodes are
+// recounted when a watch reports a change.
 func TestStatusIsLive(t *testing.T) {
 	t.Setenv("NO_COLOR", "1")
 	t.Setenv("TERM", "xterm")
@@ -60,7 +60,7 @@ func TestStatusIsLive(t *testing.T) {
 			ticks <- now.Add(after)
 			<-wrote
 		}
-		<-wrote // what clears the screen
+		<-wrote // the write that clears the screen
 		<-wrote
 		drawn(time.Second)
 		s.mu.Lock()
@@ -94,7 +94,7 @@ func TestStatusIsLive(t *testing.T) {
 	}
 }
 
-// TestNewsOfWatches: a change that a watch reports is news, and a kind that cannot be watched is named.
+// TestNewsOfWatches: a change that a watch reports is news, and a kind that cannot be watched is listed.
 func TestNewsOfWatches(t *testing.T) {
 	s, kubeconfig := serve(t, verdicts()["in-sync"])
 	s.watched = func(*apiServer, string) *v1alpha1.NodeSync { return verdicts()["in-sync"] }
@@ -113,7 +113,7 @@ func TestNewsOfWatches(t *testing.T) {
 	}
 }
 
-// TestNoFlashOfUnknown: while a request is not handled the state of before is shown, and "unknown" once that takes long.
+// TestNoFlashOfUnknown: while a request is not handled, the previous state is shown, and "unknown" only after a while.
 func TestNoFlashOfUnknown(t *testing.T) {
 	request := func(n *v1alpha1.NodeSync) { n.Annotations = map[string]string{meta.ReconcileRequestAnnotation: "2"} }
 	before, asked, handled := verdicts()["in-sync"], verdicts()["in-sync"], verdicts()["in-sync"]
@@ -142,7 +142,7 @@ func TestNoFlashOfUnknown(t *testing.T) {
 	}
 }
 
-// TestABoardIsStale when a daemon no longer leads, and when the state of before may no longer be shown.
+// TestABoardIsStale when a daemon no longer leads, and when the previous state may no longer be shown.
 func TestABoardIsStale(t *testing.T) {
 	now := time.Unix(1000, 0)
 	for name, c := range map[string]struct {

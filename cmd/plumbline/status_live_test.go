@@ -11,12 +11,12 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/summary"
 )
 
-// TestWatch: in a pipe each change is one line, and Ctrl-C is the end and no error.
+// TestWatch: in a pipe, each change is one line, and Ctrl-C stops it without an error.
 func TestWatch(t *testing.T) {
 	for name, c := range map[string]struct {
 		args []string
 		want string
-		// rolls are the nodes that a rollout replaces in the end.
+		// rolls is the number of nodes that a rollout replaces at the end.
 		rolls int32
 	}{
 		"get":          {[]string{"get"}, `^NAME +READY .*\nother +Unknown .*\nprod +Unknown .*\nprod +True .*\n$`, 0},
@@ -60,7 +60,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// TestAStateIsSaidOnce: a message that begins with the state's own word does not get it twice.
+// TestAStateIsSaidOnce: it is not repeated before a message that starts with it.
 func TestAStateIsSaidOnce(t *testing.T) {
 	for want, of := range map[string][2]string{
 		"removing NodePool/batch: 1 of 3": {"removing", "removing NodePool/batch: 1 of 3"},

@@ -14,7 +14,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/summary"
 )
 
-// pools puts NodePools of fleet/prod on a server, each with nodes.
+// pools adds NodePools of fleet/prod to a server, each with nodes.
 func pools(s *apiServer, n, nodes int) {
 	for i := range n {
 		name := fmt.Sprintf("pool-%02d", i)
@@ -37,7 +37,7 @@ func pools(s *apiServer, n, nodes int) {
 	}
 }
 
-// exits are the codes of `plumbline status` and `reconcile --wait` by verdict.
+// exits returns the exit codes of `plumbline status` and `reconcile --wait` by verdict.
 func exits() map[string]int {
 	return map[string]int{
 		"in-sync": exitDone, "launches": exitDone, "drifting": exitDone, "waiting": exitDone, "removing": exitDone, "new": exitDone, "changed": exitDone, "suspended": exitDone, "deleted": exitDone,
@@ -66,7 +66,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// TestStatusFormatsAgree: -o json and -o yaml say the same, and all of it.
+// TestStatusFormatsAgree: -o json and -o yaml contain the same, complete data.
 func TestStatusFormatsAgree(t *testing.T) {
 	s, kubeconfig := serve(t, verdicts()["held"])
 	pools(s, 30, 1)
@@ -96,7 +96,7 @@ func TestStatusFormatsAgree(t *testing.T) {
 	}
 }
 
-// TestStatusOfALargeFleetIsOneScreen: what is wrong comes first.
+// TestStatusOfALargeFleetIsOneScreen: problems come first.
 func TestStatusOfALargeFleetIsOneScreen(t *testing.T) {
 	sync := verdicts()["removing"]
 	leaves(make([]v1alpha1.RemovalPhase, 89)...)(sync)
@@ -116,7 +116,7 @@ func TestStatusOfALargeFleetIsOneScreen(t *testing.T) {
 	}
 }
 
-// TestStatusWithoutTheRightToPools: who may read the NodeSync gets an answer.
+// TestStatusWithoutTheRightToPools: the user may read only the NodeSync, and gets the rest of the status.
 func TestStatusWithoutTheRightToPools(t *testing.T) {
 	s, kubeconfig := serve(t, verdicts()["in-sync"])
 	s.refused["/apis/karpenter.sh/v1/nodepools"] = http.StatusForbidden
@@ -136,7 +136,7 @@ func TestShort(t *testing.T) {
 	}
 }
 
-// TestStatusOfPools: what is used of the limit that is used most, and what Karpenter replaces.
+// TestStatusOfPools: it shows the usage of the most used limit, and what Karpenter replaces.
 func TestStatusOfPools(t *testing.T) {
 	s, kubeconfig := serve(t, verdicts()["in-sync"])
 	pools(s, 12, 2)
@@ -160,7 +160,7 @@ func TestStatusOfPools(t *testing.T) {
 	}
 }
 
-// TestNextOfAClass: a class has no nodes to drain, and goes when nothing names it.
+// TestNextOfAClass: a class has no nodes to drain, and is deleted once nothing references it.
 func TestNextOfAClass(t *testing.T) {
 	sync := verdicts()["removing"]
 	sync.Status.Removals[0].Kind = "EC2NodeClass"

@@ -26,17 +26,17 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// karpenterCharts are Karpenter as plumbline has installed it, for the levels that take it away.
+// karpenterCharts are the charts that plumbline has installed, for the levels that uninstall Karpenter.
 type karpenterCharts struct {
-	// namespace of the two releases; empty if there are none.
+	// namespace contains the two releases; empty if there are none.
 	namespace string
 	installer *release.Installer
-	// crds are those of the CRD chart; those of another tool stay.
+	// crds are those of the CRD chart's release; those of another tool are kept.
 	crds []apiextensionsv1.CustomResourceDefinition
 }
 
-// findCharts finds Karpenter's charts, and says what keeps them from being uninstalled. Of the NodeSync
-// that leaves nothing counts; it may be gone.
+// findCharts finds Karpenter's charts, and returns an error if something prevents uninstalling them. It ignores what
+// belongs to the NodeSync that is deleted, which may be gone already.
 func (t *teardownCommand) findCharts(ctx context.Context, sync *v1alpha1.NodeSync) error {
 	if !t.downTo.Takes(teardown.ToController) {
 		return nil
@@ -64,8 +64,8 @@ func (t *teardownCommand) findCharts(ctx context.Context, sync *v1alpha1.NodeSyn
 	return t.mayUninstall(ctx)
 }
 
-// mayUninstall finds out whether the user may uninstall the releases. Each object is annotated before it is
-// deleted, as the deletion guard asks of everybody.
+// mayUninstall checks that the user may uninstall the releases. Each object is annotated before it is deleted, as the
+// deletion guard requires of everybody.
 func (t *teardownCommand) mayUninstall(ctx context.Context) (err error) {
 	t.charts.installer, err = release.NewInstaller(release.InstallerOptions{Config: rest.CopyConfig(t.c.config), Logger: logr.Discard(), Allow: allowDeletion})
 	for _, name := range t.downTo.Releases() {
@@ -82,7 +82,7 @@ func (t *teardownCommand) mayUninstall(ctx context.Context) (err error) {
 	return err
 }
 
-// notOurs reports that another tool has installed Karpenter, and which one, where it is installed at all.
+// notOurs returns an error that names the other tool that has installed Karpenter, if it is installed at all.
 func (t *teardownCommand) notOurs(ctx context.Context, why error) error {
 	deployments, err := controllersOf(ctx, t.c)
 	if err != nil {
@@ -91,7 +91,7 @@ func (t *teardownCommand) notOurs(ctx context.Context, why error) error {
 	return teardown.NotInstalled(deployments, why)
 }
 
-// releaseNamespace is where Helm has Karpenter's releases; empty if it has none.
+// releaseNamespace returns the namespace of Karpenter's Helm releases; empty if there are none.
 func (t *teardownCommand) releaseNamespace(ctx context.Context) (string, error) {
 	records := &metav1.PartialObjectMetadataList{}
 	records.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
@@ -106,7 +106,7 @@ func (t *teardownCommand) releaseNamespace(ctx context.Context) (string, error) 
 	return "", nil
 }
 
-// otherNodeSyncs says which other NodeSync would install Karpenter again, or needs it.
+// otherNodeSyncs returns an error that names another NodeSync that would install Karpenter again, or needs it.
 func (t *teardownCommand) otherNodeSyncs(ctx context.Context, leaves *v1alpha1.NodeSync) error {
 	all := &v1alpha1.NodeSyncList{}
 	if err := t.c.List(ctx, all); err != nil {
@@ -115,10 +115,10 @@ func (t *teardownCommand) otherNodeSyncs(ctx context.Context, leaves *v1alpha1.N
 	return t.downTo.OthersNeed(all.Items, leaves)
 }
 
-// allowDeletion is what the deletion guard asks for before a CRD of nodes is deleted.
+// allowDeletion is the annotation that the deletion guard requires before a CRD of nodes is deleted.
 const allowDeletion = "plumbline.dev/allow-deletion"
 
-// karpenterCRDs are Karpenter's CRDs that the cluster has, of any owner.
+// karpenterCRDs returns Karpenter's CRDs in the cluster, regardless of owner.
 func karpenterCRDs(ctx context.Context, c client.Reader) ([]apiextensionsv1.CustomResourceDefinition, error) {
 	all := &apiextensionsv1.CustomResourceDefinitionList{}
 	if err := c.List(ctx, all); err != nil {
@@ -129,7 +129,7 @@ func karpenterCRDs(ctx context.Context, c client.Reader) ([]apiextensionsv1.Cust
 	}), nil
 }
 
-// ownCRDs are those of the CRD chart's release.
+// ownCRDs returns those of the CRD chart's release.
 func (t *teardownCommand) ownCRDs(ctx context.Context) ([]apiextensionsv1.CustomResourceDefinition, error) {
 	all, err := karpenterCRDs(ctx, t.c)
 	return slices.DeleteFunc(all, func(crd apiextensionsv1.CustomResourceDefinition) bool {
@@ -137,9 +137,9 @@ func (t *teardownCommand) ownCRDs(ctx context.Context) ([]apiextensionsv1.Custom
 	}), err
 }
 
-// neededBy says which objects of Karpenter's kinds are left in the cluster, of any owner: without
-// the controller no instance ends, and with a CRD all of its objects go. Those of a NodeSync that leaves
-// do not count.
+// neededBy returns an error that lists the remaining objects of Karpenter's kinds, regardless of owner: without the
+// controller, no instance is terminated, and deleting a CRD deletes all of its objects. Those of the NodeSync that is
+// deleted do not count.
 func (t *teardownCommand) neededBy(ctx context.Context, leaves *v1alpha1.NodeSync) error {
 	crds, err := karpenterCRDs(ctx, t.c)
 	if err != nil {
@@ -160,7 +160,7 @@ func (t *teardownCommand) neededBy(ctx context.Context, leaves *v1alpha1.NodeSyn
 	return teardown.ObjectsNeed(objects, leaves, applied)
 }
 
-// objectsOf are the objects of a CRD.
+// objectsOf returns the objects of a CRD.
 func (t *teardownCommand) objectsOf(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition) ([]unstructured.Unstructured, error) {
 	list := &unstructured.UnstructuredList{}
 	for _, version := range crd.Spec.Versions {
@@ -178,7 +178,7 @@ func (t *teardownCommand) objectsOf(ctx context.Context, crd *apiextensionsv1.Cu
 	return list.Items, nil
 }
 
-// uninstall takes Karpenter away, once AWS has said that nothing is left.
+// uninstall uninstalls Karpenter, once AWS has confirmed that nothing is left.
 func (t *teardownCommand) uninstall(ctx context.Context) error {
 	if !t.downTo.Takes(teardown.ToController) {
 		return nil
@@ -211,8 +211,8 @@ func (t *teardownCommand) uninstallController(ctx context.Context) error {
 	})
 }
 
-// uninstallCRDs deletes the CRDs of the CRD chart, and then its release. Where it is interrupted, the release
-// still says whose the rest is.
+// uninstallCRDs deletes the CRDs of the CRD chart, then its release. If interrupted, the release still shows who owns
+// the rest.
 func (t *teardownCommand) uninstallCRDs(ctx context.Context) error {
 	if err := t.neededBy(ctx, nil); err != nil {
 		return err
@@ -250,7 +250,7 @@ func (t *teardownCommand) uninstallCRDs(ctx context.Context) error {
 	return err
 }
 
-// awaits waits until nothing is left to wait for, and says so.
+// awaits waits until what returns nothing to wait for, then prints done.
 func (t *teardownCommand) awaits(ctx context.Context, done string, what func() (string, error)) error {
 	said := ""
 	for {
@@ -273,7 +273,7 @@ func (t *teardownCommand) awaits(ctx context.Context, done string, what func() (
 	}
 }
 
-// seeClasses refuses to begin if a NodePool that stays names an EC2NodeClass that is to be deleted.
+// seeClasses returns an error if a NodePool that is kept references an EC2NodeClass that would be deleted.
 func (t *teardownCommand) seeClasses(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardown.Plan) error {
 	pools, _ := render.KindOf(render.NodePool)
 	all, err := definitionsOf(ctx, t.c, pools)

@@ -11,7 +11,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// TestTeardownOfAClassInUse: a pool that stays and names a class which is to go is said before anything is changed.
+// TestTeardownOfAClassInUse: if a kept pool references a class to delete, the command refuses before it changes
+// anything.
 func TestTeardownOfAClassInUse(t *testing.T) {
 	for name, c := range map[string]struct {
 		class  string

@@ -27,7 +27,7 @@ import (
 	"github.com/plumbline-dev/plumbline/redact"
 )
 
-// controllersOf are the Deployments of Karpenter's controller.
+// controllersOf returns the Deployments of Karpenter's controller.
 func controllersOf(ctx context.Context, c client.Reader, in ...client.ListOption) ([]appsv1.Deployment, error) {
 	list := &appsv1.DeploymentList{}
 	if err := c.List(ctx, list, append(in, client.MatchingLabels(sees.ControllerLabels()))...); err != nil {
@@ -49,7 +49,7 @@ func (t *teardownCommand) findController(ctx context.Context, sync *v1alpha1.Nod
 	return teardown.StoppedOf(namespace, deployments), nil
 }
 
-// seeController notes what has to be done about a controller that does not run.
+// seeController records what to do about a controller that does not run.
 func (t *teardownCommand) seeController(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardown.Plan) (err error) {
 	if t.stopped, err = t.findController(ctx, sync, leaves); err != nil || t.stopped == nil {
 		return err
@@ -57,7 +57,8 @@ func (t *teardownCommand) seeController(ctx context.Context, sync *v1alpha1.Node
 	return leaves.NoteStopped(t.stopped, sync, t.terminate, t.v.strandedAfter)
 }
 
-// bringBack has the controller come up before the NodeSync is deleted, or drained: a pass over it installs nothing then.
+// bringBack starts the controller before the NodeSync is deleted or drained: after that, reconciles no longer install
+// charts.
 func (t *teardownCommand) bringBack(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardown.Plan) error {
 	switch t.stopped.Start(sync, leaves.WithoutDaemon) {
 	case teardown.StartNothing:
@@ -82,7 +83,7 @@ func (t *teardownCommand) bringBack(ctx context.Context, sync *v1alpha1.NodeSync
 	return t.awaitController(ctx, sync, leaves)
 }
 
-// awaitController waits until the controller runs; with --terminate not for long.
+// awaitController waits until the controller runs; with --terminate only briefly.
 func (t *teardownCommand) awaitController(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardown.Plan) error {
 	until := t.v.now().Add(t.v.strandedAfter)
 	err := t.awaits(ctx, "Karpenter's controller runs", func() (string, error) {
@@ -105,8 +106,9 @@ func (t *teardownCommand) awaitController(ctx context.Context, sync *v1alpha1.No
 	return err
 }
 
-// cause says why the controller does not come up, as its pods and their log tell it: Karpenter checks at its start whether its
-// credentials let it ask EC2, and ends where they do not (NewOperator in karpenter-provider-aws pkg/operator/operator.go).
+// cause returns why the controller does not start, according to its pods and their log: Karpenter checks at startup
+// that its credentials allow it to query EC2, and exits if not (NewOperator in karpenter-provider-aws
+// pkg/operator/operator.go).
 func (t *teardownCommand) cause(ctx context.Context, gone *teardown.Stopped) string {
 	if gone.Down == nil {
 		return gone.Why
@@ -118,10 +120,10 @@ func (t *teardownCommand) cause(ctx context.Context, gone *teardown.Stopped) str
 	return upgrade.Cause(ctx, t.c, logs, gone.Down, gone.Why, redact.Visible)
 }
 
-// errNotBack reports that the controller has not come up, and is waited for no longer.
+// errNotBack means that the controller has not started in time.
 var errNotBack = errors.New("it has not come up")
 
-// trouble is what the daemon says of a NodeSync that is not Ready.
+// trouble returns the message of a NodeSync that is not Ready.
 func (t *teardownCommand) trouble(ctx context.Context, sync *v1alpha1.NodeSync) string {
 	seen, err := t.c.whole(ctx, sync.Name)
 	if err != nil || conditions.IsReady(seen) {
@@ -130,8 +132,8 @@ func (t *teardownCommand) trouble(ctx context.Context, sync *v1alpha1.NodeSync) 
 	return "; " + nodeSyncWord(sync.Name) + ": " + oneLine(conditions.GetMessage(seen, meta.ReadyCondition))
 }
 
-// seeCredentials finds out, from the log of a controller that runs, whether AWS refuses its credentials: it would drain nodes then,
-// and end none. One that does not run tells so as it starts.
+// seeCredentials checks the log of a running controller for whether AWS rejects its credentials: it would drain nodes,
+// but terminate none. A controller that does not run reports that when it starts.
 func (t *teardownCommand) seeCredentials(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardown.Plan) error {
 	if t.stopped != nil || !leaves.NeedsController(sync) {
 		return nil
@@ -148,8 +150,8 @@ func (t *teardownCommand) seeCredentials(ctx context.Context, sync *v1alpha1.Nod
 	return leaves.NoteRefused(refused, sync, t.terminate)
 }
 
-// seeHosts refuses to end the nodes that run Karpenter's controller or the daemon that leads: once these end,
-// nothing ends the rest. What an earlier run has begun goes on, and the daemon holds such a NodePool.
+// seeHosts refuses to terminate the nodes that run Karpenter's controller or the leading daemon: without these, nothing
+// would terminate the rest. It does not stop what an earlier run has started; the daemon holds such a NodePool.
 func (t *teardownCommand) seeHosts(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardown.Plan) error {
 	if !leaves.NeedsHosts(sync) {
 		return nil
@@ -172,7 +174,7 @@ func (t *teardownCommand) seeHosts(ctx context.Context, sync *v1alpha1.NodeSync,
 	return leaves.Hosted(running)
 }
 
-// leader is the daemon's pod that holds the lease, where one does in the cluster.
+// leader returns the daemon's pod that holds the lease, if there is one in the cluster.
 func (t *teardownCommand) leader(ctx context.Context) ([]plan.Host, error) {
 	namespace := t.c.in(ctx)
 	lease, ok := readLease(ctx, t.c, namespace)
@@ -190,14 +192,14 @@ func (t *teardownCommand) leader(ctx context.Context) ([]plan.Host, error) {
 	return []plan.Host{{Workload: "plumbline", Pod: namespace + "/" + name, Node: pod.Spec.NodeName}}, nil
 }
 
-// suspension is how an object of another tool is kept from applying, and how that is taken back.
+// suspension is how to suspend an object of another tool, and how to resume it.
 type suspension struct {
 	kind  schema.GroupVersionKind
 	patch string
 	back  string
 }
 
-// suspensions are by the kind of an owner. What has none can only be suspended where it runs.
+// suspensions maps the kind of an owner to its suspension. Other kinds can only be suspended where they run.
 var suspensions = map[string]suspension{
 	"Kustomization": {
 		handover.KustomizationKind,
@@ -213,8 +215,8 @@ var suspensions = map[string]suspension{
 	},
 }
 
-// suspendAppliers keeps Flux and Argo CD from creating again what ends, where the user has asked for that. It comes after
-// the confirmation, and before anything is deleted.
+// suspendAppliers keeps Flux and Argo CD from recreating what is deleted, if the user has asked for that. It runs after
+// the confirmation and before anything is deleted.
 func (t *teardownCommand) suspendAppliers(ctx context.Context, leaves *teardown.Plan) error {
 	if !t.suspends {
 		return nil
@@ -237,8 +239,8 @@ func (t *teardownCommand) suspendAppliers(ctx context.Context, leaves *teardown.
 	return nil
 }
 
-// findApplier reads the object that applies: one that is known by its name only, as Argo CD's label has it, is looked for
-// in all namespaces, but must be the only one.
+// findApplier reads the applying object. If only its name is known, as from Argo CD's label, it searches all
+// namespaces, and the name must be unique.
 func (t *teardownCommand) findApplier(ctx context.Context, kind schema.GroupVersionKind, by owners.Owner) (*unstructured.Unstructured, error) {
 	if by.Namespace != "" {
 		found := &unstructured.Unstructured{}

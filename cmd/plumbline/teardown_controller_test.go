@@ -10,7 +10,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// logsError has the controller run, and its log end with an error of some time ago.
+// logsError makes the controller run, with a log that ends with an error from some time ago.
 func logsError(s *apiServer, ago time.Duration, words string) {
 	const pod = "/api/v1/namespaces/kube-system/pods/karpenter-a"
 	s.objects[pod] = map[string]any{
@@ -21,8 +21,8 @@ func logsError(s *apiServer, ago time.Duration, words string) {
 	s.texts = map[string]string{pod + "/log": `{"level":"ERROR","time":"` + time.Now().Add(-ago).UTC().Format(time.RFC3339) + `","error":"` + words + `"}`}
 }
 
-// TestTeardownOfAControllerWithoutARole: it runs, and its log reports that AWS refuses its credentials. Nothing is deleted, unless
-// --terminate ends what it leaves.
+// TestTeardownOfAControllerWithoutARole: it runs, and its log reports that AWS rejects its credentials. Nothing is
+// deleted, unless --terminate terminates what it leaves.
 func TestTeardownOfAControllerWithoutARole(t *testing.T) {
 	const refused = "describing ec2 instances, operation error EC2: DescribeInstances, https response error StatusCode: 403, RequestID: 8f, api error AuthFailure: AWS was not able to validate the provided access credentials"
 	for name, c := range map[string]struct {
@@ -70,7 +70,7 @@ func TestTeardownOfAControllerWithoutARole(t *testing.T) {
 	}
 }
 
-// TestTeardownSuspendsAppliers only where it is asked for, after the confirmation and before anything is deleted.
+// TestTeardownSuspendsAppliers only with the flag, after the confirmation and before anything is deleted.
 func TestTeardownSuspendsAppliers(t *testing.T) {
 	const nodes, second = "/apis/kustomize.toolkit.fluxcd.io/v1/namespaces/flux-system/kustomizations/fleet", "/apis/kustomize.toolkit.fluxcd.io/v1/namespaces/team/kustomizations/fleet"
 	kustomization := func(namespace string) map[string]any {

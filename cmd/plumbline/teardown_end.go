@@ -25,22 +25,22 @@ type ender interface {
 	End(ctx context.Context, cluster string, resources []cloud.Resource) map[string]error
 }
 
-// dialEnder reaches it with the credentials of the user.
+// dialEnder connects to AWS with the user's credentials.
 func dialEnder(ctx context.Context, region string, points steppoint.Points) (ender, error) {
 	return cloud.NewEnder(ctx, cloud.Options{Region: region, UserAgent: "plumbline-cli/" + version, Timeout: time.Minute, Reached: points.Request})
 }
 
-// scope is what the flags let this command end in AWS of a cluster that is gone.
+// scope returns what the flags allow this command to delete in AWS for a cluster that no longer exists.
 func (t *teardownCommand) scope() leftover.Scope {
 	return leftover.Scope{Cluster: t.v.cluster, Instances: t.terminate, Leftovers: t.sweep}
 }
 
-// endRun ends what the user has confirmed, pass by reconcile.
+// endRun deletes what the user has confirmed, one pass at a time.
 type endRun struct {
 	scope  leftover.Scope
 	ending *teardown.Ending
-	// renew reads once more what of the cluster stays, before AWS is asked, and allowed says why nothing may be
-	// ended, right before that; each may be nil.
+	// Before AWS is queried, renew rereads what the cluster keeps. Right before the deletion, allowed returns why
+	// nothing may be deleted. Both may be nil.
 	renew   func(ctx context.Context) error
 	allowed func(ctx context.Context, aws remains) error
 
@@ -49,7 +49,7 @@ type endRun struct {
 
 func resourceID(r cloud.Resource) string { return r.ID }
 
-// endLeft ends what is in scope and was shown until AWS has none of it, twice in a row, or until the time is over.
+// endLeft deletes the shown resources in scope until AWS has reported none of them twice in a row, or the time is over.
 func (t *teardownCommand) endLeft(ctx context.Context, run *endRun) error {
 	aws, _, err := t.v.open(ctx)
 	if err != nil {
@@ -61,7 +61,7 @@ func (t *teardownCommand) endLeft(ctx context.Context, run *endRun) error {
 	for inARow := 0; inARow < goneTwice; {
 		left, denied, err := t.endPass(ctx, aws, run)
 		if err != nil || denied {
-			return err // who asks once more reports what is denied
+			return err // a repeated query reports what is denied
 		}
 		inARow++
 		if left {
@@ -77,13 +77,13 @@ func (t *teardownCommand) endLeft(ctx context.Context, run *endRun) error {
 	return nil
 }
 
-// endPass asks AWS once and ends what may be ended by its answer. It reports whether something is left to end, or
-// may be, and whether AWS denies a question.
+// endPass queries AWS once and deletes what may be deleted according to the answer. It reports whether something is or
+// may be left to delete, and whether AWS denies a query.
 func (t *teardownCommand) endPass(ctx context.Context, aws remains, run *endRun) (left, denied bool, err error) {
 	if run.renew != nil {
 		switch err := run.renew(ctx); {
 		case errors.Is(err, errUnreachable):
-			return true, false, nil // what stays is unknown: it is read again
+			return true, false, nil // what to keep is unknown: reread it
 		case err != nil:
 			return false, false, err
 		}
@@ -108,8 +108,8 @@ func (t *teardownCommand) endPass(ctx context.Context, aws remains, run *endRun)
 	return left, false, t.end(ctx, run, now)
 }
 
-// end ends resources, and says what became of each, once. It is an error where AWS denies to end any: to ask
-// again does not help.
+// end deletes resources, and prints the result of each, once. It returns an error if AWS denies a deletion: retrying
+// does not help.
 func (t *teardownCommand) end(ctx context.Context, run *endRun, resources []cloud.Resource) error {
 	failed := run.by.End(ctx, t.v.cluster, resources)
 	if err := ctx.Err(); err != nil {
@@ -122,7 +122,7 @@ func (t *teardownCommand) end(ctx context.Context, run *endRun, resources []clou
 	return err
 }
 
-// sayEnds says what is going to end, and what is not.
+// sayEnds prints what will be deleted, and what will not.
 func (t *teardownCommand) sayEnds(e leftover.Ending, answers []cloud.Answer) {
 	if all := slices.Concat(e.Ends, e.Going); len(all) > 0 {
 		t.show.say("ends in AWS: " + leftover.Listed(all))
@@ -131,7 +131,7 @@ func (t *teardownCommand) sayEnds(e leftover.Ending, answers []cloud.Answer) {
 	t.saySpared(e)
 }
 
-// sayAttached says which volumes instances have, that they may leave: these are in no list yet.
+// sayAttached prints which attached volumes may outlive their instances: no list contains them yet.
 func (t *teardownCommand) sayAttached(answers []cloud.Answer, instances []cloud.Resource) {
 	if volumes := leftover.Attached(answers, instances); len(volumes) > 0 {
 		t.show.say("attached to these: " + leftover.Listed(volumes) + "; what their termination leaves of it stays, and is shown by the next run")
@@ -144,11 +144,11 @@ func (t *teardownCommand) saySpared(e leftover.Ending) {
 	}
 }
 
-// sweepAfter is how long something has to be left before it is deleted in a cluster that lives: a CSI driver
-// makes a volume before its PersistentVolume is there, and a CNI plugin an interface before it attaches it.
+// sweepAfter is how long a resource must have been left over before it is deleted from an existing cluster: a CSI
+// driver creates a volume before its PersistentVolume, and a CNI plugin an interface before attaching it.
 const sweepAfter = time.Minute
 
-// sweepLeft deletes what nothing in the cluster has any more, once it has been left for a while.
+// sweepLeft deletes what nothing in the cluster uses any more, once it has been left over for a while.
 func (t *teardownCommand) sweepLeft(ctx context.Context) error {
 	if !t.sweep {
 		return nil
@@ -181,11 +181,11 @@ func (t *teardownCommand) sweepLeft(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
-	t.until = t.until.Add(t.v.now().Sub(asked)) // a confirmation may take its time
+	t.until = t.until.Add(t.v.now().Sub(asked)) // waiting for the confirmation does not count
 	return t.endLeft(ctx, &endRun{scope: t.sweeps(), ending: teardown.NewEnding(first, resourceID), renew: t.allStays})
 }
 
-// allStays reads what of the cluster stays: of any NodePool, EC2NodeClass and NodeClaim that there is, all.
+// allStays reads what the cluster keeps: all NodePools, EC2NodeClasses and NodeClaims, regardless of owner.
 func (t *teardownCommand) allStays(ctx context.Context) error {
 	all, err := t.c.leaving(ctx, &v1alpha1.NodeSync{}, t.downTo)
 	if err != nil {
@@ -195,12 +195,12 @@ func (t *teardownCommand) allStays(ctx context.Context) error {
 	return nil
 }
 
-// sweeps is what a sweep may delete of a cluster that lives.
+// sweeps returns what a sweep may delete from an existing cluster.
 func (t *teardownCommand) sweeps() leftover.Scope {
 	return leftover.Scope{Cluster: t.v.cluster, Leftovers: true}
 }
 
-// sweepable is what is left now and may be deleted.
+// sweepable returns what is left over now and may be deleted.
 func (t *teardownCommand) sweepable(ctx context.Context) ([]cloud.Resource, error) {
 	aws, _, err := t.v.open(ctx)
 	if err != nil {
@@ -218,8 +218,8 @@ func (t *teardownCommand) sweepable(ctx context.Context) ([]cloud.Resource, erro
 	return ending.Ends, nil
 }
 
-// findStranded are the instances of a NodeSync that Karpenter does not end as things are, and how many NodeClaims it
-// is still at.
+// findStranded returns the instances of a NodeSync that Karpenter will not terminate in the current state, and the
+// number of NodeClaims that it is still terminating.
 func (t *teardownCommand) findStranded(ctx context.Context, sync *v1alpha1.NodeSync, l *teardown.Plan) (found []removal.Stranded, busy int, err error) {
 	sync, err = t.reread(ctx, sync)
 	if err != nil || sync == nil {
@@ -244,8 +244,8 @@ func (t *teardownCommand) findStranded(ctx context.Context, sync *v1alpha1.NodeS
 	return found, busy, nil
 }
 
-// endStranded ends the instances that Karpenter has left for a while, once that is confirmed. Where nothing goes on
-// by itself after that, the error says what is left.
+// endStranded terminates the instances that Karpenter has not terminated for a while, after a confirmation. If nothing
+// else proceeds without a person after that, it returns an error that lists what is left.
 func (t *teardownCommand) endStranded(ctx context.Context, sync *v1alpha1.NodeSync, l *teardown.Plan) error {
 	now := t.v.now()
 	if !t.terminate || now.Sub(t.strands.Looked) < t.v.pause {
@@ -254,7 +254,7 @@ func (t *teardownCommand) endStranded(ctx context.Context, sync *v1alpha1.NodeSy
 	found, busy, err := t.findStranded(ctx, sync, l)
 	switch {
 	case errors.Is(err, errUnreachable):
-		return nil // the watching says so
+		return nil // the watch reports that
 	case err != nil:
 		return err
 	}
@@ -268,7 +268,7 @@ func (t *teardownCommand) endStranded(ctx context.Context, sync *v1alpha1.NodeSy
 	return nil
 }
 
-// endDue shows what EC2 has of the instances, and ends what is this cluster's only by its tags.
+// endDue shows what EC2 has of the instances, and terminates those whose tags name only this cluster.
 func (t *teardownCommand) endDue(ctx context.Context, sync *v1alpha1.NodeSync, l *teardown.Plan, due []removal.Stranded) error {
 	aws, _, err := t.v.open(ctx)
 	if err != nil {
@@ -282,7 +282,7 @@ func (t *teardownCommand) endDue(ctx context.Context, sync *v1alpha1.NodeSync, l
 	if report := leftover.Judge(answers, known); report.Denied() {
 		return exitOfReport(report)
 	} else if report.Unanswered() {
-		return nil // it is asked again
+		return nil // it is retried
 	}
 	t.show.end()
 	terminate, spared := t.strands.Terminable(due, leftover.Ends(answers, known, scope), t.v.now())
@@ -296,7 +296,7 @@ func (t *teardownCommand) endDue(ctx context.Context, sync *v1alpha1.NodeSync, l
 	return t.endShown(ctx, sync, l, run, terminate)
 }
 
-// endShown ends instances of the list, once that is confirmed, and as long as Karpenter does not.
+// endShown terminates the listed instances, after a confirmation, and unless Karpenter is terminating them.
 func (t *teardownCommand) endShown(ctx context.Context, sync *v1alpha1.NodeSync, l *teardown.Plan, run *endRun, shown []removal.Stranded) error {
 	for _, one := range shown[:min(len(shown), screenful)] {
 		t.show.say(teardown.StrandedWords(one))
@@ -313,7 +313,7 @@ func (t *teardownCommand) endShown(ctx context.Context, sync *v1alpha1.NodeSync,
 	case err != nil:
 		return err
 	}
-	t.until = t.until.Add(t.v.now().Sub(asked)) // a confirmation may take its time
+	t.until = t.until.Add(t.v.now().Sub(asked)) // waiting for the confirmation does not count
 	run.renew = func(ctx context.Context) error {
 		found, _, err := t.findStranded(ctx, sync, l)
 		is := map[string]bool{}
@@ -328,7 +328,8 @@ func (t *teardownCommand) endShown(ctx context.Context, sync *v1alpha1.NodeSync,
 	return err
 }
 
-// unfinished says what is left of the NodeSync, and how its deletion completes: only Karpenter removes Karpenter's finalizers.
+// unfinished returns an error that tells what is left of the NodeSync, and how to complete its deletion: only Karpenter
+// removes Karpenter's finalizers.
 func (t *teardownCommand) unfinished(ctx context.Context, sync *v1alpha1.NodeSync, found []removal.Stranded) error {
 	t.show.end()
 	report, err := t.v.once(ctx)

@@ -22,15 +22,15 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/removal/teardown"
 )
 
-// authorityOf is a server's certificate, as PEM: it is its own authority.
+// authorityOf returns a server's certificate as PEM: it is self-signed.
 func authorityOf(server *httptest.Server) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 }
 
-// otherAuthority is one that no server here has.
+// otherAuthority is not the authority of any server here.
 const otherAuthority = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
 
-// kubeconfigText is a kubeconfig of a server.
+// kubeconfigText returns a kubeconfig of a server.
 func kubeconfigText(t *testing.T, url string) string {
 	t.Helper()
 	text, err := os.ReadFile(kubeconfigFor(t, url))
@@ -40,7 +40,7 @@ func kubeconfigText(t *testing.T, url string) string {
 	return string(text)
 }
 
-// overTLS serves a cluster with a certificate of its own.
+// overTLS serves a cluster with a self-signed certificate.
 func overTLS(t *testing.T, s *apiServer) (kubeconfig string, authority []byte) {
 	t.Helper()
 	server := httptest.NewTLSServer(s)
@@ -50,7 +50,8 @@ func overTLS(t *testing.T, s *apiServer) (kubeconfig string, authority []byte) {
 	return folder(t, map[string]string{"config": text}) + "/config", authority
 }
 
-// TestTeardownSweeps: only what nothing in the cluster has, and only in the account and the cluster of the kubeconfig.
+// TestTeardownSweeps deletes only what nothing in the cluster uses, and only in the account and the cluster of the
+// kubeconfig.
 func TestTeardownSweeps(t *testing.T) {
 	owned := func(class string) map[string]string {
 		return map[string]string{"kubernetes.io/cluster/demo": "owned", "karpenter.k8s.aws/ec2nodeclass": class}
@@ -69,7 +70,7 @@ func TestTeardownSweeps(t *testing.T) {
 		}
 	}
 	cases := map[string]struct {
-		// other reports whether EKS has another cluster of the name.
+		// other is true if EKS has another cluster of the name.
 		other bool
 		args  []string
 		asked []string
@@ -92,7 +93,7 @@ func TestTeardownSweeps(t *testing.T) {
 			kubeconfig, authority := overTLS(t, s)
 			swept := remain(volume("vol-2"), volume("vol-late"))
 			swept[2].Resources = swept[2].Resources[1:]
-			// vol-late is made after the first look, as by a CSI driver amid its work
+			// vol-late is created after the first query, as by a CSI driver
 			aws, by := awsAnswers(remain(volume("vol-1"), volume("vol-2")), remain(volume("vol-1"), volume("vol-2"), volume("vol-late")), swept), &endingAWS{}
 			aws.eks, aws.authority = map[string]error{"demo": nil}, authority
 			if c.other {
@@ -107,7 +108,7 @@ func TestTeardownSweeps(t *testing.T) {
 	}
 }
 
-// sweeps sweeps a cluster, whose NodeSync is gone, within a time. What happens meanwhile comes before it ends something.
+// sweeps sweeps a cluster whose NodeSync is gone, within a time limit. meanwhile runs before it deletes something.
 func sweeps(t *testing.T, s *apiServer, within string, after time.Duration, meanwhile func(), answers ...[]cloud.Answer) (said, *endingAWS) {
 	t.Helper()
 	delete(s.objects, syncPath+"prod")
@@ -126,8 +127,8 @@ func sweeps(t *testing.T, s *apiServer, within string, after time.Duration, mean
 	return teardownAsking(t.Context(), t, nil, v, "--sweep", "--yes", "--timeout", within, "--cluster", "demo", "--region", "eu-west-1", "--kubeconfig", kubeconfig), by
 }
 
-// TestTeardownSweepsNoProfileInUse: a NodeClaim that stays says which one its instance has, and so does an
-// EC2NodeClass; where an instance is left that neither knows, or a NodeClaim does not say, none goes.
+// TestTeardownSweepsNoProfileInUse: a kept NodeClaim names its instance's profile, and so does an EC2NodeClass; if an
+// instance is left that neither names, or a NodeClaim names none, no profile is deleted.
 func TestTeardownSweepsNoProfileInUse(t *testing.T) {
 	profiles := []cloud.Resource{owned(cloud.KindInstanceProfile, "demo_default"), owned(cloud.KindInstanceProfile, "demo_free"), owned(cloud.KindInstanceProfile, "demo_used")}
 	for name, c := range map[string]struct {
@@ -154,7 +155,7 @@ func TestTeardownSweepsNoProfileInUse(t *testing.T) {
 	}
 }
 
-// TestTeardownSweepsNotWhatIsUsedAgain: what stays is read once more before something is deleted.
+// TestTeardownSweepsNotWhatIsUsedAgain: it rereads what is in use before it deletes something.
 func TestTeardownSweepsNotWhatIsUsedAgain(t *testing.T) {
 	s, _, _ := tornDown(t)
 	late := func() {
@@ -167,7 +168,7 @@ func TestTeardownSweepsNotWhatIsUsedAgain(t *testing.T) {
 	}
 }
 
-// TestTeardownSweepsNotInHaste: what is left has to be so for a while, which --timeout does not shorten.
+// TestTeardownSweepsNotInHaste: a resource must be left over for a while, which --timeout does not shorten.
 func TestTeardownSweepsNotInHaste(t *testing.T) {
 	s, _, _ := tornDown(t)
 	got, by := sweeps(t, s, "500ms", time.Minute, nil, remaining(owned(cloud.KindVolume, "vol-1")))
@@ -176,8 +177,8 @@ func TestTeardownSweepsNotInHaste(t *testing.T) {
 	}
 }
 
-// leftByKarpenter is a cluster whose NodeSync never goes, with a node of its own in some conditions, and with a node
-// of another pool that is drained.
+// leftByKarpenter is a cluster whose NodeSync is never deleted, with a node of its own in some conditions, and a
+// draining node of another pool.
 func leftByKarpenter(t *testing.T, conditions ...string) (*apiServer, string, []byte) {
 	t.Helper()
 	s, _, _ := tornDown(t)
@@ -205,7 +206,7 @@ func leftByKarpenter(t *testing.T, conditions ...string) (*apiServer, string, []
 	return s, kubeconfig, authority
 }
 
-// instances are those of a pool of the cluster, each with more tags.
+// instances returns those of a pool of the cluster, with additional tags.
 func instances(tags map[string]string, ids ...string) []cloud.Answer {
 	answer := cloud.Answer{Kind: cloud.KindInstance}
 	for _, id := range ids {
@@ -218,8 +219,8 @@ func instances(tags map[string]string, ids ...string) []cloud.Answer {
 	return []cloud.Answer{answer}
 }
 
-// TestTeardownTerminates: what Karpenter has left for a while ends, of this NodeSync only, and what is left then is
-// named with what to do.
+// TestTeardownTerminates what Karpenter has left for a while, of this NodeSync only, and then lists what is left with
+// instructions.
 func TestTeardownTerminates(t *testing.T) {
 	drained := []string{"Drained=True", "VolumesDetached=True"}
 	both := instances(nil, "i-0a1", "i-0b2")
@@ -272,7 +273,7 @@ func TestTeardownTerminates(t *testing.T) {
 	}
 }
 
-// TestTeardownTerminatesAnothers: where EKS has another cluster of the name, nothing is ended.
+// TestTeardownTerminatesAnothers: if EKS has another cluster of the name, nothing is terminated.
 func TestTeardownTerminatesAnothers(t *testing.T) {
 	_, kubeconfig, _ := leftByKarpenter(t, "Drained=True", "VolumesDetached=True")
 	aws, by := awsAnswers(instances(nil, "i-0a1")), &endingAWS{failed: map[string]error{"i-0a1": errors.New("not asked for")}}
@@ -284,7 +285,7 @@ func TestTeardownTerminatesAnothers(t *testing.T) {
 	}
 }
 
-// TestNothingEndsWhileTheClusterIsSilent: what stays is read again once it answers, until the time is over.
+// TestNothingEndsWhileTheClusterIsSilent: what to keep is reread once the cluster responds, until the time is over.
 func TestNothingEndsWhileTheClusterIsSilent(t *testing.T) {
 	by := &endingAWS{}
 	run := &endRun{by: by, ending: teardown.NewEnding([]string{"i-0a1"}, strings.Clone), renew: func(context.Context) error { return fmt.Errorf("list Nodes: %w", errUnreachable) }}

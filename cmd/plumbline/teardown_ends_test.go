@@ -22,13 +22,13 @@ var runningLeft = []cloud.Answer{{Kind: cloud.KindInstance, Resources: []cloud.R
 	{Kind: cloud.KindInstance, ID: "i-2", State: "running", Tags: map[string]string{"karpenter.sh/nodepool": "other"}},
 }}}
 
-// timesOf are the times of events.
+// timesOf matches the times of events.
 var timesOf = regexp.MustCompile(`"time":"[^"]*"`)
 
-// otherLeft are the instances of a pool that stays.
+// otherLeft contains the instances of a kept pool.
 var otherLeft = []cloud.Answer{{Kind: cloud.KindInstance, Resources: runningLeft[0].Resources[1:]}}
 
-// tornDown is a cluster with a NodeSync, two pools of it with a node, and one of another NodeSync.
+// tornDown is a cluster with a NodeSync that has two pools, with a node each, and a pool of another NodeSync.
 func tornDown(t *testing.T) (*apiServer, *v1alpha1.NodeSync, string) {
 	t.Helper()
 	sync := &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Name: "prod", Namespace: "fleet", UID: "uid-1", ResourceVersion: "1"}}
@@ -67,7 +67,7 @@ func removalOf(name string, phase v1alpha1.RemovalPhase, remaining int32, messag
 	return v1alpha1.Removal{Kind: "NodePool", Name: name, Phase: phase, Remaining: remaining, Message: message}
 }
 
-// drains has a deletion be carried out as the daemon does it: at each look at the NodeSync one state follows.
+// drains performs a deletion as the daemon does: each read of the NodeSync returns the next state.
 func drains(s *apiServer, states ...[]v1alpha1.Removal) {
 	const path = syncPath + "prod"
 	s.deleted = func(s *apiServer, at string) {
@@ -91,7 +91,7 @@ func awsAnswers(answers ...[]cloud.Answer) *remainsOf {
 	return &remainsOf{account: "111122223333", answers: answers}
 }
 
-// changes are the requests that have changed something.
+// changes returns the requests that have changed something.
 func (s *apiServer) changes() (made []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,8 +103,8 @@ func (s *apiServer) changes() (made []string) {
 	return made
 }
 
-// TestTeardownPrints: what ends and what stays is shown, the NodeSync is deleted with Drain and watched until it
-// is gone, and AWS is asked twice. What a pool that stays has does not count.
+// TestTeardownPrints: it prints what is deleted and kept, deletes the NodeSync with Drain, watches until it is gone,
+// and queries AWS twice. What a kept pool has does not count.
 func TestTeardownPrints(t *testing.T) {
 	states := [][]v1alpha1.Removal{
 		{removalOf("batch", v1alpha1.RemovalPacing, 0, ""), removalOf("general", v1alpha1.RemovalPacing, 0, "")},
@@ -132,14 +132,14 @@ func TestTeardownPrints(t *testing.T) {
 	}
 }
 
-// goldenOf compares what was printed on both streams with a file, without times.
+// goldenOf compares the output on both streams with a file, without times.
 func goldenOf(t *testing.T, name string, got said) {
 	t.Helper()
 	text := timesOf.ReplaceAllString(got.out+"--- stderr\n"+got.err, `"time":"…"`)
 	golden(t, name, text)
 }
 
-// TestTeardownChangesNothing where it cannot come to its end, or nobody has confirmed it.
+// TestTeardownChangesNothing if it could not complete, or nobody has confirmed it.
 func TestTeardownChangesNothing(t *testing.T) {
 	yes := []string{"prod", "--yes"}
 	cases := map[string]struct {
@@ -175,7 +175,7 @@ func TestTeardownChangesNothing(t *testing.T) {
 	}
 }
 
-// TestTeardownGoneAlready: an earlier run may have ended it, and AWS is asked even so.
+// TestTeardownGoneAlready: an earlier run may have deleted the NodeSync; AWS is queried anyway.
 func TestTeardownGoneAlready(t *testing.T) {
 	s, _, kubeconfig := tornDown(t)
 	delete(s.objects, syncPath+"prod")
@@ -192,7 +192,7 @@ func TestTeardownGoneAlready(t *testing.T) {
 	}
 }
 
-// TestTeardownEnds: what ends the watching before the NodeSync is gone, and what is said then.
+// TestTeardownEnds: what stops the watch before the NodeSync is gone, and what is printed then.
 func TestTeardownEnds(t *testing.T) {
 	const again = "\n  plumbline teardown prod -n fleet --yes --cluster demo --region eu-west-1 --account 111122223333\n"
 	cases := map[string]struct {
@@ -234,7 +234,7 @@ func TestTeardownEnds(t *testing.T) {
 	}
 }
 
-// TestTeardownRefused: who may not delete it changes nothing, onDelete neither.
+// TestTeardownRefused: a user who may not delete the NodeSync changes nothing, not even onDelete.
 func TestTeardownRefused(t *testing.T) {
 	s, sync, kubeconfig := tornDown(t)
 	s.undeletable = true
@@ -247,7 +247,7 @@ func TestTeardownRefused(t *testing.T) {
 	}
 }
 
-// TestTeardownGoesOn with one that is being deleted: nothing is confirmed or written again.
+// TestTeardownGoesOn with a NodeSync that is being deleted: nothing is confirmed or written again.
 func TestTeardownGoesOn(t *testing.T) {
 	s, sync, kubeconfig := tornDown(t)
 	drains(s, nil)
@@ -259,8 +259,8 @@ func TestTeardownGoesOn(t *testing.T) {
 	}
 }
 
-// TestBars: a bar for each pool, full where its nodes have ended, drawn over the one before; rows end where
-// the terminal does.
+// TestBars: a bar for each pool, full once its nodes are terminated, redrawn in place; rows are cut at the terminal's
+// width.
 func TestBars(t *testing.T) {
 	var out strings.Builder
 	s := &barShow{peopleShow: peopleShow{err: &out}, width: 64}

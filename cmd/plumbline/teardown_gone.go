@@ -21,10 +21,10 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// clusterName is how EKS names clusters; * would have EC2 find those of all.
+// clusterName matches EKS's names of clusters; * would make EC2 match those of all clusters.
 var clusterName = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z_-]{0,99}$`)
 
-// goneFlags says what is wrong with the flags of a cluster that is gone.
+// goneFlags returns an error for invalid flags of a cluster that no longer exists.
 func (t *teardownCommand) goneFlags(args []string) error {
 	switch {
 	case !t.gone:
@@ -41,7 +41,7 @@ func (t *teardownCommand) goneFlags(args []string) error {
 	return nil
 }
 
-// runGone shows what a cluster that is gone has left in AWS, and ends what it may.
+// runGone shows what a cluster that no longer exists has left in AWS, and deletes what it may.
 func (t *teardownCommand) runGone(ctx context.Context) error {
 	aws, account, err := t.v.open(ctx)
 	if err != nil {
@@ -59,7 +59,7 @@ func (t *teardownCommand) runGone(ctx context.Context) error {
 	}
 	report := t.v.judge(answers, known, account)
 	if report.Gone {
-		return t.verify(ctx) // asks once more
+		return t.verify(ctx) // queries AWS again
 	}
 	if err := t.show.report(report); err != nil {
 		return err
@@ -76,12 +76,12 @@ func (t *teardownCommand) runGone(ctx context.Context) error {
 	return t.endGone(ctx, ending)
 }
 
-// endGone ends what was shown, once that is confirmed, and as long as EKS has no cluster of the name.
+// endGone deletes what was shown, after a confirmation, and only while EKS has no cluster of the name.
 func (t *teardownCommand) endGone(ctx context.Context, ending leftover.Ending) error {
 	if err := t.confirm(ctx, "this permanently deletes the resources above from AWS", t.v.cluster); err != nil {
 		return err
 	}
-	t.until = t.v.now().Add(t.timeout) // a confirmation may take its time
+	t.until = t.v.now().Add(t.timeout) // waiting for the confirmation does not count
 	run := &endRun{scope: t.scope(), ending: teardown.NewEnding(ending.Ends, resourceID), allowed: func(ctx context.Context, aws remains) error {
 		if err := t.unknownToEKS(ctx, aws); err != nil {
 			return fmt.Errorf("%w; nothing more is ended", err)
@@ -94,7 +94,7 @@ func (t *teardownCommand) endGone(ctx context.Context, ending leftover.Ending) e
 	return t.verify(ctx)
 }
 
-// showDry says what the flags that were not given would end.
+// showDry prints what the flags that were not given would delete.
 func (t *teardownCommand) showDry(answers []cloud.Answer, known leftover.Known) {
 	all := t.scope()
 	all.Instances, all.Leftovers = true, true
@@ -117,7 +117,7 @@ func (t *teardownCommand) showDry(answers []cloud.Answer, known leftover.Known) 
 	t.saySpared(ending)
 }
 
-// unknownToEKS makes sure that EKS has no cluster of the name. If the user may not query it, that is unknown.
+// unknownToEKS checks that EKS has no cluster of the name. If the user may not query it, that is unknown.
 func (t *teardownCommand) unknownToEKS(ctx context.Context, aws remains) error {
 	_, err := aws.Cluster(ctx, t.v.cluster)
 	var missing *cloud.NotFoundError
@@ -130,8 +130,8 @@ func (t *teardownCommand) unknownToEKS(ctx context.Context, aws remains) error {
 	return fmt.Errorf("make sure that EKS cluster %s is gone: %s", t.v.cluster, leftover.Explain(err, leftover.Policy))
 }
 
-// stillAnswers says why the API server that the kubeconfig names may be the cluster's: it answers, and either
-// it knows the cluster's name or an instance, or it does not say. One that cannot be reached is none.
+// stillAnswers returns an error if the kubeconfig's API server may be that of the cluster: it responds, and either it
+// knows the cluster's name or an instance, or that is unknown. An unreachable one does not count.
 func (t *teardownCommand) stillAnswers(ctx context.Context, answers []cloud.Answer) error {
 	c, err := connect(ctx, t.kubeconfig)
 	if errors.Is(err, errNoKubeconfig) {
@@ -166,7 +166,7 @@ func (t *teardownCommand) stillAnswers(ctx context.Context, answers []cloud.Answ
 	return nil
 }
 
-// knows says what in the cluster has a cluster's name; empty if nothing has.
+// knows returns what in the cluster contains a cluster's name; empty if nothing does.
 func (c *clusterAccess) knows(ctx context.Context, name string) (string, error) {
 	syncs := &v1alpha1.NodeSyncList{}
 	if err := c.List(ctx, syncs); err != nil && !apimeta.IsNoMatchError(err) {
@@ -179,15 +179,15 @@ func (c *clusterAccess) knows(ctx context.Context, name string) (string, error) 
 	return teardown.NameKnown(name, syncs.Items, deployments), nil
 }
 
-// unreached reports whether nobody answers: no address, no connection, or no answer in time. A server that another
-// certificate belongs to is one, and an error of the credentials says nothing.
+// unreached reports whether no server responds: no address, no connection, or a timeout. A server with another
+// certificate does respond, and an error of the credentials proves nothing.
 func unreached(err error) bool {
 	var dial *net.OpError
 	var name *net.DNSError
 	return errors.As(err, &name) || errors.As(err, &dial) && dial.Op == "dial" || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// appliedPools are the NodePools that a NodeSync has applied, by name with the UID of each, and whose nodes are not
+// appliedPools returns the NodePools that a NodeSync has applied, the UID of each by its name, unless their nodes are
 // known to be gone; none if there is no NodeSync.
 func (c *clusterAccess) appliedPools(ctx context.Context, sync *v1alpha1.NodeSync) (map[string]types.UID, error) {
 	pools := map[string]types.UID{}
@@ -206,7 +206,8 @@ func (c *clusterAccess) appliedPools(ctx context.Context, sync *v1alpha1.NodeSyn
 	return pools, nil
 }
 
-// drain has all nodes of the NodeSync ended, by spec.drain, unless an earlier run has: its definitions stay.
+// drain terminates all nodes of the NodeSync by setting spec.drain, unless an earlier run has; the definitions are
+// kept.
 func (t *teardownCommand) drain(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardown.Plan) error {
 	if sync.Spec.Drain {
 		t.show.say(nodeSyncWord(sync.Name) + " has drain: true already")

@@ -27,11 +27,11 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// endingAWS is AWS that accepts what it is asked to end, and notes it.
+// endingAWS is an AWS that accepts all deletions, and records them.
 type endingAWS struct {
 	asked  []string
 	failed map[string]error
-	// passes are the same, by the reconcile.
+	// passes are the same, by pass.
 	passes [][]string
 }
 
@@ -46,7 +46,7 @@ func (e *endingAWS) End(_ context.Context, _ string, resources []cloud.Resource)
 
 func (e *endingAWS) dial(context.Context, string, steppoint.Points) (ender, error) { return e, nil }
 
-// stranded are an instance and a volume of the cluster alone, and a volume that another one has, too.
+// stranded returns an instance and a volume of this cluster only, and a volume that another cluster uses, too.
 func stranded() []cloud.Answer {
 	owned := map[string]string{"kubernetes.io/cluster/demo": "owned", "karpenter.sh/nodepool": "general"}
 	shared := maps.Clone(owned)
@@ -60,14 +60,14 @@ func stranded() []cloud.Answer {
 	}
 }
 
-// noServer is a kubeconfig whose API server is gone.
+// noServer returns a kubeconfig whose API server is gone.
 func noServer(t *testing.T) string { return kubeconfigFor(t, "http://127.0.0.1:1") }
 
 func goneArgs(more ...string) []string {
 	return append([]string{"--cluster-gone", "--cluster", "demo", "--region", "eu-west-1", "--account", "111122223333", "--timeout", "1s"}, more...)
 }
 
-// TestClusterGone: without flags it only shows what there is; each flag ends what it is for.
+// TestClusterGone: without flags it only shows what is left; each flag deletes its kind.
 func TestClusterGone(t *testing.T) {
 	cases := map[string]struct {
 		args  []string
@@ -97,7 +97,7 @@ func TestClusterGone(t *testing.T) {
 	}
 }
 
-// TestClusterGoneEndsNothing where it may be another cluster, or one that is not gone.
+// TestClusterGoneEndsNothing if it may be another cluster, or one that still exists.
 func TestClusterGoneEndsNothing(t *testing.T) {
 	node := map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": "n"}, "spec": map[string]any{"providerID": "aws:///eu-west-1a/i-0a1"}}
 	cases := map[string]struct {
@@ -146,7 +146,7 @@ func TestClusterGoneEndsNothing(t *testing.T) {
 	}
 }
 
-// TestClusterGoneBesideAnother: an API server that is another cluster's does not stand in the way, nor does none.
+// TestClusterGoneBesideAnother: an API server of another cluster does not block it, nor does a missing one.
 func TestClusterGoneBesideAnother(t *testing.T) {
 	s, sync, kubeconfig := tornDown(t)
 	sync.Status.Karpenter.Cluster = "stage"
@@ -168,7 +168,7 @@ func karpenterOf(cluster string) map[string]any {
 	return d
 }
 
-// TestOnlyTeardownEnds: nothing but this command has what ends something in AWS.
+// TestOnlyTeardownEnds: no other command can delete something in AWS.
 func TestOnlyTeardownEnds(t *testing.T) {
 	for _, root := range []string{"..", "../../reconcile", "../../provision"} {
 		err := filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
@@ -187,7 +187,7 @@ func TestOnlyTeardownEnds(t *testing.T) {
 	}
 }
 
-// hasApplied has a NodeSync have applied NodePools, each with its UID.
+// hasApplied records NodePools as applied by a NodeSync, each with its UID.
 func hasApplied(t *testing.T, s *apiServer, sync *v1alpha1.NodeSync, pools map[string]types.UID) {
 	t.Helper()
 	record := apply.Record{Objects: map[render.Ref]types.UID{}, Pools: map[string]bool{}}
@@ -206,8 +206,8 @@ func hasApplied(t *testing.T, s *apiServer, sync *v1alpha1.NodeSync, pools map[s
 	s.objects["/api/v1/namespaces/fleet/configmaps/"+object.Name] = object
 }
 
-// TestTeardownTerminatesWhatItsPoolsLeft: where the CRD of NodePools is gone, and they with it, a NodeClaim is the
-// NodeSync's by the record of what was applied, and by no name.
+// TestTeardownTerminatesWhatItsPoolsLeft: if the CRD of NodePools is gone, and with it the pools, the record of what
+// was applied assigns a NodeClaim to the NodeSync, not its name.
 func TestTeardownTerminatesWhatItsPoolsLeft(t *testing.T) {
 	for name, c := range map[string]struct {
 		pools map[string]types.UID
@@ -248,7 +248,7 @@ func TestTeardownTerminatesWhatItsPoolsLeft(t *testing.T) {
 	}
 }
 
-// emptiesAtOnce has the NodeSync be drained as soon as that is asked for, and tells what was.
+// emptiesAtOnce drains the NodeSync as soon as that is requested, and returns the requests.
 func emptiesAtOnce(s *apiServer, as func(*v1alpha1.NodeSync)) *[]string {
 	done := endsAtOnce(s)
 	noted := s.patched
@@ -266,8 +266,8 @@ func emptiesAtOnce(s *apiServer, as func(*v1alpha1.NodeSync)) *[]string {
 	return done
 }
 
-// TestTeardownDownToNodes: the NodeSync and its definitions stay, its nodes have to be gone in EC2, and it is said
-// how they come back. Said again, it asks AWS once more.
+// TestTeardownDownToNodes: the NodeSync and its definitions are kept, its nodes must be gone in EC2, and the output
+// tells how to get them back. If repeated, it queries AWS once more.
 func TestTeardownDownToNodes(t *testing.T) {
 	s, kubeconfig, _ := fleetToLeave(t)
 	s.objects["/apis/karpenter.k8s.aws/v1/ec2nodeclasses/default"] = map[string]any{
@@ -299,8 +299,8 @@ func TestTeardownDownToNodes(t *testing.T) {
 	}
 }
 
-// TestTeardownDownToNodesRefuses what would end more than the nodes, or nothing; and it says who has changed the
-// NodeSync meanwhile.
+// TestTeardownDownToNodesRefuses what would delete more than the nodes, or nothing; it also reports if someone has
+// changed the NodeSync in the meantime.
 func TestTeardownDownToNodesRefuses(t *testing.T) {
 	now := metav1.Now()
 	for name, c := range map[string]struct {

@@ -14,8 +14,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// typesAt runs a teardown on a terminal, at which a person types a line once it is asked for, and returns what the
-// terminal got to show.
+// typesAt runs a teardown on a terminal, types a line when prompted, and returns what the terminal has shown.
 func typesAt(t *testing.T, aws *remainsOf, kubeconfig, line string, args ...string) (shown string, code int) {
 	t.Helper()
 	screen, tty, err := pty.Open()
@@ -48,7 +47,7 @@ func teardownOn(ctx context.Context, t *testing.T, tty *os.File, aws *remainsOf,
 	return exitCode(cmd.ExecuteContext(ctx), tty)
 }
 
-// TestTeardownOnATerminal: the name is typed, bars move over themselves, and end where the terminal does.
+// TestTeardownOnATerminal: the name is typed, and bars are redrawn in place, cut at the terminal's width.
 func TestTeardownOnATerminal(t *testing.T) {
 	s, _, kubeconfig := tornDown(t)
 	drains(s,
@@ -62,7 +61,7 @@ func TestTeardownOnATerminal(t *testing.T) {
 	golden(t, "teardown-terminal.txt", shown)
 }
 
-// TestTeardownOfAnotherName: what is typed has to be the name, and nothing is changed otherwise.
+// TestTeardownOfAnotherName: unless the typed text is the name, nothing is changed.
 func TestTeardownOfAnotherName(t *testing.T) {
 	for _, line := range []string{"", "yes", "prod-eu"} {
 		s, _, kubeconfig := tornDown(t)
@@ -73,7 +72,7 @@ func TestTeardownOfAnotherName(t *testing.T) {
 	}
 }
 
-// TestTeardownSweepDeclined: the nodes have ended by then, so that AWS is asked what is left.
+// TestTeardownSweepDeclined: the nodes are terminated by then, so AWS is queried for what is left.
 func TestTeardownSweepDeclined(t *testing.T) {
 	s, _, _ := tornDown(t)
 	delete(s.objects, syncPath+"prod")

@@ -24,15 +24,15 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// teardownShow prints how a teardown goes: bars on a terminal, lines in a pipe, events as JSON.
+// teardownShow prints the progress of a teardown: bars on a terminal, lines in a pipe, events as JSON.
 type teardownShow interface {
-	// plan prints what is going to end.
+	// plan prints what will be deleted.
 	plan(l *teardown.Plan) error
 	// say prints a sentence.
 	say(words string)
-	// progress prints how far each definition is, and what is waited for.
+	// progress prints the progress of each definition, and what is waited for.
 	progress(all teardown.Departures, message string)
-	// report prints what AWS has left.
+	// report prints what is left in AWS.
 	report(report leftover.Report) error
 	// end leaves the cursor at the beginning of a line.
 	end()
@@ -49,7 +49,7 @@ func newShow(cmd *cobra.Command, output format, now func() time.Time) teardownSh
 	return &lineShow{peopleShow: people, said: map[string]teardown.Departure{}}
 }
 
-// peopleShow is what bars and lines have in common.
+// peopleShow is the common part of bars and lines.
 type peopleShow struct{ out, err io.Writer }
 
 func (s *peopleShow) plan(l *teardown.Plan) error {
@@ -83,7 +83,7 @@ func (s *lineShow) progress(all teardown.Departures, message string) {
 	}
 }
 
-// news are the teardown.Departures that have changed, which it notes.
+// news returns the teardown.Departures that have changed, and remembers them.
 func news(said map[string]teardown.Departure, all teardown.Departures) (changed teardown.Departures) {
 	for _, d := range all {
 		if d.Phase != "" && said[d.Ref()] != d {
@@ -94,7 +94,7 @@ func news(said map[string]teardown.Departure, all teardown.Departures) (changed 
 	return changed
 }
 
-// words are a teardown.Departure in a line.
+// departureWords returns a teardown.Departure as a line.
 func departureWords(d teardown.Departure) string {
 	if d.Phase == teardown.PhaseGone {
 		return d.Ref() + " is gone"
@@ -112,12 +112,12 @@ func departureWords(d teardown.Departure) string {
 	return words
 }
 
-// barShow moves a bar for each NodePool.
+// barShow draws a bar for each NodePool.
 type barShow struct {
 	peopleShow
 
 	width int
-	// lines are how many the bars take above the cursor.
+	// lines is the number of lines that the bars take above the cursor.
 	lines int
 }
 
@@ -126,13 +126,13 @@ func (s *barShow) say(words string) {
 	fmt.Fprintln(s.err, redact.Visible(words))
 }
 
-// end leaves the bars where they stand.
+// end leaves the bars on the screen.
 func (s *barShow) end() { s.lines = 0 }
 
-// barWidth is how many characters a bar has.
+// barWidth is the width of a bar in characters.
 const barWidth = 20
 
-// progress draws the bars again (ECMA-48: CPL, ED).
+// progress redraws the bars (ECMA-48: CPL, ED).
 func (s *barShow) progress(all teardown.Departures, message string) {
 	if s.lines > 0 {
 		fmt.Fprintf(s.err, "\x1b[%dF\x1b[J", s.lines)
@@ -150,7 +150,7 @@ func (s *barShow) progress(all teardown.Departures, message string) {
 	s.lines = len(rows)
 }
 
-// bars are a row for each definition that is not gone, and for each pool, as many as fit on the screen.
+// bars returns a row for each remaining definition, and for each pool, as many as fit on the screen.
 func bars(all teardown.Departures) (rows []string) {
 	longest, hidden := 0, 0
 	for _, d := range all {
@@ -185,7 +185,7 @@ func bars(all teardown.Departures) (rows []string) {
 	return rows
 }
 
-// bar is how much of a pool has ended.
+// barOf returns a bar that shows how much of a pool is terminated.
 func barOf(d teardown.Departure) string {
 	ended, full := d.Of-d.Left, barWidth
 	if d.Of > 0 {
@@ -194,7 +194,7 @@ func barOf(d teardown.Departure) string {
 	return strings.Repeat("█", full) + strings.Repeat("░", barWidth-full) + fmt.Sprintf("  %d of %d ended", ended, d.Of)
 }
 
-// teardownEvent is a line of JSON; what Event is says which of the others it has.
+// teardownEvent is a line of JSON; Event determines which of the other fields are set.
 type teardownEvent struct {
 	Time string `json:"time"`
 	// Event is plan, message, teardown.Departure or report.
@@ -205,13 +205,13 @@ type teardownEvent struct {
 	Report    *leftover.Report    `json:"report,omitempty"`
 }
 
-// eventShow prints one event a line.
+// eventShow prints one event per line.
 type eventShow struct {
 	out  io.Writer
 	now  func() time.Time
 	said map[string]teardown.Departure
 	last string
-	// failed is why a line could not be written.
+	// failed is the first error of writing a line.
 	failed error
 }
 
@@ -250,7 +250,7 @@ func (s *eventShow) report(report leftover.Report) error {
 
 func (s *eventShow) end() {}
 
-// leaving reads what a NodeSync has, and what stays.
+// leaving returns what a NodeSync has, and what is kept.
 func (c *clusterAccess) leaving(ctx context.Context, sync *v1alpha1.NodeSync, downTo teardown.Level) (*teardown.Plan, error) {
 	claims := &karpv1.NodeClaimList{}
 	if err := c.List(ctx, claims); err != nil && !apimeta.IsNoMatchError(err) {
@@ -267,7 +267,7 @@ func (c *clusterAccess) leaving(ctx context.Context, sync *v1alpha1.NodeSync, do
 	return teardown.Make(sync, downTo, lives)
 }
 
-// printTeardown prints what a teardown deletes, and what stays.
+// printTeardown prints what a teardown deletes, and what it keeps.
 func printTeardown(out io.Writer, l *teardown.Plan) {
 	fmt.Fprintf(out, "nodesync/%s of cluster %s in %s, account %s\n\n", l.NodeSync, l.Cluster, l.Region, l.Account)
 	ends := "ENDS"

@@ -10,7 +10,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 )
 
-// owned is something of the cluster only, that may be ended.
+// owned returns a resource of this cluster only, which may be deleted.
 func owned(kind cloud.Kind, id string) cloud.Resource {
 	r := cloud.Resource{Kind: kind, ID: id, Tags: map[string]string{"kubernetes.io/cluster/demo": "owned", "karpenter.sh/nodepool": "general"}}
 	switch kind {
@@ -25,7 +25,7 @@ func owned(kind cloud.Kind, id string) cloud.Resource {
 	return r
 }
 
-// remaining are AWS's answers of each kind.
+// remaining returns AWS's answers for each kind.
 func remaining(resources ...cloud.Resource) (answers []cloud.Answer) {
 	for _, kind := range []cloud.Kind{cloud.KindInstance, cloud.KindVolume, cloud.KindNetworkInterface, cloud.KindLaunchTemplate, cloud.KindInstanceProfile} {
 		answer := cloud.Answer{Kind: kind}
@@ -39,14 +39,14 @@ func remaining(resources ...cloud.Resource) (answers []cloud.Answer) {
 	return answers
 }
 
-// endGone runs it over a cluster that is gone.
+// endGone runs the command for a cluster that no longer exists.
 func endGone(t *testing.T, aws *remainsOf, by *endingAWS, args ...string) said {
 	t.Helper()
 	return teardownOver(t.Context(), t, nil, aws, by, append(goneArgs(args...), "--kubeconfig", noServer(t))...)
 }
 
-// TestClusterGoneEndsWhatWasShown: a volume that comes free when its instance ends was in no list that anyone has
-// confirmed.
+// TestClusterGoneEndsWhatWasShown: no confirmed list contained a volume that is detached when its instance is
+// terminated.
 func TestClusterGoneEndsWhatWasShown(t *testing.T) {
 	attached, free := owned(cloud.KindVolume, "vol-data"), owned(cloud.KindVolume, "vol-1")
 	attached.State, attached.Instance, attached.Alive = "in-use", "i-1", true
@@ -64,7 +64,7 @@ func TestClusterGoneEndsWhatWasShown(t *testing.T) {
 	}
 }
 
-// TestClusterGoneAsksEKSAgain right before something ends: a cluster of the name may have been created since.
+// TestClusterGoneAsksEKSAgain right before a deletion: a cluster of the name may have been created since.
 func TestClusterGoneAsksEKSAgain(t *testing.T) {
 	for from, want := range map[int][]string{2: nil, 3: {"i-1"}} {
 		left := remaining(owned(cloud.KindInstance, "i-1"))
@@ -77,7 +77,7 @@ func TestClusterGoneAsksEKSAgain(t *testing.T) {
 	}
 }
 
-// TestClusterGoneEndsProfilesLast: an instance needs its profile until EC2 has ended it.
+// TestClusterGoneEndsProfilesLast: an instance needs its profile until EC2 has terminated it.
 func TestClusterGoneEndsProfilesLast(t *testing.T) {
 	instance, going, shared, profile := owned(cloud.KindInstance, "i-1"), owned(cloud.KindInstance, "i-1"), owned(cloud.KindInstance, "i-1"), owned(cloud.KindInstanceProfile, "demo_1")
 	going.State, shared.Tags["kubernetes.io/cluster/stage"] = "shutting-down", "owned"
@@ -106,7 +106,7 @@ func TestClusterGoneEndsProfilesLast(t *testing.T) {
 	}
 }
 
-// TestClusterGoneGoesOnBesideOneRefused: what AWS refuses is tried twice, and the rest ends.
+// TestClusterGoneGoesOnBesideOneRefused: what AWS refuses is tried twice, and the rest is deleted.
 func TestClusterGoneGoesOnBesideOneRefused(t *testing.T) {
 	for name, refused := range map[string]error{
 		"denied":    &cloud.DeniedError{Action: "ec2:TerminateInstances"},
@@ -124,7 +124,7 @@ func TestClusterGoneGoesOnBesideOneRefused(t *testing.T) {
 	}
 }
 
-// TestTeardownAgain: what goes on is confirmed by who runs it, unless it was confirmed by a flag.
+// TestTeardownAgain: the command to continue asks for a confirmation, unless a flag has confirmed it.
 func TestTeardownAgain(t *testing.T) {
 	for _, yes := range []bool{false, true} {
 		to := teardownCommand{gone: true, yes: yes, v: verification{cluster: "demo", region: "eu-west-1"}}
@@ -134,7 +134,7 @@ func TestTeardownAgain(t *testing.T) {
 	}
 }
 
-// TestClusterGoneElsewhere: that a region has nothing says little where the cluster was in another one.
+// TestClusterGoneElsewhere: an empty region proves little if the cluster was in another one.
 func TestClusterGoneElsewhere(t *testing.T) {
 	typo := remaining()
 	typo[len(typo)-1].Elsewhere = []string{"eu-west-2"}

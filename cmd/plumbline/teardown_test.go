@@ -23,11 +23,11 @@ import (
 
 const leavingPath = syncPath + "prod"
 
-// fleetToLeave is a NodeSync with a pool of a node, and a pool that is not its own.
+// fleetToLeave is a NodeSync with a pool of one node, and a pool that it does not own.
 func fleetToLeave(t *testing.T) (*apiServer, string, *v1alpha1.NodeSync) {
 	t.Helper()
 	sync := &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Name: "prod", Namespace: "fleet", UID: "1", ResourceVersion: "1"}}
-	sync.APIVersion, sync.Kind = v1alpha1.GroupVersion.String(), "NodeSync" // the answer to a deletion is read by them
+	sync.APIVersion, sync.Kind = v1alpha1.GroupVersion.String(), "NodeSync" // needed to decode the response to a deletion
 	sync.Spec.OnDelete = v1alpha1.OnDeleteOrphan
 	sync.Status.Karpenter = &v1alpha1.KarpenterStatus{Version: "1.14.1", Namespace: "kube-system", Cluster: "demo", Region: "eu-west-1", ClusterARN: "arn:aws:eks:eu-west-1:111122223333:cluster/demo"}
 	s, kubeconfig := serve(t, sync)
@@ -49,7 +49,7 @@ func fleetToLeave(t *testing.T) (*apiServer, string, *v1alpha1.NodeSync) {
 
 const controllerPath = "/apis/apps/v1/namespaces/kube-system/deployments/karpenter"
 
-// karpenterWith is the Deployment of Karpenter's controller, with so many replicas.
+// karpenterWith returns the Deployment of Karpenter's controller, with this many replicas.
 func karpenterWith(replicas int) map[string]any {
 	return map[string]any{
 		"apiVersion": "apps/v1", "kind": "Deployment",
@@ -66,24 +66,24 @@ func teardownWith(ctx context.Context, t *testing.T, aws *remainsOf, args ...str
 	}, aws, args...)
 }
 
-// teardownBy is a teardown with what stands in for the daemon.
+// teardownBy runs a teardown with a stand-in for the daemon.
 func teardownBy(ctx context.Context, t *testing.T, stand standInStarter, aws *remainsOf, args ...string) said {
 	t.Helper()
 	return teardownOver(ctx, t, stand, aws, &endingAWS{}, args...)
 }
 
-// teardownOver is a teardown over an AWS that answers, and one that ends.
+// teardownOver runs a teardown with an AWS that answers queries, and one that deletes.
 func teardownOver(ctx context.Context, t *testing.T, stand standInStarter, aws *remainsOf, by *endingAWS, args ...string) said {
 	t.Helper()
 	return teardownAsking(ctx, t, stand, verification{dial: aws.dial, dialEnder: by.dial, now: time.Now, pause: time.Millisecond}, args...)
 }
 
-// teardownAsking is a teardown with what asks AWS.
+// teardownAsking runs a teardown with a verification.
 func teardownAsking(ctx context.Context, t *testing.T, stand standInStarter, v verification, args ...string) said {
 	t.Helper()
 	kubeconfig := genericclioptions.NewConfigFlags(true)
 	cmd := newTeardownCommand(kubeconfig, v, stand)
-	kubeconfig.ClusterName = nil // --cluster is the command's
+	kubeconfig.ClusterName = nil // the command defines --cluster
 	kubeconfig.AddFlags(cmd.PersistentFlags())
 	cmd.SilenceUsage, cmd.SilenceErrors = true, true
 	var out, errs bytes.Buffer
@@ -95,7 +95,7 @@ func teardownAsking(ctx context.Context, t *testing.T, stand standInStarter, v v
 	return said{out: out.String(), err: errs.String(), code: code}
 }
 
-// endsAtOnce ends a NodeSync at once when it is deleted, and tells what was asked for by then.
+// endsAtOnce removes a NodeSync as soon as it is deleted, and returns the requests until then.
 func endsAtOnce(s *apiServer) *[]string {
 	var done []string
 	s.patched = func(_ *apiServer, path string) { done = append(done, "patch "+path) }
@@ -106,7 +106,7 @@ func endsAtOnce(s *apiServer) *[]string {
 	return &done
 }
 
-// TestTeardown: it is shown and confirmed, drains, and ends with what AWS says.
+// TestTeardown shows and confirms the plan, drains, and prints AWS's answer.
 func TestTeardown(t *testing.T) {
 	s, kubeconfig, _ := fleetToLeave(t)
 	done := endsAtOnce(s)
@@ -135,14 +135,14 @@ func TestTeardown(t *testing.T) {
 	}
 }
 
-// hosts has a pod run on the node that is to end.
+// hosts makes a pod run on the node to terminate.
 func hosts(s *apiServer, namespace, name string) {
 	s.objects["/api/v1/namespaces/"+namespace+"/pods/"+name] = map[string]any{
 		"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"namespace": namespace, "name": name}, "spec": map[string]any{"nodeName": "ip-1"},
 	}
 }
 
-// TestTeardownBeginsNothing: where it would not come to an end, or nobody has confirmed it.
+// TestTeardownBeginsNothing if it could not complete, or nobody has confirmed it.
 func TestTeardownBeginsNothing(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(s *apiServer)
@@ -166,7 +166,7 @@ func TestTeardownBeginsNothing(t *testing.T) {
 		"a cluster of no region": {nil, nothingLeft, []string{"--cluster", "demo"}, "--cluster and --region go together"},
 		"no such NodeSync": {func(s *apiServer) {
 			delete(s.objects, leavingPath)
-			delete(s.objects, controllerPath) // it serves any label
+			delete(s.objects, controllerPath) // it is served for any label selector
 		}, nothingLeft, []string{"--yes"}, "nodesync/prod does not exist in fleet"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -184,7 +184,7 @@ func TestTeardownBeginsNothing(t *testing.T) {
 	}
 }
 
-// TestTeardownIsWatched: what goes on is printed as it goes, and how to go on where the watching ends.
+// TestTeardownIsWatched: progress is printed, and how to continue if the watch stops.
 func TestTeardownIsWatched(t *testing.T) {
 	s, kubeconfig, sync := fleetToLeave(t)
 	sync.Spec.OnDelete = v1alpha1.OnDeleteDrain
@@ -222,7 +222,7 @@ func TestTeardownIsWatched(t *testing.T) {
 	}
 }
 
-// TestDepartures: what was recorded and is not any more is gone, and before anything was ended all is left.
+// TestDepartures: what was recorded and no longer exists is gone, and before anything is deleted all is left.
 func TestDepartures(t *testing.T) {
 	plan := teardown.Plan{Objects: []teardown.Object{{Kind: "NodePool", Name: "a", NodeClaims: 3}, {Kind: "NodePool", Name: "b"}}}
 	all := plan.Departures()
@@ -250,7 +250,7 @@ func TestDepartures(t *testing.T) {
 	}
 }
 
-// served has a CRD of Karpenter's be in the cluster.
+// crd adds a CRD of Karpenter's to the cluster.
 func (s *apiServer) crd(plural, kind, group string) {
 	s.objects["/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"+plural+"."+group] = map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": plural + "." + group, "uid": plural},
@@ -258,7 +258,7 @@ func (s *apiServer) crd(plural, kind, group string) {
 	}
 }
 
-// TestTeardownKeepsKarpenter where another needs it, or has installed it: nothing is begun then.
+// TestTeardownKeepsKarpenter if something else needs it, or another tool has installed it: nothing is started then.
 func TestTeardownKeepsKarpenter(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(s *apiServer, sync *v1alpha1.NodeSync)
@@ -298,8 +298,8 @@ func TestTeardownKeepsKarpenter(t *testing.T) {
 	}
 }
 
-// TestTeardownWithoutKarpenter: where Karpenter was never installed there is nothing to uninstall, and it is said
-// which levels there are.
+// TestTeardownWithoutKarpenter: if Karpenter was never installed, there is nothing to uninstall, and the message lists
+// the valid levels.
 func TestTeardownWithoutKarpenter(t *testing.T) {
 	s, kubeconfig, _ := fleetToLeave(t)
 	delete(s.objects, controllerPath)
@@ -314,7 +314,7 @@ func TestTeardownWithoutKarpenter(t *testing.T) {
 	}
 }
 
-// TestTeardownBringsTheControllerBack: scaled to 0 it is scaled up, and gone it is installed by the daemon, before
+// TestTeardownBringsTheControllerBack: scaled to 0 it is scaled up, and if missing the daemon installs it, before
 // anything is deleted.
 func TestTeardownBringsTheControllerBack(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -355,8 +355,8 @@ func TestTeardownBringsTheControllerBack(t *testing.T) {
 	}
 }
 
-// TestTeardownInstallsTheController where it is gone, and no daemon leads: by the daemon's reconciles, before anything is deleted, whether the
-// NodeSync is suspended, or being deleted, or neither.
+// TestTeardownInstallsTheController if it is missing and no daemon leads: the daemon's reconciles install it before
+// anything is deleted, whether or not the NodeSync is suspended or being deleted.
 func TestTeardownInstallsTheController(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(sync *v1alpha1.NodeSync)
@@ -408,12 +408,12 @@ func TestTeardownInstallsTheController(t *testing.T) {
 	}
 }
 
-// begunToLeave has a NodeSync be deleted already.
+// begunToLeave makes a NodeSync one that is being deleted.
 func begunToLeave(sync *v1alpha1.NodeSync) {
 	sync.DeletionTimestamp, sync.Spec.OnDelete = &metav1.Time{Time: time.Unix(1, 0)}, v1alpha1.OnDeleteDrain
 }
 
-// TestTeardownSaysWhyTheControllerDoesNotStart, as its log tells it, and nothing is deleted meanwhile.
+// TestTeardownSaysWhyTheControllerDoesNotStart, according to its log; nothing is deleted meanwhile.
 func TestTeardownSaysWhyTheControllerDoesNotStart(t *testing.T) {
 	s, kubeconfig, _ := fleetToLeave(t)
 	s.objects[controllerPath] = karpenterWith(0)

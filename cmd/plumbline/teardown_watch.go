@@ -25,7 +25,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// watch stays until the NodeSync is gone, or its nodes are.
+// watch waits until the NodeSync, or its nodes, are gone.
 func (t *teardownCommand) watch(ctx context.Context, sync *v1alpha1.NodeSync, l *teardown.Plan) error {
 	all, answers := l.Departures(), contact{at: t.v.now()}
 	moved, version, message := t.v.now(), "", ""
@@ -43,7 +43,7 @@ func (t *teardownCommand) watch(ctx context.Context, sync *v1alpha1.NodeSync, l 
 		case seen.ResourceVersion != version:
 			version, moved = seen.ResourceVersion, t.v.now()
 			if seen.Status.ObservedGeneration < seen.Generation {
-				break // its status is of before the deletion
+				break // its status is from before the deletion
 			}
 			all, message = all.Next(seen.Status.Removals), conditions.GetMessage(seen, meta.ReadyCondition)
 			t.show.progress(all, message)
@@ -66,7 +66,7 @@ func (t *teardownCommand) watch(ctx context.Context, sync *v1alpha1.NodeSync, l 
 	}
 }
 
-// awaitDaemon ends the nodes in this process where the daemon has stopped meanwhile.
+// awaitDaemon terminates the nodes in this process if the daemon has stopped in the meantime.
 func (t *teardownCommand) awaitDaemon(ctx context.Context, sync *v1alpha1.NodeSync, l *teardown.Plan) {
 	if t.stands != nil {
 		return
@@ -101,7 +101,7 @@ func (t *teardownCommand) reread(ctx context.Context, sync *v1alpha1.NodeSync) (
 	return seen, t.downTo.Undone(sync, seen)
 }
 
-// late reports that the time is over, and what was waited for.
+// late returns a timeout error that tells what was waited for.
 func (t *teardownCommand) late(answers contact, message string) error {
 	if answers.err != nil {
 		return answers.err
@@ -112,21 +112,21 @@ func (t *teardownCommand) late(answers contact, message string) error {
 		nodeSyncWord(t.name), map[bool]string{true: "drained", false: "gone"}[t.downTo.Keeps()], short(t.timeout.Round(time.Millisecond)), oneLine(message), t.goesOn())}
 }
 
-// standIn makes the daemon's reconciles in this process where no daemon leads: the same reconciles, under the
-// same lease, and only over one NodeSync that is deleted.
+// standIn runs the daemon's reconciles in this process if no daemon leads: the same reconciles, with the same lease,
+// for only one NodeSync that is deleted.
 type standIn struct {
 	stop context.CancelFunc
-	// installed has passes end the nodes from now on, and no more only install Karpenter's charts.
+	// installed makes reconciles terminate the nodes from now on, instead of only installing Karpenter's charts.
 	installed func()
-	// ended is closed when no reconcile is made any more and the lease is released; err says why.
+	// ended is closed when reconciles have stopped and the lease is released; err is the reason.
 	ended chan struct{}
 	err   error
 }
 
-// startStandIn has the reconciles made, where installs is set those that only install Karpenter's charts first. The lease is
-// waited for.
+// startStandIn starts the reconciles; if installs is set, they first only install Karpenter's charts. It waits for the
+// lease.
 func startStandIn(ctx context.Context, config *rest.Config, sync *v1alpha1.NodeSync, installs bool, steps steppoint.Options) (*standIn, error) {
-	logger.SetLogger(logr.Discard()) // what the reconciles have to say is in the NodeSync's status
+	logger.SetLogger(logr.Discard()) // the NodeSync's status contains what the reconciles report
 	dir, err := os.MkdirTemp("", "plumbline-teardown-")
 	if err != nil {
 		return nil, fmt.Errorf("make a folder for the passes: %w", err)
@@ -155,9 +155,9 @@ func startStandIn(ctx context.Context, config *rest.Config, sync *v1alpha1.NodeS
 	return s, nil
 }
 
-// standInOptions are the daemon's flags: it is not asked by others, and follows nothing but NodeSyncs.
+// standInOptions returns the daemon's flags, without any server, and following nothing but NodeSyncs.
 func standInOptions(sync *v1alpha1.NodeSync, dir string) *runOptions {
-	// As the daemon's ServiceAccount it may read Karpenter's objects only in Karpenter's namespace.
+	// As the daemon's ServiceAccount, it may read Karpenter's objects only in Karpenter's namespace.
 	var karpenter []string
 	if k := sync.Status.Karpenter; k != nil {
 		karpenter = []string{k.Namespace}
@@ -169,7 +169,7 @@ func standInOptions(sync *v1alpha1.NodeSync, dir string) *runOptions {
 	}
 }
 
-// over reports that the reconciles have ended by themselves, and why.
+// over reports whether the reconciles have stopped on their own, and why.
 func (s *standIn) over() error {
 	if s == nil {
 		return nil
@@ -193,14 +193,15 @@ func (s *standIn) end() {
 	}
 }
 
-// goesOn has it end the nodes, once Karpenter's charts are installed.
+// goesOn makes it terminate the nodes, once Karpenter's charts are installed.
 func (s *standIn) goesOn() {
 	if s.installed != nil {
 		s.installed()
 	}
 }
 
-// takeOver has this process end the nodes, or first only install Karpenter's charts, as the user or as the daemon.
+// takeOver terminates the nodes in this process, or first only installs Karpenter's charts, as the user or as the
+// daemon.
 func (t *teardownCommand) takeOver(ctx context.Context, sync *v1alpha1.NodeSync, installs bool) error {
 	if t.stands != nil {
 		return nil
@@ -217,8 +218,8 @@ func (t *teardownCommand) takeOver(ctx context.Context, sync *v1alpha1.NodeSync,
 	return err
 }
 
-// mayEnd finds out as whom the last steps may be taken: as the user, or, where the deletion guard lets
-// nobody but the daemon delete definitions, as its ServiceAccount. Each is tried without being done.
+// mayEnd determines the identity for the last steps: the user, or, if the deletion guard allows only the daemon to
+// delete definitions, its ServiceAccount. It tries each with a dry run.
 func (t *teardownCommand) mayEnd(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardown.Plan) error {
 	refused := tryEnd(ctx, t.c, sync, leaves)
 	if !apierrors.IsForbidden(refused) {
@@ -239,16 +240,15 @@ func (t *teardownCommand) mayEnd(ctx context.Context, sync *v1alpha1.NodeSync, l
 	return nil
 }
 
-// daemonUser is the daemon as the API server knows it.
+// daemonUser returns the daemon's user name for the API server.
 func (t *teardownCommand) daemonUser(ctx context.Context) string {
 	return "system:serviceaccount:" + t.c.in(ctx) + ":" + daemonAccount
 }
 
-// daemonAccount is the daemon's ServiceAccount, which the deletion guard knows.
+// daemonAccount is the daemon's ServiceAccount, which the deletion guard recognizes.
 const daemonAccount = "plumbline"
 
-// tryEnd asks the API server, as a dry run, to delete one definition of each kind, and to take our
-// finalizer off the NodeSync.
+// tryEnd sends dry runs to delete one definition of each kind, and to remove plumbline's finalizer from the NodeSync.
 func tryEnd(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync, leaves *teardown.Plan) error {
 	tried := map[string]bool{}
 	for _, leaving := range leaves.Objects {

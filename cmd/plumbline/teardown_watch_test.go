@@ -16,16 +16,15 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// stoodIn is a stand-in for the daemon that does nothing by itself: what it was started with, and whether it
-// was stopped.
+// stoodIn is a stand-in for the daemon that does nothing: it records how it was started, and whether it was stopped.
 type stoodIn struct {
 	config    *rest.Config
 	namespace string
 	uid       types.UID
-	// installs says of each that was started whether it only installs Karpenter's charts.
+	// installs records for each start whether it only installs Karpenter's charts.
 	installs []bool
 	stopped  bool
-	// begun is called when it is started, goesOn when Karpenter is installed, and fails is why it ends by itself.
+	// begun is called when it starts, goesOn when Karpenter is installed; fails is why it stops on its own.
 	begun, goesOn func()
 	fails         error
 }
@@ -49,7 +48,7 @@ func (s *stoodIn) start(_ context.Context, config *rest.Config, sync *v1alpha1.N
 	return in, nil
 }
 
-// undaemoned is a cluster whose daemon was stopped, or has died; a NodeSync is deleted, and stays.
+// undaemoned is a cluster whose daemon was stopped, or has died; a deleted NodeSync is never removed.
 func undaemoned(t *testing.T, dead bool) (*apiServer, string) {
 	t.Helper()
 	s, _, kubeconfig := tornDown(t)
@@ -63,8 +62,8 @@ func undaemoned(t *testing.T, dead bool) (*apiServer, string) {
 	return s, kubeconfig
 }
 
-// TestTeardownStandsIn: where no daemon leads, the nodes are ended here, as whoever may, and the reconciles are
-// stopped before AWS is asked.
+// TestTeardownStandsIn: if no daemon leads, the command terminates the nodes, with an identity that may, and stops the
+// reconciles before it queries AWS.
 func TestTeardownStandsIn(t *testing.T) {
 	const daemon = "system:serviceaccount:fleet:plumbline"
 	for name, c := range map[string]struct {
@@ -97,7 +96,7 @@ func TestTeardownStandsIn(t *testing.T) {
 	}
 }
 
-// TestTeardownStandsInNoMore: how it is stopped, and what is said where the reconciles end by themselves.
+// TestTeardownStandsInNoMore: how the stand-in is stopped, and what is printed if it stops on its own.
 func TestTeardownStandsInNoMore(t *testing.T) {
 	const goesOn = "the lease is released, and what was begun waits for a daemon or for this command. To go on:\n  plumbline teardown prod -n fleet --yes --cluster demo"
 	for name, c := range map[string]struct {
@@ -128,7 +127,7 @@ func TestTeardownStandsInNoMore(t *testing.T) {
 	}
 }
 
-// TestTeardownMayNotStandIn: who may neither end the nodes nor act as the daemon changes nothing.
+// TestTeardownMayNotStandIn: a user who may neither terminate the nodes nor act as the daemon changes nothing.
 func TestTeardownMayNotStandIn(t *testing.T) {
 	s, kubeconfig := undaemoned(t, false)
 	s.undeletable = true

@@ -18,7 +18,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// onTerminal is what a terminal of so many columns gets to show, as text: escapes are ␛.
+// onTerminal returns what a terminal of this width shows, as text: escapes are ␛.
 func onTerminal(t *testing.T, columns uint16, use func(tty *os.File)) string {
 	t.Helper()
 	screen, tty, err := pty.Open()
@@ -33,7 +33,7 @@ func onTerminal(t *testing.T, columns uint16, use func(tty *os.File)) string {
 	go func() {
 		text, err := io.ReadAll(screen)
 		if broken := (*fs.PathError)(nil); err != nil && (!errors.As(err, &broken) || !errors.Is(broken, syscall.EIO)) {
-			t.Error(err) // Linux ends the read of a terminal that is closed with EIO
+			t.Error(err) // on Linux, reading a closed terminal returns EIO
 		}
 		read <- string(text)
 	}()
@@ -54,7 +54,7 @@ func plumblineOn(t *testing.T, tty *os.File, args ...string) {
 	fmt.Fprintf(tty, "exit code %d\n", exitCode(root.ExecuteContext(t.Context()), tty))
 }
 
-// shows are what is looked at on terminals of 80 and of 40 columns.
+// shows returns what is tested on terminals of 80 and of 40 columns.
 func shows(t *testing.T) map[string]func(tty *os.File) {
 	t.Helper()
 	basic := examples(t)["basic"]
@@ -137,7 +137,7 @@ func TestOnTerminals(t *testing.T) {
 	}
 }
 
-// TestNoColour: with NO_COLOR, and on a terminal that knows none, nothing is coloured.
+// TestNoColour: with NO_COLOR, and on a terminal without colours, nothing is coloured.
 func TestNoColour(t *testing.T) {
 	for variable, value := range map[string]string{"NO_COLOR": "1", "TERM": "dumb"} {
 		t.Run(variable, func(t *testing.T) {

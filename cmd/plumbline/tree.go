@@ -25,7 +25,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// treeNode is an object, and what there is because of it.
+// treeNode is an object and its children.
 type treeNode struct {
 	Name     string      `json:"name"`
 	State    string      `json:"state"`
@@ -89,7 +89,7 @@ func treeOf(ctx context.Context, c client.Reader, sync *v1alpha1.NodeSync) (*tre
 	return root, nil
 }
 
-// claimsByPool are all NodeClaims, by the names of their pools, with their Nodes.
+// claimsByPool returns all NodeClaims, by the names of their pools, with their Nodes.
 func claimsByPool(ctx context.Context, c client.Reader) (map[string][]*treeNode, error) {
 	claims, nodes := &karpv1.NodeClaimList{}, &corev1.NodeList{}
 	if err := c.List(ctx, claims); err != nil && !apimeta.IsNoMatchError(err) {
@@ -116,7 +116,7 @@ func claimsByPool(ctx context.Context, c client.Reader) (map[string][]*treeNode,
 	return pools, nil
 }
 
-// stateOfDefinition is how an object is, and that it leaves where it does.
+// stateOfDefinition returns the state of an object, and whether it is being removed.
 func stateOfDefinition(object *unstructured.Unstructured, removals []v1alpha1.Removal) string {
 	seen := cluster.Ready(plan.NewObject(object))
 	words := "Ready"
@@ -137,7 +137,7 @@ func stateOfDefinition(object *unstructured.Unstructured, removals []v1alpha1.Re
 	return words
 }
 
-// stateOfClaim is how far a NodeClaim has come, and what it is made of.
+// stateOfClaim returns the stage of a NodeClaim, its instance type, zone and capacity type.
 func stateOfClaim(claim *karpv1.NodeClaim) string {
 	state := "Ready"
 	conditions := claim.StatusConditions()
@@ -164,7 +164,7 @@ func stateOfClaim(claim *karpv1.NodeClaim) string {
 	return state
 }
 
-// stateOfNode is a Node's as kubectl says it.
+// stateOfNode returns a Node's state as kubectl prints it.
 func stateOfNode(node *corev1.Node) string {
 	state := "NotReady"
 	if isReady(node) {
@@ -182,10 +182,10 @@ func isReady(node *corev1.Node) bool {
 	})
 }
 
-// indent is what the library puts before the first item, and below it.
+// indent is what the library prints before the first item, and below it.
 var indent = []rune("── ")
 
-// print draws it, with a column for the states and one for the ages.
+// print draws the tree, with a column for the states and one for the ages.
 func (n *treeNode) print(out io.Writer) {
 	drawn := list.NewWriter()
 	drawn.SetStyle(list.StyleConnectedLight)

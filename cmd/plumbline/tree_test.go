@@ -40,7 +40,7 @@ func TestTree(t *testing.T) {
 	}
 }
 
-// TestWhatLeavesIsShown: a pool whose removal is recorded, in the tree and in the list.
+// TestWhatLeavesIsShown: the tree and the list show a pool whose removal is recorded.
 func TestWhatLeavesIsShown(t *testing.T) {
 	sync := verdicts()["held"]
 	sync.Status.Removals[0].Name, sync.Status.Removals[0].UID = "pool-00", "pool-00-uid"

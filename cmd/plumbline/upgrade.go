@@ -78,7 +78,7 @@ Exit codes: 0 nothing to do, or written; 1 refused; 2 hops remain.`,
 	return cmd
 }
 
-// make finds the way, and takes its first step where that is asked for.
+// make finds the upgrade path, and takes its first step with --write.
 func (o *upgradeOptions) make(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, args []string) (*upgradeReport, error) {
 	if o.from != "" {
 		if len(args) > 0 {
@@ -115,7 +115,7 @@ func (o *upgradeOptions) make(ctx context.Context, kubeconfig *genericclioptions
 	return report, writeVersion(filepath.Join(folder, render.FileName), report.Written)
 }
 
-// forecast asks a cluster what each hop does to its nodes.
+// forecast computes what each hop does to the nodes of a cluster.
 func (o *upgradeOptions) forecast(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, at *onDisk, report *upgradeReport) error {
 	c, err := connect(ctx, kubeconfig)
 	if err != nil {
@@ -136,7 +136,7 @@ func (o *upgradeOptions) forecast(ctx context.Context, kubeconfig *genericcliopt
 		hop := &report.Hops[i]
 		u := karpenter.Upgrade{From: hop.From, To: hop.To, Old: crds}
 		git := *at.karpenter
-		git.Version, git.Digests = hop.To, render.Digests{} // the pins are another version's
+		git.Version, git.Digests = hop.To, render.Digests{} // the digests belong to another version
 		if crds, err = crdsOf(ctx, &git, at.name, at.snapshot); err != nil {
 			hop.Notes = append(hop.Notes, noCRDs(hop.To, err))
 		}
@@ -173,15 +173,14 @@ type upgradeReport struct {
 	Written string `json:"written,omitempty"`
 }
 
-// hopReport is a hop, and what it does to the nodes of each pool of a cluster,
-// where one was asked.
+// hopReport is a hop, and its effect on the nodes of each pool, if a cluster was given.
 type hopReport struct {
 	karpenter.Hop
 	Pools []poolForecast `json:"pools,omitempty"`
 }
 
-// newUpgradeReport finds the way. Of the values that are gone it keeps those that
-// are used; all of them where it is not known what is used.
+// newUpgradeReport finds the upgrade path. Of the values that a hop removes, it keeps those that are set; all of them
+// if values is nil.
 func newUpgradeReport(from, to string, values map[string]any) (*upgradeReport, error) {
 	hops, err := karpenter.Path(from, to)
 	if err != nil {
@@ -199,7 +198,7 @@ func newUpgradeReport(from, to string, values map[string]any) (*upgradeReport, e
 	return report, nil
 }
 
-// print shows the way to people.
+// print prints the path as text.
 func (r *upgradeReport) print(out io.Writer) error {
 	if len(r.Hops) == 0 {
 		_, err := fmt.Fprintf(out, "nothing to do: the version is %s\n", r.From)
@@ -227,7 +226,7 @@ func (r *upgradeReport) print(out io.Writer) error {
 	return nil
 }
 
-// printNeeds shows what a hop needs of one kind, a line each.
+// printNeeds prints what a hop requires of one kind, one per line.
 func printNeeds[T any](out io.Writer, kind string, needs []T) {
 	for _, need := range needs {
 		fmt.Fprintf(out, "  %-10s  %v\n", kind, need)
@@ -235,33 +234,31 @@ func printNeeds[T any](out io.Writer, kind string, needs []T) {
 	}
 }
 
-// upgradeForecast is what a change of Karpenter's version does to the nodes that
-// are there.
+// upgradeForecast is the effect of a change of Karpenter's version on existing nodes.
 type upgradeForecast struct {
 	From string `json:"from"`
 	To   string `json:"to"`
-	// Refused is why it is not made, where the plan does not say so by itself.
+	// Refused is why the upgrade is refused, unless the plan itself says so.
 	Refused string         `json:"refused,omitempty"`
 	Pools   []poolForecast `json:"pools"`
-	// Warnings are what could not be looked at.
+	// Warnings are what could not be examined.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// poolForecast is one NodePool's, with any owner: its nodes have one controller.
+// poolForecast is the forecast for one NodePool, regardless of owner: one controller manages all nodes.
 type poolForecast struct {
 	karpenter.Effect
 	Nodes int    `json:"nodes"`
 	Means string `json:"means"`
 }
 
-// String is a line of a report.
+// String returns a line of a report.
 func (p poolForecast) String() string {
 	return fmt.Sprintf("%s (%s): %s", p.Pool, english.Plural(p.Nodes, "node", ""), oneLine(p.Means))
 }
 
-// forecast looks at what an upgrade does to nodes, where the version in force is
-// another one and ours to change. known are the CRDs of a version whose charts are out of
-// reach.
+// forecast computes what an upgrade does to nodes, if plumbline manages the version and it differs from the one in the
+// cluster. known returns the CRDs of a version whose charts are unavailable.
 func (p *planned) forecast(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync, seen *review.Preview, known func(version string) ([]*apiextensionsv1.CustomResourceDefinition, error)) error {
 	if !upgrades(sync, seen.Karpenter) {
 		return nil
@@ -286,19 +283,18 @@ func (p *planned) forecast(ctx context.Context, c client.Client, sync *v1alpha1.
 	return err
 }
 
-// upgrades reports whether Git has another version of Karpenter than the one in force,
-// and it is ours to bring.
+// upgrades reports whether Git contains another version of Karpenter than the one in use, and plumbline installs it.
 func upgrades(sync *v1alpha1.NodeSync, git *render.Karpenter) bool {
 	inForce := sync.Status.Karpenter
 	return git.Management == render.Managed && inForce != nil && inForce.Version != "" && inForce.Version != git.Version
 }
 
-// noCRDs says what is not known without the CRDs of a version.
+// noCRDs returns a warning about what is unknown without the CRDs of a version.
 func noCRDs(version string, err error) string {
 	return fmt.Sprintf("the CRDs of Karpenter %s are unavailable: definitions are validated against those of another version, and changed defaults are unknown: %v", version, err)
 }
 
-// forecastPools says of each live NodePool what becomes of its nodes, by name.
+// forecastPools returns the effect on the nodes of each live NodePool, sorted by name.
 func forecastPools(u karpenter.Upgrade, live plan.Live) ([]poolForecast, error) {
 	u.Classes, u.Pools = live.OfKind(render.EC2NodeClass), live.OfKind(render.NodePool)
 	effects, err := karpenter.Effects(u)
@@ -316,7 +312,7 @@ func forecastPools(u karpenter.Upgrade, live plan.Live) ([]poolForecast, error) 
 	return pools, nil
 }
 
-// print shows a line for each pool.
+// print prints a line for each pool.
 func (f *upgradeForecast) print(out io.Writer) {
 	fmt.Fprintf(out, "Karpenter %s → %s\n", f.From, f.To)
 	if f.Refused != "" {

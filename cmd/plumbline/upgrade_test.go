@@ -23,7 +23,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
-// at makes a folder whose plumbline.yaml has a version.
+// at creates a folder whose plumbline.yaml contains a version.
 func at(t *testing.T, version, rest string) string {
 	t.Helper()
 	return folder(t, map[string]string{"plumbline.yaml": strings.Replace(karpenterYAML, "version: 1.14.1", "version: "+version, 1) + rest})
@@ -53,8 +53,8 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// TestValuesOfAFolder: files count as plumbline.yaml's own do, and what is in the
-// cluster alone is said not to be known.
+// TestValuesOfAFolder: values files count like plumbline.yaml's own values, and those only in the cluster are reported
+// as unknown.
 func TestValuesOfAFolder(t *testing.T) {
 	files := map[string]string{
 		"plumbline.yaml": strings.Replace(karpenterYAML, "version: 1.14.1", "version: 1.0.3", 1) +
@@ -74,7 +74,7 @@ func TestValuesOfAFolder(t *testing.T) {
 	}
 }
 
-// TestUpgradeFormats: the report is the same in each.
+// TestUpgradeFormats: each format contains the same report.
 func TestUpgradeFormats(t *testing.T) {
 	from := at(t, "1.0.3", "values: {webhook: {enabled: false}}\n")
 	got := plumbline(t, "upgrade", from, "-o", "json")
@@ -91,7 +91,7 @@ func TestUpgradeFormats(t *testing.T) {
 	}
 }
 
-// TestUpgradeWrites: the next hop, and nothing else in the file.
+// TestUpgradeWrites the next hop, and changes nothing else in the file.
 func TestUpgradeWrites(t *testing.T) {
 	dir := at(t, "1.0.3  # since summer", "\n# end\n")
 	file := filepath.Join(dir, "plumbline.yaml")
@@ -154,8 +154,7 @@ func TestUpgradeRefuses(t *testing.T) {
 	}
 }
 
-// TestUpgradeGoesBackOnlyWhenAsked: a version that is newer than those that are known is left
-// as it is.
+// TestUpgradeGoesBackOnlyWhenAsked: a version newer than all known ones is kept.
 func TestUpgradeGoesBackOnlyWhenAsked(t *testing.T) {
 	folder := t.TempDir()
 	file := filepath.Join(folder, "plumbline.yaml")
@@ -173,8 +172,7 @@ func TestUpgradeGoesBackOnlyWhenAsked(t *testing.T) {
 	}
 }
 
-// fleet is what lives: a pool whose class follows the newest AMI, and one whose
-// class pins it.
+// fleet is the live state: a pool whose class follows the newest AMI, and one whose class pins it.
 func fleet() plan.Live {
 	live := plan.Live{Objects: map[render.Ref]*plan.Object{}}
 	add := func(version, kind, name string, spec map[string]any) {
@@ -190,7 +188,7 @@ func fleet() plan.Live {
 	return live
 }
 
-// embeddedCluster has the CRDs that this program was built with.
+// embeddedCluster returns a cluster with the CRDs that this program was built with.
 func embeddedCluster(t *testing.T) client.Client {
 	t.Helper()
 	scheme, err := newScheme()
@@ -208,7 +206,7 @@ func embeddedCluster(t *testing.T) client.Client {
 	return builder.Build()
 }
 
-// embeddedTarget are the CRDs that this program was built with.
+// embeddedTarget returns the CRDs that this program was built with.
 func embeddedTarget(string) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	crds, _, err := schema.Embedded()
 	return crds, err
@@ -261,8 +259,8 @@ func TestForecastUpgrade(t *testing.T) {
 	}
 }
 
-// TestForecastPrints: a line for each pool, by name, and the exit code of a change
-// though no definition changes.
+// TestForecastPrints a line for each pool, sorted by name, and exits with the code of a change though no definition
+// changes.
 func TestForecastPrints(t *testing.T) {
 	sync := &v1alpha1.NodeSync{Status: v1alpha1.NodeSyncStatus{Karpenter: &v1alpha1.KarpenterStatus{Version: "1.8.6"}}}
 	seen := &review.Preview{Live: fleet(), Desired: evaluate.Desired{Karpenter: &render.Karpenter{Version: "1.14.1", Management: render.Managed}}}

@@ -54,7 +54,7 @@ docker login.`,
 	return cmd
 }
 
-// vendor pulls, writes, and edits plumbline.yaml where it is asked to.
+// vendor pulls and writes the charts, and edits plumbline.yaml with --write.
 func (o *vendorOptions) vendor(ctx context.Context, folder string) (*vendorReport, error) {
 	at, err := openOnDisk(folder)
 	if err != nil {
@@ -83,7 +83,7 @@ func (o *vendorOptions) vendor(ctx context.Context, folder string) (*vendorRepor
 	return report, nil
 }
 
-// place is the folder to write to, and how plumbline.yaml names it.
+// place returns the folder to write to, and its name in plumbline.yaml.
 func (o *vendorOptions) place(root, name string) (dir, repository string, err error) {
 	home := filepath.Join(root, filepath.FromSlash(name))
 	dir = filepath.Join(home, "charts")
@@ -107,8 +107,8 @@ func (o *vendorOptions) place(root, name string) (dir, repository string, err er
 	return dir, repository, nil
 }
 
-// pull writes the charts into a folder, by way of a cache of its own. Pins are
-// those of where the charts come from now, so they hold where that is asked.
+// pull writes the charts into a folder, with a temporary cache. Digests in plumbline.yaml belong to the charts' current
+// repository, so they are only verified when pulling from there.
 func (o *vendorOptions) pull(ctx context.Context, karpenter *render.Karpenter, name, dir string) ([]charts.Vendored, error) {
 	cache, err := os.MkdirTemp("", "plumbline-vendor-")
 	if err != nil {
@@ -139,7 +139,7 @@ func (o *vendorOptions) pull(ctx context.Context, karpenter *render.Karpenter, n
 	return pulled.Vendor(dir)
 }
 
-// keys are those of docker login.
+// keys returns the keys of docker login.
 func (o *vendorOptions) keys() (charts.Keys, error) {
 	if o.caFile == "" {
 		return dockerLogin(nil)
@@ -151,8 +151,7 @@ func (o *vendorOptions) keys() (charts.Keys, error) {
 	return dockerLogin(authorities)
 }
 
-// dockerLogin are its credentials, and authorities that are trusted beside the
-// system's.
+// dockerLogin returns the credentials of docker login, and authorities that are trusted in addition to the system's.
 func dockerLogin(authorities []byte) (charts.Keys, error) {
 	store, err := credentials.NewStoreFromDocker(credentials.StoreOptions{})
 	if err != nil {
@@ -183,7 +182,7 @@ type vendoredChart struct {
 	Digest string `json:"digest"`
 }
 
-// edit says in plumbline.yaml where the charts are and what they have to be.
+// edit writes the charts' location and digests into plumbline.yaml.
 func (r *vendorReport) edit() error {
 	text, err := os.ReadFile(r.File)
 	if err != nil {
@@ -206,7 +205,7 @@ func (r *vendorReport) edit() error {
 	return nil
 }
 
-// print shows the digests to people, and what is left to do.
+// print prints the digests, and what is left to do.
 func (r *vendorReport) print(out io.Writer) error {
 	t := display.NewFittedTable(out, "CHART", "FILE", "DIGEST")
 	for _, one := range r.Charts {
@@ -226,8 +225,7 @@ func (r *vendorReport) print(out io.Writer) error {
 	return nil
 }
 
-// printAllow says what the NodeSync has to allow: charts in Git are whatever is
-// committed, but for their digests.
+// printAllow prints what the NodeSync must allow: except for their digests, charts in Git are whatever is committed.
 func (r *vendorReport) printAllow(out io.Writer) {
 	var digests []string
 	for _, one := range r.Charts {

@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// packedChart is a chart of 1.14.1 with one template.
+// packedChart returns a chart of 1.14.1 with one template.
 func packedChart(t *testing.T, name, template string) []byte {
 	t.Helper()
 	return packedChartOf(t, "1.14.1", name, template)
@@ -78,7 +78,7 @@ spec: {group: karpenter.sh, names: {plural: nodepools}}
 	return server.URL, archives
 }
 
-// checkout is a repository with a plumbline.yaml at clusters/prod.
+// checkout creates a repository with a plumbline.yaml at clusters/prod.
 func checkout(t *testing.T, text string) (root, file string) {
 	t.Helper()
 	root = t.TempDir()
@@ -129,7 +129,7 @@ func TestVendor(t *testing.T) {
 		t.Errorf("%v (-want +got):\n%s", err, cmp.Diff(want, string(text)))
 	}
 
-	// What is a folder already is vendored again from where it is told.
+	// If the charts are already in a folder, --from tells where to pull them from.
 	got = plumbline(t, "vendor", folder, "--write", "--from", url)
 	text, err := os.ReadFile(file)
 	if again := strings.Replace(want, "../../charts", "./charts", 1); got.code != exitDone || err != nil || string(text) != again {

@@ -31,8 +31,8 @@ const (
 	formatJUnit format = "junit"
 )
 
-// gonePause is how long EC2 is left between two questions: its answers are consistent in the end, and
-// that nothing is left is believed when it has said so twice in a row.
+// gonePause is the time between two queries: EC2 is eventually consistent, so only two consecutive answers without
+// anything left count.
 const (
 	gonePause = 3 * time.Second
 	goneTwice = 2
@@ -45,12 +45,12 @@ type remains interface {
 	Left(ctx context.Context, q cloud.Query) []cloud.Answer
 }
 
-// byUser is a verification that asks as the user.
+// byUser returns a verification that queries as the user.
 func byUser() verification {
 	return verification{dial: dialRemains, dialEnder: dialEnder, pause: gonePause, sweepAfter: sweepAfter, strandedAfter: teardown.StrandedAfter, now: time.Now}
 }
 
-// dialRemains reaches it with the credentials of the user. A list of an account may have many pages.
+// dialRemains connects with the user's credentials. A list of an account may have many pages.
 func dialRemains(ctx context.Context, region string) (remains, error) {
 	return cloud.New(ctx, cloud.Options{Region: region, UserAgent: "plumbline-cli/" + version, Timeout: time.Minute})
 }
@@ -106,7 +106,7 @@ profiles of a cluster of this name in another region; 4 something is left.`,
 	return cmd
 }
 
-// exitOfReport says by the exit code what is left. If AWS has not answered a question, that is unknown.
+// exitOfReport returns an exit code for what is left. If AWS has not answered a query, that is unknown.
 func exitOfReport(report leftover.Report) error {
 	switch misplaced := report.Misplaced(); {
 	case misplaced != "":
@@ -119,32 +119,31 @@ func exitOfReport(report leftover.Report) error {
 	return nil
 }
 
-// verification asks what is left of one cluster.
+// verification queries AWS for what is left of one cluster.
 type verification struct {
-	// dial reaches AWS in a region, dialEnder to end something there.
+	// dial connects to AWS in a region, dialEnder connects to delete something there.
 	dial            func(ctx context.Context, region string) (remains, error)
 	dialEnder       func(ctx context.Context, region string, points steppoint.Points) (ender, error)
 	cluster, region string
-	// account that AWS has to be; empty: any. authority is the PEM of the API server's
-	// certificate authority, by which EKS confirms the cluster where account is not known; nil:
-	// only AWS is asked.
+	// account is the required AWS account; if empty, any. authority is the PEM of the API server's certificate
+	// authority, with which EKS confirms the cluster if account is unknown; if nil, only AWS is queried.
 	account   string
 	authority []byte
-	// here reports whether the cluster is known to be in the region, or to have been.
+	// here is true if the cluster is known to be, or to have been, in the region.
 	here bool
-	// nodes are the provider IDs of NodeClaims that there are.
+	// nodes are the provider IDs of existing NodeClaims.
 	nodes   []string
 	volumes func(ctx context.Context) (map[string]leftover.Volume, error)
-	// stays is what of the cluster is not asked to go.
+	// stays is what the cluster keeps.
 	stays leftover.Known
-	// timeout is how long to ask again, pause how long between two questions, sweepAfter how long
-	// something has to be left before a sweep deletes it, and strandedAfter how long Karpenter has to
-	// have left an instance before it is terminated.
+	// timeout limits the queries, and pause is the time between two of them. sweepAfter is how long a resource must
+	// have been left over before a sweep deletes it, and strandedAfter how long Karpenter must have left an instance
+	// before it is terminated.
 	timeout, pause, sweepAfter, strandedAfter time.Duration
 	now                                       func() time.Time
 }
 
-// ask asks until nothing is left, or the time is over.
+// ask queries AWS until nothing is left, or the time is over.
 func (v *verification) ask(ctx context.Context) (leftover.Report, error) {
 	aws, account, err := v.open(ctx)
 	if err != nil {
@@ -169,7 +168,7 @@ func (v *verification) ask(ctx context.Context) (leftover.Report, error) {
 	}
 }
 
-// once asks what there is now.
+// once queries what is left now.
 func (v *verification) once(ctx context.Context) (leftover.Report, error) {
 	aws, account, err := v.open(ctx)
 	if err != nil {
@@ -178,7 +177,7 @@ func (v *verification) once(ctx context.Context) (leftover.Report, error) {
 	return v.look(ctx, aws, account)
 }
 
-// open reaches AWS, in the account that it has to be.
+// open connects to AWS, in the required account.
 func (v *verification) open(ctx context.Context) (aws remains, account string, err error) {
 	if aws, err = v.dial(ctx, v.region); err != nil {
 		return nil, "", err
@@ -187,7 +186,7 @@ func (v *verification) open(ctx context.Context) (aws remains, account string, e
 	return aws, account, err
 }
 
-// look asks each question once.
+// look sends each query once.
 func (v *verification) look(ctx context.Context, aws remains, account string) (leftover.Report, error) {
 	answers, known, err := v.answers(ctx, aws)
 	if err != nil {
@@ -196,7 +195,7 @@ func (v *verification) look(ctx context.Context, aws remains, account string) (l
 	return v.judge(answers, known, account), nil
 }
 
-// answers are AWS's, and what the cluster says of them.
+// answers returns AWS's answers, and what the cluster knows about them.
 func (v *verification) answers(ctx context.Context, aws remains) (answers []cloud.Answer, known leftover.Known, err error) {
 	known = v.stays
 	if v.volumes != nil {
@@ -215,8 +214,8 @@ func (v *verification) judge(answers []cloud.Answer, known leftover.Known, accou
 	return report
 }
 
-// placed are answers without what they say of other regions, where it is known that the cluster is, or was, in
-// this one: another one may have its name.
+// placed returns answers without what they report about other regions, if the cluster is or was known to be in this
+// one: another region may have a cluster of the same name.
 func (v *verification) placed(answers []cloud.Answer) []cloud.Answer {
 	if !v.here {
 		return answers
@@ -228,8 +227,8 @@ func (v *verification) placed(answers []cloud.Answer) []cloud.Answer {
 	return answers
 }
 
-// confirmed is the account that AWS answers for, which has to be the one with the cluster: in
-// another one nothing would be left either.
+// confirmed returns the account that AWS answers for. It must be the one with the cluster: in another one nothing would
+// be left either.
 func (v *verification) confirmed(ctx context.Context, aws remains) (account string, err error) {
 	who, err := aws.Identity(ctx)
 	if err != nil {
@@ -249,7 +248,7 @@ func (v *verification) confirmed(ctx context.Context, aws remains) (account stri
 	return who.Account, err
 }
 
-// sameCluster says why the EKS cluster of the name may not be the one whose API server answers.
+// sameCluster returns an error if the EKS cluster of the name may not be the one of the API server.
 func (v *verification) sameCluster(ctx context.Context, aws remains) error {
 	found, err := aws.Cluster(ctx, v.cluster)
 	if err != nil {
@@ -261,7 +260,7 @@ func (v *verification) sameCluster(ctx context.Context, aws remains) error {
 	return nil
 }
 
-// pauseFor waits, or ends with ctx.
+// pauseFor waits; it returns early if ctx is done.
 func pauseFor(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -273,8 +272,7 @@ func pauseFor(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// find takes the names from the flags, or from a NodeSync, and what the cluster says of its volumes
-// and NodeClaims.
+// find takes the names from the flags, or from a NodeSync, and reads the cluster's volumes and NodeClaims.
 func (v *verification) find(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, args []string) error {
 	switch {
 	case v.cluster == "" && v.region != "":
@@ -284,7 +282,7 @@ func (v *verification) find(ctx context.Context, kubeconfig *genericclioptions.C
 	case v.cluster != "" && v.region == "":
 		return errors.New("--cluster needs --region: give the region of the cluster")
 	case v.cluster != "" && *kubeconfig.KubeConfig == "" && *kubeconfig.Context == "":
-		return nil // only AWS is asked
+		return nil // only AWS is queried
 	}
 	c, err := connect(ctx, kubeconfig)
 	if err != nil {
@@ -302,8 +300,7 @@ func (v *verification) find(ctx context.Context, kubeconfig *genericclioptions.C
 	return v.takeCluster(ctx, c)
 }
 
-// oneNodeSync is the one that is named, or one of the namespace that knows its cluster: they all
-// have the same.
+// oneNodeSync returns the named NodeSync, or any of the namespace that knows its cluster: they all have the same.
 func (c *clusterAccess) oneNodeSync(ctx context.Context, args []string) (*v1alpha1.NodeSync, error) {
 	if len(args) > 0 {
 		return c.nodeSync(ctx, args[0])
@@ -320,7 +317,7 @@ func (c *clusterAccess) oneNodeSync(ctx context.Context, args []string) (*v1alph
 	return nil, fmt.Errorf("no NodeSync in namespace %s has the cluster's name: give --cluster and --region", c.in(ctx))
 }
 
-// take takes the names of a NodeSync, and the account that its daemon has confirmed.
+// take takes the names from a NodeSync, and the account that its daemon has confirmed.
 func (v *verification) take(sync *v1alpha1.NodeSync) error {
 	k := sync.Status.Karpenter
 	if k == nil || k.Cluster == "" || k.Region == "" {
@@ -334,13 +331,13 @@ func (v *verification) take(sync *v1alpha1.NodeSync) error {
 	return nil
 }
 
-// takeCluster takes what the API server says.
+// takeCluster reads what the API server knows.
 func (v *verification) takeCluster(ctx context.Context, c *clusterAccess) (err error) {
 	if v.authority, err = certificateAuthority(c.config); err != nil {
 		return err
 	}
 	if v.authority == nil {
-		v.authority = []byte{} // it is asked for, and is not known
+		v.authority = []byte{} // required, but unknown
 	}
 	if v.nodes, err = c.providerIDs(ctx); err != nil {
 		return err
@@ -349,7 +346,7 @@ func (v *verification) takeCluster(ctx context.Context, c *clusterAccess) (err e
 	return nil
 }
 
-// providerIDs are the instances of NodeClaims.
+// providerIDs returns the provider IDs of NodeClaims.
 func (c *clusterAccess) providerIDs(ctx context.Context) (ids []string, err error) {
 	list := &karpv1.NodeClaimList{}
 	if err := c.List(ctx, list); err != nil && !apimeta.IsNoMatchError(err) {
@@ -363,7 +360,7 @@ func (c *clusterAccess) providerIDs(ctx context.Context) (ids []string, err erro
 	return ids, nil
 }
 
-// writeReport prints a report as -o says.
+// writeReport prints a report in the format of -o.
 func writeReport(out io.Writer, output format, report leftover.Report) error {
 	switch output {
 	case formatJSON:
@@ -381,8 +378,7 @@ func writeReport(out io.Writer, output format, report leftover.Report) error {
 	return nil
 }
 
-// printReport shows a report to people: what is left and what is kept, and each question without an
-// answer in full.
+// printReport prints a report as text: what is left, what is kept, and each unanswered query in full.
 func printReport(out io.Writer, report leftover.Report) {
 	fmt.Fprintf(out, "cluster %s in %s of account %s\n", report.Cluster, report.Region, report.Account)
 	t, rows := display.NewFittedTable(out, "LEFT", "ID", "ZONE", "STATE", "WHAT"), 0
@@ -418,12 +414,12 @@ func printReport(out io.Writer, report leftover.Report) {
 	}
 }
 
-// volumeID is the ID of an EBS volume, in whatever names one: vol-1 for the EBS CSI driver, aws://eu-west-1a/vol-1 in
-// tree, and for other drivers what they like.
+// volumeID matches the ID of an EBS volume, in any notation: vol-1 for the EBS CSI driver, aws://eu-west-1a/vol-1 in
+// tree, and anything else for other drivers.
 var volumeID = regexp.MustCompile(`vol-[0-9a-z]+`)
 
-// volumes are what the cluster has of EBS volumes, by their ID: PersistentVolumes of any driver, and pods that name one
-// themselves.
+// volumes returns what uses EBS volumes in the cluster, by their ID: PersistentVolumes of any driver, and pods with
+// inline volumes.
 func (c *clusterAccess) volumes(ctx context.Context) (map[string]leftover.Volume, error) {
 	list := &corev1.PersistentVolumeList{}
 	if err := c.List(ctx, list); err != nil {
@@ -445,7 +441,7 @@ func (c *clusterAccess) volumes(ctx context.Context) (map[string]leftover.Volume
 	return all, c.inlineVolumes(ctx, all)
 }
 
-// volumesOf are the IDs that a PersistentVolume names.
+// volumesOf returns the IDs in a PersistentVolume.
 func volumesOf(spec *corev1.PersistentVolumeSpec) []string {
 	var names []string
 	if spec.CSI != nil {
@@ -461,10 +457,10 @@ func volumesOf(spec *corev1.PersistentVolumeSpec) []string {
 	return ids
 }
 
-// podsAtOnce is how many pods one answer has.
+// podsAtOnce is the page size for listing pods.
 const podsAtOnce = 500
 
-// inlineVolumes adds those that pods name themselves, without a PersistentVolume.
+// inlineVolumes adds the volumes that pods reference without a PersistentVolume.
 func (c *clusterAccess) inlineVolumes(ctx context.Context, all map[string]leftover.Volume) error {
 	for from := ""; ; {
 		list := &corev1.PodList{}

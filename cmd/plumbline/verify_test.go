@@ -20,16 +20,16 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// remainsOf is AWS that gives one answer after the other, and then the last again.
+// remainsOf is an AWS that gives one answer after another, then repeats the last.
 type remainsOf struct {
 	account string
 	answers [][]cloud.Answer
 	queries []cloud.Query
 	region  string
-	// eks is what EKS says of a cluster, with its certificate authority; it does not know the others.
+	// eks is EKS's answer for a cluster, with its certificate authority; it does not know others.
 	eks       map[string]error
 	authority []byte
-	// existsFrom is the question from which on EKS has every cluster; 0: none.
+	// existsFrom is the number of the query from which EKS has every cluster; if 0, never.
 	existsFrom, clusters int
 }
 
@@ -64,8 +64,8 @@ var (
 	denied      = []cloud.Answer{{Kind: cloud.KindInstance}, {Kind: cloud.KindVolume, Err: &cloud.DeniedError{Action: "ec2:DescribeVolumes", Detail: "not authorized"}}}
 )
 
-// TestVerificationAsks: that nothing is left is believed when AWS has answered so twice in a row, and
-// what is left is asked about again until the time is over.
+// TestVerificationAsks: nothing is left only after two consecutive answers say so; otherwise the query is repeated
+// until the time is over.
 func TestVerificationAsks(t *testing.T) {
 	cases := map[string]struct {
 		answers [][]cloud.Answer
@@ -102,7 +102,7 @@ func verifyWith(t *testing.T, aws *remainsOf, args ...string) said {
 	t.Helper()
 	kubeconfig := genericclioptions.NewConfigFlags(true)
 	cmd := newVerifyCommand(kubeconfig, verification{dial: aws.dial, now: time.Now})
-	kubeconfig.ClusterName = nil // --cluster is the command's
+	kubeconfig.ClusterName = nil // the command defines --cluster
 	kubeconfig.AddFlags(cmd.PersistentFlags())
 	cmd.SilenceUsage, cmd.SilenceErrors = true, true
 	var out, errs bytes.Buffer
@@ -113,8 +113,8 @@ func verifyWith(t *testing.T, aws *remainsOf, args ...string) said {
 	return said{out: out.String(), err: errs.String(), code: code}
 }
 
-// TestVerifyOfTheWrongRegion: nothing there says little where AWS has the cluster's instance profiles for
-// another one, unless it is known that the cluster was there.
+// TestVerifyOfTheWrongRegion: an empty region proves little if AWS has the cluster's instance profiles for another one,
+// unless the cluster is known to have been in it.
 func TestVerifyOfTheWrongRegion(t *testing.T) {
 	sync := &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Name: "prod", Namespace: "fleet"}}
 	sync.Status.Karpenter = &v1alpha1.KarpenterStatus{Cluster: "demo", Region: "eu-west-1", ClusterARN: "arn:aws:eks:eu-west-1:1:cluster/demo"}
@@ -144,8 +144,8 @@ func TestVerifyOfTheWrongRegion(t *testing.T) {
 	}
 }
 
-// TestVerifyByNodeSync: the names and the account are those of the NodeSync, and a volume that the
-// cluster retains does not count.
+// TestVerifyByNodeSync: the names and the account come from the NodeSync, and a volume that the cluster retains does
+// not count.
 func TestVerifyByNodeSync(t *testing.T) {
 	sync := &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Name: "prod", Namespace: "fleet"}}
 	sync.Status.Karpenter = &v1alpha1.KarpenterStatus{Cluster: "demo", Region: "eu-west-1", ClusterARN: "arn:aws:eks:eu-west-1:111122223333:cluster/demo"}
@@ -177,7 +177,7 @@ func TestVerifyByNodeSync(t *testing.T) {
 	}
 }
 
-// TestVerifyWords: what is printed of each, in each format.
+// TestVerifyWords: the output for each resource, in each format.
 func TestVerifyWords(t *testing.T) {
 	only := []string{"--gone", "--cluster", "demo", "--region", "eu-west-1"}
 	cases := map[string]struct {
@@ -203,7 +203,7 @@ func TestVerifyWords(t *testing.T) {
 	}
 }
 
-// TestVolumesOfTheCluster: whatever names an EBS volume keeps it from being ended.
+// TestVolumesOfTheCluster: whatever names an EBS volume protects it from deletion.
 func TestVolumesOfTheCluster(t *testing.T) {
 	server, kubeconfig := serve(t, &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Name: "prod", Namespace: "fleet"}})
 	pv := func(name string, source corev1.PersistentVolumeSource, policy corev1.PersistentVolumeReclaimPolicy) {

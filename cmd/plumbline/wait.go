@@ -27,27 +27,27 @@ import (
 )
 
 const (
-	// askEvery is how often a NodeSync is read, and countEvery how often its pools are.
+	// A NodeSync is read every askEvery, and its pools are counted every countEvery.
 	askEvery, countEvery = 500 * time.Millisecond, 2 * time.Second
-	// sayEvery is how often a count is a line of a pipe.
+	// sayEvery is how often a count is printed in a pipe.
 	sayEvery = 15 * time.Second
-	// readTime is how long a question to the cluster may take.
+	// readTime limits a query to the cluster.
 	readTime = 30 * time.Second
-	// lostFor is how long the cluster may be out of reach once it has answered.
+	// lostFor is how long the cluster may be unreachable once it has responded.
 	lostFor = time.Minute
-	// sayUnseenAfter is how long the daemon may take to see a request without a word.
+	// sayUnseenAfter is how long to wait for the daemon to handle a request before printing that it has not.
 	sayUnseenAfter = 3 * time.Second
 )
 
-// waitReconciled waits until the daemon has handled the request and the NodeSync has reached the state in
-// question, or until a person has to do something.
+// waitReconciled waits until the daemon has handled the request and the NodeSync has reached the requested state, or
+// until a person has to do something.
 func (c *clusterAccess) waitReconciled(cmd *cobra.Command, name, requested string, until waitFor, timeout time.Duration) error {
 	p, began := newProgress(cmd.ErrOrStderr(), time.Now), time.Now()
 	defer p.end()
 	var last *v1alpha1.NodeSync
 	answers := contact{at: began}
 	err := wait.PollUntilContextTimeout(cmd.Context(), askEvery, timeout, true, func(context.Context) (bool, error) {
-		// A question is not cut off by the end of the wait: its error would be taken for the cluster's.
+		// The end of the wait does not cut off a query: its error would look like the cluster's.
 		ctx, stop := context.WithTimeout(cmd.Context(), readTime)
 		defer stop()
 		sync, err := c.nodeSync(ctx, name)
@@ -89,7 +89,8 @@ func (c *clusterAccess) waitReconciled(cmd *cobra.Command, name, requested strin
 	return err
 }
 
-// stopped is what is printed if the user ends a wait, with the reason if no daemon leads and that is quickly found out.
+// stopped returns what to print if the user stops a wait, including the reason if no daemon leads and that can be found
+// out quickly.
 func (c *clusterAccess) stopped(ctx context.Context, last *v1alpha1.NodeSync, requested string) string {
 	ctx, stop := context.WithTimeout(ctx, askEvery)
 	defer stop()
@@ -105,14 +106,14 @@ func (c *clusterAccess) stopped(ctx context.Context, last *v1alpha1.NodeSync, re
 	}
 }
 
-// contact is when the cluster answered last, and the error since then.
+// contact is when the cluster last responded, and the error since then.
 type contact struct {
 	at  time.Time
 	err error
 }
 
-// lost reports whether the cluster is out of reach, and may be back soon: an API server is upgraded, a
-// laptop changes its network.
+// lost reports whether the cluster is unreachable, but may be back soon, as when an API server is upgraded or a laptop
+// changes its network.
 func (c *contact) lost(err error, now time.Time) bool {
 	if !errors.Is(err, errUnreachable) {
 		c.at, c.err = now, nil
@@ -122,7 +123,7 @@ func (c *contact) lost(err error, now time.Time) bool {
 	return now.Sub(c.at) < lostFor
 }
 
-// notDone says what was waited for until the time was over.
+// notDone returns what was waited for when the time was over.
 func (c *clusterAccess) notDone(ctx context.Context, name string, last *v1alpha1.NodeSync, requested string, until waitFor, timeout time.Duration) string {
 	words := fmt.Sprintf("%s is not done after %s", nodeSyncWord(name), short(timeout.Round(time.Millisecond)))
 	if last == nil || last.Status.LastHandledReconcileAt != requested {
@@ -141,8 +142,7 @@ func (c *clusterAccess) notDone(ctx context.Context, name string, last *v1alpha1
 	return words
 }
 
-// countPools counts the NodePools of a NodeSync, and those that are Ready; none if they cannot
-// be read.
+// countPools counts the NodePools of a NodeSync, and those that are Ready; zero if they cannot be read.
 func (c *clusterAccess) countPools(ctx context.Context, sync *v1alpha1.NodeSync) (ready, all int) {
 	kind, _ := render.KindOf(render.NodePool)
 	list := &unstructured.UnstructuredList{}
@@ -159,16 +159,16 @@ func (c *clusterAccess) countPools(ctx context.Context, sync *v1alpha1.NodeSync)
 	return ready, len(list.Items)
 }
 
-// progress is what is printed while a command waits: on a terminal one line that moves, in a pipe a line
-// for each thing that is waited for, and a count now and then.
+// progress prints while a command waits: on a terminal one line that is updated, in a pipe a line for each thing to
+// wait for, and a count now and then.
 type progress struct {
 	out io.Writer
-	// width of the terminal; 0 for everything else.
+	// width is the width of the terminal; 0 if it is none.
 	width int
 	now   func() time.Time
-	// said is what is waited for, and counts how far that is.
+	// said is what is waited for, and counts the progress.
 	said, counts string
-	// shown is the line that stands on the terminal.
+	// shown is the current line of the terminal.
 	shown             string
 	counted, reported time.Time
 }
@@ -177,7 +177,7 @@ func newProgress(out io.Writer, now func() time.Time) *progress {
 	return &progress{out: out, width: display.Width(out), now: now}
 }
 
-// say says what is waited for, once.
+// say prints what is waited for, once.
 func (p *progress) say(what string) {
 	if what = redact.Visible(what); what == p.said || what == "" {
 		return
@@ -199,7 +199,7 @@ func (p *progress) countDue() bool {
 	return true
 }
 
-// count says how many of the NodePools are Ready.
+// count prints how many of the NodePools are Ready.
 func (p *progress) count(ready, all int) {
 	counts := fmt.Sprintf("%d/%d NodePools Ready", ready, all)
 	if all == 0 || counts == p.counts {
@@ -216,7 +216,7 @@ func (p *progress) count(ready, all int) {
 	}
 }
 
-// show writes the line again (ECMA-48: EL).
+// show rewrites the line (ECMA-48: EL).
 func (p *progress) show() {
 	line := oneLine(p.said)
 	if p.counts != "" {
@@ -229,7 +229,7 @@ func (p *progress) show() {
 	p.shown = line
 }
 
-// end leaves the last thing that was waited for in full, and the cursor at the beginning of a line.
+// end prints what was last waited for in full, and leaves the cursor at the beginning of a line.
 func (p *progress) end() {
 	if p.shown == "" {
 		return
@@ -242,13 +242,13 @@ func (p *progress) end() {
 type waitFor string
 
 const (
-	// waitForApplied is over once the definitions are applied and Ready and no removal is open.
+	// waitForApplied waits until the definitions are applied and Ready and no removal is open.
 	waitForApplied waitFor = "applied"
-	// waitForRollout is over once, besides, each node matches its definitions and none is missing.
+	// waitForRollout waits, in addition, until each node matches its definitions and none is missing.
 	waitForRollout waitFor = "rollout"
 )
 
-// String is the flag's value.
+// String returns the flag's value.
 func (w *waitFor) String() string { return string(*w) }
 
 // Set sets the flag's value.
@@ -261,7 +261,7 @@ func (w *waitFor) Set(value string) error {
 	return fmt.Errorf("%q is neither %s nor %s", value, waitForApplied, waitForRollout)
 }
 
-// Type is the flag's values, as help shows them.
+// Type returns the flag's values, as help shows them.
 func (w *waitFor) Type() string { return "applied|rollout" }
 
 // reached reports whether a NodeSync has reached the state, or a person has to do something before it can.
@@ -278,7 +278,7 @@ func (w waitFor) reached(sync *v1alpha1.NodeSync) bool {
 	}
 }
 
-// message is what the wait is for, in one line.
+// message returns what the wait is for, in one line.
 func (w waitFor) message(sync *v1alpha1.NodeSync) string {
 	if w == waitForRollout && summary.StateOf(sync).OfNodes() {
 		return summary.Message(sync)

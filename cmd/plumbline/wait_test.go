@@ -14,8 +14,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// TestProgress: what is waited for is said once, and counts move a line on a terminal, and in a pipe
-// are a line now and then.
+// TestProgress: what is waited for is printed once; counts update a line on a terminal, and in a pipe are printed now
+// and then.
 func TestProgress(t *testing.T) {
 	for name, c := range map[string]struct {
 		width int
@@ -61,7 +61,7 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// TestReconcileCounts the pools while it waits, and says at its end what it waited for.
+// TestReconcileCounts the pools while it waits, and prints at the end what it waited for.
 func TestReconcileCounts(t *testing.T) {
 	s, kubeconfig := serve(t, verdicts()["waiting"])
 	for name, status := range map[string]string{"a": "True", "b": "False"} {
@@ -81,7 +81,7 @@ func TestReconcileCounts(t *testing.T) {
 	}
 }
 
-// TestReconcileEndsWhereItIsSuspended: nothing will come of it.
+// TestReconcileEndsWhereItIsSuspended: waiting would be useless.
 func TestReconcileEndsWhereItIsSuspended(t *testing.T) {
 	s, kubeconfig := serve(t, verdicts()["waiting"])
 	s.patched = func(s *apiServer, path string) {
@@ -95,7 +95,7 @@ func TestReconcileEndsWhereItIsSuspended(t *testing.T) {
 	}
 }
 
-// runDaemon has a pod of the daemon be Ready.
+// runDaemon adds a Ready pod of the daemon.
 func (s *apiServer) runDaemon() {
 	s.objects["/api/v1/namespaces/fleet/pods/plumbline-0"] = map[string]any{
 		"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "plumbline-0", "namespace": "fleet"},
@@ -103,7 +103,7 @@ func (s *apiServer) runDaemon() {
 	}
 }
 
-// TestReconcileUnseen: the daemon does not look at the request, or none runs.
+// TestReconcileUnseen: the daemon does not handle the request, or none runs.
 func TestReconcileUnseen(t *testing.T) {
 	s, kubeconfig := serve(t, verdicts()["waiting"])
 	got := plumbline(t, "reconcile", "prod", "--wait", "--wait-timeout", "10ms", "--kubeconfig", kubeconfig)
@@ -117,12 +117,13 @@ func TestReconcileUnseen(t *testing.T) {
 	}
 }
 
-// TestReconcileContinues only if a daemon runs: a wait that is over, or that the user ends, does not claim it otherwise.
+// TestReconcileContinues: at the end of a wait, or if the user stops it, the message says that the reconcile continues
+// only if a daemon runs.
 func TestReconcileContinues(t *testing.T) {
 	for name, c := range map[string]struct {
 		daemon, interrupted bool
 		says                string
-		// silent is true if nothing is said of the daemon: none is elected, and one has handled the request.
+		// silent is true if nothing is printed about the daemon: none is elected, and one has handled the request.
 		silent bool
 	}{
 		"over":                      {daemon: true, says: "; the daemon continues"},
@@ -142,7 +143,7 @@ func TestReconcileContinues(t *testing.T) {
 				sync.Status.LastHandledReconcileAt = sync.Annotations[meta.ReconcileRequestAnnotation]
 				answers := 0
 				s.answered = func(string) {
-					if answers++; c.interrupted && answers == 3 { // the patch, and the first look
+					if answers++; c.interrupted && answers == 3 { // the patch, and the first read
 						interrupt()
 					}
 				}
@@ -155,7 +156,7 @@ func TestReconcileContinues(t *testing.T) {
 	}
 }
 
-// TestReconcileWithoutACluster ends at once: nobody knows that it is there at all.
+// TestReconcileWithoutACluster fails at once: it is unknown whether the cluster exists at all.
 func TestReconcileWithoutACluster(t *testing.T) {
 	s, kubeconfig := serve(t, verdicts()["waiting"])
 	if err := s.close(); err != nil {
@@ -167,7 +168,7 @@ func TestReconcileWithoutACluster(t *testing.T) {
 	}
 }
 
-// TestReconcileLosesTheCluster: it tries again, and says at the end why it is not done.
+// TestReconcileLosesTheCluster: it retries, and prints at the end why it is not done.
 func TestReconcileLosesTheCluster(t *testing.T) {
 	s, kubeconfig := serve(t, verdicts()["waiting"])
 	s.patched = func(s *apiServer, _ string) {

@@ -33,7 +33,7 @@ func (o *whatIfOptions) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.snapshot, "snapshot", "", "compare the folder with this file, written by plumbline snapshot, instead of a cluster")
 }
 
-// check says what a what-if lacks.
+// check returns an error for missing or conflicting flags of a what-if.
 func (o *whatIfOptions) check(of string, isFolder bool, against string) error {
 	if !isFolder && o.snapshot != "" {
 		return fmt.Errorf("%s is not a folder: --snapshot compares a folder with a file written by plumbline snapshot", of)
@@ -46,13 +46,13 @@ func (o *whatIfOptions) check(of string, isFolder bool, against string) error {
 
 // whatIfReport is the result of a what-if.
 type whatIfReport struct {
-	// Unavailable is why there is none.
+	// Unavailable is why there is no result.
 	Unavailable string `json:"unavailable,omitempty"`
 	*simulate.Outcome
 }
 
-// simulate simulates a Plan over the cluster, or over the snapshot that it was compared with. What
-// cannot be simulated is printed, and the rest of the plan stands.
+// simulate simulates a Plan in the cluster, or in the snapshot that it was compared with. If that is impossible, it
+// records why, and the rest of the plan remains.
 func (o *planOptions) simulate(ctx context.Context, c *clusterAccess, p *planned) error {
 	if !o.whatIf.on || p.Plan == nil {
 		return nil
@@ -102,8 +102,8 @@ func orUnknown(region string) string {
 	return region
 }
 
-// planSnapshot compares a folder with a snapshot. Of the NodeSync it knows what its label says: which
-// definitions are its own, and so leave when Git has them no more.
+// planSnapshot compares a folder with a snapshot. It knows of the NodeSync only by its label: the definitions with that
+// label are its own, and are removed if Git no longer contains them.
 func (o *planOptions) planSnapshot(ctx context.Context, folder string) (*planned, error) {
 	taken, err := readSnapshot(o.whatIf.snapshot)
 	if err != nil {
@@ -141,7 +141,7 @@ func (o *planOptions) planSnapshot(ctx context.Context, folder string) (*planned
 	return whole, o.simulate(ctx, nil, whole)
 }
 
-// userDataOf finds the user data that a Set has for an EC2NodeClass.
+// userDataOf returns a function that finds the user data of an EC2NodeClass in a Set.
 func userDataOf(set *render.Set) func(class string) string {
 	return func(class string) string {
 		for i := range set.Objects {
@@ -154,10 +154,10 @@ func userDataOf(set *render.Set) func(class string) string {
 	}
 }
 
-// mostPods is how many pods are listed; -o json has all.
+// mostPods is the maximum number of pods listed; -o json contains all.
 const mostPods = 20
 
-// print shows a what-if to people.
+// print prints a what-if as text.
 func (r *whatIfReport) print(out io.Writer) {
 	if r == nil {
 		return
@@ -168,7 +168,7 @@ func (r *whatIfReport) print(out io.Writer) {
 	}
 }
 
-// printMarkdown shows a what-if in a comment on a pull request.
+// printMarkdown prints a what-if as a comment on a pull request.
 func (r *whatIfReport) printMarkdown(out io.Writer) {
 	if r == nil {
 		return
@@ -180,8 +180,8 @@ func (r *whatIfReport) printMarkdown(out io.Writer) {
 	fmt.Fprint(out, "\n</details>\n")
 }
 
-// lines are its result. quote is for names and words of the cluster; two blanks begin what
-// belongs to the line before.
+// lines returns the result as lines. quote is applied to names of the cluster; a line that starts with two blanks
+// belongs to the one before.
 func (r *whatIfReport) lines(quote func(string) string) []string {
 	if r.Unavailable != "" {
 		return []string{"unavailable: " + quote(r.Unavailable)}
@@ -206,7 +206,7 @@ func (r *whatIfReport) lines(quote func(string) string) []string {
 	return lines
 }
 
-// bulleted is a heading with what belongs to it, cut where it is long; nothing where nothing does.
+// bulleted returns a heading and its items, truncated if there are many; nothing if there are none.
 func bulleted[T any](heading string, of []T, say func(T) string) []string {
 	if len(of) == 0 {
 		return nil
@@ -272,7 +272,7 @@ func launched(quote func(string) string, n simulate.NewNodes) string {
 		strings.Join(n.CapacityTypes, " or "), strings.Join(n.Zones, ", "), n.Lowest, n.Highest)
 }
 
-// costs are list prices before and after.
+// costs returns the list prices before and after.
 func costs(c simulate.Cost) []string {
 	lines := []string{fmt.Sprintf("hourly list prices (Karpenter %s): %.2f now, %.2f to %.2f afterwards", embeddedVersion(), c.Before, c.Lowest, c.Highest)}
 	if c.PricesOf != "" {

@@ -19,8 +19,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/simulate"
 )
 
-// snapshotOf writes a file with a pool of two nodes that the example does not have, as owned by
-// NodeSync fleet/prod, and with what EC2 offers where that is asked for.
+// snapshotOf writes a file with a pool of two nodes that the example does not contain, owned by NodeSync fleet/prod;
+// edit may change it.
 func snapshotOf(t *testing.T, edit func(*simulate.Capture)) string {
 	t.Helper()
 	labels := map[string]any{"plumbline.dev/nodesync": "fleet.prod"}
@@ -65,7 +65,7 @@ func withTypes(t *testing.T) func(*simulate.Capture) {
 
 const exampleFolder = "../../examples/basic"
 
-// TestWhatIfOfASnapshot needs no cluster: the pool leaves, and what can be known is said.
+// TestWhatIfOfASnapshot needs no cluster: the pool is removed, and what can be known is printed.
 func TestWhatIfOfASnapshot(t *testing.T) {
 	for name, c := range map[string]struct {
 		edit func(*simulate.Capture)
@@ -106,7 +106,7 @@ func TestCostsSayWhatTheyLack(t *testing.T) {
 	}
 }
 
-// TestWhatIfIsJSONAndMarkdown has both forms tell the pods.
+// TestWhatIfIsJSONAndMarkdown: both formats contain the pods.
 func TestWhatIfIsJSONAndMarkdown(t *testing.T) {
 	file := snapshotOf(t, withTypes(t))
 	report := planReport{}
@@ -120,7 +120,7 @@ func TestWhatIfIsJSONAndMarkdown(t *testing.T) {
 	}
 }
 
-// TestWhatIfWithoutAClusterOrASnapshot says what to give it.
+// TestWhatIfWithoutAClusterOrASnapshot tells which flag is missing.
 func TestWhatIfWithoutAClusterOrASnapshot(t *testing.T) {
 	for name, c := range map[string]struct {
 		args []string

@@ -78,8 +78,7 @@ the commit that moves these nodes to a copy of it.`,
 	return cmd
 }
 
-// whyOf finds what is known of a NodeClaim by its name, its Node's or its instance's: that it runs,
-// else the newest Record.
+// whyOf finds a NodeClaim by its name, its Node's or its instance's: a running one, or otherwise the newest Record.
 func whyOf(ctx context.Context, c *clusterAccess, name string) (*summary.NodeReport, error) {
 	claim, err := nodeClaimNamed(ctx, c, name)
 	if err != nil {
@@ -92,7 +91,7 @@ func whyOf(ctx context.Context, c *clusterAccess, name string) (*summary.NodeRep
 		}
 		return r.NodeClaim == claim.Name && r.Created.Equal(&claim.CreationTimestamp)
 	})
-	// Without the right to read NodeSyncs the rest of the answer stands by itself.
+	// Without permission to read NodeSyncs, the rest of the answer remains.
 	syncs, _ := nodeSyncs(ctx, c)
 	switch {
 	case claim != nil && claim.DeletionTimestamp == nil:
@@ -113,7 +112,7 @@ func whyOf(ctx context.Context, c *clusterAccess, name string) (*summary.NodeRep
 	return nil, unrecorded(ctx, c, name, logs)
 }
 
-// runs is what is known of a NodeClaim that is not being deleted.
+// runs reports on a NodeClaim that is not being deleted.
 func runs(ctx context.Context, c *clusterAccess, claim *karpv1.NodeClaim, syncs []v1alpha1.NodeSync) (*summary.NodeReport, error) {
 	report := summary.NodeReportOf(claim, summary.NodeRunning, syncs, time.Now())
 	if !report.Drifted(claim, syncs) {
@@ -122,7 +121,7 @@ func runs(ctx context.Context, c *clusterAccess, claim *karpv1.NodeClaim, syncs 
 		}
 	}
 	if report.Outdated+report.Unknown == "" {
-		return report, nil // nothing wants to end it
+		return report, nil // nothing terminates it
 	}
 	var since time.Time
 	if initialized := claim.StatusConditions().Get(karpv1.ConditionTypeInitialized); initialized.IsTrue() {
@@ -161,7 +160,7 @@ func compare(ctx context.Context, c *clusterAccess, report *summary.NodeReport, 
 	return nil
 }
 
-// nodeSyncs are those of the namespace.
+// nodeSyncs returns those of the namespace.
 func nodeSyncs(ctx context.Context, c *clusterAccess) ([]v1alpha1.NodeSync, error) {
 	list := &v1alpha1.NodeSyncList{}
 	if err := c.List(ctx, list, client.InNamespace(c.in(ctx))); err != nil {
@@ -170,8 +169,8 @@ func nodeSyncs(ctx context.Context, c *clusterAccess) ([]v1alpha1.NodeSync, erro
 	return list.Items, nil
 }
 
-// unrecorded returns an error for a name that no record has: it names the period that the records cover, or the definition of
-// that name.
+// unrecorded returns an error for a name without a record: it names the period that the records cover, or the
+// definition of that name.
 func unrecorded(ctx context.Context, c *clusterAccess, name string, logs map[string]*recorder.Log) error {
 	for _, kind := range render.Kinds() {
 		objects, err := definitionsOf(ctx, c, kind)
@@ -185,7 +184,7 @@ func unrecorded(ctx context.Context, c *clusterAccess, name string, logs map[str
 	return errors.New(summary.NotRecorded(name, c.in(ctx), logs))
 }
 
-// nodeClaimNamed is the NodeClaim that runs or ends by this name; nil if there is none.
+// nodeClaimNamed returns the running or terminating NodeClaim of this name; nil if there is none.
 func nodeClaimNamed(ctx context.Context, c *clusterAccess, name string) (*karpv1.NodeClaim, error) {
 	claims := &karpv1.NodeClaimList{}
 	if err := c.List(ctx, claims); err != nil {
@@ -202,7 +201,7 @@ func nodeClaimNamed(ctx context.Context, c *clusterAccess, name string) (*karpv1
 	return nil, nil //nolint:nilnil // that there is none is no error
 }
 
-// printWhyState says in one line how it is.
+// printWhyState prints the state in one line.
 func printWhyState(out io.Writer, r *summary.NodeReport, paint display.Painter) {
 	name := redact.Visible(r.NodeClaim)
 	switch {
@@ -225,7 +224,6 @@ func printWhyState(out io.Writer, r *summary.NodeReport, paint display.Painter) 
 	}
 }
 
-// printWhy shows it to people.
 func printWhy(out io.Writer, r *summary.NodeReport, paint display.Painter) {
 	visible := &display.Visible{Writer: out}
 	printWhyState(out, r, paint)
@@ -253,7 +251,7 @@ func printWhy(out io.Writer, r *summary.NodeReport, paint display.Painter) {
 	}
 }
 
-// printStages shows when each stage was that was seen.
+// printStages prints the time of each stage that was seen.
 func printStages(out io.Writer, r *summary.NodeReport) {
 	fmt.Fprintln(out)
 	t := display.NewNarrowedTable(out, 0, []int{2}, "STAGE", "AT", "AFTER")
@@ -282,10 +280,10 @@ func printStages(out io.Writer, r *summary.NodeReport) {
 	t.Render()
 }
 
-// stamp is a time to the second.
+// stamp formats a time to the second.
 func stamp(at metav1.Time) string { return summary.Stamp(at) }
 
-// colourOfCause is red for what nobody has asked for.
+// colourOfCause returns red for a cause that nobody requested.
 func colourOfCause(cause recorder.Cause) text.Color {
 	switch cause {
 	case recorder.InstanceGone, recorder.Interrupted, recorder.Unhealthy, recorder.LaunchFailed, recorder.NotRegistered:

@@ -19,7 +19,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// withoutKind is a name as `kubectl get -o name` prints it, without the kind.
+// withoutKind removes the kind from a name as `kubectl get -o name` prints it.
 func withoutKind(arg string) string {
 	kind, name, typed := strings.Cut(arg, "/")
 	if typed && slices.Contains([]string{"node", "nodes", "nodeclaim", "nodeclaims", "nodeclaim.karpenter.sh", "nodeclaims.karpenter.sh"}, strings.ToLower(kind)) {
@@ -28,13 +28,13 @@ func withoutKind(arg string) string {
 	return arg
 }
 
-// classNamed is the class that an argument names as kind/name; false if it names another kind.
+// classNamed returns the class that an argument names as kind/name; false if it names another kind.
 func classNamed(arg string) (name string, is bool) {
 	ref, err := refOfArgument(arg)
 	return ref.Name, err == nil && ref.Kind == render.EC2NodeClass
 }
 
-// whyClass prints what keeps a class, and the commit that ends that.
+// whyClass prints what blocks the deletion of a class, and the commit that resolves it.
 func whyClass(ctx context.Context, c *clusterAccess, name string, out io.Writer, output *format) error {
 	report, err := classOf(ctx, c, name)
 	if err != nil {
@@ -46,7 +46,7 @@ func whyClass(ctx context.Context, c *clusterAccess, name string, out io.Writer,
 	})
 }
 
-// classOf reads who uses a class that is being deleted.
+// classOf reads what references a class that is being deleted.
 func classOf(ctx context.Context, c *clusterAccess, name string) (*summary.ClassReport, error) {
 	classKind, _ := render.KindOf(render.EC2NodeClass)
 	poolKind, _ := render.KindOf(render.NodePool)
@@ -65,7 +65,6 @@ func classOf(ctx context.Context, c *clusterAccess, name string) (*summary.Class
 	return summary.ClassReportOf(name, classes, pools, claims.Items)
 }
 
-// printClass shows it to people.
 func printClass(out io.Writer, r *summary.ClassReport) {
 	fmt.Fprintf(out, "%s was deleted %s ago, and %s it: Karpenter launches no node from it, and the deletion cannot be undone\n",
 		r.Class, age(r.Deleted), english.Plural(r.NodeClaims, "NodeClaim still uses", "NodeClaims still use"))
@@ -77,13 +76,13 @@ func printClass(out io.Writer, r *summary.ClassReport) {
 	fmt.Fprintf(out, "\n# With spec.removal.rescue: true the NodeSync does this automatically. Otherwise commit a copy of the class,\n# and reference it in these NodePools: Karpenter then replaces their nodes, and the deleted class is removed.\n%s", r.Commit)
 }
 
-// poolNamed is the NodePool that an argument names as kind/name; false if it names another kind.
+// poolNamed returns the NodePool that an argument names as kind/name; false if it names another kind.
 func poolNamed(arg string) (name string, is bool) {
 	ref, err := refOfArgument(arg)
 	return ref.Name, err == nil && ref.Kind == render.NodePool
 }
 
-// whyPool prints what keeps a NodePool that leaves.
+// whyPool prints what blocks the removal of a NodePool.
 func whyPool(ctx context.Context, c *clusterAccess, name string, out io.Writer, output *format) error {
 	syncs, err := nodeSyncs(ctx, c)
 	if err != nil {
@@ -104,7 +103,6 @@ func whyPool(ctx context.Context, c *clusterAccess, name string, out io.Writer, 
 	})
 }
 
-// printPool shows it to people.
 func printPool(out io.Writer, r summary.PoolRemoval, now time.Time) {
 	fmt.Fprintf(out, "%s is being removed by nodesync/%s: %s, %s\n\n", plan.Moved("NodePool/"+r.Name, r.MovesTo), r.NodeSync, summary.PhaseWord(r.Removal), english.Plural(int(r.Remaining), "node left", "nodes left"))
 	fmt.Fprintf(out, "kept by     %s\n", summary.WaitsFor(r.Removal, r.Grace, now))

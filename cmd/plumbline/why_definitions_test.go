@@ -12,7 +12,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/summary"
 )
 
-// TestWhyOfAClass prints the commit that moves nodes off one that was deleted.
+// TestWhyOfAClass prints the commit that moves nodes off a class that was deleted.
 func TestWhyOfAClass(t *testing.T) {
 	s, kubeconfig := serve(t, verdicts()["in-sync"])
 	pools(s, 2, 2)
@@ -52,8 +52,8 @@ func TestWhyOfAClass(t *testing.T) {
 	}
 }
 
-// TestWhyOfAStalledPool: why of the pool, and of its nodes, has the stall and since when, also where no command would
-// end a node, and where Karpenter has not begun with it.
+// TestWhyOfAStalledPool: why of the pool, and of its nodes, shows the stall and since when, even if no command would
+// terminate a node or Karpenter has not started yet.
 func TestWhyOfAStalledPool(t *testing.T) {
 	at := metav1.NewTime(midday.Time)
 	sync := verdicts()["in-sync"]

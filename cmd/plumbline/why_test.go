@@ -17,7 +17,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/summary"
 )
 
-// ends puts on a server what is recorded of prod: lines as the daemon writes them, and a gap.
+// ends adds the records of prod to a server: lines as the daemon writes them, and a gap.
 func ends(s *apiServer) {
 	made := midday.Unix() - 3600
 	lines := []string{
@@ -88,7 +88,7 @@ func TestWhy(t *testing.T) {
 	}
 }
 
-// TestWhyOfANodeThatRuns compares it with its definitions, whatever Karpenter has found until then.
+// TestWhyOfANodeThatRuns compares the node with its definitions, whatever Karpenter has found so far.
 func TestWhyOfANodeThatRuns(t *testing.T) {
 	pool := &karpv1.NodePool{}
 	hash, version := pool.Hash(), karpv1.NodePoolHashVersion
@@ -166,7 +166,7 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// TestWhySuggestsTheKind: the name of a definition without its kind is answered with how to ask for it.
+// TestWhySuggestsTheKind: for a definition's name without its kind, the message tells how to name it.
 func TestWhySuggestsTheKind(t *testing.T) {
 	s, kubeconfig := serve(t, nodeSync("prod"))
 	pools(s, 1, 0)
@@ -180,7 +180,7 @@ func TestWhySuggestsTheKind(t *testing.T) {
 	}
 }
 
-// TestWhySaysWhatStatusDoes: what a rollout waits for is shown of the node that it names, and of no other.
+// TestWhySaysWhatStatusDoes: what a rollout waits for is shown for the node that it names, and for no other.
 func TestWhySaysWhatStatusDoes(t *testing.T) {
 	const message = "waits for PodDisruptionBudget web/web (node ip-10-0-0-1, NodeClaim/pool-00-0)"
 	s, kubeconfig := serve(t, nodeSync("prod", func(n *v1alpha1.NodeSync) { n.Status.Rollout = &v1alpha1.Rollout{Message: message} }))

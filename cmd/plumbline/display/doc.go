@@ -1,6 +1,6 @@
-// Package display has what the printers of commands share: tables that fit a terminal, colours, and a writer that makes control
-// characters visible.
+// Package display contains what the printers of commands share: tables that fit a terminal, colours, and a writer that
+// makes control characters visible.
 //
-// In go rows and words; out come lines for a terminal, or for a pipe, where nothing is cut and nothing is coloured. It knows no
-// cluster and no NodeSync.
+// It turns rows and words into lines for a terminal, or for a pipe, in which it cuts and colours nothing. It does not
+// access a cluster or a NodeSync.
 package display

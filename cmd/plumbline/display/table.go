@@ -14,10 +14,10 @@ import (
 	"github.com/plumbline-dev/plumbline/redact"
 )
 
-// Visible writes out what a terminal would not show.
+// Visible escapes the characters that a terminal would interpret instead of showing.
 type Visible struct{ io.Writer }
 
-// Write takes whole characters: it is given one line or one table at a time.
+// Write requires whole characters: callers pass one line or one table at a time.
 func (w *Visible) Write(text []byte) (int, error) {
 	if _, err := io.WriteString(w.Writer, redact.Visible(string(text))); err != nil {
 		return 0, err
@@ -25,10 +25,9 @@ func (w *Visible) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// trimmed leaves out the blanks at the ends of lines. It is given whole lines.
+// trimmed removes trailing blanks from lines. Callers pass whole lines.
 type trimmed struct{ io.Writer }
 
-// Write takes whole lines.
 func (w trimmed) Write(text []byte) (int, error) {
 	lines := strings.Split(string(text), "\n")
 	for i := range lines {
@@ -40,13 +39,13 @@ func (w trimmed) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// NewTable is a table in kubectl's looks: no lines, three blanks between columns.
-// On a terminal a row is cut where the terminal ends; in a pipe it never is.
+// NewTable returns a table that looks like kubectl's: no borders, three blanks between columns. On a terminal, rows are
+// cut at its width; in a pipe, they are not cut.
 func NewTable(out io.Writer, header ...any) table.Writer {
 	return NewTableOf(out, Width(out), header...)
 }
 
-// Width is the width of a terminal; 0 for everything else.
+// Width returns the width of a terminal; 0 for any other writer.
 func Width(out io.Writer) int {
 	if visible, ok := out.(*Visible); ok {
 		out = visible.Writer
@@ -62,7 +61,7 @@ func Width(out io.Writer) int {
 	return width
 }
 
-// NewTableOf is NewTable of a width; 0 cuts no row.
+// NewTableOf returns a table like NewTable's for a given width; 0 cuts no row.
 func NewTableOf(out io.Writer, width int, header ...any) table.Writer {
 	t := table.NewWriter()
 	t.SetOutputMirror(trimmed{out})
@@ -82,7 +81,7 @@ type Painter func(word string, colour text.Color) string
 // Plain colours nothing.
 func Plain(word string, _ text.Color) string { return word }
 
-// Paint colours words where they go to a terminal that takes colours (https://no-color.org).
+// Paint returns a Painter that colours words if out is a terminal that supports colours (https://no-color.org).
 func Paint(out io.Writer) Painter {
 	if Width(out) == 0 || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
 		return Plain
@@ -95,7 +94,7 @@ func Paint(out io.Writer) Painter {
 	}
 }
 
-// Painted is where coloured words go: what else is written to it was made visible before.
+// Painted returns the writer for coloured words: unlike Visible, it does not escape colour codes.
 func Painted(out io.Writer) io.Writer {
 	if visible, ok := out.(*Visible); ok {
 		return visible.Writer
@@ -103,10 +102,10 @@ func Painted(out io.Writer) io.Writer {
 	return out
 }
 
-// shortest is to how many characters a column is cut before another one is left out.
+// shortest is the number of characters to which a column is cut before another column is dropped.
 const shortest = 20
 
-// narrowed is a table that fits a terminal: columns are left out, and then one is cut. In a pipe it has all.
+// narrowed is a table that fits a terminal: it drops columns, then cuts one. In a pipe it prints all of them.
 type narrowed struct {
 	table.Writer
 
@@ -114,12 +113,13 @@ type narrowed struct {
 	width  int
 	header table.Row
 	rows   []table.Row
-	// cut is the column that is cut, and drop are those that are left out, the least important first.
+	// cut is the column to cut; drop contains the columns to drop, the least important first.
 	cut  int
 	drop []int
 }
 
-// NewNarrowedTable is a table one of whose columns may be cut, and others left out, each by its number.
+// NewNarrowedTable returns a table that fits a terminal: cut and drop are the numbers of the columns that it may cut or
+// drop.
 func NewNarrowedTable(out io.Writer, cut int, drop []int, header ...any) table.Writer {
 	return &narrowed{Writer: NewTableOf(out, 0, header...), out: out, width: Width(out), header: header, cut: cut, drop: drop}
 }
@@ -130,7 +130,7 @@ func (t *narrowed) AppendRow(row table.Row, configs ...table.RowConfig) {
 	t.Writer.AppendRow(row, configs...)
 }
 
-// Render prints it.
+// Render prints the table.
 func (t *narrowed) Render() string {
 	if t.width == 0 {
 		return t.Writer.Render()
@@ -152,7 +152,7 @@ func (t *narrowed) Render() string {
 
 func (t *narrowed) nameOf(column int) string { return fmt.Sprint(t.header[column]) }
 
-// used are the widths of the columns.
+// used returns the widths of the columns.
 func (t *narrowed) used() []int {
 	used := make([]int, len(t.header))
 	for _, row := range append([]table.Row{t.header}, t.rows...) {
@@ -163,13 +163,13 @@ func (t *narrowed) used() []int {
 	return used
 }
 
-// fit are the columns for which there is room, and how much is left for the one that is cut.
+// fit returns the columns that fit, and the width that is left for the one to cut.
 func (t *narrowed) fit(used []int) (shown []int, left int) {
 	for i := range used {
 		shown = append(shown, i)
 	}
 	room := func() int {
-		left := t.width + Between // none is behind the last one
+		left := t.width + Between // the last column has none behind it
 		for _, i := range shown {
 			if left -= Between; i != t.cut {
 				left -= used[i]
@@ -194,18 +194,17 @@ func pick(row table.Row, columns []int) table.Row {
 	return picked
 }
 
-// snip cuts a text.
 func snip(cell string, width int) string { return text.Snip(cell, width, "…") }
 
 const (
-	// Between is how many blanks are between columns.
+	// Between is the number of blanks between columns.
 	Between = 3
-	// leastWidth is how wide a last column has to be to be wrapped in its place.
+	// leastWidth is the minimum width for wrapping the last column in place.
 	leastWidth = 20
 )
 
-// fitted is a table whose last column is wrapped where the terminal ends, or stands below its row
-// where little is left for it: nothing of it is cut off.
+// fitted is a table that cuts nothing: it wraps the last column at the terminal's width, or prints it below its row if
+// too little width is left.
 type fitted struct {
 	table.Writer
 
@@ -213,11 +212,11 @@ type fitted struct {
 	width  int
 	header []any
 	rows   []table.Row
-	// used are the widths of the columns.
+	// used contains the widths of the columns.
 	used []int
 }
 
-// NewFittedTable is a table whose last column has sentences.
+// NewFittedTable returns a table whose last column contains sentences.
 func NewFittedTable(out io.Writer, header ...any) table.Writer {
 	return newFittedTableOf(out, Width(out), header...)
 }
@@ -244,7 +243,7 @@ func (t *fitted) measure(row table.Row) {
 	}
 }
 
-// Render prints it.
+// Render prints the table.
 func (t *fitted) Render() string {
 	last := len(t.used) - 1
 	left := t.width - Between*len(t.used)
@@ -260,7 +259,7 @@ func (t *fitted) Render() string {
 	return t.Writer.Render()
 }
 
-// renderBelow prints the last column of each row below the others. No cell has more than one line.
+// renderBelow prints the last column of each row below the others. Each cell has a single line.
 func (t *fitted) renderBelow() string {
 	last := len(t.used) - 1
 	narrow := NewTableOf(io.Discard, 0, t.header[:last]...)
