@@ -15,11 +15,11 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/binaries"
 )
 
-// actionsUsage is how actionsCommand is used.
+// actionsUsage is the usage of actionsCommand.
 const actionsUsage = "usage: actions run FILE KEY=VALUE…, actions [-t D] success|failure [~ REGEX] after pull open"
 
-// actionsCommand is what actionsUsage says: it has Gitea run a pipeline of examples/ci, and waits for what its
-// job comes to on the branch of the pull request.
+// actionsCommand implements actionsUsage: it makes Gitea run a pipeline of examples/ci, and waits for the result of its
+// job on the branch of the pull request.
 func (s *story) actionsCommand(ts *testscript.TestScript, args []string) error {
 	timeout, args, pattern, err := options(args)
 	if err != nil || len(args) == 0 {
@@ -41,8 +41,8 @@ func (s *story) actionsCommand(ts *testscript.TestScript, args []string) error {
 	return s.poll(timeout, func(ctx context.Context) error { return s.jobEnded(ctx, ts, commit, args[0], pattern) })
 }
 
-// addWorkflow copies a pipeline into the repository, with other values of the variables at its top and
-// for the folder of FOLDER, as its user sets them.
+// addWorkflow copies a pipeline into the repository, with the folder of FOLDER and other values for the variables at
+// its top, as a user does.
 func (s *story) addWorkflow(file string, settings []string) error {
 	read, err := os.ReadFile(filepath.Join(s.root, "examples", "ci", file))
 	if err != nil {
@@ -64,8 +64,8 @@ func (s *story) addWorkflow(file string, settings []string) error {
 	return s.repo.Write(".gitea/workflows/plumbline-plan.yaml", []byte(text))
 }
 
-// startRunner has a runner of the repository's Actions until the story's end. It has nothing of the machine's environment but
-// the way to programs, plumbline among them.
+// startRunner starts a runner of the repository's Actions, until the story ends. Of the machine's environment, it only
+// gets the path of programs, which include plumbline.
 func (s *story) startRunner(ts *testscript.TestScript) error {
 	builder, err := binaries.Here(s.t.Output())
 	if err != nil {
@@ -103,8 +103,8 @@ func (s *story) startRunner(ts *testscript.TestScript) error {
 	return nil
 }
 
-// jobEnded reports that the job of a commit has ended so, that Gitea has said so in a status of the commit, and
-// what its log has.
+// jobEnded returns an error unless the job of a commit has this result, a commit status shows it, and the job's log
+// matches.
 func (s *story) jobEnded(ctx context.Context, ts *testscript.TestScript, commit, how string, pattern *regexp.Regexp) error {
 	jobs, err := s.c.Git.Jobs(ctx, s.repo.Repository, commit)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 // hook is an admission webhook that the story runs.
 type hook struct{ server *httptest.Server }
 
-// hookName is the webhook's, and its configuration's.
+// hookName is the name of the webhook and of its configuration.
 const hookName = "sizes.example.com"
 
 // admissionCommand is `admission rejects|hangs KIND[/NAME]`, or `admission off`.
@@ -71,7 +71,7 @@ func (s *story) admissionCommand(_ *testscript.TestScript, args []string) error 
 	return err
 }
 
-// endAdmission takes the webhook away, if there is one.
+// endAdmission deletes the webhook, if there is one.
 func (s *story) endAdmission() error {
 	if s.hook == nil {
 		return nil
@@ -86,7 +86,7 @@ func (s *story) endAdmission() error {
 	return nil
 }
 
-// rejecting denies everything but a status.
+// rejecting denies everything except a status.
 func rejecting(w http.ResponseWriter, r *http.Request) {
 	var review admissionv1.AdmissionReview
 	if err := json.NewDecoder(r.Body).Decode(&review); err != nil || review.Request == nil {
@@ -100,8 +100,7 @@ func rejecting(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// hanging answers when nobody waits any more, which is noticed of a request that
-// was read alone.
+// hanging responds only after the client has disconnected, which the server notices only once the request is read.
 func hanging(_ http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body)
 	<-r.Context().Done()

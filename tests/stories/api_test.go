@@ -11,7 +11,7 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/stories/apiproxy"
 )
 
-// The way between the daemon and the API server.
+// Commands for the connection between the daemon and the API server.
 
 func (s *story) apiCommand(_ *testscript.TestScript, args []string) error {
 	usage := errors.New("usage: api up|down|hang|429 [DURATION], api slow DELAY, api expire, api writes = N")
@@ -51,7 +51,7 @@ func (s *story) apiCommand(_ *testscript.TestScript, args []string) error {
 	return nil
 }
 
-// proxied holds how many writes of the daemon have come by since the mark.
+// proxied checks how many writes of the daemon were forwarded since the mark.
 func (s *story) proxied(want string) error {
 	writes := s.proxy.Writes()[s.mark.proxied:]
 	if got := fmt.Sprint(len(writes)); got != want {

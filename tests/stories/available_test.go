@@ -19,8 +19,8 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/stories/workload"
 )
 
-// fewest is the fewest pods of a workload that were available since it is watched, and that were
-// serving: Ready, those that end within their grace period among them, looked at every 200 ms.
+// fewest is the minimum number of pods of a workload that were available since the watch started, and of those serving:
+// Ready, including those terminating within their grace period, sampled every 200 ms.
 type fewest struct {
 	mu            sync.Mutex
 	pods, serving int32

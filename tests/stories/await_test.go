@@ -103,7 +103,7 @@ func (s *story) expectation(what string, args []string) (expectation, error) {
 	return e, err
 }
 
-// unmet says what is not as expected; nil if all is.
+// unmet returns what is not as expected; nil if everything is.
 func (e expectation) unmet(object *unstructured.Unstructured) error {
 	if e.condition == "" {
 		return nil
@@ -129,7 +129,7 @@ func (e expectation) unmet(object *unstructured.Unstructured) error {
 	return nil
 }
 
-// conditionOf are the fields of a condition that are strings.
+// conditionOf returns the string fields of a condition.
 func conditionOf(object *unstructured.Unstructured, kind string) map[string]string {
 	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
 	for _, c := range conditions {
@@ -144,7 +144,7 @@ func conditionOf(object *unstructured.Unstructured, kind string) map[string]stri
 	return nil
 }
 
-// conditionsOf are all conditions on one line each.
+// conditionsOf returns all conditions, one per line.
 func conditionsOf(object *unstructured.Unstructured) string {
 	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
 	said := []string{""}
@@ -187,8 +187,7 @@ func (s *story) removalCommand(_ *testscript.TestScript, args []string) error {
 	})
 }
 
-// releaseCommand is `release NODESYNC KIND/NAME`: a person's word for a removal
-// that is held because the status was lost.
+// releaseCommand is `release NODESYNC KIND/NAME`: it releases a removal that is held because the status was lost.
 func (s *story) releaseCommand(_ *testscript.TestScript, args []string) error {
 	if len(args) != 2 {
 		return errors.New("usage: release NODESYNC KIND/NAME")

@@ -10,7 +10,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// indexBomb serves a chart repository whose index is as large as one may be, and brackets.
+// indexBomb serves a chart repository whose index has the maximum size, and consists of brackets.
 func (s *story) indexBomb(ts *testscript.TestScript) {
 	const open, closed = "apiVersion: v1\nentries: {karpenter: [", "[]]}\n"
 	index := []byte(open + strings.Repeat("[],", (8<<20-len(open)-len(closed))/3) + closed)
@@ -25,10 +25,10 @@ func (s *story) indexBomb(ts *testscript.TestScript) {
 	ts.Setenv("INDEX", server.URL)
 }
 
-// manyObjects are more than a fetch may bring, each of a few bytes.
+// manyObjects is more than a fetch may contain, each of a few bytes.
 const manyObjects = 300_000
 
-// objectsBomb pushes a branch with as many objects.
+// objectsBomb pushes a branch with that many objects.
 func (s *story) objectsBomb(branch string) error {
 	head, err := s.git("", "rev-parse", "HEAD")
 	if err != nil {

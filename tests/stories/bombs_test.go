@@ -16,8 +16,7 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/binaries"
 )
 
-// bombs are small commits that are a great deal of work to read, by name:
-// each writes files below a folder of the clone.
+// bombs are small commits that are expensive to read, by name: each writes files below a folder of the clone.
 func bombs() map[string]func(s *story, folder string) error {
 	return map[string]func(s *story, folder string) error{
 		"aliases": func(s *story, folder string) error {
@@ -56,7 +55,7 @@ func bombs() map[string]func(s *story, folder string) error {
 	}
 }
 
-// laughs are the billion laughs in YAML.
+// laughs returns the billion laughs in YAML.
 func laughs() string {
 	text := "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
 	for i := 1; i < 12; i++ {
@@ -65,7 +64,7 @@ func laughs() string {
 	return text
 }
 
-// kustomizationBomb is a base that two kustomizations use, which two each use, and so on.
+// kustomizationBomb writes a base that two kustomizations use, which two each use, and so on.
 func kustomizationBomb(s *story, folder string) error {
 	const levels = 8
 	files := map[string]string{"kustomization.yaml": "resources: [a0, b0]\n"}
@@ -89,7 +88,7 @@ func kustomizationBomb(s *story, folder string) error {
 	return nil
 }
 
-// writeCharts writes both charts into a folder, the main one with files more.
+// writeCharts writes both charts into a folder, the main one with additional files.
 func writeCharts(s *story, folder string, more map[string][]byte) error {
 	archive, err := chartOf(more)
 	if err != nil {
@@ -119,8 +118,8 @@ func chartOf(more map[string][]byte) ([]byte, error) {
 	return packed.Bytes(), err
 }
 
-// bombCommand is `bomb NAME FOLDER`; `bomb tree FOLDER` and `bomb objects BRANCH`, which push at
-// once; and `bomb index`, which serves one and sets $INDEX.
+// bombCommand is `bomb NAME FOLDER`; `bomb tree FOLDER` and `bomb objects BRANCH`, which push immediately; and `bomb
+// index`, which serves one and sets $INDEX.
 func (s *story) bombCommand(ts *testscript.TestScript, args []string) error {
 	switch {
 	case len(args) == 1 && args[0] == "index":
@@ -140,9 +139,8 @@ func (s *story) bombCommand(ts *testscript.TestScript, args []string) error {
 	return write(s, args[1])
 }
 
-// treeBomb pushes a commit with a folder of the root that has two folders, each with the
-// same two folders in it, and so on: some thirty objects. No clone could have its files:
-// the next push of the clone takes it back.
+// treeBomb pushes a commit with a folder in the root that contains two folders, each with the same two folders in it,
+// and so on: about thirty objects. No clone could hold its files: the next push of the clone reverts it.
 func (s *story) treeBomb(folder string) error {
 	tree, err := s.git("", "rev-parse", "HEAD:"+folder)
 	if err != nil {

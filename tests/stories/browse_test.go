@@ -20,7 +20,7 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/stories/daemon"
 )
 
-// browseCommand looks at the daemon's page.
+// browseCommand checks the daemon's page.
 func (s *story) browseCommand(ts *testscript.TestScript, args []string) error {
 	switch {
 	case len(args) == 1 && args[0] == "address":
@@ -50,7 +50,7 @@ func (s *story) browseCommand(ts *testscript.TestScript, args []string) error {
 	return errors.New("usage: browse address | browse PATH ~ REGEXP | browse same NODESYNC | browse pictures PATH")
 }
 
-// eventually tries again until it is so.
+// eventually retries until the check succeeds.
 func (s *story) eventually(ts *testscript.TestScript, patience time.Duration, is func() error) error {
 	deadline := time.Now().Add(patience)
 	for {
@@ -65,7 +65,7 @@ func (s *story) eventually(ts *testscript.TestScript, patience time.Duration, is
 	}
 }
 
-// pageText is what a reader sees of a page.
+// pageText returns the visible text of a page.
 func (s *story) pageText(ts *testscript.TestScript, path string) (string, error) {
 	request, err := http.NewRequestWithContext(s.ctx, http.MethodGet, "http://"+ts.Getenv("PAGE")+path, nil)
 	if err != nil {
@@ -89,7 +89,7 @@ func (s *story) pageText(ts *testscript.TestScript, path string) (string, error)
 	return text.String(), nil
 }
 
-// samePage checks that the page of a NodeSync says what `plumbline status` does.
+// samePage checks that the page of a NodeSync shows what `plumbline status` prints.
 func (s *story) samePage(ts *testscript.TestScript, name string) error {
 	text, err := s.pageText(ts, "/nodesyncs/"+name)
 	if err != nil {
@@ -99,7 +99,7 @@ func (s *story) samePage(ts *testscript.TestScript, name string) error {
 	command.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig())
 	out, err := command.Output()
 	if len(out) == 0 {
-		return fmt.Errorf("plumbline status: %w", err) // its code says how the NodeSync is
+		return fmt.Errorf("plumbline status: %w", err) // the exit code tells the NodeSync's state
 	}
 	first, rest, _ := strings.Cut(string(out), "\n")
 	state, _, _ := strings.Cut(strings.TrimPrefix(first, "nodesync/"+name+": "), ", for ")
@@ -109,7 +109,7 @@ func (s *story) samePage(ts *testscript.TestScript, name string) error {
 		facts = append(facts, strings.TrimSpace(words))
 	}
 	for _, object := range regexp.MustCompile(`(?m)^(NodePool/\S+|EC2NodeClass/\S+) +(\w+)`).FindAllStringSubmatch(rest, -1) {
-		facts = append(facts, object[1]+object[2]) // cells are side by side
+		facts = append(facts, object[1]+object[2]) // cells are adjacent
 	}
 	if len(facts) < 4 {
 		return fmt.Errorf("plumbline status says little:\n%s", out)
@@ -122,8 +122,8 @@ func (s *story) samePage(ts *testscript.TestScript, name string) error {
 	return nil
 }
 
-// pictures has Chromium draw a page, in light, dark and narrow, where it is installed; the folder
-// of $PLUMBLINE_PICTURES keeps them.
+// pictures takes screenshots of a page with Chromium, if installed, in light, dark and narrow, into the folder
+// $PLUMBLINE_PICTURES.
 func (s *story) pictures(ts *testscript.TestScript, path string) error {
 	browser, err := exec.LookPath("chromium")
 	if errors.Is(err, exec.ErrNotFound) {

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// workflow is what a runner of Gitea Actions reads of one, as far as a script has it.
+// workflow is the part of a Gitea Actions workflow that scripts need.
 type workflow struct {
 	Env  map[string]string
 	Jobs map[string]struct {
@@ -39,7 +39,7 @@ func (s *story) ciCommand(ts *testscript.TestScript, args []string) error {
 	if err != nil {
 		return err
 	}
-	// As the runner does it: nothing of the machine's environment, and a home of its own.
+	// As in the runner: nothing of the machine's environment, and a home of its own.
 	command := []string{"env", "--ignore-environment", "--chdir=" + checkout, "PATH=" + ts.Getenv("PATH"), "HOME=" + filepath.Join(checkout, ".home")}
 	for key, value := range w.Env {
 		command = append(command, key+"="+value)
@@ -67,7 +67,7 @@ func (s *story) ciCommand(ts *testscript.TestScript, args []string) error {
 	return nil
 }
 
-// pulledFrom is where the branch of the pull request is.
+// pulledFrom returns the URL of the repository with the pull request's branch.
 func (s *story) pulledFrom() string {
 	if s.pulled.remote == "origin" {
 		return s.repo.As(s.c.Git.Admin)

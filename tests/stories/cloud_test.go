@@ -16,12 +16,12 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/stories/daemon"
 )
 
-// mark is where counting begins.
+// mark is where counting starts.
 type mark struct {
 	writes, calls, renders, children, proxied int
 }
 
-// billed are the instances of a pool, or of all, that EC2 bills.
+// billed returns the instances of a pool, or of all, that EC2 bills.
 func (s *story) billed(pool string) []string {
 	var ids []string
 	for _, i := range s.c.AWS.Instances() {
@@ -178,8 +178,7 @@ func (s *story) writesCommand(_ *testscript.TestScript, args []string) error {
 	return nil
 }
 
-// only are the writes to a KIND or a KIND/NAME, or all, and whether stories know
-// the kind.
+// only returns the writes to a KIND or a KIND/NAME, or all, and whether stories know the kind.
 func only(written []kube.Write, what string) (counted []string, known bool) {
 	kind, name, _ := strings.Cut(what, "/")
 	if _, known := kinds[kind]; !known && kind != "" {
@@ -193,7 +192,7 @@ func only(written []kube.Write, what string) (counted []string, known bool) {
 	return counted, true
 }
 
-// written are the daemon's successful writes to definitions since the mark.
+// written returns the daemon's successful writes to definitions since the mark.
 func (s *story) written() ([]kube.Write, error) {
 	all, err := s.allWritten()
 	return slices.DeleteFunc(all, func(w kube.Write) bool {
@@ -201,7 +200,7 @@ func (s *story) written() ([]kube.Write, error) {
 	}), err
 }
 
-// allWritten are the daemon's successful writes since the mark.
+// allWritten returns the daemon's successful writes since the mark.
 func (s *story) allWritten() ([]kube.Write, error) {
 	all, err := s.c.Kube.Writes()
 	if err != nil {
@@ -232,7 +231,7 @@ func (s *story) deletesCommand(_ *testscript.TestScript, args []string) error {
 	return nil
 }
 
-// accessKey is whose calls are meant: those of plumbline, or of anyone.
+// accessKey returns the access key of plumbline, or of anyone.
 func (s *story) accessKey(who string) (string, error) {
 	switch who {
 	case "plumbline":
@@ -243,7 +242,7 @@ func (s *story) accessKey(who string) (string, error) {
 	return "", fmt.Errorf("want plumbline or anyone, got %q", who)
 }
 
-// calls are those to AWS since the mark.
+// calls returns the calls to AWS since the mark.
 func (s *story) calls() []awssim.Call {
 	all := s.c.AWS.Calls("", "")
 	return all[min(s.mark.calls, len(all)):]

@@ -20,7 +20,7 @@ import (
 type cluster struct {
 	*sandbox.Sandbox
 	objects dynamic.Interface
-	// spoiled: a story left something behind; the next one gets another cluster.
+	// spoiled is true if a story left something behind; the next one gets another cluster.
 	spoiled bool
 }
 
@@ -42,7 +42,7 @@ func boot(ctx context.Context, root string, kind groundKind) (*cluster, error) {
 	return c, nil
 }
 
-// kinds are those that stories speak of.
+// kinds are those that stories may name.
 var kinds = map[string]schema.GroupVersionResource{
 	"nodesync":     {Group: "plumbline.dev", Version: "v1alpha1", Resource: "nodesyncs"},
 	"nodepool":     {Group: "karpenter.sh", Version: "v1", Resource: "nodepools"},
@@ -53,8 +53,7 @@ var kinds = map[string]schema.GroupVersionResource{
 	"deployment":   {Group: "apps", Version: "v1", Resource: "deployments"},
 }
 
-// list are the objects of a kind in all namespaces; none if the cluster does
-// not know it.
+// list returns the objects of a kind in all namespaces; none if the cluster does not know the kind.
 func (c *cluster) list(ctx context.Context, kind string) []unstructured.Unstructured {
 	all, err := c.objects.Resource(kinds[kind]).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -63,7 +62,7 @@ func (c *cluster) list(ctx context.Context, kind string) []unstructured.Unstruct
 	return all.Items
 }
 
-// check holds that a story left the cluster as it found it.
+// check checks that a story left the cluster as it found it.
 func (c *cluster) check(t *testing.T) {
 	if t.Failed() {
 		c.spoiled = true
@@ -81,8 +80,8 @@ func (c *cluster) check(t *testing.T) {
 	}
 }
 
-// ground is what the stories of a group are told on, one after another: a cluster,
-// and another one where a story has spoiled that.
+// ground provides the cluster for the stories of a group, one after another. It replaces a cluster that a story has
+// spoiled.
 type ground struct {
 	t       *testing.T // of all stories
 	root    string
@@ -90,7 +89,7 @@ type ground struct {
 	current *cluster
 }
 
-// cluster is the one that the next story is told on.
+// cluster returns the one for the next story.
 func (g *ground) cluster(t *testing.T) *cluster {
 	if g.current != nil && !g.current.spoiled {
 		return g.current
@@ -105,7 +104,7 @@ func (g *ground) cluster(t *testing.T) *cluster {
 	return g.current
 }
 
-// end ends the cluster, if there is one.
+// end stops the cluster, if there is one.
 func (g *ground) end() {
 	if g.current == nil {
 		return

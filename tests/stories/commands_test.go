@@ -18,13 +18,13 @@ import (
 )
 
 const (
-	// pollEvery is how often a condition is looked at.
+	// pollEvery is the interval for checking a condition.
 	pollEvery = 150 * time.Millisecond
-	// defaultWait is how long a command waits unless -t says otherwise.
+	// defaultWait is how long a command waits without -t.
 	defaultWait = 30 * time.Second
 )
 
-// errNotYet ends a wait; what it is joined with says what is missing.
+// errNotYet is returned by a wait that times out, joined with what is missing.
 var errNotYet = errors.New("not so in time")
 
 // commands are those that doc.go documents.
@@ -84,7 +84,7 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 	return wrapped
 }
 
-// exec runs a program so that stdout and stderr can be asked about it.
+// exec runs a program so that stdout and stderr can check its output.
 func (s *story) exec(ts *testscript.TestScript, name string, args []string) error {
 	if name == "git" {
 		args = append([]string{"-C", s.repo.Clone}, args...)
@@ -92,7 +92,7 @@ func (s *story) exec(ts *testscript.TestScript, name string, args []string) erro
 	return ts.Exec(name, args...)
 }
 
-// program runs a program for the runner itself and returns all that it printed.
+// program runs a program for the runner itself and returns its output.
 func (s *story) program(ctx context.Context, name string, args ...string) (string, error) {
 	path := filepath.Join(s.c.Bin(), name)
 	if name == "plumbline" {
@@ -148,8 +148,7 @@ func (s *story) expectCommand(_ *testscript.TestScript, args []string) error {
 	})
 }
 
-// poll looks again and again until look returns nil. The last error says what
-// was missing.
+// poll calls look repeatedly until it returns nil. Its last error tells what was missing.
 func (s *story) poll(timeout time.Duration, look func(context.Context) error) error {
 	var last error
 	err := wait.PollUntilContextTimeout(s.ctx, pollEvery, timeout, true, func(ctx context.Context) (bool, error) {
@@ -170,7 +169,7 @@ func (s *story) poll(timeout time.Duration, look func(context.Context) error) er
 	return err
 }
 
-// options takes a leading -t D and a trailing ~ REGEX off the arguments.
+// options removes a leading -t D and a trailing ~ REGEX from the arguments.
 func options(args []string) (timeout time.Duration, rest []string, pattern *regexp.Regexp, err error) {
 	timeout = defaultWait
 	if len(args) >= 2 && args[0] == "-t" {
@@ -191,7 +190,7 @@ func options(args []string) (timeout time.Duration, rest []string, pattern *rege
 	return timeout, args, pattern, nil
 }
 
-// settingsOf reads KEY=VALUE arguments.
+// settingsOf parses KEY=VALUE arguments.
 func settingsOf(args []string) (map[string]string, error) {
 	settings := map[string]string{}
 	for _, arg := range args {

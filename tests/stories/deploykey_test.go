@@ -14,8 +14,7 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/stories/daemon"
 )
 
-// deployKeyCommand makes a key that reads the story's repository, and the
-// Secret that gives it to the daemon.
+// deployKeyCommand creates a key that may read the story's repository, and the Secret with it for the daemon.
 func (s *story) deployKeyCommand(ts *testscript.TestScript, args []string) error {
 	if len(args) != 1 {
 		return errors.New("usage: deploykey SECRET")
@@ -43,7 +42,7 @@ func (s *story) deployKeyCommand(ts *testscript.TestScript, args []string) error
 	ts.Setenv("SSH_HOST", "["+host+"]:"+port)
 	ts.Setenv("WEB_URL", s.repo.Page())
 	if lines := strings.Split(string(identity), "\n"); len(lines) > 2 {
-		ts.Setenv("SSH_KEY", lines[2]) // the first has what all keys have
+		ts.Setenv("SSH_KEY", lines[2]) // the first line is the same in all keys
 	}
 	manifest, err := yaml.Marshal(map[string]any{
 		"apiVersion": "v1",

@@ -13,7 +13,7 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox"
 )
 
-// ending is all that a user could see of how a scene ended.
+// ending is everything that a user could see of a scene's result.
 type ending struct {
 	// Definitions are specs and labels by KIND/NAME.
 	Definitions map[string]any
@@ -24,11 +24,11 @@ type ending struct {
 	// Ready and Removals are the NodeSync's, empty if it is gone.
 	Ready    string
 	Removals []string
-	// Nodes are how many instances EC2 bills, by pool and in all.
+	// Nodes is the number of instances that EC2 bills, by pool and in total.
 	Nodes map[string]int
 }
 
-// ending reads how things are now.
+// ending reads the current state.
 func (s *story) ending(ctx context.Context, sync string) (*ending, error) {
 	e := &ending{Definitions: map[string]any{}, Releases: map[string]string{}, Nodes: map[string]int{}}
 	for _, kind := range []string{"nodepool", "ec2nodeclass"} {
@@ -64,7 +64,7 @@ func (s *story) ending(ctx context.Context, sync string) (*ending, error) {
 	return e, nil
 }
 
-// revision is the newest of a release.
+// revision is the newest revision of a release.
 type revision struct {
 	number int
 	status string
@@ -93,7 +93,7 @@ func (s *story) releases(ctx context.Context) (map[string]revision, error) {
 // karpenterGroups are those of the CRDs in Karpenter's chart.
 var karpenterGroups = []string{".karpenter.sh", ".karpenter.k8s.aws", ".autoscaling.x-k8s.io"}
 
-// karpenterCRDs are the names of the CRDs of Karpenter's groups.
+// karpenterCRDs returns the names of the CRDs of Karpenter's groups.
 func (s *story) karpenterCRDs(ctx context.Context) []string {
 	var names []string
 	for _, crd := range s.c.list(ctx, "crd") {
@@ -106,7 +106,7 @@ func (s *story) karpenterCRDs(ctx context.Context) []string {
 	return names
 }
 
-// unlike says in what way one ending is not the other; nil if in none.
+// unlike returns how two endings differ; nil if they do not.
 func (e *ending) unlike(want *ending) error {
 	if diff := cmp.Diff(want, e); diff != "" {
 		return fmt.Errorf("it ended otherwise than without a kill (-without +with):\n%s", diff)

@@ -20,7 +20,7 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/stories/nodesync"
 )
 
-// What the platform engineer does: files, pushes, NodeSyncs, the daemon.
+// Commands for what the platform engineer does: files, pushes, NodeSyncs, the daemon.
 
 const seedDir = "testdata/basic"
 
@@ -158,7 +158,7 @@ func (s *story) nodesyncCommand(_ *testscript.TestScript, args []string) error {
 	}
 	name := args[0]
 	if s.settings[name] == nil {
-		// Few stories are about the pace of a removal.
+		// Few stories test the pace of a removal.
 		s.settings[name] = map[string]string{"removal.maxUnavailable": "100%"}
 		s.syncs = append(s.syncs, name)
 	}
@@ -173,7 +173,7 @@ func (s *story) nodesyncCommand(_ *testscript.TestScript, args []string) error {
 	return s.apply(manifest)
 }
 
-// apply is kubectl apply of the administrator.
+// apply runs kubectl apply as the administrator.
 func (s *story) apply(manifest []byte) error {
 	cmd := exec.CommandContext(s.ctx, filepath.Join(s.c.Bin(), "kubectl"), "apply", "--server-side", "--force-conflicts", "--field-manager=engineer", "-f", "-")
 	cmd.Env, cmd.Stdin = s.c.Environment(), strings.NewReader(string(manifest))
@@ -183,7 +183,7 @@ func (s *story) apply(manifest []byte) error {
 	return nil
 }
 
-// finishCommand takes all away again, as a user would.
+// finishCommand deletes everything, as a user would.
 func (s *story) finishCommand(ts *testscript.TestScript, _ []string) error {
 	for _, name := range slices.Clone(s.workloads) {
 		if err := s.removeWorkload(name); err != nil {
@@ -193,7 +193,7 @@ func (s *story) finishCommand(ts *testscript.TestScript, _ []string) error {
 	var leaving []string
 	for _, name := range s.syncs {
 		if _, err := s.program(s.ctx, "kubectl", "get", "nodesync", name); err != nil {
-			continue // it has been deleted by the story
+			continue // the story has deleted it
 		}
 		leaving = append(leaving, name)
 		err := errors.Join(
@@ -204,7 +204,7 @@ func (s *story) finishCommand(ts *testscript.TestScript, _ []string) error {
 			return err
 		}
 	}
-	// One may wait for what another still has.
+	// One may wait for objects of another.
 	for _, name := range leaving {
 		if err := s.awaitCommand(ts, []string{"-t", "90s", "gone", "nodesync/" + name}); err != nil {
 			return err

@@ -11,8 +11,8 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/stories/witness"
 )
 
-// definitions reads those of a commit below a path; nil if a person could not tell them from the
-// files alone: kustomizations, more than one document, fields that are left to others.
+// definitions reads those of a commit below a path; nil if the files alone do not tell them: kustomizations, several
+// documents, fields left to other managers.
 func (w *watcher) definitions(ctx context.Context, commit, at string) *witness.Definitions {
 	key := commit + ":" + at
 	if known, is := w.commits[key]; is {
@@ -20,7 +20,7 @@ func (w *watcher) definitions(ctx context.Context, commit, at string) *witness.D
 	}
 	read, err := w.read(ctx, commit, path.Clean(at))
 	if err != nil {
-		return nil // the clone may not have it yet
+		return nil // the clone may not contain it yet
 	}
 	w.commits[key] = read
 	return read
@@ -59,7 +59,7 @@ func (w *watcher) read(ctx context.Context, commit, at string) (*witness.Definit
 	return d, nil
 }
 
-// parses reads an object; what is no YAML nobody compares.
+// parses reads an object; invalid YAML is not compared.
 func parses(file string, object *unstructured.Unstructured) bool {
 	return yaml.Unmarshal([]byte(file), &object.Object) == nil
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/charts"
 )
 
-// What somebody else does with Karpenter's charts, by helm and kubectl.
+// Commands for what another tool or person does with Karpenter's charts, using helm and kubectl.
 
 var errKarpenterUsage = errors.New("usage: karpenter images VERSION…, karpenter crds|controller|both VERSION [VALUE=…], karpenter leads [-t D] VERSION, karpenter revision RELEASE STATUS|cut-off, karpenter pause|cont, karpenter gone")
 
@@ -73,7 +73,7 @@ func (s *story) uninstallKarpenter() error {
 	)
 }
 
-// deleteCRDs deletes those that no release had.
+// deleteCRDs deletes the CRDs that do not belong to a release.
 func (s *story) deleteCRDs() error {
 	for _, crd := range s.c.list(s.ctx, "crd") {
 		for _, group := range []string{".karpenter.sh", ".karpenter.k8s.aws", "capacitybuffers.autoscaling.x-k8s.io"} {

@@ -16,21 +16,19 @@ import (
 )
 
 const (
-	// played is how long a scene may take to its end, on a busy machine.
+	// played limits the duration of a scene, on a busy machine.
 	played = 3 * time.Minute
-	// overdue is how long after a scene's end a point is still waited for that has
-	// not been reached.
+	// overdue is how long to wait, after a scene's end, for a point that has not been reached.
 	overdue = 5 * time.Second
-	// killedThere ends the line of a trace at whose point the daemon killed itself.
+	// killedThere is at the end of the trace line for the point at which the daemon killed itself.
 	killedThere = " killed"
 	// killedBySignal is the exit code of a process that killed itself.
 	killedBySignal = 137
 )
 
-// killedCommand is `killed [sample=N] SCENE…`: it plays the scenes once, to see which points
-// there are and how each ends, and then again and again, each time with kills at
-// some of the points that are left. Started anew after each, the daemon has to
-// come to the same end.
+// killedCommand is `killed [sample=N] SCENE…`: it plays the scenes once, to find the points and the results, and then
+// repeatedly, each time with kills at some of the remaining points. Restarted after each kill, the daemon has to reach
+// the same result.
 func (s *story) killedCommand(ts *testscript.TestScript, args []string) error {
 	if len(args) == 0 {
 		return errors.New("usage: killed [sample=N] SCENE…")
@@ -63,7 +61,7 @@ func (s *story) killedCommand(ts *testscript.TestScript, args []string) error {
 		}
 		all = append(all, k)
 	}
-	// A scene begins about where the one before it ends, so they are played in turn.
+	// A scene starts about where the previous one ends, so they are played in turn.
 	for round := 1; slices.ContainsFunc(all, (*killing).goesOn); round++ {
 		for _, k := range all {
 			if !k.goesOn() {
@@ -88,15 +86,14 @@ type killing struct {
 	name  string
 	scene scene
 	want  *ending
-	// points are left to be killed at.
+	// points are the remaining points for kills.
 	points *points
 	failed error
 }
 
 func (k *killing) goesOn() bool { return k.points.goesOn() }
 
-// playUndisturbed plays the scene to its end, and sees how that is and which
-// points it reaches on the way.
+// playUndisturbed plays the scene without kills, and records its result and the points that it reaches.
 func (k *killing) playUndisturbed(lot *lot) error {
 	began := time.Now()
 	if err := k.stage(); err != nil {
@@ -126,8 +123,8 @@ func (k *killing) playUndisturbed(lot *lot) error {
 	return k.hold()
 }
 
-// playRound plays the scene with kills at some of the points that are left. That
-// it fails hides no other failure, but where the scene cannot even be set.
+// playRound plays the scene with kills at some of the remaining points. Its failure does not hide other failures,
+// unless the scene cannot even be set up.
 func (k *killing) playRound(round int) error {
 	if err := k.stage(); err != nil {
 		return errors.Join(k.failed, fmt.Errorf("%s: %w", k.name, err))
@@ -145,19 +142,18 @@ func (k *killing) playRound(round int) error {
 	return nil
 }
 
-// outcome is what is to be said of all plays.
+// outcome returns the result of all plays.
 func (k *killing) outcome() error {
-	// How often a reconcile runs is not the same each time, so the last of many may not
-	// come. That few do not is what makes the others worth something.
+	// The number of reconciles varies between plays, so the last of many points may not be reached. If few are, the
+	// test proves little.
 	if n := len(k.points.missed); n > 1+k.points.all/10 {
 		return errors.Join(k.failed, fmt.Errorf("%s: %d of %d points were not reached: %q", k.name, n, k.points.all, k.points.missed))
 	}
 	return k.failed
 }
 
-// playKilled lets the daemon kill itself at points, one after another, each time
-// started again, and holds that the end is the same. It returns those that the
-// scene ended without.
+// playKilled makes the daemon kill itself at points, one after another, restarting it each time, and checks that the
+// result is the same. It returns the points that were not reached.
 func (k *killing) playKilled(chosen []string) (left []string, err error) {
 	left = slices.Clone(chosen)
 	for len(left) > 0 {
@@ -198,14 +194,14 @@ func (k *killing) playKilled(chosen []string) (left []string, err error) {
 
 func (s *story) traceFile() string { return filepath.Join(s.dir, "trace") }
 
-// trace are the points that the daemon has reached in this play.
+// trace returns the points that the daemon has reached in this play.
 func (k *killing) trace() ([]string, error) {
 	data, err := os.ReadFile(k.traceFile())
 	return strings.Split(strings.TrimSpace(string(data)), "\n"), err
 }
 
-// stage brings the cluster to where the scene begins, notes what has to live
-// through it, and does what the daemon will have to act upon.
+// stage brings the cluster to the start of the scene, records what has to survive it, and makes the change for the
+// daemon.
 func (k *killing) stage() error {
 	if err := k.scene.prepare(k.story, k.ts); err != nil {
 		return fmt.Errorf("prepare the scene: %w", err)
@@ -220,9 +216,8 @@ func (k *killing) stage() error {
 	return k.scene.begin(k.story, k.ts)
 }
 
-// awaitDeath waits until the daemon has killed itself, and returns the point at
-// which it did. One whose scene has ended without reaching any is killed from
-// outside.
+// awaitDeath waits until the daemon has killed itself, and returns the point at which it did. If the scene ends without
+// reaching any, it kills the daemon from outside.
 func (k *killing) awaitDeath() (point string, err error) {
 	var ended time.Time
 	err = wait.PollUntilContextTimeout(k.ctx, pollEvery, played, true, func(ctx context.Context) (bool, error) {
@@ -261,8 +256,8 @@ func (k *killing) awaitDeath() (point string, err error) {
 	return point, nil
 }
 
-// hold holds what no single moment shows: that nothing died on the way that Git
-// wants, and that the daemon has deleted nothing that is not in the scene.
+// hold checks what a single moment does not show: that nothing that Git contains was terminated on the way, and that
+// the daemon has deleted only what the scene deletes.
 func (k *killing) hold() error {
 	running := k.billed("")
 	for _, id := range k.kept {

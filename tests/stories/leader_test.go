@@ -9,9 +9,9 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/stories/daemon"
 )
 
-// Two daemons, of which one leads.
+// Commands for two daemons, one of which leads.
 
-// other is the second daemon.
+// other returns the second daemon.
 func (s *story) other() *daemon.Daemon {
 	if s.second == nil {
 		s.second = daemon.New(daemon.Options{Kube: s.c.Kube, AWS: s.c.AWSVariables(), Root: s.root, Dir: filepath.Join(s.dir, "other"), Guarded: true})

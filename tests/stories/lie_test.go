@@ -40,7 +40,7 @@ func (s *story) publish(ts *testscript.TestScript, args []string) error {
 	return nil
 }
 
-// undoAll has the registry and AWS be as they were for the next story, the last change first.
+// undoAll restores the registry and AWS for the next story, the last change first.
 func (s *story) undoAll() error {
 	var failed error
 	for _, undo := range slices.Backward(s.undo) {

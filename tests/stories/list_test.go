@@ -16,25 +16,25 @@ import (
 const (
 	listFile   = "stories.txt"
 	scriptsDir = "testdata/scripts"
-	// maxTold is how many stories `make test` may tell.
+	// maxTold is the maximum number of stories in `make test`.
 	maxTold = 45
 )
 
 // entry is a line of the list of stories.
 type entry struct {
 	name   string
-	full   bool // told only with PLUMBLINE_FULL=1
+	full   bool // only with PLUMBLINE_FULL=1
 	group  string
 	ground groundKind
 }
 
-// groundKind is what a cluster is before its first story.
+// groundKind is the state of a cluster before its first story.
 type groundKind struct {
-	installed  bool   // Karpenter is installed by somebody else
-	kubernetes string // the minor version that it plays; empty: its programs' own
+	installed  bool   // another tool has installed Karpenter
+	kubernetes string // the minor version that it reports; if empty, the binaries' own
 }
 
-// parseGround reads empty or installed, with -VERSION behind it or not.
+// parseGround parses empty or installed, optionally followed by -VERSION.
 func parseGround(word string) (groundKind, error) {
 	state, version, _ := strings.Cut(word, "-")
 	if state != "empty" && state != "installed" {
@@ -45,13 +45,12 @@ func parseGround(word string) (groundKind, error) {
 
 func (e entry) script() string { return filepath.Join(scriptsDir, e.name+".txtar") }
 
-// sharesClusterWith reports whether a story goes on where the one before it ended.
+// sharesClusterWith reports whether a story continues with the cluster of the one before it.
 func (e entry) sharesClusterWith(before entry) bool {
 	return e.group == before.group && e.ground == before.ground
 }
 
-// groups are the stories that stand together in the list, by the cluster that they
-// share.
+// groups returns the stories that are adjacent in the list and share a cluster.
 func groups(entries []entry) [][]entry {
 	var all [][]entry
 	for i, e := range entries {
@@ -89,8 +88,8 @@ func readList() ([]entry, error) {
 	return entries, lines.Err()
 }
 
-// TestList holds that each script is in the list once, begins by saying what
-// the user does, and ends by asking what is left in AWS.
+// TestList checks that each script is in the list once, starts with a comment on what the user does and sees, and ends
+// with a check of what is left in AWS.
 func TestList(t *testing.T) {
 	entries, err := readList()
 	if err != nil {
@@ -131,8 +130,8 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestPeersAreBuilt checks that `make test` builds the peers that its stories start before the stories run, where their
-// progress is shown and no story waits for them, and no other.
+// TestPeersAreBuilt checks that `make test` builds exactly the peers that its stories start, before the stories run:
+// there the progress is visible and no story waits for a build.
 func TestPeersAreBuilt(t *testing.T) {
 	programs := map[string][]string{"flux": {"source-controller", "kustomize-controller"}}
 	entries, err := readList()

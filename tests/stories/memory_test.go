@@ -16,8 +16,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// memoryCommand is `memory watch`, and `memory within`: the most that the daemon and its
-// children had in memory at one time since, against what their Deployment gives.
+// memoryCommand is `memory watch` and `memory within`: it compares the peak memory of the daemon and its children since
+// then with their Deployment's limit.
 func (s *story) memoryCommand(ts *testscript.TestScript, args []string) error {
 	switch {
 	case len(args) == 1 && args[0] == "watch":
@@ -39,7 +39,7 @@ func (s *story) memoryCommand(ts *testscript.TestScript, args []string) error {
 	return errors.New("usage: memory watch | memory within")
 }
 
-// watchMemory looks ten times a second, until the story ends.
+// watchMemory measures ten times a second, until the story ends.
 func watchMemory(ctx context.Context, daemon int, peak *atomic.Int64) {
 	every := time.NewTicker(100 * time.Millisecond)
 	defer every.Stop()
@@ -53,8 +53,8 @@ func watchMemory(ctx context.Context, daemon int, peak *atomic.Int64) {
 	}
 }
 
-// residentOf is what a process and its children have in memory, in bytes, as a kubelet
-// counts it: what each has for itself, and once the program, which they are all.
+// residentOf returns the memory of a process and its children in bytes, as a kubelet counts it: each one's private
+// memory, and the program, which all share, once.
 func residentOf(parent int) int64 {
 	all, err := filepath.Glob("/proc/[0-9]*/status")
 	if err != nil {
@@ -64,7 +64,7 @@ func residentOf(parent int) int64 {
 	for _, name := range all {
 		status, err := os.ReadFile(name)
 		if err != nil {
-			continue // it has ended
+			continue // it has exited
 		}
 		numbers := numbersOf(status)
 		if numbers["Pid"] != int64(parent) && numbers["PPid"] != int64(parent) {
@@ -76,7 +76,7 @@ func residentOf(parent int) int64 {
 	return (own + program) << 10
 }
 
-// numbersOf are the numbers of a status in /proc, in the units that it has them in.
+// numbersOf returns the numbers of a status in /proc, in their original units.
 func numbersOf(status []byte) map[string]int64 {
 	numbers := map[string]int64{}
 	lines := bufio.NewScanner(bytes.NewReader(status))

@@ -8,7 +8,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// What moves in AWS by no commit.
+// Commands for what changes in AWS without a commit.
 
 // awsCommand is `aws publishes|withdraws VERSION`, `aws tags GROUP KEY=VALUE`, `aws untags GROUP KEY` and `aws role gone|back`.
 func (s *story) awsCommand(_ *testscript.TestScript, args []string) error {

@@ -16,9 +16,8 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/stories/repository"
 )
 
-// commandsOf are the commands of a page in docs/, by its headings, as far as they are to be
-// run: a block of sh says above it `<!-- tested -->`, or `<!-- not tested -->` below a text
-// that says so to readers.
+// commandsOf returns the commands to test of a page in docs/, by its headings: a block of sh has `<!-- tested -->`
+// above it, or `<!-- not tested -->` below a text that tells readers so.
 func commandsOf(page string) (map[string][]string, error) {
 	runnable := map[string][]string{}
 	for _, section := range regexp.MustCompile(`(?m)^## `).Split(page, -1) {
@@ -38,8 +37,8 @@ func commandsOf(page string) (map[string][]string, error) {
 	return runnable, nil
 }
 
-// pageCommand is `page NAME HEADING…`: a reader of docs/NAME.md follows the commands below
-// these headings; without a heading it checks that none is left, but those that another story follows.
+// pageCommand is `page NAME HEADING…`: it runs the commands below these headings of docs/NAME.md; without a heading it
+// checks that none is left, except those that another story runs.
 func (s *story) pageCommand(ts *testscript.TestScript, args []string) error {
 	if len(args) == 0 {
 		return errors.New("usage: page NAME [HEADING…], page NAME but HEADING…")
@@ -74,7 +73,7 @@ func (s *story) pageCommand(ts *testscript.TestScript, args []string) error {
 	return nil
 }
 
-// reader runs commands as one does who has set the variables of the page's first block.
+// reader runs commands as a user who has set the variables of the page's first block.
 func (s *story) reader(ts *testscript.TestScript, script string) error {
 	cmd := exec.CommandContext(s.ctx, "bash", "-eu", "-o", "pipefail", "-c", script)
 	cmd.Dir = s.root

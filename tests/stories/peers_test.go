@@ -12,7 +12,7 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/peers"
 )
 
-// argoLooks is how often Argo CD looks at Git.
+// argoLooks is how often Argo CD polls Git.
 const argoLooks = 2 * time.Second
 
 // peerCommand is `NAME start|stop` of a peer.
@@ -31,14 +31,14 @@ func peerCommand(name string) func(*story, *testscript.TestScript, []string) err
 	}
 }
 
-// peerSecret is how Flux and Argo CD, each in its way, read a repository.
+// peerSecret gives Flux and Argo CD the credentials for a repository, each in its own format.
 const peerSecret = `apiVersion: v1
 kind: Secret
 metadata: {name: git, namespace: %s, labels: {argocd.argoproj.io/secret-type: repository}}
 stringData: {url: %q, username: %q, password: %q}
 `
 
-// startPeer starts it, and lets it read the story's repository.
+// startPeer starts a peer with access to the story's repository.
 func (s *story) startPeer(ts *testscript.TestScript, name string) error {
 	builder, err := binaries.Here(s.t.Output())
 	if err != nil {
@@ -72,14 +72,14 @@ func (s *story) startPeer(ts *testscript.TestScript, name string) error {
 	return s.apply(fmt.Appendf(nil, peerSecret, namespace, s.repo.HTTPURL, s.c.Git.Admin.Name, s.c.Git.Admin.Token))
 }
 
-// stopPeers stops those that run.
+// stopPeers stops the running peers.
 func (s *story) stopPeers() {
 	for _, running := range s.peers {
 		running.Stop()
 	}
 }
 
-// peerLogs are the logs of those that run.
+// peerLogs returns the logs of the running peers.
 func (s *story) peerLogs() (all []string) {
 	for _, running := range s.peers {
 		all = append(all, running.Logs()...)

@@ -16,26 +16,23 @@ import (
 
 var onlyPoints = flag.String("points", "", "have `killed` kill at all points \"SCENE NAME#N\" that this regular expression matches, and at no other")
 
-// sampled is how many points `make test` kills the daemon at.
+// sampled is the number of points at which `make test` kills the daemon.
 const sampled = 5
 
-// lot says at which points the daemon is killed: all of them in `make test-full`,
-// some in `make test`.
+// lot selects the points at which the daemon is killed: all of them in `make test-full`, some in `make test`.
 type lot struct {
 	seed uint64
 	all  bool
 	only *regexp.Regexp
 	rand *rand.Rand
-	// draws is how many points of each scene are drawn.
+	// draws is the number of points to draw for each scene.
 	draws map[string]int
 }
 
-// everywhere reports whether the daemon is killed at all points of all scenes, whatever
-// a script says of a sample.
+// everywhere reports whether the daemon is killed at all points of all scenes, regardless of a script's sample.
 func everywhere() bool { return os.Getenv("PLUMBLINE_KILL") == "everywhere" }
 
-// newLot draws lots among scenes by PLUMBLINE_SEED, or by chance: so many points of
-// each, where sample is not 0.
+// newLot draws points among scenes, with PLUMBLINE_SEED or a random seed: sample points of each, unless sample is 0.
 func newLot(scenes []string, sample int) (*lot, error) {
 	l := &lot{seed: rand.Uint64N(1 << 32), draws: map[string]int{}}
 	if text, set := os.LookupEnv("PLUMBLINE_SEED"); set {
@@ -66,10 +63,10 @@ func newLot(scenes []string, sample int) (*lot, error) {
 	return l, nil
 }
 
-// wants reports whether a scene has to be played at all.
+// wants reports whether to play a scene at all.
 func (l *lot) wants(scene string) bool { return l.all || l.only != nil || l.draws[scene] > 0 }
 
-// choose are those of a scene's points at which the daemon is killed.
+// choose returns the points of a scene at which to kill the daemon.
 func (l *lot) choose(scene string, points []string) []string {
 	if l.only != nil {
 		return slices.DeleteFunc(slices.Clone(points), func(p string) bool { return !l.only.MatchString(scene + " " + p) })
@@ -78,7 +75,7 @@ func (l *lot) choose(scene string, points []string) []string {
 		return points
 	}
 	drawn := l.rand.Perm(len(points))[:min(l.draws[scene], len(points))]
-	slices.Sort(drawn) // as they are reached
+	slices.Sort(drawn) // in the order in which they are reached
 	var chosen []string
 	for _, i := range drawn {
 		chosen = append(chosen, points[i])
@@ -86,16 +83,15 @@ func (l *lot) choose(scene string, points []string) []string {
 	return chosen
 }
 
-// spread is how far apart the points are that one play has kills at: every tenth
-// of those that are left, where there are more than a few.
+// spread is the distance between the kills of one play: every tenth of the remaining points, if there are more than a
+// few.
 const spread = 10
 
 // points are those of a scene at which the daemon has yet to be killed.
 type points struct {
 	left []string // in the order in which they are reached
 	all  int
-	// again are those that a play ended without, to have a play of their own; missed
-	// are those that ended without them even so.
+	// again are those that a play did not reach, to get a play of their own; missed are those not reached even then.
 	again, missed []string
 }
 
@@ -106,8 +102,7 @@ func newPoints(chosen []string) *points {
 // goesOn reports whether there is another play.
 func (p *points) goesOn() bool { return len(p.left)+len(p.again) > 0 }
 
-// play has the daemon killed at those of the next play, and notes which of them
-// were not reached.
+// play kills the daemon at the points of the next play, and records which of them were not reached.
 func (p *points) play(kill func([]string) (unreached []string)) {
 	if len(p.left) > 0 {
 		p.again = append(p.again, kill(p.take())...)
@@ -118,7 +113,7 @@ func (p *points) play(kill func([]string) (unreached []string)) {
 	p.missed = append(p.missed, kill(alone)...)
 }
 
-// take takes away those of the next play.
+// take removes and returns the points of the next play.
 func (p *points) take() []string {
 	n := max(sampled, (p.all+spread-1)/spread)
 	var taken, kept []string
@@ -133,15 +128,13 @@ func (p *points) take() []string {
 	return taken
 }
 
-// expression is what -points has to be for just these points of a scene.
+// expression returns the value of -points for exactly these points of a scene.
 func expression(scene string, points []string) string {
 	return "^" + scene + " (" + strings.Join(points, "|") + ")$"
 }
 
-// representative are the points of a trace without those that are the same place
-// over again: of each name the first, the second and a late one, in the order
-// in which they were reached. A play that is killed on the way has fewer passes, in
-// which the last ones would not come.
+// representative returns the points of a trace without repetitions: of each name the first, the second and a late one,
+// in the order in which they were reached. A play with kills has fewer reconciles, so it may not reach the last ones.
 func representative(trace []string) []string {
 	last := map[string]int{}
 	for _, point := range trace {
@@ -157,7 +150,7 @@ func representative(trace []string) []string {
 	return kept
 }
 
-// splitPoint takes NAME#N apart.
+// splitPoint splits NAME#N.
 func splitPoint(point string) (name string, n int) {
 	i := strings.LastIndex(point, "#")
 	n, err := strconv.Atoi(point[i+1:])
@@ -175,8 +168,8 @@ func TestRepresentative(t *testing.T) {
 	}
 }
 
-// TestPoints holds that each point is taken once, and once more alone where it was
-// not reached, and that those of one play are not next to each other.
+// TestPoints checks that each point is used once, and once more alone if it was not reached, and that those of one play
+// are not adjacent.
 func TestPoints(t *testing.T) {
 	var all []string
 	for i := range 60 {
@@ -208,8 +201,7 @@ func TestPoints(t *testing.T) {
 	}
 }
 
-// TestLot holds that a seed draws the same points each time, and the full tier
-// all of them.
+// TestLot checks that a seed draws the same points each time, and the full tier all of them.
 func TestLot(t *testing.T) {
 	t.Setenv("PLUMBLINE_SEED", "7")
 	t.Setenv("PLUMBLINE_FULL", "")
@@ -239,8 +231,7 @@ func TestLot(t *testing.T) {
 	}
 }
 
-// TestSample holds that a sample is drawn of each scene in the full tier, too, unless
-// all points are asked for.
+// TestSample checks that a sample is drawn of each scene in the full tier, too, unless all points are required.
 func TestSample(t *testing.T) {
 	t.Setenv("PLUMBLINE_FULL", "1")
 	points := strings.Fields("p#1 q#1 r#1 s#1")

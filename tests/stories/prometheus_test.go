@@ -10,7 +10,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// prometheus plays one that has a query's result, or none. Its answers are those that
+// prometheus is a fake Prometheus in which every query has a result, or none. Its responses are those that
 // https://prometheus.io/docs/prometheus/latest/querying/api/ documents.
 type prometheus struct {
 	*httptest.Server
@@ -18,7 +18,7 @@ type prometheus struct {
 	says string
 }
 
-// answers are what it may say.
+// answers are the possible responses.
 var answers = map[string]string{
 	"fires": `{"status":"success","data":{"resultType":"vector","result":[{"metric":{"alertname":"Errors"},"value":[1767225600,"1"]}]}}`,
 	"quiet": `{"status":"success","data":{"resultType":"vector","result":[]}}`,
@@ -38,8 +38,7 @@ func newPrometheus() *prometheus {
 	return p
 }
 
-// prometheusCommand starts a Prometheus, whose URL is PROMETHEUS_URL from then on, and says what it
-// answers.
+// prometheusCommand starts a Prometheus, sets PROMETHEUS_URL, and sets what it answers.
 func (s *story) prometheusCommand(ts *testscript.TestScript, args []string) error {
 	if len(args) != 1 || answers[args[0]] == "" {
 		return errors.New("usage: prometheus fires|quiet")

@@ -14,18 +14,18 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/githost"
 )
 
-// pulled is the pull request that a story speaks of.
+// pulled is the current pull request of a story.
 type pulled struct {
 	number int
 	branch string
-	// remote is where its branch is pushed.
+	// remote is the remote of its branch.
 	remote string
 }
 
-// pullUsage is how pullCommand is used.
+// pullUsage is the usage of pullCommand.
 const pullUsage = "usage: pull open BRANCH, pull fork BRANCH [USER], pull push|close|merge, pull before BRANCH OTHER… ~ REGEX, pull comments N [~ REGEX], pull proposed N [~ REGEX]"
 
-// pullCommand is what pullUsage says.
+// pullCommand implements pullUsage.
 func (s *story) pullCommand(ts *testscript.TestScript, args []string) error {
 	timeout, args, pattern, err := options(args)
 	if err != nil || len(args) == 0 {
@@ -84,8 +84,8 @@ func (s *story) pullCommand(ts *testscript.TestScript, args []string) error {
 	return fmt.Errorf("a pull request cannot %q", args[0])
 }
 
-// proposed finds the pull requests that the daemon has opened: so many, the newest of which matches by
-// its title and body.
+// proposed finds the pull requests that the daemon has opened: their number, and the newest one matching by its title
+// and body.
 func (s *story) proposed(ctx context.Context, ts *testscript.TestScript, args []string, pattern *regexp.Regexp) error {
 	all, err := s.c.Git.PullRequests(ctx, s.repo.Repository)
 	if err != nil {
@@ -107,9 +107,9 @@ func (s *story) proposed(ctx context.Context, ts *testscript.TestScript, args []
 	return nil
 }
 
-// plannedBefore checks that the daemon commented on the pull request of a branch, in words that match, before it did so on those of other
-// branches, and that it has on one of these. It writes a comment directly after each plan, and the Git host gives comments ascending IDs;
-// statuses are posted beside the plans, and not in their order.
+// plannedBefore checks that the daemon commented on the pull request of a branch, with a text that matches, before it
+// did so on those of other branches, and that it has commented on one of these. It writes a comment directly after each
+// plan, and the Git host's comment IDs ascend; statuses are posted in the background, in another order.
 func (s *story) plannedBefore(ctx context.Context, branch string, others []string, pattern *regexp.Regexp) error {
 	all, err := s.c.Git.PullRequests(ctx, s.repo.Repository)
 	if err != nil {
@@ -141,7 +141,7 @@ func (s *story) plannedBefore(ctx context.Context, branch string, others []strin
 	return nil
 }
 
-// openPull opens a pull request for a branch, of the repository or, if a user is named, of a fork of theirs.
+// openPull opens a pull request for a branch, of the repository or, if a user is given, of their fork.
 func (s *story) openPull(user, branch string) error {
 	as, head := s.c.Git.Admin, branch
 	s.pulled = pulled{branch: branch, remote: "origin"}
@@ -167,7 +167,7 @@ func (s *story) openPull(user, branch string) error {
 	return err
 }
 
-// pushBranch commits what changed and pushes it, over what there is.
+// pushBranch commits the changes and force-pushes them.
 func (s *story) pushBranch() error {
 	if _, err := s.repo.Commit(s.ctx, "on "+s.pulled.branch); err != nil {
 		return err

@@ -12,8 +12,7 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/stories/daemon"
 )
 
-// roles select plumbline's roles. Karpenter's own rules, which some of
-// them hold, allow some of what the others do.
+// roles selects plumbline's roles. Some of them contain Karpenter's own rules, which allow some of what the others do.
 const roles = "app.kubernetes.io/part-of=plumbline"
 
 // tokenCommand is `token FILE`.
@@ -37,11 +36,11 @@ func (s *story) rbacCommand(_ *testscript.TestScript, args []string) error {
 
 // role is a ClusterRole or a Role of plumbline's.
 type role struct {
-	namespace, name string // no namespace: a ClusterRole
+	namespace, name string // without a namespace, a ClusterRole
 	rules           []rbacv1.PolicyRule
 }
 
-// roles are plumbline's, of all namespaces.
+// roles returns plumbline's roles, of all namespaces.
 func (s *story) roles() ([]role, error) {
 	client, selected := s.c.Kube.Client.RbacV1(), metav1.ListOptions{LabelSelector: roles}
 	wide, err := client.ClusterRoles().List(s.ctx, selected)
@@ -109,7 +108,7 @@ func (s *story) takeVerb(verb, resource string) error {
 	return nil
 }
 
-// without takes a verb out of rules, and reports whether it was in one.
+// without removes a verb from rules, and reports whether one contained it.
 func without(rules []rbacv1.PolicyRule, verb, resource string) bool {
 	taken := false
 	for i := range rules {
@@ -121,7 +120,7 @@ func without(rules []rbacv1.PolicyRule, verb, resource string) bool {
 	return taken
 }
 
-// restoreRoles gives back what was taken, the last first: a role may have lost two verbs.
+// restoreRoles restores what was removed, the last first: a role may have lost two verbs.
 func (s *story) restoreRoles() error {
 	for _, r := range slices.Backward(s.lost) {
 		if err := s.give(r); err != nil {

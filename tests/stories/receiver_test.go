@@ -13,7 +13,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// receiver takes what is posted to it, and keeps it by path.
+// receiver accepts POST requests, and keeps their bodies by path.
 type receiver struct {
 	*httptest.Server
 	mu  sync.Mutex
@@ -35,7 +35,7 @@ func newReceiver() *receiver {
 	return r
 }
 
-// posted is all that was posted to a path.
+// posted returns all that was posted to a path.
 func (r *receiver) posted(path string) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -10,13 +10,12 @@ import (
 )
 
 const (
-	// rendered is what the daemon logs for each revision that it renders, and
-	// childEnded for each child process.
+	// The daemon logs rendered for each revision that it renders, and childEnded for each child process.
 	rendered   = `"msg":"rendered"`
 	childEnded = `"msg":"a child process has ended"`
 )
 
-// logs is how often the story's daemon has logged something.
+// logs returns how often the story's daemon has logged something.
 func (s *story) logs(what string) (int, error) {
 	log, err := os.ReadFile(s.daemon.LogFile())
 	if errors.Is(err, os.ErrNotExist) {

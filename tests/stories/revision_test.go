@@ -19,8 +19,8 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox"
 )
 
-// breakRevision is `karpenter revision RELEASE STATUS|cut-off`: it leaves the last
-// revision of a release as a kill at work does.
+// breakRevision is `karpenter revision RELEASE STATUS|cut-off`: it leaves the last revision of a release as if helm had
+// been killed.
 func (s *story) breakRevision(args []string) error {
 	if len(args) != 2 {
 		return errKarpenterUsage
@@ -52,7 +52,7 @@ func (s *story) breakRevision(args []string) error {
 	return err
 }
 
-// revisionOf is a Secret's number; 0 where it has none.
+// revisionOf returns a Secret's revision; 0 if it has none.
 func revisionOf(secret unstructured.Unstructured) int {
 	number, err := strconv.Atoi(secret.GetLabels()["version"])
 	if err != nil {
@@ -61,8 +61,8 @@ func revisionOf(secret unstructured.Unstructured) int {
 	return number
 }
 
-// withStatus rewrites a release as Helm stores it: JSON, zipped, and in base64 once
-// by Helm and once by the API server.
+// withStatus rewrites a release as Helm stores it: JSON, gzipped, and in base64 once by Helm and once by the API
+// server.
 func withStatus(stored, status string) (string, error) {
 	outer, err := base64.StdEncoding.DecodeString(stored)
 	if err != nil {

@@ -25,10 +25,10 @@ var recordRights = flag.Bool("rights", false, "add the permissions that these st
 // right is a permission of the daemon: a verb on a resource in one namespace, or in all of them, which is *.
 type right struct{ verb, resource, namespace string }
 
-// String is "list pods *".
+// String returns the permission as "list pods *".
 func (r right) String() string { return r.verb + " " + r.resource + " " + r.namespace }
 
-// rightOf is the permission that a request needs; none for what is no resource.
+// rightOf returns the permission that a request needs; false for a request without a resource.
 func rightOf(r kube.Request) (of right, ok bool) {
 	if r.User != itself || r.Resource == "" || r.Code == http.StatusForbidden {
 		return right{}, false
@@ -46,7 +46,7 @@ func rightOf(r kube.Request) (of right, ok bool) {
 	return of, true
 }
 
-// rightsUsed are the permissions that the daemon has used since a byte of the audit.
+// rightsUsed returns the permissions that the daemon has used since a byte of the audit log.
 func (c *cluster) rightsUsed(from int64) (map[right]bool, error) {
 	requests, _, err := c.Kube.Audit(from)
 	used := map[right]bool{}
@@ -58,7 +58,7 @@ func (c *cluster) rightsUsed(from int64) (map[right]bool, error) {
 	return used, err
 }
 
-// readRights are the listed permissions, and the story that uses each.
+// readRights returns the listed permissions, and the story that uses each.
 func readRights() (map[right]string, error) {
 	text, err := os.ReadFile(rightsFile)
 	if err != nil {
@@ -78,7 +78,7 @@ func readRights() (map[right]string, error) {
 	return listed, nil
 }
 
-// checkRights holds that a story uses the permissions that the list says it uses.
+// checkRights checks that a story uses the permissions that the list assigns to it.
 func (s *story) checkRights(t *testing.T) {
 	used, err := s.c.rightsUsed(s.audited)
 	if err != nil {
@@ -103,7 +103,7 @@ func (s *story) checkRights(t *testing.T) {
 	}
 }
 
-// writeRights replaces the lines of a story: what it uses and no other line has.
+// writeRights replaces the lines of a story with the permissions that it uses and no other line contains.
 func writeRights(listed map[right]string, used map[right]bool, story string) error {
 	maps.DeleteFunc(listed, func(of right, by string) bool { return by == story && !used[of] })
 	for of := range used {

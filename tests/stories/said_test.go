@@ -14,7 +14,7 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/githost"
 )
 
-// What the daemon says: events, and commit statuses.
+// Commands for what the daemon reports: events, and commit statuses.
 
 func (s *story) eventsCommand(_ *testscript.TestScript, args []string) error {
 	timeout, args, pattern, err := options(args)
@@ -81,7 +81,7 @@ func (s *story) statusCommand(_ *testscript.TestScript, args []string) error {
 	})
 }
 
-// longestStatus is how many characters Git hosts show of a status.
+// longestStatus is how many characters of a status Git hosts show.
 const longestStatus = 140
 
 func (s *story) statusesCommand(_ *testscript.TestScript, args []string) error {

@@ -13,7 +13,7 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox"
 )
 
-// apart is a NodePool that no NodeSync has. Its nodes have to live through a drain.
+// apart is a NodePool without a NodeSync. Its nodes have to survive a drain.
 const apart = "apart"
 
 const apartManifest = `
@@ -28,7 +28,7 @@ spec:
       expireAfter: Never
 `
 
-// drainScene has all nodes of the NodeSync end, and its definitions stay.
+// drainScene drains all nodes of the NodeSync, and keeps its definitions.
 func drainScene() scene {
 	return scene{
 		prepare: (*story).withNodesApart,
@@ -41,7 +41,7 @@ func drainScene() scene {
 	}
 }
 
-// standInScene has `plumbline teardown` do that where no daemon leads: it makes the reconciles itself.
+// standInScene makes `plumbline teardown` do that without a leading daemon: it runs the reconciles itself.
 func standInScene() scene {
 	s := drainScene()
 	s.begin = func(*story, *testscript.TestScript) error { return nil }
@@ -51,8 +51,8 @@ func standInScene() scene {
 	return s
 }
 
-// wholeScene has the same command take all of it away, down to Karpenter's CRDs. Where the NodeSync is gone it goes on by the
-// cluster's name.
+// wholeScene makes the same command delete everything, down to Karpenter's CRDs. Once the NodeSync is gone, it
+// continues with the cluster's name.
 func wholeScene() scene {
 	return scene{
 		prepare: (*story).withTwoPools,
@@ -69,7 +69,7 @@ func wholeScene() scene {
 	}
 }
 
-// unserved says what is left of Karpenter: releases, CRDs, instances.
+// unserved returns an error that lists what is left of Karpenter: releases, CRDs, instances.
 func (s *story) unserved(ctx context.Context) error {
 	releases, err := s.releases(ctx)
 	if err != nil {
@@ -81,7 +81,7 @@ func (s *story) unserved(ctx context.Context) error {
 	return s.nothingLeft()
 }
 
-// withNodesApart has a NodeSync in sync that is not drained, with a node in each of its pools, and in one that
+// withNodesApart prepares a NodeSync in sync that is not drained, with a node in each of its pools, and in one that
 // nobody manages.
 func (s *story) withNodesApart(ts *testscript.TestScript) error {
 	if err := s.nodesyncCommand(ts, []string{killedSync, "drain=false"}); err != nil {
@@ -96,7 +96,7 @@ func (s *story) withNodesApart(ts *testscript.TestScript) error {
 	return s.workloadCommand(ts, []string{"-t", played.String(), "stranger", "replicas=1", "pool=" + apart})
 }
 
-// drained says what is missing to a NodeSync of which no node is left.
+// drained returns what is missing until a NodeSync has no nodes left.
 func (s *story) drained(ctx context.Context) error {
 	want, err := s.expectation("nodesync/"+killedSync, []string{"Ready=True", "reason=Drained"})
 	if err != nil {
@@ -117,7 +117,7 @@ func (s *story) drained(ctx context.Context) error {
 	return nil
 }
 
-// asUser is the environment of the user whose command it is.
+// asUser returns the environment of the user who runs the command.
 func (k *killing) asUser() []string {
 	kubeconfig, key := k.kubeconfig(), cmp.Or(k.scene.key, sandbox.VariableVerifier)
 	if k.scene.kubeconfig != "" {
@@ -126,7 +126,7 @@ func (k *killing) asUser() []string {
 	return append(k.c.Environment(), "KUBECONFIG="+kubeconfig, "TMPDIR="+k.dir, "AWS_ACCESS_KEY_ID="+k.c.Variables()[key])
 }
 
-// start starts what brings the scene to its end, with flags of step points.
+// start starts what completes the scene, with flags for step points.
 func (k *killing) start(flags ...string) error {
 	if len(k.scene.command) > 0 {
 		named := strings.NewReplacer("$CLUSTER", k.c.Cluster, "$REGION", k.c.Region)
@@ -139,7 +139,7 @@ func (k *killing) start(flags ...string) error {
 	return k.daemon.StartSteps(k.ctx, flags...)
 }
 
-// startAgain starts it after the last kill.
+// startAgain restarts it after the last kill.
 func (k *killing) startAgain() error {
 	if len(k.scene.command) > 0 {
 		return k.start()
@@ -147,7 +147,7 @@ func (k *killing) startAgain() error {
 	return k.daemon.Start(k.ctx)
 }
 
-// endsWell waits until a command has ended, as one that has done what it was to do. A daemon goes on.
+// endsWell waits until a command has exited successfully. A daemon keeps running.
 func (k *killing) endsWell() error {
 	if len(k.scene.command) == 0 {
 		return nil

@@ -13,11 +13,11 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox"
 )
 
-// ownPoints are those of what `plumbline teardown` does beside reconciles: what it ends in AWS, and the NodeSync. Its passes are
-// killed in other scenes.
+// ownPoints matches the points of what `plumbline teardown` does besides reconciles: what it deletes in AWS, and the
+// NodeSync. Other scenes kill its reconciles.
 var ownPoints = regexp.MustCompile(`(ec2|iam):|(patch|delete) nodesyncs#`)
 
-// goneKubeconfig names an API server that does not answer.
+// goneKubeconfig names an API server that does not respond.
 const goneKubeconfig = `
 apiVersion: v1
 kind: Config
@@ -27,12 +27,12 @@ users: [{name: gone, user: {token: none}}]
 current-context: gone
 `
 
-// endsScene has a teardown end something in AWS by itself, with the rights of its user, as of flags.
+// endsScene makes a teardown with flags delete something in AWS itself, with its user's permissions.
 func endsScene(flags ...string) scene {
 	whole := wholeScene()
 	return scene{
 		prepare: func(s *story, ts *testscript.TestScript) error {
-			if err := s.clusterBack(ts); err != nil { // the scene before may have had it be gone
+			if err := s.clusterBack(ts); err != nil { // the scene before may have hidden it
 				return err
 			}
 			return s.withTwoPools(ts)
@@ -51,22 +51,22 @@ func endsScene(flags ...string) scene {
 	}
 }
 
-// sweepsScene has volumes and interfaces be left behind, which --sweep deletes.
+// sweepsScene leaves volumes and interfaces behind, which --sweep deletes.
 func sweepsScene() scene {
 	s := endsScene("--sweep")
 	s.begin = func(s *story, _ *testscript.TestScript) error { return s.leave() }
 	return s
 }
 
-// terminatesScene has Karpenter's role be gone, so that --terminate ends the instances. Once they are, the role is back, and
-// Karpenter takes its finalizers off.
+// terminatesScene deletes Karpenter's role, so that --terminate terminates the instances. After that, it restores the
+// role, and Karpenter removes its finalizers.
 func terminatesScene() scene {
 	s := endsScene("--terminate")
 	s.begin = func(s *story, _ *testscript.TestScript) error { return s.awsCommand(nil, []string{"role", "gone"}) }
 	ended := s.ended
 	s.ended = func(ctx context.Context, s *story) error {
 		if len(s.billed("general"))+len(s.billed("batch")) == 0 && s.awsCommand(nil, []string{"role", "back"}) == nil {
-			// One that has been refused for long asks again seldom.
+			// After many refusals, a controller retries rarely.
 			if err := s.must("kubectl", "delete", "pod", "-n", sandbox.ChartNamespace, "-l", "app.kubernetes.io/name=karpenter"); err != nil {
 				return err
 			}
@@ -76,8 +76,8 @@ func terminatesScene() scene {
 	return s
 }
 
-// clusterGoneScene has the cluster be gone, and all that it has in AWS be left. The sandbox's lives on, without Karpenter's
-// controller, and begins anew for each run.
+// clusterGoneScene hides the cluster from EKS, and leaves all that it has in AWS. The sandbox's cluster still runs,
+// without Karpenter's controller, and is reset for each run.
 func clusterGoneScene() scene {
 	s := endsScene()
 	s.begin = func(s *story, _ *testscript.TestScript) error {
@@ -95,7 +95,7 @@ func clusterGoneScene() scene {
 	return s
 }
 
-// clusterBack has EKS know the cluster again, and all of its last play go.
+// clusterBack makes the cluster visible in EKS again, and deletes all of its last play.
 func (s *story) clusterBack(ts *testscript.TestScript) error {
 	if err := errors.Join(s.c.AWS.SetClusterGone(s.c.Cluster, false), s.scaleKarpenter(1)); err != nil {
 		return err
@@ -109,7 +109,7 @@ func (s *story) clusterBack(ts *testscript.TestScript) error {
 	return s.finishCommand(ts, nil)
 }
 
-// scaleKarpenter has Karpenter's controller run, or not, where it is installed.
+// scaleKarpenter starts or stops Karpenter's controller, if it is installed.
 func (s *story) scaleKarpenter(replicas int) error {
 	if _, err := s.get(s.ctx, "deployment/karpenter"); err != nil {
 		return nil //nolint:nilerr // the first push installs it
@@ -120,10 +120,10 @@ func (s *story) scaleKarpenter(replicas int) error {
 	return s.must("kubectl", "rollout", "status", "deployment", "karpenter", "-n", sandbox.ChartNamespace, "--timeout=120s")
 }
 
-// ofOthers are the instances of another cluster of the account.
+// ofOthers returns the instances of another cluster in the account.
 func (s *story) ofOthers() []string { return s.billed("theirs") }
 
-// nothingLeft says what the cluster has in AWS.
+// nothingLeft returns an error that lists what the cluster has in AWS.
 func (s *story) nothingLeft() error {
 	if left := s.c.AWS.Left(s.c.Cluster); !left.Empty() {
 		return fmt.Errorf("left in AWS: %s", left)

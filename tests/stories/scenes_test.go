@@ -18,29 +18,28 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/stories/daemon"
 )
 
-// killedSync is the NodeSync that scenes are about.
+// killedSync is the NodeSync of the scenes.
 const killedSync = "killed"
 
-// scene is something that the daemon has to bring to an end, and that can be
-// played many times.
+// scene is something that the daemon has to complete, and that can be played many times.
 type scene struct {
-	// prepare brings the cluster to where the scene begins. No daemon runs then.
+	// prepare brings the cluster to the start of the scene. No daemon runs then.
 	prepare func(*story, *testscript.TestScript) error
-	// keeps are the instances that have to live through it.
+	// keeps returns the instances that have to survive.
 	keeps func(*story) []string
-	// begin does what the daemon is to act upon once it is started.
+	// begin makes the change that the daemon handles once it is started.
 	begin func(*story, *testscript.TestScript) error
-	// ended says what is missing to the end; nil if nothing.
+	// ended returns what is missing until the scene is complete; nil if nothing.
 	ended func(context.Context, *story) error
 	// deletes are the kinds of definitions that the daemon deletes in it.
 	deletes []string
-	// command is what brings it to its end where no daemon runs: a command of plumbline, with a user's rights. It ends
-	// by itself.
+	// command completes the scene if no daemon runs: a command of plumbline, with a user's permissions. It exits on its
+	// own.
 	command []string
-	// key names the variable with its AWS access key, that of one who may only ask where it is empty, and kubeconfig is a file of the
-	// story's, its own where it is empty.
+	// key names the variable with its AWS access key; if empty, that of a user with read access. kubeconfig is a file
+	// of the story's; if empty, its own.
 	key, kubeconfig string
-	// at are the points that it is killed at; all where it is nil.
+	// at matches the points for kills; if nil, all.
 	at *regexp.Regexp
 }
 
@@ -94,8 +93,7 @@ var scenes = map[string]scene{
 	"cluster-gone": clusterGoneScene(),
 }
 
-// withoutKarpenter takes the NodeSync and all of Karpenter away, with what the
-// daemon has cached.
+// withoutKarpenter deletes the NodeSync, all of Karpenter, and the daemon's cache.
 func (s *story) withoutKarpenter(ts *testscript.TestScript) error {
 	if s.daemon.Running() {
 		if err := s.finishCommand(ts, nil); err != nil {
@@ -118,7 +116,7 @@ func (s *story) withoutKarpenter(ts *testscript.TestScript) error {
 	return s.commit("the first nodes", func() error { return s.seedCommand(ts, nil) })
 }
 
-// withTwoPools has a NodeSync in sync with two pools, and a node in each.
+// withTwoPools prepares a NodeSync in sync with two pools, and a node in each.
 func (s *story) withTwoPools(ts *testscript.TestScript) error {
 	if err := s.commit("two pools", func() error { return s.seedCommand(ts, nil) }); err != nil {
 		return err
@@ -126,7 +124,7 @@ func (s *story) withTwoPools(ts *testscript.TestScript) error {
 	return s.withNodes(ts)
 }
 
-// withNodes has a NodeSync in sync with what is pushed, and a node in each pool.
+// withNodes prepares a NodeSync in sync with what is pushed, and a node in each pool.
 func (s *story) withNodes(ts *testscript.TestScript) error {
 	if !s.daemon.Running() {
 		if err := s.daemon.Start(s.ctx); err != nil {
@@ -147,7 +145,7 @@ func (s *story) withNodes(ts *testscript.TestScript) error {
 	return s.daemon.Stop()
 }
 
-// commit pushes what change makes of the clone, if that is anything.
+// commit pushes the changes that change makes in the clone, if any.
 func (s *story) commit(message string, change func() error) error {
 	if err := change(); err != nil {
 		return err
@@ -160,14 +158,12 @@ func (s *story) commit(message string, change func() error) error {
 	return err
 }
 
-// inSync says what is missing to a NodeSync that is Ready at HEAD, and to a commit
-// that says so.
+// inSync returns what is missing until a NodeSync is Ready at HEAD, and the commit status shows it.
 func (s *story) inSync(ctx context.Context) error {
 	return s.saidAtHead(ctx, "success", "Ready=True")
 }
 
-// saidAtHead says what is missing to a NodeSync that is as terms say, and to a
-// commit with a status of a state.
+// saidAtHead returns what is missing until a NodeSync matches terms, and a commit has a status with a state.
 func (s *story) saidAtHead(ctx context.Context, state string, terms ...string) error {
 	want, err := s.expectation("nodesync/"+killedSync, terms)
 	if err != nil {
@@ -183,7 +179,7 @@ func (s *story) saidAtHead(ctx context.Context, state string, terms ...string) e
 	return s.lastSaid(ctx, want.at, state)
 }
 
-// lastSaid reports that the newest status of a commit is another one.
+// lastSaid returns an error if the newest status of a commit is another one.
 func (s *story) lastSaid(ctx context.Context, commit, state string) error {
 	statuses, err := s.repo.Statuses(ctx, commit)
 	if err != nil {
@@ -196,7 +192,7 @@ func (s *story) lastSaid(ctx context.Context, commit, state string) error {
 	return nil
 }
 
-// limited says what is missing to a limit of pool general.
+// limited returns what is missing until pool general has a limit.
 func (s *story) limited(ctx context.Context, cpu string) error {
 	pool, err := s.get(ctx, "nodepool/general")
 	if err != nil {
@@ -208,7 +204,7 @@ func (s *story) limited(ctx context.Context, cpu string) error {
 	return nil
 }
 
-// without reports that an object is still there.
+// without returns an error if an object still exists.
 func (s *story) without(ctx context.Context, what string) error {
 	_, err := s.get(ctx, what)
 	if apierrors.IsNotFound(err) {
@@ -217,8 +213,8 @@ func (s *story) without(ctx context.Context, what string) error {
 	return errors.Join(fmt.Errorf("%s is there", what), err)
 }
 
-// unrecorded reports that a removal is still recorded. Of one that is over, pods that no pool
-// can take may be noted.
+// unrecorded returns an error if a removal is still recorded. For a completed one, the record may contain pods that no
+// pool can run.
 func (s *story) unrecorded(ctx context.Context) error {
 	name := "plumbline-" + killedSync
 	record, err := s.c.Kube.Client.CoreV1().ConfigMaps(daemon.Namespace).Get(ctx, name, metav1.GetOptions{})
@@ -234,7 +230,7 @@ func (s *story) unrecorded(ctx context.Context) error {
 	return nil
 }
 
-// pointsOf are the points of a trace that the scene is killed at.
+// pointsOf returns the points of a trace at which the scene is killed.
 func (c scene) pointsOf(trace []string) []string {
 	return slices.DeleteFunc(representative(trace), func(point string) bool { return c.at != nil && !c.at.MatchString(point) })
 }

@@ -15,10 +15,10 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/charts"
 )
 
-// older is the version that the scene of an upgrade begins with.
+// older is the version from which the upgrade scene starts.
 const older = "1.8.6"
 
-// upgradeScene goes from an older Karpenter that has nodes to the newest.
+// upgradeScene upgrades an older Karpenter that has nodes to the newest.
 func upgradeScene() scene {
 	made := &revisions{}
 	return scene{
@@ -37,7 +37,7 @@ func upgradeScene() scene {
 	}
 }
 
-// rollbackScene gives the controller a value that it does not survive.
+// rollbackScene gives the controller a value with which it crashes.
 func rollbackScene() scene {
 	made := &revisions{}
 	return scene{
@@ -69,8 +69,8 @@ func (r *revisions) begin(s *story) (err error) {
 	return err
 }
 
-// atMost holds that no more were made than the change needs, and one more of each for
-// every time that the daemon was killed: it may have been in the middle of one.
+// atMost checks that there are no more new revisions than the change needs, plus one of each per kill of the daemon: it
+// may have been creating one.
 func (r *revisions) atMost(ctx context.Context, s *story, crds, controller int) error {
 	now, err := s.releases(ctx)
 	if err != nil {
@@ -88,7 +88,7 @@ func (r *revisions) atMost(ctx context.Context, s *story, crds, controller int) 
 	return nil
 }
 
-// kills is how often the daemon has killed itself in this play.
+// kills returns how often the daemon has killed itself in this play.
 func (s *story) kills() (int, error) {
 	trace, err := os.ReadFile(s.traceFile())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -97,8 +97,8 @@ func (s *story) kills() (int, error) {
 	return strings.Count(string(trace), killedThere+"\n"), nil
 }
 
-// withOlderKarpenter has nodes that an older Karpenter has made, on CRDs of its
-// own: those of the play before are gone with all else.
+// withOlderKarpenter prepares nodes of an older Karpenter, with its own CRDs, after deleting everything from the play
+// before.
 func (s *story) withOlderKarpenter(ts *testscript.TestScript) error {
 	if err := s.withoutKarpenter(ts); err != nil {
 		return err
@@ -110,8 +110,7 @@ func (s *story) withOlderKarpenter(ts *testscript.TestScript) error {
 	return s.withNodes(ts)
 }
 
-// inForce says what is missing to a version that leads, with the target of the charts
-// at a step, or none.
+// inForce returns what is missing until a version leads, with the target of the charts at a step, or none.
 func (s *story) inForce(ctx context.Context, version, step string) error {
 	sync, err := s.get(ctx, "nodesync/"+killedSync)
 	if err != nil {
@@ -125,8 +124,8 @@ func (s *story) inForce(ctx context.Context, version, step string) error {
 	return s.c.Leads(ctx, version)
 }
 
-// refusedAtHead says what is missing to a NodeSync that has failed at HEAD for a
-// reason, and to a commit that says so.
+// refusedAtHead returns what is missing until a NodeSync has failed at HEAD with a reason, and the commit status shows
+// it.
 func (s *story) refusedAtHead(ctx context.Context, reason string) error {
 	return s.saidAtHead(ctx, "failure", "Ready=False", "reason="+reason, "at=HEAD")
 }

@@ -53,7 +53,7 @@ func (s *story) metricsCommand(ts *testscript.TestScript, args []string) error {
 	return errors.New("usage: metrics [watch | shown | [-t D] ~ REGEX], watched before they are shown")
 }
 
-// scrape keeps what the daemon serves each second, as Prometheus does, once it serves.
+// scrape stores what the daemon serves each second, as Prometheus does, once it serves.
 func (s *story) scrape(ctx context.Context, address, folder string) {
 	every := time.NewTicker(time.Second)
 	defer every.Stop()
@@ -76,8 +76,7 @@ func (s *story) scrape(ctx context.Context, address, folder string) {
 	}
 }
 
-// shown has Prometheus' library, which is of a module of its own, ask for all that the dashboard and
-// the alerts ask for.
+// shown makes Prometheus' library, which is in a module of its own, run all queries of the dashboard and the alerts.
 func (s *story) shown(ts *testscript.TestScript, folder string) error {
 	cmd := exec.CommandContext(s.ctx, "go", "test", "-trimpath", "-count=1", "-v", "-run", "^TestServed$", ".")
 	cmd.Dir = filepath.Join(s.root, "manifests", "alerts")

@@ -15,18 +15,18 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/stories/repository"
 )
 
-// signerKey is a key that commits are signed with.
+// signerKey is a key for signing commits.
 type signerKey struct {
-	// entry is the name of its public key in a Secret, and public what stands there.
+	// entry is the key of its public key in a Secret, and public the value.
 	entry, public string
-	// config is what git needs to sign with it.
+	// config is the Git configuration for signing with it.
 	config map[string]string
 }
 
-// once is when a key was made that has expired since: it lasted a day.
+// once is when an expired key was created: it was valid for a day.
 const once = "20250101T120000!"
 
-// signerCommand makes a key with gpg or ssh-keygen.
+// signerCommand creates a key with gpg or ssh-keygen.
 func (s *story) signerCommand(_ *testscript.TestScript, args []string) error {
 	if len(args) != 2 {
 		return errors.New("usage: signer NAME openpgp|expired|ssh")
@@ -54,14 +54,14 @@ func (s *story) sshSigner(name string) (signerKey, error) {
 	return signerKey{entry: name + ".sshpub", public: string(public), config: map[string]string{"gpg.format": "ssh", "user.signingkey": file}}, err
 }
 
-// gpgSigner has a folder of its own with a short name: gpg's agent has a socket in it.
+// gpgSigner uses its own folder with a short name: gpg's agent has a socket in it.
 func (s *story) gpgSigner(name string, expired bool) (signerKey, error) {
 	home, err := os.MkdirTemp("", "gpg")
 	if err != nil {
 		return signerKey{}, fmt.Errorf("make gpg's folder: %w", err)
 	}
 	s.t.Cleanup(func() {
-		_ = exec.Command("gpgconf", "--homedir", home, "--kill", "all").Run() // it may have ended
+		_ = exec.Command("gpgconf", "--homedir", home, "--kill", "all").Run() // it may have exited
 		_ = os.RemoveAll(home)
 	})
 	options := []string{"--homedir", home, "--batch", "--quiet", "--pinentry-mode", "loopback", "--passphrase", ""}
@@ -98,7 +98,7 @@ func (s *story) tool(program string, args ...string) (string, error) {
 	return string(out), nil
 }
 
-// signCommand has git sign what it makes in the clone from now on, or not.
+// signCommand makes git sign what it creates in the clone from now on, or not.
 func (s *story) signCommand(_ *testscript.TestScript, args []string) error {
 	if len(args) != 1 {
 		return errors.New("usage: sign NAME|none")

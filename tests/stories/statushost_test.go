@@ -38,7 +38,7 @@ func (s *story) statusHostCommand(ts *testscript.TestScript, args []string) erro
 	return nil
 }
 
-// openStatusHost puts the proxy there, once, and tells the script where.
+// openStatusHost starts the proxy, once, and sets its address in the script.
 func (s *story) openStatusHost(ts *testscript.TestScript) error {
 	if s.statusHost != nil {
 		return nil
@@ -55,7 +55,7 @@ func (s *story) openStatusHost(ts *testscript.TestScript) error {
 	return nil
 }
 
-// posted waits until the Git host has taken just these states for a commit.
+// posted waits until the Git host has accepted exactly these states for a commit.
 func (s *story) posted(args []string) error {
 	if len(args) == 0 {
 		return errors.New("usage: statushost posted COMMIT STATE…")

@@ -27,8 +27,7 @@ var (
 	match = flag.String("story", "", "tell only the stories that this regular expression matches")
 )
 
-// patience is how long one story may take. With PLUMBLINE_FULL=1 there is one that
-// takes about half an hour.
+// patience limits the duration of one story. With PLUMBLINE_FULL=1, one takes about half an hour.
 func patience() time.Duration {
 	if full, _ := os.LookupEnv("PLUMBLINE_FULL"); full == "1" || *onlyPoints != "" {
 		return 2 * time.Hour
@@ -36,16 +35,15 @@ func patience() time.Duration {
 	return 10 * time.Minute
 }
 
-// told is how a story went.
+// told is the result of a story.
 type told struct {
 	name   string
 	took   time.Duration
 	failed bool
 }
 
-// TestStories tells the stories of the list that -run and -story ask for: those of
-// a group one after another, and as many groups at a time as -parallel says. Most
-// of a story is waiting.
+// TestStories runs the stories of the list that -run and -story select: those of a group one after another, and
+// -parallel groups at a time. Stories mostly wait.
 func TestStories(t *testing.T) {
 	queue := groups(choose(t))
 	lanes := flag.Lookup("test.parallel").Value.(flag.Getter).Get().(int)
@@ -61,11 +59,11 @@ func TestStories(t *testing.T) {
 			return nil
 		})
 	}
-	_ = telling.Wait() // stories fail by themselves
+	_ = telling.Wait() // stories report their own failures
 	logTimes(t, tale.told)
 }
 
-// tale is all that is told.
+// tale is a run of stories.
 type tale struct {
 	t    *testing.T
 	root string
@@ -73,7 +71,7 @@ type tale struct {
 	told []told
 }
 
-// tell tells the stories of a group, which share a cluster.
+// tell runs the stories of a group, which share a cluster.
 func (a *tale) tell(group []entry, last bool) {
 	g := &ground{t: a.t, root: a.root, kind: group[0].ground}
 	defer g.end()
@@ -104,7 +102,7 @@ func (a *tale) add(t told) {
 	a.told = append(a.told, t)
 }
 
-// choose are the stories to tell: those of the tier that -run and -story match.
+// choose returns the stories to run: those of the tier that -run and -story match.
 func choose(t *testing.T) []entry {
 	entries, err := readList()
 	if err != nil {
@@ -130,7 +128,7 @@ func compile(t *testing.T, expression string) *regexp.Regexp {
 	return r
 }
 
-// checkout is the root of the checkout, in which the program has been built.
+// checkout returns the root of the checkout, in which the program has been built.
 func checkout(t *testing.T) string {
 	source, err := binaries.FindSource(".")
 	if err != nil {
@@ -139,7 +137,7 @@ func checkout(t *testing.T) string {
 	return filepath.Join(source, "..", "..", "..")
 }
 
-// tell runs the story's script, in which @KARPENTER@ stands for the newest version of Karpenter.
+// tell runs the story's script, in which @KARPENTER@ is replaced with the newest version of Karpenter.
 func (s *story) tell(t *testing.T) {
 	script, err := os.ReadFile(s.script())
 	if err != nil {
@@ -155,7 +153,7 @@ func (s *story) tell(t *testing.T) {
 	})
 }
 
-// condition is what scripts can ask for in brackets, beside testscript's own.
+// condition evaluates conditions in brackets, in addition to testscript's own.
 func condition(name string) (bool, error) {
 	if name == "root" {
 		return os.Geteuid() == 0, nil
@@ -163,14 +161,14 @@ func condition(name string) (bool, error) {
 	return false, fmt.Errorf("unknown condition %q", name)
 }
 
-// shim has testscript run a script in the test that there is, alone.
+// shim makes testscript run a single script in the existing test.
 type shim struct{ *testing.T }
 
 func (s shim) Run(_ string, f func(testscript.T)) { f(s) }
 func (s shim) Parallel()                          {}
 func (s shim) Verbose() bool                      { return testing.Verbose() }
 
-// stay leaves the sandbox to a person until it is interrupted.
+// stay keeps the sandbox for a person until it is interrupted.
 func (s *story) stay() {
 	ctx, stop := signal.NotifyContext(context.WithoutCancel(s.ctx), os.Interrupt)
 	defer stop()
@@ -182,7 +180,7 @@ func (s *story) stay() {
 	<-ctx.Done()
 }
 
-// logTimes prints how long each story took, the longest first.
+// logTimes prints the duration of each story, the longest first.
 func logTimes(t *testing.T, all []told) {
 	var table strings.Builder
 	var sum time.Duration

@@ -26,10 +26,10 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/terraform"
 )
 
-// logLines is how much of a log a failed story shows.
+// logLines is how many lines of a log a failed story shows.
 const logLines = 60
 
-// story is one that is being told.
+// story is a running story.
 type story struct {
 	entry
 	c      *cluster
@@ -37,41 +37,41 @@ type story struct {
 	t      *testing.T
 	root   string
 	began  time.Time
-	dir    string // of the daemon, beside the script's $WORK
+	dir    string // the daemon's, next to the script's $WORK
 	repo   *repository.Repository
 	daemon *daemon.Daemon
-	// statusHost is before the Git host, once a script speaks of it.
+	// statusHost is a proxy for the Git host, once a script uses it.
 	statusHost *gitproxy.Proxy
 	// pulled is the pull request that it opened last.
 	pulled pulled
 
-	parrot     *parrot.Parrot         // nil until the script speaks of it
+	parrot     *parrot.Parrot         // nil until the script uses it
 	peak       *atomic.Int64          // of the daemon's memory, which `memory` watches
-	unwatch    context.CancelFunc     // ends `metrics watch`
+	unwatch    context.CancelFunc     // stops `metrics watch`
 	second     *daemon.Daemon         // nil if the story has one
-	proxy      *apiproxy.Proxy        // nil if the daemon goes to the API server itself
+	proxy      *apiproxy.Proxy        // nil if the daemon connects to the API server directly
 	hook       *hook                  // nil if the story has none
-	prometheus *prometheus            // nil until the script speaks of it
+	prometheus *prometheus            // nil until the script uses it
 	receiver   *receiver              // likewise
-	terraform  *terraform.Root        // nil until the script speaks of it
-	peers      map[string]*peers.Peer // that run, by name
+	terraform  *terraform.Root        // nil until the script uses it
+	peers      map[string]*peers.Peer // running ones, by name
 	lost       []role                 // as they were before `rbac take`
 
-	audited   int64    // the byte of the audit at which the story began
+	audited   int64    // the byte of the audit log at which the story started
 	syncs     []string // names of the NodeSyncs, in order
 	settings  map[string]map[string]string
 	signers   map[string]signerKey
 	workloads []string
-	kept      []string // instances that ec2 keep has noted
-	struck    string   // the instance that was ended or interrupted last
+	kept      []string // instances that ec2 keep has remembered
+	struck    string   // the last instance that was terminated or interrupted
 	elsewhere string   // the instance of another cluster, if there is one
 	followed  []string // headings of a page that a reader has followed
 	mark      mark
 	available map[string]*fewest            // workloads that `available` watches
 	volumes   *followedVolumes              // nil until `volumes follow`
-	mend      func()                        // ends what `registry` has begun; nil: nothing
-	undo      []func(context.Context) error // what `registry publishes` and `aws withdraws` have changed for other stories
-	witness   *watcher                      // of what the Git host says of commits
+	mend      func()                        // ends the faults of `registry`; nil if none
+	undo      []func(context.Context) error // reverts what `registry publishes` and `aws withdraws` have changed for other stories
+	witness   *watcher                      // of the commit statuses on the Git host
 }
 
 // storyKey is where testscript keeps the story.
@@ -88,7 +88,7 @@ func newStory(t *testing.T, e entry, c *cluster, root string) *story {
 	return s
 }
 
-// setup makes the repository and its clone before the script runs.
+// setup creates the repository and its clone before the script runs.
 func (s *story) setup(env *testscript.Env) error {
 	home := filepath.Join(env.WorkDir, "home")
 	name := s.name
@@ -114,7 +114,7 @@ func (s *story) setup(env *testscript.Env) error {
 	return s.expandAll(env.WorkDir)
 }
 
-// kubeconfig is the administrator's, in plumbline's namespace.
+// kubeconfig returns the administrator's, in plumbline's namespace.
 func (s *story) kubeconfig() string { return filepath.Join(s.dir, "kubeconfig") }
 
 func (s *story) writeKubeconfig() error {
@@ -143,12 +143,12 @@ func (s *story) expandAll(dir string) error {
 	})
 }
 
-// expand puts in what only the sandbox knows.
+// expand replaces what only the sandbox knows.
 func (s *story) expand(text string) string {
 	return strings.NewReplacer("@CLUSTER@", s.c.Cluster, "@REGION@", s.c.Region, "@CHARTS@", s.c.Charts.Repository, "@REPOSITORY@", s.repo.HTTPURL, "@API@", s.repo.API(), "@KARPENTER@", binaries.KarpenterVersion).Replace(text)
 }
 
-// close ends what the story has started, however it went.
+// close stops what the story has started, whatever its result.
 func (s *story) close() {
 	if s.witness != nil {
 		for _, lie := range s.witness.ended() {
@@ -174,7 +174,7 @@ func (s *story) close() {
 	s.mendAll()
 }
 
-// diagnose shows what someone would look at first after a failure.
+// diagnose prints what one would look at first after a failure.
 func (s *story) diagnose() {
 	ctx := context.WithoutCancel(s.ctx)
 	s.t.Logf("the end of the daemon's log:\n%s", s.daemon.LogTail(logLines))
@@ -190,7 +190,7 @@ func (s *story) diagnose() {
 		{"get", "applications", "-A", "-o", "yaml", "--ignore-not-found"},
 		{"get", "events", "-A", "--sort-by=.lastTimestamp", "-o", "custom-columns=AT:.lastTimestamp,KIND:.involvedObject.kind,NAME:.involvedObject.name,REASON:.reason,MESSAGE:.message"},
 	} {
-		// The script's folder is gone by now, and its kubeconfig with it.
+		// The script's folder has been deleted, and its kubeconfig with it.
 		cmd := exec.CommandContext(ctx, filepath.Join(s.c.Bin(), "kubectl"), args...)
 		cmd.Env = s.c.Environment()
 		out, err := cmd.CombinedOutput()

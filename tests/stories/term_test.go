@@ -11,8 +11,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// termCommand is `term POINT [FLAGS]`: the daemon is asked to end just when it
-// reaches a point.
+// termCommand is `term POINT [FLAGS]`: it stops the daemon exactly when it reaches a point.
 func (s *story) termCommand(_ *testscript.TestScript, args []string) error {
 	if len(args) == 0 {
 		return errors.New("usage: term POINT [FLAGS]")

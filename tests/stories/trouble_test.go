@@ -43,7 +43,7 @@ func (s *story) faultCommand(_ *testscript.TestScript, args []string) error {
 	return err
 }
 
-// measure reads how long, how often, or for how many calls.
+// measure parses the duration, the rate, or the number of calls.
 func measure(f *awssim.Fault, text string) (err error) {
 	if rate, ok := strings.CutSuffix(text, "/s"); ok {
 		f.Rate, err = strconv.ParseFloat(rate, 64)
@@ -131,10 +131,9 @@ func (s *story) eksCommand(_ *testscript.TestScript, args []string) error {
 }
 
 const (
-	// strangeAccount is where the credentials of the wrong account lead.
+	// strangeAccount is the account of the wrong credentials.
 	strangeAccount = "999988887777"
-	// strangeAuthority is the certificate of another authority, in base64 of PEM as
-	// EKS gives it.
+	// strangeAuthority is the certificate of another authority, in base64 of PEM as EKS returns it.
 	strangeAuthority = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCkFBQUEKLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo="
 )
 
@@ -158,7 +157,7 @@ func (s *story) accountCommand(_ *testscript.TestScript, args []string) error {
 	return nil
 }
 
-// elsewhereCommand handles another cluster of the account, with one node.
+// elsewhereCommand controls another cluster of the account, with one node.
 func (s *story) elsewhereCommand(_ *testscript.TestScript, args []string) error {
 	switch {
 	case len(args) == 2 && args[0] == "adds":
@@ -166,8 +165,8 @@ func (s *story) elsewhereCommand(_ *testscript.TestScript, args []string) error 
 		if err != nil {
 			return err
 		}
-		// One policy for all clusters of the account, which many have: with the one of
-		// manifests/ AWS refuses to describe another cluster.
+		// Many accounts have one policy for all their clusters: with the one of manifests/, AWS refuses to describe
+		// another cluster.
 		err = s.c.AWS.PutRolePolicy("plumbline-"+s.c.Cluster, "all-clusters", `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"eks:DescribeCluster","Resource":"*"}}`)
 		if err != nil {
 			return err
@@ -219,7 +218,7 @@ func (s *story) registryCommand(ts *testscript.TestScript, args []string) error 
 	return nil
 }
 
-// mendAll ends all trouble that the story has made around the cluster.
+// mendAll ends all faults that the story has caused around the cluster.
 func (s *story) mendAll() {
 	s.c.AWS.Restore()
 	s.c.AWS.Reroute(s.c.Variables()["AWS_ACCESS_KEY_ID"], nil)
@@ -239,8 +238,8 @@ func (s *story) strike(pool string, do func(instanceID string) error) error {
 	return do(s.struck)
 }
 
-// strayInstance launches an instance of a pool that no NodeClaim has, and that Karpenter, which goes
-// by the tag of the EKS cluster, does not end.
+// strayInstance launches an instance of a pool without a NodeClaim. Karpenter, which goes by the tag of the EKS
+// cluster, does not terminate it.
 func (s *story) strayInstance(pool string) (err error) {
 	if s.struck, err = s.c.AWS.AddNode(s.c.Cluster, pool); err != nil {
 		return err
@@ -248,7 +247,7 @@ func (s *story) strayInstance(pool string) (err error) {
 	return s.c.AWS.Untag(s.struck, "eks:eks-cluster-name")
 }
 
-// leave adds what a node leaves that ended too early: a volume of a claim, and an interface of the VPC
+// leave adds what a node leaves behind that was terminated too early: a volume of a claim, and an interface of the VPC
 // CNI plugin.
 func (s *story) leave() error {
 	s.c.AWS.CreateVolume(s.c.Region+"a", 8, map[string]string{
@@ -258,8 +257,7 @@ func (s *story) leave() error {
 	return err
 }
 
-// asked holds that plumbline has asked EC2 for the instance that was struck, since
-// the mark.
+// asked checks that plumbline has queried EC2 for the struck instance since the mark.
 func (s *story) asked() error {
 	key, err := s.accessKey("plumbline")
 	if err != nil {

@@ -23,8 +23,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// unsaidCommand is `unsaid SECRET…`: nothing that leaves the daemon has one of them in it, in any
-// encoding.
+// unsaidCommand is `unsaid SECRET…`: nothing that leaves the daemon contains one of them, in any encoding.
 func (s *story) unsaidCommand(ts *testscript.TestScript, args []string) error {
 	if len(args) == 0 {
 		return errors.New("usage: unsaid SECRET…")
@@ -49,8 +48,8 @@ func (s *story) unsaidCommand(ts *testscript.TestScript, args []string) error {
 	return errors.Join(found...)
 }
 
-// formsOf are the encodings of a secret: as it is, quoted, as JSON, in a URL, what base64 of
-// it has in common with that of a longer text, wherever in it the secret stands, and its hashes.
+// formsOf returns the encodings of a secret: plain, quoted, as JSON, in a URL, its common part with the base64 of a
+// longer text that contains it at any offset, and its hashes.
 func formsOf(secret string) []string {
 	quoted := strconv.Quote(secret)
 	text, _ := json.Marshal(secret)
@@ -62,15 +61,15 @@ func formsOf(secret string) []string {
 		}
 	}
 	for _, hashed := range []hash.Hash{md5.New(), sha1.New(), sha256.New(), sha512.New()} {
-		_, _ = hashed.Write([]byte(secret)) // a hash takes everything
+		_, _ = hashed.Write([]byte(secret)) // a hash accepts everything
 		sum := hashed.Sum(nil)
 		forms = append(forms, hex.EncodeToString(sum), base64.RawStdEncoding.EncodeToString(sum), base64.RawURLEncoding.EncodeToString(sum))
 	}
 	return forms
 }
 
-// everythingSaid is all that leaves the daemon, by where it is found. What Helm keeps and makes with the values
-// is not among it.
+// everythingSaid returns all that leaves the daemon, by where it is found, except what Helm stores and creates with the
+// values.
 func (s *story) everythingSaid(ts *testscript.TestScript) (map[string]string, error) {
 	places := map[string]string{}
 	log, err := os.ReadFile(s.daemon.LogFile())
@@ -86,7 +85,7 @@ func (s *story) everythingSaid(ts *testscript.TestScript) (map[string]string, er
 		{"plumbline", "status", s.syncs[0], "-o", "json"},
 		{"plumbline", "plan", s.syncs[0]},
 	} {
-		// A plan may end with another code than 0 and says all the same.
+		// A plan may exit with a code other than 0 and still print everything.
 		places[strings.Join(command, " ")], _ = s.program(s.ctx, command[0], command[1:]...)
 	}
 	commits, err := s.repo.Git(s.ctx, "rev-list", "HEAD")
@@ -112,7 +111,7 @@ func (s *story) everythingSaid(ts *testscript.TestScript) (map[string]string, er
 	return places, nil
 }
 
-// page reads what the daemon serves, unpacked.
+// page reads what the daemon serves, uncompressed.
 func (s *story) page(address string) (string, error) {
 	request, err := http.NewRequestWithContext(s.ctx, http.MethodGet, address, nil)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 
 var errUpgradedUsage = errors.New("usage: upgraded [-t D] NODESYNC VERSION")
 
-// upgradedCommand is `upgraded NODESYNC VERSION`: it sees a change of the charts to
-// its end, and prints how long each of its steps took.
+// upgradedCommand is `upgraded NODESYNC VERSION`: it waits until a change of the charts is complete, and prints how
+// long each step took.
 func (s *story) upgradedCommand(_ *testscript.TestScript, args []string) error {
 	timeout, args, _, err := options(args)
 	if err != nil {
@@ -49,8 +49,8 @@ func (s *story) upgradedCommand(_ *testscript.TestScript, args []string) error {
 	return err
 }
 
-// chartSteps are the steps that a change of the charts was seen at, and how long.
-// One that is over between two looks counts to the one before it.
+// chartSteps are the steps in which a change of the charts was observed, and their durations. A step between two
+// observations counts to the one before it.
 type chartSteps struct {
 	now   string
 	since time.Time
@@ -58,8 +58,7 @@ type chartSteps struct {
 	all   time.Duration
 }
 
-// see notes the step that a status tells; none before the change has begun, and
-// after it has ended.
+// see records the step in a status; empty before the change has started, and after it is complete.
 func (c *chartSteps) see(step string, at time.Time) {
 	if step == "" && c.now != "Checking" {
 		step = "the rest"
@@ -72,7 +71,7 @@ func (c *chartSteps) see(step string, at time.Time) {
 	c.now, c.since = step, at
 }
 
-// end is what is to be said of all of them.
+// end returns a summary of all steps.
 func (c *chartSteps) end(at time.Time) string {
 	c.see("end", at)
 	return fmt.Sprintf("%.1fs (%s)", c.all.Seconds(), strings.Join(c.took, ", "))

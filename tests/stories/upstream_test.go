@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// provider is the module that has Karpenter's examples, pinned by the module
-// that the sandbox's controller is built from.
+// provider is the module with Karpenter's examples, at the version of the module that the sandbox's controller is built
+// from.
 const provider = "github.com/aws/karpenter-provider-aws"
 
 // example reads one of upstream's examples from the module cache.
@@ -72,7 +72,7 @@ func (s *story) userdataCommand(_ *testscript.TestScript, args []string) error {
 	})
 }
 
-// userDataIn finds the user data of a class in many documents.
+// userDataIn returns the user data of a class in a file of several documents.
 func userDataIn(documents []byte, class string) (string, error) {
 	for _, document := range bytes.Split(documents, []byte("\n---")) {
 		var object struct {

@@ -18,24 +18,23 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/stories/workload"
 )
 
-// followedVolumes are the volumes of claims, and what becomes of them while pods move.
+// followedVolumes are the volumes of claims, and what happens to them while pods move.
 type followedVolumes struct {
 	client kubernetes.Interface
 
 	mu sync.Mutex
-	// volumes are the PersistentVolumes by their claims, as they were at first, and handles the EBS
-	// volumes behind them.
+	// volumes are the initial PersistentVolumes by their claims, and handles the EBS volumes behind them.
 	volumes, handles map[string]string
 	// at are the nodes that a PersistentVolume is attached to, by VolumeAttachment.
 	at map[string]map[string]string
-	// ends is when the pod of a PersistentVolume began to end, and took how long it was from there until
-	// the volume was attached to another node.
+	// ends is when the pod of a PersistentVolume started to terminate, and took the time from then until the volume was
+	// attached to another node.
 	ends  map[string]time.Time
 	took  map[string]time.Duration
 	wrong []error
 }
 
-// followVolumes notes which volumes there are, and watches them until the story ends.
+// followVolumes records the volumes, and watches them until the story ends.
 func followVolumes(ctx context.Context, client kubernetes.Interface) (*followedVolumes, error) {
 	f := &followedVolumes{client: client, at: map[string]map[string]string{}, ends: map[string]time.Time{}, took: map[string]time.Duration{}}
 	var err error
@@ -74,7 +73,7 @@ func followVolumes(ctx context.Context, client kubernetes.Interface) (*followedV
 	return f, follow("Pods", watching, err, f.pod)
 }
 
-// claimed are the PersistentVolumes by their claims, and what is behind them.
+// claimed returns the PersistentVolumes by their claims, and their handles.
 func (f *followedVolumes) claimed(ctx context.Context) (volumes, handles map[string]string, err error) {
 	list, err := f.client.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -89,8 +88,8 @@ func (f *followedVolumes) claimed(ctx context.Context) (volumes, handles map[str
 	return volumes, handles, nil
 }
 
-// attachment notes where a volume is: an attachment holds it from when its driver has attached it until the
-// object is gone.
+// attachment records where a volume is attached: from when its driver has attached it until the VolumeAttachment is
+// gone.
 func (f *followedVolumes) attachment(event watch.Event) {
 	a, is := event.Object.(*storagev1.VolumeAttachment)
 	if !is || a.Spec.Source.PersistentVolumeName == nil {
@@ -119,7 +118,7 @@ func (f *followedVolumes) attachment(event watch.Event) {
 	}
 }
 
-// pod notes when a pod with a volume begins to end.
+// pod records when a pod with a volume starts to terminate.
 func (f *followedVolumes) pod(event watch.Event) {
 	pod, is := event.Object.(*corev1.Pod)
 	if !is || pod.DeletionTimestamp == nil {
@@ -142,8 +141,8 @@ func (f *followedVolumes) fail(format string, args ...any) {
 	f.wrong = append(f.wrong, fmt.Errorf(format, args...))
 }
 
-// moved returns how long each of the volumes took to another node, unless there are others than n, or one was
-// lost, replaced or attached twice.
+// moved returns how long each of the volumes took to move to another node. It returns an error if their number is not
+// n, or if one was lost, replaced or attached twice.
 func (f *followedVolumes) moved(ctx context.Context, n int) (map[string]time.Duration, error) {
 	volumes, handles, err := f.claimed(ctx)
 	if err != nil {

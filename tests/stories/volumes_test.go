@@ -60,8 +60,8 @@ func (s *story) movedVolumes(ts *testscript.TestScript, number string) error {
 	return err
 }
 
-// leaveAttached makes a VolumeAttachment of a node that is not there, of a driver that nobody runs,
-// as a CSI driver leaves it that was uninstalled first.
+// leaveAttached creates a VolumeAttachment of a missing node, with a driver that does not run, as remains when a CSI
+// driver is uninstalled first.
 func (s *story) leaveAttached(node string) error {
 	volume := "pv-of-" + node
 	_, err := s.c.Kube.Client.StorageV1().VolumeAttachments().Create(s.ctx, &storagev1.VolumeAttachment{

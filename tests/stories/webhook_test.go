@@ -9,7 +9,7 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/process"
 )
 
-// webhookCommand has the Git host tell the daemon of pushes.
+// webhookCommand makes the Git host notify the daemon of pushes.
 func (s *story) webhookCommand(ts *testscript.TestScript, args []string) error {
 	if len(args) != 1 {
 		return errors.New("usage: webhook TOKEN")

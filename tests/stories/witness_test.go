@@ -16,30 +16,29 @@ import (
 )
 
 const (
-	// looksEvery is how often a watcher looks.
+	// looksEvery is the interval of a watcher's checks.
 	looksEvery = time.Second
-	// leads is how old the lease of a daemon that can act may be.
+	// leads is the maximum age of the lease of a daemon that can act.
 	leads = 10 * time.Second
 )
 
-// watcher watches a story for what plumbline says of nodes, in the status of a NodeSync and on the Git
-// host, while something contradicts it. What the daemon cannot know or say, as while it does not run,
-// is no lie.
+// watcher watches a story for what plumbline reports about nodes, in the status of a NodeSync and on the Git host,
+// while something contradicts it. What the daemon cannot know or report, for example while it does not run, is no lie.
 type watcher struct {
 	story *story
-	since map[string]time.Time // since when a lie stands, by its words
+	since map[string]time.Time // since when a lie is reported, by its words
 	stop  context.CancelFunc
 	done  sync.WaitGroup
 	lies  []witness.Lie
 
-	audited int64 // up to which byte the API server's audit is read
+	audited int64 // up to which byte the API server's audit log is read
 	held    witness.Held
-	said    map[string]time.Time // since when a pool is said to get no nodes
-	deleted map[string]time.Time // when a NodeClaim of a pool was deleted last
+	said    map[string]time.Time // since when a pool is reported to get no nodes
+	deleted map[string]time.Time // when a NodeClaim of a pool was last deleted
 	commits map[string]*witness.Definitions
 }
 
-// watchStatuses has a witness watch from now on.
+// watchStatuses starts a witness.
 func (s *story) watchStatuses() *watcher {
 	ctx, stop := context.WithCancel(s.ctx)
 	w := &watcher{
@@ -61,14 +60,14 @@ func (s *story) watchStatuses() *watcher {
 	return w
 }
 
-// ended are the lies that were seen.
+// ended returns the lies that were seen.
 func (w *watcher) ended() []witness.Lie {
 	w.stop()
 	w.done.Wait()
 	return w.lies
 }
 
-// look notes what is not so now, and what has not been for too long.
+// look records what is untrue now, and what has been for too long.
 func (w *watcher) look(ctx context.Context, now time.Time) {
 	seen := map[string]time.Time{}
 	for _, lie := range w.untrue(ctx, now) {
@@ -85,7 +84,7 @@ func (w *watcher) look(ctx context.Context, now time.Time) {
 	w.since = seen
 }
 
-// untrue is what plumbline says of the story's NodeSyncs and is not so.
+// untrue returns what plumbline reports about the story's NodeSyncs that is not true.
 func (w *watcher) untrue(ctx context.Context, now time.Time) (lies []witness.Lie) {
 	written := w.written()
 	syncs := w.story.c.list(ctx, "nodesync")
@@ -110,7 +109,7 @@ func (w *watcher) leads(ctx context.Context) bool {
 	return err == nil && lease.Spec.RenewTime != nil && time.Since(lease.Spec.RenewTime.Time) <= leads
 }
 
-// told is what plumbline says of a NodeSync; nothing of one that it has not come to.
+// told returns what plumbline reports about a NodeSync; nothing if it has not reconciled it yet.
 func (w *watcher) told(ctx context.Context, sync *unstructured.Unstructured) *witness.Told {
 	s := w.story
 	t := &witness.Told{Sync: sync, Owner: daemon.Namespace + "." + sync.GetName()}
@@ -142,10 +141,10 @@ func (w *watcher) told(ctx context.Context, sync *unstructured.Unstructured) *wi
 	return t
 }
 
-// itself is the daemon in the API server's audit.
+// itself is the daemon's user in the API server's audit log.
 const itself = "system:serviceaccount:" + daemon.Namespace + ":" + daemon.ServiceAccount
 
-// written are the daemon's successful writes to NodePools and NodeClaims since it was asked last.
+// written returns the daemon's successful writes to NodePools and NodeClaims since the last call.
 func (w *watcher) written() (written []witness.Write) {
 	all, next, err := w.story.c.Kube.Audit(w.audited)
 	if err != nil {
@@ -166,7 +165,7 @@ func (w *watcher) written() (written []witness.Write) {
 	return written
 }
 
-// fleet reads what there is.
+// fleet reads the actual state.
 func (w *watcher) fleet(ctx context.Context, now time.Time) *witness.Fleet {
 	c := w.story.c
 	f := &witness.Fleet{

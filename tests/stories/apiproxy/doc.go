@@ -1,7 +1,6 @@
-// Package apiproxy stands between a daemon and the API server, so that the API
-// server can be away, slow or busy for the daemon alone: the cluster itself, and
-// Karpenter in it, live on.
+// Package apiproxy is a proxy between a daemon and the API server. It makes the API server unavailable, slow or busy
+// for the daemon only: the cluster itself, including Karpenter, is not affected.
 //
-// A Proxy passes every request on until it is told of a Fault. It serves with the
-// API server's own certificate and counts the writes that come by.
+// A Proxy forwards every request unless a Fault is set. It serves the API server's own certificate and counts the
+// writes that it forwards.
 package apiproxy

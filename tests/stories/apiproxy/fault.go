@@ -14,20 +14,19 @@ type Fault string
 
 // The values of Fault.
 const (
-	// None passes every request on.
+	// None forwards every request.
 	None Fault = "up"
-	// Down refuses connections and cuts those that there are.
+	// Down refuses connections and cuts open ones.
 	Down Fault = "down"
-	// Slow holds each request back for a while.
+	// Slow delays each request.
 	Slow Fault = "slow"
-	// Hang answers nothing until it is over.
+	// Hang does not respond until the fault ends.
 	Hang Fault = "hang"
-	// Busy answers 429 and asks to be asked again in a second.
+	// Busy answers 429 and asks for a retry in a second.
 	Busy Fault = "429"
 )
 
-// Set begins a fault, in the place of another. It is over after a while, where
-// that is more than nothing. delay is how slow Slow is.
+// Set starts a fault, replacing any other. The fault ends after lasts, if that is positive. delay is the delay of Slow.
 func (p *Proxy) Set(fault Fault, delay, lasts time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -49,12 +48,12 @@ func (p *Proxy) Set(fault Fault, delay, lasts time.Duration) {
 	}
 	if fault == Down {
 		for c := range p.open {
-			_ = c.Close() // it may be closed by now
+			_ = c.Close() // it may be closed already
 		}
 	}
 }
 
-// end ends the fault. The lock is held.
+// end ends the fault. Callers hold the lock.
 func (p *Proxy) end() {
 	if p.heals != nil {
 		p.heals.Stop()
@@ -65,8 +64,7 @@ func (p *Proxy) end() {
 	p.fault, p.heals, p.healed = None, nil, nil
 }
 
-// Expire cuts every watch, and answers the next one on each path with 410: what
-// has happened since is known to a list alone.
+// Expire cuts every watch, and answers the next one on each path with 410: only a list returns what has happened since.
 func (p *Proxy) Expire() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,7 +74,7 @@ func (p *Proxy) Expire() {
 	}
 }
 
-// afflict does to a request what the fault says, and reports whether it goes on.
+// afflict applies the fault to a request, and reports whether to forward it.
 func (p *Proxy) afflict(w http.ResponseWriter, r *http.Request) bool {
 	p.mu.Lock()
 	fault, delay, healed := p.fault, p.delay, p.healed
@@ -95,7 +93,7 @@ func (p *Proxy) afflict(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// waited waits, unless whoever asks goes away.
+// waited waits; it reports false if the client disconnects first.
 func waited[T any](r *http.Request, until <-chan T) bool {
 	select {
 	case <-until:
@@ -105,27 +103,27 @@ func waited[T any](r *http.Request, until <-chan T) bool {
 	}
 }
 
-// answer is a Status, as the API server would give it.
+// answer responds with a Status like the API server's.
 func answer(w http.ResponseWriter, code int, reason metav1.StatusReason, message string) {
 	body, err := json.Marshal(metav1.Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
 		Status:   metav1.StatusFailure, Code: int32(code), Reason: reason, Message: message,
 	})
 	if err != nil {
-		panic(err) // of values that can always be encoded
+		panic(err) // these values can always be encoded
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_, _ = w.Write(body) // whoever asked may be gone
+	_, _ = w.Write(body) // the client may be gone
 }
 
-// gate lets no connection in while the API server is down.
+// gate accepts no connection while the API server is down.
 type gate struct {
 	net.Listener
 	proxy *Proxy
 }
 
-// Accept closes what it must not let in.
+// Accept closes the connections that it must not accept.
 func (g gate) Accept() (net.Conn, error) {
 	for {
 		c, err := g.Listener.Accept()

@@ -18,9 +18,9 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox"
 )
 
-// Proxy is the way to the API server of a sandbox.
+// Proxy is a proxy for the API server of a sandbox.
 type Proxy struct {
-	// Endpoint is the URL to go by.
+	// Endpoint is the proxy's URL.
 	Endpoint string
 
 	server *http.Server
@@ -29,16 +29,16 @@ type Proxy struct {
 	mu     sync.Mutex
 	fault  Fault
 	delay  time.Duration
-	healed chan struct{} // closed when the fault is over
+	healed chan struct{} // closed when the fault ends
 	heals  *time.Timer
 	open   map[net.Conn]bool
-	// watches are cut by Expire; expired are the paths whose next watch is too old.
+	// watches are those that Expire cuts; expired are the paths whose next watch is answered with 410.
 	watches map[*http.Request]context.CancelFunc
 	expired map[string]bool
 	writes  []string
 }
 
-// Start starts a proxy before the API server of a sandbox.
+// Start starts a proxy for the API server of a sandbox.
 func Start(s *sandbox.Sandbox) (*Proxy, error) {
 	target, err := url.Parse(s.Kube.Endpoint)
 	if err != nil {
@@ -62,7 +62,7 @@ func Start(s *sandbox.Sandbox) (*Proxy, error) {
 		next: &httputil.ReverseProxy{
 			Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
 			Transport:     transport,
-			FlushInterval: -1, // a watch's events go on as they come
+			FlushInterval: -1, // forward the events of a watch immediately
 			ErrorHandler:  func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
 		},
 	}
@@ -70,12 +70,12 @@ func Start(s *sandbox.Sandbox) (*Proxy, error) {
 		Handler: p, ConnState: p.note, ReadHeaderTimeout: time.Minute,
 		TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, NextProtos: []string{"h2", "http/1.1"}, MinVersion: tls.VersionTLS12},
 	}
-	// It ends with Close; there is nobody to tell of another end but the daemon.
+	// It ends with Close; the daemon reports any other end.
 	go func() { _ = p.server.ServeTLS(gate{listener, p}, "", "") }()
 	return p, nil
 }
 
-// Certificate is the one that a sandbox's API server serves with, on any port.
+// Certificate returns the one that a sandbox's API server serves, on any port.
 func Certificate(s *sandbox.Sandbox) (tls.Certificate, error) {
 	keys := filepath.Join(s.Dir, "kube", "pki")
 	certificate, err := tls.LoadX509KeyPair(filepath.Join(keys, "serving.crt"), filepath.Join(keys, "serving.key"))
@@ -85,21 +85,20 @@ func Certificate(s *sandbox.Sandbox) (tls.Certificate, error) {
 	return certificate, nil
 }
 
-// Close ends the proxy.
+// Close stops the proxy.
 func (p *Proxy) Close() error {
 	p.Set(None, 0, 0)
 	return p.server.Close()
 }
 
-// Writes are the requests to change anything but a lease that have come by so far,
-// as "PATCH /path".
+// Writes returns the forwarded requests that change anything but a lease, as "PATCH /path".
 func (p *Proxy) Writes() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return append([]string(nil), p.writes...)
 }
 
-// note keeps the connections that are open, so that they can be cut.
+// note tracks open connections, so that they can be cut.
 func (p *Proxy) note(c net.Conn, state http.ConnState) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -112,7 +111,7 @@ func (p *Proxy) note(c net.Conn, state http.ConnState) {
 	}
 }
 
-// ServeHTTP passes a request on, or does to it what the fault says.
+// ServeHTTP forwards a request, or applies the fault to it.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r, done, gone := p.begin(r)
 	defer done()
@@ -126,7 +125,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.next.ServeHTTP(w, r)
 }
 
-// begin counts a request, and says of a watch whether it is too old.
+// begin counts a request; gone reports whether to answer a watch with 410.
 func (p *Proxy) begin(r *http.Request) (_ *http.Request, done func(), gone bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

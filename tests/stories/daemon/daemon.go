@@ -18,25 +18,25 @@ import (
 )
 
 const (
-	// StopGrace is how long the daemon may take to end by itself, as in a Pod.
+	// StopGrace is how long the daemon may take to exit, as in a Pod.
 	StopGrace = 30 * time.Second
 	logFile   = "daemon.log"
 )
 
-// Options say where a daemon runs.
+// Options specify where a daemon runs.
 type Options struct {
-	// Kube is the control plane where Install was.
+	// Kube is the control plane with plumbline installed.
 	Kube *kube.ControlPlane
-	// AWS are the variables of the environment that lead the daemon to its account.
+	// AWS contains the environment variables for the daemon's AWS account.
 	AWS map[string]string
-	// Root is the checkout with bin/plumbline in it.
+	// Root is the checkout that contains bin/plumbline.
 	Root string
-	// Dir is the daemon's folder: its cache and its log. It is made if need be.
+	// Dir is the daemon's folder for its cache and its log. It is created if missing.
 	Dir string
-	// Guarded ends the process where it changes an object of its watch cache, which
-	// all passes share. It costs memory and time.
+	// Guarded makes the process exit if it modifies an object of its watch cache, which all reconciles share. It costs
+	// memory and time.
 	Guarded bool
-	// Endpoint is another way to the API server. Default: the API server's own.
+	// Endpoint is another address for the API server. Default: the API server's own.
 	Endpoint string
 }
 
@@ -45,41 +45,38 @@ type Daemon struct {
 	options  Options
 	programs *process.Group
 	running  *process.Process
-	flags    []string // those that it was started with last
+	flags    []string // those of the last start
 }
 
-// New makes a daemon that does not run yet. Close ends it.
+// New returns a daemon that does not run yet. Close stops it.
 func New(options Options) *Daemon {
 	return &Daemon{options: options, programs: process.NewGroup()}
 }
 
-// Binary is the built program in the checkout at root.
+// Binary returns the path of the built program in the checkout at root.
 func Binary(root string) string { return filepath.Join(root, "bin", "plumbline") }
 
-// StepsBinary is the program that has step points, built by `make build-steps`.
+// StepsBinary returns the path of the program with step points, built by `make build-steps`.
 func StepsBinary(root string) string { return Binary(root) + "-steps" }
 
-// Start starts the process with some flags beside the usual ones. It does not
-// wait for anything.
+// Start starts the process with flags in addition to the usual ones. It does not wait for anything.
 func (d *Daemon) Start(ctx context.Context, flags ...string) error {
 	return d.start(ctx, Binary(d.options.Root), nil, flags)
 }
 
-// StartSteps starts the program that has step points, and that may kill itself at
-// one of them.
+// StartSteps starts the program with step points, which may kill itself at one of them.
 func (d *Daemon) StartSteps(ctx context.Context, flags ...string) error {
 	return d.start(ctx, StepsBinary(d.options.Root), nil, flags)
 }
 
-// StartCramped starts a process whose files cannot grow, as on a disk that is
-// full. Its log is one of them.
+// StartCramped starts a process whose files cannot grow, as on a full disk. Its log is one of them.
 func (d *Daemon) StartCramped(ctx context.Context, flags ...string) error {
 	shell := []string{"/bin/sh", "-c", `ulimit -f 0 && exec "$0" "$@"`}
 	return d.start(ctx, Binary(d.options.Root), shell, flags)
 }
 
-// StartCommand starts another command of the program that has step points, in the process's place and with an
-// environment of its own.
+// StartCommand starts another command of the program with step points, instead of the daemon and with its own
+// environment.
 func (d *Daemon) StartCommand(env, command []string) (err error) {
 	if d.Running() {
 		return errors.New("the daemon runs already")
@@ -90,8 +87,8 @@ func (d *Daemon) StartCommand(env, command []string) (err error) {
 	return err
 }
 
-// EndsWell waits until a process that was asked to end has done so, and holds that
-// it took no longer than a kubelet allows and failed in nothing.
+// EndsWell waits until a process that was asked to stop has exited, and returns an error if it took longer than a
+// kubelet allows, or failed.
 func (d *Daemon) EndsWell() error {
 	grace := time.NewTimer(StopGrace)
 	defer grace.Stop()
@@ -107,7 +104,7 @@ func (d *Daemon) EndsWell() error {
 	return nil
 }
 
-// start runs a program, through another one if need be.
+// start starts a program, optionally through another one.
 func (d *Daemon) start(ctx context.Context, program string, through, flags []string) error {
 	if d.Running() {
 		return errors.New("the daemon runs already")
@@ -135,10 +132,10 @@ func (d *Daemon) start(ctx context.Context, program string, through, flags []str
 	return err
 }
 
-// Via has the daemon go another way to the API server when it is started next.
+// Via sets the address for the API server from the next start on.
 func (d *Daemon) Via(endpoint string) { d.options.Endpoint = endpoint }
 
-// redirect writes another way to the API server into a kubeconfig.
+// redirect writes another address of the API server into a kubeconfig.
 func (d *Daemon) redirect(kubeconfig string) error {
 	if d.options.Endpoint == "" {
 		return nil
@@ -163,8 +160,7 @@ func (d *Daemon) args() []string {
 	}
 }
 
-// env is all that a Pod of the Deployment would have: no PATH, as its image
-// holds no other program.
+// env returns all variables that a Pod of the Deployment would have: no PATH, as its image contains no other program.
 func (d *Daemon) env(kubeconfig string) []string {
 	env := []string{
 		"KUBECONFIG=" + kubeconfig, "HOME=" + d.options.Dir, "TMPDIR=" + d.options.Dir, "NO_PROXY=127.0.0.1,localhost",
@@ -180,10 +176,10 @@ func (d *Daemon) env(kubeconfig string) []string {
 	return env
 }
 
-// Running reports whether the process is there, frozen or not.
+// Running reports whether the process exists, frozen or not.
 func (d *Daemon) Running() bool { return d.running != nil && d.running.ExitCode() == -1 }
 
-// PID is the process id; 0 while it does not run.
+// PID returns the process ID; 0 while it does not run.
 func (d *Daemon) PID() int {
 	if !d.Running() {
 		return 0
@@ -191,8 +187,7 @@ func (d *Daemon) PID() int {
 	return d.running.PID()
 }
 
-// Err says how the process ended by itself; nil while it runs, or when it was
-// never started or was ended on purpose.
+// Err returns how the process exited on its own; nil while it runs, or if it was never started or was stopped.
 func (d *Daemon) Err() error {
 	if d.running == nil || d.Running() {
 		return nil
@@ -200,8 +195,8 @@ func (d *Daemon) Err() error {
 	return d.running.Err()
 }
 
-// Stop ends the process as a kubelet does: politely first. It is an error when
-// that is not enough, or when the process ends as one that has failed.
+// Stop stops the process as a kubelet does: with SIGTERM first. It returns an error if that is not enough, or if the
+// process fails.
 func (d *Daemon) Stop() error {
 	ended, err := d.end(StopGrace)
 	if err == nil && ended.ExitCode() != 0 {
@@ -210,7 +205,7 @@ func (d *Daemon) Stop() error {
 	return err
 }
 
-// Kill ends the process at once, as a lost machine does.
+// Kill kills the process immediately, as if the machine failed.
 func (d *Daemon) Kill() error {
 	_, err := d.end(0)
 	return err
@@ -226,8 +221,7 @@ func (d *Daemon) end(grace time.Duration) (*process.Process, error) {
 	return ended, nil
 }
 
-// ExitCode is how the process ended by itself, as a container runtime says it:
-// 137 of one that SIGKILL ended, -1 while it runs.
+// ExitCode returns how the process exited on its own, like a container runtime: 137 after SIGKILL, -1 while it runs.
 func (d *Daemon) ExitCode() int {
 	if d.running == nil {
 		return -1
@@ -235,10 +229,10 @@ func (d *Daemon) ExitCode() int {
 	return d.running.ExitCode()
 }
 
-// Pause freezes the process; Continue lets it go on.
+// Pause freezes the process; Continue resumes it.
 func (d *Daemon) Pause() error { return d.signal(syscall.SIGSTOP) }
 
-// Continue lets a paused process go on.
+// Continue resumes a paused process.
 func (d *Daemon) Continue() error { return d.signal(syscall.SIGCONT) }
 
 func (d *Daemon) signal(s syscall.Signal) error {
@@ -258,7 +252,7 @@ func (d *Daemon) Forget() error {
 
 func (d *Daemon) cacheDir() string { return filepath.Join(d.options.Dir, "cache") }
 
-// Ended waits until the process has ended by itself, as it was to.
+// Ended waits until the process has exited on its own, as expected.
 func (d *Daemon) Ended(ctx context.Context) error {
 	if d.running == nil {
 		return errors.New("the daemon does not run")
@@ -272,13 +266,13 @@ func (d *Daemon) Ended(ctx context.Context) error {
 	}
 }
 
-// Close kills the process, if it runs, and ends for good.
+// Close kills the process, if it runs. It cannot be started again.
 func (d *Daemon) Close() { d.programs.Close() }
 
-// LogFile is where the process writes, start after start.
+// LogFile returns the file that the process appends its log to.
 func (d *Daemon) LogFile() string { return filepath.Join(d.options.Dir, logFile) }
 
-// LogTail are the last lines of the log.
+// LogTail returns the last lines of the log.
 func (d *Daemon) LogTail(lines int) string {
 	data, err := os.ReadFile(d.LogFile())
 	if err != nil {

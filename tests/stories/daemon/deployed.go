@@ -20,14 +20,13 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/process"
 )
 
-// readyWithin is how long a replica may take until its probes are answered.
+// readyWithin limits the time until a replica's probes succeed.
 const readyWithin = 30 * time.Second
 
-// StartDeployed starts the replica with a number, from 0, as the Deployment in
-// manifests/ says, and waits until its probes are answered: with its arguments and
-// variables, as its user, in a root that holds nothing but the program, read-only
-// but for the volumes that it mounts, with the files that a pod has of its
-// ServiceAccount, and with AWS credentials by EKS Pod Identity. It takes root.
+// StartDeployed starts the replica with a number, from 0, according to the Deployment in manifests/, and waits until
+// its probes succeed. It uses the Deployment's arguments and variables, its user, a root with nothing but the program,
+// read-only except for the mounted volumes, with the files of its ServiceAccount, and AWS credentials by EKS Pod
+// Identity. It requires root.
 func (d *Daemon) StartDeployed(ctx context.Context, replica int) error {
 	if d.Running() {
 		return errors.New("the daemon runs already")
@@ -81,7 +80,7 @@ func (d *Daemon) StartDeployed(ctx context.Context, replica int) error {
 	return errors.Join(d.answers(ctx, liveness), d.answers(ctx, readiness))
 }
 
-// loopback is an address of this machine that nothing else is likely to listen on.
+// loopback returns an address of this machine that nothing else is likely to listen on.
 func loopback() string {
 	return fmt.Sprintf("127.%d.%d.%d", 64+rand.IntN(128), rand.IntN(256), 1+rand.IntN(254))
 }
@@ -113,13 +112,13 @@ func (d *Daemon) answers(ctx context.Context, probe string) error {
 	return nil
 }
 
-// jail is the root of one replica, with what is mounted into it.
+// jail is the root of one replica, with its mounts.
 type jail struct {
 	root   string
 	mounts [][2]string // from, to
 }
 
-// furnish makes the root as the image and a kubelet do.
+// furnish prepares the root as the image and a kubelet do.
 func (d *Daemon) furnish(ctx context.Context, p pod, account string) (jail, error) {
 	j := jail{root: filepath.Join(d.options.Dir, "root")}
 	volumes := filepath.Join(d.options.Dir, "volumes")
@@ -155,8 +154,7 @@ func (d *Daemon) furnish(ctx context.Context, p pod, account string) (jail, erro
 	return j, d.writeTokens(ctx, j, p, account)
 }
 
-// opened lets any user through the folders above a path, which tests keep to
-// themselves.
+// opened gives any user access to the folders above a path, which are private in tests.
 func (d *Daemon) opened(path string) error {
 	for ; path != "/" && path != os.TempDir(); path = filepath.Dir(path) {
 		info, err := os.Stat(path)
@@ -170,7 +168,7 @@ func (d *Daemon) opened(path string) error {
 	return nil
 }
 
-// scratchDir makes an emptyDir as a kubelet does: anybody's, and of the pod's group.
+// scratchDir creates an emptyDir as a kubelet does: writable for all, and with the pod's group.
 func (p pod) scratchDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
@@ -183,8 +181,8 @@ func (p pod) scratchDir(dir string) error {
 	return os.Chmod(dir, 0o777|os.ModeSetgid)
 }
 
-// writeTokens writes what a pod finds of its ServiceAccount. A kubelet gives the
-// files to the pod's group where it has one.
+// writeTokens writes the files of a pod's ServiceAccount. As with a kubelet, they belong to the pod's group if it has
+// one.
 func (d *Daemon) writeTokens(ctx context.Context, j jail, p pod, account string) error {
 	own, err := d.options.Kube.Token(ctx, Namespace, account, nil)
 	if err != nil {
@@ -215,8 +213,8 @@ func (d *Daemon) writeTokens(ctx context.Context, j jail, p pod, account string)
 	return nil
 }
 
-// command runs the program in its root: in a mount namespace of its own, so that
-// nothing outside sees the mounts, and nothing is left when it ends.
+// command returns the command that runs the program in its root: in its own mount namespace, so that the mounts are
+// invisible outside, and gone when it exits.
 func (j jail) command(p pod) ([]string, error) {
 	tools := map[string]string{}
 	for _, name := range []string{"unshare", "mount", "chroot"} {

@@ -22,19 +22,18 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/nodes"
 )
 
-// deploymentName is the Deployment's in Namespace.
+// deploymentName is the Deployment's name in Namespace.
 const deploymentName = "plumbline"
 
-// Where a pod finds its tokens: that of its ServiceAccount, and that which EKS Pod
-// Identity mounts beside it.
+// Where a pod's tokens are: that of its ServiceAccount, and that of EKS Pod Identity.
 const (
 	accountMount  = "/var/run/secrets/kubernetes.io/serviceaccount"
 	identityMount = "/var/run/secrets/pods.eks.amazonaws.com/serviceaccount"
 	identityToken = "eks-pod-identity-token"
 )
 
-// deployment is the daemon's Deployment: that of the cluster where it was installed with
-// Helm, and else that in the manifests of the checkout.
+// deployment returns the daemon's Deployment: the cluster's if it was installed with Helm, otherwise that in the
+// manifests of the checkout.
 func deployment(ctx context.Context, c *kube.ControlPlane, root string) (*appsv1.Deployment, error) {
 	installed, err := c.Client.AppsV1().Deployments(Namespace).Get(ctx, deploymentName, metav1.GetOptions{})
 	switch {
@@ -59,7 +58,7 @@ func deployment(ctx context.Context, c *kube.ControlPlane, root string) (*appsv1
 	return nil, errors.New("the manifests have no Deployment")
 }
 
-// nodeFor is the node of the managed node group that a replica runs on.
+// nodeFor returns the node of the managed node group for a replica.
 func nodeFor(ctx context.Context, c *kube.ControlPlane, replica int) (string, error) {
 	found, err := c.Kubectl(ctx, nil, "get", "nodes", "--selector="+nodes.SystemSelector, "--output=name")
 	if err != nil {
@@ -72,7 +71,7 @@ func nodeFor(ctx context.Context, c *kube.ControlPlane, replica int) (string, er
 	return strings.TrimPrefix(names[replica%len(names)], "node/"), nil
 }
 
-// pod is what a kubelet would make of a Deployment's template for one replica.
+// pod is what a kubelet would create from a Deployment's template for one replica.
 type pod struct {
 	args     []string
 	env      []string
@@ -80,23 +79,22 @@ type pod struct {
 	group    int64
 	fsGroup  *int64
 	readOnly bool
-	// scratch are the paths of volumes that are empty at first.
+	// scratch are the paths of initially empty volumes.
 	scratch []string
 }
 
-// place is what only the place where a pod runs can know.
+// place contains what depends on where a pod runs.
 type place struct {
 	name, ip string
-	// node is that of the managed node group which it runs on.
+	// node is a node of the managed node group.
 	node string
-	// api is host and port of the API server.
+	// api is the host and the port of the API server.
 	api [2]string
-	// aws are variables for the way to AWS, which a real pod needs none for.
+	// aws are variables for the endpoint of AWS, which a real pod does not need.
 	aws map[string]string
 }
 
-// podOf reads the template. What it asks of a kubelet that this one cannot do is an
-// error.
+// podOf reads the template. It returns an error for fields that it does not support.
 func podOf(d *appsv1.Deployment, at place) (pod, error) {
 	spec := d.Spec.Template.Spec
 	if len(spec.Containers) != 1 {
@@ -110,7 +108,7 @@ func podOf(d *appsv1.Deployment, at place) (pod, error) {
 	env := map[string]string{
 		"HOME": "/home/nonroot", "HOSTNAME": at.name, "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 		"KUBERNETES_SERVICE_HOST": at.api[0], "KUBERNETES_SERVICE_PORT": at.api[1],
-		// As the EKS Pod Identity webhook adds them.
+		// The EKS Pod Identity webhook adds these.
 		"AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": path.Join(identityMount, identityToken),
 		"AWS_CONTAINER_CREDENTIALS_FULL_URI":     at.aws["AWS_ENDPOINT_URL"] + awssim.AgentPath,
 		"AWS_REGION":                             at.aws["AWS_REGION"],
@@ -136,7 +134,7 @@ func podOf(d *appsv1.Deployment, at place) (pod, error) {
 	return p, nil
 }
 
-// imageUser is that of the image (manifests/image).
+// imageUser is the image's user (manifests/image).
 const imageUser = 65532
 
 func (p *pod) runAs(of *corev1.PodSecurityContext, own *corev1.SecurityContext) error {
@@ -176,9 +174,8 @@ func valueOf(v corev1.EnvVar, namespace string, at place) (string, error) {
 	return "", fmt.Errorf("the environment variable %s comes from %v, which is not known here", v.Name, v.ValueFrom)
 }
 
-// addressed are the container's arguments with the pod's own address before each
-// port that the daemon listens on. In a cluster each pod has all ports to itself;
-// here all pods have one machine.
+// addressed returns the container's arguments with the pod's own address before each port that the daemon listens on.
+// In a cluster, each pod has all ports to itself; here all pods share one machine.
 func addressed(container corev1.Container, ip string) []string {
 	var args []string
 	for _, arg := range container.Args {
@@ -197,7 +194,7 @@ func addressed(container corev1.Container, ip string) []string {
 	return args
 }
 
-// probe is the URL of a probe of the pod at an address.
+// probe returns the URL of a pod's probe at an address.
 func probe(container corev1.Container, p *corev1.Probe, ip string) (string, error) {
 	if p == nil || p.HTTPGet == nil {
 		return "", errors.New("the Deployment lacks a probe by HTTP")

@@ -14,19 +14,19 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/kube"
 )
 
-// Namespace is plumbline's.
+// Namespace is plumbline's namespace.
 const Namespace = "plumbline-system"
 
-// ServiceAccount is the daemon's in Namespace.
+// ServiceAccount is the daemon's ServiceAccount in Namespace.
 const ServiceAccount = "plumbline"
 
-// BreakGlassGroup may delete what the deletion guard of the manifests keeps.
+// BreakGlassGroup may delete what the deletion guard of the manifests protects.
 const BreakGlassGroup = "plumbline:break-glass"
 
-// optional are the optional roles that stories run with: some read Karpenter's log, some use valuesFrom.
+// optional lists the optional roles that stories need: some read Karpenter's log, some use valuesFrom.
 var optional = []string{"logs.yaml", "values.yaml"}
 
-// played are the kinds that Start stands for.
+// played are the kinds that Start replaces.
 var played = []string{"Deployment", "PodDisruptionBudget"}
 
 // Install applies the manifests of the checkout at root as the administrator,
@@ -51,7 +51,7 @@ func Install(ctx context.Context, c *kube.ControlPlane, root string) error {
 	if _, err := c.Kubectl(ctx, nil, "wait", "--for=condition=Established", "--timeout=60s", "crd/nodesyncs.plumbline.dev"); err != nil {
 		return fmt.Errorf("wait for the API server to serve NodeSyncs: %w", err)
 	}
-	// Discovery lists the kind a moment after its CRD is Established.
+	// Discovery lists the kind shortly after its CRD is Established.
 	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		kinds, err := c.Kubectl(ctx, nil, "api-resources", "--api-group=plumbline.dev", "--output=name")
 		return err == nil && bytes.Contains(kinds, []byte("nodesyncs")), nil
@@ -62,7 +62,7 @@ func Install(ctx context.Context, c *kube.ControlPlane, root string) error {
 	return nil
 }
 
-// withoutPlayed leaves out of many documents what Start stands for.
+// withoutPlayed removes the kinds that Start replaces from a file of several documents.
 func withoutPlayed(documents []byte) ([]byte, error) {
 	var kept [][]byte
 	for _, document := range bytes.Split(documents, []byte("\n---\n")) {

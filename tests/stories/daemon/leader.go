@@ -10,13 +10,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// leaseName is the lease that daemons elect a leader with.
+// leaseName is the lease for leader election.
 const leaseName = "plumbline"
 
-// stands is what a daemon logs of itself before an election.
+// stands matches the daemon's log line before an election, with its identity.
 var stands = regexp.MustCompile(`"waiting for the lease".*"identity":"([^"]+)"`)
 
-// Leads returns an error unless the daemon, as it was started last, holds the lease.
+// Leads returns an error unless the daemon, as last started, holds the lease.
 func (d *Daemon) Leads(ctx context.Context) error {
 	log, err := os.ReadFile(d.LogFile())
 	if err != nil {

@@ -8,12 +8,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// memoryLimit is the variable that bounds the memory of a process in Go, its children
-// left out.
+// memoryLimit is the variable that limits the memory of a Go process, without its children.
 const memoryLimit = "GOMEMLIMIT"
 
-// StartLimited starts a process with the share of its Deployment's memory that is its
-// own. The whole is held by nobody: see Memory.
+// StartLimited starts a process with its own share of the Deployment's memory. Nothing enforces the total: see Memory.
 func (d *Daemon) StartLimited(ctx context.Context, flags ...string) error {
 	container, err := d.container(ctx)
 	if err != nil {
@@ -27,8 +25,7 @@ func (d *Daemon) StartLimited(ctx context.Context, flags ...string) error {
 	return d.start(ctx, Binary(d.options.Root), shell, flags)
 }
 
-// Memory is what a pod of the Deployment may have in memory, in bytes, children
-// included.
+// Memory returns the memory limit of a pod of the Deployment in bytes, including child processes.
 func (d *Daemon) Memory(ctx context.Context) (int64, error) {
 	container, err := d.container(ctx)
 	if err != nil {

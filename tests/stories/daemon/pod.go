@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// RunPod runs the container of a Pod to its end, and returns what it prints: in the
-// surroundings in which StartDeployed runs the Deployment's. It takes root.
+// RunPod runs the container of a Pod until it exits, in the environment in which StartDeployed runs the Deployment's,
+// and returns its output. It requires root.
 func (d *Daemon) RunPod(ctx context.Context, manifest []byte) (string, error) {
 	wanted := &corev1.Pod{}
 	if err := yaml.Unmarshal(manifest, wanted); err != nil {

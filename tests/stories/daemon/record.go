@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// OpenRemovals are the removals, by UID, that a ConfigMap with the record of removals has and that
-// are not over. Of one that is over it may have pods that no pool takes.
+// OpenRemovals returns the UIDs of the open removals in a ConfigMap with the record of removals. For a completed
+// removal, the record may still contain pods that no pool can run.
 func OpenRemovals(record *corev1.ConfigMap) ([]string, error) {
 	var open []string
 	for uid, data := range record.Data {

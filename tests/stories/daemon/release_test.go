@@ -9,8 +9,8 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/stories/daemon"
 )
 
-// TestStepPointsAreForTestsAlone holds that what kills the daemon in tests is not
-// in the program that is released.
+// TestStepPointsAreForTestsAlone checks that the released program does not contain the code that kills the daemon in
+// tests.
 func TestStepPointsAreForTestsAlone(t *testing.T) {
 	root := filepath.Join("..", "..", "..")
 	for path, want := range map[string]bool{daemon.Binary(root): false, daemon.StepsBinary(root): true} {

@@ -1,8 +1,6 @@
-// Package gitproxy stands between the daemon and the Git host, and lets the host go
-// wrong for the daemon alone: people push, and look, at the host itself. One Proxy is
-// the way to the repositories, another the way to the API for commit statuses, so
-// that either can go wrong without the other. What it passes on of commit statuses it
-// notes.
+// Package gitproxy is a proxy between the daemon and the Git host that injects faults for the daemon only: people push
+// to, and look at, the host itself. One Proxy serves the repositories, another the API for commit statuses, so that
+// either can fail independently. It records the commit statuses that it forwards.
 package gitproxy
 
 import (
@@ -21,29 +19,29 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/githost"
 )
 
-// Proxy is a way to the Git host. Close ends it.
+// Proxy is a proxy for the Git host. Close stops it.
 type Proxy struct {
 	server *httptest.Server
 
 	mu      sync.Mutex
 	code    int
-	changed chan struct{} // closed when it answers otherwise
+	changed chan struct{} // closed when its answer changes
 	posted  map[string][]string
 }
 
-// Answers that are no code.
+// Answers that are not status codes.
 const (
-	// Up is the Git host's own.
+	// Up forwards to the Git host.
 	Up = -iota
-	// Down is none: the connection ends.
+	// Down closes the connection without a response.
 	Down
-	// Hang is none, for as long as it stands; then it is the Git host's.
+	// Hang does not respond while it is set, then forwards to the Git host.
 	Hang
-	// Slow is the Git host's own, at 10 kB a second.
+	// Slow forwards to the Git host, at 10 kB a second.
 	Slow
 )
 
-// New puts a proxy before the host at a URL.
+// New starts a proxy for the host at a URL.
 func New(host string) (*Proxy, error) {
 	target, err := url.Parse(host)
 	if err != nil {
@@ -60,7 +58,7 @@ func New(host string) (*Proxy, error) {
 		case Up:
 			behind.ServeHTTP(w, r)
 		case Down:
-			panic(http.ErrAbortHandler) // the connection ends without an answer
+			panic(http.ErrAbortHandler) // closes the connection without a response
 		case Hang:
 			select {
 			case <-changed:
@@ -79,16 +77,16 @@ func New(host string) (*Proxy, error) {
 	return p, nil
 }
 
-// URL is where the proxy listens.
+// URL returns the address of the proxy.
 func (p *Proxy) URL() string { return p.server.URL }
 
-// Close ends it.
+// Close stops it.
 func (p *Proxy) Close() {
 	p.Answer(Down)
 	p.server.Close()
 }
 
-// Answer has each request answered with a code, Up, Down, Hang or Slow.
+// Answer sets the answer to each request: a status code, Up, Down, Hang or Slow.
 func (p *Proxy) Answer(code int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -97,15 +95,14 @@ func (p *Proxy) Answer(code int) {
 	p.changed = make(chan struct{})
 }
 
-// Posted are the states that the Git host has taken for a commit as a whole, each time it
-// did, in order.
+// Posted returns the states that the Git host has accepted for a commit as a whole, in order, with repetitions.
 func (p *Proxy) Posted(commit string) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return append([]string(nil), p.posted[commit]...)
 }
 
-// note notes a status that the Git host has taken: its answer repeats it.
+// note records a status that the Git host has accepted: its response repeats it.
 func (p *Proxy) note(res *http.Response) error {
 	status := res.Request.Method == http.MethodPost && strings.Contains(res.Request.URL.Path, "/statuses/")
 	if !status || res.StatusCode >= http.StatusMultipleChoices {

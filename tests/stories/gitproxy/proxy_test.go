@@ -18,7 +18,7 @@ import (
 
 const content = "what a Git host says"
 
-// open is a proxy before a host that says the same to everybody.
+// open starts a proxy for a host that always responds with the same text.
 func open(t *testing.T, say string) *gitproxy.Proxy {
 	t.Helper()
 	host := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, say) }))
@@ -31,7 +31,7 @@ func open(t *testing.T, say string) *gitproxy.Proxy {
 	return p
 }
 
-// get asks a proxy, but not for long.
+// get sends a request to a proxy, with a short timeout.
 func get(t *testing.T, p *gitproxy.Proxy) (code int, body string, err error) {
 	t.Helper()
 	client := http.Client{Timeout: 300 * time.Millisecond}
@@ -80,7 +80,7 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
-// A hanging host that is mended answers those who have waited.
+// A hanging host that is fixed answers the waiting requests.
 func TestHangEnds(t *testing.T) {
 	p := open(t, content)
 	p.Answer(gitproxy.Hang)
@@ -90,7 +90,7 @@ func TestHangEnds(t *testing.T) {
 	}
 }
 
-// Only what the host has taken of plumbline's statuses for a whole commit is noted.
+// Only plumbline's statuses for a whole commit that the host has accepted are recorded.
 func TestPosted(t *testing.T) {
 	for context, want := range map[string][]string{
 		"plumbline/east/nodes":         {"success"},

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// A slow line: a drop in every so much time, 10 kB a second.
+// A slow line: one drop per interval, 10 kB a second.
 const (
 	drop  = 500
 	every = 50 * time.Millisecond
 )
 
-// trickle is an answer that goes over a slow line until that is mended.
+// trickle is a response over a slow line until that is fixed.
 type trickle struct {
 	http.ResponseWriter
 	r      *http.Request
@@ -34,7 +34,7 @@ func (t trickle) Write(p []byte) (n int, err error) {
 		if err != nil {
 			return n, err
 		}
-		_ = http.NewResponseController(t.ResponseWriter).Flush() // what cannot be flushed goes out in the end
+		_ = http.NewResponseController(t.ResponseWriter).Flush() // without flushing, it is sent at the end
 		p = p[written:]
 	}
 	return n, nil

@@ -13,23 +13,24 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/stories/repository"
 )
 
-// Options say what a NodeSync follows.
+// Options specify what a NodeSync follows.
 type Options struct {
 	Name, Namespace string
-	// Repository is followed; User reads it and reports to it.
+	// Repository is the followed repository; User reads it and reports to it.
 	Repository *repository.Repository
 	User       githost.User
-	// Charts is where Karpenter's charts may come from. Default: as plumbline has it.
+	// Charts is where Karpenter's charts may come from. Default: plumbline's default.
 	Charts string
-	// Settings are fields of the spec by their path (guard.maxRemovedPools), each
-	// with a value in YAML. They go over the defaults.
+	// Settings are fields of the spec by their path (guard.maxRemovedPools), each with a value in YAML. They override
+	// the defaults.
 	Settings map[string]string
 }
 
-// defaults make a NodeSync quick enough for a story: removals of its commits do not count together for half an hour.
+// defaults make a NodeSync fast enough for a story; removalPeriod 0s keeps the guard from adding up the removals of half
+// an hour.
 var defaults = map[string]string{"interval": "2s", "retryInterval": "1s", "removal.grace": "1s", "guard.removalPeriod": "0s"}
 
-// Manifest is the Secret and the NodeSync in YAML.
+// Manifest returns the Secret and the NodeSync in YAML.
 func Manifest(o Options) ([]byte, error) {
 	secret := o.Name + "-git"
 	sync := map[string]any{

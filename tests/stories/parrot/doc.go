@@ -1,3 +1,3 @@
-// Package parrot is a host that repeats what it was sent: every credential of a request comes
-// back in its error, in every encoding.
+// Package parrot is a host that repeats what it was sent: its error contains every credential of the request, in every
+// encoding.
 package parrot

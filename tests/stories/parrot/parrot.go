@@ -13,7 +13,7 @@ import (
 	"sync"
 )
 
-// Parrot is a host that runs. It has no TLS, which loopback needs none for.
+// Parrot is a running host. It has no TLS, which is not needed on loopback.
 type Parrot struct {
 	server *httptest.Server
 	mu     sync.Mutex
@@ -21,37 +21,37 @@ type Parrot struct {
 	asked  int
 }
 
-// New starts one.
+// New starts a parrot.
 func New() *Parrot {
 	p := &Parrot{}
 	p.server = httptest.NewServer(p)
 	return p
 }
 
-// Close ends it.
+// Close stops it.
 func (p *Parrot) Close() { p.server.Close() }
 
-// Host is where it is, under a name that is not that of the sandbox's other hosts.
+// Host returns its address, with a name that differs from that of the sandbox's other hosts.
 func (p *Parrot) Host() string {
 	_, port, _ := net.SplitHostPort(strings.TrimPrefix(p.server.URL, "http://"))
 	return "localhost:" + port
 }
 
-// Heard are the credentials that it was sent, and Asked how often it was asked anything.
+// Heard returns the credentials that it was sent.
 func (p *Parrot) Heard() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return append([]string(nil), p.heard...)
 }
 
-// Asked is how often it was asked anything.
+// Asked returns the number of requests that it received.
 func (p *Parrot) Asked() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.asked
 }
 
-// ServeHTTP asks for credentials, and repeats them once it has them.
+// ServeHTTP requires credentials, and repeats them once it has them.
 func (p *Parrot) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	credentials := credentialsOf(r)
 	p.mu.Lock()
@@ -60,7 +60,7 @@ func (p *Parrot) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.mu.Unlock()
 	if len(credentials) == 0 {
 		challenge := `Basic realm="parrot"`
-		if strings.HasPrefix(r.URL.Path, "/v2/") { // a registry, whose tokens are given elsewhere: a HEAD has no words
+		if strings.HasPrefix(r.URL.Path, "/v2/") { // a registry, whose tokens come from another endpoint: the response to a HEAD has no body
 			challenge = `Bearer realm="http://` + p.Host() + `/token",service="parrot"`
 		}
 		w.Header().Set("WWW-Authenticate", challenge)
@@ -74,11 +74,11 @@ func (p *Parrot) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	said := "polly was sent " + strings.Join(words, " and ")
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusBadRequest)
-	// As Git hosts and registries write their errors.
+	// The error formats of Git hosts and registries.
 	_ = json.NewEncoder(w).Encode(map[string]any{"message": said, "error": said, "errors": []any{map[string]any{"code": "DENIED", "message": said}}})
 }
 
-// credentialsOf are the values in a request that open something.
+// credentialsOf returns the credentials in a request.
 func credentialsOf(r *http.Request) []string {
 	if user, password, ok := r.BasicAuth(); ok {
 		return []string{password, user + ":" + password}

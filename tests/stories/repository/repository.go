@@ -12,7 +12,7 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/githost"
 )
 
-// Path is where the system has git.
+// Path is where git is installed.
 const Path = "/usr/local/bin:/usr/bin:/bin"
 
 // Repository is a repository on the Git host and its clone.
@@ -25,9 +25,8 @@ type Repository struct {
 	env  []string
 }
 
-// Create makes an empty repository of the host's administrator, and the clone
-// of it in a folder that may hold files already. home is a folder for git's
-// configuration.
+// Create creates an empty repository of the host's administrator, and its clone in a folder that may contain files
+// already. home is a folder for git's configuration.
 func Create(ctx context.Context, host *githost.Host, name, clone, home string) (*Repository, error) {
 	made, err := host.CreateRepo(ctx, host.Admin.Name, name)
 	if err != nil {
@@ -52,7 +51,7 @@ func Create(ctx context.Context, host *githost.Host, name, clone, home string) (
 	return r, nil
 }
 
-// Environment is what git needs to use the repository without asking.
+// Environment returns the variables that git needs to use the repository without a prompt.
 func (r *Repository) Environment() []string { return r.env }
 
 // Git runs git in the clone and returns what it printed.
@@ -66,7 +65,7 @@ func (r *Repository) Git(ctx context.Context, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// Commit commits whatever changed in the clone and returns the commit.
+// Commit commits all changes in the clone and returns the commit.
 func (r *Repository) Commit(ctx context.Context, message string) (commit string, err error) {
 	for _, args := range [][]string{{"add", "--all"}, {"commit", "--quiet", "--message", message}} {
 		if _, err := r.Git(ctx, args...); err != nil {
@@ -76,7 +75,7 @@ func (r *Repository) Commit(ctx context.Context, message string) (commit string,
 	return r.Head(ctx)
 }
 
-// Push commits whatever changed in the clone, pushes it and returns the commit.
+// Push commits all changes in the clone, pushes them and returns the commit.
 func (r *Repository) Push(ctx context.Context, message string) (commit string, err error) {
 	if commit, err = r.Commit(ctx, message); err != nil {
 		return "", err
@@ -85,26 +84,26 @@ func (r *Repository) Push(ctx context.Context, message string) (commit string, e
 	return commit, err
 }
 
-// Head is the commit of the clone's HEAD.
+// Head returns the commit of the clone's HEAD.
 func (r *Repository) Head(ctx context.Context) (string, error) {
 	return r.Git(ctx, "rev-parse", "HEAD")
 }
 
-// Statuses are all statuses ever set on a commit, the oldest first.
+// Statuses returns all statuses ever set on a commit, the oldest first.
 func (r *Repository) Statuses(ctx context.Context, commit string) ([]githost.Status, error) {
 	return r.host.Statuses(ctx, r.Owner, r.Name, commit)
 }
 
-// API is where Gitea's API has the repository.
+// API returns the repository's URL in Gitea's API.
 func (r *Repository) API() string {
 	host, _, _ := strings.Cut(r.HTTPURL, "/"+r.Owner+"/")
 	return host + "/api/v1/repos/" + r.Owner + "/" + r.Name
 }
 
-// Page is where a browser shows the repository.
+// Page returns the URL of the repository for browsers.
 func (r *Repository) Page() string { return strings.TrimSuffix(r.HTTPURL, ".git") }
 
-// Write puts a file into the clone.
+// Write writes a file into the clone.
 func (r *Repository) Write(name string, content []byte) error {
 	path := filepath.Join(r.Clone, filepath.FromSlash(name))
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -116,7 +115,7 @@ func (r *Repository) Write(name string, content []byte) error {
 	return nil
 }
 
-// Remove takes a file or a folder out of the clone, if it is there.
+// Remove removes a file or folder from the clone, if it exists.
 func (r *Repository) Remove(name string) error {
 	if err := os.RemoveAll(filepath.Join(r.Clone, filepath.FromSlash(name))); err != nil {
 		return fmt.Errorf("remove %s from the clone: %w", name, err)

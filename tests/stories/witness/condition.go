@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// conditionOf is a condition of an object, by its fields; nil if it has none.
+// conditionOf returns the fields of an object's condition; nil if it has none.
 func conditionOf(object *unstructured.Unstructured, kind string) map[string]string {
 	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
 	for _, c := range conditions {

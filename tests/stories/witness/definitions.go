@@ -8,14 +8,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Definitions are those of one commit, as a person reads them in its files.
+// Definitions are those of one commit, as read from its files.
 type Definitions struct {
 	Objects []unstructured.Unstructured
 }
 
-// unlike says in what the cluster is not as Git says: objects that are missing, and fields that Git
-// writes and that have another value. whole reports that no field was left out. Pools that are being
-// removed are others' subject.
+// unlike returns how the cluster differs from Git: missing objects, and fields in Git that have another value. whole is
+// true if no field was skipped. It ignores pools that are being removed, which other rules cover.
 func (d *Definitions) unlike(f *Fleet, removed map[string]bool) (words []string, whole bool) {
 	whole = true
 	for i := range d.Objects {
@@ -40,14 +39,14 @@ func (d *Definitions) unlike(f *Fleet, removed map[string]bool) (words []string,
 	return words, whole
 }
 
-// differs is the first field of Git's that lives with another value; all reports that none was left out.
+// differs returns the first field in Git with another live value; all is true if none was skipped.
 func differs(want, live any, at string) (words string, all bool) {
 	all = true
 	switch want := want.(type) {
 	case map[string]any:
 		fields, _ := live.(map[string]any)
 		for key, value := range want {
-			if at == "spec.disruption" && key == "budgets" { // a brake adds to them
+			if at == "spec.disruption" && key == "budgets" { // pausing a rollout adds to them
 				all = false
 				continue
 			}

@@ -10,21 +10,21 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// leaving has the removal of the pool recorded.
+// leaving records a removal of the pool.
 func leaving(s *scene) {
 	_ = unstructured.SetNestedSlice(s.told.Sync.Object, []any{map[string]any{"kind": "NodePool", "name": "general", "phase": "Draining"}}, "status", "removals")
 }
 
-// ending has the node be deleted.
+// ending marks the node as being deleted.
 func ending(s *scene) { s.fleet.Claims[0].SetDeletionTimestamp(&metav1.Time{Time: noon}) }
 
-// braking gives the pool the budget of a brake.
+// braking adds the budget of a paused rollout to the pool.
 func braking(f *Fleet) {
 	set(&f.Pools[0], []any{map[string]any{"nodes": "0", "reasons": []any{"Drifted"}}}, "spec", "disruption", "budgets")
 }
 
-// TestExcused: what would be a lie is none if plumbline cannot know or say it yet, or speaks of something else; want is a part of
-// the one lie that is left all the same.
+// TestExcused: an untrue report is no lie if plumbline cannot know or report it yet, or refers to something else; want
+// is part of the one lie that remains.
 func TestExcused(t *testing.T) {
 	const fails = "NodePool/general gets no nodes: why"
 	with := func(s *scene, changes ...func(*scene)) *scene {
@@ -91,7 +91,7 @@ func TestExcused(t *testing.T) {
 	}
 }
 
-// TestItemsDiffer: a list in Git with other items than live, and one that is longer.
+// TestItemsDiffer: a list in Git with other items than the live one, and a longer one.
 func TestItemsDiffer(t *testing.T) {
 	for name, c := range map[string]struct {
 		live []any

@@ -8,27 +8,27 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// ownerLabel is the label by which an object is a NodeSync's.
+// ownerLabel is the label that names an object's NodeSync.
 const ownerLabel = "plumbline.dev/nodesync"
 
-// Fleet is what can be seen at one time, by anybody, of what a commit status speaks of.
+// Fleet is the actual state at one time that commit statuses report on.
 type Fleet struct {
 	Now                    time.Time
 	Pools, Classes, Claims []unstructured.Unstructured
 	// Instances are EC2's, and Billed is how many of them it bills, by pool.
 	Instances []Instance
 	Billed    map[string]int
-	// Compares is how often the daemon compares instances, by its flags.
+	// Compares is how often the daemon compares instances, according to its flags.
 	Compares time.Duration
-	// Said is since when pools are said to get no nodes, by NodeSync and pool, and Ended is when a
-	// NodeClaim of a pool was deleted last.
+	// Said is since when pools are reported to get no nodes, by NodeSync and pool, and Ended is when a NodeClaim of a
+	// pool was last deleted.
 	Said, Ended map[string]time.Time
 }
 
-// contradicts says what there is that a success on the commit of a NodeSync does not fit.
+// contradicts returns what contradicts a success on the commit of a NodeSync.
 func (f *Fleet) contradicts(t *Told) (words []string) {
 	sync := t.Sync
-	// A drain is no commit's: it is set in the cluster, and what was reported of the commit stands.
+	// A drain is set in the cluster, not by a commit: what was reported for the commit remains.
 	drain, _, _ := unstructured.NestedBool(sync.Object, "spec", "drain")
 	if open, _, _ := unstructured.NestedInt64(sync.Object, "status", "openRemovals"); open > 0 && !drain {
 		words = append(words, fmt.Sprintf("status.openRemovals is %d", open))
@@ -54,7 +54,7 @@ func (f *Fleet) contradicts(t *Told) (words []string) {
 	return words
 }
 
-// notReady are those of an owner's objects that are not Ready.
+// notReady returns those of an owner's objects that are not Ready.
 func notReady(owner, kind string, objects []unstructured.Unstructured) (words []string) {
 	for i := range objects {
 		if objects[i].GetLabels()[ownerLabel] == owner && conditionOf(&objects[i], "Ready")["status"] == "False" {
@@ -64,13 +64,13 @@ func notReady(owner, kind string, objects []unstructured.Unstructured) (words []
 	return words
 }
 
-// passing says of a reason that it is of the way to the Git host or the API server, and of no
-// commit: what was reported before stands.
+// passing reports whether a reason concerns the connection to the Git host or the API server, and no commit: what was
+// reported before remains.
 func passing(reason string) bool {
 	return slices.Contains([]string{"SourceFailed", "APIServerBusy", "APIServerUnavailable", "Stopped"}, reason)
 }
 
-// Instance is one of EC2.
+// Instance is an EC2 instance.
 type Instance struct {
 	ID, State string
 	Tags      map[string]string

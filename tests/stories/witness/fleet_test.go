@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// TestContradicted: each kind of contradiction is seen, and nothing is where all is well.
+// TestContradicted finds each kind of contradiction, and none if there is none.
 func TestContradicted(t *testing.T) {
 	with := func(kind, name string, labels map[string]any, status map[string]any) unstructured.Unstructured {
 		return unstructured.Unstructured{Object: map[string]any{"kind": kind, "metadata": map[string]any{"name": name, "labels": labels}, "status": status}}

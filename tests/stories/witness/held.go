@@ -12,19 +12,18 @@ import (
 // removalManager is the field manager of what a removal sets.
 const removalManager = "plumbline-removal"
 
-// Write is one that the daemon has made, by the API server's audit.
+// Write is a write of the daemon, from the API server's audit log.
 type Write struct{ Verb, Resource, Name, URI string }
 
-// String is "delete nodeclaims/general-x".
+// String returns the write as "delete nodeclaims/general-x".
 func (w Write) String() string { return w.Verb + " " + w.Resource + "/" + w.Name }
 
-// Held are the removals of NodePools that were said to be Held when a witness looked last, by
-// NodeSync, pool and UID.
+// Held are the removals of NodePools that were reported as Held at the last check, by NodeSync, pool and UID.
 type Held map[string]bool
 
-// Progressed says which removals have progressed though they are said to be Held, before and since: what
-// a removal does is recorded in the status before it is done. written are the daemon's writes since
-// the look before, and pools are the NodePools after them.
+// Progressed returns the removals that have progressed although they are, and were, reported as Held: a removal is
+// recorded in the status before each step. written are the daemon's writes since the last check, and pools are the
+// NodePools after them.
 func (h *Held) Progressed(syncs []unstructured.Unstructured, written []Write, pools []unstructured.Unstructured) (lies []Lie) {
 	now := Held{}
 	for i := range syncs {
@@ -45,8 +44,8 @@ func (h *Held) Progressed(syncs []unstructured.Unstructured, written []Write, po
 	return lies
 }
 
-// removes reports whether a write is one by which a pool is removed: it ends a node of it, stops its
-// growth, or deletes it. By one that gives growth back the removal's manager has nothing left.
+// removes reports whether a write is a step of removing a pool: it deletes a NodeClaim of the pool, stops its growth,
+// or deletes it. After a write that restores growth, the removal's manager owns no field.
 func removes(w Write, pool string, pools []unstructured.Unstructured) bool {
 	switch {
 	case w.Resource == "nodeclaims" && w.Verb == "delete":
@@ -59,10 +58,10 @@ func removes(w Write, pool string, pools []unstructured.Unstructured) bool {
 	return false
 }
 
-// PoolOf is the pool of a NodeClaim, by the name that Karpenter gives it.
+// PoolOf returns the pool of a NodeClaim, from the name that Karpenter generates.
 func PoolOf(claim string) string { return claim[:max(0, strings.LastIndex(claim, "-"))] }
 
-// removal is one that a status tells of.
+// removal is a removal in a status.
 type removal struct{ kind, name, uid, phase string }
 
 func removalsOf(sync *unstructured.Unstructured) (all []removal) {

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// TestHeldProgressed: what the daemon does to a pool whose removal it says is Held is seen, and what
-// others do, or the daemon before and afterwards, is none of that.
+// TestHeldProgressed finds what the daemon does to a pool whose removal it reports as Held, but not what others do, or
+// the daemon before or afterwards.
 func TestHeldProgressed(t *testing.T) {
 	in := func(phase string) []unstructured.Unstructured {
 		removal := map[string]any{"kind": "NodePool", "name": "batch", "uid": "u", "phase": phase}

@@ -9,17 +9,17 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// compared is for how long what is said of instances may lag: the daemon asks seldom, and leaves out what
-// is younger than a minute.
+// compared returns how long reports on instances may lag: the daemon compares rarely, and skips instances younger than
+// a minute.
 func (f *Fleet) compared() time.Duration {
 	return Believes + 2*f.Compares + min(f.Compares, time.Minute)
 }
 
-// instanceNamed are the instances that a message names.
+// instanceNamed matches the instances in a message.
 var instanceNamed = regexp.MustCompile(`i-[0-9a-f]+`)
 
-// instances is untrue where InstanceDrift does not report that an instance differs, and where it names one that
-// does not, or that neither EC2 nor a NodeClaim has.
+// instances checks InstanceDrift: it must report each instance that differs, and none that does not, or that neither
+// EC2 nor a NodeClaim has.
 func (t *Told) instances(f *Fleet) (words []string) {
 	if unasked, _, _ := unstructured.NestedString(t.Sync.Object, "status", "instances", "failure"); f.Compares == 0 || unasked != "" {
 		return nil
@@ -47,7 +47,7 @@ func (t *Told) instances(f *Fleet) (words []string) {
 	return words
 }
 
-// unclaimed are running instances of a NodeSync's pools that no NodeClaim has.
+// unclaimed returns running instances of a NodeSync's pools without a NodeClaim.
 func (f *Fleet) unclaimed(t *Told, claimed map[string]bool) (ids []string) {
 	for _, i := range f.Instances {
 		pool := f.find("NodePool", i.Tags["karpenter.sh/nodepool"])
@@ -58,13 +58,13 @@ func (f *Fleet) unclaimed(t *Told, claimed map[string]bool) (ids []string) {
 	return ids
 }
 
-// instanceOf is the instance of a NodeClaim; empty without one.
+// instanceOf returns the instance of a NodeClaim; empty without one.
 func instanceOf(claim *unstructured.Unstructured) string {
 	provider, _, _ := unstructured.NestedString(claim.Object, "status", "providerID")
 	return provider[strings.LastIndex(provider, "/")+1:]
 }
 
-// unlikeSaid is what a message says of a NodeClaim's instance that is not so.
+// unlikeSaid returns what a message reports about a NodeClaim's instance that is not true.
 func (f *Fleet) unlikeSaid(claim *unstructured.Unstructured, message string, named map[string]bool) (words []string) {
 	id := instanceOf(claim)
 	why := f.instanceDiffers(id, claim)
@@ -78,7 +78,7 @@ func (f *Fleet) unlikeSaid(claim *unstructured.Unstructured, message string, nam
 	return words
 }
 
-// instanceDiffers says how an instance is not what its NodeClaim has; empty if it is.
+// instanceDiffers returns how an instance differs from its NodeClaim; empty if it does not.
 func (f *Fleet) instanceDiffers(id string, claim *unstructured.Unstructured) string {
 	i := f.instance(id)
 	pool := claim.GetLabels()["karpenter.sh/nodepool"]

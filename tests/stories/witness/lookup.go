@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// find is an object by its kind and name; nil if it is not there.
+// find returns an object by its kind and name; nil if it does not exist.
 func (f *Fleet) find(kind, name string) *unstructured.Unstructured {
 	objects := f.Pools
 	if kind == "EC2NodeClass" {
@@ -21,12 +21,12 @@ func (f *Fleet) find(kind, name string) *unstructured.Unstructured {
 	return nil
 }
 
-// owns reports whether a pool is a NodeSync's.
+// owns reports whether a NodeSync owns a pool.
 func (f *Fleet) owns(t *Told, pool *unstructured.Unstructured) bool {
 	return pool.GetLabels()[ownerLabel] == t.Owner
 }
 
-// claimsOf are the NodeClaims of a NodeSync's pools, but for those that are being removed.
+// claimsOf returns the NodeClaims of a NodeSync's pools, except those that are being removed.
 func (f *Fleet) claimsOf(t *Told) (claims []*unstructured.Unstructured) {
 	removed := t.removed()
 	for i := range f.Claims {
@@ -38,7 +38,7 @@ func (f *Fleet) claimsOf(t *Told) (claims []*unstructured.Unstructured) {
 	return claims
 }
 
-// asMade reports whether nobody has written the definitions of a NodeClaim since it was made, but their status.
+// asMade reports whether a NodeClaim's definitions were not written since it was created, except their status.
 func (f *Fleet) asMade(claim *unstructured.Unstructured) bool {
 	class, _, _ := unstructured.NestedString(claim.Object, "spec", "nodeClassRef", "name")
 	for _, of := range []*unstructured.Unstructured{f.find("NodePool", claim.GetLabels()["karpenter.sh/nodepool"]), f.find("EC2NodeClass", class)} {
@@ -55,8 +55,8 @@ func (f *Fleet) asMade(claim *unstructured.Unstructured) bool {
 	return true
 }
 
-// outdated says by what Karpenter takes a NodeClaim to be outdated, or its annotations do: hashes of
-// the same version that are not those of its definitions. Empty if neither does.
+// outdated returns why a NodeClaim is outdated: its Drifted condition, or its annotations with hashes of the same
+// version that differ from its definitions'. It is empty if neither applies.
 func (f *Fleet) outdated(claim *unstructured.Unstructured) string {
 	if drifted := conditionOf(claim, "Drifted"); drifted["status"] == "True" {
 		return "is Drifted (" + drifted["reason"] + ")"

@@ -10,15 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Told is what plumbline says of a NodeSync, where anybody can read it.
+// Told is what plumbline reports about a NodeSync.
 type Told struct {
 	Sync *unstructured.Unstructured
-	// Owner is what the label plumbline.dev/nodesync of its objects says.
+	// Owner is the value of the label plumbline.dev/nodesync of its objects.
 	Owner string
-	// Now reports whether it is of the NodeSync as it is now.
+	// Now is true if the report is about the NodeSync's current generation.
 	Now bool
-	// Commit is the one that it is at, Statuses are the newest on it by subject, and Git is what it
-	// says; nil if that is not known.
+	// Commit is the current commit, Statuses are the newest on it by subject, and Git is its content; nil if unknown.
 	Commit   string
 	Statuses map[string]Status
 	Git      *Definitions
@@ -27,17 +26,17 @@ type Told struct {
 // Status is a commit status.
 type Status struct{ State, Description string }
 
-// Lie is what plumbline says though it is not so.
+// Lie is something that plumbline reports and that is not true.
 type Lie struct {
 	Words string
-	// Patience is how long it may stand: passes and posts take their time.
+	// Patience is how long it is tolerated: reconciles and posts take time.
 	Patience time.Duration
 }
 
-// Believes is how long what plumbline says may be behind what there is.
+// Believes is how long a report may lag behind the actual state.
 const Believes = 15 * time.Second
 
-// Untrue is what is said and is not so, by what there is.
+// Untrue returns what is reported but not true, given the actual state.
 func (t *Told) Untrue(f *Fleet) (lies []Lie) {
 	if !t.Now {
 		return nil
@@ -70,7 +69,7 @@ func (t *Told) Untrue(f *Fleet) (lies []Lie) {
 
 func (t *Told) state(subject string) string { return t.Statuses[subject].State }
 
-// removed are the definitions that are being removed.
+// removed returns the definitions that are being removed.
 func (t *Told) removed() map[string]bool {
 	all := map[string]bool{}
 	for _, r := range removalsOf(t.Sync) {
@@ -79,11 +78,11 @@ func (t *Told) removed() map[string]bool {
 	return all
 }
 
-// rollingOut counts the nodes of a rollout.
+// rollingOut matches the node counts of a rollout.
 var rollingOut = regexp.MustCompile(`(\d+) of (\d+) nodes replaced`)
 
-// rolledOut is untrue as True while a node is outdated; as False if more nodes are said to be outdated than
-// there are, and, as RolloutBraked, where no pool has the budget of a brake.
+// rolledOut is untrue as True while a node is outdated; as False if it reports more outdated nodes than there are; and,
+// as RolloutBraked, if no pool has the budget of a paused rollout.
 func (t *Told) rolledOut(f *Fleet) (words []string) {
 	said := conditionOf(t.Sync, "RolledOut")
 	claims := f.claimsOf(t)
@@ -123,10 +122,10 @@ func braked(pool *unstructured.Unstructured) bool {
 	return false
 }
 
-// nodeClaimNamed are the NodeClaims that a message names.
+// nodeClaimNamed matches the NodeClaims in a message.
 var nodeClaimNamed = regexp.MustCompile(`NodeClaim ([a-z0-9.-]+)`)
 
-// nodeDrift is untrue where none of the nodes that it names is Drifted.
+// nodeDrift is untrue if none of the nodes that it names is Drifted.
 func (t *Told) nodeDrift(f *Fleet) []string {
 	said := conditionOf(t.Sync, "NodeDrift")
 	if said["status"] != "True" {
@@ -142,8 +141,8 @@ func (t *Told) nodeDrift(f *Fleet) []string {
 	return []string{"NodeDrift is True, but no NodeClaim that it names is Drifted: " + said["message"]}
 }
 
-// launchFailing is untrue where a pool is said to get no nodes that has got one since; and where it does
-// not name a pool whose launch Karpenter says is refused.
+// launchFailing is untrue if a pool that is reported to get no nodes has got one since; and if it omits a pool whose
+// launch fails according to Karpenter.
 func (t *Told) launchFailing(f *Fleet) (words []string) {
 	said := conditionOf(t.Sync, "LaunchFailing")
 	newest := map[string]*unstructured.Unstructured{}
@@ -161,7 +160,7 @@ func (t *Told) launchFailing(f *Fleet) (words []string) {
 	return append(words, t.gotNodes(f, newest)...)
 }
 
-// gotNodes are the pools that are said to get no nodes and have got one since; newest are the youngest
+// gotNodes returns the pools that are reported to get no nodes and have got one since; newest are the youngest
 // NodeClaims, by pool.
 func (t *Told) gotNodes(f *Fleet, newest map[string]*unstructured.Unstructured) (words []string) {
 	said := conditionOf(t.Sync, "LaunchFailing")
@@ -188,7 +187,7 @@ func (t *Told) gotNodes(f *Fleet, newest map[string]*unstructured.Unstructured) 
 	return words
 }
 
-// applied is untrue as a success where the cluster is not as Git says, unless that is reported as drift.
+// applied is untrue as a success if the cluster differs from Git, unless that is reported as drift.
 func (t *Told) applied(f *Fleet) (words []string) {
 	if t.state("applied") != "success" || t.state("drift") == "failure" || t.Git == nil {
 		return nil
@@ -200,8 +199,8 @@ func (t *Told) applied(f *Fleet) (words []string) {
 	return words
 }
 
-// drift is untrue as a success while a node is Drifted whose definitions have not been written since it
-// came; and as a failure for objects, or for nodes, where none differs.
+// drift is untrue as a success while a node is Drifted whose definitions were not written since it was created; and as
+// a failure for objects, or for nodes, if none differs.
 func (t *Told) drift(f *Fleet) (words []string) {
 	said, claims := t.Statuses["drift"], f.claimsOf(t)
 	switch {

@@ -12,16 +12,17 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// scene is something said, and what there is.
+// scene is a report, and the actual state.
 type scene struct {
 	told  Told
 	fleet Fleet
 }
 
-// noon is when scenes are played.
+// noon is the time of the scenes.
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// sceneOf is one with a NodeSync that says something in a condition, a pool and a node that is as it should be.
+// sceneOf returns a scene with a NodeSync that reports something in a condition, and a pool and a node in the desired
+// state.
 func sceneOf(condition, status, reason, message string) *scene {
 	object := func(text string) unstructured.Unstructured {
 		var u unstructured.Unstructured
@@ -59,7 +60,7 @@ func (s *scene) says(subject, state, description string) *scene {
 	return s
 }
 
-// but changes what there is.
+// but changes the actual state.
 func (s *scene) but(change func(f *Fleet)) *scene {
 	change(&s.fleet)
 	return s
@@ -80,19 +81,19 @@ func noClaims(f *Fleet)   { f.Claims, f.Instances = nil, nil }
 func terminated(f *Fleet) { f.Instances[0].State = "terminated" }
 func edited(f *Fleet)     { set(&f.Pools[0], int64(7), "spec", "weight") }
 
-// written has the pool written since its node came.
+// written marks the pool as written after its node was created.
 func written(f *Fleet) {
 	drifted(f)
 	now := metav1.NewTime(noon)
 	f.Pools[0].SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "plumbline", Time: &now}})
 }
 
-// launchedSince has a node come after its pool was said to get none.
+// launchedSince adds a node after its pool was reported to get none.
 func launchedSince(f *Fleet) {
 	f.Said["prod/general"] = noon.Add(-2 * time.Hour)
 }
 
-// TestUntrue: each kind of what may be untrue is seen, and nothing is where all is as it is said.
+// TestUntrue finds each kind of untrue report, and none if all is true.
 func TestUntrue(t *testing.T) {
 	const driftingOut, fails = "nodes drift: n of general (NodeClaim general-1: AMIDrift)", "NodePool/general gets no nodes: why"
 	tests := map[string]struct {
@@ -145,8 +146,7 @@ func TestUntrue(t *testing.T) {
 	}
 }
 
-// TestNoObjectDiffers: where all of what Git says can be read off its files, drift of objects is untrue
-// when none differs.
+// TestNoObjectDiffers: if the files tell all of what Git contains, drift of objects is untrue when none differs.
 func TestNoObjectDiffers(t *testing.T) {
 	s := sceneOf("", "", "", "").says("drift", "failure", "1 object differs: NodePool/general spec.weight: 50 → 7")
 	s.told.Git.Objects = s.told.Git.Objects[:1]
@@ -159,7 +159,7 @@ func TestNoObjectDiffers(t *testing.T) {
 	}
 }
 
-// TestPassing: of a NodeSync that cannot reach its Git host nothing is untrue that it has said before.
+// TestPassing: if a NodeSync cannot reach its Git host, what it reported before is not untrue.
 func TestPassing(t *testing.T) {
 	s := sceneOf("RolledOut", "True", "Succeeded", "").but(drifted)
 	conditions, _, _ := unstructured.NestedSlice(s.told.Sync.Object, "status", "conditions")

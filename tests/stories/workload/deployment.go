@@ -7,14 +7,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Namespace is where workloads live.
+// Namespace contains the workloads.
 const Namespace = "default"
 
-// Deployment is a workload no two pods of which are on one node: as many nodes as
-// replicas, in a pool or, where none is named, in any.
+// Deployment returns a workload that runs each pod on its own node: as many nodes as replicas, in a pool or, if pool is
+// empty, in any.
 func Deployment(name string, replicas int32, pool string) *appsv1.Deployment {
 	labels := map[string]string{"app": name}
-	// The nodes of the managed node group are for the cluster's own.
+	// The nodes of the managed node group are for the cluster's own pods.
 	selector := map[string]string{}
 	wanted := []corev1.NodeSelectorRequirement{{Key: "karpenter.sh/nodepool", Operator: corev1.NodeSelectorOpExists}}
 	if pool != "" {

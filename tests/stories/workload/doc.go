@@ -1,3 +1,2 @@
-// Package workload makes Deployments that need nodes, as the applications of a
-// cluster do.
+// Package workload creates Deployments that need nodes, as the applications of a cluster do.
 package workload

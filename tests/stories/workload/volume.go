@@ -11,8 +11,7 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/nodes/ebs"
 )
 
-// Volume gives the pod of a workload a volume of a size, and returns its claim, which has the
-// workload's name.
+// Volume adds a volume of a size to the pod of a workload, and returns its claim, which has the workload's name.
 func Volume(d *appsv1.Deployment, size string) (*corev1.PersistentVolumeClaim, error) {
 	wanted, err := resource.ParseQuantity(size)
 	if err != nil {
