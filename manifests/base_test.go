@@ -112,7 +112,7 @@ func TestTheBase(t *testing.T) {
 		"ValidatingAdmissionPolicy /plumbline-charts-secrets",
 		"ValidatingAdmissionPolicy /plumbline-guard-approvals",
 		"ValidatingAdmissionPolicy /plumbline-guard-charts", "ValidatingAdmissionPolicy /plumbline-guard-crds", "ValidatingAdmissionPolicy /plumbline-guard-definitions", "ValidatingAdmissionPolicy /plumbline-guard-emergency",
-		"ValidatingAdmissionPolicy /plumbline-guard-finalizers", "ValidatingAdmissionPolicy /plumbline-guard-namespaces",
+		"ValidatingAdmissionPolicy /plumbline-guard-finalizers", "ValidatingAdmissionPolicy /plumbline-guard-namespaces", "ValidatingAdmissionPolicy /plumbline-guard-nodesyncs",
 		"ValidatingAdmissionPolicy /plumbline-guard-ownership", "ValidatingAdmissionPolicy /plumbline-guard-releases",
 		"ValidatingAdmissionPolicy /plumbline-records",
 		"ValidatingAdmissionPolicyBinding /plumbline-charts-bindings",
@@ -125,7 +125,7 @@ func TestTheBase(t *testing.T) {
 		"ValidatingAdmissionPolicyBinding /plumbline-charts-secrets",
 		"ValidatingAdmissionPolicyBinding /plumbline-guard-approvals",
 		"ValidatingAdmissionPolicyBinding /plumbline-guard-charts", "ValidatingAdmissionPolicyBinding /plumbline-guard-crds", "ValidatingAdmissionPolicyBinding /plumbline-guard-definitions", "ValidatingAdmissionPolicyBinding /plumbline-guard-emergency",
-		"ValidatingAdmissionPolicyBinding /plumbline-guard-finalizers", "ValidatingAdmissionPolicyBinding /plumbline-guard-namespaces",
+		"ValidatingAdmissionPolicyBinding /plumbline-guard-finalizers", "ValidatingAdmissionPolicyBinding /plumbline-guard-namespaces", "ValidatingAdmissionPolicyBinding /plumbline-guard-nodesyncs",
 		"ValidatingAdmissionPolicyBinding /plumbline-guard-ownership", "ValidatingAdmissionPolicyBinding /plumbline-guard-releases",
 		"ValidatingAdmissionPolicyBinding /plumbline-records",
 	}

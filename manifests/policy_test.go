@@ -2,6 +2,7 @@ package manifests
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -281,6 +282,11 @@ func TestThePoliciesOnNodeSyncs(t *testing.T) {
 	}
 	if messages := p.denied(write{operation: admission.Create, resource: "nodesyncs", object: sync}); len(messages) == 0 {
 		t.Error("the daemon may make a NodeSync")
+	}
+	elsewhere := parse(t, "{apiVersion: plumbline.dev/v1alpha1, kind: NodeSync, metadata: {name: prod, namespace: team, finalizers: [plumbline.dev/nodesync]}, spec: {path: ./a}}")
+	w := write{operation: admission.Update, resource: "nodesyncs", object: patched(t, elsewhere, "[{op: remove, path: /metadata/finalizers}]"), old: elsewhere}
+	if messages := p.denied(w); !slices.Contains(messages, "plumbline must not change NodeSyncs in other namespaces") {
+		t.Errorf("a NodeSync in another namespace: denied %q", messages)
 	}
 }
 

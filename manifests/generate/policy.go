@@ -40,7 +40,7 @@ func renderPolicies() ([]byte, error) {
 	charted := allowance.FromCharts()
 	var out bytes.Buffer
 	err = parsed.Execute(&out, map[string]any{"Policies": []policy{
-		podPolicy(), metadataPolicy(), rolePolicy(charted), bindingPolicy(charted), objectPolicy(), identityPolicy(), crdPolicy(charted), secretPolicy(), handedOnPolicy(), nodeSyncPolicy(),
+		podPolicy(), metadataPolicy(), rolePolicy(charted), bindingPolicy(charted), objectPolicy(), identityPolicy(), crdPolicy(charted), secretPolicy(), handedOnPolicy(),
 	}})
 	return out.Bytes(), err
 }
@@ -257,19 +257,6 @@ func handedOnPolicy() policy {
 					same("?spec"), same("?status"), same("metadata.?labels"), same("metadata.?annotations"),
 					fmt.Sprintf(list, "ownerReferences"), fmt.Sprintf(list, "finalizers"),
 				}, " && ") + ")"},
-		},
-	}
-}
-
-// nodeSyncPolicy keeps a NodeSync's own settings, its allowance and its signers above
-// all, from the daemon that they bind: it writes finalizers and annotations.
-func nodeSyncPolicy() policy {
-	return policy{
-		Name:      "plumbline-charts-nodesyncs",
-		Resources: []matched{{"plumbline.dev", writes, "nodesyncs"}},
-		Validations: []validation{
-			{"plumbline must not change the spec of a NodeSync", "request.operation == 'UPDATE' && object.spec == oldObject.spec"},
-			{"plumbline must not change the owner references of a NodeSync: an owner that does not exist would cause its deletion", "request.operation == 'UPDATE' && object.metadata.?ownerReferences.orValue([]) == oldObject.metadata.?ownerReferences.orValue([])"},
 		},
 	}
 }

@@ -47,8 +47,8 @@ func wanted(t *testing.T, s deletion.Setup) []deletion.Guard {
 func TestWanted(t *testing.T) {
 	for charts, want := range map[bool]string{
 		true: "plumbline-guard-crds plumbline-guard-definitions plumbline-guard-finalizers plumbline-guard-namespaces plumbline-guard-ownership plumbline-guard-charts plumbline-guard-releases " +
-			"plumbline-charts-pods plumbline-charts-metadata plumbline-charts-roles plumbline-charts-bindings plumbline-charts-objects plumbline-charts-identity plumbline-charts-crds plumbline-charts-secrets plumbline-charts-handed-on plumbline-charts-nodesyncs",
-		false: "plumbline-guard-crds plumbline-guard-definitions plumbline-guard-finalizers plumbline-guard-namespaces plumbline-guard-ownership plumbline-guard-charts",
+			"plumbline-charts-pods plumbline-charts-metadata plumbline-charts-roles plumbline-charts-bindings plumbline-charts-objects plumbline-charts-identity plumbline-charts-crds plumbline-charts-secrets plumbline-charts-handed-on plumbline-guard-nodesyncs",
+		false: "plumbline-guard-crds plumbline-guard-definitions plumbline-guard-finalizers plumbline-guard-namespaces plumbline-guard-ownership plumbline-guard-charts plumbline-guard-nodesyncs",
 	} {
 		s := setup
 		s.Charts = charts

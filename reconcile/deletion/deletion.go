@@ -124,7 +124,7 @@ func (a *Answer) note(policy, words string, altered bool) {
 // for all NodeSyncs of a cluster.
 type Asker struct {
 	// WithoutGuard is true if the deletion guard is not installed on purpose: its policies are not looked for, but
-	// for the one that could deny Karpenter something.
+	// for the one that could deny Karpenter something, and those that limit plumbline.
 	WithoutGuard bool
 
 	mu     sync.Mutex
@@ -244,6 +244,7 @@ func Wanted(s Setup) ([]Guard, error) {
 	if s.Charts {
 		files = append(files, rbaccharts.Limits())
 	}
+	files = append(files, guard.Limits())
 	var found []Guard
 	for _, file := range files {
 		file = strings.NewReplacer(manifestNamespace, s.Namespace, manifestKarpenter, s.Karpenter).Replace(file)

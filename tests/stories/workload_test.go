@@ -1,6 +1,7 @@
 package stories_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,7 +88,7 @@ func (s *story) applyWorkload(name string, replicas int32, settings map[string]s
 	return err
 }
 
-// removeWorkload deletes a workload and waits until its pods are gone.
+// removeWorkload deletes a workload and waits until it and its pods are gone.
 func (s *story) removeWorkload(name string) error {
 	client := s.c.Kube.Client
 	foreground := metav1.DeletePropagationForeground
@@ -105,6 +106,9 @@ func (s *story) removeWorkload(name string) error {
 	}
 	s.workloads = slices.DeleteFunc(s.workloads, func(n string) bool { return n == name })
 	return s.poll(defaultWait, func(ctx context.Context) error {
+		if _, err := client.AppsV1().Deployments(workload.Namespace).Get(ctx, name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			return cmp.Or(err, fmt.Errorf("deployment %s is being deleted", name))
+		}
 		pods, err := client.CoreV1().Pods(workload.Namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=" + name})
 		if err != nil {
 			return err
