@@ -155,8 +155,11 @@ func TestPlanShowsWhatIsTakenOver(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			made := &planned{Plan: &plan.Plan{}}
-			made.survey(t.Context(), reached, sync, &render.Karpenter{Management: render.Managed, Namespace: "kube-system", Version: "1.14.1", Adopt: c.adopt})
+			adoption, warning := adoptionOf(t.Context(), reached, sync, &render.Karpenter{Management: render.Managed, Namespace: "kube-system", Version: "1.14.1", Adopt: c.adopt})
+			made := &planned{Plan: &plan.Plan{}, adoption: adoption}
+			if warning != "" {
+				made.Warnings = []string{warning}
+			}
 			report := newPlanReport(made)
 			var out strings.Builder
 			if err := report.print(&out); err != nil {

@@ -301,13 +301,14 @@ func counted(sync *v1alpha1.NodeSync, made *v1alpha1.Approval) (bool, error) {
 	return false, nil
 }
 
-// seeHeld records how to approve what the Plan holds, once the daemon holds it.
-func (p *planned) seeHeld(sync *v1alpha1.NodeSync) {
-	held := approval.Publish(sync.Status.Held, p.Approvable, sync.GetNeededApprovals())
+// approvalOf returns the digest of what the Plan holds, and how to approve it once the daemon holds it; empty if nothing
+// can be approved.
+func approvalOf(sync *v1alpha1.NodeSync, made *plan.Plan) (digest, how string) {
+	held := approval.Publish(sync.Status.Held, made.Approvable, sync.GetNeededApprovals())
 	if held == nil {
-		return
+		return "", ""
 	}
-	p.approve, p.approval = held.Digest, fmt.Sprintf("held, once the daemon has this commit: %s; to approve just that: %s", held.Summary, approval.Command(sync, held.Digest))
+	return held.Digest, fmt.Sprintf("held, once the daemon has this commit: %s; to approve just that: %s", held.Summary, approval.Command(sync, held.Digest))
 }
 
 // errUnconfirmed is returned if the user does not confirm.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -225,7 +226,7 @@ func newPlanReport(p *planned) planReport {
 		r.Warnings = append(r.Warnings, "removals wait: "+p.Frozen.Message)
 	}
 	r.Approve, r.Approval = p.approve, p.approval
-	r.Pace, r.Pods, r.WhatIf = review.Paces(p.Plan, p.live, p.removal, p.unlaunchable, time.Now()), p.pods, p.whatIf
+	r.Pace, r.Pods, r.WhatIf = review.Paces(p.Plan, p.live, p.removal, p.noInstanceType(), time.Now()), p.pods, p.whatIf
 	return r
 }
 
@@ -393,10 +394,16 @@ type planned struct {
 	unlaunchable []string
 	// pods are those on affected nodes, by object.
 	pods []review.Pods
-	// taken is the snapshot to compare with; nil when comparing with a cluster.
-	taken *simulate.Capture
 	// whatIf is where pods would be scheduled; nil without --what-if.
 	whatIf *whatIfReport
+}
+
+// noInstanceType returns the NodePools that no instance type meets, as far as known: a what-if knows most.
+func (p *planned) noInstanceType() []string {
+	if p.whatIf != nil && p.whatIf.Outcome != nil {
+		return p.whatIf.Unlaunchable
+	}
+	return p.unlaunchable
 }
 
 // planCommit compares a commit with the cluster of a NodeSync.
@@ -430,30 +437,38 @@ func (o *planOptions) planCommit(ctx context.Context, c *clusterAccess, sync *v1
 	if err != nil {
 		return nil, explain(hidden.Error(err), "plan with NodeSync "+sync.Name)
 	}
-	whole := &planned{Plan: seen.Plan, stopped: words(seen.Stopped, hidden), chartsRefused: words(seen.ChartsRefused, hidden), charts: hidden.Hide(seen.ChartsChange), waits: waits(seen.Stopped), live: seen.Live, removal: seen.Removal, unlaunchable: seen.Unlaunchable}
-	if seen.Plan != nil {
-		whole.seePods(ctx, c, step.Now)
-		if warning := review.NotSimulated(whole.Plan, whole.pods, sync.Spec.Guard, o.whatIf.on && o.aws); warning != "" {
-			whole.Warnings = append(whole.Warnings, warning)
-		}
-		whole.seeHeld(sync)
+	whole := &planned{
+		Plan: seen.Plan, stopped: words(seen.Stopped, hidden), chartsRefused: words(seen.ChartsRefused, hidden), charts: hidden.Hide(seen.ChartsChange),
+		waits: waits(seen.Stopped), live: seen.Live, removal: seen.Removal, unlaunchable: seen.Unlaunchable,
 	}
-	if whole.Plan == nil {
+	var warnings []string
+	if seen.Plan == nil {
 		whole.Plan = &plan.Plan{Revision: snapshot.Revision, NodeSync: plan.OwnerOf(sync.Namespace, sync.Name).String()}
+	} else {
+		var unknown string
+		whole.pods, unknown = podsOnNodes(ctx, c, seen.Plan, seen.Live, step.Now)
+		warnings = append(warnings, unknown, review.NotSimulated(seen.Plan, whole.pods, sync.Spec.Guard, o.whatIf.on && o.aws))
+		whole.approve, whole.approval = approvalOf(sync, seen.Plan)
 	}
 	for _, warning := range seen.Warnings {
-		whole.Warnings = append(whole.Warnings, hidden.Hide(warning))
+		warnings = append(warnings, hidden.Hide(warning))
 	}
-	if err := o.simulate(ctx, c, whole); err != nil {
+	if o.whatIf.on {
+		taken, err := simulate.ReadCapture(ctx, c, time.Now())
+		if err != nil {
+			return nil, explain(err, "simulate where pods would go")
+		}
+		if whole.whatIf, err = o.simulate(ctx, whole.Plan, seen.Live, taken); err != nil {
+			return nil, err
+		}
+	}
+	if whole.upgrade, err = forecastUpgrade(ctx, c, sync, seen, o.knownCRDs); err != nil {
 		return nil, err
 	}
-	if seen.Karpenter == nil {
-		return whole, nil
-	}
-	if err := whole.forecast(ctx, c, sync, seen, o.knownCRDs); err != nil {
-		return nil, err
-	}
-	whole.survey(ctx, c, sync, seen.Karpenter)
+	var unread string
+	whole.adoption, unread = adoptionOf(ctx, c, sync, seen.Karpenter)
+	warnings = append(warnings, unread)
+	whole.Warnings = append(whole.Warnings, slices.DeleteFunc(warnings, func(w string) bool { return w == "" })...)
 	return whole, nil
 }
 
@@ -501,19 +516,20 @@ func liveCRDs(ctx context.Context, c client.Client) ([]*apiextensionsv1.CustomRe
 	return crds, nil
 }
 
-// survey looks for objects to adopt, unless charts are installed already. If the user may not read them, the plan
-// contains a warning instead.
-func (p *planned) survey(ctx context.Context, c *clusterAccess, sync *v1alpha1.NodeSync, git *render.Karpenter) {
-	if k := sync.Status.Karpenter; git.Management != render.Managed || k != nil && k.Identity != "" {
-		return
+// adoptionOf returns what other tools have installed of Karpenter, until plumbline has installed its charts; nil if there
+// is nothing. If the user may not read it, it returns a warning, and the rest of the plan remains.
+func adoptionOf(ctx context.Context, c *clusterAccess, sync *v1alpha1.NodeSync, git *render.Karpenter) (found *upgrade.Adoption, warning string) {
+	if k := sync.Status.Karpenter; git == nil || git.Management != render.Managed || k != nil && k.Identity != "" {
+		return nil, ""
 	}
 	report, err := surveyFor(ctx, c, git)
 	switch {
 	case err != nil:
-		p.Warnings = append(p.Warnings, "unknown whether Karpenter is installed already: "+err.Error())
-	case !report.Empty():
-		p.adoption = report
+		return nil, "unknown whether Karpenter is installed already: " + err.Error()
+	case report.Empty():
+		return nil, ""
 	}
+	return report, ""
 }
 
 // waits reports whether what stopped a reconcile resolves without a person.

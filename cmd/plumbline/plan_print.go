@@ -315,13 +315,13 @@ func orNothing(value string) string {
 	return value
 }
 
-// seePods reads what runs on the nodes that the Plan touches, with the user's rights; the daemon reads
+// podsOnNodes returns the pods on the nodes that the Plan affects, read with the user's rights; the daemon reads
 // no pods for a plan. What may not be read is a warning.
-func (p *planned) seePods(ctx context.Context, c client.Reader, now time.Time) {
-	document := p.Document(p.live)
+func podsOnNodes(ctx context.Context, c client.Reader, made *plan.Plan, live plan.Live, now time.Time) (onNodes []review.Pods, warning string) {
+	document := made.Document(live)
 	touched := review.Touched(document)
 	if !touched.Any() {
-		return
+		return nil, ""
 	}
 	pods, budgets := &corev1.PodList{}, &policyv1.PodDisruptionBudgetList{}
 	err := c.List(ctx, pods)
@@ -329,8 +329,7 @@ func (p *planned) seePods(ctx context.Context, c client.Reader, now time.Time) {
 		err = c.List(ctx, budgets)
 	}
 	if err != nil {
-		p.Warnings = append(p.Warnings, "pods on these nodes are unknown: "+explain(err, "list pods and PodDisruptionBudgets").Error()+": you need permission to list both in all namespaces")
-		return
+		return nil, "pods on these nodes are unknown: " + explain(err, "list pods and PodDisruptionBudgets").Error() + ": you need permission to list both in all namespaces"
 	}
-	p.pods = touched.Pods(document, pods.Items, budgets.Items, now)
+	return touched.Pods(document, pods.Items, budgets.Items, now), ""
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -99,7 +98,7 @@ func TestAPlanSaysWhatRuns(t *testing.T) {
 	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "web"}, Spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{}}}
 	c := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(running("a", "n1"), running("b", "n3"), budget).Build()
 	p := leaving()
-	p.seePods(t.Context(), c, time.Now())
+	p.pods, _ = podsOnNodes(t.Context(), c, p.Plan, p.live, time.Now())
 	report := newPlanReport(p)
 	var text, md strings.Builder
 	if err := errors.Join(report.print(&text), report.printMarkdown(&md)); err != nil {
@@ -127,16 +126,14 @@ func TestPodsThatMayNotBeRead(t *testing.T) {
 		},
 	})
 	p := leaving()
-	p.seePods(t.Context(), c, time.Now())
-	if asked != 1 || len(p.pods) > 0 || !slices.ContainsFunc(p.Warnings, func(w string) bool {
-		return strings.Contains(w, "are unknown") && strings.Contains(w, "need permission to list both")
-	}) {
-		t.Errorf("%d asked, %v: %v", asked, p.pods, p.Warnings)
+	pods, warning := podsOnNodes(t.Context(), c, p.Plan, p.live, time.Now())
+	if asked != 1 || len(pods) > 0 || !strings.Contains(warning, "are unknown") || !strings.Contains(warning, "need permission to list both") {
+		t.Errorf("%d asked, %v: %q", asked, pods, warning)
 	}
 	p = leaving()
 	p.Removals = nil
-	if p.seePods(t.Context(), c, time.Now()); asked != 1 || len(p.Warnings) > 0 {
-		t.Errorf("nothing is touched: %d asked, %v", asked, p.Warnings)
+	if _, warning := podsOnNodes(t.Context(), c, p.Plan, p.live, time.Now()); asked != 1 || warning != "" {
+		t.Errorf("nothing is touched: %d asked, %q", asked, warning)
 	}
 }
 
@@ -160,8 +157,8 @@ func TestAPlanSaysThatTheDaemonSimulates(t *testing.T) {
 			if test.change != nil {
 				test.change(p)
 			}
-			p.seePods(t.Context(), c, time.Now())
-			warning := review.NotSimulated(p.Plan, p.pods, v1alpha1.Guard{UnschedulablePods: test.guard}, test.simulates)
+			pods, _ := podsOnNodes(t.Context(), c, p.Plan, p.live, time.Now())
+			warning := review.NotSimulated(p.Plan, pods, v1alpha1.Guard{UnschedulablePods: test.guard}, test.simulates)
 			if says := strings.HasPrefix(warning, "the daemon simulates where the pods of NodePool/batch can be scheduled"); says != test.says || !says && warning != "" {
 				t.Errorf("%q", warning)
 			}

@@ -257,19 +257,19 @@ func (p poolForecast) String() string {
 	return fmt.Sprintf("%s (%s): %s", p.Pool, english.Plural(p.Nodes, "node", ""), oneLine(p.Means))
 }
 
-// forecast computes what an upgrade does to nodes, if plumbline manages the version and it differs from the one in the
-// cluster. known returns the CRDs of a version whose charts are unavailable.
-func (p *planned) forecast(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync, seen *review.Preview, known func(version string) ([]*apiextensionsv1.CustomResourceDefinition, error)) error {
-	if !upgrades(sync, seen.Karpenter) {
-		return nil
+// forecastUpgrade returns what an upgrade does to nodes, if plumbline manages the version and it differs from the one in
+// the cluster; otherwise nil. known returns the CRDs of a version whose charts are unavailable.
+func forecastUpgrade(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync, seen *review.Preview, known func(version string) ([]*apiextensionsv1.CustomResourceDefinition, error)) (*upgradeForecast, error) {
+	if seen.Karpenter == nil || !upgrades(sync, seen.Karpenter) {
+		return nil, nil
 	}
 	f := &upgradeForecast{From: sync.Status.Karpenter.Version, To: seen.Karpenter.Version}
-	if err := karpenter.CheckHop(f.From, f.To); err != nil && p.stopped == "" && p.chartsRefused == "" {
+	if err := karpenter.CheckHop(f.From, f.To); err != nil && seen.Stopped == nil && seen.ChartsRefused == nil {
 		f.Refused = err.Error()
 	}
 	old, err := liveCRDs(ctx, c)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	next, err := known(f.To)
 	if seen.Charts != nil {
@@ -279,8 +279,7 @@ func (p *planned) forecast(ctx context.Context, c client.Client, sync *v1alpha1.
 		f.Warnings = append(f.Warnings, noCRDs(f.To, err))
 	}
 	f.Pools, err = forecastPools(karpenter.Upgrade{From: f.From, To: f.To, Old: old, New: next}, seen.Live)
-	p.upgrade = f
-	return err
+	return f, err
 }
 
 // upgrades reports whether Git contains another version of Karpenter than the one in use, and plumbline installs it.

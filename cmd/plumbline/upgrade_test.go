@@ -234,11 +234,10 @@ func TestForecastUpgrade(t *testing.T) {
 			if c.external {
 				seen.Karpenter.Management = render.External
 			}
-			whole := &planned{}
-			if err := whole.forecast(t.Context(), embeddedCluster(t), sync, seen, embeddedTarget); err != nil {
+			got, err := forecastUpgrade(t.Context(), embeddedCluster(t), sync, seen, embeddedTarget)
+			if err != nil {
 				t.Fatal(err)
 			}
-			got := whole.upgrade
 			if (got == nil) != (c.want == nil) {
 				t.Fatalf("forecast: %+v", got)
 			}
@@ -264,11 +263,11 @@ func TestForecastUpgrade(t *testing.T) {
 func TestForecastPrints(t *testing.T) {
 	sync := &v1alpha1.NodeSync{Status: v1alpha1.NodeSyncStatus{Karpenter: &v1alpha1.KarpenterStatus{Version: "1.8.6"}}}
 	seen := &review.Preview{Live: fleet(), Desired: evaluate.Desired{Karpenter: &render.Karpenter{Version: "1.14.1", Management: render.Managed}}}
-	whole := &planned{Plan: &plan.Plan{}}
-	if err := whole.forecast(t.Context(), embeddedCluster(t), sync, seen, embeddedTarget); err != nil {
+	forecast, err := forecastUpgrade(t.Context(), embeddedCluster(t), sync, seen, embeddedTarget)
+	if err != nil {
 		t.Fatal(err)
 	}
-	report := newPlanReport(whole)
+	report := newPlanReport(&planned{Plan: &plan.Plan{}, upgrade: forecast})
 	var out strings.Builder
 	if err := report.print(&out); err != nil {
 		t.Fatal(err)

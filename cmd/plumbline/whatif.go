@@ -51,34 +51,20 @@ type whatIfReport struct {
 	*simulate.Outcome
 }
 
-// simulate simulates a Plan in the cluster, or in the snapshot that it was compared with. If that is impossible, it
-// records why, and the rest of the plan remains.
-func (o *planOptions) simulate(ctx context.Context, c *clusterAccess, p *planned) error {
-	if !o.whatIf.on || p.Plan == nil {
-		return nil
+// simulate simulates a Plan in a capture of the cluster. If that is impossible, the report contains the reason, and the
+// rest of the plan remains.
+func (o *planOptions) simulate(ctx context.Context, made *plan.Plan, live plan.Live, taken *simulate.Capture) (*whatIfReport, error) {
+	out, err := o.outcome(ctx, made, live, taken)
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		return &whatIfReport{Outcome: out, Unavailable: err.Error()}, nil
 	}
-	taken := p.taken
-	if taken == nil {
-		var err error
-		if taken, err = simulate.ReadCapture(ctx, c, time.Now()); err != nil {
-			return explain(err, "simulate where pods would go")
-		}
-	}
-	out, err := o.outcome(ctx, p, taken)
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	p.whatIf = &whatIfReport{Outcome: out}
-	if out != nil {
-		p.unlaunchable = out.Unlaunchable
-	}
-	if err != nil {
-		p.whatIf.Unavailable = err.Error()
-	}
-	return nil
+	return &whatIfReport{Outcome: out}, nil
 }
 
-func (o *planOptions) outcome(ctx context.Context, p *planned, taken *simulate.Capture) (*simulate.Outcome, error) {
+func (o *planOptions) outcome(ctx context.Context, made *plan.Plan, live plan.Live, taken *simulate.Capture) (*simulate.Outcome, error) {
 	if taken.Catalog == nil && !o.aws {
 		return nil, fmt.Errorf("the instance types of %s are unknown without AWS: add --aws, here or to plumbline snapshot", orUnknown(taken.Region()))
 	}
@@ -92,7 +78,7 @@ func (o *planOptions) outcome(ctx context.Context, p *planned, taken *simulate.C
 	if err != nil {
 		return nil, err
 	}
-	return review.WhatIf(ctx, p.Plan, p.live, taken, offered)
+	return review.WhatIf(ctx, made, live, taken, offered)
 }
 
 func orUnknown(region string) string {
@@ -137,8 +123,13 @@ func (o *planOptions) planSnapshot(ctx context.Context, folder string) (*planned
 	if r.unchecked != "" {
 		made.Warnings = append(made.Warnings, r.unchecked)
 	}
-	whole := &planned{Plan: made, live: live, taken: &under}
-	return whole, o.simulate(ctx, nil, whole)
+	whole := &planned{Plan: made, live: live}
+	if o.whatIf.on {
+		if whole.whatIf, err = o.simulate(ctx, made, live, &under); err != nil {
+			return nil, err
+		}
+	}
+	return whole, nil
 }
 
 // userDataOf returns a function that finds the user data of an EC2NodeClass in a Set.
