@@ -21,33 +21,33 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Approvable is what of a Plan is held and people may approve: what goes beyond the limits of the
-// guard, and what a policy holds. What is in doubt, and what would end Karpenter's controller, is
-// not: no person's word makes it safe.
+// Approvable is the part of a Plan that is held and that people may approve: what exceeds the limits of the guard, and
+// what a policy holds. Doubtful removals, and what would terminate Karpenter's controller, are not included: approval
+// does not make them safe.
 type Approvable struct {
-	// Digest covers the objects with the nodes, what would be written, Karpenter's charts, and what
-	// it was weighed by. Outcome is the same without the nodes.
+	// Digest covers the objects with their nodes, what would be written, Karpenter's charts, and the rules that apply.
+	// Outcome is the same without the nodes.
 	Digest, Outcome string
 	// WeighedBy is a digest of only guard, policies and Karpenter's charts.
 	WeighedBy string
-	// Drained are the nodes that would end, Replaced those that Karpenter would replace. UpTo reports
-	// that they are no more than that. Consolidated is the most that Karpenter may consolidate.
+	// Drained is how many nodes would terminate, and Replaced how many Karpenter would replace; if UpTo, these are
+	// upper limits. Consolidated is how many Karpenter may consolidate at most.
 	Drained, Replaced int
 	UpTo              bool
 	Consolidated      int
-	// Pods are those that would be pending.
+	// Pods is how many would be pending.
 	Pods int
-	// Left are the nodes that nobody would manage any more.
+	// Left is how many nodes would no longer be managed.
 	Left int
-	// Of are the NodeSync's nodes, and Pools the NodePools that it is about.
+	// Of is the number of the NodeSync's nodes, and Pools that of the NodePools concerned.
 	Of, Pools int
 	Entries   []v1alpha1.ApprovedEntry
 }
 
-// Nodes are all that would be disrupted, or left unmanaged.
+// Nodes returns how many nodes would be disrupted, or left unmanaged.
 func (a *Approvable) Nodes() int { return a.Drained + a.Replaced + a.Consolidated + a.Left }
 
-// Summary says what it does, for a commit status.
+// Summary returns the effect as text for a commit status.
 func (a *Approvable) Summary() string {
 	var does []string
 	upTo := ""
@@ -76,8 +76,7 @@ func (a *Approvable) Summary() string {
 	return summary
 }
 
-// whose are the nodes of the NodeSync, and those of other pools that are on its EC2NodeClasses, where
-// there have to be some.
+// whose describes the nodes of the NodeSync, and those of other pools on its EC2NodeClasses if the total requires some.
 func (a *Approvable) whose() string {
 	own := english.Plural(a.Of, "node", "")
 	if a.Nodes() > a.Of {
@@ -91,12 +90,12 @@ func approvable(reason string) bool {
 	return slices.Contains([]string{ReasonLastPool, ReasonMaxRemovedPools, ReasonMaxDisruptedNodes, ReasonMaxDisruptedNodesPerPool, ReasonMaxReplacedNodes, ReasonIntolerantDaemonSets, ReasonUnschedulablePods, ReasonPolicy, ReasonOrphan}, reason)
 }
 
-// tolerated is how many nodes an approval of so many nodes covers: nodes come and go. If no node was shown, none is
-// tolerated.
+// tolerated returns how many nodes an approval that showed this many covers: nodes come and go. If no node was shown,
+// none is tolerated.
 func tolerated(nodes int32) int32 { return nodes + min(nodes, max(1, nodes/10)) }
 
-// Within reports whether people were shown what is held now by what was held before: the same outcome under the same
-// terms, at most a few more nodes, and no other reason, policy or pending pod.
+// Within reports whether people were shown what is held now when they saw what was held before: the same outcome under
+// the same rules, at most a few more nodes, and no other reason, policy or pending pod.
 func (a *Approvable) Within(before *v1alpha1.HeldPlan) bool {
 	if before.Outcome != a.Outcome || before.WeighedBy != a.WeighedBy || int32(a.Nodes()) > tolerated(before.Nodes) {
 		return false
@@ -110,9 +109,9 @@ func (a *Approvable) Within(before *v1alpha1.HeldPlan) bool {
 	})
 }
 
-// Counted returns what is held with the nodes of each object as they are now, and with the reasons and pods that people
-// were shown before: these may have become fewer, and come back. It is for what is Within what was held before;
-// changed is false if each object has as many nodes as it had then.
+// Counted returns what is held with the current nodes of each object, but with the reasons and pods that people were
+// shown before: these may have decreased, and increase again. Use it only if a is Within before; changed is false if
+// each object has as many nodes as before.
 func (a *Approvable) Counted(before *v1alpha1.HeldPlan) (now *Approvable, changed bool) {
 	counted := *a
 	counted.Entries, counted.Pods = slices.Clone(before.Entries), 0
@@ -127,7 +126,7 @@ func (a *Approvable) Counted(before *v1alpha1.HeldPlan) (now *Approvable, change
 	return &counted, changed
 }
 
-// entryOf is what an Approval of a removal covers.
+// entryOf returns what an Approval of a removal covers.
 func (c *Candidate) entryOf() v1alpha1.ApprovedEntry {
 	return v1alpha1.ApprovedEntry{
 		Kind: c.Ref.Kind, Name: c.Ref.Name, UID: c.UID, Nodes: int32(c.Nodes + c.Leaves), MovesTo: c.MovesTo, LastPool: c.Last, Orphan: c.Orphan,
@@ -135,7 +134,7 @@ func (c *Candidate) entryOf() v1alpha1.ApprovedEntry {
 	}
 }
 
-// entryOf is what an Approval of a Change covers.
+// entryOf returns what an Approval of a Change covers.
 func (c *Change) entryOf() v1alpha1.ApprovedEntry {
 	e := v1alpha1.ApprovedEntry{
 		Kind: c.Ref.Kind, Name: c.Ref.Name, Definition: c.said().defined(),
@@ -147,14 +146,13 @@ func (c *Change) entryOf() v1alpha1.ApprovedEntry {
 	return e
 }
 
-// simulates reports whether it is not known yet where the pods of a removal that people may approve find a place: the
-// Plan is not complete then.
+// simulates reports whether it is still unknown where the pods of a removal that people may approve can be scheduled:
+// the Plan is incomplete then.
 func (p *Plan) simulates() bool {
 	return p.Landing.Asking && slices.ContainsFunc(p.Removals, func(c Candidate) bool { return approvableHolds(c.Holds) && lands(&c) })
 }
 
-// approvable finds what of the Plan people may approve; nil if nothing is held, or nothing else
-// than what nobody may.
+// approvable returns the part of the Plan that people may approve; nil if nothing is held, or nobody may approve it.
 func (m *maker) approvable(p *Plan, set *render.Set) *Approvable {
 	a := &Approvable{Of: p.Nodes}
 	pools, writes := map[string]bool{}, []write{}
@@ -212,13 +210,12 @@ func (m *maker) approvable(p *Plan, set *render.Set) *Approvable {
 	return a
 }
 
-// digest hashes it.
 func (s sum) digest() string {
 	hash := sha256.Sum256([]byte(canonical(s)))
 	return "sha256:" + hex.EncodeToString(hash[:])
 }
 
-// digests are those of what was approved, sorted.
+// digests returns the digests of what was approved, sorted.
 func (p Policy) digests() []string {
 	found := map[string]bool{}
 	for _, a := range p.Approved {
@@ -227,7 +224,7 @@ func (p Policy) digests() []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// approval is of an entry what does not change: which object, and what is to become of it.
+// approval is the stable part of an approved entry: the object, and what happens to it.
 type approval struct {
 	kind, name string
 	uid        types.UID
@@ -241,7 +238,7 @@ func object(e v1alpha1.ApprovedEntry) approval {
 	return approval{kind: e.Kind, name: e.Name, uid: e.UID, definition: e.Definition, movesTo: strings.Join(e.MovesTo, ","), lastPool: e.LastPool, orphan: e.Orphan}
 }
 
-// approve finds which of what people have approved counts, and which of the candidates it covers.
+// approve finds the approvals that are in force, and the candidates that they cover.
 func (m *maker) approve(candidates []Candidate) {
 	if len(m.policy.Approved) == 0 {
 		return
@@ -267,15 +264,15 @@ func (m *maker) approve(candidates []Candidate) {
 	}
 }
 
-// approved is for what people have approved an object: the reasons and the pods that they were shown.
+// approved are the reasons and pods for which people have approved an object.
 type approved struct {
-	// digest is that of what was approved first; empty if nothing was.
+	// digest is that of the first approval; empty if there is none.
 	digest  string
 	reasons []string
 	pods    []v1alpha1.PendingPods
 }
 
-// covers reports whether people have approved an object that is held for a reason.
+// covers reports whether people have approved an object that is held for this reason.
 func (a approved) covers(reason string) bool { return slices.Contains(a.reasons, reason) }
 
 // coversPods reports whether people were shown that these pods, or more of the same workloads, would be pending.
@@ -285,9 +282,9 @@ func (a approved) coversPods(pods []v1alpha1.PendingPods) bool {
 	})
 }
 
-// outgrown reports whether what is left to do of what was approved disrupts more nodes by now than is
-// tolerated of all of it: a few more in each of many pools would be many. What was added between the digest and its
-// approval is part of what is tolerated.
+// outgrown reports whether the rest of an approved plan now disrupts more nodes than tolerated in total: a few more in
+// each of many pools would be many. Nodes that were added between the digest and its approval use up part of that
+// tolerance.
 func outgrown(a v1alpha1.ApprovedPlan, now map[approval]int32) bool {
 	var approved, current int32
 	for _, e := range a.Entries {
@@ -298,7 +295,7 @@ func outgrown(a v1alpha1.ApprovedPlan, now map[approval]int32) bool {
 	return current > tolerated(approved) || a.Nodes > 0 && current > tolerated(a.Nodes)
 }
 
-// approvedAs is for what people have approved an object, by all of their approvals that are in force.
+// approvedAs returns what people have approved for an object, in all approvals that are in force.
 func (m *maker) approvedAs(want v1alpha1.ApprovedEntry) (found approved) {
 	for _, a := range m.inForce {
 		for _, e := range a.Entries {
@@ -311,13 +308,13 @@ func (m *maker) approvedAs(want v1alpha1.ApprovedEntry) (found approved) {
 	return found
 }
 
-// approved reports whether people have approved a Change that is held for a reason.
+// approved reports whether people have approved a Change that is held for this reason.
 func (m *maker) approved(c *Change, reason string) bool {
 	return len(m.inForce) > 0 && m.approvedAs(c.entryOf()).covers(reason)
 }
 
-// approvedBefore reports whether a policy may not hold an object any more: its author knew that it
-// does. It may have been approved for the guard before.
+// approvedBefore reports whether a policy may no longer hold an object: people approved the object when the policy held
+// it. It may also have been approved for the guard before.
 func (m *maker) approvedBefore(policy string, of interface{ entryOf() v1alpha1.ApprovedEntry }) bool {
 	if len(m.inForce) == 0 {
 		return false
@@ -328,9 +325,9 @@ func (m *maker) approvedBefore(policy string, of interface{ entryOf() v1alpha1.A
 	})
 }
 
-// LeftOf are of what was approved the entries that the Plan has not done yet. What Git has again,
-// or no more, is not among them, nor a removal that has begun: it goes on by itself. Nor is what moves
-// elsewhere by now, and all that was approved under other terms: people are asked again.
+// LeftOf returns the approved entries that the Plan has not applied yet. It omits objects that Git contains again or no
+// longer contains, removals that have started (they continue by themselves), removals with other replacements, and
+// everything that was approved under other rules: these need a new approval.
 func (p *Plan) LeftOf(approved []v1alpha1.ApprovedPlan) []v1alpha1.ApprovedPlan {
 	pending := map[approval]bool{}
 	note := func(e v1alpha1.ApprovedEntry) { pending[object(e)] = true }
@@ -340,7 +337,7 @@ func (p *Plan) LeftOf(approved []v1alpha1.ApprovedPlan) []v1alpha1.ApprovedPlan 
 	for i := range p.Removals {
 		note(p.Removals[i].entryOf())
 	}
-	waits := func(e v1alpha1.ApprovedEntry) bool { // until it is known what another NodeSync has
+	waits := func(e v1alpha1.ApprovedEntry) bool { // until the content of another NodeSync is known
 		return slices.ContainsFunc(p.Kept, func(k Kept) bool {
 			return !k.HandedOver && k.UID == e.UID && k.Ref == render.Ref{Kind: e.Kind, Name: e.Name} && e.Definition == ""
 		})
@@ -357,12 +354,11 @@ func (p *Plan) LeftOf(approved []v1alpha1.ApprovedPlan) []v1alpha1.ApprovedPlan 
 	return left
 }
 
-// PackManagedFields cuts an object's managedFields down, in place, to what a Plan
-// reads of them: who owns which fields of the object itself. The fields become
-// one string of JSON, which takes far less memory than a tree of empty maps, and
-// which objects of one shape share.
+// PackManagedFields reduces an object's managedFields, in place, to what a Plan reads: who owns which fields of the
+// object itself. The fields become one JSON string, which takes far less memory than a tree of empty maps, and which
+// objects of the same shape share.
 //
-// What is packed is only for a Plan: no API server takes it.
+// The result is only for a Plan: no API server accepts it.
 func PackManagedFields(object *unstructured.Unstructured) error {
 	value, _, err := unstructured.NestedFieldNoCopy(object.Object, "metadata", "managedFields")
 	if err != nil {
@@ -398,7 +394,7 @@ func pack(fields any) (string, error) {
 	return unique.Make(string(text)).Value(), nil
 }
 
-// fieldsOf reads the fields of one entry, packed or not.
+// fieldsOf decodes the fields of one entry, packed or not.
 func fieldsOf(written *metav1.FieldsV1) (*fieldpath.Set, error) {
 	set := fieldpath.NewSet()
 	if written == nil {

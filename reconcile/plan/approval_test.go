@@ -14,16 +14,16 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// approve has what a Plan holds approved in the next one.
+// approve approves everything that a Plan holds, for the next Plan.
 func approve(c *drawnCluster, p *plan.Plan) {
 	c.policy.Approved = []v1alpha1.ApprovedPlan{{Digest: p.Approvable.Digest, WeighedBy: p.Approvable.WeighedBy, Entries: p.Approvable.Entries}}
 }
 
-// TestApproved: what is approved goes, and nothing else with it.
+// TestApproved: only what is approved proceeds.
 func TestApproved(t *testing.T) {
 	git := []string{class("default"), pool("a", "default")}
 	for name, test := range map[string]struct {
-		// then is what comes after the approval.
+		// then changes the state after the approval.
 		then func(*testing.T, *drawnCluster)
 		git  []string
 		want []string
@@ -54,8 +54,8 @@ func TestApproved(t *testing.T) {
 	}
 }
 
-// TestAFewNodesMoreAreTolerated once, and of all that was approved together: one more in each of many
-// pools would be twice as many.
+// TestAFewNodesMoreAreTolerated: the tolerance applies once, to everything that was approved together; one more node in
+// each of many pools would double the total.
 func TestAFewNodesMoreAreTolerated(t *testing.T) {
 	var all []string
 	pools := []string{"b", "c", "d"}
@@ -74,7 +74,7 @@ func TestAFewNodesMoreAreTolerated(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t)
 			c.have(t, owner, append([]string{class("default"), pool("a", "default")}, all...)...)
-			c.policy.Guard.MaxDisruptedNodes = ptr.To(intstr.FromInt32(10)) // it would be another reason to hold one more
+			c.policy.Guard.MaxDisruptedNodes = ptr.To(intstr.FromInt32(10)) // otherwise this is another reason to hold one more
 			for _, p := range pools {
 				c.live.NodeClaims = append(c.live.NodeClaims, claims(p, 1)...)
 			}
@@ -96,7 +96,7 @@ func TestAFewNodesMoreAreTolerated(t *testing.T) {
 	}
 }
 
-// TestNoNodeWasShown: who has approved the removal of NodePools without a node has approved the end of none.
+// TestNoNodeWasShown: approving the removal of NodePools without nodes approves the termination of no node.
 func TestNoNodeWasShown(t *testing.T) {
 	c := newCluster(t)
 	c.have(t, owner, class("default"), pool("a", "default"), pool("b", "default"), pool("c", "default"))
@@ -115,8 +115,8 @@ func TestNoNodeWasShown(t *testing.T) {
 	}
 }
 
-// TestTheDigestOutlivesItsApproval: the commit that approves it has another revision, another list and
-// another plumbline.yaml, and is about the same. Whatever else it changes is another plan.
+// TestTheDigestOutlivesItsApproval: the commit that approves a digest changes the revision, the list of approvals and
+// plumbline.yaml, but not the digest. Any other change is another plan.
 func TestTheDigestOutlivesItsApproval(t *testing.T) {
 	c := newCluster(t)
 	c.have(t, owner, class("default"), pool("a", "default"), pool("b", "default"), pool("c", "default"))

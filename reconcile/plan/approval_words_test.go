@@ -7,8 +7,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
-// TestWhoseNodesAreApproved: nodes of other pools on an EC2NodeClass of the NodeSync are named where they make
-// the nodes more than it has.
+// TestWhoseNodesAreApproved: nodes of other pools on an EC2NodeClass of the NodeSync are mentioned if the total exceeds
+// its own nodes.
 func TestWhoseNodesAreApproved(t *testing.T) {
 	for want, of := range map[string]plan.Approvable{
 		"drains 1 and replaces 2 of 5 nodes in 3 pools":                              {Drained: 1, Replaced: 2, Of: 5, Pools: 3},

@@ -10,11 +10,11 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestApprovedOnTheTermsThatWereShown: what guard, policies and charts were as people approved, and where the
-// nodes of a pool move to, is part of what they approved: where that is another, they are asked again.
+// TestApprovedOnTheTermsThatWereShown: an approval includes the guard, policies and charts at that time, and where the
+// nodes of a pool move to; if any of these changes, people must approve again.
 func TestApprovedOnTheTermsThatWereShown(t *testing.T) {
 	for name, test := range map[string]struct {
-		// then is what comes after the approval, and git is what Git has by then.
+		// then changes the state after the approval, and git is the content of Git by then.
 		then func(*drawnCluster)
 		git  []string
 		b, c bool

@@ -17,8 +17,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// applied is a Set of a class and NodePools, and the cluster in which all of it
-// is as Git says.
+// applied returns a Set of a class and NodePools, and a cluster in which everything matches Git.
 func applied(b *testing.B, server *applytest.Server, pools int) (*render.Set, plan.Live) {
 	b.Helper()
 	set := &render.Set{Revision: "main@sha1:1"}
@@ -34,7 +33,7 @@ func applied(b *testing.B, server *applytest.Server, pools int) (*render.Set, pl
 	return set, plan.Live{Objects: plan.NewObjects(server.Objects())}
 }
 
-// timed plans once and returns how long that took.
+// timed plans once and returns the duration.
 func timed(b *testing.B, set *render.Set, live plan.Live, schema plan.Schema) (*plan.Plan, time.Duration) {
 	b.Helper()
 	policy := plan.Policy{Owner: owner, Adopt: v1alpha1.AdoptIfIdentical, NewRevision: true}
@@ -46,8 +45,8 @@ func timed(b *testing.B, set *render.Set, live plan.Live, schema plan.Schema) (*
 	return p, time.Since(began)
 }
 
-// BenchmarkUnchanged plans 400 NodePools that are as Git says, as a reconcile does
-// that follows another. The ratio is to the first reconcile, which compares all.
+// BenchmarkUnchanged plans 400 NodePools that match Git, in a reconcile after another one. The ratio is to the first
+// reconcile, which compares everything.
 func BenchmarkUnchanged(b *testing.B) {
 	server := applytest.New(b)
 	set, live := applied(b, server, 400)
@@ -63,11 +62,10 @@ func BenchmarkUnchanged(b *testing.B) {
 
 var fleetClaims = flag.Int("claims", 10_000, "number of NodeClaims of BenchmarkFleet")
 
-// BenchmarkFleet plans a commit that changes each of 100 NodePools, which have 10,000 NodeClaims, out
-// of the watch cache: without the memory of an earlier plan, as after a start; again, as each reconcile
-// does while the commit is held; and with policies. CPU-ns is processor time, decode/plan how many
-// times as much of that it takes to decode the LIST of these NodeClaims once, as client-go does, and
-// B-peak the most memory that the process had in the while.
+// BenchmarkFleet plans a commit that changes each of 100 NodePools with 10,000 NodeClaims, from the watch cache:
+// without the Memo of an earlier plan, as after a start; again, as each reconcile does while the commit is held; and
+// with policies. CPU-ns is processor time, decode/plan is the ratio to decoding the LIST of these NodeClaims once, as
+// client-go does, and B-peak is the peak memory of the process.
 func BenchmarkFleet(b *testing.B) {
 	f := newFleet(b, 100, *fleetClaims)
 	decode := decoding(b, f.list)
@@ -102,7 +100,7 @@ func BenchmarkFleet(b *testing.B) {
 	}
 }
 
-// decoding is the processor time that it takes to decode a LIST of NodeClaims.
+// decoding returns the processor time to decode a LIST of NodeClaims.
 func decoding(b *testing.B, list []byte) time.Duration {
 	b.Helper()
 	began := usage.CPU()

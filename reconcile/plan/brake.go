@@ -15,22 +15,21 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// budgetsPath is where a NodePool has its disruption budgets. They are one value to server-side
-// apply (x-kubernetes-list-type: atomic in Karpenter's CRD): the manager that applies them owns all of them.
+// budgetsPath is the field of a NodePool's disruption budgets. For server-side apply they are one value
+// (x-kubernetes-list-type: atomic in Karpenter's CRD): the manager that applies them owns all of them.
 var budgetsPath = []string{"spec", "disruption", "budgets"}
 
-// MaxBudgets is how many of them Karpenter's CRD allows.
+// MaxBudgets is how many disruption budgets Karpenter's CRD allows.
 const MaxBudgets = 50
 
-// brake is the disruption budget that keeps Karpenter from replacing nodes for drift, and from
-// nothing else: the most restrictive of the budgets for a reason counts
-// (sigs.k8s.io/karpenter pkg/apis/v1/nodepool.go).
+// brake returns the disruption budget that only keeps Karpenter from replacing nodes for drift: the most restrictive
+// budget for a reason applies (sigs.k8s.io/karpenter pkg/apis/v1/nodepool.go).
 func brake() map[string]any {
 	return map[string]any{"nodes": "0", "reasons": []any{"Drifted"}}
 }
 
-// Braked are the disruption budgets of a NodePool of Git, with the brake after them. Where there is
-// no room, those that are for drift only make room: under the brake they count for nothing.
+// Braked returns the disruption budgets of a NodePool in Git plus the brake. If there is no room, budgets only for
+// drift are dropped: under the brake they have no effect.
 func Braked(object render.Object) ([]any, error) {
 	budgets := BudgetsOf(object.Defaulted)
 	if len(budgets) >= MaxBudgets {
@@ -45,7 +44,7 @@ func Braked(object render.Object) ([]any, error) {
 	return append(slices.Clone(budgets), brake()), nil
 }
 
-// IsBraked reports whether a NodePool that lives has these disruption budgets, by the brake's manager.
+// IsBraked reports whether a live NodePool has these disruption budgets, applied by the brake's manager.
 func IsBraked(live *unstructured.Unstructured, budgets []any) (bool, error) {
 	entries, err := managed(live)
 	if err != nil {
@@ -54,8 +53,8 @@ func IsBraked(live *unstructured.Unstructured, budgets []any) (bool, error) {
 	return brakes(entries) && reflect.DeepEqual(BudgetsOf(live), budgets), nil
 }
 
-// BudgetsEditedBy is the manager that has set the disruption budgets of a NodePool that lives to
-// others than Git's or the brake's; empty if nobody has.
+// BudgetsEditedBy returns the manager that has set the disruption budgets of a live NodePool to others than Git's or
+// the brake's; empty if there is none.
 func BudgetsEditedBy(live *unstructured.Unstructured) (string, error) {
 	entries, err := managed(live)
 	if err != nil {
@@ -74,29 +73,29 @@ func BudgetsEditedBy(live *unstructured.Unstructured) (string, error) {
 	return editor, nil
 }
 
-// WithoutBrake are the disruption budgets of a NodePool that lives without the brake.
+// WithoutBrake returns the disruption budgets of a live NodePool without the brake.
 func WithoutBrake(live *unstructured.Unstructured) []any {
 	return slices.DeleteFunc(slices.Clone(BudgetsOf(live)), func(b any) bool { return reflect.DeepEqual(b, any(brake())) })
 }
 
-// unbraked is a NodePool that lives without the brake, where that is on: no commit takes it off.
+// unbraked returns a live NodePool without the brake, if it has one: commits do not release the brake.
 func unbraked(live *unstructured.Unstructured) *unstructured.Unstructured {
 	if !BudgetsAppliedBy(live, v1alpha1.BrakeFieldManager) {
 		return live
 	}
 	without := live.DeepCopy()
-	_ = unstructured.SetNestedSlice(without.Object, WithoutBrake(live), budgetsPath...) // they are a list of JSON already
+	_ = unstructured.SetNestedSlice(without.Object, WithoutBrake(live), budgetsPath...) // they are a JSON list already
 	return without
 }
 
-// BudgetsOf are the disruption budgets of a NodePool, which are the object's own: they are only read.
+// BudgetsOf returns the disruption budgets of a NodePool. The result is part of the object: read only.
 func BudgetsOf(pool *unstructured.Unstructured) []any {
 	value, _, _ := unstructured.NestedFieldNoCopy(pool.Object, budgetsPath...)
 	budgets, _ := value.([]any)
 	return budgets
 }
 
-// BudgetsAppliedBy reports whether a field manager has applied the disruption budgets of a NodePool that lives.
+// BudgetsAppliedBy reports whether a field manager has applied the disruption budgets of a live NodePool.
 func BudgetsAppliedBy(live *unstructured.Unstructured, manager string) bool {
 	entries, err := managed(live)
 	set := appliedBy(entries, manager)
@@ -109,8 +108,8 @@ func brakes(entries []entry) bool {
 	return set != nil && touches(set, budgetsPath)
 }
 
-// braked reports whether an object of Git is applied without its disruption budgets now: those that
-// live are the brake's, and stay so.
+// braked reports whether an object in Git is now applied without its disruption budgets: the live ones belong to the
+// brake, and stay.
 func (m *maker) braked(object render.Object, live *unstructured.Unstructured) (bool, error) {
 	if live == nil || object.Ref.Kind != render.NodePool || !m.policy.Braked[object.Ref.Name] {
 		return false, nil
@@ -119,7 +118,7 @@ func (m *maker) braked(object render.Object, live *unstructured.Unstructured) (b
 	return err == nil && brakes(entries), err
 }
 
-// WithoutBudgets is what is applied of a NodePool while its disruption budgets are the brake's.
+// WithoutBudgets returns what to apply of a NodePool while its disruption budgets belong to the brake.
 func WithoutBudgets(desired *unstructured.Unstructured) *unstructured.Unstructured {
 	unstructured.RemoveNestedField(desired.Object, budgetsPath...)
 	if fields, ok := desired.Object["spec"].(map[string]any); ok {
@@ -128,16 +127,15 @@ func WithoutBudgets(desired *unstructured.Unstructured) *unstructured.Unstructur
 	return desired
 }
 
-// onlyBudgets reports whether a Change writes nothing of the spec but the disruption budgets.
+// onlyBudgets reports whether a Change writes nothing of the spec except the disruption budgets.
 func (c *Change) onlyBudgets() bool {
 	return !slices.ContainsFunc(c.differences, func(d difference) bool {
 		return d.path[0] == "spec" && !slices.Equal(d.path, budgetsPath)
 	})
 }
 
-// MadeBy is a hash of what the nodes of a NodePool are made by: its template and its
-// EC2NodeClass, as they live: a commit that the guard holds makes no other nodes. Budgets, limits
-// and weights are left out for the same reason.
+// MadeBy returns a hash of what determines the nodes of a NodePool: its live template and EC2NodeClass. A held commit
+// does not change its nodes, so live objects count; budgets, limits and weights do not change nodes either.
 func MadeBy(pool *Object, live map[render.Ref]*Object) string {
 	class := live[ClassOf(pool)]
 	if known := pool.madeBy.Load(); known != nil && known.class == class {
@@ -148,9 +146,9 @@ func MadeBy(pool *Object, live map[render.Ref]*Object) string {
 	if class != nil {
 		spec = class.Object["spec"]
 	}
-	text, err := json.Marshal([]any{template, spec}) // keys of maps are sorted
+	text, err := json.Marshal([]any{template, spec}) // map keys are sorted
 	if err != nil {
-		return "" // of what was decoded from JSON there is none
+		return "" // impossible for an object that was decoded from JSON
 	}
 	sum := sha256.Sum256(text)
 	found := &madeBy{class, hex.EncodeToString(sum[:8])}
@@ -158,23 +156,23 @@ func MadeBy(pool *Object, live map[render.Ref]*Object) string {
 	return found.hash
 }
 
-// madeBy is the hash that was found of a NodePool with an EC2NodeClass; nil if it names none that lives.
+// madeBy caches the hash for a NodePool with this EC2NodeClass; class is nil if it references none that exists.
 type madeBy struct {
 	class *Object
 	hash  string
 }
 
-// ClassOf is the EC2NodeClass that a NodePool names.
+// ClassOf returns the EC2NodeClass that a NodePool references.
 func ClassOf(pool *Object) render.Ref {
 	name, _, _ := unstructured.NestedString(pool.Object, "spec", "template", "spec", "nodeClassRef", "name")
 	return render.Ref{Kind: render.EC2NodeClass, Name: name}
 }
 
-// MadeByEdited reports whether another client has changed what the nodes of a NodePool are made by: it is
-// corrected, or stays by spec.drift, and no commit has done it.
+// MadeByEdited reports whether another client has changed what determines the nodes of a NodePool. That is corrected,
+// or stays because of spec.drift, but no commit has done it.
 func MadeByEdited(pool *Object, changes []Change) bool {
 	class := ClassOf(pool)
-	for i := range changes { // of thousands of pools each asks of as many
+	for i := range changes { // runs for each of thousands of pools, over as many changes
 		c, below := &changes[i], "spec"
 		switch {
 		case len(c.Edited) == 0:

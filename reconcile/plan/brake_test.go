@@ -10,8 +10,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestRoomForTheBrake: Karpenter takes 50 budgets. Those for drift only make room; without any the
-// brake is refused, with what to do.
+// TestRoomForTheBrake: Karpenter allows 50 budgets. Budgets only for drift make room; if there are none, the brake is
+// refused with instructions.
 func TestRoomForTheBrake(t *testing.T) {
 	for name, c := range map[string]struct {
 		budgets int
@@ -43,7 +43,7 @@ func TestRoomForTheBrake(t *testing.T) {
 	}
 }
 
-// TestMadeByFollowsTheClass: what was found of a NodePool counts with the very class that it was found with.
+// TestMadeByFollowsTheClass: the cached hash of a NodePool is valid only with the same class.
 func TestMadeByFollowsTheClass(t *testing.T) {
 	c := newCluster(t)
 	c.have(t, owner, pool("a", "default"), class("default"))

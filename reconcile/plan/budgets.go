@@ -21,22 +21,23 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// budgets are the disruption budgets of a pool of so many nodes that count for a reason, with their
-// schedules read once. They are read as Karpenter reads them: in UTC, and active up to their duration
-// after a hit (sigs.k8s.io/karpenter pkg/apis/v1/nodepool.go IsActive, 1.14.1).
+// budgets are the disruption budgets for a reason of a pool with this many nodes, with parsed schedules. They work as
+// in Karpenter: in UTC, and active up to their duration after a hit (sigs.k8s.io/karpenter pkg/apis/v1/nodepool.go
+// IsActive, 1.14.1).
 type budgets struct {
 	nodes int
 	all   []budget
 }
 
-// budget is one of them; without a schedule it is always active.
+// budget is one budget; without a schedule it is always active.
 type budget struct {
 	allowed  int
 	schedule cron.Schedule
 	duration time.Duration
 }
 
-// readBudgets reads those for a reason. An error, also of one for other reasons, means that Karpenter disrupts nothing.
+// readBudgets parses those for a reason. An error, even in a budget for other reasons, means that Karpenter disrupts
+// nothing.
 func readBudgets(pool *karpv1.NodePool, nodes int, reason karpv1.DisruptionReason) (budgets, error) {
 	b := budgets{nodes: nodes}
 	for _, is := range pool.Spec.Disruption.Budgets {
@@ -58,12 +59,12 @@ func readBudgets(pool *karpv1.NodePool, nodes int, reason karpv1.DisruptionReaso
 	return b, nil
 }
 
-// active reports whether it counts at a time. A schedule that never hits counts always.
+// active reports whether it is active at a time. A schedule that never hits is always active.
 func (b budget) active(t time.Time) bool {
 	return b.schedule == nil || !b.schedule.Next(t.UTC().Add(-b.duration)).After(t.UTC())
 }
 
-// at is how many nodes they allow to be replaced at a time.
+// at returns how many nodes they allow to be replaced at a time.
 func (b budgets) at(t time.Time) int {
 	n := b.nodes
 	for _, one := range b.all {
@@ -74,7 +75,7 @@ func (b budgets) at(t time.Time) int {
 	return n
 }
 
-// always is what those allow that have no schedule: they never allow more.
+// always returns what the budgets without a schedule allow: all of them together never allow more.
 func (b budgets) always() int {
 	n := b.nodes
 	for _, one := range b.all {
@@ -85,8 +86,8 @@ func (b budgets) always() int {
 	return n
 }
 
-// widest is the most that they allow at any time within a duration; whole reports whether all of it was
-// looked at.
+// widest returns the maximum that they allow at any time within a duration; whole reports whether all of it was
+// searched.
 func (b budgets) widest(now time.Time, within time.Duration) (n int, whole bool) {
 	n = b.at(now)
 	turns, whole := b.turns(now, within)
@@ -99,7 +100,8 @@ func (b budgets) widest(now time.Time, within time.Duration) (n int, whole bool)
 	return n, whole || n >= b.always()
 }
 
-// most is the most that they allow at any time within a year; what cannot be looked at whole counts as open.
+// most returns the maximum that they allow at any time within a year; if not all of it can be searched, it counts as
+// open.
 func (b budgets) most(now time.Time) int {
 	if now.IsZero() {
 		return b.always()
@@ -110,8 +112,8 @@ func (b budgets) most(now time.Time) int {
 	return b.always()
 }
 
-// turns are the times within a duration at which one begins or ceases to be active, sorted; whole reports
-// whether these are all, and not only the first of them.
+// turns returns the times within a duration at which a budget starts or stops being active, sorted; whole reports
+// whether these are all, and not only the first.
 func (b budgets) turns(now time.Time, within time.Duration) (found []time.Time, whole bool) {
 	end := now.Add(within)
 	each, cut := min(hits, looked/max(1, len(b.all))), time.Time{}
@@ -137,27 +139,26 @@ func (b budgets) turns(now time.Time, within time.Duration) (found []time.Time, 
 	return found[:min(len(found), hits)], cut.IsZero() && len(found) <= hits
 }
 
-// PoolPace is how fast Karpenter may replace the nodes of one NodePool that a Plan outdates, or how fast
-// they go where the pool leaves.
+// PoolPace is how fast Karpenter may replace the nodes of one NodePool that a Plan makes drift, or how fast they are
+// terminated if the pool is removed.
 type PoolPace struct {
 	Pool string
-	// Nodes is how many are outdated or go, and Of how many there are. UpTo reports that AWS decides which of
-	// the Nodes are. Leaves reports that the pool leaves.
+	// Nodes is how many drift or terminate, and Of is the total. UpTo reports whether AWS decides which of the Nodes
+	// drift. Leaves reports whether the pool is removed.
 	Nodes, Of    int
 	UpTo, Leaves bool
-	// Unlaunchable reports that no instance type meets the pool: no replacement can be launched.
+	// Unlaunchable reports whether no instance type meets the pool's requirements: no replacement can be launched.
 	Unlaunchable bool
-	// Launch is how long the fastest launch of its nodes has taken; 0 where none is known.
+	// Launch is the duration of the fastest launch of its nodes; 0 if unknown.
 	Launch time.Duration
-	// Allowed is by the disruption budgets as they are after the Plan, or by spec.removal.
+	// Allowed is calculated from the disruption budgets after the Plan, or from spec.removal.
 	Allowed Allowed
-	// Windows are when these allow a replacement in the next 30 days; none if that is always, or
-	// never.
+	// Windows are when the budgets allow a replacement in the next 30 days; none if that is always, or never.
 	Windows []Window
 }
 
-// Rounds is the least number of rounds, each as long as a launch and a drain, in which the nodes
-// can be replaced; 0 if the budgets allow none, or no replacement can be launched.
+// Rounds returns the minimum number of rounds, each as long as a launch and a drain, in which the nodes can be
+// replaced; 0 if the budgets allow none, or no replacement can be launched.
 func (p PoolPace) Rounds() int {
 	at := cmp.Or(p.Allowed.Now, p.Allowed.Next)
 	if at == 0 {
@@ -166,8 +167,8 @@ func (p PoolPace) Rounds() int {
 	return (p.Nodes + at - 1) / at
 }
 
-// AtLeast is about the shortest time in which that many rounds can follow each other, whole minutes
-// where it is longer than one; 0 where it is not known.
+// AtLeast returns the approximate minimum duration of that many rounds, in whole minutes if it is longer than one; 0 if
+// unknown.
 func (p PoolPace) AtLeast() time.Duration {
 	if p.UpTo {
 		return 0
@@ -179,7 +180,7 @@ func (p PoolPace) AtLeast() time.Duration {
 	return shortest
 }
 
-// LowerBound says how many rounds there are, and how long they take.
+// LowerBound describes how many rounds there are, and how long they take.
 func (p PoolPace) LowerBound() string {
 	rounds := english.Plural(p.Rounds(), "round", "")
 	switch {
@@ -191,7 +192,7 @@ func (p PoolPace) LowerBound() string {
 	return fmt.Sprintf("%s, ~%s at least", rounds, Short(p.AtLeast()))
 }
 
-// Words say it to people.
+// Words returns the pace as text.
 func (p PoolPace) Words(now time.Time) string {
 	if p.Leaves {
 		return fmt.Sprintf("NodePool/%s: %s to terminate, up to %d at a time: %s (each round drains nodes, and launches others if pods are pending)",
@@ -218,8 +219,8 @@ func (p PoolPace) Words(now time.Time) string {
 	return words + " (each round launches and drains nodes)"
 }
 
-// Paces are those of the NodePools whose nodes the Changes of a Plan outdate, by name. Where AWS
-// decides which nodes these are, all count. unlaunchable are the NodePools that no instance type meets.
+// Paces returns the pace of the NodePools whose nodes the Changes of a Plan make drift, by name. If AWS decides which
+// nodes these are, all count. unlaunchable are the NodePools that no instance type meets.
 func Paces(changes []Change, live Live, unlaunchable []string, now time.Time) []PoolPace {
 	paces, pools := pacesOf(live)
 	outdated, budgets := map[types.UID]bool{}, map[string]*Object{}
@@ -234,7 +235,7 @@ func Paces(changes []Change, live Live, unlaunchable []string, now time.Time) []
 		for _, uid := range c.touched {
 			pace := pools[uid]
 			if pace == nil {
-				continue // it ended since the Change was planned
+				continue // it terminated since the Change was planned
 			}
 			pace.UpTo = pace.UpTo || c.UpTo
 			if !outdated[uid] {
@@ -257,8 +258,8 @@ func Paces(changes []Change, live Live, unlaunchable []string, now time.Time) []
 	return found
 }
 
-// RemovalPaces are those of the NodePools that leave and whose nodes end, held ones included, by name. Each is a
-// lower bound: removals that are open together share what may be leaving at a time.
+// RemovalPaces returns the pace of the removed NodePools whose nodes terminate, including held ones, by name. Each is a
+// lower bound: open removals share how many nodes may be leaving at a time.
 func RemovalPaces(removals []Candidate, policy v1alpha1.RemovalPolicy) []PoolPace {
 	var found []PoolPace
 	for i := range removals {
@@ -271,7 +272,7 @@ func RemovalPaces(removals []Candidate, policy v1alpha1.RemovalPolicy) []PoolPac
 	return found
 }
 
-// pacesOf are the pools that have NodeClaims, none of which is outdated yet, and the pool of each NodeClaim.
+// pacesOf returns the pools that have NodeClaims, without drifted nodes yet, and the pool of each NodeClaim.
 func pacesOf(live Live) (paces map[string]*PoolPace, pools map[types.UID]*PoolPace) {
 	paces, pools = map[string]*PoolPace{}, map[types.UID]*PoolPace{}
 	for i := range live.NodeClaims {
@@ -289,9 +290,8 @@ func pacesOf(live Live) (paces map[string]*PoolPace, pools map[types.UID]*PoolPa
 	return paces, pools
 }
 
-// MayGrow reports whether a NodePool launches nodes for pods, by what its spec
-// tells: a static one has a fixed number of nodes, and a limit of 0 allows none
-// (sigs.k8s.io/karpenter pkg/apis/v1/nodepool.go).
+// MayGrow reports whether a NodePool launches nodes for pods, according to its spec: a static one has a fixed number of
+// nodes, and a limit of 0 allows none (sigs.k8s.io/karpenter pkg/apis/v1/nodepool.go).
 func MayGrow(pool *unstructured.Unstructured) bool {
 	if _, static, _ := unstructured.NestedFieldNoCopy(pool.Object, "spec", "replicas"); static {
 		return false
@@ -304,8 +304,7 @@ func MayGrow(pool *unstructured.Unstructured) bool {
 	return true
 }
 
-// LimitReached names the limit of a NodePool that leaves no room for a node, by its
-// status; empty if none is.
+// LimitReached returns the limit of a NodePool that leaves no room for a node, by its status; empty if there is none.
 func LimitReached(pool *unstructured.Unstructured) string {
 	limits, used := quantities(pool, "spec", "limits"), quantities(pool, "status", "resources")
 	var reached []string
@@ -324,8 +323,8 @@ func LimitReached(pool *unstructured.Unstructured) string {
 	return reached[0]
 }
 
-// LimitsLeft is what the nodes of a NodePool have left of its limits of processors and memory;
-// of a resource that it does not limit it has nothing.
+// LimitsLeft returns the remaining CPU and memory within the limits of a NodePool; a resource without a limit is
+// omitted.
 func LimitsLeft(pool *unstructured.Unstructured) corev1.ResourceList {
 	limits, used := quantities(pool, "spec", "limits"), quantities(pool, "status", "resources")
 	left := corev1.ResourceList{}
@@ -338,8 +337,8 @@ func LimitsLeft(pool *unstructured.Unstructured) corev1.ResourceList {
 	return left
 }
 
-// leastNode is what the smallest node of a NodePool takes of a limit: no instance type has less
-// than one processor and 512 MiB, and its requirements may ask for more processors.
+// leastNode returns how much of a limit the smallest node of a NodePool uses: each instance type has at least one vCPU
+// and 512 MiB, and the requirements may demand more vCPUs.
 func leastNode(pool *unstructured.Unstructured, limit string) resource.Quantity {
 	switch limit {
 	case string(corev1.ResourceMemory):
@@ -350,8 +349,8 @@ func leastNode(pool *unstructured.Unstructured, limit string) resource.Quantity 
 	return resource.Quantity{}
 }
 
-// quantities reads a map of quantities. What cannot be read is left out: the API
-// server has taken it, so that it is no quantity only where it does not matter.
+// quantities reads a map of quantities. Values that cannot be parsed are omitted: the API server has accepted them, so
+// they do not matter.
 func quantities(object *unstructured.Unstructured, path ...string) map[string]resource.Quantity {
 	values, _, _ := unstructured.NestedFieldNoCopy(object.Object, path...)
 	fields, _ := values.(map[string]any)

@@ -19,8 +19,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestBudgetsThatOpenLater are weighed as those that are open: nodes that have drifted and wait go with the
-// first of their windows.
+// TestBudgetsThatOpenLater: budgets that open later count like open ones: drifted nodes are replaced in their first
+// window.
 func TestBudgetsThatOpenLater(t *testing.T) {
 	const never, nightly = `[{nodes: "0"}]`, `[{nodes: "0", schedule: "0 0 * * *", duration: 23h}]`
 	const shorter, minutely = `[{nodes: "0", schedule: "0 0 * * *", duration: 22h}]`, `[{nodes: "0", schedule: "* * * * *", duration: 1h}]`
@@ -50,7 +50,7 @@ func TestBudgetsThatOpenLater(t *testing.T) {
 	}
 }
 
-// TestBudgetsAreLookedAtSoOften and no oftener, whatever Git has of them.
+// TestBudgetsAreLookedAtSoOften: the number of evaluations is limited, whatever budgets Git contains.
 func TestBudgetsAreLookedAtSoOften(t *testing.T) {
 	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 	of := func(n int, schedule string) *karpv1.NodePool {
@@ -76,7 +76,7 @@ func TestBudgetsAreLookedAtSoOften(t *testing.T) {
 	}
 }
 
-// TestBudgetsAreReadAsKarpenterReadsThem at any time.
+// TestBudgetsAreReadAsKarpenterReadsThem compares with Karpenter's own evaluation at random times.
 func TestBudgetsAreReadAsKarpenterReadsThem(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		pool := &karpv1.NodePool{}
@@ -104,8 +104,7 @@ func TestBudgetsAreReadAsKarpenterReadsThem(t *testing.T) {
 	})
 }
 
-// TestPaces: how fast the nodes that a Plan outdates can be replaced, by the budgets as they are
-// after it.
+// TestPaces: how fast the nodes that a Plan makes drift can be replaced, according to the budgets after it.
 func TestPaces(t *testing.T) {
 	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 	budget := func(budgets string) string { return "disruption: {consolidateAfter: 0s, budgets: " + budgets + "}" }
@@ -150,7 +149,7 @@ func TestPaces(t *testing.T) {
 	}
 }
 
-// TestPacesOfAClass has a line for each pool whose nodes a class outdates.
+// TestPacesOfAClass: each pool whose nodes drift by a class has its own line.
 func TestPacesOfAClass(t *testing.T) {
 	c := newCluster(t)
 	c.have(t, owner, class("default"), pool("a", "default"), pool("b", "default"))
@@ -171,8 +170,8 @@ func TestPacesOfAClass(t *testing.T) {
 	}
 }
 
-// TestPacesInTime: the rounds take as long as the pool's fastest launch each, where one is known and
-// it is known which nodes are outdated.
+// TestPacesInTime: each round takes as long as the pool's fastest launch, if one is known and it is known which nodes
+// drift.
 func TestPacesInTime(t *testing.T) {
 	took := func(launches ...time.Duration) []plan.NodeClaim {
 		found := claims("a", 10)
@@ -210,7 +209,7 @@ func TestPacesInTime(t *testing.T) {
 	}
 }
 
-// TestRemovalPaces: how fast the nodes of a pool that leaves go, by spec.removal.
+// TestRemovalPaces: how fast the nodes of a removed pool are terminated, according to spec.removal.
 func TestRemovalPaces(t *testing.T) {
 	most, two := intstr.FromInt32(3), intstr.FromInt32(2)
 	leaving := func(nodes int) []plan.Candidate {

@@ -11,20 +11,20 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// calendarHorizon is how far ahead it is looked for a time at which it is open.
+// calendarHorizon limits how far ahead the next open time is searched.
 const calendarHorizon = 366 * 24 * time.Hour
 
-// dateLayout is how a date is written.
+// dateLayout is the format of a date.
 const dateLayout = time.DateOnly
 
-// InvalidCalendarError is a window or a freeze that cannot be read, or never comes. Nothing is done by a
-// calendar that is unknown.
+// InvalidCalendarError reports a window or a freeze that cannot be parsed, or never matches. Nothing is applied while
+// the calendar is unknown.
 type InvalidCalendarError struct {
-	// Field is the path of what is wrong, and Problem what is wrong with it.
+	// Field is the path of the invalid field, and Problem is what is wrong with it.
 	Field, Problem string
 }
 
-// Error names the field, what is wrong and what to do.
+// Error returns the field, the problem and what to do.
 func (e *InvalidCalendarError) Error() string {
 	return fmt.Sprintf("%s: %s: nothing is written or removed until it is corrected in the NodeSync", e.Field, e.Problem)
 }
@@ -35,19 +35,19 @@ type Calendar struct {
 	freezes []freeze
 }
 
-// guardWindow is one of spec.guard.windows: it is open for a duration after each time of a schedule.
+// guardWindow is one of spec.guard.windows: open for a duration after each time of a schedule.
 type guardWindow struct {
 	schedule cron.Schedule
 	duration time.Duration
 }
 
-// freeze is one of spec.guard.freeze, from its first date on and before the day after its last.
+// freeze is one of spec.guard.freeze, from its first date until the day after its last.
 type freeze struct {
 	from, before time.Time
 	reason       string
 }
 
-// CalendarOf reads the calendar of a NodeSync. The error is an *InvalidCalendarError.
+// CalendarOf parses the calendar of a NodeSync. The error is an *InvalidCalendarError.
 func CalendarOf(guard v1alpha1.Guard, now time.Time) (Calendar, error) {
 	var c Calendar
 	for i, w := range guard.Windows {
@@ -90,10 +90,10 @@ func CalendarOf(guard v1alpha1.Guard, now time.Time) (Calendar, error) {
 }
 
 func zoneOf(field, name string) (*time.Location, error) {
-	if name == "Local" { // which is the daemon's, or the user's
+	if name == "Local" { // the time zone of the daemon, or of the user
 		return nil, &InvalidCalendarError{field + ".timeZone", "Local depends on the machine: name a time zone, for example Europe/Berlin"}
 	}
-	zone, err := time.LoadLocation(name) // UTC where it is empty
+	zone, err := time.LoadLocation(name) // UTC if the name is empty
 	if err != nil {
 		return nil, &InvalidCalendarError{field + ".timeZone", fmt.Sprintf("unknown time zone %s: use a name from the IANA database, for example Europe/Berlin", name)}
 	}
@@ -108,17 +108,17 @@ func dateOf(field, text string, zone *time.Location) (time.Time, error) {
 	return date, nil
 }
 
-// Closed is why no node may be removed or replaced at a time. The zero value is that it may.
+// Closed is why no node may be removed or replaced at a time. The zero value means that nodes may.
 type Closed struct {
 	// By is the field that closes it; empty if it is open.
 	By string
-	// Reason is that of a freeze.
+	// Reason is the reason of a freeze.
 	Reason string
-	// Until is when it is open next; zero if that is not within the calendarHorizon.
+	// Until is when it opens next; zero if that is not within the calendarHorizon.
 	Until time.Time
 }
 
-// String says it in words that do not change by themselves; empty if it is open.
+// String returns a message that does not change by itself; empty if it is open.
 func (c Closed) String() string {
 	if c.By == "" {
 		return ""
@@ -133,7 +133,7 @@ func (c Closed) String() string {
 	return fmt.Sprintf("no node is removed or replaced before %s (%s)", c.Until.UTC().Format("2006-01-02 15:04 UTC"), why)
 }
 
-// At reports whether nodes may be removed or replaced at a time, and when next where they may not.
+// At reports whether nodes may be removed or replaced at a time, and otherwise when they next may.
 func (c Calendar) At(now time.Time) Closed {
 	closed := c.closedBy(now)
 	if closed.By == "" {
@@ -143,7 +143,7 @@ func (c Calendar) At(now time.Time) Closed {
 	return closed
 }
 
-// closedBy is what closes it at a time.
+// closedBy returns what closes the calendar at a time.
 func (c Calendar) closedBy(t time.Time) Closed {
 	if f := c.frozen(t); f != nil {
 		return Closed{By: "spec.guard.freeze", Reason: f.reason}
@@ -154,14 +154,14 @@ func (c Calendar) closedBy(t time.Time) Closed {
 	return Closed{By: "spec.guard.windows"}
 }
 
-// open reports whether a window is open at a time: up to its duration after a time of its schedule, as
-// Karpenter's budgets are active (sigs.k8s.io/karpenter pkg/apis/v1/nodepool.go IsActive).
+// open reports whether a window is open at a time: up to its duration after a time of its schedule, like Karpenter's
+// budgets (sigs.k8s.io/karpenter pkg/apis/v1/nodepool.go IsActive).
 func (w guardWindow) open(t time.Time) bool {
 	hit := w.schedule.Next(t.Add(-w.duration))
 	return !hit.IsZero() && !hit.After(t)
 }
 
-// frozen is the freeze that a time is in, the one that lasts longest; nil if it is in none.
+// frozen returns the freeze at a time, the one that lasts longest; nil if there is none.
 func (c Calendar) frozen(t time.Time) *freeze {
 	var found *freeze
 	for i := range c.freezes {
@@ -173,7 +173,7 @@ func (c Calendar) frozen(t time.Time) *freeze {
 	return found
 }
 
-// opens is the next time at which it is open; zero if there is none within the calendarHorizon.
+// opens returns the next open time; zero if there is none within the calendarHorizon.
 func (c Calendar) opens(from time.Time) time.Time {
 	for t := from; t.Before(from.Add(calendarHorizon)); {
 		if f := c.frozen(t); f != nil {
@@ -190,7 +190,7 @@ func (c Calendar) opens(from time.Time) time.Time {
 	return time.Time{}
 }
 
-// Closes is when it closes next, where it is open at a time; zero if that is not before another.
+// Closes returns when an open calendar closes next; zero if that is not before the given time.
 func (c Calendar) Closes(from, before time.Time) time.Time {
 	at := from
 	for range mostTurns {
@@ -204,8 +204,8 @@ func (c Calendar) Closes(from, before time.Time) time.Time {
 	return time.Time{}
 }
 
-// turns is the next time after one at which it may close, or be closed by something else: a window
-// begins or ends, or a freeze does. Zero is that there is none.
+// turns returns the next time after t at which a window or a freeze starts or is over, so that the calendar may change;
+// zero if there is none.
 func (c Calendar) turns(t time.Time) time.Time {
 	next := earliest(c.windows, func(w guardWindow) time.Time {
 		begins, ends := w.schedule.Next(t), w.schedule.Next(t.Add(-w.duration)).Add(w.duration)
@@ -224,7 +224,7 @@ func (c Calendar) turns(t time.Time) time.Time {
 	return next
 }
 
-// earliest is the earliest time of some windows; zero if there is none.
+// earliest returns the earliest time of some windows; zero if there is none.
 func earliest(windows []guardWindow, of func(guardWindow) time.Time) time.Time {
 	var first time.Time
 	for _, w := range windows {
@@ -235,20 +235,20 @@ func earliest(windows []guardWindow, of func(guardWindow) time.Time) time.Time {
 	return first
 }
 
-// CalendarPeriod is a time in which it is open, or closed by one thing.
+// CalendarPeriod is a period in which the calendar is open, or closed for one reason.
 type CalendarPeriod struct {
 	From time.Time `json:"from"`
 	To   time.Time `json:"to"`
 	Open bool      `json:"open"`
-	// By is the field that closes it, and Reason that of a freeze, or who has declared an emergency.
+	// By is the field that closes it, and Reason is that of a freeze, or who declared an emergency.
 	By     string `json:"by,omitempty"`
 	Reason string `json:"reason,omitempty"`
 }
 
-// mostTurns is how many turns are looked at: those of a window that begins each minute, for 90 days.
+// mostTurns limits how many turns are evaluated: those of a window that opens each minute, for 90 days.
 const mostTurns = 300_000
 
-// Periods are those from a time to another, one after the other. The first and the last are cut off.
+// Periods returns consecutive periods between two times. The first and the last are cut off.
 func (c Calendar) Periods(from, to time.Time) []CalendarPeriod {
 	var found []CalendarPeriod
 	at := from
@@ -272,7 +272,7 @@ func (c Calendar) Periods(from, to time.Time) []CalendarPeriod {
 	return found
 }
 
-// samePeriod reports whether one period goes on in the next.
+// samePeriod reports whether one period continues in the next.
 func samePeriod(a, b CalendarPeriod) bool {
 	return a.Open == b.Open && a.By == b.By && a.Reason == b.Reason
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
-// at reads a time of 2026.
+// at parses a time in 2026.
 func at(t *testing.T, text string) time.Time {
 	t.Helper()
 	found, err := time.Parse("2006-01-02 15:04", "2026-"+text)
@@ -31,7 +31,7 @@ func christmas(zone string) v1alpha1.GuardFreeze {
 	return v1alpha1.GuardFreeze{From: "2026-12-20", To: "2026-12-27", TimeZone: zone, Reason: "Christmas"}
 }
 
-// TestOpen at a time; what closes it, and when it is open next. 2026-11-25 is a Wednesday.
+// TestOpen: what closes the calendar at a time, and when it opens next. 2026-11-25 is a Wednesday.
 func TestOpen(t *testing.T) {
 	for name, c := range map[string]struct {
 		guard v1alpha1.Guard
@@ -85,7 +85,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestClosedWords name what closes it, and the time in UTC.
+// TestClosedWords: the message contains what closes the calendar, and the time in UTC.
 func TestClosedWords(t *testing.T) {
 	now := at(t, "12-21 12:00")
 	days, err := plan.CalendarOf(v1alpha1.Guard{Freeze: []v1alpha1.GuardFreeze{christmas("Europe/Berlin")}}, now)
@@ -97,7 +97,7 @@ func TestClosedWords(t *testing.T) {
 	}
 }
 
-// TestWhatCannotBeRead is refused by the field, with what it should be.
+// TestWhatCannotBeRead: an invalid calendar is refused with the field and the expected value.
 func TestWhatCannotBeRead(t *testing.T) {
 	window := func(schedule, zone string, duration time.Duration) v1alpha1.Guard {
 		return v1alpha1.Guard{Windows: []v1alpha1.GuardWindow{nightly(""), {Schedule: schedule, Duration: metav1.Duration{Duration: duration}, TimeZone: zone}}}
@@ -131,7 +131,7 @@ func TestWhatCannotBeRead(t *testing.T) {
 	}
 }
 
-// TestPeriods are those of some days, one after the other, with a change to summer time.
+// TestPeriods: consecutive periods of some days, with a change to summer time.
 func TestPeriods(t *testing.T) {
 	guard := v1alpha1.Guard{
 		Windows: []v1alpha1.GuardWindow{{Schedule: "0 1 * * *", Duration: metav1.Duration{Duration: 2 * time.Hour}, TimeZone: "Europe/Berlin"}},
@@ -167,8 +167,8 @@ func TestPeriods(t *testing.T) {
 	}
 }
 
-// TestPeriodsAgreeWithTheTime: each minute of some days is open in its period just where it is by
-// itself, also with windows that overlap.
+// TestPeriodsAgreeWithTheTime: each minute of some days is open in its period exactly if At reports it open, even if
+// windows overlap.
 func TestPeriodsAgreeWithTheTime(t *testing.T) {
 	guard := v1alpha1.Guard{
 		Windows: []v1alpha1.GuardWindow{
@@ -198,7 +198,7 @@ func TestPeriodsAgreeWithTheTime(t *testing.T) {
 	}
 }
 
-// TestCloses is the next time at which it closes, as far as is looked.
+// TestCloses: the next time at which it closes, within the given limit.
 func TestCloses(t *testing.T) {
 	guard := v1alpha1.Guard{Windows: []v1alpha1.GuardWindow{nightly(""), {Schedule: "0 3 * * *", Duration: metav1.Duration{Duration: 2 * time.Hour}}}, Freeze: []v1alpha1.GuardFreeze{christmas("")}}
 	for from, want := range map[string]string{"11-25 22:00": "11-26 05:00", "11-26 04:30": "11-26 05:00", "12-19 04:00": "12-19 05:00", "12-25 12:00": ""} {

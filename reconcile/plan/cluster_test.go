@@ -52,7 +52,7 @@ spec:
 `, name, strings.Join(more, "\n  "))
 }
 
-// cluster is what a Plan is made against.
+// drawnCluster is what a Plan is made against.
 type drawnCluster struct {
 	*applytest.Server
 	policy plan.Policy
@@ -67,7 +67,7 @@ func newCluster(t *testing.T) *drawnCluster {
 	}
 }
 
-// have applies a definition as an owner's, the way an apply of a Change does.
+// have applies a definition for an owner, as an apply of a Change does.
 func (c *drawnCluster) have(t *testing.T, by plan.Owner, definitions ...string) {
 	t.Helper()
 	for _, text := range definitions {
@@ -77,7 +77,7 @@ func (c *drawnCluster) have(t *testing.T, by plan.Owner, definitions ...string) 
 	}
 }
 
-// byHand makes an object that nobody owns.
+// byHand creates an object without an owner.
 func (c *drawnCluster) byHand(t *testing.T, manager, text string) {
 	t.Helper()
 	object := c.Definition(t, text)
@@ -93,7 +93,7 @@ func (c *drawnCluster) edit(t *testing.T, ref render.Ref, manager string, value 
 	})
 }
 
-// disown has nobody own what a manager has written, as it is with what a webhook adds.
+// disown removes a manager's managedFields entry, so that nobody owns its fields, as with fields that a webhook adds.
 func (c *drawnCluster) disown(t *testing.T, ref render.Ref, manager string) {
 	t.Helper()
 	c.Edit(t, ref, manager, func(o *unstructured.Unstructured) {
@@ -101,7 +101,7 @@ func (c *drawnCluster) disown(t *testing.T, ref render.Ref, manager string) {
 	})
 }
 
-// removal records that an object is leaving.
+// removal records that an object is being removed.
 func (c *drawnCluster) removal(ref render.Ref, phase v1alpha1.RemovalPhase, revision string) {
 	c.live.Removals = append(c.live.Removals, v1alpha1.Removal{
 		Kind: ref.Kind, Name: ref.Name, UID: c.Object(ref).GetUID(), Phase: phase, Revision: revision, Definition: plan.Definition(c.Object(ref)),
@@ -144,7 +144,7 @@ func (c *drawnCluster) plan(t *testing.T, definitions ...string) *plan.Plan {
 	return p
 }
 
-// script writes a Plan for a person to compare.
+// script formats a Plan for comparison.
 func script(p *plan.Plan) []string {
 	lines := []string{}
 	for _, c := range p.Changes {

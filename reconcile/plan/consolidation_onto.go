@@ -14,14 +14,14 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// mostNoted is how many new NodePools of one Plan get a note on the nodes of others: nobody reads more, and each is compared
-// with all other NodePools.
+// mostNoted limits how many new NodePools of one Plan get a note about the nodes of others: nobody reads more, and each
+// is compared with all other NodePools.
 const mostNoted = 20
 
 // target is a NodePool that may take the pods of nodes that Karpenter consolidates.
 type target struct {
 	change *Change
-	// why is what is new about it.
+	// why is what is new about the NodePool.
 	why          string
 	taints       []corev1.Taint
 	requirements scheduling.Requirements
@@ -35,8 +35,9 @@ type source struct {
 	requirements scheduling.Requirements
 }
 
-// noteTargets notes of each NodePool that is new, or has a higher weight, how many nodes of other NodePools Karpenter may
-// consolidate onto it: if their pods fit and it is cheaper, which a Plan cannot tell. They do not count for the guard.
+// noteTargets adds a note to each NodePool that is new, or has a higher weight: how many nodes of other NodePools
+// Karpenter may consolidate onto it if their pods fit and it is cheaper, which a Plan cannot tell. They do not count
+// for the guard.
 func (m *maker) noteTargets(p *Plan) {
 	var targets []target
 	for i := range p.Changes {
@@ -62,8 +63,8 @@ func (m *maker) noteTargets(p *Plan) {
 	}
 }
 
-// targetOf reads a Change that creates a NodePool or gives it a higher weight. Karpenter launches no node of a static pool for a
-// pod.
+// targetOf reads a Change that creates a NodePool or raises its weight. Karpenter launches no node of a static pool for
+// a pod.
 func targetOf(c *Change) (target, bool) {
 	if c.Ref.Kind != render.NodePool || c.Err != nil || c.Drift || c.Rescue || !c.Action.Writes() && c.Action != Hold {
 		return target{}, false
@@ -83,21 +84,21 @@ func targetOf(c *Change) (target, bool) {
 	return target{change: c, why: why, taints: pool.Spec.Template.Spec.Taints, requirements: requirementsOf(pool)}, true
 }
 
-// requirementsOf are those of the nodes of a NodePool, its labels included.
+// requirementsOf returns the requirements of a NodePool's nodes, including its labels.
 func requirementsOf(pool *karpv1.NodePool) scheduling.Requirements {
 	all := scheduling.NewNodeSelectorRequirementsWithMinValues(pool.Spec.Template.Spec.Requirements...)
 	all.Add(scheduling.NewLabelRequirements(pool.Spec.Template.Labels).Values()...)
 	return all
 }
 
-// fits reports whether pods of a NodePool may fit on nodes of the target: their requirements overlap, and it has no taint that
-// these pods need not tolerate already.
+// fits reports whether pods of a NodePool may fit on nodes of the target: their requirements overlap, and the target
+// has no taint that these pods do not tolerate already.
 func (t target) fits(s source) bool {
 	return onlyTaintsOf(t.taints, s.taints) && s.requirements.Intersects(t.requirements) == nil
 }
 
-// consolidationSources are the NodePools of the cluster, of any owner, with nodes that Karpenter may consolidate because they are
-// underused. The nodes of those that are removed count with the removal.
+// consolidationSources returns the NodePools of the cluster, of any owner, with underutilized nodes that Karpenter may
+// consolidate. The nodes of removed NodePools count with the removal.
 func (m *maker) consolidationSources(p *Plan) []source {
 	removed := map[types.UID]bool{}
 	for i := range p.Removals {

@@ -10,8 +10,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
-// TestNewPoolsNameTheNodesThatMayMove: Karpenter, which consolidates a NodePool, may do so onto one that is new or has a higher
-// weight. A note reports how many nodes that are, and they do not count for the guard.
+// TestNewPoolsNameTheNodesThatMayMove: Karpenter may consolidate nodes of a NodePool onto one that is new or has a
+// higher weight. A note reports how many nodes these are, and they do not count for the guard.
 func TestNewPoolsNameTheNodesThatMayMove(t *testing.T) {
 	const used, never = "disruption: {consolidationPolicy: WhenEmptyOrUnderutilized, consolidateAfter: 0s}", "disruption: {consolidationPolicy: WhenEmptyOrUnderutilized, consolidateAfter: Never}"
 	const empty = "disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 0s}"
@@ -26,7 +26,7 @@ func TestNewPoolsNameTheNodesThatMayMove(t *testing.T) {
 	}
 	a := func(more ...string) string { return pool("a", "default", more...) }
 	for name, test := range map[string]struct {
-		before []string // the pools that are there
+		before []string // the existing pools
 		after  []string
 		given  func(*drawnCluster)
 		why    string

@@ -16,30 +16,29 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// NodeDaemonSet is a DaemonSet that a node needs until its last pod has ended: that of a CSI
-// driver, which unmounts its volumes, or that of a CNI plugin, which gives pods their network.
+// NodeDaemonSet is a DaemonSet that a node needs until its last pod has terminated: that of a CSI driver, which
+// unmounts its volumes, or of a CNI plugin, which provides the pod network.
 type NodeDaemonSet struct {
 	Namespace, Name string
-	// Drivers are the CSI drivers that it runs, sorted; CSI reports that it runs one, maybe of a name
-	// that is not known.
+	// Drivers are its CSI drivers, sorted; CSI reports whether it runs one, whose name may be unknown.
 	Drivers  []string
 	CSI, CNI bool
-	// Tolerates reports whether its pods stay on a node that Karpenter drains: Karpenter evicts every
-	// pod that does not tolerate karpenter.sh/disrupted:NoSchedule, those of DaemonSets last, and
-	// no DaemonSet puts another pod on a node with that taint.
+	// Tolerates reports whether its pods stay on a node that Karpenter drains: Karpenter evicts every pod that does not
+	// tolerate karpenter.sh/disrupted:NoSchedule, pods of DaemonSets last, and a DaemonSet does not recreate its pod on
+	// a node with that taint.
 	Tolerates bool
-	// bare reports whether it has no toleration at all, so that a patch cannot add to the list.
+	// bare reports whether it has no tolerations at all, so that a patch cannot append to the list.
 	bare bool
 }
 
-// DaemonSets are those of the cluster that nodes need until their last pod has ended.
+// DaemonSets are those of the cluster that nodes need until their last pod has terminated.
 type DaemonSets struct {
 	Found []NodeDaemonSet
-	// Unread is why they are not known; empty if they are.
+	// Unread is why they are unknown; empty if they are known.
 	Unread string
 }
 
-// Intolerant are those whose pods Karpenter evicts.
+// Intolerant returns those whose pods Karpenter evicts.
 func (d DaemonSets) Intolerant() []NodeDaemonSet {
 	var found []NodeDaemonSet
 	for _, one := range d.Found {
@@ -50,9 +49,8 @@ func (d DaemonSets) Intolerant() []NodeDaemonSet {
 	return found
 }
 
-// NodeDaemonSets are those of some DaemonSets that are a CSI driver's or a CNI plugin's, by
-// namespace and name. drivers are the names of the cluster's CSIDrivers. One that runs on no node
-// is left out, and one that may not run on Karpenter's.
+// NodeDaemonSets returns the DaemonSets of a CSI driver or a CNI plugin, by namespace and name. drivers are the names
+// of the cluster's CSIDrivers. DaemonSets that run on no node, or may not run on Karpenter's nodes, are omitted.
 func NodeDaemonSets(all []appsv1.DaemonSet, drivers []string) []NodeDaemonSet {
 	var found []NodeDaemonSet
 	for i := range all {
@@ -76,7 +74,7 @@ func NodeDaemonSets(all []appsv1.DaemonSet, drivers []string) []NodeDaemonSet {
 	return found
 }
 
-// String is its namespace and name, with what it is for.
+// String returns its namespace and name, and what it runs.
 func (d NodeDaemonSet) String() string {
 	var serves []string
 	switch {
@@ -91,11 +89,11 @@ func (d NodeDaemonSet) String() string {
 	return fmt.Sprintf("DaemonSet %s/%s (%s)", d.Namespace, d.Name, strings.Join(serves, ", "))
 }
 
-// toleration is what is missing, as Karpenter's taint is
-// (sigs.k8s.io/karpenter pkg/apis/v1/taints.go, DisruptedNoScheduleTaint).
+// toleration is the missing toleration for Karpenter's taint (sigs.k8s.io/karpenter pkg/apis/v1/taints.go,
+// DisruptedNoScheduleTaint).
 const toleration = `{"key":"` + karpv1.DisruptedTaintKey + `","operator":"Exists","effect":"NoSchedule"}`
 
-// Patch is the command that gives it the toleration.
+// Patch returns the command that adds the toleration.
 func (d NodeDaemonSet) Patch() string {
 	path, value := "/spec/template/spec/tolerations/-", toleration
 	if d.bare {
@@ -104,7 +102,7 @@ func (d NodeDaemonSet) Patch() string {
 	return fmt.Sprintf(`kubectl patch daemonset %s -n %s --type=json -p '[{"op":"add","path":"%s","value":%s}]'`, d.Name, d.Namespace, path, value)
 }
 
-// Doubt reports that it is not known which lack the toleration; empty if it is.
+// Doubt reports that it is unknown which are missing the toleration; empty if it is known.
 func (d DaemonSets) Doubt() string {
 	if d.Unread == "" {
 		return ""
@@ -112,12 +110,11 @@ func (d DaemonSets) Doubt() string {
 	return "unknown whether the DaemonSets of CSI drivers and CNI plugins tolerate a drain: " + d.Unread
 }
 
-// Trouble is the warning about them: that is unknown, or which lack the toleration. It is empty
-// if none does.
+// Trouble returns the warning about them: that it is unknown, or which are missing the toleration. It is empty if none
+// is.
 func (d DaemonSets) Trouble() string { return cmp.Or(d.Doubt(), d.Untolerated()) }
 
-// Untolerated says of DaemonSets that lack the toleration what follows and what to do; empty if
-// there is none.
+// Untolerated describes the consequence of missing tolerations, and what to do; empty if none is missing.
 func (d DaemonSets) Untolerated() string {
 	intolerant := d.Intolerant()
 	if len(intolerant) == 0 {
@@ -139,7 +136,7 @@ func (d DaemonSets) Untolerated() string {
 // (github.com/kubernetes-csi/node-driver-registrar).
 const registrar = "csi-node-driver-registrar"
 
-// driverImages are CSI drivers for AWS by the last part of their image.
+// driverImages maps the last part of an image to its CSI driver for AWS.
 func driverImages() map[string]string {
 	return map[string]string{
 		"aws-ebs-csi-driver":           "ebs.csi.aws.com",
@@ -149,18 +146,18 @@ func driverImages() map[string]string {
 	}
 }
 
-// pluginImages are CNI plugins by the last parts of their image.
+// pluginImages lists the last parts of the images of CNI plugins.
 func pluginImages() []string {
 	return []string{"amazon-k8s-cni", "cilium/cilium", "calico/node"}
 }
 
-// pluginFolders are where a node's container runtime finds its CNI plugins
-// (github.com/containernetworking/cni, and containerd's defaults).
+// pluginFolders lists where a node's container runtime finds its CNI plugins (github.com/containernetworking/cni, and
+// containerd's defaults).
 func pluginFolders() []string { return []string{"/opt/cni/bin", "/etc/cni/net.d"} }
 
-// driversOf are the CSI drivers that pods run, if their names are known, and whether they
-// run one. A driver is known by its socket, /var/lib/kubelet/plugins/DRIVER/csi.sock, whose folder
-// is mounted from the node; by the registrar, and by its image.
+// driversOf returns the CSI drivers that pods run, if their names are known, and whether they run one. A driver is
+// recognized by the folder of its socket, /var/lib/kubelet/plugins/DRIVER/csi.sock, which is mounted from the node; by
+// the registrar; and by its image.
 func driversOf(spec *corev1.PodSpec, known []string) (drivers []string, runs bool) {
 	registers := false
 	for i := range spec.Containers {
@@ -195,7 +192,7 @@ func runsCNI(spec *corev1.PodSpec) bool {
 	return slices.ContainsFunc(hostPaths(spec), func(folder string) bool { return slices.Contains(pluginFolders(), folder) })
 }
 
-// hostPaths are the folders of the node that pods mount.
+// hostPaths returns the folders of the node that pods mount.
 func hostPaths(spec *corev1.PodSpec) []string {
 	var found []string
 	for i := range spec.Volumes {
@@ -206,7 +203,7 @@ func hostPaths(spec *corev1.PodSpec) []string {
 	return found
 }
 
-// repositoryOf is an image without its tag and digest.
+// repositoryOf returns an image without its tag and digest.
 func repositoryOf(image string) string {
 	image, _, _ = strings.Cut(image, "@")
 	if colon := strings.LastIndex(image, ":"); colon > strings.LastIndex(image, "/") {
@@ -218,8 +215,8 @@ func repositoryOf(image string) string {
 // nodegroupLabel is on the nodes of EKS' managed node groups.
 const nodegroupLabel = "eks.amazonaws.com/nodegroup"
 
-// mayRunOnKarpenters reports whether pods may run on a node that Karpenter has launched: not those
-// that are bound to managed node groups, or kept off every NodePool.
+// mayRunOnKarpenters reports whether pods may run on a node that Karpenter launched: not if they are bound to managed
+// node groups, or excluded from every NodePool.
 func mayRunOnKarpenters(spec *corev1.PodSpec) bool {
 	if _, bound := spec.NodeSelector[nodegroupLabel]; bound {
 		return false
@@ -237,12 +234,12 @@ func mayRunOnKarpenters(spec *corev1.PodSpec) bool {
 	})
 }
 
-// ReasonIntolerantDaemonSets is the reason of what would end nodes while a DaemonSet that they need
-// to the end does not tolerate that.
+// ReasonIntolerantDaemonSets is the reason to hold what would terminate nodes while a DaemonSet that they need until
+// the end does not tolerate that.
 const ReasonIntolerantDaemonSets = "IntolerantDaemonSets"
 
-// holdIntolerant holds what would end nodes, where guard.intolerantDaemonSets says so, while a
-// DaemonSet of a CSI driver or a CNI plugin lacks its toleration, or whether one does is unknown.
+// holdIntolerant holds what would terminate nodes, if guard.intolerantDaemonSets is Hold, while a DaemonSet of a CSI
+// driver or a CNI plugin is missing its toleration, or while that is unknown.
 func (m *maker) holdIntolerant(p *Plan) {
 	if m.policy.Guard.IntolerantDaemonSets != v1alpha1.IntolerantDaemonSetsHold || m.policy.Deleting {
 		return
@@ -265,7 +262,7 @@ func (m *maker) holdIntolerant(p *Plan) {
 	}
 }
 
-// Disrupts reports whether nodes end, or are replaced, by what the Plan does now.
+// Disrupts reports whether the Plan terminates or replaces nodes now.
 func (p *Plan) Disrupts() bool {
 	for i := range p.Changes {
 		if weighs(&p.Changes[i]) {

@@ -12,7 +12,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
-// daemonSet reads the pods of one.
+// daemonSet decodes a DaemonSet from a pod spec.
 func daemonSet(t *testing.T, spec string) appsv1.DaemonSet {
 	t.Helper()
 	set := appsv1.DaemonSet{}
@@ -24,8 +24,8 @@ func daemonSet(t *testing.T, spec string) appsv1.DaemonSet {
 	return set
 }
 
-// TestNodeDaemonSets: what they are for is read off images, sockets and folders as upstream's charts
-// have them, whatever they are called.
+// TestNodeDaemonSets: a DaemonSet's purpose is recognized by images, sockets and folders as in upstream's charts,
+// whatever its name.
 func TestNodeDaemonSets(t *testing.T) {
 	const registers = `{name: registrar, image: "public.ecr.aws/eks-distro/kubernetes-csi/node-driver-registrar/csi-node-driver-registrar:v2.13"}`
 	cases := map[string]struct {
@@ -144,7 +144,7 @@ containers: [{name: ebs-plugin, image: aws-ebs-csi-driver}]`,
 	}
 }
 
-// TestThePatchAddsToTheTolerations, and makes the list where there is none.
+// TestThePatchAddsToTheTolerations: the patch appends to the list, and creates it if it is missing.
 func TestThePatchAddsToTheTolerations(t *testing.T) {
 	const toleration = `{"key":"karpenter.sh/disrupted","operator":"Exists","effect":"NoSchedule"}`
 	for spec, want := range map[string]string{
@@ -158,8 +158,8 @@ func TestThePatchAddsToTheTolerations(t *testing.T) {
 	}
 }
 
-// TestGuardOfDaemonSets: what would end nodes waits for the toleration where the setting says so, and
-// what ends none goes ahead.
+// TestGuardOfDaemonSets: changes that terminate nodes wait for the toleration if the setting says so, and others
+// proceed.
 func TestGuardOfDaemonSets(t *testing.T) {
 	evicted := plan.DaemonSets{Found: []plan.NodeDaemonSet{{Namespace: "kube-system", Name: "ebs-csi-node", CSI: true}}}
 	hold := func(c *drawnCluster) { c.policy.Guard.IntolerantDaemonSets = v1alpha1.IntolerantDaemonSetsHold }

@@ -37,25 +37,23 @@ const (
 	ReasonInvalid      = "Invalid"
 )
 
-// decision is what is to be done with one object.
+// decision is what to do with one object.
 type decision struct {
 	change Change
-	// clean reports whether the object was found as Git says.
+	// clean reports whether the object matches Git.
 	clean bool
-	// extra are fields that it has beside those of Git; nil if there are none.
+	// extra are its fields that are not in Git; nil if there are none.
 	extra *Extra
-	// compared is what was found of an object that was compared; nil if it was not.
+	// compared is the result of the comparison; nil if the object was not compared.
 	compared *compared
 }
 
-// unchanged is the Change of an object that is as Git says, live or nil for what
-// the cluster has.
+// unchanged returns the Change of an object that matches Git. live is the object in the cluster; nil if there is none.
 func unchanged(object render.Object, live *unstructured.Unstructured) Change {
 	return Change{Ref: object.Ref, Action: None, Effect: EffectNone, Object: object, Live: live}
 }
 
-// decide says what to do with one object of the Set. It writes nothing that other
-// decisions read.
+// decide decides what to do with one object of the Set. It writes nothing that other decisions read.
 func (m *maker) decide(ctx context.Context, object render.Object) (decision, error) {
 	d := decision{change: unchanged(object, m.live.object(object.Ref).content())}
 	change := &d.change
@@ -80,14 +78,14 @@ func (m *maker) decide(ctx context.Context, object render.Object) (decision, err
 	return d, nil
 }
 
-// reported reports whether a Change is drift, which is reported and not corrected.
+// reported reports whether a Change is drift that is reported but not corrected.
 func (m *maker) reported(change *Change) bool {
 	corrects := change.Action == Create || change.Action == Update || change.Action == Adopt
 	return corrects && m.policy.Drift == v1alpha1.DriftReport && change.Drift
 }
 
-// newInGit reports whether Git has changed an object since it was as Git says. found is what is
-// known of it already; nil if that is nothing.
+// newInGit reports whether Git has changed an object since the object last matched it. found is the result of its
+// comparison; nil if it was not compared.
 func (m *maker) newInGit(object render.Object, found *compared) bool {
 	before, known := m.policy.Applied[object.Ref]
 	switch {
@@ -101,8 +99,8 @@ func (m *maker) newInGit(object render.Object, found *compared) bool {
 	return found.differs
 }
 
-// known is what the last Plan has found of these very objects, if it has found them equal.
-// One that is leaving has more to be asked about than that.
+// known returns what the last Plan found for these objects, if it found them equal. An object that is being removed
+// always needs a new decision.
 func (m *maker) known(object *render.Object) (cleanObject, bool) {
 	live := m.live.object(object.Ref)
 	if live == nil {
@@ -155,7 +153,7 @@ func (m *maker) compare(ctx context.Context, d *decision) error {
 	return nil
 }
 
-// choose says what is done with an object that exists, by whose it is and what differs.
+// choose decides what to do with an object that exists, by its owner and its differences.
 func (m *maker) choose(d *decision, j judgement, live *Object) {
 	change, leaving := &d.change, m.leaving(d.change.Live)
 	owner, other := m.ownership(live)
@@ -184,7 +182,7 @@ func (m *maker) choose(d *decision, j judgement, live *Object) {
 	}
 }
 
-// returns says why an object is taken back.
+// returns returns why the removal of an object is reverted.
 func (m *maker) returns(change *Change) string {
 	if r, _ := m.live.removal(change.Live.GetUID()); m.undecided(r) {
 		return fmt.Sprintf("the drain of %s is reverted: Karpenter may launch its nodes again", change.Ref)
@@ -192,7 +190,7 @@ func (m *maker) returns(change *Change) string {
 	return fmt.Sprintf("%s is in Git again: its removal is reverted", change.Ref)
 }
 
-// note keeps what was found for the readers of the Plan.
+// note keeps the results for readers of the Plan.
 func (c *Change) note(j judgement) {
 	c.differences = slices.Concat(j.change, j.foreign)
 	for _, d := range c.differences {
@@ -220,7 +218,7 @@ func (c *Change) conflict(reason string, err *ConflictError) {
 	c.Action, c.Reason, c.Message, c.Err = Conflict, reason, err.Error(), err
 }
 
-// leaving reports whether a removal of this very object has begun.
+// leaving reports whether a removal of this object has started.
 func (m *maker) leaving(live *unstructured.Unstructured) bool { return m.leaves(live.GetUID()) }
 
 func (m *maker) leaves(uid types.UID) bool {
@@ -236,9 +234,8 @@ func paths(differences []difference) []string {
 	return found
 }
 
-// Object is a live object. It is read only, and what every reconcile asks of each of thousands is
-// beside its fields: to look for it in them costs more than all else that is done with an
-// object that has not changed.
+// Object is a live object, read only. The values that every reconcile reads from thousands of objects are copied to
+// fields: looking them up in the content costs more than anything else for an object that has not changed.
 type Object struct {
 	*unstructured.Unstructured
 
@@ -255,7 +252,7 @@ type Object struct {
 	madeBy atomic.Pointer[madeBy]
 }
 
-// NewObject reads an object.
+// NewObject wraps an object.
 func NewObject(object *unstructured.Unstructured) *Object {
 	return &Object{
 		Unstructured: object,
@@ -265,7 +262,7 @@ func NewObject(object *unstructured.Unstructured) *Object {
 	}
 }
 
-// NewObjects reads objects.
+// NewObjects wraps objects.
 func NewObjects(objects map[render.Ref]*unstructured.Unstructured) map[render.Ref]*Object {
 	read := make(map[render.Ref]*Object, len(objects))
 	for ref, object := range objects {
@@ -274,34 +271,33 @@ func NewObjects(objects map[render.Ref]*unstructured.Unstructured) map[render.Re
 	return read
 }
 
-// GetName is that of the object.
+// GetName returns the name of the object.
 func (o *Object) GetName() string { return o.name }
 
-// GetUID is that of the object.
+// GetUID returns the UID of the object.
 func (o *Object) GetUID() types.UID { return o.uid }
 
-// GetResourceVersion is that of the object.
+// GetResourceVersion returns the resourceVersion of the object.
 func (o *Object) GetResourceVersion() string { return o.resourceVersion }
 
-// GetDeletionTimestamp is that of the object.
+// GetDeletionTimestamp returns the deletionTimestamp of the object.
 func (o *Object) GetDeletionTimestamp() *metav1.Time { return o.deleted }
 
-// GetGeneration is that of the object.
+// GetGeneration returns the generation of the object.
 func (o *Object) GetGeneration() int64 { return o.generation }
 
-// Conditions are those of its status that the watch cache keeps.
+// Conditions returns the conditions of its status that the watch cache keeps.
 func (o *Object) Conditions() []metav1.Condition { return o.conditions }
 
-// OwnerLabel is the value of its ownership label.
+// OwnerLabel returns the value of its ownership label.
 func (o *Object) OwnerLabel() string { return o.owner }
 
-// ownerMark reads it, or the annotation of the same key, without a copy of all.
+// ownerMark reads the ownership label, or the annotation of the same key, without copying all of them.
 func ownerMark(object *unstructured.Unstructured, among string) string {
 	value, _, _ := unstructured.NestedString(object.Object, "metadata", among, v1alpha1.OwnerLabel)
 	return value
 }
 
-// conditionsOf reads conditions.
 func conditionsOf(obj *unstructured.Unstructured) []metav1.Condition {
 	value, _, err := unstructured.NestedFieldNoCopy(obj.Object, "status", "conditions")
 	if err != nil {
@@ -324,7 +320,7 @@ func conditionsOf(obj *unstructured.Unstructured) []metav1.Condition {
 	return all
 }
 
-// content is the object's fields, where there is one.
+// content returns the content of the object; nil if the object is nil.
 func (o *Object) content() *unstructured.Unstructured {
 	if o == nil {
 		return nil
@@ -332,20 +328,19 @@ func (o *Object) content() *unstructured.Unstructured {
 	return o.Unstructured
 }
 
-// terminating reports whether an object was deleted and is there still.
+// terminating reports whether an object is deleted but still exists.
 func terminating(object interface{ GetDeletionTimestamp() *metav1.Time }) bool {
 	return object.GetDeletionTimestamp() != nil
 }
 
-// entry is one entry of managedFields with its set read.
+// entry is one entry of managedFields with its set decoded.
 type entry struct {
 	manager string
 	applied bool
 	set     *fieldpath.Set
 }
 
-// managed reads the managedFields of an object itself; those of its
-// subresources are left out.
+// managed decodes the managedFields of an object; those of subresources are left out.
 func managed(object *unstructured.Unstructured) ([]entry, error) {
 	var entries []entry
 	for _, written := range object.GetManagedFields() {
@@ -365,7 +360,7 @@ func managed(object *unstructured.Unstructured) ([]entry, error) {
 	return entries, nil
 }
 
-// appliedBy returns the set that a manager has applied; nil if it has not.
+// appliedBy returns the set that a manager has applied; nil if there is none.
 func appliedBy(entries []entry, manager string) *fieldpath.Set {
 	for _, e := range entries {
 		if e.applied && e.manager == manager {
@@ -375,8 +370,7 @@ func appliedBy(entries []entry, manager string) *fieldpath.Set {
 	return nil
 }
 
-// Applied reports whether we have applied the object. An object that was copied
-// from ours bears the label, and has no such entry.
+// Applied reports whether plumbline has applied the object. A copy of our object has the label, but no such entry.
 func Applied(object *unstructured.Unstructured) bool {
 	for _, written := range object.GetManagedFields() {
 		if written.Manager == v1alpha1.FieldManager && written.Operation == metav1.ManagedFieldsOperationApply && written.Subresource == "" {
@@ -386,14 +380,13 @@ func Applied(object *unstructured.Unstructured) bool {
 	return false
 }
 
-// touches reports whether a set has a field, something within it, or the whole
-// that it is a part of.
+// touches reports whether a set contains a field, something within it, or a value that the field is part of.
 func touches(set *fieldpath.Set, path []string) bool {
 	for i := range path {
 		element := fieldpath.PathElement{FieldName: &path[i]}
 		below := set.WithPrefix(element)
 		if below.Empty() {
-			// Either a leaf of the set, with the field in it, or nothing.
+			// Either a leaf of the set that contains the field, or nothing.
 			return set.Members.Has(element)
 		}
 		set = below

@@ -20,16 +20,14 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Desired is what is applied: Git's object with the schema's defaults, and with
-// its owner.
+// Desired returns the object to apply: Git's object with the schema's defaults and the owner.
 //
-// The defaults are applied too, so that the whole spec is ours. Were they left
-// to the API server, a field that leaves Git could leave its siblings behind: a
-// NodePool that no longer says spec.disruption would keep the defaults that once
-// stood beside consolidateAfter, without it, and be refused as invalid.
+// The defaults are applied too, so that plumbline owns the whole spec. If the API server set them, a field that is
+// removed from Git could leave its siblings behind: a NodePool without spec.disruption would keep the defaults that
+// were set next to consolidateAfter, but without it, and be rejected as invalid.
 //
-// Empty maps are left out. They say nothing, no field of ours requires one, and
-// the API server keeps or drops them by what was there before.
+// Empty maps are left out. They have no meaning, no field of ours requires one, and the API server keeps or drops them
+// depending on the previous object.
 func Desired(object render.Object, owner Owner) *unstructured.Unstructured {
 	desired := object.Defaulted.DeepCopy()
 	label, annotation := owner.Label()
@@ -45,8 +43,8 @@ func Desired(object render.Object, owner Owner) *unstructured.Unstructured {
 	return desired
 }
 
-// dropEmpty takes empty maps out of a map, those that become empty by it too.
-// What is in lists stays: a list is written as a whole.
+// dropEmpty removes empty maps from a map, including those that become empty by that. Lists stay unchanged, because a
+// list is written as a whole.
 func dropEmpty(fields map[string]any) {
 	for key, value := range fields {
 		if within, ok := value.(map[string]any); ok {
@@ -68,20 +66,17 @@ func with(marks map[string]string, owner string) map[string]string {
 	return marked
 }
 
-// Schema knows the definitions' types as the API server does.
+// Schema provides the types of the definitions as the API server knows them.
 type Schema interface {
-	// FieldSet is the set of fields that a server-side apply of exactly this
-	// object would own.
+	// FieldSet returns the fields that a server-side apply of exactly this object would own.
 	FieldSet(object *unstructured.Unstructured) (*fieldpath.Set, error)
-	// ValidateTransition checks an object with another in its place before, by the rules
-	// on transitions: by all others it was checked when it was rendered. The context bounds
-	// what its expressions may cost.
+	// ValidateTransition validates an object against its old version by the transition rules; all others were checked
+	// when it was rendered. The context limits the cost of its expressions.
 	ValidateTransition(ctx context.Context, object, old *unstructured.Unstructured) field.ErrorList
 }
 
-// immutable are the checks whose only way out is a new name. The API server
-// has them as CEL rules (karpenter pkg/apis/crds/karpenter.sh_nodepools.yaml);
-// here they are named for what they are.
+// immutable returns the checks that only a new name can satisfy. The API server has them as CEL rules (karpenter
+// pkg/apis/crds/karpenter.sh_nodepools.yaml); here they have clear messages.
 func immutable() []func(desired, live *unstructured.Unstructured) (problem string) {
 	return []func(desired, live *unstructured.Unstructured) string{
 		classField("group"),
@@ -114,8 +109,8 @@ func staticOrDynamic(desired, live *unstructured.Unstructured) string {
 	return ""
 }
 
-// refuse turns a Change that the API server would refuse into one that says so,
-// so that it is not tried over and over, or that waits for what is leaving.
+// refuse marks a Change that the API server would reject as Refuse, so that it is not retried forever, or as Wait if
+// the old object is being removed.
 func (m *maker) refuse(ctx context.Context, change *Change, found *compared) {
 	err := &RefusedError{Ref: change.Ref, Origin: change.Object.Origin}
 	if change.Ref.Kind == render.NodePool {
@@ -139,8 +134,8 @@ func (m *maker) refuse(ctx context.Context, change *Change, found *compared) {
 	}
 }
 
-// recreate lets the removal of an object go on that has ended nodes already, for a commit or all, and that
-// can not become what Git has under its name again: that is created when it has gone.
+// recreate continues the removal of an object that has already terminated nodes and cannot become the object that is in
+// Git again under its name: that is created once the old one is deleted.
 func (c *Change) recreate() {
 	var refused *RefusedError
 	if errors.As(c.Err, &refused) {
@@ -149,7 +144,7 @@ func (c *Change) recreate() {
 	c.Action, c.Reason, c.WaitsFor, c.Err, c.Force = Wait, ReasonRecreated, c.Ref.String(), nil, false
 }
 
-// after is the live object as the Change would leave it, read only.
+// after returns the live object as the Change would leave it, read only.
 func after(change *Change) *unstructured.Unstructured {
 	object := maps.Clone(change.Live.Object)
 	if spec, ok := change.Wanted().Object["spec"]; ok {
@@ -158,8 +153,8 @@ func after(change *Change) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: object}
 }
 
-// texts are what digests take of a rendered object, which does not change: where thousands are held each
-// pass digests them all.
+// texts caches the digest input of a rendered object, which does not change: if thousands are held, each reconcile
+// digests all of them.
 type texts struct {
 	of *unstructured.Unstructured
 
@@ -169,7 +164,7 @@ type texts struct {
 	definition string
 }
 
-// object is the whole of it; nil if it has no JSON, which is so of none that was decoded from some.
+// object returns the whole object as JSON; nil if it cannot be encoded, which never happens for a decoded one.
 func (t *texts) object() json.RawMessage {
 	t.whole.Do(func() {
 		if text, err := json.Marshal(t.of.Object); err == nil {
@@ -179,13 +174,13 @@ func (t *texts) object() json.RawMessage {
 	return t.json
 }
 
-// defined is its Definition.
+// defined returns its Definition.
 func (t *texts) defined() string {
 	t.spec.Do(func() { t.definition = Definition(t.of) })
 	return t.definition
 }
 
-// said are the texts of what a Change is about.
+// said returns the texts of the object of a Change.
 func (c *Change) said() *texts {
 	if c.texts == nil || c.texts.of != c.Object.Desired {
 		return &texts{of: c.Object.Desired}
@@ -193,8 +188,8 @@ func (c *Change) said() *texts {
 	return c.texts
 }
 
-// needClass lets an object be written only when the class that it names is
-// there, not terminating, or is made just before it.
+// needClass lets an object be written only if the class that it references exists and is not terminating, or is created
+// just before.
 func (m *maker) needClass(change *Change) {
 	class, ok := render.Reference(change.Ref, change.Object.Desired)
 	if !ok || m.policy.Offline {
@@ -212,8 +207,8 @@ func (m *maker) needClass(change *Change) {
 	}
 }
 
-// needForeignClass decides on an object whose class is neither in our Git nor in the cluster. With the
-// same commit another NodeSync may bring it.
+// needForeignClass decides on an object whose class is neither in our Git nor in the cluster. Another NodeSync may
+// create it from the same commit.
 func (m *maker) needForeignClass(change *Change, class render.Ref) {
 	brings, wanted := m.wantedBy(class)
 	waitsFor, unheard := m.unheard()
@@ -234,8 +229,8 @@ func (c *Change) wait(reason string, on render.Ref, message string) {
 	c.Action, c.Reason, c.WaitsFor, c.Message = Wait, reason, on.String(), message
 }
 
-// After is the object as it is after the Change: what lives, with the fields that differ as Git
-// has them. One that does not exist becomes what Git says, with the schema's defaults. Read only.
+// After returns the object after the Change: the live object with Git's values for the fields that differ. For a new
+// object, that is Git's object with the schema's defaults. Read only.
 func (c *Change) After() *unstructured.Unstructured {
 	if c.Live == nil {
 		return c.Wanted()
@@ -246,20 +241,19 @@ func (c *Change) After() *unstructured.Unstructured {
 			unstructured.RemoveNestedField(after.Object, d.path...)
 			continue
 		}
-		// What stands in the way of a map is replaced by it: the path is one of maps in Git.
+		// A value in the way of a map is replaced by it: in Git, the path consists of maps.
 		_ = unstructured.SetNestedField(after.Object, runtime.DeepCopyJSONValue(d.to), d.path...)
 	}
 	return after
 }
 
-// Before is a definition as it was before a Plan, by its Content; empty if there was none.
+// Before is a definition before a Plan, by its Content; empty if there was none.
 type Before struct {
 	Ref     render.Ref
 	Content string
 }
 
-// Before are the first definitions whose Content the Plan changes, or is to change once what it waits for is
-// there, so many of them, by Ref.
+// Before returns the first definitions, at most this many, whose Content the Plan changes now or after a wait.
 func (p *Plan) Before(most int) []Before {
 	var found []Before
 	for i := range p.Changes {
@@ -274,8 +268,8 @@ func (p *Plan) Before(most int) []Before {
 	return found
 }
 
-// Content is a digest of what a definition says of nodes: the spec.template of a NodePool and how many of them
-// a static one has, the spec of an EC2NodeClass. It is empty for none.
+// Content returns a digest of the node-related part of a definition: the spec.template and the replicas of a NodePool,
+// or the spec of an EC2NodeClass. It is empty for nil.
 func Content(definition *unstructured.Unstructured) string {
 	if definition == nil {
 		return ""

@@ -9,8 +9,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestBefore: what a Plan creates or gives other nodes, or is to once a freeze is over, as it was; not what is held, or changes
-// nothing of nodes.
+// TestBefore returns the previous Content of what a Plan creates or changes for nodes, now or after a freeze; not of
+// what is held or does not change nodes.
 func TestBefore(t *testing.T) {
 	pool := func(weight int64, label string) *unstructured.Unstructured {
 		return &unstructured.Unstructured{Object: map[string]any{"kind": render.NodePool, "spec": map[string]any{

@@ -19,24 +19,23 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// difference is one place where an object is not as it should be. Its path
-// has only map keys: a list is compared as a whole.
+// difference is one place where an object differs from the desired one. Its path has only map keys: a list is compared
+// as a whole.
 type difference struct {
 	path     []string
 	from, to any
 }
 
-// differences compares what lives with what should: the whole spec, and of the
-// labels and annotations those that Git or we write.
+// differences compares a live object with the desired one: the whole spec, and the labels and annotations that Git or
+// plumbline writes.
 func differences(live, desired *unstructured.Unstructured) []difference {
 	found := compare([]string{"spec"}, live.Object["spec"], desired.Object["spec"])
 	found = append(found, metadata("labels", live.GetLabels(), desired.GetLabels())...)
 	return append(found, metadata("annotations", live.GetAnnotations(), desired.GetAnnotations())...)
 }
 
-// Changed are the fields of what was applied that came back otherwise: a mutating webhook
-// or policy of the cluster has changed them on the way. What was added is an Extra of the next Plan,
-// and what is ignored may be changed.
+// Changed returns the fields that the API server returned with other values than applied: a mutating webhook or policy
+// of the cluster changed them. Fields that were added are an Extra of the next Plan, and ignored fields may change.
 func Changed(applied, answer *unstructured.Unstructured, ignored [][]string) []Field {
 	all := within([]string{"spec"}, answer.Object["spec"], applied.Object["spec"])
 	all = append(all, metadata("labels", answer.GetLabels(), applied.GetLabels())...)
@@ -50,7 +49,7 @@ func Changed(applied, answer *unstructured.Unstructured, ignored [][]string) []F
 	return found
 }
 
-// within compares only what is wanted.
+// within compares only the desired fields.
 func within(path []string, live, desired any) []difference {
 	wanted, isMap := desired.(map[string]any)
 	if was, both := live.(map[string]any); isMap && (both || live == nil) {
@@ -80,7 +79,7 @@ func metadata(kind string, live, desired map[string]string) []difference {
 	return found
 }
 
-// compare descends through maps that both sides have, in the order of the keys.
+// compare descends into maps that both sides have, in the order of the keys.
 func compare(path []string, live, desired any) []difference {
 	was, isMap := live.(map[string]any)
 	wanted, wantsMap := desired.(map[string]any)
@@ -104,7 +103,7 @@ func compare(path []string, live, desired any) []difference {
 	return []difference{{path: path, from: live, to: desired}}
 }
 
-// canonical writes a value as JSON, with the keys of maps in order.
+// canonical returns a value as JSON with sorted keys.
 func canonical(value any) string {
 	raw, err := json.Marshal(value)
 	if err != nil {
@@ -113,8 +112,7 @@ func canonical(value any) string {
 	return string(raw)
 }
 
-// fields breaks a difference up for reading: lists of one length by their
-// elements.
+// fields splits a difference for readers: lists of the same length by their elements.
 func (d difference) fields() []Field {
 	return leaves(name(d.path), d.from, d.to)
 }
@@ -144,7 +142,7 @@ func leaves(path string, from, to any) []Field {
 	return []Field{{Path: path, From: text(from), To: text(to)}}
 }
 
-// name writes a path as people do: spec.limits.cpu, metadata.labels[a.b/c].
+// name formats a path for readers: spec.limits.cpu, metadata.labels[a.b/c].
 func name(path []string) string {
 	var b strings.Builder
 	for i, key := range path {
@@ -160,7 +158,7 @@ func name(path []string) string {
 	return b.String()
 }
 
-// text writes a value: a string as it is, all else as JSON; nothing for nothing.
+// text formats a value: a string as it is, nil as the empty string, anything else as JSON.
 func text(value any) string {
 	switch v := value.(type) {
 	case nil:
@@ -171,11 +169,11 @@ func text(value any) string {
 	return canonical(value)
 }
 
-// A measure writes a value in the one form that all values have which mean the same.
+// A measure normalizes a value: all values with the same meaning have the same result.
 type measure func(value any) any
 
-// measures are the fields of definitions that can be written in more than one way. Of a map
-// it is all values (karpenter pkg/apis/v1 and karpenter-provider-aws pkg/apis/v1, 1.14.1).
+// measures returns the measure of a field that can be written in more than one way. For a map, it applies to all values
+// (karpenter pkg/apis/v1 and karpenter-provider-aws pkg/apis/v1, 1.14.1).
 func measures(path string) measure {
 	switch path {
 	case "spec.limits", "spec.blockDeviceMappings[].ebs.volumeSize",
@@ -188,7 +186,7 @@ func measures(path string) measure {
 	return nil
 }
 
-// unordered are the lists whose order means nothing.
+// unordered reports whether the order of a list has no meaning.
 func unordered(path string) bool {
 	switch path {
 	case "spec.template.spec.requirements", "spec.template.spec.requirements[].values",
@@ -199,7 +197,7 @@ func unordered(path string) bool {
 	return false
 }
 
-// quantity writes 100 for 100000m; what is no quantity stays.
+// quantity returns 100 for 100000m, and any value that is not a quantity unchanged.
 func quantity(value any) any {
 	written := fmt.Sprint(value)
 	if weigh.Quantity(written) != nil {
@@ -212,7 +210,7 @@ func quantity(value any) any {
 	return resource.NewDecimalQuantity(*amount.AsDec(), resource.DecimalSI).String()
 }
 
-// duration writes 5m0s for 300s; what is no duration, as Never, stays.
+// duration returns 5m0s for 300s, and any value that is not a duration, such as Never, unchanged.
 func duration(value any) any {
 	written, _ := value.(string)
 	length, err := time.ParseDuration(written)
@@ -222,7 +220,7 @@ func duration(value any) any {
 	return length.String()
 }
 
-// meaning is a value in which everything that means the same is written the same way.
+// meaning normalizes a value: equal meanings become equal values.
 func meaning(path []string, value any) any {
 	at := strings.Join(path, ".")
 	if len(path) > 0 {
@@ -261,7 +259,7 @@ func (d difference) equalInMeaning() bool {
 	return d.from != nil && d.to != nil && equal(meaning(d.path, d.from), meaning(d.path, d.to))
 }
 
-// outdatesNothing reports whether nodes are as outdated with a difference as they are without it.
+// outdatesNothing reports whether the difference makes no node drift.
 func (d difference) outdatesNothing(live *unstructured.Unstructured) bool {
 	with := &unstructured.Unstructured{Object: map[string]any{"kind": live.GetKind(), "spec": live.Object["spec"]}}
 	with = with.DeepCopy()
@@ -271,14 +269,14 @@ func (d difference) outdatesNothing(live *unstructured.Unstructured) bool {
 	return !outdated(live, with)
 }
 
-// sameMeaning reports whether two definitions differ in nothing but how it is written, which
-// Karpenter does not see either.
+// sameMeaning reports whether two definitions differ only in how they are written, and Karpenter does not see the
+// difference.
 func sameMeaning(a, b *unstructured.Unstructured) bool {
 	return a == b || equal(a.Object, b.Object) || equal(meaning(nil, a.Object), meaning(nil, b.Object)) && !outdated(a, b)
 }
 
-// equal compares JSON values; a number is a number, however it was decoded, and
-// an empty map or list is not an absent one.
+// equal compares JSON values. Numbers compare by value, however they were decoded; an empty map or list is not equal to
+// an absent one.
 func equal(a, b any) bool {
 	switch was := a.(type) {
 	case map[string]any:
@@ -328,18 +326,18 @@ func equalLists(a, b []any) bool {
 	return true
 }
 
-// Extra is an object with fields that Git does not write, and that stay: a controller or a
-// policy of the cluster has added them, and Karpenter goes by them.
+// Extra is an object with fields that are not in Git and that plumbline keeps: a controller or a policy of the cluster
+// added them, and Karpenter uses them.
 type Extra struct {
 	Ref render.Ref
 	// Fields are their paths, each with the field managers that own it.
 	Fields []string
 }
 
-// String names the object and its fields.
+// String returns the object and its fields.
 func (e Extra) String() string { return e.Ref.String() + ": " + someOf(e.Fields) }
 
-// extraField is one of them. Nobody owns what a mutating webhook or policy adds on the way.
+// extraField is one of these fields. Fields that a mutating webhook or policy adds have no manager.
 type extraField struct {
 	path     []string
 	managers []string
@@ -358,7 +356,7 @@ func (f extraField) String() string {
 	return name(f.path) + " (" + by + ")"
 }
 
-// extraOf names the fields of one object; nil if there are none.
+// extraOf returns the fields of one object; nil if there are none.
 func extraOf(ref render.Ref, fields []extraField) *Extra {
 	if len(fields) == 0 {
 		return nil
@@ -370,8 +368,8 @@ func extraOf(ref render.Ref, fields []extraField) *Extra {
 	return extra
 }
 
-// outdates reports whether Karpenter counts nodes as outdated by a field of a definition: its
-// own hash of the object differs without it, or it is one of those that AWS answers.
+// outdates reports whether a field of a definition makes nodes drift: Karpenter's own hash of the object changes
+// without it, or its value is resolved by AWS.
 func outdates(live *unstructured.Unstructured, path []string) bool {
 	if path[0] != "spec" {
 		return false
@@ -382,7 +380,7 @@ func outdates(live *unstructured.Unstructured, path []string) bool {
 	return live.GetKind() == render.EC2NodeClass && slices.ContainsFunc(resolvedFields(), func(f resolvedField) bool { return f.name == path[1] }) || outdated(live, without)
 }
 
-// outdated reports whether Karpenter's own hash tells two definitions of a kind apart.
+// outdated reports whether Karpenter's own hash of two definitions of a kind differs.
 func outdated(a, b *unstructured.Unstructured) bool {
 	switch a.GetKind() {
 	case render.NodePool:
@@ -393,8 +391,8 @@ func outdated(a, b *unstructured.Unstructured) bool {
 	return false
 }
 
-// hashesDiffer reports whether two definitions have different hashes. Where one of them
-// cannot be read nobody can tell, and the field is left.
+// hashesDiffer reports whether two definitions have different hashes. It is false if one of them cannot be read: then
+// plumbline keeps the field.
 func hashesDiffer[T any](a, b *unstructured.Unstructured, hash func(*T) Hash) bool {
 	with, err := typed[T](a)
 	if err != nil {
@@ -404,8 +402,8 @@ func hashesDiffer[T any](a, b *unstructured.Unstructured, hash func(*T) Hash) bo
 	return err == nil && hash(with) != hash(without)
 }
 
-// Wanted is what the object is to be: Git's, with the schema's defaults, and where it lives with
-// the fields that others may change as they live. Read only.
+// Wanted returns the desired object: Git's with the schema's defaults, and the live values of the fields that others
+// may change. Read only.
 func (c *Change) Wanted() *unstructured.Unstructured {
 	if c.wanted == nil {
 		return c.Object.Defaulted
@@ -413,8 +411,7 @@ func (c *Change) Wanted() *unstructured.Unstructured {
 	return c.wanted
 }
 
-// ignoring is Git's object with the fields that are ignored as they live; the very object where
-// none is.
+// ignoring returns Git's object with the live values of the ignored fields; the same object if no field is ignored.
 func ignoring(object render.Object, live *unstructured.Unstructured) *unstructured.Unstructured {
 	if len(object.Ignored) == 0 {
 		return object.Defaulted
@@ -429,8 +426,8 @@ func ignoring(object render.Object, live *unstructured.Unstructured) *unstructur
 	return wanted
 }
 
-// setAs gives an object the value that a field has in another one, or takes it away. What stands
-// in the way of the field on one of the two sides is another difference.
+// setAs sets a field to its value in another object, or removes it. If another value is in the way of the field on one
+// side, that is a difference of its own.
 func setAs(object, like *unstructured.Unstructured, path []string) {
 	value, found, err := unstructured.NestedFieldCopy(like.Object, path...)
 	switch {
@@ -442,10 +439,9 @@ func setAs(object, like *unstructured.Unstructured, path []string) {
 	}
 }
 
-// LeaveIgnored takes the ignored fields out of what is applied to an object that lives: they
-// belong to those who have written them. One that nobody but plumbline's own apply has written
-// stays in it as it lives, as the API server takes away what an apply leaves out that no
-// other manager owns; kept reports that there is one.
+// LeaveIgnored removes the ignored fields from the object to apply to a live one: they belong to the clients that wrote
+// them. A field that only plumbline's own apply has written keeps its live value, because the API server deletes a
+// field that an apply omits and no other manager owns; kept reports whether there is such a field.
 func (c *Change) LeaveIgnored(desired *unstructured.Unstructured) (kept bool, err error) {
 	if len(c.Object.Ignored) == 0 {
 		return false, nil
@@ -473,8 +469,8 @@ func (c *Change) LeaveIgnored(desired *unstructured.Unstructured) (kept bool, er
 	return kept, nil
 }
 
-// leavesAt are the fields of a set at or below a path, by their map keys; of a whole that
-// the path is a part of, the path. A set may be nil.
+// leavesAt returns the fields of a set at or below a path, by their map keys, or the path itself if it is part of a
+// field. The set may be nil.
 func leavesAt(set *fieldpath.Set, path []string) [][]string {
 	if set == nil {
 		return nil
@@ -492,7 +488,7 @@ func leavesAt(set *fieldpath.Set, path []string) [][]string {
 	return found
 }
 
-// keysOf are the map keys of a path, up to the first list.
+// keysOf returns the map keys of a path, up to the first list.
 func keysOf(path fieldpath.Path) []string {
 	var keys []string
 	for _, element := range path {
@@ -509,7 +505,7 @@ func begins(path, top []string) bool {
 	return len(path) >= len(top) && slices.Equal(path[:len(top)], top)
 }
 
-// without is a set without the fields at or below some paths.
+// without returns a set without the fields at or below the given paths.
 func without(set *fieldpath.Set, paths [][]string) *fieldpath.Set {
 	if len(paths) == 0 {
 		return set
@@ -525,32 +521,29 @@ func without(set *fieldpath.Set, paths [][]string) *fieldpath.Set {
 	return set.RecursiveDifference(left)
 }
 
-// judgement is what an apply of Git's object would do to the live one.
+// judgement is what an apply of Git's object would do to the live object.
 type judgement struct {
-	// change are the differences that an apply would end.
+	// change are the differences that an apply would remove.
 	change []difference
-	// editors are the managers that own one of them, our own left out, and edited are those.
+	// editors are the managers other than ours that own one of them, and edited are those differences.
 	editors []string
 	edited  []difference
-	// rewritten are the paths of those among them that mean the same on both sides, and by
-	// which Karpenter counts nodes as outdated all the same.
+	// rewritten are the paths of those that mean the same on both sides but still make nodes drift.
 	rewritten []string
-	// foreign are the fields of other appliers that stand in the way, and tools
-	// are their names.
+	// foreign are the conflicting fields of other appliers, and tools are the names of these.
 	foreign []difference
 	tools   []string
-	// takeover reports whether an interactive manager owns a field that Git lacks, and taken are
-	// the paths of fields that Git lacks, that another manager owns and by which Karpenter
-	// counts nodes as outdated.
+	// takeover reports whether an interactive manager owns a field that Git does not contain. taken are the paths of
+	// fields that Git does not contain, that another manager owns and that make nodes drift.
 	takeover bool
 	taken    [][]string
-	// extra are the fields of the spec that Git lacks and that stay.
+	// extra are the fields of the spec that are not in Git and that plumbline keeps.
 	extra []extraField
-	// residue reports whether a removal has left fields of its own, and brake that a brake has.
+	// residue reports whether a removal has left fields of its own, and brake whether a brake has.
 	residue, brake bool
-	// ours reports whether our entry in managedFields is what it would be.
+	// ours reports whether our entry in managedFields would stay the same.
 	ours bool
-	// wanted is what was compared: see Change.Wanted.
+	// wanted is the object that was compared: see Change.Wanted.
 	wanted *unstructured.Unstructured
 }
 
@@ -559,7 +552,7 @@ func (j judgement) clean() bool {
 	return j.ours && !j.residue && len(j.change) == 0 && len(j.foreign) == 0
 }
 
-// specChanges are the differences within spec.
+// specChanges returns the differences within spec.
 func (j judgement) specChanges() []difference {
 	var found []difference
 	for _, d := range slices.Concat(j.change, j.foreign) {
@@ -570,8 +563,8 @@ func (j judgement) specChanges() []difference {
 	return found
 }
 
-// judge compares, and asks for each difference whose field it is. Of a NodePool that is braked the
-// disruption budgets are left out.
+// judge compares the objects, and determines for each difference who owns the field. The disruption budgets of a braked
+// NodePool are left out.
 func judge(object render.Object, live *Object, owner Owner, schema Schema, braked bool) (judgement, error) {
 	ignored := object.Ignored
 	object.Defaulted = ignoring(object, live.Unstructured)
@@ -608,8 +601,8 @@ func judge(object render.Object, live *Object, owner Owner, schema Schema, brake
 	return j, nil
 }
 
-// left are the labels and annotations that we have applied, that Git has no longer and that
-// nobody else owns: they go with the next apply.
+// left returns the labels and annotations that plumbline has applied, that Git no longer contains and that nobody else
+// owns: the next apply removes them.
 func left(live *unstructured.Unstructured, want *fieldpath.Set, entries []entry) []difference {
 	var found []difference
 	for kind, marks := range map[string]map[string]string{"labels": live.GetLabels(), "annotations": live.GetAnnotations()} {
@@ -630,9 +623,9 @@ func (e entry) ours() bool {
 	return e.manager == v1alpha1.FieldManager && e.applied || e.manager == v1alpha1.RemovalFieldManager || e.manager == v1alpha1.BrakeFieldManager
 }
 
-// weigh asks whose field a difference is. A field that Git does not write and
-// that nobody owns whom we may take it from stays as it is, unless nodes are outdated for it;
-// so does one that Git writes in another way, and that means the same.
+// weigh determines who owns the field of a difference. A field that is not in Git, and whose managers plumbline may not
+// take it from, stays unless it makes nodes drift. So does a field that is written differently in Git but means the
+// same.
 func (j *judgement) weigh(d difference, inGit bool, entries []entry, live *unstructured.Unstructured) {
 	change, known := inGit, len(j.editors)
 	var others []string
@@ -671,8 +664,7 @@ func (j *judgement) weigh(d difference, inGit bool, entries []entry, live *unstr
 	j.write(d, live, len(j.editors) > known)
 }
 
-// write notes a difference that is to be written: one that means the same only where nodes are
-// outdated by it.
+// write records a difference to write. One that means the same is written only if it makes nodes drift.
 func (j *judgement) write(d difference, live *unstructured.Unstructured, edited bool) {
 	if d.equalInMeaning() {
 		if d.outdatesNothing(live) {

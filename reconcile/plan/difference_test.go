@@ -10,8 +10,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
-// TestFieldsThatGitDoesNotWrite: by which nodes are outdated is drift, whoever has added it,
-// and anything else is named.
+// TestFieldsThatGitDoesNotWrite: a field that makes nodes drift is drift, whichever manager added it; any other field
+// is listed in Extra.
 func TestFieldsThatGitDoesNotWrite(t *testing.T) {
 	limited := pool("general", "default", `limits: {cpu: "100"}`)
 	tests := map[string]struct {
@@ -71,7 +71,7 @@ func TestFieldsThatGitDoesNotWrite(t *testing.T) {
 	}
 }
 
-// TestExtraFieldsOfWhatIsNotComparedAgain are named all the same.
+// TestExtraFieldsOfWhatIsNotComparedAgain are still listed.
 func TestExtraFieldsOfWhatIsNotComparedAgain(t *testing.T) {
 	c := newCluster(t)
 	texts := []string{class("default"), pool("general", "default")}

@@ -14,19 +14,18 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// sum is what the Digest is made of.
+// sum is the input of the Digest.
 type sum struct {
 	Writes []write `json:"writes"`
-	// Karpenter is what Git wants of its charts.
+	// Karpenter is the configuration of its charts in Git.
 	Karpenter *render.Karpenter `json:"karpenter,omitempty"`
-	// Inputs are the files that are values or charts, if there are any.
+	// Inputs is the fingerprint of the values files and local charts, if there are any.
 	Inputs string `json:"inputs,omitempty"`
-	// Guard, Policies and Released are what it was weighed by.
+	// Guard, Policies and Released are the rules of the check.
 	Guard    v1alpha1.Guard     `json:"guard"`
 	Policies []v1alpha1.Policy  `json:"policies,omitempty"`
 	Released map[types.UID]bool `json:"released,omitempty"`
-	// Approved are the digests of what was approved, and NodeSync is set where one is made of what
-	// is to be.
+	// Approved are the digests of what was approved. NodeSync is set for the digest of what people may approve.
 	Approved []string `json:"approved,omitempty"`
 	NodeSync string   `json:"nodeSync,omitempty"`
 }
@@ -41,31 +40,30 @@ type write struct {
 	Force    bool       `json:"force,omitempty"`
 	Takeover bool       `json:"takeover,omitempty"`
 	Taken    [][]string `json:"taken,omitempty"`
-	// Object is what is written, whole.
+	// Object is the whole object that is written.
 	Object json.RawMessage `json:"object,omitempty"`
 	Held   string          `json:"held,omitempty"`
-	// Reasons are those for which it is held, and Pods those that would be pending, where people are asked to approve it.
+	// Reasons are why it is held, and Pods are those that would be pending, if people may approve it.
 	Reasons []string               `json:"reasons,omitempty"`
 	Pods    []v1alpha1.PendingPods `json:"pods,omitempty"`
-	// MovesTo are the entries that take the place of one that leaves.
+	// MovesTo are the replacements of a removed object.
 	MovesTo []string `json:"movesTo,omitempty"`
-	// Effect is what becomes of nodes: Nodes by the UIDs of their NodeClaims, Unnamed by
-	// their number, and UpTo where nobody can tell which.
+	// Effect is what happens to nodes: Nodes are the UIDs of their NodeClaims, Unnamed is the number of those that
+	// cannot be identified, and UpTo means that these are upper limits.
 	Effect  Effect      `json:"effect,omitempty"`
 	Nodes   []types.UID `json:"nodes,omitempty"`
 	Unnamed int         `json:"unnamed,omitempty"`
 	UpTo    bool        `json:"upTo,omitempty"`
 }
 
-// removes is the Action of an entry that is removed, and orphaned of one that is orphaned.
+// removes is the Action of a removed object, and orphaned that of an orphaned one.
 const (
 	removes  Action = "Remove"
 	orphaned Action = "Orphan"
 )
 
-// digest hashes what would be done, in the order in which it stands, and what it was
-// weighed by. Messages and the revision are no part of it, and what came out of a Secret
-// never is.
+// digest hashes what would be done, in order, and the rules that apply. Messages and the revision are not part of it,
+// and data from a Secret never is.
 func (m *maker) digest(p *Plan, set *render.Set) string {
 	all := m.weighedBy(set)
 	all.Approved = m.policy.digests()
@@ -81,10 +79,10 @@ func (m *maker) digest(p *Plan, set *render.Set) string {
 	return all.digest()
 }
 
-// weighedBy is what a Plan is weighed by, with Karpenter's charts. What is approved in Git is no part of it:
-// the commit that approves a digest would have another one. Nor is plumbline.yaml as a file, for that. The
-// settings that only the render reads (where definitions are, what ${NAME} stands for) count by the
-// definitions that they result in: a committer could vary an entry that nothing uses, in search of a digest.
+// weighedBy returns the rules that apply to a Plan, with Karpenter's charts. Approvals in Git are not part of it,
+// because the commit that approves a digest would change it. For the same reason, plumbline.yaml as a file is not.
+// Settings that only affect rendering (where definitions are, the values of ${NAME}) count by the definitions that they
+// produce: otherwise a committer could vary an unused entry in search of a digest.
 func (m *maker) weighedBy(set *render.Set) sum {
 	all := sum{Writes: []write{}, Guard: m.policy.Guard, Policies: m.policy.Policies, Released: m.policy.Released}
 	if k := m.policy.Karpenter; k != nil {
@@ -98,15 +96,15 @@ func (m *maker) weighedBy(set *render.Set) sum {
 	return all
 }
 
-// terms hashes it without the files, and without what was released by name: what was approved under
-// it counts as long as it is the same.
+// terms hashes the rules without the files, and without explicit releases: an approval counts as long as this hash is
+// the same.
 func (m *maker) terms() string {
 	all := m.weighedBy(nil)
 	all.Released = nil
 	return all.digest()
 }
 
-// removed is what becomes of an entry that leaves, and of its nodes.
+// removed returns what happens to a removed object and its nodes.
 func (m *maker) removed(c *Candidate) write {
 	d := write{Ref: c.Ref.String(), UID: c.UID, Action: removes, Held: c.Reason, MovesTo: c.MovesTo}
 	if c.Orphan {
@@ -132,30 +130,30 @@ func changed(c *Change) write {
 	return d.sorted()
 }
 
-// sorted has the nodes in an order of their own: a cache lists them in none.
+// sorted sorts the nodes, because a cache lists them in no order.
 func (d write) sorted() write {
 	slices.Sort(d.Nodes)
 	return d
 }
 
-// Hash is Karpenter's hash of a definition, with the version of the hashing before it: "v3 1234".
-// Two of different versions say nothing of each other. It is empty if Karpenter has noted none.
+// Hash is Karpenter's hash of a definition, after the hash version: "v3 1234". Hashes of different versions cannot be
+// compared. It is empty if Karpenter has not annotated one.
 type Hash string
 
-// version is that of the hashing.
+// version returns the hash version.
 func (h Hash) version() string {
 	version, _, _ := strings.Cut(string(h), " ")
 	return version
 }
 
-// sum is the hash without its version.
+// sum returns the hash without its version.
 func (h Hash) sum() string {
 	_, sum, _ := strings.Cut(string(h), " ")
 	return sum
 }
 
-// Hashes are those that Karpenter has noted on a NodeClaim, of its NodePool and its EC2NodeClass,
-// as one text, which many NodeClaims share.
+// Hashes are Karpenter's annotations of the NodePool hash and the EC2NodeClass hash on a NodeClaim, as one string,
+// which many NodeClaims share.
 type Hashes string
 
 // HashesOf reads them from the annotations of a NodeClaim.
@@ -167,30 +165,29 @@ func HashesOf(annotations map[string]string) Hashes {
 	return Hashes(pool + "\n" + class)
 }
 
-// Pool is the hash of its NodePool's template.
+// Pool returns the hash of its NodePool's template.
 func (h Hashes) Pool() Hash {
 	pool, _, _ := strings.Cut(string(h), "\n")
 	return Hash(pool)
 }
 
-// Class is the hash of its EC2NodeClass.
+// Class returns the hash of its EC2NodeClass.
 func (h Hashes) Class() Hash {
 	_, class, _ := strings.Cut(string(h), "\n")
 	return Hash(class)
 }
 
-// poolHash is the hash of a NodePool as the linked library counts it.
+// poolHash returns the hash of a NodePool computed with the linked library.
 func poolHash(pool *karpv1.NodePool) Hash {
 	return hash(karpv1.NodePoolHashVersion, pool.Hash())
 }
 
-// CABundle is a bundle of authorities, in PEM, as Karpenter has it in the hash of an EC2NodeClass
-// (GetCABundle in karpenter-provider-aws pkg/operator/operator.go, 1.14.1).
+// CABundle returns a PEM bundle as Karpenter uses it in the hash of an EC2NodeClass (GetCABundle in
+// karpenter-provider-aws pkg/operator/operator.go, 1.14.1).
 func CABundle(authorities []byte) string { return base64.StdEncoding.EncodeToString(authorities) }
 
-// classHash is the hash of an EC2NodeClass as the linked library counts it, in a cluster with a
-// bundle of authorities (base64; empty if it does not matter). It is empty if the library
-// cannot be asked.
+// classHash returns the hash of an EC2NodeClass computed with the linked library, in a cluster with this CA bundle
+// (base64; empty if it does not matter). It is empty if the library cannot compute it.
 func classHash(class *awsv1.EC2NodeClass, bundle string) Hash {
 	if !Hashable(class) {
 		return ""
@@ -198,13 +195,12 @@ func classHash(class *awsv1.EC2NodeClass, bundle string) Hash {
 	return hash(awsv1.EC2NodeClassHashVersion, class.Hash(&bundle))
 }
 
-// notedOfPool is the hash of a NodePool that Karpenter has noted in annotations, of the pool or a
-// NodeClaim.
+// notedOfPool returns the NodePool hash in the annotations of a NodePool or NodeClaim.
 func notedOfPool(annotations map[string]string) Hash {
 	return hash(annotations[karpv1.NodePoolHashVersionAnnotationKey], annotations[karpv1.NodePoolHashAnnotationKey])
 }
 
-// notedOfClass is likewise that of an EC2NodeClass.
+// notedOfClass returns the EC2NodeClass hash likewise.
 func notedOfClass(annotations map[string]string) Hash {
 	return hash(annotations[awsv1.AnnotationEC2NodeClassHashVersion], annotations[awsv1.AnnotationEC2NodeClassHash])
 }

@@ -7,8 +7,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
-// TestTheDigestHasHowAnObjectIsWritten: to force it over other managers' fields is another write
-// than to add a label.
+// TestTheDigestHasHowAnObjectIsWritten: overwriting other managers' fields is another write than adding a label.
 func TestTheDigestHasHowAnObjectIsWritten(t *testing.T) {
 	c := newCluster(t)
 	c.have(t, plan.Owner{}, class("default"))

@@ -15,24 +15,23 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Reasons of what would disrupt, or replace, more nodes than the guard allows.
+// Reasons to hold what would disrupt, or replace, more nodes than the guard allows.
 const (
 	ReasonMaxDisruptedNodes = "MaxDisruptedNodes"
 	ReasonMaxReplacedNodes  = "MaxReplacedNodes"
 )
 
 const (
-	// defaultDisrupted is guard.maxDisruptedNodes where it is not set.
+	// defaultDisrupted is guard.maxDisruptedNodes if it is not set.
 	defaultDisrupted = "25%"
-	// leastDisrupted is what a percentage allows at the least: of a few nodes it would
-	// allow none.
+	// leastDisrupted is the minimum that a percentage allows: of a few nodes it would allow none.
 	leastDisrupted = 3
 )
 
 // weighNodes holds what would disrupt more nodes than guard.maxDisruptedNodes or guard.maxReplacedNodes allows,
-// together with those that are terminating and those that earlier commits have outdated. The changes of one
-// revision go ahead, or are held, as a whole; what is held for another reason disrupts nothing. What goes ahead is
-// weighed by NodePool as well.
+// together with those that are terminating and those that earlier commits made drift. The changes of one revision
+// proceed, or are held, as a whole; what is held for another reason disrupts nothing. What proceeds is also checked by
+// NodePool.
 func (m *maker) weighNodes(p *Plan) {
 	groups := m.shares(p)
 	if m.policy.Deleting {
@@ -59,9 +58,9 @@ func (m *maker) weighNodes(p *Plan) {
 	m.weighHeld(p, d)
 }
 
-// holdOrQueue holds a group that would disrupt more nodes than guard.maxDisruptedNodes allows, together with those of NodePools
-// that were removed within guard.removalPeriod. If it is of removals, and only removals of before that are in its way, it is
-// queued.
+// holdOrQueue holds a group that would disrupt more nodes than guard.maxDisruptedNodes allows, together with those of
+// NodePools that were removed within guard.removalPeriod. If the group has only removals, and only earlier removals are
+// in its way, it is queued.
 func (m *maker) holdOrQueue(group []share, already disruption) (held bool) {
 	total := m.withRecent(already, group)
 	if slices.ContainsFunc(group, func(s share) bool { return s.removal == nil }) {
@@ -90,8 +89,8 @@ func (m *maker) holdOrQueue(group []share, already disruption) (held bool) {
 	return false
 }
 
-// withRecent adds the nodes that earlier commits of the period have removed or let Karpenter terminate, if they count together with a group: they do with
-// nodes that are terminated without a replacement. Nodes that are replaced count at one time.
+// withRecent adds the nodes that earlier commits of the period have removed or let Karpenter terminate, if the group
+// terminates nodes without a replacement: only then they count together. Replacements count at one time.
 func (m *maker) withRecent(d disruption, group []share) disruption {
 	sum := d.with(nil)
 	if !slices.ContainsFunc(group, func(s share) bool { return !s.replaces || len(s.terminated) > 0 }) {
@@ -107,11 +106,11 @@ func (m *maker) withRecent(d disruption, group []share) disruption {
 	return sum
 }
 
-// ofRemovedPools stands for the NodePools that are gone, among those by whose names nodes are counted.
+// ofRemovedPools stands for deleted NodePools in maps by pool name.
 const ofRemovedPools = ""
 
-// spanOfShares is the period of removals and Changes of one revision. For a Change that was held before it has no beginning: what
-// status keeps counts, so that the Change does not proceed once the period has passed.
+// spanOfShares returns the period of removals and Changes of one revision. For a Change that was held before, it has no
+// start: everything in status counts, so that the Change does not proceed once the period has passed.
 func (m *maker) spanOfShares(group []share) span {
 	within := m.spanOf(removalsOf(group))
 	if slices.ContainsFunc(group, func(s share) bool { return s.change != nil && m.wasHeld(s.change) }) {
@@ -120,7 +119,7 @@ func (m *maker) spanOfShares(group []share) span {
 	return within
 }
 
-// removalsOf are the removals among shares.
+// removalsOf returns the removals among shares.
 func removalsOf(group []share) []Candidate {
 	var removals []Candidate
 	for _, s := range group {
@@ -148,8 +147,8 @@ func (m *maker) holdDisrupting(group []share, already disruption) (held bool) {
 	return true
 }
 
-// holdReplacing holds of a group what would have more nodes replaced in total than guard.maxReplacedNodes allows. It
-// returns the others.
+// holdReplacing holds the shares of a group that would replace more nodes in total than guard.maxReplacedNodes allows.
+// It returns the others.
 func (m *maker) holdReplacing(group []share, already disruption) []share {
 	written := m.policy.Guard.MaxReplacedNodes
 	if written == nil {
@@ -182,7 +181,7 @@ func (m *maker) holdReplacing(group []share, already disruption) []share {
 	return rest
 }
 
-// namesOf are the objects of shares, each with how many nodes count for it.
+// namesOf lists the objects of shares, each with the number of nodes that count for it.
 func (m *maker) namesOf(group []share, limit int) string {
 	names := make([]string, 0, len(group))
 	for _, s := range group {
@@ -210,7 +209,7 @@ func outdatedAlready(nodes int) string {
 	return fmt.Sprintf("; %d of these nodes are already outdated", nodes)
 }
 
-// holdsByItself reports whether a Change is held for itself, whatever else the Plan does to nodes.
+// holdsByItself reports whether a Change is held for its own reasons, whatever else the Plan does to nodes.
 func (m *maker) holdsByItself(change *Change) (reason, message string, held bool) {
 	if disrupts(change) {
 		if message, hosts := m.hostsController(change); hosts {
@@ -220,8 +219,8 @@ func (m *maker) holdsByItself(change *Change) (reason, message string, held bool
 	return m.endsForOlder(change)
 }
 
-// hostsController reports whether a Change ends nodes that run Karpenter's controller
-// or plumbline: it would end what carries it out.
+// hostsController reports whether a Change terminates nodes that run Karpenter's controller or plumbline: it would
+// terminate the controllers that carry it out.
 func (m *maker) hostsController(change *Change) (message string, hosts bool) {
 	pools := map[string]bool{}
 	for _, c := range m.claims()[change.Ref] {
@@ -239,10 +238,9 @@ func (m *maker) hostsController(change *Change) (message string, hosts bool) {
 	return fmt.Sprintf("it would disrupt nodes that run %s: move it to nodes that Karpenter does not manage first", someOf(names)), true
 }
 
-// endsForOlder reports whether a Change ends nodes, or has them replaced, for a HEAD that is, or may be,
-// older than what was applied: with a mirror that lags behind this would go to and fro. Where the
-// host cannot tell, only nodes without a replacement count: of a repository that was moved nothing
-// else could be changed any more.
+// endsForOlder reports whether a Change terminates or replaces nodes for a HEAD that is, or may be, older than the
+// applied revision: a mirror that lags behind would cause this back and forth. If the Git host cannot tell, only nodes
+// without a replacement count: otherwise nothing of a repository that was moved could be changed any more.
 func (m *maker) endsForOlder(change *Change) (reason, message string, ends bool) {
 	replaces := change.Effect == EffectReplace
 	switch {
@@ -258,20 +256,18 @@ func (m *maker) endsForOlder(change *Change) (reason, message string, ends bool)
 	return "", "", false
 }
 
-// weighs reports whether a Change goes ahead and counts for the guard.
+// weighs reports whether a Change proceeds and counts for the guard.
 func weighs(change *Change) bool { return change.Action != Hold && disrupts(change) }
 
-// disrupts reports whether a Change, held or not, counts for the guard. What only makes an object
-// again what Git had before does not, nor does what Git takes back from a removal:
-// to hold that would let the nodes go.
+// disrupts reports whether a Change, held or not, counts for the guard. Restoring an object to its state in Git does
+// not count, nor does reverting a removal: holding that would let the nodes terminate.
 func disrupts(change *Change) bool {
 	action := change.intended()
 	weighed := action == Update || action == Adopt || action == TakeBack && !change.Restores
 	return change.Nodes > 0 && weighed && !change.Drift
 }
 
-// ending are the NodeClaims of our pools that end already, and those of removals
-// that have begun.
+// ending returns the NodeClaims of our pools that are terminating, and those of removals that have started.
 func (m *maker) ending() map[types.UID]bool {
 	found := map[types.UID]bool{}
 	for ref, object := range m.live.Objects {
@@ -294,8 +290,7 @@ func (m *maker) ending() map[types.UID]bool {
 	return found
 }
 
-// ourNodes counts the NodeClaims of the pools that are ours, also where the mark of that was
-// taken off them.
+// ourNodes returns the number of NodeClaims of our pools, even if another client removed the mark from a pool.
 func (m *maker) ourNodes() int {
 	n := 0
 	for ref, object := range m.live.Objects {
@@ -306,17 +301,17 @@ func (m *maker) ourNodes() int {
 	return n
 }
 
-// disruptedNodes is guard.maxDisruptedNodes, as written or by default.
+// disruptedNodes returns guard.maxDisruptedNodes or its default.
 func (p Policy) disruptedNodes() *intstr.IntOrString {
 	fallback := intstr.FromString(defaultDisrupted)
 	return cmp.Or(p.Guard.MaxDisruptedNodes, &fallback)
 }
 
-// atMost is how many of so many nodes a limit lets be disrupted at a time.
+// atMost returns how many of this many nodes a limit allows to be disrupted at a time.
 func atMost(limit *intstr.IntOrString, of int) int {
 	n, err := intstr.GetScaledValueFromIntOrPercent(limit, of, true)
 	if err != nil {
-		n = 0 // the CRD's schema lets nothing else through
+		n = 0 // the CRD's schema rejects such values
 	}
 	if limit.Type == intstr.String {
 		n = max(n, leastDisrupted)
@@ -324,14 +319,14 @@ func atMost(limit *intstr.IntOrString, of int) int {
 	return n
 }
 
-// disruption is which nodes are disrupted, by the Plan, by Plans before it, or by Karpenter.
+// disruption is the set of nodes that this Plan, earlier Plans, or Karpenter disrupt.
 type disruption struct {
-	// drained are terminating, or are removed with their NodePool or by fewer replicas; replaced are those
-	// that Karpenter replaces, at the pace of disruption budgets.
+	// drained are terminating, or are removed with their NodePool or by fewer replicas; replaced are those that
+	// Karpenter replaces at the pace of disruption budgets.
 	drained, replaced map[types.UID]bool
-	// moreDrained and moreReplaced are nodes of which nobody can tell which they are, by the name of their NodePool.
+	// moreDrained and moreReplaced are numbers of nodes that cannot be identified, by the name of their NodePool.
 	moreDrained, moreReplaced map[string]int
-	// recent reports whether nodes that count for earlier commits within guard.removalPeriod are among moreDrained.
+	// recent reports whether moreDrained includes nodes that count for earlier commits within guard.removalPeriod.
 	recent bool
 }
 
@@ -348,7 +343,7 @@ func (d disruption) add(s share) {
 	for _, uid := range s.claims {
 		claims[uid] = true
 	}
-	if s.more > 0 { // only a NodePool has such
+	if s.more > 0 { // only a NodePool has these
 		more[s.ref.Name] += s.more
 	}
 	for _, uid := range s.terminated {
@@ -356,7 +351,7 @@ func (d disruption) add(s share) {
 	}
 }
 
-// with is the same with the nodes of some more shares.
+// with returns a copy with the nodes of more shares.
 func (d disruption) with(group []share) disruption {
 	sum := disruption{
 		drained: maps.Clone(d.drained), replaced: maps.Clone(d.replaced),
@@ -368,7 +363,7 @@ func (d disruption) with(group []share) disruption {
 	return sum
 }
 
-// total counts every node once, whatever budgets allow.
+// total counts every node once, regardless of budgets.
 func (d disruption) total() int {
 	n := len(d.drained) + d.replacedInTotal()
 	for _, more := range d.moreDrained {
@@ -377,7 +372,7 @@ func (d disruption) total() int {
 	return n
 }
 
-// replacedInTotal counts the nodes that are replaced sooner or later. One that is terminating is not among them.
+// replacedInTotal counts the nodes that are replaced sooner or later, without terminating ones.
 func (d disruption) replacedInTotal() int {
 	n := 0
 	for uid := range d.replaced {
@@ -396,18 +391,18 @@ type share struct {
 	ref    render.Ref
 	claims []types.UID
 	more   int
-	// terminated are those that are consolidated or expire: Karpenter launches no replacement before.
+	// terminated are consolidated or expire: Karpenter launches no replacement first.
 	terminated []types.UID
 	// replaces reports whether Karpenter replaces them at the pace of disruption budgets.
 	replaces bool
-	// change is the Change, nil for a removal, and removal is the removal, nil for a Change.
+	// change is the Change, or nil for a removal; removal is the removal, or nil for a Change.
 	change  *Change
 	removal *Candidate
 	// hold holds the object; nil if it was approved.
 	hold func(reason, message string)
 }
 
-// shareOfChange is what a Change does to nodes.
+// shareOfChange returns what a Change does to nodes.
 func shareOfChange(c *Change, hold func(reason, message string)) share {
 	return share{
 		ref: c.Ref, claims: c.touched, more: c.unnamed, terminated: slices.Concat(c.consolidated, c.expiring),
@@ -415,8 +410,8 @@ func shareOfChange(c *Change, hold func(reason, message string)) share {
 	}
 }
 
-// shares are what the Plan does to nodes, by revision: removals that were recorded
-// before in the order in which they are weighed, and last what is new.
+// shares returns what the Plan does to nodes, by revision: removals that were recorded before in the order of their
+// evaluation, then everything new.
 func (m *maker) shares(p *Plan) [][]share {
 	var groups [][]share
 	last := ""
@@ -460,7 +455,7 @@ func (m *maker) shares(p *Plan) [][]share {
 	return groups
 }
 
-// drains reports whether the removal of a candidate begins to end nodes, or goes on with it.
+// drains reports whether the removal of a candidate starts, or continues, to terminate nodes.
 func (c *Candidate) drains() bool {
 	return c.Ref.Kind == render.NodePool && !c.Held && !c.Terminating && !c.Orphan
 }
@@ -473,11 +468,12 @@ func uids(claims []*NodeClaim) []types.UID {
 	return found
 }
 
-// percentOf is what a percentage is of: NodeClaims, without those that a recent commit may have added to raise the limit.
+// percentOf is the base of a percentage: NodeClaims, without those that a recent commit may have added to raise the
+// limit.
 type percentOf struct{ of, added int }
 
-// nodesFor are the NodeClaims that percentages are of when a group is weighed. If all NodePools are new, all of their NodeClaims
-// count: a new cluster has no others.
+// nodesFor returns the base of percentages for a group. If all NodePools are new, all of their NodeClaims count: a new
+// cluster has no others.
 func (m *maker) nodesFor(group []share) percentOf {
 	var found percentOf
 	since, allNew := m.spanOf(removalsOf(group)).after, true
@@ -495,7 +491,7 @@ func (m *maker) nodesFor(group []share) percentOf {
 	return found
 }
 
-// nodesOfPoolFor are those of one NodePool; of a new one, all of its NodeClaims.
+// nodesOfPoolFor returns the base for one NodePool; for a new one, all of its NodeClaims.
 func (m *maker) nodesOfPoolFor(pool string, group []share) percentOf {
 	ref := poolRefOf(pool)
 	object, since := m.live.object(ref), m.spanOf(removalsOf(group)).after
@@ -508,8 +504,8 @@ func (m *maker) nodesOfPoolFor(pool string, group []share) percentOf {
 	return found
 }
 
-// added is how many NodeClaims of a NodePool were created since a time and may be there because a commit added the NodePool or
-// raised its replicas. Other NodePools launch nodes for pods, or to replace nodes.
+// added returns how many NodeClaims of a NodePool were created since a time and may exist because a commit added the
+// NodePool or raised its replicas. Other NodePools launch nodes for pods, or to replace nodes.
 func (m *maker) added(ref render.Ref, pool *Object, since time.Time) int {
 	if specField(pool.Unstructured, "replicas") == nil && !m.isNew(pool.GetCreationTimestamp().Time, since) {
 		return 0
@@ -523,12 +519,12 @@ func (m *maker) added(ref render.Ref, pool *Object, since time.Time) int {
 	return n
 }
 
-// isNew reports whether something was created after a time; false if either is unknown.
+// isNew reports whether an object was created after a time; false if either is unknown.
 func (m *maker) isNew(created, since time.Time) bool {
 	return !m.policy.Now.IsZero() && !created.IsZero() && created.After(since)
 }
 
-// shareOf says what a limit is of.
+// shareOf describes the base of a limit.
 func shareOf(limit *intstr.IntOrString, nodes percentOf) string {
 	if limit.Type == intstr.Int {
 		return limit.String()

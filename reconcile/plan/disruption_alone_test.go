@@ -15,8 +15,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestGuardOfOneChange: what one change would end, or have replaced, is held beyond the guard,
-// whatever else it does to the pool.
+// TestGuardOfOneChange: a single change is held if it terminates or replaces more nodes than the guard allows, whatever
+// else it does to the pool.
 func TestGuardOfOneChange(t *testing.T) {
 	lives := func(name, line string) string {
 		return strings.Replace(pool(name, "default"), "      requirements:", "      "+line+"\n      requirements:", 1)
@@ -122,8 +122,7 @@ func TestGuardOfOneChange(t *testing.T) {
 	}
 }
 
-// TestGuardWeighsThisNodeSyncsNodes: those of others neither raise the limit nor
-// count as ending.
+// TestGuardWeighsThisNodeSyncsNodes: nodes of other NodeSyncs neither raise the limit nor count as terminating.
 func TestGuardWeighsThisNodeSyncsNodes(t *testing.T) {
 	foreign := slices.Concat(claims("foreign", 100), claims("unowned", 100), claims("unknown", 100))
 	for name, test := range map[string]struct {
@@ -146,8 +145,8 @@ func TestGuardWeighsThisNodeSyncsNodes(t *testing.T) {
 	}
 }
 
-// TestGuardWeighsNodesWhoseMarkIsGone: a share is of all nodes that the NodeSync has made, also
-// while managedFields were emptied by hand.
+// TestGuardWeighsNodesWhoseMarkIsGone: a percentage is of all nodes of the NodeSync, even while managedFields are
+// cleared by hand.
 func TestGuardWeighsNodesWhoseMarkIsGone(t *testing.T) {
 	c := newCluster(t)
 	c.have(t, owner, class("default"), pool("a", "default"), pool("b", "default"))

@@ -36,9 +36,9 @@ func TestReplacementsCountByWhatIsReplacedAtOneTime(t *testing.T) {
 		ten  = `[{nodes: "10%"}]`
 		all  = `[{nodes: "100%"}]`
 		week = `[{nodes: "10%", schedule: "0 0 * * mon-fri", duration: 24h}]`
-		// shut is closed but for four hours each month.
+		// shut is closed except for four hours each month.
 		shut = `[{nodes: "0", schedule: "0 0 1 * *", duration: 668h}, {nodes: "1", schedule: "0 0 1 * *", duration: 744h}]`
-		// summer closes all but July, which is further ahead than a month.
+		// summer is closed except in July, which is more than a month ahead.
 		summer = `[{nodes: "0", schedule: "0 0 1 1-6,8-12 *", duration: 744h}]`
 	)
 	now := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
@@ -85,7 +85,7 @@ func TestReplacementsCountByWhatIsReplacedAtOneTime(t *testing.T) {
 	}
 }
 
-// terminates has so many nodes of a pool terminate.
+// terminates marks this many nodes of a pool as terminating.
 func terminates(c *drawnCluster, n int) {
 	for i := range n {
 		disrupted(&c.live.NodeClaims[i])
@@ -102,7 +102,8 @@ func (c *drawnCluster) maxReplaced(share string) {
 	c.policy.Guard.MaxReplacedNodes = &v
 }
 
-// TestAClassIsReplacedByTheBudgetsOfBefore: it is applied before the NodePool whose budgets the same commit narrows.
+// TestAClassIsReplacedByTheBudgetsOfBefore: a class is applied before the NodePool whose budgets the same commit
+// narrows.
 func TestAClassIsReplacedByTheBudgetsOfBefore(t *testing.T) {
 	c := newCluster(t)
 	c.policy.Brakes = true
@@ -150,7 +151,7 @@ func TestReplacementsOfSeveralPoolsAddUp(t *testing.T) {
 	}
 }
 
-// madeBy gives NodeClaims the hashes of the definition that has made them.
+// madeBy sets the hashes of NodeClaims to those of the definition that they were created from.
 func (c *drawnCluster) madeBy(t *testing.T, nodes []plan.NodeClaim, text string) {
 	t.Helper()
 	for i := range nodes {
@@ -158,8 +159,8 @@ func (c *drawnCluster) madeBy(t *testing.T, nodes []plan.NodeClaim, text string)
 	}
 }
 
-// TestNodesThatEarlierCommitsOutdatedCount with those of the next commit, as long as they are not replaced, or a change
-// that is split into many commits would get past the guard.
+// TestNodesThatEarlierCommitsOutdatedCount: nodes that drift by earlier commits count with those of the next commit
+// until they are replaced; otherwise a change that is split into many commits would bypass the guard.
 func TestNodesThatEarlierCommitsOutdatedCount(t *testing.T) {
 	const ten, all = `[{nodes: "10%"}]`, `[{nodes: "100%"}]`
 	held, goes := "Hold NodePool/b MaxDisruptedNodes"+taintsOf+" replaces 8", "Update NodePool/b Differs"+taintsOf+" replaces 8"
@@ -212,8 +213,8 @@ func TestNodesThatEarlierCommitsOutdatedCount(t *testing.T) {
 	}
 }
 
-// reported has all nodes match, and so many of them be outdated by subnets that an earlier commit selects, of which Karpenter may
-// still learn until then.
+// reported makes all nodes match, and reports that this many drift by subnets that an earlier commit selects, which
+// Karpenter may still detect until then.
 func reported(t *testing.T, c *drawnCluster, outdated int32, until time.Duration) {
 	t.Helper()
 	c.policy.Now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -229,7 +230,7 @@ func drifts(c *drawnCluster, reason string) {
 	}
 }
 
-// TestMaxReplacedNodesHoldsWhatReplaces, and not what is removed.
+// TestMaxReplacedNodesHoldsWhatReplaces, but not removals.
 func TestMaxReplacedNodesHoldsWhatReplaces(t *testing.T) {
 	c := newCluster(t)
 	c.policy.Brakes = true
@@ -254,8 +255,8 @@ func TestMaxReplacedNodesHoldsWhatReplaces(t *testing.T) {
 	}
 }
 
-// TestWiderBudgetsBeforeKarpenterMarksNodes: nodes that an earlier commit has outdated count for budgets that become wider, although
-// Karpenter has not set Drifted yet.
+// TestWiderBudgetsBeforeKarpenterMarksNodes: nodes that drift by an earlier commit count when budgets become wider,
+// even if Karpenter has not set Drifted yet.
 func TestWiderBudgetsBeforeKarpenterMarksNodes(t *testing.T) {
 	present, former := budgeted("a", `[{nodes: "1"}]`, true), pool("a", "default")
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -264,7 +265,7 @@ func TestWiderBudgetsBeforeKarpenterMarksNodes(t *testing.T) {
 		return &v1alpha1.Rollout{Revision: "main@sha1:first", SettlesAt: &until}
 	}
 	for name, test := range map[string]struct {
-		// pool and class are what has made the nodes.
+		// pool and class are the definitions that the nodes were created from.
 		pool, class string
 		rollout     *v1alpha1.Rollout
 		git         string
@@ -295,7 +296,8 @@ func TestWiderBudgetsBeforeKarpenterMarksNodes(t *testing.T) {
 	}
 }
 
-// TestNodesThatExpireCountByTheirTotal: Karpenter terminates a node that is as old as expireAfter whatever the disruption budgets say.
+// TestNodesThatExpireCountByTheirTotal: Karpenter terminates a node at the age of expireAfter regardless of disruption
+// budgets.
 func TestNodesThatExpireCountByTheirTotal(t *testing.T) {
 	for name, test := range map[string]struct {
 		before, after string

@@ -17,7 +17,7 @@ import (
 // poolNodes are the disrupted nodes of one NodePool.
 type poolNodes struct{ drained, replaced int }
 
-// byPool counts the nodes by their NodePool. One that is drained does not count as replaced as well.
+// byPool counts the nodes by their NodePool. A drained node does not count as replaced as well.
 func (d disruption) byPool(pools map[types.UID]string) map[string]poolNodes {
 	found := map[string]poolNodes{}
 	count := func(pool string, drained, replaced int) {
@@ -36,12 +36,12 @@ func (d disruption) byPool(pools map[types.UID]string) map[string]poolNodes {
 		count(pool, more, 0)
 	}
 	for pool, more := range d.moreReplaced {
-		count(pool, 0, max(0, more-found[pool].replaced)) // they are among those that are outdated already
+		count(pool, 0, max(0, more-found[pool].replaced)) // they are among those that have already drifted
 	}
 	return found
 }
 
-// countAll is how many nodes count for a limit.
+// countAll returns how many nodes count for a limit.
 func (m *maker) countAll(d disruption, limit int) int {
 	n := 0
 	for pool, nodes := range d.byPool(m.poolOfEach()) {
@@ -50,10 +50,10 @@ func (m *maker) countAll(d disruption, limit int) int {
 	return n
 }
 
-// countPool is how many nodes of a NodePool count for a limit: those that are drained by their total, and those that
-// are replaced by what may be replaced at one time, if a rollout that fails is stopped and the disruption budgets
-// never allow more than the limit; otherwise by their total, too. Karpenter subtracts the nodes that are terminating from what the
-// budgets allow (BuildDisruptionBudgetMapping in karpenter pkg/controllers/disruption/helpers.go, 1.14.1).
+// countPool returns how many nodes of a NodePool count for a limit. Drained nodes count in total. Replaced nodes count
+// by how many may be replaced at one time, if a failing rollout is stopped and the disruption budgets never allow more
+// than the limit; otherwise in total, too. Karpenter subtracts terminating nodes from what the budgets allow
+// (BuildDisruptionBudgetMapping in karpenter pkg/controllers/disruption/helpers.go, 1.14.1).
 func (m *maker) countPool(pool string, nodes poolNodes, limit int) int {
 	most, known := m.mostAtOnce(pool)
 	if !m.policy.Brakes || !known || most > limit {
@@ -67,13 +67,13 @@ func (m *maker) countPool(pool string, nodes poolNodes, limit int) int {
 	return nodes.drained + min(nodes.replaced, max(0, most))
 }
 
-// atOnce is how many nodes may be replaced at one time; known reports whether that can be told.
+// atOnce is how many nodes may be replaced at one time; known is false if that is unknown.
 type atOnce struct {
 	nodes int
 	known bool
 }
 
-// mostAtOnce is how many nodes of a NodePool its disruption budgets let Karpenter replace at one time, now or at
+// mostAtOnce returns how many nodes of a NodePool its disruption budgets let Karpenter replace at one time, now or at
 // any time within a year.
 func (m *maker) mostAtOnce(pool string) (most int, known bool) {
 	if found, done := m.most[pool]; done {
@@ -92,8 +92,8 @@ func (m *maker) mostAtOnce(pool string) (most int, known bool) {
 	return found.nodes, found.known
 }
 
-// budgetsInForce are a NodePool as it is after the Plan, and as it lives if the Plan does not write it or changes its
-// EC2NodeClass, too: that is applied first, so that nodes may be replaced by the budgets of before.
+// budgetsInForce returns the NodePool after the Plan, and also the live NodePool if the Plan does not write it or
+// changes its EC2NodeClass: the class is applied first, so nodes may be replaced under the old budgets.
 func (m *maker) budgetsInForce(pool string) []*unstructured.Unstructured {
 	ref := poolRefOf(pool)
 	var found []*unstructured.Unstructured
@@ -111,8 +111,8 @@ func (m *maker) budgetsInForce(pool string) []*unstructured.Unstructured {
 	return found
 }
 
-// mostReplaced is how many of so many nodes the disruption budgets of a NodePool let Karpenter replace at one time, the
-// most within a year; readable reports whether they can be read.
+// mostReplaced returns how many of this many nodes the disruption budgets of a NodePool let Karpenter replace at one
+// time, at most within a year; readable is false if they cannot be parsed.
 func mostReplaced(object *unstructured.Unstructured, nodes int, now time.Time) (most int, readable bool) {
 	pool, err := typed[karpv1.NodePool](object)
 	if err != nil {
@@ -148,7 +148,7 @@ func (m *maker) inTotal(group []share, limit int) string {
 	return "; replacements count in total because disruption budgets allow more at a time: " + someOf(wide)
 }
 
-// poolsOf are the NodePools whose nodes a share disrupts, sorted.
+// poolsOf returns the NodePools whose nodes a share disrupts, sorted.
 func (m *maker) poolsOf(s share) []string {
 	ofEach := m.poolOfEach()
 	var found []string
@@ -164,14 +164,14 @@ func (m *maker) poolsOf(s share) []string {
 
 func poolRefOf(name string) render.Ref { return render.Ref{Kind: render.NodePool, Name: name} }
 
-// outdatedBefore are the NodeClaims of the NodeSync's definitions that earlier commits have outdated, that are not
-// replaced yet, and that the Plan does not make match again: they count together with those that it outdates, or a
-// change that is split into several commits would get past the guard. What the Plan outdates itself is in the
-// shares of its Changes.
+// outdatedBefore returns the NodeClaims of the NodeSync's definitions that earlier commits made drift, that are not
+// replaced yet, and that the Plan does not make match again. They count together with those that the Plan makes drift;
+// otherwise a change that is split into several commits would bypass the guard. The Plan's own are in the shares of its
+// Changes.
 func (m *maker) outdatedBefore() map[types.UID]bool {
 	var ours []*Object
 	for ref, object := range m.live.Objects {
-		if m.inSet[ref] && m.owns(object) { // the nodes of a pool that is removed count with its removal
+		if m.inSet[ref] && m.owns(object) { // the nodes of a removed pool count with its removal
 			ours = append(ours, object)
 		}
 	}
@@ -186,9 +186,9 @@ func (m *maker) outdatedBefore() map[types.UID]bool {
 	return found
 }
 
-// addExpected adds the NodeClaims that AWS has reported as outdated by subnets, security groups or reservations of an earlier
-// commit, and that Karpenter has not looked at yet. Only their number is recorded, so that others stand for them: first those
-// that no Change of the Plan touches.
+// addExpected adds the NodeClaims that, according to AWS, drift by subnets, security groups or reservations of an
+// earlier commit, and that Karpenter has not checked yet. Only their number is recorded, so other NodeClaims stand for
+// them: first those that no Change of the Plan affects.
 func (m *maker) addExpected(found map[types.UID]bool, outdated []Outdated) {
 	r := m.live.Rollout
 	if !r.Settling(m.policy.Now) {
@@ -201,7 +201,7 @@ func (m *maker) addExpected(found map[types.UID]bool, outdated []Outdated) {
 	left := int(r.Outdated) - len(outdated)
 	for i := range m.live.NodeClaims {
 		if c := &m.live.NodeClaims[i]; c.Drifted && !m.inSet[poolRefOf(c.Pool)] {
-			left-- // of a pool that is removed, which counts with its removal
+			left-- // of a removed pool, which counts with its removal
 		}
 	}
 	var may []types.UID
@@ -216,7 +216,7 @@ func (m *maker) addExpected(found map[types.UID]bool, outdated []Outdated) {
 	}
 }
 
-// untouchedFirst are NodeClaims, those first that no Change of the Plan touches.
+// untouchedFirst sorts NodeClaims: those that no Change of the Plan affects come first.
 func (m *maker) untouchedFirst(claims []types.UID) []types.UID {
 	touched := map[types.UID]int{}
 	for _, change := range m.changes {
@@ -228,14 +228,14 @@ func (m *maker) untouchedFirst(claims []types.UID) []types.UID {
 	return claims
 }
 
-// reselects reports whether the Plan changes what an EC2NodeClass selects, so that it decides itself which nodes are outdated.
+// reselects reports whether the Plan changes what an EC2NodeClass selects, so that the Plan decides which nodes drift.
 func (m *maker) reselects(class string) bool {
 	return m.writesField(render.Ref{Kind: render.EC2NodeClass, Name: class}, func(path []string) bool { return len(driftsOf(path)) > 0 })
 }
 
-// outdatedByClass are the NodeClaims of a NodePool that its EC2NodeClass has outdated, although Karpenter may not have marked them
-// yet, and that the Plan does not make match again. While Karpenter may still find nodes outdated by subnets, security groups or
-// reservations of an earlier commit, which no object shows, it may be any of them.
+// outdatedByClass returns the NodeClaims of a NodePool that drift by its EC2NodeClass, even if Karpenter has not marked
+// them yet, and that the Plan does not make match again. While Karpenter may still find drift by subnets, security
+// groups or reservations of an earlier commit, which no object shows, it returns all of them.
 func (m *maker) outdatedByClass(pool render.Ref, claims []*NodeClaim) map[types.UID]bool {
 	found := map[types.UID]bool{}
 	if m.live.Rollout.Settling(m.policy.Now) {
@@ -244,7 +244,7 @@ func (m *maker) outdatedByClass(pool render.Ref, claims []*NodeClaim) map[types.
 		}
 		return found
 	}
-	// Pools are decided on at the same time: the memory that they share is only read.
+	// Pools are decided in parallel, so the shared memory is only read.
 	match := Match{Live: m.live, Exact: true, CABundle: m.policy.CABundle, Memory: &MatchMemory{proven: m.memo.matches.proven}}
 	for _, o := range match.Outdated([]*Object{m.live.object(pool)}).Outdated {
 		if o.Reason != DriftOfPool && o.Reason != driftOfRequirements && !m.decidedAnew(o) {
@@ -254,8 +254,8 @@ func (m *maker) outdatedByClass(pool render.Ref, claims []*NodeClaim) map[types.
 	return found
 }
 
-// decidedAnew reports whether a Change of the Plan decides whether a NodeClaim still is outdated for its reason: then it is, if
-// the Change touches it.
+// decidedAnew reports whether a Change of the Plan decides whether a NodeClaim still drifts for its reason: it does if
+// the Change affects it.
 func (m *maker) decidedAnew(o Outdated) bool {
 	pool, class := poolRefOf(o.Claim.Pool), render.Ref{Kind: render.EC2NodeClass, Name: o.Claim.Class}
 	switch o.Reason {
@@ -269,7 +269,7 @@ func (m *maker) decidedAnew(o Outdated) bool {
 	return m.writesField(class, func(path []string) bool { return slices.Contains(driftsOf(path), o.Reason) })
 }
 
-// writesField reports whether the Plan writes such a field of the spec of an object.
+// writesField reports whether the Plan writes a matching field of an object's spec.
 func (m *maker) writesField(ref render.Ref, of func(path []string) bool) bool {
 	change, ok := m.changes[ref]
 	return ok && change.Action.Writes() && slices.ContainsFunc(change.differences, func(d difference) bool {
@@ -283,7 +283,7 @@ func inRequirements(path []string) bool {
 	return inTemplate(path) && len(path) > 3 && path[2] == "spec" && path[3] == "requirements"
 }
 
-// driftsOf are Karpenter's reasons for which nodes drift by a field of an EC2NodeClass that is not in its hash.
+// driftsOf returns Karpenter's drift reasons for a field of an EC2NodeClass that is not in its hash.
 func driftsOf(path []string) []string {
 	var found []string
 	for _, field := range resolvedFields() {
@@ -294,21 +294,20 @@ func driftsOf(path []string) []string {
 	return found
 }
 
-// ReasonMaxDisruptedNodesPerPool is the reason of what would disrupt more nodes of one NodePool than the
-// guard allows.
+// ReasonMaxDisruptedNodesPerPool is the reason to hold what would disrupt more nodes of one NodePool than the guard
+// allows.
 const ReasonMaxDisruptedNodesPerPool = "MaxDisruptedNodesPerPool"
 
-// beyond is a NodePool more of whose nodes would be disrupted than its limit allows.
+// beyond is a NodePool whose limit of disrupted nodes would be exceeded.
 type beyond struct {
 	pool string
-	// nodes would be disrupted, already of them end without it; limit is allowed of the nodes that there are.
+	// nodes would be disrupted; already of them terminate in any case. limit is what is allowed of the base.
 	nodes, already, limit int
 	of                    percentOf
 }
 
-// weighPools holds of what came with one revision each object that would disrupt nodes of a NodePool
-// of which more than guard.maxDisruptedNodesPerPool allows would be, with those that end already. It
-// returns the others: they go ahead.
+// weighPools holds each object of a group that would disrupt nodes of a NodePool beyond guard.maxDisruptedNodesPerPool,
+// together with those that are terminating. It returns the others, which proceed.
 func (m *maker) weighPools(group []share, already disruption) []share {
 	if m.policy.Guard.MaxDisruptedNodesPerPool == nil {
 		return group
@@ -332,7 +331,7 @@ func (m *maker) weighPools(group []share, already disruption) []share {
 	return rest
 }
 
-// poolsBeyond are the NodePools of which a group would disrupt more nodes than it may, by name.
+// poolsBeyond returns the NodePools whose limit a group would exceed, by name.
 func (m *maker) poolsBeyond(group []share, already disruption, pools map[types.UID]string) []beyond {
 	limit := m.policy.Guard.MaxDisruptedNodesPerPool
 	before, after := already.byPool(pools), already.with(group).byPool(pools)
@@ -349,7 +348,7 @@ func (m *maker) poolsBeyond(group []share, already disruption, pools map[types.U
 	return found
 }
 
-// tooManyOf says of an object that is held what releases it: first of the first of its pools, and then of the others.
+// tooManyOf returns how to release a held object: in full for its first pool, then briefly for the others.
 func (m *maker) tooManyOf(s share, over []share, found []beyond, pools map[types.UID]string, recent bool) string {
 	concerns := func(b beyond) func(share) bool { return func(s share) bool { return s.disrupts(b.pool, pools) } }
 	mine := slices.DeleteFunc(slices.Clone(found), func(b beyond) bool { return !concerns(b)(s) })
@@ -369,7 +368,7 @@ func (m *maker) tooManyOf(s share, over []share, found []beyond, pools map[types
 	return message + "; also " + someOf(others)
 }
 
-// poolOfEach is the NodePool of each NodeClaim.
+// poolOfEach returns the NodePool of each NodeClaim.
 func (m *maker) poolOfEach() map[types.UID]string {
 	pools := make(map[types.UID]string, len(m.live.NodeClaims))
 	for i := range m.live.NodeClaims {
@@ -378,7 +377,7 @@ func (m *maker) poolOfEach() map[types.UID]string {
 	return pools
 }
 
-// disrupts reports whether nodes of a NodePool are among those of the share.
+// disrupts reports whether the share includes nodes of a NodePool.
 func (s share) disrupts(pool string, pools map[types.UID]string) bool {
 	of := func(uid types.UID) bool { return pools[uid] == pool }
 	return s.more > 0 && s.ref.Name == pool || slices.ContainsFunc(s.claims, of) || slices.ContainsFunc(s.terminated, of)

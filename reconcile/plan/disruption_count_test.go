@@ -11,21 +11,21 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
-// limits lets all nodes of the NodeSync be disrupted at a time, and so many of a NodePool.
+// limits lets all nodes of the NodeSync be disrupted at a time, and this many of a NodePool.
 func limits(c *drawnCluster, perPool intstr.IntOrString) {
 	all := intstr.FromString("100%")
 	c.policy.Guard.MaxDisruptedNodes, c.policy.Guard.MaxDisruptedNodesPerPool = &all, &perPool
 }
 
-// TestGuardOfNodesOfOnePool: what one plan would disrupt of a NodePool, with what ends already of it, is no
-// more than the guard allows; what is about other pools goes ahead.
+// TestGuardOfNodesOfOnePool: a plan disrupts no more nodes of a NodePool than the guard allows, including those that
+// are terminating; changes of other pools proceed.
 func TestGuardOfNodesOfOnePool(t *testing.T) {
 	const taints = ` spec.template.spec.taints:→[{"effect":"NoSchedule","key":"a"}] replaces `
 	half, two := intstr.FromString("50%"), intstr.FromInt32(2)
 	for name, test := range map[string]struct {
 		limit intstr.IntOrString
 		nodes []plan.NodeClaim
-		// class and git are what Git has.
+		// class and git are the content of Git.
 		class string
 		git   []string
 		given func(*drawnCluster)
@@ -108,8 +108,8 @@ func TestGuardOfNodesOfOnePool(t *testing.T) {
 	}
 }
 
-// TestWhatIsHeldForAPoolSaysWhatReleasesIt: the limit that it names is enough, and so is an Approval; to
-// change the limit is another plan.
+// TestWhatIsHeldForAPoolSaysWhatReleasesIt: the limit in the message is sufficient, and so is an Approval; changing the
+// limit makes another plan.
 func TestWhatIsHeldForAPoolSaysWhatReleasesIt(t *testing.T) {
 	c := newCluster(t)
 	c.have(t, owner, class("default"), pool("a", "default"), pool("b", "default"), pool("c", "default"))

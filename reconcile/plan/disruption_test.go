@@ -18,7 +18,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
-// claims are so many NodeClaims of a pool.
+// claims returns n NodeClaims of a pool.
 func claims(pool string, n int, change ...func(*plan.NodeClaim)) []plan.NodeClaim {
 	var found []plan.NodeClaim
 	for i := range n {
@@ -48,15 +48,15 @@ func withBudget(name, nodes string) string {
 	return pool(name, "default", "disruption: {consolidateAfter: 0s, budgets: [{nodes: \""+nodes+"\"}]}")
 }
 
-// TestGuardOfNodes: what one plan would disrupt, with what ends already, is no more
-// than the guard allows; what came together is held together.
+// TestGuardOfNodes: a plan disrupts no more nodes than the guard allows, including those that are terminating; changes
+// of one commit are held together.
 func TestGuardOfNodes(t *testing.T) {
 	limit := func(v intstr.IntOrString) func(*drawnCluster) {
 		return func(c *drawnCluster) { c.policy.Guard.MaxDisruptedNodes = &v }
 	}
 	two := int32(2)
 	tests := map[string]struct {
-		// nodes of the pools a, b and c, which are in Git but for those that git lacks.
+		// nodes of the pools a, b and c, which are in Git unless they are missing from git.
 		nodes []plan.NodeClaim
 		git   []string
 		given func(*drawnCluster)
@@ -177,8 +177,8 @@ func TestGuardOfNodes(t *testing.T) {
 	}
 }
 
-// TestFlappingCommitsDrainOnePool: a pool that is back in Git, and whose nodes all
-// end, is one that is leaving.
+// TestFlappingCommitsDrainOnePool: a pool that is in Git again, and whose nodes are all terminating, counts as being
+// removed.
 func TestFlappingCommitsDrainOnePool(t *testing.T) {
 	for name, test := range map[string]struct {
 		nodes []plan.NodeClaim
@@ -199,7 +199,8 @@ func TestFlappingCommitsDrainOnePool(t *testing.T) {
 	}
 }
 
-// TestOneThatHasEndedNoNodeIsWeighedAgain at each reconcile: a lower limit holds it.
+// TestOneThatHasEndedNoNodeIsWeighedAgain: a removal that has terminated no node is checked at each reconcile, and a
+// lower limit holds it.
 func TestOneThatHasEndedNoNodeIsWeighedAgain(t *testing.T) {
 	for _, phase := range []v1alpha1.RemovalPhase{v1alpha1.RemovalPacing, v1alpha1.RemovalDraining} {
 		c := newCluster(t)
@@ -217,8 +218,8 @@ func TestOneThatHasEndedNoNodeIsWeighedAgain(t *testing.T) {
 	}
 }
 
-// TestAReplacementOfWhatHostsTheControllerIsHeld, and one of its class, however few
-// nodes that is; what disrupts none goes ahead.
+// TestAReplacementOfWhatHostsTheControllerIsHeld: a change that replaces nodes of Karpenter's controller, or their
+// class, is held, however few nodes; other changes proceed.
 func TestAReplacementOfWhatHostsTheControllerIsHeld(t *testing.T) {
 	for name, test := range map[string]struct {
 		git  []string
@@ -240,8 +241,8 @@ func TestAReplacementOfWhatHostsTheControllerIsHeld(t *testing.T) {
 	}
 }
 
-// TestWhatIsEditedWhileHeldIsNamed: nothing of a held definition is written, an edit by hand is
-// not corrected either, and the message says so.
+// TestWhatIsEditedWhileHeldIsNamed: nothing of a held definition is written, so an edit by hand is not corrected
+// either, and the message reports it.
 func TestWhatIsEditedWhileHeldIsNamed(t *testing.T) {
 	c := newCluster(t)
 	c.have(t, owner, class("default"), pool("a", "default"))
@@ -265,18 +266,18 @@ func TestWhatIsHeldForItsNodesSaysWhatReleasesIt(t *testing.T) {
 	}
 }
 
-// TestNodesThatACommitAddsRaiseNoLimit: a percentage is of the NodeClaims without those that a new NodePool, or more replicas of a
-// static one, have added within guard.removalPeriod.
+// TestNodesThatACommitAddsRaiseNoLimit: the base of a percentage excludes NodeClaims that a new NodePool, or more
+// replicas of a static one, added within guard.removalPeriod.
 func TestNodesThatACommitAddsRaiseNoLimit(t *testing.T) {
 	const old, young = 24 * time.Hour, time.Minute
 	for name, test := range map[string]struct {
-		// pools and static are the ages of the NodePools a and b with their 8 nodes each, and of the static NodePool s; nodes
-		// are those of the 400 nodes of s.
+		// pools and static are the ages of the NodePools a and b with their 8 nodes each, and of the static NodePool s;
+		// nodes is the age of the 400 nodes of s.
 		pools, static, nodes time.Duration
 		// recorded is when the removal of a was recorded; 0 if it is new.
 		recorded time.Duration
 		given    func(*drawnCluster)
-		// limit is that of what is held; 0 if nothing is.
+		// limit is the limit in the message if something is held; 0 otherwise.
 		limit int
 		says  string
 	}{
@@ -334,7 +335,7 @@ func TestNodesThatACommitAddsRaiseNoLimit(t *testing.T) {
 	}
 }
 
-// perPool limits what is disrupted of one pool only.
+// perPool limits only what is disrupted of one pool.
 func perPool(c *drawnCluster) {
 	c.limit(1000)
 	c.policy.Guard.MaxDisruptedNodesPerPool = ptr.To(intstr.FromString("50%"))

@@ -10,11 +10,11 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestWhatGitHasNotChangedIsDrift, whatever else a new revision has changed.
+// TestWhatGitHasNotChangedIsDrift, whatever else changed in a new revision.
 func TestWhatGitHasNotChangedIsDrift(t *testing.T) {
 	limited := func(cpu string) string { return pool("general", "default", `limits: {cpu: "`+cpu+`"}`) }
 	for name, test := range map[string]struct {
-		// applied is what Git had when it was applied last; empty if that is not known.
+		// applied is the content of Git when it was last applied; empty if unknown.
 		applied, git string
 		newRevision  bool
 		deleted      bool

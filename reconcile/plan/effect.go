@@ -21,34 +21,32 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// impact is what a change of a definition does to the nodes that run.
+// impact is what a change of a definition does to running nodes.
 type impact struct {
 	effect Effect
-	// claims are the NodeClaims that it is on, and upTo reports that nobody can tell
-	// which of them, only from the definitions.
+	// claims are the NodeClaims that it affects; if upTo, the definitions do not show which of them.
 	claims []*NodeClaim
 	upTo   bool
 	// blind reports whether some of claims may have no hash that Karpenter can compare.
 	blind bool
-	// unnamed is how many nodes it is on beside these, nobody can say which.
+	// unnamed is how many further nodes it affects that cannot be identified.
 	unnamed int
-	// consolidated are the NodeClaims that Karpenter may consolidate after it and could not before.
+	// consolidated are the NodeClaims that Karpenter may consolidate after the change but not before.
 	consolidated []*NodeClaim
-	// expiring are as many NodeClaims as expire within guard.removalPeriod after it, if these are more than before.
+	// expiring are NodeClaims that expire within guard.removalPeriod after the change, if these are more than before.
 	expiring []*NodeClaim
-	// unavailable is why that cannot be told.
+	// unavailable are the reasons why the impact is not exact.
 	unavailable []string
-	// reasons are Karpenter's, by which it finds the nodes Drifted.
+	// reasons are Karpenter's reasons to mark the nodes Drifted.
 	reasons []string
-	// warnings are sentences on what it does to nodes later, and notes on what it changes beside them.
+	// warnings are sentences about later consequences for nodes, and notes about other consequences.
 	warnings, notes []string
 }
 
-// Karpenter's reasons for which a node is Drifted, as the condition of its NodeClaim has them
-// (sigs.k8s.io/karpenter pkg/controllers/nodeclaim/disruption/drift.go and
-// karpenter-provider-aws pkg/cloudprovider/drift.go, 1.14.1).
+// Karpenter's drift reasons, as in the condition of a NodeClaim (sigs.k8s.io/karpenter
+// pkg/controllers/nodeclaim/disruption/drift.go and karpenter-provider-aws pkg/cloudprovider/drift.go, 1.14.1).
 const (
-	// DriftOfPool is that of one that does not match its NodePool's template.
+	// DriftOfPool is the reason of a NodeClaim that does not match its NodePool's template.
 	DriftOfPool         = "NodePoolDrifted"
 	driftOfRequirements = "RequirementsDrifted"
 	driftOfClass        = "NodeClassDrift"
@@ -69,8 +67,8 @@ func replaces(claims []*NodeClaim, upTo bool, reasons ...string) impact {
 	return impact{effect: EffectReplace, claims: claims, upTo: upTo, reasons: reasons}
 }
 
-// beside is the impact where an effect is on so many more of the nodes, nobody can say which:
-// they may be among those that are named.
+// beside adds an effect on this many more of the nodes that cannot be identified: they may be among the identified
+// ones.
 func (i impact) beside(more int, effect Effect, claims []*NodeClaim) impact {
 	if more <= 0 {
 		return i
@@ -81,8 +79,8 @@ func (i impact) beside(more int, effect Effect, claims []*NodeClaim) impact {
 	return i
 }
 
-// outdatedBy is the impact of a definition that has another hash now on the NodeClaims that were
-// not made by one with this hash. The rest were, as by a commit that is reverted: they match it.
+// outdatedBy returns the impact of a definition with a new hash on the NodeClaims that have another hash. rest are
+// those with the new hash, for example if a commit is reverted: they match it.
 func outdatedBy(now Hash, claims []*NodeClaim, of func(Hashes) Hash, reason string) (i impact, rest []*NodeClaim) {
 	var found []*NodeClaim
 	blind := false
@@ -99,7 +97,7 @@ func outdatedBy(now Hash, claims []*NodeClaim, of func(Hashes) Hash, reason stri
 	return i, rest
 }
 
-// and is two impacts, on NodeClaims that are not the same.
+// and combines two impacts on different NodeClaims.
 func (i impact) and(other impact) impact {
 	if len(i.claims) == 0 {
 		return other
@@ -112,12 +110,11 @@ func (i impact) and(other impact) impact {
 	return i
 }
 
-// effect says what a Change does to nodes. Where Karpenter's own libraries can
-// tell it is exact: the hash by which it knows outdated nodes, and requirements
-// against the labels of NodeClaims. Where it takes an answer of AWS, as for AMIs
-// and selectors, it is exact with that answer, and up to all nodes without.
+// effect determines what a Change does to nodes. If Karpenter's own libraries can tell, it is exact: the hash that
+// Karpenter compares nodes with, and requirements against the labels of NodeClaims. If it depends on AWS, as for AMIs
+// and selectors, it is exact with the answer of AWS, and up to all nodes without.
 //
-// found is what is known of the two definitions, which are read for it once.
+// found is the comparison of the two definitions, which caches what is read from them.
 func (m *maker) effect(change *Change, found *compared) {
 	if change.Action == Conflict || change.Action == Refuse || change.Action == Wait {
 		change.Effect = EffectBlocked
@@ -155,7 +152,7 @@ func (m *maker) effect(change *Change, found *compared) {
 	}
 }
 
-// knownOf is what the edit of an object is weighed by.
+// knownOf returns the inputs for the edit of an object.
 func (m *maker) knownOf(ref render.Ref, of edit, claims []*NodeClaim) known {
 	by := known{
 		now: m.policy.Now, period: cmp.Or(m.policy.Guard.GetRemovalPeriod(), v1alpha1.DefaultRemovalPeriod),
@@ -167,31 +164,30 @@ func (m *maker) knownOf(ref render.Ref, of edit, claims []*NodeClaim) known {
 	return by
 }
 
-// NodeClaims are those affected by a Change that are known: with UpTo it
-// is on some of them, or on none.
+// NodeClaims returns the identified NodeClaims that a Change affects; if UpTo, it affects only some or none of them.
 func (c *Change) NodeClaims() []types.UID { return slices.Clone(c.touched) }
 
-// Blind reports whether the Change gives its object another hash, while NodeClaims of it may have none that
-// Karpenter can compare: it finds none of these outdated.
+// Blind reports whether the Change gives its object another hash, while its NodeClaims may have none that Karpenter can
+// compare: Karpenter marks none of these as drifted.
 func (c *Change) Blind() bool { return c.blind }
 
-// ByImages reports whether what the Change may outdate beside its NodeClaims are only nodes that run
-// another AMI than its class calls for then.
+// ByImages reports whether the Change, besides its NodeClaims, can only make nodes drift that run another AMI than
+// their class then requires.
 func (c *Change) ByImages() bool {
 	return slices.Contains(c.DriftReasons, driftOfAMI) &&
 		!slices.ContainsFunc(c.DriftReasons, func(reason string) bool { return reason != driftOfAMI && reason != driftOfClass })
 }
 
-// Resolves returns Karpenter's reasons for which the Change outdates nodes by subnets, security groups or
-// reservations: Karpenter finds these nodes when it next looks at them, and no object shows it before.
+// Resolves returns Karpenter's reasons for which the Change makes nodes drift by subnets, security groups or
+// reservations: Karpenter finds these nodes at its next check, and no object shows it before.
 func (c *Change) Resolves() []string {
 	return slices.DeleteFunc(slices.Clone(c.DriftReasons), func(reason string) bool {
 		return reason != driftOfSubnet && reason != driftOfGroup && reason != driftOfReservation
 	})
 }
 
-// Reselects returns Karpenter's reasons, besides AMIDrift, for which NodeClaims are outdated by selectors that the
-// Change writes: whatever was expected of the former selectors no longer applies.
+// Reselects returns Karpenter's reasons, besides AMIDrift, for which NodeClaims drift by selectors that the Change
+// writes: expectations from the previous selectors no longer apply.
 func (c *Change) Reselects() []string {
 	var reasons []string
 	for _, of := range resolvedFields() {
@@ -203,20 +199,20 @@ func (c *Change) Reselects() []string {
 	return reasons
 }
 
-// edit is what two definitions say of the nodes that were made by the first.
+// edit is the difference of two definitions for the nodes that were created from the first.
 type edit interface {
 	impact(claims []*NodeClaim, by known) impact
 }
 
-// known is what an edit is weighed by, beside the two definitions.
+// known are the inputs of an edit besides the two definitions.
 type known struct {
-	// now is only compared with when nodes were made.
+	// now is only compared with the creation times of nodes.
 	now time.Time
 	// period is guard.removalPeriod, or its default if commits do not count together.
 	period time.Duration
-	// outdated are the NodeClaims of a NodePool that its EC2NodeClass has outdated, or may have.
+	// outdated are the NodeClaims of a NodePool that drift, or may drift, by its EC2NodeClass.
 	outdated map[types.UID]bool
-	// answer is AWS's, of the object.
+	// answer is the answer of AWS for the object.
 	answer *Answer
 	// loads are those of the Policy.
 	loads map[types.UID]Load
@@ -229,10 +225,10 @@ func editOf(change *Change, bundle string) edit {
 	return editOfClass(change.Live, change.Wanted(), bundle)
 }
 
-// allOrNone is the edit that replaces all nodes, up to all, or none.
+// allOrNone is an edit that replaces all nodes, up to all, or none.
 type allOrNone struct {
 	none, upTo bool
-	// why is why nobody can tell.
+	// why is the reason why that is unknown.
 	why     string
 	reasons []string
 }
@@ -248,8 +244,7 @@ func (e allOrNone) impact(claims []*NodeClaim, _ known) impact {
 	return i
 }
 
-// typed reads an object into Karpenter's own type; what the type does not know is
-// left out.
+// typed converts an object to Karpenter's own type; unknown fields are dropped.
 func typed[T any](object *unstructured.Unstructured) (*T, error) {
 	into := new(T)
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, into); err != nil {
@@ -258,15 +253,14 @@ func typed[T any](object *unstructured.Unstructured) (*T, error) {
 	return into, nil
 }
 
-// knownHash reports whether a hash of the linked library is the one that the controller
-// works with, by the version that it notes on the object. A controller that has
-// not noted one has hashed nothing yet.
+// knownHash reports whether the controller uses the hash of the linked library, by the version in its annotation on the
+// object. A controller that has not annotated a version has hashed nothing yet.
 func knownHash(live *unstructured.Unstructured, annotation, version string) bool {
 	noted := live.GetAnnotations()[annotation]
 	return noted == "" || noted == version
 }
 
-// specField reads a value of a spec; nil if there is none.
+// specField returns a value of a spec; nil if there is none.
 func specField(object *unstructured.Unstructured, path ...string) any {
 	value, _, err := unstructured.NestedFieldNoCopy(object.Object, append([]string{"spec"}, path...)...)
 	if err != nil {
@@ -275,8 +269,8 @@ func specField(object *unstructured.Unstructured, path ...string) any {
 	return value
 }
 
-// limitWarnings name the limits of a pool that are, by a change, below what runs. Karpenter counts
-// that in the pool's status, and ends no node for a limit.
+// limitWarnings lists the limits of a pool that a change sets below the current usage. Karpenter reports usage in the
+// pool's status, and terminates no node for a limit.
 func limitWarnings(before, after *karpv1.NodePool) []string {
 	var found []string
 	for _, name := range loweredLimits(before, after) {
@@ -287,7 +281,7 @@ func limitWarnings(before, after *karpv1.NodePool) []string {
 	return found
 }
 
-// loweredLimits are the limits that are below what runs, and were not before.
+// loweredLimits returns the limits that are below the current usage, and were not before.
 func loweredLimits(before, after *karpv1.NodePool) []corev1.ResourceName {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(after.Spec.Limits)), func(name corev1.ResourceName) bool {
 		limit, runs := after.Spec.Limits[name], before.Status.Resources[name]
@@ -296,8 +290,8 @@ func loweredLimits(before, after *karpv1.NodePool) []corev1.ResourceName {
 	})
 }
 
-// shutWarning reports that disruption budgets, by a change, never allow a node to be replaced for drift,
-// within the time in which windows are looked for; empty if they do.
+// shutWarning reports that disruption budgets, after a change, never allow a node to be replaced for drift within the
+// period that is searched for windows; empty if they do.
 func shutWarning(before, after *karpv1.NodePool, nodes int, now time.Time) string {
 	if nodes == 0 || now.IsZero() || slices.EqualFunc(before.Spec.Disruption.Budgets, after.Spec.Disruption.Budgets, sameBudget) {
 		return ""
@@ -318,9 +312,9 @@ func shutWarning(before, after *karpv1.NodePool, nodes int, now time.Time) strin
 	return fmt.Sprintf("its disruption budgets allow Karpenter to replace none of its %s for drift within 31 days: changes in Git do not reach these nodes", english.Plural(nodes, "node", ""))
 }
 
-// neverMatches is a schedule of a pool's budgets that has no next time; empty if there is none.
-// Karpenter asks whether that lies behind the present, which the zero time does (IsActive in karpenter
-// pkg/apis/v1/nodepool.go, 1.14.1).
+// neverMatches returns a schedule of a pool's budgets that has no next time; empty if there is none. Karpenter checks
+// whether that time is in the past, which is true for the zero time (IsActive in karpenter pkg/apis/v1/nodepool.go,
+// 1.14.1).
 func neverMatches(pool *karpv1.NodePool, now time.Time) string {
 	for _, budget := range pool.Spec.Disruption.Budgets {
 		if budget.Schedule == nil {
@@ -337,8 +331,8 @@ func sameBudget(a, b karpv1.Budget) bool {
 	return a.Nodes == b.Nodes && slices.Equal(a.Reasons, b.Reasons) && ptr.Equal(a.Schedule, b.Schedule) && ptr.Equal(a.Duration, b.Duration)
 }
 
-// poolNotes are what a change does beside nodes that are replaced or end: when Karpenter consolidates,
-// and which pool it launches from.
+// poolNotes lists what a change does besides replacing or terminating nodes: when Karpenter consolidates, and which
+// pool it launches from.
 func poolNotes(before, after *karpv1.NodePool) []string {
 	var notes []string
 	note := func(format string, args ...any) {

@@ -14,8 +14,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// editOfClass is what a change of an EC2NodeClass does to the nodes of all pools
-// that name it. bundle is the cluster's authorities, which are in its hash.
+// editOfClass returns the edit of an EC2NodeClass, for the nodes of all pools that reference it. bundle is the
+// cluster's CA bundle, which is part of its hash.
 func editOfClass(live, desired *unstructured.Unstructured, bundle string) edit {
 	if noted := live.GetAnnotations()[awsv1.AnnotationEC2NodeClassHashVersion]; !knownHash(live, awsv1.AnnotationEC2NodeClassHashVersion, awsv1.EC2NodeClassHashVersion) {
 		if equal(specField(live), specField(desired)) {
@@ -35,12 +35,12 @@ func editOfClass(live, desired *unstructured.Unstructured, bundle string) edit {
 		return unknown("an alias in amiSelectorTerms cannot be parsed")
 	}
 	e := classEdit{after: after, outdated: classHash(before, bundle) != classHash(after, bundle)}
-	// Where the hash that Karpenter has noted comes out with this bundle, so does the one after.
+	// If the annotated hash can be reproduced with this bundle, the hash after the change is right, too.
 	if classHash(before, bundle) == notedOfClass(live.GetAnnotations()) {
 		e.hash = classHash(after, bundle)
 	}
-	// It is neither in the hash, nor does Karpenter compare instances with it (EC2NodeClassSpec and isNodeClassDrifted in
-	// karpenter-provider-aws pkg/apis/v1/ec2nodeclass.go and pkg/cloudprovider/drift.go, 1.14.1).
+	// The field is not in the hash, and Karpenter does not compare instances with it (EC2NodeClassSpec and
+	// isNodeClassDrifted in karpenter-provider-aws pkg/apis/v1/ec2nodeclass.go and pkg/cloudprovider/drift.go, 1.14.1).
 	if was, is := prefixes(before), prefixes(after); was != is {
 		e.notes = append(e.notes, fmt.Sprintf("%s/%s: ipPrefixCount %s to %s: only nodes that are launched from now on have it; Karpenter replaces no running node for it", render.EC2NodeClass, after.Name, was, is))
 	}
@@ -59,16 +59,16 @@ func prefixes(class *awsv1.EC2NodeClass) string {
 	return strconv.Itoa(int(*class.Spec.IPPrefixCount))
 }
 
-// classEdit is an EC2NodeClass before and after.
+// classEdit is an EC2NodeClass before and after a change.
 type classEdit struct {
 	after *awsv1.EC2NodeClass
-	// outdated reports whether their hashes differ, and hash is the one after; empty if it takes
-	// what is not known of the cluster.
+	// outdated reports whether their hashes differ, and hash is the one after; empty if it depends on unknown data of
+	// the cluster.
 	outdated bool
 	hash     Hash
-	// resolved are the reasons for which nodes may drift once AWS has answered.
+	// resolved are the reasons for which nodes may drift, depending on the answer of AWS.
 	resolved []string
-	// notes are on fields for which Karpenter replaces no node.
+	// notes are about fields for which Karpenter replaces no node.
 	notes []string
 }
 
@@ -81,7 +81,7 @@ func (e classEdit) impact(claims []*NodeClaim, by known) impact {
 	return i
 }
 
-// byHash is the impact of what is in the hash, and the NodeClaims that it is not on.
+// byHash returns the impact of the fields in the hash, and the NodeClaims that it does not affect.
 func (e classEdit) byHash(claims []*NodeClaim) (i impact, rest []*NodeClaim) {
 	if e.outdated {
 		return outdatedBy(e.hash, claims, Hashes.Class, driftOfClass)
@@ -89,7 +89,7 @@ func (e classEdit) byHash(claims []*NodeClaim) (i impact, rest []*NodeClaim) {
 	return none(), claims
 }
 
-// question is what AWS has to say; nil if nothing hangs on that.
+// question returns what to ask AWS; nil if nothing depends on it.
 func (e classEdit) question(ref render.Ref, claims []*NodeClaim) *Question {
 	_, rest := e.byHash(claims)
 	if len(e.resolved) == 0 || len(rest) == 0 {
@@ -104,14 +104,13 @@ func (e classEdit) question(ref render.Ref, claims []*NodeClaim) *Question {
 	}
 }
 
-// unknown is the edit of which nobody can tell which nodes it is on, and why.
+// unknown returns an edit for which the affected nodes are unknown, with the reason.
 func unknown(why string, args ...any) allOrNone {
 	return allOrNone{upTo: true, why: fmt.Sprintf(why, args...)}
 }
 
-// Hashable reports whether the hash of a class can be asked for: the library ends the
-// process on an alias that it cannot read (amiFamilyFromAlias in
-// karpenter-provider-aws pkg/apis/v1/ec2nodeclass.go, 1.14.1).
+// Hashable reports whether the hash of a class can be computed: the library terminates the process if it cannot parse
+// an alias (amiFamilyFromAlias in karpenter-provider-aws pkg/apis/v1/ec2nodeclass.go, 1.14.1).
 func Hashable(class *awsv1.EC2NodeClass) bool {
 	families := []string{
 		awsv1.AMIFamilyAL2, awsv1.AMIFamilyAL2023, awsv1.AMIFamilyBottlerocket,
@@ -130,10 +129,9 @@ func Hashable(class *awsv1.EC2NodeClass) bool {
 	return true
 }
 
-// resolvedFields are the fields that Karpenter leaves out of the hash, and by which nodes drift all
-// the same once AWS has reported what they resolve to, in the order in which it looks (AMIDrift,
-// SecurityGroupDrift, SubnetDrift and CapacityReservationDrift in karpenter-provider-aws
-// pkg/cloudprovider/drift.go, 1.14.1).
+// resolvedFields returns the fields that are not in Karpenter's hash, but by which nodes drift depending on what AWS
+// resolves them to, in the order of Karpenter's checks (AMIDrift, SecurityGroupDrift, SubnetDrift and
+// CapacityReservationDrift in karpenter-provider-aws pkg/cloudprovider/drift.go, 1.14.1).
 func resolvedFields() []resolvedField {
 	return []resolvedField{
 		{"amiSelectorTerms", driftOfAMI},
@@ -144,16 +142,16 @@ func resolvedFields() []resolvedField {
 	}
 }
 
-// resolvedField is such a field, and the reason for which nodes drift by it.
+// resolvedField is such a field, and its drift reason.
 type resolvedField struct{ name, reason string }
 
-// verdict is whether a NodeClaim drifts for one reason. why is set where nobody can tell.
+// verdict is whether a NodeClaim drifts for one reason. why is set if that is unknown.
 type verdict struct {
 	drifts bool
 	why    string
 }
 
-// driftsBy is the impact of selectors that have changed, for the reasons that may follow.
+// driftsBy returns the impact of changed selectors, for the given drift reasons.
 func driftsBy(claims []*NodeClaim, reasons []string, answer *Answer) impact {
 	judges := make([]func(*NodeClaim) verdict, len(reasons))
 	for i, reason := range reasons {
@@ -182,8 +180,8 @@ func driftsBy(claims []*NodeClaim, reasons []string, answer *Answer) impact {
 	return i
 }
 
-// judgeAll reports whether a NodeClaim drifts, whatever nobody can tell of it, for which reasons it
-// may be, and why that is not certain.
+// judgeAll reports whether a NodeClaim certainly drifts, the reasons for which it may drift, and why some are not
+// certain.
 func judgeAll(judges []func(*NodeClaim) verdict, reasons []string, c *NodeClaim) (drifts bool, may, why []string) {
 	for i, judge := range judges {
 		v := judge(c)
@@ -208,7 +206,7 @@ func inOrderOf(order, found []string) []string {
 	return ordered
 }
 
-// The reasons that are one NodeClaim's, and not AWS's.
+// Reasons that concern one NodeClaim, not all answers of AWS.
 const (
 	unlaunched = "not launched yet"
 	noLabels   = "no instance type labels"
@@ -227,7 +225,7 @@ func whyUnavailable(whys map[string]int) []string {
 	return found
 }
 
-// judge is what an Answer says of a NodeClaim for one of Karpenter's reasons.
+// judge returns a function that judges a NodeClaim by the Answer, for one of Karpenter's reasons.
 func (a *Answer) judge(reason string) func(*NodeClaim) verdict {
 	switch reason {
 	case driftOfAMI:

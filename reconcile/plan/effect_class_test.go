@@ -19,7 +19,7 @@ func amiOf(id, arch string) awsv1.AMI {
 	return awsv1.AMI{ID: id, Requirements: []corev1.NodeSelectorRequirement{{Key: "kubernetes.io/arch", Operator: "In", Values: []string{arch}}}}
 }
 
-// withSelectors is the class with other selectors.
+// withSelectors returns the class with other selectors.
 func withSelectors(fields ...string) string {
 	text := class("default")
 	for _, f := range fields {
@@ -37,7 +37,7 @@ func withSelectors(fields ...string) string {
 	return text
 }
 
-// resolvedWorld are two machines of amd64 and one of arm64, each in a subnet and groups of its own.
+// resolvedWorld returns two amd64 instances and one arm64 instance, each with its own subnet and groups.
 func resolvedWorld(t *testing.T) (*drawnCluster, plan.Answer) {
 	c := newCluster(t)
 	c.have(t, owner, class("default"))
@@ -62,8 +62,8 @@ func resolvedWorld(t *testing.T) (*drawnCluster, plan.Answer) {
 	}
 }
 
-// TestWhatAWSSaysMakesAnEffectExact: with what selectors come to, a change is on the NodeClaims that
-// drift by it and on no other; of what AWS does not say it is on all that may.
+// TestWhatAWSSaysMakesAnEffectExact: with resolved selectors, a change affects exactly the NodeClaims that drift by it;
+// without an answer of AWS, all that may.
 func TestWhatAWSSaysMakesAnEffectExact(t *testing.T) {
 	denied := "AWS denies ec2:DescribeSubnets"
 	for name, test := range map[string]struct {
@@ -112,7 +112,7 @@ func TestWhatAWSSaysMakesAnEffectExact(t *testing.T) {
 	}
 }
 
-// nodesOf is what a Change does, to which NodeClaims, for which reasons, and why that is not exact.
+// nodesOf formats what a Change does, the affected NodeClaims, the reasons, and why that is not exact.
 func nodesOf(c *plan.Change) string {
 	words := fmt.Sprintf("%s %v", c.Effect, c.NodeClaims())
 	if c.UpTo {
@@ -129,8 +129,7 @@ func nodesOf(c *plan.Change) string {
 	return words
 }
 
-// TestQuestions: AWS is asked of what has changed and of nodes that nothing else replaces, and of
-// nothing else.
+// TestQuestions: AWS is only queried for what has changed, and for nodes that nothing else replaces.
 func TestQuestions(t *testing.T) {
 	for name, test := range map[string]struct{ git, want string }{
 		"nothing":              {class("default"), ""},

@@ -13,10 +13,10 @@ import (
 	"sigs.k8s.io/karpenter/pkg/scheduling"
 )
 
-// Load is what Karpenter's consolidation reads of a node.
+// Load is the data of a node that Karpenter's consolidation uses.
 type Load struct {
-	// Consolidatable is the condition of its NodeClaim, and PodEvent is when a pod was added to it or removed from
-	// it last; zero if that is unknown.
+	// Consolidatable is the condition of its NodeClaim, and PodEvent is when a pod was last added to or removed from
+	// it; zero if that is unknown.
 	Consolidatable bool
 	PodEvent       time.Time
 	// Pods is how many of its pods would have to be rescheduled; Counted reports whether they were counted.
@@ -24,19 +24,19 @@ type Load struct {
 	Counted bool
 }
 
-// LoadQuestion is what has to be read to tell which nodes Karpenter may consolidate after a Change, and could not before.
+// LoadQuestion is the data needed to determine which nodes Karpenter may consolidate after a Change but not before.
 type LoadQuestion struct {
-	// Pool is the name of the NodePool, and Claims are its NodeClaims that it is about.
+	// Pool is the name of the NodePool, and Claims are its NodeClaims in question.
 	Pool   string
 	Claims []*NodeClaim
 	// Pods reports whether it depends on the pods of these nodes.
 	Pods bool
 }
 
-// ReadLoads reads the Loads that a Plan asks for, by the UIDs of NodeClaims. What cannot be read is not in it.
+// ReadLoads reads the Loads that a Plan needs, by the UIDs of NodeClaims. Loads that cannot be read are omitted.
 type ReadLoads func(ctx context.Context, questions []LoadQuestion) map[types.UID]Load
 
-// LoadQuestions are those of a Plan's Changes.
+// LoadQuestions returns those of a Plan's Changes.
 func (p *Plan) LoadQuestions() []LoadQuestion {
 	var found []LoadQuestion
 	for i := range p.Changes {
@@ -47,7 +47,7 @@ func (p *Plan) LoadQuestions() []LoadQuestion {
 	return found
 }
 
-// consolidation is which nodes of a NodePool Karpenter may consolidate: empty ones, and others that are underused
+// consolidation is which nodes of a NodePool Karpenter may consolidate: empty ones, and underutilized ones
 // (sigs.k8s.io/karpenter pkg/controllers/disruption/emptiness.go and consolidation.go, ShouldDisrupt, 1.14.1).
 type consolidation struct {
 	empty, underused bool
@@ -55,8 +55,8 @@ type consolidation struct {
 	wait time.Duration
 }
 
-// consolidationOf reads it off a NodePool with so many nodes. A reason for which its budgets never allow a node does not
-// count, and nodes of a static pool are never consolidated.
+// consolidationOf reads it from a NodePool with this many nodes. A reason for which its budgets never allow a node does
+// not count, and nodes of a static pool are never consolidated.
 func consolidationOf(pool *karpv1.NodePool, nodes int, now time.Time) consolidation {
 	spec := pool.Spec.Disruption
 	if pool.Spec.Replicas != nil || spec.ConsolidateAfter.Duration == nil {
@@ -76,7 +76,7 @@ func consolidationOf(pool *karpv1.NodePool, nodes int, now time.Time) consolidat
 // any reports whether there are such nodes.
 func (c consolidation) any() bool { return c.empty || c.underused }
 
-// may reports whether a node may be consolidated once wait is over; a node whose pods are not counted may be empty or not.
+// may reports whether a node may be consolidated after wait; a node whose pods were not counted may be empty or not.
 func (c consolidation) may(load Load) bool {
 	return c.empty && (!load.Counted || load.Pods == 0) || c.underused && (!load.Counted || load.Pods > 0)
 }
@@ -89,8 +89,8 @@ func (c consolidation) does(load Load) bool {
 	return c.may(load)
 }
 
-// lets reports whether a node may be consolidated after a change, and could not before: for none of its reasons, or not
-// yet, as consolidateAfter was longer. One that has not been idle for consolidateAfter yet soon will be.
+// lets reports whether a node may be consolidated after a change but not before: for none of its reasons, or not yet
+// because consolidateAfter was longer. One that is not idle for consolidateAfter yet soon will be.
 func (c consolidation) lets(before consolidation, load Load, now time.Time) bool {
 	switch {
 	case !c.may(load):
@@ -103,14 +103,14 @@ func (c consolidation) lets(before consolidation, load Load, now time.Time) bool
 	return load.PodEvent.IsZero() || now.Sub(load.PodEvent) < before.wait
 }
 
-// consolidatable are the NodeClaims that Karpenter looks at for it: it takes none that is not initialized.
+// consolidatable returns the NodeClaims that Karpenter considers: initialized ones that are not terminating.
 func consolidatable(claims []*NodeClaim) []*NodeClaim {
 	return slices.DeleteFunc(slices.Clone(claims), func(c *NodeClaim) bool { return !c.Initialized || c.Deleting })
 }
 
-// consolidated are the NodeClaims that Karpenter may consolidate after the change and could not before, without those that
-// are replaced by it. If wider budgets or requirements let Karpenter consolidate more of the others at one time, these are as many more, without
-// those that the budgets let it replace; which ones is unknown, and the first stand for them.
+// consolidated returns the NodeClaims that Karpenter may consolidate after the change but not before, without those
+// that the change replaces. If wider budgets or requirements let Karpenter consolidate more of the others at one time,
+// it adds that many, without those that the budgets let it replace; which ones is unknown, so the first stand for them.
 func (e poolEdit) consolidated(claims, replaced, waiting []*NodeClaim, by known) []*NodeClaim {
 	before, after := e.consolidations(len(claims), by.now)
 	atOnce := e.consolidatedAtOnce(claims, after, by.now)
@@ -130,8 +130,8 @@ func (e poolEdit) consolidated(claims, replaced, waiting []*NodeClaim, by known)
 	return append(let, others[:min(len(others), max(0, atOnce-len(let)))]...)
 }
 
-// consolidatedAtOnce is how many nodes wider budgets or requirements let Karpenter consolidate at one time, for one of its reasons;
-// 0 if they are no wider.
+// consolidatedAtOnce returns how many nodes wider budgets or requirements let Karpenter consolidate at one time, for
+// one of its reasons; 0 if they are no wider.
 func (e poolEdit) consolidatedAtOnce(claims []*NodeClaim, after consolidation, now time.Time) int {
 	allowed := 0
 	if after.empty {
@@ -146,8 +146,8 @@ func (e poolEdit) consolidatedAtOnce(claims []*NodeClaim, after consolidation, n
 	return allowed
 }
 
-// allowsMore reports whether requirements allow what they did not allow before, so that Karpenter may find a cheaper node for the
-// pods of one that runs.
+// allowsMore reports whether requirements allow something that they did not allow before, so that Karpenter may find a
+// cheaper node for the pods of a running one.
 func allowsMore(before, after []karpv1.NodeSelectorRequirementWithMinValues) bool {
 	was, is := scheduling.NewNodeSelectorRequirementsWithMinValues(before...), scheduling.NewNodeSelectorRequirementsWithMinValues(after...)
 	for key := range was {
@@ -159,8 +159,8 @@ func allowsMore(before, after []karpv1.NodeSelectorRequirementWithMinValues) boo
 	return false
 }
 
-// allowedAtOnce is the most nodes that the budgets of a pool let Karpenter consolidate at one time because they are underused,
-// without those that are terminating.
+// allowedAtOnce returns the maximum number of underutilized nodes that the budgets of a pool let Karpenter consolidate
+// at one time, without terminating ones.
 func allowedAtOnce(pool *karpv1.NodePool, claims []*NodeClaim, now time.Time) int {
 	b, err := readBudgets(pool, len(claims), karpv1.DisruptionReasonUnderutilized)
 	if err != nil {
@@ -179,7 +179,7 @@ func (e poolEdit) consolidations(nodes int, now time.Time) (before, after consol
 	return consolidationOf(e.before, nodes, now), consolidationOf(e.after, nodes, now)
 }
 
-// question is what has to be read of nodes; nil if nothing depends on it.
+// question returns the data needed about nodes; nil if nothing depends on it.
 func (e poolEdit) question(claims []*NodeClaim, now time.Time) *LoadQuestion {
 	before, after := e.consolidations(len(claims), now)
 	shorter := before.any() && after.wait < before.wait
@@ -194,7 +194,8 @@ func (e poolEdit) question(claims []*NodeClaim, now time.Time) *LoadQuestion {
 	return &LoadQuestion{Pool: e.after.Name, Claims: claims, Pods: emptiness}
 }
 
-// consolidates notes the NodeClaims that Karpenter may consolidate. They are the effect of a Change that has no other.
+// consolidates records the NodeClaims that Karpenter may consolidate. They are the effect of a Change that has no
+// other.
 func (c *Change) consolidates(claims []*NodeClaim) {
 	if len(claims) == 0 {
 		return
@@ -209,5 +210,5 @@ func (c *Change) consolidates(claims []*NodeClaim) {
 		c.Ref, english.Plural(len(claims), "node", "")))
 }
 
-// Consolidates is how many nodes Karpenter may consolidate after the Change and could not before, at the most.
+// Consolidates returns how many nodes Karpenter may consolidate at most after the Change but not before.
 func (c *Change) Consolidates() int { return len(c.consolidated) }

@@ -13,8 +13,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
-// TestWhatKarpenterMayConsolidateCounts: a change that lets Karpenter consolidate nodes which it could not consolidate before is planned as up
-// to so many nodes, and the guard counts these by their total. What it could consolidate before does not count.
+// TestWhatKarpenterMayConsolidateCounts: a change that lets Karpenter consolidate more nodes is planned as an upper
+// limit, and the guard counts these nodes in total. Nodes that it could consolidate before do not count.
 func TestWhatKarpenterMayConsolidateCounts(t *testing.T) {
 	now := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
 	const (
@@ -27,13 +27,13 @@ func TestWhatKarpenterMayConsolidateCounts(t *testing.T) {
 	idle, busy := plan.Load{Counted: true, PodEvent: ago(time.Hour)}, plan.Load{Counted: true, Pods: 3, PodEvent: ago(time.Hour)}
 	for name, test := range map[string]struct {
 		before, after string
-		// more is what the pool has beside that.
+		// more are further fields of the pool.
 		more string
-		// loads are of the eight nodes, in their order; none is read where it is nil.
+		// loads are of the eight nodes, in order; if nil, none is read.
 		loads func(i int) (plan.Load, bool)
 		given func(*drawnCluster)
 		want  int
-		// asks reports whether pods are asked for.
+		// asks reports whether pods are needed.
 		asks bool
 	}{
 		"consolidateAfter from Never":             {before: used + ", " + never, after: used + ", " + soon, want: 8},
@@ -98,8 +98,8 @@ func TestWhatKarpenterMayConsolidateCounts(t *testing.T) {
 	}
 }
 
-// TestWiderRequirementsCount: Karpenter, which consolidates a pool, may replace its nodes by cheaper ones that the requirements did not
-// allow before. They count by what the budgets allow at one time.
+// TestWiderRequirementsCount: if Karpenter consolidates a pool, it may replace nodes with cheaper ones that the
+// requirements did not allow before. They count by how many the budgets allow at one time.
 func TestWiderRequirementsCount(t *testing.T) {
 	const used, all = "disruption: {consolidationPolicy: WhenEmptyOrUnderutilized, consolidateAfter: 0s", `, budgets: [{nodes: "100%"}]`
 	size := func(rest string) string { return "{key: karpenter.k8s.aws/instance-size, " + rest + "}, " }
@@ -146,7 +146,7 @@ func TestWiderRequirementsCount(t *testing.T) {
 	}
 }
 
-// evenIs are the Loads of nodes in turn.
+// evenIs returns alternating Loads.
 func evenIs(even, odd plan.Load) func(int) (plan.Load, bool) {
 	return func(i int) (plan.Load, bool) {
 		if i%2 == 0 {
@@ -156,7 +156,7 @@ func evenIs(even, odd plan.Load) func(int) (plan.Load, bool) {
 	}
 }
 
-// planWithLoads plans with what is read of nodes, and reports whether pods were asked for.
+// planWithLoads plans with Loads, and reports whether pods were needed.
 func (c *drawnCluster) planWithLoads(t *testing.T, loads func(int) (plan.Load, bool), definitions ...string) (p *plan.Plan, pods bool) {
 	t.Helper()
 	live := c.live
@@ -182,7 +182,8 @@ func (c *drawnCluster) planWithLoads(t *testing.T, loads func(int) (plan.Load, b
 	return p, pods
 }
 
-// TestConsolidationBesideReplacement: nodes that a change has replaced do not count twice, and those that Karpenter may consolidate beside them do.
+// TestConsolidationBesideReplacement: nodes that a change replaces do not count twice; other nodes that Karpenter may
+// consolidate do count.
 func TestConsolidationBesideReplacement(t *testing.T) {
 	c := newCluster(t)
 	c.policy.Brakes = true

@@ -16,7 +16,7 @@ import (
 
 const bundle = "authorities"
 
-// notes are the annotations in which Karpenter has its hash of a definition.
+// notes returns Karpenter's annotations with its hash of a definition.
 func (c *drawnCluster) notes(t *testing.T, text string) map[string]string {
 	t.Helper()
 	object := c.Definition(t, text).Defaulted
@@ -38,8 +38,8 @@ func (c *drawnCluster) notes(t *testing.T, text string) map[string]string {
 	return notes
 }
 
-// TestWhatMatchesACommitAlreadyIsNotTouched: a commit is reverted while Karpenter has replaced
-// one of five nodes; the guard lets the revert go, as it replaces that one only.
+// TestWhatMatchesACommitAlreadyIsNotTouched: a commit is reverted after Karpenter has replaced one of five nodes; the
+// guard allows the revert, because it replaces only that one.
 func TestWhatMatchesACommitAlreadyIsNotTouched(t *testing.T) {
 	changed := class("default", "userData: hello")
 	for name, test := range map[string]struct {
@@ -105,8 +105,8 @@ func effectOf(change plan.Change) string {
 	return text
 }
 
-// TestNodeClaimsWithoutAHashAreCounted: a commit that changes the hash begins a rollout for them too,
-// and the Change reports that there may be some that Karpenter never finds.
+// TestNodeClaimsWithoutAHashAreCounted: a commit that changes the hash starts a rollout for them too, and the Change
+// reports that Karpenter may never detect some.
 func TestNodeClaimsWithoutAHashAreCounted(t *testing.T) {
 	for _, without := range []bool{false, true} {
 		c := newCluster(t)

@@ -21,7 +21,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// editOfPool is what a change of a NodePool does to its nodes.
+// editOfPool returns the edit of a NodePool.
 func editOfPool(live, desired *unstructured.Unstructured) edit {
 	before, err := typed[karpv1.NodePool](unbraked(live))
 	if err != nil {
@@ -40,16 +40,16 @@ func editOfPool(live, desired *unstructured.Unstructured) edit {
 	}
 }
 
-// poolEdit is a NodePool before and after.
+// poolEdit is a NodePool before and after a change.
 type poolEdit struct {
 	before, after *karpv1.NodePool
-	// desired is after, as the API server has it.
+	// desired is after, as an unstructured object.
 	desired *unstructured.Unstructured
-	// outdated reports whether their hashes differ, known that it is by these that the controller
-	// finds nodes outdated, and hash is the one after.
+	// outdated reports whether their hashes differ, known whether the controller uses these hashes for drift, and hash
+	// is the one after.
 	outdated, known bool
 	hash            Hash
-	// requirements reports whether these differ.
+	// requirements reports whether the requirements differ.
 	requirements bool
 }
 
@@ -83,9 +83,9 @@ func (e poolEdit) impact(claims []*NodeClaim, by known) impact {
 	return i
 }
 
-// remaining are the NodeClaims that have drifted before the change, and still have after it: not those that it touches,
-// nor those that match the template after it. Those that an earlier change of the template, or of the EC2NodeClass, has outdated
-// are among them, although Karpenter has not marked them yet.
+// remaining returns the NodeClaims that drifted before the change and still do after it, without those that it affects
+// or that match the template after it. It includes those that an earlier change of the template or the EC2NodeClass
+// made drift, even if Karpenter has not marked them yet.
 func (e poolEdit) remaining(claims, touched []*NodeClaim, byClass map[types.UID]bool) []*NodeClaim {
 	var left []*NodeClaim
 	for _, c := range claims {
@@ -99,10 +99,9 @@ func (e poolEdit) remaining(claims, touched []*NodeClaim, byClass map[types.UID]
 	return left
 }
 
-// unfit are the NodeClaims that drift because requirements fit them no more, as
-// Karpenter finds them (areRequirementsDrifted in karpenter
-// pkg/controllers/nodeclaim/disruption/drift.go, 1.14.1). One whose labels are not
-// known may be one of them.
+// unfit returns the NodeClaims that drift because they no longer match the requirements, as Karpenter determines it
+// (areRequirementsDrifted in karpenter pkg/controllers/nodeclaim/disruption/drift.go, 1.14.1). One with unknown labels
+// may drift.
 func unfit(claims []*NodeClaim, requirements []karpv1.NodeSelectorRequirementWithMinValues) impact {
 	wanted := scheduling.NewNodeSelectorRequirementsWithMinValues(requirements...)
 	fits := map[Labels]bool{}
@@ -128,8 +127,8 @@ func unfit(claims []*NodeClaim, requirements []karpv1.NodeSelectorRequirementWit
 	return i
 }
 
-// scaledDown is how many nodes of a static pool end by its replicas: all at once,
-// past every budget.
+// scaledDown returns how many nodes of a static pool terminate because of its replicas: all at once, regardless of
+// budgets.
 func scaledDown(before, after *karpv1.NodePool, claims []*NodeClaim) int {
 	if before.Spec.Replicas == nil || after.Spec.Replicas == nil || *after.Spec.Replicas >= *before.Spec.Replicas {
 		return 0
@@ -143,7 +142,7 @@ func scaledDown(before, after *karpv1.NodePool, claims []*NodeClaim) int {
 	return max(0, running-int(*after.Spec.Replicas))
 }
 
-// poolWarnings are what a change does to nodes later, or to all at once.
+// poolWarnings lists what a change does to nodes later, or to all at once.
 func poolWarnings(before, after *karpv1.NodePool, claims []*NodeClaim, by known) []string {
 	var warnings []string
 	now := by.now
@@ -172,7 +171,7 @@ func poolWarnings(before, after *karpv1.NodePool, claims []*NodeClaim, by known)
 	return warnings
 }
 
-// expiryWarning is what a shorter expireAfter does to nodes that are launched after the change.
+// expiryWarning describes what a shorter expireAfter does to nodes that are launched after the change.
 func expiryWarning(before, after *karpv1.NodePool, claims []*NodeClaim, by known) string {
 	was, is := before.Spec.Template.Spec.ExpireAfter.Duration, after.Spec.Template.Spec.ExpireAfter.Duration
 	if is == nil || was != nil && *was <= *is {
@@ -189,10 +188,10 @@ func expiryWarning(before, after *karpv1.NodePool, claims []*NodeClaim, by known
 	return ""
 }
 
-// expiring are as many NodeClaims as expire within a period after a change of expireAfter, on average, if these are more than before.
-// Karpenter terminates a node at that age whatever the disruption budgets say, and launches no replacement before
-// (sigs.k8s.io/karpenter pkg/controllers/nodeclaim/expiration/controller.go, 1.14.1). Which nodes these are is unknown: it concerns
-// those that replace the present ones.
+// expiring returns as many NodeClaims as expire on average within a period after a change of expireAfter, if these are
+// more than before. Karpenter terminates a node at that age regardless of disruption budgets, and launches no
+// replacement first (sigs.k8s.io/karpenter pkg/controllers/nodeclaim/expiration/controller.go, 1.14.1). Which nodes
+// these are is unknown: the change applies to nodes that replace the present ones.
 func expiring(before, after *karpv1.NodePool, claims []*NodeClaim, period time.Duration) []*NodeClaim {
 	running := slices.DeleteFunc(slices.Clone(claims), func(c *NodeClaim) bool { return c.Deleting })
 	within := func(pool *karpv1.NodePool) int {
@@ -219,7 +218,7 @@ func older(claims []*NodeClaim, now time.Time, age time.Duration) int {
 	return n
 }
 
-// Short writes a duration as people do: 1m, and not 1m0s as Go does.
+// Short formats a duration without trailing zero units: 1m instead of Go's 1m0s.
 func Short(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
@@ -236,8 +235,8 @@ func (e poolEdit) changesBudgets() bool {
 	return !slices.EqualFunc(e.before.Spec.Disruption.Budgets, e.after.Spec.Disruption.Budgets, sameBudget)
 }
 
-// widened is how many of its nodes the budgets of a pool let Karpenter disrupt at once for a reason after a change, if that is
-// more than before; 0 if they are no wider. Karpenter subtracts what is terminating.
+// widened returns how many nodes the budgets of a pool let Karpenter disrupt at once for a reason after a change, if
+// that is more than before; otherwise 0. Karpenter subtracts terminating nodes.
 func (e poolEdit) widened(claims []*NodeClaim, now time.Time, reason karpv1.DisruptionReason) int {
 	if !e.changesBudgets() {
 		return 0
@@ -251,9 +250,9 @@ func (e poolEdit) widened(claims []*NodeClaim, now time.Time, reason karpv1.Disr
 	return max(0, allowed)
 }
 
-// wider is how many of so many nodes the budgets of a pool allow at once for a reason after a change, where that is
-// more than before: now, or at the time at which they allow the most. A budget that only opens tonight
-// is no narrower than one that is open; one that opened likewise before frees nothing.
+// wider returns how many of this many nodes the budgets of a pool allow at once for a reason after a change, if that is
+// more than before: now, or when they allow the most. A budget that opens only tonight is as wide as one that is open
+// now; if it opened equally wide before, nothing is gained.
 func wider(before, after *karpv1.NodePool, nodes int, now time.Time, reason karpv1.DisruptionReason) int {
 	is, err := readBudgets(after, nodes, reason)
 	if err != nil {
@@ -281,14 +280,13 @@ func wider(before, after *karpv1.NodePool, nodes int, now time.Time, reason karp
 	return allowed
 }
 
-// opened reports whether a change takes away the last budget that always keeps some nodes from
-// being replaced.
+// opened reports whether a change removes the last budget that always keeps some nodes from being replaced.
 func opened(before, after *karpv1.NodePool, nodes int) bool {
 	return nodes > 1 && alwaysAllowed(after, nodes) >= nodes && alwaysAllowed(before, nodes) < nodes
 }
 
-// alwaysAllowed is how many nodes the budgets of a pool without a schedule allow to be replaced at a
-// time; none if one cannot be read.
+// alwaysAllowed returns how many nodes the budgets of a pool without a schedule allow to be replaced at a time; 0 if
+// one cannot be parsed.
 func alwaysAllowed(pool *karpv1.NodePool, nodes int) int {
 	b, err := readBudgets(pool, nodes, karpv1.DisruptionReasonDrifted)
 	if err != nil {
@@ -297,10 +295,11 @@ func alwaysAllowed(pool *karpv1.NodePool, nodes int) int {
 	return b.always()
 }
 
-// noRoomWarnings name the limits of a pool that leave no room for a replacement, because the change raises the size of its
-// smallest node. When Karpenter looks for a replacement, it does not count the node that it replaces
+// noRoomWarnings lists the limits of a pool that leave no room for a replacement, because the change raises the size of
+// its smallest node. When Karpenter simulates a replacement, it does not count the node that it replaces
 // (SimulateScheduling in karpenter pkg/controllers/disruption/helpers.go, and calculateExistingNodeClaims in
-// pkg/controllers/provisioning/scheduling/scheduler.go, 1.14.1). There is no warning if the size of the replaced nodes is unknown.
+// pkg/controllers/provisioning/scheduling/scheduler.go, 1.14.1). There is no warning if the size of the replaced nodes
+// is unknown.
 func (e poolEdit) noRoomWarnings(replaced []*NodeClaim) []string {
 	var found []string
 	for _, name := range slices.Sorted(maps.Keys(e.after.Spec.Limits)) {
@@ -320,7 +319,7 @@ func (e poolEdit) noRoomWarnings(replaced []*NodeClaim) []string {
 	return found
 }
 
-// smallest is what the smallest node of the pool takes of a limit, after the change.
+// smallest returns how much of a limit the smallest node of the pool uses after the change.
 func (e poolEdit) smallest(limit corev1.ResourceName) resource.Quantity {
 	smallest, _ := render.SmallestNode(e.desired, string(limit))
 	if limit == corev1.ResourceCPU {
@@ -331,8 +330,8 @@ func (e poolEdit) smallest(limit corev1.ResourceName) resource.Quantity {
 	return smallest
 }
 
-// largest is what the largest of some nodes takes of a limit, by the labels of their NodeClaims; not known if one has no such
-// label, or if there is none.
+// largest returns how much of a limit the largest of some nodes uses, by the labels of their NodeClaims; known is false
+// if a label is missing, or if there are no nodes.
 func largest(claims []*NodeClaim, limit corev1.ResourceName) (most resource.Quantity, known bool) {
 	label, unit := awsv1.LabelInstanceCPU, ""
 	switch limit {
@@ -360,8 +359,8 @@ func largest(claims []*NodeClaim, limit corev1.ResourceName) (most resource.Quan
 	return most, len(claims) > 0
 }
 
-// processors is how many the smallest instance has at least that requirements allow by instance sizes or types; 1 if they name
-// none. A size has the same number in each family but those for HPC, where it has half of it
+// processors returns the minimum number of vCPUs of an instance that the requirements allow by instance sizes or types;
+// 1 if they list none. A size has the same number in each family except HPC, where it has half of it
 // (https://docs.aws.amazon.com/ec2/latest/instancetypes/instance-type-names.html).
 func processors(pool *karpv1.NodePool) int64 {
 	most, each := int64(1), int64(2)
@@ -383,7 +382,7 @@ func processors(pool *karpv1.NodePool) int64 {
 	return most
 }
 
-// processorsOf is how many processors a size has at least, if an xlarge has so many.
+// processorsOf returns the minimum number of vCPUs of a size, given that of xlarge.
 func processorsOf(size string, xlarge int64) int64 {
 	times, is := strings.CutSuffix(size, "xlarge")
 	if !is {

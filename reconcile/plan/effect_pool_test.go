@@ -10,8 +10,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
-// TestALargerMinimumAtTheLimits: a pool of three nodes with 4 processors and 16Gi each is at its limits, and a change asks for
-// larger nodes. Karpenter frees one node for a replacement; if that is too little, the plan says so.
+// TestALargerMinimumAtTheLimits: a pool of three nodes with 4 vCPUs and 16Gi each is at its limits, and a change
+// requires larger nodes. Karpenter frees one node for a replacement; if that is too little, the plan warns.
 func TestALargerMinimumAtTheLimits(t *testing.T) {
 	const warns = "does not allow a replacement (usage is "
 	for name, c := range map[string]struct {

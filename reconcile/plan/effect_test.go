@@ -27,11 +27,11 @@ spec:
       taints: [` + taints + `]
 `
 	}
-	// fits is a pool for machines of one architecture.
+	// fits returns a pool for instances of one architecture.
 	fits := func(arch string, more ...string) string {
 		return strings.Replace(pool("general", "default", more...), "{key: karpenter.sh/capacity-type, operator: In, values: [spot]}", "{key: kubernetes.io/arch, operator: In, values: ["+arch+"]}", 1)
 	}
-	// lives is a pool with a field of the template's spec.
+	// lives returns a pool with a field in the template's spec.
 	lives := func(field string) string {
 		return strings.Replace(pool("general", "default"), "      requirements:", "      "+field+"\n      requirements:", 1)
 	}
@@ -162,8 +162,8 @@ spec:
 	}
 }
 
-// TestAHashOfAnotherVersionIsNoProof: what the controller hashes otherwise than the
-// linked library is not exact.
+// TestAHashOfAnotherVersionIsNoProof: if the controller hashes differently than the linked library, the effect is not
+// exact.
 func TestAHashOfAnotherVersionIsNoProof(t *testing.T) {
 	for kind, test := range map[string]struct {
 		before, after, annotation string
@@ -192,7 +192,7 @@ func TestAHashOfAnotherVersionIsNoProof(t *testing.T) {
 	}
 }
 
-// TestWarningsOfAPool: what a change does to nodes later is said.
+// TestWarningsOfAPool: the plan warns of what a change does to nodes later.
 func TestWarningsOfAPool(t *testing.T) {
 	lives := func(field string) string {
 		return strings.Replace(pool("general", "default"), "      requirements:", "      "+field+"\n      requirements:", 1)
@@ -226,8 +226,8 @@ func TestWarningsOfAPool(t *testing.T) {
 	}
 }
 
-// TestWhatAChangeSaysBesideItsEffect: limits below what runs, budgets that never allow, when Karpenter
-// consolidates, and which pool it launches from.
+// TestWhatAChangeSaysBesideItsEffect: limits below the current usage, budgets that never allow a replacement, when
+// Karpenter consolidates, and which pool it launches from.
 func TestWhatAChangeSaysBesideItsEffect(t *testing.T) {
 	disruption := func(text string) string { return "disruption: {" + text + "}" }
 	budgets := func(text string) string { return disruption("consolidateAfter: 0s, budgets: [" + text + "]") }
@@ -269,7 +269,7 @@ func TestWhatAChangeSaysBesideItsEffect(t *testing.T) {
 	}
 }
 
-// TestPrefixesReachNewNodesOnly: Karpenter replaces no node for ipPrefixCount, and the plan says so.
+// TestPrefixesReachNewNodesOnly: Karpenter replaces no node for ipPrefixCount, and the plan reports that.
 func TestPrefixesReachNewNodesOnly(t *testing.T) {
 	prefixes := func(n string) string { return class("default", "ipPrefixCount: "+n) }
 	for name, test := range map[string]struct{ before, after, want string }{

@@ -12,7 +12,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestEqualValuesAreNoWrite, however they are written, unless Karpenter's own hash tells them apart.
+// TestEqualValuesAreNoWrite: equal values are not written, however they are spelled, unless Karpenter's own hash
+// differs.
 func TestEqualValuesAreNoWrite(t *testing.T) {
 	templated := func(more string) string {
 		return strings.Replace(pool("general", "default"), "      requirements:", "      "+more+"\n      requirements:", 1)
@@ -83,7 +84,7 @@ func TestEqualValuesAreNoWrite(t *testing.T) {
 	}
 }
 
-// TestWhatGitOnlyWritesInAnotherWayIsNotNew: an edit of the object is drift still.
+// TestWhatGitOnlyWritesInAnotherWayIsNotNew: an edit of the object is still drift.
 func TestWhatGitOnlyWritesInAnotherWayIsNotNew(t *testing.T) {
 	limited := func(cpu string) string { return pool("general", "default", "limits: {cpu: "+cpu+"}", "weight: 1") }
 	c := newCluster(t)
@@ -97,7 +98,7 @@ func TestWhatGitOnlyWritesInAnotherWayIsNotNew(t *testing.T) {
 	}
 }
 
-// TestAFieldOfAnotherApplierStaysAConflict, though its value is equal: an apply would take it.
+// TestAFieldOfAnotherApplierStaysAConflict even if its value is equal: an apply would take the ownership.
 func TestAFieldOfAnotherApplierStaysAConflict(t *testing.T) {
 	c := newCluster(t)
 	c.have(t, owner, class("default"), pool("general", "default"))

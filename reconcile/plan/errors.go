@@ -9,29 +9,28 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// MissingClassError reports that a NodePool names a class that is nowhere.
+// MissingClassError reports that a NodePool references a class that does not exist.
 type MissingClassError struct {
 	Ref, Class render.Ref
 	Origin     render.Origin
 }
 
-// Error names the pool, the class and where the pool is written.
+// Error returns the pool, the class and where the pool is defined.
 func (e *MissingClassError) Error() string {
 	return fmt.Sprintf("%s references %s, which is neither in Git nor in the cluster (%s): add it or correct the nodeClassRef", e.Ref, e.Class, e.Origin)
 }
 
-// RefusedError reports that the API server would refuse a change, whenever it is
-// tried.
+// RefusedError reports that the API server would always reject a change.
 type RefusedError struct {
 	Ref    render.Ref
 	Origin render.Origin
-	// Problems are sentences, each on one field.
+	// Problems are sentences, each about one field.
 	Problems []string
 	// Immutable reports whether only a new name helps.
 	Immutable bool
 }
 
-// Error names the object, what is wrong, and the way out.
+// Error returns the object, what is wrong, and what to do.
 func (e *RefusedError) Error() string {
 	way := "correct it"
 	if e.Immutable {
@@ -40,20 +39,20 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("change of %s refused: %s (%s): %s", e.Ref, strings.Join(e.Problems, "; "), e.Origin, way)
 }
 
-// ConflictError reports that an object, or a field of it, is another client's.
+// ConflictError reports that an object, or one of its fields, belongs to another client.
 type ConflictError struct {
 	Ref render.Ref
 	// Owner is the other NodeSync that the object belongs to.
 	Owner string
 	// Tools are the other appliers that own Fields.
 	Tools []string
-	// Fields are those in dispute, by path.
+	// Fields are the disputed fields, by path.
 	Fields []string
-	// Adopt is the policy by which an unowned object was not adopted.
+	// Adopt is the policy because of which an unowned object was not adopted.
 	Adopt v1alpha1.AdoptPolicy
 }
 
-// Error names whose it is and the way out.
+// Error returns the owner, and what to do.
 func (e *ConflictError) Error() string {
 	switch {
 	case e.Owner != "":
@@ -69,7 +68,7 @@ func (e *ConflictError) Error() string {
 		e.Ref, someOf(e.Fields))
 }
 
-// handOver is how the object is handed over by the tools.
+// handOver returns how the tools hand the object over.
 func (e *ConflictError) handOver() string {
 	if from, ok := map[string]string{"Flux": "flux", "Argo CD": "argocd"}[e.Tools[0]]; ok && len(e.Tools) == 1 {
 		return fmt.Sprintf("hand it over with plumbline adopt --from %s %s", from, e.Ref)
@@ -77,22 +76,22 @@ func (e *ConflictError) handOver() string {
 	return "stop it from applying this object and remove its entry from metadata.managedFields"
 }
 
-// InvalidPolicyError is a policy that cannot be asked. Nothing is done by a Plan that it could deny.
+// InvalidPolicyError reports a policy that cannot be evaluated. Nothing is applied of a Plan that it could deny.
 type InvalidPolicyError struct {
 	Policy string
-	// Field is the one of the policy that is wrong; empty if it compiles and cannot be evaluated.
+	// Field is the invalid field of the policy; empty if it compiles but cannot be evaluated.
 	Field string
-	// Object is what it was asked for then; empty for the whole plan.
+	// Object is what it was evaluated for then; empty for the whole plan.
 	Object  string
 	Problem string
 }
 
-// Error names the policy, what is wrong and what to do.
+// Error returns the policy, what is wrong and what to do.
 func (e *InvalidPolicyError) Error() string {
 	return fmt.Sprintf("%s: %s: nothing is written or removed until spec.policies of the NodeSync is corrected", e.What(), e.Problem)
 }
 
-// What names the policy and how far it comes.
+// What returns the policy, and whether its compilation or evaluation failed.
 func (e *InvalidPolicyError) What() string {
 	if e.Field != "" {
 		return fmt.Sprintf("policy %s: %s does not compile", e.Policy, e.Field)
@@ -100,22 +99,22 @@ func (e *InvalidPolicyError) What() string {
 	return fmt.Sprintf("policy %s cannot be evaluated%s", e.Policy, forObject(e.Object))
 }
 
-// PolicyDeniedError is a Plan that a policy denies.
+// PolicyDeniedError reports a Plan that a policy denies.
 type PolicyDeniedError struct {
 	Policy string
-	// Object is the first that it denies, and More how many others; empty for the whole plan.
+	// Object is the first object that it denies, empty for the whole plan, and More is the number of others.
 	Object string
 	More   int
-	// Message is the policy's.
+	// Message is the message of the policy.
 	Message string
 }
 
-// Error names the policy, what it denies, its message and what to do.
+// Error returns the policy, what it denies, its message and what to do.
 func (e *PolicyDeniedError) Error() string {
 	return fmt.Sprintf("%s: %s: change the commit, or spec.policies of the NodeSync", e.What(), e.Message)
 }
 
-// What names the policy and what it denies.
+// What returns the policy and what it denies.
 func (e *PolicyDeniedError) What() string {
 	if e.Object == "" {
 		return fmt.Sprintf("policy %s denies the commit", e.Policy)

@@ -51,8 +51,8 @@ func TestErrorsAreTyped(t *testing.T) {
 	}
 }
 
-// TestTheSchemaIsAsked: what the CRDs' rules on transitions refuse is refused before it is
-// tried. No release has one that is not known by name, but a chart may.
+// TestTheSchemaIsAsked: a change that violates a transition rule of the CRDs is refused before it is tried. No release
+// has a rule without a check of its own, but a chart may.
 func TestTheSchemaIsAsked(t *testing.T) {
 	crds, _, err := schema.Embedded()
 	if err != nil {
@@ -105,8 +105,8 @@ func TestACopyOfOursIsNoCandidate(t *testing.T) {
 	}
 }
 
-// TestAClassOfAnotherNodeSync: a NodePool waits for the class that another NodeSync has in Git or
-// may have, and says what keeps it.
+// TestAClassOfAnotherNodeSync: a NodePool waits for the class that another NodeSync contains or may contain, and the
+// message names the reason.
 func TestAClassOfAnotherNodeSync(t *testing.T) {
 	theirs := func(change func(*plan.OtherSync)) []plan.OtherSync {
 		others := has(classRef("theirs"))
@@ -115,7 +115,7 @@ func TestAClassOfAnotherNodeSync(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		other []plan.OtherSync
-		waits string // empty: it is refused
+		waits string // empty: the change is refused
 	}{
 		"the other has it":           {has(classRef("theirs")), ": waiting for NodeSync plumbline-system/other to apply it"},
 		"the other is suspended":     {theirs(func(o *plan.OtherSync) { o.Suspended = true }), ": waiting for NodeSync plumbline-system/other, which has the object in Git but is suspended: resume it"},
@@ -147,7 +147,8 @@ func TestAClassOfAnotherNodeSync(t *testing.T) {
 	}
 }
 
-// TestConflictNamesThreeWays: to hand the object over, to leave it to the other tool, and what is so of charts.
+// TestConflictNamesThreeWays: hand the object over, leave it to the other tool, or, for charts, set management:
+// External.
 func TestConflictNamesThreeWays(t *testing.T) {
 	const rest = ", or remove the object from Git and keep it in %s; set management: External if Karpenter's charts come from %[1]s, too"
 	byHand := "stop it from applying this object and remove its entry from metadata.managedFields"

@@ -7,16 +7,16 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// Touched are the NodeClaims that a Change is on.
+// Touched returns the NodeClaims that a Change affects.
 func (c *Change) Touched() []types.UID { return c.touched }
 
-// AllowedAt is how many of so many nodes the budgets of a pool allow to be replaced for drift at a time.
+// AllowedAt returns how many of this many nodes the budgets of a pool allow to be replaced for drift at a time.
 func AllowedAt(pool *karpv1.NodePool, nodes int, t time.Time) (int, error) {
 	b, err := readBudgets(pool, nodes, karpv1.DisruptionReasonDrifted)
 	return b.at(t), err
 }
 
-// Turns is how many times the budgets of a pool are looked at; whole reports that these are all.
+// Turns returns how many times the budgets of a pool are evaluated; whole reports whether these are all.
 func Turns(pool *karpv1.NodePool, now time.Time) (n int, whole bool) {
 	b, err := readBudgets(pool, 10, karpv1.DisruptionReasonDrifted)
 	if err != nil {

@@ -2,12 +2,12 @@ package plan_test
 
 import "fmt"
 
-// The five kinds of change that the commit makes to NodePools, in turn.
+// The kinds of change that the commit makes to NodePools, in turn.
 const (
-	narrowed  = iota // requirements that a third of the nodes do not fit
-	hashed           // what is in the hash
-	limited          // nothing that is on nodes
-	opened           // wider budgets, for nodes that have drifted already
+	narrowed  = iota // requirements that a third of the nodes do not match
+	hashed           // a field in the hash
+	limited          // no effect on nodes
+	opened           // wider budgets, for nodes that drifted before
 	shortened        // expireAfter, which is in the hash, too
 	fleetChanges
 )
@@ -59,7 +59,7 @@ spec:
 // fleetClassChanges is how many EC2NodeClasses the commit changes.
 const fleetClassChanges = 3
 
-// fleetClass changes what is in the hash, what AWS has to be asked for, and in most nothing.
+// fleetClass changes fields in the hash, fields that AWS resolves, and in most classes nothing.
 func fleetClass(i int, changed bool) string {
 	data, alias, subnet := "hello", "al2023@v20250904", "prod"
 	if changed {

@@ -27,15 +27,14 @@ import (
 	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
-// fleet is a cluster of many nodes as the daemon's watch cache has it, and a commit that changes
-// each of its NodePools.
+// fleet is a cluster of many nodes as in the daemon's watch cache, and a commit that changes each of its NodePools.
 type fleet struct {
 	pools, claims int
 	schema        *schema.Validator
 	before, after *render.Set
 	// list is the LIST of its NodeClaims, as the API server sends it.
 	list []byte
-	// cached are the objects that the watch cache has, by their kind, as trim leaves them.
+	// cached are the objects in the watch cache, by their kind, after trim.
 	cached map[string][]runtime.Object
 	trim   func(any) (any, error)
 }
@@ -43,7 +42,7 @@ type fleet struct {
 // fleetClasses is how many EC2NodeClasses the NodePools share.
 const fleetClasses = 10
 
-// fleetNow is when the plan is made.
+// fleetNow returns the time of the plan.
 func fleetNow() time.Time { return time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC) }
 
 func newFleet(t testing.TB, pools, claims int) *fleet {
@@ -69,7 +68,7 @@ func newFleet(t testing.TB, pools, claims int) *fleet {
 	return f
 }
 
-// define has the cluster have an object as it is before the commit, with what Karpenter notes on it.
+// define adds an object as it is before the commit, with Karpenter's annotations.
 func (f *fleet) define(t testing.TB, server *applytest.Server, before, after string) {
 	t.Helper()
 	object := server.Definition(t, before)
@@ -87,7 +86,7 @@ func (f *fleet) define(t testing.TB, server *applytest.Server, before, after str
 	f.cache(t, server.Object(object.Ref))
 }
 
-// hashesOf are the annotations by which Karpenter tells nodes that a definition has outdated.
+// hashesOf returns the annotations with which Karpenter detects drifted nodes.
 func hashesOf(t testing.TB, o *unstructured.Unstructured) map[string]string {
 	t.Helper()
 	read := func(into any) {
@@ -105,7 +104,7 @@ func hashesOf(t testing.TB, o *unstructured.Unstructured) map[string]string {
 	return map[string]string{awsv1.AnnotationEC2NodeClassHashVersion: awsv1.EC2NodeClassHashVersion, awsv1.AnnotationEC2NodeClassHash: c.Hash(&bundle)}
 }
 
-// cache keeps of an object what the daemon does.
+// cache stores what the daemon keeps of an object.
 func (f *fleet) cache(t testing.TB, object client.Object) {
 	t.Helper()
 	kept, err := f.trim(object)
@@ -116,7 +115,7 @@ func (f *fleet) cache(t testing.TB, object client.Object) {
 	f.cached[kind] = append(f.cached[kind], kept.(runtime.Object))
 }
 
-// claim has the cluster have its NodeClaims.
+// claim adds the NodeClaims.
 func (f *fleet) claim(t testing.TB) {
 	t.Helper()
 	noted := map[string]map[string]string{}
@@ -138,7 +137,7 @@ func (f *fleet) claim(t testing.TB) {
 	}
 }
 
-// nodeClaim is one of a NodePool, of one of 60 instance types, in one of three zones.
+// nodeClaim returns one of a NodePool, with one of 60 instance types and one of three zones.
 func (f *fleet) nodeClaim(i int, noted map[string]map[string]string) *karpv1.NodeClaim {
 	in, nth := i%f.pools, i/f.pools
 	name, of, kind := fmt.Sprintf("pool-%04d", in), fmt.Sprintf("class-%02d", in%fleetClasses), nth%60
@@ -174,7 +173,7 @@ func (f *fleet) nodeClaim(i int, noted map[string]map[string]string) *karpv1.Nod
 	return c
 }
 
-// List answers as a client of the watch cache does, without copies.
+// List answers like a client of the watch cache, without copies.
 func (f *fleet) List(_ context.Context, into client.ObjectList, _ ...client.ListOption) error {
 	kind := "NodeClaim"
 	if list, ok := into.(*unstructured.UnstructuredList); ok {
@@ -183,12 +182,12 @@ func (f *fleet) List(_ context.Context, into client.ObjectList, _ ...client.List
 	return meta.SetList(into, f.cached[kind])
 }
 
-// Get is asked of nothing.
+// Get is never used.
 func (f *fleet) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
 	return fmt.Errorf("a plan reads lists only")
 }
 
-// plan is what the daemon does when it plans the commit: it reads its cache, and makes the Plan.
+// plan does what the daemon does for a commit: it reads its cache, and makes the Plan.
 func (f *fleet) plan(t testing.TB, read *cluster.Definitions, memo plan.Memo, policies ...v1alpha1.Policy) *plan.Plan {
 	t.Helper()
 	live, err := read.Live(t.Context(), f)

@@ -14,7 +14,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// A removal is held for one of these reasons, or for one of a v1alpha1.Withheld.
+// A removal is held for one of these reasons, or for one of v1alpha1.Withheld.
 const (
 	ReasonLastPool        = "LastPool"
 	ReasonMaxRemovedPools = "MaxRemovedPools"
@@ -61,8 +61,8 @@ func (p Policy) guard() []check {
 	return []check{statusLost, olderRevision, hostsController, lastPool, maxRemovedPools}
 }
 
-// statusLost holds an entry that may have been in Git all the time: without a status
-// it is unknown whether the entry was removed from Git, or was never ours to remove.
+// statusLost holds an object that may have been in Git all the time: without a status, it is unknown whether it was
+// removed from Git or never belonged to this NodeSync.
 func statusLost(c Candidate, w weighing) (reason, message string, hold bool) {
 	lost := w.policy.StatusLost && (!c.Recorded || c.undecided) || c.record.Reason == v1alpha1.ReasonStatusLost
 	if !lost || w.policy.Released[c.UID] {
@@ -73,14 +73,14 @@ func statusLost(c Candidate, w weighing) (reason, message string, hold bool) {
 		c.Ref, w.policy.howToRelease(c.UID)), true
 }
 
-// Messages start with one of these if HEAD is, or may be, older than what was applied.
+// Messages start with one of these if HEAD is, or may be, older than the applied revision.
 const (
 	headOlder      = "HEAD is older than the applied revision (the branch was reset, or a mirror lags behind), and "
 	headMayBeOlder = "HEAD may be older than the applied revision, because the Git host does not serve the history in between, and "
 )
 
-// olderRevision holds an entry that an older commit does not contain: no commit has removed it, it was added
-// later. It is held until a newer commit, or a person, removes it. A commit that may be older counts as older.
+// olderRevision holds an object that an older commit does not contain: no commit has removed it, it was added later. It
+// is held until a newer commit, or a person, removes it. A commit that may be older counts as older.
 func olderRevision(c Candidate, w weighing) (reason, message string, hold bool) {
 	still := c.record.Reason == v1alpha1.ReasonOlderRevision && c.record.Revision == w.revision
 	switch {
@@ -98,21 +98,19 @@ func olderRevision(c Candidate, w weighing) (reason, message string, hold bool) 
 	return "", "", false
 }
 
-// ofOlderRevision reports whether a removal is held because HEAD was, or may be, older than
-// what was applied.
+// ofOlderRevision reports whether a removal is held because HEAD was, or may be, older than the applied revision.
 func ofOlderRevision(r v1alpha1.Removal) bool {
 	return r.Reason == v1alpha1.ReasonOlderRevision || r.Reason == v1alpha1.ReasonHistoryUnknown
 }
 
-// requiresApproval reports whether only a person can release a candidate, so that it does
-// not count with those that leave.
+// requiresApproval reports whether only a person can release a candidate, so that it does not count as being removed.
 func requiresApproval(c Candidate, w weighing) bool {
 	_, _, lost := statusLost(c, w)
 	_, _, older := olderRevision(c, w)
 	return lost || older
 }
 
-// doubts reports whether a removal is held because the entry may not have been removed from Git.
+// doubts reports whether a removal is held because the object may not have been removed from Git.
 func doubts(reason string) bool {
 	return slices.Contains([]string{v1alpha1.ReasonStatusLost, v1alpha1.ReasonOlderRevision, v1alpha1.ReasonHistoryUnknown}, reason)
 }
@@ -155,9 +153,10 @@ func lastPool(c Candidate, w weighing) (reason, message string, hold bool) {
 	return ReasonLastPool, "Git has no NodePool left that can launch nodes for pods (not static, no limit of 0): add one back, or set guard.allowLastPool", true
 }
 
-// maxRemovedPools holds all NodePools of a revision if they and those of its period exceed the limit. It holds all of them
-// because half of an accident is still an accident, and counts a period because an accident may be split into
-// commits. A NodePool without nodes that was to replace a NodePool which Git contains again does not count: a revert needs no approval.
+// maxRemovedPools holds all NodePools of a revision if they and those of its period exceed the limit. It holds all of
+// them because half of an accident is still an accident, and counts a period because an accident may be split into
+// commits. A NodePool without nodes that was to replace a NodePool which Git contains again does not count: a revert
+// needs no approval.
 func maxRemovedPools(c Candidate, w weighing) (reason, message string, hold bool) {
 	limit := w.policy.maxRemovedPools()
 	if c.Ref.Kind != render.NodePool || c.undoes || w.leaving() <= limit || c.approved.covers(ReasonMaxRemovedPools) {
@@ -172,9 +171,9 @@ func maxRemovedPools(c Candidate, w weighing) (reason, message string, hold bool
 		w.leaving(), limit, w.leaving(), someOf(w.together), before), true
 }
 
-// weigh holds the candidates that the guard does not release. It weighs those of one
-// revision together, after those of earlier revisions, whether these are held or
-// not. In this way the later commits of an accident do not pass before its first one.
+// weigh holds the candidates that the guard does not release. It checks those of one revision together, after those of
+// earlier revisions, whether or not these are held. Otherwise later commits of an accident would pass before its first
+// one.
 func (m *maker) weigh(candidates []Candidate, revision string) {
 	for i := range candidates {
 		if c := &candidates[i]; c.taken && !c.Terminating {
@@ -195,8 +194,8 @@ func (m *maker) weigh(candidates []Candidate, revision string) {
 	}
 }
 
-// labelChanged returns the message about a removal that is held because another client has removed the object's mark,
-// and what to do.
+// labelChanged returns the message for a removal that is held because another client has removed the object's mark, and
+// what to do.
 func (m *maker) labelChanged(ref render.Ref) string {
 	if m.live.object(ref).mark() == unmarked {
 		return fmt.Sprintf("another client deleted the managedFields of %s, which show that plumbline applied it: add %s back to Git, then remove it again", ref, ref)
@@ -204,8 +203,8 @@ func (m *maker) labelChanged(ref render.Ref) string {
 	return fmt.Sprintf("another client changed the label %s of %s, %s", v1alpha1.OwnerLabel, ref, m.policy.Owner.LabelAgain())
 }
 
-// weighTogether weighs the candidates of one revision, and adds their NodePools to pending. open are the NodePools whose nodes are
-// leaving.
+// weighTogether checks the candidates of one revision, and adds their NodePools to pending. open are the NodePools
+// whose nodes are being removed.
 func (m *maker) weighTogether(candidates []Candidate, pending, open map[types.UID]string, revision string) {
 	w := weighing{policy: m.policy, revision: revision}
 	for _, c := range candidates {

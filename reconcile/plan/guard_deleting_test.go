@@ -9,8 +9,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
-// TestADeletionEndsNotWhatCarriesItOut: of a NodeSync that is deleted with its nodes, a pool is held
-// while Karpenter's controller or plumbline runs on it; nothing else is weighed.
+// TestADeletionEndsNotWhatCarriesItOut: if a NodeSync is deleted with its nodes, a pool is held while Karpenter's
+// controller or plumbline runs on it; there are no other checks.
 func TestADeletionEndsNotWhatCarriesItOut(t *testing.T) {
 	c := newCluster(t)
 	c.have(t, owner, class("default"), pool("a", "default"), pool("b", "default"), pool("c", "default"))
@@ -28,8 +28,8 @@ func TestADeletionEndsNotWhatCarriesItOut(t *testing.T) {
 	}
 }
 
-// TestOnlyNodesGo: where the definitions stay, the nodes of NodePools go, without the guard, and
-// nothing else is planned.
+// TestOnlyNodesGo: if the definitions stay, the nodes of NodePools are removed without the guard, and nothing else is
+// planned.
 func TestOnlyNodesGo(t *testing.T) {
 	c := newCluster(t)
 	c.have(t, owner, class("default"), pool("a", "default"), pool("b", "default"))

@@ -17,10 +17,10 @@ import (
 func TestGuard(t *testing.T) {
 	limit := func(n int32) *int32 { return &n }
 	tests := map[string]struct {
-		// pools that are ours; Git has those in keeps.
+		// pools that are ours; those in keeps are in Git.
 		pools, keeps []string
 		given        func(*testing.T, *drawnCluster)
-		// git is what Git has besides.
+		// git is further content of Git.
 		git  []string
 		want []string
 	}{
@@ -191,7 +191,7 @@ func TestGuard(t *testing.T) {
 				c.setBack("b", "main@sha1:older")
 				c.policy.HistoryUnknown = true
 			},
-			want: []string{"Hold NodePool/b HistoryUnknown"}, // it is not bound to the newer commit
+			want: []string{"Hold NodePool/b HistoryUnknown"}, // it does not depend on the newer commit
 		},
 		"HEAD is known not to be older after all": {
 			pools: []string{"a", "b"}, keeps: []string{"a"},
@@ -293,14 +293,14 @@ func TestHeldForWhomItHosts(t *testing.T) {
 	}
 }
 
-// setBack records that a pool is held since a revision that was older than what was
-// applied.
+// setBack records that a pool is held since a revision that was older than the applied one.
 func (c *drawnCluster) setBack(name, revision string) {
 	c.removal(poolRef(name), v1alpha1.RemovalHeld, revision)
 	c.live.Removals[0].Reason = v1alpha1.ReasonOlderRevision
 }
 
-// soloAndSolob are two pools of one node each that one commit removes, where a pod of solo would be pending if both went.
+// soloAndSolob returns two pools of one node each that one commit removes; a pod of solo would be pending if both were
+// removed.
 func soloAndSolob(t *testing.T) (c *drawnCluster, git []string) {
 	t.Helper()
 	c = newCluster(t)
@@ -309,7 +309,7 @@ func soloAndSolob(t *testing.T) (c *drawnCluster, git []string) {
 	return c, []string{class("default"), pool("general", "default")}
 }
 
-// pending is what the simulation finds of pods of solo: of the workload that the first three letters of each name.
+// pending returns the simulated pending pods of solo; the first three letters of each name are the workload.
 func pending(pods ...string) plan.Landing {
 	landing := plan.Landing{Known: true, Nowhere: map[string][]plan.Unschedulable{}}
 	for _, pod := range pods {
@@ -318,7 +318,7 @@ func pending(pods ...string) plan.Landing {
 	return landing
 }
 
-// holds are the removals of a Plan, with all reasons for which they are held.
+// holds lists the removals of a Plan, with all reasons for which they are held.
 func holds(p *plan.Plan) []string {
 	var lines []string
 	for _, c := range p.Removals {
@@ -331,7 +331,7 @@ func holds(p *plan.Plan) []string {
 	return lines
 }
 
-// TestAnApprovalShowsEveryGate: what is held for one reason is weighed for all others before people can approve it.
+// TestAnApprovalShowsEveryGate: what is held for one reason is checked for all others before people can approve it.
 func TestAnApprovalShowsEveryGate(t *testing.T) {
 	c, git := soloAndSolob(t)
 	first := c.plan(t, git...)
@@ -360,7 +360,7 @@ func TestAnApprovalShowsEveryGate(t *testing.T) {
 	}
 }
 
-// TestAnApprovalCoversWhatWasShown: another reason, or other pods, are held again, by another digest.
+// TestAnApprovalCoversWhatWasShown: for another reason, or other pods, the removal is held again with another digest.
 func TestAnApprovalCoversWhatWasShown(t *testing.T) {
 	gone := []string{"solo", "solob"}
 	for name, test := range map[string]struct {
@@ -392,7 +392,7 @@ func TestAnApprovalCoversWhatWasShown(t *testing.T) {
 	}
 }
 
-// TestAllNodesThatAnApprovalOpens are weighed together: what is held for another reason counts as if it went.
+// TestAllNodesThatAnApprovalOpens are checked together: what is held for another reason counts as if it proceeded.
 func TestAllNodesThatAnApprovalOpens(t *testing.T) {
 	c, git := soloAndSolob(t)
 	c.live.NodeClaims = append(claims("solo", 3), claims("solob", 3)...)
@@ -406,7 +406,7 @@ func TestAllNodesThatAnApprovalOpens(t *testing.T) {
 	}
 }
 
-// TestADigestStaysWhileNothingNewIsHeld: what people were shown covers fewer pods, and no others.
+// TestADigestStaysWhileNothingNewIsHeld: what people were shown also covers fewer pods, but no others.
 func TestADigestStaysWhileNothingNewIsHeld(t *testing.T) {
 	c, git := soloAndSolob(t)
 	c.policy.Landing = pending("one-a")
@@ -420,7 +420,7 @@ func TestADigestStaysWhileNothingNewIsHeld(t *testing.T) {
 	}
 }
 
-// TestNodesAddedBeforeTheApproval are part of the tenth that is tolerated: it is a tenth of what the digest was made for.
+// TestNodesAddedBeforeTheApproval use up part of the 10% tolerance, which is relative to the nodes in the digest.
 func TestNodesAddedBeforeTheApproval(t *testing.T) {
 	for nodes, goes := range map[int]bool{10: true, 11: true, 12: false} {
 		c, git := soloAndSolob(t)
@@ -436,7 +436,7 @@ func TestNodesAddedBeforeTheApproval(t *testing.T) {
 	}
 }
 
-// TestManyWorkloads of pending pods are counted, and named while a status has room.
+// TestManyWorkloads: pending pods are counted, and listed as long as a status has room.
 func TestManyWorkloads(t *testing.T) {
 	c, git := soloAndSolob(t)
 	var pods []string

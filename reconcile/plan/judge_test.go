@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestEachReasonIsJudged goes by Karpenter's reasons: one that nobody judges is said to be unknown,
-// and counted as none of the others.
+// TestEachReasonIsJudged: a drift reason of Karpenter that has no judge is reported as unknown, and not counted as
+// another one.
 func TestEachReasonIsJudged(t *testing.T) {
 	known := map[string]bool{"TenancyDrift": false}
 	for _, field := range resolvedFields() {

@@ -15,27 +15,27 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// ReasonUnschedulablePods is the reason of what would end nodes whose pods find no place elsewhere.
+// ReasonUnschedulablePods is the reason to hold the removal of nodes whose pods cannot be scheduled elsewhere.
 const ReasonUnschedulablePods = "UnschedulablePods"
 
-// Landing is whether the pods of the pools that leave find a place elsewhere. The zero value is that
-// nobody has asked: nothing waits for it.
+// Landing reports whether the pods of removed pools can be scheduled elsewhere. The zero value means that this was not
+// simulated: nothing waits for it.
 type Landing struct {
-	// Known reports whether there is an answer, Asking that it is on its way. Unknown is why there is none.
+	// Known reports whether there is a result, and Asking whether it is pending. Unknown is why there is none.
 	Known, Asking bool
 	Unknown       string
-	// Nowhere are pods that find no place, by the NodePool whose node they run on.
+	// Nowhere are the unschedulable pods, by the NodePool whose node they run on.
 	Nowhere map[string][]Unschedulable
 }
 
-// Unschedulable is a pod that finds no place.
+// Unschedulable is a pod that cannot be scheduled.
 type Unschedulable struct {
-	// Pod is its namespace and name, Workload the namespace, kind and name of what owns it, Reason Karpenter's.
+	// Pod is its namespace and name, Workload the namespace, kind and name of its owner, and Reason is Karpenter's.
 	Pod, Workload, Reason string
 }
 
-// Leaving are the NodePools whose nodes end by a removal: those that may go and that have not begun, and those
-// that have, unless Git has them back, with those that leave elsewhere.
+// Leaving returns the NodePools whose nodes are terminated by a removal: those that may start, those that have started
+// unless Git contains them again, and those that other NodeSyncs remove.
 func (p *Plan) Leaving(live Live) []render.Ref {
 	found := map[render.Ref]bool{}
 	for i := range p.Removals {
@@ -55,15 +55,15 @@ func (p *Plan) Leaving(live Live) []render.Ref {
 	return slices.SortedFunc(maps.Keys(found), func(a, b render.Ref) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// Begins names the removals that go ahead if their pods find a place elsewhere, sorted: those with nodes that have not
-// begun, and that nothing else holds.
+// Begins returns the removals that start if their pods can be scheduled elsewhere, sorted: those with nodes that have
+// not started, and that nothing else holds.
 func (p *Plan) Begins() []string { return p.removals(goesAhead) }
 
-// Withheld names the removals that people may approve, for another reason than where their pods find a place, sorted:
-// people have to see where they do not, before they approve.
+// Withheld returns the removals that are held for another reason and that people may approve, sorted: people must see
+// which pods would be pending before they approve.
 func (p *Plan) Withheld() []string { return p.removals(withheld) }
 
-// Lands names the removals that a Landing is asked for, sorted.
+// Lands returns the removals that need a Landing, sorted.
 func (p *Plan) Lands() []string { return p.removals(lands) }
 
 func (p *Plan) removals(which func(*Candidate) bool) []string {
@@ -77,7 +77,7 @@ func (p *Plan) removals(which func(*Candidate) bool) []string {
 	return found
 }
 
-// Approvals names what people may approve of the Plan, sorted: a Landing is another one where that is other.
+// Approvals returns what people may approve of the Plan, sorted: if this changes, a new Landing is needed.
 func (p *Plan) Approvals() []string {
 	found := p.Withheld()
 	for i := range p.Changes {
@@ -89,30 +89,30 @@ func (p *Plan) Approvals() []string {
 	return found
 }
 
-// WithoutBegins is the Plan without the removals that Begins names.
+// WithoutBegins returns the Plan without the removals of Begins.
 func (p *Plan) WithoutBegins() *Plan {
 	without := *p
 	without.Removals = slices.DeleteFunc(slices.Clone(p.Removals), func(c Candidate) bool { return goesAhead(&c) })
 	return &without
 }
 
-// lands reports whether the pods of an entry that leaves have to find a place elsewhere: unless nobody may approve
-// what holds it. Where Git has no pool left that may grow, that they find none is in its own reason.
+// lands reports whether the pods of a removed object need to be scheduled elsewhere: unless it is held for a reason
+// that nobody may approve. If Git has no pool left that may grow, the reason LastPool covers this.
 func lands(c *Candidate) bool {
 	held := c.Held && !approvableHolds(c.Holds)
 	return c.Ref.Kind == render.NodePool && c.Nodes > 0 && !held && !c.Orphan && !c.Terminating && !c.Last
 }
 
-// goesAhead reports whether such an entry goes ahead if they do.
+// goesAhead reports whether such a removal starts if they can.
 func goesAhead(c *Candidate) bool {
 	return lands(c) && !slices.ContainsFunc(c.Holds, func(h HoldReason) bool { return h.Reason != ReasonUnschedulablePods })
 }
 
-// withheld reports whether such an entry is held whether they do or not.
+// withheld reports whether such a removal is held whether they can or not.
 func withheld(c *Candidate) bool { return lands(c) && !goesAhead(c) }
 
-// holdUnschedulable holds the removals whose pods find no place elsewhere. One that is held for that stays so until
-// there is another answer.
+// holdUnschedulable holds the removals whose pods cannot be scheduled elsewhere. A removal that is held for that stays
+// held until there is another result.
 func (m *maker) holdUnschedulable(p *Plan) {
 	p.Landing = m.policy.Landing
 	if m.policy.Deleting || !m.policy.Guard.UnschedulablePods.Holds() {
@@ -141,10 +141,10 @@ func (m *maker) holdUnschedulable(p *Plan) {
 	}
 }
 
-// Simulating is what is reported until it is known where the pods of a removal find a place.
+// Simulating is reported until it is known where the pods of a removal can be scheduled.
 const Simulating = "simulating where its pods can be scheduled"
 
-// recordedHolds are the reasons for which a removal was held, without their messages.
+// recordedHolds returns the reasons for which a removal was held, without their messages.
 func recordedHolds(r v1alpha1.Removal) []HoldReason {
 	reasons := r.Reasons
 	if len(reasons) == 0 && r.Reason != "" {
@@ -157,10 +157,11 @@ func recordedHolds(r v1alpha1.Removal) []HoldReason {
 	return holds
 }
 
-// mostWorkloads is how many workloads an approval of pending pods names: a status has a limited size. The others are one.
+// mostWorkloads limits how many workloads an approval of pending pods lists, because the size of a status is limited.
+// The others are combined.
 const mostWorkloads = 100
 
-// byWorkload counts pods by what owns them, sorted.
+// byWorkload counts pods by their owner, sorted.
 func byWorkload(pods []Unschedulable) []v1alpha1.PendingPods {
 	counts := map[string]int32{}
 	for _, pod := range pods {
@@ -183,7 +184,7 @@ func byWorkload(pods []Unschedulable) []v1alpha1.PendingPods {
 	return append(found[:mostWorkloads:mostWorkloads], others)
 }
 
-// pending counts them.
+// pending returns the total number of pods.
 func pending(pods []v1alpha1.PendingPods) (n int) {
 	for _, p := range pods {
 		n += int(p.Pods)
@@ -191,7 +192,7 @@ func pending(pods []v1alpha1.PendingPods) (n int) {
 	return n
 }
 
-// nowhere names the pods that find no place, and what to do.
+// nowhere returns the message with the unschedulable pods, and what to do.
 func nowhere(pods []Unschedulable) string {
 	var names []string
 	for _, pod := range pods {
@@ -201,9 +202,9 @@ func nowhere(pods []Unschedulable) string {
 		english.Plural(len(pods), "pod of its nodes", "pods of its nodes"), someOf(names))
 }
 
-// LeavingElsewhere are the NodePools that leave by other NodeSyncs of the cluster: a place that two of them count on is
-// one place. Of removals that have not begun, those of the NodeSync that recorded its first one before the others go
-// first, so that of two at once one waits, and not both.
+// LeavingElsewhere returns the NodePools that other NodeSyncs of the cluster remove, because two removals cannot count
+// on the same capacity. Of removals that have not started, those of the NodeSync with the earliest record go first, so
+// that of two at once only one waits.
 func LeavingElsewhere(all []v1alpha1.NodeSync, sync *v1alpha1.NodeSync) []render.Ref {
 	var found []render.Ref
 	for i := range all {
@@ -222,7 +223,7 @@ func LeavingElsewhere(all []v1alpha1.NodeSync, sync *v1alpha1.NodeSync) []render
 	return slices.Compact(found)
 }
 
-// goesBefore reports whether a NodeSync has recorded a removal that has not begun before another has.
+// goesBefore reports whether a has recorded its first removal that has not started before b has.
 func goesBefore(a, b *v1alpha1.NodeSync) bool {
 	first := func(sync *v1alpha1.NodeSync) (at time.Time, any bool) {
 		for _, r := range sync.Status.Removals {

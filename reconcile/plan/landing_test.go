@@ -14,8 +14,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestPodsWithoutAPlace holds what would end the nodes that they are on, and nothing else. It may be
-// approved.
+// TestPodsWithoutAPlace: unschedulable pods hold only the removal of the nodes that they run on. People may approve it.
 func TestPodsWithoutAPlace(t *testing.T) {
 	lost := plan.Landing{Known: true, Nowhere: map[string][]plan.Unschedulable{"b": {{Pod: "web/x", Reason: "no instance type fits."}}}}
 	const words = "1 pod of its nodes would be pending: add a NodePool that can run them, or set guard.unschedulablePods to Ignore: web/x (no instance type fits)"
@@ -81,7 +80,7 @@ func TestPodsWithoutAPlace(t *testing.T) {
 	}
 }
 
-// TestLeavingElsewhere: of two removals at once one counts the other.
+// TestLeavingElsewhere: of two removals at once, one counts the other.
 func TestLeavingElsewhere(t *testing.T) {
 	at := func(second int) time.Time { return time.Date(2026, 3, 1, 12, 0, second, 0, time.UTC) }
 	removal := func(phase v1alpha1.RemovalPhase, second int) v1alpha1.Removal {

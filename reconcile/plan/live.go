@@ -18,91 +18,84 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Live is what the cluster has.
+// Live is the state of the cluster.
 type Live struct {
-	// Objects are all objects of the kinds that are ours, of any owner,
-	// with their managedFields.
+	// Objects are all objects of our kinds, of any owner, with their managedFields.
 	Objects map[render.Ref]*Object
-	// Served reports whether Karpenter's kinds are, so that there is no object but these.
+	// Served reports whether the API server serves Karpenter's kinds, so that Objects is complete.
 	Served     bool
 	NodeClaims []NodeClaim
-	// Removals are the recorded ones, from the NodeSync's status.
+	// Removals are the recorded removals, from the NodeSync's status.
 	Removals []v1alpha1.Removal
-	// RecentRemovals are the NodePools that the guard has allowed to leave, from the NodeSync's status.
+	// RecentRemovals are the NodePools whose removal the guard has allowed, from the NodeSync's status.
 	RecentRemovals []v1alpha1.RecentRemoval
-	// RecentTerminations are the changes by which Karpenter terminates nodes, Held is what was held last, and Rollout is the
-	// one in progress; all from the NodeSync's status.
+	// RecentTerminations are the changes by which Karpenter terminates nodes, Held is the plan that was last held, and
+	// Rollout is the one in progress; all from the NodeSync's status.
 	RecentTerminations []v1alpha1.RecentTermination
 	Held               *v1alpha1.HeldPlan
 	Rollout            *v1alpha1.Rollout
-	// LeavingElsewhere are NodePools that leave by other NodeSyncs.
+	// LeavingElsewhere are NodePools that other NodeSyncs are removing.
 	LeavingElsewhere []render.Ref
-	// Vanished are NodePools that were applied, that the Set lacks, and that
-	// another client has deleted.
+	// Vanished are NodePools that were applied, that are not in the Set, and that another client has deleted.
 	Vanished []Vanished
-	// Recorded are the objects that the NodeSync has applied, by what it has recorded: one of
-	// them is its own as soon as the label says so again, also where a person has set it.
+	// Recorded are the objects that the NodeSync has recorded as applied. Such an object belongs to it again as soon as
+	// the label says so, even if a person set the label.
 	Recorded map[render.Ref]types.UID
-	// Memo is of the last Plan for the same NodeSync; the zero value where there
-	// was none.
+	// Memo is that of the last Plan for the same NodeSync; the zero value if there was none.
 	Memo Memo
 }
 
-// With is what the cluster has, with what the status of the NodeSync records.
+// With returns the state of the cluster with the records of the NodeSync's status.
 func (l Live) With(status *v1alpha1.NodeSyncStatus) Live {
 	l.Removals, l.RecentRemovals = status.Removals, status.RecentRemovals
 	l.RecentTerminations, l.Held, l.Rollout = status.RecentTerminations, status.Held, status.Rollout
 	return l
 }
 
-// Vanished is an object that was applied and is not there any more.
+// Vanished is an object that was applied and no longer exists.
 type Vanished struct {
 	Ref render.Ref
 	UID types.UID
 }
 
-// NodeClaim is one node as Karpenter claims it.
+// NodeClaim is one of Karpenter's NodeClaims.
 type NodeClaim struct {
 	Name string
 	UID  types.UID
-	// Pool is the NodePool that it is labelled with, and PoolUID the one that
-	// owns it.
+	// Pool is the NodePool in its label, and PoolUID the NodePool that owns it.
 	Pool    string
 	PoolUID types.UID
-	// Class is the EC2NodeClass that it names.
+	// Class is the EC2NodeClass that it references.
 	Class      string
 	ProviderID string
-	// Image is the AMI that it runs; empty until it is launched.
+	// Image is its AMI; empty until it is launched.
 	Image string
 	Node  string
-	// Deleting reports whether it has a deletionTimestamp, and Deleted since when; zero if it has none.
+	// Deleting reports whether it has a deletionTimestamp, and Deleted is that time; zero if it has none.
 	Deleting bool
 	Deleted  time.Time
-	// Disrupted reports whether Karpenter has ended it by itself: it was empty, drifted or
-	// could be consolidated.
+	// Disrupted reports whether Karpenter deleted it: it was empty, drifted or consolidatable.
 	Disrupted bool
-	// Drifted reports whether Karpenter has found it outdated, and replaces it when the budgets
-	// of its pool allow.
+	// Drifted reports whether Karpenter has marked it Drifted, and replaces it when the budgets of its pool allow.
 	Drifted bool
-	// DriftReason is why; empty if it has not.
+	// DriftReason is the reason; empty if it is not Drifted.
 	DriftReason string
-	// Labels are those that requirements of its pool are compared with; empty if
-	// they are not known.
+	// Labels are those that the requirements of its pool are compared with; empty if they are unknown.
 	Labels Labels
-	// Hashes are those of the definitions that it was made by.
+	// Hashes are those of the definitions that it was created from.
 	Hashes Hashes
-	// Created is when it was made, and Launch how long after that its node was initialized, in whole
-	// seconds; 0 where it is not yet.
+	// Created is its creation time, and Launch the time until its node was initialized, in whole seconds; 0 if it is
+	// not initialized yet.
 	Created time.Time
 	Launch  time.Duration
-	// Initialized reports whether it has a node that is.
+	// Initialized reports whether its node is initialized.
 	Initialized bool
 }
 
-// Labels are labels as one text, which many NodeClaims share.
+// Labels are labels as one string, which many NodeClaims share.
 type Labels string
 
-// value is that of one label; empty if there is none.
+// value returns the value of one label; empty if there is none.
 func (l Labels) value(key string) string {
 	for line := range strings.SplitSeq(string(l), "\n") {
 		if k, value, found := strings.Cut(line, "="); found && k == key {
@@ -112,7 +105,7 @@ func (l Labels) value(key string) string {
 	return ""
 }
 
-// PackLabels makes one text of labels.
+// PackLabels encodes labels as one string.
 func PackLabels(labels map[string]string) Labels {
 	var b strings.Builder
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
@@ -121,7 +114,7 @@ func PackLabels(labels map[string]string) Labels {
 	return Labels(b.String())
 }
 
-// Map takes the labels apart.
+// Map decodes the labels.
 func (l Labels) Map() map[string]string {
 	labels := map[string]string{}
 	for line := range strings.Lines(string(l)) {
@@ -132,7 +125,7 @@ func (l Labels) Map() map[string]string {
 	return labels
 }
 
-// recorded reports whether the NodeSync has applied this very object.
+// recorded reports whether the NodeSync has applied this object.
 func (l Live) recorded(object *unstructured.Unstructured) bool {
 	uid, known := l.Recorded[render.RefOf(object)]
 	return known && uid == object.GetUID()
@@ -141,7 +134,7 @@ func (l Live) recorded(object *unstructured.Unstructured) bool {
 // object returns the live object of a Ref; nil if there is none.
 func (l Live) object(ref render.Ref) *Object { return l.Objects[ref] }
 
-// OfKind are the live objects of a kind, of any owner, by name.
+// OfKind returns the live objects of a kind, of any owner, by name.
 func (l Live) OfKind(kind string) []*unstructured.Unstructured {
 	var found []*unstructured.Unstructured
 	for ref, object := range l.Objects {
@@ -153,7 +146,7 @@ func (l Live) OfKind(kind string) []*unstructured.Unstructured {
 	return found
 }
 
-// claims are the NodeClaims that hang on each object.
+// claims returns the NodeClaims that reference each object.
 func (l Live) claims() map[render.Ref][]*NodeClaim {
 	found := map[render.Ref][]*NodeClaim{}
 	for i := range l.NodeClaims {
@@ -165,7 +158,7 @@ func (l Live) claims() map[render.Ref][]*NodeClaim {
 	return found
 }
 
-// removal finds the record of an object's removal.
+// removal returns the record of an object's removal.
 func (l Live) removal(uid types.UID) (v1alpha1.Removal, bool) {
 	for _, r := range l.Removals {
 		if r.UID == uid && r.Phase != v1alpha1.RemovalGone {
@@ -175,7 +168,7 @@ func (l Live) removal(uid types.UID) (v1alpha1.Removal, bool) {
 	return v1alpha1.Removal{}, false
 }
 
-// RefOf is the entry of a removal.
+// RefOf returns the Ref of a removal.
 func RefOf(r v1alpha1.Removal) render.Ref { return render.Ref{Kind: r.Kind, Name: r.Name} }
 
 // Write is an object that a reconcile has written.
@@ -186,39 +179,36 @@ type Write struct {
 	CreatedAt metav1.Time
 }
 
-// Memo holds what one Plan has found of objects, so that the next does not compare them
-// again: which are as Git says, and how the others differ. It is no part of what is
-// planned: a Plan with a Memo equals one without. The zero value knows nothing.
+// Memo holds the results of one Plan, so that the next does not compare the same objects again: which match Git, and
+// how the others differ. It does not affect the result: a Plan with a Memo equals one without. The zero value is empty.
 type Memo struct {
 	owner  Owner
 	schema Schema
 	clean  map[render.Ref]cleanObject
-	// others were compared and found to differ. Where the guard holds a commit, they are
-	// many, and stay so for hours while NodeClaims wake one reconcile after another.
+	// others were compared and differ. If the guard holds a commit, there are many of them for hours, while NodeClaims
+	// trigger one reconcile after another.
 	others map[render.Ref]compared
 	// rules are the policies, compiled.
 	rules *CompiledPolicies
-	// matches are the definitions that live, as NodeClaims are compared with them.
+	// matches are the live definitions, prepared for the comparison with NodeClaims.
 	matches *MatchMemory
 }
 
-// cleanObject is one that is as Git says, and the fields that it has beside those of Git;
-// nil if there are none.
+// cleanObject is an object that matches Git, and its fields that are not in Git; nil if there are none.
 type cleanObject struct {
 	comparison
 	extra *Extra
 }
 
-// comparison names the two objects that were compared. A rendered object is read
-// only, so that its address stands for what is in it; a live one is named by its
-// UID and resourceVersion.
+// comparison identifies the two objects that were compared. A rendered object is read only, so its address identifies
+// its content; a live one is identified by its UID and resourceVersion.
 type comparison struct {
 	rendered        *unstructured.Unstructured
 	uid             types.UID
 	resourceVersion string
 }
 
-// of reports whether these very objects were compared.
+// of reports whether these objects were compared.
 func (c comparison) of(object *render.Object, live identified) bool {
 	return c == comparisonOf(object, live)
 }
@@ -229,19 +219,17 @@ type identified interface {
 	GetResourceVersion() string
 }
 
-// compared is what hangs on the two objects, the owner and the schema, and on nothing else.
-// It is read only.
+// compared is what depends only on the two objects, the owner and the schema. It is read only.
 type compared struct {
 	comparison
 	judgement judgement
-	// problems are what the API server would refuse, where that was asked.
+	// problems are what the API server would reject, if asked is true.
 	problems []string
 	asked    bool
-	// before is what was applied last, where it was asked whether the rendered object
-	// differs from it.
+	// before is what was applied last, if the rendered object was compared with it.
 	before  *unstructured.Unstructured
 	differs bool
-	// edit is what they say of nodes; nil if nobody has asked.
+	// edit is their effect on nodes; nil if it was not computed.
 	edit edit
 	// texts are those of the rendered object.
 	texts *texts
@@ -251,26 +239,24 @@ func comparisonOf(object *render.Object, live identified) comparison {
 	return comparison{rendered: object.Defaulted, uid: live.GetUID(), resourceVersion: live.GetResourceVersion()}
 }
 
-// newMemo is empty; the comparisons in it are made for an owner, by a schema.
+// newMemo returns an empty Memo; its comparisons are for this owner and schema.
 func newMemo(owner Owner, schema Schema, objects int) Memo {
 	return Memo{owner: owner, schema: schema, clean: make(map[render.Ref]cleanObject, objects), others: map[render.Ref]compared{}}
 }
 
-// findClean returns what was found of these very objects, if they were found equal. Neither
-// was terminating then.
+// findClean returns what was found for these objects if they were equal. Neither was terminating then.
 func (m Memo) findClean(object *render.Object, live *Object, owner Owner, schema Schema) (cleanObject, bool) {
 	known, ok := m.clean[object.Ref]
 	return known, ok && m.owner == owner && m.schema == schema && known.of(object, live)
 }
 
-// find is what was found of these very objects, if they were compared.
+// find returns what was found for these objects, if they were compared.
 func (m Memo) find(object render.Object, live *Object, owner Owner, schema Schema) (compared, bool) {
 	known, ok := m.others[object.Ref]
 	return known, ok && m.owner == owner && m.schema == schema && known.of(&object, live)
 }
 
-// note keeps a decision on two objects. An object without a resourceVersion does not say
-// when it changes.
+// note caches a decision on two objects. Without a resourceVersion, a change of the object would go unnoticed.
 func (m Memo) note(d decision) {
 	object, live := d.change.Object, d.change.Live
 	switch {
@@ -282,7 +268,7 @@ func (m Memo) note(d decision) {
 	}
 }
 
-// judged compares two objects, unless the last Plan has.
+// judged compares two objects, unless the last Plan has compared them.
 func (m *maker) judged(object render.Object, live *Object, braked bool) (*compared, error) {
 	if known, ok := m.live.Memo.find(object, live, m.policy.Owner, m.schema); ok && !braked {
 		return &known, nil
@@ -294,7 +280,7 @@ func (m *maker) judged(object render.Object, live *Object, braked bool) (*compar
 	return &compared{comparison: comparisonOf(&object, live), judgement: j, texts: &texts{of: object.Desired}}, nil
 }
 
-// refusals are what the API server would say against the object that a Change would make.
+// refusals returns why the API server would reject the object that a Change would write.
 func (c *compared) refusals(ctx context.Context, change *Change, schema Schema) []string {
 	if c.asked {
 		return c.problems
@@ -303,26 +289,25 @@ func (c *compared) refusals(ctx context.Context, change *Change, schema Schema) 
 	for _, problem := range schema.ValidateTransition(ctx, after(change), change.Live) {
 		problems = append(problems, problem.Error())
 	}
-	// Of a context that has ended not all rules are checked.
+	// If the context is cancelled, not all rules were checked.
 	c.problems, c.asked = problems, ctx.Err() == nil
 	return problems
 }
 
-// images are the AMIs that the nodes of an EC2NodeClass are to have, in the order of Karpenter's
-// preference.
+// images are the AMIs for the nodes of an EC2NodeClass, in the order of Karpenter's preference.
 type images struct {
 	amis []ami
-	// chosen is the AMI for each set of labels that was asked about; empty if none fits.
+	// chosen caches the AMI for each set of labels; empty if none fits.
 	chosen map[Labels]string
 }
 
 type ami struct {
 	id string
-	// requirements are what a node's labels have to fit.
+	// requirements are what a node's labels must match.
 	requirements scheduling.Requirements
 }
 
-// imagesOf are those of AMIs as the status of an EC2NodeClass has them.
+// imagesOf returns the AMIs from the status of an EC2NodeClass.
 func imagesOf(amis []awsv1.AMI) *images {
 	known := &images{chosen: map[Labels]string{}}
 	for _, a := range amis {
@@ -331,10 +316,10 @@ func imagesOf(amis []awsv1.AMI) *images {
 	return known
 }
 
-// outdate reports whether a NodeClaim runs another AMI than its labels call for: the first that fits,
-// as Karpenter has it (MapToInstanceTypes in karpenter-provider-aws pkg/providers/amifamily/ami.go,
-// and isAMIDrifted in pkg/cloudprovider/drift.go, 1.14.1). Its labels are those of its instance type.
-// Where there is no AMI at all Karpenter finds no node outdated, and nor does this.
+// outdate reports whether a NodeClaim runs another AMI than the first that fits its labels, as Karpenter does
+// (MapToInstanceTypes in karpenter-provider-aws pkg/providers/amifamily/ami.go, and isAMIDrifted in
+// pkg/cloudprovider/drift.go, 1.14.1). Its labels are those of its instance type. If there is no AMI at all, no node is
+// outdated, as in Karpenter.
 func (i *images) outdate(c *NodeClaim) bool {
 	if i == nil || len(i.amis) == 0 || c.Image == "" || c.Labels == "" {
 		return false
@@ -342,7 +327,7 @@ func (i *images) outdate(c *NodeClaim) bool {
 	return c.Image != i.choose(c.Labels)
 }
 
-// choose is the AMI that labels call for; empty if none fits.
+// choose returns the AMI for labels; empty if none fits.
 func (i *images) choose(of Labels) string {
 	chosen, asked := i.chosen[of]
 	if !asked {
@@ -358,15 +343,15 @@ func (i *images) choose(of Labels) string {
 	return chosen
 }
 
-// ResolvedAMIs are the AMIs that Karpenter has found for an EC2NodeClass. current reports that they are
-// those of its spec as it is, and not of one before: until Karpenter has looked at that, nobody
-// knows which nodes are outdated by it.
+// ResolvedAMIs returns the AMIs that Karpenter has resolved for an EC2NodeClass. current reports whether they are for
+// the current spec: until Karpenter has reconciled that, it is unknown which nodes it makes drift.
 func ResolvedAMIs(class *unstructured.Unstructured) (amis []awsv1.AMI, current bool) {
 	status := statusOf(class)
 	return status.AMIs, currentCondition(class, status, awsv1.ConditionTypeAMIsReady) != metav1.ConditionUnknown
 }
 
-// currentCondition returns the status of a condition of an EC2NodeClass, if it is about the spec as it is; Unknown otherwise.
+// currentCondition returns the status of a condition of an EC2NodeClass if it is for the current generation; otherwise
+// Unknown.
 func currentCondition(class *unstructured.Unstructured, status awsv1.EC2NodeClassStatus, kind string) metav1.ConditionStatus {
 	for _, c := range status.Conditions {
 		if c.Type == kind && c.ObservedGeneration == class.GetGeneration() {

@@ -20,7 +20,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// comparing is a schema that counts the objects that are compared by it.
+// comparing is a schema that counts the compared objects.
 type comparing struct {
 	*applytest.Server
 	compared, validated atomic.Int64
@@ -36,8 +36,7 @@ func (c *comparing) ValidateTransition(ctx context.Context, object, old *unstruc
 	return c.Server.ValidateTransition(ctx, object, old)
 }
 
-// TestWhatIsHeldIsComparedOnce: while the guard holds a change, NodeClaims wake one reconcile
-// after another.
+// TestWhatIsHeldIsComparedOnce: while the guard holds a change, NodeClaims trigger one reconcile after another.
 func TestWhatIsHeldIsComparedOnce(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change              func(t *testing.T, c *drawnCluster, set *render.Set)
@@ -122,7 +121,7 @@ func TestWhatIsCleanIsComparedOnce(t *testing.T) {
 	}
 }
 
-// TestAMemoIsOfOneSchema: by another schema an object has other fields.
+// TestAMemoIsOfOneSchema: with another schema an object has other fields.
 func TestAMemoIsOfOneSchema(t *testing.T) {
 	c := newCluster(t)
 	c.have(t, owner, class("default"))
@@ -139,7 +138,7 @@ func TestAMemoIsOfOneSchema(t *testing.T) {
 	}
 }
 
-// happens does something random to the world that one Plan was made of.
+// happens makes random changes to the world of one Plan.
 func (w *world) happens(t *rapid.T, server *applytest.Server) {
 	for range rapid.IntRange(0, 4).Draw(t, "events") {
 		i := rapid.IntRange(0, len(w.set.Objects)-1).Draw(t, "object")
@@ -171,11 +170,10 @@ func (w *world) happens(t *rapid.T, server *applytest.Server) {
 	w.live.Objects = plan.NewObjects(server.Objects())
 }
 
-// sameWords compares errors by what they say.
+// sameWords compares errors by their message.
 var sameWords = cmp.Comparer(func(a, b error) bool { return fmt.Sprint(a) == fmt.Sprint(b) })
 
-// TestAMemoChangesNoPlan: whatever happens between two Plans, what the first has
-// found saves work and nothing else.
+// TestAMemoChangesNoPlan: whatever happens between two Plans, the results of the first only save work.
 func TestAMemoChangesNoPlan(t *testing.T) {
 	server := applytest.New(t)
 	property.Check(t, func(t *rapid.T) {
@@ -195,7 +193,7 @@ func TestAMemoChangesNoPlan(t *testing.T) {
 	})
 }
 
-// TestTheSetAgainstItselfIsEmpty: what was applied whole needs no change.
+// TestTheSetAgainstItselfIsEmpty: a fully applied Set needs no change.
 func TestTheSetAgainstItselfIsEmpty(t *testing.T) {
 	server := applytest.New(t)
 	property.Check(t, func(t *rapid.T) {

@@ -13,12 +13,12 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// malformed are aliases of AMIs on which Karpenter's library ends the process that asks for the
-// hash of their class. A CRD accepts "bottlerocket@v1@v2", and one without the rules of today any.
+// malformed are AMI aliases for which Karpenter's library terminates the process when it hashes their class. A CRD
+// accepts "bottlerocket@v1@v2", and a CRD without the current rules accepts any.
 var malformed = []string{"al2023", "@latest", "bottlerocket@v1@v2", "plan9@latest", "AL2023@latest", "@", "al2023@latest@"}
 
-// TestMalformedAliasesInAPlan ends with its process where a Plan asks Karpenter's library about one.
-// What such a class does to nodes is not known: the guard counts all of them.
+// TestMalformedAliasesInAPlan would terminate its process if a Plan hashed one with Karpenter's library. The effect of
+// such a class on nodes is unknown, so the guard counts all of them.
 func TestMalformedAliasesInAPlan(t *testing.T) {
 	const unread = "an alias in amiSelectorTerms cannot be parsed"
 	good := class("default")
@@ -60,7 +60,7 @@ func TestMalformedAliasesInAPlan(t *testing.T) {
 	}
 }
 
-// upTos are the Changes of a Plan with the most nodes that they may be on, and why not exactly.
+// upTos lists the Changes of a Plan with the upper limit of nodes, and why it is not exact.
 func upTos(p *plan.Plan) (found []string) {
 	for _, c := range p.Changes {
 		exact := "exactly"
@@ -72,8 +72,8 @@ func upTos(p *plan.Plan) (found []string) {
 	return found
 }
 
-// TestMalformedAliasesThatLive: which NodeClaims of such a class are outdated is not counted, and goes
-// by what Karpenter has noted.
+// TestMalformedAliasesThatLive: drift of NodeClaims of such a class is not computed, but read from Karpenter's
+// annotations.
 func TestMalformedAliasesThatLive(t *testing.T) {
 	for _, alias := range malformed {
 		c := newCluster(t)

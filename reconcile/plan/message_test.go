@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestAMessageIsBounded: however many pools leave, each message names a few.
+// TestAMessageIsBounded: however many pools are removed, each message lists only a few.
 func TestAMessageIsBounded(t *testing.T) {
 	c := newCluster(t)
 	c.have(t, owner, class("default"), pool("stays", "default"))

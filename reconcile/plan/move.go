@@ -19,7 +19,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Moved names an entry that leaves, and those that take its place.
+// Moved formats an object that is removed, and those that replace it.
 func Moved(object string, to []string) string {
 	if len(to) == 0 {
 		return object
@@ -27,14 +27,14 @@ func Moved(object string, to []string) string {
 	return object + " → " + strings.Join(to, ", ")
 }
 
-// mostTargets is how many entries a removal names that its nodes move to.
+// mostTargets limits how many replacements a removal names.
 const mostTargets = 8
 
-// findMoves finds of each candidate what takes its place: the entry was renamed, split, merged with
-// others or given another class. Each is a removal all the same, and asks for all that a removal does.
+// findMoves finds the replacements of each candidate: the object was renamed, split, merged with others or given
+// another class. It is still a removal with all its checks.
 func (m *maker) findMoves(candidates []Candidate) {
 	if len(candidates) == 0 {
-		return // what arrives is read for them only
+		return // new objects are read only for candidates
 	}
 	arriving := m.arriving(candidates)
 	for i := range candidates {
@@ -50,20 +50,19 @@ func (m *maker) findMoves(candidates []Candidate) {
 	}
 }
 
-// arrivals are the NodePools of Git that may take the place of those that leave: those that the cluster
-// lacks, and those to which a recorded candidate moves already.
+// arrivals are the NodePools in Git that may replace removed ones: those that are not in the cluster, and those that
+// replace a recorded candidate already.
 type arrivals struct {
 	named map[string]offer
-	// fresh are those that the cluster lacks, and alike the same by what each is but for its name and
-	// class.
+	// fresh are those that are not in the cluster, and alike are the same by their spec without name and class.
 	fresh []offer
 	alike map[string][]offer
-	// left is how many more are compared with those that leave.
+	// left is how many more comparisons are allowed.
 	left int
 }
 
-// pairs is how many pairs of pools are compared, in one Plan, that differ in more than their names: a
-// commit may rename a thousand, and each is a removal where nobody has looked.
+// pairs limits how many pairs of pools that differ in more than their names one Plan compares: a commit may rename a
+// thousand. Pools that were not compared count as plain removals.
 const pairs = 20_000
 
 func (m *maker) arriving(candidates []Candidate) *arrivals {
@@ -91,9 +90,8 @@ func (m *maker) arriving(candidates []Candidate) *arrivals {
 	return found
 }
 
-// poolsFor are the near-equal NodePools that take the place of one that leaves, sorted: those that are
-// recorded, else one that differs in nothing but its name, else all that take its pods, else those that
-// do so together.
+// poolsFor returns the similar NodePools that replace a removed one: the recorded ones; else one that differs only in
+// its name; else all that can run its pods; else those that can do so together.
 func (m *maker) poolsFor(c *Candidate, arriving *arrivals) []string {
 	leaving, ok := offerOf(m.live.object(c.Ref).content())
 	if !ok {
@@ -117,7 +115,7 @@ func (m *maker) poolsFor(c *Candidate, arriving *arrivals) []string {
 	return arriving.compare(leaving)
 }
 
-// movesBack are the NodePools that were to move to one that leaves, and that Git has again: a commit reverts the move.
+// movesBack returns the NodePools that this one was to replace, and that Git contains again: a commit reverts the move.
 func (m *maker) movesBack(c *Candidate) []string {
 	var names []string
 	for _, r := range m.live.Removals {
@@ -129,7 +127,7 @@ func (m *maker) movesBack(c *Candidate) []string {
 	return names[:min(len(names), mostTargets)]
 }
 
-// undoesMove reports whether a NodePool without nodes leaves, whose place older ones take: it was to take theirs.
+// undoesMove reports whether a NodePool without nodes is replaced by older ones: it was meant to replace them.
 func (m *maker) undoesMove(c *Candidate) bool {
 	object := m.live.object(c.Ref)
 	if object == nil || c.Nodes > 0 || c.Leaves > 0 || len(c.MovesTo) == 0 {
@@ -146,7 +144,7 @@ func (m *maker) undoesMove(c *Candidate) bool {
 	})
 }
 
-// compare finds the near-equal ones among all that are fresh, as long as it may.
+// compare finds the similar ones among fresh, within the limit of comparisons.
 func (a *arrivals) compare(leaving offer) []string {
 	if a.left -= len(a.fresh); a.left < 0 {
 		return nil
@@ -176,7 +174,7 @@ func (a *arrivals) compare(leaving offer) []string {
 	return nil
 }
 
-// likest are the names of the first few pools, those that are most like that of another first.
+// likest returns the names of the first few pools, the most similar name first.
 func likest(pools []offer, other offer) []string {
 	slices.SortFunc(pools, byLikeness(other))
 	names := make([]string, 0, mostTargets)
@@ -186,14 +184,14 @@ func likest(pools []offer, other offer) []string {
 	return names
 }
 
-// byLikeness compares pools by their names with that of another.
+// byLikeness compares pools by the similarity of their names to that of another.
 func byLikeness(other offer) func(a, b offer) int {
 	return func(a, b offer) int {
 		return cmp.Or(cmp.Compare(alike(b.name, other.name), alike(a.name, other.name)), cmp.Compare(a.name, b.name))
 	}
 }
 
-// alike is how many letters two names begin and end with in common.
+// alike returns the length of the common prefix and suffix of two names.
 func alike(a, b string) int {
 	most, n := min(len(a), len(b)), 0
 	for n < most && a[n] == b[n] {
@@ -206,8 +204,8 @@ func alike(a, b string) int {
 	return n + end
 }
 
-// classesFor are the EC2NodeClasses that the NodePools of one that leaves name in Git, sorted: by
-// their own names, or by those that take their place.
+// classesFor returns the EC2NodeClasses in Git that the NodePools of a removed class, or their replacements, reference,
+// sorted.
 func (m *maker) classesFor(c *Candidate, candidates []Candidate) []string {
 	found := map[string]bool{}
 	for _, name := range c.record.MovesTo {
@@ -239,7 +237,7 @@ func (m *maker) classesFor(c *Candidate, candidates []Candidate) []string {
 	return names[:min(len(names), mostTargets)]
 }
 
-// classInGit names the EC2NodeClass that a NodePool of Git names, which Git has as well.
+// classInGit returns the EC2NodeClass that a NodePool in Git references, if Git contains it too.
 func (m *maker) classInGit(pool string) (name string, ok bool) {
 	i := slices.IndexFunc(m.objects, func(o render.Object) bool { return o.Ref == render.Ref{Kind: render.NodePool, Name: pool} })
 	if i < 0 {
@@ -249,19 +247,19 @@ func (m *maker) classInGit(pool string) (name string, ok bool) {
 	return class.Name, ok && m.inSet[class]
 }
 
-// offer is what the nodes of a NodePool are to pods: their labels, and the taints that keep pods away.
+// offer is what the nodes of a NodePool offer to pods: their labels, and the taints that repel pods.
 type offer struct {
 	name            string
 	requirements    scheduling.Requirements
 	taints, startup []corev1.Taint
 	// grows reports whether the pool launches nodes for pods.
 	grows bool
-	// spec is the pool's but for its class, and text is the same, written out.
+	// spec is the pool's spec without its class, and text is the same as JSON.
 	spec map[string]any
 	text string
 }
 
-// offerOf reads a NodePool; false if it cannot be read.
+// offerOf reads a NodePool; ok is false if it cannot be read.
 func offerOf(pool *unstructured.Unstructured) (offer, bool) {
 	read, err := typed[karpv1.NodePool](pool)
 	if err != nil {
@@ -278,12 +276,11 @@ func offerOf(pool *unstructured.Unstructured) (offer, bool) {
 	return o, true
 }
 
-// same reports whether two pools differ in nothing but their names, and those of their classes.
+// same reports whether two pools differ only in their names and classes.
 func (o offer) same(other offer) bool { return o.text == other.text || equal(o.spec, other.spec) }
 
-// takes reports whether pods that run on nodes of another pool may run on those of this one, and names
-// the labels of which it has only some of the values: each of the two is near-equal to the other but
-// for these.
+// takes reports whether pods that run on nodes of another pool may run on those of this one. partly are the labels for
+// which it has only some of the values: except for these, the pools are similar.
 func (o offer) takes(other offer) (partly []string, ok bool) {
 	if !o.grows || !onlyTaintsOf(o.taints, other.taints) || !onlyTaintsOf(o.startup, other.startup) {
 		return nil, false
@@ -300,14 +297,13 @@ func (o offer) takes(other offer) (partly []string, ok bool) {
 	return partly, true
 }
 
-// takesAny reports whether it takes the place of another, if only together with others.
+// takesAny reports whether it can replace another pool, at least together with others.
 func (o offer) takesAny(other offer) bool {
 	_, ok := o.takes(other)
 	return ok
 }
 
-// onlyTaintsOf reports whether nodes have no taint beside those that pods tolerate already. One that only
-// asks the scheduler to prefer others keeps no pod away.
+// onlyTaintsOf reports whether nodes have only taints that the pods already tolerate. PreferNoSchedule repels no pod.
 func onlyTaintsOf(taints, others []corev1.Taint) bool {
 	return !slices.ContainsFunc(taints, func(t corev1.Taint) bool {
 		return t.Effect != corev1.TaintEffectPreferNoSchedule && !slices.ContainsFunc(others, func(known corev1.Taint) bool {
@@ -316,18 +312,18 @@ func onlyTaintsOf(taints, others []corev1.Taint) bool {
 	})
 }
 
-// sized says of a label that it tells what an instance is like: pods ask for processors, memory and
-// devices, and few of them for a family or a size.
+// sized reports whether a label describes the size of an instance: pods request CPU, memory and devices, and rarely a
+// family or size.
 func sized(key string) bool {
 	return key == corev1.LabelInstanceTypeStable || strings.HasPrefix(key, "karpenter.k8s.aws/")
 }
 
-// hasAll reports whether nodes of this pool have each value of a label that nodes of another may have.
+// hasAll reports whether nodes of this pool can have each value of a label that nodes of another may have.
 func (o offer) hasAll(key string, other offer) bool {
 	values, known := other.values(key)
 	switch {
 	case !other.requirements.Has(key) && !karpv1.WellKnownLabels.Has(key) && !sized(key):
-		return true // no pod asks for a label that its nodes have not
+		return true // no pod selects a label that its nodes do not have
 	case !o.requirements.Has(key):
 		return karpv1.WellKnownLabels.Has(key) || sized(key) || known && len(values) == 0
 	case known:
@@ -336,7 +332,7 @@ func (o offer) hasAll(key string, other offer) bool {
 	return o.requirements.Get(key).String() == other.requirements.Get(key).String()
 }
 
-// hasSome reports whether a label may have a value that nodes of both pools have.
+// hasSome reports whether nodes of both pools can have a common value of a label.
 func (o offer) hasSome(key string, other offer) bool {
 	if !o.requirements.Has(key) && !karpv1.WellKnownLabels.Has(key) && !sized(key) {
 		return false
@@ -344,14 +340,14 @@ func (o offer) hasSome(key string, other offer) bool {
 	return o.requirements.Get(key).HasIntersection(other.requirements.Get(key))
 }
 
-// everyValue are all values of labels that have few.
+// everyValue lists all values of labels that have few.
 var everyValue = map[string][]string{
 	corev1.LabelArchStable:      {karpv1.ArchitectureAmd64, karpv1.ArchitectureArm64},
 	corev1.LabelOSStable:        {string(corev1.Linux), string(corev1.Windows)},
 	karpv1.CapacityTypeLabelKey: {karpv1.CapacityTypeOnDemand, karpv1.CapacityTypeSpot, karpv1.CapacityTypeReserved},
 }
 
-// values are those that a label of its nodes may have; known is false if nobody can list them.
+// values returns the values that a label of its nodes may have; known is false if they cannot be listed.
 func (o offer) values(key string) (values []string, known bool) {
 	requirement := o.requirements.Get(key)
 	switch requirement.Operator() {
@@ -363,15 +359,15 @@ func (o offer) values(key string) (values []string, known bool) {
 	}
 }
 
-// labelsOf are the labels that either asks for, sorted.
+// labelsOf returns the labels in either requirements, sorted.
 func labelsOf(a, b scheduling.Requirements) []string {
 	keys := a.Keys().Union(b.Keys()).UnsortedList()
 	slices.Sort(keys)
 	return keys
 }
 
-// together reports whether the nodes of some pools, each of which lacks values of one label, have all of
-// them together: a pool was split by it.
+// together reports whether some pools, each of which is missing values of one label, have all values together: a pool
+// was split by that label.
 func together(key string, parts []offer, whole offer) bool {
 	values, known := whole.values(key)
 	return known && len(parts) > 1 && !slices.ContainsFunc(values, func(value string) bool {
@@ -379,27 +375,26 @@ func together(key string, parts []offer, whole offer) bool {
 	})
 }
 
-// Kept is an entry that has left the repository and is not removed for now,
-// because another NodeSync of the cluster has it, or may have it.
+// Kept is an object that was removed from Git but stays for now, because another NodeSync of the cluster contains it,
+// or may contain it.
 type Kept struct {
 	Ref render.Ref
 	UID types.UID
 	// By is the NodeSync, as namespace/name.
 	By string
-	// HandedOver reports whether the NodeSync has the entry: the object becomes its, by its
-	// own apply. Otherwise it is not known yet what that NodeSync has.
+	// HandedOver reports whether the NodeSync contains the object: its own apply takes the object over. Otherwise it is
+	// unknown yet what that NodeSync contains.
 	HandedOver bool
-	// Message says what is waited for, and what to do.
+	// Message is what plumbline waits for, and what to do.
 	Message string
-	// Since is since when a NodeSync is waited for of which is unknown what it has; zero
-	// if that began now.
+	// Since is when plumbline started to wait for a NodeSync with unknown content; zero if that was just now.
 	Since time.Time
-	// MovesTo are the near-equal entries of Git that take its place, for a NodePool that waits for another NodeSync.
+	// MovesTo are the similar objects in Git that replace a NodePool which waits for another NodeSync.
 	MovesTo []string
 }
 
-// findMovesOfKept finds what takes the place of NodePools that wait for other NodeSyncs: once these are known, the
-// cluster has it, and it is no longer among what arrives.
+// findMovesOfKept finds the replacements of NodePools that wait for other NodeSyncs: later, when these are known, the
+// replacements are in the cluster and no longer among the arrivals.
 func (m *maker) findMovesOfKept(kept []Kept) {
 	var waiting []Candidate
 	for _, k := range kept {
@@ -415,7 +410,7 @@ func (m *maker) findMovesOfKept(kept []Kept) {
 	}
 }
 
-// withMoves is the record of a removal, with what an earlier Plan has found to take the place of an entry that waited.
+// withMoves returns the record of a removal, with the replacements that an earlier Plan found while the object waited.
 func (m *maker) withMoves(uid types.UID, record v1alpha1.Removal) v1alpha1.Removal {
 	if record.UID == "" {
 		record.MovesTo = m.policy.Moves[uid]
@@ -423,8 +418,7 @@ func (m *maker) withMoves(uid types.UID, record v1alpha1.Removal) v1alpha1.Remov
 	return record
 }
 
-// keep finds the entries that another NodeSync keeps from being removed, in the
-// order of candidates.
+// keep returns the objects that stay because of another NodeSync, in the order of candidates.
 func (m *maker) keep() []Kept {
 	var found []Kept
 	for ref, object := range m.live.Objects {
@@ -443,11 +437,11 @@ func (m *maker) keep() []Kept {
 	return found
 }
 
-// keptByOther reports whether an entry stays because of another NodeSync. One of which
-// it is unknown what it has, is waited for, unless a person has released the entry. A removal that
-// has ended NodeClaims already was decided on when all others were known: it pauses only where
-// nothing of another is known at all, as after a restart of the daemon. One that fails is waited for as well, also where our NodeSync is deleted with its nodes:
-// after a restart of the daemon a Git host that is away for a moment tells of no entry.
+// keptByOther reports whether an object stays because of another NodeSync. It waits for a NodeSync with unknown
+// content, unless a person has released the object. A removal that has already terminated NodeClaims was decided when
+// all others were known: it pauses only if nothing at all is known of another, such as after a restart of the daemon.
+// It also waits for a NodeSync that fails, even if our NodeSync is deleted with its nodes: after a restart, its objects
+// are unknown while its Git host is unavailable.
 func (m *maker) keptByOther(ref render.Ref, uid types.UID, record v1alpha1.Removal) (Kept, bool) {
 	if other, wanted := m.wantedBy(ref); wanted {
 		k := Kept{Ref: ref, UID: uid, By: other.String(), HandedOver: true}
@@ -476,8 +470,7 @@ func (m *maker) keptByOther(ref render.Ref, uid types.UID, record v1alpha1.Remov
 	return Kept{}, false
 }
 
-// passedOn reports whether a recorded removal is of an object that is another
-// NodeSync's by now, or becomes that.
+// passedOn reports whether a recorded removal is of an object that belongs to another NodeSync by now, or soon will.
 func (m *maker) passedOn(r v1alpha1.Removal) bool {
 	object := m.live.object(RefOf(r))
 	if object == nil || object.GetUID() != r.UID || terminating(object) {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestManyPoolsMove: pools that are only renamed are recognised, however many; of those that differ in
-// more, some, and the others are plain removals: nobody compares each with each.
+// TestManyPoolsMove: pools that are only renamed are recognized, however many; of those that differ in more, some are,
+// and the others are plain removals, because the number of comparisons is limited.
 func TestManyPoolsMove(t *testing.T) {
 	const many = 200
 	for name, test := range map[string]struct {

@@ -15,8 +15,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// made is a NodePool with requirements, such as "kubernetes.io/arch In amd64 arm64", and other fields of
-// its template's spec and of its spec.
+// made returns a NodePool with requirements, such as "kubernetes.io/arch In amd64 arm64", and other fields of its
+// template's spec and of its spec.
 func made(name, class string, requirements []string, template, spec string) string {
 	var list []string
 	if !strings.Contains(template, "spec:") {
@@ -45,8 +45,8 @@ const (
 	arm64     = "kubernetes.io/arch In arm64"
 )
 
-// TestMoves: an entry that leaves as near-equal ones arrive moves there; pods that ran on its nodes may
-// run on theirs, by labels and taints.
+// TestMoves: if similar NodePools are added while one is removed, it moves to those whose labels and taints allow its
+// pods.
 func TestMoves(t *testing.T) {
 	general := made("general", "default", []string{bothArchs}, "", "")
 	for name, c := range map[string]struct {
@@ -134,7 +134,7 @@ func TestMoves(t *testing.T) {
 	}
 }
 
-// moves are those of a Plan's removals.
+// moves lists the moves of a Plan's removals.
 func moves(p *plan.Plan) string {
 	var all []string
 	for _, c := range p.Removals {
@@ -143,7 +143,7 @@ func moves(p *plan.Plan) string {
 	return strings.Join(all, " ")
 }
 
-// TestAPoolThatWasThereIsNoTarget: who had two near-equal pools and has one now has removed one.
+// TestAPoolThatWasThereIsNoTarget: removing one of two similar pools is a removal.
 func TestAPoolThatWasThereIsNoTarget(t *testing.T) {
 	c := newCluster(t)
 	one, two := made("general", "default", []string{amd64}, "", ""), made("general2", "default", []string{amd64}, "", "")
@@ -153,8 +153,8 @@ func TestAPoolThatWasThereIsNoTarget(t *testing.T) {
 	}
 }
 
-// TestAMoveWaitsForOtherNodeSyncs: what takes the place of a pool is found while it arrives, and counts once it is known
-// what the others have.
+// TestAMoveWaitsForOtherNodeSyncs: the replacement of a pool is found when it is added, and counts once the content of
+// the other NodeSyncs is known.
 func TestAMoveWaitsForOtherNodeSyncs(t *testing.T) {
 	c := newCluster(t)
 	one, two := made("general", "default", []string{amd64}, "", ""), made("general2", "default", []string{amd64}, "", "")
@@ -181,7 +181,7 @@ func TestAMoveWaitsForOtherNodeSyncs(t *testing.T) {
 	}
 }
 
-// TestARevertOfAHeldMoveGoesAhead: the pools that a held commit has added go again, if they have no node.
+// TestARevertOfAHeldMoveGoesAhead: the pools that a held commit has added are removed again, if they have no node.
 func TestARevertOfAHeldMoveGoesAhead(t *testing.T) {
 	old, renamed := []string{class("default")}, []string{class("default")}
 	for _, name := range []string{"a", "b", "c"} {
@@ -189,7 +189,8 @@ func TestARevertOfAHeldMoveGoesAhead(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		nodes int
-		// recorded reports whether the removals that the revert begins are recorded, and those of the move are no more.
+		// recorded reports whether the removals that the revert starts are recorded, and those of the move no longer
+		// are.
 		recorded bool
 		want     string
 	}{
@@ -240,7 +241,8 @@ func TestARevertOfAHeldMoveGoesAhead(t *testing.T) {
 	}
 }
 
-// TestARecordedMoveIsOne: when what it moves to has arrived, too, as long as Git has that and it takes the pods.
+// TestARecordedMoveIsOne: a recorded move stays one after its target was created, as long as Git contains the target
+// and the target can run the pods.
 func TestARecordedMoveIsOne(t *testing.T) {
 	one, two := made("general", "default", []string{amd64}, "", ""), made("general2", "default", []string{amd64}, "", "weight: 4")
 	for name, c := range map[string]struct {
@@ -265,7 +267,7 @@ func TestARecordedMoveIsOne(t *testing.T) {
 	}
 }
 
-// TestAClassMoves: where the NodePools that name it name another one in Git, or move to others that do.
+// TestAClassMoves if the NodePools that reference it reference another one in Git, or move to others that do.
 func TestAClassMoves(t *testing.T) {
 	for name, c := range map[string]struct {
 		git  []string
@@ -287,8 +289,8 @@ func TestAClassMoves(t *testing.T) {
 	}
 }
 
-// TestAMoveIsWeighedAsARemoval: it counts for guard.maxRemovedPools and guard.maxDisruptedNodes, and is of
-// the last pool no removal of the last one.
+// TestAMoveIsWeighedAsARemoval: it counts for guard.maxRemovedPools and guard.maxDisruptedNodes; a move of the last
+// pool is no removal of the last pool.
 func TestAMoveIsWeighedAsARemoval(t *testing.T) {
 	for name, c := range map[string]struct {
 		pools int
@@ -323,7 +325,7 @@ func TestAMoveIsWeighedAsARemoval(t *testing.T) {
 	}
 }
 
-// TestTheDigestCoversAMove: who has approved one has approved where the nodes go.
+// TestTheDigestCoversAMove: an approval includes where the nodes move.
 func TestTheDigestCoversAMove(t *testing.T) {
 	digest := func(movesTo ...string) string {
 		c := newCluster(t)

@@ -21,81 +21,76 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Outdated is a NodeClaim that does not match the definitions that live.
+// Outdated is a NodeClaim that does not match the live definitions.
 type Outdated struct {
 	Claim *NodeClaim
-	// Reason is Karpenter's.
+	// Reason is Karpenter's drift reason.
 	Reason string
 }
 
-// Match compares NodeClaims with the definitions that live, as Karpenter does
-// (sigs.k8s.io/karpenter pkg/controllers/nodeclaim/disruption/drift.go and
-// karpenter-provider-aws pkg/cloudprovider/drift.go, 1.14.1).
+// Match compares NodeClaims with the live definitions, as Karpenter does (sigs.k8s.io/karpenter
+// pkg/controllers/nodeclaim/disruption/drift.go and karpenter-provider-aws pkg/cloudprovider/drift.go, 1.14.1).
 type Match struct {
 	Live Live
-	// Exact has Karpenter's libraries count the hashes of the definitions, which it notes on them
-	// a moment after a change only, and compares requirements. Without it Match goes by what
-	// Karpenter has noted.
+	// Exact computes the hashes of the definitions with Karpenter's libraries, because Karpenter annotates them only a
+	// moment after a change, and compares requirements. Without it, Match uses Karpenter's annotations.
 	Exact bool
 	// CABundle is that of a Policy.
 	CABundle string
-	// Since is when the change was made: an instance that was asked for before it may come by what
-	// was there before.
+	// Since is when the change was made: an instance that was requested before may still match the previous definition.
 	Since time.Time
-	// Unhashed are the definitions, as Kind/name, to which the change has given another hash, while
-	// NodeClaims of them may have none.
+	// Unhashed are the definitions, as Kind/name, whose hash the change modifies, while their NodeClaims may have none.
 	Unhashed []string
-	// Memory keeps what was counted of definitions that have not changed since.
+	// Memory caches the hashes of unchanged definitions.
 	Memory *MatchMemory
 }
 
-// Matched is what a Match has found.
+// Matched is the result of a Match.
 type Matched struct {
-	// Outdated are by name.
+	// Outdated is sorted by name.
 	Outdated []Outdated
-	// Unsure reports whether there may be more, by what Karpenter counts otherwise than the linked
-	// library, or has not noted yet. Unresolved are the EC2NodeClasses, by name, of which there may
-	// be more as soon as Karpenter has asked AWS for their AMIs, or has launched what it launches.
+	// Unsure reports whether there may be more, because Karpenter hashes differently than the linked library, or has
+	// not annotated its hash yet. Unresolved are the EC2NodeClasses, by name, that may have more once Karpenter has
+	// queried AWS for their AMIs, or has launched its pending NodeClaims.
 	Unsure     bool
 	Unresolved []string
-	// Unknown are the NodeClaims of Unhashed, by name, that were there before the change and have no hash
-	// that can be compared: Karpenter finds none of them outdated by it (areStaticFieldsDrifted in its drift.go).
+	// Unknown are the NodeClaims of Unhashed, by name, that existed before the change and have no comparable hash:
+	// Karpenter marks none of them as drifted by it (areStaticFieldsDrifted in its drift.go).
 	Unknown []string
 }
 
-// MatchMemory is what one Match leaves to the next.
+// MatchMemory is what one Match passes to the next.
 type MatchMemory struct {
 	templates map[render.Ref]*template
-	// proven reports whether Karpenter has noted the very hash of a class that was counted with the
-	// bundle: it is Karpenter's, too.
+	// proven reports whether Karpenter has annotated a class with the hash that was computed with the CA bundle:
+	// Karpenter uses the same bundle.
 	proven bool
 }
 
-// template is what NodeClaims are compared with.
+// template is a definition that NodeClaims are compared with.
 type template struct {
 	comparison
-	// noted is the hash that Karpenter has noted, and counted the one by its library; empty if
-	// there is none.
+	// noted is Karpenter's annotated hash, and counted is the hash of its library; empty if there is none.
 	noted, counted Hash
-	// requirements are a NodePool's.
+	// requirements are those of a NodePool.
 	requirements scheduling.Requirements
-	// fits is whether labels do.
+	// fits caches whether labels match the requirements.
 	fits map[Labels]bool
-	// images are an EC2NodeClass's; nil if they are not counted. resolved reports that they are
-	// those of its spec.
+	// images are those of an EC2NodeClass; nil if they were not read. resolved reports whether they are for its current
+	// spec.
 	images   *images
 	resolved bool
 }
 
-// Outdated finds the NodeClaims of some NodePools and EC2NodeClasses that do not match these: of a
-// pool of another NodeSync what its class outdates.
+// Outdated returns the NodeClaims that do not match these NodePools and EC2NodeClasses. NodeClaims of other pools are
+// compared only with the class.
 func (m Match) Outdated(definitions []*Object) (found Matched) {
 	ours := map[render.Ref]*Object{}
 	for _, object := range definitions {
 		ours[render.Ref{Kind: object.GetKind(), Name: object.GetName()}] = object
 	}
-	// Only definitions that have NodeClaims are read, each once, and looked for once for all
-	// NodeClaims of a pool and its class.
+	// Only definitions that have NodeClaims are read, each once, and looked up once for all NodeClaims of a pool and
+	// its class.
 	templates, known := map[render.Ref]*template{}, map[definers]defined{}
 	read := func(ref render.Ref, object *Object) *template {
 		t, known := templates[ref]
@@ -128,9 +123,8 @@ func (m Match) Outdated(definitions []*Object) (found Matched) {
 		case m.unknown(c, d.pool, d.class):
 			found.Unknown = append(found.Unknown, c.Name)
 		}
-		// The hash of its class is noted on a NodeClaim when it is launched, before its provider ID is
-		// (sigs.k8s.io/karpenter pkg/controllers/nodeclaim/lifecycle/controller.go): until then nothing
-		// is to be known of it, and then all is.
+		// A NodeClaim gets the hash of its class at launch, before its provider ID (sigs.k8s.io/karpenter
+		// pkg/controllers/nodeclaim/lifecycle/controller.go): without a provider ID, nothing is known about it.
 		found.Unsure = found.Unsure || !sure && c.ProviderID != ""
 	}
 	slices.SortFunc(found.Outdated, func(a, b Outdated) int { return cmp.Compare(a.Claim.Name, b.Claim.Name) })
@@ -140,16 +134,16 @@ func (m Match) Outdated(definitions []*Object) (found Matched) {
 	return found
 }
 
-// definers are the names of the NodePool and of the EC2NodeClass that a NodeClaim was made by.
+// definers are the names of the NodePool and the EC2NodeClass that a NodeClaim was created from.
 type definers struct{ pool, class string }
 
-// defined is what NodeClaims of these are compared with; ours reports that one of the two is asked for.
+// defined is what NodeClaims of these are compared with; ours reports whether one of the two was requested.
 type defined struct {
 	pool, class *template
 	ours        bool
 }
 
-// unresolved reports whether a NodeClaim may run another AMI than its class calls for, which will show.
+// unresolved reports whether a NodeClaim may run another AMI than its class requires, which is still unknown.
 func (m Match) unresolved(c *NodeClaim, class *template) bool {
 	if !m.Exact || class == nil || c.Deleting {
 		return false
@@ -157,7 +151,7 @@ func (m Match) unresolved(c *NodeClaim, class *template) bool {
 	return !class.resolved || c.Image == "" && c.Created.Before(m.Since)
 }
 
-// unknown reports whether nothing tells if a NodeClaim was made by its definitions.
+// unknown reports whether nothing shows if a NodeClaim was created from its definitions.
 func (m Match) unknown(c *NodeClaim, pool, class *template) bool {
 	if !m.Exact || len(m.Unhashed) == 0 || c.ProviderID == "" || c.Deleting || !c.Created.Before(m.Since) {
 		return false
@@ -167,12 +161,12 @@ func (m Match) unknown(c *NodeClaim, pool, class *template) bool {
 		class.blind(c.Hashes.Class()) && changed(render.EC2NodeClass, c.Class)
 }
 
-// blind reports whether a hash can be compared neither with what is noted nor with what was counted.
+// blind reports whether a hash can be compared neither with the annotated nor with the computed hash.
 func (t *template) blind(hash Hash) bool {
 	return t != nil && !t.noted.comparable(hash) && !t.counted.comparable(hash)
 }
 
-// reason is why a NodeClaim is outdated; empty if it is not, and sure reports that this is certain.
+// reason returns why a NodeClaim drifted; empty if it did not. sure reports whether that is certain.
 func (m Match) reason(c *NodeClaim, pool, class *template) (reason string, sure bool) {
 	if pool == nil {
 		return m.reasonOfClass(c, class)
@@ -181,7 +175,7 @@ func (m Match) reason(c *NodeClaim, pool, class *template) (reason string, sure 
 	switch {
 	case outdated:
 		return DriftOfPool, true
-	case m.Exact && c.ProviderID != "" && !pool.fit(c.Labels): // before its launch it lacks labels
+	case m.Exact && c.ProviderID != "" && !pool.fit(c.Labels): // it has no labels before launch
 		return driftOfRequirements, true
 	}
 	reason, sure = m.reasonOfClass(c, class)
@@ -191,8 +185,8 @@ func (m Match) reason(c *NodeClaim, pool, class *template) (reason string, sure 
 	return reason, sure && (reason != "" || counted || !m.Exact)
 }
 
-// stale says of a NodeClaim that was compared with its pool and matches that Karpenter has not looked again since:
-// its condition is by a former definition.
+// stale reports whether the Drifted condition of a NodeClaim that matches its pool is based on a previous definition:
+// Karpenter has not checked the NodeClaim since.
 func (m Match) stale(c *NodeClaim, pool *template) bool {
 	switch c.DriftReason {
 	case DriftOfPool:
@@ -203,7 +197,7 @@ func (m Match) stale(c *NodeClaim, pool *template) bool {
 	return false
 }
 
-// reasonOfClass is likewise by the EC2NodeClass only; nil is one that is not there.
+// reasonOfClass is like reason, but only for the EC2NodeClass; nil means that it does not exist.
 func (m Match) reasonOfClass(c *NodeClaim, class *template) (reason string, sure bool) {
 	if class == nil {
 		return "", true
@@ -220,7 +214,7 @@ func (m Match) reasonOfClass(c *NodeClaim, class *template) (reason string, sure
 	return "", counted || !m.Exact
 }
 
-// outdates reports whether a NodeClaim with a hash is outdated, and whether that was counted.
+// outdates reports whether a NodeClaim with this hash drifted, and whether a computed hash was used.
 func (t *template) outdates(hash Hash, count bool) (outdated, counted bool) {
 	switch {
 	case count && t.counted.comparable(hash):
@@ -231,7 +225,7 @@ func (t *template) outdates(hash Hash, count bool) (outdated, counted bool) {
 	return false, false
 }
 
-// fit reports whether labels fit the requirements of a NodePool.
+// fit reports whether labels match the requirements of a NodePool.
 func (t *template) fit(labels Labels) bool {
 	if labels == "" || t.requirements == nil {
 		return true
@@ -244,7 +238,7 @@ func (t *template) fit(labels Labels) bool {
 	return fit
 }
 
-// template reads a definition, once while it does not change.
+// template reads a definition, once until it changes.
 func (m Match) template(ref render.Ref, object *Object) *template {
 	now := comparison{uid: object.GetUID(), resourceVersion: object.GetResourceVersion()}
 	if known := m.Memory.templates[ref]; known != nil && known.comparison == now && (!m.Exact || known.fits != nil) {
@@ -267,8 +261,7 @@ func (m Match) template(ref render.Ref, object *Object) *template {
 	return t
 }
 
-// count has Karpenter's libraries read the definition; one that they cannot read goes by what is
-// noted on it.
+// count reads the definition with Karpenter's libraries; if they fail, the annotated hash is used.
 func (t *template) count(object *Object, bundle string) {
 	t.fits = map[Labels]bool{}
 	if object.GetKind() == render.NodePool {
@@ -286,23 +279,24 @@ func (t *template) count(object *Object, bundle string) {
 	t.images = imagesOf(amis)
 }
 
-// comparable reports whether two hashes are of one version.
+// comparable reports whether two hashes have the same version.
 func (h Hash) comparable(other Hash) bool {
 	return h != "" && other != "" && h.version() == other.version()
 }
 
-// ReasonSettling is the reason of a NodePool that Git has again, and that has all but its disruption budgets.
+// ReasonSettling is the reason of a NodePool that is in Git again, and that matches Git except for its disruption
+// budgets.
 const ReasonSettling = "Settling"
 
-// settle keeps Karpenter from replacing nodes of a pool that Git has again, until it finds that they match: what it has not
-// begun stays. Once nothing else is to be written the change waits for that.
+// settle keeps Karpenter from replacing nodes of a pool that is in Git again until it finds that they match: nodes that
+// it has not started to replace stay. If nothing else needs a write, the Change waits for that.
 func (m *maker) settle(change *Change) {
 	if change.Action != TakeBack || change.Reason != ReasonReturned || change.Braked || !m.staleDrift(change) {
 		return
 	}
 	budgets, err := Braked(change.Object)
 	if err != nil {
-		return // there is no room for one more
+		return // there is no room for another budget
 	}
 	change.Settles = budgets
 	if change.onlyBudgets() && !Replaced(change.Live) && reflect.DeepEqual(BudgetsOf(change.Live), budgets) {
@@ -311,7 +305,8 @@ func (m *maker) settle(change *Change) {
 	}
 }
 
-// staleDrift reports whether Karpenter takes nodes for drifted, or will, that match what Git has: a removal has made them drift.
+// staleDrift reports whether Karpenter treats, or will treat, nodes that match Git as drifted: a removal made them
+// drift.
 func (m *maker) staleDrift(change *Change) bool {
 	if change.Ref.Kind != render.NodePool || !BudgetsAppliedBy(change.Live, v1alpha1.RemovalFieldManager) {
 		return false
@@ -329,31 +324,31 @@ func (m *maker) staleDrift(change *Change) bool {
 	})
 }
 
-// Replaced reports whether the template of a pool has the label by which a removal makes its nodes drift.
+// Replaced reports whether the template of a pool has the label with which a removal makes its nodes drift.
 func Replaced(live *unstructured.Unstructured) bool {
 	labels, _, _ := unstructured.NestedMap(live.Object, "spec", "template", "metadata", "labels")
 	_, bears := labels[v1alpha1.LeavingLabel]
 	return bears
 }
 
-// Input is what outdates a NodeClaim: what it has, and what its definitions call for now. From is
-// empty if that is not known, and To says why.
+// Input is what makes a NodeClaim drift: what it has, and what its definitions require now. From is empty if that is
+// unknown, and To is the reason.
 type Input struct{ From, To string }
 
-// OfInstance reports whether a NodeClaim is outdated for a reason that only EC2 knows the inputs of: what
-// an instance runs in is on no object.
+// OfInstance reports whether a NodeClaim drifted for a reason whose inputs only EC2 knows: no object shows in which
+// subnet, groups or reservation an instance runs.
 func (o Outdated) OfInstance() bool {
 	return slices.Contains([]string{driftOfGroup, driftOfSubnet, driftOfReservation}, o.Reason)
 }
 
-// ByAWS reports whether what AWS says outdates a NodeClaim, which changes without a change of its definitions.
+// ByAWS reports whether a NodeClaim drifted by data from AWS, which changes without a change of its definitions.
 func (o Outdated) ByAWS() bool {
 	return o.Reason != DriftOfPool && o.Reason != driftOfRequirements && o.Reason != driftOfClass
 }
 
-// InstanceReasons returns Karpenter's reasons for which an instance does not match its EC2NodeClass, of those that only
-// EC2 knows the inputs of. known is false while the status of the class is not of its spec, as Karpenter has not queried
-// AWS since. Source: karpenter-provider-aws pkg/cloudprovider/drift.go.
+// InstanceReasons returns Karpenter's reasons for which an instance does not match its EC2NodeClass, of those whose
+// inputs only EC2 knows. known is false while the status of the class is not for its current spec, because Karpenter
+// has not queried AWS since. Source: karpenter-provider-aws pkg/cloudprovider/drift.go.
 func (m Match) InstanceReasons(c *NodeClaim, running Running) (reasons []string, known bool) {
 	class := m.Live.object(render.Ref{Kind: render.EC2NodeClass, Name: c.Class})
 	if class == nil {
@@ -383,12 +378,12 @@ func (m Match) InstanceReasons(c *NodeClaim, running Running) (reasons []string,
 	return reasons, true
 }
 
-// maxInputs is how many IDs an Input lists on each side.
+// maxInputs limits how many IDs an Input lists on each side.
 const maxInputs = 5
 
-// Input is what outdates a NodeClaim that the Match has found, by Karpenter's reason. running is
-// what EC2 has said of its instance: it is empty, and unknown says why, where that is not known.
-// Karpenter may have found it outdated by what is no more: then both sides are the same.
+// Input returns what makes a NodeClaim of a Match drift, by Karpenter's reason. running is the data of its instance
+// from EC2; if that is unknown, it is empty and unknown is the reason. If Karpenter's finding is out of date, both
+// sides are the same.
 func (m Match) Input(o Outdated, running Running, unknown string) Input {
 	c := o.Claim
 	class, pool := render.Ref{Kind: render.EC2NodeClass, Name: c.Class}, render.Ref{Kind: render.NodePool, Name: c.Pool}
@@ -419,7 +414,7 @@ func (m Match) Input(o Outdated, running Running, unknown string) Input {
 	return Input{To: "plumbline does not support this drift reason"}
 }
 
-// inputOfHash is that of a hash, which does not tell which field it is of.
+// inputOfHash returns the Input of a hash, which does not show which field changed.
 func (m Match) inputOfHash(ref render.Ref, made Hash, count bool, of string) Input {
 	t := m.Memory.templates[ref]
 	switch {
@@ -438,7 +433,7 @@ func (m Match) inputOfHash(ref render.Ref, made Hash, count bool, of string) Inp
 	return from("hash "+made.sum(), "hash "+now.sum(), fmt.Sprintf("%s, hash of %s; the hash does not show which field changed", now.version(), of))
 }
 
-// inputOfRequirements names the requirements that labels do not fit.
+// inputOfRequirements returns the requirements that labels do not match.
 func (m Match) inputOfRequirements(c *NodeClaim, pool render.Ref) Input {
 	t := m.Memory.templates[pool]
 	if t == nil || c.Labels == "" {
@@ -459,8 +454,8 @@ func (m Match) inputOfRequirements(c *NodeClaim, pool render.Ref) Input {
 	return Input{From: strings.Join(from, ", "), To: strings.Join(to, ", ")}
 }
 
-// inputOfAMI is the AMI that a NodeClaim runs, and the one that its class resolves to for it, with
-// the terms that name one which moves.
+// inputOfAMI returns the AMI of a NodeClaim and the one that its class resolves to for it, with the terms whose AMI
+// changes over time.
 func (m Match) inputOfAMI(c *NodeClaim, class render.Ref) Input {
 	t := m.Memory.templates[class]
 	switch {
@@ -472,7 +467,7 @@ func (m Match) inputOfAMI(c *NodeClaim, class render.Ref) Input {
 	return from(c.Image, cmp.Or(t.images.choose(c.Labels), "no AMI of its class"), movingTerms(m.Live.object(class)))
 }
 
-// from is an Input with a remark on what is called for.
+// from returns an Input with a remark on what is required.
 func from(has, wanted, remark string) Input {
 	if has == wanted || remark == "" {
 		return Input{From: has, To: wanted}
@@ -480,8 +475,8 @@ func from(has, wanted, remark string) Input {
 	return Input{From: has, To: wanted + " (" + remark + ")"}
 }
 
-// movingTerms are the aliases and parameters of SSM in the spec of an EC2NodeClass: what they name
-// may be another AMI by tomorrow.
+// movingTerms returns the aliases and SSM parameters in the spec of an EC2NodeClass: they may resolve to another AMI
+// tomorrow.
 func movingTerms(class *Object) string {
 	if class == nil {
 		return ""
@@ -500,7 +495,7 @@ func movingTerms(class *Object) string {
 	return strings.Join(moving, ", ")
 }
 
-// resolved are the IDs that an EC2NodeClass has in a list of its status.
+// resolved returns the IDs in a list in the status of an EC2NodeClass.
 func (m Match) resolved(ref render.Ref, list string) string {
 	class := m.Live.object(ref)
 	if class == nil {
@@ -518,7 +513,7 @@ func (m Match) resolved(ref render.Ref, list string) string {
 	return idList(ids)
 }
 
-// idList are IDs in an order that does not change, the first of them.
+// idList returns the first IDs, sorted.
 func idList(ids []string) string {
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
 	if len(ids) == 0 {

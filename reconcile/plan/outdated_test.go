@@ -13,12 +13,13 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestMatch: which nodes do not match what lives, before and after Karpenter has noted its hash.
+// TestMatch: which nodes do not match the live definitions, before and after Karpenter has annotated its hash.
 func TestMatch(t *testing.T) {
 	changed := class("default", "userData: hello")
 	arm := strings.Replace(pool("general", "default"), "{key: karpenter.sh/capacity-type, operator: In, values: [spot]}", "{key: kubernetes.io/arch, operator: In, values: [arm64]}", 1)
 	for name, test := range map[string]struct {
-		// lives is what the cluster has, noted what Karpenter has hashed, madeBy what the node was.
+		// lives are the live definitions, noted those that Karpenter has hashed, and madeBy those that the node was
+		// created from.
 		class, pool             string
 		notedClass, notedPool   string
 		madeByClass, madeByPool string
@@ -40,8 +41,8 @@ func TestMatch(t *testing.T) {
 		"authorities that are not Karpenter's":                                        {foreignBundle: true, exact: "unsure"},
 		"in launch: the hash of its class is noted with the instance":                 {inLaunch: true},
 		"in launch, of another template":                                              {inLaunch: true, pool: tainted("general"), exact: "NodePoolDrifted"},
-		// Karpenter has not looked again since a removal was taken back, or an edit: its condition is the
-		// former one's.
+		// Karpenter has not checked again since a removal was reverted, or an edit was: its condition is for the
+		// previous definition.
 		"found by Karpenter by another template":   {drifted: "NodePoolDrifted", noted: "NodePoolDrifted"},
 		"found by Karpenter by other requirements": {drifted: "RequirementsDrifted", noted: "RequirementsDrifted"},
 		"found by Karpenter":                       {drifted: "AMIDrift", exact: "AMIDrift", noted: "AMIDrift"},
@@ -100,8 +101,8 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// TestAuthoritiesThatWereProvenAreCountedWith: once Karpenter's hash of a class has come out, a
-// change of it is seen before Karpenter has noted it.
+// TestAuthoritiesThatWereProvenAreCountedWith: once Karpenter's hash of a class has been reproduced, a change of the
+// class is detected before Karpenter has annotated it.
 func TestAuthoritiesThatWereProvenAreCountedWith(t *testing.T) {
 	c := newCluster(t)
 	c.have(t, owner, class("default"), pool("general", "default"))
@@ -135,8 +136,8 @@ func TestAuthoritiesThatWereProvenAreCountedWith(t *testing.T) {
 	}
 }
 
-// TestWithoutAHashNothingIsKnown: a NodeClaim whose hash was taken off, or is of another version, does
-// not match, whatever Karpenter says of it. One that is made after the change does.
+// TestWithoutAHashNothingIsKnown: a NodeClaim whose hash was removed, or has another version, does not match, whatever
+// Karpenter reports. One that is created after the change does.
 func TestWithoutAHashNothingIsKnown(t *testing.T) {
 	c := newCluster(t)
 	c.have(t, owner, class("default"), pool("general", "default"))
@@ -153,7 +154,7 @@ func TestWithoutAHashNothingIsKnown(t *testing.T) {
 	for name, test := range map[string]struct {
 		edit  func()
 		after time.Duration
-		// other is what the commit has changed, if not the pool and its class.
+		// other is what the commit has changed instead of the pool and its class.
 		other string
 		want  []string
 	}{
@@ -184,7 +185,7 @@ func TestWithoutAHashNothingIsKnown(t *testing.T) {
 	}
 }
 
-// matched is what a Match has found, in words.
+// matched formats the result of a Match.
 func matched(m plan.Matched) (words []string) {
 	for _, o := range m.Outdated {
 		words = append(words, o.Reason)
@@ -198,8 +199,8 @@ func matched(m plan.Matched) (words []string) {
 	return words
 }
 
-// resolve has Karpenter find AMIs for an EC2NodeClass as it is, each with what a node has to be
-// after an equals sign.
+// resolve makes Karpenter resolve AMIs for the current EC2NodeClass, each with the required node label after an equals
+// sign.
 func (c *drawnCluster) resolve(t *testing.T, name string, amis ...string) {
 	t.Helper()
 	c.Edit(t, classRef(name), "karpenter", func(o *unstructured.Unstructured) {
@@ -218,15 +219,15 @@ func (c *drawnCluster) resolve(t *testing.T, name string, amis ...string) {
 	})
 }
 
-// TestMatchOfImages: a node is outdated by the first AMI that fits its labels, once Karpenter has
-// looked for those of the spec that lives.
+// TestMatchOfImages: a node drifts from the first AMI that fits its labels, once Karpenter has resolved the AMIs of the
+// live spec.
 func TestMatchOfImages(t *testing.T) {
 	since := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 	for name, test := range map[string]struct {
 		image, arch string
 		amis        []string
 		created     time.Time
-		// changed reports whether the class has another spec since Karpenter has looked.
+		// changed reports whether the spec of the class has changed since Karpenter resolved it.
 		changed, deleting bool
 		want              string
 	}{
@@ -273,8 +274,7 @@ func TestMatchOfImages(t *testing.T) {
 	}
 }
 
-// TestAllowedDisruptions: how many nodes the budgets of a pool let go, and when the next window
-// opens.
+// TestAllowedDisruptions: how many nodes the budgets of a pool allow to be disrupted, and when the next window opens.
 func TestAllowedDisruptions(t *testing.T) {
 	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC) // a Tuesday
 	for budgets, want := range map[string]plan.Allowed{
@@ -297,8 +297,8 @@ func TestAllowedDisruptions(t *testing.T) {
 	}
 }
 
-// TestInput: what a node has and what its definitions call for, for each of Karpenter's reasons; what
-// is on no object is not known, and said to be.
+// TestInput: what a node has and what its definitions require, for each of Karpenter's reasons; what no object contains
+// is reported as unknown.
 func TestInput(t *testing.T) {
 	running := plan.Running{Subnet: "subnet-1", SecurityGroups: []string{"sg-2", "sg-1"}}
 	for name, test := range map[string]struct {

@@ -18,35 +18,35 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// OtherSync is another NodeSync, and what is known of its newest Set.
+// OtherSync is another NodeSync, and what is known about its newest Set.
 type OtherSync struct {
 	Owner
-	// Known reports whether its newest revision has been rendered, and Entries are what it
-	// had. The map is read only.
+	// Known reports whether its newest revision has been rendered, and Entries are the objects in it. The map is read
+	// only.
 	Known   bool
 	Entries map[render.Ref]bool
-	// Suspended reports whether it renders for others only: which entries it has is looked at.
+	// Suspended reports whether it is rendered only to tell other NodeSyncs which objects it contains.
 	Suspended bool
-	// Awaited reports whether its newest revision is going to be rendered: it is not being
-	// deleted, and it is served.
+	// Awaited reports whether its newest revision will be rendered: the NodeSync is not being deleted, and it is
+	// served.
 	Awaited bool
-	// Failure is the reason of its Ready condition where that is False, and of one that is
-	// suspended why its Git cannot be read.
+	// Failure is the reason of its Ready condition if that is False; for a suspended NodeSync, why its Git cannot be
+	// read.
 	Failure string
-	// Since is since when our NodeSync waits for it; zero if it does not.
+	// Since is when our NodeSync started to wait for it; zero if it does not.
 	Since time.Time
 }
 
-// has reports whether its Git has an entry; false if that is unknown.
+// has reports whether its Git contains an object; false if that is unknown.
 func (o OtherSync) has(ref render.Ref) bool { return o.Known && o.Entries[ref] }
 
-// unheard reports whether is unknown yet what its Git has.
+// unheard reports whether the content of its Git is unknown yet.
 func (o OtherSync) unheard() bool { return !o.Known && o.Awaited }
 
-// unread reports whether is unknown what its Git had before either.
+// unread reports whether the previous content of its Git is unknown too.
 func (o OtherSync) unread() bool { return o.unheard() && o.Entries == nil }
 
-// waiting is a sentence on a NodeSync whose newest revision is not known yet.
+// waiting describes a NodeSync whose newest revision is unknown yet.
 func (o OtherSync) waiting() string {
 	switch {
 	case o.Suspended && o.Failure != "":
@@ -59,7 +59,7 @@ func (o OtherSync) waiting() string {
 	return fmt.Sprintf("NodeSync %s to render its newest revision", o.Owner)
 }
 
-// applying is a sentence on a NodeSync whose Git has what is waited for.
+// applying describes a NodeSync whose Git contains the object that is waited for.
 func (o OtherSync) applying() string {
 	switch {
 	case o.Suspended:
@@ -70,25 +70,23 @@ func (o OtherSync) applying() string {
 	return fmt.Sprintf("NodeSync %s to apply it", o.Owner)
 }
 
-// ownership is whose an object is.
+// ownership says who owns an object.
 type ownership int
 
 const (
 	// nobodys: it has no label, or one that plumbline did not write.
 	nobodys ownership = iota
-	// ours: plumbline has written our label on it.
+	// ours: plumbline wrote our label on it.
 	ours
-	// theirs: plumbline has written the label of another NodeSync that exists.
+	// theirs: plumbline wrote the label of another NodeSync that exists.
 	theirs
-	// relabelled: plumbline has applied it, and another manager has written another
-	// label over the one from that apply.
+	// relabelled: plumbline has applied it, and another manager has overwritten the label.
 	relabelled
 )
 
-// ownership says whose an object is, and for one that is theirs, whose. The label
-// counts only as plumbline's own apply has written it: one that a person writes
-// neither makes an object ours nor takes it away, unless it is recorded that this NodeSync
-// has applied that very object.
+// ownership returns who owns an object, and the other NodeSync if it is theirs. The label counts only if plumbline's
+// own apply has written it: a person who writes it neither makes an object ours nor takes it away, unless the NodeSync
+// has recorded that it applied this object.
 func (m *maker) ownership(live *Object) (ownership, OtherSync) {
 	named := m.policy.Owner.named(live.owner, live.note)
 	mark := live.mark()
@@ -116,7 +114,7 @@ func (m *maker) ownership(live *Object) (ownership, OtherSync) {
 
 func ownerLabelPath() []string { return []string{"metadata", "labels", v1alpha1.OwnerLabel} }
 
-// owns reports whether an object is ours: its label is, as plumbline has applied it.
+// owns reports whether an object is ours: it has our label, written by plumbline's apply.
 func (m *maker) owns(live *Object) bool {
 	if !m.policy.Owner.named(live.owner, live.note) {
 		return false
@@ -125,7 +123,7 @@ func (m *maker) owns(live *Object) bool {
 	return owner == ours
 }
 
-// wantedBy returns the other NodeSync whose Git has an entry.
+// wantedBy returns the other NodeSync whose Git contains an object.
 func (m *maker) wantedBy(ref render.Ref) (OtherSync, bool) {
 	for _, other := range m.policy.OtherSyncs {
 		if other.has(ref) {
@@ -135,12 +133,12 @@ func (m *maker) wantedBy(ref render.Ref) (OtherSync, bool) {
 	return OtherSync{}, false
 }
 
-// GoesTo returns the NodeSync that an object goes to: its label is on it, as
-// plumbline's apply has written that, or its Git has the object's entry.
+// GoesTo returns the NodeSync that adopts an object: plumbline's apply has written its label on the object, or its Git
+// contains the object.
 func GoesTo(object *unstructured.Unstructured, others []OtherSync) (to Owner, ok bool) {
 	ref := render.RefOf(object)
 	for _, other := range others {
-		if other.Entries[ref] { // also where that may be of yesterday: it costs nothing to wait
+		if other.Entries[ref] { // even if Entries are outdated: waiting is safe
 			return other.Owner, true
 		}
 	}
@@ -149,11 +147,10 @@ func GoesTo(object *unstructured.Unstructured, others []OtherSync) (to Owner, ok
 	return other.Owner, whose == theirs
 }
 
-// unheard returns a NodeSync of which is unknown yet what its Git has, one that
-// fails before others.
+// unheard returns a NodeSync whose newest content of Git is unknown; one that fails comes first.
 func (m *maker) unheard() (found OtherSync, any bool) { return m.firstOf(OtherSync.unheard) }
 
-// unread returns likewise one whose Git was not read since the daemon has started.
+// unread returns one whose Git has not been read since the daemon started.
 func (m *maker) unread() (found OtherSync, any bool) { return m.firstOf(OtherSync.unread) }
 
 func (m *maker) firstOf(is func(OtherSync) bool) (found OtherSync, any bool) {
@@ -165,8 +162,8 @@ func (m *maker) firstOf(is func(OtherSync) bool) (found OtherSync, any bool) {
 	return found, any
 }
 
-// takeFromOther decides on an object that another NodeSync has applied. It is
-// handed over once that NodeSync's Git is known to have it no more.
+// takeFromOther decides on an object that another NodeSync has applied. It is handed over once that NodeSync's Git no
+// longer contains it.
 func (m *maker) takeFromOther(change *Change, j judgement, other OtherSync) {
 	switch {
 	case other.unheard():
@@ -179,19 +176,19 @@ func (m *maker) takeFromOther(change *Change, j judgement, other OtherSync) {
 	default:
 		change.Action, change.Reason, change.Force = Adopt, ReasonHandedOver, true
 		if j.residue || j.brake {
-			change.Action = TakeBack // its removal had begun, or its rollout was stopped
+			change.Action = TakeBack // its removal had started, or its rollout was stopped
 		}
 		change.Message = fmt.Sprintf("%s is handed over by NodeSync %s, whose Git no longer contains it", change.Ref, other.Owner)
 	}
 }
 
-// await has a Change wait for another NodeSync.
+// await makes a Change wait for another NodeSync.
 func (c *Change) await(other OtherSync) {
 	c.Action, c.Reason, c.WaitsFor, c.WaitsSince = Wait, ReasonOtherSync, "NodeSync/"+other.Name, other.Since
 }
 
-// relabel decides on an object of Git whose label another client has overwritten. Where
-// another NodeSync has it too, nobody can say whose it was.
+// relabel decides on an object in Git whose label another client has overwritten. If another NodeSync also contains it,
+// it is unknown whose it was.
 func (m *maker) relabel(change *Change, j judgement) {
 	other, wanted := m.wantedBy(change.Ref)
 	waitsFor, unheard := m.unheard()
@@ -208,24 +205,23 @@ func (m *maker) relabel(change *Change, j judgement) {
 	}
 }
 
-// Owner is the NodeSync that an object belongs to. Written on each object, it
-// is the inventory.
+// Owner is the NodeSync that an object belongs to. Its label on each object is the inventory.
 type Owner struct {
 	Namespace, Name string
 }
 
-// OwnerOf names a NodeSync as an owner.
+// OwnerOf returns a NodeSync as an owner.
 func OwnerOf(namespace, name string) Owner { return Owner{Namespace: namespace, Name: name} }
 
-// String returns namespace/name, as people write it.
+// String returns namespace/name.
 func (o Owner) String() string { return o.Namespace + "/" + o.Name }
 
-// shortened is how much of a name that is too long for a label is kept before
-// the hash of the whole: 52 + "-" + 10 is the 63 that a label may have.
+// shortened is the length of the prefix that is kept of a name that is too long for a label, before the hash of the
+// whole name: 52 + "-" + 10 is the limit of 63.
 const shortened = 52
 
-// Label returns the value of the ownership label, and that of the annotation
-// of the same key, which is empty if the label holds the whole name.
+// Label returns the value of the ownership label, and the annotation of the same key, which is empty if the label
+// contains the whole name.
 func (o Owner) Label() (label, annotation string) {
 	full := o.Namespace + "." + o.Name
 	if len(full) <= validation.LabelValueMaxLength {
@@ -235,13 +231,13 @@ func (o Owner) Label() (label, annotation string) {
 	return full[:shortened] + "-" + hex.EncodeToString(sum[:])[:10], full
 }
 
-// Owns reports whether an object bears the owner's label.
+// Owns reports whether an object has the owner's label.
 func (o Owner) Owns(object metav1.Object) bool {
 	return o.named(object.GetLabels()[v1alpha1.OwnerLabel], object.GetAnnotations()[v1alpha1.OwnerLabel])
 }
 
-// OwnerNamed is the NodeSync that the ownership label of an object names; ok is false if there is none.
-// Whether plumbline has written it there is another question.
+// OwnerNamed returns the NodeSync in the ownership label of an object; ok is false if there is none. It does not check
+// whether plumbline wrote the label.
 func OwnerNamed(object metav1.Object) (owner Owner, ok bool) {
 	label := cmp.Or(object.GetAnnotations()[v1alpha1.OwnerLabel], object.GetLabels()[v1alpha1.OwnerLabel])
 	owner.Namespace, owner.Name, ok = strings.Cut(label, ".")
@@ -254,8 +250,8 @@ func (o Owner) named(label, annotation string) bool {
 	return label == want && (whole == "" || annotation == "" || annotation == whole)
 }
 
-// LabelAgain ends the sentence on an object whose ownership label was changed by hand: what
-// follows from it, and what to do.
+// LabelAgain returns the end of a message about an object whose ownership label was changed by hand: the consequence,
+// and what to do.
 func (o Owner) LabelAgain() string {
 	label, _ := o.Label()
 	return fmt.Sprintf("so plumbline does not remove it: set the label back to %s, or, to keep the object, delete ConfigMap %s", label, v1alpha1.AppliedName(o.Name))
@@ -274,18 +270,18 @@ func (m *maker) adopt(change *Change, j judgement) {
 	case len(j.specChanges()) > 0:
 		change.conflict(ReasonNotAdopted, &ConflictError{Ref: change.Ref, Adopt: v1alpha1.AdoptIfIdentical, Fields: paths(j.specChanges())})
 	default:
-		// Nothing of it changes, so nothing has to be forced: should another client
-		// write to it in between, the API server says so.
+		// Nothing of it changes, so force is not needed: if another client writes to it in between, the API server
+		// reports a conflict.
 		change.Action, change.Reason, change.Takeover, change.Taken = Adopt, ReasonUnowned, false, nil
 		change.Message = fmt.Sprintf("%s exists without an owner and matches Git: plumbline adds its label", change.Ref)
 	}
 }
 
-// ReasonOrphan is the reason of an entry that would be orphaned, and waits until people approve that.
+// ReasonOrphan is the reason to hold an object that would be orphaned, until people approve that.
 const ReasonOrphan = "Orphan"
 
-// orphans holds what would be orphaned until people have approved that: nobody would manage its nodes.
-// No node ends, so that no limit of the guard is about it.
+// orphans holds what would be orphaned until people have approved that: nothing would manage its nodes. No node
+// terminates, so no limit of the guard applies.
 func orphans(c Candidate, w weighing) (reason, message string, hold bool) {
 	if c.approved.covers(ReasonOrphan) {
 		return "", "", false
@@ -296,8 +292,8 @@ func orphans(c Candidate, w weighing) (reason, message string, hold bool) {
 	return ReasonOrphan, fmt.Sprintf("removal.strategy is Orphan: %s stays in the cluster, its nodes keep running, and no NodeSync manages it: approve that, add it back to Git, or set another strategy", c.Ref), true
 }
 
-// keeper says of an object that Flux or Argo CD applies it as well, or that it is annotated to stay when
-// it leaves a source: it is being handed over, or back, and is not ours to remove. Empty if neither is so.
+// keeper reports that Flux or Argo CD applies an object as well, or that an annotation keeps it when it is removed from
+// a source: it is being handed over, so plumbline must not remove it. Otherwise it is empty.
 func keeper(object *Object) string {
 	if by, ok := appliedBesides(object); ok {
 		return "is applied by " + by.String()
@@ -308,7 +304,7 @@ func keeper(object *Object) string {
 	return ""
 }
 
-// appliedBesides is the tool whose labels or annotations an object has.
+// appliedBesides returns the tool whose labels or annotations an object has.
 func appliedBesides(object *Object) (owners.Owner, bool) {
 	owner := owners.Of(object)
 	return owner, owner.Reconciles() && owner.Kind != ""
@@ -327,14 +323,13 @@ type OrphanedPool struct {
 	Nodes int
 }
 
-// IsOrphaned reports whether an owner has left an object to itself, and nobody has adopted it since.
+// IsOrphaned reports whether an owner has orphaned an object, and nothing has adopted it since.
 func (o *Object) IsOrphaned(by Owner) bool {
 	label, _ := by.Label()
 	return o.owner == "" && o.GetLabels()[v1alpha1.OrphanedLabel] == label
 }
 
-// Orphaned are the NodePools with nodes that an owner has no longer managed, and that no other tool
-// applies, by name.
+// Orphaned returns the NodePools with nodes that an owner no longer manages, and that no other tool applies, by name.
 func (l Live) Orphaned(by Owner) []OrphanedPool {
 	var found []OrphanedPool
 	var claims map[render.Ref][]*NodeClaim

@@ -36,7 +36,7 @@ func (c *drawnCluster) relabel(t *testing.T, ref render.Ref, to string) {
 	})
 }
 
-// has is the other NodeSync, whose Git has these entries.
+// has returns the other NodeSync, whose Git contains these objects.
 func has(refs ...render.Ref) []plan.OtherSync {
 	o := plan.OtherSync{Owner: other, Known: true, Awaited: true, Entries: map[render.Ref]bool{}}
 	for _, ref := range refs {
@@ -49,8 +49,8 @@ func unheard(failure string) []plan.OtherSync {
 	return []plan.OtherSync{{Owner: other, Awaited: true, Failure: failure}}
 }
 
-// TestAPoolThatMovesBetweenNodeSyncs is never drained by the one, and is taken by
-// the other once the first is known not to have it.
+// TestAPoolThatMovesBetweenNodeSyncs is never drained by the old NodeSync, and is adopted by the new one once the old
+// one is known not to contain it.
 func TestAPoolThatMovesBetweenNodeSyncs(t *testing.T) {
 	stopped := func(t *testing.T, c *drawnCluster) {
 		growth := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"limits": map[string]any{"cpu": "0"}}}}
@@ -148,8 +148,8 @@ func TestAPoolThatMovesBetweenNodeSyncs(t *testing.T) {
 	}
 }
 
-// TestAnEntryIsReleasedThoughAnotherIsNotHeard: a person has named it, by its UID. What the
-// other is known to have stays all the same.
+// TestAnEntryIsReleasedThoughAnotherIsNotHeard: a person has released it explicitly, by its UID. What the other
+// NodeSync is known to contain still stays.
 func TestAnEntryIsReleasedThoughAnotherIsNotHeard(t *testing.T) {
 	for name, test := range map[string]struct {
 		other []plan.OtherSync
@@ -180,8 +180,7 @@ func TestAnEntryIsReleasedThoughAnotherIsNotHeard(t *testing.T) {
 	}
 }
 
-// TestALabelByHandIsNoOwnership: it makes nothing ours to take, and takes nothing
-// away from us.
+// TestALabelByHandIsNoOwnership: it neither makes an object ours, nor takes one away.
 func TestALabelByHandIsNoOwnership(t *testing.T) {
 	const mine, theirs = "plumbline-system.prod", "plumbline-system.other"
 	tests := map[string]struct {
@@ -231,8 +230,7 @@ func TestALabelByHandIsNoOwnership(t *testing.T) {
 	}
 }
 
-// TestAForeignObjectWithOurLabelIsAdopted: a label on somebody's own object does
-// not let Git overwrite it.
+// TestAForeignObjectWithOurLabelIsAdopted: our label on a user's own object does not let Git overwrite it.
 func TestAForeignObjectWithOurLabelIsAdopted(t *testing.T) {
 	c := newCluster(t)
 	c.have(t, owner, class("default"))
@@ -244,8 +242,8 @@ func TestAForeignObjectWithOurLabelIsAdopted(t *testing.T) {
 	}
 }
 
-// TestWhereAnObjectGoes: to the NodeSync that has applied it, or whose Git has it. A
-// label that was written by hand moves nothing.
+// TestWhereAnObjectGoes: to the NodeSync that has applied it, or whose Git contains it. A label that was written by
+// hand changes nothing.
 func TestWhereAnObjectGoes(t *testing.T) {
 	moves := poolRef("moves")
 	for name, c := range map[string]struct {
@@ -274,8 +272,8 @@ func TestWhereAnObjectGoes(t *testing.T) {
 	}
 }
 
-// TestADrainAwaitsOthers: a NodeSync that is deleted with its nodes waits for what others have in
-// Git by now, and for one that fails: after a restart its Git host may be away for a moment.
+// TestADrainAwaitsOthers: a NodeSync that is deleted with its nodes waits for what others contain by now, and for one
+// that fails: after a restart its Git host may be unavailable for a moment.
 func TestADrainAwaitsOthers(t *testing.T) {
 	for name, c := range map[string]struct {
 		others []plan.OtherSync
@@ -345,8 +343,8 @@ func TestOwns(t *testing.T) {
 	}
 }
 
-// TestOrphan: what is left to itself is held until people have approved just that, whatever else is
-// allowed, and counts for no limit, as no node ends.
+// TestOrphan: an orphaned object is held until people have approved exactly that, whatever else is allowed, and counts
+// for no limit, because no node terminates.
 func TestOrphan(t *testing.T) {
 	git := []string{class("default"), pool("a", "default")}
 	held := []string{"Hold NodePool/b Orphan", "Hold NodePool/c Orphan"}
@@ -388,8 +386,8 @@ func TestOrphan(t *testing.T) {
 	}
 }
 
-// TestKeptByAnother: what Flux or Argo CD applies as well, or what is annotated to stay, ends no node when it leaves
-// Git: it is being handed over, or back. A label of Helm's is on what Helm has left long ago.
+// TestKeptByAnother: if Flux or Argo CD applies an object as well, or an annotation keeps it, removing it from Git
+// terminates no node: it is being handed over. A label of Helm may be left over from an old release.
 func TestKeptByAnother(t *testing.T) {
 	for name, test := range map[string]struct {
 		labels, annotations map[string]string
@@ -440,7 +438,7 @@ func TestKeptByAnother(t *testing.T) {
 	}
 }
 
-// TestAnOrphanEndsNoNode, and says how many nobody manages.
+// TestAnOrphanEndsNoNode, and the plan reports how many nodes are no longer managed.
 func TestAnOrphanEndsNoNode(t *testing.T) {
 	c := newCluster(t)
 	c.have(t, owner, class("default"), pool("a", "default"), pool("b", "default"))
@@ -463,7 +461,7 @@ func TestAnOrphanEndsNoNode(t *testing.T) {
 	}
 }
 
-// TestOrphansAreCounted by their label, as long as nobody has adopted them.
+// TestOrphansAreCounted by their label, until they are adopted.
 func TestOrphansAreCounted(t *testing.T) {
 	c := newCluster(t)
 	c.have(t, owner, class("default"), pool("a", "default"), pool("b", "default"), pool("c", "default"))
@@ -483,7 +481,7 @@ func TestOrphansAreCounted(t *testing.T) {
 	c.have(t, owner, pool("e", "default"))
 	c.live.NodeClaims = append(c.live.NodeClaims, claims("e", 2)...)
 	orphan("e", "plumbline-system.prod")
-	c.edit(t, poolRef("e"), "kustomize-controller", "apps", "metadata", "labels", "kustomize.toolkit.fluxcd.io/name") // Flux has it
+	c.edit(t, poolRef("e"), "kustomize-controller", "apps", "metadata", "labels", "kustomize.toolkit.fluxcd.io/name") // Flux applies it
 	count := func() []plan.OrphanedPool {
 		live := c.live
 		live.Objects = plan.NewObjects(c.Objects())

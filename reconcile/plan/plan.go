@@ -22,61 +22,56 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Plan is the Set against the live cluster.
+// Plan is the result of comparing the Set with the live cluster.
 type Plan struct {
 	// Revision that the Plan is for.
 	Revision string
-	// NodeSync is the namespace and name of the one that it is made for, Cluster the name of its
-	// cluster, and Nodes how many of its NodeClaims are the NodeSync's; empty if nothing is
-	// known of a cluster.
+	// NodeSync is the namespace and name of the NodeSync that the Plan is for, Cluster is the name of its cluster, and
+	// Nodes is the number of NodeClaims that belong to it; empty if the cluster is unknown.
 	NodeSync, Cluster string
 	Nodes             int
-	// Refused is why nothing of the Plan may be done: a policy denies it, or cannot be evaluated; nil
-	// if it may. Where Questions are open, their answers may change it.
+	// Refused is why nothing of the Plan may be applied: a policy denies it, or cannot be evaluated; nil if it may be
+	// applied. The answers to open Questions may change it.
 	Refused error
-	// Changes are the objects that are not as Git says, in the order of their
-	// Stages, then by name. An object that is as Git says is not in it.
+	// Changes are the objects that differ from Git, in the order of their Stages, then by name.
 	Changes []Change
-	// Removals are the entries that leave: those that were recorded and have not
-	// ended a node yet, weighed again, and those that nobody has recorded yet.
+	// Removals are the objects that are being removed: recorded ones that have not terminated a node yet, checked
+	// again, and those that are not recorded yet.
 	Removals []Candidate
-	// Returned are recorded removals that Git has an entry for again, and those that
-	// are handed over. None of them may be driven on. The record of one ends when its
-	// Change is applied, or at once where it has no Change.
+	// Returned are recorded removals whose object is in Git again or was handed over. They must not continue. The
+	// record is deleted when the object's Change is applied, or at once if there is no Change.
 	Returned []v1alpha1.Removal
-	// Kept are the entries that left and stay because of another NodeSync. Those that
-	// are recorded and not Returned keep their record, and are not driven on.
+	// Kept are the objects that were removed from Git but stay because of another NodeSync. Those that are recorded and
+	// not Returned keep their record, and their removal does not continue.
 	Kept []Kept
-	// Used are the objects that a person has released and that Git has: the release ends.
+	// Used are the objects that a person has released and that Git contains again: the release expires.
 	Used []Used
-	// UsedReleases are the UIDs whose release counts no more, these among them, sorted.
+	// UsedReleases are the UIDs whose release no longer counts, including those of Used, sorted.
 	UsedReleases []types.UID
-	// InUse are the classes that were deleted while NodePools name them, the oldest
-	// first.
+	// InUse are the classes that were deleted while NodePools reference them, the oldest first.
 	InUse []InUse
-	// Extra are the objects with fields that Git does not write and that stay, in the order
-	// of their Stages, then by name.
+	// Extra are the objects with fields that are not in Git and that plumbline keeps, in the order of their Stages,
+	// then by name.
 	Extra []Extra
-	// DaemonSets are those of the cluster that nodes need until their last pod has ended.
+	// DaemonSets are those of the cluster that nodes need until their last pod has terminated.
 	DaemonSets DaemonSets
 	// Warnings are sentences a person should read.
 	Warnings []string
-	// Landing is whether the pods of pools that leave find a place elsewhere.
+	// Landing reports whether the pods of removed pools can be scheduled elsewhere.
 	Landing Landing
-	// Frozen is why removals, and Changes that end or replace nodes, wait.
+	// Frozen is why removals, and Changes that terminate or replace nodes, wait.
 	Frozen Frozen
 	// Approvable is what is held and people may approve; nil if nothing is.
 	Approvable *Approvable
-	// Digest names what would be done: equal Digests, equal writes.
+	// Digest identifies what would be done: equal Digests mean equal writes.
 	Digest string
-	// WeighedBy is a digest of what it was weighed by: guard, policies and Karpenter's charts.
+	// WeighedBy is a digest of the rules that the Plan was checked against: guard, policies and Karpenter's charts.
 	WeighedBy string
-	// Memo goes into the next Plan's Live, and saves it the comparison of what has
-	// not changed since.
+	// Memo goes into the Live of the next Plan, which then does not compare unchanged objects again.
 	Memo Memo
 }
 
-// Used is an object whose release is used up.
+// Used is an object whose release has expired.
 type Used struct {
 	Ref render.Ref
 	UID types.UID
@@ -86,90 +81,87 @@ type Used struct {
 type Change struct {
 	Ref    render.Ref
 	Action Action
-	// Reason is one CamelCase word; Message says it to a person. Neither changes
-	// while nothing changes.
+	// Reason is one CamelCase word; Message explains it to a person. Both are stable while nothing changes.
 	Reason, Message string
-	// WaitsFor names what an Action of Wait waits for.
+	// WaitsFor names what the Action Wait waits for.
 	WaitsFor string
-	// WaitsSince is since when it waits for another NodeSync; zero if that began now, or
-	// where it waits for anything else.
+	// WaitsSince is when it started to wait for another NodeSync; zero if that was just now, or if it waits for
+	// anything else.
 	WaitsSince time.Time
 	// Fields are the fields that would change, by path.
 	Fields []Field
-	// Editors are the field managers, other than ours, that own such a field, and Edited are those
-	// fields.
+	// Editors are the field managers, other than ours, that own such a field, and Edited are those fields.
 	Editors []string
 	Edited  []Field
-	// Takeover reports whether fields of interactive managers have to become ours
-	// before the object is applied, which costs a write more. Taken are the paths of fields
-	// that have to, whichever manager has written them.
+	// Takeover reports whether plumbline must take ownership of fields of interactive managers before it applies the
+	// object, which costs one more write. Taken are the paths of fields that it must take from any manager.
 	Takeover bool
 	Taken    [][]string
-	// Drift reports whether Git has not changed since the object was as Git says: another client
-	// has changed or deleted it.
+	// Drift reports whether Git has not changed since the object last matched it: another client changed or deleted the
+	// object.
 	Drift bool
-	// Rescue reports whether no commit has made it, but the rescue of a class that was deleted.
+	// Rescue reports whether the Change comes from the rescue of a deleted class, not from a commit.
 	Rescue bool
-	// Restores says of a TakeBack that it brings nothing new: the entry is what it was as its
-	// removal was recorded, or its rollout was stopped.
+	// Restores reports whether a TakeBack brings nothing new: the object in Git is the same as when its removal was
+	// recorded, or its rollout was stopped.
 	Restores bool
-	// Reverts are of a change amid a freeze the NodePools in which it takes back one that is being
-	// rolled out, sorted; nil if it does so in none.
+	// Reverts are the NodePools in which a change during a freeze reverts one that is being rolled out, sorted; nil if
+	// there are none.
 	Reverts []string
 	// Force reports whether the object is applied over other managers' fields.
 	Force  bool
 	Effect Effect
-	// Nodes is the number of NodeClaims that the Effect is on. UpTo reports that it is
-	// no more than that: which of them cannot be told.
+	// Nodes is the number of NodeClaims that the Effect applies to. If UpTo, it is an upper limit: it is unknown which
+	// of them are affected.
 	Nodes int
 	UpTo  bool
-	// Unavailable is what plumbline lacks to tell which, and what to do about it; empty if it
-	// lacks nothing.
+	// Unavailable is the information that is missing to determine which nodes are affected, and what to do about it;
+	// empty if nothing is missing.
 	Unavailable string
-	// DriftReasons are those for which Karpenter will find these nodes Drifted; empty if it
-	// is not for a change of the definitions that they end.
+	// DriftReasons are the reasons for which Karpenter will mark these nodes Drifted; empty if no changed definition is
+	// why they terminate.
 	DriftReasons []string
-	// Warnings are sentences on what it does to nodes beside the Effect.
+	// Warnings are sentences about its consequences for nodes besides the Effect.
 	Warnings []string
-	// Notes are sentences on what it changes beside that.
+	// Notes are sentences about its other consequences.
 	Notes []string
-	// rewritten are the paths of fields that mean the same as before, and by which Karpenter
-	// counts nodes as outdated.
+	// rewritten are the paths of fields that mean the same as before, but whose new spelling makes nodes drift.
 	rewritten []string
-	// wanted is what Wanted returns; nil if that is Git's object.
+	// wanted is what Wanted returns; nil if that is the object in Git.
 	wanted *unstructured.Unstructured
 	// differences are the Fields, as values.
 	differences []difference
-	// touched are the NodeClaims that the Effect is on, and unnamed is how many more it
-	// is on, nobody can say which.
+	// touched are the NodeClaims that the Effect applies to, and unnamed is the number of further ones that cannot be
+	// identified.
 	touched []types.UID
-	// texts are what its Object says of itself in digests; nil if nothing was compared with it.
+	// texts are the texts of its Object for digests; nil if nothing was compared with it.
 	texts *texts
-	// Holds are all reasons for which it is held, the most severe first, and unheld is its Action without them.
+	// Holds are all reasons to hold it, the most severe first, and unheld is its Action without them.
 	Holds  []HoldReason
 	unheld Action
-	// policies are those that hold it.
+	// policies are the policies that hold it.
 	policies []string
-	// consolidated are the NodeClaims that Karpenter may consolidate after it and could not before, without those that it touches
-	// in another way. loads is what is read of nodes to tell which these are; nil if nothing is.
+	// consolidated are the NodeClaims that Karpenter may consolidate after the Change but not before, except those in
+	// touched. loads is the data about nodes needed to determine them; nil if none is needed.
 	consolidated []types.UID
 	loads        *LoadQuestion
-	// expiring are as many NodeClaims as expire within guard.removalPeriod after it, whatever disruption budgets say.
+	// expiring are NodeClaims that expire within guard.removalPeriod after the Change, regardless of disruption
+	// budgets.
 	expiring []types.UID
-	// blind is what Blind says.
+	// blind is the result of Blind.
 	blind   bool
 	unnamed int
-	// question is what AWS has to be asked for the Effect to be exact; nil if nothing.
+	// question is what to ask AWS for an exact Effect; nil if there is nothing to ask.
 	question *Question
-	// Object is what Git says. Braked reports that it is applied without its disruption budgets.
+	// Object is the object in Git. Braked reports whether it is applied without its disruption budgets.
 	Object render.Object
 	Braked bool
-	// Settles are the disruption budgets that the removal's manager gives a pool which Git has again, instead of Git's, until
-	// Karpenter finds that its nodes match; nil if Git's come back at once.
+	// Settles are the disruption budgets that the removal's manager sets on a NodePool that is in Git again, until
+	// Karpenter finds that its nodes match; nil if Git's budgets are restored at once.
 	Settles []any
-	// Live is what the cluster has; nil if it has nothing.
+	// Live is the object in the cluster; nil if there is none.
 	Live *unstructured.Unstructured
-	// Err is the typed error of an Action that is Refuse or Conflict.
+	// Err is the typed error if the Action is Refuse or Conflict.
 	Err error
 }
 
@@ -180,31 +172,30 @@ type Field struct {
 	To   string `json:"to,omitempty"`
 }
 
-// Action is what is done with one object.
+// Action is what plumbline does with one object.
 type Action string
 
 // The Actions.
 const (
-	// None: the object is as Git says.
+	// None: the object matches Git.
 	None Action = "None"
-	// Create: the cluster does not have it.
+	// Create: the object is not in the cluster.
 	Create Action = "Create"
-	// Update: it differs from Git.
+	// Update: the object differs from Git.
 	Update Action = "Update"
-	// Adopt: it exists without our label, and the policy lets us take it over.
+	// Adopt: the object exists without our label, and the policy allows plumbline to take it over.
 	Adopt Action = "Adopt"
-	// TakeBack: it was leaving, and Git has the entry again, or its rollout was stopped, and is no
-	// more.
+	// TakeBack: the object was being removed and is in Git again, or its rollout was stopped and no longer is.
 	TakeBack Action = "TakeBack"
-	// Wait: nothing can be written yet; WaitsFor says for what.
+	// Wait: the object cannot be written yet; WaitsFor names the reason.
 	Wait Action = "Wait"
-	// Conflict: it is another client's, or one of its fields is.
+	// Conflict: the object, or one of its fields, belongs to another client.
 	Conflict Action = "Conflict"
-	// Refuse: the API server would refuse it, whenever it is tried.
+	// Refuse: the API server would always reject the object.
 	Refuse Action = "Refuse"
-	// Drifted: it differs from Git, and the policy is only to report that.
+	// Drifted: the object differs from Git, and the policy is to only report drift.
 	Drifted Action = "Drifted"
-	// Hold: it would disrupt more nodes than the guard allows, and is not written.
+	// Hold: the Change would disrupt more nodes than the guard allows, so it is not applied.
 	Hold Action = "Hold"
 )
 
@@ -221,28 +212,26 @@ const (
 	EffectNone Effect = "None"
 	// EffectReplace: Karpenter will replace nodes at the pace of its budgets.
 	EffectReplace Effect = "Replace"
-	// EffectDrain: the nodes end, without a replacement in their pool and past its
-	// budgets.
+	// EffectDrain: the nodes terminate without a replacement in their pool, regardless of its budgets.
 	EffectDrain Effect = "Drain"
-	// EffectConsolidate: Karpenter may terminate nodes that are empty or underused, which it could not before, within its
-	// budgets; it may launch fewer or cheaper ones for the pods of these.
+	// EffectConsolidate: Karpenter may terminate empty or underutilized nodes that it could not terminate before,
+	// within its budgets; it may launch fewer or cheaper nodes for their pods.
 	EffectConsolidate Effect = "Consolidate"
 	// EffectBlocked: nothing is done.
 	EffectBlocked Effect = "Blocked"
 )
 
-// Disrupts reports whether nodes are terminated or replaced by it.
+// Disrupts reports whether nodes are terminated or replaced.
 func (e Effect) Disrupts() bool {
 	return e == EffectReplace || e == EffectDrain || e == EffectConsolidate
 }
 
-// Empty reports whether there is nothing to do and nothing to say.
+// Empty reports whether there is nothing to do and nothing to report.
 func (p *Plan) Empty() bool {
 	return len(p.Changes) == 0 && len(p.Removals) == 0 && len(p.Returned) == 0 && len(p.Kept) == 0
 }
 
-// Err joins the errors of the Changes that are refused or in conflict; nil
-// if none is.
+// Err joins the errors of the Changes that are refused or in conflict; it is nil if there are none.
 func (p *Plan) Err() error {
 	errs := make([]error, 0, len(p.Changes))
 	for i := range p.Changes {
@@ -251,15 +240,14 @@ func (p *Plan) Err() error {
 	return errors.Join(errs...)
 }
 
-// RevisionDeleted stands for a revision where the NodeSync itself is deleted, or drained.
+// RevisionDeleted is the revision of a Plan for a NodeSync that is deleted or drained.
 const RevisionDeleted = "deleted"
 
-// errEmpty guards against a Set that would take everything away by mistake.
+// errEmpty guards against a Set that would remove everything by mistake.
 var errEmpty = errors.New("plan: empty set")
 
-// Make compares a Set with what lives. With policy.Deleting there is no Set.
-// An error means that there is no Plan at all; what is wrong with one object is
-// in that object's Change.
+// Make compares a Set with the live cluster. If policy.Deleting, there is no Set. An error means that there is no Plan
+// at all; a problem with one object is in the Change of that object.
 func Make(ctx context.Context, set *render.Set, live Live, policy Policy, schema Schema) (*Plan, error) {
 	m := &maker{
 		live: live, policy: policy, schema: schema, claims: sync.OnceValue(live.claims),
@@ -311,36 +299,35 @@ func Make(ctx context.Context, set *render.Set, live Live, policy Policy, schema
 	return p, nil
 }
 
-// maker is what the making of one Plan carries along.
+// maker holds the state while one Plan is made.
 type maker struct {
 	live   Live
 	policy Policy
 	schema Schema
-	// objects are the Set's, in the order of their Stages; inSet are their Refs.
+	// objects are those of the Set, in the order of their Stages; inSet are their Refs.
 	objects []render.Object
 	inSet   map[render.Ref]bool
-	// kept are the objects that another NodeSync keeps from being removed.
+	// kept are the objects that stay because of another NodeSync.
 	kept map[types.UID]bool
-	// rescued are the classes for which NodePools of the Set name a copy.
+	// rescued are the deleted classes for which NodePools of the Set reference a copy.
 	rescued []render.Rescue
 	// revision is the Set's.
 	revision string
-	// changes are those that were decided on so far.
+	// changes are the Changes decided so far.
 	changes map[render.Ref]Change
-	// claims are the NodeClaims that hang on each object, sorted when one asks.
+	// claims returns the NodeClaims that reference each object; computed on first use.
 	claims func() map[render.Ref][]*NodeClaim
 	// memo is for the next Plan.
 	memo Memo
-	// most is how many nodes of each NodePool may be replaced at one time, for the NodePools for which that was needed.
+	// most is how many nodes of a NodePool may be replaced at one time, for the NodePools that needed it.
 	most map[string]atOnce
-	// inForce are what people have approved of the same terms, and the Plan has not outgrown.
+	// inForce are the approvals that were given under the same terms and that still cover the Plan.
 	inForce []v1alpha1.ApprovedPlan
 	// rules are the policies, compiled.
 	rules *CompiledPolicies
 }
 
-// change decides on each object of the Set. Classes come before the pools that
-// name them.
+// change decides on each object of the Set. Classes come before the pools that reference them.
 func (m *maker) change(ctx context.Context, set *render.Set, p *Plan) error {
 	m.objects = inOrder(set.Objects)
 	objects := m.objects
@@ -361,7 +348,7 @@ func (m *maker) change(ctx context.Context, set *render.Set, p *Plan) error {
 	return nil
 }
 
-// stageLength is how many of the first objects are of one kind.
+// stageLength returns how many of the first objects have the same kind.
 func stageLength(objects []render.Object) int {
 	kind := objects[0].Ref.Kind
 	if n := slices.IndexFunc(objects, func(o render.Object) bool { return o.Ref.Kind != kind }); n >= 0 {
@@ -370,8 +357,7 @@ func stageLength(objects []render.Object) int {
 	return len(objects)
 }
 
-// stage decides on objects of one kind, which do not hang on each other, as many
-// at a time as there are processors.
+// stage decides on objects of one kind, which do not depend on each other, in parallel on all processors.
 func (m *maker) stage(ctx context.Context, objects []render.Object, p *Plan) error {
 	decisions := make([]*decision, len(objects))
 	var unknown []int
@@ -398,14 +384,14 @@ func (m *maker) stage(ctx context.Context, objects []render.Object, p *Plan) err
 		return err
 	}
 	for _, d := range decisions {
-		if d != nil { // else it is as Git says, and was
+		if d != nil { // else the object matches Git and did so before
 			m.take(*d, p)
 		}
 	}
 	return nil
 }
 
-// take puts a decision into the Plan.
+// take adds a decision to the Plan.
 func (m *maker) take(d decision, p *Plan) {
 	m.memo.note(d)
 	if d.extra != nil {
@@ -417,8 +403,7 @@ func (m *maker) take(d decision, p *Plan) {
 	}
 }
 
-// inOrder returns the objects in the order of their Stages, then by name, which
-// is how a Set has them.
+// inOrder returns the objects in the order of their Stages, then by name, which is the order of a Set.
 func inOrder(objects []render.Object) []render.Object {
 	rank := map[string]int{}
 	for i, kind := range render.Kinds() {
@@ -435,9 +420,9 @@ func inOrder(objects []render.Object) []render.Object {
 	return sorted
 }
 
-// returned are the recorded removals that Git has an entry for again, that are handed
-// over, that a person has had forgotten or that are not of nodes where only these go, but for those whose object is terminating: what is deleted cannot
-// be taken back, and its removal goes on to its end.
+// returned returns the recorded removals that must not continue: the object is in Git again or was handed over, a
+// person deleted the record, or it is not a NodePool while only nodes are removed. Removals of terminating objects
+// continue: a deletion cannot be reverted.
 func (m *maker) returned() []v1alpha1.Removal {
 	var found []v1alpha1.Removal
 	for _, r := range m.live.Removals {
@@ -448,7 +433,7 @@ func (m *maker) returned() []v1alpha1.Removal {
 	return found
 }
 
-// noNodes reports whether a removal is of a definition that stays, as only nodes go.
+// noNodes reports whether a removal is of a definition that stays because only nodes are removed.
 func (m *maker) noNodes(r v1alpha1.Removal) bool {
 	object := m.live.object(RefOf(r))
 	return m.policy.Keeps && r.Kind != render.NodePool && object != nil && object.GetUID() == r.UID && !terminating(object)
@@ -458,9 +443,9 @@ func stageIndex(ref render.Ref) int {
 	return slices.IndexFunc(render.Kinds(), func(k render.Kind) bool { return k.GVK.Kind == ref.Kind })
 }
 
-// InForce is what a NodeSync has in the cluster, as a Set, and a Plan that changes nothing of it: what
-// goes by these goes on if it is unknown what Git wants, or where that is refused. What leaves is not
-// in the Set, and the disruption budgets of its NodePools are without the brake.
+// InForce returns the live objects of a NodeSync as a Set, and a Plan that changes nothing, so that rollouts can
+// continue if Git's content is unknown or refused. Objects that are being removed are not in the Set, and the brake is
+// left out of the disruption budgets.
 func InForce(live Live, policy Policy, now time.Time) (*render.Set, *Plan, error) {
 	policy.Now = now
 	frozen, err := policy.frozen()
@@ -483,7 +468,7 @@ func InForce(live Live, policy Policy, now time.Time) (*render.Set, *Plan, error
 	return set, &Plan{Frozen: frozen}, nil
 }
 
-// withoutBrake is an object as it lives, but for the brake.
+// withoutBrake returns a live object without the brake.
 func withoutBrake(live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	entries, err := managed(live)
 	if err != nil || !brakes(entries) {
@@ -493,7 +478,7 @@ func withoutBrake(live *unstructured.Unstructured) (*unstructured.Unstructured, 
 	return object, unstructured.SetNestedSlice(object.Object, WithoutBrake(live), budgetsPath...)
 }
 
-// Document is the Plan as JSON has it, with the nodes of what it was made against.
+// Document returns the Plan as JSON data, with the nodes that it was made for.
 func (p *Plan) Document(live Live) planjson.Plan {
 	d := planjson.Plan{
 		APIVersion: planjson.APIVersion, Kind: planjson.Kind, NodeSync: p.NodeSync, Cluster: p.Cluster, Revision: p.Revision,
@@ -556,7 +541,7 @@ func removalDocument(c Candidate, object *Object, ofPool map[string][]planjson.N
 	return d
 }
 
-// nodePools are those that live, by name.
+// nodePools returns the live NodePools, by name.
 func nodePools(live Live) []planjson.NodePool {
 	found := []planjson.NodePool{}
 	for ref, object := range live.Objects {
@@ -569,8 +554,7 @@ func nodePools(live Live) []planjson.NodePool {
 	return found
 }
 
-// totals count over the whole Plan. A node that two of its parts disrupt counts once, as long as it
-// can be told.
+// totals counts over the whole Plan. A node that two parts of the Plan disrupt counts once, if it can be identified.
 func (p *Plan) totals(live Live) planjson.Totals {
 	t := planjson.Totals{Nodes: p.Nodes, ClusterNodes: len(live.NodeClaims)}
 	d := newDisruption(map[types.UID]bool{})
@@ -609,7 +593,7 @@ func byName(found []planjson.NodeClaim) []planjson.NodeClaim {
 	return found
 }
 
-// specOf is an object's spec, which is only read; nil if there is none.
+// specOf returns an object's spec, read only; nil if there is none.
 func specOf(object *unstructured.Unstructured) map[string]any {
 	if object == nil {
 		return nil
@@ -618,19 +602,19 @@ func specOf(object *unstructured.Unstructured) map[string]any {
 	return spec
 }
 
-// mark is what plumbline's own apply has written on an object.
+// mark is what plumbline's own apply wrote on an object.
 type mark int
 
 const (
-	// unmarked: by its managedFields, plumbline has not applied it.
+	// unmarked: according to its managedFields, plumbline has not applied it.
 	unmarked mark = iota
-	// unlabelled: it has, and the ownership label is not from that.
+	// unlabelled: plumbline has applied it, but the ownership label is not from that apply.
 	unlabelled
-	// labelled: it has, with the ownership label.
+	// labelled: plumbline has applied it with the ownership label.
 	labelled
 )
 
-// markOf reads a mark from what plumbline has applied; nil if that is nothing.
+// markOf returns the mark for the fields that plumbline has applied, which are nil if there are none.
 func markOf(applied *fieldpath.Set) mark {
 	switch {
 	case applied == nil:
@@ -641,8 +625,8 @@ func markOf(applied *fieldpath.Set) mark {
 	return unlabelled
 }
 
-// mark is that of the object. Of managedFields that cannot be read nobody can tell, so nothing
-// is taken away.
+// mark returns the mark of the object. If its managedFields cannot be read, the object is unmarked, so nothing is
+// removed.
 func (o *Object) mark() mark {
 	o.read.Do(func() {
 		if entries, err := managed(o.Unstructured); err == nil {
@@ -652,7 +636,7 @@ func (o *Object) mark() mark {
 	return o.marked
 }
 
-// marks spares the object to read again what plumbline has applied; nil if that is nothing.
+// marks caches the mark for the fields that plumbline has applied, which are nil if there are none.
 func (o *Object) marks(applied *fieldpath.Set) {
 	o.read.Do(func() { o.marked = markOf(applied) })
 }

@@ -271,8 +271,8 @@ func TestMake(t *testing.T) {
 	}
 }
 
-// TestADocumentNamesNodeClaims: as JSON a plan says which nodes it is on, what they are, and how many
-// they are in all, each counted once.
+// TestADocumentNamesNodeClaims: the JSON of a plan lists the affected nodes, their data, and the total, each counted
+// once.
 func TestADocumentNamesNodeClaims(t *testing.T) {
 	c := newCluster(t)
 	c.have(t, owner, class("default"), pool("batch", "default"), pool("web", "default"))
@@ -310,7 +310,7 @@ func TestADocumentNamesNodeClaims(t *testing.T) {
 	}
 }
 
-// TestADocumentHasWhatLives: a commit writes the labels and the spec that it asks for, and not those that were.
+// TestADocumentHasWhatLives: the labels and the spec of a change are those in Git, and the live ones are separate.
 func TestADocumentHasWhatLives(t *testing.T) {
 	c := newCluster(t)
 	c.have(t, owner, class("default"), pool("batch", "default"), pool("web", "default"))

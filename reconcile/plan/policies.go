@@ -14,10 +14,10 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// ReasonPolicy is the reason of what a policy of spec.policies holds.
+// ReasonPolicy is the reason of what a policy in spec.policies holds.
 const ReasonPolicy = "Policy"
 
-// compile compiles the policies, unless the last Plan has.
+// compile compiles the policies, or reuses those of the last Plan.
 func (m *maker) compile() (err error) {
 	m.rules = m.live.Memo.rules
 	if !m.rules.Of(m.policy.Policies) {
@@ -26,8 +26,8 @@ func (m *maker) compile() (err error) {
 	return err
 }
 
-// judge asks the policies about the Plan, before the guard weighs its nodes: what they hold disrupts
-// none. An error reports that nothing of the Plan may be done.
+// judge evaluates the policies for the Plan, before the guard counts its nodes: what they hold disrupts none. An error
+// means that nothing of the Plan may be applied.
 func (m *maker) judge(ctx context.Context, p *Plan) error {
 	if m.policy.Deleting || len(m.policy.Policies) == 0 {
 		return nil
@@ -54,7 +54,7 @@ func (m *maker) holdChanges(p *Plan, h PolicyHold, document *planjson.Plan) {
 	}
 }
 
-// holdRemovals holds the removals likewise.
+// holdRemovals does the same for removals.
 func (m *maker) holdRemovals(p *Plan, h PolicyHold) {
 	for i := range p.Removals {
 		if h.Change == nil && (h.Removal == nil || *h.Removal == i) && !m.approvedBefore(h.Policy, &p.Removals[i]) {
@@ -63,8 +63,8 @@ func (m *maker) holdRemovals(p *Plan, h PolicyHold) {
 	}
 }
 
-// holdByPolicy holds a Change that is written, or will be; what is refused is not written anyway. The message of the
-// first policy is shown, and all are noted: people approve them together.
+// holdByPolicy holds a Change that is, or will be, written; a refused one is not written anyway. The message of the
+// first policy is shown, and all are recorded: people approve them together.
 func (c *Change) holdByPolicy(h PolicyHold) {
 	if !c.Action.Writes() && c.Action != Wait && c.Action != Hold {
 		return
@@ -74,8 +74,8 @@ func (c *Change) holdByPolicy(h PolicyHold) {
 	}
 }
 
-// noted adds a policy, which may hold an object several times, and returns what to report of it; empty if it is
-// noted already.
+// noted records a policy, which may hold an object several times, and returns the message; empty if it is recorded
+// already.
 func noted(policies *[]string, h PolicyHold) (message string) {
 	if slices.Contains(*policies, h.Policy) {
 		return ""
@@ -88,8 +88,8 @@ func noted(policies *[]string, h PolicyHold) (message string) {
 	return message
 }
 
-// holdByPolicy holds a removal that has not terminated a node yet; there is nothing left to hold of what
-// another client has deleted.
+// holdByPolicy holds a removal that has not terminated a node yet. If another client has deleted the object, there is
+// nothing left to hold.
 func (c *Candidate) holdByPolicy(h PolicyHold) {
 	if c.Terminating {
 		return
@@ -99,8 +99,8 @@ func (c *Candidate) holdByPolicy(h PolicyHold) {
 	}
 }
 
-// awaitHeldClasses has the objects wait that name a class which is held and does not exist yet: of such
-// a pool no node would come.
+// awaitHeldClasses makes the objects wait that reference a class which is held and does not exist yet: such a pool
+// could not launch nodes.
 func (m *maker) awaitHeldClasses(p *Plan) {
 	held := map[string]bool{}
 	for i := range p.Changes {
@@ -122,98 +122,91 @@ func (m *maker) awaitHeldClasses(p *Plan) {
 type Policy struct {
 	// Owner is the NodeSync.
 	Owner Owner
-	// OtherSyncs are the other NodeSyncs that exist. A label that names none of
-	// them counts as no label.
+	// OtherSyncs are the other NodeSyncs that exist. A label that names none of them counts as no label.
 	OtherSyncs []OtherSync
 	Adopt      v1alpha1.AdoptPolicy
 	Drift      v1alpha1.DriftPolicy
 	Guard      v1alpha1.Guard
-	// Policies are asked about the Plan. One that does not compile is an error of Make, and what one
-	// denies is Refused.
+	// Policies are evaluated for the Plan. If one does not compile, Make returns an error; what one denies is Refused.
 	Policies []v1alpha1.Policy
-	// Applied are the definitions, with the schema's defaults, as each was found or
-	// written in the cluster last. What differs from one that Git has not changed
-	// since is drift. For one that is not among them NewRevision counts.
+	// Applied are the definitions, with the schema's defaults, as each was last found or written in the cluster. A
+	// difference from one that Git has not changed since is drift. For objects without an entry, NewRevision decides.
 	Applied map[render.Ref]*unstructured.Unstructured
-	// NewRevision reports whether the Set's revision has not been applied whole
-	// before. What differs from a revision that was is drift.
+	// NewRevision reports whether the Set's revision has never been fully applied. A difference from a fully applied
+	// revision is drift.
 	NewRevision bool
-	// StatusLost reports whether the status knows of no revision that was applied, so
-	// that nobody can report whether an entry has left the repository.
+	// StatusLost reports whether the status records no applied revision, so that it is unknown whether an object was
+	// removed from Git.
 	StatusLost bool
-	// SetBack reports whether the Set's revision is an ancestor of the one that was applied:
-	// the branch was set back, or a mirror lags behind.
+	// SetBack reports whether the Set's revision is an ancestor of the applied one: the branch was reset, or a mirror
+	// lags behind.
 	SetBack bool
-	// HistoryUnknown reports whether this may be so: the history in between cannot be known.
-	// Unasked reports that the Git host has not answered yet whether it is.
+	// HistoryUnknown reports whether this may be so: the history in between is unavailable. Unasked reports whether the
+	// Git host has not answered yet.
 	HistoryUnknown, Unasked bool
-	// StatusOlder reports whether only the record of what was applied tells that: the status was
-	// restored, and so were the removals that it has.
+	// StatusOlder reports whether only the record of what was applied shows that: the status was restored, including
+	// its removals.
 	StatusOlder bool
-	// Keeps says, with Deleting, that only the nodes go: the definitions stay.
+	// Keeps reports, with Deleting, whether only the nodes are removed: the definitions stay.
 	Keeps bool
-	// Orphans reports whether what is removed from Git is orphaned, with its nodes.
+	// Orphans reports whether objects that are removed from Git are orphaned, with their nodes.
 	Orphans bool
-	// Brakes reports whether a rollout whose launches fail is stopped (spec.rollout.onFailure): only then
-	// do replacements count by what may be replaced at one time.
+	// Brakes reports whether a rollout whose launches fail is stopped (spec.rollout.onFailure): only then do
+	// replacements count by how many may be replaced at one time.
 	Brakes bool
 	// Braked are the NodePools, by name, whose rollout is stopped.
 	Braked map[string]bool
-	// Emergency is the annotation by which windows and freezes do not count for a while; empty if
-	// there is none.
+	// Emergency is the annotation that temporarily overrides windows and freezes; empty if there is none.
 	Emergency string
-	// Released are the UIDs of removals that a person has released by name.
+	// Released are the UIDs of removals that a person has released explicitly.
 	Released map[types.UID]bool
-	// Moves are what takes the place of NodePools, by their UID, whose removal is not recorded yet, as the last Plan has
-	// found it.
+	// Moves are the replacements of NodePools, by UID, whose removal is not recorded yet, as found by the last Plan.
 	Moves map[types.UID][]string
-	// Approved are what people have approved of what was held.
+	// Approved are the held plans that people have approved.
 	Approved []v1alpha1.ApprovedPlan
-	// UsedUp are those whose release counts no more, as Git has had the object since.
+	// UsedUp are those whose release has expired, because Git has contained the object since.
 	UsedUp map[types.UID]bool
-	// Deleting reports whether the NodeSync itself is being deleted and takes
-	// everything with it: there is no Set, and nothing is weighed.
+	// Deleting reports whether the NodeSync itself is being deleted with everything in it: there is no Set, and the
+	// guard does not apply.
 	Deleting bool
-	// Offline reports whether nothing is known of a cluster.
+	// Offline reports whether there is no cluster to compare with.
 	Offline bool
-	// Hosts are the pods of Karpenter's controller and of plumbline that run on
-	// nodes of a NodePool.
+	// Hosts are the pods of Karpenter's controller and of plumbline that run on nodes of a NodePool.
 	Hosts []Host
-	// DaemonSets are those that nodes need until their last pod has ended.
+	// DaemonSets are those that nodes need until their last pod has terminated.
 	DaemonSets DaemonSets
-	// Karpenter is what Git wants of its charts; nil if that is not known. It decides
-	// nothing here, and is part of the Digest. ConfigFile is the file that it stands in.
+	// Karpenter is the configuration of its charts in Git; nil if unknown. It decides nothing here, but is part of the
+	// Digest. ConfigFile is the file that contains it.
 	Karpenter  *render.Karpenter
 	ConfigFile string
-	// CABundle is the cluster's authorities as Karpenter has them in its hash of an EC2NodeClass:
-	// PEM in base64; empty if it is not known.
+	// CABundle is the cluster's CA bundle as it is in Karpenter's hash of an EC2NodeClass: PEM in base64; empty if
+	// unknown.
 	CABundle string
-	// Answers are what AWS says to the Questions of a Plan that was made without them. NotAsked is
-	// why it was not asked; empty if nothing more is known.
+	// Answers are the answers of AWS to the Questions of a Plan that was made without them. NotAsked is why AWS was not
+	// queried; empty if unknown.
 	Answers  map[render.Ref]Answer
 	NotAsked string
-	// Loads are what Karpenter's consolidation reads of nodes, for the LoadQuestions of a Plan that was made without
-	// them; a node that is not in it may be consolidated.
+	// Loads are the answers to the LoadQuestions of a Plan that was made without them; a node without a Load may be
+	// consolidated.
 	Loads map[types.UID]Load
-	// Landing is whether the pods of pools that leave by a Plan without it find a place elsewhere.
+	// Landing reports whether the pods of removed pools can be scheduled elsewhere, for the removals of a Plan that was
+	// made without it.
 	Landing Landing
-	// Now is the time of the plan, with which the age of nodes is compared.
+	// Now is the time of the plan, which the age of nodes is compared with.
 	Now time.Time
 }
 
-// Host is a pod without which no node is launched, drained or watched, and the
-// NodePool whose node it runs on.
+// Host is a pod that is required to launch, drain or watch nodes, and the NodePool whose node it runs on.
 type Host struct {
 	// NodePool and Node are where it runs.
 	NodePool, Node string
-	// Workload says what it belongs to, such as "Karpenter's controller".
+	// Workload is what it belongs to, such as "Karpenter's controller".
 	Workload string
 	// Pod is its namespace and name.
 	Pod string
 }
 
-// HostsOf are the pods of Karpenter's controller and of plumbline that run on
-// nodes of one NodePool.
+// HostsOf returns the pods of Karpenter's controller and of plumbline that run on nodes of one NodePool.
 func (p Policy) HostsOf(pool string) []Host {
 	var found []Host
 	for _, h := range p.Hosts {
@@ -224,7 +217,7 @@ func (p Policy) HostsOf(pool string) []Host {
 	return found
 }
 
-// name is the NodeSync's namespace and name; empty if there is none.
+// name returns the NodeSync's namespace and name; empty if there is none.
 func (p Policy) name() string {
 	if p.Owner == (Owner{}) {
 		return ""
@@ -232,7 +225,7 @@ func (p Policy) name() string {
 	return p.Owner.String()
 }
 
-// cluster is the name of the cluster in Git; empty if that is not known.
+// cluster returns the name of the cluster in Git; empty if unknown.
 func (p Policy) cluster() string {
 	if p.Karpenter == nil {
 		return ""
@@ -247,9 +240,8 @@ func (p Policy) maxRemovedPools() int {
 	return int(*p.Guard.MaxRemovedPools)
 }
 
-// PolicyOf is what a NodeSync allows for a Set; nil if it is deleted. all are the
-// NodeSyncs that exist, in every namespace: the label of one that exists counts,
-// wherever it lives. Nothing is known of what they have in Git.
+// PolicyOf returns what a NodeSync allows for a Set; the Set is nil if the NodeSync is deleted. all are the NodeSyncs
+// of every namespace: a label counts if its NodeSync exists in any of them. The content of their Git is left unknown.
 func PolicyOf(sync *v1alpha1.NodeSync, all []v1alpha1.NodeSync, set *render.Set) Policy {
 	policy := Policy{
 		Owner:       OwnerOf(sync.Namespace, sync.Name),
@@ -277,8 +269,8 @@ func PolicyOf(sync *v1alpha1.NodeSync, all []v1alpha1.NodeSync, set *render.Set)
 	return policy
 }
 
-// isNew reports whether a Set was made of anything else than the one that was applied
-// last. A status of before inputs were noted goes by the revision.
+// isNew reports whether a Set has other inputs than the last applied one. A status that predates recorded inputs
+// compares the revision.
 func isNew(sync *v1alpha1.NodeSync, set *render.Set) bool {
 	if sync.Status.LastAppliedInputs == "" {
 		return sync.Status.LastAppliedRevision != set.Revision

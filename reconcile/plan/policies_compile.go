@@ -17,7 +17,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan/planjson"
 )
 
-// CompiledPolicies are the policies of a NodeSync, compiled. Nil has none.
+// CompiledPolicies are the compiled policies of a NodeSync. Nil has none.
 type CompiledPolicies struct {
 	from []v1alpha1.Policy
 	all  []compiledPolicy
@@ -32,7 +32,7 @@ type compiledPolicy struct {
 	message cel.Program
 }
 
-// policyScope is what an expression is asked for.
+// policyScope is what an expression is evaluated for.
 type policyScope int
 
 const (
@@ -41,7 +41,7 @@ const (
 	scopeRemoval
 )
 
-// Of reports whether they are compiled from these policies.
+// Of reports whether these policies were compiled.
 func (r *CompiledPolicies) Of(policies []v1alpha1.Policy) bool {
 	return r != nil && slices.Equal(r.from, policies)
 }
@@ -66,7 +66,7 @@ func CompilePolicies(policies []v1alpha1.Policy) (*CompiledPolicies, error) {
 	return r, nil
 }
 
-// policyEnvironments are the environments of expressions: with all variables, and with those of each scope.
+// policyEnvironments are the CEL environments: with all variables, and with those of each scope.
 type policyEnvironments struct {
 	all     *cel.Env
 	byScope [3]*cel.Env
@@ -97,7 +97,7 @@ func newPolicyEnvironments() (*policyEnvironments, error) {
 	return envs, nil
 }
 
-// celVariable is one that expressions may know.
+// celVariable is a variable of an expression.
 type celVariable struct {
 	name  string
 	shape *apiservercel.DeclType
@@ -112,7 +112,7 @@ func (k *policyEnvironments) compile(policy v1alpha1.Policy) (compiledPolicy, er
 	invalid := func(field, problem string) (compiledPolicy, error) {
 		return r, &InvalidPolicyError{Policy: policy.Name, Field: field, Problem: problem}
 	}
-	// One that does not compile is reported by what it could have known.
+	// Compile with all variables first, for the best error message.
 	if _, problem := compileExpression(k.all, policy.Expression, cel.BoolType); problem != "" {
 		return invalid("expression", problem)
 	}
@@ -145,7 +145,7 @@ func (k *policyEnvironments) compile(policy v1alpha1.Policy) (compiledPolicy, er
 	return r, nil
 }
 
-// compileExpression returns what is wrong with an expression; empty if nothing is.
+// compileExpression returns the problem with an expression; empty if there is none.
 func compileExpression(env *cel.Env, expression string, want *cel.Type) (ast *cel.Ast, problem string) {
 	ast, issues := env.Compile(expression)
 	if issues != nil && len(issues.Errors()) > 0 {
@@ -155,7 +155,7 @@ func compileExpression(env *cel.Env, expression string, want *cel.Type) (ast *ce
 		}
 		return nil, strings.Join(found, "; ")
 	}
-	// A field of a spec has no type before it is read: that it is a bool is seen then.
+	// A field of a spec is dynamically typed: its type is checked at evaluation.
 	if got := ast.OutputType(); !got.IsExactType(want) && !got.IsExactType(cel.DynType) {
 		return nil, fmt.Sprintf("it is a %s, but must be a %s", got, want)
 	}
@@ -171,11 +171,11 @@ func newProgram(env *cel.Env, ast *cel.Ast) (cel.Program, error) {
 	)
 }
 
-// unlimitedLength is the length of a list or a map of which none is known.
+// unlimitedLength is the length of a list or map without a known limit.
 const unlimitedLength = -1
 
-// declareType is a Go type of planjson as CEL knows it, so that a misspelt field does not compile. What
-// is any value, as in a spec, is typed when it is read.
+// declareType returns the CEL type of a Go type of planjson, so that a misspelled field does not compile. Arbitrary
+// values, as in a spec, are dynamically typed.
 func declareType(of reflect.Type) *apiservercel.DeclType {
 	switch of.Kind() {
 	case reflect.Bool:
@@ -200,8 +200,8 @@ func declareType(of reflect.Type) *apiservercel.DeclType {
 	}
 }
 
-// celValues is a Go value of planjson as CEL reads it: maps with every field in them, so that one
-// without a value is empty, and no error.
+// celValues converts a Go value of planjson to CEL values: maps with every field, so that a field without a value is
+// empty instead of an error.
 func celValues(of reflect.Value) any {
 	switch of.Kind() {
 	case reflect.Int:
@@ -223,7 +223,7 @@ func celValues(of reflect.Value) any {
 	}
 }
 
-// jsonName is a field's in JSON.
+// jsonName returns the JSON name of a field.
 func jsonName(field reflect.StructField) string {
 	name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 	return name

@@ -9,7 +9,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
-// TestWhatDoesNotCompile names the policy, the field and the place.
+// TestWhatDoesNotCompile: the error contains the policy, the field and the position.
 func TestWhatDoesNotCompile(t *testing.T) {
 	for name, c := range map[string]struct{ expression, message, want string }{
 		"no CEL":              {expression: "plan.", want: "policy p: expression does not compile: 1:6: Syntax error"},
@@ -32,7 +32,7 @@ func TestWhatDoesNotCompile(t *testing.T) {
 	}
 }
 
-// TestCompiledOnce: the same policies are known, and others are not.
+// TestCompiledOnce: Of is true for the same policies, and false for others.
 func TestCompiledOnce(t *testing.T) {
 	policies := []v1alpha1.Policy{{Name: "p", Expression: "plan.cluster == ''", Action: v1alpha1.PolicyHold}}
 	r := compile(t, policies...)

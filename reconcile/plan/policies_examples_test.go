@@ -12,7 +12,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan/planjson"
 )
 
-// documented are the policies of the how-to, by name.
+// documented returns the policies of the how-to, by name.
 func documented(t *testing.T) map[string]v1alpha1.Policy {
 	t.Helper()
 	all, err := markdown.All("../..")
@@ -40,7 +40,7 @@ func documented(t *testing.T) map[string]v1alpha1.Policy {
 	return found
 }
 
-// onChange is a Plan of one change of a NodePool.
+// onChange returns a Plan with one change of a NodePool.
 func onChange(c planjson.Change) *planjson.Plan {
 	c.Kind, c.Object = "NodePool", "NodePool/"+c.Name
 	return &planjson.Plan{Changes: []planjson.Change{c}}
@@ -58,13 +58,13 @@ func exampleLimits(cpu any) map[string]any {
 
 var tier = map[string]string{"tier": "critical"}
 
-// critical is a Plan of one change where the NodePool a of the class default is critical.
+// critical returns a Plan with one change, in which the NodePool a of the class default is critical.
 func critical(c planjson.Change) *planjson.Plan {
 	c.Object = c.Kind + "/" + c.Name
 	return &planjson.Plan{Changes: []planjson.Change{c}, NodePools: []planjson.NodePool{{Name: "a", Class: "default", Labels: tier}, {Name: "b", Class: "other"}}}
 }
 
-// TestDocumentedPoliciesAreNotEvaded by the commits that a person writes who has read them.
+// TestDocumentedPoliciesAreNotEvaded by commits of a person who has read them.
 func TestDocumentedPoliciesAreNotEvaded(t *testing.T) {
 	from := func(live, spec map[string]any) *planjson.Plan {
 		return onChange(planjson.Change{Name: "a", Spec: spec, LiveSpec: live})

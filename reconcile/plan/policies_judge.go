@@ -15,24 +15,24 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan/planjson"
 )
 
-// policyBudget is what all policies over one Plan may cost, in Kubernetes' units: about a second. To look at
-// one field of each of 10,000 nodes costs 60,000.
+// policyBudget limits the cost of all policies for one Plan, in Kubernetes' units: about a second. Reading one field of
+// each of 10,000 nodes costs 60,000.
 const policyBudget = 2 * celconfig.PerCallLimit
 
 // PolicyHold is what a policy holds.
 type PolicyHold struct {
 	Policy  string
 	Message string
-	// Change and Removal are the index of what it holds; both nil if that is all of the Plan.
+	// Change and Removal are the index of the held object; both are nil if the whole Plan is held.
 	Change, Removal *int
 }
 
-// askedAboutChange reports whether policies are asked about a Change. To correct what another client changed
-// brings nothing new; nor does what is taken back from a removal as it was.
+// askedAboutChange reports whether policies are evaluated for a Change. Correcting an edit of another client brings
+// nothing new; nor does reverting a removal without changes.
 func askedAboutChange(c *planjson.Change) bool { return !c.Drift && !c.Restores }
 
-// askedAboutRemoval reports whether they are asked about a removal: of what another client has deleted nothing is
-// left to decide.
+// askedAboutRemoval reports whether policies are evaluated for a removal: if another client has deleted the object,
+// nothing is left to decide.
 func askedAboutRemoval(r *planjson.Removal) bool { return !r.Terminating }
 
 // policySubject is what one evaluation is about.
@@ -41,8 +41,8 @@ type policySubject struct {
 	change, removal *int
 }
 
-// Judge asks each policy about a Plan, and returns what is held. A Plan that has nothing new breaks
-// no policy. An error is an *InvalidPolicyError or a *PolicyDeniedError, or that of the context.
+// Judge evaluates each policy for a Plan, and returns what is held. A Plan with nothing new violates no policy. An
+// error is an *InvalidPolicyError or a *PolicyDeniedError, or that of the context.
 func (r *CompiledPolicies) Judge(ctx context.Context, p *planjson.Plan) ([]PolicyHold, error) {
 	j := &policyJudge{left: policyBudget}
 	j.subjects[scopeChange], j.subjects[scopeRemoval] = changeSubjects(p), removalSubjects(p)
@@ -61,19 +61,19 @@ func (r *CompiledPolicies) Judge(ctx context.Context, p *planjson.Plan) ([]Polic
 	return j.holds, nil
 }
 
-// policyJudge is what the asking about one Plan carries along.
+// policyJudge holds the state while one Plan is judged.
 type policyJudge struct {
-	// plan is the whole as CEL reads it, and changes and removals are parts of it.
+	// plan is the whole Plan as CEL values, and changes and removals are parts of it.
 	plan              map[string]any
 	changes, removals []any
 
 	subjects [3][]policySubject
-	// left is what the evaluations may cost yet.
+	// left is the remaining cost budget.
 	left  uint64
 	holds []PolicyHold
 }
 
-// ask asks one policy.
+// ask evaluates one policy.
 func (j *policyJudge) ask(ctx context.Context, r *compiledPolicy) error {
 	var denied *PolicyDeniedError
 	for _, s := range j.subjects[r.scope] {
@@ -120,7 +120,7 @@ func (j *policyJudge) evaluate(ctx context.Context, r *compiledPolicy, s policyS
 	return ok, nil
 }
 
-// message is what a policy says of a subject.
+// message returns the message of a policy for a subject.
 func (j *policyJudge) message(ctx context.Context, r *compiledPolicy, s policySubject) string {
 	if r.message != nil {
 		if value, err := j.run(ctx, r.message, s); err == nil {
@@ -137,7 +137,7 @@ func (j *policyJudge) message(ctx context.Context, r *compiledPolicy, s policySu
 
 var errPolicyBudget = errors.New("the CEL cost budget is exceeded for this plan: use fewer nested list operations in spec.policies")
 
-// run evaluates a program, and pays for it.
+// run evaluates a program, and subtracts its cost from the budget.
 func (j *policyJudge) run(ctx context.Context, program cel.Program, s policySubject) (any, error) {
 	known := map[string]any{"plan": j.plan}
 	if s.change != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan/planjson"
 )
 
-// sample is a Plan with three changes, one of them a correction of drift, and two removals.
+// sample returns a Plan with three changes, one of them a correction of drift, and two removals.
 func sample() *planjson.Plan {
 	nodes := []planjson.NodeClaim{
 		{Name: "a", Pool: "spot", CapacityType: "spot", Zone: "eu-west-1a"},
@@ -44,8 +44,8 @@ func sample() *planjson.Plan {
 func TestJudge(t *testing.T) {
 	for name, c := range map[string]struct {
 		expression, message, messageExpression string
-		// held is what is held, each with its message, and denied what a Deny says; ok where both are
-		// empty.
+		// held is what is held, each with its message, and denied the message of a Deny; both are empty if the Plan
+		// passes.
 		held   []string
 		denied string
 	}{
@@ -109,8 +109,8 @@ func compile(t *testing.T, policies ...v1alpha1.Policy) *plan.CompiledPolicies {
 	return r
 }
 
-// TestNothingNewBreaksNoPolicy: a Plan that corrects what others changed, and takes back what was
-// leaving, is not asked about, and neither is one that does nothing.
+// TestNothingNewBreaksNoPolicy: policies are not evaluated for a Plan that only corrects drift and reverts removals,
+// nor for an empty one.
 func TestNothingNewBreaksNoPolicy(t *testing.T) {
 	never := compile(t, v1alpha1.Policy{Name: "never", Expression: "plan.cluster == ''", Action: v1alpha1.PolicyDeny})
 	old := sample()
@@ -130,7 +130,7 @@ func TestNothingNewBreaksNoPolicy(t *testing.T) {
 	}
 }
 
-// TestAllPoliciesShareOneBudget: many that are cheap enough alone are not together.
+// TestAllPoliciesShareOneBudget: many policies that are cheap enough one by one exceed it together.
 func TestAllPoliciesShareOneBudget(t *testing.T) {
 	p := sample()
 	for i := range 200 {
@@ -150,7 +150,7 @@ func TestAllPoliciesShareOneBudget(t *testing.T) {
 	}
 }
 
-// TestALargeCluster: a look at each of 10,000 nodes is far within what policies may cost.
+// TestALargeCluster: reading each of 10,000 nodes is far below the cost limit of policies.
 func TestALargeCluster(t *testing.T) {
 	p := sample()
 	for i := range 10_000 {

@@ -14,7 +14,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
-// governed is a cluster with three pools of two nodes each, and a policy.
+// governed returns a cluster with three pools of two nodes each, and a policy.
 func governed(t *testing.T, action v1alpha1.PolicyAction, expression string) *drawnCluster {
 	t.Helper()
 	c := newCluster(t)
@@ -91,8 +91,8 @@ func TestAPolicyHolds(t *testing.T) {
 	}
 }
 
-// TestAPolicyHoldsRemovalsThatHaveNotBegun: one that was recorded before is held, and one that has ended
-// a node is not asked about.
+// TestAPolicyHoldsRemovalsThatHaveNotBegun: a removal that was recorded before is held, but not one that has terminated
+// a node.
 func TestAPolicyHoldsRemovalsThatHaveNotBegun(t *testing.T) {
 	for phase, want := range map[v1alpha1.RemovalPhase][]string{
 		v1alpha1.RemovalPacing:   {"Hold NodePool/b Policy"},
@@ -107,8 +107,8 @@ func TestAPolicyHoldsRemovalsThatHaveNotBegun(t *testing.T) {
 	}
 }
 
-// TestAPolicyLeavesWhatIsNotNew: what another client changed is corrected, and what was leaving is
-// taken back, whatever a policy says; and the plan of a NodeSync that is deleted is not asked about.
+// TestAPolicyLeavesWhatIsNotNew: drift is corrected and removals are reverted, whatever a policy says; and policies are
+// not evaluated if a NodeSync is deleted.
 func TestAPolicyLeavesWhatIsNotNew(t *testing.T) {
 	for _, action := range []v1alpha1.PolicyAction{v1alpha1.PolicyHold, v1alpha1.PolicyDeny} {
 		c := governed(t, action, "plan.nodeSync == ''")
@@ -129,8 +129,8 @@ func TestAPolicyLeavesWhatIsNotNew(t *testing.T) {
 	}
 }
 
-// TestAPolicyIsAskedAboutWhatComesBackChanged: to take an entry out and to bring it back as another
-// is no way past a policy.
+// TestAPolicyIsAskedAboutWhatComesBackChanged: removing an object and adding it back with changes does not bypass a
+// policy.
 func TestAPolicyIsAskedAboutWhatComesBackChanged(t *testing.T) {
 	for _, phase := range []v1alpha1.RemovalPhase{v1alpha1.RemovalHeld, v1alpha1.RemovalPacing, v1alpha1.RemovalDraining} {
 		c := governed(t, v1alpha1.PolicyHold, "change.name != 'b'")
@@ -142,8 +142,8 @@ func TestAPolicyIsAskedAboutWhatComesBackChanged(t *testing.T) {
 	}
 }
 
-// TestNoPlan where a policy denies it, does not compile, or cannot be evaluated for a Deny; also where
-// nothing has changed, if it does not compile.
+// TestNoPlan: there is no plan if a policy denies it, does not compile, or a Deny cannot be evaluated; if one does not
+// compile, even without changes.
 func TestNoPlan(t *testing.T) {
 	for name, c := range map[string]struct {
 		action     v1alpha1.PolicyAction
@@ -171,8 +171,8 @@ func TestNoPlan(t *testing.T) {
 	}
 }
 
-// TestApprovedUnderAPolicyAfterTheGuard: a change that was approved for the guard, and that a policy holds
-// since, goes once that is approved, too, whichever was first.
+// TestApprovedUnderAPolicyAfterTheGuard: a change that was approved for the guard, and that a policy holds since,
+// proceeds once that is approved, too, in either order.
 func TestApprovedUnderAPolicyAfterTheGuard(t *testing.T) {
 	c := governed(t, v1alpha1.PolicyHold, "change.name != 'b'")
 	git := []string{class("default"), pool("a", "default"), taints("b"), pool("c", "default")}

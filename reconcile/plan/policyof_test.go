@@ -52,7 +52,7 @@ func TestPolicyOf(t *testing.T) {
 	}
 }
 
-// setAt is a Set of a revision, made of one file.
+// setAt returns a Set of a revision with one file.
 func setAt(revision, file string) *render.Set {
 	return &render.Set{Revision: revision, Inputs: render.Inputs{file: "1"}}
 }

@@ -35,7 +35,7 @@ func newWorld(t *rapid.T, server *applytest.Server) world {
 	for _, name := range names(t, "pools in Git") {
 		w.set.Objects = append(w.set.Objects, server.Definition(t, pool(name, "default")))
 	}
-	// A Set that is empty never comes here.
+	// Make never gets an empty Set.
 	w.set.Objects = append(w.set.Objects, server.Definition(t, class("default")))
 	for _, name := range names(t, "pools in the cluster") {
 		w.have(t, server, pool(name, "default"))
@@ -66,7 +66,7 @@ func newWorld(t *rapid.T, server *applytest.Server) world {
 	return w
 }
 
-// otherSync is the other NodeSync, of which something is known or not.
+// otherSync returns the other NodeSync, with known or unknown content.
 func otherSync(t *rapid.T) plan.OtherSync {
 	o := plan.OtherSync{Owner: other, Known: rapid.Bool().Draw(t, "known"), Awaited: rapid.Bool().Draw(t, "awaited"), Entries: map[render.Ref]bool{}}
 	for _, name := range names(t, "pools of the other") {
@@ -75,7 +75,7 @@ func otherSync(t *rapid.T) plan.OtherSync {
 	return o
 }
 
-// have puts an object of a random owner into the cluster.
+// have adds an object of a random owner to the cluster.
 func (w *world) have(t *rapid.T, server *applytest.Server, text string) {
 	object := server.Definition(t, text).Desired
 	by := rapid.SampledFrom([]plan.Owner{owner, owner, owner, other, {}}).Draw(t, "owner")
@@ -96,8 +96,8 @@ func (w *world) plan(t *rapid.T, server *applytest.Server) *plan.Plan {
 	return p
 }
 
-// TestNothingGoesBeyondTheGuard: whatever Git and the cluster look like, what
-// may go is ours, is not in Git, and is no more than the guard allows.
+// TestNothingGoesBeyondTheGuard: whatever Git and the cluster contain, a removal is of our objects that are not in Git,
+// and within the guard's limits.
 func TestNothingGoesBeyondTheGuard(t *testing.T) {
 	server := applytest.New(t)
 	property.Check(t, func(t *rapid.T) {
@@ -113,7 +113,7 @@ func TestNothingGoesBeyondTheGuard(t *testing.T) {
 		leaving, started, drained := 0, 0, map[types.UID]bool{}
 		for _, r := range w.live.Removals {
 			if drained[r.UID] = r.Revision == plan.RevisionDeleted; drained[r.UID] {
-				continue // for no commit
+				continue // no commit removed it
 			}
 			back := slices.ContainsFunc(p.Returned, func(b v1alpha1.Removal) bool { return b.UID == r.UID })
 			if r.Kind == render.NodePool && r.Phase == v1alpha1.RemovalDraining && !back {
@@ -157,8 +157,8 @@ func TestNothingGoesBeyondTheGuard(t *testing.T) {
 	})
 }
 
-// TestAPlanDoesNotHangOnOrder: the order of the Set and of maps changes nothing,
-// and Changes stand in the order of their Stages.
+// TestAPlanDoesNotHangOnOrder: the order of the Set and of maps changes nothing, and Changes are in the order of their
+// Stages.
 func TestAPlanDoesNotHangOnOrder(t *testing.T) {
 	server := applytest.New(t)
 	property.Check(t, func(t *rapid.T) {
@@ -201,8 +201,7 @@ func TestTheDigestNamesWhatWouldBeDone(t *testing.T) {
 	}
 }
 
-// TestTheDigestNamesNodesAndTheirGuard: whoever let one Digest go has let go these nodes,
-// under this guard, with this Karpenter.
+// TestTheDigestNamesNodesAndTheirGuard: an approved Digest covers exactly these nodes, this guard and this Karpenter.
 func TestTheDigestNamesNodesAndTheirGuard(t *testing.T) {
 	three := int32(3)
 	git := []string{class("default", "tags: {team: b}"), pool("a", "default")}
@@ -246,7 +245,7 @@ func TestTheDigestNamesNodesAndTheirGuard(t *testing.T) {
 	}
 }
 
-// TestTheDigestNamesValuesFiles: they are no part of plumbline.yaml.
+// TestTheDigestNamesValuesFiles: they are not part of plumbline.yaml.
 func TestTheDigestNamesValuesFiles(t *testing.T) {
 	server := applytest.New(t)
 	digest := func(k *render.Karpenter, content string) string {

@@ -15,22 +15,22 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Question is what only AWS can tell of a changed EC2NodeClass: what its selectors resolve to, and
-// what its instances run.
+// Question is what only AWS knows about a changed EC2NodeClass: what its selectors resolve to, and the configuration of
+// its instances.
 type Question struct {
 	Ref render.Ref
-	// Class is what Git says, with the schema's defaults. Its alias, if it has one, is well-formed.
+	// Class is the object in Git, with the schema's defaults. Its alias, if it has one, is well-formed.
 	Class *awsv1.EC2NodeClass
-	// AMIs, SecurityGroups, Subnets and Reservations say which of its selectors have changed.
+	// AMIs, SecurityGroups, Subnets and Reservations report which of its selectors have changed.
 	AMIs, SecurityGroups, Subnets, Reservations bool
-	// Claims are the NodeClaims that it is about.
+	// Claims are the NodeClaims in question.
 	Claims []*NodeClaim
 }
 
-// OfInstances reports whether the answer takes what instances run: their AMIs are known from NodeClaims.
+// OfInstances reports whether the answer needs data of instances: their AMIs are known from NodeClaims.
 func (q *Question) OfInstances() bool { return q.SecurityGroups || q.Subnets || q.Reservations }
 
-// Questions are those of a Plan's Changes.
+// Questions returns those of a Plan's Changes.
 func (p *Plan) Questions() []Question {
 	var found []Question
 	for i := range p.Changes {
@@ -41,11 +41,11 @@ func (p *Plan) Questions() []Question {
 	return found
 }
 
-// Ask asks AWS the Questions of a Plan.
+// Ask queries AWS for the Questions of a Plan.
 type Ask func(ctx context.Context, questions []Question) map[render.Ref]Answer
 
-// MakeExact is Make, and once more with the answers if the Plan has Questions or LoadQuestions. A nil ask asks nobody, and
-// a nil read reads nothing.
+// MakeExact calls Make, and again with the answers if the Plan has Questions or LoadQuestions. If ask is nil, AWS is
+// not queried; if read is nil, nothing is read.
 func MakeExact(ctx context.Context, set *render.Set, live Live, policy Policy, schema Schema, ask Ask, read ReadLoads) (*Plan, error) {
 	made, err := Make(ctx, set, live, policy, schema)
 	if err != nil {
@@ -71,13 +71,12 @@ func MakeExact(ctx context.Context, set *render.Set, live Live, policy Policy, s
 	return Make(ctx, set, live, policy, schema)
 }
 
-// Answer is what AWS says to a Question. Of each selector there is what it resolves to, or why that
-// is unavailable.
+// Answer is the answer of AWS to a Question: for each selector what it resolves to, or why that is unavailable.
 type Answer struct {
 	AMIs                                  Resolved[awsv1.AMI]
 	SecurityGroups, Subnets, Reservations Resolved[string]
-	// Running is what instances run, by the provider ID of their NodeClaims, and Unavailable why
-	// there is nothing of those that are not in it.
+	// Running is the configuration of instances, by the provider ID of their NodeClaims, and Unavailable is why others
+	// are missing.
 	Running     map[string]Running
 	Unavailable string
 }
@@ -85,28 +84,28 @@ type Answer struct {
 // Resolved is what a selector resolves to: AMIs in the order of Karpenter's preference, or IDs.
 type Resolved[T any] struct {
 	Found []T
-	// Unavailable is why nothing is known; empty if Found is what there is. Empty reports that it is because AWS has nothing
-	// that the selector matches.
+	// Unavailable is why the result is unknown; empty if Found is complete. Empty reports whether the reason is that
+	// nothing in AWS matches the selector.
 	Unavailable string
 	Empty       bool
 }
 
-// Running is what an instance runs in.
+// Running is the configuration of an instance.
 type Running struct {
 	Subnet         string
 	SecurityGroups []string
-	// Reservation is the capacity reservation that it takes; empty if it takes none, or only by
-	// chance.
+	// Reservation is the capacity reservation that it was launched into; empty if there is none, or if the instance
+	// only matched it by chance.
 	Reservation string
 }
 
-// Unanswered is the Answer where AWS was not queried, or says nothing.
+// Unanswered returns the Answer if AWS was not queried, or does not answer.
 func Unanswered(why string) *Answer {
 	no := Resolved[string]{Unavailable: why}
 	return &Answer{AMIs: Resolved[awsv1.AMI]{Unavailable: why}, SecurityGroups: no, Subnets: no, Reservations: no}
 }
 
-// answer is what AWS says of an object.
+// answer returns the answer of AWS for an object.
 func (p Policy) answer(ref render.Ref) *Answer {
 	if found, ok := p.Answers[ref]; ok {
 		return &found
@@ -117,12 +116,13 @@ func (p Policy) answer(ref render.Ref) *Answer {
 	return Unanswered("AWS was not queried")
 }
 
-// ReasonUnpublishedAMI is the reason of an EC2NodeClass whose alias, or SSM parameter, names no AMI that AWS publishes.
+// ReasonUnpublishedAMI is the reason to hold an EC2NodeClass whose alias, or SSM parameter, matches no AMI that AWS
+// publishes.
 const ReasonUnpublishedAMI = "UnpublishedAMI"
 
-// holdUnpublished holds an EC2NodeClass if AWS reports that it publishes no AMI for the alias, or at the SSM parameter, that a
-// commit gives it. Karpenter would launch no node with the class, and its conditions may stay as they are. Any other
-// answer of AWS, and none, holds nothing. By tags, names and IDs Karpenter reports what it does not find in AMIsReady.
+// holdUnpublished holds an EC2NodeClass if AWS reports that it publishes no AMI for the alias or SSM parameter that a
+// commit sets. Karpenter would launch no node with the class, and its conditions may stay unchanged. Any other answer
+// of AWS, or none, holds nothing. Karpenter reports tags, names and IDs without a match in AMIsReady.
 func (m *maker) holdUnpublished(change *Change) {
 	commits := (change.Action == Create || change.Action == Update || change.Action == Adopt) && !change.Drift && !change.Rescue
 	if change.Ref.Kind != render.EC2NodeClass || !commits || change.Live != nil && equal(specField(change.Live, "amiSelectorTerms"), specField(change.Wanted(), "amiSelectorTerms")) {
@@ -148,14 +148,14 @@ func (m *maker) holdUnpublished(change *Change) {
 	change.hold(ReasonUnpublishedAMI, fmt.Sprintf("AWS publishes no AMI for %s of %s, so no node could be launched: %s", named, change.Ref, correctAMI))
 }
 
-// correctAMI is what a person does about an alias or an SSM parameter that names no AMI.
+// correctAMI is what a person does about an alias or an SSM parameter that matches no AMI.
 const correctAMI = "correct it, or wait until AWS publishes one for the cluster's Kubernetes version"
 
-// UnresolvedAMI returns the Question whether AWS publishes an AMI for the alias, or at the SSM parameter, of an EC2NodeClass in
-// the cluster, if Karpenter has not resolved that since the spec changed; nil if it has, or if the class has other terms. If AWS
-// publishes none, Karpenter reports that only in its log, and the class keeps the AMIsReady condition of its last spec
-// (Reconcile in karpenter-provider-aws pkg/controllers/nodeclass/ami.go, 1.14.1). Until the spec changes, nodes are launched
-// with the AMIs of the status, whatever AWS publishes.
+// UnresolvedAMI returns the Question whether AWS publishes an AMI for the alias or SSM parameter of an EC2NodeClass in
+// the cluster, if Karpenter has not resolved it since the spec changed; nil if it has, or if the class has other terms.
+// If AWS publishes none, Karpenter reports that only in its log, and the class keeps the AMIsReady condition of its
+// last spec (Reconcile in karpenter-provider-aws pkg/controllers/nodeclass/ami.go, 1.14.1). Until the spec changes,
+// nodes are launched with the AMIs of the status, whatever AWS publishes.
 func UnresolvedAMI(live *Object) *Question {
 	if live.GetDeletionTimestamp() != nil || slices.ContainsFunc(live.Conditions(), func(c metav1.Condition) bool {
 		return c.Type == awsv1.ConditionTypeAMIsReady && c.Status != metav1.ConditionUnknown && c.ObservedGeneration == live.GetGeneration()
@@ -169,15 +169,15 @@ func UnresolvedAMI(live *Object) *Question {
 	return &Question{Ref: render.Ref{Kind: render.EC2NodeClass, Name: live.GetName()}, Class: class, AMIs: true}
 }
 
-// Named is the alias or the SSM parameter that a Question is about; empty if its class has other terms.
+// Named returns the alias or SSM parameter of a Question; empty if its class has other terms.
 func (q *Question) Named() string { return namedAMI(q.Class) }
 
-// Unpublished reports that no node can be launched with the class of a Question, as AWS publishes no AMI for what it names.
+// Unpublished returns the message that no node can be launched with the class, because AWS publishes no AMI for it.
 func (q *Question) Unpublished() string {
 	return fmt.Sprintf("AWS publishes no AMI for %s of %s, so no node can be launched: %s", q.Named(), q.Ref, correctAMI)
 }
 
-// namedAMI is the alias or the SSM parameter by which a class names all of its AMIs; empty if it has other terms.
+// namedAMI returns the alias or SSM parameter that selects all AMIs of a class; empty if it has other terms.
 func namedAMI(class *awsv1.EC2NodeClass) string {
 	if len(class.Spec.AMISelectorTerms) != 1 {
 		return ""
@@ -191,14 +191,13 @@ func namedAMI(class *awsv1.EC2NodeClass) string {
 	return ""
 }
 
-// TerminateFirst is the feature gate with which Karpenter ends a node before its replacement is
-// launched, where that has no place else: in a static pool at its limit, and where the reservation of
-// the node is full (sigs.k8s.io/karpenter pkg/controllers/disruption/staticdrift.go and drift.go,
-// 1.15.0).
+// TerminateFirst is the feature gate with which Karpenter terminates a node before it launches the replacement, if
+// there is no capacity for both: in a static pool at its limit, or if the reservation of the node is full
+// (sigs.k8s.io/karpenter pkg/controllers/disruption/staticdrift.go and drift.go, 1.15.0).
 const TerminateFirst = "TerminateFirstDrift"
 
-// EndFirst says which of some nodes in reserved capacity Karpenter ends before their replacements; empty
-// if there are none.
+// EndFirst describes which of some nodes in reserved capacity Karpenter terminates before their replacements; empty if
+// there are none.
 func EndFirst(nodes []string) string {
 	switch len(nodes) {
 	case 0:
@@ -209,7 +208,7 @@ func EndFirst(nodes []string) string {
 	return "reserved capacity: if the reservation is full, Karpenter terminates nodes " + finding.First(nodes) + " before their replacements are launched (feature gate " + TerminateFirst + ")"
 }
 
-// Reserved are the nodes of a pool in reserved capacity that nobody has ended, by name.
+// Reserved returns the nodes of a pool in reserved capacity that are not terminating, by name.
 func (l Live) Reserved(pool string) []string {
 	var nodes []string
 	for i := range l.NodeClaims {
@@ -222,7 +221,7 @@ func (l Live) Reserved(pool string) []string {
 	return nodes
 }
 
-// ReservedThatLeave are such nodes of the pools whose nodes Karpenter replaces as they leave.
+// ReservedThatLeave returns such nodes of the removed pools whose nodes Karpenter replaces.
 func (l Live) ReservedThatLeave(removals []Candidate, policy v1alpha1.RemovalPolicy) []string {
 	if policy.Strategy != "" && policy.Strategy != v1alpha1.RemovalPaced {
 		return nil

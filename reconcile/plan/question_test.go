@@ -13,8 +13,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestAnAliasThatAWSDoesNotPublish is held, whether nodes run or not, and a NodePool that names a class that is not created
-// for it waits. An answer that fails holds nothing.
+// TestAnAliasThatAWSDoesNotPublish is held, whether nodes run or not, and a NodePool waits if it references a class
+// that is not created because of this. A failed query holds nothing.
 func TestAnAliasThatAWSDoesNotPublish(t *testing.T) {
 	const held = "AWS publishes no AMI for alias al2023@v20261115 of EC2NodeClass/default, so no node could be launched"
 	empty := plan.Resolved[awsv1.AMI]{Empty: true, Unavailable: "AWS has no AMI"}
@@ -27,7 +27,7 @@ func TestAnAliasThatAWSDoesNotPublish(t *testing.T) {
 		amis  plan.Resolved[awsv1.AMI]
 		nodes int
 		asked bool
-		want  map[render.Ref]string // action, and how the message begins
+		want  map[render.Ref]string // action, and how the message starts
 	}{
 		"a class that is new": {nil, bad, empty, 0, true, map[render.Ref]string{classRef("default"): "Hold " + held, poolRef("general"): "Wait NodePool/general references EC2NodeClass/default, which could not be created: " + held}},
 		"without nodes":       {[]string{class("default"), pool("general", "default")}, bad, empty, 0, true, map[render.Ref]string{classRef("default"): "Hold " + held}},
@@ -62,7 +62,7 @@ func TestAnAliasThatAWSDoesNotPublish(t *testing.T) {
 	}
 }
 
-// TestReservedThatLeave: those of pools whose nodes Karpenter replaces as they leave.
+// TestReservedThatLeave: those of removed pools whose nodes Karpenter replaces.
 func TestReservedThatLeave(t *testing.T) {
 	claim := func(name, pool, capacity string, deleting bool) plan.NodeClaim {
 		return plan.NodeClaim{Name: name, Node: "node-" + name, Pool: pool, Deleting: deleting, Labels: plan.PackLabels(map[string]string{karpv1.CapacityTypeLabelKey: capacity})}

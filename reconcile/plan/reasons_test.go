@@ -13,13 +13,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// TestEachDriftReasonIsKnown: those of the Karpenter that is built in are the ones that a Plan may
-// name, and those that no commit causes by itself.
+// TestEachDriftReasonIsKnown: the drift reasons of the linked Karpenter are those that a Plan may contain, and those
+// that no commit causes by itself.
 func TestEachDriftReasonIsKnown(t *testing.T) {
 	want := sets.New(
 		DriftOfPool, driftOfRequirements, driftOfClass, driftOfAMI, driftOfSubnet, driftOfGroup, driftOfReservation,
-		"InstanceTypeNotFound", // AWS has the node's offering no more
-		"PlacementGroupDrift",  // AWS has another group of that name: another selector is another hash
+		"InstanceTypeNotFound", // AWS no longer offers the node's instance type
+		"PlacementGroupDrift",  // AWS has another group of that name: another selector has another hash
 	)
 	got := sets.New[string]()
 	for module, file := range map[string]string{
@@ -33,7 +33,7 @@ func TestEachDriftReasonIsKnown(t *testing.T) {
 	}
 }
 
-// TestAPlacementGroupIsHashed: a commit that changes it is NodeClassDrift, at which Karpenter looks first.
+// TestAPlacementGroupIsHashed: a commit that changes it causes NodeClassDrift, which Karpenter checks first.
 func TestAPlacementGroupIsHashed(t *testing.T) {
 	name := "web"
 	with := &awsv1.EC2NodeClass{Spec: awsv1.EC2NodeClassSpec{PlacementGroupSelector: &awsv1.PlacementGroupSelector{Name: &name}}}
@@ -42,7 +42,7 @@ func TestAPlacementGroupIsHashed(t *testing.T) {
 	}
 }
 
-// driftReasons are the constants of that type in a file of a module.
+// driftReasons returns the constants of that type in a file of a module.
 func driftReasons(t *testing.T, module, file string) sets.Set[string] {
 	t.Helper()
 	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", module).Output()

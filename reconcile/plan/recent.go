@@ -23,9 +23,9 @@ func LetGo(recent []v1alpha1.RecentRemoval, removal *v1alpha1.Removal) (at time.
 	return at, recorded
 }
 
-// span is the time within which removals and terminations count together with what is weighed.
+// span is the period within which removals and terminations count together with what is checked.
 type span struct {
-	// after is exclusive, and until inclusive; a zero until is the end of time.
+	// after is exclusive, and until inclusive; a zero until means no limit.
 	after, until time.Time
 }
 
@@ -33,8 +33,9 @@ func (s span) has(at time.Time) bool {
 	return at.After(s.after) && (s.until.IsZero() || !at.After(s.until))
 }
 
-// spanOf is the period of some candidates of one revision. It is counted back from when they were recorded, so that what is
-// held does not proceed once the period has passed. What was allowed is weighed by what had been allowed until then.
+// spanOf returns the period of candidates of one revision. It is counted back from when they were recorded, so that
+// held ones do not proceed once the period has passed. An allowed removal is checked against what had been allowed
+// until then.
 func (m *maker) spanOf(candidates []Candidate) span {
 	now := m.policy.Now
 	s := span{after: now}
@@ -53,8 +54,8 @@ func (m *maker) spanOf(candidates []Candidate) span {
 	return s
 }
 
-// openPools are the NodePools whose nodes are leaving: by a removal that has
-// ended NodeClaims, also where Git has taken it back since. They are names by UID.
+// openPools returns the NodePools whose nodes are terminating because of a removal, even if Git contains them again
+// since: names by UID.
 func (m *maker) openPools() map[types.UID]string {
 	open := map[types.UID]string{}
 	for _, r := range m.live.Removals {
@@ -64,14 +65,14 @@ func (m *maker) openPools() map[types.UID]string {
 	}
 	for ref := range m.inSet {
 		if ref.Kind == render.NodePool && m.emptying(ref) {
-			open[cmp.Or(m.claims()[ref][0].PoolUID, types.UID(ref.Name))] = ref.Name // the pool itself may be gone
+			open[cmp.Or(m.claims()[ref][0].PoolUID, types.UID(ref.Name))] = ref.Name // the pool itself may be deleted
 		}
 	}
 	return open
 }
 
-// poolsWithin are the NodePools, among those that are open and those that were removed, that count within a span. A pool of Git
-// all of whose nodes are terminating always does, and so does what no period is known of.
+// poolsWithin returns the open and the removed NodePools that count within a span. A pool in Git all of whose nodes are
+// terminating always counts, and so does one without a known period.
 func (m *maker) poolsWithin(s span, open map[types.UID]string) map[types.UID]string {
 	within := map[types.UID]string{}
 	for uid, name := range open {
@@ -87,7 +88,7 @@ func (m *maker) poolsWithin(s span, open map[types.UID]string) map[types.UID]str
 	return within
 }
 
-// recent are status.recentRemovals; none if removals of several commits do not count together.
+// recent returns status.recentRemovals; none if removals of several commits do not count together.
 func (m *maker) recent() []v1alpha1.RecentRemoval {
 	if m.policy.Guard.GetRemovalPeriod() <= 0 {
 		return nil
@@ -95,7 +96,7 @@ func (m *maker) recent() []v1alpha1.RecentRemoval {
 	return m.live.RecentRemovals
 }
 
-// countsWithin reports whether a NodePool that is open counts within a span.
+// countsWithin reports whether an open NodePool counts within a span.
 func (m *maker) countsWithin(s span, uid types.UID) bool {
 	record, ok := m.live.removal(uid)
 	if !ok || !m.begun(record) || m.back(record) {
@@ -108,8 +109,8 @@ func (m *maker) countsWithin(s span, uid types.UID) bool {
 	return s.has(at)
 }
 
-// removedNodes is how many nodes are gone of the NodePools that count within a span: those that are still there count among those
-// that are terminating, or that a candidate drains.
+// removedNodes returns how many nodes of the NodePools that count within a span no longer exist: the others count among
+// those that are terminating, or that a candidate drains.
 func (m *maker) removedNodes(s span) int {
 	recent := m.recent()
 	if len(recent) == 0 {
@@ -124,10 +125,10 @@ func (m *maker) removedNodes(s span) int {
 	}
 	gone := 0
 	for _, r := range recent {
-		there := deleting[r.UID] // of one that was reverted
+		there := deleting[r.UID] // of a removal that was reverted
 		if record, open := m.live.removal(r.UID); open && !m.back(record) && r.IsOf(&record) {
 			if !m.begun(record) {
-				continue // a candidate, which drains what it has
+				continue // a candidate, which drains its remaining nodes
 			}
 			there = all[r.UID]
 		}
@@ -139,7 +140,7 @@ func (m *maker) removedNodes(s span) int {
 	return gone
 }
 
-// queue has a removal wait for those of other NodePools.
+// queue makes a removal wait for those of other NodePools.
 func (c *Candidate) queue(behind []string) {
 	if c.Held || c.Queued || len(behind) == 0 {
 		return
@@ -152,7 +153,7 @@ func (c *Candidate) queue(behind []string) {
 	c.Queued, c.Reason, c.Message = true, v1alpha1.ReasonQueued, fmt.Sprintf("queued: waits for the removal of %s", someOf(names))
 }
 
-// terminates is how many nodes Karpenter may terminate by a Change without a replacement.
+// terminates returns how many nodes a Change lets Karpenter terminate without a replacement.
 func (c *Change) terminates() int {
 	if c.Effect == EffectDrain {
 		return len(c.consolidated) + c.Nodes
@@ -160,8 +161,8 @@ func (c *Change) terminates() int {
 	return len(c.consolidated) + len(c.expiring)
 }
 
-// RecordTerminations returns status.recentTerminations with the Changes that are about to be written. A Change that is written
-// again, because it failed, has one record.
+// RecordTerminations returns status.recentTerminations plus the Changes that are about to be written. A Change that is
+// written again, because it failed, has one record.
 func RecordTerminations(recent []v1alpha1.RecentTermination, revision string, due []Change, now metav1.Time) []v1alpha1.RecentTermination {
 	recent = slices.Clone(recent)
 	for i := range due {
@@ -183,8 +184,8 @@ func RecordTerminations(recent []v1alpha1.RecentTermination, revision string, du
 	return recent
 }
 
-// TerminationsOf returns status.recentTerminations of a NodeSync, with those that other NodeSyncs have recorded of the NodePools
-// that it has in Git now: a NodePool that moves between NodeSyncs takes its count along.
+// TerminationsOf returns status.recentTerminations of a NodeSync, plus those that other NodeSyncs recorded for
+// NodePools that are in its Git now: a NodePool that moves between NodeSyncs keeps its count.
 func TerminationsOf(set *render.Set, live Live, all []v1alpha1.NodeSync, of *v1alpha1.NodeSync) []v1alpha1.RecentTermination {
 	found := slices.Clip(live.RecentTerminations)
 	for i := range all {
@@ -202,9 +203,9 @@ func TerminationsOf(set *render.Set, live Live, all []v1alpha1.NodeSync, of *v1a
 	return found
 }
 
-// recentTerminations is how many nodes Karpenter has terminated, or may still terminate, by changes that earlier commits have
-// made within a span, by the name of their NodePool. Those that are terminating now, and those that the removal of their NodePool
-// drains, count there.
+// recentTerminations returns how many nodes Karpenter has terminated, or may still terminate, because of changes of
+// earlier commits within a span, by NodePool name. Nodes that are terminating now, or that the removal of their
+// NodePool drains, count there instead.
 func (m *maker) recentTerminations(s span) map[string]int {
 	if m.policy.Guard.GetRemovalPeriod() <= 0 {
 		return nil
@@ -231,7 +232,8 @@ func (m *maker) recentTerminations(s span) map[string]int {
 	return found
 }
 
-// writtenAgain reports whether the Plan has the very Change of a record, which was not written: it counts by itself.
+// writtenAgain reports whether the Plan contains the Change of a record, because it was not written: it counts by
+// itself.
 func (m *maker) writtenAgain(r v1alpha1.RecentTermination) bool {
 	change, ok := m.changes[poolRefOf(r.Name)]
 	return ok && r.Revision == m.revision && change.terminates() > 0
@@ -244,8 +246,8 @@ func (m *maker) wasHeld(c *Change) bool {
 	})
 }
 
-// ForgetRecent drops from a status the removals and terminations that no later Plan counts: they are older than the period, no
-// removal is open or pending for which they count, and no change is held.
+// ForgetRecent drops the removals and terminations from a status that no later Plan counts: they are older than the
+// period, no open or pending removal needs them, and no change is held.
 func ForgetRecent(status *v1alpha1.NodeSyncStatus, period time.Duration, now time.Time) {
 	var removals []v1alpha1.RecentRemoval
 	for _, r := range status.RecentRemovals {
@@ -262,8 +264,8 @@ func ForgetRecent(status *v1alpha1.NodeSyncStatus, period time.Duration, now tim
 	status.RecentRemovals, status.RecentTerminations = removals, terminations
 }
 
-// stillCounts reports whether what happened at a time may count for a later Plan. pool is the NodePool whose removal it is; empty
-// if it is none.
+// stillCounts reports whether an event at a time may count for a later Plan. pool is the NodePool that was removed;
+// empty for a termination.
 func stillCounts(status *v1alpha1.NodeSyncStatus, pool types.UID, at time.Time, period time.Duration, now time.Time) bool {
 	if now.Sub(at) < period || status.Held != nil && period > 0 {
 		return true

@@ -17,7 +17,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// recently is a cluster with the pools a to d, all of which are ours, at a time.
+// recently returns a cluster with our pools a to d, at a given time.
 func recently(t *testing.T) *drawnCluster {
 	c := newCluster(t)
 	c.have(t, owner, class("default"), pool("a", "default"), pool("b", "default"), pool("c", "default"), pool("d", "default"))
@@ -25,28 +25,29 @@ func recently(t *testing.T) *drawnCluster {
 	return c
 }
 
-// ago is a time before the plan.
+// ago returns a time before the plan.
 func (c *drawnCluster) ago(d time.Duration) metav1.Time { return metav1.NewTime(c.policy.Now.Add(-d)) }
 
-// letGo has a pool let go a while ago, with so many nodes; if the pool is gone, so is its object.
+// letGo records that the removal of a pool was allowed some time ago, with this many nodes; if the pool is gone, so is
+// its object.
 func (c *drawnCluster) letGo(name string, before time.Duration, nodes int32) {
 	uid := c.Object(poolRef(name)).GetUID()
 	c.live.RecentRemovals = append(c.live.RecentRemovals, v1alpha1.RecentRemoval{Name: name, UID: uid, At: c.ago(before), Nodes: nodes})
 }
 
-// recorded has a removal of a pool recorded a while ago.
+// recorded records the removal of a pool some time ago.
 func (c *drawnCluster) recorded(name string, phase v1alpha1.RemovalPhase, revision string, before time.Duration) {
 	c.removal(poolRef(name), phase, revision)
 	c.live.Removals[len(c.live.Removals)-1].RecordedAt = c.ago(before)
 }
 
-// ofPool has a NodeClaim be owned by a NodePool.
+// ofPool makes a NodePool the owner of a NodeClaim.
 func ofPool(uid types.UID) func(*plan.NodeClaim) {
 	return func(c *plan.NodeClaim) { c.PoolUID = uid }
 }
 
-// TestRemovalsOfAPeriodCountTogether: what exceeds guard.maxRemovedPools together with the removals of its period is held, and
-// stays so; what only waits for a removal that began before is queued, and has no digest.
+// TestRemovalsOfAPeriodCountTogether: what exceeds guard.maxRemovedPools together with the removals of its period is
+// held, and stays held; what only waits for an earlier removal is queued, and has no digest.
 func TestRemovalsOfAPeriodCountTogether(t *testing.T) {
 	for name, test := range map[string]struct {
 		given  func(*drawnCluster)
@@ -140,7 +141,7 @@ func TestRemovalsOfAPeriodCountTogether(t *testing.T) {
 	}
 }
 
-// TestOneIsQueuedByName: the message names what it waits for, and does not change while that is in progress.
+// TestOneIsQueuedByName: the message lists what it waits for, and does not change while that is in progress.
 func TestOneIsQueuedByName(t *testing.T) {
 	c := recently(t)
 	c.letGo("b", time.Hour, 1)
@@ -151,7 +152,8 @@ func TestOneIsQueuedByName(t *testing.T) {
 	}
 }
 
-// TestNineCommitsOfOnePoolEach: the first goes, and each of the others is held, before and after the first is gone.
+// TestNineCommitsOfOnePoolEach: the first proceeds, and each of the others is held, before and after the first pool is
+// deleted.
 func TestNineCommitsOfOnePoolEach(t *testing.T) {
 	c := recently(t)
 	c.letGo("b", 10*time.Second, 1)
@@ -169,8 +171,8 @@ func TestNineCommitsOfOnePoolEach(t *testing.T) {
 	}
 }
 
-// TestNodesOfAPeriodCountTogether for guard.maxDisruptedNodes: those that are gone with their pools, once each, and those that
-// a removal still drains.
+// TestNodesOfAPeriodCountTogether for guard.maxDisruptedNodes: nodes that were removed with their pools, once each, and
+// those that a removal still drains.
 func TestNodesOfAPeriodCountTogether(t *testing.T) {
 	for name, test := range map[string]struct {
 		given func(*drawnCluster)
@@ -232,7 +234,8 @@ func TestNodesOfAPeriodCountTogether(t *testing.T) {
 	}
 }
 
-// TestWhichRecentRemovalsAreKept: those of the period, of open removals, and those for which another one is held.
+// TestWhichRecentRemovalsAreKept: those of the period, of open removals, and those because of which another one is
+// held.
 func TestWhichRecentRemovalsAreKept(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	at := func(d time.Duration) metav1.Time { return metav1.NewTime(now.Add(-d)) }
@@ -291,8 +294,8 @@ const (
 	consolidates = "disruption: {consolidateAfter: 0s}"
 )
 
-// idlePools is a cluster with the pools a to d of four nodes each, none of which Karpenter may consolidate yet; the guard allows
-// five nodes.
+// idlePools returns a cluster with the pools a to d of four nodes each, none of which Karpenter may consolidate yet;
+// the guard allows five nodes.
 func idlePools(t *testing.T) *drawnCluster {
 	c := newCluster(t)
 	c.policy.Brakes = true
@@ -307,7 +310,7 @@ func idlePools(t *testing.T) *drawnCluster {
 	return c
 }
 
-// carryOut records and writes what a Plan of a revision changes, as a reconcile does.
+// carryOut records and writes the changes of a Plan of a revision, as a reconcile does.
 func (c *drawnCluster) carryOut(t *testing.T, revision string, definitions ...string) *plan.Plan {
 	t.Helper()
 	p := c.plan(t, definitions...)
@@ -320,7 +323,7 @@ func (c *drawnCluster) carryOut(t *testing.T, revision string, definitions ...st
 	return p
 }
 
-// gone has the nodes of a pool vanish.
+// gone deletes the nodes of a pool.
 func (c *drawnCluster) gone(name string) {
 	var left []plan.NodeClaim
 	for _, n := range c.live.NodeClaims {
@@ -331,13 +334,13 @@ func (c *drawnCluster) gone(name string) {
 	c.live.NodeClaims = left
 }
 
-// TestTerminationsOfAPeriodCountTogether: nodes that several commits let Karpenter terminate within guard.removalPeriod count
-// together, also once they are gone, and with those of removals; each of them once.
+// TestTerminationsOfAPeriodCountTogether: nodes that several commits let Karpenter terminate within guard.removalPeriod
+// count together, even after they are gone, and with those of removals; each counts once.
 func TestTerminationsOfAPeriodCountTogether(t *testing.T) {
 	a := pool("a", "default", consolidates)
 	for name, test := range map[string]struct {
 		given func(*drawnCluster)
-		// git is of the second commit, beside the class.
+		// git is the second commit, without the class.
 		git  []string
 		want []string
 	}{
@@ -454,8 +457,8 @@ func TestATerminationIsRecordedOnce(t *testing.T) {
 	}
 }
 
-// TestAPoolThatMovesTakesItsCountAlong: what one NodeSync has had terminated of a NodePool counts for the NodeSync that has the pool in
-// Git now, and for no other pool.
+// TestAPoolThatMovesTakesItsCountAlong: terminations that one NodeSync recorded for a NodePool count for the NodeSync
+// whose Git contains the pool now, and for no other pool.
 func TestAPoolThatMovesTakesItsCountAlong(t *testing.T) {
 	pool := func(name, uid string) *plan.Object {
 		u := &unstructured.Unstructured{}

@@ -11,8 +11,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestALabelThatIsSetAgain: an object whose label was changed by hand is ours once a person
-// has set the label again, as the message asks for, but only the very object that is recorded.
+// TestALabelThatIsSetAgain: an object whose label was changed by hand is ours once a person has restored the label, as
+// the message says, but only the recorded object.
 func TestALabelThatIsSetAgain(t *testing.T) {
 	general := poolRef("general")
 	for name, c := range map[string]struct {
@@ -41,15 +41,15 @@ func TestALabelThatIsSetAgain(t *testing.T) {
 	}
 }
 
-// TestALabelThatIsTakenFromWhatIsHeld: what the guard holds stays held, and counts as before,
-// while its mark is gone; who has it forgotten keeps it.
+// TestALabelThatIsTakenFromWhatIsHeld: a held removal stays held, and counts as before, while the object has no mark;
+// deleting the record keeps the object.
 func TestALabelThatIsTakenFromWhatIsHeld(t *testing.T) {
 	general, batch := poolRef("general"), poolRef("batch")
 	for name, c := range map[string]struct {
 		take     func(t *testing.T, cl *drawnCluster)
 		phase    v1alpha1.RemovalPhase
 		recorded bool
-		// held are the reasons of what is held, and returned what is taken back.
+		// held are the reasons of held removals, and returned is the number of reverted ones.
 		held     map[render.Ref]string
 		returned int
 	}{

@@ -10,7 +10,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
-// TestAReleaseEndsInGit: Git has the object, so that the release of its removal is used up.
+// TestAReleaseEndsInGit: Git contains the object again, so the release of its removal has expired.
 func TestAReleaseEndsInGit(t *testing.T) {
 	c := newCluster(t)
 	c.have(t, owner, class("default"), pool("a", "default"), pool("b", "default"))

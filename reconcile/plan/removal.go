@@ -17,11 +17,11 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Candidate is an entry that was removed from the repository and of which no node was terminated yet.
+// Candidate is an object that was removed from Git and none of whose nodes was terminated yet.
 type Candidate struct {
 	Ref render.Ref
 	UID types.UID
-	// Revision is the first revision without the entry.
+	// Revision is the first revision without the object.
 	Revision string
 	// Recorded reports whether the status contains the removal already.
 	Recorded bool
@@ -38,8 +38,8 @@ type Candidate struct {
 	Approved string
 	// Nodes is the number of a NodePool's NodeClaims, which are removed with it.
 	Nodes int
-	// Orphan reports whether the entry is orphaned instead, and Leaves is the number of NodeClaims that keep running then:
-	// none is removed with it. Keeper is another reason to keep the object, as a sentence of which the object is the subject.
+	// Orphan reports whether the object is orphaned instead: Leaves NodeClaims then keep running, and none is removed.
+	// Keeper is another reason to keep the object, as a clause whose subject is the object.
 	Orphan bool
 	Leaves int
 	Keeper string
@@ -48,11 +48,11 @@ type Candidate struct {
 	Terminating bool
 	// Vanished reports whether the object no longer exists.
 	Vanished bool
-	// MovesTo are the names of the similar entries of Git that replace this one, the most similar
-	// first; empty if there is none.
+	// MovesTo are the names of the similar objects in Git that replace this one, the most similar first; empty if there
+	// are none.
 	MovesTo []string
 
-	// Last reports whether the entry is a NodePool and Git has no NodePool left that may grow.
+	// Last reports whether the object is a NodePool and Git has no NodePool left that may grow.
 	Last bool
 
 	record v1alpha1.Removal
@@ -67,15 +67,15 @@ type Candidate struct {
 	// taken reports whether the object was ours when its removal was recorded, but has lost the mark
 	// that identifies it as ours.
 	taken bool
-	// undecided reports whether only a drain, which is over, has recorded its removal. The guard then weighs the removal
-	// as if the entry had been removed from Git now.
+	// undecided reports whether only a drain, which is over, recorded its removal. The guard then checks the removal as
+	// if the object had just been removed from Git.
 	undecided bool
 }
 
-// candidates returns the owned objects that the Set does not contain, weighed by the guard: first the
-// recorded ones that have not terminated a NodeClaim yet, oldest first, then those
-// that are Held, then the new ones by name. A recorded candidate remains one if a person
-// changes its label: otherwise the guard would forget it, and its removal would go on.
+// candidates returns the owned objects that the Set does not contain, checked by the guard: first the recorded ones
+// that have not terminated a NodeClaim yet, oldest first, then the held ones, then the new ones by name. A recorded
+// candidate remains one if a person changes its label: otherwise the guard would forget it, and its removal would
+// continue.
 func (m *maker) candidates(revision string) []Candidate {
 	var found []Candidate
 	for ref, object := range m.live.Objects {
@@ -137,23 +137,23 @@ func (m *maker) findLast(candidates []Candidate) {
 	}
 }
 
-// leftUnbegun reports whether an object that is not ours by its label has a removal that has not
-// terminated a node, and does not move to another NodeSync.
+// leftUnbegun reports whether an object without our label has a removal that has not terminated a node, and does not
+// move to another NodeSync.
 func (m *maker) leftUnbegun(object *Object) bool {
 	record, ok := m.live.removal(object.GetUID())
 	return ok && !m.begun(record) && !m.passedOn(record) && !m.forgotten(record)
 }
 
-// forgotten reports whether a removal that has not begun is for an object that is not ours by its
-// label, and is not recorded as ours either: a person has removed it from the record, to keep it.
+// forgotten reports whether a removal that has not started is for an object that has neither our label nor a record: a
+// person has deleted the record to keep the object.
 func (m *maker) forgotten(r v1alpha1.Removal) bool {
 	object := m.live.object(RefOf(r))
 	return object != nil && object.GetUID() == r.UID && !m.begun(r) &&
 		m.live.Recorded != nil && !m.live.recorded(object.Unstructured) && !m.owns(object)
 }
 
-// recorded copies into a candidate what the status contains about it. It returns false if the removal
-// has terminated NodeClaims, unless that was before the status was restored.
+// recorded copies the record in status into a candidate. It returns false if the removal has terminated NodeClaims,
+// unless that was before the status was restored.
 func (m *maker) recorded(c *Candidate) bool {
 	record, ok := m.live.removal(c.UID)
 	if !ok {
@@ -169,7 +169,7 @@ func (m *maker) recorded(c *Candidate) bool {
 	return !m.begun(record) || m.policy.StatusOlder
 }
 
-// undecided reports whether a removal was recorded by a drain that is over: no commit was weighed for it.
+// undecided reports whether a removal was recorded by a drain that is over: no commit was checked for it.
 func (m *maker) undecided(r v1alpha1.Removal) bool {
 	return r.Revision == RevisionDeleted && !m.policy.Deleting
 }
@@ -177,9 +177,8 @@ func (m *maker) undecided(r v1alpha1.Removal) bool {
 // begun reports whether a removal has terminated NodeClaims, or may have, and continues for that reason.
 func (m *maker) begun(r v1alpha1.Removal) bool { return r.Begun() && !m.undecided(r) }
 
-// remains returns the number of NodeClaims that a vanished pool has left, and whether
-// all of them are terminating: those of a pool that was deleted with --cascade=orphan keep
-// running.
+// remains returns how many NodeClaims of a vanished pool remain, and whether all of them are terminating: those of a
+// pool that was deleted with --cascade=orphan keep running.
 func (m *maker) remains(v Vanished) (nodes int, ending bool) {
 	ending = true
 	taken := m.live.object(v.Ref) != nil
@@ -193,7 +192,7 @@ func (m *maker) remains(v Vanished) (nodes int, ending bool) {
 	return nodes, ending
 }
 
-// turn is a candidate's place in the order of evaluation: 0 in progress, 1 held, 2 new.
+// turn is the position of a candidate in the order of evaluation: 0 in progress, 1 held, 2 new.
 func (c Candidate) turn() int {
 	switch {
 	case !c.Recorded, c.undecided:
@@ -204,9 +203,9 @@ func (c Candidate) turn() int {
 	return 0
 }
 
-// emptying reports whether all nodes of a pool are terminating, and not because of Karpenter's own
-// disruption. Such a pool counts as leaving: otherwise commits that remove pools and add them
-// again could drain one pool after another.
+// emptying reports whether all nodes of a pool are terminating, and not because of Karpenter's own disruption. Such a
+// pool counts as being removed: otherwise commits that remove pools and add them again could drain one pool after
+// another.
 func (m *maker) emptying(ref render.Ref) bool {
 	claims := m.claims()[ref]
 	running := func(c *NodeClaim) bool { return !c.Deleting }
@@ -214,7 +213,7 @@ func (m *maker) emptying(ref render.Ref) bool {
 	return !slices.ContainsFunc(claims, running) && slices.ContainsFunc(claims, ended)
 }
 
-// back reports whether Git contains an entry again that can still be kept.
+// back reports whether Git contains an object again that can still be kept.
 func (m *maker) back(r v1alpha1.Removal) bool {
 	if m.changes[RefOf(r)].Reason == ReasonRecreated {
 		return false
@@ -230,8 +229,8 @@ func (m *maker) poolsInSet() bool {
 	})
 }
 
-// A person releases a removal once: as soon as Git contains the object, the release is used up.
-// Otherwise the same UID would release the next removal as well, which no person has decided on.
+// A person releases a removal once: as soon as Git contains the object, the release expires. Otherwise the same UID
+// would release the next removal as well, which nobody has decided on.
 
 // annotated returns the UIDs in the annotation, which are separated by commas.
 func annotated(sync *v1alpha1.NodeSync) map[types.UID]bool {
@@ -244,8 +243,8 @@ func annotated(sync *v1alpha1.NodeSync) map[types.UID]bool {
 	return uids
 }
 
-// usedUp returns the UIDs in the annotation that no longer release anything. If the status was
-// lost, it is unknown which they are: only a removal that was recorded since can have been released since.
+// usedUp returns the UIDs in the annotation that no longer release anything. If the status was lost, it is unknown
+// which these are: only a removal that was recorded since then can have been released since then.
 func usedUp(sync *v1alpha1.NodeSync) map[types.UID]bool {
 	lost := sync.Status.LastAppliedRevision == ""
 	uids := annotated(sync)
@@ -265,8 +264,8 @@ func released(sync *v1alpha1.NodeSync) map[types.UID]bool {
 	return uids
 }
 
-// usedReleases returns the releases that are used up with this Plan, sorted. It omits a UID that the annotation does not
-// contain: if it is added again, it counts again.
+// usedReleases returns the releases that have expired with this Plan, sorted. It omits a UID that the annotation does
+// not contain: if the UID is added again, it counts again.
 func (m *maker) usedReleases(now []Used) []types.UID {
 	all := map[types.UID]bool{}
 	maps.Copy(all, m.policy.UsedUp)
@@ -294,7 +293,7 @@ func (m *maker) used() []Used {
 	return found
 }
 
-// howToRelease returns the instruction by which a person releases a removal.
+// howToRelease returns the instruction to release a removal.
 func (p Policy) howToRelease(uid types.UID) string {
 	if p.UsedUp[uid] {
 		return fmt.Sprintf("remove %s from the annotation %s of the NodeSync, because that release was used up when Git contained the object, and add it again once status.usedReleases no longer lists it",
@@ -303,23 +302,22 @@ func (p Policy) howToRelease(uid types.UID) string {
 	return fmt.Sprintf("annotate the NodeSync with %s=%s", v1alpha1.RemoveAnnotation, uid)
 }
 
-// Definition returns a digest of an object's spec. Both a live object and render.Object's Defaulted contain the fields
-// that a CRD has defaults for.
+// Definition returns a digest of an object's spec. Both a live object and render.Object's Defaulted contain the CRD's
+// defaults.
 func Definition(object *unstructured.Unstructured) string {
 	sum := sha256.Sum256([]byte(canonical(object.Object["spec"])))
 	return hex.EncodeToString(sum[:])
 }
 
-// asRecorded reports whether Git contains an entry again exactly as it was in the cluster when its removal was recorded.
-// If that is unknown, the entry counts as changed: otherwise a commit that removes a pool and a later one
+// asRecorded reports whether Git contains an object again exactly as it was in the cluster when its removal was
+// recorded. If that is unknown, the object counts as changed: otherwise a commit that removes a pool and a later one
 // that adds another pool with its name would bypass guard and policies.
 func (m *maker) asRecorded(change *Change) bool {
 	record, recorded := m.live.removal(change.Live.GetUID())
 	return recorded && record.Definition != "" && record.Definition == Definition(change.Object.Defaulted)
 }
 
-// onlyTheBrake reports whether the brake is removed from a NodePool, and nothing else changes with
-// it.
+// onlyTheBrake reports whether the brake is removed from a NodePool and nothing else changes.
 func onlyTheBrake(change *Change) bool {
 	return change.onlyBudgets() && reflect.DeepEqual(WithoutBrake(change.Live), BudgetsOf(change.Object.Defaulted))
 }

@@ -34,8 +34,8 @@ func TestReleased(t *testing.T) {
 	}
 }
 
-// TestUsedReleases: a release ends when Git has the object, and counts again once the
-// annotation has lacked it.
+// TestUsedReleases: a release expires when Git contains the object, and counts again after it was removed from the
+// annotation.
 func TestUsedReleases(t *testing.T) {
 	for name, c := range map[string]struct {
 		annotation     string
@@ -71,8 +71,8 @@ func TestUsedReleases(t *testing.T) {
 	}
 }
 
-// TestAReleaseOfBeforeTheStatusWasLost: nobody knows whether it was used, so that only what is
-// annotated after the hold was recorded counts.
+// TestAReleaseOfBeforeTheStatusWasLost: it is unknown whether it was used, so only releases that were annotated after
+// the hold was recorded count.
 func TestAReleaseOfBeforeTheStatusWasLost(t *testing.T) {
 	sync := &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1alpha1.RemoveAnnotation: "u1,u2"}}}
 	sync.Status.Removals = []v1alpha1.Removal{{UID: "u2", Phase: v1alpha1.RemovalHeld}}

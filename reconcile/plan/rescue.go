@@ -17,19 +17,17 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Rescuer points NodePools at a copy of their EC2NodeClass, where that was deleted while nodes are on
-// it. What it made last is kept, so that unchanged objects stay the same ones. The zero value has made
-// nothing.
+// Rescuer makes NodePools reference a copy of their EC2NodeClass if that was deleted while nodes use it. It caches its
+// last result, so that unchanged objects stay identical. The zero value is ready to use.
 type Rescuer struct {
 	of      *render.Object
 	rescues []render.Rescue
 	objects []render.Object
 }
 
-// Rescued is the Set with a copy of each class that was deleted while NodeClaims name it, under
-// another name that the NodePools of the Set name instead. A rescue lasts as long as the NodePools
-// of Git name the class: Karpenter replaces each node for the change of the name, and to go back would
-// replace each once more.
+// Rescued returns the Set with a copy of each class that was deleted while NodeClaims reference it. The NodePools of
+// the Set then reference the copy. A rescue lasts as long as the NodePools in Git reference the class: Karpenter
+// replaces each node when the name changes, and reverting the name would replace each again.
 func (r *Rescuer) Rescued(set *render.Set, live Live, owner Owner) *render.Set {
 	rescues := findRescues(set, live, owner)
 	if len(rescues) == 0 {
@@ -45,7 +43,7 @@ func (r *Rescuer) Rescued(set *render.Set, live Live, owner Owner) *render.Set {
 	return &with
 }
 
-// findRescues are the classes of the Set whose NodePools have to name another one.
+// findRescues returns the classes of the Set whose NodePools need a copy.
 func findRescues(set *render.Set, live Live, owner Owner) []render.Rescue {
 	deleted, copies := false, map[string][]*Object{}
 	for ref, object := range live.Objects {
@@ -74,7 +72,7 @@ func findRescues(set *render.Set, live Live, owner Owner) []render.Rescue {
 	return found
 }
 
-// rescueOf is that of a class by a copy of a name.
+// rescueOf returns the rescue of a class by a copy with this name.
 func rescueOf(class render.Object, name string, pools []render.Object) render.Rescue {
 	rescue := render.Rescue{Class: class.Ref, By: render.Ref{Kind: render.EC2NodeClass, Name: name}, Origins: []render.Origin{class.Origin}}
 	for _, pool := range pools {
@@ -84,7 +82,7 @@ func rescueOf(class render.Object, name string, pools []render.Object) render.Re
 	return rescue
 }
 
-// poolsByClass are the NodePools of the Set, by the class that they name.
+// poolsByClass returns the NodePools of the Set, by the class that they reference.
 func poolsByClass(set *render.Set) map[string][]render.Object {
 	pools := map[string][]render.Object{}
 	for _, object := range set.Objects {
@@ -95,7 +93,7 @@ func poolsByClass(set *render.Set) map[string][]render.Object {
 	return pools
 }
 
-// usedClasses are the classes that NodePools and NodeClaims name.
+// usedClasses returns the classes that NodePools and NodeClaims reference.
 func (l Live) usedClasses() map[string]bool {
 	used := map[string]bool{}
 	for ref, object := range l.Objects {
@@ -109,17 +107,17 @@ func (l Live) usedClasses() map[string]bool {
 	return used
 }
 
-// naming finds the copies of classes.
+// naming finds the names of copies of classes.
 type naming struct {
 	set  *render.Set
 	live Live
-	// copies are those that live and stay, by the class that they are of.
+	// copies are the live copies that are not terminating, by their original class.
 	copies map[string][]*Object
 	used   func() map[string]bool
 }
 
-// copyOf is the name of the copy that a class has, or has to get; empty if it needs none. It needs
-// none without NodeClaims: then it goes at once, and is created again.
+// copyOf returns the name of the copy that a class has or needs; empty if it needs none. Without NodeClaims it needs
+// none: it is deleted at once, and created again.
 func (n naming) copyOf(class render.Ref) string {
 	copies := n.copies[class.Name]
 	slices.SortFunc(copies, func(a, b *Object) int { return cmp.Compare(a.GetName(), b.GetName()) })
@@ -139,7 +137,7 @@ func (n naming) copyOf(class render.Ref) string {
 	return n.free(class)
 }
 
-// free is the first name for a copy that nothing has.
+// free returns the first unused name for a copy.
 func (n naming) free(class render.Ref) string {
 	return CopyName(class.Name, func(name string) bool {
 		ref := render.Ref{Kind: render.EC2NodeClass, Name: name}
@@ -147,8 +145,8 @@ func (n naming) free(class render.Ref) string {
 	})
 }
 
-// CopyName is the first name for a copy of a class that is not taken. It is the value of a label of
-// nodes, too (karpenter.k8s.aws/ec2nodeclass), and no longer than that may be.
+// CopyName returns the first name for a copy of a class that is not taken. It is also a label value of nodes
+// (karpenter.k8s.aws/ec2nodeclass), so it has the length limit of labels.
 func CopyName(class string, taken func(name string) bool) string {
 	for i := 1; ; i++ {
 		suffix := "-rescued"
@@ -165,7 +163,7 @@ func CopyName(class string, taken func(name string) bool) string {
 	}
 }
 
-// rescued are objects of Git with the copies among them, and NodePools that name these.
+// rescued returns the objects of Git with the copies added, and with NodePools that reference these.
 func rescued(objects []render.Object, rescues []render.Rescue) []render.Object {
 	by, made, has := map[render.Ref]string{}, map[render.Ref]render.Rescue{}, map[render.Ref]bool{}
 	for _, r := range rescues {
@@ -182,7 +180,7 @@ func rescued(objects []render.Object, rescues []render.Rescue) []render.Object {
 		if name := by[object.Ref]; name != "" {
 			object = edited(object, func(o *unstructured.Unstructured) { _ = unstructured.SetNestedField(o.Object, name, namePath()...) })
 		}
-		if r, is := made[object.Ref]; is { // Git has it by now, and its NodePools name the other one still
+		if r, is := made[object.Ref]; is { // Git contains the copy by now, but its NodePools still reference the class
 			object = copied(object, r)
 		}
 		all = append(all, object)
@@ -195,7 +193,7 @@ func rescued(objects []render.Object, rescues []render.Rescue) []render.Object {
 	return inOrder(all)
 }
 
-// copied is a class under the name of a copy, marked as that.
+// copied returns a class under the name of a copy, annotated as such.
 func copied(class render.Object, r render.Rescue) render.Object {
 	class.Ref = r.By
 	return edited(class, func(o *unstructured.Unstructured) {
@@ -209,7 +207,7 @@ func copied(class render.Object, r render.Rescue) render.Object {
 	})
 }
 
-// edited is an object of Git with a change in it.
+// edited returns an edited copy of an object of Git.
 func edited(object render.Object, edit func(*unstructured.Unstructured)) render.Object {
 	object.Desired, object.Defaulted = object.Desired.DeepCopy(), object.Defaulted.DeepCopy()
 	edit(object.Desired)
@@ -217,19 +215,19 @@ func edited(object render.Object, edit func(*unstructured.Unstructured)) render.
 	return object
 }
 
-// namePath is where a NodePool names its class.
+// namePath returns the field in which a NodePool references its class.
 func namePath() []string {
 	kind, _ := render.KindOf(render.NodePool)
 	return kind.RefPath
 }
 
-// RescueWords say which NodePools name another class than in Git, why, and the commit that has Git say so.
+// RescueWords describes which NodePools reference another class than in Git, why, and which commit updates Git.
 func RescueWords(r render.Rescue) string {
 	return fmt.Sprintf("%s was deleted while nodes use it: plumbline changes %s to reference %s, a copy of it, until Git sets another class for %s. %s",
 		r.Class, english.WordSeries(refNames(r.Pools), "and"), r.By, english.PluralWord(len(r.Pools), "it", "them"), commitWords(r, "rename the class to"))
 }
 
-// commitWords are what a commit has to change, and where. copies describes how the class gets its other name.
+// commitWords describes what a commit has to change, and where. copies describes how the class gets its new name.
 func commitWords(r render.Rescue, copies string) string {
 	var files []string
 	for _, origin := range r.Origins[1:] {
@@ -238,7 +236,7 @@ func commitWords(r render.Rescue, copies string) string {
 	return fmt.Sprintf("In one commit, %s %s (%s), and set spec.template.spec.nodeClassRef.name to that in %s", copies, r.By.Name, r.Origins[0], someOf(files))
 }
 
-// refNames are Refs as people write them, a few of them.
+// refNames formats the first few Refs.
 func refNames(refs []render.Ref) []string {
 	var names []string
 	for _, ref := range refs {
@@ -250,8 +248,8 @@ func refNames(refs []render.Ref) []string {
 	return names
 }
 
-// rescues reports whether a Change of the Plan is what a rescue makes: a copy that is not there, or a
-// NodePool that does not name it yet.
+// rescues reports whether a Change of the Plan comes from a rescue: a copy that does not exist, or a NodePool that does
+// not reference it yet.
 func (m *maker) rescues(c *Change) bool {
 	return slices.ContainsFunc(m.rescued, func(r render.Rescue) bool {
 		if c.Ref == r.By {
@@ -265,25 +263,24 @@ func (m *maker) rescues(c *Change) bool {
 	})
 }
 
-// InUse is a class that was deleted while NodePools name it. Its finalizer waits until
-// no NodeClaim names it, Karpenter launches nothing from it meanwhile, and its Ready
-// condition stays True (karpenter-provider-aws pkg/controllers/nodeclass/controller.go).
-// That cannot be taken back.
+// InUse is a class that was deleted while NodePools reference it. Its finalizer waits until no NodeClaim references it;
+// meanwhile Karpenter launches nothing from it, and its Ready condition stays True (karpenter-provider-aws
+// pkg/controllers/nodeclass/controller.go). That cannot be undone.
 type InUse struct {
 	Class render.Ref
 	// Since is when it was deleted.
 	Since time.Time
-	// Ours are the NodePools that name it and are in the Set, or are ours and leave;
-	// Others are all other NodePools that do.
+	// Ours are the NodePools that reference it and are in the Set, or are ours and being removed; Others are all other
+	// NodePools that reference it.
 	Ours, Others []string
-	// NodeClaims are how many name it.
+	// NodeClaims is how many reference it.
 	NodeClaims int
-	// Commit is what of Git a commit has to change: to have NodePools of the Set name a copy of it. Its
-	// Class is empty if that is not in the Set.
+	// Commit is what a commit has to change in Git so that NodePools of the Set reference a copy. Its Class is empty if
+	// that is not in the Set.
 	Commit render.Rescue
 }
 
-// Message names who holds the class, and the way out.
+// Message returns what uses the class, and what to do.
 func (u InUse) Message() string {
 	var holders []string
 	for _, pool := range u.Ours {
@@ -302,7 +299,7 @@ func (u InUse) Message() string {
 		"Karpenter then replaces their nodes, and the deletion of this class completes", u.Class, strings.Join(holders, ", "), u.wayOut())
 }
 
-// wayOut is the commit that ends it.
+// wayOut returns the commit that resolves it.
 func (u InUse) wayOut() string {
 	if u.Commit.Class == (render.Ref{}) || len(u.Commit.Pools) == 0 {
 		return "In one commit, add an EC2NodeClass under another name and set spec.template.spec.nodeClassRef.name of these NodePools to it"
@@ -310,15 +307,15 @@ func (u InUse) wayOut() string {
 	return fmt.Sprintf("%s (plumbline why %s prints the change; with spec.removal.rescue: true plumbline makes it automatically)", commitWords(u.Commit, "copy the class to"), u.Class)
 }
 
-// Brief is the Message for a commit status.
+// Brief returns the Message for a commit status.
 func (u InUse) Brief() string {
 	pools := slices.Concat(u.Ours, u.Others)
 	users := render.Ref{Kind: render.NodePool, Name: pools[0]}.String() + shortlist.More(" ", len(pools)-1)
 	return fmt.Sprintf("%s is terminating but in use by %s: add a class under another name and set nodeClassRef to it", u.Class, users)
 }
 
-// inUse finds the classes that the Set has, or that a NodePool of it names, and that
-// were deleted while a NodePool names them.
+// inUse returns the classes in the Set, or referenced by its NodePools, that were deleted while a NodePool references
+// them.
 func (m *maker) inUse() []InUse {
 	deleted := map[render.Ref]*Object{}
 	for ref, live := range m.live.Objects {
@@ -359,7 +356,7 @@ func (m *maker) inUse() []InUse {
 	return found
 }
 
-// commitFor is what a commit has to change to have the Set's NodePools name a copy of a class.
+// commitFor returns what a commit has to change so that the Set's NodePools reference a copy of a class.
 func (m *maker) commitFor(class render.Ref) render.Rescue {
 	set := &render.Set{Objects: m.objects}
 	by := naming{set: set, live: m.live}.free(class)
@@ -372,7 +369,7 @@ func (m *maker) commitFor(class render.Ref) render.Rescue {
 	return render.Rescue{}
 }
 
-// rescueOf is that of a class; nil if no NodePool names a copy of it.
+// rescueOf returns the rescue of a class; nil if no NodePool references a copy of it.
 func (m *maker) rescueOf(class render.Ref) *render.Rescue {
 	for i := range m.rescued {
 		if m.rescued[i].Class == class {
@@ -382,8 +379,8 @@ func (m *maker) rescueOf(class render.Ref) *render.Rescue {
 	return nil
 }
 
-// classUsers are the classes that the Set's NodePools name, and for each class the
-// NodePools that name it, by name, with whether they are ours.
+// classUsers returns the classes that the Set's NodePools reference, and for each class the names of the NodePools that
+// reference it, with whether they are ours.
 func (m *maker) classUsers() (wanted map[render.Ref]bool, users map[render.Ref]map[string]bool) {
 	wanted, users = map[render.Ref]bool{}, map[render.Ref]map[string]bool{}
 	use := func(class render.Ref, pool string, ours bool) {

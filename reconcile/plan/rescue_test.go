@@ -15,12 +15,12 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// copyOf is a class of the Set under the name of a copy.
+// copyOf returns a class of the Set under the name of a copy.
 func copyOf(of, name string) string {
 	return strings.Replace(class(name), "metadata: {name: "+name+"}", "metadata: {name: "+name+", annotations: {plumbline.dev/rescues: "+of+"}}", 1)
 }
 
-// rescued is the Set of definitions in Git as a reconcile plans it.
+// rescued returns the Set of definitions in Git as a reconcile plans it.
 func (c *drawnCluster) rescued(t *testing.T, r *plan.Rescuer, git ...string) *render.Set {
 	t.Helper()
 	live := c.live
@@ -36,7 +36,7 @@ func TestRescue(t *testing.T) {
 		live, theirs, git []string
 		deletes           []string
 		claims            []plan.NodeClaim
-		want              map[string]string // what each NodePool of the Set names
+		want              map[string]string // the class that each NodePool of the Set references
 		made              []string          // the classes of the Set
 	}{
 		"deleted while nodes are on it": {
@@ -125,7 +125,7 @@ func TestRescue(t *testing.T) {
 	}
 }
 
-// TestACopyIsTheClass of Git as it is now, and the objects of an unchanged Set stay the same ones.
+// TestACopyIsTheClass as it is in Git now, and the objects of an unchanged Set stay identical.
 func TestACopyIsTheClass(t *testing.T) {
 	c := newCluster(t)
 	git := []string{class("default"), class("second"), pool("a", "default"), pool("b", "second")}
@@ -160,8 +160,7 @@ func TestACopyIsTheClass(t *testing.T) {
 	}
 }
 
-// TestARescueIsPlanned: its replacements are weighed as others are, and drift that is only reported
-// does not stop it.
+// TestARescueIsPlanned: its replacements are checked like others, and drift that is only reported does not stop it.
 func TestARescueIsPlanned(t *testing.T) {
 	tests := map[string]struct {
 		policy func(*plan.Policy)
@@ -228,7 +227,7 @@ func TestRescueWords(t *testing.T) {
 	}
 }
 
-// TestHowToMoveOffADeletedClass names the files, where Git has the class.
+// TestHowToMoveOffADeletedClass: the message lists the files, if the class is in Git.
 func TestHowToMoveOffADeletedClass(t *testing.T) {
 	c := newCluster(t)
 	git := []string{class("default"), pool("a", "default")}
@@ -250,8 +249,7 @@ func TestHowToMoveOffADeletedClass(t *testing.T) {
 	}
 }
 
-// TestAClassInUseIsNamed with everyone who uses it, whoever owns it, as long as a
-// NodePool does.
+// TestAClassInUseIsNamed with all of its users, of any owner, as long as a NodePool references it.
 func TestAClassInUseIsNamed(t *testing.T) {
 	claims := []plan.NodeClaim{{Name: "a-1", Pool: "a", Class: "default"}, {Name: "a-2", Pool: "a", Class: "default"}, {Name: "b-1", Pool: "b", Class: "second"}}
 	tests := map[string]struct {

@@ -12,8 +12,9 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
-// TestADrainThatIsOver: of the pools of which a drain has ended nodes, those that Git lacks are weighed as if they
-// had left now: to set drain and to take it back is no way around the guard. What a commit has begun goes on.
+// TestADrainThatIsOver: pools of which a drain has terminated nodes, and that are not in Git, are checked as if they
+// had just been removed: setting drain and reverting it does not bypass the guard. A removal that a commit has started
+// continues.
 func TestADrainThatIsOver(t *testing.T) {
 	definitions := []string{class("default"), pool("a", "default"), pool("b", "default"), pool("c", "default")}
 	asItIs := func(*drawnCluster) {}
@@ -59,7 +60,7 @@ func TestADrainThatIsOver(t *testing.T) {
 	}
 }
 
-// without leaves some of the definitions out.
+// without omits some of the definitions.
 func without(definitions []string, out ...int) []string {
 	var left []string
 	for i, d := range definitions {
@@ -70,8 +71,8 @@ func without(definitions []string, out ...int) []string {
 	return left
 }
 
-// TestADrainTakesOverWhatIsHeld: the nodes of a pool that the guard holds end, too; afterwards no commit is said to
-// have removed it. A class that was leaving stays, unless it is being deleted already.
+// TestADrainTakesOverWhatIsHeld: the nodes of a held pool terminate, too; afterwards no commit is recorded as its
+// cause. A class that was being removed stays, unless it is terminating.
 func TestADrainTakesOverWhatIsHeld(t *testing.T) {
 	c := newCluster(t)
 	c.have(t, owner, class("default"), class("old"), pool("a", "default"), pool("b", "default"))
@@ -97,7 +98,7 @@ func TestADrainTakesOverWhatIsHeld(t *testing.T) {
 	}
 }
 
-// TestAPoolThatWasDrainedCanBecomeAnother: what cannot be changed is recreated once no node is lost by that.
+// TestAPoolThatWasDrainedCanBecomeAnother: an immutable object is recreated once that terminates no node.
 func TestAPoolThatWasDrainedCanBecomeAnother(t *testing.T) {
 	for name, test := range map[string]struct {
 		nodes int

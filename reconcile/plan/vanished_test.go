@@ -9,8 +9,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// A pool that vanished leaves like any. The guard weighs it as long as nodes of it
-// run on: those that end with it cannot be held.
+// TestVanishedPools: a pool that vanished counts as removed. The guard checks it as long as its nodes keep running:
+// nodes that terminate with it cannot be held.
 func TestVanishedPools(t *testing.T) {
 	ref := render.Ref{Kind: render.NodePool, Name: "batch"}
 	orphan := NodeClaim{Name: "batch-1", Pool: "batch"}

@@ -14,26 +14,26 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// ReasonFrozen is the reason of what waits for spec.guard.windows, or for the end of a freeze.
+// ReasonFrozen is the reason of what waits for spec.guard.windows, or until a freeze is over.
 const ReasonFrozen = "Frozen"
 
-// awaitsWindow is what such a Change waits for.
+// awaitsWindow is what a frozen Change waits for.
 const awaitsWindow = "a window of spec.guard"
 
-// MaxEmergency is how long an emergency lasts at the most: the annotation is not forgotten for longer.
+// MaxEmergency limits how long an emergency lasts, so that a forgotten annotation has no effect for longer.
 const MaxEmergency = 24 * time.Hour
 
-// Frozen is why no node may be removed or replaced now. The zero value is that it may.
+// Frozen is why no node may be removed or replaced now. The zero value means that nodes may.
 type Frozen struct {
-	// Message says it, and what to do in an emergency. It does not change by itself.
+	// Message is the reason, and what to do in an emergency. It does not change by itself.
 	Message string
-	// Until is when that ends; zero if unknown.
+	// Until is when the freeze is over; zero if unknown.
 	Until time.Time
-	// Begins is when it does, where it does not yet; zero if that is more than a day ahead.
+	// Begins is when it starts, if it has not started yet; zero if that is more than a day ahead.
 	Begins time.Time
 }
 
-// FrozenNow is why no node may be removed or replaced now; zero if it may, and where there is no Plan.
+// FrozenNow returns why no node may be removed or replaced now; zero if nodes may, or if the Plan is nil.
 func (p *Plan) FrozenNow() Frozen {
 	if p == nil {
 		return Frozen{}
@@ -41,8 +41,8 @@ func (p *Plan) FrozenNow() Frozen {
 	return p.Frozen
 }
 
-// Emergency says until when there is one, by the annotation of a NodeSync, and otherwise what is wrong
-// with it; empty if there is none.
+// Emergency returns when the emergency in the annotation of a NodeSync is over, or what is wrong with the annotation;
+// both are empty if there is none.
 func Emergency(annotation string, now time.Time) (until time.Time, mistake string) {
 	if annotation == "" {
 		return time.Time{}, ""
@@ -59,8 +59,8 @@ func Emergency(annotation string, now time.Time) (until time.Time, mistake strin
 	return until, ""
 }
 
-// frozen reports whether nodes may be removed or replaced at the time of the Plan. What was asked for by name,
-// the deletion of a NodeSync, is not asked for.
+// frozen reports whether nodes may be removed or replaced at the time of the Plan. The deletion of a NodeSync was
+// requested explicitly, so it is never frozen.
 func (p Policy) frozen() (Frozen, error) {
 	if p.Deleting || p.Offline {
 		return Frozen{}, nil
@@ -84,7 +84,7 @@ func (p Policy) frozen() (Frozen, error) {
 	return Frozen{Message: message, Until: closed.Until}, nil
 }
 
-// freeze has the Changes wait that would end or replace nodes, but for what reverts.
+// freeze makes the Changes wait that would terminate or replace nodes, except reverts.
 func (m *maker) freeze(p *Plan) {
 	if p.Frozen.Message == "" {
 		return
@@ -105,9 +105,8 @@ func (m *maker) freeze(p *Plan) {
 	}
 }
 
-// reverts are the NodePools in which a Change takes back one that Karpenter is rolling out: nodes that
-// it replaces for that, and has not replaced yet, stay. Another pool of the same class may have a rollout
-// of its own, which is not taken back.
+// reverts returns the NodePools in which a Change reverts one that Karpenter is rolling out: nodes that Karpenter has
+// not replaced yet stay. Another pool of the same class may have a rollout of its own, which is not reverted.
 func (m *maker) reverts(c *Change) []string {
 	if c.UpTo {
 		return nil
@@ -122,12 +121,12 @@ func (m *maker) reverts(c *Change) []string {
 	return slices.Compact(pools)
 }
 
-// horizon is how far ahead windows of disruption budgets are looked for, hits how many times of one
-// schedule are looked at, and of one pool at how many times, and looked how many times of all schedules
-// of a pool: Git may have 49 budgets that turn each minute.
+// horizon limits how far ahead windows of disruption budgets are searched, hits how many times of one schedule and of
+// one pool are evaluated, and looked how many of all schedules of a pool: Git may have 49 budgets that change each
+// minute.
 const (
 	horizon = 31 * 24 * time.Hour
-	// year is how far ahead is looked for the most that budgets allow: a schedule comes again within it.
+	// year limits how far ahead the maximum of the budgets is searched: a schedule repeats within it.
 	year   = 366 * 24 * time.Hour
 	hits   = 2000
 	looked = 5 * hits
@@ -135,18 +134,17 @@ const (
 
 // Allowed is how many of a NodePool's nodes Karpenter may replace for drift.
 type Allowed struct {
-	// Now is how many that is at the time, and Next from At on, where Now is 0. At is zero if
-	// that is not within 31 days.
+	// Now is how many at this time, and Next how many from At on if Now is 0. At is zero if that is not within 31 days.
 	Now, Next int
 	At        time.Time
-	// Partly reports whether where At is zero not all of the 31 days was looked at.
+	// Partly reports whether, if At is zero, not all of the 31 days were searched.
 	Partly bool
-	// Unreadable reports whether a budget's schedule cannot be read: Karpenter disrupts nothing then.
+	// Unreadable reports whether a budget's schedule cannot be parsed: Karpenter disrupts nothing then.
 	Unreadable bool
 }
 
-// AllowedDisruptions reads off the disruption budgets of a NodePool how many of so many nodes
-// Karpenter may replace for drift at a time, and when the next window opens.
+// AllowedDisruptions returns how many of this many nodes the disruption budgets of a NodePool let Karpenter replace for
+// drift at a time, and when the next window opens.
 func AllowedDisruptions(object *Object, nodes int, now time.Time) Allowed {
 	pool, err := typed[karpv1.NodePool](object.Unstructured)
 	if err != nil {
@@ -155,7 +153,7 @@ func AllowedDisruptions(object *Object, nodes int, now time.Time) Allowed {
 	return allowedOf(pool, nodes, now)
 }
 
-// allowedOf reads it off a pool.
+// allowedOf is AllowedDisruptions for a typed NodePool.
 func allowedOf(pool *karpv1.NodePool, nodes int, now time.Time) Allowed {
 	b, err := readBudgets(pool, nodes, karpv1.DisruptionReasonDrifted)
 	if err != nil {
@@ -173,8 +171,8 @@ func allowedOf(pool *karpv1.NodePool, nodes int, now time.Time) Allowed {
 	return Allowed{Partly: !whole}
 }
 
-// BudgetActive reports whether a disruption budget, as it stands on a NodePool, counts now. One that
-// cannot be read does not.
+// BudgetActive reports whether a disruption budget in a NodePool's spec is active now. One that cannot be parsed is
+// not.
 func BudgetActive(budget map[string]any, now time.Time) bool {
 	var read karpv1.Budget
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(budget, &read); err != nil {
@@ -187,7 +185,7 @@ func BudgetActive(budget map[string]any, now time.Time) bool {
 	return err == nil && budgets.all[0].active(now)
 }
 
-// ClockTime is a time as people write it, with its day where that is another one than now's.
+// ClockTime formats a time, with its day if that is not today.
 func ClockTime(t, now time.Time) string {
 	t, now = t.UTC(), now.UTC()
 	if t.YearDay() == now.YearDay() && t.Year() == now.Year() {
@@ -196,24 +194,24 @@ func ClockTime(t, now time.Time) string {
 	return t.Format("Mon 2 Jan 15:04 UTC")
 }
 
-// ahead is how far windows are listed, and listed how many of them are written out.
+// ahead limits how far ahead windows are listed, and listed how many of them a message contains.
 const (
 	ahead  = 30 * 24 * time.Hour
 	listed = 3
 )
 
-// Window is a time in which disruption budgets let Karpenter replace nodes for drift.
+// Window is a period in which disruption budgets let Karpenter replace nodes for drift.
 type Window struct {
 	From time.Time `json:"from"`
 	To   time.Time `json:"to"`
-	// AtATime is the most that they allow at a time in it.
+	// AtATime is the maximum that they allow at a time.
 	AtATime int `json:"atATime"`
 }
 
-// Windows are those of the next 30 days in which the disruption budgets of a NodePool let Karpenter
-// replace any of so many nodes, by its own reading of them at each time at which one begins or ends;
-// none if they always do, never do, or cannot be read. The last one is cut off where the 30 days are
-// over.
+// Windows returns the periods within the next 30 days in which the disruption budgets of a NodePool let Karpenter
+// replace any of this many nodes; none if they always do, never do, or cannot be parsed. The budgets are evaluated, as
+// Karpenter does, at each time at which one of them starts or stops being active. The last period is cut off at 30
+// days.
 func Windows(object *Object, nodes int, now time.Time) []Window {
 	pool, err := typed[karpv1.NodePool](object.Unstructured)
 	if err != nil {
@@ -226,7 +224,7 @@ func Windows(object *Object, nodes int, now time.Time) []Window {
 	end := now.Add(ahead)
 	turning, whole := b.turns(now, horizon)
 	if len(turning) == 0 || !whole {
-		return nil // one that turns each minute is not looked at for so long
+		return nil // a budget that changes each minute is not evaluated that far
 	}
 	var found []Window
 	from, shut := now, false
@@ -253,7 +251,7 @@ func Windows(object *Object, nodes int, now time.Time) []Window {
 	return found
 }
 
-// WindowWords list the first of them; empty if there are none.
+// WindowWords lists the first Windows; empty if there are none.
 func (p PoolPace) WindowWords(now time.Time) string {
 	if len(p.Windows) == 0 {
 		return ""
@@ -270,7 +268,7 @@ func (p PoolPace) WindowWords(now time.Time) string {
 		shortlist.More(" ", len(p.Windows)-listed))
 }
 
-// hours writes a duration by the hour, or by the minute where it is under one.
+// hours formats a duration in hours, or in minutes if it is less than one hour.
 func hours(d time.Duration) string {
 	if d < time.Hour {
 		return Short(d.Round(time.Minute))

@@ -17,8 +17,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestWindows: when the disruption budgets of a pool of ten nodes allow a replacement, by Karpenter's
-// own reading.
+// TestWindows: when the disruption budgets of a pool of ten nodes allow a replacement, compared with Karpenter's own
+// evaluation.
 func TestWindows(t *testing.T) {
 	now := time.Date(2026, 11, 24, 12, 30, 0, 0, time.UTC) // a Tuesday
 	at := func(day, hour, minute int) time.Time { return time.Date(2026, 11, day, hour, minute, 0, 0, time.UTC) }
@@ -62,7 +62,7 @@ func TestWindows(t *testing.T) {
 	}
 }
 
-// inFreeze is a Wednesday at noon, with a window in its night and a freeze later.
+// inFreeze sets the time to a Wednesday at noon, with a window in the following night and a later freeze.
 func inFreeze(c *drawnCluster) {
 	c.policy.Now = time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 	c.policy.Guard.Windows = []v1alpha1.GuardWindow{{Schedule: "0 22 * * mon-fri", Duration: metav1.Duration{Duration: 6 * time.Hour}}}
@@ -71,7 +71,7 @@ func inFreeze(c *drawnCluster) {
 	c.policy.Guard.MaxDisruptedNodes = &all
 }
 
-// TestWhatWaitsForAWindow: what ends or replaces nodes, and nothing else; not what reverts.
+// TestWhatWaitsForAWindow: only changes that terminate or replace nodes wait, except reverts.
 func TestWhatWaitsForAWindow(t *testing.T) {
 	const replaces = `spec.template.spec.taints:→[{"effect":"NoSchedule","key":"a"}]`
 	const waits = "Wait NodePool/a Frozen " + replaces + " on a window of spec.guard replaces 2"
@@ -144,8 +144,8 @@ func TestWhatWaitsForAWindow(t *testing.T) {
 	}
 }
 
-// TestARevertDoesNotWait where Karpenter is still rolling out what it takes back: the nodes that are not
-// replaced yet stay. One that would replace all of them again waits.
+// TestARevertDoesNotWait while Karpenter is still rolling out what it reverts: the nodes that are not replaced yet
+// stay. A revert that would replace all of them again waits.
 func TestARevertDoesNotWait(t *testing.T) {
 	for name, test := range map[string]struct {
 		rolled int
@@ -190,8 +190,8 @@ func TestARevertDoesNotWait(t *testing.T) {
 	}
 }
 
-// TestARevertOfAClassIsOneOfItsPools in which nodes are outdated by it: the other pool of the class has a
-// rollout of its template only, which nothing takes back.
+// TestARevertOfAClassIsOneOfItsPools whose nodes drift by it: the other pool of the class has a rollout of its template
+// only, which is not reverted.
 func TestARevertOfAClassIsOneOfItsPools(t *testing.T) {
 	c := newCluster(t)
 	inFreeze(c)
@@ -213,7 +213,7 @@ func TestARevertOfAClassIsOneOfItsPools(t *testing.T) {
 	}
 	notes = c.notes(t, pool("a", "default"))
 	maps.Copy(notes, c.notes(t, changed))
-	rolled := &c.live.NodeClaims[0] // the revert replaces this one again
+	rolled := &c.live.NodeClaims[0] // the revert replaces this node again
 	rolled.Drifted, rolled.DriftReason, rolled.Hashes = false, "", plan.HashesOf(notes)
 	made := c.plan(t, class("default"), pool("a", "default"), tainted("b"))
 	if len(made.Changes) != 1 || made.Changes[0].Action != plan.Update {

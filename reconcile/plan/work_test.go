@@ -8,16 +8,16 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
-// TestWorkForEachNodeClaim counts what a plan allocates for a NodeClaim more, in a commit that changes
-// all that NodeClaims are compared with: however many there are, it is the same for each, and of
-// requirements and labels each pair is compared once.
+// TestWorkForEachNodeClaim counts the allocations of a plan per additional NodeClaim, in a commit that changes
+// everything that NodeClaims are compared with: the number per NodeClaim is constant, and each pair of requirements and
+// labels is compared once.
 func TestWorkForEachNodeClaim(t *testing.T) {
 	const pools, few = 10, 2000
 	var allocated, bytes [3]float64
 	for i := range allocated {
 		f := newFleet(t, pools, few<<i)
 		read := &cluster.Definitions{}
-		last := f.plan(t, read, plan.Memo{}).Memo // a first plan fills what is kept
+		last := f.plan(t, read, plan.Memo{}).Memo // a first plan fills the caches
 		var p *plan.Plan
 		allocated[i], bytes[i] = allocates(func() { p = f.plan(t, read, last) })
 		if p.Nodes != few<<i || p.Changes[fleetClassChanges].Nodes == 0 {
@@ -34,7 +34,7 @@ func TestWorkForEachNodeClaim(t *testing.T) {
 	}
 }
 
-// allocates is what something allocates, on one processor.
+// allocates returns the allocations of a function, on one processor.
 func allocates(do func()) (times, bytes float64) {
 	var before, after runtime.MemStats
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))

@@ -18,26 +18,25 @@ import (
 	"github.com/plumbline-dev/plumbline/internal/shortlist"
 )
 
-// Named is how many pods and workloads are named of those that there are.
+// Named limits how many pods and workloads are listed.
 const Named = 5
 
-// Impact is what becomes of the pods on some nodes.
+// Impact is what happens to the pods on some nodes.
 type Impact struct {
-	// Pods is how many run there that are evicted: those of DaemonSets, static ones and those that
-	// have ended are not counted.
+	// Pods is how many pods are evicted: pods of DaemonSets, static pods and completed pods do not count.
 	Pods int `json:"pods"`
 	// Budgets are the PodDisruptionBudgets of these pods that allow no disruption now.
 	Budgets []Budget `json:"budgets,omitempty"`
-	// Nodes is how many nodes have such pods, and Undrainable how many of these run a pod whose PodDisruptionBudget can never
-	// allow an eviction. Only a terminationGracePeriod ends their drain.
+	// Nodes is how many nodes have such pods, and Undrainable how many of these run a pod whose PodDisruptionBudget can
+	// never allow an eviction. Only a terminationGracePeriod completes their drain.
 	Nodes       int `json:"nodes"`
 	Undrainable int `json:"undrainable,omitempty"`
-	// Blocked is how many of these nodes run a pod whose PodDisruptionBudget allows no disruption now, or never.
+	// Blocked is how many of these nodes run a pod whose PodDisruptionBudget allows no disruption, now or ever.
 	Blocked int `json:"-"`
-	// DoNotDisrupt are pods with the annotation karpenter.sh/do-not-disrupt: their nodes are not
-	// replaced while they run, unless a terminationGracePeriod ends them.
+	// DoNotDisrupt are pods with the annotation karpenter.sh/do-not-disrupt: their nodes are not replaced while they
+	// run, except after a terminationGracePeriod.
 	DoNotDisrupt Pods `json:"doNotDisrupt"`
-	// Single are workloads with no other pod in the cluster: they have a gap until a new one runs.
+	// Single are workloads with no other pod in the cluster: they are unavailable until a new one runs.
 	Single Pods `json:"single"`
 	// Bare are pods without a controller: nothing recreates them.
 	Bare Pods `json:"bare"`
@@ -47,12 +46,12 @@ type Impact struct {
 type Budget struct {
 	Name string `json:"name"`
 	Pods int    `json:"pods"`
-	// Never reports whether it needs all of its pods to be healthy: it allows an eviction only once it is changed, or its
-	// workload has more pods.
+	// Never reports whether it requires all of its pods to be healthy: it allows an eviction only if it is changed, or
+	// if its workload gets more pods.
 	Never bool `json:"never,omitempty"`
 }
 
-// Pods are pods or workloads, as namespace/name: how many there are, and the first of them.
+// Pods are pods or workloads, as namespace/name: their number, and the first names.
 type Pods struct {
 	Count int      `json:"count"`
 	Names []string `json:"names,omitempty"`
@@ -63,13 +62,13 @@ func (p *Pods) add(namespace, name string) {
 	p.Names = append(p.Names, namespace+"/"+name)
 }
 
-// first leaves the first by name, so that the same cluster says the same.
+// first keeps the first names in order, so that the output is stable.
 func (p *Pods) first() {
 	slices.Sort(p.Names)
 	p.Names = p.Names[:min(len(p.Names), Named)]
 }
 
-// WorkloadsOf is the Impact where nodes, by name, end. pods and budgets are those of the whole cluster.
+// WorkloadsOf returns the Impact of terminating nodes, given by name. pods and budgets are those of the whole cluster.
 func WorkloadsOf(nodes map[string]bool, pods []corev1.Pod, budgets []policyv1.PodDisruptionBudget, at time.Time) Impact {
 	var i Impact
 	of := controlled(pods)
@@ -102,13 +101,13 @@ func WorkloadsOf(nodes map[string]bool, pods []corev1.Pod, budgets []policyv1.Po
 	return i
 }
 
-// holding is which PodDisruptionBudgets allow no disruption of pods, and on which nodes these run.
+// holding records which PodDisruptionBudgets allow no disruption of pods, and on which nodes these run.
 type holding struct {
 	budgets []policyv1.PodDisruptionBudget
 	selects []labels.Selector
-	// pods is how many each budget selects, by its index.
+	// pods is how many pods each budget selects, by its index.
 	pods map[int]int
-	// drains and moves report, by node, whether it may drain at all, and whether it may now.
+	// drains and moves report, by node, whether it may ever drain, and whether it may now.
 	drains, moves map[string]bool
 }
 
@@ -125,7 +124,7 @@ func (h *holding) add(pod *corev1.Pod) {
 	h.drains[node], h.moves[node] = may && (before || !seen), now && (h.moves[node] || !seen)
 }
 
-// falses counts the nodes for which something is false.
+// falses counts the nodes whose value is false.
 func falses(nodes map[string]bool) (n int) {
 	for _, may := range nodes {
 		if !may {
@@ -135,12 +134,13 @@ func falses(nodes map[string]bool) (n int) {
 	return n
 }
 
-// never reports whether a PodDisruptionBudget can never allow an eviction: it wants as many healthy pods as its workloads have.
+// never reports whether a PodDisruptionBudget can never allow an eviction: it requires as many healthy pods as its
+// workloads have.
 func never(budget *policyv1.PodDisruptionBudget) bool {
 	return budget.Status.ExpectedPods > 0 && budget.Status.DesiredHealthy >= budget.Status.ExpectedPods
 }
 
-// controlled counts the pods of each controller that have not ended.
+// controlled counts the running pods of each controller.
 func controlled(pods []corev1.Pod) map[types.UID]int {
 	of := map[types.UID]int{}
 	for n := range pods {
@@ -151,16 +151,16 @@ func controlled(pods []corev1.Pod) map[types.UID]int {
 	return of
 }
 
-// evicted reports whether a pod is taken off a node that is drained, as Karpenter does: not one that has
-// ended or is ending, nor of a DaemonSet, nor a static one.
+// evicted reports whether draining a node evicts a pod, as Karpenter does: not if it has completed or is terminating,
+// belongs to a DaemonSet, or is static.
 func evicted(pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOf(pod)
 	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || pod.DeletionTimestamp != nil
 	return !ended && (owner == nil || owner.Kind != "DaemonSet" && owner.Kind != "Node")
 }
 
-// stays reports whether the annotation keeps a pod from being disrupted: "true", or a duration that has
-// not passed since the pod began (IsDoNotDisruptActive in karpenter pkg/utils/pod/scheduling.go, 1.14.1).
+// stays reports whether the annotation keeps a pod from being disrupted: "true", or a duration that has not passed
+// since the pod started (IsDoNotDisruptActive in karpenter pkg/utils/pod/scheduling.go, 1.14.1).
 func stays(pod *corev1.Pod, now time.Time) bool {
 	value := pod.Annotations[karpv1.DoNotDisruptAnnotationKey]
 	if value == "true" {
@@ -170,8 +170,8 @@ func stays(pod *corev1.Pod, now time.Time) bool {
 	return err == nil && until > 0 && (pod.Status.StartTime == nil || now.Sub(pod.Status.StartTime.Time) < until)
 }
 
-// workloadOf is the name of a pod's controller, or of the Deployment above it, whose name a ReplicaSet
-// has with the hash of the pods' template.
+// workloadOf returns the name of a pod's controller, or of the Deployment above it: the name of a ReplicaSet is that of
+// its Deployment plus the hash of the pod template.
 func workloadOf(pod *corev1.Pod, owner *metav1.OwnerReference) string {
 	if hash := pod.Labels["pod-template-hash"]; owner.Kind == "ReplicaSet" && hash != "" {
 		return strings.TrimSuffix(owner.Name, "-"+hash)
@@ -179,8 +179,8 @@ func workloadOf(pod *corev1.Pod, owner *metav1.OwnerReference) string {
 	return owner.Name
 }
 
-// selectors are those of PodDisruptionBudgets. One that cannot be read selects nothing, and neither
-// does one without a selector; an empty one selects all pods of its namespace.
+// selectors returns the selectors of PodDisruptionBudgets. An invalid or missing selector selects nothing; an empty one
+// selects all pods of its namespace.
 func selectors(budgets []policyv1.PodDisruptionBudget) []labels.Selector {
 	found := make([]labels.Selector, len(budgets))
 	for b := range budgets {
@@ -193,7 +193,7 @@ func selectors(budgets []policyv1.PodDisruptionBudget) []labels.Selector {
 	return found
 }
 
-// Words say it to people, a line each; none if no pod runs there.
+// Words returns the Impact as text lines; none if no pod runs there.
 func (i Impact) Words() []string {
 	if i.Pods == 0 {
 		return nil
@@ -212,8 +212,8 @@ func (i Impact) Words() []string {
 	return lines
 }
 
-// budgets are the lines on PodDisruptionBudgets: one for those that can never allow an eviction, and one each, or one for all, of
-// those that allow none now.
+// budgets returns the lines about PodDisruptionBudgets: one for all that can never allow an eviction, and one for each,
+// or one for all, of those that allow none now.
 func (i Impact) budgets() []string {
 	var never, now []string
 	var lines []string
@@ -236,7 +236,8 @@ func (i Impact) budgets() []string {
 	return append([]string{first}, lines...)
 }
 
-// Blocks names the PodDisruptionBudgets that block the drain of these nodes now, and counts the nodes; empty if none does.
+// Blocks lists the PodDisruptionBudgets that block the drain of these nodes now, and counts the nodes; empty if there
+// are none.
 func (i Impact) Blocks() string {
 	if len(i.Budgets) == 0 {
 		return ""
@@ -252,7 +253,7 @@ func (i Impact) Blocks() string {
 		english.Plural(len(i.Budgets), "PodDisruptionBudget", ""), verb, some(names, len(names)))
 }
 
-// some names the first few, and counts the others.
+// some lists the first names, and counts the others.
 func some(names []string, count int) string {
 	names = names[:min(len(names), Named)]
 	return strings.Join(names, ", ") + shortlist.More(" ", count-len(names))

@@ -14,7 +14,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
-// pod runs on a node, as one of a controller: kind and name; empty for none.
+// pod returns a pod on a node, with the kind and name of its controller; empty for none.
 func pod(name, node, kind, owner string, change ...func(*corev1.Pod)) corev1.Pod {
 	p := corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: name, Labels: map[string]string{"app": "web"}},
@@ -38,7 +38,7 @@ func budget(name string, allowed int32, app string) policyv1.PodDisruptionBudget
 	return b
 }
 
-// strict wants every pod to be healthy.
+// strict requires every pod to be healthy.
 func strict(b policyv1.PodDisruptionBudget) policyv1.PodDisruptionBudget {
 	b.Status.ExpectedPods, b.Status.CurrentHealthy, b.Status.DesiredHealthy = 1, 1, 1
 	return b
@@ -119,7 +119,7 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// TestManyBudgets are one line, with the nodes that they keep first.
+// TestManyBudgets are one line, after the line about undrainable nodes.
 func TestManyBudgets(t *testing.T) {
 	i := plan.Impact{Pods: 46, Nodes: 4, Undrainable: 4}
 	for n := range 40 {

@@ -19,8 +19,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// writesOf is everything that would be done, and what it was weighed by, read off the Plan and
-// what it was made of.
+// writesOf formats everything that would be done, and the rules that apply, from the Plan and its inputs.
 func writesOf(t rapid.TB, w world, p *plan.Plan) string {
 	t.Helper()
 	nodes := func(of render.Ref) []types.UID {
@@ -60,8 +59,8 @@ func writesOf(t rapid.TB, w world, p *plan.Plan) string {
 	return string(raw)
 }
 
-// mutations change a world: what Git has, what lives, the nodes, or what they are weighed by;
-// some of them change nothing that is done.
+// mutations change a world: the content of Git, the cluster, the nodes, or the rules; some of them do not change the
+// writes.
 func mutations(server *applytest.Server) map[string]func(*rapid.T, *world) {
 	redefined := func(ref render.Ref, text string) func(*rapid.T, *world) {
 		return func(t *rapid.T, w *world) {
@@ -122,8 +121,8 @@ func mutations(server *applytest.Server) map[string]func(*rapid.T, *world) {
 	}
 }
 
-// TestEqualDigestsEqualWrites: two Plans have one Digest where the same would be done, to the
-// same nodes, under the same guard and with the same Karpenter, and only there.
+// TestEqualDigestsEqualWrites: two Plans have the same Digest if and only if they do the same to the same nodes, under
+// the same guard and with the same Karpenter.
 func TestEqualDigestsEqualWrites(t *testing.T) {
 	server := applytest.New(t)
 	var same, differ int
@@ -166,8 +165,8 @@ func sortedNames(of map[string]func(*rapid.T, *world)) []string {
 	return names
 }
 
-// TestTheDigestHasEachInput: every field of the guard, and of what Git wants of Karpenter,
-// whatever fields they get, but for the digests that a commit approves and what only the render reads.
+// TestTheDigestHasEachInput: every field of the guard and of Karpenter's configuration in Git, including future ones,
+// except the digests that a commit approves and settings that only affect rendering.
 func TestTheDigestHasEachInput(t *testing.T) {
 	server := applytest.New(t)
 	digest := func(policy plan.Policy) string {
@@ -193,7 +192,7 @@ func TestTheDigestHasEachInput(t *testing.T) {
 		set(reflect.ValueOf(&policy.Guard).Elem())
 		look(path, policy)
 	}
-	// What only the render reads counts by what it renders to.
+	// Settings that only affect rendering count by their result.
 	read := map[string]bool{"Karpenter.Approve[0]": true, "Karpenter.Nodes[0]": true, "Karpenter.IgnoreKinds[0]": true, "Karpenter.Substitute": true}
 	empty := digest(plan.Policy{Karpenter: &render.Karpenter{}})
 	for path, set := range leaves("Karpenter", reflect.TypeFor[render.Karpenter]()) {
@@ -212,7 +211,7 @@ func TestTheDigestHasEachInput(t *testing.T) {
 	}
 }
 
-// leaves are the fields of a type, however deep, each with what sets it in a value.
+// leaves returns all nested fields of a type, each with a function that sets it.
 func leaves(path string, of reflect.Type) map[string]func(reflect.Value) {
 	found := map[string]func(reflect.Value){}
 	add := func(at string, below reflect.Type, enter func(reflect.Value) reflect.Value) {

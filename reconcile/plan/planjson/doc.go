@@ -1,5 +1,4 @@
-// Package planjson is a Plan as JSON: what `plumbline plan -o json` prints, and what the
-// expressions of spec.policies see. The types are the shape, by version: a field is added, and
-// none changes its meaning, while APIVersion stays. It makes nothing by itself: package plan
-// writes a Plan into it.
+// Package planjson is the JSON form of a Plan: what `plumbline plan -o json` prints, and what the expressions of
+// spec.policies read. The types define the format of a version: while APIVersion stays, fields may be added, and none
+// changes its meaning. Package plan fills these types in.
 package planjson

@@ -1,128 +1,127 @@
 package planjson
 
-// APIVersion and Kind name the shape.
+// APIVersion and Kind identify the format.
 const (
 	APIVersion = "plan.plumbline.dev/v1alpha1"
 	Kind       = "Plan"
 )
 
-// Plan is what would be done of one revision, and what it would do to nodes.
+// Plan is what plumbline would do for one revision, and the effect on nodes.
 type Plan struct {
 	// APIVersion is plan.plumbline.dev/v1alpha1.
 	APIVersion string `json:"apiVersion"`
 	// Kind is Plan.
 	Kind string `json:"kind"`
-	// NodeSync is its namespace and name; empty if a folder is compared with nothing.
+	// NodeSync is its namespace and name; empty if a folder is not compared with a cluster.
 	NodeSync string `json:"nodeSync,omitempty"`
-	// Cluster is the name of the cluster in plumbline.yaml; empty if that is not known.
+	// Cluster is the name of the cluster in plumbline.yaml; empty if unknown.
 	Cluster string `json:"cluster,omitempty"`
-	// Revision is what the Plan is made for, such as main@sha1:4f2e….
+	// Revision is the revision of the Plan, such as main@sha1:4f2e….
 	Revision string `json:"revision,omitempty"`
-	// Changes are the objects that are not as Git says, classes first, then by name.
+	// Changes are the objects that differ from Git, classes first, then by name.
 	Changes []Change `json:"changes"`
-	// Removals are the entries that have left Git and have not ended a node yet.
+	// Removals are the objects that were removed from Git and have not terminated a node yet.
 	Removals []Removal `json:"removals"`
-	// NodePools are those of the cluster as they are before it, of any NodeSync.
+	// NodePools are those of the cluster before the Plan, of any NodeSync.
 	NodePools []NodePool `json:"nodePools"`
-	// NodeClaims are all nodes of the cluster as Karpenter claims them, of any NodeSync.
+	// NodeClaims are all NodeClaims of the cluster, of any NodeSync.
 	NodeClaims []NodeClaim `json:"nodeClaims"`
-	// Totals count.
+	// Totals are counts over the whole Plan.
 	Totals Totals `json:"totals"`
 }
 
-// Change is what would be done with one object of the repository.
+// Change is what plumbline would do with one object in Git.
 type Change struct {
 	// Object is kind and name, such as NodePool/default.
 	Object string `json:"object"`
 	Kind   string `json:"kind"`
 	Name   string `json:"name"`
-	// Action is what is done with it: Create, Update, Adopt, TakeBack (it was leaving, and Git has
-	// it again), Wait, Conflict, Refuse, Drifted (only reported), or Hold.
+	// Action is what is done with it: Create, Update, Adopt, TakeBack (its removal is reverted, because Git contains it
+	// again), Wait, Conflict, Refuse, Drifted (only reported), or Hold.
 	Action string `json:"action"`
-	// Reason is one word for why.
+	// Reason is one word for the cause.
 	Reason string `json:"reason,omitempty"`
-	// Drift reports whether Git has not changed since the object was as Git says: another client has
-	// changed or deleted it.
+	// Drift reports whether Git has not changed since the object last matched it: another client changed or deleted the
+	// object.
 	Drift bool `json:"drift,omitempty"`
-	// Restores says of a TakeBack that Git has the entry as it was when its removal was recorded, or
-	// its rollout was stopped: nothing is new.
+	// Restores reports whether a TakeBack brings nothing new: the object in Git is the same as when its removal was
+	// recorded, or its rollout was stopped.
 	Restores bool `json:"restores,omitempty"`
-	// Effect is what it does to nodes: None, Replace, Drain (without a replacement), Consolidate (Karpenter may terminate
-	// nodes that are empty or underused), or Blocked.
+	// Effect is what it does to nodes: None, Replace, Drain (without a replacement), Consolidate (Karpenter may
+	// terminate nodes that are empty or underutilized), or Blocked.
 	Effect string `json:"effect"`
-	// Nodes is how many nodes the effect is on.
+	// Nodes is how many nodes the effect applies to.
 	Nodes int `json:"nodes"`
-	// UpTo reports whether Nodes is the most that it can be.
+	// UpTo reports whether Nodes is an upper limit.
 	UpTo bool `json:"upTo,omitempty"`
-	// Unavailable is what plumbline lacks to tell which, and what to do about it. Its words may change.
+	// Unavailable is the missing information about which nodes, and what to do about it. Its wording may change.
 	Unavailable string `json:"unavailable,omitempty"`
-	// DriftReasons are Karpenter's, for which these nodes will be Drifted.
+	// DriftReasons are Karpenter's reasons for which these nodes will be Drifted.
 	DriftReasons []string `json:"driftReasons,omitempty"`
-	// NodeClaims are those of these nodes that can be told.
+	// NodeClaims are those of these nodes that can be identified.
 	NodeClaims []NodeClaim `json:"nodeClaims,omitempty"`
-	// Fields are those that would change.
+	// Fields are the fields that would change.
 	Fields []Field `json:"fields,omitempty"`
-	// Labels are the object's own, as Git has them.
+	// Labels are the object's own in Git.
 	Labels map[string]string `json:"labels,omitempty"`
-	// Annotations are the object's own, as Git has them.
+	// Annotations are the object's own in Git.
 	Annotations map[string]string `json:"annotations,omitempty"`
-	// Spec is the object's, as Git has it, with the defaults of its CRD.
+	// Spec is the object's spec in Git, with the defaults of its CRD.
 	Spec map[string]any `json:"spec,omitempty"`
 	// LiveLabels are those of the object in the cluster.
 	LiveLabels map[string]string `json:"liveLabels,omitempty"`
-	// LiveSpec is the object's in the cluster; empty if it is not there.
+	// LiveSpec is the object's spec in the cluster; empty if it does not exist.
 	LiveSpec map[string]any `json:"liveSpec,omitempty"`
-	// Warnings are sentences on what it does to nodes beside the effect, and Notes on what else it
-	// changes. Their words may change.
+	// Warnings are sentences about its consequences for nodes besides the effect, and Notes about its other
+	// consequences. Their wording may change.
 	Warnings []string `json:"warnings,omitempty"`
 	Notes    []string `json:"notes,omitempty"`
-	// Message says it to a person. Its words may change.
+	// Message explains it to a person. Its wording may change.
 	Message string `json:"message,omitempty"`
 }
 
-// Removal is one entry that leaves.
+// Removal is one object that is removed.
 type Removal struct {
 	// Object is kind and name, such as NodePool/default.
 	Object string `json:"object"`
 	Kind   string `json:"kind"`
 	Name   string `json:"name"`
-	// MovesTo are the names of the near-equal entries of Git that take its place, of the same kind:
-	// it was renamed, split, merged or given another class. Empty if none does. It is a removal
-	// all the same.
+	// MovesTo are the names of the similar objects in Git that replace it, of the same kind: it was renamed, split,
+	// merged or given another class. Empty if there are none. It is still a removal.
 	MovesTo []string `json:"movesTo,omitempty"`
-	// Nodes is how many nodes go with it.
+	// Nodes is how many nodes are terminated with it.
 	Nodes int `json:"nodes"`
 	// NodeClaims are these nodes.
 	NodeClaims []NodeClaim `json:"nodeClaims,omitempty"`
-	// Orphan reports whether it is orphaned instead (spec.removal.strategy), and Leaves is how many
-	// nodes nobody manages then.
+	// Orphan reports whether it is orphaned instead (spec.removal.strategy), and Leaves is how many nodes are then no
+	// longer managed.
 	Orphan bool `json:"orphan,omitempty"`
 	Leaves int  `json:"leaves,omitempty"`
-	// Labels and Spec are the object's in the cluster; empty if it is not there any more.
+	// Labels and Spec are the object's in the cluster; empty if it no longer exists.
 	Labels map[string]string `json:"labels,omitempty"`
 	Spec   map[string]any    `json:"spec,omitempty"`
 	// Recorded reports whether an earlier reconcile has recorded it.
 	Recorded bool `json:"recorded,omitempty"`
-	// Terminating reports whether another client has deleted the object already: its nodes end with it.
+	// Terminating reports whether another client has deleted the object already: its nodes terminate with it.
 	Terminating bool `json:"terminating,omitempty"`
-	// Held reports whether it does not go on until a person has decided.
+	// Held reports whether it waits until a person has decided.
 	Held bool `json:"held"`
-	// Queued reports whether it waits for earlier removals to complete, and starts by itself then.
+	// Queued reports whether it waits for earlier removals to complete; then it starts by itself.
 	Queued bool `json:"queued,omitempty"`
 	// Reason is one word for why it is held or queued.
 	Reason string `json:"reason,omitempty"`
-	// Message says it to a person. Its words may change.
+	// Message explains it to a person. Its wording may change.
 	Message string `json:"message,omitempty"`
 }
 
-// Field is one field that would change. A value that is not there is the empty string.
+// Field is one field that would change. An absent value is the empty string.
 type Field struct {
 	Path string `json:"path"`
 	From string `json:"from,omitempty"`
 	To   string `json:"to,omitempty"`
 }
 
-// NodePool is one of the cluster.
+// NodePool is a NodePool of the cluster.
 type NodePool struct {
 	Name string `json:"name"`
 	// Class is the name of its EC2NodeClass.
@@ -131,7 +130,7 @@ type NodePool struct {
 	Labels map[string]string `json:"labels,omitempty"`
 }
 
-// NodeClaim is one node as Karpenter claims it. What Karpenter has not noted is empty.
+// NodeClaim is a NodeClaim of the cluster. Values that Karpenter has not set are empty.
 type NodeClaim struct {
 	Name string `json:"name"`
 	// Pool is the name of its NodePool, and Class that of its EC2NodeClass.
@@ -143,21 +142,20 @@ type NodeClaim struct {
 	// CapacityType is spot, on-demand or reserved.
 	CapacityType string `json:"capacityType,omitempty"`
 	Zone         string `json:"zone,omitempty"`
-	// Deleting reports whether it ends already, and Drifted that Karpenter has found it outdated.
+	// Deleting reports whether it is terminating, and Drifted whether Karpenter has marked it Drifted.
 	Deleting bool `json:"deleting,omitempty"`
 	Drifted  bool `json:"drifted,omitempty"`
 }
 
 // Totals are counts over the whole Plan.
 type Totals struct {
-	// Nodes is how many nodes the NodePools of the NodeSync have, and ClusterNodes how many there
-	// are in all.
+	// Nodes is how many nodes the NodePools of the NodeSync have, and ClusterNodes is the total of the cluster.
 	Nodes        int `json:"nodes"`
 	ClusterNodes int `json:"clusterNodes"`
-	// DisruptedNodes is how many drain or are replaced, each counted once.
+	// DisruptedNodes is how many are drained or replaced, each counted once.
 	DisruptedNodes int `json:"disruptedNodes"`
-	// UpTo reports whether DisruptedNodes is the most that it can be.
+	// UpTo reports whether DisruptedNodes is an upper limit.
 	UpTo bool `json:"upTo,omitempty"`
-	// RemovedPools is how many NodePools leave.
+	// RemovedPools is how many NodePools are removed.
 	RemovedPools int `json:"removedPools"`
 }
