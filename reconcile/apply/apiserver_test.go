@@ -23,7 +23,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// apiServer is a real one, without a Karpenter.
+// apiServer is a real API server, without Karpenter.
 type apiServer struct {
 	client.Client
 	t *testing.T
@@ -49,7 +49,7 @@ func connect(t *testing.T, kubeconfig string) *apiServer {
 	return s
 }
 
-// install puts the CRDs there, unless they are, and waits until they are served.
+// install creates the CRDs, if they are missing, and waits until they are served.
 func (s *apiServer) install() {
 	s.t.Helper()
 	for _, crd := range applytest.CRDs() {
@@ -74,8 +74,8 @@ func (s *apiServer) install() {
 	}
 }
 
-// discovered reports whether the API server's discovery lists all kinds, which it does
-// a moment after their CRDs are Established.
+// discovered reports whether the API server's discovery lists all kinds, which happens a moment after their CRDs are
+// Established.
 func (s *apiServer) discovered() (bool, error) {
 	for _, kind := range render.Kinds() {
 		_, err := s.RESTMapper().RESTMapping(kind.GVK.GroupKind(), kind.GVK.Version)
@@ -123,8 +123,7 @@ func (s *apiServer) Reset() {
 	}
 }
 
-// Edit changes an object as someone who does not apply. What the API server
-// refuses is not done.
+// Edit changes an object as a client that does not apply. Edits that the API server rejects are skipped.
 func (s *apiServer) Edit(t applytest.TB, ref render.Ref, manager string, change func(*unstructured.Unstructured)) {
 	t.Helper()
 	object := s.Objects()[ref]

@@ -19,14 +19,14 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Client is what is asked of the API server.
+// Client is the part of the API server's client that Apply needs.
 type Client interface {
 	Patch(ctx context.Context, object client.Object, patch client.Patch, options ...client.PatchOption) error
 }
 
-// Options say on whose behalf the Changes are applied.
+// Options are the parameters of Apply.
 type Options struct {
-	// Uncached is asked before an object is made.
+	// Uncached is read before an object is created.
 	Uncached Reader
 	// Arrivals is shared by all Applies of the process.
 	Arrivals *Arrivals
@@ -34,12 +34,11 @@ type Options struct {
 	Owner plan.Owner
 	// Concurrency is the number of objects that are written at a time.
 	Concurrency int
-	// StillLeader returns an error when writing is no longer ours to do. It is
-	// asked before each write.
+	// StillLeader returns an error if this process may no longer write. It is called before each write.
 	StillLeader func(context.Context) error
 }
 
-// Apply writes the Changes that write. The others are passed over.
+// Apply writes the Changes whose Action writes, and skips the others.
 func Apply(ctx context.Context, c Client, changes []plan.Change, options Options) Result {
 	a := &applier{client: c, options: options, absent: map[render.Ref]bool{}}
 	for _, kind := range render.Kinds() {
@@ -48,19 +47,18 @@ func Apply(ctx context.Context, c Client, changes []plan.Change, options Options
 	return a.result()
 }
 
-// applier carries one Apply along.
+// applier holds the state of one Apply.
 type applier struct {
 	client   Client
 	options  Options
 	outcomes []outcome
-	// absent are the objects that could not be made.
+	// absent are the objects that could not be created.
 	absent map[render.Ref]bool
-	// existing are the objects of the stage that there are, where that was asked
-	// for all at once.
+	// existing are the existing objects of the stage, if they were listed all at once.
 	existing existing
 }
 
-// outcome is what became of one Change.
+// outcome is the result of one Change.
 type outcome struct {
 	written *Written
 	failure *Failure
@@ -77,7 +75,7 @@ func (a *applier) stage(ctx context.Context, changes []plan.Change, kind render.
 	outcomes := make([]outcome, len(mine))
 	begun := a.begin(mine)
 	a.existing = a.survey(ctx, kind, begun)
-	// No attempt returns an error: each has its place among the outcomes.
+	// No attempt returns an error: its result is in outcomes.
 	_ = workers.Each(a.options.Concurrency, len(mine), func(i int) error {
 		change := mine[i]
 		switch {
@@ -98,7 +96,7 @@ func (a *applier) stage(ctx context.Context, changes []plan.Change, kind render.
 	a.outcomes = append(a.outcomes, outcomes...)
 }
 
-// attempt writes one object, unless what it names could not be made.
+// attempt writes one object, unless the class that it references could not be created.
 func (a *applier) attempt(ctx context.Context, change *plan.Change) outcome {
 	if class, ok := render.Reference(change.Ref, change.Object.Desired); ok && a.absent[class] {
 		return failed(change, &WaitingError{Ref: change.Ref, For: class})
@@ -115,7 +113,7 @@ func failed(change *plan.Change, err error) outcome {
 	return outcome{failure: &Failure{Ref: change.Ref, Err: err, existed: there}}
 }
 
-// mayWrite is asked before each write.
+// mayWrite is called before each write.
 func (a *applier) mayWrite(ctx context.Context, ref render.Ref) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("write %s: %w", ref, err)
@@ -129,22 +127,21 @@ func (a *applier) mayWrite(ctx context.Context, ref render.Ref) error {
 	return nil
 }
 
-// Reader reads from the API server itself, past any cache.
+// Reader reads from the API server, without a cache.
 type Reader interface {
 	Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error
 	List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error
 }
 
-// Arrivals are the objects that are being made right now. All Applies of a
-// process share one: to the API server two NodeSyncs are one field manager, so
-// that the apply of the second would take the first one's object without a
-// conflict. The zero value is ready for use.
+// Arrivals are the objects that are currently being created. All Applies of a process share one: for the API server two
+// NodeSyncs are one field manager, so the apply of the second would take the object of the first without a conflict.
+// The zero value is ready for use.
 type Arrivals struct {
 	mu     sync.Mutex
 	making map[render.Ref]bool
 }
 
-// begin reports whether nobody else is making the object.
+// begin reports whether no other Apply is creating the object.
 func (a *Arrivals) begin(ref render.Ref) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -169,9 +166,8 @@ var (
 	errExists    = errors.New("it exists now")
 )
 
-// begin notes the arrivals of a stage as being made, but for those that another client
-// else is making. It comes before the look at what there is: what is made after
-// that look is made by us.
+// begin marks the arrivals of a stage as being created, except those that another Apply is creating. It runs before
+// plumbline checks which objects exist: what appears after that check is ours.
 func (a *applier) begin(changes []*plan.Change) map[render.Ref]bool {
 	begun := map[render.Ref]bool{}
 	for _, change := range changes {
@@ -182,14 +178,13 @@ func (a *applier) begin(changes []*plan.Change) map[render.Ref]bool {
 	return begun
 }
 
-// existing are the names that are taken; nil if they were not asked for.
+// existing are the names that are in use; nil if they were not listed.
 type existing map[string]bool
 
-// many is from how many arrivals on one list costs less than a look at each.
+// many is the number of arrivals from which one LIST costs less than a GET for each.
 const many = 16
 
-// survey asks once which names of a kind are taken. What keeps it from an answer
-// is reported by the look at each object, which comes instead.
+// survey lists once which names of a kind are in use. If that fails, the GET for each object reports the error.
 func (a *applier) survey(ctx context.Context, kind render.Kind, begun map[render.Ref]bool) existing {
 	if len(begun) < many {
 		return nil
@@ -206,8 +201,8 @@ func (a *applier) survey(ctx context.Context, kind render.Kind, begun map[render
 	return taken
 }
 
-// vacant reports whether there is no object of a name: what the Plan saw may be
-// old, and server-side apply knows no such precondition.
+// vacant returns an error if an object of the name exists: the data of the Plan may be old, and server-side apply has
+// no such precondition.
 func (a *applier) vacant(ctx context.Context, change *plan.Change) error {
 	if a.existing != nil {
 		if a.existing[change.Ref.Name] {
@@ -225,7 +220,7 @@ func (a *applier) vacant(ctx context.Context, change *plan.Change) error {
 	return nil
 }
 
-// Result is what became of the Changes, classes first.
+// Result is the result of the Changes, classes first.
 type Result struct {
 	Written []Written
 	Failed  []Failure
@@ -235,22 +230,22 @@ type Result struct {
 type Written struct {
 	Ref    render.Ref
 	Action plan.Action
-	// Requests is the number of writes that it took.
+	// Requests is the number of write requests.
 	Requests int
-	// Object is the API server's answer, with its UID and resourceVersion.
+	// Object is the API server's response, with its UID and resourceVersion.
 	Object *unstructured.Unstructured
 }
 
-// Failure is one object that was not written, or not to the end.
+// Failure is one object that was not written, or not completely.
 type Failure struct {
 	Ref render.Ref
-	// Err is one of this package's errors, or what kept it from asking.
+	// Err is one of this package's errors, or why nothing was requested.
 	Err error
 
 	existed bool
 }
 
-// Err joins the errors of all failures; nil if there is none.
+// Err joins the errors of all failures; it is nil if there are none.
 func (r Result) Err() error {
 	errs := make([]error, 0, len(r.Failed))
 	for _, f := range r.Failed {
@@ -272,7 +267,7 @@ func (a *applier) result() Result {
 	return result
 }
 
-// write makes one object what Git says.
+// write changes one object to match Git.
 func (a *applier) write(ctx context.Context, change *plan.Change) (*Written, error) {
 	written := &Written{Ref: change.Ref, Action: change.Action}
 	if change.Live == nil {
@@ -317,11 +312,9 @@ func (a *applier) write(ctx context.Context, change *plan.Change) (*Written, err
 	return written, nil
 }
 
-// desired is what the Plan compared. The UID keeps an object that was deleted
-// in between from being recreated by what is meant for the old one, and the
-// resourceVersion an object that is adopted from being taken from another
-// NodeSync that adopts it in between, and a field that others may change from being
-// written over where one of them does in between.
+// desired returns the object that the Plan compared. The UID prevents that an object which was deleted in between is
+// recreated with data for the old one. The resourceVersion prevents that an adopted object is taken from another
+// NodeSync that adopts it in between, and that a field which others may change is overwritten.
 func (a *applier) desired(change *plan.Change) (*unstructured.Unstructured, error) {
 	object := plan.Desired(change.Object, a.options.Owner)
 	if change.Braked || change.Settles != nil {
@@ -341,7 +334,7 @@ func (a *applier) desired(change *plan.Change) (*unstructured.Unstructured, erro
 	return object, nil
 }
 
-// leaving are the managers of our own that own nothing any more after a Change.
+// leaving returns our managers that own nothing any more after a Change.
 func leaving(change *plan.Change) []string {
 	switch {
 	case change.Action != plan.TakeBack:
@@ -352,8 +345,8 @@ func leaving(change *plan.Change) []string {
 	return []string{v1alpha1.RemovalFieldManager, v1alpha1.BrakeFieldManager}
 }
 
-// released is an object without a field: applied as the manager of a removal or a brake, it
-// takes away what only that manager had set. Disruption budgets with which a pool settles stay the removal's.
+// released returns an object without fields: applied by the manager of a removal or a brake, it removes what only that
+// manager had set. The disruption budgets of a pool that settles still belong to the removal.
 func released(live *unstructured.Unstructured, settles []any, manager string) *unstructured.Unstructured {
 	object := named(live)
 	object.SetUID(live.GetUID())
@@ -379,8 +372,8 @@ func appliedBy(object *unstructured.Unstructured, manager string) bool {
 	return false
 }
 
-// apply sends one server-side apply. An answer that is terminating is no
-// success: the API server takes such an apply, and the object goes all the same.
+// apply sends one server-side apply. A terminating object in the response is an error: the API server accepts such an
+// apply, but the object is deleted anyway.
 func (a *applier) apply(ctx context.Context, ref render.Ref, object *unstructured.Unstructured, manager string, force bool) (*unstructured.Unstructured, error) {
 	if err := a.mayWrite(ctx, ref); err != nil {
 		return nil, err

@@ -75,7 +75,7 @@ func TestALongNameIsKeptInAnAnnotation(t *testing.T) {
 
 func TestTheWholeSpecIsGits(t *testing.T) {
 	tests := map[string]struct {
-		// before is what Git said first; git where it is empty.
+		// before is the content of Git at first; git if it is empty.
 		before, git string
 		edit        func(*testing.T, *cluster)
 		writes      int
@@ -214,7 +214,7 @@ func TestARunningPoolIsAdoptedAndThenGitsAlone(t *testing.T) {
 
 var otherOwner = plan.OwnerOf("plumbline-system", "another")
 
-// plannedByAnother is what another NodeSync plans at the same time.
+// plannedByAnother returns what another NodeSync plans at the same time.
 func (c *cluster) plannedByAnother(t *testing.T, definitions ...string) *plan.Plan {
 	t.Helper()
 	another := *c
@@ -224,7 +224,7 @@ func (c *cluster) plannedByAnother(t *testing.T, definitions ...string) *plan.Pl
 
 func TestOfTwoNodeSyncsTheFirstKeepsAnObject(t *testing.T) {
 	tests := map[string]struct {
-		// before is done to the cluster before both plan.
+		// before changes the cluster before both plan.
 		before func(t *testing.T, c *cluster)
 	}{
 		"that both make": {func(*testing.T, *cluster) {}},
@@ -261,8 +261,7 @@ func TestOfTwoNodeSyncsTheFirstKeepsAnObject(t *testing.T) {
 	}
 }
 
-// elsewhere is an API server as another NodeSync sees it: empty, and it takes
-// no write.
+// elsewhere is an API server as another NodeSync sees it: empty, and it accepts no write.
 type elsewhere struct{}
 
 func (elsewhere) Get(_ context.Context, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
@@ -282,7 +281,7 @@ func TestAnObjectIsMadeByOneAtATime(t *testing.T) {
 	first, second := c.plan(t, class, pool), c.plannedByAnother(t, pool)
 	options := apply.Options{Uncached: c, Arrivals: &apply.Arrivals{}, Owner: owner}
 	var inside error
-	c.Fault = func(applytest.Write) error { // the first has looked, and is about to write
+	c.Fault = func(applytest.Write) error { // the first has checked, and is about to write
 		inside = apply.Apply(t.Context(), elsewhere{}, second.Changes, apply.Options{Uncached: elsewhere{}, Arrivals: options.Arrivals, Owner: otherOwner}).Err()
 		return nil
 	}
@@ -299,7 +298,7 @@ func TestAnObjectIsMadeByOneAtATime(t *testing.T) {
 	}
 }
 
-// asking counts what is read past the cache.
+// asking counts the reads without a cache.
 type asking struct {
 	*applytest.Server
 	gets, lists int
@@ -319,7 +318,7 @@ func (a *asking) List(ctx context.Context, list client.ObjectList, options ...cl
 	return a.Server.List(ctx, list, options...)
 }
 
-// fleet is a class and some NodePools.
+// fleet returns a class and some NodePools.
 func fleet(pools int) []string {
 	texts := []string{class}
 	for i := range pools {
@@ -353,14 +352,14 @@ func TestNamesAreAskedForOnceWhereManyArrive(t *testing.T) {
 	}
 }
 
-// TestOfManyArrivalsNoneIsTakenFromAnother: the names are asked for once, and
-// each stays one's own until it is made.
+// TestOfManyArrivalsNoneIsTakenFromAnother: the names are listed once, and each is reserved until its object is
+// created.
 func TestOfManyArrivalsNoneIsTakenFromAnother(t *testing.T) {
 	c := newCluster(t)
 	first, second := c.plan(t, fleet(20)...), c.plannedByAnother(t, fleet(20)...)
 	var arrivals apply.Arrivals
 	var inside []error
-	c.Fault = func(applytest.Write) error { // the first has asked, and is about to write
+	c.Fault = func(applytest.Write) error { // the first has listed, and is about to write
 		inside = append(inside, apply.Apply(t.Context(), elsewhere{}, second.Changes[1:2], apply.Options{Uncached: elsewhere{}, Arrivals: &arrivals, Owner: otherOwner}).Err())
 		return nil
 	}
@@ -368,7 +367,7 @@ func TestOfManyArrivalsNoneIsTakenFromAnother(t *testing.T) {
 	if err := apply.Apply(t.Context(), c, first.Changes, options).Err(); err != nil {
 		t.Fatal(err)
 	}
-	// The class is written first: the pools are not being made yet.
+	// The class is written first: the pools are not being created yet.
 	if !errors.Is(inside[0], errWritten) {
 		t.Errorf("before its stage the second got %v", inside[0])
 	}

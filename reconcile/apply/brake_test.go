@@ -20,7 +20,7 @@ var (
 	theBrake   = map[string]any{"nodes": "0", "reasons": []any{"Drifted"}}
 )
 
-// brake does to a pool what a brake does.
+// brake applies a brake to a pool.
 func (c *cluster) brake(t *testing.T, text string) {
 	t.Helper()
 	budgets, err := plan.Braked(c.Definition(t, text))
@@ -47,8 +47,8 @@ func (c *cluster) budgets(t *testing.T) []any {
 	return found
 }
 
-// TestABrakeAndItsRelease: while a pool is braked its budgets are left alone and all else of it is
-// Git's; then they are Git's again, and nobody else owns them.
+// TestABrakeAndItsRelease: while a pool is braked, its budgets are not touched and everything else matches Git; then
+// the budgets match Git again, and only plumbline's manager owns them.
 func TestABrakeAndItsRelease(t *testing.T) {
 	for name, git := range map[string]string{"budgets of its own": poolWithBudgets, "those of the CRD": pool} {
 		t.Run(name, func(t *testing.T) {
@@ -88,8 +88,7 @@ func TestABrakeAndItsRelease(t *testing.T) {
 	}
 }
 
-// TestARemovalOfABrakedPool that is taken back leaves the brake where the rollout is stopped, and
-// takes it away where it is not.
+// TestARemovalOfABrakedPool: reverting it keeps the brake if the rollout is stopped, and releases it otherwise.
 func TestARemovalOfABrakedPool(t *testing.T) {
 	for name, braked := range map[string]bool{"stopped": true, "not stopped": false} {
 		t.Run(name, func(t *testing.T) {
@@ -116,7 +115,7 @@ func TestARemovalOfABrakedPool(t *testing.T) {
 	}
 }
 
-// TestAnEditOfTheBrake by hand is reverted to Git, upon which the brake is written again.
+// TestAnEditOfTheBrake: an edit by hand is reverted to Git, and then the brake is applied again.
 func TestAnEditOfTheBrake(t *testing.T) {
 	c := newCluster(t, class, poolWithBudgets)
 	c.brake(t, poolWithBudgets)
@@ -135,8 +134,8 @@ func TestAnEditOfTheBrake(t *testing.T) {
 	}
 }
 
-// TestGitHasTheBudgetsOfTheBrake: where Git wants just those, the brake's manager owns nothing of
-// them all the same when it ends.
+// TestGitHasTheBudgetsOfTheBrake: even if Git contains the same budgets, the brake's manager owns none of them after
+// its release.
 func TestGitHasTheBudgetsOfTheBrake(t *testing.T) {
 	c := newCluster(t, class, poolWithBudgets)
 	c.brake(t, poolWithBudgets)

@@ -20,9 +20,9 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// busyServer is an API server that has no time for its first requests.
+// busyServer is an API server that is too busy for its first requests.
 type busyServer struct {
-	// busy is how many; after asks for a second of patience each time.
+	// busy is how many; after sends a Retry-After of one second each time.
 	busy  int
 	after bool
 
@@ -32,7 +32,7 @@ type busyServer struct {
 }
 
 func (s *busyServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, _ := io.ReadAll(r.Body) // one that is cut short is not the same one
+	body, _ := io.ReadAll(r.Body) // a truncated body differs
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.bodies, s.at = append(s.bodies, r.Method+" "+string(body)), append(s.at, time.Now())
@@ -66,7 +66,7 @@ func (s *busyServer) update(t *testing.T) apply.Result {
 	return apply.Apply(t.Context(), c, []plan.Change{change}, apply.Options{Owner: plan.OwnerOf("plumbline-system", "prod"), Concurrency: 1, Arrivals: &apply.Arrivals{}})
 }
 
-// TestABusyAPIServerIsAskedAgainAsItAsks: the same request, no sooner than it says.
+// TestABusyAPIServerIsAskedAgainAsItAsks: the same request is sent again, not earlier than Retry-After.
 func TestABusyAPIServerIsAskedAgainAsItAsks(t *testing.T) {
 	s := &busyServer{busy: 2, after: true}
 	if err := s.update(t).Err(); err != nil {
@@ -85,8 +85,7 @@ func TestABusyAPIServerIsAskedAgainAsItAsks(t *testing.T) {
 	}
 }
 
-// TestABusyAPIServerThatNamesNoTime is not asked again by the request: the next
-// pass does.
+// TestABusyAPIServerThatNamesNoTime: the client does not retry; the next reconcile does.
 func TestABusyAPIServerThatNamesNoTime(t *testing.T) {
 	s := &busyServer{busy: 1}
 	if err := s.update(t).Err(); !apierrors.IsTooManyRequests(err) || len(s.at) != 1 {

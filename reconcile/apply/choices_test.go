@@ -8,8 +8,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// choices are fields that Git or a person may set, each with values that are
-// valid in every combination.
+// choices returns fields that Git or a person may set, with values that are valid in every combination.
 func choices(kind string) map[string][]any {
 	if kind == render.EC2NodeClass {
 		return map[string][]any{
@@ -49,7 +48,7 @@ func choices(kind string) map[string][]any {
 	}
 }
 
-// disks are a class's disks, of several sizes.
+// disks returns block devices of a class, of several sizes.
 func disks(sizes ...any) []any {
 	var found []any
 	for _, size := range sizes {
@@ -62,10 +61,10 @@ func capacity(types ...any) map[string]any {
 	return map[string]any{"key": "karpenter.sh/capacity-type", "operator": "In", "values": types}
 }
 
-// required are fields that an edit does not take away.
+// required reports whether an edit must not remove a field.
 func required(path string) bool { return path == "spec.template.spec.requirements" }
 
-// steps splits a path; no key in choices has a dot in it.
+// steps splits a path; no key in choices contains a dot.
 func steps(path string) []string {
 	var keys []string
 	for len(path) > 0 {
@@ -79,7 +78,7 @@ func steps(path string) []string {
 	return keys
 }
 
-// touch sets a random field of the object, or takes it away.
+// touch sets a random field of the object, or removes it.
 func touch(t *rapid.T, object *unstructured.Unstructured, what string) {
 	fields := choices(object.GetKind())
 	paths := make([]string, 0, len(fields))
@@ -97,8 +96,7 @@ func touch(t *rapid.T, object *unstructured.Unstructured, what string) {
 	}
 }
 
-// complete adds what the CRD requires beside a field (karpenter
-// pkg/apis/crds/karpenter.sh_nodepools.yaml).
+// complete adds what the CRD requires together with a field (karpenter pkg/apis/crds/karpenter.sh_nodepools.yaml).
 func complete(t *rapid.T, object *unstructured.Unstructured) {
 	disruption, found, err := unstructured.NestedMap(object.Object, "spec", "disruption")
 	if err != nil {
@@ -110,7 +108,7 @@ func complete(t *rapid.T, object *unstructured.Unstructured) {
 	}
 }
 
-// git is a random repository with one class and up to two pools.
+// git returns a random repository with one class and up to two pools.
 func git(t *rapid.T, known knowledge, what string) *render.Set {
 	set := &render.Set{Revision: what}
 	texts := []string{class, poolWithoutLimits}
@@ -141,8 +139,7 @@ spec:
 	return set
 }
 
-// others do random things to what lives. webhook reports that a manager took part
-// whose fields nobody takes away.
+// others randomly changes live objects. webhook reports whether a manager was involved whose fields stay.
 func others(t *rapid.T, s server) (webhook bool) {
 	for range rapid.IntRange(0, 3).Draw(t, "edits") {
 		refs := make([]string, 0, 3)

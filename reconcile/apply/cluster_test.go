@@ -67,7 +67,7 @@ var (
 	owner      = plan.OwnerOf("plumbline-system", "prod")
 )
 
-// cluster is a Server with a NodeSync that has a revision applied to it.
+// cluster is a Server to which a NodeSync has applied a revision.
 type cluster struct {
 	*applytest.Server
 	policy   plan.Policy
@@ -104,7 +104,7 @@ func (c *cluster) sync(t *testing.T, definitions ...string) apply.Result {
 	return apply.Apply(t.Context(), c, c.plan(t, definitions...).Changes, apply.Options{Uncached: c, Arrivals: &apply.Arrivals{}, Owner: c.policy.Owner, Concurrency: 8})
 }
 
-// settled fails where another look would still find something to do.
+// settled fails if another plan still has Changes.
 func (c *cluster) settled(t *testing.T, definitions ...string) {
 	t.Helper()
 	if p := c.plan(t, definitions...); len(p.Changes) > 0 {
@@ -112,7 +112,7 @@ func (c *cluster) settled(t *testing.T, definitions ...string) {
 	}
 }
 
-// stopGrowth does to a pool what a removal does first.
+// stopGrowth changes a pool like the first step of a removal.
 func (c *cluster) stopGrowth(t *testing.T, spec map[string]any) {
 	t.Helper()
 	growth := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}

@@ -17,8 +17,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// rewritten is a commit in which some values are written in another way; of those of the kubelet,
-// Karpenter's hash is another one then.
+// rewritten returns a commit in which some values are spelled differently; for those of the kubelet, this changes
+// Karpenter's hash.
 func rewritten(t *rapid.T, set *render.Set) *render.Set {
 	after := &render.Set{Revision: "after"}
 	for _, object := range set.Objects {
@@ -60,8 +60,8 @@ func inOtherWords(object *unstructured.Unstructured) *unstructured.Unstructured 
 	return object
 }
 
-// onlyRewritten reports whether an apply has changed nothing but how values are written, by Karpenter's
-// own types and its own hash.
+// onlyRewritten reports whether an apply has only changed how values are spelled, by Karpenter's own types and its own
+// hash.
 func onlyRewritten(t *rapid.T, before, after *unstructured.Unstructured) bool {
 	marks := func(o *unstructured.Unstructured) []any {
 		entries := o.GetManagedFields()
@@ -76,7 +76,7 @@ func onlyRewritten(t *rapid.T, before, after *unstructured.Unstructured) bool {
 	return cmp.Equal(marks(before), marks(after)) && sameToKarpenter(t, before, after)
 }
 
-// sameToKarpenter compares what Karpenter reads of two definitions, and the hashes that it makes of them.
+// sameToKarpenter compares what Karpenter reads of two definitions, and its hashes of them.
 func sameToKarpenter(t *rapid.T, a, b *unstructured.Unstructured) bool {
 	if a.GetKind() == render.EC2NodeClass {
 		before, after, bundle := read[awsv1.EC2NodeClass](t, a), read[awsv1.EC2NodeClass](t, b), ""

@@ -17,32 +17,31 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// ConflictError reports that fields belong to other managers. It comes where
-// another client wrote between the Plan and its Apply; the next Plan knows more.
+// ConflictError reports that fields belong to other managers, because another client wrote between the Plan and its
+// Apply. The next Plan includes that write.
 type ConflictError struct {
 	Ref              render.Ref
 	Managers, Fields []string
 }
 
-// Error names the managers and the fields.
+// Error returns the managers and the fields.
 func (e *ConflictError) Error() string {
 	return fmt.Sprintf("apply %s: %s is owned by %s: plumbline compares it again, and applies the value in Git if the policy allows it", e.Ref, strings.Join(e.Fields, ", "), strings.Join(e.Managers, ", "))
 }
 
-// InvalidError reports that the API server, or a policy of the cluster, refuses
-// the object.
+// InvalidError reports that the API server, or a policy of the cluster, rejects the object.
 type InvalidError struct {
 	Ref      render.Ref
 	Problems []string
 	Err      error
 }
 
-// Error names the object and each problem.
+// Error returns the object and each problem.
 func (e *InvalidError) Error() string {
 	return fmt.Sprintf("apply %s: the API server refuses it: %s: correct it in Git", e.Ref, strings.Join(e.Problems, "; "))
 }
 
-// Unwrap returns the API server's answer.
+// Unwrap returns the API server's error.
 func (e *InvalidError) Unwrap() error { return e.Err }
 
 // AdmissionError reports that a webhook or a policy of the cluster denies a write.
@@ -51,48 +50,47 @@ type AdmissionError struct {
 	Err error
 }
 
-// Error names the object; the API server's words name who denies it, and why.
+// Error returns the object; the API server's message contains who denies it, and why.
 func (e *AdmissionError) Error() string {
 	return fmt.Sprintf("apply %s: %v: change it in Git, or the webhook or policy that denies it", e.Ref, e.Err)
 }
 
-// Unwrap returns the API server's answer.
+// Unwrap returns the API server's error.
 func (e *AdmissionError) Unwrap() error { return e.Err }
 
-// WebhookError reports that a webhook, which has to be asked before a write, gives
-// no answer.
+// WebhookError reports that a webhook that is required for a write does not respond.
 type WebhookError struct {
 	Ref     render.Ref
 	Webhook string
 	Err     error
 }
 
-// Error names the object and the webhook.
+// Error returns the object and the webhook.
 func (e *WebhookError) Error() string {
 	return fmt.Sprintf("apply %s: webhook %s does not answer: %v: repair it, or delete its webhook configuration", e.Ref, e.Webhook, e.Err)
 }
 
-// Unwrap returns the API server's answer.
+// Unwrap returns the API server's error.
 func (e *WebhookError) Unwrap() error { return e.Err }
 
-// MutatedError reports that fields came back otherwise than they were written: a mutating
-// webhook or policy of the cluster changes them, and would again.
+// MutatedError reports that fields differ after the write: a mutating webhook or policy of the cluster changes them,
+// and would do so again.
 type MutatedError struct {
 	Ref    render.Ref
 	Fields []plan.Field
-	// Object is the API server's answer.
+	// Object is the API server's response.
 	Object *unstructured.Unstructured
 }
 
-// mostFields is how many fields one message names.
+// mostFields limits how many fields one message lists.
 const mostFields = 5
 
-// Error names the object and the fields, and what to do.
+// Error returns the object and the fields, and what to do.
 func (e *MutatedError) Error() string {
 	return fmt.Sprintf("apply %s: %s: a mutating webhook or policy of this cluster changes it: exempt NodePools and EC2NodeClasses from it, or set its value in Git", e.Ref, e.Changes())
 }
 
-// Changes are the first few fields: what Git has, and what the cluster has.
+// Changes lists the first fields, with their values in Git and in the cluster.
 func (e *MutatedError) Changes() string {
 	var parts []string
 	for _, f := range e.Fields[:min(mostFields, len(e.Fields))] {
@@ -101,8 +99,8 @@ func (e *MutatedError) Changes() string {
 	return strings.Join(parts, ", ") + moreFields(", ", e.Fields)
 }
 
-// FoughtError reports that edits of an object were reverted again and again, by which its nodes
-// come and go: another controller makes them, and they are left as they are for a while.
+// FoughtError reports that edits of an object were reverted repeatedly, which may replace nodes each time: another
+// controller makes them, and plumbline leaves them unchanged for a while.
 type FoughtError struct {
 	Ref     render.Ref
 	Fields  []plan.Field
@@ -111,13 +109,13 @@ type FoughtError struct {
 	Times int
 }
 
-// Error names the object, the fields, who changes them, and what to do.
+// Error returns the object, the fields, who changes them, and what to do.
 func (e *FoughtError) Error() string {
 	return fmt.Sprintf("%s: %s: plumbline reverted it %d times within an hour, and each time may replace its nodes; correction is paused: stop the client that changes it, or set its value in Git; run plumbline reconcile to correct it again",
 		e.Ref, e.Changes(), e.Times)
 }
 
-// Changes are the first few fields, and who changes them.
+// Changes lists the first fields, and who changes them.
 func (e *FoughtError) Changes() string {
 	var paths []string
 	for _, f := range e.Fields[:min(mostFields, len(e.Fields))] {
@@ -130,7 +128,7 @@ func (e *FoughtError) Changes() string {
 	return strings.Join(paths, ", ") + moreFields(" ", e.Fields) + " changed by " + by
 }
 
-// moreFields counts the fields that are not named.
+// moreFields counts the fields that are not listed.
 func moreFields[T any](before string, fields []T) string {
 	if more := shortlist.More(before, len(fields)-mostFields); more != "" {
 		return more + " fields"
@@ -138,34 +136,32 @@ func moreFields[T any](before string, fields []T) string {
 	return ""
 }
 
-// StaleError reports that the object has changed, or gone, since it was planned.
+// StaleError reports that the object was changed or deleted since it was planned.
 type StaleError struct {
 	Ref render.Ref
 	Err error
 }
 
-// Error names the object.
+// Error returns the object.
 func (e *StaleError) Error() string {
 	return fmt.Sprintf("apply %s: it changed since it was compared, and is compared again", e.Ref)
 }
 
-// Unwrap returns the API server's answer.
+// Unwrap returns the API server's error.
 func (e *StaleError) Unwrap() error { return e.Err }
 
-// TerminatingError reports that the object is being deleted: what was written to
-// it goes with it, and it has to be recreated.
+// TerminatingError reports that the object is being deleted: the write has no effect, and the object must be recreated.
 type TerminatingError struct{ Ref render.Ref }
 
-// Error names the object.
+// Error returns the object.
 func (e *TerminatingError) Error() string {
 	return fmt.Sprintf("apply %s: it is terminating and will be recreated once deleted", e.Ref)
 }
 
-// WaitingError reports that an object was left out because what it names could
-// not be made.
+// WaitingError reports that an object was skipped because the class that it references could not be created.
 type WaitingError struct{ Ref, For render.Ref }
 
-// Error names both.
+// Error returns both.
 func (e *WaitingError) Error() string {
 	return fmt.Sprintf("apply %s: it references %s, which could not be created", e.Ref, e.For)
 }
@@ -176,15 +172,15 @@ type NotServedError struct {
 	Err error
 }
 
-// Error names the object.
+// Error returns the object.
 func (e *NotServedError) Error() string {
 	return fmt.Sprintf("apply %s: the API server does not serve its kind: %v: install the karpenter-crd chart", e.Ref, e.Err)
 }
 
-// Unwrap returns the API server's answer.
+// Unwrap returns the API server's error.
 func (e *NotServedError) Unwrap() error { return e.Err }
 
-// The API server's words for what admission does
+// The API server's messages about admission
 // (k8s.io/apiserver/pkg/admission/plugin/webhook/{errors/statuserror,generic/webhook}.go and
 // plugin/policy/validating/dispatcher.go).
 var (
@@ -195,7 +191,7 @@ var (
 	deniedByPolicy  = regexp.MustCompile(`ValidatingAdmissionPolicy '([^']+)' with binding '[^']+' denied request`)
 )
 
-// deniers are the API server's words for who denies a write, by what it is.
+// deniers returns the patterns of the API server's messages for a denied write, by the kind of the denier.
 func deniers() []struct {
 	kind  string
 	words *regexp.Regexp
@@ -209,7 +205,7 @@ func deniers() []struct {
 	}
 }
 
-// Denied takes apart how admission denies a write: who does, and why.
+// Denied returns from an error who denied a write, and why.
 func Denied(err error) (by, reason string) {
 	message := err.Error()
 	for _, denier := range deniers() {
@@ -220,8 +216,8 @@ func Denied(err error) (by, reason string) {
 	return "admission", message
 }
 
-// classify turns the API server's answer into one of the errors above. What
-// remains, such as a time-out or a verb that no role allows, is passed on.
+// classify converts the API server's error to one of the errors above. Others, such as a timeout or a missing
+// permission, are wrapped.
 func classify(ref render.Ref, err error) error {
 	switch {
 	case denied.MatchString(err.Error()):
@@ -267,8 +263,7 @@ func problems(err error) []string {
 	return found
 }
 
-// causes returns the causes of one type in the API server's answer; of all
-// types where none is named.
+// causes returns the causes of one type in the API server's error; of all types if it is empty.
 func causes(err error, of metav1.CauseType) []metav1.StatusCause {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil {

@@ -110,7 +110,7 @@ func TestAnswersBecomeTypedErrors(t *testing.T) {
 	}
 }
 
-// said is an answer of the API server that has a code and words alone.
+// said returns an API server error with only a code and a message.
 func said(code int32, message string) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Message: message}}
 }

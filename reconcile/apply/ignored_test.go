@@ -11,7 +11,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// ignoring is a pool whose weight and labels of nodes others may change.
+// ignoring returns a pool whose weight and node labels others may change.
 func ignoring(weight int64, memory string, labels map[string]any) string {
 	object := unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "karpenter.sh/v1", "kind": render.NodePool,
@@ -34,7 +34,7 @@ func ignoring(weight int64, memory string, labels map[string]any) string {
 	return string(raw)
 }
 
-// noted is the pool without the annotation.
+// noted returns the pool without the annotation.
 func noted(t *testing.T, text string) string {
 	t.Helper()
 	object := unstructured.Unstructured{}
@@ -46,7 +46,7 @@ func noted(t *testing.T, text string) string {
 	return string(raw)
 }
 
-// state is what is asked of the pool.
+// state are the compared fields of the pool.
 type state struct {
 	Weight, Memory any
 	Labels         any
@@ -58,8 +58,8 @@ func (c *cluster) state(t *testing.T) state {
 	return state{spec(t, live, "weight"), spec(t, live, "limits", "memory"), spec(t, live, "template", "metadata", "labels")}
 }
 
-// TestFieldsThatOthersMayChange: what is ignored is Git's in a new object, and the cluster's from
-// then on, whoever has written it last and whatever else is written.
+// TestFieldsThatOthersMayChange: an ignored field has Git's value in a new object, and afterwards the cluster's,
+// whichever client wrote it last and whatever else is written.
 func TestFieldsThatOthersMayChange(t *testing.T) {
 	type labels = map[string]any
 	team := labels{"team": "a", "tier": "b"}
@@ -96,7 +96,7 @@ func TestFieldsThatOthersMayChange(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		edit func(*testing.T, *cluster)
-		// git is what is pushed after the edit; writes reports that it is written.
+		// git is what is pushed after the edit; writes reports whether it is written.
 		git    string
 		writes bool
 		want   state
@@ -133,7 +133,7 @@ func TestFieldsThatOthersMayChange(t *testing.T) {
 	}
 }
 
-// TestAnIgnoredFieldThatChangesMeanwhile is not written over, by its old value either.
+// TestAnIgnoredFieldThatChangesMeanwhile is not overwritten, not even with its old value.
 func TestAnIgnoredFieldThatChangesMeanwhile(t *testing.T) {
 	c := newCluster(t, class, ignoring(50, "10Gi", nil))
 	planned := c.plan(t, class, ignoring(50, "20Gi", nil))
@@ -147,7 +147,7 @@ func TestAnIgnoredFieldThatChangesMeanwhile(t *testing.T) {
 	}
 }
 
-// TestAnIgnoredFieldThatAWebhookChanges is no reason to leave the object as it is.
+// TestAnIgnoredFieldThatAWebhookChanges does not stop further writes of the object.
 func TestAnIgnoredFieldThatAWebhookChanges(t *testing.T) {
 	c := newCluster(t)
 	changes := c.plan(t, class, ignoring(50, "10Gi", nil)).Changes

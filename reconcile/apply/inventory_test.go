@@ -75,8 +75,7 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// A pool stays in the record until it is verified gone, whatever happens to it, and
-// its name for ever.
+// TestNoPoolIsForgotten: a pool stays in the record until it is confirmed to be gone, and its name stays forever.
 func TestNoPoolIsForgotten(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		r := Record{}
@@ -133,7 +132,7 @@ func TestARecordOfTenThousandFits(t *testing.T) {
 	}
 }
 
-// FuzzDecode: a record is data that others can write.
+// FuzzDecode: other clients can write a record.
 func FuzzDecode(f *testing.F) {
 	packed, err := encode(Record{Objects: map[render.Ref]types.UID{pool("a"): "1"}})
 	if err != nil {
@@ -218,8 +217,8 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// TestARevisionCostsNoObjects: a commit changes the revision and seldom the objects, of which
-// there may be ten thousand.
+// TestARevisionCostsNoObjects: a commit changes the revision and rarely the objects, of which there may be ten
+// thousand.
 func TestARevisionCostsNoObjects(t *testing.T) {
 	writes := 0
 	c := cluster(t, &writes)
@@ -254,8 +253,8 @@ func TestARevisionCostsNoObjects(t *testing.T) {
 	}
 }
 
-// TestALostRecord: there is none, or its revision was taken off. One of an older version of
-// plumbline never had any, and is one of this version once it is written.
+// TestALostRecord: it does not exist, or its revision was removed. A record of an older version of plumbline has no
+// revision until it is written again.
 func TestALostRecord(t *testing.T) {
 	writes := 0
 	c := cluster(t, &writes)
@@ -311,8 +310,8 @@ func TestStoreRefusesAForeignRecord(t *testing.T) {
 	}
 }
 
-// TestAnImmutableRecord takes a newer Revision, which is an annotation, and says what to do where
-// other objects are to be recorded.
+// TestAnImmutableRecord accepts a newer Revision, which is an annotation, and the error for other objects says what to
+// do.
 func TestAnImmutableRecord(t *testing.T) {
 	writes := 0
 	c := cluster(t, &writes)

@@ -13,7 +13,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// mutating changes what it is sent, as a mutating webhook or policy does.
+// mutating changes what it receives, as a mutating webhook or policy does.
 type mutating struct {
 	*cluster
 	change map[string]any
@@ -35,8 +35,8 @@ func (m mutating) Patch(ctx context.Context, object client.Object, patch client.
 	return nil
 }
 
-// TestWhatComesBackOtherwise: what a webhook or policy of the cluster changes is not
-// applied; what it adds is its own.
+// TestWhatComesBackOtherwise: a field that a webhook or policy of the cluster changes is not applied; a field that it
+// adds is allowed.
 func TestWhatComesBackOtherwise(t *testing.T) {
 	cases := map[string]struct {
 		change map[string]any

@@ -23,7 +23,7 @@ import (
 
 var kubeconfig = flag.String("apiserver", "", "kubeconfig of an API server: hold the properties against it too; it must have no NodePools that anybody needs, and no Karpenter")
 
-// server is what the properties are held against.
+// server is what the properties are checked against.
 type server interface {
 	apply.Client
 	apply.Reader
@@ -33,7 +33,7 @@ type server interface {
 	ApplyAs(ctx context.Context, object *unstructured.Unstructured, manager string, force bool) error
 }
 
-// knowledge is what is known of the definitions' types.
+// knowledge provides the types of the definitions.
 type knowledge interface {
 	FieldSet(object *unstructured.Unstructured) (*fieldpath.Set, error)
 	ValidateTransition(ctx context.Context, object, old *unstructured.Unstructured) field.ErrorList
@@ -65,8 +65,7 @@ func write(t *rapid.T, s server, p *plan.Plan) {
 	}
 }
 
-// unchangedMeansNoWrite: an object without a Change is one that an apply would
-// not write, or only with values that are equal, and one with a Change is one that it would.
+// unchangedMeansNoWrite: an apply changes an object if and only if the object has a Change, except for equal values.
 func unchangedMeansNoWrite(s server, known knowledge) func(*rapid.T) {
 	return func(t *rapid.T) {
 		s.Reset()
@@ -102,8 +101,7 @@ func unchangedMeansNoWrite(s server, known knowledge) func(*rapid.T) {
 	}
 }
 
-// oneApplySettles: what a Plan says is done by one Apply, and then everything
-// is as Git says.
+// oneApplySettles: one Apply carries out a Plan, and then everything matches Git.
 func oneApplySettles(s server, known knowledge) func(*rapid.T) {
 	return func(t *rapid.T) {
 		s.Reset()
@@ -135,7 +133,7 @@ func oneApplySettles(s server, known knowledge) func(*rapid.T) {
 	}
 }
 
-// becomesWhatWasSaid: an object is afterwards what its Change has said.
+// becomesWhatWasSaid: afterwards, an object matches its Change.
 func becomesWhatWasSaid(t *rapid.T, s server, p *plan.Plan) {
 	for i := range p.Changes {
 		c := &p.Changes[i]
@@ -154,7 +152,7 @@ func becomesWhatWasSaid(t *rapid.T, s server, p *plan.Plan) {
 	}
 }
 
-// bare leaves out empty maps: one stays where its last field was taken away.
+// bare omits empty maps: a map stays when its last field is removed.
 func bare(value any) any {
 	fields, ok := value.(map[string]any)
 	if !ok {

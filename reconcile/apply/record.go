@@ -27,13 +27,12 @@ import (
 
 // Record is what a NodeSync has applied.
 type Record struct {
-	// Objects are those that are there, and those that vanished and whose nodes
-	// are not verified gone, with the UID of each.
+	// Objects are those that exist, and those that vanished and whose nodes are not confirmed to be gone, with the UID
+	// of each.
 	Objects map[render.Ref]types.UID
-	// Pools are the names of all NodePools that were ever in it.
+	// Pools are the names of all NodePools that were ever in the record.
 	Pools map[string]bool
-	// Revision is the newest one of which anything was written; empty in the record of an
-	// older version.
+	// Revision is the newest one of which anything was written; empty in the record of an older version.
 	Revision string
 }
 
@@ -43,14 +42,13 @@ type RecordEntry struct {
 	UID types.UID
 }
 
-// Objects are live ones, by name.
+// Objects are live objects, by name.
 type Objects = map[render.Ref]*plan.Object
 
-// NextRecord is the record after a reconcile. owned are the live objects that are the
-// NodeSync's; live are all. An entry stays while its object is missing, unless
-// gone reports that nothing of it is left, whatever a cache still has. An object that
-// lives and is no longer the NodeSync's is not its to take away, and of a kind
-// other than NodePool nothing is left once it is missing.
+// NextRecord returns the record after a reconcile. owned are the live objects of the NodeSync; live are all. An entry
+// stays while its object is missing, unless gone reports that nothing of it remains, whatever a cache still contains. A
+// live object that no longer belongs to the NodeSync must not be removed by it. Of kinds other than NodePool, nothing
+// remains once the object is missing.
 func NextRecord(before Record, owned map[render.Ref]types.UID, live Objects, gone map[types.UID]bool) Record {
 	next := Record{Objects: maps.Clone(owned), Pools: maps.Clone(before.Pools), Revision: before.Revision}
 	if next.Objects == nil {
@@ -75,8 +73,7 @@ func NextRecord(before Record, owned map[render.Ref]types.UID, live Objects, gon
 	return next
 }
 
-// Vanished are the objects of a record that are not there under their UID, by
-// kind and name.
+// Vanished returns the objects of a record that no longer exist under their UID, by kind and name.
 func Vanished(r Record, live Objects) []RecordEntry {
 	var vanished []RecordEntry
 	for ref, uid := range r.Objects {
@@ -101,35 +98,32 @@ func (r Record) sameObjects(other Record) bool {
 }
 
 const (
-	// holds is what the ConfigMap is for.
+	// holds is the purpose of the ConfigMap, for messages.
 	holds = "the record of applied objects"
-	// dataKey is where the objects are in the ConfigMap.
+	// dataKey is the key of the objects in the ConfigMap.
 	dataKey = "applied.json.gz"
-	// revisionKey is the annotation with the Revision, which changes with each commit: for
-	// that the objects are not written again.
+	// revisionKey is the annotation with the Revision. It changes with each commit, without rewriting the objects.
 	revisionKey = "plumbline.dev/applied-revision"
 )
 
-// RecordStore is the record of one NodeSync as it was read or written last. It is kept
-// between reconciles; a write over what another client has changed fails, and the
-// record has to be loaded again.
+// RecordStore is the record of one NodeSync as last read or written. It is kept between reconciles; a write conflicts
+// if another client has changed the ConfigMap, and the record must be loaded again.
 type RecordStore struct {
 	Record Record
 	// object is the ConfigMap; nil if there is none.
 	object *corev1.ConfigMap
-	// revised reports whether a Revision belongs to what was read or written: an older version of
-	// plumbline wrote none.
+	// revised reports whether a Revision belongs to the data: an older version of plumbline wrote none.
 	revised bool
 }
 
 // Exists reports whether there is a record: without one, what was applied is unknown.
 func (s *RecordStore) Exists() bool { return s.object != nil }
 
-// Lost reports whether what was applied is not known, if only in part: there is no record, or it lacks
-// the Revision that was written with it.
+// Lost reports whether it is unknown, at least in part, what was applied: there is no record, or it no longer contains
+// its Revision.
 func (s *RecordStore) Lost() bool { return !s.Exists() || s.revised && s.Record.Revision == "" }
 
-// LoadRecord reads the record past any cache. There may be none.
+// LoadRecord reads the record without a cache. There may be none.
 func LoadRecord(ctx context.Context, reader client.Reader, sync *v1alpha1.NodeSync) (*RecordStore, error) {
 	object := &corev1.ConfigMap{}
 	name := types.NamespacedName{Namespace: sync.Namespace, Name: v1alpha1.AppliedName(sync.Name)}
@@ -151,7 +145,7 @@ func LoadRecord(ctx context.Context, reader client.Reader, sync *v1alpha1.NodeSy
 	return &RecordStore{Record: record, object: object, revised: revised}, nil
 }
 
-// Save writes a record, where it is another one than was read or written last.
+// Save writes a record if it differs from the last one.
 func (s *RecordStore) Save(ctx context.Context, writer client.Writer, sync *v1alpha1.NodeSync, next Record) error {
 	if s.Exists() && s.revised && s.Record.Equal(next) {
 		return nil
@@ -185,7 +179,7 @@ func (s *RecordStore) Save(ctx context.Context, writer client.Writer, sync *v1al
 	return nil
 }
 
-// saveRevision writes the Revision and nothing else.
+// saveRevision only writes the Revision.
 func (s *RecordStore) saveRevision(ctx context.Context, writer client.Writer, revision string) error {
 	target := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: s.object.Namespace, Name: s.object.Name}}
 	target.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
@@ -203,7 +197,7 @@ func (s *RecordStore) saveRevision(ctx context.Context, writer client.Writer, re
 	return nil
 }
 
-// Drop deletes the record as it was read. That it is gone already is no error.
+// Drop deletes the record that was read. It is no error if it no longer exists.
 func (s *RecordStore) Drop(ctx context.Context, writer client.Writer) error {
 	if !s.Exists() {
 		return nil
@@ -217,21 +211,20 @@ func (s *RecordStore) Drop(ctx context.Context, writer client.Writer) error {
 	return nil
 }
 
-// maxEncoded bounds what is unpacked: a ConfigMap is data that others can write.
+// maxEncoded limits the unpacked size: other clients can write the ConfigMap.
 const maxEncoded = 64 << 20
 
-// stored is a Record as JSON. Its maps are written in the order of their keys.
+// stored is a Record as JSON. The keys of its maps are sorted.
 type stored struct {
 	// Objects are UIDs by kind/name.
 	Objects map[string]types.UID `json:"objects"`
 	Pools   []string             `json:"pools,omitempty"`
-	// Revised reports whether the revision is beside the objects: an older version of plumbline did not
-	// write it.
+	// Revised reports whether the revision is stored as well: an older version of plumbline did not write it.
 	Revised bool `json:"revised,omitempty"`
 }
 
-// encode packs a record without its Revision: of 10,000 objects it is about 300 kB, of the 1 MiB that
-// a ConfigMap may have. The same record makes the same bytes.
+// encode packs a record without its Revision: 10,000 objects take about 300 kB of the 1 MiB limit of a ConfigMap. Equal
+// records have equal bytes.
 func encode(r Record) ([]byte, error) {
 	s := stored{Objects: make(map[string]types.UID, len(r.Objects)), Pools: slices.Sorted(maps.Keys(r.Pools)), Revised: true}
 	for ref, uid := range r.Objects {
@@ -248,7 +241,7 @@ func encode(r Record) ([]byte, error) {
 	return packed.Bytes(), nil
 }
 
-// decode unpacks a record; revised reports that a Revision belongs to it.
+// decode unpacks a record; revised reports whether a Revision belongs to it.
 func decode(packed []byte) (r Record, revised bool, err error) {
 	reader, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
@@ -273,13 +266,11 @@ func decode(packed []byte) (r Record, revised bool, err error) {
 	return r, s.Revised, nil
 }
 
-// many is from how many objects of a kind on one LIST costs less than a GET of
-// each.
+// manyEntries is the number of objects of a kind from which one LIST costs less than a GET for each.
 const manyEntries = 16
 
-// Missing are those of some entries that the API server does not have either: a
-// watch cache may not have learned yet of what was applied a moment ago. Where a
-// kind is not served there are none of it.
+// Missing returns the entries that do not exist in the API server either: a watch cache may not contain yet what was
+// applied a moment ago. If a kind is not served, all of its entries are missing.
 func Missing(ctx context.Context, reader client.Reader, entries []RecordEntry) ([]RecordEntry, error) {
 	byKind := map[string][]RecordEntry{}
 	for _, e := range entries {

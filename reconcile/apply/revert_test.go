@@ -61,7 +61,7 @@ func TestAKillBetweenTheTwoStepsOfARevertIsPutRight(t *testing.T) {
 	if err := c.sync(t, class, poolWithoutLimits).Err(); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("got %v", err)
 	}
-	// The record is gone, and with it all that is known but what the object says.
+	// The record is lost: only the object itself shows its state.
 	c.Fault, c.removals = nil, nil
 	if err := c.sync(t, class, poolWithoutLimits).Err(); err != nil {
 		t.Fatal(err)

@@ -19,17 +19,16 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
-// operation is one of a JSON patch (RFC 6902).
+// operation is one operation of a JSON patch (RFC 6902).
 type operation struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
 	Value any    `json:"value"`
 }
 
-// takeOver makes the spec fields of interactive managers ours, so that the
-// apply that follows takes away those that Git does not have. It changes no
-// field, and fails where the object has changed since it was planned. It
-// returns the object as it is then, nil if there was nothing to move.
+// takeOver makes the spec fields of interactive managers ours, so that the following apply removes those that are not
+// in Git. It changes no field, and fails if the object has changed since it was planned. It returns the updated object;
+// nil if there was nothing to move.
 func (a *applier) takeOver(ctx context.Context, change *plan.Change) (*unstructured.Unstructured, error) {
 	live, err := a.whole(ctx, change)
 	if err != nil {
@@ -44,7 +43,7 @@ func (a *applier) takeOver(ctx context.Context, change *plan.Change) (*unstructu
 	}
 	body, err := json.Marshal([]operation{
 		{Op: "replace", Path: "/metadata/managedFields", Value: entries},
-		// With another resourceVersion than it has, the API server answers 409.
+		// If the resourceVersion differs, the API server responds with 409.
 		{Op: "replace", Path: "/metadata/resourceVersion", Value: change.Live.GetResourceVersion()},
 	})
 	if err != nil {
@@ -61,8 +60,7 @@ func (a *applier) takeOver(ctx context.Context, change *plan.Change) (*unstructu
 	return answer, nil
 }
 
-// whole reads the object that was planned with all of its managedFields: a cache
-// keeps no more of them than a Plan asks about.
+// whole reads the planned object with all of its managedFields: a cache keeps only those that a Plan needs.
 func (a *applier) whole(ctx context.Context, change *plan.Change) (*unstructured.Unstructured, error) {
 	live := named(change.Live)
 	switch err := a.options.Uncached.Get(ctx, client.ObjectKeyFromObject(live), live); {
@@ -78,9 +76,9 @@ func (a *applier) whole(ctx context.Context, change *plan.Change) (*unstructured
 
 var errChanged = errors.New("another client changed it")
 
-// takenOver moves the spec fields of interactive managers into our entry, and of any other
-// manager those at some paths. Labels and annotations stay theirs, and so do the fields that are
-// ignored. (fluxcd/pkg/ssa moves whole entries, labels and annotations too.)
+// takenOver moves the spec fields of interactive managers into our entry, and the fields of any other manager at the
+// taken paths. Labels, annotations and ignored fields stay with their managers. (fluxcd/pkg/ssa moves whole entries,
+// including labels and annotations.)
 func takenOver(live *unstructured.Unstructured, taken, ignored [][]string) (entries []metav1.ManagedFieldsEntry, moved bool, err error) {
 	ours := metav1.ManagedFieldsEntry{
 		Manager:    v1alpha1.FieldManager,
@@ -119,7 +117,7 @@ func takenOver(live *unstructured.Unstructured, taken, ignored [][]string) (entr
 	return append(entries, ours), moved, nil
 }
 
-// takenFrom are the paths at which the fields of a manager become ours.
+// takenFrom returns the paths at which the fields of a manager become ours.
 func takenFrom(manager string, taken [][]string) [][]string {
 	if owners.Interactive(manager) {
 		return [][]string{{"spec"}}
@@ -130,8 +128,8 @@ func takenFrom(manager string, taken [][]string) [][]string {
 	return taken
 }
 
-// split parts a set into what is at or below one of the paths, or is owned as a whole with
-// one of them in it, and the rest, in which what is at or below one that is ignored stays.
+// split divides a set into within (fields at or below one of the paths, or owned as a whole and containing one of them)
+// and rest. Ignored fields stay in rest.
 func split(set *fieldpath.Set, paths, ignored [][]string) (within, rest *fieldpath.Set) {
 	within, rest = fieldpath.NewSet(), fieldpath.NewSet()
 	wholes := set.Leaves()
@@ -147,9 +145,8 @@ func split(set *fieldpath.Set, paths, ignored [][]string) (within, rest *fieldpa
 	return withParents(within, rest)
 }
 
-// withParents moves the maps as well of which nothing else is left in the rest: where an apply
-// takes away the last field of a map that another manager has, the API server leaves null in
-// its place, and refuses that.
+// withParents also moves the maps that are empty in the rest: if an apply removes the last field of a map that another
+// manager owns, the API server replaces it with null, and rejects that.
 func withParents(within, rest *fieldpath.Set) (moved, left *fieldpath.Set) {
 	parents := fieldpath.NewSet()
 	within.Iterate(func(path fieldpath.Path) {
@@ -162,7 +159,7 @@ func withParents(within, rest *fieldpath.Set) (moved, left *fieldpath.Set) {
 	return within.Union(parents), rest.Difference(parents)
 }
 
-// childless reports whether a set has nothing below a path.
+// childless reports whether a set contains nothing below a path.
 func childless(set *fieldpath.Set, parent fieldpath.Path) bool {
 	found := false
 	set.Iterate(func(path fieldpath.Path) {
@@ -171,7 +168,7 @@ func childless(set *fieldpath.Set, parent fieldpath.Path) bool {
 	return !found
 }
 
-// begins reports whether a path and some keys are the same up to the end of the shorter one.
+// begins reports whether a path and some keys are equal up to the length of the shorter one.
 func begins(path fieldpath.Path, top []string) bool {
 	for i := range min(len(path), len(top)) {
 		if path[i].FieldName == nil || *path[i].FieldName != top[i] {

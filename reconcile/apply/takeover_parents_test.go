@@ -7,8 +7,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// TestTheLastFieldOfAMapMovesWithIt: a map that another manager made, and of which nothing is
-// left to it, becomes ours as well, so that an apply takes it away as a whole.
+// TestTheLastFieldOfAMapMovesWithIt: a map that another manager created, and of which it owns no more fields, becomes
+// ours as well, so that an apply removes it as a whole.
 func TestTheLastFieldOfAMapMovesWithIt(t *testing.T) {
 	for name, c := range map[string]struct {
 		owned         string

@@ -17,7 +17,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// definition is what the server knows of one kind.
+// definition is the schema and the field manager of one kind.
 type definition struct {
 	kind      render.Kind
 	converter managedfields.TypeConverter
@@ -25,7 +25,7 @@ type definition struct {
 	schema    *structural.Structural
 }
 
-// CRDs returns the CRDs of the kinds that are ours, from the linked modules.
+// CRDs returns the CRDs of our kinds, from the linked modules.
 func CRDs() []*apiextensionsv1.CustomResourceDefinition {
 	var found []*apiextensionsv1.CustomResourceDefinition
 	for _, crd := range append(coreapis.CRDs, awsapis.CRDs...) {

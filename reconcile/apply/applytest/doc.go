@@ -1,9 +1,7 @@
-// Package applytest is an API server in memory with what applying definitions
-// goes, for tests.
+// Package applytest is an in-memory API server for applying definitions in tests.
 //
-// In go the CRDs of the linked Karpenter modules. Out comes a Server that
-// applies and patches NodePools and EC2NodeClasses as a real one does:
-// field managers are those of apimachinery, defaults come from the CRDs, and a
-// resourceVersion moves only when an object changes. It validates nothing, has
-// no watches and listens nowhere.
+// The input is the CRDs of the linked Karpenter modules. The output is a Server that applies and patches NodePools and
+// EC2NodeClasses like a real one: field managers are those of apimachinery, defaults come from the CRDs, and a
+// resourceVersion changes only when an object changes. It does not validate, has no watches and does not listen on a
+// port.
 package applytest

@@ -18,7 +18,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Patch answers an apply or a JSON patch.
+// Patch handles an apply or a JSON patch.
 func (s *Server) Patch(_ context.Context, object client.Object, patch client.Patch, options ...client.PatchOption) error {
 	into, ok := object.(*unstructured.Unstructured)
 	if !ok {
@@ -59,7 +59,7 @@ func (s *Server) Patch(_ context.Context, object client.Object, patch client.Pat
 	return nil
 }
 
-// Get answers what there is, without a cache.
+// Get returns an object, without a cache.
 func (s *Server) Get(_ context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
 	into, ok := object.(*unstructured.Unstructured)
 	if !ok {
@@ -74,7 +74,7 @@ func (s *Server) Get(_ context.Context, key client.ObjectKey, object client.Obje
 	return nil
 }
 
-// List answers which names of a kind there are, without a cache.
+// List returns the names of a kind, without a cache.
 func (s *Server) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
 	into, ok := list.(*metav1.PartialObjectMetadataList)
 	if !ok {

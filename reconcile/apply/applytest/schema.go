@@ -13,7 +13,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// FieldSet returns what an apply of exactly this object would own.
+// FieldSet returns the fields that an apply of exactly this object would own.
 func (s *Server) FieldSet(object *unstructured.Unstructured) (*fieldpath.Set, error) {
 	d, known := s.definitions[object.GetKind()]
 	if !known {
@@ -34,12 +34,12 @@ func (s *Server) FieldSet(object *unstructured.Unstructured) (*fieldpath.Set, er
 	)), nil
 }
 
-// ValidateTransition finds nothing wrong: this server validates nothing.
+// ValidateTransition returns no errors: this server does not validate.
 func (s *Server) ValidateTransition(context.Context, *unstructured.Unstructured, *unstructured.Unstructured) field.ErrorList {
 	return nil
 }
 
-// Definition reads one definition as a render would leave it, defaults and all.
+// Definition parses one definition and adds defaults, as a render does.
 func (s *Server) Definition(t TB, text string) render.Object {
 	t.Helper()
 	desired := &unstructured.Unstructured{}
@@ -53,7 +53,7 @@ func (s *Server) Definition(t TB, text string) render.Object {
 	return s.Rendered(t, desired)
 }
 
-// Rendered makes a definition out of an object.
+// Rendered returns the rendered form of an object.
 func (s *Server) Rendered(t TB, desired *unstructured.Unstructured) render.Object {
 	t.Helper()
 	d, known := s.definitions[desired.GetKind()]
@@ -72,7 +72,7 @@ func (s *Server) Rendered(t TB, desired *unstructured.Unstructured) render.Objec
 	}
 }
 
-// ignored reads the annotation of a definition that is right.
+// ignored parses the annotation of a valid definition.
 func ignored(object *unstructured.Unstructured) (paths [][]string) {
 	for _, pointer := range strings.Fields(object.GetAnnotations()[render.IgnoreDifferencesAnnotation]) {
 		paths = append(paths, strings.Split(pointer, "/")[1:])

@@ -14,9 +14,9 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Server holds definitions as an API server does.
+// Server stores definitions like an API server.
 type Server struct {
-	// Fault is asked before each write, if set; its error is the answer.
+	// Fault, if set, is called before each write; its error is the response.
 	Fault func(Write) error
 
 	mu          sync.Mutex
@@ -26,7 +26,7 @@ type Server struct {
 	clock       int
 }
 
-// Write is one request that the server was sent to change an object.
+// Write is one write request to the server.
 type Write struct {
 	Ref     render.Ref
 	Type    types.PatchType
@@ -34,7 +34,7 @@ type Write struct {
 	Force   bool
 }
 
-// TB is what a test gives to a Server: testing.TB and rapid.TB both do.
+// TB is the part of a test that a Server needs: testing.TB and rapid.TB both have it.
 type TB interface {
 	Helper()
 	Fatalf(format string, args ...any)
@@ -42,7 +42,7 @@ type TB interface {
 
 var _ TB = testing.TB(nil)
 
-// New starts an empty Server.
+// New returns an empty Server.
 func New(t TB) *Server {
 	t.Helper()
 	known, err := definitions()
@@ -52,7 +52,7 @@ func New(t TB) *Server {
 	return &Server{definitions: known, objects: map[render.Ref]*unstructured.Unstructured{}}
 }
 
-// Reset forgets all objects and writes.
+// Reset deletes all objects and writes.
 func (s *Server) Reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,8 +82,8 @@ func (s *Server) Writes() []Write {
 	return writes
 }
 
-// Edit changes an object as a field manager that does not apply, such as
-// kubectl-edit; it makes the object where there is none.
+// Edit changes an object as a field manager that does not apply, such as kubectl-edit; it creates the object if it does
+// not exist.
 func (s *Server) Edit(t TB, ref render.Ref, manager string, change func(*unstructured.Unstructured)) {
 	t.Helper()
 	s.mu.Lock()
@@ -105,14 +105,14 @@ func (s *Server) Edit(t TB, ref render.Ref, manager string, change func(*unstruc
 	}
 }
 
-// Put has the server hold an object just as it is, in place of the one of its name.
+// Put stores an object unchanged, and replaces the one of its name.
 func (s *Server) Put(object *unstructured.Unstructured) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.objects[render.Ref{Kind: object.GetKind(), Name: object.GetName()}] = object
 }
 
-// Terminate marks an object as deleted, as a finalizer would keep it.
+// Terminate marks an object as deleted, as if a finalizer kept it.
 func (s *Server) Terminate(ref render.Ref) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,7 +122,7 @@ func (s *Server) Terminate(ref render.Ref) {
 	s.objects[ref].SetResourceVersion(strconv.Itoa(s.clock))
 }
 
-// Delete takes an object away.
+// Delete deletes an object.
 func (s *Server) Delete(ref render.Ref) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,8 +140,7 @@ func (s *Server) live(ref render.Ref) *unstructured.Unstructured {
 	return object
 }
 
-// store keeps an object. Where nothing but the times of its managers differs,
-// it is no write at all, and the resourceVersion stays
+// store stores an object. If only the times of its managers differ, it is not a write, and the resourceVersion stays
 // (apiserver pkg/endpoints/handlers/fieldmanager/equality.go).
 func (s *Server) store(ref render.Ref, result any) (*unstructured.Unstructured, error) {
 	object, ok := result.(*unstructured.Unstructured)

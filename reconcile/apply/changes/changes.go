@@ -1,7 +1,7 @@
-// Package changes takes one reconcile's Plan to the cluster: which of its Changes are due, what
-// became of them, and how far the definitions are. A Plan, the readiness of the charts' Stages
-// and what lives go in; what was written, held, drifted or could not be written comes out.
-// Package apply below it writes. It decides nothing that a Plan decides, and never waits.
+// Package changes applies the Plan of one reconcile to the cluster: it selects which Changes are due, and reports their
+// results and the readiness of the definitions. The input is a Plan, the readiness of the charts' Stages, and the live
+// objects; the output is what was written, held, drifted or could not be written. Package apply does the writes. It
+// decides nothing that a Plan decides, and never waits.
 package changes
 
 import (
@@ -26,16 +26,16 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// writers is how many objects are written at a time.
+// writers is the number of concurrent writes.
 const writers = 8
 
-// Tools are what a Step works with, the same for all NodeSyncs.
+// Tools are the dependencies of a Step, the same for all NodeSyncs.
 type Tools struct {
 	Client   apply.Client
 	Uncached client.Reader
 	// Arrivals is shared by all Steps of the process.
 	Arrivals *apply.Arrivals
-	// StillLeader returns an error when the lease is no longer ours.
+	// StillLeader returns an error if the process no longer holds the lease.
 	StillLeader func(context.Context) error
 }
 
@@ -47,21 +47,21 @@ type Step struct {
 	Owner plan.Owner
 	Plan  *plan.Plan
 	Set   *render.Set
-	// Live is what lives of the definitions.
+	// Live are the live definitions.
 	Live plan.Live
-	// CRDs and Controller say how far the first two Stages are, and Changing that the
-	// charts are being changed.
+	// CRDs and Controller are the readiness of the first two Stages. Changing reports whether the charts are being
+	// changed.
 	CRDs, Controller cluster.Readiness
 	Changing         bool
 	Memory           *Memory
 
 	Now time.Time
-	// Timeout is how long all writes together may take, and Retry how long what was changed
-	// by something in the cluster is left as it is.
+	// Timeout limits the duration of all writes together, and Retry is how long an object that something in the cluster
+	// mutates is not written again.
 	Timeout, Retry time.Duration
-	// StallAfter is how long another NodeSync may be waited for until that counts as stalled.
+	// StallAfter is how long to wait for another NodeSync until that counts as stalled.
 	StallAfter time.Duration
-	// Insist reports whether a person has asked for this reconcile.
+	// Insist reports whether a person has requested this reconcile.
 	Insist bool
 
 	applied apply.Result
@@ -70,21 +70,19 @@ type Step struct {
 // Result is the result of a Step.
 type Result struct {
 	Written []apply.Written
-	// Unwritten joins the errors of objects that could not be written; the rest of the
-	// Plan was.
+	// Unwritten joins the errors of objects that could not be written; the rest of the Plan was written.
 	Unwritten error
-	// Whole reports whether every arrival and change of the revision stands in the cluster.
+	// Whole reports whether everything that the revision adds or changes is in the cluster.
 	Whole bool
-	// Drifted are objects that differ from Git and are only reported.
+	// Drifted are objects whose difference from Git is only reported.
 	Drifted []render.Ref
 	// Held are the changes that would disrupt more nodes than the guard allows.
 	Held []plan.Change
 }
 
-// Memory is what one reconcile leaves to the next so that unchanged things are not done
-// again. The zero value remembers nothing.
+// Memory is what one reconcile passes to the next to avoid repeated work. The zero value is empty.
 type Memory struct {
-	// forms are the definitions as each was in the cluster last.
+	// forms are the definitions as each was last in the cluster.
 	forms forms
 	// mutated are the objects that something in the cluster changes at each write.
 	mutated mutated
@@ -93,12 +91,11 @@ type Memory struct {
 	fights fights
 }
 
-// Run writes what changed. Arrivals wait for the charts; what exists
-// already, a revert above all, waits for the CRDs only, unless the charts are
-// being changed.
+// Run writes what changed. New objects wait for the charts. Existing objects, especially reverts, wait only for the
+// CRDs, unless the charts are being changed.
 func (s *Step) Run(ctx context.Context) Result {
 	if !s.CRDs.Ready {
-		if s.CRDs.Message != "" { // of a first install that is recorded the wait is noted
+		if s.CRDs.Message != "" { // empty if a first install is recorded, which already has its wait
 			s.Wait("CRDs", s.CRDs.Message)
 		}
 		return Result{}
@@ -109,7 +106,7 @@ func (s *Step) Run(ctx context.Context) Result {
 	if s.Changing {
 		return Result{}
 	}
-	// Where each write is slow, a newer commit would wait for all of them.
+	// If each write is slow, a newer commit would wait for all of them.
 	bounded, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
 	s.applied = apply.Apply(bounded, s.Client, s.Due(), apply.Options{
@@ -131,7 +128,7 @@ func (s *Step) Run(ctx context.Context) Result {
 	return result
 }
 
-// Due are the Changes that can be written now.
+// Due returns the Changes that can be written now.
 func (s *Step) Due() []plan.Change {
 	return slices.DeleteFunc(slices.Clone(s.Plan.Changes), func(c plan.Change) bool {
 		_, _, waits := s.repoints(c)
@@ -139,7 +136,7 @@ func (s *Step) Due() []plan.Change {
 	})
 }
 
-// Writes is how many Changes Run is about to write.
+// Writes returns how many Changes Run is about to write.
 func (s *Step) Writes() int {
 	if !s.CRDs.Ready || s.Changing {
 		return 0
@@ -155,8 +152,7 @@ func (s *Step) Writes() int {
 	return writes
 }
 
-// noteUnwritten notes the Changes that write nothing: what waits, what is
-// only reported.
+// noteUnwritten records the Changes that write nothing: those that wait, are held, or are only reported.
 func (s *Step) noteUnwritten() (drifted []render.Ref, held []plan.Change) {
 	for _, c := range s.Plan.Changes {
 		switch c.Action {
@@ -183,8 +179,8 @@ func (s *Step) noteUnwritten() (drifted []render.Ref, held []plan.Change) {
 	return drifted, held
 }
 
-// failedWrites joins what a person, or another try, has to correct; the rest of
-// the Plan is written by then. What was overtaken is looked at again.
+// failedWrites joins the errors that a person, or a retry, must correct; the rest of the Plan is written by then. A
+// superseded write is only a wait.
 func (s *Step) failedWrites() error {
 	errs, written := fault.Apart(s.Plan.Err()), s.written()
 	for _, c := range s.Plan.Changes {
@@ -210,7 +206,7 @@ func (s *Step) failedWrites() error {
 	return fault.Several(errs)
 }
 
-// written are the objects that this reconcile has written.
+// written returns the objects that this reconcile has written.
 func (s *Step) written() map[render.Ref]bool {
 	written := map[render.Ref]bool{}
 	for _, w := range s.applied.Written {
@@ -219,8 +215,7 @@ func (s *Step) written() map[render.Ref]bool {
 	return written
 }
 
-// wholeWritten reports whether every arrival and change of the revision stands in
-// the cluster.
+// wholeWritten reports whether everything that the revision adds or changes is in the cluster.
 func (s *Step) wholeWritten() bool {
 	written := s.written()
 	for _, c := range s.Plan.Changes {
@@ -231,13 +226,12 @@ func (s *Step) wholeWritten() bool {
 	return true
 }
 
-// lagLasts is how long the watch cache may lack what was written. After that it is believed:
-// the API server may have been restored to an earlier state.
+// lagLasts is how long the watch cache may be older than the last write. After that the cache counts: the API server
+// may have been restored to an earlier state.
 const lagLasts = 10 * time.Second
 
-// answers are the definitions as the API server has answered the last writes, for as long as
-// the watch cache has older ones. A reconcile over those would take what it has written itself for
-// an edit by another client, and write it again.
+// answers are the definitions in the API server's responses to the last writes, while the watch cache is older. With
+// the older ones, a reconcile would treat its own write as an edit by another client, and write it again.
 type answers map[render.Ref]answer
 
 type answer struct {
@@ -245,7 +239,7 @@ type answer struct {
 	at     time.Time
 }
 
-// noteAnswers keeps what this reconcile has written.
+// noteAnswers keeps the responses to the writes of this reconcile.
 func (s *Step) noteAnswers() {
 	for _, w := range s.applied.Written {
 		if w.Object == nil {
@@ -258,7 +252,7 @@ func (s *Step) noteAnswers() {
 	}
 }
 
-// Newest is what lives, where each definition is no older than the answer to the last write.
+// Newest returns the live state, in which no definition is older than the response to the last write.
 func (m *Memory) Newest(live plan.Live, now time.Time) plan.Live {
 	for ref, a := range m.answers {
 		cached := live.Objects[ref]
@@ -272,7 +266,7 @@ func (m *Memory) Newest(live plan.Live, now time.Time) plan.Live {
 	return live
 }
 
-// tellWritten says what was done, and whose edit was corrected.
+// tellWritten reports what was done, and whose edit was corrected.
 func (s *Step) tellWritten() {
 	byRef := map[render.Ref]plan.Change{}
 	for _, c := range s.Plan.Changes {
@@ -316,9 +310,9 @@ func fieldPaths(fields []plan.Field) string {
 	return strings.Join(paths, ", ")
 }
 
-// Ready reports whether each definition of a Set is Ready at its newest generation. What was
-// just written speaks for itself, since its status is not of its new spec yet, and takes its
-// place in what lives. What is not Ready is waited for.
+// Ready reports whether each definition of a Set is Ready at its newest generation. For an object that was just
+// written, the response replaces the live object, because the status there is not for the new spec yet. Objects that
+// are not Ready are recorded as waits.
 func Ready(set *render.Set, live plan.Live, written []apply.Written) (cluster.ByRef, finding.Findings) {
 	readiness, found := make(cluster.ByRef, len(set.Objects)), finding.Findings{}
 	for _, object := range set.Objects {
@@ -338,9 +332,9 @@ func Ready(set *render.Set, live plan.Live, written []apply.Written) (cluster.By
 	return readiness, found
 }
 
-// repoints reports whether a Change has a NodePool name another EC2NodeClass than in the cluster, which
-// is not Ready while the one that it names is: with it the pool could launch no node. A class that this
-// pass writes is Ready once a later one has found it so. The message is what is waited for.
+// repoints reports whether a Change makes a NodePool reference another EC2NodeClass that is not Ready, while the
+// current one is: with it, the pool could launch no node. A class that this reconcile writes counts as Ready only in a
+// later one. message describes the wait.
 func (s *Step) repoints(c plan.Change) (class render.Ref, message string, waits bool) {
 	changes := c.Action == plan.Update || c.Action == plan.Adopt || c.Action == plan.TakeBack && c.Reason == plan.ReasonBrakeEnds
 	if !changes || c.Live == nil || c.Object.Desired == nil {
@@ -354,12 +348,12 @@ func (s *Step) repoints(c plan.Change) (class render.Ref, message string, waits 
 	return after, fmt.Sprintf("%s keeps referencing %s until %s is Ready", c.Ref, before, after), true
 }
 
-// writes reports whether the Plan writes an object: what is known of it is of another one by then.
+// writes reports whether the Plan writes an object, so that its known status is out of date.
 func (s *Step) writes(ref render.Ref) bool {
 	return slices.ContainsFunc(s.Plan.Changes, func(c plan.Change) bool { return c.Ref == ref && c.Action.Writes() })
 }
 
-// ready reports whether an object is as the reconcile has found it.
+// ready reports whether a live object is Ready.
 func (s *Step) ready(ref render.Ref) bool {
 	object := s.Live.Objects[ref]
 	return object != nil && cluster.Ready(object).Ready

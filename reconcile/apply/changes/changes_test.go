@@ -24,7 +24,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// server notes what is written, and refuses the objects of refuses.
+// server records what is written, and rejects the objects in refuses.
 type server struct {
 	mu      sync.Mutex
 	written []string
@@ -47,7 +47,7 @@ func (s *server) Patch(_ context.Context, object client.Object, patch client.Pat
 
 func pool(name string) render.Ref { return render.Ref{Kind: render.NodePool, Name: name} }
 
-// object is a NodePool.
+// object returns a NodePool.
 func object(name string) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: map[string]any{}}
 	u.SetGroupVersionKind(schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1", Kind: render.NodePool})
@@ -55,7 +55,7 @@ func object(name string) *unstructured.Unstructured {
 	return u
 }
 
-// newStep is one over some Changes, when the charts are as Git has them.
+// newStep returns a Step for some Changes, when the charts match Git.
 func newStep(s *server, changes ...plan.Change) *Step {
 	for i := range changes {
 		c := &changes[i]
@@ -75,8 +75,8 @@ func newStep(s *server, changes ...plan.Change) *Step {
 	}
 }
 
-// TestWhatWaitsForTheCharts: nothing is written before the CRDs are served or while the
-// charts are being changed, and what exists does not wait for the controller.
+// TestWhatWaitsForTheCharts: nothing is written before the CRDs are served or while the charts are being changed, and
+// existing objects do not wait for the controller.
 func TestWhatWaitsForTheCharts(t *testing.T) {
 	for name, c := range map[string]struct {
 		change  func(*Step)
@@ -112,8 +112,8 @@ func TestWhatWaitsForTheCharts(t *testing.T) {
 	}
 }
 
-// TestWhatIsReported of each Change: whose edit was corrected, what is held or only
-// reported, and what could not be written. What was overtaken is tried again soon.
+// TestWhatIsReported for each Change: whose edit was corrected, what is held or only reported, and what could not be
+// written. A superseded write is retried soon.
 func TestWhatIsReported(t *testing.T) {
 	overtaken := apierrors.NewConflict(schema.GroupResource{Resource: "nodepools"}, "overtaken", errors.New("the object has been modified"))
 	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "nodepools"}, "refused", errors.New("no"))
@@ -145,7 +145,7 @@ func TestWhatIsReported(t *testing.T) {
 	}
 }
 
-// TestReady goes by what was just written, not by what lived before.
+// TestReady uses what was just written, not the earlier live object.
 func TestReady(t *testing.T) {
 	ready := object("general")
 	ready.Object["status"] = map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": "True"}}}
@@ -162,8 +162,8 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// TestWhatWasWrittenIsNotTakenForAnEdit: the watch cache may lag behind what the last reconcile has
-// written, and is believed again once it has caught up, or has lagged for long.
+// TestWhatWasWrittenIsNotTakenForAnEdit: the watch cache may lag behind the last write, and is used again once it has
+// caught up, or has lagged for long.
 func TestWhatWasWrittenIsNotTakenForAnEdit(t *testing.T) {
 	at := func(uid types.UID, version string) *unstructured.Unstructured {
 		u := object("general")
@@ -208,7 +208,7 @@ func TestWhatWasWrittenIsNotTakenForAnEdit(t *testing.T) {
 	}
 }
 
-// TestAPoolStaysWithItsClassUntilTheNewOneIsReady: with a class that is not, it could launch no node.
+// TestAPoolStaysWithItsClassUntilTheNewOneIsReady: with a class that is not Ready, it could launch no node.
 func TestAPoolStaysWithItsClassUntilTheNewOneIsReady(t *testing.T) {
 	class := func(name, ready string) *plan.Object {
 		u := &unstructured.Unstructured{Object: map[string]any{"kind": render.EC2NodeClass, "status": map[string]any{
@@ -222,7 +222,7 @@ func TestAPoolStaysWithItsClassUntilTheNewOneIsReady(t *testing.T) {
 		reason   string
 		from, to string
 		was, is  string
-		// class is what the same Plan does with the class that the pool is pointed at.
+		// class is what the same Plan does with the new class of the pool.
 		class       plan.Action
 		wantWritten bool
 	}{

@@ -15,34 +15,33 @@ import (
 )
 
 const (
-	// mostReverts is how often edits of an object are reverted within fightLasts of each
-	// other. Then another controller makes them, and each round may replace nodes.
+	// mostReverts is how many edits of an object are reverted within fightLasts of each other. After that, another
+	// controller is assumed to make them, and each round may replace nodes.
 	mostReverts = 3
-	// fightLasts is how long the object is left as it is then.
+	// fightLasts is how long the object is then left unchanged.
 	fightLasts = time.Hour
 )
 
 // fights are the objects whose edits were reverted.
 type fights map[render.Ref]reverts
 
-// reverts are how often edits of one object were reverted, and when last.
+// reverts is how many edits of one object were reverted, and when the last was.
 type reverts struct {
 	times int
 	last  time.Time
 }
 
-// over reports whether what was counted does not count any more. A time that lies ahead is one of
-// before the clock was put back.
+// over reports whether the count has expired. A time in the future means that the clock was set back.
 func (r reverts) over(now time.Time) bool {
 	quiet := fightLasts
 	if r.times >= mostReverts {
-		quiet *= 2 // an hour of it the object was left as it is
+		quiet *= 2 // for one hour of it the object was left unchanged
 	}
 	return now.Before(r.last) || now.Sub(r.last) >= quiet
 }
 
-// costsNodes reports whether a Change corrects an edit by which nodes come and go: Karpenter
-// replaces nodes that are unlike the template of their pool, or unlike their class.
+// costsNodes reports whether a Change corrects an edit that replaces nodes: Karpenter replaces nodes that differ from
+// the template of their pool, or from their class.
 func costsNodes(c plan.Change) bool {
 	if !c.Drift || c.Action != plan.Update {
 		return false
@@ -65,7 +64,7 @@ func (s *Step) noteReverts() {
 	}
 	next := fights{}
 	for ref, r := range s.Memory.fights {
-		if !r.over(s.Now) { // also while a reconcile finds nothing to correct
+		if !r.over(s.Now) { // even if a reconcile finds nothing to correct
 			next[ref] = r
 		}
 	}
@@ -74,14 +73,13 @@ func (s *Step) noteReverts() {
 		case costsNodes(c):
 			next[w.Ref] = reverts{times: next[w.Ref].times + 1, last: s.Now}
 		case !c.Drift:
-			delete(next, w.Ref) // Git has another object by now
+			delete(next, w.Ref) // the object in Git has changed
 		}
 	}
 	s.Memory.fights = next
 }
 
-// fought says why an edit is left as it is: it was reverted again and again. Nil if it is
-// corrected.
+// fought returns why an edit is left unchanged: it was reverted repeatedly. It is nil if the edit is corrected.
 func (s *Step) fought(c plan.Change) error {
 	r, known := s.Memory.fights[c.Ref]
 	if !known || s.Insist || r.times < mostReverts || r.over(s.Now) || !costsNodes(c) {
@@ -95,8 +93,8 @@ func (s *Step) fought(c plan.Change) error {
 	return &apply.FoughtError{Ref: c.Ref, Fields: c.Fields, Editors: c.Editors, Times: mostReverts}
 }
 
-// onlyFought says of what could not be written that it is only that: the revision stands in
-// the cluster all the same, since another client has changed it later.
+// onlyFought reports whether all errors are FoughtErrors: the revision is still applied, because another client made
+// its changes later.
 func onlyFought(unwritten error) bool {
 	return !slices.ContainsFunc(fault.Apart(unwritten), func(err error) bool { return !errors.As(err, new(*apply.FoughtError)) })
 }
@@ -104,7 +102,7 @@ func onlyFought(unwritten error) bool {
 // mutated are the objects that a webhook or policy of the cluster changes at each write.
 type mutated map[render.Ref]mutation
 
-// mutation is what was written, what came back, and when.
+// mutation is what was written, the resulting generation, and when.
 type mutation struct {
 	written    *unstructured.Unstructured
 	generation int64
@@ -112,8 +110,8 @@ type mutation struct {
 	err        error
 }
 
-// noteMutated notes what came back otherwise than it was written. It is not written again
-// before the retry interval is over, as long as neither Git nor the object changes.
+// noteMutated records objects that differ after the write. They are not written again within the retry interval, as
+// long as neither Git nor the object changes.
 func (s *Step) noteMutated() {
 	planned := map[render.Ref]plan.Change{}
 	next := mutated{}
@@ -132,8 +130,8 @@ func (s *Step) noteMutated() {
 	s.Memory.mutated = next
 }
 
-// stillMutated says why a Change is not written now: it was a moment ago, and something
-// in the cluster has changed it. Nil if it is to be written.
+// stillMutated returns why a Change is not written now: it was written a moment ago, and something in the cluster has
+// changed it. It is nil if the Change should be written.
 func (s *Step) stillMutated(c plan.Change) error {
 	known, ok := s.Memory.mutated[c.Ref]
 	switch {
@@ -151,23 +149,20 @@ func (s *Step) attemptedNow(ref render.Ref) bool {
 	return slices.ContainsFunc(s.applied.Failed, func(f apply.Failure) bool { return f.Ref == ref })
 }
 
-// forms are the definitions of a Set, with the schema's defaults, as each was in the
-// cluster last.
+// forms are the definitions of a Set, with the schema's defaults, as each was last in the cluster.
 type forms struct {
-	// objects are the Set's. A commit that changes none of them renders to the same
-	// slice.
+	// objects are those of the Set. A commit that changes none of them renders to the same slice.
 	objects []render.Object
 	of      map[render.Ref]*unstructured.Unstructured
-	// behind are those of the Set that are not in the cluster as Git has them.
+	// behind are those of the Set that do not match Git in the cluster.
 	behind map[render.Ref]bool
 }
 
-// Forms are the definitions that are, or were last, in the cluster as Git has them.
+// Forms returns the definitions in the last state in which they matched Git in the cluster.
 func (m *Memory) Forms() map[render.Ref]*unstructured.Unstructured { return m.forms.of }
 
-// noteForms notes each definition that is in the cluster as Git has it now, or was
-// until another controller changed it. For a Set that was noted before, it costs what
-// differs, not what the Set has.
+// noteForms records each definition that matches Git in the cluster, or did until another controller changed it. For a
+// known Set, the cost depends on the number of differences, not on the size of the Set.
 func (s *Step) noteForms() {
 	behind := map[render.Ref]bool{}
 	for i := range s.Plan.Changes {
@@ -181,7 +176,7 @@ func (s *Step) noteForms() {
 	s.Memory.forms = s.Memory.forms.next(s.Set, behind)
 }
 
-// next are the forms after a reconcile over a Set, of which some are behind.
+// next returns the forms after a reconcile of a Set, of which some are behind.
 func (f forms) next(set *render.Set, behind map[render.Ref]bool) forms {
 	if len(set.Objects) == 0 || len(f.objects) != len(set.Objects) || &f.objects[0] != &set.Objects[0] {
 		return f.over(set, behind)
@@ -199,7 +194,7 @@ func (f forms) next(set *render.Set, behind map[render.Ref]bool) forms {
 	return f
 }
 
-// over are the forms after the first pass over a Set.
+// over returns the forms after the first reconcile of a Set.
 func (f forms) over(set *render.Set, behind map[render.Ref]bool) forms {
 	next := forms{objects: set.Objects, of: make(map[render.Ref]*unstructured.Unstructured, len(set.Objects)), behind: behind}
 	for _, object := range set.Objects {

@@ -15,13 +15,13 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// edit is the correction of an edit of one field.
+// edit returns the correction of an edit of one field.
 func edit(ref render.Ref, field string) plan.Change {
 	return plan.Change{Ref: ref, Action: plan.Update, Drift: true, Fields: []plan.Field{{Path: field, From: "1h", To: "720h"}}, Editors: []string{"tuner"}}
 }
 
-// TestAFightOverNodesPauses: where another controller changes a field by which Karpenter
-// replaces nodes each time that it is corrected, plumbline does not go on for ever.
+// TestAFightOverNodesPauses: if another controller repeatedly changes a field whose correction replaces nodes,
+// plumbline pauses.
 func TestAFightOverNodesPauses(t *testing.T) {
 	nodePool, class := pool("general"), render.Ref{Kind: render.EC2NodeClass, Name: "default"}
 	for name, c := range map[string]struct {
@@ -53,7 +53,7 @@ func TestAFightOverNodesPauses(t *testing.T) {
 				} else if paused && (s.WakeAt.IsZero() || !s.wholeWritten()) {
 					t.Errorf("nothing ends the pause, or the revision does not count as applied")
 				}
-				// The watch wakes a reconcile for what was written, which finds nothing to do.
+				// The watch triggers a reconcile for the write, which finds nothing to do.
 				quiet := newStep(api)
 				quiet.Memory, quiet.Now = memory, now
 				quiet.Run(t.Context())
@@ -94,8 +94,7 @@ func TestAFightOverNodesPauses(t *testing.T) {
 	}
 }
 
-// TestReverts: what is long ago does not count, nor what lies ahead after the clock was put
-// back.
+// TestReverts: old reverts do not count, nor do those in the future after the clock was set back.
 func TestReverts(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct {
@@ -116,8 +115,8 @@ func TestReverts(t *testing.T) {
 	}
 }
 
-// TestWhatIsMutatedIsNotWrittenAgainAndAgain: it is reported until the retry interval is
-// over, and written sooner where Git or the object has changed.
+// TestWhatIsMutatedIsNotWrittenAgainAndAgain: it is reported until the retry interval is over, and written earlier if
+// Git or the object has changed.
 func TestWhatIsMutatedIsNotWrittenAgainAndAgain(t *testing.T) {
 	ref := render.Ref{Kind: render.NodePool, Name: "general"}
 	git := &unstructured.Unstructured{Object: map[string]any{}}
@@ -171,8 +170,8 @@ func TestWhatIsMutatedIsNotWrittenAgainAndAgain(t *testing.T) {
 	}
 }
 
-// TestFormsThatStand: a definition is noted once it stands in the cluster, and stays
-// so while somebody else changes that.
+// TestFormsThatStand: a definition is recorded once it is in the cluster, and stays recorded while another client
+// changes it.
 func TestFormsThatStand(t *testing.T) {
 	set := &render.Set{}
 	for _, name := range []string{"clean", "written", "failed", "edited", "held"} {

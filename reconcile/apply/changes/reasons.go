@@ -22,40 +22,40 @@ const (
 	explainEvery = 30 * time.Second
 )
 
-// Reasons are why EC2NodeClasses are not Ready, if Karpenter reports that only in its log: a role that does not exist, or user
-// data that is not TOML. Their conditions are then Unknown for ever. The zero value has read nothing.
+// Reasons are why EC2NodeClasses are not Ready, if Karpenter reports that only in its log: a role that does not exist,
+// or user data that is not TOML. Their conditions then stay Unknown. The zero value is ready to use.
 type Reasons struct {
 	read time.Time
 	of   map[render.Ref]reason
 }
 
-// reason is that of one generation of an EC2NodeClass.
+// reason is the reason for one generation of an EC2NodeClass.
 type reason struct {
 	uid        types.UID
 	generation int64
-	// seen is when it was first seen not Ready. since is since when it is, by the object itself, so that a restart of the daemon
-	// does not change it; zero while that is not read.
+	// seen is when it was first seen not Ready. since is when it became not Ready, according to the object, so that a
+	// restart of the daemon does not change it; zero until that is read.
 	seen, since time.Time
-	// sought reports whether the log was read; logged is the error that it had.
+	// sought reports whether the log was read; logged is the error in it.
 	sought bool
 	logged string
 }
 
-// Waiting is what is known of definitions that are not Ready.
+// Waiting are the definitions that are not Ready, with what is known about them.
 type Waiting struct {
 	Live  plan.Live
 	Ready cluster.ByRef
 	Found *finding.Findings
 	// Namespace is that of Karpenter's controller.
 	Namespace string
-	// Since reads since when a class has been not Ready; zero if that is unknown.
+	// Since returns when a class became not Ready; zero if unknown.
 	Since func(name string) time.Time
-	// StallAfter is after how long a class with an error in the log counts as stalled.
+	// StallAfter is how long until a class with an error in the log counts as stalled.
 	StallAfter time.Duration
 	Now        time.Time
 }
 
-// Explain adds the errors of Karpenter's log to what is waited for. It reads the log only if a class stays not Ready and no
+// Explain adds the errors of Karpenter's log to the waits. It reads the log only if a class stays not Ready and no
 // condition has a reason.
 func (r *Reasons) Explain(w Waiting, log func() string) {
 	next := map[render.Ref]reason{}
@@ -88,7 +88,7 @@ func (r *Reasons) Explain(w Waiting, log func() string) {
 	r.say(w)
 }
 
-// take notes the newest errors of a log.
+// take records the newest errors of a log.
 func (r *Reasons) take(log string, since func(name string) time.Time) {
 	for ref, known := range r.of {
 		if known.since.IsZero() {
@@ -102,7 +102,7 @@ func (r *Reasons) take(log string, since func(name string) time.Time) {
 	}
 }
 
-// began is since when the class is not Ready, or was first seen so.
+// began returns when the class became not Ready, or was first seen so.
 func (r reason) began() time.Time {
 	if r.since.IsZero() {
 		return r.seen
@@ -110,8 +110,8 @@ func (r reason) began() time.Time {
 	return r.since
 }
 
-// say writes the reasons into the messages. A class with such an error may not become Ready by itself. If the log has none, or may
-// not be read, the message says where to look.
+// say writes the reasons into the messages. A class with such an error may not become Ready by itself. If the log
+// contains none, or cannot be read, the message says where to look.
 func (r *Reasons) say(w Waiting) {
 	for i := range w.Found.Waits {
 		wait := &w.Found.Waits[i]

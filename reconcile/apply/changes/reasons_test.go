@@ -19,8 +19,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestReasonsFromTheLog: the log of Karpenter is read once an EC2NodeClass stays not Ready and no condition has a reason, not
-// more often than each half minute, and an error counts for the generation that it was logged after.
+// TestReasonsFromTheLog: Karpenter's log is read once an EC2NodeClass stays not Ready and no condition has a reason, at
+// most every half minute, and an error counts for the generation after which it was logged.
 func TestReasonsFromTheLog(t *testing.T) {
 	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	const log = `{"level":"ERROR","time":"2026-03-01T12:00:05.000Z","logger":"controller","message":"Reconciler error","controller":"nodeclass","controllerGroup":"karpenter.k8s.aws","controllerKind":"EC2NodeClass","EC2NodeClass":{"name":"default"},"namespace":"","name":"default","reconcileID":"1","error":"creating instance profile, operation error IAM: AddRoleToInstanceProfile, https response error StatusCode: 404, RequestID: 6f, NoSuchEntity: The role with name x cannot be found."}`
