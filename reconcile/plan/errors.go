@@ -9,7 +9,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// MissingClassError reports that a NodePool references a class that does not exist.
+// MissingClassError reports that a NodePool references a class that is neither in Git nor in the cluster.
 type MissingClassError struct {
 	Ref, Class render.Ref
 	Origin     render.Origin
