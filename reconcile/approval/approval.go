@@ -15,12 +15,12 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// MaxAge is how long an Approval may count at the most, whatever it says.
+// MaxAge is the maximum age at which an Approval counts, whatever its expiresAt.
 const MaxAge = 7 * 24 * time.Hour
 
 // Publish returns what is held. Its digest stays the same while only a few nodes come and go, so that people can
-// approve what they read in a commit status a while ago. The summary and the nodes of each object are those of now,
-// as in the messages about what is held; an approval is shown with the same numbers.
+// approve what they read in a commit status earlier. The summary and the nodes of each object are current, as in the
+// messages about what is held; an approval shows the same numbers.
 func Publish(before *v1alpha1.HeldPlan, held *plan.Approvable, needed int32) *v1alpha1.HeldPlan {
 	if held == nil {
 		return nil
@@ -39,7 +39,7 @@ func Publish(before *v1alpha1.HeldPlan, held *plan.Approvable, needed int32) *v1
 	}
 }
 
-// ExpiresAt is until when an Approval may begin to count.
+// ExpiresAt returns the time until which an Approval may be used.
 func ExpiresAt(a *v1alpha1.Approval) time.Time {
 	latest := a.CreationTimestamp.Add(MaxAge)
 	if a.Spec.ExpiresAt.After(latest) {
@@ -48,15 +48,14 @@ func ExpiresAt(a *v1alpha1.Approval) time.Time {
 	return a.Spec.ExpiresAt.Time
 }
 
-// Of are the Approvals that name a NodeSync.
+// Of returns the Approvals that reference a NodeSync.
 func Of(sync *v1alpha1.NodeSync, all []v1alpha1.Approval) []v1alpha1.Approval {
 	return slices.DeleteFunc(slices.Clone(all), func(a v1alpha1.Approval) bool {
 		return a.Namespace != sync.Namespace || a.Spec.NodeSync != sync.Name || a.Spec.UID != sync.UID
 	})
 }
 
-// Naming are those of them that may count for what is held: unexpired, not being deleted, and not
-// used before.
+// Naming returns those that may count for what is held: not expired, not being deleted, and not used before.
 func Naming(held *v1alpha1.HeldPlan, of []v1alpha1.Approval, used []types.UID, now time.Time) []v1alpha1.Approval {
 	if held == nil {
 		return nil
@@ -66,9 +65,9 @@ func Naming(held *v1alpha1.HeldPlan, of []v1alpha1.Approval, used []types.UID, n
 	})
 }
 
-// Weigh finds who has approved what is held, and whether that is enough. Each principal counts once; trusted are
-// the roles of spec.guard.trustedSessions. An Approval whose author the API server has not checked does not
-// count, and the message names it.
+// Weigh determines who has approved what is held, and whether that is enough. Each principal counts once; trusted are
+// the roles of spec.guard.trustedSessions. An Approval whose author the API server has not checked does not count, and
+// the message lists it.
 func Weigh(held *v1alpha1.HeldPlan, naming []v1alpha1.Approval, proof Proof, trusted []string) (enough bool) {
 	held.Approvers, held.Message = nil, ""
 	var checked []*v1alpha1.Approval
@@ -90,8 +89,8 @@ func Weigh(held *v1alpha1.HeldPlan, naming []v1alpha1.Approval, proof Proof, tru
 	return enough
 }
 
-// Record adds what was approved to what is left of that before. A few nodes more are tolerated once, by package plan:
-// more than when the digest was made, whatever the number of nodes was at the approval.
+// Record adds what was approved to the remaining earlier approvals. Package plan tolerates a few more nodes once:
+// relative to when the digest was made, whatever the number of nodes was at the approval.
 func Record(left []v1alpha1.ApprovedPlan, held *v1alpha1.HeldPlan, now time.Time) []v1alpha1.ApprovedPlan {
 	left = slices.DeleteFunc(slices.Clone(left), func(a v1alpha1.ApprovedPlan) bool { return a.Digest == held.Digest })
 	return append(left, v1alpha1.ApprovedPlan{
@@ -99,7 +98,7 @@ func Record(left []v1alpha1.ApprovedPlan, held *v1alpha1.HeldPlan, now time.Time
 	})
 }
 
-// Used are the UIDs of Approvals that have counted, without those that exist no more.
+// Used returns the UIDs of Approvals that have counted, without those that no longer exist.
 func Used(before []types.UID, of, counted []v1alpha1.Approval) []types.UID {
 	var used []types.UID
 	for i := range of {
@@ -112,7 +111,7 @@ func Used(before []types.UID, of, counted []v1alpha1.Approval) []types.UID {
 	return used
 }
 
-// Ask is what a person does about what is held, for a commit status.
+// Ask returns what a person does about what is held, for a commit status.
 func Ask(held *v1alpha1.HeldPlan) string {
 	ask := "approve " + render.ShownDigest(held.Digest)
 	if held.Needed > 1 {
@@ -121,12 +120,12 @@ func Ask(held *v1alpha1.HeldPlan) string {
 	return ask
 }
 
-// Command is what a person types who approves what is held.
+// Command returns the command that approves what is held.
 func Command(sync *v1alpha1.NodeSync, digest string) string {
 	return fmt.Sprintf("plumbline approve %s -n %s --digest %s", sync.Name, sync.Namespace, render.ShownDigest(digest))
 }
 
-// Sentence says how what is held is approved, and who has; it ends a condition's message.
+// Sentence describes how to approve what is held, and who has approved it, for the end of a condition's message.
 func Sentence(sync *v1alpha1.NodeSync) string {
 	held := sync.Status.Held
 	if held == nil {
@@ -149,8 +148,8 @@ func Sentence(sync *v1alpha1.NodeSync) string {
 	return words
 }
 
-// InGit reports whether what is held is approved by plumbline.yaml of a revision. Where the NodeSync does not
-// count that, or has counted it before, what is held says so.
+// InGit reports whether plumbline.yaml of a revision approves what is held. If the NodeSync does not allow that, or the
+// approval was used before, held.Message says so.
 func InGit(held *v1alpha1.HeldPlan, guard v1alpha1.Guard, digests, used []string, revision string) bool {
 	switch {
 	case held == nil || len(digests) == 0:
@@ -172,8 +171,8 @@ func InGit(held *v1alpha1.HeldPlan, guard v1alpha1.Guard, digests, used []string
 	return true
 }
 
-// UsedInGit are the digests that have counted, without those that HEAD approves no more: such a one
-// counts again once HEAD has it again. They are as many as a list may have at the most.
+// UsedInGit returns the digests that have counted, without those that HEAD no longer approves: such a digest counts
+// again once HEAD contains it again. There are at most as many as a list may contain.
 func UsedInGit(before, digests []string) []string {
 	var used []string
 	for _, digest := range before {
@@ -190,5 +189,5 @@ func FromGit(guard v1alpha1.Guard) bool {
 	return guard.ApproveFrom == v1alpha1.ApproveFromGit && (guard.Approvals == nil || *guard.Approvals <= 1)
 }
 
-// Line is what a commit has in plumbline.yaml that approves what is held.
+// Line returns the line of plumbline.yaml that approves what is held.
 func Line(digest string) string { return "approve: [" + render.ShownDigest(digest) + "]" }

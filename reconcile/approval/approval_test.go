@@ -18,10 +18,10 @@ import (
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// full is the digest of what is held.
+// full is the complete digest of what is held.
 var full = "sha256:" + strings.Repeat("a", 64)
 
-// by is an Approval of a minute ago, which expires in an hour.
+// by returns an Approval that is a minute old and expires in an hour.
 func by(author string) v1alpha1.Approval {
 	return v1alpha1.Approval{
 		ObjectMeta: metav1.ObjectMeta{Name: author + "-yes", UID: types.UID(author), CreationTimestamp: metav1.NewTime(now.Add(-time.Minute))},
@@ -29,7 +29,7 @@ func by(author string) v1alpha1.Approval {
 	}
 }
 
-// TestWhichApprovalsCount, of those that name what is held.
+// TestWhichApprovalsCount: which of the Approvals that reference what is held count.
 func TestWhichApprovalsCount(t *testing.T) {
 	changed := func(change func(*v1alpha1.Approval)) []v1alpha1.Approval {
 		a := by("ann")
@@ -77,7 +77,7 @@ func TestWhichApprovalsCount(t *testing.T) {
 	}
 }
 
-// TestADigestStays while a few nodes come and go, and not while more do.
+// TestADigestStays while a few nodes come and go, but not if more do.
 func TestADigestStays(t *testing.T) {
 	first := approval.Publish(nil, &plan.Approvable{Digest: "sha256:1", Outcome: "x", Drained: 30, Of: 60, Pools: 2}, 1)
 	for name, c := range map[string]struct {
@@ -103,8 +103,8 @@ func TestADigestStays(t *testing.T) {
 	}
 }
 
-// TestWhatIsShownIsOfNow: nodes come and go under one digest. What is published has the nodes of now, as the messages have,
-// and the pods that people were shown.
+// TestWhatIsShownIsOfNow: nodes come and go under one digest. What is published has the current nodes, as the messages
+// have, and the pods that people were shown.
 func TestWhatIsShownIsOfNow(t *testing.T) {
 	held := func(nodes, fleet int, pods ...v1alpha1.PendingPods) *plan.Approvable {
 		return &plan.Approvable{Digest: fmt.Sprintf("sha256:%d", nodes), Outcome: "x", Drained: nodes, Of: fleet, Pools: 1, Entries: []v1alpha1.ApprovedEntry{
@@ -133,8 +133,8 @@ func TestWhatIsShownIsOfNow(t *testing.T) {
 	}
 }
 
-// TestWhatIsRecordedIsWhatWasRead: the objects as they were shown at the approval, and the nodes of when the digest was made,
-// so that a tenth more is tolerated of that, and not of a tenth more.
+// TestWhatIsRecordedIsWhatWasRead: the objects as shown at the approval, and the number of nodes when the digest was
+// made, so that the tolerance of a tenth applies only once.
 func TestWhatIsRecordedIsWhatWasRead(t *testing.T) {
 	entries := func(nodes int32) []v1alpha1.ApprovedEntry {
 		return []v1alpha1.ApprovedEntry{{Kind: "NodePool", Name: "batch", Nodes: nodes}}
@@ -148,7 +148,7 @@ func TestWhatIsRecordedIsWhatWasRead(t *testing.T) {
 	}
 }
 
-// TestHowLongToWait until an Approval can count; a clock that differs is not gone by.
+// TestHowLongToWait until an Approval can count; if the clocks differ, there is no wait.
 func TestHowLongToWait(t *testing.T) {
 	proof := approval.Proof{Since: now}
 	for after, want := range map[time.Duration]time.Duration{
@@ -160,8 +160,8 @@ func TestHowLongToWait(t *testing.T) {
 	}
 }
 
-// TestInGit: the whole digest of what is held now counts, where the NodeSync says so. Old ones do no harm,
-// however many.
+// TestInGit: the complete digest of what is held now counts, if the NodeSync allows it. Old digests do no harm, however
+// many.
 func TestInGit(t *testing.T) {
 	now := "sha256:" + strings.Repeat("a", 64)
 	old := func(n int) []string {
@@ -220,7 +220,7 @@ func TestInGit(t *testing.T) {
 	}
 }
 
-// TestUsedInGit: a digest that has counted stays used as long as HEAD lists it, in whichever form.
+// TestUsedInGit: a digest that has counted stays used as long as HEAD lists it, in either form.
 func TestUsedInGit(t *testing.T) {
 	now, old := "sha256:"+strings.Repeat("a", 64), "sha256:"+strings.Repeat("b", 64)
 	for name, digests := range map[string][]string{"in full": {now}, "as shown": {render.ShownDigest(now)}} {

@@ -1,5 +1,5 @@
-// Package approval decides whether people have approved what the guard holds of a Plan. What is
-// held, the Approvals, and what the API server enforces of them go in; what the status says of it
-// comes out. What is approved is recorded in the status first, and acted on by a later reconcile, as
-// removals are. It reads nothing, writes nothing and knows no clock.
+// Package approval decides whether people have approved what the guard holds of a Plan. The input is what is held, the
+// Approvals, and what the API server enforces for them; the output is what the status reports. An approval is first
+// recorded in the status, and applied by a later reconcile, as removals are. The package reads nothing, writes nothing
+// and has no clock.
 package approval

@@ -14,7 +14,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// Keys of the extra fields of a user that comes by IAM, as EKS sets them
+// Keys of the extra fields of a user that authenticates through IAM, as EKS sets them
 // (sigs.k8s.io/aws-iam-authenticator, pkg/server).
 const (
 	canonicalARN = "canonicalArn"
@@ -27,14 +27,14 @@ func ExtraKeys() []string {
 	return []string{callersARN, canonicalARN, "principalId", sessionName, "accessKeyId"}
 }
 
-// principal is one who counts once: the Approvals that share an identity.
+// principal is one person or role that counts once: the Approvals that share an identity.
 type principal struct {
 	identities sets.Set[string]
 	approvals  []*v1alpha1.Approval
 }
 
-// name is the author as people know it. If the role's sessions are persons and the user name does not tell
-// them apart, the session's name stands beside it.
+// name returns the author for display. If the role's sessions are persons and the user name does not distinguish them,
+// it includes the session's name.
 func (p principal) name(trusted []string) string {
 	spec := &p.approvals[0].Spec
 	if session := trustedSession(spec, trusted); session != "" && !strings.Contains(spec.Author, session) {
@@ -43,7 +43,7 @@ func (p principal) name(trusted []string) string {
 	return spec.Author
 }
 
-// principals groups Approvals by who counts once.
+// principals groups Approvals by principal.
 func principals(of []*v1alpha1.Approval, trusted []string) []principal {
 	of = slices.SortedFunc(slices.Values(of), func(a, b *v1alpha1.Approval) int {
 		return cmp.Or(cmp.Compare(strings.ToLower(a.Spec.Author), strings.ToLower(b.Spec.Author)), cmp.Compare(a.Spec.Author, b.Spec.Author), cmp.Compare(a.Name, b.Name))
@@ -66,13 +66,12 @@ func principals(of []*v1alpha1.Approval, trusted []string) []principal {
 	return all
 }
 
-// identities are the names by which the author of an Approval is recognized. Letters count in either case:
-// identity providers have names of one person in several.
-//   - A session of a trusted role is the person that it is named after, in whichever role and by whichever
-//     authenticator.
-//   - A caller by IAM is the user or the role. The holder of a role chooses its session's name, which
-//     is part of the user name, so that it does not count.
-//   - Everybody is their user name, and the UID that the authenticator knows.
+// identities returns the names by which the author of an Approval is recognized. User and session names are
+// case-insensitive: identity providers spell the name of one person in several ways.
+//   - A session of a trusted role is the person in its name, whatever the role and the authenticator.
+//   - A caller through IAM is the user or the role. The holder of a role chooses the session name, which is part of the
+//     user name, so the session name does not count.
+//   - All except trusted sessions are also their user name, and the UID of the authenticator.
 func identities(spec *v1alpha1.ApprovalSpec, trusted []string) []string {
 	person := func(name string) string { return "user " + strings.ToLower(name) }
 	if session := trustedSession(spec, trusted); session != "" {
@@ -88,7 +87,7 @@ func identities(spec *v1alpha1.ApprovalSpec, trusted []string) []string {
 	return all
 }
 
-// trustedSession is the session name of an author whose role's sessions are persons; empty for others.
+// trustedSession returns the session name of an author whose role's sessions are persons; empty for others.
 func trustedSession(spec *v1alpha1.ApprovalSpec, trusted []string) string {
 	session, arn := first(spec.AuthorExtra[sessionName]), iamPrincipal(spec)
 	if session == "" || arn == "" || !slices.ContainsFunc(trusted, func(role string) bool { return principalOf(role) == arn }) {
@@ -97,15 +96,14 @@ func trustedSession(spec *v1alpha1.ApprovalSpec, trusted []string) string {
 	return session
 }
 
-// iamPrincipal is the IAM user or role of an author; empty if the author does not come by IAM.
+// iamPrincipal returns the IAM user or role of an author; empty if the author does not authenticate through IAM.
 func iamPrincipal(spec *v1alpha1.ApprovalSpec) string {
 	return principalOf(cmp.Or(first(spec.AuthorExtra[canonicalARN]), first(spec.AuthorExtra[callersARN]), spec.Author))
 }
 
-// principalOf is the IAM user or role of an ARN, without what its holder can choose: the session name of a
-// role, and the name of a federated user, which the caller of GetFederationToken chooses. A role's path is
-// left out: sessions do not have it, and names are unique in an account without it. It is empty for any
-// other text.
+// principalOf returns the IAM user or role of an ARN, without the parts that its holder can choose: the session name of
+// a role, and the name of a federated user, which the caller of GetFederationToken chooses. A role's path is omitted:
+// sessions do not contain it, and role names are unique in an account without it. It is empty for any other text.
 func principalOf(arn string) string {
 	parts := strings.SplitN(arn, ":", 6)
 	if len(parts) != 6 || parts[0] != "arn" {
@@ -151,11 +149,10 @@ func (p principal) countsOnce() string {
 	return ""
 }
 
-// PolicyName is that of the ValidatingAdmissionPolicy which has each Approval name its author, and
-// of its binding.
+// PolicyName is the name of the ValidatingAdmissionPolicy that checks the author of each Approval, and of its binding.
 const PolicyName = "plumbline-guard-approvals"
 
-// expressions are what that policy has to check. It may check more.
+// expressions are the checks that this policy must contain. It may contain more.
 var expressions = []string{
 	"request.operation != 'CREATE' || object.spec.author == request.userInfo.username",
 	"request.operation != 'CREATE' || !request.userInfo.username.startsWith('system:serviceaccount:')",
@@ -164,24 +161,23 @@ var expressions = []string{
 	"request.operation != 'UPDATE' || object.spec == oldObject.spec",
 }
 
-// Settled is how long after a change of the policy an Approval may not have been checked by it yet:
-// each API server takes a new one up by a watch, and looks each second
-// (k8s.io/apiserver pkg/admission/plugin/policy/generic/policy_source.go).
+// Settled is how long after a change of the policy Approvals may not be checked by it yet: each API server learns of a
+// policy by a watch, and refreshes each second (k8s.io/apiserver pkg/admission/plugin/policy/generic/policy_source.go).
 const Settled = 30 * time.Second
 
-// Proof is what the API server enforces of Approvals.
+// Proof is what the API server enforces for Approvals.
 type Proof struct {
-	// Since is when the policy or its binding was created or changed last. Missing is why the API server
-	// does not check the author of each, and what to do about it; empty if it does.
+	// Since is when the policy or its binding was last created or changed. Missing is why the API server does not check
+	// the author of each Approval, and what to do about it; empty if it does.
 	Since   time.Time
 	Missing string
 }
 
-// restore is what is to be done where the policy is not as it should be.
+// restore is what to do if the policy is missing or altered.
 const restore = ": apply manifests/guard of this version of plumbline again (helm upgrade, or kubectl apply -k), then approve again"
 
-// Nothing begins the message where no Approval can count, and NotServed is that where plumbline was
-// upgraded in part.
+// Nothing is the prefix of the message if no Approval can count, and NotServed is the message if plumbline was only
+// partly upgraded.
 const (
 	Nothing   = "nothing can be approved: "
 	NotServed = Nothing + "the CRD " + v1alpha1.ApprovalCRD + " is missing: apply manifests/crd of this version of plumbline (helm upgrade, or kubectl apply -k)"
@@ -198,7 +194,7 @@ func (p Proof) refuses(a *v1alpha1.Approval) string {
 	return ""
 }
 
-// Wait is how long it takes until an Approval can count; zero if it can.
+// Wait returns how long it takes until an Approval can count; zero if it can.
 func (p Proof) Wait(now time.Time) time.Duration {
 	if age := now.Sub(p.Since); age >= 0 && age < Settled {
 		return Settled - age
@@ -206,7 +202,7 @@ func (p Proof) Wait(now time.Time) time.Duration {
 	return 0
 }
 
-// Prove says what the policy and its binding enforce; nil if there is none.
+// Prove returns what the policy and its binding enforce; either is nil if it does not exist.
 func Prove(policy *admissionv1.ValidatingAdmissionPolicy, binding *admissionv1.ValidatingAdmissionPolicyBinding) Proof {
 	switch {
 	case policy == nil:
@@ -225,8 +221,8 @@ func Prove(policy *admissionv1.ValidatingAdmissionPolicy, binding *admissionv1.V
 	return Proof{Since: since}
 }
 
-// changedAt is when an object was created, or its spec may have been changed last. A
-// change of the spec counts up the generation, and its manager's entry has the time.
+// changedAt returns when an object was created, or when its spec may have last changed. A change of the spec increments
+// the generation, and its manager's entry has the time.
 func changedAt(object metav1.Object) time.Time {
 	at := object.GetCreationTimestamp().Time
 	if object.GetGeneration() <= 1 {
@@ -240,7 +236,7 @@ func changedAt(object metav1.Object) time.Time {
 	return at
 }
 
-// enforces reports whether a policy checks the author of each Approval, and lets none past.
+// enforces reports whether a policy checks the author of every Approval.
 func enforces(spec *admissionv1.ValidatingAdmissionPolicySpec) bool {
 	match := spec.MatchConstraints
 	if match == nil || spec.ParamKind != nil || len(spec.MatchConditions) > 0 || spec.FailurePolicy != nil && *spec.FailurePolicy != admissionv1.Fail {
@@ -257,7 +253,7 @@ func enforces(spec *admissionv1.ValidatingAdmissionPolicySpec) bool {
 	return true
 }
 
-// approvals reports whether a rule is about each write of an Approval.
+// approvals reports whether a rule matches every write of an Approval.
 func approvals(rule admissionv1.NamedRuleWithOperations) bool {
 	has := func(list []string, one string) bool { return slices.Contains(list, one) || slices.Contains(list, "*") }
 	does := func(one admissionv1.OperationType) bool {
@@ -268,12 +264,12 @@ func approvals(rule admissionv1.NamedRuleWithOperations) bool {
 		has(rule.APIGroups, v1alpha1.GroupVersion.Group) && has(rule.APIVersions, v1alpha1.GroupVersion.Version) && has(rule.Resources, "approvals")
 }
 
-// selects reports whether a selector leaves anything out.
+// selects reports whether a selector excludes anything.
 func selects(s *metav1.LabelSelector) bool {
 	return s != nil && (len(s.MatchLabels) > 0 || len(s.MatchExpressions) > 0)
 }
 
-// binds reports whether a binding has the policy deny, everywhere.
+// binds reports whether a binding makes the policy deny, everywhere.
 func binds(spec *admissionv1.ValidatingAdmissionPolicyBindingSpec) bool {
 	return spec.PolicyName == PolicyName && spec.ParamRef == nil && spec.MatchResources == nil && slices.Contains(spec.ValidationActions, admissionv1.Deny)
 }

@@ -26,7 +26,7 @@ const (
 	ssoDev  = "arn:aws:iam::" + account + ":role/AWSReservedSSO_Dev_0123456789abcdef"
 )
 
-// as is an Approval by a user whom EKS has authenticated by IAM, under a user name that the mapping makes.
+// as returns an Approval by a user whom EKS has authenticated through IAM, under the user name of a mapping.
 func as(user, canonical, session string) v1alpha1.Approval {
 	a := by(user)
 	a.Name += "-" + session
@@ -38,13 +38,13 @@ func as(user, canonical, session string) v1alpha1.Approval {
 	return a
 }
 
-// session is a session of a role by an access entry without a user name: EKS makes it of the session's ARN.
+// session returns a session of a role with an access entry without a user name: EKS uses the session's ARN.
 func session(role, name string) v1alpha1.Approval {
 	_, short, _ := strings.Cut(role, ":role/")
 	return as("arn:aws:sts::"+account+":assumed-role/"+short+"/"+name, role, name)
 }
 
-// TestPrincipalsCount: who has one name more, or one more session, is not one more person.
+// TestPrincipalsCount: another name, or another session, of the same person does not count again.
 func TestPrincipalsCount(t *testing.T) {
 	withUID := func(name, uid string) v1alpha1.Approval {
 		a := by(name)
@@ -97,8 +97,8 @@ func TestPrincipalsCount(t *testing.T) {
 	}
 }
 
-// shipped reads the policy and its binding from a file of the base, or of the chart, which has no
-// value in it but in its first line.
+// shipped reads the policy and its binding from a file of the base, or of the chart, which only has a template value in
+// its first line.
 func shipped(t *testing.T, path string) (*admissionv1.ValidatingAdmissionPolicy, *admissionv1.ValidatingAdmissionPolicyBinding) {
 	t.Helper()
 	raw, err := os.ReadFile(path)
@@ -121,7 +121,7 @@ func shipped(t *testing.T, path string) (*admissionv1.ValidatingAdmissionPolicy,
 	return policy, binding
 }
 
-// TestWhatIsShippedProvesTheAuthor, from the base and from the chart; and what is altered does not.
+// TestWhatIsShippedProvesTheAuthor, from the base and from the chart, unless it is altered.
 func TestWhatIsShippedProvesTheAuthor(t *testing.T) {
 	for _, path := range []string{"../../manifests/guard/approvals.yaml", "../../manifests/chart/templates/guard/approvals.yaml"} {
 		policy, binding := shipped(t, path)
@@ -169,8 +169,8 @@ func TestWhatIsShippedProvesTheAuthor(t *testing.T) {
 	}
 }
 
-// TestSinceWhenTheAuthorIsChecked is since the last change of either: one that let forged Approvals
-// pass, and was put back, is one.
+// TestSinceWhenTheAuthorIsChecked: since the last change of either, including one that let forged Approvals pass and
+// was reverted.
 func TestSinceWhenTheAuthorIsChecked(t *testing.T) {
 	created := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	changed := func(object metav1.Object, after time.Duration, subresource string, generation int64) {
