@@ -2,11 +2,11 @@ package finding
 
 import "time"
 
-// Due reports whether it is time again for what was done last at a time. A last time
-// that lies ahead is one of before the clock was put back.
+// Due reports whether the interval since the last time has passed. A last time in the future means that the clock was
+// set back.
 func Due(now, last time.Time, every time.Duration) bool {
 	return now.Before(last) || !now.Before(last.Add(every))
 }
 
-// Soon is how long a reconcile that was overtaken waits for the cache to catch up.
+// Soon is how long a superseded reconcile waits for the cache to catch up.
 const Soon = 100 * time.Millisecond

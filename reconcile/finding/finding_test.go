@@ -40,7 +40,7 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// TestSome names five objects at most.
+// TestSome lists at most five objects.
 func TestSome(t *testing.T) {
 	for want, names := range map[string][]string{
 		"":                         nil,
@@ -54,7 +54,7 @@ func TestSome(t *testing.T) {
 	}
 }
 
-// TestBounded cuts at the end of a line or a word, and never within a character.
+// TestBounded truncates at the end of a line or a word, and never within a character.
 func TestBounded(t *testing.T) {
 	cases := map[string]struct{ text, want string }{
 		"short":           {"odd", "odd"},

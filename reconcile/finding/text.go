@@ -7,13 +7,13 @@ import (
 	"github.com/plumbline-dev/plumbline/internal/shortlist"
 )
 
-// MaxNamed is how many objects one message names.
+// MaxNamed limits how many objects one message lists.
 const MaxNamed = 5
 
-// Some names the first few and counts the rest.
+// Some lists the first few and counts the rest.
 func Some(names []string) string { return Few(names, ", ") }
 
-// SomeOf is Some for values that have a name.
+// SomeOf is Some for Stringers.
 func SomeOf[T fmt.Stringer](values []T) string {
 	names := make([]string, 0, len(values))
 	for _, value := range values {
@@ -22,10 +22,10 @@ func SomeOf[T fmt.Stringer](values []T) string {
 	return Some(names)
 }
 
-// Few is Some for words that are separated by something other than a comma.
+// Few is Some with another separator than a comma.
 func Few(words []string, separator string) string { return shortlist.Join(words, MaxNamed, separator) }
 
-// First names the first three, without the number of the rest.
+// First lists the first three, without the number of the rest.
 func First(names []string) string {
 	const few = 3
 	if len(names) > few {
@@ -34,11 +34,11 @@ func First(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// cutShort ends a message that was cut.
+// cutShort is the end of a truncated message.
 const cutShort = " … (cut)"
 
-// Bounded cuts a message to a number of bytes: at the end of a line, or else of a word,
-// where there is one in its last half.
+// Bounded truncates a message to a number of bytes: at the end of a line, or else of a word, if there is one in its
+// last half.
 func Bounded(message string, limit int) string {
 	if len(message) <= limit {
 		return message
