@@ -1,6 +1,5 @@
-// Package fetch has the newest revision of a NodeSync's repository, or the one at hand
-// where none is due, with the signatures that it needs. What is fetched when is decided
-// here; reconcile/source speaks to the Git host.
+// Package fetch provides the newest revision of a NodeSync's repository, or the cached one if no fetch is due, with its
+// required signatures. It decides when to fetch what; reconcile/source communicates with the Git host.
 package fetch
 
 import (
@@ -22,11 +21,11 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Fetch takes the newest revision, or the one at hand where none is due.
+// Fetch fetches the newest revision, or returns the cached one if no fetch is due.
 func (s *Step) Fetch(ctx context.Context) (Fetched, error) {
 	requested, asked := meta.ReconcileAnnotationValue(s.Sync.GetAnnotations())
 	if asked {
-		// Handled also where the fetch fails: the user who asked waits for an answer.
+		// Handled even if the fetch fails: the user who requested it waits for a response.
 		s.Sync.Status.SetLastHandledReconcileRequest(requested)
 	}
 	key := Attempt{generation: s.Sync.Generation, requested: requested}
@@ -51,24 +50,22 @@ func (s *Step) Fetch(ctx context.Context) (Fetched, error) {
 	return found, nil
 }
 
-// timed is a Snapshot for the reads of this reconcile.
+// timed returns a Snapshot whose reads are limited to this reconcile.
 func (s *Step) timed(ctx context.Context, snapshot *render.Snapshot) *render.Snapshot {
 	within := snapshot.Within(ctx, s.Sync.Spec.Path, render.Reading)
 	return &within
 }
 
-// fetchDue is when a fetch is due. What was fetched since is new enough, for
-// whichever NodeSync that was: so those on one repository share each fetch, and
-// stay in phase.
+// fetchDue returns when a fetch is due. A fetch since then is new enough, for whichever NodeSync it was: NodeSyncs with
+// the same repository share each fetch, and stay in phase.
 func (s *Step) fetchDue(key Attempt) time.Time {
 	m := s.Memory
 	if m.fetchedAt.IsZero() || m.snapshot == nil && m.failure == nil {
-		// The first, or one of which the store is gone. The API server's clock may
-		// be ahead of ours.
+		// The first fetch, or the store was lost. The API server's clock may be ahead of ours.
 		return earlier(s.Sync.CreationTimestamp.Time, s.Now)
 	}
 	if key != m.fetchedFor || m.fetchedAt.After(s.Now.Add(s.Sync.GetTimeout())) {
-		return s.Now // it is another, or the clock was put back since
+		return s.Now // another attempt, or the clock was set back since
 	}
 	if s.Pushed.After(m.fetchedAt) {
 		return s.Pushed
@@ -82,8 +79,8 @@ func (s *Step) fetchDue(key Attempt) time.Time {
 	return m.fetchedAt.Add(s.Sync.Spec.Interval.Duration)
 }
 
-// ReadSince reports whether Git was read since a time; if not, why, and when the next reconcile is
-// wanted, which reads it: zero if the last read has failed, and the next is a retry.
+// ReadSince reports whether Git was read since a time. If not, why is the reason, and wake is when the next reconcile
+// should read it: zero if the last read failed, and the next is a retry.
 func (s *Step) ReadSince(at time.Time) (read bool, why string, wake time.Time) {
 	m := s.Memory
 	switch {
@@ -105,7 +102,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// fetchNow wants an answer that is as new as the time at which it was due.
+// fetchNow fetches a revision that is at least as new as the time at which it was due.
 func (s *Step) fetchNow(ctx context.Context, due time.Time) (*render.Snapshot, time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Sync.GetTimeout())
 	defer cancel()
@@ -117,7 +114,7 @@ func (s *Step) fetchNow(ctx context.Context, due time.Time) (*render.Snapshot, t
 	return s.Source.Fetch(ctx, request)
 }
 
-// request is what is asked of the source.
+// request returns the request to the source.
 func (s *Step) request(ctx context.Context) (source.Request, error) {
 	if ref := s.Sync.SourceRef(); ref != nil {
 		artifact, err := s.artifact(ctx, *ref)
@@ -145,7 +142,7 @@ func (s *Step) request(ctx context.Context) (source.Request, error) {
 	return request, nil
 }
 
-// secret reads the Secret that the source names.
+// secret reads the Secret that the source references.
 func (s *Step) secret(ctx context.Context, name string) (*corev1.Secret, error) {
 	secret, err := s.Secret(ctx, name)
 	if err != nil {
@@ -157,75 +154,70 @@ func (s *Step) secret(ctx context.Context, name string) (*corev1.Secret, error) 
 
 // Source fetches revisions.
 type Source interface {
-	// Fetch returns the newest revision, and when the fetch began that it came
-	// of: it may have been made for another NodeSync.
+	// Fetch returns the newest revision, and when its fetch began: it may have been made for another NodeSync.
 	Fetch(ctx context.Context, req source.Request) (*render.Snapshot, time.Time, error)
-	// Artifact returns the newest artifact of a source of Flux, and has the NodeSync woken when there is
-	// another one.
+	// Artifact returns the newest artifact of a source of Flux, and triggers a reconcile of the NodeSync when there is
+	// a new one.
 	Artifact(ctx context.Context, of types.NamespacedName, ref v1alpha1.SourceRef) (*source.Artifact, error)
-	// Verify says who has signed what the last Snapshot is of.
+	// Verify returns who has signed the commit or tag of the last Snapshot.
 	Verify(ctx context.Context, req source.Request, want source.Signatures) (source.Verified, error)
-	// Since lists the commits that the last Snapshot reaches and the applied one
-	// does not, and that changed an input, newest first, where they are known without
-	// asking anybody; FindSince asks the host.
+	// Since lists the commits that the last Snapshot contains and the applied one does not, and that changed an input,
+	// newest first, if they are known without a request; FindSince queries the host.
 	Since(ctx context.Context, key, applied string, read render.Read, limit int) (commits []string, known bool)
 	FindSince(ctx context.Context, req source.Request, applied string, read render.Read, limit int) ([]string, error)
-	// Order says how the last Snapshot stands to a commit, if that is known
-	// without asking anybody; FindOrder asks the host.
+	// Order returns the order of the last Snapshot and a commit, if it is known without a request; FindOrder queries
+	// the host.
 	Order(key, commit string) source.Order
 	FindOrder(ctx context.Context, req source.Request, commit string) (source.Order, error)
-	// Revert pushes a commit that takes files back, to a branch of its own.
+	// Revert pushes a commit that reverts files, to a branch of its own.
 	Revert(ctx context.Context, req source.Request, r source.Revert) (source.Reverted, error)
-	// Forget drops what is stored for a NodeSync that is gone.
+	// Forget deletes what is stored for a deleted NodeSync.
 	Forget(key string) error
 }
 
-// Tools are what a fetch needs.
+// Tools are the dependencies of a fetch.
 type Tools struct {
 	Source Source
 	// Secret reads a Secret of the NodeSync's namespace.
 	Secret func(ctx context.Context, name string) (*corev1.Secret, error)
 	Grants grant.Policy
-	// HideCredential gets what came out of Secrets, before anything else is reported.
+	// HideCredential receives the data of Secrets, before anything else is reported.
 	HideCredential func(secret string)
 }
 
-// Step fetches for one reconcile, and notes in the status what it has fetched and verified.
+// Step fetches for one reconcile, and records in the status what it has fetched and verified.
 type Step struct {
 	Tools
 	finding.Findings
 	Sync   *v1alpha1.NodeSync
 	Memory *Memory
 	Now    time.Time
-	// Pushed is when a host said last that there is something new.
+	// Pushed is when a host last announced something new.
 	Pushed time.Time
 
-	// Unverified is why the revision does not have the signatures that it needs.
+	// Unverified is why the revision does not have the required signatures.
 	Unverified error
 }
 
-// Fetched is what a reconcile goes by.
+// Fetched is what a reconcile is based on.
 type Fetched struct {
 	Snapshot *render.Snapshot
-	// Unfetched is why the source could not be fetched, where the Snapshot is the last
-	// one of this very spec: it is the newest that is known, so that drift is corrected
-	// and removals that have begun go on while a Git host is away.
+	// Unfetched is why the source could not be fetched, if the Snapshot is the last one of the same spec: it is the
+	// newest known one, so that drift is corrected and removals in progress continue while a Git host is unavailable.
 	Unfetched error
-	// News is when the fetch began that came first to this commit; zero if another
-	// one has.
+	// News is when the fetch began that first returned this commit; zero if an earlier fetch did.
 	News time.Time
 }
 
-// Memory is what one fetch leaves to the next. Losing it costs a fetch and nothing else.
+// Memory is what one fetch passes to the next. Losing it only costs a fetch.
 type Memory struct {
-	// The last fetch: when it began, what for, and why it failed where it did.
+	// The last fetch: when it began, its purpose, and why it failed, if it did.
 	fetchedAt time.Time
-	// wanted is the time since which a step wants Git to have been read.
+	// wanted is the time since which a step needs Git to be read.
 	wanted     time.Time
 	fetchedFor Attempt
 	failure    error
-	// The last Snapshot, the generation of the NodeSync that it is of, and when its
-	// fetch began.
+	// The last Snapshot, the generation of its NodeSync, and when its fetch began.
 	snapshot   *render.Snapshot
 	snapshotOf int64
 	snapshotAt time.Time
@@ -234,28 +226,27 @@ type Memory struct {
 	unverified unverified
 }
 
-// Attempt is what makes a fetch due before its time.
+// Attempt identifies a fetch: if it changes, a fetch is due early.
 type Attempt struct {
 	generation int64
 	requested  string
 }
 
-// Last is the last Snapshot, the generation of the NodeSync that it is of, and when its
-// fetch began; nil if there is none.
+// Last returns the last Snapshot, the generation of its NodeSync, and when its fetch began; nil if there is none.
 func (m *Memory) Last() (snapshot *render.Snapshot, generation int64, began time.Time) {
 	return m.snapshot, m.snapshotOf, m.snapshotAt
 }
 
-// Attempt is what was fetched for last.
+// Attempt returns the Attempt of the last fetch.
 func (m *Memory) Attempt() Attempt { return m.fetchedFor }
 
-// Lose has the next reconcile fetch what is available once more: its store is gone.
+// Lose makes the next reconcile fetch again, because the store was lost.
 func (m *Memory) Lose() { m.snapshot = nil }
 
 func (s *Step) name() types.NamespacedName { return client.ObjectKeyFromObject(s.Sync) }
 
-// artifact is the newest one of a source of Flux, with those before it that the status knows. Which of two is older
-// only the times tell at which Flux has made them, and another process has read these.
+// artifact returns the newest artifact of a source of Flux, with the earlier ones in the status. Only the times at
+// which Flux made them show which of two is older, and another process may have read these.
 func (s *Step) artifact(ctx context.Context, ref v1alpha1.SourceRef) (*source.Artifact, error) {
 	a, err := s.Source.Artifact(ctx, s.name(), ref)
 	if err != nil {
@@ -275,9 +266,8 @@ func (s *Step) artifact(ctx context.Context, ref v1alpha1.SourceRef) (*source.Ar
 	return a, nil
 }
 
-// Read fetches what a suspended NodeSync follows, no older than a time, and verifies it: a
-// look for the sake of another one. It returns when that fetch began. Neither the status
-// nor what the NodeSync's own passes remember is touched.
+// Read fetches what a suspended NodeSync follows, no older than a time, and verifies it, on behalf of another NodeSync.
+// It returns when that fetch began. It changes neither the status nor the Memory of the NodeSync's own reconciles.
 func (s *Step) Read(ctx context.Context, notBefore time.Time) (*render.Snapshot, time.Time, error) {
 	apart := &Step{Tools: s.Tools, Sync: s.Sync.DeepCopy(), Memory: &Memory{}, Now: s.Now}
 	return apart.read(ctx, notBefore)
@@ -294,7 +284,7 @@ func (s *Step) read(ctx context.Context, notBefore time.Time) (*render.Snapshot,
 	applied := s.Sync.Status.LastAppliedRevision
 	older := applied != "" && snapshot.Commit != render.CommitOf(applied) && s.Order(render.CommitOf(applied)) == source.OrderOlder
 	if last := s.Sync.Status.LastVerified; older || last != nil && last.Newer != nil {
-		// What it lacks says nothing: the host lags behind.
+		// What it does not contain proves nothing: the host lags behind.
 		return nil, began, fault.OlderRevision(fmt.Errorf("%s is older than what was applied", render.ShortRevision(snapshot.Revision)))
 	}
 	return s.timed(ctx, snapshot), began, nil

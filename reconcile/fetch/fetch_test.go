@@ -19,7 +19,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// flux is a source of Flux.
+// flux is a Flux source.
 type flux struct {
 	host
 	artifact source.Artifact
@@ -37,8 +37,8 @@ func (f *flux) Fetch(ctx context.Context, req source.Request) (*render.Snapshot,
 	return snapshot, began, errors.Join(err, req.Artifact.Unready)
 }
 
-// TestASourceOfFlux: its artifact is what is fetched, by no credentials; where Flux cannot make a newer one the
-// last one is gone by, and why is said.
+// TestASourceOfFlux: its artifact is fetched without credentials; if Flux cannot make a newer one, the last one is
+// used, and the reason is reported.
 func TestASourceOfFlux(t *testing.T) {
 	away := errors.New("host is away")
 	for name, c := range map[string]struct {
@@ -80,8 +80,8 @@ func TestASourceOfFlux(t *testing.T) {
 	}
 }
 
-// TestWhenArtifactsWereMade is kept in the status, of the newest and of those that are, or may be, in force: another
-// process reads it.
+// TestWhenArtifactsWereMade is kept in the status, for the newest artifact and those that are, or may be, applied:
+// another process reads it.
 func TestWhenArtifactsWereMade(t *testing.T) {
 	at := func(minute int) metav1.Time { return metav1.Date(2026, 3, 1, 12, minute, 0, 0, time.UTC) }
 	of := func(commit string) string { return "main@sha1:" + commit }
@@ -110,7 +110,7 @@ func TestWhenArtifactsWereMade(t *testing.T) {
 	}
 }
 
-// host has commit "new".
+// host has the commit "new".
 type host struct {
 	Source
 	requests []source.Request
@@ -143,8 +143,7 @@ func (h *host) Order(string, string) source.Order { return h.order }
 
 func noSecret(context.Context, string) (*corev1.Secret, error) { return nil, errors.New("not found") }
 
-// TestReadForAnother fetches and verifies what a suspended NodeSync follows, and leaves the
-// NodeSync as it is.
+// TestReadForAnother fetches and verifies what a suspended NodeSync follows, and does not change the NodeSync.
 func TestReadForAnother(t *testing.T) {
 	cases := map[string]struct {
 		change func(*v1alpha1.NodeSync)
@@ -187,7 +186,7 @@ func TestReadForAnother(t *testing.T) {
 	}
 }
 
-// TestReadsEndWithTheirPass: a Snapshot is read no longer than the reconcile lasts that has it.
+// TestReadsEndWithTheirPass: a Snapshot can only be read during its reconcile.
 func TestReadsEndWithTheirPass(t *testing.T) {
 	sync := &v1alpha1.NodeSync{Spec: v1alpha1.NodeSyncSpec{Source: v1alpha1.Source{Git: &v1alpha1.GitSource{URL: "https://git.example.com/acme/fleet.git"}}}}
 	step := func() *Step {
@@ -218,7 +217,8 @@ func TestReadsEndWithTheirPass(t *testing.T) {
 	}
 }
 
-// TestWhatOpensTheSourceIsHidden whoever asks the Git host; a revert is pushed beside the reconciles, which hide theirs.
+// TestWhatOpensTheSourceIsHidden for every request to the Git host; a revert is pushed outside of reconciles, which
+// hide theirs.
 func TestWhatOpensTheSourceIsHidden(t *testing.T) {
 	for name, c := range map[string]struct {
 		ask  func(context.Context, *Step) error

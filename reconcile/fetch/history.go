@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// mostCommits is on how many commits one verdict is reported.
+	// mostCommits limits on how many commits one verdict is reported.
 	mostCommits = 50
-	// historyTimeout bounds a question about the history.
+	// historyTimeout limits the duration of a query about the history.
 	historyTimeout = 15 * time.Second
 )
 
@@ -21,8 +21,8 @@ type Branch struct {
 	Read render.Read
 }
 
-// Known lists the commits since the applied one that changed an input, the newest first,
-// where the store has all of them and can tell in time.
+// Known lists the commits since the applied one that changed an input, newest first, if the store contains all of them
+// and responds in time.
 func (b Branch) Known(ctx context.Context, applied string) (commits []string, known bool) {
 	if len(b.Read.Inputs) == 0 {
 		return nil, true
@@ -32,7 +32,7 @@ func (b Branch) Known(ctx context.Context, applied string) (commits []string, kn
 	return b.Source.Since(ctx, b.name().String(), applied, b.Read, mostCommits)
 }
 
-// Ask asks the Git host for them.
+// Ask queries the Git host for them.
 func (b Branch) Ask(ctx context.Context, applied string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, min(b.Sync.GetTimeout(), historyTimeout))
 	defer cancel()
@@ -43,10 +43,10 @@ func (b Branch) Ask(ctx context.Context, applied string) ([]string, error) {
 	return b.Source.FindSince(ctx, request, applied, b.Read, mostCommits)
 }
 
-// Order says how what was fetched stands to a commit, by what the store has.
+// Order returns the order of the fetched revision and a commit, according to the store.
 func (s *Step) Order(commit string) source.Order { return s.Source.Order(s.name().String(), commit) }
 
-// FindOrder asks the Git host for it.
+// FindOrder queries the Git host for it.
 func (s *Step) FindOrder(ctx context.Context, commit string) (source.Order, error) {
 	ctx, cancel := context.WithTimeout(ctx, min(s.Sync.GetTimeout(), historyTimeout))
 	defer cancel()
@@ -57,10 +57,10 @@ func (s *Step) FindOrder(ctx context.Context, commit string) (source.Order, erro
 	return s.Source.FindOrder(ctx, request, commit)
 }
 
-// Revert is what pushes a commit that takes files of the source back, beside the reconciles.
+// Revert returns a function that pushes a commit which reverts files of the source, outside of reconciles.
 func (s *Step) Revert() func(context.Context, source.Revert) (source.Reverted, error) {
 	apart := &Step{Tools: s.Tools, Sync: s.Sync.DeepCopy(), Memory: &Memory{}, Now: s.Now}
-	apart.HideCredential = func(string) {} // it is the reconciles' own, and the source hides what it reports itself
+	apart.HideCredential = func(string) {} // the hook of the reconciles must not be used here; the source redacts its reports
 	return func(ctx context.Context, r source.Revert) (source.Reverted, error) {
 		request, err := apart.request(ctx)
 		if err != nil {

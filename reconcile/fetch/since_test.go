@@ -14,7 +14,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// away is a host that can be away.
+// away is a host that can be unavailable.
 type away struct {
 	host
 	err error
@@ -27,8 +27,8 @@ func (a *away) Fetch(ctx context.Context, req source.Request) (*render.Snapshot,
 	return a.host.Fetch(ctx, req)
 }
 
-// TestReadSince: a step wants Git to have been read since a time. The next reconcile reads it,
-// whatever the interval, and tries again at the retry interval where that fails.
+// TestReadSince: a step needs Git to be read since a time. The next reconcile reads it, whatever the interval, and
+// retries at the retry interval if that fails.
 func TestReadSince(t *testing.T) {
 	at := &away{host: host{files: fstest.MapFS{}}}
 	sync := &v1alpha1.NodeSync{Spec: v1alpha1.NodeSyncSpec{

@@ -17,7 +17,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// unverified is a verification that failed, when, and what was tried by whom.
+// unverified is a failed verification: of which revision, for which Attempt, and when.
 type unverified struct {
 	of  v1alpha1.VerifiedRevision
 	by  Attempt
@@ -25,8 +25,8 @@ type unverified struct {
 	err error
 }
 
-// Verify checks that the revision has the signatures that the NodeSync asks for,
-// before anything of it is read. What has them is noted, and not verified again.
+// Verify checks that the revision has the signatures that the NodeSync requires, before anything in it is read.
+// Verified revisions are recorded, and not verified again.
 func (s *Step) Verify(ctx context.Context, snapshot *render.Snapshot) error {
 	rules := s.Sync.Spec.Source.Verification()
 	if rules == nil {
@@ -47,7 +47,7 @@ func (s *Step) Verify(ctx context.Context, snapshot *render.Snapshot) error {
 	verified, err := s.verifyNow(ctx, *rules, wanted, snapshot.Commit)
 	switch {
 	case err != nil && (source.Lost(err) || fault.Classify(err).Class == fault.Superseded):
-		return err // it is fetched, and tried, once more
+		return err // it is fetched and verified again
 	case err != nil:
 		err = fmt.Errorf("verify %s: %w", render.ShortRevision(wanted.Revision), err)
 		*failed = unverified{of: wanted, by: s.Memory.fetchedFor, at: s.Now, err: err}
@@ -60,7 +60,7 @@ func (s *Step) Verify(ctx context.Context, snapshot *render.Snapshot) error {
 	return nil
 }
 
-// toVerify is what has to be verified, and by which rules.
+// toVerify returns what must be verified, and by which rules.
 func (s *Step) toVerify(rules v1alpha1.GitVerification, snapshot *render.Snapshot) v1alpha1.VerifiedRevision {
 	object := snapshot.Commit
 	if rules.Mode == v1alpha1.VerifyTag {
@@ -69,7 +69,7 @@ func (s *Step) toVerify(rules v1alpha1.GitVerification, snapshot *render.Snapsho
 	return v1alpha1.VerifiedRevision{Revision: snapshot.Revision, Object: object, URL: s.Sync.Spec.Source.Repository(), Mode: rules.Mode, Secret: rules.SecretRef.Name}
 }
 
-// sameVerified reports whether what was verified is what has to be, by the same rules.
+// sameVerified reports whether the verified revision is the required one, by the same rules.
 func sameVerified(known, wanted v1alpha1.VerifiedRevision) bool {
 	return wanted.Object != "" && known.Object == wanted.Object && render.CommitOf(known.Revision) == render.CommitOf(wanted.Revision) &&
 		known.URL == wanted.URL && known.Mode == wanted.Mode && known.Secret == wanted.Secret
@@ -110,8 +110,8 @@ func (s *Step) verifyNow(ctx context.Context, rules v1alpha1.GitVerification, wa
 	return wanted, nil
 }
 
-// newestVerified is the newest revision of a repository that was verified, in its own
-// words; nil if there is none.
+// newestVerified returns the newest verified revision of a repository, according to its signing times; nil if there is
+// none.
 func newestVerified(last *v1alpha1.VerifiedRevision, url string) *v1alpha1.NewerRevision {
 	switch {
 	case last == nil || last.URL != url:
@@ -124,7 +124,7 @@ func newestVerified(last *v1alpha1.VerifiedRevision, url string) *v1alpha1.Newer
 	return &v1alpha1.NewerRevision{Revision: last.Revision, SignedAt: *last.SignedAt}
 }
 
-// signers reads the public keys that are trusted.
+// signers reads the trusted public keys.
 func (s *Step) signers(ctx context.Context, name string) (signature.Keys, error) {
 	secret, err := s.Secret(ctx, name)
 	if err != nil {
