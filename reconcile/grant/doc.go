@@ -1,8 +1,7 @@
-// Package grant decides whether the credentials in a Secret may be sent to an
-// address for a NodeSync. A user who may create a NodeSync can name any Secret of its
-// namespace and any URL; so the Secret says, in annotations, for which hosts it is
-// and, where it wants to, for which NodeSyncs.
+// Package grant decides whether the credentials in a Secret may be sent to an address for a NodeSync. A user who may
+// create a NodeSync can reference any Secret of its namespace and any URL. Therefore the Secret lists, in annotations,
+// the hosts and optionally the NodeSyncs that may use it.
 //
-// A Secret's annotations, a NodeSync's name and an address go in; nil or a
-// *RefusedError comes out. It reads nothing, and never sees the credentials.
+// The input is a Secret's annotations, a NodeSync's name and an address; the output is nil or a *RefusedError. The
+// package reads nothing, and never sees the credentials.
 package grant

@@ -12,22 +12,22 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// Use is what credentials are wanted for.
+// Use is the intended use of credentials.
 type Use struct {
-	// NodeSync is its name.
+	// NodeSync is the name of the NodeSync.
 	NodeSync string
-	// Address is the URL that they go to, or its host, with the port where the URL
-	// has one. A host without a scheme is spoken to in HTTPS, but for loopback.
+	// Address is the URL that they are sent to, or its host, with the port if the URL has one. A host without a scheme
+	// uses HTTPS, except loopback.
 	Address string
 }
 
-// Policy is the daemon's.
+// Policy is the configuration of the daemon.
 type Policy struct {
-	// Unannotated lets a Secret without the annotation of hosts go to any host.
+	// Unannotated allows a Secret without the hosts annotation to be sent to any host.
 	Unannotated bool
 }
 
-// Check returns a *RefusedError where the Secret is not for that use.
+// Check returns a *RefusedError if the Secret does not allow that use.
 func (p Policy) Check(secret metav1.Object, use Use) error {
 	scheme, host := split(use.Address)
 	annotations := secret.GetAnnotations()
@@ -53,8 +53,8 @@ func (p Policy) Check(secret metav1.Object, use Use) error {
 	return nil
 }
 
-// CheckNodeSync returns a *RefusedError where a Secret is not for a NodeSync. Public keys
-// and values of the chart go to no host, so that none has to be named.
+// CheckNodeSync returns a *RefusedError if a Secret does not allow a NodeSync. Public keys and values of the chart are
+// sent to no host, so the Secret need not list any.
 func CheckNodeSync(secret metav1.Object, nodeSync string) error {
 	if lists(secret, nodeSync) {
 		return nil
@@ -62,19 +62,19 @@ func CheckNodeSync(secret metav1.Object, nodeSync string) error {
 	return &RefusedError{Secret: secret.GetName(), Reason: fmt.Sprintf("its annotation %s does not list NodeSync %s", v1alpha1.NodeSyncsAnnotation, nodeSync)}
 }
 
-// lists reports whether a Secret is for a NodeSync: it names those that it is for, or none.
+// lists reports whether a Secret allows a NodeSync: it lists the NodeSync, or has no list.
 func lists(secret metav1.Object, nodeSync string) bool {
 	names, limited := secret.GetAnnotations()[v1alpha1.NodeSyncsAnnotation]
 	return !limited || slices.Contains(list(names), nodeSync)
 }
 
-// RefusedError says why the credentials in a Secret are not sent to a host, or its keys
-// not used: then Host is empty. It holds nothing of what is in the Secret.
+// RefusedError is why the credentials in a Secret are not sent to a host, or, if Host is empty, why its keys are not
+// used. It contains nothing of the Secret's data.
 type RefusedError struct {
 	Secret, Host, Reason string
 }
 
-// Error names the Secret, the host and what to do.
+// Error returns the Secret, the host and what to do.
 func (e *RefusedError) Error() string {
 	if e.Host == "" {
 		return fmt.Sprintf("secret %s is not used: %s", e.Secret, e.Reason)
@@ -82,7 +82,7 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("secret %s is not used for %s: %s", e.Secret, e.Host, e.Reason)
 }
 
-// list reads names between commas.
+// list parses a comma-separated list.
 func list(text string) []string {
 	var entries []string
 	for entry := range strings.SplitSeq(text, ",") {
@@ -93,7 +93,7 @@ func list(text string) []string {
 	return entries
 }
 
-// split reads an address. What is no URL is a host.
+// split parses an address. Anything that is not a URL is a host.
 func split(address string) (scheme, host string) {
 	if u, err := url.Parse(address); err == nil && u.Host != "" {
 		return strings.ToLower(u.Scheme), strings.ToLower(u.Host)
@@ -101,7 +101,7 @@ func split(address string) (scheme, host string) {
 	return "", strings.ToLower(address)
 }
 
-// hostname is a host without its port.
+// hostname returns a host without its port.
 func hostname(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		return name

@@ -13,10 +13,10 @@ import (
 
 func TestCheck(t *testing.T) {
 	cases := map[string]struct {
-		hosts, nodeSyncs string // "-" where there is no annotation
+		hosts, nodeSyncs string // "-" if there is no annotation
 		address          string
 		policy           Policy
-		refused          string // a part of the reason; empty if it is not
+		refused          string // a part of the reason; empty if it is allowed
 	}{
 		"its host":                         {"git.example.com", "-", "https://git.example.com/acme/fleet.git", Policy{}, ""},
 		"its host over ssh":                {"git.example.com", "-", "ssh://git@git.example.com/acme/fleet.git", Policy{}, ""},
