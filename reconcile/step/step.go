@@ -1,5 +1,5 @@
-// Package step names the steps of a reconcile. Metrics, and the points where tests kill the
-// daemon, have the names (manifests/SPEC.md); the order is the reconciler's.
+// Package step defines the names of the steps of a reconcile. Metrics, and the points where tests kill the daemon, use
+// these names (manifests/SPEC.md); the reconciler defines the order.
 package step
 
 import (
@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Name is that of a step, as metrics have it.
+// Name is the name of a step, as in metrics.
 type Name string
 
 // Timing is how long one step of a reconcile took.
@@ -16,16 +16,16 @@ type Timing struct {
 	Duration time.Duration
 }
 
-// Trace notes how long each step took. A nil Trace notes nothing.
+// Trace records how long each step took. A nil Trace records nothing.
 type Trace struct {
-	// Now is the clock, and Begin is called before each step; nil if nothing is to be called.
+	// Now is the clock, and Begin, if not nil, is called before each step.
 	Now   func() time.Time
 	Begin func(Name)
-	// Timings are the steps that were taken, in their order.
+	// Timings are the steps that have run, in order.
 	Timings []Timing
 }
 
-// Take takes one step, and notes how long it took.
+// Take runs one step, and records how long it took.
 func Take[T any](ctx context.Context, trace *Trace, name Name, do func(context.Context) (T, error)) (T, error) {
 	if trace == nil {
 		return do(ctx)
@@ -39,13 +39,13 @@ func Take[T any](ctx context.Context, trace *Trace, name Name, do func(context.C
 	return result, err
 }
 
-// Of is one step of a phase: it returns the phase's value that it is given, with what it adds.
+// Of is one step of a phase: it receives the phase's value, and returns it with its additions.
 type Of[T any] struct {
 	Name Name
 	Do   func(context.Context, T) (T, error)
 }
 
-// All takes the steps of a phase in order until one fails.
+// All runs the steps of a phase in order until one fails.
 func All[T any](ctx context.Context, trace *Trace, value T, steps []Of[T]) (T, error) {
 	for _, s := range steps {
 		next, err := Take(ctx, trace, s.Name, func(ctx context.Context) (T, error) { return s.Do(ctx, value) })
@@ -56,7 +56,7 @@ func All[T any](ctx context.Context, trace *Trace, value T, steps []Of[T]) (T, e
 	return value, nil
 }
 
-// The steps of a reconcile, in the order in which they are first taken.
+// The steps of a reconcile, in the order in which they first run.
 const (
 	Listen          Name = "listen"
 	AddFinalizer    Name = "addFinalizer"
@@ -85,7 +85,7 @@ const (
 	Remove          Name = "remove"
 )
 
-// The steps of a deletion, or a drain, beside those.
+// The steps of a deletion, or a drain, in addition to those.
 const (
 	Drainable     Name = "drainable"
 	SeeController Name = "seeController"
