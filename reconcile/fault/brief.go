@@ -22,28 +22,26 @@ import (
 	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
-// MaxBrief is the longest text of a Brief, in characters: Git hosts take no more
-// in a commit status.
+// MaxBrief is the maximum length of a Brief, in characters: Git hosts accept no more in a commit status.
 const MaxBrief = 140
 
-// maxWhere is how much of the place a Brief keeps where it has to cut something: the
-// file's own name and its folder's.
+// maxWhere is the length of the place that a truncated Brief keeps: the names of the file and its folder.
 const maxWhere = 40
 
-// Brief is what is wrong, for a commit status: the object and the reason first.
+// Brief is an error for a commit status: the object and the reason come first.
 type Brief struct {
-	// What names the object and the reason.
+	// What contains the object and the reason.
 	What string
-	// Cause is what another program said. Where it has to be cut, its middle is
-	// left out: such texts begin with the place and end with the reason.
+	// Cause is the message of another program. If it is too long, its middle is omitted: such texts start with the
+	// place and end with the reason.
 	Cause string
-	// Then is what a person does about it, such as the digest to approve. It is never cut.
+	// Then is what a person does about it, such as the digest to approve. It is never truncated.
 	Then string
 	// Where is the place in the repository: file and line.
 	Where string
 }
 
-// String is one line of at most MaxBrief characters.
+// String returns one line of at most MaxBrief characters.
 func (b Brief) String() string {
 	what, cause, where, then := oneLine(b.What), oneLine(b.Cause), oneLine(b.Where), oneLine(b.Then)
 	if cause != "" {
@@ -63,20 +61,19 @@ func (b Brief) String() string {
 	return cut(what+cause, room) + end
 }
 
-// leastCause is the room below which both ends of a Cause would say nothing.
+// leastCause is the minimum room for a Cause: below it, its two ends would be useless.
 const leastCause = 30
 
-// Map is the Brief with each of its texts changed.
+// Map returns the Brief with each of its texts changed.
 func (b Brief) Map(change func(string) string) Brief {
 	return Brief{What: change(b.What), Cause: change(b.Cause), Then: change(b.Then), Where: change(b.Where)}
 }
 
-// Brief is the error for a commit status.
+// Brief returns the error for a commit status.
 func (e *Error) Brief() Brief { return BriefOf(e) }
 
-// BriefOf shortens an error: by its type where the table knows one, else the
-// message as it is. Of joined errors the gravest is given, and how many there are
-// beside it.
+// BriefOf shortens an error: by its type if the table has it, otherwise to its message. For joined errors, it returns
+// the most severe, and the number of the others.
 func BriefOf(err error) Brief {
 	for at := err; at != nil; at = errors.Unwrap(at) {
 		if b, ok := briefOf(at); ok {
@@ -99,11 +96,11 @@ func BriefOf(err error) Brief {
 	return plain(err)
 }
 
-// maxPrefix is how much an error may be wrapped in and still be given with that.
+// maxPrefix limits the length of a wrapping text that is kept.
 const maxPrefix = 75
 
-// plain is the message of an error. Where it is too long, what it is wrapped in is
-// dropped, unless that is short enough to leave room for the cause.
+// plain returns the message of an error. If it is too long, the wrapping text is dropped, unless that is short enough
+// to leave room for the cause.
 func plain(err error) Brief {
 	message, inner := oneLine(err.Error()), errors.Unwrap(err)
 	if runes(message) <= MaxBrief || inner == nil {
@@ -153,7 +150,7 @@ func within(where string) string {
 	return " (" + where + ")"
 }
 
-// tail is the end of a path.
+// tail returns the end of a path.
 func tail(where string) string {
 	all := []rune(where)
 	if len(all) <= maxWhere {
@@ -166,8 +163,8 @@ func tail(where string) string {
 	return "…" + end
 }
 
-// oneLine has no control characters, nor those that change the direction or the order of
-// text: a commit status is read in terminals, too.
+// oneLine removes control characters, including those that change the direction or the order of text: a commit status
+// is also read in terminals.
 func oneLine(text string) string {
 	plain := strings.Map(func(r rune) rune {
 		if unicode.In(r, unicode.Cc, unicode.Cf) && !unicode.IsSpace(r) {
@@ -180,8 +177,7 @@ func oneLine(text string) string {
 
 func runes(text string) int { return utf8.RuneCountInString(text) }
 
-// cut shortens a text at its end, after a whole word where there is one in the last
-// third.
+// cut shortens a text at its end, after a whole word if there is one in the last third.
 func cut(text string, limit int) string {
 	if runes(text) <= limit {
 		return text
@@ -193,7 +189,7 @@ func cut(text string, limit int) string {
 	return strings.TrimRight(short, " :;,") + "…"
 }
 
-// elide leaves out the middle of a text.
+// elide omits the middle of a text.
 func elide(text string, limit int) string {
 	if runes(text) <= limit {
 		return text
@@ -204,11 +200,10 @@ func elide(text string, limit int) string {
 	return strings.TrimRight(string(all[:head]), " ") + " … " + strings.TrimLeft(string(all[len(all)-tail:]), " ")
 }
 
-// shortener makes the Brief of an error of one type.
+// shortener returns the Brief of an error of one type.
 type shortener func(error) (Brief, bool)
 
-// of shortens the errors of one type. It looks at the error itself: what it is
-// wrapped in has been looked at before.
+// of shortens the errors of one type. It does not unwrap: the wrapping errors were checked before.
 func of[T error](brief func(T) Brief) shortener {
 	return func(err error) (Brief, bool) {
 		typed, ok := any(err).(T)
@@ -219,8 +214,7 @@ func of[T error](brief func(T) Brief) shortener {
 	}
 }
 
-// briefs is the one place that says how errors are shortened whose message would be
-// cut before its reason.
+// briefs is the one place that defines how to shorten errors whose message would be truncated before its reason.
 func briefs() []shortener {
 	return slices.Concat(briefsOfCommits(), briefsOfSources(), briefsOfCharts(), briefsOfWrites(), []shortener{
 		func(err error) (Brief, bool) {
@@ -261,10 +255,10 @@ func briefsOfCommits() []shortener {
 	}
 }
 
-// kustomizeFails is how render begins the message of a build that failed.
+// kustomizeFails is the prefix of render's message for a failed build.
 const kustomizeFails = "kustomize cannot build it: "
 
-// inFile is the first of several errors of files.
+// inFile returns the Brief of the first of several errors in files.
 func inFile(e render.Error, more int) Brief {
 	b := Brief{What: e.Message, Where: render.Origin{File: e.File, Line: e.Line}.String()}
 	if cause, fails := strings.CutPrefix(e.Message, kustomizeFails); fails {
@@ -312,12 +306,12 @@ func briefsOfSources() []shortener {
 	}
 }
 
-// fetched is the message of a fetch that failed, without what it begins with.
+// fetched returns the message of a failed fetch, without its prefix.
 func fetched(err error, url string) Brief {
 	return Brief{What: strings.TrimPrefix(err.Error(), "fetch "+url+": "), Where: repository(url)}
 }
 
-// repository is a URL as people name it: without the scheme.
+// repository returns a URL without the scheme.
 func repository(url string) string {
 	if _, after, found := strings.Cut(url, "://"); found {
 		url = after
@@ -403,7 +397,7 @@ func pulled(chart string, ref charts.Ref, what string, err error) Brief {
 	return Brief{What: fmt.Sprintf("chart %s %s %s", chart, ref.Version, what), Cause: err.Error(), Where: repository(ref.Repository)}
 }
 
-// shortDigest is as much of a digest as tells it from another.
+// shortDigest returns the first digits of a digest, which are enough to distinguish it.
 func shortDigest(digest string) string {
 	const digits = len("sha256:") + 12
 	if len(digest) <= digits {
@@ -436,8 +430,7 @@ func briefsOfWrites() []shortener {
 	}
 }
 
-// ofRefusals names the first thing that may not come from Git, and the field of the
-// NodeSync that would allow it.
+// ofRefusals returns the first thing that must not come from Git, and the field of the NodeSync that would allow it.
 func ofRefusals(refusals []allowance.Refusal) Brief {
 	if len(refusals) == 0 {
 		return Brief{What: "refused"}
@@ -449,7 +442,7 @@ func ofRefusals(refusals []allowance.Refusal) Brief {
 	return Brief{What: fmt.Sprintf("%s must not come from Git%s: see %s", first.What, more, first.Field)}
 }
 
-// firstOf is the first of several, and how many more there are.
+// firstOf returns the first of several, and the number of the others.
 func firstOf(all []string) string {
 	if len(all) == 0 {
 		return ""
@@ -457,7 +450,7 @@ func firstOf(all []string) string {
 	return all[0] + inBrackets(len(all)-1)
 }
 
-// inBrackets is how many more there are, after the first.
+// inBrackets returns the number of others, in brackets.
 func inBrackets(more int) string {
 	if more <= 0 {
 		return ""

@@ -29,8 +29,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
-// brief is an error with values as long as they are in real life, and the words that
-// have to be left of it in a commit status.
+// brief is an error with values of realistic length, and the words that a commit status must contain.
 type brief struct {
 	err   error
 	words []string
@@ -172,8 +171,7 @@ func briefsOfAll() []brief {
 	return all
 }
 
-// TestBriefSaysTheReason of every refusal, in what a Git host takes, bare and in the
-// wrappings that steps put around it.
+// TestBriefSaysTheReason of every refusal, within the limit of Git hosts, both bare and wrapped as by steps.
 func TestBriefSaysTheReason(t *testing.T) {
 	for _, b := range briefsOfAll() {
 		for form, err := range map[string]error{
@@ -197,7 +195,7 @@ func TestBriefSaysTheReason(t *testing.T) {
 	}
 }
 
-// TestEveryRefusalIsBrief: a new type that a person has to act on needs a row.
+// TestEveryRefusalIsBrief: a new error type that a person has to act on needs a row.
 func TestEveryRefusalIsBrief(t *testing.T) {
 	rows := map[string]bool{}
 	for _, b := range briefsOfAll() {
@@ -210,7 +208,7 @@ func TestEveryRefusalIsBrief(t *testing.T) {
 	}
 }
 
-// TestBriefOfSeveral is that of the gravest, and counts the others.
+// TestBriefOfSeveral: it is the Brief of the most severe, and counts the others.
 func TestBriefOfSeveral(t *testing.T) {
 	pool := render.Ref{Kind: render.NodePool, Name: "a"}
 	err := errors.Join(errors.New("odd"), &plan.ConflictError{Ref: pool, Owner: "x.y"}, &apply.NotServedError{Ref: pool})
@@ -231,7 +229,7 @@ func TestGitHostsTakeABrief(t *testing.T) {
 	}
 }
 
-// TestWhatToDoIsNeverCut: a digest that is cut approves nothing.
+// TestWhatToDoIsNeverCut: a truncated digest approves nothing.
 func TestWhatToDoIsNeverCut(t *testing.T) {
 	then := "4 of 5 have approved; approve d4gjuo35eepqzgr3puqr6de2hn"
 	for name, b := range map[string]fault.Brief{

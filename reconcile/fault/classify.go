@@ -29,14 +29,14 @@ import (
 	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
-// rule says what errors of one type mean.
+// rule is what errors of one type mean.
 type rule struct {
 	matches func(error) bool
 	class   Class
 	reason  string
 }
 
-// as matches the errors of one type, wherever they are wrapped.
+// as matches the errors of one type, even if they are wrapped.
 func as[T error](class Class, reason string) rule {
 	return rule{class: class, reason: reason, matches: func(err error) bool {
 		var target T
@@ -49,9 +49,8 @@ func is(matches func(error) bool, class Class, reason string) rule {
 	return rule{matches: matches, class: class, reason: reason}
 }
 
-// Classify says what an error means for the NodeSync. It is total: what the
-// table does not know is Transient. Of joined errors, however they are wrapped,
-// the gravest speaks, and the message is that of all.
+// Classify returns what an error means for the NodeSync. It is total: an error that is not in the table is Transient.
+// For joined errors, even if they are wrapped, the most severe decides, and the message contains all.
 func Classify(err error) *Error {
 	if err == nil {
 		return nil
@@ -64,7 +63,7 @@ func Classify(err error) *Error {
 		return &Error{Class: known.Class, Reason: known.Reason, Err: err}
 	}
 	for _, r := range table() {
-		// What matches below the joint is one of several, but must be weighed.
+		// What only matches below the join is one of several, which are compared by severity.
 		if r.matches(err) && (joined == nil || !r.matches(joined)) {
 			return &Error{Class: r.class, Reason: r.reason, Err: err}
 		}
@@ -77,8 +76,7 @@ func Classify(err error) *Error {
 	return &Error{Class: Transient, Reason: "Failed", Err: err}
 }
 
-// descend goes down the wrappings of an error, to one that is classified already
-// or to where several are joined.
+// descend unwraps an error until it finds a classified error or joined errors.
 func descend(err error) (known *Error, joined error) {
 	for ; err != nil; err = errors.Unwrap(err) {
 		if known, ok := err.(*Error); ok { //nolint:errorlint // each wrapping is looked at by itself
@@ -91,8 +89,7 @@ func descend(err error) (known *Error, joined error) {
 	return nil, nil
 }
 
-// gravest is the gravest of several errors, the first of equals; nil if there
-// is none.
+// gravest returns the most severe of several errors, the first of equals; nil if there is none.
 func gravest(errs []error) *Error {
 	var worst *Error
 	for _, err := range errs {
@@ -109,9 +106,9 @@ func timedOut(err error) bool { return errors.Is(err, context.DeadlineExceeded) 
 
 func conflict(err error) bool { return apierrors.IsConflict(err) }
 
-// Unstorable reports whether the API server refuses an object as it is, whenever it is
-// written: it is invalid, or larger than the API server or etcd takes. etcd's words come
-// as an internal error (go.etcd.io/etcd/api/v3 v3rpc/rpctypes, google.golang.org/grpc).
+// Unstorable reports whether the API server would always reject an object: it is invalid, or larger than the API server
+// or etcd accepts. etcd's messages arrive as an internal error (go.etcd.io/etcd/api/v3 v3rpc/rpctypes,
+// google.golang.org/grpc).
 func Unstorable(err error) bool {
 	if err == nil {
 		return false
@@ -128,20 +125,19 @@ func busy(err error) bool {
 	return apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsServiceUnavailable(err)
 }
 
-// away reports whether nobody answered. The other parties have errors of their own
-// for that, which the table asks for first: what is left is the API server's.
+// away reports whether there was no response. Errors of other parties have their own types, which the table checks
+// first: what remains is the API server's.
 func away(err error) bool {
 	var sent *url.Error
 	return errors.As(err, &sent) && (utilnet.IsConnectionRefused(sent) || utilnet.IsConnectionReset(sent) || utilnet.IsHTTP2ConnectionLost(sent) || utilnet.IsProbableEOF(sent))
 }
 
-// table is the one place that says what each typed error means. The first rule
-// that matches speaks.
+// table is the one place that defines what each typed error means. The first rule that matches decides.
 func table() []rule {
 	return slices.Concat(ofSource(), ofCommit(), ofCharts(), ofVersions(), ofCloud(), ofApply(), ofRequests())
 }
 
-// ofSource is what the source can meet.
+// ofSource returns the rules for errors of the source.
 func ofSource() []rule {
 	return []rule{
 		as[*source.UnreachableError](Transient, v1alpha1.ReasonSourceFailed),
@@ -166,7 +162,7 @@ func ofSource() []rule {
 	}
 }
 
-// ofCommit is what can be wrong with a commit.
+// ofCommit returns the rules for errors of a commit.
 func ofCommit() []rule {
 	return []rule{
 		as[*render.MissingError](Terminal, v1alpha1.ReasonRefused),
@@ -186,7 +182,7 @@ func ofCommit() []rule {
 	}
 }
 
-// ofCharts is what charts and their installation can meet.
+// ofCharts returns the rules for errors of charts and their installation.
 func ofCharts() []rule {
 	return []rule{
 		as[*charts.UnreachableError](Transient, v1alpha1.ReasonChartFailed),
@@ -225,7 +221,7 @@ func ofCharts() []rule {
 	}
 }
 
-// ofVersions is what Karpenter's versions allow, and what an upgrade can meet.
+// ofVersions returns the rules for errors of Karpenter's versions, and of an upgrade.
 func ofVersions() []rule {
 	return []rule{
 		as[*karpenter.KubernetesError](Terminal, v1alpha1.ReasonRefused),
@@ -238,7 +234,7 @@ func ofVersions() []rule {
 	}
 }
 
-// ofCloud is what AWS can answer.
+// ofCloud returns the rules for errors of AWS.
 func ofCloud() []rule {
 	return []rule{
 		as[*cloud.DeniedError](Transient, "Denied"),
@@ -251,7 +247,7 @@ func ofCloud() []rule {
 	}
 }
 
-// ofApply is what a write to the cluster can meet.
+// ofApply returns the rules for errors of writes to the cluster.
 func ofApply() []rule {
 	return []rule{
 		as[*apply.StaleError](Superseded, v1alpha1.ReasonApplyFailed),
@@ -267,7 +263,7 @@ func ofApply() []rule {
 	}
 }
 
-// ofRequests is what any request can meet.
+// ofRequests returns the rules for errors of any request.
 func ofRequests() []rule {
 	return []rule{
 		is(unconverted, Terminal, "ConversionFailed"),

@@ -80,14 +80,13 @@ func TestClassifyNil(t *testing.T) {
 	}
 }
 
-// nothing is a joint with no error at it.
+// nothing is a join without errors.
 type nothing struct{}
 
 func (nothing) Error() string   { return "nothing" }
 func (nothing) Unwrap() []error { return nil }
 
-// TestClassifyIsTotal: every tree of errors has a class and a reason, and the
-// class is the gravest among its leaves.
+// TestClassifyIsTotal: every tree of errors has a class and a reason, and the class is the most severe of its leaves.
 func TestClassifyIsTotal(t *testing.T) {
 	leaves := append(meanings(),
 		meaning{errors.New("odd"), fault.Transient, "Failed"},
@@ -113,7 +112,7 @@ func TestClassifyIsTotal(t *testing.T) {
 	})
 }
 
-// tree draws an error of leaves, wrapped and joined, and its gravest class.
+// tree draws wrapped and joined errors of leaves, and their most severe class.
 func tree(t *rapid.T, leaves []meaning, depth int) (gravest fault.Class, drawn error) {
 	shape := 0
 	if depth > 0 {

@@ -1,11 +1,9 @@
-// Package fault classifies what went wrong.
+// Package fault classifies errors.
 //
-// Every step of a reconcile returns a typed error of its own package, and one
-// table here says what each means for the NodeSync: Terminal (only a person can
-// help: the commit, the NodeSync or the cluster has to change), Waiting (nothing
-// is wrong, something is not there yet), Transient (try again after
-// retryInterval) or Superseded (a newer state of the world is known: look again
-// at once). Only the class decides when the next reconcile comes.
+// Every step of a reconcile returns a typed error of its own package, and one table here defines what each means for
+// the NodeSync: Terminal (only a person can resolve it: the commit, the NodeSync or the cluster must change), Waiting
+// (nothing is wrong, something is not ready yet), Transient (retry after retryInterval) or Superseded (newer state is
+// known: reconcile again at once). Only the class decides when the next reconcile runs.
 //
 // It never touches conditions, events or requeues.
 package fault

@@ -19,18 +19,18 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Class says what an error means for the next reconcile.
+// Class is what an error means for the next reconcile.
 type Class int
 
-// The classes, the gravest last.
+// The classes, in increasing severity.
 const (
-	// Superseded: a newer state of the world is known; look again at once.
+	// Superseded: newer state is known; reconcile again at once.
 	Superseded Class = iota
-	// Waiting: nothing is wrong, something is not there yet. A watch wakes us.
+	// Waiting: nothing is wrong, something is not ready yet. A watch triggers the next reconcile.
 	Waiting
-	// Transient: it may go well by itself; again after retryInterval.
+	// Transient: it may resolve by itself; retry after retryInterval.
 	Transient
-	// Terminal: a person has to change the commit, the NodeSync or the cluster.
+	// Terminal: a person must change the commit, the NodeSync or the cluster.
 	Terminal
 )
 
@@ -42,20 +42,19 @@ func (c Class) String() string {
 // Error is a classified error.
 type Error struct {
 	Class Class
-	// Reason is the word for a condition's reason, CamelCase.
+	// Reason is the reason for a condition, in CamelCase.
 	Reason string
-	// Err says what was tried, on what, and what to do about it.
+	// Err contains what was tried, on which object, and what to do about it.
 	Err error
-	// Short is the Brief where that of Err is not to be shown; nil if it is.
+	// Short is the Brief to show instead of that of Err; nil if that of Err is shown.
 	Short *Brief
 }
 
-// Error returns the message of what went wrong and, where the API server's words
-// leave it to the reader, what to do about it.
+// Error returns the message of the error and, if the API server's message does not say it, what to do about it.
 func (e *Error) Error() string {
 	message := e.Err.Error()
 	for _, remedy := range []func(string) string{missingRule, conversion} {
-		// One that is wrapped in another has said it already.
+		// A wrapped Error may have added it already.
 		if words := remedy(message); words != "" && !strings.Contains(message, words) {
 			return message + ": " + words
 		}
@@ -63,60 +62,60 @@ func (e *Error) Error() string {
 	return message
 }
 
-// Map is the error with its texts changed: class and reason stay, and what it wraps is gone.
+// Map returns the error with changed texts: class and reason stay, and the wrapped error is dropped.
 func (e *Error) Map(change func(string) string) *Error {
 	brief := e.Brief().Map(change)
 	return &Error{Class: e.Class, Reason: e.Reason, Err: errors.New(change(e.Error())), Short: &brief}
 }
 
-// Unwrap returns what went wrong.
+// Unwrap returns the wrapped error.
 func (e *Error) Unwrap() error { return e.Err }
 
-// What steps find that has no type of its own. err says what was tried, on what, and what
-// to do about it; these say what it means.
+// Constructors for errors of steps that have no type of their own. err contains what was tried, on which object, and
+// what to do about it; the constructor classifies it.
 
-// SourceFailed is a source that lacks what the NodeSync names for it.
+// SourceFailed reports that a reference of the source in the NodeSync is missing or invalid.
 func SourceFailed(err error) *Error { return terminal(v1alpha1.ReasonSourceFailed, err) }
 
-// Unverifiable is a signature that cannot be checked: its keys cannot be read.
+// Unverifiable reports a signature that cannot be checked, because its keys cannot be read.
 func Unverifiable(err error) *Error { return terminal(v1alpha1.ReasonVerificationError, err) }
 
-// ChartFailed is a chart that lacks what the NodeSync names for it.
+// ChartFailed reports that a reference of the chart in the NodeSync is missing or invalid.
 func ChartFailed(err error) *Error { return terminal(v1alpha1.ReasonChartFailed, err) }
 
-// Refused is a commit that asks for what is not done.
+// Refused reports a commit that requires something that is not allowed.
 func Refused(err error) *Error { return terminal(v1alpha1.ReasonRefused, err) }
 
-// Conflict is something that another client, or another NodeSync, has already.
+// Conflict reports something that belongs to another client, or another NodeSync.
 func Conflict(err error) *Error { return terminal(v1alpha1.ReasonConflict, err) }
 
-// Held is a change that a person has to release.
+// Held reports a change that a person must release.
 func Held(err error) *Error { return terminal(v1alpha1.ReasonHeld, err) }
 
-// Stalled is a change that makes no progress.
+// Stalled reports a change that makes no progress.
 func Stalled(err error) *Error { return terminal(v1alpha1.ReasonStalled, err) }
 
-// UpgradeFailed is a change of the charts that did not come up.
+// UpgradeFailed reports a change of the charts that did not become ready.
 func UpgradeFailed(err error) *Error { return terminal(v1alpha1.ReasonUpgradeFailed, err) }
 
-// StatusNotWritten is a status that the API server does not take.
+// StatusNotWritten reports a status that the API server rejects.
 func StatusNotWritten(err error) *Error { return transient(v1alpha1.ReasonStatusNotWritten, err) }
 
-// OlderRevision is a Git host that has an older revision than it had before.
+// OlderRevision reports a Git host that serves an older revision than before.
 func OlderRevision(err error) *Error { return transient(v1alpha1.ReasonOlderRevision, err) }
 
-// Waits is something that is not there yet.
+// Waits reports something that is not ready yet.
 func Waits(err error) *Error { return waiting(v1alpha1.ReasonWaiting, err) }
 
-// CloudUnverified is an AWS account that is not confirmed to be this cluster's.
+// CloudUnverified reports an AWS account that is not confirmed to be this cluster's.
 func CloudUnverified(err error) *Error { return waiting(v1alpha1.ReasonCloudUnverified, err) }
 
-// NamespaceTerminating is a namespace in which nothing can be created any more.
+// NamespaceTerminating reports a namespace in which nothing can be created any more.
 func NamespaceTerminating(err error) *Error {
 	return waiting(v1alpha1.ReasonNamespaceTerminating, err)
 }
 
-// ReadAgain is something that has changed while it was read.
+// ReadAgain reports something that changed while it was read.
 func ReadAgain(err error) *Error { return superseded(v1alpha1.ReasonWaiting, err) }
 
 func superseded(reason string, err error) *Error {
@@ -135,10 +134,10 @@ func terminal(reason string, err error) *Error {
 	return &Error{Class: Terminal, Reason: reason, Err: err}
 }
 
-// manyErrors are errors of many objects, most often with one cause.
+// manyErrors are errors of many objects, usually with the same cause.
 type manyErrors []error
 
-// told is how many of them a message spells out.
+// told limits how many of them a message contains.
 const told = 3
 
 // Several joins errors; nil if there are none.
@@ -149,7 +148,7 @@ func Several(errs []error) error {
 	return manyErrors(errs)
 }
 
-// Error has the words of the first few, and says how many there are beside.
+// Error returns the first messages, and the number of the others.
 func (m manyErrors) Error() string {
 	words := make([]string, 0, len(m))
 	for _, err := range m {
@@ -161,7 +160,7 @@ func (m manyErrors) Error() string {
 // Unwrap returns all of them.
 func (m manyErrors) Unwrap() []error { return m }
 
-// Apart takes joined errors apart.
+// Apart splits joined errors.
 func Apart(err error) []error {
 	if err == nil {
 		return nil
@@ -172,12 +171,12 @@ func Apart(err error) []error {
 	return []error{err}
 }
 
-// refusal is how the API server reports that no role allows a request
+// refusal matches the API server's message for a request that no role allows
 // (k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/errors.go).
 var refusal = regexp.MustCompile(`User "([^"]+)" cannot (\w+) resource "([^"]+)" in API group "([^"]*)" (?:at the cluster scope|in the namespace "([^"]+)")`)
 
-// missingRule is the rule that allows what the API server's words in a message say
-// is not allowed; empty if nothing was refused for want of a role.
+// missingRule returns the rule that allows the request which, according to the message, is forbidden; empty if no role
+// is missing.
 func missingRule(message string) string {
 	var rules []string
 	for _, words := range refusal.FindAllStringSubmatch(message, -1) {
@@ -192,8 +191,7 @@ func missingRule(message string) string {
 	return strings.Join(slices.Compact(rules), "; ")
 }
 
-// notAllowed says in short what no role allows; empty if nothing was refused for
-// want of a role.
+// notAllowed describes briefly what no role allows; empty if no role is missing.
 func notAllowed(message string) string {
 	words := refusal.FindStringSubmatch(message)
 	if words == nil {
@@ -210,7 +208,7 @@ func notAllowed(message string) string {
 	return fmt.Sprintf("%s may not %s %s: add the rule to its %s", account(user), verb, resource, role)
 }
 
-// account is a user as people know it.
+// account formats a user name.
 func account(user string) string {
 	if name, is := strings.CutPrefix(user, "system:serviceaccount:"); is {
 		return "ServiceAccount " + strings.Replace(name, ":", "/", 1)
@@ -218,14 +216,13 @@ func account(user string) string {
 	return "user " + user
 }
 
-// unconverted reports whether a request failed for want of a conversion.
+// unconverted reports whether a request failed because of a missing conversion.
 func unconverted(err error) bool {
 	_, ok := cluster.Unconverted(err.Error())
 	return ok
 }
 
-// conversion is what to do about a conversion webhook that a message tells of;
-// empty if it tells of none.
+// conversion returns what to do about a conversion webhook in a message; empty if there is none.
 func conversion(message string) string {
 	kind, ok := cluster.Unconverted(message)
 	if !ok {
@@ -238,11 +235,11 @@ func conversion(message string) string {
 		`kubectl patch crd %s --type=merge -p '{"spec":{"conversion":{"strategy":"None","webhook":null}}}'`, crd, kind.Version, crd)
 }
 
-// OnlyGit reports whether the error is made of nothing but what is in Git, of names, and of what lives
-// of the definitions: no value of a Secret has a part in it.
+// OnlyGit reports whether the error only contains content of Git, names, and content of the live definitions: no value
+// of a Secret is in it.
 func (e *Error) OnlyGit() bool { return onlyGit(e.Err) }
 
-// onlyGit knows types, and errors that are joined. One that wraps another may have other words.
+// onlyGit matches by type, and for joined errors. A wrapping error may add other text.
 func onlyGit(err error) bool {
 	switch err := err.(type) { //nolint:errorlint // one that wraps it may have other words, too
 	case render.Error, render.Errors, *render.MissingError, *render.EmptyError, *source.SymlinkError,
@@ -256,7 +253,7 @@ func onlyGit(err error) bool {
 	return false
 }
 
-// onlyJoined reports whether a message has the words of errors, a line each, and no other.
+// onlyJoined reports whether a message consists only of the errors' messages, one per line.
 func onlyJoined(message string, parts []error) bool {
 	var lines []string
 	for _, part := range parts {

@@ -13,7 +13,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 )
 
-// TestWhatStepsFindMeans: each is what it was, wrapped or not.
+// TestWhatStepsFindMeans: each keeps its class and reason, wrapped or not.
 func TestWhatStepsFindMeans(t *testing.T) {
 	found := errors.New("secret a does not exist")
 	for _, c := range []struct {
@@ -45,7 +45,7 @@ func TestWhatStepsFindMeans(t *testing.T) {
 	}
 }
 
-// TestMapKeepsTheClass: what is hidden of an error changes its words only.
+// TestMapKeepsTheClass: redacting an error only changes its text.
 func TestMapKeepsTheClass(t *testing.T) {
 	f := fault.Held(fmt.Errorf("secret-value: %w", errors.New("why")))
 	got := f.Map(func(string) string { return "***" })
@@ -56,13 +56,13 @@ func TestMapKeepsTheClass(t *testing.T) {
 
 const plumbline = "system:serviceaccount:plumbline-system:plumbline"
 
-// cannot is the API server's answer to who lacks a role.
+// cannot returns the API server's error for a missing role.
 func cannot(verb, resource, group, where string) error {
 	of := schema.GroupResource{Group: group, Resource: resource}
 	return apierrors.NewForbidden(of, "a", fmt.Errorf("User %q cannot %s resource %q in API group %q %s", plumbline, verb, resource, group, where))
 }
 
-// TestForbiddenNamesTheRule: who reads the condition can add the rule.
+// TestForbiddenNamesTheRule: the condition contains the rule to add.
 func TestForbiddenNamesTheRule(t *testing.T) {
 	pools := cannot("patch", "nodepools", "karpenter.sh", "at the cluster scope")
 	const rule = `: grant ServiceAccount plumbline-system/plumbline the rule {apiGroups: ["karpenter.sh"], resources: ["nodepools"], verbs: ["patch"]} in a ClusterRole`
@@ -99,7 +99,7 @@ func TestForbiddenNamesTheRule(t *testing.T) {
 	}
 }
 
-// TestAConversionWebhookIsNamed: who reads the condition can take it out.
+// TestAConversionWebhookIsNamed: the condition contains the command to remove it.
 func TestAConversionWebhookIsNamed(t *testing.T) {
 	failed := func(kind string) error {
 		return errors.New("failed to list " + kind + ": conversion webhook for " + kind + ` failed: Post "https://karpenter.kube-system.svc:8443/?timeout=30s": service "karpenter" not found`)

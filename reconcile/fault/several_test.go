@@ -7,8 +7,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
-// TestSeveral: a message names a few objects and counts the rest, and what it
-// means is what the gravest means, told or not.
+// TestSeveral: a message lists a few objects and counts the rest, and its class is the most severe, even of those that
+// are not listed.
 func TestSeveral(t *testing.T) {
 	odd := errors.New("odd")
 	cases := map[string]struct {

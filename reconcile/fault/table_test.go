@@ -33,7 +33,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
-// meaning is what an error of one type has to mean.
+// meaning is the expected class and reason of an error of one type.
 type meaning struct {
 	err    error
 	class  fault.Class
@@ -162,7 +162,7 @@ func TestEveryTypeHitsItsRule(t *testing.T) {
 	}
 }
 
-// elsewhere are exported errors that never come out of a step, and why.
+// elsewhere lists exported errors that no step returns, with the reason.
 func elsewhere() map[string]string {
 	return map[string]string{
 		"evaluate.FixedError":      "configure classifies it where it is made",
@@ -193,8 +193,7 @@ func elsewhere() map[string]string {
 	}
 }
 
-// TestNoTypeWithoutRule reads the packages below: a new type of error without a
-// row fails it.
+// TestNoTypeWithoutRule reads the packages below: a new error type without a row fails it.
 func TestNoTypeWithoutRule(t *testing.T) {
 	rows := map[string]bool{}
 	for _, m := range meanings() {
@@ -211,8 +210,7 @@ func TestNoTypeWithoutRule(t *testing.T) {
 	}
 }
 
-// declared are the exported types with a method Error in the packages below
-// roots, as package.Type.
+// declared returns the exported types with a method Error in the packages below roots, as package.Type.
 func declared(t *testing.T, roots ...string) map[string]bool {
 	t.Helper()
 	types := map[string]bool{}
