@@ -16,16 +16,17 @@ import (
 // Applier is a Kustomization or an Application.
 type Applier struct {
 	owners.Owner
-	// folder is what it applies, in its repository; empty if that is not one.
+	// folder is what it applies, in its repository; empty if that is not one folder.
 	folder string
-	// several are the folders of an Application with more than one source that has one; folder is empty then.
+	// several are the folders of an Application whose sources have more than one; folder is then empty.
 	several []string
-	// set is the ApplicationSet that makes an Application, and with are the others that it makes from the same folder.
+	// set is the ApplicationSet that generates an Application, and with are the others that it generates from the same
+	// folder.
 	set  string
 	with []string
-	// deep reports whether it applies what is in folders below as well.
+	// deep reports whether it also applies folders below.
 	deep bool
-	// lists are the definitions that it applies.
+	// lists are the definitions that it lists as applied.
 	lists map[render.Ref]bool
 	// trouble is why it applies nothing now; empty if it does.
 	trouble string
@@ -34,7 +35,7 @@ type Applier struct {
 	WakeKey string
 }
 
-// OwnerOf is what applies objects in a tool.
+// OwnerOf returns the kind of object that applies others in a tool.
 func OwnerOf(from string) owners.Owner {
 	if from == "argocd" {
 		return owners.Owner{Tool: "Argo CD", Kind: "Application"}
@@ -42,13 +43,13 @@ func OwnerOf(from string) owners.Owner {
 	return owners.Owner{Tool: "Flux", Kind: "Kustomization"}
 }
 
-// The kinds of the objects by which Flux and Argo CD apply others.
+// The kinds of objects with which Flux and Argo CD apply others.
 var (
 	KustomizationKind = schema.GroupVersionKind{Group: "kustomize.toolkit.fluxcd.io", Version: "v1", Kind: "Kustomization"}
 	ApplicationKind   = schema.GroupVersionKind{Group: "argoproj.io", Version: "v1alpha1", Kind: "Application"}
 )
 
-// kustomization reads one of Flux.
+// kustomization reads a Kustomization of Flux.
 func kustomization(object *unstructured.Unstructured) Applier {
 	a := Applier{deep: true, lists: map[render.Ref]bool{}, WakeKey: "reconcile.fluxcd.io/requestedAt"}
 	a.folder, _, _ = unstructured.NestedString(object.Object, "spec", "path")
@@ -83,8 +84,8 @@ func kustomization(object *unstructured.Unstructured) Applier {
 	return a
 }
 
-// nested reports whether a file that moves between its folder and another one would stay in the first:
-// one of them is the other, or in it, as all are in the root.
+// nested reports whether a file that moves between its folder and another one would stay in the first: one folder is or
+// contains the other, as the root contains all.
 func (a *Applier) nested(other string) bool {
 	return slices.ContainsFunc(append([]string{a.folder}, a.several...), func(folder string) bool {
 		theirs, ours := strings.TrimSuffix(path.Join("/", folder, "x"), "x"), strings.TrimSuffix(path.Join("/", other, "x"), "x")
@@ -92,7 +93,7 @@ func (a *Applier) nested(other string) bool {
 	})
 }
 
-// list notes a definition.
+// list records a definition.
 func (a *Applier) list(group, kind, name string) {
 	if known, ok := render.KindOf(kind); ok && known.GVK.Group == group {
 		a.lists[render.Ref{Kind: kind, Name: name}] = true
@@ -110,7 +111,7 @@ func notReady(object *unstructured.Unstructured) string {
 	return ""
 }
 
-// application reads one of Argo CD. A resource that is to be pruned has left its folder.
+// application reads an Application of Argo CD. A resource that requires pruning is no longer in its folder.
 func application(object *unstructured.Unstructured) Applier {
 	a := Applier{lists: map[render.Ref]bool{}, WakeKey: "argocd.argoproj.io/refresh", Wake: []*unstructured.Unstructured{object}}
 	a.readSources(object)
@@ -139,8 +140,8 @@ func application(object *unstructured.Unstructured) Applier {
 	return a
 }
 
-// readSources reads the folders of spec.sources, or of spec.source. Charts, and sources that others only
-// refer to (ref), have none.
+// readSources reads the folders of spec.sources, or of spec.source. Charts have none, nor do sources that others only
+// refer to (ref).
 func (a *Applier) readSources(object *unstructured.Unstructured) {
 	sources, _, _ := unstructured.NestedSlice(object.Object, "spec", "sources")
 	if one, ok, _ := unstructured.NestedMap(object.Object, "spec", "source"); ok && len(sources) == 0 {
@@ -160,7 +161,7 @@ func (a *Applier) readSources(object *unstructured.Unstructured) {
 	}
 }
 
-// Appliers reads those of a tool from its Kustomizations or Applications.
+// Appliers reads the Kustomizations or Applications of a tool.
 func Appliers(tool owners.Owner, objects []unstructured.Unstructured) []Applier {
 	read := kustomization
 	if tool.Kind == ApplicationKind.Kind {
@@ -180,7 +181,7 @@ func Appliers(tool owners.Owner, objects []unstructured.Unstructured) []Applier 
 	return found
 }
 
-// shareFolders notes of each Application which others its ApplicationSet makes from the same folder.
+// shareFolders records for each Application which others its ApplicationSet generates from the same folder.
 func shareFolders(all []Applier) {
 	for i := range all {
 		for j := range all {
@@ -192,7 +193,7 @@ func shareFolders(all []Applier) {
 	}
 }
 
-// words name it, and what makes it.
+// words returns its name, and what generates it.
 func (a *Applier) words() string {
 	if a.set != "" {
 		return a.String() + ", generated by ApplicationSet " + a.set
@@ -200,7 +201,7 @@ func (a *Applier) words() string {
 	return a.String()
 }
 
-// refuse says why what it applies cannot be handed over by files that move.
+// refuse returns why the objects that it applies cannot be handed over by moving files.
 func (a *Applier) refuse(ref render.Ref) error {
 	switch {
 	case len(a.with) > 0:
@@ -212,8 +213,8 @@ func (a *Applier) refuse(ref render.Ref) error {
 	return nil
 }
 
-// applierOf is the one that hands an object over, or gets it: by its name (owner), by the object's
-// marks, or as it lists it. nil if there is none.
+// applierOf returns the Applier that hands an object over, or gets it: by its name (owner), by the object's labels and
+// annotations, or by its list of objects. It is nil if there is none.
 func applierOf(appliers []Applier, tool owners.Owner, owner string, ref render.Ref, live *unstructured.Unstructured) (*Applier, error) {
 	if owner != "" {
 		for i := range appliers {

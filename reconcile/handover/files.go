@@ -15,24 +15,23 @@ import (
 	"github.com/plumbline-dev/plumbline/render/document"
 )
 
-// Files are those of a repository, by their paths in it. Those that Reads is false of may be without their text.
+// Files are the files of a repository, by path. Files for which Reads is false may be without their text.
 type Files map[string][]byte
 
-// place is where a definition stands: in which part of a file, and what it says.
+// place is the location of a definition: a document in a file, with its content.
 type place struct {
 	file  string
 	index int
 	value map[string]any
 }
 
-// Has reports whether a folder has a definition in one of its files of YAML.
+// Has reports whether a folder has a definition in one of its YAML files.
 func (f Files) Has(folder string, ref render.Ref) (bool, error) {
 	found, err := f.find(folder, ref)
 	return len(found) > 0, err
 }
 
-// Marked reports whether the definition in one of two folders has the mark; one that has none
-// is not marked.
+// Marked reports whether the definition in one of two folders has the mark; false if neither has the definition.
 func (f Files) Marked(folders []string, ref render.Ref, mark owners.Mark) (bool, error) {
 	any := false
 	for _, folder := range folders {
@@ -49,14 +48,14 @@ func (f Files) Marked(folders []string, ref render.Ref, mark owners.Mark) (bool,
 	return any, nil
 }
 
-// Mark are the files with the mark on a definition, wherever it is.
+// Mark returns the files with the mark added to a definition, wherever it is.
 func (f Files) Mark(folders []string, ref render.Ref, mark owners.Mark) (Files, error) {
 	return f.annotate(folders, ref, func(text []byte, value string) ([]byte, error) {
 		return document.Set(text, mark.With(value), "metadata", "annotations", mark.Key)
 	}, mark)
 }
 
-// Unmark are the files without it.
+// Unmark returns the files without it.
 func (f Files) Unmark(folders []string, ref render.Ref, mark owners.Mark) (Files, error) {
 	return f.annotate(folders, ref, func(text []byte, value string) ([]byte, error) {
 		if rest := mark.Without(value); rest != "" {
@@ -94,9 +93,9 @@ func missing(ref render.Ref, folders []string) error {
 	return fmt.Errorf("%s is in no YAML file below %s: it is generated, or the clone is of another repository or branch; make this commit by hand", ref, strings.Join(cleaned(folders), " or "))
 }
 
-// Move are the files with definitions moved from one folder to the other, unchanged. What another file
-// has beside them stays there. lives are the definitions in the cluster: where the one of a file is not
-// what lives, it would not be what the other tool applies. A folder whose last file moves is kept in Git.
+// Move returns the files with definitions moved from one folder to the other, unchanged. Other content of their files
+// stays there. lives are the definitions in the cluster: if a file differs from them, the other tool would not apply
+// the same definition. A folder whose last file moves is kept in Git.
 func (f Files) Move(from, to string, refs []render.Ref, lives map[render.Ref]map[string]any) (Files, error) {
 	after := maps.Clone(f)
 	moving := map[string]map[int]bool{}
@@ -132,7 +131,7 @@ func (f Files) Move(from, to string, refs []render.Ref, lives map[render.Ref]map
 	return after, nil
 }
 
-// moveOut takes documents out of a file, and puts those that are true into the file of its name in a
+// moveOut removes documents from a file, and adds those with the value true to the file of the same name in another
 // folder.
 func (f Files) moveOut(file string, documents map[int]bool, from, to string) error {
 	var stays, goes [][]byte
@@ -146,7 +145,7 @@ func (f Files) moveOut(file string, documents map[int]bool, from, to string) err
 	}
 	text := bytes.Join(goes, nil)
 	if !rest && len(goes) == len(documents) {
-		text = f[file] // as it is, with its comments
+		text = f[file] // unchanged, with its comments
 	}
 	if f[file] = bytes.Join(stays, nil); !rest {
 		delete(f, file)
@@ -165,7 +164,7 @@ func (f Files) moveOut(file string, documents map[int]bool, from, to string) err
 	return f.list(to, into)
 }
 
-// find are the places of a definition below a folder.
+// find returns the places of a definition below a folder.
 func (f Files) find(folder string, ref render.Ref) ([]place, error) {
 	var found []place
 	for _, file := range slices.Sorted(maps.Keys(f)) {
@@ -189,7 +188,7 @@ func (f Files) find(folder string, ref render.Ref) ([]place, error) {
 	return found, nil
 }
 
-// below reports whether a file is in a folder, or one below it.
+// below reports whether a file is in a folder, or below it.
 func below(folder, file string) bool {
 	folder = path.Clean(folder)
 	return folder == "." || strings.HasPrefix(file, folder+"/")
@@ -197,7 +196,7 @@ func below(folder, file string) bool {
 
 var separator = regexp.MustCompile(`(?m)^---(\s|$)`)
 
-// split parts a text into its documents, each with the line that separates it from the one before.
+// split splits a text into its documents, each with its separator line.
 func split(text []byte) [][]byte {
 	var parts [][]byte
 	from := 0
@@ -210,7 +209,7 @@ func split(text []byte) [][]byte {
 	return append(parts, text[from:])
 }
 
-// holds reports whether a part has anything in it but comments.
+// holds reports whether a part contains anything except comments.
 func holds(part []byte) bool {
 	documents, err := document.Parse(part)
 	return err != nil || len(documents) > 0
@@ -223,8 +222,7 @@ func annotation(object map[string]any, key string) string {
 	return value
 }
 
-// differs is where what a file says is not what lives, which has defaults beside it; empty if
-// it is.
+// differs returns where a file differs from the live object, which also has defaults; empty if nowhere.
 func differs(says, lives any, at string) string {
 	switch says := says.(type) {
 	case map[string]any:

@@ -17,7 +17,7 @@ func pool(name string) string {
 
 func ref(name string) render.Ref { return render.Ref{Kind: render.NodePool, Name: name} }
 
-// lives is what the cluster has of pool, with a default beside.
+// lives returns the pool as in the cluster, with a default added.
 func lives(names ...string) map[render.Ref]map[string]any {
 	found := map[render.Ref]map[string]any{}
 	for _, name := range names {
@@ -42,8 +42,8 @@ func files(texts map[string]string) handover.Files {
 	return found
 }
 
-// TestMove: a file goes as it is; of one with others in it only what is handed over; a kustomization has
-// the file no more, or names it.
+// TestMove: a whole file moves unchanged; from a file with other content, only what is handed over moves; a
+// kustomization no longer lists the file, or lists it.
 func TestMove(t *testing.T) {
 	const list, other = "resources:\n- a.yaml # the pool\n- b.yaml\n", "kind: Deployment\nmetadata: {name: web}\n"
 	const one = "kind: Kustomization\nresources:\n- a.yaml\n"
@@ -95,7 +95,7 @@ func TestMove(t *testing.T) {
 	}
 }
 
-// TestMarkAndUnmark: the way there and back leaves each byte as it was, in a file with others as well.
+// TestMarkAndUnmark: adding and removing the mark restores each byte, even in a file with other content.
 func TestMarkAndUnmark(t *testing.T) {
 	mark, _ := owners.Owner{Kind: "Application"}.Mark()
 	before := map[string]string{"apps/a.yaml": "# head\n" + pool("b") + "---\n" + pool("a"), "nodes/c.yaml": pool("c")}

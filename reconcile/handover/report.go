@@ -24,29 +24,29 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Report is where a hand-over stands.
+// Report is the state of a handover.
 type Report struct {
 	NodeSync string   `json:"nodeSync"`
 	Objects  []Handed `json:"objects"`
-	// Next is what to do, line by line.
+	// Next is what to do, one line each.
 	Next []string `json:"next,omitempty"`
 
-	// Sync gets the objects from Tool, or gives them Back. It has Owned definitions.
+	// Sync gets the objects from Tool, or, if Back, gives them back. Owned is the number of its definitions.
 	Sync  *v1alpha1.NodeSync `json:"-"`
 	Tool  owners.Owner       `json:"-"`
 	Back  bool               `json:"-"`
 	Owned int                `json:"-"`
-	// Files are those of a clone below Root, once Read was called.
+	// Files are those of a clone below Root, after Read was called.
 	Files Files  `json:"-"`
 	Root  string `json:"-"`
 }
 
-// Handed is one object of it.
+// Handed is one object of the handover.
 type Handed struct {
 	Object string `json:"object"`
 	// AppliedBy is the Kustomization or Application that hands it over, or gets it back.
 	AppliedBy string `json:"appliedBy,omitempty"`
-	// Step is the next one, and Why is what is waited for.
+	// Step is the next step, and Why is what it waits for.
 	Step  Step   `json:"step"`
 	Waits bool   `json:"waits,omitempty"`
 	Why   string `json:"why,omitempty"`
@@ -58,14 +58,14 @@ type Handed struct {
 
 	owner owners.Owner
 	mark  owners.Mark
-	// folder is that of By which has its file, if By has several.
+	// folder is the folder of By that has its file, if By has several.
 	folder string
-	// inGit reports whether the mark is in the object's file; false if that is unknown.
+	// inGit reports whether the object's file has the mark; false if that is unknown.
 	inGit bool
 }
 
-// Query is what is handed over to whom: the objects that are named (Refs), or all that the tool applies. Owner names the
-// Kustomization or Application; empty if that is the one that applies an object.
+// Query is what is handed over to which tool: the objects in Refs, or all that the tool applies. Owner is the name of
+// the Kustomization or Application; empty for the one that applies an object.
 type Query struct {
 	Sync  *v1alpha1.NodeSync
 	Tool  owners.Owner
@@ -74,8 +74,8 @@ type Query struct {
 	Refs  []render.Ref
 }
 
-// Look returns where each object stands, from the appliers of the tool and the definitions of the cluster. Decide follows, after
-// Read if there is a clone.
+// Look returns the state of each object, from the appliers of the tool and the definitions of the cluster. Call Decide
+// next, after Read if there is a clone.
 func (q Query) Look(appliers []Applier, definitions []unstructured.Unstructured) (*Report, error) {
 	r := &Report{NodeSync: q.Sync.Namespace + "/" + q.Sync.Name, Objects: []Handed{}, Sync: q.Sync, Back: q.Back, Tool: q.Tool}
 	for i := range definitions {
@@ -99,7 +99,7 @@ func (q Query) Look(appliers []Applier, definitions []unstructured.Unstructured)
 	return r, nil
 }
 
-// object is one that is handed over; ok is false for any other.
+// object returns an object that is handed over; ok is false for any other.
 func (q Query) object(appliers []Applier, live *unstructured.Unstructured) (o Handed, ok bool, err error) {
 	ref := render.RefOf(live)
 	named := slices.Contains(q.Refs, ref)
@@ -123,18 +123,18 @@ func (q Query) object(appliers []Applier, live *unstructured.Unstructured) (o Ha
 	if q.Back {
 		o.State.From, o.State.To = ours, theirs
 	}
-	known := o.By != nil || has // else it is of a HelmRelease, or what is left on it is of long ago
+	known := o.By != nil || has // else it belongs to a HelmRelease, or its labels are left over
 	if !named && (helmed(live) || !known || !theirs.Applies && !theirs.Left && !o.State.Kept) {
 		return o, false, nil
 	}
 	return o, true, q.refuse(&o)
 }
 
-// helmed reports whether Flux applies an object by a chart.
+// helmed reports whether Flux applies an object through a chart.
 func helmed(object *unstructured.Unstructured) bool { return owners.Of(object).Kind == "HelmRelease" }
 
-// appliedAnnotation reports whether a tool has applied an annotation, so that a file has it: any other was
-// put there by hand.
+// appliedAnnotation reports whether a tool has applied an annotation, so that it is in a file: any other was added by
+// hand.
 func appliedAnnotation(object *unstructured.Unstructured, key string) bool {
 	return slices.ContainsFunc(object.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
 		_, applier := owners.Applier(entry.Manager)
@@ -142,7 +142,7 @@ func appliedAnnotation(object *unstructured.Unstructured, key string) bool {
 	})
 }
 
-// refuse says why an object cannot be handed over.
+// refuse returns why an object cannot be handed over.
 func (q Query) refuse(o *Handed) error {
 	sync := q.Sync
 	owner, labelled := plan.OwnerNamed(o.Live)
@@ -167,7 +167,7 @@ func (q Query) refuse(o *Handed) error {
 	return nil
 }
 
-// FollowsBranch returns an error if the NodeSync follows another branch than the one that is checked out in a clone.
+// FollowsBranch returns an error if the NodeSync follows another branch than the one checked out in a clone.
 func (r *Report) FollowsBranch(checkedOut, root string) error {
 	if branch := r.Sync.Spec.Source.FollowedBranch(); branch != "" && branch != checkedOut {
 		return fmt.Errorf("nodesync/%s follows branch %s, but %s is on %s: git switch %s", r.Sync.Name, branch, root, checkedOut, branch)
@@ -175,7 +175,7 @@ func (r *Report) FollowsBranch(checkedOut, root string) error {
 	return nil
 }
 
-// Folders are those of a clone whose files Read needs.
+// Folders returns the folders of a clone whose files Read needs.
 func (r *Report) Folders() []string {
 	folders := []string{r.Sync.Spec.Path}
 	for i := range r.Objects {
@@ -188,7 +188,7 @@ func (r *Report) Folders() []string {
 	return slices.Compact(folders)
 }
 
-// Read notes of each object where its file is in a clone, and whether the mark is in it.
+// Read records for each object where its file is in a clone, and whether the file has the mark.
 func (r *Report) Read(files Files, root string) (err error) {
 	r.Files, r.Root = files, root
 	for i := range r.Objects {
@@ -218,13 +218,13 @@ func (r *Report) Read(files Files, root string) (err error) {
 	return nil
 }
 
-// Decide decides of each object which step is next, and describes what to do. unpushed is what to do first about commits that are
-// not pushed yet.
+// Decide determines the next step of each object, and describes what to do. unpushed is what to do first about commits
+// that are not pushed yet.
 func (r *Report) Decide(unpushed []string) error {
 	for i := range r.Objects {
 		o := &r.Objects[i]
 		if o.Step, o.Waits = o.State.Next(); o.Step == Unmark && o.State.Cloned && !o.inGit && appliedAnnotation(o.Live, o.mark.Key) {
-			o.Waits = true // its file has it no more, and a tool is about to apply that
+			o.Waits = true // its file no longer has the mark, and a tool is about to apply that
 		}
 		if o.Waits {
 			o.Why = r.waitsFor(o)
@@ -233,7 +233,7 @@ func (r *Report) Decide(unpushed []string) error {
 	return r.tell(unpushed)
 }
 
-// folders are that which hands an object over, and that which gets it.
+// folders returns the folder that hands an object over, and the one that gets it.
 func (o *Handed) folders(r *Report) (from, to string) {
 	if from, to = "", r.Sync.Spec.Path; o.By != nil {
 		from = cmp.Or(o.folder, o.By.folder)
@@ -244,13 +244,13 @@ func (o *Handed) folders(r *Report) (from, to string) {
 	return from, to
 }
 
-// both are the folders that are known.
+// both returns those of the two folders that are known.
 func (o *Handed) both(r *Report) []string {
 	from, to := o.folders(r)
 	return slices.DeleteFunc([]string{from, to}, func(folder string) bool { return folder == "" })
 }
 
-// Step is the first that is left for any of the objects.
+// Step returns the first step that is left for any of the objects.
 func (r *Report) Step() Step {
 	steps := Steps()
 	first := len(steps) - 1
@@ -260,7 +260,7 @@ func (r *Report) Step() Step {
 	return steps[first]
 }
 
-// Due are the objects whose step that is, and that do not wait.
+// Due returns the objects that are at this step and do not wait.
 func (r *Report) Due() (found []*Handed) {
 	step := r.Step()
 	for i := range r.Objects {
@@ -274,7 +274,7 @@ func (r *Report) Due() (found []*Handed) {
 // Waits reports whether there is nothing to do now.
 func (r *Report) Waits() bool { return len(r.Due()) == 0 }
 
-// Why is what is waited for.
+// Why returns what is waited for.
 func (r *Report) Why() string {
 	for i := range r.Objects {
 		if o := &r.Objects[i]; o.Step == r.Step() && o.Waits {
@@ -284,21 +284,21 @@ func (r *Report) Why() string {
 	return ""
 }
 
-// Approvable reports whether plumbline holds what leaves it, and people have not approved that.
+// Approvable reports whether plumbline holds objects that are handed over from it until people approve that.
 func (r *Report) Approvable() bool {
 	return r.Step() == LetGo && slices.ContainsFunc(r.Objects, func(o Handed) bool {
 		return o.State.From.Applies && heldAsIs(r.Sync, o.Ref)
 	})
 }
 
-// heldAsIs reports whether a NodeSync holds the orphaning of an entry.
+// heldAsIs reports whether a NodeSync holds the orphaning of an object.
 func heldAsIs(sync *v1alpha1.NodeSync, ref render.Ref) bool {
 	return sync.Status.Held != nil && slices.ContainsFunc(sync.Status.Held.Entries, func(e v1alpha1.ApprovedEntry) bool {
 		return e.Orphan && e.Kind == ref.Kind && e.Name == ref.Name
 	})
 }
 
-// Edited are the files after a step that is a commit.
+// Edited returns the files after a step that is a commit.
 func (r *Report) Edited() (files Files, err error) {
 	files = r.Files
 	var moving []render.Ref
@@ -333,7 +333,7 @@ func (r *Report) Edited() (files Files, err error) {
 	return files.Move(from, to, moving, lives)
 }
 
-// Message is that of the commit of a step.
+// Message returns the commit message of a step.
 func (r *Report) Message() string {
 	due := r.Due()
 	var names []string
@@ -359,7 +359,7 @@ func (r *Report) Message() string {
 	return "Hand " + what + " over from " + other + " to plumbline"
 }
 
-// Commits reports whether the step is a commit: the mark may be on an object only, put there by hand.
+// Commits reports whether the step is a commit: the mark may only be on an object, added by hand.
 func (r *Report) Commits() bool {
 	switch r.Step() {
 	case Mark, Move:
@@ -371,7 +371,7 @@ func (r *Report) Commits() bool {
 	return false
 }
 
-// Patch is what a step changes of an object in the cluster.
+// Patch returns what a step changes in an object in the cluster.
 func (r *Report) Patch(o *Handed) []Operation {
 	switch {
 	case r.Step() == Unmark:
@@ -382,7 +382,7 @@ func (r *Report) Patch(o *Handed) []Operation {
 	return ReleaseTheirs(o.Live, o.owner)
 }
 
-// waitsFor says what an object waits for.
+// waitsFor describes what an object waits for.
 func (r *Report) waitsFor(o *Handed) string {
 	sync := r.Sync
 	ours, theirs := saysOurs(sync), o.owner.String()
@@ -406,7 +406,7 @@ func (r *Report) waitsFor(o *Handed) string {
 	return fmt.Sprintf("the file of %s has moved: waiting for %s", o.Ref, theirs)
 }
 
-// saysOurs names a NodeSync, and says why it is not Ready.
+// saysOurs returns the name of a NodeSync, and why it is not Ready.
 func saysOurs(sync *v1alpha1.NodeSync) string {
 	ours := fmt.Sprintf("NodeSync %s/%s", sync.Namespace, sync.Name)
 	if is := summary.Resting(sync); is != "" {
@@ -418,7 +418,7 @@ func saysOurs(sync *v1alpha1.NodeSync) string {
 	return ours
 }
 
-// locate finds of an Application with several folders the one that has the file of an object.
+// locate finds which folder of an Application with several folders has the file of an object.
 func (r *Report) locate(o *Handed) error {
 	if o.By == nil || len(o.By.several) == 0 {
 		return nil
@@ -450,7 +450,7 @@ func (r *Report) locate(o *Handed) error {
 	return nil
 }
 
-// applies names what applies the folder that an object leaves.
+// applies returns what applies the folder that an object is moved from.
 func (r *Report) applies(o *Handed) string {
 	if r.Back {
 		return "NodeSync " + r.NodeSync
@@ -458,7 +458,7 @@ func (r *Report) applies(o *Handed) string {
 	return o.owner.String()
 }
 
-// keeps says why a commit leaves a file in a folder that has no other; nothing where it leaves none.
+// keeps explains why a commit adds a file to a folder that has no other; empty if it does not.
 func (r *Report) keeps(after Files) []string {
 	for _, name := range r.Files.Differing(after) {
 		if path.Base(name) == KeepFile && r.Files[name] == nil {
@@ -469,14 +469,14 @@ func (r *Report) keeps(after Files) []string {
 	return nil
 }
 
-// keepByHand says likewise what to do in a commit by hand.
+// keepByHand describes the same for a commit by hand.
 func (r *Report) keepByHand(o *Handed) string {
 	from, _ := o.folders(r)
 	return fmt.Sprintf("If it is the last file in %s, add an empty file %s there in the same commit: Git has no empty folders, and %s would fail because its path does not exist.",
 		folderWord(from), KeepFile, r.applies(o))
 }
 
-// tell says what to do next.
+// tell describes what to do next.
 func (r *Report) tell(unpushed []string) error {
 	due := r.Due()
 	if len(due) == 0 {
@@ -525,7 +525,7 @@ func folderWord(folder string) string {
 	return path.Clean(folder)
 }
 
-// Differing are the names of the files that differ.
+// Differing returns the names of the files that differ.
 func (f Files) Differing(after Files) []string {
 	names := map[string]bool{}
 	for name := range f {
@@ -541,7 +541,7 @@ func (f Files) Differing(after Files) []string {
 	})
 }
 
-// Diff shows what differs, as git does. A file that moves as it is is one line.
+// Diff returns the differences, as git does. A file that is moved unchanged is one line.
 func (f Files) Diff(after Files) (lines []string) {
 	changed := f.Differing(after)
 	for _, name := range changed {

@@ -11,7 +11,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// object is one as the API server has it.
+// object returns an object as the API server does.
 func object(kind, name, spec string, more func(*unstructured.Unstructured)) unstructured.Unstructured {
 	o := unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"path": spec}}}
 	o.SetKind(kind)
@@ -23,8 +23,8 @@ func object(kind, name, spec string, more func(*unstructured.Unstructured)) unst
 	return o
 }
 
-// TestLook decides from values: the Kustomization that lists a NodePool hands it over, an object that nobody applies does not count unless it is
-// named, and what stands in the way is an error.
+// TestLook decides from values: the Kustomization that lists a NodePool hands it over, an object that nothing applies
+// is skipped unless it is named, and obstacles are errors.
 func TestLook(t *testing.T) {
 	lists := func(o *unstructured.Unstructured) {
 		o.Object["status"] = map[string]any{"inventory": map[string]any{"entries": []any{map[string]any{"id": "_team_karpenter.sh_NodePool", "v": "v1"}}}}

@@ -18,51 +18,51 @@ import (
 	"github.com/plumbline-dev/plumbline/render/document"
 )
 
-// Step is what is next in a hand-over.
+// Step is the next step of a handover.
 type Step string
 
-// The steps, in their order.
+// The steps, in order.
 const (
-	// Mark has the definition annotated in its file, so that no tool removes it.
+	// Mark annotates the definition in its file, so that no tool removes it.
 	Mark Step = "Mark"
-	// Move has its file move, in one commit.
+	// Move moves its file, in one commit.
 	Move Step = "Move"
-	// LetGo has the one tool see that, and the other apply it.
+	// LetGo waits until the old tool stops applying it, and the new one applies it.
 	LetGo Step = "LetGo"
-	// Release takes off what the one has left on the object: labels, annotations, fields.
+	// Release removes what the old tool left on the object: labels, annotations, fields.
 	Release Step = "Release"
-	// Unmark takes the annotation out again.
+	// Unmark removes the annotation.
 	Unmark Step = "Unmark"
-	// Done reports that nothing is left to do.
+	// Done means that nothing is left to do.
 	Done Step = "Done"
 )
 
-// Steps are all of them, in their order.
+// Steps returns all steps, in order.
 func Steps() []Step { return []Step{Mark, Move, LetGo, Release, Unmark, Done} }
 
-// Side is what one of the two has of a definition.
+// Side is the state of a definition in one of the two tools.
 type Side struct {
-	// Applies reports whether it applies the object: Flux lists it in its inventory and Argo CD among the
-	// resources of its folder, and plumbline has its label on it.
+	// Applies reports whether the tool applies the object: Flux lists it in its inventory, Argo CD among the resources
+	// of its folder, and plumbline has its label on it.
 	Applies bool
-	// Has reports whether the object's file is in its folder; known of a clone only.
+	// Has reports whether the object's file is in the tool's folder; only known with a clone.
 	Has bool
-	// Left reports whether the object has labels, annotations or managed fields of it.
+	// Left reports whether the object has labels, annotations or managed fields of the tool.
 	Left bool
 }
 
-// Object is one definition, and where it stands.
+// Object is the state of one definition.
 type Object struct {
 	Ref render.Ref
-	// Kept reports whether the mark is on the object in the cluster, where tools read it.
+	// Kept reports whether the object in the cluster has the mark, where tools read it.
 	Kept bool
-	// From hands it over, and To gets it.
+	// From is the old tool, and To the new one.
 	From, To Side
-	// Cloned reports whether the files are known, and Marked that the mark is in the object's.
+	// Cloned reports whether the files are known, and Marked whether the object's file has the mark.
 	Cloned, Marked bool
 }
 
-// Next is the step of an object. waits reports that there is nothing to do but wait: it is done in
+// Next returns the next step of an object. waits reports whether there is nothing to do but wait: the step is done in
 // Git, or another tool has to act.
 func (o Object) Next() (step Step, waits bool) {
 	switch {
@@ -80,16 +80,15 @@ func (o Object) Next() (step Step, waits bool) {
 	return Done, false
 }
 
-// Operation is one of a JSON patch (RFC 6902).
+// Operation is one operation of a JSON patch (RFC 6902).
 type Operation struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
 	Value any    `json:"value,omitempty"`
 }
 
-// ReleaseTheirs is the patch that takes off an object what a tool has left on it: its labels and
-// annotations, and its entries in managedFields. No field of the spec changes. It is empty if nothing
-// is left.
+// ReleaseTheirs returns the patch that removes what a tool left on an object: its labels, its annotations, and its
+// entries in managedFields. No field of the spec changes. It is empty if nothing is left.
 func ReleaseTheirs(object *unstructured.Unstructured, by owners.Owner) []Operation {
 	labels, annotations := by.Left(object)
 	return release(object, labels, annotations, func(manager string) bool {
@@ -98,7 +97,7 @@ func ReleaseTheirs(object *unstructured.Unstructured, by owners.Owner) []Operati
 	})
 }
 
-// ReleaseOurs is likewise that of what plumbline has left on an object that no NodeSync has.
+// ReleaseOurs does the same for what plumbline left on an object that no NodeSync owns.
 func ReleaseOurs(object *unstructured.Unstructured) []Operation {
 	var labels []string
 	if object.GetLabels()[v1alpha1.OrphanedLabel] != "" {
@@ -109,7 +108,7 @@ func ReleaseOurs(object *unstructured.Unstructured) []Operation {
 	})
 }
 
-// Unannotate is the patch that takes the mark off an object whose file does not have it.
+// Unannotate returns the patch that removes the mark from an object whose file does not have it.
 func Unannotate(object *unstructured.Unstructured, mark owners.Mark) []Operation {
 	value := object.GetAnnotations()[mark.Key]
 	if !mark.In(value) {
@@ -131,7 +130,7 @@ func release(object *unstructured.Unstructured, labels, annotations []string, th
 		patch = append(patch, Operation{Op: "remove", Path: "/metadata/annotations/" + escape(key)})
 	}
 	entries := object.GetManagedFields()
-	for i := len(entries) - 1; i >= 0; i-- { // the last first: the others stay where they are
+	for i := len(entries) - 1; i >= 0; i-- { // in reverse, so that the other indexes stay valid
 		if entry(entries[i]) && theirs(entries[i].Manager) {
 			patch = append(patch, Operation{Op: "remove", Path: "/metadata/managedFields/" + strconv.Itoa(i)})
 		}
@@ -142,10 +141,10 @@ func release(object *unstructured.Unstructured, labels, annotations []string, th
 	return append(asSeen(object), patch...)
 }
 
-// entry reports whether an entry is of the object itself, and not of its status.
+// entry reports whether an entry is of the object itself, not of a subresource.
 func entry(e metav1.ManagedFieldsEntry) bool { return e.Subresource == "" }
 
-// asSeen has a patch hold for just that object as it was seen.
+// asSeen makes a patch fail if the object has changed since it was read.
 func asSeen(object *unstructured.Unstructured) []Operation {
 	return []Operation{
 		{Op: "test", Path: "/metadata/uid", Value: string(object.GetUID())},
@@ -157,7 +156,7 @@ func escape(key string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(key, "~", "~0"), "/", "~1")
 }
 
-// kustomization is the file of a folder that names those it is made of; empty if there is none.
+// kustomization returns the kustomization file of a folder; empty if there is none.
 func (f Files) kustomization(folder string) string {
 	for _, name := range []string{"kustomization.yaml", "kustomization.yml", "Kustomization"} {
 		if _, ok := f[path.Join(folder, name)]; ok {
@@ -167,7 +166,7 @@ func (f Files) kustomization(folder string) string {
 	return ""
 }
 
-// resources are what a kustomization names.
+// resources returns the resources that a kustomization lists.
 func (f Files) resources(file string) ([]string, error) {
 	documents, err := document.Parse(f[file])
 	if err != nil {
@@ -184,8 +183,7 @@ func (f Files) resources(file string) ([]string, error) {
 	return found, nil
 }
 
-// unlist removes a file that is gone from the kustomizations above it, up to a folder; of these those
-// that are left empty go as well.
+// unlist removes a deleted file from the kustomizations above it, up to a folder, and deletes those that become empty.
 func (f Files) unlist(folder, file string) error {
 	for above := path.Dir(file); below(folder, path.Join(above, "x")); above = path.Dir(above) {
 		if in := f.kustomization(above); in != "" {
@@ -196,7 +194,7 @@ func (f Files) unlist(folder, file string) error {
 				return err
 			}
 			if len(f[in]) != was && f.dropEmpty(in) {
-				file = above // the kustomization above this one names its folder
+				file = above // the kustomization above this one lists its folder
 			}
 		}
 		if above == "." {
@@ -206,7 +204,7 @@ func (f Files) unlist(folder, file string) error {
 	return nil
 }
 
-// list names a new file in the kustomization of its folder, where it has one.
+// list adds a new file to the kustomization of its folder, if there is one.
 func (f Files) list(folder, file string) error {
 	in := f.kustomization(path.Clean(folder))
 	if in == "" {
@@ -217,12 +215,12 @@ func (f Files) list(folder, file string) error {
 	if at == nil {
 		return byHand(in, name, true)
 	}
-	item := at[4] // where the first one's line begins
+	item := at[4] // where the line of the first item starts
 	line := append(append([]byte{}, f[in][at[4]:at[5]]...), "- "+name+"\n"...)
 	return f.relist(in, bytes.Join([][]byte{f[in][:item], line, f[in][item:]}, nil), name, true)
 }
 
-// relist takes another text for a kustomization, which has to name just that file more, or less.
+// relist replaces the text of a kustomization, after which it must list exactly one file more, or less.
 func (f Files) relist(in string, text []byte, name string, more bool) error {
 	before, err := f.resources(in)
 	if err != nil {
@@ -253,32 +251,32 @@ func byHand(in, name string, more bool) error {
 }
 
 const (
-	// KeepFile keeps a folder in Git that has no other file: Git has no empty folders, and Flux and Argo CD
-	// fail where the path that they apply does not exist. Neither applies the file itself.
+	// KeepFile keeps a folder without other files in Git: Git has no empty folders, and Flux and Argo CD fail if the
+	// path that they apply does not exist. Neither applies the file itself.
 	KeepFile = ".gitkeep"
 	keepText = "# Keeps this folder in Git, since its path is applied. Written by plumbline adopt.\n"
 )
 
-// Reads reports whether the text of a file matters. Of the others it only counts that they are there.
+// Reads reports whether the text of a file matters. For other files, only their existence does.
 func Reads(file string) bool {
 	return slices.Contains([]string{".yaml", ".yml"}, path.Ext(file)) || slices.Contains([]string{"Kustomization", KeepFile}, path.Base(file))
 }
 
-// keep has Git still have a folder whose last file has left it.
+// keep keeps a folder in Git after its last file was moved.
 func (f Files) keep(folder string) {
 	if !f.any(folder) {
 		f[path.Join(folder, KeepFile)] = []byte(keepText)
 	}
 }
 
-// unkeep takes out of a folder that has files again what keep has put there, and nothing that others have.
+// unkeep removes the file that keep added from a folder that has files again, and no file of others.
 func (f Files) unkeep(folder string) {
 	if in := path.Join(folder, KeepFile); string(f[in]) == keepText {
 		delete(f, in)
 	}
 }
 
-// any reports whether a folder has a file in it, or below it.
+// any reports whether there is a file in a folder, or below it.
 func (f Files) any(folder string) bool {
 	for file := range f {
 		if below(folder, file) {
@@ -288,8 +286,8 @@ func (f Files) any(folder string) bool {
 	return false
 }
 
-// dropEmpty takes out a kustomization that says nothing more: kustomize fails with an empty one. One beside
-// other files stays, since without it these would be applied.
+// dropEmpty deletes a kustomization without content: kustomize fails with an empty one. It stays if there are other
+// files, because without it these would be applied.
 func (f Files) dropEmpty(in string) bool {
 	documents, err := document.Parse(f[in])
 	if err != nil || len(documents) > 1 {

@@ -6,7 +6,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/handover"
 )
 
-// TestNext: where each hand-over stands, however it got there. A clone knows what was committed already.
+// TestNext: the next step of each state, however it was reached. With a clone, it is known what was already committed.
 func TestNext(t *testing.T) {
 	applies, left := handover.Side{Applies: true, Left: true}, handover.Side{Left: true}
 	in := func(s handover.Side) handover.Side { s.Has = true; return s }
@@ -42,8 +42,8 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// TestNothingMovesUnmarked: whatever is so, no file moves and nobody is waited for to let go of an object that is
-// not marked in the cluster as long as the first has it; and nothing is taken off before the first has let go.
+// TestNothingMovesUnmarked: in every state, while the old tool has an object that is not marked in the cluster, no file
+// moves and nothing waits for that tool to release it; and nothing is removed before the old tool has released it.
 func TestNothingMovesUnmarked(t *testing.T) {
 	for bits := range 1 << 9 {
 		on := func(bit int) bool { return bits&(1<<bit) != 0 }
