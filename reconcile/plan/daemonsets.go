@@ -102,7 +102,7 @@ func (d NodeDaemonSet) Patch() string {
 	return fmt.Sprintf(`kubectl patch daemonset %s -n %s --type=json -p '[{"op":"add","path":"%s","value":%s}]'`, d.Name, d.Namespace, path, value)
 }
 
-// Doubt reports that it is unknown which are missing the toleration; empty if it is known.
+// Doubt returns the message that it is unknown which are missing the toleration; empty if it is known.
 func (d DaemonSets) Doubt() string {
 	if d.Unread == "" {
 		return ""

@@ -239,8 +239,9 @@ func (m *maker) hostsController(change *Change) (message string, hosts bool) {
 }
 
 // endsForOlder reports whether a Change terminates or replaces nodes for a HEAD that is, or may be, older than the
-// applied revision: a mirror that lags behind would cause this back and forth. If the Git host cannot tell, only nodes
-// without a replacement count: otherwise nothing of a repository that was moved could be changed any more.
+// applied revision: a mirror that lags behind would cause this back and forth. Once the Git host has answered that it
+// cannot tell, only nodes without a replacement count: otherwise nothing of a moved repository could be changed any
+// more.
 func (m *maker) endsForOlder(change *Change) (reason, message string, ends bool) {
 	replaces := change.Effect == EffectReplace
 	switch {

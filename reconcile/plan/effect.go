@@ -290,8 +290,8 @@ func loweredLimits(before, after *karpv1.NodePool) []corev1.ResourceName {
 	})
 }
 
-// shutWarning reports that disruption budgets, after a change, never allow a node to be replaced for drift within the
-// period that is searched for windows; empty if they do.
+// shutWarning returns a warning if a change makes disruption budgets never allow a node to be replaced for drift within
+// the period that is searched for windows; otherwise it is empty.
 func shutWarning(before, after *karpv1.NodePool, nodes int, now time.Time) string {
 	if nodes == 0 || now.IsZero() || slices.EqualFunc(before.Spec.Disruption.Budgets, after.Spec.Disruption.Budgets, sameBudget) {
 		return ""

@@ -24,7 +24,7 @@ type Load struct {
 	Counted bool
 }
 
-// LoadQuestion is the data needed to determine which nodes Karpenter may consolidate after a Change but not before.
+// LoadQuestion asks for the data that determines which nodes Karpenter may consolidate after a Change but not before.
 type LoadQuestion struct {
 	// Pool is the name of the NodePool, and Claims are its NodeClaims in question.
 	Pool   string

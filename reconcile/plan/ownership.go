@@ -292,8 +292,8 @@ func orphans(c Candidate, w weighing) (reason, message string, hold bool) {
 	return ReasonOrphan, fmt.Sprintf("removal.strategy is Orphan: %s stays in the cluster, its nodes keep running, and no NodeSync manages it: approve that, add it back to Git, or set another strategy", c.Ref), true
 }
 
-// keeper reports that Flux or Argo CD applies an object as well, or that an annotation keeps it when it is removed from
-// a source: it is being handed over, so plumbline must not remove it. Otherwise it is empty.
+// keeper returns the clause that Flux or Argo CD applies an object as well, or that an annotation keeps it when it is
+// removed from a source: it is being handed over, so plumbline must not remove it. Otherwise it is empty.
 func keeper(object *Object) string {
 	if by, ok := appliedBesides(object); ok {
 		return "is applied by " + by.String()

@@ -118,8 +118,8 @@ type Change struct {
 	// Unavailable is the information that is missing to determine which nodes are affected, and what to do about it;
 	// empty if nothing is missing.
 	Unavailable string
-	// DriftReasons are the reasons for which Karpenter will mark these nodes Drifted; empty if no changed definition is
-	// why they terminate.
+	// DriftReasons are the reasons for which Karpenter will mark these nodes Drifted; empty if they terminate for
+	// another reason than a changed definition.
 	DriftReasons []string
 	// Warnings are sentences about its consequences for nodes besides the Effect.
 	Warnings []string
@@ -195,7 +195,7 @@ const (
 	Refuse Action = "Refuse"
 	// Drifted: the object differs from Git, and the policy is to only report drift.
 	Drifted Action = "Drifted"
-	// Hold: the Change would disrupt more nodes than the guard allows, so it is not applied.
+	// Hold: the guard or a policy holds the Change, so it is not applied.
 	Hold Action = "Hold"
 )
 
@@ -443,9 +443,9 @@ func stageIndex(ref render.Ref) int {
 	return slices.IndexFunc(render.Kinds(), func(k render.Kind) bool { return k.GVK.Kind == ref.Kind })
 }
 
-// InForce returns the live objects of a NodeSync as a Set, and a Plan that changes nothing, so that rollouts can
-// continue if Git's content is unknown or refused. Objects that are being removed are not in the Set, and the brake is
-// left out of the disruption budgets.
+// InForce returns the live objects of a NodeSync as a Set, and a Plan that changes nothing, so that what depends only
+// on live objects continues if Git's content is unknown or refused. Objects that are being removed are not in the Set,
+// and the brake is left out of the disruption budgets.
 func InForce(live Live, policy Policy, now time.Time) (*render.Set, *Plan, error) {
 	policy.Now = now
 	frozen, err := policy.frozen()
