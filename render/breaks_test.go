@@ -6,7 +6,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestLinesAreThoseThatShow: in no file that is read a comment ends where nobody sees it.
+// TestLinesAreThoseThatShow: hidden line breaks after a comment are refused in every file that is read.
 func TestLinesAreThoseThatShow(t *testing.T) {
 	const (
 		hidden = "# nothing\u2028a: b\n"

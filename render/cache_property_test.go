@@ -13,8 +13,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// drawn changes some files of a fleet: definitions arrive, change, move to another file or
-// leave, alone or several in a file.
+// drawn changes some files of a fleet: definitions are added, changed, moved to another file or removed, one or several
+// in a file.
 func drawn(random *rand.Rand, files map[string]string) {
 	for range 1 + random.IntN(3) {
 		file := fmt.Sprintf("clusters/a/own/%c/pool-%d.yaml", 'a'+rune(random.IntN(3)), random.IntN(6))
@@ -31,9 +31,9 @@ func drawn(random *rand.Rand, files map[string]string) {
 	}
 }
 
-// TestAChangedSetIsAWholeOne: after any commits, a Set that is made of what changed equals
-// one that is made of nothing, order and inputs included, whether the file system knows
-// identities or not. What has not changed is the same object, by which plans know it.
+// TestAChangedSetIsAWholeOne: after any commits, a Set that is derived from the last one equals one that is rendered
+// from scratch, order and inputs included, whether or not the file system knows identities. Unchanged objects are
+// shared, by which plans recognise them.
 func TestAChangedSetIsAWholeOne(t *testing.T) {
 	for seed := range uint64(40) {
 		random := rand.New(rand.NewPCG(seed, 7))
@@ -58,7 +58,7 @@ func TestAChangedSetIsAWholeOne(t *testing.T) {
 	}
 }
 
-// shared checks that objects which are equal in two Sets, from one file, are the same.
+// shared checks that objects which are equal in two Sets, and from one file, are the same.
 func shared(t *testing.T, last, now *render.Set) {
 	t.Helper()
 	for _, object := range now.Objects {

@@ -19,8 +19,8 @@ import (
 	"github.com/plumbline-dev/plumbline/confine/weigh"
 )
 
-// checkDefinition refuses what the CRD's schema lets through and Karpenter cannot
-// work with. No condition of the object would say so.
+// checkDefinition refuses what the CRD's schema accepts but Karpenter cannot work with. No condition of the object
+// would report it.
 func checkDefinition(object Object) []problem {
 	var found []problem
 	if n := len(object.Ref.Name); n > validation.LabelValueMaxLength {
@@ -45,12 +45,12 @@ func checkDefinition(object Object) []problem {
 	return found
 }
 
-// reservedTags begin the tags by which people tell plumbline what to do with a resource in AWS: plumbline.dev/keep excludes a
-// volume from what is reported as left over.
+// reservedTags is the prefix of the tags with which people tell plumbline what to do with a resource in AWS:
+// plumbline.dev/keep excludes a volume from the report of leftovers.
 const reservedTags = "plumbline.dev/"
 
-// checkTags refuses reserved tags: Karpenter puts spec.tags on each instance, volume and network interface that it creates, so
-// that a commit could hide all of them from plumbline verify.
+// checkTags refuses reserved tags: Karpenter puts spec.tags on each instance, volume and network interface that it
+// creates, so a commit could hide all of them from plumbline verify.
 func checkTags(object Object) []problem {
 	tags, _, _ := unstructured.NestedMap(object.Desired.Object, "spec", "tags")
 	var found []problem
@@ -63,15 +63,15 @@ func checkTags(object Object) []problem {
 	return found
 }
 
-// maxUserData is how many bytes of user data EC2 takes, before they are encoded
+// maxUserData is the most user data that EC2 accepts, in bytes, before encoding
 // (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-add-user-data.html).
 const maxUserData = 16 << 10
 
-// maxTOML bounds Bottlerocket's user data with its comments: the time to parse it grows with the square of its keys.
+// maxTOML limits Bottlerocket's user data with its comments: the time to parse it grows with the square of its keys.
 const maxTOML = 4 * maxUserData
 
-// checkUserData refuses user data that no instance could be launched with: Karpenter adds its own to it. Of
-// Bottlerocket's it keeps the settings without comments, so that these may be longer.
+// checkUserData refuses user data with which no instance can be launched: Karpenter adds its own to it. For
+// Bottlerocket, Karpenter keeps the settings without comments, so the text may be longer.
 func checkUserData(object Object) []problem {
 	data, _, _ := unstructured.NestedString(object.Desired.Object, "spec", "userData")
 	if len(data) <= maxUserData || isBottlerocket(object.Desired) && len(data) <= maxTOML {
@@ -81,8 +81,9 @@ func checkUserData(object Object) []problem {
 		"%s: spec.userData has %d bytes, and EC2 takes no more than %d: have the nodes download the rest, or put it into the AMI", object.Ref, len(data), maxUserData)}}
 }
 
-// checkTOML refuses user data of Bottlerocket that is not TOML. Karpenter parses it with the same library, and reports the error
-// only in its log (NewBottlerocketConfig in karpenter-provider-aws pkg/providers/amifamily/bootstrap, 1.14.1).
+// checkTOML refuses user data of Bottlerocket that is not TOML. Karpenter parses it with the same library, and reports
+// the error only in its log (NewBottlerocketConfig in karpenter-provider-aws pkg/providers/amifamily/bootstrap,
+// 1.14.1).
 func checkTOML(object Object) []problem {
 	data, _, _ := unstructured.NestedString(object.Desired.Object, "spec", "userData")
 	if !isBottlerocket(object.Desired) || len(data) > maxTOML {
@@ -101,9 +102,10 @@ func checkTOML(object Object) []problem {
 		"%s: spec.userData is not TOML, as Bottlerocket requires: %s%s", object.Ref, strings.TrimPrefix(err.Error(), "toml: "), at)}}
 }
 
-// pinned are the forms of versions in aliases, by family, with an example. Karpenter puts a version into the name of an SSM parameter
-// (DescribeImageQuery in karpenter-provider-aws pkg/providers/amifamily/{al2,al2023,bottlerocket}.go, 1.14.1): AWS names releases
-// of Amazon Linux v and a date, and the parameters of Bottlerocket by a semantic version, before which Karpenter allows a v.
+// pinned returns the form of versions in aliases by family, with an example. Karpenter puts a version into the name of
+// an SSM parameter (DescribeImageQuery in karpenter-provider-aws pkg/providers/amifamily/{al2,al2023,bottlerocket}.go,
+// 1.14.1): AWS names releases of Amazon Linux with a v and a date, and the parameters of Bottlerocket with a semantic
+// version, which Karpenter allows to start with a v.
 func pinned() map[string]form {
 	date := form{regexp.MustCompile(`^v\d{8}([.-]\w+)*$`).MatchString, "v and a date, such as v20260625"}
 	return map[string]form{
@@ -112,9 +114,8 @@ func pinned() map[string]form {
 	}
 }
 
-// checkAliases refuses an alias on which Karpenter's controller ends itself, and again after each start
-// (amiVersionFromAlias in karpenter-provider-aws pkg/apis/v1/ec2nodeclass.go, 1.14.1), and a version in a form in which AWS
-// publishes none.
+// checkAliases refuses an alias on which Karpenter's controller exits, again after each start (amiVersionFromAlias in
+// karpenter-provider-aws pkg/apis/v1/ec2nodeclass.go, 1.14.1), and a version in a form that AWS never publishes.
 func checkAliases(object Object) []problem {
 	var found []problem
 	for i, term := range list(object.Desired, "spec", "amiSelectorTerms") {
@@ -137,16 +138,16 @@ func checkAliases(object Object) []problem {
 
 func isBottlerocket(class *unstructured.Unstructured) bool { return AMIFamily(class) == "bottlerocket" }
 
-// autoMode is the group of the classes of EKS Auto Mode, whose nodes AWS manages by itself.
+// autoMode is the API group of EKS Auto Mode's node classes; AWS manages their nodes without Karpenter's charts.
 const autoMode = "eks.amazonaws.com"
 
-// checkClassRef refuses a pool whose nodes Karpenter on AWS does not make.
+// checkClassRef refuses a NodePool whose nodes Karpenter on AWS does not create.
 func checkClassRef(object Object) []problem {
 	const at = "spec.template.spec.nodeClassRef.group"
 	group, _, _ := unstructured.NestedString(object.Desired.Object, strings.Split(at, ".")...)
 	own, _ := KindOf(EC2NodeClass)
 	switch {
-	case group == "", group == own.GVK.Group, strings.Contains(group, "/"): // the schema refuses what is no group
+	case group == "", group == own.GVK.Group, strings.Contains(group, "/"): // the schema refuses what is not a group
 		return nil
 	case group == autoMode:
 		return []problem{{at, fmt.Sprintf(
@@ -155,9 +156,8 @@ func checkClassRef(object Object) []problem {
 	return []problem{{at, fmt.Sprintf("%s: nodeClassRef.group is %s, and the EC2NodeClasses of Karpenter on AWS are of %s", object.Ref, group, own.GVK.Group)}}
 }
 
-// checkSchedules parses the schedules of budgets as Karpenter does (Budget.IsActive
-// in karpenter pkg/apis/v1/nodepool.go, 1.14.1). One that it cannot parse stops all
-// disruption in the cluster.
+// checkSchedules parses the schedules of budgets as Karpenter does (Budget.IsActive in karpenter
+// pkg/apis/v1/nodepool.go, 1.14.1). One that Karpenter cannot parse stops all disruption in the cluster.
 func checkSchedules(object Object) []problem {
 	var found []problem
 	for i, budget := range list(object.Desired, "spec", "disruption", "budgets") {
@@ -175,8 +175,7 @@ func checkSchedules(object Object) []problem {
 	return found
 }
 
-// checkRequirements refuses requirements that no machine can meet, if the
-// values of a label are all known.
+// checkRequirements refuses requirements that no instance type meets, for labels with a fixed set of values.
 func checkRequirements(object Object) []problem {
 	var found []problem
 	for i, requirement := range list(object.Desired, "spec", "template", "spec", "requirements") {
@@ -196,16 +195,16 @@ func checkRequirements(object Object) []problem {
 	return found
 }
 
-// closedLabels are the labels of which all values are known. Families, sizes and
-// types are not among them: AWS brings new ones all the time.
+// closedLabels returns the labels with a fixed set of values. Families, sizes and types are not among them, because AWS
+// adds new ones all the time.
 func closedLabels() map[string][]string {
 	return map[string][]string{
 		"kubernetes.io/arch":         {"amd64", "arm64"},
 		"kubernetes.io/os":           {"linux", "windows"},
 		"karpenter.sh/capacity-type": {"on-demand", "reserved", "spot"},
-		// The letters with which the names of instance types begin
-		// (https://docs.aws.amazon.com/ec2/latest/instancetypes/instance-type-names.html,
-		// and those of previous generations).
+		// The first letters of the names of instance types
+		// (https://docs.aws.amazon.com/ec2/latest/instancetypes/instance-type-names.html, and those of previous
+		// generations).
 		"karpenter.k8s.aws/instance-category": {
 			"a", "c", "cc", "cg", "cr", "d", "dl", "f", "g", "gr", "h", "hi", "hpc", "hs", "i", "im", "inf", "is",
 			"m", "mac", "p", "r", "t", "trn", "u", "vt", "x", "z",
@@ -213,7 +212,7 @@ func closedLabels() map[string][]string {
 	}
 }
 
-// list reads a list of objects; what is not of that form is for the schema to say.
+// list returns a list of objects. Values of another type become nil; the schema reports them.
 func list(object *unstructured.Unstructured, path ...string) []map[string]any {
 	value, _, err := unstructured.NestedFieldNoCopy(object.Object, path...)
 	if err != nil {
@@ -239,9 +238,8 @@ func texts(value any) []string {
 	return found
 }
 
-// checkReadable refuses what the CRD's schema lets through and Karpenter's own type cannot
-// hold, as a duration of 10,000,000 hours: Karpenter could then read no object of the kind
-// any more, and would stand still.
+// checkReadable refuses what the CRD's schema accepts but Karpenter's own type cannot hold, such as a duration of
+// 10,000,000 hours: Karpenter could then read no object of the kind, and would stop working.
 func checkReadable(object Object) []problem {
 	var into any
 	switch object.Ref.Kind {
@@ -259,9 +257,8 @@ func checkReadable(object Object) []problem {
 	return []problem{{"spec", cut(fmt.Sprintf("%s: Karpenter cannot read it: %v", object.Ref, err))}}
 }
 
-// checkQuantities refuses quantities that take too long to read, before anything reads
-// them: 900,000 digits take seconds, and so does "1e10000000". The CRD's pattern has no
-// bound for either, and Karpenter reads them, too.
+// checkQuantities refuses quantities that take too long to parse, before anything parses them: 900,000 digits take
+// seconds, and so does "1e10000000". The CRD's pattern limits neither, and Karpenter parses them, too.
 func checkQuantities(kind Kind, content map[string]any) []problem {
 	ref := Ref{Kind: kind.GVK.Kind, Name: (&unstructured.Unstructured{Object: content}).GetName()}
 	var found []problem
@@ -271,8 +268,8 @@ func checkQuantities(kind Kind, content map[string]any) []problem {
 	return found
 }
 
-// checkCharacters refuses characters that the API server takes in no applied definition: it reads these as YAML, which
-// knows them only as escapes (go.yaml.in/yaml/v2 readerc.go), and JSON has them as they are.
+// checkCharacters refuses characters that the API server accepts in no applied object: it parses these as YAML, which
+// allows the characters only as escapes (go.yaml.in/yaml/v2 readerc.go), and JSON contains them unescaped.
 func checkCharacters(kind Kind, content map[string]any) []problem {
 	if !anyText(content, hasUnreadable) {
 		return nil
@@ -285,13 +282,13 @@ func checkCharacters(kind Kind, content map[string]any) []problem {
 	return found
 }
 
-// unreadable is a character, and where it is.
+// unreadable is a character and the path of its field.
 type unreadable struct {
 	path      string
 	character rune
 }
 
-// unreadableIn are the first such character of each text, keys included.
+// unreadableIn returns the first such character of each string, keys included.
 func unreadableIn(path string, value any) (found []unreadable) {
 	switch v := value.(type) {
 	case string:
@@ -313,7 +310,7 @@ func unreadableIn(path string, value any) (found []unreadable) {
 	return found
 }
 
-// below is the path of a field.
+// below returns the path of a field.
 func below(path, key string) string {
 	switch {
 	case path == "":

@@ -11,7 +11,7 @@ import (
 	"github.com/plumbline-dev/plumbline/internal/shortlist"
 )
 
-// The labels that Karpenter makes of the name of an instance type (computeRequirements in
+// Labels whose values Karpenter derives from the name of an instance type (computeRequirements in
 // karpenter-provider-aws pkg/providers/instancetype/types.go, 1.14.1).
 const (
 	labelType       = "node.kubernetes.io/instance-type"
@@ -21,11 +21,11 @@ const (
 	labelGeneration = "karpenter.k8s.aws/instance-generation"
 )
 
-// familyScheme takes the name of a family apart, as Karpenter does, with the letters that follow its generation.
+// familyScheme splits the name of a family as Karpenter does, and captures the letters after its generation.
 var familyScheme = regexp.MustCompile(`^([a-z]+)(-[0-9]+tb)?([0-9]+)([a-z]*).*$`)
 
-// archOf is the architecture that the letters after the generation of a family name: g is a processor of AWS, which is arm64, a
-// one of AMD and i one of Intel; empty if they name none
+// archOf returns the architecture that the letters after a family's generation stand for: g is a processor of AWS,
+// which is arm64, a one of AMD and i one of Intel. It is empty if they name none
 // (https://docs.aws.amazon.com/ec2/latest/instancetypes/instance-type-names.html).
 func archOf(letters string) string {
 	switch {
@@ -37,9 +37,9 @@ func archOf(letters string) string {
 	return ""
 }
 
-// checkInstances refuses requirements on instance types that contradict each other: where types
-// or families are listed, what else is asked for can be read off their names. No table of types
-// is needed for that, so that a type which is newer than this plumbline is none to refuse.
+// checkInstances refuses requirements on instance types that contradict each other: if types or families are listed,
+// their names tell whether they meet the other requirements. This needs no table of types, so it refuses no type that
+// is newer than this plumbline.
 func checkInstances(object Object) []problem {
 	requirements := requirementsOf(object.Desired)
 	for _, key := range []string{labelType, labelFamily} {
@@ -58,7 +58,7 @@ func checkInstances(object Object) []problem {
 	return nil
 }
 
-// listedIn are the values of a label that requirements name.
+// listedIn returns the values that the requirements list for a label.
 func listedIn(requirements []map[string]any, key string) (values []string, listed bool) {
 	for _, r := range requirements {
 		if r["key"] == key && r["operator"] == "In" {
@@ -69,7 +69,7 @@ func listedIn(requirements []map[string]any, key string) (values []string, liste
 	return nil, false
 }
 
-// labelsOf are the labels that the name of a type, or of a family, gives.
+// labelsOf returns the labels that follow from the name of a type or family.
 func labelsOf(key, name string) map[string]string {
 	labels := map[string]string{key: name}
 	family := name
@@ -96,8 +96,7 @@ func fitsAll(requirements []map[string]any, labels map[string]string) bool {
 	})
 }
 
-// fitsOne reports whether a value meets a requirement. What an operator means that is newer than
-// this plumbline is not known.
+// fitsOne reports whether a value meets a requirement. It is true for an operator that is newer than this plumbline.
 func fitsOne(requirement map[string]any, value string) bool {
 	values := texts(requirement["values"])
 	switch requirement["operator"] {
@@ -113,7 +112,7 @@ func fitsOne(requirement map[string]any, value string) bool {
 	return noNumber != nil || (above == nil || has > *above) && (below == nil || has < *below)
 }
 
-// others are the requirements on labels, as a person reads them.
+// others formats the requirements on the labels for messages.
 func others(requirements []map[string]any, labels map[string]string) []string {
 	var words []string
 	for _, r := range requirements {
@@ -125,20 +124,20 @@ func others(requirements []map[string]any, labels map[string]string) []string {
 	return words
 }
 
-// someNames names the first few, and counts the rest.
+// someNames returns the first few names and the number of the others.
 func someNames(names []string) string {
 	const few = 5
 	return shortlist.Join(names, few, ", ")
 }
 
-// instanceTypes are those that the EC2 API of the linked SDK lists (InstanceType in
-// github.com/aws/aws-sdk-go-v2/service/ec2/types/enums.go): a family in each line, with its sizes. TestTypesAreThoseOfTheSDK
-// compares them.
+// instanceTypes lists the instance types of the linked SDK (InstanceType in
+// github.com/aws/aws-sdk-go-v2/service/ec2/types/enums.go): one family per line, with its sizes.
+// TestTypesAreThoseOfTheSDK compares them.
 //
 //go:embed instance_types.txt
 var instanceTypes string
 
-// knownType reports whether the table has a family, or a type.
+// knownType reports whether the table contains a family or type.
 func knownType(name string) bool {
 	family, size, isType := strings.Cut(name, ".")
 	_, rest, known := strings.Cut("\n"+instanceTypes, "\n"+family+": ")
@@ -146,8 +145,8 @@ func knownType(name string) bool {
 	return known && (!isType || slices.Contains(strings.Fields(sizes), size))
 }
 
-// warnOfInstances names instance families and types that this plumbline does not know; empty if it knows all. AWS adds new
-// ones all the time, so that none of them is refused.
+// warnOfInstances names instance families and types that this plumbline does not know; it is empty if it knows all. AWS
+// adds new ones all the time, so none of them is refused.
 func warnOfInstances(object Object) string {
 	if object.Ref.Kind != NodePool {
 		return ""

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestInstancesThatContradict: what the names of types and families tell is compared with what
-// else is asked for; what they do not tell, or may be newer, is let through.
+// TestInstancesThatContradict: the names of types and families are compared with the other requirements; what they do
+// not tell, or what may be newer, is accepted.
 func TestInstancesThatContradict(t *testing.T) {
 	cases := map[string]struct {
 		requirements string
@@ -52,7 +52,7 @@ func TestInstancesThatContradict(t *testing.T) {
 	}
 }
 
-// TestTypesAreThoseOfTheSDK: the table is as new as the SDK that is linked.
+// TestTypesAreThoseOfTheSDK: the table is as new as the linked SDK.
 func TestTypesAreThoseOfTheSDK(t *testing.T) {
 	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/aws/aws-sdk-go-v2/service/ec2").Output()
 	if err != nil {
@@ -79,7 +79,7 @@ func TestTypesAreThoseOfTheSDK(t *testing.T) {
 	}
 }
 
-// TestUnknownTypes are warned of, and refused by nobody.
+// TestUnknownTypes: they result in a warning, and are never refused.
 func TestUnknownTypes(t *testing.T) {
 	cases := map[string]struct{ requirements, want string }{
 		"nothing is asked for": {"[]", ""},

@@ -10,8 +10,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestPoolsThatNeverLaunch: what no node can meet by its form, its unit or the class beside it is refused, each with its reason. What
-// only AWS knows is not.
+// TestPoolsThatNeverLaunch: values that no node can have because of their form, their unit or the class are refused,
+// each with its reason. What only AWS knows is not.
 func TestPoolsThatNeverLaunch(t *testing.T) {
 	requires := func(key, values string) string {
 		return strings.Replace(pool("a"), "requirements: []", "requirements: [{key: "+key+", operator: In, values: ["+values+"]}]", 1)
@@ -76,13 +76,13 @@ func TestPoolsThatNeverLaunch(t *testing.T) {
 	}
 }
 
-// both is a NodePool with a requirement on a label and one on the architecture.
+// both returns a NodePool with a requirement on a label and one on the architecture.
 func both(key, value, arch string) string {
 	return strings.Replace(pool("a"), "requirements: []",
 		"requirements: [{key: "+key+", operator: In, values: ["+value+"]}, {key: kubernetes.io/arch, operator: In, values: ["+arch+"]}]", 1)
 }
 
-// TestValuesThatMatchNoNode beside others that may are warned about.
+// TestValuesThatMatchNoNode: they result in a warning if others of the requirement may match.
 func TestValuesThatMatchNoNode(t *testing.T) {
 	text := strings.Replace(pool("a"), "requirements: []", "requirements: [{key: topology.kubernetes.io/zone, operator: In, values: [eu-west-1a, us-east-1a]}]", 1)
 	set, err := renderAll(t, folder(map[string]string{"plumbline.yaml": plumblineYAML, "a.yaml": text}), ".", embedded(t))

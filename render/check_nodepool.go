@@ -15,12 +15,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// maxBudgets is how many disruption budgets a NodePool may have in Git. Karpenter's CRD allows one more,
-// which is the one that stops a rollout.
+// maxBudgets is how many disruption budgets a NodePool may have in Git. Karpenter's CRD allows one more; plumbline uses
+// that one to stop a rollout.
 const maxBudgets = 49
 
-// checkBudgets refuses so many disruption budgets that no rollout of the NodePool could be stopped, nor
-// wait in a freeze. Those for drift only do not count: they make room for that one.
+// checkBudgets refuses so many disruption budgets that plumbline could not add its own, with which it stops a rollout
+// or freezes nodes. Budgets only for drift do not count: plumbline removes them if it needs the space.
 func checkBudgets(object Object) []problem {
 	n := 0
 	for _, budget := range list(object.Desired, "spec", "disruption", "budgets") {
@@ -35,9 +35,9 @@ func checkBudgets(object Object) []problem {
 		"%s: it has %d disruption budgets, but at most %d are allowed: one of the 50 that Karpenter allows is kept for the budget that stops a rollout, or keeps nodes in a freeze", object.Ref, n, maxBudgets)}}
 }
 
-// warnOfBudgets names the reasons for which no disruption budget limits Karpenter, or none outside certain hours; empty if all are
-// limited. A NodePool without budgets has Karpenter's default of 10% for all reasons, and budgets that are written replace it
-// (karpenter pkg/apis/v1/nodepool.go, Disruption.Budgets and GetAllowedDisruptionsByReason, 1.14.1).
+// warnOfBudgets names the reasons for which no disruption budget limits Karpenter, or none outside certain hours; it is
+// empty if all are limited. A NodePool without budgets has Karpenter's default of 10% for all reasons, and explicit
+// budgets replace it (karpenter pkg/apis/v1/nodepool.go, Disruption.Budgets and GetAllowedDisruptionsByReason, 1.14.1).
 func warnOfBudgets(object Object) string {
 	budgets := list(object.Desired, "spec", "disruption", "budgets")
 	if object.Ref.Kind != NodePool || len(budgets) == 0 {
@@ -67,7 +67,8 @@ func warnOfBudgets(object Object) string {
 	return sentences(found...)
 }
 
-// disruptionReasons are those for which Karpenter may disrupt nodes of a NodePool within its budgets, in its own spelling.
+// disruptionReasons returns the reasons for which Karpenter may disrupt nodes of a NodePool within its budgets, in
+// Karpenter's spelling.
 func disruptionReasons(object Object) []string {
 	reasons := []string{"Drifted"}
 	field := func(path ...string) any {
@@ -75,7 +76,7 @@ func disruptionReasons(object Object) []string {
 		return value
 	}
 	if field("replicas") != nil || field("disruption", "consolidateAfter") == "Never" {
-		return reasons // Karpenter does not consolidate the pool
+		return reasons // Karpenter does not consolidate this NodePool
 	}
 	reasons = append(reasons, "Empty")
 	if field("disruption", "consolidationPolicy") != "WhenEmpty" {
@@ -84,7 +85,8 @@ func disruptionReasons(object Object) []string {
 	return reasons
 }
 
-// hoursOf are the schedules of the budgets for a reason, if all of them have one; limits reports whether there is any budget for it.
+// hoursOf returns the schedules of the budgets for a reason, if all of them have one; limits reports whether there is
+// any budget for it.
 func hoursOf(budgets []map[string]any, reason string) (hours []string, limits bool) {
 	always := false
 	for _, budget := range budgets {
@@ -105,8 +107,8 @@ func hoursOf(budgets []map[string]any, reason string) (hours []string, limits bo
 	return hours, limits
 }
 
-// checkLimits refuses limits of a resource that no node has, which limit nothing, and limits that are smaller than the
-// smallest node that the NodePool allows, below which Karpenter launches none. A limit of 0 stops a NodePool on purpose.
+// checkLimits refuses limits on a resource that no node has, which limit nothing, and limits below the smallest node
+// that the NodePool allows: Karpenter would launch none. A limit of 0 stops a NodePool on purpose.
 func checkLimits(object Object) []problem {
 	limits, _, _ := unstructured.NestedMap(object.Desired.Object, "spec", "limits")
 	var found []problem
@@ -128,8 +130,8 @@ func checkLimits(object Object) []problem {
 }
 
 // resourceOfNodes reports whether a node can have a resource of this name: one of Kubernetes' own, or one with a domain
-// (https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/#extended-resources). nodes is
-// Karpenter's, for the number of nodes.
+// (https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/#extended-resources). Karpenter adds
+// nodes, the number of nodes.
 func resourceOfNodes(name string) bool {
 	if strings.Contains(name, "/") {
 		return len(validation.IsQualifiedName(name)) == 0
@@ -138,8 +140,8 @@ func resourceOfNodes(name string) bool {
 		strings.HasPrefix(name, "hugepages-") || strings.HasPrefix(name, "attachable-volumes-")
 }
 
-// SmallestNode is the least that a node of a NodePool takes of a limit, and why. Of memory it is half of what the instance
-// has: how much of it Karpenter leaves to the system is a setting.
+// SmallestNode returns the least that a node of a NodePool uses of a limit, and why. For memory it is half of what the
+// instance has, because a setting decides how much of it Karpenter reserves for the system.
 func SmallestNode(pool *unstructured.Unstructured, limit string) (smallest resource.Quantity, why string) {
 	switch limit {
 	case "cpu":
@@ -154,8 +156,8 @@ func SmallestNode(pool *unstructured.Unstructured, limit string) (smallest resou
 	return resource.Quantity{}, ""
 }
 
-// Least is the smallest number that a NodePool allows of instance-cpu, or of instance-memory in MiB: that of the smallest
-// instance type, or more if its requirements ask for more.
+// Least returns the smallest instance-cpu, or instance-memory in MiB, that a NodePool allows: that of the smallest
+// instance type, or more if its requirements demand more.
 func Least(pool *unstructured.Unstructured, label string) int64 {
 	smallest := int64(wholeNumbers()[label].number)
 	for _, r := range requirementsOf(pool) {
@@ -178,8 +180,8 @@ func Least(pool *unstructured.Unstructured, label string) int64 {
 	return smallest
 }
 
-// checkTogether refuses requirements on one label that no machine can meet together. The
-// NodePool would be Ready, and launch no node.
+// checkTogether refuses requirements on one label that no instance can meet together. The NodePool would be Ready, and
+// launch no node.
 func checkTogether(object Object) []problem {
 	byLabel := map[string][]map[string]any{}
 	for _, r := range requirementsOf(object.Desired) {
@@ -190,7 +192,7 @@ func checkTogether(object Object) []problem {
 	var found []problem
 	for _, key := range slices.Sorted(maps.Keys(byLabel)) {
 		if key == labelType || key == labelFamily || !contradict(byLabel[key]) {
-			continue // of types and families checkInstances says more
+			continue // checkInstances has better messages for types and families
 		}
 		var words []string
 		for _, r := range byLabel[key] {
@@ -219,8 +221,7 @@ func contradict(requirements []map[string]any) bool {
 
 func listsValues(r map[string]any) bool { return r["operator"] == "In" && len(texts(r["values"])) > 0 }
 
-// absentAndPresent reports whether one requirement wants a label to be absent, and another wants a
-// value of it.
+// absentAndPresent reports whether one requirement excludes a label and another requires it.
 func absentAndPresent(requirements []map[string]any) bool {
 	has := func(operators ...string) bool {
 		return slices.ContainsFunc(requirements, func(r map[string]any) bool {
@@ -231,8 +232,8 @@ func absentAndPresent(requirements []map[string]any) bool {
 	return has("DoesNotExist") && has("Exists", "Gt", "Lt", "Gte", "Lte")
 }
 
-// bounds are the largest number that values have to be above, and the smallest that they have
-// to be below; nil if there is none.
+// bounds returns the largest number that values must exceed and the smallest that they must stay below; nil if there is
+// none.
 func bounds(requirements []map[string]any) (above, below *int) {
 	for _, r := range requirements {
 		values := texts(r["values"])
@@ -271,8 +272,8 @@ func lower(bound *int, n int) *int {
 	return &n
 }
 
-// unlaunchable finds NodePools that can launch no node with the EC2NodeClass that they name. Both are in the Set; of a class
-// that is elsewhere nothing is known.
+// unlaunchable returns errors for NodePools that can launch no node with the EC2NodeClass that they reference. It
+// checks only classes in the Set, and knows nothing about others.
 func unlaunchable(objects []Object) Errors {
 	classes := map[string]*unstructured.Unstructured{}
 	for i := range objects {
@@ -298,7 +299,7 @@ func unlaunchable(objects []Object) Errors {
 	return errs
 }
 
-// mismatch is why no node meets requirements with a class; empty if one may.
+// mismatch returns why no node with the class can meet the requirements; it is empty if one may.
 func mismatch(requirements []map[string]any, name string, class *unstructured.Unstructured) string {
 	const capacityType = "karpenter.sh/capacity-type"
 	allows := func(key, value string) bool { return fitsAll(requirements, map[string]string{key: value}) }
@@ -316,7 +317,8 @@ func mismatch(requirements []map[string]any, name string, class *unstructured.Un
 	return ""
 }
 
-// AMIFamily is the AMI family of an EC2NodeClass in lower case, by its amiFamily or its alias; empty if it has neither.
+// AMIFamily returns the AMI family of an EC2NodeClass in lower case, from its amiFamily or its alias; it is empty if it
+// has neither.
 func AMIFamily(class *unstructured.Unstructured) string {
 	if family, _, _ := unstructured.NestedString(class.Object, "spec", "amiFamily"); family != "" {
 		return strings.ToLower(family)
@@ -331,7 +333,7 @@ func AMIFamily(class *unstructured.Unstructured) string {
 	return family
 }
 
-// The labels whose values have a form that this file checks.
+// Labels whose values have a form that this file checks.
 const (
 	labelZone   = "topology.kubernetes.io/zone"
 	labelZoneID = "topology.k8s.aws/zone-id"
@@ -341,10 +343,10 @@ const (
 	labelMemory = "karpenter.k8s.aws/instance-memory"
 )
 
-// form is what the values of a label look like on a node.
+// form describes the values that a label has on nodes.
 type form struct {
 	fits func(value string) bool
-	// is describes the values, and follows "which is".
+	// is describes the values; messages put it after "which is".
 	is string
 }
 
@@ -356,8 +358,8 @@ var (
 	deviceName = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]*$`)
 )
 
-// formsIn are the forms of labels in a region. A form follows from how AWS and Karpenter write a value. Which of the values
-// exist only AWS knows.
+// formsIn returns the forms of labels in a region, as AWS and Karpenter write the values. Only AWS knows which of these
+// values exist.
 func formsIn(region string) map[string]form {
 	size := form{sizeName.MatchString, "a size such as 2xlarge"}
 	device := form{deviceName.MatchString, "in lower case, such as a100"}
@@ -386,14 +388,14 @@ func formsIn(region string) map[string]form {
 	return forms
 }
 
-// least is the smallest number that a label has on any instance, in its unit.
+// least is the smallest number that a label has on any instance, and its unit.
 type least struct {
 	number int
 	unit   string
 }
 
-// wholeNumbers are the labels whose values are whole numbers without a unit. No instance type has less than one processor
-// and 512 MiB.
+// wholeNumbers returns the labels whose values are whole numbers without a unit. Every instance type has at least one
+// processor and 512 MiB.
 func wholeNumbers() map[string]least {
 	numbers := map[string]least{labelCPU: {1, "processors"}, labelMemory: {512, "MiB"}}
 	for _, name := range []string{
@@ -416,8 +418,8 @@ func (l least) form() form {
 	}, is}
 }
 
-// zoneIDPrefix is what the zone IDs of a region begin with: euw1 for eu-west-1, usgw1 for us-gov-west-1; empty for a region
-// whose name has another form
+// zoneIDPrefix returns the prefix of a region's zone IDs: euw1 for eu-west-1, usgw1 for us-gov-west-1; it is empty if
+// the region's name has another form
 // (https://docs.aws.amazon.com/global-infrastructure/latest/regions/aws-availability-zones.html).
 func zoneIDPrefix(region string) string {
 	directions := map[string]string{
@@ -431,7 +433,7 @@ func zoneIDPrefix(region string) string {
 	return parts[0] + directions[parts[1]] + parts[2]
 }
 
-// requirementsOf are the requirements of a NodePool, and the labels of its template, which are requirements as well
+// requirementsOf returns the requirements of a NodePool and the labels of its template, which are requirements as well
 // (NewNodeClaimTemplate in karpenter pkg/controllers/provisioning/scheduling/nodeclaimtemplate.go, 1.14.1).
 func requirementsOf(pool *unstructured.Unstructured) []map[string]any {
 	requirements := list(pool, "spec", "template", "spec", "requirements")
@@ -442,7 +444,7 @@ func requirementsOf(pool *unstructured.Unstructured) []map[string]any {
 	return requirements
 }
 
-// misfit is a requirement with values that no node has, of all that it lists.
+// misfit is a requirement that lists values which no node has; all reports whether these are all of its values.
 type misfit struct {
 	key   string
 	wrong []string
@@ -450,7 +452,7 @@ type misfit struct {
 	form  form
 }
 
-// misfits are the requirements of a NodePool with values that no node in a region has, by their form.
+// misfits returns the requirements of a NodePool with values whose form no node in the region has.
 func misfits(object Object, region string) []misfit {
 	if object.Ref.Kind != NodePool {
 		return nil
@@ -473,8 +475,8 @@ func misfits(object Object, region string) []misfit {
 	return found
 }
 
-// checkForms refuses requirements whose values no node can have, by their form: the NodePool would be Ready, and
-// launch no node.
+// checkForms refuses requirements if no node can have any of their values: the NodePool would be Ready, and launch no
+// node.
 func checkForms(object Object, region string) []problem {
 	var found []problem
 	for _, m := range misfits(object, region) {
@@ -486,7 +488,7 @@ func checkForms(object Object, region string) []problem {
 	return append(found, checkUpperBounds(object)...)
 }
 
-// checkUpperBounds refuses requirements that only an instance below the smallest one could meet.
+// checkUpperBounds refuses requirements that only an instance smaller than the smallest one could meet.
 func checkUpperBounds(object Object) []problem {
 	var found []problem
 	if object.Ref.Kind != NodePool {
@@ -503,7 +505,7 @@ func checkUpperBounds(object Object) []problem {
 	return found
 }
 
-// warnOfForms names values that no node can have beside others that one may have.
+// warnOfForms warns about values that no node can have, if others of the same requirement may exist.
 func warnOfForms(object Object, region string) string {
 	var words []string
 	for _, m := range misfits(object, region) {

@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestRoomForTheBudgetThatStopsARollout: Karpenter allows 50, and those for drift only make room.
+// TestRoomForTheBudgetThatStopsARollout: Karpenter allows 50 budgets, and those only for drift do not count.
 func TestRoomForTheBudgetThatStopsARollout(t *testing.T) {
 	for name, c := range map[string]struct {
 		budgets, drifted int
@@ -41,7 +41,7 @@ func TestRoomForTheBudgetThatStopsARollout(t *testing.T) {
 	}
 }
 
-// TestBudgetsByReason: Karpenter disrupts all nodes of a pool at a time for a reason that no budget limits.
+// TestBudgetsByReason: Karpenter may disrupt all nodes of a NodePool at once for a reason that no budget limits.
 func TestBudgetsByReason(t *testing.T) {
 	const consolidates = "consolidationPolicy: WhenEmptyOrUnderutilized, consolidateAfter: 30s"
 	for name, c := range map[string]struct{ disruption, want string }{
@@ -74,8 +74,8 @@ func TestBudgetsByReason(t *testing.T) {
 	}
 }
 
-// TestRequirementsThatContradict on one label are refused: the NodePool would be Ready, and
-// launch no node.
+// TestRequirementsThatContradict: on one label they are refused, because the NodePool would be Ready, and launch no
+// node.
 func TestRequirementsThatContradict(t *testing.T) {
 	cases := map[string]struct {
 		requirements, labels string

@@ -25,15 +25,15 @@ import (
 	"github.com/plumbline-dev/plumbline/render/legacy"
 )
 
-// draft is an object as it was read, before anything was made of it.
+// draft is an object as read from its source, before any processing.
 type draft struct {
 	origin Origin
 	value  any
-	// lineOf returns the line of a field; 0 where it is not known.
+	// lineOf returns the line of a field; 0 if unknown.
 	lineOf func(path string) int
 }
 
-// read reads the objects of one source, but those that are left to other tools.
+// read reads the objects of one source except those that are left to other tools.
 func (r *run) read(ctx context.Context, files *tree, s source) (drafts []draft, said remarks, errs Errors, err error) {
 	if s.kustomize {
 		return r.build(ctx, files, s.name)
@@ -82,7 +82,7 @@ func readFile(files *tree, name string) ([]draft, Errors, error) {
 	return draftsOf(name, documents), append(errs, refuseHollow(name, documents)...), nil
 }
 
-// asTemplate says of text that is not YAML that it looks like a Helm template, where it does.
+// asTemplate adds to the error of invalid YAML that it looks like a Helm template, if it does.
 func asTemplate(wrong Error, data []byte) Error {
 	before, _, found := bytes.Cut(data, []byte("{{"))
 	if found {
@@ -92,10 +92,10 @@ func asTemplate(wrong Error, data []byte) Error {
 	return wrong
 }
 
-// bare is a ${NAME} without quotes within [] or {}, where YAML takes its braces for a map.
+// bare matches a ${NAME} without quotes within [] or {}, where YAML parses its braces as a map.
 var bare = regexp.MustCompile(`[:,\[{-]\s*[^"'\s,\]}]*(\$\{[A-Za-z_][A-Za-z0-9_]*\})`)
 
-// unquoted adds to the error of text that is not YAML that ${NAME} needs quotes, if it does.
+// unquoted adds to the error of invalid YAML that ${NAME} needs quotes, if it does.
 func unquoted(wrong Error, data []byte) Error {
 	if !strings.Contains(wrong.Message, "did not find expected ',' or") || wrong.Line == 0 {
 		return wrong
@@ -128,7 +128,7 @@ func draftsOf(name string, documents []document.Document) []draft {
 	return drafts
 }
 
-// unpack takes lists of objects apart, and leaves out what refuseHollow refuses.
+// unpack splits lists of objects, and drops what refuseHollow refuses.
 func unpack(doc document.Document) []document.Document {
 	if doc.Value == nil {
 		return nil
@@ -185,7 +185,7 @@ func (r *run) build(ctx context.Context, files *tree, folder string) ([]draft, r
 	return drafts, said, append(errs, seen.refuseChanged(ignored, "is passed over by ignoreKinds")...), nil
 }
 
-// valuesOf is how many values something holds.
+// valuesOf counts the values in a value, including itself.
 func valuesOf(value any) int {
 	values := 1
 	switch value := value.(type) {
@@ -201,7 +201,7 @@ func valuesOf(value any) int {
 	return values
 }
 
-// textOf is how many bytes the texts of something have, keys included.
+// textOf returns how many bytes the strings in a value have, keys included.
 func textOf(value any) int {
 	text := 0
 	switch value := value.(type) {
@@ -219,8 +219,8 @@ func textOf(value any) int {
 	return text
 }
 
-// kustomizeErrors places what kustomize says; false for an error that is not
-// the repository's.
+// kustomizeErrors adds file and line to kustomize's errors; it returns false for an error that the repository did not
+// cause.
 func kustomizeErrors(err error) (Errors, bool) {
 	var refused *kustomize.RefusedError
 	var refusal kustomize.Refusal
@@ -229,7 +229,7 @@ func kustomizeErrors(err error) (Errors, bool) {
 	var reading *fs.PathError
 	switch {
 	case errors.As(err, &reading) && !errors.Is(err, fs.ErrNotExist):
-		// The file system says why it cannot be read: it may be superseded.
+		// The file system failed to read it; the revision may be superseded.
 		return nil, false
 	case errors.As(err, &refused):
 		var errs Errors
@@ -248,9 +248,8 @@ func kustomizeErrors(err error) (Errors, bool) {
 	}
 }
 
-// ReadKarpenter reads the plumbline.yaml of a path, strictly, with its defaults
-// filled in. Errors: *MissingError, or Errors with everything that is wrong in
-// the file.
+// ReadKarpenter reads the plumbline.yaml of a path strictly, and fills in its defaults. Errors: *MissingError, or
+// Errors with everything that is wrong in the file.
 func ReadKarpenter(snap Snapshot, name string) (*Karpenter, error) {
 	folder, err := cleanPath(name)
 	if err != nil {
@@ -275,7 +274,7 @@ func ReadKarpenter(snap Snapshot, name string) (*Karpenter, error) {
 	return decodeKarpenter(file, data)
 }
 
-// decodeKarpenter reads the text of a plumbline.yaml.
+// decodeKarpenter decodes the text of a plumbline.yaml.
 func decodeKarpenter(file string, data []byte) (*Karpenter, error) {
 	documents, err := document.Parse(data)
 	if err != nil {
@@ -307,7 +306,7 @@ func decodeKarpenter(file string, data []byte) (*Karpenter, error) {
 	return nil, errs.sorted()
 }
 
-// valuesWithNulls are the values of a plumbline.yaml as they are written.
+// valuesWithNulls returns the values of a plumbline.yaml with their null entries.
 func valuesWithNulls(doc document.Document, values map[string]any) (map[string]any, []problem) {
 	whole, err := doc.WithNulls()
 	if err != nil {
@@ -320,26 +319,26 @@ func valuesWithNulls(doc document.Document, values map[string]any) (map[string]a
 	return values, nil
 }
 
-// textsOnly finds the entries of substitute that are not text.
+// textsOnly returns the entries of substitute that are not strings.
 func textsOnly(doc document.Document) []problem {
 	fields, _ := doc.Value.(map[string]any)
 	entries, _ := fields["substitute"].(map[string]any)
 	var problems []problem
 	for name, value := range entries {
 		if _, ok := value.(string); !ok {
-			text, _ := json.Marshal(value) // what was read from YAML always is JSON
+			text, _ := json.Marshal(value) // a value that was parsed from YAML can always be encoded
 			problems = append(problems, problem{"substitute." + name, fmt.Sprintf("substitute.%s must be text: write '%s' in quotes", name, excerpt(string(text)))})
 		}
 	}
 	return problems
 }
 
-// problem is something wrong with one field of a document.
+// problem is an error in one field of a document.
 type problem struct {
 	path, message string
 }
 
-// decodeStrictly fills in a struct and finds fields that it does not have.
+// decodeStrictly decodes a document into a struct, and reports fields that the struct does not have.
 func decodeStrictly(doc document.Document, into any) []problem {
 	text, err := json.Marshal(doc.Value)
 	if err != nil {
@@ -365,7 +364,7 @@ func decodeStrictly(doc document.Document, into any) []problem {
 	return problems
 }
 
-// textError places an error of text that cannot be read.
+// textError adds the file to an error about text that cannot be parsed.
 func textError(file string, err error) Error {
 	var unreadable *document.Error
 	if errors.As(err, &unreadable) {
@@ -374,24 +373,24 @@ func textError(file string, err error) Error {
 	return Error{File: file, Message: err.Error()}
 }
 
-// Validator knows the schema of the definitions.
+// Validator validates definitions against their schemas.
 type Validator interface {
 	// Default fills in the schema's defaults, in place.
 	Default(object *unstructured.Unstructured)
-	// Validate checks an object that is to be created, unknown fields included.
+	// Validate validates an object as for its creation, and refuses unknown fields.
 	Validate(ctx context.Context, object *unstructured.Unstructured) field.ErrorList
 	// Schema returns the schema of a kind; nil if no CRD defines the kind.
 	Schema(kind schema.GroupVersionKind) *structural.Structural
 }
 
-// maker makes objects of drafts.
+// maker turns drafts into objects.
 type maker struct {
 	variables map[string]string
 	validator Validator
 	left      *allowance
 }
 
-// object makes the object of a draft, or says all that is wrong with it.
+// object turns a draft into an object, or returns everything that is wrong with it.
 func (m *maker) object(ctx context.Context, d draft) (Object, Errors) {
 	made, problems := m.build(ctx, d)
 	var errs Errors
@@ -464,7 +463,7 @@ func (m *maker) build(ctx context.Context, d draft) (Object, []problem) {
 	return made, problems
 }
 
-// besides are the problems of other fields than those whose variables are unknown: what such a field would have is unknown, too.
+// besides drops the problems of fields with unknown variables: the value of such a field is unknown, too.
 func besides(problems, unknown []problem) []problem {
 	within := func(path, of string) bool {
 		rest, is := strings.CutPrefix(path, of)
@@ -475,7 +474,7 @@ func besides(problems, unknown []problem) []problem {
 	})
 }
 
-// sentences joins those that there are.
+// sentences joins the sentences that are not empty.
 func sentences(all ...string) string {
 	return strings.Join(slices.DeleteFunc(all, func(one string) bool { return one == "" }), "; ")
 }
@@ -497,7 +496,7 @@ func (m *maker) substitute(kind Kind, content map[string]any) (map[string]any, [
 	return replaced, s.problems
 }
 
-// maxMessage is where the message of a rule is cut: some repeat the whole value.
+// maxMessage is the length at which a rule's message is cut: some repeat the whole value.
 const maxMessage = 400
 
 func fieldMessage(ref Ref, err *field.Error) string {
@@ -506,7 +505,7 @@ func fieldMessage(ref Ref, err *field.Error) string {
 	}
 	body := err.ErrorBody()
 	if err.Field != "" && err.Field != "<nil>" {
-		// The schema's own messages begin with the field once more.
+		// The schema's own messages repeat the field.
 		body = err.Field + ": " + strings.Replace(body, ": "+err.Field+" in body ", ": ", 1)
 	}
 	return fmt.Sprintf("%s: %s", ref, cut(body))

@@ -8,8 +8,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render/kustomize"
 )
 
-// What the file system says within a build is not the repository's fault, but
-// for a file that is not there.
+// TestKustomizeErrors: errors of the file system during a build are not the repository's fault, except for a missing
+// file.
 func TestKustomizeErrors(t *testing.T) {
 	reading := func(err error) error {
 		return &kustomize.BuildError{File: "k/kustomization.yaml", Err: &fs.PathError{Op: "readfile", Path: "k/a.yaml", Err: err}}

@@ -7,9 +7,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render/document"
 )
 
-// SetAdoption returns the text of a plumbline.yaml that asks for what is there to be adopted,
-// in a namespace and at a version where these are given, and every other
-// byte as it was. Errors: Errors.
+// SetAdoption returns the text of a plumbline.yaml with adoption enabled, and with the namespace and version if they
+// are given; every other byte stays the same. Errors: Errors.
 func SetAdoption(file string, data []byte, namespace, version string) ([]byte, error) {
 	edited, err := document.Set(data, true, "adopt")
 	for _, one := range []struct{ key, value string }{{"namespace", namespace}, {"version", version}} {
@@ -26,8 +25,8 @@ func SetAdoption(file string, data []byte, namespace, version string) ([]byte, e
 	return edited, nil
 }
 
-// SetCharts returns the text of a plumbline.yaml with another repository and both
-// digests in it, and every other byte as it was. Errors: Errors.
+// SetCharts returns the text of a plumbline.yaml with another repository and both digests; every other byte stays the
+// same. Errors: Errors.
 func SetCharts(file string, data []byte, repository string, digests Digests) ([]byte, error) {
 	for _, one := range []struct {
 		value string
@@ -49,8 +48,8 @@ func SetCharts(file string, data []byte, repository string, digests Digests) ([]
 	return data, nil
 }
 
-// SetVersion returns the text of a plumbline.yaml with another version in it, and
-// every other byte as it was. Errors: Errors.
+// SetVersion returns the text of a plumbline.yaml with another version; every other byte stays the same. Errors:
+// Errors.
 func SetVersion(file string, data []byte, version string) ([]byte, error) {
 	was, err := decodeKarpenter(file, data)
 	if err != nil {

@@ -10,12 +10,11 @@ import (
 	"github.com/plumbline-dev/plumbline/redact"
 )
 
-// Error is one thing that is wrong in one place of the repository.
+// Error is one mistake in one place of the repository.
 type Error struct {
 	// File from the repository's root.
 	File string
-	// Line from 1; 0 where a kustomization made the object, or where the error
-	// is about the file as a whole.
+	// Line from 1; 0 if a kustomization made the object, or if the error is about the file as a whole.
 	Line    int
 	Message string
 }
@@ -29,21 +28,20 @@ func (e Error) Error() string {
 	return redact.VisibleName(text)
 }
 
-// longestError is where the text of one error is cut, in bytes: names and paths in it are
-// the committer's.
+// longestError is the length at which the text of one error is cut, in bytes: names and paths in it are chosen by the
+// committer.
 const longestError = 4 << 10
 
 // Errors is everything that is wrong, in the order of files and lines.
 type Errors []Error
 
-// firstLine is how long the first line may be, so that it fits a commit status.
+// firstLine is the maximum length of the first line, so that it fits a commit status.
 const firstLine = 110
 
-// mostListed is how many errors are listed: a commit can have any number.
+// mostListed limits how many errors are listed: a commit can have any number.
 const mostListed = 100
 
-// Error returns a first line for a commit status; where that does not say it
-// all, a line for each error follows.
+// Error returns a first line for a commit status; if that does not contain everything, a line for each error follows.
 func (e Errors) Error() string {
 	if len(e) == 0 {
 		return "no error"
@@ -65,11 +63,11 @@ func (e Errors) Error() string {
 	return text.String()
 }
 
-// manyPlaces is in how many places a message is listed only once.
+// manyPlaces is the number of places from which on a message is listed only once.
 const manyPlaces = 3
 
-// Distinct returns the errors for people: a message that many places have is listed once, after those of few places, which it
-// would bury.
+// Distinct returns the errors for people: a message with many places is listed once, after those with few places, which
+// it would bury.
 func (e Errors) Distinct() Errors {
 	places := map[string]int{}
 	for _, one := range e {
@@ -115,16 +113,15 @@ func short(text string) string {
 	return string(runes[:firstLine-1]) + "…"
 }
 
-// MissingError reports that the path, or its plumbline.yaml, is not in the
-// repository.
+// MissingError reports that the path, or its plumbline.yaml, is not in the repository.
 type MissingError struct {
-	// Path as it was asked for.
+	// Path is the path as requested.
 	Path string
-	// File that is missing, from the repository's root.
+	// File is the missing file, from the repository's root.
 	File string
 }
 
-// Error says what is missing and what to do.
+// Error names what is missing and what to do.
 func (e *MissingError) Error() string {
 	return fmt.Sprintf("%s is not in the repository: put it there, or correct the path %q", e.File, e.Path)
 }
@@ -134,7 +131,7 @@ type EmptyError struct {
 	Path string
 }
 
-// Error says what an empty render would mean.
+// Error explains what an empty render would cause.
 func (e *EmptyError) Error() string {
 	return fmt.Sprintf("path %q holds no NodePool and no EC2NodeClass: refused, since it would remove every node; to release the nodes, delete the NodeSync", e.Path)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// FuzzReadValues: whatever stands in a file with values, it is read as a map, or refused.
+// FuzzReadValues: any file with values is parsed as a map, or refused.
 func FuzzReadValues(f *testing.F) {
 	f.Add("replicas: 2\nsettings: {clusterName: null}\n")
 	f.Add("a: &a {b: 1}\nc: {<<: *a}\n")

@@ -18,15 +18,15 @@ import (
 	"github.com/plumbline-dev/plumbline/render/legacy"
 )
 
-// IgnoreDifferencesAnnotation names fields of its object that other clients may change, as JSON
-// pointers (RFC 6901) between commas or line breaks: Git's value is what a new object begins with.
+// IgnoreDifferencesAnnotation names fields of its object that other clients may change, as JSON pointers (RFC 6901)
+// separated by commas or line breaks. Git's value applies only when the object is created.
 const IgnoreDifferencesAnnotation = "plumbline.dev/ignore-differences"
 
-// ownPrefix is that of plumbline's own labels and annotations.
+// ownPrefix is the prefix of plumbline's own labels and annotations.
 const ownPrefix = "plumbline.dev/"
 
-// neverIgnored are fields by which plumbline keeps nodes safe, and why another client's value of
-// them counts as drift always.
+// neverIgnored returns the fields that plumbline relies on to protect nodes, and why another client's value of them
+// always counts as drift.
 func neverIgnored() map[string]string {
 	return map[string]string{
 		"/spec/limits/cpu":                 "a removal stops the growth of a NodePool by it, and gives it back",
@@ -36,8 +36,7 @@ func neverIgnored() map[string]string {
 	}
 }
 
-// ignored reads the annotation of an object, and finds what of it would ignore nothing, or what
-// must not be ignored.
+// ignored parses the annotation of an object, and reports pointers that would ignore nothing or must not be ignored.
 func (m *maker) ignored(ctx context.Context, object Object) (paths [][]string, found []problem) {
 	text := object.Desired.GetAnnotations()[IgnoreDifferencesAnnotation]
 	for _, pointer := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == '\n' }) {
@@ -60,7 +59,7 @@ func (m *maker) ignored(ctx context.Context, object Object) (paths [][]string, f
 	return paths, found
 }
 
-// pathOf reads a JSON pointer, or says why it cannot be ignored.
+// pathOf parses a JSON pointer, or returns why it cannot be ignored.
 func pathOf(pointer string) (path []string, why string) {
 	parsed, err := jsonpointer.New(pointer)
 	if err != nil || strings.HasSuffix(pointer, "/") {
@@ -87,7 +86,7 @@ func pathOf(pointer string) (path []string, why string) {
 	return path, ""
 }
 
-// misled says why a path leads to no field that could be ignored by itself.
+// misled returns why a path does not lead to a field that can be ignored by itself.
 func (m *maker) misled(ctx context.Context, object *unstructured.Unstructured, path []string) string {
 	var value any = object.Object
 	for i, key := range path {
@@ -104,7 +103,7 @@ func (m *maker) misled(ctx context.Context, object *unstructured.Unstructured, p
 	if m.validator == nil || value != nil || path[0] != "spec" {
 		return ""
 	}
-	// What the schema says of an object that has the field: not of its value, only of its name.
+	// Validate an object that has the field: only errors about its name count, not those about its value.
 	probe := object.DeepCopy()
 	if unstructured.SetNestedField(probe.Object, map[string]any{}, path...) != nil {
 		return ""
@@ -117,7 +116,7 @@ func (m *maker) misled(ctx context.Context, object *unstructured.Unstructured, p
 	return ""
 }
 
-// prefixes are a path and those above it, as the schema names them.
+// prefixes returns a path and its parents, in the notation of schema errors.
 func prefixes(path []string) []string {
 	var all []string
 	for i := range path {
@@ -126,11 +125,11 @@ func prefixes(path []string) []string {
 	return all
 }
 
-// kindName is a kind without its group.
+// kindName matches a kind without its group.
 var kindName = regexp.MustCompile(`^[A-Z][A-Za-z0-9]{0,62}$`)
 
-// checkIgnoredKinds lets other tools' kinds through. A definition that is passed over would be a
-// removal, and end nodes.
+// checkIgnoredKinds accepts only kinds of other tools. Ignoring a definition would count as its removal, and terminate
+// its nodes.
 func (k *Karpenter) checkIgnoredKinds() []problem {
 	var found []problem
 	for i, entry := range k.IgnoreKinds {
@@ -146,14 +145,14 @@ func (k *Karpenter) checkIgnoredKinds() []problem {
 	return found
 }
 
-// namesDefinition reports whether a kind is ours, or has become one of ours, however it is written.
+// namesDefinition reports whether a kind, in any case, is one of plumbline's, or an older name of one.
 func namesDefinition(kind string) bool {
 	is := func(k Kind) bool { return strings.EqualFold(k.GVK.Kind, kind) }
 	return slices.ContainsFunc(Kinds(), is) || legacy.Has(kind)
 }
 
-// ignores reports whether an object is left to other tools. One of Karpenter's groups is not: it
-// may be a definition with a misspelt kind.
+// ignores reports whether an object is left to other tools. One in Karpenter's groups is not, because it may be a
+// definition with a misspelt kind.
 func (k *Karpenter) ignores(as definedAs) bool {
 	group, err := schema.ParseGroupVersion(as.apiVersion)
 	if err != nil || misspelt(group.WithKind(as.kind).GroupKind()) {
@@ -162,13 +161,13 @@ func (k *Karpenter) ignores(as definedAs) bool {
 	return slices.Contains(k.IgnoreKinds, as.kind) || slices.Contains(k.IgnoreKinds, as.kind+"."+group.Group)
 }
 
-// misspelt reports whether a kind is of one of Karpenter's groups, and none that Karpenter has.
+// misspelt reports whether a kind is in one of Karpenter's groups, but is not a kind of Karpenter.
 func misspelt(kind schema.GroupKind) bool {
 	_, known := notYet[kind]
 	return !known && slices.ContainsFunc(Kinds(), func(k Kind) bool { return k.GVK.Group == kind.Group })
 }
 
-// withoutIgnored takes the objects out that are left to other tools.
+// withoutIgnored separates the objects that are left to other tools.
 func (r *run) withoutIgnored(drafts []draft) (rest, ignored []draft) {
 	if len(r.karpenter.IgnoreKinds) == 0 {
 		return drafts, nil
@@ -183,9 +182,9 @@ func (r *run) withoutIgnored(drafts []draft) (rest, ignored []draft) {
 	return rest, ignored
 }
 
-// remarks are what there is to say of sources that stops nothing.
+// remarks are notes about sources that are not errors.
 type remarks struct {
-	// warnings are sentences on files.
+	// warnings are sentences about files.
 	warnings []string
 	// ignored are the objects that are left to other tools.
 	ignored []string
@@ -205,7 +204,7 @@ func (r *remarks) ignore(drafts []draft) {
 
 func (r *remarks) none() bool { return len(r.warnings)+len(r.ignored) == 0 }
 
-// sentence names the objects that are left to other tools; empty if there are none.
+// sentence lists the objects that are left to other tools; it is empty if there are none.
 func (r *remarks) sentence() string {
 	if len(r.ignored) == 0 {
 		return ""

@@ -9,13 +9,13 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// ignoring is a NodePool with the annotation.
+// ignoring returns a NodePool with the annotation.
 func ignoring(pointers string) string {
 	text := strings.Replace(pool("a"), "name: a\n", "name: a\n  annotations:\n    "+render.IgnoreDifferencesAnnotation+": "+pointers+"\n", 1)
 	return strings.Replace(text, "requirements: []", "requirements: [{key: kubernetes.io/arch, operator: In, values: [amd64]}]\n  weight: 3", 1)
 }
 
-// TestIgnoredDifferences are read between commas and line breaks.
+// TestIgnoredDifferences: pointers are separated by commas and line breaks.
 func TestIgnoredDifferences(t *testing.T) {
 	for name, tc := range map[string]struct {
 		pointers string
@@ -42,7 +42,7 @@ func TestIgnoredDifferences(t *testing.T) {
 	}
 }
 
-// TestIgnoredDifferencesRefused names the pointer, the line and the reason.
+// TestIgnoredDifferencesRefused: errors name the pointer, the line and the reason.
 func TestIgnoredDifferencesRefused(t *testing.T) {
 	for pointers, want := range map[string]string{
 		"spec.weight":          "spec.weight: it is no JSON pointer to a field",
@@ -78,7 +78,7 @@ func TestIgnoredDifferencesRefused(t *testing.T) {
 
 const web = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {}\n"
 
-// TestIgnoredKinds are passed over, and named: as files, as documents beside a definition, and in a build.
+// TestIgnoredKinds: objects are ignored and listed: as files, as documents next to a definition, and in a build.
 func TestIgnoredKinds(t *testing.T) {
 	for name, tc := range map[string]struct {
 		kinds string
@@ -116,7 +116,7 @@ func TestIgnoredKinds(t *testing.T) {
 	}
 }
 
-// TestOtherKindsAreRefusedAsBefore, and so is a build that has a definition become an ignored kind.
+// TestOtherKindsAreRefusedAsBefore: they are refused, and so is a build that turns a definition into an ignored kind.
 func TestOtherKindsAreRefusedAsBefore(t *testing.T) {
 	for name, tc := range map[string]struct {
 		files map[string]string
@@ -145,7 +145,7 @@ func TestOtherKindsAreRefusedAsBefore(t *testing.T) {
 	}
 }
 
-// TestWhatIgnoreKindsMayBe: no definition can be passed over.
+// TestWhatIgnoreKindsMayBe: definitions cannot be ignored.
 func TestWhatIgnoreKindsMayBe(t *testing.T) {
 	for entry, want := range map[string]string{
 		"NodePool":                 `plumbline.yaml:5: ignoreKinds[0] is "NodePool": definitions of nodes cannot be ignored, as each that is left out counts as removed`,
@@ -160,7 +160,8 @@ func TestWhatIgnoreKindsMayBe(t *testing.T) {
 	}
 }
 
-// TestIgnoredKindsAreTakenAgain where plumbline.yaml has changed, and named again where nothing has.
+// TestIgnoredKindsAreTakenAgain: objects are rendered again if plumbline.yaml has changed, and listed again if nothing
+// has.
 func TestIgnoredKindsAreTakenAgain(t *testing.T) {
 	cache := &render.Cache{}
 	files := map[string]string{"plumbline.yaml": plumblineYAML + "ignoreKinds: [Deployment]\n", "a.yaml": pool("a"), "web.yaml": web}

@@ -19,15 +19,15 @@ import (
 	"github.com/plumbline-dev/plumbline/confine"
 )
 
-// The identities of what was looked at and not into.
+// The identities of names of which only the existence or type was checked.
 const (
 	absent   = ""
 	isFile   = "is:file"
 	isFolder = "is:folder"
 )
 
-// Unchanged reports whether all inputs are in a Snapshot as they were. Where its
-// file system is Identified, no content is read.
+// Unchanged reports whether all inputs are the same in a Snapshot. If its file system is Identified, no content is
+// read.
 func (in Inputs) Unchanged(snap Snapshot) (bool, error) {
 	for name, before := range in {
 		now, err := current(snap.FS, name, before)
@@ -41,8 +41,7 @@ func (in Inputs) Unchanged(snap Snapshot) (bool, error) {
 	return true, nil
 }
 
-// At returns what the inputs are in a Snapshot: the same names, each with an
-// identity of the same sort.
+// At returns the inputs as they are in a Snapshot: the same names, each with the same kind of identity.
 func (in Inputs) At(snap Snapshot) (Inputs, error) {
 	there := make(Inputs, len(in))
 	for name, before := range in {
@@ -55,7 +54,7 @@ func (in Inputs) At(snap Snapshot) (Inputs, error) {
 	return there, nil
 }
 
-// Fingerprint is equal for two renders that have read the same.
+// Fingerprint returns equal strings for two renders that have read the same inputs.
 func (in Inputs) Fingerprint() string {
 	names := make([]string, 0, len(in))
 	for name := range in {
@@ -66,12 +65,12 @@ func (in Inputs) Fingerprint() string {
 	for _, name := range names {
 		line = strconv.AppendQuote(line[:0], name)
 		line = strconv.AppendQuote(append(line, ' '), in[name])
-		_, _ = hash.Write(append(line, '\n')) // a hash takes everything
+		_, _ = hash.Write(append(line, '\n')) // a hash never returns an error
 	}
 	return "sha256:" + hex.EncodeToString(hash.Sum(nil))
 }
 
-// Absent returns the inputs as they are where there is no file at all.
+// Absent returns the same inputs as if no file existed.
 func (in Inputs) Absent() Inputs {
 	none := make(Inputs, len(in))
 	for name := range in {
@@ -93,8 +92,7 @@ func (in Inputs) add(part Inputs) {
 
 func (in Inputs) clone() Inputs { return maps.Clone(in) }
 
-// current is the identity of what stands at a name now, of the same sort as
-// the one noted before.
+// current returns the identity of a name now, of the same kind as the one recorded before.
 func current(fsys fs.FS, name, before string) (string, error) {
 	if before == isFile || before == isFolder || before == absent {
 		info, err := fs.Stat(fsys, name)
@@ -113,7 +111,7 @@ func current(fsys fs.FS, name, before string) (string, error) {
 	return now, err
 }
 
-// identify asks the file system, and falls back on the content.
+// identify returns the file system's own identity of a name, or one of its content if the file system has none.
 func identify(fsys fs.FS, name string, content func() (string, error)) (string, error) {
 	if identified, ok := fsys.(Identified); ok {
 		return identified.Identity(name)
@@ -160,12 +158,12 @@ func listingIdentity(entries []fs.DirEntry) string {
 	return "sha256:" + hex.EncodeToString(hash.Sum(nil))
 }
 
-// Reading is how long one pass may read the files of its Snapshot.
+// Reading is how long one reconcile may spend reading the files of its Snapshot.
 const Reading = time.Minute
 
-// Within is the Snapshot for one pass over a path: a read fails once the context has ended,
-// and once all reads together have taken longer than the limit. A commit
-// can make each of its names as long a way as symlinks go. Errors: the context's, *SlowError.
+// Within returns the Snapshot for one reconcile of a path: a read fails once the context is done, and once all reads
+// together have taken longer than the limit, because a commit can make each name a long chain of symlinks. Errors: the
+// context's, *SlowError.
 func (s Snapshot) Within(ctx context.Context, name string, limit time.Duration) Snapshot {
 	if s.FS == nil {
 		return s
@@ -181,7 +179,7 @@ func (s Snapshot) Within(ctx context.Context, name string, limit time.Duration) 
 	return s
 }
 
-// untimed are the files of a Snapshot as they were before Within.
+// untimed returns the files of a Snapshot without the timing of Within.
 func untimed(files fs.FS) fs.FS {
 	if f, ok := files.(interface{ untimed() fs.FS }); ok {
 		return f.untimed()
@@ -189,10 +187,10 @@ func untimed(files fs.FS) fs.FS {
 	return files
 }
 
-// timedFiles is a file system whose reads are timed.
+// timedFiles is a file system that measures the time of its reads.
 type timedFiles struct {
 	fs.FS
-	// end is the error of a context that has ended.
+	// end returns the context's error if it is done.
 	end   func() error
 	slow  *SlowError
 	spent atomic.Int64
@@ -206,7 +204,7 @@ var (
 	_ Compared      = timedComparisons{}
 )
 
-// timed makes one read.
+// timed performs one read and measures its time.
 func timed[T any](f *timedFiles, op, name string, read func() (T, error)) (found T, err error) {
 	err = f.end()
 	if err == nil && time.Duration(f.spent.Load()) > f.slow.Limit {
@@ -220,44 +218,44 @@ func timed[T any](f *timedFiles, op, name string, read func() (T, error)) (found
 	return read()
 }
 
-// Open is that of fs.FS.
+// Open implements fs.FS.
 func (f *timedFiles) Open(name string) (fs.File, error) {
 	return timed(f, "open", name, func() (fs.File, error) { return f.FS.Open(name) })
 }
 
-// ReadFile is that of fs.ReadFileFS.
+// ReadFile implements fs.ReadFileFS.
 func (f *timedFiles) ReadFile(name string) ([]byte, error) {
 	return timed(f, "readfile", name, func() ([]byte, error) { return fs.ReadFile(f.FS, name) })
 }
 
-// ReadDir is that of fs.ReadDirFS.
+// ReadDir implements fs.ReadDirFS.
 func (f *timedFiles) ReadDir(name string) ([]fs.DirEntry, error) {
 	return timed(f, "readdir", name, func() ([]fs.DirEntry, error) { return fs.ReadDir(f.FS, name) })
 }
 
-// Stat is that of fs.StatFS.
+// Stat implements fs.StatFS.
 func (f *timedFiles) Stat(name string) (fs.FileInfo, error) {
 	return timed(f, "stat", name, func() (fs.FileInfo, error) { return fs.Stat(f.FS, name) })
 }
 
-// timedIdentities is one that knows identities, too.
+// timedIdentities is a timedFiles that is Identified.
 type timedIdentities struct {
 	*timedFiles
 	known Identified
 }
 
-// Identity is that of Identified.
+// Identity implements Identified.
 func (f timedIdentities) Identity(name string) (string, error) {
 	return timed(f.timedFiles, "identity", name, func() (string, error) { return f.known.Identity(name) })
 }
 
-// timedComparisons is one that knows where it differs, too.
+// timedComparisons is a timedIdentities that is Compared.
 type timedComparisons struct {
 	timedIdentities
 	compared Compared
 }
 
-// Since is that of Compared.
+// Since implements Compared.
 func (f timedComparisons) Since(before fs.FS) (found Difference, known bool) {
 	_, err := timed(f.timedFiles, "compare", ".", func() (any, error) {
 		found, known = f.compared.Since(untimed(before))
@@ -266,13 +264,13 @@ func (f timedComparisons) Since(before fs.FS) (found Difference, known bool) {
 	return found, known && err == nil
 }
 
-// Direct is that of Compared.
+// Direct implements Compared.
 func (f timedComparisons) Direct(name string) bool { return f.compared.Direct(name) }
 
 func (f *timedFiles) untimed() fs.FS { return f.FS }
 
-// failures are the sources that took more than a child process may, so that a commit
-// that stays does not cost as much at each pass. A nil one remembers nothing.
+// failures are the sources that exceeded the limits of a child process; they are remembered so that the same commit
+// does not cost as much on each reconcile. If nil, nothing is remembered.
 type failures struct {
 	mu    sync.Mutex
 	known map[source]tooMuch
@@ -284,7 +282,7 @@ type tooMuch struct {
 	err    error
 }
 
-// failures are the ones of the path.
+// failures returns those of the path.
 func (c *Cache) failures() *failures {
 	if c == nil {
 		return nil
@@ -292,7 +290,7 @@ func (c *Cache) failures() *failures {
 	return &c.failed
 }
 
-// find returns why a source was too much, where it has not changed since.
+// find returns why a source exceeded the limits, if it has not changed since.
 func (f *failures) find(one source, snap Snapshot) error {
 	if f == nil {
 		return nil
@@ -310,8 +308,8 @@ func (f *failures) find(one source, snap Snapshot) error {
 	return err
 }
 
-// note returns the error of a source; one of a limit as an error of its file. What may
-// end otherwise is tried again.
+// note returns the error of a source; it turns an exceeded limit into an error of the source's file. Failures that may
+// not repeat are tried again.
 func (f *failures) note(one source, inputs Inputs, err error) error {
 	var limit *confine.LimitError
 	if !errors.As(err, &limit) {
@@ -323,7 +321,7 @@ func (f *failures) note(one source, inputs Inputs, err error) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	// Of one path a few sources fail at most: the first ends the render.
+	// A path has few failing sources: the first one stops the render.
 	if f.known == nil || len(f.known) > 16 {
 		f.known = map[source]tooMuch{}
 	}
@@ -331,24 +329,22 @@ func (f *failures) note(one source, inputs Inputs, err error) error {
 	return err
 }
 
-// Cache keeps what the sources of one path rendered to, so that a source whose
-// inputs have not changed is neither parsed nor validated again, nor an object
-// that has not changed in a source that has. It holds no more than the last
-// render has made, and shares that with its Set. The zero value is ready; one
-// Cache is for one NodeSync.
+// Cache keeps the rendered sources of one path, so that neither a source whose inputs are unchanged, nor an unchanged
+// object in a changed source, is parsed and validated again. It holds only what the last render made, and shares that
+// with its Set. The zero value is ready to use; use one Cache per NodeSync.
 type Cache struct {
 	mu        sync.Mutex
 	validator Validator
-	// karpenter stands for what of plumbline.yaml objects hang on.
+	// karpenter is a fingerprint of the fields of plumbline.yaml that objects depend on.
 	karpenter string
 	kept      map[source]kept
 	listings  map[string]listing
 	failed    failures
-	// last is the last Set, where the next may be made of it and what differs.
+	// last is the last Set, if the next one can be derived from it and the differences.
 	last *rendition
 }
 
-// kept is what came of a source, with everything it was made from.
+// kept is a rendered source, with everything it was made from.
 type kept struct {
 	remarks
 
@@ -356,17 +352,17 @@ type kept struct {
 	objects []keptObject
 }
 
-// keptObject is an object with what it was made of.
+// keptObject is an object with the content it was made from.
 type keptObject struct {
 	Object
 
 	content content
 }
 
-// content stands for what a draft holds. The zero value stands for nothing.
+// content identifies the content of a draft. The zero value identifies nothing.
 type content [sha256.Size]byte
 
-// content is equal for two drafts that become the same object.
+// content returns equal values for two drafts that become the same object.
 func (d draft) content() content {
 	text, err := json.Marshal(d.value)
 	if err != nil {
@@ -375,7 +371,7 @@ func (d draft) content() content {
 	return sha256.Sum256(text)
 }
 
-// byContent are the objects by what they were made of.
+// byContent returns the objects by the content they were made from.
 func (k kept) byContent() map[content]Object {
 	objects := make(map[content]Object, len(k.objects))
 	for _, known := range k.objects {
@@ -386,8 +382,8 @@ func (k kept) byContent() map[content]Object {
 	return objects
 }
 
-// open returns what was kept: of the sources nothing, if what plumbline.yaml says of
-// objects or the validator are others than last time.
+// open returns the cached sources and listings. It returns no sources if the validator, or what plumbline.yaml says
+// about objects, has changed.
 func (c *Cache) open(karpenter string, validator Validator) (map[source]kept, map[string]listing) {
 	if c == nil {
 		return nil, nil
@@ -410,8 +406,7 @@ func (c *Cache) close(karpenter string, validator Validator, sources map[source]
 	c.validator, c.karpenter, c.kept, c.listings, c.last = validator, karpenter, sources, listings, nil
 }
 
-// keep keeps the Set that a render has made, with those of its sources that it has taken
-// again.
+// keep keeps the Set of a render, with those of its sources that were read again.
 func (c *Cache) keep(last *rendition, again map[source]kept) {
 	if c == nil {
 		return
@@ -422,7 +417,7 @@ func (c *Cache) keep(last *rendition, again map[source]kept) {
 	c.last = last
 }
 
-// lastOf is the last Set of a path, where what was kept of it may be used.
+// lastOf returns the last Set of a path, if its cached objects may be used.
 func (c *Cache) lastOf(path wanted, known map[source]kept) *rendition {
 	if c == nil || known == nil {
 		return nil
@@ -435,8 +430,8 @@ func (c *Cache) lastOf(path wanted, known map[source]kept) *rendition {
 	return c.last
 }
 
-// Unchanged reports whether what a Set was made of is in a Snapshot as it was. Of the last Set that
-// was rendered only what differs since is looked at.
+// Unchanged reports whether everything that a Set was made from is the same in a Snapshot. For the last rendered Set it
+// checks only what differs since then.
 func (c *Cache) Unchanged(set *Set, snap Snapshot) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -454,7 +449,7 @@ func (c *Cache) Unchanged(set *Set, snap Snapshot) (bool, error) {
 	return unchanged, err
 }
 
-// fingerprint is equal if plumbline.yaml results in the same objects.
+// fingerprint returns equal strings if plumbline.yaml results in the same objects.
 func (k *Karpenter) fingerprint() string {
 	variables := k.variables()
 	var text strings.Builder

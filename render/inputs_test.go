@@ -24,7 +24,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// identified is a file system that knows identities, and notes what is opened.
+// identified is a file system that knows identities, and records what is opened.
 type identified struct {
 	fstest.MapFS
 
@@ -39,7 +39,7 @@ func (i *identified) Open(name string) (fs.File, error) {
 	return i.MapFS.Open(name)
 }
 
-// Stat does not open, as in a tree of Git.
+// Stat does not open the file, as in a Git tree.
 func (i *identified) Stat(name string) (fs.FileInfo, error) { return i.MapFS.Stat(name) }
 
 func (i *identified) ReadDir(name string) ([]fs.DirEntry, error) { return i.MapFS.ReadDir(name) }
@@ -64,13 +64,13 @@ func (i *identified) Identity(name string) (string, error) {
 	return fmt.Sprintf("tree %x", sum.Sum64()), nil
 }
 
-// withIdentities is a Snapshot whose file system is Identified.
+// withIdentities returns a Snapshot whose file system is Identified.
 func withIdentities(files map[string]string) (render.Snapshot, *identified) {
 	known := &identified{MapFS: folder(files).FS.(fstest.MapFS), opened: map[string]int{}}
 	return render.Snapshot{FS: known}, known
 }
 
-// fleet is a path with a base elsewhere, and more in the repository.
+// fleet returns a path with a base elsewhere, and other files in the repository.
 func fleet() map[string]string {
 	return map[string]string{
 		"README.md":                       "x",
@@ -168,7 +168,7 @@ type named struct{ fstest.MapFS }
 
 func (named) Identity(name string) (string, error) { return "of " + name, nil }
 
-// reads are the ways to read a Snapshot.
+// reads returns the ways to read a Snapshot.
 func reads(snap render.Snapshot) map[string]func() error {
 	return map[string]func() error{
 		"open":    func() error { _, err := snap.FS.Open("a.yaml"); return err },
@@ -179,8 +179,8 @@ func reads(snap render.Snapshot) map[string]func() error {
 	}
 }
 
-// TestReadingEnds with the context of the pass, and once it has taken too long: a commit
-// decides how long each read takes.
+// TestReadingEnds: reads fail once the reconcile's context is done, and once they have taken too long: a commit
+// determines how long each read takes.
 func TestReadingEnds(t *testing.T) {
 	plain := render.Snapshot{FS: fstest.MapFS{"a.yaml": {Data: []byte("a")}}}
 	known := render.Snapshot{FS: named{plain.FS.(fstest.MapFS)}}
@@ -213,7 +213,7 @@ func TestReadingEnds(t *testing.T) {
 	}
 }
 
-// TestASlowReadEndsTheRender as what it is, and is no error of a file.
+// TestASlowReadEndsTheRender: the error is a SlowError, and not an error of a file.
 func TestASlowReadEndsTheRender(t *testing.T) {
 	for name, files := range map[string]map[string]string{
 		"files":           {"plumbline.yaml": plumblineYAML, "a.yaml": pool("a")},
@@ -240,7 +240,7 @@ func TestASlowReadEndsTheRender(t *testing.T) {
 	}
 }
 
-// fewReads has time for so many reads.
+// fewReads has time for a number of reads.
 type fewReads struct {
 	fs.FS
 	left int
@@ -253,7 +253,7 @@ func (f *fewReads) Open(name string) (fs.File, error) {
 	return f.FS.Open(name)
 }
 
-// counting is a schema that notes what it is asked about.
+// counting is a schema that records which objects it validates.
 type counting struct {
 	mu        sync.Mutex
 	validated []string
@@ -275,7 +275,7 @@ func (c *counting) Schema(schema.GroupVersionKind) *structural.Structural { retu
 func TestCacheRendersWhatChanged(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(files map[string]string)
-		// validated again, and opened again beside plumbline.yaml
+		// validated again, and opened again besides plumbline.yaml
 		validated, opened []string
 	}{
 		"nothing":         {func(map[string]string) {}, nil, nil},
@@ -356,7 +356,7 @@ func TestOverlaysThatHaveNotChangedAreNotBuilt(t *testing.T) {
 	for _, step := range []struct {
 		name   string
 		change func()
-		// built are the overlays, made the objects that come new out of them.
+		// built are the overlays, made the new objects from them.
 		built, made []string
 	}{
 		{"the first render", func() {}, []string{"x", "y"}, []string{"base", "default", "x-base", "x-own", "y-base", "y-own"}},
@@ -382,8 +382,7 @@ func TestOverlaysThatHaveNotChangedAreNotBuilt(t *testing.T) {
 	}
 }
 
-// TestSetsShareWhatHasNotChanged: whoever compares a Set with the last one knows
-// an object that has not changed by its address.
+// TestSetsShareWhatHasNotChanged: an unchanged object has the same address in both Sets.
 func TestSetsShareWhatHasNotChanged(t *testing.T) {
 	validator, cache, files := &counting{}, &render.Cache{}, fleet()
 	files["clusters/a/own/many.yaml"] = pool("first") + "---\n" + pool("second")

@@ -24,77 +24,72 @@ type Karpenter struct {
 	APIVersion string  `json:"apiVersion"`
 	Kind       string  `json:"kind"`
 	Cluster    Cluster `json:"cluster"`
-	// Management says who installs the charts. Default: Managed.
+	// Management decides who installs the charts. Default: Managed.
 	Management Management `json:"management,omitempty"`
-	// Version of both charts, a full semantic version without a range. With management
-	// External the one that is waited for; default: any that is there.
+	// Version of both charts, a full semantic version without a range. With management External, the version to wait
+	// for; default: any.
 	Version string `json:"version,omitempty"`
-	// Repository holds both charts: oci://…, the https:// URL of a Helm repository,
-	// or a path from the folder of plumbline.yaml that begins with ./ or ../;
-	// default oci://public.ecr.aws/karpenter.
+	// Repository holds both charts: oci://…, the https:// URL of a Helm repository, or a path from the folder of
+	// plumbline.yaml that starts with ./ or ../; default oci://public.ecr.aws/karpenter.
 	Repository string `json:"repository,omitempty"`
-	// Digests pin the charts. Default: any content will do.
+	// Digests pin the charts. Default: any content is accepted.
 	Digests Digests `json:"digests,omitzero"`
-	// Adopt reports whether what another tool has installed of Karpenter is adopted.
-	// Default: it is refused.
+	// Adopt reports whether to adopt what another tool has installed of Karpenter. Default: it is refused.
 	Adopt bool `json:"adopt,omitempty"`
-	// AcceptUntested are versions that are newer than what plumbline knows, and are
-	// installed, or installed on, all the same: "karpenter 1.15.0", "kubernetes 1.37".
-	// Default: such a change of the charts is held.
+	// AcceptUntested are versions newer than those plumbline knows that may be installed, or run on, anyway: "karpenter
+	// 1.15.0", "kubernetes 1.37". Default: such a change of the charts is held.
 	AcceptUntested []string `json:"acceptUntested,omitempty"`
 	// Namespace of the controller. Default: kube-system.
 	Namespace string `json:"namespace,omitempty"`
-	// ValuesFrom are ConfigMaps and Secrets of the NodeSync's namespace that hold
-	// values of the main chart. Each is merged over the ones before it.
+	// ValuesFrom are ConfigMaps and Secrets in the NodeSync's namespace that hold values of the main chart. Each is
+	// merged over the ones before it.
 	ValuesFrom []ValuesFrom `json:"valuesFrom,omitempty"`
-	// ValuesFiles hold values of the main chart, as paths from the folder of
-	// plumbline.yaml. They are merged over ValuesFrom, in their order.
+	// ValuesFiles hold values of the main chart, as paths from the folder of plumbline.yaml. They are merged over
+	// ValuesFrom, in order.
 	ValuesFiles []string `json:"valuesFiles,omitempty"`
-	// Values of the main chart, merged over all others. Null takes a default away.
+	// Values of the main chart, merged over all others. Null removes a default.
 	Values map[string]any `json:"values,omitempty"`
-	// IgnoreDifferences are fields of what the charts make that are another tool's.
+	// IgnoreDifferences are fields of the charts' objects that other tools own.
 	IgnoreDifferences []IgnoreDifference `json:"ignoreDifferences,omitempty"`
-	// Nodes are the files and folders with definitions, from the folder of
-	// plumbline.yaml. Default: that folder itself.
+	// Nodes are the files and folders with definitions, from the folder of plumbline.yaml. Default: that folder itself.
 	Nodes []string `json:"nodes,omitempty"`
-	// IgnoreKinds are kinds of other tools, as Kind or Kind.group, whose objects may lie among
-	// the definitions and are passed over. Default: any kind that is not ours is refused.
+	// IgnoreKinds are kinds of other tools, as Kind or Kind.group, whose objects may be among the definitions and are
+	// ignored. Default: any kind that is not plumbline's is refused.
 	IgnoreKinds []string `json:"ignoreKinds,omitempty"`
-	// Approve are digests of what the guard holds that the commit approves: status.held.digest
-	// of a NodeSync whose spec.guard.approveFrom is Git. A digest of what is not held does nothing.
+	// Approve are digests of held changes that the commit approves: status.held.digest of a NodeSync whose
+	// spec.guard.approveFrom is Git. A digest that is not held has no effect.
 	Approve []string `json:"approve,omitempty"`
-	// Substitute are the names that ${NAME} may take, beyond the built-in
-	// CLUSTER_NAME and REGION.
+	// Substitute are the variables for ${NAME}, in addition to the built-in CLUSTER_NAME and REGION.
 	Substitute map[string]string `json:"substitute,omitempty"`
 }
 
-// IgnoreDifference names fields of objects, in the shape that Argo CD has.
+// IgnoreDifference names fields of objects, in the format of Argo CD.
 type IgnoreDifference struct {
 	Kind string `json:"kind"`
-	// Name of the object. Default: each of the kind.
+	// Name of the object. Default: all objects of the kind.
 	Name string `json:"name,omitempty"`
 	// JSONPointers lead to fields, by RFC 6901.
 	JSONPointers []string `json:"jsonPointers,omitempty"`
-	// ManagedFieldsManagers are field managers, for all that they own.
+	// ManagedFieldsManagers are field managers whose fields are all ignored.
 	ManagedFieldsManagers []string `json:"managedFieldsManagers,omitempty"`
 }
 
-// Digests are those that the two charts have to have, as sha256:<hex>: of the
-// manifests in an OCI registry, of the archives elsewhere.
+// Digests are the required digests of the two charts, as sha256:<hex>: of the manifest in an OCI registry, of the
+// archive elsewhere.
 type Digests struct {
 	CRD        string `json:"karpenter-crd,omitempty"`
 	Controller string `json:"karpenter,omitempty"`
 }
 
-// Cluster is the cluster as AWS knows it.
+// Cluster describes the cluster in AWS.
 type Cluster struct {
 	Name   string `json:"name"`
 	Region string `json:"region"`
-	// InterruptionQueue is the name of the SQS queue that EC2's interruptions are
-	// sent to. Default: the chart's values say.
+	// InterruptionQueue is the name of the SQS queue that receives EC2's interruption events. Default: the chart's
+	// values decide.
 	InterruptionQueue string `json:"interruptionQueue,omitempty"`
-	// ControllerRole is the ARN of the IAM role that Karpenter's service account takes
-	// by IRSA. Default: the chart's values say; EKS Pod Identity needs none.
+	// ControllerRole is the ARN of the IAM role that Karpenter's service account assumes with IRSA. Default: the
+	// chart's values decide; EKS Pod Identity needs none.
 	ControllerRole string `json:"controllerRole,omitempty"`
 }
 
@@ -105,14 +100,14 @@ type ValuesFrom struct {
 	Name string `json:"name"`
 	// ValuesKey is the key that holds the values. Default: values.yaml.
 	ValuesKey string `json:"valuesKey,omitempty"`
-	// TargetPath is the one value that the key holds, in the notation of Helm's --set.
-	// Default: the key holds values in YAML.
+	// TargetPath is the path of the one value that the key holds, in the notation of Helm's --set. Default: the key
+	// holds values in YAML.
 	TargetPath string `json:"targetPath,omitempty"`
-	// Optional reports whether it may be missing.
+	// Optional reports whether the object may be missing.
 	Optional bool `json:"optional,omitempty"`
 }
 
-// String names it as kubectl does, with the key.
+// String returns kind, name and key, as kubectl writes them.
 func (v ValuesFrom) String() string {
 	return fmt.Sprintf("%s %s, key %s", strings.ToLower(v.Kind), v.Name, v.ValuesKey)
 }
@@ -123,20 +118,20 @@ const (
 	FromSecret    = "Secret"
 )
 
-// Management says who installs Karpenter's charts.
+// Management decides who installs Karpenter's charts.
 type Management string
 
 // The values of Management.
 const (
 	// Managed charts are installed by plumbline.
 	Managed Management = "Managed"
-	// External charts are another client's; plumbline waits for their CRDs and
-	// controller, and for those of Version where it is given.
+	// External charts are installed by another client; plumbline waits for their CRDs and controller, and for those of
+	// Version if it is set.
 	External Management = "External"
 )
 
-// chartFolder is where a repository that is a path leads to, from the root of the
-// Git repository; ok is false for a URL.
+// chartFolder returns the folder of a repository that is a path, from the root of the Git repository; ok is false for a
+// URL.
 func (k *Karpenter) chartFolder(folder string) (name string, ok bool) {
 	if k.Repository != "." && !strings.HasPrefix(k.Repository, "./") && k.Repository != ".." && !strings.HasPrefix(k.Repository, "../") {
 		return "", false
@@ -144,8 +139,8 @@ func (k *Karpenter) chartFolder(folder string) (name string, ok bool) {
 	return path.Join(folder, k.Repository), true
 }
 
-// ChartRepository is where both charts are: a URL, or with inside a folder of the
-// Snapshot, from its root. name is the path of plumbline.yaml's folder.
+// ChartRepository returns where both charts are: a URL, or, if inside is true, a folder of the Snapshot, from its root.
+// name is the path of plumbline.yaml's folder.
 func (k *Karpenter) ChartRepository(name string) (repository string, inside bool, err error) {
 	folder, err := cleanPath(name)
 	if err != nil {
@@ -157,8 +152,8 @@ func (k *Karpenter) ChartRepository(name string) (repository string, inside bool
 	return k.Repository, false, nil
 }
 
-// charts is the folder that holds charts and no definitions; empty if there is
-// none that a walk could meet, or where it is the walk's very root.
+// charts returns the folder that holds charts and no definitions; it is empty if the walk cannot reach one, or if it is
+// the root of the walk.
 func (k *Karpenter) charts(folder string) string {
 	if found, ok := k.chartFolder(folder); ok && found != folder {
 		return found
@@ -166,13 +161,13 @@ func (k *Karpenter) charts(folder string) string {
 	return ""
 }
 
-// Files are a Snapshot's for a reader that is no render, and whose reading makes
-// what is rendered: its Inputs go into a render by WithInputs.
+// Files gives access to a Snapshot's files outside of a render, to a reader whose result is rendered later: pass its
+// Inputs to the render with WithInputs.
 type Files struct {
 	*tree
 }
 
-// maxChartBytes bounds one file, and all of them.
+// maxChartBytes limits one file, and all files together.
 const maxChartBytes = 16 << 20
 
 // NewFiles returns the files of a Snapshot.
@@ -182,10 +177,10 @@ func NewFiles(snap Snapshot) *Files {
 	return &Files{newTree(snap.FS, &allowance{limits: limits})}
 }
 
-// Inputs are what was read so far.
+// Inputs returns what was read so far.
 func (f *Files) Inputs() Inputs { return f.inputs.clone() }
 
-// valuesFiles are the files with values, from the root of the Git repository.
+// valuesFiles returns the files with values, from the root of the Git repository.
 func (k *Karpenter) valuesFiles(folder string) []string {
 	var names []string
 	for _, entry := range k.ValuesFiles {
@@ -194,9 +189,8 @@ func (k *Karpenter) valuesFiles(folder string) []string {
 	return names
 }
 
-// ReadValues reads the files with values of the main chart, in their order, null
-// entries among them. name is the path of plumbline.yaml's folder. Errors: Errors
-// with everything that is wrong in them.
+// ReadValues reads the files with values of the main chart, in order, with their null entries. name is the path of
+// plumbline.yaml's folder. Errors: Errors with everything that is wrong in them.
 func (k *Karpenter) ReadValues(files *Files, name string) ([]map[string]any, error) {
 	folder, err := cleanPath(name)
 	if err != nil {
@@ -222,7 +216,7 @@ func (k *Karpenter) ReadValues(files *Files, name string) ([]map[string]any, err
 	return all, nil
 }
 
-// decodeValues reads the text of a file with values.
+// decodeValues decodes the text of a file with values.
 func (k *Karpenter) decodeValues(file string, data []byte) (map[string]any, Errors) {
 	documents, err := document.Parse(data)
 	switch {
@@ -258,7 +252,7 @@ const (
 	ConfigKind       = "Karpenter"
 )
 
-// What an empty field of plumbline.yaml stands for.
+// The defaults of empty fields of plumbline.yaml.
 const (
 	DefaultRepository = "oci://public.ecr.aws/karpenter"
 	DefaultNamespace  = "kube-system"
@@ -286,8 +280,8 @@ func (k *Karpenter) setDefaults() {
 }
 
 var (
-	// https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_CreateQueue.html,
-	// and no FIFO queue, which EventBridge's rules for Karpenter do not fill.
+	// https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_CreateQueue.html, but not a FIFO queue:
+	// EventBridge's rules for Karpenter do not send to one.
 	queueName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,80}$`)
 	// https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_identifiers.html#identifiers-arns
 	roleARN = regexp.MustCompile(`^arn:aws[a-z-]*:iam::[0-9]{12}:role/[\x21-\x7e]+$`)
@@ -296,8 +290,7 @@ var (
 	regionName  = regexp.MustCompile(`^[a-z]{2,}(-[a-z]+)+-[0-9]+$`)
 )
 
-// check returns what is wrong, with the field that it is about. folder is that of
-// plumbline.yaml.
+// check returns what is wrong, with the field of each problem. folder is that of plumbline.yaml.
 func (k *Karpenter) check(folder string) []problem {
 	var found []problem
 	add := func(path, format string, args ...any) {
@@ -347,7 +340,7 @@ func (k *Karpenter) checkManagement() []problem {
 	return found
 }
 
-// checkExternal lets through what says which version is waited for.
+// checkExternal accepts only the fields that define which version to wait for.
 func (k *Karpenter) checkExternal() []problem {
 	var found []problem
 	if k.Version != "" {
@@ -386,11 +379,10 @@ func (k *Karpenter) checkExternal() []problem {
 	return found
 }
 
-// sha256Digest is a digest as OCI writes it.
+// sha256Digest matches a digest as OCI writes it.
 var sha256Digest = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 
-// checkCharts looks at where the charts come from. What is wrong with a URL itself
-// is for the program that asks it to say.
+// checkCharts checks where the charts come from. The downloader reports mistakes in the URL itself.
 func (k *Karpenter) checkCharts(folder string) []problem {
 	if k.Management != Managed && k.Version == "" {
 		return nil
@@ -411,11 +403,10 @@ func (k *Karpenter) checkCharts(folder string) []problem {
 	return found
 }
 
-// untested is one version, by the product's name.
+// untested matches the name and version of one product.
 var untested = regexp.MustCompile(`^(karpenter [0-9]+\.[0-9]+\.[0-9]+\S*|kubernetes 1\.[0-9]+)$`)
 
-// checkUntested lets through single versions by name: a range would accept what
-// nobody has looked at.
+// checkUntested accepts only single versions: a range would accept versions that nobody has checked.
 func (k *Karpenter) checkUntested() []problem {
 	var found []problem
 	for i, entry := range k.AcceptUntested {
@@ -429,7 +420,7 @@ func (k *Karpenter) checkUntested() []problem {
 	return found
 }
 
-// checkNodes keeps the definitions within the folder of plumbline.yaml.
+// checkNodes confines the definitions to the folder of plumbline.yaml.
 func (k *Karpenter) checkNodes() []problem {
 	var found []problem
 	for i, entry := range k.Nodes {
@@ -462,7 +453,7 @@ func (k *Karpenter) checkSubstitute() []problem {
 	return found
 }
 
-// checkCluster looks at what cluster fills into the values.
+// checkCluster checks the fields of cluster that end up in the values.
 func (k *Karpenter) checkCluster() []problem {
 	var found []problem
 	if queue := k.Cluster.InterruptionQueue; queue != "" && !queueName.MatchString(queue) {
@@ -474,9 +465,8 @@ func (k *Karpenter) checkCluster() []problem {
 	return found
 }
 
-// contradictions finds values of the chart that contradict cluster: a controller
-// with another clusterName loses sight of every node. at is what stands before
-// their paths.
+// contradictions returns the chart values that contradict cluster: a controller with another clusterName loses track of
+// every node. at is the prefix of their paths.
 func contradictions(cluster Cluster, values map[string]any, at string) []problem {
 	var found []problem
 	for _, c := range contradiction.Of(contradiction.Cluster{
@@ -487,11 +477,11 @@ func contradictions(cluster Cluster, values map[string]any, at string) []problem
 	return found
 }
 
-// mostValues is how many files, and how many objects of the cluster, may hold values of
-// the chart: each of them is read and merged at every render.
+// mostValues limits the files, and the objects of the cluster, that hold values of the chart: each of them is read and
+// merged on every render.
 const mostValues = 32
 
-// checkValuesFrom looks at what names objects of the cluster.
+// checkValuesFrom checks the references to objects of the cluster.
 func (k *Karpenter) checkValuesFrom() []problem {
 	var found []problem
 	if n := len(k.ValuesFrom); n > mostValues {
@@ -518,7 +508,7 @@ func (k *Karpenter) checkValuesFrom() []problem {
 	return found
 }
 
-// checkValuesFiles keeps them within the repository.
+// checkValuesFiles confines the files to the repository.
 func (k *Karpenter) checkValuesFiles(folder string) []problem {
 	var found []problem
 	if n := len(k.ValuesFiles); n > mostValues {
@@ -537,20 +527,20 @@ func (k *Karpenter) checkValuesFiles(folder string) []problem {
 	return found
 }
 
-// maxApprove is how many digests may be approved in plumbline.yaml: each counts once, and a list that
-// nobody clears is one that nobody reads.
+// maxApprove limits the digests that are approved in plumbline.yaml: each counts once, and nobody reads a list that is
+// never cleared.
 const maxApprove = 100
 
-// shownLength is the length of a digest as it is shown: 26 characters of base32 carry 130 bits. Fewer than
-// 128 bits would let a committer search for two plans that are shown alike.
+// shownLength is the length of a digest for people: 26 characters of base32 carry 130 bits. With fewer than 128 bits a
+// committer could search for two plans with the same shown digest.
 const shownLength = 26
 
 // shownDigest matches what ShownDigest returns.
 var shownDigest = regexp.MustCompile(fmt.Sprintf(`^[a-z2-7]{%d}$`, shownLength))
 
-// ShownDigest is the form in which people read, copy and type the digest of what is held: the first 130
-// bits of a sha256:<hex> digest in base32 (RFC 4648) in lower case. It is one word of 26 characters, which
-// leaves room for a sentence in the 140 characters of a commit status. Any other text is returned as it is.
+// ShownDigest returns the form in which people read, copy and type the digest of a held change: the first 130 bits of a
+// sha256:<hex> digest in base32 (RFC 4648) in lower case. It is one word of 26 characters, which leaves space for a
+// sentence in the 140 characters of a commit status. Any other text is returned unchanged.
 func ShownDigest(digest string) string {
 	digits, found := strings.CutPrefix(digest, "sha256:")
 	raw, err := hex.DecodeString(digits)
@@ -560,13 +550,13 @@ func ShownDigest(digest string) string {
 	return digest
 }
 
-// NamesDigest reports whether a person who wrote typed means a digest: typed is the digest itself or its
-// shown form, each in full.
+// NamesDigest reports whether typed, which a person wrote, is the digest: in its original or its shown form, each in
+// full.
 func NamesDigest(typed, digest string) bool {
 	return typed != "" && (typed == digest || typed == ShownDigest(digest))
 }
 
-// checkApprove accepts digests in full only: a prefix can belong to two plans.
+// checkApprove accepts only complete digests: a prefix can match two plans.
 func (k *Karpenter) checkApprove() []problem {
 	if n := len(k.Approve); n > maxApprove {
 		return []problem{{"approve", fmt.Sprintf("approve has %d digests, but at most %d are allowed: remove those of what was done", n, maxApprove)}}
@@ -583,7 +573,7 @@ func (k *Karpenter) checkApprove() []problem {
 	return found
 }
 
-// ignorable are the kinds that Karpenter's two charts make.
+// ignorable returns the kinds of the objects in Karpenter's two charts.
 func ignorable() []string {
 	return []string{
 		"ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "Deployment", "PodDisruptionBudget",
@@ -591,8 +581,7 @@ func ignorable() []string {
 	}
 }
 
-// checkIgnored finds entries of ignoreDifferences that would ignore nothing, or
-// everything.
+// checkIgnored reports entries of ignoreDifferences that would ignore nothing, or everything.
 func (k *Karpenter) checkIgnored() []problem {
 	var found []problem
 	for n, i := range k.IgnoreDifferences {
@@ -621,8 +610,7 @@ func (k *Karpenter) checkIgnored() []problem {
 	return found
 }
 
-// leadsToField reports whether a JSON pointer is one, and leads to less than a whole
-// object or its name.
+// leadsToField reports whether a JSON pointer is valid, and leads to less than a whole object or its name.
 func leadsToField(pointer string) bool {
 	whole := []string{"/apiVersion", "/kind", "/metadata", "/metadata/name", "/metadata/namespace", "/spec"}
 	return strings.HasPrefix(pointer, "/") && !strings.HasSuffix(pointer, "/") && !slices.Contains(whole, pointer)

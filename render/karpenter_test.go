@@ -35,8 +35,8 @@ func TestChartRepository(t *testing.T) {
 	}
 }
 
-// TestChartsAreNoDefinitions: what is unpacked below the path is passed over, and
-// what was read of it counts as the Set's input.
+// TestChartsAreNoDefinitions: unpacked charts below the path are skipped, but files of them that were read are inputs
+// of the Set.
 func TestChartsAreNoDefinitions(t *testing.T) {
 	files := map[string]string{
 		"prod/plumbline.yaml":                plumblineYAML + "repository: ./charts\n",
@@ -150,7 +150,7 @@ func TestReadValuesThatAreNone(t *testing.T) {
 	}
 }
 
-// TestValuesFilesAreNoDefinitions, though they lie among them.
+// TestValuesFilesAreNoDefinitions: they may be in the same folder.
 func TestValuesFilesAreNoDefinitions(t *testing.T) {
 	set, err := renderAll(t, folder(map[string]string{
 		"prod/plumbline.yaml": plumblineYAML + "valuesFiles: [./values.yaml]\n",
@@ -163,7 +163,7 @@ func TestValuesFilesAreNoDefinitions(t *testing.T) {
 	}
 }
 
-// TestShownDigest: what people read and type is one short word, which differs if any of the first 130 bits does.
+// TestShownDigest: people read and type one short word, which differs if any of the first 130 bits does.
 func TestShownDigest(t *testing.T) {
 	raw := sha256.Sum256([]byte("a plan"))
 	of := func(sum [32]byte) string { return render.ShownDigest("sha256:" + hex.EncodeToString(sum[:])) }

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestDefinitionsThatABuildLeavesOut: the annotation may come there without being written
-// under its name. A review sees that the file of a definition is as it was.
+// TestDefinitionsThatABuildLeavesOut: a build can set the annotation without containing its name. A review shows an
+// unchanged file of the definition.
 func TestDefinitionsThatABuildLeavesOut(t *testing.T) {
 	source := strings.Replace(pool("b"), "  template:\n", "  template:\n    metadata: {name: b, annotations: {config.kubernetes.io/local-config: \"true\"}}\n", 1)
 	replaced := func(from, to string) string {
@@ -36,8 +36,8 @@ func TestDefinitionsThatABuildLeavesOut(t *testing.T) {
 	}
 }
 
-// TestAnOriginIsAFileThatWasBuilt: metadata that is copied brings an origin along, which may
-// be any file. One that the build had no object from is not believed.
+// TestAnOriginIsAFileThatWasBuilt: copied metadata contains an origin, which may be any file. One that the build has no
+// object from is ignored.
 func TestAnOriginIsAFileThatWasBuilt(t *testing.T) {
 	for written, want := range map[string]string{
 		"path: ../a.yaml": "x/kustomization.yaml", "path: gone.yaml": "x/kustomization.yaml", "configuredIn: ../plumbline.yaml": "x/kustomization.yaml",
@@ -60,8 +60,8 @@ func TestAnOriginIsAFileThatWasBuilt(t *testing.T) {
 	}
 }
 
-// TestDefinitionsThatBecomeAnotherKind: an object of another kind that a build leaves out is none
-// of ours, unless it was a definition before.
+// TestDefinitionsThatBecomeAnotherKind: an excluded object of another kind is not plumbline's, unless it was a
+// definition before.
 func TestDefinitionsThatBecomeAnotherKind(t *testing.T) {
 	const local = "config.kubernetes.io/local-config: \"true\""
 	annotated := strings.Replace(pool("b"), "  template:\n", "  template:\n    metadata: {name: b, annotations: {"+local+"}}\n", 1)
@@ -90,7 +90,7 @@ func TestDefinitionsThatBecomeAnotherKind(t *testing.T) {
 	}
 }
 
-// TestWhatABuildMayLeaveOut: what serves a build and is no definition.
+// TestWhatABuildMayLeaveOut: objects that serve a build and are not definitions.
 func TestWhatABuildMayLeaveOut(t *testing.T) {
 	const local = "{config.kubernetes.io/local-config: \"true\"}"
 	set, err := renderAll(t, folder(map[string]string{

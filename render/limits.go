@@ -8,38 +8,37 @@ import (
 	"time"
 )
 
-// Limits bound what a repository may ask of a render.
+// Limits limit what a repository may require of a render.
 type Limits struct {
-	// FileBytes of one file, TotalBytes of all that is read.
+	// FileBytes of one file, TotalBytes of all files.
 	FileBytes, TotalBytes int64
 	// Files that are read, and Folders that are listed.
 	Files, Folders int
-	// Values of all that is read, and made of it: each takes some 100 bytes of memory.
+	// Values of everything that is read or generated: each takes some 100 bytes of memory.
 	Values int
-	// Objects of the Set, and ObjectValues of one of them: to check one against its schema
-	// takes a millisecond, and the time of its expressions grows with the square of a map.
+	// Objects of the Set, and ObjectValues of one of them: validating one against its schema takes a millisecond, and
+	// the time of its expressions grows with the square of a map.
 	Objects, ObjectValues int
-	// Text of all objects of the Set, in bytes, their keys included: a pass has it several times over, in what Git
-	// says, in what lives, and in what is sent.
+	// Text of all objects of the Set, in bytes, keys included: a reconcile holds it several times, as the desired and
+	// live objects and the requests.
 	Text int
-	// Work is how long objects may be made and checked, the time of all of them together;
-	// what a child process takes, or the wait for one, is not in it.
+	// Work is how long building and validating objects may take in total; the time of child processes, and of waiting
+	// for them, does not count.
 	Work time.Duration
 	// Depth of folders below the path.
 	Depth int
 }
 
-// DefaultLimits are far beyond any fleet, and within what the Deployment gives:
-// 20,000 files, 64 MiB, 2,000,000 values, 15,000
-// objects with 16 MiB of text, a minute of work.
+// DefaultLimits are far beyond any fleet, and within the Deployment's resources: 20,000 files, 64 MiB, 2,000,000
+// values, 15,000 objects with 16 MiB of text, a minute of work.
 func DefaultLimits() Limits {
 	return Limits{FileBytes: 1 << 20, TotalBytes: 64 << 20, Files: 20_000, Folders: 20_000, Values: 2_000_000, Objects: 15_000, ObjectValues: 10_000, Text: 16 << 20, Work: time.Minute, Depth: 32}
 }
 
-// errLimit is wrapped by every error of a limit that ends the render.
+// errLimit is wrapped by every error of a limit that aborts the render.
 var errLimit = errors.New("too much to render")
 
-// allowance is what is left of the limits.
+// allowance is the remaining part of the limits.
 type allowance struct {
 	limits Limits
 
@@ -53,7 +52,7 @@ type allowance struct {
 	work    time.Duration
 }
 
-// read takes one file off the allowance.
+// read subtracts one file.
 func (a *allowance) read(name string, size int64) error {
 	if size > a.limits.FileBytes {
 		return tooLarge(name, a.limits.FileBytes)
@@ -72,8 +71,8 @@ func (a *allowance) read(name string, size int64) error {
 	}
 }
 
-// list takes the listing of a folder off the allowance. A tree of Git may have one
-// folder many times over: two in each of two in each of two, and so on.
+// list subtracts the listing of a folder. A Git tree may contain one folder many times: two in each of two in each of
+// two, and so on.
 func (a *allowance) list() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -83,7 +82,7 @@ func (a *allowance) list() error {
 	return nil
 }
 
-// hold takes values off the allowance.
+// hold subtracts values.
 func (a *allowance) hold(values int) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -93,7 +92,7 @@ func (a *allowance) hold(values int) error {
 	return nil
 }
 
-// object takes one object with a number of values off the allowance.
+// object subtracts one object with a number of values.
 func (a *allowance) object(values int) error {
 	if values > a.limits.ObjectValues {
 		return tooManyValues(a.limits.ObjectValues)
@@ -104,7 +103,7 @@ func (a *allowance) object(values int) error {
 	return a.limits.checkObjects(a.objects)
 }
 
-// grow takes the values off the allowance that substitution has added to one object.
+// grow subtracts the values that substitution has added to one object.
 func (a *allowance) grow(before, after int) error {
 	if after > a.limits.ObjectValues {
 		return tooManyValues(a.limits.ObjectValues)
@@ -116,7 +115,7 @@ func tooManyValues(limit int) error {
 	return fmt.Errorf("it has more than %d values, which no definition has", limit)
 }
 
-// write takes the text of one object off the allowance.
+// write subtracts the text of one object.
 func (a *allowance) write(text int) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -131,7 +130,7 @@ func (l Limits) checkText(text int) error {
 	return nil
 }
 
-// again takes what the last render has made off the allowance, as if it was made now.
+// again subtracts what was cached from the last render, as if it were new.
 func (a *allowance) again(objects []keptObject) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -149,15 +148,15 @@ func (l Limits) checkObjects(objects int) error {
 	return nil
 }
 
-// SlowError reports that a Set takes too long to make.
+// SlowError reports that building a Set takes too long.
 type SlowError struct {
 	Path  string
 	Limit time.Duration
-	// Reading reports whether the files took so long, not what is made of them.
+	// Reading reports whether reading the files took too long, rather than building the objects.
 	Reading bool
 }
 
-// Error says what to do.
+// Error returns what to do.
 func (e *SlowError) Error() string {
 	if e.Reading {
 		return fmt.Sprintf("to read the files for %s takes more than %s: move what is no definition out of the path, and put files in the place of symlinks", e.Path, e.Limit)
@@ -165,8 +164,7 @@ func (e *SlowError) Error() string {
 	return fmt.Sprintf("to check the definitions below %s takes more than %s: move what is no definition out of the path, or split them over several NodeSyncs", e.Path, e.Limit)
 }
 
-// spend takes time that an object has taken off the allowance, and reports whether there is
-// more.
+// spend subtracts the time that an object took, and reports whether any is left.
 func (a *allowance) spend(work time.Duration) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -174,8 +172,7 @@ func (a *allowance) spend(work time.Duration) bool {
 	return a.work <= a.limits.Work
 }
 
-// substitute takes what values of variables have made of the texts of one object off
-// the allowance, as if it had been read.
+// substitute subtracts the text that variables have added to one object, as if it had been read.
 func (a *allowance) substitute(size int64) error {
 	if size > a.limits.FileBytes {
 		return fmt.Errorf("substitution makes it larger than %d bytes, which no definition is", a.limits.FileBytes)

@@ -42,7 +42,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestWhatIsKeptCounts: of a commit that adds to the last one, only what it adds is rendered.
+// TestWhatIsKeptCounts: cached objects count, even if a commit only adds to the last one.
 func TestWhatIsKeptCounts(t *testing.T) {
 	limits := render.DefaultLimits()
 	for name, tc := range map[string]struct {
@@ -93,7 +93,7 @@ func TestUserDataThatNoInstanceTakes(t *testing.T) {
 	}
 }
 
-// TestManyLongTexts: a Set of definitions each within the limit of a file takes the memory of the daemon.
+// TestManyLongTexts: many definitions, each within the limit of a file, could exhaust the memory of the daemon.
 func TestManyLongTexts(t *testing.T) {
 	files := map[string]string{"plumbline.yaml": plumblineYAML}
 	for i := range 20 {

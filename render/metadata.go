@@ -13,34 +13,33 @@ import (
 	"github.com/plumbline-dev/plumbline/render/legacy"
 )
 
-// ownerKey is the label, and for long names the annotation, that plumbline
-// writes onto every object; a copied object must not bring it along.
+// ownerKey is the label, and for long names the annotation, that plumbline writes onto every object; a copied object
+// must not contain it.
 const ownerKey = "plumbline.dev/nodesync"
 
-// rescuesKey is the annotation by which a copy of an EC2NodeClass that was deleted in use is known: in
-// Git it would have the NodePools of another class pointed at this one.
+// rescuesKey is the annotation that marks the copy of an EC2NodeClass that was deleted in use. In Git it would redirect
+// the NodePools of another class to this one.
 const rescuesKey = "plumbline.dev/rescues"
 
-// orphanedKey is the annotation that marks an orphaned NodePool, and leavingKey the label
-// by which the nodes of one that leaves have drifted: plumbline writes another value of it onto the template.
+// orphanedKey is the annotation that marks an orphaned NodePool. leavingKey is the label whose value plumbline changes
+// in the template of a NodePool that is removed, so that its nodes drift.
 const (
 	orphanedKey = "plumbline.dev/orphaned"
 	leavingKey  = "plumbline.dev/leaving"
 )
 
-// allowDeletionKey is the annotation that opens the deletion guard for an object: a person sets it in the cluster, right before
-// the deletion. In Git it would leave the guard open.
+// allowDeletionKey is the annotation that disables the deletion guard for an object: a person sets it in the cluster,
+// right before the deletion. In Git it would disable the guard permanently.
 const allowDeletionKey = "plumbline.dev/allow-deletion"
 
-// serverFields are the fields of metadata that are the API server's, or a
-// controller's, to write.
+// serverFields are the fields of metadata that only the API server or a controller writes.
 var serverFields = []string{
 	"creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "finalizers", "generateName",
 	"generation", "managedFields", "ownerReferences", "resourceVersion", "selfLink", "uid",
 }
 
-// foreignAnnotations are written onto live objects by Karpenter and kubectl,
-// and come along where an object is copied out of a cluster.
+// foreignAnnotations are written onto live objects by Karpenter and kubectl, and are copied along when an object is
+// copied from a cluster.
 var foreignAnnotations = []string{
 	"karpenter.sh/nodepool-hash",
 	"karpenter.sh/nodepool-hash-version",
@@ -55,15 +54,16 @@ var (
 	templateAnnotations = []string{"karpenter.sh/do-not-disrupt", "karpenter.sh/do-not-consolidate", "karpenter.sh/do-not-evict"}
 )
 
-// isWrittenByKarpenter reports whether Karpenter itself writes an annotation onto NodeClaims. Each NodeClaim gets the annotations
-// of its template: with karpenter.sh/nodeclaim-termination-timestamp its drain would override every PodDisruptionBudget, or never end.
+// isWrittenByKarpenter reports whether Karpenter itself writes an annotation onto NodeClaims. Each NodeClaim gets the
+// annotations of its template: with karpenter.sh/nodeclaim-termination-timestamp its drain would override every
+// PodDisruptionBudget, or never complete.
 func isWrittenByKarpenter(annotation string) bool {
 	domain, _, _ := strings.Cut(annotation, "/")
 	isOf := func(group string) bool { return domain == group || strings.HasSuffix(domain, "."+group) }
 	return slices.ContainsFunc(karpentersGroups, isOf) && !slices.Contains(templateAnnotations, annotation)
 }
 
-// checkMetadata finds what a definition cannot say about itself.
+// checkMetadata reports metadata that a definition must not set.
 func checkMetadata(kind Kind, object map[string]any) []problem {
 	var found []problem
 	add := func(path, format string, args ...any) {
@@ -94,7 +94,7 @@ func checkMetadata(kind Kind, object map[string]any) []problem {
 	return append(append(found, checkTemplate(object)...), checkAnnotations(annotations)...)
 }
 
-// checkTemplate finds what the template of a NodePool cannot say about its NodeClaims.
+// checkTemplate reports metadata that the template of a NodePool must not set on its NodeClaims.
 func checkTemplate(object map[string]any) (found []problem) {
 	for _, of := range []string{"labels", "annotations"} {
 		if _, given, _ := unstructured.NestedFieldNoCopy(object, "spec", "template", "metadata", of, leavingKey); given {
@@ -110,7 +110,7 @@ func checkTemplate(object map[string]any) (found []problem) {
 	return found
 }
 
-// checkAnnotations finds the annotations that Git cannot set.
+// checkAnnotations reports annotations that Git must not set.
 func checkAnnotations(annotations map[string]any) (found []problem) {
 	add := func(key, format string, args ...any) {
 		found = append(found, problem{"metadata.annotations[" + key + "]", fmt.Sprintf(format, args...)})
@@ -129,8 +129,8 @@ func checkAnnotations(annotations map[string]any) (found []problem) {
 	return found
 }
 
-// dropNamespace leaves the namespace out, which the API server drops of a kind that belongs to the whole
-// cluster: kustomize and templates write it on all that they make. It returns a sentence on it; empty if there was none.
+// dropNamespace removes the namespace, which the API server drops for a cluster-scoped kind: kustomize and templates
+// add it to everything. It returns a sentence about it; empty if there was none.
 func dropNamespace(kind Kind, object map[string]any) string {
 	metadata, _ := object["metadata"].(map[string]any)
 	namespace, given := metadata["namespace"]
@@ -141,8 +141,7 @@ func dropNamespace(kind Kind, object map[string]any) string {
 	return fmt.Sprintf("%s belongs to the whole cluster: metadata.namespace %v is left out", kind.GVK.Kind, namespace)
 }
 
-// dropEmpty leaves out what generators write and nobody means: nulls, and an
-// empty status.
+// dropEmpty removes what generators write without meaning: nulls, and an empty status.
 func dropEmpty(object map[string]any) {
 	dropNulls(object)
 	if status, ok := object["status"].(map[string]any); ok && len(status) == 0 {
@@ -164,7 +163,7 @@ func dropNulls(value any) {
 	}
 }
 
-// classify finds the kind of an object, or says why it is refused.
+// classify returns the kind of an object, or why it is refused.
 func classify(apiVersion, kind string) (Kind, string) {
 	group, err := schema.ParseGroupVersion(apiVersion)
 	if err != nil {
@@ -190,7 +189,7 @@ func classify(apiVersion, kind string) (Kind, string) {
 	return Kind{}, fmt.Sprintf("%s (%s) is refused: plumbline is for %s; leave it to the tool that applies the rest, or name %[1]s under ignoreKinds in %[4]s to pass over it", kind, apiVersion, names(kinds), FileName)
 }
 
-// notYet are Karpenter's other kinds.
+// notYet are Karpenter's other kinds, and kinds of other tools that are easily mistaken for definitions.
 var notYet = map[schema.GroupKind]string{
 	{Group: "karpenter.sh", Kind: "NodeOverlay"}:               "alpha and behind a feature gate in Karpenter, not supported yet",
 	{Group: "autoscaling.x-k8s.io", Kind: "CapacityBuffer"}:    "alpha and behind a feature gate in Karpenter, not supported yet",
@@ -216,7 +215,7 @@ func inOrder(objects []Object) {
 	for i, kind := range Kinds() {
 		rank[kind.GVK.Kind] = i
 	}
-	// A place is small to move, and an object is not.
+	// Sort small structs: an object is large to move.
 	places := make([]place, len(objects))
 	for i := range objects {
 		places[i] = place{stage: rank[objects[i].Ref.Kind], at: i, object: &objects[i]}
@@ -245,13 +244,13 @@ func inOrder(objects []Object) {
 	copy(objects, sorted)
 }
 
-// place is where an object stands.
+// place is the position of an object.
 type place struct {
 	stage, at int
 	object    *Object
 }
 
-// duplicates finds objects that are written twice, in sorted objects.
+// duplicates reports objects that are defined twice; objects are sorted.
 func duplicates(objects []Object) Errors {
 	var errs Errors
 	for i := 1; i < len(objects); i++ {

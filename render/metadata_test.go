@@ -12,9 +12,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestOrder: however the same definitions are spread over files and folders,
-// the objects and their order are the same: EC2NodeClasses, then NodePools,
-// each by name.
+// TestOrder: however the same definitions are spread over files and folders, the objects and their order are the same:
+// EC2NodeClasses, then NodePools, each by name.
 func TestOrder(t *testing.T) {
 	property.Check(t, func(r *rapid.T) {
 		names := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z]{1,4}`), 1, 8, rapid.ID).Draw(r, "names")

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestANamespaceIsLeftOut, and said: kustomize and templates write it on all that they make.
+// TestANamespaceIsLeftOut: it is removed with a warning, because kustomize and templates add it to everything.
 func TestANamespaceIsLeftOut(t *testing.T) {
 	text := strings.Replace(pool("a"), "  name: a\n", "  name: a\n  namespace: karpenter\n", 1)
 	set, err := renderAll(t, folder(map[string]string{"plumbline.yaml": plumblineYAML, "a.yaml": text}), ".", embedded(t))

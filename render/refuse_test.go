@@ -181,8 +181,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestLongTextsAreCheap: whatever is read of a text as long as a file may be takes little
-// time, and what is said of it is short.
+// TestLongTextsAreCheap: parsing a text of the maximum length takes little time, and the message about it is short.
 func TestLongTextsAreCheap(t *testing.T) {
 	digits := strings.Repeat("9", 900_000)
 	in := func(field string) string {

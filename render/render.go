@@ -16,9 +16,8 @@ import (
 	"github.com/plumbline-dev/plumbline/internal/workers"
 )
 
-// Render makes the Set of a path. The Validator may be nil: then nothing is
-// checked against a schema, and no defaults are known. Errors: Errors with all
-// that is wrong, *MissingError, *EmptyError, or that of the context.
+// Render builds the Set of a path. If the Validator is nil, nothing is validated against a schema, and no defaults are
+// set. Errors: Errors with everything that is wrong, *MissingError, *EmptyError, or that of the context.
 func Render(ctx context.Context, snap Snapshot, name string, k *Karpenter, v Validator, options ...Option) (*Set, error) {
 	s := settings{limits: DefaultLimits()}
 	for _, option := range options {
@@ -61,7 +60,7 @@ func Render(ctx context.Context, snap Snapshot, name string, k *Karpenter, v Val
 	return set, nil
 }
 
-// run begins a render.
+// run prepares a render.
 func (s settings) run(snap Snapshot, of wanted, k *Karpenter, v Validator, before map[source]kept) *run {
 	left := &allowance{limits: s.limits}
 	return &run{
@@ -86,7 +85,7 @@ type run struct {
 	maker         *maker
 	karpenter     *Karpenter
 	before, after map[source]kept
-	// failed are the sources that were too much for a child process.
+	// failed are the sources that exceeded the limits of a child process.
 	failed *failures
 	// runner builds kustomizations.
 	runner *confine.Runner
@@ -98,8 +97,7 @@ type run struct {
 	errs Errors
 }
 
-// sources lists what objects come from. The folder itself and its plumbline.yaml
-// are inputs, too.
+// sources lists what objects come from. The folder itself and its plumbline.yaml are inputs, too.
 func (r *run) sources(ctx context.Context, w *walk, nodes []string) ([]source, error) {
 	file := path.Join(w.root, FileName)
 	if _, err := r.tree.ReadFile(file); errors.Is(err, fs.ErrNotExist) {
@@ -119,8 +117,8 @@ func (r *run) sources(ctx context.Context, w *walk, nodes []string) ([]source, e
 	return w.sources, nil
 }
 
-// takeAll takes the sources, as many at a time as there are processors: to check
-// an object against its schema is the most of a render.
+// takeAll renders the sources, as many at a time as there are processors: most of a render is validating objects
+// against their schema.
 func (r *run) takeAll(ctx context.Context, sources []source) error {
 	taken, errs := make([]kept, len(sources)), make([]Errors, len(sources))
 	var unknown []int
@@ -145,7 +143,7 @@ func (r *run) takeAll(ctx context.Context, sources []source) error {
 	})
 	switch {
 	case err != nil && ctx.Err() == nil:
-		return context.Cause(together) // the others may be the first to report that they were stopped for it
+		return context.Cause(together) // the others may report first that they were stopped because of it
 	case err != nil:
 		return err
 	}
@@ -159,8 +157,8 @@ func (r *run) takeAll(ctx context.Context, sources []source) error {
 	return nil
 }
 
-// known is the result of a source in the last render, if the file system knows without
-// a look into it that nothing of it has changed: to ask costs less than to hand it on.
+// known returns the cached result of a source if the file system knows without reading that nothing has changed: this
+// check costs less than passing the source to a worker.
 func (r *run) known(one source) (kept, bool) {
 	if _, ok := r.snap.FS.(Identified); !ok {
 		return kept{}, false
@@ -170,10 +168,10 @@ func (r *run) known(one source) (kept, bool) {
 		return kept{}, false
 	}
 	unchanged, err := known.inputs.Unchanged(r.snap)
-	return known, unchanged && err == nil // take says what failed
+	return known, unchanged && err == nil // take reports the error
 }
 
-// take makes the objects of one source, or takes them from the last render.
+// take renders one source, or returns it from the cache.
 func (r *run) take(ctx context.Context, one source) (kept, Errors, error) {
 	if known, ok := r.before[one]; ok {
 		unchanged, err := known.inputs.Unchanged(r.snap)
@@ -205,8 +203,8 @@ func (r *run) take(ctx context.Context, one source) (kept, Errors, error) {
 	return now, errs, nil
 }
 
-// make makes the object of a draft, unless its source has had the same draft
-// before: of a file or a build that has changed most has not.
+// make builds the object of a draft, unless its source had the same draft before: in a changed file or build most
+// drafts have not changed.
 func (r *run) make(ctx context.Context, d draft, before map[content]Object) (keptObject, Errors) {
 	content := d.content()
 	if known, ok := before[content]; ok {
@@ -218,7 +216,7 @@ func (r *run) make(ctx context.Context, d draft, before map[content]Object) (kep
 	return keptObject{Object: object, content: content}, problems
 }
 
-// count counts objects of the last render against the limits of this one.
+// count counts cached objects against the limits of this render.
 func (r *run) count(one source, objects []keptObject) Errors {
 	if err := r.maker.left.again(objects); err != nil {
 		return Errors{{File: one.name, Message: err.Error()}}
@@ -235,7 +233,7 @@ func (r *run) keep(one source, what kept) {
 	}
 }
 
-// conclude puts the Set together, or all errors.
+// conclude assembles the Set, or returns all errors.
 func (r *run) conclude(name string) (*Set, error) {
 	inOrder(r.objects)
 	errs := append(append(r.errs, r.tooMany()...), duplicates(r.objects)...)
@@ -250,7 +248,7 @@ func (r *run) conclude(name string) (*Set, error) {
 	}
 }
 
-// tooMany checks a Set that is made of the last one: what was not taken again was not counted.
+// tooMany checks the limits of a Set that was derived from the last one, where reused objects were not counted.
 func (r *run) tooMany() Errors {
 	limits, text := r.maker.left.limits, 0
 	for i := range r.objects {
@@ -262,10 +260,10 @@ func (r *run) tooMany() Errors {
 	return nil
 }
 
-// mostWarned is how many warnings a Set has: a commit can have any number.
+// mostWarned limits the warnings of a Set: a commit can have any number.
 const mostWarned = 5
 
-// warningsOn are those on the first few files and objects, and how many more there are.
+// warningsOn returns the warnings about the first few files and objects, and the number of the others.
 func warningsOn(files remarks, objects []Object) []string {
 	all := slices.Sorted(slices.Values(files.warnings))
 	for i := range objects {
@@ -283,7 +281,7 @@ func warningsOn(files remarks, objects []Object) []string {
 	return warnings
 }
 
-// limited turns an error of the limits into one with a place.
+// limited adds a file to an error of the limits.
 func limited(name string, err error) error {
 	if errors.Is(err, errLimit) {
 		return Errors{{File: name, Message: err.Error()}}
@@ -301,10 +299,10 @@ type settings struct {
 	runner *confine.Runner
 }
 
-// mostBuilding is the processor time that all kustomizations of one render may take.
+// mostBuilding limits the processor time of all kustomizations of one render.
 const mostBuilding = time.Minute
 
-// confined is what builds the kustomizations of one render; nil for this process.
+// confined returns the Runner for the kustomizations of one render; if nil, they are built in this process.
 func (s settings) confined() *confine.Runner {
 	if s.runner == nil {
 		return nil
@@ -312,25 +310,24 @@ func (s settings) confined() *confine.Runner {
 	return s.runner.Within(mostBuilding)
 }
 
-// WithConfinement has kustomizations built in child processes. Default: in this one,
-// which a kustomization of a few kilobytes can bring down.
+// WithConfinement builds kustomizations in child processes. Default: in this process, which a kustomization of a few
+// kilobytes can crash.
 func WithConfinement(runner *confine.Runner) Option {
 	return func(s *settings) { s.runner = runner }
 }
 
-// WithLimits sets other limits than DefaultLimits.
+// WithLimits replaces DefaultLimits.
 func WithLimits(limits Limits) Option {
 	return func(s *settings) { s.limits = limits }
 }
 
-// WithCache takes what has not changed since the last render from a Cache, and
-// leaves in it what the next one may need.
+// WithCache reuses from a Cache what has not changed since the last render, and stores what the next one may need.
 func WithCache(cache *Cache) Option {
 	return func(s *settings) { s.cache = cache }
 }
 
-// WithInputs adds what was read, beside the render, to make what it renders with:
-// the files of the charts. They count as the Set's own.
+// WithInputs adds inputs that were read outside of the render and affect it: the files of the charts. They become
+// inputs of the Set.
 func WithInputs(inputs Inputs) Option {
 	return func(s *settings) { s.inputs = inputs }
 }

@@ -27,7 +27,7 @@ var compiled = sync.OnceValues(func() (*schema.Validator, error) {
 	return schema.New(crds)
 })
 
-// embedded is the schema of the CRDs that are linked in.
+// embedded returns the schema of the linked CRDs.
 func embedded(t *testing.T) *schema.Validator {
 	t.Helper()
 	validator, err := compiled()
@@ -37,7 +37,7 @@ func embedded(t *testing.T) *schema.Validator {
 	return validator
 }
 
-// folder is a Snapshot of files in memory.
+// folder returns a Snapshot of files in memory.
 func folder(files map[string]string) render.Snapshot {
 	tree := fstest.MapFS{}
 	for name, text := range files {
@@ -46,7 +46,7 @@ func folder(files map[string]string) render.Snapshot {
 	return render.Snapshot{Revision: "main@sha1:1111111111111111111111111111111111111111", Commit: "1111111111111111111111111111111111111111", FS: tree}
 }
 
-// renderAll reads plumbline.yaml and renders; a nil schema checks nothing.
+// renderAll reads plumbline.yaml and renders; a nil schema validates nothing.
 func renderAll(t *testing.T, snap render.Snapshot, path string, validator *schema.Validator, options ...render.Option) (*render.Set, error) {
 	t.Helper()
 	karpenter, err := render.ReadKarpenter(snap, path)

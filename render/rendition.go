@@ -9,12 +9,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// RefOf is the name of an object in a Set.
+// RefOf returns the Ref of an object in a Set.
 func RefOf(object *unstructured.Unstructured) Ref {
 	return Ref{Kind: object.GetKind(), Name: object.GetName()}
 }
 
-// wanted is what a walk goes by, beside the files.
+// wanted is what a walk depends on, besides the files.
 type wanted struct {
 	name, charts string
 	nodes, files []string
@@ -24,26 +24,25 @@ func (w wanted) equal(other wanted) bool {
 	return w.name == other.name && w.charts == other.charts && slices.Equal(w.nodes, other.nodes) && slices.Equal(w.files, other.files)
 }
 
-// rendition is a Set with what the next one needs to be made of it.
+// rendition is a Set, with what is needed to derive the next one from it.
 type rendition struct {
 	of  wanted
 	set *Set
-	// files are those that it was made of, or others in which all of it is as it was.
+	// files are those that it was made from, or others in which all its inputs are the same.
 	files fs.FS
-	// walked are the inputs by which the sources were found, and inputs all but those that
-	// WithInputs has added.
+	// walked are the inputs by which the sources were found, and inputs are all except those of WithInputs.
 	walked, inputs Inputs
 	// linked are the inputs that symlinks lead to.
 	linked []string
-	// wide are the sources that are made of more than the file of their name.
+	// wide are the sources that are made from more than the file of their name.
 	wide []source
-	// warned are the sources with remarks, and unread the warnings about files that are no sources.
+	// warned are the sources with remarks, and unread the warnings about files that are not sources.
 	warned []source
 	unread []string
 }
 
-// rendition is the result of a render. It has no files if the file system does not know how it
-// differs from another one.
+// rendition returns the result of a render. It has no files if the file system cannot tell how it differs from another
+// one.
 func (r *run) rendition(of wanted, walked Inputs, set *Set) *rendition {
 	last := &rendition{of: of, set: set, walked: walked, inputs: r.tree.inputs}
 	var known bool
@@ -57,8 +56,7 @@ func (r *run) rendition(of wanted, walked Inputs, set *Set) *rendition {
 	return last
 }
 
-// finish completes the Set by what is no part of the render: its configuration, and what else was
-// read to make it.
+// finish completes the Set with its configuration and with what else was read for it.
 func (l *rendition) finish(k *Karpenter, beside Inputs, snap Snapshot) {
 	l.set.Karpenter = *k
 	if len(beside) > 0 {
@@ -68,7 +66,7 @@ func (l *rendition) finish(k *Karpenter, beside Inputs, snap Snapshot) {
 	l.set.Sum = l.set.Inputs.Fingerprint()
 }
 
-// include counts what was read beside the render among the inputs.
+// include adds what was read besides the render to the inputs.
 func (l *rendition) include(beside Inputs, snap Snapshot) {
 	l.set.Inputs = l.inputs.clone()
 	l.set.Inputs.add(beside)
@@ -80,7 +78,7 @@ func (l *rendition) include(beside Inputs, snap Snapshot) {
 	}
 }
 
-// note keeps of a source whether it has more than its file, and whether there are remarks on it.
+// note records whether a source has more inputs than its file, and whether it has remarks.
 func (l *rendition) note(one source, what kept) {
 	if _, itself := what.inputs[one.name]; one.kustomize || !itself || len(what.inputs) > 1 {
 		l.wide = append(l.wide, one)
@@ -90,14 +88,13 @@ func (l *rendition) note(one source, what kept) {
 	}
 }
 
-// made reports whether a Set is the one that was rendered last, of whichever revision.
+// made reports whether a Set is the one that was rendered last, of any revision.
 func (l *rendition) made(set *Set) bool {
 	return len(set.Objects) > 0 && len(set.Objects) == len(l.set.Objects) && &set.Objects[0] == &l.set.Objects[0]
 }
 
-// again makes the Set out of the last one, where it is known what differs since: of ten thousand
-// sources the few are taken that something of differs. It returns nil if that is not enough;
-// a render of all of it says then what is wrong.
+// again derives the Set from the last one if the differences are known: of ten thousand sources only the few that may
+// differ are rendered. It returns nil if that is not enough; a full render then reports what is wrong.
 func (r *run) again(ctx context.Context, last *rendition) (*rendition, map[source]kept) {
 	if last == nil {
 		return nil, nil
@@ -120,7 +117,7 @@ func (r *run) again(ctx context.Context, last *rendition) (*rendition, map[sourc
 	return r.replaced(last, taken), taken
 }
 
-// touched are the sources of which something may differ.
+// touched returns the sources that may differ.
 func (l *rendition) touched(d Difference, known map[source]kept) []source {
 	found := map[source]bool{}
 	for _, name := range slices.Concat(d.At, l.linked) {
@@ -138,8 +135,7 @@ func (l *rendition) touched(d Difference, known map[source]kept) []source {
 	return slices.Collect(maps.Keys(found))
 }
 
-// replaced is the last rendition with sources that were taken again; nil if there is
-// something to say against the Set.
+// replaced returns the last rendition with the new sources; nil if the Set has errors.
 func (r *run) replaced(last *rendition, taken map[source]kept) *rendition {
 	next := &rendition{of: last.of, files: untimed(r.snap.FS), walked: last.walked, linked: last.linked, wide: last.wide, unread: last.unread}
 	r.warnings = append(r.warnings, last.unread...)
@@ -170,8 +166,8 @@ func (r *run) replaced(last *rendition, taken map[source]kept) *rendition {
 	return next
 }
 
-// exchanged are objects without those that left, and with those that sources have now: in the place
-// of the one that had the same name, so that their order seldom changes.
+// exchanged returns objects without those in left, and with those that the sources have now: each in the place of the
+// one with the same name, so that the order seldom changes.
 func exchanged(objects []Object, left map[Ref]bool, taken map[source]kept) []Object {
 	now := map[Ref][]Object{}
 	for _, what := range taken {
@@ -195,7 +191,7 @@ func exchanged(objects []Object, left map[Ref]bool, taken map[source]kept) []Obj
 	return all
 }
 
-// sameNames reports whether the same was read.
+// sameNames reports whether the same names were read.
 func sameNames(a, b Inputs) bool {
 	if len(a) != len(b) {
 		return false

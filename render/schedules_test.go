@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestSchedulesThatAreNone are refused by file, line and field, whether Karpenter's CRD refuses
-// them and the cron library does not, or the other way round: of the first the API server would
-// refuse the whole NodePool, and the second stops all disruption of it.
+// TestSchedulesThatAreNone: they are refused by file, line and field, whether only Karpenter's CRD or only the cron
+// library refuses them: the API server would refuse the whole NodePool with the former, and the latter stop all
+// disruption of it.
 func TestSchedulesThatAreNone(t *testing.T) {
 	const byCRD = "a.yaml:14: NodePool/a: spec.disruption.budgets[0].schedule: Invalid value: %q: should match '^(@(annually|"
 	const byCron = "a.yaml:14: NodePool/a: schedule %q of a disruption budget is no cron schedule: %s"

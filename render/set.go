@@ -12,7 +12,7 @@ import (
 	"github.com/plumbline-dev/plumbline/internal/nearest"
 )
 
-// Ref names one object of the kinds that are ours, all of them cluster-scoped.
+// Ref names one object of plumbline's kinds, all of them cluster-scoped.
 type Ref struct {
 	Kind string
 	Name string
@@ -25,7 +25,7 @@ func (r Ref) String() string { return r.Kind + "/" + r.Name }
 type Origin struct {
 	// File from the repository's root, with forward slashes.
 	File string
-	// Line of the object's first line, from 1; 0 where a kustomization made it.
+	// Line of the object's first line, from 1; 0 if a kustomization made it.
 	Line int
 }
 
@@ -37,50 +37,48 @@ func (o Origin) String() string {
 	return fmt.Sprintf("%s:%d", o.File, o.Line)
 }
 
-// Object is one definition of the Set. It is read only: Sets share what has not
-// changed between them, so that the address of Defaulted stands for its content.
+// Object is one definition of the Set. It is read only: Sets share unchanged objects, so the address of Defaulted
+// identifies its content.
 type Object struct {
 	Ref    Ref
 	Origin Origin
-	// Desired is the object as Git has it, after kustomize and substitution
-	// and with nothing added.
+	// Desired is the object in Git after kustomize and substitution, with nothing added.
 	Desired *unstructured.Unstructured
-	// Defaulted is Desired with the defaults of the schema. It shares with Desired
-	// what no default is in.
+	// Defaulted is Desired with the defaults of the schema. It shares with Desired the parts without defaults.
 	Defaulted *unstructured.Unstructured
 	// Ignored are the paths of fields that other clients may change: map keys only.
 	Ignored [][]string
-	// Warning is a sentence on it that a person should read; empty if there is none.
+	// Warning is a sentence about it for people; empty if there is none.
 	Warning string
-	// Text is how many bytes the texts of Desired have, its keys included.
+	// Text is how many bytes the strings of Desired have, keys included.
 	Text int
 }
 
-// Set is what a Snapshot renders to.
+// Set is the result of rendering a Snapshot.
 type Set struct {
 	Revision  string
 	Commit    string
 	Karpenter Karpenter
 	// Objects in the order of their Stages, then by name.
 	Objects []Object
-	// Inputs is everything that was read to make the Set.
+	// Inputs are everything that was read to build the Set.
 	Inputs Inputs
-	// Warnings are sentences a person should read; none of them stops anything.
+	// Warnings are sentences for people; none of them stops anything.
 	Warnings []string
-	// Rescues are the EC2NodeClasses for which NodePools name a copy that is not in Git.
+	// Rescues are the EC2NodeClasses of which NodePools use a copy that is not in Git.
 	Rescues []Rescue
-	// Linked are the Inputs that symlinks lead to, where LinksKnown reports that they were looked for.
+	// Linked are the Inputs that symlinks lead to; they are known only if LinksKnown is true.
 	Linked     []string
 	LinksKnown bool
-	// Sum is the Fingerprint of the Inputs; empty if none was made.
+	// Sum is the Fingerprint of the Inputs; empty if it was not computed.
 	Sum string
 }
 
-// ChartsFingerprint is the Fingerprint of what Git has of Karpenter's charts: the charts, if its repository
-// is a folder, and the files with values. config is the path of plumbline.yaml, which is no part of it;
-// if it is empty, all Inputs count.
+// ChartsFingerprint returns the Fingerprint of the files in Git that affect Karpenter's charts: the charts, if the
+// repository is a folder, and the files with values. config is the path of plumbline.yaml, which does not count; if it
+// is empty, all Inputs count.
 func (s *Set) ChartsFingerprint(k *Karpenter, config string) string {
-	if config == "" { // it is unknown which files are which: all count
+	if config == "" { // it is unknown which files are which
 		return s.Inputs.Fingerprint()
 	}
 	folder := path.Dir(config)
@@ -95,7 +93,7 @@ func (s *Set) ChartsFingerprint(k *Karpenter, config string) string {
 	return read.Fingerprint()
 }
 
-// Fingerprint is that of the Inputs, which Render makes once for each Set; empty if there is none.
+// Fingerprint returns that of the Inputs, which Render computes once for each Set; it is empty if s is nil.
 func (s *Set) Fingerprint() string {
 	switch {
 	case s == nil:
@@ -106,13 +104,12 @@ func (s *Set) Fingerprint() string {
 	return s.Inputs.Fingerprint()
 }
 
-// Rescue is an EC2NodeClass that was deleted while nodes are on it, and the copy of it that NodePools
-// name instead.
+// Rescue is an EC2NodeClass that was deleted while nodes use it, and the copy that NodePools use instead.
 type Rescue struct {
 	Class, By Ref
-	// Pools are the NodePools of Git that name Class.
+	// Pools are the NodePools in Git that reference Class.
 	Pools []Ref
-	// Origins are where Git has Class, and then each of these.
+	// Origins are where Git defines Class, and then each of the Pools.
 	Origins []Origin
 }
 
@@ -121,8 +118,7 @@ func (r Rescue) Equal(other Rescue) bool {
 	return r.Class == other.Class && r.By == other.By && slices.Equal(r.Pools, other.Pools) && slices.Equal(r.Origins, other.Origins)
 }
 
-// Stage is one step of the order in which things arrive. Removal runs the
-// steps backwards.
+// Stage is one step of the order in which objects are applied. Removal uses the reverse order.
 type Stage string
 
 // The Stages, in order.
@@ -133,28 +129,28 @@ const (
 	StageNodePools   Stage = "NodePools"
 )
 
-// The kinds that are ours.
+// The kinds that plumbline manages.
 const (
 	NodePool     = "NodePool"
 	EC2NodeClass = "EC2NodeClass"
 )
 
-// Kind is one kind of definition, and how it hangs together with the others.
+// Kind is one kind of definition, and how it depends on the others.
 type Kind struct {
 	GVK   schema.GroupVersionKind
 	GVR   schema.GroupVersionResource
 	CRD   string
 	Stage Stage
-	// RefersTo is the kind that an object of this kind names, and RefPath where
-	// it does. Empty if it names none.
+	// RefersTo is the kind that an object of this kind references, and RefPath is the path of the reference. Empty if
+	// it references none.
 	RefersTo string
 	RefPath  []string
-	// Scripts are the fields that hold shell, where ${…} is mostly the shell's.
+	// Scripts are the fields that contain shell scripts, where ${…} is mostly the shell's.
 	Scripts []string
 }
 
-// Kinds returns the table of all kinds that are ours, in the order of their
-// Stages. Any other kind in a repository is refused by name.
+// Kinds returns all kinds that plumbline manages, in the order of their Stages. Any other kind in a repository is
+// refused by name.
 func Kinds() []Kind {
 	return []Kind{
 		{
@@ -185,8 +181,8 @@ func KindOf(kind string) (Kind, bool) {
 	return kinds[i], true
 }
 
-// Reference returns the object that another one names: the EC2NodeClass of a NodePool. It is false if objects of its kind name
-// none, or this one does not.
+// Reference returns the object that another one references: the EC2NodeClass of a NodePool. It is false if there is no
+// reference.
 func Reference(ref Ref, object *unstructured.Unstructured) (Ref, bool) {
 	kind, ok := KindOf(ref.Kind)
 	if !ok || kind.RefersTo == "" {
@@ -199,8 +195,8 @@ func Reference(ref Ref, object *unstructured.Unstructured) (Ref, bool) {
 	return Ref{Kind: kind.RefersTo, Name: name}, true
 }
 
-// Undefined returns a sentence on each object that names another one which none of the objects is, with the name that was most
-// likely meant. Such an object may be in the cluster, or in the folder of another NodeSync.
+// Undefined returns a sentence for each object that references one that is not among the objects, with the name that
+// was most likely meant. The referenced object may be in the cluster, or in the folder of another NodeSync.
 func Undefined(objects []Object) []string {
 	defined, names := map[Ref]bool{}, map[string][]string{}
 	for _, object := range objects {

@@ -13,28 +13,23 @@ type Snapshot struct {
 	Revision string
 	// Commit is the full hash of the commit; empty for a folder on disk.
 	Commit string
-	// Tag is the full hash of the annotated tag that names the commit; empty if none
-	// was asked for.
+	// Tag is the full hash of the annotated tag of the commit; empty if none was requested.
 	Tag string
-	// FS is the whole tree, read only, rooted at the repository's root. No
-	// symlink in it leads out of it. Files opened from it may implement
-	// Identified.
+	// FS is the whole tree, read only, rooted at the repository's root. No symlink in it leads out of it. It may
+	// implement Identified.
 	FS fs.FS
 }
 
-// Identified is implemented by a file system that knows the identity of a
-// file's content, or of a folder's listing, without reading it. Two equal
-// identities mean equal content.
+// Identified is implemented by a file system that knows the identity of a file's content, or of a folder's listing,
+// without reading it. Equal identities mean equal content.
 type Identified interface {
-	// Identity returns the identity of what stands at name now. An error that
-	// is fs.ErrNotExist means that nothing does.
+	// Identity returns the current identity of a name. It returns fs.ErrNotExist if the name does not exist.
 	Identity(name string) (string, error)
 }
 
-// Submodule is implemented by what a file system says of a folder, where that
-// may stand for another repository, which is not fetched.
+// Submodule is implemented by the file info of a folder if it may be a submodule, which is not fetched.
 type Submodule interface {
-	// Submodule reports whether it does.
+	// Submodule reports whether it is one.
 	Submodule() bool
 }
 
@@ -43,13 +38,11 @@ func isSubmodule(of any) bool {
 	return ok && s.Submodule()
 }
 
-// Inputs are the files and folder listings that a render has read, with the
-// identity of each at that time. An absent file that was asked for has the
-// identity "".
+// Inputs are the files and folder listings that a render has read, with the identity of each at that time. A file that
+// was requested but does not exist has the identity "".
 type Inputs map[string]string
 
-// ShortRevision cuts the hash of a revision to what people read: of
-// main@sha1:<40 digits> it leaves main@sha1:<8 digits>.
+// ShortRevision shortens the hash of a revision for people: main@sha1:<40 digits> becomes main@sha1:<8 digits>.
 func ShortRevision(revision string) string {
 	const keep = 8
 	if at := strings.LastIndex(revision, ":"); at >= 0 && len(revision) > at+1+keep {
@@ -58,7 +51,7 @@ func ShortRevision(revision string) string {
 	return revision
 }
 
-// CommitOf is the commit of a revision; empty if it has none.
+// CommitOf returns the commit of a revision; empty if it has none.
 func CommitOf(revision string) string {
 	if i := strings.LastIndex(revision, ":"); i >= 0 {
 		return revision[i+1:]
@@ -69,7 +62,7 @@ func CommitOf(revision string) string {
 // FileName is the file that makes a folder a path of plumbline's.
 const FileName = "plumbline.yaml"
 
-// cleanPath returns a path as fs.FS wants it: ./clusters/prod → clusters/prod.
+// cleanPath returns a path as fs.FS requires it: ./clusters/prod → clusters/prod.
 func cleanPath(name string) (string, error) {
 	cleaned := path.Clean(strings.TrimLeft(name, "/"))
 	if cleaned == ".." || strings.HasPrefix(cleaned, "../") {
@@ -78,7 +71,7 @@ func cleanPath(name string) (string, error) {
 	return cleaned, nil
 }
 
-// ConfigFile is plumbline.yaml of a folder, as Inputs name it; empty if that is outside of the repository.
+// ConfigFile returns the plumbline.yaml of a folder, as in Inputs; empty if the folder is outside of the repository.
 func ConfigFile(folder string) string {
 	cleaned, err := cleanPath(folder)
 	if err != nil {
@@ -87,26 +80,24 @@ func ConfigFile(folder string) string {
 	return path.Join(cleaned, FileName)
 }
 
-// Compared is implemented by a file system that knows where it differs from an earlier one.
+// Compared is implemented by a file system that knows how it differs from an earlier one.
 type Compared interface {
 	Identified
-	// Since says where it may differ from an earlier file system, links apart; false if
-	// that is not known.
+	// Since returns where it may differ from an earlier file system, apart from links; false if unknown.
 	Since(before fs.FS) (Difference, bool)
-	// Direct reports whether a name leads over no symlink, whether or not anything stands there.
+	// Direct reports whether a name involves no symlink, whether or not it exists.
 	Direct(name string) bool
 }
 
-// Difference is where two file systems may differ. Everything else is the same in both, where
-// no symlink leads to it.
+// Difference is where two file systems may differ. Everything else is the same in both, unless a symlink leads to it.
 type Difference struct {
 	// At are names: that of a file stands for its content, that of a folder for its listing.
 	At []string
-	// Below are names below which anything may differ.
+	// Below are folders below which anything may differ.
 	Below []string
 }
 
-// below reports whether a name is below one of those.
+// below reports whether a name is below one of d.Below.
 func (d Difference) below(name string) bool {
 	for _, folder := range d.Below {
 		if rest, found := strings.CutPrefix(name, folder); found && strings.HasPrefix(rest, "/") {
@@ -116,7 +107,7 @@ func (d Difference) below(name string) bool {
 	return false
 }
 
-// Among are the inputs that may differ. linked are those that symlinks lead to.
+// Among returns the inputs that may differ. linked are those that symlinks lead to.
 func (d Difference) Among(in Inputs, linked []string) Inputs {
 	some := Inputs{}
 	add := func(name string) {
@@ -140,18 +131,18 @@ func (d Difference) Among(in Inputs, linked []string) Inputs {
 	return some
 }
 
-// Read is what a Set was made of.
+// Read is what a Set was made from.
 type Read struct {
 	Inputs Inputs
-	// Linked are the Inputs that symlinks lead to, where Known says so.
+	// Linked are the Inputs that symlinks lead to; they are known only if Known is true.
 	Linked []string
 	Known  bool
 }
 
-// Read is what the Set was made of.
+// Read returns what the Set was made from.
 func (s *Set) Read() Read { return Read{Inputs: s.Inputs, Linked: s.Linked, Known: s.LinksKnown} }
 
-// differs says where a Snapshot may differ from earlier files; false if that is not known.
+// differs returns where a Snapshot may differ from earlier files; false if unknown.
 func (s Snapshot) differs(before fs.FS) (Difference, bool) {
 	now, ok := s.FS.(Compared)
 	if !ok || before == nil {
@@ -160,7 +151,7 @@ func (s Snapshot) differs(before fs.FS) (Difference, bool) {
 	return now.Since(before)
 }
 
-// linked are the inputs that symlinks lead to; false if that is not known.
+// linked returns the inputs that symlinks lead to; false if unknown.
 func (s Snapshot) linked(in Inputs) ([]string, bool) {
 	files, ok := s.FS.(Compared)
 	if !ok {

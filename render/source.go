@@ -17,33 +17,33 @@ import (
 	"github.com/plumbline-dev/plumbline/render/kustomize"
 )
 
-// source is one thing that objects come from.
+// source is a file or kustomization that objects come from.
 type source struct {
 	// name of a file, or of a folder with a kustomization in it.
 	name      string
 	kustomize bool
-	// listed reports whether a kustomization lists the file, and does no more with it.
+	// listed reports whether a kustomization lists the file, and does not change it.
 	listed bool
 }
 
-// kustomizationFiles are the names that kustomize knows its file by.
+// kustomizationFiles are the file names that kustomize accepts.
 var kustomizationFiles = []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
 
 // walk finds the sources below the entries of nodes.
 type walk struct {
 	tree *tree
 	root string
-	// charts is a folder that is passed over; empty: there is none.
+	// charts is a folder that is skipped; empty if there is none.
 	charts string
-	// values are files that are passed over, as well.
+	// values are files that are skipped as well.
 	values  []string
 	sources []source
 	taken   map[source]bool
-	// walked are the folders that were: entries of nodes may be below each other.
+	// walked are the visited folders: one entry of nodes may be below another.
 	walked map[string]bool
 	errs   Errors
 	snap   Snapshot
-	// warnings are about files that are passed over, and looked how many of them were looked into.
+	// warnings are about skipped files, and looked counts those that were opened.
 	warnings []string
 	looked   int
 	// before are the listings of the last render, after those of this one.
@@ -54,7 +54,7 @@ func (w *walk) fail(file, format string, args ...any) {
 	w.errs = append(w.errs, Error{File: file, Message: fmt.Sprintf(format, args...)})
 }
 
-// entry takes one entry of nodes.
+// entry adds one entry of nodes.
 func (w *walk) entry(entry string) error {
 	name := path.Join(w.root, entry)
 	info, err := w.tree.Stat(name)
@@ -82,8 +82,8 @@ func (w *walk) add(s source) {
 	}
 }
 
-// folder takes the files in a folder and below it; a folder with a
-// kustomization is built by kustomize, which then says what belongs to it.
+// folder adds the files in a folder and below it. If the folder has a kustomization, kustomize decides which files
+// belong to it.
 func (w *walk) folder(name string, depth int) error {
 	if depth > w.tree.left.limits.Depth {
 		return fmt.Errorf("%w: folders nest deeper than %d at %s", errLimit, depth-1, name)
@@ -126,7 +126,7 @@ func (w *walk) child(name string, entry fs.DirEntry, depth int) error {
 	}
 	switch {
 	case isSubmodule(entry):
-		// Not passed over: definitions that were moved into it would look removed.
+		// It is not skipped: definitions that were moved into it would look removed.
 		w.fail(name, "it is a submodule, which is not fetched: put its files into this repository, or list under nodes the folders that have definitions")
 	case folder && name == w.charts:
 	case folder:
@@ -137,7 +137,7 @@ func (w *walk) child(name string, entry fs.DirEntry, depth int) error {
 	return nil
 }
 
-// file takes a file that has definitions by its name.
+// file adds a file whose name is that of a definition.
 func (w *walk) file(name string) {
 	switch {
 	case !isDefinition(name) && isDefinition(shown(name)):
@@ -160,7 +160,7 @@ func isDefinition(name string) bool {
 	}
 }
 
-// shown is a name as a person reads it.
+// shown returns a name without invisible characters.
 func shown(name string) string {
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
@@ -170,7 +170,7 @@ func shown(name string) string {
 	}, name))
 }
 
-// tree is the Snapshot's file system; it notes everything that is read.
+// tree is the Snapshot's file system; it records everything that is read.
 type tree struct {
 	fsys   fs.FS
 	inputs Inputs
@@ -187,10 +187,10 @@ func newTree(fsys fs.FS, left *allowance) *tree {
 	return &tree{fsys: fsys, inputs: Inputs{}, left: left}
 }
 
-// branch is the same tree with notes of its own.
+// branch returns the same tree with a record of its own.
 func (t *tree) branch() *tree { return newTree(t.fsys, t.left) }
 
-// Open is there to be an fs.FS: what is opened this way is noted, too.
+// Open implements fs.FS: it records the name, too.
 func (t *tree) Open(name string) (fs.File, error) {
 	if _, err := t.Stat(name); err != nil {
 		return nil, err
@@ -247,13 +247,13 @@ func (t *tree) read(name string) ([]byte, error) {
 	return data, nil
 }
 
-// ErrIrregular is what a Snapshot says of a name that is neither a file nor a folder: a named
-// pipe, say, which to open is to wait for another process to write to it.
+// ErrIrregular is a Snapshot's error for a name that is neither a file nor a folder, such as a named pipe, on which
+// opening would wait for another process to write.
 var ErrIrregular = errors.New("it is not a regular file")
 
 func irregular(name string) Error { return Error{File: name, Message: ErrIrregular.Error()} }
 
-// lfsPointer is how a file begins that stands for another one in Git LFS:
+// lfsPointer is the first text of a file that stands for another one in Git LFS:
 // https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md#the-pointer
 const lfsPointer = "version https://git-lfs.github.com/spec/"
 
@@ -277,7 +277,7 @@ func (t *tree) ReadDir(name string) ([]fs.DirEntry, error) {
 	return entries, nil
 }
 
-// Stat says what stands at a name. Only that is noted, not what is in it.
+// Stat returns the type of a name. It records only that, not the content.
 func (t *tree) Stat(name string) (fs.FileInfo, error) {
 	info, err := fs.Stat(t.fsys, name)
 	_, known := t.inputs[name]
@@ -301,9 +301,8 @@ type listing struct {
 	err error
 }
 
-// kustomization takes a folder with a kustomization: the files where it lists only files,
-// so that each is read for itself and errors have their lines, and
-// the folder where it has to be built.
+// kustomization adds a folder with a kustomization: as single files if it only lists files, so that each is cached
+// separately and errors have their lines, otherwise as a folder to build.
 func (w *walk) kustomization(folder string) error {
 	found, known := w.before[folder]
 	if known {
@@ -333,8 +332,8 @@ func (w *walk) kustomization(folder string) error {
 	return nil
 }
 
-// drawn is a tree that a build reads, which looks at the files that objects come from:
-// kustomize passes over those without any.
+// drawn is a tree that a build reads. It checks the files that define objects, because kustomize ignores those without
+// any.
 type drawn struct {
 	*tree
 
@@ -346,7 +345,7 @@ type drawn struct {
 	warnings []string
 }
 
-// ReadFile reads a file, and notes what kustomize does not tell of it.
+// ReadFile reads a file, and checks what kustomize does not report.
 func (d *drawn) ReadFile(name string) ([]byte, error) {
 	data, err := d.tree.ReadFile(name)
 	isResource, known := d.resources[name]
@@ -362,7 +361,7 @@ func (d *drawn) ReadFile(name string) ([]byte, error) {
 	return data, nil
 }
 
-// lookBeside looks at a file that is no resource: a patch, most often.
+// lookBeside checks a file that is not a resource: usually a patch.
 func (d *drawn) lookBeside(name string, data []byte) {
 	switch {
 	case d.kustomization.IsPatch(name) && (isEmptied(data) || isNull(name, data)):
@@ -376,7 +375,7 @@ func (d *drawn) lookBeside(name string, data []byte) {
 	}
 }
 
-// lookAtResource looks at a file that objects come from.
+// lookAtResource checks a file that defines objects.
 func (d *drawn) lookAtResource(name string, data []byte) {
 	switch {
 	case isEmptied(data):
@@ -384,7 +383,7 @@ func (d *drawn) lookAtResource(name string, data []byte) {
 	case onlyComments(data):
 		d.warnings = append(d.warnings, withoutDefinition(name))
 	default:
-		if documents, err := parse(name, data); err == nil { // else kustomize says what is wrong
+		if documents, err := parse(name, data); err == nil { // otherwise kustomize reports what is wrong
 			drafts := draftsOf(name, documents)
 			d.errs = append(append(d.errs, refuseLocal(drafts)...), refuseHollow(name, documents)...)
 			d.define(name, drafts)
@@ -392,7 +391,7 @@ func (d *drawn) lookAtResource(name string, data []byte) {
 	}
 }
 
-// definedAs is what a file calls an object.
+// definedAs identifies an object in a file.
 type definedAs struct{ apiVersion, kind, name string }
 
 func nameOf(value any) definedAs {
@@ -404,7 +403,7 @@ func nameOf(value any) definedAs {
 	return as
 }
 
-// define notes what a file has.
+// define records the objects of a file.
 func (d *drawn) define(file string, drafts []draft) {
 	if d.defined == nil {
 		d.defined = map[string][]definedAs{}
@@ -414,16 +413,14 @@ func (d *drawn) define(file string, drafts []draft) {
 	}
 }
 
-// has reports whether a file defines an object, perhaps by a part of the name that a build has
-// given it.
+// has reports whether a file defines an object, possibly under a part of the name that the build gave it.
 func (d *drawn) has(file string, object definedAs) bool {
 	return slices.ContainsFunc(d.defined[file], func(as definedAs) bool {
 		return as.apiVersion == object.apiVersion && as.kind == object.kind && strings.Contains(object.name, as.name)
 	})
 }
 
-// fileOf is the file that an object is from; the kustomization where it names one that does
-// not define it.
+// fileOf returns the file that defines an object; the kustomization's if the file it claims does not define it.
 func (d *drawn) fileOf(made kustomize.Resource) string {
 	if !d.has(made.File, nameOf(made.Object)) {
 		return d.kustomization.File()
@@ -431,8 +428,8 @@ func (d *drawn) fileOf(made kustomize.Resource) string {
 	return made.File
 }
 
-// refuseChanged refuses objects of other kinds that are left out, and that no file
-// has: they may have been definitions, and none that is missing is a removal.
+// refuseChanged refuses objects of other kinds that are left out and that no file defines: they may have been
+// definitions, and a missing definition counts as a removal.
 func (d *drawn) refuseChanged(leftOut []draft, why string) Errors {
 	var errs Errors
 	for _, one := range leftOut {

@@ -10,7 +10,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// pool is a NodePool that the schema accepts.
+// pool returns a NodePool that the schema accepts.
 func pool(name string) string {
 	return `apiVersion: karpenter.sh/v1
 kind: NodePool
@@ -24,7 +24,7 @@ spec:
 `
 }
 
-// class is an EC2NodeClass that the schema accepts.
+// class returns an EC2NodeClass that the schema accepts.
 func class(name string) string {
 	return `apiVersion: karpenter.k8s.aws/v1
 kind: EC2NodeClass
@@ -38,7 +38,7 @@ spec:
 `
 }
 
-// placed are the objects of a Set, each with its place.
+// placed returns the objects of a Set, each with its origin.
 func placed(set *render.Set) []string {
 	var all []string
 	for _, object := range set.Objects {

@@ -9,10 +9,10 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// errGone is what a file system says whose store was replaced.
+// errGone is the error of a file system whose store was replaced.
 var errGone = errors.New("superseded")
 
-// vanishing is a file system that is gone after so many operations.
+// vanishing is a file system that is gone after a number of operations.
 type vanishing struct {
 	fs.FS
 
@@ -58,8 +58,8 @@ func (v *vanishing) Stat(name string) (fs.FileInfo, error) {
 	return fs.Stat(v.FS, name)
 }
 
-// Whenever a Snapshot is superseded in a render, that is what the render says:
-// nobody is told that the commit is wrong.
+// TestSupersededIsNotInvalid: if a Snapshot is superseded during a render, the render returns that error, and does not
+// blame the commit.
 func TestSupersededIsNotInvalid(t *testing.T) {
 	whole := folder(map[string]string{
 		"plumbline.yaml":               plumblineYAML + "nodes: [./plain, ./overlay]\n",

@@ -13,25 +13,24 @@ import (
 	"github.com/plumbline-dev/plumbline/render/document"
 )
 
-// SubstituteAnnotation with the value "disabled" turns substitution off for an
-// object.
+// SubstituteAnnotation with the value "disabled" disables substitution for an object.
 const SubstituteAnnotation = "plumbline.dev/substitute"
 
 var (
 	variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	// variable is ${NAME} at the beginning of a text.
+	// variable matches ${NAME} at the start of a text.
 	variable = regexp.MustCompile(`^\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
 )
 
-// regionVariable is the built-in name of the cluster's region.
+// regionVariable is the built-in variable for the cluster's region.
 const regionVariable = "REGION"
 
-// builtIns are the names that every path knows.
+// builtIns returns the variables that every path has.
 func builtIns(cluster Cluster) map[string]string {
 	return map[string]string{"CLUSTER_NAME": cluster.Name, regionVariable: cluster.Region}
 }
 
-// variables are all names that ${NAME} may take, with their values.
+// variables returns all variables of ${NAME} with their values.
 func (k *Karpenter) variables() map[string]string {
 	all := maps.Clone(k.Substitute)
 	if all == nil {
@@ -41,22 +40,21 @@ func (k *Karpenter) variables() map[string]string {
 	return all
 }
 
-// substitution replaces ${NAME} in the strings of an object, keys included. It
-// works on values that are decoded already, so that no value can add to the
-// structure of an object.
+// substitution replaces ${NAME} in the strings of an object, keys included. It works on decoded values, so that no
+// variable can change the structure of an object.
 type substitution struct {
 	variables map[string]string
-	// scripts are the fields that hold shell, by path.
+	// scripts are the paths of fields that contain shell scripts.
 	scripts  []string
 	problems []problem
-	// left is how many bytes the values of variables may make in one object.
+	// left is how many bytes the values of variables may add to one object.
 	left int64
-	// bytes is how many they have made. Once it is past left nothing is substituted.
+	// bytes is how many they have added. Once it exceeds left, nothing is substituted.
 	bytes int64
 }
 
-// take takes the value of a variable off what is left, and reports whether it may be
-// written: a value of a megabyte can stand in a text thousands of times.
+// take counts the value of a variable, and reports whether it may be written: a value of a megabyte can be used in a
+// text thousands of times.
 func (s *substitution) take(value string) bool {
 	if s.bytes > s.left {
 		return false
@@ -65,7 +63,7 @@ func (s *substitution) take(value string) bool {
 	return s.bytes <= s.left
 }
 
-// anyText reports whether one of the strings of a value is such, keys included.
+// anyText reports whether such is true for any string in a value, keys included.
 func anyText(value any, such func(string) bool) bool {
 	switch v := value.(type) {
 	case string:
@@ -84,7 +82,7 @@ func anyText(value any, such func(string) bool) bool {
 
 func mayHaveVariables(text string) bool { return strings.Contains(text, "${") }
 
-// value replaces what is in a value. shape is its schema, nil if unknown.
+// value replaces the variables in a value. shape is its schema; nil if unknown.
 func (s *substitution) value(at *field.Path, value any, shape *structural.Structural) any {
 	switch v := value.(type) {
 	case string:
@@ -109,13 +107,13 @@ func (s *substitution) value(at *field.Path, value any, shape *structural.Struct
 	}
 }
 
-// takesNoText reports whether a value of a schema is of another type than text.
+// takesNoText reports whether a schema requires another type than a string.
 func takesNoText(shape *structural.Structural) bool {
 	return shape != nil && !shape.XIntOrString && slices.Contains([]string{"integer", "number", "boolean", "array", "object"}, shape.Type)
 }
 
-// typed is the value of a variable for a field that takes no text: it is read as YAML. So ${NAME} can stand for a number or
-// a list, and the value of a text is never taken for one.
+// typed returns the value of a variable for a field that is not a string: it is parsed as YAML. So ${NAME} can be a
+// number or a list there, while in a string field it always remains a string.
 func (s *substitution) typed(at *field.Path, text, name, wanted string) any {
 	value, known := s.variables[name]
 	if !known {
@@ -132,7 +130,7 @@ func (s *substitution) typed(at *field.Path, text, name, wanted string) any {
 	return nil
 }
 
-// isOfType reports whether a value is of a type of OpenAPI.
+// isOfType reports whether a value has a type of OpenAPI.
 func isOfType(value any, wanted string) bool {
 	switch value.(type) {
 	case bool:
@@ -150,7 +148,7 @@ func isOfType(value any, wanted string) bool {
 	}
 }
 
-// property is the schema of an entry of an object; nil if unknown.
+// property returns the schema of an entry of an object; nil if unknown.
 func property(shape *structural.Structural, key string) *structural.Structural {
 	if shape == nil {
 		return nil
@@ -215,8 +213,8 @@ func (s *substitution) text(at *field.Path, text string) string {
 	return out.String()
 }
 
-// script leaves as it is whatever is shell's: only ${NAME} of a known name is
-// replaced, and $${NAME} of a known name becomes ${NAME}.
+// script does not change what belongs to the shell: it replaces only ${NAME} of a known name, and $${NAME} of a known
+// name becomes ${NAME}.
 func (s *substitution) script(text string) string {
 	var out strings.Builder
 	for text != "" {
@@ -247,12 +245,12 @@ func (s *substitution) script(text string) string {
 
 func (s *substitution) complain(at *field.Path, format string, args ...any) {
 	if len(s.problems) >= mostListed {
-		return // a megabyte of ${ is as many mistakes
+		return // a megabyte of ${ contains as many mistakes
 	}
 	s.problems = append(s.problems, problem{at.String(), fmt.Sprintf(format, args...)})
 }
 
-// excerpt is the beginning of a text, for a message.
+// excerpt returns the start of a text for a message.
 func excerpt(text string) string {
 	text, _, _ = strings.Cut(text, "\n")
 	if end := strings.IndexByte(text, '}'); end >= 0 {

@@ -13,7 +13,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// shell is a script with all that a shell may write, and what becomes of it.
+// shell is a script with everything that shell may contain, and its result.
 const (
 	shell = `#!/bin/bash
 set -euo pipefail
@@ -37,7 +37,7 @@ unknown=$${UNKNOWN} money=$$5 escaped=\demo
 
 const withTeam = plumblineYAML + "substitute: {TEAM: data, EVIL: \"x\\nkind: Secret # ${TEAM}\"}\n"
 
-// classWith is an EC2NodeClass with user data.
+// classWith returns an EC2NodeClass with user data.
 func classWith(userData string) string {
 	return "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata:\n  name: default\nspec:\n  userData: |\n    " +
 		strings.TrimSuffix(strings.ReplaceAll(userData, "\n", "\n    "), "    ")
@@ -90,7 +90,7 @@ func TestSubstitute(t *testing.T) {
 	}
 }
 
-// typedPool has variables in fields that take no text, and in fields that do.
+// typedPool has variables in string fields and in others.
 const typedPool = `apiVersion: karpenter.sh/v1
 kind: NodePool
 metadata:
@@ -106,7 +106,7 @@ spec:
         - {key: topology.kubernetes.io/zone, operator: In, values: "${ZONES}"}
 `
 
-// TestSubstituteTyped: what a variable stands for has the type that the schema asks for.
+// TestSubstituteTyped: the value of a variable gets the type that the schema requires.
 func TestSubstituteTyped(t *testing.T) {
 	validator, err := compiled()
 	if err != nil {
@@ -148,7 +148,7 @@ func TestSubstituteTyped(t *testing.T) {
 	}
 }
 
-// TestVariablesWithoutQuotes: within [] and {} YAML takes the braces of ${NAME} for a map.
+// TestVariablesWithoutQuotes: within [] and {} YAML parses the braces of ${NAME} as a map.
 func TestVariablesWithoutQuotes(t *testing.T) {
 	text := "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {name: a}\nspec:\n  role: x\n  tags: {a: b,\n    c: ${TEAM}}\n"
 	_, err := renderAll(t, folder(map[string]string{"plumbline.yaml": withTeam, "class.yaml": text}), ".", nil)
@@ -177,15 +177,16 @@ func TestSubstituteRefuses(t *testing.T) {
 	}
 }
 
-// TestAnUnknownVariableHidesNoOtherMistake of the object; what its own field lacks is no mistake.
+// TestAnUnknownVariableHidesNoOtherMistake: other mistakes of the object are reported, but not those of the variable's
+// own field.
 func TestAnUnknownVariableHidesNoOtherMistake(t *testing.T) {
 	text := strings.Replace(pool("general"), "requirements: []", "requirements: []\n      expireAfter: ${AGE}\n  weight: ${WEIGHT}\n  oops: 1", 1)
 	_, err := renderAll(t, folder(map[string]string{"plumbline.yaml": withTeam, "pool.yaml": text}), ".", embedded(t))
 	expectErrors(t, err, []string{"pool.yaml:10: ${AGE} is not known", "pool.yaml:11: ${WEIGHT} is not known", "pool.yaml:12: NodePool/general: spec.oops: Forbidden: unknown field"})
 }
 
-// TestSubstituteIsWeighed: a value of a megabyte in a thousand places is no definition, in
-// one object or in all of them together.
+// TestSubstituteIsWeighed: a value of a megabyte in a thousand places is refused, in one object or in all of them
+// together.
 func TestSubstituteIsWeighed(t *testing.T) {
 	value := strings.Repeat("x", 100_000)
 	object := func(name string, times int) string {
@@ -213,7 +214,7 @@ func TestSubstituteIsWeighed(t *testing.T) {
 	}
 }
 
-// TestObjectsAreWeighed: to check very many, or one with a very large map, takes minutes.
+// TestObjectsAreWeighed: validating very many objects, or one with a very large map, would take minutes.
 func TestObjectsAreWeighed(t *testing.T) {
 	class := func(name string, tags int) string {
 		text := "---\napiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {name: " + name + "}\nspec:\n  role: x\n  tags:\n    a: b\n"
@@ -244,7 +245,7 @@ func TestObjectsAreWeighed(t *testing.T) {
 	}
 }
 
-// TestManyMistakesInOneObject are counted, and not looked up one by one.
+// TestManyMistakesInOneObject: they are counted, and not looked up one by one.
 func TestManyMistakesInOneObject(t *testing.T) {
 	validator, err := compiled()
 	if err != nil {
@@ -261,7 +262,7 @@ func TestManyMistakesInOneObject(t *testing.T) {
 	}
 }
 
-// TestErrorsCommandNoTerminal: what a committer names a file or a key is written out.
+// TestErrorsCommandNoTerminal: control characters in names of files and keys are escaped.
 func TestErrorsCommandNoTerminal(t *testing.T) {
 	files := map[string]string{"plumbline.yaml": plumblineYAML, "\x1b[2J\n::error::pwn.yaml": "a: ["}
 	_, err := renderAll(t, folder(files), ".", nil)
@@ -270,8 +271,7 @@ func TestErrorsCommandNoTerminal(t *testing.T) {
 	}
 }
 
-// FuzzSubstitute: text without a ${ passes as it is, user data is never
-// refused, and whatever is not one of the known names stays.
+// FuzzSubstitute: text without a ${ does not change, user data is never refused, and anything but known names stays.
 func FuzzSubstitute(f *testing.F) {
 	for _, text := range []string{shell, "$${CLUSTER_NAME}", "${CLUSTER_NAME}${", "$$$$${REGION}", "${X:-${CLUSTER_NAME}}"} {
 		f.Add(text)

@@ -14,8 +14,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// upstream is the folder of the AWS provider's module, which holds what users
-// start from.
+// upstream returns the folder of the AWS provider's module, with the examples that users start from.
 func upstream(t *testing.T) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/aws/karpenter-provider-aws").Output()
@@ -25,8 +24,8 @@ func upstream(t *testing.T) string {
 	return strings.TrimSpace(string(out))
 }
 
-// wrongUpstream are examples of upstream's that an API server refuses, too, and
-// the word to correct: the group of nodeClassRef has to come without a version.
+// wrongUpstream are upstream's examples that an API server refuses as well, with the correction: the group of
+// nodeClassRef must not contain a version.
 var wrongUpstream = map[string]struct{ refusal, wrong, right string }{
 	"windows-custom-userdata.yaml": {
 		`example.yaml:32: NodePool/windows2022: spec.template.spec.nodeClassRef.group: Invalid value: "karpenter.k8s.aws/v1": should match '^[^/]*$'`,
@@ -64,8 +63,7 @@ func renderExample(t *testing.T, text string) (*render.Set, error) {
 	return renderAll(t, folder(map[string]string{"plumbline.yaml": plumblineYAML, "example.yaml": text}), ".", embedded(t))
 }
 
-// compareWithText reads the example with another library, and the cluster's
-// name put in by plain replacement.
+// compareWithText parses the example with another library, and replaces the cluster's name in the text.
 func compareWithText(t *testing.T, set *render.Set, text string) {
 	t.Helper()
 	want := map[string]any{}

@@ -22,7 +22,7 @@ func (c listed) ReadDir(name string) ([]fs.DirEntry, error) {
 	return c.MapFS.ReadDir(name)
 }
 
-// repeated has a folder named in nodes very often, in several ways.
+// repeated has a folder that nodes lists very often, in several ways.
 func repeated(t *testing.T) (listed, *render.Karpenter) {
 	t.Helper()
 	files := listed{folder(map[string]string{"plumbline.yaml": plumblineYAML, "nodes/a/class.yaml": class("default")}).FS.(fstest.MapFS), map[string]int{}}
@@ -35,7 +35,7 @@ func repeated(t *testing.T) (listed, *render.Karpenter) {
 	return files, k
 }
 
-// TestAFolderIsWalkedOnce, however often, and in however many ways, nodes names it.
+// TestAFolderIsWalkedOnce: this is true however often, and in however many ways, nodes lists it.
 func TestAFolderIsWalkedOnce(t *testing.T) {
 	files, k := repeated(t)
 	set, err := render.Render(t.Context(), render.Snapshot{FS: files}, ".", k, nil)
@@ -52,7 +52,7 @@ func TestAFolderIsWalkedOnce(t *testing.T) {
 	}
 }
 
-// TestAWalkEndsWithItsContext: whoever stops the daemon does not wait for a list of folders.
+// TestAWalkEndsWithItsContext: shutting down the daemon does not wait for a list of folders.
 func TestAWalkEndsWithItsContext(t *testing.T) {
 	files, k := repeated(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -65,8 +65,7 @@ func TestAWalkEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// TestANameThatIsNotWhatItShows: a file that looks like a definition is none of the files that are
-// passed over.
+// TestANameThatIsNotWhatItShows: a file that looks like a definition is not skipped.
 func TestANameThatIsNotWhatItShows(t *testing.T) {
 	for name, refused := range map[string]string{
 		"pool.yaml\n": `nodes/pool.yaml\n`, "pool.yaml ": "nodes/pool.yaml ", "pool.ya\u200bml": `nodes/pool.ya\u200bml`,

@@ -19,16 +19,17 @@ import (
 	"github.com/plumbline-dev/plumbline/render/kustomize"
 )
 
-// placeholder is what other tools replace in a template, and plumbline does not: <<NAME>>, <NAME>, {{ name }}, $NAME, $(NAME),
-// <%= name %>, #{NAME}# and the %{ directive } of Terraform.
+// placeholder matches what other tools replace in a template, and plumbline does not: <<NAME>>, <NAME>, {{ name }},
+// $NAME, $(NAME), <%= name %>, #{NAME}# and the %{ directive } of Terraform.
 var placeholder = regexp.MustCompile(`<<\s*([A-Za-z_][A-Za-z0-9_]*)\s*>>|<([A-Z][A-Z0-9_]*)>|\{\{\s*\.?([A-Za-z_][A-Za-z0-9_.]*)\s*\}\}` +
 	`|\$([A-Za-z_][A-Za-z0-9_]*)|\$\(([A-Za-z_][A-Za-z0-9_]*)\)|<%[=-]?\s*([^%>]*?)\s*-?%>|#\{\s*([^{}]*?)\s*\}#|%\{\s*([^{}]*?)\s*\}`)
 
-// warnOfPlaceholders names the first placeholder of a definition that nothing replaces, and the first escape in a script that
-// reaches the node as it is. Shell uses the same text for itself, so that scripts are not searched for placeholders.
+// warnOfPlaceholders names the first placeholder of a definition that nothing replaces, and the first escape in a
+// script that reaches the node unchanged. Scripts are not searched for placeholders, because the same text is valid
+// shell.
 func warnOfPlaceholders(kind Kind, object Object) string {
 	if object.Desired.GetAnnotations()[SubstituteAnnotation] == "disabled" {
-		return "" // the text is as its author wants it
+		return "" // the author disabled substitution
 	}
 	return sentences(warnOfPlaceholder(kind, object), warnOfEscapes(kind, object))
 }
@@ -51,11 +52,11 @@ func warnOfPlaceholder(kind Kind, object Object) string {
 	return fmt.Sprintf("%s: %s has %s, which nothing fills in: write ${%s}, and its value under substitute in %s where that is none of CLUSTER_NAME and REGION", object.Ref, at, found[0], name, FileName)
 }
 
-// escape is how Flux and Terraform have a ${NAME} stay.
+// escape matches how Flux and Terraform preserve a ${NAME}.
 var escape = regexp.MustCompile(`\$\$\{([A-Za-z_][A-Za-z0-9_]*)[^}]*\}`)
 
-// warnOfEscapes names the first escape of an unknown name in a script. Substitution leaves it there as it is, and bash reads $$ as
-// its process ID.
+// warnOfEscapes names the first escape of an unknown name in a script. Substitution does not change it, and bash reads
+// $$ as its process ID.
 func warnOfEscapes(kind Kind, object Object) string {
 	for _, path := range kind.Scripts {
 		text, _, _ := unstructured.NestedString(object.Desired.Object, strings.Split(path, ".")...)
@@ -99,18 +100,18 @@ func findPlaceholder(kind Kind, at *field.Path, value any) (*field.Path, []strin
 }
 
 const (
-	// mostUnread is how many files that are not read a walk looks into, and unreadBytes how far.
+	// mostUnread limits how many skipped files a walk opens, and unreadBytes how much it reads of each.
 	mostUnread  = 100
 	unreadBytes = 256 << 10
-	// hiddenDepth is how many folders below a hidden one are looked at.
+	// hiddenDepth is how many levels below a hidden folder are searched.
 	hiddenDepth = 3
 )
 
-// definitionIn finds a definition of nodes in a text.
+// definitionIn matches a node definition in a text.
 var definitionIn = regexp.MustCompile(`(?m)^(?:- )? *apiVersion:\s*["']?karpenter\.(?:sh|k8s\.aws)/`)
 
-// unread warns of a definition in a file that is passed over: in one whose name has another ending, such as
-// class.yaml.tpl, and in hidden files and folders. What it reads is no input: it changes nothing of the Set.
+// unread warns of a definition in a skipped file: one whose name has another extension, such as class.yaml.tpl, or in
+// hidden files and folders. What it reads is not an input, because it does not change the Set.
 func (w *walk) unread(name string, entry fs.DirEntry, depth int) {
 	switch hidden := strings.HasPrefix(path.Base(name), "."); {
 	case !hidden && !entry.IsDir() && !isDefinition(name) && endsOtherwise(name):
@@ -122,14 +123,14 @@ func (w *walk) unread(name string, entry fs.DirEntry, depth int) {
 	}
 }
 
-// hidden looks at a folder whose name begins with a dot, and at those below it.
+// hidden searches a folder whose name starts with a dot, and those below it.
 func (w *walk) hidden(folder string, depth int) {
 	if depth >= hiddenDepth || w.looked >= mostUnread {
 		return
 	}
 	entries, err := fs.ReadDir(w.snap.FS, folder)
 	if err != nil {
-		return // nothing of it counts
+		return // a folder that cannot be read is no error here
 	}
 	for _, entry := range entries {
 		name := path.Join(folder, entry.Name())
@@ -142,19 +143,19 @@ func (w *walk) hidden(folder string, depth int) {
 	}
 }
 
-// endsOtherwise reports whether a name has the ending of a definition before another one.
+// endsOtherwise reports whether a name has the extension of a definition before another one.
 func endsOtherwise(name string) bool { return isDefinition(strings.TrimSuffix(name, path.Ext(name))) }
 
-// look warns of a file that has a definition, and is passed over.
+// look warns of a skipped file that contains a definition.
 func (w *walk) look(name, why string) {
 	if w.looked++; w.looked > mostUnread {
 		return
 	}
 	file, err := w.snap.FS.Open(name)
 	if err != nil {
-		return // nothing of it counts
+		return // a file that cannot be read is no error here
 	}
-	defer func() { _ = file.Close() }() // it was read
+	defer func() { _ = file.Close() }() // only read
 	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
 		return
 	}
@@ -165,10 +166,10 @@ func (w *walk) look(name, why string) {
 	w.warnings = append(w.warnings, fmt.Sprintf("%s has definitions of nodes and is not read: %s", redact.VisibleName(name), why))
 }
 
-// A definition that is gone from Git is a removal, and a removal ends nodes. A file that
-// lost its text by accident must not look like one that a person has taken out.
+// A definition that is missing from Git counts as a removal, and a removal terminates nodes. A file that lost its text
+// by accident must not look like one that a person has removed.
 
-// isEmptied reports whether a file has no text at all, as a bad merge or a full disk leaves it.
+// isEmptied reports whether a file has no text at all, as after a bad merge or on a full disk.
 func isEmptied(data []byte) bool {
 	return len(bytes.TrimSpace(bytes.TrimPrefix(data, []byte("\ufeff")))) == 0
 }
@@ -177,7 +178,7 @@ func emptied(name string) Error {
 	return Error{File: name, Message: "the file is empty, and its definitions would be removed with their nodes: restore its text, or delete the file to remove them"}
 }
 
-// refuseHollow refuses documents that say null, and lists without items: a template or an export that failed leaves these.
+// refuseHollow refuses documents that are null, and lists without items: a failed template or export leaves these.
 func refuseHollow(name string, documents []document.Document) Errors {
 	var errs Errors
 	for _, doc := range documents {
@@ -198,18 +199,18 @@ func refuseHollow(name string, documents []document.Document) Errors {
 	return errs
 }
 
-// isNull reports whether a file says null and nothing else.
+// isNull reports whether a file contains only null.
 func isNull(name string, data []byte) bool {
 	documents, err := parse(name, data)
 	return err == nil && len(documents) > 0 && !slices.ContainsFunc(documents, func(d document.Document) bool { return d.Value != nil })
 }
 
-// withoutDefinition warns of a file with comments and nothing else.
+// withoutDefinition warns of a file that contains only comments.
 func withoutDefinition(name string) string {
 	return redact.VisibleName(name) + ": the file has no definition, only comments or empty documents: what was defined there counts as removed; delete the file if that is meant"
 }
 
-// withoutObject warns of a kustomization that makes nothing.
+// withoutObject warns of a kustomization that builds no object.
 func withoutObject(name string) string {
 	return redact.VisibleName(name) + ": the kustomization renders no object: what it had counts as removed; take its folder out if that is meant"
 }
@@ -221,8 +222,8 @@ func isLocal(d draft) bool {
 	return err == nil && found && value != "false"
 }
 
-// refuseLocal refuses the definitions that kustomize would leave out. Objects of other kinds
-// serve a build (as the source of a replacement, say), and are none of ours.
+// refuseLocal refuses the definitions that kustomize would leave out. Objects of other kinds serve a build (for example
+// as the source of a replacement), and are not plumbline's.
 func refuseLocal(drafts []draft) Errors {
 	var errs Errors
 	for _, d := range drafts {
@@ -244,7 +245,7 @@ func refuseLocal(drafts []draft) Errors {
 	return errs
 }
 
-// onlyComments reports whether a YAML file has nothing but comments and separators.
+// onlyComments reports whether a YAML file contains only comments and separators.
 func onlyComments(data []byte) bool {
 	for line := range bytes.Lines(data) {
 		line = bytes.TrimSpace(line)

@@ -10,7 +10,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestPlaceholders are warned of where nothing fills them in, and not where they are shell.
+// TestPlaceholders: there is a warning if nothing replaces them, but not if they are shell.
 func TestPlaceholders(t *testing.T) {
 	warns := func(path, found, name string) []string {
 		return []string{"c.yaml:1: EC2NodeClass/c: " + path + " has " + found + ", which nothing fills in: write ${" + name + "}, and its value under substitute in plumbline.yaml where that is none of CLUSTER_NAME and REGION"}
@@ -51,7 +51,7 @@ func TestPlaceholders(t *testing.T) {
 	}
 }
 
-// TestDefinitionsThatAreNotRead are warned of: their files are passed over by their names.
+// TestDefinitionsThatAreNotRead: there is a warning if their files are skipped because of their names.
 func TestDefinitionsThatAreNotRead(t *testing.T) {
 	set, err := renderAll(t, folder(map[string]string{
 		"plumbline.yaml": plumblineYAML, "a.yaml": pool("a"),
@@ -80,7 +80,7 @@ func TestDefinitionsThatAreNotRead(t *testing.T) {
 	}
 }
 
-// TestPatchesThatChangeNothing are warned of; those that move or delete what they match are not.
+// TestPatchesThatChangeNothing: there is a warning, but not for patches that move or delete what they match.
 func TestPatchesThatChangeNothing(t *testing.T) {
 	for name, c := range map[string]struct {
 		kustomization string
@@ -125,12 +125,12 @@ func TestPatchesThatChangeNothing(t *testing.T) {
 	}
 }
 
-// localPool is a NodePool that kustomize leaves out.
+// localPool returns a NodePool that kustomize leaves out.
 func localPool(name string) string {
 	return strings.Replace(pool(name), "  name: "+name, "  name: "+name+"\n  annotations: {config.kubernetes.io/local-config: \"true\"}", 1)
 }
 
-// TestAnEmptiedFileIsRefused: a definition that is lost by accident is no removal.
+// TestAnEmptiedFileIsRefused: a definition that is lost by accident does not count as removed.
 func TestAnEmptiedFileIsRefused(t *testing.T) {
 	const empty = "x/b.yaml: the file is empty, and its definitions would be removed with their nodes: restore its text, or delete the file to remove them"
 	local := func(at string) string {
@@ -180,8 +180,8 @@ func TestAnEmptiedFileIsRefused(t *testing.T) {
 	}
 }
 
-// TestAFileOfCommentsIsWarnedOf: what is commented out is removed, and said to be; with
-// each render, the ones from the cache as well.
+// TestAFileOfCommentsIsWarnedOf: a definition that is commented out counts as removed, with a warning on each render,
+// also from the cache.
 func TestAFileOfCommentsIsWarnedOf(t *testing.T) {
 	want := []string{"x/b.yaml: the file has no definition, only comments or empty documents: what was defined there counts as removed; delete the file if that is meant"}
 	for name, tc := range map[string]struct{ kustomization, text string }{
@@ -210,7 +210,7 @@ func TestAFileOfCommentsIsWarnedOf(t *testing.T) {
 	}
 }
 
-// TestAKustomizationOfNothingIsWarnedOf, beside others that render something.
+// TestAKustomizationOfNothingIsWarnedOf: there is a warning even if others render something.
 func TestAKustomizationOfNothingIsWarnedOf(t *testing.T) {
 	const why = "/kustomization.yaml: the kustomization renders no object: what it had counts as removed; take its folder out if that is meant"
 	for name, tc := range map[string]struct {
@@ -244,8 +244,7 @@ func TestAKustomizationOfNothingIsWarnedOf(t *testing.T) {
 	}
 }
 
-// TestAnEmptiedPatch: what a patch set is not taken back because its text was lost. kustomize
-// passes over an empty file among patches.
+// TestAnEmptiedPatch: a patch is not reverted because its text was lost. kustomize ignores an empty file among patches.
 func TestAnEmptiedPatch(t *testing.T) {
 	const patched = "resources: [b.yaml]\npatches: [{path: p.yaml, target: {kind: NodePool}}]\n"
 	files := func(kustomization, patch string) map[string]string {
@@ -275,7 +274,7 @@ func TestAnEmptiedPatch(t *testing.T) {
 	}
 }
 
-// TestNobodyForgesAnOrigin: the file that messages name is the one that an object is in.
+// TestNobodyForgesAnOrigin: the file in messages is the one that contains the object.
 func TestNobodyForgesAnOrigin(t *testing.T) {
 	const why = "it sets the annotation config.kubernetes.io/origin, by which kustomize says where an object is from: take it out"
 	for name, tc := range map[string]struct{ kustomization, patch, at string }{
@@ -293,7 +292,7 @@ func TestNobodyForgesAnOrigin(t *testing.T) {
 			expectErrors(t, err, []string{tc.at + why})
 		})
 	}
-	// In a definition it is an annotation like any other: kustomize writes over it.
+	// In a definition it is an ordinary annotation: kustomize overwrites it.
 	files := map[string]string{"plumbline.yaml": plumblineYAML + "nodes: [x]\n", "x/b.yaml": strings.Replace(pool("b"), "  name: b", "  name: b\n  annotations: {config.kubernetes.io/origin: \"path: c.yaml\"}", 1), "x/kustomization.yaml": "resources: [b.yaml]\nnamePrefix: my-\n"}
 	set, err := renderAll(t, folder(files), ".", nil)
 	if err != nil {
@@ -304,8 +303,8 @@ func TestNobodyForgesAnOrigin(t *testing.T) {
 	}
 }
 
-// TestDefinitionsThatAKustomizationLeavesOut: what sets kustomize's annotation on definitions
-// from outside of their files is refused where it is set.
+// TestDefinitionsThatAKustomizationLeavesOut: anything outside of a definition's file that sets kustomize's annotation
+// on it is refused where it is set.
 func TestDefinitionsThatAKustomizationLeavesOut(t *testing.T) {
 	const why = "it sets the annotation config.kubernetes.io/local-config, by which kustomize leaves definitions out, and their nodes would be drained: take it out, or the definitions"
 	const merge = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: b, annotations: {config.kubernetes.io/local-config: \"true\"}}\n"
