@@ -7,7 +7,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render/document"
 )
 
-// TestBreaks: a line is one for YAML where it is one for a person.
+// TestBreaks: YAML must have the same lines that a person sees.
 func TestBreaks(t *testing.T) {
 	for name, tc := range map[string]struct {
 		text string

@@ -1,9 +1,9 @@
-// Package document reads YAML and JSON text that other people wrote.
+// Package document parses YAML and JSON that other people wrote.
 //
-// In goes the text of one file. Out come its documents: plain values as the API
+// Its input is the text of one file. Its output are the documents: plain values as the API
 // server would read them (maps with string keys, slices, strings, bools, int64
-// and float64), each knowing the line of every field in it.
+// and float64), and the line of every field.
 //
-// It holds limits of depth and size, so that no text makes more values than it
-// has bytes for, and never panics on one. It does no I/O.
+// It limits depth and size, so that no text expands to more values than it has
+// bytes for, and it never panics. It does no I/O.
 package document

@@ -7,8 +7,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render/document"
 )
 
-// FuzzParse: no text panics or takes more than its share, every error has a
-// type, and every line is within the text.
+// FuzzParse: no text panics or exceeds its limits, every error has a type, and every line is within the text.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{positioned, bomb(), "a: &x\n  b: *x\n", "- ? [a]\n  : b", "{\"a\":\t1}", "a: |2\n   x\n...\n---\n%YAML 1.2\n", "a: !!int 99999999999999999999\nb: !!float 1e1000000000\nc: 0b2\nd: 0o7_7\n"} {
 		f.Add([]byte(text))

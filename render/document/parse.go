@@ -18,20 +18,19 @@ import (
 
 // Document is one document of a file.
 type Document struct {
-	// Value is what the document holds. Null entries of maps are left out: to
-	// the API server they are as good as absent.
+	// Value is the content of the document. Null entries of maps are dropped: the API server treats them as absent.
 	Value any
 	// Line of its first value in the file, from 1.
 	Line int
-	// Values is how many values it holds.
+	// Values is the number of values in it.
 	Values int
 
 	node *yaml.Node
 }
 
-// Error is text that cannot be read.
+// Error reports text that cannot be parsed.
 type Error struct {
-	// Line from 1; 0 where it is not known.
+	// Line from 1; 0 if unknown.
 	Line    int
 	Message string
 }
@@ -42,10 +41,10 @@ func (e *Error) Error() string { return e.Message }
 // MaxDocuments is how many documents one file may hold.
 const MaxDocuments = 1000
 
-// Repeated are the keys that are written twice in a text that can be read otherwise.
+// Repeated lists the duplicate keys of a text that is otherwise valid.
 type Repeated []*Error
 
-// Error is that of the first of them.
+// Error returns the message of the first one.
 func (r Repeated) Error() string { return r[0].Error() }
 
 // Unwrap returns them one by one, for errors.As.
@@ -57,14 +56,14 @@ func (r Repeated) Unwrap() []error {
 	return all
 }
 
-// Parse reads all documents of a YAML file; empty ones are left out. With an error that is a
-// Repeated there are the documents, too, each key with the value that is written first.
+// Parse returns all documents of a YAML file except empty ones. If the error is a Repeated, the documents are returned
+// as well, with the first value of each key.
 func Parse(data []byte) ([]Document, error) { return parse(data, isEmpty) }
 
-// ParseWithNulls is Parse with the documents that say null in words; their Value is nil.
+// ParseWithNulls is Parse, but keeps documents that contain an explicit null; their Value is nil.
 func ParseWithNulls(data []byte) ([]Document, error) { return parse(data, isBlank) }
 
-// parse reads all documents that are not left out.
+// parse returns all documents for which leavesOut is false.
 func parse(data []byte, leavesOut func(*yaml.Node) bool) ([]Document, error) {
 	if err := weigh.Breaks(data); err != nil {
 		return nil, heavy(err)
@@ -89,7 +88,7 @@ func parse(data []byte, leavesOut func(*yaml.Node) bool) ([]Document, error) {
 		if len(documents) == MaxDocuments {
 			return nil, &Error{Line: node.Content[0].Line, Message: fmt.Sprintf("more than %d documents in one file: split it", MaxDocuments)}
 		}
-		// Before anything else that may be wrong: another reader may let that pass.
+		// This check comes first: another parser may accept what the later checks refuse.
 		if err := weigh.Node(node, len(data)); err != nil {
 			return nil, heavy(err)
 		}
@@ -106,16 +105,15 @@ func parse(data []byte, leavesOut func(*yaml.Node) bool) ([]Document, error) {
 	return documents, nil
 }
 
-// ofParser are the messages of the library's parser, which counts lines from 0; its scanner counts
-// them from 1.
+// ofParser matches the messages of the library's parser, which counts lines from 0; its scanner counts them from 1.
 var ofParser = regexp.MustCompile(`did not find expected (',' or '|'-' indicator|key$|node content|<)|found (undefined tag|duplicate %|incompatible)`)
 
-// ofBlock are the messages of a line that does not belong to the block around it. The library reports the line in which
-// that block begins, which may be the first of the document.
+// ofBlock matches the messages about a line that does not belong to the block around it. The library reports the line
+// in which that block starts, which may be the first of the document.
 var ofBlock = regexp.MustCompile(`did not find expected ('-' indicator|key$)`)
 
-// placed corrects the line of an error of the library: the line that does not belong to its block, or the line in which a
-// flow collection begins that does not end, and no line after the last.
+// placed corrects the line in an error of the library: it becomes the line that does not belong to its block, or the
+// line in which an unclosed flow collection starts, and is never beyond the last line.
 func placed(err error, data []byte) error {
 	var found *Error
 	if !errors.As(err, &found) || !ofParser.MatchString(found.Message) {
@@ -131,7 +129,7 @@ func placed(err error, data []byte) error {
 	return err
 }
 
-// failsWith reports whether a text cannot be read for the same reason.
+// failsWith reports whether parsing a text fails with the same message.
 func failsWith(data []byte, message string) bool {
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	for {
@@ -142,13 +140,13 @@ func failsWith(data []byte, message string) bool {
 		case errors.As(err, &found):
 			return found.Message == message
 		default:
-			return false // the end
+			return false // end of file
 		}
 	}
 }
 
-// ParseJSON reads the one document of a JSON file as ParseWithNulls does. JSON is YAML but for tabs
-// between the values, which YAML does not take for blanks.
+// ParseJSON parses the one document of a JSON file as ParseWithNulls does. JSON is a subset of YAML except for tabs
+// between values, which YAML does not accept as white space.
 func ParseJSON(data []byte) ([]Document, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil, nil
@@ -164,8 +162,8 @@ func ParseJSON(data []byte) ([]Document, error) {
 	return ParseWithNulls(bytes.ReplaceAll(data, []byte("\t"), []byte(" ")))
 }
 
-// next reads a document as nodes. The YAML library is known to panic on some
-// malformed texts instead of returning an error.
+// next parses a document into nodes. The YAML library is known to panic on some malformed texts instead of returning an
+// error.
 func next(decoder *yaml.Decoder) (node *yaml.Node, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -184,7 +182,7 @@ func next(decoder *yaml.Decoder) (node *yaml.Node, err error) {
 
 var atLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
 
-// syntaxError takes the line out of the library's message.
+// syntaxError moves the line from the library's message into the error.
 func syntaxError(err error) *Error {
 	text := err.Error()
 	found := atLine.FindStringSubmatch(text)
@@ -203,12 +201,12 @@ func isEmpty(node *yaml.Node) bool {
 	return content.Kind == yaml.ScalarNode && content.ShortTag() == "!!null"
 }
 
-// isBlank reports whether a document has no text but comments.
+// isBlank reports whether a document is empty except for comments.
 func isBlank(node *yaml.Node) bool {
 	return isEmpty(node) && (len(node.Content) == 0 || node.Content[0].Value == "")
 }
 
-// heavy is an error of weighing as one of reading.
+// heavy turns an error of package weigh into one of this package.
 func heavy(err error) error {
 	var found *weigh.Error
 	if errors.As(err, &found) {
@@ -217,8 +215,7 @@ func heavy(err error) error {
 	return err
 }
 
-// Items takes apart a list of objects, as `kubectl get -o yaml` writes it. The
-// second result is false for anything else.
+// Items splits a list of objects, as `kubectl get -o yaml` writes it. The second result is false for anything else.
 func (d Document) Items() ([]Document, bool) {
 	object, ok := d.Value.(map[string]any)
 	if !ok {
@@ -251,9 +248,8 @@ func (d Document) itemNodes() []*yaml.Node {
 	return resolve(child).Content
 }
 
-// LineOf returns the line of a field, named as the API server names it in its
-// errors: spec.template.spec.requirements[0].key. For a field that is not there
-// it is the line of the nearest one around it.
+// LineOf returns the line of a field, whose path is written as in the API server's errors:
+// spec.template.spec.requirements[0].key. If the field does not exist, it is the line of the closest parent.
 func (d Document) LineOf(path string) int {
 	if d.node == nil {
 		return d.Line
@@ -269,7 +265,7 @@ func (d Document) LineOf(path string) int {
 	return line
 }
 
-// resolve follows aliases to what they stand for.
+// resolve follows aliases to their anchors.
 func resolve(node *yaml.Node) *yaml.Node {
 	for hops := 0; node.Kind == yaml.AliasNode && hops < maxDepth; hops++ {
 		node = node.Alias
@@ -277,7 +273,7 @@ func resolve(node *yaml.Node) *yaml.Node {
 	return node
 }
 
-// step goes into the first field of a path, and returns the rest of it.
+// step returns the first field of a path, and the rest of the path.
 func step(node *yaml.Node, path string) (child *yaml.Node, line int, rest string) {
 	switch node.Kind {
 	case yaml.MappingNode:
@@ -289,8 +285,7 @@ func step(node *yaml.Node, path string) (child *yaml.Node, line int, rest string
 	}
 }
 
-// stepKey finds the longest key that the path begins with: keys such as
-// kubernetes.io/arch have dots of their own.
+// stepKey finds the longest key that is a prefix of the path: keys such as kubernetes.io/arch contain dots.
 func stepKey(node *yaml.Node, path string) (child *yaml.Node, line int, rest string) {
 	longest := -1
 	for i := 0; i+1 < len(node.Content); i += 2 {

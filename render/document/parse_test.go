@@ -55,7 +55,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// bomb is ten lines that stand for 10^9 words.
+// bomb returns ten lines that expand to 10^9 words.
 func bomb() string {
 	var text strings.Builder
 	text.WriteString("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n")

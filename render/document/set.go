@@ -10,8 +10,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Set sets one field of the one document of a YAML text to a string or a bool, and
-// leaves every other byte as it is. The field is named by its keys from the top. An *Error says where the text is of a form that this cannot be done in.
+// Set sets one field in a YAML text with one document to a string or a bool, and changes no other byte. keys lead to
+// the field from the top. It returns an *Error if the form of the text does not allow it.
 func Set[V string | bool](data []byte, value V, keys ...string) ([]byte, error) {
 	root, before, err := only(data)
 	if err != nil {
@@ -25,7 +25,7 @@ func Set[V string | bool](data []byte, value V, keys ...string) ([]byte, error) 
 	if err != nil {
 		return nil, err
 	}
-	// Whatever the text was like: nothing but the field may have changed.
+	// Verify for any form of text that nothing but the field has changed.
 	_, after, err := only(edited)
 	if err != nil || !reflect.DeepEqual(after, with(before, value, keys)) {
 		return nil, &Error{Line: root.Line, Message: fmt.Sprintf("%s cannot be set in a text of this form: set it by hand to %s", e.path, e.yaml)}
@@ -33,7 +33,7 @@ func Set[V string | bool](data []byte, value V, keys ...string) ([]byte, error) 
 	return edited, nil
 }
 
-// only is the one document of a text, which has to be a map.
+// only returns the only document of a text, which must be a map.
 func only(data []byte) (*yaml.Node, map[string]any, error) {
 	documents, err := Parse(data)
 	if err != nil {
@@ -63,16 +63,15 @@ func with(fields map[string]any, value any, keys []string) map[string]any {
 	return fields
 }
 
-// edit is one change of a text.
+// edit is one change to a text.
 type edit struct {
 	data []byte
 	path string
-	// value is the bare text, for where a field has quotes already; yaml is as a new
-	// field has it.
+	// value is the bare text, for a field that already has quotes; yaml is the form for a new field.
 	value, yaml string
 }
 
-// field replaces what a map has under keys, or adds it.
+// field replaces the value at keys in a map, or adds it.
 func (e edit) field(node *yaml.Node, keys []string) ([]byte, error) {
 	if node.Kind != yaml.MappingNode {
 		return nil, &Error{Line: node.Line, Message: fmt.Sprintf("what %s stands in is not a map", keys[0])}
@@ -92,7 +91,7 @@ func (e edit) field(node *yaml.Node, keys []string) ([]byte, error) {
 	return e.addLine(node, keys)
 }
 
-// addInline adds to a map in braces.
+// addInline adds the field to a map in braces.
 func (e edit) addInline(node *yaml.Node, keys []string) ([]byte, error) {
 	text := keys[len(keys)-1] + ": " + e.yaml
 	for i := len(keys) - 2; i >= 0; i-- {
@@ -108,8 +107,7 @@ func (e edit) addInline(node *yaml.Node, keys []string) ([]byte, error) {
 	return e.insert(at, text), nil
 }
 
-// addLine adds to a map of lines, after the last of its fields that is one line
-// for sure.
+// addLine adds the field to a block map, after the last field that is certainly on one line.
 func (e edit) addLine(node *yaml.Node, keys []string) ([]byte, error) {
 	var before *yaml.Node
 	for i := 0; i+1 < len(node.Content); i += 2 {
@@ -153,7 +151,7 @@ func (e edit) noPlace(node *yaml.Node) *Error {
 	return &Error{Line: node.Line, Message: fmt.Sprintf("there is no place for %s: add it by hand: %s", e.path, e.value)}
 }
 
-// plain is a text as YAML, without quotes where it needs none.
+// plain returns a text as a YAML scalar, without quotes if it needs none.
 func plain(text string) string {
 	var read any
 	if err := yaml.Unmarshal([]byte("["+text+"]"), &read); err == nil && reflect.DeepEqual(read, []any{text}) {
@@ -162,9 +160,9 @@ func plain(text string) string {
 	return strconv.Quote(text)
 }
 
-// Unset takes one field out of the one document of a YAML text, with the maps that have nothing else,
-// and leaves every other byte as it is. The field is named by its keys from the top; one that is not
-// there is none. An *Error says where the text is of a form that this cannot be done in.
+// Unset removes one field from a YAML text with one document, together with maps that become empty, and changes no
+// other byte. keys lead to the field from the top; a field that does not exist is not an error. It returns an *Error if
+// the form of the text does not allow it.
 func Unset(data []byte, keys ...string) ([]byte, error) {
 	root, before, err := only(data)
 	if err != nil {
@@ -176,7 +174,7 @@ func Unset(data []byte, keys ...string) ([]byte, error) {
 	}
 	last := len(found) - 1
 	for last > 0 && len(found[last].in.Content) == 2 {
-		last-- // nothing else is in this map
+		last-- // this map contains nothing else
 	}
 	edited, ok := found[last].cut(data)
 	if ok {
@@ -190,10 +188,10 @@ func Unset(data []byte, keys ...string) ([]byte, error) {
 	return edited, nil
 }
 
-// member is a key of a map, and what it has.
+// member is an entry of a map.
 type member struct{ in, key, value *yaml.Node }
 
-// way are the members by which a field is reached; nil if it is not there.
+// way returns the members that lead to a field; nil if it does not exist.
 func way(node *yaml.Node, keys []string) (found []member) {
 	for _, key := range keys {
 		next := member{}
@@ -210,7 +208,7 @@ func way(node *yaml.Node, keys []string) (found []member) {
 	return found
 }
 
-// less is a map without a field.
+// less removes a field from a map.
 func less(fields map[string]any, keys []string) map[string]any {
 	if inner, ok := fields[keys[0]].(map[string]any); ok && len(keys) > 1 {
 		fields[keys[0]] = less(inner, keys[1:])
@@ -220,7 +218,7 @@ func less(fields map[string]any, keys []string) map[string]any {
 	return fields
 }
 
-// cut takes a member out of a text: of braces with its comma, else with its lines.
+// cut removes a member from a text: from a map in braces with its comma, otherwise with its lines.
 func (m member) cut(data []byte) ([]byte, bool) {
 	from, _, ok := place(data, m.key, "")
 	to, ends := end(data, m.value)
@@ -247,7 +245,7 @@ func (m member) cut(data []byte) ([]byte, bool) {
 	return bytes.Join([][]byte{data[:from], data[to:]}, nil), true
 }
 
-// end is where the text of a value ends: one on one line, or a map of such.
+// end returns where the text of a value ends: a value on one line, or a map of such values.
 func end(data []byte, node *yaml.Node) (at int, ok bool) {
 	if node.Kind == yaml.MappingNode && len(node.Content) > 0 {
 		at, ok = end(data, node.Content[len(node.Content)-1])
@@ -265,10 +263,9 @@ func end(data []byte, node *yaml.Node) (at int, ok bool) {
 	return at, ok
 }
 
-// Replace gives one field of a file with one document another value. Comments,
-// order, blanks, line ends and the field's quotes stay as they are. The field is a
-// text on one line, without an anchor, alias or tag; anything else is an *Error:
-// it is not found where the node begins.
+// Replace sets the value of an existing field in a file with one document. Comments, order, white space, line endings
+// and the field's quotes are preserved. The field must be a string on one line, without an anchor, alias or tag;
+// otherwise it returns an *Error, because the node's position is not that of the text.
 func Replace(data []byte, path, value string) ([]byte, error) {
 	documents, err := Parse(data)
 	if err != nil {
@@ -289,7 +286,7 @@ func Replace(data []byte, path, value string) ([]byte, error) {
 	return bytes.Join([][]byte{data[:from], []byte(quote + value + quote), data[to:]}, nil), nil
 }
 
-// field is the node of a field; nil if it is not there.
+// field returns the node of a field; nil if it does not exist.
 func (d Document) field(path string) *yaml.Node {
 	node := d.node
 	for path != "" {
@@ -300,7 +297,7 @@ func (d Document) field(path string) *yaml.Node {
 	return node
 }
 
-// written is how a text stands in its file, quotes included.
+// written returns how a string is written in its file, quotes included.
 func written(node *yaml.Node) (text, quote string, ok bool) {
 	if node.Kind != yaml.ScalarNode {
 		return "", "", false
@@ -317,8 +314,7 @@ func written(node *yaml.Node) (text, quote string, ok bool) {
 	return quote + node.Value + quote, quote, true
 }
 
-// place finds where a text of a node begins and ends. The library counts columns
-// in characters.
+// place returns where the text of a node starts and ends. The library counts columns in characters.
 func place(data []byte, node *yaml.Node, text string) (from, to int, ok bool) {
 	lines := bytes.SplitAfter(data, []byte("\n"))
 	if node.Line > len(lines) {

@@ -78,7 +78,7 @@ func TestSetRefuses(t *testing.T) {
 	}
 }
 
-// FuzzSet: whatever it is given, no other field changes, and it does not panic.
+// FuzzSet: for any input, no other field changes, and it does not panic.
 func FuzzSet(f *testing.F) {
 	f.Add("a: 1\nb: x # why\n", "y")
 	f.Add("{b: 'x'}", "./charts")

@@ -7,38 +7,38 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxDepth is how deep values may nest; a NodePool nests 9 deep.
+// maxDepth limits how deep values may nest; a NodePool nests 9 deep.
 const maxDepth = 100
 
-// largest is how many values a node may hold that comes of no text of ours.
+// largest limits the values of a node that was not parsed from a text here.
 const largest = 16 << 20
 
-// Value is what a node holds, by the rules of Parse.
+// Value returns the content of a node, by the rules of Parse.
 func Value(node *yaml.Node) (any, error) {
 	return (&budget{left: largest}).whole(node)
 }
 
-// WithNulls is what the document holds, and null entries of maps with it: in the
-// values of a chart they take a default away.
+// WithNulls returns the content of the document with the null entries of maps: in the values of a chart they remove a
+// default.
 func (d Document) WithNulls() (any, error) {
 	return (&budget{left: largest, nulls: true}).whole(d.node)
 }
 
-// budget bounds how many values a file may make: aliases repeat what they
-// stand for, so ten lines can ask for more memory than there is.
+// budget limits how many values a file may expand to: aliases repeat their anchors, so ten lines can require more
+// memory than the machine has.
 type budget struct {
 	left int
 	// nulls keeps the null entries of maps.
 	nulls bool
-	// repeated are the keys that were found twice.
+	// repeated are the duplicate keys.
 	repeated Repeated
 }
 
-// newBudget allows as many values as a text of this length can hold without
-// aliases, and a few more for honest ones.
+// newBudget allows as many values as a text of this length can contain without aliases, and a few more for legitimate
+// aliases.
 func newBudget(bytes int) *budget { return &budget{left: 2*bytes + 1000} }
 
-// whole is what a node holds, and an error where it has a key twice.
+// whole returns the content of a node, or an error if it has a duplicate key.
 func (b *budget) whole(node *yaml.Node) (any, error) {
 	value, err := b.value(node, 0)
 	if err == nil && len(b.repeated) > 0 {
@@ -104,7 +104,7 @@ func (b *budget) mapping(node *yaml.Node, depth int) (any, error) {
 	return values, b.merge(node, values, written, depth)
 }
 
-// merge takes the entries of `<<` that are not written themselves.
+// merge adds the entries of `<<` that the map does not define itself.
 func (b *budget) merge(node *yaml.Node, values map[string]any, written map[string]int, depth int) error {
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		key, content := node.Content[i], node.Content[i+1]
@@ -156,7 +156,7 @@ func scalar(node *yaml.Node) (any, error) {
 // maxExact is the largest integer up to which every float64 is exact.
 const maxExact = 1 << 53
 
-// number returns int64 for whole numbers, as JSON's way to the API server does.
+// number returns int64 for whole numbers, as the API server does when it decodes JSON.
 func number(node *yaml.Node, value any) (any, error) {
 	switch v := value.(type) {
 	case bool:
