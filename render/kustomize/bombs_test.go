@@ -11,8 +11,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render/kustomize"
 )
 
-// TestABombBehindAnotherErrorIsRefused: what a reader finds first is no reason not to
-// weigh the rest.
+// TestABombBehindAnotherErrorIsRefused: the limits are checked even if a parser finds another error first.
 func TestABombBehindAnotherErrorIsRefused(t *testing.T) {
 	const prefixed = "namePrefix: a-\nresources: [a.yaml]\n"
 	for name, text := range map[string]string{
@@ -40,7 +39,7 @@ func TestABombBehindAnotherErrorIsRefused(t *testing.T) {
 	}
 }
 
-// TestBuildsThatTakeTooMuch are stopped, and named; the next one goes on.
+// TestBuildsThatTakeTooMuch: they are stopped and named, and the next build works.
 func TestBuildsThatTakeTooMuch(t *testing.T) {
 	many := func(levels, objects, size int) fstest.MapFS {
 		files := doubling(levels)
@@ -56,7 +55,7 @@ func TestBuildsThatTakeTooMuch(t *testing.T) {
 		want  string
 	}{
 		"processor time": {many(8, 100, 0), "2 s of processor time"},
-		"long texts":     {many(6, 4, 900_000), "took more than"}, // of one or the other
+		"long texts":     {many(6, 4, 900_000), "took more than"}, // of either limit
 	} {
 		t.Run(name, func(t *testing.T) {
 			k, err := kustomize.Read(tc.files, ".")
@@ -75,8 +74,7 @@ func TestBuildsThatTakeTooMuch(t *testing.T) {
 	}
 }
 
-// FuzzBuild: whatever a kustomization and its resource say, the build ends, here as in
-// a daemon.
+// FuzzBuild: for any kustomization and resource, the build terminates, here as in a daemon.
 func FuzzBuild(f *testing.F) {
 	f.Add("resources: [a.yaml]\nnamePrefix: a-\n", pool)
 	f.Add("resources: [a.yaml]\nlabels: [{pairs: {a: b}}]\nreplicas: [{name: general, count: 3}]\n", pool)

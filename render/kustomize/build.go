@@ -25,17 +25,17 @@ import (
 // Resource is one object that a build makes.
 type Resource struct {
 	Object map[string]any
-	// File that the object itself says it was first written in, from the root of the file
-	// system. A build can make it say anything.
+	// File is where the object says it was first written, from the root of the file system. A build can change what the
+	// object says.
 	File string
-	// Local reports whether kustomize would leave it out, by LocalAnnotation.
+	// Local reports whether kustomize would drop the object because of LocalAnnotation.
 	Local bool
 }
 
-// Build makes the objects of the kustomization, in a child process of runner, or in this
-// one where that is nil. The file system is the one that it was read from, or another
-// with the same files of its own. The warnings are sentences about patches that change nothing. Errors: *RefusedError, *BuildError, that of the
-// file system, or one of the Runner.
+// Build builds the objects of the kustomization in a child process of runner, or in this process if runner is nil. The
+// file system is the one the kustomization was read from, or another one with the same kustomization files. The
+// warnings are sentences about patches that change nothing. Errors: *RefusedError, *BuildError, those of the file
+// system, and those of the Runner.
 func (k *Kustomization) Build(ctx context.Context, runner *confine.Runner, fsys fs.FS) (resources []Resource, warnings []string, err error) {
 	if len(k.refusals) > 0 {
 		return nil, nil, &RefusedError{Refusals: k.refusals}
@@ -70,20 +70,19 @@ func (k *Kustomization) Build(ctx context.Context, runner *confine.Runner, fsys 
 // work is one build, as plain data.
 type work struct {
 	folder string
-	// file is the kustomization of the folder, and text what is built in its place.
+	// file is the kustomization of the folder, and text is what is built instead of its content.
 	file string
 	text []byte
-	// ownTypes reports whether it brings its own OpenAPI.
+	// ownTypes reports whether it has an OpenAPI schema of its own.
 	ownTypes bool
-	// keepOrigins reports whether objects keep the annotation that tells where they are from.
+	// keepOrigins reports whether objects keep the annotation with their origin.
 	keepOrigins bool
-	// renamed reports whether a base gives its objects other names.
+	// renamed reports whether a base renames its objects.
 	renamed bool
 }
 
-// one lets one build run at a time: kustomize keeps types in package variables,
-// and two builds at once are a data race
-// (https://github.com/kubernetes-sigs/kustomize/issues/3659).
+// one allows only one build at a time: kustomize keeps types in package variables, and two concurrent builds are a data
+// race (https://github.com/kubernetes-sigs/kustomize/issues/3659).
 var one sync.Mutex
 
 // here builds in this process.
@@ -95,8 +94,7 @@ func (w work) here(files *locked) (resources []Resource, warnings []string, err 
 	return resources, warnings, err
 }
 
-// build hands out what kustomize makes, object by object. Errors: *BuildError, and those
-// of made.
+// build calls made with each object that kustomize builds. Errors: *BuildError, and those of made.
 func (w work) build(files *locked, made func(Resource) error) (warnings []string, err error) {
 	files.instead = map[string][]byte{w.file: w.text}
 	all, err := w.run(files)
@@ -122,7 +120,7 @@ func (w work) run(files *locked) (resmap.ResMap, error) {
 	one.Lock()
 	defer one.Unlock()
 	if w.ownTypes {
-		// A later build would go on with these types.
+		// A later build would use these types.
 		defer openapi.ResetOpenAPI()
 	}
 	options := krusty.MakeDefaultOptions()
@@ -131,8 +129,7 @@ func (w work) run(files *locked) (resmap.ResMap, error) {
 	return krusty.MakeKustomizer(options).Run(files, path.Join("/", w.folder))
 }
 
-// read takes an object out of kustomize's hands, node by node: its own way, which
-// is through YAML and back, takes as long as the build.
+// read converts an object node by node: kustomize's own way, through YAML and back, takes as long as the build.
 func read(r *resource.Resource, folder string, keepOrigin bool) (Resource, error) {
 	value, err := document.Value(r.YNode())
 	if err != nil {
@@ -155,8 +152,7 @@ func read(r *resource.Resource, folder string, keepOrigin bool) (Resource, error
 	return Resource{Object: object, File: originFile(folder, written), Local: local}, nil
 }
 
-// originFile reads the annotation: the file of a resource, or the
-// kustomization that made one.
+// originFile returns the file in the annotation: that of a resource, or the kustomization that generated it.
 func originFile(folder, written string) string {
 	var origin resource.Origin
 	if err := yaml.Unmarshal([]byte(written), &origin); err != nil {
@@ -170,25 +166,24 @@ func originFile(folder, written string) string {
 	return folder
 }
 
-// Kustomization is a folder's kustomization with those that it draws upon: read,
-// and checked for what may not be built. It hangs on their files, on which of the
-// files that they name there are, and on nothing that is in these.
+// Kustomization is a folder's kustomization with all those that it uses, read and checked for fields that must not be
+// built. It depends on their files and on the existence of the files that they reference, but not on the content of
+// those.
 type Kustomization struct {
 	folder, file string
 	// read are the kustomizations, by folder.
 	read     map[string]*types.Kustomization
 	refusals []Refusal
-	// ownTypes reports whether one of them brings its own OpenAPI.
+	// ownTypes reports whether one of them has an OpenAPI schema of its own.
 	ownTypes bool
-	// files are all that it lists, where it does nothing else.
+	// files are all files that it lists, if it does nothing else.
 	files []string
-	// resources are the files that objects come from, and patches those that change them, its
-	// own and those of what it draws upon.
+	// resources are the files that define objects, and patches the files that change them: its own and those of the
+	// kustomizations that it uses.
 	resources, patches map[string]bool
 }
 
-// Read reads the kustomization of a folder. What is wrong with it is an error of
-// Build. Errors: that of the file system.
+// Read reads the kustomization of a folder. Build reports what is wrong with it. Errors: those of the file system.
 func Read(fsys fs.FS, folder string) (*Kustomization, error) {
 	files := &locked{fsys: fsys, instead: map[string][]byte{}}
 	g := newGuard(files)
@@ -203,20 +198,17 @@ func Read(fsys fs.FS, folder string) (*Kustomization, error) {
 	return k, files.failure
 }
 
-// Files returns the files that the kustomization lists, in its order. The second
-// result is false if it, or one that it draws upon, does more than list files
-// under resources, or is refused: Build makes it then, or says why not.
+// Files returns the files that the kustomization lists, in its order. The second result is false if it, or one that it
+// uses, does more than list files under resources, or is refused: then call Build, which builds it or returns why not.
 func (k *Kustomization) Files() ([]string, bool) { return k.files, len(k.files) > 0 }
 
-// Resources returns the files that are named under resources, in it and in those that
-// it draws upon.
+// Resources returns the files under resources, in it and in the kustomizations that it uses.
 func (k *Kustomization) Resources() map[string]bool { return maps.Clone(k.resources) }
 
-// File is the kustomization's own.
+// File returns the kustomization's own file.
 func (k *Kustomization) File() string { return k.file }
 
-// Generates reports whether it, or one that it draws upon, makes an object of this kind and name,
-// perhaps by a part of the name.
+// Generates reports whether it, or one that it uses, generates an object of this kind whose name is contained in name.
 func (k *Kustomization) Generates(apiVersion, kind, name string) bool {
 	for _, one := range k.read {
 		for i := range one.ConfigMapGenerator {
@@ -233,33 +225,31 @@ func (k *Kustomization) Generates(apiVersion, kind, name string) bool {
 	return false
 }
 
-// IsPatch reports whether a file is named as a patch, in it or in one that it draws upon.
+// IsPatch reports whether it, or one that it uses, references a file as a patch.
 func (k *Kustomization) IsPatch(name string) bool { return k.patches[name] }
 
-// LocalAnnotation with any value but "false" keeps an object out of what a build
-// makes.
+// LocalAnnotation, with any value but "false", excludes an object from the result of a build.
 const LocalAnnotation = konfig.IgnoredByKustomizeAnnotation
 
-// originAnnotation tells where an object was written. kustomize sets it as it reads a
-// file, over what the file says: api/internal/utils/annotations.go.
+// originAnnotation holds the file in which an object was written. kustomize overwrites it when it reads a file:
+// api/internal/utils/annotations.go.
 const originAnnotation = "config.kubernetes.io/origin"
 
-// reserved are annotations by which a build goes, with the reason why none of what it does to
-// objects may set them.
+// reserved are annotations that control a build, and why no field that changes objects may set them.
 var reserved = []struct{ name, why string }{
 	{LocalAnnotation, "it sets the annotation " + LocalAnnotation + ", by which kustomize leaves definitions out, and their nodes would be drained: take it out, or the definitions"},
 	{originAnnotation, "it sets the annotation " + originAnnotation + ", by which kustomize says where an object is from: take it out"},
 }
 
-// WhyReserved says why a patch, or the text of replacements, is refused: it names a reserved
-// annotation, however it is written. Empty if it does not.
+// WhyReserved returns why a patch, or the text of replacements, is refused: it contains a reserved annotation, in any
+// notation. It is empty if it does not.
 func WhyReserved(text []byte) string {
 	if why := whyReserved(string(text)); why != "" {
 		return why
 	}
 	documents, err := document.Parse(text)
 	if err != nil {
-		return "" // kustomize says what is wrong
+		return "" // kustomize reports what is wrong
 	}
 	for _, one := range documents {
 		if why := whyReserved(stringsOf(one.Value)...); why != "" {
@@ -269,7 +259,7 @@ func WhyReserved(text []byte) string {
 	return ""
 }
 
-// escapes of a JSON pointer (RFC 6901), and of the path of a replacement.
+// escapes of a JSON pointer (RFC 6901), and of a replacement's path.
 var escapes = strings.NewReplacer("~1", "/", `\`, "")
 
 func whyReserved(texts ...string) string {
@@ -283,7 +273,7 @@ func whyReserved(texts ...string) string {
 	return ""
 }
 
-// stringsOf are all strings in a value, keys too.
+// stringsOf returns all strings in a value, keys included.
 func stringsOf(value any) []string {
 	var all []string
 	switch value := value.(type) {
@@ -301,7 +291,7 @@ func stringsOf(value any) []string {
 	return all
 }
 
-// Refusal is a field of a kustomization that is not let pass.
+// Refusal is a field of a kustomization that is refused.
 type Refusal struct {
 	// File from the root of the file system, and Line from 1, or 0.
 	File string
@@ -315,7 +305,7 @@ type Refusal struct {
 // Error names file, field and reason.
 func (r Refusal) Error() string { return fmt.Sprintf("%s: %s: %s", r.File, r.Field, r.Why) }
 
-// RefusedError is every field that was refused; nothing was built.
+// RefusedError lists every field that was refused; nothing was built.
 type RefusedError struct {
 	Refusals []Refusal
 }
@@ -329,14 +319,14 @@ func (e *RefusedError) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// BuildError is a kustomization that kustomize itself cannot build.
+// BuildError reports that kustomize itself cannot build a kustomization.
 type BuildError struct {
-	// File is the kustomization that the build began with.
+	// File is the kustomization at which the build started.
 	File string
 	Err  error
 }
 
-// Error gives kustomize's own words.
+// Error returns kustomize's message.
 func (e *BuildError) Error() string {
 	return fmt.Sprintf("kustomize cannot build %s: %v", e.File, e.Err)
 }

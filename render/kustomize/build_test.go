@@ -16,7 +16,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render/kustomize"
 )
 
-// tree is a repository in memory.
+// tree returns a repository in memory.
 func tree(files map[string]string) fs.FS {
 	made := fstest.MapFS{}
 	for name, text := range files {
@@ -33,11 +33,11 @@ metadata:
 spec:
   limits: {cpu: 100}
 `
-	// script has all that a shell has and YAML may trip over.
+	// script has everything in shell that could confuse YAML.
 	script = "#!/bin/bash\n\n\ttab\n  trailing  \n${X:-y} $(a) `b` \\n \"c\" 'd' # e\n$$ $1 ${CLUSTER_NAME}\n"
 )
 
-// overlay is a cluster over a base elsewhere in the repository.
+// overlay returns a cluster over a base elsewhere in the repository.
 func overlay() map[string]string {
 	return map[string]string{
 		"base/kustomization.yaml": "resources: [pool.yaml, class.yaml]\n",
@@ -72,7 +72,7 @@ func build(t *testing.T, fsys fs.FS, folder string) ([]kustomize.Resource, error
 	return here, err
 }
 
-// runner is of this test's binary, which is the child, too.
+// runner runs this test's binary, also as the child.
 var runner *confine.Runner
 
 func TestMain(m *testing.M) {
@@ -118,7 +118,7 @@ func TestBuildKeepsOriginsThatAreAskedFor(t *testing.T) {
 	}
 }
 
-// ownTypes teaches kustomize that the budgets of a NodePool merge by nodes.
+// ownTypes defines that the budgets of a NodePool merge by nodes.
 const ownTypes = `{"definitions": {"sh.karpenter.v1.NodePool": {
   "x-kubernetes-group-version-kind": [{"group": "karpenter.sh", "kind": "NodePool", "version": "v1"}],
   "properties": {"spec": {"properties": {"budgets": {"type": "array",
@@ -172,7 +172,7 @@ func TestBuildErrors(t *testing.T) {
 	}
 }
 
-// broken is a file system that cannot read one of its files now.
+// broken is a file system that currently cannot read one of its files.
 type broken struct {
 	fstest.MapFS
 	name string
@@ -203,7 +203,7 @@ func TestBuildPassesOnErrorsOfTheFileSystem(t *testing.T) {
 	}
 }
 
-// noted is a file system that notes which files are opened.
+// noted is a file system that records which files are opened.
 type noted struct {
 	fs.FS
 
@@ -215,8 +215,7 @@ func (n noted) Open(name string) (fs.File, error) {
 	return n.FS.Open(name)
 }
 
-// TestABuildTakesWhatWasRead: a kustomization that was read can be built again and
-// again, and its own file is not read for that.
+// TestABuildTakesWhatWasRead: a kustomization that was read can be built repeatedly without reading its own file again.
 func TestABuildTakesWhatWasRead(t *testing.T) {
 	k, err := kustomize.Read(tree(overlay()), "clusters/a/nodes")
 	if err != nil {
@@ -243,8 +242,7 @@ func TestABuildTakesWhatWasRead(t *testing.T) {
 	}
 }
 
-// TestValuesAreAsOfAFile: what a build hands on has the types that a file of its own
-// would have.
+// TestValuesAreAsOfAFile: the values of a build have the same types as those of a file.
 func TestValuesAreAsOfAFile(t *testing.T) {
 	made, err := build(t, tree(map[string]string{
 		"kustomization.yaml": "resources: [a.yaml]\ncommonAnnotations: {a: \"1\"}\n",
@@ -261,7 +259,7 @@ func TestValuesAreAsOfAFile(t *testing.T) {
 	}
 }
 
-// TestWhatABuildLeavesOut: it is marked, and nothing in the objects shows how.
+// TestWhatABuildLeavesOut: excluded objects are marked, without a trace in the objects.
 func TestWhatABuildLeavesOut(t *testing.T) {
 	with := func(name, annotations string) string {
 		return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + name + ", annotations: {" + annotations + "}}\n---\n"
@@ -287,7 +285,7 @@ func TestWhatABuildLeavesOut(t *testing.T) {
 	}
 }
 
-// TestPatchesThatMatchNothing are warned of from a child process, too.
+// TestPatchesThatMatchNothing: a child process returns the warnings, too.
 func TestPatchesThatMatchNothing(t *testing.T) {
 	files := fstest.MapFS{
 		"kustomization.yaml": {Data: []byte("resources: [a.yaml]\npatches: [{target: {kind: NodePool, name: b}, patch: '- {op: add, path: /spec/weight, value: 5}'}]\n")},

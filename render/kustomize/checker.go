@@ -20,13 +20,13 @@ import (
 	"github.com/plumbline-dev/plumbline/confine/weigh"
 )
 
-// checker goes through the fields of one kustomization.
+// checker checks the fields of one kustomization.
 type checker struct {
 	guard         *guard
 	folder, file  string
 	kustomization *types.Kustomization
 	lineOf        func(path string) int
-	// folders are the kustomizations that it draws upon.
+	// folders are the kustomizations that it uses.
 	folders []string
 }
 
@@ -108,7 +108,7 @@ func (c *checker) each(field string, references []string) {
 	}
 }
 
-// path checks a reference, and goes on into a folder.
+// path checks a reference, and queues the folder if it is one.
 func (c *checker) path(field, reference string) {
 	if reference == "" {
 		return
@@ -122,7 +122,7 @@ func (c *checker) path(field, reference string) {
 	}
 }
 
-// inline checks a patch that is written in place.
+// inline checks an inline patch.
 func (c *checker) inline(field, patch string) {
 	if err := readable(c.file, []byte(patch)); err != nil {
 		c.refuse(field, err.Error())
@@ -139,13 +139,13 @@ func (c *checker) reserved(field string, names ...string) {
 	}
 }
 
-// patch is the path of one.
+// patch checks a patch file.
 func (c *checker) patch(field, reference string) {
 	c.path(field, reference)
 	c.guard.patches[path.Join(c.folder, reference)] = true
 }
 
-// strategicMerge is a patch in place, or the path of one.
+// strategicMerge checks an inline patch or a patch file.
 func (c *checker) strategicMerge(field, patch string) {
 	if strings.ContainsAny(patch, "\n{") {
 		c.inline(field, patch)
@@ -154,7 +154,7 @@ func (c *checker) strategicMerge(field, patch string) {
 	c.patch(field, patch)
 }
 
-// generated checks the files that keys and values come from.
+// generated checks the files that keys and values are read from.
 func (c *checker) generated(field string, sources types.KvPairSources) {
 	for i, source := range sources.FileSources {
 		_, file, named := strings.Cut(source, "=")
@@ -169,13 +169,12 @@ func (c *checker) generated(field string, sources types.KvPairSources) {
 	c.path(field+".env", sources.EnvSource)
 }
 
-// remote is anything that kustomize may take for something elsewhere. It is
-// wider than kustomize's own rule (api/internal/git/repospec.go, and
-// api/internal/loader/fileloader.go for plain URLs), which tries a clone before
-// it looks for a folder of that name.
+// remote matches everything that kustomize may treat as remote. It is wider than kustomize's own rule
+// (api/internal/git/repospec.go, and api/internal/loader/fileloader.go for plain URLs), which tries a clone before it
+// looks for a folder of that name.
 var remote = regexp.MustCompile(`(?i)^[a-z][a-z0-9+.-]*:|^[^/]*@|^github\.com[/:]|^git::|://|\?|_git/|\.git(/|$)`)
 
-// checkReference says why a reference to a file or folder is refused, or "".
+// checkReference returns why a reference to a file or folder is refused, or "".
 func checkReference(files *locked, folder, reference string) string {
 	name := path.Join(folder, reference)
 	switch {
@@ -199,8 +198,8 @@ func quote(text string) string {
 	return `"` + text + `"`
 }
 
-// readable refuses text that says something else than a person reads, and text that is more
-// than there is memory for, once kustomize has written its aliases out.
+// readable refuses text that parses differently than a person reads it, and text that exceeds the memory once kustomize
+// expands its aliases.
 func readable(name string, data []byte) error {
 	var unreadable *weigh.Error
 	if err := weigh.Breaks(data); errors.As(err, &unreadable) {
@@ -212,7 +211,7 @@ func readable(name string, data []byte) error {
 	return nil
 }
 
-// remoteFiles is the parent's file system as a child sees it. It asks for each name once.
+// remoteFiles is the parent's file system as a child sees it. It requests each name once.
 type remoteFiles struct {
 	talk  *confine.Talk
 	known map[string]*remoteFile
@@ -224,15 +223,15 @@ var (
 	_ fs.StatFS     = (*remoteFiles)(nil)
 )
 
-// remoteFile is what the parent has said of a name.
+// remoteFile is the parent's reply about a name.
 type remoteFile struct {
 	there, folder bool
 	data          *string
 	names         []any
 }
 
-// ask asks, unless the answer is known. What is only looked at is not read: to the
-// parent that is a difference.
+// ask sends a request unless the reply is cached. Existence checks do not read the file: the parent records them as
+// different inputs.
 func (r *remoteFiles) ask(ask, name string) (*remoteFile, error) {
 	known := r.known[name]
 	switch {
@@ -302,12 +301,12 @@ func (r *remoteFiles) Stat(name string) (fs.FileInfo, error) {
 	return remoteInfo{name: path.Base(name), folder: f.folder}, nil
 }
 
-// Open is there to be an fs.FS: kustomize opens nothing.
+// Open implements fs.FS: kustomize opens nothing.
 func (r *remoteFiles) Open(name string) (fs.File, error) {
 	return nil, &fs.PathError{Op: "open", Path: name, Err: errors.ErrUnsupported}
 }
 
-// remoteInfo is as much as is known of a file.
+// remoteInfo is what is known of a file.
 type remoteInfo struct {
 	name   string
 	folder bool
@@ -326,10 +325,10 @@ func (i remoteInfo) Mode() fs.FileMode {
 	return 0o444
 }
 
-// unmatched are warnings about the patches of the kustomization that change nothing, because no object matches their target.
-// kustomize does not report them. A patch may itself change what its target selects by, or delete the object: so if a target
-// matches none of the objects that were built, they are built once more with nothing but the resources, under
-// their names before a prefix.
+// unmatched returns warnings about the kustomization's patches that change nothing because no object matches their
+// target. kustomize does not report them. A patch may itself change what its target selects, or delete the object; so
+// if a target matches none of the built objects, they are built again with only the resources, under their names
+// without a prefix.
 func (w work) unmatched(files *locked, made resmap.ResMap) ([]string, error) {
 	var own types.Kustomization
 	if err := yaml.Unmarshal(w.text, &own); err != nil {
@@ -357,8 +356,8 @@ func (w work) unmatched(files *locked, made resmap.ResMap) ([]string, error) {
 	return warnings, nil
 }
 
-// missing are the patches whose target matches no object. kustomize also matches the name that an object had in a base: where a
-// base changes names, that is lost, and an object counts whose name contains it.
+// missing returns the patches whose target matches no object. kustomize also matches the name that an object had in a
+// base: if a base changes names, that name is lost, and any object whose name contains the target's matches.
 func (w work) missing(made resmap.ResMap, patches []types.Patch) []types.Patch {
 	return slices.DeleteFunc(slices.Clone(patches), func(p types.Patch) bool {
 		if p.Target == nil {
@@ -376,7 +375,7 @@ func (w work) missing(made resmap.ResMap, patches []types.Patch) []types.Patch {
 	})
 }
 
-// target is a selector for people.
+// target formats a selector for messages.
 func target(s *types.Selector) string {
 	var parts []string
 	for _, part := range [][2]string{

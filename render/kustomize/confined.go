@@ -9,14 +9,13 @@ import (
 	"github.com/plumbline-dev/plumbline/confine"
 )
 
-// JobName is what Job is known by.
+// JobName identifies Job.
 const JobName = "kustomization"
 
-// longestError is how much of kustomize's words a child sends, in bytes.
+// longestError limits how much of kustomize's message a child sends, in bytes.
 const longestError = 4 << 10
 
-// Job builds a kustomization in a child process. The files that it needs it asks the
-// parent for, one by one.
+// Job builds a kustomization in a child process. It requests the files that it needs from the parent, one by one.
 func Job(t *confine.Talk) error {
 	message, err := t.Receive()
 	if err != nil {
@@ -60,7 +59,7 @@ func (w work) confined(ctx context.Context, runner *confine.Runner, files *locke
 					return err
 				}
 				if files.failure != nil {
-					return files.failure // the build would be in vain
+					return files.failure // the build cannot succeed
 				}
 			case said["failed"] != nil:
 				return &BuildError{File: w.file, Err: fmt.Errorf("%v", said["failed"])}
@@ -78,10 +77,10 @@ func (w work) confined(ctx context.Context, runner *confine.Runner, files *locke
 	return resources, warnings, err
 }
 
-// mostUnmatched is how many warnings of a child are taken.
+// mostUnmatched limits the warnings that are accepted from a child.
 const mostUnmatched = 20
 
-// texts are warnings as a message has them.
+// texts converts warnings for a message.
 func texts(warnings []string) []any {
 	list := make([]any, 0, len(warnings))
 	for _, one := range warnings {
@@ -107,15 +106,15 @@ func decodeWork(message any) work {
 	return w
 }
 
-// What a child asks for.
+// The requests of a child.
 const (
 	askStat = "stat"
 	askRead = "read"
 	askList = "list"
 )
 
-// serve answers a child's question for a file: what stands at the name, and with it what
-// it holds. Why something cannot be read stays here, in the failure of files.
+// serve answers a child's request for a file: what the name is, and its content. The reason why something cannot be
+// read is not sent, but kept in the failure of files.
 func serve(files *locked, said map[string]any) map[string]any {
 	ask, _ := said["ask"].(string)
 	name, _ := said["name"].(string)

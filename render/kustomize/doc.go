@@ -1,10 +1,10 @@
 // Package kustomize builds a folder with a kustomization in it.
 //
-// In go a read-only file system and the name of a folder; out come objects, each
-// with the file that it was first written in. Bases may lie anywhere in the same
-// file system, and nothing anywhere else: before the build all kustomizations
-// are walked, and any field that would load something over the network, run a
-// program or leave the file system is refused by file and field.
+// Its input is a read-only file system and the name of a folder; its output are objects, each
+// with the file in which it was first written. Bases may be anywhere in the same
+// file system, and nowhere else: before the build it walks all kustomizations,
+// and refuses, by file and field, any field that would load something over the network, run a
+// program or leave the file system.
 //
 // It never opens a socket, starts a process or writes a file.
 package kustomize

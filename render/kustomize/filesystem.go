@@ -21,21 +21,18 @@ import (
 
 var errReadOnly = errors.New("the file system is read-only")
 
-// locked shows an fs.FS to kustomize as a disk with nothing else on it, whose
-// root is the root of the fs.FS.
+// locked presents an fs.FS to kustomize as a disk with the same root and nothing else on it.
 type locked struct {
 	fsys fs.FS
-	// instead are files whose text is another one than the file system's.
+	// instead are files whose content differs from the file system's.
 	instead map[string][]byte
-	// failure is the first error of reading that is more than a missing file:
-	// kustomize takes any for a missing one.
+	// failure is the first read error other than a missing file: kustomize treats every error as a missing file.
 	failure error
 }
 
 var _ filesys.FileSystem = (*locked)(nil)
 
-// inside turns a path of kustomize's into one of the fs.FS. Above the root
-// there is the root.
+// inside converts a path of kustomize into one of the fs.FS. The parent of the root is the root.
 func inside(name string) string {
 	cleaned := strings.TrimPrefix(path.Clean("/"+filepath.ToSlash(name)), "/")
 	if cleaned == "" {
@@ -62,7 +59,7 @@ func (l *locked) ReadFile(name string) ([]byte, error) {
 	return data, nil
 }
 
-// note keeps the first error that is more than a missing file.
+// note keeps the first error other than a missing file.
 func (l *locked) note(err error) {
 	if l.failure == nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
 		l.failure = err
@@ -138,24 +135,23 @@ func (l *locked) WriteFile(name string, _ []byte) error {
 	return fmt.Errorf("write %s: %w", name, errReadOnly)
 }
 
-// maxKustomizations is how many folders one build may draw upon. One that is drawn
-// upon by several counts as often as kustomize builds it: two that draw upon two
-// that draw upon two, and so on, soon are millions.
+// maxKustomizations limits the folders that one build may use. A folder that several others use counts as often as
+// kustomize builds it: two that use two that use two, and so on, soon are millions.
 const maxKustomizations = 1000
 
-// guard walks the kustomizations that a build would read, before it does.
+// guard walks the kustomizations that a build would read, before the build.
 type guard struct {
 	fsys *locked
-	// builds is how many folders kustomize builds for one that was seen.
+	// builds is how many folders kustomize builds for each folder.
 	builds   map[string]int
 	refusals []Refusal
 	// kustomizations are those that were read, by folder.
 	kustomizations map[string]*types.Kustomization
-	// resources are the files that these name under resources.
+	// resources are the files under their resources.
 	resources map[string]bool
-	// patches are the files that these name as patches.
+	// patches are the files that they use as patches.
 	patches map[string]bool
-	// ownTypes reports whether a kustomization brings its own OpenAPI.
+	// ownTypes reports whether a kustomization has an OpenAPI schema of its own.
 	ownTypes bool
 }
 
@@ -163,8 +159,7 @@ func newGuard(files *locked) *guard {
 	return &guard{fsys: files, builds: map[string]int{}, kustomizations: map[string]*types.Kustomization{}, resources: map[string]bool{}, patches: map[string]bool{}}
 }
 
-// folder checks the kustomization of a folder, and those it draws upon. It
-// returns the file.
+// folder checks the kustomization of a folder and those it uses. It returns its file.
 func (g *guard) folder(name string) string {
 	if g.builds[name] > 0 {
 		return ""
@@ -191,7 +186,7 @@ func (g *guard) folder(name string) string {
 	}
 	if g.builds[name] > maxKustomizations {
 		g.refuseMany(file)
-		g.builds[name] = 1 // said once, not by everything that draws upon it
+		g.builds[name] = 1 // reported once, not for each folder that uses it
 	}
 	return file
 }
@@ -200,7 +195,7 @@ func (g *guard) refuseMany(file string) {
 	g.refuse(file, 0, "the file", fmt.Sprintf("more than %d kustomizations would be built for it, those that several draw upon once for each", maxKustomizations))
 }
 
-// read finds the kustomization by the names that kustomize knows.
+// read returns the kustomization under any of the names that kustomize accepts.
 func (g *guard) read(folder string) (string, []byte) {
 	for _, base := range konfig.RecognizedKustomizationFileNames() {
 		name := path.Join(folder, base)
@@ -211,8 +206,8 @@ func (g *guard) read(folder string) (string, []byte) {
 	return "", nil
 }
 
-// decode reads the text as kustomize does, so that no other spelling of a field
-// passes by: it does not tell upper case from lower.
+// decode decodes the text as kustomize does, so that no other spelling of a field bypasses the checks: kustomize
+// ignores case.
 func (g *guard) decode(folder, file string, data []byte) *checker {
 	documents, err := document.Parse(data)
 	if err != nil {
@@ -245,8 +240,7 @@ func (g *guard) isFolder(name string) bool {
 	return g.fsys.IsDir(name)
 }
 
-// listed returns the files that a folder's kustomization lists; none if it does
-// more than that.
+// listed returns the files that a folder's kustomization lists; none if it does more than that.
 func listed(g *guard, folder string) []string {
 	l := &listing{guard: g, seen: map[string]bool{}}
 	if !l.folder(folder) {
@@ -255,15 +249,15 @@ func listed(g *guard, folder string) []string {
 	return l.files
 }
 
-// listing collects files out of kustomizations that have been read.
+// listing collects files from kustomizations that have been read.
 type listing struct {
 	guard *guard
 	seen  map[string]bool
 	files []string
 }
 
-// folder reports whether a folder's kustomization only lists. What is listed twice
-// is an error, in kustomize's words.
+// folder reports whether a folder's kustomization only lists files. It is false for duplicates, so that kustomize
+// reports them.
 func (l *listing) folder(name string) bool {
 	k := l.guard.kustomizations[name]
 	if k == nil || l.seen[name] || !onlyLists(k) || !l.onlyOne(name) {
@@ -287,8 +281,7 @@ func (l *listing) folder(name string) bool {
 	return true
 }
 
-// onlyOne reports whether a folder has one kustomization: of two kustomize takes
-// neither.
+// onlyOne reports whether a folder has one kustomization: kustomize refuses two.
 func (l *listing) onlyOne(folder string) bool {
 	found := 0
 	for _, base := range konfig.RecognizedKustomizationFileNames() {
@@ -299,33 +292,33 @@ func (l *listing) onlyOne(folder string) bool {
 	return found == 1
 }
 
-// onlyLists reports whether there is nothing in a kustomization but resources.
+// onlyLists reports whether a kustomization contains nothing but resources.
 func onlyLists(k *types.Kustomization) bool {
 	rest := *k
 	rest.TypeMeta, rest.MetaData, rest.Resources = types.TypeMeta{}, nil, nil
 	return k.Kind == types.KustomizationKind && reflect.DeepEqual(rest, types.Kustomization{})
 }
 
-// IsKustomization reports whether a file is one that kustomize builds, by its name.
+// IsKustomization reports whether kustomize builds a file of this name.
 func IsKustomization(name string) bool {
 	return slices.Contains(konfig.RecognizedKustomizationFileNames(), path.Base(name))
 }
 
-// What leaves an object out is seen at the end of a build, and not in its text: an annotation
-// may come there by a map that is copied, or a list of fields. So nothing is left out: the last
-// transformer gives LocalAnnotation another name, and the objects that have it are marked.
+// Which objects kustomize leaves out is known only at the end of a build, and not from its text: a map that is copied,
+// or a list of fields, may add the annotation. So nothing is left out: the last transformer renames LocalAnnotation,
+// and the objects that have it are marked.
 
 const (
 	// heldAnnotation has the value of LocalAnnotation until an object is read.
 	heldAnnotation = "plumbline.dev/local-config"
 	holdName       = "plumbline-hold-local-config"
-	// transformations lists the transformers that an object went through, where that is
-	// asked for: api/internal/utils/annotations.go.
+	// transformations lists the transformers that changed an object, if this is enabled:
+	// api/internal/utils/annotations.go.
 	transformations = "alpha.config.kubernetes.io/transformations"
 )
 
-// prepared is the text of a kustomization that has kustomize say for each object where it was
-// written, and leave none out. Those with transformers of their own are refused.
+// prepared returns a kustomization with which kustomize adds the origin to each object, and leaves none out. Those with
+// transformers of their own are refused.
 func prepared(kustomization *types.Kustomization) ([]byte, error) {
 	asking := *kustomization
 	if !slices.Contains(asking.BuildMetadata, types.OriginAnnotations) {
@@ -343,13 +336,13 @@ func prepared(kustomization *types.Kustomization) ([]byte, error) {
 	return json.Marshal(asking)
 }
 
-// pointer is the JSON pointer to an annotation.
+// pointer returns the JSON pointer to an annotation.
 func pointer(annotation string) string {
 	return "/metadata/annotations/" + strings.ReplaceAll(annotation, "/", "~1")
 }
 
-// release takes the traces of prepared out of an object's annotations, and reports whether
-// kustomize would have left the object out.
+// release removes what prepared has added to an object's annotations, and reports whether kustomize would have left the
+// object out.
 func release(annotations map[string]any) (local bool) {
 	if list, ok := annotations[transformations].(string); ok {
 		if last := strings.LastIndex("\n"+list, "\n- "); last >= 0 && strings.Contains(list[last:], holdName) {

@@ -10,7 +10,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render/kustomize"
 )
 
-// listed reads a folder's kustomization and says what it lists.
+// listed reads a folder's kustomization and returns what it lists.
 func listed(fsys fs.FS, folder string) ([]string, bool, error) {
 	k, err := kustomize.Read(fsys, folder)
 	if err != nil {
@@ -61,8 +61,7 @@ func TestListed(t *testing.T) {
 	}
 }
 
-// TestWhatIsListedIsWhatWouldBeBuilt: a build of the same makes the objects of
-// the same files in the same order.
+// TestWhatIsListedIsWhatWouldBeBuilt: a build makes the objects of the same files in the same order.
 func TestWhatIsListedIsWhatWouldBeBuilt(t *testing.T) {
 	files := tree(map[string]string{
 		"kustomization.yaml": "resources: [c.yaml, base, a.yaml]\n", "base/kustomization.yaml": "resources: [b.yaml]\n",

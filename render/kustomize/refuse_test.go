@@ -13,8 +13,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render/kustomize"
 )
 
-// hostile are kustomizations that reach outside, each with the field that is
-// refused.
+// hostile returns kustomizations that reach outside, each with the field that is refused.
 func hostile() map[string]struct{ text, field string } {
 	cases := map[string]struct{ text, field string }{
 		"a chart":                {"helmCharts: [{name: x, repo: 'https://example.com'}]\n", "helmCharts"},
@@ -60,14 +59,13 @@ func bomb() string {
 	return text
 }
 
-// hostileTree has the kustomization below the one that is built.
+// hostileTree puts the kustomization below the one that is built.
 func hostileTree(text string) map[string]string {
 	return map[string]string{
 		"kustomization.yaml":      "resources: [deep]\n",
 		"deep/kustomization.yaml": text,
 		"deep/pool.yaml":          pool,
-		// Folders that are named like what is elsewhere are no excuse: kustomize
-		// tries a clone first.
+		// Folders with the names of remote targets do not help: kustomize tries a clone first.
 		"deep/github.com/org/repo/kustomization.yaml": "resources: []\n",
 		"deep/a.git/b/kustomization.yaml":             "resources: []\n",
 		"deep/example.com/a/_git/b":                   "x",
@@ -124,8 +122,7 @@ func TestBuildRefusesBombs(t *testing.T) {
 	}
 }
 
-// TestEveryFieldIsKnown: a new field of kustomize's may load something; it has
-// to be looked at before it is let pass.
+// TestEveryFieldIsKnown: a new field of kustomize may load something; it must be checked before it is allowed.
 func TestEveryFieldIsKnown(t *testing.T) {
 	known := strings.Fields(`TypeMeta MetaData OpenAPI NamePrefix NameSuffix Namespace CommonLabels Labels CommonAnnotations
 		PatchesStrategicMerge PatchesJson6902 Patches Images ImageTags Replacements Replicas Vars SortOptions Resources Components
@@ -140,7 +137,7 @@ func TestEveryFieldIsKnown(t *testing.T) {
 	}
 }
 
-// doubling is a kustomization that two draw upon that two draw upon, and so on.
+// doubling returns a kustomization that uses two that use two, and so on.
 func doubling(levels int) map[string]string {
 	files := map[string]string{"kustomization.yaml": "resources: [a0, b0]\n"}
 	for level := range levels {

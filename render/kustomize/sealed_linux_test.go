@@ -20,9 +20,8 @@ import (
 
 var sealed = flag.String("sealed", "", "set by the test itself: build within the seal, guarded or not")
 
-// TestSealed builds in a process that the kernel kills at its first socket and
-// its first child. The same kustomizations without the guard die of it, which
-// shows that the seal holds.
+// TestSealed builds in a process that the kernel kills at its first socket and its first child. The same kustomizations
+// without the guard are killed, which shows that the seal works.
 func TestSealed(t *testing.T) {
 	switch *sealed {
 	case "guarded":
@@ -72,7 +71,7 @@ func buildGuarded(t *testing.T) {
 	t.Log("built within the seal")
 }
 
-// buildUnguarded asks kustomize itself for something elsewhere.
+// buildUnguarded makes kustomize itself load something remote.
 func buildUnguarded(what string) error {
 	files := filesys.MakeFsInMemory()
 	resource := map[string]string{"a socket": "http://127.0.0.1:9/a.yaml", "a child": "ssh://127.0.0.1:9/a/b"}[what]
@@ -83,8 +82,7 @@ func buildUnguarded(what string) error {
 	return err
 }
 
-// seal has the kernel kill this process when it opens a socket or starts
-// another; threads of its own it may have.
+// seal makes the kernel kill this process when it opens a socket or starts another process; it may start threads.
 func seal(t *testing.T) {
 	const number, firstArgument = 0, 16 // offsets in struct seccomp_data
 	filter := []unix.SockFilter{{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: number}}
