@@ -2,9 +2,8 @@ package legacy
 
 import "strings"
 
-// poolFields and classFields are fields of earlier versions by their path, with where they are in v1.
-// Sources: Karpenter's upgrade guide, sections 0.32 and 1.0; the conversion of karpenter 1.0.8,
-// pkg/apis/v1beta1/nodepool_conversion.go.
+// poolFields and classFields map the paths of fields of earlier versions to their place in v1. Sources: Karpenter's
+// upgrade guide, sections 0.32 and 1.0; the conversion of karpenter 1.0.8, pkg/apis/v1beta1/nodepool_conversion.go.
 var (
 	poolFields = map[string]string{
 		"spec.template.spec.nodeClassRef.apiVersion": "v1 has group: karpenter.k8s.aws instead of apiVersion",
@@ -31,8 +30,8 @@ var (
 	}
 )
 
-// FieldNow reports where a field of an earlier version is in v1, for a field that v1 does not have. kind is that of
-// v1, path as in spec.template.spec.kubelet; empty if no earlier version had the field there.
+// FieldNow returns where a field of an earlier version is in v1, if v1 does not have it. kind is that of v1, path as in
+// spec.template.spec.kubelet; it is empty if no earlier version had the field there.
 func FieldNow(kind, path string) string {
 	fields := map[string]map[string]string{"NodePool": poolFields, "EC2NodeClass": classFields}[kind]
 	for {

@@ -2,11 +2,11 @@ package legacy
 
 import "k8s.io/apimachinery/pkg/runtime/schema"
 
-// Successor is what became of a kind.
+// Successor is the kind that replaced an older one.
 type Successor struct {
-	// APIVersion and Kind as they are now.
+	// APIVersion and Kind in v1.
 	APIVersion, Kind string
-	// Hint says where the fields went that have no field of the same name.
+	// Hint explains where fields moved that have no field of the same name.
 	Hint string
 }
 
@@ -15,14 +15,14 @@ const (
 	class = "karpenter.k8s.aws/v1"
 )
 
-// SuccessorOf returns what became of a kind that Karpenter had before v1.
-// Sources: Karpenter's upgrade guide, sections 0.32 and 1.0.
+// SuccessorOf returns the kind that replaced one from before v1. Sources: Karpenter's upgrade guide, sections 0.32 and
+// 1.0.
 func SuccessorOf(gvk schema.GroupVersionKind) (Successor, bool) {
 	found, ok := successors()[gvk]
 	return found, ok
 }
 
-// Has reports whether Karpenter had definitions of a kind of that name before v1.
+// Has reports whether Karpenter had definitions of a kind with that name before v1.
 func Has(kind string) bool {
 	for gvk := range successors() {
 		if gvk.Kind == kind {
