@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestPartsPassAsTheWhole: an object passes by its parts, known or not, exactly where OpenAPI
-// and the rules find nothing in the whole of it.
+// TestPartsPassAsTheWhole: an object passes by its parts, cached or not, exactly if OpenAPI and the rules find nothing
+// in the whole object.
 func TestPartsPassAsTheWhole(t *testing.T) {
 	crds, _, err := Embedded()
 	if err != nil {
@@ -37,7 +37,7 @@ func TestPartsPassAsTheWhole(t *testing.T) {
 			}
 			k, err := validator.kindOf(object)
 			if err != nil {
-				continue // a kind that nobody defines
+				continue // a kind that no CRD defines
 			}
 			k.setDefaults(object.Object)
 			errs := validation.ValidateCustomResource(nil, object.Object, k.openapi)
@@ -63,8 +63,8 @@ func TestPartsPassAsTheWhole(t *testing.T) {
 	}
 }
 
-// TestKnownPartsCostAsMuch: what the rules on a part cost counts each time that it passes, so
-// that an object is not past the API server's budget because its parts are known.
+// TestKnownPartsCostAsMuch: the cost of the rules on a part counts each time that it passes, so that an object cannot
+// exceed the API server's budget because its parts are cached.
 func TestKnownPartsCostAsMuch(t *testing.T) {
 	crds, _, err := Embedded()
 	if err != nil {

@@ -30,18 +30,18 @@ type kind struct {
 	status bool
 
 	structural *structural.Structural
-	// defaults, lists and embedded are what of structural leads to defaults, to lists that
-	// are sets or maps, and to whole objects; each nil if there is none.
+	// defaults, lists and embedded are the parts of structural that lead to defaults, to lists that are sets or maps,
+	// and to embedded objects; nil if there are none.
 	defaults, lists, embedded *structural.Structural
 
 	openapi validation.SchemaValidator
-	// rules are the compiled CEL rules; nil if there are none.
+	// rules returns the compiled CEL rules; nil if there are none.
 	rules func() *cel.Validator
 	// passed are the parts of objects that were valid.
 	passed func() (*passed, error)
-	// transitions are those of them that see the old object; nil if there are none.
+	// transitions returns the rules that use the old object; nil if there are none.
 	transitions func() *cel.Validator
-	// shapes are the sets of fields that were made last, and layout is what they hang on.
+	// shapes caches the last sets of fields, and layout is what they depend on.
 	shapes shapes
 	layout *layout
 	// converter types objects for server-side apply.
@@ -100,9 +100,8 @@ func newKind(crd *apiextensionsv1.CustomResourceDefinition, version string) (*ki
 	}, nil
 }
 
-// newConverter builds the types that the API server uses for server-side apply,
-// the way it does: apiextensions-apiserver, pkg/apiserver/customresource_handler.go,
-// buildOpenAPIModelsForApply.
+// newConverter builds the types that the API server uses for server-side apply in the same way:
+// apiextensions-apiserver, pkg/apiserver/customresource_handler.go, buildOpenAPIModelsForApply.
 func newConverter(crd *apiextensionsv1.CustomResourceDefinition, version string) (managedfields.TypeConverter, error) {
 	models, err := builder.BuildOpenAPIV3(crd, version, builder.Options{})
 	if err != nil {
@@ -115,8 +114,8 @@ func newConverter(crd *apiextensionsv1.CustomResourceDefinition, version string)
 	return converter, nil
 }
 
-// FieldSet is what managedFields would say after a server-side apply of exactly
-// this object. It is shared, and read only.
+// FieldSet returns the fields that managedFields would list after a server-side apply of exactly this object. It is
+// shared, and read only.
 func (v *Validator) FieldSet(object *unstructured.Unstructured) (*fieldpath.Set, error) {
 	k, err := v.kindOf(object)
 	if err != nil {
@@ -147,8 +146,8 @@ func (k *kind) fieldSet(object *unstructured.Unstructured) (*fieldpath.Set, erro
 	return set, nil
 }
 
-// neverManaged are the fields that the API server leaves out of managedFields:
-// apimachinery, pkg/util/managedfields/internal/stripmeta.go.
+// neverManaged returns the fields that the API server leaves out of managedFields: apimachinery,
+// pkg/util/managedfields/internal/stripmeta.go.
 func neverManaged() *fieldpath.Set {
 	set := fieldpath.NewSet(
 		fieldpath.MakePathOrDie("apiVersion"),
@@ -165,37 +164,36 @@ func neverManaged() *fieldpath.Set {
 }
 
 const (
-	// longestPart is how many bytes the text of a part has at most that is remembered.
+	// longestPart limits the text of a part that is remembered, in bytes.
 	longestPart = 1024
-	// mostParts bounds how many are remembered; beyond it all are dropped.
+	// mostParts limits how many are remembered; beyond it all are dropped.
 	mostParts = 1024
 )
 
-// passed are the parts of objects that have passed the schema at their places. Neither
-// OpenAPI nor a CEL rule sees more than the value at its place, so that such a part passes in
-// any other object: a fleet has the same requirements and selectors in thousands of objects,
-// and to check them takes most of a render.
+// passed are the parts of objects that were valid at their places. Neither OpenAPI nor a CEL rule sees more than the
+// value at its place, so such a part is valid in any other object: a fleet has the same requirements and selectors in
+// thousands of objects, and validating them takes most of a render.
 type passed struct {
 	root *place
 
 	mu sync.Mutex
-	// costs is what the rules on a part have cost, and those on its own parts.
+	// costs is the cost of the rules on a part and on its own parts.
 	costs map[part]int64
 }
 
-// part is a value at a place, as text that no other value has.
+// part is a value at a place, as a unique text.
 type part struct {
 	at   *place
 	text string
 }
 
-// all reports whether an object passes. What is wrong with one that does not, it does not say.
+// all reports whether an object is valid. It does not report what is wrong.
 func (p *passed) all(ctx context.Context, object map[string]any, budget int64) bool {
 	_, passes := p.pass(ctx, p.root, object, budget)
 	return passes
 }
 
-// pass reports whether a value passes, and what of the budget for rules is left then.
+// pass reports whether a value is valid, and returns the remaining budget for rules.
 func (p *passed) pass(ctx context.Context, at *place, value any, budget int64) (left int64, passes bool) {
 	text, remembered := textOf(value)
 	key := part{at, text}
@@ -233,7 +231,7 @@ func (p *passed) remember(key part, cost int64) {
 	p.costs[key] = cost
 }
 
-// textOf is the text of a value to remember it by: of a short map or list.
+// textOf returns a text that identifies a value; only short maps and lists have one.
 func textOf(value any) (text string, found bool) {
 	switch value.(type) {
 	case map[string]any, []any:
@@ -243,7 +241,7 @@ func textOf(value any) (text string, found bool) {
 	return "", false
 }
 
-// appendText appends a text that no other value has; false once it is too long.
+// appendText appends a text that is unique to the value; false once it is too long.
 func appendText(text []byte, value any) (_ []byte, short bool) {
 	switch value := value.(type) {
 	case map[string]any:
@@ -275,14 +273,14 @@ func appendText(text []byte, value any) (_ []byte, short bool) {
 	case int64:
 		text = append(strconv.AppendInt(text, value, 10), ' ')
 	default:
-		return text, false // fractions and nulls are too rare to have a text of their own
+		return text, false // fractions and nulls are too rare to support
 	}
 	return text, len(text) <= longestPart
 }
 
-// narrow is a schema without the places that lead to none of those that are wanted; nil if
-// nothing is left. The API server's functions walk a whole object beside the schema, with copies
-// and a path for each place, for the few places that have a default or a type of list.
+// narrow returns a schema without the places that lead to none of the wanted ones; nil if nothing is left. The API
+// server's functions walk a whole object along the schema, with copies and a path for each place, for the few places
+// that have a default or a list type.
 func narrow(s *structural.Structural, wanted func(*structural.Structural) bool) *structural.Structural {
 	if s == nil {
 		return nil
@@ -307,14 +305,14 @@ func narrow(s *structural.Structural, wanted func(*structural.Structural) bool) 
 
 func hasDefault(s *structural.Structural) bool { return s.Default.Object != nil }
 
-// isSetOrMap reports whether items of a list may not be there twice.
+// isSetOrMap reports whether the items of a list must be unique.
 func isSetOrMap(s *structural.Structural) bool {
 	return s.XListType != nil && *s.XListType != "atomic"
 }
 
 func isEmbedded(s *structural.Structural) bool { return s.XEmbeddedResource }
 
-// hasNull reports whether there is a null in a value of JSON.
+// hasNull reports whether a JSON value contains a null.
 func hasNull(value any) bool {
 	switch value := value.(type) {
 	case nil:
@@ -335,25 +333,24 @@ func hasNull(value any) bool {
 	return false
 }
 
-// Cache keeps the compiled schemas in use, by the identity of their CRDs:
-// compiling one takes longer than a whole pass. The zero value is empty.
+// Cache keeps the compiled schemas in use by the identity of their CRDs: compiling one takes longer than a whole
+// reconcile. The zero value is empty.
 type Cache struct {
 	mu sync.Mutex
 	of map[string]*compiled
 }
 
-// compiled is the schema of one identity. Who compiles it holds up nobody who wants
-// another: a chart can take its time.
+// compiled is the schema of one identity. It has its own lock, because compiling the CRDs of one chart, which can be
+// slow, must not block requests for another.
 type compiled struct {
 	mu        sync.Mutex
 	validator *Validator
 }
 
-// maxSchemas bounds how many are kept. A daemon sees two at a time, during an
-// upgrade.
+// maxSchemas limits how many are kept. A daemon uses two at a time, during an upgrade.
 const maxSchemas = 4
 
-// Get returns the schema of an identity, compiled from the CRDs the first time.
+// Get returns the schema of an identity, and compiles the CRDs on first use.
 func (s *Cache) Get(identity string, crds func() ([]*apiextensionsv1.CustomResourceDefinition, error)) (*Validator, error) {
 	c := s.entry(identity)
 	c.mu.Lock()

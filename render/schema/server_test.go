@@ -21,7 +21,7 @@ import (
 	plumbline "github.com/plumbline-dev/plumbline/render/schema"
 )
 
-// server is a real API server that is asked for the truth.
+// server is a real API server that provides the truth.
 type server struct {
 	t       *testing.T
 	objects dynamic.Interface
@@ -69,8 +69,7 @@ func newServer(t *testing.T, kubeconfig string) *server {
 	return &server{t: t, objects: objects}
 }
 
-// served reports whether the API server answers for the kind of a CRD, which it does a
-// moment after the CRD is Established.
+// served reports whether the API server serves the kind of a CRD, which it does a moment after the CRD is Established.
 func served(t *testing.T, config *rest.Config, crd *apiextensionsv1.CustomResourceDefinition) bool {
 	t.Helper()
 	objects, err := dynamic.NewForConfig(config)
@@ -133,7 +132,7 @@ func (s *server) remove(object *unstructured.Unstructured) {
 	}
 }
 
-// said is what the API server gives as the causes of a refusal.
+// said returns the causes in an API server's error.
 func said(t *testing.T, err error) []string {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil || len(status.Status().Details.Causes) == 0 {

@@ -26,20 +26,20 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// shapes are the sets of fields of objects, by what the sets hang on. A fleet has
-// thousands of objects of a few shapes. The zero value is empty.
+// shapes caches the sets of fields of objects by everything the sets depend on. A fleet has thousands of objects of a
+// few shapes. The zero value is empty.
 type shapes struct {
 	mu sync.Mutex
 	of map[string]*fieldpath.Set
 }
 
-// mostShapes bounds how many are kept; beyond it all are dropped.
+// mostShapes limits how many are kept; beyond it all are dropped.
 const mostShapes = 256
 
-// get returns the set of a shape, made the first time. It is read only.
+// get returns the set of a shape, and builds it on first use. It is read only.
 func (s *shapes) get(shape []byte, build func() (*fieldpath.Set, error)) (*fieldpath.Set, error) {
 	s.mu.Lock()
-	known, ok := s.of[string(shape)] // without a copy
+	known, ok := s.of[string(shape)] // does not copy
 	s.mu.Unlock()
 	if ok {
 		return known, nil
@@ -57,12 +57,12 @@ func (s *shapes) get(shape []byte, build func() (*fieldpath.Set, error)) (*field
 	return made, nil
 }
 
-// layout is what the set of fields hangs on in a schema, at one place: nil if nothing is known.
+// layout describes what the set of fields depends on at one place of a schema; nil if unknown.
 type layout struct {
 	fields map[string]*layout
-	// each is that of the items of a list, or of the fields of a map with any keys.
+	// each is the layout of the items of a list, or of the fields of a map with any keys.
 	each *layout
-	// atomic reports whether no item of a list there is a field of its own.
+	// atomic reports whether the items of a list are not separate fields.
 	atomic bool
 }
 
@@ -80,9 +80,9 @@ func newLayout(s *structural.Structural) *layout {
 	return l
 }
 
-// appendShape appends what the set of fields of a value hangs on: the keys of maps, the
-// types of all else, and of lists whose items are fields of their own, sets and maps, what
-// is in them. Of a list of which nothing is known it is taken to be such a one.
+// appendShape appends everything that the set of fields of a value depends on: the keys of maps, the types of other
+// values, and, for lists whose items are separate fields (sets and maps), their content. A list without a known layout
+// is treated as one of these.
 func (l *layout) appendShape(shape []byte, value any) []byte {
 	switch value := value.(type) {
 	case map[string]any:
@@ -117,7 +117,7 @@ func (l *layout) appendList(shape []byte, list []any) []byte {
 		now := len(shape)
 		shape = l.each.appendShape(shape, item)
 		if i > 0 && string(shape[last:now]) == string(shape[now:]) {
-			shape = shape[:now] // as the item before
+			shape = shape[:now] // same as the previous item
 		} else {
 			last = now
 		}
@@ -125,16 +125,16 @@ func (l *layout) appendList(shape []byte, list []any) []byte {
 	return append(shape, ']')
 }
 
-// appendJSON appends a value as it is.
+// appendJSON appends a value in full.
 func appendJSON(shape []byte, value any) []byte {
 	text, err := json.Marshal(value)
 	if err != nil {
-		return append(shape, '?') // what came out of JSON always is JSON
+		return append(shape, '?') // a value that was decoded from JSON can always be encoded
 	}
 	return append(shape, text...)
 }
 
-// below is the layout of a field; nil if it has none.
+// below returns the layout of a field; nil if it has none.
 func (l *layout) below(key string) *layout {
 	if l == nil {
 		return nil
@@ -148,9 +148,8 @@ func (l *layout) below(key string) *layout {
 // EmbeddedVersion is the version of Karpenter whose CRDs are linked in.
 const EmbeddedVersion = "1.14.1"
 
-// Embedded returns the CRDs that are linked in, for use without a registry, and
-// their version. The AWS provider's come first: its NodePool knows more rules
-// than the core's of the same name.
+// Embedded returns the CRDs that are linked in, for use without a registry, and their version. The AWS provider's come
+// first: its NodePool has more rules than the core's of the same name.
 func Embedded() (crds []*apiextensionsv1.CustomResourceDefinition, version string, err error) {
 	seen := map[string]bool{}
 	for _, crd := range slices.Concat(aws.CRDs, core.CRDs) {
@@ -166,11 +165,9 @@ func Embedded() (crds []*apiextensionsv1.CustomResourceDefinition, version strin
 	return crds, EmbeddedVersion, nil
 }
 
-// place is one place in a schema: what it asks of a value that is there, and the places of
-// the value's parts.
+// place is one place in a schema: the checks on a value there, and the places of the value's parts.
 type place struct {
-	// own checks the value and not its parts, and rules are the CEL rules on it; nil
-	// if there are none.
+	// own validates the value without its parts, and rules are the CEL rules on it; nil if there are none.
 	own   *validate.SchemaValidator
 	rules *cel.Validator
 
@@ -178,7 +175,7 @@ type place struct {
 	items, additional *place
 }
 
-// newPlace takes a structural schema apart. rules are those of the place and all below it.
+// newPlace splits a structural schema. rules are those of the place and everything below it.
 func newPlace(s *apiextensions.JSONSchemaProps, rules *cel.Validator) (*place, error) {
 	if s == nil {
 		return nil, nil
@@ -218,8 +215,7 @@ func newPlace(s *apiextensions.JSONSchemaProps, rules *cel.Validator) (*place, e
 	return p, err
 }
 
-// check reports whether a value passes what its place asks of it, and what of the budget for
-// rules is left then.
+// check reports whether a value passes the checks of its place, and returns the remaining budget for rules.
 func (p *place) check(ctx context.Context, value any, budget int64) (left int64, passes bool) {
 	if !p.own.Validate(value).IsValid() {
 		return budget, false
@@ -231,7 +227,7 @@ func (p *place) check(ctx context.Context, value any, budget int64) (left int64,
 	return left, len(errs) == 0 && left >= 0
 }
 
-// parts calls a function for each part of a value that has a place, until it returns false.
+// parts calls each for every part of a value that has a place, until it returns false.
 func (p *place) parts(value any, each func(*place, any) bool) bool {
 	switch value := value.(type) {
 	case []any:
@@ -254,8 +250,7 @@ func (p *place) parts(value any, each func(*place, any) bool) bool {
 	return true
 }
 
-// Default fills in the defaults of an object's schema, in place. An object of
-// an unknown kind stays as it is.
+// Default fills in the defaults of an object's schema, in place. An object of an unknown kind is not changed.
 func (v *Validator) Default(object *unstructured.Unstructured) {
 	k, err := v.kindOf(object)
 	if err != nil {
@@ -264,8 +259,7 @@ func (v *Validator) Default(object *unstructured.Unstructured) {
 	k.setDefaults(object.Object)
 }
 
-// setDefaults treats nulls as the API server does: they are gone before
-// defaults are set.
+// setDefaults treats nulls as the API server does: it removes them before it sets defaults.
 func (k *kind) setDefaults(object map[string]any) {
 	if hasNull(object) {
 		defaulting.PruneNonNullableNullsWithoutDefaults(object, k.structural)
@@ -273,9 +267,8 @@ func (k *kind) setDefaults(object map[string]any) {
 	defaulting.Default(object, k.defaults)
 }
 
-// ValidateTransition checks an object that takes the place of another, live one, only by the
-// rules on transitions: that Validate found nothing wrong with it, and that its defaults are
-// set, is known. What it finds is what ValidateUpdate finds, in a tenth of the time.
+// ValidateTransition validates an update by the transition rules only. The object must have passed Validate and have
+// its defaults. It then finds what ValidateUpdate finds, in a tenth of the time.
 func (v *Validator) ValidateTransition(ctx context.Context, object, old *unstructured.Unstructured) field.ErrorList {
 	k, err := v.kindOf(object)
 	if err != nil {
@@ -289,7 +282,7 @@ func (v *Validator) ValidateTransition(ctx context.Context, object, old *unstruc
 	return errs
 }
 
-// transitionRules compiles the rules of a schema that see the old object; nil if there are none.
+// transitionRules compiles the rules of a schema that use the old object; nil if there are none.
 func transitionRules(shape *structural.Structural) *cel.Validator {
 	only := shape.DeepCopy()
 	visitor := structural.Visitor{Structural: func(s *structural.Structural) bool {

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestFieldSetsOfShapes: the set that is kept for a shape is the one that each object of it
-// has, whatever is changed in objects.
+// TestFieldSetsOfShapes: the cached set of a shape equals that of each object with this shape, whatever else is
+// changed.
 func TestFieldSetsOfShapes(t *testing.T) {
 	crds, _, err := Embedded()
 	if err != nil {
@@ -58,7 +58,7 @@ func TestFieldSetsOfShapes(t *testing.T) {
 	}
 }
 
-// disturb changes some of what is in a value, in place.
+// disturb changes some of the content of a value, in place.
 func disturb(random *rand.Rand, value any) {
 	seldom := func() bool { return random.IntN(20) == 0 }
 	switch value := value.(type) {
@@ -82,7 +82,7 @@ func disturb(random *rand.Rand, value any) {
 	}
 }
 
-// relist repeats items of a list, or leaves them out.
+// relist repeats or drops items of a list.
 func relist(random *rand.Rand, list []any) []any {
 	changed := []any{}
 	for _, item := range list {

@@ -19,18 +19,17 @@ import (
 	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
-// The goldens of this file are what a real API server said, with the CRDs of
-// EmbeddedVersion in it:
+// The goldens of this file are responses of a real API server with the CRDs of EmbeddedVersion:
 //
 //	go test ./render/schema -run Truth -update -kubeconfig …
 //
-// asks one again. It makes and deletes objects and CRDs.
+// queries one again. It creates and deletes objects and CRDs.
 var (
 	update     = flag.Bool("update", false, "rewrite the goldens")
 	kubeconfig = flag.String("kubeconfig", "", "an empty cluster to ask, with -update")
 )
 
-// truth is what the API server made of an object.
+// truth is the API server's response for an object.
 type truth struct {
 	// Fields is the managedFields entry after a server-side apply.
 	Fields json.RawMessage `json:"fields,omitempty"`
@@ -102,7 +101,7 @@ func TestTruthTransitions(t *testing.T) {
 	})
 }
 
-// each runs a case for each file of a folder and compares with its golden.
+// each runs a case for each file of a folder and compares it with its golden.
 func each(t *testing.T, folder string, run func(*testing.T, []*unstructured.Unstructured, *server) truth) {
 	files, err := filepath.Glob(filepath.Join("testdata", folder, "*.yaml"))
 	if err != nil || len(files) == 0 {

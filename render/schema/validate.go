@@ -27,8 +27,7 @@ import (
 	"github.com/plumbline-dev/plumbline/internal/nearest"
 )
 
-// Validate checks an object as the API server checks one that is created. The
-// context bounds what its expressions may cost.
+// Validate validates an object as the API server does on creation. The context limits the cost of its expressions.
 func (v *Validator) Validate(ctx context.Context, object *unstructured.Unstructured) field.ErrorList {
 	k, err := v.kindOf(object)
 	if err != nil {
@@ -53,9 +52,8 @@ func (v *Validator) Validate(ctx context.Context, object *unstructured.Unstructu
 	return errs
 }
 
-// ValidateUpdate checks an object as the API server checks one that takes the
-// place of another, live one: rules on transitions see the old one, and what was
-// wrong before and did not change is let pass.
+// ValidateUpdate validates an object as the API server does when it replaces a live one: transition rules see the old
+// object, and what was invalid before and has not changed is accepted.
 func (v *Validator) ValidateUpdate(ctx context.Context, object, old *unstructured.Unstructured) field.ErrorList {
 	k, err := v.kindOf(object)
 	if err != nil {
@@ -80,8 +78,8 @@ func (v *Validator) ValidateUpdate(ctx context.Context, object, old *unstructure
 	return errs
 }
 
-// admit takes a copy of the object through what comes before validation:
-// metadata read, unknown fields found, defaults set.
+// admit does on a copy of the object what the API server does before validation: it reads metadata, finds unknown
+// fields and sets defaults.
 func (k *kind) admit(object *unstructured.Unstructured) (map[string]any, *metav1.ObjectMeta, field.ErrorList) {
 	content := object.DeepCopy().Object
 	meta, _, unknown, err := objectmeta.GetObjectMetaWithOptions(content, objectmeta.ObjectMetaOptions{ReturnUnknownFieldPaths: true})
@@ -102,7 +100,7 @@ func (k *kind) admit(object *unstructured.Unstructured) (map[string]any, *metav1
 	return content, meta, errs
 }
 
-// unknownField is the error of a field that the schema does not have, with the name that was most likely meant.
+// unknownField returns the error for a field that the schema does not have, with the name that was most likely meant.
 func (k *kind) unknownField(path string) *field.Error {
 	detail := "unknown field: this version of Karpenter does not have it"
 	if meant := k.meant(path); meant != "" {
@@ -111,10 +109,10 @@ func (k *kind) unknownField(path string) *field.Error {
 	return field.Forbidden(field.NewPath(path), detail)
 }
 
-// index is a list's index in a path.
+// index matches a list index in a path.
 var index = regexp.MustCompile(`\[\d+\]`)
 
-// meant is the name of the field beside an unknown one, given by its path, that is spelled nearly the same.
+// meant returns the sibling of an unknown field whose name is most similar.
 func (k *kind) meant(path string) string {
 	at, names := k.structural, strings.Split(index.ReplaceAllString(path, ""), ".")
 	for _, name := range names[:len(names)-1] {
@@ -129,8 +127,8 @@ func (k *kind) meant(path string) string {
 	return nearest.Name(names[len(names)-1], slices.Sorted(maps.Keys(at.Properties)))
 }
 
-// blocking reports whether an object is too wrong to run its rules over, by the same
-// test as the API server's: pkg/registry/customresource/strategy.go, hasBlockingErr.
+// blocking reports whether an object has errors for which its rules are not run, by the same test as the API server's:
+// pkg/registry/customresource/strategy.go, hasBlockingErr.
 func blocking(errs field.ErrorList) bool {
 	return slices.ContainsFunc(errs, func(err *field.Error) bool {
 		switch err.Type {
@@ -142,12 +140,12 @@ func blocking(errs field.ErrorList) bool {
 	})
 }
 
-// Validator knows the kinds of a set of CRDs.
+// Validator validates the kinds of a set of CRDs.
 type Validator struct {
 	kinds map[schema.GroupVersionKind]*kind
 }
 
-// New returns the Validator of all versions that the CRDs serve.
+// New returns a Validator for all versions that the CRDs serve.
 func New(crds []*apiextensionsv1.CustomResourceDefinition) (*Validator, error) {
 	v := &Validator{kinds: map[schema.GroupVersionKind]*kind{}}
 	for _, crd := range crds {
@@ -172,7 +170,7 @@ func New(crds []*apiextensionsv1.CustomResourceDefinition) (*Validator, error) {
 	return v, nil
 }
 
-// UnknownKindError is an object of a kind that no CRD defines.
+// UnknownKindError reports an object of a kind that no CRD defines.
 type UnknownKindError struct {
 	GVK schema.GroupVersionKind
 }
@@ -199,7 +197,7 @@ func (v *Validator) kindOf(object *unstructured.Unstructured) (*kind, error) {
 	return known, nil
 }
 
-// unknownKind is the error list of an object that no CRD defines.
+// unknownKind returns the error list for an object that no CRD defines.
 func unknownKind(object *unstructured.Unstructured, err error) field.ErrorList {
 	return field.ErrorList{field.Invalid(field.NewPath("kind"), object.GetKind(), err.Error())}
 }

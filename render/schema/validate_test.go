@@ -14,7 +14,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
-// least is a NodePool with nothing but what it needs.
+// least returns a NodePool with only the required fields.
 func least(t *testing.T) *unstructured.Unstructured {
 	t.Helper()
 	return read(t, "testdata/accepted/pool-least.yaml")[0]
@@ -63,8 +63,8 @@ func TestValidationLeavesTheObjectAlone(t *testing.T) {
 	}
 }
 
-// TestWhatWasWrongBefore may stay as it is, by OpenAPI and by rule, and not get
-// worse: so a CRD that grows stricter locks nobody out.
+// TestWhatWasWrongBefore: what was invalid may stay unchanged, by OpenAPI and by rule, but not get worse: so a CRD that
+// becomes stricter blocks no update.
 func TestWhatWasWrongBefore(t *testing.T) {
 	validator := newValidator(t)
 	wrong := least(t)
@@ -90,8 +90,8 @@ func TestWhatWasWrongBefore(t *testing.T) {
 	}
 }
 
-// TestStatusIsNobodysField: an apply through the main resource never writes
-// the status of a kind that has it as a subresource.
+// TestStatusIsNobodysField: an apply through the main resource never writes the status of a kind that has it as a
+// subresource.
 func TestStatusIsNobodysField(t *testing.T) {
 	validator := newValidator(t)
 	object := least(t)

@@ -10,18 +10,17 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// maxWeight bounds what the patterns of one CRD may take of memory, in bytes: those of a
-// released one take a fifth. A validator keeps compiled patterns for as long as the process
-// lives (k8s.io/kube-openapi, pkg/validation/validate/rexp.go), and Go bounds the size of each
-// only by itself.
+// maxWeight limits the memory of the patterns of one CRD, in bytes: those of a released one take a fifth. A validator
+// keeps compiled patterns for the lifetime of the process (k8s.io/kube-openapi, pkg/validation/validate/rexp.go), and
+// Go limits only the size of each single pattern.
 const maxWeight = 2 << 20
 
-// HeavyError is a CRD whose schema costs too much to compile.
+// HeavyError reports a CRD whose schema costs too much to compile.
 type HeavyError struct {
 	CRD string
-	// Path of the heaviest pattern, or of the default that is too much: "v1: spec.userData".
+	// Path of the heaviest pattern, or of the default that exceeds the limit: "v1: spec.userData".
 	Path string
-	// Defaults reports whether it is about defaults.
+	// Defaults reports whether the error is about defaults.
 	Defaults bool
 }
 
@@ -33,8 +32,8 @@ func (e *HeavyError) Error() string {
 	return fmt.Sprintf("crd %s is not compiled: its patterns would take more than %d MiB of memory, which those of no release of Karpenter do; the heaviest one is at %s", e.CRD, maxWeight>>20, e.Path)
 }
 
-// weigh refuses a CRD whose patterns or defaults are too much, those of versions that are not served
-// included, which the API server compiles as well. Nothing is compiled for that.
+// weigh refuses a CRD whose patterns or defaults exceed the limits. It includes versions that are not served, because
+// the API server compiles these as well. It compiles nothing.
 func weigh(crd *apiextensionsv1.CustomResourceDefinition) error {
 	var w weight
 	for _, version := range crd.Spec.Versions {
@@ -51,17 +50,17 @@ func weigh(crd *apiextensionsv1.CustomResourceDefinition) error {
 	return nil
 }
 
-// weight is what has been weighed so far, and the heaviest pattern of it.
+// weight is the sum so far, and the heaviest pattern.
 type weight struct {
 	sum, most int
 	path      string
-	// defaults are the values that were counted, and tooMany is where they became that.
+	// defaults counts the values of defaults, and tooMany is where they exceeded the limit.
 	defaults int
 	tooMany  string
 }
 
-// schema adds the patterns and defaults of a schema and of all below it, in order, and ends where it is too
-// much. What a structural schema may not have is refused before anything compiles it.
+// schema adds the patterns and defaults of a schema and of everything below it, in order, and stops when there are too
+// many. Fields that a structural schema must not have are refused before anything compiles them.
 func (w *weight) schema(at string, s *apiextensionsv1.JSONSchemaProps) {
 	if w.sum > maxWeight {
 		return
@@ -104,7 +103,7 @@ func (w *weight) add(at string, bytes int) {
 	}
 }
 
-// What parts of a compiled pattern take of memory, in bytes, rounded up: measured.
+// The memory of the parts of a compiled pattern, in bytes, measured and rounded up.
 const (
 	perPattern     = 4 << 10
 	perByte        = 16
@@ -113,14 +112,13 @@ const (
 	perChoice      = 8 // in a small program, each choice may have all runes of the text
 )
 
-// maxText is how long a pattern may be: in ten bytes there is a class of Unicode, which is ten
-// thousand once it is parsed.
+// maxText limits the length of a pattern: a class of Unicode takes ten bytes, and ten thousand once it is parsed.
 const maxText = 8 << 10
 
 // onePass is the size of a program below which regexp keeps a second one (regexp/onepass.go).
 const onePass = 1000
 
-// weightOf is what a pattern takes once it is compiled.
+// weightOf returns the memory of a compiled pattern, in bytes.
 func weightOf(pattern string) int {
 	if len(pattern) > maxText {
 		return maxWeight + 1
@@ -128,7 +126,7 @@ func weightOf(pattern string) int {
 	bytes := perPattern + perByte*len(pattern)
 	parsed, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
-		return bytes // it is refused where it is compiled
+		return bytes // compiling it reports the error
 	}
 	p := measure(parsed)
 	bytes += perInstruction*p.instructions + perRune*p.runes
@@ -138,15 +136,13 @@ func weightOf(pattern string) int {
 	return bytes
 }
 
-// program is how large the one of an expression is. Go has bounded it by then
-// (regexp/syntax/parse.go, maxSize).
+// program is the size of a compiled expression, which Go has already limited (regexp/syntax/parse.go, maxSize).
 type program struct {
-	// instructions, with the runes that they have and the choices among them, where
-	// repetitions are written out; and the runes as they are written.
+	// instructions, with their runes and choices, count with repetitions expanded; written counts the runes as written.
 	instructions, runes, choices, written int
 }
 
-// measure goes by regexp/syntax/simplify.go and compile.go.
+// measure follows regexp/syntax/simplify.go and compile.go.
 func measure(expression *syntax.Regexp) program {
 	var p program
 	for _, sub := range expression.Sub {
@@ -175,13 +171,13 @@ func measure(expression *syntax.Regexp) program {
 	return p
 }
 
-// maxDefaults bounds how many values the defaults of one CRD may make, counted where each is
-// written: those of a released one make a tenth. A default is filled in with those of the schema
-// below it, so that ten items in each of ten items, and so on, are a billion in a kilobyte.
+// maxDefaults limits how many values the defaults of one CRD may create, counted where each is written: those of a
+// released one create a tenth. A default is filled in with those of the schema below it, so ten items in each of ten
+// items, and so on, are a billion in a kilobyte.
 const maxDefaults = 200
 
-// fill counts the size of a default of a schema once it is filled in
-// (k8s.io/apiextensions-apiserver, pkg/apiserver/schema/defaulting/algorithm.go).
+// fill counts the size of a schema's default after it is filled in (k8s.io/apiextensions-apiserver,
+// pkg/apiserver/schema/defaulting/algorithm.go).
 func (w *weight) fill(at string, s *apiextensionsv1.JSONSchemaProps) {
 	if w.tooMany != "" {
 		return

@@ -11,7 +11,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// TestReleasedCRDsAreLight: no CRD of Karpenter comes near to what is refused.
+// TestReleasedCRDsAreLight: no CRD of Karpenter is close to the limits.
 func TestReleasedCRDsAreLight(t *testing.T) {
 	crds, _, err := Embedded()
 	if err != nil {
@@ -29,7 +29,7 @@ func TestReleasedCRDsAreLight(t *testing.T) {
 	}
 }
 
-// withPatterns is the CRD of NodePools whose labels have to match patterns.
+// withPatterns returns the CRD of NodePools whose labels must match patterns.
 func withPatterns(t *testing.T, patterns ...string) []*apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	crds, _, err := Embedded()
@@ -50,7 +50,7 @@ func withPatterns(t *testing.T, patterns ...string) []*apiextensionsv1.CustomRes
 	return nil
 }
 
-// bombs are patterns of a few bytes that compile to much.
+// bombs returns short patterns that compile to large programs.
 func bombs() map[string][]string {
 	repeated := func(i int) string {
 		return fmt.Sprintf("^(%s%d)$", strings.Repeat("(a{0,30}){0,30}|", 1000), i)
@@ -75,7 +75,7 @@ func bombs() map[string][]string {
 	}
 }
 
-// TestPatternsThatAreTooMuch are refused by CRD and path before one of them is compiled.
+// TestPatternsThatAreTooMuch: they are refused by CRD and path before any of them is compiled.
 func TestPatternsThatAreTooMuch(t *testing.T) {
 	for name, patterns := range bombs() {
 		t.Run(name, func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestUnservedVersionsAreWeighed(t *testing.T) {
 	}
 }
 
-// TestWeightIsNoLessThanWhatIsTaken: of patterns of many kinds.
+// TestWeightIsNoLessThanWhatIsTaken: the weight of patterns of many kinds is at least the memory that they take.
 func TestWeightIsNoLessThanWhatIsTaken(t *testing.T) {
 	alternatives := make([]string, 400)
 	for i := range alternatives {
@@ -144,8 +144,8 @@ func TestWeightIsNoLessThanWhatIsTaken(t *testing.T) {
 	}
 }
 
-// TestDefaultsThatMultiply: ten items in each of ten items are a kilobyte, and a billion values
-// where they are filled in.
+// TestDefaultsThatMultiply: ten items in each of ten items, and so on, are a kilobyte, and a billion values once they
+// are filled in.
 func TestDefaultsThatMultiply(t *testing.T) {
 	crds := withPatterns(t)
 	below := apiextensionsv1.JSONSchemaProps{Type: "string"}
